@@ -1,0 +1,153 @@
+/** The vocabulary of the profiler: SLOs, loads, load points, targets, measurements. Latencies in ms, rates per second. */
+
+/** The latency a percentile of requests must keep, and the share of requests that may fail. */
+export interface Slo {
+  /** 0.99 for p99. */
+  readonly percentile: number
+  readonly limitMs: number
+  /** Highest tolerated share of failed requests, e.g. 0.001. Failed requests also count as over the SLO. */
+  readonly maxErrorRate: number
+}
+
+/** Latency percentiles of answered requests, in ms with microsecond resolution. */
+export interface LatencySummary {
+  readonly requests: number
+  readonly meanMs: number
+  readonly p50Ms: number
+  readonly p90Ms: number
+  readonly p95Ms: number
+  readonly p99Ms: number
+  readonly maxMs: number
+}
+
+/** A request pattern. */
+export type Load =
+  | { readonly kind: 'closed'; readonly connections: number; readonly durationS: number }
+  | {
+      readonly kind: 'open'
+      readonly rateRps: number
+      readonly arrivals: Arrivals
+      readonly durationS: number
+      readonly seed: number
+    }
+
+export type Arrivals =
+  | { readonly kind: 'constant' }
+  | { readonly kind: 'poisson' }
+  | { readonly kind: 'gamma'; readonly cv: number }
+  | { readonly kind: 'on-off'; readonly onS: number; readonly offS: number }
+  | { readonly kind: 'trace'; readonly atMs: readonly number[] }
+
+/** What one load did: the row of a load curve. */
+export interface LoadPoint extends LatencySummary {
+  readonly load: Load
+  /** Intended rate. For a closed loop the rate it settled at. */
+  readonly offeredRps: number
+  /** Good answers per second. */
+  readonly achievedRps: number
+  /** Good answers within the SLO per second. */
+  readonly goodputRps: number
+  readonly errors: number
+  /** Error class ('timeout', 'status 503', 'reset', 'bad answer', ...) → count. */
+  readonly errorKinds: Readonly<Record<string, number>>
+  /** The SLO percentile over all requests, failed ones counted as infinitely slow (Infinity when too many failed), and its distribution-free 95 % interval. */
+  readonly sloMs: number
+  readonly sloCi95Ms: readonly [number, number]
+  /** The generator could not hold the intended load: says nothing of the server's limit. */
+  readonly generatorSaturated: boolean
+  /** How late sends were against their intended time, p99 in ms; 0 for a closed loop. */
+  readonly latenessP99Ms: number
+  readonly seconds: number
+}
+
+/** One prepared request body, and how many items it carries. */
+export interface RequestBody {
+  readonly contentType: string
+  readonly body: string | Uint8Array
+}
+
+/** Where requests go: a real HTTP endpoint, or a server that exists in virtual time only. */
+export type Target =
+  | {
+      readonly kind: 'http'
+      readonly url: string
+      /** Path of the inference call, e.g. /v2/models/bert/infer. */
+      readonly path: string
+      readonly headers: Readonly<Record<string, string>>
+      /** Prepared pool, used round robin. */
+      readonly bodies: readonly RequestBody[]
+      readonly timeoutMs: number
+      /** Cheap test of an answer's shape beyond its 2xx status: a string that a good answer contains. */
+      readonly expect?: string
+    }
+  | { readonly kind: 'virtual'; readonly server: VirtualServer }
+
+/** A server in virtual time. State (queues, warm-up) lasts from one call to the next. */
+export interface VirtualServer {
+  /** Plays a load from the server's current virtual time on, to its last answer. */
+  play(load: Load): VirtualRun
+}
+export interface VirtualRun {
+  /** Intended send times from the run's start, ms, ascending. Length n. */
+  readonly sentMs: Float64Array
+  /** Latency of each request, ms; NaN = failed. Length n. */
+  readonly latencyMs: Float64Array
+  /** Failure class of the failed ones. */
+  readonly failure: string
+}
+
+/** Applies a load and reports. Rejects only when the signal aborts or the load is unusable; a bad server is a load point with errors. */
+export interface LoadGenerator {
+  readonly name: string
+  run(target: Target, load: Load, slo: Slo, signal: AbortSignal): Promise<LoadPoint>
+}
+
+/** Why a capacity search ended. */
+export type CapacityOutcome =
+  | 'converged' // the interval is narrow enough
+  | 'slo-unattainable' // even one request at a time misses the SLO: capacity 0
+  | 'errors' // the server fails requests beyond the bound at any load
+  | 'budget' // time or requests ran out first; the interval says how far it got
+  | 'generator-limit' // the generator, not the server, was the limit: capacity is a lower bound
+  | 'beaten' // cut short: certainly worse than the best so far; capacity is an upper bound
+  | 'server-died'
+
+/** What one trial measured. */
+export interface Measurement {
+  readonly outcome: CapacityOutcome
+  /** Highest offered rate whose SLO percentile keeps the SLO; 0 when unattainable. */
+  readonly capacityRps: number
+  /** 90 % interval of the capacity. */
+  readonly capacityCi90Rps: readonly [number, number]
+  /** The SLO the search was made for. */
+  readonly slo: Slo
+  /** One request at a time. */
+  readonly idle: LatencySummary
+  /** Rate of a saturated closed loop, whatever its latency. */
+  readonly saturationRps: number
+  /** Every load point measured, in time order: the load curve. */
+  readonly points: readonly LoadPoint[]
+  readonly requests: number
+  readonly seconds: number
+  /** Evidence in one line for outcomes other than 'converged'. */
+  readonly detail?: string
+  /** Things the reader of the figure must know (generator shared the cores, ...). */
+  readonly caveats: readonly string[]
+}
+
+/** Which wire protocol a predictor speaks. */
+export type ProtocolName = 'oip-v2' | 'tfserving' | 'json' | 'openai'
+
+/** Everything protocol-specific: readiness, metadata, bodies, good answers. */
+export interface Protocol {
+  readonly name: ProtocolName
+  /** Resolves true when the health endpoint says ready. Never throws for a server that is not up yet. */
+  ready(url: string, model: string, signal: AbortSignal): Promise<boolean>
+  /** Reads metadata, makes a payload pool, sends one request and checks the answer. Throws ProtocolError naming what was wrong, with the server's own message. */
+  prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>>
+}
+
+/** Where request bodies come from. */
+export type PayloadSource =
+  | { readonly kind: 'generated'; readonly seed: number; readonly count: number }
+  | { readonly kind: 'file'; readonly path: string } // JSONL: one body a line

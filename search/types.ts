@@ -1,0 +1,143 @@
+/** The vocabulary of the search: parameters, configurations, problems, observations, samplers. Pure data; no I/O. */
+
+/** Where a tuned value goes when a predictor is started. */
+export type Category = 'resource' | 'server' | 'env' | 'args'
+export type Scale = 'linear' | 'log'
+
+interface ParameterBase {
+  readonly name: string
+  readonly category: Category
+  /** The parameter exists only while `on(configuration)` holds for the parameters declared before it; else it takes its first (or least) value. */
+  readonly when?: Condition
+  /** Certain knowledge: raising the value never lowers the rate a configuration can serve (`up`), or never raises it (`down`). */
+  readonly monotone?: 'up' | 'down'
+}
+/** An ordered list of numbers, e.g. batch sizes 1, 2, 4, 8. */
+export interface OrdinalParameter extends ParameterBase {
+  readonly kind: 'ordinal'
+  readonly values: readonly number[]
+  readonly scale: Scale
+}
+/** A whole or real number in [min, max]; with `step`, min + k × step. */
+export interface RangeParameter extends ParameterBase {
+  readonly kind: 'int' | 'float'
+  readonly min: number
+  readonly max: number
+  readonly step?: number
+  readonly scale: Scale
+}
+/** Names without an order. Known numeric features (a GPU: log bandwidth, log FLOP/s) place them in a space; without, they are equally far apart. */
+export interface CategoricalParameter extends ParameterBase {
+  readonly kind: 'categorical'
+  readonly values: readonly string[]
+  /** value → features, every value with as many features. */
+  readonly features?: Readonly<Record<string, readonly number[]>>
+}
+export type Parameter = OrdinalParameter | RangeParameter | CategoricalParameter
+
+/** A predicate over configurations, with the text the user wrote, e.g. `batchSize <= queueSize`. */
+export interface Condition {
+  readonly text: string
+  readonly holds: (configuration: Configuration) => boolean
+}
+
+export interface SearchSpace {
+  readonly parameters: readonly Parameter[]
+  /** Configurations that break any of these are never suggested. */
+  readonly constraints: readonly Condition[]
+}
+
+export type Configuration = Readonly<Record<string, number | string>>
+
+/** A measured quantity and how uncertain it is. */
+export interface Estimate {
+  readonly value: number
+  /** Standard deviation of ln(value), where the profiler knows it. */
+  readonly logSd?: number
+}
+
+/** What a user minimises or maximises. The constraint of the problem always holds beside it. */
+export type Objective =
+  | { readonly kind: 'price' }
+  | { readonly kind: 'price-per-request' }
+  | { readonly kind: 'price-for-demand'; readonly demandRps: number; readonly headroom: number }
+  | { readonly kind: 'max-rate'; readonly maxPricePerHour: number }
+  | { readonly kind: 'min-latency'; readonly maxPricePerHour: number }
+
+/** Everything a sampler may know before the first trial. */
+export interface Problem {
+  readonly space: SearchSpace
+  readonly objective: Objective
+  /** Exact, never modelled. $ per hour of one replica. */
+  readonly pricePerHour: (configuration: Configuration) => number
+  /** `Outcome.constraint` must not exceed this (an SLO in ms, a violation rate in %). Absent: nothing constrains. */
+  readonly constraintLimit?: number
+  /** Physics: expected ln(rate) of a configuration, undefined where the model knows nothing. */
+  readonly priorLogRate?: (configuration: Configuration) => number | undefined
+  /** Physics: expected ln(constraint metric). */
+  readonly priorLogConstraint?: (configuration: Configuration) => number | undefined
+  /** Physics: certainly cannot serve (does not fit the memory). Never suggested. */
+  readonly cannotServe?: (configuration: Configuration) => boolean
+  /** Finished experiments of the past, for transfer. */
+  readonly history?: readonly PastExperiment[]
+}
+
+export interface PastExperiment {
+  readonly name: string
+  readonly space: SearchSpace
+  readonly observations: readonly Observation[]
+  readonly pricePerHour?: (configuration: Configuration) => number
+  readonly constraintLimit?: number
+}
+
+/** What a finished trial taught. Failed trials are never observations: they teach nothing about the configuration. */
+export type Observation = { readonly configuration: Configuration } & (
+  | {
+      readonly state: 'complete'
+      /** Highest rate served within the constraint, or the throughput of a table, per second. 0: the constraint cannot be met at any rate. */
+      readonly rate?: Estimate
+      /** The constrained metric: for a serving trial its idle SLO percentile in ms. */
+      readonly constraint?: Estimate
+      /** The trial was cut short: the true rate is at most `rate`. */
+      readonly censored?: boolean
+    }
+  | { readonly state: 'infeasible'; readonly reason: string }
+)
+
+/** A configuration to try, and why. */
+export interface Suggestion {
+  readonly configuration: Configuration
+  /** For people: 'start: space-filling', 'expected improvement 12 %', 'grid 3 of 40', ... */
+  readonly why: string
+  /** Model's belief where the sampler has one: rate per second and its 90 % interval, P(feasible). */
+  readonly predicted?: { readonly rate: number; readonly low: number; readonly high: number; readonly feasible: number }
+  /** A warning for the user: a fit that fell back, a space that had to be subsampled. */
+  readonly warning?: string
+}
+
+/** Pure: the same arguments give the same suggestion, so resume is reload and re-suggest. Returns undefined when nothing is left to try. */
+export interface Sampler {
+  readonly name: string
+  suggest(problem: Problem, observations: readonly Observation[], pending: readonly Configuration[], rng: Rng): Suggestion | undefined
+}
+
+/** What the stop rule believes after some trials. */
+export interface StopAssessment {
+  /** P(some untried feasible configuration is more than `tolerance` better than the best found). 1 while nothing feasible is known. */
+  readonly probabilityBetterExists: number
+  /** 0.05 = 5 %. */
+  readonly tolerance: number
+  readonly stop: boolean
+}
+
+/** A seeded generator of random numbers. */
+export interface Rng {
+  /** Uniform in [0, 1). */
+  next(): number
+  /** Standard normal. */
+  normal(): number
+  /** Whole number in [0, n). */
+  int(n: number): number
+  /** An independent generator for a named purpose; the same name gives the same stream. */
+  fork(name: string): Rng
+}

@@ -1,0 +1,130 @@
+/** The vocabulary of trials: what a trial is, how a predictor is launched, and where trials are kept. */
+import type { Measurement, ProtocolName, Target } from '../profiler/types.ts'
+import type { Configuration } from '../search/types.ts'
+
+/** How the figures came about. Shown wherever they are shown. */
+export type Provenance = 'measured' | 'emulated' | 'simulated'
+
+interface TrialBase {
+  /** 1, 2, 3, ... within its experiment. */
+  readonly number: number
+  readonly configuration: Configuration
+  /** Why the sampler suggested it. */
+  readonly why: string
+  /** ISO 8601. */
+  readonly startedAt: string
+}
+export type Trial = TrialBase &
+  (
+    | { readonly state: 'running' }
+    | ({ readonly state: 'complete'; readonly measurement: Measurement } & Finished)
+    | ({ readonly state: 'infeasible'; readonly reason: InfeasibleReason; readonly detail: string } & Finished)
+    | ({ readonly state: 'failed'; readonly error: string } & Finished)
+  )
+export type FinishedTrial = Exclude<Trial, { state: 'running' }>
+
+interface Finished {
+  /** Launch, load and stop, seconds. */
+  readonly seconds: number
+  readonly usage?: Usage
+  /** Where the predictor's log was kept. */
+  readonly logPath?: string
+}
+
+/** A configuration that cannot serve: data, which the model learns. */
+export type InfeasibleReason = 'out-of-memory' | 'never-ready' | 'no-such-gpu' | 'crashed' | 'slo-unattainable'
+
+/** What a predictor used while it ran. */
+export interface Usage {
+  /** Mean cores busy, 1.5 = one and a half. */
+  readonly cpuCores?: number
+  readonly peakRssMiB?: number
+  readonly gpuMemoryMiB?: number
+  /** Mean share of time the GPU was busy, 0-1. */
+  readonly gpuUtilization?: number
+  /** Mean realised batch of the server, where it tells. */
+  readonly realisedBatch?: number
+  /** Seconds from start to ready. */
+  readonly launchSeconds?: number
+}
+
+/** A predictor that is up and has given one good answer. */
+export interface Predictor {
+  readonly target: Target
+  readonly protocol: ProtocolName
+  readonly provenance: Provenance
+  /** One line on how resources were held, e.g. 'cores 0-1 by affinity; GPU T4 emulated, 25 %'. */
+  readonly isolation: string
+  readonly logPath?: string
+  /** Last lines of its output. */
+  logTail(): string
+  usage(): Promise<Usage>
+  /** Resolves when the predictor ends on its own, with what happened; never rejects. Undefined for virtual ones. */
+  readonly died?: Promise<PredictorDeath>
+  /** Ends the whole process group (or every object) and waits for it. Idempotent. */
+  stop(): Promise<void>
+}
+export interface PredictorDeath {
+  /** exit code, signal, or OOM, in words */
+  readonly what: string
+  readonly outOfMemory: boolean
+}
+
+export interface Launcher {
+  readonly name: string
+  /**
+   * Starts a predictor with a configuration and waits until it serves.
+   * Rejects with InfeasibleError (the configuration cannot serve), LaunchError (our fault or the machine's: retry), or the signal's reason.
+   * Leaves nothing behind when it rejects.
+   */
+  launch(configuration: Configuration, trialNumber: number, signal: AbortSignal): Promise<Predictor>
+  /** Ends whatever an earlier, crashed run left behind. */
+  sweep(): Promise<void>
+}
+
+export class InfeasibleError extends Error {
+  constructor(
+    readonly reason: InfeasibleReason,
+    message: string,
+    readonly logPath?: string,
+  ) {
+    super(message)
+    this.name = 'InfeasibleError'
+  }
+}
+export class LaunchError extends Error {
+  constructor(
+    message: string,
+    readonly hint?: string,
+    readonly logPath?: string,
+  ) {
+    super(message)
+    this.name = 'LaunchError'
+  }
+}
+
+/** An experiment as the store keeps it: its effective specification, whole, and how it ended. */
+export interface ExperimentRecord {
+  /** Short, unique, typable: 'bert-7f3a'. */
+  readonly id: string
+  readonly name: string
+  readonly createdAt: string
+  /** The effective experiment specification (tuner owns its schema), as JSON. */
+  readonly spec: unknown
+  readonly provenance: Provenance
+  readonly seed: number
+  readonly state: 'running' | 'interrupted' | 'done' | 'failed'
+  /** Final recommendation document as JSON, once there is one. */
+  readonly result?: unknown
+}
+
+/** Records, never setters: a finished trial is written once and durable before `append` resolves. */
+export interface TrialStore {
+  create(experiment: Omit<ExperimentRecord, 'state' | 'result'>): Promise<void>
+  load(id: string): Promise<{ experiment: ExperimentRecord; trials: readonly FinishedTrial[] } | undefined>
+  list(): Promise<readonly (ExperimentRecord & { readonly trials: number })[]>
+  /** Throws StoreError when the experiment is unknown or that trial number is already there. */
+  append(experimentId: string, trial: FinishedTrial): Promise<void>
+  finish(experimentId: string, state: Exclude<ExperimentRecord['state'], 'running'>, result?: unknown): Promise<void>
+  close(): Promise<void>
+}

@@ -1,0 +1,34 @@
+/** The one stream of typed events that every screen, log and file consumes. */
+import type { LoadPoint } from '../profiler/types.ts'
+import type { Recommendation } from '../reports/types.ts'
+import type { Configuration, StopAssessment, Suggestion } from '../search/types.ts'
+import type { FinishedTrial, Provenance } from '../trials/types.ts'
+
+export type TuneEvent = { readonly at: string } & (
+  | {
+      readonly type: 'experiment-started'
+      readonly experimentId: string
+      readonly name: string
+      readonly provenance: Provenance
+      readonly seed: number
+      readonly maxTrials: number
+      /** Configurations in the space, Infinity for a continuous one. */
+      readonly spaceSize: number
+      /** Banners a user must read: what is emulated, from what, with which error. */
+      readonly notices: readonly string[]
+      /** Trials taken over from an earlier run of the experiment. */
+      readonly resumedTrials: number
+    }
+  | { readonly type: 'trial-started'; readonly number: number; readonly suggestion: Suggestion; readonly pricePerHour: number }
+  | { readonly type: 'predictor-ready'; readonly number: number; readonly isolation: string; readonly seconds: number }
+  | { readonly type: 'load-step'; readonly number: number; readonly point: LoadPoint; readonly sloMs: number; readonly phase: string }
+  | { readonly type: 'trial-finished'; readonly trial: FinishedTrial; readonly retry: boolean; readonly spent: number }
+  | { readonly type: 'best-changed'; readonly number: number; readonly configuration: Configuration; readonly costLabel: string }
+  | { readonly type: 'stop-assessed'; readonly assessment: StopAssessment; readonly afterTrials: number }
+  | { readonly type: 'confirming'; readonly number: number; readonly configuration: Configuration }
+  | { readonly type: 'warning'; readonly message: string }
+  | { readonly type: 'stopped'; readonly reason: StopReason; readonly detail: string }
+  | { readonly type: 'recommended'; readonly recommendation: Recommendation; readonly files: readonly string[] }
+)
+
+export type StopReason = 'certain' | 'max-trials' | 'time-limit' | 'budget' | 'space-exhausted' | 'interrupted' | 'failed'
