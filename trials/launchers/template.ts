@@ -1,0 +1,75 @@
+/**
+ * Predictor templates: what a launcher starts, and how tuned values reach it.
+ *
+ * | category | reaches a command as |
+ * |---|---|
+ * | `env`      | an environment variable: MAX_BATCH_SIZE for maxBatchSize, or the name in `envNames` |
+ * | `args`     | an argument: --maxBatchSize=8, or as `argFormat` says; appended, or where `${args}` stands |
+ * | `server`   | a placeholder `${maxBatchSize}` in `command`, `env` or a file |
+ * | `resource` | cores, GPU and GPU memory held by the launcher; also to be had as a placeholder |
+ *
+ * Placeholders that are always there: `${host}` `${port}` `${model}` `${trial}` `${dir}` (the trial's own folder, where files are written)
+ * `${cpuCores}` `${gpuMemoryMiB}` `${gpuMemoryFraction}` (of the GPU, 0-1). `$${` writes a plain `${`.
+ */
+import type { ProtocolName } from '../../profiler/types.ts'
+
+export type PredictorTemplate = BuiltinTemplate | CommandTemplate | UrlTemplate
+
+/** The engines of the built-in predictor. `auto`: tfjs on the devices that are there. */
+export type BuiltinEngine = 'auto' | 'tfjs' | 'onnx' | 'emulated'
+
+/** The built-in predictor (`trials/predictor`). Every tuned value reaches it as an environment variable, BATCH_SIZE for batchSize. */
+export interface BuiltinTemplate {
+  readonly kind: 'builtin'
+  /** A known architecture ('bert', 'resnet50', ...) or the path of a model. */
+  readonly model: string
+  readonly engine: BuiltinEngine
+  /** Which of the two it is asked with. Default 'oip-v2'. */
+  readonly protocol?: 'oip-v2' | 'tfserving'
+  /** Fixed settings, e.g. { SEQUENCE_LENGTH: '128' }. Tuned values win. */
+  readonly env?: Readonly<Record<string, string>>
+  /** Seconds until it must be ready. Default 60. */
+  readonly readyTimeoutS?: number
+}
+
+/** Any command that starts an HTTP server. */
+export interface CommandTemplate {
+  readonly kind: 'command'
+  /** The model's name in the protocol's paths. */
+  readonly model: string
+  /** Program and arguments, with placeholders; never through a shell. */
+  readonly command: readonly string[]
+  /** Environment beside the tuner's own, with placeholders. */
+  readonly env?: Readonly<Record<string, string>>
+  /** Parameter → environment variable, where MAX_BATCH_SIZE for maxBatchSize is not what the server reads. */
+  readonly envNames?: Readonly<Record<string, string>>
+  /** How an `args` parameter is written: `${name}` as declared, `${kebab-name}`, `${snake_name}`, `${value}`. Default ['--${name}=${value}']. */
+  readonly argFormat?: readonly string[]
+  /** Files written into the trial's folder before the start: a path below it, and contents with placeholders. */
+  readonly files?: readonly TemplateFile[]
+  /** Working directory. Default: the experiment's. */
+  readonly cwd?: string
+  readonly protocol: ProtocolName
+  /** Path of the inference call for protocol 'json'. */
+  readonly path?: string
+  /** Seconds until it must be ready. Default 60. */
+  readonly readyTimeoutS?: number
+}
+export interface TemplateFile {
+  readonly path: string
+  readonly template: string
+}
+
+/** A server that runs already: measured as it is, never started, never stopped. */
+export interface UrlTemplate {
+  readonly kind: 'url'
+  readonly model: string
+  readonly url: string
+  readonly protocol: ProtocolName
+  /** Path of the inference call for protocol 'json'. */
+  readonly path?: string
+  /** Seconds until it must be ready. Default 60. */
+  readonly readyTimeoutS?: number
+}
+
+export const defaultReadyTimeoutS = 60
