@@ -1,0 +1,21 @@
+/** What turns a request's payload into an item of a batch; runs on CPU workers. Implemented in `preprocess/text.ts` and `preprocess/image.ts`. */
+
+/** Token ids and mask of one text, both padded with zeros to the asked length. */
+export interface EncodedText {
+  readonly inputIds: Int32Array
+  readonly attentionMask: Int32Array
+}
+
+export interface Tokenizer {
+  /** [CLS] tokens [SEP], cut and padded to `length`. */
+  encode(text: string, length: number): EncodedText
+}
+
+/** `createTokenizer` of `preprocess/text.ts`. */
+export type CreateTokenizer = () => Tokenizer
+
+/**
+ * `decodeImage` of `preprocess/image.ts`: decodes JPEG or PNG, resizes and normalises.
+ * Resolves with height×width×3 values, row-major (NHWC without N). Rejects when the bytes are no image. Must use one thread.
+ */
+export type DecodeImage = (bytes: Uint8Array, height: number, width: number) => Promise<Float32Array>
