@@ -1,0 +1,141 @@
+/** The effective experiment: what the loop consumes, after defaults, file, environment and flags are merged. */
+import type { Arrivals, PayloadSource, ProtocolName, Slo } from '../../profiler/types.ts'
+import type { Configuration, Objective, SearchSpace } from '../../search/types.ts'
+
+export type Backend = 'local' | 'simulated' | 'kubernetes'
+export type Devices = 'auto' | 'cpu' | 'gpu' | 'emulated'
+export const samplerNames = ['gp', 'random', 'grid', 'sobol', 'halton'] as const
+export type SamplerName = (typeof samplerNames)[number]
+
+export interface ModelSpec {
+  /** The name a predictor serves it under, e.g. 'bert'. */
+  readonly name: string
+  /** Architecture of the built-in predictor and the device model; the name itself unless the user says otherwise. */
+  readonly architecture: string
+  /** A user's own model: folder or file, absolute. Absent: the built-in architecture with seeded weights. */
+  readonly path?: string
+  /** Version folder to serve; absent: the latest. */
+  readonly version?: string
+  /** Tokens per text, where the model takes text and sequenceLength is not tuned. */
+  readonly sequenceLength?: number
+  readonly precision?: 'fp32' | 'fp16' | 'int8'
+}
+
+/** How a predictor comes to be. Tuned values reach a command as `{name}` in its texts, as environment and as arguments. */
+export type PredictorSpec =
+  | { readonly kind: 'builtin'; readonly engine: 'auto' | 'tfjs' | 'onnx' | 'emulated'; readonly readyTimeoutMs: number }
+  | {
+      readonly kind: 'command'
+      /** Program and arguments, e.g. ['gunicorn', '--workers', '{workers}', '--bind', '127.0.0.1:{port}', 'app:app']. */
+      readonly command: readonly string[]
+      readonly env: Readonly<Record<string, string>>
+      /** Files written before the start, path (relative to the trial's folder) → text with `{name}` placeholders. */
+      readonly files: Readonly<Record<string, string>>
+      /** Absolute. */
+      readonly cwd: string
+      readonly protocol: ProtocolName
+      readonly readyTimeoutMs: number
+    }
+  | { readonly kind: 'url'; readonly url: string; readonly protocol: ProtocolName; readonly readyTimeoutMs: number }
+
+export interface LoadSpec {
+  readonly arrivals: Arrivals
+  readonly payload: PayloadSource
+  /** Deadline of one request. */
+  readonly timeoutMs: number
+  /** Upper bound of the load of one trial, seconds. */
+  readonly trialSeconds: number
+  /** Length of the winner's confirmation, seconds. */
+  readonly confirmSeconds: number
+}
+
+export interface BudgetSpec {
+  readonly maxTrials: number
+  /** Whole tuning run, seconds. */
+  readonly timeLimitS?: number
+  /** Most dollars the trials may cost together, by the price book: price per hour × hours of each trial. */
+  readonly maxCost?: number
+}
+
+/** What `--stop-certainty` and `stop:` set: stop when P(something more than `tolerance` better is left) < 1 - certainty. */
+export interface StopSpec {
+  /** 0.05 = 5 %. */
+  readonly tolerance: number
+  /** 0.95 = 95 %. */
+  readonly certainty: number
+}
+
+export interface Experiment {
+  readonly name: string
+  readonly model: ModelSpec
+  readonly slo: Slo
+  readonly objective: Objective
+  /** Share of the capacity kept free for peaks, 0.2 = 20 %. Also inside `objective` where it is 'price-for-demand'. */
+  readonly headroom: number
+  readonly backend: Backend
+  readonly devices: Devices
+  readonly space: SearchSpace
+  /** Parameters held at one value; they are in `space` too, with that value alone. */
+  readonly pins: Configuration
+  readonly predictor: PredictorSpec
+  readonly load: LoadSpec
+  readonly budget: BudgetSpec
+  readonly stop: StopSpec
+  /** Trials at once. */
+  readonly parallel: number
+  readonly seed: number
+  readonly sampler: SamplerName
+  /** Absolute path of a price book; absent: the built-in one. */
+  readonly pricesPath?: string
+  /** Absolute path of the trial store. */
+  readonly dbPath: string
+  /** Absolute folder for the result files; absent: `tune-results/<experiment id>` in the working directory. */
+  readonly outDir?: string
+  /** Measure the winner once more, independently. */
+  readonly confirm: boolean
+  /** The effective values in the form of the experiment file: JSON-safe, kept in the store; `experimentFromDocument` makes the same experiment of it. */
+  readonly document: ExperimentDocument
+  /** Where each effective value came from, by path in the document ('slo', 'budget.maxTrials', 'space.parameters.batchSize'). */
+  readonly origins: Readonly<Record<string, Origin>>
+}
+
+/** The experiment file as plain data. Its schema is in schema.ts. */
+export type ExperimentDocument = { readonly [key: string]: unknown }
+
+export type Origin =
+  | { readonly kind: 'default'; readonly reason?: string }
+  | { readonly kind: 'file'; readonly file: string; readonly line: number; readonly column: number }
+  | { readonly kind: 'environment'; readonly variable: string }
+  | { readonly kind: 'flag'; readonly flag: string }
+
+/** One row of `tune config`. */
+export interface ConfigRow {
+  /** 'budget.maxTrials' */
+  readonly path: string
+  /** As the user would write it: '50 ms', '1, 2, 4, 8'. */
+  readonly value: string
+  /** 'default', 'experiment.yaml:7:3', '--max-trials'. */
+  readonly origin: string
+}
+
+/** What the machine that runs the trials has; given, so that this folder looks nothing up. */
+export interface MachineFacts {
+  readonly cpuCores: number
+  /** Catalogue names of the GPUs that are really there. */
+  readonly gpus: readonly string[]
+}
+
+export interface ConfigProblem {
+  /** 'experiment.yaml:7:3' or '--slo'. */
+  readonly where: string
+  readonly what: string
+  readonly hint: string
+}
+
+/** Everything wrong with an experiment, at once. The command line exits with 2. */
+export class ConfigError extends Error {
+  constructor(readonly problems: readonly ConfigProblem[]) {
+    super(problems.map((p) => `${p.where}: ${p.what}${p.hint ? `\n  hint: ${p.hint}` : ''}`).join('\n'))
+    this.name = 'ConfigError'
+  }
+}
