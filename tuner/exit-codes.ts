@@ -1,0 +1,25 @@
+/** Exit codes of every `tune` command. Documented in `tune --help` and the README. */
+export const exitCodes = {
+  /** The SLO is met; the command did what it was asked. */
+  ok: 0,
+  /** Something failed: a predictor, a store, the machine. */
+  failure: 1,
+  /** The command line or the experiment file is wrong. */
+  usage: 2,
+  /** Every configuration that was tried misses the SLO. */
+  sloUnmet: 3,
+  /** Ctrl-C or SIGTERM; what was measured is kept, `tune resume` continues. */
+  interrupted: 130,
+} as const
+
+/** An error whose message is meant for the user as it stands: what, where, and a hint. */
+export class UserError extends Error {
+  constructor(
+    message: string,
+    readonly hint?: string,
+    readonly exitCode: number = exitCodes.failure,
+  ) {
+    super(message)
+    this.name = 'UserError'
+  }
+}

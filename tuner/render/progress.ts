@@ -1,0 +1,137 @@
+/** The headless core of every screen: a state folded from the events, without a terminal. */
+import type { LoadPoint, Slo } from '../../profiler/types.ts'
+import type { Recommendation } from '../../reports/types.ts'
+import type { Suggestion } from '../../search/types.ts'
+import type { FinishedTrial, Provenance } from '../../trials/types.ts'
+import type { StopReason, TuneEvent } from '../events.ts'
+
+export interface RunningTrial {
+  readonly number: number
+  readonly label: string
+  readonly suggestion: Suggestion
+  readonly startedAtMs: number
+  readonly isolation?: string
+  readonly steps: readonly { readonly point: LoadPoint; readonly phase: string }[]
+  readonly confirming: boolean
+}
+
+export interface Row {
+  readonly trial: FinishedTrial
+  readonly label: string
+  readonly pricePerHour: number
+}
+
+export interface Progress {
+  readonly experimentId: string
+  readonly name: string
+  readonly provenance: Provenance
+  readonly seed: number
+  readonly slo?: Slo
+  readonly maxTrials: number
+  readonly spaceSize: number
+  readonly resumedTrials: number
+  readonly startedAtMs: number
+  readonly notices: readonly string[]
+  readonly warnings: readonly string[]
+  readonly running: readonly RunningTrial[]
+  readonly rows: readonly Row[]
+  readonly best?: { readonly number: number; readonly label: string; readonly costLabel: string }
+  readonly probabilityBetterExists?: number
+  readonly spent: number
+  readonly stopped?: { readonly reason: StopReason; readonly detail: string }
+  readonly recommendation?: Recommendation
+  readonly files: readonly string[]
+}
+
+export const noProgress: Progress = {
+  experimentId: '',
+  name: '',
+  provenance: 'measured',
+  seed: 0,
+  maxTrials: 0,
+  spaceSize: 0,
+  resumedTrials: 0,
+  startedAtMs: 0,
+  notices: [],
+  warnings: [],
+  running: [],
+  rows: [],
+  spent: 0,
+  files: [],
+}
+
+/** The state after one more event. */
+export function advance(state: Progress, event: TuneEvent): Progress {
+  const atMs = Date.parse(event.at)
+  const running = (number: number, change: (trial: RunningTrial) => RunningTrial) =>
+    state.running.map((trial) => (trial.number === number ? change(trial) : trial))
+  switch (event.type) {
+    case 'experiment-started':
+      return {
+        ...state,
+        experimentId: event.experimentId,
+        name: event.name,
+        provenance: event.provenance,
+        seed: event.seed,
+        slo: event.slo,
+        maxTrials: event.maxTrials,
+        spaceSize: event.spaceSize,
+        resumedTrials: event.resumedTrials,
+        notices: event.notices,
+        startedAtMs: atMs,
+      }
+    case 'trial-started':
+    case 'confirming':
+      return {
+        ...state,
+        running: [
+          ...state.running,
+          {
+            number: event.number,
+            label: event.label,
+            suggestion: event.type === 'trial-started' ? event.suggestion : { configuration: event.configuration, why: 'confirmation' },
+            startedAtMs: atMs,
+            steps: [],
+            confirming: event.type === 'confirming',
+          },
+        ],
+      }
+    case 'predictor-ready':
+      return { ...state, running: running(event.number, (trial) => ({ ...trial, isolation: event.isolation })) }
+    case 'load-step':
+      return {
+        ...state,
+        running: running(event.number, (trial) => ({ ...trial, steps: [...trial.steps, { point: event.point, phase: event.phase }] })),
+      }
+    case 'trial-finished':
+      return {
+        ...state,
+        running: state.running.filter((trial) => trial.number !== event.trial.number),
+        rows: [...state.rows, { trial: event.trial, label: event.label, pricePerHour: event.pricePerHour }],
+        spent: event.spent,
+      }
+    case 'confirmed':
+      return { ...state, running: state.running.filter((trial) => trial.number !== event.number) }
+    case 'best-changed':
+      return { ...state, best: { number: event.number, label: event.label, costLabel: event.costLabel } }
+    case 'stop-assessed':
+      return { ...state, probabilityBetterExists: event.assessment.probabilityBetterExists }
+    case 'warning':
+      return { ...state, warnings: [...state.warnings, event.message] }
+    case 'stopped':
+      return { ...state, running: [], stopped: { reason: event.reason, detail: event.detail } }
+    case 'recommended':
+      return { ...state, recommendation: event.recommendation, files: event.files }
+  }
+}
+
+/** Seconds left if every trial that may come does come; undefined before the first is done. */
+export function etaSeconds(state: Progress, nowMs: number, parallel = 1): number | undefined {
+  const done = state.rows.length
+  if (done === 0 || state.stopped) return undefined
+  const mean = state.rows.reduce((sum, row) => sum + row.trial.seconds, 0) / done
+  const counted = state.rows.filter((row) => row.trial.state !== 'failed').length + state.resumedTrials
+  const left = Math.max(0, state.maxTrials - counted)
+  const inFlight = state.running[0] ? (nowMs - state.running[0].startedAtMs) / 1000 : 0
+  return Math.max(0, (left * mean) / Math.max(1, parallel) - inFlight)
+}
