@@ -5,12 +5,16 @@ import type { Configuration } from '../search/types.ts'
 /** How the figures came about. Shown wherever they are shown. */
 export type Provenance = 'measured' | 'emulated' | 'simulated'
 
+export type TrialPurpose = 'search' | 'default' | 'confirmation'
+
 interface TrialBase {
   /** 1, 2, 3, ... within its experiment. */
   readonly number: number
   readonly configuration: Configuration
   /** Why the sampler suggested it. */
   readonly why: string
+  /** `default`: the yardstick a gain is stated against. `confirmation`: a longer, independent measurement of the winner. Absent = search. */
+  readonly purpose?: TrialPurpose
   /** ISO 8601. */
   readonly startedAt: string
 }
