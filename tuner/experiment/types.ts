@@ -1,6 +1,7 @@
 /** The effective experiment: what the loop consumes, after defaults, file, environment and flags are merged. */
-import type { Arrivals, PayloadSource, ProtocolName, Slo } from '../../profiler/types.ts'
+import type { Arrivals, PayloadSource, Slo } from '../../profiler/types.ts'
 import type { Configuration, Objective, SearchSpace } from '../../search/types.ts'
+import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 
 export type Backend = 'local' | 'simulated' | 'kubernetes'
 export type Devices = 'auto' | 'cpu' | 'gpu' | 'emulated'
@@ -16,27 +17,7 @@ export interface ModelSpec {
   readonly path?: string
   /** Version folder to serve; absent: the latest. */
   readonly version?: string
-  /** Tokens per text, where the model takes text and sequenceLength is not tuned. */
-  readonly sequenceLength?: number
-  readonly precision?: 'fp32' | 'fp16' | 'int8'
 }
-
-/** How a predictor comes to be. Tuned values reach a command as `{name}` in its texts, as environment and as arguments. */
-export type PredictorSpec =
-  | { readonly kind: 'builtin'; readonly engine: 'auto' | 'tfjs' | 'onnx' | 'emulated'; readonly readyTimeoutMs: number }
-  | {
-      readonly kind: 'command'
-      /** Program and arguments, e.g. ['gunicorn', '--workers', '{workers}', '--bind', '127.0.0.1:{port}', 'app:app']. */
-      readonly command: readonly string[]
-      readonly env: Readonly<Record<string, string>>
-      /** Files written before the start, path (relative to the trial's folder) → text with `{name}` placeholders. */
-      readonly files: Readonly<Record<string, string>>
-      /** Absolute. */
-      readonly cwd: string
-      readonly protocol: ProtocolName
-      readonly readyTimeoutMs: number
-    }
-  | { readonly kind: 'url'; readonly url: string; readonly protocol: ProtocolName; readonly readyTimeoutMs: number }
 
 export interface LoadSpec {
   readonly arrivals: Arrivals
@@ -77,7 +58,8 @@ export interface Experiment {
   readonly space: SearchSpace
   /** Parameters held at one value; they are in `space` too, with that value alone. */
   readonly pins: Configuration
-  readonly predictor: PredictorSpec
+  /** What a launcher starts. For 'simulated' it names the model alone. */
+  readonly predictor: PredictorTemplate
   readonly load: LoadSpec
   readonly budget: BudgetSpec
   readonly stop: StopSpec
@@ -95,7 +77,7 @@ export interface Experiment {
   readonly confirm: boolean
   /** The effective values in the form of the experiment file: JSON-safe, kept in the store; `experimentFromDocument` makes the same experiment of it. */
   readonly document: ExperimentDocument
-  /** Where each effective value came from, by path in the document ('slo', 'budget.maxTrials', 'space.parameters.batchSize'). */
+  /** Where each effective value came from, by path in the document ('slo.limit', 'budget.maxTrials', 'space.batchSize'). */
   readonly origins: Readonly<Record<string, Origin>>
 }
 
