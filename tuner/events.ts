@@ -50,3 +50,6 @@ export type TuneEvent = { readonly at: string } & (
 )
 
 export type StopReason = 'certain' | 'max-trials' | 'time-limit' | 'budget' | 'space-exhausted' | 'interrupted' | 'failed'
+
+/** An event before it gets its time. */
+export type EventBody = TuneEvent extends infer E ? (E extends TuneEvent ? Omit<E, 'at'> : never) : never
