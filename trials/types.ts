@@ -122,9 +122,15 @@ export interface ExperimentRecord {
   readonly result?: unknown
 }
 
-/** Records, never setters: a finished trial is written once and durable before `append` resolves. */
+/** Records, never setters: a finished trial is written once and durable before `append` resolves. Every call may throw StoreError. */
 export interface TrialStore {
+  /** Records a new experiment; this process runs it from now on. */
   create(experiment: Omit<ExperimentRecord, 'state' | 'result'>): Promise<void>
+  /**
+   * Takes an experiment over to resume it: only one process runs an experiment at a time.
+   * Throws StoreError while the process that runs it lives; takes over from one that died.
+   */
+  claim(id: string): Promise<void>
   load(id: string): Promise<{ experiment: ExperimentRecord; trials: readonly FinishedTrial[] } | undefined>
   list(): Promise<readonly (ExperimentRecord & { readonly trials: number })[]>
   /** Throws StoreError when the experiment is unknown or that trial number is already there. */

@@ -1,0 +1,80 @@
+/** What went wrong with the trial store, and what to do about it. */
+export type StoreFault =
+  | 'unknown-experiment'
+  | 'duplicate'
+  | 'owned-elsewhere'
+  | 'newer-version'
+  | 'not-a-store'
+  | 'corrupt'
+  | 'locked'
+  | 'read-only'
+  | 'disk-full'
+  | 'cannot-open'
+  | 'closed'
+
+/** The store refused, or its file failed. `hint` says what a user can do. */
+export class StoreError extends Error {
+  constructor(
+    readonly fault: StoreFault,
+    message: string,
+    readonly hint: string,
+    options?: ErrorOptions,
+  ) {
+    super(message, options)
+    this.name = 'StoreError'
+  }
+}
+
+export const readOnlyHint =
+  'give yourself write permission on the file and its folder (the -wal and -shm files stand beside it), or use another file with --db'
+
+const faults: Readonly<Record<string, { fault: StoreFault; what: string; hint: string }>> = {
+  SQLITE_BUSY: {
+    fault: 'locked',
+    what: 'is locked by another process',
+    hint: 'wait until the other process has finished writing, or use another file with --db',
+  },
+  SQLITE_LOCKED: {
+    fault: 'locked',
+    what: 'is locked',
+    hint: 'wait until the other process has finished writing, or use another file with --db',
+  },
+  SQLITE_READONLY: {
+    fault: 'read-only',
+    what: 'cannot be written',
+    hint: readOnlyHint,
+  },
+  SQLITE_FULL: {
+    fault: 'disk-full',
+    what: 'cannot grow: the disk is full',
+    hint: 'free some space; finished trials are kept and the experiment can be resumed',
+  },
+  SQLITE_CORRUPT: {
+    fault: 'corrupt',
+    what: 'is damaged',
+    hint: 'save what can be read with `sqlite3 FILE .recover | sqlite3 new.db`, or start anew with another file with --db',
+  },
+  SQLITE_NOTADB: { fault: 'not-a-store', what: 'is not a SQLite database', hint: 'check the path, or use another file with --db' },
+  SQLITE_CANTOPEN: {
+    fault: 'cannot-open',
+    what: 'cannot be opened',
+    hint: 'check that its folder exists and that you may write there, or use another file with --db',
+  },
+  SQLITE_MISUSE: { fault: 'closed', what: 'is closed already', hint: 'open the store again' },
+}
+
+/** The StoreError that a SQLite error means for a user; errors that are none of the known faults (a bug of ours) come back as they are. */
+export function storeErrorOf(error: unknown, path: string): Error {
+  if (!(error instanceof Error)) return new Error(String(error))
+  const code = (error as Error & { code?: string }).code ?? ''
+  // An I/O error of a full disk while SQLite makes its shared memory file: SQLite has no code of its own for it.
+  const known = faults[code] ?? (code === 'SQLITE_IOERR' ? ioError : undefined)
+  if (!known) return error
+  return new StoreError(known.fault, `the trial store ${path} ${known.what} (${error.message})`, known.hint, { cause: error })
+}
+
+const ioError = {
+  fault: 'disk-full',
+  what: 'cannot be written: the disk is full or failing',
+  hint: 'free some space or use a file on another disk with --db; finished trials are kept and the experiment can be resumed',
+} as const

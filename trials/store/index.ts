@@ -1,0 +1,3 @@
+export { StoreError, type StoreFault } from './errors.ts'
+export { memoryStore } from './memory.ts'
+export { openStore, type StoreOptions } from './sqlite.ts'
