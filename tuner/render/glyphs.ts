@@ -28,7 +28,8 @@ export const glyph = (name: Glyph, style: Style): string => glyphs[name][style.u
 const codes = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const
 export type Paint = keyof typeof codes
 
-export const paint = (text: string, paints: Paint, style: Style): string => (style.color ? `\u001b[${codes[paints]}m${text}\u001b[0m` : text)
+export const paint = (text: string, paints: Paint, style: Style): string =>
+  style.color ? `\u001b[${codes[paints]}m${text}\u001b[0m` : text
 
 /** What the terminal at `stream` can show. NO_COLOR (no-color.org), FORCE_COLOR, CI and TERM=dumb are respected. */
 export function styleOf(stream: { isTTY?: boolean }, env: NodeJS.ProcessEnv): Style {

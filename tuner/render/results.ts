@@ -1,0 +1,54 @@
+/** What a tuning run says at its end: verdict, ranked alternatives, what binds, caveats, files. */
+import type { Candidate, Recommendation } from '../../reports/types.ts'
+import { costLabel } from '../cost-label.ts'
+import { latency, money, percentileName, rate, table } from './format.ts'
+import { glyph, paint, type Style } from './glyphs.ts'
+
+/** Alternatives shown on the terminal; the rest is in the files. */
+const shown = 6
+
+/** Lines for stdout. */
+export function resultLines(recommendation: Recommendation, files: readonly string[], style: Style): string[] {
+  const { best, nearest, objective, slo } = recommendation
+  const p = percentileName(slo.percentile)
+  const row = (mark: string, candidate: Candidate, note: string) => [
+    mark,
+    candidate.label,
+    rate(candidate.capacityRps),
+    candidate.capacityRps > 0 ? `${p} ${latency(candidate.sloMsAtCapacity)}` : '-',
+    candidate.feasible ? costLabel(candidate, objective) : `${money(candidate.pricePerHour)}/h`,
+    note,
+  ]
+  const top = best ?? nearest
+  const rows = [
+    ...(top ? [row(best ? glyph('best', style) : glyph('infeasible', style), top, best ? 'recommended' : 'nearest')] : []),
+    ...recommendation.alternatives
+      .filter((a) => a.trial !== top?.trial)
+      .slice(0, shown)
+      .map((a) => row(' ', a, a.whyNot)),
+  ]
+  const more = recommendation.alternatives.length - shown
+  const lines = [
+    '',
+    paint(recommendation.verdict, best ? 'bold' : 'yellow', style),
+    '',
+    ...table([['', 'configuration', 'capacity', 'at capacity', 'cost', ''], ...rows]),
+    ...(more > 0 ? [`  and ${more} more in the files`] : []),
+    '',
+    `Binding: ${recommendation.binding.what} (${recommendation.binding.evidence})`,
+    recommendation.confidence.statement,
+  ]
+  const { confirmation } = recommendation
+  if (confirmation) {
+    const [low, high] = confirmation.sloCi95Ms
+    const interval = Number.isFinite(high) ? `${latency(low)} to ${latency(high)}` : `at least ${latency(low)}`
+    const verb = confirmation.held ? 'Confirmed' : 'NOT confirmed'
+    lines.push(`${verb} at ${rate(confirmation.rateRps)}: ${p} ${latency(confirmation.sloMs)} (95 % interval ${interval})`)
+  }
+  for (const caveat of recommendation.caveats) lines.push(paint(`Note: ${caveat}`, 'yellow', style))
+  lines.push(
+    `Repeat with --seed ${recommendation.seed}. Experiment ${recommendation.experimentId}: tune show ${recommendation.experimentId}`,
+  )
+  if (files.length > 0) lines.push('', ...files.map((file) => `  ${file}`))
+  return lines
+}

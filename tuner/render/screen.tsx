@@ -1,0 +1,149 @@
+/** The live screen (ink), drawn on stderr: finished trials scroll by, the running ones, the best and the plot stay in view. */
+import { Box, render, Static, Text } from 'ink'
+import { useEffect, useState } from 'react'
+import type { TuneEvent } from '../events.ts'
+import { duration, money, percentileName } from './format.ts'
+import { glyph, type Style } from './glyphs.ts'
+import { advance, etaSeconds, noProgress, type Progress, type RunningTrial } from './progress.ts'
+import { flushed, type Renderer, type RenderIo } from './renderer.ts'
+import { resultLines } from './results.ts'
+import { scatter } from './scatter.ts'
+import { stepLine, trialLine } from './trial-line.ts'
+
+const redrawMs = 100
+const plotHeight = 7
+const stepsShown = 4
+
+/** A source of states: the renderer pushes, the screen subscribes. */
+interface Feed {
+  readonly state: () => Progress
+  readonly subscribe: (listener: () => void) => () => void
+}
+
+function Running({ trial, state, style, nowMs }: { trial: RunningTrial; state: Progress; style: Style; nowMs: number }) {
+  const seconds = duration((nowMs - trial.startedAtMs) / 1000)
+  return (
+    <Box flexDirection="column">
+      <Text>
+        <Text color="cyan">{glyph('running', style)} </Text>
+        {trial.confirming ? 'confirming ' : ''}#{trial.number} {trial.label} <Text dimColor>{`${trial.suggestion.why}, ${seconds}`}</Text>
+      </Text>
+      {trial.isolation ? <Text dimColor>{`  ${trial.isolation}`}</Text> : <Text dimColor>{'  starting'}</Text>}
+      {trial.steps.slice(-stepsShown).map((step, i) => (
+        <Text
+          key={`${trial.number}-${trial.steps.length - i}`}
+          color={state.slo && step.point.sloMs > state.slo.limitMs ? 'yellow' : undefined}
+        >
+          {`  ${stepLine(step.point, state.slo, step.phase)}`}
+        </Text>
+      ))}
+    </Box>
+  )
+}
+
+export function Screen({ state, style, columns, nowMs }: { state: Progress; style: Style; columns: number; nowMs: number }) {
+  const counted =
+    state.rows.filter((row) => row.trial.state !== 'failed' && row.trial.purpose !== 'confirmation').length + state.resumedTrials
+  const eta = etaSeconds(state, nowMs)
+  const at = Math.min(state.maxTrials, counted + state.running.filter((trial) => !trial.confirming).length)
+  const certainty =
+    state.probabilityBetterExists === undefined ? '' : `, ${Math.round((1 - state.probabilityBetterExists) * 100)} % sure of the best`
+  const bestRow = state.rows.find((row) => row.trial.number === state.best?.number)
+  const point = (row: (typeof state.rows)[number]) => ({
+    pricePerHour: row.pricePerHour,
+    capacityRps: row.trial.state === 'complete' ? row.trial.measurement.capacityRps : 0,
+  })
+  const plot = scatter(state.rows.map(point), { width: Math.min(columns - 2, 72), height: plotHeight }, bestRow && point(bestRow), style)
+  return (
+    <Box flexDirection="column">
+      <Static items={[...state.rows]}>
+        {(row) => {
+          const line = trialLine(row, style)
+          return (
+            <Text key={row.trial.number}>
+              <Text color={line.paint}>{line.mark}</Text> {line.text}
+            </Text>
+          )
+        }}
+      </Static>
+      {state.stopped ? null : (
+        <Box flexDirection="column" marginTop={1}>
+          <Text>
+            <Text bold>{state.name}</Text>
+            {`  trial ${at} of at most ${state.maxTrials}, ${duration((nowMs - state.startedAtMs) / 1000)}`}
+            {eta === undefined ? '' : `, at most ${duration(eta)} left`}
+            {`, ${state.provenance}, seed ${state.seed}`}
+          </Text>
+          <Text>
+            {`SLO ${percentileName(state.slo?.percentile ?? 0.99)} < ${state.slo?.limitMs ?? 0} ms  `}
+            {state.best
+              ? `best: #${state.best.number} ${state.best.label}, ${state.best.costLabel}${certainty}`
+              : 'no configuration meets it yet'}
+            {`  (trials cost ${money(state.spent)})`}
+          </Text>
+          {state.running.map((trial) => (
+            <Running key={trial.number} trial={trial} state={state} style={style} nowMs={nowMs} />
+          ))}
+          {plot.length > 0 ? <Text dimColor>{plot.join('\n')}</Text> : null}
+          {plot.length > 0 ? <Text dimColor>{'capacity against price: cheaper to the left, faster at the top'}</Text> : null}
+        </Box>
+      )}
+    </Box>
+  )
+}
+
+function Live({ feed, io }: { feed: Feed; io: RenderIo }) {
+  const [state, setState] = useState(feed.state())
+  const [nowMs, setNow] = useState(io.now())
+  useEffect(() => {
+    const unsubscribe = feed.subscribe(() => setState(feed.state()))
+    const clock = setInterval(() => setNow(io.now()), 1000)
+    return () => {
+      clearInterval(clock)
+      unsubscribe()
+    }
+  }, [feed, io])
+  return <Screen state={state} style={io.errStyle} columns={io.columns} nowMs={Math.max(nowMs, state.startedAtMs)} />
+}
+
+export function createScreenRenderer(io: RenderIo): Renderer {
+  let state = noProgress
+  const listeners = new Set<() => void>()
+  let due: NodeJS.Timeout | undefined
+  const notify = () => {
+    due = undefined
+    for (const listener of listeners) listener()
+  }
+  const feed: Feed = {
+    state: () => state,
+    subscribe: (listener) => {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+  }
+  let app: ReturnType<typeof render> | undefined
+  let results: string[] = []
+
+  return {
+    handle(event: TuneEvent) {
+      state = advance(state, event)
+      if (event.type === 'experiment-started') {
+        for (const notice of event.notices) io.stderr.write(`${notice}\n`)
+        const stream = io.stderr as NodeJS.WriteStream
+        app = render(<Live feed={feed} io={io} />, { stdout: stream, stderr: stream, exitOnCtrlC: false, patchConsole: false })
+      }
+      if (event.type === 'recommended') results = resultLines(event.recommendation, event.files, io.outStyle)
+      due ??= setTimeout(notify, redrawMs)
+    },
+    async close() {
+      clearTimeout(due)
+      notify()
+      await new Promise((resolve) => setImmediate(resolve))
+      app?.unmount()
+      await app?.waitUntilExit()
+      for (const warning of state.warnings) io.stderr.write(`warning: ${warning}\n`)
+      if (results.length > 0) io.stdout.write(`${results.join('\n')}\n`)
+      await flushed(io.stdout)
+    },
+  }
+}

@@ -1,0 +1,48 @@
+/** One finished trial, or one load step, as a line. */
+import type { LoadPoint, Slo } from '../../profiler/types.ts'
+import { duration, latency, money, percentileName, rate, significant } from './format.ts'
+import { glyph, type Paint, type Style } from './glyphs.ts'
+import type { Row } from './progress.ts'
+
+export interface Line {
+  readonly mark: string
+  readonly paint?: Paint
+  readonly text: string
+}
+
+/** What came out of a trial: capacity with its interval and price, or why there is none. */
+export function trialLine({ trial, label, pricePerHour }: Row, style: Style): Line {
+  const head = `#${trial.number} ${label}`
+  switch (trial.state) {
+    case 'complete': {
+      const { capacityRps, capacityCi90Rps: ci, outcome, slo } = trial.measurement
+      if (capacityRps <= 0) {
+        const idle = `${percentileName(slo.percentile)} ${latency(trial.measurement.idle.p99Ms)} unloaded`
+        return { mark: glyph('infeasible', style), paint: 'yellow', text: `${head}: misses the SLO (${trial.measurement.detail ?? idle})` }
+      }
+      const bound = outcome === 'beaten' ? 'at most ' : outcome === 'generator-limit' ? 'at least ' : ''
+      const cost = money((pricePerHour / 3600 / capacityRps) * 1e6)
+      const text = `${head}: ${bound}${rate(capacityRps)} [${significant(ci[0])}-${significant(ci[1])}], ${cost} per million, ${duration(trial.seconds)}`
+      return { mark: glyph('done', style), paint: 'green', text }
+    }
+    case 'infeasible':
+      return {
+        mark: glyph('infeasible', style),
+        paint: 'yellow',
+        text: `${head}: cannot serve, ${trial.reason}: ${firstLine(trial.detail)}`,
+      }
+    case 'failed':
+      return { mark: glyph('failed', style), paint: 'red', text: `${head}: failed, ${firstLine(trial.error)}` }
+  }
+}
+
+/** '120 req/s: p99 43 ms of 50 ms'. */
+export function stepLine(point: LoadPoint, slo: Slo | undefined, phase: string): string {
+  const name = percentileName(slo?.percentile ?? 0.99)
+  const limit = slo ? ` of ${latency(slo.limitMs)}` : ''
+  const errors = point.errors > 0 ? `, ${point.errors} errors` : ''
+  const load = point.load.kind === 'closed' ? `${point.load.connections} at a time, ${rate(point.achievedRps)}` : rate(point.offeredRps)
+  return `${phase}: ${load}: ${name} ${latency(point.sloMs)}${limit}${errors}${point.generatorSaturated ? ' (generator saturated)' : ''}`
+}
+
+const firstLine = (text: string) => text.split('\n')[0] ?? ''
