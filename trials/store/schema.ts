@@ -44,8 +44,8 @@ export const migrations: readonly string[] = [
      achieved_rps REAL GENERATED ALWAYS AS (${finite('point', 'achievedRps')}) VIRTUAL,
      p50_ms REAL GENERATED ALWAYS AS (${finite('point', 'p50Ms')}) VIRTUAL,
      p99_ms REAL GENERATED ALWAYS AS (${finite('point', 'p99Ms')}) VIRTUAL,
-     requests INTEGER GENERATED ALWAYS AS (${finite('point', 'requests')}) VIRTUAL,
-     errors INTEGER GENERATED ALWAYS AS (${finite('point', 'errors')}) VIRTUAL,
+     requests REAL GENERATED ALWAYS AS (${finite('point', 'requests')}) VIRTUAL,
+     errors REAL GENERATED ALWAYS AS (${finite('point', 'errors')}) VIRTUAL,
      PRIMARY KEY (experiment_id, trial_number, position),
      FOREIGN KEY (experiment_id, trial_number) REFERENCES trials (experiment_id, number) ON DELETE CASCADE
    ) STRICT, WITHOUT ROWID;`,
