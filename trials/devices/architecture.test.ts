@@ -1,0 +1,59 @@
+import { expect, test } from 'vitest'
+import type { Decoder } from './architecture.ts'
+import { architectureOf, kvBytesPerToken, parameterCount, workOf } from './architecture.ts'
+
+// Parameter counts as published with each model; MACs of the convolutional networks from their papers or torchvision.
+test.each([
+  ['bert', 109.48e6],
+  ['bert-large', 335.1e6],
+  ['bert-tiny', 4.39e6],
+  ['distilbert', 66.4e6],
+  ['albert', 11.7e6],
+  ['resnet50', 25.56e6],
+  ['mobilenet', 4.23e6],
+  ['mobilenetv2', 3.5e6],
+  ['vgg16', 138.36e6],
+  ['alexnet', 61.1e6],
+  ['llama-3.1-8b', 8.03e9],
+  ['llama-3.2-1b', 1.236e9],
+  ['qwen2.5-14b', 14.77e9],
+])('%s has %d parameters within 1 %', (name, published) => {
+  expect(Math.abs(parameterCount(architectureOf(name)) / published - 1)).toBeLessThan(0.01)
+})
+
+test.each([
+  ['resnet50', 4.09e9],
+  ['mobilenet', 0.569e9],
+  ['mobilenetv2', 0.3e9],
+  ['vgg16', 15.47e9],
+  ['alexnet', 0.714e9],
+])('%s takes %d multiply-accumulates an image within 1 %', (name, macs) => {
+  expect(Math.abs(workOf(architectureOf(name), { batch: 1 }, 'fp16').flops / (2 * macs) - 1)).toBeLessThan(0.01)
+})
+
+test('BERT-base at 128 tokens is about 22 GFLOP a text', () => {
+  const work = workOf(architectureOf('bert'), { batch: 1, sequenceLength: 128 }, 'fp16')
+  expect((work.flops + work.attentionFlops) / 1e9).toBeCloseTo(22.35, 1)
+})
+
+test('work grows with the batch, weights do not', () => {
+  const one = workOf(architectureOf('bert'), { batch: 1 }, 'fp16')
+  const eight = workOf(architectureOf('bert'), { batch: 8 }, 'fp16')
+  expect(eight.flops).toBe(8 * one.flops)
+  expect(eight.weightBytes).toBe(one.weightBytes)
+})
+
+test('decoding reads weights and the cache, one token of products', () => {
+  const llama = architectureOf('llama-3.1-8b') as Decoder
+  // 32 layers × 2 × 8 heads × 128 × 2 bytes = 128 KiB a token.
+  expect(kvBytesPerToken(llama, 'fp16')).toBe(131072)
+  const decode = workOf(llama, { batch: 4, sequenceLength: 1000, phase: 'decode' }, 'fp16')
+  const prefill = workOf(llama, { batch: 4, sequenceLength: 1000 }, 'fp16')
+  expect(decode.kvBytes).toBe(4 * 1000 * 131072)
+  expect(prefill.flops / decode.flops).toBeGreaterThan(900)
+  expect(decode.weightBytes).toBeCloseTo(2 * (8.03e9 - 128256 * 4096), -8)
+})
+
+test('an unknown model tells which are close', () => {
+  expect(() => architectureOf('bert-bas')).toThrow(/unknown model architecture 'bert-bas'; did you mean bert-base/)
+})

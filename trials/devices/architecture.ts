@@ -1,0 +1,238 @@
+/** Model architectures by their dimensions, and the work one batch asks of a device. */
+
+import type { Precision } from './catalogue.ts'
+import { bytesPerElement, type Convnet, convnets, convolutionsOf } from './convnets.ts'
+import { DeviceModelError, namesNear } from './errors.ts'
+
+/** A stack of bidirectional transformer layers over embeddings (Devlin et al. 2018, section 3). */
+export interface Encoder {
+  readonly kind: 'encoder'
+  readonly name: string
+  readonly layers: number
+  readonly hidden: number
+  readonly heads: number
+  readonly intermediate: number
+  readonly vocabulary: number
+  readonly maxSequenceLength: number
+  /** Width of the embedding table where it is factorised (ALBERT); `hidden` otherwise. */
+  readonly embedding?: number
+  /** All layers share one set of weights (ALBERT). */
+  readonly sharedLayers?: boolean
+}
+
+/** A decoder-only language model with grouped-query attention and a gated feed-forward part. */
+export interface Decoder {
+  readonly kind: 'decoder'
+  readonly name: string
+  readonly layers: number
+  readonly hidden: number
+  readonly heads: number
+  readonly kvHeads: number
+  readonly headSize: number
+  readonly intermediate: number
+  readonly vocabulary: number
+  readonly maxSequenceLength: number
+  /** Input and output embeddings are one table. */
+  readonly tiedEmbeddings?: boolean
+}
+
+export type Architecture = Encoder | Decoder | Convnet
+
+/** What one batch asks of a device. Bytes are to and from device memory, every operand once. */
+export interface Work {
+  /** Kernels a compiled engine launches, about. */
+  readonly kernels: number
+  /** Dense products: 2 × multiply-accumulates. */
+  readonly flops: number
+  /** Products of attention (queries × keys, scores × values), apart from `flops`. */
+  readonly attentionFlops: number
+  readonly weightBytes: number
+  readonly activationBytes: number
+  /** Attention scores, when they are written out rather than fused. */
+  readonly scoreBytes: number
+  /** Keys and values read from the cache (decoding only). */
+  readonly kvBytes: number
+}
+
+/** The size of one call. `sequenceLength`: tokens of each text (encoder), of each prompt (prefill), or in the cache (decode). */
+export interface CallShape {
+  readonly batch: number
+  readonly sequenceLength?: number
+  /** Side of square images; the architecture's own when absent. */
+  readonly imageSize?: number
+  readonly phase?: 'prefill' | 'decode'
+}
+
+export const defaultSequenceLength = 128
+
+const encoder = (name: string, layers: number, hidden: number, heads: number, more: Partial<Encoder> = {}): Encoder => ({
+  kind: 'encoder',
+  name,
+  layers,
+  hidden,
+  heads,
+  intermediate: 4 * hidden,
+  vocabulary: 30522,
+  maxSequenceLength: 512,
+  ...more,
+})
+const decoder = (
+  name: string,
+  [layers, hidden, heads, kvHeads, intermediate, vocabulary]: readonly [number, number, number, number, number, number],
+  more: Partial<Decoder> = {},
+): Decoder => ({
+  kind: 'decoder',
+  name,
+  layers,
+  hidden,
+  heads,
+  kvHeads,
+  headSize: hidden / heads,
+  intermediate,
+  vocabulary,
+  maxSequenceLength: 32768,
+  ...more,
+})
+
+/** Dimensions from each model's published configuration (Hugging Face config.json of the named model). */
+export const architectures: readonly Architecture[] = [
+  encoder('bert-base', 12, 768, 12),
+  encoder('bert-large', 24, 1024, 16),
+  encoder('bert-medium', 8, 512, 8),
+  encoder('bert-small', 4, 512, 8),
+  encoder('bert-mini', 4, 256, 4),
+  encoder('bert-tiny', 2, 128, 2),
+  encoder('distilbert', 6, 768, 12),
+  encoder('albert', 12, 768, 12, { embedding: 128, sharedLayers: true, vocabulary: 30000 }),
+  encoder('roberta-base', 12, 768, 12, { vocabulary: 50265, maxSequenceLength: 514 }),
+  encoder('minilm', 6, 384, 12),
+  decoder('llama-3.1-8b', [32, 4096, 32, 8, 14336, 128256], { maxSequenceLength: 131072 }),
+  decoder('llama-3.1-70b', [80, 8192, 64, 8, 28672, 128256], { maxSequenceLength: 131072 }),
+  decoder('llama-3.2-1b', [16, 2048, 32, 8, 8192, 128256], { maxSequenceLength: 131072, tiedEmbeddings: true }),
+  decoder('llama-3.2-3b', [28, 3072, 24, 8, 8192, 128256], { maxSequenceLength: 131072, tiedEmbeddings: true }),
+  decoder('llama-2-7b', [32, 4096, 32, 32, 11008, 32000], { maxSequenceLength: 4096 }),
+  decoder('mistral-7b', [32, 4096, 32, 8, 14336, 32000]),
+  decoder('qwen2.5-0.5b', [24, 896, 14, 2, 4864, 151936], { tiedEmbeddings: true }),
+  decoder('qwen2.5-7b', [28, 3584, 28, 4, 18944, 152064]),
+  decoder('qwen2.5-14b', [48, 5120, 40, 8, 13824, 152064]),
+  decoder('qwen2.5-32b', [64, 5120, 40, 8, 27648, 152064]),
+  ...convnets,
+]
+
+const aliases: Readonly<Record<string, string>> = {
+  bert: 'bert-base',
+  'bert-base-uncased': 'bert-base',
+  'bert-large-uncased': 'bert-large',
+  'distilbert-base-uncased': 'distilbert',
+  'albert-base-v2': 'albert',
+  roberta: 'roberta-base',
+  resnet: 'resnet50',
+  'resnet-50': 'resnet50',
+  mobilenetv1: 'mobilenet',
+  'llama-3-1-8b': 'llama-3.1-8b',
+  'qwen2-5-14b': 'qwen2.5-14b',
+}
+
+/**
+ * The architecture of a model name or alias ('bert' is bert-base).
+ * @throws DeviceModelError for an unknown name, naming close ones.
+ */
+export function architectureOf(modelName: string, own: readonly Architecture[] = []): Architecture {
+  const wanted = modelName.toLowerCase().replace(/_/g, '-')
+  const canonical = aliases[wanted] ?? wanted
+  const all = [...own, ...architectures]
+  const found = all.find((a) => a.name === canonical || a.name === modelName)
+  if (found) return found
+  const names = [...all.map((a) => a.name), ...Object.keys(aliases)]
+  throw new DeviceModelError(`unknown model architecture '${modelName}'`, namesNear(modelName, names))
+}
+
+/** Weights in memory, count. Encoders: embeddings, layers with biases and norms, pooler. Decoders: no biases. */
+export function parameterCount(architecture: Architecture): number {
+  switch (architecture.kind) {
+    case 'encoder': {
+      const { vocabulary, maxSequenceLength, hidden, intermediate, layers } = architecture
+      const embedding = architecture.embedding ?? hidden
+      const table = (vocabulary + maxSequenceLength + 2) * embedding + 2 * embedding
+      const projection = embedding === hidden ? 0 : (embedding + 1) * hidden
+      const layer = 4 * hidden * (hidden + 1) + 2 * hidden * intermediate + intermediate + hidden + 4 * hidden
+      return table + projection + (architecture.sharedLayers ? 1 : layers) * layer + hidden * (hidden + 1)
+    }
+    case 'decoder':
+      return (
+        architecture.vocabulary * architecture.hidden * (architecture.tiedEmbeddings ? 1 : 2) +
+        architecture.layers * decoderLayer(architecture)
+      )
+    case 'convnet':
+      return convolutionsOf(architecture).reduce((sum, layer) => sum + layer.weights, 0)
+  }
+}
+
+const decoderLayer = (a: Decoder) => a.hidden * a.headSize * (2 * a.heads + 2 * a.kvHeads) + 3 * a.hidden * a.intermediate + 2 * a.hidden
+
+/** Bytes of keys and values that one token keeps in the cache. */
+export const kvBytesPerToken = (a: Decoder, precision: Precision): number =>
+  2 * a.layers * a.kvHeads * a.headSize * (precision === 'fp8' ? 1 : Math.min(2, bytesPerElement(precision) * 2))
+
+/** The work of one call of an architecture at a precision. */
+export function workOf(architecture: Architecture, shape: CallShape, precision: Precision): Work {
+  const bytes = bytesPerElement(precision)
+  switch (architecture.kind) {
+    case 'encoder':
+      return encoderWork(architecture, shape.batch, shape.sequenceLength ?? defaultSequenceLength, bytes)
+    case 'decoder':
+      return decoderWork(architecture, shape, precision)
+    case 'convnet': {
+      const scale = ((shape.imageSize ?? architecture.imageSize) / architecture.imageSize) ** 2
+      const layers = convolutionsOf(architecture)
+      const total = {
+        kernels: layers.length + 2,
+        flops: 0,
+        attentionFlops: 0,
+        weightBytes: 0,
+        activationBytes: 0,
+        scoreBytes: 0,
+        kvBytes: 0,
+      }
+      for (const layer of layers) {
+        total.flops += 2 * layer.macs * scale * shape.batch
+        total.weightBytes += layer.weights * bytes
+        total.activationBytes += (layer.inputs + layer.outputs) * scale * shape.batch * bytes
+      }
+      return total
+    }
+  }
+}
+
+/** Per layer: fused QKV, attention, output projection with residual and norm, two feed-forward products with residual and norm. */
+function encoderWork(a: Encoder, batch: number, length: number, bytes: number): Work {
+  const tokens = batch * length
+  const weights = 4 * a.hidden ** 2 + 2 * a.hidden * a.intermediate
+  return {
+    kernels: 7 * a.layers + 4,
+    flops: 2 * a.layers * weights * tokens,
+    attentionFlops: 4 * a.layers * tokens * length * a.hidden,
+    weightBytes: a.layers * weights * bytes,
+    activationBytes: a.layers * tokens * (14 * a.hidden + 2 * a.intermediate) * bytes,
+    scoreBytes: a.layers * batch * a.heads * length ** 2 * 4 * bytes,
+    kvBytes: 0,
+  }
+}
+
+function decoderWork(a: Decoder, shape: CallShape, precision: Precision): Work {
+  const length = shape.sequenceLength ?? defaultSequenceLength
+  const decode = shape.phase === 'decode'
+  const tokens = decode ? shape.batch : shape.batch * length
+  const bytes = bytesPerElement(precision)
+  const head = a.vocabulary * a.hidden
+  const wide = Math.max(bytes, 2)
+  return {
+    kernels: 10 * a.layers + 4,
+    flops: 2 * (a.layers * decoderLayer(a) * tokens + head * shape.batch),
+    attentionFlops: 4 * a.layers * a.heads * a.headSize * tokens * (decode ? length : length / 2),
+    weightBytes: (a.layers * decoderLayer(a) + head) * bytes,
+    activationBytes: a.layers * tokens * (10 * a.hidden + 3 * a.intermediate) * wide,
+    scoreBytes: 0,
+    kvBytes: kvBytesPerToken(a, precision) * shape.batch * length,
+  }
+}

@@ -1,0 +1,56 @@
+import { expect, test } from 'vitest'
+import { effectivePrecision, findGpu, gpuCatalogue, usableMemoryMiB } from './catalogue.ts'
+
+test.each([
+  ['T4', 'T4'],
+  ['Tesla T4', 'T4'],
+  ['a100', 'A100-40GB'],
+  ['NVIDIA A100-SXM4-80GB', 'A100-80GB'],
+  ['NVIDIA GeForce RTX 4090', 'RTX-4090'],
+  ['NVIDIA H100 80GB HBM3', 'H100'],
+  ['Tesla V100-SXM2-16GB', 'V100'],
+  ['NVIDIA H200', 'H200'],
+])('%s is %s', (name, canonical) => {
+  expect(findGpu(name).name).toBe(canonical)
+})
+
+test('an unknown name tells which are close', () => {
+  expect(() => findGpu('A110')).toThrow(/unknown GPU 'A110'; did you mean .*A10/)
+  expect(() => findGpu('H10')).toThrow(/did you mean H100/)
+  expect(() => findGpu('Voodoo')).toThrow(/known: K80, M60/)
+})
+
+test('own GPUs come before the catalogue', () => {
+  const mine = { ...findGpu('T4'), name: 'T4', bandwidthGBs: 111 }
+  expect(findGpu('t4', [mine]).bandwidthGBs).toBe(111)
+})
+
+test('names and aliases are unambiguous', () => {
+  const plain = gpuCatalogue.flatMap((g) => [g.name, ...g.aliases]).map((n) => n.toLowerCase())
+  expect(new Set(plain).size).toBe(plain.length)
+})
+
+test('every GPU has an fp32 peak, and wider types are never faster', () => {
+  for (const { name, peakTflops } of gpuCatalogue) {
+    expect(peakTflops.fp32, name).toBeGreaterThan(0)
+    if (peakTflops.fp16 !== undefined) expect(peakTflops.fp16, name).toBeGreaterThanOrEqual(peakTflops.fp32!)
+  }
+})
+
+test('precisions fall back as runtimes do, or are refused', () => {
+  expect(effectivePrecision(findGpu('P100'), 'int8')).toEqual({ precision: 'fp16', tflops: 18.7 })
+  expect(effectivePrecision(findGpu('M60'), 'fp16')).toEqual({ precision: 'fp32', tflops: 4.82 })
+  expect(() => effectivePrecision(findGpu('T4'), 'bf16')).toThrow('T4 has no bf16; it supports fp32, fp16, int8')
+})
+
+test('usable memory is what nvidia-smi reports, within 1 %', () => {
+  for (const [name, mib] of [
+    ['T4', 15360],
+    ['L4', 23034],
+    ['A100-80GB', 81920],
+    ['H100', 81559],
+    ['RTX-3090', 24576],
+    ['V100', 16384],
+  ] as const)
+    expect(Math.abs(usableMemoryMiB(findGpu(name)) / mib - 1), name).toBeLessThan(0.012)
+})

@@ -1,0 +1,190 @@
+/**
+ * The GPU catalogue: datasheet figures, dense (no sparsity) peaks, tensor cores where the GPU has them.
+ * Source: vendor datasheets (NVIDIA product briefs and architecture white papers); AWS g5 datasheet for the A10G.
+ * RTX cards and the A10G accumulate fp16 in fp32 at half the tensor rate, and that is the rate listed.
+ */
+import { DeviceModelError, namesNear } from './errors.ts'
+
+export const precisions = ['fp32', 'tf32', 'fp16', 'bf16', 'int8', 'fp8'] as const
+export type Precision = (typeof precisions)[number]
+
+export interface Gpu {
+  /** Short and typable: 'T4', 'A100-80GB'. */
+  readonly name: string
+  readonly generation: string
+  /** Other names of the same device; what nvidia-smi prints, without the vendor and product line, is among them. */
+  readonly aliases: readonly string[]
+  readonly multiprocessors: number
+  readonly boostMhz: number
+  /** As sold; `usableMemoryMiB` tells what a process gets. */
+  readonly memoryGiB: number
+  readonly bandwidthGBs: number
+  readonly l2MiB: number
+  readonly tdpWatts: number
+  /** Dense peak, 10^12 operations per second. A missing precision is not supported by the hardware. */
+  readonly peakTflops: Readonly<Partial<Record<Precision, number>>>
+}
+
+const gpu = (
+  name: string,
+  generation: string,
+  aliases: readonly string[],
+  multiprocessors: number,
+  boostMhz: number,
+  memoryGiB: number,
+  bandwidthGBs: number,
+  l2MiB: number,
+  tdpWatts: number,
+  peakTflops: Gpu['peakTflops'],
+): Gpu => ({ name, generation, aliases, multiprocessors, boostMhz, memoryGiB, bandwidthGBs, l2MiB, tdpWatts, peakTflops })
+
+/** Every GPU the product knows by itself, oldest generation first. */
+export const gpuCatalogue: readonly Gpu[] = [
+  gpu('K80', 'Kepler', [], 13, 875, 12, 240, 1.5, 150, { fp32: 4.37 }),
+  gpu('M60', 'Maxwell', [], 16, 1178, 8, 160, 2, 150, { fp32: 4.82 }),
+  gpu('P4', 'Pascal', [], 20, 1063, 8, 192, 2, 75, { fp32: 5.5, int8: 22 }),
+  gpu('TITAN-X', 'Pascal', ['TITAN-X-Pascal'], 28, 1531, 12, 480, 3, 250, { fp32: 10.97, int8: 43.9 }),
+  gpu('P100', 'Pascal', ['P100-PCIe', 'P100-PCIE-16GB'], 56, 1303, 16, 732, 4, 250, { fp32: 9.3, fp16: 18.7 }),
+  gpu('P100-SXM2', 'Pascal', ['P100-SXM2-16GB'], 56, 1480, 16, 732, 4, 300, { fp32: 10.6, fp16: 21.2 }),
+  gpu('V100-PCIe', 'Volta', ['V100-PCIE-16GB'], 80, 1380, 16, 900, 6, 250, { fp32: 14, fp16: 112, int8: 56 }),
+  gpu('V100', 'Volta', ['V100-SXM2', 'V100-SXM2-16GB', 'V100-16GB'], 80, 1530, 16, 900, 6, 300, { fp32: 15.7, fp16: 125, int8: 62.8 }),
+  gpu('V100-32GB', 'Volta', ['V100-SXM2-32GB', 'V100-SXM3-32GB'], 80, 1530, 32, 900, 6, 300, { fp32: 15.7, fp16: 125, int8: 62.8 }),
+  gpu('V100S', 'Volta', ['V100S-PCIE-32GB'], 80, 1597, 32, 1134, 6, 250, { fp32: 16.4, fp16: 130, int8: 65.6 }),
+  gpu('T4', 'Turing', [], 40, 1590, 16, 320, 4, 70, { fp32: 8.1, fp16: 65, int8: 130 }),
+  gpu('RTX-6000', 'Turing', [], 72, 1770, 24, 672, 6, 260, { fp32: 16.3, fp16: 130.5, int8: 261 }),
+  gpu('RTX-8000', 'Turing', [], 72, 1770, 48, 672, 6, 260, { fp32: 16.3, fp16: 130.5, int8: 261 }),
+  gpu('RTX-2080-Ti', 'Turing', ['2080Ti'], 68, 1545, 11, 616, 5.5, 250, { fp32: 13.4, fp16: 53.8, int8: 215.2 }),
+  gpu('A100-40GB', 'Ampere', ['A100', 'A100-SXM4-40GB', 'A100-40'], 108, 1410, 40, 1555, 40, 400, {
+    fp32: 19.5,
+    tf32: 156,
+    fp16: 312,
+    bf16: 312,
+    int8: 624,
+  }),
+  gpu('A100-80GB', 'Ampere', ['A100-SXM4-80GB', 'A100-80'], 108, 1410, 80, 2039, 40, 400, {
+    fp32: 19.5,
+    tf32: 156,
+    fp16: 312,
+    bf16: 312,
+    int8: 624,
+  }),
+  gpu('A100-PCIe-40GB', 'Ampere', [], 108, 1410, 40, 1555, 40, 250, {
+    fp32: 19.5,
+    tf32: 156,
+    fp16: 312,
+    bf16: 312,
+    int8: 624,
+  }),
+  gpu('A100-PCIe-80GB', 'Ampere', ['A100-80GB-PCIe'], 108, 1410, 80, 1935, 40, 300, {
+    fp32: 19.5,
+    tf32: 156,
+    fp16: 312,
+    bf16: 312,
+    int8: 624,
+  }),
+  gpu('A30', 'Ampere', [], 56, 1440, 24, 933, 24, 165, { fp32: 10.3, tf32: 82, fp16: 165, bf16: 165, int8: 330 }),
+  gpu('A40', 'Ampere', [], 84, 1740, 48, 696, 6, 300, { fp32: 37.4, tf32: 74.8, fp16: 149.7, bf16: 149.7, int8: 299.3 }),
+  gpu('A10', 'Ampere', [], 72, 1695, 24, 600, 6, 150, { fp32: 31.2, tf32: 62.5, fp16: 125, bf16: 125, int8: 250 }),
+  gpu('A10G', 'Ampere', [], 80, 1710, 24, 600, 6, 300, { fp32: 35, tf32: 35, fp16: 70, bf16: 70, int8: 140 }),
+  gpu('A16', 'Ampere', [], 10, 1695, 16, 200, 2, 62, { fp32: 4.5, tf32: 9, fp16: 17.9, bf16: 17.9, int8: 35.9 }),
+  gpu('A2', 'Ampere', [], 10, 1770, 16, 200, 2, 60, { fp32: 4.5, tf32: 9, fp16: 18, bf16: 18, int8: 36 }),
+  gpu('A5000', 'Ampere', ['RTX-A5000'], 64, 1695, 24, 768, 6, 230, { fp32: 27.8, tf32: 55.6, fp16: 111.1, bf16: 111.1, int8: 222.2 }),
+  gpu('A6000', 'Ampere', ['RTX-A6000'], 84, 1800, 48, 768, 6, 300, { fp32: 38.7, tf32: 77.4, fp16: 154.8, bf16: 154.8, int8: 309.7 }),
+  gpu('RTX-3080', 'Ampere', ['3080'], 68, 1710, 10, 760, 5, 320, { fp32: 29.8, tf32: 29.8, fp16: 59.5, bf16: 59.5, int8: 238 }),
+  gpu('RTX-3090', 'Ampere', ['3090'], 82, 1695, 24, 936, 6, 350, { fp32: 35.6, tf32: 35.6, fp16: 71, bf16: 71, int8: 284 }),
+  gpu('L4', 'Ada', [], 58, 2040, 24, 300, 48, 72, { fp32: 30.3, tf32: 60, fp16: 121, bf16: 121, int8: 242, fp8: 242 }),
+  gpu('L40', 'Ada', [], 142, 2490, 48, 864, 96, 300, { fp32: 90.5, tf32: 90.5, fp16: 181, bf16: 181, int8: 362, fp8: 362 }),
+  gpu('L40S', 'Ada', [], 142, 2520, 48, 864, 96, 350, { fp32: 91.6, tf32: 183, fp16: 362, bf16: 362, int8: 733, fp8: 733 }),
+  gpu('RTX-4090', 'Ada', ['4090'], 128, 2520, 24, 1008, 72, 450, {
+    fp32: 82.6,
+    tf32: 82.6,
+    fp16: 165.2,
+    bf16: 165.2,
+    int8: 660.6,
+    fp8: 330.3,
+  }),
+  gpu('RTX-6000-Ada', 'Ada', ['RTX-6000-Ada-Generation'], 142, 2505, 48, 960, 96, 300, {
+    fp32: 91.1,
+    tf32: 182,
+    fp16: 364,
+    bf16: 364,
+    int8: 728.5,
+    fp8: 728.5,
+  }),
+  gpu('H100-PCIe', 'Hopper', ['H100-PCIE-80GB'], 114, 1755, 80, 2000, 50, 350, {
+    fp32: 51.2,
+    tf32: 378,
+    fp16: 756,
+    bf16: 756,
+    int8: 1513,
+    fp8: 1513,
+  }),
+  gpu('H100', 'Hopper', ['H100-SXM', 'H100-SXM5', 'H100-80GB', 'H100-SXM5-80GB', 'H100-80GB-HBM3'], 132, 1980, 80, 3350, 50, 700, {
+    fp32: 66.9,
+    tf32: 494,
+    fp16: 989,
+    bf16: 989,
+    int8: 1979,
+    fp8: 1979,
+  }),
+  gpu('H100-NVL', 'Hopper', [], 132, 1785, 94, 3938, 50, 400, { fp32: 60, tf32: 417, fp16: 835, bf16: 835, int8: 1670, fp8: 1670 }),
+  gpu('H200', 'Hopper', ['H200-SXM', 'H200-141GB', 'H200-SXM-141GB'], 132, 1980, 141, 4800, 50, 700, {
+    fp32: 66.9,
+    tf32: 494,
+    fp16: 989,
+    bf16: 989,
+    int8: 1979,
+    fp8: 1979,
+  }),
+  gpu('GH200', 'Hopper', ['GH200-480GB'], 132, 1980, 96, 4000, 50, 700, {
+    fp32: 66.9,
+    tf32: 494,
+    fp16: 989,
+    bf16: 989,
+    int8: 1979,
+    fp8: 1979,
+  }),
+  gpu('B200', 'Blackwell', [], 148, 1965, 180, 8000, 126, 1000, { fp32: 75, tf32: 1125, fp16: 2250, bf16: 2250, int8: 4500, fp8: 4500 }),
+]
+
+/** GDDR boards whose ECC bits live in the same memory: 15360 of 16384 MiB on a T4, 23034 of 24576 on an L4. */
+const inlineEcc: ReadonlySet<string> = new Set(['P4', 'T4', 'A2', 'A10', 'A10G', 'A16', 'A40', 'L4', 'L40', 'L40S'])
+
+/** MiB that processes can have of the whole GPU, contexts included: what nvidia-smi reports as total, within 1 %. */
+export const usableMemoryMiB = (device: Gpu): number => Math.round(device.memoryGiB * 1024 * (inlineEcc.has(device.name) ? 0.9375 : 0.99))
+
+const plain = (name: string) => name.toLowerCase().replace(/nvidia|tesla|geforce|quadro|generation|[^a-z0-9]/g, '')
+
+/**
+ * The GPU of a name or alias; case, spaces, dashes and the vendor's words do not matter ('NVIDIA A100-SXM4-40GB' works).
+ * @param own a user's own GPUs, which come before the catalogue's.
+ * @throws DeviceModelError for an unknown name, naming close ones.
+ */
+export function findGpu(name: string, own: readonly Gpu[] = []): Gpu {
+  const all = [...own, ...gpuCatalogue]
+  const wanted = plain(name)
+  const found = all.find((g) => plain(g.name) === wanted) ?? all.find((g) => g.aliases.some((alias) => plain(alias) === wanted))
+  if (found) return found
+  throw new DeviceModelError(
+    `unknown GPU '${name}'`,
+    namesNear(
+      name,
+      all.map((g) => g.name),
+    ),
+  )
+}
+
+/** What runs when a precision is asked of a GPU without it: inference runtimes fall back from int8 and fp16 to the next wider type, and tf32 is fp32. */
+const fallback: Readonly<Partial<Record<Precision, Precision>>> = { int8: 'fp16', fp16: 'fp32', tf32: 'fp32' }
+
+/**
+ * The precision a runtime really uses on a GPU, and its dense peak.
+ * @throws DeviceModelError for bf16 and fp8 on hardware without them: runtimes refuse those.
+ */
+export function effectivePrecision(device: Gpu, asked: Precision): { precision: Precision; tflops: number } {
+  for (let precision: Precision | undefined = asked; precision !== undefined; precision = fallback[precision]) {
+    const tflops = device.peakTflops[precision]
+    if (tflops !== undefined) return { precision, tflops }
+  }
+  throw new DeviceModelError(`${device.name} has no ${asked}`, `it supports ${Object.keys(device.peakTflops).join(', ')}`)
+}

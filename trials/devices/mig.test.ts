@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest'
+import { findGpu } from './catalogue.ts'
+import { findMigProfile, migProfilesOf, paidFraction } from './mig.ts'
+
+test('only real profiles exist', () => {
+  expect(migProfilesOf(findGpu('A100-40GB')).map((p) => p.name)).toEqual(['1g.5gb', '1g.10gb', '2g.10gb', '3g.20gb', '4g.20gb', '7g.40gb'])
+  expect(migProfilesOf(findGpu('T4'))).toEqual([])
+  expect(() => findMigProfile(findGpu('T4'), '1g.5gb')).toThrow(/T4 has no MIG profiles; GPUs with MIG: A30/)
+  expect(() => findMigProfile(findGpu('A100-80GB'), '1g.5gb')).toThrow(/A100-80GB has no MIG profile '1g.5gb'; it has 1g.10gb, 1g.20gb, /)
+})
+
+test('a slice pays for what it takes from others', () => {
+  const a100 = findGpu('A100-80GB')
+  expect(paidFraction(findMigProfile(a100, '1g.10gb'))).toBeCloseTo(1 / 7)
+  expect(paidFraction(findMigProfile(a100, '1g.20gb'))).toBe(1 / 4)
+  expect(paidFraction(findMigProfile(a100, '3g.40gb'))).toBe(1 / 2)
+  expect(paidFraction(findMigProfile(a100, '7g.80gb'))).toBe(1)
+})
+
+test('no profile claims more than its GPU has', () => {
+  for (const name of ['A30', 'A100-40GB', 'A100-80GB', 'H100', 'H200'])
+    for (const slice of migProfilesOf(findGpu(name))) {
+      expect(slice.memoryMiB, slice.name).toBeLessThanOrEqual(findGpu(name).memoryGiB * 1024 * slice.memoryFraction)
+      expect(slice.multiprocessors, slice.name).toBeLessThanOrEqual(findGpu(name).multiprocessors)
+      expect(slice.maxInstances * slice.memoryFraction, slice.name).toBeLessThanOrEqual(1)
+    }
+})

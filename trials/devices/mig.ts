@@ -1,0 +1,94 @@
+/**
+ * Multi-Instance GPU profiles: the slices that really exist, with their memory and multiprocessors.
+ * Sources: NVIDIA MIG user guide, "Supported MIG profiles" (A30, A100); `nvidia-smi mig -lgip` of an H100 80GB as printed at
+ * jbarrow.ai/field_notes/nvidia-mig; H200 memory is approximate.
+ */
+import type { Gpu } from './catalogue.ts'
+import { DeviceModelError } from './errors.ts'
+
+export interface MigProfile {
+  /** '1g.5gb' */
+  readonly name: string
+  /** Part of the GPU's memory and of its bandwidth, 0-1. */
+  readonly memoryFraction: number
+  /** Part of the compute slices, 0-1. */
+  readonly computeFraction: number
+  readonly multiprocessors: number
+  readonly memoryMiB: number
+  /** How many of these fit on one GPU. */
+  readonly maxInstances: number
+}
+
+const profile = (
+  name: string,
+  memory: number,
+  compute: number,
+  multiprocessors: number,
+  gib: number,
+  maxInstances: number,
+): MigProfile => ({
+  name,
+  memoryFraction: memory,
+  computeFraction: compute,
+  multiprocessors,
+  memoryMiB: Math.round(gib * 1024),
+  maxInstances,
+})
+
+const a100 = (gib: number, [small, double, half, whole]: readonly [number, number, number, number]): MigProfile[] => [
+  profile(`1g.${gib / 8}gb`, 1 / 8, 1 / 7, 14, small, 7),
+  profile(`1g.${gib / 4}gb`, 1 / 4, 1 / 7, 14, double, 4),
+  profile(`2g.${gib / 4}gb`, 1 / 4, 2 / 7, 28, double, 3),
+  profile(`3g.${gib / 2}gb`, 1 / 2, 3 / 7, 42, half, 2),
+  profile(`4g.${gib / 2}gb`, 1 / 2, 4 / 7, 56, half, 1),
+  profile(`7g.${gib}gb`, 1, 1, 98, whole, 1),
+]
+const hopper = (
+  names: readonly [string, string, string, string],
+  [small, double, half, whole]: readonly [number, number, number, number],
+): MigProfile[] => [
+  profile(`1g.${names[0]}`, 1 / 8, 1 / 7, 16, small, 7),
+  profile(`1g.${names[1]}`, 1 / 4, 1 / 7, 26, double, 4),
+  profile(`2g.${names[1]}`, 1 / 4, 2 / 7, 32, double, 3),
+  profile(`3g.${names[2]}`, 1 / 2, 3 / 7, 60, half, 2),
+  profile(`4g.${names[2]}`, 1 / 2, 4 / 7, 64, half, 1),
+  profile(`7g.${names[3]}`, 1, 1, 132, whole, 1),
+]
+
+const a100Of40 = a100(40, [4.75, 9.75, 19.62, 39.5])
+const a100Of80 = a100(80, [9.75, 19.62, 39.5, 79.25])
+const h100 = hopper(['10gb', '20gb', '40gb', '80gb'], [9.75, 19.62, 39.5, 79.25])
+
+const profiles: Readonly<Record<string, readonly MigProfile[]>> = {
+  A30: [
+    profile('1g.6gb', 1 / 4, 1 / 4, 14, 5.81, 4),
+    profile('2g.12gb', 1 / 2, 1 / 2, 28, 11.69, 2),
+    profile('4g.24gb', 1, 1, 56, 23.44, 1),
+  ],
+  'A100-40GB': a100Of40,
+  'A100-PCIe-40GB': a100Of40,
+  'A100-80GB': a100Of80,
+  'A100-PCIe-80GB': a100Of80,
+  H100: h100,
+  'H100-PCIe': h100,
+  H200: hopper(['18gb', '35gb', '71gb', '141gb'], [16.75, 32.5, 69.5, 140]),
+}
+
+/** The MIG profiles of a GPU; empty where it has none or none are known. */
+export const migProfilesOf = (gpu: Gpu): readonly MigProfile[] => profiles[gpu.name] ?? []
+
+/**
+ * A MIG profile by its name, e.g. '1g.5gb'.
+ * @throws DeviceModelError when the GPU has no MIG or no such profile, listing those it has.
+ */
+export function findMigProfile(gpu: Gpu, name: string): MigProfile {
+  const known = migProfilesOf(gpu)
+  if (known.length === 0)
+    throw new DeviceModelError(`${gpu.name} has no MIG profiles`, `GPUs with MIG: ${Object.keys(profiles).join(', ')}`)
+  const found = known.find((p) => p.name === name.toLowerCase())
+  if (found) return found
+  throw new DeviceModelError(`${gpu.name} has no MIG profile '${name}'`, `it has ${known.map((p) => p.name).join(', ')}`)
+}
+
+/** The part of a GPU that a slice takes away from others, hence its price: the larger of its compute slices and memory slices. */
+export const paidFraction = (slice: MigProfile): number => Math.max(slice.memoryFraction, slice.computeFraction)

@@ -1,0 +1,75 @@
+/** What resources cost per hour, and where the figures come from. */
+import type { Resources } from '../resources.ts'
+
+export interface Price {
+  /** Per hour, in the book's currency. */
+  readonly perHour: number
+  readonly source: string
+}
+export interface PriceBook {
+  readonly name: string
+  readonly currency: string
+  /** By catalogue name; the whole GPU without the cores and memory around it. */
+  readonly gpus: Readonly<Record<string, Price>>
+  readonly vcpu: Price
+  readonly memoryGiB: Price
+}
+
+export class PriceError extends Error {
+  constructor(
+    message: string,
+    readonly hint?: string,
+  ) {
+    super(hint === undefined ? message : `${message}; ${hint}`)
+    this.name = 'PriceError'
+  }
+}
+
+const n1 = 'GCP N1 on-demand, us-central1'
+const attached = 'GCP accelerator attached to N1, on-demand, us-central1'
+const less = (instance: string) => `${instance}, on-demand, less its vCPUs and memory at GCP N1 rates`
+
+/**
+ * On-demand list prices of 2025-2026. An instance's price less its vCPUs and memory leaves the GPU's own; regressions over whole instance
+ * families agree within 10 % (A10G 0.80, L4 0.63, L40S 1.48 a GPU).
+ */
+export const defaultPriceBook: PriceBook = {
+  name: 'on-demand list prices 2025-2026',
+  currency: 'USD',
+  vcpu: { perHour: 0.031611, source: n1 },
+  memoryGiB: { perHour: 0.004237, source: n1 },
+  gpus: {
+    K80: { perHour: 0.45, source: attached },
+    M60: { perHour: 0.49, source: less('AWS g3s.xlarge, us-east-1') },
+    P4: { perHour: 0.6, source: attached },
+    P100: { perHour: 1.46, source: attached },
+    V100: { perHour: 2.48, source: attached },
+    'V100-32GB': { perHour: 3.12, source: less('AWS p3dn.24xlarge, us-east-1') },
+    T4: { perHour: 0.35, source: attached },
+    'A100-40GB': { perHour: 2.93, source: less('GCP a2-highgpu-1g, us-central1') },
+    'A100-80GB': { perHour: 3.97, source: less('GCP a2-ultragpu-1g, us-central1') },
+    A10: { perHour: 0.65, source: less('Alibaba ecs.gn7i family, cn-hangzhou, at 7.1 CNY to the USD') },
+    A10G: { perHour: 0.81, source: less('AWS g5.xlarge, us-east-1') },
+    L4: { perHour: 0.61, source: less('AWS g6.xlarge, us-east-1') },
+    L40S: { perHour: 1.6, source: less('AWS g6e.xlarge, us-east-1') },
+    H100: { perHour: 5.29, source: less('AWS p5.4xlarge, us-east-1') },
+    H200: { perHour: 6.07, source: less('AWS p5en.48xlarge, us-east-1') },
+    B200: { perHour: 12.4, source: less('AWS p6-b200.48xlarge, us-east-1') },
+  },
+}
+
+/**
+ * Price of one replica per hour = GPU price × share × GPUs + cores × vCPU price + memory × GiB price.
+ * @throws PriceError when the book has no price for the GPU.
+ */
+export function pricePerHour(resources: Resources, book: PriceBook): number {
+  const base = resources.cpuCores * book.vcpu.perHour + (resources.memoryMiB / 1024) * book.memoryGiB.perHour
+  if (resources.gpu === undefined) return base
+  const price = book.gpus[resources.gpu]
+  if (price === undefined)
+    throw new PriceError(
+      `the price book '${book.name}' has no price for the GPU ${resources.gpu}`,
+      `it has ${Object.keys(book.gpus).join(', ')}; give one with --prices FILE:  gpus: { ${resources.gpu}: 1.20 }`,
+    )
+  return base + price.perHour * resources.gpuShare * resources.gpus
+}

@@ -1,0 +1,54 @@
+import { expect, test } from 'vitest'
+import { gpuCatalogue } from '../devices/catalogue.ts'
+import { resourcesOf } from '../resources.ts'
+import { defaultPriceBook, pricePerHour } from './book.ts'
+import { parsePriceBook } from './parse.ts'
+
+test('price = share of the GPU + cores + memory', () => {
+  const quarter = resourcesOf({ cpuCores: 2, memoryMiB: 4096, gpu: 'T4', gpuMemoryPercent: 25 })
+  expect(pricePerHour(quarter, defaultPriceBook)).toBeCloseTo(0.35 / 4 + 2 * 0.031611 + 4 * 0.004237)
+})
+
+test('list prices rebuild the instances they came from', () => {
+  const price = (gpu: string, cpuCores: number, gib: number) =>
+    pricePerHour(resourcesOf({ gpu, cpuCores, memoryMiB: gib * 1024 }), defaultPriceBook)
+  expect(price('T4', 4, 16) / 0.526).toBeCloseTo(1, 1) // g4dn.xlarge
+  expect(price('L4', 4, 16) / 0.8048).toBeCloseTo(1, 1) // g6.xlarge
+  expect(price('H100', 16, 256) / 6.88).toBeCloseTo(1, 1) // p5.4xlarge
+})
+
+test('every priced GPU is in the catalogue', () => {
+  const names = gpuCatalogue.map((g) => g.name)
+  expect(Object.keys(defaultPriceBook.gpus).filter((g) => !names.includes(g))).toEqual([])
+})
+
+test('an unpriced GPU says how to give a price', () => {
+  expect(() => pricePerHour(resourcesOf({ gpu: 'RTX-4090' }), defaultPriceBook)).toThrow(/no price for the GPU RTX-4090.*--prices FILE/)
+})
+
+test('a book of the user adds to or replaces the list prices', () => {
+  const added = parsePriceBook('gpus:\n  rtx 4090: 0.44\n  T4: 0.2\nvcpu: 0.02\n', 'mine.yaml')
+  expect(added.gpus['RTX-4090']).toEqual({ perHour: 0.44, source: 'mine.yaml' })
+  expect(added.gpus.T4!.perHour).toBe(0.2)
+  expect(added.gpus.V100).toEqual(defaultPriceBook.gpus.V100)
+  expect(added.vcpu.perHour).toBe(0.02)
+  const own = parsePriceBook('extends: nothing\ncurrency: EUR\nvcpu: 0.02\nmemoryGiB: 0.003\ngpus: {L4: 0.5}', 'mine.yaml')
+  expect(Object.keys(own.gpus)).toEqual(['L4'])
+  expect(own.currency).toBe('EUR')
+})
+
+test('every mistake is told at once, with its line', () => {
+  const text = 'gpus:\n  T4: -1\n  V1000: 2\n\nvcpuu: 0.02\nmemoryGiB: cheap\n'
+  expect(() => parsePriceBook(text, 'p.yaml')).toThrow()
+  try {
+    parsePriceBook(text, 'p.yaml')
+  } catch (error) {
+    const lines = (error as Error).message.split('\n')
+    expect(lines).toContain('p.yaml:2: gpus.T4: expected a price of 0 or more, got -1')
+    expect(lines).toContain("p.yaml:5: unknown key 'vcpuu', did you mean vcpu?")
+    expect(lines).toContain('p.yaml:6: memoryGiB: expected a price per hour, got "cheap"')
+  }
+  expect(() => parsePriceBook('gpus: {V1000: 2}', 'p.yaml')).toThrow(/p.yaml:1: gpus.V1000: unknown GPU 'V1000'; did you mean V100/)
+  expect(() => parsePriceBook('extends: nothing', 'p.yaml')).toThrow(/vcpu: needed.*\n.*memoryGiB: needed/)
+  expect(() => parsePriceBook('gpus: [', 'p.yaml')).toThrow(/^p.yaml:1: /)
+})

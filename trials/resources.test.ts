@@ -1,0 +1,39 @@
+import { expect, test } from 'vitest'
+import { describeConfiguration, resourcesOf, servingParametersOf } from './resources.ts'
+
+test('standard names become resources', () => {
+  expect(resourcesOf({ cpuCores: 2, gpu: 'Tesla T4', gpuMemoryPercent: 25, batchSize: 8 })).toEqual({
+    cpuCores: 2,
+    memoryMiB: 4096,
+    gpu: 'T4',
+    gpus: 1,
+    gpuShare: 0.25,
+    gpuMemoryMiB: 3840,
+  })
+  expect(resourcesOf({ cpuCores: 4, gpu: 'none' }, { memoryMiB: 2048 })).toEqual({ cpuCores: 4, memoryMiB: 2048, gpus: 0, gpuShare: 0 })
+})
+
+test('a MIG profile decides share and memory', () => {
+  const held = resourcesOf({ gpu: 'A100-80GB', migProfile: '1g.10gb', gpuMemoryPercent: 50 })
+  expect(held).toMatchObject({ gpuShare: 1 / 7, gpuMemoryMiB: 9984, migProfile: '1g.10gb' })
+  expect(() => resourcesOf({ gpu: 'T4', migProfile: '1g.10gb' })).toThrow(/T4 has no MIG profiles/)
+})
+
+test('bad values say which and why', () => {
+  expect(() => resourcesOf({ cpuCores: -1 })).toThrow('cpuCores is -1; give a number above 0')
+  expect(() => resourcesOf({ cpuCores: Number.NaN })).toThrow('cpuCores is NaN')
+  expect(() => resourcesOf({ gpu: 'T4', gpuMemoryPercent: 120 })).toThrow('at most 100')
+  expect(() => resourcesOf({ gpu: 'T5' })).toThrow(/unknown GPU 'T5'; did you mean T4/)
+  expect(() => servingParametersOf({ precision: 'fp15' })).toThrow(/precision is 'fp15'; did you mean .*fp16/)
+})
+
+test.each([
+  [{ cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 25, batchSize: 8 }, '2 cores, 1/4 T4 (4 GiB), batch 8'],
+  [{ cpuCores: 1, gpu: 'V100', gpuMemoryPercent: 100, batchSize: 1 }, '1 core, V100, batch 1'],
+  [{ cpuCores: 1, gpu: 'none', batchSize: 4 }, '1 core, no GPU, batch 4'],
+  [{ gpu: 'A100-40GB', migProfile: '2g.10gb', precision: 'int8' }, 'A100-40GB slice 2g.10gb, int8'],
+  [{ cpuCores: 1.5, gpu: 'T4', gpuMemoryPercent: 35, workers: 3 }, '1.5 cores, 35 % of a T4 (5.6 GiB), workers 3'],
+  [{ gpu: 'H100', gpus: 4 }, '4 x H100'],
+])('%j reads %s', (configuration, text) => {
+  expect(describeConfiguration(configuration)).toBe(text)
+})

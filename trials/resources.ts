@@ -1,0 +1,151 @@
+/** The resources that a configuration asks for, by the standard parameter names. */
+import type { Configuration } from '../search/types.ts'
+import { findGpu, type Gpu, type Precision, precisions, usableMemoryMiB } from './devices/catalogue.ts'
+import { DeviceModelError, namesNear } from './devices/errors.ts'
+import { findMigProfile, paidFraction } from './devices/mig.ts'
+import type { Sharing } from './devices/model.ts'
+
+/** What one replica holds, and pays for. */
+export interface Resources {
+  readonly cpuCores: number
+  readonly memoryMiB: number
+  /** Catalogue name; absent: no GPU. */
+  readonly gpu?: string
+  /** How many of them; 0 without a GPU. */
+  readonly gpus: number
+  /** Part of each GPU that is held, in (0, 1]; 0 without a GPU. */
+  readonly gpuShare: number
+  /** GPU memory of the share, of each GPU. */
+  readonly gpuMemoryMiB?: number
+  readonly migProfile?: string
+}
+
+/** The parameters of serving that are no resources but that the device model reads. */
+export interface ServingParameters {
+  readonly batchSize: number
+  readonly maxDelayMs: number
+  readonly instances: number
+  readonly precision: Precision
+  readonly sequenceLength?: number
+  readonly imageSize?: number
+  readonly sharing: Sharing
+  /** Requests that may wait for a batch; beyond it they are refused. */
+  readonly queueLimit: number
+}
+
+/** Without a say of the user: one core, 4 GiB, no GPU; a GPU that is named is held whole. */
+const resourceDefaults = { cpuCores: 1, memoryMiB: 4096, gpu: 'none', gpuMemoryPercent: 100, gpus: 1 } as const
+const servingDefaults = { batchSize: 1, maxDelayMs: 2, instances: 1, precision: 'fp16', sharing: 'time-slice', queueLimit: 1024 } as const
+
+/**
+ * Reads `cpuCores`, `memoryMiB`, `gpu` ('none' or a catalogue name), `gpuMemoryPercent` (25 = a quarter of one GPU's memory, of its time
+ * where it is time-sliced, and of its price), `gpus` and `migProfile` ('none' or a profile, which then decides share and memory).
+ * @param defaults values of parameters that the configuration does not name.
+ * @throws DeviceModelError for an unknown GPU or profile or a number out of range.
+ */
+export function resourcesOf(configuration: Configuration, defaults: Configuration = {}, ownGpus: readonly Gpu[] = []): Resources {
+  const all = { ...resourceDefaults, ...defaults, ...configuration }
+  const cpuCores = positive(all, 'cpuCores')
+  const memoryMiB = positive(all, 'memoryMiB')
+  if (isNone(all.gpu)) return { cpuCores, memoryMiB, gpus: 0, gpuShare: 0 }
+  const gpu = findGpu(String(all.gpu), ownGpus)
+  const gpus = positive(all, 'gpus')
+  const slice: unknown = (all as Configuration).migProfile
+  if (!isNone(slice)) {
+    const mig = findMigProfile(gpu, String(slice))
+    return { cpuCores, memoryMiB, gpu: gpu.name, gpus, gpuShare: paidFraction(mig), gpuMemoryMiB: mig.memoryMiB, migProfile: mig.name }
+  }
+  const percent = positive(all, 'gpuMemoryPercent')
+  if (percent > 100) throw new DeviceModelError(`gpuMemoryPercent is ${percent}`, 'it is a part of one GPU: at most 100')
+  return {
+    cpuCores,
+    memoryMiB,
+    gpu: gpu.name,
+    gpus,
+    gpuShare: percent / 100,
+    gpuMemoryMiB: Math.round((usableMemoryMiB(gpu) * percent) / 100),
+  }
+}
+
+/**
+ * Reads `batchSize`, `maxDelayMs`, `instances`, `precision`, `sequenceLength`, `imageSize`, `sharing` ('time-slice', 'mps', 'memory-only') and `queueLimit`.
+ * @throws DeviceModelError for a value out of range or an unknown precision.
+ */
+export function servingParametersOf(configuration: Configuration, defaults: Configuration = {}): ServingParameters {
+  const all: Configuration = { ...servingDefaults, ...defaults, ...configuration }
+  const maxDelayMs = Number(all.maxDelayMs)
+  if (!(maxDelayMs >= 0)) throw new DeviceModelError(`maxDelayMs is ${all.maxDelayMs}`, 'give a number of milliseconds, 0 or more')
+  return {
+    batchSize: positive(all, 'batchSize'),
+    maxDelayMs,
+    instances: positive(all, 'instances'),
+    precision: oneOf(all, 'precision', precisions),
+    sequenceLength: all.sequenceLength === undefined ? undefined : positive(all, 'sequenceLength'),
+    imageSize: all.imageSize === undefined ? undefined : positive(all, 'imageSize'),
+    sharing: oneOf(all, 'sharing', ['time-slice', 'mps', 'memory-only'] as const),
+    queueLimit: positive(all, 'queueLimit'),
+  }
+}
+
+const isNone = (value: unknown) => value === undefined || value === 'none' || value === 'cpu' || value === ''
+
+function positive(values: Configuration, name: string): number {
+  const value = Number(values[name])
+  if (!(value > 0 && Number.isFinite(value))) throw new DeviceModelError(`${name} is ${values[name]}`, 'give a number above 0')
+  return value
+}
+
+function oneOf<T extends string>(values: Configuration, name: string, allowed: readonly T[]): T {
+  const value = allowed.find((candidate) => candidate === values[name])
+  if (value === undefined) throw new DeviceModelError(`${name} is '${values[name]}'`, namesNear(String(values[name]), allowed))
+  return value
+}
+
+/** A configuration for people: '2 cores, 1/4 T4 (4 GiB), batch 8'. Parameters of any other name follow as 'name value'. */
+export function describeConfiguration(configuration: Configuration, defaults: Configuration = {}, ownGpus: readonly Gpu[] = []): string {
+  const held = resourcesOf(configuration, defaults, ownGpus)
+  const parts: string[] = []
+  if ('cpuCores' in configuration || 'cpuCores' in defaults) parts.push(held.cpuCores === 1 ? '1 core' : `${number(held.cpuCores)} cores`)
+  if ('memoryMiB' in configuration) parts.push(`${number(held.memoryMiB / 1024)} GiB memory`)
+  if (held.gpu !== undefined) parts.push(describeGpu(held, findGpu(held.gpu, ownGpus)))
+  else if ('gpu' in configuration) parts.push('no GPU')
+  for (const [name, value] of Object.entries(configuration)) if (!resourceNames.has(name)) parts.push(describeParameter(name, value))
+  return parts.join(', ')
+}
+
+const resourceNames: ReadonlySet<string> = new Set(['cpuCores', 'memoryMiB', 'gpu', 'gpuMemoryPercent', 'gpus', 'migProfile'])
+
+function describeGpu(held: Resources, gpu: Gpu): string {
+  const many = held.gpus > 1 ? `${held.gpus} x ` : ''
+  if (held.migProfile) return `${many}${gpu.name} slice ${held.migProfile}`
+  return held.gpuShare === 1
+    ? `${many}${gpu.name}`
+    : `${many}${fraction(held.gpuShare)} ${gpu.name} (${number(gpu.memoryGiB * held.gpuShare)} GiB)`
+}
+
+/** 0.25 → '1/4'; shares that are no simple fraction in percent. */
+function fraction(share: number): string {
+  for (const whole of [2, 3, 4, 5, 8, 10, 20])
+    for (let part = 1; part < whole; part++)
+      if (Math.abs(share - part / whole) < 1e-3 && (part === 1 || whole <= 4)) return `${part}/${whole}`
+  return `${number(share * 100)} % of a`
+}
+
+const number = (value: number) => String(Number(value.toFixed(value < 10 ? 1 : 0)))
+
+function describeParameter(name: string, value: number | string): string {
+  switch (name) {
+    case 'batchSize':
+      return `batch ${value}`
+    case 'sequenceLength':
+      return `${value} tokens`
+    case 'instances':
+      return `${value} instance${value === 1 ? '' : 's'}`
+    case 'maxDelayMs':
+      return `delay ${value} ms`
+    case 'precision':
+      return String(value)
+    default:
+      return `${name} ${value}`
+  }
+}
