@@ -7,5 +7,6 @@ export default defineConfig({
     fileParallelism: false,
     testTimeout: 30_000,
     hookTimeout: 60_000,
+    reporters: process.env.CI ? ['default', ['json', { outputFile: '.ci/results/unit.json' }]] : ['default'],
   },
 })

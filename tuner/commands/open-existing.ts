@@ -1,0 +1,26 @@
+import { existsSync } from 'node:fs'
+import { openStore } from '../../trials/store/index.ts'
+import type { ExperimentRecord, FinishedTrial, TrialStore } from '../../trials/types.ts'
+import { exitCodes, UserError } from '../exit-codes.ts'
+
+/** Opens a store that is already there: a mistyped --db must not make an empty one. */
+export async function openExisting(path: string): Promise<TrialStore> {
+  if (!existsSync(path)) {
+    throw new UserError(`no trial store at ${path}`, 'name the store with --db, or run an experiment first: tune --model bert --slo 50ms', exitCodes.usage)
+  }
+  return openStore(path)
+}
+
+/** The experiment of that id, or the newest when no id is given. Throws UserError naming those that are there. */
+export async function loadExperiment(
+  store: TrialStore,
+  id: string | undefined,
+): Promise<{ experiment: ExperimentRecord; trials: readonly FinishedTrial[] }> {
+  const known = [...(await store.list())].sort((a, b) => b.createdAt.localeCompare(a.createdAt))
+  const wanted = id ?? known[0]?.id
+  const found = wanted === undefined ? undefined : await store.load(wanted)
+  if (found) return found
+  const ids = known.slice(0, 5).map((e) => e.id)
+  const hint = ids.length > 0 ? `there are: ${ids.join(', ')}${known.length > 5 ? ', ... (tune list)' : ''}` : 'the store is empty'
+  throw new UserError(wanted === undefined ? 'the store holds no experiment' : `no experiment "${wanted}" in the store`, hint, exitCodes.usage)
+}

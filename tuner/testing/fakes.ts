@@ -1,0 +1,216 @@
+/** Fakes for the loop's parts: a launcher without processes, loads without requests, a recommendation by price alone. */
+import type { LoadPoint, Measurement, Slo } from '../../profiler/types.ts'
+import type { Candidate, Recommendation } from '../../reports/types.ts'
+import type { Configuration, Problem, Sampler } from '../../search/types.ts'
+import type { ExperimentRecord, FinishedTrial, Launcher, Predictor, TrialStore } from '../../trials/types.ts'
+import type { Experiment } from '../experiment/types.ts'
+import type { LoopParts } from '../loop.ts'
+
+export const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
+
+export function loadPoint(offeredRps: number, sloMs: number): LoadPoint {
+  return {
+    load: { kind: 'open', rateRps: offeredRps, arrivals: { kind: 'poisson' }, durationS: 1, seed: 1 },
+    offeredRps,
+    achievedRps: offeredRps,
+    goodputRps: offeredRps,
+    requests: Math.round(offeredRps),
+    errors: 0,
+    errorKinds: {},
+    meanMs: sloMs / 2,
+    p50Ms: sloMs / 2,
+    p90Ms: sloMs * 0.8,
+    p95Ms: sloMs * 0.9,
+    p99Ms: sloMs,
+    maxMs: sloMs * 1.2,
+    sloMs,
+    sloCi95Ms: [sloMs * 0.95, sloMs * 1.05],
+    generatorSaturated: false,
+    latenessP99Ms: 0.5,
+    seconds: 1,
+  }
+}
+
+export function measurement(capacityRps: number): Measurement {
+  const idle = { requests: 10, meanMs: 5, p50Ms: 5, p90Ms: 6, p95Ms: 6, p99Ms: 7, maxMs: 7 }
+  return {
+    outcome: capacityRps > 0 ? 'converged' : 'slo-unattainable',
+    capacityRps,
+    capacityCi90Rps: [capacityRps * 0.95, capacityRps * 1.05],
+    slo,
+    idle,
+    saturationRps: capacityRps * 1.3,
+    points: [loadPoint(capacityRps, 48)],
+    requests: 100,
+    seconds: 1,
+    caveats: [],
+  }
+}
+
+export const fakePredictor = (overrides: Partial<Predictor> = {}): Predictor => ({
+  target: { kind: 'http', url: 'http://127.0.0.1:1', path: '/', headers: {}, bodies: [], timeoutMs: 1000 },
+  protocol: 'json',
+  provenance: 'emulated',
+  isolation: 'none',
+  logTail: () => '',
+  usage: async () => ({}),
+  stop: async () => undefined,
+  ...overrides,
+})
+
+export const fakeLauncher = (launch: (configuration: Configuration, number: number) => Promise<Predictor>): Launcher => ({
+  name: 'fake',
+  launch: async (configuration, number, signal) => {
+    signal.throwIfAborted()
+    return launch(configuration, number)
+  },
+  sweep: async () => undefined,
+})
+
+/** Cheapest price per request among complete trials; a confirmation replaces the capacity of its configuration. */
+export function fakeRecommend(problem: Problem, trials: readonly FinishedTrial[]): Recommendation {
+  const confirmed = trials.find((t) => t.purpose === 'confirmation')
+  const candidates = trials
+    .filter((t) => t.purpose !== 'confirmation')
+    .flatMap((t): Candidate[] => {
+      if (t.state !== 'complete' || t.measurement.capacityRps <= 0) return []
+      const pricePerHour = problem.pricePerHour(t.configuration)
+      const cost = (pricePerHour / 3600 / t.measurement.capacityRps) * 1e6
+      return [
+        {
+          trial: t.number,
+          configuration: t.configuration,
+          label: JSON.stringify(t.configuration),
+          capacityRps: t.measurement.capacityRps,
+          capacityCi90Rps: t.measurement.capacityCi90Rps,
+          sloMsAtCapacity: 48,
+          pricePerHour,
+          pricePerMillionRequests: cost,
+          cost,
+          feasible: true,
+        },
+      ]
+    })
+    .sort((a, b) => a.cost - b.cost)
+  const best = candidates[0]
+  return {
+    schema: 'tune.recommendation/v1',
+    experimentId: 'fake-1',
+    provenance: 'emulated',
+    slo,
+    objective: problem.objective,
+    verdict: best ? `${best.label} is the cheapest` : 'nothing meets the SLO',
+    best,
+    binding: { what: 'unknown', evidence: 'a fake' },
+    front: candidates,
+    alternatives: candidates.slice(1).map((c) => ({ ...c, whyNot: 'dearer' })),
+    confirmation:
+      confirmed?.state === 'complete'
+        ? { trial: confirmed, held: true, rateRps: confirmed.measurement.capacityRps, sloMs: 48, sloCi95Ms: [47, 49] }
+        : undefined,
+    confidence: { tolerance: 0.05, statement: 'no statement' },
+    caveats: [],
+    seed: 1,
+    trials: trials.length,
+  }
+}
+
+/** A store that remembers the order of calls. */
+export function fakeStore(): TrialStore & { readonly appended: FinishedTrial[]; finished?: ExperimentRecord['state'] } {
+  const appended: FinishedTrial[] = []
+  return {
+    appended,
+    create: async () => undefined,
+    claim: async () => undefined,
+    load: async () => undefined,
+    list: async () => [],
+    append: async (_id, trial) => void appended.push(trial),
+    async finish(_id, state) {
+      this.finished = state
+    },
+    close: async () => undefined,
+  }
+}
+
+/** Tries batch sizes in order. */
+export const orderedSampler: Sampler = {
+  name: 'ordered',
+  suggest(problem, observations, pending) {
+    const parameter = problem.space.parameters[0]
+    if (parameter?.kind !== 'ordinal') return undefined
+    const taken = new Set([...observations.map((o) => o.configuration), ...pending].map((c) => c[parameter.name]))
+    const value = parameter.values.find((v) => !taken.has(v))
+    return value === undefined ? undefined : { configuration: { [parameter.name]: value }, why: 'next in order' }
+  },
+}
+
+export const batchProblem: Problem = {
+  space: {
+    parameters: [{ kind: 'ordinal', name: 'batchSize', category: 'server', values: [1, 2, 4, 8, 16], scale: 'log' }],
+    constraints: [],
+  },
+  objective: { kind: 'price-per-request' },
+  pricePerHour: () => 1,
+  constraintLimit: slo.limitMs,
+}
+
+const rng = { next: () => 0.5, normal: () => 0, int: () => 0, fork: () => rng }
+
+/** Parts whose predictors serve 100 req/s × batch size. */
+export function fakeParts(overrides: Partial<LoopParts> = {}): LoopParts & { readonly store: ReturnType<typeof fakeStore> } {
+  let clock = Date.parse('2026-01-01T00:00:00Z')
+  const problem = overrides.problem ?? batchProblem
+  const store = fakeStore()
+  return {
+    experimentId: 'fake-1',
+    provenance: 'emulated',
+    problem,
+    spaceSize: 5,
+    sampler: orderedSampler,
+    assessStop: () => ({ probabilityBetterExists: 1, tolerance: 0.05, stop: false }),
+    rng,
+    launcher: fakeLauncher(async (configuration) => fakePredictor({ isolation: String(configuration.batchSize) })),
+    load: async (predictor) => measurement(100 * Number(predictor.isolation)),
+    confirm: async (_predictor, { rateRps }) => measurement(rateRps),
+    recommend: (trials) => fakeRecommend(problem, trials),
+    label: (configuration) => JSON.stringify(configuration),
+    write: async () => ['recommendation.json'],
+    notices: [],
+    now: () => (clock += 250),
+    ...overrides,
+    store,
+  }
+}
+
+/** The parts of an experiment that the loop reads. */
+export function fakeExperiment(overrides: Partial<Experiment> = {}): Experiment {
+  return {
+    name: 'fake',
+    model: { name: 'fake', architecture: 'fake' },
+    slo,
+    objective: { kind: 'price-per-request' },
+    headroom: 0,
+    backend: 'local',
+    devices: 'emulated',
+    space: batchProblem.space,
+    pins: {},
+    predictor: { kind: 'builtin', model: 'fake', engine: 'emulated' },
+    load: {
+      arrivals: { kind: 'poisson' },
+      payload: { kind: 'generated', seed: 1, count: 1 },
+      timeoutMs: 1000,
+      trialSeconds: 1,
+      confirmSeconds: 1,
+    },
+    budget: { maxTrials: 20 },
+    stop: { tolerance: 0.05, certainty: 0.95 },
+    parallel: 1,
+    seed: 1,
+    sampler: 'gp',
+    dbPath: ':memory:',
+    confirm: true,
+    document: {},
+    origins: {},
+    ...overrides,
+  } as Experiment
+}

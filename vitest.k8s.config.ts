@@ -1,0 +1,12 @@
+import { defineConfig } from 'vitest/config'
+
+/** Tests against the cluster that KUBECONFIG names: npm run test:k8s. */
+export default defineConfig({
+  test: {
+    include: ['**/*.k8s-test.ts'],
+    fileParallelism: false,
+    testTimeout: 120_000,
+    hookTimeout: 240_000,
+    reporters: process.env.CI ? ['default', ['json', { outputFile: '.ci/results/k8s.json' }]] : ['default'],
+  },
+})
