@@ -1,0 +1,69 @@
+import { describe, expect, test } from 'vitest'
+import { styleOf } from './glyphs.ts'
+import { createEventsRenderer, createJsonRenderer } from './json.ts'
+import { createPlainRenderer } from './plain.ts'
+import { paperIo, recordedEvents, rendererContract } from './renderer.contract.ts'
+import { chooseRenderer } from './renderer.ts'
+import { createScreenRenderer } from './screen.tsx'
+
+rendererContract('plain', async (io) => createPlainRenderer(io))
+rendererContract('json', async (io) => createJsonRenderer(io))
+rendererContract('events', async (io) => createEventsRenderer(io))
+rendererContract('screen', async (io) => createScreenRenderer(io))
+
+describe('choosing a renderer', () => {
+  const tty = { isTTY: true }
+  test.each([
+    [{}, tty, {}, 'screen'],
+    [{}, {}, {}, 'plain'],
+    [{}, tty, { CI: 'true' }, 'plain'],
+    [{}, tty, { NO_COLOR: '1' }, 'plain'],
+    [{}, tty, { TERM: 'dumb' }, 'plain'],
+    [{ plain: true }, tty, {}, 'plain'],
+    [{ json: true }, tty, {}, 'json'],
+    [{ events: true }, tty, {}, 'events'],
+  ] as const)('%j on %j with %j is %s', (flags, stream, env, name) => {
+    expect(chooseRenderer(flags, stream, env)).toBe(name)
+  })
+
+  test('colour is off for NO_COLOR, pipes and CI, on when forced', () => {
+    expect(styleOf(tty, { LANG: 'C.UTF-8' })).toEqual({ color: true, unicode: true })
+    expect(styleOf(tty, { NO_COLOR: '1' }).color).toBe(false)
+    expect(styleOf({}, {}).color).toBe(false)
+    expect(styleOf({}, { FORCE_COLOR: '1' }).color).toBe(true)
+    expect(styleOf(tty, { LANG: 'C' }).unicode).toBe(false)
+  })
+})
+
+test('plain progress names trials, steps, the best and the reason of the stop', async () => {
+  const io = paperIo()
+  const renderer = createPlainRenderer(io)
+  for (const event of await recordedEvents()) renderer.handle(event)
+  await renderer.close()
+  expect(io.stderr.text).toContain('GPUs here are emulated')
+  expect(io.stderr.text).toContain('trial 1 of at most 20: #1 {"batchSize":1} (next in order)')
+  expect(io.stderr.text).toContain('saturation: 120 req/s: p99 43 ms of 50 ms')
+  expect(io.stderr.text).toMatch(/✗ #5 .* cannot serve, out-of-memory: needs 17 GiB of 15 GiB/)
+  expect(io.stderr.text).toContain('best so far: #4')
+  expect(io.stderr.text).toContain('stopped (space-exhausted)')
+  expect(io.stdout.text).toContain('Confirmed at')
+})
+
+test('every line of --events is an event; Infinity survives as a string', async () => {
+  const io = paperIo()
+  const renderer = createEventsRenderer(io)
+  const events = await recordedEvents()
+  for (const event of events) renderer.handle(event)
+  renderer.handle({ at: '2026-01-01T00:00:00Z', type: 'confirmed', number: 1, held: false, rateRps: 1, sloMs: Number.POSITIVE_INFINITY })
+  const lines = io.stdout.text.trimEnd().split('\n')
+  expect(lines.map((line) => JSON.parse(line).type)).toEqual([...events.map((e) => e.type), 'confirmed'])
+  expect(JSON.parse(lines.at(-1) ?? '').sloMs).toBe('Infinity')
+})
+
+test('--json is one document with the files', async () => {
+  const io = paperIo()
+  const renderer = createJsonRenderer(io)
+  for (const event of await recordedEvents()) renderer.handle(event)
+  await renderer.close()
+  expect(JSON.parse(io.stdout.text)).toMatchObject({ schema: 'tune.recommendation/v1', files: ['recommendation.json'] })
+})
