@@ -1,0 +1,64 @@
+import { logCdf, logExpectedImprovement } from './normal.ts'
+import { replicasFor } from './objective.ts'
+import type { Beliefs } from './surrogate.ts'
+import type { Objective, Problem } from './types.ts'
+
+/**
+ * ln (expected improvement × probability of feasibility) of m configurations (Schonlau et al. 1998; Gardner et al. 2014). Price is exact, so the
+ * improvement is over ln rate (or ln latency) alone. With nothing feasible yet (`best` Infinity) the probability of feasibility alone.
+ */
+export function logAcquisition(problem: Problem, prices: Float64Array, beliefs: Beliefs, best: number): Float64Array {
+  const feasible = logFeasible(problem, beliefs)
+  if (best === Infinity) return feasible
+  return feasible.map((f, i) => f + logImprovement(problem.objective, prices[i]!, beliefs, i, best))
+}
+
+/** ln P(serves and meets the constraint), m. */
+export function logFeasible(problem: Problem, { constraint, logServes }: Beliefs): Float64Array {
+  if (problem.constraintLimit === undefined || !constraint) return logServes
+  return logServes.map((serves, i) => serves + logCdf(-constraint.mean[i]! / Math.sqrt(constraint.variance[i]!)))
+}
+
+function logImprovement(objective: Objective, price: number, { rate, constraint }: Beliefs, i: number, best: number): number {
+  switch (objective.kind) {
+    case 'price':
+      return Math.log(Math.max(0, best - Math.log(price)))
+    case 'price-per-request':
+      return rate ? logExpectedImprovement(Math.log(price) - rate.mean[i]!, Math.sqrt(rate.variance[i]!), best) : 0
+    case 'price-for-demand':
+      return rate ? demandImprovement(objective, price, rate.mean[i]!, Math.sqrt(rate.variance[i]!), best) : 0
+    case 'max-rate':
+      if (price > objective.maxPricePerHour) return -Infinity
+      return rate ? logExpectedImprovement(-rate.mean[i]!, Math.sqrt(rate.variance[i]!), best) : 0
+    case 'min-latency':
+      if (price > objective.maxPricePerHour) return -Infinity
+      return constraint ? logExpectedImprovement(constraint.mean[i]!, Math.sqrt(constraint.variance[i]!), best) : 0
+  }
+}
+
+const MOST_REPLICAS = 64
+
+/**
+ * ln E[max(0, best - ln(price × replicas))], replicas = ceil(demand / rate): an exact sum over replica counts, P(at most n) = P(rate ≥ demand/n);
+ * beyond 64 replicas the ceiling is left out.
+ */
+function demandImprovement(
+  objective: { demandRps: number; headroom: number },
+  price: number,
+  mean: number,
+  sd: number,
+  best: number,
+): number {
+  const logDemand = Math.log(objective.demandRps / (1 - objective.headroom))
+  if (replicasFor(objective, mean + 2 * sd) > MOST_REPLICAS) return logExpectedImprovement(Math.log(price) + logDemand - mean, sd, best)
+  let expected = 0
+  let upTo = 0
+  for (let n = 1; n <= 4 * MOST_REPLICAS; n++) {
+    const improvement = best - Math.log(price * n)
+    if (improvement <= 0) break
+    const atMost = Math.exp(logCdf((mean - (logDemand - Math.log(n))) / sd))
+    expected += improvement * (atMost - upTo)
+    upTo = atMost
+  }
+  return Math.log(expected)
+}

@@ -1,0 +1,31 @@
+import { createHalton } from './halton.ts'
+import { configurationAt, configurationKey, enumerate, GRID_LIMIT, gridSize, satisfies } from './space.ts'
+import type { Configuration, Problem, Rng } from './types.ts'
+
+export interface Candidates {
+  readonly configurations: readonly Configuration[]
+  /** Every configuration there is, or a quasi-random sample of a space too large to list. */
+  readonly complete: boolean
+}
+
+const SAMPLE = 4_096
+const SAMPLE_TRIES = 16
+
+/** What may be tried: satisfies the constraints, may serve by physics, and is neither tried nor pending. */
+export function untried(problem: Problem, taken: readonly Configuration[], rng: Rng): Candidates {
+  const known = new Set(taken.map(configurationKey))
+  const allowed = (configuration: Configuration) => !known.has(configurationKey(configuration)) && !problem.cannotServe?.(configuration)
+  const complete = gridSize(problem.space) <= GRID_LIMIT
+  const all = complete ? enumerate(problem.space) : sample(problem, rng)
+  return { configurations: all.filter(allowed), complete }
+}
+
+function sample({ space }: Problem, rng: Rng): Configuration[] {
+  const point = createHalton(space.parameters.length, rng.fork('candidates'))
+  const found = new Map<string, Configuration>()
+  for (let i = 0; i < SAMPLE * SAMPLE_TRIES && found.size < SAMPLE; i++) {
+    const configuration = configurationAt(space, point(i))
+    if (satisfies(space, configuration)) found.set(configurationKey(configuration), configuration)
+  }
+  return [...found.values()]
+}

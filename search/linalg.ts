@@ -1,0 +1,74 @@
+/** Dense kernels for the hot loops of the Gaussian process: square matrices as row-major Float64Array, lower triangles. */
+
+/**
+ * Cholesky factor L of a symmetric positive definite n×n matrix, A = L Lᵀ; reads and returns lower triangles (row-major, zeros above).
+ * Returns undefined when A is not positive definite.
+ */
+export function cholesky(a: Float64Array, n: number): Float64Array | undefined {
+  const l = new Float64Array(n * n)
+  for (let i = 0; i < n; i++) {
+    const row = i * n
+    for (let j = 0; j <= i; j++) {
+      const other = j * n
+      let sum = a[row + j]!
+      for (let k = 0; k < j; k++) sum -= l[row + k]! * l[other + k]!
+      if (i !== j) l[row + j] = sum / l[other + j]!
+      else if (sum > 0 && Number.isFinite(sum)) l[row + i] = Math.sqrt(sum)
+      else return undefined
+    }
+  }
+  return l
+}
+
+/** Solves L x = b for lower-triangular L (n×n). */
+export function forwardSolve(l: Float64Array, n: number, b: Float64Array): Float64Array {
+  const x = new Float64Array(n)
+  for (let i = 0; i < n; i++) {
+    let sum = b[i]!
+    for (let k = 0; k < i; k++) sum -= l[i * n + k]! * x[k]!
+    x[i] = sum / l[i * n + i]!
+  }
+  return x
+}
+
+/** Solves Lᵀ x = b for lower-triangular L (n×n). */
+export function backwardSolve(l: Float64Array, n: number, b: Float64Array): Float64Array {
+  const x = Float64Array.from(b)
+  for (let i = n - 1; i >= 0; i--) {
+    const xi = x[i]! / l[i * n + i]!
+    x[i] = xi
+    for (let k = 0; k < i; k++) x[k] = x[k]! - l[i * n + k]! * xi
+  }
+  return x
+}
+
+/** L⁻¹ of a lower-triangular L (n×n). */
+export function invertLower(l: Float64Array, n: number): Float64Array {
+  const inverse = new Float64Array(n * n)
+  for (let i = 0; i < n; i++) {
+    const row = i * n
+    const pivot = 1 / l[row + i]!
+    for (let k = 0; k < i; k++) {
+      const lik = l[row + k]! * pivot
+      const other = k * n
+      for (let j = 0; j <= k; j++) inverse[row + j] = inverse[row + j]! - lik * inverse[other + j]!
+    }
+    inverse[row + i] = pivot
+  }
+  return inverse
+}
+
+/** A⁻¹ = L⁻ᵀ L⁻¹ from the Cholesky factor; the lower triangle is filled. */
+export function inverseFromFactor(l: Float64Array, n: number): Float64Array {
+  const inverse = invertLower(l, n)
+  const a = new Float64Array(n * n)
+  for (let k = 0; k < n; k++) {
+    const row = k * n
+    for (let i = 0; i <= k; i++) {
+      const lki = inverse[row + i]!
+      const out = i * n
+      for (let j = 0; j <= i; j++) a[out + j] = a[out + j]! + lki * inverse[row + j]!
+    }
+  }
+  return a
+}

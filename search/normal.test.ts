@@ -1,0 +1,34 @@
+import { describe, expect, test } from 'vitest'
+import reference from './fixtures/gp-bo.json' with { type: 'json' }
+import { bilog, logCdf, logExpectedImprovement, logH, logNormalLogPdf } from './normal.ts'
+
+const relative = (a: number, b: number) => Math.abs(a - b) / Math.max(1e-6, Math.abs(b))
+
+describe('against 60-digit references', () => {
+  test.each(reference.log_h)('ln h($u)', ({ u, value }) => expect(relative(logH(u), value)).toBeLessThan(1e-9))
+  test.each(reference.log_ndtr)('ln Φ($z)', ({ z, value }) => expect(relative(logCdf(z), value)).toBeLessThan(1e-12))
+  test.each(reference.bilog)('bilog($v)', ({ v, value }) => expect(bilog(v)).toBeCloseTo(value, 12))
+  test.each(reference.dsp_lognormal_lengthscale_logpdf)('LogNormal prior at $l in $d dimensions', ({ l, mu, sigma, logpdf }) =>
+    expect(relative(logNormalLogPdf(l, mu, sigma), logpdf)).toBeLessThan(1e-12),
+  )
+  test('constrained log EI', () => {
+    const { mean, std, best, c_mean, c_std, c_upper, log_ei, log_pof } = reference.logcei_example
+    expect(relative(logExpectedImprovement(mean, std, best), log_ei)).toBeLessThan(1e-9)
+    expect(relative(logCdf((c_upper - c_mean) / c_std), log_pof)).toBeLessThan(1e-9)
+  })
+})
+
+test('ln h is continuous and rising across its three branches', () => {
+  for (const seam of [-1, -1000]) expect(logH(seam + 1e-9) - logH(seam - 1e-9)).toBeLessThan(1e-5)
+  let previous = -Infinity
+  for (let u = -1e6; u < 10; u += u < -100 ? 997 : 0.01) {
+    const value = logH(u)
+    expect(value).toBeGreaterThan(previous)
+    previous = value
+  }
+})
+
+test('without uncertainty the expected improvement is the improvement', () => {
+  expect(logExpectedImprovement(1, 0, 3)).toBeCloseTo(Math.log(2))
+  expect(logExpectedImprovement(3, 0, 1)).toBe(-Infinity)
+})
