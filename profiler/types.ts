@@ -29,6 +29,8 @@ export type Load =
       readonly arrivals: Arrivals
       readonly durationS: number
       readonly seed: number
+      /** Ends the window early once more than this many requests failed or took longer than `overMs`: its outcome is then certain. */
+      readonly cut?: { readonly overMs: number; readonly requests: number }
     }
 
 export type Arrivals =
@@ -58,6 +60,8 @@ export interface LoadPoint extends LatencySummary {
   /** How late sends were against their intended time, p99 in ms; 0 for a closed loop. */
   readonly latenessP99Ms: number
   readonly seconds: number
+  /** The window was ended early because it had already missed the SLO: its percentiles are lower bounds. */
+  readonly cut?: boolean
 }
 
 /** One prepared request body, and how many items it carries. */
@@ -77,6 +81,10 @@ export type Target =
       /** Prepared pool, used round robin. */
       readonly bodies: readonly RequestBody[]
       readonly timeoutMs: number
+      /** Most connections of an open loop, default 512. Requests beyond wait for one, and their wait counts. */
+      readonly connections?: number
+      /** HTTP/2 where the server speaks it (over TLS, by ALPN). Open loops only. */
+      readonly http2?: boolean
       /** Cheap test of an answer's shape beyond its 2xx status: a string that a good answer contains. */
       readonly expect?: string
     }
@@ -96,10 +104,38 @@ export interface VirtualRun {
   readonly failure: string
 }
 
-/** Applies a load and reports. Rejects only when the signal aborts or the load is unusable; a bad server is a load point with errors. */
+/** What one load did, request by request, in the order of intended sends. */
+export interface LoadRun {
+  readonly load: Load
+  /** Intended send times from the run's start, ms, ascending; of a closed loop the actual ones. Length n. */
+  readonly sentMs: Float64Array
+  /** Latency from the intended send to the answer's last byte, ms; NaN = failed. Length n. */
+  readonly latencyMs: Float64Array
+  /** Error class → count over the failed ones. */
+  readonly errorKinds: Readonly<Record<string, number>>
+  /** Requests of the schedule, sent or not. A closed loop has none beyond those it sent. */
+  readonly planned: number
+  /** How late sends were against their intended time, p99 in ms; 0 for a closed loop. */
+  readonly latenessP99Ms: number
+  /** From the first intended send to the end of the sending window, seconds. */
+  readonly seconds: number
+  /** The whole of it, until the last answer, seconds. */
+  readonly elapsedS: number
+  /** Cores the generator was busy, 1 = one whole core; 0 in virtual time. */
+  readonly generatorCores: number
+  /** Ended early by the load's `cut`: requests still under way count with the age they had reached. */
+  readonly cut?: boolean
+}
+
+/** Applies loads and reports. Rejects only when the signal aborts or the load is unusable; a bad server is a load point with errors. */
 export interface LoadGenerator {
   readonly name: string
+  /** One load, request by request. One at a time per generator. */
+  play(target: Target, load: Load, signal: AbortSignal): Promise<LoadRun>
+  /** One load, summarised against an SLO. */
   run(target: Target, load: Load, slo: Slo, signal: AbortSignal): Promise<LoadPoint>
+  /** Ends the generator's process and sockets. Idempotent. */
+  close(): Promise<void>
 }
 
 /** Why a capacity search ended. */

@@ -1,0 +1,66 @@
+import { afterAll, afterEach, expect, test } from 'vitest'
+import { HttpLoadGenerator } from '../generator/http-generator.ts'
+import { startTestServer, type TestServer, targetAt } from '../testing/servers.ts'
+import type { TestService } from '../testing/service.ts'
+import { measureCapacity } from './measure.ts'
+
+const generator = new HttpLoadGenerator()
+const signal = new AbortController().signal
+let server: TestServer | undefined
+
+afterEach(async () => {
+  await server?.stop()
+  server = undefined
+})
+afterAll(() => generator.close())
+
+const capacity = async (service: Partial<TestService>, limitMs: number) => {
+  server = await startTestServer(service)
+  const phases: string[] = []
+  const slo = { percentile: 0.95, limitMs, maxErrorRate: 0.001 }
+  const measurement = await measureCapacity({
+    target: server.target,
+    slo,
+    signal,
+    effort: 'quick',
+    generator,
+    onStep: (_, phase) => phases.push(phase),
+  })
+  return { measurement, phases }
+}
+
+test('finds a capacity below what the server can do at all, within its time', async () => {
+  // Two at a time, 20 ms each: 100 requests per second at most.
+  const { measurement, phases } = await capacity({ servers: 2, time: { kind: 'fixed', ms: 20 } }, 120)
+  expect(measurement.capacityRps).toBeGreaterThan(60)
+  expect(measurement.capacityRps).toBeLessThan(106)
+  expect(measurement.capacityCi90Rps[0]).toBeLessThanOrEqual(measurement.capacityRps)
+  expect(measurement.capacityCi90Rps[1]).toBeGreaterThanOrEqual(measurement.capacityRps)
+  expect(measurement.idle.p50Ms).toBeGreaterThan(20)
+  expect(measurement.seconds).toBeLessThan(5)
+  expect(phases.slice(0, 2)).toEqual(['warm-up', 'idle'])
+  expect(measurement.caveats.join()).toMatch(/shared this machine/)
+})
+
+test('a server slower than the SLO when idle is unattainable', async () => {
+  const { measurement } = await capacity({ time: { kind: 'fixed', ms: 90 } }, 50)
+  expect(measurement).toMatchObject({ outcome: 'slo-unattainable', capacityRps: 0 })
+  expect(measurement.detail).toMatch(/one request at a time already takes 9\d/)
+})
+
+test('a server that fails requests is an outcome with the evidence', async () => {
+  const { measurement } = await capacity({ fault: { kind: 'status', status: 500, share: 0.5 } }, 200)
+  expect(measurement).toMatchObject({ outcome: 'errors', capacityRps: 0 })
+  expect(measurement.detail).toMatch(/status 500 × \d+/)
+})
+
+test('a server that dies under load is an outcome', async () => {
+  const { measurement } = await capacity({ fault: { kind: 'die', afterRequests: 300 } }, 400)
+  expect(measurement.outcome).toBe('server-died')
+})
+
+test('nothing listening is an outcome', async () => {
+  const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
+  const measurement = await measureCapacity({ target: targetAt('http://127.0.0.1:1'), slo, signal, effort: 'quick', generator })
+  expect(measurement.outcome).toBe('server-died')
+})

@@ -1,0 +1,135 @@
+import { availableParallelism } from 'node:os'
+import { HttpLoadGenerator } from '../generator/http-generator.ts'
+import { summarise } from '../statistics/load-point.ts'
+import type { CapacityOutcome, LatencySummary, LoadGenerator, LoadPoint, Measurement, Slo, Target } from '../types.ts'
+import { closedBisection } from './closed-bisection.ts'
+import { errorRate, failuresOf, keeps, type Phase, Session } from './session.ts'
+
+/** How much time a measurement may take, and how finely it looks. */
+export interface Effort {
+  readonly warmUpS: number
+  readonly idleS: number
+  /** Length of one window of the search. */
+  readonly windowS: number
+  /** All of it, warm-up included. */
+  readonly budgetS: number
+}
+
+/** Quick: to rank trials, with wide intervals. Standard: for a figure to quote. Thorough: for a figure to bet on. */
+export const efforts = {
+  quick: { warmUpS: 0.4, idleS: 0.3, windowS: 0.4, budgetS: 3 },
+  standard: { warmUpS: 1, idleS: 1, windowS: 1.5, budgetS: 15 },
+  thorough: { warmUpS: 3, idleS: 2, windowS: 10, budgetS: 90 },
+} as const satisfies Record<string, Effort>
+
+export interface CapacityOptions {
+  readonly target: Target
+  readonly slo: Slo
+  readonly signal: AbortSignal
+  /** Default 'standard'. */
+  readonly effort?: keyof typeof efforts | Effort
+  /** Told of every window as it ends. */
+  readonly onStep?: (point: LoadPoint, phase: Phase) => void
+  /** Default: one of its own, closed at the end. A given one is left open. */
+  readonly generator?: LoadGenerator
+}
+
+/** What a search for the capacity found. */
+export interface CapacityFound {
+  readonly outcome: CapacityOutcome
+  readonly capacityRps: number
+  readonly capacityCi90Rps: readonly [number, number]
+  readonly saturationRps: number
+  readonly detail?: string
+}
+
+const noLatency: LatencySummary = {
+  requests: 0,
+  meanMs: Number.NaN,
+  p50Ms: Number.NaN,
+  p90Ms: Number.NaN,
+  p95Ms: Number.NaN,
+  p99Ms: Number.NaN,
+  maxMs: Number.NaN,
+}
+
+/**
+ * Finds the capacity of a target under an SLO: warm-up, idle latency, then the search.
+ * A bad server is an outcome. Throws a GeneratorError for loads that cannot be made, and the signal's reason when it aborts.
+ */
+export async function measureCapacity(options: CapacityOptions): Promise<Measurement> {
+  const { target, slo, signal } = options
+  const effort = typeof options.effort === 'object' ? options.effort : efforts[options.effort ?? 'standard']
+  const generator = options.generator ?? new HttpLoadGenerator()
+  const session = new Session(target, slo, generator, signal, options.onStep ?? (() => {}))
+  let idle = noLatency
+  try {
+    const found = await search()
+    return {
+      ...found,
+      slo,
+      idle,
+      points: session.points,
+      requests: session.requests,
+      seconds: session.spentS,
+      caveats: caveats(target, session),
+    }
+  } finally {
+    if (options.generator === undefined) await generator.close()
+  }
+
+  async function search(): Promise<CapacityFound> {
+    const warm = (await session.closed(2, effort.warmUpS, 'warm-up', false)).point
+    const early = await dead(warm)
+    if (early !== undefined) return early
+    let idleRun = await session.closed(1, effort.idleS, 'idle')
+    // One disturbed window must not condemn a server: a miss is measured again, and the better of the two counts.
+    if (!keeps(idleRun.point, slo)) {
+      const again = await session.closed(1, 2 * effort.idleS, 'idle')
+      if (again.point.sloMs < idleRun.point.sloMs) idleRun = again
+    }
+    const { run, point } = idleRun
+    idle = summarise(run.latencyMs)
+    const fault = await dead(point)
+    if (fault !== undefined) return fault
+    if (point.sloCi95Ms[0] > slo.limitMs || point.p50Ms > slo.limitMs)
+      return nothing(
+        'slo-unattainable',
+        `one request at a time already takes ${point.sloMs.toFixed(1)} ms at ${percentileName(slo)}, over ${slo.limitMs} ms`,
+      )
+    return closedBisection(session, effort, point)
+  }
+
+  async function dead(point: LoadPoint): Promise<CapacityFound | undefined> {
+    if (await session.died(point)) return nothing('server-died', `nothing listens any more: ${failuresOf(point)}`)
+    return errorRate(point) > Math.max(slo.maxErrorRate, 0.5 / Math.max(1, point.requests))
+      ? nothing('errors', point.requests === 0 ? 'no request was answered' : failuresOf(point))
+      : undefined
+  }
+}
+
+const nothing = (outcome: CapacityOutcome, detail: string): CapacityFound => ({
+  outcome,
+  capacityRps: 0,
+  capacityCi90Rps: [0, 0],
+  saturationRps: 0,
+  detail,
+})
+
+/** "p99", "p99.9". */
+export const percentileName = (slo: Slo): string => `p${Number((slo.percentile * 100).toFixed(4))}`
+
+function caveats(target: Target, session: Session): string[] {
+  const found: string[] = []
+  if (target.kind === 'virtual') return found
+  const host = new URL(target.url).hostname
+  if (/^(localhost|127\.|\[?::1)/.test(host) && session.generatorCores > 0.02) {
+    const cores = availableParallelism()
+    found.push(
+      `the load generator shared this machine's ${cores} cores with the server and used up to ${session.generatorCores.toFixed(2)} of one`,
+    )
+  }
+  if (session.points.some((point) => point.generatorSaturated))
+    found.push('the load generator could not hold some of the load points; they are marked')
+  return found
+}

@@ -1,0 +1,67 @@
+import { loadPointOf } from '../statistics/load-point.ts'
+import type { Arrivals, Load, LoadGenerator, LoadPoint, LoadRun, Slo, Target } from '../types.ts'
+
+/** What a load is for: shown with its progress. */
+export type Phase = 'warm-up' | 'idle' | 'saturation' | 'search' | 'confirm'
+
+/** One measurement under way: plays loads against one target, keeps every point, and knows the time and requests spent. */
+export class Session {
+  readonly points: LoadPoint[] = []
+  /** Time under load, seconds; in virtual time that time. */
+  spentS = 0
+  requests = 0
+  /** Most cores that the generator used in a window. */
+  generatorCores = 0
+
+  constructor(
+    private readonly target: Target,
+    readonly slo: Slo,
+    private readonly generator: LoadGenerator,
+    private readonly signal: AbortSignal,
+    private readonly onStep: (point: LoadPoint, phase: Phase) => void,
+  ) {}
+
+  /** `keep: false` leaves the point out of the load curve (warm-up). */
+  async play(load: Load, phase: Phase, keep = true): Promise<{ run: LoadRun; point: LoadPoint }> {
+    const run = await this.generator.play(this.target, load, this.signal)
+    const point = loadPointOf(run, this.slo)
+    this.spentS += run.elapsedS
+    this.requests += run.latencyMs.length
+    this.generatorCores = Math.max(this.generatorCores, run.generatorCores)
+    if (keep) this.points.push(point)
+    this.onStep(point, phase)
+    return { run, point }
+  }
+
+  closed(connections: number, durationS: number, phase: Phase, keep = true) {
+    return this.play({ kind: 'closed', connections, durationS }, phase, keep)
+  }
+
+  /** Whether the server is there no more. Asks it again when some of a point's connections were refused. */
+  async died(point: LoadPoint): Promise<boolean> {
+    if (serverGone(point)) return true
+    return (point.errorKinds.refused ?? 0) > 0 && serverGone((await this.closed(1, 0.05, 'search', false)).point)
+  }
+
+  open(rateRps: number, durationS: number, seed: number, phase: Phase, arrivals: Arrivals = { kind: 'poisson' }) {
+    return this.play({ kind: 'open', rateRps, durationS, seed, arrivals }, phase)
+  }
+}
+
+/** Share of a point's requests that failed; 1 when there were none. */
+export const errorRate = (point: LoadPoint): number => (point.requests === 0 ? 1 : point.errors / point.requests)
+
+/** Whether a point keeps the SLO: its percentile and its errors. */
+export const keeps = (point: LoadPoint, slo: Slo): boolean => point.sloMs <= slo.limitMs && errorRate(point) <= slo.maxErrorRate
+
+/** The failures of a point in words: "12 of 300 requests failed (status 503 × 12)". */
+export function failuresOf(point: LoadPoint): string {
+  const kinds = Object.entries(point.errorKinds)
+    .sort((a, b) => b[1] - a[1])
+    .map(([kind, count]) => `${kind} × ${count}`)
+  return `${point.errors} of ${point.requests} requests failed (${kinds.join(', ')})`
+}
+
+/** True when no request of a point reached a server. */
+export const serverGone = (point: LoadPoint): boolean =>
+  point.requests > 0 && point.errors === point.requests && (point.errorKinds.refused ?? 0) > point.requests / 2

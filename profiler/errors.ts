@@ -1,0 +1,35 @@
+import type { ProtocolName } from './types.ts'
+
+/** The server does not speak the protocol as expected, or does not serve this model. */
+export class ProtocolError extends Error {
+  constructor(
+    readonly protocol: ProtocolName,
+    message: string,
+    readonly hint?: string,
+  ) {
+    super(message)
+    this.name = 'ProtocolError'
+  }
+}
+
+/** A payload file or template that cannot be used. */
+export class PayloadError extends Error {
+  constructor(
+    message: string,
+    readonly hint?: string,
+  ) {
+    super(message)
+    this.name = 'PayloadError'
+  }
+}
+
+/** The load generator's own process failed, or was asked for something it cannot do. */
+export class GeneratorError extends Error {
+  constructor(
+    message: string,
+    readonly hint?: string,
+  ) {
+    super(message)
+    this.name = 'GeneratorError'
+  }
+}

@@ -1,0 +1,105 @@
+import { afterAll, afterEach, describe, expect, test } from 'vitest'
+import { startTestServer, type TestServer, targetAt } from '../testing/servers.ts'
+import type { TestService } from '../testing/service.ts'
+import type { Load } from '../types.ts'
+import { HttpLoadGenerator } from './http-generator.ts'
+
+const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
+const generator = new HttpLoadGenerator()
+const signal = new AbortController().signal
+const loads: Load[] = [
+  { kind: 'closed', connections: 4, durationS: 0.5 },
+  { kind: 'open', rateRps: 200, arrivals: { kind: 'poisson' }, durationS: 0.5, seed: 1 },
+]
+let server: TestServer | undefined
+
+afterEach(async () => {
+  await server?.stop()
+  server = undefined
+})
+afterAll(() => generator.close())
+
+const point = async (service: Partial<TestService>, load: Load, timeoutMs = 400) => {
+  server = await startTestServer(service)
+  return generator.run({ ...server.target, timeoutMs }, load, slo, signal)
+}
+
+describe.each(loads)('$kind loop', (load) => {
+  test('measures a fixed latency, to the fraction of a millisecond', async () => {
+    const measured = await point({ time: { kind: 'fixed', ms: 20 } }, load)
+    expect(measured.errors).toBe(0)
+    expect(measured.p50Ms).toBeGreaterThan(20)
+    expect(measured.p50Ms).toBeLessThan(26)
+    expect(measured.p50Ms % 1).not.toBe(0)
+  })
+
+  test.each<[TestService['fault'], RegExp]>([
+    [{ kind: 'status', status: 503, share: 0.3 }, /^status 503$/],
+    [{ kind: 'error-body', share: 0.3 }, /^bad answer$/],
+    [{ kind: 'reset', share: 0.3 }, /^reset$/],
+    [{ kind: 'hang-up', share: 0.3 }, /^(closed by server|reset)$/],
+    [{ kind: 'half-open', share: 0.3 }, /^timeout$/],
+  ])('counts %o by its class, and keeps later latencies true', async (fault, kind) => {
+    const measured = await point({ fault, time: { kind: 'fixed', ms: 5 } }, load)
+    const share = measured.errors / measured.requests
+    expect(share).toBeGreaterThan(0.1)
+    expect(share).toBeLessThan(0.6)
+    expect(Object.keys(measured.errorKinds).every((name) => kind.test(name))).toBe(true)
+    expect(measured.sloMs).toBe(Number.POSITIVE_INFINITY)
+    expect(measured.p50Ms).toBeGreaterThan(5)
+    expect(measured.p50Ms).toBeLessThan(20)
+  })
+
+  test('times an answer to its last byte', async () => {
+    const measured = await point({ fault: { kind: 'slow-body', ms: 40 } }, load)
+    expect(measured.p50Ms).toBeGreaterThan(44)
+  })
+
+  test('a port where nothing listens is refused requests, not a hang or a storm', async () => {
+    const measured = await generator.run(targetAt('http://127.0.0.1:1'), load, slo, signal)
+    expect(measured.errorKinds.refused).toBe(measured.requests)
+    expect(measured.requests).toBeLessThan(500)
+  })
+
+  test('stops at once when the signal aborts, and works again after', async () => {
+    server = await startTestServer({ fault: { kind: 'half-open', share: 1 } })
+    const abort = new AbortController()
+    const started = performance.now()
+    setTimeout(() => abort.abort(new Error('enough')), 150)
+    await expect(generator.run(targetAt(server.url, 30_000), { ...load, durationS: 20 }, slo, abort.signal)).rejects.toThrow('enough')
+    expect(performance.now() - started).toBeLessThan(2000)
+    await server.stop()
+    expect((await point({}, load)).errors).toBe(0)
+  })
+})
+
+describe('open loop', () => {
+  const constant: Load = { kind: 'open', rateRps: 100, arrivals: { kind: 'constant' }, durationS: 1.5, seed: 1 }
+
+  test('a stall shows in the percentiles: latency counts from the intended send', async () => {
+    const measured = await point(
+      { time: { kind: 'fixed', ms: 2 }, servers: 1, fault: { kind: 'stall', ms: 600, afterRequests: 50 } },
+      constant,
+      5000,
+    )
+    // 60 of 150 requests fall into the stall and wait 300 ms on average.
+    expect(measured.p99Ms).toBeGreaterThan(500)
+    expect(measured.p90Ms).toBeGreaterThan(300)
+    expect(measured.p50Ms).toBeLessThan(100)
+    expect(measured.requests).toBe(150)
+  })
+
+  test('a hopeless window is cut short', async () => {
+    const load: Load = { ...constant, durationS: 10, cut: { overMs: 50, requests: 5 } }
+    const measured = await point({ time: { kind: 'fixed', ms: 200 } }, load, 5000)
+    expect(measured.cut).toBe(true)
+    expect(measured.seconds).toBeLessThan(2)
+    expect(measured.sloMs).toBeGreaterThan(50)
+  })
+})
+
+test('an unusable load is refused with every reason', async () => {
+  server = await startTestServer()
+  const load: Load = { kind: 'open', rateRps: Number.NaN, arrivals: { kind: 'gamma', cv: -1 }, durationS: 0, seed: 1 }
+  await expect(generator.run(server.target, load, slo, signal)).rejects.toThrow(/durationS.*rateRps.*cv/)
+})

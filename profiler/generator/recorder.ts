@@ -1,0 +1,69 @@
+import type { Load, LoadRun } from '../types.ts'
+
+/** Collects requests as they end, in any order, and gives them back in the order of their sends. */
+export class Recorder {
+  private readonly sent: number[] = []
+  private readonly latency: number[] = []
+  private readonly kinds: Record<string, number> = {}
+
+  /** Keeps a place for a request, sent (or meant to be sent) at this time, ms from the run's start. Returns its index. */
+  open(sentMs: number): number {
+    this.sent.push(sentMs)
+    return this.latency.push(Number.NaN) - 1
+  }
+
+  answered(index: number, latencyMs: number): void {
+    this.latency[index] = latencyMs
+  }
+
+  failed(index: number, kind: string): void {
+    this.latency[index] = Number.NaN
+    this.kinds[kind] = (this.kinds[kind] ?? 0) + 1
+  }
+
+  finish(
+    load: Load,
+    rest: Pick<LoadRun, 'latenessP99Ms' | 'seconds' | 'elapsedS' | 'generatorCores' | 'cut'> & { planned?: number },
+  ): LoadRun {
+    const order = Uint32Array.from(this.sent.keys()).sort((a, b) => this.sent[a]! - this.sent[b]! || a - b)
+    return {
+      load,
+      sentMs: Float64Array.from(order, (i) => this.sent[i]!),
+      latencyMs: Float64Array.from(order, (i) => this.latency[i]!),
+      errorKinds: this.kinds,
+      planned: rest.planned ?? this.sent.length,
+      latenessP99Ms: rest.latenessP99Ms,
+      seconds: rest.seconds,
+      elapsedS: rest.elapsedS,
+      generatorCores: rest.generatorCores,
+      cut: rest.cut,
+    }
+  }
+}
+
+/** Error class of a failed request, in the words of the load point's `errorKinds`. */
+export function errorKind(error: unknown): string {
+  const code = (error as { code?: unknown }).code
+  switch (code) {
+    case 'ECONNREFUSED':
+      return 'refused'
+    case 'ECONNRESET':
+    case 'EPIPE':
+    case 'UND_ERR_SOCKET':
+      return 'reset'
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return 'no such host'
+    case 'ETIMEDOUT':
+    case 'UND_ERR_CONNECT_TIMEOUT':
+      return 'connect timeout'
+    case 'ERR_TLS_CERT_ALTNAME_INVALID':
+    case 'DEPTH_ZERO_SELF_SIGNED_CERT':
+    case 'SELF_SIGNED_CERT_IN_CHAIN':
+    case 'UNABLE_TO_VERIFY_LEAF_SIGNATURE':
+    case 'CERT_HAS_EXPIRED':
+      return `tls ${code}`
+    default:
+      return typeof code === 'string' ? code : error instanceof Error ? error.message.slice(0, 60) : String(error)
+  }
+}

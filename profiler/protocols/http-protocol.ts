@@ -1,0 +1,97 @@
+import { ProtocolError } from '../errors.ts'
+import type { PayloadSource, Protocol, ProtocolName, RequestBody, Target } from '../types.ts'
+import { answersOk, excerpt, postOnce } from './http.ts'
+import { bodiesFromFile } from './payload.ts'
+
+export interface ProtocolOptions {
+  /** Sent with every request. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** Deadline of each request, default 10,000. */
+  readonly timeoutMs?: number
+  /** Path of the inference call, in place of the protocol's own. */
+  readonly path?: string
+  /** Path that answers 200 when the server is ready, in place of the protocol's own. */
+  readonly healthPath?: string
+  /** JSON protocol: the body, with {{text}}, {{image}} (base64 JPEG) and {{int}} filled in. */
+  readonly template?: string
+  /** JSON protocol: a string that every good answer contains. */
+  readonly expect?: string
+  readonly connections?: number
+  readonly http2?: boolean
+}
+
+/** What one protocol adds to the HTTP that all share. */
+export interface Dialect {
+  readonly name: ProtocolName
+  /** All must answer 200. */
+  readyPaths(model: string): readonly string[]
+  inferPath(model: string): string
+  /** Bodies made from what the server says of the model. */
+  generate(url: string, model: string, seed: number, count: number, signal: AbortSignal): Promise<readonly RequestBody[]>
+  /** Undefined when the answer is good, else what is wrong with it. */
+  fault(answer: unknown): string | undefined
+  /** A string that every good answer contains. */
+  readonly expect: string | undefined
+}
+
+/** A Protocol from a dialect: readiness, payload pool, one good answer. */
+export function httpProtocol(dialect: Dialect, options: ProtocolOptions): Protocol {
+  const { name } = dialect
+  const headers = options.headers ?? {}
+  return {
+    name,
+    async ready(url, model, signal) {
+      const paths = options.healthPath === undefined ? dialect.readyPaths(model) : [options.healthPath]
+      for (const path of paths) if (!(await answersOk(new URL(path, url).href, headers, signal))) return false
+      return true
+    },
+    async prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>> {
+      const { origin, pathname } = parseUrl(name, url)
+      const bodies =
+        payload.kind === 'file'
+          ? await bodiesFromFile(payload.path)
+          : await dialect.generate(url, model, payload.seed, payload.count, signal)
+      const target: Extract<Target, { kind: 'http' }> = {
+        kind: 'http',
+        url: origin,
+        path: options.path ?? (pathname === '/' || name !== 'json' ? dialect.inferPath(model) : pathname),
+        headers,
+        bodies,
+        timeoutMs: options.timeoutMs ?? 10_000,
+        expect: options.expect ?? dialect.expect,
+        connections: options.connections,
+        http2: options.http2,
+      }
+      const text = await postOnce(name, target, bodies[0]!, signal)
+      const wrong = faultOf(dialect, text, target.expect)
+      if (wrong !== undefined) throw new ProtocolError(name, `${target.url}${target.path} answered 200, but ${wrong}: ${excerpt(text)}`)
+      return target
+    },
+  }
+}
+
+function parseUrl(name: ProtocolName, url: string): URL {
+  let parsed: URL
+  try {
+    parsed = new URL(url)
+  } catch {
+    throw new ProtocolError(name, `'${url}' is not a URL`, 'for example http://127.0.0.1:8000')
+  }
+  if (!/^https?:$/.test(parsed.protocol)) throw new ProtocolError(name, `'${url}' is not an http or https URL`)
+  return parsed
+}
+
+function faultOf(dialect: Dialect, text: string, expect: string | undefined): string | undefined {
+  let answer: unknown
+  try {
+    answer = JSON.parse(text)
+  } catch {
+    return 'not with JSON'
+  }
+  const wrong = dialect.fault(answer)
+  if (wrong !== undefined) return wrong
+  return expect !== undefined && !text.includes(expect) ? `without '${expect}'` : undefined
+}
+
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,0 +1,72 @@
+import { ProtocolError } from '../errors.ts'
+import type { Uniform } from '../random.ts'
+import { getJson } from './http.ts'
+import { type Dialect, isObject, type ProtocolOptions } from './http-protocol.ts'
+import { bytesKind, englishText, generatedBodies, itemShape, jpegImage, numericValues, type TensorInput } from './payload.ts'
+
+/** TensorFlow Serving's REST API, requests in row format: one instance each. */
+export function tensorflowServing({ headers = {} }: ProtocolOptions): Dialect {
+  const modelPath = (model: string) => `/v1/models/${encodeURIComponent(model)}`
+  return {
+    name: 'tfserving',
+    expect: '"predictions"',
+    readyPaths: (model) => [modelPath(model)],
+    inferPath: (model) => `${modelPath(model)}:predict`,
+    fault: (answer) => {
+      if (!isObject(answer)) return 'not with an object'
+      if ('error' in answer) return `with the error ${JSON.stringify(answer.error)}`
+      return Array.isArray(answer.predictions) ? undefined : 'without predictions'
+    },
+    async generate(url, model, seed, count, signal) {
+      const metadataUrl = new URL(`${modelPath(model)}/metadata`, url).href
+      const inputs = inputsOf(metadataUrl, await getJson('tfserving', metadataUrl, headers, signal))
+      return generatedBodies(seed, count, async (uniform) => {
+        const instance: Record<string, unknown> = {}
+        for (const input of inputs) instance[input.name] = await valueFor(input, uniform)
+        return { instances: [instance] }
+      })
+    },
+  }
+}
+
+async function valueFor(input: TensorInput, uniform: Uniform): Promise<unknown> {
+  if (input.kind === 'text') return nest(input.shape, () => englishText(uniform))
+  if (input.kind === 'image') {
+    const b64 = (await jpegImage(uniform)).toString('base64')
+    return nest(input.shape, () => ({ b64 }))
+  }
+  const values = numericValues(input, uniform)
+  let next = 0
+  return nest(input.shape, () => values[next++])
+}
+
+/** Nested lists of a shape, row-major; the value itself for a scalar. */
+function nest(shape: readonly number[], value: () => unknown): unknown {
+  const [size, ...rest] = shape
+  return size === undefined ? value() : Array.from({ length: size }, () => nest(rest, value))
+}
+
+function inputsOf(url: string, metadata: unknown): TensorInput[] {
+  const signatures = at(metadata, 'metadata', 'signature_def', 'signature_def')
+  const signature = isObject(signatures) ? (signatures.serving_default ?? Object.values(signatures)[0]) : undefined
+  const inputs = at(signature, 'inputs')
+  if (!isObject(inputs) || Object.keys(inputs).length === 0)
+    throw new ProtocolError('tfserving', `${url} names no signature with inputs`, 'give request bodies in a JSON Lines file (--payload)')
+  return Object.entries(inputs).map(([name, input]): TensorInput => {
+    const dtype = at(input, 'dtype')
+    const dims = at(input, 'tensor_shape', 'dim')
+    if (typeof dtype !== 'string') throw new ProtocolError('tfserving', `${url}: input '${name}' has no dtype`)
+    const declared = Array.isArray(dims) ? dims.map((dim) => Number(at(dim, 'size'))) : [-1]
+    const bytes = dtype === 'DT_STRING'
+    // The first dimension is the batch, which the list of instances stands for.
+    const shape = bytes ? declared.slice(1).map((size) => (size > 0 ? size : 1)) : itemShape(name, declared).slice(1)
+    const kind = bytes ? bytesKind(name) : dtype === 'DT_BOOL' ? 'boolean' : /^DT_U?INT/.test(dtype) ? 'integer' : 'float'
+    return { name, kind, shape }
+  })
+}
+
+function at(value: unknown, ...path: string[]): unknown {
+  let here = value
+  for (const key of path) here = isObject(here) ? here[key] : undefined
+  return here
+}

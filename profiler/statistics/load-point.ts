@@ -1,0 +1,57 @@
+import type { LatencySummary, LoadPoint, LoadRun, Slo } from '../types.ts'
+import { quantileInterval, quantileOfSorted } from './percentile.ts'
+
+/** Summarises a run against an SLO. Failed requests count as infinitely slow in the SLO percentile, and not at all in the latency summary. */
+export function loadPointOf(run: LoadRun, slo: Slo): LoadPoint {
+  const n = run.latencyMs.length
+  const answered = run.latencyMs.filter((ms) => !Number.isNaN(ms)).sort()
+  const errors = n - answered.length
+  const withFailures = new Float64Array(n).fill(Number.POSITIVE_INFINITY)
+  withFailures.set(answered)
+  // A closed loop sends when it is answered: what it did is what it finished within the window. An open loop's answers all count, as all were asked for.
+  const finished = run.load.kind === 'closed' ? run.latencyMs.filter((ms, i) => run.sentMs[i]! + ms <= run.seconds * 1000) : answered
+  const within = finished.reduce((count, ms) => (ms <= slo.limitMs ? count + 1 : count), 0)
+  const perSecond = (count: number) => (run.seconds > 0 ? count / run.seconds : 0)
+  return {
+    ...summaryOfSorted(answered),
+    requests: n,
+    load: run.load,
+    offeredRps: perSecond(run.load.kind === 'closed' ? finished.length + errors : run.planned),
+    achievedRps: perSecond(finished.length),
+    goodputRps: perSecond(within),
+    errors,
+    errorKinds: run.errorKinds,
+    sloMs: n === 0 ? Number.POSITIVE_INFINITY : quantileOfSorted(withFailures, slo.percentile),
+    sloCi95Ms: quantileInterval(withFailures, slo.percentile, 0.95),
+    generatorSaturated: generatorSaturated(run, slo),
+    latenessP99Ms: run.latenessP99Ms,
+    seconds: run.seconds,
+    cut: run.cut,
+  }
+}
+
+/** Percentiles of answered requests, in ms. All NaN when there are none. */
+export function summarise(latencyMs: Float64Array): LatencySummary {
+  return summaryOfSorted(latencyMs.filter((ms) => !Number.isNaN(ms)).sort())
+}
+
+function summaryOfSorted(ascending: Float64Array): LatencySummary {
+  const n = ascending.length
+  return {
+    requests: n,
+    meanMs: n === 0 ? Number.NaN : ascending.reduce((sum, ms) => sum + ms, 0) / n,
+    p50Ms: quantileOfSorted(ascending, 0.5),
+    p90Ms: quantileOfSorted(ascending, 0.9),
+    p95Ms: quantileOfSorted(ascending, 0.95),
+    p99Ms: quantileOfSorted(ascending, 0.99),
+    maxMs: n === 0 ? Number.NaN : ascending[n - 1]!,
+  }
+}
+
+/** Sends later than this (p99) spoil a window: latencies then measure the generator. */
+export const tolerableLatenessMs = (slo: Slo): number => Math.max(3, 0.05 * slo.limitMs)
+
+function generatorSaturated(run: LoadRun, slo: Slo): boolean {
+  if (run.load.kind === 'closed') return run.generatorCores > 0.9
+  return run.latencyMs.length < 0.99 * run.planned || run.latenessP99Ms > tolerableLatenessMs(slo)
+}

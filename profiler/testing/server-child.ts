@@ -1,0 +1,94 @@
+/** The test server's own process: answers POSTs after a queue and a service time that are known exactly. */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { normal, seeded } from '../random.ts'
+import { okBody, type TestService } from './service.ts'
+
+const waiting: ServerResponse[] = []
+let service: TestService
+let uniform = seeded(0)
+let busy = 0
+let requests = 0
+let stalledUntil = 0
+
+function serviceMs(batch: number): number {
+  const { time, fault } = service
+  const slower = fault?.kind === 'slow-down' && requests > fault.afterRequests ? fault.factor : 1
+  switch (time.kind) {
+    case 'fixed':
+      return slower * time.ms
+    case 'lognormal':
+      return slower * time.medianMs * Math.exp(time.sigma * normal(uniform))
+    case 'bimodal':
+      return slower * (uniform() < time.slowShare ? time.slowMs : time.fastMs)
+    case 'batch':
+      return slower * (time.baseMs + time.perItemMs * batch)
+  }
+}
+
+/** Service ends at a set time on a chain, so that late timers do not add up while the server is busy. */
+const freeAtMs: number[] = []
+
+function serve(): void {
+  while (waiting.length > 0 && (service.servers === 0 || busy < service.servers)) {
+    const now = performance.now()
+    const batch = waiting.splice(0, service.maxBatch)
+    busy++
+    const last = freeAtMs.pop() ?? 0
+    const start = now - last < 2 ? last : Math.max(now, stalledUntil)
+    const endMs = Math.max(start, stalledUntil) + serviceMs(batch.length)
+    setTimeout(
+      () => {
+        busy--
+        if (service.servers > 0) freeAtMs.push(endMs)
+        for (const response of batch) answer(response)
+        serve()
+      },
+      Math.max(0, endMs - now),
+    )
+  }
+}
+
+function answer(response: ServerResponse): void {
+  const { fault } = service
+  const hit = fault !== undefined && 'share' in fault && uniform() < fault.share
+  if (fault?.kind === 'redirect') response.writeHead(302, { location: fault.to }).end()
+  else if (hit && fault.kind === 'status') response.writeHead(fault.status).end('{"error":"told to fail"}')
+  else if (hit && fault.kind === 'error-body') response.writeHead(200).end('{"error":"model is on fire"}')
+  else if (hit && fault.kind === 'reset') response.socket?.resetAndDestroy()
+  else if (hit && fault.kind === 'hang-up') response.socket?.end()
+  else if (hit && fault.kind === 'half-open') return
+  else if (fault?.kind === 'slow-body') slowly(response, fault.ms)
+  else response.writeHead(200, { 'content-type': 'application/json', 'content-length': okBody.length }).end(okBody)
+}
+
+function slowly(response: ServerResponse, ms: number): void {
+  response.writeHead(200, { 'content-type': 'application/json' })
+  response.write(okBody.slice(0, 5))
+  setTimeout(() => response.end(okBody.slice(5)), ms)
+}
+
+function handle(request: IncomingMessage, response: ServerResponse): void {
+  request.resume()
+  if (request.method === 'GET') {
+    response.writeHead(200).end('{"ready":true}')
+    return
+  }
+  request.on('end', () => {
+    requests++
+    const { fault } = service
+    if (fault?.kind === 'die' && requests > fault.afterRequests) process.exit(7)
+    if (fault?.kind === 'stall' && requests === fault.afterRequests) stalledUntil = performance.now() + fault.ms
+    waiting.push(response)
+    serve()
+  })
+}
+
+process.once('message', (given: TestService) => {
+  service = given
+  uniform = seeded(given.seed)
+  const server = createServer(handle)
+  server.keepAliveTimeout = 60_000
+  server.listen(0, '127.0.0.1', () => process.send?.({ port: (server.address() as AddressInfo).port }))
+})
+process.on('disconnect', () => process.exit())
