@@ -13,6 +13,12 @@ export interface Candidate {
   readonly capacityCi90Rps: readonly [number, number]
   /** SLO percentile at the capacity point, ms. */
   readonly sloMsAtCapacity: number
+  /** SLO percentile of one request at a time, ms. Absent when never measured. */
+  readonly idleMs?: number
+  /** The figures were read off the load curve for an SLO other than the measured one. */
+  readonly derived?: boolean
+  /** The true capacity is at least ('lower') or at most ('upper') the stated one. */
+  readonly bound?: 'lower' | 'upper'
   /** One replica. */
   readonly pricePerHour: number
   readonly pricePerMillionRequests: number
@@ -42,7 +48,10 @@ export interface Recommendation {
   readonly nearest?: Candidate
   /** What limits the best (or keeps the nearest from the SLO), and the evidence. */
   readonly binding: { readonly what: Binding; readonly evidence: string }
-  /** The Pareto front: SLO percentile at capacity against throughput per dollar. */
+  /**
+   * The Pareto front of SLO-percentile latency against throughput per dollar, as operating points by rising latency: each is the configuration
+   * that would win under that tighter limit (`sloMsAtCapacity`), with its capacity there. A configuration may appear at several limits.
+   */
   readonly front: readonly Candidate[]
   /** Every other feasible candidate, best first, then infeasible ones with their reason. */
   readonly alternatives: readonly (Candidate & { readonly whyNot: string })[]

@@ -30,11 +30,14 @@ export interface CurveKnot {
   readonly requests: number
 }
 
-/** The capacity of a measured predictor under `slo`. Throws RangeError for a percentile outside (0, 1) or a limit that is not positive. */
-export function capacityUnder(measurement: Measurement, slo: Slo): CapacityUnder {
+/**
+ * The capacity of a measured predictor under `slo`.
+ * @param curve the load curve, for callers that ask for many limits of one percentile; else made here.
+ * @throws RangeError for a percentile outside (0, 1) or a limit that is not positive.
+ */
+export function capacityUnder(measurement: Measurement, slo: Slo, curve: readonly CurveKnot[] = loadCurve(measurement, slo)): CapacityUnder {
   if (!(slo.percentile > 0 && slo.percentile < 1)) throw new RangeError(`percentile must be between 0 and 1, not ${slo.percentile}`)
   if (!(slo.limitMs > 0)) throw new RangeError(`limitMs must be positive, not ${slo.limitMs}`)
-  const curve = loadCurve(measurement, slo)
   if (sameSlo(measurement.slo, slo)) {
     const { capacityRps, capacityCi90Rps } = measurement
     const sloMs = capacityRps > 0 ? Math.min(latencyAt(curve, capacityRps), slo.limitMs) : idlePercentile(measurement, slo)

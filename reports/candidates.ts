@@ -1,0 +1,171 @@
+/** Trials seen through an SLO, an objective and prices. */
+import type { Measurement, Slo } from '../profiler/types.ts'
+import type { Configuration, Objective } from '../search/types.ts'
+import { type CapacityUnder, type CurveKnot, capacityUnder, loadCurve, percentileOf } from '../trials/capacity.ts'
+import type { FinishedTrial } from '../trials/types.ts'
+import { latency, money, percentileName } from './format.ts'
+import type { Candidate } from './types.ts'
+
+/** What candidates are ranked by. */
+export interface View {
+  readonly slo: Slo
+  readonly objective: Objective
+  /** $ per hour of one replica. */
+  readonly pricePerHour: (configuration: Configuration) => number
+  /** '2 cores, 1/4 T4 (4 GiB), batch 8' */
+  readonly label: (configuration: Configuration) => string
+}
+
+/** A candidate with what it was made of. */
+export interface Judged {
+  readonly candidate: Candidate
+  /** The trial that stands for the configuration. */
+  readonly trial: FinishedTrial
+  readonly confirmation?: FinishedTrial
+  readonly measurement?: Measurement
+  readonly curve?: readonly CurveKnot[]
+}
+
+/** One name for equal configurations, whatever the order of their parameters. */
+export const keyOf = (configuration: Configuration): string =>
+  JSON.stringify(Object.entries(configuration).sort(([a], [b]) => (a < b ? -1 : 1)))
+
+/**
+ * One candidate per configuration: its last complete or infeasible trial; a failed one only where there is nothing better. A finished confirmation
+ * replaces the capacity, and a confirmation that could not serve makes the configuration infeasible.
+ * Best first, then the infeasible ones.
+ */
+export function judge(trials: readonly FinishedTrial[], view: View): Judged[] {
+  const standing = new Map<string, { trial: FinishedTrial; confirmation?: FinishedTrial }>()
+  for (const trial of trials) {
+    const key = keyOf(trial.configuration)
+    const known = standing.get(key)
+    if (trial.purpose === 'confirmation' && known) {
+      if (trial.state !== 'failed') standing.set(key, { ...known, confirmation: trial })
+    } else if (!known || trial.state !== 'failed' || known.trial.state === 'failed') {
+      standing.set(key, { ...known, trial })
+    }
+  }
+  return [...standing.values()].map((s) => judged(s.trial, s.confirmation, view)).sort((a, b) => byRank(a.candidate, b.candidate))
+}
+
+function judged(trial: FinishedTrial, confirmation: FinishedTrial | undefined, view: View): Judged {
+  const of = { trial, confirmation }
+  if (trial.state !== 'complete') return { ...of, candidate: unserved(trial, reasonOf(trial), view) }
+  if (confirmation?.state === 'infeasible') {
+    return { ...of, candidate: unserved(trial, `served once, but not when confirmed: ${reasonOf(confirmation)}`, view) }
+  }
+  const measurement = confirmation?.state === 'complete' ? merged(trial.measurement, confirmation.measurement) : trial.measurement
+  const curve = loadCurve(measurement, view.slo)
+  return { ...of, measurement, curve, candidate: candidateAt(trial, measurement, capacityUnder(measurement, view.slo, curve), view) }
+}
+
+/** The confirmation's capacity, on the load curves of both. */
+const merged = (first: Measurement, second: Measurement): Measurement => ({
+  ...first,
+  ...second,
+  idle: first.idle.requests >= second.idle.requests ? first.idle : second.idle,
+  saturationRps: Math.max(first.saturationRps, second.saturationRps),
+  points: [...first.points, ...second.points],
+})
+
+/** A measured configuration at a capacity. */
+export function candidateAt(trial: FinishedTrial, measurement: Measurement, capacity: CapacityUnder, view: View): Candidate {
+  const { configuration } = trial
+  const pricePerHour = view.pricePerHour(configuration)
+  const { capacityRps } = capacity
+  const idleMs = percentileOf(measurement.idle, view.slo.percentile)
+  const { objective } = view
+  const demand = objective.kind === 'price-for-demand' ? replicasFor(objective.demandRps, capacityRps, objective.headroom) : undefined
+  const perMillion = capacityRps > 0 ? (pricePerHour / (capacityRps * 3600)) * 1e6 : Number.POSITIVE_INFINITY
+  const candidate = {
+    trial: trial.number,
+    configuration,
+    label: view.label(configuration),
+    capacityRps,
+    capacityCi90Rps: capacity.capacityCi90Rps,
+    sloMsAtCapacity: capacity.sloMs,
+    ...(Number.isFinite(idleMs) ? { idleMs } : {}),
+    ...(capacity.derived ? { derived: true } : {}),
+    ...(capacity.bound ? { bound: capacity.bound } : {}),
+    pricePerHour,
+    pricePerMillionRequests: perMillion,
+    ...(demand === undefined ? {} : { replicas: demand, totalPricePerHour: demand * pricePerHour }),
+  }
+  const reason = whyInfeasible(measurement, capacity, pricePerHour, view)
+  const cost = reason === undefined ? costOf(candidate, objective) : Number.POSITIVE_INFINITY
+  return { ...candidate, cost, feasible: reason === undefined, ...(reason === undefined ? {} : { reason }) }
+}
+
+/** Replicas that serve a demand with a share of their capacity kept free: ceil(demand / (capacity × (1 − headroom))). Infinity for no capacity. */
+export function replicasFor(demandRps: number, capacityRps: number, headroom: number): number {
+  if (capacityRps <= 0) return Number.POSITIVE_INFINITY
+  // Without the allowance 300 / (100 × 1) could come out as 3.0000000000000004 and cost a replica.
+  return Math.max(1, Math.ceil(demandRps / (capacityRps * (1 - headroom)) - 1e-9))
+}
+
+function costOf(c: Omit<Candidate, 'cost' | 'feasible'>, objective: Objective): number {
+  switch (objective.kind) {
+    case 'price':
+      return c.pricePerHour
+    case 'price-per-request':
+      return c.pricePerMillionRequests
+    case 'price-for-demand':
+      return c.totalPricePerHour ?? Number.POSITIVE_INFINITY
+    case 'max-rate':
+      return -c.capacityRps
+    case 'min-latency':
+      return c.idleMs ?? Number.POSITIVE_INFINITY
+  }
+}
+
+function whyInfeasible(measurement: Measurement, capacity: CapacityUnder, pricePerHour: number, view: View): string | undefined {
+  const { slo, objective } = view
+  if (!(capacity.capacityRps > 0)) {
+    if (measurement.outcome === 'errors') return measurement.detail ?? 'fails requests at any load'
+    if (measurement.outcome === 'server-died') return measurement.detail ?? 'died under load'
+    const idle = Number.isFinite(capacity.sloMs) ? `one request at a time takes ${latency(capacity.sloMs)}` : 'no request was answered'
+    return `misses the SLO at any rate: ${idle} at ${percentileName(slo.percentile)} against ${latency(slo.limitMs)}`
+  }
+  if ((objective.kind === 'max-rate' || objective.kind === 'min-latency') && pricePerHour > objective.maxPricePerHour) {
+    return `costs ${money(pricePerHour)} per hour, more than ${money(objective.maxPricePerHour)}`
+  }
+  return undefined
+}
+
+const words = {
+  'out-of-memory': 'out of memory',
+  'never-ready': 'never got ready',
+  'no-such-gpu': 'no such GPU',
+  crashed: 'crashed',
+  'slo-unattainable': 'misses the SLO at any rate',
+} as const
+
+function reasonOf(trial: FinishedTrial): string {
+  if (trial.state === 'failed') return `not measured: ${trial.error}`
+  if (trial.state === 'infeasible') return trial.detail ? `${words[trial.reason]}: ${trial.detail}` : words[trial.reason]
+  return ''
+}
+
+function unserved(trial: FinishedTrial, reason: string, view: View): Candidate {
+  return {
+    trial: trial.number,
+    configuration: trial.configuration,
+    label: view.label(trial.configuration),
+    capacityRps: 0,
+    capacityCi90Rps: [0, 0],
+    sloMsAtCapacity: Number.POSITIVE_INFINITY,
+    pricePerHour: view.pricePerHour(trial.configuration),
+    pricePerMillionRequests: Number.POSITIVE_INFINITY,
+    cost: Number.POSITIVE_INFINITY,
+    feasible: false,
+    reason,
+  }
+}
+
+/** Feasible before infeasible, lower cost first; equal cost: the higher capacity, then the earlier trial. */
+function byRank(a: Candidate, b: Candidate): number {
+  if (a.feasible !== b.feasible) return a.feasible ? -1 : 1
+  if (a.cost !== b.cost) return a.cost - b.cost
+  return b.capacityRps - a.capacityRps || a.trial - b.trial
+}

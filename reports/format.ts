@@ -1,0 +1,29 @@
+/** Numbers as people read them: rates, latencies, money. */
+
+/** Three significant digits, no exponent: 0.114, 21.3, 212, 1,830. */
+export function significant(value: number): string {
+  if (!Number.isFinite(value)) return value > 0 ? 'infinite' : String(value)
+  if (value === 0) return '0'
+  const digits = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))))
+  return value.toLocaleString('en-US', { maximumFractionDigits: Math.min(digits, 8), useGrouping: true })
+}
+
+export const rate = (rps: number): string => `${significant(rps)} req/s`
+export const latency = (ms: number): string => (Number.isFinite(ms) ? `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms` : 'no answer')
+
+/** $0.11, $1.85, $110,160: cents, or two significant digits below a dime. */
+export function money(dollars: number): string {
+  if (!Number.isFinite(dollars)) return '$infinite'
+  const small = Math.abs(dollars) < 0.1 && dollars !== 0
+  const digits = small ? Math.min(8, 1 - Math.floor(Math.log10(Math.abs(dollars)))) : Math.abs(dollars) >= 1000 ? 0 : 2
+  return `$${dollars.toLocaleString('en-US', { minimumFractionDigits: small ? 0 : digits, maximumFractionDigits: digits })}`
+}
+
+/** p99, p99.9. */
+export const percentileName = (percentile: number): string => `p${Number((percentile * 100).toFixed(4))}`
+
+/** 12 %, 3.4 %. */
+export const percent = (share: number): string => `${Number((share * 100).toFixed(Math.abs(share) < 0.095 ? 1 : 0))} %`
+
+/** 2.3x, 12x. */
+export const times = (ratio: number): string => `${ratio >= 10 ? Math.round(ratio) : Number(ratio.toFixed(ratio < 1.095 ? 2 : 1))}x`
