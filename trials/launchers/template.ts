@@ -9,7 +9,7 @@
  * | `resource` | cores, GPU and GPU memory held by the launcher; also to be had as a placeholder |
  *
  * Placeholders that are always there: `${host}` `${port}` `${model}` `${trial}` `${dir}` (the trial's own folder, where files are written)
- * `${cpuCores}` `${gpuMemoryMiB}` `${gpuMemoryFraction}` (of the GPU, 0-1). `$${` writes a plain `${`.
+ * `${cpuCores}` `${coreList}` ('0-1,4', the cores held) `${gpuMemoryMiB}` `${gpuMemoryFraction}` (of the GPU, 0-1). `$${` writes a plain `${`.
  */
 import type { ProtocolName } from '../../profiler/types.ts'
 
@@ -52,6 +52,10 @@ export interface CommandTemplate {
   readonly protocol: ProtocolName
   /** Path of the inference call for protocol 'json'. */
   readonly path?: string
+  /** Path that answers 200 once ready, where it is not the protocol's own. */
+  readonly healthPath?: string
+  /** Request body for protocol 'json', with {{text}}, {{image}} or {{int}} filled in for each request. */
+  readonly body?: string
   /** Seconds until it must be ready. Default 60. */
   readonly readyTimeoutS?: number
 }
@@ -68,6 +72,10 @@ export interface UrlTemplate {
   readonly protocol: ProtocolName
   /** Path of the inference call for protocol 'json'. */
   readonly path?: string
+  /** Path that answers 200 once ready, where it is not the protocol's own. */
+  readonly healthPath?: string
+  /** Request body for protocol 'json', with {{text}}, {{image}} or {{int}} filled in for each request. */
+  readonly body?: string
   /** Seconds until it must be ready. Default 60. */
   readonly readyTimeoutS?: number
 }

@@ -1,0 +1,158 @@
+/** Fills a template with a configuration: the argument list, environment and files of one trial. */
+import type { Configuration, Parameter } from '../../search/types.ts'
+import { LaunchError } from '../types.ts'
+import type { BuiltinTemplate, CommandTemplate, TemplateFile } from './template.ts'
+
+/** What the launcher needs to know of a parameter. */
+export type TunedParameter = Pick<Parameter, 'name' | 'category'>
+
+/** Placeholders beside the parameters' own names. */
+export const launcherPlaceholders = [
+  'host',
+  'port',
+  'model',
+  'trial',
+  'dir',
+  'cpuCores',
+  'coreList',
+  'gpuMemoryMiB',
+  'gpuMemoryFraction',
+] as const
+export type LauncherValues = Readonly<Partial<Record<(typeof launcherPlaceholders)[number], string | number>>>
+
+export interface FilledTemplate {
+  readonly argv: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly files: readonly { readonly path: string; readonly contents: string }[]
+  readonly cwd?: string
+}
+
+/**
+ * @throws LaunchError naming every placeholder without a value
+ */
+export const fillCommand = (
+  template: CommandTemplate,
+  parameters: readonly TunedParameter[],
+  configuration: Configuration,
+  values: LauncherValues,
+): FilledTemplate => {
+  const missing = new Set<string>()
+  const fill = (text: string) => substitute(text, { ...values, ...configuration }, (name) => missing.add(name))
+  const args = parameters
+    .filter((parameter) => parameter.category === 'args' && parameter.name in configuration)
+    .flatMap(({ name }) =>
+      (template.argFormat ?? defaultArgFormat).map((part) =>
+        substitute(part, argumentNames(name, String(configuration[name])), (n) => missing.add(n)),
+      ),
+    )
+  const hasSlot = template.command.includes(argsSlot)
+  const command = template.command.flatMap((part) => (part === argsSlot ? args : [fill(part)]))
+  const filled = {
+    argv: hasSlot ? command : [...command, ...args],
+    env: {
+      ...Object.fromEntries(Object.entries(template.env ?? {}).map(([name, value]) => [name, fill(value)])),
+      ...environmentOf(parameters, configuration, template.envNames),
+    },
+    files: (template.files ?? []).map((file) => ({ path: fill(file.path), contents: fill(file.template) })),
+    cwd: template.cwd === undefined ? undefined : fill(template.cwd),
+  }
+  if (missing.size > 0) throw new LaunchError(`predictor template: no value for ${names([...missing])}`, placeholderHint(parameters))
+  return filled
+}
+
+/** Environment of the built-in predictor: fixed settings, then every tuned value. */
+export const builtinEnvironment = (template: BuiltinTemplate, configuration: Configuration): Record<string, string> => ({
+  ...template.env,
+  ...Object.fromEntries(Object.entries(configuration).map(([name, value]) => [environmentName(name), String(value)])),
+})
+
+/**
+ * Everything wrong with a command template before any trial: unknown placeholders, `server` parameters that reach nothing, files outside the
+ * trial's folder. Messages start with the key at fault, for the experiment file's errors.
+ */
+export const templateProblems = (template: CommandTemplate, parameters: readonly TunedParameter[]): string[] => {
+  const known = new Set<string>([...launcherPlaceholders, ...parameters.map((parameter) => parameter.name)])
+  const places: [string, string][] = [
+    ...template.command.map((text, index): [string, string] => [`command[${index}]`, text]),
+    ...Object.entries(template.env ?? {}).map(([name, text]): [string, string] => [`env.${name}`, text]),
+    ...(template.files ?? []).flatMap((file, index): [string, string][] => [
+      [`files[${index}].path`, file.path],
+      [`files[${index}].template`, file.template],
+    ]),
+    ['cwd', template.cwd ?? ''],
+  ]
+  const used = new Set<string>()
+  const unknown = places.flatMap(([place, text]) =>
+    text === argsSlot
+      ? []
+      : placeholdersIn(text).flatMap((name) => {
+          used.add(name)
+          return known.has(name) ? [] : [`${place}: unknown placeholder \${${name}}; ${placeholderHint(parameters)}`]
+        }),
+  )
+  const argFormat = (template.argFormat ?? []).flatMap((part, index) =>
+    placeholdersIn(part)
+      .filter((name) => !(name in argumentNames('', '')))
+      .map((name) => `argFormat[${index}]: unknown placeholder \${${name}}; known: ${names(Object.keys(argumentNames('', '')))}`),
+  )
+  const unused = parameters
+    .filter(({ name, category }) => category === 'server' && !used.has(name))
+    .map(({ name }) => `parameter ${name} (server) reaches the predictor nowhere: put \${${name}} into command, env or a file`)
+  const outside = (template.files ?? [])
+    .filter(leavesFolder)
+    .map((file) => `files: ${JSON.stringify(file.path)} is not a path below the trial's folder`)
+  const empty = template.command.length === 0 ? ['command: is empty'] : []
+  return [...empty, ...unknown, ...argFormat, ...unused, ...outside]
+}
+
+/** MAX_BATCH_SIZE for maxBatchSize, max-batch-size and max_batch_size. */
+export const environmentName = (name: string): string => separated(name, '_').toUpperCase()
+
+const argsSlot = '${args}'
+const defaultArgFormat = ['--${name}=${value}']
+
+const argumentNames = (name: string, value: string): Record<string, string> => ({
+  name,
+  'kebab-name': separated(name, '-').toLowerCase(),
+  snake_name: separated(name, '_').toLowerCase(),
+  value,
+})
+
+/** 'gpuMemoryMiB' → gpu, Memory, MiB: words begin at a capital after a small letter or digit; 'MiB' and its like stay whole. */
+const separated = (name: string, by: string): string =>
+  name
+    .replace(/([a-z0-9])([A-Z])/g, '$1 $2')
+    .replace(/ ?([KMGT]) ?i ?B\b/g, ' $1iB')
+    .trim()
+    .split(/[\s_\-.]+/)
+    .join(by)
+
+const environmentOf = (
+  parameters: readonly TunedParameter[],
+  configuration: Configuration,
+  envNames: Readonly<Record<string, string>> = {},
+): Record<string, string> =>
+  Object.fromEntries(
+    parameters
+      .filter(({ name, category }) => category === 'env' && name in configuration)
+      .map(({ name }) => [envNames[name] ?? environmentName(name), String(configuration[name])]),
+  )
+
+const placeholder = /\$?\$\{([^}]*)\}/g
+
+const placeholdersIn = (text: string): string[] =>
+  [...text.matchAll(placeholder)].filter(([whole]) => !whole.startsWith('$$')).map(([, name]) => name!)
+
+const substitute = (text: string, values: Readonly<Record<string, string | number>>, missing: (name: string) => void): string =>
+  text.replace(placeholder, (whole, name: string) => {
+    if (whole.startsWith('$$')) return whole.slice(1)
+    if (!Object.hasOwn(values, name)) missing(name)
+    return String(values[name])
+  })
+
+const leavesFolder = (file: TemplateFile): boolean => file.path.startsWith('/') || file.path.split('/').includes('..') || file.path === ''
+
+const placeholderHint = (parameters: readonly TunedParameter[]): string =>
+  `known: ${names([...parameters.map((parameter) => parameter.name), ...launcherPlaceholders])} ($\${ writes a plain \${)`
+
+const names = (list: readonly string[]): string => list.join(', ')

@@ -1,0 +1,60 @@
+// A predictor that behaves, or misbehaves, as its arguments say. Speaks plain JSON: GET /healthz, POST /predict.
+import { spawn } from 'node:child_process'
+import { appendFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+
+const flags = Object.fromEntries(process.argv.slice(2).map((argument) => argument.replace(/^--/, '').split('=')))
+const behaviour = process.env.BEHAVIOUR ?? 'serve'
+const port = Number(flags.port ?? process.env.PORT ?? 0)
+if (flags.pids) appendFileSync(flags.pids, `${process.pid}\n`)
+console.log('loading the model')
+console.error(`behaviour ${behaviour}`)
+
+const endings = {
+  crash: () => {
+    console.error('Error: unsupported batch size')
+    process.exit(3)
+  },
+  'exit-0': () => process.exit(0),
+  'cuda-oom': () => {
+    console.error('torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB')
+    process.exit(1)
+  },
+  'missing-module': () => {
+    console.error("ModuleNotFoundError: No module named 'torch'")
+    process.exit(1)
+  },
+  killed: () => process.kill(process.pid, 'SIGKILL'),
+}
+endings[behaviour]?.()
+if (behaviour === 'stubborn') process.on('SIGTERM', () => console.error('not now'))
+// A helper that leaves the group and the session, and one that stays.
+if (behaviour === 'family') {
+  for (const detached of [true, false]) {
+    spawn(process.execPath, ['-e', `require('fs').appendFileSync(${JSON.stringify(flags.pids)}, process.pid + '\\n'); setInterval(() => {}, 1e6)`], {
+      detached,
+      stdio: 'ignore',
+    }).unref()
+  }
+}
+
+const server = createServer((request, response) => {
+  if (request.url === '/healthz') {
+    response.statusCode = behaviour === 'never-ready' ? 503 : 200
+    response.end()
+    return
+  }
+  request.resume()
+  request.on('end', () => {
+    if (request.url === '/die') process.exit(9)
+    if (request.url === '/allocate') console.error('std::bad_alloc'), process.exit(134)
+    if (request.url === '/burn') for (const end = Date.now() + 200; Date.now() < end; );
+    if (behaviour === 'silent') return
+    response.statusCode = behaviour === 'error-500' ? 500 : 200
+    response.setHeader('content-type', 'application/json')
+    const answer = { arguments: process.argv.slice(2), batch: process.env.MAX_BATCH_SIZE, cores: process.env.CORES, gpus: process.env.CUDA_VISIBLE_DEVICES }
+    response.end(behaviour === 'garbage' ? '<html>hello' : JSON.stringify(behaviour === 'error-500' ? { error: 'shape mismatch' } : answer))
+  })
+})
+const listen = () => server.listen(port, '127.0.0.1', () => console.log(JSON.stringify({ ready: true, port: server.address().port })))
+setTimeout(listen, Number(process.env.LOAD_MS ?? 0))

@@ -1,0 +1,151 @@
+/** What this machine can do for local trials: cores, memory, control groups, GPUs, optional packages. */
+import { execFile } from 'node:child_process'
+import { accessSync, constants, existsSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { availableParallelism, cpus, homedir, totalmem } from 'node:os'
+import { delimiter, dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { type CgroupFacts, inspectCgroups } from './cgroups.ts'
+import { type GpuFacts, listGpus } from './nvidia-smi.ts'
+
+export interface MachineFacts {
+  readonly platform: NodeJS.Platform
+  readonly cpuModel: string
+  /** Cores (hardware threads) that are online. */
+  readonly cores: number
+  /** Those this process may run on, by number, ascending. */
+  readonly affinity: readonly number[]
+  readonly memoryMiB: number
+  readonly availableMemoryMiB: number
+  readonly cgroups: CgroupFacts
+  /** Path of taskset(1), which holds a predictor to its cores; undefined: not installed. */
+  readonly taskset?: string
+  readonly gpus: readonly GpuFacts[]
+  /** nvidia-smi is there and failed, in its own words. */
+  readonly gpuProblem?: string
+  /** A CUDA MPS control daemon runs: processes may share a GPU with limits. */
+  readonly mps: boolean
+  readonly packages: readonly PackageFacts[]
+  /** Where a cluster's address was found: KUBECONFIG, ~/.kube/config or the pod we run in. Not whether it answers. */
+  readonly cluster?: string
+}
+
+/** An optional package: absent, importable, or there and broken. */
+export type PackageFacts = { readonly name: string; readonly gives: string } & (
+  | { readonly state: 'absent' }
+  | { readonly state: 'ok'; readonly version: string }
+  | { readonly state: 'broken'; readonly version: string; readonly problem: string }
+)
+
+const optionalPackages = [
+  { name: '@tensorflow/tfjs-node-gpu', gives: 'models on an NVIDIA GPU' },
+  { name: 'onnxruntime-node', gives: 'ONNX models' },
+]
+
+/** Looks at the machine. Takes milliseconds; with GPUs or optional packages a second or two. Never throws for something that is missing. */
+export const inspectMachine = async (): Promise<MachineFacts> => {
+  const [{ gpus, gpuProblem }, packages] = await Promise.all([gpusOrProblem(), Promise.all(optionalPackages.map(inspectPackage))])
+  return {
+    platform: process.platform,
+    cpuModel: cpus()[0]?.model.trim() || 'unknown CPU',
+    cores: cpus().length,
+    affinity: affinity(),
+    memoryMiB: Math.round(totalmem() / 2 ** 20),
+    availableMemoryMiB: availableMemoryMiB(),
+    cgroups: inspectCgroups(),
+    taskset: onPath('taskset'),
+    gpus,
+    gpuProblem,
+    mps: existsSync(join(process.env.CUDA_MPS_PIPE_DIRECTORY ?? '/tmp/nvidia-mps', 'control')),
+    packages,
+    cluster: cluster(),
+  }
+}
+
+/** '0-2,5' → [0, 1, 2, 5]: the kernel's list format. */
+export const parseCoreList = (list: string): number[] =>
+  list
+    .trim()
+    .split(',')
+    .filter((part) => part !== '')
+    .flatMap((part) => {
+      const [first, last] = part.split('-').map(Number)
+      return Array.from({ length: (last ?? first!) - first! + 1 }, (_, k) => first! + k)
+    })
+
+/** [0, 1, 2, 5] → '0-2,5'. */
+export const formatCoreList = (cores: readonly number[]): string => {
+  const runs: [number, number][] = []
+  for (const core of cores) {
+    const last = runs.at(-1)
+    if (last && core === last[1] + 1) last[1] = core
+    else runs.push([core, core])
+  }
+  return runs.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(',')
+}
+
+const affinity = (): number[] => {
+  const allowed = process.platform === 'linux' && /^Cpus_allowed_list:\s*(\S+)/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]
+  return allowed ? parseCoreList(allowed) : Array.from({ length: availableParallelism() }, (_, core) => core)
+}
+
+const availableMemoryMiB = (): number => Math.round((process.availableMemory?.() ?? totalmem()) / 2 ** 20)
+
+const gpusOrProblem = async (): Promise<Pick<MachineFacts, 'gpus' | 'gpuProblem'>> => {
+  try {
+    return { gpus: await listGpus() }
+  } catch (error) {
+    return { gpus: [], gpuProblem: (error as Error).message }
+  }
+}
+
+/** Imports the package in a process of its own: native parts fail at import, and some take seconds or end the process. */
+const inspectPackage = async ({ name, gives }: (typeof optionalPackages)[number]): Promise<PackageFacts> => {
+  const manifest = packageManifest(name)
+  if (manifest === undefined) return { name, gives, state: 'absent' }
+  const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }
+  try {
+    const folder = dirname(fileURLToPath(import.meta.url))
+    const script = `await import(${JSON.stringify(name)})`
+    await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', script], {
+      cwd: folder,
+      timeout: 30_000,
+      killSignal: 'SIGKILL',
+    })
+    return { name, gives, state: 'ok', version }
+  } catch (error) {
+    const { stderr, message } = error as { stderr?: string; message: string }
+    const problem = (stderr || message).split('\n').find((line) => /Error|error:/.test(line)) ?? message
+    return { name, gives, state: 'broken', version, problem: problem.trim() }
+  }
+}
+
+const packageManifest = (name: string): string | undefined =>
+  createRequire(import.meta.url)
+    .resolve.paths(name)
+    ?.map((folder) => join(folder, name, 'package.json'))
+    .find(existsSync)
+
+const onPath = (program: string): string | undefined =>
+  (process.env.PATH ?? '')
+    .split(delimiter)
+    .filter((folder) => folder !== '')
+    .map((folder) => join(folder, program))
+    .find((path) => {
+      try {
+        accessSync(path, constants.X_OK)
+        return true
+      } catch {
+        // Not there or not executable: the next folder may have it.
+        return false
+      }
+    })
+
+const cluster = (): string | undefined => {
+  const named = process.env.KUBECONFIG?.split(delimiter).find(existsSync)
+  if (named !== undefined) return `KUBECONFIG=${named}`
+  const home = join(homedir(), '.kube', 'config')
+  if (existsSync(home)) return home
+  return process.env.KUBERNETES_SERVICE_HOST === undefined ? undefined : 'this pod’s service account'
+}

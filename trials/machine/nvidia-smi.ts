@@ -1,0 +1,134 @@
+/** What nvidia-smi says of the GPUs of this machine. Parsing is apart from asking, and tested on outputs of several GPUs. */
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+
+/** A slice of a GPU in Multi-Instance mode. */
+export interface MigDevice {
+  readonly uuid: string
+  /** '3g.20gb' */
+  readonly profile: string
+  /** Memory of the slice, MiB, from the profile's name: nominal, a few per cent more than CUDA can allocate. */
+  readonly memoryMiB: number
+}
+
+export interface GpuFacts {
+  readonly index: number
+  readonly uuid: string
+  /** As the driver calls it, e.g. 'Tesla T4', 'NVIDIA A100-SXM4-40GB'. */
+  readonly name: string
+  readonly memoryMiB: number
+  readonly usedMemoryMiB: number
+  readonly driver: string
+  /** 'Default', 'Exclusive_Process' or 'Prohibited'. */
+  readonly computeMode: string
+  /** e.g. '7.5'; undefined for drivers before 510. */
+  readonly computeCapability?: string
+  readonly migEnabled: boolean
+  readonly migDevices: readonly MigDevice[]
+}
+
+const fields = ['index', 'uuid', 'name', 'memory.total', 'memory.used', 'driver_version', 'compute_mode', 'mig.mode.current']
+const newerFields = ['compute_cap']
+
+const run = promisify(execFile)
+
+/**
+ * Asks nvidia-smi for every GPU. [] when it is not installed.
+ * @throws Error with nvidia-smi's own words when it is installed and fails (a driver that does not match, say)
+ */
+export const listGpus = async (program = 'nvidia-smi'): Promise<GpuFacts[]> => {
+  try {
+    const [table, list] = await Promise.all([query(program), ask(program, ['-L'])])
+    return parseGpus(table, list)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+    throw error
+  }
+}
+
+/** GPU memory of given processes and utilisation of a GPU (or of the GPU around a MIG slice, where utilisation is not told). */
+export const gpuUse = async (
+  uuid: string,
+  pids: readonly number[],
+  program = 'nvidia-smi',
+): Promise<{ memoryMiB?: number; utilization?: number }> => {
+  const whole = uuid.startsWith('GPU-') ? ['-i', uuid] : []
+  const [apps, utilization] = await Promise.all([
+    ask(program, ['--query-compute-apps=pid,used_gpu_memory', ...csv, ...whole]),
+    whole.length > 0 ? ask(program, ['--query-gpu=utilization.gpu', ...csv, ...whole]) : '',
+  ])
+  const share = Number.parseFloat(utilization)
+  return { memoryMiB: parseMemoryOf(apps, pids), utilization: Number.isNaN(share) ? undefined : share / 100 }
+}
+
+/**
+ * @param table `nvidia-smi --query-gpu=index,uuid,name,memory.total,memory.used,driver_version,compute_mode,mig.mode.current[,compute_cap] --format=csv,noheader,nounits`
+ * @param list `nvidia-smi -L`, for the MIG slices
+ */
+export const parseGpus = (table: string, list: string): GpuFacts[] => {
+  const slices = parseMigDevices(list)
+  return rows(table).map(([index, uuid, name, memory, used, driver, mode, mig, capability]) => ({
+    index: Number(index),
+    uuid: uuid!,
+    name: name!,
+    memoryMiB: Number(memory),
+    usedMemoryMiB: Number(used),
+    driver: driver!,
+    computeMode: mode!,
+    computeCapability: capability,
+    // '[N/A]' or '[Not Supported]' where the GPU knows no MIG.
+    migEnabled: mig === 'Enabled',
+    migDevices: slices.get(uuid!) ?? [],
+  }))
+}
+
+/** Sum over the given pids, MiB; undefined when none of them is listed (in a container nvidia-smi sees other pids than we do). */
+export const parseMemoryOf = (apps: string, pids: readonly number[]): number | undefined => {
+  const own = rows(apps).filter(([pid, memory]) => pids.includes(Number(pid)) && !Number.isNaN(Number(memory)))
+  return own.length === 0 ? undefined : own.reduce((sum, [, memory]) => sum + Number(memory), 0)
+}
+
+/** GPU uuid → its slices, from `nvidia-smi -L`. */
+const parseMigDevices = (list: string): Map<string, MigDevice[]> => {
+  const slices = new Map<string, MigDevice[]>()
+  let current: MigDevice[] = []
+  for (const line of list.split('\n')) {
+    const gpu = /^GPU \d+: .*\(UUID: (GPU-[^)]+)\)/.exec(line)
+    if (gpu) slices.set(gpu[1]!, (current = []))
+    const slice = /^\s+MIG (\S+)\s+Device\s+\d+: \(UUID: (MIG-[^)]+)\)/.exec(line)
+    if (slice) current.push({ uuid: slice[2]!, profile: slice[1]!, memoryMiB: profileMemoryMiB(slice[1]!) })
+  }
+  return slices
+}
+
+/** '1g.5gb', '1c.3g.20gb', '1g.10gb+me' → MiB. */
+const profileMemoryMiB = (profile: string): number => Number(/(\d+)gb/.exec(profile)?.[1] ?? 0) * 1024
+
+const csv = ['--format=csv,noheader,nounits']
+
+const query = async (program: string): Promise<string> => {
+  try {
+    return await ask(program, [`--query-gpu=${[...fields, ...newerFields].join(',')}`, ...csv])
+  } catch (error) {
+    if (!/not a valid field/i.test((error as Error).message)) throw error
+    return ask(program, [`--query-gpu=${fields.join(',')}`, ...csv])
+  }
+}
+
+const ask = async (program: string, args: readonly string[]): Promise<string> => {
+  try {
+    const { stdout } = await run(program, args, { timeout: 20_000, killSignal: 'SIGKILL' })
+    return stdout
+  } catch (error) {
+    const { stdout, code } = error as { stdout?: string; code?: string | number }
+    if (code === 'ENOENT') throw error
+    // nvidia-smi explains itself on stdout.
+    throw new Error(`nvidia-smi failed: ${stdout?.trim() || (error as Error).message}`)
+  }
+}
+
+const rows = (table: string): string[][] =>
+  table
+    .split('\n')
+    .filter((line) => line.includes(','))
+    .map((line) => line.split(',').map((cell) => cell.trim()))
