@@ -51,11 +51,17 @@ export interface EngineOptions {
   readonly batchSize: number
   /** Tokens a text is padded or cut to. */
   readonly sequenceLength: number
-  readonly precision: 'fp32' | 'fp16' | 'int8'
+  readonly precision: 'fp32' | 'tf32' | 'fp16' | 'bf16' | 'int8' | 'fp8'
   /** Catalogue name of the GPU; undefined: CPU. */
   readonly gpu?: string
-  /** Share of the GPU's memory that this predictor may take, 0-100. */
+  /** Share of the GPU that this predictor may take, in (0, 100]. */
   readonly gpuMemoryPercent: number
+  /** What that share bounds: memory and time slices, memory and multiprocessors, or memory alone. */
+  readonly gpuSharing: 'time-slice' | 'mps' | 'memory-only'
+  /** Engine instances of this predictor that share the device; each holds its own weights. */
+  readonly instances: number
+  /** Items of the batch that the engine runs before it is ready; 0: none, so that memory runs out at the first batch that needs it. */
+  readonly warmUpBatch: number
   /** Threads the engine may use for computing on CPU. */
   readonly cpuThreads: number
   /** Seeds weights (when the user gives none) and emulated outputs. */
@@ -81,8 +87,9 @@ export interface Engine {
    * Runs one batch. `inputs` holds every declared input, all with the same first dimension (1..batchSize).
    * Resolves with every declared output, the first dimension that of the inputs. One call at a time.
    * Rejects with OutOfMemoryError when the batch does not fit.
+   * @param sentAtMs when the server handed the batch over, on the machine's monotonic clock; only a modelled device needs it.
    */
-  infer(inputs: Tensors): Promise<Tensors>
+  infer(inputs: Tensors, sentAtMs: number): Promise<Tensors>
   utilization?(): Utilization
   close(): Promise<void>
 }

@@ -1,0 +1,66 @@
+/** A CPU worker: decodes and prepares requests, encodes large replies. One of the predictor's `cpuCores`. */
+import { parentPort } from 'node:worker_threads'
+import type { CpuJob, CpuResult, FromCpuWorker, ToCpuWorker } from './cpu-messages.ts'
+import { decodeRequest, encodeReply } from './protocol/codec.ts'
+import { RequestError, type ServedModelInfo } from './protocol/messages.ts'
+import { type Codecs, prepare } from './protocol/prepare.ts'
+
+const port = parentPort
+if (!port) throw new Error('cpu-worker runs as a worker thread')
+
+const models = new Map<string, ServedModelInfo>()
+let codecs: Codecs = {}
+let last: Promise<void> = Promise.resolve()
+
+port.on('message', (message: ToCpuWorker) => {
+  last = last.then(() => handle(message))
+})
+
+async function handle(message: ToCpuWorker): Promise<void> {
+  if (message.type === 'models') {
+    for (const model of message.models) models.set(model.version, model)
+    codecs = await loadCodecs(message.models)
+    port!.postMessage('ready' satisfies FromCpuWorker)
+    return
+  }
+  const results: CpuResult[] = []
+  for (const job of message.jobs) results.push(await run(job))
+  port!.postMessage(results satisfies FromCpuWorker, results.flatMap(buffersOf))
+}
+
+async function loadCodecs(served: readonly ServedModelInfo[]): Promise<Codecs> {
+  const tasks = new Set(served.map((model) => model.task))
+  return {
+    ...(tasks.has('text') && { tokenizer: (await import('./preprocess/text.ts')).createTokenizer() }),
+    ...(tasks.has('image') && { decodeImage: (await import('./preprocess/image.ts')).decodeImage }),
+  }
+}
+
+async function run(job: CpuJob): Promise<CpuResult> {
+  const startedAt = performance.now()
+  try {
+    const model = models.get(job.version)
+    if (!model) throw new Error(`no version ${job.version}`)
+    const value = job.kind === 'encode' ? encodeReply(job.format, job.outputs, model) : await decode(job, model)
+    return { ok: true, value, ms: performance.now() - startedAt }
+  } catch (error) {
+    return {
+      ok: false,
+      status: error instanceof RequestError ? error.status : 500,
+      message: error instanceof Error ? error.message : String(error),
+    }
+  }
+}
+
+async function decode(job: Extract<CpuJob, { kind: 'decode' }>, model: ServedModelInfo) {
+  const { inputs, format } = decodeRequest(job.protocol, job.body, job.headerLength, model)
+  return { ...(await prepare(inputs, model, codecs)), format }
+}
+
+/** Large tensors change hands; copying the small ones costs less than handing them over. */
+function buffersOf(result: CpuResult): ArrayBuffer[] {
+  if (!result.ok || !('tensors' in result.value)) return []
+  return Object.values(result.value.tensors)
+    .filter((tensor) => tensor.data.byteLength > 65536)
+    .map((tensor) => tensor.data.buffer as ArrayBuffer)
+}

@@ -1,0 +1,214 @@
+/** Runs engine instances apart from the HTTP loop, and tells what becomes of them. */
+import { type ChildProcess, fork } from 'node:child_process'
+import { Worker } from 'node:worker_threads'
+import { type EngineOptions, OutOfMemoryError, type Tensors, type Utilization } from './engine.ts'
+import { type FromEngine, type LoadedEngine, machineNowMs, type ToEngine } from './engine-messages.ts'
+import { type EngineName, engines } from './engines/registry.ts'
+import { processEntry, threadEntry } from './entry.ts'
+
+export interface BatchResult {
+  readonly outputs: Tensors
+  /** From the hand-over, or the answer to the batch before it on the same engine, to the answer. */
+  readonly computeMs: number
+}
+
+export interface EngineDeath {
+  readonly what: string
+  readonly outOfMemory: boolean
+}
+
+/** One slot for a batch: an engine instance, or a turn on the shared device. */
+export interface EngineInstance {
+  infer(inputs: Tensors): Promise<BatchResult>
+}
+
+export interface EngineHost {
+  readonly loaded: LoadedEngine
+  readonly instances: readonly EngineInstance[]
+  /** Sum over the instances; undefined where the engine cannot tell. */
+  utilization(): Utilization | undefined
+  /** Resolves when an engine ends without being told to; never rejects. */
+  readonly died: Promise<EngineDeath>
+  close(): Promise<void>
+}
+
+/**
+ * Starts `options.instances` instances and resolves when all have loaded.
+ * Rejects with OutOfMemoryError or the engine's error, having ended them all.
+ */
+export async function startEngines(engine: EngineName, options: EngineOptions): Promise<EngineHost> {
+  const { place } = engines[engine]
+  const connect = place === 'thread' ? connectThread : connectProcess
+  const connections = Array.from({ length: place === 'thread' ? 1 : options.instances }, () => new EngineConnection(connect()))
+  try {
+    const loaded = await Promise.all(connections.map((connection) => connection.load(engine, options)))
+    const slots = place === 'thread' ? options.instances : 1
+    return {
+      loaded: loaded[0]!,
+      instances: connections.flatMap((connection) => Array.from({ length: slots }, () => connection)),
+      utilization: () => total(connections.map((connection) => connection.utilization)),
+      died: Promise.race(connections.map((connection) => connection.died)),
+      close: async () => void (await Promise.all(connections.map((connection) => connection.close()))),
+    }
+  } catch (error) {
+    await Promise.all(connections.map((connection) => connection.close()))
+    throw error
+  }
+}
+
+const total = (parts: readonly (Utilization | undefined)[]): Utilization | undefined => {
+  const known = parts.filter((part) => part !== undefined)
+  if (known.length === 0) return undefined
+  return { busyMs: known.reduce((sum, u) => sum + u.busyMs, 0), memoryMiB: known.reduce((sum, u) => sum + u.memoryMiB, 0) }
+}
+
+/** A process or a thread, as far as a connection cares. */
+interface Channel {
+  post(message: ToEngine): void
+  onMessage(listener: (message: FromEngine) => void): void
+  /** `listener` hears once how it ended. */
+  onEnd(listener: (what: string) => void): void
+  kill(): void
+}
+
+function connectThread(): Channel {
+  const worker = new Worker(threadEntry('./engine-worker', import.meta.url), { execArgv: [] })
+  return {
+    post: (message) => worker.postMessage(message, message.type === 'infer' ? inputBuffers(message.inputs) : []),
+    onMessage: (listener) => worker.on('message', listener),
+    onEnd: (listener) => {
+      worker.once('error', (error) => listener(`engine thread failed: ${error.message}`))
+      worker.once('exit', (code) => listener(`engine thread ended with code ${code}`))
+    },
+    kill: () => void worker.terminate(),
+  }
+}
+
+const inputBuffers = (inputs: Tensors) => Object.values(inputs).map((tensor) => tensor.data.buffer as ArrayBuffer)
+
+function connectProcess(): Channel {
+  const { path, execArgv } = processEntry('./engine-worker', import.meta.url)
+  const child: ChildProcess = fork(path, [], {
+    execArgv,
+    serialization: 'advanced',
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  })
+  return {
+    post: (message) => void child.send(message),
+    onMessage: (listener) => child.on('message', (message) => listener(message as FromEngine)),
+    onEnd: (listener) => {
+      child.once('error', (error) => listener(`engine process failed: ${error.message}`))
+      child.once('exit', (code, signal) =>
+        listener(signal === null ? `engine process ended with code ${code}` : `engine process was killed by ${signal}`),
+      )
+    },
+    kill: () => void child.kill('SIGKILL'),
+  }
+}
+
+interface Pending {
+  readonly sentAtMs: number
+  resolve(result: BatchResult): void
+  reject(error: Error): void
+}
+
+class EngineConnection implements EngineInstance {
+  readonly #channel: Channel
+  readonly #pending = new Map<number, Pending>()
+  #calls = 0
+  #answeredAtMs = 0
+  #closing = false
+  #ended: string | undefined
+  #loading: { resolve(loaded: LoadedEngine): void; reject(error: Error): void } | undefined
+  #onEnded: (() => void) | undefined
+  utilization: Utilization | undefined
+  readonly died: Promise<EngineDeath>
+
+  constructor(channel: Channel) {
+    this.#channel = channel
+    this.died = new Promise((resolve) => {
+      channel.onMessage((message) => this.#receive(message, resolve))
+      channel.onEnd((what) => {
+        if (this.#ended !== undefined) return
+        this.#ended = what
+        this.#failAll(new Error(what))
+        this.#onEnded?.()
+        if (!this.#closing) resolve({ what, outOfMemory: what.includes('SIGKILL') })
+      })
+    })
+  }
+
+  load(engine: EngineName, options: EngineOptions): Promise<LoadedEngine> {
+    return new Promise((resolve, reject) => {
+      if (this.#ended !== undefined) return reject(new Error(this.#ended))
+      this.#loading = { resolve, reject }
+      this.#channel.post({ type: 'load', engine, options })
+    })
+  }
+
+  infer(inputs: Tensors): Promise<BatchResult> {
+    return new Promise((resolve, reject) => {
+      if (this.#ended !== undefined) return reject(new Error(this.#ended))
+      const call = this.#calls++
+      const sentAtMs = machineNowMs()
+      this.#pending.set(call, { sentAtMs, resolve, reject })
+      this.#channel.post({ type: 'infer', call, inputs, sentAtMs })
+    })
+  }
+
+  /** Lets the engine close itself; kills it when it takes longer than two seconds. */
+  close(): Promise<void> {
+    this.#closing = true
+    if (this.#ended !== undefined) return Promise.resolve()
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => this.#channel.kill(), 2000)
+      this.#onEnded = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+      this.#channel.post({ type: 'close' })
+    })
+  }
+
+  #receive(message: FromEngine, died: (death: EngineDeath) => void): void {
+    switch (message.type) {
+      case 'loaded':
+        this.#loading?.resolve(message.loaded)
+        this.#loading = undefined
+        return
+      case 'result': {
+        this.utilization = message.utilization
+        const pending = this.#settle(message.call)
+        const now = machineNowMs()
+        if (pending) pending.resolve({ outputs: message.outputs, computeMs: now - Math.max(pending.sentAtMs, this.#answeredAtMs) })
+        this.#answeredAtMs = now
+        return
+      }
+      case 'error': {
+        const error = message.outOfMemory ? new OutOfMemoryError(message.message) : new Error(message.message)
+        if (message.call === undefined) {
+          this.#loading?.reject(error)
+          this.#loading = undefined
+          return
+        }
+        this.#settle(message.call)?.reject(error)
+        if (message.outOfMemory) died({ what: message.message, outOfMemory: true })
+        return
+      }
+      case 'closed':
+    }
+  }
+
+  #settle(call: number): Pending | undefined {
+    const pending = this.#pending.get(call)
+    this.#pending.delete(call)
+    return pending
+  }
+
+  #failAll(error: Error): void {
+    this.#loading?.reject(error)
+    this.#loading = undefined
+    for (const pending of this.#pending.values()) pending.reject(error)
+    this.#pending.clear()
+  }
+}

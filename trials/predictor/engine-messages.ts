@@ -1,0 +1,36 @@
+/** What passes between an engine host and its engine worker, over a process channel or a message port. */
+import type { EngineInfo, EngineOptions, Tensors, Utilization } from './engine.ts'
+import type { EngineName } from './engines/registry.ts'
+
+export type ToEngine =
+  | { readonly type: 'load'; readonly engine: EngineName; readonly options: EngineOptions }
+  | {
+      readonly type: 'infer'
+      readonly call: number
+      readonly inputs: Tensors
+      /** `process.hrtime` of the send, ms; one clock for all threads and processes of a machine. */
+      readonly sentAtMs: number
+    }
+  | { readonly type: 'close' }
+
+/** What an engine says of itself once it is ready. */
+export interface LoadedEngine {
+  readonly name: string
+  readonly provenance: 'measured' | 'emulated'
+  readonly device: string
+  readonly info: EngineInfo
+}
+
+export type FromEngine =
+  | { readonly type: 'loaded'; readonly loaded: LoadedEngine }
+  | {
+      readonly type: 'result'
+      readonly call: number
+      readonly outputs: Tensors
+      readonly utilization?: Utilization
+    }
+  | { readonly type: 'error'; readonly call?: number; readonly message: string; readonly outOfMemory: boolean }
+  | { readonly type: 'closed' }
+
+/** Milliseconds of the machine's monotonic clock, the same in every thread and process. */
+export const machineNowMs = (): number => Number(process.hrtime.bigint()) / 1e6

@@ -1,0 +1,62 @@
+/** Runs one engine in a process or thread of its own, one batch after the other. */
+import { parentPort } from 'node:worker_threads'
+import { type Engine, OutOfMemoryError, type Tensors } from './engine.ts'
+import type { FromEngine, ToEngine } from './engine-messages.ts'
+import { engines } from './engines/registry.ts'
+
+const port = parentPort
+const send = (message: FromEngine) => {
+  if (port) port.postMessage(message, message.type === 'result' ? buffersOf(message.outputs) : [])
+  else process.send?.(message)
+}
+const buffersOf = (tensors: Tensors) => Object.values(tensors).map((tensor) => tensor.data.buffer as ArrayBuffer)
+
+let engine: Engine | undefined
+let last: Promise<void> = Promise.resolve()
+
+const receive = (message: ToEngine) => {
+  last = last
+    .then(() => handle(message))
+    .catch((error: unknown) => {
+      send({
+        type: 'error',
+        ...(message.type === 'infer' && { call: message.call }),
+        message: error instanceof Error ? error.message : String(error),
+        outOfMemory: error instanceof OutOfMemoryError,
+      })
+    })
+}
+
+async function handle(message: ToEngine): Promise<void> {
+  switch (message.type) {
+    case 'load': {
+      const { createEngine } = await engines[message.engine].load()
+      engine = createEngine(message.options)
+      const info = await engine.load()
+      const { name, provenance, device } = engine
+      send({ type: 'loaded', loaded: { name, provenance, device, info } })
+      return
+    }
+    case 'infer': {
+      if (!engine) throw new Error('infer before load')
+      const outputs = await engine.infer(message.inputs, message.sentAtMs)
+      send({ type: 'result', call: message.call, outputs, utilization: engine.utilization?.() })
+      return
+    }
+    case 'close':
+      await engine?.close()
+      send({ type: 'closed' })
+      if (port) port.close()
+      else process.disconnect()
+  }
+}
+
+if (port) port.on('message', receive)
+else {
+  process.on('message', receive)
+  // The predictor is gone, however it ended: so is its engine.
+  process.on('disconnect', () => process.exit(0))
+  // A signal to the whole group is for the predictor to answer: it drains through this engine, then closes it.
+  process.on('SIGINT', () => undefined)
+  process.on('SIGTERM', () => undefined)
+}

@@ -1,0 +1,155 @@
+/**
+ * An engine whose device is a model of a GPU: every batch takes the modelled time, the device does one batch at a time,
+ * memory runs out where the model says so, and the outputs are seeded numbers. Everything it says is marked emulated.
+ */
+import { type Architecture, architectureOf } from '../../devices/architecture.ts'
+import { findGpu, usableMemoryMiB } from '../../devices/catalogue.ts'
+import { type DeviceCall, deviceLatencyMs, gpuMemoryMiB } from '../../devices/model.ts'
+import { type Engine, type EngineInfo, type EngineOptions, OutOfMemoryError, type Tensor, type Tensors } from '../engine.ts'
+import { machineNowMs } from '../engine-messages.ts'
+
+export function createEngine(options: EngineOptions): Engine {
+  const architecture = architectureOf(options.model)
+  if (architecture.kind === 'decoder')
+    throw new Error(`the emulated engine serves encoders and image models, not '${architecture.name}', which generates text`)
+  if (options.gpu === undefined) throw new Error('the emulated engine needs a GPU to emulate: set --gpu, e.g. --gpu T4')
+  const gpu = findGpu(options.gpu)
+  const call = (batch: number): DeviceCall => ({
+    architecture,
+    gpu,
+    batch,
+    precision: options.precision,
+    share: options.gpuMemoryPercent / 100,
+    sharing: options.gpuSharing,
+    ...(architecture.kind === 'encoder' && { sequenceLength: options.sequenceLength }),
+  })
+  const device = new EmulatedDevice()
+  let sleeper: Sleeper | undefined
+  const availableMiB = (usableMemoryMiB(gpu) * options.gpuMemoryPercent) / 100
+  // Every instance holds its own context, weights and buffers.
+  const neededMiB = (batch: number) => gpuMemoryMiB(call(batch)).mib * options.instances
+  const allocate = (batch: number) => {
+    const needed = neededMiB(batch)
+    if (needed > availableMiB)
+      throw new OutOfMemoryError(
+        `CUDA out of memory (emulated): ${architecture.name}, batch ${batch}, ${options.instances} instance(s) need ${Math.ceil(needed)} MiB; ` +
+          `${options.gpuMemoryPercent} % of a ${gpu.name} has ${Math.floor(availableMiB)} MiB`,
+      )
+    return needed
+  }
+  const tensors = tensorsOf(architecture, options.sequenceLength)
+  const latencyMs = new Map<number, number>()
+  const latencyOf = (batch: number) => {
+    const known = latencyMs.get(batch)
+    if (known !== undefined) return known
+    const { ms } = deviceLatencyMs(call(batch))
+    latencyMs.set(batch, ms)
+    return ms
+  }
+  let memoryMiB = 0
+
+  return {
+    name: 'emulated',
+    provenance: 'emulated',
+    device: `${gpu.name} (emulated)${options.gpuMemoryPercent < 100 ? `, ${options.gpuMemoryPercent} % by ${options.gpuSharing}` : ''}`,
+    async load(): Promise<EngineInfo> {
+      memoryMiB = allocate(Math.max(1, options.warmUpBatch))
+      latencyOf(options.batchSize)
+      sleeper = new Sleeper()
+      return { ...tensors, versions: { emulated: '1' }, memoryMiB }
+    },
+    async infer(inputs, sentAtMs) {
+      const batch = Object.values(inputs)[0]!.shape[0]!
+      memoryMiB = Math.max(memoryMiB, allocate(batch))
+      const end = device.occupy(sentAtMs, latencyOf(batch))
+      const outputs = seededOutputs(tensors.outputs, inputs, batch, options.seed)
+      sleeper?.sleepUntil(end)
+      return outputs
+    },
+    utilization: () => ({ busyMs: device.busyMs, memoryMiB }),
+    close: async () => undefined,
+  }
+}
+
+/** A device that does one batch after the other. */
+export class EmulatedDevice {
+  #freeAt = 0
+  busyMs = 0
+
+  /** Occupies the device for `durationMs` from `earliestMs` or from when it is free; returns the end. */
+  occupy(earliestMs: number, durationMs: number): number {
+    this.#freeAt = Math.max(this.#freeAt, earliestMs) + durationMs
+    this.busyMs += durationMs
+    return this.#freeAt
+  }
+}
+
+/**
+ * Blocks its thread, without using CPU, until the server can have the answer at a given time. A futex wait with a sub-millisecond time-out
+ * is far closer than any timer of the event loop, but still wakes some 0.1 ms late, and so does the server's thread when the answer
+ * is sent to it: the wait is shortened by twice its usual lateness. Only for a thread that has nothing else to do.
+ */
+export class Sleeper {
+  readonly #never = new Int32Array(new SharedArrayBuffer(4))
+  #latenessMs = 0
+
+  constructor() {
+    for (let i = 0; i < 5; i++) this.sleepUntil(machineNowMs() + 1)
+  }
+
+  sleepUntil(endMs: number): void {
+    const leftMs = endMs - 2 * this.#latenessMs - machineNowMs()
+    if (leftMs <= 0.02) return
+    const wakeAt = machineNowMs() + leftMs
+    Atomics.wait(this.#never, 0, 0, leftMs)
+    const late = Math.min(0.3, Math.max(0, machineNowMs() - wakeAt))
+    this.#latenessMs += (late - this.#latenessMs) / 8
+  }
+}
+
+function tensorsOf(architecture: Architecture, sequenceLength: number): Pick<EngineInfo, 'task' | 'inputs' | 'outputs'> {
+  if (architecture.kind === 'convnet')
+    return {
+      task: 'image',
+      inputs: [{ name: 'image', datatype: 'FP32', shape: [-1, architecture.imageSize, architecture.imageSize, 3] }],
+      outputs: [{ name: 'logits', datatype: 'FP32', shape: [-1, 1000] }],
+    }
+  return {
+    task: 'text',
+    inputs: [
+      { name: 'input_ids', datatype: 'INT32', shape: [-1, sequenceLength] },
+      { name: 'attention_mask', datatype: 'INT32', shape: [-1, sequenceLength] },
+    ],
+    outputs: [{ name: 'logits', datatype: 'FP32', shape: [-1, 2] }],
+  }
+}
+
+/** Numbers in (-1, 1) that depend on the seed and on the item's first input alone: the same item always gets the same answer. */
+function seededOutputs(specs: EngineInfo['outputs'], inputs: Tensors, batch: number, seed: number): Tensors {
+  const first = Object.values(inputs)[0]!
+  const width = first.data.length / batch
+  const words = new Int32Array(first.data.buffer, first.data.byteOffset, first.data.length)
+  const states = Array.from({ length: batch }, (_, item) => {
+    let hash = seed | 0
+    const step = Math.max(1, width >> 8)
+    for (let i = item * width; i < (item + 1) * width; i += step) hash = Math.imul(hash ^ words[i]!, 0x01000193)
+    return hash
+  })
+  const outputs: Record<string, Tensor> = {}
+  for (const spec of specs) {
+    const size = spec.shape.slice(1).reduce((a, b) => a * b, 1)
+    const data = new Float32Array(batch * size)
+    for (let item = 0; item < batch; item++) {
+      let state = states[item]!
+      for (let i = 0; i < size; i++) {
+        // xorshift-multiply (Mulberry32)
+        state = (state + 0x6d2b79f5) | 0
+        let t = Math.imul(state ^ (state >>> 15), 1 | state)
+        t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+        data[item * size + i] = ((t ^ (t >>> 14)) >>> 0) / 2 ** 31 - 1
+      }
+    }
+    outputs[spec.name] = { datatype: 'FP32', shape: [batch, ...spec.shape.slice(1)], data }
+  }
+  return outputs
+}

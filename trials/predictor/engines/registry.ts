@@ -1,0 +1,19 @@
+import type { CreateEngine } from '../engine.ts'
+
+/** Where an engine runs, and its module, loaded when it is asked for. */
+interface EngineEntry {
+  /**
+   * 'process': one process per instance, each computing by itself.
+   * 'thread': one thread for all instances, which take turns on one device.
+   */
+  readonly place: 'process' | 'thread'
+  readonly load: () => Promise<{ readonly createEngine: CreateEngine }>
+}
+
+export const engines = {
+  tfjs: { place: 'process', load: () => import('./tfjs.ts') },
+  emulated: { place: 'thread', load: () => import('./emulated.ts') },
+} as const satisfies Readonly<Record<string, EngineEntry>>
+
+export type EngineName = keyof typeof engines
+export const engineNames = Object.keys(engines) as EngineName[]

@@ -1,0 +1,24 @@
+/** Modules that run on their own, as a process or a worker thread, from sources (.ts, through tsx) or from the build (.js). */
+import { createRequire } from 'node:module'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+
+const fromSources = (from: string) => from.endsWith('.ts')
+const beside = (name: string, from: string) => new URL(`${name}${fromSources(from) ? '.ts' : '.js'}`, from)
+const tsx = (from: string, file: string) => new URL(file, pathToFileURL(createRequire(from).resolve('tsx/package.json'))).href
+
+/**
+ * A module beside the caller, as arguments for `child_process.fork`.
+ * @param name relative to the caller, without extension: './engine-worker'
+ * @param from the caller's import.meta.url
+ */
+export function processEntry(name: string, from: string): { readonly path: string; readonly execArgv: string[] } {
+  return { path: fileURLToPath(beside(name, from)), execArgv: fromSources(from) ? ['--import', tsx(from, 'dist/loader.mjs')] : [] }
+}
+
+/** A module beside the caller, as the URL of a worker thread. Node 20 runs no --import hooks in workers: they are registered there. */
+export function threadEntry(name: string, from: string): URL {
+  const url = beside(name, from)
+  if (!fromSources(from)) return url
+  const code = `import { register } from '${tsx(from, 'dist/esm/api/index.mjs')}'; register(); await import('${url.href}')`
+  return new URL(`data:text/javascript,${encodeURIComponent(code)}`)
+}

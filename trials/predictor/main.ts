@@ -1,0 +1,58 @@
+#!/usr/bin/env node
+/** The built-in predictor as a process. Prints one line of JSON when it is ready; exit codes are in its help. */
+import { realpathSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { OutOfMemoryError, outOfMemoryExitCode } from './engine.ts'
+import { readSettings, SettingsError, settingsHelp } from './settings.ts'
+
+const portTakenExitCode = 98
+
+/**
+ * Serves until SIGTERM, SIGINT or the parent's end. Resolves with the exit code.
+ * @param args flags without the program's name
+ */
+export async function main(args: readonly string[], env: NodeJS.ProcessEnv = process.env): Promise<number> {
+  try {
+    const settings = readSettings(args, env)
+    if (!settings) {
+      process.stdout.write(`${settingsHelp()}\n`)
+      return 0
+    }
+    const asked = askedToStop(settings.exitWithParent)
+    const { startPredictor } = await import('./predictor.ts')
+    const predictor = await startPredictor(settings)
+    const { url, port, model, device, provenance } = predictor
+    process.stdout.write(`${JSON.stringify({ ready: true, port, url, model, device, provenance })}\n`)
+    const death = await Promise.race([asked, predictor.died])
+    if (death) process.stderr.write(`predictor: ${death.what}\n`)
+    await predictor.stop()
+    if (!death) return 0
+    return death.outOfMemory ? outOfMemoryExitCode : 1
+  } catch (error) {
+    process.stderr.write(`predictor: ${error instanceof Error ? error.message : error}\n`)
+    return exitCodeOf(error)
+  }
+}
+
+function exitCodeOf(error: unknown): number {
+  if (error instanceof SettingsError) return 2
+  if (error instanceof OutOfMemoryError) return outOfMemoryExitCode
+  return (error as NodeJS.ErrnoException).code === 'EADDRINUSE' ? portTakenExitCode : 1
+}
+
+/** Resolves, once, on the first SIGTERM or SIGINT, or when the parent is gone. */
+function askedToStop(withParent: boolean): Promise<undefined> {
+  return new Promise((resolve) => {
+    const stop = () => resolve(undefined)
+    process.once('SIGTERM', stop)
+    process.once('SIGINT', stop)
+    process.once('disconnect', stop)
+    if (!withParent) return
+    process.stdin.once('end', stop)
+    process.stdin.once('error', stop)
+    process.stdin.resume()
+  })
+}
+
+if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url))
+  process.exit(await main(process.argv.slice(2)))

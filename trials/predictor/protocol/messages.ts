@@ -1,0 +1,84 @@
+/** What the request protocols have in common: decoded requests, reply formats, errors. */
+import type { EngineInfo, Tensors } from '../engine.ts'
+
+/** A request that cannot be served, with the HTTP status it gets. */
+export class RequestError extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
+    super(message)
+    this.name = 'RequestError'
+  }
+}
+
+/** One version of a model, as far as requests and replies depend on it. Plain data. */
+export interface ServedModelInfo extends Pick<EngineInfo, 'task' | 'inputs' | 'outputs'> {
+  readonly name: string
+  readonly version: string
+  readonly sequenceLength: number
+  readonly provenance: 'measured' | 'emulated'
+  /** Most items a request may carry. */
+  readonly maxItems: number
+}
+
+/** Element types of the Open Inference Protocol that requests may carry. */
+export type WireDatatype =
+  | 'BOOL'
+  | 'INT8'
+  | 'INT16'
+  | 'INT32'
+  | 'INT64'
+  | 'UINT8'
+  | 'UINT16'
+  | 'UINT32'
+  | 'UINT64'
+  | 'FP32'
+  | 'FP64'
+  | 'BYTES'
+
+/** A named input as it came: `values` in row-major order, strings or bytes for BYTES. */
+export type WireTensor = { readonly name: string; readonly shape: readonly number[] } & (
+  | { readonly datatype: 'BYTES'; readonly values: readonly (string | Uint8Array)[] }
+  | { readonly datatype: Exclude<WireDatatype, 'BYTES'>; readonly values: ArrayLike<number> }
+)
+
+/** How a reply is to be written. Plain data. */
+export type ReplyFormat =
+  | { readonly protocol: 'oip'; readonly id?: string; readonly outputs: readonly { readonly name: string; readonly binary: boolean }[] }
+  | { readonly protocol: 'tfserving'; readonly style: 'row' | 'columnar' }
+
+/** A request's inputs before preparation, and how to answer it. */
+export interface WireRequest {
+  readonly inputs: readonly WireTensor[]
+  readonly format: ReplyFormat
+}
+
+/** A request ready for the batcher: `items` of the first dimension in every tensor. */
+export interface PreparedRequest {
+  readonly items: number
+  readonly tensors: Tensors
+  readonly format: ReplyFormat
+}
+
+export interface Reply {
+  readonly contentType: string
+  readonly body: string | Uint8Array
+  /** Length of the JSON part of a binary reply. */
+  readonly headerLength?: number
+}
+
+export const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Parses a JSON body; throws RequestError 400 naming the place. */
+export function parseJson(text: string): Record<string, unknown> {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (error) {
+    throw new RequestError(400, `the body is not JSON: ${error instanceof Error ? error.message : error}`)
+  }
+  if (!isRecord(value)) throw new RequestError(400, 'the body must be a JSON object')
+  return value
+}

@@ -1,0 +1,205 @@
+/** The predictor's settings: one table for flags, environment variables, help and checks. */
+import { parseArgs } from 'node:util'
+import { z } from 'zod'
+import { type EngineName, engineNames } from './engines/registry.ts'
+
+const number = (check: z.ZodNumber) =>
+  z.preprocess((value) => (typeof value === 'string' && value.trim() !== '' ? Number(value) : value), check)
+const whole = (from: number, to: number) =>
+  number(
+    z
+      .number({ error: (issue) => `is not a whole number: '${issue.input}'` })
+      .int('must be a whole number')
+      .min(from)
+      .max(to),
+  )
+const real = (from: number, to: number) =>
+  number(
+    z
+      .number({ error: (issue) => `is not a number: '${issue.input}'` })
+      .min(from)
+      .max(to),
+  )
+const word = z.string().min(1, 'must not be empty')
+const flag = z.preprocess(
+  (value) =>
+    value === 'true' || value === '1' || value === true ? true : value === 'false' || value === '0' || value === '' ? false : value,
+  z.boolean("must be 'true' or 'false'"),
+)
+
+interface Setting {
+  readonly help: string
+  /** Shown in the help; absent for words and yes/no. */
+  readonly unit?: string
+  readonly schema: z.ZodType
+}
+
+/** Key: environment variable; its flag is the kebab form (BATCH_SIZE, --batch-size). */
+const table = {
+  MODEL: {
+    help: 'name of the model; the served name',
+    schema: word.regex(/^[^/:\s]+$/, 'must hold no slash, colon or space').default('bert'),
+  },
+  ENGINE: { help: `what runs it: ${engineNames.join(', ')}`, schema: z.enum(engineNames).default('tfjs') },
+  MODEL_PATH: { help: "a user's own model, or a folder of version folders 1, 2, ...", schema: word.optional() },
+  MODEL_VERSION_POLICY: {
+    help: 'versions to serve: latest, latest:N, all, specific:1,3',
+    schema: z
+      .string()
+      .regex(/^(latest(:[1-9]\d*)?|all|specific:\d+(,\d+)*)$/, 'must be latest, latest:N, all or specific:V,V')
+      .default('latest'),
+  },
+  HOST: { help: 'address to listen on', schema: word.default('127.0.0.1') },
+  PORT: { help: 'port to listen on; 0: any free one', schema: whole(0, 65535).default(8000) },
+  CPU_CORES: { help: 'CPU workers that decode, tokenise and resize', unit: 'threads', schema: whole(1, 256).default(1) },
+  BATCH_SIZE: { help: 'largest batch', unit: 'items', schema: whole(1, 4096).default(1) },
+  MAX_DELAY_MS: { help: 'longest wait of a request for company while an engine is free', unit: 'ms', schema: real(0, 60_000).default(2) },
+  QUEUE_LIMIT: { help: 'items that may wait; beyond it requests get 429', unit: 'items', schema: whole(1, 1_000_000).default(1000) },
+  GPU: { help: 'GPU to use or to emulate, e.g. T4; none: CPU', schema: word.optional() },
+  GPU_MEMORY_PERCENT: { help: 'share of the GPU', unit: '%', schema: number(z.number().gt(0).max(100)).default(100) },
+  GPU_SHARING: {
+    help: 'what the share bounds: time-slice, mps, memory-only',
+    schema: z.enum(['time-slice', 'mps', 'memory-only']).default('time-slice'),
+  },
+  INSTANCES: { help: 'engine instances, each with its own weights', schema: whole(1, 64).default(1) },
+  CPU_THREADS: { help: 'threads per engine instance for computing on CPU', unit: 'threads', schema: whole(1, 256).default(1) },
+  SEQUENCE_LENGTH: { help: 'tokens a text is cut or padded to', unit: 'tokens', schema: whole(2, 131_072).default(128) },
+  PRECISION: { help: 'number format of the engine', schema: z.enum(['fp32', 'tf32', 'fp16', 'bf16', 'int8', 'fp8']).default('fp32') },
+  WARM_UP_BATCH: {
+    help: 'items of the batch run before ready; 0: none; default: BATCH_SIZE',
+    unit: 'items',
+    schema: whole(0, 4096).optional(),
+  },
+  SEED: { help: "seed of weights that nobody gave and of an emulated engine's outputs", schema: whole(0, 2 ** 31 - 1).default(0) },
+  MAX_BODY_MIB: { help: 'largest request body', unit: 'MiB', schema: real(0.001, 1024).default(64) },
+  DRAIN_TIMEOUT_MS: { help: 'time given to requests in flight on SIGTERM', unit: 'ms', schema: whole(0, 3_600_000).default(10_000) },
+  EXIT_WITH_PARENT: { help: 'stop when standard input ends, so that a killed parent leaves nothing', schema: flag.default(false) },
+} as const satisfies Readonly<Record<string, Setting>>
+
+type Key = keyof typeof table
+const keys = Object.keys(table) as Key[]
+const schema = z.object(Object.fromEntries(keys.map((key) => [key, table[key].schema])) as { [K in Key]: (typeof table)[K]['schema'] })
+
+export type RawSettings = z.infer<typeof schema>
+
+/** Effective settings. Names as in the table, in camel case. */
+export interface Settings {
+  readonly model: string
+  readonly engine: EngineName
+  readonly modelPath?: string
+  readonly versionPolicy: string
+  readonly host: string
+  readonly port: number
+  readonly cpuCores: number
+  readonly batchSize: number
+  readonly maxDelayMs: number
+  readonly queueLimit: number
+  readonly gpu?: string
+  readonly gpuMemoryPercent: number
+  readonly gpuSharing: 'time-slice' | 'mps' | 'memory-only'
+  readonly instances: number
+  readonly cpuThreads: number
+  readonly sequenceLength: number
+  readonly precision: RawSettings['PRECISION']
+  readonly warmUpBatch: number
+  readonly seed: number
+  readonly maxBodyMiB: number
+  readonly drainTimeoutMs: number
+  readonly exitWithParent: boolean
+}
+
+/** Every fault of the settings at once. */
+export class SettingsError extends Error {
+  constructor(readonly faults: readonly string[]) {
+    super(faults.join('\n'))
+    this.name = 'SettingsError'
+  }
+}
+
+const kebab = (key: string) => key.toLowerCase().replace(/_/g, '-')
+
+/**
+ * Settings from flags, which win, and environment variables.
+ * Throws SettingsError; returns undefined when help was asked for.
+ */
+export function readSettings(args: readonly string[], env: Readonly<Record<string, string | undefined>>): Settings | undefined {
+  const { values, tokens } = parseArgs({ args: [...args], options: options(), strict: false, allowPositionals: true, tokens: true })
+  if (values.help === true) return undefined
+  const faults: string[] = []
+  const raw: Record<string, unknown> = {}
+  for (const key of keys) if (env[key] !== undefined) raw[key] = env[key]
+  for (const token of tokens) {
+    if (token.kind === 'positional') faults.push(`unexpected argument '${token.value}'; settings are flags, e.g. --model bert`)
+    if (token.kind !== 'option') continue
+    const key = keys.find((known) => kebab(known) === token.name)
+    if (!key) faults.push(`unknown flag '${token.rawName}'; --help lists all`)
+    else if (token.value === undefined && key !== 'EXIT_WITH_PARENT') faults.push(`--${token.name} needs a value`)
+    else raw[key] = token.value ?? true
+  }
+  const checked = schema.safeParse(raw)
+  if (!checked.success)
+    for (const { path, message } of checked.error.issues) faults.push(`--${kebab(String(path[0]))} (${String(path[0])}): ${message}`)
+  if (checked.success && checked.data.ENGINE === 'emulated' && (checked.data.GPU ?? 'none') === 'none')
+    faults.push('--gpu (GPU): the emulated engine needs a GPU to emulate, e.g. T4')
+  if (faults.length > 0 || !checked.success) throw new SettingsError(faults)
+  return named(checked.data)
+}
+
+const options = () =>
+  Object.fromEntries([
+    ...keys.map((key) => [kebab(key), { type: key === 'EXIT_WITH_PARENT' ? 'boolean' : 'string' }] as const),
+    ['help', { type: 'boolean' }] as const,
+  ])
+
+const named = (raw: RawSettings): Settings => ({
+  model: raw.MODEL,
+  engine: raw.ENGINE,
+  modelPath: raw.MODEL_PATH,
+  versionPolicy: raw.MODEL_VERSION_POLICY,
+  host: raw.HOST,
+  port: raw.PORT,
+  cpuCores: raw.CPU_CORES,
+  batchSize: raw.BATCH_SIZE,
+  maxDelayMs: raw.MAX_DELAY_MS,
+  queueLimit: raw.QUEUE_LIMIT,
+  gpu: raw.GPU === 'none' ? undefined : raw.GPU,
+  gpuMemoryPercent: raw.GPU_MEMORY_PERCENT,
+  gpuSharing: raw.GPU_SHARING,
+  instances: raw.INSTANCES,
+  cpuThreads: raw.CPU_THREADS,
+  sequenceLength: raw.SEQUENCE_LENGTH,
+  precision: raw.PRECISION,
+  warmUpBatch: raw.WARM_UP_BATCH ?? raw.BATCH_SIZE,
+  seed: raw.SEED,
+  maxBodyMiB: raw.MAX_BODY_MIB,
+  drainTimeoutMs: raw.DRAIN_TIMEOUT_MS,
+  exitWithParent: raw.EXIT_WITH_PARENT,
+})
+
+/** The help text. */
+export function settingsHelp(): string {
+  const lines = keys.map((key) => {
+    const { help, schema, ...rest } = table[key] as Setting
+    const fallback = schema.safeParse(undefined)
+    const shown =
+      fallback.success && fallback.data !== undefined
+        ? ` (default ${fallback.data}${rest.unit ? ` ${rest.unit}` : ''})`
+        : rest.unit
+          ? ` (${rest.unit})`
+          : ''
+    return `  --${kebab(key).padEnd(21)} ${help}${shown}`
+  })
+  return [
+    'Serves a model over the Open Inference Protocol v2 and TensorFlow Serving REST.',
+    '',
+    'Examples:',
+    '  predictor --model bert --engine emulated --gpu T4 --batch-size 8 --port 8000',
+    '  MODEL=bert-tiny CPU_CORES=2 PORT=0 predictor',
+    '',
+    'Every flag is also an environment variable: --batch-size is BATCH_SIZE. Flags win.',
+    '',
+    ...lines,
+    '',
+    'Exit codes: 0 drained, 1 failure, 2 wrong settings, 12 out of device memory, 98 port taken.',
+  ].join('\n')
+}
