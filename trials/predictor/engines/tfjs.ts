@@ -1,0 +1,101 @@
+/**
+ * Real inference through TensorFlow.js: on a GPU through @tensorflow/tfjs-node-gpu where a GPU is asked for, else on CPU through WebAssembly.
+ * Models are built with seeded weights, or loaded from the user's path.
+ */
+import { type NamedTensorMap, type Tensor as TfTensor, tensor, version_core } from '@tensorflow/tfjs-core'
+import type { Engine, EngineInfo, EngineOptions, Tensor, Tensors } from '../engine.ts'
+import type { Model } from '../models/model.ts'
+import { buildModel } from '../models/registry.ts'
+import { type Backend, startBackend } from './tfjs/backend.ts'
+import { loadUserModel } from './tfjs/user-model.ts'
+
+export function createEngine(options: EngineOptions): Engine {
+  if (options.precision !== 'fp32') throw new Error(`the tfjs engine computes in fp32, not ${options.precision}; leave --precision out`)
+  let backend: Backend | undefined
+  let model: Model | undefined
+  let busyMs = 0
+
+  const infer = async (inputs: Tensors): Promise<Tensors> => {
+    if (!backend || !model) throw new Error('infer before load')
+    const startedAt = performance.now()
+    const fed = feeds(inputs)
+    try {
+      const outputs = await fetched(await model.run(fed), model.outputs)
+      backend.check()
+      return outputs
+    } finally {
+      for (const input of Object.values(fed)) input.dispose()
+      busyMs += performance.now() - startedAt
+    }
+  }
+
+  return {
+    name: 'tfjs',
+    provenance: 'measured',
+    get device() {
+      return backend?.device ?? 'not loaded'
+    },
+    async load(): Promise<EngineInfo> {
+      backend = await startBackend(options)
+      const { model: name, modelPath, sequenceLength, seed } = options
+      const loaded =
+        modelPath === undefined ? buildModel(name, sequenceLength, seed) : await loadUserModel(modelPath, backend, sequenceLength)
+      model = loaded
+      if (options.warmUpBatch > 0) await warmUp(loaded, options, infer)
+      busyMs = 0
+      const { task, inputs, outputs } = loaded
+      return { task, inputs, outputs, versions: { tfjs: version_core, backend: backend.name }, memoryMiB: memoryMiB() }
+    },
+    infer,
+    utilization: () => ({ busyMs, memoryMiB: memoryMiB() }),
+    async close() {
+      model?.dispose()
+      backend?.close()
+      model = undefined
+      backend = undefined
+    },
+  }
+}
+
+/** Memory of this process, which is the engine's own. */
+const memoryMiB = () => Math.round(process.memoryUsage.rss() / 2 ** 20)
+
+/** Runs zeros through the model, so that weights are packed, memory is taken, and, with what is left of a tenth of a second, code is compiled. */
+async function warmUp(
+  model: Model,
+  { warmUpBatch, sequenceLength }: EngineOptions,
+  infer: (inputs: Tensors) => Promise<Tensors>,
+): Promise<void> {
+  const inputs = Object.fromEntries(
+    model.inputs.map(({ name, datatype, shape }) => {
+      const whole = shape.map((d, axis) => (axis === 0 ? warmUpBatch : d < 0 ? sequenceLength : d))
+      const size = whole.reduce((a, b) => a * b, 1)
+      return [name, { datatype, shape: whole, data: datatype === 'INT32' ? new Int32Array(size) : new Float32Array(size) }]
+    }),
+  )
+  const startedAt = performance.now()
+  do await infer(inputs)
+  while (performance.now() - startedAt < 100)
+}
+
+const feeds = (inputs: Tensors): NamedTensorMap =>
+  Object.fromEntries(
+    Object.entries(inputs).map(([name, { data, shape, datatype }]) => [
+      name,
+      tensor(data, shape as number[], datatype === 'INT32' ? 'int32' : 'float32'),
+    ]),
+  )
+
+/** Copies outputs out of the backend and gives its memory back. */
+async function fetched(outputs: NamedTensorMap, specs: EngineInfo['outputs']): Promise<Tensors> {
+  const copied: Record<string, Tensor> = {}
+  try {
+    for (const { name, datatype } of specs) {
+      const output = outputs[name] as TfTensor
+      copied[name] = { datatype, shape: output.shape, data: await output.data<'float32' | 'int32'>() }
+    }
+  } finally {
+    for (const output of Object.values(outputs)) output.dispose()
+  }
+  return copied
+}

@@ -1,0 +1,79 @@
+/** Which of TensorFlow.js's backends an engine runs on. */
+import * as tf from '@tensorflow/tfjs-core'
+import type { EngineOptions } from '../../engine.ts'
+import { maxWasmThreads, startWasm } from './wasm.ts'
+
+export interface Backend {
+  readonly name: 'wasm' | 'tensorflow'
+  /** In words, for people. */
+  readonly device: string
+  /** Loads a TensorFlow SavedModel, where the backend can. */
+  readonly loadSavedModel?: (path: string) => Promise<SavedModel>
+  /** Throws what the last batch's kernels did not. */
+  check(): void
+  close(): void
+}
+
+/** A SavedModel as tfjs-node gives it (TFSavedModel), as far as it is used. */
+export interface SavedModel {
+  readonly inputs: readonly SavedModelTensor[]
+  readonly outputs: readonly SavedModelTensor[]
+  predict(inputs: tf.NamedTensorMap): tf.NamedTensorMap | tf.Tensor
+  dispose(): void
+}
+export interface SavedModelTensor {
+  readonly name: string
+  readonly dtype: string
+  readonly shape?: readonly number[]
+}
+
+/** tfjs-node-gpu, as far as it is used. */
+interface NodeGpu {
+  readonly node: { loadSavedModel(path: string): Promise<SavedModel> }
+}
+
+const nodeGpu = '@tensorflow/tfjs-node-gpu'
+
+/**
+ * A GPU's backend where the options name a GPU, else WebAssembly.
+ * Rejects when the GPU's cannot be had: an engine that is asked for a GPU never runs on CPU instead.
+ */
+export async function startBackend({ gpu, cpuThreads }: Pick<EngineOptions, 'gpu' | 'cpuThreads'>): Promise<Backend> {
+  if (gpu !== undefined) return startNodeGpu(gpu)
+  const wasm = await startWasm(Math.min(Math.max(1, Math.floor(cpuThreads)), maxWasmThreads))
+  const { threads } = wasm
+  return {
+    name: 'wasm',
+    device: `CPU (WebAssembly SIMD, ${threads} thread${threads > 1 ? 's' : ''})`,
+    check: () => wasm.check(),
+    close: () => wasm.close(),
+  }
+}
+
+async function startNodeGpu(gpu: string): Promise<Backend> {
+  const library = await importNodeGpu(gpu)
+  if (!(await tf.setBackend('tensorflow'))) throw new Error(`${nodeGpu} is installed but its backend did not start`)
+  // Without CUDA the library computes on CPU and says nothing.
+  if (!(tf.backend() as { isUsingGpuDevice?: boolean }).isUsingGpuDevice)
+    throw new Error(
+      `${nodeGpu} finds no GPU to use for '${gpu}'; its CUDA and cuDNN must be those of TensorFlow 2.9 (CUDA 11.2, cuDNN 8.1)`,
+    )
+  return {
+    name: 'tensorflow',
+    device: `${gpu} (TensorFlow)`,
+    loadSavedModel: (path) => library.node.loadSavedModel(path),
+    check: () => undefined,
+    close: () => undefined,
+  }
+}
+
+async function importNodeGpu(gpu: string): Promise<NodeGpu> {
+  try {
+    return (await import(nodeGpu)) as NodeGpu
+  } catch (error) {
+    const why = error instanceof Error ? error.message.split('\n')[0] : String(error)
+    throw new Error(
+      `to run on GPU '${gpu}' the tfjs engine needs ${nodeGpu}, which cannot be imported (${why}); install it with 'npm install ${nodeGpu}@4.22.0', or run on CPU`,
+    )
+  }
+}

@@ -1,0 +1,69 @@
+/** Reads a model.json and the weight files beside it. */
+import { readFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { io } from '@tensorflow/tfjs-core'
+import { z } from 'zod'
+import { ModelError } from '../../models/registry.ts'
+
+export interface ModelFile {
+  readonly path: string
+  readonly format: 'graph-model' | 'layers-model'
+  readonly handler: io.IOHandler
+}
+
+const manifest = z.array(z.object({ paths: z.array(z.string()), weights: z.array(z.object({ name: z.string() }).loose()) }).loose())
+const modelJson = z
+  .object({ format: z.string().optional(), modelTopology: z.record(z.string(), z.unknown()), weightsManifest: manifest })
+  .loose()
+
+/** @throws ModelError naming the file that is missing, no JSON, not a model, or shorter than its weights. */
+export async function readModelFile(path: string): Promise<ModelFile> {
+  const json = modelJson.safeParse(parsed(path, await readFile(path, 'utf8').catch(() => missing(path))))
+  if (!json.success) {
+    const [issue] = json.error.issues
+    throw new ModelError(
+      `'${path}' is not a TensorFlow.js model: ${issue!.path.join('.')} ${issue!.message}`,
+      'write it with tensorflowjs_converter',
+    )
+  }
+  const { format, modelTopology } = json.data
+  return {
+    path,
+    format: format === 'graph-model' || (format !== 'layers-model' && 'node' in modelTopology) ? 'graph-model' : 'layers-model',
+    handler: {
+      load: () =>
+        io.getModelArtifactsForJSON(json.data as unknown as io.ModelJSON, async (groups) => [
+          groups.flatMap((group) => group.weights),
+          await readWeights(path, groups),
+        ]),
+    },
+  }
+}
+
+function parsed(path: string, text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new ModelError(`'${path}' is not JSON: ${(error as Error).message}`, 'write it with tensorflowjs_converter')
+  }
+}
+
+async function readWeights(path: string, groups: io.WeightsManifestConfig): Promise<ArrayBuffer> {
+  const files = groups.flatMap((group) => group.paths)
+  const parts = await Promise.all(files.map((file) => readFile(join(dirname(path), file)).catch(() => missing(join(dirname(path), file)))))
+  const whole = Buffer.concat(parts)
+  const wanted = io.getWeightSpecs(groups).reduce((bytes, { shape, dtype, quantization }) => {
+    const element = quantization ? { uint8: 1, uint16: 2, float16: 2 }[quantization.dtype] : ({ bool: 1, string: 0 }[dtype as string] ?? 4)
+    return bytes + element * shape.reduce((a, b) => a * b, 1)
+  }, 0)
+  if (whole.length < wanted)
+    throw new ModelError(
+      `the weights of '${path}' have ${whole.length} bytes, and it needs ${wanted}`,
+      `one of its files is cut short: ${files.join(', ')}`,
+    )
+  return whole.buffer.slice(whole.byteOffset, whole.byteOffset + whole.length) as ArrayBuffer
+}
+
+function missing(path: string): never {
+  throw new ModelError(`cannot read '${path}'`, 'all weight files that model.json names must lie beside it')
+}

@@ -1,0 +1,154 @@
+/** A user's own model from the file system: TensorFlow.js graph and layers models anywhere, SavedModels where TensorFlow itself is installed. */
+import { stat } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import type { NamedTensorMap, Tensor } from '@tensorflow/tfjs-core'
+import type { EngineDatatype, Task, TensorSpec } from '../../engine.ts'
+import type { Model } from '../../models/model.ts'
+import { ModelError } from '../../models/registry.ts'
+import type { Backend, SavedModelTensor } from './backend.ts'
+import { type ModelFile, readModelFile } from './model-files.ts'
+
+/**
+ * Loads a model.json, the folder that holds one, or a SavedModel's folder.
+ * @param sequenceLength tokens that are fed to a text model whose own shape leaves it open
+ * @throws ModelError saying which file is missing or wrong, or what the model needs that is not there.
+ */
+export async function loadUserModel(path: string, backend: Backend, sequenceLength: number): Promise<Model> {
+  const found = await stat(path).catch(() => undefined)
+  if (!found) throw new ModelError(`no model at '${path}'`, 'give the path of a model.json, of its folder, or of a SavedModel')
+  const has = async (file: string) => found.isDirectory() && (await stat(join(path, file)).catch(() => undefined)) !== undefined
+  const name = basename(found.isDirectory() ? path : dirname(path))
+  if (await has('saved_model.pb')) return loadSavedModel(name, path, backend, sequenceLength)
+  const file = found.isDirectory() ? join(path, 'model.json') : path
+  if (found.isDirectory() ? !(await has('model.json')) : !file.endsWith('.json'))
+    throw new ModelError(
+      `'${path}' is not a model that TensorFlow.js can load`,
+      'it needs a model.json with its weight files (from tensorflowjs_converter) or a saved_model.pb',
+    )
+  const read = await readModelFile(file)
+  return read.format === 'graph-model' ? loadGraph(name, read, sequenceLength) : loadLayers(name, read, sequenceLength)
+}
+
+async function loadGraph(name: string, { handler, path }: ModelFile, sequenceLength: number): Promise<Model> {
+  const { loadGraphModel } = await import('@tensorflow/tfjs-converter')
+  const graph = await loadGraphModel(handler).catch((error: unknown) => {
+    throw unloadable(path, error)
+  })
+  const signature = graph.modelSignature as { inputs?: Signature; outputs?: Signature }
+  const inputs = graph.inputs.map((tensor) => described(tensor, path, signature.inputs))
+  const outputs = graph.outputs.map((tensor) => described(tensor, path, signature.outputs))
+  const targets = outputs.map(({ tensorName }) => tensorName)
+  const feeds = (given: NamedTensorMap) => Object.fromEntries(inputs.map(({ tensorName, spec }) => [tensorName, given[spec.name]!]))
+  let dynamic = false
+  return {
+    ...commonTo(name, inputs, outputs, sequenceLength),
+    parameters: Object.values(graph.weights).reduce((sum, tensors) => sum + tensors.reduce((s, t) => s + t.size, 0), 0),
+    async run(given) {
+      if (!dynamic)
+        try {
+          return named(outputs, graph.execute(feeds(given), targets))
+        } catch (error) {
+          // Control flow and operations whose shapes depend on values run only asynchronously; the library says so when it meets one.
+          if (!(error instanceof Error && error.message.includes('executeAsync'))) throw error
+          dynamic = true
+        }
+      return named(outputs, await graph.executeAsync(feeds(given), targets))
+    },
+    dispose: () => graph.dispose(),
+  }
+}
+
+async function loadLayers(name: string, { handler, path }: ModelFile, sequenceLength: number): Promise<Model> {
+  const { loadLayersModel } = await import('@tensorflow/tfjs-layers')
+  const layers = await loadLayersModel(handler).catch((error: unknown) => {
+    throw unloadable(path, error)
+  })
+  const tensors = (symbolic: readonly { name: string; dtype: string; shape: readonly (number | null)[] }[]) =>
+    symbolic.map(({ name: full, dtype, shape }) => described({ name: full, dtype, shape: shape.map((d) => d ?? -1) }, path))
+  const inputs = tensors(layers.inputs)
+  const outputs = tensors(layers.outputs)
+  return {
+    ...commonTo(name, inputs, outputs, sequenceLength),
+    parameters: layers.countParams(),
+    run: (given) => named(outputs, layers.predictOnBatch(inputs.map(({ spec }) => given[spec.name]!))),
+    dispose: () => void layers.dispose(),
+  }
+}
+
+async function loadSavedModel(name: string, path: string, backend: Backend, sequenceLength: number): Promise<Model> {
+  if (!backend.loadSavedModel)
+    throw new ModelError(
+      `'${path}' is a TensorFlow SavedModel, which needs @tensorflow/tfjs-node-gpu and a GPU`,
+      'set a GPU where that is installed, or convert the model: tensorflowjs_converter --input_format=tf_saved_model',
+    )
+  const saved = await backend.loadSavedModel(path).catch((error: unknown) => {
+    throw unloadable(path, error)
+  })
+  const inputs = saved.inputs.map((tensor) => described(tensor, path))
+  const outputs = saved.outputs.map((tensor) => described(tensor, path))
+  return {
+    ...commonTo(name, inputs, outputs, sequenceLength),
+    parameters: 0,
+    run(given) {
+      const predicted = saved.predict(Object.fromEntries(inputs.map(({ tensorName, spec }) => [tensorName, given[spec.name]!])))
+      return 'dataId' in predicted ? named(outputs, predicted as Tensor) : (predicted as NamedTensorMap)
+    },
+    dispose: () => saved.dispose(),
+  }
+}
+
+const unloadable = (path: string, error: unknown) =>
+  new ModelError(
+    `'${path}' does not load: ${error instanceof Error ? error.message : String(error)}`,
+    'convert it again, or check that all its operations are ones that TensorFlow.js has',
+  )
+
+/** A tensor under the name that clients use, beside the one that the model uses. */
+interface Described {
+  readonly tensorName: string
+  readonly spec: TensorSpec
+}
+type Signature = Readonly<Record<string, { readonly name?: string }>>
+
+function described({ name, dtype, shape }: SavedModelTensor, path: string, signature: Signature = {}): Described {
+  const plain = name.replace(/:0$/, '')
+  const signed = Object.entries(signature).find(([, tensor]) => tensor.name?.replace(/:0$/, '') === plain)
+  const spec = { name: signed?.[0] ?? plain, datatype: datatypeOf(dtype, name, path), shape: [-1, ...(shape ?? []).slice(1)] }
+  return { tensorName: name, spec }
+}
+
+function datatypeOf(dtype: string, name: string, path: string): EngineDatatype {
+  if (dtype === 'float32') return 'FP32'
+  if (dtype === 'int32') return 'INT32'
+  throw new ModelError(`tensor '${name}' of '${path}' holds ${dtype}`, 'inputs and outputs must hold float32 or int32')
+}
+
+/** What all kinds of user's models have in common. */
+function commonTo(name: string, inputs: readonly Described[], outputs: readonly Described[], sequenceLength: number) {
+  const specs = inputs.map(({ spec }) => spec)
+  const task = taskOf(specs)
+  return {
+    name,
+    seeded: false,
+    task,
+    inputs:
+      task === 'text'
+        ? specs.map((spec) => ({ ...spec, shape: spec.shape.map((d, axis) => (axis === 1 && d < 0 ? sequenceLength : d)) }))
+        : specs,
+    outputs: outputs.map(({ spec }) => spec),
+  }
+}
+
+/** Texts and images are prepared for models that declare the inputs they become; others get tensors as they come. */
+function taskOf(inputs: readonly TensorSpec[]): Task {
+  const [first] = inputs
+  if (inputs.length === 2 && inputs.every((i) => i.datatype === 'INT32' && /^(input_ids|attention_mask)$/.test(i.name))) return 'text'
+  if (inputs.length === 1 && first!.datatype === 'FP32' && first!.shape.length === 4 && first!.shape[3] === 3 && first!.shape[1]! > 0)
+    return 'image'
+  return 'tensor'
+}
+
+function named(outputs: readonly Described[], tensors: Tensor | Tensor[]): NamedTensorMap {
+  const list = Array.isArray(tensors) ? tensors : [tensors]
+  return Object.fromEntries(outputs.map(({ spec }, i) => [spec.name, list[i]!]))
+}

@@ -1,0 +1,138 @@
+/**
+ * The WebAssembly backend of TensorFlow.js in Node, with threads.
+ *
+ * The package switches its threaded build off in Node, for its workers are started from blob URLs, which Node does not run (tensorflow/tfjs#3830).
+ * The build itself works there: here its worker starts from a data URL, and the backend is registered with that module. XNNPACK's kernels
+ * (products of matrices, convolutions, element-wise arithmetic, softmax) use the threads; the others stay on one.
+ */
+import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { BackendWasm, setThreadsCount } from '@tensorflow/tfjs-backend-wasm'
+import { findBackendFactory, registerBackend, removeBackend, setBackend } from '@tensorflow/tfjs-core'
+import { OutOfMemoryError } from '../../engine.ts'
+import { registerBatchMatMul } from './batch-matmul.ts'
+
+const require = createRequire(import.meta.url)
+const folder = '@tensorflow/tfjs-backend-wasm/wasm-out'
+
+/** Threads the build can have: it makes this many workers at start. */
+export const maxWasmThreads = 8
+
+interface WasmModule {
+  cwrap(name: string, returns: 'number' | null, takes: readonly string[]): (...values: number[]) => number
+  _malloc(bytes: number): number
+  HEAPU8: Uint8Array
+  PThread?: { readonly unusedWorkers: { terminate(): void }[] }
+  tfjs?: unknown
+}
+interface FactoryConfig {
+  locateFile?: (file: string, folder: string) => string | URL
+  mainScriptUrlOrBlob?: string
+  instantiateWasm: (imports: WasmImports, received: (instance: unknown, module: unknown) => void) => object
+  print: (line: string) => void
+  printErr: (line: string) => void
+}
+interface WasmImports {
+  readonly env: Record<string, unknown>
+}
+/** Node's WebAssembly, as far as it is used: its types come only with those of browsers. */
+const { instantiate: instantiateBinary } = (
+  globalThis as unknown as {
+    WebAssembly: { instantiate(bytes: Uint8Array, imports: WasmImports): Promise<{ instance: unknown; module: unknown }> }
+  }
+).WebAssembly
+type Factory = (config: FactoryConfig) => Promise<WasmModule>
+
+/** The backend once it runs. */
+export interface WasmBackend {
+  readonly threads: number
+  /** Throws what the kernels have complained of since the last call; they only print it and leave garbage behind. */
+  check(): void
+  close(): void
+}
+
+/** Makes WebAssembly with SIMD the backend of this process. @param threads 1 to `maxWasmThreads` */
+export async function startWasm(threads: number): Promise<WasmBackend> {
+  const complaints: string[] = []
+  registerBatchMatMul()
+  setThreadsCount(threads)
+  if (findBackendFactory('wasm')) removeBackend('wasm')
+  let workers = 1
+  registerBackend('wasm', async () => {
+    const module = await instantiate(threads, (line) => complaints.push(line))
+    guardMemory(module)
+    const backend = new BackendWasm(module as unknown as BackendWasm['wasm'])
+    workers = backend.wasm.tfjs.getThreadsCount()
+    return backend
+  })
+  if (!(await setBackend('wasm'))) throw new Error('the WebAssembly backend of TensorFlow.js did not start')
+  if (workers !== threads) throw new Error(`asked WebAssembly for ${threads} threads, got ${workers}`)
+  return {
+    threads,
+    check() {
+      const said = complaints.splice(0).join('; ')
+      // XNNPACK's xnn_status_out_of_memory.
+      if (/Got status 6/.test(said)) throw new OutOfMemoryError(`out of memory in WebAssembly, which can hold 4 GiB: ${said}`)
+      if (/XNN status/.test(said)) throw new Error(`a kernel failed: ${said}`)
+    },
+    close: () => removeBackend('wasm'),
+  }
+}
+
+async function instantiate(threads: number, complain: (line: string) => void): Promise<WasmModule> {
+  const build = require.resolve(threads > 1 ? `${folder}/tfjs-backend-wasm-threaded-simd.js` : `${folder}/tfjs-backend-wasm.js`)
+  const binary = require.resolve(`${folder}/tfjs-backend-wasm${threads > 1 ? '-threaded' : ''}-simd.wasm`)
+  const loaded = require(build) as Factory & { default?: Factory }
+  const factory = loaded.default ?? loaded
+  const bytes = await readFile(binary)
+  const module = await new Promise<WasmModule>((resolve, reject) => {
+    const config: FactoryConfig = {
+      instantiateWasm(imports, received) {
+        // The build halves the machine's cores to bound its threads; it shall have those it is given.
+        imports.env.emscripten_num_logical_cores = () => 2 * threads
+        instantiateBinary(bytes, imports).then(({ instance, module }) => received(instance, module), reject)
+        return {}
+      },
+      print: complain,
+      printErr: complain,
+    }
+    if (threads > 1) {
+      config.mainScriptUrlOrBlob = build
+      config.locateFile = () => threadScript()
+    }
+    factory(config).then(resolve, reject)
+  })
+  module.tfjs = {
+    init: module.cwrap('init', null, []),
+    initWithThreadsCount: module.cwrap('init_with_threads_count', null, ['number']),
+    getThreadsCount: module.cwrap('get_threads_count', 'number', []),
+    registerTensor: module.cwrap('register_tensor', null, ['number', 'number', 'number']),
+    disposeData: module.cwrap('dispose_data', null, ['number']),
+    dispose: module.cwrap('dispose', null, []),
+  }
+  return module
+}
+
+/** The script of a thread: the package's own, which it keeps as a string. */
+function threadScript(): URL {
+  const path = require.resolve(`${folder}/tfjs-backend-wasm-threaded-simd.worker.js`)
+  const code = `import { createRequire } from 'node:module'
+const path = ${JSON.stringify(path)}
+const require = createRequire(path)
+const code = require(path).wasmWorkerContents.replace(/\\n/g, '\\\\n')
+new Function('require', '__filename', code)(require, path)`
+  return new URL(`data:text/javascript,${encodeURIComponent(code)}`)
+}
+
+/** The backend takes an address of 0, which means no memory, for a good one. */
+function guardMemory(module: WasmModule): void {
+  const allocate = module._malloc
+  module._malloc = (bytes) => {
+    const address = allocate(bytes)
+    if (address === 0 && bytes > 0)
+      throw new OutOfMemoryError(
+        `out of memory: no room for ${Math.ceil(bytes / 2 ** 20)} MiB more beside ${Math.ceil(module.HEAPU8.length / 2 ** 20)} MiB; WebAssembly can hold 4096 MiB`,
+      )
+    return address
+  }
+}

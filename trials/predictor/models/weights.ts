@@ -1,0 +1,69 @@
+/** Seeded weights for models without trained ones: real shapes, sound scales, the same numbers for the same seed. */
+import { dispose, ones, type Tensor, tensor, zeros } from '@tensorflow/tfjs-core'
+
+/** 'ones', 'zeros', or zero-mean noise of a standard deviation. */
+export type Initial = 'ones' | 'zeros' | { readonly deviation: number }
+
+/**
+ * Uniform noise with mean 0 and the given standard deviation, a stream of its own for each name.
+ * Uniform rather than normal: a hundred million of them in half a second, and what a product of matrices costs does not depend on it.
+ * Generator: mulberry32 (T. Ettinger), seeded by FNV-1a of seed and name.
+ */
+export function seededNoise(seed: number, name: string, size: number, deviation: number): Float32Array {
+  let state = fnv1a(`${seed}/${name}`)
+  const values = new Float32Array(size)
+  const scale = (deviation * Math.sqrt(12)) / 2 ** 32
+  for (let i = 0; i < size; i++) {
+    state = (state + 0x6d2b79f5) | 0
+    let t = Math.imul(state ^ (state >>> 15), 1 | state)
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+    values[i] = (((t ^ (t >>> 14)) >>> 0) - 2 ** 31) * scale
+  }
+  return values
+}
+
+function fnv1a(text: string): number {
+  let hash = 0x811c9dc5
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193)
+  return hash
+}
+
+/** Hands out a model's weights and keeps count of them. */
+export class SeededWeights {
+  readonly #seed: number
+  readonly #tensors: Tensor[] = []
+  parameters = 0
+
+  constructor(seed: number) {
+    this.#seed = seed
+  }
+
+  tensor<T extends Tensor>(name: string, shape: number[], initial: Initial): T {
+    const size = shape.reduce((a, b) => a * b, 1)
+    this.parameters += size
+    const made =
+      initial === 'ones'
+        ? ones(shape)
+        : initial === 'zeros'
+          ? zeros(shape)
+          : tensor(seededNoise(this.#seed, name, size, initial.deviation), shape, 'float32')
+    this.#tensors.push(made)
+    return made as T
+  }
+
+  /** Lets one tensor go before the rest; it stays counted. */
+  release(released: Tensor): void {
+    this.#tensors.splice(this.#tensors.indexOf(released), 1)
+    released.dispose()
+  }
+
+  /** Takes over a tensor made from weights, to be disposed with them. */
+  keep<T extends Tensor>(derived: T): T {
+    this.#tensors.push(derived)
+    return derived
+  }
+
+  dispose(): void {
+    dispose(this.#tensors.splice(0))
+  }
+}
