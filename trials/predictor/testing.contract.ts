@@ -1,0 +1,39 @@
+/** For tests: a predictor in this process, on a free port. */
+import { onTestFinished } from 'vitest'
+import { type RunningPredictor, startPredictor } from './predictor.ts'
+import { readSettings } from './settings.ts'
+
+/** Starts a predictor with settings as environment variables; stopped when the test ends. */
+export async function startForTest(env: Record<string, string>): Promise<RunningPredictor> {
+  const settings = readSettings([], { PORT: '0', ENGINE: 'emulated', GPU: 'T4', MODEL: 'bert-tiny', ...env })!
+  const predictor = await startPredictor(settings)
+  onTestFinished(() => predictor.stop())
+  return predictor
+}
+
+export interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  // biome-ignore lint/suspicious/noExplicitAny: a test looks at whatever JSON came
+  readonly json: any
+}
+
+export async function post(url: string, body: unknown, headers: Record<string, string> = {}): Promise<Answer> {
+  const answer = await fetch(url, {
+    method: 'POST',
+    body: typeof body === 'string' || body instanceof Uint8Array ? (body as BodyInit) : JSON.stringify(body),
+    headers: { 'content-type': 'application/json', ...headers },
+  })
+  return { status: answer.status, headers: answer.headers, json: await answer.json() }
+}
+
+export async function get(url: string): Promise<Answer> {
+  const answer = await fetch(url)
+  return { status: answer.status, headers: answer.headers, json: await answer.json() }
+}
+
+/** Value of a metric line that starts with `name`, its labels ignored. */
+export async function metric(url: string, name: string): Promise<number> {
+  const text = await (await fetch(`${url}/metrics`)).text()
+  return Number(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, 'm').exec(text)?.[1])
+}
