@@ -2,9 +2,10 @@
 import type { Configuration } from '../../search/types.ts'
 import type { MachineFacts } from '../machine/machine.ts'
 import { processEntry } from '../predictor/entry.ts'
-import type { Resources } from '../resources.ts'
+import { type Resources, servingParametersOf } from '../resources.ts'
 import { LaunchError } from '../types.ts'
-import { builtinEnvironment, type FilledTemplate } from './fill.ts'
+import type { Cause } from './diagnosis.ts'
+import { environmentName, type FilledTemplate } from './fill.ts'
 import { catalogueName, type Holding } from './holdings.ts'
 import type { BuiltinTemplate, CommandTemplate } from './template.ts'
 
@@ -36,6 +37,10 @@ const gpuPackages = { tfjs: '@tensorflow/tfjs-node-gpu', onnx: 'onnxruntime-node
 export const gpuIsReal = (template: BuiltinTemplate | CommandTemplate, asked: Resources, machine: MachineFacts): boolean =>
   asked.gpu !== undefined && (template.kind === 'command' || engineFor(template, asked, machine) !== 'emulated')
 
+/** Exit codes of the built-in predictor beside 0 and 1; its help lists them. */
+export const builtinExitCodes: Readonly<Record<number, Cause['kind']>> = { 2: 'misconfigured', 12: 'out-of-memory', 98: 'port-taken' }
+
+/** @param configuration defaults included */
 export const builtinCommand = (
   template: BuiltinTemplate,
   configuration: Configuration,
@@ -44,32 +49,59 @@ export const builtinCommand = (
   machine: MachineFacts,
 ): FilledTemplate => {
   const entry = processEntry('../predictor/main', import.meta.url)
+  const engine = engineFor(template, asked, machine)
   return {
     argv: [process.execPath, ...entry.execArgv, entry.path],
     env: {
-      ...builtinEnvironment(template, configuration),
+      ...servingEnvironment(template, configuration, engine),
       MODEL: template.model,
-      ENGINE: engineFor(template, asked, machine),
+      ENGINE: engine,
       CPU_CORES: String(Math.ceil(asked.cpuCores)),
-      ...(holding.gpuMemoryFraction === undefined ? {} : { GPU_MEMORY_FRACTION: String(holding.gpuMemoryFraction) }),
+      ...(asked.gpu !== undefined && { GPU: asked.gpu, GPU_MEMORY_PERCENT: String(100 * (holding.gpuMemoryFraction ?? asked.gpuShare)) }),
       HOST: '127.0.0.1',
       PORT: '0',
+      EXIT_WITH_PARENT: 'true',
     },
     files: [],
   }
 }
 
-/** The line {"ready": true, "port": 43211} that the built-in predictor prints once it serves. */
-export const createAnnouncement = (): { readonly port: Promise<number>; readonly read: (line: string) => void } => {
-  let announce: (port: number) => void
-  const port = new Promise<number>((resolve) => {
-    announce = resolve
+/** Tuned values, and for what is not tuned the values that the device model assumes: the launched predictor is the one that was modelled. */
+const servingEnvironment = (template: BuiltinTemplate, configuration: Configuration, engine: RunningEngine): Record<string, string> => {
+  const { sharing, precision, ...serving } = servingParametersOf(configuration)
+  const assumed: Record<string, string> = {
+    BATCH_SIZE: String(serving.batchSize),
+    MAX_DELAY_MS: String(serving.maxDelayMs),
+    QUEUE_LIMIT: String(serving.queueLimit),
+    INSTANCES: String(serving.instances),
+    ...(engine === 'emulated' && { PRECISION: precision }),
+  }
+  const tuned = Object.entries(configuration)
+    .filter(([name]) => !resourceNames.has(name))
+    .map(([name, value]) => [environmentName(name), String(value)])
+  return { ...assumed, GPU_SHARING: sharing, ...template.env, ...Object.fromEntries(tuned) }
+}
+
+/** Reach the predictor by other names, or through what the launcher holds for it. */
+const resourceNames: ReadonlySet<string> = new Set(['cpuCores', 'memoryMiB', 'gpu', 'gpus', 'gpuMemoryPercent', 'migProfile', 'sharing'])
+
+/** What the built-in predictor says of itself once it serves: {"ready":true,"port":43211,"provenance":"emulated",...} on a line of its own. */
+export interface Announcement {
+  readonly port: number
+  readonly provenance: 'measured' | 'emulated'
+}
+
+export const createAnnouncement = (): { readonly heard: Promise<Announcement>; readonly read: (line: string) => void } => {
+  let hear: (announcement: Announcement) => void
+  const heard = new Promise<Announcement>((resolve) => {
+    hear = resolve
   })
   return {
-    port,
+    heard,
     read: (line) => {
-      const said = /^\{.*"ready"\s*:\s*true.*\}\s*$/.test(line) && /"port"\s*:\s*(\d+)/.exec(line)
-      if (said) announce(Number(said[1]))
+      if (!line.startsWith('{"ready":true')) return
+      const { port, provenance } = JSON.parse(line) as Announcement
+      hear({ port, provenance: provenance === 'emulated' ? 'emulated' : 'measured' })
     },
   }
 }

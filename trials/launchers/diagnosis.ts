@@ -7,6 +7,7 @@ export type Cause =
   | { readonly kind: 'no-gpu'; readonly evidence: string }
   | { readonly kind: 'port-taken'; readonly evidence: string }
   | { readonly kind: 'missing'; readonly evidence: string }
+  | { readonly kind: 'misconfigured'; readonly evidence: string }
   | { readonly kind: 'killed'; readonly evidence: string }
   | { readonly kind: 'crashed'; readonly evidence: string }
 
@@ -36,12 +37,20 @@ const missingLines = [
 
 /**
  * @param log the end of the predictor's output
+ * @param known what the predictor's own exit codes mean
  * @param killedForMemory the kernel ended a process for want of memory meanwhile; undefined where the kernel does not tell
  */
-export const diagnose = (exit: Exit | undefined, log: string, killedForMemory: boolean | undefined): Cause => {
+export const diagnose = (
+  exit: Exit | undefined,
+  log: string,
+  killedForMemory: boolean | undefined,
+  known: Readonly<Record<number, Cause['kind']>> = {},
+): Cause => {
   const killed = exit !== undefined && (exit.signal === 'SIGKILL' || exit.code === 137)
   const how = exit ? describeExit(exit) : 'still running'
   const find = (patterns: readonly RegExp[]) => patterns.map((pattern) => lineWith(log, pattern)).find((line) => line !== undefined)
+  const meant = known[exit?.code ?? 0]
+  if (meant !== undefined) return { kind: meant, evidence: how }
   if (killed && killedForMemory) return { kind: 'out-of-memory', evidence: `${how}: the kernel ended it for want of memory` }
   const outOfMemory = find(outOfMemoryLines)
   if (outOfMemory !== undefined) return { kind: 'out-of-memory', evidence: outOfMemory }

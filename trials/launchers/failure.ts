@@ -19,6 +19,8 @@ export const launchFailure = (cause: Cause, how: string, log: PredictorLog): Err
       return new PortTakenError(message)
     case 'missing':
       return new LaunchError(message, 'install what the predictor needs in the environment that it is started in', log.path)
+    case 'misconfigured':
+      return new LaunchError(message, 'correct the predictor of the experiment', log.path)
     case 'killed':
       return new LaunchError(message, 'something else on this machine ends processes', log.path)
     case 'crashed':

@@ -1,7 +1,7 @@
 /** Fills a template with a configuration: the argument list, environment and files of one trial. */
 import type { Configuration, Parameter } from '../../search/types.ts'
 import { LaunchError } from '../types.ts'
-import type { BuiltinTemplate, CommandTemplate, TemplateFile } from './template.ts'
+import type { CommandTemplate, TemplateFile } from './template.ts'
 
 /** What the launcher needs to know of a parameter. */
 export type TunedParameter = Pick<Parameter, 'name' | 'category'>
@@ -59,12 +59,6 @@ export const fillCommand = (
   if (missing.size > 0) throw new LaunchError(`predictor template: no value for ${names([...missing])}`, placeholderHint(parameters))
   return filled
 }
-
-/** Environment of the built-in predictor: fixed settings, then every tuned value. */
-export const builtinEnvironment = (template: BuiltinTemplate, configuration: Configuration): Record<string, string> => ({
-  ...template.env,
-  ...Object.fromEntries(Object.entries(configuration).map(([name, value]) => [environmentName(name), String(value)])),
-})
 
 /**
  * Everything wrong with a command template before any trial: unknown placeholders, `server` parameters that reach nothing, files outside the

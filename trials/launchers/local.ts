@@ -7,7 +7,7 @@ import type { Gpu } from '../devices/catalogue.ts'
 import type { MachineFacts } from '../machine/machine.ts'
 import { type Resources, resourcesOf } from '../resources.ts'
 import { LaunchError, type Launcher, type Predictor } from '../types.ts'
-import { builtinCommand, createAnnouncement, gpuIsReal } from './builtin.ts'
+import { type Announcement, builtinCommand, builtinExitCodes, createAnnouncement, gpuIsReal } from './builtin.ts'
 import { Cleanup } from './cleanup.ts'
 import { type ControlGroup, createControlGroup } from './control-group.ts'
 import { type Cause, describeExit, diagnose, memoryKills, saysPortTaken } from './diagnosis.ts'
@@ -132,6 +132,7 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
       argv: controlGroup.wrap([...affinity.prefix, ...command.argv]),
       env: { ...inheritedEnvironment(), ...holding.env, ...command.env },
       cwd: command.cwd ?? process.cwd(),
+      tied: template.kind === 'builtin',
     },
     note.cookie,
     log,
@@ -139,8 +140,15 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
   cleanup.add(() => group.stop(options.graceMs ?? defaultGraceMs))
   note.started(group.identity)
 
-  const causeOf = (exit: Exit | undefined) => diagnose(exit, log.tail(200), killedForMemory(controlGroup, killsBefore))
-  const target = await untilItServes(launch, group, log, reserved ?? announced.port, causeOf)
+  const causeOf = (exit: Exit | undefined) =>
+    diagnose(exit, log.tail(200), killedForMemory(controlGroup, killsBefore), template.kind === 'builtin' ? builtinExitCodes : {})
+  const { target, provenance } = await untilItServes(
+    launch,
+    group,
+    log,
+    reserved === undefined ? announced.heard : { port: reserved, provenance: 'measured' },
+    causeOf,
+  )
   const launchSeconds = (performance.now() - startedMs) / 1000
   const sampler = sampleUsage(group.members, holding.gpuUuid, launchSeconds)
   cleanup.add(sampler.stop)
@@ -149,7 +157,7 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
   return {
     target,
     protocol: options.protocol.name,
-    provenance: template.kind === 'builtin' && command.env.ENGINE === 'emulated' ? 'emulated' : 'measured',
+    provenance,
     isolation: [`${holding.coresWords} ${affinity.words}`, controlGroup.words, holding.gpuWords]
       .filter((part) => part !== undefined)
       .join('; '),
@@ -174,7 +182,7 @@ const untilItServes = async (
   { options, signal }: Launch,
   group: ProcessGroup,
   log: PredictorLog,
-  announcedPort: number | Promise<number>,
+  announced: Announcement | Promise<Announcement>,
   causeOf: (exit: Exit | undefined) => Cause,
 ) => {
   const { template, protocol, payload } = options
@@ -184,7 +192,7 @@ const untilItServes = async (
   group.exited.then((exit) => ended.abort(exit))
   const until = AbortSignal.any([signal, ended.signal])
   try {
-    const port = await within(announcedPort, timeoutMs, until)
+    const { port, provenance } = await within(announced, timeoutMs, until)
     const url = `http://${host}:${port}`
     const target = await untilServing({ protocol, url, model: template.model, payload }, deadlineMs - performance.now(), until)
     const listeners = listenersOn(
@@ -194,7 +202,7 @@ const untilItServes = async (
     const othersToo = listeners !== undefined && listeners.byCandidates > 0 && listeners.byCandidates < listeners.total
     const othersOnly = listeners !== undefined && listeners.byCandidates === 0 && saysPortTaken(log.tail(200))
     if (othersToo || othersOnly) throw new PortTakenError(`another server answers on port ${port}`)
-    return target
+    return { target, provenance }
   } catch (error) {
     signal.throwIfAborted()
     if (ended.signal.aborted) throw launchFailure(causeOf(ended.signal.reason as Exit), describeExit(ended.signal.reason as Exit), log)

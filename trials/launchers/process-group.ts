@@ -1,6 +1,7 @@
 /** A predictor's processes: started as one group of their own, ended whole. */
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import type { Readable, Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { LaunchError } from '../types.ts'
 import type { PredictorLog } from './log.ts'
@@ -11,6 +12,8 @@ export interface CommandLine {
   readonly argv: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
+  /** Give it a standard input that ends when this process does, however it ends. Else it has none. */
+  readonly tied?: boolean
 }
 
 /** How the leader of a group ended. */
@@ -46,8 +49,8 @@ export const startGroup = async (command: CommandLine, cookie: string, log: Pred
     cwd: command.cwd,
     env: { ...command.env, [cookieVariable]: cookie },
     detached: true,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
+    stdio: [command.tied ? 'pipe' : 'ignore', 'pipe', 'pipe'],
+  }) as ChildProcessByStdio<Writable | null, Readable, Readable>
   const exited = leaderExit(child)
   child.stdout.on('data', (chunk: Buffer) => log.write(chunk, 'stdout'))
   child.stderr.on('data', (chunk: Buffer) => log.write(chunk, 'stderr'))
@@ -75,6 +78,7 @@ export const startGroup = async (command: CommandLine, cookie: string, log: Pred
       stopping ??= endGroup(identity, graceMs, true).then(async () => {
         running.delete(identity)
         // Whoever left the group for good measure holds no pipe of ours open any more.
+        child.stdin?.destroy()
         child.stdout.destroy()
         child.stderr.destroy()
         await exited

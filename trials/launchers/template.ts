@@ -18,7 +18,7 @@ export type PredictorTemplate = BuiltinTemplate | CommandTemplate | UrlTemplate
 /** The engines of the built-in predictor. `auto`: tfjs on the devices that are there. */
 export type BuiltinEngine = 'auto' | 'tfjs' | 'onnx' | 'emulated'
 
-/** The built-in predictor (`trials/predictor`). Every tuned value reaches it as an environment variable, BATCH_SIZE for batchSize. */
+/** The built-in predictor (`trials/predictor`). Every tuned value but resources reaches it as an environment variable, BATCH_SIZE for batchSize. */
 export interface BuiltinTemplate {
   readonly kind: 'builtin'
   /** A known architecture ('bert', 'resnet50', ...) or the path of a model. */
