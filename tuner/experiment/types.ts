@@ -2,11 +2,9 @@
 import type { Arrivals, PayloadSource, Slo } from '../../profiler/types.ts'
 import type { Configuration, Objective, SearchSpace } from '../../search/types.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
+import type { Backend, Devices, SamplerName } from './names.ts'
 
-export type Backend = 'local' | 'simulated' | 'kubernetes'
-export type Devices = 'auto' | 'cpu' | 'gpu' | 'emulated'
-export const samplerNames = ['gp', 'random', 'grid', 'sobol', 'halton'] as const
-export type SamplerName = (typeof samplerNames)[number]
+export type { Backend, Devices, ObjectiveKind, SamplerName } from './names.ts'
 
 export interface ModelSpec {
   /** The name a predictor serves it under, e.g. 'bert'. */
@@ -54,7 +52,10 @@ export interface Experiment {
   /** Share of the capacity kept free for peaks, 0.2 = 20 %. Also inside `objective` where it is 'price-for-demand'. */
   readonly headroom: number
   readonly backend: Backend
+  /** As asked. */
   readonly devices: Devices
+  /** What the trials use, 'auto' decided. */
+  readonly devicesUsed: 'cpu' | 'gpu' | 'emulated'
   readonly space: SearchSpace
   /** Parameters held at one value; they are in `space` too, with that value alone. */
   readonly pins: Configuration
@@ -89,6 +90,8 @@ export type Origin =
   | { readonly kind: 'file'; readonly file: string; readonly line: number; readonly column: number }
   | { readonly kind: 'environment'; readonly variable: string }
   | { readonly kind: 'flag'; readonly flag: string }
+  /** An experiment of the store, resumed. */
+  | { readonly kind: 'stored'; readonly id: string }
 
 /** One row of `tune config`. */
 export interface ConfigRow {
@@ -103,7 +106,7 @@ export interface ConfigRow {
 /** What the machine that runs the trials has; given, so that this folder looks nothing up. */
 export interface MachineFacts {
   readonly cpuCores: number
-  /** Catalogue names of the GPUs that are really there. */
+  /** Catalogue names of the GPUs that are really there and that predictors can use; empty makes `devices: auto` emulate them. */
   readonly gpus: readonly string[]
 }
 

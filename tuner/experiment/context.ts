@@ -1,0 +1,22 @@
+/** What the parts that resolve an experiment share. */
+import type { ExperimentEntries } from './schema.ts'
+import type { MachineFacts } from './types.ts'
+import type { Path } from './yaml-file.ts'
+
+export interface Surroundings {
+  /** Working directory. */
+  readonly cwd: string
+  readonly machine: MachineFacts
+}
+
+/** Notes something wrong with the value at a path of the experiment file. */
+export type Report = (path: Path, what: string, hint: string) => void
+
+export interface Context {
+  readonly entries: ExperimentEntries
+  readonly report: Report
+  /** A path of the user made absolute: from the folder of the file it stands in, else the working directory. */
+  readonly pathAt: (path: Path, value: string) => string
+  readonly broken: ReadonlySet<string>
+  readonly around: Surroundings
+}

@@ -1,0 +1,308 @@
+/** Flags of the command line: a short form of the experiment file. Light, for `--help` must be quick: no schema, no YAML. */
+import { type Command, Option } from 'commander'
+import { backends, defaults, deviceChoices, objectiveKinds, samplerNames } from './names.ts'
+import type { ConfigProblem, Origin } from './types.ts'
+import type { Layer, Path } from './yaml-file.ts'
+
+interface Flag {
+  /** As commander takes it: '--max-trials <n>'. */
+  readonly flags: string
+  readonly group: string
+  readonly what: string
+  /** Where its value goes in the experiment file. Absent: `gather` says. */
+  readonly path?: Path
+  /** For flags that may stand several times: 'name=value' texts. */
+  readonly gather?: 'pin' | 'param' | 'constraint'
+  /** What is written at the path, where it is not the text itself. */
+  readonly value?: unknown
+  /** Splits a short form into entries below the path, so that another flag may set the rest of them. */
+  readonly parts?: (text: string) => Readonly<Record<string, string>>
+}
+
+function sloParts(text: string): Record<string, string> {
+  const [percentile, limit] = text.includes('<') ? text.split(/<=?/, 2) : [defaults.percentile, text]
+  return { percentile: percentile!.trim(), limit: limit!.trim() }
+}
+
+const model = 'Model and goal'
+const where = 'Where trials run'
+const space = 'What is tuned'
+const load = 'Load'
+const budget = 'Budget and search'
+const files = 'Files'
+
+const list = (names: readonly string[]) => names.join(' | ')
+
+export const experimentFlags: readonly Flag[] = [
+  { flags: '-m, --model <name>', group: model, path: ['model'], what: 'model to serve: bert, resnet50, ..., or the path of your own' },
+  { flags: '--slo <slo>', group: model, path: ['slo'], parts: sloParts, what: 'latency SLO: 50ms (p99), p95<80ms, p99.9<1s' },
+  {
+    flags: '--error-rate <share>',
+    group: model,
+    path: ['slo', 'errorRate'],
+    what: `highest share of failed requests (default: ${defaults.errorRate})`,
+  },
+  {
+    flags: '--rps <rate>',
+    group: model,
+    path: ['demand'],
+    what: 'demand to serve: 500, 30k/min; finds the cheapest replicas for it (default: none, cheapest per request)',
+  },
+  {
+    flags: '--headroom <share>',
+    group: model,
+    path: ['headroom'],
+    what: `share of the capacity kept free for peaks (default: ${defaults.headroom})`,
+  },
+  {
+    flags: '--objective <name>',
+    group: model,
+    path: ['objective'],
+    what: `${list(objectiveKinds)} (default: price-for-demand with --rps, else price-per-request)`,
+  },
+  {
+    flags: '--max-price <money>',
+    group: model,
+    path: ['maxPricePerHour'],
+    what: '$ per hour of one replica, for max-rate and min-latency',
+  },
+  { flags: '--name <name>', group: model, path: ['name'], what: 'name of the experiment (default: the model)' },
+
+  { flags: '--backend <name>', group: where, path: ['backend'], what: `${list(backends)} (default: ${defaults.backend})` },
+  {
+    flags: '--devices <name>',
+    group: where,
+    path: ['devices'],
+    what: `${list(deviceChoices)} (default: ${defaults.devices}: GPUs that are here, else emulated ones)`,
+  },
+  {
+    flags: '--gpus <list>',
+    group: where,
+    path: ['space', 'gpu'],
+    what: 'GPU models to choose from: T4,V100 (default: those here; emulated: T4, L4, A10G, V100, A100-40GB)',
+  },
+  {
+    flags: '--command <command>',
+    group: where,
+    path: ['predictor', 'command'],
+    what: 'your own predictor: a command with ${port}, ${batchSize}, ... in it, run without a shell (default: the built-in one)',
+  },
+  { flags: '--url <url>', group: where, path: ['predictor', 'url'], what: 'a predictor that runs already' },
+  {
+    flags: '--protocol <name>',
+    group: where,
+    path: ['predictor', 'protocol'],
+    what: 'oip-v2 | tfserving | json | openai (default: oip-v2)',
+  },
+
+  {
+    flags: '--cores <values>',
+    group: space,
+    path: ['space', 'cpuCores'],
+    what: 'CPU cores: 1..4, 1,2,8 (default: powers of two up to what is here)',
+  },
+  {
+    flags: '--gpu-memory <values>',
+    group: space,
+    path: ['space', 'gpuMemoryPercent'],
+    what: 'share of one GPU, %: 25,50,100 (default: 10,25,50,100)',
+  },
+  {
+    flags: '--batch <values>',
+    group: space,
+    path: ['space', 'batchSize'],
+    what: 'largest batch: 1..32 (powers of two), 1,4,16 (default: 1..128, on CPU 1..32)',
+  },
+  {
+    flags: '--sequence-length <values>',
+    group: space,
+    path: ['space', 'sequenceLength'],
+    what: "tokens per text: 128 or 64..256 (default: the model's own)",
+  },
+  {
+    flags: '--param <name=values>',
+    group: space,
+    gather: 'param',
+    what: "further parameter, may be repeated: workers=1..8, env:MODE=fast,exact, args:max-num-seqs='16..256 x2'",
+  },
+  { flags: '--pin <name=value>', group: space, gather: 'pin', what: 'holds a parameter at one value, may be repeated: cpuCores=2' },
+  {
+    flags: '--constraint <condition>',
+    group: space,
+    gather: 'constraint',
+    what: "what every configuration must keep, may be repeated: 'batchSize <= queueLimit'",
+  },
+
+  {
+    flags: '--arrivals <pattern>',
+    group: load,
+    path: ['load', 'arrivals'],
+    what: `poisson | constant | gamma:CV | on-off:1s,3s | trace:FILE (default: ${defaults.arrivals})`,
+  },
+  {
+    flags: '--payload <file>',
+    group: load,
+    path: ['load', 'payload'],
+    what: 'request bodies, JSON Lines (default: generated for the model)',
+  },
+  {
+    flags: '--timeout <duration>',
+    group: load,
+    path: ['load', 'timeout'],
+    what: 'deadline of one request (default: 10 times the SLO, at least 2s)',
+  },
+  {
+    flags: '--trial-time <duration>',
+    group: load,
+    path: ['load', 'trialTime'],
+    what: `most time under load of one trial (default: ${defaults.trialTime})`,
+  },
+  {
+    flags: '--confirm-time <duration>',
+    group: load,
+    path: ['load', 'confirmTime'],
+    what: `time under load of the winner's confirmation (default: ${defaults.confirmTime})`,
+  },
+  { flags: '--no-confirm', group: load, path: ['confirm'], value: false, what: 'skip the confirmation of the winner' },
+
+  { flags: '--max-trials <n>', group: budget, path: ['budget', 'maxTrials'], what: `most trials (default: ${defaults.maxTrials})` },
+  {
+    flags: '--time-limit <duration>',
+    group: budget,
+    path: ['budget', 'timeLimit'],
+    what: 'for the whole run: 90s, 10m, 1h30m (default: none)',
+  },
+  {
+    flags: '--budget <money>',
+    group: budget,
+    path: ['budget', 'cost'],
+    what: 'most that the trials may cost together by the price book: $5 (default: no limit)',
+  },
+  {
+    flags: '--tolerance <share>',
+    group: budget,
+    path: ['stop', 'tolerance'],
+    what: `stop when nothing better by this much is left (default: ${defaults.tolerance})`,
+  },
+  {
+    flags: '--certainty <share>',
+    group: budget,
+    path: ['stop', 'certainty'],
+    what: `... with this probability (default: ${defaults.certainty})`,
+  },
+  { flags: '--parallel <n>', group: budget, path: ['parallel'], what: `trials at once (default: ${defaults.parallel})` },
+  { flags: '--sampler <name>', group: budget, path: ['sampler'], what: `${list(samplerNames)} (default: ${defaults.sampler})` },
+  { flags: '--seed <n>', group: budget, path: ['seed'], what: `seed of all randomness (default: ${defaults.seed})` },
+
+  { flags: '--prices <file>', group: files, path: ['prices'], what: 'price book, YAML (default: on-demand list prices)' },
+  { flags: '--db <file>', group: files, path: ['db'], what: `trial store (default: ${defaults.db})` },
+  { flags: '-o, --out <folder>', group: files, path: ['out'], what: 'folder for the results (default: tune-results/<experiment>)' },
+]
+
+export const exampleCommands: readonly (readonly [command: string, what: string])[] = [
+  ['tune --model bert --slo 50ms', 'cheapest per request that keeps p99 at or under 50 ms'],
+  ["tune --model bert --slo 'p95<80ms' --rps 500", 'cheapest replicas for 500 requests a second'],
+  ['tune --model bert --slo 50ms --gpus T4,L4 --batch 1..32', 'choose between two GPU models'],
+  ['tune --model bert-tiny --slo 50ms --devices cpu', 'real inference on CPU alone'],
+  ['tune --model bert --slo 50ms --backend simulated', 'seconds instead of minutes: nothing is measured'],
+  ['tune -f experiment.yaml --max-trials 10', 'an experiment file; flags win over it'],
+]
+
+/** Flags of a parsed command line, as commander's `opts()` gives them. */
+export type FlagValues = Readonly<Record<string, unknown>>
+
+/** Adds the experiment's flags, `-f` and `--dry-run` to a command, and examples before everything else in its help. No defaults: what is not set must be seen. */
+export function addExperimentOptions(command: Command, examples = exampleCommands): Command {
+  const width = Math.max(...examples.map(([text]) => text.length))
+  command.addHelpText('beforeAll', `Examples:\n${examples.map(([text, what]) => `  ${text.padEnd(width)}  # ${what}`).join('\n')}\n`)
+  command.optionsGroup(`${model}:`)
+  command.option('-f, --file <path>', 'experiment file (YAML); flags win over what it says')
+  for (const flag of experimentFlags) {
+    const option = new Option(flag.flags, flag.what).helpGroup(`${flag.group}:`)
+    // Commander would set --no-confirm's `confirm` to true, as if the user had said so.
+    if (option.negate) option.default(undefined)
+    if (flag.gather) option.argParser((value: string, before: string[] | undefined) => [...(before ?? []), value])
+    command.addOption(option)
+  }
+  command.addOption(new Option('--dry-run', 'show the experiment and its first suggestions, start nothing').helpGroup(`${files}:`))
+  return command
+}
+
+/** --max-trials, and its key among commander's options: maxTrials (confirm for --no-confirm). */
+function namesOf(flag: Flag): { long: string; key: string } {
+  const option = new Option(flag.flags)
+  return { long: option.long ?? flag.flags, key: option.attributeName() }
+}
+
+/** The flags as a partial experiment file, and which flag each value came from. Relative paths start from the working directory. */
+export function flagsToLayer(values: FlagValues, folder: string): { layer: Layer; problems: ConfigProblem[] } {
+  const draft = createDraft(folder)
+  const problems: ConfigProblem[] = []
+  for (const flag of experimentFlags) {
+    const { long, key } = namesOf(flag)
+    const value = values[key]
+    if (value === undefined || (flag.value !== undefined && value !== flag.value)) continue
+    const origin: Origin = { kind: 'flag', flag: long }
+    if (flag.path) setValue(draft, flag, flag.value ?? value, origin)
+    else if (flag.gather === 'constraint') draft.set(['constraints'], value, origin)
+    else
+      for (const text of value as string[]) {
+        const [, category, name, rest] = /^(?:(resource|server|env|args):)?([^=:\s]+)=(.*)$/s.exec(text) ?? []
+        if (name === undefined || rest === undefined || name === '__proto__' || (flag.gather === 'pin' && category))
+          problems.push({
+            where: long,
+            what: `'${text}' is not name=value`,
+            hint: flag.gather === 'pin' ? 'write --pin cpuCores=2' : 'write --param workers=1..8 or --param env:MODE=a,b',
+          })
+        else if (flag.gather === 'pin') draft.set(['pin', name], rest.trim(), origin)
+        else draft.set(['space', name], category ? { values: rest, category } : rest, origin)
+      }
+  }
+  return { layer: draft.layer(), problems }
+}
+
+/** TUNE_MODEL, TUNE_SLO, TUNE_MAX_TRIALS, TUNE_DB, ...: every flag that takes one value, for CI and containers. Flags and the file win. */
+export function environmentToLayer(environment: Readonly<Record<string, string | undefined>>, folder: string): Layer {
+  const draft = createDraft(folder)
+  for (const flag of experimentFlags) {
+    if (!flag.path || flag.value !== undefined) continue
+    const variable = `TUNE_${namesOf(flag).long.slice(2).replaceAll('-', '_').toUpperCase()}`
+    const value = environment[variable]
+    if (value !== undefined && value !== '') setValue(draft, flag, value, { kind: 'environment', variable })
+  }
+  return draft.layer()
+}
+
+function setValue(draft: Draft, flag: Flag, value: unknown, origin: Origin): void {
+  if (!flag.parts) draft.set(flag.path!, value, origin)
+  else for (const [key, part] of Object.entries(flag.parts(String(value)))) draft.set([...flag.path!, key], part, origin)
+}
+
+interface Draft {
+  set(path: Path, value: unknown, origin: Origin): void
+  layer(): Layer
+}
+
+function createDraft(folder: string): Draft {
+  const raw: Record<string, unknown> = {}
+  const origins = new Map<string, Origin>()
+  const nearest = (path: Path): Origin | undefined => {
+    for (let length = path.length; length > 0; length--) {
+      const origin = origins.get(path.slice(0, length).join('\0'))
+      if (origin) return origin
+    }
+    return undefined
+  }
+  return {
+    set(path, value, origin) {
+      let owner = raw
+      for (const step of path.slice(0, -1)) {
+        owner[step] ??= {}
+        owner = owner[step] as Record<string, unknown>
+      }
+      owner[String(path.at(-1))] = value
+      origins.set(path.join('\0'), origin)
+    },
+    layer: () => ({ raw, originOf: nearest, keyOriginOf: nearest, folder }),
+  }
+}

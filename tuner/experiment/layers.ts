@@ -1,0 +1,199 @@
+/** Layers of settings (file, environment, flags): each validated against the schema, then laid one over the other with the origin of every value. */
+import { z } from 'zod'
+import { closest, namesNear } from '../../trials/devices/errors.ts'
+import { type ExperimentEntries, experimentFileSchema, type ParameterEntry } from './schema.ts'
+import type { ConfigProblem, Origin } from './types.ts'
+import type { Layer, Path } from './yaml-file.ts'
+
+export const joinPath = (path: Path): string => path.join('.')
+
+export function showOrigin(origin: Origin): string {
+  switch (origin.kind) {
+    case 'default':
+      return origin.reason ? `default (${origin.reason})` : 'default'
+    case 'file':
+      return `${origin.file}:${origin.line}:${origin.column}`
+    case 'environment':
+      return `$${origin.variable}`
+    case 'flag':
+      return origin.flag
+    case 'stored':
+      return `experiment ${origin.id}`
+  }
+}
+
+/** What a layer says once validated, and what is wrong with it. Wrong values are left out of `entries`, so that the rest can be checked further. */
+export interface CheckedLayer {
+  readonly entries: ExperimentEntries
+  readonly problems: readonly ConfigProblem[]
+  /** Top-level keys with something wrong inside: not to be called missing as well. */
+  readonly broken: ReadonlySet<string>
+}
+
+export function checkLayer(layer: Layer): CheckedLayer {
+  const raw = structuredClone(layer.raw)
+  const problems: ConfigProblem[] = []
+  const broken = new Set<string>()
+  for (;;) {
+    const parsed = experimentFileSchema.safeParse(raw)
+    if (parsed.success) return { entries: parsed.data, problems, broken }
+    const issues = parsed.error.issues.flatMap((issue) => flatten(issue, []))
+    for (const issue of issues) {
+      problems.push(...describe(issue, layer))
+      if (issue.path.length > 0) broken.add(String(issue.path[0]))
+    }
+    if (issues.some((issue) => issue.path.length === 0 && issue.code !== 'unrecognized_keys')) return { entries: {}, problems, broken }
+    for (const issue of issues) remove(raw, issue)
+  }
+}
+
+type Issue = z.core.$ZodIssue
+
+/** An issue of a union is replaced by those of the alternative that was meant: the only one whose outer type fits. */
+function flatten(issue: Issue, before: Path): Issue[] {
+  const path = [...before, ...(issue.path as Path)] as PropertyKey[]
+  if (issue.code === 'invalid_union' && issue.errors.length > 0) {
+    const meant = issue.errors.filter(
+      (issues) => !issues.some((i) => i.path.length === 0 && ['invalid_type', 'invalid_value', 'invalid_union'].includes(i.code)),
+    )
+    if (meant.length === 1) return meant[0]!.flatMap((inner) => flatten(inner, path as Path))
+  }
+  return [{ ...issue, path }]
+}
+
+function describe(issue: Issue, layer: Layer): ConfigProblem[] {
+  const path = issue.path as Path
+  if (issue.code === 'unrecognized_keys')
+    return issue.keys.map((key) => ({
+      where: whereOf(layer.keyOriginOf([...path, key])),
+      what: `unknown key '${joinPath([...path, key])}'`,
+      hint: hintForKey(key, path),
+    }))
+  const found = valueAt(layer.raw, path)
+  const hint = issue.code === 'custom' && typeof issue.params?.hint === 'string' ? issue.params.hint : ''
+  const saysWhat = issue.code === 'custom' || issue.code === 'too_small'
+  const name = path.length === 0 ? 'the experiment' : joinPath(path)
+  const near = issue.code === 'invalid_value' && typeof found === 'string' ? closest(found, issue.values.map(String)) : []
+  return [
+    {
+      where: whereOf(layer.originOf(path)),
+      what: `${name}: ${issue.message}${saysWhat ? '' : `, found ${shortly(found)}`}`,
+      hint: near.length > 0 ? `did you mean ${near.join(' or ')}?` : hint,
+    },
+  ]
+}
+
+const whereOf = (origin: Origin | undefined) => (origin ? showOrigin(origin) : 'experiment')
+
+function shortly(value: unknown): string {
+  if (value === undefined || value === null) return 'nothing'
+  if (typeof value === 'object') return Array.isArray(value) ? 'a list' : 'an object'
+  const text = typeof value === 'string' ? `'${value}'` : String(value)
+  return text.length > 60 ? `${text.slice(0, 57)}...` : text
+}
+
+export function valueAt(value: unknown, path: Path): unknown {
+  let inner = value
+  for (const step of path) {
+    if (typeof inner !== 'object' || inner === null || !Object.hasOwn(inner, step)) return undefined
+    inner = (inner as Record<string | number, unknown>)[step]
+  }
+  return inner
+}
+
+function remove(raw: unknown, issue: Issue): void {
+  const path = issue.path as Path
+  const owner = issue.code === 'unrecognized_keys' ? valueAt(raw, path) : valueAt(raw, path.slice(0, -1))
+  const keys = issue.code === 'unrecognized_keys' ? issue.keys : [path.at(-1)!]
+  // An item cannot be taken out of a list without moving the others: the whole list goes.
+  if (Array.isArray(owner)) remove(raw, { ...issue, code: 'custom', path: path.slice(0, -1) as PropertyKey[] } as Issue)
+  else if (typeof owner === 'object' && owner !== null) for (const key of keys) Reflect.deleteProperty(owner, key)
+}
+
+interface JsonSchema {
+  readonly properties?: Readonly<Record<string, JsonSchema>>
+  readonly additionalProperties?: JsonSchema | boolean
+  readonly anyOf?: readonly JsonSchema[]
+  readonly oneOf?: readonly JsonSchema[]
+}
+
+/** Keys that the schema knows at a path, and every key anywhere in it with its full path. */
+function knownKeys(path: Path): { here: string[]; everywhere: [name: string, path: string][] } {
+  const everywhere: [string, string][] = []
+  const here: string[] = []
+  const walk = (schema: JsonSchema, at: readonly string[], rest: Path | undefined): void => {
+    for (const part of [...(schema.anyOf ?? []), ...(schema.oneOf ?? [])]) walk(part, at, rest)
+    for (const [key, inner] of Object.entries(schema.properties ?? {})) {
+      if (rest?.length === 0) here.push(key)
+      everywhere.push([key, [...at, key].join('.')])
+      walk(inner, [...at, key], rest && rest[0] === key ? rest.slice(1) : undefined)
+    }
+    if (typeof schema.additionalProperties === 'object' && rest !== undefined && rest.length > 0)
+      walk(schema.additionalProperties, [...at, '*'], rest.slice(1))
+  }
+  walk(z.toJSONSchema(experimentFileSchema, { io: 'input' }) as JsonSchema, [], path)
+  return { here: [...new Set(here)], everywhere }
+}
+
+function hintForKey(key: string, path: Path): string {
+  const { here, everywhere } = knownKeys(path)
+  if (closest(key, here).length > 0) return namesNear(key, here)
+  const names = [...new Set(everywhere.map(([name]) => name))]
+  const [other] = closest(key, names)
+  const place = everywhere.find(([name, where]) => name === other && !where.includes('*'))
+  return place ? `did you mean ${place[1]}?` : namesNear(key, here)
+}
+
+const domainKeys = ['kind', 'values', 'min', 'max', 'step', 'factor', 'scale', 'features'] as const
+
+/** New values of a parameter replace the old ones as a whole; its category, condition and direction stay unless said anew. */
+function overParameter(below: ParameterEntry | undefined, above: ParameterEntry): ParameterEntry {
+  const kept: Record<string, unknown> = { ...below }
+  if (domainKeys.some((key) => above[key] !== undefined)) for (const key of domainKeys) delete kept[key]
+  return { ...kept, ...above } as ParameterEntry
+}
+
+export interface Merged {
+  readonly entries: ExperimentEntries
+  /** The layer that set a value: it knows where the value stands and which folder its paths start from. Undefined where no layer did. */
+  readonly layerOf: (path: Path) => Layer | undefined
+}
+
+/** Laid over each other entry by entry; any other value replaces the one below as a whole: half of one predictor and half of another would be neither. */
+const sections = new Set(['slo', 'load', 'budget', 'stop', 'space', 'pin', 'predictor'])
+
+/** A predictor of another kind replaces the one below; a mere `protocol` or `env` is laid over it. */
+const isAnotherPredictor = (key: string, value: unknown) =>
+  key === 'predictor' && ['kind', 'command', 'url', 'engine'].some((name) => name in record(value))
+
+/** Lays the later layers over the earlier ones. */
+export function mergeLayers(layers: readonly { readonly layer: Layer; readonly entries: ExperimentEntries }[]): Merged {
+  const owners = new Map<string, Layer>()
+  const lay = (below: Record<string, unknown>, above: Record<string, unknown>, layer: Layer, path: Path): Record<string, unknown> => {
+    const merged = { ...below }
+    for (const [key, value] of Object.entries(above)) {
+      if (value === undefined) continue
+      const inner = [...path, key]
+      if (sections.has(joinPath(inner)))
+        merged[key] = lay(isAnotherPredictor(key, value) ? {} : record(below[key]), record(value), layer, inner)
+      else {
+        merged[key] = path[0] === 'space' ? overParameter(below[key] as ParameterEntry | undefined, value as ParameterEntry) : value
+        owners.set(joinPath(inner), layer)
+      }
+    }
+    return merged
+  }
+  let entries: Record<string, unknown> = {}
+  for (const { layer, entries: above } of layers) entries = lay(entries, above, layer, [])
+  const layerOf = (path: Path): Layer | undefined => {
+    for (let length = path.length; length > 0; length--) {
+      const owner = owners.get(joinPath(path.slice(0, length)))
+      if (owner) return owner
+    }
+    return undefined
+  }
+  return { entries: entries as ExperimentEntries, layerOf }
+}
+
+const record = (value: unknown): Record<string, unknown> =>
+  typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}

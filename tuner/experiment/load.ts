@@ -1,0 +1,73 @@
+/** The experiment of a command line: file, environment and flags together. The entry of this folder. */
+import { dirname, resolve } from 'node:path'
+import type { Surroundings } from './context.ts'
+import { environmentToLayer, type FlagValues, flagsToLayer } from './flags.ts'
+import { checkLayer, mergeLayers } from './layers.ts'
+import { resolveExperiment } from './resolve.ts'
+import { ConfigError, type ConfigProblem, type Experiment, type ExperimentDocument } from './types.ts'
+import { type Layer, readYamlFile } from './yaml-file.ts'
+
+export interface ExperimentRequest extends Surroundings {
+  /** Path of the experiment file, as the user gave it. */
+  readonly file?: string
+  /** commander's `opts()`. */
+  readonly flags?: FlagValues
+  /** TUNE_* variables are read from it. */
+  readonly environment?: Readonly<Record<string, string | undefined>>
+}
+
+/**
+ * The effective experiment: defaults, then environment, file and flags, the later winning.
+ * @throws ConfigError with everything that is wrong, each with its file:line:column or flag.
+ */
+export function loadExperiment(request: ExperimentRequest): Experiment {
+  const { file, flags = {}, environment = {}, cwd } = request
+  const problems: ConfigProblem[] = []
+  const layers: Layer[] = [environmentToLayer(environment, cwd)]
+  let unread = false
+  if (file !== undefined) {
+    const path = resolve(cwd, file)
+    const read = readYamlFile(path, file, dirname(path))
+    problems.push(...read.problems)
+    if (read.layer) layers.push(read.layer)
+    else unread = true
+  }
+  const fromFlags = flagsToLayer(flags, cwd)
+  problems.push(...fromFlags.problems)
+  return assemble([...layers, fromFlags.layer], problems, unread, file ?? 'command line', request)
+}
+
+/**
+ * The experiment that a store kept, with flags laid over it (a larger budget for `resume`).
+ * @throws ConfigError as loadExperiment does.
+ */
+export function experimentFromDocument(document: ExperimentDocument, id: string, around: Surroundings, flags: FlagValues = {}): Experiment {
+  const origin = () => ({ kind: 'stored', id }) as const
+  const stored: Layer = { raw: document, originOf: origin, keyOriginOf: origin, folder: around.cwd }
+  const fromFlags = flagsToLayer(flags, around.cwd)
+  return assemble([stored, fromFlags.layer], fromFlags.problems, false, `experiment ${id}`, around)
+}
+
+function assemble(
+  layers: readonly Layer[],
+  found: readonly ConfigProblem[],
+  unread: boolean,
+  fallback: string,
+  around: Surroundings,
+): Experiment {
+  const checked = layers.map((layer) => ({ layer, ...checkLayer(layer) }))
+  const problems = [...found, ...checked.flatMap((layer) => layer.problems)]
+  const broken = new Set(checked.flatMap((layer) => [...layer.broken]))
+  // What an unreadable file would have said is not known: nothing is called missing beside it.
+  if (unread) throw new ConfigError(sorted(problems))
+  const resolved = resolveExperiment(mergeLayers(checked), fallback, broken, around)
+  problems.push(...resolved.problems)
+  if (problems.length > 0 || !resolved.experiment) throw new ConfigError(sorted(problems))
+  return resolved.experiment
+}
+
+/** By file, line and column; then flags. Each once. */
+function sorted(problems: readonly ConfigProblem[]): ConfigProblem[] {
+  const once = [...new Map(problems.map((problem) => [`${problem.where}\n${problem.what}`, problem])).values()]
+  return once.sort((a, b) => a.where.localeCompare(b.where, 'en', { numeric: true }))
+}

@@ -1,0 +1,34 @@
+/** Names that an experiment chooses from. Free of imports: the command line's help shows them and must start fast. */
+
+export const backends = ['local', 'simulated', 'kubernetes'] as const
+export type Backend = (typeof backends)[number]
+
+export const deviceChoices = ['auto', 'cpu', 'gpu', 'emulated'] as const
+export type Devices = (typeof deviceChoices)[number]
+
+export const samplerNames = ['gp', 'random', 'grid', 'sobol', 'halton'] as const
+export type SamplerName = (typeof samplerNames)[number]
+
+export const objectiveKinds = ['price', 'price-per-request', 'price-for-demand', 'max-rate', 'min-latency'] as const
+export type ObjectiveKind = (typeof objectiveKinds)[number]
+
+/** What stands where the user says nothing; also printed in the help. Those that depend on others are worked out in defaults.ts. */
+export const defaults = {
+  percentile: 'p99',
+  errorRate: '0.1%',
+  headroom: '20%',
+  backend: 'local',
+  devices: 'auto',
+  sampler: 'gp',
+  maxTrials: 20,
+  parallel: 1,
+  seed: 1,
+  arrivals: 'poisson',
+  payloadCount: 64,
+  trialTime: '10s',
+  confirmTime: '30s',
+  readyTimeout: '60s',
+  tolerance: '5%',
+  certainty: '95%',
+  db: '.tune/tune.db',
+} as const

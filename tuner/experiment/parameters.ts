@@ -1,0 +1,234 @@
+/** What the product knows of parameters by their standard names, and how an entry of the experiment file becomes a parameter. */
+import type { CategoricalParameter, Category, OrdinalParameter, Parameter, Scale } from '../../search/types.ts'
+import { findGpu, type Gpu, precisions } from '../../trials/devices/catalogue.ts'
+import { DeviceModelError, namesNear } from '../../trials/devices/errors.ts'
+import type { ParameterEntry } from './schema.ts'
+import { geometric, powersOfTwo } from './shorthand.ts'
+import { parseDurationMs, parseMemoryMiB, UnitError } from './units.ts'
+
+/** A parameter that the built-in predictor, the launchers and the price book understand by its name. */
+export interface KnownParameter {
+  readonly name: string
+  readonly what: string
+  readonly category: Category
+  readonly scale: Scale
+  readonly monotone?: 'up'
+  /** Values are whole numbers. */
+  readonly whole?: boolean
+  /** 'a..b' means the powers of two in it, and its ends. */
+  readonly powers?: boolean
+  readonly min?: number
+  readonly max?: number
+  /** Text forms such as '25%' or '4GiB'. */
+  readonly parse?: (text: string) => number
+  /** Names it chooses from. */
+  readonly names?: readonly string[]
+}
+
+const percentage = (text: string) => (/^[\d.]+\s*%$/.test(text) ? Number.parseFloat(text) : Number.NaN)
+
+export const knownParameters: readonly KnownParameter[] = [
+  { name: 'cpuCores', what: 'CPU cores', category: 'resource', scale: 'log', monotone: 'up', min: 0.1 },
+  {
+    name: 'memoryMiB',
+    what: 'memory, MiB',
+    category: 'resource',
+    scale: 'log',
+    monotone: 'up',
+    powers: true,
+    min: 1,
+    parse: parseMemoryMiB,
+  },
+  { name: 'gpu', what: "GPU model, or 'none'", category: 'resource', scale: 'linear', names: [] },
+  { name: 'migProfile', what: "MIG profile, or 'none'", category: 'resource', scale: 'linear', names: [] },
+  {
+    name: 'gpuMemoryPercent',
+    what: 'share of one GPU, %',
+    category: 'resource',
+    scale: 'log',
+    monotone: 'up',
+    min: 0.1,
+    max: 100,
+    parse: percentage,
+  },
+  { name: 'gpus', what: 'GPUs of a replica', category: 'resource', scale: 'log', whole: true, min: 1 },
+  { name: 'batchSize', what: 'largest batch', category: 'server', scale: 'log', whole: true, powers: true, min: 1 },
+  { name: 'maxDelayMs', what: 'longest wait for a batch to fill, ms', category: 'server', scale: 'linear', min: 0, parse: parseDurationMs },
+  { name: 'queueLimit', what: 'requests that may wait', category: 'server', scale: 'log', whole: true, powers: true, min: 1 },
+  { name: 'instances', what: 'model instances in one predictor', category: 'server', scale: 'log', whole: true, min: 1 },
+  { name: 'sequenceLength', what: 'tokens of a text', category: 'server', scale: 'log', whole: true, powers: true, min: 1 },
+  { name: 'imageSize', what: 'pixels of an edge', category: 'server', scale: 'log', whole: true, min: 8 },
+  { name: 'precision', what: 'arithmetic', category: 'server', scale: 'linear', names: precisions },
+  { name: 'sharing', what: 'how a GPU is shared', category: 'resource', scale: 'linear', names: ['time-slice', 'mps', 'memory-only'] },
+]
+
+export const knownParameter = (name: string): KnownParameter | undefined => knownParameters.find((known) => known.name === name)
+
+/** Where in an entry something is wrong ('values', 'min', ... or '' for the whole), what, and what to do. */
+export interface Fault {
+  readonly at: string
+  readonly what: string
+  readonly hint: string
+}
+
+/**
+ * Makes a parameter of an entry. Conditions (`when`) are left to the caller, who knows the other parameters.
+ * @returns the parameter, or every fault of the entry.
+ */
+export function toParameter(name: string, entry: ParameterEntry, ownGpus: readonly Gpu[] = []): { parameter?: Parameter; faults: Fault[] } {
+  const known = knownParameter(name)
+  const faults: Fault[] = []
+  const base = { name, category: entry.category ?? known?.category ?? 'env', monotone: entry.monotone ?? known?.monotone }
+  const numeric = (value: number | string, at: string): number => {
+    const read = typeof value === 'number' ? value : readText(value, known)
+    const fault = checkNumber(read, value, known)
+    if (fault) faults.push({ at, ...fault })
+    return read
+  }
+  const done = (parameter: Parameter) => (faults.length > 0 ? { faults } : { parameter, faults })
+
+  if (entry.values !== undefined) {
+    for (const key of ['min', 'max', 'step', 'factor'] as const)
+      if (entry[key] !== undefined) faults.push({ at: key, what: `'${key}' beside 'values'`, hint: 'give either values or a range' })
+    const texts = entry.values.filter((value) => typeof value === 'string' && Number.isNaN(readText(value, known)))
+    const named =
+      known?.names !== undefined || entry.kind === 'categorical' || (entry.kind === undefined && known === undefined && texts.length > 0)
+    if (named) return done({ ...base, ...categorical(name, entry, known, ownGpus, faults) })
+    if (entry.features)
+      faults.push({
+        at: 'features',
+        what: 'features of numbers',
+        hint: 'features place names (kind: categorical); numbers have their order',
+      })
+    return done({
+      ...base,
+      ...ordinal(
+        entry.values.map((value) => numeric(value, 'values')),
+        entry,
+        known,
+        faults,
+      ),
+    })
+  }
+
+  if (entry.min === undefined || entry.max === undefined) {
+    const missing = entry.min === undefined && entry.max === undefined ? 'values' : entry.min === undefined ? 'min' : 'max'
+    return {
+      faults: [...faults, { at: '', what: `'${missing}' is missing`, hint: 'write [1, 2, 4], 1..32, or {kind: int, min: 1, max: 32}' }],
+    }
+  }
+  if (known?.names !== undefined || entry.kind === 'categorical')
+    return { faults: [{ at: '', what: 'a range of names', hint: `list them: [${known?.names?.slice(0, 3).join(', ') || 'a, b, c'}]` }] }
+  const min = numeric(entry.min, 'min')
+  const max = numeric(entry.max, 'max')
+  if (min > max) faults.push({ at: 'min', what: `min ${min} is above max ${max}`, hint: 'swap them' })
+  const scale = entry.scale ?? known?.scale ?? 'linear'
+  if (entry.scale === 'log' && min <= 0)
+    faults.push({ at: 'scale', what: `a log scale from ${min}`, hint: 'a log scale needs min above 0' })
+  if (faults.length > 0) return { faults }
+
+  const integers = Number.isInteger(min) && Number.isInteger(max) && Number.isInteger(entry.step ?? 1)
+  const kind = entry.kind ?? (integers ? 'int' : 'float')
+  if ((kind === 'int' || known?.whole) && !integers)
+    faults.push({ at: '', what: 'min, max and step must be whole numbers', hint: known?.whole ? '' : 'or say kind: float' })
+  const rounded = (values: number[]) => (kind === 'int' ? [...new Set(values.map(Math.round))] : values)
+  if (entry.factor !== undefined && min <= 0)
+    faults.push({ at: 'min', what: `multiplying from ${min}`, hint: 'a factor needs min above 0' })
+  if (faults.length > 0) return { faults }
+  if (entry.factor !== undefined) return done({ ...base, ...ordinal(rounded(geometric(min, max, entry.factor)), entry, known, faults) })
+  if (known?.powers && entry.step === undefined && entry.kind === undefined)
+    return done({ ...base, ...ordinal(powersOfTwo(min, max), entry, known, faults) })
+  return done({ ...base, kind: kind === 'float' ? 'float' : 'int', min, max, step: entry.step, scale: min > 0 ? scale : 'linear' })
+}
+
+function ordinal(
+  values: readonly number[],
+  entry: ParameterEntry,
+  known: KnownParameter | undefined,
+  faults: Fault[],
+): Pick<OrdinalParameter, 'kind' | 'values' | 'scale'> {
+  const twice = values.find((value, i) => values.indexOf(value) !== i)
+  if (twice !== undefined) faults.push({ at: 'values', what: `${twice} stands twice`, hint: 'list each value once' })
+  const sorted = values.toSorted((a, b) => a - b)
+  if (entry.scale === 'log' && sorted[0]! <= 0)
+    faults.push({ at: 'scale', what: `a log scale with the value ${sorted[0]}`, hint: 'a log scale needs values above 0' })
+  return { kind: 'ordinal', values: sorted, scale: sorted[0]! > 0 ? (entry.scale ?? known?.scale ?? 'linear') : 'linear' }
+}
+
+function categorical(
+  name: string,
+  entry: ParameterEntry,
+  known: KnownParameter | undefined,
+  ownGpus: readonly Gpu[],
+  faults: Fault[],
+): Pick<CategoricalParameter, 'kind' | 'values' | 'features'> {
+  const values = (entry.values ?? []).map(String)
+  const names = name === 'gpu' ? values.map((value) => gpuName(value, ownGpus, faults)) : values
+  if (known?.names && known.names.length > 0)
+    for (const value of names.filter((value) => !known.names?.includes(value)))
+      faults.push({ at: 'values', what: `unknown ${name} '${value}'`, hint: namesNear(value, known.names) })
+  const twice = names.find((value, i) => names.indexOf(value) !== i)
+  if (twice !== undefined) faults.push({ at: 'values', what: `${twice} stands twice`, hint: 'list each value once' })
+  if (entry.features)
+    for (const value of names.filter(
+      (value) => entry.features?.[value]?.length !== entry.features?.[names[0]!]?.length || !entry.features?.[value],
+    ))
+      faults.push({
+        at: 'features',
+        what: `no features for ${value}, or not as many as for the others`,
+        hint: 'give every value as many numbers',
+      })
+  if (faults.length > 0) return { kind: 'categorical', values: names }
+  return { kind: 'categorical', values: names, features: entry.features ?? (name === 'gpu' ? gpuFeatures(names, ownGpus) : undefined) }
+}
+
+function gpuName(value: string, ownGpus: readonly Gpu[], faults: Fault[]): string {
+  if (value === 'none') return value
+  try {
+    return findGpu(value, ownGpus).name
+  } catch (error) {
+    if (!(error instanceof DeviceModelError)) throw error
+    faults.push({ at: 'values', what: `unknown GPU '${value}'`, hint: error.hint ?? '' })
+    return value
+  }
+}
+
+/** [ln bandwidth (GB/s), ln fp16 peak (TFLOP/s; fp32 where there is no fp16)] of each GPU; none where 'none' is among them. */
+function gpuFeatures(names: readonly string[], ownGpus: readonly Gpu[]): CategoricalParameter['features'] {
+  if (names.includes('none')) return undefined
+  const placed = names.map((name): [string, number[]] => {
+    const { bandwidthGBs, peakTflops } = findGpu(name, ownGpus)
+    return [name, [Math.log(bandwidthGBs), Math.log(peakTflops.fp16 ?? peakTflops.fp32 ?? 1)]]
+  })
+  return Object.fromEntries(placed)
+}
+
+/** NaN where the text is no number of this parameter. */
+function readText(text: string, known: KnownParameter | undefined): number {
+  const plain = text.trim() === '' ? Number.NaN : Number(text)
+  if (Number.isFinite(plain) || !known?.parse) return plain
+  try {
+    return known.parse(text)
+  } catch (error) {
+    if (error instanceof UnitError) return Number.NaN
+    throw error
+  }
+}
+
+function checkNumber(
+  value: number,
+  written: number | string,
+  known: KnownParameter | undefined,
+): { what: string; hint: string } | undefined {
+  if (!Number.isFinite(value))
+    return {
+      what: `'${written}' is not a number`,
+      hint: known?.parse ? `${known.what}, e.g. ${known.name === 'memoryMiB' ? '4GiB' : '25'}` : 'for names say kind: categorical',
+    }
+  if (known?.whole && !Number.isInteger(value)) return { what: `${value} is not a whole number`, hint: `${known.name}: ${known.what}` }
+  if (known?.min !== undefined && value < known.min)
+    return { what: `${value} is below ${known.min}`, hint: `${known.name}: ${known.what}, ${known.min} or more` }
+  if (known?.max !== undefined && value > known.max)
+    return { what: `${value} is above ${known.max}`, hint: `${known.name}: ${known.what}, at most ${known.max}` }
+  return undefined
+}

@@ -1,0 +1,188 @@
+/** From merged entries to the effective experiment: defaults that depend on others, and everything that a schema cannot see. */
+import { existsSync } from 'node:fs'
+import { basename, isAbsolute, resolve } from 'node:path'
+import type { Slo } from '../../profiler/types.ts'
+import type { Objective } from '../../search/types.ts'
+import { templateProblems } from '../../trials/launchers/fill.ts'
+import type { Context, Report, Surroundings } from './context.ts'
+import { documentOf, originsOf } from './document.ts'
+import { type Merged, showOrigin } from './layers.ts'
+import { defaults, type ObjectiveKind } from './names.ts'
+import { checkArchitecture, checkGpus, reportTemplate, resolveDevices, resolvePredictor } from './predictor.ts'
+import type { ExperimentEntries } from './schema.ts'
+import { resolveArrivals, resolvePayload, resolvePrices } from './sources.ts'
+import { buildSpace } from './space.ts'
+import type { BudgetSpec, ConfigProblem, Experiment, ModelSpec } from './types.ts'
+import { parseDurationMs, parsePercentile, parseShare } from './units.ts'
+import type { Path } from './yaml-file.ts'
+
+/** GPUs worth emulating where the user names none: of each price class one that clouds rent out. */
+const emulatedGpus = ['T4', 'L4', 'A10G', 'V100', 'A100-40GB']
+
+/**
+ * @param fallback where to say that something is missing: the file's name or 'command line'
+ * @param broken top-level keys that were refused before; they are not missing
+ * @returns the experiment, or everything that is wrong
+ */
+export function resolveExperiment(
+  merged: Merged,
+  fallback: string,
+  broken: ReadonlySet<string>,
+  around: Surroundings,
+): { experiment?: Experiment; problems: ConfigProblem[] } {
+  const { entries } = merged
+  const problems: ConfigProblem[] = []
+  const report: Report = (path, what, hint) => {
+    const origin = merged.layerOf(path)?.originOf(path)
+    problems.push({ where: origin ? showOrigin(origin) : fallback, what, hint })
+  }
+  const pathAt = (path: Path, value: string) => (isAbsolute(value) ? value : resolve(merged.layerOf(path)?.folder ?? around.cwd, value))
+  const context: Context = { entries, report, pathAt, broken, around }
+
+  const model = resolveModel(context)
+  const slo = resolveSlo(context)
+  const headroom = resolveHeadroom(context)
+  const objective = resolveObjective(context, headroom)
+  const backend = entries.backend ?? defaults.backend
+  const asked = resolvePredictor(context, model)
+  const devicesUsed = resolveDevices(context, asked)
+  const emulated = asked.kind === 'builtin' && asked.engine === 'auto' && devicesUsed === 'emulated'
+  const predictor = emulated ? { ...asked, engine: 'emulated' as const } : asked
+  const prices = resolvePrices(context)
+  const gpus =
+    devicesUsed === 'gpu' && around.machine.gpus.length > 0
+      ? [...new Set(around.machine.gpus)]
+      : emulatedGpus.filter((gpu) => prices.book.gpus[gpu])
+  const { space, pins } = buildSpace(
+    entries,
+    { backend, devices: devicesUsed, predictor: predictor.kind, cpuCores: around.machine.cpuCores, gpus },
+    report,
+    [],
+    broken.has('space') || broken.has('pin'),
+  )
+  checkGpus(context, space, devicesUsed, prices.book)
+  checkArchitecture(context, model, predictor, devicesUsed)
+  if (predictor.kind === 'command') for (const problem of templateProblems(predictor, space.parameters)) reportTemplate(context, problem)
+
+  const load = {
+    arrivals: resolveArrivals(context),
+    payload: resolvePayload(context),
+    timeoutMs: entries.load?.timeout ?? Math.max(2000, 10 * slo.limitMs),
+    trialSeconds: (entries.load?.trialTime ?? parseDurationMs(defaults.trialTime)) / 1000,
+    confirmSeconds: (entries.load?.confirmTime ?? parseDurationMs(defaults.confirmTime)) / 1000,
+  }
+  if (load.timeoutMs <= slo.limitMs && entries.load?.timeout !== undefined)
+    report(
+      ['load', 'timeout'],
+      `a timeout of ${load.timeoutMs} ms cuts off requests that keep the SLO of ${slo.limitMs} ms`,
+      'make it several times the SLO',
+    )
+  const withoutSources: Omit<Experiment, 'document' | 'origins'> = {
+    name: checkedName(context, model),
+    model,
+    slo,
+    objective,
+    headroom,
+    backend,
+    devices: entries.devices ?? defaults.devices,
+    devicesUsed,
+    space,
+    pins,
+    predictor,
+    load,
+    budget: resolveBudget(entries),
+    stop: {
+      tolerance: positiveShare(context, 'tolerance', parseShare(defaults.tolerance)),
+      certainty: positiveShare(context, 'certainty', parseShare(defaults.certainty)),
+    },
+    parallel: entries.parallel ?? defaults.parallel,
+    seed: entries.seed ?? defaults.seed,
+    sampler: entries.sampler ?? defaults.sampler,
+    pricesPath: prices.path,
+    dbPath: entries.db === undefined ? resolve(around.cwd, defaults.db) : pathAt(['db'], entries.db),
+    outDir: entries.out === undefined ? undefined : pathAt(['out'], entries.out),
+    confirm: entries.confirm ?? true,
+  }
+  if (problems.length > 0) return { problems }
+  const document = documentOf(withoutSources, entries)
+  return { experiment: { ...withoutSources, document, origins: originsOf(document, merged, devicesUsed) }, problems }
+}
+
+function resolveModel({ entries, report, pathAt, broken }: Context): ModelSpec {
+  const given = entries.model ?? {}
+  const path = given.path !== undefined ? pathAt(['model', 'path'], given.path) : undefined
+  const name =
+    ('name' in given ? given.name : undefined) ??
+    ('architecture' in given ? given.architecture : undefined) ??
+    (path && basename(path).replace(/\.\w+$/, ''))
+  if (path !== undefined && !existsSync(path))
+    report(
+      ['model', 'path'],
+      `model: no file or folder ${path}`,
+      'a model by name has no / in it; a path starts from the folder of the file that names it',
+    )
+  if (!name && !broken.has('model')) report(['model'], 'no model', 'say which: --model bert, or `model: bert` in the file')
+  return {
+    name: name || 'unknown',
+    architecture: ('architecture' in given ? given.architecture : undefined) ?? name ?? 'unknown',
+    path,
+    version: 'version' in given ? given.version : undefined,
+  }
+}
+
+function resolveSlo({ entries, report, broken }: Context): Slo {
+  const { limit, percentile, errorRate } = entries.slo ?? {}
+  if (limit === undefined && !broken.has('slo'))
+    report(['slo'], 'no SLO', 'say which latency to keep: --slo 50ms, or `slo: 50ms` in the file')
+  const maxErrorRate = errorRate ?? parseShare(defaults.errorRate)
+  if (maxErrorRate >= 1) report(['slo', 'errorRate'], 'an error rate of 100 % lets every request fail', `write e.g. ${defaults.errorRate}`)
+  return { percentile: percentile ?? parsePercentile(defaults.percentile), limitMs: limit ?? 1, maxErrorRate }
+}
+
+function resolveHeadroom({ entries, report }: Context): number {
+  const headroom = entries.headroom ?? parseShare(defaults.headroom)
+  if (headroom >= 1) report(['headroom'], 'a headroom of 100 % leaves no capacity', `write less, e.g. ${defaults.headroom}`)
+  return headroom
+}
+
+function positiveShare({ entries, report }: Context, key: 'tolerance' | 'certainty', otherwise: number): number {
+  const value = entries.stop?.[key] ?? otherwise
+  if (value <= 0 || value >= 1) report(['stop', key], `${key} must be above 0 % and below 100 %`, `write e.g. ${defaults[key]}`)
+  return value
+}
+
+function resolveObjective({ entries, report, broken }: Context, headroom: number): Objective {
+  const kind: ObjectiveKind = entries.objective ?? (entries.demand === undefined ? 'price-per-request' : 'price-for-demand')
+  const { demand, maxPricePerHour } = entries
+  const bounded = kind === 'max-rate' || kind === 'min-latency'
+  if (demand !== undefined && kind !== 'price-for-demand')
+    report(['demand'], `a demand does nothing for the objective ${kind}`, 'leave the demand out, or use objective price-for-demand')
+  if (maxPricePerHour !== undefined && !bounded)
+    report(['maxPricePerHour'], `a price bound does nothing for the objective ${kind}`, 'use it with --objective max-rate or min-latency')
+  if (kind === 'price-for-demand' && demand === undefined && !broken.has('demand'))
+    report(['objective'], 'price-for-demand needs a demand', 'say how many requests per second: --rps 500, or `demand: 500 rps`')
+  if (bounded && maxPricePerHour === undefined && !broken.has('maxPricePerHour'))
+    report(['objective'], `${kind} needs a bound of the price`, 'say how much: --max-price $2, or `maxPricePerHour: $2`')
+  if (kind === 'price-for-demand') return { kind, demandRps: demand ?? 1, headroom }
+  return bounded ? { kind, maxPricePerHour: maxPricePerHour ?? 1 } : { kind }
+}
+
+function resolveBudget({ budget }: ExperimentEntries): BudgetSpec {
+  return {
+    maxTrials: budget?.maxTrials ?? defaults.maxTrials,
+    timeLimitS: budget?.timeLimit === undefined ? undefined : budget.timeLimit / 1000,
+    maxCost: budget?.cost,
+  }
+}
+
+function checkedName({ entries, report }: Context, model: ModelSpec): string {
+  const name = entries.name ?? model.name
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  if (name.length > 100 || /[\u0000-\u001f\u007f]/.test(name))
+    report(
+      entries.name === undefined ? ['model'] : ['name'],
+      'the name is longer than 100 characters or has control characters',
+      'choose a short name',
+    )
+  return name
+}

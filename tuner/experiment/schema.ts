@@ -1,0 +1,269 @@
+/**
+ * The schema of the experiment file. What people write goes in ('50ms', '20%', '1..32'); base units come out:
+ * durations in ms, rates per second, shares and percentiles 0-1, money in $, under the same keys.
+ */
+import { z } from 'zod'
+import { splitCommand } from './command-line.ts'
+import { backends, deviceChoices, objectiveKinds, samplerNames } from './names.ts'
+import { parseShorthand, type Values } from './shorthand.ts'
+import { parseCount, parseDurationMs, parseMoney, parsePercentile, parseRateRps, parseShare, UnitError } from './units.ts'
+
+/** Text or number in, whatever `parse` makes of it out; its UnitError becomes an issue with a hint. */
+function quantity<T>(parse: (input: string | number) => T, what: string) {
+  return z
+    .union([z.string(), z.number()], { error: `expected ${what}` })
+    .transform((input, context): T => {
+      try {
+        return parse(input)
+      } catch (error) {
+        if (!(error instanceof UnitError)) throw error
+        context.addIssue({ code: 'custom', message: error.message, params: { hint: error.hint } })
+        return z.NEVER
+      }
+    })
+    .describe(what)
+}
+
+/** A text of its own small language, or the long form. The long form's schema validates what the short one was read as. */
+const text = (what: string) => z.string({ error: `expected ${what}` }).min(1, { error: `expected ${what}, found an empty text` })
+const choice = <const T extends readonly [string, ...string[]]>(names: T, what: string) =>
+  z.enum(names, { error: `expected ${what}: ${names.join(', ')}` })
+
+const duration = quantity(parseDurationMs, 'a duration such as 50ms, 2s, 10m')
+const rate = quantity(parseRateRps, 'a rate such as 500 rps')
+const share = quantity(parseShare, 'a share such as 20% or 0.2')
+const money = quantity(parseMoney, 'an amount of money such as $5')
+const percentile = quantity(parsePercentile, 'a percentile such as p99')
+const count = (least: number, what: string) => quantity((input) => parseCount(input, least), `${what}, a whole number of at least ${least}`)
+
+const sloKeys = z.strictObject({
+  percentile: percentile.optional().describe('which percentile of the latencies must keep the limit, default p99'),
+  limit: duration.optional().describe('the latency it must stay at or below, e.g. 50ms'),
+  errorRate: share.optional().describe('highest tolerated share of failed requests, default 0.1%'),
+})
+type SloEntry = z.output<typeof sloKeys>
+const slo = z.union([quantity(parseSlo, 'an SLO such as 50ms (p99) or p95<80ms'), sloKeys], {
+  error: 'expected an SLO such as 50ms, p95<80ms, or {percentile, limit, errorRate}',
+})
+
+/** '50ms' → p99 ≤ 50 ms; 'p95<80ms', 'p99.9 <= 1s'. */
+function parseSlo(input: string | number): SloEntry {
+  const found = /^\s*([^<=]+?)\s*(?:<=|<|≤)\s*(.+)$/.exec(String(input))
+  if (found) return { percentile: parsePercentile(found[1]!), limit: parseDurationMs(found[2]!) }
+  return { percentile: 0.99, limit: parseDurationMs(input) }
+}
+
+const modelKeys = z.strictObject({
+  name: text('a name').optional().describe('the name it is served under, e.g. bert'),
+  architecture: text('an architecture')
+    .optional()
+    .describe('architecture of the built-in predictor and the device model; default: the name'),
+  path: text('a path')
+    .optional()
+    .describe('your own model: a folder or file, relative to this file; default: the architecture with seeded weights'),
+  version: quantity(String, 'a version').optional().describe('version folder to serve, default the latest'),
+})
+type ModelEntry = z.output<typeof modelKeys>
+const model = z.union(
+  [text('the name of a model').transform((name): ModelEntry => (/[/\\]|\.onnx$/.test(name) ? { path: name } : { name })), modelKeys],
+  { error: 'expected the name of a model, or {name, architecture, path, version}' },
+)
+
+const scalar = z.union([z.number(), z.string()], { error: 'expected a number or a text' })
+const parameterKeys = z.strictObject({
+  kind: choice(['int', 'float', 'ordinal', 'categorical'], 'a kind').optional(),
+  values: z
+    .union(
+      [
+        z
+          .array(scalar)
+          .min(1, { error: 'expected at least one value' })
+          .transform((values): Values => ({ values })),
+        quantity(parseShorthand, "values such as 1..32 or '1, 2, 4'"),
+      ],
+      { error: 'expected values such as [1, 2, 4] or 1..32' },
+    )
+    .optional(),
+  min: scalar.optional().describe('least value of a range'),
+  max: scalar.optional().describe('greatest value of a range'),
+  step: z
+    .number({ error: 'expected a number' })
+    .positive({ error: 'must be more than 0' })
+    .optional()
+    .describe('distance of two values of a range, default 1 for int'),
+  factor: z
+    .number({ error: 'expected a number' })
+    .gt(1, { error: 'must be more than 1' })
+    .optional()
+    .describe('ratio of two values, e.g. 2 for powers of two'),
+  scale: choice(['linear', 'log'], 'a scale').optional(),
+  category: choice(['resource', 'server', 'env', 'args'], 'a category').optional().describe('how the value reaches the predictor'),
+  when: text('a condition').optional().describe("the parameter exists only while this holds, e.g. gpu != 'T4'"),
+  monotone: choice(['up', 'down'], 'a direction')
+    .optional()
+    .describe('certain knowledge: more of it never lowers (up) or never raises (down) the rate'),
+  features: z
+    .record(z.string(), z.array(z.number()), { error: 'expected value → list of numbers' })
+    .optional()
+    .describe('categorical: known numbers that place the values, e.g. [ln bandwidth, ln FLOP/s]'),
+})
+
+/** A parameter as written: `values`, or a range, and what else is said of it. */
+export interface ParameterEntry extends Omit<z.output<typeof parameterKeys>, 'values'> {
+  readonly values?: readonly (number | string)[]
+}
+const parameterObject = parameterKeys.transform(({ values, ...rest }): ParameterEntry => ({ ...rest, ...values }))
+
+const parameter = z.union(
+  [
+    quantity<ParameterEntry>(parseShorthand, "values such as 1..32, '1, 2, 4' or 8"),
+    z
+      .array(scalar)
+      .min(1, { error: 'expected at least one value' })
+      .transform((values): ParameterEntry => ({ values })),
+    parameterObject,
+  ],
+  { error: 'expected values such as [1, 2, 4] or 1..32, or {kind, min, max, step, values, category, when}' },
+)
+
+const arrivals = z.union(
+  [
+    quantity(parseArrivals, 'an arrival pattern such as poisson'),
+    z.discriminatedUnion(
+      'kind',
+      [
+        z.strictObject({ kind: z.literal('poisson') }),
+        z.strictObject({ kind: z.literal('constant') }),
+        z.strictObject({
+          kind: z.literal('gamma'),
+          cv: z.number({ error: 'expected a number' }).positive({ error: 'must be more than 0' }),
+        }),
+        z.strictObject({ kind: z.literal('on-off'), on: duration, off: duration }),
+        z.strictObject({ kind: z.literal('trace'), file: text('a path') }),
+      ],
+      { error: 'expected kind: poisson, constant, gamma, on-off or trace' },
+    ),
+  ],
+  { error: 'expected poisson, constant, gamma:CV, on-off:ON,OFF or trace:FILE' },
+)
+export type ArrivalsEntry = z.output<typeof arrivals>
+
+/** 'poisson', 'constant', 'gamma:2' (coefficient of variation), 'on-off:1s,3s', 'trace:arrivals.csv'. */
+function parseArrivals(
+  input: string | number,
+):
+  | { kind: 'poisson' | 'constant' }
+  | { kind: 'gamma'; cv: number }
+  | { kind: 'on-off'; on: number; off: number }
+  | { kind: 'trace'; file: string } {
+  const [, kind = '', rest = ''] = /^\s*([a-z-]+)\s*(?::\s*(.*))?$/i.exec(String(input)) ?? []
+  const hint = 'write poisson, constant, gamma:2 (coefficient of variation), on-off:1s,3s or trace:FILE'
+  if ((kind === 'poisson' || kind === 'constant') && rest === '') return { kind }
+  if (kind === 'gamma' && Number(rest) > 0 && Number.isFinite(Number(rest))) return { kind, cv: Number(rest) }
+  const [on, off, ...more] = rest.split(',')
+  if (kind === 'on-off' && on && off && more.length === 0) return { kind, on: parseDurationMs(on), off: parseDurationMs(off) }
+  if (kind === 'trace' && rest !== '') return { kind, file: rest.trim() }
+  throw new UnitError(`'${input}' is no arrival pattern`, hint)
+}
+
+const payloadKeys = z.strictObject({
+  file: text('a path').optional().describe('JSON Lines, one request body a line'),
+  count: count(1, 'how many different bodies').optional().describe('how many different bodies are generated, default 64'),
+})
+type PayloadEntry = z.output<typeof payloadKeys>
+const payload = z.union(
+  [text('a payload').transform((value): PayloadEntry => (value === 'generated' ? {} : { file: value })), payloadKeys],
+  {
+    error: 'expected generated, the path of a JSONL file, or {count}',
+  },
+)
+
+const texts = z.record(z.string(), z.union([z.string(), z.number().transform(String), z.boolean().transform(String)]), {
+  error: 'expected name: value pairs',
+})
+const protocols = ['oip-v2', 'tfserving', 'json', 'openai'] as const
+const predictorKeys = z.strictObject({
+  kind: choice(['builtin', 'command', 'url'], 'a kind of predictor').optional().describe('default: what the other keys say'),
+  engine: choice(['auto', 'tfjs', 'onnx', 'emulated'], 'an engine').optional().describe('builtin: what runs the model'),
+  command: z
+    .union([
+      z.array(z.union([z.string(), z.number().transform(String)])).min(1, { error: 'expected a program' }),
+      quantity(splitCommand, 'a command'),
+    ])
+    .optional()
+    .describe('command: program and arguments with ${port}, ${model}, ${batchSize}, ...; never run by a shell'),
+  url: text('a URL').optional().describe('url: a server that runs already'),
+  protocol: choice(protocols, 'a protocol').optional().describe('how it is asked; default oip-v2'),
+  path: text('a path').optional().describe("path of the inference call, for protocol 'json'"),
+  env: texts.optional().describe('builtin, command: fixed environment; tuned values win'),
+  envNames: texts
+    .optional()
+    .describe('command: parameter → environment variable, where BATCH_SIZE for batchSize is not what the server reads'),
+  argFormat: z.array(z.string()).optional().describe("command: how an 'args' parameter is written, default ['--${name}=${value}']"),
+  files: texts.optional().describe("command: files written into the trial's folder, path → text with placeholders"),
+  cwd: text('a path').optional().describe('command: working directory, relative to this file; default: its folder'),
+  readyTimeout: duration.optional().describe('how long it may take to be ready, default 60s'),
+})
+type PredictorEntry = z.output<typeof predictorKeys>
+const predictor = z.union([z.literal('builtin').transform((): PredictorEntry => ({ kind: 'builtin' })), predictorKeys], {
+  error: 'expected builtin, or an object with engine, command or url',
+})
+
+export const experimentFileSchema = z.strictObject({
+  name: text('a name').optional().describe('name of the experiment; default: the model'),
+  model: model.optional(),
+  slo: slo.optional().describe('latency SLO: 50ms (p99), p95<80ms, or {percentile, limit, errorRate}'),
+  objective: choice(objectiveKinds, 'an objective')
+    .optional()
+    .describe('what is best among configurations that keep the SLO; default price-for-demand with a demand, else price-per-request'),
+  demand: rate.optional().describe('requests per second that the replicas must serve together'),
+  headroom: share.optional().describe('share of the capacity kept free for peaks, default 20%'),
+  maxPricePerHour: money.optional().describe('bound for the objectives max-rate and min-latency, $ per hour of one replica'),
+  backend: choice(backends, 'a backend').optional().describe('where trials run; default local'),
+  devices: choice(deviceChoices, 'devices').optional().describe('auto: GPUs that are there, else emulated ones; default auto'),
+  space: z
+    .record(z.string(), parameter, { error: 'expected name: values pairs' })
+    .optional()
+    .describe('parameters to tune, name → values; those of the built-in predictor have defaults'),
+  constraints: z
+    .union([z.array(text('a condition')), text('a condition').transform((one) => [one])], { error: 'expected a list of conditions' })
+    .optional()
+    .describe("conditions that every configuration keeps, e.g. 'batchSize <= queueLimit'"),
+  pin: z.record(z.string(), scalar, { error: 'expected name: value pairs' }).optional().describe('parameters held at one value'),
+  predictor: predictor.optional().describe('what serves the model: builtin, {command: ...} or {url: ...}'),
+  load: z
+    .strictObject({
+      arrivals: arrivals.optional().describe('when requests arrive; default poisson'),
+      payload: payload.optional().describe('request bodies; default: generated for the model'),
+      timeout: duration.optional().describe('deadline of one request; default: 10 times the SLO, at least 2s'),
+      trialTime: duration.optional().describe('most time under load of one trial'),
+      confirmTime: duration.optional().describe('time under load of the confirmation of the winner'),
+    })
+    .optional(),
+  budget: z
+    .strictObject({
+      maxTrials: count(1, 'trials').optional(),
+      timeLimit: duration.optional().describe('for the whole tuning run'),
+      cost: money.optional().describe('most that the trials may cost together by the price book'),
+    })
+    .optional(),
+  stop: z
+    .strictObject({
+      tolerance: share.optional().describe('how much better something untried must be to matter, default 5%'),
+      certainty: share.optional().describe('stop when it is this certain that nothing better is left, default 95%'),
+    })
+    .optional(),
+  parallel: count(1, 'trials at once').optional(),
+  seed: count(0, 'a seed').optional(),
+  sampler: choice(samplerNames, 'a sampler').optional(),
+  prices: text('a path').optional().describe('price book (YAML), relative to this file; default: the built-in one'),
+  db: text('a path').optional().describe('trial store, relative to this file'),
+  out: text('a path').optional().describe('folder for the result files, relative to this file'),
+  confirm: z
+    .union([z.boolean(), z.enum(['true', 'false']).transform((value) => value === 'true')], { error: 'expected true or false' })
+    .optional()
+    .describe('measure the winner once more, independently; default true'),
+})
+
+/** One layer of settings (defaults, a file, flags), in base units. */
+export type ExperimentEntries = z.output<typeof experimentFileSchema>

@@ -1,0 +1,120 @@
+/** Reads a YAML file so that every value knows its line and column. */
+import { readFileSync } from 'node:fs'
+import { isAlias, isMap, isPair, isScalar, isSeq, LineCounter, parseAllDocuments } from 'yaml'
+import type { ConfigProblem, Origin } from './types.ts'
+
+export type Path = readonly (string | number)[]
+
+/** A document of plain data, and where each of its values stands. */
+export interface Layer {
+  readonly raw: unknown
+  /** Where the value at a path came from: its own place, else that of the nearest value around it; undefined when this layer holds nothing there. */
+  readonly originOf: (path: Path) => Origin | undefined
+  /** Where a key stands, for keys that should not be there. */
+  readonly keyOriginOf: (path: Path) => Origin | undefined
+  /** Folder that relative paths in this layer start from. */
+  readonly folder: string
+}
+
+const maxBytes = 1_048_576
+const maxAliases = 100
+const keyOf = (path: Path) => JSON.stringify(path.map(String))
+
+/**
+ * @param shown the name to print, as the user gave it
+ * @returns the layer, or what is wrong with the file as YAML: every syntax error, duplicate key and unresolved tag, with its place.
+ */
+export function readYamlFile(path: string, shown: string, folder: string): { layer?: Layer; problems: ConfigProblem[] } {
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (error) {
+    return { problems: [unreadable(error as NodeJS.ErrnoException, shown)] }
+  }
+  return readYaml(text, shown, folder)
+}
+
+export function readYaml(text: string, shown: string, folder: string): { layer?: Layer; problems: ConfigProblem[] } {
+  if (text.length > maxBytes)
+    return { problems: [{ where: shown, what: 'the file is larger than 1 MiB', hint: 'this is no experiment file' }] }
+  const lines = new LineCounter()
+  const documents = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: true })
+  const place = (offset: number) => {
+    const { line, col } = lines.linePos(Math.min(offset, text.length))
+    return { kind: 'file', file: shown, line, column: col } as const
+  }
+  const problem = (offset: number, what: string, hint: string): ConfigProblem => {
+    const { line, column } = place(offset)
+    return { where: `${shown}:${line}:${column}`, what, hint }
+  }
+  const document = 'empty' in documents ? undefined : documents[0]
+  if (!document || document.contents === null)
+    return { problems: [{ where: shown, what: 'the file is empty', hint: 'start with `model: bert` and `slo: 50ms`' }] }
+  if (!Array.isArray(documents) || documents.length > 1)
+    return { problems: [problem(documents[1]!.range[0], 'a second YAML document', 'keep one experiment per file; remove the `---`')] }
+  const faults = [...document.errors, ...document.warnings]
+  if (faults.length > 0)
+    return { problems: faults.map((fault) => problem(fault.pos[0], sentence(fault.message), yamlHints[fault.code] ?? '')) }
+
+  const values = new Map<string, number>()
+  const keys = new Map<string, number>()
+  const problems: ConfigProblem[] = []
+  const walk = (node: unknown, path: Path): void => {
+    if (isMap(node) || isSeq(node) || isScalar(node) || isAlias(node)) if (node.range) values.set(keyOf(path), node.range[0])
+    if (isSeq(node)) for (const [i, item] of node.items.entries()) walk(item, [...path, i])
+    if (!isMap(node)) return
+    for (const pair of node.items) {
+      if (!isPair(pair) || !isScalar(pair.key)) {
+        problems.push(problem(node.range?.[0] ?? 0, 'a key that is no plain text', 'write `name: value`'))
+        continue
+      }
+      const inner = [...path, String(pair.key.value)]
+      const at = pair.key.range?.[0] ?? 0
+      if (pair.key.value === '__proto__') problems.push(problem(at, "unknown key '__proto__'", ''))
+      keys.set(keyOf(inner), at)
+      values.set(keyOf(inner), at)
+      walk(pair.value, inner)
+    }
+  }
+  walk(document.contents, [])
+  if (problems.length > 0) return { problems }
+
+  let raw: unknown
+  try {
+    raw = document.toJS({ maxAliasCount: maxAliases })
+  } catch (error) {
+    return {
+      problems: [{ where: shown, what: sentence((error as Error).message), hint: 'write the values out instead of aliases (*name)' }],
+    }
+  }
+  const nearest = (places: Map<string, number>, path: Path): Origin | undefined => {
+    for (let length = path.length; length >= 0; length--) {
+      const at = places.get(keyOf(path.slice(0, length)))
+      if (at !== undefined) return place(at)
+    }
+    return undefined
+  }
+  return {
+    layer: { raw, originOf: (path) => nearest(values, path), keyOriginOf: (path) => nearest(keys, path) ?? nearest(values, path), folder },
+    problems: [],
+  }
+}
+
+const yamlHints: Partial<Record<string, string>> = {
+  DUPLICATE_KEY: 'each key may stand once; remove one of the two',
+  TAB_AS_INDENT: 'indent with spaces',
+  BAD_INDENT: 'indent entries of the same level by the same number of spaces',
+  MULTILINE_IMPLICIT_KEY: 'a colon is missing, or the indentation is off',
+  MISSING_CHAR: 'close the bracket or quote',
+  TAG_RESOLVE_FAILED: 'remove the tag (the word after !)',
+  BAD_ALIAS: 'texts that start with * need quotes',
+}
+
+const sentence = (message: string) => message.replace(/\s+/g, ' ').trim()
+
+function unreadable(error: NodeJS.ErrnoException, shown: string): ConfigProblem {
+  if (error.code === 'ENOENT') return { where: shown, what: 'no such file', hint: 'check the path after -f' }
+  if (error.code === 'EISDIR') return { where: shown, what: 'is a folder', hint: 'name the experiment file in it' }
+  if (error.code === 'EACCES') return { where: shown, what: 'may not be read', hint: 'check its permissions' }
+  return { where: shown, what: `cannot be read: ${error.message}`, hint: '' }
+}
