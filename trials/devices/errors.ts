@@ -30,15 +30,18 @@ const plain = (name: string) => name.toLowerCase().replace(/[^a-z0-9]/g, '')
 
 const nearness = (a: string, b: string) => (a.length > 1 && (b.startsWith(a) || a.startsWith(b)) ? 0.5 : editDistance(a, b))
 
-/** Levenshtein's edit distance. */
+/** Edits between two texts, a swap of neighbours counting as one: optimal string alignment distance. */
 function editDistance(a: string, b: string): number {
+  let above: number[] = []
   let row = Array.from({ length: b.length + 1 }, (_, j) => j)
   for (let i = 1; i <= a.length; i++) {
     const next = [i]
     for (let j = 1; j <= b.length; j++) {
       const substituted = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)
-      next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, substituted))
+      const swapped = a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1] ? above[j - 2]! + 1 : Infinity
+      next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, substituted, swapped))
     }
+    above = row
     row = next
   }
   return row[b.length]!

@@ -41,11 +41,15 @@ export function checkLayer(layer: Layer): CheckedLayer {
     for (const issue of issues) {
       problems.push(...describe(issue, layer))
       if (issue.path.length > 0) broken.add(String(issue.path[0]))
+      else if (issue.code === 'unrecognized_keys')
+        for (const key of issue.keys) for (const meant of closest(key, topKeys)) broken.add(meant)
     }
     if (issues.some((issue) => issue.path.length === 0 && issue.code !== 'unrecognized_keys')) return { entries: {}, problems, broken }
     for (const issue of issues) remove(raw, issue)
   }
 }
+
+const topKeys = Object.keys(experimentFileSchema.shape)
 
 type Issue = z.core.$ZodIssue
 

@@ -61,6 +61,7 @@ export function buildSpace(
   const parameters: Parameter[] = []
   const conditionNames = new Map<string, 'number' | readonly string[]>()
   const pins: Record<string, number | string> = {}
+  let refused = broken
 
   for (const name of names) {
     const at: Path = Object.hasOwn(user, name) ? ['space', name] : ['pin', name]
@@ -69,13 +70,22 @@ export function buildSpace(
       ...(user[name] && hasDomain(user[name]) ? { values: undefined } : {}),
       ...user[name],
     }
-    if (!checkName(name, entry, Object.hasOwn(user, name), setting, names, at, report)) continue
+    if (!checkName(name, entry, Object.hasOwn(user, name), setting, names, at, report)) {
+      refused = true
+      continue
+    }
     const made = Object.hasOwn(defaults, name) || Object.hasOwn(user, name) ? toParameter(name, entry, ownGpus) : { faults: [] }
     for (const fault of made.faults) report(fault.at ? [...at, fault.at] : at, `${name}: ${fault.what}`, fault.hint)
-    if (made.faults.length > 0) continue
+    if (made.faults.length > 0) {
+      refused = true
+      continue
+    }
     let parameter = made.parameter
     if (Object.hasOwn(pin, name)) parameter = pinned(name, pin[name]!, parameter, Object.hasOwn(user, name), ownGpus, report)
-    if (!parameter) continue
+    if (!parameter) {
+      refused = true
+      continue
+    }
     if (Object.hasOwn(pin, name)) pins[name] = parameterValues(parameter)![0]!
     if (setting.backend === 'local') checkCores(parameter, setting.cpuCores, Object.hasOwn(pin, name) ? ['pin', name] : at, report)
     const condition = entry.when ?? (name === 'gpuMemoryPercent' ? sharesNothing(parameters) : undefined)
@@ -85,7 +95,7 @@ export function buildSpace(
   }
 
   const constraints = (entries.constraints ?? []).flatMap((text, i) =>
-    broken && mentionsUnknown(text, conditionNames) ? [] : (readCondition(text, conditionNames, ['constraints', i], report) ?? []),
+    refused && mentionsUnknown(text, conditionNames) ? [] : (readCondition(text, conditionNames, ['constraints', i], report) ?? []),
   )
   const space = { parameters, constraints }
   checkNotEmpty(space, report)
@@ -128,7 +138,7 @@ function checkName(
     report(
       at,
       `the built-in predictor has no parameter '${name}'`,
-      `${namesNear(name, candidates)} Or say category: env to hand it over as an environment variable`,
+      `${namesNear(name, candidates).replace(/\?$/, '')}; or say category: env to hand it over as an environment variable`,
     )
   return false
 }
