@@ -1,0 +1,116 @@
+/** Plain Kubernetes: Deployment and Service, and where it scales, HorizontalPodAutoscaler v2 and PodDisruptionBudget. */
+import { gpuSelection } from './gpu-selection.ts'
+import { type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
+import { environment, fileMounts, placement, probes, resourcesBlock } from './pod.ts'
+import type { Serving } from './serving.ts'
+
+/** Name of the per-pod metric that the autoscaler reads: requests per second, from Prometheus through an adapter. */
+export const rateMetric = 'inference_requests_per_second'
+
+export interface KubernetesOptions {
+  /** HorizontalPodAutoscaler and PodDisruptionBudget as well. */
+  readonly autoscale: boolean
+}
+
+/** `deployment.yaml`. Throws SpecError when the GPU scheme cannot give the share. */
+export function kubernetesSpec(serving: Serving, options: KubernetesOptions): SpecFile[] {
+  const gpu = gpuSelection(serving.resources, serving.gpuScheme)
+  const notes = [...gpu.needs, ...(options.autoscale ? [adapterNote(serving)] : [])]
+  return [{ name: 'deployment.yaml', text: manifestsYaml(serving, kubernetesObjects(serving, options), notes) }]
+}
+
+/** The objects, in the order to apply them. */
+export function kubernetesObjects(serving: Serving, { autoscale }: KubernetesOptions): Manifest[] {
+  const files = fileMounts(serving)
+  return [
+    ...(files.configMap ? [files.configMap] : []),
+    deployment(serving, autoscale),
+    service(serving),
+    ...(autoscale
+      ? [autoscaler(serving, { apiVersion: 'apps/v1', kind: 'Deployment', name: serving.name }), disruptionBudget(serving)]
+      : []),
+  ]
+}
+
+const labelsOf = (serving: Serving) => ({ 'app.kubernetes.io/name': serving.name })
+
+function deployment(serving: Serving, autoscale: boolean): Manifest {
+  const { container } = serving
+  const labels = labelsOf(serving)
+  const gpu = gpuSelection(serving.resources, serving.gpuScheme)
+  const files = fileMounts(serving)
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { name: serving.name, labels },
+    spec: {
+      // The autoscaler owns the number; set here as well, each apply would set it back.
+      ...(autoscale ? {} : { replicas: serving.replicas }),
+      selector: { matchLabels: labels },
+      template: {
+        metadata: { labels, ...(Object.keys(gpu.annotations).length > 0 ? { annotations: gpu.annotations } : {}) },
+        spec: {
+          ...placement(serving, gpu, labels),
+          containers: [
+            {
+              name: 'predictor',
+              image: container.image,
+              command: container.command,
+              args: container.args,
+              ...(container.env ? { env: environment(container.env) } : {}),
+              ports: [{ name: 'http', containerPort: container.port }],
+              ...probes(serving, 'http'),
+              resources: resourcesBlock(serving, gpu),
+              ...(files.volumeMounts.length > 0 ? { volumeMounts: files.volumeMounts } : {}),
+            },
+          ],
+          ...(files.volumes.length > 0 ? { volumes: files.volumes } : {}),
+        },
+      },
+    },
+  }
+}
+
+function service(serving: Serving): Manifest {
+  return {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name: serving.name, labels: labelsOf(serving) },
+    spec: { selector: labelsOf(serving), ports: [{ name: 'http', port: 80, targetPort: 'http' }] },
+  }
+}
+
+/** Scales on requests per second and pod, at capacity × (1 − headroom). */
+export function autoscaler(serving: Serving, scaleTargetRef: Manifest): Manifest {
+  return {
+    apiVersion: 'autoscaling/v2',
+    kind: 'HorizontalPodAutoscaler',
+    metadata: { name: serving.name, labels: labelsOf(serving) },
+    spec: {
+      scaleTargetRef,
+      minReplicas: serving.minReplicas,
+      maxReplicas: serving.maxReplicas,
+      metrics: [
+        {
+          type: 'Pods',
+          pods: { metric: { name: rateMetric }, target: { type: 'AverageValue', averageValue: rateQuantity(serving.perReplicaRps) } },
+        },
+      ],
+    },
+  }
+}
+
+/** 24.5 req/s → '24500m': a quantity has no decimals beyond milli. Rounded down, to scale rather early. */
+const rateQuantity = (rps: number): string => (rps >= 100 || Number.isInteger(rps) ? String(Math.floor(rps)) : `${Math.floor(rps * 1000)}m`)
+
+function disruptionBudget(serving: Serving): Manifest {
+  return {
+    apiVersion: 'policy/v1',
+    kind: 'PodDisruptionBudget',
+    metadata: { name: serving.name, labels: labelsOf(serving) },
+    spec: { maxUnavailable: 1, selector: { matchLabels: labelsOf(serving) } },
+  }
+}
+
+const adapterNote = (serving: Serving) =>
+  `a metrics adapter that serves ${rateMetric} per pod, e.g. prometheus-adapter with metricsQuery sum(rate(nv_inference_request_success{<<.LabelMatchers>>,model="${serving.model}"}[1m])) by (<<.GroupBy>>)`

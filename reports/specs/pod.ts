@@ -1,0 +1,75 @@
+/** The parts of a pod that Kubernetes-based targets share. */
+import { posix } from 'node:path'
+import { type GpuSelection, gpuSelection } from './gpu-selection.ts'
+import type { Manifest } from './manifest.ts'
+import type { Serving } from './serving.ts'
+import { startupSeconds } from './serving.ts'
+
+/** 2 → '2', 1.5 → '1500m'. */
+export const cpuQuantity = (cores: number): string => (Number.isInteger(cores) ? String(cores) : `${Math.round(cores * 1000)}m`)
+/** 4096 → '4Gi', 1500 → '1500Mi'. */
+export const memoryQuantity = (mebibytes: number): string =>
+  Number.isInteger(mebibytes / 1024) ? `${mebibytes / 1024}Gi` : `${Math.ceil(mebibytes)}Mi`
+
+/** Requests equal limits: what was measured is what is held. */
+export function resourcesBlock(serving: Serving, gpu: GpuSelection = gpuSelection(serving.resources, serving.gpuScheme)): Manifest {
+  const held = { cpu: cpuQuantity(serving.resources.cpuCores), memory: memoryQuantity(serving.resources.memoryMiB) }
+  return { requests: held, limits: { ...held, ...gpu.limits } }
+}
+
+/** Where a pod may run: nodes with the GPU, and apart from its siblings where there is a choice. */
+export function placement(serving: Serving, gpu: GpuSelection, labels: Readonly<Record<string, string>>): Manifest {
+  const hasGpu = serving.resources.gpu !== undefined
+  return {
+    ...(gpu.schedulerName ? { schedulerName: gpu.schedulerName } : {}),
+    affinity: {
+      ...(gpu.requirements.length > 0
+        ? {
+            nodeAffinity: {
+              requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchExpressions: gpu.requirements }] },
+            },
+          }
+        : {}),
+      podAntiAffinity: {
+        preferredDuringSchedulingIgnoredDuringExecution: [
+          { weight: 100, podAffinityTerm: { topologyKey: 'kubernetes.io/hostname', labelSelector: { matchLabels: labels } } },
+        ],
+      },
+    },
+    ...(hasGpu ? { tolerations: [{ key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' }] } : {}),
+  }
+}
+
+/** Probes by the protocol's own paths; the startup deadline comes from the measured launch. */
+export function probes(serving: Serving, port: string | number): Manifest {
+  const { readyPath, livePath } = serving.container
+  const get = (path: string) => ({ httpGet: { path, port } })
+  const periodSeconds = 5
+  return {
+    startupProbe: { ...get(readyPath), periodSeconds, failureThreshold: Math.ceil(startupSeconds(serving) / periodSeconds) },
+    readinessProbe: { ...get(readyPath), periodSeconds },
+    livenessProbe: { ...get(livePath ?? readyPath), periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 3 },
+  }
+}
+
+/** Environment in the order it was given; all values are strings. */
+export const environment = (env: Readonly<Record<string, string>> = {}): Manifest[] =>
+  Object.entries(env).map(([name, value]) => ({ name, value }))
+
+/** A ConfigMap of the template's files and its mounts, one per file, so that what else stands in the folders stays. */
+export function fileMounts(serving: Serving): { configMap?: Manifest; volumes: Manifest[]; volumeMounts: Manifest[] } {
+  const files = serving.container.files ?? []
+  if (files.length === 0) return { volumes: [], volumeMounts: [] }
+  const name = `${serving.name}-files`
+  const keyOf = (path: string, index: number) => `${index}-${posix.basename(path).replace(/[^-._a-zA-Z0-9]/g, '_')}`
+  return {
+    configMap: {
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: { name },
+      data: Object.fromEntries(files.map((file, i) => [keyOf(file.path, i), file.contents])),
+    },
+    volumes: [{ name: 'tuned-files', configMap: { name } }],
+    volumeMounts: files.map((file, i) => ({ name: 'tuned-files', mountPath: file.path, subPath: keyOf(file.path, i), readOnly: true })),
+  }
+}

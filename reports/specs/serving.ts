@@ -1,0 +1,186 @@
+/** What every deployment spec says, whatever its format: the recommended configuration, how it is started, how many, and where each figure comes from. */
+import type { Slo } from '../../profiler/types.ts'
+import type { Configuration } from '../../search/types.ts'
+import type { Resources } from '../../trials/resources.ts'
+import type { Provenance } from '../../trials/types.ts'
+import { replicasFor } from '../candidates.ts'
+import { latency, money, percent, percentileName, rate, significant } from '../format.ts'
+import type { Candidate } from '../types.ts'
+import type { GpuScheme } from './gpu-selection.ts'
+
+/** A spec cannot be made from what is known. */
+export class SpecError extends Error {
+  constructor(
+    message: string,
+    readonly hint: string,
+  ) {
+    super(message)
+    this.name = 'SpecError'
+  }
+}
+
+/** How one replica is started. Tuned values are already in `args`, `env` and `files`. */
+export interface Container {
+  readonly image: string
+  readonly command?: readonly string[]
+  readonly args?: readonly string[]
+  readonly env?: Readonly<Record<string, string>>
+  /** Absolute paths in the container. */
+  readonly files?: readonly { readonly path: string; readonly contents: string }[]
+  readonly port: number
+  readonly readyPath: string
+  /** Absent: the ready path. */
+  readonly livePath?: string
+}
+
+/** The measurement that stands behind a spec. */
+export interface Evidence {
+  readonly experimentId: string
+  readonly provenance: Provenance
+  readonly seed: number
+  readonly slo: Slo
+  readonly verdict: string
+  readonly measuredAt?: string
+  /** Seconds from start to ready, where measured. */
+  readonly launchSeconds?: number
+  /** Mean cores busy under load, where measured. */
+  readonly cpuCoresBusy?: number
+}
+
+export interface ServingOptions {
+  /** Requests per second to serve; absent: one replica. */
+  readonly demandRps?: number
+  /** Share of the capacity kept free. */
+  readonly headroom: number
+  readonly minReplicas?: number
+  readonly maxReplicas?: number
+  readonly gpuScheme?: GpuScheme
+  /** Where the weights are: s3://bucket/model, gs://..., a volume's path. */
+  readonly modelUri?: string
+  readonly modelVersion?: string
+}
+
+/** A figure of a spec, and where it comes from. */
+export interface Source {
+  readonly value: string
+  readonly from: string
+}
+
+export interface Serving {
+  /** DNS label (RFC 1123). */
+  readonly name: string
+  readonly model: string
+  readonly modelUri?: string
+  readonly modelVersion?: string
+  readonly container: Container
+  readonly configuration: Configuration
+  readonly resources: Resources
+  readonly gpuScheme?: GpuScheme
+  readonly replicas: number
+  readonly minReplicas: number
+  readonly maxReplicas: number
+  /** Capacity × (1 − headroom): what one replica is planned to carry. */
+  readonly perReplicaRps: number
+  readonly evidence: Evidence
+  readonly sources: readonly Source[]
+}
+
+/**
+ * Everything a renderer needs, from a candidate.
+ * @throws SpecError for a candidate that cannot serve, and for numbers that cannot be.
+ */
+export function servingOf(
+  model: string,
+  candidate: Candidate,
+  resources: Resources,
+  container: Container,
+  evidence: Evidence,
+  options: ServingOptions,
+): Serving {
+  const { headroom } = options
+  if (!(candidate.capacityRps > 0)) {
+    throw new SpecError(
+      `trial ${candidate.trial} (${candidate.label}) cannot be deployed: ${candidate.reason ?? 'it has no capacity'}`,
+      'choose another trial with --trial',
+    )
+  }
+  if (!(headroom >= 0 && headroom < 1)) throw new SpecError(`headroom is ${headroom}`, 'give a share from 0 to below 1, such as 20%')
+  const perReplicaRps = candidate.capacityRps * (1 - headroom)
+  const replicas =
+    options.demandRps === undefined ? (candidate.replicas ?? 1) : replicasFor(options.demandRps, candidate.capacityRps, headroom)
+  const minReplicas = options.minReplicas ?? replicas
+  const maxReplicas = options.maxReplicas ?? Math.max(2 * replicas, minReplicas)
+  if (!(Number.isInteger(minReplicas) && Number.isInteger(maxReplicas) && minReplicas >= 1 && maxReplicas >= minReplicas)) {
+    throw new SpecError(
+      `replicas from ${minReplicas} to ${maxReplicas} are no range`,
+      'give whole numbers, the least at least 1 and the most not below it',
+    )
+  }
+  const serving = {
+    name: dnsLabel(model),
+    model,
+    modelUri: options.modelUri,
+    modelVersion: options.modelVersion,
+    container,
+    configuration: candidate.configuration,
+    resources,
+    gpuScheme: options.gpuScheme,
+    replicas,
+    minReplicas,
+    maxReplicas,
+    perReplicaRps,
+    evidence,
+  }
+  return { ...serving, sources: sourcesOf(candidate, serving, options) }
+}
+
+function sourcesOf(candidate: Candidate, serving: Omit<Serving, 'sources'>, { demandRps, headroom, ...options }: ServingOptions): Source[] {
+  const { slo, launchSeconds } = serving.evidence
+  const trial = `trial ${candidate.trial}`
+  const [low, high] = candidate.capacityCi90Rps
+  const given = (value: number | undefined, otherwise: string) => (value === undefined ? otherwise : 'as given')
+  return [
+    ...Object.entries(serving.configuration).map(([name, value]) => ({ value: `${name} = ${value}`, from: `tuned, ${trial}` })),
+    {
+      value: `capacity ${rate(candidate.capacityRps)}`,
+      from: `${trial}: ${percentileName(slo.percentile)} ${latency(candidate.sloMsAtCapacity)} (SLO ${latency(slo.limitMs)}), 90 % interval ${significant(low)} to ${significant(high)}`,
+    },
+    {
+      value: `replicas ${serving.replicas}`,
+      from:
+        demandRps === undefined && candidate.replicas === undefined
+          ? 'no demand was given: one'
+          : `demand${demandRps === undefined ? '' : ` ${rate(demandRps)}`} / (capacity x (1 - headroom ${percent(headroom)})), rounded up`,
+    },
+    {
+      value: `scaling ${serving.minReplicas} to ${serving.maxReplicas}`,
+      from: `least: ${given(options.minReplicas, 'the replicas for the demand')}; most: ${given(options.maxReplicas, 'twice as many')}`,
+    },
+    { value: `scaling target ${rate(serving.perReplicaRps)} per replica`, from: `capacity x (1 - headroom ${percent(headroom)})` },
+    {
+      value: 'startup deadline',
+      from:
+        launchSeconds === undefined
+          ? 'the launch was not measured: 5 minutes'
+          : `three times the measured launch of ${significant(launchSeconds)} s, at least 30 s`,
+    },
+    { value: `price ${money(candidate.pricePerHour)} per replica and hour`, from: 'price book' },
+  ]
+}
+
+/** Seconds until a replica must be ready: three times the measured launch. */
+export const startupSeconds = (serving: Serving): number => {
+  const { launchSeconds } = serving.evidence
+  return launchSeconds === undefined ? 300 : Math.max(30, Math.ceil(3 * launchSeconds))
+}
+
+/** A name that Kubernetes takes: lower case letters, digits and dashes, at most 50 characters (suffixes follow). */
+export function dnsLabel(text: string): string {
+  const label = text
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '-')
+    .replace(/^[^a-z]+/, '')
+    .slice(0, 50)
+    .replace(/-+$/, '')
+  return label || 'model'
+}
