@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os'
 import { HttpLoadGenerator } from '../generator/http-generator.ts'
 import { summarise } from '../statistics/load-point.ts'
 import type { CapacityOutcome, LatencySummary, LoadGenerator, LoadPoint, Measurement, Slo, Target } from '../types.ts'
+import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { closedBisection } from './closed-bisection.ts'
 import { errorRate, failuresOf, keeps, type Phase, Session } from './session.ts'
 
@@ -28,6 +29,10 @@ export interface CapacityOptions {
   readonly signal: AbortSignal
   /** Default 'standard'. */
   readonly effort?: keyof typeof efforts | Effort
+  /** Seed of the arrivals, default 1. */
+  readonly seed?: number
+  /** A capacity below this is of no use to the caller: the search ends as 'beaten' once it is certain. */
+  readonly capacityToBeatRps?: number
   /** Told of every window as it ends. */
   readonly onStep?: (point: LoadPoint, phase: Phase) => void
   /** Default: one of its own, closed at the end. A given one is left open. */
@@ -43,7 +48,7 @@ export interface CapacityFound {
   readonly detail?: string
 }
 
-const noLatency: LatencySummary = {
+export const noLatency: LatencySummary = {
   requests: 0,
   meanMs: Number.NaN,
   p50Ms: Number.NaN,
@@ -60,7 +65,7 @@ const noLatency: LatencySummary = {
 export async function measureCapacity(options: CapacityOptions): Promise<Measurement> {
   const { target, slo, signal } = options
   const effort = typeof options.effort === 'object' ? options.effort : efforts[options.effort ?? 'standard']
-  const generator = options.generator ?? new HttpLoadGenerator()
+  const generator = generatorFor(target, options.generator)
   const session = new Session(target, slo, generator, signal, options.onStep ?? (() => {}))
   let idle = noLatency
   try {
@@ -72,7 +77,7 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
       points: session.points,
       requests: session.requests,
       seconds: session.spentS,
-      caveats: caveats(target, session),
+      caveats: caveatsOf(target, session),
     }
   } finally {
     if (options.generator === undefined) await generator.close()
@@ -116,10 +121,16 @@ const nothing = (outcome: CapacityOutcome, detail: string): CapacityFound => ({
   detail,
 })
 
+/** The given generator, or one of one's own for the target; targets in virtual time always get theirs. */
+export function generatorFor(target: Target, given: LoadGenerator | undefined): LoadGenerator {
+  if (target.kind === 'virtual') return new VirtualLoadGenerator()
+  return given ?? new HttpLoadGenerator()
+}
+
 /** "p99", "p99.9". */
 export const percentileName = (slo: Slo): string => `p${Number((slo.percentile * 100).toFixed(4))}`
 
-function caveats(target: Target, session: Session): string[] {
+export function caveatsOf(target: Target, session: Session): string[] {
   const found: string[] = []
   if (target.kind === 'virtual') return found
   const host = new URL(target.url).hostname

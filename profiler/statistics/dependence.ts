@@ -1,0 +1,46 @@
+/** How much a series of requests says when neighbours are alike: queues make requests slow in clusters. */
+import { quantileOfSorted } from './percentile.ts'
+
+/**
+ * Dispersion φ of a 0/1 series by batch means: m Var(means of m) / (p (1 − p)), at least 1.
+ * n independent values would give 1; n of this series say as much as n / φ independent ones. The series is cut into `batches` of equal length.
+ * Law, Simulation Modeling and Analysis, section 9.5.3. Returns 1 when the series is constant or too short.
+ */
+export function dispersion(series: ArrayLike<number>, batches = 20): number {
+  const n = series.length
+  const m = Math.floor(n / batches)
+  if (m < 2) return 1
+  const means: number[] = []
+  for (let b = 0; b < batches; b++) {
+    let sum = 0
+    for (let i = b * m; i < (b + 1) * m; i++) sum += series[i]!
+    means.push(sum / m)
+  }
+  const p = means.reduce((sum, mean) => sum + mean, 0) / batches
+  if (p === 0 || p === 1) return 1
+  const variance = means.reduce((sum, mean) => sum + (mean - p) ** 2, 0) / (batches - 1)
+  return Math.max(1, (m * variance) / (p * (1 - p)))
+}
+
+export interface OverShare {
+  /** Requests, and how many of them failed or took longer than the limit. */
+  readonly n: number
+  readonly over: number
+  readonly dispersion: number
+  /** Independent requests that would say as much. */
+  readonly nEff: number
+}
+
+/**
+ * The share of requests over a limit with its effective sample size. Failed requests (NaN) are over.
+ * With fewer than 20 over the limit the dispersion is that of the slowest tenth, whose clusters are longer: a cautious stand-in.
+ */
+export function overShare(latencyMs: Float64Array, limitMs: number): OverShare {
+  const n = latencyMs.length
+  const overLimit = (limit: number) => Uint8Array.from(latencyMs, (ms) => (ms <= limit ? 0 : 1))
+  const indicator = overLimit(limitMs)
+  const over = indicator.reduce((sum, one) => sum + one, 0)
+  const sorted = latencyMs.map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms)).sort()
+  const phi = dispersion(over >= 20 ? indicator : overLimit(Math.min(limitMs, quantileOfSorted(sorted, 0.9))))
+  return { n, over, dispersion: phi, nEff: n / phi }
+}

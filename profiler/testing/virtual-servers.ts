@@ -1,0 +1,50 @@
+/** Servers in virtual time that stand for kinds of real ones, with the SLO each is tested under. The benchmark's cases. */
+import { gamma, normal, type Uniform } from '../random.ts'
+import type { Slo, VirtualServer } from '../types.ts'
+import { QueueServer } from '../virtual/queue-server.ts'
+import { SharingServer } from '../virtual/sharing-server.ts'
+
+export interface VirtualCase {
+  readonly name: string
+  readonly slo: Slo
+  readonly batching: boolean
+  server(seed: number): VirtualServer
+}
+
+const slo = (limitMs: number): Slo => ({ percentile: 0.99, limitMs, maxErrorRate: 0.001 })
+const jitter = (uniform: Uniform, cv: number) => gamma(uniform, 1 / cv ** 2)
+
+const queue = (servers: number, maxBatch: number, serviceMs: (batch: number, uniform: Uniform, atMs: number) => number, maxDelayMs = 0) => {
+  return (seed: number) => new QueueServer({ seed, servers, maxBatch, maxDelayMs, serviceMs })
+}
+const gpuBatchMs = (batch: number, uniform: Uniform) => (5 + 0.55 * batch) * jitter(uniform, 0.04)
+const gpuWithStalls = (stallMs: number) => queue(1, 32, (batch, uniform) => gpuBatchMs(batch, uniform) + (uniform() < 0.002 ? stallMs : 0))
+
+export const virtualCases: readonly VirtualCase[] = [
+  { name: 'GPU batch 32', slo: slo(50), batching: true, server: queue(1, 32, gpuBatchMs, 2) },
+  { name: 'GPU batch 32, 30 ms stalls', slo: slo(70), batching: true, server: gpuWithStalls(30) },
+  { name: 'GPU batch 32, 90 ms stalls', slo: slo(150), batching: true, server: gpuWithStalls(90) },
+  { name: 'CPU batch 8', slo: slo(250), batching: true, server: queue(1, 8, (batch, uniform) => (12 + 9 * batch) * jitter(uniform, 0.08)) },
+  { name: 'CPU, 74 rps', slo: slo(60), batching: false, server: queue(1, 1, (_, uniform) => 13.5 * jitter(uniform, 0.1)) },
+  { name: 'CPU, 13 rps', slo: slo(400), batching: false, server: queue(1, 1, (_, uniform) => 77 * jitter(uniform, 0.1)) },
+  { name: 'two workers, 150 rps', slo: slo(60), batching: false, server: queue(2, 1, (_, uniform) => 13.5 * jitter(uniform, 0.2)) },
+  { name: 'high variance', slo: slo(150), batching: false, server: queue(1, 1, (_, uniform) => 8 * Math.exp(0.8 * normal(uniform))) },
+  {
+    name: 'bimodal 8/58 ms',
+    slo: slo(250),
+    batching: false,
+    server: queue(1, 1, (_, uniform) => (uniform() < 0.1 ? 58 : 8) * jitter(uniform, 0.05)),
+  },
+  {
+    name: 'processor sharing',
+    slo: slo(120),
+    batching: false,
+    server: (seed) => new SharingServer({ seed, cores: 2, workMs: (uniform) => 15 * jitter(uniform, 0.5) }),
+  },
+  {
+    name: 'warm-up drift',
+    slo: slo(80),
+    batching: true,
+    server: queue(1, 8, (batch, uniform, atMs) => (6 + 3 * batch) * jitter(uniform, 0.05) * (1 + 2 * Math.exp(-atMs / 800))),
+  },
+]

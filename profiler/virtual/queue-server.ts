@@ -1,0 +1,78 @@
+import { schedule } from '../generator/arrivals.ts'
+import { seeded, type Uniform } from '../random.ts'
+import type { Load, VirtualRun, VirtualServer } from '../types.ts'
+import { EventQueue } from './event-queue.ts'
+
+export interface QueueServerOptions {
+  readonly seed: number
+  /** Batches served at once. */
+  readonly servers: number
+  readonly maxBatch: number
+  /** How long a batch that is not full waits for more, ms. */
+  readonly maxDelayMs?: number
+  /** Service time of a batch, ms, at a time since the server's start. */
+  readonly serviceMs: (batch: number, uniform: Uniform, atMs: number) => number
+  /** Share of requests that fail once served. */
+  readonly errorShare?: number
+}
+
+type Event = { readonly request: number } | { readonly batch: readonly number[] } | 'batch-delay-over'
+
+/** A first-come-first-served queue in virtual time: any number of servers, batches, any service time. */
+export class QueueServer implements VirtualServer {
+  private readonly uniform: Uniform
+  private clockMs = 0
+
+  constructor(private readonly options: QueueServerOptions) {
+    this.uniform = seeded(options.seed)
+  }
+
+  play(load: Load): VirtualRun {
+    const { servers, maxBatch, maxDelayMs = 0, serviceMs, errorShare = 0 } = this.options
+    const sent: number[] = []
+    const latency: number[] = []
+    const events = new EventQueue<Event>()
+    const waiting: number[] = []
+    let head = 0
+    let busy = 0
+    const send = (at: number) => {
+      latency.push(Number.NaN)
+      events.push(at, { request: sent.push(at) - 1 })
+    }
+    if (load.kind === 'open') for (const at of schedule(load)) send(at)
+    else for (let i = 0; i < load.connections; i++) send(0)
+
+    let now = 0
+    const serve = () => {
+      while (busy < servers && head < waiting.length) {
+        const ready = waiting.length - head
+        const oldest = sent[waiting[head]!]!
+        if (ready < maxBatch && now < oldest + maxDelayMs - 1e-9) {
+          events.push(oldest + maxDelayMs, 'batch-delay-over')
+          return
+        }
+        const batch = waiting.slice(head, head + maxBatch)
+        head += batch.length
+        busy++
+        events.push(now + serviceMs(batch.length, this.uniform, this.clockMs + now), { batch })
+      }
+    }
+    for (let next = events.pop(); next !== undefined; next = events.pop()) {
+      now = next.at
+      if (next.event === 'batch-delay-over') serve()
+      else if ('request' in next.event) {
+        waiting.push(next.event.request)
+        serve()
+      } else {
+        busy--
+        for (const i of next.event.batch) {
+          if (errorShare === 0 || this.uniform() >= errorShare) latency[i] = now - sent[i]!
+          if (load.kind === 'closed' && now < load.durationS * 1000) send(now)
+        }
+        serve()
+      }
+    }
+    this.clockMs += now
+    return { sentMs: Float64Array.from(sent), latencyMs: Float64Array.from(latency), failure: 'status 500' }
+  }
+}

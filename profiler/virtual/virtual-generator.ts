@@ -1,0 +1,52 @@
+import { GeneratorError } from '../errors.ts'
+import { checkLoad } from '../generator/load.ts'
+import { loadPointOf } from '../statistics/load-point.ts'
+import type { Load, LoadGenerator, LoadPoint, LoadRun, Slo, Target, VirtualRun } from '../types.ts'
+
+/** Loads servers that exist in virtual time: as the HTTP generator, with the server's own clock in place of the machine's. */
+export class VirtualLoadGenerator implements LoadGenerator {
+  readonly name = 'virtual'
+
+  async run(target: Target, load: Load, slo: Slo, signal: AbortSignal): Promise<LoadPoint> {
+    return loadPointOf(await this.play(target, load, signal), slo)
+  }
+
+  async play(target: Target, load: Load, signal: AbortSignal): Promise<LoadRun> {
+    if (target.kind !== 'virtual') throw new GeneratorError('the virtual load generator was given a real target')
+    checkLoad(load)
+    signal.throwIfAborted()
+    return runOf(load, target.server.play(load))
+  }
+
+  async close(): Promise<void> {}
+}
+
+function runOf(load: Load, played: VirtualRun): LoadRun {
+  const cutMs = load.kind === 'open' && load.cut !== undefined ? cutTimeMs(played, load.cut) : undefined
+  const end = cutMs === undefined ? undefined : played.sentMs.findIndex((at) => at > cutMs)
+  const n = end === undefined || end < 0 ? played.sentMs.length : end
+  const sentMs = played.sentMs.slice(0, n)
+  // Requests under way when the window is cut count with the age they had reached.
+  const latencyMs = played.latencyMs.slice(0, n).map((ms, i) => (cutMs === undefined ? ms : Math.min(ms, cutMs - sentMs[i]!)))
+  const failed = latencyMs.reduce((count, ms) => (Number.isNaN(ms) ? count + 1 : count), 0)
+  const lastMs = cutMs ?? sentMs.reduce((last, at, i) => Math.max(last, at + (Number.isNaN(latencyMs[i]!) ? 0 : latencyMs[i]!)), 0)
+  return {
+    load,
+    sentMs,
+    latencyMs,
+    errorKinds: failed > 0 ? { [played.failure]: failed } : {},
+    planned: n,
+    latenessP99Ms: 0,
+    seconds: cutMs === undefined ? load.durationS : Math.min(cutMs / 1000, load.durationS),
+    elapsedS: Math.max(lastMs / 1000, cutMs === undefined ? load.durationS : 0),
+    generatorCores: 0,
+    cut: cutMs !== undefined,
+  }
+}
+
+/** When more requests than the cut allows had failed or grown too old, ms; undefined when that never happened. */
+function cutTimeMs({ sentMs, latencyMs }: VirtualRun, cut: { overMs: number; requests: number }): number | undefined {
+  const overAt: number[] = []
+  for (let i = 0; i < sentMs.length; i++) if (!(latencyMs[i]! <= cut.overMs)) overAt.push(sentMs[i]! + cut.overMs)
+  return overAt.length > cut.requests ? overAt[cut.requests] : undefined
+}
