@@ -1,0 +1,79 @@
+import { describe, expect, test } from 'vitest'
+import { LaunchError } from '../types.ts'
+import { environmentName, fillCommand, type TunedParameter, templateProblems } from './fill.ts'
+import type { CommandTemplate } from './template.ts'
+
+const template = (more: Partial<CommandTemplate> = {}): CommandTemplate => ({
+  kind: 'command',
+  model: 'm',
+  command: ['serve', '--port', '${port}'],
+  protocol: 'json',
+  ...more,
+})
+const parameters: TunedParameter[] = [
+  { name: 'maxBatchSize', category: 'env' },
+  { name: 'workerClass', category: 'args' },
+  { name: 'threads', category: 'server' },
+  { name: 'cpuCores', category: 'resource' },
+]
+const configuration = { maxBatchSize: 8, workerClass: 'gthread', threads: 4, cpuCores: 2 }
+const fill = (more: Partial<CommandTemplate>) =>
+  fillCommand(template(more), parameters, configuration, { port: 9000, host: 'h', model: 'm' })
+
+describe('a template filled with a configuration', () => {
+  test('puts environment and arguments where they belong', () => {
+    expect(fill({})).toMatchObject({ argv: ['serve', '--port', '9000', '--workerClass=gthread'], env: { MAX_BATCH_SIZE: '8' } })
+  })
+  test('names variables as the server does', () => {
+    expect(fill({ envNames: { maxBatchSize: 'MMS_BATCH' } }).env).toEqual({ MMS_BATCH: '8' })
+  })
+  test('writes arguments as the server wants them, where they are wanted', () => {
+    const { argv } = fill({ command: ['serve', '${args}', 'app:app'], argFormat: ['--${kebab-name}', '${value}'] })
+    expect(argv).toEqual(['serve', '--worker-class', 'gthread', 'app:app'])
+  })
+  test('fills files, environment and folder', () => {
+    const filled = fill({ env: { T: '${threads}x' }, files: [{ path: 'a/${model}.conf', template: 'n=${threads}' }], cwd: '/srv/${model}' })
+    expect(filled).toMatchObject({ env: { T: '4x' }, files: [{ path: 'a/m.conf', contents: 'n=4' }], cwd: '/srv/m' })
+  })
+  test('leaves escaped placeholders to the server', () => {
+    expect(fill({ command: ['sh', '-c', 'echo $${HOME} ${threads}'] }).argv[2]).toBe('echo ${HOME} 4')
+  })
+  test('names everything that has no value', () => {
+    expect(() => fill({ command: ['${one}', '${two}'] })).toThrow(LaunchError)
+    expect(() => fill({ command: ['${one}', '${two}'] })).toThrow(/one, two/)
+  })
+  test('does not take a property every object has for a value', () => {
+    expect(() => fill({ command: ['${toString}'] })).toThrow(/toString/)
+  })
+})
+
+describe('what is wrong with a template is found before any trial', () => {
+  const sound = template({ command: ['serve', '${port}', '${threads}'] })
+  test('nothing', () => expect(templateProblems(sound, parameters)).toEqual([]))
+  test('unknown placeholders, each with its place', () => {
+    const problems = templateProblems({ ...sound, env: { A: '${batch}' }, files: [{ path: 'x', template: '${b}' }] }, parameters)
+    expect(problems).toEqual([expect.stringMatching(/^env\.A: .*\$\{batch\}/), expect.stringMatching(/^files\[0\]\.template: .*\$\{b\}/)])
+  })
+  test('a server parameter that reaches nothing', () => {
+    expect(templateProblems(template(), parameters)).toEqual([
+      expect.stringContaining('parameter threads (server) reaches the predictor nowhere'),
+    ])
+  })
+  test('files outside the trial’s folder', () => {
+    for (const path of ['/etc/passwd', '../x', 'a/../../x', '']) {
+      expect(templateProblems({ ...sound, files: [{ path, template: '' }] }, parameters)).toHaveLength(1)
+    }
+  })
+  test('an argument format of one’s own invention', () => {
+    expect(templateProblems({ ...sound, argFormat: ['--${NAME}'] }, parameters)).toEqual([expect.stringContaining('argFormat[0]')])
+  })
+  test('an empty command', () => expect(templateProblems(template({ command: [] }), [])).toEqual(['command: is empty']))
+})
+
+test.each([
+  ['maxBatchSize', 'MAX_BATCH_SIZE'],
+  ['max-batch-size', 'MAX_BATCH_SIZE'],
+  ['gpuMemoryMiB', 'GPU_MEMORY_MIB'],
+  ['OMP_NUM_THREADS', 'OMP_NUM_THREADS'],
+  ['workers', 'WORKERS'],
+])('%s is %s in the environment', (name, variable) => expect(environmentName(name)).toBe(variable))
