@@ -12,6 +12,11 @@ import { registerTune } from './commands/tune.ts'
 import { exitCodes } from './exit-codes.ts'
 import { reportError } from './report-error.ts'
 
+// A reader that went away (`tune list | head`) is no failure.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error
+})
+
 const version = (): string => {
   const up = import.meta.url.endsWith('.ts') ? '..' : '../..'
   const text = readFileSync(new URL(`${up}/package.json`, import.meta.url), 'utf8')

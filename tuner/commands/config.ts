@@ -1,7 +1,6 @@
 import { Command } from 'commander'
 import { exitCodes } from '../exit-codes.ts'
-import { addExperimentOptions } from '../experiment/options.ts'
-import type { ExperimentFlags } from '../experiment/options.ts'
+import { addExperimentOptions, type FlagValues } from '../experiment/flags.ts'
 
 /** `tune config`: every effective value and where it came from. */
 export function registerConfig(program: Command): void {
@@ -10,7 +9,7 @@ export function registerConfig(program: Command): void {
     .option('--json', 'print JSON')
     .option('--schema', 'print the JSON Schema of the experiment file instead')
   addExperimentOptions(command)
-  command.action(async (flags: ExperimentFlags & { json?: boolean; schema?: boolean }) => {
+  command.action(async (flags: FlagValues & { json?: boolean; schema?: boolean }) => {
     const { showConfig } = await import('../show-config.ts')
     await showConfig(flags)
     process.exitCode = exitCodes.ok

@@ -16,10 +16,25 @@ export function registerList(program: Command): void {
       try {
         const experiments = [...(await store.list())].sort((a, b) => b.createdAt.localeCompare(a.createdAt))
         if (options.json) {
-          const rows = experiments.map(({ id, name, createdAt, state, trials, provenance, seed }) => ({ id, name, createdAt, state, trials, provenance, seed }))
+          const rows = experiments.map(({ id, name, createdAt, state, trials, provenance, seed }) => ({
+            id,
+            name,
+            createdAt,
+            state,
+            trials,
+            provenance,
+            seed,
+          }))
           process.stdout.write(`${JSON.stringify(rows, null, 2)}\n`)
         } else {
-          const rows = experiments.map((e) => [e.id, e.state, `${e.trials} trials`, e.provenance, e.createdAt.slice(0, 16).replace('T', ' '), e.name])
+          const rows = experiments.map((e) => [
+            e.id,
+            e.state,
+            `${e.trials} trials`,
+            e.provenance,
+            e.createdAt.slice(0, 16).replace('T', ' '),
+            e.name,
+          ])
           process.stdout.write(rows.length > 0 ? `${table(rows).join('\n')}\n` : 'no experiments yet: tune --model bert --slo 50ms\n')
         }
         process.exitCode = exitCodes.ok

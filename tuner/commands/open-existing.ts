@@ -6,7 +6,11 @@ import { exitCodes, UserError } from '../exit-codes.ts'
 /** Opens a store that is already there: a mistyped --db must not make an empty one. */
 export async function openExisting(path: string): Promise<TrialStore> {
   if (!existsSync(path)) {
-    throw new UserError(`no trial store at ${path}`, 'name the store with --db, or run an experiment first: tune --model bert --slo 50ms', exitCodes.usage)
+    throw new UserError(
+      `no trial store at ${path}`,
+      'name the store with --db, or run an experiment first: tune --model bert --slo 50ms',
+      exitCodes.usage,
+    )
   }
   return openStore(path)
 }
@@ -22,5 +26,9 @@ export async function loadExperiment(
   if (found) return found
   const ids = known.slice(0, 5).map((e) => e.id)
   const hint = ids.length > 0 ? `there are: ${ids.join(', ')}${known.length > 5 ? ', ... (tune list)' : ''}` : 'the store is empty'
-  throw new UserError(wanted === undefined ? 'the store holds no experiment' : `no experiment "${wanted}" in the store`, hint, exitCodes.usage)
+  throw new UserError(
+    wanted === undefined ? 'the store holds no experiment' : `no experiment "${wanted}" in the store`,
+    hint,
+    exitCodes.usage,
+  )
 }

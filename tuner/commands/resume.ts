@@ -8,12 +8,14 @@ export function registerResume(program: Command): void {
     .description('continue an interrupted experiment where it stood')
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .option('--db <file>', 'trial store (SQLite)', defaults.db)
-    .option('--max-trials <n>', 'allow this many trials in all, instead of the number given at the start', (text: string) => Number(text))
+    .option('--max-trials <n>', 'allow this many trials in all, instead of the number given at the start')
     .option('--json', 'print one JSON document on stdout')
     .option('--events', 'print every event as a line of JSON on stdout')
     .option('--plain', 'plain lines instead of the live screen')
-    .action(async (id: string | undefined, options: { db: string; maxTrials?: number; json?: boolean; events?: boolean; plain?: boolean }) => {
-      const { resume } = await import('../execute.ts')
-      process.exitCode = await resume(id, options)
-    })
+    .action(
+      async (id: string | undefined, options: { db: string; maxTrials?: string; json?: boolean; events?: boolean; plain?: boolean }) => {
+        const { resume } = await import('../execute.ts')
+        process.exitCode = await resume(id, options)
+      },
+    )
 }

@@ -1,0 +1,94 @@
+/** Puts the parts together that an experiment asks for. The one place that knows which launcher, generator and sampler there are. */
+import { join } from 'node:path'
+import { efforts, measureCapacity, protocolFor } from '../profiler/index.ts'
+import { recommend } from '../reports/recommendation.ts'
+import { assessStop, createRng, createSampler, spaceSize } from '../search/index.ts'
+import { createLocalLauncher } from '../trials/launchers/local.ts'
+import type { MachineFacts } from '../trials/machine/machine.ts'
+import type { Launcher, TrialStore } from '../trials/types.ts'
+import { defaultConfiguration } from './default-configuration.ts'
+import { exitCodes, UserError } from './exit-codes.ts'
+import type { Experiment } from './experiment/types.ts'
+import { confirmAtRate, GeneratorPool } from './load.ts'
+import type { LoopParts } from './loop.ts'
+import { noticesOf, provenanceOf } from './notices.ts'
+import { label, loadPriceBook, problemOf } from './problem.ts'
+import { writeResults } from './results-files.ts'
+
+export interface Assembled {
+  readonly parts: LoopParts
+  close(): Promise<void>
+}
+
+/** @throws UserError for what this machine cannot do, and the price book's errors. */
+export async function assemble(experiment: Experiment, experimentId: string, store: TrialStore, machine: MachineFacts): Promise<Assembled> {
+  const book = await loadPriceBook(experiment.pricesPath)
+  const problem = problemOf(experiment, book)
+  const provenance = provenanceOf(experiment)
+  const notices = noticesOf(experiment, machine, provenance)
+  const sampler = createSampler(experiment.sampler)
+  const generators = new GeneratorPool()
+  const outDir = experiment.outDir ?? join(process.cwd(), 'tune-results', experimentId)
+  const parts: LoopParts = {
+    experimentId,
+    provenance,
+    problem,
+    spaceSize: spaceSize(problem.space),
+    defaultConfiguration: defaultConfiguration(problem),
+    sampler,
+    assessStop: (observations, rng) =>
+      assessStop(problem, observations, rng, { tolerance: experiment.stop.tolerance, risk: 1 - experiment.stop.certainty }),
+    rng: createRng(experiment.seed),
+    launcher: launcherOf(experiment, experimentId, machine),
+    load: (predictor, options, signal) =>
+      generators.use((generator) =>
+        measureCapacity({
+          target: predictor.target,
+          slo: experiment.slo,
+          signal,
+          effort: { ...efforts.quick, budgetS: Math.min(efforts.quick.budgetS, experiment.load.trialSeconds) },
+          onStep: options.onStep,
+          generator,
+        }),
+      ),
+    confirm: (predictor, options, signal) =>
+      generators.use((generator) => confirmAtRate(experiment, generator, predictor.target, options, signal)),
+    store,
+    recommend: (trials, stop) =>
+      recommend({
+        experimentId,
+        provenance,
+        seed: experiment.seed,
+        trials,
+        stop,
+        notices,
+        slo: experiment.slo,
+        objective: experiment.objective,
+        pricePerHour: problem.pricePerHour,
+        label,
+      }),
+    label,
+    write: (recommendation, trials) =>
+      writeResults({ outDir, recommendation, trials, experiment, pricePerHour: problem.pricePerHour, label }),
+    notices,
+    now: Date.now,
+  }
+  return { parts, close: () => generators.close() }
+}
+
+function launcherOf(experiment: Experiment, experimentId: string, machine: MachineFacts): Launcher {
+  const { predictor, backend } = experiment
+  if (backend === 'kubernetes') {
+    throw new UserError('the kubernetes backend is not built yet', 'use --backend local or --backend simulated', exitCodes.usage)
+  }
+  if (predictor.kind === 'url') throw new UserError('a running server cannot be tuned by restarting it', 'use tune profile --url')
+  const protocol = protocolFor(predictor.kind === 'builtin' ? (predictor.protocol ?? 'oip-v2') : predictor.protocol)
+  return createLocalLauncher({
+    template: predictor,
+    parameters: experiment.space.parameters,
+    protocol,
+    payload: experiment.load.payload,
+    runDirectory: join(experiment.dbPath, '..', experimentId),
+    machine,
+  })
+}

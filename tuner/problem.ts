@@ -1,0 +1,47 @@
+/** An experiment as the search sees it: space, exact prices, the SLO as limit. */
+import { readFile } from 'node:fs/promises'
+import type { Configuration, Problem } from '../search/types.ts'
+import { defaultPriceBook, type PriceBook, pricePerHour } from '../trials/prices/book.ts'
+import { parsePriceBook } from '../trials/prices/parse.ts'
+import { describeConfiguration, resourcesOf } from '../trials/resources.ts'
+import { exitCodes, UserError } from './exit-codes.ts'
+import type { Experiment } from './experiment/types.ts'
+
+/** The user's price book, or the built-in one. Throws with every problem of the file, or UserError when it cannot be read. */
+export async function loadPriceBook(path: string | undefined): Promise<PriceBook> {
+  if (path === undefined) return defaultPriceBook
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new UserError(
+      `cannot read the price book ${path}: ${error.code ?? error.message}`,
+      'check the path given with --prices',
+      exitCodes.usage,
+    )
+  })
+  return parsePriceBook(text, path)
+}
+
+/** Price of one replica, $ per hour, remembered per configuration: samplers ask for whole grids. */
+export function pricing(book: PriceBook): (configuration: Configuration) => number {
+  const known = new Map<string, number>()
+  return (configuration) => {
+    const { cpuCores, memoryMiB, gpu, gpuMemoryPercent, gpus, migProfile } = configuration
+    const key = [cpuCores, memoryMiB, gpu, gpuMemoryPercent, gpus, migProfile].join('/')
+    let price = known.get(key)
+    if (price === undefined) {
+      price = pricePerHour(resourcesOf(configuration), book)
+      known.set(key, price)
+    }
+    return price
+  }
+}
+
+export const label = (configuration: Configuration): string => describeConfiguration(configuration)
+
+export function problemOf(experiment: Experiment, book: PriceBook): Problem {
+  return {
+    space: experiment.space,
+    objective: experiment.objective,
+    pricePerHour: pricing(book),
+    constraintLimit: experiment.slo.limitMs,
+  }
+}

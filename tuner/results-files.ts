@@ -1,0 +1,37 @@
+/** The files a tuning run leaves: recommendation.json, trials.csv and, where something meets the SLO, deployment.yaml. */
+import { mkdir } from 'node:fs/promises'
+import { join, relative } from 'node:path'
+import { recommendationJson } from '../reports/documents.ts'
+import { writeAtomically } from '../reports/files.ts'
+import { trialsCsv } from '../reports/trials-csv.ts'
+import type { Recommendation } from '../reports/types.ts'
+import type { Configuration } from '../search/types.ts'
+import type { FinishedTrial } from '../trials/types.ts'
+import type { Experiment } from './experiment/types.ts'
+
+export interface Results {
+  readonly outDir: string
+  readonly recommendation: Recommendation
+  readonly trials: readonly FinishedTrial[]
+  readonly experiment: Experiment
+  readonly pricePerHour: (configuration: Configuration) => number
+  readonly label: (configuration: Configuration) => string
+}
+
+/** Writes them, each whole or not at all; returns their paths, short where they lie below the working directory. */
+export async function writeResults({ outDir, recommendation, trials, experiment, pricePerHour, label }: Results): Promise<string[]> {
+  await mkdir(outDir, { recursive: true })
+  const view = { slo: experiment.slo, objective: experiment.objective, pricePerHour, label }
+  const texts: Record<string, string> = {
+    'recommendation.json': recommendationJson(recommendation),
+    'trials.csv': trialsCsv(trials, view),
+  }
+  const paths: string[] = []
+  for (const [name, text] of Object.entries(texts)) {
+    const path = join(outDir, name)
+    await writeAtomically(path, text)
+    const short = relative(process.cwd(), path)
+    paths.push(short.startsWith('..') ? path : short)
+  }
+  return paths
+}

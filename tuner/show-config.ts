@@ -1,0 +1,22 @@
+/** `tune config`: every effective value and where it came from. */
+
+import { z } from 'zod'
+import { inspectMachine } from '../trials/machine/machine.ts'
+import { describeExperiment } from './experiment/document.ts'
+import type { FlagValues } from './experiment/flags.ts'
+import { loadExperiment } from './experiment/load.ts'
+import { experimentFileSchema } from './experiment/schema.ts'
+import { surroundings } from './machine.ts'
+import { table } from './render/format.ts'
+
+export async function showConfig(flags: FlagValues & { json?: boolean; schema?: boolean }): Promise<void> {
+  if (flags.schema) {
+    process.stdout.write(`${JSON.stringify(z.toJSONSchema(experimentFileSchema, { io: 'input', unrepresentable: 'any' }), null, 2)}\n`)
+    return
+  }
+  const around = surroundings(await inspectMachine())
+  const experiment = loadExperiment({ file: flags.file as string | undefined, flags, environment: process.env, ...around })
+  const rows = describeExperiment(experiment)
+  const text = flags.json ? JSON.stringify(rows, null, 2) : table(rows.map((r) => [r.path, r.value, r.origin])).join('\n')
+  process.stdout.write(`${text}\n`)
+}
