@@ -4,21 +4,9 @@ import { namesNear } from '../../devices/errors.ts'
 import { buildConvnet } from './convnet.ts'
 import { buildEncoder } from './encoder.ts'
 import type { Model } from './model.ts'
+import { modelNames } from './names.ts'
 
-export const modelNames = [
-  'bert-base',
-  'bert-large',
-  'bert-medium',
-  'bert-small',
-  'bert-mini',
-  'bert-tiny',
-  'distilbert',
-  'albert',
-  'minilm',
-  'resnet50',
-  'mobilenet',
-  'mobilenetv2',
-] as const
+export { modelNames } from './names.ts'
 
 /** A model that is neither built in nor loadable from where it was said to be. */
 export class ModelError extends Error {
