@@ -214,13 +214,11 @@ export type FlagValues = Readonly<Record<string, unknown>>
 /** Adds the experiment's flags, `-f` and `--dry-run` to a command, and examples before everything else in its help. No defaults: what is not set must be seen. */
 export function addExperimentOptions(command: Command, examples = exampleCommands): Command {
   const width = Math.max(...examples.map(([text]) => text.length))
-  command.addHelpText('beforeAll', `Examples:\n${examples.map(([text, what]) => `  ${text.padEnd(width)}  # ${what}`).join('\n')}\n`)
+  command.addHelpText('before', `Examples:\n${examples.map(([text, what]) => `  ${text.padEnd(width)}  # ${what}`).join('\n')}\n`)
   command.optionsGroup(`${model}:`)
   command.option('-f, --file <path>', 'experiment file (YAML); flags win over what it says')
   for (const flag of experimentFlags) {
     const option = new Option(flag.flags, flag.what).helpGroup(`${flag.group}:`)
-    // Commander would set --no-confirm's `confirm` to true, as if the user had said so.
-    if (option.negate) option.default(undefined)
     if (flag.gather) option.argParser((value: string, before: string[] | undefined) => [...(before ?? []), value])
     command.addOption(option)
   }

@@ -56,6 +56,7 @@ export const knownParameters: readonly KnownParameter[] = [
   { name: 'maxDelayMs', what: 'longest wait for a batch to fill, ms', category: 'server', scale: 'linear', min: 0, parse: parseDurationMs },
   { name: 'queueLimit', what: 'requests that may wait', category: 'server', scale: 'log', whole: true, powers: true, min: 1 },
   { name: 'instances', what: 'model instances in one predictor', category: 'server', scale: 'log', whole: true, min: 1 },
+  { name: 'cpuThreads', what: 'threads of an instance that computes on CPU', category: 'server', scale: 'log', whole: true, min: 1 },
   { name: 'sequenceLength', what: 'tokens of a text', category: 'server', scale: 'log', whole: true, powers: true, min: 1 },
   { name: 'imageSize', what: 'pixels of an edge', category: 'server', scale: 'log', whole: true, min: 8 },
   { name: 'precision', what: 'arithmetic', category: 'server', scale: 'linear', names: precisions },

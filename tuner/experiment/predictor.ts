@@ -3,7 +3,8 @@ import { existsSync, statSync } from 'node:fs'
 import type { SearchSpace } from '../../search/types.ts'
 import { architectureOf } from '../../trials/devices/architecture.ts'
 import { DeviceModelError } from '../../trials/devices/errors.ts'
-import type { PredictorTemplate } from '../../trials/launchers/template.ts'
+import type { BuiltinTemplate, PredictorTemplate } from '../../trials/launchers/template.ts'
+import { modelNames } from '../../trials/predictor/models/names.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
 import type { Context } from './context.ts'
 import { defaults } from './names.ts'
@@ -39,7 +40,7 @@ export function resolvePredictor({ entries, report, pathAt, around }: Context, m
     const asked = protocol === 'tfserving' ? protocol : 'oip-v2'
     return {
       kind: 'builtin',
-      model: model.path ?? model.name,
+      model: model.name,
       engine: engine ?? (model.path?.endsWith('.onnx') ? 'onnx' : 'auto'),
       protocol: asked,
       env,
@@ -133,28 +134,40 @@ export function checkGpus(
   }
 }
 
-/** The built-in predictor needs an architecture it knows, unless it loads the user's own model on real hardware. */
+/**
+ * The built-in predictor as it will be started. Real engines serve a user's own files under the model's name; an emulated device, and a model
+ * built with seeded weights, go by the architecture.
+ */
+export function builtinFor(template: BuiltinTemplate, model: ModelSpec, devicesUsed: Experiment['devicesUsed']): BuiltinTemplate {
+  if (devicesUsed === 'emulated') return { ...template, model: model.architecture, engine: 'emulated' }
+  if (model.path === undefined) return { ...template, model: model.architecture }
+  const version = model.version === undefined ? {} : { MODEL_VERSION_POLICY: `specific:${model.version}` }
+  return { ...template, model: model.name, env: { MODEL_PATH: model.path, ...version, ...template.env } }
+}
+
+/** The model must be one that the engine can build or the device model knows, unless its own files are loaded by a real engine. */
 export function checkArchitecture(
   { report, broken, entries }: Context,
   model: ModelSpec,
   predictor: PredictorTemplate,
   devicesUsed: Experiment['devicesUsed'],
 ): void {
-  if (
-    broken.has('model') ||
-    entries.model === undefined ||
-    predictor.kind !== 'builtin' ||
-    (model.path !== undefined && devicesUsed !== 'emulated')
-  )
-    return
+  if (broken.has('model') || entries.model === undefined) return
+  if (predictor.kind === 'builtin' && model.version !== undefined && model.path === undefined)
+    report(['model', 'version'], 'a version of a model without files', 'give the path of the folder with its version folders')
+  if (!/^[^/:\s]+$/.test(model.name)) report(['model', 'name'], `'${model.name}' cannot be a name in a URL`, 'no slash, colon or space')
+  if (predictor.kind !== 'builtin' || (model.path !== undefined && devicesUsed !== 'emulated')) return
+  const own = model.path === undefined ? '' : '; emulating your own model needs the architecture nearest to it: architecture: bert-base'
   try {
-    architectureOf(model.architecture)
+    const architecture = architectureOf(model.architecture)
+    if (devicesUsed === 'emulated' || (modelNames as readonly string[]).includes(architecture.name)) return
+    report(
+      ['model'],
+      `the built-in predictor cannot run '${model.architecture}' for real`,
+      `it can emulate it (--devices emulated), and runs ${modelNames.join(', ')}, or a model by its path`,
+    )
   } catch (error) {
     if (!(error instanceof DeviceModelError)) throw error
-    const own =
-      model.path === undefined
-        ? ''
-        : ' Emulating your own model needs the architecture it is nearest to: model: {path: ..., architecture: bert-base}'
     report(['model'], `unknown model '${model.architecture}'`, `${error.hint ?? ''}${own}`)
   }
 }

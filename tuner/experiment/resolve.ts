@@ -8,7 +8,7 @@ import type { Context, Report, Surroundings } from './context.ts'
 import { documentOf, originsOf } from './document.ts'
 import { type Merged, showOrigin } from './layers.ts'
 import { defaults, type ObjectiveKind } from './names.ts'
-import { checkArchitecture, checkGpus, reportTemplate, resolveDevices, resolvePredictor } from './predictor.ts'
+import { builtinFor, checkArchitecture, checkGpus, reportTemplate, resolveDevices, resolvePredictor } from './predictor.ts'
 import type { ExperimentEntries } from './schema.ts'
 import { resolveArrivals, resolvePayload, resolvePrices } from './sources.ts'
 import { buildSpace } from './space.ts'
@@ -46,8 +46,7 @@ export function resolveExperiment(
   const backend = entries.backend ?? defaults.backend
   const asked = resolvePredictor(context, model)
   const devicesUsed = resolveDevices(context, asked)
-  const emulated = asked.kind === 'builtin' && asked.engine === 'auto' && devicesUsed === 'emulated'
-  const predictor = emulated ? { ...asked, engine: 'emulated' as const } : asked
+  const predictor = asked.kind === 'builtin' ? builtinFor(asked, model, devicesUsed) : asked
   const prices = resolvePrices(context)
   const gpus =
     devicesUsed === 'gpu' && around.machine.gpus.length > 0
