@@ -19,13 +19,11 @@ export interface CgroupFacts {
  * @param own contents of /proc/self/cgroup
  */
 export const inspectCgroups = (root = '/sys/fs/cgroup', own = readIfThere('/proc/self/cgroup') ?? ''): CgroupFacts => {
+  const lines = own.split('\n').filter((line) => line !== '')
   const paths = new Map(
-    own
-      .split('\n')
-      .map((line) => line.split(':'))
-      .map(([, controllers = '', path = '/']) => [controllers, path]),
+    lines.map((line) => line.split(':')).map(([, controllers = '', path = '/']) => [controllers, path.replace(/\/$/, '')]),
   )
-  if (existsSync(join(root, 'cgroup.controllers'))) return unified(root, paths.get('') ?? '/')
+  if (existsSync(join(root, 'cgroup.controllers'))) return unified(root, paths.get('') ?? '')
   if (existsSync(join(root, 'cpu')) || existsSync(join(root, 'cpu,cpuacct'))) return legacy(root, paths)
   return { version: 0 }
 }
@@ -60,7 +58,7 @@ const legacy = (root: string, paths: ReadonlyMap<string, string>): CgroupFacts =
     if (names === undefined) return undefined
     const hierarchy = [names, controller].map((name) => join(root, name)).find(existsSync)
     if (hierarchy === undefined) return undefined
-    const own = join(hierarchy, paths.get(names) ?? '/')
+    const own = join(hierarchy, paths.get(names) ?? '')
     // In a container the path is often the host's, and the mount already our own group.
     return existsSync(own) ? own : hierarchy
   }
