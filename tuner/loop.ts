@@ -96,9 +96,12 @@ export async function runLoop(
 
   function whyStop(): { reason: StopReason; detail: string } | undefined {
     const { budget } = experiment
-    const failures = trials.slice(-maxFailuresInRow)
-    if (failures.length === maxFailuresInRow && failures.every((trial) => trial.state === 'failed')) {
-      return { reason: 'failed', detail: `${maxFailuresInRow} trials failed in a row; the last: ${lastError(failures)}` }
+    const last = trials.slice(-maxFailuresInRow)
+    if (last.length === maxFailuresInRow && last.every((trial) => trial.state === 'failed')) {
+      return { reason: 'failed', detail: `${maxFailuresInRow} trials failed in a row; the last: ${whatWentWrong(last)}` }
+    }
+    if (trials.length >= maxFailuresInRow && trials.every(neverServed)) {
+      return { reason: 'failed', detail: `none of ${trials.length} predictors ever served; the last: ${whatWentWrong(last)}` }
     }
     if (assessment?.stop) {
       const certainty = Math.floor((1 - assessment.probabilityBetterExists) * 100)
@@ -218,7 +221,11 @@ export async function runLoop(
   return { reason: ending.reason, recommendation, trials }
 }
 
-function lastError(trials: readonly FinishedTrial[]): string {
+/** A predictor that does not even start says more of the template than of the configuration. */
+const neverServed = (trial: FinishedTrial): boolean =>
+  trial.state === 'failed' || (trial.state === 'infeasible' && (trial.reason === 'crashed' || trial.reason === 'never-ready'))
+
+function whatWentWrong(trials: readonly FinishedTrial[]): string {
   const last = trials.at(-1)
-  return last?.state === 'failed' ? last.error : ''
+  return last?.state === 'failed' ? last.error : last?.state === 'infeasible' ? last.detail : ''
 }
