@@ -1,6 +1,7 @@
 /** A CPU worker: decodes and prepares requests, encodes large replies. One of the predictor's `cpuCores`. */
 import { parentPort } from 'node:worker_threads'
 import type { CpuJob, CpuResult, FromCpuWorker, ToCpuWorker } from './cpu-messages.ts'
+import { largeBuffers } from './engine.ts'
 import { decodeRequest, encodeReply } from './protocol/codec.ts'
 import { RequestError, type ServedModelInfo } from './protocol/messages.ts'
 import { type Codecs, prepare } from './protocol/prepare.ts'
@@ -25,7 +26,10 @@ async function handle(message: ToCpuWorker): Promise<void> {
   }
   const results: CpuResult[] = []
   for (const job of message.jobs) results.push(await run(job))
-  port!.postMessage(results satisfies FromCpuWorker, results.flatMap(buffersOf))
+  port!.postMessage(
+    results satisfies FromCpuWorker,
+    results.flatMap((result) => (result.ok && 'tensors' in result.value ? largeBuffers(result.value.tensors) : [])),
+  )
 }
 
 async function loadCodecs(served: readonly ServedModelInfo[]): Promise<Codecs> {
@@ -55,12 +59,4 @@ async function run(job: CpuJob): Promise<CpuResult> {
 async function decode(job: Extract<CpuJob, { kind: 'decode' }>, model: ServedModelInfo) {
   const { inputs, format } = decodeRequest(job.protocol, job.body, job.headerLength, model)
   return { ...(await prepare(inputs, model, codecs)), format }
-}
-
-/** Large tensors change hands; copying the small ones costs less than handing them over. */
-function buffersOf(result: CpuResult): ArrayBuffer[] {
-  if (!result.ok || !('tensors' in result.value)) return []
-  return Object.values(result.value.tensors)
-    .filter((tensor) => tensor.data.byteLength > 65536)
-    .map((tensor) => tensor.data.buffer as ArrayBuffer)
 }

@@ -1,7 +1,7 @@
 /** Runs engine instances apart from the HTTP loop, and tells what becomes of them. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { Worker } from 'node:worker_threads'
-import { type EngineOptions, OutOfMemoryError, type Tensors, type Utilization } from './engine.ts'
+import { type EngineOptions, largeBuffers, OutOfMemoryError, type Tensors, type Utilization } from './engine.ts'
 import { type FromEngine, type LoadedEngine, machineNowMs, type ToEngine } from './engine-messages.ts'
 import { type EngineName, engines } from './engines/registry.ts'
 import { processEntry, threadEntry } from './entry.ts'
@@ -46,7 +46,7 @@ export async function startEngines(engine: EngineName, options: EngineOptions): 
     return {
       loaded: loaded[0]!,
       instances: connections.flatMap((connection) => Array.from({ length: slots }, () => connection)),
-      utilization: () => total(connections.map((connection) => connection.utilization)),
+      utilization: () => sumUtilization(connections.map((connection) => connection.utilization)),
       died: Promise.race(connections.map((connection) => connection.died)),
       close: async () => void (await Promise.all(connections.map((connection) => connection.close()))),
     }
@@ -56,7 +56,8 @@ export async function startEngines(engine: EngineName, options: EngineOptions): 
   }
 }
 
-const total = (parts: readonly (Utilization | undefined)[]): Utilization | undefined => {
+/** Undefined where none is known. */
+export function sumUtilization(parts: readonly (Utilization | undefined)[]): Utilization | undefined {
   const known = parts.filter((part) => part !== undefined)
   if (known.length === 0) return undefined
   return { busyMs: known.reduce((sum, u) => sum + u.busyMs, 0), memoryMiB: known.reduce((sum, u) => sum + u.memoryMiB, 0) }
@@ -74,7 +75,7 @@ interface Channel {
 function connectThread(): Channel {
   const worker = new Worker(threadEntry('./engine-worker', import.meta.url), { execArgv: [] })
   return {
-    post: (message) => worker.postMessage(message, message.type === 'infer' ? inputBuffers(message.inputs) : []),
+    post: (message) => worker.postMessage(message, message.type === 'infer' ? largeBuffers(message.inputs) : []),
     onMessage: (listener) => worker.on('message', listener),
     onEnd: (listener) => {
       worker.once('error', (error) => listener(`engine thread failed: ${error.message}`))
@@ -83,8 +84,6 @@ function connectThread(): Channel {
     kill: () => void worker.terminate(),
   }
 }
-
-const inputBuffers = (inputs: Tensors) => Object.values(inputs).map((tensor) => tensor.data.buffer as ArrayBuffer)
 
 function connectProcess(): Channel {
   const { path, execArgv } = processEntry('./engine-worker', import.meta.url)

@@ -1,15 +1,14 @@
 /** Runs one engine in a process or thread of its own, one batch after the other. */
 import { parentPort } from 'node:worker_threads'
-import { type Engine, OutOfMemoryError, type Tensors } from './engine.ts'
+import { type Engine, largeBuffers, OutOfMemoryError } from './engine.ts'
 import type { FromEngine, ToEngine } from './engine-messages.ts'
 import { engines } from './engines/registry.ts'
 
 const port = parentPort
 const send = (message: FromEngine) => {
-  if (port) port.postMessage(message, message.type === 'result' ? buffersOf(message.outputs) : [])
+  if (port) port.postMessage(message, message.type === 'result' ? largeBuffers(message.outputs) : [])
   else process.send?.(message)
 }
-const buffersOf = (tensors: Tensors) => Object.values(tensors).map((tensor) => tensor.data.buffer as ArrayBuffer)
 
 let engine: Engine | undefined
 let last: Promise<void> = Promise.resolve()

@@ -23,6 +23,12 @@ export interface TensorSpec {
 /** Batch tensors by the names that the engine declared. */
 export type Tensors = Readonly<Record<string, Tensor>>
 
+/** Buffers worth handing over to another thread; copying smaller ones costs less. The tensors are unusable here afterwards. */
+export const largeBuffers = (tensors: Tensors): ArrayBuffer[] =>
+  Object.values(tensors)
+    .filter((tensor) => tensor.data.byteLength > 65_536)
+    .map((tensor) => tensor.data.buffer as ArrayBuffer)
+
 /**
  * What the server prepares for the engine.
  * - text: inputs `input_ids` and `attention_mask`, INT32 [-1, sequenceLength], padded with zeros.

@@ -1,12 +1,11 @@
 import type { AddressInfo } from 'node:net'
 import { CpuPool } from './cpu-pool.ts'
-import type { EngineOptions, Utilization } from './engine.ts'
-import { type EngineDeath, type EngineHost, startEngines } from './engine-host.ts'
+import type { EngineOptions } from './engine.ts'
+import { type EngineDeath, type EngineHost, startEngines, sumUtilization } from './engine-host.ts'
 import { PredictorMetrics } from './metrics.ts'
 import type { ServedModelInfo } from './protocol/messages.ts'
 import { ModelRepository, type ModelVersion, versionsToServe } from './repository.ts'
 import { ServedModel } from './served-model.ts'
-import { createServer } from './server.ts'
 import type { Settings } from './settings.ts'
 
 /** A predictor that serves. */
@@ -23,26 +22,29 @@ export interface RunningPredictor {
 }
 
 /**
- * Starts the built-in predictor: it listens at once, and is ready when this resolves.
+ * Starts the built-in predictor: it listens while the model loads, and is ready when this resolves.
  * Rejects with OutOfMemoryError, with the listen error (`code` 'EADDRINUSE'), or what the engine says; nothing is left then.
  */
 export async function startPredictor(settings: Settings): Promise<RunningPredictor> {
+  const versions = await versionsToServe(settings.modelPath, settings.versionPolicy)
+  // Threads and processes start by themselves while this thread loads the web server.
+  const pool = new CpuPool(settings.cpuCores)
+  const starting = Promise.allSettled(versions.map((version) => startEngines(settings.engine, engineOptions(settings, version))))
+  const { createServer } = await import('./server.ts')
   const metrics = new PredictorMetrics()
   const repository = new ModelRepository(settings.model)
   const server = createServer(repository, metrics, { maxBodyBytes: Math.round(settings.maxBodyMiB * 2 ** 20) })
-  const versions = await versionsToServe(settings.modelPath, settings.versionPolicy)
-  const hosts: EngineHost[] = []
-  const pool = new CpuPool(settings.cpuCores)
   const end = async () => {
     await server.close()
-    await Promise.all([pool.close(), ...hosts.map((host) => host.close())])
+    await Promise.all([pool.close(), ...started(await starting).map((host) => host.close())])
   }
+  let hosts: readonly EngineHost[]
   try {
     await server.listen({ host: settings.host, port: settings.port })
-    const loading = await Promise.allSettled(versions.map((version) => startEngines(settings.engine, engineOptions(settings, version))))
-    for (const outcome of loading) if (outcome.status === 'fulfilled') hosts.push(outcome.value)
-    const failure = loading.find((outcome) => outcome.status === 'rejected')
+    const outcomes = await starting
+    const failure = outcomes.find((outcome) => outcome.status === 'rejected')
     if (failure) throw failure.reason
+    hosts = started(outcomes)
     const infos = versions.map(({ version }, i) => servedInfo(settings, version, hosts[i]!))
     await pool.serve(infos)
     const policy = { maxBatchSize: settings.batchSize, maxDelayMs: settings.maxDelayMs, queueLimit: settings.queueLimit }
@@ -51,10 +53,7 @@ export async function startPredictor(settings: Settings): Promise<RunningPredict
     await end()
     throw error
   }
-  metrics.watchDevice(
-    () => utilizationOf(hosts),
-    hosts.reduce((sum, host) => sum + host.instances.length, 0),
-  )
+  metrics.watchDevice(() => sumUtilization(hosts.map((host) => host.utilization())), sum(hosts.map((host) => host.instances.length)))
   metrics.watchQueue(() => repository.waiting)
 
   let stopped: Promise<void> | undefined
@@ -73,6 +72,11 @@ export async function startPredictor(settings: Settings): Promise<RunningPredict
     },
   }
 }
+
+const started = (outcomes: readonly PromiseSettledResult<EngineHost>[]): readonly EngineHost[] =>
+  outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
+
+const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0)
 
 function engineOptions(settings: Settings, version: ModelVersion): EngineOptions {
   const { model, batchSize, sequenceLength, precision, gpu, gpuMemoryPercent, gpuSharing, instances, warmUpBatch, cpuThreads, seed } =
@@ -105,12 +109,6 @@ function servedInfo(settings: Settings, version: string, { loaded }: EngineHost)
     provenance: loaded.provenance,
     maxItems: settings.queueLimit,
   }
-}
-
-const utilizationOf = (hosts: readonly EngineHost[]): Utilization | undefined => {
-  const known = hosts.map((host) => host.utilization()).filter((utilization) => utilization !== undefined)
-  if (known.length === 0) return undefined
-  return { busyMs: known.reduce((sum, u) => sum + u.busyMs, 0), memoryMiB: known.reduce((sum, u) => sum + u.memoryMiB, 0) }
 }
 
 async function within(work: Promise<void>, limitMs: number): Promise<void> {

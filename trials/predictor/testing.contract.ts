@@ -21,7 +21,7 @@ export interface Answer {
 export async function post(url: string, body: unknown, headers: Record<string, string> = {}): Promise<Answer> {
   const answer = await fetch(url, {
     method: 'POST',
-    body: typeof body === 'string' || body instanceof Uint8Array ? (body as BodyInit) : JSON.stringify(body),
+    body: typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body),
     headers: { 'content-type': 'application/json', ...headers },
   })
   return { status: answer.status, headers: answer.headers, json: await answer.json() }
