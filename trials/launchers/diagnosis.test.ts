@@ -43,6 +43,10 @@ test.each([
 ])('%s is %s', (log, kind) => expect(kindOf(log)).toBe(kind))
 
 test('a kill with no want of memory came from outside', () => expect(kindOf('', exit(null, 'SIGKILL'))).toBe('killed'))
+test('a module that a server can do without is not what ended it', () => {
+  const log = `ImportError: no accelerator, going on without\n${'loading\n'.repeat(20)}ValueError: batch size`
+  expect(kindOf(log)).toBe('crashed')
+})
 test('a shell’s "not found"', () => expect(kindOf('', exit(127))).toBe('missing'))
 test('a predictor’s own exit codes go first', () => {
   expect(diagnose(exit(12), 'address already in use', false, { 12: 'out-of-memory' }).kind).toBe('out-of-memory')

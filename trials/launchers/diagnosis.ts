@@ -48,7 +48,8 @@ export const diagnose = (
 ): Cause => {
   const killed = exit !== undefined && (exit.signal === 'SIGKILL' || exit.code === 137)
   const how = exit ? describeExit(exit) : 'still running'
-  const find = (patterns: readonly RegExp[]) => patterns.map((pattern) => lineWith(log, pattern)).find((line) => line !== undefined)
+  const find = (patterns: readonly RegExp[], text = log) =>
+    patterns.map((pattern) => lineWith(text, pattern)).find((line) => line !== undefined)
   const meant = known[exit?.code ?? 0]
   if (meant !== undefined) return { kind: meant, evidence: how }
   if (killed && killedForMemory) return { kind: 'out-of-memory', evidence: `${how}: the kernel ended it for want of memory` }
@@ -61,7 +62,8 @@ export const diagnose = (
   if (exit === undefined) return { kind: 'crashed', evidence: how }
   const portTaken = find(portTakenLines)
   if (portTaken !== undefined) return { kind: 'port-taken', evidence: portTaken }
-  const missing = find(missingLines)
+  // Servers also say so of what they can do without: what ends them stands at the end.
+  const missing = find(missingLines, lastLinesOf(log, 12))
   if (missing !== undefined || exit.code === 127 || exit.code === 126) return { kind: 'missing', evidence: missing ?? how }
   if (killed || exit.signal === 'SIGTERM') return { kind: 'killed', evidence: `${how}, from outside` }
   return { kind: 'crashed', evidence: how }
@@ -83,6 +85,8 @@ export const memoryKills = (): number | undefined => {
     return undefined
   }
 }
+
+const lastLinesOf = (log: string, lines: number) => log.trimEnd().split('\n').slice(-lines).join('\n')
 
 const lineWith = (log: string, pattern: RegExp): string | undefined =>
   log
