@@ -67,6 +67,8 @@ class Builder {
         return chain(
           repeated(stage.repeat, (i) => this.#inverted(`${name}/block${i}`, stage.expand, stage.out, i === 0 ? stage.stride : 1)),
         )
+      default:
+        throw new Error(`no way to build a stage of kind '${(stage as Stage).kind}' (${name})`)
     }
   }
 

@@ -105,7 +105,7 @@ export function buildEncoder(spec: Encoder, sequenceLength: number, seed: number
       const fed = apply(each.output, activate(apply(each.intermediate, inner)))
       x = layerNorm(tf.add(fed, inner), each.outputNorm)
     }
-    const first = tf.reshape(tf.slice(tf.reshape(x, [batch, sequenceLength * hidden]), [0, 0], [batch, hidden]), [batch, hidden])
+    const first = tf.gather(x, tf.range(0, batch * sequenceLength, sequenceLength, 'int32'))
     const pooled = variant.pooler === 'tanh' ? tf.tanh(apply(pooler, first)) : apply(pooler, first, 'relu')
     return { logits: apply(classifier, pooled) }
   }

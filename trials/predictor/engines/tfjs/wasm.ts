@@ -11,6 +11,7 @@ import { BackendWasm, setThreadsCount } from '@tensorflow/tfjs-backend-wasm'
 import { findBackendFactory, registerBackend, removeBackend, setBackend } from '@tensorflow/tfjs-core'
 import { OutOfMemoryError } from '../../engine.ts'
 import { registerBatchMatMul } from './batch-matmul.ts'
+import { registerGatherRows } from './gather-rows.ts'
 
 const require = createRequire(import.meta.url)
 const folder = '@tensorflow/tfjs-backend-wasm/wasm-out'
@@ -55,6 +56,7 @@ export interface WasmBackend {
 export async function startWasm(threads: number): Promise<WasmBackend> {
   const complaints: string[] = []
   registerBatchMatMul()
+  registerGatherRows()
   setThreadsCount(threads)
   if (findBackendFactory('wasm')) removeBackend('wasm')
   let workers = 1
