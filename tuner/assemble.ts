@@ -11,7 +11,7 @@ import { exitCodes, UserError } from './exit-codes.ts'
 import type { Experiment } from './experiment/types.ts'
 import { confirmAtRate, GeneratorPool } from './load.ts'
 import type { LoopParts } from './loop.ts'
-import { noticesOf, provenanceOf } from './notices.ts'
+import { devicesLine, noticesOf, provenanceOf } from './notices.ts'
 import { label, loadPriceBook, problemOf } from './problem.ts'
 import { writeResults } from './results-files.ts'
 
@@ -25,7 +25,7 @@ export async function assemble(experiment: Experiment, experimentId: string, sto
   const book = await loadPriceBook(experiment.pricesPath)
   const problem = problemOf(experiment, book)
   const provenance = provenanceOf(experiment)
-  const notices = noticesOf(experiment, machine, provenance)
+  const notices = noticesOf(provenance)
   const sampler = createSampler(experiment.sampler)
   const generators = new GeneratorPool()
   const outDir = experiment.outDir ?? join(process.cwd(), 'tune-results', experimentId)
@@ -70,7 +70,7 @@ export async function assemble(experiment: Experiment, experimentId: string, sto
     label,
     write: (recommendation, trials) =>
       writeResults({ outDir, recommendation, trials, experiment, pricePerHour: problem.pricePerHour, label }),
-    notices,
+    notices: [devicesLine(experiment, machine, provenance), ...notices],
     now: Date.now,
   }
   return { parts, close: () => generators.close() }

@@ -14,18 +14,22 @@ function gpusOf(experiment: Experiment): readonly string[] {
   return gpu?.kind === 'categorical' ? gpu.values.filter((name) => name !== 'none') : []
 }
 
-/** Banners, in the order they are shown. */
-export function noticesOf(experiment: Experiment, machine: MachineFacts, provenance: Provenance): string[] {
+/** Which devices the trials will use, in one line. */
+export function devicesLine(experiment: Experiment, machine: MachineFacts, provenance: Provenance): string {
   const gpus = gpusOf(experiment)
-  const cores = `${machine.affinity.length} of ${machine.cores} cores (${machine.cpuModel})`
-  const devices = gpus.length > 0 ? `${gpus.join(', ')}` : 'no GPU'
-  const notices = [
-    `Devices: ${experiment.backend === 'simulated' ? '' : `${cores}; `}${devices}${gpus.length > 0 && provenance !== 'measured' ? ` (${provenance})` : ''}.`,
-  ]
-  if (provenance === 'emulated') {
-    notices.push('The GPUs are EMULATED: real predictor processes under real load, but a device model stands in for the GPU.')
+  const cores = experiment.backend === 'simulated' ? [] : [`${machine.affinity.length} of ${machine.cores} cores (${machine.cpuModel})`]
+  const named = gpus.length > 0 ? `${gpus.join(', ')}${provenance === 'measured' ? '' : ` (${provenance})`}` : 'no GPU'
+  return `Devices: ${[...cores, named].join('; ')}`
+}
+
+/** Banners a reader must not miss; also the caveats of the recommendation. */
+export function noticesOf(provenance: Provenance): string[] {
+  switch (provenance) {
+    case 'emulated':
+      return ['The GPUs are EMULATED: real predictor processes under real load, but a device model stands in for the GPU.']
+    case 'simulated':
+      return ['SIMULATED: nothing is launched or measured; every figure comes from the device model in virtual time.']
+    case 'measured':
+      return []
   }
-  if (provenance === 'simulated')
-    notices.push('SIMULATED: nothing is launched or measured; every figure comes from the device model in virtual time.')
-  return notices
 }

@@ -67,7 +67,7 @@ export function createPlainRenderer(io: RenderIo): Renderer {
     handle(event) {
       progress(event)
       if (event.type === 'recommended') {
-        io.stdout.write(`${resultLines(event.recommendation, event.files, io.outStyle).join('\n')}\n`)
+        io.stdout.write(`${resultLines(event.recommendation, event.files, io.outStyle, io.columns).join('\n')}\n`)
       }
     },
     close: () => flushed(io.stdout),

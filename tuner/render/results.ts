@@ -8,7 +8,7 @@ import { glyph, paint, type Style } from './glyphs.ts'
 const shown = 6
 
 /** Lines for stdout. */
-export function resultLines(recommendation: Recommendation, files: readonly string[], style: Style): string[] {
+export function resultLines(recommendation: Recommendation, files: readonly string[], style: Style, columns = 120): string[] {
   const { best, nearest, objective, slo } = recommendation
   const p = percentileName(slo.percentile)
   const row = (mark: string, candidate: Candidate, note: string) => [
@@ -32,7 +32,7 @@ export function resultLines(recommendation: Recommendation, files: readonly stri
     '',
     paint(recommendation.verdict, best ? 'bold' : 'yellow', style),
     '',
-    ...table([['', 'configuration', 'capacity', 'at capacity', 'cost', ''], ...rows]),
+    ...table([['', 'configuration', 'capacity', 'at capacity', 'cost', ''], ...rows]).map((line) => cut(line, columns, style)),
     ...(more > 0 ? [`  and ${more} more in the files`] : []),
     '',
     `Binding: ${recommendation.binding.what} (${recommendation.binding.evidence})`,
@@ -52,3 +52,6 @@ export function resultLines(recommendation: Recommendation, files: readonly stri
   if (files.length > 0) lines.push('', ...files.map((file) => `  ${file}`))
   return lines
 }
+
+const cut = (line: string, columns: number, style: Style) =>
+  line.length <= columns ? line : `${line.slice(0, columns - glyph('ellipsis', style).length)}${glyph('ellipsis', style)}`

@@ -47,7 +47,9 @@ export function Screen({ state, style, columns, nowMs }: { state: Progress; styl
   const eta = etaSeconds(state, nowMs)
   const at = Math.min(state.maxTrials, counted + state.running.filter((trial) => !trial.confirming).length)
   const certainty =
-    state.probabilityBetterExists === undefined ? '' : `, ${Math.round((1 - state.probabilityBetterExists) * 100)} % sure of the best`
+    (state.probabilityBetterExists ?? 1) > 0.99
+      ? ''
+      : `, ${Math.round((1 - (state.probabilityBetterExists ?? 1)) * 100)} % sure of the best`
   const bestRow = state.rows.find((row) => row.trial.number === state.best?.number)
   const point = (row: (typeof state.rows)[number]) => ({
     pricePerHour: row.pricePerHour,
@@ -132,7 +134,7 @@ export function createScreenRenderer(io: RenderIo): Renderer {
         const stream = io.stderr as NodeJS.WriteStream
         app = render(<Live feed={feed} io={io} />, { stdout: stream, stderr: stream, exitOnCtrlC: false, patchConsole: false })
       }
-      if (event.type === 'recommended') results = resultLines(event.recommendation, event.files, io.outStyle)
+      if (event.type === 'recommended') results = resultLines(event.recommendation, event.files, io.outStyle, io.columns)
       due ??= setTimeout(notify, redrawMs)
     },
     async close() {
