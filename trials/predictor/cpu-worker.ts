@@ -1,6 +1,6 @@
 /** A CPU worker: decodes and prepares requests, encodes large replies. One of the predictor's `cpuCores`. */
 import { parentPort } from 'node:worker_threads'
-import type { CpuJob, CpuResult, FromCpuWorker, ToCpuWorker } from './cpu-messages.ts'
+import type { CpuJob, CpuResult, DecodeJob, FromCpuWorker, ToCpuWorker } from './cpu-messages.ts'
 import { largeBuffers } from './engine.ts'
 import { decodeRequest, encodeReply } from './protocol/codec.ts'
 import { RequestError, type ServedModelInfo } from './protocol/messages.ts'
@@ -9,8 +9,11 @@ import { type Codecs, prepare } from './protocol/prepare.ts'
 const port = parentPort
 if (!port) throw new Error('cpu-worker runs as a worker thread')
 
-const models = new Map<string, ServedModelInfo>()
-let codecs: Codecs = {}
+interface Served {
+  readonly model: ServedModelInfo
+  readonly codecs: Codecs
+}
+const served = new Map<string, Served>()
 let last: Promise<void> = Promise.resolve()
 
 port.on('message', (message: ToCpuWorker) => {
@@ -19,8 +22,7 @@ port.on('message', (message: ToCpuWorker) => {
 
 async function handle(message: ToCpuWorker): Promise<void> {
   if (message.type === 'models') {
-    for (const model of message.models) models.set(model.version, model)
-    codecs = await loadCodecs(message.models)
+    for (const model of message.models) served.set(model.version, { model, codecs: await codecsOf(model) })
     port!.postMessage('ready' satisfies FromCpuWorker)
     return
   }
@@ -32,20 +34,23 @@ async function handle(message: ToCpuWorker): Promise<void> {
   )
 }
 
-async function loadCodecs(served: readonly ServedModelInfo[]): Promise<Codecs> {
-  const tasks = new Set(served.map((model) => model.task))
-  return {
-    ...(tasks.has('text') && { tokenizer: (await import('./preprocess/text.ts')).createTokenizer() }),
-    ...(tasks.has('image') && { decodeImage: (await import('./preprocess/image.ts')).decodeImage }),
+async function codecsOf({ task, vocabularyPath }: ServedModelInfo): Promise<Codecs> {
+  switch (task) {
+    case 'text':
+      return { tokenizer: (await import('./preprocess/text.ts')).createTokenizer(vocabularyPath) }
+    case 'image':
+      return { decodeImage: (await import('./preprocess/image.ts')).decodeImage }
+    case 'tensor':
+      return {}
   }
 }
 
 async function run(job: CpuJob): Promise<CpuResult> {
   const startedAt = performance.now()
   try {
-    const model = models.get(job.version)
-    if (!model) throw new Error(`no version ${job.version}`)
-    const value = job.kind === 'encode' ? encodeReply(job.format, job.outputs, model) : await decode(job, model)
+    const version = served.get(job.version)
+    if (!version) throw new Error(`no version ${job.version}`)
+    const value = job.kind === 'encode' ? encodeReply(job.format, job.outputs, version.model) : await decode(job, version)
     return { ok: true, value, ms: performance.now() - startedAt }
   } catch (error) {
     return {
@@ -56,7 +61,7 @@ async function run(job: CpuJob): Promise<CpuResult> {
   }
 }
 
-async function decode(job: Extract<CpuJob, { kind: 'decode' }>, model: ServedModelInfo) {
+async function decode(job: DecodeJob, { model, codecs }: Served) {
   const { inputs, format } = decodeRequest(job.protocol, job.body, job.headerLength, model)
   return { ...(await prepare(inputs, model, codecs)), format }
 }

@@ -1,4 +1,6 @@
+import { existsSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import { CpuPool } from './cpu-pool.ts'
 import type { EngineOptions } from './engine.ts'
 import { type EngineDeath, type EngineHost, startEngines, sumUtilization } from './engine-host.ts'
@@ -45,7 +47,7 @@ export async function startPredictor(settings: Settings): Promise<RunningPredict
     const failure = outcomes.find((outcome) => outcome.status === 'rejected')
     if (failure) throw failure.reason
     hosts = started(outcomes)
-    const infos = versions.map(({ version }, i) => servedInfo(settings, version, hosts[i]!))
+    const infos = versions.map((version, i) => servedInfo(settings, version, hosts[i]!))
     await pool.serve(infos)
     const policy = { maxBatchSize: settings.batchSize, maxDelayMs: settings.maxDelayMs, queueLimit: settings.queueLimit }
     repository.serve(infos.map((info, i) => new ServedModel(info, hosts[i]!, pool, policy, metrics.of(info.name, info.version))))
@@ -97,15 +99,19 @@ function engineOptions(settings: Settings, version: ModelVersion): EngineOptions
   }
 }
 
-function servedInfo(settings: Settings, version: string, { loaded }: EngineHost): ServedModelInfo {
+function servedInfo(settings: Settings, { version, path }: ModelVersion, { loaded }: EngineHost): ServedModelInfo {
   const { task, inputs, outputs } = loaded.info
+  const width = task === 'text' ? inputs[0]?.shape[1] : undefined
+  const vocabulary = path === undefined ? undefined : join(path, 'vocab.txt')
   return {
     name: settings.model,
     version,
     task,
     inputs,
     outputs,
-    sequenceLength: settings.sequenceLength,
+    // A user's own model may fix its length.
+    sequenceLength: width !== undefined && width > 0 ? width : settings.sequenceLength,
+    ...(vocabulary !== undefined && existsSync(vocabulary) && { vocabularyPath: vocabulary }),
     provenance: loaded.provenance,
     maxItems: settings.queueLimit,
   }

@@ -17,10 +17,15 @@ export interface ServedModelInfo extends Pick<EngineInfo, 'task' | 'inputs' | 'o
   readonly name: string
   readonly version: string
   readonly sequenceLength: number
+  /** The vocabulary of a user's own text model. */
+  readonly vocabularyPath?: string
   readonly provenance: 'measured' | 'emulated'
   /** Most items a request may carry. */
   readonly maxItems: number
 }
+
+/** Tensors of requests have at most as many. */
+export const mostDimensions = 8
 
 /** Element types of the Open Inference Protocol that requests may carry. */
 export type WireDatatype =
@@ -70,6 +75,13 @@ export interface Reply {
 
 export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** A value for an error message, cut short. */
+export function shown(value: unknown): string {
+  if (Array.isArray(value)) return 'a list'
+  const text = isRecord(value) ? 'an object' : JSON.stringify(value)
+  return text === undefined ? 'nothing' : text.length > 60 ? `${text.slice(0, 60)}...` : text
+}
 
 /** Parses a JSON body; throws RequestError 400 naming the place. */
 export function parseJson(text: string): Record<string, unknown> {

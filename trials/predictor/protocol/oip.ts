@@ -6,11 +6,13 @@ import type { Tensors } from '../engine.ts'
 import { binaryOf, readBinaryTensor } from './binary.ts'
 import {
   isRecord,
+  mostDimensions,
   parseJson,
   type Reply,
   type ReplyFormat,
   RequestError,
   type ServedModelInfo,
+  shown,
   type WireDatatype,
   type WireRequest,
   type WireTensor,
@@ -65,8 +67,8 @@ interface TensorHead {
 function checkedTensor(input: unknown): TensorHead {
   if (!isRecord(input) || typeof input.name !== 'string') throw new RequestError(400, "every input needs a 'name'")
   const { name, shape, datatype } = input
-  if (!Array.isArray(shape) || !shape.every((n) => Number.isSafeInteger(n) && n >= 0))
-    throw new RequestError(400, `input '${name}': 'shape' must be a list of whole numbers from 0`)
+  if (!Array.isArray(shape) || shape.length > mostDimensions || !shape.every((n) => Number.isSafeInteger(n) && n >= 0))
+    throw new RequestError(400, `input '${name}': 'shape' must be a list of at most ${mostDimensions} whole numbers from 0`)
   if (typeof datatype !== 'string' || !datatypes.has(datatype))
     throw new RequestError(400, `input '${name}': 'datatype' must be one of ${[...datatypes].join(', ')}`)
   return {
@@ -89,7 +91,7 @@ function binarySize({ name, parameters, data }: TensorHead): number | undefined 
 
 function jsonTensor({ name, shape, datatype, data }: TensorHead): WireTensor {
   if (!Array.isArray(data)) throw new RequestError(400, `input '${name}' needs 'data', a list`)
-  const flat: unknown[] = data.some(Array.isArray) ? data.flat(Number.POSITIVE_INFINITY) : data
+  const flat: unknown[] = data.some(Array.isArray) ? data.flat(shape.length) : data
   const count = shape.reduce((a, b) => a * b, 1)
   if (flat.length !== count) throw new RequestError(400, `input '${name}' has ${flat.length} values; its shape [${shape}] holds ${count}`)
   if (datatype === 'BYTES') {
@@ -99,7 +101,7 @@ function jsonTensor({ name, shape, datatype, data }: TensorHead): WireTensor {
   const values = datatype === 'BOOL' ? flat.map((value) => (typeof value === 'boolean' ? Number(value) : value)) : flat
   const whole = integers.has(datatype)
   const bad = values.find((value) => typeof value !== 'number' || (whole && !Number.isInteger(value)))
-  if (bad !== undefined) throw new RequestError(400, `input '${name}': ${JSON.stringify(bad)} is not ${datatype}`)
+  if (bad !== undefined) throw new RequestError(400, `input '${name}': ${shown(bad)} is not ${datatype}`)
   return { name, shape, datatype, values: values as number[] }
 }
 
@@ -114,7 +116,7 @@ function replyFormat(request: Record<string, unknown>, model: ServedModelInfo): 
     if (!isRecord(output) || !model.outputs.some((known) => known.name === name))
       throw new RequestError(
         400,
-        `unknown output ${JSON.stringify(name)}; model '${model.name}' gives ${model.outputs.map((o) => o.name).join(', ')}`,
+        `unknown output ${shown(name)}; model '${model.name}' gives ${model.outputs.map((o) => o.name).join(', ')}`,
       )
     const wish = isRecord(output.parameters) ? output.parameters.binary_data : undefined
     return { name: name as string, binary: typeof wish === 'boolean' ? wish : binaryDefault }

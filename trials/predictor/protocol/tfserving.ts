@@ -2,11 +2,13 @@
 import type { Tensor, TensorSpec, Tensors } from '../engine.ts'
 import {
   isRecord,
+  mostDimensions,
   parseJson,
   type Reply,
   type ReplyFormat,
   RequestError,
   type ServedModelInfo,
+  shown,
   type WireRequest,
   type WireTensor,
 } from './messages.ts'
@@ -70,6 +72,7 @@ function soleInput(model: ServedModelInfo, values: readonly unknown[]): string {
 function wireTensor(name: string, values: readonly unknown[]): WireTensor {
   const shape: number[] = []
   for (let level: unknown = values; Array.isArray(level); level = level[0]) shape.push(level.length)
+  if (shape.length > mostDimensions) throw new RequestError(400, `"${name}" has more than ${mostDimensions} dimensions`)
   const flat: unknown[] = []
   const visit = (value: unknown, depth: number) => {
     if (!Array.isArray(value)) {
@@ -84,13 +87,13 @@ function wireTensor(name: string, values: readonly unknown[]): WireTensor {
   if (typeof flat[0] === 'number' || typeof flat[0] === 'boolean') {
     const numbers = flat.map((value) => (typeof value === 'boolean' ? Number(value) : value))
     const bad = numbers.find((value) => typeof value !== 'number')
-    if (bad !== undefined) throw new RequestError(400, `"${name}" mixes numbers with ${JSON.stringify(bad)}`)
+    if (bad !== undefined) throw new RequestError(400, `"${name}" mixes numbers with ${shown(bad)}`)
     return { name, shape, datatype: numbers.every(Number.isInteger) ? 'INT64' : 'FP32', values: numbers as number[] }
   }
   const bytes = flat.map((value) => {
     if (typeof value === 'string') return value
     if (isBase64(value)) return Buffer.from(value.b64, 'base64')
-    throw new RequestError(400, `"${name}" holds ${JSON.stringify(value)}, which is neither a number, nor text, nor {"b64": ...}`)
+    throw new RequestError(400, `"${name}" holds ${shown(value)}, which is neither a number, nor text, nor {"b64": ...}`)
   })
   return { name, shape, datatype: 'BYTES', values: bytes }
 }
