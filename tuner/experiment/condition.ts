@@ -55,8 +55,10 @@ function tokens(text: string): Token[] {
     tokenPattern.lastIndex = at
     const match = tokenPattern.exec(text)
     const start = at + (/^\s*/.exec(text.slice(at))?.[0].length ?? 0)
-    if (!match)
-      throw new ConditionError(`unexpected ${text[start] === "'" || text[start] === '"' ? 'unclosed text' : `'${text[start]}'`}`, start, '')
+    if (!match) {
+      const quote = /['"`]/.test(text[start]!)
+      throw new ConditionError(quote ? 'a quote is not closed' : `unexpected '${text[start]}'`, start, '')
+    }
     const [, number, single, double, quotedName, name, sign] = match
     if (number !== undefined) found.push({ kind: 'number', text: number, at: start })
     else if (single !== undefined || double !== undefined) found.push({ kind: 'string', text: single ?? double ?? '', at: start })

@@ -3,14 +3,13 @@ import type { Parameter } from '../../search/types.ts'
 import { type Merged, showOrigin } from './layers.ts'
 import { defaults } from './names.ts'
 import { knownParameter } from './parameters.ts'
-import type { ExperimentEntries } from './schema.ts'
 import { describeDomain } from './space.ts'
 import type { ConfigRow, Experiment, ExperimentDocument, Origin } from './types.ts'
 import { formatDuration, formatPercentile, formatShare } from './units.ts'
 import type { Path } from './yaml-file.ts'
 
 /** JSON-safe; `undefined` entries are left out. Paths are absolute. */
-export function documentOf(experiment: Omit<Experiment, 'document' | 'origins'>, entries: ExperimentEntries): ExperimentDocument {
+export function documentOf(experiment: Omit<Experiment, 'document' | 'origins'>, tracePath?: string): ExperimentDocument {
   const { slo, objective, load, budget, stop, predictor } = experiment
   return compact({
     name: experiment.name,
@@ -30,7 +29,7 @@ export function documentOf(experiment: Omit<Experiment, 'document' | 'origins'>,
     pin: Object.keys(experiment.pins).length > 0 ? { ...experiment.pins } : undefined,
     predictor: predictorEntry(experiment),
     load: {
-      arrivals: arrivalsEntry(load.arrivals, entries),
+      arrivals: arrivalsEntry(load.arrivals, tracePath),
       payload: load.payload.kind === 'file' ? { file: load.payload.path } : { count: load.payload.count },
       timeout: formatDuration(load.timeoutMs),
       trialTime: formatDuration(load.trialSeconds * 1000),
@@ -85,12 +84,12 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
 }
 
 /** A trace stays a path: its arrivals would be the largest part of the document. */
-function arrivalsEntry(arrivals: Experiment['load']['arrivals'], entries: ExperimentEntries): unknown {
+function arrivalsEntry(arrivals: Experiment['load']['arrivals'], tracePath: string | undefined): unknown {
   switch (arrivals.kind) {
     case 'on-off':
       return { kind: 'on-off', on: formatDuration(arrivals.onS * 1000), off: formatDuration(arrivals.offS * 1000) }
     case 'trace':
-      return entries.load?.arrivals
+      return { kind: 'trace', file: tracePath }
     case 'gamma':
       return { kind: 'gamma', cv: arrivals.cv }
     default:

@@ -44,7 +44,8 @@ export function checkLayer(layer: Layer): CheckedLayer {
       else if (issue.code === 'unrecognized_keys')
         for (const key of issue.keys) for (const meant of closest(key, topKeys)) broken.add(meant)
     }
-    if (issues.some((issue) => issue.path.length === 0 && issue.code !== 'unrecognized_keys')) return { entries: {}, problems, broken }
+    const nothing = issues.some((issue) => issue.path.length === 0 && issue.code !== 'unrecognized_keys')
+    if (nothing) return { entries: {}, problems, broken: new Set(topKeys) }
     for (const issue of issues) remove(raw, issue)
   }
 }

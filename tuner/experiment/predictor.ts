@@ -141,7 +141,7 @@ export function checkGpus(
 export function builtinFor(template: BuiltinTemplate, model: ModelSpec, devicesUsed: Experiment['devicesUsed']): BuiltinTemplate {
   if (devicesUsed === 'emulated') return { ...template, model: model.architecture, engine: 'emulated' }
   if (model.path === undefined) return { ...template, model: model.architecture }
-  const version = model.version === undefined ? {} : { MODEL_VERSION_POLICY: `specific:${model.version}` }
+  const version: Record<string, string> = model.version === undefined ? {} : { MODEL_VERSION_POLICY: `specific:${model.version}` }
   return { ...template, model: model.name, env: { MODEL_PATH: model.path, ...version, ...template.env } }
 }
 

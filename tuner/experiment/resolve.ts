@@ -63,8 +63,9 @@ export function resolveExperiment(
   checkArchitecture(context, model, predictor, devicesUsed)
   if (predictor.kind === 'command') for (const problem of templateProblems(predictor, space.parameters)) reportTemplate(context, problem)
 
+  const { arrivals, tracePath } = resolveArrivals(context)
   const load = {
-    arrivals: resolveArrivals(context),
+    arrivals,
     payload: resolvePayload(context),
     timeoutMs: entries.load?.timeout ?? Math.max(2000, 10 * slo.limitMs),
     trialSeconds: (entries.load?.trialTime ?? parseDurationMs(defaults.trialTime)) / 1000,
@@ -103,7 +104,7 @@ export function resolveExperiment(
     confirm: entries.confirm ?? true,
   }
   if (problems.length > 0) return { problems }
-  const document = documentOf(withoutSources, entries)
+  const document = documentOf(withoutSources, tracePath)
   return { experiment: { ...withoutSources, document, origins: originsOf(document, merged, devicesUsed) }, problems }
 }
 

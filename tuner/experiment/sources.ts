@@ -25,18 +25,19 @@ export function resolvePrices({ entries, report, pathAt }: Context): { book: Pri
   }
 }
 
-export function resolveArrivals({ entries, report, pathAt }: Context): Arrivals {
+/** @returns the arrivals, and the absolute path of the trace they were read from */
+export function resolveArrivals({ entries, report, pathAt }: Context): { arrivals: Arrivals; tracePath?: string } {
   const given = entries.load?.arrivals ?? { kind: 'poisson' as const }
-  if (given.kind === 'on-off') return { kind: 'on-off', onS: given.on / 1000, offS: given.off / 1000 }
-  if (given.kind !== 'trace') return given
-  const path = pathAt(['load', 'arrivals'], given.file)
+  if (given.kind === 'on-off') return { arrivals: { kind: 'on-off', onS: given.on / 1000, offS: given.off / 1000 } }
+  if (given.kind !== 'trace') return { arrivals: given }
+  const tracePath = pathAt(['load', 'arrivals'], given.file)
   const at: Path = ['load', 'arrivals']
   let text = ''
   try {
-    text = readFileSync(path, 'utf8')
+    text = readFileSync(tracePath, 'utf8')
   } catch (error) {
     report(at, `the trace cannot be read: ${(error as Error).message}`, 'a text file, one arrival a line in ms from the start, ascending')
-    return { kind: 'trace', atMs: [] }
+    return { arrivals: { kind: 'trace', atMs: [] } }
   }
   const atMs: number[] = []
   for (const [i, line] of text.split(/\r?\n/).entries()) {
@@ -47,12 +48,12 @@ export function resolveArrivals({ entries, report, pathAt }: Context): Arrivals 
       !Number.isFinite(value) || value < 0 ? 'is no time in ms' : atMs.length > 0 && value < atMs.at(-1)! ? 'is before the line above' : ''
     if (wrong) {
       report(at, `${given.file}:${i + 1}: '${first}' ${wrong}`, 'one arrival a line in ms from the start, ascending')
-      return { kind: 'trace', atMs: [] }
+      return { arrivals: { kind: 'trace', atMs: [] } }
     }
     atMs.push(value)
   }
   if (atMs.length < 2) report(at, `the trace ${given.file} has ${atMs.length} arrivals`, 'give at least two')
-  return { kind: 'trace', atMs }
+  return { arrivals: { kind: 'trace', atMs }, tracePath }
 }
 
 export function resolvePayload({ entries, report, pathAt }: Context): PayloadSource {

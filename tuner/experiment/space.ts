@@ -177,10 +177,9 @@ function nearestValues(parameter: Parameter, value: number | string): (number | 
   if (typeof value === 'string' || parameter.kind === 'categorical') return values?.slice(0, 12) ?? []
   const numbers = (values ?? [(parameter as { min: number }).min, (parameter as { max: number }).max]) as number[]
   if (!values && value >= numbers[0]! && value <= numbers[1]!) return undefined
-  return numbers
-    .toSorted((a, b) => Math.abs(a - value) - Math.abs(b - value))
-    .slice(0, 2)
-    .sort((a, b) => a - b)
+  const below = numbers.filter((number) => number < value)
+  const above = numbers.filter((number) => number > value)
+  return [...(below.length > 0 ? [Math.max(...below)] : []), ...(above.length > 0 ? [Math.min(...above)] : [])]
 }
 
 /** '1, 2, 4', '1..32', '1..9 step 2': as people write it. */

@@ -41,7 +41,7 @@ function parse(input: string | number, kind: Kind): number {
   }
   if (value < 0) throw new UnitError(`${shown} is negative`, expected)
   if (value === 0 && !kind.zero) throw new UnitError(`${shown} is zero; it must be more`, expected)
-  return value * factor
+  return Number((value * factor).toPrecision(14))
 }
 
 const durationUnits = { us: 0.001, µs: 0.001, ms: 1, s: 1000, sec: 1000, m: 60_000, min: 60_000, h: 3_600_000, d: 86_400_000 }
