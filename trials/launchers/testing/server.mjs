@@ -38,6 +38,7 @@ if (behaviour === 'family') {
   }
 }
 
+let served = 0
 const server = createServer((request, response) => {
   if (request.url === '/healthz') {
     response.statusCode = behaviour === 'never-ready' ? 503 : 200
@@ -49,6 +50,9 @@ const server = createServer((request, response) => {
     if (request.url === '/die') process.exit(9)
     if (request.url === '/allocate') console.error('std::bad_alloc'), process.exit(134)
     if (request.url === '/burn') for (const end = Date.now() + 200; Date.now() < end; );
+    served += 1
+    if (behaviour === 'mortal' && served > 30) process.exit(9)
+    if (behaviour === 'fades' && served > 1) return
     if (behaviour === 'silent') return
     response.statusCode = behaviour === 'error-500' ? 500 : 200
     response.setHeader('content-type', 'application/json')
