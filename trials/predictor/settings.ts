@@ -3,23 +3,24 @@ import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { type EngineName, engineNames } from './engines/registry.ts'
 
-const number = (check: z.ZodNumber) =>
-  z.preprocess((value) => (typeof value === 'string' && value.trim() !== '' ? Number(value) : value), check)
-const whole = (from: number, to: number) =>
-  number(
+/** A number from its text; other text stays as it is, for the message. */
+const numeric = (value: unknown) =>
+  typeof value === 'string' && value.trim() !== '' && !Number.isNaN(Number(value)) ? Number(value) : value
+const real = (from: number, to: number) => {
+  const range = `must be a number from ${from} to ${to}`
+  return z.preprocess(
+    numeric,
     z
-      .number({ error: (issue) => `is not a whole number: '${issue.input}'` })
-      .int('must be a whole number')
-      .min(from)
-      .max(to),
+      .number({ error: ({ input }) => `${range}, not '${input}'` })
+      .min(from, range)
+      .max(to, range),
   )
-const real = (from: number, to: number) =>
-  number(
-    z
-      .number({ error: (issue) => `is not a number: '${issue.input}'` })
-      .min(from)
-      .max(to),
-  )
+}
+const whole = (from: number, to: number) => {
+  const range = `must be a whole number from ${from} to ${to}`
+  const message = ({ input }: { input?: unknown }) => `${range}, not '${input}'`
+  return z.preprocess(numeric, z.number({ error: message }).int(range).min(from, range).max(to, range))
+}
 const word = z.string().min(1, 'must not be empty')
 const flag = z.preprocess(
   (value) =>
@@ -56,7 +57,7 @@ const table = {
   MAX_DELAY_MS: { help: 'longest wait of a request for company while an engine is free', unit: 'ms', schema: real(0, 60_000).default(2) },
   QUEUE_LIMIT: { help: 'items that may wait; beyond it requests get 429', unit: 'items', schema: whole(1, 1_000_000).default(1000) },
   GPU: { help: 'GPU to use or to emulate, e.g. T4; none: CPU', schema: word.optional() },
-  GPU_MEMORY_PERCENT: { help: 'share of the GPU', unit: '%', schema: number(z.number().gt(0).max(100)).default(100) },
+  GPU_MEMORY_PERCENT: { help: 'share of the GPU', unit: '%', schema: real(0.1, 100).default(100) },
   GPU_SHARING: {
     help: 'what the share bounds: time-slice, mps, memory-only',
     schema: z.enum(['time-slice', 'mps', 'memory-only']).default('time-slice'),
@@ -116,6 +117,9 @@ export class SettingsError extends Error {
   }
 }
 
+const keyOf = (name: string) => keys.find((key) => kebab(key) === name)
+/** The word after an unknown flag is taken for its value. */
+const unknownFlag = (token?: { kind: string; name?: string }) => token?.kind === 'option' && keyOf(token.name ?? '') === undefined
 const kebab = (key: string) => key.toLowerCase().replace(/_/g, '-')
 
 /**
@@ -128,10 +132,12 @@ export function readSettings(args: readonly string[], env: Readonly<Record<strin
   const faults: string[] = []
   const raw: Record<string, unknown> = {}
   for (const key of keys) if (env[key] !== undefined) raw[key] = env[key]
-  for (const token of tokens) {
-    if (token.kind === 'positional') faults.push(`unexpected argument '${token.value}'; settings are flags, e.g. --model bert`)
+  for (const [i, token] of tokens.entries()) {
+    const afterUnknown = unknownFlag(tokens[i - 1])
+    if (token.kind === 'positional' && !afterUnknown)
+      faults.push(`unexpected argument '${token.value}'; settings are flags, e.g. --model bert`)
     if (token.kind !== 'option') continue
-    const key = keys.find((known) => kebab(known) === token.name)
+    const key = keyOf(token.name)
     if (!key) faults.push(`unknown flag '${token.rawName}'; --help lists all`)
     else if (token.value === undefined && key !== 'EXIT_WITH_PARENT') faults.push(`--${token.name} needs a value`)
     else raw[key] = token.value ?? true

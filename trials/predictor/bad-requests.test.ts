@@ -1,0 +1,124 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type RunningPredictor, startPredictor } from './predictor.ts'
+import { readSettings } from './settings.ts'
+import { get, metric, post } from './testing.contract.ts'
+
+let predictor: RunningPredictor
+let infer: string
+let predict: string
+beforeAll(async () => {
+  const settings = {
+    PORT: '0',
+    ENGINE: 'emulated',
+    GPU: 'T4',
+    MODEL: 'bert-tiny',
+    QUEUE_LIMIT: '50',
+    MAX_BODY_MIB: '0.1',
+    SEQUENCE_LENGTH: '16',
+  }
+  predictor = await startPredictor(readSettings([], settings)!)
+  infer = `${predictor.url}/v2/models/bert-tiny/infer`
+  predict = `${predictor.url}/v1/models/bert-tiny:predict`
+})
+afterAll(() => predictor.stop())
+
+const ids = (shape: number[], datatype = 'INT64', name = 'input_ids') => ({
+  name,
+  shape,
+  datatype,
+  data: Array(shape.reduce((a, b) => a * b, 1)).fill(1),
+})
+
+describe('bad requests get a protocol error that says what is wrong', () => {
+  test.each([
+    ['malformed JSON', '{"inputs": [', /not JSON/],
+    ['an empty body', '', /no body|not JSON/],
+    ['an unknown input', { inputs: [ids([1, 4], 'INT64', 'tokens')] }, /'text' \(BYTES \[-1\]\), or 'input_ids'.*got 'tokens' \(INT64\)/],
+    ['a wrong type', { inputs: [ids([1, 4], 'FP32')] }, /got 'input_ids' \(FP32\)/],
+    ['one dimension', { inputs: [ids([4])] }, /must be \[items, 1 to 16\], not \[4\]/],
+    ['too many tokens', { inputs: [ids([1, 17])] }, /must be \[items, 1 to 16\], not \[1,17\]/],
+    ['no items', { inputs: [ids([0, 4])] }, /at least one item/],
+    ['more items than the queue holds', { inputs: [ids([51, 1])] }, /may carry 50 items, not 51/],
+    ['uneven inputs', { inputs: [ids([2, 4]), ids([3, 4], 'INT64', 'attention_mask')] }, /'attention_mask' has 3 items, 'input_ids' has 2/],
+    ['another width', { inputs: [ids([2, 4]), ids([2, 5], 'INT64', 'attention_mask')] }, /'attention_mask' is \[2,5\]/],
+    ['an input twice', { inputs: [ids([1, 4]), ids([1, 4])] }, /'input_ids' is given twice/],
+    ['sentence pairs', { inputs: [ids([1, 4]), ids([1, 4], 'INT64', 'token_type_ids')] }, /sentence pairs/],
+    [
+      'text of two per item',
+      { inputs: [{ name: 'text', shape: [1, 2], datatype: 'BYTES', data: ['a', 'b'] }] },
+      /\[items\] or \[items,1\]/,
+    ],
+    ['a negative token', { inputs: [{ ...ids([1, 1]), data: [-3] }] }, /-3, which is no token/],
+  ])('%s', async (_what, body, message) => {
+    const { status, json } = await post(infer, body)
+    expect(json.error).toMatch(message)
+    expect(status).toBe(400)
+  })
+
+  test('in TensorFlow Serving too', async () => {
+    for (const [body, message] of [
+      ['nonsense', /not JSON/],
+      [{ instances: [] }, /at least one value/],
+      [{ instances: [[1, 2], [3]] }, /not rectangular/],
+      [{ instances: [{ txt: 'a' }] }, /got 'txt'/],
+    ] as const) {
+      const { status, json } = await post(predict, body)
+      expect(status).toBe(400)
+      expect(json.error).toMatch(message)
+    }
+  })
+
+  test('binary data that does not fit', async () => {
+    const answer = await post(infer, '{}', { 'inference-header-content-length': '900' })
+    expect([answer.status, answer.json.error]).toEqual([400, expect.stringMatching(/beyond the body/)])
+    const word = await post(infer, '{}', { 'inference-header-content-length': 'many' })
+    expect([word.status, word.json.error]).toEqual([400, expect.stringMatching(/number of bytes/)])
+  })
+
+  test('a body beyond the limit: 413', async () => {
+    const { status, json } = await post(infer, `{"inputs":[{"name":"text","data":["${'a'.repeat(200_000)}"]}]}`)
+    expect(status).toBe(413)
+    expect(json.error).toMatch(/too large/)
+  })
+
+  test.each([
+    ['/v2/models/gpt/infer', /unknown model 'gpt'; this predictor serves 'bert-tiny'/],
+    ['/v2/models/bert-tiny/versions/9/infer', /has no version '9'; there is 1/],
+    ['/v1/models/gpt:predict', /unknown model 'gpt'/],
+    ['/v1/models/bert-tiny/versions/9:predict', /no version '9'/],
+    ['/v1/models/bert-tiny:classify', /there is :predict/],
+    ['/v1/models/bert-tiny', /there is :predict/],
+    ['/v1/models/a:b:c', /malformed path/],
+    ['/v3', /no route POST/],
+  ])('%s: 404', async (path, message) => {
+    const { status, json } = await post(predictor.url + path, { instances: ['a'] })
+    expect(json.error).toMatch(message)
+    expect(status).toBe(404)
+  })
+
+  test.each([
+    ['/v2/models/gpt', 404],
+    ['/v2/models/gpt/ready', 404],
+    ['/v2/models/bert-tiny/versions/2/ready', 404],
+    ['/v1/models/gpt', 404],
+    ['/v1/models/gpt/metadata', 404],
+    ['/v1/models/bert-tiny:predict', 404],
+    ['/nothing', 404],
+  ])('GET %s: %d', async (path, status) => {
+    expect((await get(predictor.url + path)).status).toBe(status)
+  })
+})
+
+test('after all of that it serves, and has counted', async () => {
+  const { status, json } = await post(predict, { instances: ['still here', { b64: Buffer.from('as bytes').toString('base64') }] })
+  expect(status).toBe(200)
+  expect(json.predictions).toHaveLength(2)
+  expect(json.parameters).toEqual({ provenance: 'emulated' })
+  expect((await post(predict, { inputs: { text: ['columns'] } })).json.outputs).toHaveLength(1)
+  expect((await get(`${predictor.url}/v1/models/bert-tiny`)).json.model_version_status[0]).toMatchObject({
+    version: '1',
+    state: 'AVAILABLE',
+  })
+  expect((await get(`${predictor.url}/v1/models/bert-tiny/versions/1/metadata`)).json.model_spec.name).toBe('bert-tiny')
+  expect(await metric(predictor.url, 'predictor_rejected_total')).toBe(0)
+})
