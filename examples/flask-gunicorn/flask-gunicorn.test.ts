@@ -5,15 +5,18 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { protocolFor } from '../../profiler/protocols/index.ts'
+import { templateProblems } from '../../trials/launchers/fill.ts'
 import { createLocalLauncher } from '../../trials/launchers/local.ts'
-import type { CommandTemplate } from '../../trials/launchers/template.ts'
-import { inspectMachine, type MachineFacts } from '../../trials/machine/machine.ts'
+import { inspectMachine } from '../../trials/machine/machine.ts'
 import type { Predictor } from '../../trials/types.ts'
+import { loadExperiment } from '../../tuner/experiment/load.ts'
+import { surroundings } from '../../tuner/machine.ts'
 
 const here = dirname(fileURLToPath(import.meta.url))
 
 /** Undefined when what the example needs is there. */
 const missing = (): string | undefined => {
+  if (process.platform !== 'linux') return 'it counts processes in /proc, which only Linux has'
   try {
     // The interpreter that gunicorn itself runs under must have Flask.
     execFileSync('gunicorn', ['--check-config', '--chdir', here, 'predictor:app'], {
@@ -30,39 +33,33 @@ const missing = (): string | undefined => {
 }
 const absent = missing()
 
-const template: CommandTemplate = {
-  kind: 'command',
-  model: 'sentiment',
-  command: [
-    'gunicorn',
-    '--bind=${host}:${port}',
-    '--workers=${workers}',
-    '--worker-class=${workerClass}',
-    '--threads=${threads}',
-    '--worker-tmp-dir=/dev/shm',
-    'predictor:app',
-  ],
-  env: { LOOKUP_MS: '2', PYTHONDONTWRITEBYTECODE: '1' },
-  cwd: here,
-  protocol: 'json',
-  readyTimeoutS: 20,
-}
+const machine = await inspectMachine()
+/** The experiment as a user runs it; on a machine with fewer cores, with those. */
+const { predictor: template, space } = loadExperiment({
+  file: join(here, 'experiment.yaml'),
+  flags: machine.affinity.length < 2 ? { cores: '1' } : {},
+  ...surroundings(machine),
+})
+if (template.kind !== 'command') throw new Error('the experiment has a predictor of its own')
+
+test('the experiment file is sound: every tuned value reaches gunicorn', () => {
+  expect(template).toMatchObject({ kind: 'command', cwd: here, protocol: 'json', path: '/predict' })
+  expect(templateProblems(template, space.parameters)).toEqual([])
+})
 
 describe.skipIf(absent !== undefined)(
   `Flask under gunicorn${absent === undefined ? '' : ` (skipped: ${absent}; Debian: apt-get install gunicorn python3-flask)`}`,
   () => {
     let folder: string
-    let machine: MachineFacts
-    beforeAll(async () => {
+    beforeAll(() => {
       folder = mkdtempSync(join(tmpdir(), 'tune-flask-'))
-      machine = await inspectMachine()
     })
     afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
     const launch = (configuration: Record<string, number | string>, trial: number) =>
       createLocalLauncher({
         template,
-        parameters: ['workers', 'workerClass', 'threads'].map((name) => ({ name, category: 'server' as const })),
+        parameters: space.parameters,
         protocol: protocolFor('json', { expect: 'label' }),
         payload: { kind: 'generated', seed: 1, count: 4 },
         runDirectory: join(folder, 'experiment'),
