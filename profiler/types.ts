@@ -123,8 +123,8 @@ export interface LoadRun {
   readonly elapsedS: number
   /** Cores the generator was busy, 1 = one whole core; 0 in virtual time. */
   readonly generatorCores: number
-  /** Ended early by the load's `cut`: requests still under way count with the age they had reached. */
-  readonly cut?: boolean
+  /** When the load's `cut` ended it early, ms from its start: requests still under way count with the age they had reached. */
+  readonly cutMs?: number
 }
 
 /** Applies loads and reports. Rejects only when the signal aborts or the load is unusable; a bad server is a load point with errors. */

@@ -4,6 +4,7 @@ import { summarise } from '../statistics/load-point.ts'
 import type { CapacityOutcome, LatencySummary, LoadGenerator, LoadPoint, Measurement, Slo, Target } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { closedBisection } from './closed-bisection.ts'
+import { openSearch } from './open-search.ts'
 import { errorRate, failuresOf, keeps, type Phase, Session } from './session.ts'
 
 /** How much time a measurement may take, and how finely it looks. */
@@ -12,15 +13,21 @@ export interface Effort {
   readonly idleS: number
   /** Length of one window of the search. */
   readonly windowS: number
+  /** Open windows to aim for. */
+  readonly windows: number
+  /** Length of a closed loop that looks for saturation. */
+  readonly saturationS: number
+  /** Half width of the capacity's interval, as a share of it, that is narrow enough. */
+  readonly precision: number
   /** All of it, warm-up included. */
   readonly budgetS: number
 }
 
 /** Quick: to rank trials, with wide intervals. Standard: for a figure to quote. Thorough: for a figure to bet on. */
 export const efforts = {
-  quick: { warmUpS: 0.4, idleS: 0.3, windowS: 0.4, budgetS: 3 },
-  standard: { warmUpS: 1, idleS: 1, windowS: 1.5, budgetS: 15 },
-  thorough: { warmUpS: 3, idleS: 2, windowS: 10, budgetS: 90 },
+  quick: { warmUpS: 0.3, idleS: 0.25, saturationS: 0.25, windowS: 0.5, windows: 3, precision: 0.05, budgetS: 3 },
+  standard: { warmUpS: 0.8, idleS: 0.5, saturationS: 0.4, windowS: 1, windows: 4, precision: 0.015, budgetS: 13 },
+  thorough: { warmUpS: 3, idleS: 2, saturationS: 2, windowS: 5, windows: 6, precision: 0.005, budgetS: 90 },
 } as const satisfies Record<string, Effort>
 
 export interface CapacityOptions {
@@ -29,6 +36,8 @@ export interface CapacityOptions {
   readonly signal: AbortSignal
   /** Default 'standard'. */
   readonly effort?: keyof typeof efforts | Effort
+  /** Default 'open': open load and a posterior. 'closed-bisection' waits for slow answers, and is there to compare with. */
+  readonly method?: 'open' | 'closed-bisection'
   /** Seed of the arrivals, default 1. */
   readonly seed?: number
   /** A capacity below this is of no use to the caller: the search ends as 'beaten' once it is certain. */
@@ -102,7 +111,9 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
         'slo-unattainable',
         `one request at a time already takes ${point.sloMs.toFixed(1)} ms at ${percentileName(slo)}, over ${slo.limitMs} ms`,
       )
-    return closedBisection(session, effort, point)
+    return options.method === 'closed-bisection'
+      ? closedBisection(session, effort, point)
+      : openSearch(session, effort, point, { seed: options.seed ?? 1, capacityToBeatRps: options.capacityToBeatRps })
   }
 
   async function dead(point: LoadPoint): Promise<CapacityFound | undefined> {

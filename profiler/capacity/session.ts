@@ -43,6 +43,14 @@ export class Session {
     return (point.errorKinds.refused ?? 0) > 0 && serverGone((await this.closed(1, 0.05, 'search', false)).point)
   }
 
+  /** Waits until a server that was overloaded answers as fast as when idle, or about two seconds. */
+  async settle(idle: LoadPoint): Promise<void> {
+    for (let i = 0; i < 20; i++) {
+      const { point } = await this.closed(1, Math.max(0.02, (1.5 * idle.p50Ms) / 1000), 'search', false)
+      if (point.p50Ms < 1.5 * idle.p50Ms + 2) return
+    }
+  }
+
   open(rateRps: number, durationS: number, seed: number, phase: Phase, arrivals: Arrivals = { kind: 'poisson' }) {
     return this.play({ kind: 'open', rateRps, durationS, seed, arrivals }, phase)
   }

@@ -44,7 +44,7 @@ class OpenRun {
   private readonly startMs = performance.now() + leadMs
   private next = 0
   private over = 0
-  private cut = false
+  private cutMs: number | undefined
   private done: () => void = () => {}
 
   constructor(
@@ -84,12 +84,12 @@ class OpenRun {
     signal.throwIfAborted()
     const used = process.cpuUsage(cpu)
     return this.recorder.finish(this.load, {
-      planned: this.cut ? this.next : this.atMs.length,
+      planned: this.cutMs === undefined ? this.atMs.length : this.next,
       latenessP99Ms: this.lateness.length === 0 ? 0 : quantileOfSorted(Float64Array.from(this.lateness).sort(), 0.99),
-      seconds: this.cut ? Math.min(this.now() / 1000, this.load.durationS) : this.load.durationS,
+      seconds: Math.min((this.cutMs ?? Number.POSITIVE_INFINITY) / 1000, this.load.durationS),
       elapsedS: (this.now() + leadMs) / 1000,
       generatorCores: (used.user + used.system) / 1e3 / (this.now() + leadMs),
-      cut: this.cut,
+      cutMs: this.cutMs,
     })
   }
 
@@ -97,8 +97,8 @@ class OpenRun {
 
   private sendDue(): void {
     const { atMs } = this
-    while (!this.cut && this.next < atMs.length && atMs[this.next]! <= this.now()) this.send(atMs[this.next++]!)
-    if (this.cut) return
+    while (this.cutMs === undefined && this.next < atMs.length && atMs[this.next]! <= this.now()) this.send(atMs[this.next++]!)
+    if (this.cutMs !== undefined) return
     if (this.next < atMs.length) this.sendTimer = setTimeout(() => this.sendDue(), atMs[this.next]! - this.now())
     else this.finishIfDone()
   }
@@ -145,7 +145,7 @@ class OpenRun {
 
   /** Requests under way count with the age they reached: a lower bound of their latency. */
   private cutShort(now: number): void {
-    this.cut = true
+    this.cutMs = now
     for (const request of this.underWay) {
       this.recorder.answered(request.index, now - request.intendedMs)
       this.underWay.delete(request)

@@ -23,7 +23,7 @@ export class Recorder {
 
   finish(
     load: Load,
-    rest: Pick<LoadRun, 'latenessP99Ms' | 'seconds' | 'elapsedS' | 'generatorCores' | 'cut'> & { planned?: number },
+    rest: Pick<LoadRun, 'latenessP99Ms' | 'seconds' | 'elapsedS' | 'generatorCores' | 'cutMs'> & { planned?: number },
   ): LoadRun {
     const order = Uint32Array.from(this.sent.keys()).sort((a, b) => this.sent[a]! - this.sent[b]! || a - b)
     return {
@@ -36,7 +36,7 @@ export class Recorder {
       seconds: rest.seconds,
       elapsedS: rest.elapsedS,
       generatorCores: rest.generatorCores,
-      cut: rest.cut,
+      cutMs: rest.cutMs,
     }
   }
 }

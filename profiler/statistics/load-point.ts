@@ -26,7 +26,7 @@ export function loadPointOf(run: LoadRun, slo: Slo): LoadPoint {
     generatorSaturated: generatorSaturated(run, slo),
     latenessP99Ms: run.latenessP99Ms,
     seconds: run.seconds,
-    cut: run.cut,
+    cut: run.cutMs !== undefined,
   }
 }
 

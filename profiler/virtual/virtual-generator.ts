@@ -40,7 +40,7 @@ function runOf(load: Load, played: VirtualRun): LoadRun {
     seconds: cutMs === undefined ? load.durationS : Math.min(cutMs / 1000, load.durationS),
     elapsedS: Math.max(lastMs / 1000, cutMs === undefined ? load.durationS : 0),
     generatorCores: 0,
-    cut: cutMs !== undefined,
+    cutMs,
   }
 }
 

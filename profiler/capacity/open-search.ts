@@ -1,0 +1,137 @@
+import { seeded } from '../random.ts'
+import type { LoadPoint, LoadRun } from '../types.ts'
+import type { CapacityFound, Effort } from './measure.ts'
+import { type CapacityPosterior, capacityPosterior } from './posterior.ts'
+import { failuresOf, type Session } from './session.ts'
+import { joinSteps, type Steps, stepsOf, twinOf } from './twin.ts'
+
+export interface OpenSearchOptions {
+  readonly seed: number
+  readonly capacityToBeatRps?: number
+}
+
+/** Departures this close, as a share of the idle latency, are one batch. */
+const batchShare = 0.15
+const planningRequests = 4000
+const finalRequests = 30_000
+
+/**
+ * Capacity by open load: saturation by short closed loops, a sweep over rates to learn the server's twin, then windows where the twin
+ * puts the capacity, until its interval is narrow enough or the time is up.
+ */
+export async function openSearch(session: Session, effort: Effort, idle: LoadPoint, options: OpenSearchOptions): Promise<CapacityFound> {
+  const { slo } = session
+  const runs: LoadRun[] = []
+  const steps: Steps[] = []
+  let saturationRps = idle.achievedRps
+  let generatorLimited = false
+  let posterior: CapacityPosterior | undefined
+
+  const ended = (outcome: CapacityFound['outcome'], detail?: string): CapacityFound => ({
+    outcome,
+    capacityRps: posterior?.medianRps ?? 0,
+    capacityCi90Rps: posterior?.ci90Rps ?? [0, saturationRps],
+    saturationRps,
+    detail,
+  })
+
+  const saturated = await saturate()
+  if (saturated !== undefined) return saturated
+  const leftS = effort.budgetS - session.spentS
+  const windowS = Math.max(effort.windowS, leftS / effort.windows)
+
+  const sweepS = Math.min(windowS, leftS / 2)
+  const sweep = sweepArrivals(0.4 * saturationRps, 1.15 * saturationRps, sweepS, options.seed)
+  const swept = await learn(sweep.length / sweepS, sweepS, { kind: 'trace', atMs: sweep })
+  if (swept !== undefined) return swept
+  for (let window = 1; ; window++) {
+    posterior = estimate(planningRequests)
+    const [low, high] = posterior.ci90Rps
+    if (options.capacityToBeatRps !== undefined && posterior.below(options.capacityToBeatRps) > 0.98) {
+      return {
+        ...ended('beaten', `certainly below the ${options.capacityToBeatRps.toFixed(1)} requests per second it had to beat`),
+        capacityRps: high,
+      }
+    }
+    const narrow = high - low < 2 * effort.precision * posterior.medianRps
+    const spent = session.spentS + 0.5 * windowS > effort.budgetS
+    if (window > 1 && (narrow || spent)) {
+      posterior = estimate(finalRequests)
+      if (generatorLimited) return ended('generator-limit', 'the load generator could not hold the rate: the server may do more')
+      return ended(narrow || high - low < 4 * effort.precision * posterior.medianRps ? 'converged' : 'budget')
+    }
+    const failed = await learn(posterior.medianRps, Math.min(windowS, Math.max(0.5 * windowS, effort.budgetS - session.spentS)))
+    if (failed !== undefined) return failed
+  }
+
+  function estimate(requests: number): CapacityPosterior {
+    return capacityPosterior(twinOf(joinSteps(steps)), runs, slo, requests, options.seed)
+  }
+
+  /** Connections are raised until as many wait as the SLO leaves time for: throughput hardly grows beyond. */
+  async function saturate(): Promise<CapacityFound | undefined> {
+    let connections = 8
+    for (let round = 0; round < 4; round++) {
+      const { point } = await session.closed(connections, effort.saturationS, 'saturation')
+      if (await session.died(point)) return ended('server-died', `nothing listens any more: ${failuresOf(point)}`)
+      saturationRps = Math.max(saturationRps, point.achievedRps)
+      generatorLimited ||= point.generatorSaturated
+      if (
+        options.capacityToBeatRps !== undefined &&
+        connections * 1000 > 2 * point.achievedRps * slo.limitMs &&
+        saturationRps < 0.9 * options.capacityToBeatRps
+      ) {
+        return {
+          ...ended(
+            'beaten',
+            `saturated at ${saturationRps.toFixed(1)} requests per second, below the ${options.capacityToBeatRps.toFixed(1)} it had to beat`,
+          ),
+          capacityRps: saturationRps,
+        }
+      }
+      const enough = Math.ceil((1.2 * saturationRps * slo.limitMs) / 1000)
+      if (enough <= connections * 1.3) return undefined
+      connections = Math.min(1024, enough)
+    }
+    return undefined
+  }
+
+  /** Plays one open window and keeps what it shows. A window that the generator could not hold is not kept. */
+  async function learn(
+    rateRps: number,
+    durationS: number,
+    arrivals: { kind: 'poisson' } | { kind: 'trace'; atMs: number[] } = { kind: 'poisson' },
+  ): Promise<CapacityFound | undefined> {
+    const planned = rateRps * durationS
+    const { run, point } = await session.play(
+      {
+        kind: 'open',
+        rateRps,
+        durationS,
+        arrivals,
+        seed: options.seed + session.points.length,
+        cut: { overMs: slo.limitMs, requests: Math.max(20, 0.3 * planned) },
+      },
+      'search',
+    )
+    if (await session.died(point)) return ended('server-died', `nothing listens any more: ${failuresOf(point)}`)
+    if (run.cutMs !== undefined) await session.settle(idle)
+    generatorLimited = point.generatorSaturated
+    if (!point.generatorSaturated) {
+      runs.push(run)
+      steps.push(stepsOf(run, batchShare * idle.p50Ms))
+    }
+    return undefined
+  }
+}
+
+/** Arrivals, ms, of a Poisson process whose rate rises evenly. */
+function sweepArrivals(fromRps: number, toRps: number, durationS: number, seed: number): number[] {
+  const uniform = seeded(seed)
+  const n = Math.max(2, Math.round(((fromRps + toRps) / 2) * durationS))
+  const rise = (toRps - fromRps) / durationS
+  // Inverse of the cumulative rate a t + b t² / 2, at sorted uniforms of its total.
+  return Array.from({ length: n }, () => uniform() * n)
+    .sort((a, b) => a - b)
+    .map((count) => (1000 * (-fromRps + Math.sqrt(fromRps ** 2 + 2 * rise * count))) / rise)
+}

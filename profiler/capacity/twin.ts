@@ -1,0 +1,199 @@
+/**
+ * A twin of a server, made from what a load saw of it: a queue whose every step is drawn from the steps that were observed.
+ *
+ * A step leads from one departure to the next. It is recorded with the number of requests k that were there when it began, how long it took,
+ * how many left at its end (a batch), and how old the first of these was among those present. That is the embedded Markov chain of an
+ * M/G/1 queue and of its batch variants (Kendall 1953; Bailey 1954), learnt without assuming the service's distribution, and an
+ * approximation for several workers or processor sharing. A twin can be put under any load for as long as one likes, at no cost to the server.
+ */
+import type { Uniform } from '../random.ts'
+import type { LoadRun } from '../types.ts'
+
+/** Observed steps, one element each. */
+export interface Steps {
+  /** Requests present when the step began, from 1. */
+  readonly present: number[]
+  readonly tookMs: number[]
+  readonly departed: number[]
+  /** Place of the first departing request among those present, by arrival: 0 is the oldest. */
+  readonly rank: number[]
+}
+
+/** Steps of a run. Departures within `togetherMs` are one batch. Failed requests and those cut short are left out. */
+export function stepsOf(run: LoadRun, togetherMs: number): Steps {
+  const steps: Steps = { present: [], tookMs: [], departed: [], rank: [] }
+  const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
+  const answered: number[] = []
+  for (let i = 0; i < run.sentMs.length; i++) if (!Number.isNaN(run.latencyMs[i]!)) answered.push(i)
+  const endMs = (i: number) => run.sentMs[i]! + run.latencyMs[i]!
+  const leaving = answered.filter((i) => endMs(i) < lastMs).sort((a, b) => endMs(a) - endMs(b))
+  const present: number[] = []
+  let arrived = 0
+  let beganMs = 0
+  let began = 0
+  for (let next = 0; next < leaving.length; ) {
+    const atMs = endMs(leaving[next]!)
+    while (arrived < answered.length && run.sentMs[answered[arrived]!]! <= atMs) {
+      const request = answered[arrived++]!
+      // An idle server begins its next step with the arrival that ends its rest.
+      if (present.length === 0 && began === 0) {
+        beganMs = run.sentMs[request]!
+        began = 1
+      }
+      present.push(request)
+    }
+    let rank = Number.POSITIVE_INFINITY
+    let departed = 0
+    while (next < leaving.length && endMs(leaving[next]!) <= atMs + togetherMs) {
+      const place = present.indexOf(leaving[next]!)
+      if (place >= 0) {
+        rank = Math.min(rank, place)
+        departed++
+        present.splice(place, 1)
+      } else arrived = skipArrival(answered, arrived, leaving[next]!)
+      next++
+    }
+    if (departed === 0) continue
+    steps.present.push(began)
+    steps.tookMs.push(atMs - beganMs)
+    steps.departed.push(departed)
+    steps.rank.push(rank)
+    beganMs = atMs
+    began = present.length
+  }
+  return steps
+}
+
+/** Takes a request that arrived and left within one batch out of those still to arrive. */
+function skipArrival(answered: number[], from: number, request: number): number {
+  const place = answered.indexOf(request, from)
+  if (place >= 0) answered.splice(place, 1)
+  return from
+}
+
+export function joinSteps(all: readonly Steps[]): Steps {
+  return {
+    present: all.flatMap((s) => s.present),
+    tookMs: all.flatMap((s) => s.tookMs),
+    departed: all.flatMap((s) => s.departed),
+    rank: all.flatMap((s) => s.rank),
+  }
+}
+
+/** Steps grouped by the number present, neighbours together where they do not differ. */
+export interface Twin {
+  readonly steps: Steps
+  /** Bin of each number present; the last also serves all larger numbers. */
+  readonly binOf: Int32Array
+  /** Indices into `steps`. */
+  readonly bins: readonly Int32Array[]
+}
+
+const fewestPerBin = 25
+
+/** Groups steps into a twin. Throws a RangeError without any step. */
+export function twinOf(steps: Steps): Twin {
+  const most = Math.max(...steps.present)
+  if (!(most >= 1)) throw new RangeError('no step of the server was observed')
+  const byPresent: number[][] = Array.from({ length: most + 1 }, () => [])
+  steps.present.forEach((k, i) => {
+    byPresent[k]!.push(i)
+  })
+  const groups: { upTo: number; members: number[] }[] = []
+  for (let k = 1; k <= most; k++) {
+    const last = groups.at(-1)
+    if (last !== undefined && last.members.length < fewestPerBin) {
+      last.members.push(...byPresent[k]!)
+      last.upTo = k
+    } else groups.push({ upTo: k, members: byPresent[k]! })
+  }
+  const top = groups.at(-1)!
+  if (groups.length > 1 && top.members.length < fewestPerBin) {
+    groups.pop()
+    groups.at(-1)!.members.push(...top.members)
+    groups.at(-1)!.upTo = most
+  }
+  for (let g = groups.length - 2; g >= 0; g--) {
+    const [low, high] = [groups[g]!, groups[g + 1]!]
+    if (!alike(steps, low.members, high.members)) continue
+    high.members.push(...low.members)
+    groups.splice(g, 1)
+  }
+  const binOf = new Int32Array(most + 1)
+  let bin = 0
+  for (let k = 0; k <= most; k++) {
+    if (k > groups[bin]!.upTo) bin++
+    binOf[k] = bin
+  }
+  return { steps, binOf, bins: groups.map((g) => Int32Array.from(g.members)) }
+}
+
+/** Whether two groups of steps differ neither in how long they take nor in how many leave, beyond chance (two standard errors) or 1 %. */
+function alike(steps: Steps, a: readonly number[], b: readonly number[]): boolean {
+  return [steps.tookMs, steps.departed].every((values) => {
+    const [x, y] = [moments(values, a), moments(values, b)]
+    return (
+      Math.abs(x.mean - y.mean) <= Math.max(2 * Math.sqrt(x.variance / a.length + y.variance / b.length), 0.01 * (x.mean + y.mean) * 0.5)
+    )
+  })
+}
+
+function moments(values: readonly number[], of: readonly number[]): { mean: number; variance: number } {
+  let sum = 0
+  let squares = 0
+  for (const i of of) {
+    sum += values[i]!
+    squares += values[i]! ** 2
+  }
+  const mean = sum / of.length
+  return { mean, variance: Math.max(0, squares / of.length - mean ** 2) }
+}
+
+/** The same twin with the steps of every bin drawn anew, with replacement: its sampling error (Efron 1979). */
+export function bootstrap(twin: Twin, uniform: Uniform): Twin {
+  return { ...twin, bins: twin.bins.map((bin) => bin.map(() => bin[Math.floor(uniform() * bin.length)]!)) }
+}
+
+/** Requests per second that the twin serves when they queue without end. */
+export function saturationOf({ steps, bins }: Twin): number {
+  let ms = 0
+  let departed = 0
+  for (const i of bins.at(-1)!) {
+    ms += steps.tookMs[i]!
+    departed += steps.departed[i]!
+  }
+  return (1000 * departed) / ms
+}
+
+/** Latencies of the twin under arrivals (ms, ascending), in their order, into `latencyMs`. Every step takes `slowness` times as long. */
+export function simulate(twin: Twin, arrivalsMs: Float64Array, slowness: number, uniform: Uniform, latencyMs: Float64Array): void {
+  const { binOf, bins } = twin
+  const { tookMs, departed, rank } = twin.steps
+  const n = arrivalsMs.length
+  const queue = new Int32Array(n)
+  const largest = binOf.length - 1
+  let head = 0
+  let tail = 0
+  let arrived = 0
+  let now = 0
+  while (true) {
+    if (head === tail) {
+      if (arrived === n) return
+      now = arrivalsMs[arrived]!
+      queue[tail++] = arrived++
+    }
+    const present = tail - head
+    const bin = bins[binOf[present > largest ? largest : present]!]!
+    const step = bin[Math.floor(uniform() * bin.length)]!
+    now += tookMs[step]! * slowness
+    const leaving = Math.min(departed[step]!, present)
+    const first = Math.min(rank[step]!, present - leaving)
+    while (arrived < n && arrivalsMs[arrived]! <= now) queue[tail++] = arrived++
+    for (let i = 0; i < leaving; i++) {
+      const request = queue[head + first + i]!
+      latencyMs[request] = now - arrivalsMs[request]!
+    }
+    if (first > 0) queue.copyWithin(head + leaving, head, head + first)
+    head += leaving
+  }
+}
