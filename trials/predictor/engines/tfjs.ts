@@ -92,6 +92,8 @@ async function fetched(outputs: NamedTensorMap, specs: EngineInfo['outputs']): P
   try {
     for (const { name, datatype } of specs) {
       const output = outputs[name] as TfTensor
+      if (output.dtype !== (datatype === 'INT32' ? 'int32' : 'float32'))
+        throw new Error(`output '${name}' holds ${output.dtype}, but is declared ${datatype}; convert the model with its signature`)
       copied[name] = { datatype, shape: output.shape, data: await output.data<'float32' | 'int32'>() }
     }
   } finally {

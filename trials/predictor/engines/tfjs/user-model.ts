@@ -34,7 +34,7 @@ async function loadGraph(name: string, { handler, path }: ModelFile, sequenceLen
   const graph = await loadGraphModel(handler).catch((error: unknown) => {
     throw unloadable(path, error)
   })
-  const signature = graph.modelSignature as { inputs?: Signature; outputs?: Signature }
+  const signature = (graph.modelSignature ?? {}) as { inputs?: Signature; outputs?: Signature }
   const inputs = graph.inputs.map((tensor) => described(tensor, path, signature.inputs))
   const outputs = graph.outputs.map((tensor) => described(tensor, path, signature.outputs))
   const targets = outputs.map(({ tensorName }) => tensorName)
@@ -98,10 +98,12 @@ async function loadSavedModel(name: string, path: string, backend: Backend, sequ
 }
 
 const unloadable = (path: string, error: unknown) =>
-  new ModelError(
-    `'${path}' does not load: ${error instanceof Error ? error.message : String(error)}`,
-    'convert it again, or check that all its operations are ones that TensorFlow.js has',
-  )
+  error instanceof ModelError
+    ? error
+    : new ModelError(
+        `'${path}' does not load: ${error instanceof Error ? error.message : String(error)}`,
+        'convert it again, or check that all its operations are ones that TensorFlow.js has',
+      )
 
 /** A tensor under the name that clients use, beside the one that the model uses. */
 interface Described {
@@ -117,8 +119,9 @@ function described({ name, dtype, shape }: SavedModelTensor, path: string, signa
   return { tensorName: name, spec }
 }
 
-function datatypeOf(dtype: string, name: string, path: string): EngineDatatype {
-  if (dtype === 'float32') return 'FP32'
+/** Graphs without a signature leave outputs' types open: float32 then, which is checked when they come. */
+function datatypeOf(dtype: string | undefined, name: string, path: string): EngineDatatype {
+  if (dtype === 'float32' || dtype === undefined) return 'FP32'
   if (dtype === 'int32') return 'INT32'
   throw new ModelError(`tensor '${name}' of '${path}' holds ${dtype}`, 'inputs and outputs must hold float32 or int32')
 }
