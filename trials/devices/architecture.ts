@@ -1,4 +1,4 @@
-/** Model architectures by their dimensions, and the work one batch asks of a device. */
+/** Model architectures by their dimensions. */
 
 import type { Precision } from './catalogue.ts'
 import { bytesPerElement, type Convnet, convnets, convolutionsOf } from './convnets.ts'
@@ -37,22 +37,6 @@ export interface Decoder {
 }
 
 export type Architecture = Encoder | Decoder | Convnet
-
-/** What one batch asks of a device. Bytes are to and from device memory, every operand once. */
-export interface Work {
-  /** Kernels a compiled engine launches, about. */
-  readonly kernels: number
-  /** Dense products: 2 × multiply-accumulates. */
-  readonly flops: number
-  /** Products of attention (queries × keys, scores × values), apart from `flops`. */
-  readonly attentionFlops: number
-  readonly weightBytes: number
-  readonly activationBytes: number
-  /** Attention scores, when they are written out rather than fused. */
-  readonly scoreBytes: number
-  /** Keys and values read from the cache (decoding only). */
-  readonly kvBytes: number
-}
 
 /** The size of one call. `sequenceLength`: tokens of each text (encoder), of each prompt (prefill), or in the cache (decode). */
 export interface CallShape {
@@ -173,66 +157,3 @@ const decoderLayer = (a: Decoder) => a.hidden * a.headSize * (2 * a.heads + 2 * 
 /** Bytes of keys and values that one token keeps in the cache. */
 export const kvBytesPerToken = (a: Decoder, precision: Precision): number =>
   2 * a.layers * a.kvHeads * a.headSize * (precision === 'fp8' ? 1 : Math.min(2, bytesPerElement(precision) * 2))
-
-/** The work of one call of an architecture at a precision. */
-export function workOf(architecture: Architecture, shape: CallShape, precision: Precision): Work {
-  const bytes = bytesPerElement(precision)
-  switch (architecture.kind) {
-    case 'encoder':
-      return encoderWork(architecture, shape.batch, shape.sequenceLength ?? defaultSequenceLength, bytes)
-    case 'decoder':
-      return decoderWork(architecture, shape, precision)
-    case 'convnet': {
-      const scale = ((shape.imageSize ?? architecture.imageSize) / architecture.imageSize) ** 2
-      const layers = convolutionsOf(architecture)
-      const total = {
-        kernels: layers.length + 2,
-        flops: 0,
-        attentionFlops: 0,
-        weightBytes: 0,
-        activationBytes: 0,
-        scoreBytes: 0,
-        kvBytes: 0,
-      }
-      for (const layer of layers) {
-        total.flops += 2 * layer.macs * scale * shape.batch
-        total.weightBytes += layer.weights * bytes
-        total.activationBytes += (layer.inputs + layer.outputs) * scale * shape.batch * bytes
-      }
-      return total
-    }
-  }
-}
-
-/** Per layer: fused QKV, attention, output projection with residual and norm, two feed-forward products with residual and norm. */
-function encoderWork(a: Encoder, batch: number, length: number, bytes: number): Work {
-  const tokens = batch * length
-  const weights = 4 * a.hidden ** 2 + 2 * a.hidden * a.intermediate
-  return {
-    kernels: 7 * a.layers + 4,
-    flops: 2 * a.layers * weights * tokens,
-    attentionFlops: 4 * a.layers * tokens * length * a.hidden,
-    weightBytes: a.layers * weights * bytes,
-    activationBytes: a.layers * tokens * (14 * a.hidden + 2 * a.intermediate) * bytes,
-    scoreBytes: a.layers * batch * a.heads * length ** 2 * 4 * bytes,
-    kvBytes: 0,
-  }
-}
-
-function decoderWork(a: Decoder, shape: CallShape, precision: Precision): Work {
-  const length = shape.sequenceLength ?? defaultSequenceLength
-  const decode = shape.phase === 'decode'
-  const tokens = decode ? shape.batch : shape.batch * length
-  const bytes = bytesPerElement(precision)
-  const head = a.vocabulary * a.hidden
-  const wide = Math.max(bytes, 2)
-  return {
-    kernels: 10 * a.layers + 4,
-    flops: 2 * (a.layers * decoderLayer(a) * tokens + head * shape.batch),
-    attentionFlops: 4 * a.layers * a.heads * a.headSize * tokens * (decode ? length : length / 2),
-    weightBytes: (a.layers * decoderLayer(a) + head) * bytes,
-    activationBytes: a.layers * tokens * (10 * a.hidden + 3 * a.intermediate) * wide,
-    scoreBytes: 0,
-    kvBytes: kvBytesPerToken(a, precision) * shape.batch * length,
-  }
-}

@@ -11,13 +11,14 @@ export interface Convnet {
 
 /** Convolutions and dense layers in order; `repeat` blocks keep their stride for the first only. */
 export type Stage =
+  /** `normalised`: local response normalisation follows. */
   | {
       readonly kind: 'conv'
       readonly out: number
       readonly kernel: number
       readonly stride?: number
       readonly pad?: number
-      readonly groups?: number
+      readonly normalised?: boolean
     }
   | { readonly kind: 'pool'; readonly kernel: number; readonly stride: number; readonly pad?: number }
   | { readonly kind: 'bottleneck'; readonly mid: number; readonly out: number; readonly stride: number; readonly repeat: number }
@@ -28,10 +29,21 @@ export type Stage =
 
 /** One convolution or dense product on one image, counts. */
 export interface ConvolutionLayer {
-  readonly macs: number
+  /** Output pixels. */
+  readonly rows: number
+  /** Output channels. */
+  readonly columns: number
+  /** Weights of one output channel. */
+  readonly depth: number
+  /** 3 × 3 over all channels at stride 1. */
+  readonly winograd: boolean
+  /** Weights and biases. */
   readonly weights: number
+  /** Elements read and written. */
   readonly inputs: number
   readonly outputs: number
+  /** Elements that a local response normalisation after it adds. */
+  readonly normalised: number
 }
 
 const conv = (out: number, kernel: number, stride = 1, pad = Math.floor(kernel / 2)): Stage => ({ kind: 'conv', out, kernel, stride, pad })
@@ -134,7 +146,7 @@ export const convnets: readonly Convnet[] = [
     name: 'vgg-s',
     imageSize: 224,
     stages: [
-      conv(96, 7, 2, 0),
+      { kind: 'conv', out: 96, kernel: 7, stride: 2, pad: 0, normalised: true },
       pool(3, 3, 1),
       conv(256, 5, 1, 0),
       pool(2, 2, 1),
@@ -167,17 +179,34 @@ function unroll(network: Convnet): ConvolutionLayer[] {
   const layers: ConvolutionLayer[] = []
   let side = network.imageSize
   let channels = 3
-  const convolve = (out: number, kernel: number, stride = 1, pad = Math.floor(kernel / 2), groups = 1, from = { side, channels }) => {
+  const convolve = (
+    out: number,
+    kernel: number,
+    stride = 1,
+    pad = Math.floor(kernel / 2),
+    groups = 1,
+    from = { side, channels },
+    normalised = false,
+  ) => {
     const after = Math.floor((from.side + 2 * pad - kernel) / stride) + 1
     const weights = (kernel ** 2 * from.channels * out) / groups
-    layers.push({ macs: weights * after ** 2, weights: weights + out, inputs: from.side ** 2 * from.channels, outputs: after ** 2 * out })
+    layers.push({
+      rows: after ** 2,
+      columns: out,
+      depth: weights / out,
+      winograd: kernel === 3 && stride === 1 && groups === 1,
+      weights: weights + out,
+      inputs: from.side ** 2 * from.channels,
+      outputs: after ** 2 * out,
+      normalised: normalised ? after ** 2 * out : 0,
+    })
     side = after
     channels = out
   }
   for (const stage of network.stages) {
     switch (stage.kind) {
       case 'conv':
-        convolve(stage.out, stage.kernel, stage.stride, stage.pad, stage.groups)
+        convolve(stage.out, stage.kernel, stage.stride, stage.pad, 1, { side, channels }, stage.normalised)
         break
       case 'pool':
         side = Math.floor((side + 2 * (stage.pad ?? 0) - stage.kernel) / stage.stride) + 1
@@ -187,10 +216,14 @@ function unroll(network: Convnet): ConvolutionLayer[] {
         break
       case 'dense':
         layers.push({
-          macs: side ** 2 * channels * stage.out,
+          rows: 1,
+          columns: stage.out,
+          depth: side ** 2 * channels,
+          winograd: false,
           weights: side ** 2 * channels * stage.out + stage.out,
           inputs: side ** 2 * channels,
           outputs: stage.out,
+          normalised: 0,
         })
         side = 1
         channels = stage.out

@@ -1,52 +1,26 @@
 /**
  * The device model: how long a batch takes on a GPU, how much of its memory it needs, and how sure that is.
- *
- * latency = launches × overhead + FLOPs / (efficiency × peak) + bytes / (efficiency × bandwidth), the terms added.
+ * Physics (physics.ts) with coefficients calibrated on published tables (coefficients.json), corrected by what those tables say beyond it.
  */
-import type { Architecture, CallShape } from './architecture.ts'
-import { architectures, defaultSequenceLength, kvBytesPerToken, parameterCount, workOf } from './architecture.ts'
-import { effectivePrecision, type Gpu, type Precision, usableMemoryMiB } from './catalogue.ts'
-import { bytesPerElement } from './convnets.ts'
+import { defaultSequenceLength } from './architecture.ts'
+import { effectivePrecision, usableMemoryMiB } from './catalogue.ts'
+import { calibration } from './coefficients.ts'
 import { DeviceModelError } from './errors.ts'
+import { memoryParts } from './memory.ts'
+import { type DeviceCall, type DeviceLatency, predictLatency } from './predict.ts'
 
-/** How several processes share one GPU. */
-export type Sharing = 'time-slice' | 'mps' | 'memory-only'
-
-export interface DeviceCall extends CallShape {
-  readonly architecture: Architecture
-  readonly gpu: Gpu
-  /** fp16 unless said. */
-  readonly precision?: Precision
-  /** Part of the GPU in (0, 1]; 1 unless said. */
-  readonly share?: number
-  /** What the share bounds; 'time-slice' unless said. */
-  readonly sharing?: Sharing
-}
-
-/** A modelled quantity. `relativeError`: 0.06 = the truth lies within ± 6 % with a probability of about two in three. */
-export interface DeviceLatency {
-  readonly ms: number
-  readonly relativeError: number
-}
-
-const typical = { launchMs: 0.0035, computeEfficiency: 0.55, bandwidthEfficiency: 0.7, relativeError: 0.25 }
-const megabyte = 2 ** 20
+export type { DeviceCall, DeviceLatency, Sharing } from './predict.ts'
 
 /**
- * Time of one batch on the device, host and queueing excluded.
+ * Time of one batch on the device; queueing, network and pre-processing are not in it.
  * @throws DeviceModelError when the precision, the share or the shape is impossible.
  */
 export function deviceLatencyMs(call: DeviceCall): DeviceLatency {
-  const share = checkedShare(call)
-  const { precision, tflops } = effectivePrecision(call.gpu, call.precision ?? 'fp16')
-  const work = workOf(call.architecture, call, precision)
-  const launch = work.kernels * typical.launchMs
-  const compute = (work.flops + work.attentionFlops) / (typical.computeEfficiency * tflops * 1e9)
-  const memory = (work.weightBytes + work.activationBytes + work.kvBytes) / (typical.bandwidthEfficiency * call.gpu.bandwidthGBs * 1e6)
-  return { ms: launch + (compute + memory) / share, relativeError: typical.relativeError }
+  check(call)
+  return predictLatency(call, calibration)
 }
 
-function checkedShare(call: DeviceCall): number {
+function check(call: DeviceCall): void {
   const share = call.share ?? 1
   if (!(share > 0 && share <= 1)) throw new DeviceModelError(`a GPU share of ${share} is not in (0, 1]`)
   if (!(call.batch >= 1)) throw new DeviceModelError(`a batch of ${call.batch} is below 1`)
@@ -56,40 +30,26 @@ function checkedShare(call: DeviceCall): number {
       `${call.architecture.name} takes at most ${call.architecture.maxSequenceLength} tokens, not ${length}`,
       'lower sequenceLength',
     )
-  return call.sharing === 'memory-only' ? 1 : share
 }
 
 export interface MemoryNeed {
   readonly mib: number
+  /** As `DeviceLatency.relativeError`. */
   readonly relativeError: number
 }
 
-/** CUDA context and libraries, MiB. */
-const contextMiB = 350
-const workspaceMiB = 64
-
-/** GPU memory that a process needs to serve batches of this size: context + weights + workspace + activations × batch (+ key-value cache). */
-export function gpuMemoryMiB(call: DeviceCall): MemoryNeed {
+/** GPU memory that one process with one instance needs to serve batches of this size. */
+export function gpuMemoryMiB(call: DeviceCall & { readonly keepsActivations?: boolean }): MemoryNeed {
   const { precision } = effectivePrecision(call.gpu, call.precision ?? 'fp16')
-  const weights = (parameterCount(call.architecture) * bytesPerElement(precision)) / megabyte
+  const parts = memoryParts(call, precision, calibration.memory)
   return {
-    mib: contextMiB + weights + workspaceMiB + (activationBytesHeld(call, precision) + cacheBytes(call, precision)) / megabyte,
-    relativeError: 0.15,
+    mib: parts.contextMiB + parts.weightsMiB + parts.workspaceMiB + parts.activationsMiB + parts.cacheMiB,
+    relativeError: call.keepsActivations ? calibration.errors.memory : unmeasuredMemoryError,
   }
 }
 
-/** Two live layers' activations and, for encoders, the scores of one layer. */
-function activationBytesHeld(call: DeviceCall, precision: Precision): number {
-  const { architecture, batch } = call
-  const work = workOf(architecture, call, precision)
-  const layers = architecture.kind === 'convnet' ? Math.max(1, work.kernels / 4) : architecture.layers
-  return (work.activationBytes + work.scoreBytes) / layers + (architecture.kind === 'decoder' ? architecture.vocabulary * 4 * batch : 0)
-}
-
-const cacheBytes = (call: DeviceCall, precision: Precision): number =>
-  call.architecture.kind === 'decoder'
-    ? kvBytesPerToken(call.architecture, precision) * call.batch * (call.sequenceLength ?? defaultSequenceLength)
-    : 0
+/** Compiled engines: no published table of their memory is behind the model. */
+const unmeasuredMemoryError = 0.15
 
 export interface Fit {
   readonly fits: boolean
@@ -97,11 +57,8 @@ export interface Fit {
   readonly availableMiB: number
 }
 
-/** Whether a batch fits the share of a GPU's memory, or the MiB given. */
-export function fits(call: DeviceCall, availableMiB = usableMemoryMiB(call.gpu) * (call.share ?? 1)): Fit {
+/** Whether a batch fits the share of a GPU's memory (or its slice), or the MiB given. */
+export function fits(call: DeviceCall, availableMiB = call.mig?.memoryMiB ?? usableMemoryMiB(call.gpu) * (call.share ?? 1)): Fit {
   const neededMiB = gpuMemoryMiB(call).mib
   return { fits: neededMiB <= availableMiB, neededMiB, availableMiB }
 }
-
-/** Names of the architectures the model knows. */
-export const architectureNames = (): string[] => architectures.map((a) => a.name)

@@ -1,0 +1,105 @@
+/**
+ * `npm run bench:devices [-- --tables DIR]`: how far the device model is from published measurements.
+ * In-sample, for rows left out (5 folds), for GPUs and models left out whole; with --tables, the committed model on tables it has not seen.
+ */
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import {
+  coefficientsFrom,
+  errorsOn,
+  fitMemory,
+  kFold,
+  leaveOut,
+  memoryOf,
+  shareErrors,
+  slowdownErrors,
+} from './calibration/coefficients-from.ts'
+import { isCompiled } from './calibration/fit.ts'
+import { readTables, type Tables } from './calibration/tables.ts'
+import { calibration } from './coefficients.ts'
+
+const { values: options } = parseArgs({ options: { tables: { type: 'string' } } })
+
+const percent = (value: number) => `${(100 * value).toFixed(1)} %`.padStart(8)
+function report(what: string, errors: readonly number[], target = ''): void {
+  if (errors.length === 0) return
+  const size = errors.map(Math.abs).sort((a, b) => a - b)
+  const signed = [...errors].sort((a, b) => a - b)
+  const at = (q: number) => size[Math.min(size.length - 1, Math.floor(q * size.length))]!
+  console.log(
+    `${what.padEnd(44)} median ${percent(at(0.5))}  p90 ${percent(at(0.9))}  worst ${percent(at(1))}  bias ${percent(signed[signed.length >> 1]!)}  n ${size.length}  ${target}`,
+  )
+}
+function each<T>(rows: readonly T[], group: (row: T) => string, errors: (rows: readonly T[]) => readonly number[]): void {
+  for (const name of new Set(rows.map(group))) report(`  ${name}`, errors(rows.filter((row) => group(row) === name)))
+}
+function skipped(tables: Tables): void {
+  for (const [reason, rows] of tables.skipped) console.log(`skipped ${rows} rows: ${reason.split(';')[0]}`)
+}
+
+if (options.tables !== undefined) {
+  const tables = readTables(options.tables)
+  skipped(tables)
+  console.log('Relative errors of the committed model on tables of', options.tables)
+  const compiled = tables.latency.filter(isCompiled)
+  report('latency, compiled engines', errorsOn(compiled, calibration))
+  each(
+    compiled,
+    (r) => `${r.gpu.name} ${r.architecture.name} ${r.precision}`,
+    (rows) => errorsOn(rows, calibration),
+  )
+  const unseen = compiled.filter((r) => calibration.deviations[r.gpu.name] === undefined)
+  report('latency, GPUs in no table of ours', errorsOn(unseen, calibration), 'target 12 % / 30 %')
+  const frameworks = tables.latency.filter((r) => !isCompiled(r) && calibration.runtimes[r.runtime] !== undefined)
+  report('latency, frameworks', errorsOn(frameworks, calibration))
+  report('slowdown by an MPS share, physics alone', slowdownErrors(tables.share, calibration))
+  report(
+    'memory',
+    tables.memory.map((r) => memoryOf(r, calibration.memory) / r.gpuMemoryMiB - 1),
+    'target 6 %',
+  )
+} else {
+  const tables = readTables(fileURLToPath(new URL('./tables', import.meta.url)))
+  skipped(tables)
+  const rows = tables.latency.filter(isCompiled)
+  const fitted = coefficientsFrom(tables, calibration.errors)
+  console.log('Relative errors of latency, compiled engines')
+  report('in-sample', errorsOn(rows, fitted))
+  report('calibrated GPU: 5 folds of rows', kFold(rows, 5), 'target 4 % / 10 %')
+  const leftOut = (what: string, group: (row: (typeof rows)[number]) => string, target: string) => {
+    const all = leaveOut(rows, group)
+    report(what, all, target)
+    let from = 0
+    for (const name of new Set(rows.map(group))) {
+      const n = rows.filter((r) => group(r) === name).length
+      report(`  ${name}`, all.slice(from, from + n))
+      from += n
+    }
+  }
+  leftOut('GPU never seen: leave one GPU out', (r) => r.gpu.name, 'target 12 % / 30 %')
+  leftOut('leave one model out', (r) => r.architecture.name, '')
+  console.log('Frameworks that run layer by layer (in-sample)')
+  const frameworks = tables.latency.filter((r) => !isCompiled(r))
+  each(
+    frameworks,
+    (r) => r.runtime,
+    (own) => errorsOn(own, fitted),
+  )
+  console.log('MPS share')
+  report('models with a share curve: 5 folds', shareErrors(tables.share), 'target 3 %')
+  report('slowdown by physics alone', slowdownErrors(tables.share, fitted))
+  console.log('GPU memory')
+  report(
+    'in-sample',
+    tables.memory.map((r) => memoryOf(r, fitted.memory) / r.gpuMemoryMiB - 1),
+    'target 6 %',
+  )
+  const models = [...new Set(tables.memory.map((r) => r.architecture.name))]
+  report(
+    'leave one model out',
+    models.flatMap((name) => {
+      const memory = fitMemory(tables.memory.filter((r) => r.architecture.name !== name))
+      return tables.memory.filter((r) => r.architecture.name === name).map((r) => memoryOf(r, memory) / r.gpuMemoryMiB - 1)
+    }),
+  )
+}

@@ -1,0 +1,144 @@
+/**
+ * Latency from first principles: a sum of launches, products, attention and memory traffic, with the few coefficients that calibration fits.
+ *
+ *   latency = kernels × launch / clock                              launches
+ *           + Σ max(waves × tile / rate, weights / bandwidth)       products: tiles of each product in waves over the multiprocessors
+ *           + Σ waves × block / rate                                attention
+ *           + activations × miss / bandwidth                        traffic that the cache does not hold
+ *   rate    = efficiency × peak, no more than the power budget allows
+ */
+import { effectivePrecision, type Gpu, type Precision } from './catalogue.ts'
+import type { Work } from './work.ts'
+
+/** Fitted to published tables by `npm run calibrate`; the same for every GPU. */
+export interface Physics {
+  /** One kernel launch at 1.5 GHz, microseconds. */
+  readonly launchUs: number
+  /** Part of the dense peak that large products reach. */
+  readonly productEfficiency: number
+  /** Convolutions against products. */
+  readonly convolutionFactor: number
+  /** Fused attention against products. */
+  readonly attentionEfficiency: number
+  readonly bandwidthEfficiency: number
+  /** fp16 TFLOP/s that one watt sustains at 12 nm; in proportion to 12 nm / process, and to the width of the type. */
+  readonly tflopsPerWatt: number
+  /** Working sets up to about this many times the cache stay in it. */
+  readonly cacheReach: number
+  /** int8 products against fp16 ones, relative to their peaks. */
+  readonly int8Efficiency: number
+  /** int8 attention against fp16 attention, absolute. */
+  readonly int8AttentionGain: number
+  /** 1: a started wave costs a whole one; 0: waves are continuous. */
+  readonly waveQuantisation: number
+}
+
+/** How one GPU departs from the common coefficients, as logarithms; zero for a GPU without published tables. */
+export interface Deviation {
+  readonly compute: number
+  readonly launch: number
+  readonly bandwidth: number
+  readonly precision: Readonly<Partial<Record<Precision, number>>>
+}
+
+export const noDeviation: Deviation = { compute: 0, launch: 0, bandwidth: 0, precision: {} }
+
+/** The parts of a latency, ms. */
+export interface LatencyParts {
+  readonly launchMs: number
+  readonly computeMs: number
+  readonly memoryMs: number
+}
+
+/** Rows × columns of an output tile, and its efficiency against the largest. */
+const tiles = [
+  { rows: 256, columns: 128, efficiency: 1 },
+  { rows: 128, columns: 128, efficiency: 0.95 },
+  { rows: 128, columns: 64, efficiency: 0.85 },
+  { rows: 64, columns: 64, efficiency: 0.7 },
+  { rows: 16, columns: 64, efficiency: 0.35 },
+] as const
+/** CUDA cores need no tensor-core tiles. */
+const scalarTiles = [...tiles, { rows: 32, columns: 32, efficiency: 0.5 }] as const
+/** F(2 × 2, 3 × 3) does with 4/9 of the multiplications (Lavin and Gray 2015); transforms eat a part of the gain. */
+const winogradGain = 1.8
+
+/** Weights are read at this part of the bandwidth while a product runs. */
+const weightBandwidth = 0.85
+
+/** What runtimes really do with a precision: int8 where its products are not faster than fp16 runs in fp16. */
+export function executedPrecision(gpu: Gpu, asked: Precision): { precision: Precision; tflops: number } {
+  const effective = effectivePrecision(gpu, asked)
+  const half = gpu.peakTflops.fp16
+  return effective.precision === 'int8' && half !== undefined && half >= effective.tflops ? { precision: 'fp16', tflops: half } : effective
+}
+
+const processNm: Readonly<Record<string, number>> = {
+  Kepler: 28,
+  Maxwell: 28,
+  Pascal: 16,
+  Volta: 12,
+  Turing: 12,
+  Ampere: 8,
+  Ada: 5,
+  Hopper: 5,
+  Blackwell: 5,
+}
+/** GA100 is made at 7 nm, the other Ampere chips at 8. */
+const processOf = (gpu: Gpu) => (/^A(100|30)/.test(gpu.name) ? 7 : (processNm[gpu.generation] ?? 8))
+
+/** Operations per joule of a type against fp16. */
+const thrift: Readonly<Record<Precision, number>> = { fp32: 0.25, tf32: 0.5, fp16: 1, bf16: 1, int8: 2, fp8: 2 }
+
+/**
+ * Time of the work on a whole GPU at the precision it is executed in (`executedPrecision`).
+ * @param convolutional the products are convolutions
+ */
+export function latencyParts(
+  work: Work,
+  gpu: Gpu,
+  executed: { readonly precision: Precision; readonly tflops: number },
+  physics: Physics,
+  deviation: Deviation,
+  convolutional: boolean,
+): LatencyParts {
+  const { precision, tflops } = executed
+  const scalar = precision === 'fp32'
+  const narrow = precision === 'int8' || precision === 'fp8'
+  const bandwidth = gpu.bandwidthGBs * 1e6 * Math.exp(deviation.bandwidth) // bytes per ms
+  const efficiency = physics.productEfficiency * (convolutional ? physics.convolutionFactor : 1) * (narrow ? physics.int8Efficiency : 1)
+  const unlimited = efficiency * tflops
+  const powered = physics.tflopsPerWatt * gpu.tdpWatts * thrift[precision] * (12 / processOf(gpu))
+  const limited = unlimited * (1 + (unlimited / powered) ** 4) ** -0.25
+  const rate = limited * 1e9 * Math.exp(deviation.compute + (deviation.precision[precision] ?? 0)) // operations per ms
+  const perMultiprocessor = rate / gpu.multiprocessors
+  const q = physics.waveQuantisation
+  const waves = (blocks: number) => {
+    const exact = blocks / gpu.multiprocessors
+    return q * Math.ceil(exact) + (1 - q) * Math.max(exact, 1)
+  }
+
+  let computeMs = 0
+  for (const { rows, columns, depth, count, winograd } of work.products) {
+    let best = Number.POSITIVE_INFINITY
+    const gain = scalar && winograd ? winogradGain : 1
+    for (const tile of scalar ? scalarTiles : tiles) {
+      const blocks = Math.ceil(rows / tile.rows) * Math.ceil(columns / tile.columns)
+      best = Math.min(best, (waves(blocks) * 2 * tile.rows * tile.columns * depth) / (perMultiprocessor * tile.efficiency * gain))
+    }
+    const weightsMs = (columns * depth * work.weightElementBytes) / (weightBandwidth * bandwidth)
+    computeMs += count * Math.max(best, weightsMs)
+  }
+  if (work.attention) {
+    const { count, blocks, flopsPerBlock } = work.attention
+    const gain = narrow ? physics.int8AttentionGain / (2 * physics.int8Efficiency) : 1
+    computeMs += (count * waves(blocks) * flopsPerBlock) / (physics.attentionEfficiency * perMultiprocessor * gain)
+  }
+  const miss = 1 - Math.exp(-work.workingSetBytes / (physics.cacheReach * gpu.l2MiB * 1e6))
+  const traffic = work.activationBytes * miss + work.kvBytes
+  return {
+    launchMs: ((work.kernels * physics.launchUs) / 1e3) * Math.exp(deviation.launch) * (1500 / gpu.boostMhz),
+    computeMs,
+    memoryMs: traffic / (physics.bandwidthEfficiency * bandwidth),
+  }
+}

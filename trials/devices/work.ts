@@ -1,0 +1,131 @@
+/** The work that one call of an architecture asks of a device. */
+import { type Architecture, type CallShape, type Decoder, defaultSequenceLength, type Encoder, kvBytesPerToken } from './architecture.ts'
+import type { Precision } from './catalogue.ts'
+import { bytesPerElement, type Convnet, convolutionsOf } from './convnets.ts'
+
+/** A matrix product [rows × depth] × [depth × columns], done `count` times, a convolution being one by its output pixels. */
+export interface Product {
+  readonly rows: number
+  readonly columns: number
+  readonly depth: number
+  readonly count: number
+  /** A 3 × 3 convolution of stride 1, which CUDA cores do by Winograd's algorithm. */
+  readonly winograd?: boolean
+}
+
+export interface Work {
+  /** Kernels a compiled engine launches, about. */
+  readonly kernels: number
+  readonly products: readonly Product[]
+  /** Fused attention: `count` launches, each of `blocks` thread blocks of `flopsPerBlock` operations. */
+  readonly attention?: { readonly count: number; readonly blocks: number; readonly flopsPerBlock: number }
+  /** Bytes of one weight. */
+  readonly weightElementBytes: number
+  /** Activations to and from memory, when nothing stays in the cache. */
+  readonly activationBytes: number
+  /** What one kernel reads and writes, typically: beside the cache, it tells how much of the traffic stays in it. */
+  readonly workingSetBytes: number
+  /** Keys and values read from their cache (decoding only). */
+  readonly kvBytes: number
+}
+
+/** Operations of a call, 2 × multiply-accumulates, attention included. */
+export const flopsOf = (work: Work): number =>
+  work.products.reduce((sum, p) => sum + 2 * p.rows * p.columns * p.depth * p.count, 0) +
+  (work.attention ? work.attention.count * work.attention.blocks * work.attention.flopsPerBlock : 0)
+
+/** Weights read in one call, bytes. */
+export const weightBytesOf = (work: Work): number =>
+  work.products.reduce((sum, p) => sum + p.columns * p.depth * p.count, 0) * work.weightElementBytes
+
+export function workOf(architecture: Architecture, shape: CallShape, precision: Precision): Work {
+  switch (architecture.kind) {
+    case 'encoder':
+      return encoderWork(architecture, shape.batch, shape.sequenceLength ?? defaultSequenceLength, bytesPerElement(precision))
+    case 'decoder':
+      return decoderWork(architecture, shape, precision)
+    case 'convnet':
+      return convnetWork(architecture, shape.batch, shape.imageSize ?? architecture.imageSize, bytesPerElement(precision))
+  }
+}
+
+/** Seven kernels a layer: fused QKV, attention, output projection, norm, two feed-forward products, norm. */
+function encoderWork(a: Encoder, batch: number, length: number, bytes: number): Work {
+  const rows = batch * length
+  const { layers, hidden, intermediate, heads } = a
+  return {
+    kernels: 7 * layers,
+    products: [
+      { rows, columns: 3 * hidden, depth: hidden, count: layers },
+      { rows, columns: hidden, depth: hidden, count: layers },
+      { rows, columns: intermediate, depth: hidden, count: layers },
+      { rows, columns: hidden, depth: intermediate, count: layers },
+    ],
+    attention: { count: layers, blocks: batch * heads, flopsPerBlock: 4 * length ** 2 * (hidden / heads) },
+    weightElementBytes: bytes,
+    activationBytes: layers * rows * (14 * hidden + 2 * intermediate) * bytes,
+    workingSetBytes: rows * (hidden + intermediate) * bytes,
+    kvBytes: 0,
+  }
+}
+
+/** Query rows of one thread block of flash attention. */
+const queryBlock = 128
+
+function decoderWork(a: Decoder, shape: CallShape, precision: Precision): Work {
+  const length = shape.sequenceLength ?? defaultSequenceLength
+  const decode = shape.phase === 'decode'
+  const rows = decode ? shape.batch : shape.batch * length
+  const bytes = bytesPerElement(precision)
+  const activation = Math.max(bytes, 2)
+  const { layers, hidden, intermediate, headSize, heads, kvHeads } = a
+  return {
+    kernels: 10 * layers,
+    products: [
+      { rows, columns: (heads + 2 * kvHeads) * headSize, depth: hidden, count: layers },
+      { rows, columns: hidden, depth: heads * headSize, count: layers },
+      { rows, columns: 2 * intermediate, depth: hidden, count: layers },
+      { rows, columns: hidden, depth: intermediate, count: layers },
+      // Only each sequence's last token is unembedded.
+      { rows: shape.batch, columns: a.vocabulary, depth: hidden, count: 1 },
+    ],
+    // Causal: on average half of the keys. A decoding step splits each sequence's keys over several blocks.
+    attention: decode
+      ? {
+          count: layers,
+          blocks: shape.batch * kvHeads * Math.ceil(length / queryBlock),
+          flopsPerBlock: (4 * queryBlock * headSize * heads) / kvHeads,
+        }
+      : {
+          count: layers,
+          blocks: shape.batch * heads * Math.ceil(length / queryBlock),
+          flopsPerBlock: 2 * Math.min(length, queryBlock) * length * headSize,
+        },
+    weightElementBytes: bytes,
+    activationBytes: layers * rows * (8 * hidden + 3 * intermediate) * activation,
+    workingSetBytes: rows * (hidden + intermediate) * activation,
+    kvBytes: kvBytesPerToken(a, precision) * shape.batch * (decode ? length : 0),
+  }
+}
+
+function convnetWork(a: Convnet, batch: number, imageSize: number, bytes: number): Work {
+  const scale = (imageSize / a.imageSize) ** 2
+  const layers = convolutionsOf(a)
+  const perImage = layers.map((l) => (l.rows > 1 ? scale : 1) * (l.inputs + l.outputs))
+  const total = perImage.reduce((sum, n) => sum + n, 0)
+  return {
+    kernels: layers.length,
+    products: layers.map(({ rows, columns, depth, winograd }) => ({
+      rows: batch * Math.max(1, rows > 1 ? rows * scale : 1),
+      columns,
+      depth,
+      count: 1,
+      winograd,
+    })),
+    weightElementBytes: bytes,
+    activationBytes: total * batch * bytes,
+    // The mean over bytes, not over layers: the large layers are those that miss.
+    workingSetBytes: (perImage.reduce((sum, n) => sum + n ** 2, 0) / total) * batch * bytes,
+    kvBytes: 0,
+  }
+}
