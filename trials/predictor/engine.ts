@@ -64,6 +64,8 @@ export interface EngineOptions {
   readonly gpuMemoryPercent: number
   /** What that share bounds: memory and time slices, memory and multiprocessors, or memory alone. */
   readonly gpuSharing: 'time-slice' | 'mps' | 'memory-only'
+  /** A hardware slice of the GPU, e.g. '1g.5gb'; the share then says nothing. */
+  readonly migProfile?: string
   /** Engine instances of this predictor that share the device; each holds its own weights. */
   readonly instances: number
   /** Items of the batch that the engine runs before it is ready; 0: none, so that memory runs out at the first batch that needs it. */

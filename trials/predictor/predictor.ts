@@ -80,13 +80,14 @@ const started = (outcomes: readonly PromiseSettledResult<EngineHost>[]): readonl
 
 const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0)
 
-function engineOptions(settings: Settings, version: ModelVersion): EngineOptions {
-  const { model, batchSize, sequenceLength, precision, gpu, gpuMemoryPercent, gpuSharing, instances, warmUpBatch, cpuThreads, seed } =
-    settings
+function engineOptions(settings: Settings, { path }: ModelVersion): EngineOptions {
+  const { model, batchSize, sequenceLength, precision, gpu, gpuMemoryPercent, gpuSharing, migProfile } = settings
+  const { instances, warmUpBatch, cpuThreads, seed } = settings
   return {
     model,
-    ...(version.path !== undefined && { modelPath: version.path }),
+    ...(path !== undefined && { modelPath: path }),
     ...(gpu !== undefined && { gpu }),
+    ...(migProfile !== undefined && { migProfile }),
     batchSize,
     sequenceLength,
     precision,

@@ -62,6 +62,7 @@ const table = {
     help: 'what the share bounds: time-slice, mps, memory-only',
     schema: z.enum(['time-slice', 'mps', 'memory-only']).default('time-slice'),
   },
+  MIG_PROFILE: { help: 'hardware slice of the GPU instead of a share, e.g. 1g.5gb; none: no slice', schema: word.optional() },
   INSTANCES: { help: 'engine instances, each with its own weights', schema: whole(1, 64).default(1) },
   CPU_THREADS: { help: 'threads per engine instance for computing on CPU', unit: 'threads', schema: whole(1, 256).default(1) },
   SEQUENCE_LENGTH: { help: 'tokens a text is cut or padded to', unit: 'tokens', schema: whole(2, 131_072).default(128) },
@@ -98,6 +99,7 @@ export interface Settings {
   readonly gpu?: string
   readonly gpuMemoryPercent: number
   readonly gpuSharing: 'time-slice' | 'mps' | 'memory-only'
+  readonly migProfile?: string
   readonly instances: number
   readonly cpuThreads: number
   readonly sequenceLength: number
@@ -171,6 +173,7 @@ const named = (raw: RawSettings): Settings => ({
   gpu: raw.GPU === 'none' ? undefined : raw.GPU,
   gpuMemoryPercent: raw.GPU_MEMORY_PERCENT,
   gpuSharing: raw.GPU_SHARING,
+  migProfile: raw.MIG_PROFILE === 'none' ? undefined : raw.MIG_PROFILE,
   instances: raw.INSTANCES,
   cpuThreads: raw.CPU_THREADS,
   sequenceLength: raw.SEQUENCE_LENGTH,

@@ -86,6 +86,20 @@ describe('the emulated engine', () => {
     await expect(createEngine(options({ ...share, instances: 2 })).load()).rejects.toThrow(/CUDA out of memory \(emulated\).*2 instance/)
   })
 
+  test('a MIG slice bounds memory and speed', async () => {
+    const slice = (migProfile: string) => createEngine(options({ model: 'bert-large', gpu: 'A100-40GB', batchSize: 32, migProfile }))
+    const [small, large] = [slice('1g.5gb'), slice('3g.20gb')]
+    for (const engine of [small, large]) {
+      await engine.load()
+      await engine.infer(ids([[101], [102]]), machineNowMs())
+    }
+    expect(small.device).toBe('A100-40GB (emulated), slice 1g.5gb')
+    expect(small.utilization!().busyMs).toBeGreaterThan(large.utilization!().busyMs)
+    const four = createEngine(options({ model: 'bert-large', gpu: 'A100-40GB', migProfile: '1g.5gb', instances: 8 }))
+    await expect(four.load()).rejects.toThrow(/CUDA out of memory \(emulated\).* a A100-40GB slice 1g.5gb has 4\d\d\d MiB/)
+    expect(() => createEngine(options({ migProfile: '1g.5gb' }))).toThrow(/T4 has no MIG/)
+  })
+
   test('refuses what it cannot emulate', () => {
     expect(() => createEngine(options({ gpu: undefined }))).toThrow(/needs a GPU/)
     expect(() => createEngine(options({ model: 'llama-3.1-8b' }))).toThrow(/generates text/)

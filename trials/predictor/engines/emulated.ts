@@ -4,6 +4,7 @@
  */
 import { type Architecture, architectureOf } from '../../devices/architecture.ts'
 import { findGpu, usableMemoryMiB } from '../../devices/catalogue.ts'
+import { findMigProfile } from '../../devices/mig.ts'
 import { type DeviceCall, deviceLatencyMs, gpuMemoryMiB } from '../../devices/model.ts'
 import { type Engine, type EngineInfo, type EngineOptions, OutOfMemoryError, type Tensor, type Tensors } from '../engine.ts'
 import { machineNowMs } from '../engine-messages.ts'
@@ -14,18 +15,19 @@ export function createEngine(options: EngineOptions): Engine {
     throw new Error(`the emulated engine serves encoders and image models, not '${architecture.name}', which generates text`)
   if (options.gpu === undefined) throw new Error('the emulated engine needs a GPU to emulate: set --gpu, e.g. --gpu T4')
   const gpu = findGpu(options.gpu)
+  const mig = options.migProfile === undefined ? undefined : findMigProfile(gpu, options.migProfile)
   const call = (batch: number): DeviceCall => ({
     architecture,
     gpu,
     batch,
     precision: options.precision,
-    share: options.gpuMemoryPercent / 100,
-    sharing: options.gpuSharing,
+    ...(mig ? { mig } : { share: options.gpuMemoryPercent / 100, sharing: options.gpuSharing }),
     ...(architecture.kind === 'encoder' && { sequenceLength: options.sequenceLength }),
   })
   const device = new EmulatedDevice()
   let sleeper: Sleeper | undefined
-  const availableMiB = (usableMemoryMiB(gpu) * options.gpuMemoryPercent) / 100
+  const availableMiB = mig?.memoryMiB ?? (usableMemoryMiB(gpu) * options.gpuMemoryPercent) / 100
+  const held = mig ? `a ${gpu.name} slice ${mig.name}` : `${options.gpuMemoryPercent} % of a ${gpu.name}`
   // Every instance holds its own context, weights and buffers.
   const neededMiB = (batch: number) => gpuMemoryMiB(call(batch)).mib * options.instances
   const allocate = (batch: number) => {
@@ -33,7 +35,7 @@ export function createEngine(options: EngineOptions): Engine {
     if (needed > availableMiB)
       throw new OutOfMemoryError(
         `CUDA out of memory (emulated): ${architecture.name}, batch ${batch}, ${options.instances} instance(s) need ${Math.ceil(needed)} MiB; ` +
-          `${options.gpuMemoryPercent} % of a ${gpu.name} has ${Math.floor(availableMiB)} MiB`,
+          `${held} has ${Math.floor(availableMiB)} MiB`,
       )
     return needed
   }
@@ -51,7 +53,7 @@ export function createEngine(options: EngineOptions): Engine {
   return {
     name: 'emulated',
     provenance: 'emulated',
-    device: `${gpu.name} (emulated)${options.gpuMemoryPercent < 100 ? `, ${options.gpuMemoryPercent} % by ${options.gpuSharing}` : ''}`,
+    device: `${gpu.name} (emulated)${mig ? `, slice ${mig.name}` : options.gpuMemoryPercent < 100 ? `, ${options.gpuMemoryPercent} % by ${options.gpuSharing}` : ''}`,
     async load(): Promise<EngineInfo> {
       memoryMiB = allocate(Math.max(1, options.warmUpBatch))
       latencyOf(options.batchSize)
