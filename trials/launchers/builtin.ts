@@ -58,6 +58,7 @@ export const builtinCommand = (
       ENGINE: engine,
       CPU_CORES: String(Math.ceil(asked.cpuCores)),
       ...(asked.gpu !== undefined && { GPU: asked.gpu, GPU_MEMORY_PERCENT: String(100 * (holding.gpuMemoryFraction ?? asked.gpuShare)) }),
+      ...(asked.migProfile !== undefined && { MIG_PROFILE: asked.migProfile }),
       HOST: '127.0.0.1',
       PORT: '0',
       EXIT_WITH_PARENT: 'true',
