@@ -1,17 +1,16 @@
 /** `tune config`: every effective value and where it came from. */
 
-import { z } from 'zod'
 import { inspectMachine } from '../trials/machine/machine.ts'
 import { describeExperiment } from './experiment/document.ts'
 import type { FlagValues } from './experiment/flags.ts'
 import { loadExperiment } from './experiment/load.ts'
-import { experimentFileSchema } from './experiment/schema.ts'
+import { experimentJsonSchema } from './experiment/schema.ts'
 import { surroundings } from './machine.ts'
 import { table } from './render/format.ts'
 
 export async function showConfig(flags: FlagValues & { json?: boolean; schema?: boolean }): Promise<void> {
   if (flags.schema) {
-    process.stdout.write(`${JSON.stringify(z.toJSONSchema(experimentFileSchema, { io: 'input', unrepresentable: 'any' }), null, 2)}\n`)
+    process.stdout.write(`${JSON.stringify(experimentJsonSchema(), null, 2)}\n`)
     return
   }
   const around = surroundings(await inspectMachine())

@@ -132,9 +132,9 @@ export function originsOf(document: ExperimentDocument, merged: Merged, devicesU
   }
   return Object.fromEntries(
     leaves(document).map(([path]): [string, Origin] => {
-      const origin =
-        merged.layerOf(path)?.originOf(path) ??
-        (path[0] === 'space' ? merged.layerOf(['pin', path[1]!])?.originOf(['pin', path[1]!]) : undefined)
+      const [section, name] = path
+      const pinned = section === 'space' ? merged.layerOf(['pin', name!])?.originOf(['pin', name!]) : undefined
+      const origin = pinned ?? merged.layerOf(path)?.originOf(path)
       return [path.join('.'), origin ?? { kind: 'default', reason: reasons[path.join('.')] }]
     }),
   )
@@ -160,7 +160,7 @@ function describeParameter({ space }: Experiment, name: string): string {
 }
 
 function describeValue(value: unknown): string {
-  if (Array.isArray(value)) return value.map((item) => describeValue(item)).join(' ')
+  if (Array.isArray(value)) return value.map((item) => describeValue(item)).join(', ')
   if (typeof value === 'object' && value !== null)
     return Object.entries(value)
       .map(([key, inner]) => `${key}=${describeValue(inner)}`)

@@ -1,7 +1,7 @@
 /** Layers of settings (file, environment, flags): each validated against the schema, then laid one over the other with the origin of every value. */
-import { z } from 'zod'
+import type { z } from 'zod'
 import { closest, namesNear } from '../../trials/devices/errors.ts'
-import { type ExperimentEntries, experimentFileSchema, type ParameterEntry } from './schema.ts'
+import { type ExperimentEntries, experimentFileSchema, experimentJsonSchema, type ParameterEntry } from './schema.ts'
 import type { ConfigProblem, Origin } from './types.ts'
 import type { Layer, Path } from './yaml-file.ts'
 
@@ -136,7 +136,7 @@ function knownKeys(path: Path): { here: string[]; everywhere: [name: string, pat
     if (typeof schema.additionalProperties === 'object' && rest !== undefined && rest.length > 0)
       walk(schema.additionalProperties, [...at, '*'], rest.slice(1))
   }
-  walk(z.toJSONSchema(experimentFileSchema, { io: 'input' }) as JsonSchema, [], path)
+  walk(experimentJsonSchema() as JsonSchema, [], path)
   return { here: [...new Set(here)], everywhere }
 }
 

@@ -2,7 +2,9 @@
 import { existsSync, statSync } from 'node:fs'
 import type { SearchSpace } from '../../search/types.ts'
 import { architectureOf } from '../../trials/devices/architecture.ts'
-import { DeviceModelError } from '../../trials/devices/errors.ts'
+import { findGpu } from '../../trials/devices/catalogue.ts'
+import { DeviceModelError, namesNear } from '../../trials/devices/errors.ts'
+import { migProfilesOf } from '../../trials/devices/mig.ts'
 import type { BuiltinTemplate, PredictorTemplate } from '../../trials/launchers/template.ts'
 import { modelNames } from '../../trials/predictor/models/names.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
@@ -112,6 +114,7 @@ export function checkGpus(
   const names = gpu.values.filter((name) => name !== 'none')
   if (devicesUsed === 'cpu' && names.length > 0 && entries.devices === 'cpu')
     report(at, `GPUs (${names.join(', ')}) with devices: cpu`, 'leave one of the two out')
+  checkMigProfiles(report, space, names)
   for (const name of names) {
     if (!book.gpus[name])
       report(
@@ -132,6 +135,19 @@ export function checkGpus(
         `it has ${[...new Set(around.machine.gpus)].join(', ')}; --devices emulated emulates others`,
       )
   }
+}
+
+/** A MIG profile must exist on one of the GPUs at least; on the others it is an infeasible trial. */
+function checkMigProfiles(report: Context['report'], space: SearchSpace, gpus: readonly string[]): void {
+  const parameter = space.parameters.find(({ name }) => name === 'migProfile')
+  if (parameter?.kind !== 'categorical') return
+  const known = gpus.flatMap((gpu) => migProfilesOf(findGpu(gpu)).map((profile) => profile.name))
+  for (const profile of parameter.values.filter((value) => value !== 'none' && !known.includes(value)))
+    report(
+      ['space', 'migProfile'],
+      `migProfile: none of ${gpus.join(', ')} has the profile ${profile}`,
+      known.length > 0 ? namesNear(profile, [...new Set(known)]) : 'MIG is on A30, A100, H100 and later',
+    )
 }
 
 /**

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod'
 import { splitCommand } from './command-line.ts'
-import { backends, deviceChoices, objectiveKinds, samplerNames } from './names.ts'
+import { backends, defaults, deviceChoices, objectiveKinds, samplerNames } from './names.ts'
 import { parseShorthand, type Values } from './shorthand.ts'
 import { parseCount, parseDurationMs, parseMoney, parsePercentile, parseRateRps, parseShare, UnitError } from './units.ts'
 
@@ -71,7 +71,7 @@ const model = z.union(
 
 const scalar = z.union([z.number(), z.string()], { error: 'expected a number or a text' })
 const parameterKeys = z.strictObject({
-  kind: choice(['int', 'float', 'ordinal', 'categorical'], 'a kind').optional(),
+  kind: choice(['int', 'float', 'ordinal', 'categorical'], 'a kind').optional().describe('default: what the values look like'),
   values: z
     .union(
       [
@@ -83,7 +83,8 @@ const parameterKeys = z.strictObject({
       ],
       { error: 'expected values such as [1, 2, 4] or 1..32' },
     )
-    .optional(),
+    .optional()
+    .describe('a list or a short form, e.g. [1, 2, 4] or 1..32'),
   min: scalar.optional().describe('least value of a range'),
   max: scalar.optional().describe('greatest value of a range'),
   step: z
@@ -96,7 +97,7 @@ const parameterKeys = z.strictObject({
     .gt(1, { error: 'must be more than 1' })
     .optional()
     .describe('ratio of two values, e.g. 2 for powers of two'),
-  scale: choice(['linear', 'log'], 'a scale').optional(),
+  scale: choice(['linear', 'log'], 'a scale').optional().describe('how far apart values are for the search'),
   category: choice(['resource', 'server', 'env', 'args'], 'a category').optional().describe('how the value reaches the predictor'),
   when: text('a condition').optional().describe("the parameter exists only while this holds, e.g. gpu != 'T4'"),
   monotone: choice(['up', 'down'], 'a direction')
@@ -211,54 +212,62 @@ const predictor = z.union([z.literal('builtin').transform((): PredictorEntry => 
 
 export const experimentFileSchema = z.strictObject({
   name: text('a name').optional().describe('name of the experiment; default: the model'),
-  model: model.optional(),
+  model: model.optional().describe('what is served: bert, resnet50, ..., a path of your own, or {name, architecture, path, version}'),
   slo: slo.optional().describe('latency SLO: 50ms (p99), p95<80ms, or {percentile, limit, errorRate}'),
   objective: choice(objectiveKinds, 'an objective')
     .optional()
     .describe('what is best among configurations that keep the SLO; default price-for-demand with a demand, else price-per-request'),
   demand: rate.optional().describe('requests per second that the replicas must serve together'),
-  headroom: share.optional().describe('share of the capacity kept free for peaks, default 20%'),
+  headroom: share.optional().describe(`share of the capacity kept free for peaks, default ${defaults.headroom}`),
   maxPricePerHour: money.optional().describe('bound for the objectives max-rate and min-latency, $ per hour of one replica'),
-  backend: choice(backends, 'a backend').optional().describe('where trials run; default local'),
-  devices: choice(deviceChoices, 'devices').optional().describe('auto: GPUs that are there, else emulated ones; default auto'),
+  backend: choice(backends, 'a backend').optional().describe(`where trials run, default ${defaults.backend}`),
+  devices: choice(deviceChoices, 'devices')
+    .optional()
+    .describe(`auto: GPUs that are there, else emulated ones; default ${defaults.devices}`),
   space: z
     .record(z.string(), parameter, { error: 'expected name: values pairs' })
     .optional()
-    .describe('parameters to tune, name → values; those of the built-in predictor have defaults'),
+    .describe('parameters to tune, name: values; those of the built-in predictor have defaults'),
   constraints: z
     .union([z.array(text('a condition')), text('a condition').transform((one) => [one])], { error: 'expected a list of conditions' })
     .optional()
     .describe("conditions that every configuration keeps, e.g. 'batchSize <= queueLimit'"),
-  pin: z.record(z.string(), scalar, { error: 'expected name: value pairs' }).optional().describe('parameters held at one value'),
-  predictor: predictor.optional().describe('what serves the model: builtin, {command: ...} or {url: ...}'),
+  pin: z
+    .record(z.string(), scalar, { error: 'expected name: value pairs' })
+    .optional()
+    .describe('parameters held at one value, e.g. cpuCores: 2'),
+  predictor: predictor.optional().describe('what serves the model: builtin, {command: ...} or {url: ...}; default builtin'),
   load: z
     .strictObject({
-      arrivals: arrivals.optional().describe('when requests arrive; default poisson'),
-      payload: payload.optional().describe('request bodies; default: generated for the model'),
-      timeout: duration.optional().describe('deadline of one request; default: 10 times the SLO, at least 2s'),
-      trialTime: duration.optional().describe('most time under load of one trial'),
-      confirmTime: duration.optional().describe('time under load of the confirmation of the winner'),
+      arrivals: arrivals.optional().describe(`poisson, constant, gamma:CV, on-off:ON,OFF or trace:FILE; default ${defaults.arrivals}`),
+      payload: payload.optional().describe('request bodies: generated, a JSON Lines file, or {count}; default generated'),
+      timeout: duration.optional().describe('deadline of one request; default 10 times the SLO, at least 2s'),
+      trialTime: duration.optional().describe(`most time under load of one trial, default ${defaults.trialTime}`),
+      confirmTime: duration.optional().describe(`time under load of the winner's confirmation, default ${defaults.confirmTime}`),
     })
-    .optional(),
+    .optional()
+    .describe('how trials are loaded'),
   budget: z
     .strictObject({
-      maxTrials: count(1, 'trials').optional(),
-      timeLimit: duration.optional().describe('for the whole tuning run'),
-      cost: money.optional().describe('most that the trials may cost together by the price book'),
+      maxTrials: count(1, 'trials').optional().describe(`most trials, default ${defaults.maxTrials}`),
+      timeLimit: duration.optional().describe('for the whole run, default none'),
+      cost: money.optional().describe('most that the trials may cost together by the price book, default no limit'),
     })
-    .optional(),
+    .optional()
+    .describe('what the run may spend'),
   stop: z
     .strictObject({
-      tolerance: share.optional().describe('how much better something untried must be to matter, default 5%'),
-      certainty: share.optional().describe('stop when it is this certain that nothing better is left, default 95%'),
+      tolerance: share.optional().describe(`how much better something untried must be to matter, default ${defaults.tolerance}`),
+      certainty: share.optional().describe(`stop when it is this certain that nothing better is left, default ${defaults.certainty}`),
     })
-    .optional(),
-  parallel: count(1, 'trials at once').optional(),
-  seed: count(0, 'a seed').optional(),
-  sampler: choice(samplerNames, 'a sampler').optional(),
-  prices: text('a path').optional().describe('price book (YAML), relative to this file; default: the built-in one'),
-  db: text('a path').optional().describe('trial store, relative to this file'),
-  out: text('a path').optional().describe('folder for the result files, relative to this file'),
+    .optional()
+    .describe('when the search has found enough'),
+  parallel: count(1, 'trials at once').optional().describe(`trials at once, default ${defaults.parallel}`),
+  seed: count(0, 'a seed').optional().describe(`seed of all randomness, default ${defaults.seed}`),
+  sampler: choice(samplerNames, 'a sampler').optional().describe(`how the next configuration is chosen, default ${defaults.sampler}`),
+  prices: text('a path').optional().describe('price book (YAML), relative to this file; default: on-demand list prices'),
+  db: text('a path').optional().describe(`trial store, relative to this file; default ${defaults.db} in the working directory`),
+  out: text('a path').optional().describe('folder for the result files, relative to this file; default tune-results/<experiment>'),
   confirm: z
     .union([z.boolean(), z.enum(['true', 'false']).transform((value) => value === 'true')], { error: 'expected true or false' })
     .optional()
@@ -267,3 +276,9 @@ export const experimentFileSchema = z.strictObject({
 
 /** One layer of settings (defaults, a file, flags), in base units. */
 export type ExperimentEntries = z.output<typeof experimentFileSchema>
+
+/** The schema of the file for editors: what may be written, not what it is read as. */
+export const experimentJsonSchema = () => ({
+  ...z.toJSONSchema(experimentFileSchema, { io: 'input', unrepresentable: 'any' }),
+  title: 'tune experiment',
+})

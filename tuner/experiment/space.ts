@@ -87,7 +87,8 @@ export function buildSpace(
       continue
     }
     if (Object.hasOwn(pin, name)) pins[name] = parameterValues(parameter)![0]!
-    if (setting.backend === 'local') checkCores(parameter, setting.cpuCores, Object.hasOwn(pin, name) ? ['pin', name] : at, report)
+    if (setting.backend === 'local' && setting.predictor !== 'url')
+      checkCores(parameter, setting.cpuCores, Object.hasOwn(pin, name) ? ['pin', name] : at, report)
     const condition = entry.when ?? (name === 'gpuMemoryPercent' ? sharesNothing(parameters) : undefined)
     const when = condition === undefined ? undefined : readCondition(condition, conditionNames, [...at, 'when'], report)
     parameters.push(when ? { ...parameter, when } : parameter)

@@ -1,0 +1,64 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { loadExperiment } from './load.ts'
+import { experimentReference } from './reference.ts'
+import { experimentFileSchema, experimentJsonSchema } from './schema.ts'
+
+const root = fileURLToPath(new URL('../../', import.meta.url))
+const read = (path: string) => readFileSync(join(root, path), 'utf8')
+const machine = { cpuCores: 2, gpus: [] }
+
+let cwd: string
+beforeAll(() => {
+  cwd = mkdtempSync(join(tmpdir(), 'tune-docs-'))
+})
+afterAll(() => rmSync(cwd, { recursive: true }))
+
+describe('docs/experiment-file.md', () => {
+  const page = read('docs/experiment-file.md')
+
+  test('lists every key and flag as they are (npm run docs)', () => {
+    expect(page).toContain(`-->\n${experimentReference()}\n<!-- end of reference -->`)
+  })
+
+  test.each([...page.matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, text]) => [text!.split('\n').slice(0, 3).join(' / '), text!]))(
+    'its example loads: %s',
+    (_, text) => {
+      writeFileSync(join(cwd, 'e.yaml'), text)
+      expect(loadExperiment({ cwd, machine, file: 'e.yaml' }).space.parameters.length).toBeGreaterThan(1)
+    },
+  )
+})
+
+describe('docs/experiment.schema.json', () => {
+  test('is the schema as it is (npm run docs)', () => {
+    expect(JSON.parse(read('docs/experiment.schema.json'))).toEqual(JSON.parse(JSON.stringify(experimentJsonSchema())))
+  })
+})
+
+describe('examples/experiment.yaml', () => {
+  const text = read('examples/experiment.yaml')
+
+  test('loads', () => {
+    const experiment = loadExperiment({ cwd: root, machine, file: 'examples/experiment.yaml' })
+    expect(experiment).toMatchObject({ name: 'bert-on-shared-gpus', devicesUsed: 'emulated', pins: { cpuCores: 2 } })
+  })
+
+  test('has every key of the schema, set or in a comment', () => {
+    const absent = Object.keys(experimentFileSchema.shape).filter((key) => !new RegExp(`^(# )?${key}:`, 'm').test(text))
+    expect(absent).toEqual([])
+  })
+
+  test('pleases an editor that has the JSON Schema, and a typo does not', () => {
+    const validate = new Ajv2020({ strict: false }).compile(experimentJsonSchema())
+    const written = parse(text)
+    expect(validate(written), JSON.stringify(validate.errors)).toBe(true)
+    expect(validate({ ...written, modle: 'bert' })).toBe(false)
+    expect(validate({ ...written, budget: { max_trials: 3 } })).toBe(false)
+  })
+})
