@@ -1,5 +1,6 @@
 /** Plain Kubernetes: Deployment and Service, and where it scales, HorizontalPodAutoscaler v2 and PodDisruptionBudget. */
 import { gpuSelection } from './gpu-selection.ts'
+import { keda, requestsMetric } from './keda.ts'
 import { type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { environment, fileMounts, placement, probes, resourcesBlock } from './pod.ts'
 import type { Serving } from './serving.ts'
@@ -8,27 +9,29 @@ import type { Serving } from './serving.ts'
 export const rateMetric = 'inference_requests_per_second'
 
 export interface KubernetesOptions {
-  /** HorizontalPodAutoscaler and PodDisruptionBudget as well. */
-  readonly autoscale: boolean
+  /** 'none': a fixed number of replicas, Deployment and Service alone. Else a PodDisruptionBudget and the autoscaler as well. */
+  readonly autoscaler: 'none' | 'hpa' | 'keda'
+  /** For 'keda'. */
+  readonly prometheus?: string
 }
 
 /** `deployment.yaml`. Throws SpecError when the GPU scheme cannot give the share. */
 export function kubernetesSpec(serving: Serving, options: KubernetesOptions): SpecFile[] {
   const gpu = gpuSelection(serving.resources, serving.gpuScheme)
-  const notes = [...gpu.needs, ...(options.autoscale ? [adapterNote(serving)] : [])]
+  const notes = [...gpu.needs, ...(options.autoscaler === 'hpa' ? [adapterNote(serving)] : [])]
   return [{ name: 'deployment.yaml', text: manifestsYaml(serving, kubernetesObjects(serving, options), notes) }]
 }
 
 /** The objects, in the order to apply them. */
-export function kubernetesObjects(serving: Serving, { autoscale }: KubernetesOptions): Manifest[] {
+export function kubernetesObjects(serving: Serving, options: KubernetesOptions): Manifest[] {
   const files = fileMounts(serving)
   return [
     ...(files.configMap ? [files.configMap] : []),
-    deployment(serving, autoscale),
+    deployment(serving, options.autoscaler !== 'none'),
     service(serving),
-    ...(autoscale
-      ? [autoscaler(serving, { apiVersion: 'apps/v1', kind: 'Deployment', name: serving.name }), disruptionBudget(serving)]
-      : []),
+    ...(options.autoscaler === 'hpa' ? [autoscaler(serving, { apiVersion: 'apps/v1', kind: 'Deployment', name: serving.name })] : []),
+    ...(options.autoscaler === 'keda' ? [keda(serving, serving.name, options.prometheus)] : []),
+    ...(options.autoscaler === 'none' ? [] : [disruptionBudget(serving)]),
   ]
 }
 
@@ -113,4 +116,4 @@ function disruptionBudget(serving: Serving): Manifest {
 }
 
 const adapterNote = (serving: Serving) =>
-  `a metrics adapter that serves ${rateMetric} per pod, e.g. prometheus-adapter with metricsQuery sum(rate(nv_inference_request_success{<<.LabelMatchers>>,model="${serving.model}"}[1m])) by (<<.GroupBy>>)`
+  `a metrics adapter that serves ${rateMetric} per pod, e.g. prometheus-adapter with metricsQuery sum(rate(${requestsMetric(serving)}{<<.LabelMatchers>>}[1m])) by (<<.GroupBy>>)`

@@ -31,7 +31,12 @@ export interface Container {
   readonly readyPath: string
   /** Absent: the ready path. */
   readonly livePath?: string
+  /** Prometheus counter of answered requests; absent: http_requests_total. */
+  readonly requestsMetric?: string
 }
+
+/** Servers whose own configuration tune can write; 'custom': the container as it is. */
+export type ServerKind = 'custom' | 'tfserving' | 'triton'
 
 /** The measurement that stands behind a spec. */
 export interface Evidence {
@@ -45,6 +50,8 @@ export interface Evidence {
   readonly launchSeconds?: number
   /** Mean cores busy under load, where measured. */
   readonly cpuCoresBusy?: number
+  /** Mean latency at about the capacity, ms, where measured. */
+  readonly meanMsAtCapacity?: number
 }
 
 export interface ServingOptions {
@@ -55,6 +62,8 @@ export interface ServingOptions {
   readonly minReplicas?: number
   readonly maxReplicas?: number
   readonly gpuScheme?: GpuScheme
+  /** Which server runs in the container. Default 'custom'. */
+  readonly server?: ServerKind
   /** Where the weights are: s3://bucket/model, gs://..., a volume's path. */
   readonly modelUri?: string
   readonly modelVersion?: string
@@ -72,6 +81,7 @@ export interface Serving {
   readonly model: string
   readonly modelUri?: string
   readonly modelVersion?: string
+  readonly server: ServerKind
   readonly container: Container
   readonly configuration: Configuration
   readonly resources: Resources
@@ -79,8 +89,11 @@ export interface Serving {
   readonly replicas: number
   readonly minReplicas: number
   readonly maxReplicas: number
+  readonly headroom: number
   /** Capacity × (1 − headroom): what one replica is planned to carry. */
   readonly perReplicaRps: number
+  /** Requests in flight at the capacity, by Little's law (rate × mean latency); absent where the latency is not known. */
+  readonly inFlight?: number
   readonly evidence: Evidence
   readonly sources: readonly Source[]
 }
@@ -121,6 +134,7 @@ export function servingOf(
     model,
     modelUri: options.modelUri,
     modelVersion: options.modelVersion,
+    server: options.server ?? 'custom',
     container,
     configuration: candidate.configuration,
     resources,
@@ -128,9 +142,11 @@ export function servingOf(
     replicas,
     minReplicas,
     maxReplicas,
+    headroom,
     perReplicaRps,
+    ...(evidence.meanMsAtCapacity ? { inFlight: Math.ceil((candidate.capacityRps * evidence.meanMsAtCapacity) / 1000) } : {}),
     evidence,
-  }
+  } as const
   return { ...serving, sources: sourcesOf(candidate, serving, options) }
 }
 
