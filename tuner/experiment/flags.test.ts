@@ -1,0 +1,71 @@
+import { Command } from 'commander'
+import { expect, test } from 'vitest'
+import { addExperimentOptions, environmentToLayer, exampleCommands, experimentFlags, flagsToLayer } from './flags.ts'
+import { loadExperiment } from './load.ts'
+import { experimentJsonSchema } from './schema.ts'
+
+const parse = (...words: string[]) => {
+  const command = addExperimentOptions(new Command('tune')).exitOverride()
+  command.parse(words, { from: 'user' })
+  return command.opts()
+}
+const machine = { cpuCores: 4, gpus: [] }
+
+test('nothing said is nothing set: no flag has a default of its own', () => {
+  expect(flagsToLayer(parse(), '/').layer.raw).toEqual({})
+  expect(environmentToLayer({ PATH: '/bin', TUNE_UNKNOWN: '1' }, '/').raw).toEqual({})
+})
+
+test('the help begins with examples and says a default for every flag that has one', () => {
+  let help = ''
+  const command = addExperimentOptions(new Command('tune')).configureOutput({ writeOut: (text) => (help += text) })
+  command.outputHelp()
+  expect(help.indexOf('Examples:')).toBe(0)
+  expect(help.indexOf('Examples:')).toBeLessThan(help.indexOf('Usage:'))
+  const without = experimentFlags
+    .filter((flag) => !flag.what.includes('default'))
+    .map((flag) => flag.flags.split(' ').find((word) => word.startsWith('--')))
+  expect(without.sort()).toEqual(['--constraint', '--max-price', '--model', '--no-confirm', '--param', '--pin', '--slo', '--url'])
+})
+
+test('every flag lands on a key that the schema knows', () => {
+  const properties = experimentJsonSchema().properties as Record<string, { properties?: object; anyOf?: { properties?: object }[] }>
+  for (const { path, flags } of experimentFlags) {
+    if (!path) continue
+    const [section, key] = path.map(String)
+    const schema = properties[section!]
+    expect(schema, flags).toBeDefined()
+    if (key === undefined || section === 'space') continue
+    const keys = [schema!, ...(schema!.anyOf ?? [])].flatMap((part) => Object.keys(part.properties ?? {}))
+    expect(keys, flags).toContain(key)
+  }
+})
+
+test.each(exampleCommands.filter(([text]) => !text.includes('-f ')))('the example works: %s', (text) => {
+  const words = text.match(/'[^']*'|\S+/g)!.map((word) => word.replaceAll("'", ''))
+  const experiment = loadExperiment({ cwd: '/', machine, flags: parse(...words.slice(1)) })
+  expect(experiment.slo.limitMs).toBeGreaterThan(0)
+})
+
+test('flags that stand several times are gathered, each with its flag', () => {
+  const { layer, problems } = flagsToLayer(
+    parse('--pin', 'a=1', '--pin', 'b=x=y', '--param', 'args:c=1..2', '--constraint', 'a < 2', '--no-confirm'),
+    '/',
+  )
+  expect(problems).toEqual([])
+  expect(layer.raw).toEqual({
+    pin: { a: '1', b: 'x=y' },
+    space: { c: { values: '1..2', category: 'args' } },
+    constraints: ['a < 2'],
+    confirm: false,
+  })
+  expect(layer.originOf(['pin', 'b'])).toEqual({ kind: 'flag', flag: '--pin' })
+  expect(layer.originOf(['space', 'c', 'values'])).toEqual({ kind: 'flag', flag: '--param' })
+  expect(layer.originOf(['seed'])).toBeUndefined()
+})
+
+test('environment variables are named after their flags', () => {
+  const layer = environmentToLayer({ TUNE_MAX_TRIALS: '3', TUNE_SLO: 'p90<1s', TUNE_NO_CONFIRM: '1' }, '/')
+  expect(layer.raw).toEqual({ budget: { maxTrials: '3' }, slo: { percentile: 'p90', limit: '1s' } })
+  expect(layer.originOf(['slo', 'limit'])).toEqual({ kind: 'environment', variable: 'TUNE_SLO' })
+})
