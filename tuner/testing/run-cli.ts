@@ -1,0 +1,85 @@
+/** Runs the real command line in a process of its own, in a folder of its own. */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const tsx = pathToFileURL(join(createRequire(import.meta.url).resolve('tsx/package.json'), '../dist/loader.mjs')).href
+
+export interface CliResult {
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export interface RunningCli {
+  readonly child: ChildProcess
+  readonly result: Promise<CliResult>
+  /** Resolves once stderr contains the text; rejects when the process ends before. */
+  said(text: string): Promise<void>
+}
+
+/** A folder that `dispose` removes, and a command line that runs in it. */
+export class CliBox {
+  readonly folder = mkdtempSync(join(tmpdir(), 'tune-cli-'))
+
+  start(args: readonly string[], env: Readonly<Record<string, string>> = {}): RunningCli {
+    const child = spawn(process.execPath, ['--import', tsx, join(root, 'tuner/cli.ts'), ...args], {
+      cwd: this.folder,
+      env: { ...process.env, CI: '', NO_COLOR: '1', TUNE_TEST_BOX: this.folder, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    let stdout = ''
+    let stderr = ''
+    const waiting: { text: string; resolve: () => void; reject: (error: Error) => void }[] = []
+    child.stdout.on('data', (chunk) => {
+      stdout += chunk
+    })
+    child.stderr.on('data', (chunk) => {
+      stderr += chunk
+      for (const w of waiting) if (stderr.includes(w.text)) w.resolve()
+    })
+    const result = new Promise<CliResult>((resolve) => {
+      child.on('close', (code) => {
+        for (const w of waiting) w.reject(new Error(`tune ended (${code}) without saying "${w.text}":\n${stderr}`))
+        resolve({ code, stdout, stderr })
+      })
+    })
+    const said = (text: string) =>
+      stderr.includes(text)
+        ? Promise.resolve()
+        : new Promise<void>((resolve, reject) => {
+            waiting.push({ text, resolve, reject })
+          })
+    return { child, result, said }
+  }
+
+  run(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<CliResult> {
+    return this.start(args, env).result
+  }
+
+  /** Living processes that were started, at whatever remove, by commands of this box: found by the environment they inherit. */
+  processes(): string[] {
+    const mark = `TUNE_TEST_BOX=${this.folder}`
+    return execFileSync('ps', ['-eo', 'pid=,stat='], { encoding: 'utf8' })
+      .trim()
+      .split('\n')
+      .map((line) => line.trim().split(/\s+/))
+      .filter(([, stat]) => !stat?.startsWith('Z'))
+      .filter(([pid]) => {
+        try {
+          return readFileSync(`/proc/${pid}/environ`, 'utf8').includes(mark)
+        } catch {
+          return false // it ended meanwhile
+        }
+      })
+      .map(([pid]) => `${pid} ${readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')}`)
+  }
+
+  dispose(): void {
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+}
