@@ -1,0 +1,166 @@
+/** The tuned values put into a manifest that the user has: a minimal change, comments, order and everything else left as they are. */
+import { isDeepStrictEqual } from 'node:util'
+import { gpuSelection, productsOf } from './gpu-selection.ts'
+import { resourcesBlock } from './pod.ts'
+import { type Serving, SpecError } from './serving.ts'
+import { type Change, documentsOf, type Path, type Plain, setAt } from './yaml-edit.ts'
+
+export interface PatchOptions {
+  /** The container to tune, where a pod has several. */
+  readonly container?: string
+  /** For messages. */
+  readonly file: string
+}
+
+export interface Patched {
+  readonly text: string
+  readonly changes: readonly Change[]
+}
+
+interface Place {
+  readonly index: number
+  readonly title: string
+  readonly object: Plain
+}
+
+/** Where each kind keeps its pod spec. */
+const podPaths: Readonly<Record<string, Path>> = {
+  Deployment: ['spec', 'template', 'spec'],
+  StatefulSet: ['spec', 'template', 'spec'],
+  DaemonSet: ['spec', 'template', 'spec'],
+  Pod: ['spec'],
+  InferenceService: ['spec', 'predictor'],
+}
+
+/**
+ * Sets resources, GPU, tuned environment variables and arguments of the server's container, replicas, and the bounds of an autoscaler.
+ * Throws SpecError when the file has no workload, or several containers and none is named.
+ */
+export function patchManifests(text: string, serving: Serving, options: PatchOptions): Patched {
+  const places: Place[] = documentsOf(text, options.file).map((document, index) => {
+    const object = document.toJS() as Plain
+    return { index, object, title: `${get(object, ['kind'])} ${get(object, ['metadata', 'name'])}` }
+  })
+  const workload = places.find((p) => podPaths[String(get(p.object, ['kind']))])
+  if (!workload) {
+    const kinds = places.map((p) => get(p.object, ['kind'])).filter((k) => k !== undefined)
+    throw new SpecError(
+      `${options.file} holds no workload (${kinds.join(', ') || 'no Kubernetes objects'})`,
+      `give a file with one of ${Object.keys(podPaths).join(', ')}`,
+    )
+  }
+  const autoscaler = places.find((p) => get(p.object, ['kind']) === 'HorizontalPodAutoscaler')
+  const wanted: { place: Place; path: Path; value: Plain }[] = [
+    ...workloadValues(workload, serving, options, autoscaler !== undefined).map(([path, value]) => ({ place: workload, path, value })),
+    ...(autoscaler
+      ? [
+          { place: autoscaler, path: ['spec', 'minReplicas'], value: serving.minReplicas },
+          { place: autoscaler, path: ['spec', 'maxReplicas'], value: serving.maxReplicas },
+        ]
+      : []),
+  ]
+  return wanted.reduce<{ text: string; changes: Change[] }>(
+    (done, { place, path, value }) => {
+      const from = get(place.object, path)
+      if (includes(from, value)) return done
+      return {
+        text: setAt(done.text, place.index, path, value),
+        changes: [...done.changes, { where: `${place.title}: ${path.join('.')}`, from, to: value }],
+      }
+    },
+    { text, changes: [] },
+  )
+}
+
+function workloadValues(place: Place, serving: Serving, options: PatchOptions, scaled: boolean): [Path, Plain][] {
+  const kind = String(get(place.object, ['kind']))
+  const podPath = podPaths[kind]!
+  const containerPath = containerOf(place, podPath, options)
+  const gpu = gpuSelection(serving.resources, serving.gpuScheme)
+  const at = (...path: Path): Path => [...containerPath, ...path]
+  const { requests, limits } = resourcesBlock(serving, gpu) as { requests: Plain; limits: Plain }
+  const replicas: [Path, Plain][] =
+    kind === 'InferenceService'
+      ? [
+          [[...podPath, 'minReplicas'], serving.minReplicas],
+          [[...podPath, 'maxReplicas'], serving.maxReplicas],
+        ]
+      : (kind === 'Deployment' || kind === 'StatefulSet') && !scaled
+        ? [[['spec', 'replicas'], serving.replicas]]
+        : []
+  return [
+    ...replicas,
+    [at('resources', 'requests'), requests],
+    [at('resources', 'limits'), limits],
+    ...environmentValues(place, containerPath, serving),
+    ...argumentValues(place, containerPath, serving),
+    ...nodeValues(place, podPath, serving),
+  ]
+}
+
+function containerOf({ object, title }: Place, podPath: Path, { container, file }: PatchOptions): Path {
+  const list = get(object, [...podPath, 'containers'])
+  if (!Array.isArray(list)) {
+    if (get(object, [...podPath, 'model']) !== undefined) return [...podPath, 'model']
+    throw new SpecError(`${title} in ${file} has no containers`, 'give a whole manifest')
+  }
+  const names = list.map((c) => String(get(c, ['name'])))
+  const index = container === undefined ? (names.length === 1 ? 0 : names.indexOf('kserve-container')) : names.indexOf(container)
+  if (index >= 0) return [...podPath, 'containers', index]
+  const problem = container === undefined ? 'has several containers' : `has no container ${container}`
+  throw new SpecError(`${title} ${problem}: ${names.join(', ')}`, 'name the one to tune with --container')
+}
+
+/** Variables of the tuned template: changed where they stand, added where they are missing. */
+function environmentValues({ object }: Place, container: Path, serving: Serving): [Path, Plain][] {
+  const present = get(object, [...container, 'env'])
+  const list = Array.isArray(present) ? present : []
+  const values: [Path, Plain][] = []
+  const added: Plain[] = []
+  for (const [name, value] of Object.entries(serving.container.env ?? {})) {
+    const index = list.findIndex((e) => get(e, ['name']) === name)
+    if (index >= 0) values.push([[...container, 'env', index, 'value'], value])
+    else added.push({ name, value })
+  }
+  if (added.length === 0) return values
+  if (list.length === 0) return [...values, [[...container, 'env'], added]]
+  return [...values, ...added.map((entry, i): [Path, Plain] => [[...container, 'env', list.length + i], entry])]
+}
+
+/** Arguments of the form --name=value that are there with another value. */
+function argumentValues({ object }: Place, container: Path, serving: Serving): [Path, Plain][] {
+  const present = get(object, [...container, 'args'])
+  if (!Array.isArray(present)) return []
+  return (serving.container.args ?? []).flatMap((arg): [Path, Plain][] => {
+    const flag = /^(--?[^=]+)=/.exec(arg)?.[1]
+    const index = flag === undefined ? -1 : present.findIndex((old) => String(old).startsWith(`${flag}=`))
+    return index >= 0 ? [[[...container, 'args', index], arg]] : []
+  })
+}
+
+/** Which nodes: by the user's own nodeSelector where that names the GPU product, else by affinity where there is none. */
+function nodeValues({ object }: Place, podPath: Path, serving: Serving): [Path, Plain][] {
+  const gpu = gpuSelection(serving.resources, serving.gpuScheme)
+  const key = 'nvidia.com/gpu.product'
+  const selected = get(object, [...podPath, 'nodeSelector', key])
+  if (selected !== undefined && serving.resources.gpu) {
+    const fitting = productsOf(serving.resources.gpu)
+    return fitting.some((p) => String(selected).startsWith(p)) ? [] : [[[...podPath, 'nodeSelector', key], fitting[0]!]]
+  }
+  if (gpu.requirements.length === 0 || get(object, [...podPath, 'affinity', 'nodeAffinity']) !== undefined) return []
+  const terms = [{ matchExpressions: JSON.parse(JSON.stringify(gpu.requirements)) as Plain }]
+  return [[[...podPath, 'affinity', 'nodeAffinity'], { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: terms } }]]
+}
+
+function get(object: Plain | undefined, path: Path): Plain | undefined {
+  return path.reduce<Plain | undefined>((inner, key) => {
+    if (typeof inner !== 'object' || inner === null) return undefined
+    return (inner as { readonly [key: string]: Plain })[key]
+  }, object)
+}
+
+/** Whether everything of `value` is in `present` already. */
+function includes(present: Plain | undefined, value: Plain): boolean {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return isDeepStrictEqual(present, value)
+  return Object.entries(value).every(([key, inner]) => includes(get(present, [key]), inner))
+}
