@@ -25,7 +25,9 @@ export interface EngineInstance {
 export interface EngineHost {
   readonly loaded: LoadedEngine
   readonly instances: readonly EngineInstance[]
-  /** Sum over the instances; undefined where the engine cannot tell. */
+  /** Devices that compute at the same time: one per instance, or one that all share. */
+  readonly devices: number
+  /** Sum over the devices; undefined where the engine cannot tell. */
   utilization(): Utilization | undefined
   /** Resolves when an engine ends without being told to; never rejects. */
   readonly died: Promise<EngineDeath>
@@ -46,6 +48,7 @@ export async function startEngines(engine: EngineName, options: EngineOptions): 
     return {
       loaded: loaded[0]!,
       instances: connections.flatMap((connection) => Array.from({ length: slots }, () => connection)),
+      devices: connections.length,
       utilization: () => sumUtilization(connections.map((connection) => connection.utilization)),
       died: Promise.race(connections.map((connection) => connection.died)),
       close: async () => void (await Promise.all(connections.map((connection) => connection.close()))),

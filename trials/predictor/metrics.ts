@@ -81,13 +81,13 @@ export class PredictorMetrics {
     }
   }
 
-  /** Device figures, read at each scrape. */
-  watchDevice(utilization: () => Utilization | undefined, instances: number): void {
+  /** Device figures, read at each scrape. Instances that share a device count as one. */
+  watchDevices(utilization: () => Utilization | undefined, devices: number): void {
     const registers = [this.registry]
     const since = performance.now()
     new Counter({
       name: 'predictor_device_busy_seconds_total',
-      help: 'Time the device computed; its rate over instances is the utilisation',
+      help: 'Time the devices computed; its rate over predictor_devices is the utilisation',
       registers,
       collect() {
         this.reset()
@@ -110,7 +110,7 @@ export class PredictorMetrics {
         this.set((performance.now() - since) / 1000)
       },
     })
-    new Gauge({ name: 'predictor_engine_instances', help: 'Engine instances', registers }).set(instances)
+    new Gauge({ name: 'predictor_devices', help: 'Devices: one GPU, or one CPU engine per instance', registers }).set(devices)
   }
 
   watchQueue(items: () => number): void {

@@ -55,7 +55,7 @@ export async function startPredictor(settings: Settings): Promise<RunningPredict
     await end()
     throw error
   }
-  metrics.watchDevice(() => sumUtilization(hosts.map((host) => host.utilization())), sum(hosts.map((host) => host.instances.length)))
+  metrics.watchDevices(() => sumUtilization(hosts.map((host) => host.utilization())), sum(hosts.map((host) => host.devices)))
   metrics.watchQueue(() => repository.waiting)
 
   let stopped: Promise<void> | undefined
