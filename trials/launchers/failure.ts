@@ -1,6 +1,6 @@
 /** A predictor's end before it served, as the errors that the loop understands. */
 import { InfeasibleError, LaunchError } from '../types.ts'
-import type { Cause } from './diagnosis.ts'
+import { type Cause, saysPortTaken } from './diagnosis.ts'
 import type { PredictorLog } from './log.ts'
 import type { NeverReadyError } from './readiness.ts'
 
@@ -32,10 +32,15 @@ export const launchFailure = (cause: Cause, how: string, log: PredictorLog): Err
   }
 }
 
-export const neverReady = (cause: Cause, error: NeverReadyError, log: PredictorLog): InfeasibleError =>
-  cause.kind === 'out-of-memory'
-    ? new InfeasibleError('out-of-memory', `${error.message}; out of memory: ${cause.evidence}${lastLines(log)}`, log.path)
-    : new InfeasibleError('never-ready', `${error.message}; raise readyTimeoutS if it only needs longer${lastLines(log)}`, log.path)
+export const neverReady = (cause: Cause, error: NeverReadyError, log: PredictorLog): Error => {
+  if (cause.kind === 'out-of-memory')
+    return new InfeasibleError('out-of-memory', `${error.message}; out of memory: ${cause.evidence}${lastLines(log)}`, log.path)
+  if (saysPortTaken(log.tail(200)))
+    return new LaunchError(`${error.message}; it wanted a port that is taken${lastLines(log)}`, portHint, log.path)
+  return new InfeasibleError('never-ready', `${error.message}; raise readyTimeoutS if it only needs longer${lastLines(log)}`, log.path)
+}
+
+export const portHint = 'does its command listen on ${port}?'
 
 export const describeCause = (cause: Cause, how: string): string => {
   switch (cause.kind) {

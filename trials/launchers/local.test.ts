@@ -1,11 +1,13 @@
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { protocolFor } from '../../profiler/protocols/index.ts'
+import { inspectCgroups } from '../machine/cgroups.ts'
 import { inspectMachine, type MachineFacts } from '../machine/machine.ts'
 import { InfeasibleError, LaunchError, type Predictor } from '../types.ts'
 import { launcherContract } from './launcher.contract.ts'
@@ -77,6 +79,16 @@ const ask = async (predictor: Predictor, path?: string): Promise<Record<string, 
   return (await response.json()) as Record<string, unknown>
 }
 
+const withTakenPort = async <T>(use: (port: number) => Promise<T>): Promise<T> => {
+  const other = createServer((_, response) => response.end('{"arguments": []}')).listen(0, '127.0.0.1')
+  await once(other, 'listening')
+  try {
+    return await use((other.address() as AddressInfo).port)
+  } finally {
+    other.close()
+  }
+}
+
 launcherContract('a local launcher', {
   create: () => launcher(template('serve', { env: { BEHAVIOUR: '${behaviour}' } }), { defaults: { behaviour: 'serve' } }),
   good: { cpuCores: 1 },
@@ -124,6 +136,23 @@ describe('what a configuration becomes', () => {
     } finally {
       await predictor.stop()
     }
+  })
+
+  const { cpuParent } = inspectCgroups()
+  test.skipIf(cpuParent === undefined)('half a core: a control group, where one may be made, and none afterwards', async () => {
+    const before = readdirSync(cpuParent!)
+    const predictor = await launcher(template('family')).launch({ cpuCores: 0.5 }, 1, never)
+    const made = readdirSync(cpuParent!).filter((name) => !before.includes(name) && name.startsWith('tune-'))
+    const inside = made.flatMap((name) =>
+      readFileSync(join(cpuParent!, name, 'cgroup.procs'), 'utf8')
+        .trim()
+        .split('\n')
+        .map(Number),
+    )
+    expect(predictor.isolation).toContain('CPU time of 0.5 cores by cgroup')
+    expect(inside).toEqual(expect.arrayContaining(living()))
+    await predictor.stop()
+    expect(made.filter((name) => existsSync(join(cpuParent!, name)))).toEqual([])
   })
 
   test('more cores than there are is refused with the way out', async () => {
@@ -178,21 +207,33 @@ describe('why a predictor does not serve', () => {
     expect((await failure(template('serve', { cwd: join(folder, 'nowhere') }))).message).toContain('nowhere')
   })
 
+  test('no room for its files', async () => {
+    writeFileSync(join(folder, 'in-the-way'), '')
+    const error = await failure(template('serve'), { runDirectory: join(folder, 'in-the-way', 'experiment') })
+    expect(error).toMatchObject({ name: 'LaunchError', hint: expect.stringContaining('disk') })
+  })
+
   test('a placeholder without a value', async () => {
     expect((await failure(template('serve', { env: { X: '${nothing}' } }))).message).toContain('no value for nothing')
   })
 
-  test('a port that another server has: others are tried, then it says so', async () => {
-    const taken = createServer((_, response) => response.end('{"arguments": []}')).listen(0, '127.0.0.1')
-    await once(taken, 'listening')
-    try {
-      const { port } = taken.address() as { port: number }
-      const error = await failure(template('serve', { command: [process.execPath, server, `--port=${port}`] }))
+  describe('a port that another server has', () => {
+    test('others are tried, then it says so', async () => {
+      const error = await withTakenPort((port) => failure(template('serve', { command: [process.execPath, server, `--port=${port}`] })))
       expect(error).toBeInstanceOf(LaunchError)
       expect(error.message).toMatch(/3 ports tried.*EADDRINUSE/s)
-    } finally {
-      taken.close()
-    }
+    })
+    test('is seen when the predictor goes on trying, too', async () => {
+      const stuck = (port: number) => template('stuck', { command: [process.execPath, server, `--port=${port}`], readyTimeoutS: 1 })
+      const error = await withTakenPort((port) => failure(stuck(port)))
+      expect(error).toBeInstanceOf(LaunchError)
+      expect(error.message).toContain('EADDRINUSE')
+    })
+    test.runIf(process.platform === 'linux')('is seen when that other server answers as the predictor should', async () => {
+      const error = await failure(template('usurped', { command: [process.execPath, server, '--port=${port}'] }))
+      expect(error).toBeInstanceOf(LaunchError)
+      expect(error.message).toMatch(/3 ports tried.*another server answers/s)
+    })
   })
 })
 
@@ -214,10 +255,12 @@ describe('while it runs', () => {
 
   test.runIf(process.platform === 'linux')('CPU time and memory are those of the whole group', async () => {
     const predictor = await launcher(template('serve')).launch({}, 1, never)
+    const readyMs = performance.now()
     try {
       await ask(predictor, '/burn')
       const usage = await predictor.usage()
-      expect(usage.cpuCores).toBeGreaterThan(0.3)
+      // It burnt 0.3 s of CPU time.
+      expect((usage.cpuCores! * (performance.now() - readyMs)) / 1000).toBeGreaterThan(0.2)
       expect(usage.peakRssMiB).toBeGreaterThan(20)
       expect(usage.launchSeconds).toBeGreaterThan(0)
     } finally {

@@ -11,7 +11,7 @@ import { type Announcement, builtinCommand, builtinExitCodes, createAnnouncement
 import { Cleanup } from './cleanup.ts'
 import { type ControlGroup, createControlGroup } from './control-group.ts'
 import { type Cause, describeExit, diagnose, memoryKills, saysPortTaken } from './diagnosis.ts'
-import { describeCause, lastLines, launchFailure, neverReady, PortTakenError } from './failure.ts'
+import { describeCause, lastLines, launchFailure, neverReady, PortTakenError, portHint } from './failure.ts'
 import { type FilledTemplate, fillCommand, type LauncherValues, type TunedParameter } from './fill.ts'
 import { createHoldings, type Holding } from './holdings.ts'
 import { noteRunning, sweepLeftovers } from './leftovers.ts'
@@ -69,8 +69,7 @@ export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
             )
           } catch (error) {
             if (!(error instanceof PortTakenError)) throw error
-            if (attempt === portTries)
-              throw new LaunchError(`${portTries} ports tried, each taken: ${error.message}`, 'does the command use ${port}?')
+            if (attempt === portTries) throw new LaunchError(`${portTries} ports tried, each taken: ${error.message}`, portHint)
             await trial.run()
           }
         }
@@ -100,9 +99,9 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
   const { options, holding, signal, asked } = launch
   const { template } = options
   const startedMs = performance.now()
-  const folder = trialFolder(options.runDirectory, launch.trialNumber)
+  const folder = onDisk(() => makeFolder(join(options.runDirectory, 'trials', String(launch.trialNumber))))
   const announced = createAnnouncement()
-  const log = openLog(folder, options.logLimitBytes ?? 8 * 2 ** 20, template.kind === 'builtin' ? announced.read : undefined)
+  const log = onDisk(() => openLog(folder, options.logLimitBytes ?? 8 * 2 ** 20, template.kind === 'builtin' ? announced.read : undefined))
   cleanup.add(log.close)
 
   let reserved: number | undefined
@@ -112,7 +111,7 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
     reserved = port
   }
   const command = commandOf(launch, folder, reserved)
-  writeFiles(folder, command.files)
+  onDisk(() => writeFiles(folder, command.files))
   const controlGroup = await createControlGroup(
     options.machine.cgroups,
     `tune-${process.pid}-${launch.trialNumber}-${Math.floor(startedMs)}`,
@@ -125,7 +124,7 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
   const affinity = affinityOf(options.machine, holding)
   const killsBefore = memoryKills()
   signal.throwIfAborted()
-  const note = noteRunning(launch.runningDirectory, controlGroup.folders)
+  const note = onDisk(() => noteRunning(launch.runningDirectory, controlGroup.folders))
   cleanup.add(note.remove)
   const group = await startGroup(
     {
@@ -138,7 +137,7 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
     log,
   )
   cleanup.add(() => group.stop(options.graceMs ?? defaultGraceMs))
-  note.started(group.identity)
+  onDisk(() => note.started(group.identity))
 
   const causeOf = (exit: Exit | undefined) =>
     diagnose(exit, log.tail(200), killedForMemory(controlGroup, killsBefore), template.kind === 'builtin' ? builtinExitCodes : {})
@@ -252,13 +251,18 @@ const killedForMemory = (controlGroup: ControlGroup, before: number | undefined)
   return now === undefined || before === undefined ? undefined : now > before
 }
 
-const trialFolder = (runDirectory: string, trialNumber: number): string => {
-  const folder = join(runDirectory, 'trials', String(trialNumber))
+/** Runs what writes below the run directory. @throws LaunchError where the disk does not take it */
+const onDisk = <T>(write: () => T): T => {
   try {
-    mkdirSync(folder, { recursive: true })
+    return write()
   } catch (error) {
-    throw new LaunchError(`cannot make ${folder}: ${(error as Error).message}`, 'logs of trials go there: is the disk full or read-only?')
+    if ((error as NodeJS.ErrnoException).code === undefined) throw error
+    throw new LaunchError(`cannot write a trial's files: ${(error as Error).message}`, 'is the disk full or read-only?')
   }
+}
+
+const makeFolder = (folder: string): string => {
+  mkdirSync(folder, { recursive: true })
   return folder
 }
 

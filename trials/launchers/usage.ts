@@ -1,7 +1,7 @@
 /** What a predictor uses, sampled while it serves. */
 import { gpuUse } from '../machine/nvidia-smi.ts'
 import type { Usage } from '../types.ts'
-import { type ProcessStat, residentMiB, ticksPerSecond } from './processes.ts'
+import { type ProcessStat, processStat, residentMiB, ticksPerSecond } from './processes.ts'
 
 export interface UsageSampler {
   /** Takes one more sample and sums up. */
@@ -10,32 +10,36 @@ export interface UsageSampler {
 }
 
 const everyMs = 1_000
+/** Finding the members means a look at every process of the machine; in between only those found are looked at. */
+const findEvery = 5
 /** nvidia-smi takes tens of milliseconds of a core; more often it would disturb what is measured. */
 const gpuEveryMs = 3_000
 
 /** Samples a group's CPU time and memory from now on, and its GPU through nvidia-smi where it holds a real one. */
 export const sampleUsage = (members: () => readonly ProcessStat[], gpuUuid: string | undefined, launchSeconds: number): UsageSampler => {
   const startedMs = performance.now()
-  const first = new Map(members().map((member) => [processKey(member), member.cpuTicks]))
+  let found = members()
+  const first = new Map(found.map((member) => [processKey(member), member.cpuTicks]))
   /** Last known CPU ticks of every process ever seen: one that has ended keeps what it used. */
   const last = new Map(first)
   let peakRssMiB = 0
   const gpu: { memoryMiB: number[]; utilization: number[] } = { memoryMiB: [], utilization: [] }
 
+  let samples = 0
   const sample = () => {
-    const now = members()
-    for (const member of now) last.set(processKey(member), member.cpuTicks)
+    samples++
+    found = samples % findEvery === 1 ? members() : found.flatMap(lookAgain)
+    for (const member of found) last.set(processKey(member), member.cpuTicks)
     peakRssMiB = Math.max(
       peakRssMiB,
-      now.reduce((sum, member) => sum + residentMiB(member.pid), 0),
+      found.reduce((sum, member) => sum + residentMiB(member.pid), 0),
     )
-    return now
   }
   const sampleGpu = async () => {
     if (gpuUuid === undefined) return
     const use = await gpuUse(
       gpuUuid,
-      members().map((member) => member.pid),
+      found.map((member) => member.pid),
     )
     if (use.memoryMiB !== undefined) gpu.memoryMiB.push(use.memoryMiB)
     if (use.utilization !== undefined) gpu.utilization.push(use.utilization)
@@ -51,6 +55,7 @@ export const sampleUsage = (members: () => readonly ProcessStat[], gpuUuid: stri
 
   return {
     read: async () => {
+      samples = 0
       sample()
       await sampleGpu().catch(ignoreGpuFailure)
       const ticks = [...last].reduce((sum, [key, value]) => sum + value - (first.get(key) ?? 0), 0)
@@ -68,6 +73,12 @@ export const sampleUsage = (members: () => readonly ProcessStat[], gpuUuid: stri
       clearInterval(gpuTimer)
     },
   }
+}
+
+/** The same process now; [] when it has ended. */
+const lookAgain = (member: ProcessStat): ProcessStat[] => {
+  const now = processStat(member.pid)
+  return now?.startTicks === member.startTicks ? [now] : []
 }
 
 const processKey = (process: ProcessStat) => `${process.pid}@${process.startTicks}`

@@ -94,7 +94,10 @@ const parseMigDevices = (list: string): Map<string, MigDevice[]> => {
   let current: MigDevice[] = []
   for (const line of list.split('\n')) {
     const gpu = /^GPU \d+: .*\(UUID: (GPU-[^)]+)\)/.exec(line)
-    if (gpu) slices.set(gpu[1]!, (current = []))
+    if (gpu) {
+      current = []
+      slices.set(gpu[1]!, current)
+    }
     const slice = /^\s+MIG (\S+)\s+Device\s+\d+: \(UUID: (MIG-[^)]+)\)/.exec(line)
     if (slice) current.push({ uuid: slice[2]!, profile: slice[1]!, memoryMiB: profileMemoryMiB(slice[1]!) })
   }

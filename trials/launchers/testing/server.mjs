@@ -1,5 +1,5 @@
 // A predictor that behaves, or misbehaves, as its arguments say. Speaks plain JSON: GET /healthz, POST /predict.
-import { spawn } from 'node:child_process'
+import { fork, spawn } from 'node:child_process'
 import { appendFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 
@@ -49,7 +49,7 @@ const server = createServer((request, response) => {
   request.on('end', () => {
     if (request.url === '/die') process.exit(9)
     if (request.url === '/allocate') console.error('std::bad_alloc'), process.exit(134)
-    if (request.url === '/burn') for (const end = Date.now() + 200; Date.now() < end; );
+    if (request.url === '/burn') for (const before = process.cpuUsage().user; process.cpuUsage().user - before < 300_000; );
     served += 1
     if (behaviour === 'mortal' && served > 30) process.exit(9)
     if (behaviour === 'fades' && served > 1) return
@@ -60,5 +60,21 @@ const server = createServer((request, response) => {
     response.end(behaviour === 'garbage' ? '<html>hello' : JSON.stringify(behaviour === 'error-500' ? { error: 'shape mismatch' } : answer))
   })
 })
-const listen = () => server.listen(port, '127.0.0.1', () => console.log(JSON.stringify({ ready: true, port: server.address().port })))
-setTimeout(listen, Number(process.env.LOAD_MS ?? 0))
+// As gunicorn does: it says that its port is taken, and goes on trying.
+if (behaviour === 'stuck' || behaviour === 'usurped') {
+  server.on('error', (error) => {
+    console.error(error.message)
+    setInterval(() => {}, 1e6)
+  })
+}
+const listen = () =>
+  server.listen(port, '127.0.0.1', () => {
+    console.log(JSON.stringify({ ready: true, port: server.address().port }))
+    process.send?.('listening')
+  })
+process.on('disconnect', () => process.exit())
+if (behaviour === 'usurped') {
+  // Another server, with nothing of ours on it, is quicker.
+  const usurper = fork(process.argv[1], [`--port=${port}`], { env: { BEHAVIOUR: 'serve' }, detached: true, stdio: ['ignore', 'ignore', 'ignore', 'ipc'] })
+  usurper.once('message', listen)
+} else setTimeout(listen, Number(process.env.LOAD_MS ?? 0))
