@@ -1,0 +1,75 @@
+/** Every command that the documentation shows is run, in the order in which it stands there. */
+import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, describe, expect, test } from 'vitest'
+import { CliBox } from './tuner/testing/run-cli.ts'
+
+const root = fileURLToPath(new URL('.', import.meta.url))
+const pages = [
+  'README.md',
+  ...readdirSync(join(root, 'docs'))
+    .filter((f) => f.endsWith('.md'))
+    .map((f) => join('docs', f)),
+]
+
+/** Short measurements: that a command works is tested here, what it finds elsewhere. */
+const brief = { TUNE_MAX_TRIALS: '2', TUNE_TRIAL_TIME: '1500ms', TUNE_CONFIRM_TIME: '1s' }
+
+/** Set-up itself: what CI runs before it comes here. */
+const setUp = 'npm ci && npm run check'
+
+/** Lines of the ```sh blocks of a page, comments cut off. */
+const commandsOf = (page: string): string[] =>
+  [...readFileSync(join(root, page), 'utf8').matchAll(/```sh\n([\s\S]*?)```/g)]
+    .flatMap(([, block]) => block!.split('\n'))
+    .map((line) => line.replace(/\s+#.*$/, '').trim())
+    .filter((line) => line !== '' && !line.startsWith('#') && line !== setUp)
+
+/** Words of a command, single quotes honoured. */
+const wordsOf = (command: string): string[] => [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain!)
+
+describe.each(pages)('%s', (page) => {
+  const box = new CliBox()
+  cpSync(join(root, 'examples'), join(box.folder, 'examples'), { recursive: true })
+  // A page's first YAML is its reader's experiment.yaml.
+  const [, yaml] = /```yaml\n([\s\S]*?)```/.exec(readFileSync(join(root, page), 'utf8')) ?? []
+  if (yaml) writeFileSync(join(box.folder, 'experiment.yaml'), yaml)
+  afterAll(() => box.dispose())
+
+  for (const command of commandsOf(page)) {
+    test(command, async () => {
+      const words = wordsOf(command.replace(/^npm ci && npm start -- /, 'tune '))
+      expect(words[0], 'only tune commands stand in sh blocks').toBe('tune')
+      const { code, stdout, stderr } = await box.run(words.slice(1), brief)
+      // Two trials may well miss a tight SLO: 3 is an answer too.
+      expect(code === 0 || code === 3, `${stdout}\n${stderr}`).toBe(true)
+      expect(stdout).not.toBe('')
+    }, 120_000)
+  }
+})
+
+test('the README opens with what it is for, then set-up with the main job, then set-up with the tests', () => {
+  const [first, second] = [...readFileSync(join(root, 'README.md'), 'utf8').matchAll(/```sh\n([\s\S]*?)```/g)].map(([, block]) =>
+    block!.trim(),
+  )
+  expect(first).toBe('npm ci && npm start -- --model bert --slo 50ms')
+  expect(second).toBe(setUp)
+})
+
+test('every link of the documentation leads to a file', () => {
+  const broken = pages.flatMap((page) =>
+    [...readFileSync(join(root, page), 'utf8').matchAll(/\]\((?!https?:)([^)#\s]+)/g)]
+      .map(([, target]) => target!)
+      .filter((target) => {
+        try {
+          readFileSync(join(root, page, '..', target))
+          return false
+        } catch {
+          return true
+        }
+      })
+      .map((target) => `${page}: ${target}`),
+  )
+  expect(broken).toEqual([])
+})
