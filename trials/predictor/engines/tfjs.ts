@@ -39,8 +39,11 @@ export function createEngine(options: EngineOptions): Engine {
       backend = await startBackend(options)
       const { model: name, modelPath, sequenceLength, seed } = options
       const loaded =
-        modelPath === undefined ? buildModel(name, sequenceLength, seed) : await loadUserModel(modelPath, backend, sequenceLength)
+        modelPath === undefined
+          ? buildModel(name, sequenceLength, seed, backend.pack)
+          : await loadUserModel(modelPath, backend, sequenceLength)
       model = loaded
+      backend.check()
       if (options.warmUpBatch > 0) await warmUp(loaded, options, infer)
       busyMs = 0
       const { task, inputs, outputs } = loaded

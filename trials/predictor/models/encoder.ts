@@ -5,7 +5,7 @@
 import * as tf from '@tensorflow/tfjs-core'
 import type { Encoder } from '../../devices/architecture.ts'
 import type { Model } from './model.ts'
-import { SeededWeights } from './weights.ts'
+import { type Dense, type Pack, SeededWeights } from './weights.ts'
 
 /** What an encoder has beyond its dimensions. */
 export interface EncoderVariant {
@@ -29,10 +29,6 @@ const variants: Readonly<Record<string, EncoderVariant>> = {
 const vocabularyOfTexts = 30522
 const classes = 2
 
-interface Dense {
-  readonly kernel: tf.Tensor2D
-  readonly bias: tf.Tensor1D
-}
 interface Norm {
   readonly gain: tf.Tensor1D
   readonly bias: tf.Tensor1D
@@ -53,17 +49,20 @@ interface Layer {
  * Inputs: input_ids and attention_mask, int32 B×S. Output: logits, B×2.
  * @throws RangeError for a sequence length that the position table does not hold.
  */
-export function buildEncoder(spec: Encoder, sequenceLength: number, seed: number, variant = variants[spec.name] ?? bert): Model {
+export function buildEncoder(
+  spec: Encoder,
+  sequenceLength: number,
+  seed: number,
+  pack?: Pack,
+  variant: EncoderVariant = variants[spec.name] ?? bert,
+): Model {
   if (!Number.isInteger(sequenceLength) || sequenceLength < 2 || sequenceLength > spec.maxSequenceLength)
     throw new RangeError(
       `sequence length ${sequenceLength} does not fit ${spec.name}: it takes whole numbers from 2 to ${spec.maxSequenceLength}`,
     )
-  const weights = new SeededWeights(seed)
+  const weights = new SeededWeights(seed, pack)
   const noise = { deviation: 0.02 }
-  const dense = (name: string, from: number, to: number): Dense => ({
-    kernel: weights.tensor(`${name}/kernel`, [from, to], noise),
-    bias: weights.tensor(`${name}/bias`, [to], noise),
-  })
+  const dense = (name: string, from: number, to: number, activation?: 'relu') => weights.dense(name, from, to, 0.02, activation)
   const norm = (name: string, width: number): Norm => ({
     gain: weights.tensor(`${name}/gain`, [width], 'ones'),
     bias: weights.tensor(`${name}/bias`, [width], 'zeros'),
@@ -86,7 +85,7 @@ export function buildEncoder(spec: Encoder, sequenceLength: number, seed: number
   })
   const shared = spec.sharedLayers ? layer('layer') : undefined
   const stack = Array.from({ length: layers }, (_, i) => shared ?? layer(`layer${i}`))
-  const pooler = dense('pooler', hidden, hidden)
+  const pooler = dense('pooler', hidden, hidden, variant.pooler === 'relu' ? 'relu' : undefined)
   const classifier = dense('classifier', hidden, classes)
   const activate = variant.activation === 'gelu' ? gelu : geluNew
 
@@ -106,7 +105,7 @@ export function buildEncoder(spec: Encoder, sequenceLength: number, seed: number
       x = layerNorm(tf.add(fed, inner), each.outputNorm)
     }
     const first = tf.gather(x, tf.range(0, batch * sequenceLength, sequenceLength, 'int32'))
-    const pooled = variant.pooler === 'tanh' ? tf.tanh(apply(pooler, first)) : apply(pooler, first, 'relu')
+    const pooled = variant.pooler === 'tanh' ? tf.tanh(apply(pooler, first)) : apply(pooler, first)
     return { logits: apply(classifier, pooled) }
   }
 
@@ -143,8 +142,8 @@ function placeEmbeddings(
   return weights.keep(used)
 }
 
-/** x W + b, in one operation: rows×from to rows×to. */
-const apply = ({ kernel, bias }: Dense, x: tf.Tensor, activation?: 'relu'): tf.Tensor2D =>
+/** x W + b, with the layer's activation, in one operation: rows×from to rows×to. */
+const apply = ({ kernel, bias, activation }: Dense, x: tf.Tensor): tf.Tensor2D =>
   tf.fused.matMul({ a: x as tf.Tensor2D, b: kernel, bias, activation }) as tf.Tensor as tf.Tensor2D
 
 /** softmax(Q Kᵀ / √D + mask) V for each head (Vaswani et al. 2017, equation 1): (B S)×H to (B S)×H. Keys are transposed as heads are parted. */

@@ -5,6 +5,7 @@ import { buildConvnet } from './convnet.ts'
 import { buildEncoder } from './encoder.ts'
 import type { Model } from './model.ts'
 import { modelNames } from './names.ts'
+import type { Pack } from './weights.ts'
 
 export { modelNames } from './names.ts'
 
@@ -36,7 +37,7 @@ function knownArchitecture(name: string): Architecture | undefined {
 }
 
 /** Builds a built-in model with seeded weights on the backend in use. Throws ModelError, RangeError for a sequence length. */
-export function buildModel(name: string, sequenceLength: number, seed: number): Model {
+export function buildModel(name: string, sequenceLength: number, seed: number, pack?: Pack): Model {
   const architecture = resolveModel(name)
-  return architecture.kind === 'convnet' ? buildConvnet(architecture, seed) : buildEncoder(architecture, sequenceLength, seed)
+  return architecture.kind === 'convnet' ? buildConvnet(architecture, seed) : buildEncoder(architecture, sequenceLength, seed, pack)
 }

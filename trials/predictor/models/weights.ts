@@ -1,5 +1,5 @@
 /** Seeded weights for models without trained ones: real shapes, sound scales, the same numbers for the same seed. */
-import { dispose, ones, type Tensor, tensor, zeros } from '@tensorflow/tfjs-core'
+import { dispose, ones, type Tensor, type Tensor1D, type Tensor2D, tensor, zeros } from '@tensorflow/tfjs-core'
 
 /** 'ones', 'zeros', or zero-mean noise of a standard deviation. */
 export type Initial = 'ones' | 'zeros' | { readonly deviation: number }
@@ -28,14 +28,39 @@ function fnv1a(text: string): number {
   return hash
 }
 
+/** A dense layer: rows×from to rows×to is x W + b. */
+export interface Dense {
+  readonly kernel: Tensor2D
+  readonly bias: Tensor1D
+  readonly activation?: 'relu'
+}
+
+/**
+ * Told of a dense layer whose kernel serves nothing but products of that layer,
+ * so that a backend which keeps a rearranged copy for its kernels may let the original go.
+ */
+export type Pack = (dense: Dense) => void
+
 /** Hands out a model's weights and keeps count of them. */
 export class SeededWeights {
   readonly #seed: number
+  readonly #pack: Pack | undefined
   readonly #tensors: Tensor[] = []
   parameters = 0
 
-  constructor(seed: number) {
+  constructor(seed: number, pack?: Pack) {
     this.#seed = seed
+    this.#pack = pack
+  }
+
+  dense(name: string, from: number, to: number, deviation: number, activation?: 'relu'): Dense {
+    const made: Dense = {
+      kernel: this.tensor(`${name}/kernel`, [from, to], { deviation }),
+      bias: this.tensor(`${name}/bias`, [to], { deviation }),
+      activation,
+    }
+    this.#pack?.(made)
+    return made
   }
 
   tensor<T extends Tensor>(name: string, shape: number[], initial: Initial): T {

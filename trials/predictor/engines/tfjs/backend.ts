@@ -1,6 +1,7 @@
 /** Which of TensorFlow.js's backends an engine runs on. */
 import * as tf from '@tensorflow/tfjs-core'
 import type { EngineOptions } from '../../engine.ts'
+import type { Pack } from '../../models/weights.ts'
 import { maxWasmThreads, startWasm } from './wasm.ts'
 
 export interface Backend {
@@ -9,6 +10,8 @@ export interface Backend {
   readonly device: string
   /** Loads a TensorFlow SavedModel, where the backend can. */
   readonly loadSavedModel?: (path: string) => Promise<SavedModel>
+  /** Lets go of kernels of which the backend keeps a rearranged copy. */
+  readonly pack?: Pack
   /** Throws what the last batch's kernels did not. */
   check(): void
   close(): void
@@ -45,6 +48,7 @@ export async function startBackend({ gpu, cpuThreads }: Pick<EngineOptions, 'gpu
   return {
     name: 'wasm',
     device: `CPU (WebAssembly SIMD, ${threads} thread${threads > 1 ? 's' : ''})`,
+    pack: wasm.pack,
     check: () => wasm.check(),
     close: () => wasm.close(),
   }

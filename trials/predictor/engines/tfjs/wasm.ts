@@ -8,8 +8,19 @@
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { BackendWasm, setThreadsCount } from '@tensorflow/tfjs-backend-wasm'
-import { findBackendFactory, registerBackend, removeBackend, setBackend } from '@tensorflow/tfjs-core'
+import {
+  findBackendFactory,
+  fused,
+  type Rank,
+  registerBackend,
+  removeBackend,
+  setBackend,
+  type Tensor,
+  tidy,
+  zeros,
+} from '@tensorflow/tfjs-core'
 import { OutOfMemoryError } from '../../engine.ts'
+import type { Pack } from '../../models/weights.ts'
 import { registerBatchMatMul } from './batch-matmul.ts'
 import { registerGatherRows } from './gather-rows.ts'
 
@@ -22,6 +33,7 @@ export const maxWasmThreads = 8
 interface WasmModule {
   cwrap(name: string, returns: 'number' | null, takes: readonly string[]): (...values: number[]) => number
   _malloc(bytes: number): number
+  _free(address: number): void
   HEAPU8: Uint8Array
   PThread?: { readonly unusedWorkers: { terminate(): void }[] }
   tfjs?: unknown
@@ -47,6 +59,8 @@ type Factory = (config: FactoryConfig) => Promise<WasmModule>
 /** The backend once it runs. */
 export interface WasmBackend {
   readonly threads: number
+  /** Has XNNPACK make its rearranged copy of a dense layer's weights now, and frees the original: half the memory of a large model. */
+  readonly pack: Pack
   /** Throws what the kernels have complained of since the last call; they only print it and leave garbage behind. */
   check(): void
   close(): void
@@ -60,17 +74,25 @@ export async function startWasm(threads: number): Promise<WasmBackend> {
   setThreadsCount(threads)
   if (findBackendFactory('wasm')) removeBackend('wasm')
   let workers = 1
+  let free: (kernel: Tensor) => void = () => undefined
   registerBackend('wasm', async () => {
     const module = await instantiate(threads, (line) => complaints.push(line))
     guardMemory(module)
     const backend = new BackendWasm(module as unknown as BackendWasm['wasm'])
     workers = backend.wasm.tfjs.getThreadsCount()
+    // The build makes eight workers, whatever it needs.
+    for (const idle of module.PThread?.unusedWorkers.splice(0) ?? []) idle.terminate()
+    free = (kernel) => freeValues(kernel, backend, module)
     return backend
   })
   if (!(await setBackend('wasm'))) throw new Error('the WebAssembly backend of TensorFlow.js did not start')
   if (workers !== threads) throw new Error(`asked WebAssembly for ${threads} threads, got ${workers}`)
   return {
     threads,
+    pack({ kernel, bias, activation }) {
+      tidy(() => void fused.matMul({ a: zeros<Rank.R2>([1, kernel.shape[0]]), b: kernel, bias, activation }))
+      free(kernel)
+    },
     check() {
       const said = complaints.splice(0).join('; ')
       // XNNPACK's xnn_status_out_of_memory.
@@ -126,11 +148,24 @@ new Function('require', '__filename', code)(require, path)`
   return new URL(`data:text/javascript,${encodeURIComponent(code)}`)
 }
 
+/**
+ * Frees the memory of a tensor's values but keeps the tensor, by whose number XNNPACK finds its own copy.
+ * The values must not be asked for again. Disposing of the tensor then frees address 0, which does nothing, and the copy.
+ */
+function freeValues(tensor: Tensor, backend: BackendWasm, module: WasmModule): void {
+  const data = backend.dataIdMap.get(tensor.dataId)
+  module._free(data.memoryOffset)
+  data.memoryOffset = 0
+}
+
 /** The backend takes an address of 0, which means no memory, for a good one. */
 function guardMemory(module: WasmModule): void {
+  // The first call puts the real function in its own place; it must not take the guard's.
+  module._free(module._malloc(1))
   const allocate = module._malloc
   module._malloc = (bytes) => {
-    const address = allocate(bytes)
+    // Beyond 32 bits the number would wrap round.
+    const address = bytes < 2 ** 32 ? allocate(bytes) : 0
     if (address === 0 && bytes > 0)
       throw new OutOfMemoryError(
         `out of memory: no room for ${Math.ceil(bytes / 2 ** 20)} MiB more beside ${Math.ceil(module.HEAPU8.length / 2 ** 20)} MiB; WebAssembly can hold 4096 MiB`,
