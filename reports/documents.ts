@@ -67,6 +67,7 @@ export const recommendationDocument = z.object({
   caveats: z.array(z.string()),
   seed: z.number(),
   trials: z.number().int(),
+  files: z.array(z.string()).optional().meta({ description: 'files written beside it' }),
 })
 export type RecommendationDocument = z.infer<typeof recommendationDocument>
 

@@ -1,6 +1,6 @@
+import { latency, money, rate } from '../reports/format.ts'
 import type { Candidate } from '../reports/types.ts'
 import type { Objective } from '../search/types.ts'
-import { latency, money, rate } from './render/format.ts'
 
 /** What a candidate is ranked by, in words: '$0.114 per million requests', '$1.2/h for 3 replicas'. */
 export function costLabel(candidate: Candidate, objective: Objective): string {

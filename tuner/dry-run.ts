@@ -1,4 +1,6 @@
 /** `--dry-run`: what would be run, from where the values came, and the first suggestions. Nothing is started or written. */
+
+import { money } from '../reports/format.ts'
 import type { Configuration } from '../search/types.ts'
 import type { MachineFacts } from '../trials/machine/machine.ts'
 import { memoryStore } from '../trials/store/index.ts'
@@ -7,7 +9,7 @@ import { exitCodes } from './exit-codes.ts'
 import { describeExperiment } from './experiment/document.ts'
 import type { Experiment } from './experiment/types.ts'
 import type { LoopParts } from './loop.ts'
-import { duration, money, table } from './render/format.ts'
+import { duration, table } from './render/format.ts'
 
 /** Suggestions shown: those that do not depend on what is measured. */
 const shown = 5

@@ -1,4 +1,5 @@
 /** For programs: one JSON document at the end, or every event as a line of JSON (NDJSON). */
+import { documentOf } from '../../reports/documents.ts'
 import { createPlainProgress } from './plain.ts'
 import { flushed, type Renderer, type RenderIo } from './renderer.ts'
 
@@ -12,7 +13,7 @@ export function createJsonRenderer(io: RenderIo): Renderer {
     handle(event) {
       progress(event)
       if (event.type === 'recommended') {
-        io.stdout.write(`${JSON.stringify({ ...event.recommendation, files: event.files }, finite, 2)}\n`)
+        io.stdout.write(`${JSON.stringify({ ...documentOf(event.recommendation), files: event.files }, null, 2)}\n`)
       }
     },
     close: () => flushed(io.stdout),

@@ -1,6 +1,8 @@
 /** Plain lines: for pipes, CI, NO_COLOR and whoever prefers a log. */
+
+import { money } from '../../reports/format.ts'
 import type { TuneEvent } from '../events.ts'
-import { duration, money } from './format.ts'
+import { duration } from './format.ts'
 import { paint } from './glyphs.ts'
 import { advance, etaSeconds, noProgress } from './progress.ts'
 import { flushed, type Renderer, type RenderIo } from './renderer.ts'

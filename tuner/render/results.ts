@@ -1,7 +1,9 @@
 /** What a tuning run says at its end: verdict, ranked alternatives, what binds, caveats, files. */
+
+import { latency, money, percentileName, rate } from '../../reports/format.ts'
 import type { Candidate, Recommendation } from '../../reports/types.ts'
 import { costLabel } from '../cost-label.ts'
-import { latency, money, percentileName, rate, table } from './format.ts'
+import { table } from './format.ts'
 import { glyph, paint, type Style } from './glyphs.ts'
 
 /** Alternatives shown on the terminal; the rest is in the files. */

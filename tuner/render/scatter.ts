@@ -1,5 +1,5 @@
 /** A small scatter plot in characters: price per hour across (log), capacity up (log), the Pareto front marked. */
-import { money, significant } from './format.ts'
+import { money, significant } from '../../reports/format.ts'
 import { glyph, type Style } from './glyphs.ts'
 
 export interface PlotPoint {

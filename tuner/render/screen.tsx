@@ -1,8 +1,9 @@
 /** The live screen (ink), drawn on stderr: finished trials scroll by, the running ones, the best and the plot stay in view. */
 import { Box, render, Static, Text } from 'ink'
 import { useEffect, useState } from 'react'
+import { money, percentileName } from '../../reports/format.ts'
 import type { TuneEvent } from '../events.ts'
-import { duration, money, percentileName } from './format.ts'
+import { duration } from './format.ts'
 import { glyph, type Style } from './glyphs.ts'
 import { advance, etaSeconds, noProgress, type Progress, type RunningTrial } from './progress.ts'
 import { flushed, type Renderer, type RenderIo } from './renderer.ts'

@@ -1,6 +1,7 @@
 /** One finished trial, or one load step, as a line. */
 import type { LoadPoint, Slo } from '../../profiler/types.ts'
-import { duration, latency, money, percentileName, rate, significant } from './format.ts'
+import { latency, money, percentileName, rate, significant } from '../../reports/format.ts'
+import { duration } from './format.ts'
 import { glyph, type Paint, type Style } from './glyphs.ts'
 import type { Row } from './progress.ts'
 
