@@ -1,6 +1,6 @@
 /** Puts the parts together that an experiment asks for. The one place that knows which launcher, generator and sampler there are. */
 import { join } from 'node:path'
-import { efforts, measureCapacity, protocolFor } from '../profiler/index.ts'
+import { confirmCapacity, measureCapacity, protocolFor } from '../profiler/index.ts'
 import { recommend } from '../reports/recommendation.ts'
 import { assessStop, createRng, createSampler, spaceSize } from '../search/index.ts'
 import { createLocalLauncher } from '../trials/launchers/local.ts'
@@ -9,7 +9,7 @@ import type { Launcher, TrialStore } from '../trials/types.ts'
 import { defaultConfiguration } from './default-configuration.ts'
 import { exitCodes, UserError } from './exit-codes.ts'
 import type { Experiment } from './experiment/types.ts'
-import { confirmAtRate, GeneratorPool } from './load.ts'
+import { effortFor, GeneratorPool } from './load.ts'
 import type { LoopParts } from './loop.ts'
 import { devicesLine, noticesOf, provenanceOf } from './notices.ts'
 import { label, loadPriceBook, problemOf } from './problem.ts'
@@ -29,6 +29,7 @@ export async function assemble(experiment: Experiment, experimentId: string, sto
   const sampler = createSampler(experiment.sampler)
   const generators = new GeneratorPool()
   const outDir = experiment.outDir ?? join(process.cwd(), 'tune-results', experimentId)
+  const { slo, load, seed } = experiment
   const parts: LoopParts = {
     experimentId,
     provenance,
@@ -40,19 +41,23 @@ export async function assemble(experiment: Experiment, experimentId: string, sto
       assessStop(problem, observations, rng, { tolerance: experiment.stop.tolerance, risk: 1 - experiment.stop.certainty }),
     rng: createRng(experiment.seed),
     launcher: launcherOf(experiment, experimentId, machine),
-    load: (predictor, options, signal) =>
-      generators.use((generator) =>
-        measureCapacity({
-          target: predictor.target,
-          slo: experiment.slo,
+    load: ({ target }, options, signal) =>
+      generators.use(target, (generator) =>
+        measureCapacity({ ...options, target, slo, signal, generator, effort: effortFor(load.trialSeconds), seed: seed + options.number }),
+      ),
+    confirm: ({ target }, options, signal) =>
+      generators.use(target, (generator) =>
+        confirmCapacity({
+          ...options,
+          target,
+          slo,
           signal,
-          effort: { ...efforts.quick, budgetS: Math.min(efforts.quick.budgetS, experiment.load.trialSeconds) },
-          onStep: options.onStep,
           generator,
+          seconds: load.confirmSeconds,
+          arrivals: load.arrivals,
+          seed: seed + options.number,
         }),
       ),
-    confirm: (predictor, options, signal) =>
-      generators.use((generator) => confirmAtRate(experiment, generator, predictor.target, options, signal)),
     store,
     recommend: (trials, stop) =>
       recommend({
