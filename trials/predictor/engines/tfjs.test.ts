@@ -100,7 +100,8 @@ describe('bert-tiny', () => {
 
 describe('what cannot be run is refused', () => {
   test.each<[string, Partial<EngineOptions>, RegExp]>([
-    ['an unknown model', { model: 'brt-tiny' }, /no built-in model 'brt-tiny'; did you mean bert-tiny/],
+    ['an unknown model', { model: 'brt-tiny' }, /no built-in model 'brt-tiny' .*; did you mean bert-tiny/],
+    ['a name near an alias', { model: 'brt' }, /did you mean bert\?/],
     ['a model that can only be emulated', { model: 'llama-3.1-8b' }, /no built-in model 'llama-3\.1-8b'/],
     ['a sequence beyond 512 tokens', { sequenceLength: 513 }, /513 does not fit bert-tiny/],
     ['a GPU without its library', { gpu: 'T4' }, /needs @tensorflow\/tfjs-node-gpu.*npm install/],

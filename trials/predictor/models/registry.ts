@@ -24,7 +24,7 @@ export class ModelError extends Error {
 export function resolveModel(name: string): Exclude<Architecture, { kind: 'decoder' }> {
   const found = knownArchitecture(name)
   if (found === undefined || found.kind === 'decoder' || !(modelNames as readonly string[]).includes(found.name))
-    throw new ModelError(`no built-in model '${name}'`, `${namesNear(name, modelNames)} A model of your own is given by its path.`)
+    throw new ModelError(`no built-in model '${name}' (one of your own is given by its path)`, namesNear(name, ['bert', ...modelNames]))
   return found
 }
 
