@@ -42,10 +42,14 @@ export type InfeasibleReason = 'out-of-memory' | 'never-ready' | 'no-such-gpu' |
 export interface Usage {
   /** Mean cores busy, 1.5 = one and a half. */
   readonly cpuCores?: number
+  /** The same in its busiest seconds: what was short when it was saturated, its pauses left out. */
+  readonly busiestCpuCores?: number
   readonly peakRssMiB?: number
   readonly gpuMemoryMiB?: number
   /** Mean share of time the GPU was busy, 0-1. */
   readonly gpuUtilization?: number
+  /** The same in its busiest seconds. */
+  readonly busiestGpuUtilization?: number
   /** Mean realised batch of the server, where it tells. */
   readonly realisedBatch?: number
   /** Seconds from start to ready. */

@@ -10,6 +10,7 @@ import { LaunchError, type Launcher, type Predictor } from '../types.ts'
 import { type Announcement, builtinCommand, builtinExitCodes, createAnnouncement, gpuIsReal } from './builtin.ts'
 import { Cleanup } from './cleanup.ts'
 import { type ControlGroup, createControlGroup } from './control-group.ts'
+import { metricsProbe, nvidiaProbe } from './device-probes.ts'
 import { type Cause, describeExit, diagnose, memoryKills, saysPortTaken } from './diagnosis.ts'
 import { describeCause, lastLines, launchFailure, neverReady, PortTakenError, portHint } from './failure.ts'
 import { type FilledTemplate, fillCommand, type LauncherValues, type TunedParameter } from './fill.ts'
@@ -149,7 +150,11 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
     causeOf,
   )
   const launchSeconds = (performance.now() - startedMs) / 1000
-  const sampler = sampleUsage(group.members, holding.gpuUuid, launchSeconds)
+  const probes = [
+    ...(template.kind === 'builtin' && target.kind === 'http' ? [metricsProbe(target.url, asked.gpu !== undefined)] : []),
+    ...(holding.gpuUuid === undefined ? [] : [nvidiaProbe(holding.gpuUuid, () => group.members().map((member) => member.pid))]),
+  ]
+  const sampler = sampleUsage(group.members, probes, launchSeconds)
   cleanup.add(sampler.stop)
 
   let stopped = false

@@ -1,6 +1,6 @@
 /** What a predictor uses, sampled while it serves. */
-import { gpuUse } from '../machine/nvidia-smi.ts'
 import type { Usage } from '../types.ts'
+import type { DeviceProbe, DeviceReading } from './device-probes.ts'
 import { type ProcessStat, processStat, residentMiB, ticksPerSecond } from './processes.ts'
 
 export interface UsageSampler {
@@ -12,68 +12,83 @@ export interface UsageSampler {
 const everyMs = 1_000
 /** Finding the members means a look at every process of the machine; in between only those found are looked at. */
 const findEvery = 5
-/** nvidia-smi takes tens of milliseconds of a core; more often it would disturb what is measured. */
-const gpuEveryMs = 3_000
+/** A probe takes milliseconds of a core, nvidia-smi tens of them; more often it would disturb what is measured. */
+const probeEveryMs = 3_000
+/** Shorter than this a rate says more of the clock's ticks than of the predictor. */
+const leastIntervalMs = 500
 
-/** Samples a group's CPU time and memory from now on, and its GPU through nvidia-smi where it holds a real one. */
-export const sampleUsage = (members: () => readonly ProcessStat[], gpuUuid: string | undefined, launchSeconds: number): UsageSampler => {
-  const startedMs = performance.now()
-  let found = members()
-  const first = new Map(found.map((member) => [processKey(member), member.cpuTicks]))
-  /** Last known CPU ticks of every process ever seen: one that has ended keeps what it used. */
-  const last = new Map(first)
-  let peakRssMiB = 0
-  const gpu: { memoryMiB: number[]; utilization: number[] } = { memoryMiB: [], utilization: [] }
-
-  let samples = 0
-  const sample = () => {
-    samples++
-    found = samples % findEvery === 1 ? members() : found.flatMap(lookAgain)
-    for (const member of found) last.set(processKey(member), member.cpuTicks)
-    peakRssMiB = Math.max(
-      peakRssMiB,
-      found.reduce((sum, member) => sum + residentMiB(member.pid), 0),
-    )
+/**
+ * Samples a group's CPU time and memory from now on, and its device through probes; of what two of them tell, the later one's counts.
+ * @param launchSeconds passed on
+ */
+export const sampleUsage = (members: () => readonly ProcessStat[], probes: readonly DeviceProbe[], launchSeconds: number): UsageSampler => {
+  const processes = sampleProcesses(members)
+  const readings: DeviceReading[] = []
+  const probe = async () => {
+    const results = await Promise.allSettled(probes.map((one) => one()))
+    // One that failed is a reading less; what none ever told stays undefined.
+    const told = results.flatMap((result) => (result.status === 'fulfilled' ? Object.entries(result.value) : []))
+    readings.push(Object.fromEntries(told.filter(([, value]) => value !== undefined)))
   }
-  const sampleGpu = async () => {
-    if (gpuUuid === undefined) return
-    const use = await gpuUse(
-      gpuUuid,
-      found.map((member) => member.pid),
-    )
-    if (use.memoryMiB !== undefined) gpu.memoryMiB.push(use.memoryMiB)
-    if (use.utilization !== undefined) gpu.utilization.push(use.utilization)
-  }
-  const ignoreGpuFailure = () => {
-    // A sample less; what nvidia-smi never tells stays undefined in the usage.
-  }
-  sample()
-  const timer = setInterval(sample, everyMs)
-  const gpuTimer = gpuUuid === undefined ? undefined : setInterval(() => sampleGpu().catch(ignoreGpuFailure), gpuEveryMs)
-  timer.unref()
-  gpuTimer?.unref()
+  const timers = [setInterval(processes.sample, everyMs), ...(probes.length > 0 ? [setInterval(probe, probeEveryMs)] : [])]
+  for (const timer of timers) timer.unref()
+  if (probes.length > 0) void probe()
 
   return {
     read: async () => {
-      samples = 0
-      sample()
-      await sampleGpu().catch(ignoreGpuFailure)
-      const ticks = [...last].reduce((sum, [key, value]) => sum + value - (first.get(key) ?? 0), 0)
-      const seconds = (performance.now() - startedMs) / 1000
+      await probe()
+      const utilization = numbers(readings.map((reading) => reading.utilization))
       return {
-        cpuCores: seconds > 0 ? ticks / ticksPerSecond / seconds : 0,
-        peakRssMiB,
-        gpuMemoryMiB: gpu.memoryMiB.length === 0 ? undefined : Math.max(...gpu.memoryMiB),
-        gpuUtilization: gpu.utilization.length === 0 ? undefined : gpu.utilization.reduce((a, b) => a + b) / gpu.utilization.length,
+        ...processes.read(),
+        gpuMemoryMiB: greatest(numbers(readings.map((reading) => reading.memoryMiB))),
+        gpuUtilization: utilization.length === 0 ? undefined : utilization.reduce((sum, value) => sum + value) / utilization.length,
+        busiestGpuUtilization: greatest(utilization),
+        realisedBatch: numbers(readings.map((reading) => reading.realisedBatch)).at(-1),
         launchSeconds,
       }
     },
     stop: () => {
-      clearInterval(timer)
-      clearInterval(gpuTimer)
+      for (const timer of timers) clearInterval(timer)
     },
   }
 }
+
+const sampleProcesses = (members: () => readonly ProcessStat[]) => {
+  let found = members()
+  const startedMs = performance.now()
+  const first = new Map(found.map((member) => [keyOf(member), member.cpuTicks]))
+  /** Last known CPU ticks of every process ever seen: one that has ended keeps what it used. */
+  const last = new Map(first)
+  let samples = 0
+  let peakRssMiB = 0
+  let busiest = 0
+  let before = { ms: startedMs, ticks: 0 }
+
+  const usedTicks = () => [...last].reduce((sum, [key, ticks]) => sum + ticks - (first.get(key) ?? 0), 0)
+  const sample = (findAll = false) => {
+    found = findAll || samples++ % findEvery === 0 ? members() : found.flatMap(lookAgain)
+    for (const member of found) last.set(keyOf(member), member.cpuTicks)
+    peakRssMiB = Math.max(
+      peakRssMiB,
+      found.reduce((sum, member) => sum + residentMiB(member.pid), 0),
+    )
+    const now = { ms: performance.now(), ticks: usedTicks() }
+    if (now.ms - before.ms < leastIntervalMs) return
+    busiest = Math.max(busiest, rate(now.ticks - before.ticks, now.ms - before.ms))
+    before = now
+  }
+  sample()
+  return {
+    sample: () => sample(),
+    read: () => {
+      sample(true)
+      const cpuCores = rate(usedTicks(), performance.now() - startedMs)
+      return { cpuCores, busiestCpuCores: Math.max(busiest, cpuCores), peakRssMiB }
+    },
+  }
+}
+
+const rate = (ticks: number, ms: number): number => (ms > 0 ? ticks / ticksPerSecond / (ms / 1000) : 0)
 
 /** The same process now; [] when it has ended. */
 const lookAgain = (member: ProcessStat): ProcessStat[] => {
@@ -81,4 +96,8 @@ const lookAgain = (member: ProcessStat): ProcessStat[] => {
   return now?.startTicks === member.startTicks ? [now] : []
 }
 
-const processKey = (process: ProcessStat) => `${process.pid}@${process.startTicks}`
+const keyOf = (process: ProcessStat) => `${process.pid}@${process.startTicks}`
+
+const numbers = (values: readonly (number | undefined)[]): number[] => values.filter((value) => value !== undefined)
+
+const greatest = (values: readonly number[]): number | undefined => (values.length === 0 ? undefined : Math.max(...values))
