@@ -75,6 +75,10 @@ describe('bad requests get a protocol error that says what is wrong', () => {
     expect([word.status, word.json.error]).toEqual([400, expect.stringMatching(/number of bytes/)])
   })
 
+  test('a compressed body: 415', async () => {
+    expect((await post(infer, 'gzip bytes', { 'content-encoding': 'gzip' })).status).toBe(415)
+  })
+
   test('a body beyond the limit: 413', async () => {
     const { status, json } = await post(infer, `{"inputs":[{"name":"text","data":["${'a'.repeat(200_000)}"]}]}`)
     expect(status).toBe(413)

@@ -67,6 +67,26 @@ describe('a predictor process', () => {
     await expect(fetch(url)).rejects.toThrow()
   })
 
+  test('can be stopped while it loads', async () => {
+    const { child, exit, output } = run('--model', 'bert-large', '--engine', 'tfjs')
+    await until(() => childrenOf(child.pid!).length > 0)
+    const engines = childrenOf(child.pid!)
+    child.kill('SIGTERM')
+    expect(await exit).toEqual({ code: 0, signal: null })
+    expect(output.stdout).toBe('')
+    await until(() => engines.every((pid) => !isAlive(pid)))
+  })
+
+  test('a request that hangs does not keep it from stopping', async () => {
+    const { child, ready, exit } = emulated('--model', 'bert-large', '--sequence-length', '512', '--drain-timeout-ms', '50')
+    const { url } = await ready
+    const answer = post(`${url}/v2/models/bert-large/infer`, texts(...Array<string>(900).fill('x')))
+    while ((await metric(url, 'predictor_items_total')) === 0) await new Promise((resolve) => setImmediate(resolve))
+    child.kill('SIGTERM')
+    expect((await answer).status).toBeGreaterThanOrEqual(500)
+    expect(await exit).toEqual({ code: 0, signal: null })
+  })
+
   test('ends with its parent when told to', async () => {
     const { child, ready, exit } = emulated('--model', 'bert-tiny', '--exit-with-parent')
     await ready

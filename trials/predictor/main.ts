@@ -20,7 +20,16 @@ export async function main(args: readonly string[], env: NodeJS.ProcessEnv = pro
     }
     const asked = askedToStop(settings.exitWithParent)
     const { startPredictor } = await import('./predictor.ts')
-    const predictor = await startPredictor(settings)
+    const starting = startPredictor(settings)
+    const predictor = await Promise.race([starting, asked])
+    if (!predictor) {
+      // What fails to start leaves nothing to stop.
+      void starting.then(
+        (late) => late.stop(),
+        () => undefined,
+      )
+      return 0
+    }
     const { url, port, model, device, provenance } = predictor
     process.stdout.write(`${JSON.stringify({ ready: true, port, url, model, device, provenance })}\n`)
     const death = await Promise.race([asked, predictor.died])

@@ -1,4 +1,7 @@
-import { describe, expect, test } from 'vitest'
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { get, metric, post, startForTest } from './testing.contract.ts'
 
 const texts = (...data: string[]) => ({ inputs: [{ name: 'text', shape: [data.length], datatype: 'BYTES', data }] })
@@ -54,6 +57,19 @@ describe('Open Inference Protocol', () => {
     expect([bare.status, masked.status]).toEqual([200, 200])
     expect(bare.json.outputs).toEqual(masked.json.outputs)
   })
+})
+
+test('version folders: the newest answers unless a version is asked for', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'versions-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  for (const version of ['1', '2', '3']) mkdirSync(join(folder, version))
+  const { url } = await startForTest({ MODEL_PATH: folder, MODEL_VERSION_POLICY: 'specific:1,3' })
+  expect((await get(`${url}/v2/models/bert-tiny`)).json.versions).toEqual(['1', '3'])
+  expect((await get(`${url}/v1/models/bert-tiny`)).json.model_version_status.map((s: { version: string }) => s.version)).toEqual(['1', '3'])
+  expect((await post(`${url}/v2/models/bert-tiny/infer`, texts('x'))).json.model_version).toBe('3')
+  expect((await post(`${url}/v2/models/bert-tiny/versions/1/infer`, texts('x'))).json.model_version).toBe('1')
+  expect((await post(`${url}/v2/models/bert-tiny/versions/2/infer`, texts('x'))).status).toBe(404)
+  expect((await post(`${url}/v1/models/bert-tiny/versions/1:predict`, { instances: ['x'] })).status).toBe(200)
 })
 
 test('requests that come together share batches', async () => {

@@ -37,8 +37,12 @@ export async function startPredictor(settings: Settings): Promise<RunningPredict
   const repository = new ModelRepository(settings.model)
   const server = createServer(repository, metrics, { maxBodyBytes: Math.round(settings.maxBodyMiB * 2 ** 20) })
   const end = async () => {
-    await server.close()
+    const closed = server.close()
+    // What is still in flight gets its answer by this: an error.
     await Promise.all([pool.close(), ...started(await starting).map((host) => host.close())])
+    const lastCall = setTimeout(() => server.server.closeAllConnections(), 500)
+    await closed
+    clearTimeout(lastCall)
   }
   let hosts: readonly EngineHost[]
   try {

@@ -97,8 +97,11 @@ export class ServedModel {
   }
 
   #admit(items: number): void {
-    if (this.waiting + items > this.#policy.queueLimit)
-      throw new RequestError(429, `the queue is full: ${this.waiting} of ${this.#policy.queueLimit} items wait`)
+    if (this.waiting + items > this.#policy.queueLimit) throw this.#full()
+  }
+
+  #full(): RequestError {
+    return new RequestError(429, `the queue is full: ${this.waiting} of ${this.#policy.queueLimit} items wait`)
   }
 
   async #decode(job: Parameters<CpuPool['decode']>[0]) {
@@ -115,7 +118,11 @@ export class ServedModel {
     const parts: Promise<Tensors>[] = []
     for (let from = 0; from < items; from += this.#policy.maxBatchSize) {
       const count = Math.min(this.#policy.maxBatchSize, items - from)
-      parts.push(new Promise((resolve, reject) => this.#batcher.offer({ tensors, from, items: count, resolve, reject }, count)))
+      parts.push(
+        new Promise((resolve, reject) => {
+          if (!this.#batcher.offer({ tensors, from, items: count, resolve, reject }, count)) reject(this.#full())
+        }),
+      )
     }
     this.#schedulePump()
     return parts.length === 1 ? parts[0]! : concatenate(await Promise.all(parts))

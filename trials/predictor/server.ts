@@ -109,6 +109,9 @@ async function infer(
 ): Promise<FastifyReply> {
   const served = repository.find(model, version)
   const headerLength = protocol === 'oip' ? inferenceHeaderLength(request.headers['inference-header-content-length']) : undefined
+  const encoding = request.headers['content-encoding']
+  if (encoding !== undefined && encoding !== 'identity')
+    throw new RequestError(415, `content-encoding '${encoding}' is not supported; send it plain`)
   const bytes = request.body as Buffer | undefined
   if (bytes === undefined) throw new RequestError(400, 'the request has no body')
   // Text travels cheaply to a worker; bytes are copied out of the buffer that the socket may share.

@@ -32,6 +32,17 @@ describe('settings', () => {
     expect(settings).toMatchObject({ batchSize: 8, maxDelayMs: 2.5, cpuCores: 3, exitWithParent: true, gpu: undefined, warmUpBatch: 8 })
   })
 
+  test('an engine computes with all cores where there is no GPU, shared by its instances', () => {
+    const threads = (env: Record<string, string>) => readSettings([], { CPU_CORES: '4', ...env })?.cpuThreads
+    expect([
+      threads({}),
+      threads({ INSTANCES: '2' }),
+      threads({ INSTANCES: '8' }),
+      threads({ CPU_THREADS: '3' }),
+      threads({ GPU: 'T4' }),
+    ]).toEqual([4, 2, 1, 3, 1])
+  })
+
   test('all faults are told at once, each with its flag', () => {
     const faults = faultsOf(['--batch-size', '0', '--cpu-cores', 'two', '--bacth-size', '3', 'bert', '--port'], {
       PRECISION: 'fp64',

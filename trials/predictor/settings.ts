@@ -64,7 +64,11 @@ const table = {
   },
   MIG_PROFILE: { help: 'hardware slice of the GPU instead of a share, e.g. 1g.5gb; none: no slice', schema: word.optional() },
   INSTANCES: { help: 'engine instances, each with its own weights', schema: whole(1, 64).default(1) },
-  CPU_THREADS: { help: 'threads per engine instance for computing on CPU', unit: 'threads', schema: whole(1, 256).default(1) },
+  CPU_THREADS: {
+    help: 'threads per engine instance for computing on CPU; default: CPU_CORES / INSTANCES without GPU, else 1',
+    unit: 'threads',
+    schema: whole(1, 256).optional(),
+  },
   SEQUENCE_LENGTH: { help: 'tokens a text is cut or padded to', unit: 'tokens', schema: whole(2, 131_072).default(128) },
   PRECISION: { help: 'number format of the engine', schema: z.enum(['fp32', 'tf32', 'fp16', 'bf16', 'int8', 'fp8']).default('fp32') },
   WARM_UP_BATCH: {
@@ -147,7 +151,7 @@ export function readSettings(args: readonly string[], env: Readonly<Record<strin
   const checked = schema.safeParse(raw)
   if (!checked.success)
     for (const { path, message } of checked.error.issues) faults.push(`--${kebab(String(path[0]))} (${String(path[0])}): ${message}`)
-  if (checked.success && checked.data.ENGINE === 'emulated' && (checked.data.GPU ?? 'none') === 'none')
+  if (checked.success && checked.data.ENGINE === 'emulated' && withoutGpu(checked.data))
     faults.push('--gpu (GPU): the emulated engine needs a GPU to emulate, e.g. T4')
   if (faults.length > 0 || !checked.success) throw new SettingsError(faults)
   return named(checked.data)
@@ -158,6 +162,8 @@ const options = () =>
     ...keys.map((key) => [kebab(key), { type: key === 'EXIT_WITH_PARENT' ? 'boolean' : 'string' }] as const),
     ['help', { type: 'boolean' }] as const,
   ])
+
+const withoutGpu = ({ GPU }: RawSettings) => GPU === undefined || GPU === 'none'
 
 const named = (raw: RawSettings): Settings => ({
   model: raw.MODEL,
@@ -170,12 +176,12 @@ const named = (raw: RawSettings): Settings => ({
   batchSize: raw.BATCH_SIZE,
   maxDelayMs: raw.MAX_DELAY_MS,
   queueLimit: raw.QUEUE_LIMIT,
-  gpu: raw.GPU === 'none' ? undefined : raw.GPU,
+  gpu: withoutGpu(raw) ? undefined : raw.GPU,
   gpuMemoryPercent: raw.GPU_MEMORY_PERCENT,
   gpuSharing: raw.GPU_SHARING,
   migProfile: raw.MIG_PROFILE === 'none' ? undefined : raw.MIG_PROFILE,
   instances: raw.INSTANCES,
-  cpuThreads: raw.CPU_THREADS,
+  cpuThreads: raw.CPU_THREADS ?? (withoutGpu(raw) ? Math.max(1, Math.floor(raw.CPU_CORES / raw.INSTANCES)) : 1),
   sequenceLength: raw.SEQUENCE_LENGTH,
   precision: raw.PRECISION,
   warmUpBatch: raw.WARM_UP_BATCH ?? raw.BATCH_SIZE,
