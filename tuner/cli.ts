@@ -6,6 +6,7 @@ import { registerConfig } from './commands/config.ts'
 import { registerDoctor } from './commands/doctor.ts'
 import { registerList } from './commands/list.ts'
 import { registerPredictor } from './commands/predictor.ts'
+import { registerReplay } from './commands/replay.ts'
 import { registerResume } from './commands/resume.ts'
 import { registerShow } from './commands/show.ts'
 import { registerTune } from './commands/tune.ts'
@@ -32,7 +33,8 @@ const program = new Command('tune')
   .exitOverride()
 
 registerTune(program)
-for (const register of [registerList, registerShow, registerResume, registerConfig, registerPredictor, registerDoctor]) register(program)
+for (const register of [registerList, registerShow, registerResume, registerReplay, registerConfig, registerPredictor, registerDoctor])
+  register(program)
 
 program.addHelpText(
   'after',

@@ -5,7 +5,7 @@ import { exitCodes } from './exit-codes.ts'
 interface Told {
   readonly hint?: unknown
   readonly exitCode?: unknown
-  readonly problems?: readonly { readonly where: string; readonly what: string; readonly hint?: string }[]
+  readonly problems?: readonly (string | { readonly where: string; readonly what: string; readonly hint?: string })[]
 }
 
 /** Writes what went wrong and what to do; returns the exit code. Unknown errors show their stack when TUNE_DEBUG is set. */
@@ -17,8 +17,9 @@ export function reportError(error: unknown, stderr: NodeJS.WritableStream): numb
   const told = error as Error & Told
   if (Array.isArray(told.problems)) {
     for (const problem of told.problems) {
-      stderr.write(`${problem.where}: ${problem.what}\n`)
-      if (problem.hint) stderr.write(`  hint: ${problem.hint}\n`)
+      if (typeof problem === 'string') stderr.write(`${problem}\n`)
+      else stderr.write(`${problem.where}: ${problem.what}\n`)
+      if (typeof problem !== 'string' && problem.hint) stderr.write(`  hint: ${problem.hint}\n`)
     }
     return exitCodes.usage
   }
