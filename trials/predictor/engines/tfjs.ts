@@ -47,10 +47,10 @@ export function createEngine(options: EngineOptions): Engine {
       if (options.warmUpBatch > 0) await warmUp(loaded, options, infer)
       busyMs = 0
       const { task, inputs, outputs } = loaded
-      return { task, inputs, outputs, versions: { tfjs: version_core, backend: backend.name }, memoryMiB: memoryMiB() }
+      return { task, inputs, outputs, versions: { tfjs: version_core, backend: backend.name }, memoryMiB: backend.memoryMiB() }
     },
     infer,
-    utilization: () => ({ busyMs, memoryMiB: memoryMiB() }),
+    utilization: () => ({ busyMs, memoryMiB: backend?.memoryMiB() ?? 0 }),
     async close() {
       model?.dispose()
       backend?.close()
@@ -59,9 +59,6 @@ export function createEngine(options: EngineOptions): Engine {
     },
   }
 }
-
-/** Memory of this process, which is the engine's own. */
-const memoryMiB = () => Math.round(process.memoryUsage.rss() / 2 ** 20)
 
 /** Runs zeros through the model, so that weights are packed, memory is taken, and, with what is left of a tenth of a second, code is compiled. */
 async function warmUp(

@@ -12,6 +12,8 @@ export interface Backend {
   readonly loadSavedModel?: (path: string) => Promise<SavedModel>
   /** Lets go of kernels of which the backend keeps a rearranged copy. */
   readonly pack?: Pack
+  /** Memory in use, MiB: of the whole process on CPU; on a GPU of its tensors, beside which TensorFlow keeps a pool. */
+  memoryMiB(): number
   /** Throws what the last batch's kernels did not. */
   check(): void
   close(): void
@@ -49,12 +51,15 @@ export async function startBackend({ gpu, cpuThreads }: Pick<EngineOptions, 'gpu
     name: 'wasm',
     device: `CPU (WebAssembly SIMD, ${threads} thread${threads > 1 ? 's' : ''})`,
     pack: wasm.pack,
+    memoryMiB: () => Math.round(process.memoryUsage.rss() / 2 ** 20),
     check: () => wasm.check(),
     close: () => wasm.close(),
   }
 }
 
 async function startNodeGpu(gpu: string): Promise<Backend> {
+  // TensorFlow takes all of the GPU's memory at once unless told otherwise, and instances may share one.
+  process.env.TF_FORCE_GPU_ALLOW_GROWTH ??= 'true'
   const library = await importNodeGpu(gpu)
   if (!(await tf.setBackend('tensorflow'))) throw new Error(`${nodeGpu} is installed but its backend did not start`)
   // Without CUDA the library computes on CPU and says nothing.
@@ -66,6 +71,7 @@ async function startNodeGpu(gpu: string): Promise<Backend> {
     name: 'tensorflow',
     device: `${gpu} (TensorFlow)`,
     loadSavedModel: (path) => library.node.loadSavedModel(path),
+    memoryMiB: () => Math.round(tf.memory().numBytes / 2 ** 20),
     check: () => undefined,
     close: () => undefined,
   }
