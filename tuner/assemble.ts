@@ -25,7 +25,7 @@ export async function assemble(experiment: Experiment, experimentId: string, sto
   const book = await loadPriceBook(experiment.pricesPath)
   const problem = problemOf(experiment, book)
   const provenance = provenanceOf(experiment)
-  const notices = noticesOf(provenance)
+  const notices = noticesOf(experiment, provenance)
   const sampler = createSampler(experiment.sampler)
   const generators = new GeneratorPool()
   const outDir = experiment.outDir ?? join(process.cwd(), 'tune-results', experimentId)
@@ -87,7 +87,11 @@ function launcherOf(experiment: Experiment, experimentId: string, machine: Machi
     throw new UserError('the kubernetes backend is not built yet', 'use --backend local or --backend simulated', exitCodes.usage)
   }
   if (predictor.kind === 'url') throw new UserError('a running server cannot be tuned by restarting it', 'use tune profile --url')
-  const protocol = protocolFor(predictor.kind === 'builtin' ? (predictor.protocol ?? 'oip-v2') : predictor.protocol)
+  const { timeoutMs } = experiment.load
+  const protocol =
+    predictor.kind === 'builtin'
+      ? protocolFor(predictor.protocol ?? 'oip-v2', { timeoutMs })
+      : protocolFor(predictor.protocol, { timeoutMs, path: predictor.path, healthPath: predictor.healthPath, template: predictor.body })
   return createLocalLauncher({
     template: predictor,
     parameters: experiment.space.parameters,
