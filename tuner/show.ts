@@ -32,7 +32,7 @@ export async function show(id: string | undefined, options: ShowOptions): Promis
       provenance: record.provenance,
       seed: record.seed,
       trials,
-      notices: noticesOf(record.provenance),
+      notices: noticesOf(experiment, record.provenance),
       slo: experiment.slo,
       objective: experiment.objective,
       pricePerHour: problem.pricePerHour,
