@@ -1,5 +1,6 @@
 /** The effective experiment written back in the form of the experiment file: for the store, `tune config`, and to be read again. */
 import type { Parameter } from '../../search/types.ts'
+import { containersOf } from './kubernetes.ts'
 import { type Merged, showOrigin } from './layers.ts'
 import { defaults } from './names.ts'
 import { knownParameter } from './parameters.ts'
@@ -28,6 +29,7 @@ export function documentOf(experiment: Omit<Experiment, 'document' | 'origins'>,
     constraints: experiment.space.constraints.length > 0 ? experiment.space.constraints.map((constraint) => constraint.text) : undefined,
     pin: Object.keys(experiment.pins).length > 0 ? { ...experiment.pins } : undefined,
     predictor: predictorEntry(experiment),
+    kubernetes: experiment.kubernetes && { ...experiment.kubernetes },
     load: {
       arrivals: arrivalsEntry(load.arrivals, tracePath),
       payload: load.payload.kind === 'file' ? { file: load.payload.path } : { count: load.payload.count },
@@ -79,8 +81,9 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
   if (predictor.kind === 'builtin') return compact({ kind, engine: predictor.engine, protocol, env: predictor.env, readyTimeout })
   if (predictor.kind === 'url') return compact({ kind, url: predictor.url, protocol, path: predictor.path, readyTimeout })
   const files = predictor.files?.length ? Object.fromEntries(predictor.files.map((file) => [file.path, file.template])) : undefined
-  const { command, env, envNames, argFormat, cwd, path } = predictor
-  return compact({ kind, command: [...command], env, envNames, argFormat, files, cwd, protocol, path, readyTimeout })
+  const { env, envNames, argFormat, cwd, path } = predictor
+  const command = predictor.command.length > 0 ? [...predictor.command] : undefined
+  return compact({ kind, command, env, envNames, argFormat, files, cwd, protocol, path, readyTimeout })
 }
 
 /** A trace stays a path: its arrivals would be the largest part of the document. */
@@ -111,7 +114,7 @@ function compact(value: Record<string, unknown>): Record<string, unknown> {
 
 /** Paths of the document that are shown and traced as one: parameters, and everything that is no section. */
 function leaves(document: ExperimentDocument): [Path, unknown][] {
-  const parents = new Set(['model', 'slo', 'space', 'pin', 'predictor', 'load', 'budget', 'stop'])
+  const parents = new Set(['model', 'slo', 'space', 'pin', 'predictor', 'kubernetes', 'load', 'budget', 'stop'])
   return Object.entries(document).flatMap(([key, value]): [Path, unknown][] =>
     parents.has(key) && typeof value === 'object' && value !== null
       ? Object.entries(value).map(([inner, leaf]): [Path, unknown] => [[key, inner], leaf])
@@ -146,7 +149,12 @@ export function describeExperiment(experiment: Experiment): ConfigRow[] {
     const name = path.join('.')
     return {
       path: name,
-      value: path[0] === 'space' ? describeParameter(experiment, String(path[1])) : describeValue(value),
+      value:
+        path[0] === 'space'
+          ? describeParameter(experiment, String(path[1]))
+          : name === 'kubernetes.pod'
+            ? describePod(value)
+            : describeValue(value),
       origin: showOrigin(experiment.origins[name] ?? { kind: 'default' }),
     }
   })
@@ -157,6 +165,12 @@ function describeParameter({ space }: Experiment, name: string): string {
   const scale = parameter.kind !== 'categorical' && parameter.scale === 'log' ? ', log' : ''
   const when = parameter.when ? `, when ${parameter.when.text}` : ''
   return `${describeDomain(parameter)} (${parameter.kind}, ${parameter.category}${scale}${when})`
+}
+
+/** A pod template is too long for a row: its containers and their images stand for it. */
+function describePod(pod: unknown): string {
+  const containers = containersOf(pod as Record<string, unknown>) as { name?: unknown; image?: unknown }[]
+  return containers.map(({ name, image }) => `${name} (${image ?? 'no image'})`).join(', ')
 }
 
 function describeValue(value: unknown): string {

@@ -1,5 +1,6 @@
 /** Flags of the command line: a short form of the experiment file. Light, for `--help` must be quick: no schema, no YAML. */
 import { type Command, Option } from 'commander'
+import { createDraft, type Draft } from './draft.ts'
 import { backends, defaults, deviceChoices, objectiveKinds, samplerNames } from './names.ts'
 import type { ConfigProblem, Origin } from './types.ts'
 import type { Layer, Path } from './yaml-file.ts'
@@ -274,33 +275,4 @@ export function environmentToLayer(environment: Readonly<Record<string, string |
 function setValue(draft: Draft, flag: Flag, value: unknown, origin: Origin): void {
   if (!flag.parts) draft.set(flag.path!, value, origin)
   else for (const [key, part] of Object.entries(flag.parts(String(value)))) draft.set([...flag.path!, key], part, origin)
-}
-
-interface Draft {
-  set(path: Path, value: unknown, origin: Origin): void
-  layer(): Layer
-}
-
-function createDraft(folder: string): Draft {
-  const raw: Record<string, unknown> = {}
-  const origins = new Map<string, Origin>()
-  const nearest = (path: Path): Origin | undefined => {
-    for (let length = path.length; length > 0; length--) {
-      const origin = origins.get(path.slice(0, length).join('\0'))
-      if (origin) return origin
-    }
-    return undefined
-  }
-  return {
-    set(path, value, origin) {
-      let owner = raw
-      for (const step of path.slice(0, -1)) {
-        owner[step] ??= {}
-        owner = owner[step] as Record<string, unknown>
-      }
-      owner[String(path.at(-1))] = value
-      origins.set(path.join('\0'), origin)
-    },
-    layer: () => ({ raw, originOf: nearest, keyOriginOf: nearest, folder }),
-  }
 }

@@ -106,14 +106,22 @@ export function valueAt(value: unknown, path: Path): unknown {
   return inner
 }
 
+/** Takes what an issue is about out of the document: the key, what lacks a key, the whole list, or the whole parameter, so that nothing half remains. */
 function remove(raw: unknown, issue: Issue): void {
   const path = issue.path as Path
-  const owner = issue.code === 'unrecognized_keys' ? valueAt(raw, path) : valueAt(raw, path.slice(0, -1))
-  const keys = issue.code === 'unrecognized_keys' ? issue.keys : [path.at(-1)!]
-  // An item cannot be taken out of a list without moving the others: the whole list goes.
-  if (Array.isArray(owner)) remove(raw, { ...issue, code: 'custom', path: path.slice(0, -1) as PropertyKey[] } as Issue)
-  else if (typeof owner === 'object' && owner !== null) for (const key of keys) Reflect.deleteProperty(owner, key)
+  if (issue.code === 'unrecognized_keys') {
+    const owner = valueAt(raw, path)
+    for (const key of issue.keys) if (isRecord(owner)) Reflect.deleteProperty(owner, key)
+    return
+  }
+  let whole = path[0] === 'space' ? path.slice(0, 2) : path
+  const mustGoUp = (owner: unknown) => Array.isArray(owner) || !isRecord(owner) || !Object.hasOwn(owner, whole.at(-1)!)
+  while (whole.length > 1 && mustGoUp(valueAt(raw, whole.slice(0, -1)))) whole = whole.slice(0, -1)
+  const owner = valueAt(raw, whole.slice(0, -1))
+  if (isRecord(owner)) Reflect.deleteProperty(owner, whole.at(-1)!)
 }
+
+const isRecord = (value: unknown): value is object => typeof value === 'object' && value !== null
 
 interface JsonSchema {
   readonly properties?: Readonly<Record<string, JsonSchema>>
@@ -165,7 +173,7 @@ export interface Merged {
 }
 
 /** Laid over each other entry by entry; any other value replaces the one below as a whole: half of one predictor and half of another would be neither. */
-const sections = new Set(['slo', 'load', 'budget', 'stop', 'space', 'pin', 'predictor'])
+const sections = new Set(['slo', 'load', 'budget', 'stop', 'space', 'pin', 'predictor', 'kubernetes'])
 
 /** A predictor of another kind replaces the one below; a mere `protocol` or `env` is laid over it. */
 const isAnotherPredictor = (key: string, value: unknown) =>

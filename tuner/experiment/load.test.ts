@@ -1,7 +1,9 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
 import { describeExperiment } from './document.ts'
 import type { FlagValues } from './flags.ts'
 import { experimentFromDocument, loadExperiment } from './load.ts'
@@ -248,6 +250,12 @@ describe('everything wrong with a file at once, each with its place', () => {
     expect(lines(() => loadFile('model:\nslo: 50ms'))[0]).toContain('model')
   })
 
+  test('a key that is missing inside a value', () => {
+    expect(lines(() => loadFile('model: bert\nslo: 50ms\nload: {arrivals: {kind: gamma}}'))).toEqual([
+      'e.yaml:3:18 load.arrivals.cv: expected a number, found nothing',
+    ])
+  })
+
   test('aliases are fine, a bomb of them is not', () => {
     expect(values(loadFile('model: bert\nslo: 50ms\nspace:\n  batchSize: &list [1, 2]\n  instances: *list\n'), 'instances')).toEqual([1, 2])
     const bomb = [
@@ -269,6 +277,64 @@ describe('everything wrong with a file at once, each with its place', () => {
     write('prices.yaml', 'gpus:\n  T4: -1\n')
     expect(lines(() => loadFile('model: bert\nslo: 50ms\nprices: prices.yaml'))[0]).toMatch(/^e\.yaml:3:9 price book prices\.yaml:2/)
   })
+})
+
+test('any document is read or refused with places, whatever stands where', () => {
+  const whole = parse(readFileSync(new URL('../../examples/experiment.yaml', import.meta.url), 'utf8')) as Record<string, unknown>
+  const odd = fc.oneof(
+    fc.constantFrom(
+      null,
+      true,
+      -1,
+      0,
+      1.5,
+      Number.NaN,
+      '',
+      'x',
+      '50ms',
+      '1..4',
+      [],
+      {},
+      [1, 'a', null],
+      { kind: 'gamma' },
+      { kind: 'trace' },
+      { a: { b: 1 } },
+    ),
+    fc.jsonValue({ maxDepth: 3 }),
+  )
+  const paths = Object.entries(whole).flatMap(([key, value]) => [
+    [key],
+    ...(typeof value === 'object' && value ? Object.keys(value).map((inner) => [key, inner]) : []),
+  ])
+  fc.assert(
+    fc.property(
+      fc.array(fc.tuple(fc.constantFrom(...paths, ['odd'], ['space', 'odd'], ['space', 'batchSize', 'values']), odd), {
+        minLength: 1,
+        maxLength: 4,
+      }),
+      (changes) => {
+        const document = structuredClone(whole)
+        for (const [path, value] of changes) {
+          let owner = document
+          for (const step of path.slice(0, -1)) {
+            if (typeof owner[step] !== 'object' || owner[step] === null) owner[step] = {}
+            owner = owner[step] as Record<string, unknown>
+          }
+          owner[path.at(-1)!] = value
+        }
+        try {
+          experimentFromDocument(document, 'odd', { cwd, machine })
+        } catch (error) {
+          expect(error).toBeInstanceOf(ConfigError)
+          for (const problem of (error as ConfigError).problems) {
+            expect(problem.what).not.toMatch(/undefined|\[object/)
+            expect(problem.where).toBe('experiment odd')
+          }
+        }
+      },
+    ),
+    { numRuns: 300 },
+  )
 })
 
 describe('the space', () => {
@@ -335,7 +401,6 @@ describe('the space', () => {
     const text = 'model: bert\nslo: 50ms\npredictor: {command: "serve --port ${port} --b ${batch}"}\n'
     expect(lines(() => loadFile(`${text}space: {workers: 1..4, batchSize: 1..4}`))).toEqual([
       expect.stringContaining('parameter batchSize (server) reaches the predictor nowhere'),
-      // biome-ignore lint/suspicious/noTemplateCurlyInString: a placeholder of the product
       'e.yaml:3:22 predictor.command: unknown placeholder ${batch}',
     ])
   })

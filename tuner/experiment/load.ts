@@ -3,6 +3,7 @@ import { dirname, resolve } from 'node:path'
 import type { Surroundings } from './context.ts'
 import { environmentToLayer, type FlagValues, flagsToLayer } from './flags.ts'
 import { checkLayer, mergeLayers } from './layers.ts'
+import { importProfilingExperiment, isProfilingExperiment } from './morphling.ts'
 import { resolveExperiment } from './resolve.ts'
 import { ConfigError, type ConfigProblem, type Experiment, type ExperimentDocument } from './types.ts'
 import { type Layer, readYamlFile } from './yaml-file.ts'
@@ -24,17 +25,22 @@ export function loadExperiment(request: ExperimentRequest): Experiment {
   const { file, flags = {}, environment = {}, cwd } = request
   const problems: ConfigProblem[] = []
   const layers: Layer[] = [environmentToLayer(environment, cwd)]
+  const notices: string[] = []
   let unread = false
   if (file !== undefined) {
     const path = resolve(cwd, file)
     const read = readYamlFile(path, file, dirname(path))
     problems.push(...read.problems)
-    if (read.layer) layers.push(read.layer)
+    const imported = read.layer && isProfilingExperiment(read.layer.raw) ? importProfilingExperiment(read.layer) : undefined
+    problems.push(...(imported?.problems ?? []))
+    notices.push(...(imported?.notices ?? []))
+    const layer = imported?.layer ?? read.layer
+    if (layer) layers.push(layer)
     else unread = true
   }
   const fromFlags = flagsToLayer(flags, cwd)
   problems.push(...fromFlags.problems)
-  return assemble([...layers, fromFlags.layer], problems, unread, file ?? 'command line', request)
+  return { ...assemble([...layers, fromFlags.layer], problems, unread, file ?? 'command line', request), notices }
 }
 
 /**

@@ -18,7 +18,8 @@ import type { Path } from './yaml-file.ts'
 export function resolvePredictor({ entries, report, pathAt, around }: Context, model: ModelSpec): PredictorTemplate {
   const given = entries.predictor ?? {}
   const { command, url, engine, protocol, path, env, envNames, argFormat, files, cwd, readyTimeout } = given
-  const said = command !== undefined ? 'command' : url !== undefined ? 'url' : 'builtin'
+  const pod = entries.kubernetes?.pod !== undefined
+  const said = command !== undefined || (pod && url === undefined) ? 'command' : url !== undefined ? 'url' : 'builtin'
   if (command !== undefined && url !== undefined)
     report(['predictor', 'url'], 'a predictor with both a command and a URL', 'keep one of them')
   if (given.kind !== undefined && given.kind !== said)
@@ -57,6 +58,7 @@ export function resolvePredictor({ entries, report, pathAt, around }: Context, m
       report(['predictor', 'url'], `'${url}' is no http URL`, 'write http://127.0.0.1:8000')
     return { kind: 'url', url: url ?? '', ...common }
   }
+  if (pod) return { kind: 'command', command: [], envNames, argFormat, ...common }
   const folder = cwd === undefined ? pathAt(['predictor'], '.') : pathAt(['predictor', 'cwd'], cwd)
   if (cwd !== undefined && !(existsSync(folder) && statSync(folder).isDirectory()))
     report(['predictor', 'cwd'], `no folder ${folder}`, 'a path starts from the folder of the file that names it')

@@ -6,6 +6,7 @@ import type { Objective } from '../../search/types.ts'
 import { templateProblems } from '../../trials/launchers/fill.ts'
 import type { Context, Report, Surroundings } from './context.ts'
 import { documentOf, originsOf } from './document.ts'
+import { checkPodGpu, resolveKubernetes } from './kubernetes.ts'
 import { type Merged, showOrigin } from './layers.ts'
 import { defaults, type ObjectiveKind } from './names.ts'
 import { builtinFor, checkArchitecture, checkGpus, reportTemplate, resolveDevices, resolvePredictor } from './predictor.ts'
@@ -47,6 +48,7 @@ export function resolveExperiment(
   const asked = resolvePredictor(context, model)
   const devicesUsed = resolveDevices(context, asked)
   const predictor = asked.kind === 'builtin' ? builtinFor(asked, model, devicesUsed) : asked
+  const kubernetes = resolveKubernetes(context)
   const prices = resolvePrices(context)
   const gpus =
     devicesUsed === 'gpu' && around.machine.gpus.length > 0
@@ -54,14 +56,16 @@ export function resolveExperiment(
       : emulatedGpus.filter((gpu) => prices.book.gpus[gpu])
   const { space, pins } = buildSpace(
     entries,
-    { backend, devices: devicesUsed, predictor: predictor.kind, cpuCores: around.machine.cpuCores, gpus },
+    { backend, devices: devicesUsed, predictor: kubernetes?.pod ? 'pod' : predictor.kind, cpuCores: around.machine.cpuCores, gpus },
     report,
     [],
     broken.has('space') || broken.has('pin'),
   )
   checkGpus(context, space, devicesUsed, prices.book)
   checkArchitecture(context, model, predictor, devicesUsed)
-  if (predictor.kind === 'command') for (const problem of templateProblems(predictor, space.parameters)) reportTemplate(context, problem)
+  if (kubernetes?.pod) checkPodGpu(context, space)
+  else if (predictor.kind === 'command')
+    for (const problem of templateProblems(predictor, space.parameters)) reportTemplate(context, problem)
 
   const { arrivals, tracePath } = resolveArrivals(context)
   const load = {
@@ -89,6 +93,7 @@ export function resolveExperiment(
     space,
     pins,
     predictor,
+    kubernetes,
     load,
     budget: resolveBudget(entries),
     stop: {
@@ -102,6 +107,7 @@ export function resolveExperiment(
     dbPath: entries.db === undefined ? resolve(around.cwd, defaults.db) : pathAt(['db'], entries.db),
     outDir: entries.out === undefined ? undefined : pathAt(['out'], entries.out),
     confirm: entries.confirm ?? true,
+    notices: [],
   }
   if (problems.length > 0) return { problems }
   const document = documentOf(withoutSources, tracePath)

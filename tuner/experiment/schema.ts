@@ -237,6 +237,18 @@ export const experimentFileSchema = z.strictObject({
     .optional()
     .describe('parameters held at one value, e.g. cpuCores: 2'),
   predictor: predictor.optional().describe('what serves the model: builtin, {command: ...} or {url: ...}; default builtin'),
+  kubernetes: z
+    .strictObject({
+      namespace: text('a namespace').optional().describe('where trials run, default that of the current context'),
+      pod: z
+        .record(z.string(), z.unknown(), { error: 'expected a pod template with metadata and spec' })
+        .optional()
+        .describe('pod template (metadata, spec) of your own predictor; tuned values go into its container, all else stays as it is'),
+      container: text('a name').optional().describe('container of the pod that is tuned, default its only one'),
+      port: count(1, 'a port').optional().describe('port it serves on, default the first of the container'),
+    })
+    .optional()
+    .describe('backend kubernetes: where and from what'),
   load: z
     .strictObject({
       arrivals: arrivals.optional().describe(`poisson, constant, gamma:CV, on-off:ON,OFF or trace:FILE; default ${defaults.arrivals}`),

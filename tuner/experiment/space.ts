@@ -17,7 +17,8 @@ export interface SpaceSetting {
   readonly backend: Backend
   /** What the trials use, 'auto' decided. */
   readonly devices: 'cpu' | 'gpu' | 'emulated'
-  readonly predictor: 'builtin' | 'command' | 'url'
+  /** 'pod': a pod template of the user's own. */
+  readonly predictor: 'builtin' | 'command' | 'url' | 'pod'
   readonly cpuCores: number
   /** Catalogue names to choose from: those in the machine, or those worth emulating. */
   readonly gpus: readonly string[]
@@ -25,7 +26,7 @@ export interface SpaceSetting {
 
 /** The parameters that are tuned where the user names no other values. */
 export function defaultSpace(setting: SpaceSetting): Record<string, ParameterEntry> {
-  if (setting.predictor === 'url') return {}
+  if (setting.predictor === 'url' || setting.predictor === 'pod') return {}
   const cores = setting.backend === 'local' ? powersOfTwo(1, setting.cpuCores) : [1, 2, 4, 8]
   const space: Record<string, ParameterEntry> = { cpuCores: { values: cores } }
   if (setting.devices !== 'cpu') {

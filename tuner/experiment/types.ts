@@ -17,6 +17,16 @@ export interface ModelSpec {
   readonly version?: string
 }
 
+/** What the trials on a cluster are made from. */
+export interface KubernetesSpec {
+  readonly namespace?: string
+  /** The user's own predictor: its pod template (metadata, spec), as it is. Absent: the built-in predictor's image. */
+  readonly pod?: Readonly<Record<string, unknown>>
+  /** Container of the pod that the tuned values go into. */
+  readonly container?: string
+  readonly port?: number
+}
+
 export interface LoadSpec {
   readonly arrivals: Arrivals
   readonly payload: PayloadSource
@@ -61,6 +71,8 @@ export interface Experiment {
   readonly pins: Configuration
   /** What a launcher starts. For 'simulated' it names the model alone. */
   readonly predictor: PredictorTemplate
+  /** For backend 'kubernetes'. With a pod, `predictor` is a command template whose command is empty: the container's own. */
+  readonly kubernetes?: KubernetesSpec
   readonly load: LoadSpec
   readonly budget: BudgetSpec
   readonly stop: StopSpec
@@ -76,6 +88,8 @@ export interface Experiment {
   readonly outDir?: string
   /** Measure the winner once more, independently. */
   readonly confirm: boolean
+  /** What a reader must know of how the experiment was read, e.g. parts of an imported one that have no meaning here. */
+  readonly notices: readonly string[]
   /** The effective values in the form of the experiment file: JSON-safe, kept in the store; `experimentFromDocument` makes the same experiment of it. */
   readonly document: ExperimentDocument
   /** Where each effective value came from, by path in the document ('slo.limit', 'budget.maxTrials', 'space.batchSize'). */

@@ -1,0 +1,259 @@
+/**
+ * Reads a ProfilingExperiment of Morphling (SoCC '21; kubedl-io/morphling, api/v1alpha1/profilingexperiment_types.go) as an experiment file.
+ * What it says is kept; what has no meaning here is named in a notice; what Morphling itself gets wrong is refused.
+ */
+import { closest, namesNear } from '../../trials/devices/errors.ts'
+import { environmentName } from '../../trials/launchers/fill.ts'
+import { createDraft } from './draft.ts'
+import { containersOf } from './kubernetes.ts'
+import { showOrigin, valueAt } from './layers.ts'
+import { asNumber } from './shorthand.ts'
+import type { ConfigProblem, Origin } from './types.ts'
+import { parseMemoryMiB, UnitError } from './units.ts'
+import type { Layer, Path } from './yaml-file.ts'
+
+const groups = ['morphling.kubedl.io/v1alpha1', 'tuning.kubedl.io/v1alpha1']
+
+export const isProfilingExperiment = (raw: unknown): boolean => valueAt(raw, ['kind']) === 'ProfilingExperiment'
+
+export interface Imported {
+  readonly layer: Layer
+  readonly problems: readonly ConfigProblem[]
+  readonly notices: readonly string[]
+}
+
+type Fields = Readonly<Record<string, unknown>>
+const fields = (value: unknown): Fields => (typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {})
+const items = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
+
+/** @param source the file as it was read; places in it are kept for errors and `tune config`. */
+export function importProfilingExperiment(source: Layer): Imported {
+  const importer = new Importer(source)
+  importer.read()
+  return { layer: importer.draft.layer(), problems: importer.problems, notices: importer.notices }
+}
+
+class Importer {
+  readonly problems: ConfigProblem[] = []
+  readonly notices: string[] = []
+  readonly draft
+  constructor(private readonly source: Layer) {
+    this.draft = createDraft(source.folder)
+  }
+
+  private at = (path: Path): Origin => this.source.originOf(path) ?? { kind: 'default' }
+  private problem(path: Path, what: string, hint: string): void {
+    this.problems.push({ where: showOrigin(this.at(path)), what, hint })
+  }
+  private set(path: Path, value: unknown, from: Path): void {
+    this.draft.set(path, value, this.at(from))
+  }
+
+  read(): void {
+    const raw = fields(this.source.raw)
+    if (!groups.includes(String(raw.apiVersion)))
+      this.problem(['apiVersion'], `a ProfilingExperiment of ${raw.apiVersion}`, `known: ${groups.join(', ')}`)
+    this.known(raw, [], ['apiVersion', 'kind', 'metadata', 'spec', 'status'])
+    const metadata = fields(raw.metadata)
+    const spec = fields(raw.spec)
+    this.known(
+      spec,
+      ['spec'],
+      [
+        'tunableParameters',
+        'objective',
+        'algorithm',
+        'maxNumTrials',
+        'parallelism',
+        'requestTemplate',
+        'clientTemplate',
+        'servicePodTemplate',
+        'serviceProgressDeadline',
+      ],
+    )
+    this.set(['backend'], 'kubernetes', ['kind'])
+    if (typeof metadata.name === 'string') this.set(['name'], metadata.name, ['metadata', 'name'])
+    if (typeof metadata.namespace === 'string') this.set(['kubernetes', 'namespace'], metadata.namespace, ['metadata', 'namespace'])
+    if (spec.maxNumTrials !== undefined) this.set(['budget', 'maxTrials'], spec.maxNumTrials, ['spec', 'maxNumTrials'])
+    if (spec.parallelism !== undefined) this.set(['parallel'], spec.parallelism, ['spec', 'parallelism'])
+    if (typeof spec.serviceProgressDeadline === 'number')
+      this.set(['predictor', 'readyTimeout'], `${spec.serviceProgressDeadline}s`, ['spec', 'serviceProgressDeadline'])
+    this.objective(fields(spec.objective))
+    this.algorithm(fields(spec.algorithm))
+    const tuned = this.parameters(spec.tunableParameters)
+    this.pod(fields(fields(spec.servicePodTemplate).template), String(metadata.name ?? 'model'), tuned)
+    if (spec.clientTemplate !== undefined)
+      this.notices.push(
+        "clientTemplate is not used: tune applies its own load; give the client's requests with --payload FILE and the server's protocol with --protocol",
+      )
+    if (spec.requestTemplate !== undefined) this.notices.push('requestTemplate is not used: give request bodies with --payload FILE')
+    this.notices.push('A ProfilingExperiment has no latency SLO, which tune needs: --slo says it')
+  }
+
+  /** Morphling ignores fields it does not know; here they are named. */
+  private known(value: Fields, path: Path, names: readonly string[]): void {
+    for (const key of Object.keys(value).filter((name) => !names.includes(name))) {
+      const where = showOrigin(this.source.keyOriginOf([...path, key]) ?? { kind: 'default' })
+      const hint = closest(key, names).length > 0 ? namesNear(key, names) : ''
+      this.problems.push({ where, what: `unknown field '${[...path, key].join('.')}' of a ProfilingExperiment`, hint })
+    }
+  }
+
+  private objective({ type, objectiveMetricName }: Fields): void {
+    const metric = String(objectiveMetricName ?? 'qps').toLowerCase()
+    if (['qps', 'rps', 'throughput'].includes(metric) && (type ?? 'maximize') === 'maximize')
+      this.set(['objective'], 'max-rate', ['spec', 'objective'])
+    else
+      this.notices.push(
+        `The objective ${type} ${objectiveMetricName} is what Morphling's client reports and has no meaning here: the default objective is used`,
+      )
+  }
+
+  private algorithm({ algorithmName, algorithmSettings }: Fields): void {
+    const name = String(algorithmName ?? '').toLowerCase()
+    const sampler = name === '' || name.startsWith('bayesian') ? 'gp' : name
+    if (['gp', 'random', 'grid'].includes(sampler)) {
+      if (name !== '') this.set(['sampler'], sampler, ['spec', 'algorithm', 'algorithmName'])
+    } else
+      this.problem(
+        ['spec', 'algorithm', 'algorithmName'],
+        `unknown algorithm '${algorithmName}'`,
+        namesNear(name, ['BayesianOpt', 'random', 'grid']),
+      )
+    if (items(algorithmSettings).length > 0) this.notices.push('algorithmSettings are not used: the samplers have no settings')
+  }
+
+  /** @returns the resources that are tuned */
+  private parameters(categories: unknown): Set<string> {
+    const tuned = new Set<string>()
+    const at: Path = ['spec', 'tunableParameters']
+    if (items(categories).length === 0) this.problem(at, 'no tunableParameters', 'there is nothing to tune')
+    for (const [i, entry] of items(categories).entries()) {
+      const { category, parameters } = fields(entry)
+      const place = [...at, i]
+      if (!['resource', 'env', 'args'].includes(String(category))) {
+        this.problem([...place, 'category'], `unknown category '${category}'`, 'one of resource, env, args')
+        continue
+      }
+      for (const [j, parameter] of items(parameters).entries())
+        this.parameter(fields(parameter), String(category), [...place, 'parameters', j], tuned)
+    }
+    return tuned
+  }
+
+  private parameter(given: Fields, category: string, at: Path, tuned: Set<string>): void {
+    this.known(given, at, ['name', 'parameterType', 'feasibleSpace'])
+    const space = fields(given.feasibleSpace)
+    this.known(space, [...at, 'feasibleSpace'], ['min', 'max', 'step', 'list'])
+    const type = String(given.parameterType ?? 'discrete')
+    if (!['int', 'double', 'discrete', 'categorical'].includes(type))
+      this.problem([...at, 'parameterType'], `unknown parameterType '${type}'`, 'one of int, double, discrete, categorical')
+    const original = String(given.name ?? '')
+    const resource = category === 'resource' ? this.resource(original, at) : undefined
+    if (category === 'resource' && !resource) return
+    const name = resource?.name ?? original.replaceAll('.', '_')
+    tuned.add(name)
+    const faults = this.problems.length
+    const read = (text: unknown, ...place: (string | number)[]): number | string => {
+      if (!resource) return type === 'categorical' ? String(text) : asNumber(String(text))
+      const value = resource.read(String(text))
+      if (Number.isNaN(value))
+        this.problem([...at, 'feasibleSpace', ...place], `'${text}' is no quantity of ${original}`, `e.g. ${resource.example}`)
+      return value
+    }
+    const list = items(space.list)
+    const entry =
+      list.length > 0
+        ? { values: list.map((value, k) => read(value, 'list', k)), ...(type === 'categorical' ? { kind: 'categorical' } : {}) }
+        : { kind: type === 'double' ? 'float' : 'int', ...range(space, read) }
+    if (this.problems.length === faults) this.set(['space', name], { ...entry, category }, [...at, 'feasibleSpace'])
+    // Morphling uppercases names of environment variables and puts arguments bare at the end.
+    if (category === 'env' && environmentName(name) !== name.toUpperCase())
+      this.set(['predictor', 'envNames', name], name.toUpperCase(), at)
+    if (category === 'args') this.set(['predictor', 'argFormat'], ['$' + '{value}'], at)
+  }
+
+  private resource(name: string, at: Path): Resource | undefined {
+    const resource = Object.hasOwn(resources, name) ? resources[name] : undefined
+    if (resource) return resource
+    const hint = Object.hasOwn(refused, name)
+      ? refused[name]!
+      : 'Morphling would set ephemeral-storage instead, whatever the name; it tunes cpu, memory, nvidia.com/gpu'
+    this.problem([...at, 'name'], `the resource '${name}' cannot be tuned`, hint)
+    return undefined
+  }
+
+  /** The pod template stays as it is; what it holds of resources that are not tuned is pinned, for its price. */
+  private pod(template: Fields, name: string, tuned: ReadonlySet<string>): void {
+    const at: Path = ['spec', 'servicePodTemplate', 'template']
+    const containers = containersOf(template)
+    const [container] = containers
+    if (!container) {
+      this.problem(
+        ['spec', 'servicePodTemplate'],
+        'no servicePodTemplate with a container that has a name',
+        'it says what serves the model',
+      )
+      return
+    }
+    this.set(['kubernetes', 'pod'], template, at)
+    this.set(['kubernetes', 'container'], container.name, [...at, 'spec', 'containers', 0, 'name'])
+    if (containers.length > 1)
+      this.notices.push(`The pod has ${containers.length} containers; as in Morphling the first, ${container.name}, is tuned`)
+    const first: Path = [...at, 'spec', 'containers', 0]
+    const environment = items(valueAt(this.source.raw, [...first, 'env']))
+    const k = environment.findIndex((variable) => fields(variable).name === 'MODEL_NAME')
+    const model = k < 0 ? undefined : fields(environment[k]).value
+    this.set(
+      ['model'],
+      { name: typeof model === 'string' ? model.replace(/^.*\//, '') : name },
+      k < 0 ? ['metadata', 'name'] : [...first, 'env', k, 'value'],
+    )
+    const held = fields(
+      valueAt(this.source.raw, [...first, 'resources', 'limits']) ?? valueAt(this.source.raw, [...first, 'resources', 'requests']),
+    )
+    for (const [key, quantity] of Object.entries(held)) {
+      const resource = Object.hasOwn(resources, key) ? resources[key] : undefined
+      if (resource && !tuned.has(resource.name)) this.set(['pin', resource.name], resource.read(String(quantity)), [...first, 'resources'])
+    }
+  }
+}
+
+/** Numbers of a range; what is no number stays a text and is refused with its place later. */
+function range(space: Fields, read: (text: unknown, place: string) => number | string): Fields {
+  const entries = ['min', 'max', 'step'].filter((key) => space[key] !== undefined)
+  return Object.fromEntries(entries.map((key) => [key, read(space[key], key)]))
+}
+
+interface Resource {
+  readonly name: string
+  readonly example: string
+  /** NaN where the text is no quantity. */
+  readonly read: (quantity: string) => number
+}
+
+const cores = (quantity: string) =>
+  /^\d+m$/.test(quantity) ? Number.parseInt(quantity, 10) / 1000 : quantity === '' ? Number.NaN : Number(quantity)
+
+/** Kubernetes quantities: bytes without a suffix, decimal (M, G) and binary (Mi, Gi). */
+function memoryMiB(quantity: string): number {
+  if (/^\d+$/.test(quantity)) return Number(quantity) / 2 ** 20
+  try {
+    return parseMemoryMiB(/\d[KMG]$/.test(quantity) ? `${quantity}B` : quantity)
+  } catch (error) {
+    if (error instanceof UnitError) return Number.NaN
+    throw error
+  }
+}
+
+const resources: Readonly<Record<string, Resource>> = {
+  cpu: { name: 'cpuCores', example: '500m or 2', read: cores },
+  memory: { name: 'memoryMiB', example: '1800Mi or 4Gi', read: memoryMiB },
+  'nvidia.com/gpu': { name: 'gpus', example: '1', read: Number },
+}
+const refused: Readonly<Record<string, string>> = {
+  'nvidia.com/gpumem': 'a share of a GPU is tuned as gpuMemoryPercent, in % of the GPU: --gpu-memory 25,50,100',
+  'nvidia.com/gpumem-percentage': 'a share of a GPU is tuned as gpuMemoryPercent: --gpu-memory 25,50,100',
+  'aliyun.com/gpu-mem': 'a share of a GPU is tuned as gpuMemoryPercent, in % of the GPU: --gpu-memory 25,50,100',
+  storage: 'disk has no effect on the rate that a server reaches, and no price here',
+}
