@@ -44,9 +44,11 @@ function modelErrors(experiment: Experiment): string {
 
 /** Banners a reader must not miss; also the caveats of the recommendation. */
 export function noticesOf(experiment: Experiment, provenance: Provenance): string[] {
-  if (provenance === 'measured') return []
+  if (provenance === 'measured') return [...experiment.notices]
   const source = `a device model calibrated on published TensorRT and framework tables; its batch times are within (two cases of three): ${modelErrors(experiment)}`
-  return provenance === 'emulated'
-    ? [`The GPUs are EMULATED: real predictor processes under real load, but the GPU's time comes from ${source}.`]
-    : [`SIMULATED in virtual time: nothing is launched or measured. GPUs are ${source}.`]
+  const banner =
+    provenance === 'emulated'
+      ? `The GPUs are EMULATED: real predictor processes under real load, but the GPU's time comes from ${source}.`
+      : `SIMULATED in virtual time: nothing is launched or measured. GPUs are ${source}.`
+  return [banner, ...experiment.notices]
 }

@@ -1,5 +1,4 @@
 /** `tune config`: every effective value and where it came from. */
-
 import { inspectMachine } from '../trials/machine/machine.ts'
 import { describeExperiment } from './experiment/document.ts'
 import type { FlagValues } from './experiment/flags.ts'
@@ -15,6 +14,7 @@ export async function showConfig(flags: FlagValues & { json?: boolean; schema?: 
   }
   const around = surroundings(await inspectMachine())
   const experiment = loadExperiment({ file: flags.file as string | undefined, flags, environment: process.env, ...around })
+  for (const notice of experiment.notices) process.stderr.write(`${notice}\n`)
   const rows = describeExperiment(experiment)
   const text = flags.json ? JSON.stringify(rows, null, 2) : table(rows.map((r) => [r.path, r.value, r.origin])).join('\n')
   process.stdout.write(`${text}\n`)
