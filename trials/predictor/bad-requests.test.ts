@@ -1,22 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type RunningPredictor, startPredictor } from './predictor.ts'
-import { readSettings } from './settings.ts'
-import { get, metric, post } from './testing.contract.ts'
+import { get, metric, post, testSettings } from './testing.contract.ts'
 
 let predictor: RunningPredictor
 let infer: string
 let predict: string
 beforeAll(async () => {
-  const settings = {
-    PORT: '0',
-    ENGINE: 'emulated',
-    GPU: 'T4',
-    MODEL: 'bert-tiny',
-    QUEUE_LIMIT: '50',
-    MAX_BODY_MIB: '0.1',
-    SEQUENCE_LENGTH: '16',
-  }
-  predictor = await startPredictor(readSettings([], settings)!)
+  predictor = await startPredictor(testSettings({ QUEUE_LIMIT: '50', MAX_BODY_MIB: '0.1', SEQUENCE_LENGTH: '16' }))
   infer = `${predictor.url}/v2/models/bert-tiny/infer`
   predict = `${predictor.url}/v1/models/bert-tiny:predict`
 })

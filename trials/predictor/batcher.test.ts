@@ -47,6 +47,15 @@ describe('Batcher', () => {
     expect(batcher.items).toBe(3)
   })
 
+  test('a coarse timer may take a batch a little early', () => {
+    const { clock, batcher } = at()
+    batcher.offer('a', 1)
+    clock.now = 4.4
+    expect(batcher.take(0.5)).toBeUndefined()
+    clock.now = 4.6
+    expect(batcher.take(0.5)?.map((w) => w.unit)).toEqual(['a'])
+  })
+
   test('without delay everything is due as it comes', () => {
     const { batcher, take } = at({ maxDelayMs: 0 })
     batcher.offer('a', 1)

@@ -58,10 +58,13 @@ export class Batcher<T> {
     return oldest.arrivedAt + this.#policy.maxDelayMs
   }
 
-  /** The next batch in order of arrival when one is due, else undefined. */
-  take(): Waiting<T>[] | undefined {
+  /**
+   * The next batch in order of arrival when one is due, else undefined.
+   * @param aheadMs a batch that falls due within this time is due: for a driver whose timers are that coarse
+   */
+  take(aheadMs = 0): Waiting<T>[] | undefined {
     const dueAt = this.dueAt()
-    if (dueAt === undefined || dueAt > this.#now()) return undefined
+    if (dueAt === undefined || dueAt > this.#now() + aheadMs) return undefined
     const batch: Waiting<T>[] = []
     let items = 0
     for (let next = this.#queue[this.#head]; next && items + next.items <= this.#policy.maxBatchSize; next = this.#queue[this.#head]) {

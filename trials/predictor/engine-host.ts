@@ -70,8 +70,8 @@ export function sumUtilization(parts: readonly (Utilization | undefined)[]): Uti
 interface Channel {
   post(message: ToEngine): void
   onMessage(listener: (message: FromEngine) => void): void
-  /** `listener` hears once how it ended. */
-  onEnd(listener: (what: string) => void): void
+  /** `listener` hears how it ended, and whether the system killed it, as it does for want of memory. */
+  onEnd(listener: (what: string, killed: boolean) => void): void
   kill(): void
 }
 
@@ -81,8 +81,8 @@ function connectThread(): Channel {
     post: (message) => worker.postMessage(message, message.type === 'infer' ? largeBuffers(message.inputs) : []),
     onMessage: (listener) => worker.on('message', listener),
     onEnd: (listener) => {
-      worker.once('error', (error) => listener(`engine thread failed: ${error.message}`))
-      worker.once('exit', (code) => listener(`engine thread ended with code ${code}`))
+      worker.once('error', (error) => listener(`engine thread failed: ${error.message}`, false))
+      worker.once('exit', (code) => listener(`engine thread ended with code ${code}`, false))
     },
     kill: () => void worker.terminate(),
   }
@@ -99,9 +99,14 @@ function connectProcess(): Channel {
     post: (message) => void child.send(message),
     onMessage: (listener) => child.on('message', (message) => listener(message as FromEngine)),
     onEnd: (listener) => {
-      child.once('error', (error) => listener(`engine process failed: ${error.message}`))
+      child.once('error', (error) => listener(`engine process failed: ${error.message}`, false))
       child.once('exit', (code, signal) =>
-        listener(signal === null ? `engine process ended with code ${code}` : `engine process was killed by ${signal}`),
+        signal === null
+          ? listener(`engine process ended with code ${code}`, false)
+          : listener(
+              `engine process was killed by ${signal}${signal === 'SIGKILL' ? ', as for want of memory' : ''}`,
+              signal === 'SIGKILL',
+            ),
       )
     },
     kill: () => void child.kill('SIGKILL'),
@@ -130,12 +135,12 @@ class EngineConnection implements EngineInstance {
     this.#channel = channel
     this.died = new Promise((resolve) => {
       channel.onMessage((message) => this.#receive(message, resolve))
-      channel.onEnd((what) => {
+      channel.onEnd((what, killed) => {
         if (this.#ended !== undefined) return
         this.#ended = what
-        this.#failAll(new Error(what))
+        this.#failAll(killed ? new OutOfMemoryError(what) : new Error(what))
         this.#onEnded?.()
-        if (!this.#closing) resolve({ what, outOfMemory: what.includes('SIGKILL') })
+        if (!this.#closing) resolve({ what, outOfMemory: killed })
       })
     })
   }

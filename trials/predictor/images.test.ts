@@ -1,17 +1,14 @@
 import sharp from 'sharp'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type RunningPredictor, startPredictor } from './predictor.ts'
-import { readSettings } from './settings.ts'
-import { get, post } from './testing.contract.ts'
+import { get, post, testSettings } from './testing.contract.ts'
 
 let predictor: RunningPredictor
 let infer: string
 let png: Buffer
 let jpeg: Buffer
 beforeAll(async () => {
-  predictor = await startPredictor(
-    readSettings([], { PORT: '0', ENGINE: 'emulated', GPU: 'T4', MODEL: 'resnet50', BATCH_SIZE: '4', CPU_CORES: '2', MAX_DELAY_MS: '20' })!,
-  )
+  predictor = await startPredictor(testSettings({ MODEL: 'resnet50', BATCH_SIZE: '4', CPU_CORES: '2', MAX_DELAY_MS: '20' }))
   infer = `${predictor.url}/v2/models/resnet50/infer`
   const picture = sharp({ create: { width: 40, height: 30, channels: 3, background: { r: 200, g: 30, b: 90 } } })
   png = await picture.clone().png().toBuffer()

@@ -10,6 +10,9 @@ import { ModelRepository, type ModelVersion, versionsToServe } from './repositor
 import { ServedModel } from './served-model.ts'
 import type { Settings } from './settings.ts'
 
+/** Connections that may wait to be accepted: a burst of load opens many at once. */
+const listenBacklog = 4096
+
 /** A predictor that serves. */
 export interface RunningPredictor {
   readonly url: string
@@ -46,7 +49,7 @@ export async function startPredictor(settings: Settings): Promise<RunningPredict
   }
   let hosts: readonly EngineHost[]
   try {
-    await server.listen({ host: settings.host, port: settings.port })
+    await server.listen({ host: settings.host, port: settings.port, backlog: listenBacklog })
     const outcomes = await starting
     const failure = outcomes.find((outcome) => outcome.status === 'rejected')
     if (failure) throw failure.reason

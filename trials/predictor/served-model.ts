@@ -18,6 +18,9 @@ interface Unit {
 /** Replies of more numbers than this are written by a CPU worker; for fewer, the way there costs more than the work. */
 const inlineReplyNumbers = 128
 
+/** Timers fire on whole milliseconds: a batch is sent up to half of one early or late rather than up to one late. */
+const timerMs = 1
+
 /** One version of a model: CPU stage, batcher and engine instances in a row. */
 export class ServedModel {
   readonly info: ServedModelInfo
@@ -138,15 +141,15 @@ export class ServedModel {
     })
   }
 
-  #pump(): void {
+  #pump(aheadMs = 0): void {
     while (this.#idle.length > 0) {
-      const batch = this.#batcher.take()
+      const batch = this.#batcher.take(aheadMs)
       if (!batch) break
       void this.#run(this.#idle.pop()!, batch)
     }
     const dueAt = this.#idle.length > 0 ? this.#batcher.dueAt() : undefined
     clearTimeout(this.#timer)
-    this.#timer = dueAt === undefined ? undefined : setTimeout(() => this.#pump(), Math.ceil(dueAt - performance.now()))
+    this.#timer = dueAt === undefined ? undefined : setTimeout(() => this.#pump(timerMs / 2), Math.round(dueAt - performance.now()))
   }
 
   async #run(instance: EngineInstance, batch: Waiting<Unit>[]): Promise<void> {

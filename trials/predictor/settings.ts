@@ -160,7 +160,7 @@ export function readSettings(args: readonly string[], env: Readonly<Record<strin
 const options = () =>
   Object.fromEntries([
     ...keys.map((key) => [kebab(key), { type: key === 'EXIT_WITH_PARENT' ? 'boolean' : 'string' }] as const),
-    ['help', { type: 'boolean' }] as const,
+    ['help', { type: 'boolean', short: 'h' }] as const,
   ])
 
 const withoutGpu = ({ GPU }: RawSettings) => GPU === undefined || GPU === 'none'
@@ -208,8 +208,8 @@ export function settingsHelp(): string {
     'Serves a model over the Open Inference Protocol v2 and TensorFlow Serving REST.',
     '',
     'Examples:',
-    '  predictor --model bert --engine emulated --gpu T4 --batch-size 8 --port 8000',
-    '  MODEL=bert-tiny CPU_CORES=2 PORT=0 predictor',
+    '  tune predictor --model bert --engine emulated --gpu T4 --batch-size 8 --port 8000',
+    '  MODEL=bert-tiny CPU_CORES=2 PORT=0 tune predictor',
     '',
     'Every flag is also an environment variable: --batch-size is BATCH_SIZE. Flags win.',
     '',

@@ -1,12 +1,15 @@
 /** For tests: a predictor in this process, on a free port. */
 import { onTestFinished } from 'vitest'
 import { type RunningPredictor, startPredictor } from './predictor.ts'
-import { readSettings } from './settings.ts'
+import { readSettings, type Settings } from './settings.ts'
 
-/** Starts a predictor with settings as environment variables; stopped when the test ends. */
+/** Settings of an emulated bert-tiny on any free port, with others as environment variables. */
+export const testSettings = (env: Record<string, string>): Settings =>
+  readSettings([], { PORT: '0', ENGINE: 'emulated', GPU: 'T4', MODEL: 'bert-tiny', ...env })!
+
+/** Starts a predictor for one test; stopped when the test ends. */
 export async function startForTest(env: Record<string, string>): Promise<RunningPredictor> {
-  const settings = readSettings([], { PORT: '0', ENGINE: 'emulated', GPU: 'T4', MODEL: 'bert-tiny', ...env })!
-  const predictor = await startPredictor(settings)
+  const predictor = await startPredictor(testSettings(env))
   onTestFinished(() => predictor.stop())
   return predictor
 }
