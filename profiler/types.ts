@@ -38,6 +38,8 @@ export type Arrivals =
   | { readonly kind: 'poisson' }
   | { readonly kind: 'gamma'; readonly cv: number }
   | { readonly kind: 'on-off'; readonly onS: number; readonly offS: number }
+  /** Poisson, its rate rising or falling evenly over the window; the load's rateRps is the mean of both. */
+  | { readonly kind: 'sweep'; readonly fromRps: number; readonly toRps: number }
   | { readonly kind: 'trace'; readonly atMs: readonly number[] }
 
 /** What one load did: the row of a load curve. */
@@ -115,6 +117,8 @@ export interface LoadRun {
   readonly errorKinds: Readonly<Record<string, number>>
   /** Requests of the schedule, sent or not. A closed loop has none beyond those it sent. */
   readonly planned: number
+  /** How much later than intended each request left, ms. Undefined where sends are exact: closed loops, virtual time. Length n. */
+  readonly lateMs?: Float64Array
   /** How late sends were against their intended time, p99 in ms; 0 for a closed loop. */
   readonly latenessP99Ms: number
   /** From the first intended send to the end of the sending window, seconds. */

@@ -83,7 +83,7 @@ export async function confirmCapacity(options: ConfirmOptions): Promise<Confirma
       saturationRps: point.achievedRps,
       points: session.points,
       requests: session.requests,
-      seconds: session.spentS,
+      seconds: session.totalS,
       detail:
         heldRps > 0
           ? undefined

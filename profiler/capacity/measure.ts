@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { HttpLoadGenerator } from '../generator/http-generator.ts'
+import { type Moments, momentsOf } from '../statistics/dependence.ts'
 import { summarise } from '../statistics/load-point.ts'
 import type { CapacityOutcome, LatencySummary, LoadGenerator, LoadPoint, Measurement, Slo, Target } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
@@ -48,6 +49,8 @@ export interface CapacityOptions {
   readonly generator?: LoadGenerator
 }
 
+const maxWarmUpWindows = 20
+
 /** What a search for the capacity found. */
 export interface CapacityFound {
   readonly outcome: CapacityOutcome
@@ -85,7 +88,7 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
       idle,
       points: session.points,
       requests: session.requests,
-      seconds: session.spentS,
+      seconds: session.totalS,
       caveats: caveatsOf(target, session),
     }
   } finally {
@@ -93,8 +96,7 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
   }
 
   async function search(): Promise<CapacityFound> {
-    const warm = (await session.closed(2, effort.warmUpS, 'warm-up', false)).point
-    const early = await dead(warm)
+    const early = await warmUp()
     if (early !== undefined) return early
     let idleRun = await session.closed(1, effort.idleS, 'idle')
     // One disturbed window must not condemn a server: a miss is measured again, and the better of the two counts.
@@ -114,6 +116,25 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
     return options.method === 'closed-bisection'
       ? closedBisection(session, effort, point)
       : openSearch(session, effort, point, { seed: options.seed ?? 1, capacityToBeatRps: options.capacityToBeatRps })
+  }
+
+  /** Until a window is no faster than the one before by more than chance, or `maxWarmUpWindows`. Its time is not taken from the budget. */
+  async function warmUp(): Promise<CapacityFound | undefined> {
+    let before: Moments | undefined
+    for (let window = 0; window < maxWarmUpWindows; window++) {
+      const { run, point } = await session.closed(2, effort.warmUpS, 'warm-up', false)
+      const fault = await dead(point)
+      if (fault !== undefined) return fault
+      const now = momentsOf(run.latencyMs)
+      if (
+        before !== undefined &&
+        now.mean > before.mean - Math.max(0.02 * before.mean, 2 * Math.hypot(now.standardError, before.standardError))
+      )
+        break
+      before = now
+    }
+    session.startBudget()
+    return undefined
   }
 
   async function dead(point: LoadPoint): Promise<CapacityFound | undefined> {

@@ -1,5 +1,4 @@
-import { seeded } from '../random.ts'
-import type { LoadPoint, LoadRun } from '../types.ts'
+import type { Arrivals, LoadPoint, LoadRun } from '../types.ts'
 import type { CapacityFound, Effort } from './measure.ts'
 import { type CapacityPosterior, capacityPosterior } from './posterior.ts'
 import { failuresOf, type Session } from './session.ts'
@@ -41,8 +40,7 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
   const windowS = Math.max(effort.windowS, leftS / effort.windows)
 
   const sweepS = Math.min(windowS, leftS / 2)
-  const sweep = sweepArrivals(0.4 * saturationRps, 1.15 * saturationRps, sweepS, options.seed)
-  const swept = await learn(sweep.length / sweepS, sweepS, { kind: 'trace', atMs: sweep })
+  const swept = await learn(0.775 * saturationRps, sweepS, { kind: 'sweep', fromRps: 0.4 * saturationRps, toRps: 1.15 * saturationRps })
   if (swept !== undefined) return swept
   for (let window = 1; ; window++) {
     posterior = estimate(planningRequests)
@@ -72,7 +70,8 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
   async function saturate(): Promise<CapacityFound | undefined> {
     let connections = 8
     for (let round = 0; round < 4; round++) {
-      const { point } = await session.closed(connections, effort.saturationS, 'saturation')
+      const { run, point } = await session.closed(connections, effort.saturationS, 'saturation')
+      steps.push(stepsOf(run, batchShare * idle.p50Ms))
       if (await session.died(point)) return ended('server-died', `nothing listens any more: ${failuresOf(point)}`)
       saturationRps = Math.max(saturationRps, point.achievedRps)
       generatorLimited ||= point.generatorSaturated
@@ -96,12 +95,8 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     return undefined
   }
 
-  /** Plays one open window and keeps what it shows. A window that the generator could not hold is not kept. */
-  async function learn(
-    rateRps: number,
-    durationS: number,
-    arrivals: { kind: 'poisson' } | { kind: 'trace'; atMs: number[] } = { kind: 'poisson' },
-  ): Promise<CapacityFound | undefined> {
+  /** Plays one open window and keeps what it shows, unless the generator could not hold it. A sweep has no one rate, and is no point of the load curve. */
+  async function learn(rateRps: number, durationS: number, arrivals: Arrivals = { kind: 'poisson' }): Promise<CapacityFound | undefined> {
     const planned = rateRps * durationS
     const { run, point } = await session.play(
       {
@@ -113,25 +108,25 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
         cut: { overMs: slo.limitMs, requests: Math.max(20, 0.3 * planned) },
       },
       'search',
+      arrivals.kind !== 'sweep',
     )
     if (await session.died(point)) return ended('server-died', `nothing listens any more: ${failuresOf(point)}`)
     if (run.cutMs !== undefined) await session.settle(idle)
-    generatorLimited = point.generatorSaturated
-    if (!point.generatorSaturated) {
-      runs.push(run)
-      steps.push(stepsOf(run, batchShare * idle.p50Ms))
+    generatorLimited = run.latencyMs.length < 0.97 * run.planned || run.generatorCores > 0.95
+    if (!generatorLimited) {
+      const served = asServed(run)
+      runs.push(served)
+      steps.push(stepsOf(served, batchShare * idle.p50Ms))
     }
     return undefined
   }
 }
 
-/** Arrivals, ms, of a Poisson process whose rate rises evenly. */
-function sweepArrivals(fromRps: number, toRps: number, durationS: number, seed: number): number[] {
-  const uniform = seeded(seed)
-  const n = Math.max(2, Math.round(((fromRps + toRps) / 2) * durationS))
-  const rise = (toRps - fromRps) / durationS
-  // Inverse of the cumulative rate a t + b t² / 2, at sorted uniforms of its total.
-  return Array.from({ length: n }, () => uniform() * n)
-    .sort((a, b) => a - b)
-    .map((count) => (1000 * (-fromRps + Math.sqrt(fromRps ** 2 + 2 * rise * count))) / rise)
+/**
+ * The run as the server saw it: from actual sends. A send that the generator made late is a later arrival, and no fault of the server.
+ */
+function asServed(run: LoadRun): LoadRun {
+  const { lateMs } = run
+  if (lateMs === undefined) return run
+  return { ...run, sentMs: run.sentMs.map((at, i) => at + lateMs[i]!), latencyMs: run.latencyMs.map((ms, i) => ms - lateMs[i]!) }
 }

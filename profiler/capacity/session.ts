@@ -8,7 +8,8 @@ export type Phase = 'warm-up' | 'idle' | 'saturation' | 'search' | 'confirm'
 export class Session {
   readonly points: LoadPoint[] = []
   /** Time under load, seconds; in virtual time that time. */
-  spentS = 0
+  totalS = 0
+  private budgetFromS = 0
   requests = 0
   /** Most cores that the generator used in a window. */
   generatorCores = 0
@@ -21,11 +22,21 @@ export class Session {
     private readonly onStep: (point: LoadPoint, phase: Phase) => void,
   ) {}
 
+  /** Time under load since the budget began to count. */
+  get spentS(): number {
+    return this.totalS - this.budgetFromS
+  }
+
+  /** The budget counts from here. */
+  startBudget(): void {
+    this.budgetFromS = this.totalS
+  }
+
   /** `keep: false` leaves the point out of the load curve (warm-up). */
   async play(load: Load, phase: Phase, keep = true): Promise<{ run: LoadRun; point: LoadPoint }> {
     const run = await this.generator.play(this.target, load, this.signal)
     const point = loadPointOf(run, this.slo)
-    this.spentS += run.elapsedS
+    this.totalS += run.elapsedS
     this.requests += run.latencyMs.length
     this.generatorCores = Math.max(this.generatorCores, run.generatorCores)
     if (keep) this.points.push(point)

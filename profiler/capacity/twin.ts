@@ -89,7 +89,7 @@ export interface Twin {
   readonly bins: readonly Int32Array[]
 }
 
-const fewestPerBin = 25
+const fewestPerBin = 8
 
 /** Groups steps into a twin. Throws a RangeError without any step. */
 export function twinOf(steps: Steps): Twin {
@@ -183,7 +183,7 @@ export function simulate(twin: Twin, arrivalsMs: Float64Array, slowness: number,
       queue[tail++] = arrived++
     }
     const present = tail - head
-    const bin = bins[binOf[present > largest ? largest : present]!]!
+    const bin = bins[binOf[Math.min(present, largest)]!]!
     const step = bin[Math.floor(uniform() * bin.length)]!
     now += tookMs[step]! * slowness
     const leaving = Math.min(departed[step]!, present)

@@ -18,6 +18,16 @@ export function schedule({ arrivals, rateRps, durationS, seed }: OpenLoad): Floa
       return Float64Array.from({ length: n }, (_, i) => (i * durationMs) / n)
     case 'poisson':
       return Float64Array.from({ length: n }, () => uniform() * durationMs).sort()
+    case 'sweep': {
+      const { fromRps, toRps } = arrivals
+      const rise = (toRps - fromRps) / durationS
+      if (Math.abs(rise) < 1e-9) return Float64Array.from({ length: n }, () => uniform() * durationMs).sort()
+      // Inverse of the cumulative rate a t + b t² / 2, at sorted uniforms of its total.
+      const total = ((fromRps + toRps) / 2) * durationS
+      return Float64Array.from({ length: n }, () => uniform() * total)
+        .sort()
+        .map((count) => (1000 * (-fromRps + Math.sqrt(fromRps ** 2 + 2 * rise * count))) / rise)
+    }
     case 'gamma': {
       const shape = 1 / arrivals.cv ** 2
       const times = new Float64Array(n + 1)

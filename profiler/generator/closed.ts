@@ -158,7 +158,6 @@ export function playClosed(target: HttpTarget, load: Extract<Load, { kind: 'clos
         const used = process.cpuUsage(cpu)
         resolve(
           recorder.finish(load, {
-            latenessP99Ms: 0,
             seconds,
             elapsedS: now() / 1000,
             generatorCores: (used.user + used.system) / 1e3 / now(),

@@ -14,6 +14,10 @@ export function checkLoad(load: Load): void {
   } else {
     const { arrivals } = load
     if (arrivals.kind !== 'trace') positive('rateRps', load.rateRps)
+    if (arrivals.kind === 'sweep') {
+      positive('arrivals.fromRps', arrivals.fromRps)
+      positive('arrivals.toRps', arrivals.toRps)
+    }
     if (arrivals.kind === 'gamma') positive('arrivals.cv', arrivals.cv)
     if (arrivals.kind === 'on-off') {
       positive('arrivals.onS', arrivals.onS)

@@ -4,7 +4,6 @@
  */
 import { performance } from 'node:perf_hooks'
 import { type Dispatcher, Pool } from 'undici'
-import { quantileOfSorted } from '../statistics/percentile.ts'
 import type { Load, LoadRun } from '../types.ts'
 import { schedule } from './arrivals.ts'
 import type { HttpTarget } from './messages.ts'
@@ -38,7 +37,6 @@ export async function playOpen(target: HttpTarget, load: OpenLoad, signal: Abort
 class OpenRun {
   private readonly recorder = new Recorder()
   private readonly atMs: Float64Array
-  private readonly lateness: number[] = []
   private readonly requests: Dispatcher.DispatchOptions[]
   private readonly underWay = new Set<Request>()
   private readonly startMs = performance.now() + leadMs
@@ -85,7 +83,6 @@ class OpenRun {
     const used = process.cpuUsage(cpu)
     return this.recorder.finish(this.load, {
       planned: this.cutMs === undefined ? this.atMs.length : this.next,
-      latenessP99Ms: this.lateness.length === 0 ? 0 : quantileOfSorted(Float64Array.from(this.lateness).sort(), 0.99),
       seconds: Math.min((this.cutMs ?? Number.POSITIVE_INFINITY) / 1000, this.load.durationS),
       elapsedS: (this.now() + leadMs) / 1000,
       generatorCores: (used.user + used.system) / 1e3 / (this.now() + leadMs),
@@ -104,8 +101,7 @@ class OpenRun {
   }
 
   private send(intendedMs: number): void {
-    const index = this.recorder.open(intendedMs)
-    this.lateness.push(this.now() - intendedMs)
+    const index = this.recorder.open(intendedMs, this.now() - intendedMs)
     if (this.underWay.size >= maxUnderWay) {
       this.recorder.failed(index, 'dropped')
       return

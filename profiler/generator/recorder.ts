@@ -1,14 +1,17 @@
+import { quantileOfSorted } from '../statistics/percentile.ts'
 import type { Load, LoadRun } from '../types.ts'
 
 /** Collects requests as they end, in any order, and gives them back in the order of their sends. */
 export class Recorder {
   private readonly sent: number[] = []
   private readonly latency: number[] = []
+  private readonly late: number[] = []
   private readonly kinds: Record<string, number> = {}
 
-  /** Keeps a place for a request, sent (or meant to be sent) at this time, ms from the run's start. Returns its index. */
-  open(sentMs: number): number {
+  /** Keeps a place for a request meant to be sent at this time, ms from the run's start, and sent so much later. Returns its index. */
+  open(sentMs: number, lateMs = 0): number {
     this.sent.push(sentMs)
+    this.late.push(lateMs)
     return this.latency.push(Number.NaN) - 1
   }
 
@@ -21,10 +24,8 @@ export class Recorder {
     this.kinds[kind] = (this.kinds[kind] ?? 0) + 1
   }
 
-  finish(
-    load: Load,
-    rest: Pick<LoadRun, 'latenessP99Ms' | 'seconds' | 'elapsedS' | 'generatorCores' | 'cutMs'> & { planned?: number },
-  ): LoadRun {
+  finish(load: Load, rest: Pick<LoadRun, 'seconds' | 'elapsedS' | 'generatorCores' | 'cutMs'> & { planned?: number }): LoadRun {
+    const open = load.kind === 'open'
     const order = Uint32Array.from(this.sent.keys()).sort((a, b) => this.sent[a]! - this.sent[b]! || a - b)
     return {
       load,
@@ -32,7 +33,8 @@ export class Recorder {
       latencyMs: Float64Array.from(order, (i) => this.latency[i]!),
       errorKinds: this.kinds,
       planned: rest.planned ?? this.sent.length,
-      latenessP99Ms: rest.latenessP99Ms,
+      lateMs: open ? Float64Array.from(order, (i) => this.late[i]!) : undefined,
+      latenessP99Ms: open && this.late.length > 0 ? quantileOfSorted(Float64Array.from(this.late).sort(), 0.99) : 0,
       seconds: rest.seconds,
       elapsedS: rest.elapsedS,
       generatorCores: rest.generatorCores,

@@ -44,3 +44,18 @@ export function overShare(latencyMs: Float64Array, limitMs: number): OverShare {
   const phi = dispersion(over >= 20 ? indicator : overLimit(Math.min(limitMs, quantileOfSorted(sorted, 0.9))))
   return { n, over, dispersion: phi, nEff: n / phi }
 }
+
+export interface Moments {
+  readonly mean: number
+  /** Of the mean, were the values independent. */
+  readonly standardError: number
+}
+
+/** Mean of the answered requests (NaN are left out). */
+export function momentsOf(latencyMs: Float64Array): Moments {
+  const answered = latencyMs.filter((ms) => !Number.isNaN(ms))
+  const n = Math.max(1, answered.length)
+  const mean = answered.reduce((sum, ms) => sum + ms, 0) / n
+  const variance = answered.reduce((sum, ms) => sum + (ms - mean) ** 2, 0) / Math.max(1, n - 1)
+  return { mean, standardError: Math.sqrt(variance / n) }
+}

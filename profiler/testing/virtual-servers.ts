@@ -18,7 +18,7 @@ const queue = (servers: number, maxBatch: number, serviceMs: (batch: number, uni
   return (seed: number) => new QueueServer({ seed, servers, maxBatch, maxDelayMs, serviceMs })
 }
 const gpuBatchMs = (batch: number, uniform: Uniform) => (5 + 0.55 * batch) * jitter(uniform, 0.04)
-const gpuWithStalls = (stallMs: number) => queue(1, 32, (batch, uniform) => gpuBatchMs(batch, uniform) + (uniform() < 0.002 ? stallMs : 0))
+const gpuWithStalls = (stallMs: number) => queue(1, 32, (batch, uniform) => gpuBatchMs(batch, uniform) + (uniform() < 0.01 ? stallMs : 0))
 
 export const virtualCases: readonly VirtualCase[] = [
   { name: 'GPU batch 32', slo: slo(50), batching: true, server: queue(1, 32, gpuBatchMs, 2) },

@@ -1,0 +1,54 @@
+/**
+ * True capacities of the virtual servers, by long simulation: `node --import tsx profiler/bench/truth.bench.ts` rewrites truth.json.
+ * The share of requests over the limit is averaged over 8 runs of 150,000 requests at each of 9 rates, then interpolated in logarithms.
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { type VirtualCase, virtualCases } from '../testing/virtual-servers.ts'
+
+const file = new URL('./truth.json', import.meta.url)
+
+/** Capacity in requests per second by the case's name. */
+export const trueCapacities = (): Record<string, number> => JSON.parse(readFileSync(file, 'utf8'))
+
+/** Share of requests over the limit at a steady Poisson rate, the server long warm. */
+function overShareAt(of: VirtualCase, rateRps: number, requests: number, seeds: number): number {
+  let over = 0
+  let n = 0
+  for (let seed = 1; seed <= seeds; seed++) {
+    const server = of.server(seed)
+    server.play({ kind: 'closed', connections: 1, durationS: 20 })
+    const durationS = requests / rateRps
+    const { latencyMs, sentMs } = server.play({ kind: 'open', rateRps, durationS, arrivals: { kind: 'poisson' }, seed: seed * 977 })
+    for (let i = 0; i < latencyMs.length; i++) {
+      if (sentMs[i]! < 30 * durationS) continue // the first 3 %: the queue fills
+      n++
+      if (!(latencyMs[i]! <= of.slo.limitMs)) over++
+    }
+  }
+  return over / n
+}
+
+function trueCapacity(of: VirtualCase): number {
+  const allowed = 1 - of.slo.percentile
+  let [low, high] = [1, 5000]
+  for (let i = 0; i < 9; i++) {
+    const middle = Math.sqrt(low * high)
+    if (overShareAt(of, middle, 30_000, 1) <= allowed) low = middle
+    else high = middle
+  }
+  const rates = Array.from({ length: 9 }, (_, i) => low * Math.exp((i - 4) * 0.025))
+  const logOver = rates.map((rate) => Math.log(overShareAt(of, rate, 150_000, 8) + 1e-6))
+  const above = logOver.findIndex((over) => over > Math.log(allowed))
+  if (above < 1) throw new Error(`${of.name}: the bracket missed the capacity`)
+  const share = (Math.log(allowed) - logOver[above - 1]!) / (logOver[above]! - logOver[above - 1]!)
+  return rates[above - 1]! * (rates[above]! / rates[above - 1]!) ** share
+}
+
+if (process.argv[1]?.includes('truth.bench')) {
+  const truths: Record<string, number> = {}
+  for (const of of virtualCases) {
+    truths[of.name] = Number(trueCapacity(of).toPrecision(5))
+    console.log(of.name, truths[of.name])
+  }
+  writeFileSync(file, `${JSON.stringify(truths, null, 2)}\n`)
+}
