@@ -74,8 +74,8 @@ const servingEnvironment = (template: BuiltinTemplate, configuration: Configurat
     BATCH_SIZE: String(serving.batchSize),
     MAX_DELAY_MS: String(serving.maxDelayMs),
     QUEUE_LIMIT: String(serving.queueLimit),
-    INSTANCES: String(serving.instances),
-    ...(engine === 'emulated' && { PRECISION: precision }),
+    // Without a GPU the predictor has an instance for each core unless told otherwise.
+    ...(engine === 'emulated' && { PRECISION: precision, INSTANCES: String(serving.instances) }),
   }
   const tuned = Object.entries(configuration)
     .filter(([name]) => !resourceNames.has(name))

@@ -32,15 +32,26 @@ describe('settings', () => {
     expect(settings).toMatchObject({ batchSize: 8, maxDelayMs: 2.5, cpuCores: 3, exitWithParent: true, gpu: undefined, warmUpBatch: 8 })
   })
 
-  test('an engine computes with all cores where there is no GPU, shared by its instances', () => {
-    const threads = (env: Record<string, string>) => readSettings([], { CPU_CORES: '4', ...env })?.cpuThreads
+  test('where there is no GPU, an instance for each core, or fewer with the cores shared out as threads', () => {
+    const shared = (env: Record<string, string>) => {
+      const settings = readSettings([], { CPU_CORES: '4', ...env })
+      return [settings?.instances, settings?.cpuThreads]
+    }
     expect([
-      threads({}),
-      threads({ INSTANCES: '2' }),
-      threads({ INSTANCES: '8' }),
-      threads({ CPU_THREADS: '3' }),
-      threads({ GPU: 'T4' }),
-    ]).toEqual([4, 2, 1, 3, 1])
+      shared({}),
+      shared({ INSTANCES: '2' }),
+      shared({ INSTANCES: '8' }),
+      shared({ INSTANCES: '1' }),
+      shared({ CPU_THREADS: '3' }),
+      shared({ GPU: 'T4' }),
+    ]).toEqual([
+      [4, 1],
+      [2, 2],
+      [8, 1],
+      [1, 4],
+      [4, 3],
+      [1, 1],
+    ])
   })
 
   test('all faults are told at once, each with its flag', () => {

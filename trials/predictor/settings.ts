@@ -63,7 +63,10 @@ const table = {
     schema: z.enum(['time-slice', 'mps', 'memory-only']).default('time-slice'),
   },
   MIG_PROFILE: { help: 'hardware slice of the GPU instead of a share, e.g. 1g.5gb; none: no slice', schema: word.optional() },
-  INSTANCES: { help: 'engine instances, each with its own weights', schema: whole(1, 64).default(1) },
+  INSTANCES: {
+    help: 'engine instances, each with its own weights; default: CPU_CORES without GPU, else 1',
+    schema: whole(1, 64).optional(),
+  },
   CPU_THREADS: {
     help: 'threads per engine instance for computing on CPU; default: CPU_CORES / INSTANCES without GPU, else 1',
     unit: 'threads',
@@ -165,6 +168,9 @@ const options = () =>
 
 const withoutGpu = ({ GPU }: RawSettings) => GPU === undefined || GPU === 'none'
 
+/** On CPU one for each core: threads of one instance wait for one another at every operation, worst when the cores have other work. */
+const instancesOf = (raw: RawSettings): number => raw.INSTANCES ?? (withoutGpu(raw) ? Math.min(raw.CPU_CORES, 64) : 1)
+
 const named = (raw: RawSettings): Settings => ({
   model: raw.MODEL,
   engine: raw.ENGINE,
@@ -180,8 +186,8 @@ const named = (raw: RawSettings): Settings => ({
   gpuMemoryPercent: raw.GPU_MEMORY_PERCENT,
   gpuSharing: raw.GPU_SHARING,
   migProfile: raw.MIG_PROFILE === 'none' ? undefined : raw.MIG_PROFILE,
-  instances: raw.INSTANCES,
-  cpuThreads: raw.CPU_THREADS ?? (withoutGpu(raw) ? Math.max(1, Math.floor(raw.CPU_CORES / raw.INSTANCES)) : 1),
+  instances: instancesOf(raw),
+  cpuThreads: raw.CPU_THREADS ?? (withoutGpu(raw) ? Math.max(1, Math.floor(raw.CPU_CORES / instancesOf(raw))) : 1),
   sequenceLength: raw.SEQUENCE_LENGTH,
   precision: raw.PRECISION,
   warmUpBatch: raw.WARM_UP_BATCH ?? raw.BATCH_SIZE,

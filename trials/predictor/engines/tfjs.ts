@@ -44,7 +44,7 @@ export function createEngine(options: EngineOptions): Engine {
           : await loadUserModel(modelPath, backend, sequenceLength)
       model = loaded
       backend.check()
-      if (options.warmUpBatch > 0) await warmUp(loaded, options, infer)
+      if (options.warmUpBatch > 0 && shapesAreKnown(loaded)) await warmUp(loaded, options, infer)
       busyMs = 0
       const { task, inputs, outputs } = loaded
       return { task, inputs, outputs, versions: { tfjs: version_core, backend: backend.name }, memoryMiB: backend.memoryMiB() }
@@ -60,15 +60,14 @@ export function createEngine(options: EngineOptions): Engine {
   }
 }
 
+/** Zeros can stand in for a batch: of a model that leaves dimensions open, only its user knows which go together. */
+const shapesAreKnown = ({ inputs }: Model) => inputs.every(({ shape }) => shape.every((d, axis) => axis === 0 || d > 0))
+
 /** Runs zeros through the model, so that weights are packed, memory is taken, and, with what is left of a tenth of a second, code is compiled. */
-async function warmUp(
-  model: Model,
-  { warmUpBatch, sequenceLength }: EngineOptions,
-  infer: (inputs: Tensors) => Promise<Tensors>,
-): Promise<void> {
+async function warmUp(model: Model, { warmUpBatch }: EngineOptions, infer: (inputs: Tensors) => Promise<Tensors>): Promise<void> {
   const inputs = Object.fromEntries(
     model.inputs.map(({ name, datatype, shape }) => {
-      const whole = shape.map((d, axis) => (axis === 0 ? warmUpBatch : d < 0 ? sequenceLength : d))
+      const whole = shape.map((d, axis) => (axis === 0 ? warmUpBatch : d))
       const size = whole.reduce((a, b) => a * b, 1)
       return [name, { datatype, shape: whole, data: datatype === 'INT32' ? new Int32Array(size) : new Float32Array(size) }]
     }),
