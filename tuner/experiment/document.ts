@@ -56,7 +56,7 @@ export function documentOf(experiment: Omit<Experiment, 'document' | 'origins'>,
 function parameterEntry(parameter: Parameter): unknown {
   const known = knownParameter(parameter.name)
   const said = {
-    category: parameter.category === (known?.category ?? 'env') ? undefined : parameter.category,
+    category: parameter.category === known?.category ? undefined : parameter.category,
     monotone: parameter.monotone === known?.monotone ? undefined : parameter.monotone,
     when: parameter.when?.text,
   }

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { expect, test } from 'vitest'
 import { addExperimentOptions, environmentToLayer, exampleCommands, experimentFlags, flagsToLayer } from './flags.ts'
@@ -26,6 +27,22 @@ test('the help begins with examples and says a default for every flag that has o
     .filter((flag) => !flag.what.includes('default'))
     .map((flag) => flag.flags.split(' ').find((word) => word.startsWith('--')))
   expect(without.sort()).toEqual(['--constraint', '--max-price', '--model', '--no-confirm', '--param', '--pin', '--slo', '--url'])
+})
+
+test('help needs nothing heavy: of packages, commander alone', () => {
+  const packages = new Set<string>()
+  const seen = new Set<string>()
+  const follow = (file: URL): void => {
+    if (seen.has(file.href)) return
+    seen.add(file.href)
+    for (const [, from] of readFileSync(file, 'utf8').matchAll(/^(?:import|export) (?!type )[^'\n]*from '([^']+)'/gm)) {
+      if (from!.startsWith('.')) follow(new URL(from!, file))
+      else packages.add(from!)
+    }
+  }
+  follow(new URL('flags.ts', import.meta.url))
+  expect([...packages]).toEqual(['commander'])
+  expect(seen.size).toBeGreaterThan(2)
 })
 
 test('every flag lands on a key that the schema knows', () => {

@@ -260,7 +260,7 @@ export function flagsToLayer(values: FlagValues, folder: string): { layer: Layer
   return { layer: draft.layer(), problems }
 }
 
-/** TUNE_MODEL, TUNE_SLO, TUNE_MAX_TRIALS, TUNE_DB, ...: every flag that takes one value, for CI and containers. Flags and the file win. */
+/** TUNE_MODEL, TUNE_SLO, TUNE_MAX_TRIALS, TUNE_DB, ...: every flag that takes one value, for CI and containers. They win over the file, flags over them. */
 export function environmentToLayer(environment: Readonly<Record<string, string | undefined>>, folder: string): Layer {
   const draft = createDraft(folder)
   for (const flag of experimentFlags) {

@@ -91,17 +91,17 @@ describe('flags', () => {
     expect(experiment.space.constraints[0]!.holds({ batchSize: 32, queueLimit: 16 })).toBe(false)
   })
 
-  test('win over the environment and the file, and each value knows where it is from', () => {
+  test('win over the environment, and that over the file, and each value knows where it is from', () => {
     write(
       'e.yaml',
       'model: bert\nslo: p95<80ms\nseed: 5\nbudget:\n  maxTrials: 9\nspace:\n  batchSize:\n    values: 1..8\n    category: args\n',
     )
     const environment = { TUNE_SEED: '3', TUNE_MAX_TRIALS: '4', TUNE_PARALLEL: '2', TUNE_DB: '' }
     const experiment = loadExperiment({ cwd: path(), machine, file: 'e.yaml', environment, flags: { seed: '6', batch: '2..4' } })
-    expect(experiment).toMatchObject({ seed: 6, parallel: 2, budget: { maxTrials: 9 }, slo: { percentile: 0.95 } })
+    expect(experiment).toMatchObject({ seed: 6, parallel: 2, budget: { maxTrials: 4 }, slo: { percentile: 0.95 } })
     expect(originOf(experiment, 'seed')).toBe('--seed')
     expect(originOf(experiment, 'parallel')).toBe('$TUNE_PARALLEL')
-    expect(originOf(experiment, 'budget.maxTrials')).toBe('e.yaml:5:14')
+    expect(originOf(experiment, 'budget.maxTrials')).toBe('$TUNE_MAX_TRIALS')
     expect(originOf(experiment, 'slo.percentile')).toBe('e.yaml:2:6')
     expect(originOf(experiment, 'slo.errorRate')).toBe('default')
     expect(originOf(experiment, 'space.batchSize')).toBe('--batch')

@@ -18,13 +18,13 @@ export interface ExperimentRequest extends Surroundings {
 }
 
 /**
- * The effective experiment: defaults, then environment, file and flags, the later winning.
+ * The effective experiment: defaults, then file, environment (TUNE_*) and flags, the later winning.
  * @throws ConfigError with everything that is wrong, each with its file:line:column or flag.
  */
 export function loadExperiment(request: ExperimentRequest): Experiment {
   const { file, flags = {}, environment = {}, cwd } = request
   const problems: ConfigProblem[] = []
-  const layers: Layer[] = [environmentToLayer(environment, cwd)]
+  const layers: Layer[] = []
   const notices: string[] = []
   let unread = false
   if (file !== undefined) {
@@ -40,7 +40,10 @@ export function loadExperiment(request: ExperimentRequest): Experiment {
   }
   const fromFlags = flagsToLayer(flags, cwd)
   problems.push(...fromFlags.problems)
-  return { ...assemble([...layers, fromFlags.layer], problems, unread, file ?? 'command line', request), notices }
+  return {
+    ...assemble([...layers, environmentToLayer(environment, cwd), fromFlags.layer], problems, unread, file ?? 'command line', request),
+    notices,
+  }
 }
 
 /**

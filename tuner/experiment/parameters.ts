@@ -148,7 +148,7 @@ function ordinal(
   known: KnownParameter | undefined,
   faults: Fault[],
 ): Pick<OrdinalParameter, 'kind' | 'values' | 'scale'> {
-  const twice = values.find((value, i) => values.indexOf(value) !== i)
+  const twice = values.find((value, i) => values.indexOf(value) < i && !Number.isNaN(value))
   if (twice !== undefined) faults.push({ at: 'values', what: `${twice} stands twice`, hint: 'list each value once' })
   const sorted = values.toSorted((a, b) => a - b)
   if (entry.scale === 'log' && sorted[0]! <= 0)

@@ -1,19 +1,11 @@
 /** The predictor of an experiment, the devices it uses, and whether they are to be had. */
 import { existsSync, statSync } from 'node:fs'
-import type { SearchSpace } from '../../search/types.ts'
-import { architectureOf } from '../../trials/devices/architecture.ts'
-import { findGpu } from '../../trials/devices/catalogue.ts'
-import { DeviceModelError, namesNear } from '../../trials/devices/errors.ts'
-import { migProfilesOf } from '../../trials/devices/mig.ts'
 import type { BuiltinTemplate, PredictorTemplate } from '../../trials/launchers/template.ts'
-import { modelNames } from '../../trials/predictor/models/names.ts'
-import type { PriceBook } from '../../trials/prices/book.ts'
 import type { Context } from './context.ts'
 import { defaults } from './names.ts'
 import type { ExperimentEntries } from './schema.ts'
 import type { Experiment, ModelSpec } from './types.ts'
 import { parseDurationMs } from './units.ts'
-import type { Path } from './yaml-file.ts'
 
 export function resolvePredictor({ entries, report, pathAt, around }: Context, model: ModelSpec): PredictorTemplate {
   const given = entries.predictor ?? {}
@@ -103,55 +95,6 @@ export function resolveDevices({ entries, report, around }: Context, predictor: 
 
 const asksForGpu = ({ space, pin }: ExperimentEntries) => Object.hasOwn(space ?? {}, 'gpu') || Object.hasOwn(pin ?? {}, 'gpu')
 
-/** GPUs of the space must have a price, and be there where they are not emulated. */
-export function checkGpus(
-  { entries, report, around }: Context,
-  space: SearchSpace,
-  devicesUsed: Experiment['devicesUsed'],
-  book: PriceBook,
-): void {
-  const gpu = space.parameters.find((parameter) => parameter.name === 'gpu')
-  if (gpu?.kind !== 'categorical') return
-  const at: Path = Object.hasOwn(entries.pin ?? {}, 'gpu') ? ['pin', 'gpu'] : ['space', 'gpu']
-  const names = gpu.values.filter((name) => name !== 'none')
-  if (devicesUsed === 'cpu' && names.length > 0 && entries.devices === 'cpu')
-    report(at, `GPUs (${names.join(', ')}) with devices: cpu`, 'leave one of the two out')
-  checkMigProfiles(report, space, names)
-  for (const name of names) {
-    if (!book.gpus[name])
-      report(
-        at,
-        `the price book '${book.name}' has no price for the GPU ${name}`,
-        `give one with --prices: gpus: { ${name}: 1.20 }; it has ${Object.keys(book.gpus).join(', ')}`,
-      )
-    if (
-      devicesUsed === 'gpu' &&
-      (entries.backend ?? defaults.backend) === 'local' &&
-      around.machine.gpus.length > 0 &&
-      !around.machine.gpus.includes(name) &&
-      entries.predictor?.kind !== 'url'
-    )
-      report(
-        at,
-        `this machine has no GPU ${name}`,
-        `it has ${[...new Set(around.machine.gpus)].join(', ')}; --devices emulated emulates others`,
-      )
-  }
-}
-
-/** A MIG profile must exist on one of the GPUs at least; on the others it is an infeasible trial. */
-function checkMigProfiles(report: Context['report'], space: SearchSpace, gpus: readonly string[]): void {
-  const parameter = space.parameters.find(({ name }) => name === 'migProfile')
-  if (parameter?.kind !== 'categorical') return
-  const known = gpus.flatMap((gpu) => migProfilesOf(findGpu(gpu)).map((profile) => profile.name))
-  for (const profile of parameter.values.filter((value) => value !== 'none' && !known.includes(value)))
-    report(
-      ['space', 'migProfile'],
-      `migProfile: none of ${gpus.join(', ')} has the profile ${profile}`,
-      known.length > 0 ? namesNear(profile, [...new Set(known)]) : 'MIG is on A30, A100, H100 and later',
-    )
-}
-
 /**
  * The built-in predictor as it will be started. Real engines serve a user's own files under the model's name; an emulated device, and a model
  * built with seeded weights, go by the architecture.
@@ -161,31 +104,4 @@ export function builtinFor(template: BuiltinTemplate, model: ModelSpec, devicesU
   if (model.path === undefined) return { ...template, model: model.architecture }
   const version: Record<string, string> = model.version === undefined ? {} : { MODEL_VERSION_POLICY: `specific:${model.version}` }
   return { ...template, model: model.name, env: { MODEL_PATH: model.path, ...version, ...template.env } }
-}
-
-/** The model must be one that the engine can build or the device model knows, unless its own files are loaded by a real engine. */
-export function checkArchitecture(
-  { report, broken, entries }: Context,
-  model: ModelSpec,
-  predictor: PredictorTemplate,
-  devicesUsed: Experiment['devicesUsed'],
-): void {
-  if (broken.has('model') || entries.model === undefined) return
-  if (predictor.kind === 'builtin' && model.version !== undefined && model.path === undefined)
-    report(['model', 'version'], 'a version of a model without files', 'give the path of the folder with its version folders')
-  if (!/^[^/:\s]+$/.test(model.name)) report(['model', 'name'], `'${model.name}' cannot be a name in a URL`, 'no slash, colon or space')
-  if (predictor.kind !== 'builtin' || (model.path !== undefined && devicesUsed !== 'emulated')) return
-  const own = model.path === undefined ? '' : '; emulating your own model needs the architecture nearest to it: architecture: bert-base'
-  try {
-    const architecture = architectureOf(model.architecture)
-    if (devicesUsed === 'emulated' || (modelNames as readonly string[]).includes(architecture.name)) return
-    report(
-      ['model'],
-      `the built-in predictor cannot run '${model.architecture}' for real`,
-      `it can emulate it (--devices emulated), and runs ${modelNames.join(', ')}, or a model by its path`,
-    )
-  } catch (error) {
-    if (!(error instanceof DeviceModelError)) throw error
-    report(['model'], `unknown model '${model.architecture}'`, `${error.hint ?? ''}${own}`)
-  }
 }

@@ -4,12 +4,13 @@ import { basename, isAbsolute, resolve } from 'node:path'
 import type { Slo } from '../../profiler/types.ts'
 import type { Objective } from '../../search/types.ts'
 import { templateProblems } from '../../trials/launchers/fill.ts'
+import { checkArchitecture, checkGpus } from './checks.ts'
 import type { Context, Report, Surroundings } from './context.ts'
 import { documentOf, originsOf } from './document.ts'
 import { checkPodGpu, resolveKubernetes } from './kubernetes.ts'
 import { type Merged, showOrigin } from './layers.ts'
 import { defaults, type ObjectiveKind } from './names.ts'
-import { builtinFor, checkArchitecture, checkGpus, reportTemplate, resolveDevices, resolvePredictor } from './predictor.ts'
+import { builtinFor, reportTemplate, resolveDevices, resolvePredictor } from './predictor.ts'
 import type { ExperimentEntries } from './schema.ts'
 import { resolveArrivals, resolvePayload, resolvePrices } from './sources.ts'
 import { buildSpace } from './space.ts'
@@ -62,7 +63,7 @@ export function resolveExperiment(
     broken.has('space') || broken.has('pin'),
   )
   checkGpus(context, space, devicesUsed, prices.book)
-  checkArchitecture(context, model, predictor, devicesUsed)
+  checkArchitecture(context, model, predictor, devicesUsed, space)
   if (kubernetes?.pod) checkPodGpu(context, space)
   else if (predictor.kind === 'command')
     for (const problem of templateProblems(predictor, space.parameters)) reportTemplate(context, problem)

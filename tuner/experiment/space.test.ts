@@ -51,6 +51,34 @@ describe('the space', () => {
     expect(space(`${large}  - a > 0.9`).space.constraints).toHaveLength(1)
   })
 
+  test.each([
+    ['{sequenceLength: 64..1024}', 'sequenceLength: 1024 tokens, but bert-base takes 512'],
+    ['{imageSize: [224]}', 'imageSize means nothing for bert-base'],
+    ['{gpu: [A100-40GB, T4], migProfile: [1g.5gb, 9g.1gb]}', 'migProfile: none of A100-40GB, T4 has the profile 9g.1gb'],
+    ['{precision: [fp16, fp7]}', "precision: unknown precision 'fp7'"],
+    ['{gpuMemoryPercent: [50]}\ndevices: cpu', 'gpuMemoryPercent means nothing without a GPU'],
+    ['{workers: {kind: int, values: [1, x], category: env}}', "workers: 'x' is not a number"],
+    ['{workers: {min: 0, max: 4, scale: log, category: env}}', 'workers: a log scale from 0'],
+    ['{workers: {min: 4, max: 1, category: env}}', 'workers: min 4 is above max 1'],
+    ['{workers: {values: [1], max: 1, category: env}}', "workers: 'max' beside 'values'"],
+    ['{batchSize: 1.5..4}', 'batchSize: 1.5 is not a whole number'],
+    ['{gpu: 1..4}', 'gpu: a range of names'],
+    ['{1st: [1, 2]}', "'1st' is no name of a parameter"],
+    ['{mode: {values: [a, b], category: env, features: {a: [1]}}}', 'mode: no features for b, or not as many as for the others'],
+  ])('%s is refused', (text, problem) => {
+    expect(problemLines(() => loadFile(`model: bert\nslo: 50ms\nspace: ${text}`)).map((line) => line.replace(/^\S+ /, ''))).toEqual([
+      problem,
+    ])
+  })
+
+  test('a parameter of a command that nearly is a standard one is asked about', () => {
+    const text = (space: string) => `model: bert\nslo: 50ms\npredictor: {command: serve}\nspace: ${space}`
+    expect(problemLines(() => loadFile(text('{cpuCoers: 1..2}')))).toEqual(["e.yaml:4:19 'cpuCoers' looks like cpuCores"])
+    expect(
+      loadFile(text('{cpu_cores: {values: 1..2, category: env}, BATCH_SIZE: 1..4, threads: 1..4}')).space.parameters.map((p) => p.name),
+    ).toEqual(['cpuCores', 'cpu_cores', 'BATCH_SIZE', 'threads'])
+  })
+
   test('a GPU that is not in this machine', () => {
     expect(problemLines(() => space('  gpu: [T4]', { cpuCores: 4, gpus: ['L4'] }))).toEqual(['e.yaml:4:8 this machine has no GPU T4'])
   })

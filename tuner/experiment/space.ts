@@ -3,7 +3,7 @@ import { createRng } from '../../search/rng.ts'
 import { configurationAt, enumerate, GRID_LIMIT, gridSize, parameterValues, satisfies } from '../../search/space.ts'
 import type { Condition, Configuration, Parameter, SearchSpace } from '../../search/types.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
-import { namesNear } from '../../trials/devices/errors.ts'
+import { closest, namesNear } from '../../trials/devices/errors.ts'
 import { ConditionError, type ConditionNames, parseCondition } from './condition.ts'
 import type { Report } from './context.ts'
 import type { Backend } from './names.ts'
@@ -134,7 +134,10 @@ function checkName(
     )
     return false
   }
-  if (knownParameter(name) || (declared && (entry.category !== undefined || setting.predictor !== 'builtin'))) return true
+  const own = declared && (entry.category !== undefined || setting.predictor !== 'builtin')
+  const meant = own && entry.category === undefined ? misspelt(name) : undefined
+  if (meant) report(at, `'${name}' looks like ${meant}`, `write ${meant}, or say category: env if ${name} is a parameter of your own`)
+  if (knownParameter(name) || own) return meant === undefined
   if (!declared) report(at, `no parameter is called '${name}'`, namesNear(name, candidates))
   else
     report(
@@ -143,6 +146,13 @@ function checkName(
       `${namesNear(name, candidates).replace(/\?$/, '')}; or say category: env to hand it over as an environment variable`,
     )
   return false
+}
+
+/** The standard parameter that a name nearly is: other case or hyphens, or a slip or two. Names in capitals are environment variables, and meant so. */
+function misspelt(name: string): string | undefined {
+  if (knownParameter(name) || name === name.toUpperCase() || name.length < 5) return undefined
+  const names = knownParameters.map((known) => known.name)
+  return closest(name, names).find((known) => Math.abs(known.length - name.length) <= 2)
 }
 
 /** The parameter held at one value; a value outside what the user listed is refused, one outside a default is taken. */
