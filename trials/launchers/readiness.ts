@@ -28,6 +28,7 @@ export const untilServing = async (
   const deadline = AbortSignal.timeout(Math.max(1, Math.ceil(timeoutMs)))
   const either = AbortSignal.any([until, deadline])
   let ready = false
+  let badAnswer: unknown
   try {
     for (let delayMs = 20; !(await protocol.ready(url, model, either)); delayMs = Math.min(250, delayMs * 1.5)) {
       await sleep(delayMs, undefined, { signal: either })
@@ -39,12 +40,14 @@ export const untilServing = async (
         return await protocol.prepare(url, model, payload, either)
       } catch (error) {
         if (either.aborted || performance.now() > patientUntil) throw error
+        badAnswer = error
         await sleep(200, undefined, { signal: either })
       }
     }
   } catch (error) {
     until.throwIfAborted()
     if (!deadline.aborted) throw error
+    if (badAnswer !== undefined) throw badAnswer
     const how = ready ? 'says it is ready and gave no answer' : `never said it was ready (${protocol.name})`
     throw new NeverReadyError(`${url} ${how} within ${formatSeconds(timeoutMs)}`)
   }
