@@ -1,5 +1,5 @@
 /**
- * True capacities of the virtual servers, by long simulation: `node --import tsx profiler/bench/truth.bench.ts` rewrites truth.json.
+ * True capacities of the virtual servers, by long simulation: `node --import tsx profiler/bench/truth.bench.ts [case]` rewrites truth.json.
  * The share of requests over the limit is averaged over 8 runs of 150,000 requests at each of 9 rates, then interpolated in logarithms.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -33,10 +33,10 @@ function trueCapacity(of: VirtualCase): number {
   let [low, high] = [1, 5000]
   for (let i = 0; i < 9; i++) {
     const middle = Math.sqrt(low * high)
-    if (overShareAt(of, middle, 30_000, 1) <= allowed) low = middle
+    if (overShareAt(of, middle, 60_000, 1) <= allowed) low = middle
     else high = middle
   }
-  const rates = Array.from({ length: 9 }, (_, i) => low * Math.exp((i - 4) * 0.025))
+  const rates = Array.from({ length: 9 }, (_, i) => low * Math.exp((i - 4) * 0.04))
   const logOver = rates.map((rate) => Math.log(overShareAt(of, rate, 150_000, 8) + 1e-6))
   const above = logOver.findIndex((over) => over > Math.log(allowed))
   if (above < 1) throw new Error(`${of.name}: the bracket missed the capacity`)
@@ -45,8 +45,9 @@ function trueCapacity(of: VirtualCase): number {
 }
 
 if (process.argv[1]?.includes('truth.bench')) {
-  const truths: Record<string, number> = {}
-  for (const of of virtualCases) {
+  const truths = trueCapacities()
+  const only = new RegExp(process.argv[2] ?? '.')
+  for (const of of virtualCases.filter((c) => only.test(c.name))) {
     truths[of.name] = Number(trueCapacity(of).toPrecision(5))
     console.log(of.name, truths[of.name])
   }

@@ -18,6 +18,8 @@ export interface Effort {
   readonly windows: number
   /** Length of a closed loop that looks for saturation. */
   readonly saturationS: number
+  /** Length of the twin's long runs at the end, requests: its own noise against computing time. */
+  readonly twinRequests: number
   /** Half width of the capacity's interval, as a share of it, that is narrow enough. */
   readonly precision: number
   /** All of it, warm-up included. */
@@ -26,9 +28,9 @@ export interface Effort {
 
 /** Quick: to rank trials, with wide intervals. Standard: for a figure to quote. Thorough: for a figure to bet on. */
 export const efforts = {
-  quick: { warmUpS: 0.3, idleS: 0.25, saturationS: 0.25, windowS: 0.5, windows: 3, precision: 0.05, budgetS: 3 },
-  standard: { warmUpS: 0.8, idleS: 0.5, saturationS: 0.4, windowS: 1, windows: 4, precision: 0.015, budgetS: 13 },
-  thorough: { warmUpS: 3, idleS: 2, saturationS: 2, windowS: 5, windows: 6, precision: 0.005, budgetS: 90 },
+  quick: { warmUpS: 0.3, idleS: 0.25, saturationS: 0.25, windowS: 0.5, windows: 3, precision: 0.05, twinRequests: 8000, budgetS: 3 },
+  standard: { warmUpS: 0.8, idleS: 0.5, saturationS: 0.4, windowS: 1, windows: 4, precision: 0.015, twinRequests: 30_000, budgetS: 13 },
+  thorough: { warmUpS: 3, idleS: 2, saturationS: 2, windowS: 5, windows: 6, precision: 0.005, twinRequests: 60_000, budgetS: 90 },
 } as const satisfies Record<string, Effort>
 
 export interface CapacityOptions {

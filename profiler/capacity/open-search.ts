@@ -12,7 +12,6 @@ export interface OpenSearchOptions {
 /** Departures this close, as a share of the idle latency, are one batch. */
 const batchShare = 0.15
 const planningRequests = 4000
-const finalRequests = 30_000
 
 /**
  * Capacity by open load: saturation by short closed loops, a sweep over rates to learn the server's twin, then windows where the twin
@@ -54,7 +53,7 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     const narrow = high - low < 2 * effort.precision * posterior.medianRps
     const spent = session.spentS + 0.5 * windowS > effort.budgetS
     if (window > 1 && (narrow || spent)) {
-      posterior = estimate(finalRequests)
+      posterior = estimate(effort.twinRequests)
       if (generatorLimited) return ended('generator-limit', 'the load generator could not hold the rate: the server may do more')
       return ended(narrow || high - low < 4 * effort.precision * posterior.medianRps ? 'converged' : 'budget')
     }

@@ -28,6 +28,8 @@ export interface CapacityPosterior {
 const slownessGrid = Float64Array.from({ length: 17 }, (_, i) => Math.exp((i - 8) * 0.04))
 const replicates = 8
 const rateGridSize = 14
+/** Requests of a window that are compared with the twin: the first ones, as the queue starts empty in both. */
+const mostPerWindow = 8000
 
 /** Prior of ln slowness: mostly within 4 %, sometimes far off (processor sharing, several workers). */
 const slownessPrior = (slowness: number) => 0.75 * gauss(Math.log(slowness), 0.04) + 0.25 * gauss(Math.log(slowness), 0.15)
@@ -56,8 +58,8 @@ export function capacityPosterior(twin: Twin, runs: readonly LoadRun[], slo: Slo
 function windowOf(run: LoadRun, slo: Slo): Window {
   // Of a window cut short, requests too young to have missed the limit say nothing.
   const lastMs = run.cutMs === undefined ? Number.POSITIVE_INFINITY : run.cutMs - slo.limitMs
-  let n = run.sentMs.findIndex((at) => at > lastMs)
-  if (n < 0) n = run.sentMs.length
+  const tooYoung = run.sentMs.findIndex((at) => at > lastMs)
+  const n = Math.min(mostPerWindow, tooYoung < 0 ? run.sentMs.length : tooYoung)
   let over = 0
   let failed = 0
   for (let i = 0; i < n; i++) {
@@ -142,10 +144,17 @@ function capacitiesOf(twin: Twin, limitMs: number, allowed: number, requests: nu
     const scale = (1000 * requests) / total / Math.exp(logRates[j]!)
     for (let i = 0; i < requests; i++) arrivals[i] = gaps[i]! * scale
     simulate(twin, arrivals, 1, seeded(seed + 11), latencyMs)
-    for (const [s, slowness] of slownessGrid.entries()) {
-      let over = 0
-      for (let i = warmUp; i < requests; i++) if (latencyMs[i]! > limitMs / slowness) over++
-      logOver[s]![j] = Math.log((over + 0.1) / (requests - warmUp))
+    const over = new Int32Array(slownessGrid.length)
+    const leastMs = limitMs / slownessGrid.at(-1)!
+    for (let i = warmUp; i < requests; i++) {
+      const ms = latencyMs[i]!
+      if (ms > leastMs) for (let s = over.length - 1; s >= 0 && ms > limitMs / slownessGrid[s]!; s--) over[s]!++
+    }
+    for (const [s, count] of over.entries()) logOver[s]![j] = Math.log((count + 0.1) / (requests - warmUp))
+    if (over[0]! > 10 * allowed * requests) {
+      // Even the fastest twin is far over the limit: so are all at higher rates.
+      for (const logs of logOver) logs.fill(0, j + 1)
+      break
     }
   }
   return slownessGrid.map((slowness, s) => Math.exp(crossing(logRates, logOver[s]!, Math.log(allowed))) / slowness)
