@@ -1,0 +1,164 @@
+/** What the device model expects of configurations before any trial: for the search's prior and for `tune estimate`. */
+import type { Slo } from '../../profiler/types.ts'
+import type { Configuration } from '../../search/types.ts'
+import type { Architecture } from '../devices/architecture.ts'
+import type { Gpu } from '../devices/catalogue.ts'
+import { DeviceModelError } from '../devices/errors.ts'
+import type { DeviceLatency } from '../devices/model.ts'
+import { type PredictedCapacity, predictCapacity } from './capacity.ts'
+import { type CpuStage, cpuStageOf } from './cpu-stage.ts'
+import { type ModelledServer, modelledServer } from './device.ts'
+
+export interface EstimatorOptions {
+  readonly architecture: Architecture
+  readonly slo: Pick<Slo, 'percentile' | 'limitMs'>
+  /** Values of parameters that configurations do not name. */
+  readonly defaults?: Configuration
+  readonly ownGpus?: readonly Gpu[]
+}
+
+export type Estimated =
+  | ({
+      readonly serves: true
+      /** The truth lies within ± this part of the capacity with a probability of about two in three. */
+      readonly relativeError: number
+      /** P(the memory does not suffice after all). */
+      readonly outOfMemory: number
+      readonly neededMiB?: number
+      readonly availableMiB?: number
+    } & PredictedCapacity)
+  | { readonly serves: false; readonly reason: string }
+
+export interface Estimator {
+  /** ln of the expected capacity, req/s; undefined where the model knows nothing or the configuration surely cannot serve. */
+  priorLogRate(configuration: Configuration): number | undefined
+  /** ln of the expected idle latency at the SLO's percentile, ms. */
+  priorLogConstraint(configuration: Configuration): number | undefined
+  /** Certainly cannot serve: its memory falls short by more than the model's error, or the GPU lacks what is asked. */
+  cannotServe(configuration: Configuration): boolean
+  /** Everything, with error bars. */
+  estimate(configuration: Configuration): Estimated
+}
+
+/** Memory falls short for certain when the need exceeds the share by this much: three times the model's error is out of question. */
+const certainShortage = 1.35
+const memoryError = 0.15
+
+/** An estimator that remembers device times: thousands of configurations share a few devices. */
+export function createEstimator(options: EstimatorOptions): Estimator {
+  const { architecture, slo } = options
+  const latencies = new Map<string, Map<number, DeviceLatency>>()
+  const capacities = new Map<string, { modelled?: ModelledServer; capacity?: PredictedCapacity; reason?: string }>()
+
+  const read = (configuration: Configuration) => {
+    const key = JSON.stringify(configuration)
+    const known = capacities.get(key)
+    if (known) return known
+    let found: { modelled?: ModelledServer; capacity?: PredictedCapacity; reason?: string }
+    try {
+      const modelled = remembering(modelledServer(architecture, configuration, options.defaults, options.ownGpus), latencies)
+      found = { modelled, capacity: predictCapacity(queueingModel(modelled), slo) }
+    } catch (error) {
+      if (!(error instanceof DeviceModelError)) throw error
+      found = { reason: error.message }
+    }
+    capacities.set(key, found)
+    return found
+  }
+
+  return {
+    priorLogRate(configuration) {
+      const { capacity } = read(configuration)
+      return capacity && Math.log(softCapacity(capacity, slo))
+    },
+    priorLogConstraint(configuration) {
+      const { capacity } = read(configuration)
+      return capacity && Math.log(capacity.idleMs)
+    },
+    cannotServe(configuration) {
+      const { modelled, reason } = read(configuration)
+      return reason !== undefined || (modelled?.neededMiB ?? 0) > certainShortage * (modelled?.availableMiB ?? Number.POSITIVE_INFINITY)
+    },
+    estimate(configuration) {
+      const { modelled, capacity, reason } = read(configuration)
+      if (!modelled || !capacity) return { serves: false, reason: reason! }
+      const { neededMiB, availableMiB } = modelled
+      if (neededMiB !== undefined && availableMiB !== undefined && neededMiB > availableMiB)
+        return { serves: false, reason: `needs ${Math.ceil(neededMiB)} MiB of GPU memory, has ${Math.floor(availableMiB)} MiB` }
+      return {
+        serves: true,
+        ...capacity,
+        relativeError: capacityError(modelled, capacity, slo),
+        outOfMemory: shortage(neededMiB, availableMiB),
+        neededMiB,
+        availableMiB,
+      }
+    },
+  }
+}
+
+/** Where the model expects the SLO to fail, a rate that falls off smoothly: the model may be wrong, and a logarithm needs a number. */
+const softCapacity = (capacity: PredictedCapacity, slo: EstimatorOptions['slo']): number =>
+  Math.max(capacity.capacityRps, 0.02 * capacity.saturationRps * Math.min(1, slo.limitMs / capacity.idleMs))
+
+export const queueingModel = (
+  modelled: ModelledServer,
+  cpu: CpuStage = cpuStageOf(modelled.architecture, modelled.serving.sequenceLength),
+) => ({
+  cpu: modelled.resources.gpu === undefined ? { ...cpu, acceptMs: 0.01 } : cpu,
+  cpuCores: modelled.resources.cpuCores,
+  maxBatchSize: modelled.serving.batchSize,
+  maxDelayMs: modelled.serving.maxDelayMs,
+  devices: Math.max(1, modelled.resources.gpus),
+  batchMs: (batch: number) => modelled.batchLatency(batch).ms,
+})
+
+/** Servers that differ only in cores, delay or prices ask for the same device times. */
+function remembering(modelled: ModelledServer, latencies: Map<string, Map<number, DeviceLatency>>): ModelledServer {
+  const { resources, serving, batchLatency } = modelled
+  const cores = resources.gpu === undefined ? resources.cpuCores : 0
+  const key = [
+    resources.gpu,
+    cores,
+    resources.gpuShare,
+    resources.migProfile,
+    serving.precision,
+    serving.sequenceLength,
+    serving.imageSize,
+    serving.sharing,
+  ].join()
+  const known = latencies.get(key) ?? new Map<number, DeviceLatency>()
+  latencies.set(key, known)
+  return {
+    ...modelled,
+    batchLatency: (batch) => {
+      const found = known.get(batch) ?? batchLatency(batch)
+      known.set(batch, found)
+      return found
+    },
+  }
+}
+
+/** How the errors of device and CPU carry over to the capacity: each input moved by its own error, the changes added in squares. */
+function capacityError(modelled: ModelledServer, capacity: PredictedCapacity, slo: EstimatorOptions['slo']): number {
+  const model = queueingModel(modelled)
+  const device = modelled.batchLatency(modelled.serving.batchSize).relativeError
+  const change = (deviceFactor: number, cpuFactor: number) => {
+    const moved = predictCapacity(
+      {
+        ...model,
+        batchMs: (batch) => deviceFactor * model.batchMs(batch),
+        cpu: { ...model.cpu, acceptMs: cpuFactor * model.cpu.acceptMs, prepareMs: cpuFactor * model.cpu.prepareMs },
+      },
+      slo,
+    )
+    return capacity.capacityRps > 0 ? moved.capacityRps / capacity.capacityRps - 1 : 1
+  }
+  return Math.hypot(change(1 + device, 1), change(1, 1 + model.cpu.relativeError))
+}
+
+/** P(need > share) for a need that is normal around its estimate (logistic approximation of the normal distribution). */
+function shortage(neededMiB: number | undefined, availableMiB: number | undefined): number {
+  if (neededMiB === undefined || availableMiB === undefined) return 0
+  return 1 / (1 + Math.exp((-1.702 * (neededMiB / availableMiB - 1)) / memoryError))
+}

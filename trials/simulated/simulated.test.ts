@@ -1,0 +1,180 @@
+import { describe, expect, test } from 'vitest'
+import { schedule } from '../../profiler/generator/arrivals.ts'
+import { seeded } from '../../profiler/random.ts'
+import { architectureOf } from '../devices/architecture.ts'
+import { InfeasibleError } from '../types.ts'
+import { predictCapacity } from './capacity.ts'
+import { createEstimator } from './estimate.ts'
+import { createSimulatedLauncher } from './launcher.ts'
+import { SimulatedServer, type SimulatedServerOptions } from './server.ts'
+
+const noCpu = { acceptMs: 0, prepareMs: 0, jitter: 0, overheadMs: 0, relativeError: 0 }
+const server = (options: Partial<SimulatedServerOptions>) =>
+  new SimulatedServer({
+    cpu: noCpu,
+    cpuCores: 1,
+    maxBatchSize: 1,
+    maxDelayMs: 0,
+    queueLimit: 1e6,
+    instances: 1,
+    devices: 1,
+    batchMs: () => 10,
+    deviceJitter: 0,
+    schedule,
+    uniform: seeded(5),
+    ...options,
+  })
+const poisson = (rateRps: number, requests: number) =>
+  ({ kind: 'open', rateRps, arrivals: { kind: 'poisson' }, durationS: requests / rateRps, seed: 11 }) as const
+const mean = (values: Float64Array) => values.reduce((sum, v) => sum + v, 0) / values.length
+const quantile = (values: Float64Array, q: number) => [...values].sort((a, b) => a - b)[Math.floor(q * values.length)]!
+
+describe('closed forms', () => {
+  test.each([0.3, 0.6, 0.8])('M/D/1 at load %d: mean wait is ρ t / (2 (1 − ρ))', (load) => {
+    const { latencyMs } = server({}).play(poisson(100 * load, 200_000))
+    const wait = (load * 10) / (2 * (1 - load))
+    expect(mean(latencyMs) / (10 + wait)).toBeCloseTo(1, 1.5)
+  })
+
+  test('M/D/4 on the CPU stage: four cores at load 0.7 wait as the M/D/1 divided by about four and the Erlang C factor', () => {
+    const cpu = { ...noCpu, prepareMs: 10 }
+    const { latencyMs } = server({ cpu, cpuCores: 4, maxBatchSize: 1000, batchMs: () => 0 }).play(poisson(280, 200_000))
+    // M/M/4 at ρ = 0.7 waits 0.3572 services of Erlang C 0.4287 / (4 × 0.3); with constant service about half of it.
+    expect(mean(latencyMs) - 10).toBeGreaterThan(0.4 * 3.572)
+    expect(mean(latencyMs) - 10).toBeLessThan(0.62 * 3.572)
+  })
+
+  test('bulk service without a limit: latency tends to 1.5 t0 / (1 − ρ)', () => {
+    const [t0, perItem] = [20, 0.5]
+    const { latencyMs } = server({ maxBatchSize: 1e6, batchMs: (b) => t0 + perItem * b }).play(poisson(1200, 200_000))
+    expect(mean(latencyMs) / ((1.5 * t0) / (1 - 1.2 * perItem))).toBeCloseTo(1, 1)
+  })
+
+  test('saturated closed loop: batch / t(batch), whatever the number of connections above it', () => {
+    const { sentMs, latencyMs } = server({ maxBatchSize: 8, batchMs: (b) => 10 + 2 * b }).play({
+      kind: 'closed',
+      connections: 32,
+      durationS: 20,
+    })
+    expect(latencyMs.length / (sentMs.at(-1)! / 1000)).toBeCloseTo(8 / 0.026, -1)
+    // Little's law: connections = rate × latency.
+    expect((mean(latencyMs) * 8) / 26).toBeCloseTo(32, 0)
+  })
+})
+
+test('two cores serve twice what one serves, until the device is the limit', () => {
+  const cpu = { ...noCpu, prepareMs: 10 }
+  const closed = { kind: 'closed', connections: 64, durationS: 100 } as const
+  const rate = (cpuCores: number) => server({ cpu, cpuCores, maxBatchSize: 16, batchMs: () => 40 }).play(closed).latencyMs.length / 100
+  expect(rate(2) / rate(1)).toBeCloseTo(2, 1)
+  expect(rate(1.5) / rate(1)).toBeCloseTo(1.5, 1)
+  expect(rate(8)).toBeCloseTo(400, -1.5)
+})
+
+test('a full queue refuses, and every request is answered or refused', () => {
+  const { latencyMs, sentMs } = server({ queueLimit: 5 }).play(poisson(300, 3000))
+  const refused = latencyMs.filter((l) => Number.isNaN(l)).length
+  expect(sentMs.length).toBe(3000)
+  expect(refused / 3000).toBeCloseTo(2 / 3, 1)
+  expect(
+    quantile(
+      latencyMs.filter((l) => !Number.isNaN(l)),
+      0.99,
+    ),
+  ).toBeLessThanOrEqual(70)
+})
+
+test('the delay is waited for company, not for a full batch', () => {
+  const { latencyMs } = server({ maxBatchSize: 8, maxDelayMs: 5 }).play({ ...poisson(1, 20), arrivals: { kind: 'constant' } })
+  expect([...new Set(latencyMs)]).toEqual([15])
+})
+
+test('devices work side by side', () => {
+  const closed = { kind: 'closed', connections: 16, durationS: 10 } as const
+  const rate = (devices: number) => server({ devices }).play(closed).latencyMs.length
+  expect(rate(2) / rate(1)).toBeCloseTo(2, 1)
+})
+
+test('the same seed plays the same', () => {
+  const play = () => server({ deviceJitter: 0.1, uniform: seeded(9) }).play(poisson(50, 500))
+  expect(play()).toEqual(play())
+})
+
+const bert = architectureOf('bert')
+const launcher = createSimulatedLauncher({ architecture: bert, schedule, uniform: seeded })
+const signal = new AbortController().signal
+
+describe('launcher', () => {
+  test('a trial is simulated and says so', async () => {
+    const predictor = await launcher.launch({ cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 25, batchSize: 8 }, 1, signal)
+    expect(predictor.provenance).toBe('simulated')
+    expect(predictor.isolation).toBe('simulated in virtual time: 2 cores, 1/4 T4 (4 GiB), batch 8')
+    if (predictor.target.kind !== 'virtual') throw new Error('not virtual')
+    predictor.target.server.play(poisson(150, 2000))
+    const usage = await predictor.usage()
+    expect(usage.gpuUtilization).toBeGreaterThan(0.3)
+    expect(usage.realisedBatch).toBeGreaterThan(1)
+    expect(usage.gpuMemoryMiB).toBeGreaterThan(500)
+    await predictor.stop()
+  })
+
+  test('what does not fit or does not exist is infeasible, with the reason', async () => {
+    const failing = (configuration: Record<string, string | number>) =>
+      launcher.launch(configuration, 1, signal).then(
+        () => undefined,
+        (e) => e,
+      )
+    const oom = await failing({ gpu: 'T4', gpuMemoryPercent: 5, batchSize: 128 })
+    expect(oom).toBeInstanceOf(InfeasibleError)
+    expect(oom).toMatchObject({
+      reason: 'out-of-memory',
+      message: expect.stringMatching(/batch 128.* need \d+ MiB of GPU memory; the share has 768 MiB/),
+    })
+    expect(await failing({ gpu: 'T5' })).toMatchObject({ reason: 'no-such-gpu' })
+    expect(await failing({ gpu: 'T4', precision: 'bf16' })).toMatchObject({
+      reason: 'crashed',
+      message: expect.stringMatching(/T4 has no bf16/),
+    })
+  })
+})
+
+describe('prediction', () => {
+  test.each([
+    ['T4', 25, 2, 8],
+    ['T4', 100, 8, 16],
+    ['V100', 50, 4, 4],
+    ['H100', 100, 1, 64],
+  ])('closed form and simulation agree on %s %d %%, %d cores, batch %d', async (gpu, gpuMemoryPercent, cpuCores, batchSize) => {
+    const slo = { percentile: 0.99, limitMs: 50 }
+    const estimator = createEstimator({ architecture: bert, slo })
+    const estimated = estimator.estimate({ gpu, gpuMemoryPercent, cpuCores, batchSize })
+    if (!estimated.serves) throw new Error(estimated.reason)
+    const p99 = async (rate: number) => {
+      const predictor = await launcher.launch({ gpu, gpuMemoryPercent, cpuCores, batchSize }, 1, signal)
+      if (predictor.target.kind !== 'virtual') throw new Error('not virtual')
+      return quantile(predictor.target.server.play(poisson(rate, 20_000)).latencyMs, 0.99)
+    }
+    expect(await p99(0.85 * estimated.capacityRps)).toBeLessThan(50)
+    expect(await p99(1.15 * estimated.capacityRps)).toBeGreaterThan(50)
+  })
+
+  test('an SLO below the lone latency has no capacity; a looser one never has less', () => {
+    const model = { cpu: noCpu, cpuCores: 1, maxBatchSize: 8, maxDelayMs: 2, devices: 1, batchMs: (b: number) => 5 + b }
+    expect(predictCapacity(model, { percentile: 0.99, limitMs: 7 })).toMatchObject({ capacityRps: 0, binding: 'slo' })
+    const capacities = [10, 20, 40, 80, 160].map((limitMs) => predictCapacity(model, { percentile: 0.99, limitMs }).capacityRps)
+    expect([...capacities].sort((a, b) => a - b)).toEqual(capacities)
+    expect(capacities.at(-1)!).toBeLessThan((1000 * 8) / 13)
+  })
+
+  test('an estimator knows what cannot serve and what only may not', () => {
+    const estimator = createEstimator({ architecture: bert, slo: { percentile: 0.99, limitMs: 50 } })
+    expect(estimator.cannotServe({ gpu: 'T4', gpuMemoryPercent: 2, batchSize: 8 })).toBe(true)
+    expect(estimator.cannotServe({ gpu: 'T4', precision: 'fp8' })).toBe(true)
+    expect(estimator.cannotServe({ gpu: 'T4', gpuMemoryPercent: 25, batchSize: 8 })).toBe(false)
+    const one = estimator.estimate({ gpu: 'T4', cpuCores: 1, batchSize: 8 })
+    const four = estimator.estimate({ gpu: 'T4', cpuCores: 4, batchSize: 8 })
+    if (!one.serves || !four.serves) throw new Error('must serve')
+    expect(four.capacityRps).toBeGreaterThanOrEqual(one.capacityRps)
+    expect(one.relativeError).toBeGreaterThan(0.01)
+  })
+})
