@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -72,6 +72,13 @@ test('version folders: the newest answers unless a version is asked for', async 
   expect((await post(`${url}/v2/models/bert-tiny/versions/1/infer`, texts('x'))).json.model_version).toBe('1')
   expect((await post(`${url}/v2/models/bert-tiny/versions/2/infer`, texts('x'))).status).toBe(404)
   expect((await post(`${url}/v1/models/bert-tiny/versions/1:predict`, { instances: ['x'] })).status).toBe(200)
+})
+
+test('a vocabulary that cannot be used keeps the predictor from starting', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'vocabulary-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  writeFileSync(join(folder, 'vocab.txt'), 'nothing\nof\nuse\n')
+  await expect(startPredictor(testSettings({ MODEL_PATH: folder }))).rejects.toThrow(/CPU worker failed: .*vocab/)
 })
 
 test('requests that come together share batches', async () => {
