@@ -40,7 +40,7 @@ describe('bert-tiny', () => {
   test('says what it is and what it runs on', async () => {
     const { engine, info } = await started()
     expect(engine).toMatchObject({ name: 'tfjs', provenance: 'measured', device: 'CPU (WebAssembly SIMD, 1 thread)' })
-    expect(info).toMatchObject({ task: 'text', versions: { tfjs: '4.22.0', backend: 'wasm' } })
+    expect(info).toMatchObject({ task: 'text', versions: { tfjs: '4.22.0', backend: 'wasm', weights: 'seeded' } })
     expect(info.memoryMiB).toBeGreaterThan(20)
     expect(info.inputs.map(({ name, shape }) => [name, shape])).toEqual([
       ['input_ids', [-1, 16]],

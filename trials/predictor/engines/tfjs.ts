@@ -46,8 +46,9 @@ export function createEngine(options: EngineOptions): Engine {
       backend.check()
       if (options.warmUpBatch > 0 && shapesAreKnown(loaded)) await warmUp(loaded, options, infer)
       busyMs = 0
-      const { task, inputs, outputs } = loaded
-      return { task, inputs, outputs, versions: { tfjs: version_core, backend: backend.name }, memoryMiB: backend.memoryMiB() }
+      const { task, inputs, outputs, seeded } = loaded
+      const versions = { tfjs: version_core, backend: backend.name, ...(seeded && { weights: 'seeded' }) }
+      return { task, inputs, outputs, versions, memoryMiB: backend.memoryMiB() }
     },
     infer,
     utilization: () => ({ busyMs, memoryMiB: backend?.memoryMiB() ?? 0 }),

@@ -3,7 +3,8 @@
  *
  * The package switches its threaded build off in Node, for its workers are started from blob URLs, which Node does not run (tensorflow/tfjs#3830).
  * The build itself works there: here its worker starts from a data URL, and the backend is registered with that module. XNNPACK's kernels
- * (products of matrices, convolutions, element-wise arithmetic, softmax) use the threads; the others stay on one.
+ * (products of matrices, convolutions, element-wise arithmetic, softmax) use the threads; the others stay on one. Threads meet after every kernel:
+ * they shorten large kernels on idle cores nearly in proportion, and lengthen small ones, most where other processes want the cores.
  */
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
