@@ -1,6 +1,6 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -39,6 +39,14 @@ describe('docs/experiment.schema.json', () => {
   test('is the schema as it is (npm run docs)', () => {
     expect(JSON.parse(read('docs/experiment.schema.json'))).toEqual(JSON.parse(JSON.stringify(experimentJsonSchema())))
   })
+})
+
+const examples = readdirSync(join(root, 'examples'), { recursive: true, encoding: 'utf8' }).filter(
+  (name) => /\.ya?ml$/.test(name) && /^model:/m.test(read(join('examples', name))),
+)
+test.each(examples)('examples/%s loads', (name) => {
+  const { file, cwd } = { file: basename(name), cwd: join(root, 'examples', dirname(name)) }
+  expect(loadExperiment({ cwd, machine: { cpuCores: 4, gpus: [] }, file }).space.parameters.length).toBeGreaterThan(0)
 })
 
 describe('examples/experiment.yaml', () => {

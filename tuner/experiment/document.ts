@@ -79,11 +79,12 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
   const readyTimeout = predictor.readyTimeoutS === undefined ? undefined : formatDuration(predictor.readyTimeoutS * 1000)
   const { kind, protocol } = predictor
   if (predictor.kind === 'builtin') return compact({ kind, engine: predictor.engine, protocol, env: predictor.env, readyTimeout })
-  if (predictor.kind === 'url') return compact({ kind, url: predictor.url, protocol, path: predictor.path, readyTimeout })
+  const { path, healthPath, body } = predictor
+  if (predictor.kind === 'url') return compact({ kind, url: predictor.url, protocol, path, healthPath, body, readyTimeout })
   const files = predictor.files?.length ? Object.fromEntries(predictor.files.map((file) => [file.path, file.template])) : undefined
-  const { env, envNames, argFormat, cwd, path } = predictor
+  const { env, envNames, argFormat, cwd } = predictor
   const command = predictor.command.length > 0 ? [...predictor.command] : undefined
-  return compact({ kind, command, env, envNames, argFormat, files, cwd, protocol, path, readyTimeout })
+  return compact({ kind, command, env, envNames, argFormat, files, cwd, protocol, path, healthPath, body, readyTimeout })
 }
 
 /** A trace stays a path: its arrivals would be the largest part of the document. */

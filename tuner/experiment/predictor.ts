@@ -9,7 +9,7 @@ import { parseDurationMs } from './units.ts'
 
 export function resolvePredictor({ entries, report, pathAt, around }: Context, model: ModelSpec): PredictorTemplate {
   const given = entries.predictor ?? {}
-  const { command, url, engine, protocol, path, env, envNames, argFormat, files, cwd, readyTimeout } = given
+  const { command, url, engine, protocol, path, healthPath, body, env, envNames, argFormat, files, cwd, readyTimeout } = given
   const pod = entries.kubernetes?.pod !== undefined
   const said = command !== undefined || (pod && url === undefined) ? 'command' : url !== undefined ? 'url' : 'builtin'
   if (command !== undefined && url !== undefined)
@@ -22,8 +22,8 @@ export function resolvePredictor({ entries, report, pathAt, around }: Context, m
     )
   const meant: Record<string, readonly string[]> = {
     builtin: ['kind', 'engine', 'protocol', 'env', 'readyTimeout'],
-    command: ['kind', 'command', 'protocol', 'path', 'env', 'envNames', 'argFormat', 'files', 'cwd', 'readyTimeout'],
-    url: ['kind', 'url', 'protocol', 'path', 'readyTimeout'],
+    command: ['kind', 'command', 'protocol', 'path', 'healthPath', 'body', 'env', 'envNames', 'argFormat', 'files', 'cwd', 'readyTimeout'],
+    url: ['kind', 'url', 'protocol', 'path', 'healthPath', 'body', 'readyTimeout'],
   }
   for (const key of Object.keys(given))
     if (!meant[said]!.includes(key) && key !== 'command' && key !== 'url')
@@ -44,7 +44,7 @@ export function resolvePredictor({ entries, report, pathAt, around }: Context, m
   }
   if (protocol === 'json' && path === undefined)
     report(['predictor', 'protocol'], "protocol 'json' needs the path of the inference call", 'say path: /predict')
-  const common = { model: model.name, protocol: protocol ?? ('oip-v2' as const), path, readyTimeoutS }
+  const common = { model: model.name, protocol: protocol ?? ('oip-v2' as const), path, healthPath, body, readyTimeoutS }
   if (said === 'url') {
     if (url === undefined || !URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol))
       report(['predictor', 'url'], `'${url}' is no http URL`, 'write http://127.0.0.1:8000')

@@ -196,6 +196,10 @@ const predictorKeys = z.strictObject({
   url: text('a URL').optional().describe('url: a server that runs already'),
   protocol: choice(protocols, 'a protocol').optional().describe('how it is asked; default oip-v2'),
   path: text('a path').optional().describe("path of the inference call, for protocol 'json'"),
+  healthPath: text('a path').optional().describe("path that answers 200 once ready, where it is not the protocol's own"),
+  body: text('a text')
+    .optional()
+    .describe('request body for protocol \'json\', e.g. {"text": {{text}}}; {{text}}, {{image}} and {{int}} are filled in'),
   env: texts.optional().describe('builtin, command: fixed environment; tuned values win'),
   envNames: texts
     .optional()
