@@ -33,6 +33,7 @@ describe("a user's own tensors", () => {
     ['dimensions', [x, { ...n, shape: [2] }], /'n' must be \[-1,-1\], not \[2\]/],
     ['fractions for whole numbers', [x, { ...n, datatype: 'FP32', values: [1, 2, 3, 4, 5, 6] }], /'n' must be INT32, not FP32/],
     ['text for numbers', [{ name: 'x', shape: [2, 2], datatype: 'BYTES', values: ['a', 'b', 'c', 'd'] }, n], /'x' must be FP32, not BYTES/],
+    ['too wide', [x, { ...n, values: [1, 2, 3, 4, 5, 2 ** 31] }], /'n' holds 2147483648, beyond/],
     ['no dimension', [{ ...x, shape: [] }, n], /at least one item/],
     ['too many items', [{ ...x, shape: [9, 2] }, n], /may carry 8 items, not 9/],
   ])('refused: %s', async (_what, inputs, message) => {

@@ -126,6 +126,9 @@ function checkedTensor(input: WireTensor, spec: TensorSpec): Tensor {
   if (!fits) throw new RequestError(400, `input '${input.name}' must be [${spec.shape}], not [${input.shape}]`)
   if (input.datatype === 'BYTES' || (spec.datatype === 'INT32' && /^FP/.test(input.datatype)))
     throw new RequestError(400, `input '${input.name}' must be ${spec.datatype}, not ${input.datatype}`)
-  const data = spec.datatype === 'INT32' ? Int32Array.from(input.values) : Float32Array.from(input.values)
-  return { datatype: spec.datatype, shape: input.shape, data }
+  if (spec.datatype === 'FP32') return { datatype: 'FP32', shape: input.shape, data: Float32Array.from(input.values) }
+  const data = Int32Array.from(input.values)
+  const wide = data.findIndex((value, i) => value !== input.values[i])
+  if (wide >= 0) throw new RequestError(400, `input '${input.name}' holds ${input.values[wide]}, beyond the model's INT32`)
+  return { datatype: 'INT32', shape: input.shape, data }
 }
