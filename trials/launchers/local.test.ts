@@ -213,6 +213,15 @@ describe('why a predictor does not serve', () => {
     expect(error).toMatchObject({ name: 'LaunchError', hint: expect.stringContaining('disk') })
   })
 
+  test('a system whose processes it cannot hold', async () => {
+    const error = await failure(template('serve'), { machine: { ...machine, platform: 'darwin' } })
+    expect(error).toMatchObject({
+      name: 'LaunchError',
+      message: expect.stringContaining('need Linux'),
+      hint: expect.stringContaining('simulated'),
+    })
+  })
+
   test('a placeholder without a value', async () => {
     expect((await failure(template('serve', { env: { X: '${nothing}' } }))).message).toContain('no value for nothing')
   })

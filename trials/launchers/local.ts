@@ -56,6 +56,10 @@ export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
   return {
     name: 'local',
     launch: async (configuration, trialNumber, signal) => {
+      if (options.machine.platform !== 'linux') {
+        const what = `local trials need Linux, and this is ${options.machine.platform}: processes are held and found through /proc`
+        throw new LaunchError(what, 'run in a container or a virtual machine, or use --backend simulated or kubernetes')
+      }
       const cleanup = new Cleanup()
       try {
         const asked = resourcesAsked(configuration, options)
