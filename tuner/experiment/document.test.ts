@@ -2,6 +2,7 @@ import { mkdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { validateSpace } from '../../search/space.ts'
 import { describeExperiment } from './document.ts'
 import type { FlagValues } from './flags.ts'
 import { experimentFromDocument } from './load.ts'
@@ -93,7 +94,8 @@ test('any document is read or refused with places, whatever stands where', () =>
           owner[path.at(-1)!] = value
         }
         try {
-          experimentFromDocument(document, 'odd', { cwd: path(), machine })
+          const { space } = experimentFromDocument(document, 'odd', { cwd: path(), machine })
+          expect(validateSpace(space)).toEqual([])
         } catch (error) {
           expect(error).toBeInstanceOf(ConfigError)
           for (const problem of (error as ConfigError).problems) {
@@ -103,6 +105,6 @@ test('any document is read or refused with places, whatever stands where', () =>
         }
       },
     ),
-    { numRuns: 300 },
+    { numRuns: 200 },
   )
 })

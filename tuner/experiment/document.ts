@@ -1,7 +1,7 @@
 /** The effective experiment written back in the form of the experiment file: for the store, `tune config`, and to be read again. */
 import type { Parameter } from '../../search/types.ts'
 import { containersOf } from './kubernetes.ts'
-import { type Merged, showOrigin } from './layers.ts'
+import { joinPath, type Merged, showOrigin } from './layers.ts'
 import { defaults } from './names.ts'
 import { knownParameter } from './parameters.ts'
 import { describeDomain } from './space.ts'
@@ -139,7 +139,7 @@ export function originsOf(document: ExperimentDocument, merged: Merged, devicesU
       const [section, name] = path
       const pinned = section === 'space' ? merged.layerOf(['pin', name!])?.originOf(['pin', name!]) : undefined
       const origin = pinned ?? merged.layerOf(path)?.originOf(path)
-      return [path.join('.'), origin ?? { kind: 'default', reason: reasons[path.join('.')] }]
+      return [joinPath(path), origin ?? { kind: 'default', reason: reasons[joinPath(path)] }]
     }),
   )
 }
@@ -147,18 +147,21 @@ export function originsOf(document: ExperimentDocument, merged: Merged, devicesU
 /** Every effective value and where it came from, in the order of the experiment file: the rows of `tune config`. */
 export function describeExperiment(experiment: Experiment): ConfigRow[] {
   return leaves(experiment.document).map(([path, value]) => {
-    const name = path.join('.')
-    return {
-      path: name,
-      value:
-        path[0] === 'space'
-          ? describeParameter(experiment, String(path[1]))
-          : name === 'kubernetes.pod'
-            ? describePod(value)
-            : describeValue(value),
-      origin: showOrigin(experiment.origins[name] ?? { kind: 'default' }),
-    }
+    const name = joinPath(path)
+    return { path: name, value: describeLeaf(experiment, path, value), origin: showOrigin(experiment.origins[name] ?? { kind: 'default' }) }
   })
+}
+
+function describeLeaf(experiment: Experiment, path: Path, value: unknown): string {
+  if (path[0] === 'space') return describeParameter(experiment, String(path[1]))
+  switch (joinPath(path)) {
+    case 'kubernetes.pod':
+      return describePod(value)
+    case 'predictor.command':
+      return (value as string[]).map((word) => (/\s/.test(word) ? `'${word}'` : word)).join(' ')
+    default:
+      return describeValue(value)
+  }
 }
 
 function describeParameter({ space }: Experiment, name: string): string {

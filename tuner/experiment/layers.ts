@@ -203,7 +203,8 @@ export function mergeLayers(layers: readonly { readonly layer: Layer; readonly e
       const owner = owners.get(joinPath(path.slice(0, length)))
       if (owner) return owner
     }
-    return undefined
+    // A section has no owner of its own: the last layer that set something in it stands for it.
+    return [...owners].findLast(([name]) => name.startsWith(`${joinPath(path)}.`))?.[1]
   }
   return { entries: entries as ExperimentEntries, layerOf }
 }

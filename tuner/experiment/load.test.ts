@@ -125,6 +125,12 @@ describe('flags', () => {
     expect(loadFile(text, { url: 'http://localhost:1' }).predictor).toMatchObject({ kind: 'url' })
   })
 
+  test('a command starts in the folder of the file that names it, one of a flag in the working directory', () => {
+    write('deep/e.yaml', 'model: m\nslo: 50ms\npredictor: {command: serve}\n')
+    expect(load({}, { file: 'deep/e.yaml' }).predictor).toMatchObject({ cwd: path('deep') })
+    expect(load({ command: 'serve' }, { file: 'deep/e.yaml' }).predictor).toMatchObject({ cwd: path() })
+  })
+
   test.each([
     [{ pin: ['cpuCores'] }, "--pin 'cpuCores' is not name=value"],
     [{ param: ['=1'] }, "--param '=1' is not name=value"],

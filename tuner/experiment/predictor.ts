@@ -51,7 +51,7 @@ export function resolvePredictor({ entries, report, pathAt, around }: Context, m
     return { kind: 'url', url: url ?? '', ...common }
   }
   if (pod) return { kind: 'command', command: [], envNames, argFormat, ...common }
-  const folder = cwd === undefined ? pathAt(['predictor'], '.') : pathAt(['predictor', 'cwd'], cwd)
+  const folder = cwd === undefined ? pathAt(['predictor', 'command'], '.') : pathAt(['predictor', 'cwd'], cwd)
   if (cwd !== undefined && !(existsSync(folder) && statSync(folder).isDirectory()))
     report(['predictor', 'cwd'], `no folder ${folder}`, 'a path starts from the folder of the file that names it')
   const texts = Object.entries(files ?? {}).map(([file, template]) => ({ path: file, template }))
