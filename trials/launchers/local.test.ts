@@ -213,6 +213,12 @@ describe('why a predictor does not serve', () => {
     expect(error).toMatchObject({ name: 'LaunchError', hint: expect.stringContaining('disk') })
   })
 
+  test('a payload that cannot be read is not held against the predictor', async () => {
+    const error = await failure(template('serve'), { payload: { kind: 'file', path: join(folder, 'nowhere.jsonl') } })
+    expect(error.name).toBe('PayloadError')
+    expect(error.message).toContain('nowhere.jsonl')
+  })
+
   test('a system whose processes it cannot hold', async () => {
     const error = await failure(template('serve'), { machine: { ...machine, platform: 'darwin' } })
     expect(error).toMatchObject({

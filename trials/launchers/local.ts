@@ -215,7 +215,8 @@ const untilItServes = async (
     signal.throwIfAborted()
     if (ended.signal.aborted) throw launchFailure(causeOf(ended.signal.reason as Exit), describeExit(ended.signal.reason as Exit), log)
     if (error instanceof NeverReadyError) throw neverReady(causeOf(undefined), error, log)
-    if (error instanceof PortTakenError || !(error instanceof Error)) throw error
+    // Anything else is no word of the predictor's: a payload file that cannot be read, say.
+    if (!(error instanceof Error) || error.name !== 'ProtocolError') throw error
     const hint =
       'hint' in error && typeof error.hint === 'string' ? error.hint : 'does the payload fit the model, and the protocol the server?'
     throw new LaunchError(`the predictor is up and gives no good answer: ${error.message}${lastLines(log)}`, hint, log.path)
