@@ -36,8 +36,14 @@ export class SimulatedServer implements VirtualServer {
   readonly #options: SimulatedServerOptions
   #usage: SimulatedUsage = { elapsedMs: 0, cpuBusyMs: 0, deviceBusyMs: 0, batches: 0, batched: 0 }
 
+  readonly #factors: Factors
+
   constructor(options: SimulatedServerOptions) {
     this.#options = options
+    this.#factors = {
+      cpu: lognormalFactors(options.cpu.jitter, options.uniform),
+      device: lognormalFactors(options.deviceJitter, options.uniform),
+    }
   }
 
   get usage(): SimulatedUsage {
@@ -46,7 +52,7 @@ export class SimulatedServer implements VirtualServer {
 
   /** Plays a load on the idle server, to its last answer. */
   play(load: Load): VirtualRun {
-    const run = new Run(this.#options, load)
+    const run = new Run(this.#options, load, this.#factors)
     const played = run.toTheEnd()
     const before = this.#usage
     this.#usage = {
@@ -60,6 +66,11 @@ export class SimulatedServer implements VirtualServer {
   }
 }
 
+interface Factors {
+  readonly cpu: Float64Array
+  readonly device: Float64Array
+}
+
 const failure = 'status 429'
 
 /**
@@ -68,6 +79,7 @@ const failure = 'status 429'
  */
 class Run {
   readonly #o: SimulatedServerOptions
+  readonly #factors: Factors
   readonly #sent: number[] = []
   readonly #latency: number[] = []
   /** Requests to come, by time; a closed loop adds to it as answers return. */
@@ -91,8 +103,9 @@ class Run {
   batches = 0
   batched = 0
 
-  constructor(options: SimulatedServerOptions, load: Load) {
+  constructor(options: SimulatedServerOptions, load: Load, factors: Factors) {
     this.#o = options
+    this.#factors = factors
     this.#closed = load.kind === 'closed'
     this.#endMs = load.durationS * 1000
     this.#arrivals = load.kind === 'closed' ? new Array<number>(load.connections).fill(0) : Array.from(options.schedule(load))
@@ -126,15 +139,20 @@ class Run {
     const start = Math.max(at, this.#coreFree[core]!, this.#acceptFree)
     // A limit of 1.5 cores slows two cores by a quarter.
     const slowdown = this.#coreFree.length / cpuCores
-    const service = slowdown * (cpu.acceptMs + cpu.prepareMs * this.#lognormal(cpu.jitter))
+    const service = slowdown * (cpu.acceptMs + cpu.prepareMs * this.#jitter(this.#factors.cpu))
     this.#acceptFree = start + slowdown * cpu.acceptMs
     this.#coreFree[core] = start + service
     this.cpuBusyMs += service / slowdown
+    const ready = start + service
     // Nearly in order: cores overtake one another by a few places at most.
-    let place = this.#ready.length
-    while (place > this.#head && this.#readyAt[place - 1]! > start + service) place--
-    this.#ready.splice(place, 0, request)
-    this.#readyAt.splice(place, 0, start + service)
+    let place = this.#ready.push(request) - 1
+    this.#readyAt.push(ready)
+    for (; place > this.#head && this.#readyAt[place - 1]! > ready; place--) {
+      this.#ready[place] = this.#ready[place - 1]!
+      this.#readyAt[place] = this.#readyAt[place - 1]!
+    }
+    this.#ready[place] = request
+    this.#readyAt[place] = ready
   }
 
   /** When the next batch leaves, as far as the requests that have arrived by then can tell. */
@@ -148,12 +166,12 @@ class Run {
   }
 
   #dispatch(at: number): void {
-    const { maxBatchSize, batchMs, deviceJitter, devices, cpu } = this.#o
+    const { maxBatchSize, batchMs, devices, cpu } = this.#o
     let size = 1
     while (size < maxBatchSize && this.#head + size < this.#ready.length && this.#readyAt[this.#head + size]! <= at) size++
     const instance = earliest(this.#instanceFree)
     const device = instance % devices
-    const busy = batchMs(size) * this.#lognormal(deviceJitter)
+    const busy = batchMs(size) * this.#jitter(this.#factors.device)
     const end = Math.max(at, this.#deviceFree[device]!) + busy
     this.#deviceFree[device] = end
     this.#instanceFree[instance] = end
@@ -171,16 +189,25 @@ class Run {
   #answered(at: number): void {
     this.elapsedMs = Math.max(this.elapsedMs, at)
     if (!this.#closed || at >= this.#endMs) return
-    let place = this.#arrivals.length
-    while (place > this.#nextArrival && this.#arrivals[place - 1]! > at) place--
-    this.#arrivals.splice(place, 0, at)
+    let place = this.#arrivals.push(at) - 1
+    for (; place > this.#nextArrival && this.#arrivals[place - 1]! > at; place--) this.#arrivals[place] = this.#arrivals[place - 1]!
+    this.#arrivals[place] = at
   }
 
-  #lognormal(sd: number): number {
-    if (sd === 0) return 1
-    const normal = Math.sqrt(-2 * Math.log(this.#o.uniform())) * Math.cos(2 * Math.PI * this.#o.uniform())
-    return Math.exp(sd * normal - (sd * sd) / 2)
+  /** One of the factors, at random. */
+  #jitter(factors: Float64Array): number {
+    return factors.length === 1 ? factors[0]! : factors[Math.floor(this.#o.uniform() * factors.length)]!
   }
+}
+
+/** Lognormal factors of mean 1 to draw from; drawing is cheaper than computing one for each request. */
+function lognormalFactors(sd: number, uniform: () => number): Float64Array {
+  if (sd === 0) return Float64Array.of(1)
+  const factors = Float64Array.from({ length: 1024 }, () =>
+    Math.exp(sd * Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform())),
+  )
+  const mean = factors.reduce((sum, f) => sum + f, 0) / factors.length
+  return factors.map((f) => f / mean)
 }
 
 function earliest(times: readonly number[]): number {

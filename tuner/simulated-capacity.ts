@@ -1,0 +1,89 @@
+/** Capacity of a server in virtual time. Its time costs nothing, so that long windows and plain bisection replace the search made for real servers. */
+import type { Load, LoadPoint, Measurement, Slo, Target } from '../profiler/index.ts'
+import { VirtualLoadGenerator } from '../profiler/index.ts'
+
+export interface SimulatedCapacityOptions {
+  readonly target: Extract<Target, { kind: 'virtual' }>
+  readonly slo: Slo
+  readonly seed: number
+  readonly signal: AbortSignal
+  readonly arrivals?: Extract<Load, { kind: 'open' }>['arrivals']
+  readonly onStep?: (point: LoadPoint, phase: string) => void
+}
+
+/** Requests of a window. Every window plays the same arrivals, stretched, so that latency grows with the rate and bisection cannot be misled. */
+const windowRequests = 3000
+/** The bracket's ends are then this far apart. */
+const precision = 1.01
+/** Most servers keep their SLO up to somewhere near saturation: the first rates to try, as parts of it. */
+const firstRates = [0.8, 0.4, 0.1] as const
+const saturatingConnections = 256
+
+/** The highest rate whose SLO percentile keeps the SLO, in virtual time. `seconds` of the result are virtual. */
+export async function measureSimulatedCapacity(options: SimulatedCapacityOptions): Promise<Measurement> {
+  const { target, slo, seed, signal, onStep } = options
+  const generator = new VirtualLoadGenerator()
+  const points: LoadPoint[] = []
+  const run = async (load: Load, phase: string): Promise<LoadPoint> => {
+    const point = await generator.run(target, load, slo, signal)
+    points.push(point)
+    onStep?.(point, phase)
+    return point
+  }
+  const keeps = (point: LoadPoint) => point.sloMs <= slo.limitMs && point.errors <= slo.maxErrorRate * point.requests
+
+  const idle = await run({ kind: 'closed', connections: 1, durationS: Math.max(0.5, (50 * slo.limitMs) / 1000) }, 'idle')
+  const saturated = await run(
+    { kind: 'closed', connections: saturatingConnections, durationS: Math.max(1, (4 * slo.limitMs) / 1000) },
+    'saturation',
+  )
+  const saturationRps = saturated.achievedRps
+  const result = (
+    outcome: Measurement['outcome'],
+    capacityRps: number,
+    capacityCi90Rps: readonly [number, number],
+    detail?: string,
+  ): Measurement => ({
+    outcome,
+    capacityRps,
+    capacityCi90Rps,
+    slo,
+    idle,
+    saturationRps,
+    points,
+    requests: points.reduce((sum, p) => sum + p.requests, 0),
+    seconds: points.reduce((sum, p) => sum + p.seconds, 0),
+    detail,
+    caveats: ['simulated in virtual time: nothing was measured'],
+  })
+  if (!keeps(idle))
+    return result(
+      'slo-unattainable',
+      0,
+      [0, 0],
+      `one request at a time takes ${idle.sloMs.toFixed(1)} ms at the SLO percentile, over ${slo.limitMs} ms`,
+    )
+
+  let low = 0.005 * saturationRps
+  let high = 1.05 * saturationRps
+  let certainlyKept = 0
+  let certainlyMissed = high
+  while (high / low > precision) {
+    const first = firstRates.map((part) => part * saturationRps).find((rate) => rate > low && rate < high && low < 0.8 * saturationRps)
+    const rateRps = first ?? Math.sqrt(low * high)
+    const arrivals = options.arrivals ?? ({ kind: 'poisson' } as const)
+    const point = await run(
+      { kind: 'open', rateRps, arrivals, durationS: windowRequests / rateRps, seed },
+      `rate ${rateRps.toPrecision(3)}/s`,
+    )
+    if (keeps(point)) low = rateRps
+    else high = rateRps
+    if (keeps(point) && point.sloCi95Ms[1] <= slo.limitMs) certainlyKept = Math.max(certainlyKept, rateRps)
+    if (point.sloCi95Ms[0] > slo.limitMs) certainlyMissed = Math.min(certainlyMissed, rateRps)
+  }
+  const capacityRps = Math.sqrt(low * high)
+  return result('converged', capacityRps, [
+    Math.min(certainlyKept || low, capacityRps),
+    Math.max(Math.min(certainlyMissed, 1.05 * saturationRps), capacityRps),
+  ])
+}
