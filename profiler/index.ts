@@ -3,6 +3,7 @@ export { type Confirmation, type ConfirmOptions, confirmCapacity } from './capac
 export { type CapacityOptions, type Effort, efforts, measureCapacity, percentileName } from './capacity/measure.ts'
 export type { Phase } from './capacity/session.ts'
 export { GeneratorError, PayloadError, ProtocolError } from './errors.ts'
+export { schedule } from './generator/arrivals.ts'
 export { HttpLoadGenerator } from './generator/http-generator.ts'
 export { type ProtocolOptions, protocolFor } from './protocols/index.ts'
 export { loadPointOf, summarise } from './statistics/load-point.ts'

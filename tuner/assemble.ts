@@ -1,15 +1,14 @@
 /** Puts the parts together that an experiment asks for. The one place that knows which launcher, generator and sampler there are. */
 import { join } from 'node:path'
-import { confirmCapacity, measureCapacity, protocolFor } from '../profiler/index.ts'
+import { confirmCapacity } from '../profiler/index.ts'
 import { recommend } from '../reports/recommendation.ts'
 import { assessStop, createRng, createSampler, spaceSize } from '../search/index.ts'
-import { createLocalLauncher } from '../trials/launchers/local.ts'
 import type { MachineFacts } from '../trials/machine/machine.ts'
-import type { Launcher, TrialStore } from '../trials/types.ts'
+import type { TrialStore } from '../trials/types.ts'
+import { launcherOf, measureTrial } from './backend.ts'
 import { defaultConfiguration } from './default-configuration.ts'
-import { exitCodes, UserError } from './exit-codes.ts'
 import type { Experiment } from './experiment/types.ts'
-import { effortFor, GeneratorPool } from './load.ts'
+import { GeneratorPool } from './load.ts'
 import type { LoopParts } from './loop.ts'
 import { devicesLine, noticesOf, provenanceOf } from './notices.ts'
 import { label, loadPriceBook, problemOf } from './problem.ts'
@@ -41,10 +40,7 @@ export async function assemble(experiment: Experiment, experimentId: string, sto
       assessStop(problem, observations, rng, { tolerance: experiment.stop.tolerance, risk: 1 - experiment.stop.certainty }),
     rng: createRng(experiment.seed),
     launcher: launcherOf(experiment, experimentId, machine),
-    load: ({ target }, options, signal) =>
-      generators.use(target, (generator) =>
-        measureCapacity({ ...options, target, slo, signal, generator, effort: effortFor(load.trialSeconds), seed: seed + options.number }),
-      ),
+    load: (predictor, options, signal) => measureTrial(experiment, generators, predictor, options, signal),
     confirm: ({ target }, options, signal) =>
       generators.use(target, (generator) =>
         confirmCapacity({
@@ -79,25 +75,4 @@ export async function assemble(experiment: Experiment, experimentId: string, sto
     now: Date.now,
   }
   return { parts, close: () => generators.close() }
-}
-
-function launcherOf(experiment: Experiment, experimentId: string, machine: MachineFacts): Launcher {
-  const { predictor, backend } = experiment
-  if (backend === 'kubernetes') {
-    throw new UserError('the kubernetes backend is not built yet', 'use --backend local or --backend simulated', exitCodes.usage)
-  }
-  if (predictor.kind === 'url') throw new UserError('a running server cannot be tuned by restarting it', 'use tune profile --url')
-  const { timeoutMs } = experiment.load
-  const protocol =
-    predictor.kind === 'builtin'
-      ? protocolFor(predictor.protocol ?? 'oip-v2', { timeoutMs })
-      : protocolFor(predictor.protocol, { timeoutMs, path: predictor.path, healthPath: predictor.healthPath, template: predictor.body })
-  return createLocalLauncher({
-    template: predictor,
-    parameters: experiment.space.parameters,
-    protocol,
-    payload: experiment.load.payload,
-    runDirectory: join(experiment.dbPath, '..', experimentId),
-    machine,
-  })
 }

@@ -1,9 +1,11 @@
 /** An experiment as the search sees it: space, exact prices, the SLO as limit. */
 import { readFile } from 'node:fs/promises'
 import type { Configuration, Problem } from '../search/types.ts'
+import { architectureOf } from '../trials/devices/architecture.ts'
 import { defaultPriceBook, type PriceBook, pricePerHour } from '../trials/prices/book.ts'
 import { parsePriceBook } from '../trials/prices/parse.ts'
 import { describeConfiguration, resourcesOf } from '../trials/resources.ts'
+import { createEstimator } from '../trials/simulated/estimate.ts'
 import { exitCodes, UserError } from './exit-codes.ts'
 import type { Experiment } from './experiment/types.ts'
 
@@ -43,5 +45,17 @@ export function problemOf(experiment: Experiment, book: PriceBook): Problem {
     objective: experiment.objective,
     pricePerHour: pricing(book),
     constraintLimit: experiment.slo.limitMs,
+    ...physicsOf(experiment),
   }
+}
+
+/** What the device model expects of the built-in predictor on GPUs: the search learns only how reality differs from it. */
+function physicsOf(experiment: Experiment): Pick<Problem, 'priorLogRate' | 'priorLogConstraint' | 'cannotServe'> {
+  const usesGpus = experiment.space.parameters.some((parameter) => parameter.name === 'gpu')
+  if (experiment.predictor.kind !== 'builtin' || !usesGpus) return {}
+  const { priorLogRate, priorLogConstraint, cannotServe } = createEstimator({
+    architecture: architectureOf(experiment.model.architecture),
+    slo: experiment.slo,
+  })
+  return { priorLogRate, priorLogConstraint, cannotServe }
 }
