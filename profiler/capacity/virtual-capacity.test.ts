@@ -1,0 +1,91 @@
+import { describe, expect, test } from 'vitest'
+import { trueCapacities } from '../bench/truth.bench.ts'
+import { virtualCases } from '../testing/virtual-servers.ts'
+import type { Slo, VirtualServer } from '../types.ts'
+import { QueueServer } from '../virtual/queue-server.ts'
+import { confirmCapacity } from './confirm.ts'
+import { type CapacityOptions, measureCapacity } from './measure.ts'
+
+const { signal } = new AbortController()
+const truths = trueCapacities()
+const caseOf = (name: string) => virtualCases.find((c) => c.name === name)!
+const measure = (server: VirtualServer, slo: Slo, options: Partial<CapacityOptions> = {}) =>
+  measureCapacity({ target: { kind: 'virtual', server }, slo, signal, seed: 11, effort: 'quick', ...options })
+
+describe('capacity of servers whose true one is known', () => {
+  test.each(['GPU batch 32', 'CPU batch 8', 'CPU, 74 rps'])('%s, standard effort', async (name) => {
+    const { server, slo } = caseOf(name)
+    const found = await Promise.all([1, 2, 3].map((seed) => measure(server(seed), slo, { seed, effort: 'standard' })))
+    const errors = found.map((m) => Math.abs(m.capacityRps / truths[name]! - 1)).sort((a, b) => a - b)
+    expect(errors[1]).toBeLessThan(0.08)
+    expect(
+      found.filter((m) => m.capacityCi90Rps[0] <= truths[name]! && truths[name]! <= m.capacityCi90Rps[1]).length,
+    ).toBeGreaterThanOrEqual(2)
+    expect(found.every((m) => m.seconds < 20)).toBe(true)
+  })
+
+  test('the same seed gives the same measurement', async () => {
+    const { server, slo } = caseOf('CPU batch 8')
+    expect(await measure(server(1), slo)).toEqual(await measure(server(1), slo))
+  })
+
+  test('a server that gets faster is waited for', async () => {
+    const { server, slo } = caseOf('warm-up drift')
+    const phases: string[] = []
+    const { capacityRps } = await measure(server(1), slo, { onStep: (_, phase) => phases.push(phase) })
+    expect(phases.filter((phase) => phase === 'warm-up').length).toBeGreaterThan(4)
+    expect(capacityRps).toBeGreaterThan(0.75 * truths['warm-up drift']!)
+  })
+})
+
+describe('racing', () => {
+  const { server, slo } = caseOf('CPU batch 8')
+  test('a server that cannot beat the best so far is cut short, with an upper bound', async () => {
+    const whole = await measure(server(1), slo, { effort: 'standard' })
+    const cut = await measure(server(1), slo, { effort: 'standard', capacityToBeatRps: 400 })
+    expect(cut.outcome).toBe('beaten')
+    expect(cut.capacityRps).toBeGreaterThan(0.9 * truths['CPU batch 8']!)
+    expect(cut.capacityRps).toBeLessThan(400)
+    expect(cut.seconds).toBeLessThan(0.5 * whole.seconds)
+  })
+
+  test('one that can is measured to the end', async () => {
+    expect((await measure(server(1), slo, { capacityToBeatRps: 40 })).outcome).not.toBe('beaten')
+  })
+})
+
+test('an idle latency over the limit is unattainable', async () => {
+  const server = new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: () => 70 })
+  expect(await measure(server, { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 })).toMatchObject({
+    outcome: 'slo-unattainable',
+    capacityRps: 0,
+  })
+})
+
+test('errors at any load end it', async () => {
+  const server = new QueueServer({ seed: 1, servers: 4, maxBatch: 1, serviceMs: () => 5, errorShare: 0.1 })
+  expect(await measure(server, { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 })).toMatchObject({ outcome: 'errors', capacityRps: 0 })
+})
+
+describe('confirmation', () => {
+  const { server, slo, name } = caseOf('CPU batch 8')
+  const confirm = (share: number) =>
+    confirmCapacity({ target: { kind: 'virtual', server: server(5) }, slo, rateRps: share * truths[name]!, signal })
+
+  test('a rate well below the capacity holds, and is proven', async () => {
+    expect(await confirm(0.8)).toMatchObject({ held: true, proven: true, outcome: 'converged' })
+  })
+
+  test('a rate above it does not, and lower ones are tried', async () => {
+    const found = await confirm(1.12)
+    expect(found.held).toBe(false)
+    expect(found.points.length).toBeGreaterThan(2)
+    expect(found.capacityRps).toBeLessThan(1.08 * truths[name]!)
+    expect(found.capacityRps).toBeGreaterThan(0)
+  })
+
+  test('an effective sample is smaller than the sample when the queue makes clusters', async () => {
+    const found = await confirm(0.95)
+    expect(found.nEff).toBeLessThan(found.point.requests / 2)
+  })
+})

@@ -1,0 +1,124 @@
+import { expect, test } from 'vitest'
+import type { Load, LoadGenerator, Slo, Target } from '../types.ts'
+
+/** A server whose latency distribution is known, and what that is. */
+export interface KnownServer {
+  readonly name: string
+  readonly target: Target
+  /** Offered rate of the open loads. */
+  readonly rateRps: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+  /** Share of requests that fail. */
+  readonly errorShare: number
+}
+
+export interface ContractOptions {
+  /** How far a percentile may be from the truth, ms beside the sampling error of a tenth. */
+  readonly toleranceMs: number
+  readonly durationS: number
+  /** Windows until one must be right: 1 where nothing disturbs. */
+  readonly attempts: number
+  readonly create: () => LoadGenerator
+  /** Servers as they are needed; `stop` ends what was started. */
+  readonly servers: () => Promise<{ readonly known: readonly KnownServer[]; stop(): Promise<void> }>
+}
+
+const slo: Slo = { percentile: 0.99, limitMs: 100, maxErrorRate: 0.001 }
+const { signal } = new AbortController()
+
+/** What every load generator must do, against servers whose latencies are known. */
+export function loadGeneratorContract({ toleranceMs, durationS, attempts, create, servers }: ContractOptions): void {
+  const open = (rateRps: number, seed = 1): Load => ({ kind: 'open', rateRps, arrivals: { kind: 'poisson' }, durationS, seed })
+
+  const withServers = async (check: (generator: LoadGenerator, known: readonly KnownServer[]) => Promise<void>) => {
+    const generator = create()
+    const started = await servers()
+    try {
+      await check(generator, started.known)
+    } finally {
+      await generator.close()
+      await started.stop()
+    }
+  }
+
+  test('percentiles and errors are those of the server', async () => {
+    await withServers(async (generator, known) => {
+      for (const server of known) {
+        const measured: unknown[] = []
+        // A busy machine delays some windows; a wrong generator is wrong in all.
+        while (measured.length < attempts) {
+          const point = await generator.run(server.target, open(server.rateRps), slo, signal)
+          const { p50Ms, p99Ms, errors, requests, sloMs } = point
+          const near = (value: number, truth: number) => value > 0.9 * truth - 0.5 && value < 1.1 * truth + toleranceMs
+          const errorsNear = Math.abs(errors / requests - server.errorShare) < 0.02 + 0.5 * server.errorShare
+          const sloRight = server.errorShare <= 0.02 || sloMs === Number.POSITIVE_INFINITY
+          if (near(p50Ms, server.p50Ms) && near(p99Ms, server.p99Ms) && errorsNear && sloRight) break
+          measured.push({ p50Ms, p99Ms, errors, requests, sloMs })
+        }
+        expect({ server: server.name, measured: measured.length === attempts ? measured : 'as known' }).toEqual({
+          server: server.name,
+          measured: 'as known',
+        })
+      }
+    })
+  })
+
+  test('an open load offers its rate whatever the server does, and its run is in order of sends', async () => {
+    await withServers(async (generator, [server]) => {
+      const rateRps = server!.rateRps
+      const run = await generator.play(server!.target, open(rateRps), signal)
+      expect(run.planned).toBe(Math.round(rateRps * durationS))
+      expect(run.sentMs).toHaveLength(run.planned)
+      expect(run.latencyMs).toHaveLength(run.planned)
+      expect([...run.sentMs].every((at, i) => i === 0 || at >= run.sentMs[i - 1]!)).toBe(true)
+      expect(run.elapsedS).toBeGreaterThanOrEqual(run.seconds * 0.99)
+    })
+  })
+
+  test('the same seed sends at the same times', async () => {
+    await withServers(async (generator, [server]) => {
+      const times = async (seed: number) => [
+        ...(await generator.play(server!.target, { ...open(50, seed), durationS: 0.2 } as Load, signal)).sentMs,
+      ]
+      const [a, b, c] = [await times(3), await times(3), await times(4)]
+      expect(a).toEqual(b)
+      expect(a).not.toEqual(c)
+    })
+  })
+
+  test('a closed load keeps one request under way on each connection', async () => {
+    await withServers(async (generator, [server]) => {
+      const run = await generator.play(server!.target, { kind: 'closed', connections: 3, durationS: 0.4 }, signal)
+      for (let i = 0; i < run.sentMs.length; i += 7) {
+        const at = run.sentMs[i]! + 1e-6
+        const underWay = run.sentMs.filter((sent, j) => sent <= at && sent + run.latencyMs[j]! > at).length
+        expect(underWay).toBeGreaterThanOrEqual(1)
+        expect(underWay).toBeLessThanOrEqual(3)
+      }
+      expect(run.sentMs.every((at) => at < 400)).toBe(true)
+    })
+  })
+
+  test('a window that is lost is cut short', async () => {
+    await withServers(async (generator, [server]) => {
+      const cut = { overMs: server!.p50Ms / 2, requests: 3 }
+      const run = await generator.play(server!.target, { ...open(server!.rateRps), durationS: 20, cut } as Load, signal)
+      expect(run.cutMs).toBeLessThan(5000)
+      expect(run.planned).toBe(run.sentMs.length)
+    })
+  })
+
+  test('an aborted signal ends it with the reason', async () => {
+    await withServers(async (generator, [server]) => {
+      await expect(generator.run(server!.target, open(10), slo, AbortSignal.abort(new Error('stop here')))).rejects.toThrow('stop here')
+    })
+  })
+
+  test('an unusable load is refused with every reason', async () => {
+    await withServers(async (generator, [server]) => {
+      const load: Load = { kind: 'open', rateRps: Number.NaN, arrivals: { kind: 'gamma', cv: -1 }, durationS: 0, seed: 1 }
+      await expect(generator.run(server!.target, load, slo, signal)).rejects.toThrow(/durationS.*rateRps.*cv/)
+    })
+  })
+}
