@@ -24,7 +24,7 @@ export interface RecommendInput extends View {
 export function recommend(input: RecommendInput): Recommendation {
   const all = judge(input.trials, input)
   const { slo, objective } = input
-  const best = all.find((j) => j.candidate.feasible)
+  const best = bestOf(all)
   const nearest = best ? undefined : nearestOf(all)
   const subject = best ?? nearest
   const yardstick = input.trials.find((t) => t.purpose === 'default')
@@ -55,6 +55,22 @@ export function recommend(input: RecommendInput): Recommendation {
     seed: input.seed,
     trials: input.trials.length,
   }
+}
+
+/**
+ * An estimate that was not confirmed is optimistic: winners are winners partly by luck, and a window at the true capacity passes half the time.
+ * It must be better by more than this to stand before a confirmed figure.
+ */
+const confirmationMargin = 0.1
+
+/** The first in rank; a confirmed one where it is not worse by more than the margin. */
+function bestOf(all: readonly Judged[]): Judged | undefined {
+  const feasible = all.filter((j) => j.candidate.feasible)
+  const [first] = feasible
+  const confirmed = feasible.find((j) => j.confirmation?.state === 'complete')
+  if (!first || !confirmed) return first
+  const margin = confirmationMargin * Math.abs(confirmed.candidate.cost)
+  return first.candidate.cost < confirmed.candidate.cost - margin ? first : confirmed
 }
 
 /** Of those that serve: the one that is over the price by least, else the fastest when idle. Those that cannot serve come last. */

@@ -67,12 +67,17 @@ export function whyNot(candidate: Candidate, best: Candidate | undefined, object
   const atLeast = candidate.bound === 'upper' ? 'at least ' : ''
   if (objective.kind === 'max-rate') {
     const less = 1 - candidate.capacityRps / best.capacityRps
+    if (less < -0.0005) return unconfirmed
     return less < 0.0005 ? 'equal' : `${atLeast}${percent(less)} less rate${unsure}`
   }
   const more = candidate.cost / best.cost - 1
+  if (more < -0.0005) return unconfirmed
   if (more < 0.0005) return candidate.capacityRps < best.capacityRps ? 'equal, with a lower capacity' : 'equal'
   return `${atLeast}${percent(more)} ${objective.kind === 'min-latency' ? 'slower' : 'dearer'}${objective.kind === 'min-latency' ? '' : unsure}`
 }
+
+/** Of one that looks better than the best: see the margin in recommendation.ts. */
+const unconfirmed = 'as good by its estimate, which is not confirmed'
 
 /** Whether the capacities' 90 % intervals leave the order of two candidates open. Prices are exact. */
 export function overlaps(candidate: Candidate, best: Candidate, objective: Objective): boolean {
@@ -89,6 +94,9 @@ export function confidenceOf(probabilityBetterExists: number | undefined, tolera
   return {
     probabilityWithinTolerance: probability,
     tolerance,
-    statement: `With ${shown} % probability, nothing untried in the search space is more than ${percent(tolerance)} better (by the search's own model).`,
+    statement:
+      probability < 0.5
+        ? `The search stopped before it could be sure: with ${100 - shown} % probability, something untried is more than ${percent(tolerance)} better (by the search's own model).`
+        : `With ${shown} % probability, nothing untried in the search space is more than ${percent(tolerance)} better (by the search's own model).`,
   }
 }
