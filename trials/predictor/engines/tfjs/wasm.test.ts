@@ -16,6 +16,18 @@ const wave = (rows: number, columns: number) =>
   )
 const product = () => tf.tidy(() => [...tf.matMul(wave(33, 40), wave(40, 21)).dataSync()])
 
+test('the process answers uncaught errors as before', async () => {
+  const listeners = () => [process.listenerCount('uncaughtException'), process.listenerCount('unhandledRejection')]
+  const before = listeners()
+  for (const threads of [1, 2]) {
+    backend = await startWasm(threads)
+    expect(listeners()).toEqual(before)
+    backend.close()
+    expect(listeners()).toEqual(before)
+  }
+  backend = undefined
+})
+
 test('any number of threads gives the same products', async () => {
   backend = await startWasm(1)
   const one = product()

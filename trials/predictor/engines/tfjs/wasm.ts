@@ -73,7 +73,7 @@ export async function startWasm(threads: number): Promise<WasmBackend> {
   registerBatchMatMul()
   registerGatherRows()
   setThreadsCount(threads)
-  if (findBackendFactory('wasm')) removeBackend('wasm')
+  if (findBackendFactory('wasm')) keepingListeners(() => removeBackend('wasm'))
   let workers = 1
   let free: (kernel: Tensor) => void = () => undefined
   registerBackend('wasm', async () => {
@@ -100,7 +100,7 @@ export async function startWasm(threads: number): Promise<WasmBackend> {
       if (/Got status 6/.test(said)) throw new OutOfMemoryError(`out of memory in WebAssembly, which can hold 4 GiB: ${said}`)
       if (/XNN status/.test(said)) throw new Error(`a kernel failed: ${said}`)
     },
-    close: () => removeBackend('wasm'),
+    close: () => keepingListeners(() => removeBackend('wasm')),
   }
 }
 
@@ -125,7 +125,7 @@ async function instantiate(threads: number, complain: (line: string) => void): P
       config.mainScriptUrlOrBlob = build
       config.locateFile = () => threadScript()
     }
-    factory(config).then(resolve, reject)
+    keepingListeners(() => factory(config)).then(resolve, reject)
   })
   module.tfjs = {
     init: module.cwrap('init', null, []),
@@ -136,6 +136,19 @@ async function instantiate(threads: number, complain: (line: string) => void): P
     dispose: module.cwrap('dispose', null, []),
   }
   return module
+}
+
+/** Undoes what a call does to the process: the module answers uncaught errors by throwing them again, and ends by removing everyone's listeners. */
+function keepingListeners<T>(call: () => T): T {
+  const events = ['uncaughtException', 'unhandledRejection']
+  const process: NodeJS.EventEmitter = globalThis.process
+  const before = events.map((event) => process.rawListeners(event) as ((...args: unknown[]) => void)[])
+  const result = call()
+  for (const [i, event] of events.entries()) {
+    process.removeAllListeners(event)
+    for (const listener of before[i]!) process.on(event, listener)
+  }
+  return result
 }
 
 /** The script of a thread: the package's own, which it keeps as a string. */
