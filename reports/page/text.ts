@@ -58,7 +58,7 @@ function markdownOf(block: Block): string {
     case 'code': {
       const longest = Math.max(2, ...[...block.text.matchAll(/`+/g)].map(([run]) => run.length))
       const fence = '`'.repeat(longest + 1)
-      return `${fence}\n${block.text.trimEnd()}\n${fence}`
+      return `${fence}\n${block.text.trimEnd().split('\n').map(clean).join('\n')}\n${fence}`
     }
     case 'chart':
       return `*${escaped(block.alt)}*`
