@@ -14,7 +14,7 @@ export type ConfirmLoad = (
 ) => Promise<Measurement>
 
 /** A winner that loses its place when confirmed hands over to the next; more than this many are not chased. */
-const maxConfirmations = 2
+const maxConfirmations = 3
 
 /** How the loop hears of it. */
 export interface ConfirmationHooks {
@@ -75,9 +75,11 @@ export async function confirmWinner(
   }
 }
 
-/** A rate that an honest capacity keeps: halfway (geometrically) between the estimate and its lower bound. */
+/** At exactly the true capacity a window passes about half the time: confirmed is a rate a little below the estimate, or its lower bound where that is near. */
+const derating = 0.97
+
 export function confirmationRateRps(capacityRps: number, [low]: readonly [number, number]): number {
-  return low > 0 && low < capacityRps ? Math.sqrt(low * capacityRps) : capacityRps * 0.97
+  return low > 0 && low < capacityRps ? Math.min(derating * capacityRps, Math.sqrt(low * capacityRps)) : derating * capacityRps
 }
 
 const key = (configuration: object) => JSON.stringify(Object.entries(configuration).sort())

@@ -58,6 +58,9 @@ export async function resume(id: string | undefined, options: OutputFlags & { db
   }
 }
 
+/** Lines to a pipe are not cut where a terminal's would be. */
+const pipedColumns = 400
+
 const newId = (name: string) => {
   const slug = name
     .toLowerCase()
@@ -81,7 +84,7 @@ async function execute(
     stderr: process.stderr,
     outStyle: styleOf(process.stdout, process.env),
     errStyle: styleOf(process.stderr, process.env),
-    columns: process.stderr.columns ?? 100,
+    columns: process.stdout.columns ?? pipedColumns,
     now: Date.now,
   })
   const interrupt = interruptible((name) =>

@@ -68,7 +68,8 @@ export function reportTemplate({ report }: Context, problem: string): void {
 export function resolveDevices({ entries, report, around }: Context, predictor: PredictorTemplate): Experiment['devicesUsed'] {
   const devices = entries.devices ?? defaults.devices
   const backend = entries.backend ?? defaults.backend
-  const here = around.machine.gpus.length > 0
+  const { gpus, builtinGpus = gpus } = around.machine
+  const here = (predictor.kind === 'builtin' ? builtinGpus : gpus).length > 0
   if (backend === 'simulated' && predictor.kind !== 'builtin')
     report(['backend'], `a ${predictor.kind} predictor cannot be simulated: what it does is not known`, 'use --backend local')
   if (predictor.kind === 'builtin' && predictor.engine === 'emulated') {

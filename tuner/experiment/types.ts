@@ -120,8 +120,10 @@ export interface ConfigRow {
 /** What the machine that runs the trials has; given, so that this folder looks nothing up. */
 export interface MachineFacts {
   readonly cpuCores: number
-  /** Catalogue names of the GPUs that are really there and that predictors can use; empty makes `devices: auto` emulate them. */
+  /** Catalogue names of the GPUs that are really there. */
   readonly gpus: readonly string[]
+  /** Those that the built-in predictor can use, all unless said; none makes `devices: auto` emulate them. */
+  readonly builtinGpus?: readonly string[]
 }
 
 export interface ConfigProblem {
