@@ -74,7 +74,7 @@ describe('the report', () => {
     expect(tags.filter((t) => t === 'svg')).toHaveLength(tags.filter((t) => t === '/svg').length)
     expect(html.replace(/"[^"]*"/g, '""')).not.toMatch(/<[^>]*\sonerror=/)
     const markdown = toMarkdown(blocks)
-    expect(markdown.replace(/^(`{3,})\n[^]*?^\1$/gm, '')).not.toMatch(/(^|[^\\])<(img|script)/m)
+    expect(markdown.replace(/^(`{3,})\n[\s\S]*?^\1$/gm, '')).not.toMatch(/(^|[^\\])<(img|script)/m)
     expect(markdown).not.toContain('\u001b')
     expect(toText(blocks)).not.toContain('\u001b')
   })
