@@ -1,22 +1,30 @@
 /** The yardstick of the gain: what an engineer would deploy without tuning. */
-import type { Configuration, Parameter, Problem } from '../search/types.ts'
+import { defaultValue, satisfies } from '../search/index.ts'
+import type { Configuration, Parameter, Problem, SearchSpace } from '../search/types.ts'
 
 /**
  * One whole GPU of the cheapest model in the space, batch 1, everything else at the middle of its range (a lower price per hour makes a
  * harder yardstick, so the gain is not flattered). Undefined when the space holds nothing of the kind.
  */
 export function defaultConfiguration(problem: Problem): Configuration | undefined {
-  const { parameters, constraints } = problem.space
-  const gpu = parameters.find((p) => p.name === 'gpu')
+  const { space } = problem
+  const gpu = space.parameters.find((p) => p.name === 'gpu')
   const models = gpu?.kind === 'categorical' ? gpu.values : [undefined]
-  const candidates = models
-    .map((model): Configuration => Object.fromEntries(parameters.map((p) => [p.name, p === gpu && model ? model : typical(p)])))
-    .filter((c) => constraints.every((condition) => condition.holds(c)))
-    .filter((c) => !problem.cannotServe?.(c))
+  const candidates = models.map((model) => configurationWith(space, model)).filter((c) => satisfies(space, c) && !problem.cannotServe?.(c))
   return candidates.reduce<Configuration | undefined>(
     (best, c) => (best === undefined || problem.pricePerHour(c) < problem.pricePerHour(best) ? c : best),
     undefined,
   )
+}
+
+/** A parameter whose `when` does not hold keeps its default. */
+function configurationWith({ parameters }: SearchSpace, gpu: string | undefined): Configuration {
+  const chosen: Record<string, number | string> = {}
+  for (const parameter of parameters) {
+    const applies = parameter.when?.holds(chosen) ?? true
+    chosen[parameter.name] = !applies ? defaultValue(parameter) : parameter.name === 'gpu' && gpu ? gpu : typical(parameter)
+  }
+  return chosen
 }
 
 function typical(parameter: Parameter): number | string {
