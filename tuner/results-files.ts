@@ -3,11 +3,13 @@ import { mkdir } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { recommendationJson } from '../reports/documents.ts'
 import { writeAtomically } from '../reports/files.ts'
+import { renderSpec } from '../reports/specs/index.ts'
 import { trialsCsv } from '../reports/trials-csv.ts'
 import type { Recommendation } from '../reports/types.ts'
 import type { Configuration } from '../search/types.ts'
 import type { FinishedTrial } from '../trials/types.ts'
 import type { Experiment } from './experiment/types.ts'
+import { servingFrom } from './serving.ts'
 
 export interface Results {
   readonly outDir: string
@@ -25,6 +27,10 @@ export async function writeResults({ outDir, recommendation, trials, experiment,
   const texts: Record<string, string> = {
     'recommendation.json': recommendationJson(recommendation),
     'trials.csv': trialsCsv(trials, view),
+  }
+  if (recommendation.best) {
+    const serving = servingFrom(experiment, recommendation, recommendation.best, trials)
+    for (const file of renderSpec('kubernetes', serving, { autoscaler: 'none' })) texts[file.name] = file.text
   }
   const paths: string[] = []
   for (const [name, text] of Object.entries(texts)) {

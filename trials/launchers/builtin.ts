@@ -67,8 +67,12 @@ export const builtinCommand = (
   }
 }
 
-/** Tuned values, and for what is not tuned the values that the device model assumes: the launched predictor is the one that was modelled. */
-const servingEnvironment = (template: BuiltinTemplate, configuration: Configuration, engine: RunningEngine): Record<string, string> => {
+/** Tuned values as the environment of the built-in predictor, and for what is not tuned the values that the device model assumes: what is launched is what was modelled. */
+export const servingEnvironment = (
+  template: BuiltinTemplate,
+  configuration: Configuration,
+  engine: RunningEngine,
+): Record<string, string> => {
   const { sharing, precision, ...serving } = servingParametersOf(configuration)
   const assumed: Record<string, string> = {
     BATCH_SIZE: String(serving.batchSize),

@@ -1,0 +1,72 @@
+/** The main job, whole, on each kind of device that every machine has. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { CliBox } from './testing/run-cli.ts'
+
+describe('tune --model M --slo S', () => {
+  let box: CliBox
+  beforeEach(() => {
+    box = new CliBox()
+  })
+  afterEach(async () => {
+    await vi.waitFor(() => expect(box.processes()).toEqual([]), { timeout: 5_000 })
+    box.dispose()
+  })
+
+  test('simulated: stops when it is sure, says simulated wherever a figure is, and repeats itself by seed', async () => {
+    const args = ['--model', 'bert', '--slo', '50ms', '--backend', 'simulated', '--seed', '7', '--json']
+    const [first, second] = [await box.run(args), await box.run(args)]
+    expect(first.code, first.stderr).toBe(0)
+    const document = JSON.parse(first.stdout)
+    expect(document.provenance).toBe('simulated')
+    expect(document.caveats.join(' ')).toMatch(/simulated/i)
+    expect(first.stderr).toContain('SIMULATED')
+    expect(document.best.capacityRps).toBeGreaterThan(0)
+    expect(document.gainOverDefault).toBeGreaterThan(1)
+    expect(document.trials).toBeLessThanOrEqual(23)
+    const again = JSON.parse(second.stdout)
+    expect(again.best.configuration).toEqual(document.best.configuration)
+    expect(again.best.capacityRps).toBe(document.best.capacityRps)
+  }, 60_000)
+
+  test('emulated GPUs under real load: a recommendation, its files, and what is emulated', async () => {
+    const args = ['--model', 'bert', '--slo', '80ms', '--gpus', 'T4', '--max-trials', '4', '--confirm-time', '3s', '--json']
+    const { code, stdout, stderr } = await box.run(args)
+    expect(code, stderr).toBe(0)
+    const document = JSON.parse(stdout)
+    expect(document.provenance).toBe('emulated')
+    expect(stderr).toContain('EMULATED')
+    expect(document.best.configuration.gpu).toBe('T4')
+    const csv = readFileSync(
+      join(
+        box.folder,
+        document.files.find((f: string) => f.endsWith('trials.csv')),
+      ),
+      'utf8',
+    )
+    expect(csv.split('\r\n').length).toBeGreaterThan(4)
+    const deployment = readFileSync(
+      join(
+        box.folder,
+        document.files.find((f: string) => f.endsWith('deployment.yaml')),
+      ),
+      'utf8',
+    )
+    expect(deployment).toContain('kind: Deployment')
+    expect(deployment).toContain('emulated')
+  }, 120_000)
+
+  test('real inference on the CPU: measured, and the cheapest of all that the space holds', async () => {
+    const space = ['--cores', '1', '--batch', '1,8', '--sequence-length', '16']
+    const args = ['--model', 'bert-tiny', '--slo', '150ms', '--devices', 'cpu', ...space, '--confirm-time', '3s', '--json']
+    const { code, stdout, stderr } = await box.run(args)
+    expect(code, stderr).toBe(0)
+    const document = JSON.parse(stdout)
+    expect(document.provenance).toBe('measured')
+    expect(document.caveats.join(' ')).not.toMatch(/emulated|simulated/i)
+    const costs = [document.best, ...document.alternatives].filter((c) => c.feasible).map((c) => c.cost)
+    expect(document.best.cost).toBeLessThanOrEqual(1.11 * Math.min(...costs))
+    expect([document.best, ...document.alternatives]).toHaveLength(2)
+  }, 120_000)
+})

@@ -1,0 +1,100 @@
+/** How a recommended (or any) configuration is deployed: the container that the experiment's template makes, with the measurement behind it. */
+
+import { type Container, type Evidence, type Serving, type ServingOptions, servingOf } from '../reports/specs/serving.ts'
+import type { Candidate, Recommendation } from '../reports/types.ts'
+import type { Configuration } from '../search/types.ts'
+import { servingEnvironment } from '../trials/launchers/builtin.ts'
+import { fillCommand } from '../trials/launchers/fill.ts'
+import { resourcesOf } from '../trials/resources.ts'
+import type { FinishedTrial } from '../trials/types.ts'
+import type { Experiment } from './experiment/types.ts'
+
+/** Built with deploy/predictor.Dockerfile; '-cuda' holds the GPU packages. */
+const builtinImage = 'tune-predictor:0.1.0'
+
+/** Stands where only the user knows the image; the API server refuses it until it is replaced. */
+export const imageToFill = 'REPLACE_WITH_YOUR_IMAGE'
+
+const port = 8000
+
+/**
+ * Everything a spec needs of one candidate.
+ * @throws SpecError for a candidate that cannot serve.
+ */
+export function servingFrom(
+  experiment: Experiment,
+  recommendation: Recommendation,
+  candidate: Candidate,
+  trials: readonly FinishedTrial[],
+  options: Partial<ServingOptions> = {},
+): Serving {
+  const { objective, headroom } = experiment
+  const demandRps = objective.kind === 'price-for-demand' ? objective.demandRps : undefined
+  return servingOf(
+    experiment.model.name,
+    candidate,
+    resourcesOf(candidate.configuration),
+    containerOf(experiment, candidate.configuration),
+    evidenceOf(recommendation, candidate, trials),
+    { headroom, demandRps, ...options },
+  )
+}
+
+/** The container of a configuration: the built-in predictor's image, or the user's command in an image that the user names. */
+export function containerOf({ predictor, space }: Experiment, configuration: Configuration): Container {
+  const { cpuCores, gpu } = resourcesOf(configuration)
+  switch (predictor.kind) {
+    case 'builtin':
+      return {
+        image: gpu === undefined ? builtinImage : `${builtinImage}-cuda`,
+        env: {
+          ...servingEnvironment(predictor, configuration, 'tfjs'),
+          MODEL: predictor.model,
+          ENGINE: predictor.engine === 'onnx' ? 'onnx' : 'tfjs',
+          CPU_CORES: String(Math.ceil(cpuCores)),
+          HOST: '0.0.0.0',
+          PORT: String(port),
+        },
+        port,
+        readyPath: '/v2/health/ready',
+        livePath: '/v2/health/live',
+        requestsMetric: 'predictor_requests_total',
+      }
+    case 'command': {
+      const values = { host: '0.0.0.0', port, model: predictor.model, trial: 0, dir: '/etc/predictor', cpuCores }
+      const { argv, env, files } = fillCommand(predictor, space.parameters, configuration, values)
+      return {
+        image: imageToFill,
+        command: argv,
+        env,
+        files: files.map((file) => ({ path: `/etc/predictor/${file.path}`, contents: file.contents })),
+        port,
+        readyPath: predictor.healthPath ?? (predictor.protocol === 'json' ? '/healthz' : '/v2/health/ready'),
+      }
+    }
+    case 'url':
+      return { image: imageToFill, port, readyPath: predictor.healthPath ?? '/v2/health/ready' }
+  }
+}
+
+/** The measurement behind a candidate: its confirmation where there is one, else its trial. */
+function evidenceOf(recommendation: Recommendation, candidate: Candidate, trials: readonly FinishedTrial[]): Evidence {
+  const confirmation = recommendation.best?.trial === candidate.trial ? recommendation.confirmation?.trial : undefined
+  const trial = confirmation ?? trials.find((t) => t.number === candidate.trial)
+  const points = trial?.state === 'complete' ? trial.measurement.points : []
+  const nearest = [...points].sort(
+    (a, b) => Math.abs(a.offeredRps - candidate.capacityRps) - Math.abs(b.offeredRps - candidate.capacityRps),
+  )[0]
+  const { experimentId, provenance, seed, slo, verdict } = recommendation
+  return {
+    experimentId,
+    provenance,
+    seed,
+    slo,
+    verdict,
+    measuredAt: trial?.startedAt,
+    launchSeconds: trial?.usage?.launchSeconds,
+    cpuCoresBusy: trial?.usage?.cpuCores,
+    meanMsAtCapacity: nearest && Number.isFinite(nearest.meanMs) ? nearest.meanMs : undefined,
+  }
+}
