@@ -41,13 +41,19 @@ export function judge(trials: readonly FinishedTrial[], view: View): Judged[] {
     const key = keyOf(trial.configuration)
     const known = standing.get(key)
     if (trial.purpose === 'confirmation' && known) {
-      if (trial.state !== 'failed') standing.set(key, { ...known, confirmation: trial })
+      if (decides(trial)) standing.set(key, { ...known, confirmation: trial })
     } else if (!known || trial.state !== 'failed' || known.trial.state === 'failed') {
       standing.set(key, { ...known, trial })
     }
   }
   return [...standing.values()].map((s) => judged(s.trial, s.confirmation, view)).sort((a, b) => byRank(a.candidate, b.candidate))
 }
+
+/** A confirmation that failed, or whose load the generator could not hold, says nothing of the server. */
+const decides = (confirmation: FinishedTrial): boolean =>
+  confirmation.state === 'infeasible' ||
+  (confirmation.state === 'complete' &&
+    !(confirmation.measurement.outcome === 'generator-limit' && confirmation.measurement.capacityRps === 0))
 
 function judged(trial: FinishedTrial, confirmation: FinishedTrial | undefined, view: View): Judged {
   const of = { trial, confirmation }
@@ -60,10 +66,11 @@ function judged(trial: FinishedTrial, confirmation: FinishedTrial | undefined, v
   return { ...of, measurement, curve, candidate: candidateAt(trial, measurement, capacityUnder(measurement, view.slo, curve), view) }
 }
 
-/** The confirmation's capacity, on the load curves of both. */
+/** The confirmation's capacity, on the load curves of both. A confirmation bounds from below alone: above, the first measurement's bound stays. */
 const merged = (first: Measurement, second: Measurement): Measurement => ({
   ...first,
   ...second,
+  capacityCi90Rps: [second.capacityCi90Rps[0], Math.max(second.capacityRps, Math.min(first.capacityCi90Rps[1], second.capacityCi90Rps[1]))],
   idle: first.idle.requests >= second.idle.requests ? first.idle : second.idle,
   saturationRps: Math.max(first.saturationRps, second.saturationRps),
   points: [...first.points, ...second.points],
