@@ -23,10 +23,11 @@ export class Connection {
     this.#database = database
   }
 
-  /** Opens or creates the file. Throws StoreError. */
-  static open(path: string, busyTimeoutMs: number): Promise<Connection> {
+  /** Opens or creates the file; `read-only` opens what is there and can never write to it. Throws StoreError. */
+  static open(path: string, busyTimeoutMs: number, access: 'read-write' | 'read-only' = 'read-write'): Promise<Connection> {
+    const mode = access === 'read-only' ? sqlite3.OPEN_READONLY : sqlite3.OPEN_READWRITE | sqlite3.OPEN_CREATE
     return new Promise((resolve, reject) => {
-      const database = new sqlite3.Database(path, sqlite3.OPEN_READWRITE | sqlite3.OPEN_CREATE, (error) => {
+      const database = new sqlite3.Database(path, mode, (error) => {
         if (error) return reject(storeErrorOf(error, path))
         database.configure('busyTimeout', busyTimeoutMs)
         resolve(new Connection(database, path))

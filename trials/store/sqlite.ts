@@ -14,7 +14,7 @@ export interface StoreOptions {
   readonly busyTimeoutMs?: number
 }
 
-interface ExperimentRow {
+export interface ExperimentRow {
   id: string
   name: string
   created_at: string
@@ -158,7 +158,7 @@ function sqliteStore(connection: Connection): TrialStore {
   }
 }
 
-async function find(sql: Transaction, id: string): Promise<ExperimentRow | undefined> {
+export async function find(sql: Transaction, id: string): Promise<ExperimentRow | undefined> {
   const [row] = await sql.all<ExperimentRow>('SELECT * FROM experiments WHERE id = ?', [id])
   return row
 }
@@ -172,7 +172,7 @@ async function need(sql: Transaction, id: string): Promise<ExperimentRow> {
 const ownerOf = (row: ExperimentRow): Owner | undefined => (row.owner === null ? undefined : (decode(row.owner) as Owner))
 
 /** An experiment whose process has died is interrupted, whatever that process last wrote. */
-function experimentOf(row: ExperimentRow): ExperimentRecord {
+export function experimentOf(row: ExperimentRow): ExperimentRecord {
   const owner = ownerOf(row)
   return {
     id: row.id,
@@ -186,14 +186,15 @@ function experimentOf(row: ExperimentRow): ExperimentRecord {
   }
 }
 
-async function trialsOf(sql: Transaction, id: string): Promise<FinishedTrial[]> {
+/** Finished trials numbered `from` to `to`, both included, by number. */
+export async function trialsOf(sql: Transaction, id: string, from = 0, to = Number.MAX_SAFE_INTEGER): Promise<FinishedTrial[]> {
   const rows = await sql.all<{ number: number; trial: string }>(
-    'SELECT number, trial FROM trials WHERE experiment_id = ? ORDER BY number',
-    [id],
+    'SELECT number, trial FROM trials WHERE experiment_id = ? AND number BETWEEN ? AND ? ORDER BY number',
+    [id, from, to],
   )
   const pointRows = await sql.all<{ trial_number: number; point: string }>(
-    'SELECT trial_number, point FROM load_points WHERE experiment_id = ? ORDER BY trial_number, position',
-    [id],
+    'SELECT trial_number, point FROM load_points WHERE experiment_id = ? AND trial_number BETWEEN ? AND ? ORDER BY trial_number, position',
+    [id, from, to],
   )
   const points = new Map<number, LoadPoint[]>()
   for (const { trial_number, point } of pointRows) {
