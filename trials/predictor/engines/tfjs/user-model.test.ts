@@ -139,17 +139,25 @@ describe('what a model is for shows in its inputs', () => {
     modelTopology: { versions, node: [...inputs, ...names.map((name) => ({ name: `${name}_out`, op: 'Identity', input: [name] }))] },
     signature: undefined,
   })
-  test('texts', async () => {
-    const inputs = ['input_ids', 'attention_mask'].map((name) => placeholder(name, 'DT_INT32', [-1, -1]))
-    const toFloat = { name: 'sum', op: 'AddV2', input: ['input_ids', 'attention_mask'] }
+  test.each([
+    ['texts', ['input_ids', 'attention_mask']],
+    ['texts with token types, which are zeros', ['input_ids', 'attention_mask', 'token_type_ids']],
+  ])('%s', async (_, names) => {
+    const inputs = names.map((name) => placeholder(name, 'DT_INT32', [-1, -1]))
+    const sum = { name: 'sum', op: 'AddN', input: names, attr: { N: { i: String(names.length) } } }
     const scores = { name: 'scores', op: 'Cast', input: ['sum'], attr: { SrcT: { type: 'DT_INT32' }, DstT: { type: 'DT_FLOAT' } } }
-    const modelTopology = { versions, node: [...inputs, toFloat, scores] }
-    const { info } = await load(graphModel('texts', { modelTopology, signature: undefined }))
+    const modelTopology = { versions, node: [...inputs, sum, scores] }
+    const { engine, info } = await load(graphModel('texts', { modelTopology, signature: undefined }))
     expect(info.task).toBe('text')
-    expect(info.inputs.map(({ shape }) => shape)).toEqual([
-      [-1, 6],
-      [-1, 6],
+    expect(info.inputs.map(({ name, shape }) => [name, shape])).toEqual([
+      ['input_ids', [-1, 6]],
+      ['attention_mask', [-1, 6]],
     ])
+    const before = tf.memory().numTensors
+    const tensor = (value: number): Tensor => ({ datatype: 'INT32', shape: [2, 6], data: new Int32Array(12).fill(value) })
+    const outputs = await engine.infer({ input_ids: tensor(40), attention_mask: tensor(1) }, 0)
+    expect([...outputs.scores!.data]).toEqual(new Array(12).fill(41))
+    expect(tf.memory().numTensors).toBe(before)
   })
   test('images', async () => {
     const { info } = await load(graphModel('images', identity([placeholder('pixels', 'DT_FLOAT', [-1, 8, 8, 3])], ['pixels'])))

@@ -1,7 +1,7 @@
 /** A user's own model from the file system: TensorFlow.js graph and layers models anywhere, SavedModels where TensorFlow itself is installed. */
 import { stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import type { NamedTensorMap, Tensor } from '@tensorflow/tfjs-core'
+import { type NamedTensorMap, type Tensor, zerosLike } from '@tensorflow/tfjs-core'
 import type { EngineDatatype, Task, TensorSpec } from '../../engine.ts'
 import type { Model } from '../../models/model.ts'
 import { ModelError } from '../../models/registry.ts'
@@ -18,7 +18,7 @@ export async function loadUserModel(path: string, backend: Backend, sequenceLeng
   if (!found) throw new ModelError(`no model at '${path}'`, 'give the path of a model.json, of its folder, or of a SavedModel')
   const has = async (file: string) => found.isDirectory() && (await stat(join(path, file)).catch(() => undefined)) !== undefined
   const name = basename(found.isDirectory() ? path : dirname(path))
-  if (await has('saved_model.pb')) return loadSavedModel(name, path, backend, sequenceLength)
+  if (await has('saved_model.pb')) return withTokenTypes(await loadSavedModel(name, path, backend, sequenceLength))
   const file = found.isDirectory() ? join(path, 'model.json') : path
   if (found.isDirectory() ? !(await has('model.json')) : !file.endsWith('.json'))
     throw new ModelError(
@@ -26,7 +26,26 @@ export async function loadUserModel(path: string, backend: Backend, sequenceLeng
       'it needs a model.json with its weight files (from tensorflowjs_converter) or a saved_model.pb',
     )
   const read = await readModelFile(file)
-  return read.format === 'graph-model' ? loadGraph(name, read, sequenceLength) : loadLayers(name, read, sequenceLength)
+  const load = read.format === 'graph-model' ? loadGraph : loadLayers
+  return withTokenTypes(await load(name, read, sequenceLength))
+}
+
+/** Feeds a text model that asks for token types with zeros, the type of a single text. */
+function withTokenTypes(model: Model): Model {
+  const inputs = model.inputs.filter(({ name }) => name !== 'token_type_ids')
+  if (model.task !== 'text' || inputs.length === model.inputs.length) return model
+  return {
+    ...model,
+    inputs,
+    async run(given) {
+      const token_type_ids = zerosLike(given.input_ids!)
+      try {
+        return await model.run({ ...given, token_type_ids })
+      } finally {
+        token_type_ids.dispose()
+      }
+    },
+  }
 }
 
 async function loadGraph(name: string, { handler, path }: ModelFile, sequenceLength: number): Promise<Model> {
@@ -145,7 +164,10 @@ function commonTo(name: string, inputs: readonly Described[], outputs: readonly 
 /** Texts and images are prepared for models that declare the inputs they become; others get tensors as they come. */
 function taskOf(inputs: readonly TensorSpec[]): Task {
   const [first] = inputs
-  if (inputs.length === 2 && inputs.every((i) => i.datatype === 'INT32' && /^(input_ids|attention_mask)$/.test(i.name))) return 'text'
+  const names = inputs.map(({ name }) => name)
+  const forTexts =
+    ['input_ids', 'attention_mask'].every((name) => names.includes(name)) && names.length - Number(names.includes('token_type_ids')) === 2
+  if (forTexts && inputs.every(({ datatype }) => datatype === 'INT32')) return 'text'
   if (inputs.length === 1 && first!.datatype === 'FP32' && first!.shape.length === 4 && first!.shape[3] === 3 && first!.shape[1]! > 0)
     return 'image'
   return 'tensor'
