@@ -1,6 +1,6 @@
 import { Matrix } from 'ml-matrix'
 import { createEncoder, type Encoder } from './encoding.ts'
-import { condition, fitGp, type Gp, type GpShape } from './gp.ts'
+import { condition, defaultPriors, fitGp, type Gp, type GpShape } from './gp.ts'
 import { cholesky } from './linalg.ts'
 import { bilog, logCdf } from './normal.ts'
 import { logMetric } from './objective.ts'
@@ -21,6 +21,8 @@ export interface Surrogate {
   /** Joint draws of the noise-free functions: ln rate and constraint, each `count` rows of m, undefined where nothing was ever measured of it. */
   draw(configurations: readonly Configuration[], count: number, rng: Rng): Draws
   readonly warnings: readonly string[]
+  /** There is a physics prior for the rate, and the data do not contradict it. */
+  readonly physics: boolean
 }
 export interface Draws {
   readonly rate?: readonly Float64Array[]
@@ -31,8 +33,12 @@ export interface Draws {
 const OFFSET_VARIANCE = 100
 const BELIEVED_NOISE = 1e-4
 const LABEL_NOISE = 0.1
-/** How far the scale of a physics prior may be from 1, squared. */
+/** How far the scale of a prior mean may be from 1, squared. */
 const PRIOR_SCALE_VARIANCE = 0.04
+/** Of a physics prior: its scale, the slopes it misses against those without physics, and the residual's variance (LogNormal). */
+const PHYSICS = { scaleVariance: 0.01, slopeShrink: 0.04, signal: [Math.log(0.01), 1] as const }
+/** ln of how much likelier the data must be without physics before it is dropped: it is right far more often than not. */
+const PHYSICS_LOG_ODDS = 2
 
 /** Transformed constraint: bilog of ln(metric / limit); met where ≤ 0. Without a limit plain ln(metric). */
 export const constraintTarget = (problem: Problem, value: number): number =>
@@ -49,8 +55,8 @@ export function fitSurrogate(problem: Problem, observations: readonly Observatio
   const limit = Math.log(problem.constraintLimit ?? 1)
   const physics = problem.priorLogConstraint
   const priorConstraint = physics && ((c: Configuration) => toTarget(physics(c), limit))
-  const rate = fitModel(problem, rates, pending, problem.priorLogRate)
-  const constraint = fitModel(problem, constraints, pending, priorConstraint)
+  const rate = fitWithPhysics(problem, rates, pending, problem.priorLogRate)
+  const constraint = fitWithPhysics(problem, constraints, pending, priorConstraint)
   const serves = labels.some((l) => l.target < 0) ? fitModel(problem, labels, [], () => 1) : undefined
   const logServes = (configurations: readonly Configuration[]): Float64Array => {
     if (!serves) return new Float64Array(configurations.length)
@@ -69,6 +75,7 @@ export function fitSurrogate(problem: Problem, observations: readonly Observatio
       logServes: logServes(configurations),
     }),
     warnings: [rate, constraint, serves].flatMap((model) => model?.gp.warning ?? []),
+    physics: rate?.physics ?? problem.priorLogRate !== undefined,
   }
 }
 
@@ -105,6 +112,22 @@ interface Model {
   readonly gp: Gp
   /** Encoded configurations, a column of ones, and the prior mean, m×d. */
   design(configurations: readonly Configuration[]): Matrix
+  /** The mean is a physics prior's. */
+  readonly physics: boolean
+}
+
+/** With the physics as prior mean unless the data are much likelier without it: a wrong model must not cost more than a few trials. */
+function fitWithPhysics(
+  problem: Problem,
+  data: readonly Datum[],
+  pending: readonly Configuration[],
+  physics: ((configuration: Configuration) => number | undefined) | undefined,
+): Model | undefined {
+  if (!physics) return fitModel(problem, data, pending)
+  const withPhysics = fitModel(problem, data, pending, physics, true)
+  const without = fitModel(problem, data, pending)
+  if (!withPhysics || !without) return withPhysics
+  return without.gp.logLikelihood - withPhysics.gp.logLikelihood > PHYSICS_LOG_ODDS ? without : withPhysics
 }
 
 function fitModel(
@@ -112,10 +135,11 @@ function fitModel(
   data: readonly Datum[],
   pending: readonly Configuration[],
   prior: (configuration: Configuration) => number | undefined = () => undefined,
+  physics = false,
 ): Model | undefined {
   if (data.length === 0) return undefined
   const encoder = createEncoder(problem.space)
-  const shape = shapeOf(problem, encoder)
+  const shape = shapeOf(problem, encoder, physics)
   const design = (configurations: readonly Configuration[]) =>
     new Matrix(configurations.map((c) => [...encoder.encode(c), 1, prior(c) ?? 0]))
   const gpData = (points: readonly Datum[]) => ({
@@ -123,20 +147,21 @@ function fitModel(
     y: Float64Array.from(points, (p) => p.target),
     knownNoise: Float64Array.from(points, (p) => p.noise),
   })
-  const gp = fitGp(shape, gpData(data))
-  if (pending.length === 0) return { gp, design }
+  const priors = physics ? { ...defaultPriors(new Set(encoder.columns.map((c) => c.group)).size), signal: PHYSICS.signal } : undefined
+  const gp = fitGp(shape, gpData(data), { priors })
+  if (pending.length === 0) return { gp, design, physics }
   const { mean } = gp.predict(design(pending))
   const believed = pending.map((at, i) => ({ at, target: mean[i]!, noise: BELIEVED_NOISE }))
-  return { gp: { ...condition(shape, gpData([...data, ...believed]), gp.hyperparameters), warning: gp.warning }, design }
+  return { gp: { ...condition(shape, gpData([...data, ...believed]), gp.hyperparameters), warning: gp.warning }, design, physics }
 }
 
-function shapeOf(problem: Problem, encoder: Encoder): GpShape {
+function shapeOf(problem: Problem, encoder: Encoder, physics: boolean): GpShape {
   const parameters = new Map(problem.space.parameters.map((p) => [p.name, p]))
-  const slopes = encoder.columns.map((column) => slopeSd(parameters.get(column.parameter)!) ** 2)
+  const slopes = encoder.columns.map((column) => slopeSd(parameters.get(column.parameter)!) ** 2 * (physics ? PHYSICS.slopeShrink : 1))
   return {
     groups: [...encoder.columns.map((c) => c.group), -1, -1],
     slopeMean: Float64Array.from([...encoder.columns.map(() => 0), 0, 1]),
-    slopeVariance: Float64Array.from([...slopes, OFFSET_VARIANCE, PRIOR_SCALE_VARIANCE]),
+    slopeVariance: Float64Array.from([...slopes, OFFSET_VARIANCE, physics ? PHYSICS.scaleVariance : PRIOR_SCALE_VARIANCE]),
   }
 }
 

@@ -1,11 +1,14 @@
 import { logAcquisition, logFeasible } from '../acquisition.ts'
 import { untried } from '../candidates.ts'
 import { createEncoder } from '../encoding.ts'
-import { bestObservation } from '../objective.ts'
+import { logCdf } from '../normal.ts'
+import { bestObservation, logCost } from '../objective.ts'
 import { fitSurrogate } from '../surrogate.ts'
 import type { Configuration, Problem, Rng, Sampler, Suggestion } from '../types.ts'
 
 const STARTS = 5
+/** Trials that physics may choose before one has served. */
+const PHYSICS_TRIES = 2
 
 /** Gaussian process: space-filling starts, then the greatest expected improvement × probability of feasibility. */
 export const gpSampler: Sampler = {
@@ -14,8 +17,13 @@ export const gpSampler: Sampler = {
     const taken = [...observations.map((o) => o.configuration), ...pending]
     const { configurations, complete } = untried(problem, taken, rng.fork('gp'))
     if (configurations.length === 0) return undefined
-    if (taken.length < STARTS || observations.length < 2) return start(problem, taken, configurations, rng)
+    const served = observations.some((o) => o.state === 'complete' && o.rate?.value !== 0)
+    if (problem.priorLogRate && !served && observations.length < PHYSICS_TRIES) return startFromPhysics(problem, taken, configurations, rng)
+    const trusted = problem.priorLogRate !== undefined && served
+    if (!trusted && (taken.length < STARTS || observations.length < 2)) return start(problem, taken, configurations, rng)
     const surrogate = fitSurrogate(problem, observations, pending)
+    // What contradicts physics so soon needs the same starts as any other search.
+    if (trusted && !surrogate.physics && taken.length < STARTS) return start(problem, taken, configurations, rng)
     const beliefs = surrogate.believe(configurations)
     const prices = Float64Array.from(configurations, (c) => problem.pricePerHour(c))
     const best = bestObservation(problem, observations)
@@ -41,6 +49,30 @@ function predicted(
   const reach = 1.645 * Math.sqrt(beliefs.rate.variance[at]!)
   const feasible = Math.exp(logFeasible(problem, beliefs)[at]!)
   return { predicted: { rate: Math.exp(mean), low: Math.exp(mean - reach), high: Math.exp(mean + reach), feasible } }
+}
+
+/** How sure physics is of an idle latency, as a standard deviation of its logarithm. */
+const PHYSICS_SD = 0.15
+
+/** Before anything is measured: the least expected cost, weighed by how surely the constraint is met; pending ones are taken to be right. */
+function startFromPhysics(
+  problem: Problem,
+  taken: readonly Configuration[],
+  configurations: readonly Configuration[],
+  rng: Rng,
+): Suggestion {
+  const limit = problem.constraintLimit === undefined ? undefined : Math.log(problem.constraintLimit)
+  const scores = Float64Array.from(configurations, (c) => {
+    const logRate = problem.priorLogRate!(c)
+    if (logRate === undefined) return -Infinity
+    const logConstraint = problem.priorLogConstraint?.(c)
+    const cost = logCost(problem.objective, problem.pricePerHour(c), logRate, logConstraint ?? 0)
+    const met = limit === undefined || logConstraint === undefined ? 0 : logCdf((limit - logConstraint) / PHYSICS_SD)
+    return met - cost
+  })
+  const at = argmax(scores)
+  if (!Number.isFinite(scores[at]!)) return start(problem, taken, configurations, rng)
+  return { configuration: configurations[at]!, why: 'start: cheapest by the device model' }
 }
 
 /** The first trial at random, each next one the farthest from all before it. */
