@@ -5,10 +5,14 @@ import { Command, CommanderError } from 'commander'
 import { registerConfig } from './commands/config.ts'
 import { registerDoctor } from './commands/doctor.ts'
 import { registerList } from './commands/list.ts'
+import { registerPlan } from './commands/plan.ts'
 import { registerPredictor } from './commands/predictor.ts'
+import { registerProfile } from './commands/profile.ts'
 import { registerReplay } from './commands/replay.ts'
+import { registerReport } from './commands/report.ts'
 import { registerResume } from './commands/resume.ts'
 import { registerShow } from './commands/show.ts'
+import { registerSpec } from './commands/spec.ts'
 import { registerTune } from './commands/tune.ts'
 import { exitCodes } from './exit-codes.ts'
 import { reportError } from './report-error.ts'
@@ -33,7 +37,19 @@ const program = new Command('tune')
   .exitOverride()
 
 registerTune(program)
-for (const register of [registerList, registerShow, registerResume, registerReplay, registerConfig, registerPredictor, registerDoctor])
+for (const register of [
+  registerList,
+  registerShow,
+  registerSpec,
+  registerPlan,
+  registerReport,
+  registerResume,
+  registerReplay,
+  registerConfig,
+  registerPredictor,
+  registerProfile,
+  registerDoctor,
+])
   register(program)
 
 program.addHelpText(

@@ -1,6 +1,8 @@
 import { GeneratorError } from '../errors.ts'
 import type { Load } from '../types.ts'
 
+const mostRequests = 5_000_000
+
 /** Throws a GeneratorError that names every unusable number of a load. */
 export function checkLoad(load: Load): void {
   const wrong: string[] = []
@@ -26,5 +28,8 @@ export function checkLoad(load: Load): void {
     if (arrivals.kind === 'trace' && arrivals.atMs.some((t, i) => !(t >= (i === 0 ? 0 : arrivals.atMs[i - 1]!))))
       wrong.push('arrivals.atMs must ascend from 0')
   }
+  const requests = load.kind === 'closed' ? 0 : load.arrivals.kind === 'trace' ? load.arrivals.atMs.length : load.rateRps * load.durationS
+  if (requests > mostRequests)
+    wrong.push(`${Math.round(requests)} requests are more than the ${mostRequests} whose latencies are kept one by one: shorten the window`)
   if (wrong.length > 0) throw new GeneratorError(`unusable load: ${wrong.join('; ')}`)
 }

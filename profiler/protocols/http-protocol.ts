@@ -70,7 +70,8 @@ export function httpProtocol(dialect: Dialect, options: ProtocolOptions): Protoc
   }
 }
 
-function parseUrl(name: ProtocolName, url: string): URL {
+/** Throws a ProtocolError that says what a URL lacks. */
+export function parseUrl(name: ProtocolName, url: string): URL {
   let parsed: URL
   try {
     parsed = new URL(url)

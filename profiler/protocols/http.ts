@@ -83,7 +83,7 @@ async function reach<T>(protocol: ProtocolName, url: string, signal: AbortSignal
 
 function unreachable(protocol: ProtocolName, url: string, error: unknown): ProtocolError {
   const code = (error as { code?: unknown }).code
-  const message = error instanceof Error ? error.message || String(code) : String(error)
+  const message = (error instanceof Error ? error.message || String(code) : String(error)).trim()
   const tls = /certificate|self.signed|SSL|TLS|EPROTO|wrong version number/i.test(`${code} ${message}`)
   const hint = tls
     ? 'check https against http, and the certificate (NODE_EXTRA_CA_CERTS names a private authority)'

@@ -1,6 +1,7 @@
 import { ProtocolError } from '../errors.ts'
 import type { Protocol, ProtocolName } from '../types.ts'
-import { httpProtocol, type ProtocolOptions } from './http-protocol.ts'
+import { answersOk } from './http.ts'
+import { httpProtocol, type ProtocolOptions, parseUrl } from './http-protocol.ts'
 import { plainJson } from './json.ts'
 import { openInferenceProtocol } from './oip-v2.ts'
 import { tensorflowServing } from './tfserving.ts'
@@ -19,4 +20,13 @@ export function protocolFor(name: ProtocolName, options: ProtocolOptions = {}): 
     default:
       throw new ProtocolError(name, `the profiler does not speak '${name}'`, 'it speaks oip-v2, tfserving and json')
   }
+}
+
+/** The protocol that a server answers to: Open Inference Protocol, TensorFlow Serving, else plain JSON. */
+export async function detectProtocol(url: string, model: string, options: ProtocolOptions, signal: AbortSignal): Promise<ProtocolName> {
+  const { origin } = parseUrl('json', url)
+  const speaks = (path: string) => answersOk(origin + path, options.headers ?? {}, signal)
+  if (await speaks(`/v2/models/${encodeURIComponent(model)}`)) return 'oip-v2'
+  if (await speaks(`/v1/models/${encodeURIComponent(model)}`)) return 'tfserving'
+  return 'json'
 }

@@ -1,0 +1,62 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { profileEndpoint } from './profile.ts'
+import { startTestServer, type TestServer } from './testing/servers.ts'
+import type { TestService } from './testing/service.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'profile-'))
+const payload = { kind: 'file', path: join(folder, 'bodies.jsonl') } as const
+let server: TestServer | undefined
+
+beforeAll(() => writeFileSync(payload.path, '{"inputs":[]}\n'))
+afterEach(() => server?.stop())
+afterAll(() => rmSync(folder, { recursive: true }))
+
+const profile = async (service: Partial<TestService>, options: { rateRps?: number; limitMs?: number; durationS?: number } = {}) => {
+  server = await startTestServer(service)
+  const { limitMs = 500, ...rest } = options
+  const slo = { percentile: 0.95, limitMs, maxErrorRate: 0.001 }
+  const { signal } = new AbortController()
+  return profileEndpoint({ url: server.url, model: 'm', slo, payload, timeoutMs: 2000, effort: 'quick', durationS: 1, signal, ...rest })
+}
+
+test('a capacity, and a steady window in detail', async () => {
+  const found = await profile({ time: { kind: 'fixed', ms: 20 }, servers: 2 })
+  expect(found).toMatchObject({ protocol: 'oip-v2', verdict: 'met' })
+  expect(found.summary).toMatch(/requests per second at p95 <= 500 ms/)
+  expect(found.measurement?.capacityRps).toBeGreaterThan(0)
+  const { steady } = found
+  expect(steady!.histogram.reduce((sum, bin) => sum + bin.count, 0)).toBe(steady!.point.requests - steady!.point.errors)
+  expect(steady!.percentiles.map((row) => row.percentile)).toContain(0.9)
+  expect(steady!.percentiles.every(({ ms, ci95Ms: [low, high] }) => low <= ms && ms <= high)).toBe(true)
+})
+
+test('one rate that holds, without a search', async () => {
+  const found = await profile({ time: { kind: 'fixed', ms: 5 } }, { rateRps: 40 })
+  expect(found).toMatchObject({ verdict: 'met', measurement: undefined })
+  expect(found.steady?.point.offeredRps).toBe(40)
+})
+
+test('an SLO that cannot be met is missed, with the evidence', async () => {
+  expect(await profile({ time: { kind: 'fixed', ms: 60 } }, { limitMs: 20 })).toMatchObject({
+    verdict: 'missed',
+    summary: expect.stringMatching(/one request at a time already takes \d+/),
+  })
+})
+
+test('a server that dies in the middle is a failure by name', async () => {
+  expect(await profile({ fault: { kind: 'die', afterRequests: 60 } })).toMatchObject({
+    verdict: 'failed',
+    summary: expect.stringMatching(/server-died/),
+  })
+})
+
+test('a redirect is refused before any load', async () => {
+  await expect(profile({ fault: { kind: 'redirect', to: 'http://elsewhere/' } })).rejects.toThrow(/redirects \(302\) to http:\/\/elsewhere/)
+})
+
+test('answers of 200 with an error body are refused before any load', async () => {
+  await expect(profile({ fault: { kind: 'error-body', share: 1 } })).rejects.toThrow(/model is on fire/)
+})

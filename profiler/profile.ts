@@ -1,0 +1,136 @@
+/** A server that is already there, load-tested: its capacity under an SLO, or how it fares at one rate. */
+import { type CapacityOptions, caveatsOf, generatorFor, measureCapacity, percentileName } from './capacity/measure.ts'
+import { errorRate, failuresOf, keeps, type Phase, Session } from './capacity/session.ts'
+import { detectProtocol, type ProtocolOptions, protocolFor } from './protocols/index.ts'
+import { overShare } from './statistics/dependence.ts'
+import { provesPercentile } from './statistics/early-stopping.ts'
+import { type HistogramBin, latencyHistogram, tablePercentiles } from './statistics/histogram.ts'
+import { quantileInterval, quantileOfSorted } from './statistics/percentile.ts'
+import type { Arrivals, LoadPoint, LoadRun, Measurement, PayloadSource, ProtocolName, Slo } from './types.ts'
+
+export interface ProfileOptions extends ProtocolOptions {
+  readonly url: string
+  readonly model: string
+  /** Default: found by asking the server. */
+  readonly protocol?: ProtocolName
+  readonly slo: Slo
+  readonly payload: PayloadSource
+  /** Only this rate, in place of a search for the capacity. */
+  readonly rateRps?: number
+  readonly arrivals?: Arrivals
+  /** Length of the steady window, default 10. */
+  readonly durationS?: number
+  readonly effort?: CapacityOptions['effort']
+  readonly seed?: number
+  readonly signal: AbortSignal
+  readonly onStep?: (point: LoadPoint, phase: Phase) => void
+}
+
+export interface PercentileRow {
+  readonly percentile: number
+  readonly ms: number
+  /** Distribution-free 95 % interval, of independent requests. */
+  readonly ci95Ms: readonly [number, number]
+}
+
+/** A steady open load at one rate, in detail. */
+export interface SteadyWindow {
+  readonly point: LoadPoint
+  readonly percentiles: readonly PercentileRow[]
+  readonly histogram: readonly HistogramBin[]
+  /** Independent requests that say as much. */
+  readonly nEff: number
+  /** LoadGen's early-stopping rule on nEff: the window alone proves the SLO percentile at 95 %. */
+  readonly proven: boolean
+}
+
+export interface Profile {
+  readonly url: string
+  readonly model: string
+  readonly protocol: ProtocolName
+  readonly slo: Slo
+  /** 'met': a capacity was found, or the SLO held at the given rate. 'missed': it did not hold. 'failed': no verdict, for the server or the generator failed. */
+  readonly verdict: 'met' | 'missed' | 'failed'
+  /** The verdict in one sentence. */
+  readonly summary: string
+  /** Absent with a given rate. */
+  readonly measurement?: Measurement
+  /** At the given rate, or at the lower end of the capacity's interval. Absent when the capacity is 0. */
+  readonly steady?: SteadyWindow
+  readonly caveats: readonly string[]
+}
+
+const histogramBins = 24
+
+/**
+ * Profiles an endpoint. Throws a ProtocolError for a server that cannot be talked to, a PayloadError for bad bodies, a GeneratorError for
+ * unusable loads, and the signal's reason. Leaves no process and no socket behind.
+ */
+export async function profileEndpoint(options: ProfileOptions): Promise<Profile> {
+  const { url, model, slo, signal, seed = 1, durationS = 10, arrivals = { kind: 'poisson' } } = options
+  const protocol = options.protocol ?? (await detectProtocol(url, model, options, signal))
+  const target = await protocolFor(protocol, options).prepare(url, model, options.payload, signal)
+  const generator = generatorFor(target, undefined)
+  const session = new Session(target, slo, generator, signal, options.onStep ?? (() => {}))
+  const about = { url, model, protocol, slo }
+  try {
+    if (options.rateRps !== undefined) {
+      await session.closed(2, Math.min(1, durationS / 5), 'warm-up', false)
+      const steady = steadyWindow(await session.open(options.rateRps, durationS, seed, 'confirm', arrivals), slo)
+      return { ...about, ...verdictAt(steady.point, slo), steady, caveats: caveatsOf(target, session) }
+    }
+    const measurement = await measureCapacity({ target, slo, signal, seed, generator, effort: options.effort, onStep: options.onStep })
+    const verdict = verdictOf(measurement)
+    if (verdict.verdict !== 'met') return { ...about, ...verdict, measurement, caveats: measurement.caveats }
+    const rate = Math.max(measurement.capacityCi90Rps[0], 0.5 * measurement.capacityRps)
+    const steady = steadyWindow(await session.open(rate, durationS, seed + 1, 'confirm', arrivals), slo)
+    const caveats = [...measurement.caveats]
+    if (steady.point.generatorSaturated) caveats.push('the load generator could not hold the steady window; it is marked')
+    if (!keeps(steady.point, slo))
+      caveats.push(`the steady window at ${rate.toFixed(1)} requests per second, the lower end of the interval, missed the SLO`)
+    return { ...about, ...verdict, measurement, steady, caveats }
+  } finally {
+    await generator.close()
+  }
+}
+
+function steadyWindow({ run, point }: { run: LoadRun; point: LoadPoint }, slo: Slo): SteadyWindow {
+  const sorted = run.latencyMs.map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms)).sort()
+  const { nEff, over, dispersion } = overShare(run.latencyMs, slo.limitMs)
+  return {
+    point,
+    percentiles: tablePercentiles(sorted.length).map((percentile) => ({
+      percentile,
+      ms: quantileOfSorted(sorted, percentile),
+      ci95Ms: quantileInterval(sorted, percentile, 0.95),
+    })),
+    histogram: latencyHistogram(run.latencyMs, histogramBins),
+    nEff,
+    proven: provesPercentile(nEff, over / dispersion, slo.percentile),
+  }
+}
+
+type Verdict = Pick<Profile, 'verdict' | 'summary'>
+
+function verdictAt(point: LoadPoint, slo: Slo): Verdict {
+  const rate = `${point.offeredRps.toFixed(1)} requests per second`
+  const found = `${percentileName(slo)} ${Number.isFinite(point.sloMs) ? `${point.sloMs.toFixed(1)} ms` : 'without an answer'}`
+  if (point.errors === point.requests) return { verdict: 'failed', summary: `no request was answered well: ${failuresOf(point)}` }
+  if (keeps(point, slo)) return { verdict: 'met', summary: `the SLO holds at ${rate}: ${found}, limit ${slo.limitMs} ms` }
+  // Late sends count as latency: an SLO that holds in spite of them holds; one that is missed with them says nothing of the server.
+  if (point.generatorSaturated)
+    return { verdict: 'failed', summary: `the load generator could not hold ${rate}: nothing can be said of the server` }
+  const why = errorRate(point) > slo.maxErrorRate ? failuresOf(point) : `${found}, limit ${slo.limitMs} ms`
+  return { verdict: 'missed', summary: `the SLO does not hold at ${rate}: ${why}` }
+}
+
+function verdictOf({ outcome, capacityRps, capacityCi90Rps: [low, high], detail, slo }: Measurement): Verdict {
+  if (outcome === 'slo-unattainable') return { verdict: 'missed', summary: `the SLO cannot be met: ${detail}` }
+  if (capacityRps === 0 || outcome === 'server-died' || outcome === 'errors')
+    return { verdict: 'failed', summary: `${outcome}: ${detail ?? 'no capacity was found'}` }
+  const bound = outcome === 'generator-limit' ? 'at least ' : ''
+  return {
+    verdict: 'met',
+    summary: `${bound}${capacityRps.toFixed(1)} requests per second at ${percentileName(slo)} <= ${slo.limitMs} ms (90 % interval ${low.toFixed(1)} to ${high.toFixed(1)})`,
+  }
+}

@@ -1,0 +1,68 @@
+import type { Command } from 'commander'
+
+/** `tune profile`: load-tests a server that is already there. */
+export function registerProfile(program: Command): void {
+  program
+    .command('profile')
+    .description('load-test a server that is already there: its capacity under an SLO, or how it fares at one rate')
+    .requiredOption('--url <url>', 'where it listens, e.g. http://127.0.0.1:8000')
+    .requiredOption('--slo <slo>', "the SLO, e.g. 50ms (p99) or 'p95<80ms'")
+    .option('--model <name>', 'model it serves', 'model')
+    .option('--protocol <name>', 'oip-v2, tfserving or json (default: asks the server)')
+    .option('--error-rate <share>', 'highest tolerated share of failed requests', '0.1%')
+    .option('--rate <rate>', 'test only this rate, e.g. 200rps (default: search for the capacity)')
+    .option(
+      '--arrivals <kind>',
+      'of the steady window: poisson, constant, gamma:CV, on-off:ON/OFF (e.g. on-off:1s/4s), or trace:FILE',
+      'poisson',
+    )
+    .option('--duration <time>', 'length of the steady window', '10s')
+    .option('--effort <name>', 'of the search: quick (3 s), standard (13 s) or thorough (90 s)', 'standard')
+    .option('--connections <n>', 'most connections of the open loads (default: 512)')
+    .option('--payload <file>', 'request bodies, JSON Lines (default: made from what the server says of the model)')
+    .option('--template <json>', 'body for --protocol json, with {{text}}, {{image}} and {{int}} filled in')
+    .option('--path <path>', "path of the inference call (default: the protocol's)")
+    .option('--header <header...>', "sent with every request, e.g. 'Authorization: Bearer x'")
+    .option('--timeout <time>', 'deadline of a request', '10s')
+    .option('--http2', 'HTTP/2 where the server speaks it (https; open loads only)')
+    .option('--seed <n>', 'seed of arrivals and payload', '1')
+    .option('--json', 'print one JSON document on stdout')
+    .option('--html <file>', 'write a report')
+    .option('--csv <file>', 'write the load points')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  tune profile --url http://127.0.0.1:8000 --model bert --slo 50ms
+  tune profile --url http://127.0.0.1:8000 --model bert --slo 'p95<80ms' --rate 200rps --duration 60s --json
+
+Exit codes: 0 the SLO is met; 1 failure; 2 usage; 3 the SLO cannot be met, or is not at --rate; 130 interrupted.`,
+    )
+    .action(async (flags: ProfileFlags) => {
+      const { profile } = await import('./profile/run.ts')
+      process.exitCode = await profile(flags)
+    })
+}
+
+export interface ProfileFlags {
+  readonly url: string
+  readonly slo: string
+  readonly model: string
+  readonly protocol?: string
+  readonly errorRate: string
+  readonly rate?: string
+  readonly arrivals: string
+  readonly duration: string
+  readonly effort: string
+  readonly connections?: string
+  readonly payload?: string
+  readonly template?: string
+  readonly path?: string
+  readonly header?: readonly string[]
+  readonly timeout: string
+  readonly http2?: boolean
+  readonly seed: string
+  readonly json?: boolean
+  readonly html?: string
+  readonly csv?: string
+}

@@ -1,0 +1,128 @@
+/** A profile as files: JSON, CSV of its load points, an HTML report. */
+import type { LoadPoint, Profile } from '../../../profiler/index.ts'
+import { palette } from '../../../reports/charts/options.ts'
+import { renderSvg } from '../../../reports/charts/svg.ts'
+import { csv } from '../../../reports/csv.ts'
+import { latency, percentileName, significant } from '../../../reports/format.ts'
+import { type Block, heading, list, paragraph, table } from '../../../reports/page/blocks.ts'
+import { toHtml } from '../../../reports/page/html.ts'
+import { curvePoints } from './text.ts'
+
+/** Version 1. Values that are not finite (no bound, no answer) are null. */
+export const profileJson = (profile: Profile): string => `${JSON.stringify({ schemaVersion: 1, ...profile }, null, 2)}\n`
+
+export function profileCsv({ measurement, steady }: Profile): string {
+  const points = [...(measurement?.points ?? []), ...(steady === undefined ? [] : [steady.point])]
+  const header =
+    'load,connections,offered_rps,achieved_rps,goodput_rps,requests,errors,p50_ms,p90_ms,p95_ms,p99_ms,max_ms,slo_ms,slo_low_ms,slo_high_ms,seconds,cut,generator_saturated,lateness_p99_ms'
+  const row = (p: LoadPoint) => [
+    p.load.kind,
+    p.load.kind === 'closed' ? p.load.connections : undefined,
+    p.offeredRps,
+    p.achievedRps,
+    p.goodputRps,
+    p.requests,
+    p.errors,
+    p.p50Ms,
+    p.p90Ms,
+    p.p95Ms,
+    p.p99Ms,
+    p.maxMs,
+    p.sloMs,
+    ...p.sloCi95Ms,
+    p.seconds,
+    p.cut ?? false,
+    p.generatorSaturated,
+    p.latenessP99Ms,
+  ]
+  return csv(header.split(','), points.map(row))
+}
+
+export async function profileHtml(profile: Profile, at: Date): Promise<string> {
+  const { slo, steady, measurement, summary } = profile
+  const name = percentileName(slo.percentile)
+  const blocks: Block[] = [
+    heading(1, `${profile.model} at ${profile.url}`),
+    { kind: 'paragraph', text: summary, strong: true },
+    paragraph(
+      `SLO ${name} <= ${slo.limitMs} ms, at most ${slo.maxErrorRate * 100} % failed. Protocol ${profile.protocol}. ${at.toISOString().slice(0, 16).replace('T', ' ')} UTC.`,
+    ),
+    ...list(profile.caveats),
+  ]
+  const curve = curvePoints(profile).filter((p) => Number.isFinite(p.sloMs))
+  if (curve.length > 1) {
+    blocks.push(heading(2, 'Latency against load'), {
+      kind: 'chart',
+      svg: await curveSvg(curve, profile),
+      alt: `${name} against the offered rate`,
+    })
+  }
+  if (steady !== undefined) {
+    const rows = steady.percentiles.map(({ percentile, ms, ci95Ms: [low, high] }) => [
+      percentileName(percentile),
+      latency(ms),
+      latency(low),
+      Number.isFinite(high) ? latency(high) : 'no bound',
+    ])
+    blocks.push(
+      heading(2, `Latencies at ${significant(steady.point.offeredRps)} requests per second`),
+      ...table(['percentile', 'latency', 'from', 'to (95 %)'], rows, [1, 2, 3]),
+    )
+    if (steady.histogram.length > 0) blocks.push({ kind: 'chart', svg: await histogramSvg(profile), alt: 'histogram of latencies' })
+  }
+  if (measurement !== undefined) {
+    const rows = measurement.points.map((p) => [
+      p.load.kind === 'closed' ? `${p.load.connections} at a time` : 'open',
+      significant(p.offeredRps),
+      significant(p.achievedRps),
+      String(p.requests),
+      String(p.errors),
+      latency(p.p50Ms),
+      latency(p.sloMs),
+      [p.cut ? 'cut short' : '', p.generatorSaturated ? 'generator saturated' : ''].filter(Boolean).join(', '),
+    ])
+    blocks.push(
+      heading(2, 'Load points'),
+      ...table(['load', 'offered/s', 'achieved/s', 'requests', 'errors', 'p50', name, ''], rows, [1, 2, 3, 4, 5, 6]),
+    )
+  }
+  return toHtml(`Profile of ${profile.model}`, blocks)
+}
+
+const axis = (name: string) => ({ name, nameLocation: 'middle' as const, nameGap: 32 })
+
+function curveSvg(points: readonly LoadPoint[], { slo }: Profile): Promise<string> {
+  return renderSvg({
+    grid: { left: 70, right: 30, top: 30, bottom: 50 },
+    xAxis: { type: 'value', min: 0, ...axis('offered rate, requests per second') },
+    yAxis: { type: 'log', ...axis(`${percentileName(slo.percentile)}, ms`), nameGap: 50 },
+    series: [
+      {
+        type: 'line',
+        color: palette[0],
+        data: points.map((p) => [p.offeredRps, p.sloMs]),
+        markLine: {
+          silent: true,
+          symbol: 'none',
+          data: [{ yAxis: slo.limitMs }],
+          label: { formatter: `SLO ${slo.limitMs} ms`, position: 'insideEndTop' },
+        },
+      },
+    ],
+  })
+}
+
+function histogramSvg({ steady }: Profile): Promise<string> {
+  const bins = steady?.histogram ?? []
+  // A step line: each bin from its lower to its upper edge.
+  const data = bins.flatMap((bin) => [
+    [bin.fromMs, bin.count],
+    [bin.toMs, bin.count],
+  ])
+  return renderSvg({
+    grid: { left: 70, right: 30, top: 30, bottom: 50 },
+    xAxis: { type: 'log', min: bins[0]?.fromMs, max: bins.at(-1)?.toMs, ...axis('latency, ms') },
+    yAxis: { type: 'value', ...axis('requests'), nameGap: 50 },
+    series: [{ type: 'line', color: palette[0], showSymbol: false, areaStyle: {}, data }],
+  })
+}

@@ -1,0 +1,149 @@
+import { expect, test } from 'vitest'
+import type { LoadPoint, Profile } from '../../../profiler/index.ts'
+import type { ProfileFlags } from '../profile.ts'
+import { profileCsv, profileHtml, profileJson } from './documents.ts'
+import { FlagError, readFlags } from './flags.ts'
+import { curveLines, histogramLines, profileLines } from './text.ts'
+
+const plain = { unicode: true, color: false }
+const flags: ProfileFlags = {
+  url: 'http://127.0.0.1:8000',
+  slo: 'p95<80ms',
+  model: 'bert',
+  errorRate: '0.1%',
+  arrivals: 'poisson',
+  duration: '10s',
+  effort: 'standard',
+  timeout: '10s',
+  seed: '1',
+}
+
+const point = (offeredRps: number, sloMs: number): LoadPoint => ({
+  load: { kind: 'open', rateRps: offeredRps, arrivals: { kind: 'poisson' }, durationS: 1, seed: 1 },
+  requests: 100,
+  meanMs: 10,
+  p50Ms: 9,
+  p90Ms: 20,
+  p95Ms: 30,
+  p99Ms: 40,
+  maxMs: 50,
+  offeredRps,
+  achievedRps: offeredRps,
+  goodputRps: offeredRps,
+  errors: 0,
+  errorKinds: {},
+  sloMs,
+  sloCi95Ms: [sloMs * 0.9, Number.POSITIVE_INFINITY],
+  generatorSaturated: false,
+  latenessP99Ms: 0.5,
+  seconds: 1,
+})
+const slo = { percentile: 0.95, limitMs: 80, maxErrorRate: 0.001 }
+const profile: Profile = {
+  url: flags.url,
+  model: 'bert',
+  protocol: 'oip-v2',
+  slo,
+  verdict: 'met',
+  summary: '100.0 requests per second at p95 <= 80 ms',
+  measurement: {
+    outcome: 'converged',
+    capacityRps: 100,
+    capacityCi90Rps: [95, 105],
+    slo,
+    idle: { requests: 10, meanMs: 9, p50Ms: 9, p90Ms: 10, p95Ms: 10, p99Ms: 11, maxMs: 11 },
+    saturationRps: 140,
+    points: [point(50, 20), point(100, 75), point(120, 300)],
+    requests: 300,
+    seconds: 3,
+    caveats: [],
+  },
+  steady: {
+    point: point(95, 60),
+    percentiles: [{ percentile: 0.95, ms: 60, ci95Ms: [50, Number.POSITIVE_INFINITY] }],
+    histogram: [
+      { fromMs: 5, toMs: 20, count: 90 },
+      { fromMs: 20, toMs: 100, count: 0 },
+      { fromMs: 100, toMs: 200, count: 10 },
+    ],
+    nEff: 40,
+    proven: false,
+  },
+  caveats: ['shared cores'],
+}
+
+test('flags become options', () => {
+  expect(readFlags({ ...flags, rate: '200rps', header: ['X-Key: a:b'], arrivals: 'on-off:1s/500ms', timeout: '250ms' })).toMatchObject({
+    slo: { percentile: 0.95, limitMs: 80, maxErrorRate: 0.001 },
+    rateRps: 200,
+    headers: { 'x-key': 'a:b' },
+    arrivals: { kind: 'on-off', onS: 1, offS: 0.5 },
+    timeoutMs: 250,
+    payload: { kind: 'generated' },
+  })
+})
+
+test('every wrong flag is named at once', () => {
+  const wrong = {
+    ...flags,
+    slo: '50',
+    rate: '-1',
+    arrivals: 'gamma:0',
+    header: ['nonsense'],
+    effort: 'huge',
+    protocol: 'grpc',
+    connections: '0',
+  }
+  try {
+    readFlags(wrong)
+    expect.unreachable()
+  } catch (error) {
+    expect(error).toBeInstanceOf(FlagError)
+    expect((error as FlagError).problems.map((p) => p.where).sort()).toEqual(
+      ['--arrivals', '--connections', '--effort', '--header', '--protocol', '--rate', '--slo'].sort(),
+    )
+  }
+})
+
+test('the histogram has a bar for every bin that holds a latency', () => {
+  const lines = histogramLines(profile.steady!.histogram, slo.limitMs, plain, 100)
+  expect(lines).toHaveLength(3)
+  expect(lines[0]!.match(/█/g)!.length).toBe(60)
+  expect(lines[1]).not.toMatch(/█/)
+  expect(lines[2]!.match(/█/g)!.length).toBe(7)
+  expect(histogramLines([], 80, plain, 100)).toEqual([])
+})
+
+test('the curve marks every point and the limit, in ASCII where need be', () => {
+  const lines = curveLines(profile.measurement!.points, profile, plain, 100)
+  expect(lines.join('\n').match(/•/g)).toHaveLength(3)
+  expect(lines.some((line) => line.startsWith('   80 ms │──'))).toBe(true)
+  const ascii = curveLines(profile.measurement!.points, profile, { unicode: false, color: false }, 100)
+  expect(/^[\x20-\x7e]*$/.test(ascii.join(''))).toBe(true)
+  expect(curveLines([point(1, 1)], profile, plain, 100)).toEqual([])
+})
+
+test('the terminal shows verdict, percentiles and notes', () => {
+  const text = profileLines(profile, plain, 100).join('\n')
+  expect(text).toMatch(/✓ 100\.0 requests per second/)
+  expect(text).toMatch(/p95 {2}60 ms {2}\[50 ms, no bound\]/)
+  expect(text).toMatch(/note: shared cores/)
+})
+
+test('JSON has a version and no number that JSON cannot say', () => {
+  const document = JSON.parse(profileJson(profile))
+  expect(document).toMatchObject({ schemaVersion: 1, verdict: 'met', steady: { percentiles: [{ ci95Ms: [50, null] }] } })
+})
+
+test('CSV has a row for every load point', () => {
+  const rows = profileCsv(profile).trim().split('\r\n')
+  expect(rows).toHaveLength(5)
+  expect(rows[0]!.split(',')).toHaveLength(rows[1]!.split(',').length)
+})
+
+test('the report is one page with both charts and no script', async () => {
+  const page = await profileHtml(profile, new Date(0))
+  expect(page.match(/<svg/g)!.length).toBeGreaterThanOrEqual(2)
+  expect(page).not.toMatch(/<script/)
+  expect(page).toMatch(/shared cores/)
+})

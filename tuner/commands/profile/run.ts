@@ -1,0 +1,36 @@
+import { profileEndpoint } from '../../../profiler/index.ts'
+import { writeAtomically } from '../../../reports/files.ts'
+import { exitCodes } from '../../exit-codes.ts'
+import { styleOf } from '../../render/glyphs.ts'
+import { stepLine } from '../../render/trial-line.ts'
+import { interruptible } from '../../signals.ts'
+import type { ProfileFlags } from '../profile.ts'
+import { profileCsv, profileHtml, profileJson } from './documents.ts'
+import { readFlags } from './flags.ts'
+import { profileLines } from './text.ts'
+
+/** Runs `tune profile`; returns its exit code. Progress goes to stderr, the result to stdout. */
+export async function profile(flags: ProfileFlags): Promise<number> {
+  const options = readFlags(flags)
+  const { signal, dispose } = interruptible(() => process.stderr.write('stopping\n'))
+  const live = process.stderr.isTTY === true && !process.env.CI && process.env.TERM !== 'dumb'
+  try {
+    const found = await profileEndpoint({
+      ...options,
+      signal,
+      onStep: (point, phase) =>
+        process.stderr.write(live ? `\r\u001b[2K${stepLine(point, options.slo, phase)}` : `${stepLine(point, options.slo, phase)}\n`),
+    })
+    if (live) process.stderr.write('\r\u001b[2K')
+    if (flags.html !== undefined) await writeAtomically(flags.html, await profileHtml(found, new Date()))
+    if (flags.csv !== undefined) await writeAtomically(flags.csv, profileCsv(found))
+    const style = styleOf(process.stdout, process.env)
+    process.stdout.write(flags.json ? profileJson(found) : `${profileLines(found, style, process.stdout.columns ?? 100).join('\n')}\n`)
+    return found.verdict === 'met' ? exitCodes.ok : found.verdict === 'missed' ? exitCodes.sloUnmet : exitCodes.failure
+  } catch (error) {
+    if (signal.aborted) return exitCodes.interrupted
+    throw error
+  } finally {
+    dispose()
+  }
+}
