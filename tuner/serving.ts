@@ -1,6 +1,8 @@
 /** How a recommended (or any) configuration is deployed: the container that the experiment's template makes, with the measurement behind it. */
 
 import { type Container, type Evidence, type Serving, type ServingOptions, servingOf } from '../reports/specs/serving.ts'
+import { tfservingImage } from '../reports/specs/tfserving.ts'
+import { tritonImage } from '../reports/specs/triton.ts'
 import type { Candidate, Recommendation } from '../reports/types.ts'
 import type { Configuration } from '../search/types.ts'
 import { servingEnvironment } from '../trials/launchers/builtin.ts'
@@ -17,6 +19,11 @@ export const imageToFill = 'REPLACE_WITH_YOUR_IMAGE'
 
 const port = 8000
 
+export interface DeployOptions extends Partial<ServingOptions> {
+  /** The user's own image, in place of the one that stands for it. */
+  readonly image?: string
+}
+
 /**
  * Everything a spec needs of one candidate.
  * @throws SpecError for a candidate that cannot serve.
@@ -26,7 +33,7 @@ export function servingFrom(
   recommendation: Recommendation,
   candidate: Candidate,
   trials: readonly FinishedTrial[],
-  options: Partial<ServingOptions> = {},
+  { image, ...options }: DeployOptions = {},
 ): Serving {
   const { objective, headroom } = experiment
   const demandRps = objective.kind === 'price-for-demand' ? objective.demandRps : undefined
@@ -34,10 +41,31 @@ export function servingFrom(
     experiment.model.name,
     candidate,
     resourcesOf(candidate.configuration),
-    containerOf(experiment, candidate.configuration),
+    {
+      ...(platformContainer(experiment, options.server) ?? containerOf(experiment, candidate.configuration)),
+      ...(image === undefined ? {} : { image }),
+    },
     evidenceOf(recommendation, candidate, trials),
-    { headroom, demandRps, ...options },
+    { headroom, demandRps, modelVersion: experiment.model.version, ...defined(options) },
   )
+}
+
+/** A flag that was not given must not undo what the experiment says. */
+const defined = (options: Partial<ServingOptions>): Partial<ServingOptions> =>
+  Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
+
+/** A known server in place of the experiment's predictor: its official image, probes and metrics; its knobs go into its own configuration. */
+function platformContainer({ model, space }: Experiment, server: ServingOptions['server']): Container | undefined {
+  if (server === 'tfserving') {
+    const gpu = space.parameters.some((parameter) => parameter.name === 'gpu')
+    const readyPath = `/v1/models/${encodeURIComponent(model.name)}`
+    return { image: tfservingImage(gpu), port: 8501, readyPath, requestsMetric: ':tensorflow:serving:request_count' }
+  }
+  if (server === 'triton') {
+    const paths = { readyPath: '/v2/health/ready', livePath: '/v2/health/live' }
+    return { image: tritonImage, port: 8000, ...paths, requestsMetric: 'nv_inference_request_success' }
+  }
+  return undefined
 }
 
 /** The container of a configuration: the built-in predictor's image, or the user's command in an image that the user names. */

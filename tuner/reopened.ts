@@ -1,0 +1,60 @@
+/** A stored experiment, seen again under its own or another SLO, demand or price book. Runs nothing. */
+import { resolve } from 'node:path'
+import { recommend } from '../reports/recommendation.ts'
+import type { Recommendation } from '../reports/types.ts'
+import type { Configuration } from '../search/types.ts'
+import { inspectMachine } from '../trials/machine/machine.ts'
+import type { PriceBook } from '../trials/prices/book.ts'
+import type { ExperimentRecord, FinishedTrial } from '../trials/types.ts'
+import { loadExperiment as findExperiment, openExisting } from './commands/open-existing.ts'
+import { experimentFromDocument } from './experiment/load.ts'
+import type { Experiment, ExperimentDocument } from './experiment/types.ts'
+import { surroundings } from './machine.ts'
+import { noticesOf } from './notices.ts'
+import { label, loadPriceBook, problemOf } from './problem.ts'
+
+/** The flags that every command on stored experiments understands. */
+export interface ReopenFlags {
+  readonly db: string
+  readonly slo?: string
+  readonly rps?: string
+  readonly headroom?: string
+  readonly prices?: string
+}
+
+export interface Reopened {
+  readonly record: ExperimentRecord
+  readonly trials: readonly FinishedTrial[]
+  readonly experiment: Experiment
+  readonly book: PriceBook
+  readonly pricePerHour: (configuration: Configuration) => number
+  readonly label: (configuration: Configuration) => string
+  readonly recommendation: Recommendation
+}
+
+/** The experiment of that id, or the newest. @throws UserError, ConfigError and StoreError. */
+export async function reopen(id: string | undefined, { db, slo, rps, headroom, prices }: ReopenFlags): Promise<Reopened> {
+  const store = await openExisting(db)
+  try {
+    const { experiment: record, trials } = await findExperiment(store, id)
+    const machine = await inspectMachine()
+    const flags = { slo, rps, headroom, prices: prices && resolve(prices) }
+    const experiment = experimentFromDocument(record.spec as ExperimentDocument, record.id, surroundings(machine), flags)
+    const book = await loadPriceBook(experiment.pricesPath)
+    const { pricePerHour } = problemOf(experiment, book)
+    const recommendation = recommend({
+      experimentId: record.id,
+      provenance: record.provenance,
+      seed: record.seed,
+      trials,
+      notices: noticesOf(experiment, record.provenance),
+      slo: experiment.slo,
+      objective: experiment.objective,
+      pricePerHour,
+      label,
+    })
+    return { record, trials, experiment, book, pricePerHour, label, recommendation }
+  } finally {
+    await store.close()
+  }
+}
