@@ -14,6 +14,7 @@ export interface TuneFlags {
 /** `tune` itself: runs an experiment and recommends. */
 export function registerTune(program: Command): void {
   addExperimentOptions(program)
+  program.optionsGroup('Output:')
   program
     .option('--json', 'print one JSON document on stdout')
     .option('--events', 'print every event as a line of JSON on stdout')
