@@ -1,214 +1,32 @@
-/** How a share of a GPU is asked for on Kubernetes, by the scheme that the cluster uses. */
+/** The GPU part of a deployment spec: the schemes that trials use on a cluster. */
+import {
+  defaultScheme,
+  type GpuScheme,
+  GpuSchemeError,
+  type GpuSelection,
+  gpuSelection as selection,
+} from '../../trials/kubernetes/gpu-selection.ts'
 import type { Resources } from '../../trials/resources.ts'
 import { SpecError } from './serving.ts'
 
-/**
- * nvidia: whole GPUs of NVIDIA's device plugin. time-slicing and mps: its shared replicas. mig-mixed, mig-single: its MIG strategies.
- * hami, volcano, aliyun: memory shares of these schedulers. gke, karpenter, aks: whole GPUs, picked by the cloud's own node labels.
- */
-export const gpuSchemes = [
-  'nvidia',
-  'time-slicing',
-  'mps',
-  'mig-mixed',
-  'mig-single',
-  'hami',
-  'volcano',
-  'aliyun',
-  'gke',
-  'karpenter',
-  'aks',
-] as const
-export type GpuScheme = (typeof gpuSchemes)[number]
-
-export interface NodeRequirement {
-  readonly key: string
-  readonly operator: 'In' | 'Exists'
-  readonly values?: readonly string[]
-}
-
-/** What goes into a pod. Quantities are strings, as the Kubernetes API has them. */
-export interface GpuSelection {
-  readonly limits: Readonly<Record<string, string>>
-  readonly requirements: readonly NodeRequirement[]
-  readonly annotations: Readonly<Record<string, string>>
-  readonly schedulerName?: string
-  /** What the cluster must offer for this to work. */
-  readonly needs: readonly string[]
-}
-
-const none: GpuSelection = { limits: {}, requirements: [], annotations: {}, needs: [] }
-
-/**
- * Values of the node label nvidia.com/gpu.product per catalogue name: what the driver calls the board, blanks as dashes (GPU feature discovery).
- * Board variants of one model have names of their own.
- */
-const products: Readonly<Record<string, readonly string[]>> = {
-  T4: ['Tesla-T4', 'NVIDIA-T4'],
-  P4: ['Tesla-P4'],
-  K80: ['Tesla-K80'],
-  M60: ['Tesla-M60'],
-  P100: ['Tesla-P100-PCIE-16GB'],
-  'P100-SXM2': ['Tesla-P100-SXM2-16GB'],
-  'V100-PCIe': ['Tesla-V100-PCIE-16GB'],
-  V100: ['Tesla-V100-SXM2-16GB'],
-  'V100-32GB': ['Tesla-V100-SXM2-32GB', 'Tesla-V100-SXM3-32GB', 'Tesla-V100-PCIE-32GB'],
-  V100S: ['Tesla-V100S-PCIE-32GB'],
-  'A100-40GB': ['NVIDIA-A100-SXM4-40GB', 'NVIDIA-A100-PCIE-40GB', 'A100-SXM4-40GB', 'A100-PCIE-40GB'],
-  'A100-80GB': ['NVIDIA-A100-SXM4-80GB', 'NVIDIA-A100-80GB-PCIe', 'A100-SXM4-80GB'],
-  'A100-80GB-PCIe': ['NVIDIA-A100-80GB-PCIe'],
-  L4: ['NVIDIA-L4'],
-  L40: ['NVIDIA-L40'],
-  L40S: ['NVIDIA-L40S'],
-  A10: ['NVIDIA-A10'],
-  A10G: ['NVIDIA-A10G'],
-  A30: ['NVIDIA-A30'],
-  A40: ['NVIDIA-A40'],
-  A2: ['NVIDIA-A2'],
-  H100: ['NVIDIA-H100-80GB-HBM3', 'NVIDIA-H100-SXM5-80GB'],
-  'H100-PCIe': ['NVIDIA-H100-PCIe'],
-  H200: ['NVIDIA-H200'],
-}
-
-const gkeNames: Readonly<Record<string, string>> = {
-  T4: 'nvidia-tesla-t4',
-  V100: 'nvidia-tesla-v100',
-  P4: 'nvidia-tesla-p4',
-  P100: 'nvidia-tesla-p100',
-  'A100-40GB': 'nvidia-tesla-a100',
-  'A100-80GB': 'nvidia-a100-80gb',
-  L4: 'nvidia-l4',
-  H100: 'nvidia-h100-80gb',
-  H200: 'nvidia-h200-141gb',
-}
-
-const karpenterNames: Readonly<Record<string, string>> = {
-  T4: 't4',
-  V100: 'v100',
-  A10G: 'a10g',
-  L4: 'l4',
-  L40S: 'l40s',
-  'A100-40GB': 'a100',
-  'A100-80GB': 'a100',
-  H100: 'h100',
-  H200: 'h200',
-}
-
-/** Product label values of a GPU; a name of the user's own stands for itself. */
-export const productsOf = (gpu: string): readonly string[] => products[gpu] ?? [gpu.includes('NVIDIA') ? gpu : `NVIDIA-${gpu}`]
-
-/** The scheme that fits a share where the user names none. */
-export function defaultScheme(resources: Resources): GpuScheme | undefined {
-  if (!resources.gpu) return undefined
-  if (resources.migProfile) return 'mig-mixed'
-  return resources.gpuShare < 1 ? 'time-slicing' : 'nvidia'
-}
+export {
+  defaultScheme,
+  type GpuScheme,
+  type GpuSelection,
+  gpuSchemes,
+  type NodeRequirement,
+  productsOf,
+} from '../../trials/kubernetes/gpu-selection.ts'
 
 /**
  * The pod's part of a GPU share under a scheme.
  * @throws SpecError when the scheme cannot give that share.
  */
 export function gpuSelection(resources: Resources, scheme: GpuScheme | undefined = defaultScheme(resources)): GpuSelection {
-  const { gpu, gpus, gpuShare, gpuMemoryMiB, migProfile } = resources
-  if (!gpu || !scheme) return none
-  const shared = gpuShare < 1 && !migProfile
-  const memoryMiB = Math.round(gpuMemoryMiB ?? 0)
-  const wholeOnly = (label: NodeRequirement): GpuSelection => {
-    if (gpuShare < 1) {
-      throw new SpecError(
-        `scheme ${scheme} gives whole GPUs, and the configuration holds ${Math.round(gpuShare * 100)} % of a ${gpu}`,
-        'choose --gpu-scheme time-slicing, mps, mig-mixed, hami, volcano or aliyun',
-      )
-    }
-    return { ...none, limits: { 'nvidia.com/gpu': String(gpus) }, requirements: [label] }
-  }
-  const product = (values: readonly string[]): NodeRequirement => ({ key: 'nvidia.com/gpu.product', operator: 'In', values })
-  const named = (names: Readonly<Record<string, string>>, key: string): NodeRequirement => {
-    const name = names[gpu]
-    if (!name) throw new SpecError(`${gpu} has no name in scheme ${scheme}`, `known there: ${Object.keys(names).join(', ')}`)
-    return { key, operator: 'In', values: [name] }
-  }
-  switch (scheme) {
-    case 'nvidia':
-      return wholeOnly(product(productsOf(gpu)))
-    case 'gke':
-      return wholeOnly(named(gkeNames, 'cloud.google.com/gke-accelerator'))
-    case 'karpenter':
-      return wholeOnly(named(karpenterNames, 'karpenter.k8s.aws/instance-gpu-name'))
-    case 'aks':
-      return wholeOnly({ key: 'kubernetes.azure.com/accelerator', operator: 'In', values: ['nvidia'] })
-    case 'time-slicing':
-    case 'mps': {
-      const replicas = Math.floor(1 / gpuShare + 1e-9)
-      return {
-        ...none,
-        // More than one replica is not more share: always 1.
-        limits: { 'nvidia.com/gpu': '1' },
-        requirements: [
-          product(productsOf(gpu).flatMap((p) => [`${p}-SHARED`, p])),
-          ...(shared ? [{ key: 'nvidia.com/gpu.sharing-strategy', operator: 'In', values: [scheme] } as const] : []),
-        ],
-        needs: shared
-          ? [`the device plugin shares each GPU by ${scheme} with ${replicas} replicas; memory is held by the server's own limit`]
-          : [],
-      }
-    }
-    case 'mig-mixed':
-    case 'mig-single': {
-      if (!migProfile)
-        throw new SpecError(
-          `scheme ${scheme} needs a MIG profile, and the configuration has none`,
-          'tune migProfile, or choose another --gpu-scheme',
-        )
-      const mixed = scheme === 'mig-mixed'
-      return {
-        ...none,
-        // A '+' of a profile's name (1g.5gb+me) is a '.' in the resource's.
-        limits: mixed ? { [`nvidia.com/mig-${migProfile.replace('+', '.')}`]: String(gpus) } : { 'nvidia.com/gpu': String(gpus) },
-        requirements: [product(mixed ? productsOf(gpu) : productsOf(gpu).map((p) => `${p}-MIG-${migProfile.replace('+', '.')}`))],
-        needs: [`nodes with MIG strategy ${mixed ? 'mixed' : 'single'} and ${migProfile} slices`],
-      }
-    }
-    case 'hami':
-      return {
-        ...none,
-        limits: {
-          'nvidia.com/gpu': String(gpus),
-          'nvidia.com/gpumem': String(memoryMiB),
-          'nvidia.com/gpucores': String(Math.round(gpuShare * 100)),
-        },
-        annotations: hamiTypes(gpu),
-        needs: ['HAMi'],
-      }
-    case 'volcano':
-      return {
-        ...none,
-        limits: {
-          'volcano.sh/vgpu-number': String(gpus),
-          'volcano.sh/vgpu-memory': String(memoryMiB),
-          'volcano.sh/vgpu-cores': String(Math.round(gpuShare * 100)),
-        },
-        requirements: [product(productsOf(gpu))],
-        schedulerName: 'volcano',
-        needs: ['Volcano with its vGPU device plugin'],
-      }
-    case 'aliyun':
-      return {
-        ...none,
-        limits: { 'aliyun.com/gpu-mem': String(Math.max(1, Math.floor(memoryMiB / 1024))) },
-        requirements: [product(productsOf(gpu))],
-        needs: ['the gpushare scheduler extender; it counts whole GiB'],
-      }
+  try {
+    return selection(resources, scheme)
+  } catch (error) {
+    if (error instanceof GpuSchemeError) throw new SpecError(error.message, error.hint)
+    throw error
   }
 }
-
-/** HAMi matches types by substring: L4 would also take an L40, so the longer names are excluded. */
-function hamiTypes(gpu: string): Record<string, string> {
-  const own = boardName(gpu)
-  const longer = Object.keys(products)
-    .map(boardName)
-    .filter((other) => other !== own && other.includes(own))
-  return { 'nvidia.com/use-gputype': own, ...(longer.length > 0 ? { 'nvidia.com/nouse-gputype': [...new Set(longer)].join(',') } : {}) }
-}
-
-const boardName = (gpu: string): string => gpu.split('-')[0]!

@@ -1,0 +1,243 @@
+/**
+ * Requests to a cluster's API server: the address and credentials of @kubernetes/client-node, with retries, deadlines and a count.
+ * Bodies go as they are: the client's typed models would drop what a user misspelt before the server could refuse it.
+ */
+import http from 'node:http'
+import https from 'node:https'
+import type { Duplex } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { KubeConfig } from '@kubernetes/client-node'
+
+/** The API server refused a request, in its own words. */
+export class ApiError extends Error {
+  constructor(
+    /** HTTP status; 0: no answer at all. */
+    readonly status: number,
+    /** Machine-readable, e.g. 'AlreadyExists', 'Forbidden'. */
+    readonly reason: string,
+    message: string,
+    readonly hint?: string,
+  ) {
+    super(message)
+    this.name = 'ApiError'
+  }
+}
+
+export type Query = Readonly<Record<string, string | number | boolean | undefined>>
+
+export interface RequestOptions {
+  readonly query?: Query
+  readonly body?: unknown
+  readonly signal?: AbortSignal
+}
+
+/** Times in ms; shorter in tests. */
+export interface Patience {
+  /** One request. */
+  readonly requestMs: number
+  /** How long a server that is away or overloaded is asked again: an API server restarts in less. */
+  readonly retryMs: number
+  readonly firstBackoffMs: number
+}
+
+const defaultPatience: Patience = { requestMs: 20_000, retryMs: 60_000, firstBackoffMs: 250 }
+const longestBackoffMs = 5_000
+/** Credentials are looked up again after this long: tokens expire, certificates are renewed. */
+const credentialsMs = 60_000
+
+interface Connection {
+  readonly headers: Readonly<Record<string, string>>
+  readonly agent: http.Agent | https.Agent
+  readonly readAt: number
+}
+
+export class Api {
+  /** Requests sent so far, retries and streams included. */
+  requests = 0
+  private connection: Connection | undefined
+
+  constructor(
+    readonly config: KubeConfig,
+    /** Where trials run. */
+    readonly namespace: string,
+    private readonly patience: Patience = defaultPatience,
+  ) {}
+
+  get server(): string {
+    return this.config.getCurrentCluster()!.server
+  }
+
+  /**
+   * One request, its answer parsed. Servers that are away, overloaded or failing are asked again with backoff.
+   * @throws ApiError with the server's message; the signal's reason
+   */
+  async request<T>(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, options: RequestOptions = {}): Promise<T> {
+    const until = performance.now() + this.patience.retryMs
+    for (let attempt = 1; ; attempt++) {
+      options.signal?.throwIfAborted()
+      try {
+        const response = await this.send(method, path, options, this.patience.requestMs)
+        return JSON.parse(await textOf(response)) as T
+      } catch (error) {
+        options.signal?.throwIfAborted()
+        if (!(error instanceof ApiError)) throw error
+        // An earlier try got through, and its answer was lost on the way.
+        if (error.reason === 'AlreadyExists' && attempt > 1 && method === 'POST')
+          return this.request('GET', `${path}/${nameIn(options.body)}`, options)
+        if (error.status === 404 && attempt > 1 && method === 'DELETE') return {} as T
+        const backoffMs = retryAfterMs(error) ?? Math.min(longestBackoffMs, this.patience.firstBackoffMs * 2 ** (attempt - 1))
+        if (!isPassing(error) || performance.now() + backoffMs > until) throw error
+        await sleep(backoffMs * (0.75 + Math.random() / 2), undefined, { signal: options.signal }).catch(() =>
+          options.signal?.throwIfAborted(),
+        )
+      }
+    }
+  }
+
+  /** An answer that goes on: a watch, a log that is followed. Not retried. The caller reads it to its end or destroys it. */
+  stream(path: string, query: Query, signal: AbortSignal): Promise<http.IncomingMessage> {
+    return this.send('GET', path, { query, signal })
+  }
+
+  /** Connects a local socket to a port of a pod, through the API server. Resolves with what ends it. */
+  async forward(pod: string, port: number, socket: Duplex): Promise<() => void> {
+    const { PortForward } = await import('@kubernetes/client-node')
+    const { PassThrough } = await import('node:stream')
+    const problems = new PassThrough()
+    problems.on('data', () => socket.destroy())
+    this.requests++
+    const connection = await new PortForward(this.config, true).portForward(this.namespace, pod, [port], socket, problems, socket)
+    if (typeof connection === 'function') throw new TypeError('a forwarded port came back restartable')
+    connection.onclose = () => socket.destroy()
+    connection.onerror = () => socket.destroy()
+    return () => connection.close()
+  }
+
+  close(): void {
+    this.connection?.agent.destroy()
+    this.connection = undefined
+  }
+
+  private async send(
+    method: string,
+    path: string,
+    { query = {}, body, signal }: RequestOptions,
+    timeoutMs?: number,
+  ): Promise<http.IncomingMessage> {
+    const url = new URL(this.server.replace(/\/$/, '') + path)
+    for (const [key, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(key, String(value))
+    const { headers, agent } = await this.connect()
+    signal?.throwIfAborted()
+    this.requests++
+    const text = body === undefined ? undefined : JSON.stringify(body)
+    const contentType = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
+    const response = await new Promise<http.IncomingMessage>((resolve, reject) => {
+      const request = (url.protocol === 'https:' ? https : http).request(
+        url,
+        {
+          method,
+          agent,
+          signal,
+          headers: {
+            accept: 'application/json',
+            ...headers,
+            ...(text !== undefined && { 'content-type': contentType, 'content-length': Buffer.byteLength(text) }),
+          },
+        },
+        resolve,
+      )
+      request.on('error', (error) =>
+        reject(
+          signal?.aborted
+            ? signal.reason
+            : new ApiError(0, 'Unreachable', `${this.server} does not answer: ${error.message}`, unreachableHint),
+        ),
+      )
+      if (timeoutMs !== undefined) request.setTimeout(timeoutMs, () => request.destroy(new Error(`no answer within ${timeoutMs / 1000} s`)))
+      request.end(text)
+    })
+    if (response.statusCode! >= 200 && response.statusCode! < 300) return response
+    throw refusal(response, await textOf(response), `${method} ${path}`)
+  }
+
+  private async connect(): Promise<Connection> {
+    const known = this.connection
+    if (known && performance.now() - known.readAt < credentialsMs) return known
+    const options: https.RequestOptions = {}
+    await this.config.applyToHTTPSOptions(options)
+    const { ca, cert, key, pfx, passphrase, rejectUnauthorized, servername, auth } = options
+    const tls = { ca, cert, key, pfx, passphrase, rejectUnauthorized, servername, keepAlive: true }
+    const cluster = this.config.getCurrentCluster()!
+    const direct = () => (cluster.server.startsWith('http:') ? new http.Agent({ keepAlive: true }) : new https.Agent(tls))
+    const headers = Object.fromEntries(Object.entries(options.headers ?? {}).map(([name, value]) => [name, String(value)]))
+    if (auth) headers.Authorization = `Basic ${Buffer.from(auth).toString('base64')}`
+    const agent = cluster.proxyUrl ? (options.agent as https.Agent) : direct()
+    this.connection = { headers, agent, readAt: performance.now() }
+    return this.connection
+  }
+}
+
+/**
+ * The cluster of KUBECONFIG, ~/.kube/config or the pod we run in.
+ * @param namespace default: the current context's
+ * @throws ApiError where no cluster is configured
+ */
+export const connect = async (namespace?: string, patience?: Patience): Promise<Api> => {
+  const { KubeConfig } = await import('@kubernetes/client-node')
+  const config = new KubeConfig()
+  try {
+    config.loadFromDefault()
+  } catch (error) {
+    throw new ApiError(0, 'NoConfig', `the cluster's configuration cannot be read: ${(error as Error).message}`, configHint)
+  }
+  const cluster = config.getCurrentCluster()
+  // The client's own last resort is http://localhost:8080, which is nobody's cluster.
+  if (!cluster || cluster.server === 'http://localhost:8080') throw new ApiError(0, 'NoConfig', 'no cluster is configured', configHint)
+  return new Api(config, namespace ?? config.getContextObject(config.getCurrentContext())?.namespace ?? 'default', patience)
+}
+
+const configHint = 'set KUBECONFIG, or run in a pod with a service account'
+const unreachableHint = 'does the cluster run, and is KUBECONFIG that of this cluster?'
+
+const isPassing = ({ status, reason }: ApiError): boolean => (status === 0 && reason === 'Unreachable') || status === 429 || status >= 500
+
+const retryAfter = new WeakMap<ApiError, number>()
+const retryAfterMs = (error: ApiError): number | undefined => retryAfter.get(error)
+
+/** 'pods "x" is forbidden: exceeded quota: ...' of a Status object, or what else came. */
+const refusal = (response: http.IncomingMessage, text: string, what: string): ApiError => {
+  const status = response.statusCode ?? 0
+  const told = parsed(text)
+  const message = told?.message ?? `${response.statusMessage ?? 'no message'}${text ? `: ${text.slice(0, 300)}` : ''}`
+  const error = new ApiError(status, told?.reason ?? '', `${message} (${what}, status ${status})`, hintFor(status))
+  const seconds = Number(response.headers['retry-after'])
+  if (seconds > 0) retryAfter.set(error, seconds * 1000)
+  return error
+}
+
+const hintFor = (status: number): string | undefined => {
+  if (status === 401) return 'are the credentials of KUBECONFIG still good?'
+  if (status === 403) return 'what the tuner may do must be granted: deploy/base/rbac.yaml has the exact verbs'
+  return undefined
+}
+
+const parsed = (text: string): { message?: string; reason?: string } | undefined => {
+  try {
+    return JSON.parse(text) as { message?: string; reason?: string }
+  } catch {
+    return undefined // a proxy's page, not the API server's Status
+  }
+}
+
+const textOf = async (response: http.IncomingMessage): Promise<string> => {
+  let text = ''
+  response.setEncoding('utf8')
+  try {
+    for await (const chunk of response) text += chunk
+  } catch (error) {
+    throw new ApiError(0, 'Unreachable', `the answer broke off: ${(error as Error).message}`)
+  }
+  return text
+}
+
+const nameIn = (body: unknown): string => (body as { metadata?: { name?: string } } | undefined)?.metadata?.name ?? ''
