@@ -1,6 +1,6 @@
 /** A server that is already there, load-tested: its capacity under an SLO, or how it fares at one rate. */
 import { type CapacityOptions, caveatsOf, generatorFor, measureCapacity, percentileName } from './capacity/measure.ts'
-import { errorRate, failuresOf, keeps, type Phase, Session } from './capacity/session.ts'
+import { failsTooOften, failuresOf, keeps, type Phase, Session } from './capacity/session.ts'
 import { detectProtocol, type ProtocolOptions, protocolFor } from './protocols/index.ts'
 import { overShare } from './statistics/dependence.ts'
 import { provesPercentile } from './statistics/early-stopping.ts'
@@ -120,7 +120,7 @@ function verdictAt(point: LoadPoint, slo: Slo): Verdict {
   // Late sends count as latency: an SLO that holds in spite of them holds; one that is missed with them says nothing of the server.
   if (point.generatorSaturated)
     return { verdict: 'failed', summary: `the load generator could not hold ${rate}: nothing can be said of the server` }
-  const why = errorRate(point) > slo.maxErrorRate ? failuresOf(point) : `${found}, limit ${slo.limitMs} ms`
+  const why = failsTooOften(point, slo) ? failuresOf(point) : `${found}, limit ${slo.limitMs} ms`
   return { verdict: 'missed', summary: `the SLO does not hold at ${rate}: ${why}` }
 }
 

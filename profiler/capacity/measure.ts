@@ -4,9 +4,10 @@ import { type Moments, momentsOf } from '../statistics/dependence.ts'
 import { summarise } from '../statistics/load-point.ts'
 import type { CapacityOutcome, LatencySummary, LoadGenerator, LoadPoint, Measurement, Slo, Target } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
+import { changeOfSpeed } from './checks.ts'
 import { closedBisection } from './closed-bisection.ts'
 import { openSearch } from './open-search.ts'
-import { errorRate, failuresOf, keeps, type Phase, Session } from './session.ts'
+import { failsTooOften, failuresOf, keeps, type Phase, Session } from './session.ts'
 
 /** How much time a measurement may take, and how finely it looks. */
 export interface Effort {
@@ -18,6 +19,8 @@ export interface Effort {
   readonly windows: number
   /** Length of a closed loop that looks for saturation. */
   readonly saturationS: number
+  /** Whether the idle latency is measured again at the end, to see a server that changed. */
+  readonly checksSpeed: boolean
   /** Length of the twin's long runs at the end, requests: its own noise against computing time. */
   readonly twinRequests: number
   /** Half width of the capacity's interval, as a share of it, that is narrow enough. */
@@ -28,9 +31,39 @@ export interface Effort {
 
 /** Quick: to rank trials, with wide intervals. Standard: for a figure to quote. Thorough: for a figure to bet on. */
 export const efforts = {
-  quick: { warmUpS: 0.3, idleS: 0.25, saturationS: 0.25, windowS: 0.5, windows: 3, precision: 0.05, twinRequests: 8000, budgetS: 3 },
-  standard: { warmUpS: 0.8, idleS: 0.5, saturationS: 0.4, windowS: 1, windows: 4, precision: 0.015, twinRequests: 30_000, budgetS: 13 },
-  thorough: { warmUpS: 3, idleS: 2, saturationS: 2, windowS: 5, windows: 6, precision: 0.005, twinRequests: 60_000, budgetS: 90 },
+  quick: {
+    warmUpS: 0.3,
+    idleS: 0.25,
+    saturationS: 0.25,
+    windowS: 0.5,
+    windows: 3,
+    precision: 0.05,
+    twinRequests: 8000,
+    checksSpeed: false,
+    budgetS: 3,
+  },
+  standard: {
+    warmUpS: 0.8,
+    idleS: 0.5,
+    saturationS: 0.4,
+    windowS: 1,
+    windows: 4,
+    precision: 0.015,
+    twinRequests: 30_000,
+    checksSpeed: true,
+    budgetS: 13,
+  },
+  thorough: {
+    warmUpS: 3,
+    idleS: 2,
+    saturationS: 2,
+    windowS: 5,
+    windows: 6,
+    precision: 0.005,
+    twinRequests: 60_000,
+    checksSpeed: true,
+    budgetS: 90,
+  },
 } as const satisfies Record<string, Effort>
 
 export interface CapacityOptions {
@@ -60,6 +93,7 @@ export interface CapacityFound {
   readonly capacityCi90Rps: readonly [number, number]
   readonly saturationRps: number
   readonly detail?: string
+  readonly caveats?: readonly string[]
 }
 
 export const noLatency: LatencySummary = {
@@ -82,8 +116,9 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
   const generator = generatorFor(target, options.generator)
   const session = new Session(target, slo, generator, signal, options.onStep ?? (() => {}))
   let idle = noLatency
+  const doubts: string[] = []
   try {
-    const found = await search()
+    const { caveats = [], ...found } = await search()
     return {
       ...found,
       slo,
@@ -91,7 +126,7 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
       points: session.points,
       requests: session.requests,
       seconds: session.totalS,
-      caveats: caveatsOf(target, session),
+      caveats: [...caveats, ...doubts, ...caveatsOf(target, session)],
     }
   } finally {
     if (options.generator === undefined) await generator.close()
@@ -115,9 +150,15 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
         'slo-unattainable',
         `one request at a time already takes ${point.sloMs.toFixed(1)} ms at ${percentileName(slo)}, over ${slo.limitMs} ms`,
       )
-    return options.method === 'closed-bisection'
-      ? closedBisection(session, effort, point)
-      : openSearch(session, effort, point, { seed: options.seed ?? 1, capacityToBeatRps: options.capacityToBeatRps })
+    const found =
+      options.method === 'closed-bisection'
+        ? await closedBisection(session, effort, point)
+        : await openSearch(session, effort, point, { seed: options.seed ?? 1, capacityToBeatRps: options.capacityToBeatRps })
+    if (effort.checksSpeed && found.outcome !== 'server-died' && found.outcome !== 'beaten') {
+      await session.settle(point)
+      doubts.push(...changeOfSpeed(run, (await session.closed(1, effort.idleS, 'idle', false)).run))
+    }
+    return found
   }
 
   /** Until a window is no faster than the one before by more than chance, or `maxWarmUpWindows`. Its time is not taken from the budget. */
@@ -141,9 +182,7 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
 
   async function dead(point: LoadPoint): Promise<CapacityFound | undefined> {
     if (await session.died(point)) return nothing('server-died', `nothing listens any more: ${failuresOf(point)}`)
-    return errorRate(point) > Math.max(slo.maxErrorRate, 0.5 / Math.max(1, point.requests))
-      ? nothing('errors', point.requests === 0 ? 'no request was answered' : failuresOf(point))
-      : undefined
+    return failsTooOften(point, slo) ? nothing('errors', point.requests === 0 ? 'no request was answered' : failuresOf(point)) : undefined
   }
 }
 

@@ -1,7 +1,8 @@
 import type { Arrivals, LoadPoint, LoadRun } from '../types.ts'
+import { disagreements } from './checks.ts'
 import type { CapacityFound, Effort } from './measure.ts'
 import { type CapacityPosterior, capacityPosterior } from './posterior.ts'
-import { failuresOf, type Session } from './session.ts'
+import { failsTooOften, failuresOf, type Session } from './session.ts'
 import { joinSteps, type Steps, stepsOf, twinOf } from './twin.ts'
 
 export interface OpenSearchOptions {
@@ -24,6 +25,9 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
   let saturationRps = idle.achievedRps
   let generatorLimited = false
   let posterior: CapacityPosterior | undefined
+  /** Lowest steady rate at which too many requests failed, and highest one at which they did not. */
+  let failingRps = Number.POSITIVE_INFINITY
+  let cleanRps = 0
 
   const ended = (outcome: CapacityFound['outcome'], detail?: string): CapacityFound => ({
     outcome,
@@ -31,7 +35,15 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     capacityCi90Rps: posterior?.ci90Rps ?? [0, saturationRps],
     saturationRps,
     detail,
+    caveats: disagreements(runs, slo.limitMs),
   })
+
+  /** Requests fail at rates whose latencies would do: a queue limit, a rate limit. */
+  const boundedByErrors = (): CapacityFound => {
+    const heldRps = cleanRps < failingRps ? cleanRps : 0
+    const detail = `requests fail from ${failingRps.toFixed(1)} per second on, before they get slow`
+    return { ...ended(heldRps > 0 ? 'converged' : 'errors', detail), capacityRps: heldRps, capacityCi90Rps: [heldRps, failingRps] }
+  }
 
   const saturated = await saturate()
   if (saturated !== undefined) return saturated
@@ -44,7 +56,8 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
   for (let window = 1; ; window++) {
     posterior = estimate(planningRequests)
     const [low, high] = posterior.ci90Rps
-    if (options.capacityToBeatRps !== undefined && posterior.below(options.capacityToBeatRps) > 0.98) {
+    // One window alone may have been disturbed: it takes two to give a configuration up.
+    if (options.capacityToBeatRps !== undefined && window > 1 && posterior.below(options.capacityToBeatRps) > 0.98) {
       return {
         ...ended('beaten', `certainly below the ${options.capacityToBeatRps.toFixed(1)} requests per second it had to beat`),
         capacityRps: high,
@@ -54,10 +67,12 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     const spent = session.spentS + 0.5 * windowS > effort.budgetS
     if (window > 1 && (narrow || spent)) {
       posterior = estimate(effort.twinRequests)
+      if (failingRps < posterior.medianRps) return boundedByErrors()
       if (generatorLimited) return ended('generator-limit', 'the load generator could not hold the rate: the server may do more')
       return ended(narrow || high - low < 4 * effort.precision * posterior.medianRps ? 'converged' : 'budget')
     }
-    const failed = await learn(posterior.medianRps, Math.min(windowS, Math.max(0.5 * windowS, effort.budgetS - session.spentS)))
+    const rateRps = Math.min(posterior.medianRps, 0.85 * failingRps)
+    const failed = await learn(rateRps, Math.min(windowS, Math.max(0.5 * windowS, effort.budgetS - session.spentS)))
     if (failed !== undefined) return failed
   }
 
@@ -76,8 +91,9 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
       generatorLimited ||= point.generatorSaturated
       if (
         options.capacityToBeatRps !== undefined &&
+        round > 0 &&
         connections * 1000 > 2 * point.achievedRps * slo.limitMs &&
-        saturationRps < 0.9 * options.capacityToBeatRps
+        saturationRps < 0.75 * options.capacityToBeatRps
       ) {
         return {
           ...ended(
@@ -88,8 +104,8 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
         }
       }
       const enough = Math.ceil((1.2 * saturationRps * slo.limitMs) / 1000)
-      if (enough <= connections * 1.3) return undefined
-      connections = Math.min(1024, enough)
+      if (round > 0 && enough <= connections * 1.3) return undefined
+      connections = Math.min(1024, Math.max(connections, enough))
     }
     return undefined
   }
@@ -111,6 +127,10 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     )
     if (await session.died(point)) return ended('server-died', `nothing listens any more: ${failuresOf(point)}`)
     if (run.cutMs !== undefined) await session.settle(idle)
+    if (arrivals.kind !== 'sweep') {
+      if (failsTooOften(withoutTimeouts(point), slo)) failingRps = Math.min(failingRps, point.offeredRps)
+      else if (run.cutMs === undefined) cleanRps = Math.max(cleanRps, point.offeredRps)
+    }
     generatorLimited = run.latencyMs.length < 0.97 * run.planned || run.generatorCores > 0.95
     if (!generatorLimited) {
       const served = asServed(run)
@@ -120,6 +140,9 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     return undefined
   }
 }
+
+/** A request that timed out was slow, and counts as such; only others tell of a server that refuses. */
+const withoutTimeouts = (point: LoadPoint): LoadPoint => ({ ...point, errors: point.errors - (point.errorKinds.timeout ?? 0) })
 
 /**
  * The run as the server saw it: from actual sends. A send that the generator made late is a later arrival, and no fault of the server.

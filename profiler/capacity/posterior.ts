@@ -26,6 +26,7 @@ export interface CapacityPosterior {
 }
 
 const slownessGrid = Float64Array.from({ length: 17 }, (_, i) => Math.exp((i - 8) * 0.04))
+const refinement = 5
 const replicates = 8
 const rateGridSize = 14
 /** Requests of a window that are compared with the twin: the first ones, as the queue starts empty in both. */
@@ -45,12 +46,12 @@ export function capacityPosterior(twin: Twin, runs: readonly LoadRun[], slo: Slo
   const sent = windows.reduce((sum, w) => sum + w.arrivalsMs.length, 0)
   const failedShare = windows.reduce((sum, w) => sum + w.failed, 0) / Math.max(1, sent)
   const twins = Array.from({ length: replicates }, () => bootstrap(twin, uniform))
-  const weights = slownessWeights(twins, windows, slo, failedShare, seed)
+  const weights = normalised(refine(slownessLogWeights(twins, windows, slo, failedShare, seed)))
   const allowed = Math.max(1e-4, 1 - slo.percentile - failedShare)
   const particles: { rps: number; weight: number }[] = []
   for (const replicate of twins) {
-    const capacities = capacitiesOf(replicate, slo.limitMs, allowed, requests, seed)
-    for (const [i, weight] of weights.entries()) particles.push({ rps: capacities[i]!, weight: weight / replicates })
+    const logCapacities = refine(capacitiesOf(replicate, slo.limitMs, allowed, requests, seed).map(Math.log))
+    for (const [i, weight] of weights.entries()) particles.push({ rps: Math.exp(logCapacities[i]!), weight: weight / replicates })
   }
   return summaryOf(particles)
 }
@@ -69,8 +70,24 @@ function windowOf(run: LoadRun, slo: Slo): Window {
   return { arrivalsMs: run.sentMs.slice(0, n), over, failed }
 }
 
-/** Posterior weight of each slowness, summing to 1. */
-function slownessWeights(twins: readonly Twin[], windows: readonly Window[], slo: Slo, failedShare: number, seed: number): Float64Array {
+/** Values between those of the slowness grid, by straight lines: a steep knee is narrower than the grid. */
+function refine(values: Float64Array): Float64Array {
+  return Float64Array.from({ length: (values.length - 1) * refinement + 1 }, (_, i) => {
+    const left = Math.min(values.length - 2, Math.floor(i / refinement))
+    const share = i / refinement - left
+    return values[left]! * (1 - share) + values[left + 1]! * share
+  })
+}
+
+function normalised(logWeights: Float64Array): Float64Array {
+  const most = Math.max(...logWeights)
+  const weights = logWeights.map((log) => Math.exp(log - most))
+  const total = weights.reduce((sum, weight) => sum + weight, 0)
+  return weights.map((weight) => weight / total)
+}
+
+/** Log posterior weight of each slowness of the grid, up to a constant. */
+function slownessLogWeights(twins: readonly Twin[], windows: readonly Window[], slo: Slo, failedShare: number, seed: number): Float64Array {
   const logWeights = slownessGrid.map((slowness) => Math.log(slownessPrior(slowness)))
   for (const window of windows) {
     const n = window.arrivalsMs.length
@@ -91,10 +108,7 @@ function slownessWeights(twins: readonly Twin[], windows: readonly Window[], slo
       logWeights[i]! += logCount(window.over, mean, 1.2 * variance + mean + 0.25 + (0.05 * mean) ** 2)
     }
   }
-  const most = Math.max(...logWeights)
-  const weights = logWeights.map((log) => Math.exp(log - most))
-  const total = weights.reduce((sum, weight) => sum + weight, 0)
-  return weights.map((weight) => weight / total)
+  return logWeights
 }
 
 /** Log probability of a count with this mean and a larger variance (negative binomial), up to rounding of its size parameter. */

@@ -1,4 +1,5 @@
 import { loadPointOf } from '../statistics/load-point.ts'
+import { binomialCdf } from '../statistics/percentile.ts'
 import type { Arrivals, Load, LoadGenerator, LoadPoint, LoadRun, Slo, Target } from '../types.ts'
 
 /** What a load is for: shown with its progress. */
@@ -67,11 +68,17 @@ export class Session {
   }
 }
 
-/** Share of a point's requests that failed; 1 when there were none. */
-export const errorRate = (point: LoadPoint): number => (point.requests === 0 ? 1 : point.errors / point.requests)
+/**
+ * Whether more requests failed than the SLO tolerates, beyond chance: were the true share the tolerated one, so many would fail once in
+ * a hundred windows. One lost request of thirty is no verdict. True without any request.
+ */
+export function failsTooOften({ requests, errors }: LoadPoint, { maxErrorRate }: Slo): boolean {
+  if (requests === 0) return true
+  return errors > maxErrorRate * requests && 1 - binomialCdf(errors - 1, requests, maxErrorRate) < 0.01
+}
 
 /** Whether a point keeps the SLO: its percentile and its errors. */
-export const keeps = (point: LoadPoint, slo: Slo): boolean => point.sloMs <= slo.limitMs && errorRate(point) <= slo.maxErrorRate
+export const keeps = (point: LoadPoint, slo: Slo): boolean => point.sloMs <= slo.limitMs && !failsTooOften(point, slo)
 
 /** The failures of a point in words: "12 of 300 requests failed (status 503 × 12)". */
 export function failuresOf(point: LoadPoint): string {

@@ -40,6 +40,7 @@ export function binomialQuantile(probability: number, n: number, p: number): num
 /** P(Binomial(n, p) <= k). */
 export function binomialCdf(k: number, n: number, p: number): number {
   if (k >= n) return 1
+  if (p === 0) return k >= 0 ? 1 : 0
   const from = Math.max(0, Math.floor(n * p - 12 * Math.sqrt(n * p * (1 - p)) - 30))
   let cumulative = 0
   for (let i = from; i <= k; i++) cumulative += Math.exp(logBinomialPmf(i, n, p))

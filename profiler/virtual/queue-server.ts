@@ -14,7 +14,12 @@ export interface QueueServerOptions {
   readonly serviceMs: (batch: number, uniform: Uniform, atMs: number) => number
   /** Share of requests that fail once served. */
   readonly errorShare?: number
+  /** Waiting requests beyond which further ones are refused. */
+  readonly queueLimit?: number
 }
+
+/** A refused client of a closed loop comes back after this. */
+const refusalMs = 1
 
 type Event = { readonly request: number } | { readonly batch: readonly number[] } | 'batch-delay-over'
 
@@ -28,7 +33,7 @@ export class QueueServer implements VirtualServer {
   }
 
   play(load: Load): VirtualRun {
-    const { servers, maxBatch, maxDelayMs = 0, serviceMs, errorShare = 0 } = this.options
+    const { servers, maxBatch, maxDelayMs = 0, serviceMs, errorShare = 0, queueLimit = Number.POSITIVE_INFINITY } = this.options
     const sent: number[] = []
     const latency: number[] = []
     const events = new EventQueue<Event>()
@@ -60,7 +65,9 @@ export class QueueServer implements VirtualServer {
     for (let next = events.pop(); next !== undefined; next = events.pop()) {
       now = next.at
       if (next.event === 'batch-delay-over') serve()
-      else if ('request' in next.event) {
+      else if ('request' in next.event && waiting.length - head >= queueLimit) {
+        if (load.kind === 'closed' && now + refusalMs < load.durationS * 1000) send(now + refusalMs)
+      } else if ('request' in next.event) {
         waiting.push(next.event.request)
         serve()
       } else {
