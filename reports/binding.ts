@@ -3,7 +3,7 @@ import { type Judged, keyOf } from './candidates.ts'
 import { latency, percent, percentileName, rate, significant } from './format.ts'
 import type { Recommendation } from './types.ts'
 
-/** A device this busy (mean over the trial, its pauses included) is taken to be the limit. */
+/** A device this busy (in its busiest seconds, else on the mean of the trial, its pauses included) is taken to be the limit. */
 const busy = 0.8
 
 /** Names the scarcest resource of a candidate by its usage, its neighbours out of memory, and where its capacity stands between idle and saturation. */
@@ -22,11 +22,13 @@ export function bindingOf(judged: Judged, all: readonly Judged[], limitMs: numbe
   }
   const usage = confirmation?.usage ?? trial.usage ?? {}
   const cores = Number(trial.configuration.cpuCores)
-  const gpuShare = usage.gpuUtilization ?? 0
-  const cpuShare = usage.cpuCores !== undefined && cores > 0 ? usage.cpuCores / cores : 0
+  const gpuUtilization = usage.busiestGpuUtilization ?? usage.gpuUtilization
+  const coresBusy = usage.busiestCpuCores ?? usage.cpuCores
+  const gpuShare = gpuUtilization ?? 0
+  const cpuShare = coresBusy !== undefined && cores > 0 ? coresBusy / cores : 0
   const gpu = `GPU busy ${percent(gpuShare)} of the time`
-  const cpu = `${significant(usage.cpuCores ?? 0)} of ${significant(cores)} cores busy`
-  const used = [...(usage.gpuUtilization === undefined ? [] : [gpu]), ...(cpuShare > 0 ? [cpu] : [])]
+  const cpu = `${significant(coresBusy ?? 0)} of ${significant(cores)} cores busy`
+  const used = [...(gpuUtilization === undefined ? [] : [gpu]), ...(cpuShare > 0 ? [cpu] : [])]
   if (Math.max(gpuShare, cpuShare) >= busy) {
     return gpuShare >= cpuShare
       ? { what: 'gpu', evidence: used.join(', ') }

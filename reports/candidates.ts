@@ -14,6 +14,8 @@ export interface View {
   readonly pricePerHour: (configuration: Configuration) => number
   /** '2 cores, 1/4 T4 (4 GiB), batch 8' */
   readonly label: (configuration: Configuration) => string
+  /** Load curves, for callers that remember them from one ranking to the next; absent: made anew. */
+  readonly curve?: (measurement: Measurement, slo: Slo) => readonly CurveKnot[]
 }
 
 /** A candidate with what it was made of. */
@@ -62,7 +64,7 @@ function judged(trial: FinishedTrial, confirmation: FinishedTrial | undefined, v
     return { ...of, candidate: unserved(trial, `served once, but not when confirmed: ${reasonOf(confirmation)}`, view) }
   }
   const measurement = confirmation?.state === 'complete' ? merged(trial.measurement, confirmation.measurement) : trial.measurement
-  const curve = loadCurve(measurement, view.slo)
+  const curve = (view.curve ?? loadCurve)(measurement, view.slo)
   return { ...of, measurement, curve, candidate: candidateAt(trial, measurement, capacityUnder(measurement, view.slo, curve), view) }
 }
 

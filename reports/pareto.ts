@@ -11,7 +11,8 @@ const steps = 24
  * most throughput per dollar, if that is more than under any tighter limit. The last one stands at the SLO itself.
  */
 export function paretoFront(all: readonly Judged[], view: View): Candidate[] {
-  const served = all.filter((j) => j.candidate.feasible)
+  // What was cut short is known to be worse at the SLO, and not known at all below it.
+  const served = all.filter((j) => j.candidate.feasible && j.candidate.bound !== 'upper')
   const least = Math.min(...served.map((j) => j.curve?.[0]?.latencyMs ?? Number.POSITIVE_INFINITY))
   if (!(least < view.slo.limitMs)) return served.slice(0, 1).map((j) => j.candidate)
   const front: Candidate[] = []

@@ -81,6 +81,11 @@ describe('what binds', () => {
   test('the GPU or the cores, by usage', () => {
     expect(recommend(sampleInput).binding).toEqual({ what: 'gpu', evidence: 'GPU busy 93 % of the time, 1.2 of 2 cores busy' })
     expect(only(complete(1, configuration, measured(200, 5), { usage: { gpuUtilization: 0.4, cpuCores: 1.9 } })).what).toBe('cpu')
+    const usage = { gpuUtilization: 0.3, busiestGpuUtilization: 0.97, cpuCores: 0.5, busiestCpuCores: 1 }
+    expect(only(complete(1, configuration, measured(200, 5), { usage }))).toEqual({
+      what: 'gpu',
+      evidence: 'GPU busy 97 % of the time, 1 of 2 cores busy',
+    })
   })
 
   test('memory, by a neighbour that ran out of it', () => {

@@ -114,7 +114,7 @@ function caveatsOf(
   confirmation: Recommendation['confirmation'],
 ): string[] {
   const caveats = [...(input.notices ?? [])]
-  if (input.provenance !== 'measured' && !caveats.some((c) => c.includes(input.provenance))) {
+  if (input.provenance !== 'measured' && !caveats.some((c) => c.toLowerCase().includes(input.provenance))) {
     caveats.push(`the figures are ${input.provenance}, not measured on the hardware they name`)
   }
   if (best) {

@@ -146,6 +146,16 @@ describe('capacity under another SLO', () => {
     expect(loadCurve({ ...m, points: [...m.points, closed] }, measuredSlo)).toEqual(loadCurve(m, measuredSlo))
   })
 
+  test('never promises more than the upper bound of a trial that was cut short', () => {
+    const closed = [190, 240].map((rate) => point(rate, 12, { load: { kind: 'closed', connections: 8, durationS: 2 } }))
+    const m = measurement({ points: closed, outcome: 'beaten', capacityRps: 150, capacityCi90Rps: [90, 150], slo: measuredSlo })
+    for (const limitMs of [15, 30, 59]) {
+      const derived = capacityUnder(m, { ...measuredSlo, limitMs })
+      expect(derived.capacityRps).toBeLessThanOrEqual(150)
+      expect(derived.bound).toBe('upper')
+    }
+  })
+
   test('refuses a percentile or a limit that cannot be', () => {
     for (const bad of [{ percentile: 99 }, { percentile: 0 }, { limitMs: 0 }, { limitMs: Number.NaN }]) {
       expect(() => capacityUnder(queue(rates), { ...measuredSlo, ...bad })).toThrow(RangeError)

@@ -35,7 +35,11 @@ export interface CurveKnot {
  * @param curve the load curve, for callers that ask for many limits of one percentile; else made here.
  * @throws RangeError for a percentile outside (0, 1) or a limit that is not positive.
  */
-export function capacityUnder(measurement: Measurement, slo: Slo, curve: readonly CurveKnot[] = loadCurve(measurement, slo)): CapacityUnder {
+export function capacityUnder(
+  measurement: Measurement,
+  slo: Slo,
+  curve: readonly CurveKnot[] = loadCurve(measurement, slo),
+): CapacityUnder {
   if (!(slo.percentile > 0 && slo.percentile < 1)) throw new RangeError(`percentile must be between 0 and 1, not ${slo.percentile}`)
   if (!(slo.limitMs > 0)) throw new RangeError(`limitMs must be positive, not ${slo.limitMs}`)
   if (sameSlo(measurement.slo, slo)) {
@@ -112,10 +116,10 @@ export function loadCurve(measurement: Measurement, slo: Slo): CurveKnot[] {
   ]
 }
 
-/** The profiler's estimate as a knot; for another percentile, its latency scaled as the nearest points' percentiles are to each other. */
+/** The profiler's estimate (of a trial cut short its upper bound) as a knot; for another percentile, its latency scaled as the nearest points' percentiles are to each other. */
 function anchorOf(measurement: Measurement, slo: Slo): CurveKnot | undefined {
   const { capacityRps, capacityCi90Rps: interval, slo: measured, outcome } = measurement
-  if (capacityRps <= 0 || outcome === 'generator-limit' || outcome === 'beaten') return undefined
+  if (capacityRps <= 0 || outcome === 'generator-limit') return undefined
   let scale = 1
   if (slo.percentile !== measured.percentile) {
     const near = measurement.points

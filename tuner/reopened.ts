@@ -38,7 +38,9 @@ export async function reopen(id: string | undefined, { db, slo, rps, headroom, p
   try {
     const { experiment: record, trials } = await findExperiment(store, id)
     const machine = await inspectMachine()
-    const flags = { slo, rps, headroom, prices: prices && resolve(prices) }
+    // A demand asks for the price of serving it, whatever the experiment ranked by.
+    const objective = rps === undefined ? undefined : 'price-for-demand'
+    const flags = { slo, rps, objective, headroom, prices: prices && resolve(prices) }
     const experiment = experimentFromDocument(record.spec as ExperimentDocument, record.id, surroundings(machine), flags)
     const book = await loadPriceBook(experiment.pricesPath)
     const { pricePerHour } = problemOf(experiment, book)

@@ -122,7 +122,14 @@ function evidenceOf(recommendation: Recommendation, candidate: Candidate, trials
     verdict,
     measuredAt: trial?.startedAt,
     launchSeconds: trial?.usage?.launchSeconds,
-    cpuCoresBusy: trial?.usage?.cpuCores,
+    cpuCoresBusy: coresAtCapacity(trial, candidate),
     meanMsAtCapacity: nearest && Number.isFinite(nearest.meanMs) ? nearest.meanMs : undefined,
   }
+}
+
+/** Cores busy at the capacity: those of the busiest seconds, which stand for saturation, in proportion; else the mean of the trial. */
+function coresAtCapacity(trial: FinishedTrial | undefined, { capacityRps }: Candidate): number | undefined {
+  const busiest = trial?.usage?.busiestCpuCores
+  if (busiest === undefined || trial?.state !== 'complete' || trial.measurement.saturationRps <= 0) return trial?.usage?.cpuCores
+  return busiest * Math.min(1, capacityRps / trial.measurement.saturationRps)
 }

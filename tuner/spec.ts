@@ -10,7 +10,7 @@ import type { Serving } from '../reports/specs/serving.ts'
 import type { Candidate } from '../reports/types.ts'
 import type { SpecFlags } from './commands/spec.ts'
 import { exitCodes, UserError } from './exit-codes.ts'
-import { parseCount } from './experiment/units.ts'
+import { parseCount, parseRateRps, parseShare } from './experiment/units.ts'
 import { type Reopened, reopen } from './reopened.ts'
 import { servingFrom } from './serving.ts'
 
@@ -21,12 +21,16 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
   const server = oneOf(flags.server ?? 'custom', ['custom', 'tfserving', 'triton'] as const, '--server')
   const gpuScheme = flags.gpuScheme === undefined ? undefined : oneOf(flags.gpuScheme, gpuSchemes, '--gpu-scheme')
   const count = (text: string | undefined) => (text === undefined ? undefined : parseCount(text, 1))
-  const reopened = await reopen(id, flags)
+  // The demand sizes the replicas here; it does not rank the configurations.
+  const { rps, headroom, ...view } = flags
+  const reopened = await reopen(id, view)
   const { experiment, recommendation, trials } = reopened
   const serving = servingFrom(experiment, recommendation, candidateOf(reopened, flags.trial), trials, {
     image: flags.image,
+    demandRps: rps === undefined ? undefined : parseRateRps(rps),
     modelUri: flags.modelUri,
     modelVersion: flags.modelVersion,
+    headroom: headroom === undefined ? undefined : parseShare(headroom),
     server,
     gpuScheme,
     minReplicas: count(flags.minReplicas),

@@ -90,7 +90,7 @@ const bindingWords = {
   memory: 'memory',
   slo: 'the SLO itself',
   generator: 'the load generator',
-  unknown: 'nothing that was seen',
+  unknown: 'not known',
 } as const
 
 async function paretoBlocks(

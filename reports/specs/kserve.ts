@@ -143,7 +143,7 @@ function scalingOf(serving: Serving, { variant, prometheus = defaultPrometheus }
     annotations: { 'serving.kserve.io/autoscalerClass': 'hpa' },
     fields: { scaleMetric: 'cpu', scaleTarget: target },
     notes: [
-      `a look at the CPU target of ${target} %: it is the mean usage under load of the measurement, times 1 - headroom; a request rate is the better signal (--variant keda)`,
+      `a look at the CPU target of ${target} %: it is the measured usage at the capacity, times 1 - headroom; a request rate is the better signal (--variant keda)`,
     ],
   }
 }

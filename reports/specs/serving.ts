@@ -48,7 +48,7 @@ export interface Evidence {
   readonly measuredAt?: string
   /** Seconds from start to ready, where measured. */
   readonly launchSeconds?: number
-  /** Mean cores busy under load, where measured. */
+  /** Cores busy at the capacity, where measured. */
   readonly cpuCoresBusy?: number
   /** Mean latency at about the capacity, ms, where measured. */
   readonly meanMsAtCapacity?: number

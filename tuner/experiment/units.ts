@@ -1,6 +1,9 @@
 /** Quantities as people write them: '50ms', '500 rps', '20%', '4GiB', '$5'. Each parser throws UnitError with what it expects. */
 
 export class UnitError extends Error {
+  /** As every wrong flag: see exit-codes.ts. */
+  readonly exitCode = 2
+
   constructor(
     message: string,
     readonly hint: string,

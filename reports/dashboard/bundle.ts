@@ -1,0 +1,52 @@
+/** The page's browser code as one script: bundled when the product is built, or at once where it runs from its sources. */
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+export interface Assets {
+  readonly html: string
+  readonly script: string
+  readonly style: string
+}
+
+const fromSources = import.meta.url.endsWith('.ts')
+const here = fileURLToPath(new URL('.', import.meta.url))
+const sources = fromSources ? here : join(here, '../../../reports/dashboard')
+const built = join(here, 'page')
+
+/** The page, as the build made it; from sources it is bundled now (under a second). @throws Error when the build lacks it. */
+export async function loadAssets(): Promise<Assets> {
+  if (fromSources) return bundle()
+  const read = (name: string) => readFile(join(built, name), 'utf8')
+  const [html, script, style] = await Promise.all([read('index.html'), read('app.js'), read('style.css')])
+  return { html, script, style }
+}
+
+async function bundle(): Promise<Assets> {
+  const { build } = await import('esbuild')
+  const page = join(sources, 'page')
+  const { outputFiles } = await build({
+    entryPoints: [join(page, 'main.ts')],
+    bundle: true,
+    minify: true,
+    write: false,
+    format: 'iife',
+    target: 'es2022',
+    charset: 'utf8',
+    legalComments: 'none',
+    define: { 'process.env.NODE_ENV': '"production"' },
+    tsconfigRaw: {},
+  })
+  const read = (name: string) => readFile(join(page, name), 'utf8')
+  return { html: await read('index.html'), script: outputFiles[0]!.text, style: await read('style.css') }
+}
+
+if (process.argv[1] !== undefined && fileURLToPath(import.meta.url) === process.argv[1]) {
+  const { html, script, style } = await bundle()
+  await mkdir(built, { recursive: true })
+  await Promise.all([
+    writeFile(join(built, 'index.html'), html),
+    writeFile(join(built, 'app.js'), script),
+    writeFile(join(built, 'style.css'), style),
+  ])
+}

@@ -1,0 +1,276 @@
+/** Importance and effect of parameters, history, predictions, timeline. Pure. */
+import type { FinishedTrial } from '../../../trials/types.ts'
+import type { HistoryPoint } from '../analysis.ts'
+import type { Effect, Range } from '../importance.ts'
+import { axis, base, type ChartOption, colour, compact, legend, logRange, symbol, type Theme, yAxis } from './theme.ts'
+
+type Api = { value(i: number): number; coord(at: number[]): number[] }
+
+/** Bars with their 90 % interval, most important on top. */
+export function importanceOption(effects: readonly Effect[], theme: Theme): ChartOption {
+  const rows = [...effects].reverse()
+  return {
+    ...base(theme),
+    grid: { left: 8, right: 24, top: 12, bottom: 48, containLabel: true },
+    xAxis: {
+      type: 'value',
+      min: 0,
+      max: 1,
+      ...axis('share of the variation of capacity', theme, {
+        axisLabel: { color: theme.muted, formatter: (v: number) => `${Math.round(v * 100)} %` },
+      }),
+    },
+    yAxis: {
+      type: 'category',
+      data: rows.map((e) => e.parameter),
+      axisLabel: { color: theme.text },
+      axisLine: { lineStyle: { color: theme.line } },
+      axisTick: { show: false },
+    },
+    tooltip: { trigger: 'axis', confine: true, renderMode: 'richText', valueFormatter: (v: number) => `${Math.round(v * 100)} %` },
+    series: [
+      { type: 'bar', name: 'median', color: colour(0, theme), barMaxWidth: 18, data: rows.map((e) => e.importance.median) },
+      whiskers(
+        rows.map((e, i) => [i, e.importance]),
+        'across',
+        theme,
+      ),
+    ],
+  }
+}
+
+/** Capacity at each value of one parameter relative to the mean over the space, with its 90 % interval; log axis, 1 = no effect. */
+export function effectOption({ parameter, values }: Effect, theme: Theme): ChartOption {
+  const [low, high] = logRange(
+    values.flatMap((v) => [v.low, v.high]),
+    [0.8, 1.25],
+  )
+  return {
+    ...base(theme),
+    grid: { left: 48, right: 12, top: 12, bottom: 44 },
+    xAxis: {
+      type: 'category',
+      data: values.map((v) => String(v.value)),
+      ...axis(parameter, theme, { axisLabel: { color: theme.muted, fontSize: 11 } }),
+    },
+    yAxis: {
+      type: 'log',
+      min: low,
+      max: high,
+      ...axis('', theme, { axisLabel: { color: theme.muted, formatter: (v: number) => `${compact(v)}x` } }),
+    },
+    tooltip: {
+      trigger: 'axis',
+      confine: true,
+      renderMode: 'richText',
+      valueFormatter: (v: number) => `${Number(v).toFixed(2)}x the mean capacity`,
+    },
+    series: [
+      {
+        type: 'line',
+        name: parameter,
+        color: colour(0, theme),
+        symbolSize: 8,
+        lineStyle: { width: 1.5 },
+        data: values.map((v) => v.median),
+        markLine: {
+          silent: true,
+          symbol: 'none',
+          label: { show: false },
+          lineStyle: { color: theme.line, type: 'solid' },
+          data: [{ yAxis: 1 }],
+        },
+      },
+      whiskers(
+        values.map((v, i) => [i, v]),
+        'upright',
+        theme,
+      ),
+    ],
+  }
+}
+
+function whiskers(rows: readonly (readonly [number, Range])[], direction: 'across' | 'upright', theme: Theme): object {
+  const across = direction === 'across'
+  return {
+    type: 'custom',
+    silent: true,
+    tooltip: { show: false },
+    data: rows.map(([i, r]) => (across ? [r.low, i, r.high] : [i, r.low, r.high])),
+    encode: across ? { x: [0, 2], y: 1 } : { x: 0, y: [1, 2] },
+    renderItem: (_: unknown, api: Api) => {
+      const [x1, y1] = api.coord([api.value(0), api.value(1)]) as [number, number]
+      const [x2, y2] = api.coord(across ? [api.value(2), api.value(1)] : [api.value(0), api.value(2)]) as [number, number]
+      const line = (ax: number, ay: number, bx: number, by: number) => ({
+        type: 'line',
+        shape: { x1: ax, y1: ay, x2: bx, y2: by },
+        style: { stroke: theme.text, lineWidth: 1.2 },
+      })
+      const [dx, dy] = across ? [0, 4] : [4, 0]
+      return {
+        type: 'group',
+        children: [line(x1, y1, x2, y2), line(x1 - dx, y1 - dy, x1 + dx, y1 + dy), line(x2 - dx, y2 - dy, x2 + dx, y2 + dy)],
+      }
+    },
+    z: 5,
+  }
+}
+
+/** Cost of each trial and the best so far, against the number of the trial or the money spent. */
+export function historyOption(
+  points: readonly HistoryPoint[],
+  against: 'trials' | 'money',
+  cost: { readonly name: string; readonly sign: 1 | -1 },
+  theme: Theme,
+): ChartOption {
+  const x = (p: HistoryPoint) => (against === 'trials' ? p.trial : p.spent)
+  const known = points.filter((p) => p.cost !== undefined)
+  const log = known.length > 0 && known.every((p) => p.cost! * cost.sign > 0)
+  const range = log ? logRange(known.map((p) => p.cost! * cost.sign)) : undefined
+  return {
+    ...base(theme),
+    grid: { left: 60, right: 20, top: 34, bottom: 48 },
+    legend: legend(theme, { left: 8, right: 'auto' }),
+    tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
+    xAxis: {
+      type: 'value',
+      min: against === 'trials' ? 1 : 0,
+      ...(against === 'trials' ? { minInterval: 1 } : {}),
+      ...axis(against === 'trials' ? 'trial' : 'spent on trials, $', theme),
+    },
+    yAxis: {
+      type: log ? 'log' : 'value',
+      ...(range ? { min: range[0], max: range[1] } : {}),
+      ...yAxis(`${cost.name}${log ? ' (log)' : ''}`, theme),
+    },
+    series: [
+      {
+        type: 'scatter',
+        name: 'trial',
+        color: colour(5, theme),
+        symbolSize: known.length > 2_000 ? 3 : 8,
+        large: known.length > 2_000,
+        data: known.map((p) => [x(p), p.cost! * cost.sign, p.trial]),
+      },
+      {
+        type: 'line',
+        name: 'best so far',
+        color: colour(1, theme),
+        step: 'end',
+        symbol: 'none',
+        silent: true,
+        lineStyle: { width: 2 },
+        sampling: 'lttb',
+        data: points.filter((p) => p.best !== undefined).map((p) => [x(p), p.best! * cost.sign]),
+      },
+    ],
+  }
+}
+
+/** What the model foretold, with its 90 % interval, against what was measured; on the diagonal it was right. */
+export function predictedOption(
+  pairs: readonly {
+    readonly trial: number
+    readonly predicted: number
+    readonly low: number
+    readonly high: number
+    readonly measured: number
+  }[],
+  theme: Theme,
+): ChartOption {
+  const range = logRange(pairs.flatMap((p) => [p.predicted, p.measured]))
+  return {
+    ...base(theme),
+    grid: { left: 60, right: 20, top: 20, bottom: 48 },
+    tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
+    xAxis: { type: 'log', min: range[0], max: range[1], ...axis('predicted capacity, req/s (log)', theme) },
+    yAxis: { type: 'log', min: range[0], max: range[1], ...yAxis('measured, req/s (log)', theme) },
+    series: [
+      {
+        type: 'line',
+        silent: true,
+        symbol: 'none',
+        lineStyle: { color: theme.line, width: 1.5 },
+        data: [
+          [range[0], range[0]],
+          [range[1], range[1]],
+        ],
+      },
+      {
+        type: 'custom',
+        silent: true,
+        data: pairs.map((p) => [Math.max(p.low, range[0]), p.measured, Math.min(p.high, range[1])]),
+        renderItem: (_: unknown, api: Api) => {
+          const [x1, y] = api.coord([api.value(0), api.value(1)]) as [number, number]
+          const [x2] = api.coord([api.value(2), api.value(1)]) as [number, number]
+          return { type: 'line', shape: { x1, y1: y, x2, y2: y }, style: { stroke: theme.muted, lineWidth: 1 } }
+        },
+      },
+      {
+        type: 'scatter',
+        name: 'trial',
+        color: colour(0, theme),
+        symbol: symbol(0),
+        symbolSize: 9,
+        data: pairs.map((p) => [p.predicted, p.measured, p.trial]),
+      },
+    ],
+  }
+}
+
+export const stateColour = (trial: FinishedTrial, theme: Theme): string =>
+  trial.purpose === 'confirmation'
+    ? colour(2, theme)
+    : trial.state === 'complete'
+      ? colour(0, theme)
+      : trial.state === 'infeasible'
+        ? colour(4, theme)
+        : theme.warn
+
+/** When each trial ran, in as many lanes as ran at once. Minutes from the first start. */
+export function timelineOption(trials: readonly FinishedTrial[], theme: Theme): ChartOption {
+  const starts = trials.map((t) => Date.parse(t.startedAt))
+  const first = Math.min(...starts)
+  const lanes: number[] = []
+  const bars = trials
+    .map((trial, i) => ({ trial, from: (starts[i]! - first) / 1000, to: (starts[i]! - first) / 1000 + trial.seconds }))
+    .sort((a, b) => a.from - b.from)
+    .map(({ trial, from, to }) => {
+      let lane = lanes.findIndex((end) => end <= from + 1e-3)
+      if (lane === -1) lane = lanes.length
+      lanes[lane] = to
+      return { value: [from, lane, to, trial.number], itemStyle: { color: stateColour(trial, theme) } }
+    })
+  const last = Math.max(...lanes, 1)
+  const [unit, seconds] = last > 7_200 ? ['hours', 3600] : last > 180 ? ['minutes', 60] : ['seconds', 1]
+  return {
+    ...base(theme),
+    grid: { left: 20, right: 20, top: 8, bottom: 44 },
+    tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
+    xAxis: {
+      type: 'value',
+      min: 0,
+      max: last,
+      ...axis(`${unit} since the first trial started`, theme, {
+        axisLabel: { color: theme.muted, formatter: (v: number) => compact(v / (seconds as number)) },
+      }),
+    },
+    yAxis: { type: 'value', min: -0.5, max: Math.max(0.5, lanes.length - 0.5), inverse: true, show: false },
+    series: [
+      {
+        type: 'custom',
+        data: bars,
+        encode: { x: [0, 2], y: 1 },
+        renderItem: (_: unknown, api: Api & { visual(name: string): string }) => {
+          const [x1, y] = api.coord([api.value(0), api.value(1)]) as [number, number]
+          const [x2] = api.coord([api.value(2), api.value(1)]) as [number, number]
+          return {
+            type: 'rect',
+            shape: { x: x1, y: y - 11, width: Math.max(2, x2 - x1 - 1), height: 22, r: 2 },
+            style: { fill: api.visual('color') },
+          }
+        },
+      },
+    ],
+  }
+}

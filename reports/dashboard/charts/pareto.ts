@@ -1,0 +1,209 @@
+/** Latency against throughput: every configuration at its capacity, its load curve, the front, the SLO. Pure. */
+import type { FinishedTrial } from '../../../trials/types.ts'
+import type { Judged } from '../../candidates.ts'
+import { percentileName } from '../../format.ts'
+import type { Candidate, Recommendation } from '../../types.ts'
+import { candidatesOf, deviceOf, requestsPerDollar } from '../ranking.ts'
+import { axis, base, type ChartOption, colour, legend, logRange, symbol, type Theme, yAxis } from './theme.ts'
+
+export type Throughput = 'per-dollar' | 'per-second'
+
+export interface ParetoInput {
+  readonly recommendation: Recommendation
+  readonly trials: readonly FinishedTrial[]
+  /** Configurations whose load curves are drawn. */
+  readonly curves: readonly Judged[]
+  readonly throughput: Throughput
+  /** Devices in a fixed order, so that a colour stays with its GPU. */
+  readonly devices: readonly string[]
+}
+
+/** Beyond this many, points are drawn in ECharts' large mode, without error bars. */
+const large = 2_000
+const errorBars = 150
+
+/** Latencies that the x axis spans: stays where it is while the SLO moves, so that a drag is steady. */
+export function latencySpan({ trials }: Pick<ParetoInput, 'trials'>, percentile: number, limitMs: number): [number, number] {
+  const known: number[] = []
+  for (const t of trials) {
+    if (t.state !== 'complete') continue
+    const { idle, slo } = t.measurement
+    known.push(percentile >= 0.9 ? idle.p99Ms : idle.p50Ms, slo.limitMs * 2.5)
+  }
+  return logRange(known, [limitMs / 1.5, limitMs * 1.5])
+}
+
+export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
+  const { recommendation: r, curves, throughput, devices } = input
+  const { slo } = r
+  const all = candidatesOf(r)
+  const y = (rps: number, c: Candidate) => (throughput === 'per-dollar' ? requestsPerDollar(rps, c.pricePerHour) : rps)
+  const span = latencySpan(input, slo.percentile, slo.limitMs)
+  const place = (device: string) => Math.max(0, devices.indexOf(device))
+  const served = all.filter((c) => c.capacityRps > 0 && Number.isFinite(c.sloMsAtCapacity))
+  const many = served.length > large
+  const points = devices.map((device, i) => ({
+    type: 'scatter',
+    id: `device ${device}`,
+    name: device,
+    color: colour(i, theme),
+    symbol: symbol(i),
+    symbolSize: many ? 4 : 9,
+    large: many,
+    largeThreshold: large,
+    progressive: 0,
+    itemStyle: many ? { opacity: 0.5 } : { borderColor: theme.surface, borderWidth: 1, opacity: 0.95 },
+    data: served
+      .filter((c) => c.feasible && deviceOf(c.configuration) === device)
+      .map((c) => [c.sloMsAtCapacity, y(c.capacityRps, c), c.trial]),
+    z: 4,
+  }))
+  return {
+    ...base(theme),
+    grid: { left: 64, right: 24, top: 56, bottom: 48 },
+    legend: legend(theme, { data: [...devices, 'Pareto front', ...(all.some((c) => !c.feasible) ? ['misses the SLO'] : [])] }),
+    tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
+    xAxis: { type: 'log', min: span[0], max: span[1], ...axis(`${percentileName(slo.percentile)} latency, ms (log)`, theme) },
+    yAxis: { type: 'value', min: 0, ...yAxis(throughput === 'per-dollar' ? 'requests per dollar' : 'requests per second', theme) },
+    series: [
+      ...curves.map((j) => curveSeries(j, y, span[1], colour(place(deviceOf(j.candidate.configuration)), theme))),
+      ...points,
+      missed(all, input.trials, y, theme, many),
+      frontSeries(r.front, y, span, theme),
+      ...(many ? [] : [intervalSeries(served.filter((c) => c.feasible).slice(0, errorBars), y, theme)]),
+      ...marks(r, y, theme),
+      sloSeries(slo.limitMs, span[1], theme),
+    ],
+  }
+}
+
+type Height = (rps: number, c: Candidate) => number
+
+function curveSeries({ candidate, curve }: Judged, y: Height, most: number, color: string): object {
+  return {
+    type: 'line',
+    id: `curve ${candidate.trial}`,
+    silent: true,
+    symbol: 'circle',
+    symbolSize: 3,
+    color,
+    lineStyle: { width: 1, opacity: 0.35 },
+    itemStyle: { opacity: 0.5 },
+    data: (curve ?? []).filter((k) => k.rateRps > 0 && k.latencyMs <= most).map((k) => [k.latencyMs, y(k.rateRps, candidate)]),
+    z: 2,
+  }
+}
+
+/** Measured, but over the SLO even when idle: crosses at the rate of one request at a time. Those that never served have no place here. */
+function missed(all: readonly Candidate[], trials: readonly FinishedTrial[], y: Height, theme: Theme, many: boolean): object {
+  const byNumber = new Map(trials.map((t) => [t.number, t]))
+  return {
+    type: 'scatter',
+    id: 'missed',
+    name: 'misses the SLO',
+    symbol: 'path://M0 0 L2 0 L5 3.6 L8 0 L10 0 L6 5 L10 10 L8 10 L5 6.4 L2 10 L0 10 L4 5 Z',
+    symbolSize: many ? 4 : 9,
+    large: many,
+    color: theme.muted,
+    itemStyle: { opacity: 0.8 },
+    data: all.flatMap((c) => {
+      const trial = c.feasible ? undefined : byNumber.get(c.trial)
+      if (trial?.state !== 'complete' || !(c.sloMsAtCapacity > 0)) return []
+      const rps = c.capacityRps > 0 ? c.capacityRps : 1000 / trial.measurement.idle.meanMs
+      return [[c.sloMsAtCapacity, y(rps, c), c.trial]]
+    }),
+    z: 3,
+  }
+}
+
+function frontSeries(front: readonly Candidate[], y: Height, [, most]: readonly [number, number], theme: Theme): object {
+  const steps = front.map((c) => [c.sloMsAtCapacity, y(c.capacityRps, c)])
+  const last = steps.at(-1)
+  return {
+    type: 'line',
+    id: 'front',
+    name: 'Pareto front',
+    step: 'end',
+    symbol: 'none',
+    silent: true,
+    color: theme.text,
+    lineStyle: { width: 2 },
+    data: last ? [[front[0]!.sloMsAtCapacity, 0], ...steps, [most, last[1]]] : [],
+    z: 5,
+  }
+}
+
+/** 90 % intervals of the capacity, upright. */
+function intervalSeries(served: readonly Candidate[], y: Height, theme: Theme): object {
+  return {
+    type: 'custom',
+    id: 'intervals',
+    silent: true,
+    data: served
+      .filter((c) => Number.isFinite(c.capacityCi90Rps[1]))
+      .map((c) => [c.sloMsAtCapacity, y(c.capacityCi90Rps[0], c), y(c.capacityCi90Rps[1], c)]),
+    renderItem: (_: unknown, api: { value(i: number): number; coord(at: number[]): number[] }) => {
+      const [x, low] = api.coord([api.value(0), api.value(1)]) as [number, number]
+      const [, high] = api.coord([api.value(0), api.value(2)]) as [number, number]
+      const line = (x1: number, y1: number, x2: number, y2: number) => ({
+        type: 'line',
+        shape: { x1, y1, x2, y2 },
+        style: { stroke: theme.muted, lineWidth: 1 },
+      })
+      return { type: 'group', children: [line(x, low, x, high), line(x - 3, low, x + 3, low), line(x - 3, high, x + 3, high)] }
+    },
+    encode: { x: 0, y: [1, 2] },
+    z: 3,
+  }
+}
+
+function marks(r: Recommendation, y: Height, theme: Theme): object[] {
+  const mark = (c: Candidate | undefined, name: string, shape: string, position: string) =>
+    c && c.capacityRps > 0
+      ? [
+          {
+            type: 'scatter',
+            id: name,
+            symbol: shape,
+            symbolSize: 17,
+            itemStyle: { color: 'transparent', borderColor: theme.text, borderWidth: 2 },
+            label: {
+              show: true,
+              position,
+              distance: 8,
+              formatter: name,
+              color: theme.text,
+              fontWeight: 600,
+              fontSize: 12,
+              textBorderColor: theme.surface,
+              textBorderWidth: 3,
+            },
+            data: [[c.sloMsAtCapacity, y(c.capacityRps, c), c.trial]],
+            z: 6,
+          },
+        ]
+      : []
+  return [
+    ...mark(r.best, 'recommended', 'circle', 'left'),
+    ...(r.defaultCandidate?.trial === r.best?.trial ? [] : mark(r.defaultCandidate, 'default', 'rect', 'left')),
+  ]
+}
+
+/** The limit, and everything beyond it shaded. */
+function sloSeries(limitMs: number, most: number, theme: Theme): object {
+  return {
+    type: 'line',
+    id: 'slo',
+    data: [],
+    silent: true,
+    markLine: {
+      silent: true,
+      symbol: 'none',
+      lineStyle: { color: theme.warn, type: [6, 4], width: 1.5 },
+      label: { show: false },
+      data: [{ xAxis: limitMs }],
+    },
+    markArea: { silent: true, itemStyle: { color: `${theme.warn}14` }, data: [[{ xAxis: limitMs }, { xAxis: Math.max(most, limitMs) }]] },
+    z: 1,
+  }
+}

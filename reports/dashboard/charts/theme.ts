@@ -1,0 +1,111 @@
+/** What all of the dashboard's charts share: colours for light, dark and paper, axes, and the marks of devices. Pure. */
+import type { EChartsCoreOption } from 'echarts/core'
+import { palette, symbols } from '../../charts/options.ts'
+
+export interface Theme {
+  readonly dark: boolean
+  readonly text: string
+  readonly muted: string
+  readonly line: string
+  readonly faint: string
+  readonly surface: string
+  readonly accent: string
+  readonly warn: string
+}
+
+export const lightTheme: Theme = {
+  dark: false,
+  text: '#1c2430',
+  muted: '#5b6675',
+  line: '#c9d0d9',
+  faint: '#eaedf1',
+  surface: '#ffffff',
+  accent: '#0b5cad',
+  warn: '#b3261e',
+}
+export const darkTheme: Theme = {
+  dark: true,
+  text: '#e4e8ee',
+  muted: '#98a3b3',
+  line: '#3b4655',
+  faint: '#252d38',
+  surface: '#171d26',
+  accent: '#6cb2ff',
+  warn: '#ff8a80',
+}
+
+export type ChartOption = EChartsCoreOption
+
+export const font = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif'
+
+/** Okabe and Ito's colours; their black is white on a dark ground. */
+export const colour = (i: number, theme: Theme): string => {
+  const picked = palette[i % palette.length]!
+  return picked === '#000000' && theme.dark ? '#ffffff' : picked
+}
+/** Told apart without colour; beyond seven they repeat, with another colour. */
+export const symbol = (i: number): string => symbols[i % symbols.length]!
+
+export const grid = { left: 64, right: 24, top: 28, bottom: 48 }
+
+/** A chart without animation when someone asked for less motion; texts in the page's own font. */
+export const base = (theme: Theme): ChartOption => ({
+  animation: false,
+  textStyle: { fontFamily: font, color: theme.text },
+  grid,
+  aria: { enabled: false },
+})
+
+export function axis(name: string, theme: Theme, more: object = {}): object {
+  return {
+    name,
+    nameLocation: 'middle',
+    nameGap: 30,
+    nameTextStyle: { color: theme.muted, fontSize: 12 },
+    axisLine: { lineStyle: { color: theme.line } },
+    axisTick: { lineStyle: { color: theme.line } },
+    axisLabel: { color: theme.muted, fontSize: 11, hideOverlap: true, formatter: compact },
+    splitLine: { lineStyle: { color: theme.faint } },
+    minorSplitLine: { show: false },
+    ...more,
+  }
+}
+export const yAxis = (name: string, theme: Theme, more: object = {}): object => axis(name, theme, { nameGap: 46, ...more })
+
+export const legend = (theme: Theme, more: object = {}): object => ({
+  type: 'scroll',
+  top: 0,
+  right: 8,
+  itemWidth: 12,
+  itemHeight: 9,
+  itemGap: 14,
+  textStyle: { color: theme.muted, fontSize: 12 },
+  pageTextStyle: { color: theme.muted },
+  pageIconColor: theme.muted,
+  ...more,
+})
+
+/** 950, 1.2k, 18M. */
+export function compact(value: number): string {
+  const size = Math.abs(value)
+  const [divisor, suffix] = size >= 1e9 ? [1e9, 'G'] : size >= 1e6 ? [1e6, 'M'] : size >= 1e4 ? [1e3, 'k'] : [1, '']
+  return `${Number((value / divisor).toPrecision(3))}${suffix}`
+}
+
+/** Where a log axis must start and end so that all values stand inside; the ends are round. */
+export function logRange(values: readonly number[], also: readonly number[] = []): [number, number] {
+  let low = Number.POSITIVE_INFINITY
+  let high = 0
+  for (const list of [values, also])
+    for (const v of list) {
+      if (!(v > 0) || !Number.isFinite(v)) continue
+      if (v < low) low = v
+      if (v > high) high = v
+    }
+  if (!(low <= high)) return [1, 100]
+  const round = (v: number, up: boolean) => {
+    const step = 10 ** Math.floor(Math.log10(v))
+    return Number(((up ? Math.ceil(v / step) : Math.floor(v / step)) * step).toPrecision(6))
+  }
+  return [round(low * 0.9, false), round(high * 1.1, true)]
+}

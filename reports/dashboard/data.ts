@@ -1,0 +1,111 @@
+/** What the dashboard's page is sent: an experiment, and its trials in a compact form that keeps every figure. Pure. */
+import type { Arrivals, Load, LoadPoint, Slo } from '../../profiler/types.ts'
+import type { Objective, Parameter, StopAssessment } from '../../search/types.ts'
+import type { PriceBook } from '../../trials/prices/book.ts'
+import { decode, encode } from '../../trials/store/encoding.ts'
+import type { ExperimentRecord, FinishedTrial, Provenance } from '../../trials/types.ts'
+
+/** All that the page must know beside the trials. JSON-safe. */
+export interface DashboardExperiment {
+  readonly id: string
+  readonly name: string
+  readonly createdAt: string
+  readonly state: ExperimentRecord['state']
+  readonly provenance: Provenance
+  readonly seed: number
+  readonly model: string
+  /** 'GPUs T4, L4 (emulated)' */
+  readonly hardware: string
+  /** 'Poisson arrivals, up to 10 s of load a trial' */
+  readonly load: string
+  readonly sampler: string
+  readonly maxTrials: number
+  readonly slo: Slo
+  readonly objective: Objective
+  readonly headroom: number
+  readonly prices: PriceBook
+  /** The space without its conditions, which are functions. */
+  readonly parameters: readonly Parameter[]
+  readonly notices: readonly string[]
+  /** The stop rule's last word, once the experiment has ended. */
+  readonly stop?: StopAssessment
+  /** The effective experiment as YAML. */
+  readonly specification: string
+}
+
+/** One line of `tune list`, for choosing. */
+export interface ExperimentEntry {
+  readonly id: string
+  readonly name: string
+  readonly createdAt: string
+  readonly state: ExperimentRecord['state']
+  readonly provenance: Provenance
+  readonly trials: number
+}
+
+/** The columns of a packed load point; `load` and the rare fields stand before and after them. */
+const columns = [
+  'offeredRps',
+  'achievedRps',
+  'goodputRps',
+  'errors',
+  'sloMs',
+  'latenessP99Ms',
+  'seconds',
+  'requests',
+  'meanMs',
+  'p50Ms',
+  'p90Ms',
+  'p95Ms',
+  'p99Ms',
+  'maxMs',
+] as const
+
+interface Rest {
+  readonly errorKinds?: Readonly<Record<string, number>>
+  readonly generatorSaturated?: true
+  readonly cut?: true
+}
+type PackedPoint = readonly [load: Load, figures: readonly number[], interval: readonly [number, number], rest?: Rest]
+
+/** JSON text of a trial, its load points as rows. A trace's times, which can be many and which nothing here needs, are left out. */
+export function packTrial(trial: FinishedTrial): string {
+  if (trial.state !== 'complete') return encode(trial)
+  const { points, ...measurement } = trial.measurement
+  return encode({ ...trial, measurement, points: points.map(packPoint) })
+}
+
+/** The trial that `packTrial` was given. Throws SyntaxError for text that is not JSON. */
+export function unpackTrial(text: string): FinishedTrial {
+  const packed = decode(text) as FinishedTrial & { points?: readonly PackedPoint[] }
+  if (packed.state !== 'complete') return packed
+  const { points = [], ...trial } = packed
+  return { ...trial, measurement: { ...trial.measurement, points: points.map(unpackPoint) } }
+}
+
+function packPoint(point: LoadPoint): PackedPoint {
+  const rest: Rest = {
+    ...(Object.keys(point.errorKinds).length > 0 ? { errorKinds: point.errorKinds } : {}),
+    ...(point.generatorSaturated ? { generatorSaturated: true } : {}),
+    ...(point.cut ? { cut: true } : {}),
+  }
+  const row = [withoutTrace(point.load), columns.map((name) => point[name]), point.sloCi95Ms] as const
+  return Object.keys(rest).length > 0 ? [...row, rest] : row
+}
+
+function withoutTrace(load: Load): Load {
+  if (load.kind !== 'open' || load.arrivals.kind !== 'trace') return load
+  const arrivals: Arrivals = { kind: 'trace', atMs: [] }
+  return { ...load, arrivals }
+}
+
+function unpackPoint([load, figures, sloCi95Ms, rest = {}]: PackedPoint): LoadPoint {
+  const named = Object.fromEntries(columns.map((name, i) => [name, figures[i]])) as Record<(typeof columns)[number], number>
+  return { ...named, load, sloCi95Ms, errorKinds: {}, generatorSaturated: false, ...rest }
+}
+
+/** Bundle of a page that needs no server: the experiment and its packed trials. */
+export interface Snapshot {
+  readonly experiment: DashboardExperiment
+  readonly trials: readonly string[]
+}

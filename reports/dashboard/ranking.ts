@@ -1,0 +1,120 @@
+/** Ranking in the page: the same code as everywhere else, with what does not change between two rankings remembered. Pure. */
+import type { Measurement, Slo } from '../../profiler/types.ts'
+import type { Configuration, Objective } from '../../search/types.ts'
+import { type CurveKnot, loadCurve } from '../../trials/capacity.ts'
+import { type PriceBook, PriceError, pricePerHour } from '../../trials/prices/book.ts'
+import { describeConfiguration, resourcesOf } from '../../trials/resources.ts'
+import type { FinishedTrial } from '../../trials/types.ts'
+import { type Judged, judge, keyOf, type View } from '../candidates.ts'
+import { recommend } from '../recommendation.ts'
+import type { Candidate, Recommendation } from '../types.ts'
+import type { DashboardExperiment } from './data.ts'
+
+/** What a reader may change without new trials. */
+export interface WhatIf {
+  readonly slo: Slo
+  readonly objective: Objective
+  readonly prices: PriceBook
+}
+
+/** The experiment's own question. */
+export const asMeasured = ({ slo, objective, prices }: DashboardExperiment): WhatIf => ({ slo, objective, prices })
+
+/** Whether the question is the experiment's own: only then does its stop rule's certainty hold. */
+export const isAsMeasured = (experiment: DashboardExperiment, whatIf: WhatIf): boolean =>
+  JSON.stringify(asMeasured(experiment)) === JSON.stringify({ slo: whatIf.slo, objective: whatIf.objective, prices: whatIf.prices })
+
+/** Ranks one experiment's trials again and again, under changing questions. */
+export class Ranker {
+  readonly #curves = new WeakMap<Measurement, { slo: Slo; curve: readonly CurveKnot[] }>()
+  readonly #labels = new WeakMap<Configuration, string>()
+  #prices = new WeakMap<Configuration, number>()
+  #book?: PriceBook
+
+  constructor(readonly experiment: DashboardExperiment) {}
+
+  /** SLO, objective, prices, labels and load curves as `recommend` and `judge` take them. */
+  view({ slo, objective, prices }: WhatIf): View {
+    if (prices !== this.#book) {
+      this.#book = prices
+      this.#prices = new WeakMap()
+    }
+    return {
+      slo,
+      objective,
+      pricePerHour: (c) => remembered(this.#prices, c, () => priceOf(c, prices)),
+      label: (c) => this.label(c),
+      curve: (measurement, under) => this.#curve(measurement, under),
+    }
+  }
+
+  label(configuration: Configuration): string {
+    return remembered(this.#labels, configuration, () => describeConfiguration(configuration))
+  }
+
+  /** The recommendation under a question. */
+  recommend(trials: readonly FinishedTrial[], whatIf: WhatIf): Recommendation {
+    const { experiment } = this
+    return recommend({
+      ...this.view(whatIf),
+      experimentId: experiment.id,
+      provenance: experiment.provenance,
+      seed: experiment.seed,
+      trials,
+      notices: experiment.notices,
+      ...(experiment.stop && isAsMeasured(experiment, whatIf) ? { stop: experiment.stop } : {}),
+    })
+  }
+
+  /** Some candidates with their measurements and load curves, in the order given. */
+  judged(trials: readonly FinishedTrial[], candidates: readonly Candidate[], whatIf: WhatIf): Judged[] {
+    const wanted = new Set(candidates.map((c) => keyOf(c.configuration)))
+    const all = judge(
+      trials.filter((t) => wanted.has(keyOf(t.configuration))),
+      this.view(whatIf),
+    )
+    const byTrial = new Map(all.map((j) => [j.candidate.trial, j]))
+    return candidates.flatMap((c) => byTrial.get(c.trial) ?? [])
+  }
+
+  /** A load curve depends on the percentile and the error bound, not on the limit: dragging the limit makes none anew. */
+  #curve(measurement: Measurement, slo: Slo): readonly CurveKnot[] {
+    const known = this.#curves.get(measurement)
+    if (known && known.slo.percentile === slo.percentile && known.slo.maxErrorRate === slo.maxErrorRate) return known.curve
+    const curve = loadCurve(measurement, slo)
+    this.#curves.set(measurement, { slo, curve })
+    return curve
+  }
+}
+
+function remembered<V>(memory: WeakMap<Configuration, V>, configuration: Configuration, make: () => V): V {
+  let value = memory.get(configuration)
+  if (value === undefined) {
+    value = make()
+    memory.set(configuration, value)
+  }
+  return value
+}
+
+function priceOf(configuration: Configuration, book: PriceBook): number {
+  try {
+    return pricePerHour(resourcesOf(configuration), book)
+  } catch (error) {
+    // A GPU that a hand-edited price list lacks: its configurations are shown without a price and rank last.
+    if (error instanceof PriceError) return Number.POSITIVE_INFINITY
+    throw error
+  }
+}
+
+/** Every candidate of a recommendation, best first. */
+export const candidatesOf = (r: Recommendation): readonly Candidate[] =>
+  r.best ? [r.best, ...r.alternatives] : r.nearest ? [r.nearest, ...r.alternatives] : r.alternatives
+
+/** Requests that a dollar buys at a rate. */
+export const requestsPerDollar = (rps: number, perHour: number): number => (rps * 3600) / perHour
+
+/** The 'gpu' of a configuration, 'CPU' for those without. */
+export function deviceOf(configuration: Configuration): string {
+  const gpu = configuration.gpu
+  return gpu === undefined || gpu === 'none' ? 'CPU' : String(gpu)
+}
