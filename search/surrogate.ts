@@ -4,7 +4,8 @@ import { condition, defaultPriors, fitGp, type Gp, type GpShape } from './gp.ts'
 import { cholesky } from './linalg.ts'
 import { bilog, logCdf } from './normal.ts'
 import { logMetric } from './objective.ts'
-import type { Configuration, Estimate, Observation, Parameter, Problem, Rng } from './types.ts'
+import { calibratePhysics } from './physics.ts'
+import type { Configuration, Estimate, Observation, Parameter, PriorFactors, Problem, Rng } from './types.ts'
 
 /** Beliefs about m configurations: ln rate, transformed constraint (≤ 0 is met), and whether they serve at all. */
 export interface Beliefs {
@@ -35,8 +36,8 @@ const BELIEVED_NOISE = 1e-4
 const LABEL_NOISE = 0.1
 /** How far the scale of a prior mean may be from 1, squared. */
 const PRIOR_SCALE_VARIANCE = 0.04
-/** Of a physics prior: its scale, the slopes it misses against those without physics, and the residual's variance (LogNormal). */
-const PHYSICS = { scaleVariance: 0.01, slopeShrink: 0.04, signal: [Math.log(0.01), 1] as const }
+/** Of a physics prior: its offset and scale, the slopes it misses against those without physics, and the residual's variance (LogNormal). */
+const PHYSICS = { offsetVariance: 0.04, scaleVariance: 0.0025, slopeShrink: 0.01, signal: [Math.log(0.01), 1] as const }
 /** ln of how much likelier the data must be without physics before it is dropped: it is right far more often than not. */
 const PHYSICS_LOG_ODDS = 2
 
@@ -55,7 +56,7 @@ export function fitSurrogate(problem: Problem, observations: readonly Observatio
   const limit = Math.log(problem.constraintLimit ?? 1)
   const physics = problem.priorLogConstraint
   const priorConstraint = physics && ((c: Configuration) => toTarget(physics(c), limit))
-  const rate = fitWithPhysics(problem, rates, pending, problem.priorLogRate)
+  const rate = fitWithPhysics(problem, rates, pending, problem.priorLogRate, problem.priorFactors)
   const constraint = fitWithPhysics(problem, constraints, pending, priorConstraint)
   const serves = labels.some((l) => l.target < 0) ? fitModel(problem, labels, [], () => 1) : undefined
   const logServes = (configurations: readonly Configuration[]): Float64Array => {
@@ -110,7 +111,7 @@ const noiseOf = ({ logSd }: Partial<Estimate>): number => (logSd === undefined ?
 
 interface Model {
   readonly gp: Gp
-  /** Encoded configurations, a column of ones, and the prior mean, m×d. */
+  /** Encoded configurations, a column of ones, the prior mean, and its sensitivities to what it is unsure of, m×d. */
   design(configurations: readonly Configuration[]): Matrix
   /** The mean is a physics prior's. */
   readonly physics: boolean
@@ -122,9 +123,15 @@ function fitWithPhysics(
   data: readonly Datum[],
   pending: readonly Configuration[],
   physics: ((configuration: Configuration) => number | undefined) | undefined,
+  factors?: PriorFactors,
 ): Model | undefined {
   if (!physics) return fitModel(problem, data, pending)
-  const withPhysics = fitModel(problem, data, pending, physics, true)
+  const moved = factors && calibratePhysics(factors, data)
+  const withPhysics = fitModel(problem, data, pending, moved?.logRate ?? physics, {
+    sd: factors?.sd ?? [],
+    logFactors: moved?.logFactors ?? [],
+    sensitivities: moved?.sensitivities ?? (() => []),
+  })
   const without = fitModel(problem, data, pending)
   if (!withPhysics || !without) return withPhysics
   return without.gp.logLikelihood - withPhysics.gp.logLikelihood > PHYSICS_LOG_ODDS ? without : withPhysics
@@ -135,13 +142,14 @@ function fitModel(
   data: readonly Datum[],
   pending: readonly Configuration[],
   prior: (configuration: Configuration) => number | undefined = () => undefined,
-  physics = false,
+  factors?: LinearisedFactors,
 ): Model | undefined {
   if (data.length === 0) return undefined
   const encoder = createEncoder(problem.space)
-  const shape = shapeOf(problem, encoder, physics)
+  const physics = factors !== undefined
+  const shape = shapeOf(problem, encoder, factors)
   const design = (configurations: readonly Configuration[]) =>
-    new Matrix(configurations.map((c) => [...encoder.encode(c), 1, prior(c) ?? 0]))
+    new Matrix(configurations.map((c) => [...encoder.encode(c), 1, prior(c) ?? 0, ...(factors?.sensitivities(c) ?? [])]))
   const gpData = (points: readonly Datum[]) => ({
     X: design(points.map((p) => p.at)),
     y: Float64Array.from(points, (p) => p.target),
@@ -155,13 +163,22 @@ function fitModel(
   return { gp: { ...condition(shape, gpData([...data, ...believed]), gp.hyperparameters), warning: gp.warning }, design, physics }
 }
 
-function shapeOf(problem: Problem, encoder: Encoder, physics: boolean): GpShape {
+/** A physics prior around its calibrated factors: ln(rate) moves by sensitivity × (ln factor − calibrated ln factor). */
+interface LinearisedFactors {
+  readonly sd: readonly number[]
+  readonly logFactors: readonly number[]
+  readonly sensitivities: (configuration: Configuration) => readonly number[]
+}
+
+function shapeOf(problem: Problem, encoder: Encoder, factors: LinearisedFactors | undefined): GpShape {
   const parameters = new Map(problem.space.parameters.map((p) => [p.name, p]))
-  const slopes = encoder.columns.map((column) => slopeSd(parameters.get(column.parameter)!) ** 2 * (physics ? PHYSICS.slopeShrink : 1))
+  const slopes = encoder.columns.map((column) => slopeSd(parameters.get(column.parameter)!) ** 2 * (factors ? PHYSICS.slopeShrink : 1))
+  const [offset, scale] = factors ? [PHYSICS.offsetVariance, PHYSICS.scaleVariance] : [OFFSET_VARIANCE, PRIOR_SCALE_VARIANCE]
+  const { sd, logFactors } = factors ?? { sd: [], logFactors: [] }
   return {
-    groups: [...encoder.columns.map((c) => c.group), -1, -1],
-    slopeMean: Float64Array.from([...encoder.columns.map(() => 0), 0, 1]),
-    slopeVariance: Float64Array.from([...slopes, OFFSET_VARIANCE, physics ? PHYSICS.scaleVariance : PRIOR_SCALE_VARIANCE]),
+    groups: [...encoder.columns.map((c) => c.group), -1, -1, ...sd.map(() => -1)],
+    slopeMean: Float64Array.from([...encoder.columns.map(() => 0), 0, 1, ...logFactors.map((v) => -v)]),
+    slopeVariance: Float64Array.from([...slopes, offset, scale, ...sd.map((s) => s ** 2)]),
   }
 }
 

@@ -74,12 +74,28 @@ export interface Problem {
   readonly constraintLimit?: number
   /** Physics: expected ln(rate) of a configuration, undefined where the model knows nothing. */
   readonly priorLogRate?: (configuration: Configuration) => number | undefined
+  /** Physics: what `priorLogRate` is unsure of, learned from the trials: a slow disk, a fast GPU, a costly request. */
+  readonly priorFactors?: PriorFactors
   /** Physics: expected ln(constraint metric). */
   readonly priorLogConstraint?: (configuration: Configuration) => number | undefined
   /** Physics: certainly cannot serve (does not fit the memory). Never suggested. */
   readonly cannotServe?: (configuration: Configuration) => boolean
   /** Finished experiments of the past, for transfer. */
   readonly history?: readonly PastExperiment[]
+}
+
+/** What a physics prior is unsure of, as factors of its inputs: the search learns them from the trials, as far as they are from 1. */
+export interface PriorFactors {
+  /** Standard deviation of ln(factor) before any trial, one a factor (k). */
+  readonly sd: readonly number[]
+  /** The prior with its inputs multiplied by factors, given as ln(factor) (k). */
+  readonly at: (logFactors: readonly number[]) => MovedPrior
+}
+export interface MovedPrior {
+  /** Expected ln(rate); undefined where physics knows nothing. */
+  readonly logRate: (configuration: Configuration) => number | undefined
+  /** ∂ ln(rate) / ∂ ln(factor), one a factor (k). */
+  readonly sensitivities: (configuration: Configuration) => readonly number[]
 }
 
 export interface PastExperiment {

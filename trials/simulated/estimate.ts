@@ -1,10 +1,10 @@
 /** What the device model expects of configurations before any trial: for the search's prior and for `tune estimate`. */
 import type { Slo } from '../../profiler/types.ts'
-import type { Configuration } from '../../search/types.ts'
+import type { Configuration, MovedPrior, PriorFactors } from '../../search/types.ts'
 import type { Architecture } from '../devices/architecture.ts'
-import type { Gpu } from '../devices/catalogue.ts'
+import { findGpu, type Gpu } from '../devices/catalogue.ts'
 import { DeviceModelError } from '../devices/errors.ts'
-import type { DeviceLatency } from '../devices/model.ts'
+import { type DeviceLatency, deviceLatencyMs } from '../devices/model.ts'
 import { type PredictedCapacity, predictCapacity } from './capacity.ts'
 import { type CpuStage, cpuStageOf } from './cpu-stage.ts'
 import { type ModelledServer, modelledServer } from './device.ts'
@@ -32,6 +32,8 @@ export type Estimated =
 export interface Estimator {
   /** ln of the expected capacity, req/s; undefined where the model knows nothing or the configuration surely cannot serve. */
   priorLogRate(configuration: Configuration): number | undefined
+  /** What the rate's prior is unsure of: CPU costs, each GPU's speed, its slope over the batch, and what a share of it really gives. */
+  priorFactors(gpus: readonly string[]): PriorFactors
   /** ln of the expected idle latency at the SLO's percentile, ms. */
   priorLogConstraint(configuration: Configuration): number | undefined
   /** Certainly cannot serve: its memory falls short by more than the model's error, or the GPU lacks what is asked. */
@@ -71,6 +73,15 @@ export function createEstimator(options: EstimatorOptions): Estimator {
       const { capacity } = read(configuration)
       return capacity && Math.log(softCapacity(capacity, slo))
     },
+    priorFactors: (gpus) => ({
+      sd: [
+        cpuStageOf(architecture).relativeError,
+        batchSlopeSd,
+        shareExponentSd,
+        ...gpus.map((gpu) => deviceError(architecture, gpu, options.ownGpus)),
+      ],
+      at: (logFactors) => movedPrior(logFactors, gpus, (configuration) => read(configuration).modelled, slo),
+    }),
     priorLogConstraint(configuration) {
       const { capacity } = read(configuration)
       return capacity && Math.log(capacity.idleMs)
@@ -93,6 +104,67 @@ export function createEstimator(options: EstimatorOptions): Estimator {
         neededMiB,
         availableMiB,
       }
+    },
+  }
+}
+
+/** Standard deviations: d ln(time) / d ln(batch), and of the exponent of a share. */
+const batchSlopeSd = 0.03
+const shareExponentSd = 0.06
+const typicalBatch = 8
+/** The tables' GPUs in another host, with another version. */
+const leastDeviceError = 0.05
+
+const deviceError = (architecture: Architecture, gpu: string, ownGpus: readonly Gpu[] = []): number =>
+  gpu === 'none'
+    ? 0.4
+    : Math.max(leastDeviceError, deviceLatencyMs({ architecture, gpu: findGpu(gpu, ownGpus), batch: typicalBatch }).relativeError)
+
+/** The prior with CPU cost, batch slope, share exponent and each GPU's time moved, and how it moves further: by forward differences. */
+function movedPrior(
+  [cpu, slope, share, ...devices]: readonly number[],
+  gpus: readonly string[],
+  modelledAt: (configuration: Configuration) => ModelledServer | undefined,
+  slo: EstimatorOptions['slo'],
+): MovedPrior {
+  const logRate = (modelled: ModelledServer, extraCpu = 0, extraDevice = 0) => {
+    const { gpu, gpuShare } = modelled.resources
+    const held = gpuShare > 0 ? Math.log(gpuShare) : 0
+    const level = (devices[gpus.indexOf(gpu ?? 'none')] ?? 0) - share! * held + extraDevice
+    const model = queueingModel(modelled)
+    const costlier = Math.exp(cpu! + extraCpu)
+    const moved = predictCapacity(
+      {
+        ...model,
+        cpu: { ...model.cpu, acceptMs: costlier * model.cpu.acceptMs, prepareMs: costlier * model.cpu.prepareMs },
+        batchMs: (batch) => model.batchMs(batch) * Math.exp(level + slope! * Math.log(batch / typicalBatch)),
+      },
+      slo,
+    )
+    return Math.log(softCapacity(moved, slo))
+  }
+  const step = 0.05
+  const known = new Map<ModelledServer, number>()
+  const remembered = (modelled: ModelledServer) => {
+    const value = known.get(modelled) ?? logRate(modelled)
+    known.set(modelled, value)
+    return value
+  }
+  return {
+    logRate: (configuration) => {
+      const modelled = modelledAt(configuration)
+      return modelled && remembered(modelled)
+    },
+    sensitivities(configuration) {
+      const modelled = modelledAt(configuration)
+      if (!modelled) return [0, 0, 0, ...gpus.map(() => 0)]
+      const { gpu, gpuShare } = modelled.resources
+      const base = remembered(modelled)
+      const byCpu = (logRate(modelled, step, 0) - base) / step
+      const byDevice = (logRate(modelled, 0, step) - base) / step
+      const byShare = gpuShare > 0 ? -byDevice * Math.log(gpuShare) : 0
+      const bySlope = byDevice * Math.log(modelled.serving.batchSize / typicalBatch)
+      return [byCpu, bySlope, byShare, ...gpus.map((name) => (name === (gpu ?? 'none') ? byDevice : 0))]
     },
   }
 }

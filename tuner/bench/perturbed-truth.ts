@@ -78,19 +78,20 @@ const interactionSd = 0.04
 export interface PerturbedTable {
   readonly table: RecordedTable
   /** The physics prior for it, which knows nothing of the perturbation. */
-  readonly prior: Pick<Problem, 'priorLogRate' | 'priorLogConstraint' | 'cannotServe'>
+  readonly prior: Pick<Problem, 'priorLogRate' | 'priorFactors' | 'priorLogConstraint' | 'cannotServe'>
 }
 
 /** One server of a scenario, drawn by the rng. */
 export function perturbedTable({ model, limitMs, space, name }: Scenario, rng: Rng): PerturbedTable {
   const architecture = architectureOf(model)
   const slo = { percentile: 0.99, limitMs }
-  const { priorLogRate, priorLogConstraint, cannotServe } = createEstimator({ architecture, slo })
+  const { priorLogRate, priorFactors, priorLogConstraint, cannotServe } = createEstimator({ architecture, slo })
+  const gpuNames = space.parameters.flatMap((p) => (p.kind === 'categorical' && p.name === 'gpu' ? p.values : []))
   const truthOf = drawTruth(architecture, slo, rng)
   const configurations = enumerate(space)
   const truth = new Map<string, Observation>(configurations.map((c) => [configurationKey(c), truthOf(c)]))
   return {
-    prior: { priorLogRate, priorLogConstraint, cannotServe },
+    prior: { priorLogRate, priorFactors: priorFactors(gpuNames), priorLogConstraint, cannotServe },
     table: {
       configurations,
       problem: {

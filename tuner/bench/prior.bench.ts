@@ -45,6 +45,7 @@ for (const scenario of scenarios.filter((s) => s.name.includes(options.only))) {
       const problem = { ...drawn.table.problem, ...priors[name]!(drawn) }
       const run = scoreRun({ ...drawn.table, problem }, sampler, createRng(`${scenario.name} ${seed}`), false)
       trials.push(run.trialsToWithin)
+      if (process.env.SHOW) console.log(seed, run.trialsToWithin)
       suggestionS += run.secondsPerSuggestion / seeds
     }
     trials.sort((a, b) => a - b)
