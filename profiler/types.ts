@@ -7,7 +7,12 @@ export interface Slo {
   readonly limitMs: number
   /** Highest tolerated share of failed requests, e.g. 0.001. Failed requests also count as over the SLO. */
   readonly maxErrorRate: number
+  /** Which latency of a streamed answer: default 'e2e'. */
+  readonly metric?: LatencyMetric
 }
+
+/** To the last byte; to the first token; per output token after the first. The last two are of streamed answers (protocol 'openai'). */
+export type LatencyMetric = 'e2e' | 'ttft' | 'tpot'
 
 /** Latency percentiles of answered requests, in ms with microsecond resolution. */
 export interface LatencySummary {
@@ -64,6 +69,18 @@ export interface LoadPoint extends LatencySummary {
   readonly seconds: number
   /** The window was ended early because it had already missed the SLO: its percentiles are lower bounds. */
   readonly cut?: boolean
+  /** Of streamed answers: all their latencies, whichever the SLO is about. */
+  readonly stream?: StreamSummary
+}
+
+/** Latencies of streamed answers. */
+export interface StreamSummary {
+  readonly ttft: LatencySummary
+  readonly tpot: LatencySummary
+  readonly e2e: LatencySummary
+  /** Gaps between chunks with tokens, over all answers. */
+  readonly interToken: LatencySummary
+  readonly outputTokensPerSecond: number
 }
 
 /** One prepared request body, and how many items it carries. */
@@ -89,6 +106,10 @@ export type Target =
       readonly http2?: boolean
       /** Cheap test of an answer's shape beyond its 2xx status: a string that a good answer contains. */
       readonly expect?: string
+      /** 'grpc': bodies are serialized messages of one unary call, `path` its method. 'sse': answers stream as server-sent events. Default: plain HTTP. */
+      readonly transport?: 'grpc' | 'sse'
+      /** What of a streamed answer counts as its latency. Default 'e2e'. */
+      readonly metric?: LatencyMetric
     }
   | { readonly kind: 'virtual'; readonly server: VirtualServer }
 
@@ -129,6 +150,21 @@ export interface LoadRun {
   readonly generatorCores: number
   /** When the load's `cut` ended it early, ms from its start: requests still under way count with the age they had reached. */
   readonly cutMs?: number
+  /** Of streamed answers. */
+  readonly stream?: StreamRun
+}
+
+/** Streamed answers, in the order of intended sends; NaN where there was none. Length n, but for the gaps. */
+export interface StreamRun {
+  /** From the intended send to the first token. */
+  readonly ttftMs: Float64Array
+  /** Mean time per output token after the first; 0 for one token. */
+  readonly tpotMs: Float64Array
+  readonly e2eMs: Float64Array
+  /** Output tokens. */
+  readonly tokens: Float64Array
+  /** Gaps between chunks with tokens, of all answers. */
+  readonly gapsMs: Float64Array
 }
 
 /** Applies loads and reports. Rejects only when the signal aborts or the load is unusable; a bad server is a load point with errors. */
@@ -176,7 +212,7 @@ export interface Measurement {
 }
 
 /** Which wire protocol a predictor speaks. */
-export type ProtocolName = 'oip-v2' | 'tfserving' | 'json' | 'openai'
+export type ProtocolName = 'oip-v2' | 'grpc-v2' | 'tfserving' | 'tfserving-grpc' | 'json' | 'openai'
 
 /** Everything protocol-specific: readiness, metadata, bodies, good answers. */
 export interface Protocol {

@@ -1,16 +1,36 @@
 /** The generator's own process: nothing else disturbs its clock. Ends with its parent. */
 import type { Load, LoadRun } from '../types.ts'
 import { playClosed } from './closed.ts'
+import { playClosedLoop } from './closed-loop.ts'
+import { HttpSender } from './http-sender.ts'
 import type { FromChild, HttpTarget, ToChild } from './messages.ts'
 import { playOpen } from './open.ts'
+import type { Sender } from './sender.ts'
 
 const send = (message: FromChild) => process.send?.(message)
 let target: HttpTarget | undefined
 let running: AbortController | undefined
 
-function play(load: Load, signal: AbortSignal): Promise<LoadRun> {
-  if (target === undefined) return Promise.reject(new Error('no target given before the load'))
-  return load.kind === 'closed' ? playClosed(target, load, signal) : playOpen(target, load, signal)
+async function play(load: Load, signal: AbortSignal): Promise<LoadRun> {
+  if (target === undefined) throw new Error('no target given before the load')
+  if (load.kind === 'closed' && target.transport === undefined) return playClosed(target, load, signal)
+  const sender = await senderFor(target)
+  try {
+    return load.kind === 'closed' ? await playClosedLoop(target, load, sender, signal) : await playOpen(target, load, sender, signal)
+  } finally {
+    await sender.close()
+  }
+}
+
+async function senderFor(to: HttpTarget): Promise<Sender> {
+  switch (to.transport) {
+    case 'grpc':
+      return new (await import('./grpc-sender.ts')).GrpcSender(to)
+    case 'sse':
+      return new (await import('./sse-sender.ts')).SseSender(to)
+    case undefined:
+      return new HttpSender(to)
+  }
 }
 
 process.on('message', (message: ToChild) => {

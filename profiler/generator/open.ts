@@ -3,60 +3,44 @@
  * so that a stalled server cannot hide the requests it delayed (coordinated omission: Schroeder et al., NSDI 2006; wrk2).
  */
 import { performance } from 'node:perf_hooks'
-import { type Dispatcher, Pool } from 'undici'
 import type { Load, LoadRun } from '../types.ts'
 import { schedule } from './arrivals.ts'
 import type { HttpTarget } from './messages.ts'
-import { errorKind, Recorder } from './recorder.ts'
+import { Recorder } from './recorder.ts'
+import type { Sender, StreamTimes } from './sender.ts'
 
 type OpenLoad = Extract<Load, { kind: 'open' }>
 
-const defaultConnections = 512
 /** Requests under way beyond which further ones are dropped and counted. */
 const maxUnderWay = 20_000
 const leadMs = 5
 
 /** Plays an open load and waits for every answer, each up to the target's timeout. */
-export async function playOpen(target: HttpTarget, load: OpenLoad, signal: AbortSignal): Promise<LoadRun> {
-  const pool = new Pool(target.url, {
-    connections: target.connections ?? defaultConnections,
-    allowH2: target.http2 ?? false,
-    pipelining: target.http2 ? 100 : 1,
-    headersTimeout: 0,
-    bodyTimeout: 0,
-    keepAliveTimeout: 60_000,
-    connect: { timeout: target.timeoutMs },
-  })
-  try {
-    return await new OpenRun(target, load, pool).play(signal)
-  } finally {
-    await pool.destroy()
-  }
+export async function playOpen(target: HttpTarget, load: OpenLoad, sender: Sender, signal: AbortSignal): Promise<LoadRun> {
+  await sender.connect()
+  return new OpenRun(target, load, sender).play(signal)
 }
 
 class OpenRun {
-  private readonly recorder = new Recorder()
+  private readonly recorder: Recorder
   private readonly atMs: Float64Array
-  private readonly requests: Dispatcher.DispatchOptions[]
   private readonly underWay = new Set<Request>()
   private readonly startMs = performance.now() + leadMs
   private next = 0
   private over = 0
+  private readonly cut: OpenLoad['cut']
   private cutMs: number | undefined
   private done: () => void = () => {}
 
   constructor(
     private readonly target: HttpTarget,
     private readonly load: OpenLoad,
-    private readonly pool: Pool,
+    private readonly sender: Sender,
   ) {
     this.atMs = schedule(load)
-    this.requests = target.bodies.map(({ contentType, body }) => ({
-      method: 'POST',
-      path: target.path,
-      headers: { ...target.headers, 'content-type': contentType },
-      body: typeof body === 'string' ? Buffer.from(body) : body,
-    }))
+    this.recorder = new Recorder(target.metric)
+    // What a request under way has reached bounds its end-to-end latency alone.
+    this.cut = target.metric === undefined || target.metric === 'e2e' ? load.cut : undefined
   }
 
   now(): number {
@@ -106,18 +90,19 @@ class OpenRun {
       this.recorder.failed(index, 'dropped')
       return
     }
-    const request = new Request(this, index, intendedMs, this.target.expect)
+    let sent: { abandon(): void } | undefined
+    const request: Request = { index, intendedMs, abandon: () => sent?.abandon() }
     this.underWay.add(request)
-    this.pool.dispatch(this.requests[index % this.requests.length]!, request)
+    sent = this.sender.send(index, (failure, stream) => this.ended(request, failure, stream))
   }
 
   /** The end of a request: its latency, or the class of its failure. */
-  ended(request: Request, failure: string | undefined): void {
+  private ended(request: Request, failure: string | undefined, stream?: StreamTimes): void {
     if (!this.underWay.delete(request)) return
     const latencyMs = this.now() - request.intendedMs
-    if (failure === undefined) this.recorder.answered(request.index, latencyMs)
+    if (failure === undefined) this.recorder.answered(request.index, latencyMs, stream)
     else this.recorder.failed(request.index, failure)
-    if (this.load.cut !== undefined && (failure !== undefined || latencyMs > this.load.cut.overMs)) this.over++
+    if (this.cut !== undefined && (failure !== undefined || latencyMs > this.cut.overMs)) this.over++
     this.finishIfDone()
   }
 
@@ -129,7 +114,7 @@ class OpenRun {
       this.ended(request, 'timeout')
       request.abandon()
     }
-    const { cut } = this.load
+    const { cut } = this
     if (cut === undefined) return
     let over = this.over
     for (const request of this.underWay) {
@@ -155,44 +140,8 @@ class OpenRun {
   }
 }
 
-class Request implements Dispatcher.DispatchHandler {
-  private controller: Dispatcher.DispatchController | undefined
-  private abandoned = false
-  private status = 0
-  private text: Buffer[] = []
-
-  constructor(
-    private readonly run: OpenRun,
-    readonly index: number,
-    readonly intendedMs: number,
-    private readonly expect: string | undefined,
-  ) {}
-
-  abandon(): void {
-    this.abandoned = true
-    this.controller?.abort(new Error('abandoned'))
-  }
-
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    this.controller = controller
-    if (this.abandoned) controller.abort(new Error('abandoned'))
-  }
-
-  onResponseStart(_controller: Dispatcher.DispatchController, status: number): void {
-    this.status = status
-  }
-
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.expect !== undefined) this.text.push(chunk)
-  }
-
-  onResponseEnd(): void {
-    if (this.status < 200 || this.status > 299) this.run.ended(this, `status ${this.status}`)
-    else if (this.expect !== undefined && !Buffer.concat(this.text).includes(this.expect)) this.run.ended(this, 'bad answer')
-    else this.run.ended(this, undefined)
-  }
-
-  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.run.ended(this, errorKind(error))
-  }
+interface Request {
+  readonly index: number
+  readonly intendedMs: number
+  abandon(): void
 }

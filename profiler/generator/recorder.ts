@@ -1,5 +1,6 @@
 import { quantileOfSorted } from '../statistics/percentile.ts'
-import type { Load, LoadRun } from '../types.ts'
+import type { LatencyMetric, Load, LoadRun, StreamRun } from '../types.ts'
+import type { StreamTimes } from './sender.ts'
 
 /** Collects requests as they end, in any order, and gives them back in the order of their sends. */
 export class Recorder {
@@ -7,6 +8,10 @@ export class Recorder {
   private readonly latency: number[] = []
   private readonly late: number[] = []
   private readonly kinds: Record<string, number> = {}
+  private readonly streams = new Map<number, StreamTimes & { readonly e2eMs: number }>()
+
+  /** @param metric what of a streamed answer counts as its latency */
+  constructor(private readonly metric: LatencyMetric = 'e2e') {}
 
   /** Keeps a place for a request meant to be sent at this time, ms from the run's start, and sent so much later. Returns its index. */
   open(sentMs: number, lateMs = 0): number {
@@ -15,8 +20,11 @@ export class Recorder {
     return this.latency.push(Number.NaN) - 1
   }
 
-  answered(index: number, latencyMs: number): void {
-    this.latency[index] = latencyMs
+  /** @param e2eMs from the intended send to the last byte */
+  answered(index: number, e2eMs: number, stream?: StreamTimes): void {
+    if (stream !== undefined) this.streams.set(index, { ...stream, e2eMs })
+    if (this.metric === 'e2e' || stream === undefined) this.latency[index] = e2eMs
+    else this.latency[index] = this.metric === 'ttft' ? stream.firstTokenMs + this.late[index]! : perTokenMs(stream)
   }
 
   failed(index: number, kind: string): void {
@@ -39,9 +47,26 @@ export class Recorder {
       elapsedS: rest.elapsedS,
       generatorCores: rest.generatorCores,
       cutMs: rest.cutMs,
+      ...(this.streams.size > 0 && { stream: this.streamRun(order) }),
+    }
+  }
+
+  private streamRun(order: Uint32Array): StreamRun {
+    const of = (value: (stream: StreamTimes & { readonly e2eMs: number }, index: number) => number) =>
+      Float64Array.from(order, (i) => (this.streams.has(i) ? value(this.streams.get(i)!, i) : Number.NaN))
+    return {
+      ttftMs: of((stream, i) => stream.firstTokenMs + this.late[i]!),
+      tpotMs: of(perTokenMs),
+      e2eMs: of((stream) => stream.e2eMs),
+      tokens: of((stream) => stream.tokens),
+      gapsMs: Float64Array.from([...this.streams.values()].flatMap((stream) => stream.gapsMs)),
     }
   }
 }
+
+/** Time per output token after the first, ms; 0 for an answer of one token. */
+const perTokenMs = ({ firstTokenMs, lastTokenMs, tokens }: StreamTimes): number =>
+  tokens < 2 ? 0 : (lastTokenMs - firstTokenMs) / (tokens - 1)
 
 /** Error class of a failed request, in the words of the load point's `errorKinds`. */
 export function errorKind(error: unknown): string {

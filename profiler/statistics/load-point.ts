@@ -1,4 +1,4 @@
-import type { LatencySummary, LoadPoint, LoadRun, Slo } from '../types.ts'
+import type { LatencySummary, LoadPoint, LoadRun, Slo, StreamRun, StreamSummary } from '../types.ts'
 import { quantileInterval, quantileOfSorted } from './percentile.ts'
 
 /** Summarises a run against an SLO. Failed requests count as infinitely slow in the SLO percentile, and not at all in the latency summary. */
@@ -27,6 +27,18 @@ export function loadPointOf(run: LoadRun, slo: Slo): LoadPoint {
     latenessP99Ms: run.latenessP99Ms,
     seconds: run.seconds,
     cut: run.cutMs !== undefined,
+    ...(run.stream && { stream: streamSummaryOf(run.stream, run.elapsedS) }),
+  }
+}
+
+function streamSummaryOf(stream: StreamRun, elapsedS: number): StreamSummary {
+  const tokens = stream.tokens.reduce((sum, n) => (Number.isNaN(n) ? sum : sum + n), 0)
+  return {
+    ttft: summarise(stream.ttftMs),
+    tpot: summarise(stream.tpotMs),
+    e2e: summarise(stream.e2eMs),
+    interToken: summarise(stream.gapsMs),
+    outputTokensPerSecond: elapsedS > 0 ? tokens / elapsedS : 0,
   }
 }
 

@@ -1,0 +1,85 @@
+import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
+import type { HttpTarget } from './messages.ts'
+import type { Ended, Sender } from './sender.ts'
+
+/** HTTP/2 connections; each carries as many requests at once as the server allows. */
+const defaultConnections = 4
+const connectMs = 1000
+
+/** Unary gRPC calls with messages serialized beforehand, spread over a few connections. */
+export class GrpcSender implements Sender {
+  private readonly clients: readonly Client[]
+  private readonly messages: readonly Buffer[]
+  private readonly metadata: Metadata
+
+  constructor(private readonly target: HttpTarget) {
+    this.clients = Array.from({ length: target.connections ?? defaultConnections }, () => grpcClient(target.url))
+    this.messages = target.bodies.map(({ body }) => Buffer.from(body as Uint8Array))
+    this.metadata = grpcMetadata(target.headers)
+  }
+
+  async connect(): Promise<void> {
+    await Promise.all(
+      this.clients.map((client) => new Promise<void>((resolve) => client.waitForReady(Date.now() + connectMs, () => resolve()))),
+    )
+  }
+
+  send(index: number, ended: Ended): { abandon(): void } {
+    let abandoned = false
+    const call = this.clients[index % this.clients.length]!.makeUnaryRequest(
+      this.target.path,
+      asIs,
+      asIs,
+      this.messages[index % this.messages.length]!,
+      this.metadata,
+      (error: ServiceError | null, answer?: Buffer) => {
+        if (abandoned) return
+        if (error !== null) ended(grpcErrorKind(error))
+        else if (this.target.expect !== undefined && !answer?.includes(this.target.expect)) ended('bad answer')
+        else ended(undefined)
+      },
+    )
+    return {
+      abandon: () => {
+        abandoned = true
+        call.cancel()
+      },
+    }
+  }
+
+  async close(): Promise<void> {
+    for (const client of this.clients) client.close()
+  }
+}
+
+const asIs = (message: Buffer): Buffer => message
+
+/** A client with a connection of its own. `url`: http://host:port, or https:// for TLS. */
+export function grpcClient(url: string): Client {
+  const { host, protocol } = new URL(url)
+  return new Client(host, protocol === 'https:' ? credentials.createSsl() : credentials.createInsecure(), {
+    'grpc.use_local_subchannel_pool': 1,
+    'grpc.enable_http_proxy': 0,
+    'grpc.enable_retries': 0,
+    'grpc.max_receive_message_length': -1,
+    'grpc.max_send_message_length': -1,
+    'grpc.initial_reconnect_backoff_ms': 100,
+    'grpc.min_reconnect_backoff_ms': 100,
+    'grpc.max_reconnect_backoff_ms': 1000,
+  })
+}
+
+export function grpcMetadata(headers: Readonly<Record<string, string>>): Metadata {
+  const metadata = new Metadata()
+  for (const [name, value] of Object.entries(headers)) metadata.set(name, value)
+  return metadata
+}
+
+/** Error class of a failed call: HTTP's words where they mean the same, else 'grpc RESOURCE_EXHAUSTED'. */
+export function grpcErrorKind({ code, details }: Pick<ServiceError, 'code' | 'details'>): string {
+  if (/ECONNREFUSED/.test(details)) return 'refused'
+  if (/ECONNRESET|RST_STREAM|Connection dropped|EPIPE/.test(details)) return 'reset'
+  if (/ENOTFOUND|EAI_AGAIN|Name resolution failed/.test(details)) return 'no such host'
+  if (code === status.DEADLINE_EXCEEDED) return 'timeout'
+  return `grpc ${status[code] ?? code}`
+}
