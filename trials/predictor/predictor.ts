@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { CpuPool } from './cpu-pool.ts'
 import type { EngineOptions } from './engine.ts'
 import { type EngineDeath, type EngineHost, startEngines, sumUtilization } from './engine-host.ts'
@@ -110,7 +110,8 @@ function engineOptions(settings: Settings, { path }: ModelVersion): EngineOption
 function servedInfo(settings: Settings, { version, path }: ModelVersion, { loaded }: EngineHost): ServedModelInfo {
   const { task, inputs, outputs } = loaded.info
   const width = task === 'text' ? inputs[0]?.shape[1] : undefined
-  const vocabulary = path === undefined ? undefined : join(path, 'vocab.txt')
+  // In the model's folder, or beside its file.
+  const vocabulary = path === undefined ? undefined : [path, dirname(path)].map((folder) => join(folder, 'vocab.txt')).find(existsSync)
   return {
     name: settings.model,
     version,
@@ -119,7 +120,7 @@ function servedInfo(settings: Settings, { version, path }: ModelVersion, { loade
     outputs,
     // A user's own model may fix its length.
     sequenceLength: width !== undefined && width > 0 ? width : settings.sequenceLength,
-    ...(vocabulary !== undefined && existsSync(vocabulary) && { vocabularyPath: vocabulary }),
+    ...(vocabulary !== undefined && { vocabularyPath: vocabulary }),
     provenance: loaded.provenance,
     maxItems: settings.queueLimit,
   }

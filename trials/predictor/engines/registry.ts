@@ -12,6 +12,7 @@ interface EngineEntry {
 
 export const engines = {
   tfjs: { place: 'process', load: () => import('./tfjs.ts') },
+  onnx: { place: 'process', load: () => import('./onnx.ts') },
   emulated: { place: 'thread', load: () => import('./emulated.ts') },
 } as const satisfies Readonly<Record<string, EngineEntry>>
 

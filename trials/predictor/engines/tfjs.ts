@@ -8,6 +8,7 @@ import type { Model } from '../models/model.ts'
 import { buildModel } from '../models/registry.ts'
 import { type Backend, startBackend } from './tfjs/backend.ts'
 import { loadUserModel } from './tfjs/user-model.ts'
+import { warmUp } from './warm-up.ts'
 
 export function createEngine(options: EngineOptions): Engine {
   if (options.precision !== 'fp32') throw new Error(`the tfjs engine computes in fp32, not ${options.precision}; leave --precision out`)
@@ -44,7 +45,7 @@ export function createEngine(options: EngineOptions): Engine {
           : await loadUserModel(modelPath, backend, sequenceLength)
       model = loaded
       backend.check()
-      if (options.warmUpBatch > 0 && shapesAreKnown(loaded)) await warmUp(loaded, options, infer)
+      await warmUp(loaded.inputs, options.warmUpBatch, infer)
       busyMs = 0
       const { task, inputs, outputs, seeded } = loaded
       const versions = { tfjs: version_core, backend: backend.name, ...(seeded && { weights: 'seeded' }) }
@@ -59,23 +60,6 @@ export function createEngine(options: EngineOptions): Engine {
       backend = undefined
     },
   }
-}
-
-/** Zeros can stand in for a batch: of a model that leaves dimensions open, only its user knows which go together. */
-const shapesAreKnown = ({ inputs }: Model) => inputs.every(({ shape }) => shape.every((d, axis) => axis === 0 || d > 0))
-
-/** Runs zeros through the model, so that weights are packed, memory is taken, and, with what is left of a tenth of a second, code is compiled. */
-async function warmUp(model: Model, { warmUpBatch }: EngineOptions, infer: (inputs: Tensors) => Promise<Tensors>): Promise<void> {
-  const inputs = Object.fromEntries(
-    model.inputs.map(({ name, datatype, shape }) => {
-      const whole = shape.map((d, axis) => (axis === 0 ? warmUpBatch : d))
-      const size = whole.reduce((a, b) => a * b, 1)
-      return [name, { datatype, shape: whole, data: datatype === 'INT32' ? new Int32Array(size) : new Float32Array(size) }]
-    }),
-  )
-  const startedAt = performance.now()
-  do await infer(inputs)
-  while (performance.now() - startedAt < 100)
 }
 
 const feeds = (inputs: Tensors): NamedTensorMap =>

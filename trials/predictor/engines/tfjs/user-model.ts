@@ -2,9 +2,10 @@
 import { stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { type NamedTensorMap, type Tensor, zerosLike } from '@tensorflow/tfjs-core'
-import type { EngineDatatype, Task, TensorSpec } from '../../engine.ts'
+import type { EngineDatatype, TensorSpec } from '../../engine.ts'
 import type { Model } from '../../models/model.ts'
 import { ModelError } from '../../models/registry.ts'
+import { atLength, taskOf } from '../../models/task.ts'
 import type { Backend, SavedModelTensor } from './backend.ts'
 import { type ModelFile, readModelFile } from './model-files.ts'
 
@@ -153,24 +154,9 @@ function commonTo(name: string, inputs: readonly Described[], outputs: readonly 
     name,
     seeded: false,
     task,
-    inputs:
-      task === 'text'
-        ? specs.map((spec) => ({ ...spec, shape: spec.shape.map((d, axis) => (axis === 1 && d < 0 ? sequenceLength : d)) }))
-        : specs,
+    inputs: task === 'text' ? atLength(specs, sequenceLength) : specs,
     outputs: outputs.map(({ spec }) => spec),
   }
-}
-
-/** Texts and images are prepared for models that declare the inputs they become; others get tensors as they come. */
-function taskOf(inputs: readonly TensorSpec[]): Task {
-  const [first] = inputs
-  const names = inputs.map(({ name }) => name)
-  const forTexts =
-    ['input_ids', 'attention_mask'].every((name) => names.includes(name)) && names.length - Number(names.includes('token_type_ids')) === 2
-  if (forTexts && inputs.every(({ datatype }) => datatype === 'INT32')) return 'text'
-  if (inputs.length === 1 && first!.datatype === 'FP32' && first!.shape.length === 4 && first!.shape[3] === 3 && first!.shape[1]! > 0)
-    return 'image'
-  return 'tensor'
 }
 
 function named(outputs: readonly Described[], tensors: Tensor | Tensor[]): NamedTensorMap {

@@ -1,0 +1,154 @@
+/**
+ * Real inference of a user's own ONNX file through ONNX Runtime (onnxruntime-node, an optional package), on CPU or, where its CUDA provider is
+ * installed, on a GPU. The precision is the file's own.
+ */
+import type { InferenceSession, Tensor as OnnxTensor } from 'onnxruntime-node'
+import {
+  type Engine,
+  type EngineInfo,
+  type EngineOptions,
+  OutOfMemoryError,
+  type Tensor,
+  type TensorSpec,
+  type Tensors,
+} from '../engine.ts'
+import { ModelError } from '../models/registry.ts'
+import { atLength, taskOf } from '../models/task.ts'
+import { importRuntime, isOutOfMemory, onnxFile, openSession, type Runtime } from './onnx/session.ts'
+import { datatypeOf, fromOnnx, toOnnx } from './onnx/tensors.ts'
+import { warmUp } from './warm-up.ts'
+
+/** @param load imports onnxruntime-node */
+export function createEngine(options: EngineOptions, load?: () => Promise<Runtime>): Engine {
+  if (options.precision !== 'fp32')
+    throw new Error(`an ONNX file has its precision in it, which --precision ${options.precision} cannot change; export the model so`)
+  const threads = Math.max(1, Math.floor(options.cpuThreads))
+  let open: { readonly runtime: Runtime; readonly session: InferenceSession; readonly model: OnnxModel } | undefined
+  let busyMs = 0
+
+  const infer = async (inputs: Tensors): Promise<Tensors> => {
+    if (!open) throw new Error('infer before load')
+    const { runtime, session, model } = open
+    const startedAt = performance.now()
+    try {
+      const results = await session.run(
+        feeds(runtime, model, inputs),
+        model.outputs.map(({ name }) => name),
+      )
+      return fetched(results, model, rowsOf(inputs))
+    } catch (error) {
+      if (error instanceof Error && isOutOfMemory(error.message)) throw new OutOfMemoryError(error.message)
+      throw error
+    } finally {
+      busyMs += performance.now() - startedAt
+    }
+  }
+  // On a GPU ONNX Runtime does not tell; nvidia-smi does.
+  const memoryMiB = () => (options.gpu === undefined ? Math.round(process.memoryUsage.rss() / 2 ** 20) : 0)
+
+  return {
+    name: 'onnx',
+    provenance: 'measured',
+    device:
+      options.gpu === undefined ? `CPU (ONNX Runtime, ${threads} thread${threads > 1 ? 's' : ''})` : `${options.gpu} (ONNX Runtime, CUDA)`,
+    async load(): Promise<EngineInfo> {
+      const file = await onnxFile(options.modelPath)
+      const runtime = await importRuntime(load)
+      const session = await openSession(runtime, file, options)
+      try {
+        const model = describeModel(session, options)
+        open = { runtime, session, model }
+        await warmUp(model.offered, options.warmUpBatch, infer)
+        busyMs = 0
+        const { task, offered: inputs, outputs } = model
+        const versions = { onnxruntime: runtime.env.versions.node ?? 'unknown', provider: options.gpu === undefined ? 'cpu' : 'cuda' }
+        return { task, inputs, outputs, versions, memoryMiB: memoryMiB() }
+      } catch (error) {
+        open = undefined
+        await session.release()
+        throw error
+      }
+    },
+    infer,
+    utilization: () => ({ busyMs, memoryMiB: memoryMiB() }),
+    async close() {
+      await open?.session.release()
+      open = undefined
+    },
+  }
+}
+
+/** A tensor of the model: as the server sees it, and its own element type. */
+interface OnnxSpec extends TensorSpec {
+  readonly type: string
+}
+interface OnnxModel {
+  readonly task: EngineInfo['task']
+  readonly inputs: readonly OnnxSpec[]
+  /** Inputs that the server fills: all but the token types of a text model, which are zeros, the type of a single text. */
+  readonly offered: readonly TensorSpec[]
+  readonly outputs: readonly OnnxSpec[]
+}
+
+/** @throws ModelError for tensors that the server cannot give or take, and for a batch size that the file does not have */
+function describeModel(session: InferenceSession, { batchSize, sequenceLength }: EngineOptions): OnnxModel {
+  const inputs = session.inputMetadata.map(described)
+  const outputs = session.outputMetadata.map(described)
+  const fixed = session.inputMetadata.find((input) => input.isTensor && typeof input.shape[0] === 'number')
+  if (fixed?.isTensor && fixed.shape[0] !== batchSize)
+    throw new ModelError(
+      `input '${fixed.name}' of the ONNX model has ${fixed.shape[0]} as its first dimension, so that batches of up to ${batchSize} cannot run`,
+      `export it with a dynamic batch axis (torch.onnx.export: dynamic_axes={'${fixed.name}': {0: 'batch'}})${fixed.shape[0] === 1 ? ', or pin batchSize to 1' : ''}`,
+    )
+  if (fixed !== undefined && batchSize > 1)
+    throw new ModelError(
+      `input '${fixed.name}' of the ONNX model takes batches of ${batchSize} and no smaller ones`,
+      'export it with a dynamic batch axis',
+    )
+  const task = taskOf(inputs)
+  const offered = (task === 'text' ? atLength(inputs, sequenceLength).filter(({ name }) => name !== 'token_type_ids') : inputs).map(
+    ({ name, datatype, shape }) => ({ name, datatype, shape }),
+  )
+  return { task, inputs, offered, outputs }
+}
+
+function described(value: InferenceSession.ValueMetadata): OnnxSpec {
+  if (!value.isTensor)
+    throw new ModelError(
+      `'${value.name}' of the ONNX model is no tensor`,
+      'export it with tensors alone (skl2onnx: options={"zipmap": False})',
+    )
+  const shape = value.shape.map((d) => (typeof d === 'number' ? d : -1))
+  if (shape.length === 0)
+    throw new ModelError(
+      `'${value.name}' of the ONNX model is a single number`,
+      'inputs and outputs need the batch as their first dimension',
+    )
+  return { name: value.name, type: value.type, datatype: datatypeOf(value.type, value.name), shape: [-1, ...shape.slice(1)] }
+}
+
+const rowsOf = (inputs: Tensors): number => Object.values(inputs)[0]!.shape[0]!
+
+function feeds({ Tensor: Onnx }: Runtime, { inputs }: OnnxModel, given: Tensors): Record<string, OnnxTensor> {
+  return Object.fromEntries(
+    inputs.map(({ name, type }) => {
+      const { data, shape } = given[name] ?? zerosLike(given.input_ids!)
+      return [name, new Onnx(type as 'float32', toOnnx(data, type) as Float32Array, shape)]
+    }),
+  )
+}
+
+const zerosLike = ({ datatype, shape, data }: Tensor): Tensor => ({ datatype, shape, data: new Int32Array(data.length) })
+
+/** @throws Error for an output without one row an item */
+function fetched(results: InferenceSession.OnnxValueMapType, { outputs }: OnnxModel, rows: number): Tensors {
+  const tensors: Record<string, Tensor> = {}
+  for (const { name, datatype, type } of outputs) {
+    const output = results[name]!
+    if (output.dims[0] !== rows)
+      throw new Error(`output '${name}' is [${output.dims}] for a batch of ${rows}; outputs need the batch as their first dimension`)
+    tensors[name] = { datatype, shape: output.dims, data: fromOnnx(output.data as Float32Array, type, name) }
+    output.dispose()
+  }
+  return tensors
+}
