@@ -3,13 +3,13 @@ import { resolve } from 'node:path'
 import { recommend } from '../reports/recommendation.ts'
 import type { Recommendation } from '../reports/types.ts'
 import type { Configuration } from '../search/types.ts'
-import { inspectMachine } from '../trials/machine/machine.ts'
+import { gpuCatalogue } from '../trials/devices/catalogue.ts'
 import type { PriceBook } from '../trials/prices/book.ts'
 import type { ExperimentRecord, FinishedTrial } from '../trials/types.ts'
 import { loadExperiment as findExperiment, openExisting } from './commands/open-existing.ts'
+import type { Surroundings } from './experiment/context.ts'
 import { experimentFromDocument } from './experiment/load.ts'
 import type { Experiment, ExperimentDocument } from './experiment/types.ts'
-import { surroundings } from './machine.ts'
 import { noticesOf } from './notices.ts'
 import { label, loadPriceBook, problemOf } from './problem.ts'
 
@@ -37,11 +37,10 @@ export async function reopen(id: string | undefined, { db, slo, rps, headroom, p
   const store = await openExisting(db)
   try {
     const { experiment: record, trials } = await findExperiment(store, id)
-    const machine = await inspectMachine()
     // A demand asks for the price of serving it, whatever the experiment ranked by.
     const objective = rps === undefined ? undefined : 'price-for-demand'
     const flags = { slo, rps, objective, headroom, prices: prices && resolve(prices) }
-    const experiment = experimentFromDocument(record.spec as ExperimentDocument, record.id, surroundings(machine), flags)
+    const experiment = experimentFromDocument(record.spec as ExperimentDocument, record.id, anyMachine(), flags)
     const book = await loadPriceBook(experiment.pricesPath)
     const { pricePerHour } = problemOf(experiment, book)
     const recommendation = recommend({
@@ -59,4 +58,10 @@ export async function reopen(id: string | undefined, { db, slo, rps, headroom, p
   } finally {
     await store.close()
   }
+}
+
+/** Nothing is started here, so an experiment of a larger machine, or of one with GPUs, is as good as one of this machine. */
+function anyMachine(): Surroundings {
+  const gpus = gpuCatalogue.map((gpu) => gpu.name)
+  return { cwd: process.cwd(), machine: { cpuCores: 4096, gpus, builtinGpus: gpus } }
 }

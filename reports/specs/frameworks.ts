@@ -124,7 +124,6 @@ export function composeSpec(serving: Serving): SpecFile[] {
       ? { configs: Object.fromEntries(files.map((file, i) => [`file-${i}`, { content: file.contents.replaceAll('$', '$$$$') }])) }
       : {}),
   }
-  const share =
-    resources.gpu && resources.gpuShare < 1 ? ['a server that holds itself to its part of the GPU: Compose gives whole GPUs'] : []
+  const share = resources.gpu && resources.gpuShare < 1 ? ['Compose gives whole GPUs: the server must hold itself to its part'] : []
   return [{ name: 'compose.yaml', text: `${header(serving, share)}${yaml(config)}` }]
 }

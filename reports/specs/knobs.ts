@@ -42,5 +42,5 @@ export class Knobs {
 /** A note for the header, so that a knob without a place is not lost in silence. */
 export const unusedNote = (knobs: Knobs): string[] => {
   const left = knobs.unused()
-  return left.length === 0 ? [] : [`a place for what this format has no field for: ${left.join(', ')}`]
+  return left.length === 0 ? [] : [`tuned, but this format has no field for it: ${left.join(', ')}`]
 }

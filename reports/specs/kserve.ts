@@ -45,7 +45,7 @@ export function kserveObjects(serving: Serving, options: KserveOptions): { objec
       },
     },
   }
-  const place = serving.server === 'triton' ? [`config.pbtxt in the model repository, in the folder ${serving.model}`] : []
+  const place = serving.server === 'triton' ? [`config.pbtxt belongs into the model repository, in the folder ${serving.model}`] : []
   return { objects: [...(server.configMap ? [server.configMap] : []), service], notes: [...server.notes, ...scaling.notes, ...place] }
 }
 
@@ -124,7 +124,7 @@ function scalingOf(serving: Serving, { variant, prometheus = defaultPrometheus }
           metrics: [{ type: 'External', external: { metric: { backend: 'prometheus', serverAddress: prometheus, query }, target } }],
         },
       },
-      notes: [`KEDA, and a Prometheus at ${prometheus} that scrapes the predictor's pods`],
+      notes: [`needs KEDA, and a Prometheus at ${prometheus} that scrapes the predictor's pods`],
     }
   }
   const busy = serving.evidence.cpuCoresBusy
@@ -133,9 +133,7 @@ function scalingOf(serving: Serving, { variant, prometheus = defaultPrometheus }
       annotations: { 'serving.kserve.io/autoscalerClass': 'none' },
       fields: {},
       fixed: true,
-      notes: [
-        'nothing more; the number of replicas is fixed, for Standard mode scales on CPU alone and CPU usage was not measured (see --variant keda)',
-      ],
+      notes: ['the number of replicas is fixed: Standard mode scales on CPU alone, and CPU usage was not measured (see --variant keda)'],
     }
   }
   const target = Math.min(100, Math.max(1, Math.round((100 * busy * (1 - serving.headroom)) / serving.resources.cpuCores)))
@@ -143,7 +141,7 @@ function scalingOf(serving: Serving, { variant, prometheus = defaultPrometheus }
     annotations: { 'serving.kserve.io/autoscalerClass': 'hpa' },
     fields: { scaleMetric: 'cpu', scaleTarget: target },
     notes: [
-      `a look at the CPU target of ${target} %: it is the measured usage at the capacity, times 1 - headroom; a request rate is the better signal (--variant keda)`,
+      `the CPU target of ${target} % is the measured usage at the capacity, times 1 - headroom; a request rate is the better signal (--variant keda)`,
     ],
   }
 }

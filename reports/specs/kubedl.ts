@@ -70,7 +70,7 @@ export function kubedlObjects(serving: Serving): { objects: Manifest[]; notes: r
     },
   }
   const scaled = { apiVersion: 'apps/v1', kind: 'Deployment', name: `${serving.name}-predictor` }
-  const place = tensorflow ? [] : [`config.pbtxt in the model repository, in the folder ${serving.model}`]
+  const place = tensorflow ? [] : [`config.pbtxt belongs into the model repository, in the folder ${serving.model}`]
   return {
     objects: [
       ...(server.configMap ? [server.configMap] : []),

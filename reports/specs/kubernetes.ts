@@ -18,7 +18,7 @@ export interface KubernetesOptions {
 /** `deployment.yaml`. Throws SpecError when the GPU scheme cannot give the share. */
 export function kubernetesSpec(serving: Serving, options: KubernetesOptions): SpecFile[] {
   const gpu = gpuSelection(serving.resources, serving.gpuScheme)
-  const notes = [...gpu.needs, ...(options.autoscaler === 'hpa' ? [adapterNote(serving)] : [])]
+  const notes = [...gpu.needs.map((need) => `needs: ${need}`), ...(options.autoscaler === 'hpa' ? [adapterNote(serving)] : [])]
   return [{ name: 'deployment.yaml', text: manifestsYaml(serving, kubernetesObjects(serving, options), notes) }]
 }
 
@@ -116,4 +116,4 @@ function disruptionBudget(serving: Serving): Manifest {
 }
 
 const adapterNote = (serving: Serving) =>
-  `a metrics adapter that serves ${rateMetric} per pod, e.g. prometheus-adapter with metricsQuery sum(rate(${requestsMetric(serving)}{<<.LabelMatchers>>}[1m])) by (<<.GroupBy>>)`
+  `needs a metrics adapter that serves ${rateMetric} per pod, e.g. prometheus-adapter with metricsQuery sum(rate(${requestsMetric(serving)}{<<.LabelMatchers>>}[1m])) by (<<.GroupBy>>)`

@@ -27,7 +27,7 @@ export function header(serving: Serving, notes: readonly string[] = [], mark = '
       ? []
       : [`The figures are ${evidence.provenance}: measure on the real hardware before you rely on them.`]),
     ...sources.map((s) => `  ${s.value.padEnd(width)}  ${s.from}`),
-    ...notes.map((note) => `Needs: ${note}`),
+    ...notes.map((note) => `Note: ${note}`),
   ]
   return lines.map((line) => `${mark} ${oneLine(line)}\n`).join('')
 }

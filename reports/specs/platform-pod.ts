@@ -26,7 +26,7 @@ export function tfservingServer(serving: Serving, places: Omit<TfservingPlaces, 
   const hasFiles = config.files.length > 0
   return {
     gpu,
-    notes: [...gpu.needs, ...config.notes],
+    notes: [...gpu.needs.map((need) => `needs: ${need}`), ...config.notes],
     fields: {
       args: config.args,
       ...(hasFiles ? { volumeMounts: [{ name: 'batching', mountPath: configFolder, readOnly: true }] } : {}),
@@ -51,7 +51,7 @@ export function plainServer(serving: Serving, env?: Readonly<Record<string, stri
   const gpu = gpuSelection(serving.resources, serving.gpuScheme)
   return {
     gpu,
-    notes: gpu.needs,
+    notes: gpu.needs.map((need) => `needs: ${need}`),
     fields: { ...(env ? { env: environment(env) } : {}), resources: resourcesBlock(serving, gpu) },
     volumes: [],
   }

@@ -61,6 +61,6 @@ export function seldonObjects(serving: Serving): { objects: Manifest[]; notes: r
       ],
     },
   }
-  const place = tensorflow ? [] : [`config.pbtxt in the model repository, in the folder ${serving.model}`]
+  const place = tensorflow ? [] : [`config.pbtxt belongs into the model repository, in the folder ${serving.model}`]
   return { objects: [...(server.configMap ? [server.configMap] : []), deployment], notes: [...server.notes, ...place] }
 }

@@ -117,7 +117,7 @@ describe('kubernetes', () => {
     expect(text).toMatch(/# {3}capacity 212 req\/s +trial 2: p99 50 ms \(SLO 50 ms\)/)
     expect(text).toMatch(/# {3}replicas 6 +demand 1,000 req\/s \/ \(capacity x \(1 - headroom 20 %\)\), rounded up/)
     expect(text).toContain('measure on the real hardware')
-    expect(text).toContain('# Needs: the device plugin shares each GPU by time-slicing with 4 replicas')
+    expect(text).toContain('# Note: needs: the device plugin shares each GPU by time-slicing with 4 replicas')
   })
 
   test('cannot be broken out of by names and texts', () => {
@@ -299,7 +299,7 @@ describe('model servers', () => {
     expect(vllm).toContain(
       `exec vllm serve 'o'\\''model' \\\n  --max-num-seqs 64 \\\n  --max-num-batched-tokens 8192 \\\n  --gpu-memory-utilization 0.25 \\\n  --dtype bfloat16`,
     )
-    expect(vllm).toContain('no field for: blockSize = 16')
+    expect(vllm).toContain('no field for it: blockSize = 16')
     expect(parse(textOf(renderSpec('torchserve', serving()), 'model-config.yaml'))).toEqual({
       minWorkers: 2,
       maxWorkers: 2,

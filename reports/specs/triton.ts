@@ -18,7 +18,8 @@ export function tritonConfig(
   const delayMicros = knobs.number('maxQueueDelayMicroseconds') ?? (delayMs === undefined ? undefined : Math.round(delayMs * 1000))
   const instances = knobs.number('instances', 'instanceCount')
   const queue = knobs.number('queueLimit', 'maxQueueSize')
-  const batching = (batch ?? 1) > 1 && (preferred !== undefined || delayMicros !== undefined || queue !== undefined)
+  // Without this block Triton runs each request as it comes, whatever its largest batch.
+  const batching = (batch ?? 1) > 1
   const message: ProtoMessage = {
     name: new Text(serving.model),
     backend: new Text(backend),

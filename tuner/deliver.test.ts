@@ -1,0 +1,189 @@
+/** `tune spec`, `tune plan` and `tune report` on a stored experiment. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { parseCsv } from '../reports/csv.ts'
+import { complete, measured } from '../reports/samples.contract.ts'
+import { checkManifests } from '../reports/specs/validate.contract.ts'
+import { openStore } from '../trials/store/index.ts'
+import type { FinishedTrial } from '../trials/types.ts'
+import type { PlanFlags } from './commands/plan.ts'
+import { loadExperiment } from './experiment/load.ts'
+import { plan } from './plan.ts'
+import { report } from './report.ts'
+import { spec } from './spec.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'tune-deliver-'))
+const db = join(folder, 'tune.db')
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const t4 = (batchSize: number, gpuMemoryPercent: number) => ({ cpuCores: 2, gpu: 'T4', gpuMemoryPercent, batchSize })
+const trials: FinishedTrial[] = [
+  complete(1, t4(1, 100), measured(150, 10), { purpose: 'default', usage: { launchSeconds: 12 } }),
+  complete(2, t4(8, 25), measured(265, 10), { usage: { launchSeconds: 11, cpuCores: 1.1, gpuUtilization: 0.95 } }),
+  complete(3, t4(16, 25), measured(240, 70)),
+]
+
+beforeAll(async () => {
+  const experiment = loadExperiment({
+    flags: { model: 'bert', slo: '50ms', devices: 'emulated', gpus: 'T4', db },
+    environment: {},
+    cwd: folder,
+    machine: { cpuCores: 4, gpus: [], builtinGpus: [] },
+  })
+  const store = await openStore(db)
+  await store.create({
+    id: 'bert-1',
+    name: 'bert',
+    createdAt: '2026-11-20T10:00:00.000Z',
+    spec: experiment.document,
+    provenance: 'emulated',
+    seed: 1,
+  })
+  for (const trial of trials) await store.append('bert-1', trial)
+  await store.finish('bert-1', 'done')
+  await store.close()
+})
+
+let printed = ''
+const listen = () => {
+  printed = ''
+  const keep = (text: unknown) => {
+    printed += text
+    return true
+  }
+  vi.spyOn(process.stdout, 'write').mockImplementation(keep)
+  vi.spyOn(process.stderr, 'write').mockImplementation(keep)
+}
+afterEach(() => vi.restoreAllMocks())
+const run = async (command: () => Promise<number>): Promise<string> => {
+  listen()
+  expect(await command()).toBe(0)
+  return printed
+}
+
+describe('tune spec', () => {
+  const flags = { db, target: 'kubernetes' }
+
+  test('prints a valid manifest of the recommendation, sized for a demand', async () => {
+    const text = await run(() => spec('bert-1', { ...flags, rps: '1000', headroom: '20%', image: 'me/bert:1' }))
+    const { objects, problems } = checkManifests(text)
+    expect(problems).toEqual([])
+    expect(objects.map((o) => o.kind)).toEqual(['Deployment', 'Service', 'HorizontalPodAutoscaler', 'PodDisruptionBudget'])
+    expect(text).toContain('replicas 6 ')
+    expect(text).toContain('image: me/bert:1')
+    expect(text).toContain('name: BATCH_SIZE\n              value: "8"')
+  })
+
+  test('of another trial, into files', async () => {
+    const out = join(folder, 'k')
+    await run(() => spec(undefined, { ...flags, trial: '1', out, autoscaler: 'none' }))
+    expect(checkManifests(readFileSync(join(out, 'deployment.yaml'), 'utf8')).problems).toEqual([])
+  })
+
+  test('patches a manifest in place and says what it changed', async () => {
+    const path = join(folder, 'mine.yaml')
+    writeFileSync(
+      path,
+      '# mine\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: b}\nspec:\n  selector: {matchLabels: {app: b}}\n  template:\n    metadata: {labels: {app: b}}\n    spec:\n      containers:\n      - name: b   # the server\n        image: x\n',
+    )
+    const text = await run(() => spec(undefined, { ...flags, patch: path, write: true }))
+    expect(text).toContain('Deployment b: spec.template.spec.containers.0.resources.requests: added -> {"cpu":"2","memory":"4Gi"}')
+    const patched = readFileSync(path, 'utf8')
+    expect(patched).toContain('# mine\n')
+    expect(patched).toContain('      - name: b   # the server\n')
+    expect(checkManifests(patched).problems).toEqual([])
+    expect(await run(() => spec(undefined, { ...flags, patch: path }))).toContain('says it all already')
+  })
+
+  test('refuses what it does not know', async () => {
+    await expect(spec(undefined, { ...flags, target: 'nomad' })).rejects.toMatchObject({
+      exitCode: 2,
+      hint: expect.stringContaining('kserve'),
+    })
+    await expect(spec(undefined, { ...flags, trial: '9' })).rejects.toMatchObject({ exitCode: 2, hint: expect.stringContaining('2, 1') })
+    await expect(spec(undefined, { ...flags, slo: '5ms' })).rejects.toMatchObject({ exitCode: 3 })
+    await expect(spec(undefined, { ...flags, patch: join(folder, 'none.yaml') })).rejects.toMatchObject({ exitCode: 2 })
+    await expect(spec('other', flags)).rejects.toMatchObject({ exitCode: 2 })
+  })
+})
+
+describe('tune plan', () => {
+  const flags: PlanFlags = {
+    db,
+    growth: '0%',
+    headroom: '20%',
+    zones: '3',
+    reaction: '30s',
+    scaleDown: '5min',
+    minReplicas: '1',
+    prices: [],
+  }
+
+  test('answers on the terminal', async () => {
+    const text = await run(() => plan('bert-1', { ...flags, demand: '1000', fleet: '4x2' }))
+    expect(text).toContain('6 replicas for a steady 1,000 req/s')
+    expect(text).toContain('The fleet there is: 4 x ')
+    expect(text).toContain('breaks the SLO from month 1 on')
+    expect(text).toContain('sharing the GPU saves')
+  })
+
+  test('compares price books, months and shapes, as CSV, JSON, Markdown and HTML', async () => {
+    const cheap = join(folder, 'spot.yaml')
+    writeFileSync(cheap, 'name: spot\ngpus: { T4: 0.11 }\n')
+    const dear = join(folder, 'list.yaml')
+    writeFileSync(dear, 'name: list\ngpus: { T4: 0.35 }\n')
+    const wanted = { ...flags, pattern: 'daily', peak: '900', growth: '5%', prices: [dear, cheap] }
+    const json = JSON.parse(await run(() => plan(undefined, { ...wanted, json: true })))
+    expect(json.units[0].months).toHaveLength(12)
+    expect(json.units[0].byPriceList.map((p: { name: string }) => p.name)).toEqual(['list', 'spot'])
+    expect(json.units[0].launchSeconds).toBe(11)
+    for (const form of ['csv', 'md', 'html']) await run(() => plan(undefined, { ...wanted, out: join(folder, `plan.${form}`) }))
+    expect(parseCsv(readFileSync(join(folder, 'plan.csv'), 'utf8'))).toHaveLength(1 + 2 * 12)
+    expect(readFileSync(join(folder, 'plan.md'), 'utf8')).toContain('| month |')
+    expect(readFileSync(join(folder, 'plan.html'), 'utf8')).toContain('<svg')
+  })
+
+  test('reads a trace', async () => {
+    const trace = join(folder, 'trace.csv')
+    writeFileSync(trace, 'timestamp,rate\n0,100\n3600,900\n7200,100\n')
+    const text = await run(() => plan(undefined, { ...flags, trace }))
+    expect(text).toContain(`the trace ${trace}`)
+    expect(text).toMatch(/% of the time, .* in hour 1/)
+  })
+
+  test('refuses what cannot be planned', async () => {
+    for (const bad of [
+      {},
+      { demand: '5', pattern: 'daily' },
+      { pattern: 'daily' },
+      { demand: 'lots' },
+      { demand: '5', fleet: 'six' },
+      { demand: '5', trials: '3' },
+      { demand: '5', headroom: '100%' },
+      { demand: '5', out: 'x.pdf' },
+      { trace: '/none' },
+    ]) {
+      await expect(plan(undefined, { ...flags, ...bad }), JSON.stringify(bad)).rejects.toMatchObject({ exitCode: 2 })
+    }
+  })
+})
+
+describe('tune report', () => {
+  test('writes one file in the form of its ending', async () => {
+    for (const form of ['html', 'md', 'csv', 'json']) {
+      const out = join(folder, `report.${form}`)
+      expect(await run(() => report('bert-1', { db, out }))).toBe(`${out}\n`)
+      expect(readFileSync(out, 'utf8')).toContain(form === 'csv' ? 'capacity_rps' : '2 cores, 1/4 T4')
+    }
+    expect(readFileSync(join(folder, 'report.html'), 'utf8')).toContain('model:')
+  })
+
+  test('for a demand ranks by its price, and refuses forms it has not', async () => {
+    const out = join(folder, 'demand.json')
+    await run(() => report(undefined, { db, out, rps: '1000', headroom: '20%' }))
+    expect(JSON.parse(readFileSync(out, 'utf8')).best).toMatchObject({ trial: 2, replicas: 6 })
+    await expect(report(undefined, { db, out: 'x.pdf' })).rejects.toMatchObject({ exitCode: 2 })
+  })
+})
