@@ -5,7 +5,15 @@ import type { Surroundings } from './experiment/context.ts'
 
 /** A GPU counts for the built-in predictor only where the package that drives it works; a user's own command may use every GPU there is. */
 export function surroundings(machine: MachineFacts): Surroundings {
-  const driver = machine.packages.find((p) => p.name === '@tensorflow/tfjs-node-gpu')
+  const drives = (name: string) => machine.packages.some((p) => p.name === name && p.state === 'ok' && p.gpuProblem === undefined)
   const gpus = machine.gpus.map((gpu) => catalogueName(gpu))
-  return { cwd: process.cwd(), machine: { cpuCores: machine.affinity.length, gpus, builtinGpus: driver?.state === 'ok' ? gpus : [] } }
+  return {
+    cwd: process.cwd(),
+    machine: {
+      cpuCores: machine.affinity.length,
+      gpus,
+      builtinGpus: drives('@tensorflow/tfjs-node-gpu') ? gpus : [],
+      onnxGpus: drives('onnxruntime-node') ? gpus : [],
+    },
+  }
 }

@@ -1,7 +1,8 @@
 /** An experiment as the search sees it: space, exact prices, the SLO as limit. */
 import { readFile } from 'node:fs/promises'
 import type { Configuration, Problem } from '../search/types.ts'
-import { architectureOf } from '../trials/devices/architecture.ts'
+import { type Architecture, architectureOf } from '../trials/devices/architecture.ts'
+import { DeviceModelError } from '../trials/devices/errors.ts'
 import { defaultPriceBook, type PriceBook, pricePerHour } from '../trials/prices/book.ts'
 import { parsePriceBook } from '../trials/prices/parse.ts'
 import { describeConfiguration, resourcesOf } from '../trials/resources.ts'
@@ -53,9 +54,21 @@ export function problemOf(experiment: Experiment, book: PriceBook): Problem {
 function physicsOf(experiment: Experiment): Pick<Problem, 'priorLogRate' | 'priorLogConstraint' | 'cannotServe'> {
   const usesGpus = experiment.space.parameters.some((parameter) => parameter.name === 'gpu')
   if (experiment.predictor.kind !== 'builtin' || !usesGpus) return {}
+  const architecture = architectureFor(experiment)
+  if (architecture === undefined) return {}
   const { priorLogRate, priorLogConstraint, cannotServe } = createEstimator({
-    architecture: architectureOf(experiment.model.architecture),
+    architecture,
     slo: experiment.slo,
   })
   return { priorLogRate, priorLogConstraint, cannotServe }
+}
+
+/** Undefined for a model of the user's own whose architecture nobody named: its files run, and nothing is known of it beforehand. */
+function architectureFor({ model }: Experiment): Architecture | undefined {
+  try {
+    return architectureOf(model.architecture)
+  } catch (error) {
+    if (error instanceof DeviceModelError && model.path !== undefined) return undefined
+    throw error
+  }
 }

@@ -88,4 +88,11 @@ describe('which engine auto comes to', () => {
     expect(() => engineFor({ ...auto, engine: 'tfjs' }, resourcesOf({ gpu: 'T4' }), withGpu('absent'))).toThrow(
       /tfjs-node-gpu is not installed/,
     ))
+  test('never silently: ONNX Runtime without its CUDA provider is refused', () => {
+    const onnx = { name: 'onnxruntime-node', gives: 'ONNX models', state: 'ok' as const, version: '1.30.0' }
+    const asked = resourcesOf({ gpu: 'T4' })
+    const cpuOnly = { ...withGpu('absent'), packages: [{ ...onnx, gpuProblem: 'its CUDA provider is not installed' }] }
+    expect(() => engineFor({ ...auto, engine: 'onnx' }, asked, cpuOnly)).toThrow(/onnxruntime-node cannot use it: its CUDA provider/)
+    expect(engineFor({ ...auto, engine: 'onnx' }, asked, { ...cpuOnly, packages: [onnx] })).toBe('onnx')
+  })
 })

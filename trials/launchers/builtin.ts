@@ -19,10 +19,15 @@ export const engineFor = (template: BuiltinTemplate, asked: Resources, machine: 
   const wanted = template.engine === 'auto' ? 'tfjs' : template.engine
   if (wanted === 'emulated' || asked.gpu === undefined) return wanted
   const driver = machine.packages.find(({ name }) => name === gpuPackages[wanted])
-  const drivable = driver?.state === 'ok'
+  const drivable = driver?.state === 'ok' && driver.gpuProblem === undefined
   if (template.engine === 'auto') return drivable && machine.gpus.some((gpu) => catalogueName(gpu) === asked.gpu) ? 'tfjs' : 'emulated'
   if (!drivable) {
-    const problem = driver?.state === 'broken' ? `cannot be imported: ${driver.problem}` : 'is not installed'
+    const problem =
+      driver?.state === 'broken'
+        ? `cannot be imported: ${driver.problem}`
+        : driver?.state === 'ok'
+          ? `cannot use it: ${driver.gpuProblem}`
+          : 'is not installed'
     throw new LaunchError(
       `engine ${wanted} on a ${asked.gpu}: ${gpuPackages[wanted]} ${problem}`,
       `npm install ${gpuPackages[wanted]}, or use the emulated engine`,

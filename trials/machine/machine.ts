@@ -34,7 +34,7 @@ export interface MachineFacts {
 /** An optional package: absent, importable, or there and broken. */
 export type PackageFacts = { readonly name: string; readonly gives: string } & (
   | { readonly state: 'absent' }
-  | { readonly state: 'ok'; readonly version: string }
+  | { readonly state: 'ok'; readonly version: string /** Why it cannot use an NVIDIA GPU; absent: it can. */; readonly gpuProblem?: string }
   | { readonly state: 'broken'; readonly version: string; readonly problem: string }
 )
 
@@ -113,13 +113,19 @@ const inspectPackage = async ({ name, gives }: (typeof optionalPackages)[number]
       timeout: 30_000,
       killSignal: 'SIGKILL',
     })
-    return { name, gives, state: 'ok', version }
+    return { name, gives, state: 'ok', version, ...(name === 'onnxruntime-node' && onnxGpuProblem(dirname(manifest))) }
   } catch (error) {
     const { stderr, message } = error as { stderr?: string; message: string }
     const problem = (stderr || message).split('\n').find((line) => /Error|error:/.test(line)) ?? message
     return { name, gives, state: 'broken', version, problem: problem.trim() }
   }
 }
+
+/** The CUDA provider is no part of the package: its install script fetches it where it finds a CUDA toolkit, or is told to. */
+const onnxGpuProblem = (folder: string): { gpuProblem?: string } =>
+  existsSync(join(folder, 'bin', 'napi-v6', process.platform, process.arch, 'libonnxruntime_providers_cuda.so'))
+    ? {}
+    : { gpuProblem: 'its CUDA provider is not installed (ONNXRUNTIME_NODE_INSTALL=cuda12 npm install onnxruntime-node@1.30.0)' }
 
 const packageManifest = (name: string): string | undefined =>
   createRequire(import.meta.url)

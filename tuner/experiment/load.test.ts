@@ -155,6 +155,16 @@ describe('flags', () => {
     [{ constraint: ['batchSize > 1000'] }, "--constraint the space is empty: none of its 480 configurations keeps 'batchSize > 1000'"],
   ])('%j is refused', (flags, problem) => expect(problemLines(() => load({ ...bert, ...flags }))).toEqual([problem]))
 
+  test('an ONNX file runs for real: on CPU, or on a GPU that ONNX Runtime can use', () => {
+    write('model.onnx', '')
+    const flags = { model: './model.onnx', slo: '50ms' }
+    const cpu = load(flags, { machine: { cpuCores: 4, gpus: ['T4'], builtinGpus: ['T4'], onnxGpus: [] } })
+    expect([cpu.devicesUsed, cpu.model.name]).toEqual(['cpu', 'model'])
+    expect(cpu.predictor).toMatchObject({ kind: 'builtin', engine: 'onnx', env: { MODEL_PATH: path('model.onnx') } })
+    expect(load(flags, { machine: { cpuCores: 4, gpus: ['T4'], builtinGpus: [] } }).devicesUsed).toBe('gpu')
+    expect(problemLines(() => load({ ...flags, devices: 'emulated' }))).toEqual(["--model unknown model 'model'"])
+  })
+
   test('nothing at all says what is needed', () => {
     expect(problemsOf(() => load({}))).toEqual([
       { where: 'command line', what: 'no model', hint: 'say which: --model bert, or `model: bert` in the file' },

@@ -68,8 +68,9 @@ export function reportTemplate({ report }: Context, problem: string): void {
 export function resolveDevices({ entries, report, around }: Context, predictor: PredictorTemplate): Experiment['devicesUsed'] {
   const devices = entries.devices ?? defaults.devices
   const backend = entries.backend ?? defaults.backend
-  const { gpus, builtinGpus = gpus } = around.machine
-  const here = (predictor.kind === 'builtin' ? builtinGpus : gpus).length > 0
+  const { gpus, builtinGpus = gpus, onnxGpus = gpus } = around.machine
+  const onnx = predictor.kind === 'builtin' && predictor.engine === 'onnx'
+  const here = (onnx ? onnxGpus : predictor.kind === 'builtin' ? builtinGpus : gpus).length > 0
   if (backend === 'simulated' && predictor.kind !== 'builtin')
     report(['backend'], `a ${predictor.kind} predictor cannot be simulated: what it does is not known`, 'use --backend local')
   if (predictor.kind === 'builtin' && predictor.engine === 'emulated') {
@@ -91,7 +92,9 @@ export function resolveDevices({ entries, report, around }: Context, predictor: 
   if (devices !== 'auto') return backend === 'simulated' && devices === 'gpu' ? 'emulated' : devices
   if (predictor.kind !== 'builtin') return asksForGpu(entries) ? 'gpu' : 'cpu'
   if (backend === 'kubernetes') return 'gpu'
-  return backend === 'local' && here ? 'gpu' : 'emulated'
+  if (backend === 'local' && here) return 'gpu'
+  // Emulating takes an architecture, which a file does not tell; the file itself runs anywhere.
+  return backend === 'local' && onnx ? 'cpu' : 'emulated'
 }
 
 const asksForGpu = ({ space, pin }: ExperimentEntries) => Object.hasOwn(space ?? {}, 'gpu') || Object.hasOwn(pin ?? {}, 'gpu')

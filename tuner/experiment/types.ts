@@ -1,8 +1,9 @@
 /** The effective experiment: what the loop consumes, after defaults, file, environment and flags are merged. */
 import type { Arrivals, PayloadSource, Slo } from '../../profiler/types.ts'
 import type { Configuration, Objective, SearchSpace } from '../../search/types.ts'
+import type { GpuScheme } from '../../trials/kubernetes/gpu-selection.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
-import type { Backend, Devices, SamplerName } from './names.ts'
+import type { Backend, Devices, LoadOrigin, SamplerName } from './names.ts'
 
 export type { Backend, Devices, ObjectiveKind, SamplerName } from './names.ts'
 
@@ -25,6 +26,11 @@ export interface KubernetesSpec {
   /** Container of the pod that the tuned values go into. */
   readonly container?: string
   readonly port?: number
+  /** An image whose entry point is `tune`: the built-in predictor, and the load generator of every predictor. */
+  readonly image?: string
+  /** Where load comes from, default 'cluster'. */
+  readonly loadFrom?: LoadOrigin
+  readonly gpuScheme?: GpuScheme
 }
 
 export interface LoadSpec {
@@ -124,6 +130,8 @@ export interface MachineFacts {
   readonly gpus: readonly string[]
   /** Those that the built-in predictor can use, all unless said; none makes `devices: auto` emulate them. */
   readonly builtinGpus?: readonly string[]
+  /** Those that its engine for ONNX files can use, all unless said; none makes `devices: auto` run them on CPU. */
+  readonly onnxGpus?: readonly string[]
 }
 
 export interface ConfigProblem {
