@@ -1,11 +1,12 @@
-import { Matrix } from 'ml-matrix'
-import { createEncoder, type Encoder } from './encoding.ts'
-import { condition, defaultPriors, fitGp, type Gp, type GpShape } from './gp.ts'
+import type { Matrix } from 'ml-matrix'
+import { createDesign, type Design, type DesignOptions, type Knowledge, type Quantity } from './design.ts'
+import { condition, defaultPriors, fitGp, type Gp } from './gp.ts'
 import { cholesky } from './linalg.ts'
 import { bilog, logCdf } from './normal.ts'
 import { logMetric } from './objective.ts'
 import { calibratePhysics } from './physics.ts'
-import type { Configuration, Estimate, Observation, Parameter, PriorFactors, Problem, Rng } from './types.ts'
+import { pastKnowledge } from './transfer.ts'
+import type { Configuration, Estimate, Observation, Problem, Rng } from './types.ts'
 
 /** Beliefs about m configurations: ln rate, transformed constraint (≤ 0 is met), and whether they serve at all. */
 export interface Beliefs {
@@ -22,8 +23,8 @@ export interface Surrogate {
   /** Joint draws of the noise-free functions: ln rate and constraint, each `count` rows of m, undefined where nothing was ever measured of it. */
   draw(configurations: readonly Configuration[], count: number, rng: Rng): Draws
   readonly warnings: readonly string[]
-  /** There is a physics prior for the rate, and the data do not contradict it. */
-  readonly physics: boolean
+  /** Physics or past experiments inform the model, and the data do not contradict them. */
+  readonly informed: boolean
 }
 export interface Draws {
   readonly rate?: readonly Float64Array[]
@@ -31,57 +32,71 @@ export interface Draws {
   readonly logServes: Float64Array
 }
 
-const OFFSET_VARIANCE = 100
+/** Parts that can be taken out, for the ablation. */
+export interface SurrogateOptions extends DesignOptions {
+  /** Models bilog(ln(metric / limit)) instead of ln(metric / limit). */
+  readonly bilog?: boolean
+  readonly withoutHistory?: boolean
+}
+
 const BELIEVED_NOISE = 1e-4
 const LABEL_NOISE = 0.1
-/** How far the scale of a prior mean may be from 1, squared. */
-const PRIOR_SCALE_VARIANCE = 0.04
-/** Of a physics prior: its offset and scale, the slopes it misses against those without physics, and the residual's variance (LogNormal). */
-const PHYSICS = { offsetVariance: 0.04, scaleVariance: 0.0025, slopeShrink: 0.01, signal: [Math.log(0.01), 1] as const }
-/** ln of how much likelier the data must be without physics before it is dropped: it is right far more often than not. */
-const PHYSICS_LOG_ODDS = 2
+/** ln of how much likelier the data must be without outside knowledge before it is dropped: it is right far more often than not. */
+const LOG_ODDS = 2
 
-/** Transformed constraint: bilog of ln(metric / limit); met where ≤ 0. Without a limit plain ln(metric). */
-export const constraintTarget = (problem: Problem, value: number): number =>
-  problem.constraintLimit === undefined ? logMetric(problem, value) : bilog(logMetric(problem, value) - Math.log(problem.constraintLimit))
+/** The modelled constraint: ln(metric / limit), met where ≤ 0; plain ln(metric) without a limit. */
+const constraintTarget = (problem: Problem, logValue: number, options: SurrogateOptions): number => {
+  const excess = logValue - Math.log(problem.constraintLimit ?? 1)
+  return options.bilog ? bilog(excess) : excess
+}
 
 /** Fits the models. Pending configurations are believed to turn out at their predicted mean (the kriging believer, Ginsbourger et al. 2010). */
-export function fitSurrogate(problem: Problem, observations: readonly Observation[], pending: readonly Configuration[]): Surrogate {
+export function fitSurrogate(
+  problem: Problem,
+  observations: readonly Observation[],
+  pending: readonly Configuration[],
+  options: SurrogateOptions = {},
+): Surrogate {
   const complete = observations.filter((o) => o.state === 'complete')
   const rates = complete.flatMap((o) => (o.rate && o.rate.value > 0 ? datum(o.configuration, Math.log(o.rate.value), o.rate) : []))
+  const target = (logValue: number) => constraintTarget(problem, logValue, options)
   const constraints = complete.flatMap((o) =>
-    o.constraint ? datum(o.configuration, constraintTarget(problem, o.constraint.value), o.constraint) : [],
+    o.constraint ? datum(o.configuration, target(logMetric(problem, o.constraint.value)), o.constraint) : [],
   )
   const labels = observations.map((o) => datum(o.configuration, o.state === 'complete' && o.rate?.value !== 0 ? 1 : -1))
-  const limit = Math.log(problem.constraintLimit ?? 1)
-  const physics = problem.priorLogConstraint
-  const priorConstraint = physics && ((c: Configuration) => toTarget(physics(c), limit))
-  const rate = fitWithPhysics(problem, rates, pending, problem.priorLogRate, problem.priorFactors)
-  const constraint = fitWithPhysics(problem, constraints, pending, priorConstraint)
-  const serves = labels.some((l) => l.target < 0) ? fitModel(problem, labels, [], () => 1) : undefined
+  const past = (quantity: Quantity) =>
+    problem.history && !options.withoutHistory ? pastKnowledge(problem.history, problem.space, quantity) : undefined
+  const pastConstraint = past('constraint')
+  const rate = fitBest(problem, 'rate', rates, pending, [ratePhysics(problem, rates), past('rate')], options)
+  const constraint = fitBest(
+    problem,
+    'constraint',
+    constraints,
+    pending,
+    [constraintPhysics(problem, target), pastConstraint && mapColumns(pastConstraint, target)],
+    options,
+  )
+  const pastServes = past('serves')
+  const serves = pastServes || labels.some((l) => l.target < 0) ? fitBest(problem, 'serves', labels, [], [pastServes], options) : undefined
   const logServes = (configurations: readonly Configuration[]): Float64Array => {
     if (!serves) return new Float64Array(configurations.length)
-    const { mean, variance } = serves.gp.predict(serves.design(configurations))
+    const { mean, variance } = serves.gp.predict(serves.rows(configurations))
     return mean.map((m, i) => logCdf(m / Math.sqrt(LABEL_NOISE + variance[i]!)))
   }
   return {
     believe: (configurations) => ({
-      rate: rate?.gp.predict(rate.design(configurations)),
-      constraint: constraint?.gp.predict(constraint.design(configurations)),
+      rate: rate?.gp.predict(rate.rows(configurations)),
+      constraint: constraint?.gp.predict(constraint.rows(configurations)),
       logServes: logServes(configurations),
     }),
     draw: (configurations, count, rng) => ({
-      rate: rate && drawJoint(rate.gp.joint(rate.design(configurations)), count, rng.fork('rate')),
-      constraint: constraint && drawJoint(constraint.gp.joint(constraint.design(configurations)), count, rng.fork('constraint')),
+      rate: rate && drawJoint(rate.gp.joint(rate.rows(configurations)), count, rng.fork('rate')),
+      constraint: constraint && drawJoint(constraint.gp.joint(constraint.rows(configurations)), count, rng.fork('constraint')),
       logServes: logServes(configurations),
     }),
     warnings: [rate, constraint, serves].flatMap((model) => model?.gp.warning ?? []),
-    physics: rate?.physics ?? problem.priorLogRate !== undefined,
+    informed: (rate ?? constraint)?.informed ?? problem.priorLogRate !== undefined,
   }
-}
-
-function toTarget(logValue: number | undefined, logLimit: number): number | undefined {
-  return logValue === undefined ? undefined : bilog(logValue - logLimit)
 }
 
 function drawJoint({ mean, covariance }: { mean: Float64Array; covariance: Float64Array }, count: number, rng: Rng): Float64Array[] {
@@ -111,80 +126,76 @@ const noiseOf = ({ logSd }: Partial<Estimate>): number => (logSd === undefined ?
 
 interface Model {
   readonly gp: Gp
-  /** Encoded configurations, a column of ones, the prior mean, and its sensitivities to what it is unsure of, m×d. */
-  design(configurations: readonly Configuration[]): Matrix
-  /** The mean is a physics prior's. */
-  readonly physics: boolean
+  /** Design matrix, m×d. */
+  rows(configurations: readonly Configuration[]): Matrix
+  /** Outside knowledge is part of it. */
+  readonly informed: boolean
 }
 
-/** With the physics as prior mean unless the data are much likelier without it: a wrong model must not cost more than a few trials. */
-function fitWithPhysics(
+/** The model with outside knowledge under which the data are likeliest, unless they are much likelier without any: wrong knowledge must not cost more than a few trials. */
+function fitBest(
   problem: Problem,
+  quantity: Quantity,
   data: readonly Datum[],
   pending: readonly Configuration[],
-  physics: ((configuration: Configuration) => number | undefined) | undefined,
-  factors?: PriorFactors,
+  knowledge: readonly (Knowledge | undefined)[],
+  options: DesignOptions,
 ): Model | undefined {
-  if (!physics) return fitModel(problem, data, pending)
-  const moved = factors && calibratePhysics(factors, data)
-  const withPhysics = fitModel(problem, data, pending, moved?.logRate ?? physics, {
-    sd: factors?.sd ?? [],
-    logFactors: moved?.logFactors ?? [],
-    sensitivities: moved?.sensitivities ?? (() => []),
-  })
-  const without = fitModel(problem, data, pending)
-  if (!withPhysics || !without) return withPhysics
-  return without.gp.logLikelihood - withPhysics.gp.logLikelihood > PHYSICS_LOG_ODDS ? without : withPhysics
+  const informed = knowledge.flatMap((known) =>
+    known ? fitModel(createDesign(problem, quantity, known, options), data, pending, known) : [],
+  )
+  const best = informed.sort((a, b) => b.gp.logLikelihood - a.gp.logLikelihood)[0]
+  if (data.length === 0) return best
+  const plain = fitModel(createDesign(problem, quantity, undefined, options), data, pending)
+  return best && best.gp.logLikelihood + LOG_ODDS >= plain.gp.logLikelihood ? best : plain
 }
 
-function fitModel(
-  problem: Problem,
-  data: readonly Datum[],
-  pending: readonly Configuration[],
-  prior: (configuration: Configuration) => number | undefined = () => undefined,
-  factors?: LinearisedFactors,
-): Model | undefined {
-  if (data.length === 0) return undefined
-  const encoder = createEncoder(problem.space)
-  const physics = factors !== undefined
-  const shape = shapeOf(problem, encoder, factors)
-  const design = (configurations: readonly Configuration[]) =>
-    new Matrix(configurations.map((c) => [...encoder.encode(c), 1, prior(c) ?? 0, ...(factors?.sensitivities(c) ?? [])]))
+function fitModel({ shape, groups, rows }: Design, data: readonly Datum[], pending: readonly Configuration[], known?: Knowledge): Model {
   const gpData = (points: readonly Datum[]) => ({
-    X: design(points.map((p) => p.at)),
+    X: rows(points.map((p) => p.at)),
     y: Float64Array.from(points, (p) => p.target),
     knownNoise: Float64Array.from(points, (p) => p.noise),
   })
-  const priors = physics ? { ...defaultPriors(new Set(encoder.columns.map((c) => c.group)).size), signal: PHYSICS.signal } : undefined
-  const gp = fitGp(shape, gpData(data), { priors })
-  if (pending.length === 0) return { gp, design, physics }
-  const { mean } = gp.predict(design(pending))
+  const priors = defaultPriors(groups)
+  const gp = fitGp(shape, gpData(data), { priors: known?.signal ? { ...priors, signal: known.signal } : priors })
+  const informed = known !== undefined
+  if (pending.length === 0) return { gp, rows, informed }
+  const { mean } = gp.predict(rows(pending))
   const believed = pending.map((at, i) => ({ at, target: mean[i]!, noise: BELIEVED_NOISE }))
-  return { gp: { ...condition(shape, gpData([...data, ...believed]), gp.hyperparameters), warning: gp.warning }, design, physics }
+  return { gp: { ...condition(shape, gpData([...data, ...believed]), gp.hyperparameters), warning: gp.warning }, rows, informed }
 }
 
-/** A physics prior around its calibrated factors: ln(rate) moves by sensitivity × (ln factor − calibrated ln factor). */
-interface LinearisedFactors {
-  readonly sd: readonly number[]
-  readonly logFactors: readonly number[]
-  readonly sensitivities: (configuration: Configuration) => readonly number[]
-}
+/** Of a physics prior: its offset and scale, what it misses of the trend, and the residual's variance (LogNormal). */
+const PHYSICS = { offsetSd: 0.2, scaleSd: 0.05, correction: 0.1, signal: [Math.log(0.003), 1] as const }
 
-function shapeOf(problem: Problem, encoder: Encoder, factors: LinearisedFactors | undefined): GpShape {
-  const parameters = new Map(problem.space.parameters.map((p) => [p.name, p]))
-  const slopes = encoder.columns.map((column) => slopeSd(parameters.get(column.parameter)!) ** 2 * (factors ? PHYSICS.slopeShrink : 1))
-  const [offset, scale] = factors ? [PHYSICS.offsetVariance, PHYSICS.scaleVariance] : [OFFSET_VARIANCE, PRIOR_SCALE_VARIANCE]
-  const { sd, logFactors } = factors ?? { sd: [], logFactors: [] }
+/** The physics of ln rate around its factors as the trials calibrate them: ln rate moves by sensitivity × (ln factor - calibrated ln factor). */
+function ratePhysics(problem: Problem, data: readonly Datum[]): Knowledge | undefined {
+  const { priorLogRate, priorFactors } = problem
+  if (!priorLogRate) return undefined
+  const moved = priorFactors && calibratePhysics(priorFactors, data)
+  const logRate = moved?.logRate ?? priorLogRate
+  const { correction, offsetSd, signal, scaleSd } = PHYSICS
   return {
-    groups: [...encoder.columns.map((c) => c.group), -1, -1, ...sd.map(() => -1)],
-    slopeMean: Float64Array.from([...encoder.columns.map(() => 0), 0, 1, ...logFactors.map((v) => -v)]),
-    slopeVariance: Float64Array.from([...slopes, offset, scale, ...sd.map((s) => s ** 2)]),
+    slopes: [[1, scaleSd], ...(moved?.logFactors ?? []).map((v, i) => [-v, priorFactors!.sd[i]!] as const)],
+    columns: (configurations) => configurations.map((c) => [logRate(c) ?? 0, ...(moved?.sensitivities(c) ?? [])]),
+    correction,
+    offsetSd,
+    signal,
   }
 }
 
-/** Prior spread of the change across a parameter's whole range: an elasticity of about a half on a log axis. */
-function slopeSd(parameter: Parameter): number {
-  if (parameter.kind === 'categorical') return 0.5
-  const [min, max] = parameter.kind === 'ordinal' ? [parameter.values[0]!, parameter.values.at(-1)!] : [parameter.min, parameter.max]
-  return parameter.scale === 'log' && min > 0 ? 0.5 * Math.max(0.5, Math.log(max / min)) : 1
+function constraintPhysics(problem: Problem, target: (logValue: number) => number): Knowledge | undefined {
+  const { priorLogConstraint } = problem
+  if (!priorLogConstraint) return undefined
+  const { correction, offsetSd, signal, scaleSd } = PHYSICS
+  const expected = (c: Configuration) => {
+    const logValue = priorLogConstraint(c)
+    return logValue === undefined ? 0 : target(logValue)
+  }
+  return { slopes: [[1, scaleSd]], columns: (configurations) => configurations.map((c) => [expected(c)]), correction, offsetSd, signal }
 }
+
+const mapColumns = (knowledge: Knowledge, map: (value: number) => number): Knowledge => ({
+  ...knowledge,
+  columns: (configurations) => knowledge.columns(configurations).map((row) => row.map(map)),
+})

@@ -71,7 +71,7 @@ export function latencyPercentileMs(model: QueueingModel, time: (batch: number) 
 
   // The batch that forms while one is served and, unless the device stays busy, while the delay runs.
   let batch = 1
-  for (let i = 0; i < 12; i++) batch = Math.min(B, Math.max(1, rate * time(batch), Math.min(1 + rate * maxDelayMs, B)))
+  for (let i = 0; i < 6; i++) batch = Math.min(B, Math.max(1, rate * time(batch), Math.min(1 + rate * maxDelayMs, B)))
   const meanwhile = rate * time(batch)
   const own = Math.min(B, Math.max(batch, 1 + meanwhile + spread * Math.sqrt(meanwhile)))
   const company = B === 1 ? 0 : Math.min(maxDelayMs, rate > 0 ? (B - 1) / rate : maxDelayMs)
@@ -91,11 +91,11 @@ export function predictCapacity(model: QueueingModel, slo: Pick<Slo, 'percentile
   // A lone request waits out the delay of its batch of one.
   const idleMs = cpu.overheadMs + cpu.acceptMs + cpu.prepareMs * Math.exp(2 * cpu.jitter) + (B > 1 ? model.maxDelayMs : 0) + time(1)
   if (idleMs > slo.limitMs) return { capacityRps: 0, saturationRps, idleMs, binding: 'slo' }
-  let low = 1e-6 * saturationRps
-  let high = saturationRps
-  for (let i = 0; i < 24; i++) {
+  const keeps = (rate: number) => latencyPercentileMs(model, time, rate, slo.percentile) <= slo.limitMs
+  let [low, high] = keeps(0.01 * saturationRps) ? [0.01 * saturationRps, saturationRps] : [1e-6 * saturationRps, 0.01 * saturationRps]
+  while (high / low > 1.002) {
     const middle = Math.sqrt(low * high)
-    if (latencyPercentileMs(model, time, middle, slo.percentile) <= slo.limitMs) low = middle
+    if (keeps(middle)) low = middle
     else high = middle
   }
   const binding = low < 0.8 * saturationRps ? 'slo' : cpuLimit < gpuLimit ? 'cpu' : 'gpu'
