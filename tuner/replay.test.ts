@@ -57,4 +57,22 @@ describe('tune replay', () => {
     expect(stderr).toMatch(message)
     expect(code).toBe(2)
   })
+
+  test("reads Model Analyzer's table with an SLO in place of a task", async () => {
+    const header = 'Model,Batch,Concurrency,Model Config Path,Instance Group,Max Batch Size,Throughput (infer/sec),p99 Latency (ms)'
+    writeFileSync(
+      join(box.folder, 'metrics.csv'),
+      `${header}\nm,1,8,c0,1:GPU,8,300,20\nm,1,8,c1,2:GPU,8,420,22\nm,1,8,c2,2:GPU,16,500,41\n`,
+    )
+    const { code, stdout } = await box.run(['replay', '--table', 'metrics.csv', '--slo', '30ms', '--price-per-hour', '$0.5', '--json'])
+    expect(code).toBe(0)
+    const { recommended } = JSON.parse(stdout)
+    expect(recommended.configuration).toEqual({ maxBatchSize: 8, instances: 2 })
+    expect(recommended.cost).toBeCloseTo((0.5 / 3600 / 420) * 1e6, 6)
+    expect(await box.run(['replay', '--table', 'runs.csv', '--slo', '30ms'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('neither'),
+    })
+    expect(await box.run(['replay', '--table', 'runs.csv'])).toMatchObject({ code: 2, stderr: expect.stringContaining('--task') })
+  })
 })

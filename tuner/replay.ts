@@ -3,12 +3,16 @@ import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
 import { parseCsv } from '../reports/csv.ts'
 import { money, significant } from '../reports/format.ts'
+import { type Imported, type ImportOptions, importTritonTable } from '../reports/imports/triton.ts'
 import { bestObservation, createRng, createSampler, observedLogCost } from '../search/index.ts'
 import { type RecordedTable, type ReplayRow, type ReplayTask, recordedTable, replay, trueLogCosts } from '../search/replay.ts'
 import type { Configuration, Observation } from '../search/types.ts'
 import { parseYaml } from '../trials/yaml.ts'
 import type { ReplayFlags } from './commands/replay.ts'
 import { exitCodes, UserError } from './exit-codes.ts'
+import { defaults } from './experiment/names.ts'
+import { parseSlo } from './experiment/schema.ts'
+import { parseMoney, parsePercentile } from './experiment/units.ts'
 import { table as columns } from './render/format.ts'
 import { glyph, styleOf } from './render/glyphs.ts'
 
@@ -36,8 +40,7 @@ export const replayTaskSchema = z.object({
 })
 
 export async function replayTable(flags: ReplayFlags): Promise<number> {
-  const task: ReplayTask = parseYaml(await read(flags.task, '--task'), flags.task, replayTaskSchema)
-  const recorded = tableOf(task, await read(flags.table, '--table'), flags.table)
+  const { task, recorded } = await load(flags)
   const maxTrials = wholeNumber(flags.maxTrials, '--max-trials')
   const seed = wholeNumber(flags.seed, '--seed')
   const { observations, assessments } = replay(recorded, createSampler(flags.sampler), createRng(seed), { maxTrials })
@@ -66,6 +69,39 @@ export async function replayTable(flags: ReplayFlags): Promise<number> {
     process.stdout.write(`${lines(task, recorded, observations, best, regret, probabilityBetterExists).join('\n')}\n`)
   }
   return best ? exitCodes.ok : exitCodes.sloUnmet
+}
+
+async function load({ table, task: path, slo, pricePerHour }: ReplayFlags): Promise<{ task: ReplayTask; recorded: RecordedTable }> {
+  const text = await read(table, '--table')
+  if (path !== undefined) {
+    const task: ReplayTask = parseYaml(await read(path, '--task'), path, replayTaskSchema)
+    return { task, recorded: tableOf(task, text, table) }
+  }
+  if (slo === undefined)
+    throw new UserError(
+      'what the table means is not known',
+      "give --task FILE, or --slo for a table of Model Analyzer's or perf_analyzer's",
+      exitCodes.usage,
+    )
+  const limit = parseSlo(slo)
+  const imported = importTable(table, text, {
+    percentile: limit.percentile ?? parsePercentile(defaults.percentile),
+    limitMs: limit.limit,
+    pricePerHour: parseMoney(pricePerHour ?? '$1'),
+  })
+  return { task: imported.task, recorded: recordedTable(imported.task, imported.rows) }
+}
+
+function importTable(path: string, text: string, options: ImportOptions): Imported {
+  const hint = 'Model Analyzer writes metrics-model-inference.csv, perf_analyzer -f FILE; for other tables give --task'
+  try {
+    const imported = importTritonTable(text, options)
+    if (imported) return imported
+  } catch (error) {
+    if (error instanceof SyntaxError) throw new UserError(`${path}: ${error.message}`, hint, exitCodes.usage)
+    throw error
+  }
+  throw new UserError(`${path} is a table of neither Model Analyzer nor perf_analyzer`, hint, exitCodes.usage)
 }
 
 async function read(path: string, flag: string): Promise<string> {

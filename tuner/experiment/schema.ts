@@ -3,8 +3,9 @@
  * durations in ms, rates per second, shares and percentiles 0-1, money in $, under the same keys.
  */
 import { z } from 'zod'
+import { gpuSchemes } from '../../trials/kubernetes/gpu-selection.ts'
 import { splitCommand } from './command-line.ts'
-import { backends, defaults, deviceChoices, objectiveKinds, samplerNames } from './names.ts'
+import { backends, defaults, deviceChoices, loadOrigins, objectiveKinds, samplerNames } from './names.ts'
 import { parseShorthand, type Values } from './shorthand.ts'
 import { parseCount, parseDurationMs, parseMoney, parsePercentile, parseRateRps, parseShare, UnitError } from './units.ts'
 
@@ -47,7 +48,7 @@ const slo = z.union([quantity(parseSlo, 'an SLO such as 50ms (p99) or p95<80ms')
 })
 
 /** '50ms' → p99 ≤ 50 ms; 'p95<80ms', 'p99.9 <= 1s'. */
-function parseSlo(input: string | number): SloEntry {
+export function parseSlo(input: string | number): SloEntry & { readonly limit: number } {
   const found = /^\s*([^<=]+?)\s*(?:<=|<|≤)\s*(.+)$/.exec(String(input))
   if (found) return { percentile: parsePercentile(found[1]!), limit: parseDurationMs(found[2]!) }
   return { percentile: 0.99, limit: parseDurationMs(input) }
@@ -250,6 +251,14 @@ export const experimentFileSchema = z.strictObject({
         .describe('pod template (metadata, spec) of your own predictor; tuned values go into its container, all else stays as it is'),
       container: text('a name').optional().describe('container of the pod that is tuned, default its only one'),
       port: count(1, 'a port').optional().describe('port it serves on, default the first of the container'),
+      image: text('an image')
+        .optional()
+        .describe('image with `tune` as its entry point: the built-in predictor, and the load generator of every predictor'),
+      loadFrom: z
+        .enum(loadOrigins)
+        .optional()
+        .describe('cluster: a Job beside the predictor; port-forward: from here through the API server; here: from here to pod addresses'),
+      gpuScheme: z.enum(gpuSchemes).optional().describe('how the cluster shares GPUs, default: whole GPUs, time-slicing or MIG as tuned'),
     })
     .optional()
     .describe('backend kubernetes: where and from what'),
