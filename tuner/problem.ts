@@ -51,16 +51,16 @@ export function problemOf(experiment: Experiment, book: PriceBook): Problem {
 }
 
 /** What the device model expects of the built-in predictor on GPUs: the search learns only how reality differs from it. */
-function physicsOf(experiment: Experiment): Pick<Problem, 'priorLogRate' | 'priorLogConstraint' | 'cannotServe'> {
-  const usesGpus = experiment.space.parameters.some((parameter) => parameter.name === 'gpu')
-  if (experiment.predictor.kind !== 'builtin' || !usesGpus) return {}
+function physicsOf(experiment: Experiment): Pick<Problem, 'priorLogRate' | 'priorFactors' | 'priorLogConstraint' | 'cannotServe'> {
+  const gpus = experiment.space.parameters.flatMap((p) => (p.name === 'gpu' && p.kind === 'categorical' ? p.values : []))
+  if (experiment.predictor.kind !== 'builtin' || gpus.length === 0) return {}
   const architecture = architectureFor(experiment)
   if (architecture === undefined) return {}
-  const { priorLogRate, priorLogConstraint, cannotServe } = createEstimator({
+  const { priorLogRate, priorFactors, priorLogConstraint, cannotServe } = createEstimator({
     architecture,
     slo: experiment.slo,
   })
-  return { priorLogRate, priorLogConstraint, cannotServe }
+  return { priorLogRate, priorFactors: priorFactors(gpus), priorLogConstraint, cannotServe }
 }
 
 /** Undefined for a model of the user's own whose architecture nobody named: its files run, and nothing is known of it beforehand. */
