@@ -7,6 +7,7 @@ import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { changeOfSpeed } from './checks.ts'
 import { closedBisection } from './closed-bisection.ts'
 import { openSearch } from './open-search.ts'
+import type { TwinPlay } from './posterior.ts'
 import { failsTooOften, failuresOf, keeps, type Phase, Session } from './session.ts'
 
 /** How much time a measurement may take, and how finely it looks. */
@@ -21,8 +22,8 @@ export interface Effort {
   readonly saturationS: number
   /** Whether the idle latency is measured again at the end, to see a server that changed. */
   readonly checksSpeed: boolean
-  /** Length of the twin's long runs at the end, requests: its own noise against computing time. */
-  readonly twinRequests: number
+  /** How the twin is played for the last estimate. */
+  readonly twin: TwinPlay
   /** Half width of the capacity's interval, as a share of it, that is narrow enough. */
   readonly precision: number
   /** All of it, warm-up included. */
@@ -37,8 +38,8 @@ export const efforts = {
     saturationS: 0.25,
     windowS: 0.5,
     windows: 3,
-    precision: 0.05,
-    twinRequests: 8000,
+    precision: 0.06,
+    twin: { requests: 8000, replicates: 8 },
     checksSpeed: false,
     budgetS: 3,
   },
@@ -48,8 +49,8 @@ export const efforts = {
     saturationS: 0.4,
     windowS: 1,
     windows: 4,
-    precision: 0.015,
-    twinRequests: 30_000,
+    precision: 0.025,
+    twin: { requests: 30_000, replicates: 16 },
     checksSpeed: true,
     budgetS: 13,
   },
@@ -59,8 +60,8 @@ export const efforts = {
     saturationS: 2,
     windowS: 5,
     windows: 6,
-    precision: 0.005,
-    twinRequests: 60_000,
+    precision: 0.02,
+    twin: { requests: 60_000, replicates: 24 },
     checksSpeed: true,
     budgetS: 90,
   },

@@ -1,7 +1,7 @@
 import type { Arrivals, LoadPoint, LoadRun } from '../types.ts'
 import { disagreements } from './checks.ts'
 import type { CapacityFound, Effort } from './measure.ts'
-import { type CapacityPosterior, capacityPosterior } from './posterior.ts'
+import { type CapacityPosterior, capacityPosterior, type TwinPlay } from './posterior.ts'
 import { failsTooOften, failuresOf, type Session } from './session.ts'
 import { joinSteps, type Steps, stepsOf, twinOf } from './twin.ts'
 
@@ -12,7 +12,7 @@ export interface OpenSearchOptions {
 
 /** Departures this close, as a share of the idle latency, are one batch. */
 const batchShare = 0.15
-const planningRequests = 4000
+const planning = { requests: 4000, replicates: 8 }
 
 /**
  * Capacity by open load: saturation by short closed loops, a sweep over rates to learn the server's twin, then windows where the twin
@@ -54,7 +54,7 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
   const swept = await learn(0.775 * saturationRps, sweepS, { kind: 'sweep', fromRps: 0.4 * saturationRps, toRps: 1.15 * saturationRps })
   if (swept !== undefined) return swept
   for (let window = 1; ; window++) {
-    posterior = estimate(planningRequests)
+    posterior = estimate(planning)
     const [low, high] = posterior.ci90Rps
     // One window alone may have been disturbed: it takes two to give a configuration up.
     if (options.capacityToBeatRps !== undefined && window > 1 && posterior.below(options.capacityToBeatRps) > 0.98) {
@@ -66,7 +66,7 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     const narrow = high - low < 2 * effort.precision * posterior.medianRps
     const spent = session.spentS + 0.5 * windowS > effort.budgetS
     if (window > 1 && (narrow || spent)) {
-      posterior = estimate(effort.twinRequests)
+      posterior = estimate(effort.twin)
       if (failingRps < posterior.medianRps) return boundedByErrors()
       if (generatorLimited) return ended('generator-limit', 'the load generator could not hold the rate: the server may do more')
       return ended(narrow || high - low < 4 * effort.precision * posterior.medianRps ? 'converged' : 'budget')
@@ -76,8 +76,8 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     if (failed !== undefined) return failed
   }
 
-  function estimate(requests: number): CapacityPosterior {
-    return capacityPosterior(twinOf(joinSteps(steps)), runs, slo, requests, options.seed)
+  function estimate(play: TwinPlay): CapacityPosterior {
+    return capacityPosterior(twinOf(joinSteps(steps)), runs, slo, play, options.seed)
   }
 
   /** Connections are raised until as many wait as the SLO leaves time for: throughput hardly grows beyond. */

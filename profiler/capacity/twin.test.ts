@@ -67,9 +67,17 @@ describe('a twin', () => {
     }
   })
 
-  test('drawn anew keeps its groups', async () => {
-    const twin = twinOf(stepsOf(await played({ maxBatch: 4, serviceMs: (batch) => 10 + 5 * batch }, 110, 10), 1))
-    expect(bootstrap(twin, seeded(1)).bins.map((bin) => bin.length)).toEqual(twin.bins.map((bin) => bin.length))
+  test('drawn anew has steps for every state, and saturates near the same rate', async () => {
+    const twin = twinOf(stepsOf(await played({ maxBatch: 4, serviceMs: (batch, u) => (10 + 5 * batch) * gamma(u, 20) }, 110, 10), 1))
+    const rates = [1, 2, 3, 4, 5]
+      .map((seed) => bootstrap(twin, seeded(seed)))
+      .map((one) => {
+        expect(one.bins.every((bin) => bin.length > 0)).toBe(true)
+        expect(one.bins.every((bin, b) => bin.every((i) => one.binOfStep[i] === b))).toBe(true)
+        return saturationOf(one) / saturationOf(twin)
+      })
+    expect(new Set(rates).size).toBe(5)
+    expect(rates.every((ratio) => Math.abs(ratio - 1) < 0.1)).toBe(true)
   })
 })
 

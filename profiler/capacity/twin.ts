@@ -85,11 +85,13 @@ export interface Twin {
   readonly steps: Steps
   /** Bin of each number present; the last also serves all larger numbers. */
   readonly binOf: Int32Array
+  readonly binOfStep: Int32Array
   /** Indices into `steps`. */
   readonly bins: readonly Int32Array[]
 }
 
 const fewestPerBin = 8
+const keepGoing = 0.8
 
 /** Groups steps into a twin. Throws a RangeError without any step. */
 export function twinOf(steps: Steps): Twin {
@@ -125,7 +127,8 @@ export function twinOf(steps: Steps): Twin {
     if (k > groups[bin]!.upTo) bin++
     binOf[k] = bin
   }
-  return { steps, binOf, bins: groups.map((g) => Int32Array.from(g.members)) }
+  const binOfStep = Int32Array.from(steps.present, (k) => binOf[k]!)
+  return { steps, binOf, binOfStep, bins: groups.map((g) => Int32Array.from(g.members)) }
 }
 
 /** Whether two groups of steps differ neither in how long they take nor in how many leave, beyond chance (two standard errors) or 1 %. */
@@ -149,9 +152,39 @@ function moments(values: readonly number[], of: readonly number[]): { mean: numb
   return { mean, variance: Math.max(0, squares / of.length - mean ** 2) }
 }
 
-/** The same twin with the steps of every bin drawn anew, with replacement: its sampling error (Efron 1979). */
+/**
+ * The same twin with its steps drawn anew, in blocks of neighbours: its sampling error (stationary bootstrap, Politis and Romano 1994).
+ * A bin that got no step keeps its own.
+ */
 export function bootstrap(twin: Twin, uniform: Uniform): Twin {
-  return { ...twin, bins: twin.bins.map((bin) => bin.map(() => bin[Math.floor(uniform() * bin.length)]!)) }
+  const { steps, binOf, bins } = twin
+  const n = steps.present.length
+  const drawn: Steps = { present: [], tookMs: [], departed: [], rank: [] }
+  const add = (i: number) => {
+    drawn.present.push(steps.present[i]!)
+    drawn.tookMs.push(steps.tookMs[i]!)
+    drawn.departed.push(steps.departed[i]!)
+    drawn.rank.push(steps.rank[i]!)
+  }
+  for (let i = Math.floor(uniform() * n); drawn.present.length < n; i = uniform() < keepGoing ? (i + 1) % n : Math.floor(uniform() * n))
+    add(i)
+  const drawnBins: number[][] = bins.map(() => [])
+  drawn.present.forEach((k, i) => {
+    drawnBins[binOf[k]!]!.push(i)
+  })
+  for (const [b, bin] of drawnBins.entries()) {
+    if (bin.length > 0) continue
+    for (const i of bins[b]!) {
+      bin.push(drawn.present.length)
+      add(i)
+    }
+  }
+  return {
+    steps: drawn,
+    binOf,
+    binOfStep: Int32Array.from(drawn.present, (k) => binOf[k]!),
+    bins: drawnBins.map((bin) => Int32Array.from(bin)),
+  }
 }
 
 /** Requests per second that the twin serves when they queue without end. */
@@ -167,7 +200,7 @@ export function saturationOf({ steps, bins }: Twin): number {
 
 /** Latencies of the twin under arrivals (ms, ascending), in their order, into `latencyMs`. Every step takes `slowness` times as long. */
 export function simulate(twin: Twin, arrivalsMs: Float64Array, slowness: number, uniform: Uniform, latencyMs: Float64Array): void {
-  const { binOf, bins } = twin
+  const { binOf, bins, binOfStep } = twin
   const { tookMs, departed, rank } = twin.steps
   const n = arrivalsMs.length
   const queue = new Int32Array(n)
@@ -176,6 +209,7 @@ export function simulate(twin: Twin, arrivalsMs: Float64Array, slowness: number,
   let tail = 0
   let arrived = 0
   let now = 0
+  let step = -1
   while (true) {
     if (head === tail) {
       if (arrived === n) return
@@ -183,8 +217,10 @@ export function simulate(twin: Twin, arrivalsMs: Float64Array, slowness: number,
       queue[tail++] = arrived++
     }
     const present = tail - head
-    const bin = bins[binOf[Math.min(present, largest)]!]!
-    const step = bin[Math.floor(uniform() * bin.length)]!
+    const b = binOf[Math.min(present, largest)]!
+    // Mostly the step that followed, if it fits: what one worker does depends on what the others are at (stationary bootstrap, Politis and Romano 1994).
+    if (step >= 0 && step + 1 < binOfStep.length && binOfStep[step + 1] === b && uniform() < keepGoing) step++
+    else step = bins[b]![Math.floor(uniform() * bins[b]!.length)]!
     now += tookMs[step]! * slowness
     const leaving = Math.min(departed[step]!, present)
     const first = Math.min(rank[step]!, present - leaving)
