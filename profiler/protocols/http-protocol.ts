@@ -1,5 +1,5 @@
 import { ProtocolError } from '../errors.ts'
-import type { PayloadSource, Protocol, ProtocolName, RequestBody, Target } from '../types.ts'
+import type { LatencyMetric, PayloadSource, Protocol, ProtocolName, RequestBody, Target } from '../types.ts'
 import { answersOk, excerpt, postOnce } from './http.ts'
 import { bodiesFromFile } from './payload.ts'
 
@@ -18,6 +18,8 @@ export interface ProtocolOptions {
   readonly expect?: string
   readonly connections?: number
   readonly http2?: boolean
+  /** OpenAI protocol: which latency the SLO is about. */
+  readonly metric?: LatencyMetric
 }
 
 /** What one protocol adds to the HTTP that all share. */

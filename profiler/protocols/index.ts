@@ -1,14 +1,14 @@
-import { ProtocolError } from '../errors.ts'
 import type { Protocol, ProtocolName } from '../types.ts'
 import { answersOk } from './http.ts'
 import { httpProtocol, type ProtocolOptions, parseUrl } from './http-protocol.ts'
 import { plainJson } from './json.ts'
 import { openInferenceProtocol } from './oip-v2.ts'
+import { openAi } from './openai.ts'
 import { tensorflowServing } from './tfserving.ts'
 
 export type { ProtocolOptions } from './http-protocol.ts'
 
-/** The client side of a protocol. Throws a ProtocolError for one that is not spoken. */
+/** The client side of a protocol. */
 export function protocolFor(name: ProtocolName, options: ProtocolOptions = {}): Protocol {
   switch (name) {
     case 'oip-v2':
@@ -17,8 +17,28 @@ export function protocolFor(name: ProtocolName, options: ProtocolOptions = {}): 
       return httpProtocol(tensorflowServing(options), options)
     case 'json':
       return httpProtocol(plainJson(options), options)
-    default:
-      throw new ProtocolError(name, `the profiler does not speak '${name}'`, 'it speaks oip-v2, tfserving and json')
+    case 'grpc-v2':
+    case 'tfserving-grpc':
+      return grpc(name, options)
+    case 'openai':
+      return openAi(options)
+  }
+}
+
+/** Loaded when first used: most experiments need no gRPC. */
+function grpc(name: 'grpc-v2' | 'tfserving-grpc', options: ProtocolOptions): Protocol {
+  const load = async () => {
+    const [{ grpcProtocol }, { openInferenceGrpc }, { tensorflowGrpc }] = await Promise.all([
+      import('./grpc/protocol.ts'),
+      import('./grpc/oip.ts'),
+      import('./grpc/tensorflow.ts'),
+    ])
+    return grpcProtocol(name === 'grpc-v2' ? openInferenceGrpc : tensorflowGrpc, options)
+  }
+  return {
+    name,
+    ready: async (...args) => (await load()).ready(...args),
+    prepare: async (...args) => (await load()).prepare(...args),
   }
 }
 

@@ -4,7 +4,8 @@ import { getJson } from './http.ts'
 import { type Dialect, isObject, type ProtocolOptions } from './http-protocol.ts'
 import { bytesKind, englishText, generatedBodies, itemShape, jpegImage, numericValues, type TensorInput } from './payload.ts'
 
-interface OipInput extends TensorInput {
+/** An input as the metadata of either form, REST or gRPC, declares it. */
+export interface OipInput extends TensorInput {
   readonly datatype: string
 }
 
@@ -23,7 +24,7 @@ export function openInferenceProtocol({ headers = {} }: ProtocolOptions): Dialec
     },
     async generate(url, model, seed, count, signal) {
       const metadataUrl = new URL(modelPath(model), url).href
-      const inputs = inputsOf(metadataUrl, await getJson('oip-v2', metadataUrl, headers, signal))
+      const inputs = oipInputs('oip-v2', metadataUrl, await getJson('oip-v2', metadataUrl, headers, signal))
       return generatedBodies(seed, count, async (uniform) => {
         const made = []
         for (const input of inputs) {
@@ -43,13 +44,14 @@ async function valuesOf(input: OipInput, uniform: Uniform): Promise<unknown[]> {
   return values
 }
 
-function inputsOf(url: string, metadata: unknown): OipInput[] {
+/** What the metadata at `url` says of the inputs. Throws a ProtocolError for metadata without any. */
+export function oipInputs(protocol: 'oip-v2' | 'grpc-v2', url: string, metadata: unknown): OipInput[] {
   const inputs = isObject(metadata) ? metadata.inputs : undefined
   if (!Array.isArray(inputs) || inputs.length === 0)
-    throw new ProtocolError('oip-v2', `${url} names no inputs`, 'give request bodies in a JSON Lines file (--payload)')
+    throw new ProtocolError(protocol, `${url} names no inputs`, 'give request bodies in a JSON Lines file (--payload)')
   return inputs.map((input: unknown): OipInput => {
     if (!isObject(input) || typeof input.name !== 'string' || typeof input.datatype !== 'string' || !Array.isArray(input.shape))
-      throw new ProtocolError('oip-v2', `${url} has an input without name, datatype and shape: ${JSON.stringify(input)}`)
+      throw new ProtocolError(protocol, `${url} has an input without name, datatype and shape: ${JSON.stringify(input)}`)
     const { name, datatype } = input
     const bytes = datatype === 'BYTES'
     const declared = input.shape.map(Number)

@@ -14,14 +14,16 @@ const words =
   near sentence better best across during today others however sure means knew try told young miles sun ways thing whole hear example heard several change answer room sea against top
   turned learn point city play toward five using himself usually`.split(/\s+/)
 
+/** Zipf-like: the list is by frequency, and u³ favours its head. */
+export const commonWord = (uniform: Uniform): string => words[Math.floor(words.length * uniform() ** 3)]!
+
 /** English-like text of 20 to 60 words, in sentences. */
 export function englishText(uniform: Uniform): string {
   const length = 20 + Math.floor(uniform() * 41)
   const text: string[] = []
   let toGo = 0
   for (let i = 0; i < length; i++) {
-    // Zipf-like: the list is by frequency, and u³ favours its head.
-    let word = words[Math.floor(words.length * uniform() ** 3)]!
+    let word = commonWord(uniform)
     if (toGo === 0) {
       toGo = 6 + Math.floor(uniform() * 12)
       word = word[0]!.toUpperCase() + word.slice(1)
@@ -90,19 +92,25 @@ export async function generatedBodies(seed: number, count: number, make: (unifor
 
 /** Bodies from a JSON Lines file, one whole request body a line. Throws a PayloadError that names every bad line. */
 export async function bodiesFromFile(path: string): Promise<RequestBody[]> {
+  return (await linesOf(path)).map(({ line }) => ({ contentType: 'application/json', body: Buffer.from(line) }))
+}
+
+/** The values of a JSON Lines file. Throws a PayloadError that names every bad line. */
+export const jsonLines = async (path: string): Promise<unknown[]> => (await linesOf(path)).map(({ value }) => value)
+
+async function linesOf(path: string): Promise<{ line: string; value: unknown }[]> {
   let text: string
   try {
     text = await readFile(path, 'utf8')
   } catch (error) {
     throw new PayloadError(`payload file ${path} cannot be read: ${(error as Error).message}`)
   }
-  const bodies: RequestBody[] = []
+  const lines: { line: string; value: unknown }[] = []
   const wrong: string[] = []
   for (const [i, line] of text.split('\n').entries()) {
     if (line.trim() === '') continue
     try {
-      JSON.parse(line)
-      bodies.push({ contentType: 'application/json', body: Buffer.from(line) })
+      lines.push({ line, value: JSON.parse(line) })
     } catch (error) {
       wrong.push(`line ${i + 1}: ${(error as Error).message}`)
     }
@@ -114,7 +122,7 @@ export async function bodiesFromFile(path: string): Promise<RequestBody[]> {
       'one whole request body, as JSON, on each line',
     )
   }
-  if (bodies.length === 0)
+  if (lines.length === 0)
     throw new PayloadError(`payload file ${path} holds no request body`, 'one whole request body, as JSON, on each line')
-  return bodies
+  return lines
 }

@@ -19,7 +19,8 @@ export function tensorflowServing({ headers = {} }: ProtocolOptions): Dialect {
     },
     async generate(url, model, seed, count, signal) {
       const metadataUrl = new URL(`${modelPath(model)}/metadata`, url).href
-      const inputs = inputsOf(metadataUrl, await getJson('tfserving', metadataUrl, headers, signal))
+      const metadata = await getJson('tfserving', metadataUrl, headers, signal)
+      const inputs = signatureInputs('tfserving', metadataUrl, at(metadata, 'metadata', 'signature_def', 'signature_def'))
       return generatedBodies(seed, count, async (uniform) => {
         const instance: Record<string, unknown> = {}
         for (const input of inputs) instance[input.name] = await valueFor(input, uniform)
@@ -46,22 +47,28 @@ function nest(shape: readonly number[], value: () => unknown): unknown {
   return size === undefined ? value() : Array.from({ length: size }, () => nest(rest, value))
 }
 
-function inputsOf(url: string, metadata: unknown): TensorInput[] {
-  const signatures = at(metadata, 'metadata', 'signature_def', 'signature_def')
+/** An input of a signature; its shape without the batch dimension. */
+export interface TensorFlowInput extends TensorInput {
+  /** 'DT_FLOAT', 'DT_STRING', ... */
+  readonly dtype: string
+}
+
+/** Inputs of the signature 'serving_default', or of the first one. Throws a ProtocolError where there is none. */
+export function signatureInputs(protocol: 'tfserving' | 'tfserving-grpc', url: string, signatures: unknown): TensorFlowInput[] {
   const signature = isObject(signatures) ? (signatures.serving_default ?? Object.values(signatures)[0]) : undefined
   const inputs = at(signature, 'inputs')
   if (!isObject(inputs) || Object.keys(inputs).length === 0)
-    throw new ProtocolError('tfserving', `${url} names no signature with inputs`, 'give request bodies in a JSON Lines file (--payload)')
-  return Object.entries(inputs).map(([name, input]): TensorInput => {
+    throw new ProtocolError(protocol, `${url} names no signature with inputs`, 'give request bodies in a JSON Lines file (--payload)')
+  return Object.entries(inputs).map(([name, input]): TensorFlowInput => {
     const dtype = at(input, 'dtype')
     const dims = at(input, 'tensor_shape', 'dim')
-    if (typeof dtype !== 'string') throw new ProtocolError('tfserving', `${url}: input '${name}' has no dtype`)
+    if (typeof dtype !== 'string') throw new ProtocolError(protocol, `${url}: input '${name}' has no dtype`)
     const declared = Array.isArray(dims) ? dims.map((dim) => Number(at(dim, 'size'))) : [-1]
     const bytes = dtype === 'DT_STRING'
     // The first dimension is the batch, which the list of instances stands for.
     const shape = bytes ? declared.slice(1).map((size) => (size > 0 ? size : 1)) : itemShape(name, declared).slice(1)
     const kind = bytes ? bytesKind(name) : dtype === 'DT_BOOL' ? 'boolean' : /^DT_U?INT/.test(dtype) ? 'integer' : 'float'
-    return { name, kind, shape }
+    return { name, kind, shape, dtype }
   })
 }
 

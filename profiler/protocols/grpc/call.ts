@@ -1,0 +1,84 @@
+import { type Client, type ServiceError, status } from '@grpc/grpc-js'
+import { ProtocolError } from '../../errors.ts'
+import { grpcClient, grpcErrorKind, grpcMetadata } from '../../generator/grpc-sender.ts'
+import type { ProtocolName } from '../../types.ts'
+import { decodeMessage, encodeMessage } from './definitions.ts'
+
+/** Where calls go, and as what. */
+export interface GrpcEndpoint {
+  readonly protocol: ProtocolName
+  /** http://host:port; https:// for TLS. */
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** One method of a service: its path and its messages. */
+export interface Method {
+  readonly path: string
+  readonly request: string
+  readonly response: string
+}
+
+/** One call over a connection of its own. Rejects with grpc-js's ServiceError. */
+export function callRaw(to: GrpcEndpoint, path: string, message: Buffer, timeoutMs: number, signal: AbortSignal): Promise<Buffer> {
+  const client: Client = grpcClient(to.url)
+  const asIs = (bytes: Buffer) => bytes
+  return new Promise<Buffer>((resolve, reject) => {
+    signal.throwIfAborted()
+    const call = client.makeUnaryRequest(
+      path,
+      asIs,
+      asIs,
+      message,
+      grpcMetadata(to.headers),
+      { deadline: Date.now() + timeoutMs },
+      (error, answer) => {
+        signal.removeEventListener('abort', abort)
+        if (signal.aborted) reject(signal.reason)
+        else if (error) reject(error)
+        else resolve(answer ?? Buffer.alloc(0))
+      },
+    )
+    const abort = () => call.cancel()
+    signal.addEventListener('abort', abort, { once: true })
+  }).finally(() => client.close())
+}
+
+/** One call, its messages as plain objects. Throws a ProtocolError with the server's own words. */
+export async function call(
+  to: GrpcEndpoint,
+  method: Method,
+  request: Record<string, unknown>,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<Record<string, unknown>> {
+  try {
+    return decodeMessage(method.response, await callRaw(to, method.path, encodeMessage(method.request, request), timeoutMs, signal))
+  } catch (error) {
+    throw asProtocolError(to, method.path, error, signal)
+  }
+}
+
+/** What a failed call means, with a hint. The signal's reason when that was the cause. */
+export function asProtocolError({ protocol, url }: GrpcEndpoint, path: string, error: unknown, signal: AbortSignal): unknown {
+  signal.throwIfAborted()
+  if (error instanceof ProtocolError) return error
+  const { code, details } = error as ServiceError
+  if (typeof code !== 'number') return new ProtocolError(protocol, `${url} ${path}: ${(error as Error).message}`)
+  const kind = grpcErrorKind({ code, details })
+  if (kind === 'refused')
+    return new ProtocolError(protocol, `${url} cannot be reached: ${details}`, 'nothing listens there: is this the gRPC port?')
+  return new ProtocolError(
+    protocol,
+    `${url} ${path} answered ${status[code] ?? code}: ${details || '(no message)'}`,
+    hintFor(code, details),
+  )
+}
+
+function hintFor(code: number, details: string): string | undefined {
+  if (code === status.UNIMPLEMENTED) return 'the server does not speak this protocol: is it grpc-v2 or tfserving-grpc?'
+  if (code === status.NOT_FOUND) return 'check the model name'
+  if (code === status.UNAUTHENTICATED || code === status.PERMISSION_DENIED) return 'give the header it asks for'
+  if (/protocol error|parse error|Received HTTP\/1|HTTP status code/i.test(details)) return 'it does not speak gRPC: is this its REST port?'
+  return undefined
+}

@@ -1,0 +1,204 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, describe, expect, test } from 'vitest'
+import { ProtocolError } from '../../errors.ts'
+import { HttpLoadGenerator } from '../../generator/http-generator.ts'
+import { type Handler, startGrpcServer } from '../../testing/grpc-server.ts'
+import { unwire, wire } from '../../testing/wire.ts'
+import type { Load } from '../../types.ts'
+import { protocolFor } from '../index.ts'
+
+const { signal } = new AbortController()
+const generated = { kind: 'generated', seed: 1, count: 4 } as const
+const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
+const generator = new HttpLoadGenerator()
+afterAll(() => generator.close())
+
+let server: Awaited<ReturnType<typeof startGrpcServer>> | undefined
+afterEach(() => server?.stop())
+const serve = async (methods: Record<string, Handler>) => {
+  server = await startGrpcServer(methods)
+  return server.url
+}
+
+const oip = '/inference.GRPCInferenceService/'
+const ready = wire([1, 1])
+/** int64 shapes are packed varints; -1 is ten bytes. */
+const minusOne = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]
+const inputMetadata = (name: string, datatype: string, shape: number[]) => wire([1, name], [2, datatype], [3, Buffer.from(shape)])
+const oipServer = (infer: Handler, inputs = [inputMetadata('text', 'BYTES', minusOne)]): Record<string, Handler> => ({
+  [`${oip}ServerReady`]: () => ready,
+  [`${oip}ModelReady`]: (request) => wire([1, unwire(request).get(1)?.[0]?.toString() === 'bert' ? 1 : 0]),
+  [`${oip}ModelMetadata`]: () => wire([1, 'bert'], [2, '1'], [3, 'test'], ...inputs.map((input) => [4, input] as const)),
+  [`${oip}ModelInfer`]: infer,
+})
+const oipAnswer = wire([1, 'bert'], [5, wire([1, 'logits'], [2, 'FP32'], [3, Buffer.from([1, 1])])], [6, Buffer.alloc(4)])
+
+describe('Open Inference Protocol over gRPC, against messages made by hand', () => {
+  test('ready only when the server and the model are', async () => {
+    const url = await serve(oipServer(() => oipAnswer))
+    const protocol = protocolFor('grpc-v2')
+    expect(await protocol.ready(url, 'bert', signal)).toBe(true)
+    expect(await protocol.ready(url, 'other', signal)).toBe(false)
+    expect(await protocol.ready('grpc://127.0.0.1:1', 'bert', signal)).toBe(false)
+  })
+
+  test('metadata becomes messages with raw contents', async () => {
+    const seen: Buffer[] = []
+    const inputs = [inputMetadata('text', 'BYTES', minusOne), inputMetadata('attention_mask', 'INT64', [...minusOne, 3])]
+    const url = await serve(
+      oipServer((request) => {
+        seen.push(request)
+        return oipAnswer
+      }, inputs),
+    )
+    const target = await protocolFor('grpc-v2', { headers: { 'x-tenant': 'a' } }).prepare(url, 'bert', generated, signal)
+    expect(target).toMatchObject({ transport: 'grpc', path: `${oip}ModelInfer`, expect: 'logits', url: url.replace('grpc:', 'http:') })
+    expect(target.bodies).toHaveLength(4)
+    const fields = unwire(seen[0]!)
+    expect(fields.get(1)).toEqual([Buffer.from('bert')])
+    const [text, mask] = fields.get(5)!.map((input) => unwire(input as Buffer))
+    expect([text!.get(1), text!.get(2)]).toEqual([[Buffer.from('text')], [Buffer.from('BYTES')]])
+    expect(mask!.get(3)).toEqual([1, 3])
+    const [textBytes, maskBytes] = fields.get(7) as Buffer[]
+    expect(textBytes!.readUInt32LE(0)).toBe(textBytes!.length - 4)
+    expect(textBytes!.subarray(4).toString()).toMatch(/^[A-Z].*\.$/)
+    expect(new BigInt64Array(new Uint8Array(maskBytes!).buffer)).toEqual(BigInt64Array.of(1n, 1n, 1n))
+  })
+
+  test('bodies of the REST form are read from a file', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'grpc-'))
+    const path = join(folder, 'bodies.jsonl')
+    await writeFile(path, '{"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[[1.5,-2]]}]}\n')
+    const url = await serve(oipServer(() => oipAnswer))
+    const { bodies } = await protocolFor('grpc-v2').prepare(url, 'bert', { kind: 'file', path }, signal)
+    const raw = unwire(bodies[0]!.body as Buffer).get(7)![0] as Buffer
+    expect([raw.readFloatLE(0), raw.readFloatLE(4)]).toEqual([1.5, -2])
+    await writeFile(path, '{"text":"no"}\n')
+    await expect(protocolFor('grpc-v2').prepare(url, 'bert', { kind: 'file', path }, signal)).rejects.toThrow(/body 1: no list of 'inputs'/)
+    await rm(folder, { recursive: true })
+  })
+
+  test.each<[string, Handler, RegExp]>([
+    ['an error', () => ({ code: 3, details: 'expected shape [-1,16]' }), /INVALID_ARGUMENT: expected shape \[-1,16\]/],
+    ['no outputs', () => wire([1, 'bert']), /without outputs/],
+    ['garbage', () => Buffer.from([0xff, 0xff, 0xff]), /what is no answer/],
+  ])('%s is a ProtocolError with the evidence', async (_, infer, message) => {
+    const url = await serve(oipServer(infer))
+    const failure = protocolFor('grpc-v2').prepare(url, 'bert', generated, signal)
+    await expect(failure).rejects.toThrow(ProtocolError)
+    await expect(failure).rejects.toThrow(message)
+  })
+
+  test('a server of the other protocol, a REST port, a dead port and a bad URL say so', async () => {
+    const url = await serve({ '/tensorflow.serving.PredictionService/Predict': () => Buffer.alloc(0) })
+    await expect(protocolFor('grpc-v2').prepare(url, 'm', generated, signal)).rejects.toMatchObject({
+      message: expect.stringMatching(/UNIMPLEMENTED/),
+      hint: expect.stringMatching(/tfserving-grpc/),
+    })
+    const rest = createServer((_, response) => response.end('{}'))
+    await new Promise<void>((resolve) => rest.listen(0, '127.0.0.1', resolve))
+    const restUrl = `http://127.0.0.1:${(rest.address() as AddressInfo).port}`
+    await expect(protocolFor('grpc-v2').prepare(restUrl, 'm', generated, signal)).rejects.toThrow(ProtocolError)
+    rest.close()
+    await expect(protocolFor('grpc-v2').prepare('grpc://127.0.0.1:1', 'm', generated, signal)).rejects.toThrow(/cannot be reached/)
+    await expect(protocolFor('grpc-v2').prepare('ftp://x', 'm', generated, signal)).rejects.toThrow(/not the URL of a gRPC server/)
+  })
+})
+
+describe('TensorFlow Serving over gRPC, against messages made by hand', () => {
+  const service = '/tensorflow.serving.PredictionService/'
+  const signatures = wire([
+    1,
+    wire([1, 'serving_default'], [2, wire([1, wire([1, 'text'], [2, wire([1, 'text:0'], [2, 7], [3, wire([2, wire([1, 1])])])])])]),
+  ])
+  const metadata = wire([
+    2,
+    wire([1, 'signature_def'], [2, wire([1, 'type.googleapis.com/tensorflow.serving.SignatureDefMap'], [2, signatures])]),
+  ])
+  const answer = wire([1, wire([1, 'probabilities'], [2, wire([1, 1], [4, Buffer.alloc(4)])])])
+
+  test('the signature becomes string tensors', async () => {
+    const seen: Buffer[] = []
+    const url = await serve({
+      '/tensorflow.serving.ModelService/GetModelStatus': () => wire([1, wire([1, 1], [2, 30])]),
+      [`${service}GetModelMetadata`]: () => metadata,
+      [`${service}Predict`]: (request) => {
+        seen.push(request)
+        return answer
+      },
+    })
+    const protocol = protocolFor('tfserving-grpc')
+    expect(await protocol.ready(url, 'm', signal)).toBe(true)
+    const target = await protocol.prepare(url, 'm', generated, signal)
+    expect(target).toMatchObject({ transport: 'grpc', path: `${service}Predict`, expect: 'probabilities' })
+    const fields = unwire(seen[0]!)
+    expect(unwire(fields.get(1)![0] as Buffer).get(1)).toEqual([Buffer.from('m')])
+    const entry = unwire(fields.get(2)![0] as Buffer)
+    expect(entry.get(1)).toEqual([Buffer.from('text')])
+    const tensor = unwire(entry.get(2)![0] as Buffer)
+    expect(tensor.get(1)).toEqual([7])
+    expect(unwire(unwire(tensor.get(2)![0] as Buffer).get(2)![0] as Buffer).get(1)).toEqual([1])
+    expect(tensor.get(8)![0]!.toString()).toMatch(/^[A-Z].*\.$/)
+  })
+
+  test('a model that still loads is not ready', async () => {
+    const url = await serve({ '/tensorflow.serving.ModelService/GetModelStatus': () => wire([1, wire([1, 1], [2, 20])]) })
+    expect(await protocolFor('tfserving-grpc').ready(url, 'm', signal)).toBe(false)
+  })
+})
+
+describe('load over gRPC', () => {
+  const loads: Load[] = [
+    { kind: 'closed', connections: 4, durationS: 0.5 },
+    { kind: 'open', rateRps: 100, arrivals: { kind: 'poisson' }, durationS: 0.5, seed: 1 },
+  ]
+  const after = (ms: number, answer: Buffer) => new Promise<Buffer>((resolve) => setTimeout(() => resolve(answer), ms))
+  const play = async (infer: Handler, load: Load, timeoutMs = 300) => {
+    const url = await serve(oipServer(infer))
+    const first = {
+      kind: 'http',
+      transport: 'grpc',
+      url: url.replace('grpc:', 'http:'),
+      path: `${oip}ModelInfer`,
+      expect: 'logits',
+    } as const
+    const target = { ...first, headers: {}, bodies: [{ contentType: 'application/grpc', body: wire([1, 'bert']) }], timeoutMs }
+    return generator.run(target, load, slo, signal)
+  }
+
+  test.each(loads)('$kind loop: a fixed latency, and no error', async (load) => {
+    const medians: number[] = []
+    // A busy machine delays some windows; a wrong generator is wrong in all.
+    while (medians.length < 10 && !(medians.at(-1)! < 28)) {
+      const point = await play(() => after(20, oipAnswer), load)
+      server?.stop()
+      expect(point.errors).toBe(0)
+      medians.push(point.p50Ms)
+    }
+    expect(Math.min(...medians)).toBeGreaterThan(19)
+    expect(Math.min(...medians)).toBeLessThan(28)
+  })
+
+  test.each(loads)('$kind loop: failures by their class', async (load) => {
+    let n = 0
+    const point = await play(() => {
+      const which = n++ % 4
+      if (which === 0) return { code: 8, details: 'queue full' }
+      if (which === 1) return wire([1, 'bert'])
+      return which === 2 ? after(10_000, oipAnswer) : oipAnswer
+    }, load)
+    expect(Object.keys(point.errorKinds).sort()).toEqual(['bad answer', 'grpc RESOURCE_EXHAUSTED', 'timeout'])
+    expect(point.achievedRps).toBeGreaterThan(0)
+  })
+
+  test.each(loads)('$kind loop: a port where nothing listens refuses', async (load) => {
+    const target = { kind: 'http', transport: 'grpc', url: 'http://127.0.0.1:1', path: '/a/b', headers: {}, timeoutMs: 500 } as const
+    const point = await generator.run({ ...target, bodies: [{ contentType: 'application/grpc', body: Buffer.of(1) }] }, load, slo, signal)
+    expect(point.errorKinds).toEqual({ refused: point.requests })
+    expect(point.requests).toBeLessThan(500)
+  })
+})

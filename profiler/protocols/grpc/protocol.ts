@@ -1,0 +1,73 @@
+import { ProtocolError } from '../../errors.ts'
+import type { PayloadSource, Protocol, ProtocolName, RequestBody, Target } from '../../types.ts'
+import type { ProtocolOptions } from '../http-protocol.ts'
+import { jsonLines } from '../payload.ts'
+import { asProtocolError, callRaw, type GrpcEndpoint } from './call.ts'
+
+/** What one protocol adds to the gRPC that both share. */
+export interface GrpcDialect {
+  readonly name: ProtocolName
+  /** Path of the inference call: /package.Service/Method. */
+  readonly path: string
+  ready(to: GrpcEndpoint, model: string, signal: AbortSignal): Promise<boolean>
+  /** Request messages: made from what the server says of the model, or from bodies as its REST twin takes them. */
+  messages(to: GrpcEndpoint, model: string, payload: PayloadRows, signal: AbortSignal): Promise<readonly Buffer[]>
+  /** Names of the outputs in an answer. Throws for bytes that are no answer. */
+  outputs(answer: Buffer): readonly string[]
+}
+
+/** Payload as a dialect gets it: what to generate, or the file's JSON values. */
+export type PayloadRows =
+  | { readonly kind: 'generated'; readonly seed: number; readonly count: number }
+  | { readonly kind: 'rows'; readonly path: string; readonly rows: readonly unknown[] }
+
+/** A Protocol from a gRPC dialect. */
+export function grpcProtocol(dialect: GrpcDialect, options: ProtocolOptions): Protocol {
+  const { name } = dialect
+  const headers = options.headers ?? {}
+  const timeoutMs = options.timeoutMs ?? 10_000
+  return {
+    name,
+    ready: (url, model, signal) => dialect.ready({ protocol: name, url: grpcUrl(name, url), headers }, model, signal),
+    async prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>> {
+      const to: GrpcEndpoint = { protocol: name, url: grpcUrl(name, url), headers }
+      const source: PayloadRows =
+        payload.kind === 'file' ? { kind: 'rows', path: payload.path, rows: await jsonLines(payload.path) } : payload
+      const messages = await dialect.messages(to, model, source, signal)
+      const answer = await callRaw(to, dialect.path, messages[0]!, timeoutMs, signal).catch((error: unknown) => {
+        throw asProtocolError(to, dialect.path, error, signal)
+      })
+      const [output] = outputsOf(dialect, to, answer)
+      return {
+        kind: 'http',
+        transport: 'grpc',
+        url: to.url,
+        path: dialect.path,
+        headers,
+        bodies: messages.map((body): RequestBody => ({ contentType: 'application/grpc', body })),
+        timeoutMs,
+        expect: options.expect ?? output,
+        connections: options.connections,
+      }
+    },
+  }
+}
+
+function outputsOf(dialect: GrpcDialect, { protocol, url }: GrpcEndpoint, answer: Buffer): readonly string[] {
+  let outputs: readonly string[]
+  try {
+    outputs = dialect.outputs(answer)
+  } catch (error) {
+    throw new ProtocolError(protocol, `${url}${dialect.path} answered with what is no answer: ${(error as Error).message}`)
+  }
+  if (outputs.length === 0) throw new ProtocolError(protocol, `${url}${dialect.path} answered without outputs`)
+  return outputs
+}
+
+/** http://host:port from grpc://, http:// or a bare host:port; https:// from grpcs://. */
+export function grpcUrl(protocol: ProtocolName, url: string): string {
+  const text = /^[a-z]+:\/\//i.test(url) ? url.replace(/^grpc(s?):/i, 'http$1:') : `http://${url}`
+  if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol))
+    throw new ProtocolError(protocol, `'${url}' is not the URL of a gRPC server`, 'for example grpc://127.0.0.1:8001')
+  return new URL(text).origin
+}

@@ -1,0 +1,82 @@
+import { PayloadError, ProtocolError } from '../errors.ts'
+import { TokenStream } from '../generator/token-stream.ts'
+import type { PayloadSource, Protocol, RequestBody, Target } from '../types.ts'
+import { answersOk, excerpt, postOnce } from './http.ts'
+import { isObject, type ProtocolOptions, parseUrl } from './http-protocol.ts'
+import { jsonLines } from './payload.ts'
+import { defaultPrompts, makePrompts, type Prompt } from './prompts.ts'
+
+const chatPath = '/v1/chat/completions'
+
+/** The OpenAI protocol with streaming (vLLM, TGI, SGLang, Ollama, ...): chat, or completions where the path says so. */
+export function openAi(options: ProtocolOptions): Protocol {
+  const headers = options.headers ?? {}
+  const path = options.path ?? chatPath
+  const chat = path.includes('chat')
+  return {
+    name: 'openai',
+    async ready(url, _model, signal) {
+      const { origin } = parseUrl('openai', url)
+      const paths = options.healthPath === undefined ? ['/health', '/v1/models'] : [options.healthPath]
+      for (const each of paths) if (await answersOk(origin + each, headers, signal)) return true
+      return false
+    },
+    async prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>> {
+      const { origin } = parseUrl('openai', url)
+      const bodies = payload.kind === 'file' ? await fromFile(payload.path, model) : generated(payload, model, chat)
+      const target: Extract<Target, { kind: 'http' }> = {
+        kind: 'http',
+        transport: 'sse',
+        url: origin,
+        path,
+        headers,
+        bodies,
+        timeoutMs: options.timeoutMs ?? 120_000,
+        connections: options.connections,
+        metric: options.metric,
+      }
+      const answer = await postOnce('openai', target, bodies[0]!, signal)
+      const stream = new TokenStream()
+      stream.push(Buffer.from(answer), 0)
+      if (stream.fault !== undefined)
+        throw new ProtocolError('openai', `${origin}${path} answered 200, but ${faults[stream.fault] ?? stream.fault}: ${excerpt(answer)}`)
+      return target
+    },
+  }
+}
+
+const faults: Readonly<Record<string, string>> = {
+  'bad answer': 'not with a stream of chunks',
+  'cut stream': 'its stream ends without [DONE] or a finish_reason',
+  'no token': 'its stream has no token',
+  'error in stream': 'with an error in its stream',
+}
+
+function generated({ seed, count, prompts = defaultPrompts }: Extract<PayloadSource, { kind: 'generated' }>, model: string, chat: boolean) {
+  const bodyOf = ({ text, outputTokens }: Prompt) => ({
+    model,
+    ...(chat ? { messages: [{ role: 'user', content: text }] } : { prompt: text }),
+    max_tokens: outputTokens,
+    temperature: 0,
+    // vLLM and SGLang: the drawn length, whatever the model would rather say. Others skip what they do not know.
+    ...(prompts.ignoreEos !== false && { ignore_eos: true }),
+  })
+  return makePrompts(prompts, seed, count).map((prompt) => streamed(bodyOf(prompt)))
+}
+
+const streamed = (body: Record<string, unknown>): RequestBody => ({
+  contentType: 'application/json',
+  body: Buffer.from(JSON.stringify({ ...body, stream: true, stream_options: { include_usage: true } })),
+})
+
+/** One request body a line; the model's name is filled in where it is missing, and every request streams. */
+async function fromFile(path: string, model: string): Promise<RequestBody[]> {
+  return (await jsonLines(path)).map((row, i) => {
+    if (!isObject(row) || (row.messages === undefined && row.prompt === undefined))
+      throw new PayloadError(
+        `${path}, body ${i + 1}: neither 'messages' nor 'prompt'`,
+        'for example {"messages": [{"role": "user", "content": "..."}], "max_tokens": 128}',
+      )
+    return streamed({ model, ...row })
+  })
+}
