@@ -1,6 +1,6 @@
 /** The vocabulary of trials: what a trial is, how a predictor is launched, and where trials are kept. */
 import type { Measurement, ProtocolName, Target } from '../profiler/types.ts'
-import type { Configuration } from '../search/types.ts'
+import type { Configuration, Suggestion } from '../search/types.ts'
 
 /** How the figures came about. Shown wherever they are shown. */
 export type Provenance = 'measured' | 'emulated' | 'simulated'
@@ -15,9 +15,12 @@ interface TrialBase {
   readonly why: string
   /** `default`: the yardstick a gain is stated against. `confirmation`: a longer, independent measurement of the winner. Absent = search. */
   readonly purpose?: TrialPurpose
+  /** What the sampler's model expected of it, where it has one: rate per second with its 90 % interval, P(feasible). */
+  readonly predicted?: Prediction
   /** ISO 8601. */
   readonly startedAt: string
 }
+export type Prediction = NonNullable<Suggestion['predicted']>
 export type Trial = TrialBase &
   (
     | { readonly state: 'running' }

@@ -133,7 +133,8 @@ export async function runLoop(
   function request(suggestion: Suggestion, purpose?: TrialPurpose): TrialRequest {
     number += 1
     suggestions.set(number, suggestion)
-    return { number, configuration: suggestion.configuration, why: suggestion.why, purpose, attempt: 1 }
+    const { configuration, why, predicted } = suggestion
+    return { number, configuration, why, predicted, purpose, attempt: 1 }
   }
   const suggestions = new Map<number, Suggestion>()
 

@@ -6,6 +6,7 @@ import {
   InfeasibleError,
   type InfeasibleReason,
   type Launcher,
+  type Prediction,
   type Predictor,
   type PredictorDeath,
   type TrialPurpose,
@@ -15,6 +16,7 @@ export interface TrialRequest {
   readonly number: number
   readonly configuration: Configuration
   readonly why: string
+  readonly predicted?: Prediction
   readonly purpose?: TrialPurpose
   /** 1 for the first try of a configuration. */
   readonly attempt: number
@@ -40,9 +42,16 @@ export async function runTrial(
   hooks: TrialHooks,
   signal: AbortSignal,
 ): Promise<FinishedTrial> {
-  const { number, configuration, why, purpose } = request
+  const { number, configuration, why, purpose, predicted } = request
   const startedMs = hooks.now()
-  const base = { number, configuration, why, ...(purpose && { purpose }), startedAt: new Date(startedMs).toISOString() }
+  const base = {
+    number,
+    configuration,
+    why,
+    ...(purpose && { purpose }),
+    ...(predicted && { predicted }),
+    startedAt: new Date(startedMs).toISOString(),
+  }
   const seconds = () => (hooks.now() - startedMs) / 1000
   const infeasible = (reason: InfeasibleReason, detail: string, logPath?: string): FinishedTrial => ({
     ...base,

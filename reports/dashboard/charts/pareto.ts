@@ -14,6 +14,8 @@ export interface ParetoInput {
   /** Configurations whose load curves are drawn. */
   readonly curves: readonly Judged[]
   readonly throughput: Throughput
+  /** Latencies of the x axis. */
+  readonly span: readonly [number, number]
   /** Devices in a fixed order, so that a colour stays with its GPU. */
   readonly devices: readonly string[]
 }
@@ -22,8 +24,8 @@ export interface ParetoInput {
 const large = 2_000
 const errorBars = 150
 
-/** Latencies that the x axis spans: stays where it is while the SLO moves, so that a drag is steady. */
-export function latencySpan({ trials }: Pick<ParetoInput, 'trials'>, percentile: number, limitMs: number): [number, number] {
+/** Latencies from the fastest idle predictor to well beyond the SLO. */
+export function latencySpan(trials: readonly FinishedTrial[], percentile: number, limitMs: number): [number, number] {
   const known: number[] = []
   for (const t of trials) {
     if (t.state !== 'complete') continue
@@ -34,11 +36,10 @@ export function latencySpan({ trials }: Pick<ParetoInput, 'trials'>, percentile:
 }
 
 export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
-  const { recommendation: r, curves, throughput, devices } = input
+  const { recommendation: r, curves, throughput, devices, span } = input
   const { slo } = r
   const all = candidatesOf(r)
   const y = (rps: number, c: Candidate) => (throughput === 'per-dollar' ? requestsPerDollar(rps, c.pricePerHour) : rps)
-  const span = latencySpan(input, slo.percentile, slo.limitMs)
   const place = (device: string) => Math.max(0, devices.indexOf(device))
   const served = all.filter((c) => c.capacityRps > 0 && Number.isFinite(c.sloMsAtCapacity))
   const many = served.length > large

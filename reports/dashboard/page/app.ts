@@ -1,0 +1,144 @@
+/** The page's state: one experiment, its trials, the question asked of them, and the answer. Sections are told whenever it changes. */
+
+import type { FinishedTrial } from '../../../trials/types.ts'
+import type { Candidate, Recommendation } from '../../types.ts'
+import { darkTheme, lightTheme, type Theme } from '../charts/theme.ts'
+import type { DashboardExperiment, ExperimentEntry } from '../data.ts'
+import { asMeasured, candidatesOf, deviceOf, isAsMeasured, Ranker, type WhatIf } from '../ranking.ts'
+
+/** What a section is given to show. */
+export interface Shown {
+  readonly experiment: DashboardExperiment
+  readonly trials: readonly FinishedTrial[]
+  readonly whatIf: WhatIf
+  readonly planning: Planning
+  /** The question is the experiment's own. */
+  readonly original: boolean
+  readonly recommendation: Recommendation
+  readonly candidates: readonly Candidate[]
+  readonly byTrial: ReadonlyMap<number, Candidate>
+  readonly ranker: Ranker
+  /** Devices in the order of the space. */
+  readonly devices: readonly string[]
+  readonly theme: Theme
+}
+
+/** Demand to plan for, and the share of the capacity kept free. */
+export interface Planning {
+  readonly demandRps: number
+  readonly headroom: number
+}
+
+/** Without a demand of the experiment: what the page starts from. */
+const usualDemandRps = 500
+
+export interface Section {
+  readonly element: HTMLElement
+  update(shown: Shown): void
+}
+
+/** A ranking that takes longer waits for a pause of the drag. */
+const frameMs = 60
+const pauseMs = 160
+
+export class App {
+  shown?: Shown
+  experiments: readonly ExperimentEntry[] = []
+  readonly #sections: Section[] = []
+  readonly #trials: FinishedTrial[] = []
+  #experiment?: DashboardExperiment
+  #ranker?: Ranker
+  #whatIf?: WhatIf
+  #planning?: Planning
+  #rankMs = 0
+  #timer?: ReturnType<typeof setTimeout>
+  #frame = 0
+  /** Trials are still arriving in bulk: rank seldom. */
+  loading = true
+
+  constructor(readonly actions: { openTrial(number: number): void; readonly online: boolean }) {}
+
+  add(...sections: Section[]): HTMLElement[] {
+    this.#sections.push(...sections)
+    return sections.map((s) => s.element)
+  }
+
+  setExperiment(experiment: DashboardExperiment): void {
+    const untouched = !this.#experiment || !this.#whatIf || isAsMeasured(this.#experiment, this.#whatIf)
+    this.#experiment = experiment
+    this.#ranker = new Ranker(experiment)
+    if (untouched) this.#whatIf = asMeasured(experiment)
+    this.#planning ??= { demandRps: usualDemandRps, headroom: experiment.headroom }
+    this.schedule()
+  }
+
+  addTrials(trials: readonly FinishedTrial[]): void {
+    this.#trials.push(...trials)
+    this.schedule()
+  }
+
+  get whatIf(): WhatIf | undefined {
+    return this.#whatIf
+  }
+
+  /** Asks another question of the same trials. `dragging`: more will follow at once. */
+  ask(change: Partial<WhatIf>, dragging = false): void {
+    if (!this.#whatIf) return
+    this.#whatIf = { ...this.#whatIf, ...change }
+    this.schedule(dragging)
+  }
+
+  plan(planning: Planning): void {
+    this.#planning = planning
+  }
+
+  reset(): void {
+    if (this.#experiment) this.ask(asMeasured(this.#experiment))
+  }
+
+  schedule(dragging = false): void {
+    clearTimeout(this.#timer)
+    const wait = this.loading ? 300 : dragging && this.#rankMs > frameMs ? pauseMs : 0
+    if (wait > 0) this.#timer = setTimeout(() => this.refresh(), wait)
+    else if (this.#frame === 0) this.#frame = requestAnimationFrame(() => this.refresh())
+  }
+
+  /** Ranks and shows. */
+  refresh(): void {
+    clearTimeout(this.#timer)
+    cancelAnimationFrame(this.#frame)
+    this.#frame = 0
+    const [experiment, ranker, whatIf] = [this.#experiment, this.#ranker, this.#whatIf]
+    if (!experiment || !ranker || !whatIf) return
+    performance.mark('rank')
+    const recommendation = ranker.recommend(this.#trials, whatIf)
+    this.#rankMs = performance.measure('rank', 'rank').duration
+    const candidates = candidatesOf(recommendation)
+    const gpus = experiment.parameters.find((p) => p.name === 'gpu')
+    const listed = gpus?.kind === 'categorical' ? gpus.values.map((gpu) => deviceOf({ gpu })) : []
+    this.shown = {
+      experiment,
+      trials: this.#trials.slice(),
+      whatIf,
+      planning: whatIf.objective.kind === 'price-for-demand' ? whatIf.objective : this.#planning!,
+      original: isAsMeasured(experiment, whatIf),
+      recommendation,
+      candidates,
+      byTrial: new Map(candidates.map((c) => [c.trial, c])),
+      ranker,
+      devices: [...new Set([...listed, ...candidates.map((c) => deviceOf(c.configuration))])],
+      theme: currentTheme(),
+    }
+    performance.mark('show')
+    for (const section of this.#sections) section.update(this.shown)
+    performance.measure('show', 'show')
+  }
+}
+
+/** The theme that the reader chose, else the system's; paper is light. */
+export function currentTheme(): Theme {
+  const chosen = document.documentElement.dataset.theme
+  if (chosen === 'light' || matchMedia('print').matches) return lightTheme
+  if (chosen === 'dark') return darkTheme
+  return matchMedia('(prefers-color-scheme: dark)').matches ? darkTheme : lightTheme
+}

@@ -1,0 +1,144 @@
+/** A chart in the page: drawn on a canvas, redrawn only while it is seen, exported as SVG. */
+import { BarChart, CustomChart, LineChart, ScatterChart } from 'echarts/charts'
+import { GridComponent, LegendComponent, MarkAreaComponent, MarkLineComponent, TooltipComponent } from 'echarts/components'
+import { type EChartsType, init, use } from 'echarts/core'
+import { CanvasRenderer, SVGRenderer } from 'echarts/renderers'
+import type { ChartOption } from '../charts/theme.ts'
+import { download, h } from './dom.ts'
+
+use([
+  BarChart,
+  CustomChart,
+  LineChart,
+  ScatterChart,
+  GridComponent,
+  LegendComponent,
+  MarkAreaComponent,
+  MarkLineComponent,
+  TooltipComponent,
+  CanvasRenderer,
+  SVGRenderer,
+])
+
+/** What a point stands for: ECharts hands the item's own data back. */
+export interface Hovered {
+  readonly seriesId?: string
+  readonly value: readonly number[]
+}
+
+export class Chart {
+  readonly element: HTMLElement
+  readonly #canvas = h('div', { class: 'canvas' })
+  #chart?: EChartsType
+  #make?: () => ChartOption
+  #dirty = false
+  #seen = false
+  #drawn: (() => void)[] = []
+
+  /** @param name of the exported file; `description` is what a screen reader says. */
+  constructor(
+    readonly name: string,
+    description: string,
+    height: 'tall' | 'middle' | 'small' = 'middle',
+    private readonly hover?: (item: Hovered) => HTMLElement | undefined,
+  ) {
+    const save = h(
+      'button',
+      {
+        class: 'quiet save',
+        attributes: { type: 'button', 'aria-label': `Save ${name} as SVG`, title: 'Save as SVG' },
+        on: { click: () => download(`${name}.svg`, 'image/svg+xml', this.svg()) },
+      },
+      'SVG',
+    )
+    this.element = h('figure', { class: `chart ${height}`, attributes: { role: 'group', 'aria-label': description } }, this.#canvas, save)
+    new IntersectionObserver(
+      ([entry]) => {
+        this.#seen = entry?.isIntersecting ?? false
+        if (this.#seen && this.#dirty) this.draw()
+      },
+      { rootMargin: '200px' },
+    ).observe(this.element)
+    new ResizeObserver(() => {
+      this.#chart?.resize()
+      for (const listener of this.#drawn) listener()
+    }).observe(this.#canvas)
+  }
+
+  /** Shows what `make` says, now if the chart is on the screen, else when it comes there. */
+  set(make: () => ChartOption): void {
+    this.#make = make
+    this.#dirty = true
+    if (this.#seen) this.draw()
+  }
+
+  /** What the chart shows, in words, for those who do not see it. */
+  describe(text: string): void {
+    this.element.setAttribute('aria-label', text)
+  }
+
+  draw(): void {
+    if (!this.#make || this.#canvas.clientWidth === 0) return
+    this.#chart ??= init(this.#canvas, null, { renderer: 'canvas' })
+    this.#dirty = false
+    this.#chart.setOption(this.#option(this.#make()), { notMerge: true })
+    for (const listener of this.#drawn) listener()
+  }
+
+  onClick(listener: (item: Hovered) => void): void {
+    this.onDraw(() => {
+      this.#chart?.off('click')
+      this.#chart?.on('click', (item) => listener(hovered(item)))
+    })
+  }
+
+  /** After every drawing and change of size. */
+  onDraw(listener: () => void): void {
+    this.#drawn.push(listener)
+  }
+
+  /** Pixel of an x value, from the chart's left edge; undefined before the first drawing. */
+  pixelOf(x: number): number | undefined {
+    return this.#chart?.convertToPixel({ xAxisIndex: 0 }, x)
+  }
+
+  valueAt(pixel: number): number | undefined {
+    return this.#chart?.convertFromPixel({ xAxisIndex: 0 }, pixel)
+  }
+
+  /** The same options as SVG text, at a size for documents. */
+  svg(): string {
+    const width = Math.max(640, this.#canvas.clientWidth)
+    const chart = init(null, null, { renderer: 'svg', ssr: true, width, height: Math.max(320, this.#canvas.clientHeight) })
+    try {
+      chart.setOption({ ...(this.#make?.() ?? {}), tooltip: { show: false } })
+      return chart.renderToSVGString()
+    } finally {
+      chart.dispose()
+    }
+  }
+
+  #option(option: ChartOption): ChartOption {
+    const { hover } = this
+    const tooltip = option.tooltip as { appendTo?: string } | undefined
+    if (!hover || tooltip?.appendTo === undefined) return option
+    const formatter = (item: unknown) => hover(hovered(item)) ?? ''
+    return {
+      ...option,
+      tooltip: {
+        ...tooltip,
+        className: 'tip',
+        formatter,
+        borderWidth: 0,
+        padding: 0,
+        backgroundColor: 'transparent',
+        extraCssText: 'box-shadow:none',
+      },
+    }
+  }
+}
+
+const hovered = (item: unknown): Hovered => {
+  const { seriesId, value } = item as { seriesId?: string; value: unknown }
+  return { seriesId, value: Array.isArray(value) ? (value as number[]) : [] }
+}

@@ -1,0 +1,100 @@
+/** Capacity: what a demand takes, what it costs, and how that changes when something is not as assumed. */
+
+import { money, percent, rate } from '../../../format.ts'
+import type { Candidate } from '../../../types.ts'
+import { fleetFor, sensitivityOf } from '../../analysis.ts'
+import { billOption } from '../../charts/capacity.ts'
+import type { Section } from '../app.ts'
+import { Chart } from '../chart.ts'
+import { fill, h, table } from '../dom.ts'
+
+const compared = 3
+
+export function capacitySection(): Section {
+  const chart = new Chart('bill', 'Price per month against demand')
+  const body = h('div', {})
+  const element = h(
+    'section',
+    { attributes: { id: 'capacity', 'aria-label': 'Capacity' } },
+    h('h2', {}, 'Capacity and cost'),
+    body,
+    chart.element,
+    h('div', { class: 'rest' }),
+  )
+  const rest = element.lastElementChild as HTMLElement
+  return {
+    element,
+    update({ recommendation: r, candidates, planning: { demandRps, headroom }, theme }) {
+      const { best } = r
+      chart.element.hidden = best === undefined
+      if (!best) {
+        fill(body, h('p', {}, 'No configuration keeps the SLO: there is nothing to plan with.'))
+        fill(rest)
+        return
+      }
+      const top = cheapestFor(candidates, best, demandRps, headroom)
+      const fleet = fleetFor(best, demandRps, headroom)
+      fill(
+        body,
+        h(
+          'p',
+          { class: 'plan' },
+          h('strong', {}, `${fleet.replicas} replica${fleet.replicas === 1 ? '' : 's'}`),
+          ` of ${best.label} carry ${rate(demandRps)} for `,
+          h('strong', {}, `${money(fleet.pricePerMonth)} a month`),
+          `; each runs at ${percent(fleet.utilisation)} of its capacity, ${percent(headroom)} or more stays free. With one to spare (N+1): ${fleet.withSpare} for ${money(fleet.withSparePerMonth)}.`,
+        ),
+      )
+      chart.set(() => billOption(top, demandRps, headroom, Math.max(demandRps * 3, best.capacityRps * 4), theme))
+      chart.describe(
+        `Price per month by demand. At ${rate(demandRps)}: ${top.map((c) => `trial ${c.trial} ${money(fleetFor(c, demandRps, headroom).pricePerMonth)}`).join(', ')}`,
+      )
+      fill(
+        rest,
+        table(
+          ['configuration', 'replicas', 'N+1', 'per month', 'with N+1', 'utilised', 'one lost'],
+          top.map((c) => {
+            const f = fleetFor(c, demandRps, headroom)
+            return [
+              `${c.trial}: ${c.label}`,
+              f.replicas,
+              f.withSpare,
+              money(f.pricePerMonth),
+              money(f.withSparePerMonth),
+              percent(f.utilisation),
+              oneLost(f.utilisationOneLost),
+            ]
+          }),
+          [1, 2, 3, 4, 5, 6],
+          'Fleets for the demand',
+        ),
+        h('h3', {}, 'Sensitivity'),
+        table(
+          ['when', 'replicas', 'per month', 'change'],
+          sensitivityOf(best, demandRps, headroom).map((row) => [
+            row.what,
+            row.replicas,
+            money(row.pricePerMonth),
+            changeOf(row.pricePerMonth / fleet.pricePerMonth),
+          ]),
+          [1, 2, 3],
+          'Sensitivity of the bill',
+        ),
+      )
+    },
+  }
+}
+
+/** The recommended configuration first, then those that are cheapest for the demand. */
+function cheapestFor(candidates: readonly Candidate[], best: Candidate, demandRps: number, headroom: number): Candidate[] {
+  const others = candidates
+    .filter((c) => c.feasible && c !== best)
+    .map((c) => ({ c, bill: fleetFor(c, demandRps, headroom).pricePerMonth }))
+    .sort((a, b) => a.bill - b.bill)
+  return [best, ...others.slice(0, compared - 1).map(({ c }) => c)]
+}
+
+const oneLost = (utilisation: number): string =>
+  !Number.isFinite(utilisation) ? 'nothing left' : utilisation > 1 ? `SLO breaks (${percent(utilisation)})` : percent(utilisation)
+
+const changeOf = (ratio: number): string => (Math.abs(ratio - 1) < 1e-9 ? '' : `${ratio > 1 ? '+' : '-'}${percent(Math.abs(ratio - 1))}`)

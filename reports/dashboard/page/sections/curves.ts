@@ -1,0 +1,55 @@
+/** Load curves of the best configurations. */
+
+import { rate } from '../../../format.ts'
+import { kneeOf } from '../../analysis.ts'
+import { curvesOption } from '../../charts/curves.ts'
+import type { App, Section } from '../app.ts'
+import { Chart } from '../chart.ts'
+import { fill, h } from '../dom.ts'
+import { hoverCard } from './pareto.ts'
+
+const drawn = 4
+
+export function curvesSection(app: App): Section {
+  const chart = new Chart('load-curves', 'Load curves', 'middle', (item) => app.shown && hoverCard(app.shown, item))
+  chart.onClick((item) => {
+    const trial = item.value[2]
+    if (trial !== undefined) app.actions.openTrial(trial)
+  })
+  const key = h('ul', { class: 'key' })
+  const element = h(
+    'section',
+    { attributes: { id: 'curves', 'aria-label': 'Load curves' } },
+    h('h2', {}, 'Load curves of the best'),
+    chart.element,
+    key,
+    h(
+      'p',
+      { class: 'note' },
+      'Open-loop load: requests are sent on a schedule whatever the answers, so that waiting is not hidden. The knee is where the latency has doubled against the idle predictor.',
+    ),
+  )
+  return {
+    element,
+    update({ trials, candidates, whatIf, ranker, theme }) {
+      const served = candidates.filter((c) => c.capacityRps > 0).slice(0, drawn)
+      const judged = ranker.judged(trials, served, whatIf)
+      chart.set(() => curvesOption(judged, whatIf.slo, theme))
+      chart.describe(
+        `Load curves of ${judged.map((j) => `trial ${j.candidate.trial}, which reaches the SLO at ${rate(j.candidate.capacityRps)}`).join('; ') || 'nothing yet'}`,
+      )
+      fill(
+        key,
+        ...judged.map((j) => {
+          const knee = j.curve && kneeOf(j.curve)
+          return h(
+            'li',
+            {},
+            h('strong', {}, `trial ${j.candidate.trial}`),
+            ` ${j.candidate.label}: SLO at ${rate(j.candidate.capacityRps)}${knee ? `, knee at ${rate(knee.rateRps)}` : ''}`,
+          )
+        }),
+      )
+    },
+  }
+}

@@ -1,0 +1,164 @@
+/** One trial, whole: configuration, figures, load steps, usage, log. */
+
+import type { FinishedTrial } from '../../../../trials/types.ts'
+import { latency, money, percent, percentileName, rate, significant } from '../../../format.ts'
+import { percentilesOption } from '../../charts/curves.ts'
+import type { Shown } from '../app.ts'
+import { Chart } from '../chart.ts'
+import { fill, h, table } from '../dom.ts'
+
+export interface Details {
+  readonly element: HTMLDialogElement
+  open(shown: Shown, number: number): void
+}
+
+/** @param online a server is there to ask for logs. */
+export function trialDetails(online: boolean): Details {
+  const content = h('div', {})
+  const close = h('button', { attributes: { type: 'button', 'aria-label': 'Close' }, on: { click: () => element.close() } }, 'Close')
+  const previous = h('button', { attributes: { type: 'button' }, on: { click: () => step(-1) } }, '← previous')
+  const next = h('button', { attributes: { type: 'button' }, on: { click: () => step(1) } }, 'next →')
+  const element = h(
+    'dialog',
+    {
+      class: 'trial',
+      attributes: { 'aria-labelledby': 'trial-title' },
+      on: { click: (event) => event.target === element && element.close() },
+    },
+    h('nav', {}, previous, next, close),
+    content,
+  )
+  let current: { shown: Shown; number: number } | undefined
+
+  function step(by: number): void {
+    if (!current) return
+    const { shown, number } = current
+    const at = shown.trials.findIndex((t) => t.number === number)
+    const trial = shown.trials[at + by]
+    if (trial) open(shown, trial.number)
+  }
+
+  function open(shown: Shown, number: number): void {
+    const trial = shown.trials.find((t) => t.number === number)
+    if (!trial) return
+    current = { shown, number }
+    const at = shown.trials.indexOf(trial)
+    previous.disabled = at === 0
+    next.disabled = at === shown.trials.length - 1
+    fill(content, ...describe(shown, trial, online))
+    if (!element.open) element.showModal()
+    element.scrollTop = 0
+  }
+  return { element, open }
+}
+
+function describe(shown: Shown, trial: FinishedTrial, online: boolean): HTMLElement[] {
+  const { byTrial, ranker, whatIf, theme } = shown
+  const candidate = byTrial.get(trial.number)
+  const m = trial.state === 'complete' ? trial.measurement : undefined
+  const chart = m && new Chart(`trial-${trial.number}`, `Latency percentiles of trial ${trial.number} by offered rate`, 'small')
+  if (m) chart?.set(() => percentilesOption(m.points, whatIf.slo, theme))
+  return [
+    h('h2', { attributes: { id: 'trial-title' } }, `Trial ${trial.number}: ${ranker.label(trial.configuration)}`),
+    h('p', { class: 'outcome' }, outcomeOf(shown, trial)),
+    h(
+      'p',
+      { class: 'note' },
+      `Tried because: ${trial.why}. Started ${trial.startedAt.slice(0, 19).replace('T', ' ')} UTC, took ${significant(trial.seconds)} s.`,
+    ),
+    facts([
+      ...Object.entries(trial.configuration).map(([name, value]) => [name, String(value)] as const),
+      ['price', `${money(candidate?.pricePerHour ?? ranker.view(whatIf).pricePerHour(trial.configuration))} / h`],
+      ...(candidate && candidate.capacityRps > 0
+        ? ([
+            ['capacity', `${rate(candidate.capacityRps)}${candidate.derived ? ', read off the load curve' : ''}`],
+            ['90 % interval', candidate.capacityCi90Rps.map(significant).join(' to ')],
+            [percentileName(whatIf.slo.percentile), `${latency(candidate.sloMsAtCapacity)} at the capacity`],
+          ] as const)
+        : []),
+      ...(m
+        ? ([
+            ['one request at a time', `p50 ${latency(m.idle.p50Ms)}, p99 ${latency(m.idle.p99Ms)}`],
+            ['saturates at', rate(m.saturationRps)],
+            ['capacity search', `${m.outcome}${m.detail ? `: ${m.detail}` : ''}, ${m.requests.toLocaleString('en-US')} requests`],
+          ] as const)
+        : []),
+      ...(trial.predicted
+        ? ([
+            ['foretold', `${rate(trial.predicted.rate)} (${significant(trial.predicted.low)} to ${significant(trial.predicted.high)})`],
+          ] as const)
+        : []),
+      ...usage(trial),
+    ]),
+    ...(m && chart ? [h('h3', {}, 'Latency by load'), chart.element, loadSteps(trial, m.points)] : []),
+    ...(m && m.caveats.length > 0 ? [h('ul', { class: 'caveats' }, ...m.caveats.map((c) => h('li', {}, c)))] : []),
+    ...(trial.logPath && online ? [logOf(shown.experiment.id, trial.number)] : []),
+  ]
+}
+
+function outcomeOf({ recommendation: r, byTrial }: Shown, trial: FinishedTrial): string {
+  if (trial.state === 'failed') return `Not measured: ${trial.error}`
+  if (trial.state === 'infeasible') return `Cannot serve (${trial.reason}): ${trial.detail}`
+  if (trial.purpose === 'confirmation') return 'Second, independent measurement of the winner.'
+  if (trial.number === r.best?.trial) return 'Recommended.'
+  const other = r.alternatives.find((a) => a.trial === trial.number)
+  if (other) return other.feasible ? `Meets the SLO: ${other.whyNot}.` : `Does not meet it: ${other.whyNot}`
+  return byTrial.has(trial.number) ? 'Nearest to the SLO.' : 'Measured again later.'
+}
+
+const usage = ({ usage: u = {} }: FinishedTrial): (readonly [string, string])[] => [
+  ...(u.launchSeconds === undefined ? [] : [['ready after', `${significant(u.launchSeconds)} s`] as const]),
+  ...(u.cpuCores === undefined ? [] : [['cores busy', significant(u.cpuCores)] as const]),
+  ...(u.gpuUtilization === undefined ? [] : [['GPU busy', percent(u.gpuUtilization)] as const]),
+  ...(u.gpuMemoryMiB === undefined ? [] : [['GPU memory', `${significant(u.gpuMemoryMiB)} MiB`] as const]),
+  ...(u.peakRssMiB === undefined ? [] : [['memory', `${significant(u.peakRssMiB)} MiB`] as const]),
+  ...(u.realisedBatch === undefined ? [] : [['realised batch', significant(u.realisedBatch)] as const]),
+]
+
+const facts = (rows: readonly (readonly [string, string])[]): HTMLElement =>
+  h('dl', { class: 'facts' }, ...rows.map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value))))
+
+function loadSteps(
+  trial: FinishedTrial,
+  points: readonly (FinishedTrial & { state: 'complete' })['measurement']['points'][number][],
+): HTMLElement {
+  return table(
+    ['load', 'offered', 'answered', 'p50', 'p90', 'p95', 'p99', 'errors', 'seconds'],
+    points.map((p) => [
+      `${p.load.kind}${p.cut ? ', cut short' : ''}${p.generatorSaturated ? ', generator late' : ''}`,
+      significant(p.offeredRps),
+      significant(p.achievedRps),
+      latency(p.p50Ms),
+      latency(p.p90Ms),
+      latency(p.p95Ms),
+      latency(p.p99Ms),
+      p.errors === 0
+        ? '0'
+        : `${p.errors}: ${Object.entries(p.errorKinds)
+            .map(([kind, n]) => `${kind} ${n}`)
+            .join(', ')}`,
+      significant(p.seconds),
+    ]),
+    [1, 2, 3, 4, 5, 6, 8],
+    `Load steps of trial ${trial.number}`,
+  )
+}
+
+function logOf(id: string, number: number): HTMLElement {
+  const text = h('pre', { class: 'log', attributes: { tabindex: 0 } }, 'loading')
+  const details = h('details', {}, h('summary', {}, 'Log of the predictor'), text)
+  details.addEventListener(
+    'toggle',
+    () => {
+      fetch(`/api/experiments/${encodeURIComponent(id)}/trials/${number}/log`)
+        .then(async (answer) => {
+          text.textContent = (await answer.text()) || '(empty)'
+        })
+        .catch((error: Error) => {
+          text.textContent = `the log could not be read: ${error.message}`
+        })
+    },
+    { once: true },
+  )
+  return details
+}

@@ -1,0 +1,134 @@
+/** The question: SLO, objective, demand and prices, all editable; every change re-ranks at once. */
+import type { Objective } from '../../../../search/types.ts'
+import type { App, Section, Shown } from '../app.ts'
+import { field, fill, h } from '../dom.ts'
+
+const objectives: Readonly<Record<Objective['kind'], string>> = {
+  'price-per-request': 'cheapest per request',
+  'price-for-demand': 'cheapest for a demand',
+  price: 'cheapest replica',
+  'max-rate': 'most throughput within a price',
+  'min-latency': 'least latency within a price',
+}
+const percentiles = [0.5, 0.9, 0.95, 0.99] as const
+
+export function whatIfSection(app: App): Section {
+  const slo = numberInput('slo-limit', 0.1, (limitMs) => app.whatIf && app.ask({ slo: { ...app.whatIf.slo, limitMs } }))
+  const percentile = h('select', {
+    on: { change: () => app.whatIf && app.ask({ slo: { ...app.whatIf.slo, percentile: Number(percentile.value) } }) },
+  })
+  const kind = h(
+    'select',
+    { on: { change: () => setObjective() } },
+    ...Object.entries(objectives).map(([value, text]) => h('option', { attributes: { value } }, text)),
+  )
+  const demand = numberInput('demand', 0.001, () => {
+    if (kind.value !== 'max-rate' && kind.value !== 'min-latency') kind.value = 'price-for-demand'
+    setObjective()
+  })
+  const headroom = numberInput('headroom', 0, () => setObjective(), 99)
+  const mostPrice = numberInput('most-price', 0.001, () => setObjective())
+  const mostPriceField = field('At most', mostPrice, '$ / h')
+  const prices = h('div', { class: 'prices' })
+  const reset = h('button', { attributes: { type: 'button', id: 'reset' }, on: { click: () => app.reset() } }, 'As measured')
+  const element = h(
+    'form',
+    {
+      class: 'whatif',
+      attributes: { 'aria-label': 'What if: SLO, objective, demand and prices' },
+      on: { submit: (event) => event.preventDefault() },
+    },
+    field('SLO', slo, 'ms'),
+    field('at', percentile),
+    field('Find the', kind),
+    field('Demand', demand, 'req/s'),
+    field('Headroom', headroom, '%'),
+    mostPriceField,
+    h('details', {}, h('summary', {}, 'Prices'), prices),
+    reset,
+  )
+
+  function setObjective(): void {
+    const { whatIf, shown } = app
+    if (!whatIf || !shown) return
+    const maxPricePerHour = positive(mostPrice.value) ?? shown.recommendation.best?.pricePerHour ?? 1
+    const chosen = kind.value as Objective['kind']
+    const demandRps = positive(demand.value) ?? shown.planning.demandRps
+    const free = Math.min(0.99, Math.max(0, headroom.valueAsNumber / 100 || 0))
+    const objective: Objective =
+      chosen === 'price-for-demand'
+        ? { kind: chosen, demandRps, headroom: free }
+        : chosen === 'max-rate' || chosen === 'min-latency'
+          ? { kind: chosen, maxPricePerHour }
+          : { kind: chosen }
+    app.plan({ demandRps, headroom: free })
+    app.ask({ objective })
+  }
+
+  let bookShown = ''
+  return {
+    element,
+    update(shown) {
+      const { whatIf, original, planning } = shown
+      const { objective } = whatIf
+      put(slo, whatIf.slo.limitMs)
+      const known = [...new Set([...percentiles, shown.experiment.slo.percentile])].sort()
+      if (percentile.options.length !== known.length) {
+        fill(percentile, ...known.map((q) => h('option', { attributes: { value: q } }, `p${Number((q * 100).toFixed(3))}`)))
+      }
+      percentile.value = String(whatIf.slo.percentile)
+      kind.value = objective.kind
+      put(demand, planning.demandRps)
+      put(headroom, Math.round(planning.headroom * 1000) / 10)
+      const limited = objective.kind === 'max-rate' || objective.kind === 'min-latency'
+      mostPriceField.hidden = !limited
+      if (limited) put(mostPrice, objective.maxPricePerHour)
+      reset.disabled = original
+      const book = JSON.stringify(whatIf.prices)
+      if (book !== bookShown && !prices.contains(document.activeElement)) {
+        bookShown = book
+        fill(prices, ...priceFields(app, shown))
+      }
+    },
+  }
+}
+
+function priceFields(app: App, { whatIf: { prices }, devices }: Shown): HTMLElement[] {
+  const edit = (change: (perHour: number) => object) => (perHour: number) =>
+    app.whatIf && app.ask({ prices: { ...app.whatIf.prices, ...change(perHour) } })
+  const own = (perHour: number) => ({ perHour, source: 'edited in the dashboard' })
+  const row = (name: string, perHour: number, source: string, change: (perHour: number) => object) => {
+    const input = numberInput(`price-${name}`, 0, edit(change))
+    put(input, perHour)
+    input.title = source
+    return field(name, input, '$ / h')
+  }
+  return [
+    h('p', {}, `${prices.name}, ${prices.currency}`),
+    row('vCPU', prices.vcpu.perHour, prices.vcpu.source, (perHour) => ({ vcpu: own(perHour) })),
+    row('GiB memory', prices.memoryGiB.perHour, prices.memoryGiB.source, (perHour) => ({ memoryGiB: own(perHour) })),
+    ...devices
+      .filter((gpu) => prices.gpus[gpu])
+      .map((gpu) =>
+        row(gpu, prices.gpus[gpu]!.perHour, prices.gpus[gpu]!.source, (perHour) => ({
+          gpus: { ...(app.whatIf ?? { prices }).prices.gpus, [gpu]: own(perHour) },
+        })),
+      ),
+  ]
+}
+
+function numberInput(id: string, min: number, onValue: (value: number) => void, max?: number): HTMLInputElement {
+  const input = h('input', { attributes: { type: 'number', id, min, max, step: 'any', inputmode: 'decimal', required: true } })
+  input.addEventListener('input', () => {
+    const value = input.valueAsNumber
+    if (Number.isFinite(value) && value >= min && (max === undefined || value <= max) && (min === 0 || value > 0)) onValue(value)
+  })
+  return input
+}
+
+const positive = (text: string): number | undefined => (Number(text) > 0 ? Number(text) : undefined)
+
+/** Shows a value, unless someone is typing another one. */
+function put(input: HTMLInputElement, value: number): void {
+  if (document.activeElement !== input) input.value = String(Number(value.toPrecision(6)))
+}

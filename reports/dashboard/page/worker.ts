@@ -1,0 +1,38 @@
+/** The model of what matters is fitted beside the page, in a worker made of the same script; where there is none (a saved page), in the page itself. */
+
+import type { Parameter } from '../../../search/types.ts'
+import { type Effects, effectsOf, type ServedPoint } from '../importance.ts'
+
+export interface EffectsQuestion {
+  readonly parameters: readonly Parameter[]
+  readonly served: readonly ServedPoint[]
+  readonly seed: number
+}
+
+const answer = ({ parameters, served, seed }: EffectsQuestion): Effects | undefined => effectsOf(parameters, served, seed)
+
+/** In a worker: answers every question. */
+export function serveEffects(scope: {
+  onmessage: ((event: MessageEvent<EffectsQuestion>) => void) | null
+  postMessage(message: unknown): void
+}): void {
+  scope.onmessage = ({ data }) => scope.postMessage(answer(data))
+}
+
+let worker: Worker | undefined
+let timer: ReturnType<typeof setTimeout> | undefined
+
+/** Asks; a later question replaces one that is not answered yet. Waits for a pause first: a drag asks sixty times a second. */
+export function askForEffects(question: EffectsQuestion, done: (effects: Effects | undefined) => void): void {
+  clearTimeout(timer)
+  timer = setTimeout(() => {
+    if (location.protocol !== 'http:') {
+      done(answer(question))
+      return
+    }
+    worker?.terminate()
+    worker = new Worker('/app.js')
+    worker.onmessage = ({ data }: MessageEvent<Effects | undefined>) => done(data)
+    worker.postMessage(question)
+  }, 350)
+}

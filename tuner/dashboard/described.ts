@@ -1,0 +1,73 @@
+/** A stored experiment as the dashboard's page gets it. */
+import { stringify } from 'yaml'
+import type { DashboardExperiment } from '../../reports/dashboard/data.ts'
+import type { Recommendation } from '../../reports/types.ts'
+import type { StopAssessment } from '../../search/types.ts'
+import type { PriceBook } from '../../trials/prices/book.ts'
+import type { ExperimentRecord } from '../../trials/types.ts'
+import type { Surroundings } from '../experiment/context.ts'
+import { experimentFromDocument } from '../experiment/load.ts'
+import type { Experiment, ExperimentDocument } from '../experiment/types.ts'
+import { noticesOf } from '../notices.ts'
+import { loadPriceBook } from '../problem.ts'
+
+export interface Described {
+  readonly experiment: Experiment
+  readonly dashboard: DashboardExperiment
+}
+
+/** @throws ConfigError for a specification that this version cannot read, UserError for a price book that is gone. */
+export async function describeExperiment(record: ExperimentRecord, around: Surroundings): Promise<Described> {
+  const experiment = experimentFromDocument(record.spec as ExperimentDocument, record.id, around)
+  const prices = await loadPriceBook(experiment.pricesPath)
+  const { slo, objective, headroom, space, sampler, budget } = experiment
+  return {
+    experiment,
+    dashboard: {
+      id: record.id,
+      name: record.name,
+      createdAt: record.createdAt,
+      state: record.state,
+      provenance: record.provenance,
+      seed: record.seed,
+      model: experiment.model.name,
+      hardware: hardwareOf(experiment, record),
+      load: loadOf(experiment),
+      sampler,
+      maxTrials: budget.maxTrials,
+      slo,
+      objective,
+      headroom,
+      prices: plainBook(prices),
+      parameters: space.parameters.map(({ when: _, ...parameter }) => parameter),
+      notices: noticesOf(experiment, record.provenance),
+      stop: stopOf(record),
+      specification: stringify(record.spec, { lineWidth: 0 }),
+    },
+  }
+}
+
+const plainBook = ({ name, currency, gpus, vcpu, memoryGiB }: PriceBook): PriceBook => ({ name, currency, vcpu, memoryGiB, gpus })
+
+function hardwareOf(experiment: Experiment, { provenance }: ExperimentRecord): string {
+  const gpu = experiment.space.parameters.find((p) => p.name === 'gpu')
+  const gpus = gpu?.kind === 'categorical' ? gpu.values.filter((name) => name !== 'none') : []
+  const where =
+    { local: 'on this machine', kubernetes: 'on a cluster', simulated: 'in virtual time' }[experiment.backend as string] ??
+    experiment.backend
+  const named = gpus.length > 0 ? `${gpus.join(', ')}${provenance === 'measured' ? '' : ` (${provenance})`}` : 'CPU only'
+  return `${named}, ${where}`
+}
+
+function loadOf({ load: { arrivals, trialSeconds } }: Experiment): string {
+  const shape =
+    arrivals.kind === 'gamma' ? `gamma arrivals (CV ${arrivals.cv})` : `${arrivals.kind === 'poisson' ? 'Poisson' : arrivals.kind} arrivals`
+  return `${shape}, up to ${trialSeconds} s of load a trial`
+}
+
+/** The stop rule's last word, from the recommendation that ended the experiment. */
+function stopOf({ result }: ExperimentRecord): StopAssessment | undefined {
+  const confidence = (result as Partial<Recommendation> | undefined)?.confidence
+  if (confidence?.probabilityWithinTolerance === undefined) return undefined
+  return { probabilityBetterExists: 1 - confidence.probabilityWithinTolerance, tolerance: confidence.tolerance, stop: true }
+}
