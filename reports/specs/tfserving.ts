@@ -1,10 +1,11 @@
 /** TensorFlow Serving: its command line, batching_parameters_file and model_config_file. */
 
+import { Knobs, unusedNote } from '../../trials/server-files/knobs.ts'
+import { type ProtoMessage, Text, textProto } from '../../trials/server-files/text-proto.ts'
+import { batchingFile, tfservingTuning } from '../../trials/server-files/tfserving.ts'
 import { defaultScheme } from './gpu-selection.ts'
-import { Knobs, unusedNote } from './knobs.ts'
 import { header, oneLine, type SpecFile } from './manifest.ts'
 import type { Serving } from './serving.ts'
-import { type ProtoMessage, Text, textProto } from './text-proto.ts'
 
 export const tfservingImage = (gpu: boolean): string => `tensorflow/serving:2.19.0${gpu ? '-gpu' : ''}`
 
@@ -30,53 +31,23 @@ export interface TfservingConfig {
 /** Flags and files for the tuned configuration: a flag for what was tuned, none for what was not. */
 export function tfservingConfig(serving: Serving, places: TfservingPlaces): TfservingConfig {
   const knobs = new Knobs(serving.configuration)
-  const batching = batchingParameters(knobs)
-  const batchingPath = `${places.configFolder}/batching_parameters.txt`
+  const { flags, batching } = tfservingTuning(knobs, places.configFolder)
   const modelsPath = `${places.configFolder}/models.config`
-  const flag = (name: string, value: number | string | undefined) => (value === undefined ? [] : [`--${name}=${value}`])
+  const fraction = memoryFraction(serving)
   const args = [
     `--port=${places.grpcPort}`,
     `--rest_api_port=${places.restPort}`,
     ...(places.modelConfigFile
       ? [`--model_config_file=${modelsPath}`]
       : [`--model_name=${places.modelName}`, `--model_base_path=${places.basePath}`]),
-    ...(batching ? ['--enable_batching=true', `--batching_parameters_file=${batchingPath}`] : []),
-    ...flag('per_process_gpu_memory_fraction', memoryFraction(serving)),
-    ...flag('tensorflow_intra_op_parallelism', knobs.number('tensorflowIntraOpParallelism', 'intraOpParallelism', 'intraOpThreads')),
-    ...flag('tensorflow_inter_op_parallelism', knobs.number('tensorflowInterOpParallelism', 'interOpParallelism', 'interOpThreads')),
-    ...flag('rest_api_num_threads', knobs.number('restApiNumThreads')),
+    ...flags,
+    ...(fraction === undefined ? [] : [`--per_process_gpu_memory_fraction=${fraction}`]),
   ]
   const files = [
-    ...(batching ? [{ path: batchingPath, contents: textProto(batching) }] : []),
+    ...(batching === undefined ? [] : [{ path: `${places.configFolder}/${batchingFile}`, contents: batching }]),
     ...(places.modelConfigFile ? [{ path: modelsPath, contents: textProto(modelConfig(serving, places)) }] : []),
   ]
   return { args, files, notes: unusedNote(knobs) }
-}
-
-/** BatchingParameters of tensorflow_serving/config or undefined where no batching knob was tuned. A batch of 1 with no delay is no batching. */
-function batchingParameters(knobs: Knobs): ProtoMessage | undefined {
-  const batch = knobs.number('maxBatchSize', 'batchSize')
-  const delayMs = knobs.number('maxDelayMs', 'maxQueueDelayMs', 'batchDelayMs')
-  const delayMicros = knobs.number('batchTimeoutMicros') ?? (delayMs === undefined ? undefined : Math.round(delayMs * 1000))
-  const threads = knobs.number('numBatchThreads', 'instances')
-  const queue = knobs.number('queueLimit', 'queueSize')
-  const enqueued = knobs.number('maxEnqueuedBatches') ?? (queue === undefined ? undefined : Math.max(1, Math.ceil(queue / (batch ?? 1))))
-  if (batch === undefined && delayMicros === undefined) return undefined
-  const wrapped = (value: number | undefined): ProtoMessage | undefined => (value === undefined ? undefined : { value })
-  return {
-    max_batch_size: wrapped(batch),
-    batch_timeout_micros: wrapped(delayMicros),
-    num_batch_threads: wrapped(threads),
-    max_enqueued_batches: wrapped(enqueued),
-    allowed_batch_sizes: batch === undefined ? undefined : powersOfTwoUpTo(batch),
-  }
-}
-
-/** Increasing, the last one the largest batch, as TensorFlow Serving demands. */
-function powersOfTwoUpTo(batch: number): number[] {
-  const sizes: number[] = []
-  for (let size = 1; size < batch; size *= 2) sizes.push(size)
-  return [...sizes, batch]
 }
 
 function modelConfig(serving: Serving, places: TfservingPlaces): ProtoMessage {

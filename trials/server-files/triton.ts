@@ -1,0 +1,33 @@
+/** NVIDIA Triton: the tuned part of a ModelConfig (inference.ModelConfig of triton-inference-server/common, model_config.proto). */
+import type { Knobs } from './knobs.ts'
+import { Enum, type ProtoMessage } from './text-proto.ts'
+
+/** Field names are those of the message; `Enum` stands for the name of a kind. */
+export interface TritonTuning extends ProtoMessage {
+  readonly max_batch_size: number | undefined
+  readonly dynamic_batching: ProtoMessage | undefined
+  readonly instance_group: readonly ProtoMessage[] | undefined
+}
+
+/** What was tuned; undefined fields were not. @param gpu whether instances run on a GPU */
+export function tritonTuning(knobs: Knobs, gpu: boolean): TritonTuning {
+  const batch = knobs.number('maxBatchSize', 'batchSize')
+  const preferred = knobs.number('preferredBatchSize')
+  const delayMs = knobs.number('maxDelayMs', 'maxQueueDelayMs', 'batchDelayMs')
+  const delayMicros = knobs.number('maxQueueDelayMicroseconds') ?? (delayMs === undefined ? undefined : Math.round(delayMs * 1000))
+  const instances = knobs.number('instances', 'instanceCount')
+  const queue = knobs.number('queueLimit', 'maxQueueSize')
+  // Without this block Triton runs each request as it comes, whatever its largest batch.
+  const batching = (batch ?? 1) > 1
+  return {
+    max_batch_size: batch,
+    dynamic_batching: batching
+      ? {
+          preferred_batch_size: preferred === undefined ? undefined : [preferred],
+          max_queue_delay_microseconds: delayMicros,
+          default_queue_policy: queue === undefined ? undefined : { max_queue_size: queue },
+        }
+      : undefined,
+    instance_group: instances === undefined ? undefined : [{ count: instances, kind: new Enum(gpu ? 'KIND_GPU' : 'KIND_CPU') }],
+  }
+}
