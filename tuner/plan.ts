@@ -107,7 +107,9 @@ function unitsOf(
 ): PlanUnit[] {
   const judged = judge(trials, { slo: experiment.slo, objective: experiment.objective, pricePerHour: price, label })
   const serving = judged.filter((j) => j.candidate.capacityRps > 0)
-  const numbers = new Set([...(wanted ?? serving.slice(0, planned).map((j) => j.candidate.trial)), ...(fleet === undefined ? [] : [fleet])])
+  // What was cut short serves at most what is noted: planned with only when asked for.
+  const sure = serving.filter((j) => j.candidate.bound !== 'upper')
+  const numbers = new Set([...(wanted ?? sure.slice(0, planned).map((j) => j.candidate.trial)), ...(fleet === undefined ? [] : [fleet])])
   const chosen = serving.filter((j) => numbers.has(j.candidate.trial))
   const missing = [...numbers].filter((n) => !chosen.some((j) => j.candidate.trial === n))
   if (missing.length > 0 || chosen.length === 0) {
@@ -123,7 +125,7 @@ function unitsOf(
     const resources = resourcesOf(candidate.configuration)
     const shared = resources.gpu !== undefined && resources.gpuShare < 1
     return {
-      label: candidate.label,
+      label: candidate.bound === 'upper' ? `${candidate.label} (capacity at most)` : candidate.label,
       trial: candidate.trial,
       capacityRps: candidate.capacityRps,
       curve,

@@ -3,7 +3,7 @@ import { gpuSelection } from './gpu-selection.ts'
 import { keda, requestsMetric } from './keda.ts'
 import { type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { environment, fileMounts, placement, probes, resourcesBlock } from './pod.ts'
-import type { Serving } from './serving.ts'
+import type { OwnPod, Serving } from './serving.ts'
 
 /** Name of the per-pod metric that the autoscaler reads: requests per second, from Prometheus through an adapter. */
 export const rateMetric = 'inference_requests_per_second'
@@ -26,7 +26,7 @@ export function kubernetesSpec(serving: Serving, options: KubernetesOptions): Sp
 export function kubernetesObjects(serving: Serving, options: KubernetesOptions): Manifest[] {
   const files = fileMounts(serving)
   return [
-    ...(files.configMap ? [files.configMap] : []),
+    ...(files.configMap && !serving.pod ? [files.configMap] : []),
     deployment(serving, options.autoscaler !== 'none'),
     service(serving),
     ...(options.autoscaler === 'hpa' ? [autoscaler(serving, { apiVersion: 'apps/v1', kind: 'Deployment', name: serving.name })] : []),
@@ -38,10 +38,7 @@ export function kubernetesObjects(serving: Serving, options: KubernetesOptions):
 const labelsOf = (serving: Serving) => ({ 'app.kubernetes.io/name': serving.name })
 
 function deployment(serving: Serving, autoscale: boolean): Manifest {
-  const { container } = serving
   const labels = labelsOf(serving)
-  const gpu = gpuSelection(serving.resources, serving.gpuScheme)
-  const files = fileMounts(serving)
   return {
     apiVersion: 'apps/v1',
     kind: 'Deployment',
@@ -50,26 +47,40 @@ function deployment(serving: Serving, autoscale: boolean): Manifest {
       // The autoscaler owns the number; set here as well, each apply would set it back.
       ...(autoscale ? {} : { replicas: serving.replicas }),
       selector: { matchLabels: labels },
-      template: {
-        metadata: { labels, ...(Object.keys(gpu.annotations).length > 0 ? { annotations: gpu.annotations } : {}) },
-        spec: {
-          ...placement(serving, gpu, labels),
-          containers: [
-            {
-              name: 'predictor',
-              image: container.image,
-              command: container.command,
-              args: container.args,
-              ...(container.env ? { env: environment(container.env) } : {}),
-              ports: [{ name: 'http', containerPort: container.port }],
-              ...probes(serving, 'http'),
-              resources: resourcesBlock(serving, gpu),
-              ...(files.volumeMounts.length > 0 ? { volumeMounts: files.volumeMounts } : {}),
-            },
-          ],
-          ...(files.volumes.length > 0 ? { volumes: files.volumes } : {}),
+      template: serving.pod ? ownTemplate(serving.pod, labels) : podTemplate(serving, labels),
+    },
+  }
+}
+
+/** The user's pod, with the label that Service and Deployment know it by. */
+function ownTemplate({ metadata, spec }: OwnPod, labels: Readonly<Record<string, string>>): Manifest {
+  // What names one pod has no place in a template.
+  const { name: _, namespace: __, labels: own, ...rest } = (metadata ?? {}) as { labels?: Manifest; name?: unknown; namespace?: unknown }
+  return { metadata: { ...rest, labels: { ...own, ...labels } }, spec }
+}
+
+function podTemplate(serving: Serving, labels: Readonly<Record<string, string>>): Manifest {
+  const { container } = serving
+  const gpu = gpuSelection(serving.resources, serving.gpuScheme)
+  const files = fileMounts(serving)
+  return {
+    metadata: { labels, ...(Object.keys(gpu.annotations).length > 0 ? { annotations: gpu.annotations } : {}) },
+    spec: {
+      ...placement(serving, gpu, labels),
+      containers: [
+        {
+          name: 'predictor',
+          image: container.image,
+          command: container.command,
+          args: container.args,
+          ...(container.env ? { env: environment(container.env) } : {}),
+          ports: [{ name: 'http', containerPort: container.port }],
+          ...probes(serving, 'http'),
+          resources: resourcesBlock(serving, gpu),
+          ...(files.volumeMounts.length > 0 ? { volumeMounts: files.volumeMounts } : {}),
         },
-      },
+      ],
+      ...(files.volumes.length > 0 ? { volumes: files.volumes } : {}),
     },
   }
 }
@@ -79,7 +90,7 @@ function service(serving: Serving): Manifest {
     apiVersion: 'v1',
     kind: 'Service',
     metadata: { name: serving.name, labels: labelsOf(serving) },
-    spec: { selector: labelsOf(serving), ports: [{ name: 'http', port: 80, targetPort: 'http' }] },
+    spec: { selector: labelsOf(serving), ports: [{ name: 'http', port: 80, targetPort: serving.pod ? serving.container.port : 'http' }] },
   }
 }
 

@@ -38,6 +38,12 @@ export interface Container {
 /** Servers whose own configuration tune can write; 'custom': the container as it is. */
 export type ServerKind = 'custom' | 'tfserving' | 'triton'
 
+/** A pod of the user's own whose container holds the tuned values already: metadata and spec as the user wrote the rest of them. */
+export interface OwnPod {
+  readonly metadata?: Readonly<Record<string, unknown>>
+  readonly spec: Readonly<Record<string, unknown>>
+}
+
 /** The measurement that stands behind a spec. */
 export interface Evidence {
   readonly experimentId: string
@@ -67,6 +73,8 @@ export interface ServingOptions {
   /** Where the weights are: s3://bucket/model, gs://..., a volume's path. */
   readonly modelUri?: string
   readonly modelVersion?: string
+  /** In place of a pod made from the container. Kubernetes alone. */
+  readonly pod?: OwnPod
 }
 
 /** A figure of a spec, and where it comes from. */
@@ -83,6 +91,7 @@ export interface Serving {
   readonly modelVersion?: string
   readonly server: ServerKind
   readonly container: Container
+  readonly pod?: OwnPod
   readonly configuration: Configuration
   readonly resources: Resources
   readonly gpuScheme?: GpuScheme
@@ -135,6 +144,7 @@ export function servingOf(
     modelUri: options.modelUri,
     modelVersion: options.modelVersion,
     server: options.server ?? 'custom',
+    ...(options.pod ? { pod: options.pod } : {}),
     container,
     configuration: candidate.configuration,
     resources,

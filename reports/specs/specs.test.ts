@@ -141,6 +141,24 @@ describe('kubernetes', () => {
     )
   })
 
+  test('keeps a pod of the user as it is, and finds it by label and port', () => {
+    const spec = {
+      serviceAccountName: 'ml',
+      containers: [
+        { name: 'mine', image: 'x:1', env: [{ name: 'A', value: '1' }] },
+        { name: 'proxy', image: 'envoy:1' },
+      ],
+    }
+    const own = serving({ pod: { metadata: { name: 'p', labels: { team: 'ml' } }, spec } }, quarter, { port: 9090 })
+    const objects = valid(own, 'hpa')
+    const { template, selector } = objects.get('Deployment')!.spec!
+    expect(template!.spec).toEqual(spec)
+    expect(template!.metadata).toEqual({ labels: { team: 'ml', 'app.kubernetes.io/name': 'bert' } })
+    expect(selector!.matchLabels).toEqual({ 'app.kubernetes.io/name': 'bert' })
+    expect(objects.get('Service')!.spec!.ports![0]!.targetPort).toBe(9090)
+    expect([...objects.keys()]).not.toContain('ConfigMap')
+  })
+
   test('a typo would not pass the schema', () => {
     const text = textOf(renderSpec('kubernetes', serving(), { autoscaler: 'none' }), 'deployment.yaml')
     expect(checkManifests(text.replace('replicas:', 'replica:')).problems).not.toEqual([])
