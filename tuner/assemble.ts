@@ -5,10 +5,11 @@ import { recommend } from '../reports/recommendation.ts'
 import { assessStop, createRng, createSampler, spaceSize } from '../search/index.ts'
 import type { MachineFacts } from '../trials/machine/machine.ts'
 import type { TrialStore } from '../trials/types.ts'
-import { launcherOf, measureTrial } from './backend.ts'
+import { launcherOf, measureTrial, protocolOf } from './backend.ts'
 import { defaultConfiguration } from './default-configuration.ts'
 import type { Experiment } from './experiment/types.ts'
-import { GeneratorPool } from './load.ts'
+import { openCluster } from './kubernetes.ts'
+import { effortFor, GeneratorPool } from './load.ts'
 import type { LoopParts } from './loop.ts'
 import { devicesLine, noticesOf, provenanceOf } from './notices.ts'
 import { label, loadPriceBook, problemOf } from './problem.ts'
@@ -29,6 +30,8 @@ export async function assemble(experiment: Experiment, experimentId: string, sto
   const generators = new GeneratorPool()
   const outDir = experiment.outDir ?? join(process.cwd(), 'tune-results', experimentId)
   const { slo, load, seed } = experiment
+  const cluster = experiment.backend === 'kubernetes' ? await openCluster(experiment, experimentId, protocolOf(experiment)) : undefined
+  const inside = cluster?.loadFrom === 'cluster' ? cluster : undefined
   const parts: LoopParts = {
     experimentId,
     provenance,
@@ -39,21 +42,22 @@ export async function assemble(experiment: Experiment, experimentId: string, sto
     assessStop: (observations, rng) =>
       assessStop(problem, observations, rng, { tolerance: experiment.stop.tolerance, risk: 1 - experiment.stop.certainty }),
     rng: createRng(experiment.seed),
-    launcher: launcherOf(experiment, experimentId, machine),
-    load: (predictor, options, signal) => measureTrial(experiment, generators, predictor, options, signal),
-    confirm: ({ target }, options, signal) =>
-      generators.use(target, (generator) =>
-        confirmCapacity({
-          ...options,
-          target,
-          slo,
-          signal,
-          generator,
-          seconds: load.confirmSeconds,
-          arrivals: load.arrivals,
-          seed: seed + options.number,
-        }),
-      ),
+    launcher: cluster?.launcher ?? launcherOf(experiment, experimentId, machine),
+    load: (predictor, options, signal) => {
+      if (!inside) return measureTrial(experiment, generators, predictor, options, signal)
+      const { number, capacityToBeatRps } = options
+      const measure = { kind: 'capacity', effort: effortFor(load.trialSeconds), capacityToBeatRps } as const
+      return inside.measure(predictor, { seed: seed + number, measure }, options, signal)
+    },
+    confirm: (predictor, options, signal) => {
+      const { rateRps, number } = options
+      const window = { rateRps, seconds: load.confirmSeconds, arrivals: load.arrivals }
+      if (inside) return inside.measure(predictor, { seed: seed + number, measure: { kind: 'confirm', ...window } }, options, signal)
+      const { target } = predictor
+      return generators.use(target, (generator) =>
+        confirmCapacity({ ...options, ...window, target, slo, signal, generator, seed: seed + number }),
+      )
+    },
     store,
     recommend: (trials, stop) =>
       recommend({
@@ -71,8 +75,14 @@ export async function assemble(experiment: Experiment, experimentId: string, sto
     label,
     write: (recommendation, trials) =>
       writeResults({ outDir, recommendation, trials, experiment, pricePerHour: problem.pricePerHour, label }),
-    notices: [devicesLine(experiment, machine, provenance), ...notices],
+    notices: [devicesLine(experiment, machine, provenance), ...(cluster?.notices ?? []), ...notices],
     now: Date.now,
   }
-  return { parts, close: () => generators.close() }
+  return {
+    parts,
+    close: async () => {
+      await generators.close()
+      await cluster?.close()
+    },
+  }
 }

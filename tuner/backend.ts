@@ -1,6 +1,6 @@
 /** How trials come about on each backend: what launches a predictor, and what measures its capacity. */
 import { join } from 'node:path'
-import { type Measurement, measureCapacity, type Protocol, protocolFor, schedule } from '../profiler/index.ts'
+import { type Measurement, measureCapacity, type ProtocolName, type ProtocolOptions, protocolFor, schedule } from '../profiler/index.ts'
 import { createRng } from '../search/index.ts'
 import { architectureOf } from '../trials/devices/architecture.ts'
 import { createLocalLauncher } from '../trials/launchers/local.ts'
@@ -8,18 +8,15 @@ import { createUrlLauncher } from '../trials/launchers/url.ts'
 import type { MachineFacts } from '../trials/machine/machine.ts'
 import { createSimulatedLauncher } from '../trials/simulated/launcher.ts'
 import type { Launcher, Predictor } from '../trials/types.ts'
-import { exitCodes, UserError } from './exit-codes.ts'
 import type { Experiment } from './experiment/types.ts'
+import type { ProtocolChoice } from './kubernetes.ts'
 import { effortFor, type GeneratorPool } from './load.ts'
 import type { TrialLoadOptions } from './loop.ts'
 import { measureSimulatedCapacity } from './simulated-capacity.ts'
 
-/** @throws UserError for a backend that is not there. */
+/** The launcher of the backends that need no connection. */
 export function launcherOf(experiment: Experiment, experimentId: string, machine: MachineFacts): Launcher {
   const { predictor, backend, seed } = experiment
-  if (backend === 'kubernetes') {
-    throw new UserError('the kubernetes backend is not built yet', 'use --backend local or --backend simulated', exitCodes.usage)
-  }
   if (backend === 'simulated') {
     return createSimulatedLauncher({
       architecture: architectureOf(experiment.model.architecture),
@@ -30,18 +27,21 @@ export function launcherOf(experiment: Experiment, experimentId: string, machine
       },
     })
   }
-  const protocol = protocolOf(experiment)
+  const { protocol } = protocolOf(experiment)
   const { payload } = experiment.load
   if (predictor.kind === 'url') return createUrlLauncher({ template: predictor, protocol, payload })
   const runDirectory = join(experiment.dbPath, '..', experimentId)
   return createLocalLauncher({ template: predictor, parameters: experiment.space.parameters, protocol, payload, runDirectory, machine })
 }
 
-function protocolOf({ predictor, load: { timeoutMs } }: Experiment): Protocol {
-  if (predictor.kind === 'builtin') return protocolFor(predictor.protocol ?? 'oip-v2', { timeoutMs })
+/** The client side of what the predictor speaks, and what it was made from. */
+export function protocolOf({ predictor, load: { timeoutMs } }: Experiment): ProtocolChoice {
+  if (predictor.kind === 'builtin') return choice(predictor.protocol ?? 'oip-v2', { timeoutMs })
   const { path, healthPath, body } = predictor
-  return protocolFor(predictor.protocol, { timeoutMs, path, healthPath, template: body })
+  return choice(predictor.protocol, { timeoutMs, path, healthPath, template: body })
 }
+
+const choice = (name: ProtocolName, options: ProtocolOptions): ProtocolChoice => ({ name, options, protocol: protocolFor(name, options) })
 
 /** Measures one trial's capacity. In virtual time long windows cost nothing, so the search made for real servers is not needed there. */
 export function measureTrial(

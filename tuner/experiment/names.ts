@@ -9,6 +9,10 @@ export type Devices = (typeof deviceChoices)[number]
 export const samplerNames = ['gp', 'random', 'grid', 'sobol', 'halton'] as const
 export type SamplerName = (typeof samplerNames)[number]
 
+/** Where the load of trials on a cluster comes from. */
+export const loadOrigins = ['cluster', 'port-forward', 'here'] as const
+export type LoadOrigin = (typeof loadOrigins)[number]
+
 export const objectiveKinds = ['price', 'price-per-request', 'price-for-demand', 'max-rate', 'min-latency'] as const
 export type ObjectiveKind = (typeof objectiveKinds)[number]
 

@@ -1,0 +1,115 @@
+/** Runs a load Job in the cluster and hands on what it prints, line by line. */
+import { randomBytes } from 'node:crypto'
+import { StringDecoder } from 'node:string_decoder'
+import { LaunchError } from '../types.ts'
+import type { Api } from './api.ts'
+import { type Json, labelNames, labelsOf, loadContainer, loadJob, type Owner } from './manifests.ts'
+import { followLog } from './pod-log.ts'
+import { podState } from './pod-state.ts'
+import type { PodWatch } from './pod-watch.ts'
+import { defaultStartPatience, type StartPatience, untilRunning } from './start.ts'
+import { remove } from './sweep.ts'
+
+export interface LoadRunOptions {
+  readonly api: Api
+  readonly watch: PodWatch
+  readonly experimentId: string
+  readonly trial: number
+  readonly owner: Owner
+  readonly image: string
+  readonly imagePullSecrets?: unknown
+  /** What `tune load` is to do, as text. */
+  readonly task: string
+  /** The cluster ends the Job itself after so long. */
+  readonly deadlineS: number
+  readonly onLine: (line: string) => void
+  readonly patience?: Partial<StartPatience>
+}
+
+/** The Job as it is sent; also for a dry run. */
+export const loadJobOf = (options: Omit<LoadRunOptions, 'api' | 'watch' | 'onLine'>, name: string): Json =>
+  loadJob({ ...options, name, labels: labelsOf(options.experimentId, 'load', options.trial) })
+
+/**
+ * Resolves with the exit code once the Job's pod has ended and every line it printed was handed on; the Job is gone then, whatever happened.
+ * @throws LaunchError when it does not run, ApiError, the signal's reason
+ */
+export async function runLoad(options: LoadRunOptions, signal: AbortSignal): Promise<number> {
+  const { api, watch, onLine } = options
+  const name = `tune-${options.experimentId}-${options.trial}-load-${randomBytes(3).toString('hex')}`
+  const body = loadJobOf(options, name)
+  const podOfJob = () => watch.all().find(({ metadata }) => metadata?.labels?.['job-name'] === name)
+  const state = () => {
+    const pod = podOfJob()
+    return pod ? podState(pod, loadContainer) : ({ kind: 'starting', scheduled: false } as const)
+  }
+  const ended = () => {
+    const now = state()
+    if (now.kind === 'ended') return now.code
+    if (now.kind === 'broken' || now.kind === 'lost')
+      throw new LaunchError(`the load generator's pod: ${now.what}`, 'hint' in now ? now.hint : undefined)
+    return undefined
+  }
+  try {
+    await api.request('POST', `/apis/batch/v1/namespaces/${api.namespace}/jobs`, { body, signal })
+    const pod = await watch.until(podOfJob, AbortSignal.any([signal, overdue(options.patience)]))
+    const template = (body.spec as { template: Json }).template
+    await untilRunning({
+      api,
+      watch,
+      name: pod.metadata!.name!,
+      state: () => {
+        const now = state()
+        // It may have been quicker than the watch: what it printed is all there.
+        return now.kind === 'ended' ? { kind: 'running', ip: '' } : now
+      },
+      endedAs: async () => new LaunchError(`the load generator's pod: ${describe(state())}`),
+      requested: template,
+      patience: { ...defaultStartPatience, ...options.patience },
+      signal,
+    })
+    const lines = lineReader(onLine)
+    const logged = followLog(api, pod.metadata!.name!, loadContainer, lines.write, () => state().kind !== 'running', signal)
+    const code = await watch.until(ended, signal)
+    await logged
+    lines.end()
+    return code
+  } finally {
+    await remove(api, { kind: 'jobs', name })
+    await watch.until(() => (podOfJob() === undefined ? true : undefined), AbortSignal.timeout(20_000)).catch(() => undefined) // the sweep finds it
+  }
+}
+
+const overdue = (patience?: Partial<StartPatience>): AbortSignal => {
+  const abort = new AbortController()
+  const ms = patience?.startMs ?? 60_000
+  setTimeout(() => abort.abort(new LaunchError(`the Job made no pod within ${ms / 1000} s`, 'kubectl describe job says why')), ms).unref()
+  return abort.signal
+}
+
+const describe = (state: ReturnType<typeof podState>): string => ('what' in state ? state.what : 'why' in state ? state.why : state.kind)
+
+const lineReader = (onLine: (line: string) => void) => {
+  const decoder = new StringDecoder('utf8')
+  let rest = ''
+  return {
+    write: (chunk: Buffer) => {
+      const lines = (rest + decoder.write(chunk)).split('\n')
+      rest = lines.pop()!
+      for (const line of lines) onLine(line)
+    },
+    end: () => {
+      if (rest !== '') onLine(rest)
+    },
+  }
+}
+
+/** Trials under load on a node at this moment, by its generators. */
+export const loadsOn = (watch: PodWatch, node: string): number[] =>
+  watch
+    .all()
+    .filter(
+      ({ metadata, spec, status }) =>
+        metadata?.labels?.[labelNames.role] === 'load' && spec?.nodeName === node && status?.phase === 'Running',
+    )
+    .map(({ metadata }) => Number(metadata!.labels![labelNames.trial]))

@@ -1,0 +1,42 @@
+/** The log of a pod's container, followed as it is written. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Api, ApiError } from './api.ts'
+
+/**
+ * Hands on what a container prints, from its first byte on, until it has ended. A follow that breaks off is begun anew, and what was handed on
+ * before is left out: nothing is lost, nothing comes twice, unless the node has rotated its file meanwhile.
+ * @param over says whether the container has ended: then what the server gives next is all there is
+ */
+export async function followLog(
+  api: Api,
+  pod: string,
+  container: string,
+  write: (chunk: Buffer) => void,
+  over: () => boolean,
+  signal: AbortSignal,
+): Promise<void> {
+  let written = 0
+  for (let failures = 0; ; ) {
+    const last = over()
+    try {
+      const path = `/api/v1/namespaces/${api.namespace}/pods/${pod}/log`
+      const stream = await api.stream(path, { container, follow: !last }, signal)
+      let skip = written
+      for await (const chunk of stream as AsyncIterable<Buffer>) {
+        const fresh = chunk.subarray(Math.min(skip, chunk.length))
+        skip -= chunk.length - fresh.length
+        written += fresh.length
+        if (fresh.length > 0) write(fresh)
+      }
+      failures = 0
+      if (last) return
+    } catch (error) {
+      if (signal.aborted) return
+      // 400: the container waits to start. 404: the pod is gone, and its log with it.
+      if (error instanceof ApiError && error.status === 404) return
+      if (++failures > 8 && last) return
+    }
+    await sleep(Math.min(2_000, 100 * 2 ** failures), undefined, { signal }).catch(() => {}) // aborted: seen above
+    if (signal.aborted) return
+  }
+}

@@ -1,0 +1,81 @@
+/** What has become of a trial's pod, read from its status alone. */
+import type { V1ContainerStatus, V1Pod } from '@kubernetes/client-node'
+
+export type PodState =
+  /** Neither running nor in trouble yet: being scheduled, its image pulled, its volumes mounted. */
+  | { readonly kind: 'starting'; readonly scheduled: boolean }
+  /** The scheduler finds no node, in its own words. It goes on trying. */
+  | { readonly kind: 'unschedulable'; readonly why: string }
+  | { readonly kind: 'running'; readonly ip: string }
+  /** The tuned container has ended. */
+  | { readonly kind: 'ended'; readonly code: number; readonly signal: number; readonly outOfMemory: boolean; readonly message: string }
+  /** It will not run as it stands: no word on the configuration. */
+  | { readonly kind: 'broken'; readonly what: string; readonly hint: string }
+  /** Ended or removed by the cluster or by somebody else: it may run another time. */
+  | { readonly kind: 'lost'; readonly what: string }
+
+/** Reasons of a waiting container that do not pass by themselves, and what to do about each. */
+const stuck: Readonly<Record<string, string>> = {
+  ErrImagePull: 'is the image there, and does the pod name its pull secret?',
+  ImagePullBackOff: 'is the image there, and does the pod name its pull secret?',
+  ErrImageNeverPull: 'the image is not on the node, and its pull policy is Never',
+  InvalidImageName: 'correct the image of the pod template',
+  ImageInspectError: 'the image on the node is damaged',
+  RegistryUnavailable: 'the registry does not answer',
+  CreateContainerConfigError: 'does every Secret and ConfigMap that the pod names exist?',
+  CreateContainerError: 'correct the container of the pod template',
+  RunContainerError: 'does the command exist in the image?',
+  CrashLoopBackOff: 'its log says why it ends',
+}
+
+/** A pull that fails at once may be the registry's hiccup; kubelet tries once more and then backs off. */
+const mayPass: ReadonlySet<string> = new Set(['ErrImagePull', 'RegistryUnavailable'])
+
+/** @param container name of the tuned one */
+export function podState(pod: V1Pod, container: string): PodState {
+  const { status, metadata } = pod
+  const disruption = status?.conditions?.find(({ type, status }) => type === 'DisruptionTarget' && status === 'True')
+  if (metadata?.deletionTimestamp)
+    return { kind: 'lost', what: `the pod was deleted from outside${disruption ? `: ${disruption.message ?? disruption.reason}` : ''}` }
+  const tuned = status?.containerStatuses?.find(({ name }) => name === container)
+  // Evicted, Preempting, NodeLost, DeadlineExceeded, OutOfcpu, UnexpectedAdmissionError, ...
+  if (status?.reason && (status.phase === 'Failed' || status.reason === 'NodeLost')) {
+    return { kind: 'lost', what: `${status.reason}${status.message ? `: ${status.message}` : ''}` }
+  }
+  const ended = tuned?.state?.terminated ?? (tuned?.restartCount ? tuned.lastState?.terminated : undefined)
+  if (ended) {
+    const { exitCode, signal = 0, reason, message = '' } = ended
+    if (reason === 'ContainerCannotRun' || reason === 'StartError')
+      return { kind: 'broken', what: `${reason}: ${message}`, hint: stuck.RunContainerError! }
+    return { kind: 'ended', code: exitCode, signal, outOfMemory: reason === 'OOMKilled', message }
+  }
+  const trouble = troubleOf(status?.initContainerStatuses, 'init container') ?? troubleOf(status?.containerStatuses, 'container')
+  if (trouble) return trouble
+  if (status?.phase === 'Failed') return { kind: 'lost', what: status.message ?? 'the pod failed and the cluster does not say why' }
+  if (tuned?.state?.running && status?.podIP) return { kind: 'running', ip: status.podIP }
+  const scheduled = status?.conditions?.find(({ type }) => type === 'PodScheduled')
+  if (scheduled?.status === 'False' && scheduled.reason === 'Unschedulable')
+    return { kind: 'unschedulable', why: scheduled.message ?? 'no node fits' }
+  return { kind: 'starting', scheduled: scheduled?.status === 'True' }
+}
+
+function troubleOf(statuses: readonly V1ContainerStatus[] = [], what: string): PodState | undefined {
+  for (const { name, image, state, restartCount } of statuses) {
+    const { waiting, terminated } = state ?? {}
+    if (waiting?.reason && waiting.reason in stuck && !(mayPass.has(waiting.reason) && restartCount === 0 && mightPass(waiting.message))) {
+      const detail = waiting.message ? `: ${waiting.message}` : ` of ${image}`
+      return { kind: 'broken', what: `${what} ${name}: ${waiting.reason}${detail}`, hint: stuck[waiting.reason]! }
+    }
+    if (what === 'init container' && terminated && terminated.exitCode !== 0) {
+      const { exitCode, reason, message } = terminated
+      return {
+        kind: 'broken',
+        what: `init container ${name} ended with exit code ${exitCode}${reason === 'OOMKilled' ? ' (OOMKilled)' : ''}${message ? `: ${message}` : ''}`,
+        hint: 'correct the pod template',
+      }
+    }
+  }
+  return undefined
+}
+
+const mightPass = (message = ''): boolean => !/not found|manifest unknown|denied|unauthorized|forbidden|invalid reference/i.test(message)

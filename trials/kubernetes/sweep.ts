@@ -1,0 +1,76 @@
+/** Removes what experiments left on a cluster, found by label. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { LaunchError } from '../types.ts'
+import { type Api, ApiError } from './api.ts'
+import { graceSeconds, labelNames, manager } from './manifests.ts'
+
+const groups = { pods: '/api/v1', configmaps: '/api/v1', jobs: '/apis/batch/v1' } as const
+export type Kind = keyof typeof groups
+
+export interface Found {
+  readonly kind: Kind
+  readonly name: string
+  readonly experiment: string
+  /** ISO 8601. */
+  readonly createdAt: string
+}
+
+interface Listed {
+  readonly items: readonly {
+    readonly metadata: { readonly name: string; readonly creationTimestamp: string; readonly labels?: Record<string, string> }
+  }[]
+}
+
+/** Objects that a label selector finds; of the tuner's own only. */
+export async function findObjects(api: Api, selector: string, kinds: readonly Kind[], signal?: AbortSignal): Promise<Found[]> {
+  const lists = await Promise.all(
+    kinds.map(async (kind) => {
+      const path = `${groups[kind]}/namespaces/${api.namespace}/${kind}`
+      const labelSelector = [`${labelNames.managedBy}=${manager}`, selector].filter(Boolean).join(',')
+      const { items } = await api.request<Listed>('GET', path, { query: { labelSelector }, signal })
+      return items.map(({ metadata }) => ({
+        kind,
+        name: metadata.name,
+        experiment: metadata.labels?.[labelNames.experiment] ?? '',
+        createdAt: metadata.creationTimestamp,
+      }))
+    }),
+  )
+  return lists.flat()
+}
+
+export interface Removal {
+  /** Names that stay. */
+  readonly keep?: ReadonlySet<string>
+  /** In the order of their removal: Jobs before their pods, which they would make anew. */
+  readonly kinds: readonly Kind[]
+  readonly signal?: AbortSignal
+}
+
+const patienceMs = 60_000
+
+/** Deletes and waits until all is gone. Returns what was there. @throws ApiError; LaunchError for what does not go */
+export async function removeObjects(api: Api, selector: string, { keep = new Set(), kinds, signal }: Removal): Promise<void> {
+  const until = performance.now() + patienceMs
+  for (let round = 0; ; round++) {
+    const found = (await findObjects(api, selector, kinds, signal)).filter(({ name }) => !keep.has(name))
+    if (found.length === 0) return
+    if (performance.now() > until) {
+      throw new LaunchError(`cannot remove ${found.map(({ kind, name }) => `${kind}/${name}`).join(', ')} in namespace ${api.namespace}`)
+    }
+    if (round % 40 === 0) for (const object of found) await remove(api, object, signal)
+    await sleep(250, undefined, { signal })
+  }
+}
+
+export async function remove(api: Api, { kind, name }: Pick<Found, 'kind' | 'name'>, signal?: AbortSignal): Promise<void> {
+  const path = `${groups[kind]}/namespaces/${api.namespace}/${kind}/${name}`
+  try {
+    await api.request('DELETE', path, {
+      query: { propagationPolicy: 'Background', ...(kind === 'pods' && { gracePeriodSeconds: graceSeconds }) },
+      signal,
+    })
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 404) throw error
+  }
+}
