@@ -1,0 +1,68 @@
+#!/usr/bin/env node
+/** The `tune` command line. Commands load what they need when they run, so that help is instant. */
+import { readFileSync } from 'node:fs'
+import { Command, CommanderError } from 'commander'
+import { registerConfig } from './commands/config.ts'
+import { registerDoctor } from './commands/doctor.ts'
+import { registerList } from './commands/list.ts'
+import { registerLoad } from './commands/load.ts'
+import { registerPlan } from './commands/plan.ts'
+import { registerPredictor } from './commands/predictor.ts'
+import { registerProfile } from './commands/profile.ts'
+import { registerReplay } from './commands/replay.ts'
+import { registerReport } from './commands/report.ts'
+import { registerResume } from './commands/resume.ts'
+import { registerShow } from './commands/show.ts'
+import { registerSpec } from './commands/spec.ts'
+import { registerTune } from './commands/tune.ts'
+import { exitCodes } from './exit-codes.ts'
+import { reportError } from './report-error.ts'
+
+// A reader that went away (`tune list | head`) is no failure.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error
+})
+
+const version = (): string => {
+  const up = import.meta.url.endsWith('.ts') ? '..' : '../..'
+  const text = readFileSync(new URL(`${up}/package.json`, import.meta.url), 'utf8')
+  return (JSON.parse(text) as { version: string }).version
+}
+
+const program = new Command('tune')
+  .description('Finds, by measuring, the cheapest way to serve a model within its latency SLO.')
+  .version(version(), '-v, --version')
+  .showHelpAfterError('(tune --help shows every flag)')
+  .showSuggestionAfterError()
+  .enablePositionalOptions()
+  .exitOverride()
+
+registerTune(program)
+for (const register of [
+  registerList,
+  registerShow,
+  registerSpec,
+  registerPlan,
+  registerReport,
+  registerResume,
+  registerReplay,
+  registerConfig,
+  registerLoad,
+  registerPredictor,
+  registerProfile,
+  registerDoctor,
+])
+  register(program)
+
+program.addHelpText(
+  'after',
+  `
+Exit codes: 0 the SLO is met; 1 failure; 2 usage or configuration; 3 no configuration meets the SLO; 130 interrupted.`,
+)
+
+try {
+  await program.parseAsync()
+} catch (error) {
+  if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? exitCodes.ok : exitCodes.usage
+  else process.exitCode = reportError(error, process.stderr)
+}
