@@ -24,7 +24,7 @@ export function reportError(error: unknown, stderr: NodeJS.WritableStream): numb
     return exitCodes.usage
   }
   stderr.write(`tune: ${told.message}\n`)
-  if (typeof told.hint === 'string') stderr.write(`  hint: ${told.hint}\n`)
+  if (typeof told.hint === 'string' && !told.message.includes(told.hint)) stderr.write(`  hint: ${told.hint}\n`)
   if (process.env.TUNE_DEBUG) stderr.write(`${told.stack}\n`)
   return typeof told.exitCode === 'number' ? told.exitCode : exitCodes.failure
 }

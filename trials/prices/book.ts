@@ -16,6 +16,9 @@ export interface PriceBook {
 }
 
 export class PriceError extends Error {
+  /** Wrong input: the command line's exit code for usage. */
+  readonly exitCode = 2
+
   constructor(
     message: string,
     readonly hint?: string,
