@@ -1,5 +1,5 @@
 /** The Pareto front of latency against throughput per dollar. */
-import { capacityUnder } from '../trials/capacity.ts'
+import { capacityUnder, rateWithin } from '../trials/capacity.ts'
 import { candidateAt, type Judged, type View } from './candidates.ts'
 import type { Candidate } from './types.ts'
 
@@ -16,19 +16,25 @@ export function paretoFront(all: readonly Judged[], view: View): Candidate[] {
   const least = Math.min(...served.map((j) => j.curve?.[0]?.latencyMs ?? Number.POSITIVE_INFINITY))
   if (!(least < view.slo.limitMs)) return served.slice(0, 1).map((j) => j.candidate)
   const front: Candidate[] = []
+  let most = 0
   for (let i = 1; i <= steps; i++) {
     const limitMs = i === steps ? view.slo.limitMs : least * (view.slo.limitMs / least) ** (i / steps)
-    const slo = { ...view.slo, limitMs }
-    let best: Candidate | undefined
-    for (const { trial, measurement, curve, candidate } of served) {
-      if (!measurement) continue
-      const here = i === steps ? candidate : candidateAt(trial, measurement, capacityUnder(measurement, slo, curve), { ...view, slo })
-      if (here.feasible && perDollar(here) > (best ? perDollar(best) : 0)) best = here
+    let winner: Judged | undefined
+    let winning = most * (1 + 1e-9)
+    for (const judged of served) {
+      const { candidate, curve } = judged
+      const rps = i === steps ? candidate.capacityRps : rateWithin(curve ?? [], limitMs)
+      if (rps / candidate.pricePerHour <= winning) continue
+      winner = judged
+      winning = rps / candidate.pricePerHour
     }
-    const last = front.at(-1)
-    if (best && (!last || perDollar(best) > perDollar(last) * (1 + 1e-9))) front.push(best)
+    if (!winner) continue
+    most = winning
+    front.push(i === steps ? winner.candidate : operatingPoint(winner, { ...view, slo: { ...view.slo, limitMs } }))
   }
   return front
 }
 
-const perDollar = (c: Candidate) => c.capacityRps / c.pricePerHour
+function operatingPoint({ trial, measurement, curve, candidate }: Judged, view: View): Candidate {
+  return measurement ? candidateAt(trial, measurement, capacityUnder(measurement, view.slo, curve), view) : candidate
+}

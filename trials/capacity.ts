@@ -194,6 +194,9 @@ export function latencyAt(curve: readonly CurveKnot[], rateRps: number): number 
   return Math.exp(Math.log(a.latencyMs) * (1 - share) + Math.log(b.latencyMs) * share)
 }
 
+/** Highest rate up to which a curve keeps the limit, requests per second: the capacity without its interval, quickly. */
+export const rateWithin = (curve: readonly CurveKnot[], limitMs: number): number => crossing(curve, limitMs, 'latencyMs')
+
 /** Highest rate up to which the curve keeps the limit; 0 when its first knot does not, the last knot's rate when all do. */
 function crossing(curve: readonly CurveKnot[], limitMs: number, of: 'latencyMs' | 'lowMs' | 'highMs'): number {
   const beyond = curve.findIndex((k) => k[of] > limitMs)

@@ -26,7 +26,7 @@ export function ownerState(owner: Owner): OwnerState {
 }
 
 /** Start time of a process, or undefined when there is none with that number (or only its zombie). */
-function startOf(pid: number): string | undefined {
+export function startOf(pid: number): string | undefined {
   return process.platform === 'linux' ? startOnLinux(pid) : startByPs(pid)
 }
 
