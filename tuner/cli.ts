@@ -3,7 +3,9 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { registerConfig } from './commands/config.ts'
+import { registerDashboard } from './commands/dashboard.ts'
 import { registerDoctor } from './commands/doctor.ts'
+import { registerEstimate } from './commands/estimate.ts'
 import { registerList } from './commands/list.ts'
 import { registerLoad } from './commands/load.ts'
 import { registerPlan } from './commands/plan.ts'
@@ -44,9 +46,11 @@ for (const register of [
   registerSpec,
   registerPlan,
   registerReport,
+  registerDashboard,
   registerResume,
   registerReplay,
   registerConfig,
+  registerEstimate,
   registerLoad,
   registerPredictor,
   registerProfile,
