@@ -3,15 +3,19 @@ import { openStore } from '../../trials/store/index.ts'
 import type { ExperimentRecord, FinishedTrial, TrialStore } from '../../trials/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 
-/** Opens a store that is already there: a mistyped --db must not make an empty one. */
+/** Throws UserError where there is no store: a mistyped --db must not make an empty one. */
+export function existingStore(path: string): void {
+  if (existsSync(path)) return
+  throw new UserError(
+    `no trial store at ${path}`,
+    'name the store with --db, or run an experiment first: tune --model bert --slo 50ms',
+    exitCodes.usage,
+  )
+}
+
+/** Opens a store that is already there. */
 export async function openExisting(path: string): Promise<TrialStore> {
-  if (!existsSync(path)) {
-    throw new UserError(
-      `no trial store at ${path}`,
-      'name the store with --db, or run an experiment first: tune --model bert --slo 50ms',
-      exitCodes.usage,
-    )
-  }
+  existingStore(path)
   return openStore(path)
 }
 
@@ -24,9 +28,14 @@ export async function loadExperiment(
   const wanted = id ?? known[0]?.id
   const found = wanted === undefined ? undefined : await store.load(wanted)
   if (found) return found
+  throw noSuchExperiment(known, wanted)
+}
+
+/** The error that names the experiments that are there, newest first. */
+export function noSuchExperiment(known: readonly ExperimentRecord[], wanted: string | undefined): UserError {
   const ids = known.slice(0, 5).map((e) => e.id)
   const hint = ids.length > 0 ? `there are: ${ids.join(', ')}${known.length > 5 ? ', ... (tune list)' : ''}` : 'the store is empty'
-  throw new UserError(
+  return new UserError(
     wanted === undefined ? 'the store holds no experiment' : `no experiment "${wanted}" in the store`,
     hint,
     exitCodes.usage,

@@ -1,38 +1,43 @@
 /** Follows a store that other processes write to: asks twice a second whether anything was committed, and passes on what is new. */
-import { type DashboardExperiment, type ExperimentEntry, packTrial } from '../../reports/dashboard/data.ts'
+import { type ExperimentEntry, packTrial } from '../../reports/dashboard/data.ts'
 import type { StoreReader } from '../../trials/store/index.ts'
 import type { ExperimentRecord, FinishedTrial } from '../../trials/types.ts'
+import { UserError } from '../exit-codes.ts'
 import type { Surroundings } from '../experiment/context.ts'
 import { type Described, describeExperiment } from './described.ts'
 
 const pollMs = 500
-/** Trials read and passed on at once: enough to be quick, few enough to show something early. */
+/** Trials read at once: enough to be quick, few enough to show something early. */
 const batch = 500
 
-export interface Follower {
-  experiment(experiment: DashboardExperiment): void
-  /** Packed trials that stand from `index` on in the order of arrival. May wait until the reader can take more. */
-  trials(packed: readonly string[], index: number): void
-  ready(): void
-  problem(error: Error): void
+/** Everything known of one experiment, in the order in which it was seen. */
+export interface Feed {
+  readonly id: string
+  readonly described?: Described
+  readonly trials: readonly FinishedTrial[]
+  /** The same, packed for the page. */
+  readonly packed: readonly string[]
+  /** All that was in the store when it was first read has been read. */
+  readonly caughtUp: boolean
+  /** It cannot be shown: unknown, of another version, unreadable. */
+  readonly problem?: Error
 }
 
-/** Everything known of one experiment, in the order in which it was seen. */
-interface Feed {
-  readonly id: string
-  readonly followers: Set<Follower>
+interface Followed extends Feed {
+  record?: ExperimentRecord
+  described?: Described
   readonly trials: FinishedTrial[]
   readonly packed: string[]
+  caughtUp: boolean
+  problem?: Error
   readonly seen: Set<number>
   /** All trials up to this number are known. */
   complete: number
-  record?: ExperimentRecord
-  described?: Described
-  caughtUp: boolean
+  readonly listeners: Set<() => void>
 }
 
 export class StoreWatcher {
-  readonly #feeds = new Map<string, Feed>()
+  readonly #feeds = new Map<string, Followed>()
   #version = -1
   #turn: Promise<void> = Promise.resolve()
   #timer?: ReturnType<typeof setInterval>
@@ -48,111 +53,104 @@ export class StoreWatcher {
     return all.map(({ id, name, createdAt, state, provenance, trials }) => ({ id, name, createdAt, state, provenance, trials }))
   }
 
-  /** Experiment and trials as of now; undefined for an unknown experiment. @throws as describeExperiment does. */
-  async snapshot(id: string): Promise<{ described: Described; trials: readonly FinishedTrial[]; packed: readonly string[] } | undefined> {
+  /** Experiment and trials as of now. @throws what is wrong with the experiment. */
+  async current(id: string): Promise<Feed & { readonly described: Described }> {
     const feed = this.#feed(id)
     await this.#take(() => this.#update(feed))
-    if (!feed.record) {
-      this.#feeds.delete(id)
-      return undefined
-    }
-    feed.described ??= await describeExperiment(feed.record, this.around)
-    return { described: feed.described, trials: feed.trials, packed: feed.packed }
+    const { described, problem } = feed
+    if (feed.listeners.size === 0 && !described) this.#feeds.delete(id)
+    if (!described) throw problem ?? new Error(`experiment ${id} could not be read`)
+    return { ...feed, described }
   }
 
-  /** Tells a follower what is there, from the `from`-th trial on, and then what is new. Returns what ends it. */
-  follow(id: string, from: number, follower: Follower): () => void {
+  /** The experiment as it stands; `changed` is called whenever there is more of it. `stop` ends that. */
+  follow(id: string, changed: () => void): { readonly feed: Feed; stop(): void } {
     const feed = this.#feed(id)
-    this.#take(async () => {
-      // What is known already is told at once; what is not is read below and told to every follower, this one among them.
-      if (feed.described) follower.experiment(feed.described.dashboard)
-      for (let i = from; i < feed.packed.length; i += batch) follower.trials(feed.packed.slice(i, i + batch), i)
-      feed.followers.add(follower)
-      await this.#update(feed)
-      if (!feed.record) throw new Error(`there is no experiment ${id} in the store`)
-      follower.ready()
-    }).catch((error: Error) => {
-      feed.followers.delete(follower)
-      follower.problem(error)
-    })
+    feed.listeners.add(changed)
+    void this.#take(() => this.#update(feed))
     this.#timer ??= setInterval(() => this.#poll(), pollMs)
-    return () => {
-      feed.followers.delete(follower)
-      if (feed.followers.size === 0 && [...this.#feeds.values()].every((f) => f.followers.size === 0)) {
-        clearInterval(this.#timer)
-        this.#timer = undefined
-      }
+    const stop = () => {
+      feed.listeners.delete(changed)
+      if (feed.listeners.size === 0 && !feed.described) this.#feeds.delete(id)
+      if ([...this.#feeds.values()].some((f) => f.listeners.size > 0)) return
+      clearInterval(this.#timer)
+      this.#timer = undefined
     }
+    return { feed, stop }
   }
 
   async close(): Promise<void> {
     clearInterval(this.#timer)
+    this.#closed = true
     await this.#turn
     await this.reader.close()
   }
+  #closed = false
 
-  #feed(id: string): Feed {
+  #feed(id: string): Followed {
     const known = this.#feeds.get(id)
     if (known) return known
-    const feed: Feed = { id, followers: new Set(), trials: [], packed: [], seen: new Set(), complete: 0, caughtUp: false }
+    const feed = { id, listeners: new Set<() => void>(), trials: [], packed: [], seen: new Set<number>(), complete: 0, caughtUp: false }
     this.#feeds.set(id, feed)
     return feed
   }
 
   /** One look at the store at a time. */
-  #take<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.#turn.then(work)
-    this.#turn = turn.then(
-      () => undefined,
-      () => undefined, // the caller of `turn` gets the error
-    )
-    return turn
+  #take(work: () => Promise<void>): Promise<void> {
+    this.#turn = this.#turn.then(() => (this.#closed ? undefined : work()))
+    return this.#turn
   }
 
   #polling = false
   #poll(): void {
     if (this.#polling) return
     this.#polling = true
-    this.#take(async () => {
-      const version = await this.reader.version()
+    void this.#take(async () => {
+      const followed = [...this.#feeds.values()].filter((feed) => feed.listeners.size > 0)
+      const version = await this.reader.version().catch(() => Number.NaN) // what is wrong comes out of the reading below, feed by feed
       const changed = version !== this.#version
       this.#version = version
-      for (const feed of this.#feeds.values()) {
-        if (feed.followers.size === 0) continue
+      for (const feed of followed) {
         // A process that dies commits nothing: a running experiment is looked at every time.
-        if (changed || feed.record?.state === 'running') await this.#update(feed)
+        if (changed || feed.described?.dashboard.state === 'running') await this.#update(feed)
       }
+      this.#polling = false
     })
-      .catch((error: Error) => {
-        for (const feed of this.#feeds.values()) for (const follower of feed.followers) follower.problem(error)
-      })
-      .finally(() => {
-        this.#polling = false
-      })
   }
 
-  /** Reads what is new of an experiment and tells its followers. */
-  async #update(feed: Feed): Promise<void> {
-    const record = await this.reader.experiment(feed.id)
-    if (!record) return
-    const changed = !feed.record || feed.record.state !== record.state || JSON.stringify(feed.record.spec) !== JSON.stringify(record.spec)
-    if (changed || !feed.described) {
-      feed.record = record
-      feed.described = await describeExperiment(record, this.around)
-      for (const follower of feed.followers) follower.experiment(feed.described.dashboard)
+  /** Reads what is new of an experiment and says so. What is wrong is kept with the feed. */
+  async #update(feed: Followed): Promise<void> {
+    const tell = () => {
+      for (const listener of feed.listeners) listener()
     }
-    const numbers = (await this.reader.numbers(feed.id, feed.complete)).filter((n) => !feed.seen.has(n))
-    for (let i = 0; i < numbers.length; i += batch) {
-      const wanted = numbers.slice(i, i + batch)
-      const read = await this.reader.trials(feed.id, wanted[0]!, wanted.at(-1)!)
-      const news = read.filter((t) => !feed.seen.has(t.number))
-      const index = feed.packed.length
-      const packed = news.map(packTrial)
-      feed.trials.push(...news)
-      feed.packed.push(...packed)
-      for (const { number } of news) feed.seen.add(number)
-      for (const follower of feed.followers) follower.trials(packed, index)
+    try {
+      const record = await this.reader.experiment(feed.id)
+      if (!record) throw new UserError(`there is no experiment ${feed.id} in the store`, 'see `tune list` for those there are')
+      if (feed.record?.state !== record.state || JSON.stringify(feed.record.spec) !== JSON.stringify(record.spec)) {
+        feed.described = await describeExperiment(record, this.around)
+        feed.record = record
+        tell()
+      }
+      const numbers = (await this.reader.numbers(feed.id, feed.complete)).filter((n) => !feed.seen.has(n))
+      for (let i = 0; i < numbers.length && !this.#closed; i += batch) {
+        const wanted = numbers.slice(i, i + batch)
+        for (const trial of await this.reader.trials(feed.id, wanted[0]!, wanted.at(-1)!)) {
+          if (feed.seen.has(trial.number)) continue
+          feed.seen.add(trial.number)
+          feed.trials.push(trial)
+          feed.packed.push(packTrial(trial))
+        }
+        tell()
+      }
+      while (feed.seen.has(feed.complete + 1)) feed.complete += 1
+      feed.problem = undefined
+      if (!feed.caughtUp) {
+        feed.caughtUp = true
+        tell()
+      }
+    } catch (error) {
+      feed.problem = error instanceof Error ? error : new Error(String(error))
+      tell()
     }
-    while (feed.seen.has(feed.complete + 1)) feed.complete += 1
   }
 }
