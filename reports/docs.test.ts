@@ -1,0 +1,25 @@
+import { readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { recommendationDocument, recommendationJsonSchema } from './documents.ts'
+import { specTargets } from './specs/index.ts'
+import { trialColumns } from './trials-csv.ts'
+
+const doc = (name: string) => readFileSync(join(dirname(fileURLToPath(import.meta.url)), '..', 'docs', name), 'utf8')
+
+test('every column of trials.csv is documented in its own words', () => {
+  const text = doc('recommendation.md')
+  for (const { name, what } of trialColumns) expect(text).toContain(`| \`${name}\` | ${what} |`)
+})
+
+test('the schema of recommendation.json is the one the program checks by', () => {
+  expect(JSON.parse(doc('recommendation.schema.json'))).toEqual(JSON.parse(JSON.stringify(recommendationJsonSchema())))
+  const text = doc('recommendation.md')
+  const plain = new Set(['schema', 'experimentId', 'slo', 'objective', 'seed', 'trials'])
+  for (const field of Object.keys(recommendationDocument.shape)) if (!plain.has(field)) expect(text).toContain(`\`${field}\``)
+})
+
+test('every spec target is documented', () => {
+  for (const target of specTargets) expect(doc('deploying.md')).toContain(`| \`${target}\` |`)
+})
