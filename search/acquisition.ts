@@ -1,16 +1,28 @@
 import { logCdf, logExpectedImprovement } from './normal.ts'
-import { replicasFor } from './objective.ts'
+import { logCost, replicasFor } from './objective.ts'
 import type { Beliefs } from './surrogate.ts'
 import type { Objective, Problem } from './types.ts'
 
 /**
  * ln (expected improvement × probability of feasibility) of m configurations (Schonlau et al. 1998; Gardner et al. 2014). Price is exact, so the
- * improvement is over ln rate (or ln latency) alone. With nothing feasible yet (`best` Infinity) the probability of feasibility alone.
+ * improvement is over ln rate (or ln latency) alone. With nothing feasible yet (`best` Infinity) the improvement is over what the likeliest
+ * feasible configuration is expected to cost, and some more.
  */
 export function logAcquisition(problem: Problem, prices: Float64Array, beliefs: Beliefs, best: number): Float64Array {
   const feasible = logFeasible(problem, beliefs)
-  if (best === Infinity) return feasible
-  return feasible.map((f, i) => f + logImprovement(problem.objective, prices[i]!, beliefs, i, best))
+  const reference = best === Infinity ? safestCost(problem, prices, beliefs, feasible) + MARGIN : best
+  if (!Number.isFinite(reference)) return feasible
+  return feasible.map((f, i) => f + logImprovement(problem.objective, prices[i]!, beliefs, i, reference))
+}
+
+/** ln 2: while nothing is feasible, the safest configuration itself still counts as a gain. */
+const MARGIN = Math.LN2
+
+/** Expected ln cost of the configuration likeliest to be feasible. */
+function safestCost(problem: Problem, prices: Float64Array, { rate, constraint }: Beliefs, feasible: Float64Array): number {
+  let safest = 0
+  for (let i = 1; i < feasible.length; i++) if (feasible[i]! > feasible[safest]!) safest = i
+  return logCost(problem.objective, prices[safest]!, rate?.mean[safest] ?? Number.NaN, constraint?.mean[safest] ?? Number.NaN)
 }
 
 /** ln P(serves and meets the constraint), m. */

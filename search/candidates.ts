@@ -1,6 +1,7 @@
 import { createHalton } from './halton.ts'
+import { createRng } from './rng.ts'
 import { configurationAt, configurationKey, enumerate, GRID_LIMIT, gridSize, satisfies } from './space.ts'
-import type { Configuration, Problem, Rng } from './types.ts'
+import type { Configuration, Problem, Rng, SearchSpace } from './types.ts'
 
 export interface Candidates {
   readonly configurations: readonly Configuration[]
@@ -9,21 +10,22 @@ export interface Candidates {
 }
 
 const SAMPLE = 4_096
-const SAMPLE_TRIES = 16
+const TRIES = 16
 
 /** What may be tried: satisfies the constraints, may serve by physics, and is neither tried nor pending. */
 export function untried(problem: Problem, taken: readonly Configuration[], rng: Rng): Candidates {
   const known = new Set(taken.map(configurationKey))
   const allowed = (configuration: Configuration) => !known.has(configurationKey(configuration)) && !problem.cannotServe?.(configuration)
   const complete = gridSize(problem.space) <= GRID_LIMIT
-  const all = complete ? enumerate(problem.space) : sample(problem, rng)
+  const all = complete ? enumerate(problem.space) : sampleSpace(problem.space, SAMPLE, rng.fork('candidates'))
   return { configurations: all.filter(allowed), complete }
 }
 
-function sample({ space }: Problem, rng: Rng): Configuration[] {
-  const point = createHalton(space.parameters.length, rng.fork('candidates'))
+/** Up to `count` distinct configurations of a space, quasi-random. */
+export function sampleSpace(space: SearchSpace, count: number, rng: Rng = createRng('space')): Configuration[] {
+  const point = createHalton(space.parameters.length, rng)
   const found = new Map<string, Configuration>()
-  for (let i = 0; i < SAMPLE * SAMPLE_TRIES && found.size < SAMPLE; i++) {
+  for (let i = 0; i < count * TRIES && found.size < count; i++) {
     const configuration = configurationAt(space, point(i))
     if (satisfies(space, configuration)) found.set(configurationKey(configuration), configuration)
   }

@@ -45,14 +45,15 @@ export function createEncoder(space: SearchSpace): Encoder {
         const span = Math.max(...all) - low || 1
         columns.push({ parameter: name, kind: 'feature', group: group++ })
         writers.push((configuration, row) => {
-          row[at + k] = (features[String(configuration[name])]![k]! - low) / span
+          row[at + k] = ((features[String(configuration[name])]?.[k] ?? low) - low) / span
         })
       }
     } else {
       for (const _ of parameter.values) columns.push({ parameter: name, kind: 'name', group })
       group++
       writers.push((configuration, row) => {
-        row[at + parameter.values.indexOf(String(configuration[name]))] = Math.SQRT1_2
+        const which = parameter.values.indexOf(String(configuration[name]))
+        if (which >= 0) row[at + which] = Math.SQRT1_2
       })
     }
   }

@@ -57,10 +57,11 @@ export interface HyperPriors {
 
 /**
  * Lengthscales LogNormal(√2 + ln(G)/2, √3), scaled with the dimension (Hvarfner, Hellsten and Nardi, 'Vanilla Bayesian optimization performs great in
- * high dimensions', ICML 2024, §4), noise LogNormal(-4, 1), signal LogNormal(0, 1), for targets of about unit variance.
+ * high dimensions', ICML 2024, §4), noise LogNormal(-4, 1), signal LogNormal(-1, 1), for targets of about unit
+ * variance of which the trend takes a part.
  */
 export const defaultPriors = (groups: number): HyperPriors => ({
-  signal: [0, 1],
+  signal: [-1, 1],
   lengthscale: [Math.SQRT2 + Math.log(groups) / 2, Math.sqrt(3)],
   noise: [-4, 1],
 })
@@ -79,6 +80,8 @@ export interface Gp {
   readonly hyperparameters: Hyperparameters
   /** ln p(y | X, θ). */
   readonly logLikelihood: number
+  /** ln p(y | X, θ) p(θ) at the fitted θ; for comparing models of the same data. -Infinity where θ was given or the fit fell back. */
+  readonly logPosterior: number
   /** Marginal mean and variance of the noise-free function at the rows of Z (m×d). */
   predict(Z: Matrix): { mean: Float64Array; variance: Float64Array }
   /** Mean (m) and covariance (m×m, row-major) of the noise-free function at the rows of Z. */
@@ -277,7 +280,7 @@ export function fitGp(shape: GpShape, data: GpData, options: FitOptions = {}): G
   }
   const fits = starts.flatMap((x0) => minimise(loss, x0, bounds, { maxEvaluations: options.maxEvaluations ?? 40 }) ?? [])
   const best = fits.sort((a, b) => a.value - b.value)[0]
-  if (best) return condition(shape, data, unpack(best.x), g)
+  if (best) return { ...condition(shape, data, unpack(best.x), g), logPosterior: -best.value }
   const fallback = unpack(starts[0]!)
   const warning = `the fit of ${g.n} observations failed; the model uses the prior's hyperparameters and noise variance 1`
   return { ...condition(shape, data, { ...fallback, noiseVariance: 1 }, g), warning }
@@ -311,6 +314,7 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
   return {
     hyperparameters,
     logLikelihood: factor.logLikelihood,
+    logPosterior: -Infinity,
     predict(Z) {
       const { rows, mean, whitened } = whiten(Z)
       const variance = Float64Array.from(rows, (z, i) => Math.max(1e-12, cross(z, z) - squaredNorm(whitened[i]!)))

@@ -1,0 +1,81 @@
+import { representatives } from './design.ts'
+import { createEncoder } from './encoding.ts'
+import { logCdf } from './normal.ts'
+import { logCost } from './objective.ts'
+import { configurationKey } from './space.ts'
+import type { Configuration, Problem, Rng, Suggestion } from './types.ts'
+
+const CANDIDATES = 1_000
+const MIDDLE = 0.03
+
+/**
+ * How many trials to spread before the model leads: one to anchor it, and one for each parameter that price says nothing about, for there not
+ * even the direction is known.
+ */
+export function startCount(problem: Problem): number {
+  const known = representatives(problem)
+  const free = problem.space.parameters.filter(({ name }) => {
+    const prices = new Map<string, number>()
+    return known.every((configuration) => {
+      const rest = configurationKey({ ...configuration, [name]: '' })
+      const price = problem.pricePerHour(configuration)
+      const before = prices.get(rest)
+      prices.set(rest, price)
+      return before === undefined || Math.abs(before - price) <= 1e-9 * Math.abs(price)
+    })
+  })
+  return Math.min(1 + free.length, 6)
+}
+
+/**
+ * Spreads the first trials: one near the middle, each next one where it most shortens the mean distance of the space to its nearest trial
+ * (greedy k-medoids: inside the space, where corners are seldom good and often cannot serve).
+ */
+export function spread(problem: Problem, taken: readonly Configuration[], configurations: readonly Configuration[], rng: Rng): Suggestion {
+  const why = 'start: space-filling'
+  const encoder = createEncoder(problem.space)
+  const rows = representatives(problem).map((c) => encoder.encode(c))
+  const stride = Math.max(1, Math.ceil(configurations.length / CANDIDATES))
+  const candidates = configurations.filter((_, i) => i % stride === 0)
+  const encoded = candidates.map((c) => encoder.encode(c))
+  if (taken.length === 0) {
+    const middle = rows[0]!.map((_, j) => rows.reduce((sum, row) => sum + row[j]!, 0) / rows.length)
+    const near = candidates.map((configuration, i) => ({ configuration, distance: distance(encoded[i]!, middle) }))
+    near.sort((a, b) => a.distance - b.distance)
+    return { configuration: near[rng.fork('start').int(Math.max(1, Math.round(MIDDLE * near.length)))]!.configuration, why }
+  }
+  const known = taken.map((c) => encoder.encode(c))
+  const nearest = rows.map((row) => Math.min(...known.map((k) => distance(row, k))))
+  const gains = encoded.map((candidate) => rows.reduce((sum, row, i) => sum + Math.max(0, nearest[i]! - distance(row, candidate)), 0))
+  return { configuration: candidates[gains.indexOf(Math.max(...gains))]!, why }
+}
+
+function distance(a: Float64Array, b: Float64Array): number {
+  let sum = 0
+  for (let j = 0; j < a.length; j++) sum += (a[j]! - b[j]!) ** 2
+  return Math.sqrt(sum)
+}
+
+/** How sure physics is of an idle latency, as a standard deviation of its logarithm. */
+const PHYSICS_SD = 0.15
+
+/**
+ * Before anything is measured: the least expected cost by physics, weighed by how surely the constraint is met; pending ones are taken to be
+ * right. Undefined where physics knows nothing of any configuration.
+ */
+export function cheapestByPhysics(problem: Problem, configurations: readonly Configuration[]): Suggestion | undefined {
+  const limit = problem.constraintLimit === undefined ? undefined : Math.log(problem.constraintLimit)
+  let best: Configuration | undefined
+  let highest = -Infinity
+  for (const configuration of configurations) {
+    const logRate = problem.priorLogRate?.(configuration)
+    if (logRate === undefined) continue
+    const logConstraint = problem.priorLogConstraint?.(configuration)
+    const cost = logCost(problem.objective, problem.pricePerHour(configuration), logRate, logConstraint ?? 0)
+    const met = limit === undefined || logConstraint === undefined ? 0 : logCdf((limit - logConstraint) / PHYSICS_SD)
+    if (met - cost <= highest) continue
+    highest = met - cost
+    best = configuration
+  }
+  return best && { configuration: best, why: 'start: cheapest by the device model' }
+}
