@@ -16,9 +16,6 @@ import { whatIfSection } from './sections/whatif.ts'
 import { embeddedSnapshot, follow, listExperiments } from './source.ts'
 import { serveEffects } from './worker.ts'
 
-if (typeof document === 'undefined') serveEffects(self as unknown as Parameters<typeof serveEffects>[0])
-else void start(document.getElementById('app')!)
-
 const stateWords = { running: '▶ running', interrupted: '‖ interrupted', done: '■ done', failed: '✕ failed' } as const
 
 async function start(root: HTMLElement): Promise<void> {
@@ -157,3 +154,6 @@ function redrawWithTheme(app: App): void {
   addEventListener('beforeprint', () => app.refresh())
   addEventListener('afterprint', () => app.refresh())
 }
+
+if (typeof document === 'undefined') serveEffects(self as unknown as Parameters<typeof serveEffects>[0])
+else void start(document.getElementById('app')!)
