@@ -70,6 +70,8 @@ export interface Predictor {
   /** Last lines of its output. */
   logTail(): string
   usage(): Promise<Usage>
+  /** From now on `usage` tells of the time from now on: for a predictor that is kept from one trial to the next. */
+  restartUsage?(): void
   /** Resolves when the predictor ends on its own, with what happened; never rejects. Undefined for virtual ones. */
   readonly died?: Promise<PredictorDeath>
   /** Ends the whole process group (or every object) and waits for it. Idempotent. */
@@ -91,6 +93,8 @@ export interface Launcher {
   launch(configuration: Configuration, trialNumber: number, signal: AbortSignal): Promise<Predictor>
   /** Ends whatever an earlier, crashed run left behind. */
   sweep(): Promise<void>
+  /** Ends what it keeps between trials; call it after the last one. Absent where nothing is kept. */
+  close?(): Promise<void>
 }
 
 export class InfeasibleError extends Error {

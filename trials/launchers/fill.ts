@@ -1,5 +1,6 @@
 /** Fills a template with a configuration: the argument list, environment and files of one trial. */
 import type { Configuration, Parameter } from '../../search/types.ts'
+import { serverTuning, takenBy } from '../server-files/preset.ts'
 import { LaunchError } from '../types.ts'
 import type { CommandTemplate, TemplateFile } from './template.ts'
 
@@ -45,15 +46,28 @@ export const fillCommand = (
         substitute(part, argumentNames(name, String(configuration[name])), (n) => missing.add(n)),
       ),
     )
+  const server =
+    template.server &&
+    serverTuning(template.server, configuration, {
+      host: String(values.host),
+      port: String(values.port),
+      model: template.model,
+      dir: String(values.dir),
+      gpuMemoryFraction: Number(values.gpuMemoryFraction ?? 0),
+    })
   const hasSlot = template.command.includes(argsSlot)
   const command = template.command.flatMap((part) => (part === argsSlot ? args : [fill(part)]))
   const filled = {
-    argv: hasSlot ? command : [...command, ...args],
+    argv: [...command, ...(hasSlot ? [] : args), ...(server?.args ?? [])],
     env: {
       ...Object.fromEntries(Object.entries(template.env ?? {}).map(([name, value]) => [name, fill(value)])),
-      ...environmentOf(parameters, configuration, template.envNames),
+      ...environmentOf(
+        parameters.filter(({ name }) => !server?.taken.has(name)),
+        configuration,
+        template.envNames,
+      ),
     },
-    files: (template.files ?? []).map((file) => ({ path: fill(file.path), contents: fill(file.template) })),
+    files: [...(template.files ?? []).map((file) => ({ path: fill(file.path), contents: fill(file.template) })), ...(server?.files ?? [])],
     cwd: template.cwd === undefined ? undefined : fill(template.cwd),
   }
   if (missing.size > 0) throw new LaunchError(`predictor template: no value for ${names([...missing])}`, placeholderHint(parameters))
@@ -75,7 +89,13 @@ export const templateProblems = (template: CommandTemplate, parameters: readonly
     ]),
     ['cwd', template.cwd ?? ''],
   ]
-  const used = new Set<string>()
+  const used = new Set(
+    template.server &&
+      takenBy(
+        template.server.kind,
+        parameters.map(({ name }) => name),
+      ),
+  )
   const unknown = places.flatMap(([place, text]) =>
     text === argsSlot
       ? []

@@ -158,8 +158,8 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
     ...(template.kind === 'builtin' && target.kind === 'http' ? [metricsProbe(target.url, asked.gpu !== undefined)] : []),
     ...(holding.gpuUuid === undefined ? [] : [nvidiaProbe(holding.gpuUuid, () => group.members().map((member) => member.pid))]),
   ]
-  const sampler = sampleUsage(group.members, probes, launchSeconds)
-  cleanup.add(sampler.stop)
+  let sampler = sampleUsage(group.members, probes, launchSeconds)
+  cleanup.add(() => sampler.stop())
 
   let stopped = false
   return {
@@ -171,7 +171,11 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
       .join('; '),
     logPath: log.path,
     logTail: () => log.tail(),
-    usage: sampler.read,
+    usage: () => sampler.read(),
+    restartUsage: () => {
+      sampler.stop()
+      sampler = sampleUsage(group.members, probes, launchSeconds)
+    },
     died: new Promise((tell) => {
       group.exited.then((exit) => {
         if (stopped) return

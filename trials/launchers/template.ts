@@ -12,6 +12,7 @@
  * `${cpuCores}` `${coreList}` ('0-1,4', the cores held) `${gpuMemoryMiB}` `${gpuMemoryFraction}` (of the GPU, 0-1). `$${` writes a plain `${`.
  */
 import type { ProtocolName } from '../../profiler/types.ts'
+import type { ServerPreset } from '../server-files/preset.ts'
 
 export type PredictorTemplate = BuiltinTemplate | CommandTemplate | UrlTemplate
 
@@ -47,6 +48,8 @@ export interface CommandTemplate {
   readonly argFormat?: readonly string[]
   /** Files written into the trial's folder before the start: a path below it, and contents with placeholders. */
   readonly files?: readonly TemplateFile[]
+  /** A server whose flags and files are written for it: the flags follow `command`, and batching, instances and the like are tuned by their usual names. */
+  readonly server?: ServerPreset
   /** Working directory. Default: the experiment's. */
   readonly cwd?: string
   readonly protocol: ProtocolName

@@ -31,6 +31,11 @@ export class Knobs {
     return Number.isFinite(value) ? value : undefined
   }
 
+  /** Names, as they were tuned, of the parameters that found a place. */
+  get used(): ReadonlySet<string> {
+    return this.#used
+  }
+
   /** 'NAME = VALUE' of every tuned parameter that no format's field took, resources apart. */
   unused(): string[] {
     return [...this.#byName]
