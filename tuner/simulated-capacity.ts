@@ -13,6 +13,10 @@ export interface SimulatedCapacityOptions {
 
 /** Requests of a window. Every window plays the same arrivals, stretched, so that latency grows with the rate and bisection cannot be misled. */
 const windowRequests = 3000
+const longWindowRequests = 12_000
+/** The rate is lowered by these steps until it does. */
+const longStep = 0.985
+const longSteps = 8
 /** The bracket's ends are then this far apart. */
 const precision = 1.01
 /** Most servers keep their SLO up to somewhere near saturation: the first rates to try, as parts of it. */
@@ -64,6 +68,10 @@ export async function measureSimulatedCapacity(options: SimulatedCapacityOptions
       `one request at a time takes ${idle.sloMs.toFixed(1)} ms at the SLO percentile, over ${slo.limitMs} ms`,
     )
 
+  // A trace has a rate of its own.
+  const arrivals = options.arrivals === undefined || options.arrivals.kind === 'trace' ? ({ kind: 'poisson' } as const) : options.arrivals
+  const offer = (rateRps: number, requests: number) =>
+    run({ kind: 'open', rateRps, arrivals, durationS: requests / rateRps, seed }, `rate ${rateRps.toPrecision(3)}/s`)
   let low = 0.005 * saturationRps
   let high = 1.05 * saturationRps
   let certainlyKept = 0
@@ -71,17 +79,15 @@ export async function measureSimulatedCapacity(options: SimulatedCapacityOptions
   while (high / low > precision) {
     const first = firstRates.map((part) => part * saturationRps).find((rate) => rate > low && rate < high && low < 0.8 * saturationRps)
     const rateRps = first ?? Math.sqrt(low * high)
-    const arrivals = options.arrivals ?? ({ kind: 'poisson' } as const)
-    const point = await run(
-      { kind: 'open', rateRps, arrivals, durationS: windowRequests / rateRps, seed },
-      `rate ${rateRps.toPrecision(3)}/s`,
-    )
+    const point = await offer(rateRps, windowRequests)
     if (keeps(point)) low = rateRps
     else high = rateRps
     if (keeps(point) && point.sloCi95Ms[1] <= slo.limitMs) certainlyKept = Math.max(certainlyKept, rateRps)
     if (point.sloCi95Ms[0] > slo.limitMs) certainlyMissed = Math.min(certainlyMissed, rateRps)
   }
-  const capacityRps = Math.sqrt(low * high)
+  // A short window near saturation ends before its queue has grown: the rate must also keep the SLO over a long one.
+  let capacityRps = low
+  for (let step = 0; step < longSteps && !keeps(await offer(capacityRps, longWindowRequests)); step++) capacityRps *= longStep
   return result('converged', capacityRps, [
     Math.min(certainlyKept || low, capacityRps),
     Math.max(Math.min(certainlyMissed, 1.05 * saturationRps), capacityRps),
