@@ -133,6 +133,8 @@ function whyInfeasible(measurement: Measurement, capacity: CapacityUnder, priceP
   if (!(capacity.capacityRps > 0)) {
     if (measurement.outcome === 'errors') return measurement.detail ?? 'fails requests at any load'
     if (measurement.outcome === 'server-died') return measurement.detail ?? 'died under load'
+    if (capacity.sloMs <= slo.limitMs)
+      return `kept the SLO at no rate that was tried, though one request at a time takes ${latency(capacity.sloMs)}`
     const idle = Number.isFinite(capacity.sloMs) ? `one request at a time takes ${latency(capacity.sloMs)}` : 'no request was answered'
     return `misses the SLO at any rate: ${idle} at ${percentileName(slo.percentile)} against ${latency(slo.limitMs)}`
   }

@@ -132,6 +132,14 @@ describe('the confirmation', () => {
     expect(r.alternatives[0]).toMatchObject({ trial: 2, capacityRps: 150 })
   })
 
+  test('that held at no rate makes the configuration infeasible, and says that it was not its idle latency', () => {
+    const r = given({ trials: [...sampleTrials, confirm(0, 70)] })
+    expect(r.best?.trial).toBe(3)
+    expect(r.alternatives.find((a) => a.trial === 2)?.reason).toBe(
+      'kept the SLO at no rate that was tried, though one request at a time takes 10 ms',
+    )
+  })
+
   test('that could not serve makes the configuration infeasible', () => {
     const { measurement: _, ...rest } = confirm(1, 1) as Extract<FinishedTrial, { state: 'complete' }>
     const died: FinishedTrial = { ...rest, state: 'infeasible', reason: 'crashed', detail: 'exit code 1' }

@@ -12,7 +12,7 @@ export function verdictOf(
   objective: Objective,
   fallback: { readonly candidate?: Candidate; readonly gain?: number },
 ): string {
-  const figures = `${best.bound === 'lower' ? 'at least ' : ''}${rate(standing.rateRps)} at ${percentileName(slo.percentile)} ${latency(standing.sloMs)}`
+  const figures = `${best.bound === undefined ? '' : best.bound === 'lower' ? 'at least ' : 'at most '}${rate(standing.rateRps)} at ${percentileName(slo.percentile)} ${latency(standing.sloMs)}`
   const gain = gainPhrase(best, objective, fallback)
   return `${best.label}: ${[figures, pricePhrase(best, objective), ...(gain ? [gain] : [])].join(', ')}`
 }
