@@ -154,6 +154,6 @@ export function parameterCount(architecture: Architecture): number {
 
 const decoderLayer = (a: Decoder) => a.hidden * a.headSize * (2 * a.heads + 2 * a.kvHeads) + 3 * a.hidden * a.intermediate + 2 * a.hidden
 
-/** Bytes of keys and values that one token keeps in the cache. */
+/** Bytes of keys and values that one token keeps in the cache; servers keep it in 16 bits beside narrower weights unless told otherwise. */
 export const kvBytesPerToken = (a: Decoder, precision: Precision): number =>
-  2 * a.layers * a.kvHeads * a.headSize * (precision === 'fp8' ? 1 : Math.min(2, bytesPerElement(precision) * 2))
+  2 * a.layers * a.kvHeads * a.headSize * Math.max(2, bytesPerElement(precision))

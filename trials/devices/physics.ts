@@ -65,6 +65,8 @@ const winogradGain = 1.8
 
 /** Weights are read at this part of the bandwidth while a product runs. */
 const weightBandwidth = 0.85
+/** Attention over a paged cache reads it at this part. */
+const cacheBandwidth = 0.5
 
 /** What runtimes really do with a precision: int8 where its products are not faster than fp16 runs in fp16. */
 export function executedPrecision(gpu: Gpu, asked: Precision): { precision: Precision; tflops: number } {
@@ -135,10 +137,9 @@ export function latencyParts(
     computeMs += (count * waves(blocks) * flopsPerBlock) / (physics.attentionEfficiency * perMultiprocessor * gain)
   }
   const miss = 1 - Math.exp(-work.workingSetBytes / (physics.cacheReach * gpu.l2MiB * 1e6))
-  const traffic = work.activationBytes * miss + work.kvBytes
   return {
     launchMs: ((work.kernels * physics.launchUs) / 1e3) * Math.exp(deviation.launch) * (1500 / gpu.boostMhz),
     computeMs,
-    memoryMs: traffic / (physics.bandwidthEfficiency * bandwidth),
+    memoryMs: (work.activationBytes * miss) / (physics.bandwidthEfficiency * bandwidth) + work.kvBytes / (cacheBandwidth * bandwidth),
   }
 }

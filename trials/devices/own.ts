@@ -1,0 +1,105 @@
+/** GPUs and architectures of the user's own, in YAML (or JSON: a Hugging Face config.json is read as it is). */
+import { z } from 'zod'
+import { parseYaml } from '../yaml.ts'
+import type { Architecture } from './architecture.ts'
+import type { Gpu } from './catalogue.ts'
+
+const positive = z.number('expected a number').positive('expected a number above 0')
+const whole = z.int('expected a whole number').positive('expected a whole number above 0')
+
+const gpuSchema = z.strictObject({
+  memoryGiB: positive,
+  bandwidthGBs: positive,
+  peakTflops: z.strictObject({
+    fp32: positive,
+    tf32: positive.optional(),
+    fp16: positive.optional(),
+    bf16: positive.optional(),
+    int8: positive.optional(),
+    fp8: positive.optional(),
+  }),
+  generation: z.string().optional(),
+  multiprocessors: whole.optional(),
+  boostMhz: positive.optional(),
+  l2MiB: positive.optional(),
+  tdpWatts: positive.optional(),
+  aliases: z.array(z.string()).default([]),
+})
+
+/**
+ * Reads `NAME: { memoryGiB, bandwidthGBs, peakTflops: { fp32, fp16, ... } }`; what is left out gets the figures of a GPU of its size today.
+ * @throws YamlFileError naming every problem with its line
+ */
+export function parseGpus(text: string, fileName: string): Gpu[] {
+  const read = parseYaml(text, fileName, z.record(z.string(), gpuSchema))
+  return Object.entries(read).map(([name, gpu]) => ({
+    name,
+    generation: gpu.generation ?? 'Ada',
+    aliases: gpu.aliases,
+    multiprocessors: gpu.multiprocessors ?? Math.max(1, Math.round(gpu.peakTflops.fp32 / 0.6)),
+    boostMhz: gpu.boostMhz ?? 1800,
+    memoryGiB: gpu.memoryGiB,
+    bandwidthGBs: gpu.bandwidthGBs,
+    l2MiB: gpu.l2MiB ?? 32,
+    // Without a figure, no power limit.
+    tdpWatts: gpu.tdpWatts ?? 1000,
+    peakTflops: gpu.peakTflops,
+  }))
+}
+
+/** Dimensions as Hugging Face names them; other keys of its config.json are ignored. */
+const architectureSchema = z
+  .object({
+    model_type: z.string().optional(),
+    architectures: z.array(z.string()).optional(),
+    hidden_size: whole,
+    num_hidden_layers: whole,
+    num_attention_heads: whole,
+    intermediate_size: whole,
+    vocab_size: whole,
+    max_position_embeddings: whole.default(512),
+    num_key_value_heads: whole.optional(),
+    head_dim: whole.optional(),
+    embedding_size: whole.optional(),
+    tie_word_embeddings: z.boolean().optional(),
+  })
+  .superRefine((config, context) => {
+    if (config.hidden_size % config.num_attention_heads !== 0 && config.head_dim === undefined)
+      context.addIssue({
+        code: 'custom',
+        path: ['hidden_size'],
+        message: `is no multiple of num_attention_heads (${config.num_attention_heads}); give head_dim`,
+        input: config.hidden_size,
+      })
+  })
+
+const encoderTypes = ['bert', 'roberta', 'distilbert', 'albert', 'electra', 'camembert', 'xlm-roberta', 'mpnet', 'deberta']
+
+/**
+ * Reads a transformer's dimensions. Whether it encodes or generates: `model_type`, else whether `architectures` names a CausalLM.
+ * @throws YamlFileError naming every missing or wrong dimension with its line
+ */
+export function parseArchitecture(text: string, fileName: string, name: string): Architecture {
+  const config = parseYaml(text, fileName, architectureSchema)
+  const common = {
+    name,
+    layers: config.num_hidden_layers,
+    hidden: config.hidden_size,
+    heads: config.num_attention_heads,
+    intermediate: config.intermediate_size,
+    vocabulary: config.vocab_size,
+    maxSequenceLength: config.max_position_embeddings,
+  }
+  const generates =
+    config.model_type === undefined
+      ? (config.architectures ?? []).some((a) => a.endsWith('ForCausalLM')) || config.num_key_value_heads !== undefined
+      : !encoderTypes.includes(config.model_type)
+  if (!generates) return { kind: 'encoder', ...common, embedding: config.embedding_size, sharedLayers: config.model_type === 'albert' }
+  return {
+    kind: 'decoder',
+    ...common,
+    kvHeads: config.num_key_value_heads ?? config.num_attention_heads,
+    headSize: config.head_dim ?? config.hidden_size / config.num_attention_heads,
+    tiedEmbeddings: config.tie_word_embeddings,
+  }
+}
