@@ -89,7 +89,10 @@ function confirmationOf(best: Judged | undefined): Recommendation['confirmation'
   const trial = best?.confirmation
   if (trial?.state !== 'complete') return undefined
   const { capacityRps, points } = trial.measurement
-  const near = [...points].sort((a, b) => Math.abs(a.offeredRps - capacityRps) - Math.abs(b.offeredRps - capacityRps))[0]
+  const steady = points.filter((p) => p.load.kind === 'open' && p.load.arrivals.kind !== 'sweep')
+  const near = [...(steady.length > 0 ? steady : points)].sort(
+    (a, b) => Math.abs(a.offeredRps - capacityRps) - Math.abs(b.offeredRps - capacityRps),
+  )[0]
   if (!near) return undefined
   return {
     trial,

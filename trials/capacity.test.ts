@@ -146,6 +146,18 @@ describe('capacity under another SLO', () => {
     expect(loadCurve({ ...m, points: [...m.points, closed] }, measuredSlo)).toEqual(loadCurve(m, measuredSlo))
   })
 
+  test('takes no percentile from a sweep of rates, and no latency from a window that was cut short', () => {
+    const m = queue(rates)
+    const sweep = point(100, 1, {
+      load: { kind: 'open', rateRps: 100, arrivals: { kind: 'sweep', fromRps: 50, toRps: 150 }, durationS: 2, seed: 1 },
+    })
+    expect(loadCurve({ ...m, points: [...m.points, sweep] }, measuredSlo)).toEqual(loadCurve(m, measuredSlo))
+    const cut = point(240, 61, { cut: true })
+    expect(
+      capacityUnder({ ...queue([40, 120]), points: [...queue([40, 120]).points, cut] }, { ...measuredSlo, limitMs: 300 }).capacityRps,
+    ).toBeLessThan(240)
+  })
+
   test('never promises more than the upper bound of a trial that was cut short', () => {
     const closed = [190, 240].map((rate) => point(rate, 12, { load: { kind: 'closed', connections: 8, durationS: 2 } }))
     const m = measurement({ points: closed, outcome: 'beaten', capacityRps: 150, capacityCi90Rps: [90, 150], slo: measuredSlo })

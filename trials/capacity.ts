@@ -89,10 +89,12 @@ function interval(measurement: Measurement, slo: Slo, curve: readonly CurveKnot[
 
 /**
  * The monotone load curve of the SLO's percentile, knots by rising rate; the first is the idle predictor at rate 0.
- * Points that failed more requests than `slo.maxErrorRate` count as infinitely slow.
+ * Points that failed more requests than `slo.maxErrorRate`, and windows that were cut short because of their latency, count as infinitely slow.
  */
 export function loadCurve(measurement: Measurement, slo: Slo): CurveKnot[] {
-  const usable = measurement.points.filter((p) => !p.generatorSaturated && p.offeredRps > 0)
+  // A sweep has no one rate that its percentiles belong to.
+  const sweeps = (p: LoadPoint) => p.load.kind === 'open' && p.load.arrivals.kind === 'sweep'
+  const usable = measurement.points.filter((p) => !p.generatorSaturated && p.offeredRps > 0 && !sweeps(p))
   const open = usable.filter((p) => p.load.kind === 'open')
   const idleMs = idlePercentile(measurement, slo)
   const idle: CurveKnot = { rateRps: 0, latencyMs: idleMs, lowMs: idleMs, highMs: idleMs, requests: measurement.idle.requests }
@@ -138,7 +140,8 @@ function anchorOf(measurement: Measurement, slo: Slo): CurveKnot | undefined {
 function knotOf(point: LoadPoint, slo: Slo, measured: Slo): CurveKnot {
   const knot = { rateRps: point.offeredRps, requests: point.requests }
   const answered = percentileOf(point, measured.percentile)
-  if (!(answered > 0) || point.errors / point.requests > slo.maxErrorRate) {
+  // A window that was cut short was still getting slower when it ended.
+  if (!(answered > 0) || point.cut || point.errors / point.requests > slo.maxErrorRate) {
     return { ...knot, latencyMs: Number.POSITIVE_INFINITY, lowMs: Number.POSITIVE_INFINITY, highMs: Number.POSITIVE_INFINITY }
   }
   // The SLO percentile counts failed requests; another percentile, and its interval, is scaled from it.

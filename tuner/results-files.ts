@@ -9,6 +9,7 @@ import type { Recommendation } from '../reports/types.ts'
 import type { Configuration } from '../search/types.ts'
 import type { FinishedTrial } from '../trials/types.ts'
 import type { Experiment } from './experiment/types.ts'
+import { withOwnPod } from './own-pod.ts'
 import { servingFrom } from './serving.ts'
 
 export interface Results {
@@ -29,7 +30,7 @@ export async function writeResults({ outDir, recommendation, trials, experiment,
     'trials.csv': trialsCsv(trials, view),
   }
   if (recommendation.best) {
-    const serving = servingFrom(experiment, recommendation, recommendation.best, trials)
+    const serving = withOwnPod(experiment, servingFrom(experiment, recommendation, recommendation.best, trials))
     for (const file of renderSpec('kubernetes', serving, { autoscaler: 'none' })) texts[file.name] = file.text
   }
   const paths: string[] = []

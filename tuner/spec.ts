@@ -11,6 +11,7 @@ import type { Candidate } from '../reports/types.ts'
 import type { SpecFlags } from './commands/spec.ts'
 import { exitCodes, UserError } from './exit-codes.ts'
 import { parseCount, parseRateRps, parseShare } from './experiment/units.ts'
+import { withOwnPod } from './own-pod.ts'
 import { type Reopened, reopen } from './reopened.ts'
 import { servingFrom } from './serving.ts'
 
@@ -18,14 +19,14 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
   const target = oneOf(flags.target, specTargets, '--target')
   const variant = oneOf(flags.variant ?? 'standard', kserveVariants, '--variant')
   const autoscaler = oneOf(flags.autoscaler ?? 'hpa', ['hpa', 'keda', 'none'] as const, '--autoscaler')
-  const server = oneOf(flags.server ?? 'custom', ['custom', 'tfserving', 'triton'] as const, '--server')
+  const server = flags.server === undefined ? undefined : oneOf(flags.server, ['custom', 'tfserving', 'triton'] as const, '--server')
   const gpuScheme = flags.gpuScheme === undefined ? undefined : oneOf(flags.gpuScheme, gpuSchemes, '--gpu-scheme')
   const count = (text: string | undefined) => (text === undefined ? undefined : parseCount(text, 1))
   // The demand sizes the replicas here; it does not rank the configurations.
   const { rps, headroom, ...view } = flags
   const reopened = await reopen(id, view)
   const { experiment, recommendation, trials } = reopened
-  const serving = servingFrom(experiment, recommendation, candidateOf(reopened, flags.trial), trials, {
+  const made = servingFrom(experiment, recommendation, candidateOf(reopened, flags.trial), trials, {
     image: flags.image,
     demandRps: rps === undefined ? undefined : parseRateRps(rps),
     modelUri: flags.modelUri,
@@ -36,6 +37,7 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
     minReplicas: count(flags.minReplicas),
     maxReplicas: count(flags.maxReplicas),
   })
+  const serving = withOwnPod(experiment, made)
   if (flags.patch !== undefined) return patch(serving, flags.patch, flags)
   const { prometheus, importPath, tritonBackend: backend } = flags
   const files = renderSpec(target, serving, { autoscaler, variant, prometheus, importPath, backend })

@@ -42,7 +42,7 @@ export function registerSpec(program: Command): void {
     .option('--image <image>', 'container image of the predictor')
     .option('--model-uri <uri>', 'where the weights are, e.g. s3://bucket/model')
     .option('--model-version <version>', 'version to serve: a number, latest or all')
-    .option('--server <kind>', 'custom | tfserving | triton: which server the platform runs', 'custom')
+    .option('--server <kind>', "custom | tfserving | triton: which server the platform runs (default: the experiment's)")
     .option(
       '--gpu-scheme <name>',
       'nvidia | time-slicing | mps | mig-mixed | mig-single | hami | volcano | aliyun | gke | karpenter | aks (default: by the share)',
