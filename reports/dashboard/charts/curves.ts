@@ -3,21 +3,24 @@ import type { LoadPoint, Slo } from '../../../profiler/types.ts'
 import type { Judged } from '../../candidates.ts'
 import { percentileName } from '../../format.ts'
 import { kneeOf } from '../analysis.ts'
-import { axis, base, type ChartOption, colour, legend, logRange, symbol, type Theme, yAxis } from './theme.ts'
+import { axis, base, type ChartOption, colour, legend, logAxis, symbol, type Theme, yAxis } from './theme.ts'
 
 /** Curves of the SLO's percentile, one a configuration: colour and symbol follow the order given. */
 export function curvesOption(judged: readonly Judged[], slo: Slo, theme: Theme): ChartOption {
   const finite = judged.map((j) => ({ j, knots: (j.curve ?? []).filter((k) => Number.isFinite(k.latencyMs)) }))
   const latencies = finite.flatMap(({ knots }) => knots.map((k) => k.latencyMs))
-  const [low, high] = logRange(latencies, [slo.limitMs])
-  const most = Math.min(high, slo.limitMs * 20)
+  const most = slo.limitMs * 8
+  const scale = logAxis(
+    latencies.filter((ms) => ms <= most),
+    [slo.limitMs * 1.5],
+  )
   return {
     ...base(theme),
     grid: { left: 58, right: 24, top: 34, bottom: 48 },
     legend: legend(theme, { left: 8, right: 'auto', data: judged.map((j) => nameOf(j)) }),
     tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
     xAxis: { type: 'value', min: 0, ...axis('offered rate, requests per second', theme) },
-    yAxis: { type: 'log', min: low, max: most, ...yAxis(`${percentileName(slo.percentile)} latency, ms (log)`, theme) },
+    yAxis: { ...scale, ...yAxis(`${percentileName(slo.percentile)} latency, ms (log)`, theme) },
     series: [
       ...finite.flatMap(({ j, knots }, i) => [
         {
@@ -86,7 +89,13 @@ export function percentilesOption(points: readonly LoadPoint[], slo: Slo, theme:
     legend: legend(theme, { left: 8, right: 'auto' }),
     tooltip: { trigger: 'axis', confine: true, renderMode: 'richText', valueFormatter: (v: number) => `${Number(v).toFixed(1)} ms` },
     xAxis: { type: 'value', min: 0, ...axis('offered rate, requests per second', theme) },
-    yAxis: { type: 'log', ...yAxis('latency, ms (log)', theme) },
+    yAxis: {
+      ...logAxis(
+        usable.flatMap((p) => [p.p50Ms, p.p99Ms]),
+        [slo.limitMs * 1.5],
+      ),
+      ...yAxis('latency, ms (log)', theme),
+    },
     series: percentiles.map(([name, key], i) => ({
       type: 'line',
       name,

@@ -2,7 +2,7 @@
 import type { FinishedTrial } from '../../../trials/types.ts'
 import type { HistoryPoint } from '../analysis.ts'
 import type { Effect, Range } from '../importance.ts'
-import { axis, base, type ChartOption, colour, compact, legend, logRange, symbol, type Theme, yAxis } from './theme.ts'
+import { axis, base, type ChartOption, colour, compact, legend, logAxis, symbol, type Theme, yAxis } from './theme.ts'
 
 type Api = { value(i: number): number; coord(at: number[]): number[] }
 
@@ -41,7 +41,7 @@ export function importanceOption(effects: readonly Effect[], theme: Theme): Char
 
 /** Capacity at each value of one parameter relative to the mean over the space, with its 90 % interval; log axis, 1 = no effect. */
 export function effectOption({ parameter, values }: Effect, theme: Theme): ChartOption {
-  const [low, high] = logRange(
+  const scale = logAxis(
     values.flatMap((v) => [v.low, v.high]),
     [0.8, 1.25],
   )
@@ -54,9 +54,7 @@ export function effectOption({ parameter, values }: Effect, theme: Theme): Chart
       ...axis(parameter, theme, { axisLabel: { color: theme.muted, fontSize: 11 } }),
     },
     yAxis: {
-      type: 'log',
-      min: low,
-      max: high,
+      ...scale,
       ...axis('', theme, { axisLabel: { color: theme.muted, formatter: (v: number) => `${compact(v)}x` } }),
     },
     tooltip: {
@@ -126,7 +124,7 @@ export function historyOption(
   const x = (p: HistoryPoint) => (against === 'trials' ? p.trial : p.spent)
   const known = points.filter((p) => p.cost !== undefined)
   const log = known.length > 0 && known.every((p) => p.cost! * cost.sign > 0)
-  const range = log ? logRange(known.map((p) => p.cost! * cost.sign)) : undefined
+  const scale = log ? logAxis(known.map((p) => p.cost! * cost.sign)) : { type: 'value' }
   return {
     ...base(theme),
     grid: { left: 60, right: 20, top: 34, bottom: 48 },
@@ -139,8 +137,7 @@ export function historyOption(
       ...axis(against === 'trials' ? 'trial' : 'spent on trials, $', theme),
     },
     yAxis: {
-      type: log ? 'log' : 'value',
-      ...(range ? { min: range[0], max: range[1] } : {}),
+      ...scale,
       ...yAxis(`${cost.name}${log ? ' (log)' : ''}`, theme),
     },
     series: [
@@ -178,13 +175,13 @@ export function predictedOption(
   }[],
   theme: Theme,
 ): ChartOption {
-  const range = logRange(pairs.flatMap((p) => [p.predicted, p.measured]))
+  const scale = logAxis(pairs.flatMap((p) => [p.predicted, p.measured]))
   return {
     ...base(theme),
     grid: { left: 60, right: 20, top: 20, bottom: 48 },
     tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
-    xAxis: { type: 'log', min: range[0], max: range[1], ...axis('predicted capacity, req/s (log)', theme) },
-    yAxis: { type: 'log', min: range[0], max: range[1], ...yAxis('measured, req/s (log)', theme) },
+    xAxis: { ...scale, ...axis('predicted capacity, req/s (log)', theme) },
+    yAxis: { ...scale, ...yAxis('measured, req/s (log)', theme) },
     series: [
       {
         type: 'line',
@@ -192,14 +189,14 @@ export function predictedOption(
         symbol: 'none',
         lineStyle: { color: theme.line, width: 1.5 },
         data: [
-          [range[0], range[0]],
-          [range[1], range[1]],
+          [scale.min, scale.min],
+          [scale.max, scale.max],
         ],
       },
       {
         type: 'custom',
         silent: true,
-        data: pairs.map((p) => [Math.max(p.low, range[0]), p.measured, Math.min(p.high, range[1])]),
+        data: pairs.map((p) => [Math.max(p.low, scale.min), p.measured, Math.min(p.high, scale.max)]),
         renderItem: (_: unknown, api: Api) => {
           const [x1, y] = api.coord([api.value(0), api.value(1)]) as [number, number]
           const [x2] = api.coord([api.value(2), api.value(1)]) as [number, number]

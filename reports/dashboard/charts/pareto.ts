@@ -4,7 +4,7 @@ import type { Judged } from '../../candidates.ts'
 import { percentileName } from '../../format.ts'
 import type { Candidate, Recommendation } from '../../types.ts'
 import { candidatesOf, deviceOf, requestsPerDollar } from '../ranking.ts'
-import { axis, base, type ChartOption, colour, legend, logRange, symbol, type Theme, yAxis } from './theme.ts'
+import { axis, base, type ChartOption, colour, legend, logAxis, symbol, type Theme, yAxis } from './theme.ts'
 
 export type Throughput = 'per-dollar' | 'per-second'
 
@@ -14,29 +14,30 @@ export interface ParetoInput {
   /** Configurations whose load curves are drawn. */
   readonly curves: readonly Judged[]
   readonly throughput: Throughput
-  /** Latencies of the x axis. */
-  readonly span: readonly [number, number]
+  readonly latencies: LatencyAxis
   /** Devices in a fixed order, so that a colour stays with its GPU. */
   readonly devices: readonly string[]
 }
+
+export type LatencyAxis = ReturnType<typeof logAxis>
 
 /** Beyond this many, points are drawn in ECharts' large mode, without error bars. */
 const large = 2_000
 const errorBars = 150
 
 /** Latencies from the fastest idle predictor to well beyond the SLO. */
-export function latencySpan(trials: readonly FinishedTrial[], percentile: number, limitMs: number): [number, number] {
+export function latencyAxis(trials: readonly FinishedTrial[], percentile: number, limitMs: number): LatencyAxis {
   const known: number[] = []
   for (const t of trials) {
     if (t.state !== 'complete') continue
     const { idle, slo } = t.measurement
-    known.push(percentile >= 0.9 ? idle.p99Ms : idle.p50Ms, slo.limitMs * 2.5)
+    known.push(percentile >= 0.9 ? idle.p99Ms : idle.p50Ms, slo.limitMs * 1.8)
   }
-  return logRange(known, [limitMs / 1.5, limitMs * 1.5])
+  return logAxis(known, [limitMs / 1.5, limitMs * 1.5])
 }
 
 export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
-  const { recommendation: r, curves, throughput, devices, span } = input
+  const { recommendation: r, curves, throughput, devices, latencies } = input
   const { slo } = r
   const all = candidatesOf(r)
   const y = (rps: number, c: Candidate) => (throughput === 'per-dollar' ? requestsPerDollar(rps, c.pricePerHour) : rps)
@@ -61,19 +62,19 @@ export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
   }))
   return {
     ...base(theme),
-    grid: { left: 64, right: 24, top: 56, bottom: 48 },
+    grid: { left: 64, right: 24, top: 64, bottom: 48 },
     legend: legend(theme, { data: [...devices, 'Pareto front', ...(all.some((c) => !c.feasible) ? ['misses the SLO'] : [])] }),
     tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
-    xAxis: { type: 'log', min: span[0], max: span[1], ...axis(`${percentileName(slo.percentile)} latency, ms (log)`, theme) },
+    xAxis: { ...latencies, ...axis(`${percentileName(slo.percentile)} latency, ms (log)`, theme) },
     yAxis: { type: 'value', min: 0, ...yAxis(throughput === 'per-dollar' ? 'requests per dollar' : 'requests per second', theme) },
     series: [
-      ...curves.map((j) => curveSeries(j, y, span[1], colour(place(deviceOf(j.candidate.configuration)), theme))),
+      ...curves.map((j) => curveSeries(j, y, latencies.max, colour(place(deviceOf(j.candidate.configuration)), theme))),
       ...points,
       missed(all, input.trials, y, theme, many),
-      frontSeries(r.front, y, span, theme),
+      frontSeries(r.front, y, latencies.max, theme),
       ...(many ? [] : [intervalSeries(served.filter((c) => c.feasible).slice(0, errorBars), y, theme)]),
       ...marks(r, y, theme),
-      sloSeries(slo.limitMs, span[1], theme),
+      sloSeries(slo.limitMs, latencies.max, theme),
     ],
   }
 }
@@ -117,19 +118,28 @@ function missed(all: readonly Candidate[], trials: readonly FinishedTrial[], y: 
   }
 }
 
-function frontSeries(front: readonly Candidate[], y: Height, [, most]: readonly [number, number], theme: Theme): object {
-  const steps = front.map((c) => [c.sloMsAtCapacity, y(c.capacityRps, c)])
-  const last = steps.at(-1)
+/** Smaller rises, as a share of the highest, would be less than a pixel: they are drawn as one with the next. */
+const leastRise = 0.006
+
+function frontSeries(front: readonly Candidate[], y: Height, most: number, theme: Theme): object {
+  const top = Math.max(...front.map((c) => y(c.capacityRps, c)))
+  const steps: [number, number][] = []
+  let height = 0
+  for (const [i, c] of front.entries()) {
+    const next = y(c.capacityRps, c)
+    if (next - height < leastRise * top && i < front.length - 1) continue
+    steps.push([c.sloMsAtCapacity, height], [c.sloMsAtCapacity, next])
+    height = next
+  }
   return {
     type: 'line',
     id: 'front',
     name: 'Pareto front',
-    step: 'end',
     symbol: 'none',
     silent: true,
     color: theme.text,
     lineStyle: { width: 2 },
-    data: last ? [[front[0]!.sloMsAtCapacity, 0], ...steps, [most, last[1]]] : [],
+    data: steps.length > 0 ? [...steps, [most, height]] : [],
     z: 5,
   }
 }

@@ -38,11 +38,9 @@ export type ChartOption = EChartsCoreOption
 
 export const font = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif'
 
-/** Okabe and Ito's colours; their black is white on a dark ground. */
-export const colour = (i: number, theme: Theme): string => {
-  const picked = palette[i % palette.length]!
-  return picked === '#000000' && theme.dark ? '#ffffff' : picked
-}
+/** Okabe and Ito's colours, and the same hues lighter where the ground is dark. */
+const onDark = ['#4aa8e0', '#f28c4b', '#2cc79b', '#e4a3c8', '#f2b93b', '#9ad4f5', '#ffffff'] as const
+export const colour = (i: number, theme: Theme): string => (theme.dark ? onDark : palette)[i % palette.length]!
 /** Told apart without colour; beyond seven they repeat, with another colour. */
 export const symbol = (i: number): string => symbols[i % symbols.length]!
 
@@ -89,11 +87,14 @@ export const legend = (theme: Theme, more: object = {}): object => ({
 export function compact(value: number): string {
   const size = Math.abs(value)
   const [divisor, suffix] = size >= 1e9 ? [1e9, 'G'] : size >= 1e6 ? [1e6, 'M'] : size >= 1e4 ? [1e3, 'k'] : [1, '']
-  return `${Number((value / divisor).toPrecision(3))}${suffix}`
+  return `${Number((value / divisor).toPrecision(4))}${suffix}`
 }
 
-/** Where a log axis must start and end so that all values stand inside; the ends are round. */
-export function logRange(values: readonly number[], also: readonly number[] = []): [number, number] {
+/** A logarithmic axis that holds all values: with ticks at powers of two where it spans little, of ten where it spans much. */
+export function logAxis(
+  values: readonly number[],
+  also: readonly number[] = [],
+): { type: 'log'; logBase: number; min: number; max: number } {
   let low = Number.POSITIVE_INFINITY
   let high = 0
   for (const list of [values, also])
@@ -102,10 +103,8 @@ export function logRange(values: readonly number[], also: readonly number[] = []
       if (v < low) low = v
       if (v > high) high = v
     }
-  if (!(low <= high)) return [1, 100]
-  const round = (v: number, up: boolean) => {
-    const step = 10 ** Math.floor(Math.log10(v))
-    return Number(((up ? Math.ceil(v / step) : Math.floor(v / step)) * step).toPrecision(6))
-  }
-  return [round(low * 0.9, false), round(high * 1.1, true)]
+  if (!(low <= high)) [low, high] = [1, 100]
+  const logBase = high / low > 2_000 ? 10 : 2
+  const power = (v: number, round: (x: number) => number) => logBase ** round(Math.log(v) / Math.log(logBase))
+  return { type: 'log', logBase, min: power(low * 0.97, Math.floor), max: power(high * 1.03, Math.ceil) }
 }

@@ -23,14 +23,12 @@ export interface Shown {
   readonly theme: Theme
 }
 
-/** Demand to plan for, and the share of the capacity kept free. */
+/** Demand to plan for, and the share of the capacity kept free. `assumed`: nobody has given a demand. */
 export interface Planning {
   readonly demandRps: number
   readonly headroom: number
+  readonly assumed?: boolean
 }
-
-/** Without a demand of the experiment: what the page starts from. */
-const usualDemandRps = 500
 
 export interface Section {
   readonly element: HTMLElement
@@ -68,7 +66,6 @@ export class App {
     this.#experiment = experiment
     this.#ranker = new Ranker(experiment)
     if (untouched) this.#whatIf = asMeasured(experiment)
-    this.#planning ??= { demandRps: usualDemandRps, headroom: experiment.headroom }
     this.schedule()
   }
 
@@ -120,7 +117,7 @@ export class App {
       experiment,
       trials: this.#trials.slice(),
       whatIf,
-      planning: whatIf.objective.kind === 'price-for-demand' ? whatIf.objective : this.#planning!,
+      planning: whatIf.objective.kind === 'price-for-demand' ? whatIf.objective : (this.#planning ?? assumed(recommendation, experiment)),
       original: isAsMeasured(experiment, whatIf),
       recommendation,
       candidates,
@@ -133,6 +130,11 @@ export class App {
     for (const section of this.#sections) section.update(this.shown)
     performance.measure('show', 'show')
   }
+}
+
+/** Without a demand, one that takes a few replicas: three and a half times the capacity, rounded. */
+function assumed({ best }: Recommendation, { headroom }: DashboardExperiment): Planning {
+  return { demandRps: Number(((best?.capacityRps ?? 100) * 3.5).toPrecision(1)), headroom, assumed: true }
 }
 
 /** The theme that the reader chose, else the system's; paper is light. */

@@ -39,7 +39,7 @@ export class Chart {
   constructor(
     readonly name: string,
     description: string,
-    height: 'tall' | 'middle' | 'small' = 'middle',
+    height: 'tall' | 'middle' | 'small' | 'strip' = 'middle',
     private readonly hover?: (item: Hovered) => HTMLElement | undefined,
   ) {
     const save = h(
@@ -79,7 +79,10 @@ export class Chart {
 
   draw(): void {
     if (!this.#make || this.#canvas.clientWidth === 0) return
-    this.#chart ??= init(this.#canvas, null, { renderer: 'canvas' })
+    if (!this.#chart) {
+      this.#chart = init(this.#canvas, null, { renderer: 'canvas' })
+      for (const listener of this.#onInit) listener(this.#chart)
+    }
     this.#dirty = false
     this.#chart.setOption(this.#option(this.#make()), { notMerge: true })
     for (const listener of this.#drawn) listener()
@@ -95,6 +98,16 @@ export class Chart {
   /** After every drawing and change of size. */
   onDraw(listener: () => void): void {
     this.#drawn.push(listener)
+  }
+
+  /** Presses and moves of the mouse over the canvas, with whether they are over something that can be clicked. */
+  onPointer(kind: 'mousedown' | 'mousemove', listener: (x: number, overItem: boolean) => void): void {
+    this.#onInit.push((chart) => chart.getZr().on(kind, ({ offsetX, target }) => listener(offsetX, target !== undefined)))
+  }
+  readonly #onInit: ((chart: EChartsType) => void)[] = []
+
+  set cursor(cursor: string) {
+    this.#chart?.getZr().setCursorStyle(cursor)
   }
 
   /** Pixel of an x value, from the chart's left edge; undefined before the first drawing. */

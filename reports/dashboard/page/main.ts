@@ -66,20 +66,7 @@ async function start(root: HTMLElement): Promise<void> {
   fill(
     root,
     header,
-    h(
-      'main',
-      {},
-      notice,
-      verdict,
-      question,
-      pareto,
-      h('div', { class: 'columns' }, capacity, curves),
-      matters,
-      trials,
-      timeline,
-      compare,
-      exports,
-    ),
+    h('main', {}, notice, verdict, question, pareto, capacity, curves, matters, trials, timeline, compare, exports),
     details.element,
   )
   redrawWithTheme(app)

@@ -13,23 +13,24 @@ const compared = 3
 export function capacitySection(): Section {
   const chart = new Chart('bill', 'Price per month against demand')
   const body = h('div', {})
+  const fleets = h('div', {})
+  const sensitivity = h('div', {})
   const element = h(
     'section',
     { attributes: { id: 'capacity', 'aria-label': 'Capacity' } },
     h('h2', {}, 'Capacity and cost'),
     body,
-    chart.element,
-    h('div', { class: 'rest' }),
+    h('div', { class: 'columns' }, h('div', {}, chart.element, fleets), sensitivity),
   )
-  const rest = element.lastElementChild as HTMLElement
   return {
     element,
-    update({ recommendation: r, candidates, planning: { demandRps, headroom }, theme }) {
+    update({ recommendation: r, candidates, planning: { demandRps, headroom, assumed }, theme }) {
       const { best } = r
       chart.element.hidden = best === undefined
       if (!best) {
         fill(body, h('p', {}, 'No configuration keeps the SLO: there is nothing to plan with.'))
-        fill(rest)
+        fill(fleets)
+        fill(sensitivity)
         return
       }
       const top = cheapestFor(candidates, best, demandRps, headroom)
@@ -39,10 +40,11 @@ export function capacitySection(): Section {
         h(
           'p',
           { class: 'plan' },
+          assumed && `No demand was given. For an assumed ${rate(demandRps)}: `,
           h('strong', {}, `${fleet.replicas} replica${fleet.replicas === 1 ? '' : 's'}`),
           ` of ${best.label} carry ${rate(demandRps)} for `,
           h('strong', {}, `${money(fleet.pricePerMonth)} a month`),
-          `; each runs at ${percent(fleet.utilisation)} of its capacity, ${percent(headroom)} or more stays free. With one to spare (N+1): ${fleet.withSpare} for ${money(fleet.withSparePerMonth)}.`,
+          `; each runs at ${percent(fleet.utilisation)} of its capacity, ${percent(headroom)} or more stays free. To stand the loss of one (N+1): ${fleet.withSpare} for ${money(fleet.withSparePerMonth)}.`,
         ),
       )
       chart.set(() => billOption(top, demandRps, headroom, Math.max(demandRps * 3, best.capacityRps * 4), theme))
@@ -50,7 +52,7 @@ export function capacitySection(): Section {
         `Price per month by demand. At ${rate(demandRps)}: ${top.map((c) => `trial ${c.trial} ${money(fleetFor(c, demandRps, headroom).pricePerMonth)}`).join(', ')}`,
       )
       fill(
-        rest,
+        fleets,
         table(
           ['configuration', 'replicas', 'N+1', 'per month', 'with N+1', 'utilised', 'one lost'],
           top.map((c) => {
@@ -68,6 +70,9 @@ export function capacitySection(): Section {
           [1, 2, 3, 4, 5, 6],
           'Fleets for the demand',
         ),
+      )
+      fill(
+        sensitivity,
         h('h3', {}, 'Sensitivity'),
         table(
           ['when', 'replicas', 'per month', 'change'],

@@ -17,17 +17,16 @@ export function curvesSection(app: App): Section {
     if (trial !== undefined) app.actions.openTrial(trial)
   })
   const key = h('ul', { class: 'key' })
+  const note = h(
+    'p',
+    { class: 'note' },
+    'Open-loop load: requests are sent on a schedule whatever the answers, so that waiting is not hidden. The ringed knee is where the latency has doubled against the idle predictor.',
+  )
   const element = h(
     'section',
     { attributes: { id: 'curves', 'aria-label': 'Load curves' } },
     h('h2', {}, 'Load curves of the best'),
-    chart.element,
-    key,
-    h(
-      'p',
-      { class: 'note' },
-      'Open-loop load: requests are sent on a schedule whatever the answers, so that waiting is not hidden. The knee is where the latency has doubled against the idle predictor.',
-    ),
+    h('div', { class: 'columns' }, chart.element, h('div', {}, key, note)),
   )
   return {
     element,

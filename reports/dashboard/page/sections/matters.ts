@@ -16,7 +16,8 @@ const mostEffects = 6
 export function mattersSection(app: App): Section {
   const importance = new Chart('importance', 'Importance of the parameters', 'small')
   const effects = h('div', { class: 'effects' })
-  const method = h('p', { class: 'note' }, 'Too few trials have served yet to say what matters.')
+  const method = h('p', { class: 'note' })
+  const few = h('p', { class: 'note' }, 'Too few trials have served yet to say what matters.')
   const history = new Chart('history', 'Best so far', 'small', (item) => app.shown && hoverCard(app.shown, item))
   const predicted = new Chart('predictions', 'Predicted against measured', 'small', (item) => app.shown && hoverCard(app.shown, item))
   const predictions = h(
@@ -39,15 +40,15 @@ export function mattersSection(app: App): Section {
   const ranked = h(
     'div',
     { class: 'columns' },
-    h('div', {}, h('h3', {}, 'Importance'), importance.element),
+    h('div', {}, h('h3', {}, 'Importance'), importance.element, method),
     h('div', {}, h('h3', {}, 'Effect on the capacity'), effects),
   )
   const element = h(
     'section',
     { attributes: { id: 'matters', 'aria-label': 'What matters' } },
     h('h2', {}, 'What matters'),
+    few,
     ranked,
-    method,
     h(
       'div',
       { class: 'columns' },
@@ -107,6 +108,7 @@ export function mattersSection(app: App): Section {
   const charts = new Map<string, Chart>()
   function showEffects({ theme }: Shown): void {
     ranked.hidden = known === undefined
+    few.hidden = known !== undefined
     if (!known) return
     const { effects: all, fitted, served } = known
     importance.set(() => importanceOption(all, theme))

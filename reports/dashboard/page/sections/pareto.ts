@@ -1,17 +1,19 @@
 /** The Pareto chart, and on it the SLO as a line that can be dragged. */
 
 import { latency, money, percentileName, rate, significant } from '../../../format.ts'
-import { latencySpan, paretoOption, type Throughput } from '../../charts/pareto.ts'
+import { type LatencyAxis, latencyAxis, paretoOption, type Throughput } from '../../charts/pareto.ts'
 import { deviceOf } from '../../ranking.ts'
 import type { App, Section, Shown } from '../app.ts'
 import { Chart, type Hovered } from '../chart.ts'
 import { h, setAttributes } from '../dom.ts'
 
 const curvesDrawn = 14
+/** Pixels around the line that take it. */
+const reach = 7
 
 export function paretoSection(app: App): Section {
   let throughput: Throughput = 'per-dollar'
-  let span: readonly [number, number] = [1, 100]
+  let latencies: LatencyAxis = { type: 'log', logBase: 2, min: 1, max: 128 }
   let held = false
   const chart = new Chart('pareto', 'Latency against throughput', 'tall', (item) => app.shown && hoverCard(app.shown, item))
   const label = h('span', { class: 'slo-label' })
@@ -38,15 +40,15 @@ export function paretoSection(app: App): Section {
 
   function place(): void {
     const limit = app.whatIf?.slo.limitMs
-    const x = limit === undefined ? undefined : chart.pixelOf(Math.min(Math.max(limit, span[0]), span[1]))
+    const x = limit === undefined ? undefined : chart.pixelOf(Math.min(Math.max(limit, latencies.min), latencies.max))
     handle.hidden = x === undefined
     if (x === undefined || limit === undefined || !app.whatIf) return
     handle.style.left = `${x}px`
-    label.textContent = `SLO ${percentileName(app.whatIf.slo.percentile)} ≤ ${Number(limit.toPrecision(4))} ms`
-    label.classList.toggle('flip', x > chart.element.clientWidth - 170)
+    label.textContent = `◂ SLO ${percentileName(app.whatIf.slo.percentile)} ≤ ${Number(limit.toPrecision(4))} ms ▸`
+    handle.classList.toggle('flip', x > chart.element.clientWidth - 110)
     setAttributes(handle, {
-      'aria-valuemin': span[0],
-      'aria-valuemax': span[1],
+      'aria-valuemin': latencies.min,
+      'aria-valuemax': latencies.max,
       'aria-valuenow': limit,
       'aria-valuetext': `${limit} milliseconds`,
     })
@@ -54,29 +56,41 @@ export function paretoSection(app: App): Section {
 
   function ask(limitMs: number, dragging: boolean): void {
     if (!app.whatIf) return
-    const clamped = Math.min(Math.max(limitMs, span[0] * 1.01), span[1] * 0.99)
+    const clamped = Math.min(Math.max(limitMs, latencies.min * 1.01), latencies.max * 0.99)
     app.ask({ slo: { ...app.whatIf.slo, limitMs: tidy(clamped) } }, dragging)
     place()
   }
 
-  handle.addEventListener('pointerdown', (event) => {
-    handle.setPointerCapture(event.pointerId)
-    held = true
-    event.preventDefault()
-    handle.focus()
-  })
-  handle.addEventListener('pointermove', (event) => {
-    if (!held) return
+  function drag(event: PointerEvent): void {
     const limit = chart.valueAt(event.clientX - chart.element.getBoundingClientRect().left)
     if (limit !== undefined && limit > 0) ask(limit, true)
-  })
-  const release = () => {
-    if (!held) return
+  }
+  function hold(): void {
+    held = true
+    addEventListener('pointermove', drag)
+    addEventListener('pointerup', release)
+    addEventListener('pointercancel', release)
+  }
+  function release(): void {
     held = false
+    removeEventListener('pointermove', drag)
+    removeEventListener('pointerup', release)
+    removeEventListener('pointercancel', release)
     app.schedule()
   }
-  handle.addEventListener('pointerup', release)
-  handle.addEventListener('pointercancel', release)
+  handle.addEventListener('pointerdown', (event) => {
+    event.preventDefault()
+    handle.focus()
+    hold()
+  })
+  // The line itself can be taken too, wherever no point lies on it.
+  const onLine = (x: number) => Math.abs(x - handle.offsetLeft) < reach
+  chart.onPointer('mousedown', (x, overItem) => {
+    if (!overItem && onLine(x)) hold()
+  })
+  chart.onPointer('mousemove', (x, overItem) => {
+    if (!overItem && (held || onLine(x))) chart.cursor = 'ew-resize'
+  })
   handle.addEventListener('keydown', (event) => {
     const limit = app.whatIf?.slo.limitMs
     const step = { ArrowLeft: 1 / 1.02, ArrowDown: 1 / 1.02, ArrowRight: 1.02, ArrowUp: 1.02, PageDown: 1 / 1.2, PageUp: 1.2 }[event.key]
@@ -97,10 +111,10 @@ export function paretoSection(app: App): Section {
   }
   function show(shown: Shown): void {
     const { recommendation: r, candidates, trials, whatIf, devices, theme, ranker } = shown
-    if (!held) span = latencySpan(trials, r.slo.percentile, r.slo.limitMs)
+    if (!held) latencies = latencyAxis(trials, r.slo.percentile, r.slo.limitMs)
     const drawn = candidates.filter((c) => c.capacityRps > 0).slice(0, curvesDrawn)
     chart.set(() =>
-      paretoOption({ recommendation: r, trials, span, curves: ranker.judged(trials, drawn, whatIf), throughput, devices }, theme),
+      paretoOption({ recommendation: r, trials, latencies, curves: ranker.judged(trials, drawn, whatIf), throughput, devices }, theme),
     )
     chart.describe(
       `Pareto chart of ${candidates.length} configurations. ${r.best ? `Recommended: ${r.best.label}, ${rate(r.best.capacityRps)}.` : 'None meets the SLO.'} Front: ${r.front.map((c) => `${latency(c.sloMsAtCapacity)}: ${rate(c.capacityRps)} for ${money(c.pricePerHour)} per hour`).join('; ')}`,
@@ -126,7 +140,7 @@ export function paretoSection(app: App): Section {
     h(
       'p',
       { class: 'note' },
-      'Each point is a configuration at the highest rate that keeps the SLO, with its 90 % interval; thin lines are its measured load curve. Drag the dashed line to ask for another SLO. Click a point to open its trial.',
+      'Each point is a configuration at the highest rate that keeps the SLO, with its 90 % interval; thin lines are its measured load curve. Drag the SLO line to ask for another SLO. Click a point to open its trial.',
     ),
   )
   return { element, update: show }

@@ -1,5 +1,5 @@
 /** The verdict in one sentence, how it came about, and the figures behind it. */
-import { latency, money, percentileName, rate, significant, times } from '../../../format.ts'
+import { latency, money, percent, percentileName, rate, significant, times } from '../../../format.ts'
 import type { Recommendation } from '../../../types.ts'
 import type { Section, Shown } from '../app.ts'
 import { fill, h } from '../dom.ts'
@@ -47,7 +47,7 @@ export function verdictSection(): Section {
         tiles,
         ...figures(r).map(([name, value, note]) => h('div', {}, h('dt', {}, name), h('dd', {}, value, note && h('small', {}, note)))),
       )
-      fill(caveats, ...r.caveats.map((text) => h('li', {}, text)))
+      fill(caveats, ...[...r.caveats, r.confidence.statement].map((text) => h('li', {}, text)))
       fill(rivals, ...runnersUp(r))
     },
   }
@@ -60,9 +60,10 @@ function figures(r: Recommendation): (readonly [string, string, string?])[] {
   const [low, high] = c.capacityCi90Rps
   const interval = c.capacityRps > 0 ? `90 %: ${significant(low)} to ${Number.isFinite(high) ? significant(high) : 'unknown'}` : undefined
   const gain = r.gainOverDefault
+  const confirmed = r.confirmation?.held && !c.derived ? r.confirmation : undefined
   return [
     ['capacity of one replica', rate(c.capacityRps), interval],
-    [`${p} there`, latency(c.sloMsAtCapacity), `SLO ${latency(r.slo.limitMs)}`],
+    [`${p} there`, latency(confirmed ? confirmed.sloMs : c.sloMsAtCapacity), `SLO ${latency(r.slo.limitMs)}`],
     [
       'one replica',
       `${money(c.pricePerHour)} / h`,
@@ -87,7 +88,7 @@ function figures(r: Recommendation): (readonly [string, string, string?])[] {
           ] as const,
         ]),
     ['what limits it', bindingWords[r.binding.what], r.binding.evidence],
-    ['how sure', certainty(r), r.confidence.statement],
+    ['nothing better left', certainty(r), `probability that nothing untried is over ${percent(r.confidence.tolerance)} better`],
     ...(r.confirmation
       ? [
           [
@@ -114,7 +115,7 @@ function runnersUp(r: Recommendation): HTMLElement[] {
       'ol',
       { class: 'rivals' },
       ...next.map((a) =>
-        h('li', {}, h('span', {}, a.label), ` ${rate(a.capacityRps)}, ${money(a.pricePerHour)} / h: `, h('em', {}, a.whyNot)),
+        h('li', {}, h('span', {}, a.label), `: ${rate(a.capacityRps)}, ${money(a.pricePerHour)} / h, `, h('em', {}, a.whyNot)),
       ),
     ),
   ]
