@@ -1,5 +1,5 @@
 /** Protocol buffers by hand, for servers and recordings in tests: nothing here is shared with what is tested. */
-type Field = readonly [number: number, value: number | string | Uint8Array]
+export type Field = readonly [number: number, value: number | string | Uint8Array]
 
 function varint(value: number): number[] {
   const bytes: number[] = []
@@ -29,7 +29,8 @@ export function unwire(message: Uint8Array): Map<number, (Buffer | number)[]> {
   const read = () => {
     let value = 0
     for (let shift = 1; ; shift *= 128) {
-      const byte = message[at++]!
+      const byte = message[at++]
+      if (byte === undefined) throw new Error('the message is cut off')
       value += (byte & 127) * shift
       if (byte < 128) return value
     }

@@ -30,8 +30,8 @@ export async function main(args: readonly string[], env: NodeJS.ProcessEnv = pro
       )
       return 0
     }
-    const { url, port, model, device, provenance } = predictor
-    process.stdout.write(`${JSON.stringify({ ready: true, port, url, model, device, provenance })}\n`)
+    const { url, port, grpcPort, model, device, provenance } = predictor
+    process.stdout.write(`${JSON.stringify({ ready: true, port, grpcPort, url, model, device, provenance })}\n`)
     const death = await Promise.race([asked, predictor.died])
     if (death) process.stderr.write(`predictor: ${death.what}\n`)
     await predictor.stop()

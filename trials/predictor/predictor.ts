@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { CpuPool } from './cpu-pool.ts'
 import type { EngineOptions } from './engine.ts'
 import { type EngineDeath, type EngineHost, startEngines, sumUtilization } from './engine-host.ts'
+import type { GrpcServer } from './grpc-server.ts'
 import { PredictorMetrics } from './metrics.ts'
 import type { ServedModelInfo } from './protocol/messages.ts'
 import { ModelRepository, type ModelVersion, versionsToServe } from './repository.ts'
@@ -17,6 +18,8 @@ const listenBacklog = 4096
 export interface RunningPredictor {
   readonly url: string
   readonly port: number
+  /** Absent without GRPC_PORT. */
+  readonly grpcPort?: number
   readonly model: string
   readonly device: string
   readonly provenance: 'measured' | 'emulated'
@@ -38,18 +41,24 @@ export async function startPredictor(settings: Settings): Promise<RunningPredict
   const { createServer } = await import('./server.ts')
   const metrics = new PredictorMetrics()
   const repository = new ModelRepository(settings.model)
-  const server = createServer(repository, metrics, { maxBodyBytes: Math.round(settings.maxBodyMiB * 2 ** 20) })
+  const maxBodyBytes = Math.round(settings.maxBodyMiB * 2 ** 20)
+  const server = createServer(repository, metrics, { maxBodyBytes })
+  let grpc: GrpcServer | undefined
   const end = async () => {
     const closed = server.close()
     // What is still in flight gets its answer by this: an error.
     await Promise.all([pool.close(), ...started(await starting).map((host) => host.close())])
     const lastCall = setTimeout(() => server.server.closeAllConnections(), 500)
-    await closed
+    await Promise.all([closed, grpc?.close()])
     clearTimeout(lastCall)
   }
   let hosts: readonly EngineHost[]
   try {
     await server.listen({ host: settings.host, port: settings.port, backlog: listenBacklog })
+    if (settings.grpcPort !== undefined) {
+      const { startGrpcServer } = await import('./grpc-server.ts')
+      grpc = await startGrpcServer(repository, settings.host, settings.grpcPort, { maxBodyBytes })
+    }
     const outcomes = await starting
     const failure = outcomes.find((outcome) => outcome.status === 'rejected')
     if (failure) throw failure.reason
@@ -71,6 +80,7 @@ export async function startPredictor(settings: Settings): Promise<RunningPredict
   return {
     url: `http://${settings.host.includes(':') ? `[${settings.host}]` : settings.host}:${port}`,
     port,
+    ...(grpc && { grpcPort: grpc.port }),
     model: settings.model,
     device,
     provenance,

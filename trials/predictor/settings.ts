@@ -52,6 +52,7 @@ const table = {
   },
   HOST: { help: 'address to listen on', schema: word.default('127.0.0.1') },
   PORT: { help: 'port to listen on; 0: any free one', schema: whole(0, 65535).default(8000) },
+  GRPC_PORT: { help: 'port for gRPC, of both protocols; 0: any free one; default: no gRPC', schema: whole(0, 65535).optional() },
   CPU_CORES: { help: 'CPU workers that decode, tokenise and resize', unit: 'threads', schema: whole(1, 256).default(1) },
   BATCH_SIZE: { help: 'largest batch', unit: 'items', schema: whole(1, 4096).default(1) },
   MAX_DELAY_MS: { help: 'longest wait of a request for company while an engine is free', unit: 'ms', schema: real(0, 60_000).default(2) },
@@ -99,6 +100,8 @@ export interface Settings {
   readonly versionPolicy: string
   readonly host: string
   readonly port: number
+  /** Absent: no gRPC. */
+  readonly grpcPort?: number
   readonly cpuCores: number
   readonly batchSize: number
   readonly maxDelayMs: number
@@ -178,6 +181,7 @@ const named = (raw: RawSettings): Settings => ({
   versionPolicy: raw.MODEL_VERSION_POLICY,
   host: raw.HOST,
   port: raw.PORT,
+  grpcPort: raw.GRPC_PORT,
   cpuCores: raw.CPU_CORES,
   batchSize: raw.BATCH_SIZE,
   maxDelayMs: raw.MAX_DELAY_MS,
@@ -211,7 +215,7 @@ export function settingsHelp(): string {
     return `  --${kebab(key).padEnd(21)} ${help}${shown}`
   })
   return [
-    'Serves a model over the Open Inference Protocol v2 and TensorFlow Serving REST.',
+    'Serves a model over the Open Inference Protocol v2 and the TensorFlow Serving API, REST and gRPC.',
     '',
     'Examples:',
     '  tune predictor --model bert --engine emulated --gpu T4 --batch-size 8 --port 8000',

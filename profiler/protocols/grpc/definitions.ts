@@ -58,6 +58,7 @@ message GetModelStatusResponse { repeated ModelVersionStatus model_version_statu
 
 const root = new protobuf.Root()
 for (const text of [openInference, tensorflowServing]) protobuf.parse(text, root, { keepCase: true })
+root.resolveAll() // Else lists are written unpacked.
 
 /** `name`: with its package, 'inference.ModelInferRequest'. */
 export const encodeMessage = (name: string, value: Record<string, unknown>): Buffer => {

@@ -62,7 +62,7 @@ describe('Open Inference Protocol over gRPC, against messages made by hand', () 
     expect(fields.get(1)).toEqual([Buffer.from('bert')])
     const [text, mask] = fields.get(5)!.map((input) => unwire(input as Buffer))
     expect([text!.get(1), text!.get(2)]).toEqual([[Buffer.from('text')], [Buffer.from('BYTES')]])
-    expect(mask!.get(3)).toEqual([1, 3])
+    expect(mask!.get(3)).toEqual([Buffer.from([1, 3])])
     const [textBytes, maskBytes] = fields.get(7) as Buffer[]
     expect(textBytes!.readUInt32LE(0)).toBe(textBytes!.length - 4)
     expect(textBytes!.subarray(4).toString()).toMatch(/^[A-Z].*\.$/)

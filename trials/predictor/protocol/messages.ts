@@ -42,6 +42,9 @@ export type WireDatatype =
   | 'FP64'
   | 'BYTES'
 
+export const integerDatatypes = ['BOOL', 'INT8', 'INT16', 'INT32', 'INT64', 'UINT8', 'UINT16', 'UINT32', 'UINT64'] as const
+export const datatypes: ReadonlySet<string> = new Set<WireDatatype>([...integerDatatypes, 'FP32', 'FP64', 'BYTES'])
+
 /** A named input as it came: `values` in row-major order, strings or bytes for BYTES. */
 export type WireTensor = { readonly name: string; readonly shape: readonly number[] } & (
   | { readonly datatype: 'BYTES'; readonly values: readonly (string | Uint8Array)[] }
@@ -52,6 +55,8 @@ export type WireTensor = { readonly name: string; readonly shape: readonly numbe
 export type ReplyFormat =
   | { readonly protocol: 'oip'; readonly id?: string; readonly outputs: readonly { readonly name: string; readonly binary: boolean }[] }
   | { readonly protocol: 'tfserving'; readonly style: 'row' | 'columnar' }
+  | { readonly protocol: 'oip-grpc'; readonly id: string; readonly outputs: readonly string[]; readonly raw: boolean }
+  | { readonly protocol: 'tfserving-grpc'; readonly outputs: readonly string[] }
 
 /** A request's inputs before preparation, and how to answer it. */
 export interface WireRequest {

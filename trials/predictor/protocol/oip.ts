@@ -5,6 +5,8 @@
 import type { Tensors } from '../engine.ts'
 import { binaryOf, readBinaryTensor } from './binary.ts'
 import {
+  datatypes,
+  integerDatatypes,
   isRecord,
   mostDimensions,
   parseJson,
@@ -20,8 +22,6 @@ import {
 
 type OipFormat = Extract<ReplyFormat, { protocol: 'oip' }>
 
-const integerDatatypes = ['BOOL', 'INT8', 'INT16', 'INT32', 'INT64', 'UINT8', 'UINT16', 'UINT32', 'UINT64'] as const
-const datatypes: ReadonlySet<string> = new Set<WireDatatype>([...integerDatatypes, 'FP32', 'FP64', 'BYTES'])
 const integers: ReadonlySet<string> = new Set(integerDatatypes)
 
 /**

@@ -1,0 +1,181 @@
+/** The gRPC side of the predictor: both inference services on one port, over the same repository and batcher as HTTP. */
+import {
+  logVerbosity,
+  Metadata,
+  Server,
+  ServerCredentials,
+  type ServerUnaryCall,
+  type sendUnaryData,
+  setLogVerbosity,
+  status,
+} from '@grpc/grpc-js'
+import { loadGrpcCodec } from './protocol/codec.ts'
+import { decodeMessage, encodeMessage } from './protocol/grpc/definitions.ts'
+import { tfServingMetadataMessage } from './protocol/grpc/tfserving.ts'
+import { type ReplyFormat, RequestError } from './protocol/messages.ts'
+import { oipMetadata } from './protocol/oip.ts'
+import type { ModelRepository } from './repository.ts'
+import { serverName, serverVersion } from './server.ts'
+
+export interface GrpcServer {
+  readonly port: number
+  /** Answers what is in flight for a moment, then ends every connection. */
+  close(): Promise<void>
+}
+
+/** Listens on the port, 0 for any. Rejects with `code` 'EADDRINUSE' when it is taken. */
+export async function startGrpcServer(
+  repository: ModelRepository,
+  host: string,
+  port: number,
+  { maxBodyBytes }: { readonly maxBodyBytes: number },
+): Promise<GrpcServer> {
+  await loadGrpcCodec()
+  setLogVerbosity(logVerbosity.NONE) // What fails is an error of the call or of the start.
+  const server = new Server({ 'grpc.max_receive_message_length': maxBodyBytes, 'grpc.max_send_message_length': -1 })
+  add(server, '/inference.GRPCInferenceService/', openInferenceMethods(repository))
+  add(server, '/tensorflow.serving.PredictionService/', predictionMethods(repository))
+  add(server, '/tensorflow.serving.ModelService/', modelMethods(repository))
+  const bound = await new Promise<number>((resolve, reject) => {
+    const address = `${host.includes(':') ? `[${host}]` : host}:${port}`
+    server.bindAsync(address, ServerCredentials.createInsecure(), (error, taken) => {
+      if (!error) resolve(taken)
+      else
+        reject(/EADDRINUSE/.test(error.message) ? Object.assign(new Error(`listen EADDRINUSE: ${address}`), { code: 'EADDRINUSE' }) : error)
+    })
+  })
+  return {
+    port: bound,
+    close: () =>
+      new Promise((resolve) => {
+        const lastCall = setTimeout(() => server.forceShutdown(), 500)
+        server.tryShutdown(() => {
+          clearTimeout(lastCall)
+          resolve()
+        })
+      }),
+  }
+}
+
+/** A method deals in bytes: its request and its reply. Throws RequestError. */
+type Method = (request: Buffer) => Buffer | Promise<Buffer>
+
+const codes: Readonly<Record<number, number>> = {
+  400: status.INVALID_ARGUMENT,
+  404: status.NOT_FOUND,
+  429: status.RESOURCE_EXHAUSTED,
+  503: status.UNAVAILABLE,
+}
+
+const asIs = (bytes: Buffer): Buffer => bytes
+
+function add(server: Server, service: string, methods: Readonly<Record<string, Method>>): void {
+  const definitions = Object.keys(methods).map((name) => {
+    const serialization = { requestSerialize: asIs, requestDeserialize: asIs, responseSerialize: asIs, responseDeserialize: asIs }
+    return [name, { path: service + name, requestStream: false, responseStream: false, ...serialization }]
+  })
+  const handlers = Object.entries(methods).map(([name, method]) => [
+    name,
+    async ({ request }: ServerUnaryCall<Buffer, Buffer>, reply: sendUnaryData<Buffer>) => {
+      try {
+        reply(null, await method(request))
+      } catch (error) {
+        const code = error instanceof RequestError ? (codes[error.status] ?? status.INTERNAL) : status.INTERNAL
+        reply({ code, details: error instanceof Error ? error.message : String(error), metadata: new Metadata() })
+      }
+    },
+  ])
+  server.addService(Object.fromEntries(definitions), Object.fromEntries(handlers))
+}
+
+/** Throws RequestError 400 for bytes that are no such message. */
+function read<T>(name: string, bytes: Buffer): T {
+  try {
+    return decodeMessage<T>(name, bytes)
+  } catch (error) {
+    throw new RequestError(400, `the message is no ${name}: ${(error as Error).message}`)
+  }
+}
+
+async function infer(
+  repository: ModelRepository,
+  protocol: Extract<ReplyFormat['protocol'], 'oip-grpc' | 'tfserving-grpc'>,
+  model: string,
+  version: string | undefined,
+  request: Buffer,
+): Promise<Buffer> {
+  // A copy of its own: a worker would get the whole buffer behind this one.
+  const { body } = await repository.find(model, version).infer(protocol, new Uint8Array(request))
+  return body as Buffer
+}
+
+interface Named {
+  readonly name: string
+  readonly version: string
+}
+
+function openInferenceMethods(repository: ModelRepository): Record<string, Method> {
+  const message = (name: string, value: object) => encodeMessage(`inference.${name}Response`, value)
+  return {
+    ServerLive: () => message('ServerLive', { live: true }),
+    ServerReady: () => message('ServerReady', { ready: repository.ready }),
+    ServerMetadata: () => message('ServerMetadata', { name: serverName, version: serverVersion, extensions: [] }),
+    ModelReady: (request) => {
+      const { name, version } = read<Named>('inference.ModelReadyRequest', request)
+      repository.checkName(name)
+      if (repository.ready) repository.find(name, version || undefined)
+      return message('ModelReady', { ready: repository.ready })
+    },
+    ModelMetadata: (request) => {
+      const { name, version } = read<Named>('inference.ModelMetadataRequest', request)
+      const { info, host } = repository.find(name, version || undefined)
+      return message('ModelMetadata', oipMetadata(info, repository.versions, `tune_${host.loaded.name}`, {}))
+    },
+    ModelInfer: (request) => {
+      const { model_name: model, model_version: version } = read<{ model_name: string; model_version: string }>(
+        'inference.ModelSelector',
+        request,
+      )
+      return infer(repository, 'oip-grpc', model, version || undefined, request)
+    },
+  }
+}
+
+interface WithModelSpec {
+  readonly model_spec: { readonly name: string; readonly version: { readonly value: number } | null } | null
+}
+
+function asked(name: string, request: Buffer): { model: string; version: string | undefined } {
+  const { model_spec: spec } = read<WithModelSpec>(name, request)
+  if (!spec?.name) throw new RequestError(400, 'Missing ModelSpec')
+  return { model: spec.name, version: spec.version ? String(spec.version.value) : undefined }
+}
+
+function predictionMethods(repository: ModelRepository): Record<string, Method> {
+  return {
+    Predict: (request) => {
+      const { model, version } = asked('tensorflow.serving.ModelSelector', request)
+      return infer(repository, 'tfserving-grpc', model, version, request)
+    },
+    GetModelMetadata: (request) => {
+      const { model, version } = asked('tensorflow.serving.GetModelMetadataRequest', request)
+      return tfServingMetadataMessage(repository.find(model, version).info)
+    },
+  }
+}
+
+/** ModelVersionStatus.State of a version that serves. */
+const available = 30
+
+function modelMethods(repository: ModelRepository): Record<string, Method> {
+  return {
+    GetModelStatus: (request) => {
+      const { model, version } = asked('tensorflow.serving.GetModelStatusRequest', request)
+      const found = repository.find(model, version)
+      const versions = version === undefined ? repository.versions : [found.info.version]
+      return encodeMessage('tensorflow.serving.GetModelStatusResponse', {
+        model_version_status: versions.map((each) => ({ version: Number(each), state: available, status: { error_code: 0 } })),
+      })
+    },
+  }
+}

@@ -1,0 +1,2 @@
+export { decodeOipGrpc, encodeOipGrpc } from './oip.ts'
+export { decodeTfServingGrpc, encodeTfServingGrpc } from './tfserving.ts'
