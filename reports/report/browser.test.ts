@@ -1,0 +1,60 @@
+/** The report in a real browser. Needs Chromium; skipped where there is none. */
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { chromium } from 'playwright-core'
+import { expect, test } from 'vitest'
+import { renderSvg } from '../charts/svg.ts'
+import { toHtml } from '../page/html.ts'
+import { recommend } from '../recommendation.ts'
+import { sampleInput, sampleTrials } from '../samples.contract.ts'
+import { reportBlocks } from './report.ts'
+
+const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path))
+const quiet = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+]
+
+test.skipIf(executablePath === undefined)(
+  'names full of markup stay text; nothing runs, nothing is asked for, and a phone can read it',
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'tune-report-'))
+    const browser = await chromium.launch({ executablePath, args: quiet })
+    try {
+      const evil = `</title></style></svg>"'><img src=x onerror=alert(1)><script>alert(2)</script><a href="javascript:alert(3)">x</a>`
+      const trials = sampleTrials.map((t) => ({ ...t, why: evil }))
+      const label = (c: Readonly<Record<string, number | string>>) => `${evil} ${c.batchSize}`
+      const recommendation = recommend({ ...sampleInput, trials, label, notices: [evil] })
+      const input = { ...sampleInput, trials, label, recommendation, name: evil, specification: evil, environment: [evil] }
+      const path = join(folder, 'report.html')
+      writeFileSync(path, toHtml(evil, await reportBlocks(input, (option) => renderSvg(option))))
+
+      const page = await browser.newPage({ viewport: { width: 390, height: 800 } })
+      const noise: string[] = []
+      page.on('console', (message) => noise.push(message.text()))
+      page.on('pageerror', (error) => noise.push(error.message))
+      page.on('dialog', (dialog) => {
+        noise.push(`dialog ${dialog.message()}`)
+        void dialog.dismiss()
+      })
+      page.on('request', (request) => {
+        if (!request.url().startsWith('file:') && !request.url().startsWith('data:')) noise.push(request.url())
+      })
+      await page.goto(`file://${path}`)
+      expect(noise).toEqual([])
+      const seen = await page.evaluate(
+        `({ title: document.title, foreign: document.querySelectorAll('script, img, a, iframe').length, charts: document.querySelectorAll('svg').length, width: document.documentElement.scrollWidth, heading: document.querySelector('h1').textContent })`,
+      )
+      expect(seen).toEqual({ title: evil, foreign: 0, charts: 3, width: 390, heading: `${evil}: how to serve it within p99 <= 50 ms` })
+    } finally {
+      await browser.close()
+      rmSync(folder, { recursive: true, force: true })
+    }
+  },
+)
