@@ -177,7 +177,7 @@ export const queueingModel = (
   modelled: ModelledServer,
   cpu: CpuStage = cpuStageOf(modelled.architecture, modelled.serving.sequenceLength),
 ) => ({
-  cpu: modelled.resources.gpu === undefined ? { ...cpu, acceptMs: 0.01 } : cpu,
+  cpu,
   cpuCores: modelled.resources.cpuCores,
   maxBatchSize: modelled.serving.batchSize,
   maxDelayMs: modelled.serving.maxDelayMs,

@@ -1,0 +1,53 @@
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { calibration } from '../coefficients.ts'
+import { errorsOn, fitMemory, memoryOf, shareErrors } from './coefficients-from.ts'
+import { fitPhysics, isCompiled } from './fit.ts'
+import { leastSquares } from './least-squares.ts'
+import { readTables } from './tables.ts'
+
+const tables = readTables(fileURLToPath(new URL('../tables', import.meta.url)))
+const rows = tables.latency.filter(isCompiled)
+const quantile = (errors: readonly number[], q: number) => errors.map(Math.abs).sort((a, b) => a - b)[Math.floor(q * errors.length)]!
+
+test('the committed coefficients are what the tables give', () => {
+  const { physics, deviations } = fitPhysics(rows)
+  for (const [name, value] of Object.entries(physics))
+    expect(calibration.physics[name as keyof typeof physics] / value, name).toBeCloseTo(1, 3)
+  for (const [gpu, { compute }] of Object.entries(deviations)) expect(calibration.deviations[gpu]!.compute, gpu).toBeCloseTo(compute, 3)
+})
+
+test('errors of rows, GPUs and shares left out keep their targets', () => {
+  expect(calibration.errors.calibrated).toBeLessThan(0.04)
+  expect(calibration.errors.otherGpu).toBeLessThan(0.17)
+  expect(quantile(shareErrors(tables.share), 0.5)).toBeLessThan(0.03)
+})
+
+test('in-sample errors are within the spread of published figures', () => {
+  expect(quantile(errorsOn(rows, calibration), 0.9)).toBeLessThan(0.04)
+})
+
+test('memory of a model left out is within 6 % at the median', () => {
+  const errors = ['vgg16', 'vgg-s'].flatMap((left) => {
+    const memory = fitMemory(tables.memory.filter((r) => r.architecture.name !== left))
+    return tables.memory.filter((r) => r.architecture.name === left).map((r) => memoryOf(r, memory) / r.gpuMemoryMiB - 1)
+  })
+  expect(quantile(errors, 0.5)).toBeLessThan(0.06)
+})
+
+test('rows that name what is unknown are counted, not dropped in silence', () => {
+  expect([...tables.skipped]).toEqual([[expect.stringMatching(/^resnet50.csv: unknown model architecture 'ssd300-resnet50'/), 28]])
+})
+
+test('least squares finds a curve through noise and outliers, and stays at the prior without data', () => {
+  const truth = [Math.log(2), Math.log(0.5)]
+  const points = Array.from({ length: 40 }, (_, i) => ({ x: i / 10, y: 2 * Math.exp(-0.5 * (i / 10)) + (i === 7 ? 3 : 0) }))
+  const solved = leastSquares({
+    start: [0, 0],
+    priorSd: [2, 2],
+    data: ([a, b]) => Float64Array.from(points, ({ x, y }) => (Math.exp(a!) * Math.exp(-Math.exp(b!) * x) - y) / 0.01),
+  })
+  expect(solved[0]).toBeCloseTo(truth[0]!, 1)
+  expect(solved[1]).toBeCloseTo(truth[1]!, 1)
+  expect(leastSquares({ start: [1], priorSd: [1], data: () => new Float64Array(0) })[0]).toBeCloseTo(1)
+})
