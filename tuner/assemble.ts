@@ -81,6 +81,7 @@ export async function assemble(experiment: Experiment, experimentId: string, sto
   return {
     parts,
     close: async () => {
+      await parts.launcher.close?.()
       await generators.close()
       await cluster?.close()
     },

@@ -4,6 +4,7 @@ import { type Measurement, measureCapacity, type ProtocolName, type ProtocolOpti
 import { createRng } from '../search/index.ts'
 import { architectureOf } from '../trials/devices/architecture.ts'
 import { createLocalLauncher } from '../trials/launchers/local.ts'
+import { createTritonLauncher } from '../trials/launchers/triton.ts'
 import { createUrlLauncher } from '../trials/launchers/url.ts'
 import type { MachineFacts } from '../trials/machine/machine.ts'
 import { createSimulatedLauncher } from '../trials/simulated/launcher.ts'
@@ -31,7 +32,10 @@ export function launcherOf(experiment: Experiment, experimentId: string, machine
   const { payload } = experiment.load
   if (predictor.kind === 'url') return createUrlLauncher({ template: predictor, protocol, payload })
   const runDirectory = join(experiment.dbPath, '..', experimentId)
-  return createLocalLauncher({ template: predictor, parameters: experiment.space.parameters, protocol, payload, runDirectory, machine })
+  const { parameters } = experiment.space
+  const local = createLocalLauncher({ template: predictor, parameters, protocol, payload, runDirectory, machine })
+  if (predictor.kind !== 'command' || predictor.server?.kind !== 'triton') return local
+  return createTritonLauncher(local, { template: predictor, parameters, protocol, payload })
 }
 
 /** The client side of what the predictor speaks, and what it was made from. */

@@ -36,19 +36,24 @@ export function servingFrom(
   { image, ...options }: DeployOptions = {},
 ): Serving {
   const { objective, headroom } = experiment
+  const server = options.server ?? serverOf(experiment)
   const demandRps = objective.kind === 'price-for-demand' ? objective.demandRps : undefined
   return servingOf(
     experiment.model.name,
     candidate,
     resourcesOf(candidate.configuration),
     {
-      ...(platformContainer(experiment, options.server) ?? containerOf(experiment, candidate.configuration)),
+      ...(platformContainer(experiment, server) ?? containerOf(experiment, candidate.configuration)),
       ...(image === undefined ? {} : { image }),
     },
     evidenceOf(recommendation, candidate, trials),
-    { headroom, demandRps, modelVersion: experiment.model.version, ...defined(options) },
+    { headroom, demandRps, modelVersion: experiment.model.version, ...defined({ ...options, server }) },
   )
 }
+
+/** The server that the experiment itself starts, where it is one whose files can be written. */
+export const serverOf = ({ predictor }: Experiment): ServingOptions['server'] =>
+  predictor.kind === 'command' ? predictor.server?.kind : undefined
 
 /** A flag that was not given must not undo what the experiment says. */
 const defined = (options: Partial<ServingOptions>): Partial<ServingOptions> =>

@@ -83,8 +83,9 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
   if (predictor.kind === 'url') return compact({ kind, url: predictor.url, protocol, path, healthPath, body, readyTimeout })
   const files = predictor.files?.length ? Object.fromEntries(predictor.files.map((file) => [file.path, file.template])) : undefined
   const { env, envNames, argFormat, cwd } = predictor
+  const server = predictor.server?.kind
   const command = predictor.command.length > 0 ? [...predictor.command] : undefined
-  return compact({ kind, command, env, envNames, argFormat, files, cwd, protocol, path, healthPath, body, readyTimeout })
+  return compact({ kind, server, command, env, envNames, argFormat, files, cwd, protocol, path, healthPath, body, readyTimeout })
 }
 
 /** A trace stays a path: its arrivals would be the largest part of the document. */

@@ -177,7 +177,7 @@ const sections = new Set(['slo', 'load', 'budget', 'stop', 'space', 'pin', 'pred
 
 /** A predictor of another kind replaces the one below; a mere `protocol` or `env` is laid over it. */
 const isAnotherPredictor = (key: string, value: unknown) =>
-  key === 'predictor' && ['kind', 'command', 'url', 'engine'].some((name) => name in record(value))
+  key === 'predictor' && ['kind', 'command', 'server', 'url', 'engine'].some((name) => name in record(value))
 
 /** Lays the later layers over the earlier ones. */
 export function mergeLayers(layers: readonly { readonly layer: Layer; readonly entries: ExperimentEntries }[]): Merged {

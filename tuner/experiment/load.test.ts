@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { loadExperiment } from './load.ts'
+import { experimentFromDocument, loadExperiment } from './load.ts'
 import { bert, machine, originOf, problemLines, problemsOf, useWorkspace, valuesOf } from './testing/workspace.ts'
 
 const { path, write, load, loadFile } = useWorkspace()
@@ -163,6 +163,32 @@ describe('flags', () => {
     expect(cpu.predictor).toMatchObject({ kind: 'builtin', engine: 'onnx', env: { MODEL_PATH: path('model.onnx') } })
     expect(load(flags, { machine: { cpuCores: 4, gpus: ['T4'], builtinGpus: [] } }).devicesUsed).toBe('gpu')
     expect(problemLines(() => load({ ...flags, devices: 'emulated' }))).toEqual(["--model unknown model 'model'"])
+  })
+
+  test('a server by its kind: started, asked and told of its model as it wants', () => {
+    mkdirSync(path('models/half/1'), { recursive: true })
+    const file = (predictor: string, model = 'models/half') =>
+      `model: ${model}\nslo: 50ms\npredictor: ${predictor}\nspace: {batchSize: 1..8}\n`
+    expect(loadFile(file('{server: tfserving}')).predictor).toMatchObject({
+      kind: 'command',
+      command: ['tensorflow_model_server'],
+      server: { kind: 'tfserving', modelPath: path('models/half') },
+      protocol: 'tfserving',
+      model: 'half',
+    })
+    const triton = loadFile(file('{server: triton, command: /opt/tritonserver}'))
+    expect(triton.predictor).toMatchObject({ command: ['/opt/tritonserver'], server: { kind: 'triton' }, protocol: 'oip-v2' })
+    expect(experimentFromDocument(triton.document, 'x', { cwd: path(), machine }).predictor).toEqual(triton.predictor)
+    expect(problemLines(() => loadFile(file('{server: triton}', 'half')))).toEqual(["e.yaml:1:8 triton needs the model's folder"])
+    expect(problemLines(() => loadFile(file('{server: triton}', '{name: other, path: models/half}')))).toEqual([
+      "e.yaml:1:15 Triton finds the model 'other' in a folder of that name, not in half",
+    ])
+    expect(problemLines(() => loadFile(file('{server: torchserve}')))).toContainEqual(
+      expect.stringMatching(/predictor\.server: expected a server: tfserving, triton/),
+    )
+    expect(problemLines(() => loadFile(file('{server: triton, url: "http://x"}')))).toEqual([
+      'e.yaml:3:29 a predictor with both a server to start and a URL',
+    ])
   })
 
   test('nothing at all says what is needed', () => {

@@ -1,6 +1,8 @@
 /** The predictor of an experiment, the devices it uses, and whether they are to be had. */
 import { existsSync, statSync } from 'node:fs'
+import { basename } from 'node:path'
 import type { BuiltinTemplate, PredictorTemplate } from '../../trials/launchers/template.ts'
+import { type ServerKind, serverCommand } from '../../trials/server-files/preset.ts'
 import type { Context } from './context.ts'
 import { defaults } from './names.ts'
 import type { ExperimentEntries } from './schema.ts'
@@ -9,11 +11,16 @@ import { parseDurationMs } from './units.ts'
 
 export function resolvePredictor({ entries, report, pathAt, around }: Context, model: ModelSpec): PredictorTemplate {
   const given = entries.predictor ?? {}
-  const { command, url, engine, protocol, path, healthPath, body, env, envNames, argFormat, files, cwd, readyTimeout } = given
+  const { command, server, url, engine, protocol, path, healthPath, body, env, envNames, argFormat, files, cwd, readyTimeout } = given
   const pod = entries.kubernetes?.pod !== undefined
-  const said = command !== undefined || (pod && url === undefined) ? 'command' : url !== undefined ? 'url' : 'builtin'
-  if (command !== undefined && url !== undefined)
-    report(['predictor', 'url'], 'a predictor with both a command and a URL', 'keep one of them')
+  const said =
+    command !== undefined || server !== undefined || (pod && url === undefined) ? 'command' : url !== undefined ? 'url' : 'builtin'
+  if ((command !== undefined || server !== undefined) && url !== undefined)
+    report(
+      ['predictor', 'url'],
+      `a predictor with both a ${command === undefined ? 'server to start' : 'command'} and a URL`,
+      'keep one of them',
+    )
   if (given.kind !== undefined && given.kind !== said)
     report(
       ['predictor', 'kind'],
@@ -22,11 +29,25 @@ export function resolvePredictor({ entries, report, pathAt, around }: Context, m
     )
   const meant: Record<string, readonly string[]> = {
     builtin: ['kind', 'engine', 'protocol', 'env', 'readyTimeout'],
-    command: ['kind', 'command', 'protocol', 'path', 'healthPath', 'body', 'env', 'envNames', 'argFormat', 'files', 'cwd', 'readyTimeout'],
+    command: [
+      'kind',
+      'command',
+      'server',
+      'protocol',
+      'path',
+      'healthPath',
+      'body',
+      'env',
+      'envNames',
+      'argFormat',
+      'files',
+      'cwd',
+      'readyTimeout',
+    ],
     url: ['kind', 'url', 'protocol', 'path', 'healthPath', 'body', 'readyTimeout'],
   }
   for (const key of Object.keys(given))
-    if (!meant[said]!.includes(key) && key !== 'command' && key !== 'url')
+    if (!meant[said]!.includes(key) && key !== 'command' && key !== 'server' && key !== 'url')
       report(['predictor', key], `'${key}' means nothing for a ${said} predictor`, 'remove it')
   const readyTimeoutS = (readyTimeout ?? parseDurationMs(defaults.readyTimeout)) / 1000
   if (said === 'builtin') {
@@ -44,7 +65,14 @@ export function resolvePredictor({ entries, report, pathAt, around }: Context, m
   }
   if (protocol === 'json' && path === undefined)
     report(['predictor', 'protocol'], "protocol 'json' needs the path of the inference call", 'say path: /predict')
-  const common = { model: model.name, protocol: protocol ?? ('oip-v2' as const), path, healthPath, body, readyTimeoutS }
+  const common = {
+    model: model.name,
+    protocol: protocol ?? (server === 'tfserving' ? 'tfserving' : 'oip-v2'),
+    path,
+    healthPath,
+    body,
+    readyTimeoutS,
+  }
   if (said === 'url') {
     if (url === undefined || !URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol))
       report(['predictor', 'url'], `'${url}' is no http URL`, 'write http://127.0.0.1:8000')
@@ -55,7 +83,19 @@ export function resolvePredictor({ entries, report, pathAt, around }: Context, m
   if (cwd !== undefined && !(existsSync(folder) && statSync(folder).isDirectory()))
     report(['predictor', 'cwd'], `no folder ${folder}`, 'a path starts from the folder of the file that names it')
   const texts = Object.entries(files ?? {}).map(([file, template]) => ({ path: file, template }))
-  return { kind: 'command', command: command ?? [], env, envNames, argFormat, files: texts, cwd: folder ?? around.cwd, ...common }
+  const started = command ?? (server === undefined ? [] : [serverCommand[server]])
+  const preset = server && { kind: server, modelPath: servedFolder(server, model, report) }
+  return { kind: 'command', command: started, server: preset, env, envNames, argFormat, files: texts, cwd: folder ?? around.cwd, ...common }
+}
+
+/** The folder that a server is told to serve from. */
+function servedFolder(server: ServerKind, { path, name }: ModelSpec, report: Context['report']): string {
+  if (path === undefined) report(['model'], `${server} needs the model's folder`, 'model: {path: models/NAME}, with its version folders')
+  else if (existsSync(path) && !statSync(path).isDirectory())
+    report(['model'], `${server} serves folders, and ${path} is a file`, `put it into one: models/${name}/1/`)
+  else if (server === 'triton' && basename(path) !== name)
+    report(['model', 'name'], `Triton finds the model '${name}' in a folder of that name, not in ${basename(path)}`, 'leave the name out')
+  return path ?? ''
 }
 
 /** 'predictor.command[2]: unknown ...' of a template's own check, put where the key stands. */

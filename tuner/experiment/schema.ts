@@ -4,6 +4,7 @@
  */
 import { z } from 'zod'
 import { gpuSchemes } from '../../trials/kubernetes/gpu-selection.ts'
+import { serverKinds } from '../../trials/server-files/preset.ts'
 import { splitCommand } from './command-line.ts'
 import { backends, defaults, deviceChoices, loadOrigins, objectiveKinds, samplerNames } from './names.ts'
 import { parseShorthand, type Values } from './shorthand.ts'
@@ -194,6 +195,9 @@ const predictorKeys = z.strictObject({
     ])
     .optional()
     .describe('command: program and arguments with ${port}, ${model}, ${batchSize}, ...; never run by a shell'),
+  server: choice(serverKinds, 'a server')
+    .optional()
+    .describe('command: TensorFlow Serving or Triton; its flags and files are written for each trial, and `command` may be left out'),
   url: text('a URL').optional().describe('url: a server that runs already'),
   protocol: choice(protocols, 'a protocol').optional().describe('how it is asked; default oip-v2'),
   path: text('a path').optional().describe("path of the inference call, for protocol 'json'"),
