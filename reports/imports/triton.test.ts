@@ -55,7 +55,7 @@ test("perf_analyzer's table is a configuration per load, microseconds as millise
   expect(task).toMatchObject({ constraint: { metric: 'p99Ms', max: 30 }, parameters: [{ name: 'concurrency', values: [1, 3] }] })
   expect(rows[0]).toEqual({ concurrency: 1, ratePerSecond: 69.2, p99Ms: 21.018, pricePerHour: 0.5 })
   expect(
-    importTritonTable(header.replace('Concurrency', 'Request Rate') + '\n50,49,1,1,1,1,1,1,1,1000,1000,1000,2000', options)!.task
+    importTritonTable(`${header.replace('Concurrency', 'Request Rate')}\n50,49,1,1,1,1,1,1,1,1000,1000,1000,2000`, options)!.task
       .parameters[0],
   ).toMatchObject({ name: 'requestRate' })
 })
