@@ -140,6 +140,8 @@ export interface LoadRun {
   readonly planned: number
   /** How much later than intended each request left, ms. Undefined where sends are exact: closed loops, virtual time. Length n. */
   readonly lateMs?: Float64Array
+  /** When the generator's process did not run though it should have, ms from the run's start: start, end, start, end, ... */
+  readonly stallsMs?: Float64Array
   /** How late sends were against their intended time, p99 in ms; 0 for a closed loop. */
   readonly latenessP99Ms: number
   /** From the first intended send to the end of the sending window, seconds. */

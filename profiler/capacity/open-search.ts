@@ -1,7 +1,8 @@
 import type { Arrivals, LoadPoint, LoadRun } from '../types.ts'
 import { disagreements } from './checks.ts'
+import { disturbances, disturbedMs } from './disturbance.ts'
 import type { CapacityFound, Effort } from './measure.ts'
-import { type CapacityPosterior, capacityPosterior, type TwinPlay } from './posterior.ts'
+import { type CapacityPosterior, capacityPosterior, type ObservedRun, type TwinPlay } from './posterior.ts'
 import { failsTooOften, failuresOf, type Session } from './session.ts'
 import { joinSteps, type Steps, stepsOf, twinOf } from './twin.ts'
 
@@ -12,6 +13,8 @@ export interface OpenSearchOptions {
 
 /** Departures this close, as a share of the idle latency, are one batch. */
 const batchShare = 0.15
+/** Windows that the machine spoilt are played again, up to this many. */
+const mostRepeats = 3
 const planning = { requests: 4000, replicates: 8 }
 
 /**
@@ -20,10 +23,13 @@ const planning = { requests: 4000, replicates: 8 }
  */
 export async function openSearch(session: Session, effort: Effort, idle: LoadPoint, options: OpenSearchOptions): Promise<CapacityFound> {
   const { slo } = session
-  const runs: LoadRun[] = []
+  const runs: ObservedRun[] = []
   const steps: Steps[] = []
   let saturationRps = idle.achievedRps
   let generatorLimited = false
+  let playedMs = 0
+  let stalledMs = 0
+  let repeats = 0
   let posterior: CapacityPosterior | undefined
   /** Lowest steady rate at which too many requests failed, and highest one at which they did not. */
   let failingRps = Number.POSITIVE_INFINITY
@@ -35,7 +41,13 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     capacityCi90Rps: posterior?.ci90Rps ?? [0, saturationRps],
     saturationRps,
     detail,
-    caveats: disagreements(runs, slo.limitMs),
+    caveats: [
+      ...disagreements(
+        runs.map(({ run }) => run),
+        slo.limitMs,
+      ),
+      ...disturbanceCaveat(),
+    ],
   })
 
   /** Requests fail at rates whose latencies would do: a queue limit, a rate limit. */
@@ -53,11 +65,11 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
   const sweepS = Math.min(windowS, leftS / 2)
   const swept = await learn(0.775 * saturationRps, sweepS, { kind: 'sweep', fromRps: 0.4 * saturationRps, toRps: 1.15 * saturationRps })
   if (swept !== undefined) return swept
-  for (let window = 1; ; window++) {
+  for (let steady = 0; ; steady++) {
     posterior = estimate(planning)
     const [low, high] = posterior.ci90Rps
     // One window alone may have been disturbed: it takes two to give a configuration up.
-    if (options.capacityToBeatRps !== undefined && window > 1 && posterior.below(options.capacityToBeatRps) > 0.98) {
+    if (options.capacityToBeatRps !== undefined && runs.length > 1 && posterior.below(options.capacityToBeatRps) > 0.98) {
       return {
         ...ended('beaten', `certainly below the ${options.capacityToBeatRps.toFixed(1)} requests per second it had to beat`),
         capacityRps: high,
@@ -65,7 +77,7 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     }
     const narrow = high - low < 2 * effort.precision * posterior.medianRps
     const spent = session.spentS + 0.5 * windowS > effort.budgetS
-    if (window > 1 && (narrow || spent)) {
+    if ((runs.length > 1 && narrow) || (steady > 0 && spent)) {
       posterior = estimate(effort.twin)
       if (failingRps < posterior.medianRps) return boundedByErrors()
       if (generatorLimited) return ended('generator-limit', 'the load generator could not hold the rate: the server may do more')
@@ -80,12 +92,28 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     return capacityPosterior(twinOf(joinSteps(steps)), runs, slo, play, options.seed)
   }
 
+  /** What the machine disturbed is left out; a run that was disturbed for the most part is lost. */
+  function observe(run: LoadRun): ObservedRun & { readonly lost: boolean } {
+    const disturbed = disturbances(run, Math.max(10, 0.1 * slo.limitMs))
+    const ms = disturbedMs(disturbed)
+    playedMs += 1000 * run.elapsedS
+    stalledMs += ms
+    return { run, disturbed, lost: ms > 500 * run.elapsedS }
+  }
+
+  function disturbanceCaveat(): string[] {
+    if (stalledMs < 0.02 * playedMs) return []
+    return [
+      `the machine kept the load generator waiting in ${((100 * stalledMs) / playedMs).toFixed(0)} % of the time; what it measured then was left out, and ${repeats} windows were repeated`,
+    ]
+  }
+
   /** Connections are raised until as many wait as the SLO leaves time for: throughput hardly grows beyond. */
   async function saturate(): Promise<CapacityFound | undefined> {
     let connections = 8
     for (let round = 0; round < 4; round++) {
       const { run, point } = await session.closed(connections, effort.saturationS, 'saturation')
-      steps.push(stepsOf(run, batchShare * idle.p50Ms))
+      steps.push(stepsOf(run, batchShare * idle.p50Ms, observe(run).disturbed))
       if (await session.died(point)) return ended('server-died', `nothing listens any more: ${failuresOf(point)}`)
       saturationRps = Math.max(saturationRps, point.achievedRps)
       generatorLimited ||= point.generatorSaturated
@@ -133,9 +161,14 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     }
     generatorLimited = run.latencyMs.length < 0.97 * run.planned || run.generatorCores > 0.95
     if (!generatorLimited) {
-      const served = asServed(run)
-      runs.push(served)
-      steps.push(stepsOf(served, batchShare * idle.p50Ms))
+      const observed = observe(asServed(run))
+      if (observed.lost && repeats < mostRepeats) {
+        repeats++
+        session.forgive(run.elapsedS)
+        return undefined
+      }
+      runs.push(observed)
+      steps.push(stepsOf(observed.run, batchShare * idle.p50Ms, observed.disturbed))
     }
     return undefined
   }

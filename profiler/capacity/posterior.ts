@@ -7,12 +7,21 @@
  */
 import { seeded } from '../random.ts'
 import type { LoadRun, Slo } from '../types.ts'
+import { meets, type Spans } from './disturbance.ts'
 import { bootstrap, saturationOf, simulate, type Twin } from './twin.ts'
+
+/** A run as its server served it, and when the machine disturbed it. */
+export interface ObservedRun {
+  readonly run: LoadRun
+  readonly disturbed: Spans
+}
 
 /** A window of open load, as far as it counts. */
 interface Window {
   readonly arrivalsMs: Float64Array
-  /** Failed or over the limit. */
+  /** 1 for requests that count, 0 for those that met a disturbance. */
+  readonly counts: Uint8Array
+  /** Failed or over the limit, of those that count. */
   readonly over: number
   readonly failed: number
 }
@@ -48,7 +57,7 @@ export interface TwinPlay {
  */
 export function capacityPosterior(
   twin: Twin,
-  runs: readonly LoadRun[],
+  runs: readonly ObservedRun[],
   slo: Slo,
   { requests, replicates }: TwinPlay,
   seed: number,
@@ -84,18 +93,22 @@ function discrepancy({ steps }: Twin): { offset: number; share: number }[] {
   return nodes.map((z) => ({ offset: z * sd, share: Math.exp(-0.5 * z * z) / total }))
 }
 
-function windowOf(run: LoadRun, slo: Slo): Window {
+function windowOf({ run, disturbed }: ObservedRun, slo: Slo): Window {
   // Of a window cut short, requests too young to have missed the limit say nothing.
   const lastMs = run.cutMs === undefined ? Number.POSITIVE_INFINITY : run.cutMs - slo.limitMs
   const tooYoung = run.sentMs.findIndex((at) => at > lastMs)
   const n = Math.min(mostPerWindow, tooYoung < 0 ? run.sentMs.length : tooYoung)
   let over = 0
   let failed = 0
+  const counts = new Uint8Array(n)
   for (let i = 0; i < n; i++) {
+    const sentMs = run.sentMs[i]!
+    if (meets(disturbed, sentMs, sentMs + (run.latencyMs[i]! || 0))) continue
+    counts[i] = 1
     if (!(run.latencyMs[i]! <= slo.limitMs)) over++
     if (Number.isNaN(run.latencyMs[i]!)) failed++
   }
-  return { arrivalsMs: run.sentMs.slice(0, n), over, failed }
+  return { arrivalsMs: run.sentMs.slice(0, n), counts, over, failed }
 }
 
 /** Values between those of the slowness grid, by straight lines: a steep knee is narrower than the grid. */
@@ -127,7 +140,7 @@ function slownessLogWeights(twins: readonly Twin[], windows: readonly Window[], 
       for (const [r, twin] of twins.entries()) {
         simulate(twin, window.arrivalsMs, slowness, seeded(seed + 31 * r), latencyMs)
         let over = failedShare * n
-        for (let j = 0; j < n; j++) if (latencyMs[j]! > slo.limitMs) over++
+        for (let j = 0; j < n; j++) if (latencyMs[j]! > slo.limitMs) over += window.counts[j]!
         sum += over
         squares += over * over
       }

@@ -28,6 +28,11 @@ export class Session {
     return this.totalS - this.budgetFromS
   }
 
+  /** Time that shall not count against the budget, seconds. */
+  forgive(seconds: number): void {
+    this.budgetFromS += seconds
+  }
+
   /** The budget counts from here. */
   startBudget(): void {
     this.budgetFromS = this.totalS

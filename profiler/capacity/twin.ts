@@ -8,6 +8,7 @@
  */
 import type { Uniform } from '../random.ts'
 import type { LoadRun } from '../types.ts'
+import { meets, type Spans } from './disturbance.ts'
 
 /** Observed steps, one element each. */
 export interface Steps {
@@ -19,8 +20,8 @@ export interface Steps {
   readonly rank: number[]
 }
 
-/** Steps of a run. Departures within `togetherMs` are one batch. Failed requests and those cut short are left out. */
-export function stepsOf(run: LoadRun, togetherMs: number): Steps {
+/** Steps of a run. Departures within `togetherMs` are one batch. Failed requests, those cut short and steps that met a disturbance are left out. */
+export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = []): Steps {
   const steps: Steps = { present: [], tookMs: [], departed: [], rank: [] }
   const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
   const answered: number[] = []
@@ -54,10 +55,12 @@ export function stepsOf(run: LoadRun, togetherMs: number): Steps {
       next++
     }
     if (departed === 0) continue
-    steps.present.push(began)
-    steps.tookMs.push(atMs - beganMs)
-    steps.departed.push(departed)
-    steps.rank.push(rank)
+    if (!meets(disturbed, beganMs, atMs)) {
+      steps.present.push(began)
+      steps.tookMs.push(atMs - beganMs)
+      steps.departed.push(departed)
+      steps.rank.push(rank)
+    }
     beganMs = atMs
     began = present.length
   }

@@ -10,6 +10,7 @@ import autocannon from 'autocannon'
 import type { Load, LoadRun } from '../types.ts'
 import type { HttpTarget } from './messages.ts'
 import { errorKind, Recorder } from './recorder.ts'
+import { StallWatch } from './stall-watch.ts'
 
 /** What is used of autocannon's client beyond its types. */
 interface Client {
@@ -31,6 +32,7 @@ interface Client {
 }
 
 const reconnectPauseMs = 20
+const sweepPeriodMs = 10
 
 /** Plays a closed loop to its end: requests under way at the end are waited for, each up to the target's timeout. */
 export function playClosed(target: HttpTarget, load: Extract<Load, { kind: 'closed' }>, signal: AbortSignal): Promise<LoadRun> {
@@ -49,6 +51,8 @@ export function playClosed(target: HttpTarget, load: Extract<Load, { kind: 'clos
   let connected = 0
   let underWay = 0
   let lastBody = ''
+  /** Not there yet while its clients are made, which on a busy machine can take longer than a short window. */
+  let instance: autocannon.Instance | undefined
   const expirers: (() => void)[] = []
 
   let resolve: (run: LoadRun) => void
@@ -58,7 +62,7 @@ export function playClosed(target: HttpTarget, load: Extract<Load, { kind: 'clos
     reject = rej
   })
   const stopWhenDrained = () => {
-    if (now() >= endMs && underWay === 0) instance.stop()
+    if (now() >= endMs && underWay === 0) instance?.stop()
   }
 
   const setupClient = (given: object) => {
@@ -130,12 +134,14 @@ export function playClosed(target: HttpTarget, load: Extract<Load, { kind: 'clos
     })
   }
 
-  const abort = () => instance.stop()
+  const abort = () => instance?.stop()
   const drainTimer = setTimeout(stopWhenDrained, endMs + 1)
+  const watch = new StallWatch(sweepPeriodMs)
   const deadlines = setInterval(() => {
+    watch.tick(now())
     for (const expire of expirers) expire()
-  }, 10)
-  const instance = autocannon(
+  }, sweepPeriodMs)
+  instance = autocannon(
     {
       url: target.url,
       connections: load.connections,
@@ -159,6 +165,7 @@ export function playClosed(target: HttpTarget, load: Extract<Load, { kind: 'clos
         resolve(
           recorder.finish(load, {
             seconds,
+            stallsMs: watch.stallsMs(),
             elapsedS: now() / 1000,
             generatorCores: (used.user + used.system) / 1e3 / now(),
           }),

@@ -8,12 +8,14 @@ import { schedule } from './arrivals.ts'
 import type { HttpTarget } from './messages.ts'
 import { Recorder } from './recorder.ts'
 import type { Sender, StreamTimes } from './sender.ts'
+import { StallWatch } from './stall-watch.ts'
 
 type OpenLoad = Extract<Load, { kind: 'open' }>
 
 /** Requests under way beyond which further ones are dropped and counted. */
 const maxUnderWay = 20_000
 const leadMs = 5
+const sweepPeriodMs = 10
 
 /** Plays an open load and waits for every answer, each up to the target's timeout. */
 export async function playOpen(target: HttpTarget, load: OpenLoad, sender: Sender, signal: AbortSignal): Promise<LoadRun> {
@@ -54,7 +56,11 @@ class OpenRun {
     })
     const abort = () => this.done()
     signal.addEventListener('abort', abort, { once: true })
-    const sweeper = setInterval(() => this.sweep(), 10)
+    const watch = new StallWatch(sweepPeriodMs)
+    const sweeper = setInterval(() => {
+      watch.tick(this.now())
+      this.sweep()
+    }, sweepPeriodMs)
     this.sendTimer = setTimeout(() => this.sendDue(), leadMs)
     try {
       await finished
@@ -71,6 +77,7 @@ class OpenRun {
       elapsedS: (this.now() + leadMs) / 1000,
       generatorCores: (used.user + used.system) / 1e3 / (this.now() + leadMs),
       cutMs: this.cutMs,
+      stallsMs: watch.stallsMs(),
     })
   }
 

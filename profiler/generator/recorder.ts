@@ -32,7 +32,10 @@ export class Recorder {
     this.kinds[kind] = (this.kinds[kind] ?? 0) + 1
   }
 
-  finish(load: Load, rest: Pick<LoadRun, 'seconds' | 'elapsedS' | 'generatorCores' | 'cutMs'> & { planned?: number }): LoadRun {
+  finish(
+    load: Load,
+    rest: Pick<LoadRun, 'seconds' | 'elapsedS' | 'generatorCores' | 'cutMs' | 'stallsMs'> & { planned?: number },
+  ): LoadRun {
     const open = load.kind === 'open'
     const order = Uint32Array.from(this.sent.keys()).sort((a, b) => this.sent[a]! - this.sent[b]! || a - b)
     return {
@@ -47,6 +50,7 @@ export class Recorder {
       elapsedS: rest.elapsedS,
       generatorCores: rest.generatorCores,
       cutMs: rest.cutMs,
+      stallsMs: rest.stallsMs,
       ...(this.streams.size > 0 && { stream: this.streamRun(order) }),
     }
   }

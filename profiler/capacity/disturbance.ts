@@ -1,0 +1,27 @@
+import type { LoadRun } from '../types.ts'
+
+/** Spans of time in which the machine disturbed a run, ms, ascending and apart. */
+export type Spans = readonly (readonly [fromMs: number, toMs: number])[]
+
+/** A stall's queue takes about twice as long again to drain. */
+const aftermath = 2
+
+/** Stalls of the generator's process of at least this long, with their aftermath. */
+export function disturbances({ stallsMs = new Float64Array() }: LoadRun, leastMs: number): Spans {
+  const spans: [number, number][] = []
+  for (let i = 0; i + 1 < stallsMs.length; i += 2) {
+    const [from, to] = [stallsMs[i]!, stallsMs[i + 1]!]
+    if (to - from < leastMs) continue
+    const until = to + aftermath * (to - from)
+    const last = spans.at(-1)
+    if (last !== undefined && from <= last[1]) last[1] = Math.max(last[1], until)
+    else spans.push([from, until])
+  }
+  return spans
+}
+
+/** Whether [fromMs, toMs] meets any of the spans. */
+export const meets = (spans: Spans, fromMs: number, toMs: number): boolean => spans.some(([from, to]) => fromMs <= to && from <= toMs)
+
+/** Milliseconds of a run that were disturbed. */
+export const disturbedMs = (spans: Spans): number => spans.reduce((sum, [from, to]) => sum + to - from, 0)
