@@ -187,7 +187,7 @@ describe('flags', () => {
       expect.stringMatching(/predictor\.server: expected a server: tfserving, triton/),
     )
     expect(problemLines(() => loadFile(file('{server: triton, url: "http://x"}')))).toEqual([
-      'e.yaml:3:29 a predictor with both a server to start and a URL',
+      'e.yaml:3:34 a predictor with both a server to start and a URL',
     ])
   })
 
