@@ -3,7 +3,8 @@ import { defineConfig } from 'vitest/config'
 /** Tests against the cluster that KUBECONFIG names: npm run test:k8s. */
 export default defineConfig({
   test: {
-    include: ['**/*.k8s-test.ts'],
+    include: ['{tuner,reports,trials}/**/*.k8s-test.ts'],
+    globalSetup: ['./trials/kubernetes/testing/image.ts'],
     fileParallelism: false,
     testTimeout: 120_000,
     hookTimeout: 240_000,
