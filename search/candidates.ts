@@ -17,8 +17,17 @@ export function untried(problem: Problem, taken: readonly Configuration[], rng: 
   const known = new Set(taken.map(configurationKey))
   const allowed = (configuration: Configuration) => !known.has(configurationKey(configuration)) && !problem.cannotServe?.(configuration)
   const complete = gridSize(problem.space) <= GRID_LIMIT
-  const all = complete ? enumerate(problem.space) : sampleSpace(problem.space, SAMPLE, rng.fork('candidates'))
+  const all = complete ? everything(problem.space) : sampleSpace(problem.space, SAMPLE, rng.fork('candidates'))
   return { configurations: all.filter(allowed), complete }
+}
+
+const listed = new WeakMap<SearchSpace, readonly Configuration[]>()
+
+/** `enumerate`, remembered for each space object, so that a configuration is the same object each time. */
+function everything(space: SearchSpace): readonly Configuration[] {
+  const all = listed.get(space) ?? enumerate(space)
+  listed.set(space, all)
+  return all
 }
 
 /** Up to `count` distinct configurations of a space, quasi-random. */

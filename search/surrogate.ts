@@ -42,7 +42,7 @@ export interface SurrogateOptions extends DesignOptions {
 const BELIEVED_NOISE = 1e-4
 const LABEL_NOISE = 0.1
 /** ln of how much likelier the data must be without outside knowledge before it is dropped: it is right far more often than not. */
-const LOG_ODDS = 2
+const LOG_ODDS = 1
 
 /** The modelled constraint: ln(metric / limit), met where ≤ 0; plain ln(metric) without a limit. */
 const constraintTarget = (problem: Problem, logValue: number, options: SurrogateOptions): number => {
@@ -64,10 +64,10 @@ export function fitSurrogate(
     o.constraint ? datum(o.configuration, target(logMetric(problem, o.constraint.value)), o.constraint) : [],
   )
   const labels = observations.map((o) => datum(o.configuration, o.state === 'complete' && o.rate?.value !== 0 ? 1 : -1))
-  const past = (quantity: Quantity) =>
-    problem.history && !options.withoutHistory ? pastKnowledge(problem.history, problem.space, quantity) : undefined
-  const pastConstraint = past('constraint')
-  const rate = fitBest(problem, 'rate', rates, pending, [ratePhysics(problem, rates), past('rate')], options)
+  const past = (quantity: Quantity, trials: readonly Datum[]) =>
+    problem.history && !options.withoutHistory ? pastKnowledge(problem.history, problem.space, quantity, trials) : undefined
+  const pastConstraint = past('constraint', constraints)
+  const rate = fitBest(problem, 'rate', rates, pending, [ratePhysics(problem, rates), past('rate', rates)], options)
   const constraint = fitBest(
     problem,
     'constraint',
@@ -76,7 +76,7 @@ export function fitSurrogate(
     [constraintPhysics(problem, target), pastConstraint && mapColumns(pastConstraint, target)],
     options,
   )
-  const pastServes = past('serves')
+  const pastServes = past('serves', labels)
   const serves = pastServes || labels.some((l) => l.target < 0) ? fitBest(problem, 'serves', labels, [], [pastServes], options) : undefined
   const logServes = (configurations: readonly Configuration[]): Float64Array => {
     if (!serves) return new Float64Array(configurations.length)

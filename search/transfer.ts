@@ -10,25 +10,52 @@ const CONDITIONED = 300
 const remembered = new WeakMap<PastExperiment, Map<Quantity, PastMean | undefined>>()
 
 /**
- * Past experiments as knowledge of a new one: each one's posterior mean is a column of the trend whose slope is about 1/J, J of them
- * (past surrogates stacked by Bayesian regression; compare Feurer et al., 'Practical transfer learning for Bayesian optimization', 2018).
- * Experiments that lack the quantity, or tuned a parameter this space does not have, are left out. Undefined where none is left.
+ * Past experiments as knowledge of a new one: each one's posterior mean is a column of the trend whose slope is about its weight. Weights are
+ * the agreement of its ranking with the trials so far, those no better than chance left out (the ranking loss of RGPE: Feurer, Letham, Hutter and
+ * Bakshy, 'Practical transfer learning for Bayesian optimization', 2018), here inside one Bayesian regression. Experiments that lack the
+ * quantity, or tuned a parameter this space does not have, are left out too. Undefined where none is left.
  */
-export function pastKnowledge(history: readonly PastExperiment[], space: SearchSpace, quantity: Quantity): Knowledge | undefined {
+export function pastKnowledge(
+  history: readonly PastExperiment[],
+  space: SearchSpace,
+  quantity: Quantity,
+  trials: readonly { readonly at: Configuration; readonly target: number }[] = [],
+): Knowledge | undefined {
   const names = new Set(space.parameters.map((p) => p.name))
   const usable = history.filter((past) => past.space.parameters.every((p) => names.has(p.name)))
-  const means = usable.flatMap((past) => pastMean(past, quantity) ?? [])
-  if (means.length === 0) return undefined
+  const configurations = trials.map((t) => t.at)
+  const agreeing = usable
+    .flatMap((past) => pastMean(past, quantity) ?? [])
+    .map((mean) => ({ mean, weight: agreement(mean(configurations), trials) }))
+    .filter(({ weight }) => weight > 0)
+  if (agreeing.length === 0) return undefined
+  const total = agreeing.reduce((sum, { weight }) => sum + weight, 0)
   return {
-    slopes: means.map(() => [1 / means.length, 0.5 / Math.sqrt(means.length)]),
-    columns(configurations) {
-      const past = means.map((mean) => mean(configurations))
-      return configurations.map((_, i) => past.map((values) => values[i]!))
+    slopes: agreeing.map(({ weight }) => [weight / total, 0.5 / Math.sqrt(agreeing.length)]),
+    columns(at) {
+      const past = agreeing.map(({ mean }) => mean(at))
+      return at.map((_, i) => past.map((values) => values[i]!))
     },
     correction: 0.3,
     offsetSd: 1,
     signal: [-3, 1],
   }
+}
+
+/** Pairs it takes before a ranking is judged. */
+const JUDGED_PAIRS = 3
+
+/** Kendall's τ between predictions and targets, 1 while there are too few pairs to tell. */
+function agreement(predicted: Float64Array, trials: readonly { readonly target: number }[]): number {
+  let pairs = 0
+  let score = 0
+  for (let i = 0; i < trials.length; i++)
+    for (let j = 0; j < i; j++) {
+      if (trials[i]!.target === trials[j]!.target) continue
+      pairs++
+      score += Math.sign((predicted[i]! - predicted[j]!) * (trials[i]!.target - trials[j]!.target))
+    }
+  return pairs < JUDGED_PAIRS ? 1 : score / pairs
 }
 
 type PastMean = (configurations: readonly Configuration[]) => Float64Array
@@ -63,9 +90,16 @@ function fitPast(past: PastExperiment, quantity: Quantity): PastMean | undefined
   const { hyperparameters } = fitGp(shape, gpData(thin(data, FITTED)))
   const gp = condition(shape, gpData(thin(data, CONDITIONED)), hyperparameters)
   const measured = new Map(data.map((d) => [configurationKey(project(d.at)), d.target]))
+  const predicted = new WeakMap<Configuration, number>()
   return (configurations) => {
-    const { mean } = gp.predict(new Matrix(configurations.map((c) => [...encoder.encode(c)])))
-    return mean.map((value, i) => measured.get(configurationKey(project(configurations[i]!))) ?? value + average)
+    const unknown = configurations.filter((c) => !predicted.has(c))
+    const elsewhere = unknown.filter((c) => !measured.has(configurationKey(project(c))))
+    for (const c of unknown) predicted.set(c, measured.get(configurationKey(project(c))) ?? average)
+    if (elsewhere.length > 0) {
+      const { mean } = gp.predict(new Matrix(elsewhere.map((c) => [...encoder.encode(c)])))
+      for (const [i, c] of elsewhere.entries()) predicted.set(c, mean[i]! + average)
+    }
+    return Float64Array.from(configurations, (c) => predicted.get(c)!)
   }
 }
 

@@ -8,6 +8,8 @@ import type { Configuration, Observation, Problem, Sampler, Suggestion } from '.
 
 /** Trials that physics may choose before one has served. */
 const PHYSICS_TRIES = 2
+/** Trials that knowledge may have chosen before it was seen to be wrong: they do not count as starts. */
+const MISLED = 1
 
 export interface GpOptions extends SurrogateOptions {
   /** Trials spread over the space before the model leads; by default one and one for each parameter that price says nothing about. */
@@ -29,12 +31,13 @@ export const createGpSampler = (options: GpOptions = {}): Sampler => ({
       const suggestion = cheapestByPhysics(problem, configurations)
       if (suggestion) return suggestion
     }
-    const starting = taken.length < (options.starts ?? startCount(problem)) || observations.length === 0
+    const starts = options.starts ?? startCount(problem)
+    const starting = taken.length < starts || observations.length === 0
     const informed = (problem.priorLogRate !== undefined && served) || (!options.withoutHistory && (problem.history?.length ?? 0) > 0)
     if (starting && !informed) return spread(problem, taken, configurations, rng)
     const surrogate = fitSurrogate(problem, observations, pending, options)
     // What contradicts physics or the past so soon needs the same starts as any other search.
-    if (starting && !surrogate.informed) return spread(problem, taken, configurations, rng)
+    if (!surrogate.informed && taken.length < starts + (informed ? MISLED : 0)) return spread(problem, taken, configurations, rng)
     return mostPromising(problem, observations, taken, surrogate, configurations, complete)
   },
 })
