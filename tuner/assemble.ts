@@ -7,6 +7,7 @@ import type { MachineFacts } from '../trials/machine/machine.ts'
 import type { TrialStore } from '../trials/types.ts'
 import { launcherOf, measureTrial, protocolOf } from './backend.ts'
 import { defaultConfiguration } from './default-configuration.ts'
+import { refuseWhatNeverServes } from './estimate.ts'
 import type { Experiment } from './experiment/types.ts'
 import { openCluster } from './kubernetes.ts'
 import { effortFor, GeneratorPool } from './load.ts'
@@ -24,6 +25,7 @@ export interface Assembled {
 export async function assemble(experiment: Experiment, experimentId: string, store: TrialStore, machine: MachineFacts): Promise<Assembled> {
   const book = await loadPriceBook(experiment.pricesPath)
   const problem = problemOf(experiment, book)
+  refuseWhatNeverServes(experiment, problem)
   const provenance = provenanceOf(experiment)
   const notices = noticesOf(experiment, provenance)
   const sampler = createSampler(experiment.sampler)

@@ -37,7 +37,7 @@ export interface EstimateTable {
   readonly rows: readonly EstimateRow[]
   /** How many of the rest fail for what reason. */
   readonly excluded: Readonly<Record<'sloUnattainable' | 'cannotServe', number>>
-  /** Why the first of those cannot serve. */
+  /** Why those cannot serve, the nearest to serving first; three of them. */
   readonly reasons: readonly string[]
   /** Every configuration was looked at; else a quasi-random sample of a space too large to list. */
   readonly complete: boolean
@@ -60,11 +60,11 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
   const estimator = createEstimator({ architecture: architectureOf(experiment.model.architecture), slo: experiment.slo })
   const { configurations, complete } = untried({ ...problem, cannotServe: undefined }, [], createRng(experiment.seed))
   const rows: EstimateRow[] = []
-  const reasons: string[] = []
+  const failed: { readonly reason: string; readonly nearness: number }[] = []
   let sloUnattainable = 0
   for (const configuration of configurations) {
     const estimated = estimator.estimate(configuration)
-    if (!estimated.serves) reasons.push(`${label(configuration)}: ${estimated.reason}`)
+    if (!estimated.serves) failed.push({ reason: `${label(configuration)}: ${estimated.reason}`, nearness: estimated.memoryShare ?? 0 })
     else if (estimated.capacityRps === 0) sloUnattainable++
     else rows.push(rowOf(configuration, estimated, problem))
   }
@@ -73,8 +73,11 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
     provenance: 'simulated',
     slo: experiment.slo,
     rows: rows.sort((a, b) => a.logCost - b.logCost),
-    excluded: { sloUnattainable, cannotServe: reasons.length },
-    reasons: reasons.slice(0, 3),
+    excluded: { sloUnattainable, cannotServe: failed.length },
+    reasons: failed
+      .sort((a, b) => b.nearness - a.nearness)
+      .slice(0, 3)
+      .map(({ reason }) => reason),
     complete,
     caveat,
   }
@@ -95,6 +98,20 @@ function rowOf(configuration: Configuration, estimated: Extract<Estimated, { ser
     outOfMemory,
     logCost: logCost(problem.objective, pricePerHour, Math.log(capacityRps), Math.log(idleMs)),
   }
+}
+
+/**
+ * Refuses an experiment whose every configuration is certain not to serve, before anything is started.
+ * @throws UserError with the configuration that comes nearest; the exit code is that of an SLO no configuration meets
+ */
+export function refuseWhatNeverServes(experiment: Experiment, problem: Problem): void {
+  if (problem.cannotServe === undefined || untried(problem, [], createRng(experiment.seed)).configurations.length > 0) return
+  const [nearest] = estimateAll(experiment, problem).reasons
+  throw new UserError(
+    `no configuration of the space can serve ${experiment.model.name}${nearest === undefined ? '' : `; the nearest, ${nearest}`}`,
+    'add a larger GPU (--gpus), a larger share, a smaller batch or a narrower precision to the space',
+    exitCodes.sloUnmet,
+  )
 }
 
 /** The command. Returns the exit code. */

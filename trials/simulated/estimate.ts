@@ -27,7 +27,12 @@ export type Estimated =
       readonly neededMiB?: number
       readonly availableMiB?: number
     } & PredictedCapacity)
-  | { readonly serves: false; readonly reason: string }
+  | {
+      readonly serves: false
+      readonly reason: string
+      /** Where memory is the reason: the part of what it needs that it has, below 1. */
+      readonly memoryShare?: number
+    }
 
 export interface Estimator {
   /** ln of the expected capacity, req/s; undefined where the model knows nothing or the configuration surely cannot serve. */
@@ -95,7 +100,11 @@ export function createEstimator(options: EstimatorOptions): Estimator {
       if (!modelled || !capacity) return { serves: false, reason: reason! }
       const { neededMiB, availableMiB } = modelled
       if (neededMiB !== undefined && availableMiB !== undefined && neededMiB > availableMiB)
-        return { serves: false, reason: `needs ${Math.ceil(neededMiB)} MiB of GPU memory, has ${Math.floor(availableMiB)} MiB` }
+        return {
+          serves: false,
+          reason: `needs ${Math.ceil(neededMiB)} MiB of GPU memory, has ${Math.floor(availableMiB)} MiB`,
+          memoryShare: availableMiB / neededMiB,
+        }
       return {
         serves: true,
         ...capacity,
