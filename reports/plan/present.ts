@@ -62,9 +62,11 @@ export async function planBlocks(
 function verdict({ units, input, demand }: Plan): string {
   const [best] = units
   const month = best!.months[0]!
-  const scaled = best!.autoscaledTotal < best!.staticTotal * 0.98
+  const follower = units.reduce((a, b) => (b.autoscaledTotal < a.autoscaledTotal ? b : a))
   const total = input.months > 1 ? ` (${money(best!.staticTotal)} over ${input.months} months)` : ''
-  const auto = scaled ? `, or ${money(month.autoscaledPerMonth)} when autoscaled` : ''
+  const price = money(follower.months[0]!.autoscaledPerMonth)
+  const other = follower === best ? `, or ${price} when autoscaled` : `; autoscaled, ${follower.unit.label} costs ${price}`
+  const auto = follower.autoscaledTotal < best!.staticTotal * 0.98 ? other : ''
   return `${best!.unit.label}: ${month.replicas} replica${month.replicas === 1 ? '' : 's'} for ${demand.what}, ${money(month.staticPerMonth)} per month${total}${auto}`
 }
 
@@ -125,7 +127,7 @@ function priceBlocks({ units, input }: Plan): Block[] {
   return [
     heading(2, `What ${n} x ${best.unit.label} costs and holds`),
     ...list([
-      `${significant(n * cpuCores)} cores${held}`,
+      `${significant(n * cpuCores)} core${n * cpuCores === 1 ? '' : 's'}${held}`,
       ...best.byPriceList.map(
         (p) => `price list "${p.name}": ${p.currency === 'USD' ? money(p.perMonth) : `${significant(p.perMonth)} ${p.currency}`} per month`,
       ),

@@ -111,7 +111,11 @@ function scalingOf(serving: Serving, { variant, prometheus = defaultPrometheus }
     return {
       annotations: {},
       fields: { scaleMetric: 'rps', scaleTarget: Math.max(1, Math.floor(serving.perReplicaRps)) },
-      notes: [],
+      notes: serving.resources.gpu
+        ? [
+            'Knative must allow affinity and tolerations: features kubernetes.podspec-affinity and kubernetes.podspec-tolerations in config-features',
+          ]
+        : [],
     }
   }
   if (variant === 'keda') {
