@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
+import { architectureOf } from '../devices/architecture.ts'
 import { CpuPool } from './cpu-pool.ts'
 import type { EngineOptions } from './engine.ts'
 import { type EngineDeath, type EngineHost, startEngines, sumUtilization } from './engine-host.ts'
@@ -34,6 +35,10 @@ export interface RunningPredictor {
  * Rejects with OutOfMemoryError, with the listen error (`code` 'EADDRINUSE'), or what the engine says; nothing is left then.
  */
 export async function startPredictor(settings: Settings): Promise<RunningPredictor> {
+  if (settings.engine === 'emulated') {
+    const architecture = architectureOf(settings.model)
+    if (architecture.kind === 'decoder') return (await import('./llm/predictor.ts')).startLlmPredictor(settings, architecture)
+  }
   const versions = await versionsToServe(settings.modelPath, settings.versionPolicy)
   // Threads and processes start by themselves while this thread loads the web server.
   const pool = new CpuPool(settings.cpuCores)

@@ -73,8 +73,21 @@ const table = {
     unit: 'threads',
     schema: whole(1, 256).optional(),
   },
+  MAX_NUM_SEQS: { help: 'language models: sequences under way at once', schema: whole(1, 4096).default(256) },
+  MAX_NUM_BATCHED_TOKENS: { help: 'language models: tokens of one step', unit: 'tokens', schema: whole(16, 131_072).default(2048) },
+  MAX_MODEL_LEN: {
+    help: 'language models: longest sequence, prompt and answer',
+    unit: 'tokens',
+    schema: whole(32, 1_048_576).default(4096),
+  },
+  GPU_MEMORY_UTILIZATION: { help: "language models: share of each GPU's memory to use", schema: real(0.05, 1).default(0.9) },
+  TENSOR_PARALLEL_SIZE: { help: 'language models: GPUs that share every layer', unit: 'GPUs', schema: whole(1, 16).default(1) },
+  ENABLE_PREFIX_CACHING: { help: 'language models: beginnings seen before are not computed again', schema: flag.default(true) },
   SEQUENCE_LENGTH: { help: 'tokens a text is cut or padded to', unit: 'tokens', schema: whole(2, 131_072).default(128) },
-  PRECISION: { help: 'number format of the engine', schema: z.enum(['fp32', 'tf32', 'fp16', 'bf16', 'int8', 'fp8']).default('fp32') },
+  PRECISION: {
+    help: 'number format of the engine; default: fp32, of language models fp16',
+    schema: z.enum(['fp32', 'tf32', 'fp16', 'bf16', 'int8', 'fp8']).optional(),
+  },
   WARM_UP_BATCH: {
     help: 'items of the batch run before ready; 0: none; default: BATCH_SIZE',
     unit: 'items',
@@ -91,6 +104,18 @@ const keys = Object.keys(table) as Key[]
 const schema = z.object(Object.fromEntries(keys.map((key) => [key, table[key].schema])) as { [K in Key]: (typeof table)[K]['schema'] })
 
 export type RawSettings = z.infer<typeof schema>
+
+/** What only language models read. */
+export interface LlmSettings {
+  readonly precision: NonNullable<RawSettings['PRECISION']>
+  readonly maxSequences: number
+  readonly maxBatchedTokens: number
+  readonly maxModelLength: number
+  /** 0-1. */
+  readonly gpuMemoryUtilization: number
+  readonly tensorParallel: number
+  readonly prefixCaching: boolean
+}
 
 /** Effective settings. Names as in the table, in camel case. */
 export interface Settings {
@@ -113,7 +138,8 @@ export interface Settings {
   readonly instances: number
   readonly cpuThreads: number
   readonly sequenceLength: number
-  readonly precision: RawSettings['PRECISION']
+  readonly precision: NonNullable<RawSettings['PRECISION']>
+  readonly llm: LlmSettings
   readonly warmUpBatch: number
   readonly seed: number
   readonly maxBodyMiB: number
@@ -193,7 +219,16 @@ const named = (raw: RawSettings): Settings => ({
   instances: instancesOf(raw),
   cpuThreads: raw.CPU_THREADS ?? (withoutGpu(raw) ? Math.max(1, Math.floor(raw.CPU_CORES / instancesOf(raw))) : 1),
   sequenceLength: raw.SEQUENCE_LENGTH,
-  precision: raw.PRECISION,
+  precision: raw.PRECISION ?? 'fp32',
+  llm: {
+    precision: raw.PRECISION ?? 'fp16',
+    maxSequences: raw.MAX_NUM_SEQS,
+    maxBatchedTokens: raw.MAX_NUM_BATCHED_TOKENS,
+    maxModelLength: raw.MAX_MODEL_LEN,
+    gpuMemoryUtilization: raw.GPU_MEMORY_UTILIZATION,
+    tensorParallel: raw.TENSOR_PARALLEL_SIZE,
+    prefixCaching: raw.ENABLE_PREFIX_CACHING,
+  },
   warmUpBatch: raw.WARM_UP_BATCH ?? raw.BATCH_SIZE,
   seed: raw.SEED,
   maxBodyMiB: raw.MAX_BODY_MIB,

@@ -1,0 +1,50 @@
+/** Prompts as the simulator sees them: how many tokens, and which beginnings they share. */
+import { isRecord, RequestError } from '../protocol/messages.ts'
+import { blockTokens } from './scheduler.ts'
+
+export interface CompletionRequest {
+  readonly words: readonly string[]
+  readonly maxTokens: number
+  readonly stream: boolean
+  readonly includeUsage: boolean
+}
+
+const defaultMaxTokens = 128
+
+/** Reads a chat or completions request. A token is a word here. Throws RequestError 400. */
+export function readCompletion(body: Record<string, unknown>, chat: boolean, maxModelLength: number): CompletionRequest {
+  const text = chat ? chatText(body.messages) : body.prompt
+  if (typeof text !== 'string' || text.trim() === '')
+    throw new RequestError(400, chat ? "'messages' must be a list of {role, content} with text" : "'prompt' must be a text")
+  const maxTokens = body.max_completion_tokens ?? body.max_tokens ?? defaultMaxTokens
+  if (typeof maxTokens !== 'number' || !Number.isInteger(maxTokens) || maxTokens < 1)
+    throw new RequestError(400, "'max_tokens' must be a whole number of at least 1")
+  if (body.n !== undefined && body.n !== 1) throw new RequestError(400, "'n' other than 1 is not supported")
+  const words = text.trim().split(/\s+/)
+  if (words.length + maxTokens > maxModelLength)
+    throw new RequestError(
+      400,
+      `This model's maximum context length is ${maxModelLength} tokens. However, you requested ${words.length + maxTokens} tokens ` +
+        `(${words.length} in the messages, ${maxTokens} in the completion).`,
+    )
+  const options = isRecord(body.stream_options) ? body.stream_options : {}
+  return { words, maxTokens, stream: body.stream === true, includeUsage: options.include_usage === true }
+}
+
+function chatText(messages: unknown): string | undefined {
+  if (!Array.isArray(messages) || messages.length === 0) return undefined
+  const contents = messages.map((message: unknown) => (isRecord(message) ? message.content : undefined))
+  return contents.every((content) => typeof content === 'string') ? contents.join('\n') : undefined
+}
+
+/** A hash for each whole block of words, over all words up to its end (FNV-1a). */
+export function prefixHashes(words: readonly string[]): number[] {
+  const hashes: number[] = []
+  let hash = 0x811c9dc5
+  for (const [i, word] of words.entries()) {
+    for (let at = 0; at < word.length; at++) hash = Math.imul(hash ^ word.charCodeAt(at), 0x01000193)
+    hash = Math.imul(hash ^ 32, 0x01000193)
+    if ((i + 1) % blockTokens === 0) hashes.push(hash >>> 0)
+  }
+  return hashes
+}

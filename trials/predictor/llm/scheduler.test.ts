@@ -1,0 +1,133 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { prefixHashes } from './prompt.ts'
+import { ContinuousBatcher, type Sequence, type Step } from './scheduler.ts'
+
+const limits = { maxSequences: 4, maxBatchedTokens: 64, cacheTokens: 1024, queueLimit: 100 }
+
+const sequence = (promptTokens: number, outputTokens: number, prefix: readonly number[] = []) => {
+  const tokens: number[] = []
+  const ends: boolean[] = []
+  const made: Sequence = {
+    promptTokens,
+    outputTokens,
+    prefix,
+    token: (index, last) => {
+      tokens.push(index)
+      ends.push(last)
+    },
+  }
+  return { ...made, made, tokens, ends }
+}
+const step = (batcher: ContinuousBatcher): Step['work'] | undefined => {
+  const scheduled = batcher.schedule()
+  scheduled?.finish()
+  return scheduled?.work
+}
+
+test('a long prompt is computed in chunks, then a token a step', () => {
+  const batcher = new ContinuousBatcher(limits)
+  const one = sequence(150, 3)
+  batcher.add(one.made)
+  const works = Array.from({ length: 6 }, () => step(batcher))
+  expect(works.map((work) => work && [work.prefillTokens, work.decodes, work.decodeContext])).toEqual([
+    [64, 0, 0],
+    [64, 0, 0],
+    [22, 0, 0],
+    [0, 1, 151],
+    [0, 1, 152],
+    undefined,
+  ])
+  expect(one.tokens).toEqual([0, 1, 2])
+  expect(one.ends).toEqual([false, false, true])
+  expect(batcher.cacheUse).toBe(0)
+})
+
+test('newcomers join between steps: decodes come first, prompts get what is left', () => {
+  const batcher = new ContinuousBatcher(limits)
+  batcher.add(sequence(10, 50).made)
+  step(batcher)
+  batcher.add(sequence(100, 5).made)
+  expect(step(batcher)).toEqual({ prefillTokens: 63, decodes: 1, decodeContext: 11 })
+  expect(step(batcher)).toEqual({ prefillTokens: 37, decodes: 1, decodeContext: 12 })
+  expect(step(batcher)).toEqual({ prefillTokens: 0, decodes: 2, decodeContext: 13 + 101 })
+})
+
+test('no more sequences than allowed are under way', () => {
+  const batcher = new ContinuousBatcher(limits)
+  for (let i = 0; i < 6; i++) batcher.add(sequence(4, 2).made)
+  step(batcher)
+  expect([batcher.running, batcher.waiting]).toEqual([4, 2])
+})
+
+test('a full cache makes the newest start over, and all are answered', () => {
+  const batcher = new ContinuousBatcher({ ...limits, cacheTokens: 128 })
+  const [old, young] = [sequence(48, 60), sequence(48, 60)]
+  batcher.add(old.made)
+  batcher.add(young.made)
+  while (step(batcher)) {}
+  expect(batcher.preemptions).toBeGreaterThan(0)
+  expect(old.tokens).toHaveLength(60)
+  expect(young.tokens).toEqual(Array.from({ length: 60 }, (_, i) => i))
+})
+
+test('a beginning that was computed before is not computed again', () => {
+  const batcher = new ContinuousBatcher(limits)
+  const words = Array.from({ length: 40 }, (_, i) => `w${i}`)
+  const [first, second] = [prefixHashes(words), prefixHashes([...words.slice(0, 35), 'x', 'y', 'z', 'a', 'b'])]
+  expect(first.slice(0, 2)).toEqual(second.slice(0, 2))
+  batcher.add(sequence(40, 1, first).made)
+  expect(step(batcher)?.prefillTokens).toBe(40)
+  batcher.add(sequence(40, 1, second).made)
+  expect(step(batcher)?.prefillTokens).toBe(8)
+  expect(batcher.prefixHitTokens).toBe(32)
+})
+
+test('a sequence whose client has gone frees its place, in the middle of a step too', () => {
+  const batcher = new ContinuousBatcher(limits)
+  const [gone, stays] = [sequence(20, 50), sequence(20, 2)]
+  batcher.add(gone.made)
+  batcher.add(stays.made)
+  const scheduled = batcher.schedule()!
+  batcher.remove(gone.made)
+  scheduled.finish()
+  expect(gone.tokens).toEqual([])
+  while (step(batcher)) {}
+  expect(stays.tokens).toEqual([0, 1])
+  expect(batcher.cacheUse).toBe(0)
+})
+
+test('a full queue refuses', () => {
+  const batcher = new ContinuousBatcher({ ...limits, queueLimit: 1 })
+  expect([batcher.add(sequence(1, 1).made), batcher.add(sequence(1, 1).made)]).toEqual([true, false])
+})
+
+describe('property', () => {
+  test('whatever comes, every sequence gets its tokens in order, and the limits hold', () => {
+    const size = fc.record({
+      prompt: fc.integer({ min: 1, max: 120 }),
+      output: fc.integer({ min: 1, max: 60 }),
+      after: fc.integer({ min: 0, max: 5 }),
+    })
+    fc.assert(
+      fc.property(fc.array(size, { minLength: 1, maxLength: 25 }), fc.integer({ min: 192, max: 600 }), (sizes, cacheTokens) => {
+        const batcher = new ContinuousBatcher({ ...limits, cacheTokens })
+        const sequences = sizes.map(({ prompt, output }) => sequence(prompt, output))
+        for (const [i, { after }] of sizes.entries()) {
+          batcher.add(sequences[i]!.made)
+          for (let n = 0; n < after; n++) step(batcher)
+        }
+        for (let n = 0; n < 20_000; n++) {
+          const work = step(batcher)
+          if (!work) break
+          expect(work.prefillTokens + work.decodes).toBeLessThanOrEqual(limits.maxBatchedTokens)
+          expect(batcher.running).toBeLessThanOrEqual(limits.maxSequences)
+          expect(batcher.cacheUse).toBeLessThanOrEqual(1)
+        }
+        for (const { tokens, outputTokens } of sequences) expect(tokens).toEqual(Array.from({ length: outputTokens }, (_, i) => i))
+        expect(batcher.cacheUse).toBe(0)
+      }),
+      { numRuns: 60 },
+    )
+  })
+})

@@ -1,0 +1,201 @@
+/**
+ * Continuous batching (Yu et al., OSDI 2022) over a paged cache (Kwon et al., SOSP 2023) with chunked prefill (Agrawal et al., OSDI 2024),
+ * in the order of vLLM's scheduler: running sequences first, then waiting ones; a sequence that finds no room makes the newest one yield
+ * its blocks and start over. No clock: whoever drives it knows how long a step takes.
+ */
+import type { StepWork } from './costs.ts'
+
+export interface SchedulerLimits {
+  /** Sequences under way at once. */
+  readonly maxSequences: number
+  /** Tokens of one step. */
+  readonly maxBatchedTokens: number
+  /** Tokens that the cache holds. */
+  readonly cacheTokens: number
+  /** Sequences that may wait. */
+  readonly queueLimit: number
+}
+
+/** Tokens of one cache block. */
+export const blockTokens = 16
+
+/** What a sequence is, and who hears of it. */
+export interface Sequence {
+  readonly promptTokens: number
+  readonly outputTokens: number
+  /** Hashes of the prompt's whole blocks, each over everything before it too: equal hashes are equal prefixes. */
+  readonly prefix?: readonly number[]
+  /** A token is there; `last`: it was the last. */
+  token(index: number, last: boolean): void
+}
+
+interface Running {
+  readonly sequence: Sequence
+  /** Tokens in the cache. */
+  cached: number
+  /** Output tokens that exist. */
+  produced: number
+  blocks: number
+}
+
+/** A step that is scheduled and not yet done. */
+export interface Step {
+  readonly work: StepWork
+  /** Sequences that take part. */
+  readonly sequences: number
+  /** To be called when its time is over. */
+  finish(): void
+}
+
+export class ContinuousBatcher {
+  readonly #limits: SchedulerLimits
+  readonly #totalBlocks: number
+  #waiting: Running[] = []
+  #running: Running[] = []
+  #freeBlocks: number
+  /** Prefixes whose keys and values were computed lately, oldest first. */
+  readonly #known = new Set<number>()
+  preemptions = 0
+  prefixHitTokens = 0
+
+  constructor(limits: SchedulerLimits) {
+    this.#limits = limits
+    this.#totalBlocks = Math.floor(limits.cacheTokens / blockTokens)
+    this.#freeBlocks = this.#totalBlocks
+  }
+
+  get waiting(): number {
+    return this.#waiting.length
+  }
+  get running(): number {
+    return this.#running.length
+  }
+  /** 0-1. */
+  get cacheUse(): number {
+    return 1 - this.#freeBlocks / this.#totalBlocks
+  }
+
+  /** False when too many wait. The sequence must fit the cache alone. */
+  add(sequence: Sequence): boolean {
+    if (this.#waiting.length >= this.#limits.queueLimit) return false
+    this.#waiting.push({ sequence, cached: 0, produced: 0, blocks: 0 })
+    return true
+  }
+
+  /** Forgets a sequence whose client has gone. */
+  remove(sequence: Sequence): void {
+    this.#waiting = this.#waiting.filter((each) => each.sequence !== sequence)
+    const found = this.#running.find((each) => each.sequence === sequence)
+    if (!found) return
+    this.#release(found)
+    this.#running = this.#running.filter((each) => each !== found)
+  }
+
+  /** The next step; undefined when there is nothing to do. */
+  schedule(): Step | undefined {
+    const { maxBatchedTokens, maxSequences } = this.#limits
+    let budget = maxBatchedTokens
+    let [prefillTokens, decodes, decodeContext] = [0, 0, 0]
+    const parts: { readonly running: Running; readonly tokens: number }[] = []
+    const preemptionsBefore = this.preemptions
+    const take = (running: Running): boolean => {
+      const missing = known(running) - running.cached
+      const tokens = Math.min(missing, budget)
+      if (tokens === 0 || !this.#grow(running, running.cached + tokens)) return false
+      budget -= tokens
+      if (missing === 1 && running.produced > 0) {
+        decodes += 1
+        decodeContext += running.cached + 1
+      } else prefillTokens += tokens
+      parts.push({ running, tokens })
+      return true
+    }
+    for (const running of [...this.#running]) {
+      if (budget === 0) break
+      while (this.#running.includes(running) && !take(running)) {
+        const newest = this.#running.at(-1)!
+        // Already part of this step: what it holds is needed now.
+        if (budget === 0 || parts.some((part) => part.running === newest)) break
+        this.#preempt(newest)
+      }
+    }
+    // What was just pushed out would only come back to push others out.
+    const admits = this.preemptions === preemptionsBefore
+    while (admits && budget > 0 && this.#waiting.length > 0 && this.#running.length < maxSequences) {
+      const next = this.#waiting[0]!
+      const hit = this.#hit(next.sequence)
+      next.cached = hit
+      this.#running.push(next)
+      if (!take(next)) {
+        this.#running.pop()
+        next.cached = 0
+        break
+      }
+      this.#waiting.shift()
+      this.prefixHitTokens += hit
+    }
+    if (parts.length === 0) return undefined
+    const work = { prefillTokens, decodes, decodeContext }
+    return { work, sequences: parts.length, finish: () => this.#finish(parts) }
+  }
+
+  #finish(parts: readonly { readonly running: Running; readonly tokens: number }[]): void {
+    for (const { running, tokens } of parts) {
+      // Removed while the step ran.
+      if (!this.#running.includes(running)) continue
+      running.cached += tokens
+      if (running.cached < known(running)) continue
+      if (running.produced === 0) this.#remember(running.sequence)
+      running.produced += 1
+      const last = running.produced >= running.sequence.outputTokens
+      if (last) {
+        this.#release(running)
+        this.#running = this.#running.filter((each) => each !== running)
+      }
+      running.sequence.token(running.produced - 1, last)
+    }
+  }
+
+  #grow(running: Running, tokens: number): boolean {
+    const more = Math.ceil(tokens / blockTokens) - running.blocks
+    if (more > this.#freeBlocks) return false
+    this.#freeBlocks -= more
+    running.blocks += more
+    return true
+  }
+
+  #release(running: Running): void {
+    this.#freeBlocks += running.blocks
+    running.blocks = 0
+  }
+
+  /** Its output so far is kept, and computed again as if it were prompt. */
+  #preempt(running: Running): void {
+    this.#release(running)
+    running.cached = 0
+    this.#running = this.#running.filter((each) => each !== running)
+    this.#waiting.unshift(running)
+    this.preemptions += 1
+  }
+
+  /** Tokens of the prompt's start that need not be computed; the last token always is. */
+  #hit({ prefix = [], promptTokens }: Sequence): number {
+    let blocks = 0
+    while (blocks < prefix.length && this.#known.has(prefix[blocks]!)) blocks++
+    return Math.min(blocks * blockTokens, promptTokens - 1)
+  }
+
+  #remember({ prefix = [] }: Sequence): void {
+    for (const hash of prefix) {
+      this.#known.delete(hash)
+      this.#known.add(hash)
+    }
+    for (const oldest of this.#known) {
+      if (this.#known.size <= this.#totalBlocks) break
+      this.#known.delete(oldest)
+    }
+  }
+}
+
+/** Tokens of a sequence that exist: all but the one to come must be in the cache. */
+const known = ({ sequence, produced }: Running): number => sequence.promptTokens + produced
