@@ -42,7 +42,7 @@ export interface SurrogateOptions extends DesignOptions {
 const BELIEVED_NOISE = 1e-4
 const LABEL_NOISE = 0.1
 /** ln of how much likelier the data must be without outside knowledge before it is dropped: it is right far more often than not. */
-const LOG_ODDS = 1
+const LOG_ODDS = 2
 
 /** The modelled constraint: ln(metric / limit), met where ≤ 0; plain ln(metric) without a limit. */
 const constraintTarget = (problem: Problem, logValue: number, options: SurrogateOptions): number => {
