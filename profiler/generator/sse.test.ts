@@ -1,0 +1,74 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { SseParser } from './sse.ts'
+import { TokenStream } from './token-stream.ts'
+
+/** The bytes in chunks that end at the given places. */
+const chunks = (bytes: Buffer, cuts: readonly number[]): Buffer[] => {
+  const places = [...new Set(cuts.map((cut) => cut % (bytes.length + 1)))].sort((a, b) => a - b)
+  return [...places, bytes.length].map((end, i) => bytes.subarray(i === 0 ? 0 : places[i - 1], end))
+}
+
+describe('server-sent events', () => {
+  test('comments, other fields, several data lines, and all three line ends', () => {
+    const parser = new SseParser()
+    expect(parser.push(Buffer.from(': hello\nevent: x\ndata: one\ndata:two\n\nid: 1\r\ndata: three\r\n\r\ndata\rdata: \r\r'))).toEqual([
+      'one\ntwo',
+      'three',
+      '\n',
+    ])
+  })
+
+  test('property: chunks may be cut anywhere', () => {
+    const line = fc.stringMatching(/^[a-zé€😀{}": ]{1,20}$/u)
+    const end = fc.constantFrom('\n', '\r\n', '\r')
+    fc.assert(
+      fc.property(fc.array(line, { minLength: 1, maxLength: 8 }), end, fc.array(fc.nat(), { maxLength: 12 }), (events, newline, cuts) => {
+        const bytes = Buffer.from(events.map((event) => `data: ${event}${newline}${newline}`).join(''))
+        const parser = new SseParser()
+        expect(chunks(bytes, cuts).flatMap((chunk) => parser.push(chunk))).toEqual(events)
+      }),
+    )
+  })
+})
+
+describe('streamed completions', () => {
+  const event = (value: object) => `data: ${JSON.stringify(value)}\n\n`
+  const token = (content: string, finish: string | null = null) => event({ choices: [{ delta: { content }, finish_reason: finish }] })
+  const usage = event({ choices: [], usage: { completion_tokens: 7 } })
+  const read = (...parts: readonly (readonly [atMs: number, text: string])[]) => {
+    const stream = new TokenStream()
+    for (const [atMs, text] of parts) stream.push(Buffer.from(text), atMs)
+    return stream
+  }
+
+  test('the first token is the first with content; the server counts the tokens', () => {
+    const role = event({ choices: [{ delta: { role: 'assistant', content: '' } }] })
+    const stream = read(
+      [5, role],
+      [10, token('a')],
+      [30, token('b') + token('c')],
+      [60, token('d', 'stop')],
+      [70, `${usage}data: [DONE]\n\n`],
+    )
+    expect(stream.fault).toBeUndefined()
+    expect(stream.times).toEqual({ firstTokenMs: 10, lastTokenMs: 60, tokens: 7, gapsMs: [20, 0, 30] })
+  })
+
+  test('completions have text, and without usage chunks are counted', () => {
+    const stream = read([10, event({ choices: [{ text: 'a' }] })], [20, `${event({ choices: [{ text: 'b', finish_reason: 'length' }] })}`])
+    expect([stream.fault, stream.times?.tokens]).toEqual([undefined, 2])
+  })
+
+  test.each<[string, string, string]>([
+    ['cut in the middle', token('a'), 'cut stream'],
+    ['cut within an event', `${token('a')}data: {"choi`, 'cut stream'],
+    ['an error in its stream', `${token('a')}${event({ error: { message: 'out of memory' } })}data: [DONE]\n\n`, 'error in stream'],
+    ['no token', 'data: [DONE]\n\n', 'no token'],
+    ['not a stream', '{"choices":[]}', 'bad answer'],
+    ['not JSON', 'data: <html>\n\n', 'bad answer'],
+    ['nothing', '', 'bad answer'],
+  ])('%s is an error', (_, text, fault) => {
+    expect(read([1, text]).fault).toBe(fault)
+  })
+})

@@ -1,0 +1,171 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { HttpLoadGenerator } from '../generator/http-generator.ts'
+import { seeded } from '../random.ts'
+import type { LatencyMetric, Load, Target } from '../types.ts'
+import { protocolFor } from './index.ts'
+import { drawLength, makePrompts } from './prompts.ts'
+
+const { signal } = new AbortController()
+const generated = { kind: 'generated', seed: 1, count: 4 } as const
+const generator = new HttpLoadGenerator()
+afterAll(() => generator.close())
+
+type Behaviour = (response: ServerResponse, body: Record<string, unknown>) => unknown
+let server: Server
+let url: string
+let bodies: Record<string, unknown>[]
+let behave: Behaviour
+const chunk = (content: string, finish: string | null = null) =>
+  `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: finish }] })}\n\n`
+const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
+/** First token after 30 ms, then one every 10 ms, each event in two pieces. */
+const steady: Behaviour = async (response) => {
+  await wait(30)
+  for (let i = 0; i < 6; i++) {
+    const text = chunk('x', i === 5 ? 'length' : null)
+    response.write(text.slice(0, 9))
+    response.write(text.slice(9))
+    await wait(10)
+  }
+  response.end('data: [DONE]\n\n')
+}
+
+beforeEach(async () => {
+  bodies = []
+  behave = steady
+  server = createServer(async (request: IncomingMessage, response) => {
+    let body = ''
+    for await (const part of request) body += part
+    if (request.url === '/health') return response.end()
+    bodies.push(JSON.parse(body))
+    return behave(response, bodies.at(-1)!)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+})
+afterEach(() => {
+  server.closeAllConnections()
+  return new Promise((resolve) => server.close(resolve))
+})
+
+describe('requests', () => {
+  test('chat streams, asks for usage, and has the length that was drawn', async () => {
+    const prompts = { inputTokens: { kind: 'fixed', tokens: 30 }, outputTokens: { kind: 'fixed', tokens: 12 } } as const
+    const target = await protocolFor('openai').prepare(url, 'm', { ...generated, prompts }, signal)
+    expect(target).toMatchObject({ transport: 'sse', path: '/v1/chat/completions' })
+    expect(bodies[0]).toMatchObject({ model: 'm', stream: true, stream_options: { include_usage: true }, max_tokens: 12, ignore_eos: true })
+    const [message] = bodies[0]!.messages as { role: string; content: string }[]
+    expect(message!.content.split(' ')).toHaveLength(30)
+  })
+
+  test('a completions path gets prompts; bodies of a file keep what they say', async () => {
+    await protocolFor('openai', { path: '/v1/completions' }).prepare(url, 'm', generated, signal)
+    expect(bodies[0]).toMatchObject({ prompt: expect.any(String) })
+    const folder = await mkdtemp(join(tmpdir(), 'openai-'))
+    const path = join(folder, 'bodies.jsonl')
+    await writeFile(path, '{"messages":[{"role":"user","content":"hi"}],"max_tokens":3,"stream":false}\n')
+    await protocolFor('openai').prepare(url, 'm', { kind: 'file', path }, signal)
+    expect(bodies.at(-1)).toMatchObject({ model: 'm', max_tokens: 3, stream: true, messages: [{ content: 'hi' }] })
+    await writeFile(path, '{"text":"hi"}\n')
+    await expect(protocolFor('openai').prepare(url, 'm', { kind: 'file', path }, signal)).rejects.toThrow(
+      /body 1: neither 'messages' nor 'prompt'/,
+    )
+    await rm(folder, { recursive: true })
+  })
+
+  test.each<[string, Behaviour, RegExp]>([
+    ['an error', (response) => response.writeHead(400).end('{"error":{"message":"max context is 32"}}'), /answered 400.*max context is 32/],
+    ['a cut stream', (response) => response.end(chunk('a')), /ends without \[DONE\]/],
+    ['a whole answer', (response) => response.end('{"choices":[{"message":{"content":"a"}}]}'), /not with a stream/],
+  ])('%s is a ProtocolError with the evidence', async (_, behaviour, message) => {
+    behave = behaviour
+    await expect(protocolFor('openai').prepare(url, 'm', generated, signal)).rejects.toThrow(message)
+  })
+
+  test('ready by /health', async () => {
+    expect(await protocolFor('openai').ready(url, 'm', signal)).toBe(true)
+    expect(await protocolFor('openai').ready('http://127.0.0.1:1', 'm', signal)).toBe(false)
+  })
+})
+
+describe('prompts', () => {
+  test('lengths follow their distribution, and stay within bounds', () => {
+    const uniform = seeded(1)
+    const draws = (distribution: Parameters<typeof drawLength>[0]) =>
+      Array.from({ length: 4000 }, () => drawLength(distribution, uniform)).sort((a, b) => a - b)
+    expect(draws({ kind: 'lognormal', median: 100, sigma: 0.5 })[2000]).toBeGreaterThan(95)
+    expect(draws({ kind: 'lognormal', median: 100, sigma: 0.5 })[2000]).toBeLessThan(105)
+    const even = draws({ kind: 'uniform', from: 10, to: 12 })
+    expect(new Set(even)).toEqual(new Set([10, 11, 12]))
+    expect(draws({ kind: 'normal', mean: 5, deviation: 20, most: 30 })).toEqual(expect.arrayContaining([1, 30]))
+    expect(draws({ kind: 'normal', mean: 5, deviation: 20, most: 30 }).at(-1)).toBe(30)
+  })
+
+  test('prefixes are shared in turn and counted in the length', () => {
+    const spec = {
+      inputTokens: { kind: 'fixed', tokens: 50 },
+      outputTokens: { kind: 'fixed', tokens: 1 },
+      sharedPrefixTokens: 40,
+      prefixes: 2,
+    } as const
+    const texts = makePrompts(spec, 1, 4).map((prompt) => prompt.text.split(' '))
+    expect(texts.every((words) => words.length === 50)).toBe(true)
+    const head = (i: number) => texts[i]!.slice(0, 40).join(' ')
+    expect(head(0)).toBe(head(2))
+    expect(head(1)).toBe(head(3))
+    expect(head(0)).not.toBe(head(1))
+    expect(texts[0]).not.toEqual(texts[2])
+  })
+})
+
+describe('load', () => {
+  const slo = { percentile: 0.5, limitMs: 1000, maxErrorRate: 0.01 }
+  const loads: Load[] = [
+    { kind: 'closed', connections: 2, durationS: 0.6 },
+    { kind: 'open', rateRps: 20, arrivals: { kind: 'constant' }, durationS: 0.6, seed: 1 },
+  ]
+  const target = (metric?: LatencyMetric): Target => ({
+    kind: 'http',
+    transport: 'sse',
+    url,
+    path: '/v1/chat/completions',
+    headers: {},
+    bodies: [{ contentType: 'application/json', body: '{}' }],
+    timeoutMs: 2000,
+    metric,
+  })
+
+  test.each(loads)('$kind loop: every latency of a stream, and the SLO on any of them', async (load) => {
+    const whole = await generator.run(target(), load, slo, signal)
+    const { ttft, tpot, e2e, interToken } = whole.stream!
+    expect(whole.errors).toBe(0)
+    expect(ttft.p50Ms).toBeGreaterThan(29)
+    expect(tpot.p50Ms).toBeGreaterThan(9)
+    expect(e2e.p50Ms).toBeGreaterThan(ttft.p50Ms + 5 * 9)
+    expect(interToken.requests).toBe(5 * whole.requests)
+    expect(whole.sloMs).toBe(e2e.p50Ms)
+    for (const metric of ['ttft', 'tpot'] as const) {
+      const point = await generator.run(target(metric), load, slo, signal)
+      expect(point.sloMs).toBe(point.stream![metric].p50Ms)
+    }
+  })
+
+  test.each(loads)('$kind loop: a stream cut in the middle is an error, of its own class', async (load) => {
+    let n = 0
+    behave = async (response, body) => {
+      if (n++ % 2 === 0) return steady(response, body)
+      response.write(chunk('a'))
+      await wait(5)
+      return n % 4 === 0 ? response.destroy() : response.end()
+    }
+    const point = await generator.run(target(), load, slo, signal)
+    expect(Object.keys(point.errorKinds)).toEqual(['cut stream'])
+    expect(point.errors).toBeGreaterThan(1)
+    expect(point.achievedRps).toBeGreaterThan(0)
+  })
+})
