@@ -1,0 +1,231 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { defaultPriceBook } from '../../trials/prices/book.ts'
+import { anyTrial } from '../../trials/store/samples.contract.ts'
+import type { FinishedTrial } from '../../trials/types.ts'
+import { recommend } from '../recommendation.ts'
+import { sampleInput, sampleTrials } from '../samples.contract.ts'
+import type { Candidate } from '../types.ts'
+import { fleetFor, historyOf, kneeOf, pairsOf, sensitivityOf } from './analysis.ts'
+import { paretoOption } from './charts/pareto.ts'
+import { darkTheme, lightTheme, logAxis } from './charts/theme.ts'
+import { type DashboardExperiment, packTrial, unpackTrial } from './data.ts'
+import { effectsOf } from './importance.ts'
+import { asMeasured, candidatesOf, isAsMeasured, Ranker } from './ranking.ts'
+import { standalonePage } from './standalone.ts'
+
+const experiment: DashboardExperiment = {
+  id: 'bert-7f3a',
+  name: 'bert',
+  createdAt: '2026-11-20T10:00:00.000Z',
+  state: 'done',
+  provenance: 'emulated',
+  seed: 7,
+  model: 'bert',
+  hardware: 'T4 (emulated)',
+  load: 'Poisson arrivals',
+  sampler: 'gp',
+  maxTrials: 20,
+  slo: sampleInput.slo,
+  objective: sampleInput.objective,
+  headroom: 0.2,
+  prices: defaultPriceBook,
+  parameters: [],
+  notices: [],
+  specification: '',
+}
+
+/** A trace's times are left out on purpose. */
+const withoutTraces = (trial: FinishedTrial): FinishedTrial =>
+  JSON.stringify(trial).includes('"atMs"') ? JSON.parse(JSON.stringify(trial), (key, value) => (key === 'atMs' ? [] : value)) : trial
+
+test('a packed trial is the trial', () => {
+  fc.assert(
+    fc.property(anyTrial, (trial) => {
+      fc.pre(withoutTraces(trial) === trial)
+      expect(unpackTrial(packTrial(trial))).toEqual(trial)
+    }),
+  )
+})
+
+describe('ranking in the page', () => {
+  const ranker = new Ranker(experiment)
+  const whatIf = asMeasured(experiment)
+
+  test('says what the command line says, also after another question has been asked', () => {
+    const reference = recommend({ ...sampleInput, ...ranker.view(whatIf), curve: undefined, provenance: 'emulated', notices: [] })
+    for (const limitMs of [50, 12, 50, 200]) {
+      const asked = { ...whatIf, slo: { ...whatIf.slo, limitMs } }
+      const fresh = recommend({ ...sampleInput, ...new Ranker(experiment).view(asked), curve: undefined, notices: [] })
+      expect(ranker.recommend(sampleTrials, asked)).toEqual(fresh)
+    }
+    expect(ranker.recommend(sampleTrials, whatIf)).toEqual(reference)
+  })
+
+  test('follows an edited price', () => {
+    const price = (perHour: number) => ({ ...whatIf, prices: { ...defaultPriceBook, gpus: { T4: { perHour, source: 'test' } } } })
+    const [cheap, dear] = [price(0.1), price(10)].map((w) => ranker.recommend(sampleTrials, w).best!)
+    expect(dear!.pricePerHour).toBeGreaterThan(cheap!.pricePerHour)
+    const gone = { ...whatIf, prices: { ...defaultPriceBook, gpus: {} } }
+    expect(candidatesOf(ranker.recommend(sampleTrials, gone)).every((c) => c.pricePerHour === Number.POSITIVE_INFINITY)).toBe(true)
+  })
+
+  test('knows when the question is the experiment own one', () => {
+    expect(isAsMeasured(experiment, { ...whatIf })).toBe(true)
+    expect(isAsMeasured(experiment, { ...whatIf, slo: { ...whatIf.slo, limitMs: 51 } })).toBe(false)
+  })
+
+  test('keeps the certainty of the stop rule to the question it was asked for', () => {
+    const sure = new Ranker({ ...experiment, stop: { probabilityBetterExists: 0.02, tolerance: 0.05, stop: true } })
+    expect(sure.recommend(sampleTrials, whatIf).confidence.probabilityWithinTolerance).toBeCloseTo(0.98)
+    const other = { ...whatIf, slo: { ...whatIf.slo, limitMs: 30 } }
+    expect(sure.recommend(sampleTrials, other).confidence.probabilityWithinTolerance).toBeUndefined()
+  })
+})
+
+const candidate = (change: Partial<Candidate> = {}): Candidate => ({
+  trial: 1,
+  configuration: { batchSize: 1 },
+  label: 'batch 1',
+  capacityRps: 100,
+  capacityCi90Rps: [90, 110],
+  sloMsAtCapacity: 50,
+  pricePerHour: 1,
+  pricePerMillionRequests: 2.78,
+  cost: 2.78,
+  feasible: true,
+  ...change,
+})
+
+describe('analysis', () => {
+  test('the knee is where the latency is twice the idle one', () => {
+    const knot = (rateRps: number, latencyMs: number) => ({ rateRps, latencyMs, lowMs: latencyMs, highMs: latencyMs, requests: 1 })
+    const knee = kneeOf([knot(0, 10), knot(100, 10), knot(200, 40)])
+    expect(knee).toEqual({ rateRps: 150, latencyMs: 20 })
+    expect(kneeOf([knot(0, 10), knot(100, 12)])).toBeUndefined()
+    expect(kneeOf([])).toBeUndefined()
+  })
+
+  test('a fleet for a demand, and what it becomes when something changes', () => {
+    const fleet = fleetFor(candidate(), 400, 0.2)
+    expect(fleet).toMatchObject({ replicas: 5, withSpare: 5, pricePerMonth: 5 * 720, utilisation: 0.8, utilisationOneLost: 1 })
+    expect(fleetFor(candidate(), 400, 0)).toMatchObject({ replicas: 4, withSpare: 5 })
+    const rows = sensitivityOf(candidate(), 400, 0.2)
+    expect(rows.find((r) => r.what === 'demand doubled')?.replicas).toBe(10)
+    expect(rows.find((r) => r.what.includes('low end'))?.replicas).toBe(6)
+  })
+
+  test('history knows the best so far and the money spent', () => {
+    const costs = new Map([
+      [2, candidate({ trial: 2, cost: 4 })],
+      [3, candidate({ trial: 3, cost: 6 })],
+    ])
+    const points = historyOf(sampleTrials.slice(0, 3), costs, () => 3600)
+    expect(points.map((p) => [p.cost, p.best, p.spent])).toEqual([
+      [undefined, undefined, 25],
+      [4, 4, 50],
+      [6, 4, 75],
+    ])
+  })
+
+  test('pairs of two experiments, largest change first, with whether it is certain', () => {
+    const left = [
+      candidate(),
+      candidate({ trial: 2, configuration: { batchSize: 2 } }),
+      candidate({ trial: 3, configuration: { batchSize: 4 } }),
+    ]
+    const right = [
+      candidate({ capacityRps: 105, capacityCi90Rps: [95, 115] }),
+      candidate({ configuration: { batchSize: 2 }, capacityRps: 300, capacityCi90Rps: [280, 320] }),
+      candidate({ configuration: { batchSize: 99 } }),
+    ]
+    expect(pairsOf(left, right).map((p) => [p.ratio, p.overlap])).toEqual([
+      [3, false],
+      [1.05, true],
+    ])
+  })
+})
+
+describe('what matters', () => {
+  const parameters = [
+    { kind: 'ordinal', name: 'cpuCores', category: 'resource', scale: 'log', values: [1, 2, 4, 8] },
+    { kind: 'categorical', name: 'gpu', category: 'resource', values: ['A', 'B'] },
+    { kind: 'ordinal', name: 'batchSize', category: 'server', scale: 'log', values: [1, 2, 4, 8] },
+    { kind: 'ordinal', name: 'fixed', category: 'server', scale: 'linear', values: [3] },
+  ] as const
+  /** ln capacity = 1.2 ln cores + 0.3 (gpu B) + 0 batch: shares of the variance are known in closed form. */
+  const all = [1, 2, 4, 8].flatMap((cpuCores) =>
+    ['A', 'B'].flatMap((gpu) =>
+      [1, 2, 4, 8].map((batchSize) => ({
+        configuration: { cpuCores, gpu, batchSize, fixed: 3 },
+        capacityRps: 100 * cpuCores ** 1.2 * (gpu === 'B' ? Math.exp(0.3) : 1),
+        logSd: 0.01,
+      })),
+    ),
+  )
+  const served = all.filter((_, i) => i % 2 === 0 || i % 3 === 0)
+
+  test('importance and effects come out as they were put in', () => {
+    const { effects } = effectsOf(parameters, served, 1)!
+    expect(effects.map((e) => e.parameter)).toEqual(['cpuCores', 'gpu', 'batchSize'])
+    const varianceOfCores = (1.2 * Math.LN2) ** 2 * 1.25
+    const expected = varianceOfCores / (varianceOfCores + 0.15 ** 2)
+    expect(Math.abs(effects[0]!.importance.median - expected)).toBeLessThan(0.05)
+    expect(effects[2]!.importance.high).toBeLessThan(0.05)
+    const [a, b] = effects[1]!.values
+    expect(b!.median / a!.median).toBeCloseTo(Math.exp(0.3), 1)
+    for (const { low, median, high } of effects.flatMap((e) => e.values)) expect(low <= median && median <= high).toBe(true)
+  })
+
+  test('fewer trials widen the intervals, and too few say nothing', () => {
+    const width = (n: number) => {
+      const cores = effectsOf(parameters, served.slice(0, n), 1)!.effects.find((e) => e.parameter === 'cpuCores')!
+      return cores.values.reduce((sum, v) => sum + Math.log(v.high / v.low), 0)
+    }
+    expect(width(5)).toBeGreaterThan(2 * width(served.length))
+    expect(effectsOf(parameters, served.slice(0, 3), 1)).toBeUndefined()
+  })
+
+  test('the same trials and seed give the same answer', () => {
+    expect(effectsOf(parameters, served, 3)).toEqual(effectsOf(parameters, served, 3))
+  })
+})
+
+describe('charts', () => {
+  test('a log axis holds its values, also none, and those that are no numbers', () => {
+    fc.assert(
+      fc.property(fc.array(fc.double({ min: 1e-3, max: 1e6, noNaN: true }), { minLength: 1 }), (values) => {
+        const { min, max } = logAxis([...values, Number.NaN, Number.POSITIVE_INFINITY, 0, -1])
+        expect(values.every((v) => v >= min && v <= max)).toBe(true)
+      }),
+    )
+    expect(logAxis([])).toMatchObject({ logBase: 2, max: 128 })
+  })
+
+  test('the Pareto chart is the same data in dark and light', () => {
+    const recommendation = new Ranker(experiment).recommend(sampleTrials, asMeasured(experiment))
+    const input = {
+      recommendation,
+      trials: sampleTrials,
+      latencies: logAxis([1, 100]),
+      curves: [],
+      throughput: 'per-dollar',
+      devices: ['T4'],
+    } as const
+    const data = (theme: typeof lightTheme) =>
+      (paretoOption(input, theme).series as { id: string; data: unknown }[]).map((s) => [s.id, s.data])
+    expect(data(darkTheme)).toEqual(data(lightTheme))
+    expect(data(lightTheme).find(([id]) => id === 'device T4')?.[1]).toHaveLength(3)
+  })
+})
+
+test('a saved page holds its data where no text of theirs can end the element', () => {
+  const html =
+    '<head><meta charset="utf-8"><link rel="stylesheet" href="/style.css"><script src="/app.js" defer></script></head><body></body>'
+  const name = '</script><script>window.attacked=1</script><!--'
+  const page = standalonePage({ html, script: 'const a = "</script>"', style: '' }, { experiment: { ...experiment, name }, trials: [] })
+  expect(page.match(/<script/g)).toHaveLength(2)
+  expect(page.match(/<\/script>/g)).toHaveLength(2)
+  const data = /id="snapshot">(.*?)<\/script>/.exec(page)![1]!
+  expect(JSON.parse(data).experiment.name).toBe(name)
+})

@@ -1,0 +1,251 @@
+/** The page in a real browser. */
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Browser, chromium, type Page } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { openReader } from '../../trials/store/index.ts'
+import { around, late, type SampleStore, sampleStore } from './samples.contract.ts'
+import { createDashboard, type DashboardServer } from './server.ts'
+
+const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path))
+
+const args = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+]
+
+describe.skipIf(executablePath === undefined)(
+  `the dashboard in Chromium${executablePath ? '' : ' (skipped: no Chromium is installed)'}`,
+  () => {
+    let browser: Browser
+    let sample: SampleStore
+    let dashboard: DashboardServer
+    let page: Page
+    let base: string
+    const problems: string[] = []
+    const folder = mkdtempSync(join(tmpdir(), 'tune-browser-'))
+
+    beforeAll(async () => {
+      browser = await chromium.launch({ executablePath, args })
+      sample = await sampleStore()
+      dashboard = await createDashboard(await openReader(sample.path), around)
+      await dashboard.server.listen({ host: '127.0.0.1', port: 0 })
+      base = `http://127.0.0.1:${(dashboard.server.server.address() as AddressInfo).port}/`
+    })
+    afterAll(async () => {
+      await browser?.close()
+      await dashboard?.close()
+      await sample?.dispose()
+      rmSync(folder, { recursive: true, force: true })
+    })
+    beforeEach(async () => {
+      problems.length = 0
+      page = await newPage()
+      await open(page, base)
+    })
+    afterEach(async () => {
+      expect(await page.evaluate(() => 'attacked' in globalThis), 'a text of a trial was run as a script').toBe(false)
+      await page.close()
+      expect(problems).toEqual([])
+    })
+
+    async function newPage(): Promise<Page> {
+      const made = await browser.newPage({ viewport: { width: 1280, height: 1000 }, acceptDownloads: true })
+      made.on('console', (message) => ['error', 'warning'].includes(message.type()) && problems.push(message.text()))
+      made.on('pageerror', (error) => problems.push(error.message))
+      made.on('dialog', (dialog) => {
+        problems.push(`dialog: ${dialog.message()}`)
+        void dialog.dismiss()
+      })
+      return made
+    }
+    async function open(made: Page, url: string): Promise<void> {
+      await made.goto(url)
+      await made.waitForSelector('html[data-ready=true]', { state: 'attached' })
+    }
+    const verdict = () => page.locator('#verdict')
+    const slider = () => page.getByRole('slider')
+    const expectVerdict = (text: string) => page.locator('#verdict', { hasText: text }).waitFor({ timeout: 5_000 })
+
+    test('shows the verdict, where the figures come from, and hostile names as plain text', async () => {
+      await expectVerdict('1 core, 1/4 L4 (6 GiB), batch 32')
+      expect(await page.locator('.facts .badge').textContent()).toContain('emulated')
+      expect(await page.locator('section.verdict').textContent()).toContain('seed 7')
+      expect(await page.title()).toContain('<img src=x')
+      expect(await page.locator('img').count()).toBe(0)
+      expect(await page.locator('#trials').textContent()).toContain('<script>window.attacked=1</script>')
+    })
+
+    test('dragging the SLO line re-ranks at once, and back again', async () => {
+      await expectVerdict('batch 32')
+      const label = page.locator('.slo-label')
+      await label.scrollIntoViewIfNeeded()
+      const box = (await label.boundingBox())!
+      const [x, y] = [box.x + box.width / 2, box.y + box.height / 2]
+      await page.mouse.move(x, y)
+      await page.mouse.down()
+      for (let step = 1; step <= 30; step++) {
+        await page.mouse.move(x - step * 12, y)
+        if (Number(await slider().getAttribute('aria-valuenow')) < 16) break
+      }
+      await expectVerdict('2 cores, 1/4 T4 (4 GiB), batch 8')
+      await page.mouse.up()
+      expect(Number(await page.locator('#slo-limit').inputValue())).toBeLessThan(18)
+      expect(await page.locator('section.verdict').textContent()).toContain('no new trials')
+      await page.getByRole('button', { name: 'As measured' }).click()
+      await expectVerdict('batch 32')
+      expect(await slider().getAttribute('aria-valuenow')).toBe('50')
+    })
+
+    test('the SLO can be moved by keyboard and by number, prices and demand by number', async () => {
+      await slider().focus()
+      await page.keyboard.press('ArrowLeft')
+      await page.locator('[role=slider][aria-valuenow="49"]').waitFor({ state: 'attached' })
+      await page.locator('#slo-limit').fill('15')
+      await expectVerdict('batch 8')
+      await page.locator('#slo-limit').fill('50')
+      await expectVerdict('batch 32')
+      await page.getByText('Prices', { exact: true }).click()
+      await page.locator('#price-L4').fill('40')
+      await expectVerdict('T4')
+      await page.getByRole('button', { name: 'As measured' }).click()
+      await page.locator('#demand').fill('2000')
+      await expectVerdict('replicas for 2,000 req/s')
+      expect(await page.locator('#capacity').textContent()).toMatch(/5 replicas of .* carry 2,000 req\/s/)
+    })
+
+    test('a click on a point of the Pareto chart opens its trial', async () => {
+      const canvas = page.locator('#pareto canvas').first()
+      await canvas.scrollIntoViewIfNeeded()
+      const box = (await canvas.boundingBox())!
+      const x = (await page.locator('.slo-handle').boundingBox())!.x
+      // The recommended point stands on the SLO line, somewhere between the top of the plot and its bottom.
+      for (let y = box.y + 66; y < box.y + box.height - 50; y += 4) {
+        await page.mouse.click(x, y)
+        if (await page.locator('dialog[open]').isVisible()) break
+      }
+      const title = await page.locator('#trial-title').textContent()
+      expect(title).toMatch(/^Trial \d: /)
+      expect(await page.locator('dialog[open]').textContent()).toContain('Load')
+      await page.keyboard.press('Escape')
+      await page.locator('dialog[open]').waitFor({ state: 'detached' })
+    })
+
+    test('the table sorts, filters, and opens trials and their logs, all by keyboard', async () => {
+      const first = () => page.locator('#trials tbody tr:not(.spacer)').first().textContent()
+      await page.getByRole('button', { name: /^capacity/ }).focus()
+      await page.keyboard.press('Enter')
+      expect(await page.locator('#trials th[aria-sort=ascending]').textContent()).toContain('capacity')
+      const least = await first()
+      await page.keyboard.press('Enter')
+      expect(await page.locator('#trials th[aria-sort=descending]').textContent()).toContain('capacity')
+      expect(await first()).not.toBe(least)
+      await page.getByLabel('Filter the trials').fill('l4 batch 32')
+      expect(await page.locator('#trials .count').textContent()).toBe('2 of 7')
+      await page.getByRole('button', { name: 'Open trial 4' }).focus()
+      await page.keyboard.press('Enter')
+      await page.getByText('Log of the predictor').click()
+      await page.locator('dialog .log', { hasText: 'ready' }).waitFor()
+      expect(await page.locator('dialog .log').textContent()).toContain('<img src=x')
+      await page.getByRole('button', { name: 'Close' }).click()
+      await page.getByLabel('Filter the trials').fill('')
+      await page.getByLabel('Which trials').selectOption('cannot-serve')
+      expect(await page.locator('#trials .count').textContent()).toBe('1 of 7')
+    })
+
+    test('tells what matters, with intervals, from a worker', async () => {
+      await page.locator('#matters .effects figure').first().waitFor({ timeout: 20_000 })
+      expect(await page.locator('[aria-label^="Importance: "]').getAttribute('aria-label')).toMatch(/gpu \d+(\.\d+)? %, .* to /)
+      expect(await page.locator('[aria-label*="interval foretold"]').getAttribute('aria-label')).toMatch(/^\d of 1 /)
+    })
+
+    test('compares two experiments', async () => {
+      await page.locator('#compare-with').selectOption('older-0001')
+      await page.getByText('Measured in both: 7 configurations').waitFor()
+      expect(await page.locator('#compare').textContent()).toContain('overlap: no certain difference')
+    })
+
+    test('exports under the question that is asked: CSV, JSON, SVG, spec, and a page that works without a server', async () => {
+      await page.locator('#slo-limit').fill('15')
+      await expectVerdict('batch 8')
+      const saved = async (click: () => Promise<void>) => {
+        const [download] = await Promise.all([page.waitForEvent('download'), click()])
+        const path = join(folder, download.suggestedFilename())
+        await download.saveAs(path)
+        return { path, text: readFileSync(path, 'utf8') }
+      }
+      const json = await saved(() => page.getByRole('link', { name: /JSON/ }).click())
+      expect(JSON.parse(json.text)).toMatchObject({ best: { trial: 2 }, slo: { limitMs: 15 } })
+      expect((await saved(() => page.getByRole('button', { name: /CSV/ }).click())).text.split('\r\n')).toHaveLength(9)
+      const svg = await saved(() => page.getByRole('button', { name: 'Save pareto as SVG' }).click())
+      expect(svg.text).toMatch(/^<svg .*Pareto front/s)
+      await page.getByLabel('Target of the deployment spec').selectOption('kubernetes')
+      await page.locator('#spec', { hasText: 'kind: Deployment' }).waitFor()
+      expect(await page.locator('#spec').textContent()).toContain('trial 2')
+
+      const copy = await saved(() => page.getByRole('link', { name: /self-contained/ }).click())
+      const offline = await newPage()
+      const asked: string[] = []
+      offline.on(
+        'request',
+        (request) => !request.url().startsWith('file:') && !request.url().startsWith('data:') && asked.push(request.url()),
+      )
+      await offline.goto(`file://${copy.path}`)
+      await offline.locator('#verdict', { hasText: 'batch 32' }).waitFor()
+      await offline.locator('#slo-limit').fill('15')
+      await offline.locator('#verdict', { hasText: 'batch 8' }).waitFor()
+      await offline.locator('#matters .effects figure').first().waitFor({ timeout: 20_000 })
+      expect(asked).toEqual([])
+      await offline.close()
+    })
+
+    test('is readable on a phone, in the dark and on paper', async () => {
+      await page.setViewportSize({ width: 390, height: 844 })
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(390)
+      const ground = () => page.evaluate('getComputedStyle(document.body).backgroundColor')
+      const light = await ground()
+      await page.getByRole('button', { name: 'Dark or light' }).click()
+      expect(await ground()).not.toBe(light)
+      await page.emulateMedia({ media: 'print' })
+      expect(await page.locator('.whatif').isVisible()).toBe(false)
+      const pdf = await page.pdf({ format: 'A4' })
+      expect(pdf.length).toBeGreaterThan(20_000)
+    })
+
+    test('every control has a name that can be spoken', async () => {
+      const nameless = await page.evaluate(`[...document.querySelectorAll('button, input, select, a[href], [role=slider], figure')]
+      .filter((e) => !(e.getAttribute('aria-label') || e.textContent.trim() || e.labels?.length > 0))
+      .map((e) => e.outerHTML)`)
+      expect(nameless).toEqual([])
+    })
+
+    test('a page of another name for this address is refused', async () => {
+      const rebound = await chromium.launch({ executablePath, args: [...args, '--host-resolver-rules=MAP evil.example 127.0.0.1'] })
+      try {
+        const stranger = await rebound.newPage()
+        const answer = await stranger.goto(base.replace('127.0.0.1', 'evil.example'))
+        expect(answer?.status()).toBe(403)
+      } finally {
+        await rebound.close()
+      }
+    })
+
+    test('a trial that finishes in another process appears, and the verdict with it', async () => {
+      await expectVerdict('batch 32')
+      expect(await page.locator('.state').textContent()).toContain('running, 7 of at most 20')
+      await sample.store.append(sample.id, late)
+      await expectVerdict('1 core, 1/4 L4 (6 GiB), batch 8')
+      expect(await page.locator('#trials .count').textContent()).toBe('8')
+      await sample.store.finish(sample.id, 'done', {})
+      await page.locator('.state', { hasText: 'done' }).waitFor({ timeout: 5_000 })
+      expect(await verdict().textContent()).toContain('batch 8')
+    })
+  },
+)
