@@ -19,7 +19,7 @@ const sources = (folder: string): string[] =>
     .filter((f) => /\.tsx?$/.test(f) && !/node_modules/.test(f))
     .map((f) => join(folder, f))
 
-const isTest = (file: string) => /\.(test|bench|contract)\.tsx?$/.test(file)
+const isTest = (file: string) => /\.(test|bench|contract|k8s-test)\.tsx?$/.test(file)
 
 describe.each(Object.entries(rules))('%s/', (folder, allowed) => {
   const files = sources(folder)

@@ -14,6 +14,6 @@ export function costLabel(candidate: Candidate, objective: Objective): string {
     case 'max-rate':
       return rate(candidate.capacityRps)
     case 'min-latency':
-      return latency(candidate.sloMsAtCapacity)
+      return `${latency(candidate.cost)} unloaded`
   }
 }
