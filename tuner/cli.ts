@@ -2,6 +2,7 @@
 /** The `tune` command line. Commands load what they need when they run, so that help is instant. */
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
+import { registerClean } from './commands/clean.ts'
 import { registerConfig } from './commands/config.ts'
 import { registerDashboard } from './commands/dashboard.ts'
 import { registerDoctor } from './commands/doctor.ts'
@@ -51,6 +52,7 @@ for (const register of [
   registerReplay,
   registerConfig,
   registerEstimate,
+  registerClean,
   registerLoad,
   registerPredictor,
   registerProfile,

@@ -310,25 +310,40 @@ async function createPod(api: Api, watch: PodWatch, body: Json, signal: AbortSig
   }
 }
 
-/** @throws ApiError when the server does not take it; LaunchError when it is still there long after */
+/**
+ * Ends a pod and waits until it is gone. A node takes seconds to let go of a pod whose containers have ended: the object is removed ahead of that.
+ * @throws ApiError when the server does not take it; LaunchError when it is still there long after
+ */
 async function removePod(api: Api, watch: PodWatch, name: string): Promise<void> {
   const path = `/api/v1/namespaces/${api.namespace}/pods/${name}`
-  for (const seconds of [graceSeconds, 0]) {
-    try {
-      await api.request('DELETE', path, { query: { gracePeriodSeconds: seconds } })
-    } catch (error) {
-      if (!(error instanceof ApiError) || error.status !== 404) throw error
-      return
-    }
-    const patience = AbortSignal.timeout(removalMs)
-    try {
-      await watch.until(() => (watch.get(name) === undefined ? true : undefined), patience)
-      return
-    } catch (error) {
-      if (!patience.aborted) throw error
-    }
+  const remove = (gracePeriodSeconds: number) =>
+    api.request('DELETE', path, { query: { gracePeriodSeconds } }).then(
+      () => true,
+      (error) => {
+        if (error instanceof ApiError && error.status === 404) return false
+        throw error
+      },
+    )
+  const statuses = () => watch.get(name)?.status?.containerStatuses ?? []
+  const runs = () => statuses().some(({ state }) => state?.running)
+  if (runs()) {
+    if (!(await remove(graceSeconds))) return
+    // A node that is lost never says so: then it is removed all the same.
+    await waited(watch, () => !runs())
   }
+  if (!(await remove(0)) || (await waited(watch, () => watch.get(name) === undefined))) return
   throw new LaunchError(`pod ${name} cannot be removed`, `kubectl -n ${api.namespace} describe pod ${name}`)
+}
+
+/** Whether it came true in time. */
+async function waited(watch: PodWatch, holds: () => boolean): Promise<boolean> {
+  const patience = AbortSignal.timeout(removalMs)
+  try {
+    return await watch.until(() => (holds() ? true : undefined), patience)
+  } catch (error) {
+    if (!patience.aborted) throw error
+    return false
+  }
 }
 
 async function createOwner(api: Api, experimentId: string, signal: AbortSignal): Promise<Owner> {

@@ -3,9 +3,9 @@ import { randomBytes } from 'node:crypto'
 import { StringDecoder } from 'node:string_decoder'
 import { LaunchError } from '../types.ts'
 import type { Api } from './api.ts'
-import { type Json, labelNames, labelsOf, loadContainer, loadJob, type Owner } from './manifests.ts'
+import { type Json, labelsOf, loadContainer, loadJob, type Owner } from './manifests.ts'
 import { followLog } from './pod-log.ts'
-import { podState } from './pod-state.ts'
+import { type PodState, podState } from './pod-state.ts'
 import type { PodWatch } from './pod-watch.ts'
 import { defaultStartPatience, type StartPatience, untilRunning } from './start.ts'
 import { remove } from './sweep.ts'
@@ -31,17 +31,25 @@ export const loadJobOf = (options: Omit<LoadRunOptions, 'api' | 'watch' | 'onLin
   loadJob({ ...options, name, labels: labelsOf(options.experimentId, 'load', options.trial) })
 
 /**
- * Resolves with the exit code once the Job's pod has ended and every line it printed was handed on; the Job is gone then, whatever happened.
+ * Resolves with the exit code once the Job's pod has ended and every line it printed was handed on; the Job is deleted, whatever happened.
  * @throws LaunchError when it does not run, ApiError, the signal's reason
  */
 export async function runLoad(options: LoadRunOptions, signal: AbortSignal): Promise<number> {
   const { api, watch, onLine } = options
   const name = `tune-${options.experimentId}-${options.trial}-load-${randomBytes(3).toString('hex')}`
   const body = loadJobOf(options, name)
-  const podOfJob = () => watch.all().find(({ metadata }) => metadata?.labels?.['job-name'] === name)
-  const state = () => {
+  let seen = false
+  const podOfJob = () => {
+    const pod = watch.all().find(({ metadata }) => metadata?.labels?.['job-name'] === name)
+    seen ||= pod !== undefined
+    return pod
+  }
+  const state = (): PodState => {
     const pod = podOfJob()
-    return pod ? podState(pod, loadContainer) : ({ kind: 'starting', scheduled: false } as const)
+    if (pod) return podState(pod, loadContainer)
+    return seen
+      ? { kind: 'lost', what: 'it is gone: its deadline passed, or something outside removed it' }
+      : { kind: 'starting', scheduled: false }
   }
   const ended = () => {
     const now = state()
@@ -76,7 +84,6 @@ export async function runLoad(options: LoadRunOptions, signal: AbortSignal): Pro
     return code
   } finally {
     await remove(api, { kind: 'jobs', name })
-    await watch.until(() => (podOfJob() === undefined ? true : undefined), AbortSignal.timeout(20_000)).catch(() => undefined) // the sweep finds it
   }
 }
 
@@ -87,7 +94,7 @@ const overdue = (patience?: Partial<StartPatience>): AbortSignal => {
   return abort.signal
 }
 
-const describe = (state: ReturnType<typeof podState>): string => ('what' in state ? state.what : 'why' in state ? state.why : state.kind)
+const describe = (state: PodState): string => ('what' in state ? state.what : 'why' in state ? state.why : state.kind)
 
 const lineReader = (onLine: (line: string) => void) => {
   const decoder = new StringDecoder('utf8')
@@ -103,13 +110,3 @@ const lineReader = (onLine: (line: string) => void) => {
     },
   }
 }
-
-/** Trials under load on a node at this moment, by its generators. */
-export const loadsOn = (watch: PodWatch, node: string): number[] =>
-  watch
-    .all()
-    .filter(
-      ({ metadata, spec, status }) =>
-        metadata?.labels?.[labelNames.role] === 'load' && spec?.nodeName === node && status?.phase === 'Running',
-    )
-    .map(({ metadata }) => Number(metadata!.labels![labelNames.trial]))
