@@ -1,0 +1,145 @@
+/** How the dashboard holds up: a store of many trials, the page in Chromium, load and redraw measured. `npm run bench:dashboard -- 100000`. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { chromium, type Page } from 'playwright-core'
+import { complete, measured } from '../../reports/samples.contract.ts'
+import { Connection } from '../../trials/store/connection.ts'
+import { encode } from '../../trials/store/encoding.ts'
+import { openReader, openStore } from '../../trials/store/index.ts'
+import { around, document } from './samples.contract.ts'
+import { createDashboard } from './server.ts'
+
+const count = Number(process.argv[2] ?? 100_000)
+const gpus = ['T4', 'L4', 'A10G', 'V100', 'A100-40GB']
+const folder = mkdtempSync(join(tmpdir(), 'tune-bench-'))
+const path = join(folder, 'tune.db')
+const say = (what: string, value: string) => process.stdout.write(`${what.padEnd(58)} ${value}\n`)
+const seconds = (ms: number) => `${(ms / 1000).toFixed(2)} s`
+const ms = (value: number) => `${value.toFixed(1)} ms`
+
+/** Distinct configurations, five load steps each; capacities after a queue's formula. */
+function trial(n: number) {
+  const i = n - 1
+  const gpu = gpus[i % 5]!
+  const batchSize = 2 ** (Math.floor(i / 5) % 8)
+  const gpuMemoryPercent = 5 * (1 + (Math.floor(i / 40) % 20))
+  const cpuCores = 1 + Math.floor(i / 800)
+  const speed = 40 * (1 + (i % 5)) * batchSize ** 0.6 * (gpuMemoryPercent / 100) ** 0.7
+  const idleMs = (1000 / speed) * batchSize ** 0.7 * (1 + 0.1 * Math.sin(i))
+  const { points, ...measurement } = measured(speed * (1 + 0.05 * Math.sin(7 * i)) * Math.min(4, cpuCores), idleMs)
+  const whole = complete(n, { cpuCores, gpu, gpuMemoryPercent, batchSize }, { ...measurement, points: [] })
+  return { ...whole, measurement, points }
+}
+
+async function fillStore(): Promise<void> {
+  const store = await openStore(path)
+  const space = { cpuCores: { min: 1, max: 128, type: 'int' }, gpu: gpus, gpuMemoryPercent: [5, 25, 50, 100], batchSize: [1, 8, 32, 128] }
+  await store.create({
+    id: 'many',
+    name: 'many',
+    createdAt: new Date().toISOString(),
+    spec: { ...document, name: 'many', space: { ...space, cpuCores: [1, 2, 4, 8] } },
+    provenance: 'simulated',
+    seed: 1,
+  })
+  await store.finish('many', 'done')
+  await store.close()
+  const connection = await Connection.open(path, 5_000)
+  await connection.write(async (sql) => {
+    for (let n = 1; n <= count; n++) {
+      const { points, ...document } = trial(n)
+      await sql.run('INSERT INTO trials (experiment_id, number, trial) VALUES (?, ?, ?)', ['many', n, encode(document)])
+      for (const [position, point] of points.entries())
+        await sql.run('INSERT INTO load_points (experiment_id, trial_number, position, point) VALUES (?, ?, ?, ?)', [
+          'many',
+          n,
+          position,
+          encode(point),
+        ])
+    }
+  })
+  await connection.close()
+}
+
+/** Frame times while `work` goes on in the page, ms. */
+async function frames(page: Page, work: () => Promise<void>): Promise<{ median: number; p95: number; most: number }> {
+  await page.evaluate(`globalThis.frames_ = []; globalThis.last_ = performance.now(); globalThis.watch_ = true
+    const tick = (now) => { frames_.push(now - last_); last_ = now; if (watch_) requestAnimationFrame(tick) }
+    requestAnimationFrame(tick)`)
+  await work()
+  const all = (await page.evaluate('globalThis.watch_ = false, frames_.slice(1)')) as number[]
+  const sorted = all.sort((a, b) => a - b)
+  const at = (q: number) => sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))] ?? Number.NaN
+  return { median: at(0.5), p95: at(0.95), most: at(1) }
+}
+const told = (f: { median: number; p95: number; most: number }) => `median ${ms(f.median)}, p95 ${ms(f.p95)}, longest ${ms(f.most)}`
+
+/** Durations of a measure that the page takes itself, ms: the last one. */
+const lastMeasure = async (page: Page, name: string) =>
+  (await page.evaluate(`performance.getEntriesByName('${name}', 'measure').at(-1)?.duration ?? NaN`)) as number
+
+try {
+  let from = performance.now()
+  await fillStore()
+  say(`filling a store with ${count.toLocaleString('en-US')} trials, five load steps each`, seconds(performance.now() - from))
+  const dashboard = await createDashboard(await openReader(path), around)
+  await dashboard.server.listen({ host: '127.0.0.1', port: 0 })
+  const browser = await chromium.launch({
+    executablePath: '/usr/bin/chromium',
+    args: ['--no-sandbox', '--disable-gpu', '--enable-precise-memory-info'],
+  })
+  try {
+    const page = await browser.newPage({ viewport: { width: 1280, height: 1000 } })
+    page.on('pageerror', (error) => say('ERROR in the page', error.message))
+    from = performance.now()
+    await page.goto(`http://127.0.0.1:${(dashboard.server.server.address() as AddressInfo).port}/`)
+    await page.locator('#verdict', { hasText: 'req/s' }).waitFor({ timeout: 300_000 })
+    say('first verdict on the screen', seconds(performance.now() - from))
+    await page.waitForSelector('html[data-ready=true]', { state: 'attached', timeout: 600_000 })
+    say('all trials loaded and ranked', seconds(performance.now() - from))
+    say('ranking all under a question', ms(await lastMeasure(page, 'rank')))
+    say('showing the answer (every section)', ms(await lastMeasure(page, 'show')))
+    say('page heap', `${Math.round(((await page.evaluate('performance.memory.usedJSHeapSize')) as number) / 2 ** 20)} MiB`)
+
+    const label = page.locator('.slo-label')
+    await label.scrollIntoViewIfNeeded()
+    const box = (await label.boundingBox())!
+    const [x, y] = [box.x + box.width / 2, box.y + box.height / 2]
+    await page.mouse.move(x, y)
+    await page.mouse.down()
+    const drag = await frames(page, async () => {
+      for (let i = 1; i <= 60; i++) await page.mouse.move(x - i * 2, y)
+    })
+    say('frames while the SLO line is dragged', told(drag))
+    from = performance.now()
+    await page.mouse.up()
+    const limit = await page.locator('[role=slider]').getAttribute('aria-valuenow')
+    await page.waitForFunction(`document.querySelector('#slo-limit').value === String(${limit})`, undefined, { timeout: 60_000 })
+    say('from the end of the drag to the new answer', seconds(performance.now() - from))
+    say('  of it ranking, with remembered load curves', ms(await lastMeasure(page, 'rank')))
+    say('  of it showing', ms(await lastMeasure(page, 'show')))
+
+    const scroller = page.locator('.scroller')
+    await scroller.scrollIntoViewIfNeeded()
+    await scroller.hover()
+    say(
+      'frames while the table is scrolled',
+      told(
+        await frames(page, async () => {
+          for (let i = 0; i < 60; i++) await page.mouse.wheel(0, 20_000)
+        }),
+      ),
+    )
+    from = performance.now()
+    await page.getByLabel('Filter the trials').fill('a100 batch 32')
+    await page.waitForFunction("document.querySelector('#trials .count').textContent.includes('of')")
+    say('filtering the table', seconds(performance.now() - from))
+  } finally {
+    await browser.close()
+    await dashboard.close()
+  }
+} finally {
+  rmSync(folder, { recursive: true, force: true })
+}
