@@ -1,4 +1,5 @@
 import { afterAll, expect, test } from 'vitest'
+import type { Configuration } from '../search/types.ts'
 import { defaultPriceBook } from '../trials/prices/book.ts'
 import { estimateAll, refuseWhatNeverServes } from './estimate.ts'
 import { bert, useWorkspace } from './experiment/testing/workspace.ts'
@@ -31,13 +32,11 @@ test('an SLO that nothing meets leaves no rows and says how many miss it', () =>
 })
 
 test('a model that fits on no GPU is refused with the nearest configuration', () => {
-  const { experiment, problem } = estimated({ model: 'qwen2.5-14b', backend: 'simulated' })
-  const onT4: typeof problem = {
-    ...problem,
-    space: { ...problem.space, constraints: [{ text: 'gpu == T4', holds: (c) => c.gpu === 'T4' }] },
-  }
+  const { experiment, problem } = estimated({ model: 'vgg16', backend: 'simulated' })
+  const holds = (c: Configuration) => c.gpu === 'T4' && c.gpuMemoryPercent === 10 && c.batchSize === 128
+  const onT4: typeof problem = { ...problem, space: { ...problem.space, constraints: [{ text: 'a tenth of a T4, batch 128', holds }] } }
   expect(() => refuseWhatNeverServes(experiment, onT4)).toThrow(
-    /no configuration of the space can serve qwen2.5-14b; the nearest, .*T4.*: needs \d+ MiB of GPU memory, has 15360 MiB/,
+    /no configuration of the space can serve vgg16; the nearest, .*T4.*: needs \d+ MiB of GPU memory, has 1536 MiB/,
   )
   const bertProblem = estimated({})
   expect(() => refuseWhatNeverServes(bertProblem.experiment, bertProblem.problem)).not.toThrow()
