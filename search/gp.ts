@@ -108,6 +108,11 @@ function radial(kernel: KernelName, squared: number): [value: number, weight: nu
   return [(1 + SQRT5 * r + (5 / 3) * squared) * e, (5 / 3) * (1 + SQRT5 * r) * e]
 }
 
+function matern52(squared: number): number {
+  const r = SQRT5 * Math.sqrt(squared)
+  return (1 + r + (5 / 3) * squared) * Math.exp(-r)
+}
+
 /** Squared distances of the training rows by group: pairs (i > j) in row order, G numbers a pair; and the trend's part of K. */
 interface Geometry {
   readonly n: number
@@ -255,6 +260,22 @@ function startingPoints(priors: HyperPriors, G: number): Float64Array[] {
   return [start(mode(priors.lengthscale)), start(mode(priors.lengthscale) + 1.5)]
 }
 
+/** Beyond this many observations one start is enough: the likelihood has one clear mode. */
+const FEW = 30
+/** Hyperparameters are fitted to at most this many observations, evenly chosen; the process is conditioned on all. */
+const FITTED = 60
+
+function thinned(data: GpData): GpData {
+  const n = data.X.rows
+  if (n <= FITTED) return data
+  const rows = Array.from({ length: FITTED }, (_, i) => Math.floor((i * n) / FITTED))
+  return {
+    X: data.X.subMatrixRow(rows),
+    y: Float64Array.from(rows, (i) => data.y[i]!),
+    ...(data.knownNoise ? { knownNoise: Float64Array.from(rows, (i) => data.knownNoise![i]!) } : {}),
+  }
+}
+
 export interface FitOptions {
   readonly priors?: HyperPriors
   readonly maxEvaluations?: number
@@ -267,18 +288,22 @@ export interface FitOptions {
 export function fitGp(shape: GpShape, data: GpData, options: FitOptions = {}): Gp {
   const g = geometry(shape, data)
   const priors = options.priors ?? defaultPriors(g.G)
-  const starts = startingPoints(priors, g.G)
+  const fitted = thinned(data)
+  const few = fitted === data ? g : geometry(shape, fitted)
+  const starts = startingPoints(priors, g.G).slice(0, few.n > FEW ? 1 : 2)
   const bounds = {
     low: Float64Array.from([-9, ...new Array<number>(g.G).fill(-4), Math.log(NOISE_FLOOR)]),
     high: Float64Array.from([6, ...new Array<number>(g.G).fill(6), 3]),
   }
   const loss = (theta: Float64Array): Evaluation | undefined => {
-    const fit = likelihood(shape, g, theta, data.knownNoise)
+    const fit = likelihood(shape, few, theta, fitted.knownNoise)
     if (!fit || !Number.isFinite(fit.value)) return undefined
     const prior = logPrior(theta, priors)
     return { value: -fit.value - prior.value, gradient: fit.gradient.map((v, i) => -v - prior.gradient[i]!) }
   }
-  const fits = starts.flatMap((x0) => minimise(loss, x0, bounds, { maxEvaluations: options.maxEvaluations ?? 40 }) ?? [])
+  const fits = starts.flatMap(
+    (x0) => minimise(loss, x0, bounds, { maxEvaluations: options.maxEvaluations ?? (few.n > FEW ? 25 : 40) }) ?? [],
+  )
   const best = fits.sort((a, b) => a.value - b.value)[0]
   if (best) return { ...condition(shape, data, unpack(best.x), g), logPosterior: -best.value }
   const fallback = unpack(starts[0]!)
@@ -358,6 +383,6 @@ function crossKernel(shape: GpShape, h: Hyperparameters): (x: ArrayLike<number>,
       squared += scale[c]! * difference * difference
       linear += v[c]! * x[c]! * z[c]!
     }
-    return h.signalVariance * radial(kernel, squared)[0] + linear
+    return h.signalVariance * (kernel === 'matern52' ? matern52(squared) : radial(kernel, squared)[0]) + linear
   }
 }

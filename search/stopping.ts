@@ -11,6 +11,10 @@ export interface StopOptions {
 }
 
 const DRAWS = 256
+/** The posterior at fitted hyperparameters is too sure of itself; its deviations from the mean are widened. */
+const WIDENING = 2
+/** Trials before the rule may say stop. */
+const LEAST_TRIALS = 10
 const CONSIDERED = 400
 
 /**
@@ -30,18 +34,25 @@ export function assessStop(
     rng.fork('stop candidates'),
   )
   if (configurations.length === 0) return { probabilityBetterExists: 0, tolerance, stop: true }
-  if (!best || observations.length < 3) return { probabilityBetterExists: 1, tolerance, stop: false }
+  if (!best || observations.length < Math.min(LEAST_TRIALS, Math.ceil((observations.length + configurations.length) / 2)))
+    return { probabilityBetterExists: 1, tolerance, stop: false }
   const target = best.logCost + Math.log(1 - tolerance)
   const surrogate = fitSurrogate(problem, observations, [])
   const { rate, constraint, logServes } = surrogate.believe(configurations)
   const hopes = configurations.map((configuration, i) => {
     const price = problem.pricePerHour(configuration)
-    const reach = 3
+    const reach = 3 * WIDENING
     const hopefulRate = rate ? rate.mean[i]! + reach * Math.sqrt(rate.variance[i]!) : Infinity
     const hopefulConstraint = constraint ? constraint.mean[i]! - reach * Math.sqrt(constraint.variance[i]!) : -Infinity
     const gain = target - logCost(problem.objective, price, hopefulRate, hopefulConstraint)
     const possible = problem.constraintLimit === undefined || hopefulConstraint <= 0
-    return { configuration, price, gain: possible && logServes[i]! > Math.log(1e-3) ? gain : -Infinity }
+    return {
+      configuration,
+      price,
+      meanRate: rate?.mean[i],
+      meanConstraint: constraint?.mean[i],
+      gain: possible && logServes[i]! > Math.log(1e-3) ? gain : -Infinity,
+    }
   })
   const hopeful = hopes
     .filter((h) => h.gain > 0)
@@ -56,10 +67,10 @@ export function assessStop(
   const luck = rng.fork('stop serves')
   let better = 0
   for (let s = 0; s < DRAWS; s++) {
-    const exists = hopeful.some(({ price }, i) => {
-      const drawnConstraint = draws.constraint?.[s]?.[i]
-      if (problem.constraintLimit !== undefined && !(drawnConstraint! <= 0)) return false
-      if (logCost(problem.objective, price, draws.rate?.[s]?.[i] ?? Number.NaN, drawnConstraint ?? Number.NaN) >= target) return false
+    const exists = hopeful.some(({ price, meanRate, meanConstraint }, i) => {
+      const drawnConstraint = widened(meanConstraint, draws.constraint?.[s]?.[i])
+      if (problem.constraintLimit !== undefined && !(drawnConstraint <= 0)) return false
+      if (logCost(problem.objective, price, widened(meanRate, draws.rate?.[s]?.[i]), drawnConstraint) >= target) return false
       return Math.log(luck.next()) < draws.logServes[i]!
     })
     if (exists) better++
@@ -67,3 +78,7 @@ export function assessStop(
   const probabilityBetterExists = better / DRAWS
   return { probabilityBetterExists, tolerance, stop: probabilityBetterExists <= risk }
 }
+
+/** A draw with its deviation from the mean widened; NaN where nothing was modelled. */
+const widened = (mean: number | undefined, drawn: number | undefined): number =>
+  mean === undefined || drawn === undefined ? Number.NaN : mean + WIDENING * (drawn - mean)

@@ -1,0 +1,43 @@
+/** `npm run bench:suggest`: CPU milliseconds of one suggestion by the default sampler, by size of the space and number of trials. */
+import { createRng, createSampler, enumerate } from '../index.ts'
+import type { Observation, Problem, SearchSpace } from '../types.ts'
+
+const steps = (count: number) => Array.from({ length: count }, (_, i) => i + 1)
+const space = (a: number, b: number, c: number): SearchSpace => ({
+  parameters: [
+    { name: 'cores', category: 'resource', kind: 'ordinal', values: steps(a), scale: 'log' },
+    { name: 'batch', category: 'server', kind: 'ordinal', values: steps(b), scale: 'log' },
+    { name: 'memory', category: 'resource', kind: 'ordinal', values: steps(c), scale: 'log' },
+    { name: 'gpu', category: 'resource', kind: 'categorical', values: ['T4', 'L4', 'A10', 'V100', 'A100'] },
+  ],
+  constraints: [],
+})
+const rng = createRng(1)
+const cases: readonly (readonly [sizes: readonly [number, number, number], trials: number])[] = [
+  [[10, 10, 10], 20],
+  [[10, 10, 10], 100],
+  [[10, 10, 10], 200],
+]
+for (const [sizes, trials] of cases) {
+  const problem: Problem = {
+    space: space(...sizes),
+    objective: { kind: 'price-per-request' },
+    constraintLimit: 40,
+    pricePerHour: (c) => 0.05 * Number(c.cores) + 0.01 * Number(c.memory) + 0.3,
+  }
+  const all = enumerate(problem.space)
+  const observations = Array.from({ length: trials }, (): Observation => {
+    const configuration = all[rng.int(all.length)]!
+    const ms = ((5 + 2 * Number(configuration.batch)) / Math.sqrt(Number(configuration.cores))) * Math.exp(0.05 * rng.normal())
+    return { configuration, state: 'complete', rate: { value: (1000 * Number(configuration.batch)) / ms }, constraint: { value: ms } }
+  })
+  const sampler = createSampler('gp')
+  sampler.suggest(problem, observations, [], createRng(1))
+  const times = Array.from({ length: 5 }, (_, i) => {
+    const start = process.cpuUsage()
+    sampler.suggest(problem, observations, [], createRng(i))
+    const { user, system } = process.cpuUsage(start)
+    return (user + system) / 1000
+  })
+  console.log(`${all.length} configurations, ${trials} trials: ${times.sort((x, y) => x - y)[2]!.toFixed(0)} ms`)
+}
