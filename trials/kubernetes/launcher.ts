@@ -1,5 +1,6 @@
 /** Launches predictors as pods of a cluster. */
 import { randomBytes } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
 import { mkdirSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { V1Pod } from '@kubernetes/client-node'
@@ -79,7 +80,8 @@ export interface KubernetesLauncher extends Launcher {
   close(): Promise<void>
 }
 
-const removalMs = 15_000
+/** Longer than a watch may be silent. */
+const removalMs = 20_000
 
 export function createKubernetesLauncher(given: KubernetesLauncherOptions): KubernetesLauncher {
   const options = { ...given, runDirectory: resolve(given.runDirectory) }
@@ -168,6 +170,8 @@ async function launchOnce(
   const container = options.own?.container ?? builtinContainer
   const startedMs = performance.now()
   signal.throwIfAborted()
+  // One signal ends every trial, and each waits for several things.
+  setMaxListeners(0, signal)
   const name = `tune-${options.experimentId}-${trial}-${randomBytes(3).toString('hex')}`
   const body = podFor(configuration, trial, await owner(signal), name)
 

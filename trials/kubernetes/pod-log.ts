@@ -26,10 +26,13 @@ export async function followLog(
         const fresh = chunk.subarray(Math.min(skip, chunk.length))
         skip -= chunk.length - fresh.length
         written += fresh.length
-        if (fresh.length > 0) write(fresh)
+        if (fresh.length > 0) {
+          write(fresh)
+          failures = 0
+        }
       }
-      failures = 0
       if (last) return
+      failures++
     } catch (error) {
       if (signal.aborted) return
       // 400: the container waits to start. 404: the pod is gone, and its log with it.

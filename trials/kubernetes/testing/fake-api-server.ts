@@ -1,0 +1,191 @@
+/**
+ * A small API server in this process: pods, Jobs, ConfigMaps, events, watches and logs of one namespace, enough to run trials against it and to
+ * have it fail on purpose. Its pods are servers of this process. It validates nothing: what a real server accepts is tested on one.
+ */
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { V1Pod } from '@kubernetes/client-node'
+import { Api, type Patience } from '../api.ts'
+
+type Kind = 'pods' | 'jobs' | 'configmaps' | 'events' | 'nodes'
+interface Stored {
+  metadata: {
+    name: string
+    uid: string
+    resourceVersion: string
+    labels?: Record<string, string>
+    deletionTimestamp?: string
+    creationTimestamp: string
+  }
+  [key: string]: unknown
+}
+
+/** What happens to a request in place of an answer. Return true when it was dealt with. */
+export type Fault = (request: { method: string; path: string; query: URLSearchParams }, response: ServerResponse) => boolean
+
+/** Decides what becomes of a pod that was created: called once for each. */
+export type Kubelet = (pod: V1Pod, set: (status: Partial<V1Pod['status']>) => void) => void
+
+export class FakeApiServer {
+  readonly objects: Record<Kind, Map<string, Stored>> = {
+    pods: new Map(),
+    jobs: new Map(),
+    configmaps: new Map(),
+    events: new Map(),
+    nodes: new Map(),
+  }
+  readonly seen: string[] = []
+  fault: Fault | undefined
+  kubelet: Kubelet = () => {}
+  log = ''
+  private version = 1
+  private server: Server | undefined
+  private port = 0
+  /** Of pods, in order: a watch is told what came after the version it starts from. */
+  private readonly history: { version: number; type: string; object: Stored }[] = []
+  /** Logs that are followed, until their pod ends. */
+  private readonly logs = new Map<ServerResponse, string>()
+  private readonly watchers = new Set<{ response: ServerResponse; selector: string }>()
+
+  async start(): Promise<void> {
+    this.server = createServer((request, response) => void this.handle(request, response)).listen(this.port, '127.0.0.1')
+    await once(this.server, 'listening')
+    this.port = (this.server.address() as AddressInfo).port
+  }
+
+  /** As an API server that restarts: every connection ends, and for a while nobody listens. */
+  async stop(): Promise<void> {
+    this.server?.close()
+    this.server?.closeAllConnections()
+    this.watchers.clear()
+    if (this.server) await once(this.server, 'close')
+    this.server = undefined
+  }
+
+  /** Ends every watch with an event, or silently keeps them open and tells them nothing from now on. */
+  endWatches(how: 'gone' | 'silence'): void {
+    for (const { response } of this.watchers) {
+      if (how === 'gone')
+        response.end(`${JSON.stringify({ type: 'ERROR', object: { kind: 'Status', code: 410, message: 'too old resource version' } })}\n`)
+    }
+    this.watchers.clear()
+  }
+
+  async api(patience?: Partial<Patience>): Promise<Api> {
+    const { KubeConfig } = await import('@kubernetes/client-node')
+    const config = new KubeConfig()
+    config.loadFromOptions({
+      clusters: [{ name: 'fake', server: `http://127.0.0.1:${this.port}`, skipTLSVerify: true }],
+      users: [{ name: 'me' }],
+      contexts: [{ name: 'fake', cluster: 'fake', user: 'me' }],
+      currentContext: 'fake',
+    })
+    return new Api(config, 'test', { requestMs: 2_000, retryMs: 5_000, firstBackoffMs: 10, ...patience })
+  }
+
+  setStatus(name: string, status: Partial<V1Pod['status']>): void {
+    const pod = this.objects.pods.get(name)
+    if (!pod) return
+    this.put('pods', { ...pod, status: { ...(pod.status as object), ...status } }, 'MODIFIED')
+  }
+
+  remove(kind: Kind, name: string): void {
+    const object = this.objects[kind].get(name)
+    if (!object) return
+    this.objects[kind].delete(name)
+    this.version++
+    if (kind === 'pods') this.tell('DELETED', object)
+  }
+
+  private put(kind: Kind, object: Stored, type: 'ADDED' | 'MODIFIED'): Stored {
+    const stored = { ...object, metadata: { ...object.metadata, resourceVersion: String(++this.version) } }
+    this.objects[kind].set(stored.metadata.name, stored)
+    if (kind === 'pods') this.tell(type, stored)
+    return stored
+  }
+
+  private tell(type: string, object: Stored): void {
+    for (const [response, pod] of this.logs) {
+      if (pod !== object.metadata.name || (type !== 'DELETED' && runs(object))) continue
+      response.end()
+      this.logs.delete(response)
+    }
+    this.history.push({ version: this.version, type, object })
+    for (const { response, selector } of this.watchers)
+      if (matches(object, selector)) response.write(`${JSON.stringify({ type, object })}\n`)
+  }
+
+  private async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url!, 'http://fake')
+    const method = request.method!
+    this.seen.push(`${method} ${url.pathname}${url.searchParams.has('watch') ? ' (watch)' : ''}`)
+    if (this.fault?.({ method, path: url.pathname, query: url.searchParams }, response)) return
+    const [, kind, name, sub] = /\/(pods|jobs|configmaps|events|nodes)(?:\/([^/]+))?(?:\/(log))?$/.exec(url.pathname) ?? []
+    if (kind === undefined) return answer(response, 404, status(404, 'NotFound', `the fake has no ${url.pathname}`))
+    const all = this.objects[kind as Kind]
+    if (sub === 'log') {
+      response.write(this.log)
+      const over = url.searchParams.get('follow') !== 'true' || !runs(all.get(name!))
+      if (over) response.end()
+      else this.logs.set(response, name!)
+      return
+    }
+    if (method === 'POST') {
+      const body = JSON.parse(await textOf(request)) as Stored
+      if (all.has(body.metadata.name))
+        return answer(response, 409, status(409, 'AlreadyExists', `${kind} "${body.metadata.name}" already exists`))
+      const metadata = { ...body.metadata, uid: randomUUID(), creationTimestamp: new Date().toISOString() }
+      if (url.searchParams.get('dryRun') === 'All') return answer(response, 201, { ...body, metadata })
+      const stored = this.put(kind as Kind, { ...body, metadata, ...(kind === 'pods' && { status: { phase: 'Pending' } }) }, 'ADDED')
+      answer(response, 201, stored)
+      if (kind === 'pods') this.kubelet(stored as unknown as V1Pod, (given) => this.setStatus(stored.metadata.name, given))
+      return
+    }
+    if (name !== undefined) {
+      const object = all.get(name)
+      if (!object) return answer(response, 404, status(404, 'NotFound', `${kind} "${name}" not found`))
+      if (method === 'DELETE') this.remove(kind as Kind, name)
+      return answer(response, 200, object)
+    }
+    const selector = url.searchParams.get('labelSelector') ?? ''
+    if (url.searchParams.has('watch')) {
+      response.writeHead(200, { 'content-type': 'application/json' }).flushHeaders()
+      const from = Number(url.searchParams.get('resourceVersion'))
+      for (const { version, type, object } of this.history) {
+        if (version > from && matches(object, selector)) response.write(`${JSON.stringify({ type, object })}\n`)
+      }
+      const watcher = { response, selector }
+      this.watchers.add(watcher)
+      response.on('close', () => this.watchers.delete(watcher))
+      setTimeout(() => this.watchers.delete(watcher) && response.end(), Number(url.searchParams.get('timeoutSeconds')) * 1000).unref()
+      return
+    }
+    const items = [...all.values()].filter((object) => matches(object, selector))
+    answer(response, 200, { kind: 'List', metadata: { resourceVersion: String(this.version) }, items })
+  }
+}
+
+const runs = (pod: Stored | undefined): boolean => {
+  const { containerStatuses } = (pod?.status ?? {}) as NonNullable<V1Pod['status']>
+  return containerStatuses?.some(({ state }) => state?.running) === true
+}
+
+export const status = (code: number, reason: string, message: string) => ({ kind: 'Status', status: 'Failure', code, reason, message })
+
+export const answer = (response: ServerResponse, code: number, body: unknown, headers: Record<string, string> = {}): void => {
+  response.writeHead(code, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body))
+}
+
+const matches = ({ metadata }: Stored, selector: string): boolean =>
+  selector
+    .split(',')
+    .filter(Boolean)
+    .every((pair) => metadata.labels?.[pair.split('=')[0]!] === pair.split('=')[1])
+
+const textOf = async (request: IncomingMessage): Promise<string> => {
+  let text = ''
+  for await (const chunk of request) text += chunk
+  return text
+}
