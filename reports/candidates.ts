@@ -14,6 +14,10 @@ export interface View {
   readonly pricePerHour: (configuration: Configuration) => number
   /** '2 cores, 1/4 T4 (4 GiB), batch 8' */
   readonly label: (configuration: Configuration) => string
+  /** Of the model variant; undefined where there are none. */
+  readonly quality?: (configuration: Configuration) => number | undefined
+  /** Variants of less quality are not good enough. */
+  readonly minQuality?: number
   /** Load curves, for callers that remember them from one ranking to the next; absent: made anew. */
   readonly curve?: (measurement: Measurement, slo: Slo) => readonly CurveKnot[]
 }
@@ -97,13 +101,26 @@ export function candidateAt(trial: FinishedTrial, measurement: Measurement, capa
     ...(Number.isFinite(idleMs) ? { idleMs } : {}),
     ...(capacity.derived ? { derived: true } : {}),
     ...(capacity.bound ? { bound: capacity.bound } : {}),
+    ...qualityIn(configuration, view),
     pricePerHour,
     pricePerMillionRequests: perMillion,
     ...(demand === undefined ? {} : { replicas: demand, totalPricePerHour: demand * pricePerHour }),
   }
-  const reason = whyInfeasible(measurement, capacity, pricePerHour, view)
+  const reason = tooPoor(configuration, view) ?? whyInfeasible(measurement, capacity, pricePerHour, view)
   const cost = reason === undefined ? costOf(candidate, objective) : Number.POSITIVE_INFINITY
   return { ...candidate, cost, feasible: reason === undefined, ...(reason === undefined ? {} : { reason }) }
+}
+
+function qualityIn(configuration: Configuration, { quality }: View): Pick<Candidate, 'quality'> {
+  const known = quality?.(configuration)
+  return known === undefined ? {} : { quality: known }
+}
+
+function tooPoor(configuration: Configuration, { quality, minQuality }: View): string | undefined {
+  const known = quality?.(configuration)
+  return known !== undefined && minQuality !== undefined && known < minQuality
+    ? `its quality is ${known}, less than ${minQuality}`
+    : undefined
 }
 
 /** Replicas that serve a demand with a share of their capacity kept free: ceil(demand / (capacity × (1 − headroom))). Infinity for no capacity. */
@@ -166,6 +183,7 @@ function unserved(trial: FinishedTrial, reason: string, view: View): Candidate {
     capacityRps: 0,
     capacityCi90Rps: [0, 0],
     sloMsAtCapacity: Number.POSITIVE_INFINITY,
+    ...qualityIn(trial.configuration, view),
     pricePerHour: view.pricePerHour(trial.configuration),
     pricePerMillionRequests: Number.POSITIVE_INFINITY,
     cost: Number.POSITIVE_INFINITY,

@@ -30,6 +30,7 @@ const candidate = z.object({
   idleMs: figure.optional().meta({ description: 'SLO percentile of one request at a time, ms' }),
   derived: z.boolean().optional().meta({ description: 'read off a load curve measured under another SLO' }),
   bound: z.enum(['lower', 'upper']).optional(),
+  quality: z.number().optional().meta({ description: 'of the model variant, as the experiment states it' }),
   pricePerHour: figure.meta({ description: 'one replica, $' }),
   pricePerMillionRequests: figure.meta({ description: 'at capacity, $' }),
   replicas: figure.optional(),
@@ -51,6 +52,10 @@ export const recommendationDocument = z.object({
   nearest: candidate.optional(),
   binding: z.object({ what: z.enum(['gpu', 'cpu', 'memory', 'slo', 'generator', 'unknown']), evidence: z.string() }),
   front: z.array(candidate),
+  qualityFronts: z
+    .array(z.object({ leastQuality: z.number(), front: z.array(candidate) }))
+    .optional()
+    .meta({ description: 'with model variants: the front among those of at least that quality' }),
   alternatives: z.array(candidate.extend({ whyNot: z.string() })),
   defaultCandidate: candidate.optional(),
   gainOverDefault: figure.optional(),

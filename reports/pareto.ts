@@ -1,7 +1,7 @@
 /** The Pareto front of latency against throughput per dollar. */
 import { capacityUnder, rateWithin } from '../trials/capacity.ts'
 import { candidateAt, type Judged, type View } from './candidates.ts'
-import type { Candidate } from './types.ts'
+import type { Candidate, Recommendation } from './types.ts'
 
 /** Limits that the front is drawn at, between the least idle latency and the SLO. */
 const steps = 24
@@ -37,4 +37,22 @@ export function paretoFront(all: readonly Judged[], view: View): Candidate[] {
 
 function operatingPoint({ trial, measurement, curve, candidate }: Judged, view: View): Candidate {
   return measurement ? candidateAt(trial, measurement, capacityUnder(measurement, view.slo, curve), view) : candidate
+}
+
+/**
+ * The front with the quality of model variants as a third axis: for each quality, best first, the front of those that are at least as good.
+ * Undefined where there are not two qualities to choose from.
+ */
+export function qualityFronts(all: readonly Judged[], view: View): Recommendation['qualityFronts'] {
+  const qualities = [...new Set(all.flatMap(({ candidate }) => (candidate.feasible ? (candidate.quality ?? []) : [])))].sort(
+    (a, b) => b - a,
+  )
+  if (qualities.length < 2) return undefined
+  return qualities.map((leastQuality) => ({
+    leastQuality,
+    front: paretoFront(
+      all.filter(({ candidate }) => candidate.quality !== undefined && candidate.quality >= leastQuality),
+      view,
+    ),
+  }))
 }

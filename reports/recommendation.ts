@@ -4,7 +4,7 @@ import type { FinishedTrial, Provenance } from '../trials/types.ts'
 import { bindingOf } from './binding.ts'
 import { type Judged, judge, keyOf, type View } from './candidates.ts'
 import { latency, percentileName, rate } from './format.ts'
-import { paretoFront } from './pareto.ts'
+import { paretoFront, qualityFronts } from './pareto.ts'
 import type { Candidate, Recommendation } from './types.ts'
 import { confidenceOf, overlaps, verdictOf, verdictOfNone, whyNot } from './verdict.ts'
 
@@ -31,6 +31,7 @@ export function recommend(input: RecommendInput): Recommendation {
   const fallback = yardstick && all.find((j) => keyOf(j.trial.configuration) === keyOf(yardstick.configuration))
   const gain = best && fallback?.candidate.feasible ? gainOf(best.candidate, fallback.candidate) : undefined
   const confirmation = confirmationOf(best)
+  const fronts = qualityFronts(all, input)
   return {
     schema: 'tune.recommendation/v1',
     experimentId: input.experimentId,
@@ -44,6 +45,7 @@ export function recommend(input: RecommendInput): Recommendation {
     ...(nearest ? { nearest: nearest.candidate } : {}),
     binding: subject ? bindingOf(subject, all, slo.limitMs, slo.percentile) : { what: 'unknown', evidence: 'no trial has finished' },
     front: paretoFront(all, input),
+    ...(fronts ? { qualityFronts: fronts } : {}),
     alternatives: all
       .filter((j) => j !== subject)
       .map(({ candidate }) => ({ ...candidate, whyNot: whyNot(candidate, best?.candidate, objective) })),

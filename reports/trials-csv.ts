@@ -35,6 +35,7 @@ export const trialColumns: readonly { readonly name: string; readonly what: stri
     what: 'true: read off a load curve measured under another SLO',
     of: (r) => r.candidate && (r.candidate.derived ?? false),
   },
+  { name: 'quality', what: 'of its model variant, as the experiment states it', of: (r) => r.candidate?.quality },
   { name: 'price_per_hour', what: 'one replica, $', of: (r) => r.candidate?.pricePerHour },
   { name: 'price_per_million_requests', what: 'at capacity, $', of: (r) => r.candidate?.pricePerMillionRequests },
   { name: 'replicas', what: 'for the demand, where one was given', of: (r) => r.candidate?.replicas },

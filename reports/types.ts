@@ -19,6 +19,8 @@ export interface Candidate {
   readonly derived?: boolean
   /** The true capacity is at least ('lower') or at most ('upper') the stated one. */
   readonly bound?: 'lower' | 'upper'
+  /** Of the model variant, as the experiment states it; absent without variants. */
+  readonly quality?: number
   /** One replica. */
   readonly pricePerHour: number
   readonly pricePerMillionRequests: number
@@ -53,6 +55,8 @@ export interface Recommendation {
    * that would win under that tighter limit (`sloMsAtCapacity`), with its capacity there. A configuration may appear at several limits.
    */
   readonly front: readonly Candidate[]
+  /** With model variants of several qualities, best first: the front among those of at least that quality. The last one is `front`. */
+  readonly qualityFronts?: readonly { readonly leastQuality: number; readonly front: readonly Candidate[] }[]
   /** Every other feasible candidate, best first, then infeasible ones with their reason. */
   readonly alternatives: readonly (Candidate & { readonly whyNot: string })[]
   /** One whole GPU, batch 1 (or the space's nearest to it): measured as a trial. */

@@ -9,6 +9,7 @@ import { launcherOf, measureTrial, protocolOf } from './backend.ts'
 import { defaultConfiguration } from './default-configuration.ts'
 import { refuseWhatNeverServes } from './estimate.ts'
 import type { Experiment } from './experiment/types.ts'
+import { qualityOf } from './experiment/variants.ts'
 import { openCluster } from './kubernetes.ts'
 import { effortFor, GeneratorPool } from './load.ts'
 import type { LoopParts } from './loop.ts'
@@ -73,6 +74,8 @@ export async function assemble(experiment: Experiment, experimentId: string, sto
         objective: experiment.objective,
         pricePerHour: problem.pricePerHour,
         label,
+        quality: qualityOf(experiment.variants),
+        minQuality: experiment.minQuality,
       }),
     label,
     write: (recommendation, trials) =>

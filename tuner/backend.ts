@@ -6,6 +6,7 @@ import { architectureOf } from '../trials/devices/architecture.ts'
 import { createLocalLauncher } from '../trials/launchers/local.ts'
 import { createTritonLauncher } from '../trials/launchers/triton.ts'
 import { createUrlLauncher } from '../trials/launchers/url.ts'
+import { withVariant } from '../trials/launchers/variants.ts'
 import type { MachineFacts } from '../trials/machine/machine.ts'
 import { createSimulatedLauncher } from '../trials/simulated/launcher.ts'
 import type { Launcher, Predictor } from '../trials/types.ts'
@@ -19,14 +20,19 @@ import { measureSimulatedCapacity } from './simulated-capacity.ts'
 export function launcherOf(experiment: Experiment, experimentId: string, machine: MachineFacts): Launcher {
   const { predictor, backend, seed } = experiment
   if (backend === 'simulated') {
-    return createSimulatedLauncher({
-      architecture: architectureOf(experiment.model.architecture),
-      schedule,
-      uniform: (trialNumber) => {
-        const rng = createRng(seed).fork(`simulation-${trialNumber}`)
-        return () => 1 - rng.next()
+    const uniform = (trialNumber: number) => {
+      const rng = createRng(seed).fork(`simulation-${trialNumber}`)
+      return () => 1 - rng.next()
+    }
+    return {
+      name: 'simulated',
+      sweep: async () => undefined,
+      launch: (given, trialNumber, signal) => {
+        const { template, configuration } = withVariant(predictor, given)
+        const launcher = createSimulatedLauncher({ architecture: architectureOf(template.model), schedule, uniform })
+        return launcher.launch(configuration, trialNumber, signal)
       },
-    })
+    }
   }
   const { protocol } = protocolOf(experiment)
   const { payload } = experiment.load

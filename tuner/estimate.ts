@@ -3,9 +3,9 @@ import { latency, money, percent, rate, significant } from '../reports/format.ts
 import { untried } from '../search/candidates.ts'
 import { createRng, logCost } from '../search/index.ts'
 import type { Configuration, Objective, Problem } from '../search/types.ts'
-import { architectureOf } from '../trials/devices/architecture.ts'
 import { inspectMachine } from '../trials/machine/machine.ts'
-import { createEstimator, type Estimated } from '../trials/simulated/estimate.ts'
+import type { Estimated } from '../trials/simulated/estimate.ts'
+import { estimatorsOf } from './estimators.ts'
 import { exitCodes, UserError } from './exit-codes.ts'
 import type { FlagValues } from './experiment/flags.ts'
 import { loadExperiment } from './experiment/load.ts'
@@ -57,13 +57,20 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
       'run trials instead, or estimate the built-in predictor',
       exitCodes.usage,
     )
-  const estimator = createEstimator({ architecture: architectureOf(experiment.model.architecture), slo: experiment.slo })
+  const of = estimatorsOf(experiment)
+  if (of === undefined)
+    throw new UserError(
+      'a model of your own cannot be estimated: its architecture is not known',
+      'name the nearest: architecture: bert-base',
+      exitCodes.usage,
+    )
   const { configurations, complete } = untried({ ...problem, cannotServe: undefined }, [], createRng(experiment.seed))
   const rows: EstimateRow[] = []
   const failed: { readonly reason: string; readonly nearness: number }[] = []
   let sloUnattainable = 0
   for (const configuration of configurations) {
-    const estimated = estimator.estimate(configuration)
+    const asked = of(configuration)
+    const estimated = asked.estimator.estimate(asked.configuration)
     if (!estimated.serves) failed.push({ reason: `${label(configuration)}: ${estimated.reason}`, nearness: estimated.memoryShare ?? 0 })
     else if (estimated.capacityRps === 0) sloUnattainable++
     else rows.push(rowOf(configuration, estimated, problem))

@@ -1,12 +1,11 @@
 /** An experiment as the search sees it: space, exact prices, the SLO as limit. */
 import { readFile } from 'node:fs/promises'
 import type { Configuration, Problem } from '../search/types.ts'
-import { type Architecture, architectureOf } from '../trials/devices/architecture.ts'
-import { DeviceModelError } from '../trials/devices/errors.ts'
 import { defaultPriceBook, type PriceBook, pricePerHour } from '../trials/prices/book.ts'
 import { parsePriceBook } from '../trials/prices/parse.ts'
 import { describeConfiguration, resourcesOf } from '../trials/resources.ts'
-import { createEstimator } from '../trials/simulated/estimate.ts'
+import type { Estimator } from '../trials/simulated/estimate.ts'
+import { estimatorsOf } from './estimators.ts'
 import { exitCodes, UserError } from './exit-codes.ts'
 import type { Experiment } from './experiment/types.ts'
 
@@ -54,21 +53,20 @@ export function problemOf(experiment: Experiment, book: PriceBook): Problem {
 function physicsOf(experiment: Experiment): Pick<Problem, 'priorLogRate' | 'priorFactors' | 'priorLogConstraint' | 'cannotServe'> {
   const gpus = experiment.space.parameters.flatMap((p) => (p.name === 'gpu' && p.kind === 'categorical' ? p.values : []))
   if (experiment.predictor.kind !== 'builtin' || gpus.length === 0) return {}
-  const architecture = architectureFor(experiment)
-  if (architecture === undefined) return {}
-  const { priorLogRate, priorFactors, priorLogConstraint, cannotServe } = createEstimator({
-    architecture,
-    slo: experiment.slo,
-  })
-  return { priorLogRate, priorFactors: priorFactors(gpus), priorLogConstraint, cannotServe }
-}
-
-/** Undefined for a model of the user's own whose architecture nobody named: its files run, and nothing is known of it beforehand. */
-function architectureFor({ model }: Experiment): Architecture | undefined {
-  try {
-    return architectureOf(model.architecture)
-  } catch (error) {
-    if (error instanceof DeviceModelError && model.path !== undefined) return undefined
-    throw error
+  const of = estimatorsOf(experiment)
+  if (of === undefined) return {}
+  // What the factors move is learned of one model; variants have each their own.
+  const one = experiment.variants.length === 0
+  const ask =
+    <T>(question: (estimator: Estimator, configuration: Configuration) => T) =>
+    (given: Configuration) => {
+      const { estimator, configuration } = of(given)
+      return question(estimator, configuration)
+    }
+  return {
+    ...(one && { priorFactors: of({}).estimator.priorFactors(gpus) }),
+    priorLogRate: ask((estimator, configuration) => estimator.priorLogRate(configuration)),
+    priorLogConstraint: ask((estimator, configuration) => estimator.priorLogConstraint(configuration)),
+    cannotServe: ask((estimator, configuration) => estimator.cannotServe(configuration)),
   }
 }

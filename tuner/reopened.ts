@@ -10,6 +10,7 @@ import { loadExperiment as findExperiment, openExisting } from './commands/open-
 import type { Surroundings } from './experiment/context.ts'
 import { experimentFromDocument } from './experiment/load.ts'
 import type { Experiment, ExperimentDocument } from './experiment/types.ts'
+import { qualityOf } from './experiment/variants.ts'
 import { noticesOf } from './notices.ts'
 import { label, loadPriceBook, problemOf } from './problem.ts'
 
@@ -19,6 +20,7 @@ export interface ReopenFlags {
   readonly slo?: string
   readonly rps?: string
   readonly headroom?: string
+  readonly minQuality?: string
   readonly prices?: string
 }
 
@@ -33,13 +35,13 @@ export interface Reopened {
 }
 
 /** The experiment of that id, or the newest. @throws UserError, ConfigError and StoreError. */
-export async function reopen(id: string | undefined, { db, slo, rps, headroom, prices }: ReopenFlags): Promise<Reopened> {
+export async function reopen(id: string | undefined, { db, slo, rps, headroom, minQuality, prices }: ReopenFlags): Promise<Reopened> {
   const store = await openExisting(db)
   try {
     const { experiment: record, trials } = await findExperiment(store, id)
     // A demand asks for the price of serving it, whatever the experiment ranked by.
     const objective = rps === undefined ? undefined : 'price-for-demand'
-    const flags = { slo, rps, objective, headroom, prices: prices && resolve(prices) }
+    const flags = { slo, rps, objective, headroom, minQuality, prices: prices && resolve(prices) }
     const experiment = experimentFromDocument(record.spec as ExperimentDocument, record.id, anyMachine(), flags)
     const book = await loadPriceBook(experiment.pricesPath)
     const { pricePerHour } = problemOf(experiment, book)
@@ -53,6 +55,8 @@ export async function reopen(id: string | undefined, { db, slo, rps, headroom, p
       objective: experiment.objective,
       pricePerHour,
       label,
+      quality: qualityOf(experiment.variants),
+      minQuality: experiment.minQuality,
     })
     return { record, trials, experiment, book, pricePerHour, label, recommendation }
   } finally {

@@ -7,6 +7,7 @@ import type { Candidate, Recommendation } from '../reports/types.ts'
 import type { Configuration } from '../search/types.ts'
 import { servingEnvironment } from '../trials/launchers/builtin.ts'
 import { fillCommand } from '../trials/launchers/fill.ts'
+import { withVariant } from '../trials/launchers/variants.ts'
 import { resourcesOf } from '../trials/resources.ts'
 import type { FinishedTrial } from '../trials/types.ts'
 import type { Experiment } from './experiment/types.ts'
@@ -74,7 +75,8 @@ function platformContainer({ model, space }: Experiment, server: ServingOptions[
 }
 
 /** The container of a configuration: the built-in predictor's image, or the user's command in an image that the user names. */
-export function containerOf({ predictor, space }: Experiment, configuration: Configuration): Container {
+export function containerOf({ predictor: asked, space }: Experiment, given: Configuration): Container {
+  const { template: predictor, configuration } = withVariant(asked, given)
   const { cpuCores, gpu } = resourcesOf(configuration)
   switch (predictor.kind) {
     case 'builtin':

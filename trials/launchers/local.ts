@@ -23,6 +23,7 @@ import { listenersOn } from './processes.ts'
 import { NeverReadyError, untilServing, within } from './readiness.ts'
 import { type BuiltinTemplate, type CommandTemplate, defaultReadyTimeoutS } from './template.ts'
 import { sampleUsage } from './usage.ts'
+import { withVariant } from './variants.ts'
 
 export interface LocalLauncherOptions {
   readonly template: BuiltinTemplate | CommandTemplate
@@ -50,12 +51,13 @@ const host = '127.0.0.1'
 const portTries = 3
 
 export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
-  const options = { ...given, runDirectory: resolve(given.runDirectory) }
-  const holdings = createHoldings(options.machine)
-  const runningDirectory = options.runningDirectory ?? join(dirname(options.runDirectory), 'running')
+  const holdings = createHoldings(given.machine)
+  const runningDirectory = given.runningDirectory ?? join(dirname(resolve(given.runDirectory)), 'running')
   return {
     name: 'local',
-    launch: async (configuration, trialNumber, signal) => {
+    launch: async (asGiven, trialNumber, signal) => {
+      const { template, configuration } = withVariant(given.template, asGiven)
+      const options = { ...given, template, runDirectory: resolve(given.runDirectory) }
       if (options.machine.platform !== 'linux') {
         const what = `local trials need Linux, and this is ${options.machine.platform}: processes are held and found through /proc`
         throw new LaunchError(what, 'run in a container or a virtual machine, or use --backend simulated or kubernetes')
@@ -84,7 +86,7 @@ export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
         throw error
       }
     },
-    sweep: () => sweepLeftovers(runningDirectory, options.graceMs ?? defaultGraceMs),
+    sweep: () => sweepLeftovers(runningDirectory, given.graceMs ?? defaultGraceMs),
   }
 }
 

@@ -13,6 +13,7 @@
  */
 import type { ProtocolName } from '../../profiler/types.ts'
 import type { ServerPreset } from '../server-files/preset.ts'
+import type { VariantSettings } from './variants.ts'
 
 export type PredictorTemplate = BuiltinTemplate | CommandTemplate | UrlTemplate
 
@@ -27,6 +28,8 @@ export interface BuiltinTemplate {
   readonly engine: BuiltinEngine
   /** Which of the two it is asked with. Default 'oip-v2'. */
   readonly protocol?: 'oip-v2' | 'tfserving'
+  /** What the values of the parameter 'variant' stand for. */
+  readonly variants?: Readonly<Record<string, VariantSettings>>
   /** Fixed settings, e.g. { SEQUENCE_LENGTH: '128' }. Tuned values win. */
   readonly env?: Readonly<Record<string, string>>
   /** Seconds until it must be ready. Default 60. */

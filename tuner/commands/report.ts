@@ -16,6 +16,7 @@ export function registerReport(program: Command): void {
     .option('--slo <slo>', "rank by another SLO, e.g. 30ms or 'p95<80ms'")
     .option('--rps <rate>', 'rank by the price of serving this demand, requests per second')
     .option('--headroom <share>', 'share of the capacity kept free, e.g. 20%')
+    .option('--min-quality <number>', 'leaves out model variants of less quality')
     .option('--prices <file>', 'another price book (YAML)')
     .option('--db <file>', 'trial store (SQLite)', defaults.db)
     .addHelpText('after', '\nExamples:\n  tune report --out bert.html\n  tune report bert-7f3a --slo 30ms --out bert-30ms.md')

@@ -11,6 +11,7 @@ export function registerShow(program: Command): void {
     .option('--slo <slo>', "rank by another SLO, e.g. 30ms or 'p95<80ms'")
     .option('--rps <rate>', 'rank by the price of serving this demand, requests per second')
     .option('--headroom <share>', 'share of the capacity kept free, e.g. 20% (with --rps)')
+    .option('--min-quality <number>', 'leaves out model variants of less quality')
     .option('--prices <file>', 'another price book (YAML)')
     .option('--json', 'print the recommendation document')
     .action(async (id: string | undefined, options: ShowOptions) => {
@@ -24,6 +25,7 @@ export interface ShowOptions {
   readonly slo?: string
   readonly rps?: string
   readonly headroom?: string
+  readonly minQuality?: string
   readonly prices?: string
   readonly json?: boolean
 }

@@ -54,6 +54,7 @@ export function registerSpec(program: Command): void {
     .option('--import-path <module:app>', 'ray: the application')
     .option('--rps <rate>', 'demand to size the replicas for, requests per second')
     .option('--headroom <share>', 'share of the capacity kept free, e.g. 20%')
+    .option('--min-quality <number>', 'leaves out model variants of less quality')
     .option('--min-replicas <n>', 'least replicas (default: those for the demand)')
     .option('--max-replicas <n>', 'most replicas (default: twice as many)')
     .option('--slo <slo>', "rank by another SLO, e.g. 30ms or 'p95<80ms'")

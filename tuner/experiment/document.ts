@@ -7,6 +7,7 @@ import { knownParameter } from './parameters.ts'
 import { describeDomain } from './space.ts'
 import type { ConfigRow, Experiment, ExperimentDocument, Origin } from './types.ts'
 import { formatDuration, formatPercentile, formatShare } from './units.ts'
+import { variantEntries } from './variants.ts'
 import type { Path } from './yaml-file.ts'
 
 /** JSON-safe; `undefined` entries are left out. Paths are absolute. */
@@ -26,6 +27,8 @@ export function documentOf(experiment: Omit<Experiment, 'document' | 'origins'>,
       predictor.kind === 'url'
         ? undefined
         : Object.fromEntries(experiment.space.parameters.map((parameter) => [parameter.name, parameterEntry(parameter)])),
+    variants: variantEntries(experiment.variants),
+    minQuality: experiment.minQuality,
     constraints: experiment.space.constraints.length > 0 ? experiment.space.constraints.map((constraint) => constraint.text) : undefined,
     pin: Object.keys(experiment.pins).length > 0 ? { ...experiment.pins } : undefined,
     predictor: predictorEntry(experiment),

@@ -56,6 +56,12 @@ export const experimentFlags: readonly Flag[] = [
     what: `share of the capacity kept free for peaks (default: ${defaults.headroom})`,
   },
   {
+    flags: '--min-quality <number>',
+    group: model,
+    path: ['minQuality'],
+    what: "leaves out the file's variants of less quality (default: none)",
+  },
+  {
     flags: '--objective <name>',
     group: model,
     path: ['objective'],

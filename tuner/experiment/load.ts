@@ -40,10 +40,14 @@ export function loadExperiment(request: ExperimentRequest): Experiment {
   }
   const fromFlags = flagsToLayer(flags, cwd)
   problems.push(...fromFlags.problems)
-  return {
-    ...assemble([...layers, environmentToLayer(environment, cwd), fromFlags.layer], problems, unread, file ?? 'command line', request),
-    notices,
-  }
+  const experiment = assemble(
+    [...layers, environmentToLayer(environment, cwd), fromFlags.layer],
+    problems,
+    unread,
+    file ?? 'command line',
+    request,
+  )
+  return { ...experiment, notices: [...notices, ...experiment.notices] }
 }
 
 /**

@@ -16,6 +16,7 @@ import { resolveArrivals, resolvePayload, resolvePrices } from './sources.ts'
 import { buildSpace } from './space.ts'
 import type { BudgetSpec, ConfigProblem, Experiment, ModelSpec } from './types.ts'
 import { parseDurationMs, parsePercentile, parseShare } from './units.ts'
+import { resolveVariants, variantNotices, variantSettings, withVariantParameter } from './variants.ts'
 import type { Path } from './yaml-file.ts'
 
 /** GPUs worth emulating where the user names none: of each price class one that clouds rent out. */
@@ -48,7 +49,8 @@ export function resolveExperiment(
   const backend = entries.backend ?? defaults.backend
   const asked = resolvePredictor(context, model)
   const devicesUsed = resolveDevices(context, asked)
-  const predictor = asked.kind === 'builtin' ? builtinFor(asked, model, devicesUsed) : asked
+  const variants = resolveVariants(context, asked.kind, devicesUsed)
+  const predictor = asked.kind === 'builtin' ? variantSettings(builtinFor(asked, model, devicesUsed), variants, model, devicesUsed) : asked
   const kubernetes = resolveKubernetes(context)
   const prices = resolvePrices(context)
   const gpus =
@@ -56,7 +58,7 @@ export function resolveExperiment(
       ? [...new Set(around.machine.gpus)]
       : emulatedGpus.filter((gpu) => prices.book.gpus[gpu])
   const { space, pins } = buildSpace(
-    entries,
+    withVariantParameter(entries, variants, context),
     { backend, devices: devicesUsed, predictor: kubernetes?.pod ? 'pod' : predictor.kind, cpuCores: around.machine.cpuCores, gpus },
     report,
     [],
@@ -92,6 +94,8 @@ export function resolveExperiment(
     devices: entries.devices ?? defaults.devices,
     devicesUsed,
     space,
+    variants,
+    minQuality: entries.minQuality,
     pins,
     predictor,
     kubernetes,
@@ -108,7 +112,7 @@ export function resolveExperiment(
     dbPath: entries.db === undefined ? resolve(around.cwd, defaults.db) : pathAt(['db'], entries.db),
     outDir: entries.out === undefined ? undefined : pathAt(['out'], entries.out),
     confirm: entries.confirm ?? true,
-    notices: [],
+    notices: variantNotices(variants, entries.minQuality),
   }
   if (problems.length > 0) return { problems }
   const document = documentOf(withoutSources, tracePath)

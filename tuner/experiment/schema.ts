@@ -181,6 +181,18 @@ const payload = z.union(
   },
 )
 
+const variant = z.strictObject({
+  quality: z
+    .number({ error: 'expected a number' })
+    .describe('how good its answers are, as you measured it: accuracy, F1, ...; more is better'),
+  model: text('an architecture').optional().describe("architecture, where it is another than the model's, e.g. distilbert"),
+  path: text('a path').optional().describe('a model of your own, relative to this file'),
+  values: z
+    .record(z.string(), scalar, { error: 'expected name: value pairs' })
+    .optional()
+    .describe('parameters that come with it, e.g. {precision: int8, sequenceLength: 64}; tuned ones win'),
+})
+
 const texts = z.record(z.string(), z.union([z.string(), z.number().transform(String), z.boolean().transform(String)]), {
   error: 'expected name: value pairs',
 })
@@ -245,6 +257,13 @@ export const experimentFileSchema = z.strictObject({
     .record(z.string(), scalar, { error: 'expected name: value pairs' })
     .optional()
     .describe('parameters held at one value, e.g. cpuCores: 2'),
+  variants: z
+    .record(text('a name'), variant, { error: 'expected name: {quality, ...} pairs' })
+    .optional()
+    .describe(
+      "models to choose from, name → {quality, model, path, values}; the parameter 'variant' is tuned over them, the first is the yardstick",
+    ),
+  minQuality: z.coerce.number({ error: 'expected a number' }).optional().describe('variants of less quality are not tried'),
   predictor: predictor.optional().describe('what serves the model: builtin, {command: ...} or {url: ...}; default builtin'),
   kubernetes: z
     .strictObject({

@@ -4,6 +4,7 @@ import type { Configuration, Objective, SearchSpace } from '../../search/types.t
 import type { GpuScheme } from '../../trials/kubernetes/gpu-selection.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import type { Backend, Devices, LoadOrigin, SamplerName } from './names.ts'
+import type { Variant } from './variants.ts'
 
 export type { Backend, Devices, ObjectiveKind, SamplerName } from './names.ts'
 
@@ -73,6 +74,10 @@ export interface Experiment {
   /** What the trials use, 'auto' decided. */
   readonly devicesUsed: 'cpu' | 'gpu' | 'emulated'
   readonly space: SearchSpace
+  /** Models to choose from by the parameter 'variant', with the quality of each; empty: the model alone. */
+  readonly variants: readonly Variant[]
+  /** Variants of less quality are not tried. */
+  readonly minQuality?: number
   /** Parameters held at one value; they are in `space` too, with that value alone. */
   readonly pins: Configuration
   /** What a launcher starts. For 'simulated' it names the model alone. */

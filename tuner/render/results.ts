@@ -15,7 +15,7 @@ export function resultLines(recommendation: Recommendation, files: readonly stri
   const p = percentileName(slo.percentile)
   const row = (mark: string, candidate: Candidate, note: string) => [
     mark,
-    candidate.label,
+    candidate.quality === undefined ? candidate.label : `${candidate.label}, quality ${candidate.quality}`,
     rate(candidate.capacityRps),
     candidate.capacityRps > 0 ? `${p} ${latency(candidate.sloMsAtCapacity)}` : '-',
     candidate.feasible ? costLabel(candidate, objective) : `${money(candidate.pricePerHour)}/h`,

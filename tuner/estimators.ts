@@ -1,0 +1,35 @@
+/** The device model of an experiment's predictor: of its model, or of each of its variants. */
+import type { Configuration } from '../search/types.ts'
+import { type Architecture, architectureOf } from '../trials/devices/architecture.ts'
+import { DeviceModelError } from '../trials/devices/errors.ts'
+import { variantParameter, withVariant } from '../trials/launchers/variants.ts'
+import { createEstimator, type Estimator } from '../trials/simulated/estimate.ts'
+import type { Experiment, ModelSpec } from './experiment/types.ts'
+import { architectureNameOf, type Variant } from './experiment/variants.ts'
+
+/** What to ask of a configuration: the estimator of its variant, and the configuration with what comes with that variant. */
+export type EstimatorOf = (given: Configuration) => { readonly estimator: Estimator; readonly configuration: Configuration }
+
+/** Undefined where an architecture is unknown: a user's own files run, and nothing is known of them beforehand. */
+export function estimatorsOf({ model, variants, slo, predictor }: Experiment): EstimatorOf | undefined {
+  const known = new Map<string, Estimator>()
+  for (const variant of variants.length > 0 ? variants : [undefined]) {
+    const architecture = architectureFor(model, variant)
+    if (architecture === undefined) return undefined
+    known.set(variant?.name ?? '', createEstimator({ architecture, slo }))
+  }
+  return (given) => ({
+    estimator: known.get(variants.length > 0 ? String(given[variantParameter]) : '')!,
+    configuration: withVariant(predictor, given).configuration,
+  })
+}
+
+function architectureFor(model: ModelSpec, variant: Variant | undefined): Architecture | undefined {
+  const name = architectureNameOf(variant, model)
+  try {
+    return name === undefined ? undefined : architectureOf(name)
+  } catch (error) {
+    if (error instanceof DeviceModelError && model.path !== undefined) return undefined
+    throw error
+  }
+}
