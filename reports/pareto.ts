@@ -15,24 +15,49 @@ export function paretoFront(all: readonly Judged[], view: View): Candidate[] {
   const served = all.filter((j) => j.candidate.feasible && j.candidate.bound !== 'upper')
   const least = Math.min(...served.map((j) => j.curve?.[0]?.latencyMs ?? Number.POSITIVE_INFINITY))
   if (!(least < view.slo.limitMs)) return served.slice(0, 1).map((j) => j.candidate)
+  const limits = Array.from({ length: steps }, (_, i) =>
+    i === steps - 1 ? view.slo.limitMs : least * (view.slo.limitMs / least) ** ((i + 1) / steps),
+  )
+  const winners = winnersOf(served, limits)
   const front: Candidate[] = []
   let most = 0
-  for (let i = 1; i <= steps; i++) {
-    const limitMs = i === steps ? view.slo.limitMs : least * (view.slo.limitMs / least) ** (i / steps)
-    let winner: Judged | undefined
-    let winning = most * (1 + 1e-9)
-    for (const judged of served) {
-      const { candidate, curve } = judged
-      const rps = i === steps ? candidate.capacityRps : rateWithin(curve ?? [], limitMs)
-      if (rps / candidate.pricePerHour <= winning) continue
-      winner = judged
-      winning = rps / candidate.pricePerHour
-    }
-    if (!winner) continue
-    most = winning
-    front.push(i === steps ? winner.candidate : operatingPoint(winner, { ...view, slo: { ...view.slo, limitMs } }))
+  for (const [i, { judged, perDollar }] of winners.entries()) {
+    if (perDollar <= most * (1 + 1e-9)) continue
+    most = perDollar
+    const last = i === steps - 1
+    front.push(last ? judged.candidate : operatingPoint(judged, { ...view, slo: { ...view.slo, limitMs: limits[i]! } }))
   }
   return front
+}
+
+/**
+ * Who has most throughput per dollar under each limit; at the last one, the SLO itself, by the capacity. A curve serves no more under a tighter limit, so
+ * going from loose to tight, what each served under the last limit it was asked about bounds it from above, and few have to be asked again.
+ */
+function winnersOf(served: readonly Judged[], limits: readonly number[]): { judged: Judged; perDollar: number }[] {
+  const bounds = new Float64Array(served.length).fill(Number.POSITIVE_INFINITY)
+  const winners: { judged: Judged; perDollar: number }[] = []
+  let leader = 0
+  for (let i = limits.length - 1; i >= 0; i--) {
+    const ask = (n: number) => {
+      const { candidate, curve } = served[n]!
+      const atSlo = i === limits.length - 1
+      const rps = atSlo ? candidate.capacityRps : rateWithin(curve ?? [], limits[i]!)
+      // A capacity comes from more than the curve: it bounds nothing.
+      if (!atSlo) bounds[n] = rps / candidate.pricePerHour
+      return rps / candidate.pricePerHour
+    }
+    let perDollar = ask(leader)
+    for (let n = 0; n < served.length; n++) {
+      if (n === leader || bounds[n]! < perDollar) continue
+      const here = ask(n)
+      if (here < perDollar || (here === perDollar && n > leader)) continue
+      leader = n
+      perDollar = here
+    }
+    winners[i] = { judged: served[leader]!, perDollar }
+  }
+  return winners
 }
 
 function operatingPoint({ trial, measurement, curve, candidate }: Judged, view: View): Candidate {
