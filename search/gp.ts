@@ -148,7 +148,11 @@ function geometry(shape: GpShape, { X, y }: GpData): Geometry {
   return { n, G, distances, trend, residual: y.map((v, i) => v - meanAt(shape, rows[i]!)) }
 }
 
-const meanAt = (shape: GpShape, row: ArrayLike<number>): number => shape.slopeMean.reduce((sum, b, c) => sum + b * row[c]!, 0)
+function meanAt({ slopeMean }: GpShape, row: ArrayLike<number>): number {
+  let sum = 0
+  for (let c = 0; c < slopeMean.length; c++) sum += slopeMean[c]! * row[c]!
+  return sum
+}
 
 interface Factor {
   readonly l: Float64Array
@@ -325,12 +329,15 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
 
   /** Rows L⁻¹ k(X, z), m of n numbers, with the posterior mean. */
   const whiten = (Z: Matrix) => {
-    const rows = Z.to2DArray()
+    const rows = Z.to2DArray().map((row) => Float64Array.from(row))
     const mean = new Float64Array(rows.length)
     const whitened = rows.map((z, i) => {
-      const k = Float64Array.from(training, (x) => cross(x, z))
+      const k = new Float64Array(n)
       let sum = meanAt(shape, z)
-      for (let j = 0; j < n; j++) sum += k[j]! * factor.alpha[j]!
+      for (let j = 0; j < n; j++) {
+        k[j] = cross(training[j]!, z)
+        sum += k[j]! * factor.alpha[j]!
+      }
       mean[i] = sum
       return forwardSolve(factor.l, n, k)
     })
@@ -370,7 +377,7 @@ const squaredNorm = (v: Float64Array): number => {
 }
 
 /** k(x, z) of one pair of rows: Matérn part and trend. */
-function crossKernel(shape: GpShape, h: Hyperparameters): (x: ArrayLike<number>, z: ArrayLike<number>) => number {
+function crossKernel(shape: GpShape, h: Hyperparameters): (x: Float64Array, z: Float64Array) => number {
   const kernel = shape.kernel ?? 'matern52'
   const scale = Float64Array.from(shape.groups, (g) => (g < 0 ? 0 : 1 / h.lengthscales[g]! ** 2))
   const v = shape.slopeVariance
