@@ -12,6 +12,8 @@ export interface ConfirmOptions {
   readonly rateRps: number
   /** Length of one window, default 30. */
   readonly seconds?: number
+  /** Whether a window that passed without proving the percentile is followed by one twice as long, where that could; default true. */
+  readonly extend?: boolean
   /** Default Poisson. */
   readonly arrivals?: Arrivals
   readonly seed?: number
@@ -35,14 +37,15 @@ export interface Confirmation extends Measurement {
 }
 
 const longestExtension = 2
-const lowerRates = [1, 0.93, 0.85]
+/** Rates tried one after the other, as parts of the first. A window that misses the SLO is cut as soon as that is certain. */
+const lowerRates = [1, 0.95, 0.9, 0.82]
 
 /**
  * Puts a long open load on a target at a rate it should keep, and at two lower ones while it does not.
  * A window that the generator could not hold is repeated once. Throws as `measureCapacity` does.
  */
 export async function confirmCapacity(options: ConfirmOptions): Promise<Confirmation> {
-  const { target, slo, rateRps, seconds = 30, arrivals = { kind: 'poisson' }, seed = 1, signal } = options
+  const { target, slo, rateRps, seconds = 30, arrivals = { kind: 'poisson' }, seed = 1, extend = true, signal } = options
   const generator = generatorFor(target, options.generator)
   const session = new Session(target, slo, generator, signal, options.onStep ?? (() => {}))
   try {
@@ -51,24 +54,34 @@ export async function confirmCapacity(options: ConfirmOptions): Promise<Confirma
     if (await session.died(warm.point)) return result('server-died', 0, warm.run, warm.point, summarise(idle.run.latencyMs))
     let last = idle
     let windows = 0
+    let unheld = false
     for (const factor of lowerRates) {
       last = await window(rateRps * factor, seed + windows++)
       if (last.point.generatorSaturated) last = await window(rateRps * factor, seed + windows++)
       if (await session.died(last.point)) return result('server-died', 0, last.run, last.point, summarise(idle.run.latencyMs))
-      if (keeps(last.point, slo)) return result('converged', rateRps * factor, last.run, last.point, summarise(idle.run.latencyMs))
+      if (last.run.cutMs !== undefined) await session.settle(idle.point)
+      unheld = last.point.generatorSaturated
+      if (!unheld && keeps(last.point, slo))
+        return result('converged', rateRps * factor, last.run, last.point, summarise(idle.run.latencyMs))
     }
-    return result('budget', 0, last.run, last.point, summarise(idle.run.latencyMs))
+    return result(unheld ? 'generator-limit' : 'budget', 0, last.run, last.point, summarise(idle.run.latencyMs))
   } finally {
     if (options.generator === undefined) await generator.close()
   }
 
   /** One window; twice as long when the first half passed without proving anything and could. */
   async function window(rate: number, windowSeed: number) {
-    const first = await session.open(rate, seconds, windowSeed, 'confirm', arrivals)
+    const first = await play(rate, seconds, windowSeed)
     const { nEff, over, dispersion } = overShare(first.run.latencyMs, slo.limitMs)
     const couldProve = provesPercentile(longestExtension * nEff, (longestExtension * over) / dispersion, slo.percentile)
-    if (!keeps(first.point, slo) || provesPercentile(nEff, over / dispersion, slo.percentile) || !couldProve) return first
-    return session.open(rate, longestExtension * seconds, windowSeed + 1000, 'confirm', arrivals)
+    if (!extend || !keeps(first.point, slo) || provesPercentile(nEff, over / dispersion, slo.percentile) || !couldProve) return first
+    return play(rate, longestExtension * seconds, windowSeed + 1000)
+  }
+
+  function play(rate: number, durationS: number, windowSeed: number) {
+    const tolerated = rate * durationS * (1 - slo.percentile)
+    const cut = { overMs: slo.limitMs, requests: Math.ceil(1.5 * tolerated) + 5 }
+    return session.play({ kind: 'open', rateRps: rate, durationS, seed: windowSeed, arrivals, cut }, 'confirm')
   }
 
   function result(outcome: CapacityOutcome, heldRps: number, run: LoadRun, point: LoadPoint, idle = noLatency): Confirmation {
@@ -89,8 +102,10 @@ export async function confirmCapacity(options: ConfirmOptions): Promise<Confirma
           ? undefined
           : point.errors > 0
             ? failuresOf(point)
-            : `the SLO did not hold at ${(rateRps * lowerRates.at(-1)!).toFixed(1)} requests per second either`,
-      caveats: caveatsOf(target, session),
+            : outcome === 'generator-limit'
+              ? 'the load generator could not hold the rate: this machine was busy with something else'
+              : `the SLO did not hold at ${(rateRps * lowerRates.at(-1)!).toFixed(1)} requests per second either`,
+      caveats: [...caveatsOf(target, session), ...(heldRps > 0 && !proven ? [unproven(nEff, slo)] : [])],
       held: heldRps === rateRps,
       rateRps,
       point,
@@ -99,3 +114,6 @@ export async function confirmCapacity(options: ConfirmOptions): Promise<Confirma
     }
   }
 }
+
+const unproven = (nEff: number, { percentile }: Slo) =>
+  `the confirmation held, but its ${Math.round(nEff)} effective requests do not prove p${Number((percentile * 100).toFixed(4))} at 95 % by themselves; a longer one may`

@@ -29,7 +29,7 @@ export const defaults = {
   seed: 1,
   arrivals: 'poisson',
   payloadCount: 64,
-  trialTime: '10s',
+  trialTime: '3s',
   confirmTime: '30s',
   readyTimeout: '60s',
   tolerance: '5%',
