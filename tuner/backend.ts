@@ -45,10 +45,10 @@ export function launcherOf(experiment: Experiment, experimentId: string, machine
 }
 
 /** The client side of what the predictor speaks, and what it was made from. */
-export function protocolOf({ predictor, load: { timeoutMs } }: Experiment): ProtocolChoice {
-  if (predictor.kind === 'builtin') return choice(predictor.protocol ?? 'oip-v2', { timeoutMs })
+export function protocolOf({ predictor, slo: { metric }, load: { timeoutMs } }: Experiment): ProtocolChoice {
+  if (predictor.kind === 'builtin') return choice(predictor.protocol ?? 'oip-v2', { timeoutMs, metric })
   const { path, healthPath, body } = predictor
-  return choice(predictor.protocol, { timeoutMs, path, healthPath, template: body })
+  return choice(predictor.protocol, { timeoutMs, metric, path, healthPath, template: body })
 }
 
 const choice = (name: ProtocolName, options: ProtocolOptions): ProtocolChoice => ({ name, options, protocol: protocolFor(name, options) })

@@ -1,4 +1,5 @@
 /** How the built-in predictor is started, and how it says where it serves. */
+import type { ProtocolName } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { MachineFacts } from '../machine/machine.ts'
 import { processEntry } from '../predictor/entry.ts'
@@ -66,6 +67,8 @@ export const builtinCommand = (
       ...(asked.migProfile !== undefined && { MIG_PROFILE: asked.migProfile }),
       HOST: '127.0.0.1',
       PORT: '0',
+      ...(isGrpc(template.protocol) && { GRPC_PORT: '0' }),
+      ...(template.protocol === 'openai' && asked.gpus > 1 && { TENSOR_PARALLEL_SIZE: String(asked.gpus) }),
       EXIT_WITH_PARENT: 'true',
     },
     files: [],
@@ -95,9 +98,14 @@ export const servingEnvironment = (
 /** Reach the predictor by other names, or through what the launcher holds for it. */
 const resourceNames: ReadonlySet<string> = new Set(['cpuCores', 'memoryMiB', 'gpu', 'gpus', 'gpuMemoryPercent', 'migProfile', 'sharing'])
 
+/** Served on a port of its own. */
+export const isGrpc = (protocol: ProtocolName | undefined): boolean => protocol === 'grpc-v2' || protocol === 'tfserving-grpc'
+
 /** What the built-in predictor says of itself once it serves: {"ready":true,"port":43211,"provenance":"emulated",...} on a line of its own. */
 export interface Announcement {
   readonly port: number
+  /** Where it speaks gRPC, if it does. */
+  readonly grpcPort?: number
   readonly provenance: 'measured' | 'emulated'
 }
 
@@ -110,8 +118,8 @@ export const createAnnouncement = (): { readonly heard: Promise<Announcement>; r
     heard,
     read: (line) => {
       if (!line.startsWith('{"ready":true')) return
-      const { port, provenance } = JSON.parse(line) as Announcement
-      hear({ port, provenance: provenance === 'emulated' ? 'emulated' : 'measured' })
+      const { port, grpcPort, provenance } = JSON.parse(line) as Announcement
+      hear({ port, grpcPort, provenance: provenance === 'emulated' ? 'emulated' : 'measured' })
     },
   }
 }

@@ -7,7 +7,7 @@ import type { Gpu } from '../devices/catalogue.ts'
 import type { MachineFacts } from '../machine/machine.ts'
 import { type Resources, resourcesOf } from '../resources.ts'
 import { LaunchError, type Launcher, type Predictor } from '../types.ts'
-import { type Announcement, builtinCommand, builtinExitCodes, createAnnouncement, gpuIsReal } from './builtin.ts'
+import { type Announcement, builtinCommand, builtinExitCodes, createAnnouncement, gpuIsReal, isGrpc } from './builtin.ts'
 import { Cleanup } from './cleanup.ts'
 import { type ControlGroup, createControlGroup } from './control-group.ts'
 import { metricsProbe, nvidiaProbe } from './device-probes.ts'
@@ -148,7 +148,7 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
 
   const causeOf = (exit: Exit | undefined) =>
     diagnose(exit, log.tail(200), killedForMemory(controlGroup, killsBefore), template.kind === 'builtin' ? builtinExitCodes : {})
-  const { target, provenance } = await untilItServes(
+  const { target, provenance, httpUrl } = await untilItServes(
     launch,
     group,
     log,
@@ -157,7 +157,7 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
   )
   const launchSeconds = (performance.now() - startedMs) / 1000
   const probes = [
-    ...(template.kind === 'builtin' && target.kind === 'http' ? [metricsProbe(target.url, asked.gpu !== undefined)] : []),
+    ...(template.kind === 'builtin' ? [metricsProbe(httpUrl, asked.gpu !== undefined)] : []),
     ...(holding.gpuUuid === undefined ? [] : [nvidiaProbe(holding.gpuUuid, () => group.members().map((member) => member.pid))]),
   ]
   let sampler = sampleUsage(group.members, probes, launchSeconds)
@@ -206,8 +206,8 @@ const untilItServes = async (
   group.exited.then((exit) => ended.abort(exit))
   const until = AbortSignal.any([signal, ended.signal])
   try {
-    const { port, provenance } = await within(announced, timeoutMs, until)
-    const url = `http://${host}:${port}`
+    const { port, grpcPort, provenance } = await within(announced, timeoutMs, until)
+    const url = `http://${host}:${isGrpc(protocol.name) ? (grpcPort ?? port) : port}`
     const target = await untilServing({ protocol, url, model: template.model, payload }, deadlineMs - performance.now(), until)
     const listeners = listenersOn(
       port,
@@ -216,7 +216,7 @@ const untilItServes = async (
     const othersToo = listeners !== undefined && listeners.byCandidates > 0 && listeners.byCandidates < listeners.total
     const othersOnly = listeners !== undefined && listeners.byCandidates === 0 && saysPortTaken(log.tail(200))
     if (othersToo || othersOnly) throw new PortTakenError(`another server answers on port ${port}`)
-    return { target, provenance }
+    return { target, provenance, httpUrl: `http://${host}:${port}` }
   } catch (error) {
     signal.throwIfAborted()
     if (ended.signal.aborted) throw launchFailure(causeOf(ended.signal.reason as Exit), describeExit(ended.signal.reason as Exit), log)

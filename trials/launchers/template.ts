@@ -20,14 +20,17 @@ export type PredictorTemplate = BuiltinTemplate | CommandTemplate | UrlTemplate
 /** The engines of the built-in predictor. `auto`: tfjs on the devices that are there. */
 export type BuiltinEngine = 'auto' | 'tfjs' | 'onnx' | 'emulated'
 
+/** What the built-in predictor speaks: language models openai, others the rest. */
+export type BuiltinProtocol = Exclude<ProtocolName, 'json'>
+
 /** The built-in predictor (`trials/predictor`). Every tuned value but resources reaches it as an environment variable, BATCH_SIZE for batchSize. */
 export interface BuiltinTemplate {
   readonly kind: 'builtin'
   /** A known architecture ('bert', 'resnet50', ...) or the path of a model. */
   readonly model: string
   readonly engine: BuiltinEngine
-  /** Which of the two it is asked with. Default 'oip-v2'. */
-  readonly protocol?: 'oip-v2' | 'tfserving'
+  /** Which it is asked with. Default 'oip-v2'. */
+  readonly protocol?: BuiltinProtocol
   /** What the values of the parameter 'variant' stand for. */
   readonly variants?: Readonly<Record<string, VariantSettings>>
   /** Fixed settings, e.g. { SEQUENCE_LENGTH: '128' }. Tuned values win. */

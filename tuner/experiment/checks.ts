@@ -101,11 +101,24 @@ export function checkArchitecture(
   }
 }
 
+/** What the built-in predictor reads for language models alone, and for all others. */
+const languageParameters: ReadonlySet<string> = new Set(['maxNumSeqs', 'maxNumBatchedTokens', 'maxModelLen', 'gpuMemoryUtilization'])
+const tensorParameters: ReadonlySet<string> = new Set(['batchSize', 'maxDelayMs', 'instances', 'cpuThreads', 'imageSize', 'sequenceLength'])
+
 /** Sizes of the input must be ones that the model takes. */
 function checkInputs(report: Report, architecture: Architecture, space: SearchSpace): void {
   const text = architecture.kind !== 'convnet'
+  const generates = architecture.kind === 'decoder'
   for (const parameter of space.parameters) {
     const { name } = parameter
+    if ((generates ? tensorParameters : languageParameters).has(name))
+      report(
+        ['space', name],
+        `${name} means nothing for ${architecture.name}`,
+        generates
+          ? `a language model has ${[...languageParameters].join(', ')}`
+          : 'it is for language models; batchSize is what batches here',
+      )
     if (name === (text ? 'imageSize' : 'sequenceLength'))
       report(
         ['space', name],

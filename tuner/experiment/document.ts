@@ -4,6 +4,7 @@ import { containersOf } from './kubernetes.ts'
 import { joinPath, type Merged, showOrigin } from './layers.ts'
 import { defaults } from './names.ts'
 import { knownParameter } from './parameters.ts'
+import { promptEntries } from './prompts.ts'
 import { describeDomain } from './space.ts'
 import type { ConfigRow, Experiment, ExperimentDocument, Origin } from './types.ts'
 import { formatDuration, formatPercentile, formatShare } from './units.ts'
@@ -16,7 +17,12 @@ export function documentOf(experiment: Omit<Experiment, 'document' | 'origins'>,
   return compact({
     name: experiment.name,
     model: { ...experiment.model },
-    slo: { percentile: formatPercentile(slo.percentile), limit: formatDuration(slo.limitMs), errorRate: formatShare(slo.maxErrorRate) },
+    slo: {
+      percentile: formatPercentile(slo.percentile),
+      limit: formatDuration(slo.limitMs),
+      errorRate: formatShare(slo.maxErrorRate),
+      metric: slo.metric,
+    },
     objective: objective.kind,
     demand: objective.kind === 'price-for-demand' ? `${objective.demandRps} rps` : undefined,
     headroom: formatShare(experiment.headroom),
@@ -35,7 +41,10 @@ export function documentOf(experiment: Omit<Experiment, 'document' | 'origins'>,
     kubernetes: experiment.kubernetes && { ...experiment.kubernetes },
     load: {
       arrivals: arrivalsEntry(load.arrivals, tracePath),
-      payload: load.payload.kind === 'file' ? { file: load.payload.path } : { count: load.payload.count },
+      payload:
+        load.payload.kind === 'file'
+          ? { file: load.payload.path }
+          : { count: load.payload.count, ...(load.payload.prompts && promptEntries(load.payload.prompts)) },
       timeout: formatDuration(load.timeoutMs),
       trialTime: formatDuration(load.trialSeconds * 1000),
       confirmTime: formatDuration(load.confirmSeconds * 1000),

@@ -2,6 +2,7 @@
 import { type Command, Option } from 'commander'
 import { createDraft, type Draft } from './draft.ts'
 import { backends, defaults, deviceChoices, objectiveKinds, samplerNames } from './names.ts'
+import { sloParts } from './slo-text.ts'
 import type { ConfigProblem, Origin } from './types.ts'
 import type { Layer, Path } from './yaml-file.ts'
 
@@ -20,11 +21,6 @@ interface Flag {
   readonly parts?: (text: string) => Readonly<Record<string, string>>
 }
 
-function sloParts(text: string): Record<string, string> {
-  const [percentile, limit] = text.includes('<') ? text.split(/<=?/, 2) : [defaults.percentile, text]
-  return { percentile: percentile!.trim(), limit: limit!.trim() }
-}
-
 const model = 'Model and goal'
 const where = 'Where trials run'
 const space = 'What is tuned'
@@ -36,7 +32,13 @@ const list = (names: readonly string[]) => names.join(' | ')
 
 export const experimentFlags: readonly Flag[] = [
   { flags: '-m, --model <name>', group: model, path: ['model'], what: 'model to serve: bert, resnet50, ..., or the path of your own' },
-  { flags: '--slo <slo>', group: model, path: ['slo'], parts: sloParts, what: 'latency SLO: 50ms (p99), p95<80ms, p99.9<1s' },
+  {
+    flags: '--slo <slo>',
+    group: model,
+    path: ['slo'],
+    parts: (text) => ({ ...sloParts(text) }),
+    what: "latency SLO: 50ms (p99), p95<80ms; of a language model 'ttft p95<300ms', 'tpot<40ms'",
+  },
   {
     flags: '--error-rate <share>',
     group: model,

@@ -1,7 +1,9 @@
 /** The predictor of an experiment, the devices it uses, and whether they are to be had. */
 import { existsSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
-import type { BuiltinTemplate, PredictorTemplate } from '../../trials/launchers/template.ts'
+import { architectureOf } from '../../trials/devices/architecture.ts'
+import { DeviceModelError } from '../../trials/devices/errors.ts'
+import type { BuiltinProtocol, BuiltinTemplate, PredictorTemplate } from '../../trials/launchers/template.ts'
 import { type ServerKind, serverCommand } from '../../trials/server-files/preset.ts'
 import type { Context } from './context.ts'
 import { defaults } from './names.ts'
@@ -51,9 +53,7 @@ export function resolvePredictor({ entries, report, pathAt, around }: Context, m
       report(['predictor', key], `'${key}' means nothing for a ${said} predictor`, 'remove it')
   const readyTimeoutS = (readyTimeout ?? parseDurationMs(defaults.readyTimeout)) / 1000
   if (said === 'builtin') {
-    if (protocol === 'json' || protocol === 'openai')
-      report(['predictor', 'protocol'], `the built-in predictor does not speak ${protocol}`, 'use oip-v2 or tfserving')
-    const asked = protocol === 'tfserving' ? protocol : 'oip-v2'
+    const asked = builtinProtocol(report, protocol, model)
     return {
       kind: 'builtin',
       model: model.name,
@@ -74,8 +74,9 @@ export function resolvePredictor({ entries, report, pathAt, around }: Context, m
     readyTimeoutS,
   }
   if (said === 'url') {
-    if (url === undefined || !URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol))
-      report(['predictor', 'url'], `'${url}' is no http URL`, 'write http://127.0.0.1:8000')
+    const schemes = /^(grpc-v2|tfserving-grpc)$/.test(common.protocol) ? /^(https?|grpcs?):$/ : /^https?:$/
+    if (url === undefined || !URL.canParse(url) || !schemes.test(new URL(url).protocol))
+      report(['predictor', 'url'], `'${url}' is no http URL`, 'write http://127.0.0.1:8000; for a gRPC protocol grpc://127.0.0.1:8001')
     return { kind: 'url', url: url ?? '', ...common }
   }
   if (pod) return { kind: 'command', command: [], envNames, argFormat, ...common }
@@ -98,6 +99,29 @@ function servedFolder(server: ServerKind, { path, name }: ModelSpec, report: Con
   return path ?? ''
 }
 
+/** A language model is asked by the OpenAI protocol, anything else by a protocol of tensors. */
+function builtinProtocol(
+  report: Context['report'],
+  protocol: NonNullable<ExperimentEntries['predictor']>['protocol'],
+  model: ModelSpec,
+): BuiltinProtocol {
+  const spoken: readonly BuiltinProtocol[] = isLanguageModel(model) ? ['openai'] : ['oip-v2', 'grpc-v2', 'tfserving', 'tfserving-grpc']
+  const found = spoken.find((name) => name === protocol)
+  if (protocol !== undefined && found === undefined)
+    report(['predictor', 'protocol'], `the built-in predictor does not speak ${protocol} with ${model.name}`, `use ${spoken.join(', ')}`)
+  return found ?? spoken[0]!
+}
+
+/** False for an architecture that is not known: that is said elsewhere. */
+export function isLanguageModel({ architecture }: ModelSpec): boolean {
+  try {
+    return architectureOf(architecture).kind === 'decoder'
+  } catch (error) {
+    if (error instanceof DeviceModelError) return false
+    throw error
+  }
+}
+
 /** 'predictor.command[2]: unknown ...' of a template's own check, put where the key stands. */
 export function reportTemplate({ report }: Context, problem: string): void {
   const [, key = '', rest = problem] = /^(command|env|files|argFormat|cwd)\b[^:]*:\s*(.*)$/s.exec(problem) ?? []
@@ -111,6 +135,8 @@ export function resolveDevices({ entries, report, around }: Context, predictor: 
   const { gpus, builtinGpus = gpus, onnxGpus = gpus } = around.machine
   const onnx = predictor.kind === 'builtin' && predictor.engine === 'onnx'
   const here = (onnx ? onnxGpus : predictor.kind === 'builtin' ? builtinGpus : gpus).length > 0
+  if (backend === 'simulated' && predictor.protocol === 'openai')
+    report(['backend'], 'language models are emulated in real time, not simulated', 'use --backend local')
   if (backend === 'simulated' && predictor.kind !== 'builtin')
     report(['backend'], `a ${predictor.kind} predictor cannot be simulated: what it does is not known`, 'use --backend local')
   if (predictor.kind === 'builtin' && predictor.engine === 'emulated') {

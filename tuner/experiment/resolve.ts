@@ -4,6 +4,7 @@ import { basename, isAbsolute, resolve } from 'node:path'
 import type { Slo } from '../../profiler/types.ts'
 import type { Objective } from '../../search/types.ts'
 import { templateProblems } from '../../trials/launchers/fill.ts'
+import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import { checkArchitecture, checkGpus } from './checks.ts'
 import type { Context, Report, Surroundings } from './context.ts'
 import { documentOf, originsOf } from './document.ts'
@@ -43,11 +44,11 @@ export function resolveExperiment(
   const context: Context = { entries, report, pathAt, broken, around }
 
   const model = resolveModel(context)
-  const slo = resolveSlo(context)
+  const asked = resolvePredictor(context, model)
+  const slo = resolveSlo(context, asked)
   const headroom = resolveHeadroom(context)
   const objective = resolveObjective(context, headroom)
   const backend = entries.backend ?? defaults.backend
-  const asked = resolvePredictor(context, model)
   const devicesUsed = resolveDevices(context, asked)
   const variants = resolveVariants(context, asked.kind, devicesUsed)
   const predictor = asked.kind === 'builtin' ? variantSettings(builtinFor(asked, model, devicesUsed), variants, model, devicesUsed) : asked
@@ -59,7 +60,14 @@ export function resolveExperiment(
       : emulatedGpus.filter((gpu) => prices.book.gpus[gpu])
   const { space, pins } = buildSpace(
     withVariantParameter(entries, variants, context),
-    { backend, devices: devicesUsed, predictor: kubernetes?.pod ? 'pod' : predictor.kind, cpuCores: around.machine.cpuCores, gpus },
+    {
+      backend,
+      devices: devicesUsed,
+      predictor: kubernetes?.pod ? 'pod' : predictor.kind,
+      languageModel: predictor.kind === 'builtin' && predictor.protocol === 'openai',
+      cpuCores: around.machine.cpuCores,
+      gpus,
+    },
     report,
     [],
     broken.has('space') || broken.has('pin'),
@@ -74,7 +82,7 @@ export function resolveExperiment(
   const load = {
     arrivals,
     payload: resolvePayload(context),
-    timeoutMs: entries.load?.timeout ?? Math.max(2000, 10 * slo.limitMs),
+    timeoutMs: entries.load?.timeout ?? (asked.protocol === 'openai' ? 120_000 : Math.max(2000, 10 * slo.limitMs)),
     trialSeconds: (entries.load?.trialTime ?? parseDurationMs(defaults.trialTime)) / 1000,
     confirmSeconds: (entries.load?.confirmTime ?? parseDurationMs(defaults.confirmTime)) / 1000,
   }
@@ -141,13 +149,16 @@ function resolveModel({ entries, report, pathAt, broken }: Context): ModelSpec {
   }
 }
 
-function resolveSlo({ entries, report, broken }: Context): Slo {
-  const { limit, percentile, errorRate } = entries.slo ?? {}
+function resolveSlo({ entries, report, broken }: Context, predictor: PredictorTemplate): Slo {
+  const { limit, percentile, errorRate, metric } = entries.slo ?? {}
   if (limit === undefined && !broken.has('slo'))
     report(['slo'], 'no SLO', 'say which latency to keep: --slo 50ms, or `slo: 50ms` in the file')
   const maxErrorRate = errorRate ?? parseShare(defaults.errorRate)
   if (maxErrorRate >= 1) report(['slo', 'errorRate'], 'an error rate of 100 % lets every request fail', `write e.g. ${defaults.errorRate}`)
-  return { percentile: percentile ?? parsePercentile(defaults.percentile), limitMs: limit ?? 1, maxErrorRate }
+  const streamed = metric !== undefined && metric !== 'e2e'
+  if (streamed && predictor.protocol !== 'openai')
+    report(['slo', 'metric'], `${metric} is a latency of streamed answers`, 'use it with protocol openai, or leave it out')
+  return { percentile: percentile ?? parsePercentile(defaults.percentile), limitMs: limit ?? 1, maxErrorRate, ...(streamed && { metric }) }
 }
 
 function resolveHeadroom({ entries, report }: Context): number {

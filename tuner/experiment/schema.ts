@@ -7,7 +7,9 @@ import { gpuSchemes } from '../../trials/kubernetes/gpu-selection.ts'
 import { serverKinds } from '../../trials/server-files/preset.ts'
 import { splitCommand } from './command-line.ts'
 import { backends, defaults, deviceChoices, loadOrigins, objectiveKinds, samplerNames } from './names.ts'
+import { parseLengths } from './prompts.ts'
 import { parseShorthand, type Values } from './shorthand.ts'
+import { sloParts } from './slo-text.ts'
 import { parseCount, parseDurationMs, parseMoney, parsePercentile, parseRateRps, parseShare, UnitError } from './units.ts'
 
 /** Text or number in, whatever `parse` makes of it out; its UnitError becomes an issue with a hint. */
@@ -42,17 +44,19 @@ const sloKeys = z.strictObject({
   percentile: percentile.optional().describe('which percentile of the latencies must keep the limit, default p99'),
   limit: duration.optional().describe('the latency it must stay at or below, e.g. 50ms'),
   errorRate: share.optional().describe('highest tolerated share of failed requests, default 0.1%'),
+  metric: choice(['e2e', 'ttft', 'tpot'], 'a latency')
+    .optional()
+    .describe('protocol openai: e2e (whole answer, default), ttft (to the first token) or tpot (per output token after it)'),
 })
 type SloEntry = z.output<typeof sloKeys>
 const slo = z.union([quantity(parseSlo, 'an SLO such as 50ms (p99) or p95<80ms'), sloKeys], {
   error: 'expected an SLO such as 50ms, p95<80ms, or {percentile, limit, errorRate}',
 })
 
-/** '50ms' → p99 ≤ 50 ms; 'p95<80ms', 'p99.9 <= 1s'. */
+/** '50ms' → p99 ≤ 50 ms; 'p95<80ms', 'p99.9 <= 1s'; 'ttft p95<300ms'. */
 export function parseSlo(input: string | number): SloEntry & { readonly limit: number } {
-  const found = /^\s*([^<=]+?)\s*(?:<=|<|≤)\s*(.+)$/.exec(String(input))
-  if (found) return { percentile: parsePercentile(found[1]!), limit: parseDurationMs(found[2]!) }
-  return { percentile: 0.99, limit: parseDurationMs(input) }
+  const { metric, percentile, limit } = sloParts(String(input))
+  return { ...(metric && { metric }), percentile: parsePercentile(percentile), limit: parseDurationMs(limit) }
 }
 
 const modelKeys = z.strictObject({
@@ -172,6 +176,13 @@ function parseArrivals(
 const payloadKeys = z.strictObject({
   file: text('a path').optional().describe('JSON Lines, one request body a line'),
   count: count(1, 'how many different bodies').optional().describe('how many different bodies are generated, default 64'),
+  inputTokens: quantity(parseLengths, 'a length in tokens')
+    .optional()
+    .describe('openai: 512, 100..500, normal:512,128 or lognormal:120,0.9 (default)'),
+  outputTokens: quantity(parseLengths, 'a length in tokens').optional().describe('openai: likewise, default lognormal:160,0.7'),
+  sharedPrefixTokens: count(0, 'tokens').optional().describe('openai: tokens that prompts begin with in common, default 0'),
+  prefixes: count(1, 'prefixes').optional().describe('openai: how many different such beginnings, default 1'),
+  ignoreEos: z.boolean({ error: 'expected true or false' }).optional().describe('openai: answers of the drawn length, default true'),
 })
 type PayloadEntry = z.output<typeof payloadKeys>
 const payload = z.union(
@@ -196,7 +207,7 @@ const variant = z.strictObject({
 const texts = z.record(z.string(), z.union([z.string(), z.number().transform(String), z.boolean().transform(String)]), {
   error: 'expected name: value pairs',
 })
-const protocols = ['oip-v2', 'tfserving', 'json', 'openai'] as const
+const protocols = ['oip-v2', 'grpc-v2', 'tfserving', 'tfserving-grpc', 'json', 'openai'] as const
 const predictorKeys = z.strictObject({
   kind: choice(['builtin', 'command', 'url'], 'a kind of predictor').optional().describe('default: what the other keys say'),
   engine: choice(['auto', 'tfjs', 'onnx', 'emulated'], 'an engine').optional().describe('builtin: what runs the model'),

@@ -6,6 +6,7 @@ import { parsePriceBook } from '../../trials/prices/parse.ts'
 import { YamlFileError } from '../../trials/yaml.ts'
 import type { Context } from './context.ts'
 import { defaults } from './names.ts'
+import { promptsOf } from './prompts.ts'
 import type { Path } from './yaml-file.ts'
 
 export function resolvePrices({ entries, report, pathAt }: Context): { book: PriceBook; path?: string } {
@@ -59,7 +60,9 @@ export function resolveArrivals({ entries, report, pathAt }: Context): { arrival
 export function resolvePayload({ entries, report, pathAt }: Context): PayloadSource {
   const given = entries.load?.payload ?? {}
   const seed = entries.seed ?? defaults.seed
-  if (given.file === undefined) return { kind: 'generated', seed, count: given.count ?? defaults.payloadCount }
+  const prompts = promptsOf(given)
+  if (given.file === undefined) return { kind: 'generated', seed, count: given.count ?? defaults.payloadCount, ...(prompts && { prompts }) }
+  if (prompts !== undefined) report(['load', 'payload'], 'lengths of prompts beside a file of them', 'keep one of the two')
   if (given.count !== undefined) report(['load', 'payload', 'count'], 'a count of bodies beside a file of them', 'keep one of the two')
   const path = pathAt(['load', 'payload'], given.file)
   if (!existsSync(path) || !statSync(path).isFile())

@@ -19,6 +19,8 @@ export interface SpaceSetting {
   readonly devices: 'cpu' | 'gpu' | 'emulated'
   /** 'pod': a pod template of the user's own. */
   readonly predictor: 'builtin' | 'command' | 'url' | 'pod'
+  /** The built-in predictor serves a language model. */
+  readonly languageModel?: boolean
   readonly cpuCores: number
   /** Catalogue names to choose from: those in the machine, or those worth emulating. */
   readonly gpus: readonly string[]
@@ -27,6 +29,10 @@ export interface SpaceSetting {
 /** The parameters that are tuned where the user names no other values. */
 export function defaultSpace(setting: SpaceSetting): Record<string, ParameterEntry> {
   if (setting.predictor === 'url' || setting.predictor === 'pod') return {}
+  if (setting.languageModel) {
+    const scheduling = { maxNumSeqs: { values: [16, 32, 64, 128, 256] }, maxNumBatchedTokens: { values: powersOfTwo(512, 8192) } }
+    return { cpuCores: { values: [1] }, ...(setting.devices !== 'cpu' && { gpu: { values: [...setting.gpus] } }), ...scheduling }
+  }
   const cores = setting.backend === 'local' ? powersOfTwo(1, setting.cpuCores) : [1, 2, 4, 8]
   const space: Record<string, ParameterEntry> = { cpuCores: { values: cores } }
   if (setting.devices !== 'cpu') {

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { type Arrivals, efforts, type ProfileOptions, type ProtocolName, type Slo } from '../../../profiler/index.ts'
 import { exitCodes } from '../../exit-codes.ts'
+import { sloParts } from '../../experiment/slo-text.ts'
 import { parseCount, parseDurationMs, parsePercentile, parseRateRps, parseShare } from '../../experiment/units.ts'
 import type { ProfileFlags } from '../profile.ts'
 
@@ -20,7 +21,7 @@ export class FlagError extends Error {
   }
 }
 
-const protocols: readonly ProtocolName[] = ['oip-v2', 'tfserving', 'json']
+const protocols: readonly ProtocolName[] = ['oip-v2', 'grpc-v2', 'tfserving', 'tfserving-grpc', 'json', 'openai']
 
 /** Throws a FlagError. */
 export function readFlags(flags: ProfileFlags): Omit<ProfileOptions, 'signal' | 'onStep'> {
@@ -56,6 +57,7 @@ export function readFlags(flags: ProfileFlags): Omit<ProfileOptions, 'signal' | 
     headers: read('header', () => readHeaders(flags.header ?? [])),
     timeoutMs: read('timeout', () => parseDurationMs(flags.timeout)),
     http2: flags.http2,
+    metric: slo?.metric,
     seed,
   }
   if (problems.length > 0) throw new FlagError(problems)
@@ -67,8 +69,8 @@ export function readFlags(flags: ProfileFlags): Omit<ProfileOptions, 'signal' | 
 }
 
 function readSlo(text: string): Omit<Slo, 'maxErrorRate'> {
-  const found = /^\s*([^<=]+?)\s*(?:<=|<|≤)\s*(.+)$/.exec(text)
-  return { percentile: found ? parsePercentile(found[1]!) : 0.99, limitMs: parseDurationMs(found ? found[2]! : text) }
+  const { metric, percentile, limit } = sloParts(text)
+  return { ...(metric && { metric }), percentile: parsePercentile(percentile), limitMs: parseDurationMs(limit) }
 }
 
 function readArrivals(text: string): Arrivals {

@@ -1,0 +1,66 @@
+/** Prompts for language models: lengths as they are written in the experiment file. */
+import type { LengthDistribution, PromptSpec } from '../../profiler/types.ts'
+import { UnitError } from './units.ts'
+
+const hint = 'write 512, 100..500 (uniform), normal:512,128 (mean, deviation) or lognormal:120,0.9 (median, sigma)'
+
+/** '512', '100..500', 'normal:512,128', 'lognormal:120,0.9'; throws a UnitError. */
+export function parseLengths(input: string | number): LengthDistribution {
+  const text = String(input).trim()
+  const whole = (value: string | undefined): number | undefined =>
+    value !== undefined && /^[1-9]\d*$/.test(value.trim()) ? Number(value) : undefined
+  const fixed = whole(text)
+  if (fixed !== undefined) return { kind: 'fixed', tokens: fixed }
+  const [from, to, ...more] = text.split('..').map(whole)
+  if (from !== undefined && to !== undefined && more.length === 0 && from <= to) return { kind: 'uniform', from, to }
+  const [, kind, first, second] = /^(normal|lognormal):\s*([\d.]+)\s*,\s*([\d.]+)$/.exec(text) ?? []
+  const [a, b] = [Number(first), Number(second)]
+  if (kind !== undefined && a > 0 && b >= 0)
+    return kind === 'normal' ? { kind, mean: a, deviation: b } : { kind: 'lognormal', median: a, sigma: b }
+  throw new UnitError(`'${input}' is no length in tokens`, hint)
+}
+
+/** What `parseLengths` reads. */
+export function formatLengths(lengths: LengthDistribution): string {
+  switch (lengths.kind) {
+    case 'fixed':
+      return String(lengths.tokens)
+    case 'uniform':
+      return `${lengths.from}..${lengths.to}`
+    case 'normal':
+      return `normal:${lengths.mean},${lengths.deviation}`
+    case 'lognormal':
+      return `lognormal:${lengths.median},${lengths.sigma}`
+  }
+}
+
+/** Keys of `load.payload` that are about prompts. */
+export interface PromptEntries {
+  readonly inputTokens?: LengthDistribution
+  readonly outputTokens?: LengthDistribution
+  readonly sharedPrefixTokens?: number
+  readonly prefixes?: number
+  readonly ignoreEos?: boolean
+}
+
+export const promptKeys = ['inputTokens', 'outputTokens', 'sharedPrefixTokens', 'prefixes', 'ignoreEos'] as const
+
+/** Chat-like where nothing is said: the profiler's own default. Undefined without any of the keys. */
+export function promptsOf(given: PromptEntries): PromptSpec | undefined {
+  if (promptKeys.every((key) => given[key] === undefined)) return undefined
+  const { inputTokens, outputTokens, sharedPrefixTokens, prefixes, ignoreEos } = given
+  return {
+    inputTokens: inputTokens ?? { kind: 'lognormal', median: 120, sigma: 0.9 },
+    outputTokens: outputTokens ?? { kind: 'lognormal', median: 160, sigma: 0.7 },
+    sharedPrefixTokens,
+    prefixes,
+    ignoreEos,
+  }
+}
+
+/** The keys of `load.payload` again. */
+export const promptEntries = (prompts: PromptSpec): Record<string, unknown> => ({
+  ...prompts,
+  inputTokens: formatLengths(prompts.inputTokens),
+  outputTokens: formatLengths(prompts.outputTokens),
+})
