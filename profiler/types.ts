@@ -223,6 +223,8 @@ export interface Protocol {
   ready(url: string, model: string, signal: AbortSignal): Promise<boolean>
   /** Reads metadata, makes a payload pool, sends one request and checks the answer. Throws ProtocolError naming what was wrong, with the server's own message. */
   prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>>
+  /** What to say when the server speaks another protocol: "this looks like TensorFlow Serving; use --protocol tfserving". Undefined otherwise. */
+  looksLike?(url: string, model: string, signal: AbortSignal): Promise<string | undefined>
 }
 
 /** Where request bodies come from. */

@@ -1,15 +1,17 @@
 import type { Protocol, ProtocolName } from '../types.ts'
-import { answersOk } from './http.ts'
 import { httpProtocol, type ProtocolOptions, parseUrl } from './http-protocol.ts'
 import { plainJson } from './json.ts'
 import { openInferenceProtocol } from './oip-v2.ts'
 import { openAi } from './openai.ts'
+import { recognise, withRecognition } from './recognise.ts'
 import { tensorflowServing } from './tfserving.ts'
 
 export type { ProtocolOptions } from './http-protocol.ts'
 
 /** The client side of a protocol. */
-export function protocolFor(name: ProtocolName, options: ProtocolOptions = {}): Protocol {
+export const protocolFor = (name: ProtocolName, options: ProtocolOptions = {}): Protocol => withRecognition(plain(name, options), options)
+
+function plain(name: ProtocolName, options: ProtocolOptions): Protocol {
   switch (name) {
     case 'oip-v2':
       return httpProtocol(openInferenceProtocol(options), options)
@@ -42,11 +44,8 @@ function grpc(name: 'grpc-v2' | 'tfserving-grpc', options: ProtocolOptions): Pro
   }
 }
 
-/** The protocol that a server answers to: Open Inference Protocol, TensorFlow Serving, else plain JSON. */
+/** The protocol that a server answers to; plain JSON where none is recognised. */
 export async function detectProtocol(url: string, model: string, options: ProtocolOptions, signal: AbortSignal): Promise<ProtocolName> {
-  const { origin } = parseUrl('json', url)
-  const speaks = (path: string) => answersOk(origin + path, options.headers ?? {}, signal)
-  if (await speaks(`/v2/models/${encodeURIComponent(model)}`)) return 'oip-v2'
-  if (await speaks(`/v1/models/${encodeURIComponent(model)}`)) return 'tfserving'
-  return 'json'
+  if (!/^grpcs?:/.test(url)) parseUrl('json', url)
+  return (await recognise(url, model, options, signal)) ?? 'json'
 }

@@ -42,6 +42,7 @@ beforeEach(async () => {
     let body = ''
     for await (const part of request) body += part
     if (request.url === '/health') return response.end()
+    if (request.method === 'GET') return response.writeHead(404).end()
     bodies.push(JSON.parse(body))
     return behave(response, bodies.at(-1)!)
   })

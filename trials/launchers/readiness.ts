@@ -12,6 +12,12 @@ export interface Endpoint {
 /** The deadline passed; the message says how far it got. */
 export class NeverReadyError extends Error {}
 
+/** A server that is not ready by then is asked what it speaks: waiting for the wrong protocol is of no use. */
+const recogniseAfterMs = 3_000
+
+const wrongProtocol = (protocol: Protocol, url: string, hint: string): Error =>
+  Object.assign(new Error(`${url} does not speak ${protocol.name}`), { name: 'ProtocolError', hint })
+
 /** Some servers say ready a moment before they are: a first bad answer is asked for again for so long. */
 const firstAnswerPatienceMs = 2_000
 
@@ -30,8 +36,14 @@ export const untilServing = async (
   let ready = false
   let badAnswer: unknown
   try {
+    const startedMs = performance.now()
+    let recognised = false
     for (let delayMs = 20; !(await protocol.ready(url, model, either)); delayMs = Math.min(250, delayMs * 1.5)) {
       await sleep(delayMs, undefined, { signal: either })
+      if (recognised || performance.now() - startedMs < recogniseAfterMs) continue
+      recognised = true
+      const other = await protocol.looksLike?.(url, model, either)
+      if (other !== undefined) throw wrongProtocol(protocol, url, other)
     }
     ready = true
     const patientUntil = performance.now() + firstAnswerPatienceMs

@@ -32,7 +32,9 @@ export const createUrlLauncher = ({ template, protocol, payload }: UrlLauncherOp
       signal.throwIfAborted()
       if (error instanceof NeverReadyError) throw new LaunchError(error.message, 'does it run, and is this its address and protocol?')
       if (!(error instanceof Error) || error.name !== 'ProtocolError') throw error
-      throw new LaunchError(`no good answer: ${error.message}`, 'does the payload fit the model, and the protocol the server?')
+      const hint =
+        'hint' in error && typeof error.hint === 'string' ? error.hint : 'does the payload fit the model, and the protocol the server?'
+      throw new LaunchError(`no good answer: ${error.message}`, hint)
     }
   },
   sweep: async () => {},

@@ -1,0 +1,63 @@
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, expect, test } from 'vitest'
+import { startGrpcServer } from '../testing/grpc-server.ts'
+import { wire } from '../testing/wire.ts'
+import type { ProtocolName } from '../types.ts'
+import { detectProtocol, protocolFor } from './index.ts'
+
+const { signal } = new AbortController()
+let stop: (() => void) | undefined
+afterEach(() => stop?.())
+
+/** A server that answers these paths with this JSON, and everything else with 404. */
+const serve = async (paths: Readonly<Record<string, object>>, otherwise: object = { error: 'no such path' }) => {
+  const server: Server = createServer((request, response) => {
+    const answer = paths[request.url!]
+    response.statusCode = answer === undefined ? 404 : 200
+    response.end(JSON.stringify(answer ?? otherwise))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  stop = () => server.close()
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+const oip = { '/v2/models/m': { name: 'm', inputs: [] }, '/v2/health/live': { live: true } }
+const tfserving = { '/v1/models/m': { model_version_status: [] } }
+const openai = { '/v1/models': { object: 'list', data: [] } }
+
+test.each<[ProtocolName, Readonly<Record<string, object>>, object | undefined]>([
+  ['oip-v2', oip, undefined],
+  ['oip-v2', { '/v2/health/live': {} }, undefined],
+  ['tfserving', tfserving, undefined],
+  ['tfserving', {}, { error: 'Servable not found for request: Latest(x)' }],
+  ['openai', openai, undefined],
+  ['json', { '/predict': {} }, undefined],
+])('%s is detected', async (name, paths, otherwise) => {
+  expect(await detectProtocol(await serve(paths, otherwise), 'm', {}, signal)).toBe(name)
+})
+
+test.each<[ProtocolName, string]>([
+  ['grpc-v2', '/inference.GRPCInferenceService/ServerLive'],
+  ['tfserving-grpc', '/tensorflow.serving.ModelService/GetModelStatus'],
+])('%s is detected behind its port', async (name, path) => {
+  const server = await startGrpcServer({ [path]: () => wire([1, 1]) })
+  stop = server.stop
+  expect(await detectProtocol(server.url, 'm', {}, signal)).toBe(name)
+})
+
+test.each<[asked: ProtocolName, paths: Readonly<Record<string, object>>, hint: string]>([
+  ['oip-v2', tfserving, 'this looks like TensorFlow Serving; use --protocol tfserving'],
+  ['tfserving', oip, 'this looks like the Open Inference Protocol; use --protocol oip-v2'],
+  ['json', openai, 'this looks like the OpenAI protocol; use --protocol openai'],
+  ['openai', oip, 'this looks like the Open Inference Protocol; use --protocol oip-v2'],
+  ['grpc-v2', tfserving, 'this looks like TensorFlow Serving; use --protocol tfserving'],
+])('asked by %s, a server of another protocol is named', async (asked, paths, hint) => {
+  const url = await serve(paths)
+  const failure = protocolFor(asked).prepare(url, 'm', { kind: 'generated', seed: 1, count: 1 }, signal)
+  await expect(failure).rejects.toMatchObject({ name: 'ProtocolError', hint })
+  expect(await protocolFor(asked).looksLike?.(url, 'm', signal)).toBe(hint)
+})
+
+test('nothing that listens is nothing recognised', async () => {
+  expect(await protocolFor('oip-v2').looksLike?.('http://127.0.0.1:1', 'm', signal)).toBeUndefined()
+})

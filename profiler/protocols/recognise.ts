@@ -1,0 +1,74 @@
+import { ProtocolError } from '../errors.ts'
+import type { Protocol, ProtocolName } from '../types.ts'
+import { get } from './http.ts'
+import { isObject, type ProtocolOptions } from './http-protocol.ts'
+
+const titles: Readonly<Record<ProtocolName, string>> = {
+  'oip-v2': 'the Open Inference Protocol',
+  'grpc-v2': 'the Open Inference Protocol over gRPC',
+  tfserving: 'TensorFlow Serving',
+  'tfserving-grpc': 'TensorFlow Serving over gRPC',
+  json: 'plain JSON',
+  openai: 'the OpenAI protocol',
+}
+
+const probeMs = 1000
+
+/** Which protocol a server speaks, by what it answers to harmless questions; undefined when none is recognised, or nothing listens. Rejects only when the signal aborts. */
+export async function recognise(
+  url: string,
+  model: string,
+  options: ProtocolOptions,
+  signal: AbortSignal,
+): Promise<ProtocolName | undefined> {
+  const origin = URL.canParse(url) ? new URL(url.replace(/^grpc/, 'http')).origin : undefined
+  if (origin === undefined) return undefined
+  let heard = false
+  let refused = false
+  const ask = async (path: string): Promise<{ json: unknown; text: string; status: number }> => {
+    try {
+      const { status, text } = await get(origin + path, options.headers ?? {}, AbortSignal.any([signal, AbortSignal.timeout(probeMs)]))
+      heard = true
+      return { status, text, json: text.startsWith('{') ? JSON.parse(text) : undefined }
+    } catch (error) {
+      signal.throwIfAborted()
+      refused ||= (error as { code?: unknown }).code === 'ECONNREFUSED'
+      return { status: 0, text: '', json: undefined } // No HTTP, or no JSON: says nothing for this protocol.
+    }
+  }
+  const name = encodeURIComponent(model)
+  const oip = await ask(`/v2/models/${name}`)
+  if (oip.status === 200 && isObject(oip.json) && 'inputs' in oip.json) return 'oip-v2'
+  if (refused) return undefined
+  const tensorflow = await ask(`/v1/models/${name}`)
+  if (isObject(tensorflow.json) && 'model_version_status' in tensorflow.json) return 'tfserving'
+  if (/Servable not found|Could not find any versions of model/.test(tensorflow.text)) return 'tfserving'
+  const { json } = await ask('/v1/models')
+  if (isObject(json) && json.object === 'list') return 'openai'
+  if ((await ask('/v2/health/live')).status === 200) return 'oip-v2'
+  return heard ? undefined : (await import('./grpc/recognise.ts')).recogniseGrpc(origin, signal)
+}
+
+/** The protocol, whose errors say when the server speaks another one. */
+export function withRecognition(protocol: Protocol, options: ProtocolOptions): Protocol {
+  const { name } = protocol
+  const looksLike = async (url: string, model: string, signal: AbortSignal): Promise<string | undefined> => {
+    const found = await recognise(url, model, options, signal)
+    return found === undefined || found === name ? undefined : `this looks like ${titles[found]}; use --protocol ${found}`
+  }
+  return {
+    ...protocol,
+    looksLike,
+    async prepare(url, model, payload, signal) {
+      try {
+        return await protocol.prepare(url, model, payload, signal)
+      } catch (error) {
+        if (!(error instanceof ProtocolError)) throw error
+        // An answer about the request itself: the protocol was understood.
+        if (/answered 4(00|22|29|13)|INVALID_ARGUMENT/.test(error.message)) throw error
+        const other = await looksLike(url, model, signal)
+        throw other === undefined ? error : new ProtocolError(name, error.message, other)
+      }
+    },
+  }
+}
