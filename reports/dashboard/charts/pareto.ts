@@ -118,8 +118,8 @@ function missed(all: readonly Candidate[], trials: readonly FinishedTrial[], y: 
   }
 }
 
-/** Smaller rises, as a share of the highest, would be less than a pixel: they are drawn as one with the next. */
-const leastRise = 0.006
+/** Smaller rises, as a share of the highest, are drawn as one with the next: the canvas leaves out segments of under two pixels, and stairs become slopes. */
+const leastRise = 0.012
 
 function frontSeries(front: readonly Candidate[], y: Height, most: number, theme: Theme): object {
   const top = Math.max(...front.map((c) => y(c.capacityRps, c)))
