@@ -1,11 +1,11 @@
 /** The search: pure functions from what was measured to what to measure next, and whether to stop. */
 import { gpSampler } from './samplers/gp.ts'
 import { gridSampler } from './samplers/grid.ts'
-import { haltonSampler } from './samplers/halton.ts'
+import { haltonSampler, sobolSampler } from './samplers/quasi-random.ts'
 import { randomSampler } from './samplers/random.ts'
 import type { Sampler } from './types.ts'
 
-const samplers: readonly Sampler[] = [gpSampler, randomSampler, gridSampler, haltonSampler]
+const samplers: readonly Sampler[] = [gpSampler, randomSampler, gridSampler, sobolSampler, haltonSampler]
 
 /** Names `createSampler` knows; the first is the default. */
 export const samplerNames: readonly string[] = samplers.map((s) => s.name)

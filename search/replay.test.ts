@@ -42,7 +42,7 @@ describe('recordedTable', () => {
   })
 })
 
-test.each(['gp', 'random', 'grid', 'halton'])('%s replays a table to its end', (name) => {
+test.each(['gp', 'random', 'grid', 'sobol', 'halton'])('%s replays a table to its end', (name) => {
   const { observations, assessments } = replay(recordedTable(task, rows), createSampler(name), createRng(1), {
     maxTrials: 10,
     stop: 'assess',

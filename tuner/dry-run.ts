@@ -65,7 +65,7 @@ function firstSuggestions(parts: LoopParts, count: number): { configuration: Con
   if (parts.defaultConfiguration) found.push({ configuration: parts.defaultConfiguration, why: 'default configuration, the yardstick' })
   while (found.length < count) {
     const pending = found.map((f) => f.configuration)
-    const next = parts.sampler.suggest(parts.problem, [], pending, parts.rng.fork(`trial-${found.length + 1}`))
+    const next = parts.sampler.suggest(parts.problem, [], pending, parts.rng)
     if (!next) break
     found.push({ configuration: next.configuration, why: next.why })
   }

@@ -125,7 +125,7 @@ export async function runLoop(
     if (number === 0 && parts.defaultConfiguration) {
       return request({ configuration: parts.defaultConfiguration, why: 'default configuration, the yardstick' }, 'default')
     }
-    const suggestion = parts.sampler.suggest(problem, observations(), [...inFlight, ...givenUp], parts.rng.fork(`trial-${number + 1}`))
+    const suggestion = parts.sampler.suggest(problem, observations(), [...inFlight, ...givenUp], parts.rng)
     if (suggestion?.warning) emit({ type: 'warning', message: suggestion.warning })
     return suggestion && request(suggestion)
   }
