@@ -99,9 +99,30 @@ function withoutTrace(load: Load): Load {
   return { ...load, arrivals }
 }
 
-function unpackPoint([load, figures, sloCi95Ms, rest = {}]: PackedPoint): LoadPoint {
-  const named = Object.fromEntries(columns.map((name, i) => [name, figures[i]])) as Record<(typeof columns)[number], number>
-  return { ...named, load, sloCi95Ms, errorKinds: {}, generatorSaturated: false, ...rest }
+/** Field by field: half a million points are unpacked in a moment so, and not with an object made of entries. */
+function unpackPoint([load, figures, sloCi95Ms, rest]: PackedPoint): LoadPoint {
+  const at = (i: number) => figures[i]!
+  return {
+    load,
+    offeredRps: at(0),
+    achievedRps: at(1),
+    goodputRps: at(2),
+    errors: at(3),
+    sloMs: at(4),
+    latenessP99Ms: at(5),
+    seconds: at(6),
+    requests: at(7),
+    meanMs: at(8),
+    p50Ms: at(9),
+    p90Ms: at(10),
+    p95Ms: at(11),
+    p99Ms: at(12),
+    maxMs: at(13),
+    sloCi95Ms,
+    errorKinds: rest?.errorKinds ?? {},
+    generatorSaturated: rest?.generatorSaturated ?? false,
+    ...(rest?.cut ? { cut: true } : {}),
+  }
 }
 
 /** Bundle of a page that needs no server: the experiment and its packed trials. */

@@ -35,7 +35,7 @@ export interface Section {
   update(shown: Shown): void
 }
 
-/** A ranking that takes longer waits for a pause of the drag. */
+/** An answer that takes longer waits for a pause of the drag. */
 const frameMs = 60
 const pauseMs = 160
 
@@ -48,7 +48,7 @@ export class App {
   #ranker?: Ranker
   #whatIf?: WhatIf
   #planning?: Planning
-  #rankMs = 0
+  #refreshMs = 0
   #timer?: ReturnType<typeof setTimeout>
   #frame = 0
   /** Trials are still arriving in bulk: rank seldom. */
@@ -95,7 +95,7 @@ export class App {
 
   schedule(dragging = false): void {
     clearTimeout(this.#timer)
-    const wait = this.loading ? 300 : dragging && this.#rankMs > frameMs ? pauseMs : 0
+    const wait = this.loading ? Math.max(300, 4 * this.#refreshMs) : dragging && this.#refreshMs > frameMs ? pauseMs : 0
     if (wait > 0) this.#timer = setTimeout(() => this.refresh(), wait)
     else if (this.#frame === 0) this.#frame = requestAnimationFrame(() => this.refresh())
   }
@@ -109,7 +109,7 @@ export class App {
     if (!experiment || !ranker || !whatIf) return
     performance.mark('rank')
     const recommendation = ranker.recommend(this.#trials, whatIf)
-    this.#rankMs = performance.measure('rank', 'rank').duration
+    performance.measure('rank', 'rank')
     const candidates = candidatesOf(recommendation)
     const gpus = experiment.parameters.find((p) => p.name === 'gpu')
     const listed = gpus?.kind === 'categorical' ? gpus.values.map((gpu) => deviceOf({ gpu })) : []
@@ -129,6 +129,7 @@ export class App {
     performance.mark('show')
     for (const section of this.#sections) section.update(this.shown)
     performance.measure('show', 'show')
+    this.#refreshMs = performance.measure('refresh', 'rank').duration
   }
 }
 
