@@ -23,8 +23,10 @@ export interface Assembled {
 }
 
 /** @throws UserError for what this machine cannot do, and the price book's errors. */
-export async function assemble(experiment: Experiment, experimentId: string, store: TrialStore, machine: MachineFacts): Promise<Assembled> {
-  const book = await loadPriceBook(experiment.pricesPath)
+export async function assemble(given: Experiment, experimentId: string, store: TrialStore, machine: MachineFacts): Promise<Assembled> {
+  const book = await loadPriceBook(given.pricesPath)
+  const cluster = given.backend === 'kubernetes' ? await openCluster(given, experimentId, protocolOf(given)) : undefined
+  const experiment = cluster?.experiment ?? given
   const problem = problemOf(experiment, book)
   refuseWhatNeverServes(experiment, problem)
   const provenance = provenanceOf(experiment)
@@ -33,7 +35,6 @@ export async function assemble(experiment: Experiment, experimentId: string, sto
   const generators = new GeneratorPool()
   const outDir = experiment.outDir ?? join(process.cwd(), 'tune-results', experimentId)
   const { slo, load, seed } = experiment
-  const cluster = experiment.backend === 'kubernetes' ? await openCluster(experiment, experimentId, protocolOf(experiment)) : undefined
   const inside = cluster?.loadFrom === 'cluster' ? cluster : undefined
   const parts: LoopParts = {
     experimentId,

@@ -1,4 +1,5 @@
 /** `tune doctor`: what this machine can do, and what is missing for more. */
+import type { ClusterFacts } from '../trials/kubernetes/cluster.ts'
 import { inspectMachine, type MachineFacts } from '../trials/machine/machine.ts'
 import { exitCodes } from './exit-codes.ts'
 import { table } from './render/format.ts'
@@ -60,7 +61,48 @@ export function findingsOf(machine: MachineFacts): Finding[] {
   ]
 }
 
-export async function doctor(options: { json?: boolean }): Promise<number> {
+/** What the cluster offers, line by line. */
+export function clusterFindings(facts: ClusterFacts): Finding[] {
+  const gpus = facts.gpus.map(({ product, gpu, scheme, nodes, resources }): Finding => {
+    const held = Object.entries(resources).map(
+      ([name, { total, free }]) => `${name} ${free === undefined ? '' : `${free} free of `}${total}`,
+    )
+    return {
+      ok: gpu !== undefined,
+      what: 'GPU',
+      found: `${product}${gpu ? ` (${gpu})` : ', not in the catalogue'} on ${nodes} node${nodes === 1 ? '' : 's'}, scheme ${scheme}: ${held.join(', ')}`,
+    }
+  })
+  return [
+    { ok: true, what: 'Cluster', found: `${facts.server}, Kubernetes ${facts.version}, namespace ${facts.namespace}` },
+    {
+      ok: facts.nodes > 0,
+      what: 'Nodes',
+      found:
+        facts.nodes > 0 ? `${facts.nodes}: ${facts.cpuCores} cores, ${Math.round(facts.memoryMiB / 1024)} GiB for pods` : 'none to be seen',
+    },
+    ...(gpus.length > 0 ? gpus : [{ ok: false, what: 'GPU', found: 'no node offers any: tune CPU configurations, or emulated GPUs' }]),
+    ...facts.problems.map((problem) => ({ ok: false, what: 'Not seen', found: problem })),
+  ]
+}
+
+async function clusterDoctor(options: { json?: boolean; namespace?: string }): Promise<number> {
+  const { connect } = await import('../trials/kubernetes/api.ts')
+  const { inspectCluster } = await import('../trials/kubernetes/cluster.ts')
+  const api = await connect(options.namespace)
+  try {
+    const facts = await inspectCluster(api)
+    const lines = () => doctorLines(clusterFindings(facts), styleOf(process.stdout, process.env)).join('\n')
+    process.stdout.write(`${options.json ? JSON.stringify(facts, null, 2) : lines()}\n`)
+    return exitCodes.ok
+  } finally {
+    api.close()
+  }
+}
+
+/** With backend 'kubernetes' it looks at the cluster in place of the machine. */
+export async function doctor(options: { json?: boolean; backend?: string; namespace?: string }): Promise<number> {
+  if (options.backend === 'kubernetes') return clusterDoctor(options)
   const machine = await inspectMachine()
   if (options.json) {
     process.stdout.write(`${JSON.stringify(machine, null, 2)}\n`)

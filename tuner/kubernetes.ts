@@ -3,7 +3,9 @@ import { join } from 'node:path'
 import type { Measurement, ProtocolName, ProtocolOptions } from '../profiler/index.ts'
 import { defaultValue } from '../search/space.ts'
 import { type Api, connect } from '../trials/kubernetes/api.ts'
+import { inspectCluster } from '../trials/kubernetes/cluster.ts'
 import { dryRun } from '../trials/kubernetes/dry-run.ts'
+import type { GpuScheme } from '../trials/kubernetes/gpu-selection.ts'
 import { createKubernetesLauncher, isPodPredictor, type KubernetesLauncher, type PodPredictor } from '../trials/kubernetes/launcher.ts'
 import { loadJobOf, runLoad } from '../trials/kubernetes/load-run.ts'
 import type { CommandTemplate } from '../trials/launchers/template.ts'
@@ -15,6 +17,8 @@ import { decodeLine, encodeTask, type LoadTask } from './load-task.ts'
 
 export interface ClusterBackend {
   readonly launcher: KubernetesLauncher
+  /** Its space holds what the cluster offers. */
+  readonly experiment: Experiment
   readonly loadFrom: LoadOrigin
   readonly notices: readonly string[]
   /** Measures from inside the cluster. */
@@ -56,6 +60,7 @@ export async function openCluster(experiment: Experiment, experimentId: string, 
     )
   }
   const api = await connect(kubernetes.namespace)
+  const { cut, gpuScheme, notices } = await fitToCluster(api, experiment)
   const image = kubernetes.image ?? defaultImage
   const launcher = createKubernetesLauncher({
     api,
@@ -69,13 +74,13 @@ export async function openCluster(experiment: Experiment, experimentId: string, 
     payload: load.payload,
     runDirectory: join(experiment.dbPath, '..', experimentId),
     reach: loadFrom === 'here' || process.env.KUBERNETES_SERVICE_HOST !== undefined ? 'direct' : 'port-forward',
-    gpuScheme: kubernetes.gpuScheme,
+    gpuScheme,
   })
   const imagePullSecrets = (kubernetes.pod?.spec as { imagePullSecrets?: unknown } | undefined)?.imagePullSecrets
   const close = () => launcher.close()
   try {
     const job = loadFrom === 'cluster' ? { experimentId, trial: 0, image, imagePullSecrets, task: '{}', deadlineS: 60 } : undefined
-    await checkObjects(api, experiment, launcher, job)
+    await checkObjects(api, cut, launcher, job)
   } catch (error) {
     await close()
     throw error
@@ -83,7 +88,8 @@ export async function openCluster(experiment: Experiment, experimentId: string, 
   return {
     launcher,
     loadFrom,
-    notices: [`Cluster: ${api.server}, namespace ${api.namespace}; ${loadWords[loadFrom]}`],
+    experiment: cut,
+    notices: [...notices, `Cluster: ${api.server}, namespace ${api.namespace}; ${loadWords[loadFrom]}`],
     measure: async (predictor, work, hooks, signal) => {
       if (!isPodPredictor(predictor)) throw new TypeError('not a predictor of the cluster')
       const { ip, port } = predictor.pod
@@ -139,6 +145,37 @@ export async function openCluster(experiment: Experiment, experimentId: string, 
     } finally {
       unlisten()
     }
+  }
+}
+
+/**
+ * Holds the space to the GPU models that the nodes have, and finds how they are shared. A scheme that the user names is taken at his word, and
+ * so is a cluster whose nodes may not be seen or that has no GPU just now: it may add nodes.
+ */
+async function fitToCluster(api: Api, experiment: Experiment): Promise<{ cut: Experiment; gpuScheme?: GpuScheme; notices: string[] }> {
+  const { space, kubernetes, devicesUsed } = experiment
+  const gpu = space.parameters.find(({ name }) => name === 'gpu')
+  const asWritten = { cut: experiment, gpuScheme: kubernetes?.gpuScheme, notices: [] }
+  if (kubernetes?.gpuScheme !== undefined || devicesUsed !== 'gpu' || gpu?.kind !== 'categorical') return asWritten
+  const facts = await inspectCluster(api)
+  if (facts.gpus.length === 0) return asWritten
+  const offered = new Map(facts.gpus.flatMap((found) => (found.gpu === undefined ? [] : [[found.gpu, found.scheme]])))
+  const values = gpu.values.filter((name) => name === 'none' || offered.has(name))
+  const there = facts.gpus.map(({ product, gpu }) => gpu ?? product).join(', ')
+  if (values.length === 0) {
+    const hint = 'tune doctor --backend kubernetes shows them; a gpuScheme of your own keeps the space as written'
+    throw new UserError(`the cluster has none of ${gpu.values.join(', ')}: it has ${there}`, hint, exitCodes.usage)
+  }
+  const schemes = [...new Set(values.flatMap((name) => offered.get(name) ?? []))]
+  const missing = gpu.values.filter((name) => !values.includes(name))
+  const parameters = space.parameters.map((parameter) => (parameter === gpu ? { ...gpu, values } : parameter))
+  return {
+    cut: { ...experiment, space: { ...space, parameters } },
+    gpuScheme: schemes[0],
+    notices: [
+      `GPU scheme ${schemes[0]}, as the nodes are set up${schemes.length > 1 ? `; others are there too (${schemes.slice(1).join(', ')}): name one as gpuScheme` : ''}`,
+      ...(missing.length > 0 ? [`Not in the cluster, and left out of the search: ${missing.join(', ')} (it has ${there})`] : []),
+    ],
   }
 }
 

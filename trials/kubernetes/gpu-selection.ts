@@ -107,6 +107,18 @@ const karpenterNames: Readonly<Record<string, string>> = {
 /** Product label values of a GPU; a name of the user's own stands for itself. */
 export const productsOf = (gpu: string): readonly string[] => products[gpu] ?? [gpu.includes('NVIDIA') ? gpu : `NVIDIA-${gpu}`]
 
+/** Catalogue name of a product label, of NVIDIA's or a cloud's; the board's own where it is shared or sliced. Undefined: not known here. */
+export function gpuOfProduct(label: string): string | undefined {
+  const board = label.replace(/-SHARED$/, '').replace(/-MIG-.*$/, '')
+  const own = Object.entries(products).find(([, names]) => names.includes(board))
+  if (own) return own[0]
+  for (const names of [gkeNames, karpenterNames]) {
+    const [name] = Object.entries(names).find(([, value]) => value === board) ?? []
+    if (name) return name
+  }
+  return undefined
+}
+
 /** The scheme that fits a share where the user names none. */
 export function defaultScheme(resources: Resources): GpuScheme | undefined {
   if (!resources.gpu) return undefined

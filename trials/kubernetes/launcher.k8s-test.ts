@@ -1,4 +1,5 @@
 /** What becomes of trials on a real cluster, failures above all. */
+import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,6 +7,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { protocolFor } from '../../profiler/protocols/index.ts'
 import { launcherContract } from '../launchers/launcher.contract.ts'
 import type { BuiltinTemplate, CommandTemplate } from '../launchers/template.ts'
+import { inspectCluster } from './cluster.ts'
 import { createKubernetesLauncher, type KubernetesLauncher, type KubernetesLauncherOptions } from './launcher.ts'
 import { createNamespace, type TestNamespace, testImage, until } from './testing/namespace.ts'
 
@@ -221,5 +223,63 @@ describe('on a real cluster', () => {
     } finally {
       await predictor.stop()
     }
+  })
+
+  const lab = process.env.TUNE_K8S_LAB
+  describe.skipIf(!lab)('with GPUs that the lab only pretends to have', () => {
+    const fakeGpu = (...args: string[]) => execFileSync(join(lab!, 'fake-gpu'), args, { stdio: 'ignore' })
+    const server = "require('http').createServer((q, r) => r.end('{}')).listen(8000); process.on('SIGTERM', () => process.exit())"
+
+    test('whole ones: found, asked for by model, and waited for while another trial holds the last', async () => {
+      fakeGpu('--count', '1', '--product', 'Tesla-T4', '--memory', '15360')
+      try {
+        const { gpus } = await inspectCluster(namespace.api)
+        expect(gpus).toMatchObject([
+          { product: 'Tesla-T4', gpu: 'T4', scheme: 'nvidia', resources: { 'nvidia.com/gpu': { total: 1, free: 1 } } },
+        ])
+        const parameters = [{ name: 'gpu', category: 'resource' }] as const
+        const made = launcher({ ...own(server), parameters, gpuScheme: 'nvidia' })
+        const first = await made.launch({ gpu: 'T4' }, 1, never)
+        expect(first.isolation).toContain('nvidia.com/gpu 1')
+        const waiting = made.launch({ gpu: 'T4' }, 2, never)
+        const early = await Promise.race([waiting.then(() => 'launched'), new Promise((resolve) => setTimeout(resolve, 4_000, 'waits'))])
+        expect(early).toBe('waits')
+        await first.stop()
+        await (await waiting).stop()
+        await expect(made.launch({ gpu: 'V100' }, 3, never)).rejects.toMatchObject({
+          reason: 'no-such-gpu',
+          message: expect.stringContaining('Tesla-V100'),
+        })
+      } finally {
+        fakeGpu('--clear')
+      }
+    })
+
+    test.each([
+      ['hami', ['nvidia.com/gpumem=15360', 'nvidia.com/gpucores=100'], { 'nvidia.com/gpumem': '3840', 'nvidia.com/gpucores': '25' }],
+      ['aliyun', ['aliyun.com/gpu-mem=15'], { 'aliyun.com/gpu-mem': '3' }],
+      ['volcano', ['volcano.sh/vgpu-number=4', 'volcano.sh/vgpu-memory=15360', 'volcano.sh/vgpu-cores=100'], undefined],
+    ] as const)('a quarter of one under %s: recognised, and the pod asks for it so', async (scheme, resources, asked) => {
+      fakeGpu('--count', '4', '--product', 'Tesla-T4', ...resources)
+      try {
+        expect((await inspectCluster(namespace.api)).gpus).toMatchObject([{ gpu: 'T4', scheme }])
+        // Volcano's own scheduler is not there to place its pods.
+        if (asked === undefined) return
+        const parameters = [{ name: 'gpu', category: 'resource' }] as const
+        const predictor = await launcher({ ...own(server), parameters, gpuScheme: scheme }).launch(
+          { gpu: 'T4', gpuMemoryPercent: 25 },
+          1,
+          never,
+        )
+        const { spec } = await namespace.api.request<{ spec: { containers: { resources: { limits: object } }[] } }>(
+          'GET',
+          `/api/v1/namespaces/${namespace.name}/pods/${predictor.pod.name}`,
+        )
+        await predictor.stop()
+        expect(spec.containers[0]!.resources.limits).toMatchObject(asked)
+      } finally {
+        fakeGpu('--clear', ...resources.map((resource) => resource.split('=')[0]!))
+      }
+    })
   })
 })
