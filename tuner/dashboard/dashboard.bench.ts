@@ -35,12 +35,12 @@ function trial(n: number) {
 
 async function fillStore(): Promise<void> {
   const store = await openStore(path)
-  const space = { cpuCores: { min: 1, max: 128, type: 'int' }, gpu: gpus, gpuMemoryPercent: [5, 25, 50, 100], batchSize: [1, 8, 32, 128] }
+  const space = { cpuCores: [1, 2, 4, 8], gpu: gpus, gpuMemoryPercent: [5, 25, 50, 100], batchSize: [1, 8, 32, 128] }
   await store.create({
     id: 'many',
     name: 'many',
     createdAt: new Date().toISOString(),
-    spec: { ...document, name: 'many', space: { ...space, cpuCores: [1, 2, 4, 8] } },
+    spec: { ...document, name: 'many', space },
     provenance: 'simulated',
     seed: 1,
   })
@@ -48,16 +48,15 @@ async function fillStore(): Promise<void> {
   await store.close()
   const connection = await Connection.open(path, 5_000)
   await connection.write(async (sql) => {
-    for (let n = 1; n <= count; n++) {
-      const { points, ...document } = trial(n)
-      await sql.run('INSERT INTO trials (experiment_id, number, trial) VALUES (?, ?, ?)', ['many', n, encode(document)])
-      for (const [position, point] of points.entries())
-        await sql.run('INSERT INTO load_points (experiment_id, trial_number, position, point) VALUES (?, ?, ?, ?)', [
-          'many',
-          n,
-          position,
-          encode(point),
-        ])
+    for (let from = 1; from <= count; from += 500) {
+      const some = Array.from({ length: Math.min(500, count - from + 1) }, (_, i) => trial(from + i))
+      await sql.run("INSERT INTO trials (experiment_id, number, trial) SELECT 'many', value ->> 0, value ->> 1 FROM json_each(?)", [
+        JSON.stringify(some.map(({ points: _, ...document }) => [document.number, encode(document)])),
+      ])
+      await sql.run(
+        "INSERT INTO load_points (experiment_id, trial_number, position, point) SELECT 'many', value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)",
+        [JSON.stringify(some.flatMap(({ number, points }) => points.map((point, position) => [number, position, encode(point)])))],
+      )
     }
   })
   await connection.close()
