@@ -18,3 +18,16 @@ export function table(rows: readonly (readonly string[])[]): string[] {
       .trimEnd(),
   )
 }
+
+/** A sentence over lines of at most `columns` characters, broken between words, continued with an indent. */
+export function wrap(text: string, columns: number, indent = '  '): string[] {
+  const lines: string[] = []
+  let line = ''
+  for (const word of text.split(' ')) {
+    if (line.trim() !== '' && line.length + 1 + word.length > columns) {
+      lines.push(line)
+      line = indent + word
+    } else line = line === '' ? word : `${line} ${word}`
+  }
+  return [...lines, line]
+}

@@ -2,7 +2,7 @@
 
 import { money } from '../../reports/format.ts'
 import type { TuneEvent } from '../events.ts'
-import { duration } from './format.ts'
+import { duration, wrap } from './format.ts'
 import { paint } from './glyphs.ts'
 import { advance, etaSeconds, noProgress } from './progress.ts'
 import { flushed, type Renderer, type RenderIo } from './renderer.ts'
@@ -17,7 +17,7 @@ export function createPlainProgress(io: RenderIo): (event: TuneEvent) => void {
     state = advance(state, event)
     switch (event.type) {
       case 'experiment-started': {
-        for (const notice of event.notices) say(paint(notice, 'yellow', io.errStyle))
+        for (const notice of event.notices) for (const line of wrap(notice, io.columns)) say(paint(line, 'yellow', io.errStyle))
         const size = Number.isFinite(event.spaceSize) ? `${event.spaceSize.toLocaleString('en-US')} configurations` : 'a continuous space'
         const resumed = event.resumedTrials > 0 ? `, ${event.resumedTrials} trials from before` : ''
         say(`experiment ${event.experimentId}: at most ${event.maxTrials} trials of ${size}, seed ${event.seed}${resumed}`)

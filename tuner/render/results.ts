@@ -3,7 +3,7 @@
 import { latency, money, percentileName, rate } from '../../reports/format.ts'
 import type { Candidate, Recommendation } from '../../reports/types.ts'
 import { costLabel } from '../cost-label.ts'
-import { table } from './format.ts'
+import { table, wrap } from './format.ts'
 import { glyph, paint, type Style } from './glyphs.ts'
 
 /** Alternatives shown on the terminal; the rest is in the files. */
@@ -32,7 +32,7 @@ export function resultLines(recommendation: Recommendation, files: readonly stri
   const more = recommendation.alternatives.length - shown
   const lines = [
     '',
-    paint(recommendation.verdict, best ? 'bold' : 'yellow', style),
+    ...wrap(recommendation.verdict, columns, '').map((line) => paint(line, best ? 'bold' : 'yellow', style)),
     '',
     ...table([['', 'configuration', 'capacity', 'at capacity', 'cost', ''], ...rows]).map((line) => cut(line, columns, style)),
     ...(more > 0 ? [`  and ${more} more in the files`] : []),
@@ -47,7 +47,8 @@ export function resultLines(recommendation: Recommendation, files: readonly stri
     const verb = confirmation.held ? 'Confirmed' : 'NOT confirmed'
     lines.push(`${verb} at ${rate(confirmation.rateRps)}: ${p} ${latency(confirmation.sloMs)} (95 % interval ${interval})`)
   }
-  for (const caveat of recommendation.caveats) lines.push(paint(`Note: ${caveat}`, 'yellow', style))
+  const notes = recommendation.caveats.flatMap((caveat) => wrap(`Note: ${caveat}`, columns))
+  lines.push(...notes.map((line) => paint(line, 'yellow', style)))
   lines.push(
     `Repeat with --seed ${recommendation.seed}. Experiment ${recommendation.experimentId}: tune show ${recommendation.experimentId}`,
   )

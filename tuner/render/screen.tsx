@@ -1,9 +1,10 @@
+/** @jsxRuntime automatic */
 /** The live screen (ink), drawn on stderr: finished trials scroll by, the running ones, the best and the plot stay in view. */
 import { Box, render, Static, Text } from 'ink'
 import { useEffect, useState } from 'react'
 import { money, percentileName } from '../../reports/format.ts'
 import type { TuneEvent } from '../events.ts'
-import { duration } from './format.ts'
+import { duration, wrap } from './format.ts'
 import { glyph, type Style } from './glyphs.ts'
 import { advance, etaSeconds, noProgress, type Progress, type RunningTrial } from './progress.ts'
 import { flushed, type Renderer, type RenderIo } from './renderer.ts'
@@ -131,7 +132,7 @@ export function createScreenRenderer(io: RenderIo): Renderer {
     handle(event: TuneEvent) {
       state = advance(state, event)
       if (event.type === 'experiment-started') {
-        for (const notice of event.notices) io.stderr.write(`${notice}\n`)
+        for (const notice of event.notices) io.stderr.write(`${wrap(notice, io.columns).join('\n')}\n`)
         const stream = io.stderr as NodeJS.WriteStream
         app = render(<Live feed={feed} io={io} />, { stdout: stream, stderr: stream, exitOnCtrlC: false, patchConsole: false })
       }
