@@ -13,8 +13,9 @@ export interface StopOptions {
 const DRAWS = 256
 /** The posterior at fitted hyperparameters is too sure of itself; its deviations from the mean are widened. */
 const WIDENING = 2
-/** Trials before the rule may say stop. */
+/** Trials before the rule may say stop: fewer where physics already knows the lie of the land. */
 const LEAST_TRIALS = 10
+const LEAST_TRIALS_WITH_PHYSICS = 5
 const CONSIDERED = 400
 
 /**
@@ -34,7 +35,8 @@ export function assessStop(
     rng.fork('stop candidates'),
   )
   if (configurations.length === 0) return { probabilityBetterExists: 0, tolerance, stop: true }
-  if (!best || observations.length < Math.min(LEAST_TRIALS, Math.ceil((observations.length + configurations.length) / 2)))
+  const least = problem.priorLogRate ? LEAST_TRIALS_WITH_PHYSICS : LEAST_TRIALS
+  if (!best || observations.length < Math.min(least, Math.ceil((observations.length + configurations.length) / 2)))
     return { probabilityBetterExists: 1, tolerance, stop: false }
   const target = best.logCost + Math.log(1 - tolerance)
   const surrogate = fitSurrogate(problem, observations, [])
