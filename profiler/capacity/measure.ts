@@ -8,6 +8,7 @@ import { changeOfSpeed } from './checks.ts'
 import { closedBisection } from './closed-bisection.ts'
 import { openSearch } from './open-search.ts'
 import type { TwinPlay } from './posterior.ts'
+import { rateBisection } from './rate-bisection.ts'
 import { failsTooOften, failuresOf, keeps, type Phase, Session } from './session.ts'
 
 /** How much time a measurement may take, and how finely it looks. */
@@ -151,10 +152,13 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
         'slo-unattainable',
         `one request at a time already takes ${point.sloMs.toFixed(1)} ms at ${percentileName(slo)}, over ${slo.limitMs} ms`,
       )
+    const streamed = target.kind === 'http' && target.transport === 'sse'
     const found =
       options.method === 'closed-bisection'
         ? await closedBisection(session, effort, point)
-        : await openSearch(session, effort, point, { seed: options.seed ?? 1, capacityToBeatRps: options.capacityToBeatRps })
+        : streamed
+          ? await rateBisection(session, effort, point, options.seed ?? 1)
+          : await openSearch(session, effort, point, { seed: options.seed ?? 1, capacityToBeatRps: options.capacityToBeatRps })
     if (effort.checksSpeed && found.outcome !== 'server-died' && found.outcome !== 'beaten') {
       await session.settle(point)
       doubts.push(...changeOfSpeed(run, (await session.closed(1, effort.idleS, 'idle', false)).run))
