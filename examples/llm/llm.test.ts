@@ -1,0 +1,60 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, expect, test } from 'vitest'
+import { efforts, HttpLoadGenerator, measureCapacity } from '../../profiler/index.ts'
+import { createLocalLauncher } from '../../trials/launchers/local.ts'
+import { inspectMachine } from '../../trials/machine/machine.ts'
+import { protocolOf } from '../../tuner/backend.ts'
+import { loadExperiment } from '../../tuner/experiment/load.ts'
+import { surroundings } from '../../tuner/machine.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'tune-llm-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+const machine = await inspectMachine()
+const experiment = loadExperiment({
+  file: join(dirname(fileURLToPath(import.meta.url)), 'experiment.yaml'),
+  flags: {},
+  ...surroundings(machine),
+})
+
+test('the experiment is about the first token, by the OpenAI protocol, on an emulated GPU', () => {
+  expect(experiment).toMatchObject({
+    slo: { metric: 'ttft', percentile: 0.9, limitMs: 500 },
+    devicesUsed: 'emulated',
+    predictor: { kind: 'builtin', protocol: 'openai' },
+    load: { payload: { kind: 'generated', prompts: { sharedPrefixTokens: 64, prefixes: 4 } } },
+  })
+})
+
+test('a trial of it serves, says that it is emulated, keeps every latency of its streams, and leaves nothing', async () => {
+  const { predictor: template, space, load, slo } = experiment
+  if (template.kind !== 'builtin') throw new Error('the experiment uses the built-in predictor')
+  const { protocol } = protocolOf(experiment)
+  const launcher = createLocalLauncher({
+    template,
+    parameters: space.parameters,
+    protocol,
+    payload: load.payload,
+    runDirectory: join(folder, 'experiment'),
+    machine,
+  })
+  const { signal } = new AbortController()
+  const predictor = await launcher.launch({ cpuCores: 1, gpu: 'H100', maxNumSeqs: 64, maxNumBatchedTokens: 2048 }, 1, signal)
+  const generator = new HttpLoadGenerator()
+  try {
+    expect(predictor.provenance).toBe('emulated')
+    const effort = { ...efforts.quick, warmUpS: 0.1, idleS: 0.1, windowS: 0.5, windows: 1, saturationS: 0.2, budgetS: 3 }
+    const { points, idle, capacityCi90Rps } = await measureCapacity({ target: predictor.target, slo, signal, effort, generator })
+    const last = points.at(-1)!
+    expect(last.stream!.tpot.p50Ms).toBeGreaterThan(1)
+    expect(last.stream!.e2e.p50Ms).toBeGreaterThan(last.stream!.ttft.p50Ms)
+    expect(idle.p50Ms).toBeLessThan(slo.limitMs)
+    expect(capacityCi90Rps[1]).toBeGreaterThan(0)
+  } finally {
+    await generator.close()
+    await predictor.stop()
+  }
+  expect(readdirSync(join(folder, 'running'))).toEqual([])
+})
