@@ -94,15 +94,18 @@ export class App {
   }
 
   schedule(dragging = false): void {
-    clearTimeout(this.#timer)
-    const wait = this.loading ? Math.max(300, 4 * this.#refreshMs) : dragging && this.#refreshMs > frameMs ? pauseMs : 0
-    if (wait > 0) this.#timer = setTimeout(() => this.refresh(), wait)
-    else if (this.#frame === 0) this.#frame = requestAnimationFrame(() => this.refresh())
+    // While trials pour in, what stands is shown now and then; it never takes most of the time.
+    if (this.loading) this.#timer ??= setTimeout(() => this.refresh(), this.shown ? Math.max(300, 4 * this.#refreshMs) : 0)
+    else if (dragging && this.#refreshMs > frameMs) {
+      clearTimeout(this.#timer)
+      this.#timer = setTimeout(() => this.refresh(), pauseMs)
+    } else if (this.#frame === 0) this.#frame = requestAnimationFrame(() => this.refresh())
   }
 
   /** Ranks and shows. */
   refresh(): void {
     clearTimeout(this.#timer)
+    this.#timer = undefined
     cancelAnimationFrame(this.#frame)
     this.#frame = 0
     const [experiment, ranker, whatIf] = [this.#experiment, this.#ranker, this.#whatIf]
