@@ -22,7 +22,7 @@ function gpusOf(experiment: Experiment): readonly string[] {
 /** Which devices the trials will use, in one line. */
 export function devicesLine(experiment: Experiment, machine: MachineFacts, provenance: Provenance): string {
   const gpus = gpusOf(experiment)
-  const cores = experiment.backend === 'simulated' ? [] : [`${machine.affinity.length} of ${machine.cores} cores (${machine.cpuModel})`]
+  const cores = experiment.backend !== 'local' ? [] : [`${machine.affinity.length} of ${machine.cores} cores (${machine.cpuModel})`]
   const named = gpus.length > 0 ? `${gpus.join(', ')}${provenance === 'measured' ? '' : ` (${provenance})`}` : 'no GPU'
   return `Devices: ${[...cores, named].join('; ')}`
 }
