@@ -13,7 +13,7 @@ const steps = 24
 export function paretoFront(all: readonly Judged[], view: View): Candidate[] {
   // What was cut short is known to be worse at the SLO, and not known at all below it.
   const served = all.filter((j) => j.candidate.feasible && j.candidate.bound !== 'upper')
-  const least = Math.min(...served.map((j) => j.curve?.[0]?.latencyMs ?? Number.POSITIVE_INFINITY))
+  const least = served.reduce((low, j) => Math.min(low, j.curve?.[0]?.latencyMs ?? low), Number.POSITIVE_INFINITY)
   if (!(least < view.slo.limitMs)) return served.slice(0, 1).map((j) => j.candidate)
   const limits = Array.from({ length: steps }, (_, i) =>
     i === steps - 1 ? view.slo.limitMs : least * (view.slo.limitMs / least) ** ((i + 1) / steps),

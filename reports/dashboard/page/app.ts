@@ -70,7 +70,7 @@ export class App {
   }
 
   addTrials(trials: readonly FinishedTrial[]): void {
-    this.#trials.push(...trials)
+    for (const trial of trials) this.#trials.push(trial)
     this.schedule()
   }
 
