@@ -29,7 +29,7 @@ const commandsOf = (page: string): string[] =>
 /** Words of a command, single quotes honoured. */
 const wordsOf = (command: string): string[] => [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain!)
 
-describe.each(pages)('%s', (page) => {
+describe.each(pages.filter((page) => commandsOf(page).length > 0))('%s', (page) => {
   const box = new CliBox()
   cpSync(join(root, 'examples'), join(box.folder, 'examples'), { recursive: true })
   // A page's first YAML is its reader's experiment.yaml.

@@ -59,7 +59,8 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
 
   const saturated = await saturate()
   if (saturated !== undefined) return saturated
-  const leftS = effort.budgetS - session.spentS
+  // A slow start must not leave nothing for the search itself.
+  const leftS = Math.max(effort.budgetS - session.spentS, 2 * effort.windowS)
   const windowS = Math.max(effort.windowS, leftS / effort.windows)
 
   const sweepS = Math.min(windowS, leftS / 2)
