@@ -45,8 +45,8 @@ export async function rateBisection(session: Session, effort: Effort, idle: Load
     saturationRps = Math.max(saturationRps, answeredRps(point, answerS))
     if (await session.died(point)) return finish('server-died', `nothing listens any more: ${failuresOf(point)}`)
     if (keeps(point, slo)) held = rateRps
-    else if (point.generatorSaturated) {
-      // Late sends count as latency: what holds holds all the same, and what does not is measured again.
+    else if (point.generatorSaturated && point.sloMs - point.latenessP99Ms <= slo.limitMs) {
+      // Late sends count as latency: what holds holds all the same, and a miss that they explain is measured again.
       if (++disturbed === mostDisturbed)
         return finish('generator-limit', 'the load generator could not hold the rate: the server may do more')
       continue
