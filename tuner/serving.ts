@@ -80,6 +80,7 @@ export function containerOf({ predictor: asked, space }: Experiment, given: Conf
   const { cpuCores, gpu } = resourcesOf(configuration)
   switch (predictor.kind) {
     case 'builtin':
+      if (predictor.protocol === 'openai') return languageModelContainer(predictor.model, configuration)
       return {
         image: gpu === undefined ? builtinImage : `${builtinImage}-cuda`,
         env: {
@@ -111,6 +112,30 @@ export function containerOf({ predictor: asked, space }: Experiment, given: Conf
       return { image: imageToFill, port, readyPath: predictor.healthPath ?? '/v2/health/ready' }
   }
 }
+
+/** The built-in predictor only emulates language models: what deploys is vLLM, whose scheduler it follows, under the same values. The user names image and weights. */
+function languageModelContainer(model: string, configuration: Configuration): Container {
+  const { gpus } = resourcesOf(configuration)
+  const flags = Object.entries({ ...configuration, tensorParallelSize: gpus }).filter(([name]) => vllmFlags.has(name))
+  const args = flags.map(([name, value]) => `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}=${value}`)
+  return {
+    image: imageToFill,
+    command: ['vllm', 'serve', model],
+    args: [`--port=${port}`, ...args],
+    port,
+    readyPath: '/health',
+    requestsMetric: 'vllm:request_success_total',
+  }
+}
+
+/** Tuned values that vLLM has by the same name. */
+const vllmFlags: ReadonlySet<string> = new Set([
+  'maxNumSeqs',
+  'maxNumBatchedTokens',
+  'maxModelLen',
+  'gpuMemoryUtilization',
+  'tensorParallelSize',
+])
 
 /** The measurement behind a candidate: its confirmation where there is one, else its trial. */
 function evidenceOf(recommendation: Recommendation, candidate: Candidate, trials: readonly FinishedTrial[]): Evidence {

@@ -9,6 +9,7 @@ import { inspectMachine } from '../../trials/machine/machine.ts'
 import { protocolOf } from '../../tuner/backend.ts'
 import { loadExperiment } from '../../tuner/experiment/load.ts'
 import { surroundings } from '../../tuner/machine.ts'
+import { containerOf, imageToFill } from '../../tuner/serving.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-llm-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -57,4 +58,10 @@ test('a trial of it serves, says that it is emulated, keeps every latency of its
     await predictor.stop()
   }
   expect(readdirSync(join(folder, 'running'))).toEqual([])
+})
+
+test('what deploys is a server that runs the model for real, under the tuned values', () => {
+  const container = containerOf(experiment, { cpuCores: 1, gpu: 'H100', maxNumSeqs: 64, maxNumBatchedTokens: 2048 })
+  expect(container).toMatchObject({ image: imageToFill, readyPath: '/health', command: ['vllm', 'serve', 'llama-3.1-8b'] })
+  expect(container.args).toEqual(['--port=8000', '--max-num-seqs=64', '--max-num-batched-tokens=2048', '--tensor-parallel-size=1'])
 })
