@@ -14,7 +14,7 @@ import { openCluster } from './kubernetes.ts'
 import { effortFor, GeneratorPool } from './load.ts'
 import type { LoopParts } from './loop.ts'
 import { devicesLine, noticesOf, provenanceOf } from './notices.ts'
-import { label, loadPriceBook, problemOf } from './problem.ts'
+import { labelOf, loadPriceBook, problemOf } from './problem.ts'
 import { writeResults } from './results-files.ts'
 
 export interface Assembled {
@@ -24,10 +24,11 @@ export interface Assembled {
 
 /** @throws UserError for what this machine cannot do, and the price book's errors. */
 export async function assemble(given: Experiment, experimentId: string, store: TrialStore, machine: MachineFacts): Promise<Assembled> {
-  const book = await loadPriceBook(given.pricesPath)
+  const book = await loadPriceBook(given.pricesPath, given.own.gpus)
   const cluster = given.backend === 'kubernetes' ? await openCluster(given, experimentId, protocolOf(given)) : undefined
   const experiment = cluster?.experiment ?? given
   const problem = problemOf(experiment, book)
+  const label = labelOf(experiment)
   refuseWhatNeverServes(experiment, problem)
   const provenance = provenanceOf(experiment)
   const notices = noticesOf(experiment, provenance)

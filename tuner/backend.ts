@@ -18,7 +18,7 @@ import { measureSimulatedCapacity } from './simulated-capacity.ts'
 
 /** The launcher of the backends that need no connection. */
 export function launcherOf(experiment: Experiment, experimentId: string, machine: MachineFacts): Launcher {
-  const { predictor, backend, seed } = experiment
+  const { predictor, backend, seed, own } = experiment
   if (backend === 'simulated') {
     const uniform = (trialNumber: number) => {
       const rng = createRng(seed).fork(`simulation-${trialNumber}`)
@@ -29,7 +29,8 @@ export function launcherOf(experiment: Experiment, experimentId: string, machine
       sweep: async () => undefined,
       launch: (given, trialNumber, signal) => {
         const { template, configuration } = withVariant(predictor, given)
-        const launcher = createSimulatedLauncher({ architecture: architectureOf(template.model), schedule, uniform })
+        const architecture = architectureOf(template.model, own.architectures)
+        const launcher = createSimulatedLauncher({ architecture, ownGpus: own.gpus, schedule, uniform })
         return launcher.launch(configuration, trialNumber, signal)
       },
     }
@@ -39,7 +40,7 @@ export function launcherOf(experiment: Experiment, experimentId: string, machine
   if (predictor.kind === 'url') return createUrlLauncher({ template: predictor, protocol, payload })
   const runDirectory = join(experiment.dbPath, '..', experimentId)
   const { parameters } = experiment.space
-  const local = createLocalLauncher({ template: predictor, parameters, protocol, payload, runDirectory, machine })
+  const local = createLocalLauncher({ template: predictor, parameters, ownGpus: own.gpus, protocol, payload, runDirectory, machine })
   if (predictor.kind !== 'command' || predictor.server?.kind !== 'triton') return local
   return createTritonLauncher(local, { template: predictor, parameters, protocol, payload })
 }

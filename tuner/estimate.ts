@@ -5,13 +5,13 @@ import { createRng, logCost } from '../search/index.ts'
 import type { Configuration, Objective, Problem } from '../search/types.ts'
 import { inspectMachine } from '../trials/machine/machine.ts'
 import type { Estimated } from '../trials/simulated/estimate.ts'
-import { estimatorsOf } from './estimators.ts'
+import { architecturesNamed, estimatorsOf } from './estimators.ts'
 import { exitCodes, UserError } from './exit-codes.ts'
 import type { FlagValues } from './experiment/flags.ts'
 import { loadExperiment } from './experiment/load.ts'
 import type { Experiment } from './experiment/types.ts'
 import { surroundings } from './machine.ts'
-import { label, loadPriceBook, problemOf } from './problem.ts'
+import { labelOf, loadPriceBook, problemOf } from './problem.ts'
 import { table } from './render/format.ts'
 
 export interface EstimateRow {
@@ -57,6 +57,7 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
       'run trials instead, or estimate the built-in predictor',
       exitCodes.usage,
     )
+  refuseLanguageModels(experiment)
   const of = estimatorsOf(experiment)
   if (of === undefined)
     throw new UserError(
@@ -65,6 +66,7 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
       exitCodes.usage,
     )
   const { configurations, complete } = untried({ ...problem, cannotServe: undefined }, [], createRng(experiment.seed))
+  const label = labelOf(experiment)
   const rows: EstimateRow[] = []
   const failed: { readonly reason: string; readonly nearness: number }[] = []
   let sloUnattainable = 0
@@ -73,7 +75,7 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
     const estimated = asked.estimator.estimate(asked.configuration)
     if (!estimated.serves) failed.push({ reason: `${label(configuration)}: ${estimated.reason}`, nearness: estimated.memoryShare ?? 0 })
     else if (estimated.capacityRps === 0) sloUnattainable++
-    else rows.push(rowOf(configuration, estimated, problem))
+    else rows.push(rowOf(configuration, label(configuration), estimated, problem))
   }
   return {
     schema: 'tune.estimate/v1',
@@ -90,12 +92,29 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
   }
 }
 
-function rowOf(configuration: Configuration, estimated: Extract<Estimated, { serves: true }>, problem: Problem): EstimateRow {
+/** Of these the device model knows steps, not requests. @throws UserError */
+function refuseLanguageModels({ model, variants, own }: Experiment): void {
+  const names = [model.architecture, ...variants.flatMap(({ architecture }) => architecture ?? [])]
+  const language = architecturesNamed(names, own).find(({ kind }) => kind === 'decoder')
+  if (language === undefined) return
+  throw new UserError(
+    `the language model ${language.name} cannot be estimated: the device model knows its steps, not how many a request takes`,
+    'run trials instead: tune --model ... --backend local emulates it under real load',
+    exitCodes.usage,
+  )
+}
+
+function rowOf(
+  configuration: Configuration,
+  label: string,
+  estimated: Extract<Estimated, { serves: true }>,
+  problem: Problem,
+): EstimateRow {
   const { capacityRps, relativeError, idleMs, binding, outOfMemory } = estimated
   const pricePerHour = problem.pricePerHour(configuration)
   return {
     configuration,
-    label: label(configuration),
+    label,
     capacityRps,
     relativeError,
     idleMs,
@@ -128,7 +147,7 @@ export async function estimate(flags: FlagValues & { json?: boolean; top?: strin
   const top = Number(flags.top ?? 10)
   if (!(Number.isInteger(top) && top >= 1))
     throw new UserError(`--top: '${flags.top}' is not a number of rows`, 'give a whole number from 1', exitCodes.usage)
-  const problem = problemOf(experiment, await loadPriceBook(experiment.pricesPath))
+  const problem = problemOf(experiment, await loadPriceBook(experiment.pricesPath, experiment.own.gpus))
   const estimates = estimateAll(experiment, problem)
   for (const notice of experiment.notices) process.stderr.write(`${notice}\n`)
   process.stdout.write(flags.json ? `${JSON.stringify(estimates, null, 2)}\n` : `${lines(estimates, experiment, top).join('\n')}\n`)

@@ -2,6 +2,7 @@
 import type { Configuration } from '../search/types.ts'
 import { type Architecture, architectureOf } from '../trials/devices/architecture.ts'
 import { DeviceModelError } from '../trials/devices/errors.ts'
+import type { OwnDevices } from '../trials/devices/own.ts'
 import { variantParameter, withVariant } from '../trials/launchers/variants.ts'
 import { createEstimator, type Estimator } from '../trials/simulated/estimate.ts'
 import type { Experiment, ModelSpec } from './experiment/types.ts'
@@ -11,12 +12,12 @@ import { architectureNameOf, type Variant } from './experiment/variants.ts'
 export type EstimatorOf = (given: Configuration) => { readonly estimator: Estimator; readonly configuration: Configuration }
 
 /** Undefined where an architecture is unknown: a user's own files run, and nothing is known of them beforehand. */
-export function estimatorsOf({ model, variants, slo, predictor }: Experiment): EstimatorOf | undefined {
+export function estimatorsOf({ model, variants, slo, predictor, own }: Experiment): EstimatorOf | undefined {
   const known = new Map<string, Estimator>()
   for (const variant of variants.length > 0 ? variants : [undefined]) {
-    const architecture = architectureFor(model, variant)
+    const architecture = architectureFor(model, variant, own)
     if (architecture === undefined) return undefined
-    known.set(variant?.name ?? '', createEstimator({ architecture, slo }))
+    known.set(variant?.name ?? '', createEstimator({ architecture, slo, ownGpus: own.gpus }))
   }
   return (given) => ({
     estimator: known.get(variants.length > 0 ? String(given[variantParameter]) : '')!,
@@ -24,12 +25,23 @@ export function estimatorsOf({ model, variants, slo, predictor }: Experiment): E
   })
 }
 
-function architectureFor(model: ModelSpec, variant: Variant | undefined): Architecture | undefined {
+function architectureFor(model: ModelSpec, variant: Variant | undefined, own: OwnDevices): Architecture | undefined {
   const name = architectureNameOf(variant, model)
   try {
-    return name === undefined ? undefined : architectureOf(name)
+    return name === undefined ? undefined : architectureOf(name, own.architectures)
   } catch (error) {
     if (error instanceof DeviceModelError && model.path !== undefined) return undefined
     throw error
   }
 }
+
+/** Those of the names that are known. */
+export const architecturesNamed = (names: readonly string[], own: OwnDevices): readonly Architecture[] =>
+  names.flatMap((name) => {
+    try {
+      return architectureOf(name, own.architectures)
+    } catch (error) {
+      if (error instanceof DeviceModelError) return []
+      throw error
+    }
+  })

@@ -75,6 +75,7 @@ export async function openCluster(experiment: Experiment, experimentId: string, 
     runDirectory: join(experiment.dbPath, '..', experimentId),
     reach: loadFrom === 'here' || process.env.KUBERNETES_SERVICE_HOST !== undefined ? 'direct' : 'port-forward',
     gpuScheme,
+    ownGpus: experiment.own.gpus,
   })
   const imagePullSecrets = (kubernetes.pod?.spec as { imagePullSecrets?: unknown } | undefined)?.imagePullSecrets
   const close = () => launcher.close()

@@ -32,10 +32,10 @@ const typicalBatch = 8
 
 /** How far modelled batch times may be off, GPU by GPU: 'T4 4 %, A10G 21 % (no published table)'. */
 function modelErrors(experiment: Experiment): string {
-  const architecture = architectureOf(experiment.model.architecture)
+  const architecture = architectureOf(experiment.model.architecture, experiment.own.architectures)
   return gpusOf(experiment)
     .map((name) => {
-      const gpu = findGpu(name)
+      const gpu = findGpu(name, experiment.own.gpus)
       const { relativeError } = deviceLatencyMs({ architecture, gpu, batch: typicalBatch })
       return `${gpu.name} ${percent(relativeError)}${isCalibrated(gpu) ? '' : ' (from its datasheet)'}`
     })

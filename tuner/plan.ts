@@ -28,8 +28,9 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
   const render = forms[form]
   if (!render) throw new UserError(`--out ${flags.out}: no plan ends in '${form}'`, 'one of .md, .html, .csv, .json, .txt', exitCodes.usage)
   const demand = await demandOf(flags)
-  const books = await Promise.all((flags.prices.length > 0 ? flags.prices : [undefined]).map(loadPriceBook))
   const reopened = await reopen(id, { db: flags.db, slo: flags.slo, prices: flags.prices[0] })
+  const { gpus } = reopened.experiment.own
+  const books = await Promise.all((flags.prices.length > 0 ? flags.prices : [undefined]).map((path) => loadPriceBook(path, gpus)))
   const growthPerMonth = parseShare(flags.growth)
   const fleet = flags.fleet === undefined ? undefined : fleetOf(flags.fleet)
   const wanted = flags.trials?.split(',').map((n) => parseCount(n.trim(), 1))
@@ -122,7 +123,7 @@ function unitsOf(
     )
   }
   return chosen.map(({ candidate, trial, curve }): PlanUnit => {
-    const resources = resourcesOf(candidate.configuration)
+    const resources = resourcesOf(candidate.configuration, {}, experiment.own.gpus)
     const shared = resources.gpu !== undefined && resources.gpuShare < 1
     return {
       label: candidate.bound === 'upper' ? `${candidate.label} (capacity at most)` : candidate.label,

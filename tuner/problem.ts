@@ -1,6 +1,7 @@
 /** An experiment as the search sees it: space, exact prices, the SLO as limit. */
 import { readFile } from 'node:fs/promises'
 import type { Configuration, Problem } from '../search/types.ts'
+import type { Gpu } from '../trials/devices/catalogue.ts'
 import { defaultPriceBook, type PriceBook, pricePerHour } from '../trials/prices/book.ts'
 import { parsePriceBook } from '../trials/prices/parse.ts'
 import { describeConfiguration, resourcesOf } from '../trials/resources.ts'
@@ -10,7 +11,7 @@ import { exitCodes, UserError } from './exit-codes.ts'
 import type { Experiment } from './experiment/types.ts'
 
 /** The user's price book, or the built-in one. Throws with every problem of the file, or UserError when it cannot be read. */
-export async function loadPriceBook(path: string | undefined): Promise<PriceBook> {
+export async function loadPriceBook(path: string | undefined, ownGpus: readonly Gpu[] = []): Promise<PriceBook> {
   if (path === undefined) return defaultPriceBook
   const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
     throw new UserError(
@@ -19,31 +20,35 @@ export async function loadPriceBook(path: string | undefined): Promise<PriceBook
       exitCodes.usage,
     )
   })
-  return parsePriceBook(text, path)
+  return parsePriceBook(text, path, ownGpus)
 }
 
 /** Price of one replica, $ per hour, remembered per configuration: samplers ask for whole grids. */
-export function pricing(book: PriceBook): (configuration: Configuration) => number {
+export function pricing(book: PriceBook, ownGpus: readonly Gpu[] = []): (configuration: Configuration) => number {
   const known = new Map<string, number>()
   return (configuration) => {
     const { cpuCores, memoryMiB, gpu, gpuMemoryPercent, gpus, migProfile } = configuration
     const key = [cpuCores, memoryMiB, gpu, gpuMemoryPercent, gpus, migProfile].join('/')
     let price = known.get(key)
     if (price === undefined) {
-      price = pricePerHour(resourcesOf(configuration), book)
+      price = pricePerHour(resourcesOf(configuration, {}, ownGpus), book)
       known.set(key, price)
     }
     return price
   }
 }
 
-export const label = (configuration: Configuration): string => describeConfiguration(configuration)
+/** What a configuration is called. */
+export const labelOf =
+  ({ own }: Pick<Experiment, 'own'>) =>
+  (configuration: Configuration): string =>
+    describeConfiguration(configuration, {}, own.gpus)
 
 export function problemOf(experiment: Experiment, book: PriceBook): Problem {
   return {
     space: experiment.space,
     objective: experiment.objective,
-    pricePerHour: pricing(book),
+    pricePerHour: pricing(book, experiment.own.gpus),
     constraintLimit: experiment.slo.limitMs,
     ...physicsOf(experiment),
   }

@@ -12,7 +12,7 @@ import { experimentFromDocument } from './experiment/load.ts'
 import type { Experiment, ExperimentDocument } from './experiment/types.ts'
 import { qualityOf } from './experiment/variants.ts'
 import { noticesOf } from './notices.ts'
-import { label, loadPriceBook, problemOf } from './problem.ts'
+import { labelOf, loadPriceBook, problemOf } from './problem.ts'
 
 /** The flags that every command on stored experiments understands. */
 export interface ReopenFlags {
@@ -43,8 +43,9 @@ export async function reopen(id: string | undefined, { db, slo, rps, headroom, m
     const objective = rps === undefined ? undefined : 'price-for-demand'
     const flags = { slo, rps, objective, headroom, minQuality, prices: prices && resolve(prices) }
     const experiment = experimentFromDocument(record.spec as ExperimentDocument, record.id, anyMachine(), flags)
-    const book = await loadPriceBook(experiment.pricesPath)
+    const book = await loadPriceBook(experiment.pricesPath, experiment.own.gpus)
     const { pricePerHour } = problemOf(experiment, book)
+    const label = labelOf(experiment)
     const recommendation = recommend({
       experimentId: record.id,
       provenance: record.provenance,

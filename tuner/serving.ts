@@ -42,7 +42,7 @@ export function servingFrom(
   return servingOf(
     experiment.model.name,
     candidate,
-    resourcesOf(candidate.configuration),
+    resourcesOf(candidate.configuration, {}, experiment.own.gpus),
     {
       ...(platformContainer(experiment, server) ?? containerOf(experiment, candidate.configuration)),
       ...(image === undefined ? {} : { image }),
@@ -75,9 +75,9 @@ function platformContainer({ model, space }: Experiment, server: ServingOptions[
 }
 
 /** The container of a configuration: the built-in predictor's image, or the user's command in an image that the user names. */
-export function containerOf({ predictor: asked, space }: Experiment, given: Configuration): Container {
+export function containerOf({ predictor: asked, space, own }: Experiment, given: Configuration): Container {
   const { template: predictor, configuration } = withVariant(asked, given)
-  const { cpuCores, gpu } = resourcesOf(configuration)
+  const { cpuCores, gpu } = resourcesOf(configuration, {}, own.gpus)
   switch (predictor.kind) {
     case 'builtin':
       if (predictor.protocol === 'openai') return languageModelContainer(predictor.model, configuration)

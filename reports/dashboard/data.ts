@@ -1,6 +1,7 @@
 /** What the dashboard's page is sent: an experiment, and its trials in a compact form that keeps every figure. Pure. */
 import type { Arrivals, Load, LoadPoint, Slo } from '../../profiler/types.ts'
 import type { Objective, Parameter, StopAssessment } from '../../search/types.ts'
+import type { Gpu } from '../../trials/devices/catalogue.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
 import { decode, encode } from '../../trials/store/encoding.ts'
 import type { ExperimentRecord, FinishedTrial, Provenance } from '../../trials/types.ts'
@@ -24,6 +25,8 @@ export interface DashboardExperiment {
   readonly objective: Objective
   readonly headroom: number
   readonly prices: PriceBook
+  /** GPUs of the user, beside the catalogue's. */
+  readonly ownGpus?: readonly Gpu[]
   /** The space without its conditions, which are functions. */
   readonly parameters: readonly Parameter[]
   readonly notices: readonly string[]

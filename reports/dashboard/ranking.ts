@@ -42,14 +42,14 @@ export class Ranker {
     return {
       slo,
       objective,
-      pricePerHour: (c) => remembered(this.#prices, c, () => priceOf(c, prices)),
+      pricePerHour: (c) => remembered(this.#prices, c, () => priceOf(c, prices, this.experiment.ownGpus)),
       label: (c) => this.label(c),
       curve: (measurement, under) => this.#curve(measurement, under),
     }
   }
 
   label(configuration: Configuration): string {
-    return remembered(this.#labels, configuration, () => describeConfiguration(configuration))
+    return remembered(this.#labels, configuration, () => describeConfiguration(configuration, {}, this.experiment.ownGpus))
   }
 
   /** The recommendation under a question. */
@@ -96,9 +96,9 @@ function remembered<V>(memory: WeakMap<Configuration, V>, configuration: Configu
   return value
 }
 
-function priceOf(configuration: Configuration, book: PriceBook): number {
+function priceOf(configuration: Configuration, book: PriceBook, ownGpus: DashboardExperiment['ownGpus']): number {
   try {
-    return pricePerHour(resourcesOf(configuration), book)
+    return pricePerHour(resourcesOf(configuration, {}, ownGpus), book)
   } catch (error) {
     // A GPU that a hand-edited price list lacks: its configurations are shown without a price and rank last.
     if (error instanceof PriceError) return Number.POSITIVE_INFINITY

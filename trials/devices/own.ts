@@ -4,6 +4,14 @@ import { parseYaml } from '../yaml.ts'
 import type { Architecture } from './architecture.ts'
 import type { Gpu } from './catalogue.ts'
 
+/** What a user knows beside the catalogue and the architectures by name. Plain data: it crosses process boundaries. */
+export interface OwnDevices {
+  readonly gpus: readonly Gpu[]
+  readonly architectures: readonly Architecture[]
+}
+
+export const nothingOwn: OwnDevices = { gpus: [], architectures: [] }
+
 const positive = z.number('expected a number').positive('expected a number above 0')
 const whole = z.int('expected a whole number').positive('expected a whole number above 0')
 

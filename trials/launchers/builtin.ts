@@ -65,6 +65,8 @@ export const builtinCommand = (
       CPU_CORES: String(Math.ceil(asked.cpuCores)),
       ...(asked.gpu !== undefined && { GPU: asked.gpu, GPU_MEMORY_PERCENT: String(100 * (holding.gpuMemoryFraction ?? asked.gpuShare)) }),
       ...(asked.migProfile !== undefined && { MIG_PROFILE: asked.migProfile }),
+      ...(engine === 'emulated' && template.gpuCatalogue !== undefined && { GPU_CATALOGUE: template.gpuCatalogue }),
+      ...(engine === 'emulated' && template.architectureFile !== undefined && { ARCHITECTURE_FILE: template.architectureFile }),
       HOST: '127.0.0.1',
       PORT: '0',
       ...(isGrpc(template.protocol) && { GRPC_PORT: '0' }),

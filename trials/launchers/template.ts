@@ -31,6 +31,10 @@ export interface BuiltinTemplate {
   readonly engine: BuiltinEngine
   /** Which it is asked with. Default 'oip-v2'. */
   readonly protocol?: BuiltinProtocol
+  /** File of the user's own GPUs, absolute, for the emulated engine. */
+  readonly gpuCatalogue?: string
+  /** File of the model's own dimensions, absolute, for the emulated engine. */
+  readonly architectureFile?: string
   /** What the values of the parameter 'variant' stand for. */
   readonly variants?: Readonly<Record<string, VariantSettings>>
   /** Fixed settings, e.g. { SEQUENCE_LENGTH: '128' }. Tuned values win. */

@@ -30,6 +30,8 @@ export function withVariant<T extends PredictorTemplate>(
     template: {
       ...template,
       model: variant.model ?? template.model,
+      // The file is of the template's model.
+      architectureFile: (variant.model ?? template.model) === template.model ? template.architectureFile : undefined,
       engine: variant.engine ?? template.engine,
       env: { ...env, ...(modelPath !== undefined && { MODEL_PATH: modelPath }) },
     },

@@ -3,6 +3,8 @@
  * The server around it speaks HTTP, prepares inputs on CPU workers and forms batches; an engine only sees tensors.
  */
 
+import type { OwnDevices } from '../devices/own.ts'
+
 /** Element types that engines take and give; the names of the Open Inference Protocol. */
 export type EngineDatatype = 'FP32' | 'INT32'
 
@@ -60,6 +62,8 @@ export interface EngineOptions {
   readonly precision: 'fp32' | 'tf32' | 'fp16' | 'bf16' | 'int8' | 'fp8'
   /** Catalogue name of the GPU; undefined: CPU. */
   readonly gpu?: string
+  /** The user's own GPUs and architectures, for an engine that emulates. */
+  readonly own?: OwnDevices
   /** Share of the GPU that this predictor may take, in (0, 100]. */
   readonly gpuMemoryPercent: number
   /** What that share bounds: memory and time slices, memory and multiprocessors, or memory alone. */

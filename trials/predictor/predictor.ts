@@ -1,7 +1,9 @@
 import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
 import { architectureOf } from '../devices/architecture.ts'
+import type { OwnDevices } from '../devices/own.ts'
 import { CpuPool } from './cpu-pool.ts'
 import type { EngineOptions } from './engine.ts'
 import { type EngineDeath, type EngineHost, startEngines, sumUtilization } from './engine-host.ts'
@@ -35,14 +37,15 @@ export interface RunningPredictor {
  * Rejects with OutOfMemoryError, with the listen error (`code` 'EADDRINUSE'), or what the engine says; nothing is left then.
  */
 export async function startPredictor(settings: Settings): Promise<RunningPredictor> {
+  const own = await ownDevices(settings)
   if (settings.engine === 'emulated') {
-    const architecture = architectureOf(settings.model)
-    if (architecture.kind === 'decoder') return (await import('./llm/predictor.ts')).startLlmPredictor(settings, architecture)
+    const architecture = architectureOf(settings.model, own.architectures)
+    if (architecture.kind === 'decoder') return (await import('./llm/predictor.ts')).startLlmPredictor(settings, architecture, own.gpus)
   }
   const versions = await versionsToServe(settings.modelPath, settings.versionPolicy)
   // Threads and processes start by themselves while this thread loads the web server.
   const pool = new CpuPool(settings.cpuCores)
-  const starting = Promise.allSettled(versions.map((version) => startEngines(settings.engine, engineOptions(settings, version))))
+  const starting = Promise.allSettled(versions.map((version) => startEngines(settings.engine, engineOptions(settings, own, version))))
   const { createServer } = await import('./server.ts')
   const metrics = new PredictorMetrics()
   const repository = new ModelRepository(settings.model)
@@ -102,7 +105,18 @@ const started = (outcomes: readonly PromiseSettledResult<EngineHost>[]): readonl
 
 const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0)
 
-function engineOptions(settings: Settings, { path }: ModelVersion): EngineOptions {
+/** What the files of the user say. @throws YamlFileError, or what reading them says. */
+async function ownDevices({ gpuCatalogue, architectureFile, model }: Settings): Promise<OwnDevices> {
+  if (gpuCatalogue === undefined && architectureFile === undefined) return { gpus: [], architectures: [] }
+  const { parseArchitecture, parseGpus } = await import('../devices/own.ts')
+  return {
+    gpus: gpuCatalogue === undefined ? [] : parseGpus(await readFile(gpuCatalogue, 'utf8'), gpuCatalogue),
+    architectures:
+      architectureFile === undefined ? [] : [parseArchitecture(await readFile(architectureFile, 'utf8'), architectureFile, model)],
+  }
+}
+
+function engineOptions(settings: Settings, own: OwnDevices, { path }: ModelVersion): EngineOptions {
   const { model, batchSize, sequenceLength, precision, gpu, gpuMemoryPercent, gpuSharing, migProfile } = settings
   const { instances, warmUpBatch, cpuThreads, seed } = settings
   return {
@@ -110,6 +124,7 @@ function engineOptions(settings: Settings, { path }: ModelVersion): EngineOption
     ...(path !== undefined && { modelPath: path }),
     ...(gpu !== undefined && { gpu }),
     ...(migProfile !== undefined && { migProfile }),
+    own,
     batchSize,
     sequenceLength,
     precision,

@@ -58,6 +58,8 @@ const table = {
   MAX_DELAY_MS: { help: 'longest wait of a request for company while an engine is free', unit: 'ms', schema: real(0, 60_000).default(2) },
   QUEUE_LIMIT: { help: 'items that may wait; beyond it requests get 429', unit: 'items', schema: whole(1, 1_000_000).default(1000) },
   GPU: { help: 'GPU to use or to emulate, e.g. T4; none: CPU', schema: word.optional() },
+  GPU_CATALOGUE: { help: 'emulated: file of GPUs of your own, YAML', schema: word.optional() },
+  ARCHITECTURE_FILE: { help: "emulated: the model's dimensions, a Hugging Face config.json or YAML", schema: word.optional() },
   GPU_MEMORY_PERCENT: { help: 'share of the GPU', unit: '%', schema: real(0.1, 100).default(100) },
   GPU_SHARING: {
     help: 'what the share bounds: time-slice, mps, memory-only',
@@ -132,6 +134,8 @@ export interface Settings {
   readonly maxDelayMs: number
   readonly queueLimit: number
   readonly gpu?: string
+  readonly gpuCatalogue?: string
+  readonly architectureFile?: string
   readonly gpuMemoryPercent: number
   readonly gpuSharing: 'time-slice' | 'mps' | 'memory-only'
   readonly migProfile?: string
@@ -213,6 +217,8 @@ const named = (raw: RawSettings): Settings => ({
   maxDelayMs: raw.MAX_DELAY_MS,
   queueLimit: raw.QUEUE_LIMIT,
   gpu: withoutGpu(raw) ? undefined : raw.GPU,
+  gpuCatalogue: raw.GPU_CATALOGUE,
+  architectureFile: raw.ARCHITECTURE_FILE,
   gpuMemoryPercent: raw.GPU_MEMORY_PERCENT,
   gpuSharing: raw.GPU_SHARING,
   migProfile: raw.MIG_PROFILE === 'none' ? undefined : raw.MIG_PROFILE,

@@ -19,7 +19,7 @@ export interface Described {
 /** @throws ConfigError for a specification that this version cannot read, UserError for a price book that is gone. */
 export async function describeExperiment(record: ExperimentRecord, around: Surroundings): Promise<Described> {
   const experiment = experimentFromDocument(record.spec as ExperimentDocument, record.id, around)
-  const prices = await loadPriceBook(experiment.pricesPath)
+  const prices = await loadPriceBook(experiment.pricesPath, experiment.own.gpus)
   const { slo, objective, headroom, space, sampler, budget } = experiment
   return {
     experiment,
@@ -39,6 +39,7 @@ export async function describeExperiment(record: ExperimentRecord, around: Surro
       objective,
       headroom,
       prices: plainBook(prices),
+      ownGpus: experiment.own.gpus,
       parameters: space.parameters.map(({ when: _, ...parameter }) => parameter),
       notices: noticesOf(experiment, record.provenance),
       stop: stopOf(record),

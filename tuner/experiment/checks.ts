@@ -1,7 +1,7 @@
 /** What only the catalogue, the price book and the models know to be wrong with a space. */
 import type { SearchSpace } from '../../search/types.ts'
 import { type Architecture, architectureOf } from '../../trials/devices/architecture.ts'
-import { findGpu } from '../../trials/devices/catalogue.ts'
+import { findGpu, type Gpu } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError, namesNear } from '../../trials/devices/errors.ts'
 import { migProfilesOf } from '../../trials/devices/mig.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
@@ -16,7 +16,7 @@ const ofGpus = ['gpuMemoryPercent', 'migProfile', 'sharing']
 
 /** GPUs of the space must have a price, and be there where they are not emulated. */
 export function checkGpus(
-  { entries, report, around }: Context,
+  { entries, report, around, own }: Context,
   space: SearchSpace,
   devicesUsed: Experiment['devicesUsed'],
   book: PriceBook,
@@ -36,7 +36,7 @@ export function checkGpus(
   const names = gpu.values.filter((name) => name !== 'none')
   if (devicesUsed === 'cpu' && names.length > 0 && entries.devices === 'cpu')
     report(at, `GPUs (${names.join(', ')}) with devices: cpu`, 'leave one of the two out')
-  checkMigProfiles(report, space, names)
+  checkMigProfiles(report, space, names, own.gpus)
   for (const name of names) {
     if (!book.gpus[name])
       report(
@@ -60,10 +60,10 @@ export function checkGpus(
 }
 
 /** A MIG profile must exist on one of the GPUs at least; on the others it is an infeasible trial. */
-function checkMigProfiles(report: Context['report'], space: SearchSpace, gpus: readonly string[]): void {
+function checkMigProfiles(report: Context['report'], space: SearchSpace, gpus: readonly string[], own: readonly Gpu[]): void {
   const parameter = space.parameters.find(({ name }) => name === 'migProfile')
   if (parameter?.kind !== 'categorical') return
-  const known = gpus.flatMap((gpu) => migProfilesOf(findGpu(gpu)).map((profile) => profile.name))
+  const known = gpus.flatMap((gpu) => migProfilesOf(findGpu(gpu, own)).map((profile) => profile.name))
   for (const profile of parameter.values.filter((value) => value !== 'none' && !known.includes(value)))
     report(
       ['space', 'migProfile'],
@@ -74,7 +74,7 @@ function checkMigProfiles(report: Context['report'], space: SearchSpace, gpus: r
 
 /** The model must be one that the engine can build or the device model knows, unless its own files are loaded by a real engine. */
 export function checkArchitecture(
-  { report, broken, entries }: Context,
+  { report, broken, entries, own }: Context,
   model: ModelSpec,
   predictor: PredictorTemplate,
   devicesUsed: Experiment['devicesUsed'],
@@ -85,9 +85,9 @@ export function checkArchitecture(
     report(['model', 'version'], 'a version of a model without files', 'give the path of the folder with its version folders')
   if (!/^[^/:\s]+$/.test(model.name)) report(['model', 'name'], `'${model.name}' cannot be a name in a URL`, 'no slash, colon or space')
   if (predictor.kind !== 'builtin' || (model.path !== undefined && devicesUsed !== 'emulated')) return
-  const own = model.path === undefined ? '' : '; emulating your own model needs the architecture nearest to it: architecture: bert-base'
+  const nearest = model.path === undefined ? '' : '; emulating your own model needs the architecture nearest to it: architecture: bert-base'
   try {
-    const architecture = architectureOf(model.architecture)
+    const architecture = architectureOf(model.architecture, own.architectures)
     checkInputs(report, architecture, space)
     if (devicesUsed === 'emulated' || (modelNames as readonly string[]).includes(architecture.name)) return
     report(
@@ -97,7 +97,7 @@ export function checkArchitecture(
     )
   } catch (error) {
     if (!(error instanceof DeviceModelError)) throw error
-    report(['model'], `unknown model '${model.architecture}'`, `${error.hint ?? ''}${own}`)
+    report(['model'], `unknown model '${model.architecture}'`, `${error.hint ?? ''}${nearest}`)
   }
 }
 

@@ -1,4 +1,5 @@
 /** What the parts that resolve an experiment share. */
+import type { OwnDevices } from '../../trials/devices/own.ts'
 import type { ExperimentEntries } from './schema.ts'
 import type { MachineFacts } from './types.ts'
 import type { Path } from './yaml-file.ts'
@@ -12,11 +13,16 @@ export interface Surroundings {
 /** Notes something wrong with the value at a path of the experiment file. */
 export type Report = (path: Path, what: string, hint: string) => void
 
-export interface Context {
+/** What is known before the user's own files are read. */
+export interface FileContext {
   readonly entries: ExperimentEntries
   readonly report: Report
   /** A path of the user made absolute: from the folder of the file it stands in, else the working directory. */
   readonly pathAt: (path: Path, value: string) => string
   readonly broken: ReadonlySet<string>
   readonly around: Surroundings
+}
+
+export interface Context extends FileContext {
+  readonly own: OwnDevices
 }

@@ -13,10 +13,11 @@ import type { Path } from './yaml-file.ts'
 
 /** JSON-safe; `undefined` entries are left out. Paths are absolute. */
 export function documentOf(experiment: Omit<Experiment, 'document' | 'origins'>, tracePath?: string): ExperimentDocument {
+  const { name, architecture, architecturePath, path, version } = experiment.model
   const { slo, objective, load, budget, stop, predictor } = experiment
   return compact({
     name: experiment.name,
-    model: { ...experiment.model },
+    model: { name, architecture: architecturePath ?? architecture, path, version },
     slo: {
       percentile: formatPercentile(slo.percentile),
       limit: formatDuration(slo.limitMs),
@@ -58,6 +59,7 @@ export function documentOf(experiment: Omit<Experiment, 'document' | 'origins'>,
     parallel: experiment.parallel,
     seed: experiment.seed,
     sampler: experiment.sampler,
+    gpuCatalogue: experiment.gpuCataloguePath,
     prices: experiment.pricesPath,
     db: experiment.dbPath,
     out: experiment.outDir,

@@ -31,7 +31,12 @@ const files = 'Files'
 const list = (names: readonly string[]) => names.join(' | ')
 
 export const experimentFlags: readonly Flag[] = [
-  { flags: '-m, --model <name>', group: model, path: ['model'], what: 'model to serve: bert, resnet50, ..., or the path of your own' },
+  {
+    flags: '-m, --model <name>',
+    group: model,
+    path: ['model'],
+    what: 'model to serve: bert, resnet50, ..., or the path of your own or of its config.json',
+  },
   {
     flags: '--slo <slo>',
     group: model,
@@ -203,6 +208,12 @@ export const experimentFlags: readonly Flag[] = [
   { flags: '--sampler <name>', group: budget, path: ['sampler'], what: `${list(samplerNames)} (default: ${defaults.sampler})` },
   { flags: '--seed <n>', group: budget, path: ['seed'], what: `seed of all randomness (default: ${defaults.seed})` },
 
+  {
+    flags: '--gpu-catalogue <file>',
+    group: files,
+    path: ['gpuCatalogue'],
+    what: 'GPUs of your own, YAML (default: the built-in catalogue alone)',
+  },
   { flags: '--prices <file>', group: files, path: ['prices'], what: 'price book, YAML (default: on-demand list prices)' },
   { flags: '--db <file>', group: files, path: ['db'], what: `trial store (default: ${defaults.db})` },
   { flags: '-o, --out <folder>', group: files, path: ['out'], what: 'folder for the results (default: tune-results/<experiment>)' },

@@ -3,6 +3,7 @@ import { existsSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
 import { architectureOf } from '../../trials/devices/architecture.ts'
 import { DeviceModelError } from '../../trials/devices/errors.ts'
+import type { OwnDevices } from '../../trials/devices/own.ts'
 import type { BuiltinProtocol, BuiltinTemplate, PredictorTemplate } from '../../trials/launchers/template.ts'
 import { type ServerKind, serverCommand } from '../../trials/server-files/preset.ts'
 import type { Context } from './context.ts'
@@ -11,7 +12,7 @@ import type { ExperimentEntries } from './schema.ts'
 import type { Experiment, ModelSpec } from './types.ts'
 import { parseDurationMs } from './units.ts'
 
-export function resolvePredictor({ entries, report, pathAt, around }: Context, model: ModelSpec): PredictorTemplate {
+export function resolvePredictor({ entries, report, pathAt, around, own }: Context, model: ModelSpec): PredictorTemplate {
   const given = entries.predictor ?? {}
   const { command, server, url, engine, protocol, path, healthPath, body, env, envNames, argFormat, files, cwd, readyTimeout } = given
   const pod = entries.kubernetes?.pod !== undefined
@@ -53,7 +54,7 @@ export function resolvePredictor({ entries, report, pathAt, around }: Context, m
       report(['predictor', key], `'${key}' means nothing for a ${said} predictor`, 'remove it')
   const readyTimeoutS = (readyTimeout ?? parseDurationMs(defaults.readyTimeout)) / 1000
   if (said === 'builtin') {
-    const asked = builtinProtocol(report, protocol, model)
+    const asked = builtinProtocol(report, protocol, model, own)
     return {
       kind: 'builtin',
       model: model.name,
@@ -104,8 +105,9 @@ function builtinProtocol(
   report: Context['report'],
   protocol: NonNullable<ExperimentEntries['predictor']>['protocol'],
   model: ModelSpec,
+  own: OwnDevices,
 ): BuiltinProtocol {
-  const spoken: readonly BuiltinProtocol[] = isLanguageModel(model) ? ['openai'] : ['oip-v2', 'grpc-v2', 'tfserving', 'tfserving-grpc']
+  const spoken: readonly BuiltinProtocol[] = isLanguageModel(model, own) ? ['openai'] : ['oip-v2', 'grpc-v2', 'tfserving', 'tfserving-grpc']
   const found = spoken.find((name) => name === protocol)
   if (protocol !== undefined && found === undefined)
     report(['predictor', 'protocol'], `the built-in predictor does not speak ${protocol} with ${model.name}`, `use ${spoken.join(', ')}`)
@@ -113,9 +115,9 @@ function builtinProtocol(
 }
 
 /** False for an architecture that is not known: that is said elsewhere. */
-export function isLanguageModel({ architecture }: ModelSpec): boolean {
+export function isLanguageModel({ architecture }: ModelSpec, own: OwnDevices): boolean {
   try {
-    return architectureOf(architecture).kind === 'decoder'
+    return architectureOf(architecture, own.architectures).kind === 'decoder'
   } catch (error) {
     if (error instanceof DeviceModelError) return false
     throw error
@@ -169,8 +171,14 @@ const asksForGpu = ({ space, pin }: ExperimentEntries) => Object.hasOwn(space ??
  * The built-in predictor as it will be started. Real engines serve a user's own files under the model's name; an emulated device, and a model
  * built with seeded weights, go by the architecture.
  */
-export function builtinFor(template: BuiltinTemplate, model: ModelSpec, devicesUsed: Experiment['devicesUsed']): BuiltinTemplate {
-  if (devicesUsed === 'emulated') return { ...template, model: model.architecture, engine: 'emulated' }
+export function builtinFor(
+  template: BuiltinTemplate,
+  model: ModelSpec,
+  devicesUsed: Experiment['devicesUsed'],
+  gpuCatalogue?: string,
+): BuiltinTemplate {
+  if (devicesUsed === 'emulated')
+    return { ...template, model: model.architecture, engine: 'emulated', gpuCatalogue, architectureFile: model.architecturePath }
   if (model.path === undefined) return { ...template, model: model.architecture }
   const version: Record<string, string> = model.version === undefined ? {} : { MODEL_VERSION_POLICY: `specific:${model.version}` }
   return { ...template, model: model.name, env: { MODEL_PATH: model.path, ...version, ...template.env } }

@@ -1,19 +1,21 @@
 /** From merged entries to the effective experiment: defaults that depend on others, and everything that a schema cannot see. */
 import { existsSync } from 'node:fs'
-import { basename, isAbsolute, resolve } from 'node:path'
+import { basename, dirname, isAbsolute, resolve } from 'node:path'
 import type { Slo } from '../../profiler/types.ts'
 import type { Objective } from '../../search/types.ts'
+import type { Architecture } from '../../trials/devices/architecture.ts'
+import type { OwnDevices } from '../../trials/devices/own.ts'
 import { templateProblems } from '../../trials/launchers/fill.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import { checkArchitecture, checkGpus } from './checks.ts'
-import type { Context, Report, Surroundings } from './context.ts'
+import type { Context, FileContext, Report, Surroundings } from './context.ts'
 import { documentOf, originsOf } from './document.ts'
 import { checkPodGpu, resolveKubernetes } from './kubernetes.ts'
 import { type Merged, showOrigin } from './layers.ts'
 import { defaults, type ObjectiveKind } from './names.ts'
 import { builtinFor, reportTemplate, resolveDevices, resolvePredictor } from './predictor.ts'
-import type { ExperimentEntries } from './schema.ts'
-import { resolveArrivals, resolvePayload, resolvePrices } from './sources.ts'
+import { type ExperimentEntries, isDimensionsFile } from './schema.ts'
+import { resolveArchitecture, resolveArrivals, resolveGpus, resolvePayload, resolvePrices } from './sources.ts'
 import { buildSpace } from './space.ts'
 import type { BudgetSpec, ConfigProblem, Experiment, ModelSpec } from './types.ts'
 import { parseDurationMs, parsePercentile, parseShare } from './units.ts'
@@ -41,9 +43,12 @@ export function resolveExperiment(
     problems.push({ where: origin ? showOrigin(origin) : fallback, what, hint })
   }
   const pathAt = (path: Path, value: string) => (isAbsolute(value) ? value : resolve(merged.layerOf(path)?.folder ?? around.cwd, value))
-  const context: Context = { entries, report, pathAt, broken, around }
+  const files: FileContext = { entries, report, pathAt, broken, around }
 
-  const model = resolveModel(context)
+  const { model, architectures } = resolveModel(files)
+  const catalogue = resolveGpus(files)
+  const own: OwnDevices = { gpus: catalogue?.gpus ?? [], architectures: architectures ?? [] }
+  const context: Context = { ...files, own, broken: architectures ? broken : new Set([...broken, 'model']) }
   const asked = resolvePredictor(context, model)
   const slo = resolveSlo(context, asked)
   const headroom = resolveHeadroom(context)
@@ -51,13 +56,14 @@ export function resolveExperiment(
   const backend = entries.backend ?? defaults.backend
   const devicesUsed = resolveDevices(context, asked)
   const variants = resolveVariants(context, asked.kind, devicesUsed)
-  const predictor = asked.kind === 'builtin' ? variantSettings(builtinFor(asked, model, devicesUsed), variants, model, devicesUsed) : asked
+  const predictor =
+    asked.kind === 'builtin' ? variantSettings(builtinFor(asked, model, devicesUsed, catalogue?.path), variants, model, devicesUsed) : asked
   const kubernetes = resolveKubernetes(context)
   const prices = resolvePrices(context)
   const gpus =
     devicesUsed === 'gpu' && around.machine.gpus.length > 0
       ? [...new Set(around.machine.gpus)]
-      : emulatedGpus.filter((gpu) => prices.book.gpus[gpu])
+      : [...new Set([...own.gpus.map(({ name }) => name), ...emulatedGpus])].filter((gpu) => prices.book.gpus[gpu])
   const { space, pins } = buildSpace(
     withVariantParameter(entries, variants, context),
     {
@@ -69,7 +75,7 @@ export function resolveExperiment(
       gpus,
     },
     report,
-    [],
+    own.gpus,
     broken.has('space') || broken.has('pin'),
   )
   checkGpus(context, space, devicesUsed, prices.book)
@@ -77,6 +83,13 @@ export function resolveExperiment(
   if (kubernetes?.pod) checkPodGpu(context, space)
   else if (predictor.kind === 'command')
     for (const problem of templateProblems(predictor, space.parameters)) reportTemplate(context, problem)
+
+  if (backend === 'kubernetes' && devicesUsed === 'emulated' && (catalogue?.path ?? model.architecturePath) !== undefined)
+    report(
+      [catalogue?.path === undefined ? 'model' : 'gpuCatalogue'],
+      'files of your own GPUs and dimensions do not reach a predictor that is emulated in a cluster',
+      'use --backend local or simulated',
+    )
 
   const { arrivals, tracePath } = resolveArrivals(context)
   const load = {
@@ -116,23 +129,31 @@ export function resolveExperiment(
     parallel: entries.parallel ?? defaults.parallel,
     seed: entries.seed ?? defaults.seed,
     sampler: entries.sampler ?? defaults.sampler,
+    own,
+    gpuCataloguePath: catalogue?.path,
     pricesPath: prices.path,
     dbPath: entries.db === undefined ? resolve(around.cwd, defaults.db) : pathAt(['db'], entries.db),
     outDir: entries.out === undefined ? undefined : pathAt(['out'], entries.out),
     confirm: entries.confirm ?? true,
-    notices: variantNotices(variants, entries.minQuality),
+    notices: [...variantNotices(variants, entries.minQuality), ...dimensionsNotice(model)],
   }
+  // Names that an unreadable GPU file may have explained.
+  if (!catalogue) return { problems: problems.filter(({ what }) => !what.includes('unknown GPU')) }
   if (problems.length > 0) return { problems }
   const document = documentOf(withoutSources, tracePath)
   return { experiment: { ...withoutSources, document, origins: originsOf(document, merged, devicesUsed) }, problems }
 }
 
-function resolveModel({ entries, report, pathAt, broken }: Context): ModelSpec {
+/** @returns the model, and its architecture where it comes from a file; no list where that file cannot be used */
+function resolveModel(files: FileContext): { model: ModelSpec; architectures?: readonly Architecture[] } {
+  const { entries, report, pathAt, broken } = files
   const given = entries.model ?? {}
   const path = given.path !== undefined ? pathAt(['model', 'path'], given.path) : undefined
+  const asked = 'architecture' in given ? given.architecture : undefined
+  const architecturePath = asked !== undefined && isDimensionsFile(asked) ? pathAt(['model', 'architecture'], asked) : undefined
   const name =
     ('name' in given ? given.name : undefined) ??
-    ('architecture' in given ? given.architecture : undefined) ??
+    (architecturePath ? nameOfDimensions(architecturePath) : asked) ??
     (path && basename(path).replace(/\.\w+$/, ''))
   if (path !== undefined && !existsSync(path))
     report(
@@ -141,12 +162,25 @@ function resolveModel({ entries, report, pathAt, broken }: Context): ModelSpec {
       'a model by name has no / in it; a path starts from the folder of the file that names it',
     )
   if (!name && !broken.has('model')) report(['model'], 'no model', 'say which: --model bert, or `model: bert` in the file')
+  const version = 'version' in given ? given.version : undefined
+  if (architecturePath === undefined)
+    return { model: { name: name || 'unknown', architecture: asked ?? name ?? 'unknown', path, version }, architectures: [] }
+  const architecture = resolveArchitecture(files, architecturePath, asked!, name || 'unknown')
   return {
-    name: name || 'unknown',
-    architecture: ('architecture' in given ? given.architecture : undefined) ?? name ?? 'unknown',
-    path,
-    version: 'version' in given ? given.version : undefined,
+    model: { name: name || 'unknown', architecture: name || 'unknown', architecturePath, path, version },
+    architectures: architecture && [architecture],
   }
+}
+
+const dimensionsNotice = ({ name, path, architecturePath }: ModelSpec): string[] =>
+  architecturePath === undefined || path !== undefined
+    ? []
+    : [`${name} is known by its dimensions alone: specs need an image of yours that serves it (--image)`]
+
+/** mine/config.json → mine; mine.json → mine. */
+function nameOfDimensions(path: string): string {
+  const own = basename(path).replace(/\.\w+$/, '')
+  return own === 'config' ? basename(dirname(path)) : own
 }
 
 function resolveSlo({ entries, report, broken }: Context, predictor: PredictorTemplate): Slo {

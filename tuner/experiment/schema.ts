@@ -63,17 +63,27 @@ const modelKeys = z.strictObject({
   name: text('a name').optional().describe('the name it is served under, e.g. bert'),
   architecture: text('an architecture')
     .optional()
-    .describe('architecture of the built-in predictor and the device model; default: the name'),
+    .describe(
+      'architecture of the built-in predictor and the device model, or a file of its dimensions (Hugging Face config.json, or YAML), relative to this file; default: the name',
+    ),
   path: text('a path')
     .optional()
     .describe('your own model: a folder or file, relative to this file; default: the architecture with seeded weights'),
   version: quantity(String, 'a version').optional().describe('version folder to serve, default the latest'),
 })
 type ModelEntry = z.output<typeof modelKeys>
-const model = z.union(
-  [text('the name of a model').transform((name): ModelEntry => (/[/\\]|\.onnx$/.test(name) ? { path: name } : { name })), modelKeys],
-  { error: 'expected the name of a model, or {name, architecture, path, version}' },
-)
+const model = z.union([text('the name of a model').transform(readModel), modelKeys], {
+  error: 'expected the name of a model, or {name, architecture, path, version}',
+})
+
+/** 'bert', 'models/mine', 'mine.onnx', 'mine/config.json' (dimensions, no weights). */
+function readModel(name: string): ModelEntry {
+  if (isDimensionsFile(name)) return { architecture: name }
+  return /[/\\]|\.onnx$/.test(name) ? { path: name } : { name }
+}
+
+/** Whether an architecture is a file of dimensions rather than a name. */
+export const isDimensionsFile = (architecture: string): boolean => /\.(json|ya?ml)$/i.test(architecture)
 
 const scalar = z.union([z.number(), z.string()], { error: 'expected a number or a text' })
 const parameterKeys = z.strictObject({
@@ -244,7 +254,9 @@ const predictor = z.union([z.literal('builtin').transform((): PredictorEntry => 
 
 export const experimentFileSchema = z.strictObject({
   name: text('a name').optional().describe('name of the experiment; default: the model'),
-  model: model.optional().describe('what is served: bert, resnet50, ..., a path of your own, or {name, architecture, path, version}'),
+  model: model
+    .optional()
+    .describe('what is served: bert, resnet50, ..., a path of your own, a config.json, or {name, architecture, path, version}'),
   slo: slo.optional().describe('latency SLO: 50ms (p99), p95<80ms, or {percentile, limit, errorRate}'),
   objective: choice(objectiveKinds, 'an objective')
     .optional()
@@ -324,6 +336,9 @@ export const experimentFileSchema = z.strictObject({
   parallel: count(1, 'trials at once').optional().describe(`trials at once, default ${defaults.parallel}`),
   seed: count(0, 'a seed').optional().describe(`seed of all randomness, default ${defaults.seed}`),
   sampler: choice(samplerNames, 'a sampler').optional().describe(`how the next configuration is chosen, default ${defaults.sampler}`),
+  gpuCatalogue: text('a path')
+    .optional()
+    .describe('GPUs of your own (YAML), name → {memoryGiB, bandwidthGBs, peakTflops: {fp32, fp16, ...}}, relative to this file'),
   prices: text('a path').optional().describe('price book (YAML), relative to this file; default: on-demand list prices'),
   db: text('a path').optional().describe(`trial store, relative to this file; default ${defaults.db} in the working directory`),
   out: text('a path').optional().describe('folder for the result files, relative to this file; default tune-results/<experiment>'),

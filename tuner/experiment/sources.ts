@@ -1,19 +1,61 @@
 /** Files that an experiment names: price book, arrival trace, payload. */
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import type { Arrivals, PayloadSource } from '../../profiler/types.ts'
+import type { Architecture } from '../../trials/devices/architecture.ts'
+import type { Gpu } from '../../trials/devices/catalogue.ts'
+import { parseArchitecture, parseGpus } from '../../trials/devices/own.ts'
 import { defaultPriceBook, type PriceBook } from '../../trials/prices/book.ts'
 import { parsePriceBook } from '../../trials/prices/parse.ts'
 import { YamlFileError } from '../../trials/yaml.ts'
-import type { Context } from './context.ts'
+import type { Context, FileContext } from './context.ts'
 import { defaults } from './names.ts'
 import { promptsOf } from './prompts.ts'
 import type { Path } from './yaml-file.ts'
 
-export function resolvePrices({ entries, report, pathAt }: Context): { book: PriceBook; path?: string } {
+/** @returns undefined where the file cannot be used, which is reported */
+export function resolveGpus({ entries, report, pathAt }: FileContext): { gpus: readonly Gpu[]; path?: string } | undefined {
+  if (entries.gpuCatalogue === undefined) return { gpus: [] }
+  const path = pathAt(['gpuCatalogue'], entries.gpuCatalogue)
+  try {
+    return { gpus: parseGpus(readFileSync(path, 'utf8'), entries.gpuCatalogue), path }
+  } catch (error) {
+    if (error instanceof YamlFileError) for (const problem of error.problems) report(['gpuCatalogue'], `GPU file ${problem}`, '')
+    else
+      report(
+        ['gpuCatalogue'],
+        `the GPU file cannot be read: ${(error as Error).message}`,
+        'YAML: NAME: {memoryGiB: 16, bandwidthGBs: 500, peakTflops: {fp32: 20, fp16: 80}}',
+      )
+    return undefined
+  }
+}
+
+/**
+ * The architecture of a file of dimensions.
+ * @param name what it goes by
+ * @returns undefined where the file cannot be used, which is reported
+ */
+export function resolveArchitecture({ report }: FileContext, path: string, shown: string, name: string): Architecture | undefined {
+  const at = ['model', 'architecture']
+  try {
+    return parseArchitecture(readFileSync(path, 'utf8'), shown, name)
+  } catch (error) {
+    if (error instanceof YamlFileError) for (const problem of error.problems) report(at, `architecture file ${problem}`, '')
+    else
+      report(
+        at,
+        `the architecture file cannot be read: ${(error as Error).message}`,
+        "a transformer's config.json, or its dimensions in YAML",
+      )
+    return undefined
+  }
+}
+
+export function resolvePrices({ entries, report, pathAt, own }: Context): { book: PriceBook; path?: string } {
   if (entries.prices === undefined) return { book: defaultPriceBook }
   const path = pathAt(['prices'], entries.prices)
   try {
-    return { book: parsePriceBook(readFileSync(path, 'utf8'), entries.prices), path }
+    return { book: parsePriceBook(readFileSync(path, 'utf8'), entries.prices, own.gpus), path }
   } catch (error) {
     if (error instanceof YamlFileError) for (const problem of error.problems) report(['prices'], `price book ${problem}`, '')
     else

@@ -1,6 +1,7 @@
 /** The effective experiment: what the loop consumes, after defaults, file, environment and flags are merged. */
 import type { Arrivals, PayloadSource, Slo } from '../../profiler/types.ts'
 import type { Configuration, Objective, SearchSpace } from '../../search/types.ts'
+import type { OwnDevices } from '../../trials/devices/own.ts'
 import type { GpuScheme } from '../../trials/kubernetes/gpu-selection.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import type { Backend, Devices, LoadOrigin, SamplerName } from './names.ts'
@@ -13,6 +14,8 @@ export interface ModelSpec {
   readonly name: string
   /** Architecture of the built-in predictor and the device model; the name itself unless the user says otherwise. */
   readonly architecture: string
+  /** File of the architecture's dimensions, absolute; `architecture` is the name it goes by then. */
+  readonly architecturePath?: string
   /** A user's own model: folder or file, absolute. Absent: the built-in architecture with seeded weights. */
   readonly path?: string
   /** Version folder to serve; absent: the latest. */
@@ -91,6 +94,10 @@ export interface Experiment {
   readonly parallel: number
   readonly seed: number
   readonly sampler: SamplerName
+  /** The user's GPUs and architecture, from their files. */
+  readonly own: OwnDevices
+  /** Absolute path of the file of those GPUs. */
+  readonly gpuCataloguePath?: string
   /** Absolute path of a price book; absent: the built-in one. */
   readonly pricesPath?: string
   /** Absolute path of the trial store. */

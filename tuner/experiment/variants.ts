@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import type { Configuration } from '../../search/types.ts'
 import { architectureOf } from '../../trials/devices/architecture.ts'
 import { DeviceModelError, namesNear } from '../../trials/devices/errors.ts'
+import type { OwnDevices } from '../../trials/devices/own.ts'
 import type { BuiltinTemplate } from '../../trials/launchers/template.ts'
 import { type VariantSettings, variantParameter } from '../../trials/launchers/variants.ts'
 import { modelNames } from '../../trials/predictor/models/names.ts'
@@ -24,7 +25,7 @@ export interface Variant {
 
 /** @returns every variant, in the order of the file */
 export function resolveVariants(
-  { entries, report, pathAt }: Context,
+  { entries, report, pathAt, own }: Context,
   kind: string,
   devicesUsed: Experiment['devicesUsed'],
 ): readonly Variant[] {
@@ -40,7 +41,7 @@ export function resolveVariants(
     if (absolute !== undefined && !existsSync(absolute))
       report([...at, 'path'], `variant ${name}: no file or folder ${absolute}`, 'a path starts from the folder of the file that names it')
     if (kind === 'builtin' && model !== undefined)
-      for (const hint of unknownArchitecture(model, devicesUsed))
+      for (const hint of unknownArchitecture(model, devicesUsed, own))
         report([...at, 'model'], `variant ${name}: unknown model '${model}'`, hint)
     return { name, quality, architecture: model, path: absolute, values }
   })
@@ -59,9 +60,9 @@ export function resolveVariants(
 }
 
 /** What to use instead; nothing where the predictor can build it, or the device model knows it. */
-function unknownArchitecture(name: string, devicesUsed: Experiment['devicesUsed']): string[] {
+function unknownArchitecture(name: string, devicesUsed: Experiment['devicesUsed'], own: OwnDevices): string[] {
   try {
-    const architecture = architectureOf(name)
+    const architecture = architectureOf(name, own.architectures)
     if (devicesUsed === 'emulated' || (modelNames as readonly string[]).includes(architecture.name)) return []
     return [`it can be emulated; the built-in predictor runs ${modelNames.join(', ')}`]
   } catch (error) {

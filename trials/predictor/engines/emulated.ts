@@ -10,11 +10,11 @@ import { type Engine, type EngineInfo, type EngineOptions, OutOfMemoryError, typ
 import { machineNowMs } from '../engine-messages.ts'
 
 export function createEngine(options: EngineOptions): Engine {
-  const architecture = architectureOf(options.model)
+  const architecture = architectureOf(options.model, options.own?.architectures)
   if (architecture.kind === 'decoder')
     throw new Error(`the emulated engine serves encoders and image models, not '${architecture.name}', which generates text`)
   if (options.gpu === undefined) throw new Error('the emulated engine needs a GPU to emulate: set --gpu, e.g. --gpu T4')
-  const gpu = findGpu(options.gpu)
+  const gpu = findGpu(options.gpu, options.own?.gpus)
   const mig = options.migProfile === undefined ? undefined : findMigProfile(gpu, options.migProfile)
   const call = (batch: number): DeviceCall => ({
     architecture,

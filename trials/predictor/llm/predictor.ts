@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { Counter, Gauge, Registry } from 'prom-client'
 import type { Decoder } from '../../devices/architecture.ts'
-import { findGpu } from '../../devices/catalogue.ts'
+import { findGpu, type Gpu } from '../../devices/catalogue.ts'
 import type { RunningPredictor } from '../predictor.ts'
 import type { Settings } from '../settings.ts'
 import { cacheSize, type LlmDevice, stepTimes } from './costs.ts'
@@ -13,10 +13,14 @@ import { createLlmServer } from './server.ts'
  * Starts the simulated language model behind the OpenAI protocol. Its device is a model of a GPU; what it says is no language.
  * Rejects with OutOfMemoryError where weights and cache do not fit, or with the listen error; nothing is left then.
  */
-export async function startLlmPredictor(settings: Settings, architecture: Decoder): Promise<RunningPredictor> {
+export async function startLlmPredictor(
+  settings: Settings,
+  architecture: Decoder,
+  ownGpus: readonly Gpu[] = [],
+): Promise<RunningPredictor> {
   const { llm } = settings
   if (settings.gpu === undefined) throw new Error('a language model needs a GPU to emulate: set --gpu, e.g. --gpu L4')
-  const gpu = findGpu(settings.gpu)
+  const gpu = findGpu(settings.gpu, ownGpus)
   const device: LlmDevice = { architecture, gpu, precision: llm.precision, tensorParallel: llm.tensorParallel }
   const maxModelLength = Math.min(llm.maxModelLength, architecture.maxSequenceLength)
   const share = (llm.gpuMemoryUtilization * settings.gpuMemoryPercent) / 100

@@ -1,0 +1,120 @@
+import { mkdirSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { withVariant } from '../../trials/launchers/variants.ts'
+import { experimentFromDocument } from './load.ts'
+import { machine, originOf, problemsOf, useWorkspace, valuesOf } from './testing/workspace.ts'
+
+const { path, write, load, loadFile } = useWorkspace()
+
+const gpus = 'Home Card:\n  memoryGiB: 16\n  bandwidthGBs: 500\n  peakTflops: { fp32: 20, fp16: 80 }\n'
+const dimensions = {
+  model_type: 'bert',
+  hidden_size: 384,
+  num_hidden_layers: 6,
+  num_attention_heads: 6,
+  intermediate_size: 1536,
+  vocab_size: 30522,
+}
+
+function files({ gpuFile = gpus, config = dimensions as object } = {}) {
+  write('my-gpus.yaml', gpuFile)
+  write('prices.yaml', 'gpus: { Home Card: 0.2 }\n')
+  mkdirSync(path('mine'), { recursive: true })
+  write('mine/config.json', JSON.stringify(config, null, 1))
+}
+const own = 'model: mine/config.json\nslo: 50ms\ngpuCatalogue: my-gpus.yaml\nprices: prices.yaml\n'
+
+describe("the user's own GPUs and dimensions", () => {
+  test('are tuned over, placed by their figures, and reach the predictor as files', () => {
+    files()
+    const experiment = loadFile(`${own}space: { gpu: [home-card, T4] }\n`)
+    expect(valuesOf(experiment, 'gpu')).toEqual(['Home Card', 'T4'])
+    const gpu = experiment.space.parameters.find(({ name }) => name === 'gpu')!
+    expect(gpu.kind === 'categorical' && gpu.features?.['Home Card']).toEqual([Math.log(500), Math.log(80)])
+    expect(experiment.model).toMatchObject({ name: 'mine', architecture: 'mine', architecturePath: path('mine/config.json') })
+    expect(experiment.own.architectures).toMatchObject([{ kind: 'encoder', name: 'mine', layers: 6, hidden: 384 }])
+    expect(experiment.predictor).toMatchObject({
+      model: 'mine',
+      engine: 'emulated',
+      gpuCatalogue: path('my-gpus.yaml'),
+      architectureFile: path('mine/config.json'),
+    })
+  })
+
+  test('with a price are chosen from unless GPUs are named, and are kept in the document', () => {
+    files()
+    const experiment = loadFile(own)
+    expect(valuesOf(experiment, 'gpu')).toEqual(['Home Card', 'T4', 'L4', 'A10G', 'V100', 'A100-40GB'])
+    expect(experiment.document).toMatchObject({
+      model: { name: 'mine', architecture: path('mine/config.json') },
+      gpuCatalogue: path('my-gpus.yaml'),
+    })
+    expect(originOf(experiment, 'gpuCatalogue')).toMatch(/:3:/)
+    const again = experimentFromDocument(experiment.document, 'mine-1', { cwd: path('.'), machine })
+    expect(again.document).toEqual(experiment.document)
+    expect(again.own).toEqual(experiment.own)
+  })
+
+  test('by flags; a name of its own; a language model', () => {
+    files({ config: { ...dimensions, model_type: 'llama', num_key_value_heads: 2 } })
+    const flags = { model: 'mine/config.json', slo: '500ms', gpuCatalogue: 'my-gpus.yaml', prices: 'prices.yaml' }
+    expect(load(flags)).toMatchObject({ model: { name: 'mine' }, predictor: { protocol: 'openai' } })
+    expect(loadFile(own.replace('mine/config.json', '{ name: ours, architecture: mine/config.json }')).model.name).toBe('ours')
+  })
+
+  test('of a variant of another architecture the file is left aside', () => {
+    files()
+    const { predictor } = loadFile(`${own}variants:\n  a: { quality: 0.9 }\n  b: { quality: 0.8, model: distilbert }\n`)
+    expect(withVariant(predictor, { variant: 'a' }).template).toMatchObject({ model: 'mine', architectureFile: path('mine/config.json') })
+    expect(withVariant(predictor, { variant: 'b' }).template).toMatchObject({ model: 'distilbert', architectureFile: undefined })
+  })
+})
+
+describe('what is wrong with them is said with its place', () => {
+  const lines = (text: string) => problemsOf(() => loadFile(text)).map(({ where, what, hint }) => `${where} ${what}; ${hint}`)
+
+  test('every fault of both files, and of the experiment, at once', () => {
+    const { num_hidden_layers: _, ...rest } = dimensions
+    files({ gpuFile: 'Home Card:\n  memoryGiB: -1\n  peakTflops: { fp32: 20 }\n', config: rest })
+    const found = lines(`${own}space: { gpu: home-card }\nbudget: { maxTrials: 0 }\n`)
+    expect(found).toHaveLength(4)
+    expect(found[0]).toMatch(/:1:\d+ architecture file mine\/config.json:1: num_hidden_layers: expected a whole number/)
+    expect(found[1]).toMatch(/:3:\d+ GPU file my-gpus.yaml:\d: Home Card.\w+: expected a number/)
+    expect(found.join('\n')).toContain('my-gpus.yaml:2: Home Card.memoryGiB: expected a number above 0, got -1')
+    expect(found.join('\n')).toContain('my-gpus.yaml:1: Home Card.bandwidthGBs: expected a number')
+    expect(found[3]).toContain('budget.maxTrials')
+  })
+
+  test.each([
+    [
+      'a GPU that neither file nor catalogue has',
+      'space: { gpu: [hom-card, T44] }',
+      [/unknown GPU 'hom-card'.*Home Card/s, /unknown GPU 'T44'.*T4/s],
+    ],
+    ['a MIG profile that its GPU lacks', 'space: { gpu: A100, migProfile: 1g.6gb }', [/none of A100-40GB has the profile 1g.6gb.*1g.5gb/s]],
+    [
+      'MIG of a GPU of the user',
+      'space: { gpu: home-card, migProfile: 1g.5gb }',
+      [/none of Home Card has the profile 1g.5gb.*MIG is on A30/s],
+    ],
+    [
+      'a cluster, which has no such files',
+      'backend: kubernetes\ndevices: emulated',
+      [/do not reach a predictor that is emulated in a cluster/],
+    ],
+  ])('%s', (_, more, expected) => {
+    files()
+    const found = lines(`${own}${more}\n`)
+    for (const pattern of expected) expect(found.join('\n')).toMatch(pattern)
+    expect(found).toHaveLength(expected.length)
+  })
+
+  test('files that are not there, and a GPU without a price', () => {
+    expect(lines(own.replace('prices: prices.yaml\n', ''))).toEqual([
+      expect.stringMatching(/:1:\d+ the architecture file cannot be read: ENOENT/),
+      expect.stringMatching(/:3:\d+ the GPU file cannot be read: ENOENT/),
+    ])
+    files()
+    expect(lines(`${own.replace('prices: prices.yaml\n', '')}space: { gpu: home-card }\n`).join()).toMatch(/no price for the GPU Home Card/)
+  })
+})
