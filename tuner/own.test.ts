@@ -30,6 +30,7 @@ test('a transformer of the user on a GPU of the user: tuned, and seen again', as
   const { best } = JSON.parse(shown.stdout)
   expect(best.configuration.gpu).toBe('Home Card')
   expect(best.label).toContain('Home Card')
+  expect((await box.run(['spec'])).stdout).toContain('- NVIDIA-Home-Card\n')
 }, 60_000)
 
 test('a model that no GPU holds: exit 3, nothing started', async () => {

@@ -105,7 +105,9 @@ const karpenterNames: Readonly<Record<string, string>> = {
 }
 
 /** Product label values of a GPU; a name of the user's own stands for itself. */
-export const productsOf = (gpu: string): readonly string[] => products[gpu] ?? [gpu.includes('NVIDIA') ? gpu : `NVIDIA-${gpu}`]
+export const productsOf = (gpu: string): readonly string[] =>
+  // Labels have dashes where names have spaces.
+  products[gpu] ?? [(gpu.includes('NVIDIA') ? gpu : `NVIDIA-${gpu}`).replaceAll(/\s+/g, '-')]
 
 /** Catalogue name of a product label, of NVIDIA's or a cloud's; the board's own where it is shared or sliced. Undefined: not known here. */
 export function gpuOfProduct(label: string): string | undefined {
