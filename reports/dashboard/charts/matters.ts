@@ -147,6 +147,7 @@ export function historyOption(
         color: colour(5, theme),
         symbolSize: known.length > 2_000 ? 3 : 8,
         large: known.length > 2_000,
+        largeThreshold: 1,
         data: known.map((p) => [x(p), p.cost! * cost.sign, p.trial]),
       },
       {

@@ -24,6 +24,8 @@ export type LatencyAxis = ReturnType<typeof logAxis>
 /** Beyond this many, points are drawn in ECharts' large mode, without error bars. */
 const large = 2_000
 const errorBars = 150
+/** Pixels of a point in large mode: below 4 ECharts fills squares one by one; above, all become one path, which a canvas takes minutes to fill. */
+const dot = 3
 
 /** Latencies from the fastest idle predictor to well beyond the SLO. */
 export function latencyAxis(trials: readonly FinishedTrial[], percentile: number, limitMs: number): LatencyAxis {
@@ -50,9 +52,9 @@ export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
     name: device,
     color: colour(i, theme),
     symbol: symbol(i),
-    symbolSize: many ? 4 : 9,
+    symbolSize: many ? dot : 9,
     large: many,
-    largeThreshold: large,
+    largeThreshold: 1,
     progressive: 0,
     itemStyle: many ? { opacity: 0.5 } : { borderColor: theme.surface, borderWidth: 1, opacity: 0.95 },
     data: served
@@ -103,9 +105,10 @@ function missed(all: readonly Candidate[], trials: readonly FinishedTrial[], y: 
     type: 'scatter',
     id: 'missed',
     name: 'misses the SLO',
-    symbol: 'path://M0 0 L2 0 L5 3.6 L8 0 L10 0 L6 5 L10 10 L8 10 L5 6.4 L2 10 L0 10 L4 5 Z',
-    symbolSize: many ? 4 : 9,
+    symbol: many ? 'rect' : 'path://M0 0 L2 0 L5 3.6 L8 0 L10 0 L6 5 L10 10 L8 10 L5 6.4 L2 10 L0 10 L4 5 Z',
+    symbolSize: many ? dot : 9,
     large: many,
+    largeThreshold: 1,
     color: theme.muted,
     itemStyle: { opacity: 0.8 },
     data: all.flatMap((c) => {
