@@ -97,7 +97,9 @@ export class App {
     // While trials pour in, what stands is shown now and then; it never takes most of the time.
     if (this.loading) this.#timer ??= setTimeout(() => this.refresh(), this.shown ? Math.max(300, 4 * this.#refreshMs) : 0)
     else if (dragging && this.#refreshMs > frameMs) {
-      clearTimeout(this.#timer)
+      // What would hold up the mouse waits for its pause; what would only skip frames is shown every now and then.
+      if (this.#refreshMs > pauseMs * 2) clearTimeout(this.#timer)
+      else if (this.#timer !== undefined) return
       this.#timer = setTimeout(() => this.refresh(), pauseMs)
     } else if (this.#frame === 0) this.#frame = requestAnimationFrame(() => this.refresh())
   }
