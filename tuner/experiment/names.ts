@@ -24,7 +24,7 @@ export const defaults = {
   backend: 'local',
   devices: 'auto',
   sampler: 'gp',
-  maxTrials: 20,
+  maxTrials: 12,
   parallel: 1,
   seed: 1,
   arrivals: 'poisson',
