@@ -6,6 +6,8 @@ export default defineConfig({
     include: ['{tuner,reports,trials}/**/*.k8s-test.ts'],
     globalSetup: ['./trials/kubernetes/testing/image.ts'],
     fileParallelism: false,
+    // A cluster on two cores, under load of its own: two more tries tell a fault from a hiccup.
+    retry: process.env.CI ? 2 : 0,
     testTimeout: 120_000,
     hookTimeout: 240_000,
     reporters: process.env.CI ? ['default', ['json', { outputFile: '.ci/results/k8s.json' }]] : ['default'],
