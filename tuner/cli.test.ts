@@ -84,12 +84,12 @@ describe('what is wrong with the input is said at once, with exit code 2', () =>
 
 describe('faults of predictors', () => {
   test.each([
-    ['never-ready', 1, /never ready|not ready/i],
+    ['never-ready', 1, /never said it was ready/],
     ['crash', 1, /unsupported batch size/],
     ['error-500', 1, /shape mismatch/],
     ['garbage', 1, /JSON|answer/i],
     ['silent', 1, /answer|time/i],
-    ['mortal', 3, /crashed|died/],
+    ['mortal', 1, /crashed|died/],
   ])(
     '%s: exit %d, the reason, nothing left running',
     async (behaviour, exit, reason) => {
@@ -182,7 +182,7 @@ describe('a whole run', () => {
 })
 
 describe('interrupts', () => {
-  const slow = () => experiment('serve').replace('trialTime: 2s', 'trialTime: 20s')
+  const slow = () => experiment('serve').replace('trialTime: 2s', 'trialTime: 8s')
 
   test('Ctrl-C drains, exits 130, says how to resume; resume goes on with what was kept', async () => {
     write('experiment.yaml', slow())
@@ -199,7 +199,7 @@ describe('interrupts', () => {
     expect(resumed.code).toBe(0)
     expect(resumed.stderr).toContain('1 trials from before')
     expect(JSON.parse(resumed.stdout).trials).toBe(3)
-  }, 120_000)
+  }, 180_000)
 
   test('kill -9 in a trial loses nothing that was finished; resume sweeps the leftovers', async () => {
     write('experiment.yaml', slow())
@@ -212,7 +212,7 @@ describe('interrupts', () => {
     expect(resumed.code).toBe(0)
     expect(resumed.stderr).toContain('1 trials from before')
     expect(box.processes()).toEqual([])
-  }, 120_000)
+  }, 180_000)
 
   test('a second Ctrl-C kills at once', async () => {
     write('experiment.yaml', slow().replace('BEHAVIOUR: serve', 'BEHAVIOUR: stubborn'))

@@ -1,6 +1,6 @@
 /** What every renderer keeps, whatever it looks like. */
 import { Writable } from 'node:stream'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { InfeasibleError } from '../../trials/types.ts'
 import type { TuneEvent } from '../events.ts'
 import { runLoop } from '../loop.ts'
@@ -85,10 +85,10 @@ export function rendererContract(name: string, create: (io: RenderIo) => Promise
     })
 
     test('leaves no timer or listener that keeps the process alive', async () => {
-      const before = process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
+      const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
+      const before = timers()
       await play()
-      const after = process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
-      expect(after).toBeLessThanOrEqual(before)
+      await vi.waitFor(() => expect(timers()).toBeLessThanOrEqual(before), { timeout: 2000 })
     })
   })
 }
