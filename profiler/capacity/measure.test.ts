@@ -38,7 +38,8 @@ test('finds a capacity below what the server can do at all, within its time', as
     best = Math.max(best, measurement.capacityRps)
     expect(measurement.capacityCi90Rps[0]).toBeLessThanOrEqual(measurement.capacityRps)
     expect(measurement.capacityCi90Rps[1]).toBeGreaterThanOrEqual(measurement.capacityRps)
-    expect(measurement.idle.p50Ms).toBeGreaterThan(20)
+    // Node's timers may fire up to a millisecond early.
+    expect(measurement.idle.p50Ms).toBeGreaterThan(19)
     expect(measurement.seconds).toBeLessThan(12)
     expect(phases.filter((phase) => phase !== 'warm-up').slice(0, 1)).toEqual(['idle'])
     expect(measurement.points.every((point) => point.load.kind === 'closed' || point.load.arrivals.kind === 'poisson')).toBe(true)
