@@ -1,4 +1,5 @@
 /** How much a series of requests says when neighbours are alike: queues make requests slow in clusters. */
+import { mean, sampleVariance } from 'simple-statistics'
 import { quantileOfSorted } from './percentile.ts'
 
 /**
@@ -16,9 +17,9 @@ export function dispersion(series: ArrayLike<number>, batches = 20): number {
     for (let i = b * m; i < (b + 1) * m; i++) sum += series[i]!
     means.push(sum / m)
   }
-  const p = means.reduce((sum, mean) => sum + mean, 0) / batches
+  const p = mean(means)
   if (p === 0 || p === 1) return 1
-  const variance = means.reduce((sum, mean) => sum + (mean - p) ** 2, 0) / (batches - 1)
+  const variance = sampleVariance(means)
   return Math.max(1, (m * variance) / (p * (1 - p)))
 }
 
