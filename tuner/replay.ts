@@ -7,6 +7,7 @@ import { type Imported, type ImportOptions, importTritonTable } from '../reports
 import { bestObservation, createRng, createSampler, observedLogCost } from '../search/index.ts'
 import { type RecordedTable, type ReplayRow, type ReplayTask, recordedTable, replay, trueLogCosts } from '../search/replay.ts'
 import type { Configuration, Observation } from '../search/types.ts'
+import { gpuFeatures } from '../trials/devices/features.ts'
 import { parseYaml } from '../trials/yaml.ts'
 import type { ReplayFlags } from './commands/replay.ts'
 import { exitCodes, UserError } from './exit-codes.ts'
@@ -74,7 +75,11 @@ export async function replayTable(flags: ReplayFlags): Promise<number> {
 async function load({ table, task: path, slo, pricePerHour }: ReplayFlags): Promise<{ task: ReplayTask; recorded: RecordedTable }> {
   const text = await read(table, '--table')
   if (path !== undefined) {
-    const task: ReplayTask = parseYaml(await read(path, '--task'), path, replayTaskSchema)
+    const given: ReplayTask = parseYaml(await read(path, '--task'), path, replayTaskSchema)
+    const task = {
+      ...given,
+      parameters: given.parameters.map((p) => (p.kind === 'categorical' ? { features: gpuFeatures(p.values), ...p } : p)),
+    }
     return { task, recorded: tableOf(task, text, table) }
   }
   if (slo === undefined)

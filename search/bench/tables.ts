@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
+import { gpuFeatures } from '../../trials/devices/features.ts'
 import type { ReplayRow, ReplayTask } from '../replay.ts'
 
 export interface BenchTask {
@@ -9,7 +10,7 @@ export interface BenchTask {
   readonly rows: readonly ReplayRow[]
 }
 
-/** Every `NAME@SLO.json` below a folder with the table it names; the folder a task lies in is its family. */
+/** Every `NAME@SLO.json` below a folder with the table it names; the folder a task lies in is its family. Names of known GPUs get their datasheet's features. */
 export function readTasks(folder: string): BenchTask[] {
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
   return files
@@ -19,7 +20,8 @@ export function readTasks(folder: string): BenchTask[] {
       const path = join(folder, file)
       const task = JSON.parse(readFileSync(path, 'utf8')) as ReplayTask & { table: string }
       const table = join(dirname(path), task.table)
-      return { family: basename(dirname(path)), task, table, rows: parseCsv(readFileSync(table, 'utf8')) }
+      const parameters = task.parameters.map((p) => (p.kind === 'categorical' ? { features: gpuFeatures(p.values), ...p } : p))
+      return { family: basename(dirname(path)), task: { ...task, parameters }, table, rows: parseCsv(readFileSync(table, 'utf8')) }
     })
 }
 

@@ -6,8 +6,8 @@ import type { RecordedTable } from '../../search/replay.ts'
 import { configurationKey, enumerate } from '../../search/space.ts'
 import type { Configuration, Observation, Problem, Rng, SearchSpace } from '../../search/types.ts'
 import { type Architecture, architectureOf } from '../../trials/devices/architecture.ts'
-import { findGpu } from '../../trials/devices/catalogue.ts'
 import { calibration } from '../../trials/devices/coefficients.ts'
+import { gpuFeatures } from '../../trials/devices/features.ts'
 import { defaultPriceBook, pricePerHour } from '../../trials/prices/book.ts'
 import { resourcesOf } from '../../trials/resources.ts'
 import { predictCapacity } from '../../trials/simulated/capacity.ts'
@@ -29,12 +29,7 @@ const gpus = (values: readonly string[]) => ({
   name: 'gpu',
   category: 'resource' as const,
   values,
-  features: Object.fromEntries(
-    values.map((name) => [
-      name,
-      [Math.log(findGpu(name).bandwidthGBs), Math.log(findGpu(name).peakTflops.fp16 ?? findGpu(name).peakTflops.fp32!)],
-    ]),
-  ),
+  features: gpuFeatures(values),
 })
 
 const batches = [1, 2, 4, 8, 16, 32, 64, 128]

@@ -2,6 +2,7 @@
 import type { CategoricalParameter, Category, OrdinalParameter, Parameter, Scale } from '../../search/types.ts'
 import { findGpu, type Gpu, precisions } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError, namesNear } from '../../trials/devices/errors.ts'
+import { gpuFeatures } from '../../trials/devices/features.ts'
 import type { ParameterEntry } from './schema.ts'
 import { geometric, powersOfTwo } from './shorthand.ts'
 import { parseDurationMs, parseMemoryMiB, UnitError } from './units.ts'
@@ -227,16 +228,6 @@ function gpuName(value: string, ownGpus: readonly Gpu[], faults: Fault[]): strin
     faults.push({ at: 'values', what: `unknown GPU '${value}'`, hint: error.hint ?? '' })
     return value
   }
-}
-
-/** [ln bandwidth (GB/s), ln fp16 peak (TFLOP/s; fp32 where there is no fp16)] of each GPU; none where 'none' is among them. */
-function gpuFeatures(names: readonly string[], ownGpus: readonly Gpu[]): CategoricalParameter['features'] {
-  if (names.includes('none')) return undefined
-  const placed = names.map((name): [string, number[]] => {
-    const { bandwidthGBs, peakTflops } = findGpu(name, ownGpus)
-    return [name, [Math.log(bandwidthGBs), Math.log(peakTflops.fp16 ?? peakTflops.fp32 ?? 1)]]
-  })
-  return Object.fromEntries(placed)
 }
 
 /** NaN where the text is no number of this parameter. */
