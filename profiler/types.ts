@@ -9,6 +9,19 @@ export interface Slo {
   readonly maxErrorRate: number
   /** Which latency of a streamed answer: default 'e2e'. */
   readonly metric?: LatencyMetric
+  /**
+   * A joint SLO on streamed answers, two limits or more: a request is good when it keeps every one of them, and `percentile` is the share
+   * of all requests that must be good (goodput: Zhong et al., DistServe, OSDI 2024, section 2). A request's latency is then its greatest
+   * part of a limit, in units of the first one, whose limit `limitMs` is: at most `limitMs` exactly where every limit is kept.
+   * `metric` is absent.
+   */
+  readonly limits?: readonly SloLimit[]
+}
+
+/** One of a joint SLO's limits. */
+export interface SloLimit {
+  readonly metric: LatencyMetric
+  readonly limitMs: number
 }
 
 /** To the last byte; to the first token; per output token after the first. The last two are of streamed answers (protocol 'openai'). */
@@ -71,6 +84,14 @@ export interface LoadPoint extends LatencySummary {
   readonly cut?: boolean
   /** Of streamed answers: all their latencies, whichever the SLO is about. */
   readonly stream?: StreamSummary
+  /** Under a joint SLO: which share of all requests was good, and which kept each of its limits. */
+  readonly joint?: JointSummary
+}
+
+/** Shares of all requests, failed ones among them, 0-1. */
+export interface JointSummary {
+  readonly good: number
+  readonly kept: Readonly<Partial<Record<LatencyMetric, number>>>
 }
 
 /** Latencies of streamed answers. */
@@ -110,6 +131,8 @@ export type Target =
       readonly transport?: 'grpc' | 'sse'
       /** What of a streamed answer counts as its latency. Default 'e2e'. */
       readonly metric?: LatencyMetric
+      /** Of a joint SLO, in place of `metric`: see Slo. */
+      readonly limits?: readonly SloLimit[]
     }
   | { readonly kind: 'virtual'; readonly server: VirtualServer }
 
@@ -125,6 +148,8 @@ export interface VirtualRun {
   readonly latencyMs: Float64Array
   /** Failure class of the failed ones. */
   readonly failure: string
+  /** Of streamed answers. */
+  readonly stream?: StreamRun
 }
 
 /** What one load did, request by request, in the order of intended sends. */
@@ -228,9 +253,42 @@ export interface Protocol {
 }
 
 /** Where request bodies come from. */
-export type PayloadSource =
-  | { readonly kind: 'generated'; readonly seed: number; readonly count: number /** Protocol 'openai'. */; readonly prompts?: PromptSpec }
-  | { readonly kind: 'file'; readonly path: string } // JSONL: one body a line
+export type PayloadSource = ItemSource | { readonly kind: 'file'; readonly path: string; readonly order?: PayloadOrder } // JSONL: one body a line
+
+/** Sources that requests are made from, item by item, as the model's metadata asks. */
+export type ItemSource = (
+  | { readonly kind: 'generated'; readonly count: number /** Protocol 'openai'. */; readonly prompts?: PromptSpec }
+  /** A file, one text a line. All are used where no count is given. */
+  | { readonly kind: 'texts'; readonly path: string; readonly count?: number }
+  /** A folder of JPEG and PNG files. As many as there are, at most 64, where no count is given. */
+  | { readonly kind: 'images'; readonly path: string; readonly count?: number }
+) & {
+  readonly seed: number
+  /** Items of one request, default 1. */
+  readonly items?: ItemCounts
+  readonly order?: PayloadOrder
+}
+
+/** Numbers of items in one request. */
+export type ItemCounts =
+  | { readonly kind: 'fixed'; readonly items: number }
+  | { readonly kind: 'uniform'; readonly from: number; readonly to: number }
+  /** exp of a normal with mean ln(median) and deviation sigma. */
+  | { readonly kind: 'lognormal'; readonly median: number; readonly sigma: number }
+  /** Each of `items` with the share that its weight has of all. */
+  | { readonly kind: 'weighted'; readonly items: readonly number[]; readonly weights: readonly number[] }
+
+/** What a trace says of its requests beside their times. Every load takes bodies in this order, over and over. */
+export interface PayloadOrder {
+  /** The trace, for errors. */
+  readonly file: string
+  /** Its line of each request, from 1. Length n. */
+  readonly lines: readonly number[]
+  /** Items of each request, in place of the source's. Length n. */
+  readonly items?: readonly number[]
+  /** Number of each request's body, from 0. Length n. */
+  readonly bodies?: readonly number[]
+}
 
 /** Prompts for language models. */
 export interface PromptSpec {

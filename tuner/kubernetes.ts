@@ -52,7 +52,7 @@ export async function openCluster(experiment: Experiment, experimentId: string, 
     )
   }
   const loadFrom = kubernetes.loadFrom ?? 'cluster'
-  if (loadFrom === 'cluster' && load.payload.kind === 'file') {
+  if (loadFrom === 'cluster' && load.payload.kind !== 'generated') {
     throw new UserError(
       'request bodies of a file do not reach a load generator in the cluster',
       'say kubernetes: {loadFrom: port-forward}',

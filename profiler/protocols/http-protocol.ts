@@ -1,5 +1,5 @@
 import { ProtocolError } from '../errors.ts'
-import type { LatencyMetric, PayloadSource, Protocol, ProtocolName, RequestBody, Target } from '../types.ts'
+import type { ItemSource, LatencyMetric, PayloadSource, Protocol, ProtocolName, RequestBody, SloLimit, Target } from '../types.ts'
 import { answersOk, excerpt, postOnce } from './http.ts'
 import { bodiesFromFile } from './payload.ts'
 
@@ -12,7 +12,7 @@ export interface ProtocolOptions {
   readonly path?: string
   /** Path that answers 200 when the server is ready, in place of the protocol's own. */
   readonly healthPath?: string
-  /** JSON protocol: the body, with {{text}}, {{image}} (base64 JPEG) and {{int}} filled in. */
+  /** JSON protocol: the body, with {{text}}, {{image}} (base64 JPEG) and {{int}} filled in, or lists of them: {{texts}}, {{images}}, {{ints}}. */
   readonly template?: string
   /** JSON protocol: a string that every good answer contains. */
   readonly expect?: string
@@ -20,6 +20,8 @@ export interface ProtocolOptions {
   readonly http2?: boolean
   /** OpenAI protocol: which latency the SLO is about. */
   readonly metric?: LatencyMetric
+  /** OpenAI protocol: of a joint SLO, in place of `metric`. */
+  readonly limits?: readonly SloLimit[]
 }
 
 /** What one protocol adds to the HTTP that all share. */
@@ -28,8 +30,8 @@ export interface Dialect {
   /** All must answer 200. */
   readyPaths(model: string): readonly string[]
   inferPath(model: string): string
-  /** Bodies made from what the server says of the model. */
-  generate(url: string, model: string, seed: number, count: number, signal: AbortSignal): Promise<readonly RequestBody[]>
+  /** Bodies made of the source's items, from what the server says of the model. */
+  generate(url: string, model: string, source: ItemSource, signal: AbortSignal): Promise<readonly RequestBody[]>
   /** Undefined when the answer is good, else what is wrong with it. */
   fault(answer: unknown): string | undefined
   /** A string that every good answer contains. */
@@ -49,10 +51,7 @@ export function httpProtocol(dialect: Dialect, options: ProtocolOptions): Protoc
     },
     async prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>> {
       const { origin, pathname } = parseUrl(name, url)
-      const bodies =
-        payload.kind === 'file'
-          ? await bodiesFromFile(payload.path)
-          : await dialect.generate(url, model, payload.seed, payload.count, signal)
+      const bodies = payload.kind === 'file' ? await bodiesFromFile(payload.path) : await dialect.generate(url, model, payload, signal)
       const target: Extract<Target, { kind: 'http' }> = {
         kind: 'http',
         url: origin,

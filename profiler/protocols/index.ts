@@ -1,5 +1,7 @@
-import type { Protocol, ProtocolName } from '../types.ts'
+import { PayloadError } from '../errors.ts'
+import type { PayloadSource, Protocol, ProtocolName } from '../types.ts'
 import { httpProtocol, type ProtocolOptions, parseUrl } from './http-protocol.ts'
+import { byNumber } from './items.ts'
 import { plainJson } from './json.ts'
 import { openInferenceProtocol } from './oip-v2.ts'
 import { openAi } from './openai.ts'
@@ -9,7 +11,30 @@ import { tensorflowServing } from './tfserving.ts'
 export type { ProtocolOptions } from './http-protocol.ts'
 
 /** The client side of a protocol. */
-export const protocolFor = (name: ProtocolName, options: ProtocolOptions = {}): Protocol => withRecognition(plain(name, options), options)
+export const protocolFor = (name: ProtocolName, options: ProtocolOptions = {}): Protocol =>
+  withRecognition(inOrder(plain(name, options)), options)
+
+/** The protocol, whose bodies come in the order of the payload's trace. */
+function inOrder(protocol: Protocol): Protocol {
+  return {
+    ...protocol,
+    async prepare(url, model, payload, signal) {
+      checkSource(protocol.name, payload)
+      const target = await protocol.prepare(url, model, payload, signal)
+      return payload.order === undefined ? target : { ...target, bodies: byNumber(target.bodies, payload.order) }
+    },
+  }
+}
+
+/** Throws a PayloadError for what a protocol cannot make requests of. */
+function checkSource(protocol: ProtocolName, payload: PayloadSource): void {
+  const sized = payload.order?.items !== undefined || (payload.kind !== 'file' && payload.items !== undefined)
+  if (payload.kind === 'file' && sized) throw new PayloadError(`${payload.path} holds whole requests: their items cannot be chosen`)
+  if (protocol !== 'openai') return
+  if (sized) throw new PayloadError('a request to a language model is one prompt', 'leave out items')
+  if (payload.kind === 'texts' || payload.kind === 'images')
+    throw new PayloadError(`${payload.path} holds no requests to a language model`, 'give them as JSON Lines')
+}
 
 function plain(name: ProtocolName, options: ProtocolOptions): Protocol {
   switch (name) {

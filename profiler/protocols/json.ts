@@ -1,9 +1,13 @@
 import { PayloadError } from '../errors.ts'
-import type { Uniform } from '../random.ts'
+import { seeded, type Uniform } from '../random.ts'
+import type { ItemSource } from '../types.ts'
+import type { Content } from './content.ts'
 import { type Dialect, isObject, type ProtocolOptions } from './http-protocol.ts'
-import { englishText, generatedBodies, jpegImage } from './payload.ts'
+import { jsonPool } from './pool.ts'
 
 const defaultTemplate = '{"text": "{{text}}"}'
+/** {{int}} is drawn beside the items, not between them. */
+const numberStream = 0x1417
 const placeholder = /\{\{\s*(\w+)\s*\}\}/g
 
 /** A server of one's own: POST a JSON body, made from a template, get 200 and JSON. */
@@ -14,21 +18,47 @@ export function plainJson({ template = defaultTemplate, expect, path, healthPath
     readyPaths: () => [healthPath ?? '/healthz'],
     inferPath: () => path ?? '/predict',
     fault: (answer) => (isObject(answer) && 'error' in answer ? `with the error ${JSON.stringify(answer.error)}` : undefined),
-    async generate(_url, _model, seed, count) {
-      return generatedBodies(seed, count, (uniform) => fill(template, uniform))
+    async generate(_url, _model, source) {
+      checkTemplate(template, source)
+      const uniform = seeded(source.seed ^ numberStream)
+      return jsonPool(source, (content, items) => fill(template, content, items, uniform))
     },
   }
 }
 
-/** Replaces {{text}}, {{image}} and {{int}}; throws a PayloadError for other names and for a result that is not JSON. */
-async function fill(template: string, uniform: Uniform): Promise<unknown> {
+/** Throws a PayloadError for a template that has no place for the source's items. */
+function checkTemplate(template: string, source: ItemSource): void {
+  const names = new Set([...template.matchAll(placeholder)].map(([, name]) => name!))
+  if (source.kind === 'generated') return
+  const wanted = source.kind === 'texts' ? 'text' : 'image'
+  if (!names.has(wanted) && !names.has(`${wanted}s`))
+    throw new PayloadError(`the body template has no place for what ${source.path} holds`, `write {{${wanted}}} where it goes`)
+}
+
+/**
+ * Replaces {{text}}, {{image}} and {{int}}, and {{texts}}, {{images}} and {{ints}} by lists. Throws a PayloadError for other names, for several
+ * items where there is no list, and for a result that is not JSON.
+ */
+async function fill(template: string, content: Content, items: number, uniform: Uniform): Promise<unknown> {
   let filled = ''
   let end = 0
+  let lists = 0
   for (const match of template.matchAll(placeholder)) {
-    filled += template.slice(end, match.index) + (await filler(match[1]!, uniform))
-    end = match.index + match[0].length
+    const [whole, name = ''] = match
+    const one = name.replace(/s$/, '')
+    filled += template.slice(end, match.index)
+    if (one === name) filled += await filler(name, content, uniform)
+    else {
+      lists++
+      const values: string[] = []
+      for (let i = 0; i < items; i++) values.push(await filler(one, content, uniform))
+      filled += `[${values.map((value) => (one === 'int' ? value : `"${value}"`)).join(', ')}]`
+    }
+    end = match.index + whole.length
   }
   filled += template.slice(end)
+  if (items > 1 && lists === 0)
+    throw new PayloadError(`the body template has one item, and requests have ${items}`, 'write a list: {"texts": {{texts}}}')
   try {
     return JSON.parse(filled)
   } catch (error) {
@@ -36,9 +66,13 @@ async function fill(template: string, uniform: Uniform): Promise<unknown> {
   }
 }
 
-async function filler(name: string, uniform: Uniform): Promise<string> {
-  if (name === 'text') return englishText(uniform)
-  if (name === 'image') return (await jpegImage(uniform)).toString('base64')
+/** A value as it stands within the quotes of a JSON text. */
+async function filler(name: string, content: Content, uniform: Uniform): Promise<string> {
+  if (name === 'text') return JSON.stringify(content.text()).slice(1, -1)
+  if (name === 'image') return (await content.image()).toString('base64')
   if (name === 'int') return String(Math.floor(uniform() * 1_000_000))
-  throw new PayloadError(`the body template asks for {{${name}}}`, 'known are {{text}}, {{image}} and {{int}}')
+  throw new PayloadError(
+    `the body template asks for {{${name}}}`,
+    'known are {{text}}, {{image}} and {{int}}, and lists of them: {{texts}}',
+  )
 }

@@ -1,12 +1,15 @@
-import { ProtocolError } from '../errors.ts'
-import type { Uniform } from '../random.ts'
+import { PayloadError, ProtocolError } from '../errors.ts'
+import { type Content, fitted } from './content.ts'
 import { getJson } from './http.ts'
 import { type Dialect, isObject, type ProtocolOptions } from './http-protocol.ts'
-import { bytesKind, englishText, generatedBodies, itemShape, jpegImage, numericValues, type TensorInput } from './payload.ts'
+import { bytesKind, itemShape, type TensorInput } from './payload.ts'
+import { jsonPool } from './pool.ts'
 
 /** An input as the metadata of either form, REST or gRPC, declares it. */
 export interface OipInput extends TensorInput {
   readonly datatype: string
+  /** Its first dimension is the batch, of any size. */
+  readonly batched: boolean
 }
 
 /** Open Inference Protocol v2 over REST (Triton, KServe, TorchServe, MLServer). */
@@ -22,13 +25,16 @@ export function openInferenceProtocol({ headers = {} }: ProtocolOptions): Dialec
       if ('error' in answer) return `with the error ${JSON.stringify(answer.error)}`
       return Array.isArray(answer.outputs) ? undefined : 'without outputs'
     },
-    async generate(url, model, seed, count, signal) {
+    async generate(url, model, source, signal) {
       const metadataUrl = new URL(modelPath(model), url).href
-      const inputs = oipInputs('oip-v2', metadataUrl, await getJson('oip-v2', metadataUrl, headers, signal))
-      return generatedBodies(seed, count, async (uniform) => {
+      const inputs = fitted(source, oipInputs('oip-v2', metadataUrl, await getJson('oip-v2', metadataUrl, headers, signal)))
+      return jsonPool(source, async (content, items) => {
         const made = []
         for (const input of inputs) {
-          made.push({ name: input.name, datatype: input.datatype, shape: input.shape, data: await valuesOf(input, uniform) })
+          const shape = shapeOf(input, items)
+          const values = await valuesOf(input, content, items)
+          const data = values.map((value) => (Buffer.isBuffer(value) ? value.toString('base64') : value))
+          made.push({ name: input.name, datatype: input.datatype, shape, data })
         }
         return { inputs: made }
       })
@@ -36,11 +42,26 @@ export function openInferenceProtocol({ headers = {} }: ProtocolOptions): Dialec
   }
 }
 
-async function valuesOf(input: OipInput, uniform: Uniform): Promise<unknown[]> {
-  if (input.kind !== 'text' && input.kind !== 'image') return numericValues(input, uniform)
-  const values: string[] = []
+/** The shape of so many items. Throws a PayloadError for several where the batch is fixed. */
+export function shapeOf({ name, shape, batched }: OipInput, items: number): number[] {
+  if (items === 1) return [...shape]
+  if (!batched)
+    throw new PayloadError(
+      `the model's input '${name}' has the fixed shape [${shape.join(', ')}], and requests have ${items} items`,
+      'leave out items, or serve the model with a dynamic batch dimension',
+    )
+  return [items, ...shape.slice(1)]
+}
+
+/** Row-major values of so many items: texts, pictures' bytes, numbers. */
+export async function valuesOf(input: OipInput, content: Content, items: number): Promise<(string | Buffer | number | boolean)[]> {
+  const values: (string | Buffer | number | boolean)[] = []
   const length = input.shape.reduce((product, size) => product * size, 1)
-  for (let i = 0; i < length; i++) values.push(input.kind === 'text' ? englishText(uniform) : (await jpegImage(uniform)).toString('base64'))
+  for (let item = 0; item < items; item++) {
+    if (input.kind === 'text') for (let i = 0; i < length; i++) values.push(content.text())
+    else if (input.kind === 'image') for (let i = 0; i < length; i++) values.push(await content.image())
+    else for (const value of await content.numbers(input)) values.push(value)
+  }
   return values
 }
 
@@ -57,6 +78,6 @@ export function oipInputs(protocol: 'oip-v2' | 'grpc-v2', url: string, metadata:
     const declared = input.shape.map(Number)
     const shape = bytes ? declared.map((size) => (size > 0 ? size : 1)) : itemShape(name, declared)
     const kind = bytes ? bytesKind(name) : datatype === 'BOOL' ? 'boolean' : /^U?INT/.test(datatype) ? 'integer' : 'float'
-    return { name, datatype, kind, shape }
+    return { name, datatype, kind, shape, batched: declared.length > 0 && declared[0]! <= 0 }
   })
 }

@@ -23,7 +23,7 @@ export function openAi(options: ProtocolOptions): Protocol {
     },
     async prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>> {
       const { origin } = parseUrl('openai', url)
-      const bodies = payload.kind === 'file' ? await fromFile(payload.path, model) : generated(payload, model, chat)
+      const bodies = payload.kind === 'generated' ? generated(payload, model, chat) : await fromFile(payload.path, model)
       const target: Extract<Target, { kind: 'http' }> = {
         kind: 'http',
         transport: 'sse',
@@ -34,6 +34,7 @@ export function openAi(options: ProtocolOptions): Protocol {
         timeoutMs: options.timeoutMs ?? 120_000,
         connections: options.connections,
         metric: options.metric,
+        limits: options.limits,
       }
       const answer = await postOnce('openai', target, bodies[0]!, signal)
       const stream = new TokenStream()

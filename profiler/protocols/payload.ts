@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { PayloadError } from '../errors.ts'
-import { normal, seeded, type Uniform } from '../random.ts'
+import { normal, type Uniform } from '../random.ts'
 import type { RequestBody } from '../types.ts'
 
 const words =
@@ -81,15 +81,6 @@ export function numericValues({ name, kind, shape }: TensorInput, uniform: Unifo
   return Array.from({ length }, value)
 }
 
-/** `count` bodies, each made by `make` from the same seeded stream. */
-export async function generatedBodies(seed: number, count: number, make: (uniform: Uniform) => Promise<unknown>): Promise<RequestBody[]> {
-  if (!Number.isInteger(count) || count < 1) throw new PayloadError(`a payload pool needs at least one body, not ${count}`)
-  const uniform = seeded(seed)
-  const bodies: RequestBody[] = []
-  for (let i = 0; i < count; i++) bodies.push({ contentType: 'application/json', body: Buffer.from(JSON.stringify(await make(uniform))) })
-  return bodies
-}
-
 /** Bodies from a JSON Lines file, one whole request body a line. Throws a PayloadError that names every bad line. */
 export async function bodiesFromFile(path: string): Promise<RequestBody[]> {
   return (await linesOf(path)).map(({ line }) => ({ contentType: 'application/json', body: Buffer.from(line) }))
@@ -112,17 +103,13 @@ async function linesOf(path: string): Promise<{ line: string; value: unknown }[]
     try {
       lines.push({ line, value: JSON.parse(line) })
     } catch (error) {
-      wrong.push(`line ${i + 1}: ${(error as Error).message}`)
+      wrong.push(`${path}:${i + 1}: ${(error as Error).message}`)
     }
   }
   if (wrong.length > 0) {
     const more = wrong.length > 5 ? ` and ${wrong.length - 5} more lines` : ''
-    throw new PayloadError(
-      `payload file ${path} is not JSON Lines: ${wrong.slice(0, 5).join('; ')}${more}`,
-      'one whole request body, as JSON, on each line',
-    )
+    throw new PayloadError(`no JSON Lines: ${wrong.slice(0, 5).join('; ')}${more}`, 'one whole request body, as JSON, on each line')
   }
-  if (lines.length === 0)
-    throw new PayloadError(`payload file ${path} holds no request body`, 'one whole request body, as JSON, on each line')
+  if (lines.length === 0) throw new PayloadError(`${path}:1: no request body`, 'one whole request body, as JSON, on each line')
   return lines
 }

@@ -180,7 +180,7 @@ describe('payload files', () => {
   })
 
   test('every bad line is named', async () => {
-    await expect(prepare('{"a":1}\n{oops\n{"b":2}\n]')).rejects.toThrow(/line 2.*line 4/)
+    await expect(prepare('{"a":1}\n{oops\n{"b":2}\n]')).rejects.toThrow(/bodies.jsonl:2: .*bodies.jsonl:4: /)
     await expect(prepare('\n')).rejects.toThrow(/no request body/)
   })
 

@@ -1,10 +1,11 @@
 import { ProtocolError } from '../errors.ts'
-import type { Uniform } from '../random.ts'
+import { type Content, fitted } from './content.ts'
 import { getJson } from './http.ts'
 import { type Dialect, isObject, type ProtocolOptions } from './http-protocol.ts'
-import { bytesKind, englishText, generatedBodies, itemShape, jpegImage, numericValues, type TensorInput } from './payload.ts'
+import { bytesKind, itemShape, type TensorInput } from './payload.ts'
+import { jsonPool } from './pool.ts'
 
-/** TensorFlow Serving's REST API, requests in row format: one instance each. */
+/** TensorFlow Serving's REST API, requests in row format: one instance an item. */
 export function tensorflowServing({ headers = {} }: ProtocolOptions): Dialect {
   const modelPath = (model: string) => `/v1/models/${encodeURIComponent(model)}`
   return {
@@ -17,26 +18,30 @@ export function tensorflowServing({ headers = {} }: ProtocolOptions): Dialect {
       if ('error' in answer) return `with the error ${JSON.stringify(answer.error)}`
       return Array.isArray(answer.predictions) ? undefined : 'without predictions'
     },
-    async generate(url, model, seed, count, signal) {
+    async generate(url, model, source, signal) {
       const metadataUrl = new URL(`${modelPath(model)}/metadata`, url).href
       const metadata = await getJson('tfserving', metadataUrl, headers, signal)
-      const inputs = signatureInputs('tfserving', metadataUrl, at(metadata, 'metadata', 'signature_def', 'signature_def'))
-      return generatedBodies(seed, count, async (uniform) => {
-        const instance: Record<string, unknown> = {}
-        for (const input of inputs) instance[input.name] = await valueFor(input, uniform)
-        return { instances: [instance] }
+      const inputs = fitted(source, signatureInputs('tfserving', metadataUrl, at(metadata, 'metadata', 'signature_def', 'signature_def')))
+      return jsonPool(source, async (content, items) => {
+        const instances: Record<string, unknown>[] = []
+        for (let item = 0; item < items; item++) {
+          const instance: Record<string, unknown> = {}
+          for (const input of inputs) instance[input.name] = await valueFor(input, content)
+          instances.push(instance)
+        }
+        return { instances }
       })
     },
   }
 }
 
-async function valueFor(input: TensorInput, uniform: Uniform): Promise<unknown> {
-  if (input.kind === 'text') return nest(input.shape, () => englishText(uniform))
+async function valueFor(input: TensorInput, content: Content): Promise<unknown> {
+  if (input.kind === 'text') return nest(input.shape, () => content.text())
   if (input.kind === 'image') {
-    const b64 = (await jpegImage(uniform)).toString('base64')
+    const b64 = (await content.image()).toString('base64')
     return nest(input.shape, () => ({ b64 }))
   }
-  const values = numericValues(input, uniform)
+  const values = await content.numbers(input)
   let next = 0
   return nest(input.shape, () => values[next++])
 }

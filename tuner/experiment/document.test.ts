@@ -15,9 +15,13 @@ test('what the store keeps makes the same experiment again', () => {
   mkdirSync(path('models/mine'), { recursive: true })
   write('trace.csv', '0\n5\n9\n')
   write('body.jsonl', '{}\n')
+  write('texts.txt', 'some text\n')
+  write('sizes.csv', 'ms,items\n0,1\n7,4\n')
   write('prices.yaml', 'gpus:\n  T4: 0.4\n')
   const files: [string, FlagValues][] = [
     ['model: bert\nslo: 50ms', {}],
+    ['model: bert\nslo: 50ms\nload: {payload: {file: texts.txt, items: "1:70, 8:30", count: 9}}', {}],
+    ['model: bert\nslo: 50ms\nload: {arrivals: "trace:sizes.csv", payload: texts.txt}', {}],
     ['model: bert\nslo: p95<80ms\ndemand: 500 rps\nheadroom: 25%', { pin: ['cpuCores=2', 'instances=2'], gpus: 'T4,none', out: 'results' }],
     [
       'model: {path: models/mine}\nslo: 1s\ndevices: cpu\nload: {arrivals: "trace:trace.csv", payload: body.jsonl}\nprices: prices.yaml\nconfirm: false',

@@ -4,6 +4,7 @@ import { containersOf } from './kubernetes.ts'
 import { joinPath, type Merged, showOrigin } from './layers.ts'
 import { defaults } from './names.ts'
 import { knownParameter } from './parameters.ts'
+import { payloadEntries } from './payload.ts'
 import { promptEntries } from './prompts.ts'
 import { describeDomain } from './space.ts'
 import type { ConfigRow, Experiment, ExperimentDocument, Origin } from './types.ts'
@@ -42,10 +43,10 @@ export function documentOf(experiment: Omit<Experiment, 'document' | 'origins'>,
     kubernetes: experiment.kubernetes && { ...experiment.kubernetes },
     load: {
       arrivals: arrivalsEntry(load.arrivals, tracePath),
-      payload:
-        load.payload.kind === 'file'
-          ? { file: load.payload.path }
-          : { count: load.payload.count, ...(load.payload.prompts && promptEntries(load.payload.prompts)) },
+      payload: {
+        ...payloadEntries(load.payload),
+        ...(load.payload.kind === 'generated' && load.payload.prompts && promptEntries(load.payload.prompts)),
+      },
       timeout: formatDuration(load.timeoutMs),
       trialTime: formatDuration(load.trialSeconds * 1000),
       confirmTime: formatDuration(load.confirmSeconds * 1000),

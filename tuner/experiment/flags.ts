@@ -157,7 +157,14 @@ export const experimentFlags: readonly Flag[] = [
     flags: '--payload <file>',
     group: load,
     path: ['load', 'payload'],
-    what: 'request bodies, JSON Lines (default: generated for the model)',
+    parts: (text) => ({ file: text }),
+    what: 'request bodies: JSON Lines, .txt (one text a line) or a folder of pictures (default: generated for the model)',
+  },
+  {
+    flags: '--items <numbers>',
+    group: load,
+    path: ['load', 'payload', 'items'],
+    what: "items of one request: 4, 1..16, '1:70, 8:30' (weights) (default: 1)",
   },
   {
     flags: '--timeout <duration>',

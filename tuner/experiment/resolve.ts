@@ -91,10 +91,10 @@ export function resolveExperiment(
       'use --backend local or simulated',
     )
 
-  const { arrivals, tracePath } = resolveArrivals(context)
+  const { arrivals, tracePath, order } = resolveArrivals(context)
   const load = {
     arrivals,
-    payload: resolvePayload(context),
+    payload: resolvePayload(context, order),
     timeoutMs: entries.load?.timeout ?? (asked.protocol === 'openai' ? 120_000 : Math.max(2000, 10 * slo.limitMs)),
     trialSeconds: (entries.load?.trialTime ?? parseDurationMs(defaults.trialTime)) / 1000,
     confirmSeconds: (entries.load?.confirmTime ?? parseDurationMs(defaults.confirmTime)) / 1000,

@@ -8,6 +8,7 @@ import { serverKinds } from '../../trials/server-files/preset.ts'
 import { splitCommand } from './command-line.ts'
 import { backends, defaults, deviceChoices, loadOrigins, objectiveKinds, samplerNames } from './names.ts'
 import { parseLengths } from './prompts.ts'
+import { parseItems } from './payload.ts'
 import { parseShorthand, type Values } from './shorthand.ts'
 import { sloParts } from './slo-text.ts'
 import { parseCount, parseDurationMs, parseMoney, parsePercentile, parseRateRps, parseShare, UnitError } from './units.ts'
@@ -184,8 +185,15 @@ function parseArrivals(
 }
 
 const payloadKeys = z.strictObject({
-  file: text('a path').optional().describe('JSON Lines, one request body a line'),
-  count: count(1, 'how many different bodies').optional().describe('how many different bodies are generated, default 64'),
+  file: text('a path')
+    .optional()
+    .describe('JSON Lines (one request body a line), .txt (one text a line) or a folder of JPEG and PNG files'),
+  count: count(1, 'how many different bodies')
+    .optional()
+    .describe('how many different bodies are made, default 64; of a file of texts as many as it takes'),
+  items: quantity(parseItems, 'a number of items')
+    .optional()
+    .describe("items of one request: 4, 1..16, '1:70, 8:20, 32:10' (weights) or lognormal:4,0.6; default 1, or as the trace says"),
   inputTokens: quantity(parseLengths, 'a length in tokens')
     .optional()
     .describe('openai: 512, 100..500, normal:512,128 or lognormal:120,0.9 (default)'),
@@ -195,12 +203,9 @@ const payloadKeys = z.strictObject({
   ignoreEos: z.boolean({ error: 'expected true or false' }).optional().describe('openai: answers of the drawn length, default true'),
 })
 type PayloadEntry = z.output<typeof payloadKeys>
-const payload = z.union(
-  [text('a payload').transform((value): PayloadEntry => (value === 'generated' ? {} : { file: value })), payloadKeys],
-  {
-    error: 'expected generated, the path of a JSONL file, or {count}',
-  },
-)
+const payload = z.union([text('a payload').transform((file): PayloadEntry => ({ file })), payloadKeys], {
+  error: 'expected generated, the path of a file or folder, or {file, count, items}',
+})
 
 const variant = z.strictObject({
   quality: z
@@ -311,7 +316,9 @@ export const experimentFileSchema = z.strictObject({
   load: z
     .strictObject({
       arrivals: arrivals.optional().describe(`poisson, constant, gamma:CV, on-off:ON,OFF or trace:FILE; default ${defaults.arrivals}`),
-      payload: payload.optional().describe('request bodies: generated, a JSON Lines file, or {count}; default generated'),
+      payload: payload
+        .optional()
+        .describe('request bodies: generated, a file, a folder of pictures, or {file, count, items}; default generated'),
       timeout: duration.optional().describe('deadline of one request; default 10 times the SLO, at least 2s'),
       trialTime: duration.optional().describe(`most time under load of one trial, default ${defaults.trialTime}`),
       confirmTime: duration.optional().describe(`time under load of the winner's confirmation, default ${defaults.confirmTime}`),

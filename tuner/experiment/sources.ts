@@ -1,6 +1,6 @@
 /** Files that an experiment names: price book, arrival trace, payload. */
-import { existsSync, readFileSync, statSync } from 'node:fs'
-import type { Arrivals, PayloadSource } from '../../profiler/types.ts'
+import { readFileSync } from 'node:fs'
+import type { Arrivals, PayloadOrder, PayloadSource } from '../../profiler/types.ts'
 import type { Architecture } from '../../trials/devices/architecture.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { parseArchitecture, parseGpus } from '../../trials/devices/own.ts'
@@ -9,7 +9,10 @@ import { parsePriceBook } from '../../trials/prices/parse.ts'
 import { YamlFileError } from '../../trials/yaml.ts'
 import type { Context, FileContext } from './context.ts'
 import { defaults } from './names.ts'
+import { payloadKind } from './payload.ts'
 import { promptsOf } from './prompts.ts'
+import { readTrace } from './trace.ts'
+import { UnitError } from './units.ts'
 import type { Path } from './yaml-file.ts'
 
 /** @returns undefined where the file cannot be used, which is reported */
@@ -68,48 +71,46 @@ export function resolvePrices({ entries, report, pathAt, own }: Context): { book
   }
 }
 
-/** @returns the arrivals, and the absolute path of the trace they were read from */
-export function resolveArrivals({ entries, report, pathAt }: Context): { arrivals: Arrivals; tracePath?: string } {
+/** @returns the arrivals, and of a trace its absolute path and what it says of the requests */
+export function resolveArrivals({ entries, report, pathAt }: Context): { arrivals: Arrivals; tracePath?: string; order?: PayloadOrder } {
   const given = entries.load?.arrivals ?? { kind: 'poisson' as const }
   if (given.kind === 'on-off') return { arrivals: { kind: 'on-off', onS: given.on / 1000, offS: given.off / 1000 } }
   if (given.kind !== 'trace') return { arrivals: given }
   const tracePath = pathAt(['load', 'arrivals'], given.file)
-  const at: Path = ['load', 'arrivals']
-  let text = ''
   try {
-    text = readFileSync(tracePath, 'utf8')
+    const { atMs, order } = readTrace(tracePath, given.file)
+    return { arrivals: { kind: 'trace', atMs }, tracePath, order }
   } catch (error) {
-    report(at, `the trace cannot be read: ${(error as Error).message}`, 'a text file, one arrival a line in ms from the start, ascending')
+    if (!(error instanceof UnitError)) throw error
+    report(['load', 'arrivals'], error.message, error.hint)
     return { arrivals: { kind: 'trace', atMs: [] } }
   }
-  const atMs: number[] = []
-  for (const [i, line] of text.split(/\r?\n/).entries()) {
-    const first = line.split(/[,;\t]/)[0]!.trim()
-    if (first === '' || (i === 0 && !Number.isFinite(Number(first)))) continue
-    const value = Number(first)
-    const wrong =
-      !Number.isFinite(value) || value < 0 ? 'is no time in ms' : atMs.length > 0 && value < atMs.at(-1)! ? 'is before the line above' : ''
-    if (wrong) {
-      report(at, `${given.file}:${i + 1}: '${first}' ${wrong}`, 'one arrival a line in ms from the start, ascending')
-      return { arrivals: { kind: 'trace', atMs: [] } }
-    }
-    atMs.push(value)
-  }
-  if (atMs.length < 2) report(at, `the trace ${given.file} has ${atMs.length} arrivals`, 'give at least two')
-  return { arrivals: { kind: 'trace', atMs }, tracePath }
 }
 
-export function resolvePayload({ entries, report, pathAt }: Context): PayloadSource {
+/** @param order what the trace says of the requests */
+export function resolvePayload({ entries, report, pathAt }: Context, order: PayloadOrder | undefined): PayloadSource {
   const given = entries.load?.payload ?? {}
+  const { items, count } = given
   const seed = entries.seed ?? defaults.seed
   const prompts = promptsOf(given)
-  if (given.file === undefined) return { kind: 'generated', seed, count: given.count ?? defaults.payloadCount, ...(prompts && { prompts }) }
-  if (prompts !== undefined) report(['load', 'payload'], 'lengths of prompts beside a file of them', 'keep one of the two')
-  if (given.count !== undefined) report(['load', 'payload', 'count'], 'a count of bodies beside a file of them', 'keep one of the two')
-  const path = pathAt(['load', 'payload'], given.file)
-  if (!existsSync(path) || !statSync(path).isFile())
-    report(['load', 'payload'], `no payload file ${path}`, 'JSON Lines, one request body a line')
-  else if (statSync(path).size === 0)
-    report(['load', 'payload'], `the payload file ${path} is empty`, 'JSON Lines, one request body a line')
-  return { kind: 'file', path }
+  const at: Path = ['load', 'payload']
+  if (items !== undefined && order?.items !== undefined)
+    report([...at, 'items'], 'items beside a trace that has them', 'keep one of the two')
+  const common = { seed, ...(items && { items }), ...(order && { order }) }
+  if (given.file === undefined || given.file === 'generated')
+    return { kind: 'generated', count: count ?? defaults.payloadCount, ...(prompts && { prompts }), ...common }
+  if (prompts !== undefined) report(at, 'lengths of prompts beside a file of them', 'keep one of the two')
+  const path = pathAt([...at, 'file'], given.file)
+  let kind: ReturnType<typeof payloadKind> = 'file'
+  try {
+    kind = payloadKind(path)
+  } catch (error) {
+    if (!(error instanceof UnitError)) throw error
+    report([...at, 'file'], error.message, error.hint)
+  }
+  if (kind !== 'file') return { kind, path, ...(count !== undefined && { count }), ...common }
+  if (count !== undefined) report([...at, 'count'], 'a count of bodies beside a file of them', 'keep one of the two')
+  if (items !== undefined || order?.items !== undefined)
+    report([...at, 'file'], `${given.file} holds whole requests: their items cannot be chosen`, 'give texts (.txt) or a folder of pictures')
+  return { kind, path, ...(order && { order }) }
 }

@@ -1,8 +1,8 @@
 import { PayloadError, ProtocolError } from '../../errors.ts'
-import { seeded, type Uniform } from '../../random.ts'
+import { fitted } from '../content.ts'
 import { isObject } from '../http-protocol.ts'
-import { type OipInput, oipInputs } from '../oip-v2.ts'
-import { englishText, jpegImage, numericValues } from '../payload.ts'
+import { type OipInput, oipInputs, shapeOf, valuesOf } from '../oip-v2.ts'
+import { poolOf } from '../pool.ts'
 import { call, type GrpcEndpoint, type Method } from './call.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 import type { GrpcDialect } from './protocol.ts'
@@ -32,15 +32,16 @@ export const openInferenceGrpc: GrpcDialect = {
   },
   async messages(to, model, payload, signal) {
     if (payload.kind === 'rows') return payload.rows.map((row, i) => messageOfRow(model, row, `${payload.path}, body ${i + 1}`))
-    const inputs = await inputsOf(to, model, signal)
-    const uniform = seeded(payload.seed)
-    const messages: Buffer[] = []
-    for (let i = 0; i < payload.count; i++) {
+    const inputs = fitted(payload, await inputsOf(to, model, signal))
+    return poolOf(payload, async (content, items) => {
       const contents: Buffer[] = []
-      for (const input of inputs) contents.push(await contentsOf(input, uniform))
-      messages.push(message(model, inputs, contents))
-    }
-    return messages
+      for (const input of inputs) contents.push(bytesFor(input, await valuesOf(input, content, items)))
+      return message(
+        model,
+        inputs.map((input) => ({ ...input, shape: shapeOf(input, items) })),
+        contents,
+      )
+    })
   },
   outputs: (answer) => (decodeMessage(infer.response, answer).outputs as { name: string }[]).map(({ name }) => name),
 }
@@ -57,13 +58,10 @@ const message = (model: string, inputs: readonly { name: string; datatype: strin
     raw_input_contents: contents,
   })
 
-async function contentsOf(input: OipInput, uniform: Uniform): Promise<Buffer> {
-  if (input.kind !== 'text' && input.kind !== 'image') return numbersToBytes(input.datatype, numericValues(input, uniform))
-  const length = input.shape.reduce((product, size) => product * size, 1)
-  const elements: Buffer[] = []
-  for (let i = 0; i < length; i++) elements.push(input.kind === 'text' ? Buffer.from(englishText(uniform)) : await jpegImage(uniform))
-  return bytesElements(elements)
-}
+const bytesFor = ({ datatype, kind }: OipInput, values: readonly unknown[]): Buffer =>
+  kind === 'text' || kind === 'image'
+    ? bytesElements(values.map((value) => (Buffer.isBuffer(value) ? value : Buffer.from(String(value)))))
+    : numbersToBytes(datatype, values as (number | boolean)[])
 
 /** A body of the protocol's REST form as a message; BYTES elements are text, or {"b64": "..."}. */
 function messageOfRow(model: string, row: unknown, place: string): Buffer {

@@ -1,7 +1,8 @@
 import { ProtocolError } from '../../errors.ts'
-import type { PayloadSource, Protocol, ProtocolName, RequestBody, Target } from '../../types.ts'
+import type { ItemSource, PayloadSource, Protocol, ProtocolName, Target } from '../../types.ts'
 import type { ProtocolOptions } from '../http-protocol.ts'
 import { jsonLines } from '../payload.ts'
+import { requestBodies } from '../pool.ts'
 import { asProtocolError, callRaw, type GrpcEndpoint } from './call.ts'
 
 /** What one protocol adds to the gRPC that both share. */
@@ -16,10 +17,8 @@ export interface GrpcDialect {
   outputs(answer: Buffer): readonly string[]
 }
 
-/** Payload as a dialect gets it: what to generate, or the file's JSON values. */
-export type PayloadRows =
-  | { readonly kind: 'generated'; readonly seed: number; readonly count: number }
-  | { readonly kind: 'rows'; readonly path: string; readonly rows: readonly unknown[] }
+/** Payload as a dialect gets it: items to make requests of, or the file's JSON values. */
+export type PayloadRows = ItemSource | { readonly kind: 'rows'; readonly path: string; readonly rows: readonly unknown[] }
 
 /** A Protocol from a gRPC dialect. */
 export function grpcProtocol(dialect: GrpcDialect, options: ProtocolOptions): Protocol {
@@ -44,7 +43,7 @@ export function grpcProtocol(dialect: GrpcDialect, options: ProtocolOptions): Pr
         url: to.url,
         path: dialect.path,
         headers,
-        bodies: messages.map((body): RequestBody => ({ contentType: 'application/grpc', body })),
+        bodies: requestBodies(messages, 'application/grpc'),
         timeoutMs,
         expect: options.expect ?? output,
         connections: options.connections,

@@ -1,7 +1,7 @@
 import { PayloadError, ProtocolError } from '../../errors.ts'
-import { seeded, type Uniform } from '../../random.ts'
+import { type Content, fitted } from '../content.ts'
 import { isObject } from '../http-protocol.ts'
-import { englishText, jpegImage, numericValues } from '../payload.ts'
+import { poolOf } from '../pool.ts'
 import { signatureInputs, type TensorFlowInput } from '../tfserving.ts'
 import { call, type GrpcEndpoint, type Method } from './call.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
@@ -21,7 +21,7 @@ const modelStatus = method('ModelService', 'GetModelStatus')
 const available = 30
 const probeTimeoutMs = 5000
 
-/** TensorFlow Serving's PredictionService over gRPC: one item a request unless the payload says otherwise. */
+/** TensorFlow Serving's PredictionService over gRPC. */
 export const tensorflowGrpc: GrpcDialect = {
   name: 'tfserving-grpc',
   path: predict.path,
@@ -38,14 +38,12 @@ export const tensorflowGrpc: GrpcDialect = {
   async messages(to, model, payload, signal) {
     const inputs = await inputsOf(to, model, signal)
     if (payload.kind === 'rows') return payload.rows.map((row, i) => messageOfRow(model, inputs, row, `${payload.path}, body ${i + 1}`))
-    const uniform = seeded(payload.seed)
-    const messages: Buffer[] = []
-    for (let i = 0; i < payload.count; i++) {
+    const filled = fitted(payload, inputs)
+    return poolOf(payload, async (content, items) => {
       const tensors: Record<string, unknown> = {}
-      for (const input of inputs) tensors[input.name] = await generated(input, uniform)
-      messages.push(message(model, tensors))
-    }
-    return messages
+      for (const input of filled) tensors[input.name] = await tensorOf(input, content, items)
+      return message(model, tensors)
+    })
   },
   outputs: (answer) => Object.keys(decodeMessage(predict.response, answer).outputs as object),
 }
@@ -67,14 +65,17 @@ const tensor = (dtype: string, shape: readonly number[], contents: Record<string
   ...contents,
 })
 
-async function generated(input: TensorFlowInput, uniform: Uniform) {
-  const shape = [1, ...input.shape]
-  if (input.kind !== 'text' && input.kind !== 'image')
-    return tensor(input.dtype, shape, { tensor_content: numbersToBytes(datatypeOf(input.dtype), numericValues(input, uniform)) })
-  const elements: Buffer[] = []
-  for (let i = 0; i < shape.reduce((a, b) => a * b, 1); i++)
-    elements.push(input.kind === 'text' ? Buffer.from(englishText(uniform)) : await jpegImage(uniform))
-  return tensor(input.dtype, shape, { string_val: elements })
+async function tensorOf(input: TensorFlowInput, content: Content, items: number) {
+  const shape = [items, ...input.shape]
+  if (input.kind === 'text' || input.kind === 'image') {
+    const elements: Buffer[] = []
+    for (let i = 0; i < shape.reduce((a, b) => a * b, 1); i++)
+      elements.push(input.kind === 'text' ? Buffer.from(content.text()) : await content.image())
+    return tensor(input.dtype, shape, { string_val: elements })
+  }
+  const values: (number | boolean)[] = []
+  for (let item = 0; item < items; item++) for (const value of await content.numbers(input)) values.push(value)
+  return tensor(input.dtype, shape, { tensor_content: numbersToBytes(datatypeOf(input.dtype), values) })
 }
 
 /** DT_FLOAT → FP32, DT_INT64 → INT64. */

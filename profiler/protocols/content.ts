@@ -1,0 +1,143 @@
+/** What the items of requests are: made up, or taken from the user's texts and pictures, one after another. */
+import { open, readdir, readFile } from 'node:fs/promises'
+import { extname, join } from 'node:path'
+import { PayloadError } from '../errors.ts'
+import { seeded } from '../random.ts'
+import type { ItemSource } from '../types.ts'
+import { englishText, jpegImage, numericValues, type TensorInput } from './payload.ts'
+
+export interface Content {
+  /** Items until they repeat; Infinity for what is made up. */
+  readonly available: number
+  text(): string
+  /** A picture as a file's bytes, JPEG or PNG. */
+  image(): Promise<Buffer>
+  /** One item of a numeric input, row-major. */
+  numbers(input: TensorInput): Promise<(number | boolean)[]>
+}
+
+/** Throws a PayloadError for files that cannot be used, naming every bad one. */
+export function contentOf(source: ItemSource): Promise<Content> {
+  if (source.kind === 'texts') return textsOf(source)
+  return source.kind === 'images' ? imagesOf(source) : Promise.resolve(madeUp(source.seed))
+}
+
+function madeUp(seed: number): Content {
+  const uniform = seeded(seed)
+  return {
+    available: Number.POSITIVE_INFINITY,
+    text: () => englishText(uniform),
+    image: () => jpegImage(uniform),
+    numbers: async (input) => numericValues(input, uniform),
+  }
+}
+
+async function textsOf({ path, seed }: Extract<ItemSource, { kind: 'texts' }>): Promise<Content> {
+  const hint = 'one text a line, UTF-8'
+  let bytes: Buffer
+  try {
+    bytes = await readFile(path)
+  } catch (error) {
+    throw new PayloadError(`the file of texts cannot be read: ${(error as Error).message}`, hint)
+  }
+  const text = bytes.toString('utf8')
+  const lines = text.split(/\r?\n/)
+  const wrong = bytes.equals(Buffer.from(text)) ? -1 : lines.findIndex((line) => line.includes('\ufffd'))
+  if (wrong >= 0) throw new PayloadError(`${path}:${wrong + 1}: not UTF-8`, hint)
+  const texts = lines.filter((line) => line.trim() !== '')
+  if (texts.length === 0) throw new PayloadError(`${path}:1: no text`, hint)
+  let next = 0
+  return { ...madeUp(seed), available: texts.length, text: () => texts[next++ % texts.length]! }
+}
+
+const pictures: Readonly<Record<string, readonly number[]>> = {
+  '.jpg': [0xff, 0xd8, 0xff],
+  '.jpeg': [0xff, 0xd8, 0xff],
+  '.png': [0x89, 0x50, 0x4e, 0x47],
+}
+
+async function imagesOf({ path, seed, count }: Extract<ItemSource, { kind: 'images' }>): Promise<Content> {
+  const hint = 'a folder with .jpg, .jpeg or .png files'
+  let names: string[]
+  try {
+    names = (await readdir(path)).filter((name) => pictures[extname(name).toLowerCase()] !== undefined).sort()
+  } catch (error) {
+    throw new PayloadError(`the folder of pictures cannot be read: ${(error as Error).message}`, hint)
+  }
+  if (names.length === 0) throw new PayloadError(`${path} holds no picture`, hint)
+  const files = shuffled(names, seed).map((name) => join(path, name))
+  const wrong: string[] = []
+  // No more than the pool can take are looked into.
+  for (const file of files.slice(0, count ?? 64)) if (!(await isPicture(file))) wrong.push(file)
+  if (wrong.length > 0) throw new PayloadError(`no picture, whatever its name says: ${wrong.sort().join(', ')}`, 'remove or convert it')
+  const other = madeUp(seed)
+  let next = 0
+  const nextFile = () => files[next++ % files.length]!
+  return {
+    ...other,
+    available: files.length,
+    image: () => readFile(nextFile()),
+    numbers: (input) => (layoutOf(input) === undefined ? other.numbers(input) : pixels(nextFile(), input)),
+  }
+}
+
+async function isPicture(file: string): Promise<boolean> {
+  const magic = pictures[extname(file).toLowerCase()]!
+  const handle = await open(file)
+  try {
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(magic.length), 0, magic.length, 0)
+    return bytesRead === magic.length && buffer.equals(Buffer.from(magic))
+  } finally {
+    await handle.close()
+  }
+}
+
+/** Fisher and Yates, seeded: a part of a folder is no longer its first names. */
+function shuffled(names: readonly string[], seed: number): string[] {
+  const uniform = seeded(seed)
+  const out = [...names]
+  for (let i = out.length - 1; i > 0; i--) {
+    const j = Math.floor(uniform() * (i + 1))
+    ;[out[i], out[j]] = [out[j]!, out[i]!]
+  }
+  return out
+}
+
+/** Where a numeric tensor holds a picture: its last three dimensions, channels first or last. Undefined for other tensors. */
+export function layoutOf({ shape, kind }: TensorInput): { height: number; width: number; channels: 1 | 3; first: boolean } | undefined {
+  if (kind !== 'float' && kind !== 'integer') return undefined
+  const [a, b, c] = shape.slice(-3)
+  if (a === undefined || b === undefined || c === undefined || shape.slice(0, -3).some((size) => size !== 1)) return undefined
+  if (c === 3 || c === 1) return { height: a, width: b, channels: c, first: false }
+  return a === 3 || a === 1 ? { height: b, width: c, channels: a, first: true } : undefined
+}
+
+/** A picture as the tensor that a model takes: scaled to cover its size, whole numbers 0 to 255, floats 0 to 1. */
+async function pixels(file: string, input: TensorInput): Promise<number[]> {
+  const { height, width, channels, first } = layoutOf(input)!
+  const { default: sharp } = await import('sharp')
+  let bytes: Buffer
+  try {
+    const picture = sharp(file).resize(width, height, { fit: 'cover' }).flatten()
+    bytes = await (channels === 1 ? picture.greyscale() : picture.toColourspace('srgb')).raw().toBuffer()
+  } catch (error) {
+    throw new PayloadError(`${file} cannot be decoded: ${(error as Error).message}`, 'remove or convert it')
+  }
+  const value = (byte: number) => (input.kind === 'integer' ? byte : Math.round((byte / 255) * 1e4) / 1e4)
+  const area = width * height
+  return Array.from({ length: area * channels }, (_, i) => value(first ? bytes[(i % area) * channels + Math.floor(i / area)]! : bytes[i]!))
+}
+
+/**
+ * The inputs as a source fills them. A folder of pictures fills inputs of bytes whatever their name is.
+ * Throws a PayloadError where no input takes what the source has.
+ */
+export function fitted<Input extends TensorInput>(source: ItemSource, inputs: readonly Input[]): readonly Input[] {
+  const named = `the model takes ${inputs.map(({ name, kind, shape }) => `${name} (${kind}, [${shape.join(', ')}])`).join(', ')}`
+  if (source.kind === 'texts' && !inputs.some(({ kind }) => kind === 'text'))
+    throw new PayloadError(`${source.path} holds texts, and ${named}`, 'give request bodies in a JSON Lines file')
+  if (source.kind !== 'images' || inputs.some((input) => input.kind === 'image' || layoutOf(input) !== undefined)) return inputs
+  if (!inputs.some(({ kind }) => kind === 'text'))
+    throw new PayloadError(`${source.path} holds pictures, and ${named}`, 'give request bodies in a JSON Lines file')
+  return inputs.map((input) => (input.kind === 'text' ? { ...input, kind: 'image' } : input))
+}

@@ -1,0 +1,66 @@
+/** Arrival traces: when requests came, and where the trace says so how many items each had and which body it was. */
+import { readFileSync } from 'node:fs'
+import type { PayloadOrder } from '../../profiler/types.ts'
+import { UnitError } from './units.ts'
+
+export interface Trace {
+  /** From its start, ascending. Length n. */
+  readonly atMs: readonly number[]
+  /** Absent for a trace of times alone. */
+  readonly order?: PayloadOrder
+}
+
+const hint = "one arrival a line, ms from the start, ascending; further columns by a header: 'ms,items,body'"
+/** What its header calls a column. */
+const columns: Readonly<Record<string, 'ms' | 'items' | 'bodies'>> = {
+  ms: 'ms',
+  atms: 'ms',
+  items: 'items',
+  size: 'items',
+  body: 'bodies',
+  payload: 'bodies',
+}
+
+/**
+ * Reads a trace: one arrival a line, columns apart by comma, semicolon or tab. Without a header the first column is the time and others mean
+ * nothing.
+ * @param shown how errors call it
+ * @throws UnitError that names the line
+ */
+export function readTrace(path: string, shown: string): Trace {
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (error) {
+    throw new UnitError(`the trace cannot be read: ${(error as Error).message}`, hint)
+  }
+  const rows = text.split(/\r?\n/).map((line) => line.split(/[,;\t]/).map((cell) => cell.trim()))
+  const headed = rows[0]?.[0] !== undefined && rows[0][0] !== '' && !Number.isFinite(Number(rows[0][0]))
+  const names = headed ? rows[0]!.map((cell) => columns[cell.toLowerCase()]) : []
+  const at = { ms: Math.max(0, names.indexOf('ms')), items: names.indexOf('items'), bodies: names.indexOf('bodies') }
+  const trace: Record<'ms' | 'items' | 'bodies' | 'lines', number[]> = { ms: [], items: [], bodies: [], lines: [] }
+  for (const [i, row] of rows.entries()) {
+    if ((headed && i === 0) || row.every((cell) => cell === '')) continue
+    const fail = (what: string): never => {
+      throw new UnitError(`${shown}:${i + 1}: ${what}`, hint)
+    }
+    const whole = (column: 'items' | 'bodies', least: number, what: string) => {
+      if (at[column] < 0) return
+      const cell = row[at[column]] ?? ''
+      if (!/^\d+$/.test(cell) || Number(cell) < least) fail(`'${cell}' is no ${what}`)
+      trace[column].push(Number(cell))
+    }
+    const cell = row[at.ms] ?? ''
+    const ms = cell === '' ? Number.NaN : Number(cell)
+    if (!Number.isFinite(ms) || ms < 0) fail(`'${cell}' is no time in ms`)
+    if (ms < (trace.ms.at(-1) ?? 0)) fail(`'${cell}' is before the line above`)
+    trace.ms.push(ms)
+    trace.lines.push(i + 1)
+    whole('items', 1, 'number of items, from 1')
+    whole('bodies', 0, 'number of a body, from 0')
+  }
+  if (trace.ms.length < 2) throw new UnitError(`the trace ${shown} has ${trace.ms.length} arrivals`, 'give at least two')
+  if (at.items < 0 && at.bodies < 0) return { atMs: trace.ms }
+  const { items, bodies, lines } = trace
+  return { atMs: trace.ms, order: { file: path, lines, ...(at.items >= 0 && { items }), ...(at.bodies >= 0 && { bodies }) } }
+}
