@@ -27,7 +27,7 @@ async function senderFor(to: HttpTarget): Promise<Sender> {
     case 'grpc':
       return new (await import('./grpc-sender.ts')).GrpcSender(to)
     case 'sse':
-      return new (await import('./sse-sender.ts')).SseSender(to)
+      return (await import('./sse-sender.ts')).sseSender(to)
     case undefined:
       return new HttpSender(to)
   }

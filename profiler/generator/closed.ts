@@ -8,6 +8,7 @@ import { Buffer } from 'node:buffer'
 import { performance } from 'node:perf_hooks'
 import autocannon from 'autocannon'
 import type { Load, LoadRun } from '../types.ts'
+import { oncePerBody } from './http-sender.ts'
 import type { HttpTarget } from './messages.ts'
 import { errorKind, Recorder } from './recorder.ts'
 import { StallWatch } from './stall-watch.ts'
@@ -41,7 +42,7 @@ export function playClosed(target: HttpTarget, load: Extract<Load, { kind: 'clos
   const startMs = performance.now()
   const now = () => performance.now() - startMs
   const endMs = load.durationS * 1000
-  const requests = target.bodies.map(({ contentType, body }) => ({
+  const requests = oncePerBody(target, ({ contentType, body }) => ({
     method: 'POST',
     path: target.path,
     headers: { ...target.headers, 'content-type': contentType },

@@ -1,4 +1,5 @@
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
+import { oncePerBody } from './http-sender.ts'
 import type { HttpTarget } from './messages.ts'
 import type { Ended, Sender } from './sender.ts'
 
@@ -14,7 +15,7 @@ export class GrpcSender implements Sender {
 
   constructor(private readonly target: HttpTarget) {
     this.clients = Array.from({ length: target.connections ?? defaultConnections }, () => grpcClient(target.url))
-    this.messages = target.bodies.map(({ body }) => Buffer.from(body as Uint8Array))
+    this.messages = oncePerBody(target, ({ body }) => Buffer.from(body as Uint8Array))
     this.metadata = grpcMetadata(target.headers)
   }
 

@@ -1,47 +1,52 @@
 import { type Dispatcher, Pool } from 'undici'
 import type { HttpTarget } from './messages.ts'
 import { errorKind } from './recorder.ts'
-import type { Ended, Sender } from './sender.ts'
+import type { Ended, Sender, StreamTimes } from './sender.ts'
 
 const defaultConnections = 512
 
-/** A pool of keep-alive connections to the target, without time-outs of its own. */
-export const poolFor = (target: HttpTarget): Pool =>
-  new Pool(target.url, {
-    connections: target.connections ?? defaultConnections,
-    allowH2: target.http2 ?? false,
-    pipelining: target.http2 ? 100 : 1,
-    headersTimeout: 0,
-    bodyTimeout: 0,
-    keepAliveTimeout: 60_000,
-    connect: { timeout: target.timeoutMs },
-  })
+/** Reads one answer with a 2xx status. */
+export interface AnswerReader {
+  read(chunk: Buffer): void
+  /** Its end: the class of an error, undefined for a good answer. */
+  end(): { readonly failure: string | undefined; readonly stream?: StreamTimes | undefined }
+  /** The class of an error that is the answer's rather than the connection's, which broke. */
+  broken(): string | undefined
+}
 
-/** The target's bodies as requests, made once. */
-export const requestsOf = (target: HttpTarget): Dispatcher.DispatchOptions[] =>
-  target.bodies.map(({ contentType, body }) => ({
-    method: 'POST',
-    path: target.path,
-    headers: { ...target.headers, 'content-type': contentType },
-    body: typeof body === 'string' ? Buffer.from(body) : body,
-  }))
-
-/** One answer to one request, over HTTP. */
+/** Requests over HTTP on a pool of keep-alive connections, without time-outs of its own. */
 export class HttpSender implements Sender {
   private readonly pool: Pool
-  private readonly requests: Dispatcher.DispatchOptions[]
+  private readonly requests: readonly Dispatcher.DispatchOptions[]
 
-  constructor(private readonly target: HttpTarget) {
-    this.pool = poolFor(target)
-    this.requests = requestsOf(target)
+  /** @param reader of one answer, made when its request is sent */
+  constructor(
+    target: HttpTarget,
+    private readonly reader: () => AnswerReader = () => new WholeAnswer(target.expect),
+  ) {
+    this.pool = new Pool(target.url, {
+      connections: target.connections ?? defaultConnections,
+      allowH2: target.http2 ?? false,
+      pipelining: target.http2 ? 100 : 1,
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      keepAliveTimeout: 60_000,
+      connect: { timeout: target.timeoutMs },
+    })
+    this.requests = oncePerBody(target, ({ contentType, body }) => ({
+      method: 'POST',
+      path: target.path,
+      headers: { ...target.headers, 'content-type': contentType },
+      body: typeof body === 'string' ? Buffer.from(body) : body,
+    }))
   }
 
   async connect(): Promise<void> {}
 
   send(index: number, ended: Ended): { abandon(): void } {
-    const answer = new Answer(ended, this.target.expect)
-    this.pool.dispatch(this.requests[index % this.requests.length]!, answer)
-    return answer
+    const exchange = new Exchange(ended, this.reader())
+    this.pool.dispatch(this.requests[index % this.requests.length]!, exchange)
+    return exchange
   }
 
   close(): Promise<void> {
@@ -49,15 +54,43 @@ export class HttpSender implements Sender {
   }
 }
 
-class Answer implements Dispatcher.DispatchHandler {
+/** What is made of each of the target's bodies, once for those that a trace repeats. */
+export function oncePerBody<T>({ bodies }: HttpTarget, make: (body: HttpTarget['bodies'][number]) => T): T[] {
+  const made = new Map<HttpTarget['bodies'][number], T>()
+  return bodies.map((body) => {
+    const known = made.get(body) ?? make(body)
+    made.set(body, known)
+    return known
+  })
+}
+
+/** Good with the string that every good answer contains. */
+class WholeAnswer implements AnswerReader {
+  private readonly text: Buffer[] = []
+
+  constructor(private readonly expect: string | undefined) {}
+
+  read(chunk: Buffer): void {
+    if (this.expect !== undefined) this.text.push(chunk)
+  }
+
+  end() {
+    const good = this.expect === undefined || Buffer.concat(this.text).includes(this.expect)
+    return { failure: good ? undefined : 'bad answer' }
+  }
+
+  broken(): undefined {}
+}
+
+/** One request and its answer. */
+class Exchange implements Dispatcher.DispatchHandler {
   private controller: Dispatcher.DispatchController | undefined
   private abandoned = false
   private status = 0
-  private text: Buffer[] = []
 
   constructor(
     private readonly ended: Ended,
-    private readonly expect: string | undefined,
+    private readonly reader: AnswerReader,
   ) {}
 
   abandon(): void {
@@ -75,17 +108,16 @@ class Answer implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.expect !== undefined) this.text.push(chunk)
+    this.reader.read(chunk)
   }
 
   onResponseEnd(): void {
     if (this.abandoned) return
-    if (this.status < 200 || this.status > 299) this.ended(`status ${this.status}`)
-    else if (this.expect !== undefined && !Buffer.concat(this.text).includes(this.expect)) this.ended('bad answer')
-    else this.ended(undefined)
+    const { failure, stream } = this.status < 200 || this.status > 299 ? { failure: `status ${this.status}` } : this.reader.end()
+    this.ended(failure, stream)
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    if (!this.abandoned) this.ended(errorKind(error))
+    if (!this.abandoned) this.ended(this.reader.broken() ?? errorKind(error))
   }
 }
