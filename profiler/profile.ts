@@ -1,7 +1,8 @@
 /** A server that is already there, load-tested: its capacity under an SLO, or how it fares at one rate. */
-import { type CapacityOptions, caveatsOf, generatorFor, measureCapacity, percentileName } from './capacity/measure.ts'
+import { type CapacityOptions, caveatsOf, generatorFor, measureCapacity } from './capacity/measure.ts'
 import { failsTooOften, failuresOf, keeps, type Phase, Session } from './capacity/session.ts'
 import { detectProtocol, type ProtocolOptions, protocolFor } from './protocols/index.ts'
+import { sloName, sloText, sloValue } from './slo.ts'
 import { overShare } from './statistics/dependence.ts'
 import { provesPercentile } from './statistics/early-stopping.ts'
 import { type HistogramBin, latencyHistogram, tablePercentiles } from './statistics/histogram.ts'
@@ -114,13 +115,13 @@ type Verdict = Pick<Profile, 'verdict' | 'summary'>
 
 function verdictAt(point: LoadPoint, slo: Slo): Verdict {
   const rate = `${point.offeredRps.toFixed(1)} requests per second`
-  const found = `${percentileName(slo)} ${Number.isFinite(point.sloMs) ? `${point.sloMs.toFixed(1)} ms` : 'without an answer'}`
+  const found = `${sloName(slo)} ${sloValue(slo, point.sloMs)}${slo.limits ? '' : `, limit ${slo.limitMs} ms`}`
   if (point.errors === point.requests) return { verdict: 'failed', summary: `no request was answered well: ${failuresOf(point)}` }
-  if (keeps(point, slo)) return { verdict: 'met', summary: `the SLO holds at ${rate}: ${found}, limit ${slo.limitMs} ms` }
+  if (keeps(point, slo)) return { verdict: 'met', summary: `the SLO holds at ${rate}: ${found}` }
   // Late sends count as latency: an SLO that holds in spite of them holds; one that is missed with them says nothing of the server.
   if (point.generatorSaturated)
     return { verdict: 'failed', summary: `the load generator could not hold ${rate}: nothing can be said of the server` }
-  const why = failsTooOften(point, slo) ? failuresOf(point) : `${found}, limit ${slo.limitMs} ms`
+  const why = failsTooOften(point, slo) ? failuresOf(point) : found
   return { verdict: 'missed', summary: `the SLO does not hold at ${rate}: ${why}` }
 }
 
@@ -131,6 +132,6 @@ function verdictOf({ outcome, capacityRps, capacityCi90Rps: [low, high], detail,
   const bound = outcome === 'generator-limit' ? 'at least ' : ''
   return {
     verdict: 'met',
-    summary: `${bound}${capacityRps.toFixed(1)} requests per second at ${percentileName(slo)} <= ${slo.limitMs} ms (90 % interval ${low.toFixed(1)} to ${high.toFixed(1)})`,
+    summary: `${bound}${capacityRps.toFixed(1)} requests per second at ${sloText(slo)} (90 % interval ${low.toFixed(1)} to ${high.toFixed(1)})`,
   }
 }

@@ -1,23 +1,25 @@
 /** What keeps a configuration from doing better, with the evidence. */
+import type { Slo } from '../profiler/types.ts'
 import { type Judged, keyOf } from './candidates.ts'
-import { latency, percent, percentileName, rate, significant } from './format.ts'
+import { latency, percent, rate, significant, sloName, sloText, sloValue } from './format.ts'
 import type { Recommendation } from './types.ts'
 
 /** A device this busy (in its busiest seconds, else on the mean of the trial, its pauses included) is taken to be the limit. */
 const busy = 0.8
 
 /** Names the scarcest resource of a candidate by its usage, its neighbours out of memory, and where its capacity stands between idle and saturation. */
-export function bindingOf(judged: Judged, all: readonly Judged[], limitMs: number, percentile: number): Recommendation['binding'] {
+export function bindingOf(judged: Judged, all: readonly Judged[], slo: Slo): Recommendation['binding'] {
   const { trial, confirmation, measurement, candidate } = judged
   if (!measurement) return unservedBinding(judged)
   if (measurement.outcome === 'generator-limit') {
     return { what: 'generator', evidence: 'the load generator reached its limit before the predictor did: the capacity is a lower bound' }
   }
-  const p = percentileName(percentile)
+  const { limitMs } = slo
+  const allowed = slo.limits ? sloText(slo) : latency(limitMs)
   if (!(candidate.capacityRps > 0)) {
     return {
       what: 'slo',
-      evidence: `one request at a time takes ${latency(candidate.sloMsAtCapacity)} at ${p}, and ${latency(limitMs)} are allowed`,
+      evidence: `one request at a time takes ${sloValue(slo, candidate.sloMsAtCapacity)} at ${sloName(slo)}, and ${allowed} ${slo.limits ? 'is' : 'are'} allowed`,
     }
   }
   const usage = confirmation?.usage ?? trial.usage ?? {}
@@ -42,7 +44,13 @@ export function bindingOf(judged: Judged, all: readonly Judged[], limitMs: numbe
     const saturated =
       ofSaturation < busy ? [`saturates at ${rate(measurement.saturationRps)}, of which ${percent(ofSaturation)} keep the SLO`] : []
     const idle =
-      ofLimit > 0.5 ? [`one request at a time takes ${latency(candidate.idleMs ?? 0)} of the ${latency(limitMs)} allowed at ${p}`] : []
+      ofLimit > 0.5
+        ? [
+            slo.limits
+              ? `one request at a time takes ${sloValue(slo, candidate.idleMs ?? 0)} at ${sloName(slo)}`
+              : `one request at a time takes ${latency(candidate.idleMs ?? 0)} of the ${allowed} allowed at ${sloName(slo)}`,
+          ]
+        : []
     return { what: 'slo', evidence: [...saturated, ...idle, ...used].join(', ') }
   }
   return {

@@ -2,8 +2,9 @@
 import type { Measurement, Slo } from '../profiler/types.ts'
 import type { Configuration, Objective } from '../search/types.ts'
 import { type CapacityUnder, type CurveKnot, capacityUnder, loadCurve, percentileOf } from '../trials/capacity.ts'
+import { countsTheSame, seenUnder } from '../trials/stream-view.ts'
 import type { FinishedTrial } from '../trials/types.ts'
-import { latency, money, percentileName } from './format.ts'
+import { latency, money, sloName, sloText, sloValue } from './format.ts'
 import type { Candidate } from './types.ts'
 
 /** What candidates are ranked by. */
@@ -87,7 +88,8 @@ export function candidateAt(trial: FinishedTrial, measurement: Measurement, capa
   const { configuration } = trial
   const pricePerHour = view.pricePerHour(configuration)
   const { capacityRps } = capacity
-  const idleMs = percentileOf(measurement.idle, view.slo.percentile)
+  const { idle } = countsTheSame(measurement.slo, view.slo) ? measurement : seenUnder(measurement, view.slo)
+  const idleMs = percentileOf(idle, view.slo.percentile)
   const { objective } = view
   const demand = objective.kind === 'price-for-demand' ? replicasFor(objective.demandRps, capacityRps, objective.headroom) : undefined
   const perMillion = capacityRps > 0 ? (pricePerHour / (capacityRps * 3600)) * 1e6 : Number.POSITIVE_INFINITY
@@ -151,9 +153,11 @@ function whyInfeasible(measurement: Measurement, capacity: CapacityUnder, priceP
     if (measurement.outcome === 'errors') return measurement.detail ?? 'fails requests at any load'
     if (measurement.outcome === 'server-died') return measurement.detail ?? 'died under load'
     if (capacity.sloMs <= slo.limitMs)
-      return `kept the SLO at no rate that was tried, though one request at a time takes ${latency(capacity.sloMs)}`
-    const idle = Number.isFinite(capacity.sloMs) ? `one request at a time takes ${latency(capacity.sloMs)}` : 'no request was answered'
-    return `misses the SLO at any rate: ${idle} at ${percentileName(slo.percentile)} against ${latency(slo.limitMs)}`
+      return `kept the SLO at no rate that was tried, though one request at a time takes ${sloValue(slo, capacity.sloMs)}`
+    const idle = Number.isFinite(capacity.sloMs)
+      ? `one request at a time takes ${sloValue(slo, capacity.sloMs)}`
+      : 'no request was answered'
+    return `misses the SLO at any rate: ${idle} at ${sloName(slo)} against ${slo.limits ? sloText(slo) : latency(slo.limitMs)}`
   }
   if ((objective.kind === 'max-rate' || objective.kind === 'min-latency') && pricePerHour > objective.maxPricePerHour) {
     return `costs ${money(pricePerHour)} per hour, more than ${money(objective.maxPricePerHour)}`

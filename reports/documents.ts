@@ -10,6 +10,14 @@ const slo = z.object({
   percentile: z.number().gt(0).lt(1).meta({ description: '0.99 for p99' }),
   limitMs: z.number().positive(),
   maxErrorRate: z.number().min(0).max(1),
+  metric: z.enum(['e2e', 'ttft', 'tpot']).optional().meta({ description: 'which latency of a streamed answer' }),
+  limits: z
+    .array(z.object({ metric: z.enum(['e2e', 'ttft', 'tpot']), limitMs: z.number().positive() }))
+    .optional()
+    .meta({
+      description:
+        'of a joint SLO: a request is good when it keeps them all, `percentile` is the share that must be good, and latencies (sloMs...) are the greatest part of a limit, in units of the first',
+    }),
 })
 
 const objective = z.discriminatedUnion('kind', [

@@ -3,7 +3,7 @@ import type { StopAssessment } from '../search/types.ts'
 import type { FinishedTrial, Provenance } from '../trials/types.ts'
 import { bindingOf } from './binding.ts'
 import { type Judged, judge, keyOf, type View } from './candidates.ts'
-import { latency, percentileName, rate } from './format.ts'
+import { rate, sloFigure } from './format.ts'
 import { paretoFront, qualityFronts } from './pareto.ts'
 import type { Candidate, Recommendation } from './types.ts'
 import { confidenceOf, overlaps, verdictOf, verdictOfNone, whyNot } from './verdict.ts'
@@ -43,7 +43,7 @@ export function recommend(input: RecommendInput): Recommendation {
       : verdictOfNone(nearest?.candidate, slo, objective, input.trials.length),
     ...(best ? { best: best.candidate } : {}),
     ...(nearest ? { nearest: nearest.candidate } : {}),
-    binding: subject ? bindingOf(subject, all, slo.limitMs, slo.percentile) : { what: 'unknown', evidence: 'no trial has finished' },
+    binding: subject ? bindingOf(subject, all, slo) : { what: 'unknown', evidence: 'no trial has finished' },
     front: paretoFront(all, input),
     ...(fronts ? { qualityFronts: fronts } : {}),
     alternatives: all
@@ -132,8 +132,7 @@ function caveatsOf(
       caveats.push('the trial of the recommended configuration was cut short: its capacity is an upper bound')
     if (low > 0 && high / low > 1.5) caveats.push(`the capacity is uncertain: ${rate(low)} to ${rate(high)} (90 % interval)`)
     if (confirmation && !confirmation.held) {
-      const p = percentileName(input.slo.percentile)
-      caveats.push(`not confirmed: ${p} was ${latency(confirmation.sloMs)} at ${rate(confirmation.rateRps)} in a second measurement`)
+      caveats.push(`not confirmed: ${sloFigure(input.slo, confirmation.sloMs)} at ${rate(confirmation.rateRps)} in a second measurement`)
     }
     const rivals = all.filter((j) => j !== best && j.candidate.feasible && overlaps(j.candidate, candidate, input.objective))
     if (rivals.length > 0) {

@@ -1,7 +1,7 @@
 /** Sentences: the verdict, and why the others were not chosen. */
 import type { Slo } from '../profiler/types.ts'
 import type { Objective } from '../search/types.ts'
-import { latency, money, percent, percentileName, rate, times } from './format.ts'
+import { latency, money, percent, rate, sloFigure, sloText, sloValue, times } from './format.ts'
 import type { Candidate, Recommendation } from './types.ts'
 
 /** '2 cores, 1/4 T4 (4 GiB), batch 8: 212 req/s at p99 43 ms, $0.11 per million requests, 2.3x cheaper than the default' */
@@ -12,7 +12,7 @@ export function verdictOf(
   objective: Objective,
   fallback: { readonly candidate?: Candidate; readonly gain?: number },
 ): string {
-  const figures = `${best.bound === undefined ? '' : best.bound === 'lower' ? 'at least ' : 'at most '}${rate(standing.rateRps)} at ${percentileName(slo.percentile)} ${latency(standing.sloMs)}`
+  const figures = `${best.bound === undefined ? '' : best.bound === 'lower' ? 'at least ' : 'at most '}${rate(standing.rateRps)} ${slo.limits ? 'with' : 'at'} ${sloFigure(slo, standing.sloMs)}`
   const gain = gainPhrase(best, objective, fallback)
   return `${best.label}: ${[figures, pricePhrase(best, objective), ...(gain ? [gain] : [])].join(', ')}`
 }
@@ -49,7 +49,7 @@ function gainPhrase(
 
 /** The verdict when nothing meets the SLO. */
 export function verdictOfNone(nearest: Candidate | undefined, slo: Slo, objective: Objective, trials: number): string {
-  const wanted = `${percentileName(slo.percentile)} <= ${latency(slo.limitMs)}`
+  const wanted = sloText(slo)
   if (trials === 0) return 'Nothing has been measured yet'
   if (!nearest) return `No configuration meets ${wanted}: none of those tried could serve`
   if (nearest.capacityRps > 0 && (objective.kind === 'max-rate' || objective.kind === 'min-latency')) {
@@ -57,7 +57,7 @@ export function verdictOfNone(nearest: Candidate | undefined, slo: Slo, objectiv
   }
   if (!Number.isFinite(nearest.sloMsAtCapacity)) return `No configuration meets ${wanted}: the nearest, ${nearest.label}, ${nearest.reason}`
   const over = times(nearest.sloMsAtCapacity / slo.limitMs)
-  return `No configuration meets ${wanted}: the nearest, ${nearest.label}, takes ${latency(nearest.sloMsAtCapacity)} for one request at a time, ${over} the limit`
+  return `No configuration meets ${wanted}: the nearest, ${nearest.label}, takes ${sloValue(slo, nearest.sloMsAtCapacity)} for one request at a time${slo.limits ? '' : `, ${over} the limit`}`
 }
 
 /** Why an alternative was not chosen: '12 % dearer', '3 % dearer, within the uncertainty', or why it cannot serve. */

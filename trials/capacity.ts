@@ -7,6 +7,7 @@
  * the derived capacity is the measured one, and it moves away from it without a jump.
  */
 import type { LatencySummary, LoadPoint, Measurement, Slo } from '../profiler/types.ts'
+import { countsTheSame, seenUnder } from './stream-view.ts'
 
 export interface CapacityUnder {
   /** Highest offered rate whose SLO percentile keeps the SLO; 0 when none was seen to. */
@@ -47,10 +48,11 @@ export function capacityUnder(
     const sloMs = capacityRps > 0 ? Math.min(latencyAt(curve, capacityRps), slo.limitMs) : idlePercentile(measurement, slo)
     return { capacityRps, capacityCi90Rps, sloMs, derived: false, ...boundOf(measurement) }
   }
-  return derive(measurement, slo, curve)
+  return derive(countsTheSame(measurement.slo, slo) ? measurement : seenUnder(measurement, slo), slo, curve)
 }
 
-const sameSlo = (a: Slo, b: Slo) => a.percentile === b.percentile && a.limitMs === b.limitMs && a.maxErrorRate === b.maxErrorRate
+const sameSlo = (a: Slo, b: Slo) =>
+  a.percentile === b.percentile && a.limitMs === b.limitMs && a.maxErrorRate === b.maxErrorRate && countsTheSame(a, b)
 
 function boundOf(measurement: Measurement): { bound?: 'lower' | 'upper' } {
   if (measurement.outcome === 'generator-limit') return { bound: 'lower' }
@@ -91,7 +93,8 @@ function interval(measurement: Measurement, slo: Slo, curve: readonly CurveKnot[
  * The monotone load curve of the SLO's percentile, knots by rising rate; the first is the idle predictor at rate 0.
  * Points that failed more requests than `slo.maxErrorRate`, and windows that were cut short because of their latency, count as infinitely slow.
  */
-export function loadCurve(measurement: Measurement, slo: Slo): CurveKnot[] {
+export function loadCurve(made: Measurement, slo: Slo): CurveKnot[] {
+  const measurement = countsTheSame(made.slo, slo) ? made : seenUnder(made, slo)
   // A sweep has no one rate that its percentiles belong to.
   const sweeps = (p: LoadPoint) => p.load.kind === 'open' && p.load.arrivals.kind === 'sweep'
   const usable = measurement.points.filter((p) => !p.generatorSaturated && p.offeredRps > 0 && !sweeps(p))

@@ -9,12 +9,11 @@ import { launcherOf, measureTrial, protocolOf } from './backend.ts'
 import { defaultConfiguration } from './default-configuration.ts'
 import { refuseWhatNeverServes } from './estimate.ts'
 import type { Experiment } from './experiment/types.ts'
-import { qualityOf } from './experiment/variants.ts'
 import { openCluster } from './kubernetes.ts'
 import { effortFor, GeneratorPool } from './load.ts'
 import type { LoopParts } from './loop.ts'
 import { devicesLine, noticesOf, provenanceOf } from './notices.ts'
-import { labelOf, loadPriceBook, problemOf } from './problem.ts'
+import { labelOf, loadPriceBook, problemOf, viewOf } from './problem.ts'
 import { writeResults } from './results-files.ts'
 
 export interface Assembled {
@@ -72,12 +71,7 @@ export async function assemble(given: Experiment, experimentId: string, store: T
         trials,
         stop,
         notices,
-        slo: experiment.slo,
-        objective: experiment.objective,
-        pricePerHour: problem.pricePerHour,
-        label,
-        quality: qualityOf(experiment.variants),
-        minQuality: experiment.minQuality,
+        ...viewOf(experiment, { pricePerHour: problem.pricePerHour, label }),
       }),
     label,
     write: (recommendation, trials) =>

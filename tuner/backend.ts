@@ -46,10 +46,10 @@ export function launcherOf(experiment: Experiment, experimentId: string, machine
 }
 
 /** The client side of what the predictor speaks, and what it was made from. */
-export function protocolOf({ predictor, slo: { metric }, load: { timeoutMs } }: Experiment): ProtocolChoice {
-  if (predictor.kind === 'builtin') return choice(predictor.protocol ?? 'oip-v2', { timeoutMs, metric })
+export function protocolOf({ predictor, slo: { metric, limits }, load: { timeoutMs } }: Experiment): ProtocolChoice {
+  if (predictor.kind === 'builtin') return choice(predictor.protocol ?? 'oip-v2', { timeoutMs, metric, limits })
   const { path, healthPath, body } = predictor
-  return choice(predictor.protocol, { timeoutMs, metric, path, healthPath, template: body })
+  return choice(predictor.protocol, { timeoutMs, metric, limits, path, healthPath, template: body })
 }
 
 const choice = (name: ProtocolName, options: ProtocolOptions): ProtocolChoice => ({ name, options, protocol: protocolFor(name, options) })

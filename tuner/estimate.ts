@@ -1,5 +1,5 @@
 /** `tune estimate`: what the device model expects of every configuration, with error bars; nothing is started or measured. */
-import { latency, money, percent, rate, significant } from '../reports/format.ts'
+import { latency, money, percent, rate, significant, sloText, sloValue } from '../reports/format.ts'
 import { untried } from '../search/candidates.ts'
 import { createRng, logCost } from '../search/index.ts'
 import type { Configuration, Objective, Problem } from '../search/types.ts'
@@ -168,7 +168,9 @@ const costOf = (row: EstimateRow, objective: Objective): string => {
 function lines(estimates: EstimateTable, { objective, slo }: Experiment, top: number): string[] {
   const { rows, excluded, reasons, complete } = estimates
   const left = [
-    excluded.sloUnattainable > 0 ? `${excluded.sloUnattainable} miss ${latency(slo.limitMs)} even one request at a time` : '',
+    excluded.sloUnattainable > 0
+      ? `${excluded.sloUnattainable} miss ${slo.limits ? 'the SLO' : latency(slo.limitMs)} even one request at a time`
+      : '',
     excluded.cannotServe > 0 ? `${excluded.cannotServe} cannot serve` : '',
   ].filter(Boolean)
   const tail = [
@@ -178,7 +180,7 @@ function lines(estimates: EstimateTable, { objective, slo }: Experiment, top: nu
     `${caveat}. Errors: two cases of three.`,
   ]
   const best = rows[0]
-  if (!best) return [`No configuration is expected to meet ${latency(slo.limitMs)}.`, ...tail]
+  if (!best) return [`No configuration is expected to meet ${sloText(slo)}.`, ...tail]
   const rivals = rows.filter((r) => r.logCost - best.logCost <= Math.hypot(r.relativeError, best.relativeError)).length - 1
   return [
     `Expected best: ${best.label}: ${rate(best.capacityRps)} ± ${percent(best.relativeError)}, ${costOf(best, objective)}`,
@@ -194,7 +196,7 @@ function lines(estimates: EstimateTable, { objective, slo }: Experiment, top: nu
           `${i + 1}`,
           row.label,
           `${rate(row.capacityRps)} ± ${percent(row.relativeError)}`,
-          latency(row.idleMs),
+          sloValue(slo, row.idleMs),
           row.binding,
           costOf(row, objective),
           row.outOfMemory < 0.001 ? '-' : percent(row.outOfMemory),

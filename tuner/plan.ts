@@ -14,7 +14,7 @@ import { resourcesOf } from '../trials/resources.ts'
 import type { PlanFlags } from './commands/plan.ts'
 import { exitCodes, UserError } from './exit-codes.ts'
 import { parseCount, parseDurationMs, parseRateRps, parseShare } from './experiment/units.ts'
-import { loadPriceBook } from './problem.ts'
+import { loadPriceBook, viewOf } from './problem.ts'
 import { type Reopened, reopen } from './reopened.ts'
 import { oneOf } from './spec.ts'
 
@@ -106,7 +106,7 @@ function unitsOf(
   wanted: readonly number[] | undefined,
   fleet: number | undefined,
 ): PlanUnit[] {
-  const judged = judge(trials, { slo: experiment.slo, objective: experiment.objective, pricePerHour: price, label })
+  const judged = judge(trials, viewOf(experiment, { pricePerHour: price, label }))
   const serving = judged.filter((j) => j.candidate.capacityRps > 0)
   // What was cut short serves at most what is noted: planned with only when asked for.
   const sure = serving.filter((j) => j.candidate.bound !== 'upper')

@@ -1,5 +1,6 @@
 /** An experiment as the search sees it: space, exact prices, the SLO as limit. */
 import { readFile } from 'node:fs/promises'
+import type { View } from '../reports/candidates.ts'
 import type { Configuration, Problem } from '../search/types.ts'
 import type { Gpu } from '../trials/devices/catalogue.ts'
 import { defaultPriceBook, type PriceBook, pricePerHour } from '../trials/prices/book.ts'
@@ -9,6 +10,7 @@ import type { Estimator } from '../trials/simulated/estimate.ts'
 import { estimatorsOf } from './estimators.ts'
 import { exitCodes, UserError } from './exit-codes.ts'
 import type { Experiment } from './experiment/types.ts'
+import { qualityOf } from './experiment/variants.ts'
 
 /** The user's price book, or the built-in one. Throws with every problem of the file, or UserError when it cannot be read. */
 export async function loadPriceBook(path: string | undefined, ownGpus: readonly Gpu[] = []): Promise<PriceBook> {
@@ -43,6 +45,12 @@ export const labelOf =
   ({ own }: Pick<Experiment, 'own'>) =>
   (configuration: Configuration): string =>
     describeConfiguration(configuration, {}, own.gpus)
+
+/** What an experiment's candidates are ranked by. */
+export const viewOf = (
+  { slo, objective, variants, minQuality }: Experiment,
+  { pricePerHour, label }: Pick<View, 'pricePerHour' | 'label'>,
+): View => ({ slo, objective, pricePerHour, label, quality: qualityOf(variants), minQuality })
 
 export function problemOf(experiment: Experiment, book: PriceBook): Problem {
   return {

@@ -10,9 +10,8 @@ import { loadExperiment as findExperiment, openExisting } from './commands/open-
 import type { Surroundings } from './experiment/context.ts'
 import { experimentFromDocument } from './experiment/load.ts'
 import type { Experiment, ExperimentDocument } from './experiment/types.ts'
-import { qualityOf } from './experiment/variants.ts'
 import { noticesOf } from './notices.ts'
-import { labelOf, loadPriceBook, problemOf } from './problem.ts'
+import { labelOf, loadPriceBook, problemOf, viewOf } from './problem.ts'
 
 /** The flags that every command on stored experiments understands. */
 export interface ReopenFlags {
@@ -52,12 +51,7 @@ export async function reopen(id: string | undefined, { db, slo, rps, headroom, m
       seed: record.seed,
       trials,
       notices: noticesOf(experiment, record.provenance),
-      slo: experiment.slo,
-      objective: experiment.objective,
-      pricePerHour,
-      label,
-      quality: qualityOf(experiment.variants),
-      minQuality: experiment.minQuality,
+      ...viewOf(experiment, { pricePerHour, label }),
     })
     return { record, trials, experiment, book, pricePerHour, label, recommendation }
   } finally {

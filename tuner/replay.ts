@@ -12,7 +12,7 @@ import { parseYaml } from '../trials/yaml.ts'
 import type { ReplayFlags } from './commands/replay.ts'
 import { exitCodes, UserError } from './exit-codes.ts'
 import { defaults } from './experiment/names.ts'
-import { parseSlo } from './experiment/schema.ts'
+import { parseSlo } from './experiment/slo.ts'
 import { parseMoney, parsePercentile } from './experiment/units.ts'
 import { table as columns } from './render/format.ts'
 import { glyph, styleOf } from './render/glyphs.ts'
@@ -89,6 +89,8 @@ async function load({ table, task: path, slo, pricePerHour }: ReplayFlags): Prom
       exitCodes.usage,
     )
   const limit = parseSlo(slo)
+  if (limit.limit === undefined)
+    throw new UserError('a table has one latency, and --slo names several', "give one limit, e.g. 50ms or 'p95<80ms'", exitCodes.usage)
   const imported = importTable(table, text, {
     percentile: limit.percentile ?? parsePercentile(defaults.percentile),
     limitMs: limit.limit,

@@ -12,6 +12,7 @@ import { type ReportInput, reportBlocks } from '../reports/report/report.ts'
 import { trialsCsv } from '../reports/trials-csv.ts'
 import type { ReportFlags } from './commands/report.ts'
 import { exitCodes, UserError } from './exit-codes.ts'
+import { viewOf } from './problem.ts'
 import { type Reopened, reopen } from './reopened.ts'
 
 export async function report(id: string | undefined, flags: ReportFlags): Promise<number> {
@@ -29,8 +30,7 @@ export async function report(id: string | undefined, flags: ReportFlags): Promis
 const forms: Readonly<Record<string, (reopened: Reopened) => Promise<string>>> = {
   '.html': async (reopened) => toHtml(`tune: ${reopened.record.name}`, await reportBlocks(inputOf(reopened), renderSvg)),
   '.md': async (reopened) => toMarkdown(await reportBlocks(inputOf(reopened))),
-  '.csv': async ({ trials, experiment: { slo, objective }, pricePerHour, label }) =>
-    trialsCsv(trials, { slo, objective, pricePerHour, label }),
+  '.csv': async ({ trials, experiment, pricePerHour, label }) => trialsCsv(trials, viewOf(experiment, { pricePerHour, label })),
   '.json': async ({ recommendation }) => recommendationJson(recommendation),
 }
 
@@ -39,10 +39,7 @@ function inputOf({ record, trials, experiment, pricePerHour, label, recommendati
     name: record.name,
     recommendation,
     trials,
-    slo: experiment.slo,
-    objective: experiment.objective,
-    pricePerHour,
-    label,
+    ...viewOf(experiment, { pricePerHour, label }),
     specification: stringify(record.spec, { lineWidth: 0 }),
     environment: [
       `tune ${packageVersion()}; Node ${process.versions.node}; reported on ${platform()} ${release()} ${arch()}, ${cpus()[0]?.model ?? 'unknown CPU'}`,

@@ -10,6 +10,7 @@ import type { Configuration } from '../search/types.ts'
 import type { FinishedTrial } from '../trials/types.ts'
 import type { Experiment } from './experiment/types.ts'
 import { withOwnPod } from './own-pod.ts'
+import { viewOf } from './problem.ts'
 import { servingFrom } from './serving.ts'
 
 export interface Results {
@@ -24,10 +25,9 @@ export interface Results {
 /** Writes them, each whole or not at all; returns their paths, short where they lie below the working directory. */
 export async function writeResults({ outDir, recommendation, trials, experiment, pricePerHour, label }: Results): Promise<string[]> {
   await mkdir(outDir, { recursive: true })
-  const view = { slo: experiment.slo, objective: experiment.objective, pricePerHour, label }
   const texts: Record<string, string> = {
     'recommendation.json': recommendationJson(recommendation),
-    'trials.csv': trialsCsv(trials, view),
+    'trials.csv': trialsCsv(trials, viewOf(experiment, { pricePerHour, label })),
   }
   if (recommendation.best) {
     const serving = withOwnPod(experiment, servingFrom(experiment, recommendation, recommendation.best, trials))

@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { HttpLoadGenerator } from '../generator/http-generator.ts'
+import { sloName, sloValue } from '../slo.ts'
 import { type Moments, momentsOf } from '../statistics/dependence.ts'
 import { summarise } from '../statistics/load-point.ts'
 import type { CapacityOutcome, LatencySummary, LoadGenerator, LoadPoint, Measurement, Slo, Target } from '../types.ts'
@@ -150,9 +151,9 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
     if (point.sloCi95Ms[0] > slo.limitMs || point.p50Ms > slo.limitMs)
       return nothing(
         'slo-unattainable',
-        `one request at a time already takes ${point.sloMs.toFixed(1)} ms at ${percentileName(slo)}, over ${slo.limitMs} ms`,
+        `one request at a time already takes ${sloValue(slo, point.sloMs)} at ${sloName(slo)}, over ${slo.limits ? 'them' : `${slo.limitMs} ms`}`,
       )
-    const streamed = target.kind === 'http' && target.transport === 'sse'
+    const streamed = target.kind === 'http' ? target.transport === 'sse' : point.stream !== undefined
     const found =
       options.method === 'closed-bisection'
         ? await closedBisection(session, effort, point)
@@ -204,9 +205,6 @@ export function generatorFor(target: Target, given: LoadGenerator | undefined): 
   if (target.kind === 'virtual') return new VirtualLoadGenerator()
   return given ?? new HttpLoadGenerator()
 }
-
-/** "p99", "p99.9". */
-export const percentileName = (slo: Slo): string => `p${Number((slo.percentile * 100).toFixed(4))}`
 
 export function caveatsOf(target: Target, session: Session): string[] {
   const found: string[] = []

@@ -40,9 +40,9 @@ class OpenRun {
     private readonly sender: Sender,
   ) {
     this.atMs = schedule(load)
-    this.recorder = new Recorder(target.metric)
+    this.recorder = new Recorder(target)
     // What a request under way has reached bounds its end-to-end latency alone.
-    this.cut = target.metric === undefined || target.metric === 'e2e' ? load.cut : undefined
+    this.cut = (target.metric === undefined || target.metric === 'e2e') && target.limits === undefined ? load.cut : undefined
   }
 
   now(): number {

@@ -1,5 +1,6 @@
+import { countedMs } from '../slo.ts'
 import { quantileOfSorted } from '../statistics/percentile.ts'
-import type { LatencyMetric, Load, LoadRun, StreamRun } from '../types.ts'
+import type { Load, LoadRun, Slo, StreamRun } from '../types.ts'
 import type { StreamTimes } from './sender.ts'
 
 /** Collects requests as they end, in any order, and gives them back in the order of their sends. */
@@ -10,8 +11,8 @@ export class Recorder {
   private readonly kinds: Record<string, number> = {}
   private readonly streams = new Map<number, StreamTimes & { readonly e2eMs: number }>()
 
-  /** @param metric what of a streamed answer counts as its latency */
-  constructor(private readonly metric: LatencyMetric = 'e2e') {}
+  /** @param counts what of a streamed answer counts as its latency */
+  constructor(private readonly counts: Pick<Slo, 'metric' | 'limits'> = {}) {}
 
   /** Keeps a place for a request meant to be sent at this time, ms from the run's start, and sent so much later. Returns its index. */
   open(sentMs: number, lateMs = 0): number {
@@ -23,8 +24,9 @@ export class Recorder {
   /** @param e2eMs from the intended send to the last byte */
   answered(index: number, e2eMs: number, stream?: StreamTimes): void {
     if (stream !== undefined) this.streams.set(index, { ...stream, e2eMs })
-    if (this.metric === 'e2e' || stream === undefined) this.latency[index] = e2eMs
-    else this.latency[index] = this.metric === 'ttft' ? stream.firstTokenMs + this.late[index]! : perTokenMs(stream)
+    if (stream === undefined) this.latency[index] = e2eMs
+    else
+      this.latency[index] = countedMs({ ttft: stream.firstTokenMs + this.late[index]!, tpot: perTokenMs(stream), e2e: e2eMs }, this.counts)
   }
 
   failed(index: number, kind: string): void {

@@ -1,4 +1,4 @@
-import type { LatencySummary, LoadPoint, LoadRun, Slo, StreamRun, StreamSummary } from '../types.ts'
+import type { JointSummary, LatencySummary, LoadPoint, LoadRun, Slo, SloLimit, StreamRun, StreamSummary } from '../types.ts'
 import { quantileInterval, quantileOfSorted } from './percentile.ts'
 
 /** Summarises a run against an SLO. Failed requests count as infinitely slow in the SLO percentile, and not at all in the latency summary. */
@@ -28,6 +28,17 @@ export function loadPointOf(run: LoadRun, slo: Slo): LoadPoint {
     seconds: run.seconds,
     cut: run.cutMs !== undefined,
     ...(run.stream && { stream: streamSummaryOf(run.stream, run.elapsedS) }),
+    ...(run.stream && slo.limits && n > 0 && { joint: jointSummaryOf(run.latencyMs, run.stream, slo, slo.limits) }),
+  }
+}
+
+function jointSummaryOf(countedMs: Float64Array, stream: StreamRun, slo: Slo, limits: readonly SloLimit[]): JointSummary {
+  const within = (latencyMs: Float64Array, limitMs: number) =>
+    latencyMs.reduce((count, ms) => (ms <= limitMs ? count + 1 : count), 0) / countedMs.length
+  const of = { ttft: stream.ttftMs, tpot: stream.tpotMs, e2e: stream.e2eMs }
+  return {
+    good: within(countedMs, slo.limitMs),
+    kept: Object.fromEntries(limits.map(({ metric, limitMs }) => [metric, within(of[metric], limitMs)])),
   }
 }
 

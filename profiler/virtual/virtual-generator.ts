@@ -22,14 +22,16 @@ export class VirtualLoadGenerator implements LoadGenerator {
 }
 
 function runOf(load: Load, played: VirtualRun): LoadRun {
-  const cutMs = load.kind === 'open' && load.cut !== undefined ? cutTimeMs(played, load.cut) : undefined
+  // Parts of a stream are not known from the age of a request: as with real servers, only end-to-end latencies cut a window.
+  const cutMs = load.kind === 'open' && load.cut !== undefined && played.stream === undefined ? cutTimeMs(played, load.cut) : undefined
   const end = cutMs === undefined ? undefined : played.sentMs.findIndex((at) => at > cutMs)
   const n = end === undefined || end < 0 ? played.sentMs.length : end
   const sentMs = played.sentMs.slice(0, n)
   // Requests under way when the window is cut count with the age they had reached.
   const latencyMs = played.latencyMs.slice(0, n).map((ms, i) => (cutMs === undefined ? ms : Math.min(ms, cutMs - sentMs[i]!)))
   const failed = latencyMs.reduce((count, ms) => (Number.isNaN(ms) ? count + 1 : count), 0)
-  const lastMs = cutMs ?? sentMs.reduce((last, at, i) => Math.max(last, at + (Number.isNaN(latencyMs[i]!) ? 0 : latencyMs[i]!)), 0)
+  const answeredMs = played.stream?.e2eMs ?? latencyMs
+  const lastMs = cutMs ?? sentMs.reduce((last, at, i) => Math.max(last, at + (Number.isNaN(answeredMs[i]!) ? 0 : answeredMs[i]!)), 0)
   return {
     load,
     sentMs,
@@ -41,6 +43,7 @@ function runOf(load: Load, played: VirtualRun): LoadRun {
     elapsedS: Math.max(lastMs / 1000, cutMs === undefined ? load.durationS : 0),
     generatorCores: 0,
     cutMs,
+    ...(played.stream && { stream: played.stream }),
   }
 }
 

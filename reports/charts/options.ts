@@ -2,8 +2,8 @@
 import type { EChartsOption, SeriesOption } from 'echarts'
 import type { Slo } from '../../profiler/types.ts'
 import type { Judged } from '../candidates.ts'
-import { percentileName } from '../format.ts'
-import type { Candidate } from '../types.ts'
+import { sloAxisName, sloText } from '../format.ts'
+import type { Candidate, Recommendation } from '../types.ts'
 
 /** Okabe and Ito's colours, told apart by every kind of colour vision. */
 export const palette = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000'] as const
@@ -24,7 +24,7 @@ const sloLine = (slo: Slo, along: 'xAxis' | 'yAxis') => ({
   silent: true,
   symbol: 'none',
   lineStyle: { color: '#b00020', type: 'dashed' as const, width: 1.5 },
-  label: { formatter: `SLO ${slo.limitMs} ms`, color: '#b00020', position: 'insideEndTop' as const },
+  label: { formatter: `SLO ${slo.limits ? sloText(slo) : `${slo.limitMs} ms`}`, color: '#b00020', position: 'insideEndTop' as const },
   data: [{ [along]: slo.limitMs }],
 })
 
@@ -34,6 +34,8 @@ export function paretoOption(
   front: readonly Candidate[],
   slo: Slo,
   marks: readonly { trial: number; name: string }[],
+  /** Fronts of variants of at least some quality, the best first; the last is `front`. */
+  qualityFronts: Recommendation['qualityFronts'] = [],
 ): EChartsOption {
   const perDollar = (rps: number, pricePerHour: number) => (rps * 3600) / pricePerHour
   const xMax = slo.limitMs * 1.6
@@ -63,8 +65,13 @@ export function paretoOption(
   })
   return {
     grid,
-    legend: { type: 'plain', top: 0, textStyle: { color: '#333', fontSize: 11 }, data: judged.map((j) => j.candidate.label) },
-    xAxis: { type: 'value', max: xMax, ...axis(`${percentileName(slo.percentile)} latency, ms`) },
+    legend: {
+      type: 'plain',
+      top: 0,
+      textStyle: { color: '#333', fontSize: 11 },
+      data: [...judged.map((j) => j.candidate.label), ...qualityFronts.slice(0, -1).map((q) => `quality ≥ ${q.leastQuality}`)],
+    },
+    xAxis: { type: 'value', max: xMax, ...axis(sloAxisName(slo)) },
     yAxis: { type: 'value', ...yAxis('requests per dollar') },
     series: [
       ...series,
@@ -79,6 +86,17 @@ export function paretoOption(
         markLine: sloLine(slo, 'xAxis'),
         markArea: { silent: true, itemStyle: { color: '#b0002012' }, data: [[{ xAxis: slo.limitMs }, { xAxis: xMax }]] },
       },
+      ...qualityFronts.slice(0, -1).map(
+        ({ leastQuality, front: better }, i): SeriesOption => ({
+          type: 'line',
+          name: `quality ≥ ${leastQuality}`,
+          step: 'end',
+          symbol: 'none',
+          color: '#000',
+          lineStyle: { width: 1.5, type: i % 2 === 0 ? 'dashed' : 'dotted' },
+          data: better.map((c) => [c.sloMsAtCapacity, perDollar(c.capacityRps, c.pricePerHour)]),
+        }),
+      ),
       { type: 'scatter', name: 'marks', color: '#000', data: marked },
     ],
   }
@@ -90,7 +108,7 @@ export function loadCurveOption(judged: readonly Judged[], slo: Slo): EChartsOpt
     grid,
     legend: { type: 'plain', top: 0, textStyle: { color: '#333', fontSize: 11 } },
     xAxis: { type: 'value', min: 0, ...axis('offered rate, req/s') },
-    yAxis: { type: 'log', ...yAxis(`${percentileName(slo.percentile)} latency, ms`) },
+    yAxis: { type: 'log', ...yAxis(sloAxisName(slo)) },
     series: judged.map((j, i): SeriesOption => {
       const knots = (j.curve ?? []).filter((k) => Number.isFinite(k.latencyMs))
       return {

@@ -29,6 +29,9 @@ export interface DashboardExperiment {
   readonly ownGpus?: readonly Gpu[]
   /** The space without its conditions, which are functions. */
   readonly parameters: readonly Parameter[]
+  /** Model variant → its quality, where there are variants. */
+  readonly qualities?: Readonly<Record<string, number>>
+  readonly minQuality?: number
   readonly notices: readonly string[]
   /** The stop rule's last word, once the experiment has ended. */
   readonly stop?: StopAssessment

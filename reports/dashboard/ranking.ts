@@ -15,14 +15,17 @@ export interface WhatIf {
   readonly slo: Slo
   readonly objective: Objective
   readonly prices: PriceBook
+  /** Model variants of less quality are not good enough. */
+  readonly minQuality?: number
 }
 
 /** The experiment's own question. */
-export const asMeasured = ({ slo, objective, prices }: DashboardExperiment): WhatIf => ({ slo, objective, prices })
+export const asMeasured = ({ slo, objective, prices, minQuality }: DashboardExperiment): WhatIf => ({ slo, objective, prices, minQuality })
 
 /** Whether the question is the experiment's own: only then does its stop rule's certainty hold. */
 export const isAsMeasured = (experiment: DashboardExperiment, whatIf: WhatIf): boolean =>
-  JSON.stringify(asMeasured(experiment)) === JSON.stringify({ slo: whatIf.slo, objective: whatIf.objective, prices: whatIf.prices })
+  JSON.stringify(asMeasured(experiment)) ===
+  JSON.stringify({ slo: whatIf.slo, objective: whatIf.objective, prices: whatIf.prices, minQuality: whatIf.minQuality })
 
 /** Ranks one experiment's trials again and again, under changing questions. */
 export class Ranker {
@@ -34,7 +37,7 @@ export class Ranker {
   constructor(readonly experiment: DashboardExperiment) {}
 
   /** SLO, objective, prices, labels and load curves as `recommend` and `judge` take them. */
-  view({ slo, objective, prices }: WhatIf): View {
+  view({ slo, objective, prices, minQuality }: WhatIf): View {
     if (prices !== this.#book) {
       this.#book = prices
       this.#prices = new WeakMap()
@@ -44,6 +47,7 @@ export class Ranker {
       objective,
       pricePerHour: (c) => remembered(this.#prices, c, () => priceOf(c, prices, this.experiment.ownGpus)),
       label: (c) => this.label(c),
+      ...(this.experiment.qualities && { quality: (c) => this.experiment.qualities?.[String(c.variant)], minQuality }),
       curve: (measurement, under) => this.#curve(measurement, under),
     }
   }

@@ -3,7 +3,7 @@ import type { EChartsOption } from 'echarts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { type Judged, judge, type View } from '../candidates.ts'
 import { historyOption, loadCurveOption, paretoOption } from '../charts/options.ts'
-import { latency, money, percent, percentileName, rate, significant, times } from '../format.ts'
+import { latency, money, percent, rate, significant, sloFigure, sloName, sloText, sloValue, times } from '../format.ts'
 import { type Block, heading, list, paragraph, table } from '../page/blocks.ts'
 import type { Candidate, Recommendation } from '../types.ts'
 
@@ -35,7 +35,7 @@ export async function reportBlocks(input: ReportInput, chart?: (option: EChartsO
   const judged = judge(input.trials, input)
   const top = judged.filter((j) => j.candidate.feasible).slice(0, drawn)
   return [
-    heading(1, `${name}: how to serve it within ${percentileName(r.slo.percentile)} <= ${latency(r.slo.limitMs)}`),
+    heading(1, `${name}: how to serve it within ${sloText(r.slo)}`),
     { kind: 'paragraph', strong: true, text: r.verdict },
     paragraph(`All figures are ${provenanceText[r.provenance]}. Experiment ${r.experimentId}, seed ${r.seed}, ${r.trials} trials.`),
     ...list(r.caveats),
@@ -43,6 +43,7 @@ export async function reportBlocks(input: ReportInput, chart?: (option: EChartsO
     ...list(reasons(r)),
     ...(await paretoBlocks(input, judged, top, chart)),
     ...(await curveBlocks(input, top, chart)),
+    ...qualityBlocks(r),
     ...capacityBlocks(r),
     heading(2, 'Runners-up'),
     ...rankedTable(r),
@@ -71,7 +72,7 @@ function reasons(r: Recommendation): string[] {
   const [low, high] = confirmation?.sloCi95Ms ?? []
   const confirmed = confirmation
     ? [
-        `${confirmation.held ? 'Confirmed' : 'Not confirmed'} in a second, independent measurement at ${rate(confirmation.rateRps)}: ${percentileName(r.slo.percentile)} ${latency(confirmation.sloMs)} (95 % interval ${latency(low ?? Number.NaN)} to ${latency(high ?? Number.NaN)}).`,
+        `${confirmation.held ? 'Confirmed' : 'Not confirmed'} in a second, independent measurement at ${rate(confirmation.rateRps)}: ${sloFigure(r.slo, confirmation.sloMs)} (95 % interval ${sloValue(r.slo, low ?? Number.NaN)} to ${sloValue(r.slo, high ?? Number.NaN)}).`,
       ]
     : best
       ? ['Not confirmed by a second measurement.']
@@ -110,8 +111,8 @@ async function paretoBlocks(
     heading(2, 'Latency against throughput per dollar'),
     {
       kind: 'chart',
-      svg: await chart(paretoOption(shown, r.front, slo, marks)),
-      alt: `Pareto front: ${r.front.map((c) => `${latency(c.sloMsAtCapacity)} at ${significant((c.capacityRps * 3600) / c.pricePerHour)} requests per dollar`).join('; ')}`,
+      svg: await chart(paretoOption(shown, r.front, slo, marks, r.qualityFronts)),
+      alt: `Pareto front: ${r.front.map((c) => `${sloValue(slo, c.sloMsAtCapacity)} at ${significant((c.capacityRps * 3600) / c.pricePerHour)} requests per dollar`).join('; ')}`,
     },
   ]
 }
@@ -143,10 +144,30 @@ function capacityBlocks({ best, objective }: Recommendation): Block[] {
 
 const interval = (c: Candidate) => `${significant(c.capacityCi90Rps[0])} to ${significant(c.capacityCi90Rps[1])}`
 
+/** The third axis of the front: what each quality of the model variants costs. */
+function qualityBlocks(r: Recommendation): Block[] {
+  if (!r.qualityFronts) return []
+  const rows = r.qualityFronts.flatMap(({ leastQuality, front }) => {
+    const best = front.at(-1)
+    return best
+      ? [[String(leastQuality), best.label, String(best.quality ?? ''), rate(best.capacityRps), money(best.pricePerMillionRequests)]]
+      : []
+  })
+  return [
+    heading(2, 'What quality costs'),
+    paragraph(
+      'The most throughput per dollar within the SLO, by the least quality that is good enough. Qualities are as the experiment states them.',
+    ),
+    ...table(['quality at least', 'configuration', 'its quality', 'capacity', 'per million requests'], rows, [0, 2, 3, 4]),
+  ]
+}
+
 function rankedTable(r: Recommendation): Block[] {
+  const qualities = [r.best, r.nearest, ...r.alternatives].some((c) => c?.quality !== undefined)
   const row = (c: Candidate, note: string) => [
     String(c.trial),
     c.label,
+    ...(qualities ? [String(c.quality ?? '')] : []),
     c.capacityRps > 0 ? rate(c.capacityRps) : '',
     c.capacityRps > 0 ? interval(c) : '',
     money(c.pricePerHour),
@@ -165,9 +186,19 @@ function rankedTable(r: Recommendation): Block[] {
   const more = r.alternatives.filter((a) => a.feasible).length - ranked
   return [
     ...table(
-      ['trial', 'configuration', 'capacity', '90 % interval', 'per hour', 'per million requests', 'replicas', 'why not'],
+      [
+        'trial',
+        'configuration',
+        ...(qualities ? ['quality'] : []),
+        'capacity',
+        '90 % interval',
+        'per hour',
+        'per million requests',
+        'replicas',
+        'why not',
+      ],
       rows,
-      [0, 2, 3, 4, 5, 6],
+      [0, 2, 3, 4, 5, 6, ...(qualities ? [7] : [])],
     ),
     ...(more > 0 ? [paragraph(`and ${more} more in the appendix`)] : []),
   ]
@@ -184,7 +215,7 @@ function method({ trials, recommendation: r }: ReportInput): string[] {
     (o) => `${o} ${complete.filter((t) => t.measurement.outcome === o).length}`,
   )
   return [
-    `Capacity is the highest offered rate at which the ${percentileName(r.slo.percentile)} of all requests stays within ${latency(r.slo.limitMs)}, failed requests counted as infinitely slow, and at most ${percent(r.slo.maxErrorRate)} fail.`,
+    `Capacity is the highest offered rate at which ${r.slo.limits ? `at least ${Number((r.slo.percentile * 100).toFixed(4))} % of all requests keep every limit (${sloText(r.slo)}), failed requests counted as missing them` : `the ${sloName(r.slo)} of all requests stays within ${latency(r.slo.limitMs)}, failed requests counted as infinitely slow`}, and at most ${percent(r.slo.maxErrorRate)} fail.`,
     `${requests.toLocaleString('en-US')} requests in ${points.length} load steps, ${open} of them open-loop (sent on a schedule whatever the answers, so that waiting is not hidden); ${significant(seconds / 60)} minutes in all.`,
     `Intervals: 90 % for capacities, 95 % and distribution-free for percentiles. Searches ended: ${outcomes.join(', ') || 'none'}.`,
     ...(saturated > 0 ? [`${saturated} load steps are not used because the generator itself was late.`] : []),

@@ -1,10 +1,11 @@
 /** What every deployment spec says, whatever its format: the recommended configuration, how it is started, how many, and where each figure comes from. */
 import type { Slo } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
+import type { DraOptions } from '../../trials/kubernetes/dra.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { Provenance } from '../../trials/types.ts'
 import { replicasFor } from '../candidates.ts'
-import { latency, money, percent, percentileName, rate, significant } from '../format.ts'
+import { latency, money, percent, rate, significant, sloFigure, sloText } from '../format.ts'
 import type { Candidate } from '../types.ts'
 import type { GpuScheme } from './gpu-selection.ts'
 
@@ -68,6 +69,8 @@ export interface ServingOptions {
   readonly minReplicas?: number
   readonly maxReplicas?: number
   readonly gpuScheme?: GpuScheme
+  /** With GPU scheme dra. */
+  readonly dra?: DraOptions
   /** Which server runs in the container. Default 'custom'. */
   readonly server?: ServerKind
   /** Where the weights are: s3://bucket/model, gs://..., a volume's path. */
@@ -95,6 +98,7 @@ export interface Serving {
   readonly configuration: Configuration
   readonly resources: Resources
   readonly gpuScheme?: GpuScheme
+  readonly dra?: DraOptions
   readonly replicas: number
   readonly minReplicas: number
   readonly maxReplicas: number
@@ -149,6 +153,7 @@ export function servingOf(
     configuration: candidate.configuration,
     resources,
     gpuScheme: options.gpuScheme,
+    ...(options.dra ? { dra: options.dra } : {}),
     replicas,
     minReplicas,
     maxReplicas,
@@ -169,7 +174,7 @@ function sourcesOf(candidate: Candidate, serving: Omit<Serving, 'sources'>, { de
     ...Object.entries(serving.configuration).map(([name, value]) => ({ value: `${name} = ${value}`, from: `tuned, ${trial}` })),
     {
       value: `capacity ${rate(candidate.capacityRps)}`,
-      from: `${trial}: ${percentileName(slo.percentile)} ${latency(candidate.sloMsAtCapacity)} (SLO ${latency(slo.limitMs)}), 90 % interval ${significant(low)} to ${significant(high)}`,
+      from: `${trial}: ${sloFigure(slo, candidate.sloMsAtCapacity)} (SLO ${slo.limits ? sloText(slo) : latency(slo.limitMs)}), 90 % interval ${significant(low)} to ${significant(high)}`,
     },
     {
       value: `replicas ${serving.replicas}`,

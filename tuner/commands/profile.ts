@@ -6,9 +6,13 @@ export function registerProfile(program: Command): void {
     .command('profile')
     .description('load-test a server that is already there: its capacity under an SLO, or how it fares at one rate')
     .requiredOption('--url <url>', 'where it listens, e.g. http://127.0.0.1:8000')
-    .requiredOption('--slo <slo>', "the SLO, e.g. 50ms (p99) or 'p95<80ms'")
+    .requiredOption(
+      '--slo <slo>',
+      "the SLO, e.g. 50ms (p99) or 'p95<80ms'; of streamed answers also several, of which a good request keeps all: 'p90 ttft<200ms tpot<30ms'",
+      (value: string, before: string | undefined) => (before === undefined ? value : `${before}, ${value}`),
+    )
     .option('--model <name>', 'model it serves', 'model')
-    .option('--protocol <name>', 'oip-v2, tfserving or json (default: asks the server)')
+    .option('--protocol <name>', 'oip-v2, grpc-v2, tfserving, tfserving-grpc, json or openai (default: asks the server)')
     .option('--error-rate <share>', 'highest tolerated share of failed requests', '0.1%')
     .option('--rate <rate>', 'test only this rate, e.g. 200rps (default: search for the capacity)')
     .option(
@@ -19,8 +23,12 @@ export function registerProfile(program: Command): void {
     .option('--duration <time>', 'length of the steady window', '10s')
     .option('--effort <name>', 'of the search: quick (3 s), standard (13 s) or thorough (90 s)', 'standard')
     .option('--connections <n>', 'most connections of the open loads (default: 512)')
-    .option('--payload <file>', 'request bodies, JSON Lines (default: made from what the server says of the model)')
-    .option('--template <json>', 'body for --protocol json, with {{text}}, {{image}} and {{int}} filled in')
+    .option(
+      '--payload <path>',
+      'request bodies: JSON Lines, .txt (one text a line) or a folder of pictures (default: made from what the server says of the model)',
+    )
+    .option('--items <numbers>', "items of one request: 4, 1..16, '1:70, 8:30' (weights) or lognormal:4,0.6 (default: 1)")
+    .option('--template <json>', 'body for --protocol json, with {{text}}, {{image}} and {{int}} filled in, or {{texts}}, ... as lists')
     .option('--path <path>', "path of the inference call (default: the protocol's)")
     .option('--header <header...>', "sent with every request, e.g. 'Authorization: Bearer x'")
     .option('--timeout <time>', 'deadline of a request', '10s')
@@ -56,6 +64,7 @@ export interface ProfileFlags {
   readonly effort: string
   readonly connections?: string
   readonly payload?: string
+  readonly items?: string
   readonly template?: string
   readonly path?: string
   readonly header?: readonly string[]

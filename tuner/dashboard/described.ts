@@ -41,6 +41,10 @@ export async function describeExperiment(record: ExperimentRecord, around: Surro
       prices: plainBook(prices),
       ownGpus: experiment.own.gpus,
       parameters: space.parameters.map(({ when: _, ...parameter }) => parameter),
+      ...(experiment.variants.length > 0 && {
+        qualities: Object.fromEntries(experiment.variants.map(({ name, quality }) => [name, quality])),
+        minQuality: experiment.minQuality,
+      }),
       notices: noticesOf(experiment, record.provenance),
       stop: stopOf(record),
       specification: stringify(record.spec, { lineWidth: 0 }),

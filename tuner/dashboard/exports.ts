@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { renderSvg } from '../../reports/charts/svg.ts'
 import type { Assets } from '../../reports/dashboard/bundle.ts'
-import { Ranker, type WhatIf } from '../../reports/dashboard/ranking.ts'
+import { asMeasured, Ranker, type WhatIf } from '../../reports/dashboard/ranking.ts'
 import { standalonePage } from '../../reports/dashboard/standalone.ts'
 import { recommendationJson } from '../../reports/documents.ts'
 import { toHtml } from '../../reports/page/html.ts'
@@ -17,9 +17,19 @@ import type { Feed } from './watch.ts'
 type Current = Feed & { readonly described: Described }
 
 const positive = z.number().positive().finite()
+const metric = z.enum(['e2e', 'ttft', 'tpot'])
 const price = z.object({ perHour: z.number().nonnegative().finite(), source: z.string() })
 const question = z.object({
-  slo: z.object({ percentile: z.number().gt(0).lt(1), limitMs: positive, maxErrorRate: z.number().min(0).max(1) }),
+  slo: z.object({
+    percentile: z.number().gt(0).lt(1),
+    limitMs: positive,
+    maxErrorRate: z.number().min(0).max(1),
+    metric: metric.optional(),
+    limits: z
+      .array(z.object({ metric, limitMs: positive }))
+      .min(2)
+      .optional(),
+  }),
   objective: z.discriminatedUnion('kind', [
     z.object({ kind: z.literal('price') }),
     z.object({ kind: z.literal('price-per-request') }),
@@ -28,11 +38,12 @@ const question = z.object({
     z.object({ kind: z.literal('min-latency'), maxPricePerHour: positive }),
   ]),
   prices: z.object({ name: z.string(), currency: z.string(), gpus: z.record(z.string(), price), vcpu: price, memoryGiB: price }),
+  minQuality: z.number().optional(),
 })
 
 /** The question of a request, or the experiment's own. @throws UserError that names every field at fault. */
 export function questionOf(text: string | undefined, { dashboard }: Described): WhatIf {
-  if (text === undefined) return { slo: dashboard.slo, objective: dashboard.objective, prices: dashboard.prices }
+  if (text === undefined) return asMeasured(dashboard)
   let data: unknown
   try {
     data = JSON.parse(text)

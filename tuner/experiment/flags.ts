@@ -18,7 +18,9 @@ interface Flag {
   /** What is written at the path, where it is not the text itself. */
   readonly value?: unknown
   /** Splits a short form into entries below the path, so that another flag may set the rest of them. */
-  readonly parts?: (text: string) => Readonly<Record<string, string>>
+  readonly parts?: (text: string) => Readonly<Record<string, string | undefined>>
+  /** May stand several times: one text with commas. */
+  readonly joined?: boolean
 }
 
 const model = 'Model and goal'
@@ -42,8 +44,17 @@ export const experimentFlags: readonly Flag[] = [
     group: model,
     path: ['slo'],
     parts: (text) => ({ ...sloParts(text) }),
-    what: "latency SLO: 50ms (p99), p95<80ms; of a language model 'ttft p95<300ms', 'tpot<40ms'",
+    joined: true,
+    what: "latency SLO: 50ms (p99), p95<80ms; of a language model 'ttft p95<300ms', or several at once: 'p90 ttft<200ms tpot<30ms'",
   },
+  {
+    flags: '--slo-ttft <duration>',
+    group: model,
+    path: ['slo', 'ttft'],
+    what: 'limit of the time to the first token; a request must keep all limits (default: none)',
+  },
+  { flags: '--slo-tpot <duration>', group: model, path: ['slo', 'tpot'], what: 'limit of the time per output token after the first (default: none)' },
+  { flags: '--slo-e2e <duration>', group: model, path: ['slo', 'e2e'], what: 'limit of the whole answer (default: none)' },
   {
     flags: '--error-rate <share>',
     group: model,
@@ -246,6 +257,7 @@ export function addExperimentOptions(command: Command, examples = exampleCommand
   command.option('-f, --file <path>', 'experiment file (YAML); flags win over what it says')
   for (const flag of experimentFlags) {
     const option = new Option(flag.flags, flag.what).helpGroup(`${flag.group}:`)
+    if (flag.joined) option.argParser((value: string, before: string | undefined) => (before === undefined ? value : `${before}, ${value}`))
     if (flag.gather) option.argParser((value: string, before: string[] | undefined) => [...(before ?? []), value])
     command.addOption(option)
   }

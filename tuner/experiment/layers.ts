@@ -2,6 +2,7 @@
 import type { z } from 'zod'
 import { closest, namesNear } from '../../trials/devices/errors.ts'
 import { type ExperimentEntries, experimentFileSchema, experimentJsonSchema, type ParameterEntry } from './schema.ts'
+import { sloMetrics } from './slo.ts'
 import type { ConfigProblem, Origin } from './types.ts'
 import type { Layer, Path } from './yaml-file.ts'
 
@@ -179,6 +180,13 @@ const sections = new Set(['slo', 'load', 'budget', 'stop', 'space', 'pin', 'pred
 const isAnotherPredictor = (key: string, value: unknown) =>
   key === 'predictor' && ['kind', 'command', 'server', 'url', 'engine'].some((name) => name in record(value))
 
+/** An SLO that names a `limit`, if only to say that there is none, replaces the one below; one metric's own limit replaces that of the same metric. */
+function withoutReplaced(below: Record<string, unknown>, above: Record<string, unknown>): Record<string, unknown> {
+  const single = ['limit', 'metric']
+  const replaced = 'limit' in above ? [...single, ...sloMetrics] : String(below.metric ?? 'e2e') in above ? single : []
+  return Object.fromEntries(Object.entries(below).filter(([key]) => !replaced.includes(key)))
+}
+
 /** Lays the later layers over the earlier ones. */
 export function mergeLayers(layers: readonly { readonly layer: Layer; readonly entries: ExperimentEntries }[]): Merged {
   const owners = new Map<string, Layer>()
@@ -187,9 +195,14 @@ export function mergeLayers(layers: readonly { readonly layer: Layer; readonly e
     for (const [key, value] of Object.entries(above)) {
       if (value === undefined) continue
       const inner = [...path, key]
-      if (sections.has(joinPath(inner)))
-        merged[key] = lay(isAnotherPredictor(key, value) ? {} : record(below[key]), record(value), layer, inner)
-      else {
+      if (sections.has(joinPath(inner))) {
+        const kept = isAnotherPredictor(key, value)
+          ? {}
+          : key === 'slo'
+            ? withoutReplaced(record(below[key]), record(value))
+            : record(below[key])
+        merged[key] = lay(kept, record(value), layer, inner)
+      } else {
         merged[key] = path[0] === 'space' ? overParameter(below[key] as ParameterEntry | undefined, value as ParameterEntry) : value
         owners.set(joinPath(inner), layer)
       }

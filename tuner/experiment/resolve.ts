@@ -15,6 +15,7 @@ import { type Merged, showOrigin } from './layers.ts'
 import { defaults, type ObjectiveKind } from './names.ts'
 import { builtinFor, reportTemplate, resolveDevices, resolvePredictor } from './predictor.ts'
 import { type ExperimentEntries, isDimensionsFile } from './schema.ts'
+import { limitsOf, type SloEntry, sloOf } from './slo.ts'
 import { resolveArchitecture, resolveArrivals, resolveGpus, resolvePayload, resolvePrices } from './sources.ts'
 import { buildSpace } from './space.ts'
 import type { BudgetSpec, ConfigProblem, Experiment, ModelSpec } from './types.ts'
@@ -99,10 +100,11 @@ export function resolveExperiment(
     trialSeconds: (entries.load?.trialTime ?? parseDurationMs(defaults.trialTime)) / 1000,
     confirmSeconds: (entries.load?.confirmTime ?? parseDurationMs(defaults.confirmTime)) / 1000,
   }
-  if (load.timeoutMs <= slo.limitMs && entries.load?.timeout !== undefined)
+  const longestMs = slo.limits?.find(({ metric }) => metric === 'e2e')?.limitMs ?? slo.limitMs
+  if (load.timeoutMs <= longestMs && entries.load?.timeout !== undefined)
     report(
       ['load', 'timeout'],
-      `a timeout of ${load.timeoutMs} ms cuts off requests that keep the SLO of ${slo.limitMs} ms`,
+      `a timeout of ${load.timeoutMs} ms cuts off requests that keep the SLO of ${longestMs} ms`,
       'make it several times the SLO',
     )
   const withoutSources: Omit<Experiment, 'document' | 'origins'> = {
@@ -184,15 +186,25 @@ function nameOfDimensions(path: string): string {
 }
 
 function resolveSlo({ entries, report, broken }: Context, predictor: PredictorTemplate): Slo {
-  const { limit, percentile, errorRate, metric } = entries.slo ?? {}
-  if (limit === undefined && !broken.has('slo'))
+  const entry: SloEntry = entries.slo ?? {}
+  const { percentile, errorRate, limit } = entry
+  const limits = limitsOf(entry)
+  if (limits.length === 0 && !broken.has('slo'))
     report(['slo'], 'no SLO', 'say which latency to keep: --slo 50ms, or `slo: 50ms` in the file')
   const maxErrorRate = errorRate ?? parseShare(defaults.errorRate)
   if (maxErrorRate >= 1) report(['slo', 'errorRate'], 'an error rate of 100 % lets every request fail', `write e.g. ${defaults.errorRate}`)
-  const streamed = metric !== undefined && metric !== 'e2e'
-  if (streamed && predictor.protocol !== 'openai')
-    report(['slo', 'metric'], `${metric} is a latency of streamed answers`, 'use it with protocol openai, or leave it out')
-  return { percentile: percentile ?? parsePercentile(defaults.percentile), limitMs: limit ?? 1, maxErrorRate, ...(streamed && { metric }) }
+  for (const { metric } of limits)
+    if (metric !== 'e2e' && predictor.protocol !== 'openai')
+      report(
+        ['slo', entry[metric] === undefined ? 'metric' : metric],
+        `${metric} is a latency of streamed answers`,
+        'use it with protocol openai, or leave it out',
+      )
+  // A request could keep the one and miss the other of two limits of one latency.
+  const metric = entry.metric ?? 'e2e'
+  if (limit !== undefined && entry[metric] !== undefined) report(['slo', 'limit'], `two limits of ${metric}`, 'keep the stricter one')
+  const all = limits.length > 0 ? limits : [{ metric: 'e2e', limitMs: 1 } as const]
+  return sloOf(all, percentile ?? parsePercentile(defaults.percentile), maxErrorRate)
 }
 
 function resolveHeadroom({ entries, report }: Context): number {

@@ -3,62 +3,17 @@
  * durations in ms, rates per second, shares and percentiles 0-1, money in $, under the same keys.
  */
 import { z } from 'zod'
+import { draSharings } from '../../trials/kubernetes/dra.ts'
 import { gpuSchemes } from '../../trials/kubernetes/gpu-selection.ts'
 import { serverKinds } from '../../trials/server-files/preset.ts'
 import { splitCommand } from './command-line.ts'
 import { backends, defaults, deviceChoices, loadOrigins, objectiveKinds, samplerNames } from './names.ts'
-import { parseLengths } from './prompts.ts'
 import { parseItems } from './payload.ts'
+import { parseLengths } from './prompts.ts'
+import { choice, count, duration, money, quantity, rate, share, text } from './schema-parts.ts'
 import { parseShorthand, type Values } from './shorthand.ts'
-import { sloParts } from './slo-text.ts'
-import { parseCount, parseDurationMs, parseMoney, parsePercentile, parseRateRps, parseShare, UnitError } from './units.ts'
-
-/** Text or number in, whatever `parse` makes of it out; its UnitError becomes an issue with a hint. */
-function quantity<T>(parse: (input: string | number) => T, what: string) {
-  return z
-    .union([z.string(), z.number()], { error: `expected ${what}` })
-    .transform((input, context): T => {
-      try {
-        return parse(input)
-      } catch (error) {
-        if (!(error instanceof UnitError)) throw error
-        context.addIssue({ code: 'custom', message: error.message, params: { hint: error.hint } })
-        return z.NEVER
-      }
-    })
-    .describe(what)
-}
-
-/** A text of its own small language, or the long form. The long form's schema validates what the short one was read as. */
-const text = (what: string) => z.string({ error: `expected ${what}` }).min(1, { error: `expected ${what}, found an empty text` })
-const choice = <const T extends readonly [string, ...string[]]>(names: T, what: string) =>
-  z.enum(names, { error: `expected ${what}: ${names.join(', ')}` })
-
-const duration = quantity(parseDurationMs, 'a duration such as 50ms, 2s, 10m')
-const rate = quantity(parseRateRps, 'a rate such as 500 rps')
-const share = quantity(parseShare, 'a share such as 20% or 0.2')
-const money = quantity(parseMoney, 'an amount of money such as $5')
-const percentile = quantity(parsePercentile, 'a percentile such as p99')
-const count = (least: number, what: string) => quantity((input) => parseCount(input, least), `${what}, a whole number of at least ${least}`)
-
-const sloKeys = z.strictObject({
-  percentile: percentile.optional().describe('which percentile of the latencies must keep the limit, default p99'),
-  limit: duration.optional().describe('the latency it must stay at or below, e.g. 50ms'),
-  errorRate: share.optional().describe('highest tolerated share of failed requests, default 0.1%'),
-  metric: choice(['e2e', 'ttft', 'tpot'], 'a latency')
-    .optional()
-    .describe('protocol openai: e2e (whole answer, default), ttft (to the first token) or tpot (per output token after it)'),
-})
-type SloEntry = z.output<typeof sloKeys>
-const slo = z.union([quantity(parseSlo, 'an SLO such as 50ms (p99) or p95<80ms'), sloKeys], {
-  error: 'expected an SLO such as 50ms, p95<80ms, or {percentile, limit, errorRate}',
-})
-
-/** '50ms' → p99 ≤ 50 ms; 'p95<80ms', 'p99.9 <= 1s'; 'ttft p95<300ms'. */
-export function parseSlo(input: string | number): SloEntry & { readonly limit: number } {
-  const { metric, percentile, limit } = sloParts(String(input))
-  return { ...(metric && { metric }), percentile: parsePercentile(percentile), limit: parseDurationMs(limit) }
-}
+import { slo } from './slo-schema.ts'
+import { parseDurationMs, UnitError } from './units.ts'
 
 const modelKeys = z.strictObject({
   name: text('a name').optional().describe('the name it is served under, e.g. bert'),
@@ -262,7 +217,11 @@ export const experimentFileSchema = z.strictObject({
   model: model
     .optional()
     .describe('what is served: bert, resnet50, ..., a path of your own, a config.json, or {name, architecture, path, version}'),
-  slo: slo.optional().describe('latency SLO: 50ms (p99), p95<80ms, or {percentile, limit, errorRate}'),
+  slo: slo
+    .optional()
+    .describe(
+      'latency SLO: 50ms (p99), p95<80ms, or {percentile, limit, errorRate}; of a language model also several: {ttft: 200ms, tpot: 30ms}',
+    ),
   objective: choice(objectiveKinds, 'an objective')
     .optional()
     .describe('what is best among configurations that keep the SLO; default price-for-demand with a demand, else price-per-request'),
@@ -309,7 +268,17 @@ export const experimentFileSchema = z.strictObject({
         .enum(loadOrigins)
         .optional()
         .describe('cluster: a Job beside the predictor; port-forward: from here through the API server; here: from here to pod addresses'),
-      gpuScheme: z.enum(gpuSchemes).optional().describe('how the cluster shares GPUs, default: whole GPUs, time-slicing or MIG as tuned'),
+      gpuScheme: z.enum(gpuSchemes).optional().describe('how GPUs are asked for, default: as the nodes that have them are set up'),
+      dra: z
+        .strictObject({
+          deviceClass: text('a DeviceClass').optional().describe('default gpu.nvidia.com, and mig.nvidia.com for slices'),
+          sharing: z
+            .enum(draSharings)
+            .optional()
+            .describe('how a part of a GPU is asked for, default capacity where the driver offers it, else mps'),
+        })
+        .optional()
+        .describe('GPUs by dynamic resource allocation (gpuScheme dra)'),
     })
     .optional()
     .describe('backend kubernetes: where and from what'),

@@ -1,17 +1,66 @@
 /** The short form of an SLO, in its parts: for the schema, and for flags, which load no schema. */
+import type { LatencyMetric } from '../../profiler/types.ts'
 import { defaults } from './names.ts'
 
-export interface SloParts {
-  readonly metric?: 'e2e' | 'ttft' | 'tpot'
-  readonly percentile: string
-  readonly limit: string
+/** One limit, of the metric or of the whole answer; or limits by metric, all of which a good request keeps. */
+export type SloParts = { readonly percentile: string } & (
+  | { readonly metric?: LatencyMetric; readonly limit: string }
+  /** `limit` is there, so that these replace an SLO of one limit. */
+  | (Readonly<Partial<Record<LatencyMetric, string>>> & { readonly limit: undefined })
+)
+
+/** As vLLM's and GenAI-Perf's `--goodput` call them too: e2el, request_latency, ... */
+const metricNames: Readonly<Record<string, LatencyMetric>> = {
+  ttft: 'ttft',
+  time_to_first_token: 'ttft',
+  tpot: 'tpot',
+  inter_token_latency: 'tpot',
+  e2e: 'e2e',
+  e2el: 'e2e',
+  request_latency: 'e2e',
+}
+const metric = new RegExp(String.raw`\b(${Object.keys(metricNames).join('|')})\b`, 'gi')
+
+/**
+ * '50ms' → p99 and 50ms; 'p95<80ms', 'p99.9 <= 1s'; 'ttft p95<300ms', 'tpot<40ms'.
+ * Several limits are a joint SLO: 'p90 ttft<200ms tpot<30ms', or as vLLM's --goodput takes them, in ms: 'ttft:200 tpot:30'. Nothing is checked.
+ */
+export function sloParts(text: string): SloParts {
+  const named = [...text.matchAll(metric)]
+  if (named.length > 1 || text.includes(':')) return jointParts(text, named)
+  const [found] = named
+  const rest = found === undefined ? text : text.replace(found[0], ' ')
+  const { percentile, limit } = compared(rest)
+  const of = found && metricNames[found[0].toLowerCase()]
+  return { ...(of && { metric: of }), percentile: percentile ?? defaults.percentile, limit }
 }
 
-/** '50ms' → p99 and 50ms; 'p95<80ms', 'p99.9 <= 1s'; 'ttft p95<300ms', 'tpot<40ms'. Nothing is checked. */
-export function sloParts(text: string): SloParts {
-  const found = /\b(e2e|ttft|tpot)\b/i.exec(text)
-  const rest = found === null ? text : text.replace(found[0], ' ')
-  const metric = found?.[1]?.toLowerCase() as SloParts['metric']
-  const [, percentile = '', limit = rest] = /^([^<=≤]*)(?:<=|<|≤)(.*)$/s.exec(rest) ?? []
-  return { ...(metric && { metric }), percentile: percentile.trim() || defaults.percentile, limit: limit.trim() }
+/** A percentile may stand before all limits or in one; different ones stay side by side, for the schema to refuse. */
+function jointParts(text: string, named: readonly RegExpMatchArray[]): SloParts {
+  const limits: Partial<Record<LatencyMetric, string>> = {}
+  const percentiles = new Set<string>()
+  const before = text
+    .slice(0, named[0]?.index ?? text.length)
+    .replaceAll(/[,;\s]+/g, ' ')
+    .trim()
+  if (before !== '') percentiles.add(before.replace(/\s+of$/, ''))
+  for (const [i, found] of named.entries()) {
+    const part = text
+      .slice(found.index! + found[0].length, named[i + 1]?.index)
+      .replaceAll(/[,;]/g, ' ')
+      .replace(/\s+and\s*$/, '')
+      .trim()
+    const bare = /^:\s*(.*)$/s.exec(part)?.[1]
+    const { percentile, limit } =
+      bare === undefined ? compared(part) : { percentile: undefined, limit: /^[\d.]+$/.test(bare) ? `${bare}ms` : bare }
+    const name = metricNames[found[0].toLowerCase()]!
+    limits[name] = limits[name] === undefined ? limit : `${limits[name]}, ${limit}`
+    if (percentile !== undefined) percentiles.add(percentile)
+  }
+  return { limit: undefined, ...limits, percentile: [...percentiles].join(', ') || defaults.percentile }
+}
+
+function compared(text: string): { percentile?: string; limit: string } {
+  const [, percentile = '', limit = text] = /^([^<=≤]*)(?:<=|<|≤)(.*)$/s.exec(text) ?? []
+  return { percentile: percentile.trim() || undefined, limit: limit.trim() }
 }

@@ -2,6 +2,7 @@
 import type { Arrivals, PayloadSource, Slo } from '../../profiler/types.ts'
 import type { Configuration, Objective, SearchSpace } from '../../search/types.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
+import type { DraOptions } from '../../trials/kubernetes/dra.ts'
 import type { GpuScheme } from '../../trials/kubernetes/gpu-selection.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import type { Backend, Devices, LoadOrigin, SamplerName } from './names.ts'
@@ -35,6 +36,8 @@ export interface KubernetesSpec {
   /** Where load comes from, default 'cluster'. */
   readonly loadFrom?: LoadOrigin
   readonly gpuScheme?: GpuScheme
+  /** How GPUs are claimed by dynamic resource allocation. */
+  readonly dra?: DraOptions
 }
 
 export interface LoadSpec {

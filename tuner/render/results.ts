@@ -1,6 +1,6 @@
 /** What a tuning run says at its end: verdict, ranked alternatives, what binds, caveats, files. */
 
-import { latency, money, percentileName, rate } from '../../reports/format.ts'
+import { money, rate, sloFigure, sloValue } from '../../reports/format.ts'
 import type { Candidate, Recommendation } from '../../reports/types.ts'
 import { costLabel } from '../cost-label.ts'
 import { table, wrap } from './format.ts'
@@ -12,12 +12,11 @@ const shown = 6
 /** Lines for stdout. */
 export function resultLines(recommendation: Recommendation, files: readonly string[], style: Style, columns = 120): string[] {
   const { best, nearest, objective, slo } = recommendation
-  const p = percentileName(slo.percentile)
   const row = (mark: string, candidate: Candidate, note: string) => [
     mark,
     candidate.quality === undefined ? candidate.label : `${candidate.label}, quality ${candidate.quality}`,
     rate(candidate.capacityRps),
-    candidate.capacityRps > 0 ? `${p} ${latency(candidate.sloMsAtCapacity)}` : '-',
+    candidate.capacityRps > 0 ? sloFigure(slo, candidate.sloMsAtCapacity) : '-',
     candidate.feasible ? costLabel(candidate, objective) : `${money(candidate.pricePerHour)}/h`,
     note,
   ]
@@ -43,9 +42,9 @@ export function resultLines(recommendation: Recommendation, files: readonly stri
   const { confirmation } = recommendation
   if (confirmation) {
     const [low, high] = confirmation.sloCi95Ms
-    const interval = Number.isFinite(high) ? `${latency(low)} to ${latency(high)}` : `at least ${latency(low)}`
+    const interval = Number.isFinite(high) ? `${sloValue(slo, low)} to ${sloValue(slo, high)}` : `at least ${sloValue(slo, low)}`
     const verb = confirmation.held ? 'Confirmed' : 'NOT confirmed'
-    lines.push(`${verb} at ${rate(confirmation.rateRps)}: ${p} ${latency(confirmation.sloMs)} (95 % interval ${interval})`)
+    lines.push(`${verb} at ${rate(confirmation.rateRps)}: ${sloFigure(slo, confirmation.sloMs)} (95 % interval ${interval})`)
   }
   const notes = recommendation.caveats.flatMap((caveat) => wrap(`Note: ${caveat}`, columns))
   lines.push(...notes.map((line) => paint(line, 'yellow', style)))

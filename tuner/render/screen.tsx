@@ -2,7 +2,7 @@
 /** The live screen (ink), drawn on stderr: finished trials scroll by, the running ones, the best and the plot stay in view. */
 import { Box, render, Static, Text } from 'ink'
 import { useEffect, useState } from 'react'
-import { money, percentileName } from '../../reports/format.ts'
+import { money, sloText } from '../../reports/format.ts'
 import type { TuneEvent } from '../events.ts'
 import { duration, wrap } from './format.ts'
 import { glyph, type Style } from './glyphs.ts'
@@ -79,7 +79,7 @@ export function Screen({ state, style, columns, nowMs }: { state: Progress; styl
             {`, ${state.provenance}, seed ${state.seed}`}
           </Text>
           <Text>
-            {`SLO ${percentileName(state.slo?.percentile ?? 0.99)} < ${state.slo?.limitMs ?? 0} ms  `}
+            {state.slo ? `SLO ${sloText(state.slo)}  ` : ''}
             {state.best
               ? `best: #${state.best.number} ${state.best.label}, ${state.best.costLabel}${certainty}`
               : 'no configuration meets it yet'}

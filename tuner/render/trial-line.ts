@@ -1,6 +1,6 @@
 /** One finished trial, or one load step, as a line. */
 import type { LoadPoint, Slo } from '../../profiler/types.ts'
-import { latency, money, percentileName, rate, significant } from '../../reports/format.ts'
+import { latency, money, percent, rate, significant, sloName, sloValue } from '../../reports/format.ts'
 import { duration } from './format.ts'
 import { glyph, type Paint, type Style } from './glyphs.ts'
 import type { Row } from './progress.ts'
@@ -18,7 +18,7 @@ export function trialLine({ trial, label, pricePerHour }: Row, style: Style): Li
     case 'complete': {
       const { capacityRps, capacityCi90Rps: ci, outcome, slo } = trial.measurement
       if (capacityRps <= 0) {
-        const idle = `${percentileName(slo.percentile)} ${latency(trial.measurement.idle.p99Ms)} unloaded`
+        const idle = `${sloName({ ...slo, percentile: 0.99 })} ${sloValue(slo, trial.measurement.idle.p99Ms)} unloaded`
         return { mark: glyph('infeasible', style), paint: 'yellow', text: `${head}: misses the SLO (${trial.measurement.detail ?? idle})` }
       }
       const bound = outcome === 'beaten' ? 'at most ' : outcome === 'generator-limit' ? 'at least ' : ''
@@ -39,11 +39,12 @@ export function trialLine({ trial, label, pricePerHour }: Row, style: Style): Li
 
 /** '120 req/s: p99 43 ms of 50 ms'. */
 export function stepLine(point: LoadPoint, slo: Slo | undefined, phase: string): string {
-  const name = percentileName(slo?.percentile ?? 0.99)
-  const limit = slo ? ` of ${latency(slo.limitMs)}` : ''
+  const name = slo ? sloName(slo) : 'p99'
+  const limit = slo && !slo.limits ? ` of ${latency(slo.limitMs)}` : ''
   const errors = point.errors > 0 ? `, ${point.errors} errors` : ''
+  const good = point.joint ? ` (${percent(point.joint.good)} good)` : ''
   const load = point.load.kind === 'closed' ? `${point.load.connections} at a time, ${rate(point.achievedRps)}` : rate(point.offeredRps)
-  return `${phase}: ${load}: ${name} ${latency(point.sloMs)}${limit}${errors}${point.generatorSaturated ? ' (generator saturated)' : ''}`
+  return `${phase}: ${load}: ${name} ${slo ? sloValue(slo, point.sloMs) : latency(point.sloMs)}${limit}${good}${errors}${point.generatorSaturated ? ' (generator saturated)' : ''}`
 }
 
 const firstLine = (text: string) => text.split('\n')[0] ?? ''

@@ -1,7 +1,7 @@
 /** Latency against throughput: every configuration at its capacity, its load curve, the front, the SLO. Pure. */
 import type { FinishedTrial } from '../../../trials/types.ts'
 import type { Judged } from '../../candidates.ts'
-import { percentileName } from '../../format.ts'
+import { sloAxisName } from '../../format.ts'
 import type { Candidate, Recommendation } from '../../types.ts'
 import { candidatesOf, deviceOf, requestsPerDollar } from '../ranking.ts'
 import { axis, base, type ChartOption, colour, legend, logAxis, symbol, type Theme, yAxis } from './theme.ts'
@@ -46,6 +46,7 @@ export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
   const place = (device: string) => Math.max(0, devices.indexOf(device))
   const served = all.filter((c) => c.capacityRps > 0 && Number.isFinite(c.sloMsAtCapacity))
   const many = served.length > large
+  const size = sizes(served)
   const points = devices.map((device, i) => ({
     type: 'scatter',
     id: `device ${device}`,
@@ -59,21 +60,27 @@ export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
     itemStyle: many ? { opacity: 0.5 } : { borderColor: theme.surface, borderWidth: 1, opacity: 0.95 },
     data: served
       .filter((c) => c.feasible && deviceOf(c.configuration) === device)
-      .map((c) => [c.sloMsAtCapacity, y(c.capacityRps, c), c.trial]),
+      .map((c) => {
+        const value = [c.sloMsAtCapacity, y(c.capacityRps, c), c.trial]
+        return size && !many ? { value, symbolSize: size(c) } : value
+      }),
     z: 4,
   }))
   return {
     ...base(theme),
     grid: { left: 64, right: 24, top: 64, bottom: 48 },
-    legend: legend(theme, { data: [...devices, 'Pareto front', ...(all.some((c) => !c.feasible) ? ['misses the SLO'] : [])] }),
+    legend: legend(theme, {
+      data: [...devices, 'Pareto front', ...qualityFrontNames(r), ...(all.some((c) => !c.feasible) ? ['misses the SLO'] : [])],
+    }),
     tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
-    xAxis: { ...latencies, ...axis(`${percentileName(slo.percentile)} latency, ms (log)`, theme) },
+    xAxis: { ...latencies, ...axis(`${sloAxisName(slo)} (log)`, theme) },
     yAxis: { type: 'value', min: 0, ...yAxis(throughput === 'per-dollar' ? 'requests per dollar' : 'requests per second', theme) },
     series: [
       ...curves.map((j) => curveSeries(j, y, latencies.max, colour(place(deviceOf(j.candidate.configuration)), theme))),
       ...points,
       missed(all, input.trials, y, theme, many),
       frontSeries(r.front, y, latencies.max, theme),
+      ...qualitySeries(r, y, latencies.max, theme),
       ...(many ? [] : [intervalSeries(served.filter((c) => c.feasible).slice(0, errorBars), y, theme)]),
       ...marks(r, y, theme),
       sloSeries(slo.limitMs, latencies.max, theme),
@@ -123,6 +130,33 @@ function missed(all: readonly Candidate[], trials: readonly FinishedTrial[], y: 
 
 /** Smaller rises, as a share of the highest, are drawn as one with the next: the canvas leaves out segments of under two pixels, and stairs become slopes. */
 const leastRise = 0.012
+
+/** Pixels of a point by the quality of its variant, the third axis: least 7, most 15. Undefined without two qualities. */
+function sizes(served: readonly Candidate[]): ((c: Candidate) => number) | undefined {
+  const known = served.flatMap(({ quality }) => quality ?? [])
+  const [least, most] = [Math.min(...known), Math.max(...known)]
+  if (!(most > least)) return undefined
+  return ({ quality }) => (quality === undefined ? 9 : 7 + (8 * (quality - least)) / (most - least))
+}
+
+/** Fronts among variants of at least some quality, but for the last, which is the front itself. */
+const betterFronts = (r: Recommendation) => (r.qualityFronts ?? []).slice(0, -1).filter(({ front }) => front.length > 0)
+const frontName = (leastQuality: number) => `front of quality ≥ ${leastQuality}`
+const qualityFrontNames = (r: Recommendation): string[] => betterFronts(r).map(({ leastQuality }) => frontName(leastQuality))
+
+function qualitySeries(r: Recommendation, y: Height, most: number, theme: Theme): object[] {
+  const dashes = [
+    [8, 4],
+    [3, 3],
+    [10, 3, 2, 3],
+  ]
+  return betterFronts(r).map(({ leastQuality, front }, i) => ({
+    ...frontSeries(front, y, most, theme),
+    id: frontName(leastQuality),
+    name: frontName(leastQuality),
+    lineStyle: { width: 2, type: dashes[i % dashes.length] },
+  }))
+}
 
 function frontSeries(front: readonly Candidate[], y: Height, most: number, theme: Theme): object {
   const top = Math.max(...front.map((c) => y(c.capacityRps, c)))

@@ -69,7 +69,7 @@ export function download(name: string, type: string, text: string): void {
 }
 
 /** A labelled form field. */
-export function field(label: string, input: HTMLElement, unit?: string): HTMLElement {
+export function field(label: string, input: HTMLElement, unit?: string | HTMLElement): HTMLElement {
   return h(
     'label',
     { class: 'field' },

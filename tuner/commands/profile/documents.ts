@@ -3,7 +3,7 @@ import type { LoadPoint, Profile } from '../../../profiler/index.ts'
 import { palette } from '../../../reports/charts/options.ts'
 import { renderSvg } from '../../../reports/charts/svg.ts'
 import { csv } from '../../../reports/csv.ts'
-import { latency, percentileName, significant } from '../../../reports/format.ts'
+import { percentileName, significant, sloAxisName, sloName, sloText, sloValue } from '../../../reports/format.ts'
 import { type Block, heading, list, paragraph, table } from '../../../reports/page/blocks.ts'
 import { toHtml } from '../../../reports/page/html.ts'
 import { curvePoints } from './text.ts'
@@ -40,12 +40,12 @@ export function profileCsv({ measurement, steady }: Profile): string {
 
 export async function profileHtml(profile: Profile, at: Date): Promise<string> {
   const { slo, steady, measurement, summary } = profile
-  const name = percentileName(slo.percentile)
+  const name = sloName(slo)
   const blocks: Block[] = [
     heading(1, `${profile.model} at ${profile.url}`),
     { kind: 'paragraph', text: summary, strong: true },
     paragraph(
-      `SLO ${name} <= ${slo.limitMs} ms, at most ${slo.maxErrorRate * 100} % failed. Protocol ${profile.protocol}. ${at.toISOString().slice(0, 16).replace('T', ' ')} UTC.`,
+      `SLO ${sloText(slo)}, at most ${slo.maxErrorRate * 100} % failed. Protocol ${profile.protocol}. ${at.toISOString().slice(0, 16).replace('T', ' ')} UTC.`,
     ),
     ...list(profile.caveats),
   ]
@@ -59,16 +59,17 @@ export async function profileHtml(profile: Profile, at: Date): Promise<string> {
   }
   if (steady !== undefined) {
     const rows = steady.percentiles.map(({ percentile, ms, ci95Ms: [low, high] }) => [
-      percentileName(percentile),
-      latency(ms),
-      latency(low),
-      Number.isFinite(high) ? latency(high) : 'no bound',
+      slo.metric || slo.limits ? sloName({ ...slo, percentile }) : percentileName(percentile),
+      sloValue(slo, ms),
+      sloValue(slo, low),
+      Number.isFinite(high) ? sloValue(slo, high) : 'no bound',
     ])
     blocks.push(
       heading(2, `Latencies at ${significant(steady.point.offeredRps)} requests per second`),
       ...table(['percentile', 'latency', 'from', 'to (95 %)'], rows, [1, 2, 3]),
     )
-    if (steady.histogram.length > 0) blocks.push({ kind: 'chart', svg: await histogramSvg(profile), alt: 'histogram of latencies' })
+    if (steady.histogram.length > 0 && !slo.limits)
+      blocks.push({ kind: 'chart', svg: await histogramSvg(profile), alt: 'histogram of latencies' })
   }
   if (measurement !== undefined) {
     const rows = measurement.points.map((p) => [
@@ -77,8 +78,8 @@ export async function profileHtml(profile: Profile, at: Date): Promise<string> {
       significant(p.achievedRps),
       String(p.requests),
       String(p.errors),
-      latency(p.p50Ms),
-      latency(p.sloMs),
+      sloValue(slo, p.p50Ms),
+      sloValue(slo, p.sloMs),
       [p.cut ? 'cut short' : '', p.generatorSaturated ? 'generator saturated' : ''].filter(Boolean).join(', '),
     ])
     blocks.push(
@@ -95,7 +96,7 @@ function curveSvg(points: readonly LoadPoint[], { slo }: Profile): Promise<strin
   return renderSvg({
     grid: { left: 70, right: 30, top: 30, bottom: 50 },
     xAxis: { type: 'value', min: 0, ...axis('offered rate, requests per second') },
-    yAxis: { type: 'log', ...axis(`${percentileName(slo.percentile)}, ms`), nameGap: 50 },
+    yAxis: { type: 'log', ...axis(sloAxisName(slo)), nameGap: 50 },
     series: [
       {
         type: 'line',

@@ -1,8 +1,18 @@
 /** The flags of `tune profile`, read into what the profiler takes; everything wrong with them at once. */
-import { readFileSync } from 'node:fs'
-import { type Arrivals, efforts, type ProfileOptions, type ProtocolName, type Slo } from '../../../profiler/index.ts'
+import {
+  type Arrivals,
+  efforts,
+  type PayloadOrder,
+  type PayloadSource,
+  type ProfileOptions,
+  type ProtocolName,
+  type Slo,
+} from '../../../profiler/index.ts'
 import { exitCodes } from '../../exit-codes.ts'
-import { sloParts } from '../../experiment/slo-text.ts'
+import { defaults } from '../../experiment/names.ts'
+import { parseItems, payloadKind } from '../../experiment/payload.ts'
+import { limitsOf, parseSlo, sloOf } from '../../experiment/slo.ts'
+import { readTrace } from '../../experiment/trace.ts'
 import { parseCount, parseDurationMs, parsePercentile, parseRateRps, parseShare } from '../../experiment/units.ts'
 import type { ProfileFlags } from '../profile.ts'
 
@@ -40,15 +50,17 @@ export function readFlags(flags: ProfileFlags): Omit<ProfileOptions, 'signal' | 
     if (found === undefined) problems.push({ where: `--${flag}`, what: `'${value}' is not known`, hint: `one of ${known.join(', ')}` })
     return found
   }
-  const slo = read('slo', () => readSlo(flags.slo))
   const errorRate = read('error-rate', () => parseShare(flags.errorRate))
+  const slo = read('slo', () => readSlo(flags.slo, errorRate ?? 0))
   const seed = read('seed', () => parseCount(flags.seed, 0))
+  const arrivals = read('arrivals', () => readArrivals(flags.arrivals))
+  const payload = read('payload', () => readPayload(flags, seed ?? 1, arrivals?.order))
   const options = {
     url: flags.url,
     model: flags.model,
     protocol: flags.protocol === undefined ? undefined : oneOf('protocol', flags.protocol, protocols),
     rateRps: flags.rate === undefined ? undefined : read('rate', () => parseRateRps(flags.rate!)),
-    arrivals: read('arrivals', () => readArrivals(flags.arrivals)),
+    arrivals: arrivals?.arrivals,
     durationS: read('duration', () => parseDurationMs(flags.duration) / 1000),
     effort: oneOf('effort', flags.effort, Object.keys(efforts) as (keyof typeof efforts)[]),
     connections: flags.connections === undefined ? undefined : read('connections', () => parseCount(flags.connections!, 1)),
@@ -58,45 +70,52 @@ export function readFlags(flags: ProfileFlags): Omit<ProfileOptions, 'signal' | 
     timeoutMs: read('timeout', () => parseDurationMs(flags.timeout)),
     http2: flags.http2,
     metric: slo?.metric,
+    limits: slo?.limits,
     seed,
   }
   if (problems.length > 0) throw new FlagError(problems)
   return {
     ...options,
-    slo: { ...slo!, maxErrorRate: errorRate! },
-    payload: flags.payload === undefined ? { kind: 'generated', seed: seed!, count: 64 } : { kind: 'file', path: flags.payload },
+    slo: slo!,
+    payload: payload!,
   }
 }
 
-function readSlo(text: string): Omit<Slo, 'maxErrorRate'> {
-  const { metric, percentile, limit } = sloParts(text)
-  return { ...(metric && { metric }), percentile: parsePercentile(percentile), limitMs: parseDurationMs(limit) }
+function readPayload({ payload, items: asked }: ProfileFlags, seed: number, order: PayloadOrder | undefined): PayloadSource {
+  const items = asked === undefined ? undefined : parseItems(asked)
+  if (items !== undefined && order?.items !== undefined) throw new Error('--items beside a trace that has them: keep one of the two')
+  const common = { seed, ...(items && { items }), ...(order && { order }) }
+  if (payload === undefined) return { kind: 'generated', count: 64, ...common }
+  const kind = payloadKind(payload)
+  if (kind !== 'file') return { kind, path: payload, ...common }
+  if (items !== undefined || order?.items !== undefined) throw new Error(`${payload} holds whole requests: their items cannot be chosen`)
+  return { kind, path: payload, ...(order && { order }) }
 }
 
-function readArrivals(text: string): Arrivals {
+function readSlo(text: string, maxErrorRate: number): Slo {
+  const entry = parseSlo(text)
+  return sloOf(limitsOf(entry), entry.percentile ?? parsePercentile(defaults.percentile), maxErrorRate)
+}
+
+function readArrivals(text: string): { arrivals: Arrivals; order?: PayloadOrder } {
   const [kind, rest = ''] = text.split(/:(.*)/s)
   switch (kind) {
     case 'poisson':
     case 'constant':
-      return { kind }
+      return { arrivals: { kind } }
     case 'gamma': {
       const cv = Number(rest)
       if (!(cv > 0)) throw new Error(`'${text}' has no coefficient of variation, as in gamma:2`)
-      return { kind, cv }
+      return { arrivals: { kind, cv } }
     }
     case 'on-off': {
       const [on, off] = rest.split('/')
       if (on === undefined || off === undefined) throw new Error(`'${text}' names no two durations, as in on-off:1s/4s`)
-      return { kind, onS: parseDurationMs(on) / 1000, offS: parseDurationMs(off) / 1000 }
+      return { arrivals: { kind, onS: parseDurationMs(on) / 1000, offS: parseDurationMs(off) / 1000 } }
     }
     case 'trace': {
-      const atMs = readFileSync(rest, 'utf8')
-        .split(/\r?\n/)
-        .filter((line) => line.trim() !== '')
-        .map(Number)
-      const wrong = atMs.findIndex((at) => !Number.isFinite(at))
-      if (wrong >= 0) throw new Error(`${rest}:${wrong + 1} is no time in ms`)
-      return { kind, atMs }
+      const { atMs, order } = readTrace(rest, rest)
+      return { arrivals: { kind, atMs }, order }
     }
     default:
       throw new Error(`'${text}' is not known: poisson, constant, gamma:CV, on-off:ON/OFF or trace:FILE`)

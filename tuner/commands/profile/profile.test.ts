@@ -81,6 +81,10 @@ test('flags become options', () => {
     timeoutMs: 250,
     payload: { kind: 'generated' },
   })
+  expect(readFlags({ ...flags, items: '1:70, 8:30' }).payload).toMatchObject({
+    kind: 'generated',
+    items: { kind: 'weighted', items: [1, 8] },
+  })
 })
 
 test('every wrong flag is named at once', () => {
@@ -93,6 +97,7 @@ test('every wrong flag is named at once', () => {
     effort: 'huge',
     protocol: 'grpc',
     connections: '0',
+    payload: 'none.jsonl',
   }
   try {
     readFlags(wrong)
@@ -100,7 +105,7 @@ test('every wrong flag is named at once', () => {
   } catch (error) {
     expect(error).toBeInstanceOf(FlagError)
     expect((error as FlagError).problems.map((p) => p.where).sort()).toEqual(
-      ['--arrivals', '--connections', '--effort', '--header', '--protocol', '--rate', '--slo'].sort(),
+      ['--arrivals', '--connections', '--effort', '--header', '--payload', '--protocol', '--rate', '--slo'].sort(),
     )
   }
 })

@@ -1,6 +1,6 @@
 /** A profile in the terminal: verdict, percentile table, latency histogram, load-latency curve. */
-import type { HistogramBin, LoadPoint, Profile, SteadyWindow } from '../../../profiler/index.ts'
-import { latency, percent, percentileName, significant } from '../../../reports/format.ts'
+import type { HistogramBin, LatencyMetric, LatencySummary, LoadPoint, Profile, Slo, SteadyWindow } from '../../../profiler/index.ts'
+import { latency, percent, percentileName, significant, sloName, sloValue } from '../../../reports/format.ts'
 import { table } from '../../render/format.ts'
 import { glyph, paint, type Style } from '../../render/glyphs.ts'
 
@@ -17,8 +17,9 @@ export function profileLines(profile: Profile, style: Style, columns: number): s
     const saturated = saturationRps > 0 ? `saturated at ${significant(saturationRps)} req/s; ` : ''
     lines.push(`  ${unloaded}${saturated}${requests.toLocaleString('en-US')} requests in ${seconds.toFixed(1)} s`)
   }
-  if (steady !== undefined)
-    lines.push('', ...steadyLines(steady, profile, style), '', ...histogramLines(steady.histogram, profile.slo.limitMs, style, columns))
+  if (steady !== undefined) lines.push('', ...steadyLines(steady, profile, style), ...streamLines(steady.point, profile.slo), '')
+  // Parts of several limits are no latencies.
+  if (steady !== undefined && !profile.slo.limits) lines.push(...histogramLines(steady.histogram, profile.slo.limitMs, style, columns))
   const curve = curveLines(curvePoints(profile), profile, style, columns)
   if (curve.length > 0) lines.push('', ...curve)
   if (profile.caveats.length > 0) lines.push('', ...profile.caveats.map((caveat) => `${paint('note:', 'yellow', style)} ${caveat}`))
@@ -35,9 +36,9 @@ function steadyLines({ point, percentiles, nEff, proven }: SteadyWindow, { slo }
   const head = `At ${significant(point.offeredRps)} req/s for ${point.seconds.toFixed(1)} s: ${significant(point.achievedRps)} good answers a second, ${significant(point.goodputRps)} within the SLO, ${percent(point.errors / Math.max(1, point.requests))} failed`
   const kinds = Object.entries(point.errorKinds).map(([kind, count]) => `${kind} ${glyph('times', style)} ${count}`)
   const rows = percentiles.map(({ percentile, ms, ci95Ms: [low, high] }) => [
-    `  ${percentileName(percentile)}`,
-    latency(ms),
-    `[${latency(low)}, ${Number.isFinite(high) ? latency(high) : 'no bound'}]`,
+    `  ${slo.metric || slo.limits ? sloName({ ...slo, percentile }) : percentileName(percentile)}`,
+    sloValue(slo, ms),
+    `[${sloValue(slo, low)}, ${Number.isFinite(high) ? sloValue(slo, high) : 'no bound'}]`,
     ms > slo.limitMs ? paint('over the limit', 'yellow', style) : '',
   ])
   const proof = proven ? 'prove the SLO at 95 %' : 'do not prove the SLO by themselves'
@@ -46,6 +47,32 @@ function steadyLines({ point, percentiles, nEff, proven }: SteadyWindow, { slo }
     ...(kinds.length > 0 ? [`  ${kinds.join(', ')}`] : []),
     ...table(rows),
     `  ${point.requests} requests say as much as ${Math.round(nEff)} independent ones: they ${proof}`,
+  ]
+}
+
+/** Every latency of streamed answers, whichever the SLO is about, and which limits of a joint SLO were kept. */
+function streamLines({ stream, joint }: LoadPoint, { limits }: Slo): string[] {
+  if (!stream) return []
+  const { ttft, tpot, e2e, interToken } = stream
+  const row = (name: string, s: LatencySummary, metric?: LatencyMetric) => {
+    const limit = limits?.find((each) => each.metric === metric)
+    const kept = metric && joint?.kept[metric]
+    return [
+      `  ${name}`,
+      ...[s.p50Ms, s.p90Ms, s.p99Ms].map(latency),
+      limit && kept !== undefined ? `${percent(kept)} within ${latency(limit.limitMs)}` : '',
+    ]
+  }
+  return [
+    '',
+    ...table([
+      ['  Streams', 'p50', 'p90', 'p99', ''],
+      row('TTFT', ttft, 'ttft'),
+      row('TPOT', tpot, 'tpot'),
+      row('E2E', e2e, 'e2e'),
+      row('between chunks', interToken),
+    ]),
+    `  ${significant(stream.outputTokensPerSecond)} output tokens a second${joint ? `; ${percent(joint.good)} of requests kept every limit` : ''}`,
   ]
 }
 
@@ -86,7 +113,7 @@ export function curveLines(points: readonly LoadPoint[], { slo }: Profile, style
   const pad = ' '.repeat(gutter)
   const right = `${significant(mostRps)} req/s offered`
   return [
-    `${percentileName(slo.percentile)} against the offered rate`,
+    `${sloName(slo)} against the offered rate`,
     ...lines,
     `${pad}${glyph('corner', style)}${glyph('horizontal', style).repeat(width)}`,
     `${pad} 0${right.padStart(width - 1)}`,

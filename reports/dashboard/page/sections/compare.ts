@@ -1,7 +1,7 @@
 /** Two experiments side by side, both under the question that the page asks. */
 
 import type { FinishedTrial } from '../../../../trials/types.ts'
-import { latency, money, percent, rate, significant, times } from '../../../format.ts'
+import { money, percent, rate, significant, sloText, times } from '../../../format.ts'
 import type { Recommendation } from '../../../types.ts'
 import { pairsOf } from '../../analysis.ts'
 import type { DashboardExperiment } from '../../data.ts'
@@ -131,6 +131,6 @@ function sideBySide(shown: Shown, other: DashboardExperiment, r: Recommendation)
   ]
 }
 
-const sloOf = ({ slo }: DashboardExperiment): string => `p${Number((slo.percentile * 100).toFixed(3))} ≤ ${latency(slo.limitMs)}`
+const sloOf = ({ slo }: DashboardExperiment): string => sloText(slo)
 const changeOf = (ratio: number): string =>
   Math.abs(ratio - 1) < 5e-4 ? 'none' : `${ratio > 1 ? '+' : '-'}${percent(Math.abs(ratio - 1))}`

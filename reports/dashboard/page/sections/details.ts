@@ -1,7 +1,7 @@
 /** One trial, whole: configuration, figures, load steps, usage, log. */
 
 import type { FinishedTrial } from '../../../../trials/types.ts'
-import { latency, money, percent, percentileName, rate, significant } from '../../../format.ts'
+import { latency, money, percent, rate, significant, sloName, sloValue } from '../../../format.ts'
 import { percentilesOption } from '../../charts/curves.ts'
 import type { Shown } from '../app.ts'
 import { Chart } from '../chart.ts'
@@ -68,12 +68,13 @@ function describe(shown: Shown, trial: FinishedTrial, online: boolean): HTMLElem
     ),
     facts([
       ...Object.entries(trial.configuration).map(([name, value]) => [name, String(value)] as const),
+      ...(candidate?.quality === undefined ? [] : [['quality', String(candidate.quality)] as const]),
       ['price', `${money(candidate?.pricePerHour ?? ranker.view(whatIf).pricePerHour(trial.configuration))} / h`],
       ...(candidate && candidate.capacityRps > 0
         ? ([
             ['capacity', `${rate(candidate.capacityRps)}${candidate.derived ? ', read off the load curve' : ''}`],
             ['90 % interval', candidate.capacityCi90Rps.map(significant).join(' to ')],
-            [percentileName(whatIf.slo.percentile), `${latency(candidate.sloMsAtCapacity)} at the capacity`],
+            [sloName(whatIf.slo), `${sloValue(whatIf.slo, candidate.sloMsAtCapacity)} at the capacity`],
           ] as const)
         : []),
       ...(m

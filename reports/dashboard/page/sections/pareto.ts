@@ -1,6 +1,6 @@
 /** The Pareto chart, and on it the SLO as a line that can be dragged. */
 
-import { latency, money, percentileName, rate, significant } from '../../../format.ts'
+import { money, rate, significant, sloName, sloText, sloValue } from '../../../format.ts'
 import { type LatencyAxis, latencyAxis, paretoOption, type Throughput } from '../../charts/pareto.ts'
 import { deviceOf } from '../../ranking.ts'
 import type { App, Section, Shown } from '../app.ts'
@@ -44,7 +44,9 @@ export function paretoSection(app: App): Section {
     handle.hidden = x === undefined
     if (x === undefined || limit === undefined || !app.whatIf) return
     handle.style.left = `${x}px`
-    label.textContent = `◂ SLO ${percentileName(app.whatIf.slo.percentile)} ≤ ${Number(limit.toPrecision(4))} ms ▸`
+    label.textContent = app.whatIf.slo.limits
+      ? `◂ SLO ${sloText(app.whatIf.slo)} ▸`
+      : `◂ SLO ${sloName(app.whatIf.slo)} ≤ ${Number(limit.toPrecision(4))} ms ▸`
     handle.classList.toggle('flip', x > chart.element.clientWidth - 110)
     setAttributes(handle, {
       'aria-valuemin': latencies.min,
@@ -117,7 +119,7 @@ export function paretoSection(app: App): Section {
       paretoOption({ recommendation: r, trials, latencies, curves: ranker.judged(trials, drawn, whatIf), throughput, devices }, theme),
     )
     chart.describe(
-      `Pareto chart of ${candidates.length} configurations. ${r.best ? `Recommended: ${r.best.label}, ${rate(r.best.capacityRps)}.` : 'None meets the SLO.'} Front: ${r.front.map((c) => `${latency(c.sloMsAtCapacity)}: ${rate(c.capacityRps)} for ${money(c.pricePerHour)} per hour`).join('; ')}`,
+      `Pareto chart of ${candidates.length} configurations. ${r.best ? `Recommended: ${r.best.label}, ${rate(r.best.capacityRps)}.` : 'None meets the SLO.'} Front: ${r.front.map((c) => `${sloValue(r.slo, c.sloMsAtCapacity)}: ${rate(c.capacityRps)} for ${money(c.pricePerHour)} per hour`).join('; ')}`,
     )
     place()
   }
@@ -164,7 +166,8 @@ export function hoverCard(shown: Shown, { value }: Hovered): HTMLElement | undef
             ? `${rate(c.capacityRps)} (${significant(c.capacityCi90Rps[0])} to ${significant(c.capacityCi90Rps[1])})`
             : 'none',
         ],
-        [percentileName(shown.whatIf.slo.percentile), latency(c.sloMsAtCapacity)],
+        [sloName(shown.whatIf.slo), sloValue(shown.whatIf.slo, c.sloMsAtCapacity)],
+        ...(c.quality === undefined ? [] : [['quality', String(c.quality)] as [string, string]]),
         ['price', `${money(c.pricePerHour)} / h`],
         ...(c.capacityRps > 0 ? [['per million', money(c.pricePerMillionRequests)] as [string, string]] : []),
         ...(c.reason ? [['why not', c.reason] as [string, string]] : []),

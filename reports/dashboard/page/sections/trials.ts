@@ -1,7 +1,8 @@
 /** The table of trials: only the rows in view exist, so that 100,000 scroll as ten do. */
 
+import type { Slo } from '../../../../profiler/types.ts'
 import type { FinishedTrial } from '../../../../trials/types.ts'
-import { latency, money, percentileName, significant } from '../../../format.ts'
+import { latency, money, significant, sloName, sloValue } from '../../../format.ts'
 import type { Candidate } from '../../../types.ts'
 import type { App, Section, Shown } from '../app.ts'
 import { fill, h, setAttributes } from '../dom.ts'
@@ -42,7 +43,7 @@ const number = (name: string, of: (c: Candidate) => number | undefined, show: (v
   },
 })
 
-const columnsFor = (percentile: string): readonly Column[] => [
+const columnsFor = (slo: Slo, qualities: boolean): readonly Column[] => [
   { name: 'rank', numeric: true, key: (r) => r.rank, cell: (r) => (r.rank < absent ? String(r.rank) : '') },
   { name: 'trial', numeric: true, key: (r) => r.trial.number, cell: (r) => String(r.trial.number) },
   { name: 'configuration', key: (r) => r.label, cell: (r) => r.label },
@@ -54,8 +55,17 @@ const columnsFor = (percentile: string): readonly Column[] => [
     key: (r) => (r.candidate?.capacityRps ? r.candidate.capacityCi90Rps[0] : absent),
     cell: intervalOf,
   },
-  number(percentile, (c) => c.sloMsAtCapacity, latency),
-  number('idle', (c) => c.idleMs, latency),
+  ...(qualities ? [number('quality', (c) => c.quality, String)] : []),
+  number(
+    sloName(slo),
+    (c) => c.sloMsAtCapacity,
+    (ms) => sloValue(slo, ms),
+  ),
+  number(
+    'idle',
+    (c) => c.idleMs,
+    (ms) => (slo.limits ? sloValue(slo, ms) : latency(ms)),
+  ),
   number('$ / h', (c) => c.pricePerHour, money),
   number('$ / M req', (c) => c.pricePerMillionRequests, money),
   { name: 'took', numeric: true, key: (r) => r.trial.seconds, cell: (r) => `${significant(r.trial.seconds)} s` },
@@ -74,7 +84,7 @@ const spare = 8
 export function trialsSection(app: App): Section {
   let rows: readonly Row[] = []
   let view: readonly Row[] = []
-  let columns = columnsFor('p99')
+  let columns: readonly Column[] = []
   let sort = { column: 0, descending: false }
   const search = h('input', {
     attributes: { type: 'search', id: 'trial-filter', placeholder: 'batch 8, T4, out of memory', 'aria-label': 'Filter the trials' },
@@ -192,14 +202,16 @@ export function trialsSection(app: App): Section {
   }
 
   drawHead()
-  let headed = 'p99'
+  let headed = ''
   return {
     element,
     update(shown) {
-      const p = percentileName(shown.whatIf.slo.percentile)
-      if (p !== headed) {
-        headed = p
-        columns = columnsFor(p)
+      const { slo } = shown.whatIf
+      const qualities = shown.candidates.some((c) => c.quality !== undefined)
+      const heads = `${sloName(slo)} ${qualities} ${slo.limits ? slo.limitMs : ''}`
+      if (heads !== headed) {
+        headed = heads
+        columns = columnsFor(slo, qualities)
         drawHead()
       }
       rows = rowsOf(shown)

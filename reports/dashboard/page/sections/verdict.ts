@@ -1,5 +1,5 @@
 /** The verdict in one sentence, how it came about, and the figures behind it. */
-import { latency, money, percent, percentileName, rate, significant, times } from '../../../format.ts'
+import { latency, money, percent, rate, significant, sloFigure, sloName, sloText, sloValue, times } from '../../../format.ts'
 import type { Recommendation } from '../../../types.ts'
 import type { Section, Shown } from '../app.ts'
 import { fill, h } from '../dom.ts'
@@ -56,14 +56,17 @@ export function verdictSection(): Section {
 function figures(r: Recommendation): (readonly [string, string, string?])[] {
   const c = r.best ?? r.nearest
   if (!c) return []
-  const p = percentileName(r.slo.percentile)
   const [low, high] = c.capacityCi90Rps
   const interval = c.capacityRps > 0 ? `90 %: ${significant(low)} to ${Number.isFinite(high) ? significant(high) : 'unknown'}` : undefined
   const gain = r.gainOverDefault
   const confirmed = r.confirmation?.held && !c.derived ? r.confirmation : undefined
   return [
     ['capacity of one replica', rate(c.capacityRps), interval],
-    [`${p} there`, latency(confirmed ? confirmed.sloMs : c.sloMsAtCapacity), `SLO ${latency(r.slo.limitMs)}`],
+    [
+      `${sloName(r.slo)} there`,
+      sloValue(r.slo, confirmed ? confirmed.sloMs : c.sloMsAtCapacity),
+      `SLO ${r.slo.limits ? sloText(r.slo) : latency(r.slo.limitMs)}`,
+    ],
     [
       'one replica',
       `${money(c.pricePerHour)} / h`,
@@ -87,6 +90,9 @@ function figures(r: Recommendation): (readonly [string, string, string?])[] {
             r.objective.kind === 'max-rate' ? 'the rate' : r.objective.kind === 'min-latency' ? 'faster' : 'cheaper',
           ] as const,
         ]),
+    ...(c.quality === undefined
+      ? []
+      : [['quality', String(c.quality), `of ${String(c.configuration.variant)}, as the experiment states it`] as const]),
     ['what limits it', bindingWords[r.binding.what], r.binding.evidence],
     ['nothing better left', certainty(r), `probability that nothing untried is over ${percent(r.confidence.tolerance)} better`],
     ...(r.confirmation
@@ -94,7 +100,7 @@ function figures(r: Recommendation): (readonly [string, string, string?])[] {
           [
             'second measurement',
             r.confirmation.held ? 'confirmed' : 'not confirmed',
-            `${p} ${latency(r.confirmation.sloMs)} at ${rate(r.confirmation.rateRps)}`,
+            `${sloFigure(r.slo, r.confirmation.sloMs)} at ${rate(r.confirmation.rateRps)}`,
           ] as const,
         ]
       : []),

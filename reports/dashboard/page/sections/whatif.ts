@@ -1,5 +1,6 @@
 /** The question: SLO, objective, demand and prices, all editable; every change re-ranks at once. */
 import type { Objective } from '../../../../search/types.ts'
+import { sloText } from '../../../format.ts'
 import type { App, Section, Shown } from '../app.ts'
 import { field, fill, h } from '../dom.ts'
 
@@ -17,6 +18,7 @@ export function whatIfSection(app: App): Section {
   const percentile = h('select', {
     on: { change: () => app.whatIf && app.ask({ slo: { ...app.whatIf.slo, percentile: Number(percentile.value) } }) },
   })
+  const unit = h('span', {})
   const kind = h(
     'select',
     { on: { change: () => setObjective() } },
@@ -29,6 +31,11 @@ export function whatIfSection(app: App): Section {
   const headroom = numberInput('headroom', 0, () => setObjective(), 99)
   const mostPrice = numberInput('most-price', 0.001, () => setObjective())
   const mostPriceField = field('At most', mostPrice, '$ / h')
+  const quality = h('select', {
+    attributes: { id: 'least-quality' },
+    on: { change: () => app.ask({ minQuality: quality.value === '' ? undefined : Number(quality.value) }) },
+  })
+  const qualityField = field('Quality at least', quality)
   const prices = h('div', { class: 'prices' })
   const reset = h('button', { attributes: { type: 'button', id: 'reset' }, on: { click: () => app.reset() } }, 'As measured')
   const element = h(
@@ -38,12 +45,13 @@ export function whatIfSection(app: App): Section {
       attributes: { 'aria-label': 'What if: SLO, objective, demand and prices' },
       on: { submit: (event) => event.preventDefault() },
     },
-    field('SLO', slo, 'ms'),
+    field('SLO', slo, unit),
     field('at', percentile),
     field('Find the', kind),
     field('Demand', demand, 'req/s'),
     field('Headroom', headroom, '%'),
     mostPriceField,
+    qualityField,
     h('details', {}, h('summary', {}, 'Prices'), prices),
     reset,
   )
@@ -71,7 +79,16 @@ export function whatIfSection(app: App): Section {
     update(shown) {
       const { whatIf, original, planning } = shown
       const { objective } = whatIf
-      put(slo, whatIf.slo.limitMs)
+      const { slo: asked, minQuality } = whatIf
+      put(slo, asked.limitMs)
+      fill(unit, asked.limits ? `ms of ${sloText(asked)}` : asked.metric ? `ms ${asked.metric.toUpperCase()}` : 'ms')
+      const qualities = [...new Set(Object.values(shown.experiment.qualities ?? {}))].sort((a, b) => b - a)
+      qualityField.hidden = qualities.length < 2
+      if (quality.options.length !== qualities.length + 1) {
+        const options = qualities.map((least) => h('option', { attributes: { value: least } }, String(least)))
+        fill(quality, h('option', { attributes: { value: '' } }, 'any'), ...options)
+      }
+      quality.value = String(qualities.filter((each) => minQuality !== undefined && each >= minQuality).at(-1) ?? '')
       const known = [...new Set([...percentiles, shown.experiment.slo.percentile])].sort()
       if (percentile.options.length !== known.length) {
         fill(percentile, ...known.map((q) => h('option', { attributes: { value: q } }, `p${Number((q * 100).toFixed(3))}`)))

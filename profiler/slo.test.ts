@@ -1,0 +1,60 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { Recorder } from './generator/recorder.ts'
+import { countedMs, sloName, sloText, sloValue } from './slo.ts'
+import { loadPointOf } from './statistics/load-point.ts'
+import type { Slo } from './types.ts'
+
+const slo: Slo = {
+  percentile: 0.5,
+  limitMs: 200,
+  maxErrorRate: 0.1,
+  limits: [
+    { metric: 'ttft', limitMs: 200 },
+    { metric: 'tpot', limitMs: 30 },
+    { metric: 'e2e', limitMs: 5000 },
+  ],
+}
+const ms = fc.double({ min: 0.01, max: 1e5, noNaN: true })
+
+test('a request is within the joint SLO exactly where it keeps every limit, however the limits are ordered', () => {
+  fc.assert(
+    fc.property(ms, ms, ms, fc.shuffledSubarray([...slo.limits!], { minLength: 2 }), (ttft, tpot, e2e, limits) => {
+      const of = { ttft, tpot, e2e }
+      const good = limits.every((limit) => of[limit.metric] <= limit.limitMs)
+      expect(countedMs(of, { limits }) <= limits[0]!.limitMs * (1 + 1e-12)).toBe(good)
+    }),
+  )
+})
+
+test('one metric counts as it is, the whole answer where none is said', () => {
+  const of = { ttft: 1, tpot: 2, e2e: 3 }
+  expect([countedMs(of, {}), countedMs(of, { metric: 'ttft' }), countedMs(of, { metric: 'tpot' })]).toEqual([3, 1, 2])
+})
+
+test('a run counts good requests, those that keep each limit, and failed ones against all', () => {
+  const recorder = new Recorder(slo)
+  const answer = (firstTokenMs: number, perTokenMs: number, tokens: number) => {
+    const lastTokenMs = firstTokenMs + perTokenMs * (tokens - 1)
+    recorder.answered(recorder.open(0), lastTokenMs + 1, { firstTokenMs, lastTokenMs, tokens, gapsMs: [] })
+  }
+  answer(100, 20, 11)
+  answer(300, 20, 11)
+  answer(100, 40, 11)
+  recorder.failed(recorder.open(0), 'timeout')
+  const load = { kind: 'open', rateRps: 4, arrivals: { kind: 'poisson' }, durationS: 1, seed: 1 } as const
+  const point = loadPointOf(recorder.finish(load, { seconds: 1, elapsedS: 1, generatorCores: 0 }), slo)
+  expect(point.joint).toEqual({ good: 0.25, kept: { ttft: 0.5, tpot: 0.5, e2e: 0.75 } })
+  expect(point.goodputRps).toBe(1)
+  // Half of four: the second smallest of the worst parts (2/3, 3/2, 4/3, infinite) in units of the first limit.
+  expect(point.sloMs).toBeCloseTo((200 * 4) / 3)
+  expect(point.stream!.ttft.maxMs).toBe(300)
+})
+
+test('names say what a percentile is of', () => {
+  expect(sloName({ percentile: 0.99, limitMs: 50, maxErrorRate: 0 })).toBe('p99')
+  expect(sloName({ percentile: 0.999, limitMs: 50, maxErrorRate: 0, metric: 'ttft' })).toBe('TTFT p99.9')
+  expect(sloName(slo)).toBe('p50 of TTFT and TPOT and E2E')
+  expect(sloText({ ...slo, limits: slo.limits!.slice(0, 2) })).toBe('TTFT <= 200 ms and TPOT <= 30 ms for 50 % of requests')
+  expect([sloValue(slo, 164), sloValue(slo, Number.POSITIVE_INFINITY)]).toEqual(['82 % of the limits', 'without an answer'])
+})

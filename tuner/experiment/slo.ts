@@ -1,0 +1,77 @@
+/** SLOs in all the forms they are written in, as one entry; and the SLO that an entry means. */
+import type { LatencyMetric, Slo, SloLimit } from '../../profiler/types.ts'
+import { sloParts } from './slo-text.ts'
+import { parseDurationMs, parsePercentile, UnitError } from './units.ts'
+
+/** `limit` is of `metric` (the whole answer where that is not said); `ttft`, `tpot` and `e2e` are limits of their own. All of them hold together. */
+export interface SloEntry {
+  readonly percentile?: number
+  readonly limit?: number
+  readonly errorRate?: number
+  readonly metric?: LatencyMetric
+  readonly ttft?: number
+  readonly tpot?: number
+  readonly e2e?: number
+}
+
+export const sloMetrics = ['ttft', 'tpot', 'e2e'] as const satisfies readonly LatencyMetric[]
+
+const oneShare = 'a request is good when it keeps every limit, so one share of good requests counts: write the percentile once'
+
+/** 'p99'. Throws a UnitError; of several different ones too. */
+export function parseSloPercentile(input: string | number): number {
+  if (typeof input === 'string' && input.includes(',')) throw new UnitError(`several percentiles: ${input}`, oneShare)
+  return parsePercentile(input)
+}
+
+/** '200ms'. Throws a UnitError; of two limits of one metric too. */
+export function parseSloLimit(input: string | number): number {
+  if (typeof input === 'string' && input.includes(','))
+    throw new UnitError(`several limits of one latency: ${input}`, 'keep the stricter one')
+  return parseDurationMs(input)
+}
+
+/** '50ms' → p99 ≤ 50 ms; 'p95<80ms', 'p99.9 <= 1s'; 'ttft p95<300ms'; 'p90 ttft<200ms tpot<30ms'. Throws a UnitError. */
+export function parseSlo(input: string | number): SloEntry {
+  const parts = sloParts(String(input))
+  const percentile = parseSloPercentile(parts.percentile)
+  if (parts.limit !== undefined) return { ...(parts.metric && { metric: parts.metric }), percentile, limit: parseSloLimit(parts.limit) }
+  const limits = sloMetrics.flatMap((name) => (parts[name] === undefined ? [] : [[name, parseSloLimit(parts[name])] as const]))
+  return { percentile, ...Object.fromEntries(limits) }
+}
+
+/** A list of limits, one a metric, as one entry. Throws a UnitError. */
+export function joinedSlo(listed: readonly SloEntry[]): SloEntry {
+  const limits = listed.flatMap(limitsOf)
+  const twice = limits.find(({ metric }, i) => limits.slice(0, i).some((before) => before.metric === metric))
+  if (twice) throw new UnitError(`two limits of ${twice.metric}`, 'keep the stricter one')
+  const one = (name: 'percentile' | 'errorRate'): number | undefined => {
+    const said = [...new Set(listed.flatMap((each) => each[name] ?? []))]
+    if (said.length > 1 && name === 'percentile')
+      throw new UnitError(`several percentiles: ${said.map((p) => `p${Number((100 * p).toPrecision(12))}`).join(', ')}`, oneShare)
+    if (said.length > 1) throw new UnitError('several error rates', 'requests fail as a whole: write it once')
+    return said[0]
+  }
+  const [percentile, errorRate] = [one('percentile'), one('errorRate')]
+  return {
+    ...(percentile !== undefined && { percentile }),
+    ...(errorRate !== undefined && { errorRate }),
+    ...Object.fromEntries(limits.map(({ metric, limitMs }) => [metric, limitMs])),
+  }
+}
+
+/** Every limit of an entry, each metric's own before `limit`. */
+export function limitsOf(entry: SloEntry): SloLimit[] {
+  const { limit, metric = 'e2e' } = entry
+  return sloMetrics.flatMap((name) => {
+    const own = entry[name] ?? (name === metric ? limit : undefined)
+    return own === undefined ? [] : [{ metric: name, limitMs: own }]
+  })
+}
+
+/** What limits mean: one is an SLO on its metric, more are a joint one. `limits` must not be empty. */
+export function sloOf(limits: readonly SloLimit[], percentile: number, maxErrorRate: number): Slo {
+  const [{ metric, limitMs }] = limits as readonly [SloLimit, ...SloLimit[]]
+  if (limits.length > 1) return { percentile, limitMs, maxErrorRate, limits }
+  return { percentile, limitMs, maxErrorRate, ...(metric !== 'e2e' && { metric }) }
+}
