@@ -7,7 +7,7 @@ import { exitCodes, UserError } from './exit-codes.ts'
 import { table } from './render/format.ts'
 
 /** Jobs first: they would make their pods anew. */
-const kinds: readonly Kind[] = ['jobs', 'pods', 'configmaps']
+const kinds: readonly Kind[] = ['jobs', 'pods', 'resourceclaimtemplates', 'configmaps']
 
 /** Lists without an experiment, removes with one or with --all. Returns the exit code. */
 export async function clean(experiment: string | undefined, flags: CleanFlags): Promise<number> {

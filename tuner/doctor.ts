@@ -63,14 +63,14 @@ export function findingsOf(machine: MachineFacts): Finding[] {
 
 /** What the cluster offers, line by line. */
 export function clusterFindings(facts: ClusterFacts): Finding[] {
-  const gpus = facts.gpus.map(({ product, gpu, scheme, nodes, resources }): Finding => {
+  const gpus = facts.gpus.map(({ product, gpu, scheme, nodes, divisible, resources }): Finding => {
     const held = Object.entries(resources).map(
       ([name, { total, free }]) => `${name} ${free === undefined ? '' : `${free} free of `}${total}`,
     )
     return {
       ok: gpu !== undefined,
       what: 'GPU',
-      found: `${product}${gpu ? ` (${gpu})` : ', not in the catalogue'} on ${nodes} node${nodes === 1 ? '' : 's'}, scheme ${scheme}: ${held.join(', ')}`,
+      found: `${product}${gpu ? ` (${gpu})` : ', not in the catalogue'} on ${nodes} node${nodes === 1 ? '' : 's'}, scheme ${scheme}${divisible ? ', shared by memory' : ''}: ${held.join(', ')}`,
     }
   })
   return [
@@ -81,6 +81,15 @@ export function clusterFindings(facts: ClusterFacts): Finding[] {
       found:
         facts.nodes > 0 ? `${facts.nodes}: ${facts.cpuCores} cores, ${Math.round(facts.memoryMiB / 1024)} GiB for pods` : 'none to be seen',
     },
+    ...(facts.dra
+      ? [
+          {
+            ok: facts.dra.deviceClasses.length > 0,
+            what: 'Device classes',
+            found: `resource.k8s.io/${facts.dra.version}: ${facts.dra.deviceClasses.join(', ') || 'none: no DRA driver is installed, or they may not be seen'}`,
+          },
+        ]
+      : []),
     ...(gpus.length > 0 ? gpus : [{ ok: false, what: 'GPU', found: 'no node offers any: tune CPU configurations, or emulated GPUs' }]),
     ...facts.problems.map((problem) => ({ ok: false, what: 'Not seen', found: problem })),
   ]

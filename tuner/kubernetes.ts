@@ -3,13 +3,12 @@ import { join } from 'node:path'
 import type { Measurement, ProtocolName, ProtocolOptions } from '../profiler/index.ts'
 import { defaultValue } from '../search/space.ts'
 import { type Api, connect } from '../trials/kubernetes/api.ts'
-import { inspectCluster } from '../trials/kubernetes/cluster.ts'
 import { dryRun } from '../trials/kubernetes/dry-run.ts'
-import type { GpuScheme } from '../trials/kubernetes/gpu-selection.ts'
 import { createKubernetesLauncher, isPodPredictor, type KubernetesLauncher, type PodPredictor } from '../trials/kubernetes/launcher.ts'
 import { loadJobOf, runLoad } from '../trials/kubernetes/load-run.ts'
 import type { CommandTemplate } from '../trials/launchers/template.ts'
 import { InfeasibleError, LaunchError, type Predictor } from '../trials/types.ts'
+import { fitToCluster } from './cluster-space.ts'
 import { exitCodes, UserError } from './exit-codes.ts'
 import type { LoadOrigin } from './experiment/names.ts'
 import type { Experiment } from './experiment/types.ts'
@@ -60,7 +59,7 @@ export async function openCluster(experiment: Experiment, experimentId: string, 
     )
   }
   const api = await connect(kubernetes.namespace)
-  const { cut, gpuScheme, notices } = await fitToCluster(api, experiment)
+  const { cut, notices, ...gpus } = await fitToCluster(api, experiment)
   const image = kubernetes.image ?? defaultImage
   const launcher = createKubernetesLauncher({
     api,
@@ -74,7 +73,7 @@ export async function openCluster(experiment: Experiment, experimentId: string, 
     payload: load.payload,
     runDirectory: join(experiment.dbPath, '..', experimentId),
     reach: loadFrom === 'here' || process.env.KUBERNETES_SERVICE_HOST !== undefined ? 'direct' : 'port-forward',
-    gpuScheme,
+    ...gpus,
     ownGpus: experiment.own.gpus,
   })
   const imagePullSecrets = (kubernetes.pod?.spec as { imagePullSecrets?: unknown } | undefined)?.imagePullSecrets
@@ -150,37 +149,6 @@ export async function openCluster(experiment: Experiment, experimentId: string, 
 }
 
 /**
- * Holds the space to the GPU models that the nodes have, and finds how they are shared. A scheme that the user names is taken at his word, and
- * so is a cluster whose nodes may not be seen or that has no GPU just now: it may add nodes.
- */
-async function fitToCluster(api: Api, experiment: Experiment): Promise<{ cut: Experiment; gpuScheme?: GpuScheme; notices: string[] }> {
-  const { space, kubernetes, devicesUsed } = experiment
-  const gpu = space.parameters.find(({ name }) => name === 'gpu')
-  const asWritten = { cut: experiment, gpuScheme: kubernetes?.gpuScheme, notices: [] }
-  if (kubernetes?.gpuScheme !== undefined || devicesUsed !== 'gpu' || gpu?.kind !== 'categorical') return asWritten
-  const facts = await inspectCluster(api)
-  if (facts.gpus.length === 0) return asWritten
-  const offered = new Map(facts.gpus.flatMap((found) => (found.gpu === undefined ? [] : [[found.gpu, found.scheme]])))
-  const values = gpu.values.filter((name) => name === 'none' || offered.has(name))
-  const there = facts.gpus.map(({ product, gpu }) => gpu ?? product).join(', ')
-  if (values.length === 0) {
-    const hint = 'tune doctor --backend kubernetes shows them; a gpuScheme of your own keeps the space as written'
-    throw new UserError(`the cluster has none of ${gpu.values.join(', ')}: it has ${there}`, hint, exitCodes.usage)
-  }
-  const schemes = [...new Set(values.flatMap((name) => offered.get(name) ?? []))]
-  const missing = gpu.values.filter((name) => !values.includes(name))
-  const parameters = space.parameters.map((parameter) => (parameter === gpu ? { ...gpu, values } : parameter))
-  return {
-    cut: { ...experiment, space: { ...space, parameters } },
-    gpuScheme: schemes[0],
-    notices: [
-      `GPU scheme ${schemes[0]}, as the nodes are set up${schemes.length > 1 ? `; others are there too (${schemes.slice(1).join(', ')}): name one as gpuScheme` : ''}`,
-      ...(missing.length > 0 ? [`Not in the cluster, and left out of the search: ${missing.join(', ')} (it has ${there})`] : []),
-    ],
-  }
-}
-
-/**
  * Has the API server check the objects that trials are made of, one pod for each GPU model of the space, so that a typo costs no trial.
  * A model that the cluster's scheme cannot give is left to its trials, which are infeasible.
  */
@@ -196,8 +164,12 @@ async function checkObjects(
   const unknown = new Set<string>()
   for (const model of gpu?.kind === 'categorical' ? gpu.values : [undefined]) {
     try {
-      const pod = launcher.podFor({ ...middle, ...(model !== undefined && { gpu: model }) }, 0, owner, 'tune-check')
+      const made = launcher.objectsFor({ ...middle, ...(model !== undefined && { gpu: model }) }, 0, owner, 'tune-check')
+      const { pod, claimTemplate } = made
       for (const field of await dryRun(api, `/api/v1/namespaces/${api.namespace}/pods`, pod)) unknown.add(`pod ${field}`)
+      if (claimTemplate === undefined) continue
+      const path = `/apis/${claimTemplate.apiVersion}/namespaces/${api.namespace}/resourceclaimtemplates`
+      for (const field of await dryRun(api, path, claimTemplate)) unknown.add(`resource claim template ${field}`)
     } catch (error) {
       if (!(error instanceof InfeasibleError)) throw error
     }

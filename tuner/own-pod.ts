@@ -22,11 +22,12 @@ export function withOwnPod({ kubernetes, predictor, space }: Experiment, serving
     configuration,
     trialNumber: 0,
     asked,
-    gpu: gpuSelection(asked, scheme),
+    gpu: gpuSelection(asked, scheme, serving.dra),
+    claimTemplateName: `${serving.name}-gpu`,
     deadlineS: 0,
   })
   const { annotations } = tuned.metadata as Json
-  const { schedulerName, affinity, tolerations, containers } = tuned.spec as Json
+  const { schedulerName, affinity, tolerations, resourceClaims, containers } = tuned.spec as Json
   // Of the trial's pod only what the configuration decides: its deadline and its distance from other trials belong to trials.
   const own = pod.spec as Json
   const { nodeAffinity } = affinity as Json
@@ -41,6 +42,7 @@ export function withOwnPod({ kubernetes, predictor, space }: Experiment, serving
         ...(schedulerName === undefined ? {} : { schedulerName }),
         ...(nodeAffinity === undefined ? {} : { affinity: { ...(own.affinity as Json | undefined), nodeAffinity } }),
         ...(tolerations === undefined ? {} : { tolerations }),
+        ...(resourceClaims === undefined ? {} : { resourceClaims }),
         containers,
       },
     },

@@ -48,7 +48,14 @@ export function servingFrom(
       ...(image === undefined ? {} : { image }),
     },
     evidenceOf(recommendation, candidate, trials),
-    { headroom, demandRps, modelVersion: experiment.model.version, ...defined({ ...options, server }) },
+    {
+      headroom,
+      demandRps,
+      modelVersion: experiment.model.version,
+      gpuScheme: experiment.kubernetes?.gpuScheme,
+      dra: experiment.kubernetes?.dra,
+      ...defined({ ...options, server }),
+    },
   )
 }
 

@@ -1,4 +1,5 @@
 /** KServe InferenceService v1beta1: Standard (plain deployments), Knative, and Standard scaled by KEDA. */
+import { claimTemplates, refuseClaim } from './gpu-selection.ts'
 import { defaultPrometheus, rateQuery, threshold } from './keda.ts'
 import { type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { nodePlacement, type PlatformServer, plainServer, tfservingServer } from './platform-pod.ts'
@@ -27,6 +28,7 @@ export function kserveSpec(serving: Serving, options: KserveOptions): SpecFile[]
 export function kserveObjects(serving: Serving, options: KserveOptions): { objects: Manifest[]; notes: string[] } {
   const scaling = scalingOf(serving, options)
   const { predictor, server } = serving.server === 'custom' ? customPredictor(serving, options.variant) : modelPredictor(serving)
+  if (options.variant === 'knative') refuseClaim(server.gpu, 'Knative takes')
   const service: Manifest = {
     apiVersion: 'serving.kserve.io/v1beta1',
     kind: 'InferenceService',
@@ -46,7 +48,10 @@ export function kserveObjects(serving: Serving, options: KserveOptions): { objec
     },
   }
   const place = serving.server === 'triton' ? [`config.pbtxt belongs into the model repository, in the folder ${serving.model}`] : []
-  return { objects: [...(server.configMap ? [server.configMap] : []), service], notes: [...server.notes, ...scaling.notes, ...place] }
+  return {
+    objects: [...(server.configMap ? [server.configMap] : []), ...claimTemplates(serving, server.gpu), service],
+    notes: [...server.notes, ...scaling.notes, ...place],
+  }
 }
 
 function modelPredictor(serving: Serving): { predictor: Manifest; server: PlatformServer } {

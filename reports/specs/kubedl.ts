@@ -1,4 +1,5 @@
 /** KubeDL Inference v1alpha1, with an HPA of its own: the kind's autoScale and batching fields are read by no controller. */
+import { refuseClaim } from './gpu-selection.ts'
 import { autoscaler } from './kubernetes.ts'
 import { type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { nodePlacement, plainServer, tfservingServer } from './platform-pod.ts'
@@ -25,6 +26,7 @@ export function kubedlObjects(serving: Serving): { objects: Manifest[]; notes: r
   const tensorflow = serving.server === 'tfserving'
   const repository = serving.modelUri ?? `/kubedl-model/${serving.name}`
   const server = tensorflow ? tfservingServer(serving, { grpcPort, restPort, basePath: repository }) : plainServer(serving)
+  refuseClaim(server.gpu, 'KubeDL takes')
   const readyPath = tensorflow ? `/v1/models/${serving.name}` : '/v2/health/ready'
   const livePath = tensorflow ? readyPath : '/v2/health/live'
   const image = serving.container.image || (tensorflow ? tfservingImage(serving.resources.gpu !== undefined) : tritonImage)

@@ -1,5 +1,5 @@
 /** Plain Kubernetes: Deployment and Service, and where it scales, HorizontalPodAutoscaler v2 and PodDisruptionBudget. */
-import { gpuSelection } from './gpu-selection.ts'
+import { claimTemplates, gpuSelection } from './gpu-selection.ts'
 import { keda, requestsMetric } from './keda.ts'
 import { type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { environment, fileMounts, placement, probes, resourcesBlock } from './pod.ts'
@@ -17,7 +17,7 @@ export interface KubernetesOptions {
 
 /** `deployment.yaml`. Throws SpecError when the GPU scheme cannot give the share. */
 export function kubernetesSpec(serving: Serving, options: KubernetesOptions): SpecFile[] {
-  const gpu = gpuSelection(serving.resources, serving.gpuScheme)
+  const gpu = gpuSelection(serving.resources, serving.gpuScheme, serving.dra)
   const notes = [...gpu.needs.map((need) => `needs: ${need}`), ...(options.autoscaler === 'hpa' ? [adapterNote(serving)] : [])]
   return [{ name: 'deployment.yaml', text: manifestsYaml(serving, kubernetesObjects(serving, options), notes) }]
 }
@@ -27,6 +27,7 @@ export function kubernetesObjects(serving: Serving, options: KubernetesOptions):
   const files = fileMounts(serving)
   return [
     ...(files.configMap && !serving.pod ? [files.configMap] : []),
+    ...claimTemplates(serving, gpuSelection(serving.resources, serving.gpuScheme, serving.dra)),
     deployment(serving, options.autoscaler !== 'none'),
     service(serving),
     ...(options.autoscaler === 'hpa' ? [autoscaler(serving, { apiVersion: 'apps/v1', kind: 'Deployment', name: serving.name })] : []),
@@ -61,7 +62,7 @@ function ownTemplate({ metadata, spec }: OwnPod, labels: Readonly<Record<string,
 
 function podTemplate(serving: Serving, labels: Readonly<Record<string, string>>): Manifest {
   const { container } = serving
-  const gpu = gpuSelection(serving.resources, serving.gpuScheme)
+  const gpu = gpuSelection(serving.resources, serving.gpuScheme, serving.dra)
   const files = fileMounts(serving)
   return {
     metadata: { labels, ...(Object.keys(gpu.annotations).length > 0 ? { annotations: gpu.annotations } : {}) },

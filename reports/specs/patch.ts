@@ -1,6 +1,6 @@
 /** The tuned values put into a manifest that the user has: a minimal change, comments, order and everything else left as they are. */
 import { isDeepStrictEqual } from 'node:util'
-import { gpuSelection, productsOf } from './gpu-selection.ts'
+import { gpuSelection, productsOf, refuseClaim } from './gpu-selection.ts'
 import { resourcesBlock } from './pod.ts'
 import { type Serving, SpecError } from './serving.ts'
 import { type Change, documentsOf, type Path, type Plain, setAt } from './yaml-edit.ts'
@@ -76,7 +76,8 @@ function workloadValues(place: Place, serving: Serving, options: PatchOptions, s
   const kind = String(get(place.object, ['kind']))
   const podPath = podPaths[kind]!
   const containerPath = containerOf(place, podPath, options)
-  const gpu = gpuSelection(serving.resources, serving.gpuScheme)
+  const gpu = gpuSelection(serving.resources, serving.gpuScheme, serving.dra)
+  refuseClaim(gpu, 'a patch writes')
   const at = (...path: Path): Path => [...containerPath, ...path]
   const { requests, limits } = resourcesBlock(serving, gpu) as { requests: Plain; limits: Plain }
   const replicas: [Path, Plain][] =
@@ -140,7 +141,7 @@ function argumentValues({ object }: Place, container: Path, serving: Serving): [
 
 /** Which nodes: by the user's own nodeSelector where that names the GPU product, else by affinity where there is none. */
 function nodeValues({ object }: Place, podPath: Path, serving: Serving): [Path, Plain][] {
-  const gpu = gpuSelection(serving.resources, serving.gpuScheme)
+  const gpu = gpuSelection(serving.resources, serving.gpuScheme, serving.dra)
   const key = 'nvidia.com/gpu.product'
   const selected = get(object, [...podPath, 'nodeSelector', key])
   if (selected !== undefined && serving.resources.gpu) {

@@ -1,6 +1,6 @@
 /** The server container and its placement, as the serving platforms' own objects carry them. */
 import { posix } from 'node:path'
-import { type GpuSelection, gpuSelection } from './gpu-selection.ts'
+import { type GpuSelection, gpuSelection, podClaims } from './gpu-selection.ts'
 import type { Manifest } from './manifest.ts'
 import { environment, resourcesBlock } from './pod.ts'
 import type { Serving } from './serving.ts'
@@ -20,7 +20,7 @@ export interface PlatformServer {
 
 /** TensorFlow Serving with its batching file in a ConfigMap. */
 export function tfservingServer(serving: Serving, places: Omit<TfservingPlaces, 'configFolder' | 'modelName'>): PlatformServer {
-  const gpu = gpuSelection(serving.resources, serving.gpuScheme)
+  const gpu = gpuSelection(serving.resources, serving.gpuScheme, serving.dra)
   const config = tfservingConfig(serving, { ...places, modelName: serving.name, configFolder })
   const name = `${serving.name}-batching`
   const hasFiles = config.files.length > 0
@@ -48,7 +48,7 @@ export function tfservingServer(serving: Serving, places: Omit<TfservingPlaces, 
 
 /** A server whose tuned values are not in its container: Triton reads them from config.pbtxt in the model repository. */
 export function plainServer(serving: Serving, env?: Readonly<Record<string, string>>): PlatformServer {
-  const gpu = gpuSelection(serving.resources, serving.gpuScheme)
+  const gpu = gpuSelection(serving.resources, serving.gpuScheme, serving.dra)
   return {
     gpu,
     notes: gpu.needs.map((need) => `needs: ${need}`),
@@ -70,6 +70,7 @@ export function nodePlacement(serving: Serving, gpu: GpuSelection): Manifest {
           },
         }
       : {}),
+    ...podClaims(serving, gpu),
     ...(serving.resources.gpu ? { tolerations: [{ key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' }] } : {}),
   }
 }

@@ -1,6 +1,6 @@
 /** The parts of a pod that Kubernetes-based targets share. */
 import { posix } from 'node:path'
-import { type GpuSelection, gpuSelection } from './gpu-selection.ts'
+import { containerClaims, type GpuSelection, gpuSelection, podClaims } from './gpu-selection.ts'
 import type { Manifest } from './manifest.ts'
 import type { Serving } from './serving.ts'
 import { startupSeconds } from './serving.ts'
@@ -12,9 +12,12 @@ export const memoryQuantity = (mebibytes: number): string =>
   Number.isInteger(mebibytes / 1024) ? `${mebibytes / 1024}Gi` : `${Math.ceil(mebibytes)}Mi`
 
 /** Requests equal limits: what was measured is what is held. */
-export function resourcesBlock(serving: Serving, gpu: GpuSelection = gpuSelection(serving.resources, serving.gpuScheme)): Manifest {
+export function resourcesBlock(
+  serving: Serving,
+  gpu: GpuSelection = gpuSelection(serving.resources, serving.gpuScheme, serving.dra),
+): Manifest {
   const held = { cpu: cpuQuantity(serving.resources.cpuCores), memory: memoryQuantity(serving.resources.memoryMiB) }
-  return { requests: held, limits: { ...held, ...gpu.limits } }
+  return { requests: held, limits: { ...held, ...gpu.limits }, ...containerClaims(gpu) }
 }
 
 /** Where a pod may run: nodes with the GPU, and apart from its siblings where there is a choice. */
@@ -36,6 +39,7 @@ export function placement(serving: Serving, gpu: GpuSelection, labels: Readonly<
         ],
       },
     },
+    ...podClaims(serving, gpu),
     ...(hasGpu ? { tolerations: [{ key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' }] } : {}),
   }
 }

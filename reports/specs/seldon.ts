@@ -1,4 +1,5 @@
 /** Seldon Core v1 SeldonDeployment, with TensorFlow Serving or Triton as its prepackaged server. */
+import { refuseClaim } from './gpu-selection.ts'
 import { autoscaler } from './kubernetes.ts'
 import { type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { nodePlacement, plainServer, tfservingServer } from './platform-pod.ts'
@@ -23,6 +24,7 @@ export function seldonObjects(serving: Serving): { objects: Manifest[]; notes: r
   const tensorflow = serving.server === 'tfserving'
   // The first unit of a graph is called on these ports.
   const server = tensorflow ? tfservingServer(serving, { grpcPort: 9500, restPort: 9000, basePath: '/mnt/models' }) : plainServer(serving)
+  refuseClaim(server.gpu, 'Seldon takes')
   const { metrics } = autoscaler(serving, {}).spec as { metrics: unknown }
   const scales = serving.maxReplicas > serving.minReplicas
   const deployment: Manifest = {

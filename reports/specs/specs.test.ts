@@ -192,6 +192,45 @@ describe('GPU schemes', () => {
   })
 })
 
+describe('GPUs by dynamic resource allocation', () => {
+  const dra = (options: Partial<ServingOptions> = {}, resources = whole) => serving({ gpuScheme: 'dra', ...options }, resources)
+  const template = { metadata: { name: 'bert-gpu' }, spec: { spec: { devices: { requests: [{ exactly: { count: 1 } }] } } } }
+
+  test('each pod claims by a template of the spec’s own', () => {
+    const text = textOf(renderSpec('kubernetes', dra()), 'deployment.yaml')
+    const { objects, problems } = checkManifests(text)
+    expect(problems).toEqual([])
+    expect(objects.find(({ kind }) => kind === 'ResourceClaimTemplate')).toMatchObject(template)
+    const { spec } = (objects.find(({ kind }) => kind === 'Deployment') as unknown as Tree).spec!.template!
+    expect(spec!.resourceClaims).toEqual([{ name: 'tuned-gpu', resourceClaimTemplateName: 'bert-gpu' }])
+    expect(spec!.containers![0]!.resources!.claims).toEqual([{ name: 'tuned-gpu' }])
+    expect(spec!.containers![0]!.resources!.limits).toEqual({ cpu: '2', memory: '4Gi' })
+    expect(spec!.tolerations).toEqual([{ key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' }])
+  })
+
+  test('a share says what it rests on', () => {
+    const notes = (options: Partial<ServingOptions>) => textOf(renderSpec('kubernetes', dra(options, quarter)), 'deployment.yaml')
+    expect(notes({})).toMatch(/needs: .*MPSSupport.*only pods of one claim share a GPU/)
+    expect(notes({ dra: { sharing: 'capacity' } })).toContain('--consumable-shares=memory')
+    for (const sharing of ['mps', 'time-slicing', 'capacity'] as const)
+      expect(checkManifests(notes({ dra: { sharing } })).problems).toEqual([])
+  })
+
+  test.each(['custom', 'tfserving', 'triton'] as const)(
+    'KServe with %s claims so too; Knative, KubeDL and Seldon say that they cannot',
+    (server) => {
+      const s = dra({ server })
+      const { objects, problems } = checkManifests(textOf(renderSpec('kserve', s), 'inferenceservice.yaml'))
+      expect(problems).toEqual([])
+      expect(objects.map(({ kind }) => kind)).toContain('ResourceClaimTemplate')
+      expect((objects.at(-1) as unknown as Tree).spec!.predictor!.resourceClaims).toHaveLength(1)
+      expect(() => renderSpec('kserve', s, { variant: 'knative' })).toThrow(/Knative takes no resourceClaims/)
+      if (server === 'custom') return
+      for (const target of ['kubedl', 'seldon'] as const) expect(() => renderSpec(target, s)).toThrow(/takes no resourceClaims/)
+    },
+  )
+})
+
 describe('serving platforms', () => {
   const servers = ['custom', 'tfserving', 'triton'] as const
   test.each(kserveVariants.flatMap((variant) => servers.map((server) => [variant, server] as const)))(

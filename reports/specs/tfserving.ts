@@ -74,7 +74,8 @@ function modelConfig(serving: Serving, places: TfservingPlaces): ProtoMessage {
 function memoryFraction(serving: Serving): number | undefined {
   const { gpuShare, gpu, migProfile } = serving.resources
   const scheme = serving.gpuScheme ?? defaultScheme(serving.resources)
-  if (!gpu || gpuShare >= 1 || migProfile || scheme === 'hami' || scheme === 'volcano') return undefined
+  const byMps = scheme === 'dra' && (serving.dra?.sharing ?? 'mps') === 'mps'
+  if (!gpu || gpuShare >= 1 || migProfile || scheme === 'hami' || scheme === 'volcano' || byMps) return undefined
   return gpuShare
 }
 

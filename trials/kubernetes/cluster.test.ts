@@ -1,11 +1,12 @@
 import type { V1Node, V1Pod } from '@kubernetes/client-node'
 import { describe, expect, test } from 'vitest'
+import { gpuCatalogue } from '../devices/catalogue.ts'
 import { resourcesOf } from '../resources.ts'
 import { ApiError } from './api.ts'
-import { gpusOf } from './cluster.ts'
+import { gpusOf, schemeFor } from './cluster.ts'
 import { podRefused, quantity } from './failures.ts'
 import { fitAmong } from './fit.ts'
-import { type GpuScheme, gpuOfProduct, gpuSelection, productsOf } from './gpu-selection.ts'
+import { type GpuScheme, GpuSchemeError, gpuOfProduct, gpuSelection, isProductOf, productsOf } from './gpu-selection.ts'
 
 const node = (
   name: string,
@@ -48,11 +49,10 @@ describe('GPUs of a cluster', () => {
   })
 
   test('every product of a model leads back to a model of those products', () => {
-    for (const name of ['T4', 'V100', 'A100-40GB', 'L4', 'H100', 'A10G']) {
+    for (const { name } of gpuCatalogue) {
       for (const label of productsOf(name)) {
-        expect(gpuOfProduct(label)).toBe(name)
-        expect(gpuOfProduct(`${label}-SHARED`)).toBe(name)
-        expect(gpuOfProduct(`${label}-MIG-1g.5gb`)).toBe(name)
+        expect(gpuOfProduct(label), label).toBeDefined()
+        for (const shown of [label, `${label}-SHARED`, `${label}-MIG-1g.5gb`]) expect(isProductOf(shown, name), shown).toBe(true)
       }
     }
     expect(gpuOfProduct('nvidia-tesla-t4')).toBe('T4')
@@ -106,4 +106,45 @@ describe('a refused pod', () => {
       kind: 'final',
       error: { name: 'LaunchError', message: expect.stringContaining('no team label') },
     }))
+})
+
+describe('which scheme gives a share', () => {
+  const offers = gpusOf(
+    [
+      node('whole', { [product]: 'Tesla-T4' }, { [gpu]: '2' }),
+      node('shared', { [product]: 'Tesla-T4-SHARED' }, { [gpu]: '8' }),
+      node('sliced', { [product]: 'NVIDIA-A100-80GB-PCIe' }, { [gpu]: '1', 'nvidia.com/mig-1g.10gb': '7' }),
+      node(
+        'azure',
+        { 'kubernetes.azure.com/accelerator': 'nvidia', 'node.kubernetes.io/instance-type': 'Standard_NC6s_v3' },
+        { [gpu]: '1' },
+      ),
+    ],
+    [],
+  )
+  test.each<[Record<string, string | number>, GpuScheme]>([
+    [{ gpu: 'T4' }, 'nvidia'],
+    [{ gpu: 'T4', gpuMemoryPercent: 25 }, 'time-slicing'],
+    [{ gpu: 'A100-PCIe-80GB', migProfile: '1g.10gb' }, 'mig-mixed'],
+    [{ gpu: 'A100-PCIe-80GB' }, 'nvidia'],
+    [{ gpu: 'V100-PCIe' }, 'aks'],
+  ])('%o by %s', (configuration, scheme) => expect(schemeFor(offers, resourcesOf(configuration)).scheme).toBe(scheme))
+
+  test.each<Record<string, string | number>>([{ gpu: 'V100-PCIe', gpuMemoryPercent: 50 }, { gpu: 'L4' }])(
+    '%o: none does',
+    (configuration) => expect(() => schemeFor(offers, resourcesOf(configuration))).toThrow(GpuSchemeError),
+  )
+
+  test('AKS picks a model by the sizes that have it', () => {
+    const { requirements } = gpuSelection(resourcesOf({ gpu: 'V100-PCIe' }), 'aks')
+    expect(requirements).toEqual([
+      {
+        key: 'node.kubernetes.io/instance-type',
+        operator: 'In',
+        values: expect.arrayContaining(['Standard_NC6s_v3', 'Standard_NC24s_v3']),
+      },
+    ])
+    expect(offers.find(({ scheme }) => scheme === 'aks')).toMatchObject({ gpu: 'V100-PCIe', product: 'Standard_NC6s_v3' })
+    expect(() => gpuSelection(resourcesOf({ gpu: 'L40S' }), 'aks')).toThrow(/no name in scheme aks/)
+  })
 })

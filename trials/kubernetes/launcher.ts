@@ -16,16 +16,17 @@ import { type BuiltinTemplate, type CommandTemplate, defaultReadyTimeoutS } from
 import { type Resources, resourcesOf } from '../resources.ts'
 import { InfeasibleError, LaunchError, type Launcher, type Predictor } from '../types.ts'
 import { type Api, ApiError } from './api.ts'
-import { causeOfEnd, describeEnd, lastLines, launchEnd, podRefused } from './failures.ts'
+import { type ClusterGpu, schemeFor } from './cluster.ts'
+import { claimTemplate, type DeviceClaim, type DraOptions, type DraVersion } from './dra.ts'
+import { causeOfEnd, describeEnd, lastLines, launchEnd } from './failures.ts'
 import { type GpuScheme, GpuSchemeError, type GpuSelection, gpuSelection } from './gpu-selection.ts'
 import {
   builtinContainer,
-  graceSeconds,
   type Json,
   labelNames,
   labelsOf,
   type Owner,
-  ownerConfigMap,
+  ownerReferences,
   type PodTemplate,
   runningEngine,
   trialPod,
@@ -35,7 +36,8 @@ import { podState } from './pod-state.ts'
 import { PodWatch } from './pod-watch.ts'
 import { type Reach, wayTo } from './reach.ts'
 import { defaultStartPatience, type StartPatience, untilRunning } from './start.ts'
-import { removeObjects } from './sweep.ts'
+import { type Kind, remove, removeObjects } from './sweep.ts'
+import { createClaimTemplate, createOwner, createPod, removePod } from './trial-objects.ts'
 
 export interface KubernetesLauncherOptions {
   readonly api: Api
@@ -55,10 +57,23 @@ export interface KubernetesLauncherOptions {
   readonly runDirectory: string
   /** How this process gets through to the pods. */
   readonly reach: Reach
+  /** How every GPU is asked for. Absent: as `offers` allow, or by what is tuned. */
   readonly gpuScheme?: GpuScheme
+  /** What the nodes have, where one scheme may not fit every GPU of the search. */
+  readonly offers?: readonly ClusterGpu[]
+  readonly dra?: DraOptions
+  /** Of the server. Default v1. */
+  readonly draVersion?: DraVersion
   /** After this long the cluster ends a trial's pod itself, whatever became of the tuner. Default an hour. */
   readonly podDeadlineS?: number
   readonly patience?: Partial<StartPatience>
+}
+
+export interface TrialObjects {
+  readonly pod: Json
+  /** With GPUs by DRA: what the pod claims, and the template that its claim is made from. */
+  readonly claim?: DeviceClaim
+  readonly claimTemplate?: Json
 }
 
 /** A predictor in a pod, and where the cluster has it. */
@@ -72,16 +87,13 @@ export interface KubernetesLauncher extends Launcher {
   readonly watch: PodWatch
   /** The ConfigMap that owns the experiment's objects, made when first asked for. */
   owner(signal: AbortSignal): Promise<Owner>
-  /** The pod that a configuration would get. @throws InfeasibleError, LaunchError as `launch` */
-  podFor(configuration: Configuration, trialNumber: number, owner: Owner, name: string): Json
+  /** What a configuration would be made of. @throws InfeasibleError, LaunchError as `launch` */
+  objectsFor(configuration: Configuration, trialNumber: number, owner: Owner, name: string): TrialObjects
   /** Numbers of other trials whose predictors run on a node. */
   neighbours(node: string, trial: number): number[]
   /** Removes the experiment's last object and ends the watch. Idempotent. */
   close(): Promise<void>
 }
-
-/** Longer than a watch may be silent. */
-const removalMs = 20_000
 
 export function createKubernetesLauncher(given: KubernetesLauncherOptions): KubernetesLauncher {
   const options = { ...given, runDirectory: resolve(given.runDirectory) }
@@ -99,26 +111,23 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
     return owning
   }
 
-  const podFor = (configuration: Configuration, trialNumber: number, itsOwner: Owner, name: string): Json => {
+  const objectsFor = (configuration: Configuration, trialNumber: number, itsOwner: Owner, name: string): TrialObjects => {
     const all = { ...options.defaults, ...configuration }
     const asked = resourcesAsked(all, options)
-    return trialPod({
-      ...options,
-      name,
-      labels: labelsOf(experimentId, 'predictor', trialNumber),
-      owner: itsOwner,
-      configuration: all,
-      trialNumber,
-      asked,
-      gpu: selectionFor(asked, options),
-      deadlineS: options.podDeadlineS ?? 3600,
-    })
+    const gpu = selectionFor(asked, options)
+    const labels = labelsOf(experimentId, 'predictor', trialNumber)
+    const deadlineS = options.podDeadlineS ?? 3600
+    const pod = trialPod({ ...options, name, labels, owner: itsOwner, configuration: all, trialNumber, asked, gpu, deadlineS })
+    if (gpu.claim === undefined) return { pod }
+    const metadata = { name, labels, ownerReferences: ownerReferences(itsOwner) }
+    return { pod, claim: gpu.claim, claimTemplate: claimTemplate(gpu.claim, metadata, options.draVersion) }
   }
+  const kinds: readonly Kind[] = ['jobs', 'pods', ...(options.draVersion ? (['resourceclaimtemplates'] as const) : [])]
 
   const launch = async (configuration: Configuration, trialNumber: number, signal: AbortSignal): Promise<PodPredictor> => {
     const cleanup = new Cleanup()
     try {
-      return await launchOnce({ options, watch, owner, podFor, live, neighbours }, configuration, trialNumber, cleanup, signal)
+      return await launchOnce({ options, watch, owner, objectsFor, live, neighbours }, configuration, trialNumber, cleanup, signal)
     } catch (error) {
       await cleanup.run()
       signal.throwIfAborted()
@@ -139,27 +148,27 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
     name: 'kubernetes',
     watch,
     owner,
-    podFor,
+    objectsFor,
     neighbours,
     launch,
-    sweep: () => removeObjects(api, experimentSelector, { keep: live, kinds: ['jobs', 'pods'] }),
+    sweep: () => removeObjects(api, experimentSelector, { keep: live, kinds }),
     close: async () => {
       await watch.close()
-      if (owning !== undefined) await removeObjects(api, experimentSelector, { keep: live, kinds: ['jobs', 'pods', 'configmaps'] })
+      if (owning !== undefined) await removeObjects(api, experimentSelector, { keep: live, kinds: [...kinds, 'configmaps'] })
       owning = undefined
       api.close()
     },
   }
 }
 
-interface Parts extends Pick<KubernetesLauncher, 'watch' | 'owner' | 'podFor' | 'neighbours'> {
+interface Parts extends Pick<KubernetesLauncher, 'watch' | 'owner' | 'objectsFor' | 'neighbours'> {
   readonly options: KubernetesLauncherOptions
   /** Pods of this launcher that a sweep leaves alone. */
   readonly live: Set<string>
 }
 
 async function launchOnce(
-  { options, watch, owner, podFor, live, neighbours }: Parts,
+  { options, watch, owner, objectsFor, live, neighbours }: Parts,
   configuration: Configuration,
   trial: number,
   cleanup: Cleanup,
@@ -173,7 +182,7 @@ async function launchOnce(
   // One signal ends every trial, and each waits for several things.
   setMaxListeners(0, signal)
   const name = `tune-${options.experimentId}-${trial}-${randomBytes(3).toString('hex')}`
-  const body = podFor(configuration, trial, await owner(signal), name)
+  const { pod: body, claim, claimTemplate } = objectsFor(configuration, trial, await owner(signal), name)
 
   const folder = join(options.runDirectory, 'trials', String(trial))
   mkdirSync(folder, { recursive: true })
@@ -183,6 +192,10 @@ async function launchOnce(
   cleanup.add(() => {
     live.delete(name)
   })
+  if (claimTemplate) {
+    cleanup.add(() => remove(api, { kind: 'resourceclaimtemplates', name }))
+    await createClaimTemplate(api, claimTemplate, signal)
+  }
   // Before it is made: an answer may be lost on its way.
   cleanup.add(() => removePod(api, watch, name))
   await createPod(api, watch, body, signal)
@@ -225,6 +238,7 @@ async function launchOnce(
     state,
     endedAs,
     requested: body,
+    claim,
     patience: { ...defaultStartPatience, ...options.patience },
     signal,
   })
@@ -294,72 +308,6 @@ async function launchOnce(
   }
 }
 
-/** While only what runs now is in the way (a quota used up), it is tried again. */
-async function createPod(api: Api, watch: PodWatch, body: Json, signal: AbortSignal): Promise<void> {
-  const until = performance.now() + 10 * 60_000
-  for (;;) {
-    try {
-      watch.note(await api.request<V1Pod>('POST', `/api/v1/namespaces/${api.namespace}/pods`, { body, signal }))
-      return
-    } catch (error) {
-      signal.throwIfAborted()
-      const refusal = podRefused(error)
-      if (refusal.kind === 'final') throw refusal.error
-      const siblings = watch.all().length
-      if (siblings === 0 || performance.now() > until) {
-        throw new LaunchError(refusal.what, 'the quota of the namespace is used up by others; free some, or raise it')
-      }
-      await new Promise((resolve) => setTimeout(resolve, 1_000))
-    }
-  }
-}
-
-/**
- * Ends a pod and waits until it is gone. A node takes seconds to let go of a pod whose containers have ended: the object is removed ahead of that.
- * @throws ApiError when the server does not take it; LaunchError when it is still there long after
- */
-async function removePod(api: Api, watch: PodWatch, name: string): Promise<void> {
-  const path = `/api/v1/namespaces/${api.namespace}/pods/${name}`
-  const remove = (gracePeriodSeconds: number) =>
-    api.request('DELETE', path, { query: { gracePeriodSeconds } }).then(
-      () => true,
-      (error) => {
-        if (error instanceof ApiError && error.status === 404) return false
-        throw error
-      },
-    )
-  const statuses = () => watch.get(name)?.status?.containerStatuses ?? []
-  const runs = () => statuses().some(({ state }) => state?.running)
-  if (runs()) {
-    if (!(await remove(graceSeconds))) return
-    // A node that is lost never says so: then it is removed all the same.
-    await waited(watch, () => !runs())
-  }
-  if (!(await remove(0)) || (await waited(watch, () => watch.get(name) === undefined))) return
-  throw new LaunchError(`pod ${name} cannot be removed`, `kubectl -n ${api.namespace} describe pod ${name}`)
-}
-
-/** Whether it came true in time. */
-async function waited(watch: PodWatch, holds: () => boolean): Promise<boolean> {
-  const patience = AbortSignal.timeout(removalMs)
-  try {
-    return await watch.until(() => (holds() ? true : undefined), patience)
-  } catch (error) {
-    if (!patience.aborted) throw error
-    return false
-  }
-}
-
-async function createOwner(api: Api, experimentId: string, signal: AbortSignal): Promise<Owner> {
-  const body = ownerConfigMap(experimentId, api.namespace)
-  const path = `/api/v1/namespaces/${api.namespace}/configmaps`
-  const made = await api.request<{ metadata: Owner }>('POST', path, { body, signal }).catch((error) => {
-    if (!(error instanceof ApiError) || error.reason !== 'AlreadyExists') throw error
-    return api.request<{ metadata: Owner }>('GET', `${path}/${(body.metadata as { name: string }).name}`, { signal })
-  })
-  return { name: made.metadata.name, uid: made.metadata.uid }
-}
-
 function notServing(error: unknown, log: PredictorLog): unknown {
   if (error instanceof NeverReadyError) {
     return new InfeasibleError('never-ready', `${error.message}; raise readyTimeout if it only needs longer${lastLines(log)}`, log.path)
@@ -379,10 +327,12 @@ function resourcesAsked(configuration: Configuration, { ownGpus }: KubernetesLau
 
 const noGpu: GpuSelection = { limits: {}, requirements: [], annotations: {}, needs: [] }
 
-function selectionFor(asked: Resources, { template, gpuScheme }: KubernetesLauncherOptions): GpuSelection {
-  if (template.kind === 'builtin' && runningEngine(template) === 'emulated') return noGpu
+function selectionFor(asked: Resources, { template, gpuScheme, offers, dra }: KubernetesLauncherOptions): GpuSelection {
+  if (asked.gpu === undefined || (template.kind === 'builtin' && runningEngine(template) === 'emulated')) return noGpu
   try {
-    return gpuSelection(asked, asked.gpu === undefined ? undefined : gpuScheme)
+    if (gpuScheme !== undefined || offers === undefined) return gpuSelection(asked, gpuScheme, dra)
+    const choice = schemeFor(offers, asked, dra)
+    return gpuSelection(asked, choice.scheme, choice.dra)
   } catch (error) {
     if (error instanceof GpuSchemeError) throw new InfeasibleError('no-such-gpu', `${error.message}; ${error.hint}`)
     throw error

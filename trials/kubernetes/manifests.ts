@@ -4,6 +4,7 @@ import { servingEnvironment } from '../launchers/builtin.ts'
 import { fillCommand, type LauncherValues, launcherPlaceholders, type TunedParameter } from '../launchers/fill.ts'
 import type { BuiltinTemplate, CommandTemplate } from '../launchers/template.ts'
 import type { Resources } from '../resources.ts'
+import { claimName } from './dra.ts'
 import type { GpuSelection } from './gpu-selection.ts'
 
 /** Plain Kubernetes objects: a user's template may hold fields that no typed model knows. */
@@ -33,6 +34,8 @@ export interface TrialPod {
   readonly trialNumber: number
   readonly asked: Resources
   readonly gpu: GpuSelection
+  /** With a claim in `gpu`: the template that it is made from. Default: the pod's name. */
+  readonly claimTemplateName?: string
   /** The cluster ends the pod itself after so long, whatever became of the tuner. */
   readonly deadlineS: number
 }
@@ -71,7 +74,7 @@ export const ownerConfigMap = (experiment: string, namespace: string): Json => (
 })
 export const ownerName = (experiment: string): string => `tune-${experiment}`
 
-const ownerReferences = ({ name, uid }: Owner) => [{ apiVersion: 'v1', kind: 'ConfigMap', name, uid }]
+export const ownerReferences = ({ name, uid }: Owner) => [{ apiVersion: 'v1', kind: 'ConfigMap', name, uid }]
 
 /** 2 → '2', 0.5 → '500m'. */
 const cpu = (cores: number): string => (Number.isInteger(cores) ? String(cores) : `${Math.round(cores * 1000)}m`)
@@ -105,7 +108,15 @@ export function trialPod(plan: TrialPod): Json {
       ...(plan.own === undefined && { automountServiceAccountToken: false }),
       ...(gpu.schedulerName && { schedulerName: gpu.schedulerName }),
       affinity: affinity((spec.affinity ?? {}) as Json, gpu),
-      ...(gpu.requirements.length > 0 && { tolerations: [...((spec.tolerations as Json[] | undefined) ?? []), gpuToleration] }),
+      ...((gpu.requirements.length > 0 || gpu.claim) && {
+        tolerations: [...((spec.tolerations as Json[] | undefined) ?? []), gpuToleration],
+      }),
+      ...(gpu.claim && {
+        resourceClaims: [
+          ...((spec.resourceClaims as Json[] | undefined) ?? []),
+          { name: claimName, resourceClaimTemplateName: plan.claimTemplateName ?? plan.name },
+        ],
+      }),
       containers: containers.map((container) => (container.name === name ? tunedContainer(container, plan) : container)),
     },
   }
@@ -149,7 +160,7 @@ const awayFromTrials = {
 function tunedContainer(container: Json, plan: TrialPod): Json {
   const { configuration, asked, gpu, template } = plan
   const filled = template.kind === 'builtin' ? builtinFields(template, plan) : ownFields(container, template, plan)
-  const resources = (container.resources ?? {}) as { requests?: Json; limits?: Json }
+  const resources = (container.resources ?? {}) as { requests?: Json; limits?: Json; claims?: Json[] }
   const builtin = template.kind === 'builtin'
   const held = {
     ...((builtin || 'cpuCores' in configuration) && { cpu: cpu(asked.cpuCores) }),
@@ -162,7 +173,12 @@ function tunedContainer(container: Json, plan: TrialPod): Json {
     ...container,
     ...filled,
     // What was measured is what is held: requests equal limits.
-    resources: { ...resources, requests: { ...kept(resources.requests), ...held }, limits: { ...kept(resources.limits), ...held } },
+    resources: {
+      ...resources,
+      requests: { ...kept(resources.requests), ...held },
+      limits: { ...kept(resources.limits), ...held },
+      ...(gpu.claim && { claims: [...(resources.claims ?? []), { name: claimName }] }),
+    },
   }
 }
 

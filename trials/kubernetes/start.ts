@@ -1,6 +1,8 @@
 /** From a pod made to a container that runs: what is waited for, how long, and why not longer. */
 import { InfeasibleError, LaunchError } from '../types.ts'
 import { type Api, ApiError } from './api.ts'
+import { listDevices, offersClaim } from './device-slices.ts'
+import { type DeviceClaim, draVersionOf } from './dra.ts'
 import { warningsAbout } from './failures.ts'
 import { fitOf } from './fit.ts'
 import { type Json, labelNames } from './manifests.ts'
@@ -29,6 +31,8 @@ export interface Start {
   readonly endedAs: () => Promise<Error>
   /** The pod as it was asked for. */
   readonly requested: Json
+  /** The devices that it claims. */
+  readonly claim?: DeviceClaim
   readonly patience: StartPatience
   readonly signal: AbortSignal
 }
@@ -124,16 +128,36 @@ const scalingUp = async ({ api, name, signal }: Start): Promise<boolean> => {
   return items.some(({ reason }) => reason === 'TriggeredScaleUp' || reason === 'Nominated')
 }
 
-async function neverScheduled({ api, requested, signal }: Start, why: string): Promise<Error> {
-  let fit: Awaited<ReturnType<typeof fitOf>> | undefined
-  try {
-    fit = await fitOf(api, requested, signal)
-  } catch (error) {
-    // Without leave to see the nodes the scheduler's word is all there is.
-    if (!(error instanceof ApiError)) throw error
+async function neverScheduled({ api, requested, claim, signal }: Start, why: string): Promise<Error> {
+  // Without leave to see nodes or devices the scheduler's word is all there is.
+  const seen = <T>(looked: Promise<T>): Promise<T | undefined> =>
+    looked.catch((error: unknown) => {
+      if (error instanceof ApiError) return undefined
+      throw error
+    })
+  if (claim !== undefined && claimUnmet.test(why)) {
+    const offered = await seen(devicesOffer(api, claim, signal))
+    const what = `${claim.count} x ${claim.products.join(' or ')}${claim.migProfile ? ` slice ${claim.migProfile}` : ''} of class ${claim.deviceClass}`
+    if (offered) return new LaunchError(`unschedulable: ${why}`, `${what} could hold it, if others did not: free it, or wait`)
+    return new InfeasibleError('no-such-gpu', `unschedulable: ${why}${offered === false ? `; no node has ${what}` : ''}`)
   }
+  if (claim !== undefined && /resource ?claim|device class/i.test(why)) {
+    return new LaunchError(
+      `unschedulable: ${why}`,
+      'tune doctor --backend kubernetes lists the device classes: name one as kubernetes.dra.deviceClass',
+    )
+  }
+  const fit = await seen(fitOf(api, requested, signal))
   if (fit?.fits) return new LaunchError(`unschedulable: ${why}`, `node ${fit.node} could hold it, if others did not: free it, or wait`)
   const gpu = fit?.lacks.some((name) => name.includes('gpu') || name.includes('mig')) ?? /gpu|mig-/.test(why)
   const lacks = fit && fit.lacks.length > 0 ? `; no node has ${fit.lacks.join(' and ')}` : ''
   return new InfeasibleError(gpu ? 'no-such-gpu' : 'never-ready', `unschedulable: ${why}${lacks}`)
+}
+
+/** The scheduler's words for devices that are not there or not free (its plugin DynamicResources). */
+const claimUnmet = /cannot allocate all claims/
+
+async function devicesOffer(api: Api, claim: DeviceClaim, signal: AbortSignal): Promise<boolean> {
+  const version = await draVersionOf(api)
+  return version !== undefined && offersClaim(await listDevices(api, version, signal), claim)
 }

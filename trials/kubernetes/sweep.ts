@@ -2,10 +2,18 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { LaunchError } from '../types.ts'
 import { type Api, ApiError } from './api.ts'
+import { draVersionOf } from './dra.ts'
 import { graceSeconds, labelNames, manager } from './manifests.ts'
 
 const groups = { pods: '/api/v1', configmaps: '/api/v1', jobs: '/apis/batch/v1' } as const
-export type Kind = keyof typeof groups
+export type Kind = keyof typeof groups | 'resourceclaimtemplates'
+
+/** Where objects of a kind are; undefined: the server has no such kind. */
+async function pathOf(api: Api, kind: Kind): Promise<string | undefined> {
+  if (kind !== 'resourceclaimtemplates') return `${groups[kind]}/namespaces/${api.namespace}/${kind}`
+  const version = await draVersionOf(api)
+  return version && `/apis/resource.k8s.io/${version}/namespaces/${api.namespace}/${kind}`
+}
 
 export interface Found {
   readonly kind: Kind
@@ -25,9 +33,14 @@ interface Listed {
 export async function findObjects(api: Api, selector: string, kinds: readonly Kind[], signal?: AbortSignal): Promise<Found[]> {
   const lists = await Promise.all(
     kinds.map(async (kind) => {
-      const path = `${groups[kind]}/namespaces/${api.namespace}/${kind}`
+      const path = await pathOf(api, kind)
+      if (path === undefined) return []
       const labelSelector = [`${labelNames.managedBy}=${manager}`, selector].filter(Boolean).join(',')
-      const { items } = await api.request<Listed>('GET', path, { query: { labelSelector }, signal })
+      const { items } = await api.request<Listed>('GET', path, { query: { labelSelector }, signal }).catch((error: unknown): Listed => {
+        // Who may not see claim templates never made any; the ConfigMap that owns them takes others' along.
+        if (kind === 'resourceclaimtemplates' && error instanceof ApiError && error.status === 403) return { items: [] }
+        throw error
+      })
       return items.map(({ metadata }) => ({
         kind,
         name: metadata.name,
@@ -64,9 +77,10 @@ export async function removeObjects(api: Api, selector: string, { keep = new Set
 }
 
 export async function remove(api: Api, { kind, name }: Pick<Found, 'kind' | 'name'>, signal?: AbortSignal): Promise<void> {
-  const path = `${groups[kind]}/namespaces/${api.namespace}/${kind}/${name}`
+  const path = await pathOf(api, kind)
+  if (path === undefined) return
   try {
-    await api.request('DELETE', path, {
+    await api.request('DELETE', `${path}/${name}`, {
       query: { propagationPolicy: 'Background', ...(kind === 'pods' && { gracePeriodSeconds: graceSeconds }) },
       signal,
     })

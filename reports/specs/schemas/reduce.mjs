@@ -39,6 +39,9 @@ const roots = {
   ConfigMap: 'io.k8s.api.core.v1.ConfigMap',
   HorizontalPodAutoscaler: 'io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler',
   PodDisruptionBudget: 'io.k8s.api.policy.v1.PodDisruptionBudget',
+  Pod: 'io.k8s.api.core.v1.Pod',
+  Job: 'io.k8s.api.batch.v1.Job',
+  ResourceClaimTemplate: ['v1', 'v1beta2', 'v1beta1'].map((version) => `io.k8s.api.resource.${version}.ResourceClaimTemplate`),
 }
 const volumeKinds = ['name', 'configMap', 'emptyDir', 'hostPath', 'persistentVolumeClaim', 'secret']
 const definitions = {}
@@ -47,7 +50,7 @@ function visit(name) {
   let schema = close(official[name])
   if (name.endsWith('.Quantity')) schema = { type: 'string' }
   if (name.endsWith('.IntOrString')) schema = { type: ['integer', 'string'] }
-  if (name.endsWith('.ObjectMeta')) schema = only(schema, ['name', 'namespace', 'labels', 'annotations'])
+  if (name.endsWith('.ObjectMeta')) schema = only(schema, ['name', 'namespace', 'labels', 'annotations', 'ownerReferences'])
   if (name.endsWith('core.v1.Volume')) schema = only(schema, volumeKinds)
   if (name.endsWith('PodSpec')) schema = without(schema, ['ephemeralContainers'])
   if (schema.properties?.status) schema = without(schema, ['status'])
@@ -57,16 +60,17 @@ function visit(name) {
     return value
   })
 }
-for (const root of Object.values(roots)) visit(root)
-const kinds = Object.entries(roots).map(([kind, name]) => {
+for (const root of Object.values(roots).flat()) visit(root)
+const ofVersion = (name) => {
   const [gvk] = official[name]['x-kubernetes-group-version-kind']
   const apiVersion = gvk.group ? `${gvk.group}/${gvk.version}` : gvk.version
-  return {
-    if: { properties: { kind: { const: kind } } },
-    // biome-ignore lint/suspicious/noThenProperty: a JSON schema keyword
-    then: { allOf: [{ $ref: `#/definitions/${name}` }, { properties: { apiVersion: { const: apiVersion } } }] },
-  }
-})
+  return { allOf: [{ $ref: `#/definitions/${name}` }, { properties: { apiVersion: { const: apiVersion } } }] }
+}
+const kinds = Object.entries(roots).map(([kind, name]) => ({
+  if: { properties: { kind: { const: kind } } },
+  // biome-ignore lint/suspicious/noThenProperty: a JSON schema keyword
+  then: Array.isArray(name) ? { anyOf: name.map(ofVersion) } : ofVersion(name),
+}))
 write('kubernetes-1.34.json', { required: ['apiVersion', 'kind'], properties: { kind: { enum: Object.keys(roots) } }, allOf: kinds, definitions })
 
 function crd(file, shape) {

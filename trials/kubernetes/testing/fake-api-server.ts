@@ -9,7 +9,18 @@ import type { AddressInfo } from 'node:net'
 import type { V1Pod } from '@kubernetes/client-node'
 import { Api, type Patience } from '../api.ts'
 
-type Kind = 'pods' | 'jobs' | 'configmaps' | 'events' | 'nodes'
+const kinds = [
+  'pods',
+  'jobs',
+  'configmaps',
+  'events',
+  'nodes',
+  'resourceclaimtemplates',
+  'resourceclaims',
+  'resourceslices',
+  'deviceclasses',
+] as const
+type Kind = (typeof kinds)[number]
 interface Stored {
   metadata: {
     name: string
@@ -29,17 +40,13 @@ export type Fault = (request: { method: string; path: string; query: URLSearchPa
 export type Kubelet = (pod: V1Pod, set: (status: Partial<V1Pod['status']>) => void) => void
 
 export class FakeApiServer {
-  readonly objects: Record<Kind, Map<string, Stored>> = {
-    pods: new Map(),
-    jobs: new Map(),
-    configmaps: new Map(),
-    events: new Map(),
-    nodes: new Map(),
-  }
+  readonly objects = Object.fromEntries(kinds.map((kind) => [kind, new Map()])) as Record<Kind, Map<string, Stored>>
   readonly seen: string[] = []
   fault: Fault | undefined
   kubelet: Kubelet = () => {}
   log = ''
+  /** Of resource.k8s.io; none: a server without dynamic resource allocation. */
+  draVersions: readonly string[] = []
   private version = 1
   private server: Server | undefined
   private port = 0
@@ -122,8 +129,13 @@ export class FakeApiServer {
     const method = request.method!
     this.seen.push(`${method} ${url.pathname}${url.searchParams.has('watch') ? ' (watch)' : ''}`)
     if (this.fault?.({ method, path: url.pathname, query: url.searchParams }, response)) return
-    const [, kind, name, sub] = /\/(pods|jobs|configmaps|events|nodes)(?:\/([^/]+))?(?:\/(log))?$/.exec(url.pathname) ?? []
-    if (kind === undefined) return answer(response, 404, status(404, 'NotFound', `the fake has no ${url.pathname}`))
+    const version = /^\/apis\/resource\.k8s\.io\/([^/]+)/.exec(url.pathname)?.[1]
+    if (url.pathname === '/version') return answer(response, 200, { gitVersion: 'v1.34.0' })
+    if (url.pathname === '/apis/resource.k8s.io' && this.draVersions.length > 0)
+      return answer(response, 200, { versions: this.draVersions.map((one) => ({ version: one, groupVersion: `resource.k8s.io/${one}` })) })
+    const [, kind, name, sub] = pathPattern.exec(url.pathname) ?? []
+    if (kind === undefined || (version !== undefined && !this.draVersions.includes(version)))
+      return answer(response, 404, status(404, 'NotFound', `the fake has no ${url.pathname}`))
     const all = this.objects[kind as Kind]
     if (sub === 'log') {
       response.write(this.log)
@@ -166,6 +178,8 @@ export class FakeApiServer {
     answer(response, 200, { kind: 'List', metadata: { resourceVersion: String(this.version) }, items })
   }
 }
+
+const pathPattern = new RegExp(`/(${kinds.join('|')})(?:/([^/]+))?(?:/(log))?$`)
 
 const runs = (pod: Stored | undefined): boolean => {
   const { containerStatuses } = (pod?.status ?? {}) as NonNullable<V1Pod['status']>

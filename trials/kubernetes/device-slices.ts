@@ -1,0 +1,105 @@
+/** The GPUs that DRA drivers publish in ResourceSlices, and which of them claims hold. */
+import { type Api, ApiError } from './api.ts'
+import { type DeviceClaim, type DraVersion, draDriver } from './dra.ts'
+import { quantity } from './failures.ts'
+
+/** One device that a claim may get. */
+export interface SliceDevice {
+  readonly node: string
+  /** Driver, pool and name: what an allocation refers to it by. */
+  readonly id: string
+  /** Dashes for blanks, as in the label nvidia.com/gpu.product. */
+  readonly product: string
+  readonly migProfile?: string
+  readonly memoryMiB?: number
+  /** Several claims may each hold a part of it. */
+  readonly divisible: boolean
+}
+
+interface Attribute {
+  readonly string?: string
+}
+interface Published {
+  readonly attributes?: Readonly<Record<string, Attribute>>
+  readonly capacity?: Readonly<Record<string, { readonly value: string }>>
+  readonly allowMultipleAllocations?: boolean
+}
+export interface ResourceSlice {
+  readonly spec: {
+    readonly driver: string
+    readonly nodeName?: string
+    readonly pool: { readonly name: string; readonly generation?: number }
+    readonly devices?: readonly ({ readonly name: string; readonly basic?: Published } & Published)[]
+  }
+}
+interface ResourceClaim {
+  readonly status?: { readonly allocation?: { readonly devices?: { readonly results?: readonly Held[] } } }
+}
+interface Held {
+  readonly driver: string
+  readonly pool: string
+  readonly device: string
+}
+
+/** GPUs and their slices of NVIDIA's driver; of each pool the newest generation alone, as the scheduler has it. */
+export function devicesOf(slices: readonly ResourceSlice[]): SliceDevice[] {
+  const ours = slices.filter(({ spec }) => spec.driver === draDriver)
+  const newest = new Map<string, number>()
+  for (const { spec } of ours) newest.set(spec.pool.name, Math.max(newest.get(spec.pool.name) ?? 0, spec.pool.generation ?? 0))
+  return ours
+    .filter(({ spec }) => (spec.pool.generation ?? 0) === newest.get(spec.pool.name))
+    .flatMap(({ spec }) =>
+      (spec.devices ?? []).flatMap(({ name, basic, ...flat }): SliceDevice[] => {
+        // v1beta1 has these one level deeper.
+        const { attributes = {}, capacity = {}, allowMultipleAllocations = false } = basic ?? flat
+        const text = (key: string) => (attributes[key] ?? attributes[`${draDriver}/${key}`])?.string
+        const product = text('productName')
+        if (product === undefined || !['gpu', 'mig'].includes(text('type') ?? '')) return []
+        const memory = (capacity.memory ?? capacity[`${draDriver}/memory`])?.value
+        const migProfile = text('profile')
+        return [
+          {
+            node: spec.nodeName ?? spec.pool.name,
+            id: idOf({ driver: spec.driver, pool: spec.pool.name, device: name }),
+            product: product.replaceAll(' ', '-'),
+            ...(migProfile !== undefined && { migProfile }),
+            ...(memory !== undefined && { memoryMiB: Math.floor(quantity(memory) / 2 ** 20) }),
+            divisible: allowMultipleAllocations,
+          },
+        ]
+      }),
+    )
+}
+
+const idOf = ({ driver, pool, device }: Held): string => `${driver}/${pool}/${device}`
+
+/** Whether some node has what a claim asks for, were all of it free. */
+export function offersClaim(devices: readonly SliceDevice[], claim: DeviceClaim): boolean {
+  const perNode = new Map<string, number>()
+  for (const device of devices) {
+    const fits =
+      claim.products.includes(device.product) &&
+      device.migProfile === claim.migProfile &&
+      (claim.memoryMiB === undefined || (device.memoryMiB ?? Number.POSITIVE_INFINITY) >= claim.memoryMiB) &&
+      (!claim.byCapacity || device.divisible)
+    if (fits) perNode.set(device.node, (perNode.get(device.node) ?? 0) + 1)
+  }
+  return [...perNode.values()].some((count) => count >= claim.count)
+}
+
+/** @throws ApiError, 403 where nodes' devices may not be seen */
+export async function listDevices(api: Api, version: DraVersion, signal?: AbortSignal): Promise<SliceDevice[]> {
+  const { items } = await api.request<{ items: ResourceSlice[] }>('GET', `/apis/resource.k8s.io/${version}/resourceslices`, { signal })
+  return devicesOf(items)
+}
+
+/** Ids of the devices that claims of any namespace hold; undefined: they may not be seen. */
+export async function heldDevices(api: Api, version: DraVersion, signal?: AbortSignal): Promise<Set<string> | undefined> {
+  try {
+    const { items } = await api.request<{ items: ResourceClaim[] }>('GET', `/apis/resource.k8s.io/${version}/resourceclaims`, { signal })
+    return new Set(items.flatMap(({ status }) => (status?.allocation?.devices?.results ?? []).map(idOf)))
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 403) return undefined
+    throw error
+  }
+}
