@@ -6,6 +6,8 @@ export class ProtocolError extends Error {
     readonly protocol: ProtocolName,
     message: string,
     readonly hint?: string,
+    /** The server speaks another protocol, or it understood the request and refuses what is in it. */
+    readonly why?: 'other-protocol' | 'refused',
   ) {
     super(message)
     this.name = 'ProtocolError'

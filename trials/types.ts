@@ -26,9 +26,12 @@ export type Trial = TrialBase &
     | { readonly state: 'running' }
     | ({ readonly state: 'complete'; readonly measurement: Measurement } & Finished)
     | ({ readonly state: 'infeasible'; readonly reason: InfeasibleReason; readonly detail: string } & Finished)
-    | ({ readonly state: 'failed'; readonly error: string } & Finished)
+    | ({ readonly state: 'failed'; readonly error: string; readonly final?: Finality } & Finished)
   )
 export type FinishedTrial = Exclude<Trial, { state: 'running' }>
+
+/** Another try comes to the same: with this configuration, or with any of the experiment. */
+export type Finality = 'configuration' | 'experiment'
 
 interface Finished {
   /** Launch, load and stop, seconds. */
@@ -112,6 +115,8 @@ export class LaunchError extends Error {
     message: string,
     readonly hint?: string,
     readonly logPath?: string,
+    /** Absent: it is tried again. */
+    readonly final?: Finality,
   ) {
     super(message)
     this.name = 'LaunchError'

@@ -74,6 +74,25 @@ describe('the loop', () => {
     expect(events.find((e) => e.type === 'stopped')).toMatchObject({ detail: expect.stringContaining('command not found: gunicorn') })
   })
 
+  test('a failure that comes again is not tried again: of one configuration, or of them all', async () => {
+    const refusing = fakeLauncher(async ({ batchSize }) => {
+      if (batchSize === 2) throw new LaunchError('expected shape [8]', undefined, undefined, 'configuration')
+      return fakePredictor({ isolation: String(batchSize) })
+    })
+    const one = await run({ launcher: refusing })
+    expect(one.parts.store.appended.filter((t) => t.state === 'failed')).toHaveLength(1)
+    expect(one.result.reason).toBe('space-exhausted')
+    const wrong = fakeLauncher(async () => {
+      throw new LaunchError('it speaks another protocol', undefined, undefined, 'experiment')
+    })
+    const all = await run({ launcher: wrong })
+    expect(all.parts.store.appended).toHaveLength(1)
+    expect(all.events.find((e) => e.type === 'stopped')).toMatchObject({
+      reason: 'failed',
+      detail: 'every other trial would fail like trial 1',
+    })
+  })
+
   test.each([
     ['max-trials', { budget: { maxTrials: 2 } }, 2],
     ['time-limit', { budget: { maxTrials: 20, timeLimitS: 2 } }, undefined],

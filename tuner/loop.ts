@@ -96,11 +96,15 @@ export async function runLoop(
 
   function whyStop(): { reason: StopReason; detail: string } | undefined {
     const { budget } = experiment
-    const last = trials.slice(-maxFailuresInRow)
+    // What failed in an earlier run may have been mended since.
+    const fresh = trials.slice(earlier.length)
+    const hopeless = fresh.find((trial) => trial.state === 'failed' && trial.final === 'experiment')
+    if (hopeless !== undefined) return { reason: 'failed', detail: `every other trial would fail like trial ${hopeless.number}` }
+    const last = fresh.slice(-maxFailuresInRow)
     if (last.length === maxFailuresInRow && last.every((trial) => trial.state === 'failed')) {
       return { reason: 'failed', detail: `${maxFailuresInRow} trials failed in a row; the last: ${whatWentWrong(last)}` }
     }
-    if (trials.length >= maxFailuresInRow && trials.every(neverServed)) {
+    if (fresh.length >= maxFailuresInRow && trials.every(neverServed)) {
       return { reason: 'failed', detail: `none of ${trials.length} predictors ever served; the last: ${whatWentWrong(last)}` }
     }
     if (assessment?.stop) {
@@ -166,7 +170,7 @@ export async function runLoop(
     await parts.store.append(parts.experimentId, trial)
     pending.delete(trial.number)
     trials.push(trial)
-    const retry = trial.state === 'failed' && req.attempt < maxAttempts
+    const retry = trial.state === 'failed' && trial.final === undefined && req.attempt < maxAttempts
     if (retry) retries.push({ ...req, attempt: req.attempt + 1 })
     else if (trial.state === 'failed') givenUp.push(trial.configuration)
     const pricePerHour = problem.pricePerHour(trial.configuration)

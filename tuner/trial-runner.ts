@@ -1,10 +1,13 @@
 /** One trial: launch, load-test, stop, and say what became of it. */
 import type { LoadPoint, Measurement } from '../profiler/types.ts'
 import type { Configuration } from '../search/types.ts'
+import { finalityOf } from '../trials/launchers/readiness.ts'
 import {
+  type Finality,
   type FinishedTrial,
   InfeasibleError,
   type InfeasibleReason,
+  LaunchError,
   type Launcher,
   type Prediction,
   type Predictor,
@@ -84,10 +87,24 @@ export async function runTrial(
     if (death && request.attempt >= deathsThatCondemn) {
       return infeasible('crashed', `died under load ${request.attempt} times: ${death.what}`, predictor?.logPath)
     }
-    return { ...base, state: 'failed', error: describeFailure(error, predictor), logPath: predictor?.logPath, seconds: seconds() }
+    return {
+      ...base,
+      state: 'failed',
+      error: describeFailure(error, predictor),
+      ...finality(error),
+      logPath: predictor?.logPath,
+      seconds: seconds(),
+    }
   } finally {
     await predictor?.stop()
   }
+}
+
+/** Launchers say so of their errors; a payload that cannot be used is the same for every trial. */
+function finality(error: unknown): { final?: Finality } {
+  if (error instanceof LaunchError) return error.final === undefined ? {} : { final: error.final }
+  const final = error instanceof Error ? finalityOf(error) : undefined
+  return final === undefined ? {} : { final }
 }
 
 function describeFailure(error: unknown, predictor: Predictor | undefined): string {

@@ -67,7 +67,7 @@ export async function postOnce(
       )
     return { status: response.statusCode, text: await response.body.text() }
   })
-  if (answer.status !== 200) throw refusal(protocol, url, answer)
+  if (answer.status !== 200) throw refusal(protocol, url, answer, requestRefused.has(answer.status) && !unknownPath.test(answer.text))
   return answer.text
 }
 
@@ -97,17 +97,36 @@ function unreachable(protocol: ProtocolName, url: string, error: unknown): Proto
   return new ProtocolError(protocol, `${url} cannot be reached: ${message}`, hint)
 }
 
-function refusal(protocol: ProtocolName, url: string, { status, text }: Answer): ProtocolError {
+/** Statuses by which a server that knows the call refuses what is in it. */
+const requestRefused: ReadonlySet<number> = new Set([400, 413, 415, 422])
+/** TensorFlow Serving's 400 for a path that it does not have (http_rest_api_handler.cc). */
+export const unknownPath = /Malformed request: (GET|POST) /
+
+function refusal(protocol: ProtocolName, url: string, { status, text }: Answer, refused = false): ProtocolError {
   const hint =
-    status === 404
-      ? 'check the model name, and that the server speaks this protocol'
-      : status === 401 || status === 403
-        ? 'give the header it asks for'
-        : undefined
-  return new ProtocolError(protocol, `${url} answered ${status}: ${excerpt(text)}`, hint)
+    refused && status === 400
+      ? 'does the payload fit the model?'
+      : status === 404
+        ? 'check the model name, and that the server speaks this protocol'
+        : status === 401 || status === 403
+          ? 'give the header it asks for'
+          : undefined
+  return new ProtocolError(protocol, `${url} answered ${status}: ${excerpt(said(text))}`, hint, refused ? 'refused' : undefined)
+}
+
+/** The server's own words: the error of a JSON answer, else all of it. */
+function said(text: string): string {
+  try {
+    const answer: unknown = JSON.parse(text)
+    const { error, message, detail } = answer as Record<string, unknown>
+    const words = [error, message, detail, (error as { message?: unknown } | undefined)?.message].find((each) => typeof each === 'string')
+    return (words as string | undefined) ?? text
+  } catch {
+    return text // No JSON, or none with an error in it.
+  }
 }
 
 export const excerpt = (text: string): string => {
   const line = text.replace(/\s+/g, ' ').trim()
-  return line === '' ? '(empty body)' : line.length > 200 ? `${line.slice(0, 200)}…` : line
+  return line === '' ? '(empty body)' : line.length > 300 ? `${line.slice(0, 300)}…` : line
 }

@@ -1,4 +1,4 @@
-import { PayloadError } from '../errors.ts'
+import { PayloadError, ProtocolError } from '../errors.ts'
 import type { PayloadSource, Protocol, ProtocolName } from '../types.ts'
 import { httpProtocol, type ProtocolOptions, parseUrl } from './http-protocol.ts'
 import { byNumber } from './items.ts'
@@ -69,8 +69,15 @@ function grpc(name: 'grpc-v2' | 'tfserving-grpc', options: ProtocolOptions): Pro
   }
 }
 
-/** The protocol that a server answers to; plain JSON where none is recognised. */
+/** The protocol that a server answers to; plain JSON where none is recognised. Throws a ProtocolError for a gRPC URL where none is. */
 export async function detectProtocol(url: string, model: string, options: ProtocolOptions, signal: AbortSignal): Promise<ProtocolName> {
   if (!/^grpcs?:/.test(url)) parseUrl('json', url)
-  return (await recognise(url, model, options, signal)) ?? 'json'
+  const found = await recognise(url, model, options, signal)
+  if (found === undefined && /^grpcs?:/.test(url))
+    throw new ProtocolError(
+      'grpc-v2',
+      `${url} answers to no gRPC protocol known here`,
+      'is it up, and this its gRPC port? Else name the protocol',
+    )
+  return found ?? 'json'
 }

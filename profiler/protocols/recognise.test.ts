@@ -30,6 +30,7 @@ test.each<[ProtocolName, Readonly<Record<string, object>>, object | undefined]>(
   ['oip-v2', { '/v2/health/live': {} }, undefined],
   ['tfserving', tfserving, undefined],
   ['tfserving', {}, { error: 'Servable not found for request: Latest(x)' }],
+  ['tfserving', {}, { error: 'Malformed request: GET /v2/models/m' }],
   ['openai', openai, undefined],
   ['json', { '/predict': {} }, undefined],
 ])('%s is detected', async (name, paths, otherwise) => {

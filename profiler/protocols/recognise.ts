@@ -1,6 +1,6 @@
 import { ProtocolError } from '../errors.ts'
 import type { Protocol, ProtocolName } from '../types.ts'
-import { get } from './http.ts'
+import { get, unknownPath } from './http.ts'
 import { isObject, type ProtocolOptions } from './http-protocol.ts'
 
 const titles: Readonly<Record<ProtocolName, string>> = {
@@ -40,6 +40,7 @@ export async function recognise(
   const oip = await ask(`/v2/models/${name}`)
   if (oip.status === 200 && isObject(oip.json) && 'inputs' in oip.json) return 'oip-v2'
   if (refused) return undefined
+  if (unknownPath.test(oip.text)) return 'tfserving'
   const tensorflow = await ask(`/v1/models/${name}`)
   if (isObject(tensorflow.json) && 'model_version_status' in tensorflow.json) return 'tfserving'
   if (/Servable not found|Could not find any versions of model/.test(tensorflow.text)) return 'tfserving'
@@ -64,10 +65,10 @@ export function withRecognition(protocol: Protocol, options: ProtocolOptions): P
         return await protocol.prepare(url, model, payload, signal)
       } catch (error) {
         if (!(error instanceof ProtocolError)) throw error
-        // An answer about the request itself: the protocol was understood.
-        if (/answered 4(00|22|29|13)|INVALID_ARGUMENT/.test(error.message)) throw error
+        // The protocol was understood.
+        if (error.why === 'refused') throw error
         const other = await looksLike(url, model, signal)
-        throw other === undefined ? error : new ProtocolError(name, error.message, other)
+        throw other === undefined ? error : new ProtocolError(name, error.message, other, 'other-protocol')
       }
     },
   }

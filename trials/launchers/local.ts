@@ -20,7 +20,7 @@ import { openLog, type PredictorLog } from './log.ts'
 import { reservePort } from './port.ts'
 import { type Exit, type ProcessGroup, startGroup } from './process-group.ts'
 import { listenersOn } from './processes.ts'
-import { NeverReadyError, untilServing, within } from './readiness.ts'
+import { finalityOf, NeverReadyError, untilServing, within } from './readiness.ts'
 import { type BuiltinTemplate, type CommandTemplate, defaultReadyTimeoutS } from './template.ts'
 import { sampleUsage } from './usage.ts'
 import { withVariant } from './variants.ts'
@@ -225,7 +225,12 @@ const untilItServes = async (
     if (!(error instanceof Error) || error.name !== 'ProtocolError') throw error
     const hint =
       'hint' in error && typeof error.hint === 'string' ? error.hint : 'does the payload fit the model, and the protocol the server?'
-    throw new LaunchError(`the predictor is up and gives no good answer: ${error.message}${lastLines(log)}`, hint, log.path)
+    throw new LaunchError(
+      `the predictor is up and gives no good answer: ${error.message}${lastLines(log)}`,
+      hint,
+      log.path,
+      finalityOf(error),
+    )
   }
 }
 

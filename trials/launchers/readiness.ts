@@ -1,12 +1,15 @@
 /** Waits until a predictor serves: its health endpoint says ready, then one good answer. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PayloadSource, Protocol, Target } from '../../profiler/types.ts'
+import type { Finality } from '../types.ts'
 
 export interface Endpoint {
   readonly protocol: Protocol
   readonly url: string
   readonly model: string
   readonly payload: PayloadSource
+  /** It was there before: one that is not ready is asked at once what it speaks. */
+  readonly runsAlready?: boolean
 }
 
 /** The deadline passed; the message says how far it got. */
@@ -16,7 +19,14 @@ export class NeverReadyError extends Error {}
 const recogniseAfterMs = 3_000
 
 const wrongProtocol = (protocol: Protocol, url: string, hint: string): Error =>
-  Object.assign(new Error(`${url} does not speak ${protocol.name}`), { name: 'ProtocolError', hint })
+  Object.assign(new Error(`${url} does not speak ${protocol.name}`), { name: 'ProtocolError', hint, why: 'other-protocol' })
+
+/** Whether a ProtocolError comes again: one that says why. Another protocol does for every configuration, a refused request for its own. */
+export const finalityOf = (error: Error): Finality | undefined => {
+  if (error.name === 'PayloadError') return 'experiment'
+  if (!('why' in error) || error.why === undefined) return undefined
+  return error.why === 'other-protocol' ? 'experiment' : 'configuration'
+}
 
 /** Some servers say ready a moment before they are: a first bad answer is asked for again for so long. */
 const firstAnswerPatienceMs = 2_000
@@ -30,7 +40,7 @@ export const untilServing = async (
   timeoutMs: number,
   until: AbortSignal,
 ): Promise<Extract<Target, { kind: 'http' }>> => {
-  const { protocol, url, model, payload } = endpoint
+  const { protocol, url, model, payload, runsAlready = false } = endpoint
   const deadline = AbortSignal.timeout(Math.max(1, Math.ceil(timeoutMs)))
   const either = AbortSignal.any([until, deadline])
   let ready = false
@@ -39,11 +49,12 @@ export const untilServing = async (
     const startedMs = performance.now()
     let recognised = false
     for (let delayMs = 20; !(await protocol.ready(url, model, either)); delayMs = Math.min(250, delayMs * 1.5)) {
+      if (!recognised && (runsAlready || performance.now() - startedMs >= recogniseAfterMs)) {
+        recognised = true
+        const other = await protocol.looksLike?.(url, model, either)
+        if (other !== undefined) throw wrongProtocol(protocol, url, other)
+      }
       await sleep(delayMs, undefined, { signal: either })
-      if (recognised || performance.now() - startedMs < recogniseAfterMs) continue
-      recognised = true
-      const other = await protocol.looksLike?.(url, model, either)
-      if (other !== undefined) throw wrongProtocol(protocol, url, other)
     }
     ready = true
     const patientUntil = performance.now() + firstAnswerPatienceMs
@@ -51,7 +62,7 @@ export const untilServing = async (
       try {
         return await protocol.prepare(url, model, payload, either)
       } catch (error) {
-        if (either.aborted || performance.now() > patientUntil) throw error
+        if (either.aborted || performance.now() > patientUntil || finalityOf(error as Error) !== undefined) throw error
         badAnswer = error
         await sleep(200, undefined, { signal: either })
       }

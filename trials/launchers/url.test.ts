@@ -9,7 +9,13 @@ import { createUrlLauncher } from './url.ts'
 let server: Server
 let url: string
 beforeAll(async () => {
-  server = createServer((_, response) => response.end('{"label": "good"}')).listen(0, '127.0.0.1')
+  server = createServer((request, response) => {
+    if (request.url === '/v1/models/m') return response.end('{"model_version_status": [{"state": "AVAILABLE"}]}')
+    if (request.url?.startsWith('/v2/'))
+      return response.writeHead(400).end(JSON.stringify({ error: `Malformed request: ${request.method} ${request.url}` }))
+    if (request.url === '/shape') return response.writeHead(400).end('{ "error": "input must be 2-dimensional, got shape [1,2,2]" }')
+    response.end('{"label": "good"}')
+  }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 })
@@ -39,6 +45,31 @@ describe('a server that does not serve', () => {
       message: expect.stringContaining('within 0.3 s'),
     })
   })
+  test('speaks another protocol: named at once, and not tried again', async () => {
+    const asked = createUrlLauncher({
+      template: { kind: 'url', model: 'm', url, protocol: 'oip-v2' },
+      protocol: protocolFor('oip-v2'),
+      payload: { kind: 'generated', seed: 1, count: 1 },
+    })
+    await expect(asked.launch({}, 1, never)).rejects.toMatchObject({
+      name: 'LaunchError',
+      message: expect.stringContaining('does not speak oip-v2'),
+      hint: 'this looks like TensorFlow Serving; use --protocol tfserving',
+      final: 'experiment',
+    })
+  }, 2000)
+  test('refuses the payload: in its own words, once', async () => {
+    const asked = createUrlLauncher({
+      template: { kind: 'url', model: 'm', url, protocol: 'json', path: '/shape' },
+      protocol: protocolFor('json', { path: '/shape' }),
+      payload: { kind: 'generated', seed: 1, count: 1 },
+    })
+    await expect(asked.launch({}, 1, never)).rejects.toMatchObject({
+      message: `no good answer: ${url}/shape answered 400: input must be 2-dimensional, got shape [1,2,2]`,
+      hint: 'does the payload fit the model?',
+      final: 'experiment',
+    })
+  }, 1500)
   test('answers something else', async () => {
     await expect(launcher(url, 'embedding').launch({}, 1, never)).rejects.toMatchObject({
       name: 'LaunchError',

@@ -11,14 +11,14 @@ export interface UrlLauncherOptions {
   readonly payload: PayloadSource
 }
 
-/** No configuration reaches the server: one whose configuration is empty or fixed is the only one that makes sense. */
+/** No configuration reaches the server: one whose configuration is empty or fixed is the only one that makes sense, and what fails with it fails again. */
 export const createUrlLauncher = ({ template, protocol, payload }: UrlLauncherOptions): Launcher => ({
   name: 'url',
   launch: async (_configuration, _trialNumber, signal) => {
     signal.throwIfAborted()
     const { url, model, readyTimeoutS = defaultReadyTimeoutS } = template
     try {
-      const target = await untilServing({ protocol, url, model, payload }, readyTimeoutS * 1000, signal)
+      const target = await untilServing({ protocol, url, model, payload, runsAlready: true }, readyTimeoutS * 1000, signal)
       return {
         target,
         protocol: protocol.name,
@@ -30,11 +30,12 @@ export const createUrlLauncher = ({ template, protocol, payload }: UrlLauncherOp
       }
     } catch (error) {
       signal.throwIfAborted()
-      if (error instanceof NeverReadyError) throw new LaunchError(error.message, 'does it run, and is this its address and protocol?')
+      if (error instanceof NeverReadyError)
+        throw new LaunchError(error.message, 'does it run, and is this its address and protocol?', undefined, 'experiment')
       if (!(error instanceof Error) || error.name !== 'ProtocolError') throw error
       const hint =
         'hint' in error && typeof error.hint === 'string' ? error.hint : 'does the payload fit the model, and the protocol the server?'
-      throw new LaunchError(`no good answer: ${error.message}`, hint)
+      throw new LaunchError(`no good answer: ${error.message}`, hint, undefined, 'experiment')
     }
   },
   sweep: async () => {},

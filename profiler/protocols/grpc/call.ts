@@ -72,12 +72,14 @@ export function asProtocolError({ protocol, url }: GrpcEndpoint, path: string, e
     protocol,
     `${url} ${path} answered ${status[code] ?? code}: ${details || '(no message)'}`,
     hintFor(code, details),
+    code === status.INVALID_ARGUMENT ? 'refused' : undefined,
   )
 }
 
 function hintFor(code: number, details: string): string | undefined {
   if (code === status.UNIMPLEMENTED) return 'the server does not speak this protocol: is it grpc-v2 or tfserving-grpc?'
   if (code === status.NOT_FOUND) return 'check the model name'
+  if (code === status.INVALID_ARGUMENT) return 'does the payload fit the model?'
   if (code === status.UNAUTHENTICATED || code === status.PERMISSION_DENIED) return 'give the header it asks for'
   if (/protocol error|parse error|Received HTTP\/1|HTTP status code/i.test(details)) return 'it does not speak gRPC: is this its REST port?'
   return undefined
