@@ -6,7 +6,10 @@ import { type Api, connect } from '../trials/kubernetes/api.ts'
 import { dryRun } from '../trials/kubernetes/dry-run.ts'
 import { createKubernetesLauncher, isPodPredictor, type KubernetesLauncher, type PodPredictor } from '../trials/kubernetes/launcher.ts'
 import { loadJobOf, runLoad } from '../trials/kubernetes/load-run.ts'
-import type { CommandTemplate } from '../trials/launchers/template.ts'
+import { payloadFolder, payloadMap } from '../trials/kubernetes/payload-map.ts'
+import { defaultStartPatience } from '../trials/kubernetes/start.ts'
+import { createConfigMap } from '../trials/kubernetes/trial-objects.ts'
+import { type CommandTemplate, defaultReadyTimeoutS } from '../trials/launchers/template.ts'
 import { InfeasibleError, LaunchError, type Predictor } from '../trials/types.ts'
 import { fitToCluster } from './cluster-space.ts'
 import { exitCodes, UserError } from './exit-codes.ts'
@@ -25,6 +28,13 @@ export interface ClusterBackend {
   close(): Promise<void>
 }
 
+interface InCluster extends LoadHooks {
+  readonly launcher: KubernetesLauncher
+  readonly predictor: PodPredictor
+  readonly task: string
+  readonly deadlineS: number
+}
+
 type LoadWork = Pick<LoadTask, 'seed' | 'measure'>
 interface LoadHooks {
   readonly number: number
@@ -34,6 +44,14 @@ interface LoadHooks {
 /** An image of this project whose entry point is `tune`; deploy/README.md says how it is built. */
 export const defaultImage = 'tune-predictor:0.1.0'
 const defaultPort = 8000
+
+/** Time for a pod from being scheduled to its container running, s: image pull, volumes. */
+const startS = defaultStartPatience.startMs / 1000
+/** The cluster ends a load Job itself after its start and three times its time under load, which repeated windows may take, and a minute. */
+const loadDeadlineS = (loadSeconds: number) => Math.ceil(startS + 3 * loadSeconds + 60)
+const readyTimeoutOf = ({ readyTimeoutS = defaultReadyTimeoutS }: { readonly readyTimeoutS?: number }) => Math.ceil(readyTimeoutS)
+/** Stands for the owner in objects that are checked and not made. */
+const checkOwner = { name: 'tune-check', uid: 'check' }
 
 /**
  * Connects, and has the API server check every object that trials will make, before the first of them.
@@ -51,13 +69,7 @@ export async function openCluster(experiment: Experiment, experimentId: string, 
     )
   }
   const loadFrom = kubernetes.loadFrom ?? 'cluster'
-  if (loadFrom === 'cluster' && load.payload.kind !== 'generated') {
-    throw new UserError(
-      'request bodies of a file do not reach a load generator in the cluster',
-      'say kubernetes: {loadFrom: port-forward}',
-      exitCodes.usage,
-    )
-  }
+  const files = loadFrom === 'cluster' && load.payload.kind !== 'generated' ? await payloadMap(experimentId, load.payload) : undefined
   const api = await connect(kubernetes.namespace)
   const { cut, notices, ...gpus } = await fitToCluster(api, experiment)
   const image = kubernetes.image ?? defaultImage
@@ -74,13 +86,17 @@ export async function openCluster(experiment: Experiment, experimentId: string, 
     runDirectory: join(experiment.dbPath, '..', experimentId),
     reach: loadFrom === 'here' || process.env.KUBERNETES_SERVICE_HOST !== undefined ? 'direct' : 'port-forward',
     ...gpus,
+    podDeadlineS: startS + readyTimeoutOf(predictor) + loadDeadlineS(Math.max(load.trialSeconds, load.confirmSeconds)),
     ownGpus: experiment.own.gpus,
   })
   const imagePullSecrets = (kubernetes.pod?.spec as { imagePullSecrets?: unknown } | undefined)?.imagePullSecrets
+  const payload = files && { configMap: files.name, folder: payloadFolder }
+  let filesMade = false
   const close = () => launcher.close()
   try {
-    const job = loadFrom === 'cluster' ? { experimentId, trial: 0, image, imagePullSecrets, task: '{}', deadlineS: 60 } : undefined
+    const job = loadFrom === 'cluster' ? { experimentId, trial: 0, image, imagePullSecrets, task: '{}', payload, deadlineS: 60 } : undefined
     await checkObjects(api, cut, launcher, job)
+    if (files) await dryRun(api, `/api/v1/namespaces/${api.namespace}/configmaps`, files.body(checkOwner))
   } catch (error) {
     await close()
     throw error
@@ -99,16 +115,18 @@ export async function openCluster(experiment: Experiment, experimentId: string, 
         model: (experiment.predictor as CommandTemplate).model,
         protocol: protocol.name,
         protocolOptions: protocol.options,
-        payload: load.payload,
+        payload: files?.source ?? load.payload,
         slo: experiment.slo,
       })
-      return measureInCluster({ ...hooks, launcher, predictor, task }, signal)
+      const { measure } = work
+      const deadlineS = loadDeadlineS(measure.kind === 'confirm' ? measure.seconds : load.trialSeconds)
+      return measureInCluster({ ...hooks, launcher, predictor, task, deadlineS }, signal)
     },
     close,
   }
 
   async function measureInCluster(
-    { launcher, predictor, task, number, onStep }: LoadHooks & { launcher: KubernetesLauncher; predictor: PodPredictor; task: string },
+    { launcher, predictor, task, deadlineS, number, onStep }: InCluster,
     signal: AbortSignal,
   ): Promise<Measurement> {
     let last: ReturnType<typeof decodeLine> | undefined
@@ -126,6 +144,10 @@ export async function openCluster(experiment: Experiment, experimentId: string, 
     }
     try {
       const owner = await launcher.owner(signal)
+      if (files && !filesMade) {
+        await createConfigMap(api, files.body(owner), signal)
+        filesMade = true
+      }
       const options = {
         api,
         watch: launcher.watch,
@@ -135,7 +157,8 @@ export async function openCluster(experiment: Experiment, experimentId: string, 
         image,
         imagePullSecrets,
         task,
-        deadlineS: 3600,
+        payload,
+        deadlineS,
         onLine,
       }
       const code = await runLoad(options, signal)
@@ -160,11 +183,10 @@ async function checkObjects(
 ): Promise<void> {
   const middle = Object.fromEntries(space.parameters.map((parameter) => [parameter.name, defaultValue(parameter)]))
   const gpu = space.parameters.find(({ name }) => name === 'gpu')
-  const owner = { name: 'tune-check', uid: 'check' }
   const unknown = new Set<string>()
   for (const model of gpu?.kind === 'categorical' ? gpu.values : [undefined]) {
     try {
-      const made = launcher.objectsFor({ ...middle, ...(model !== undefined && { gpu: model }) }, 0, owner, 'tune-check')
+      const made = launcher.objectsFor({ ...middle, ...(model !== undefined && { gpu: model }) }, 0, checkOwner, 'tune-check')
       const { pod, claimTemplate } = made
       for (const field of await dryRun(api, `/api/v1/namespaces/${api.namespace}/pods`, pod)) unknown.add(`pod ${field}`)
       if (claimTemplate === undefined) continue
@@ -175,7 +197,11 @@ async function checkObjects(
     }
   }
   if (job) {
-    const fields = await dryRun(api, `/apis/batch/v1/namespaces/${api.namespace}/jobs`, loadJobOf({ ...job, owner }, 'tune-check-load'))
+    const fields = await dryRun(
+      api,
+      `/apis/batch/v1/namespaces/${api.namespace}/jobs`,
+      loadJobOf({ ...job, owner: checkOwner }, 'tune-check-load'),
+    )
     for (const field of fields) unknown.add(`job ${field}`)
   }
   if (unknown.size === 0) return

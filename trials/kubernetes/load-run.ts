@@ -20,11 +20,15 @@ export interface LoadRunOptions {
   readonly imagePullSecrets?: unknown
   /** What `tune load` is to do, as text. */
   readonly task: string
+  readonly payload?: { readonly configMap: string; readonly folder: string }
   /** The cluster ends the Job itself after so long. */
   readonly deadlineS: number
   readonly onLine: (line: string) => void
   readonly patience?: Partial<StartPatience>
 }
+
+/** Linux takes no longer text as one variable of an environment (MAX_ARG_STRLEN). */
+const mostTaskBytes = 128 * 1024 - 64
 
 /** The Job as it is sent; also for a dry run. */
 export const loadJobOf = (options: Omit<LoadRunOptions, 'api' | 'watch' | 'onLine'>, name: string): Json =>
@@ -36,6 +40,12 @@ export const loadJobOf = (options: Omit<LoadRunOptions, 'api' | 'watch' | 'onLin
  */
 export async function runLoad(options: LoadRunOptions, signal: AbortSignal): Promise<number> {
   const { api, watch, onLine } = options
+  if (Buffer.byteLength(options.task) > mostTaskBytes) {
+    throw new LaunchError(
+      `what the load generator is to do has ${Math.ceil(Buffer.byteLength(options.task) / 1024)} KiB, and it can be told 128`,
+      'use a shorter trace, or say kubernetes: {loadFrom: port-forward}',
+    )
+  }
   const name = `tune-${options.experimentId}-${options.trial}-load-${randomBytes(3).toString('hex')}`
   const body = loadJobOf(options, name)
   let seen = false

@@ -248,11 +248,13 @@ export interface LoadJob {
   readonly imagePullSecrets?: unknown
   /** What `tune load` is to do, as text. */
   readonly task: string
+  /** A ConfigMap with the payload's files, and where the task says that they are. */
+  readonly payload?: { readonly configMap: string; readonly folder: string }
   readonly deadlineS: number
 }
 
 /** A pod that loads the predictor from inside the cluster, prints what it measured, and goes. */
-export function loadJob({ name, labels, owner, image, imagePullSecrets, task, deadlineS }: LoadJob): Json {
+export function loadJob({ name, labels, owner, image, imagePullSecrets, task, payload, deadlineS }: LoadJob): Json {
   const held = { cpu: '500m', memory: '256Mi' }
   return {
     apiVersion: 'batch/v1',
@@ -271,12 +273,14 @@ export function loadJob({ name, labels, owner, image, imagePullSecrets, task, de
           terminationGracePeriodSeconds: graceSeconds,
           ...(imagePullSecrets !== undefined && { imagePullSecrets }),
           affinity: { podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [awayFromTrials] } },
+          ...(payload && { volumes: [{ name: 'payload', configMap: { name: payload.configMap } }] }),
           containers: [
             {
               name: loadContainer,
               image,
               args: ['load'],
               env: [{ name: 'TUNE_LOAD', value: task }],
+              ...(payload && { volumeMounts: [{ name: 'payload', mountPath: payload.folder, readOnly: true }] }),
               // No limit: a generator that is throttled measures itself.
               resources: { requests: held, limits: { memory: '2Gi' } },
             },

@@ -15,6 +15,13 @@ export async function createClaimTemplate(api: Api, body: Json, signal: AbortSig
   await api.request('POST', path, { body, signal })
 }
 
+/** Makes a ConfigMap, unless one of that name is there. */
+export async function createConfigMap(api: Api, body: Json, signal?: AbortSignal): Promise<void> {
+  await api.request('POST', `/api/v1/namespaces/${api.namespace}/configmaps`, { body, signal }).catch((error: unknown) => {
+    if (!(error instanceof ApiError) || error.reason !== 'AlreadyExists') throw error
+  })
+}
+
 /** While only what runs now is in the way (a quota used up), it is tried again. */
 export async function createPod(api: Api, watch: PodWatch, body: Json, signal: AbortSignal): Promise<void> {
   const until = performance.now() + 10 * 60_000
