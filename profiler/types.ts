@@ -129,12 +129,22 @@ export type Target =
       readonly expect?: string
       /** 'grpc': bodies are serialized messages of one unary call, `path` its method. 'sse': answers stream as server-sent events. Default: plain HTTP. */
       readonly transport?: 'grpc' | 'sse'
+      /** gRPC over https. */
+      readonly tls?: TlsOptions
       /** What of a streamed answer counts as its latency. Default 'e2e'. */
       readonly metric?: LatencyMetric
       /** Of a joint SLO, in place of `metric`: see Slo. */
       readonly limits?: readonly SloLimit[]
     }
   | { readonly kind: 'virtual'; readonly server: VirtualServer }
+
+/** How the certificate of a server is checked. */
+export interface TlsOptions {
+  /** Authorities to trust in place of the usual ones, PEM. */
+  readonly ca?: string
+  /** Any certificate is taken for good. */
+  readonly insecureSkipVerify?: boolean
+}
 
 /** A server in virtual time. State (queues, warm-up) lasts from one call to the next. */
 export interface VirtualServer {

@@ -1,4 +1,5 @@
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
+import type { TlsOptions } from '../types.ts'
 import { oncePerBody } from './http-sender.ts'
 import type { HttpTarget } from './messages.ts'
 import type { Ended, Sender } from './sender.ts'
@@ -14,7 +15,7 @@ export class GrpcSender implements Sender {
   private readonly metadata: Metadata
 
   constructor(private readonly target: HttpTarget) {
-    this.clients = Array.from({ length: target.connections ?? defaultConnections }, () => grpcClient(target.url))
+    this.clients = Array.from({ length: target.connections ?? defaultConnections }, () => grpcClient(target.url, target.tls))
     this.messages = oncePerBody(target, ({ body }) => Buffer.from(body as Uint8Array))
     this.metadata = grpcMetadata(target.headers)
   }
@@ -33,6 +34,8 @@ export class GrpcSender implements Sender {
       asIs,
       this.messages[index % this.messages.length]!,
       this.metadata,
+      // Servers may give up what nobody waits for any more.
+      { deadline: Date.now() + this.target.timeoutMs },
       (error: ServiceError | null, answer?: Buffer) => {
         if (abandoned) return
         if (error !== null) ended(grpcErrorKind(error))
@@ -55,10 +58,17 @@ export class GrpcSender implements Sender {
 
 const asIs = (message: Buffer): Buffer => message
 
-/** A client with a connection of its own. `url`: http://host:port, or https:// for TLS. */
-export function grpcClient(url: string): Client {
-  const { host, protocol } = new URL(url)
-  return new Client(host, protocol === 'https:' ? credentials.createSsl() : credentials.createInsecure(), {
+/**
+ * A client with a connection of its own. `url`: http://host:port, or https:// for TLS. Messages may be of any size: the server's limit is its own.
+ * Throws for a `ca` that is no PEM.
+ */
+export function grpcClient(url: string, { ca, insecureSkipVerify }: TlsOptions = {}): Client {
+  const { hostname, host, port, protocol } = new URL(url)
+  const secure = protocol === 'https:'
+  const checks = insecureSkipVerify ? { rejectUnauthorized: false, checkServerIdentity: () => undefined } : {}
+  const how = secure ? credentials.createSsl(ca === undefined ? null : Buffer.from(ca), null, null, checks) : credentials.createInsecure()
+  // Without a port grpc-js takes 443 for both.
+  return new Client(port === '' ? `${hostname}:${secure ? 443 : 80}` : host, how, {
     'grpc.use_local_subchannel_pool': 1,
     'grpc.enable_http_proxy': 0,
     'grpc.enable_retries': 0,
@@ -72,12 +82,14 @@ export function grpcClient(url: string): Client {
 
 export function grpcMetadata(headers: Readonly<Record<string, string>>): Metadata {
   const metadata = new Metadata()
-  for (const [name, value] of Object.entries(headers)) metadata.set(name, value)
+  // Values of '-bin' keys are bytes, base64 as they travel.
+  for (const [name, value] of Object.entries(headers)) metadata.set(name, name.endsWith('-bin') ? Buffer.from(value, 'base64') : value)
   return metadata
 }
 
 /** Error class of a failed call: HTTP's words where they mean the same, else 'grpc RESOURCE_EXHAUSTED'. */
 export function grpcErrorKind({ code, details }: Pick<ServiceError, 'code' | 'details'>): string {
+  if (/certificate|self.signed|SSL|wrong version number/i.test(details)) return 'tls'
   if (/ECONNREFUSED/.test(details)) return 'refused'
   if (/ECONNRESET|RST_STREAM|Connection dropped|EPIPE/.test(details)) return 'reset'
   if (/ENOTFOUND|EAI_AGAIN|Name resolution failed/.test(details)) return 'no such host'

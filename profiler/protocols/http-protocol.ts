@@ -1,5 +1,15 @@
 import { ProtocolError } from '../errors.ts'
-import type { ItemSource, LatencyMetric, PayloadSource, Protocol, ProtocolName, RequestBody, SloLimit, Target } from '../types.ts'
+import type {
+  ItemSource,
+  LatencyMetric,
+  PayloadSource,
+  Protocol,
+  ProtocolName,
+  RequestBody,
+  SloLimit,
+  Target,
+  TlsOptions,
+} from '../types.ts'
 import { answersOk, excerpt, postOnce } from './http.ts'
 import { bodiesFromFile } from './payload.ts'
 
@@ -18,6 +28,8 @@ export interface ProtocolOptions {
   readonly expect?: string
   readonly connections?: number
   readonly http2?: boolean
+  /** gRPC protocols, over TLS. */
+  readonly tls?: TlsOptions
   /** OpenAI protocol: which latency the SLO is about. */
   readonly metric?: LatencyMetric
   /** OpenAI protocol: of a joint SLO, in place of `metric`. */

@@ -10,9 +10,16 @@ import { tensorflowServing } from './tfserving.ts'
 
 export type { ProtocolOptions } from './http-protocol.ts'
 
-/** The client side of a protocol. */
-export const protocolFor = (name: ProtocolName, options: ProtocolOptions = {}): Protocol =>
-  withRecognition(inOrder(plain(name, options)), options)
+/** The client side of a protocol. Throws a ProtocolError for options that it does not have. */
+export function protocolFor(name: ProtocolName, options: ProtocolOptions = {}): Protocol {
+  if (options.tls !== undefined && name !== 'grpc-v2' && name !== 'tfserving-grpc')
+    throw new ProtocolError(
+      name,
+      `how certificates are checked can be said for gRPC, not for ${name}`,
+      'NODE_EXTRA_CA_CERTS names a private authority for https',
+    )
+  return withRecognition(inOrder(plain(name, options)), options)
+}
 
 /** The protocol, whose bodies come in the order of the payload's trace. */
 function inOrder(protocol: Protocol): Protocol {

@@ -47,7 +47,7 @@ export async function recognise(
   const { json } = await ask('/v1/models')
   if (isObject(json) && json.object === 'list') return 'openai'
   if ((await ask('/v2/health/live')).status === 200) return 'oip-v2'
-  return heard ? undefined : (await import('./grpc/recognise.ts')).recogniseGrpc(origin, signal)
+  return heard ? undefined : (await import('./grpc/recognise.ts')).recogniseGrpc(origin, options.tls, signal)
 }
 
 /** The protocol, whose errors say when the server speaks another one. */

@@ -6,9 +6,15 @@ export type Handler = (
   metadata: Readonly<Record<string, unknown>>,
 ) => Promise<Buffer> | Buffer | { code: number; details: string }
 
-/** A gRPC server whose methods deal in bytes. */
-export async function startGrpcServer(methods: Readonly<Record<string, Handler>>): Promise<{ url: string; stop(): void }> {
-  const server = new Server({ 'grpc.max_receive_message_length': -1 })
+/** A gRPC server whose methods deal in bytes. `tls`: PEM. */
+export async function startGrpcServer(
+  methods: Readonly<Record<string, Handler>>,
+  { tls, maxBytes = -1 }: { readonly tls?: { readonly certificate: string; readonly key: string }; readonly maxBytes?: number } = {},
+): Promise<{ url: string; stop(): void }> {
+  const server = new Server({ 'grpc.max_receive_message_length': maxBytes })
+  const how = tls
+    ? ServerCredentials.createSsl(null, [{ cert_chain: Buffer.from(tls.certificate), private_key: Buffer.from(tls.key) }])
+    : ServerCredentials.createInsecure()
   const asIs = (bytes: Buffer) => bytes
   const byService = new Map<string, [string, Handler][]>()
   for (const entry of Object.entries(methods)) {
@@ -46,7 +52,7 @@ export async function startGrpcServer(methods: Readonly<Record<string, Handler>>
     server.addService(definition, implementation)
   }
   const port = await new Promise<number>((resolve, reject) => {
-    server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, bound) => (error ? reject(error) : resolve(bound)))
+    server.bindAsync('127.0.0.1:0', how, (error, bound) => (error ? reject(error) : resolve(bound)))
   })
-  return { url: `grpc://127.0.0.1:${port}`, stop: () => server.forceShutdown() }
+  return { url: `${tls ? 'grpcs' : 'grpc'}://127.0.0.1:${port}`, stop: () => server.forceShutdown() }
 }

@@ -54,6 +54,12 @@ describe('Open Inference Protocol', () => {
     expect(sub(metadata, 5).get(1)).toEqual([Buffer.from('logits')])
   })
 
+  test('the standard health service: the server, a model, no such model', async () => {
+    const check = (service: string) => call('/grpc.health.v1.Health/Check', wire([1, service]))
+    for (const service of ['', 'bert-tiny', 'inference.GRPCInferenceService']) expect(await check(service)).toEqual(wire([1, 1]))
+    await expect(check('other')).rejects.toMatchObject({ code: status.NOT_FOUND })
+  })
+
   test('raw and typed contents get the answer that HTTP gives, in their own form', async () => {
     const raw = unwire(await oip('ModelInfer', wire([1, 'bert-tiny'], [3, 'id-7'], [5, textInput()], [7, rawText('some text')])))
     expect(raw.get(3)).toEqual([Buffer.from('id-7')])

@@ -36,6 +36,7 @@ export async function startGrpcServer(
   add(server, '/inference.GRPCInferenceService/', openInferenceMethods(repository))
   add(server, '/tensorflow.serving.PredictionService/', predictionMethods(repository))
   add(server, '/tensorflow.serving.ModelService/', modelMethods(repository))
+  add(server, '/grpc.health.v1.Health/', healthMethods(repository))
   const bound = await new Promise<number>((resolve, reject) => {
     const address = `${host.includes(':') ? `[${host}]` : host}:${port}`
     server.bindAsync(address, ServerCredentials.createInsecure(), (error, taken) => {
@@ -160,6 +161,20 @@ function predictionMethods(repository: ModelRepository): Record<string, Method> 
     GetModelMetadata: (request) => {
       const { model, version } = asked('tensorflow.serving.GetModelMetadataRequest', request)
       return tfServingMetadataMessage(repository.find(model, version).info)
+    },
+  }
+}
+
+/** HealthCheckResponse.ServingStatus: https://github.com/grpc/grpc/blob/master/doc/health-checking.md */
+const serving = { yes: 1, no: 2 }
+
+/** Of the whole server (no name), or of a model. Watch is not served. */
+function healthMethods(repository: ModelRepository): Record<string, Method> {
+  return {
+    Check: (request) => {
+      const { service } = read<{ service: string }>('grpc.health.v1.HealthCheckRequest', request)
+      if (service !== '' && !service.startsWith('inference.') && !service.startsWith('tensorflow.serving.')) repository.checkName(service)
+      return encodeMessage('grpc.health.v1.HealthCheckResponse', { status: repository.ready ? serving.yes : serving.no })
     },
   }
 }

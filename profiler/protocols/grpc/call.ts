@@ -1,7 +1,7 @@
 import { type Client, type ServiceError, status } from '@grpc/grpc-js'
 import { ProtocolError } from '../../errors.ts'
 import { grpcClient, grpcErrorKind, grpcMetadata } from '../../generator/grpc-sender.ts'
-import type { ProtocolName } from '../../types.ts'
+import type { ProtocolName, TlsOptions } from '../../types.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 
 /** Where calls go, and as what. */
@@ -10,6 +10,7 @@ export interface GrpcEndpoint {
   /** http://host:port; https:// for TLS. */
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
+  readonly tls?: TlsOptions
 }
 
 /** One method of a service: its path and its messages. */
@@ -21,10 +22,11 @@ export interface Method {
 
 /** One call over a connection of its own. Rejects with grpc-js's ServiceError. */
 export function callRaw(to: GrpcEndpoint, path: string, message: Buffer, timeoutMs: number, signal: AbortSignal): Promise<Buffer> {
-  const client: Client = grpcClient(to.url)
   const asIs = (bytes: Buffer) => bytes
+  let client: Client | undefined
   return new Promise<Buffer>((resolve, reject) => {
     signal.throwIfAborted()
+    client = grpcClient(to.url, to.tls)
     const call = client.makeUnaryRequest(
       path,
       asIs,
@@ -41,7 +43,7 @@ export function callRaw(to: GrpcEndpoint, path: string, message: Buffer, timeout
     )
     const abort = () => call.cancel()
     signal.addEventListener('abort', abort, { once: true })
-  }).finally(() => client.close())
+  }).finally(() => client?.close())
 }
 
 /** One call, its messages as plain objects. Throws a ProtocolError with the server's own words. */
@@ -68,15 +70,26 @@ export function asProtocolError({ protocol, url }: GrpcEndpoint, path: string, e
   const kind = grpcErrorKind({ code, details })
   if (kind === 'refused')
     return new ProtocolError(protocol, `${url} cannot be reached: ${details}`, 'nothing listens there: is this the gRPC port?')
+  if (kind === 'tls')
+    return new ProtocolError(
+      protocol,
+      `${url} cannot be reached: ${details}`,
+      'check grpcs against grpc; name the authority (--ca FILE), or take any certificate (--insecure-skip-verify)',
+    )
   return new ProtocolError(
     protocol,
     `${url} ${path} answered ${status[code] ?? code}: ${details || '(no message)'}`,
     hintFor(code, details),
-    code === status.INVALID_ARGUMENT ? 'refused' : undefined,
+    code === status.INVALID_ARGUMENT || tooLarge({ code, details }) ? 'refused' : undefined,
   )
 }
 
+/** The server's limit on messages, in grpc-core's words and others'. */
+const tooLarge = ({ code, details }: Pick<ServiceError, 'code' | 'details'>): boolean =>
+  code === status.RESOURCE_EXHAUSTED && /larger than (the )?max|message.*(too large|exceeds)|max.*message/i.test(details)
+
 function hintFor(code: number, details: string): string | undefined {
+  if (tooLarge({ code, details })) return "the server's own limit: send fewer items a request, or raise what it receives at most"
   if (code === status.UNIMPLEMENTED) return 'the server does not speak this protocol: is it grpc-v2 or tfserving-grpc?'
   if (code === status.NOT_FOUND) return 'check the model name'
   if (code === status.INVALID_ARGUMENT) return 'does the payload fit the model?'

@@ -56,8 +56,16 @@ message ModelVersionStatus { int64 version = 1; int32 state = 2; }
 message GetModelStatusResponse { repeated ModelVersionStatus model_version_status = 1; }
 `
 
+/** https://github.com/grpc/grpc/blob/master/doc/health-checking.md */
+const health = `
+syntax = "proto3";
+package grpc.health.v1;
+message HealthCheckRequest { string service = 1; }
+message HealthCheckResponse { enum ServingStatus { UNKNOWN = 0; SERVING = 1; NOT_SERVING = 2; SERVICE_UNKNOWN = 3; } ServingStatus status = 1; }
+`
+
 const root = new protobuf.Root()
-for (const text of [openInference, tensorflowServing]) protobuf.parse(text, root, { keepCase: true })
+for (const text of [openInference, tensorflowServing, health]) protobuf.parse(text, root, { keepCase: true })
 root.resolveAll() // Else lists are written unpacked.
 
 /** `name`: with its package, 'inference.ModelInferRequest'. */

@@ -6,10 +6,11 @@ import { join } from 'node:path'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { ProtocolError } from '../../errors.ts'
 import { HttpLoadGenerator } from '../../generator/http-generator.ts'
+import { testCertificate, testKey } from '../../testing/certificate.ts'
 import { type Handler, startGrpcServer } from '../../testing/grpc-server.ts'
 import { unwire, wire } from '../../testing/wire.ts'
 import type { Load } from '../../types.ts'
-import { protocolFor } from '../index.ts'
+import { detectProtocol, protocolFor } from '../index.ts'
 
 const { signal } = new AbortController()
 const generated = { kind: 'generated', seed: 1, count: 4 } as const
@@ -30,6 +31,7 @@ const ready = wire([1, 1])
 const minusOne = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]
 const inputMetadata = (name: string, datatype: string, shape: number[]) => wire([1, name], [2, datatype], [3, Buffer.from(shape)])
 const oipServer = (infer: Handler, inputs = [inputMetadata('text', 'BYTES', minusOne)]): Record<string, Handler> => ({
+  [`${oip}ServerLive`]: () => ready,
   [`${oip}ServerReady`]: () => ready,
   [`${oip}ModelReady`]: (request) => wire([1, unwire(request).get(1)?.[0]?.toString() === 'bert' ? 1 : 0]),
   [`${oip}ModelMetadata`]: () => wire([1, 'bert'], [2, '1'], [3, 'test'], ...inputs.map((input) => [4, input] as const)),
@@ -106,6 +108,73 @@ describe('Open Inference Protocol over gRPC, against messages made by hand', () 
     rest.close()
     await expect(protocolFor('grpc-v2').prepare('grpc://127.0.0.1:1', 'm', generated, signal)).rejects.toThrow(/cannot be reached/)
     await expect(protocolFor('grpc-v2').prepare('ftp://x', 'm', generated, signal)).rejects.toThrow(/not the URL of a gRPC server/)
+  })
+})
+
+describe('what gRPC itself brings', () => {
+  const tls = { certificate: testCertificate, key: testKey }
+
+  test('TLS: an unknown authority is refused, a named one trusted, and any where that is asked for', async () => {
+    server = await startGrpcServer(
+      oipServer(() => oipAnswer),
+      { tls },
+    )
+    const { url } = server
+    await expect(protocolFor('grpc-v2').prepare(url, 'bert', generated, signal)).rejects.toMatchObject({
+      message: expect.stringMatching(/cannot be reached: .*certificate/),
+      hint: expect.stringContaining('--ca'),
+    })
+    expect(await protocolFor('grpc-v2').ready(url, 'bert', signal)).toBe(false)
+    for (const checks of [{ ca: testCertificate }, { insecureSkipVerify: true }]) {
+      const protocol = protocolFor('grpc-v2', { tls: checks })
+      expect(await protocol.ready(url, 'bert', signal)).toBe(true)
+      expect(await detectProtocol(url, 'bert', { tls: checks }, signal)).toBe('grpc-v2')
+      const target = await protocol.prepare(url, 'bert', generated, signal)
+      const point = await generator.run(target, { kind: 'closed', connections: 2, durationS: 0.2 }, slo, signal)
+      expect([point.errors, point.requests > 0]).toEqual([0, true])
+    }
+    const target = await protocolFor('grpc-v2', { tls: { ca: testCertificate } }).prepare(url, 'bert', generated, signal)
+    const point = await generator.run({ ...target, tls: undefined }, { kind: 'closed', connections: 1, durationS: 0.1 }, slo, signal)
+    expect(point.errorKinds).toEqual({ tls: point.requests })
+    expect(() => protocolFor('oip-v2', { tls: { insecureSkipVerify: true } })).toThrow(/for gRPC, not for oip-v2/)
+  })
+
+  test('the standard health service is believed where there is one', async () => {
+    let status = 2
+    const url = await serve({ ...oipServer(() => oipAnswer), '/grpc.health.v1.Health/Check': () => wire([1, status]) })
+    expect(await protocolFor('grpc-v2').ready(url, 'bert', signal)).toBe(false)
+    status = 1
+    expect(await protocolFor('grpc-v2').ready(url, 'bert', signal)).toBe(true)
+    expect(await protocolFor('grpc-v2').ready(url, 'other', signal)).toBe(false)
+  })
+
+  test('headers are metadata, -bin ones bytes, and calls carry their deadline', async () => {
+    const seen: Readonly<Record<string, unknown>>[] = []
+    const methods = oipServer(() => oipAnswer)
+    const url = await serve({
+      ...methods,
+      [`${oip}ModelInfer`]: (_, metadata) => {
+        seen.push(metadata)
+        return oipAnswer
+      },
+    })
+    const headers = { 'x-tenant': 'a', 'trace-bin': Buffer.from('id').toString('base64') }
+    const target = await protocolFor('grpc-v2', { headers, timeoutMs: 700 }).prepare(url, 'bert', generated, signal)
+    await generator.run(target, { kind: 'closed', connections: 1, durationS: 0.1 }, slo, signal)
+    expect(seen.length).toBeGreaterThan(1)
+    for (const metadata of seen) expect(metadata).toMatchObject({ 'x-tenant': 'a', 'trace-bin': Buffer.from('id') })
+  })
+
+  test("a message beyond the server's limit is refused, and said to be", async () => {
+    server = await startGrpcServer(
+      oipServer(() => oipAnswer),
+      { maxBytes: 200 },
+    )
+    await expect(protocolFor('grpc-v2').prepare(server.url, 'bert', generated, signal)).rejects.toMatchObject({
+      message: expect.stringMatching(/RESOURCE_EXHAUSTED/),
+      hint: expect.stringContaining('fewer items'),
+      why: 'refused',
+    })
   })
 })
 

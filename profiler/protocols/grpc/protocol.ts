@@ -4,6 +4,7 @@ import type { ProtocolOptions } from '../http-protocol.ts'
 import { jsonLines } from '../payload.ts'
 import { requestBodies } from '../pool.ts'
 import { asProtocolError, callRaw, type GrpcEndpoint } from './call.ts'
+import { decodeMessage, encodeMessage } from './definitions.ts'
 
 /** What one protocol adds to the gRPC that both share. */
 export interface GrpcDialect {
@@ -25,11 +26,15 @@ export function grpcProtocol(dialect: GrpcDialect, options: ProtocolOptions): Pr
   const { name } = dialect
   const headers = options.headers ?? {}
   const timeoutMs = options.timeoutMs ?? 10_000
+  const endpoint = (url: string): GrpcEndpoint => ({ protocol: name, url: grpcUrl(name, url), headers, tls: options.tls })
   return {
     name,
-    ready: (url, model, signal) => dialect.ready({ protocol: name, url: grpcUrl(name, url), headers }, model, signal),
+    async ready(url, model, signal) {
+      const to = endpoint(url)
+      return (await healthy(to, signal)) && (await dialect.ready(to, model, signal))
+    },
     async prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>> {
-      const to: GrpcEndpoint = { protocol: name, url: grpcUrl(name, url), headers }
+      const to = endpoint(url)
       const source: PayloadRows =
         payload.kind === 'file' ? { kind: 'rows', path: payload.path, rows: await jsonLines(payload.path) } : payload
       const messages = await dialect.messages(to, model, source, signal)
@@ -47,8 +52,22 @@ export function grpcProtocol(dialect: GrpcDialect, options: ProtocolOptions): Pr
         timeoutMs,
         expect: options.expect ?? output,
         connections: options.connections,
+        tls: options.tls,
       }
     },
+  }
+}
+
+const healthCheck = { path: '/grpc.health.v1.Health/Check', request: 'grpc.health.v1.HealthCheckRequest' }
+
+/** False where the standard health service says that the server does not serve; true where there is none, or nothing listens: the protocol says. */
+async function healthy(to: GrpcEndpoint, signal: AbortSignal): Promise<boolean> {
+  try {
+    const answer = await callRaw(to, healthCheck.path, encodeMessage(healthCheck.request, {}), 5000, signal)
+    return decodeMessage('grpc.health.v1.HealthCheckResponse', answer).status === 'SERVING'
+  } catch {
+    signal.throwIfAborted()
+    return true // No such service, or no server: the protocol's own calls tell which.
   }
 }
 

@@ -1,5 +1,5 @@
 import { type ServiceError, status } from '@grpc/grpc-js'
-import type { ProtocolName } from '../../types.ts'
+import type { ProtocolName, TlsOptions } from '../../types.ts'
 import { callRaw } from './call.ts'
 
 const probes: readonly (readonly [ProtocolName, string])[] = [
@@ -8,10 +8,10 @@ const probes: readonly (readonly [ProtocolName, string])[] = [
 ]
 
 /** Which gRPC protocol a server speaks: the first whose method it knows. */
-export async function recogniseGrpc(url: string, signal: AbortSignal): Promise<ProtocolName | undefined> {
+export async function recogniseGrpc(url: string, tls: TlsOptions | undefined, signal: AbortSignal): Promise<ProtocolName | undefined> {
   for (const [protocol, path] of probes) {
     try {
-      await callRaw({ protocol, url, headers: {} }, path, Buffer.alloc(0), 1000, signal)
+      await callRaw({ protocol, url, headers: {}, tls }, path, Buffer.alloc(0), 1000, signal)
       return protocol
     } catch (error) {
       signal.throwIfAborted()
