@@ -7,6 +7,7 @@ import { dryRun } from '../trials/kubernetes/dry-run.ts'
 import { createKubernetesLauncher, isPodPredictor, type KubernetesLauncher, type PodPredictor } from '../trials/kubernetes/launcher.ts'
 import { loadJobOf, runLoad } from '../trials/kubernetes/load-run.ts'
 import { payloadFolder, payloadMap } from '../trials/kubernetes/payload-map.ts'
+import { usageSourceOf } from '../trials/kubernetes/pod-usage.ts'
 import { defaultStartPatience } from '../trials/kubernetes/start.ts'
 import { createConfigMap } from '../trials/kubernetes/trial-objects.ts'
 import { type CommandTemplate, defaultReadyTimeoutS } from '../trials/launchers/template.ts'
@@ -72,6 +73,7 @@ export async function openCluster(experiment: Experiment, experimentId: string, 
   const files = loadFrom === 'cluster' && load.payload.kind !== 'generated' ? await payloadMap(experimentId, load.payload) : undefined
   const api = await connect(kubernetes.namespace)
   const { cut, notices, ...gpus } = await fitToCluster(api, experiment)
+  const usageSource = await usageSourceOf(api)
   const image = kubernetes.image ?? defaultImage
   const launcher = createKubernetesLauncher({
     api,
@@ -86,6 +88,7 @@ export async function openCluster(experiment: Experiment, experimentId: string, 
     runDirectory: join(experiment.dbPath, '..', experimentId),
     reach: loadFrom === 'here' || process.env.KUBERNETES_SERVICE_HOST !== undefined ? 'direct' : 'port-forward',
     ...gpus,
+    usageSource,
     podDeadlineS: startS + readyTimeoutOf(predictor) + loadDeadlineS(Math.max(load.trialSeconds, load.confirmSeconds)),
     ownGpus: experiment.own.gpus,
   })
@@ -105,7 +108,11 @@ export async function openCluster(experiment: Experiment, experimentId: string, 
     launcher,
     loadFrom,
     experiment: cut,
-    notices: [...notices, `Cluster: ${api.server}, namespace ${api.namespace}; ${loadWords[loadFrom]}`],
+    notices: [
+      ...notices,
+      ...(usageSource ? [] : [usageUnknown]),
+      `Cluster: ${api.server}, namespace ${api.namespace}; ${loadWords[loadFrom]}`,
+    ],
     measure: async (predictor, work, hooks, signal) => {
       if (!isPodPredictor(predictor)) throw new TypeError('not a predictor of the cluster')
       const { ip, port } = predictor.pod
@@ -213,6 +220,8 @@ export interface ProtocolChoice {
   readonly options: ProtocolOptions
   readonly protocol: ReturnType<typeof import('../profiler/index.ts').protocolFor>
 }
+
+const usageUnknown = 'CPU and memory that trials use stay unknown: the cluster has no metrics.k8s.io, and nodes/proxy is not allowed'
 
 const loadWords: Readonly<Record<LoadOrigin, string>> = {
   cluster: 'load from a Job inside the cluster',

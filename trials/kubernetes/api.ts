@@ -29,6 +29,8 @@ export interface RequestOptions {
   readonly query?: Query
   readonly body?: unknown
   readonly signal?: AbortSignal
+  /** Not asked again, whatever the answer: for what is nice to know. */
+  readonly once?: boolean
 }
 
 /** Times in ms; shorter in tests. */
@@ -86,7 +88,7 @@ export class Api {
           return this.request('GET', `${path}/${nameIn(options.body)}`, options)
         if (error.status === 404 && attempt > 1 && method === 'DELETE') return {} as T
         const backoffMs = retryAfterMs(error) ?? Math.min(longestBackoffMs, this.patience.firstBackoffMs * 2 ** (attempt - 1))
-        if (!isPassing(error) || performance.now() + backoffMs > until) throw error
+        if (options.once || !isPassing(error) || performance.now() + backoffMs > until) throw error
         await sleep(backoffMs * (0.75 + Math.random() / 2), undefined, { signal: options.signal }).catch(() =>
           options.signal?.throwIfAborted(),
         )

@@ -33,6 +33,7 @@ import {
 } from './manifests.ts'
 import { followLog } from './pod-log.ts'
 import { podState } from './pod-state.ts'
+import { samplePodUsage, type UsageSource } from './pod-usage.ts'
 import { PodWatch } from './pod-watch.ts'
 import { type Reach, wayTo } from './reach.ts'
 import { defaultStartPatience, type StartPatience, untilRunning } from './start.ts'
@@ -64,6 +65,8 @@ export interface KubernetesLauncherOptions {
   readonly dra?: DraOptions
   /** Of the server. Default v1. */
   readonly draVersion?: DraVersion
+  /** Where the pods' usage is read. Absent: it stays unknown. */
+  readonly usageSource?: UsageSource
   /** After this long the cluster ends a trial's pod itself, whatever became of the tuner. Default an hour. */
   readonly podDeadlineS?: number
   readonly patience?: Partial<StartPatience>
@@ -243,6 +246,7 @@ async function launchOnce(
     signal,
   })
   readLog()
+  const runningMs = performance.now()
   const way = await wayTo(api, options.reach, { name, ip, port })
   cleanup.add(way.close)
   const ended = new AbortController()
@@ -267,6 +271,10 @@ async function launchOnce(
   // The first reading is what later ones are counted from; one that fails is a reading less.
   await probe?.().catch(() => undefined)
 
+  const sinceMs = startedAtMs(pod, container) + performance.now() - runningMs
+  const sampler = options.usageSource && samplePodUsage(api, options.usageSource, { name, node, container }, sinceMs)
+  cleanup.add(() => sampler?.stop())
+
   let stopped = false
   return {
     target,
@@ -276,9 +284,10 @@ async function launchOnce(
     logPath: log.path,
     logTail: () => log.tail(),
     usage: async () => {
-      const reading = await probe?.().catch(() => undefined)
+      const [reading, used] = await Promise.all([probe?.().catch(() => undefined), sampler?.read()])
       return {
         launchSeconds,
+        ...used,
         gpuMemoryMiB: reading?.memoryMiB,
         gpuUtilization: reading?.utilization,
         busiestGpuUtilization: reading?.utilization,
@@ -337,6 +346,12 @@ function selectionFor(asked: Resources, { template, gpuScheme, offers, dra }: Ku
     if (error instanceof GpuSchemeError) throw new InfeasibleError('no-such-gpu', `${error.message}; ${error.hint}`)
     throw error
   }
+}
+
+/** By the clock of the node. */
+const startedAtMs = ({ status }: V1Pod, container: string): number => {
+  const running = status?.containerStatuses?.find(({ name }) => name === container)?.state?.running
+  return new Date(running?.startedAt ?? Date.now()).getTime()
 }
 
 function isolationOf(body: Json, pod: V1Pod, container: string, neighbours: readonly number[]): string {
