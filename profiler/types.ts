@@ -123,7 +123,7 @@ export type Target =
       readonly timeoutMs: number
       /** Most connections of an open loop, default 512. Requests beyond wait for one, and their wait counts. */
       readonly connections?: number
-      /** HTTP/2 where the server speaks it (over TLS, by ALPN). Open loops only. */
+      /** HTTP/2: over TLS by ALPN, else by prior knowledge. Requests to a server without it fail as 'no HTTP/2'. */
       readonly http2?: boolean
       /** Cheap test of an answer's shape beyond its 2xx status: a string that a good answer contains. */
       readonly expect?: string

@@ -3,6 +3,7 @@ import type { Load, LoadRun } from '../types.ts'
 import { playClosed } from './closed.ts'
 import { playClosedLoop } from './closed-loop.ts'
 import { HttpSender } from './http-sender.ts'
+import { Http2Sender } from './http2-sender.ts'
 import type { FromChild, HttpTarget, ToChild } from './messages.ts'
 import { playOpen } from './open.ts'
 import type { Sender } from './sender.ts'
@@ -13,7 +14,8 @@ let running: AbortController | undefined
 
 async function play(load: Load, signal: AbortSignal): Promise<LoadRun> {
   if (target === undefined) throw new Error('no target given before the load')
-  if (load.kind === 'closed' && target.transport === undefined) return playClosed(target, load, signal)
+  // autocannon speaks HTTP/1.1 alone.
+  if (load.kind === 'closed' && target.transport === undefined && !target.http2) return playClosed(target, load, signal)
   const sender = await senderFor(target)
   try {
     return load.kind === 'closed' ? await playClosedLoop(target, load, sender, signal) : await playOpen(target, load, sender, signal)
@@ -29,7 +31,7 @@ async function senderFor(to: HttpTarget): Promise<Sender> {
     case 'sse':
       return (await import('./sse-sender.ts')).sseSender(to)
     case undefined:
-      return new HttpSender(to)
+      return new (to.http2 ? Http2Sender : HttpSender)(to)
   }
 }
 

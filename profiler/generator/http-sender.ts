@@ -14,7 +14,7 @@ export interface AnswerReader {
   broken(): string | undefined
 }
 
-/** Requests over HTTP on a pool of keep-alive connections, without time-outs of its own. */
+/** Requests over HTTP/1.1 on a pool of keep-alive connections, without time-outs of its own. */
 export class HttpSender implements Sender {
   private readonly pool: Pool
   private readonly requests: readonly Dispatcher.DispatchOptions[]
@@ -26,8 +26,7 @@ export class HttpSender implements Sender {
   ) {
     this.pool = new Pool(target.url, {
       connections: target.connections ?? defaultConnections,
-      allowH2: target.http2 ?? false,
-      pipelining: target.http2 ? 100 : 1,
+      pipelining: 1,
       headersTimeout: 0,
       bodyTimeout: 0,
       keepAliveTimeout: 60_000,
@@ -65,7 +64,7 @@ export function oncePerBody<T>({ bodies }: HttpTarget, make: (body: HttpTarget['
 }
 
 /** Good with the string that every good answer contains. */
-class WholeAnswer implements AnswerReader {
+export class WholeAnswer implements AnswerReader {
   private readonly text: Buffer[] = []
 
   constructor(private readonly expect: string | undefined) {}
@@ -81,6 +80,10 @@ class WholeAnswer implements AnswerReader {
 
   broken(): undefined {}
 }
+
+/** What an answer that came to its end is: an error class by its status, else what its reader says. */
+export const outcomeOf = (status: number, reader: AnswerReader): ReturnType<AnswerReader['end']> =>
+  status < 200 || status > 299 ? { failure: `status ${status}` } : reader.end()
 
 /** One request and its answer. */
 class Exchange implements Dispatcher.DispatchHandler {
@@ -113,7 +116,7 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseEnd(): void {
     if (this.abandoned) return
-    const { failure, stream } = this.status < 200 || this.status > 299 ? { failure: `status ${this.status}` } : this.reader.end()
+    const { failure, stream } = outcomeOf(this.status, this.reader)
     this.ended(failure, stream)
   }
 

@@ -1,11 +1,12 @@
 import { performance } from 'node:perf_hooks'
 import { type AnswerReader, HttpSender } from './http-sender.ts'
+import { Http2Sender } from './http2-sender.ts'
 import type { HttpTarget } from './messages.ts'
 import type { Sender } from './sender.ts'
 import { TokenStream } from './token-stream.ts'
 
 /** Streamed completions of the OpenAI protocol, their tokens timed as their chunks come. */
-export const sseSender = (target: HttpTarget): Sender => new HttpSender(target, () => new StreamedAnswer())
+export const sseSender = (target: HttpTarget): Sender => new (target.http2 ? Http2Sender : HttpSender)(target, () => new StreamedAnswer())
 
 class StreamedAnswer implements AnswerReader {
   private readonly sentMs = performance.now()

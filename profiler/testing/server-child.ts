@@ -1,7 +1,10 @@
 /** The test server's own process: answers POSTs after a queue and a service time that are known exactly. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { constants, createServer as createHttp2Server, createSecureServer, type Http2ServerResponse } from 'node:http2'
+import { createServer as createHttpsServer } from 'node:https'
+import type { AddressInfo, Server } from 'node:net'
 import { normal, seeded } from '../random.ts'
+import { testCertificate as cert, testKey as key } from './certificate.ts'
 import { okBody, type TestService } from './service.ts'
 
 const waiting: ServerResponse[] = []
@@ -55,11 +58,17 @@ function answer(response: ServerResponse): void {
   if (fault?.kind === 'redirect') response.writeHead(302, { location: fault.to }).end()
   else if (hit && fault.kind === 'status') response.writeHead(fault.status).end('{"error":"told to fail"}')
   else if (hit && fault.kind === 'error-body') response.writeHead(200).end('{"error":"model is on fire"}')
-  else if (hit && fault.kind === 'reset') response.socket?.resetAndDestroy()
+  else if (hit && fault.kind === 'reset') reset(response)
   else if (hit && fault.kind === 'hang-up') response.socket?.end()
   else if (hit && fault.kind === 'half-open') return
   else if (fault?.kind === 'slow-body') slowly(response, fault.ms)
   else response.writeHead(200, { 'content-type': 'application/json', 'content-length': okBody.length }).end(okBody)
+}
+
+/** A reset of the connection; of the stream alone over HTTP/2. */
+function reset(response: ServerResponse | Http2ServerResponse): void {
+  if ('stream' in response) response.stream.close(constants.NGHTTP2_INTERNAL_ERROR)
+  else response.socket?.resetAndDestroy()
 }
 
 function slowly(response: ServerResponse, ms: number): void {
@@ -84,11 +93,20 @@ function handle(request: IncomingMessage, response: ServerResponse): void {
   })
 }
 
+function listener(http: TestService['http']): Server {
+  // Node's HTTP/2 answers through the same calls (its compatibility API).
+  const handle2 = handle as unknown as Parameters<typeof createHttp2Server>[1]
+  if (http === 'h2c') return createHttp2Server(handle2)
+  if (http === 'h2') return createSecureServer({ key, cert }, handle2)
+  const server = http === 'https' ? createHttpsServer({ key, cert }, handle) : createServer(handle)
+  server.keepAliveTimeout = 60_000
+  return server
+}
+
 process.once('message', (given: TestService) => {
   service = given
   uniform = seeded(given.seed)
-  const server = createServer(handle)
-  server.keepAliveTimeout = 60_000
+  const server = listener(given.http)
   server.listen(0, '127.0.0.1', () => process.send?.({ port: (server.address() as AddressInfo).port }))
 })
 process.on('disconnect', () => process.exit())

@@ -15,7 +15,7 @@ export async function startTestServer(given: Partial<TestService> = {}): Promise
   const child = forkEntry(new URL('../testing/server-child.ts', import.meta.url))
   child.send(service)
   const [{ port }] = (await once(child, 'message')) as [{ port: number }]
-  const url = `http://127.0.0.1:${port}`
+  const url = `${given.http === 'h2' || given.http === 'https' ? 'https' : 'http'}://127.0.0.1:${port}`
   return {
     url,
     target: targetAt(url),

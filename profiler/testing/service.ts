@@ -13,6 +13,8 @@ export interface TestService {
   readonly maxBatch: number
   readonly seed: number
   readonly fault?: TestFault
+  /** Default HTTP/1.1. 'h2c': HTTP/2 over plain TCP, and nothing else. 'h2': HTTP/2 over TLS (certificate.ts). 'https': HTTP/1.1 over TLS. */
+  readonly http?: 'h2c' | 'h2' | 'https'
 }
 
 /** One thing that goes wrong. `share` is of requests, drawn with the server's seed. */

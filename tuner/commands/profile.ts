@@ -30,9 +30,11 @@ export function registerProfile(program: Command): void {
     .option('--items <numbers>', "items of one request: 4, 1..16, '1:70, 8:30' (weights) or lognormal:4,0.6 (default: 1)")
     .option('--template <json>', 'body for --protocol json, with {{text}}, {{image}} and {{int}} filled in, or {{texts}}, ... as lists')
     .option('--path <path>', "path of the inference call (default: the protocol's)")
-    .option('--header <header...>', "sent with every request, e.g. 'Authorization: Bearer x'")
+    .option('--header <header...>', "sent with every request, e.g. 'Authorization: Bearer x'; gRPC metadata alike")
+    .option('--ca <file>', 'gRPC over TLS: certificates of the authorities to trust, PEM')
+    .option('--insecure-skip-verify', 'gRPC over TLS: take any certificate for good')
     .option('--timeout <time>', 'deadline of a request', '10s')
-    .option('--http2', 'HTTP/2 where the server speaks it (https; open loads only)')
+    .option('--http2', 'HTTP/2: over TLS by ALPN, over plain TCP by prior knowledge (the probes before the load speak HTTP/1.1)')
     .option('--seed <n>', 'seed of arrivals and payload', '1')
     .option('--json', 'print one JSON document on stdout')
     .option('--html <file>', 'write a report')
@@ -68,6 +70,8 @@ export interface ProfileFlags {
   readonly template?: string
   readonly path?: string
   readonly header?: readonly string[]
+  readonly ca?: string
+  readonly insecureSkipVerify?: boolean
   readonly timeout: string
   readonly http2?: boolean
   readonly seed: string
