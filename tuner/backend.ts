@@ -49,7 +49,8 @@ export function launcherOf(experiment: Experiment, experimentId: string, machine
 export function protocolOf({ predictor, slo: { metric, limits }, load: { timeoutMs } }: Experiment): ProtocolChoice {
   if (predictor.kind === 'builtin') return choice(predictor.protocol ?? 'oip-v2', { timeoutMs, metric, limits })
   const { path, healthPath, body } = predictor
-  return choice(predictor.protocol, { timeoutMs, metric, limits, path, healthPath, template: body })
+  const server = predictor.kind === 'url' ? { headers: predictor.headers, tls: predictor.tls } : {}
+  return choice(predictor.protocol, { ...server, timeoutMs, metric, limits, path, healthPath, template: body })
 }
 
 const choice = (name: ProtocolName, options: ProtocolOptions): ProtocolChoice => ({ name, options, protocol: protocolFor(name, options) })

@@ -11,7 +11,7 @@
  * Placeholders that are always there: `${host}` `${port}` `${model}` `${trial}` `${dir}` (the trial's own folder, where files are written)
  * `${cpuCores}` `${coreList}` ('0-1,4', the cores held) `${gpuMemoryMiB}` `${gpuMemoryFraction}` (of the GPU, 0-1). `$${` writes a plain `${`.
  */
-import type { ProtocolName } from '../../profiler/types.ts'
+import type { ProtocolName, TlsOptions } from '../../profiler/types.ts'
 import type { ServerPreset } from '../server-files/preset.ts'
 import type { VariantSettings } from './variants.ts'
 
@@ -89,6 +89,10 @@ export interface UrlTemplate {
   readonly healthPath?: string
   /** Request body for protocol 'json', with {{text}}, {{image}} or {{int}} filled in for each request. */
   readonly body?: string
+  /** Sent with every request: HTTP headers, gRPC metadata. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** How its certificate is checked; `caPath` is the file that `ca` was read from. */
+  readonly tls?: TlsOptions & { readonly caPath?: string }
   /** Seconds until it must be ready. Default 60. */
   readonly readyTimeoutS?: number
 }

@@ -16,6 +16,7 @@ test('what the store keeps makes the same experiment again', () => {
   write('trace.csv', '0\n5\n9\n')
   write('body.jsonl', '{}\n')
   write('texts.txt', 'some text\n')
+  write('ca.pem', '-----BEGIN CERTIFICATE-----\n')
   write('sizes.csv', 'ms,items\n0,1\n7,4\n')
   write('prices.yaml', 'gpus:\n  T4: 0.4\n')
   const files: [string, FlagValues][] = [
@@ -34,6 +35,10 @@ test('what the store keeps makes the same experiment again', () => {
       {},
     ],
     ['model: any\nslo: 50ms\npredictor: {url: "http://127.0.0.1:8000", protocol: tfserving}\npin: {gpu: T4, cpuCores: 4}', {}],
+    [
+      'model: any\nslo: 50ms\npredictor: {url: "grpcs://127.0.0.1:8001", protocol: grpc-v2, headers: {x-key: a}, ca: ca.pem, insecureSkipVerify: false}',
+      {},
+    ],
   ]
   for (const [text, flags] of files) {
     const { document, origins, ...first } = loadFile(text, flags)

@@ -96,7 +96,11 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
   const { kind, protocol } = predictor
   if (predictor.kind === 'builtin') return compact({ kind, engine: predictor.engine, protocol, env: predictor.env, readyTimeout })
   const { path, healthPath, body } = predictor
-  if (predictor.kind === 'url') return compact({ kind, url: predictor.url, protocol, path, healthPath, body, readyTimeout })
+  if (predictor.kind === 'url') {
+    const { url, headers, tls } = predictor
+    const checks = { ca: tls?.caPath, insecureSkipVerify: tls?.insecureSkipVerify }
+    return compact({ kind, url, protocol, path, healthPath, body, headers, ...checks, readyTimeout })
+  }
   const files = predictor.files?.length ? Object.fromEntries(predictor.files.map((file) => [file.path, file.template])) : undefined
   const { env, envNames, argFormat, cwd } = predictor
   const server = predictor.server?.kind

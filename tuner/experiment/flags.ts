@@ -53,7 +53,12 @@ export const experimentFlags: readonly Flag[] = [
     path: ['slo', 'ttft'],
     what: 'limit of the time to the first token; a request must keep all limits (default: none)',
   },
-  { flags: '--slo-tpot <duration>', group: model, path: ['slo', 'tpot'], what: 'limit of the time per output token after the first (default: none)' },
+  {
+    flags: '--slo-tpot <duration>',
+    group: model,
+    path: ['slo', 'tpot'],
+    what: 'limit of the time per output token after the first (default: none)',
+  },
   { flags: '--slo-e2e <duration>', group: model, path: ['slo', 'e2e'], what: 'limit of the whole answer (default: none)' },
   {
     flags: '--error-rate <share>',

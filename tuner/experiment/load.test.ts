@@ -125,6 +125,19 @@ describe('flags', () => {
     expect(loadFile(text, { url: 'http://localhost:1' }).predictor).toMatchObject({ kind: 'url' })
   })
 
+  test('certificates are checked as the file says, for gRPC', () => {
+    write('ca.pem', '-----BEGIN CERTIFICATE-----\n')
+    const of = (predictor: string) => `model: m\nslo: 50ms\npredictor: {url: "grpcs://h:1", ${predictor}}\n`
+    const tls = { ca: '-----BEGIN CERTIFICATE-----\n', caPath: path('ca.pem') }
+    expect(loadFile(of('protocol: grpc-v2, ca: ca.pem')).predictor).toMatchObject({ tls })
+    expect(problemLines(() => loadFile(of('protocol: grpc-v2, ca: none.pem')))).toEqual([
+      expect.stringMatching(/^e\.yaml:3:.*cannot be read/),
+    ])
+    expect(problemLines(() => loadFile(of('protocol: tfserving, insecureSkipVerify: true').replace('grpcs', 'https')))).toEqual([
+      expect.stringContaining('insecureSkipVerify is for gRPC, and this is tfserving'),
+    ])
+  })
+
   test('a command starts in the folder of the file that names it, one of a flag in the working directory', () => {
     write('deep/e.yaml', 'model: m\nslo: 50ms\npredictor: {command: serve}\n')
     expect(load({}, { file: 'deep/e.yaml' }).predictor).toMatchObject({ cwd: path('deep') })

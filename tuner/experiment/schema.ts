@@ -198,6 +198,12 @@ const predictorKeys = z.strictObject({
   body: text('a text')
     .optional()
     .describe('request body for protocol \'json\', e.g. {"text": {{text}}}; {{text}}, {{image}} and {{int}} are filled in'),
+  headers: texts.optional().describe('url: sent with every request, as HTTP headers or gRPC metadata; they are kept in the trial store'),
+  ca: text('a path').optional().describe('url, gRPC over TLS: certificates of the authorities to trust (PEM), relative to this file'),
+  insecureSkipVerify: z
+    .boolean({ error: 'expected true or false' })
+    .optional()
+    .describe('url, gRPC over TLS: takes any certificate for good'),
   env: texts.optional().describe('builtin, command: fixed environment; tuned values win'),
   envNames: texts
     .optional()

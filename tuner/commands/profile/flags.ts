@@ -7,8 +7,10 @@ import {
   type ProfileOptions,
   type ProtocolName,
   type Slo,
+  type TlsOptions,
 } from '../../../profiler/index.ts'
 import { exitCodes } from '../../exit-codes.ts'
+import { readAuthority } from '../../experiment/authority.ts'
 import { defaults } from '../../experiment/names.ts'
 import { parseItems, payloadKind } from '../../experiment/payload.ts'
 import { limitsOf, parseSlo, sloOf } from '../../experiment/slo.ts'
@@ -67,6 +69,7 @@ export function readFlags(flags: ProfileFlags): Omit<ProfileOptions, 'signal' | 
     template: flags.template,
     path: flags.path,
     headers: read('header', () => readHeaders(flags.header ?? [])),
+    tls: read('ca', () => readTls(flags)),
     timeoutMs: read('timeout', () => parseDurationMs(flags.timeout)),
     http2: flags.http2,
     metric: slo?.metric,
@@ -120,6 +123,11 @@ function readArrivals(text: string): { arrivals: Arrivals; order?: PayloadOrder 
     default:
       throw new Error(`'${text}' is not known: poisson, constant, gamma:CV, on-off:ON/OFF or trace:FILE`)
   }
+}
+
+function readTls({ ca, insecureSkipVerify }: ProfileFlags): TlsOptions | undefined {
+  if (ca === undefined) return insecureSkipVerify ? { insecureSkipVerify } : undefined
+  return { ca: readAuthority(ca), ...(insecureSkipVerify && { insecureSkipVerify }) }
 }
 
 function readHeaders(lines: readonly string[]): Record<string, string> {
