@@ -17,6 +17,8 @@ export class ApiError extends Error {
     readonly reason: string,
     message: string,
     readonly hint?: string,
+    /** How long the server wants to be left alone, ms (Retry-After, as API Priority and Fairness sends it with 429). */
+    readonly retryAfterMs?: number,
   ) {
     super(message)
     this.name = 'ApiError'
@@ -87,11 +89,9 @@ export class Api {
         if (error.reason === 'AlreadyExists' && attempt > 1 && method === 'POST')
           return this.request('GET', `${path}/${nameIn(options.body)}`, options)
         if (error.status === 404 && attempt > 1 && method === 'DELETE') return {} as T
-        const backoffMs = retryAfterMs(error) ?? Math.min(longestBackoffMs, this.patience.firstBackoffMs * 2 ** (attempt - 1))
-        if (options.once || !isPassing(error) || performance.now() + backoffMs > until) throw error
-        await sleep(backoffMs * (0.75 + Math.random() / 2), undefined, { signal: options.signal }).catch(() =>
-          options.signal?.throwIfAborted(),
-        )
+        const pauseMs = pauseBefore(attempt, this.patience.firstBackoffMs, error)
+        if (options.once || !isPassing(error) || performance.now() + pauseMs > until) throw error
+        await sleep(pauseMs, undefined, { signal: options.signal }).catch(() => options.signal?.throwIfAborted())
       }
     }
   }
@@ -203,18 +203,21 @@ const unreachableHint = 'does the cluster run, and is KUBECONFIG that of this cl
 
 const isPassing = ({ status, reason }: ApiError): boolean => (status === 0 && reason === 'Unreachable') || status === 429 || status >= 500
 
-const retryAfter = new WeakMap<ApiError, number>()
-const retryAfterMs = (error: ApiError): number | undefined => retryAfter.get(error)
+/** ms before try `attempt` + 1: doubling, spread so that many clients do not come back at once, and never sooner than the server said. */
+export function pauseBefore(attempt: number, firstMs: number, error: unknown): number {
+  const backoffMs = Math.min(longestBackoffMs, firstMs * 2 ** (attempt - 1)) * (0.75 + Math.random() / 2)
+  const askedMs = error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0
+  return askedMs > backoffMs ? askedMs * (1 + Math.random() / 4) : backoffMs
+}
 
 /** 'pods "x" is forbidden: exceeded quota: ...' of a Status object, or what else came. */
 const refusal = (response: http.IncomingMessage, text: string, what: string): ApiError => {
   const status = response.statusCode ?? 0
   const told = parsed(text)
   const message = told?.message ?? `${response.statusMessage ?? 'no message'}${text ? `: ${text.slice(0, 300)}` : ''}`
-  const error = new ApiError(status, told?.reason ?? '', `${message} (${what}, status ${status})`, hintFor(status))
   const seconds = Number(response.headers['retry-after'])
-  if (seconds > 0) retryAfter.set(error, seconds * 1000)
-  return error
+  const retryAfterMs = seconds > 0 ? seconds * 1000 : undefined
+  return new ApiError(status, told?.reason ?? '', `${message} (${what}, status ${status})`, hintFor(status), retryAfterMs)
 }
 
 const hintFor = (status: number): string | undefined => {

@@ -50,7 +50,9 @@ export async function runLoad(options: LoadRunOptions, signal: AbortSignal): Pro
   const body = loadJobOf(options, name)
   let seen = false
   const podOfJob = () => {
-    const pod = watch.all().find(({ metadata }) => metadata?.labels?.['job-name'] === name)
+    const pod = watch
+      .all()
+      .find(({ metadata }) => (metadata?.labels?.['batch.kubernetes.io/job-name'] ?? metadata?.labels?.['job-name']) === name)
     seen ||= pod !== undefined
     return pod
   }

@@ -2,7 +2,7 @@
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { V1Pod } from '@kubernetes/client-node'
-import { type Api, ApiError } from './api.ts'
+import { type Api, ApiError, pauseBefore } from './api.ts'
 
 interface WatchEvent {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR'
@@ -16,7 +16,6 @@ export interface WatchPatience {
 }
 
 const defaultPatience: WatchPatience = { relistMs: 15_000, firstBackoffMs: 250 }
-const longestBackoffMs = 5_000
 
 export class PodWatch {
   private readonly pods = new Map<string, V1Pod>()
@@ -89,16 +88,15 @@ export class PodWatch {
     while (!signal.aborted) {
       try {
         const version = await this.list(signal)
-        failures = 0
         this.problem = undefined
         await this.watch(version, signal)
+        failures = 0
       } catch (error) {
         if (signal.aborted) return
         this.problem = (error as Error).message
         // A version that is too old is listed anew at once; anything else waits.
         if (error instanceof ApiError && error.status === 410) continue
-        const backoffMs = Math.min(longestBackoffMs, this.patience.firstBackoffMs * 2 ** failures++)
-        await sleep(backoffMs, undefined, { signal }).catch(() => {}) // closed: the loop ends
+        await sleep(pauseBefore(++failures, this.patience.firstBackoffMs, error), undefined, { signal }).catch(() => {}) // closed: the loop ends
       }
     }
   }

@@ -72,7 +72,7 @@ export async function removeObjects(api: Api, selector: string, { keep = new Set
       throw new LaunchError(`cannot remove ${found.map(({ kind, name }) => `${kind}/${name}`).join(', ')} in namespace ${api.namespace}`)
     }
     if (round % 40 === 0) for (const object of found) await remove(api, object, signal)
-    await sleep(250, undefined, { signal })
+    await sleep(Math.min(250, 20 * 2 ** round), undefined, { signal })
   }
 }
 
