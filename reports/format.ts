@@ -10,6 +10,11 @@ export function significant(value: number): string {
 }
 
 export const rate = (rps: number): string => `${significant(rps)} req/s`
+
+/** '95 to 105'; 'at least 95' where no load missed the SLO, so that nothing bounds the rate from above. */
+export const rateInterval = ([low, high]: readonly [number, number]): string =>
+  Number.isFinite(high) ? `${significant(low)} to ${significant(high)}` : `at least ${significant(low)}`
+
 export const latency = (ms: number): string => (Number.isFinite(ms) ? `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms` : 'no answer')
 
 /** $0.11, $1.85, $110,160: cents, or two significant digits below a dime. */

@@ -3,7 +3,7 @@ import type { StopAssessment } from '../search/types.ts'
 import type { FinishedTrial, Provenance } from '../trials/types.ts'
 import { bindingOf } from './binding.ts'
 import { type Judged, judge, keyOf, type View } from './candidates.ts'
-import { rate, sloFigure } from './format.ts'
+import { rate, rateInterval, sloFigure } from './format.ts'
 import { paretoFront, qualityFronts } from './pareto.ts'
 import type { Candidate, Recommendation } from './types.ts'
 import { confidenceOf, overlaps, verdictOf, verdictOfNone, whyNot } from './verdict.ts'
@@ -130,7 +130,8 @@ function caveatsOf(
       caveats.push(`the capacity is a lower bound: nothing above ${rate(candidate.capacityRps)} was measured`)
     if (candidate.bound === 'upper')
       caveats.push('the trial of the recommended configuration was cut short: its capacity is an upper bound')
-    if (low > 0 && high / low > 1.5) caveats.push(`the capacity is uncertain: ${rate(low)} to ${rate(high)} (90 % interval)`)
+    if (low > 0 && high / low > 1.5)
+      caveats.push(`the capacity is uncertain: ${rateInterval(candidate.capacityCi90Rps)} req/s (90 % interval)`)
     if (confirmation && !confirmation.held) {
       caveats.push(`not confirmed: ${sloFigure(input.slo, confirmation.sloMs)} at ${rate(confirmation.rateRps)} in a second measurement`)
     }

@@ -118,6 +118,11 @@ describe('capacity under another SLO', () => {
     expect(derived.capacityCi90Rps[1]).toBe(mu)
   })
 
+  test('is a lower bound where no load missed the SLO', () => {
+    const given = queue([40, 80], undefined, { capacityRps: 80, capacityCi90Rps: [80, Number.POSITIVE_INFINITY] })
+    expect(capacityUnder(given, given.slo)).toMatchObject({ capacityRps: 80, bound: 'lower' })
+  })
+
   test('does not reach into rates that failed requests', () => {
     const m = measurement({
       points: [point(100, 20), point(150, 30), point(220, 35, { errors: 40 })],

@@ -55,7 +55,7 @@ const sameSlo = (a: Slo, b: Slo) =>
   a.percentile === b.percentile && a.limitMs === b.limitMs && a.maxErrorRate === b.maxErrorRate && countsTheSame(a, b)
 
 function boundOf(measurement: Measurement): { bound?: 'lower' | 'upper' } {
-  if (measurement.outcome === 'generator-limit') return { bound: 'lower' }
+  if (measurement.outcome === 'generator-limit' || !Number.isFinite(measurement.capacityCi90Rps[1])) return { bound: 'lower' }
   return measurement.outcome === 'beaten' ? { bound: 'upper' } : {}
 }
 

@@ -3,7 +3,7 @@ import type { EChartsOption } from 'echarts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { type Judged, judge, type View } from '../candidates.ts'
 import { historyOption, loadCurveOption, paretoOption } from '../charts/options.ts'
-import { latency, money, percent, rate, significant, sloFigure, sloName, sloText, sloValue, times } from '../format.ts'
+import { latency, money, percent, rate, rateInterval, significant, sloFigure, sloName, sloText, sloValue, times } from '../format.ts'
 import { type Block, heading, list, paragraph, table } from '../page/blocks.ts'
 import type { Candidate, Recommendation } from '../types.ts'
 
@@ -142,7 +142,7 @@ function capacityBlocks({ best, objective }: Recommendation): Block[] {
   ]
 }
 
-const interval = (c: Candidate) => `${significant(c.capacityCi90Rps[0])} to ${significant(c.capacityCi90Rps[1])}`
+const interval = (c: Candidate) => rateInterval(c.capacityCi90Rps)
 
 /** The third axis of the front: what each quality of the model variants costs. */
 function qualityBlocks(r: Recommendation): Block[] {

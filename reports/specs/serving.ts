@@ -5,7 +5,7 @@ import type { DraOptions } from '../../trials/kubernetes/dra.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { Provenance } from '../../trials/types.ts'
 import { replicasFor } from '../candidates.ts'
-import { latency, money, percent, rate, significant, sloFigure, sloText } from '../format.ts'
+import { latency, money, percent, rate, rateInterval, significant, sloFigure, sloText } from '../format.ts'
 import type { Candidate } from '../types.ts'
 import type { GpuScheme } from './gpu-selection.ts'
 
@@ -168,13 +168,12 @@ export function servingOf(
 function sourcesOf(candidate: Candidate, serving: Omit<Serving, 'sources'>, { demandRps, headroom, ...options }: ServingOptions): Source[] {
   const { slo, launchSeconds } = serving.evidence
   const trial = `trial ${candidate.trial}`
-  const [low, high] = candidate.capacityCi90Rps
   const given = (value: number | undefined, otherwise: string) => (value === undefined ? otherwise : 'as given')
   return [
     ...Object.entries(serving.configuration).map(([name, value]) => ({ value: `${name} = ${value}`, from: `tuned, ${trial}` })),
     {
       value: `capacity ${rate(candidate.capacityRps)}`,
-      from: `${trial}: ${sloFigure(slo, candidate.sloMsAtCapacity)} (SLO ${slo.limits ? sloText(slo) : latency(slo.limitMs)}), 90 % interval ${significant(low)} to ${significant(high)}`,
+      from: `${trial}: ${sloFigure(slo, candidate.sloMsAtCapacity)} (SLO ${slo.limits ? sloText(slo) : latency(slo.limitMs)}), 90 % interval ${rateInterval(candidate.capacityCi90Rps)}`,
     },
     {
       value: `replicas ${serving.replicas}`,

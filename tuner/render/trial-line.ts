@@ -1,6 +1,6 @@
 /** One finished trial, or one load step, as a line. */
 import type { LoadPoint, Slo } from '../../profiler/types.ts'
-import { latency, money, percent, rate, significant, sloName, sloValue } from '../../reports/format.ts'
+import { latency, money, percent, rate, rateInterval, sloName, sloValue } from '../../reports/format.ts'
 import { duration } from './format.ts'
 import { glyph, type Paint, type Style } from './glyphs.ts'
 import type { Row } from './progress.ts'
@@ -21,9 +21,9 @@ export function trialLine({ trial, label, pricePerHour }: Row, style: Style): Li
         const idle = `${sloName({ ...slo, percentile: 0.99 })} ${sloValue(slo, trial.measurement.idle.p99Ms)} unloaded`
         return { mark: glyph('infeasible', style), paint: 'yellow', text: `${head}: misses the SLO (${trial.measurement.detail ?? idle})` }
       }
-      const bound = outcome === 'beaten' ? 'at most ' : outcome === 'generator-limit' ? 'at least ' : ''
+      const bound = outcome === 'beaten' ? 'at most ' : outcome === 'generator-limit' || !Number.isFinite(ci[1]) ? 'at least ' : ''
       const cost = money((pricePerHour / 3600 / capacityRps) * 1e6)
-      const text = `${head}: ${bound}${rate(capacityRps)} [${significant(ci[0])}-${significant(ci[1])}], ${cost} per million, ${duration(trial.seconds)}`
+      const text = `${head}: ${bound}${rate(capacityRps)} [${rateInterval(ci)}], ${cost} per million, ${duration(trial.seconds)}`
       return { mark: glyph('done', style), paint: 'green', text }
     }
     case 'infeasible':

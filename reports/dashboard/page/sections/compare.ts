@@ -1,7 +1,7 @@
 /** Two experiments side by side, both under the question that the page asks. */
 
 import type { FinishedTrial } from '../../../../trials/types.ts'
-import { money, percent, rate, significant, sloText, times } from '../../../format.ts'
+import { money, percent, rate, rateInterval, sloText, times } from '../../../format.ts'
 import type { Recommendation } from '../../../types.ts'
 import { pairsOf } from '../../analysis.ts'
 import type { DashboardExperiment } from '../../data.ts'
@@ -100,7 +100,7 @@ function sideBySide(shown: Shown, other: DashboardExperiment, r: Recommendation)
         ['its own SLO', sloOf(shown.experiment), sloOf(other)],
         row('verdict under the SLO above', (x) => x.verdict),
         row('configuration', (x) => best(x, (c) => c.label)),
-        row('capacity', (x) => best(x, (c) => `${rate(c.capacityRps)} (${c.capacityCi90Rps.map(significant).join(' to ')})`)),
+        row('capacity', (x) => best(x, (c) => `${rate(c.capacityRps)} (${rateInterval(c.capacityCi90Rps)})`)),
         row('price', (x) => best(x, (c) => `${money(c.pricePerHour)} / h, ${money(c.pricePerMillionRequests)} per million requests`)),
         row('what limits it', (x) => `${x.binding.what}: ${x.binding.evidence}`),
         row('against its default', (x) => (x.gainOverDefault === undefined ? '' : times(x.gainOverDefault))),

@@ -1,7 +1,7 @@
 /** One trial, whole: configuration, figures, load steps, usage, log. */
 
 import type { FinishedTrial } from '../../../../trials/types.ts'
-import { latency, money, percent, rate, significant, sloName, sloValue } from '../../../format.ts'
+import { latency, money, percent, rate, rateInterval, significant, sloName, sloValue } from '../../../format.ts'
 import { percentilesOption } from '../../charts/curves.ts'
 import type { Shown } from '../app.ts'
 import { Chart } from '../chart.ts'
@@ -73,7 +73,7 @@ function describe(shown: Shown, trial: FinishedTrial, online: boolean): HTMLElem
       ...(candidate && candidate.capacityRps > 0
         ? ([
             ['capacity', `${rate(candidate.capacityRps)}${candidate.derived ? ', read off the load curve' : ''}`],
-            ['90 % interval', candidate.capacityCi90Rps.map(significant).join(' to ')],
+            ['90 % interval', rateInterval(candidate.capacityCi90Rps)],
             [sloName(whatIf.slo), `${sloValue(whatIf.slo, candidate.sloMsAtCapacity)} at the capacity`],
           ] as const)
         : []),

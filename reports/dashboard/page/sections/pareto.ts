@@ -1,6 +1,6 @@
 /** The Pareto chart, and on it the SLO as a line that can be dragged. */
 
-import { money, rate, significant, sloName, sloText, sloValue } from '../../../format.ts'
+import { money, rate, rateInterval, significant, sloName, sloText, sloValue } from '../../../format.ts'
 import { type LatencyAxis, latencyAxis, paretoOption, type Throughput } from '../../charts/pareto.ts'
 import { deviceOf } from '../../ranking.ts'
 import type { App, Section, Shown } from '../app.ts'
@@ -160,12 +160,7 @@ export function hoverCard(shown: Shown, { value }: Hovered): HTMLElement | undef
   const c = shown.byTrial.get(trial.number)
   const lines: [string, string][] = c
     ? [
-        [
-          'capacity',
-          c.capacityRps > 0
-            ? `${rate(c.capacityRps)} (${significant(c.capacityCi90Rps[0])} to ${significant(c.capacityCi90Rps[1])})`
-            : 'none',
-        ],
+        ['capacity', c.capacityRps > 0 ? `${rate(c.capacityRps)} (${rateInterval(c.capacityCi90Rps)})` : 'none'],
         [sloName(shown.whatIf.slo), sloValue(shown.whatIf.slo, c.sloMsAtCapacity)],
         ...(c.quality === undefined ? [] : [['quality', String(c.quality)] as [string, string]]),
         ['price', `${money(c.pricePerHour)} / h`],

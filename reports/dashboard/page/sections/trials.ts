@@ -2,7 +2,7 @@
 
 import type { Slo } from '../../../../profiler/types.ts'
 import type { FinishedTrial } from '../../../../trials/types.ts'
-import { latency, money, significant, sloName, sloValue } from '../../../format.ts'
+import { latency, money, rateInterval, significant, sloName, sloValue } from '../../../format.ts'
 import type { Candidate } from '../../../types.ts'
 import type { App, Section, Shown } from '../app.ts'
 import { fill, h, setAttributes } from '../dom.ts'
@@ -74,8 +74,7 @@ const columnsFor = (slo: Slo, qualities: boolean): readonly Column[] => [
 
 function intervalOf({ candidate: c }: Row): string {
   if (!c || c.capacityRps <= 0) return ''
-  const [low, high] = c.capacityCi90Rps
-  return `${significant(low)} to ${Number.isFinite(high) ? significant(high) : '?'}`
+  return rateInterval(c.capacityCi90Rps)
 }
 
 const rowHeight = 32

@@ -1,5 +1,5 @@
 /** The verdict in one sentence, how it came about, and the figures behind it. */
-import { latency, money, percent, rate, significant, sloFigure, sloName, sloText, sloValue, times } from '../../../format.ts'
+import { latency, money, percent, rate, rateInterval, sloFigure, sloName, sloText, sloValue, times } from '../../../format.ts'
 import type { Recommendation } from '../../../types.ts'
 import type { Section, Shown } from '../app.ts'
 import { fill, h } from '../dom.ts'
@@ -56,8 +56,7 @@ export function verdictSection(): Section {
 function figures(r: Recommendation): (readonly [string, string, string?])[] {
   const c = r.best ?? r.nearest
   if (!c) return []
-  const [low, high] = c.capacityCi90Rps
-  const interval = c.capacityRps > 0 ? `90 %: ${significant(low)} to ${Number.isFinite(high) ? significant(high) : 'unknown'}` : undefined
+  const interval = c.capacityRps > 0 ? `90 %: ${rateInterval(c.capacityCi90Rps)}` : undefined
   const gain = r.gainOverDefault
   const confirmed = r.confirmation?.held && !c.derived ? r.confirmation : undefined
   return [
