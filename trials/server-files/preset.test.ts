@@ -56,6 +56,11 @@ describe('TensorFlow Serving', () => {
     ])
   })
 
+  test('listens for gRPC alone where it is asked so', () => {
+    const grpc = template('tfserving', { protocol: 'tfserving-grpc', server: { kind: 'tfserving', modelPath: '/models/half', grpc: true } })
+    expect(fillCommand(grpc, [], {}, values).argv.slice(1, 3)).toEqual(['--port=8501', '--rest_api_port=0'])
+  })
+
   test('takes batches of any size where the configuration says so, and no file where batching is not tuned', () => {
     const any = fillCommand(template('tfserving'), [], { batchSize: 4, allowedBatchSizes: 'any' }, values)
     expect(any.files[0]!.contents).not.toContain('allowed_batch_sizes')

@@ -11,6 +11,8 @@ export interface ServerPreset {
   readonly kind: ServerKind
   /** Folder of the model with its version folders; for Triton named as the model, inside the model repository. */
   readonly modelPath: string
+  /** TensorFlow Serving: it is asked over gRPC, and listens for that alone. */
+  readonly grpc?: boolean
 }
 
 /** The program that starts it where the user names none. */
@@ -40,7 +42,11 @@ export interface ServerTuning {
  * How a server is started with a configuration. Triton loads the model as its repository has it; its tuned values follow through the model control
  * API, for which it is started in explicit mode.
  */
-export function serverTuning({ kind, modelPath }: ServerPreset, configuration: Configuration, place: ServerPlace): ServerTuning {
+export function serverTuning(
+  { kind, modelPath, grpc = false }: ServerPreset,
+  configuration: Configuration,
+  place: ServerPlace,
+): ServerTuning {
   const knobs = new Knobs(configuration)
   if (kind === 'triton') {
     tritonTuning(knobs, false)
@@ -59,8 +65,8 @@ export function serverTuning({ kind, modelPath }: ServerPreset, configuration: C
   const { flags, batching } = tfservingTuning(knobs, place.dir)
   const { gpuMemoryFraction: fraction } = place
   const args = [
-    '--port=0',
-    `--rest_api_port=${place.port}`,
+    `--port=${grpc ? place.port : 0}`,
+    `--rest_api_port=${grpc ? 0 : place.port}`,
     `--model_name=${place.model}`,
     `--model_base_path=${modelPath}`,
     ...flags,

@@ -176,9 +176,10 @@ export interface Merged {
 /** Laid over each other entry by entry; any other value replaces the one below as a whole: half of one predictor and half of another would be neither. */
 const sections = new Set(['slo', 'load', 'budget', 'stop', 'space', 'pin', 'predictor', 'kubernetes'])
 
-/** A predictor of another kind replaces the one below; a mere `protocol` or `env` is laid over it. */
-const isAnotherPredictor = (key: string, value: unknown) =>
-  key === 'predictor' && ['kind', 'command', 'server', 'url', 'engine'].some((name) => name in record(value))
+/** A predictor of another kind replaces the one below; a mere `protocol` or `env`, or another URL of one that runs already, is laid over it. */
+const isAnotherPredictor = (key: string, below: unknown, value: unknown) =>
+  key === 'predictor' &&
+  ['kind', 'command', 'server', 'url', 'engine'].some((name) => name in record(value) && !(name === 'url' && name in record(below)))
 
 /** An SLO that names a `limit`, if only to say that there is none, replaces the one below; one metric's own limit replaces that of the same metric. */
 function withoutReplaced(below: Record<string, unknown>, above: Record<string, unknown>): Record<string, unknown> {
@@ -196,7 +197,7 @@ export function mergeLayers(layers: readonly { readonly layer: Layer; readonly e
       if (value === undefined) continue
       const inner = [...path, key]
       if (sections.has(joinPath(inner))) {
-        const kept = isAnotherPredictor(key, value)
+        const kept = isAnotherPredictor(key, below[key], value)
           ? {}
           : key === 'slo'
             ? withoutReplaced(record(below[key]), record(value))

@@ -123,6 +123,8 @@ describe('flags', () => {
     expect(loadFile(text, { protocol: 'tfserving' }).predictor).toMatchObject({ kind: 'command', protocol: 'tfserving', env: { A: '1' } })
     expect(loadFile(text, { command: "other '${port} x'" }).predictor).toMatchObject({ command: ['other', '${port} x'], env: undefined })
     expect(loadFile(text, { url: 'http://localhost:1' }).predictor).toMatchObject({ kind: 'url' })
+    const running = 'model: bert\nslo: 50ms\npredictor: {url: "http://a:1", headers: {host: b}}\n'
+    expect(loadFile(running, { url: 'http://localhost:1' }).predictor).toMatchObject({ url: 'http://localhost:1', headers: { host: 'b' } })
   })
 
   test('certificates are checked as the file says, for gRPC', () => {

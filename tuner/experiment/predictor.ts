@@ -88,7 +88,11 @@ export function resolvePredictor({ entries, report, pathAt, around, own }: Conte
     report(['predictor', 'cwd'], `no folder ${folder}`, 'a path starts from the folder of the file that names it')
   const texts = Object.entries(files ?? {}).map(([file, template]) => ({ path: file, template }))
   const started = command ?? (server === undefined ? [] : [serverCommand[server]])
-  const preset = server && { kind: server, modelPath: servedFolder(server, model, report) }
+  const preset = server && {
+    kind: server,
+    modelPath: servedFolder(server, model, report),
+    ...(common.protocol === 'tfserving-grpc' && { grpc: true }),
+  }
   return { kind: 'command', command: started, server: preset, env, envNames, argFormat, files: texts, cwd: folder ?? around.cwd, ...common }
 }
 
