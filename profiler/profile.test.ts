@@ -2,9 +2,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { profileEndpoint } from './profile.ts'
+import { noLatency } from './capacity/measure.ts'
+import { profileEndpoint, verdictOf } from './profile.ts'
 import { startTestServer, type TestServer } from './testing/servers.ts'
 import type { TestService } from './testing/service.ts'
+import type { Measurement } from './types.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'profile-'))
 const payload = { kind: 'file', path: join(folder, 'bodies.jsonl') } as const
@@ -60,4 +62,15 @@ test('a redirect is refused before any load', async () => {
 
 test('answers of 200 with an error body are refused before any load', async () => {
   await expect(profile({ fault: { kind: 'error-body', share: 1 } })).rejects.toThrow(/model is on fire/)
+})
+
+test.each<[Partial<Measurement>, RegExp]>([
+  [{}, /^100\.0 requests per second at .* \(90 % interval 90\.0 to 110\.0\)$/],
+  [{ capacityCi90Rps: [100, Number.POSITIVE_INFINITY], outcome: 'budget' }, /^at least 100\.0 requests .* \(no load missed the SLO\)$/],
+  [{ outcome: 'generator-limit', detail: 'the generator could not hold the rate' }, /^at least .*; the generator could not hold the rate$/],
+])('what a measurement comes to: %o', (part, summary) => {
+  const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
+  const about = { slo, idle: noLatency, saturationRps: 0, points: [], requests: 0, seconds: 0, caveats: [] }
+  const measurement: Measurement = { outcome: 'converged', capacityRps: 100, capacityCi90Rps: [90, 110], ...about, ...part }
+  expect(verdictOf(measurement)).toEqual({ verdict: 'met', summary: expect.stringMatching(summary) })
 })

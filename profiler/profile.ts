@@ -39,6 +39,8 @@ export interface SteadyWindow {
   readonly point: LoadPoint
   readonly percentiles: readonly PercentileRow[]
   readonly histogram: readonly HistogramBin[]
+  /** The same latencies as an HDR histogram, for other tools: V2, compressed, base64, in microseconds (statistics/hdr.ts). */
+  readonly hdrHistogram: string
   /** Independent requests that say as much. */
   readonly nEff: number
   /** LoadGen's early-stopping rule on nEff: the window alone proves the SLO percentile at 95 %. */
@@ -56,6 +58,8 @@ export interface Profile {
   readonly summary: string
   /** Absent with a given rate. */
   readonly measurement?: Measurement
+  /** 'lower': the capacity is at least the measurement's, for the generator was the limit or no load missed the SLO; the interval then may have no upper end. */
+  readonly bound?: 'lower'
   /** At the given rate, or at the lower end of the capacity's interval. Absent when the capacity is 0. */
   readonly steady?: SteadyWindow
   readonly caveats: readonly string[]
@@ -77,25 +81,27 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
   try {
     if (options.rateRps !== undefined) {
       await session.closed(2, Math.min(1, durationS / 5), 'warm-up', false)
-      const steady = steadyWindow(await session.open(options.rateRps, durationS, seed, 'confirm', arrivals), slo)
+      const steady = await steadyWindow(await session.open(options.rateRps, durationS, seed, 'confirm', arrivals), slo)
       return { ...about, ...verdictAt(steady.point, slo), steady, caveats: caveatsOf(target, session) }
     }
     const measurement = await measureCapacity({ target, slo, signal, seed, generator, effort: options.effort, onStep: options.onStep })
     const verdict = verdictOf(measurement)
     if (verdict.verdict !== 'met') return { ...about, ...verdict, measurement, caveats: measurement.caveats }
     const rate = Math.max(measurement.capacityCi90Rps[0], 0.5 * measurement.capacityRps)
-    const steady = steadyWindow(await session.open(rate, durationS, seed + 1, 'confirm', arrivals), slo)
+    const steady = await steadyWindow(await session.open(rate, durationS, seed + 1, 'confirm', arrivals), slo)
     const caveats = [...measurement.caveats]
     if (steady.point.generatorSaturated) caveats.push('the load generator could not hold the steady window; it is marked')
     if (!keeps(steady.point, slo))
       caveats.push(`the steady window at ${rate.toFixed(1)} requests per second, the lower end of the interval, missed the SLO`)
-    return { ...about, ...verdict, measurement, steady, caveats }
+    const bound = boundOf(measurement.outcome, measurement.capacityCi90Rps[1])
+    return { ...about, ...verdict, measurement, ...(bound && { bound }), steady, caveats }
   } finally {
     await generator.close()
   }
 }
 
-function steadyWindow({ run, point }: { run: LoadRun; point: LoadPoint }, slo: Slo): SteadyWindow {
+async function steadyWindow({ run, point }: { run: LoadRun; point: LoadPoint }, slo: Slo): Promise<SteadyWindow> {
+  const { hdrHistogram } = await import('./statistics/hdr.ts')
   const sorted = run.latencyMs.map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms)).sort()
   const { nEff, over, dispersion } = overShare(run.latencyMs, slo.limitMs)
   return {
@@ -106,10 +112,14 @@ function steadyWindow({ run, point }: { run: LoadRun; point: LoadPoint }, slo: S
       ci95Ms: quantileInterval(sorted, percentile, 0.95),
     })),
     histogram: latencyHistogram(run.latencyMs, histogramBins),
+    hdrHistogram: hdrHistogram(run.latencyMs),
     nEff,
     proven: provesPercentile(nEff, over / dispersion, slo.percentile),
   }
 }
+
+const boundOf = (outcome: Measurement['outcome'], highRps: number): 'lower' | undefined =>
+  outcome === 'generator-limit' || !Number.isFinite(highRps) ? 'lower' : undefined
 
 type Verdict = Pick<Profile, 'verdict' | 'summary'>
 
@@ -125,13 +135,13 @@ function verdictAt(point: LoadPoint, slo: Slo): Verdict {
   return { verdict: 'missed', summary: `the SLO does not hold at ${rate}: ${why}` }
 }
 
-function verdictOf({ outcome, capacityRps, capacityCi90Rps: [low, high], detail, slo }: Measurement): Verdict {
+/** What a measurement comes to, in one sentence. */
+export function verdictOf({ outcome, capacityRps, capacityCi90Rps: [low, high], detail, slo }: Measurement): Verdict {
   if (outcome === 'slo-unattainable') return { verdict: 'missed', summary: `the SLO cannot be met: ${detail}` }
   if (capacityRps === 0 || outcome === 'server-died' || outcome === 'errors')
     return { verdict: 'failed', summary: `${outcome}: ${detail ?? 'no capacity was found'}` }
-  const bound = outcome === 'generator-limit' ? 'at least ' : ''
-  return {
-    verdict: 'met',
-    summary: `${bound}${capacityRps.toFixed(1)} requests per second at ${sloText(slo)} (90 % interval ${low.toFixed(1)} to ${high.toFixed(1)})`,
-  }
+  const bound = boundOf(outcome, high) === 'lower' ? 'at least ' : ''
+  const interval = Number.isFinite(high) ? `90 % interval ${low.toFixed(1)} to ${high.toFixed(1)}` : 'no load missed the SLO'
+  const why = outcome === 'generator-limit' ? `; ${detail}` : ''
+  return { verdict: 'met', summary: `${bound}${capacityRps.toFixed(1)} requests per second at ${sloText(slo)} (${interval})${why}` }
 }

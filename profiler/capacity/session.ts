@@ -5,6 +5,9 @@ import type { Arrivals, Load, LoadGenerator, LoadPoint, LoadRun, Slo, Target } f
 /** What a load is for: shown with its progress. */
 export type Phase = 'warm-up' | 'idle' | 'saturation' | 'search' | 'confirm'
 
+/** What requests fail with when their server ends. */
+const brokenKinds = ['refused', 'reset', 'closed by server']
+
 /** One measurement under way: plays loads against one target, keeps every point, and knows the time and requests spent. */
 export class Session {
   readonly points: LoadPoint[] = []
@@ -54,10 +57,10 @@ export class Session {
     return this.play({ kind: 'closed', connections, durationS }, phase, keep)
   }
 
-  /** Whether the server is there no more. Asks it again when some of a point's connections were refused. */
+  /** Whether the server is there no more. Asks it again when some of a point's connections were refused or broken. */
   async died(point: LoadPoint): Promise<boolean> {
     if (serverGone(point)) return true
-    return (point.errorKinds.refused ?? 0) > 0 && serverGone((await this.closed(1, 0.05, 'search', false)).point)
+    return brokenKinds.some((kind) => (point.errorKinds[kind] ?? 0) > 0) && serverGone((await this.closed(1, 0.05, 'search', false)).point)
   }
 
   /** Waits until a server that was overloaded answers as fast as when idle, or about two seconds. */

@@ -8,7 +8,7 @@ import { type Block, heading, list, paragraph, table } from '../../../reports/pa
 import { toHtml } from '../../../reports/page/html.ts'
 import { curvePoints } from './text.ts'
 
-/** Version 1. Values that are not finite (no bound, no answer) are null. */
+/** Version 1. Figures that there are none of are null: the percentile without an answer, the end that nothing bounds (`bound` says which capacity has none). */
 export const profileJson = (profile: Profile): string => `${JSON.stringify({ schemaVersion: 1, ...profile }, null, 2)}\n`
 
 export function profileCsv({ measurement, steady }: Profile): string {

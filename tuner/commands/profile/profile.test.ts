@@ -66,6 +66,7 @@ const profile: Profile = {
       { fromMs: 20, toMs: 100, count: 0 },
       { fromMs: 100, toMs: 200, count: 10 },
     ],
+    hdrHistogram: 'HISTFAAAA',
     nEff: 40,
     proven: false,
   },
