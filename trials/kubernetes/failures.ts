@@ -2,15 +2,10 @@
 import type { CoreV1Event } from '@kubernetes/client-node'
 import { builtinExitCodes } from '../launchers/builtin.ts'
 import { type Cause, describeExit, diagnose } from '../launchers/diagnosis.ts'
+import { type CauseHints, describeCause, endBeforeReady, type LogEnd } from '../launchers/failure.ts'
 import { InfeasibleError, LaunchError } from '../types.ts'
 import { type Api, ApiError } from './api.ts'
 import type { PodState } from './pod-state.ts'
-
-/** The end of a log, and where all of it is. */
-export interface LogEnd {
-  readonly path: string
-  tail(lines?: number): string
-}
 
 type Ended = Extract<PodState, { kind: 'ended' }>
 
@@ -22,38 +17,20 @@ export function causeOfEnd(ended: Ended, log: LogEnd, builtin: boolean): Cause {
 }
 
 /** The end in words, e.g. 'out of memory (OOMKilled: ...)'. */
-export function describeEnd(ended: Ended, cause: Cause): string {
-  const how = describeExit({ code: ended.code, signal: signalName(ended.signal) })
-  const what = cause.kind === 'out-of-memory' ? `out of memory (${cause.evidence})` : `the predictor ended: ${how}`
-  const why = cause.kind === 'crashed' || cause.kind === 'out-of-memory' ? '' : ` (${cause.evidence})`
-  return `${what}${why}${ended.message ? `: ${ended.message.trim()}` : ''}`
+export const describeEnd = (ended: Ended, cause: Cause): string =>
+  `${describeCause(cause, describeExit({ code: ended.code, signal: signalName(ended.signal) }))}${ended.message ? `: ${ended.message.trim()}` : ''}`
+
+const hints: CauseHints = {
+  missing: 'the image lacks what the command needs',
+  'port-taken': 'another container of the pod listens on its port',
+  misconfigured: 'correct the predictor of the experiment',
+  killed: 'the node ended it, or somebody there',
 }
 
 /** The tuned container ended before it served. */
 export function launchEnd(ended: Ended, log: LogEnd, builtin: boolean): Error {
   const cause = causeOfEnd(ended, log, builtin)
-  const message = `${describeEnd(ended, cause)} before it was ready${lastLines(log)}`
-  switch (cause.kind) {
-    case 'out-of-memory':
-      return new InfeasibleError('out-of-memory', message, log.path)
-    case 'no-gpu':
-      return new InfeasibleError('no-such-gpu', message, log.path)
-    case 'crashed':
-      return new InfeasibleError('crashed', `${message}${ended.code === 0 ? ' (a predictor must stay in the foreground)' : ''}`, log.path)
-    case 'missing':
-      return new LaunchError(message, 'the image lacks what the command needs', log.path)
-    case 'port-taken':
-      return new LaunchError(message, 'another container of the pod listens on its port', log.path)
-    case 'misconfigured':
-      return new LaunchError(message, 'correct the predictor of the experiment', log.path)
-    case 'killed':
-      return new LaunchError(message, 'the node ended it, or somebody there', log.path)
-  }
-}
-
-export const lastLines = (log: LogEnd): string => {
-  const lines = log.tail(3).trim()
-  return lines === '' ? '; it printed nothing' : `; last lines: ${lines.split('\n').join(' | ')}`
+  return endBeforeReady(cause, describeEnd(ended, cause), ended.code === 0, log, hints)
 }
 
 const signalName = (signal: number): NodeJS.Signals | null => (signal === 9 ? 'SIGKILL' : signal === 15 ? 'SIGTERM' : null)

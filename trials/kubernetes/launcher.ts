@@ -9,6 +9,7 @@ import type { Configuration } from '../../search/types.ts'
 import type { Gpu } from '../devices/catalogue.ts'
 import { Cleanup } from '../launchers/cleanup.ts'
 import { metricsProbe } from '../launchers/device-probes.ts'
+import { lastLines, noGoodAnswer } from '../launchers/failure.ts'
 import type { TunedParameter } from '../launchers/fill.ts'
 import { openLog, type PredictorLog } from '../launchers/log.ts'
 import { NeverReadyError, untilServing } from '../launchers/readiness.ts'
@@ -18,7 +19,7 @@ import { InfeasibleError, LaunchError, type Launcher, type Predictor } from '../
 import { type Api, ApiError } from './api.ts'
 import { type ClusterGpu, schemeFor } from './cluster.ts'
 import { claimTemplate, type DeviceClaim, type DraOptions, type DraVersion } from './dra.ts'
-import { causeOfEnd, describeEnd, lastLines, launchEnd } from './failures.ts'
+import { causeOfEnd, describeEnd, launchEnd } from './failures.ts'
 import { type GpuScheme, GpuSchemeError, type GpuSelection, gpuSelection } from './gpu-selection.ts'
 import {
   builtinContainer,
@@ -322,8 +323,7 @@ function notServing(error: unknown, log: PredictorLog): unknown {
     return new InfeasibleError('never-ready', `${error.message}; raise readyTimeout if it only needs longer${lastLines(log)}`, log.path)
   }
   if (!(error instanceof Error) || error.name !== 'ProtocolError') return error
-  const hint = 'does the payload fit the model, and the protocol the server?'
-  return new LaunchError(`the predictor is up and gives no good answer: ${error.message}${lastLines(log)}`, hint, log.path)
+  return noGoodAnswer(error, log)
 }
 
 function resourcesAsked(configuration: Configuration, { ownGpus }: KubernetesLauncherOptions): Resources {

@@ -1,35 +1,54 @@
 /** A predictor's end before it served, as the errors that the loop understands. */
-import { InfeasibleError, LaunchError } from '../types.ts'
+import { InfeasibleError, type InfeasibleReason, LaunchError } from '../types.ts'
 import { type Cause, saysPortTaken } from './diagnosis.ts'
 import type { PredictorLog } from './log.ts'
-import type { NeverReadyError } from './readiness.ts'
+import { finalityOf, type NeverReadyError } from './readiness.ts'
 
 /** The port was another server's: the next one is tried. */
 export class PortTakenError extends Error {}
 
+/** The end of a log, and where all of it is. */
+export interface LogEnd {
+  readonly path: string
+  tail(lines?: number): string
+}
+
+/** Causes that say something of the configuration: data. */
+const infeasible: Readonly<Partial<Record<Cause['kind'], InfeasibleReason>>> = {
+  'out-of-memory': 'out-of-memory',
+  'no-gpu': 'no-such-gpu',
+  crashed: 'crashed',
+}
+/** The others are tried again, with a hint of what to do. */
+export type CauseHints = Readonly<Record<Exclude<Cause['kind'], 'out-of-memory' | 'no-gpu' | 'crashed'>, string>>
+
+const hints: CauseHints = {
+  'port-taken': 'another server listens on its port',
+  missing: 'install what the predictor needs in the environment that it is started in',
+  misconfigured: 'correct the predictor of the experiment',
+  killed: 'something else on this machine ends processes',
+}
+
+/**
+ * A predictor's end before it served, as the loop understands it.
+ * @param what the end in words
+ * @param cleanExit it ended by itself and well, which a server does not
+ */
+export const endBeforeReady = (cause: Cause, what: string, cleanExit: boolean, log: LogEnd, hintOf: CauseHints): Error => {
+  const message = `${what} before it was ready${lastLines(log)}`
+  const reason = infeasible[cause.kind]
+  if (reason === undefined) return new LaunchError(message, hintOf[cause.kind as keyof CauseHints], log.path)
+  return new InfeasibleError(
+    reason,
+    `${message}${cause.kind === 'crashed' && cleanExit ? ' (a predictor must stay in the foreground)' : ''}`,
+    log.path,
+  )
+}
+
 /** @param how the exit in words */
 export const launchFailure = (cause: Cause, how: string, log: PredictorLog): Error => {
-  const message = `${describeCause(cause, how)} before it was ready${lastLines(log)}`
-  switch (cause.kind) {
-    case 'out-of-memory':
-      return new InfeasibleError('out-of-memory', message, log.path)
-    case 'no-gpu':
-      return new InfeasibleError('no-such-gpu', message, log.path)
-    case 'port-taken':
-      return new PortTakenError(message)
-    case 'missing':
-      return new LaunchError(message, 'install what the predictor needs in the environment that it is started in', log.path)
-    case 'misconfigured':
-      return new LaunchError(message, 'correct the predictor of the experiment', log.path)
-    case 'killed':
-      return new LaunchError(message, 'something else on this machine ends processes', log.path)
-    case 'crashed':
-      return new InfeasibleError(
-        'crashed',
-        `${message}${how === 'exit code 0' ? ' (a predictor must stay in the foreground)' : ''}`,
-        log.path,
-      )
-  }
+  const error = endBeforeReady(cause, describeCause(cause, how), how === 'exit code 0', log, hints)
+  return cause.kind === 'port-taken' ? new PortTakenError(error.message) : error
 }
 
 export const neverReady = (cause: Cause, error: NeverReadyError, log: PredictorLog): Error => {
@@ -40,8 +59,17 @@ export const neverReady = (cause: Cause, error: NeverReadyError, log: PredictorL
   return new InfeasibleError('never-ready', `${error.message}; raise readyTimeoutS if it only needs longer${lastLines(log)}`, log.path)
 }
 
+/** @param error a ProtocolError, by name */
+export const noGoodAnswer = (error: Error, log: LogEnd): LaunchError => {
+  const hint =
+    'hint' in error && typeof error.hint === 'string' ? error.hint : 'does the payload fit the model, and the protocol the server?'
+  const message = `the predictor is up and gives no good answer: ${error.message}${lastLines(log)}`
+  return new LaunchError(message, hint, log.path, finalityOf(error))
+}
+
 export const portHint = 'does its command listen on ${port}?'
 
+/** The end in words, e.g. 'out of memory (CUDA out of memory. ...)'. */
 export const describeCause = (cause: Cause, how: string): string => {
   switch (cause.kind) {
     case 'out-of-memory':
@@ -53,7 +81,7 @@ export const describeCause = (cause: Cause, how: string): string => {
   }
 }
 
-export const lastLines = (log: PredictorLog): string => {
-  const lines = log.tail(3)
+export const lastLines = (log: LogEnd): string => {
+  const lines = log.tail(3).trim()
   return lines === '' ? '; it printed nothing' : `; last lines: ${lines.split('\n').join(' | ')}`
 }

@@ -12,7 +12,7 @@ import { Cleanup } from './cleanup.ts'
 import { type ControlGroup, createControlGroup } from './control-group.ts'
 import { metricsProbe, nvidiaProbe } from './device-probes.ts'
 import { type Cause, describeExit, diagnose, memoryKills, saysPortTaken } from './diagnosis.ts'
-import { describeCause, lastLines, launchFailure, neverReady, PortTakenError, portHint } from './failure.ts'
+import { describeCause, launchFailure, neverReady, noGoodAnswer, PortTakenError, portHint } from './failure.ts'
 import { type FilledTemplate, fillCommand, type LauncherValues, type TunedParameter } from './fill.ts'
 import { createHoldings, type Holding } from './holdings.ts'
 import { noteRunning, sweepLeftovers } from './leftovers.ts'
@@ -20,7 +20,7 @@ import { openLog, type PredictorLog } from './log.ts'
 import { reservePort } from './port.ts'
 import { type Exit, type ProcessGroup, startGroup } from './process-group.ts'
 import { listenersOn } from './processes.ts'
-import { finalityOf, NeverReadyError, untilServing, within } from './readiness.ts'
+import { NeverReadyError, untilServing, within } from './readiness.ts'
 import { type BuiltinTemplate, type CommandTemplate, defaultReadyTimeoutS } from './template.ts'
 import { sampleUsage } from './usage.ts'
 import { withVariant } from './variants.ts'
@@ -223,14 +223,7 @@ const untilItServes = async (
     if (error instanceof NeverReadyError) throw neverReady(causeOf(undefined), error, log)
     // Anything else is no word of the predictor's: a payload file that cannot be read, say.
     if (!(error instanceof Error) || error.name !== 'ProtocolError') throw error
-    const hint =
-      'hint' in error && typeof error.hint === 'string' ? error.hint : 'does the payload fit the model, and the protocol the server?'
-    throw new LaunchError(
-      `the predictor is up and gives no good answer: ${error.message}${lastLines(log)}`,
-      hint,
-      log.path,
-      finalityOf(error),
-    )
+    throw noGoodAnswer(error, log)
   }
 }
 
