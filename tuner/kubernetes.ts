@@ -145,9 +145,13 @@ export async function openCluster(experiment: Experiment, experimentId: string, 
     look()
     const other: string[] = []
     const onLine = (line: string) => {
-      if (!line.startsWith('{')) return void other.push(line)
+      if (!line.startsWith('{')) {
+        other.push(line)
+        return false
+      }
       last = decodeLine(line)
       if ('step' in last) onStep(last.step, last.phase)
+      return 'measurement' in last || 'error' in last
     }
     try {
       const owner = await launcher.owner(signal)
@@ -171,7 +175,7 @@ export async function openCluster(experiment: Experiment, experimentId: string, 
       const code = await runLoad(options, signal)
       if (last && 'measurement' in last) return withCaveats(last.measurement, neighbours)
       const said = last && 'error' in last ? last.error.message : other.slice(-3).join(' | ') || 'it printed nothing'
-      throw new LaunchError(`the load generator's pod ended with exit code ${code}: ${said}`)
+      throw new LaunchError(`the load generator${code === undefined ? '' : `'s pod ended with exit code ${code}`}: ${said}`)
     } finally {
       unlisten()
     }

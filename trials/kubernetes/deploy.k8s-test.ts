@@ -82,7 +82,8 @@ test('the Role is enough for a trial, its load, its events and its removal', asy
     const owner = await launcher.owner(never)
     const options = { api, watch: launcher.watch, experimentId: 'rights', trial: 1, owner, image: testImage(), deadlineS: 60 }
     // No task at all: what matters is that the Job runs, is read and is removed.
-    expect(await runLoad({ ...options, task: '{}', onLine: (line) => lines.push(line) }, never)).toBe(1)
+    const onLine = (line: string) => lines.push(line) < 0
+    expect(await runLoad({ ...options, task: '{}', onLine }, never)).toBe(1)
     expect(lines.at(-1)).toContain('error')
     await warningsAbout(api, predictor.pod.name, never)
   } finally {

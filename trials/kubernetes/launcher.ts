@@ -88,6 +88,7 @@ export const isPodPredictor = (predictor: Predictor): predictor is PodPredictor 
 
 export interface KubernetesLauncher extends Launcher {
   launch(configuration: Configuration, trialNumber: number, signal: AbortSignal): Promise<PodPredictor>
+  readonly api: Api
   readonly watch: PodWatch
   /** The ConfigMap that owns the experiment's objects, made when first asked for. */
   owner(signal: AbortSignal): Promise<Owner>
@@ -150,6 +151,7 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
 
   return {
     name: 'kubernetes',
+    api,
     watch,
     owner,
     objectsFor,

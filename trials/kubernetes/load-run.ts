@@ -23,7 +23,8 @@ export interface LoadRunOptions {
   readonly payload?: { readonly configMap: string; readonly folder: string }
   /** The cluster ends the Job itself after so long. */
   readonly deadlineS: number
-  readonly onLine: (line: string) => void
+  /** True: that was the last line, and its pod's end is not waited for (a node tells of it a second or more later). */
+  readonly onLine: (line: string) => boolean
   readonly patience?: Partial<StartPatience>
 }
 
@@ -35,10 +36,11 @@ export const loadJobOf = (options: Omit<LoadRunOptions, 'api' | 'watch' | 'onLin
   loadJob({ ...options, name, labels: labelsOf(options.experimentId, 'load', options.trial) })
 
 /**
- * Resolves with the exit code once the Job's pod has ended and every line it printed was handed on; the Job is deleted, whatever happened.
+ * Resolves once the last line was handed on, or with the exit code once the Job's pod has ended and every line it printed was; the Job is deleted,
+ * whatever happened.
  * @throws LaunchError when it does not run, ApiError, the signal's reason
  */
-export async function runLoad(options: LoadRunOptions, signal: AbortSignal): Promise<number> {
+export async function runLoad(options: LoadRunOptions, signal: AbortSignal): Promise<number | undefined> {
   const { api, watch, onLine } = options
   if (Buffer.byteLength(options.task) > mostTaskBytes) {
     throw new LaunchError(
@@ -48,6 +50,7 @@ export async function runLoad(options: LoadRunOptions, signal: AbortSignal): Pro
   }
   const name = `tune-${options.experimentId}-${options.trial}-load-${randomBytes(3).toString('hex')}`
   const body = loadJobOf(options, name)
+  const over = new AbortController()
   let seen = false
   const podOfJob = () => {
     const pod = watch
@@ -88,9 +91,13 @@ export async function runLoad(options: LoadRunOptions, signal: AbortSignal): Pro
       patience: { ...defaultStartPatience, ...options.patience },
       signal,
     })
-    const lines = lineReader(onLine)
-    const logged = followLog(api, pod.metadata!.name!, loadContainer, lines.write, () => state().kind !== 'running', signal)
-    const code = await watch.until(ended, signal)
+    const lines = lineReader(onLine, () => over.abort(new Error('all was said')))
+    const reading = AbortSignal.any([signal, over.signal])
+    const logged = followLog(api, pod.metadata!.name!, loadContainer, lines.write, () => state().kind !== 'running', reading)
+    const code = await watch.until(ended, reading).catch((error: unknown) => {
+      if (signal.aborted || !over.signal.aborted) throw error
+      return undefined
+    })
     await logged
     lines.end()
     return code
@@ -108,14 +115,14 @@ const overdue = (patience?: Partial<StartPatience>): AbortSignal => {
 
 const describe = (state: PodState): string => ('what' in state ? state.what : 'why' in state ? state.why : state.kind)
 
-const lineReader = (onLine: (line: string) => void) => {
+const lineReader = (onLine: (line: string) => boolean, onLast: () => void) => {
   const decoder = new StringDecoder('utf8')
   let rest = ''
   return {
     write: (chunk: Buffer) => {
       const lines = (rest + decoder.write(chunk)).split('\n')
       rest = lines.pop()!
-      for (const line of lines) onLine(line)
+      for (const line of lines) if (onLine(line)) onLast()
     },
     end: () => {
       if (rest !== '') onLine(rest)

@@ -66,7 +66,7 @@ test('another content has another name; more than a ConfigMap holds is refused, 
 
 test('a task that no environment takes is refused before a Job is made', async () => {
   const nowhere = { request: () => Promise.reject(new Error('asked')) } as unknown as Api
-  const options = { ...job, task: 'x'.repeat(140_000), api: nowhere, watch: {} as PodWatch, onLine: () => {} }
+  const options = { ...job, task: 'x'.repeat(140_000), api: nowhere, watch: {} as PodWatch, onLine: () => false }
   await expect(runLoad(options, new AbortController().signal)).rejects.toMatchObject({
     name: 'LaunchError',
     message: expect.stringContaining('137 KiB'),

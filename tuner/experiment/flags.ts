@@ -112,6 +112,18 @@ export const experimentFlags: readonly Flag[] = [
     what: 'GPU models to choose from: T4,V100 (default: those here; emulated: T4, L4, A10G, V100, A100-40GB)',
   },
   {
+    flags: '--namespace <name>',
+    group: where,
+    path: ['kubernetes', 'namespace'],
+    what: "backend kubernetes: where trials run (default: the current context's)",
+  },
+  {
+    flags: '--image <ref>',
+    group: where,
+    path: ['kubernetes', 'image'],
+    what: 'backend kubernetes: image with `tune` as its entry point, the built-in predictor and load generator (default: tune-predictor:0.1.0)',
+  },
+  {
     flags: '--command <command>',
     group: where,
     path: ['predictor', 'command'],
