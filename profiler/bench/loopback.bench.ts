@@ -1,21 +1,34 @@
 /**
- * How true the load generator is on this machine: `node --import tsx profiler/bench/loopback.bench.ts`.
- * Servers on loopback with known latencies; percentiles by the open loop, the closed loop and, where it is installed, wrk;
- * then the capacity of a batch server against the same server in virtual time. Windows in which sends were late are shown as they are.
+ * How true the load generator is on this machine: `npm run bench:loopback`, about 85 s. Best on a machine that does nothing else.
+ * Servers on loopback with known latencies, seen by the open loop, the closed loop and, where it is installed, wrk, which take turns:
+ * what disturbs the machine disturbs all of them. Medians over the rounds, and the whole range. Then the capacity of a batch server beside
+ * the same server in virtual time.
  */
 import { execFile } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { measureCapacity } from '../capacity/measure.ts'
 import { HttpLoadGenerator } from '../generator/http-generator.ts'
-import { startTestServer } from '../testing/servers.ts'
+import { startTestServer, type TestServer } from '../testing/servers.ts'
 import type { TestService } from '../testing/service.ts'
 import type { Load, Slo } from '../types.ts'
 import { QueueServer } from '../virtual/queue-server.ts'
 
+interface Seen {
+  readonly p50Ms: number
+  readonly p99Ms: number
+  readonly rps: number
+  readonly lateMs?: number
+}
+
+const rounds = 3
+const seconds = 1
 const slo: Slo = { percentile: 0.99, limitMs: 100, maxErrorRate: 0.001 }
 const { signal } = new AbortController()
 const generator = new HttpLoadGenerator()
-const ms = (value: number) => value.toFixed(2).padStart(9)
+const folder = mkdtempSync(join(tmpdir(), 'loopback-'))
 
 const cases: { name: string; service: Partial<TestService>; p50Ms: number; p99Ms: number }[] = [
   { name: 'fixed 5 ms', service: { time: { kind: 'fixed', ms: 5 } }, p50Ms: 5, p99Ms: 5 },
@@ -28,61 +41,91 @@ const cases: { name: string; service: Partial<TestService>; p50Ms: number; p99Ms
   },
 ]
 
-/** p50 and p99 of wrk with as many connections; undefined when it is not installed. */
-async function wrk(url: string, connections: number): Promise<[number, number] | undefined> {
+/** The same requests as ours, by wrk. Undefined when it is not installed. */
+async function wrk({ url, target }: TestServer, connections: number): Promise<Seen | undefined> {
+  const script = join(folder, 'post.lua')
+  writeFileSync(script, `wrk.method = "POST"\nwrk.body = '${target.bodies[0]!.body}'\nwrk.headers["content-type"] = "application/json"\n`)
   try {
-    const args = ['-t1', `-c${connections}`, '-d3s', '--latency', url]
+    const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--latency', '-s', script, url + target.path]
     const { stdout } = await promisify(execFile)('wrk', args)
     const read = (name: string) => {
       const found = new RegExp(`${name}%\\s+([\\d.]+)(us|ms|s)`).exec(stdout)
       return found === null ? Number.NaN : Number(found[1]) * { us: 0.001, ms: 1, s: 1000 }[found[2] as 'us' | 'ms' | 's']
     }
-    return [read('50'), read('99')]
+    return { p50Ms: read('50'), p99Ms: read('99'), rps: Number(/Requests\/sec:\s+([\d.]+)/.exec(stdout)?.[1]) }
   } catch (error) {
     if ((error as { code?: unknown }).code === 'ENOENT') return undefined
     throw error
   }
 }
 
-console.log(`${'server'.padEnd(26)}${'by'.padEnd(22)}      p50       p99    error p50  error p99  sends late p99`)
+const ours = async ({ target }: TestServer, load: Load): Promise<Seen> => {
+  const { p50Ms, p99Ms, achievedRps, latenessP99Ms } = await generator.run(target, load, slo, signal)
+  return { p50Ms, p99Ms, rps: achievedRps, lateMs: load.kind === 'open' ? latenessP99Ms : undefined }
+}
+const closed = (connections: number): Load => ({ kind: 'closed', connections, durationS: seconds })
+const open = (seed: number): Load => ({ kind: 'open', rateRps: 200, arrivals: { kind: 'poisson' }, durationS: seconds, seed })
+
+/** Each of the ways in turn, round by round. */
+async function inTurn(ways: Record<string, (round: number) => Promise<Seen | undefined>>): Promise<Map<string, Seen[]>> {
+  const seen = new Map<string, Seen[]>()
+  for (let round = 1; round <= rounds; round++) {
+    for (const [name, way] of Object.entries(ways)) {
+      const one = await way(round)
+      if (one !== undefined) seen.set(name, [...(seen.get(name) ?? []), one])
+    }
+  }
+  return seen
+}
+
+const median = (values: number[]) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!
+const range = (values: number[], digits = 2) =>
+  `${median(values).toFixed(digits).padStart(9)} (${Math.min(...values).toFixed(digits)} to ${Math.max(...values).toFixed(digits)})`.padEnd(
+    30,
+  )
+
+console.log(`${rounds} rounds of ${seconds} s each, in turn: median (range), ms from the truth\n`)
+console.log(`${'server'.padEnd(26)}${'by'.padEnd(24)}${'     p50'.padEnd(30)}${'     p99'.padEnd(30)}sends late p99, ms`)
 for (const { name, service, p50Ms, p99Ms } of cases) {
   const server = await startTestServer(service)
-  const row = (by: string, p50: number, p99: number, late = '') =>
-    console.log(`${name.padEnd(26)}${by.padEnd(22)}${ms(p50)} ${ms(p99)}   ${ms(p50 - p50Ms)}  ${ms(p99 - p99Ms)}   ${late}`)
-  const loads: [string, Load][] = [
-    ['open, 200/s Poisson', { kind: 'open', rateRps: 200, arrivals: { kind: 'poisson' }, durationS: 5, seed: 1 }],
-    ['closed, 8 connections', { kind: 'closed', connections: 8, durationS: 3 }],
-  ]
-  for (const [by, load] of loads) {
-    const point = await generator.run(server.target, load, slo, signal)
-    row(by, point.p50Ms, point.p99Ms, load.kind === 'open' ? `${point.latenessP99Ms.toFixed(2)} ms` : '')
+  const seen = await inTurn({
+    'open, 200/s Poisson': (round) => ours(server, open(round)),
+    'closed, 8 connections': () => ours(server, closed(8)),
+    'wrk, 8 connections': () => wrk(server, 8),
+  })
+  for (const [by, all] of seen) {
+    const errors = (of: (one: Seen) => number) => range(all.map(of))
+    const late = all[0]!.lateMs === undefined ? '' : range(all.map((one) => one.lateMs!)).trim()
+    console.log(`${name.padEnd(26)}${by.padEnd(24)}${errors((one) => one.p50Ms - p50Ms)}${errors((one) => one.p99Ms - p99Ms)}${late}`)
   }
   await server.stop()
 }
 
 const trivial = await startTestServer({ time: { kind: 'fixed', ms: 0 } })
-const closed = await generator.run(trivial.target, { kind: 'closed', connections: 32, durationS: 3 }, slo, signal)
-const other = await wrk(trivial.url, 32)
-console.log(
-  `\n32 connections, closed, a trivial server: p50 ${closed.p50Ms.toFixed(2)} ms, p99 ${closed.p99Ms.toFixed(2)} ms, ${closed.achievedRps.toFixed(0)} req/s`,
-)
-if (other !== undefined) console.log(`wrk (GET on the same server): p50 ${other[0].toFixed(2)} ms, p99 ${other[1].toFixed(2)} ms`)
+console.log('\nA server that answers at once, 32 connections, closed: ms, and requests per second')
+const atOnce = await inTurn({ 'closed loop': () => ours(trivial, closed(32)), wrk: () => wrk(trivial, 32) })
+for (const [by, all] of atOnce)
+  console.log(
+    `${by.padEnd(26)}p50${range(all.map((one) => one.p50Ms))}p99${range(all.map((one) => one.p99Ms))}req/s${range(
+      all.map((one) => one.rps),
+      0,
+    )}`,
+  )
 await trivial.stop()
 
 const batch = { baseMs: 10, perItemMs: 2 }
 const virtual = new QueueServer({ seed: 1, servers: 1, maxBatch: 8, serviceMs: (n) => batch.baseMs + batch.perItemMs * n })
 const truth = await measureCapacity({ target: { kind: 'virtual', server: virtual }, slo, signal, effort: 'thorough' })
-console.log(`\nbatch of 8, 10 + 2 n ms, p99 <= 100 ms: in virtual time ${truth.capacityRps.toFixed(1)} req/s`)
+console.log(`\nCapacity of a server with batches of 8, 10 + 2 n ms, p99 <= 100 ms: in virtual time ${truth.capacityRps.toFixed(1)} req/s`)
 const real = await startTestServer({ time: { kind: 'batch', ...batch }, servers: 1, maxBatch: 8 })
-for (const effort of ['quick', 'standard'] as const) {
-  for (let seed = 1; seed <= 3; seed++) {
-    const found = await measureCapacity({ target: real.target, slo, signal, effort, seed, generator })
-    const [low, high] = found.capacityCi90Rps
-    const error = (100 * (found.capacityRps / truth.capacityRps - 1)).toFixed(1)
-    console.log(
-      `on loopback, ${effort}: ${found.capacityRps.toFixed(1)} req/s [${low.toFixed(1)}, ${high.toFixed(1)}], ${error} %, ${found.seconds.toFixed(1)} s, ${found.requests} requests`,
-    )
-  }
+for (const [seed, effort] of (['quick', 'standard', 'quick', 'standard'] as const).entries()) {
+  const found = await measureCapacity({ target: real.target, slo, signal, effort, seed, generator })
+  const [low, high] = found.capacityCi90Rps
+  const error = (100 * (found.capacityRps / truth.capacityRps - 1)).toFixed(1)
+  console.log(
+    `on loopback, ${effort}: ${found.capacityRps.toFixed(1)} req/s [${low.toFixed(1)}, ${high.toFixed(1)}], ${error} %, ${found.seconds.toFixed(1)} s, ${found.requests} requests`,
+  )
 }
 await real.stop()
 await generator.close()
+rmSync(folder, { recursive: true })
