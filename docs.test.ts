@@ -29,9 +29,13 @@ const commandsOf = (page: string): string[] =>
 /** Words of a command, single quotes honoured. */
 const wordsOf = (command: string): string[] => [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain!)
 
+/** The files of their own that the pages' readers are taken to have. */
+const files = join(root, 'docs', 'files')
+
 describe.each(pages.filter((page) => commandsOf(page).length > 0))('%s', (page) => {
   const box = new CliBox()
   cpSync(join(root, 'examples'), join(box.folder, 'examples'), { recursive: true })
+  cpSync(files, box.folder, { recursive: true })
   // A page's first YAML is its reader's experiment.yaml.
   const [, yaml] = /```yaml\n([\s\S]*?)```/.exec(readFileSync(join(root, page), 'utf8')) ?? []
   if (yaml) writeFileSync(join(box.folder, 'experiment.yaml'), yaml)
@@ -39,12 +43,14 @@ describe.each(pages.filter((page) => commandsOf(page).length > 0))('%s', (page) 
 
   for (const command of commandsOf(page)) {
     test(command, async () => {
-      const words = wordsOf(command.replace(/^npm ci && npm start -- /, 'tune '))
+      const [line = '', output] = command.replace(/^npm ci && npm start -- /, 'tune ').split(' > ')
+      const words = wordsOf(line)
       expect(words[0], 'only tune commands stand in sh blocks').toBe('tune')
       const { code, stdout, stderr } = await box.run(words.slice(1), brief)
       // Two trials may well miss a tight SLO: 3 is an answer too.
       expect(code === 0 || code === 3, `${stdout}\n${stderr}`).toBe(true)
-      expect(stdout).not.toBe('')
+      expect(stdout + stderr).not.toBe('')
+      if (output !== undefined) writeFileSync(join(box.folder, output), stdout)
     }, 120_000)
   }
 })
