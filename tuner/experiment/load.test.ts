@@ -165,6 +165,8 @@ describe('flags', () => {
     [{ url: 'ftp://x' }, "--url 'ftp://x' is no http URL"],
     [{ param: ['wrokers=1..4'] }, "--param the built-in predictor has no parameter 'wrokers'"],
     [{ backend: 'simulated', command: 'x' }, '--backend a command predictor cannot be simulated: what it does is not known'],
+    [{ items: '4', backend: 'simulated' }, '--items a simulated predictor is asked for one item a request'],
+    [{ items: 'many' }, expect.stringContaining("'many' is no number of items")],
     [{ payload: 'none.jsonl' }, expect.stringContaining('--payload no payload file')],
     [{ prices: 'none.yaml' }, expect.stringContaining('--prices the price book cannot be read')],
     [{ constraint: ['batchSize > 1000'] }, "--constraint the space is empty: none of its 480 configurations keeps 'batchSize > 1000'"],

@@ -112,5 +112,7 @@ export function resolvePayload({ entries, report, pathAt }: Context, order: Payl
   if (count !== undefined) report([...at, 'count'], 'a count of bodies beside a file of them', 'keep one of the two')
   if (items !== undefined || order?.items !== undefined)
     report([...at, 'file'], `${given.file} holds whole requests: their items cannot be chosen`, 'give texts (.txt) or a folder of pictures')
+  if (entries.backend === 'simulated' && (items ?? order?.items) !== undefined)
+    report([...at, 'items'], 'a simulated predictor is asked for one item a request', 'leave the items out, or use --backend local')
   return { kind, path, ...(order && { order }) }
 }

@@ -19,6 +19,7 @@ export function numbersToBytes(datatype: string, values: readonly (number | bool
     return Buffer.from(wide.buffer)
   }
   if (datatype === 'FP16') return Buffer.from(Uint16Array.from(values, (value) => halfOf(Number(value))).buffer)
+  if (datatype === 'BF16') return Buffer.from(Uint16Array.from(values, (value) => floatBits(Number(value)) >>> 16).buffer)
   if (!(datatype in arrays)) throw new PayloadError(`tensors of ${datatype} cannot be made`, 'give request bodies in a JSON Lines file')
   const numbers = values.map(Number)
   return Buffer.from(arrays[datatype as keyof typeof arrays].from(numbers).buffer)
@@ -35,9 +36,11 @@ export function bytesElements(elements: readonly Uint8Array[]): Buffer {
   )
 }
 
+const floatBits = (value: number): number => new Uint32Array(Float32Array.of(value).buffer)[0]!
+
 /** IEEE 754 binary16 of a number, rounded towards zero. */
 function halfOf(value: number): number {
-  const bits = new Uint32Array(Float32Array.of(value).buffer)[0]!
+  const bits = floatBits(value)
   const sign = (bits >>> 16) & 0x8000
   const exponent = ((bits >>> 23) & 0xff) - 127 + 15
   if (exponent <= 0) return sign

@@ -79,7 +79,8 @@ async function tensorOf(input: TensorFlowInput, content: Content, items: number)
 }
 
 /** DT_FLOAT → FP32, DT_INT64 → INT64. */
-const datatypeOf = (dtype: string): string => ({ DT_FLOAT: 'FP32', DT_DOUBLE: 'FP64', DT_HALF: 'FP16' })[dtype] ?? dtype.replace(/^DT_/, '')
+const datatypeOf = (dtype: string): string =>
+  ({ DT_FLOAT: 'FP32', DT_DOUBLE: 'FP64', DT_HALF: 'FP16', DT_BFLOAT16: 'BF16' })[dtype] ?? dtype.replace(/^DT_/, '')
 
 /** A body of the REST form, rows ("instances") or columns ("inputs"), as a message. */
 function messageOfRow(model: string, inputs: readonly TensorFlowInput[], row: unknown, place: string): Buffer {
