@@ -4,7 +4,7 @@ import { disturbances, disturbedMs } from './disturbance.ts'
 import type { CapacityFound, Effort } from './measure.ts'
 import { type CapacityPosterior, capacityPosterior, type ObservedRun, type TwinPlay } from './posterior.ts'
 import { failsTooOften, failuresOf, type Session } from './session.ts'
-import { joinSteps, type Steps, stepsOf, twinOf } from './twin.ts'
+import { stepsOf } from './twin.ts'
 
 export interface OpenSearchOptions {
   readonly seed: number
@@ -15,6 +15,8 @@ export interface OpenSearchOptions {
 const batchShare = 0.15
 /** Windows that the machine spoilt are played again, up to this many. */
 const mostRepeats = 3
+/** A narrow interval ends the search only after this share of the budget: what was not seen, as rare stalls, cannot widen it. */
+const leastOfBudget = 0.7
 const planning = { requests: 4000, replicates: 8 }
 
 /**
@@ -23,8 +25,9 @@ const planning = { requests: 4000, replicates: 8 }
  */
 export async function openSearch(session: Session, effort: Effort, idle: LoadPoint, options: OpenSearchOptions): Promise<CapacityFound> {
   const { slo } = session
-  const runs: ObservedRun[] = []
-  const steps: Steps[] = []
+  /** All that taught the twin; the open ones among them. */
+  const seen: ObservedRun[] = []
+  const windows = () => seen.filter(({ run }) => run.load.kind === 'open')
   let saturationRps = idle.achievedRps
   let generatorLimited = false
   let playedMs = 0
@@ -43,7 +46,7 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     detail,
     caveats: [
       ...disagreements(
-        runs.map(({ run }) => run),
+        windows().map(({ run }) => run),
         slo.limitMs,
       ),
       ...disturbanceCaveat(),
@@ -70,7 +73,7 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     posterior = estimate(planning)
     const [low, high] = posterior.ci90Rps
     // One window alone may have been disturbed: it takes two to give a configuration up.
-    if (options.capacityToBeatRps !== undefined && runs.length > 1 && posterior.below(options.capacityToBeatRps) > 0.98) {
+    if (options.capacityToBeatRps !== undefined && windows().length > 1 && posterior.below(options.capacityToBeatRps) > 0.98) {
       return {
         ...ended('beaten', `certainly below the ${options.capacityToBeatRps.toFixed(1)} requests per second it had to beat`),
         capacityRps: high,
@@ -78,7 +81,8 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     }
     const narrow = high - low < 2 * effort.precision * posterior.medianRps
     const spent = session.spentS + 0.5 * windowS > effort.budgetS
-    if ((runs.length > 1 && narrow) || (steady > 0 && spent)) {
+    const seenEnough = windows().length > 1 && session.spentS >= leastOfBudget * effort.budgetS
+    if ((seenEnough && narrow) || (steady > 0 && spent)) {
       posterior = estimate(effort.twin)
       if (failingRps < posterior.medianRps) return boundedByErrors()
       if (generatorLimited) return ended('generator-limit', 'the load generator could not hold the rate: the server may do more')
@@ -90,7 +94,7 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
   }
 
   function estimate(play: TwinPlay): CapacityPosterior {
-    return capacityPosterior(twinOf(joinSteps(steps)), runs, slo, play, options.seed)
+    return capacityPosterior(seen, slo, play, options.seed)
   }
 
   /** What the machine disturbed is left out; a run that was disturbed for the most part is lost. */
@@ -99,14 +103,14 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     const ms = disturbedMs(disturbed)
     playedMs += 1000 * run.elapsedS
     stalledMs += ms
-    return { run, disturbed, lost: ms > 500 * run.elapsedS }
+    return { run, disturbed, steps: stepsOf(run, batchShare * idle.p50Ms, disturbed), lost: ms > 500 * run.elapsedS }
   }
 
   function disturbanceCaveat(): string[] {
     if (stalledMs < 0.02 * playedMs) return []
-    return [
-      `the machine kept the load generator waiting in ${((100 * stalledMs) / playedMs).toFixed(0)} % of the time; what it measured then was left out, and ${repeats} windows were repeated`,
-    ]
+    const share = ((100 * stalledMs) / playedMs).toFixed(0)
+    const repeated = repeats > 0 ? `, and ${repeats} ${repeats === 1 ? 'window was' : 'windows were'} repeated` : ''
+    return [`the machine kept the load generator waiting in ${share} % of the time; what it measured then was left out${repeated}`]
   }
 
   /** Connections are raised until as many wait as the SLO leaves time for: throughput hardly grows beyond. */
@@ -114,7 +118,7 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     let connections = 8
     for (let round = 0; round < 4; round++) {
       const { run, point } = await session.closed(connections, effort.saturationS, 'saturation')
-      steps.push(stepsOf(run, batchShare * idle.p50Ms, observe(run).disturbed))
+      seen.push(observe(run))
       if (await session.died(point)) return ended('server-died', `nothing listens any more: ${failuresOf(point)}`)
       saturationRps = Math.max(saturationRps, point.achievedRps)
       generatorLimited ||= point.generatorSaturated
@@ -168,8 +172,7 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
         session.forgive(run.elapsedS)
         return undefined
       }
-      runs.push(observed)
-      steps.push(stepsOf(observed.run, batchShare * idle.p50Ms, observed.disturbed))
+      seen.push(observed)
     }
     return undefined
   }

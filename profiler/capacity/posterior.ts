@@ -5,15 +5,19 @@
  * For each slowness the twin is put under the very arrivals that the server got; the number of requests over the limit that it then
  * shows is compared with the server's. The arrivals' own luck, the largest part of the noise of a short window, is thereby taken out (they are a control variate).
  */
+import { gammaln } from 'simple-statistics'
 import { seeded } from '../random.ts'
 import type { LoadRun, Slo } from '../types.ts'
 import { meets, type Spans } from './disturbance.ts'
-import { bootstrap, saturationOf, simulate, type Twin } from './twin.ts'
+import { replayed, type Stall, separateStalls, stallRates } from './stalls.ts'
+import { bootstrap, joinSteps, type Steps, simulate, type Twin, twinOf } from './twin.ts'
+import { capacitiesOf } from './twin-capacity.ts'
 
-/** A run as its server served it, and when the machine disturbed it. */
+/** A run as its server served it, when the machine disturbed it, and the steps it shows. */
 export interface ObservedRun {
   readonly run: LoadRun
   readonly disturbed: Spans
+  readonly steps: Steps
 }
 
 /** A window of open load, as far as it counts. */
@@ -24,6 +28,7 @@ interface Window {
   /** Failed or over the limit, of those that count. */
   readonly over: number
   readonly failed: number
+  readonly stalls: readonly Stall[]
 }
 
 export interface CapacityPosterior {
@@ -36,7 +41,7 @@ export interface CapacityPosterior {
 
 const slownessGrid = Float64Array.from({ length: 17 }, (_, i) => Math.exp((i - 8) * 0.04))
 const refinement = 5
-const rateGridSize = 14
+const leastLogWeight = 9
 /** Requests of a window that are compared with the twin: the first ones, as the queue starts empty in both. */
 const mostPerWindow = 8000
 
@@ -53,25 +58,37 @@ export interface TwinPlay {
 }
 
 /**
- * Capacity given a twin and the open windows it was learnt from. Deterministic in the seed.
+ * Capacity given what runs showed: all of them teach the twin, those of open load are compared with it. Deterministic in the seed.
+ * Throws a RangeError when no run shows a step.
  */
 export function capacityPosterior(
-  twin: Twin,
   runs: readonly ObservedRun[],
   slo: Slo,
   { requests, replicates }: TwinPlay,
   seed: number,
 ): CapacityPosterior {
   const uniform = seeded(seed)
-  const windows = runs.map((run) => windowOf(run, slo))
+  const { usual, stalls } = separateStalls(runs.map((run) => run.steps))
+  const twin = twinOf(joinSteps(usual))
+  const windows = runs.flatMap((run, i) => (run.run.load.kind === 'open' ? [windowOf(run, slo, stalls[i]!)] : []))
   const sent = windows.reduce((sum, w) => sum + w.arrivalsMs.length, 0)
   const failedShare = windows.reduce((sum, w) => sum + w.failed, 0) / Math.max(1, sent)
   const twins = Array.from({ length: replicates }, () => bootstrap(twin, uniform))
-  const weights = normalised(refine(slownessLogWeights(twins, windows, slo, failedShare, seed)))
+  const rates = stallRates(usual, stalls, replicates, uniform)
+  const logWeights = slownessLogWeights(twins, windows, slo, failedShare, seed)
+  const most = Math.max(...logWeights)
+  // Slownesses that count, and their neighbours.
+  const from = Math.max(0, logWeights.findIndex((log) => log > most - leastLogWeight) - 1)
+  const to = Math.min(logWeights.length, logWeights.findLastIndex((log) => log > most - leastLogWeight) + 2)
+  const slownesses = slownessGrid.slice(from, to)
+  const weights = normalised(refine(logWeights.slice(from, to)))
   const allowed = Math.max(1e-4, 1 - slo.percentile - failedShare)
   const particles: { rps: number; weight: number }[] = []
-  for (const replicate of twins) {
-    const logCapacities = refine(capacitiesOf(replicate, slo.limitMs, allowed, requests, seed).map(Math.log))
+  // Stalls are rare in the twin's runs too.
+  const long = stalls.flat().length > 0 ? 4 * requests : requests
+  for (const [r, replicate] of twins.entries()) {
+    const question = { twin: replicate, stalls: rates[r], slownesses, limitMs: slo.limitMs, allowed, seed: seed + 101 * r }
+    const logCapacities = refine(capacitiesOf(question, long).map(Math.log))
     for (const [i, weight] of weights.entries()) {
       if (weight < 1e-6) continue
       for (const { offset, share } of discrepancy(twin))
@@ -93,7 +110,7 @@ function discrepancy({ steps }: Twin): { offset: number; share: number }[] {
   return nodes.map((z) => ({ offset: z * sd, share: Math.exp(-0.5 * z * z) / total }))
 }
 
-function windowOf({ run, disturbed }: ObservedRun, slo: Slo): Window {
+function windowOf({ run, disturbed }: ObservedRun, slo: Slo, stalls: readonly Stall[]): Window {
   // Of a window cut short, requests too young to have missed the limit say nothing.
   const lastMs = run.cutMs === undefined ? Number.POSITIVE_INFINITY : run.cutMs - slo.limitMs
   const tooYoung = run.sentMs.findIndex((at) => at > lastMs)
@@ -108,7 +125,7 @@ function windowOf({ run, disturbed }: ObservedRun, slo: Slo): Window {
     if (!(run.latencyMs[i]! <= slo.limitMs)) over++
     if (Number.isNaN(run.latencyMs[i]!)) failed++
   }
-  return { arrivalsMs: run.sentMs.slice(0, n), counts, over, failed }
+  return { arrivalsMs: run.sentMs.slice(0, n), counts, over, failed, stalls }
 }
 
 /** Values between those of the slowness grid, by straight lines: a steep knee is narrower than the grid. */
@@ -138,7 +155,7 @@ function slownessLogWeights(twins: readonly Twin[], windows: readonly Window[], 
       let sum = 0
       let squares = 0
       for (const [r, twin] of twins.entries()) {
-        simulate(twin, window.arrivalsMs, slowness, seeded(seed + 31 * r), latencyMs)
+        simulate(twin, window.arrivalsMs, slowness, seeded(seed + 31 * r), latencyMs, replayed(window.stalls))
         let over = failedShare * n
         for (let j = 0; j < n; j++) if (latencyMs[j]! > slo.limitMs) over += window.counts[j]!
         sum += over
@@ -156,78 +173,12 @@ function slownessLogWeights(twins: readonly Twin[], windows: readonly Window[], 
 function logCount(count: number, mean: number, variance: number): number {
   const size = (mean * mean) / (variance - mean)
   return (
-    logGamma(count + size) -
-    logGamma(size) -
-    logGamma(count + 1) +
+    gammaln(count + size) -
+    gammaln(size) -
+    gammaln(count + 1) +
     size * Math.log(size / (size + mean)) +
     count * Math.log(mean / (size + mean))
   )
-}
-
-/** ln Γ(x) for x > 0 (Lanczos, g = 7). */
-function logGamma(x: number): number {
-  const coefficients = [
-    676.5203681218851, -1259.1392167224028, 771.3234287776531, -176.6150291621406, 12.507343278686905, -0.13857109526572012,
-    9.984369578019572e-6, 1.5056327351493116e-7,
-  ]
-  if (x < 0.5) return Math.log(Math.PI / Math.sin(Math.PI * x)) - logGamma(1 - x)
-  let sum = 0.9999999999998099
-  for (let i = 0; i < 8; i++) sum += coefficients[i]! / (x + i)
-  const t = x + 6.5
-  return 0.5 * Math.log(2 * Math.PI) + (x - 0.5) * Math.log(t) - t + Math.log(sum)
-}
-
-/**
- * The twin's capacity at each slowness of the grid, from long runs at rates up to saturation.
- * A twin that is s times as slow is, in its own time, one of slowness 1 under s times the rate and a limit 1/s as long.
- */
-function capacitiesOf(twin: Twin, limitMs: number, allowed: number, requests: number, seed: number): Float64Array {
-  const saturation = saturationOf(twin)
-  const gaps = new Float64Array(requests)
-  const uniform = seeded(seed + 7)
-  let total = 0
-  for (let i = 0; i < requests; i++) gaps[i] = total += -Math.log(uniform())
-  const logRates = Float64Array.from(
-    { length: rateGridSize },
-    (_, j) => Math.log(saturation) + Math.log(0.2) + (j * Math.log(1.1 / 0.2)) / (rateGridSize - 1),
-  )
-  const arrivals = new Float64Array(requests)
-  const latencyMs = new Float64Array(requests)
-  const warmUp = Math.floor(requests * 0.03)
-  const logOver = Array.from(slownessGrid, () => new Float64Array(rateGridSize))
-  for (let j = 0; j < rateGridSize; j++) {
-    const scale = (1000 * requests) / total / Math.exp(logRates[j]!)
-    for (let i = 0; i < requests; i++) arrivals[i] = gaps[i]! * scale
-    simulate(twin, arrivals, 1, seeded(seed + 11), latencyMs)
-    const over = new Int32Array(slownessGrid.length)
-    const leastMs = limitMs / slownessGrid.at(-1)!
-    for (let i = warmUp; i < requests; i++) {
-      const ms = latencyMs[i]!
-      if (ms > leastMs) for (let s = over.length - 1; s >= 0 && ms > limitMs / slownessGrid[s]!; s--) over[s]!++
-    }
-    for (const [s, count] of over.entries()) logOver[s]![j] = Math.log((count + 0.1) / (requests - warmUp))
-    if (over[0]! > 10 * allowed * requests) {
-      // Even the fastest twin is far over the limit: so are all at higher rates.
-      for (const logs of logOver) logs.fill(0, j + 1)
-      break
-    }
-  }
-  return slownessGrid.map((slowness, s) => Math.exp(crossing(logRates, logOver[s]!, Math.log(allowed))) / slowness)
-}
-
-/** Where a curve, made monotone, first reaches a level; its first or last abscissa when it never does. */
-function crossing(xs: Float64Array, ys: Float64Array, level: number): number {
-  let highest = Number.NEGATIVE_INFINITY
-  for (let i = 0; i < xs.length; i++) {
-    const y = Math.max(highest, ys[i]!)
-    if (y >= level) {
-      if (i === 0) return xs[0]!
-      const share = (level - highest) / (y - highest)
-      return xs[i - 1]! + share * (xs[i]! - xs[i - 1]!)
-    }
-    highest = y
-  }
-  return xs.at(-1)!
 }
 
 function summaryOf(particles: { rps: number; weight: number }[]): CapacityPosterior {

@@ -9,6 +9,7 @@
 import type { Uniform } from '../random.ts'
 import type { LoadRun } from '../types.ts'
 import { meets, type Spans } from './disturbance.ts'
+import type { Stalling } from './stalls.ts'
 
 /** Observed steps, one element each. */
 export interface Steps {
@@ -18,11 +19,13 @@ export interface Steps {
   readonly departed: number[]
   /** Place of the first departing request among those present, by arrival: 0 is the oldest. */
   readonly rank: number[]
+  /** When it ended, ms from the start of its run. */
+  readonly endedMs: number[]
 }
 
 /** Steps of a run. Departures within `togetherMs` are one batch. Failed requests, those cut short and steps that met a disturbance are left out. */
 export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = []): Steps {
-  const steps: Steps = { present: [], tookMs: [], departed: [], rank: [] }
+  const steps: Steps = { present: [], tookMs: [], departed: [], rank: [], endedMs: [] }
   const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
   const answered: number[] = []
   for (let i = 0; i < run.sentMs.length; i++) if (!Number.isNaN(run.latencyMs[i]!)) answered.push(i)
@@ -34,7 +37,8 @@ export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = [])
   let began = 0
   for (let next = 0; next < leaving.length; ) {
     const atMs = endMs(leaving[next]!)
-    while (arrived < answered.length && run.sentMs[answered[arrived]!]! <= atMs) {
+    // Clients of a closed loop send again at the very time of an answer: after the server has begun its next step.
+    while (arrived < answered.length && run.sentMs[answered[arrived]!]! < atMs - 1e-6) {
       const request = answered[arrived++]!
       // An idle server begins its next step with the arrival that ends its rest.
       if (present.length === 0 && began === 0) {
@@ -60,6 +64,7 @@ export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = [])
       steps.tookMs.push(atMs - beganMs)
       steps.departed.push(departed)
       steps.rank.push(rank)
+      steps.endedMs.push(atMs)
     }
     beganMs = atMs
     began = present.length
@@ -80,6 +85,7 @@ export function joinSteps(all: readonly Steps[]): Steps {
     tookMs: all.flatMap((s) => s.tookMs),
     departed: all.flatMap((s) => s.departed),
     rank: all.flatMap((s) => s.rank),
+    endedMs: all.flatMap((s) => s.endedMs),
   }
 }
 
@@ -162,12 +168,13 @@ function moments(values: readonly number[], of: readonly number[]): { mean: numb
 export function bootstrap(twin: Twin, uniform: Uniform): Twin {
   const { steps, binOf, bins } = twin
   const n = steps.present.length
-  const drawn: Steps = { present: [], tookMs: [], departed: [], rank: [] }
+  const drawn: Steps = { present: [], tookMs: [], departed: [], rank: [], endedMs: [] }
   const add = (i: number) => {
     drawn.present.push(steps.present[i]!)
     drawn.tookMs.push(steps.tookMs[i]!)
     drawn.departed.push(steps.departed[i]!)
     drawn.rank.push(steps.rank[i]!)
+    drawn.endedMs.push(steps.endedMs[i]!)
   }
   for (let i = Math.floor(uniform() * n); drawn.present.length < n; i = uniform() < keepGoing ? (i + 1) % n : Math.floor(uniform() * n))
     add(i)
@@ -201,8 +208,15 @@ export function saturationOf({ steps, bins }: Twin): number {
   return (1000 * departed) / ms
 }
 
-/** Latencies of the twin under arrivals (ms, ascending), in their order, into `latencyMs`. Every step takes `slowness` times as long. */
-export function simulate(twin: Twin, arrivalsMs: Float64Array, slowness: number, uniform: Uniform, latencyMs: Float64Array): void {
+/** Latencies of the twin under arrivals (ms, ascending), in their order, into `latencyMs`. Every step takes `slowness` times as long, stalls too. */
+export function simulate(
+  twin: Twin,
+  arrivalsMs: Float64Array,
+  slowness: number,
+  uniform: Uniform,
+  latencyMs: Float64Array,
+  stalling: Stalling = () => 0,
+): void {
   const { binOf, bins, binOfStep } = twin
   const { tookMs, departed, rank } = twin.steps
   const n = arrivalsMs.length
@@ -224,7 +238,7 @@ export function simulate(twin: Twin, arrivalsMs: Float64Array, slowness: number,
     // Mostly the step that followed, if it fits: what one worker does depends on what the others are at (stationary bootstrap, Politis and Romano 1994).
     if (step >= 0 && step + 1 < binOfStep.length && binOfStep[step + 1] === b && uniform() < keepGoing) step++
     else step = bins[b]![Math.floor(uniform() * bins[b]!.length)]!
-    now += tookMs[step]! * slowness
+    now += slowness * (tookMs[step]! + stalling(now, tookMs[step]!))
     const leaving = Math.min(departed[step]!, present)
     const first = Math.min(rank[step]!, present - leaving)
     while (arrived < n && arrivalsMs[arrived]! <= now) queue[tail++] = arrived++

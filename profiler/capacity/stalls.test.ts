@@ -1,0 +1,126 @@
+import { describe, expect, test } from 'vitest'
+import { gamma, normal, seeded } from '../random.ts'
+import { drawn, replayed, type Stall, separateStalls, stallRates } from './stalls.ts'
+import type { Steps } from './twin.ts'
+
+/** Steps one after the other: requests served, and how long it took. */
+const stepsOf = (served: readonly number[], tookMs: readonly number[]): Steps => {
+  let now = 0
+  const endedMs = tookMs.map((ms) => (now += ms))
+  return { present: [...served], departed: [...served], tookMs: [...tookMs], rank: served.map(() => 0), endedMs }
+}
+const uniform = seeded(5)
+const draw = (n: number, of: () => number) => Array.from({ length: n }, of)
+/** Batches of 1 to 10 that take 5 + n ms, each beyond its usual time by `extra`. */
+const batches = (n: number, extra: (i: number, usualMs: number, now: number) => number): Steps => {
+  const served = draw(n, () => 1 + Math.floor(10 * uniform()))
+  let now = 0
+  const took = served.map((k, i) => {
+    const usual = (5 + k) * gamma(uniform, 600)
+    const ms = usual + extra(i, usual, now)
+    now += ms
+    return ms
+  })
+  return stepsOf(served, took)
+}
+
+describe('stalls are told from steps', () => {
+  test('where and how long they were, whatever the batch', () => {
+    const runs = [batches(400, (i) => (i % 100 === 50 ? 40 : 0)), batches(200, () => 0)]
+    const { usual, stalls } = separateStalls(runs)
+    expect(stalls.map((of) => of.length)).toEqual([4, 0])
+    for (const { atMs, excessMs } of stalls[0]!) {
+      const i = runs[0]!.endedMs.findIndex((ended) => ended > atMs + 1e-6)
+      expect(i % 100).toBe(50)
+      expect(Math.abs(excessMs - 40)).toBeLessThan(3)
+      expect(usual[0]!.tookMs[i]! + excessMs).toBeCloseTo(runs[0]!.tookMs[i]!, 9)
+    }
+    expect(Math.max(...usual.flatMap((run) => run.tookMs))).toBeLessThan(20)
+  })
+
+  test.each<[string, () => number]>([
+    ['a long tail', () => 8 * Math.exp(0.8 * normal(uniform))],
+    ['gaps between departures of several workers', () => -8 * Math.log(uniform())],
+    ['one in ten slow', () => (uniform() < 0.1 ? 58 : 8)],
+    ['hardly any spread', () => 10 * gamma(uniform, 1000)],
+  ])('%s is service, and none', (_, serviceMs) => {
+    const run = stepsOf(
+      draw(800, () => 1),
+      draw(800, serviceMs),
+    )
+    const { usual, stalls } = separateStalls([run])
+    expect(stalls).toEqual([[]])
+    expect(usual).toEqual([run])
+  })
+})
+
+test('replayed stalls come once each, on the step that they fell on', () => {
+  const stalling = replayed([
+    { atMs: 20, excessMs: 7 },
+    { atMs: 21, excessMs: 8 },
+  ])
+  expect([stalling(0, 10), stalling(10, 10), stalling(20, 10), stalling(37, 10), stalling(47, 10)]).toEqual([0, 0, 7, 8, 0])
+})
+
+describe('the rate of stalls', () => {
+  const clocksOf = (runs: readonly Steps[]) => {
+    const { usual, stalls } = separateStalls(runs)
+    return { rates: stallRates(usual, stalls, 16, seeded(1)), stalls }
+  }
+
+  test('is none without a stall, and spreads about what was seen', () => {
+    expect(clocksOf([batches(300, () => 0)]).rates).toEqual(draw(16, () => 0).map(() => undefined))
+    const { rates, stalls } = clocksOf([batches(2000, () => (uniform() < 0.01 ? 40 : 0))])
+    const seen = stalls.flat().length / 2000
+    const perStep = rates.flatMap((rate) => (rate?.clock === 'step' ? [rate.rate / seen] : []))
+    expect(Math.min(...perStep)).toBeLessThan(0.9)
+    expect(Math.max(...perStep)).toBeGreaterThan(1.1)
+    expect(Math.max(...perStep)).toBeLessThan(2)
+  })
+
+  test('goes by time where long steps meet more of them', () => {
+    let nextMs = 0
+    const byTime = (_: number, usualMs: number, now: number) => {
+      if (now + usualMs < nextMs) return 0
+      nextMs = now + usualMs - 2500 * Math.log(uniform())
+      return 60
+    }
+    const slowAndFast = [1, 10].map((k) => {
+      nextMs = 0
+      let now = 0
+      const took = draw(2500, () => {
+        const usual = (5 + 3 * k) * gamma(uniform, 600)
+        const ms = usual + byTime(0, usual, now)
+        now += ms
+        return ms
+      })
+      return stepsOf(
+        draw(2500, () => k),
+        took,
+      )
+    })
+    expect(clocksOf(slowAndFast).rates.every((rate) => rate?.clock === 'time')).toBe(true)
+  })
+
+  test('knows regular stalls from random ones', () => {
+    const regular = clocksOf([batches(2000, (i) => (i % 150 === 75 ? 60 : 0))])
+    expect(regular.rates.every((rate) => rate!.shape >= 4)).toBe(true)
+  })
+})
+
+test('drawn stalls come as often as their rate says, by step or by time', () => {
+  const count = (clock: 'step' | 'time', rate: number, shape: number) => {
+    const stalling = drawn({ clock, rate, shape, excessesMs: [50] }, seeded(2))
+    return draw(20_000, () => stalling(0, 10)).filter((ms) => ms > 0).length
+  }
+  expect(Math.abs(count('step', 0.01, 1) - 200)).toBeLessThan(45)
+  expect(Math.abs(count('step', 0.01, 8) - 200)).toBeLessThan(20)
+  // 200 s of steps, and a stall every 1 s of time, that of the stalls included.
+  expect(Math.abs(count('time', 0.001, 1) - 210)).toBeLessThan(45)
+  expect(drawn(undefined, seeded(1))(0, 10)).toBe(0)
+})
+
+test('a stall is an offset of a run that it is in', () => {
+  const { stalls } = separateStalls([batches(300, () => 0), batches(300, (i) => (i === 20 ? 90 : 0))])
+  expect(stalls.map((of: Stall[]) => of.length)).toEqual([0, 1])
+})

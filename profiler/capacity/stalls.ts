@@ -1,0 +1,206 @@
+/**
+ * Rare stalls of a server: steps far longer than their like, as by garbage collection, a checkpoint, a neighbour on the same GPU.
+ *
+ * A measurement sees a handful of them, and their number decides the capacity. So the twin does not draw them as it draws other steps.
+ * Under the arrivals that the server got it stalls where the server stalled: their luck cancels, as that of the arrivals does. In its long
+ * runs it stalls at a rate of its own, which has a posterior: about Gamma(k + 1/2) / n after k stalls in n steps (Jeffreys), a little wider.
+ * Whether stalls go by the step or by the clock, and whether they come at random or regularly, is drawn too, as likely as what was seen makes it.
+ */
+import { gammaln, probit } from 'simple-statistics'
+import { gamma, normal, type Uniform } from '../random.ts'
+import { quantileOfSorted } from '../statistics/percentile.ts'
+import type { Steps } from './twin.ts'
+
+export interface Stall {
+  /** When the step that stalled began, ms from the start of its run. */
+  readonly atMs: number
+  /** How much longer it took than such steps usually do. */
+  readonly excessMs: number
+}
+
+/** What a stall adds to a step that begins then and would take so long, ms; mostly 0. Asked for every step, in order of time. */
+export type Stalling = (beganMs: number, tookMs: number) => number
+
+const fewestAlike = 8
+/** A stall at least adds this share of the usual step, and so many standard deviations of the steps' spread about their usual. */
+const leastShare = 0.5
+const leastDeviations = 8
+/** More frequent ones are part of the service, and no stalls. */
+const mostFrequent = 0.03
+
+/**
+ * Takes the stalls out of runs' steps: the steps come back as long as they usually are, the stalls beside them, run by run.
+ * Stalls stand apart: where as many steps lie within the upper half of the way to a stall as beyond it, the service has a long tail, and nothing is taken out.
+ */
+export function separateStalls(runs: readonly Steps[]): { usual: Steps[]; stalls: Stall[][] } {
+  const usualMs = usualTimes(runs)
+  const ratios = runs.flatMap((steps) => steps.tookMs.map((ms, i) => ms / usualMs[served(steps, i)]! - 1))
+  const deviation = 1.4826 * quantileOfSorted(Float64Array.from(ratios, Math.abs).sort(), 0.5)
+  const least = Math.max(leastShare, leastDeviations * deviation)
+  const beyond = ratios.filter((ratio) => ratio > least).length
+  const below = ratios.filter((ratio) => ratio > least / 2 && ratio <= least).length
+  if (beyond > mostFrequent * ratios.length || below >= beyond) return { usual: [...runs], stalls: runs.map(() => []) }
+  const stalls: Stall[][] = []
+  const usual = runs.map((steps) => {
+    const found: Stall[] = []
+    stalls.push(found)
+    const tookMs = steps.tookMs.map((ms, i) => {
+      const such = usualMs[served(steps, i)]!
+      if (ms / such - 1 <= least) return ms
+      found.push({ atMs: steps.endedMs[i]! - ms, excessMs: ms - such })
+      return such
+    })
+    return { ...steps, tookMs }
+  })
+  return { usual, stalls }
+}
+
+/** Requests that a step was about: those present when it began, or as many as left, if more joined them. */
+const served = ({ present, departed }: Steps, i: number): number => Math.max(present[i]!, departed[i]!)
+
+/** Median time of a step by the number it served, neighbouring numbers together until there are enough. */
+function usualTimes(runs: readonly Steps[]): number[] {
+  const most = runs.reduce((highest, steps) => steps.tookMs.reduce((k, _, i) => Math.max(k, served(steps, i)), highest), 0)
+  const times: number[][] = Array.from({ length: most + 1 }, () => [])
+  for (const steps of runs) for (const [i, ms] of steps.tookMs.entries()) times[served(steps, i)]!.push(ms)
+  const usual: number[] = []
+  let group: number[] = []
+  let from = 0
+  for (let k = 0; k < times.length; k++) {
+    group.push(...times[k]!)
+    if (group.length < fewestAlike && k < times.length - 1) continue
+    const median =
+      group.length < fewestAlike && from > 0
+        ? usual[from - 1]!
+        : quantileOfSorted(
+            group.sort((a, b) => a - b),
+            0.5,
+          )
+    for (; from <= k; from++) usual[from] = median
+    group = []
+  }
+  return usual
+}
+
+/** Stalls where they were seen. */
+export function replayed(stalls: readonly Stall[]): Stalling {
+  let next = 0
+  return (beganMs, tookMs) => {
+    const stall = stalls[next]
+    if (stall === undefined || beganMs + tookMs / 2 < stall.atMs) return 0
+    next++
+    return stall.excessMs
+  }
+}
+
+/** What brings stalls about: each step alike, or time, so that long steps meet more of them. */
+type Clock = 'step' | 'time'
+
+/** How often a server may stall, how regularly, and for how long: one draw from what was seen. */
+export interface StallRate {
+  readonly clock: Clock
+  /** Per step, or per ms. */
+  readonly rate: number
+  /** Of the gamma-distributed gaps between stalls: 1 at random, more the more regular. */
+  readonly shape: number
+  readonly excessesMs: readonly number[]
+}
+
+/**
+ * Draws of the stall rate, evenly over its posterior, with lengths drawn anew from those seen (bootstrap). None without a stall.
+ * @param runs steps without their stalls, in the order of time
+ */
+export function stallRates(
+  runs: readonly Steps[],
+  stalls: readonly (readonly Stall[])[],
+  draws: number,
+  uniform: Uniform,
+): (StallRate | undefined)[] {
+  const excesses = stalls.flat().map((stall) => stall.excessMs)
+  const k = excesses.length
+  if (k === 0) return Array.from({ length: draws }, () => undefined)
+  const byStep = exposureOf(runs, stalls, 'step')
+  const byTime = exposureOf(runs, stalls, 'time')
+  const oddsOfTime = Math.exp(byTime.logLikelihood - byStep.logLikelihood)
+  return Array.from({ length: draws }, (_, r) => {
+    const { clock, total, gaps } = weighted([byStep, byTime], [1, oddsOfTime], uniform())
+    const shape = weighted(shapes, shapeWeights(gaps), uniform())
+    return {
+      clock,
+      shape,
+      rate: (dispersion * gammaQuantile((shape * k + 0.5) / dispersion, (r + 0.5) / draws)) / (shape * total),
+      excessesMs: Array.from({ length: k }, () => excesses[Math.floor(uniform() * k)]! * Math.exp((0.1 / Math.sqrt(k)) * normal(uniform))),
+    }
+  })
+}
+
+/** How much of a clock passed, in all and between stalls, and how likely stalls are to fall on the very steps they fell on, were they ruled by it. */
+function exposureOf(runs: readonly Steps[], stalls: readonly (readonly Stall[])[], clock: Clock) {
+  let total = 0
+  let logLikelihood = 0
+  const places: number[] = []
+  for (const [r, { tookMs, endedMs }] of runs.entries()) {
+    let next = 0
+    for (const [i, ms] of tookMs.entries()) {
+      const passes = clock === 'step' ? 1 : ms
+      total += passes
+      if (next < stalls[r]!.length && endedMs[i]! > stalls[r]![next]!.atMs) {
+        places.push(total)
+        logLikelihood += Math.log(passes)
+        if (clock === 'time') total += stalls[r]![next]!.excessMs
+        next++
+      }
+    }
+  }
+  const gaps = places.slice(1).map((place, i) => place - places[i]!)
+  return { clock, total, gaps, logLikelihood: logLikelihood - places.length * Math.log(total) }
+}
+
+const shapes = [1, 2, 4, 8, 16]
+/** Stalls mostly come at random. */
+const shapePrior = [0.85, 0.06, 0.04, 0.03, 0.02]
+
+/** How much more their number varies than that of independent stalls would: one often brings another. */
+const dispersion = 1.25
+
+/** Posterior weight of each shape given the gaps, whatever their mean (its prior 1 / mean, integrated out). */
+function shapeWeights(gaps: readonly number[]): number[] {
+  const n = gaps.length
+  if (n === 0) return [...shapePrior]
+  const sum = gaps.reduce((total, gap) => total + gap, 0)
+  const logSum = gaps.reduce((total, gap) => total + Math.log(gap / sum), 0)
+  const logs = shapes.map((a, i) => Math.log(shapePrior[i]!) + (a - 1) * logSum - n * gammaln(a) + gammaln(n * a))
+  const most = Math.max(...logs)
+  return logs.map((log) => Math.exp(log - most))
+}
+
+/** The value in whose share of the weights a uniform number falls. */
+function weighted<T>(values: readonly T[], weights: readonly number[], uniform: number): T {
+  let left = uniform * weights.reduce((sum, weight) => sum + weight, 0)
+  for (const [i, weight] of weights.entries()) {
+    if (left < weight) return values[i]!
+    left -= weight
+  }
+  return values.at(-1)!
+}
+
+/** Stalls at a rate, at random. */
+export function drawn(given: StallRate | undefined, uniform: Uniform): Stalling {
+  if (given === undefined) return () => 0
+  const { clock, rate, shape, excessesMs } = given
+  const gap = () => (shape === 1 ? -Math.log(uniform()) : gamma(uniform, shape)) / rate
+  let left = gap()
+  return (_, tookMs) => {
+    left -= clock === 'step' ? 1 : tookMs
+    if (left > 0) return 0
+    const excessMs = excessesMs[Math.floor(uniform() * excessesMs.length)]!
+    // Time goes on while the server stalls.
+    left = gap() - (clock === 'time' ? excessMs : 0)
+    return excessMs
+  }
+}
+
+/** Quantile of Gamma(shape, 1) by Wilson and Hilferty (1931); within 1 % for shapes from 1.5. */
+function gammaQuantile(shape: number, probability: number): number {
+  return shape * (1 - 1 / (9 * shape) + probit(probability) / (3 * Math.sqrt(shape))) ** 3
+}

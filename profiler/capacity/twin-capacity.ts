@@ -1,0 +1,97 @@
+/** The capacity of a twin, from long runs of it. */
+import { seeded } from '../random.ts'
+import { drawn, type StallRate } from './stalls.ts'
+import { saturationOf, simulate, type Twin } from './twin.ts'
+
+const coarseRateGrid = 14
+const fineRateGrid = 5
+/** Fewer could not show the smallest share that is looked for (1 in 10,000) to be missing. */
+const leastRequests = 2000
+/** Of ln rate, beyond what the short runs of the twin showed. */
+const fineMargin = 0.06
+
+export interface CapacityQuestion {
+  readonly twin: Twin
+  readonly stalls: StallRate | undefined
+  /** Ascending. */
+  readonly slownesses: Float64Array
+  readonly limitMs: number
+  /** Share of requests that may be over the limit. */
+  readonly allowed: number
+  readonly seed: number
+}
+
+/**
+ * The twin's capacity at each slowness, from long runs at rates up to saturation: short ones first, to see where longer ones decide.
+ * A twin that is s times as slow is, in its own time, one of slowness 1 under s times the rate and a limit 1/s as long.
+ */
+export function capacitiesOf(question: CapacityQuestion, requests: number): Float64Array {
+  const { twin, slownesses, allowed } = question
+  const logSaturation = Math.log(saturationOf(twin))
+  const crossings = (logRates: Float64Array, logOver: readonly Float64Array[]) =>
+    logOver.map((ys) => crossing(logRates, ys, Math.log(allowed)))
+  const coarseRates = between(logSaturation + Math.log(0.2), logSaturation + Math.log(1.1), coarseRateGrid)
+  const coarse = logOverShares(question, coarseRates, Math.max(leastRequests, Math.ceil(requests / 8)))
+  const roughly = crossings(coarseRates, coarse)
+  const fineRates = between(Math.min(...roughly) - fineMargin, Math.max(...roughly) + fineMargin, fineRateGrid)
+  const fine = logOverShares(question, fineRates, requests)
+  // Beyond the fine rates the coarse ones serve, lest a rough bracket that missed cut the curve.
+  const [low, high] = [fineRates[0]!, fineRates.at(-1)!]
+  const below = coarseRates.filter((x) => x < low).length
+  const above = coarseRates.filter((x) => x <= high).length
+  const joined = <T extends Float64Array>(a: T, b: T) => Float64Array.from([...a.subarray(0, below), ...b, ...a.subarray(above)])
+  const logRates = joined(coarseRates, fineRates)
+  const logOver = coarse.map((ys, s) => joined(ys, fine[s]!))
+  return Float64Array.from(crossings(logRates, logOver), (log, s) => Math.exp(log) / slownesses[s]!)
+}
+
+const between = (from: number, to: number, n: number) => Float64Array.from({ length: n }, (_, j) => from + (j * (to - from)) / (n - 1))
+
+/** Log share of requests over the limit, for each slowness at each rate. */
+function logOverShares(
+  { twin, stalls, slownesses, limitMs, allowed, seed }: CapacityQuestion,
+  logRates: Float64Array,
+  requests: number,
+): Float64Array[] {
+  const gaps = new Float64Array(requests)
+  const uniform = seeded(seed + 7)
+  let total = 0
+  for (let i = 0; i < requests; i++) gaps[i] = total += -Math.log(uniform())
+  const arrivals = new Float64Array(requests)
+  const latencyMs = new Float64Array(requests)
+  const warmUp = Math.floor(requests * 0.03)
+  const logOver = Array.from(slownesses, () => new Float64Array(logRates.length))
+  const leastMs = limitMs / slownesses.at(-1)!
+  for (const [j, logRate] of logRates.entries()) {
+    const scale = (1000 * requests) / total / Math.exp(logRate)
+    for (let i = 0; i < requests; i++) arrivals[i] = gaps[i]! * scale
+    simulate(twin, arrivals, 1, seeded(seed + 11), latencyMs, drawn(stalls, seeded(seed + 13)))
+    const over = new Int32Array(slownesses.length)
+    for (let i = warmUp; i < requests; i++) {
+      const ms = latencyMs[i]!
+      if (ms > leastMs) for (let s = over.length - 1; s >= 0 && ms > limitMs / slownesses[s]!; s--) over[s]!++
+    }
+    for (const [s, count] of over.entries()) logOver[s]![j] = Math.log((count + 0.1) / (requests - warmUp))
+    if (over[0]! > 10 * allowed * requests) {
+      // Even the fastest twin is far over the limit: so are all at higher rates.
+      for (const logs of logOver) logs.fill(0, j + 1)
+      break
+    }
+  }
+  return logOver
+}
+
+/** Where a curve, made monotone, first reaches a level; its first or last abscissa when it never does. */
+function crossing(xs: Float64Array, ys: Float64Array, level: number): number {
+  let highest = Number.NEGATIVE_INFINITY
+  for (let i = 0; i < xs.length; i++) {
+    const y = Math.max(highest, ys[i]!)
+    if (y >= level) {
+      if (i === 0) return xs[0]!
+      const share = (level - highest) / (y - highest)
+      return xs[i - 1]! + share * (xs[i]! - xs[i - 1]!)
+    }
+    highest = y
+  }
+  return xs.at(-1)!
+}
