@@ -1,7 +1,8 @@
 /** Experiments on a real cluster, as their users run them. */
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { parse, stringify } from 'yaml'
 import { createNamespace, type TestNamespace, testImage, until } from '../trials/kubernetes/testing/namespace.ts'
 import { CliBox } from './testing/run-cli.ts'
 
@@ -18,6 +19,8 @@ afterEach(async () => {
   box.dispose()
   expect(await namespace.leftovers()).toEqual([])
 })
+
+type Tree = { [key: string]: Tree } & Tree[]
 
 interface Document {
   readonly [key: string]: unknown
@@ -47,7 +50,9 @@ interface Event {
     readonly state: string
     readonly reason?: string
     readonly measurement?: { readonly caveats: string[] }
+    readonly usage?: { readonly peakRssMiB?: number }
   }
+  readonly recommendation?: { readonly provenance: string; readonly best?: { readonly capacityRps: number } }
 }
 const eventsOf = (stdout: string): Event[] =>
   stdout
@@ -87,6 +92,38 @@ describe('tune on a cluster', () => {
     expect(code, stderr).toBe(0)
     expect(JSON.parse(stdout)).toMatchObject({ provenance: 'measured' })
     expect(stderr).toContain('through the API server')
+  })
+
+  test('a ProfilingExperiment of Morphling, to a recommendation; the bodies of its load are a file’s', async () => {
+    const example = readFileSync(new URL('experiment/fixtures/experiment-mnist-grid.yaml', import.meta.url), 'utf8')
+    const document = parse(example) as Tree
+    const { tunableParameters, servicePodTemplate } = document.spec!
+    // Smaller than in the example, for one node of two cores, and with a server that this cluster has.
+    tunableParameters![0]!.parameters![0]!.feasibleSpace!.list = ['500m', '700m'] as never
+    Object.assign(document.spec!, { maxNumTrials: 2 })
+    const [server] = servicePodTemplate!.template!.spec!.containers!
+    const env = { ENGINE: 'tfjs', MODEL: 'bert-tiny', HOST: '0.0.0.0', PORT: '8500' }
+    Object.assign(server!, {
+      image: testImage(),
+      args: ['predictor'],
+      env: Object.entries(env).map(([name, value]) => ({ name, value })),
+      resources: { requests: { cpu: '300m', memory: '500Mi' }, limits: { cpu: '300m', memory: '500Mi' } },
+    })
+    writeFileSync(join(box.folder, 'pe.yaml'), stringify(document))
+    const body = { inputs: [{ name: 'text', shape: [1], datatype: 'BYTES', data: ['a line of a file'] }] }
+    writeFileSync(join(box.folder, 'bodies.jsonl'), `${JSON.stringify(body)}\n`)
+    const goal = ['--slo', '2s', '--max-price', '$20', '--model', 'bert-tiny', '--protocol', 'oip-v2', '--payload', 'bodies.jsonl']
+    const limits = ['--trial-time', '3s', '--no-confirm', '--namespace', namespace.name, '--image', testImage()]
+    const { code, stdout, stderr } = await box.run(['-f', 'pe.yaml', ...goal, ...limits, '--events'])
+    expect(code, stderr).toBe(0)
+    const events = eventsOf(stdout)
+    const usages = events.flatMap(({ trial }) => (trial?.state === 'complete' ? [trial.usage] : []))
+    expect(usages.length, stderr).toBe(2)
+    // Memory by the node's own counters, through the API server; of CPU they say something where two of them came during the load.
+    for (const usage of usages) expect(usage!.peakRssMiB).toBeGreaterThan(30)
+    const { recommendation } = events.find(({ type }) => type === 'recommended')!
+    expect(recommendation).toMatchObject({ provenance: 'measured', best: { configuration: { BATCH_SIZE: expect.any(Number) } } })
+    expect(recommendation!.best!.capacityRps).toBeGreaterThan(0)
   })
 
   test('kill -9 in the middle of a trial, then resume: leftovers swept, finished trials kept, the interrupted one run again', async () => {

@@ -144,13 +144,18 @@ export async function openCluster(experiment: Experiment, experimentId: string, 
     const unlisten = launcher.watch.listen(look)
     look()
     const other: string[] = []
+    let loaded = false
     const onLine = (line: string) => {
       if (!line.startsWith('{')) {
         other.push(line)
         return false
       }
       last = decodeLine(line)
-      if ('step' in last) onStep(last.step, last.phase)
+      if ('step' in last) {
+        if (!loaded) predictor.restartUsage?.()
+        loaded = true
+        onStep(last.step, last.phase)
+      }
       return 'measurement' in last || 'error' in last
     }
     try {

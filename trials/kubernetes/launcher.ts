@@ -34,7 +34,7 @@ import {
 } from './manifests.ts'
 import { followLog } from './pod-log.ts'
 import { podState } from './pod-state.ts'
-import { samplePodUsage, type UsageSource } from './pod-usage.ts'
+import { kubeletLook, metricsServerLook, type PodPlace, samplePodUsage, type UsageSource } from './pod-usage.ts'
 import { PodWatch } from './pod-watch.ts'
 import { type Reach, wayTo } from './reach.ts'
 import { defaultStartPatience, type StartPatience, untilRunning } from './start.ts'
@@ -274,8 +274,7 @@ async function launchOnce(
   // The first reading is what later ones are counted from; one that fails is a reading less.
   await probe?.().catch(() => undefined)
 
-  const sinceMs = startedAtMs(pod, container) + performance.now() - runningMs
-  const sampler = options.usageSource && samplePodUsage(api, options.usageSource, { name, node, container }, sinceMs)
+  const sampler = samplerOf(options, { name, node, container }, startedAtMs(pod, container) - runningMs)
   cleanup.add(() => sampler?.stop())
 
   let stopped = false
@@ -297,6 +296,7 @@ async function launchOnce(
         realisedBatch: reading?.realisedBatch,
       }
     },
+    restartUsage: () => sampler?.restart(),
     died: new Promise((tell) => {
       const look = () => {
         const now = state()
@@ -348,6 +348,13 @@ function selectionFor(asked: Resources, { template, gpuScheme, offers, dra }: Ku
     if (error instanceof GpuSchemeError) throw new InfeasibleError('no-such-gpu', `${error.message}; ${error.hint}`)
     throw error
   }
+}
+
+/** @param nodeMs what the node's clock is ahead of `performance.now()` */
+function samplerOf({ api, usageSource }: KubernetesLauncherOptions, place: PodPlace, nodeMs: number) {
+  if (usageSource === undefined) return undefined
+  const look = usageSource === 'kubelet' ? kubeletLook : metricsServerLook
+  return samplePodUsage(look(api, place), () => nodeMs + performance.now())
 }
 
 /** By the clock of the node. */

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { samplePodUsage, usageOf, usageSourceOf } from './pod-usage.ts'
+import { kubeletLook, metricsServerLook, samplePodUsage, usageOf, usageSourceOf } from './pod-usage.ts'
 import { answer, FakeApiServer, status } from './testing/fake-api-server.ts'
 
 describe('readings', () => {
@@ -21,6 +21,15 @@ describe('readings', () => {
       peakRssMiB: 50,
     })
     expect(usageOf([reading(110_000, 9)], 100_000)).toEqual({ cpuCores: undefined, busiestCpuCores: undefined, peakRssMiB: 50 })
+  })
+  test('of counters before the load began are no word on the load', () => {
+    const readings = [
+      { atMs: 0, cpuSeconds: 0, memoryMiB: 500 },
+      { atMs: 10_000, cpuSeconds: 1, memoryMiB: 100 },
+      { atMs: 20_000, cpuSeconds: 21 },
+    ]
+    expect(usageOf(readings, 9_000)).toEqual({ cpuCores: 2, busiestCpuCores: 2, peakRssMiB: 500 })
+    expect(usageOf(readings, 11_000)).toMatchObject({ cpuCores: undefined, busiestCpuCores: undefined })
   })
   test('one counter, or none: unknown', () => {
     const unknown = { cpuCores: undefined, busiestCpuCores: undefined, peakRssMiB: undefined }
@@ -75,7 +84,7 @@ describe('of a cluster', () => {
         })
       },
     })
-    const sampler = samplePodUsage(await fake.api(), 'kubelet', { name: 'p', node: 'n', container: 'main' }, start)
+    const sampler = samplePodUsage(kubeletLook(await fake.api(), { name: 'p', node: 'n', container: 'main' }), () => start)
     expect(await sampler.read()).toEqual({ cpuCores: 1.5, busiestCpuCores: 1.5, peakRssMiB: 64 })
     sampler.stop()
   })
@@ -85,11 +94,11 @@ describe('of a cluster', () => {
     const containers = [{ name: 'main', usage: { cpu: '1500000000n', memory: '65536Ki' } }]
     serve({ [pod]: (response) => answer(response, 200, { timestamp: '2026-01-01T00:01:00Z', window: '15.5s', containers }) })
     const place = { name: 'p', node: 'n', container: 'main' }
-    const known = samplePodUsage(await fake.api(), 'metrics-server', place, Date.parse('2026-01-01T00:00:00Z'))
+    const known = samplePodUsage(metricsServerLook(await fake.api(), place), () => Date.parse('2026-01-01T00:00:00Z'))
     expect(await known.read()).toEqual({ cpuCores: 1.5, busiestCpuCores: 1.5, peakRssMiB: 64 })
     known.stop()
     serve({})
-    const unknown = samplePodUsage(await fake.api(), 'metrics-server', place, 0)
+    const unknown = samplePodUsage(metricsServerLook(await fake.api(), place), () => 0)
     expect(await unknown.read()).toEqual({ cpuCores: undefined, busiestCpuCores: undefined, peakRssMiB: undefined })
     unknown.stop()
   })

@@ -44,32 +44,42 @@ interface Reading {
 export type PodUsage = Pick<Usage, 'cpuCores' | 'busiestCpuCores' | 'peakRssMiB'>
 
 export interface PodUsageSampler {
+  /** Looks once more and sums up. */
   read(): Promise<PodUsage>
+  /** What was used up to now is left out: the load begins. */
+  restart(): void
   stop(): void
 }
+
+/** Looks once. Rejects, or says nothing, when there is nothing to see just now. */
+export type UsageLook = (signal: AbortSignal) => Promise<Reading | undefined>
 
 const everyMs = 5_000
 /** Shorter than this a rate says more of the counter's grain than of the predictor. */
 const leastIntervalMs = 900
 
-/** Samples a container's usage from now on. @param sinceMs now, by the cluster's clock; averages that reach back beyond it are left out */
-export function samplePodUsage(api: Api, source: UsageSource, pod: PodPlace, sinceMs: number): PodUsageSampler {
+/** Samples a container's usage from now on. @param nowMs by the clock of the readings */
+export function samplePodUsage(look: UsageLook, nowMs: () => number): PodUsageSampler {
   const readings: Reading[] = []
   const end = new AbortController()
+  let sinceMs = nowMs()
   const sample = async () => {
-    const look = source === 'kubelet' ? kubeletReading : metricsReading
     // A reading that fails is a reading less.
-    const reading = await look(api, pod, end.signal).catch(() => undefined)
+    const reading = await look(end.signal).catch(() => undefined)
     if (reading && reading.atMs !== readings.at(-1)?.atMs) readings.push(reading)
   }
   const timer = setInterval(sample, everyMs)
   timer.unref()
-  const first = sample()
+  let first = sample()
   return {
     read: async () => {
       await first
       await sample()
       return usageOf(readings, sinceMs)
+    },
+    restart: () => {
+      sinceMs = nowMs()
+      first = sample()
     },
     stop: () => {
       clearInterval(timer)
@@ -78,9 +88,14 @@ export function samplePodUsage(api: Api, source: UsageSource, pod: PodPlace, sin
   }
 }
 
-/** Means and peaks of readings in their order. What they do not tell stays undefined. */
+/**
+ * Means and peaks of readings in their order. CPU counts from `sinceMs` on: of counters what lies between two readings, of averages those whose
+ * time lies wholly behind it. What they do not tell stays undefined.
+ */
 export function usageOf(readings: readonly Reading[], sinceMs: number): PodUsage {
-  const counted = readings.filter((reading): reading is Reading & { cpuSeconds: number } => reading.cpuSeconds !== undefined)
+  const counted = readings.filter(
+    (reading): reading is Reading & { cpuSeconds: number } => reading.cpuSeconds !== undefined && reading.atMs >= sinceMs,
+  )
   const rate = (from: { cpuSeconds: number; atMs: number }, to: { cpuSeconds: number; atMs: number }) =>
     ((to.cpuSeconds - from.cpuSeconds) * 1000) / (to.atMs - from.atMs)
   const rates: number[] = []
@@ -113,20 +128,23 @@ interface Summary {
   }[]
 }
 
-async function kubeletReading(api: Api, { name, node, container }: PodPlace, signal: AbortSignal): Promise<Reading | undefined> {
-  const path = `/api/v1/nodes/${node}/proxy/stats/summary`
-  const { pods = [] } = await api.request<Summary>('GET', path, { query: { only_cpu_and_memory: true }, once: true, signal })
-  const pod = pods.find(({ podRef }) => podRef.name === name && podRef.namespace === api.namespace)
-  const found = pod?.containers?.find((one) => one.name === container)
-  if (!found?.cpu) return undefined
-  const { rssBytes, workingSetBytes } = found.memory ?? {}
-  const bytes = rssBytes || workingSetBytes
-  return {
-    atMs: Date.parse(found.cpu.time),
-    ...(found.cpu.usageCoreNanoSeconds !== undefined && { cpuSeconds: found.cpu.usageCoreNanoSeconds / 1e9 }),
-    ...(bytes && { memoryMiB: bytes / 2 ** 20 }),
+/** The kubelet's counters; it renews them every 10 to 15 s. */
+export const kubeletLook =
+  (api: Api, { name, node, container }: PodPlace): UsageLook =>
+  async (signal) => {
+    const path = `/api/v1/nodes/${node}/proxy/stats/summary`
+    const { pods = [] } = await api.request<Summary>('GET', path, { query: { only_cpu_and_memory: true }, once: true, signal })
+    const pod = pods.find(({ podRef }) => podRef.name === name && podRef.namespace === api.namespace)
+    const found = pod?.containers?.find((one) => one.name === container)
+    if (!found?.cpu) return undefined
+    const { rssBytes, workingSetBytes } = found.memory ?? {}
+    const bytes = rssBytes || workingSetBytes
+    return {
+      atMs: Date.parse(found.cpu.time),
+      ...(found.cpu.usageCoreNanoSeconds !== undefined && { cpuSeconds: found.cpu.usageCoreNanoSeconds / 1e9 }),
+      ...(bytes && { memoryMiB: bytes / 2 ** 20 }),
+    }
   }
-}
 
 interface PodMetrics {
   readonly timestamp: string
@@ -134,17 +152,20 @@ interface PodMetrics {
   readonly containers: readonly { readonly name: string; readonly usage: { readonly cpu: string; readonly memory: string } }[]
 }
 
-async function metricsReading(api: Api, { name, container }: PodPlace, signal: AbortSignal): Promise<Reading | undefined> {
-  const path = `/apis/metrics.k8s.io/v1beta1/namespaces/${api.namespace}/pods/${name}`
-  const { timestamp, window, containers } = await api.request<PodMetrics>('GET', path, { once: true, signal })
-  const usage = containers.find((one) => one.name === container)?.usage
-  if (!usage) return undefined
-  return {
-    atMs: Date.parse(timestamp),
-    memoryMiB: quantity(usage.memory) / 2 ** 20,
-    mean: { cores: quantity(usage.cpu), overMs: goDurationMs(window) },
+/** A metrics server's averages. */
+export const metricsServerLook =
+  (api: Api, { name, container }: PodPlace): UsageLook =>
+  async (signal) => {
+    const path = `/apis/metrics.k8s.io/v1beta1/namespaces/${api.namespace}/pods/${name}`
+    const { timestamp, window, containers } = await api.request<PodMetrics>('GET', path, { once: true, signal })
+    const usage = containers.find((one) => one.name === container)?.usage
+    if (!usage) return undefined
+    return {
+      atMs: Date.parse(timestamp),
+      memoryMiB: quantity(usage.memory) / 2 ** 20,
+      mean: { cores: quantity(usage.cpu), overMs: goDurationMs(window) },
+    }
   }
-}
 
 /** '15.043s', '1m30s' → ms. */
 const goDurationMs = (text: string): number =>
