@@ -81,10 +81,6 @@ export async function detectProtocol(url: string, model: string, options: Protoc
   if (!/^grpcs?:/.test(url)) parseUrl('json', url)
   const found = await recognise(url, model, options, signal)
   if (found === undefined && /^grpcs?:/.test(url))
-    throw new ProtocolError(
-      'grpc-v2',
-      `${url} answers to no gRPC protocol known here`,
-      'is it up, and this its gRPC port? Else name the protocol',
-    )
+    throw await (await import('./grpc/recognise.ts')).whyNoGrpc(url.replace(/^grpc/, 'http'), options.tls, signal)
   return found ?? 'json'
 }

@@ -60,5 +60,9 @@ test.each<[asked: ProtocolName, paths: Readonly<Record<string, object>>, hint: s
 })
 
 test('nothing that listens is nothing recognised', async () => {
+  await expect(detectProtocol('grpc://127.0.0.1:1', 'm', {}, signal)).rejects.toThrow(/cannot be reached/)
+  const server = await startGrpcServer({ '/a.B/C': () => Buffer.alloc(0) })
+  stop = server.stop
+  await expect(detectProtocol(server.url, 'm', {}, signal)).rejects.toThrow(/no gRPC protocol known here/)
   expect(await protocolFor('oip-v2').looksLike?.('http://127.0.0.1:1', 'm', signal)).toBeUndefined()
 })

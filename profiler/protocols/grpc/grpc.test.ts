@@ -125,6 +125,7 @@ describe('what gRPC itself brings', () => {
       hint: expect.stringContaining('--ca'),
     })
     expect(await protocolFor('grpc-v2').ready(url, 'bert', signal)).toBe(false)
+    await expect(detectProtocol(url, 'bert', {}, signal)).rejects.toMatchObject({ hint: expect.stringContaining('--ca') })
     for (const checks of [{ ca: testCertificate }, { insecureSkipVerify: true }]) {
       const protocol = protocolFor('grpc-v2', { tls: checks })
       expect(await protocol.ready(url, 'bert', signal)).toBe(true)
