@@ -58,3 +58,13 @@ test('names say what a percentile is of', () => {
   expect(sloText({ ...slo, limits: slo.limits!.slice(0, 2) })).toBe('TTFT <= 200 ms and TPOT <= 30 ms for 50 % of requests')
   expect([sloValue(slo, 164), sloValue(slo, Number.POSITIVE_INFINITY)]).toEqual(['82 % of the limits', 'without an answer'])
 })
+
+test('a closed loop has done what came to its end in the window, whatever the SLO is about', () => {
+  const recorder = new Recorder({ metric: 'ttft' })
+  for (const lastTokenMs of [400, 900, 1500])
+    recorder.answered(recorder.open(0), lastTokenMs, { firstTokenMs: 10, lastTokenMs, tokens: 2, gapsMs: [] })
+  const load = { kind: 'closed', connections: 3, durationS: 1 } as const
+  const ttft: Slo = { percentile: 0.9, limitMs: 50, maxErrorRate: 0.1, metric: 'ttft' }
+  const point = loadPointOf(recorder.finish(load, { seconds: 1, elapsedS: 1.5, generatorCores: 0 }), ttft)
+  expect([point.achievedRps, point.goodputRps, point.requests]).toEqual([2, 2, 3])
+})

@@ -304,6 +304,8 @@ export interface PayloadOrder {
 export interface PromptSpec {
   readonly inputTokens: LengthDistribution
   readonly outputTokens: LengthDistribution
+  /** Lengths of recorded requests, in their order, over and over; the distributions say nothing then. */
+  readonly recorded?: readonly (readonly [inputTokens: number, outputTokens: number])[]
   /** Tokens that prompts have in common at their start, counted in their input tokens. Default 0. */
   readonly sharedPrefixTokens?: number
   /** Different prefixes, taken in turn. Default 1. */

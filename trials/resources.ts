@@ -145,6 +145,8 @@ function describeParameter(name: string, value: number | string): string {
       return `delay ${value} ms`
     case 'precision':
       return String(value)
+    case 'quantization':
+      return value === 'none' ? 'weights not quantised' : `${value} weights`
     default:
       return `${name} ${value}`
   }

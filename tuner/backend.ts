@@ -1,6 +1,14 @@
 /** How trials come about on each backend: what launches a predictor, and what measures its capacity. */
 import { join } from 'node:path'
-import { type Measurement, measureCapacity, type ProtocolName, type ProtocolOptions, protocolFor, schedule } from '../profiler/index.ts'
+import {
+  countedMs,
+  type Measurement,
+  measureCapacity,
+  type ProtocolName,
+  type ProtocolOptions,
+  protocolFor,
+  schedule,
+} from '../profiler/index.ts'
 import { createRng } from '../search/index.ts'
 import { architectureOf } from '../trials/devices/architecture.ts'
 import { createLocalLauncher } from '../trials/launchers/local.ts'
@@ -9,34 +17,51 @@ import { createUrlLauncher } from '../trials/launchers/url.ts'
 import { withVariant } from '../trials/launchers/variants.ts'
 import type { MachineFacts } from '../trials/machine/machine.ts'
 import { createSimulatedLauncher } from '../trials/simulated/launcher.ts'
+import type { LlmRequest } from '../trials/simulated/llm-configuration.ts'
+import { createSimulatedLlmLauncher } from '../trials/simulated/llm-launcher.ts'
 import type { Launcher, Predictor } from '../trials/types.ts'
 import type { Experiment } from './experiment/types.ts'
 import type { ProtocolChoice } from './kubernetes.ts'
+import { llmRequests } from './llm-requests.ts'
 import { effortFor, type GeneratorPool } from './load.ts'
 import type { TrialLoadOptions } from './loop.ts'
 import { measureSimulatedCapacity } from './simulated-capacity.ts'
 
 /** The launcher of the backends that need no connection. */
 export function launcherOf(experiment: Experiment, experimentId: string, machine: MachineFacts): Launcher {
-  const { predictor, backend, seed, own } = experiment
+  const { predictor, backend, seed, own, slo, load } = experiment
   if (backend === 'simulated') {
     const uniform = (trialNumber: number) => {
       const rng = createRng(seed).fork(`simulation-${trialNumber}`)
       return () => 1 - rng.next()
     }
+    let known: LlmRequest[] | undefined
+    const requests = () => {
+      known ??= llmRequests(load.payload)
+      return known
+    }
     return {
       name: 'simulated',
       sweep: async () => undefined,
-      launch: (given, trialNumber, signal) => {
+      launch: async (given, trialNumber, signal) => {
         const { template, configuration } = withVariant(predictor, given)
         const architecture = architectureOf(template.model, own.architectures)
-        const launcher = createSimulatedLauncher({ architecture, ownGpus: own.gpus, schedule, uniform })
+        const launcher =
+          architecture.kind === 'decoder'
+            ? createSimulatedLlmLauncher({
+                architecture,
+                ownGpus: own.gpus,
+                schedule,
+                requests: requests(),
+                countedMs: (of) => countedMs(of, slo),
+              })
+            : createSimulatedLauncher({ architecture, ownGpus: own.gpus, schedule, uniform })
         return launcher.launch(configuration, trialNumber, signal)
       },
     }
   }
   const { protocol } = protocolOf(experiment)
-  const { payload } = experiment.load
+  const { payload } = load
   if (predictor.kind === 'url') return createUrlLauncher({ template: predictor, protocol, payload })
   const runDirectory = join(experiment.dbPath, '..', experimentId)
   const { parameters } = experiment.space

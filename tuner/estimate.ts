@@ -44,8 +44,6 @@ export interface EstimateTable {
   readonly caveat: string
 }
 
-const caveat = 'ESTIMATED by a device model calibrated on published tables: nothing was launched or measured'
-
 /**
  * Estimates every configuration of an experiment's space.
  * @throws UserError where nothing is known of the predictor
@@ -57,7 +55,6 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
       'run trials instead, or estimate the built-in predictor',
       exitCodes.usage,
     )
-  refuseLanguageModels(experiment)
   const of = estimatorsOf(experiment)
   if (of === undefined)
     throw new UserError(
@@ -88,21 +85,17 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
       .slice(0, 3)
       .map(({ reason }) => reason),
     complete,
-    caveat,
+    caveat: caveatOf(experiment),
   }
 }
 
-/** Of these the device model knows steps, not requests. @throws UserError */
-function refuseLanguageModels({ model, variants, own }: Experiment): void {
-  const names = [model.architecture, ...variants.flatMap(({ architecture }) => architecture ?? [])]
-  const language = architecturesNamed(names, own).find(({ kind }) => kind === 'decoder')
-  if (language === undefined) return
-  throw new UserError(
-    `the language model ${language.name} cannot be estimated: the device model knows its steps, not how many a request takes`,
-    'run trials instead: tune --model ... --backend local emulates it under real load',
-    exitCodes.usage,
+/** What is behind the figures: language models have a model of their own. */
+const caveatOf = ({ model, variants, own }: Experiment): string =>
+  architecturesNamed([model.architecture, ...variants.flatMap(({ architecture }) => architecture ?? [])], own).some(
+    ({ kind }) => kind === 'decoder',
   )
-}
+    ? 'ESTIMATED by a closed form of continuous batching over step times fitted to composed per-operation latencies: nothing was launched or measured'
+    : 'ESTIMATED by a device model calibrated on published tables: nothing was launched or measured'
 
 function rowOf(
   configuration: Configuration,
@@ -166,7 +159,7 @@ const costOf = (row: EstimateRow, objective: Objective): string => {
 }
 
 function lines(estimates: EstimateTable, { objective, slo }: Experiment, top: number): string[] {
-  const { rows, excluded, reasons, complete } = estimates
+  const { rows, excluded, reasons, complete, caveat } = estimates
   const left = [
     excluded.sloUnattainable > 0
       ? `${excluded.sloUnattainable} miss ${slo.limits ? 'the SLO' : latency(slo.limitMs)} even one request at a time`

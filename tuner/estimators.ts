@@ -5,19 +5,27 @@ import { DeviceModelError } from '../trials/devices/errors.ts'
 import type { OwnDevices } from '../trials/devices/own.ts'
 import { variantParameter, withVariant } from '../trials/launchers/variants.ts'
 import { createEstimator, type Estimator } from '../trials/simulated/estimate.ts'
+import { createLlmEstimator } from '../trials/simulated/llm-estimate.ts'
 import type { Experiment, ModelSpec } from './experiment/types.ts'
 import { architectureNameOf, type Variant } from './experiment/variants.ts'
+import { llmRequests } from './llm-requests.ts'
 
 /** What to ask of a configuration: the estimator of its variant, and the configuration with what comes with that variant. */
 export type EstimatorOf = (given: Configuration) => { readonly estimator: Estimator; readonly configuration: Configuration }
 
 /** Undefined where an architecture is unknown: a user's own files run, and nothing is known of them beforehand. */
-export function estimatorsOf({ model, variants, slo, predictor, own }: Experiment): EstimatorOf | undefined {
+export function estimatorsOf({ model, variants, slo, predictor, own, load }: Experiment): EstimatorOf | undefined {
+  const requests = () => llmRequests(load.payload)
   const known = new Map<string, Estimator>()
   for (const variant of variants.length > 0 ? variants : [undefined]) {
     const architecture = architectureFor(model, variant, own)
     if (architecture === undefined) return undefined
-    known.set(variant?.name ?? '', createEstimator({ architecture, slo, ownGpus: own.gpus }))
+    known.set(
+      variant?.name ?? '',
+      architecture.kind === 'decoder'
+        ? createLlmEstimator({ architecture, slo, requests, ownGpus: own.gpus })
+        : createEstimator({ architecture, slo, ownGpus: own.gpus }),
+    )
   }
   return (given) => ({
     estimator: known.get(variants.length > 0 ? String(given[variantParameter]) : '')!,

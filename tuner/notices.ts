@@ -5,7 +5,9 @@ import { findGpu } from '../trials/devices/catalogue.ts'
 import { isCalibrated } from '../trials/devices/coefficients.ts'
 import { deviceLatencyMs } from '../trials/devices/model.ts'
 import type { MachineFacts } from '../trials/machine/machine.ts'
+import { stepError } from '../trials/predictor/llm/step-model.ts'
 import type { Provenance } from '../trials/types.ts'
+import { architecturesNamed } from './estimators.ts'
 import type { Experiment } from './experiment/types.ts'
 
 /** Simulated: virtual time. Emulated: real processes and load, the GPU's time modelled. Measured: nothing is modelled. */
@@ -36,6 +38,7 @@ function modelErrors(experiment: Experiment): string {
   return gpusOf(experiment)
     .map((name) => {
       const gpu = findGpu(name, experiment.own.gpus)
+      if (architecture.kind === 'decoder') return `${gpu.name} ${percent(stepError({ gpu, tensorParallel: 1 }))}`
       const { relativeError } = deviceLatencyMs({ architecture, gpu, batch: typicalBatch })
       return `${gpu.name} ${percent(relativeError)}${isCalibrated(gpu) ? '' : ' (from its datasheet)'}`
     })
@@ -45,7 +48,12 @@ function modelErrors(experiment: Experiment): string {
 /** Banners a reader must not miss; also the caveats of the recommendation. */
 export function noticesOf(experiment: Experiment, provenance: Provenance): string[] {
   if (provenance === 'measured') return [...experiment.notices]
-  const source = `a device model calibrated on published TensorRT and framework tables; its batch times are within (two cases of three): ${modelErrors(experiment)}`
+  const { architecture, path } = experiment.model
+  const language = architecturesNamed([architecture], experiment.own).some(({ kind }) => kind === 'decoder') && path === undefined
+  const tables = language
+    ? 'a model of steps fitted to composed per-operation latencies, no whole server; its step times on one GPU'
+    : 'a device model calibrated on published TensorRT and framework tables; its batch times'
+  const source = `${tables} are within (two cases of three): ${modelErrors(experiment)}`
   const banner =
     provenance === 'emulated'
       ? `The GPUs are EMULATED: real predictor processes under real load, but the GPU's time comes from ${source}.`

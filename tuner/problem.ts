@@ -65,8 +65,7 @@ export function problemOf(experiment: Experiment, book: PriceBook): Problem {
 /** What the device model expects of the built-in predictor on GPUs: the search learns only how reality differs from it. */
 function physicsOf(experiment: Experiment): Pick<Problem, 'priorLogRate' | 'priorFactors' | 'priorLogConstraint' | 'cannotServe'> {
   const gpus = experiment.space.parameters.flatMap((p) => (p.name === 'gpu' && p.kind === 'categorical' ? p.values : []))
-  // Of language models the device model knows steps, not requests: the search learns them from trials alone.
-  if (experiment.predictor.kind !== 'builtin' || experiment.predictor.protocol === 'openai' || gpus.length === 0) return {}
+  if (experiment.predictor.kind !== 'builtin' || gpus.length === 0) return {}
   const of = estimatorsOf(experiment)
   if (of === undefined) return {}
   // What the factors move is learned of one model; variants have each their own.

@@ -123,7 +123,9 @@ export function containerOf({ predictor: asked, space, own }: Experiment, given:
 /** The built-in predictor only emulates language models: what deploys is vLLM, whose scheduler it follows, under the same values. The user names image and weights. */
 function languageModelContainer(model: string, configuration: Configuration): Container {
   const { gpus } = resourcesOf(configuration)
-  const flags = Object.entries({ ...configuration, tensorParallelSize: gpus }).filter(([name]) => vllmFlags.has(name))
+  const flags = Object.entries({ ...configuration, tensorParallelSize: gpus }).filter(
+    ([name, value]) => vllmFlags.has(name) && String(value) !== 'none',
+  )
   const args = flags.map(([name, value]) => `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}=${value}`)
   return {
     image: imageToFill,
@@ -142,6 +144,7 @@ const vllmFlags: ReadonlySet<string> = new Set([
   'maxModelLen',
   'gpuMemoryUtilization',
   'tensorParallelSize',
+  'quantization',
 ])
 
 /** The measurement behind a candidate: its confirmation where there is one, else its trial. */

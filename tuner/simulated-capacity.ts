@@ -11,9 +11,11 @@ export interface SimulatedCapacityOptions {
   readonly onStep?: (point: LoadPoint, phase: string) => void
 }
 
-/** Requests of a window. Every window plays the same arrivals, stretched, so that latency grows with the rate and bisection cannot be misled. */
-const windowRequests = 3000
-const longWindowRequests = 12_000
+/** Requests of a window and of a long one. Every window plays the same arrivals, stretched, so that latency grows with the rate and bisection cannot be misled. */
+const windows = [3000, 12_000] as const
+/** Of streamed answers, each of hundreds of steps. */
+const streamWindows = [1000, 3000] as const
+const idleAnswers = 64
 /** The rate is lowered by these steps until it does. */
 const longStep = 0.985
 const longSteps = 8
@@ -36,12 +38,17 @@ export async function measureSimulatedCapacity(options: SimulatedCapacityOptions
   }
   const keeps = (point: LoadPoint) => point.sloMs <= slo.limitMs && point.errors <= slo.maxErrorRate * point.requests
 
-  const idle = await run({ kind: 'closed', connections: 1, durationS: Math.max(0.5, (50 * slo.limitMs) / 1000) }, 'idle')
-  const saturated = await run(
-    { kind: 'closed', connections: saturatingConnections, durationS: Math.max(1, (4 * slo.limitMs) / 1000) },
-    'saturation',
-  )
-  const saturationRps = saturated.achievedRps
+  const closed = (connections: number, durationS: number, phase: string) => run({ kind: 'closed', connections, durationS }, phase)
+  const first = await closed(1, Math.max(0.5, (50 * slo.limitMs) / 1000), 'idle')
+  // A streamed answer takes long whatever the SLO is about.
+  const idle = first.stream ? await closed(1, (idleAnswers * first.stream.e2e.meanMs) / 1000, 'idle') : first
+  const saturate = async (): Promise<LoadPoint> => {
+    if (!idle.stream) return closed(saturatingConnections, Math.max(1, (4 * slo.limitMs) / 1000), 'saturation')
+    const filled = await closed(saturatingConnections, (2 * idle.stream.e2e.maxMs) / 1000, 'saturation')
+    return closed(saturatingConnections, (4 * (filled.stream?.e2e.maxMs ?? idle.stream.e2e.maxMs)) / 1000, 'saturation')
+  }
+  const [windowRequests, longWindowRequests] = first.stream ? streamWindows : windows
+  let saturationRps = idle.achievedRps
   const result = (
     outcome: Measurement['outcome'],
     capacityRps: number,
@@ -65,15 +72,19 @@ export async function measureSimulatedCapacity(options: SimulatedCapacityOptions
       'slo-unattainable',
       0,
       [0, 0],
-      `one request at a time takes ${idle.sloMs.toFixed(1)} ms at the SLO percentile, over ${slo.limitMs} ms`,
+      slo.limits
+        ? `one request at a time takes ${((100 * idle.sloMs) / slo.limitMs).toFixed(0)} % of the limits at the SLO percentile`
+        : `one request at a time takes ${idle.sloMs.toFixed(1)} ms at the SLO percentile, over ${slo.limitMs} ms`,
     )
+  saturationRps = (await saturate()).achievedRps
 
   // A trace has a rate of its own.
   const arrivals = options.arrivals === undefined || options.arrivals.kind === 'trace' ? ({ kind: 'poisson' } as const) : options.arrivals
   const offer = (rateRps: number, requests: number) =>
     run({ kind: 'open', rateRps, arrivals, durationS: requests / rateRps, seed }, `rate ${rateRps.toPrecision(3)}/s`)
   let low = 0.005 * saturationRps
-  let high = 1.05 * saturationRps
+  // Times per token do not show that answers wait: beyond saturation ever more do.
+  let high = (idle.stream ? 1 : 1.05) * saturationRps
   let certainlyKept = 0
   let certainlyMissed = high
   while (high / low > precision) {

@@ -5,8 +5,18 @@ import type { HttpTarget } from './messages.ts'
 import type { Sender } from './sender.ts'
 import { TokenStream } from './token-stream.ts'
 
+/** Prompts that this process has sent. A load goes on where the last one ended: a prompt sent again would be found in the server's cache. */
+let sent = 0
+
 /** Streamed completions of the OpenAI protocol, their tokens timed as their chunks come. */
-export const sseSender = (target: HttpTarget): Sender => new (target.http2 ? Http2Sender : HttpSender)(target, () => new StreamedAnswer())
+export function sseSender(target: HttpTarget): Sender {
+  const sender = new (target.http2 ? Http2Sender : HttpSender)(target, () => new StreamedAnswer())
+  return {
+    connect: () => sender.connect(),
+    send: (_index, ended) => sender.send(sent++, ended),
+    close: () => sender.close(),
+  }
+}
 
 class StreamedAnswer implements AnswerReader {
   private readonly sentMs = performance.now()

@@ -25,10 +25,10 @@ export function makePrompts(spec: PromptSpec, seed: number, count: number): Prom
   const shared = spec.sharedPrefixTokens ?? 0
   const prefixes = Array.from({ length: shared > 0 ? (spec.prefixes ?? 1) : 0 }, () => text(uniform, shared))
   return Array.from({ length: count }, (_, i) => {
-    const tokens = drawLength(spec.inputTokens, uniform)
+    const [tokens, outputTokens] = spec.recorded?.[i % spec.recorded.length] ?? [drawLength(spec.inputTokens, uniform), undefined]
     const prefix = prefixes[i % Math.max(1, prefixes.length)]
     const own = text(uniform, Math.max(1, tokens - (prefix === undefined ? 0 : shared)))
-    return { text: prefix === undefined ? own : `${prefix} ${own}`, outputTokens: drawLength(spec.outputTokens, uniform) }
+    return { text: prefix === undefined ? own : `${prefix} ${own}`, outputTokens: outputTokens ?? drawLength(spec.outputTokens, uniform) }
   })
 }
 

@@ -9,7 +9,9 @@ export function loadPointOf(run: LoadRun, slo: Slo): LoadPoint {
   const withFailures = new Float64Array(n).fill(Number.POSITIVE_INFINITY)
   withFailures.set(answered)
   // A closed loop sends when it is answered: what it did is what it finished within the window. An open loop's answers all count, as all were asked for.
-  const finished = run.load.kind === 'closed' ? run.latencyMs.filter((ms, i) => run.sentMs[i]! + ms <= run.seconds * 1000) : answered
+  // Of a streamed answer what counts may be over long before its end.
+  const tookMs = run.stream?.e2eMs ?? run.latencyMs
+  const finished = run.load.kind === 'closed' ? run.latencyMs.filter((_, i) => run.sentMs[i]! + tookMs[i]! <= run.seconds * 1000) : answered
   const within = finished.reduce((count, ms) => (ms <= slo.limitMs ? count + 1 : count), 0)
   const perSecond = (count: number) => (run.seconds > 0 ? count / run.seconds : 0)
   return {

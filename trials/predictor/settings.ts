@@ -2,6 +2,8 @@
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { type EngineName, engineNames } from './engines/registry.ts'
+import { llmDefaults } from './llm/serving.ts'
+import { type Quantization, quantizations } from './llm/step-model.ts'
 
 /** A number from its text; other text stays as it is, for the message. */
 const numeric = (value: unknown) =>
@@ -75,15 +77,19 @@ const table = {
     unit: 'threads',
     schema: whole(1, 256).optional(),
   },
-  MAX_NUM_SEQS: { help: 'language models: sequences under way at once', schema: whole(1, 4096).default(256) },
-  MAX_NUM_BATCHED_TOKENS: { help: 'language models: tokens of one step', unit: 'tokens', schema: whole(16, 131_072).default(2048) },
+  MAX_NUM_SEQS: { help: 'language models: sequences under way at once', schema: whole(1, 4096).default(llmDefaults.maxNumSeqs) },
+  MAX_NUM_BATCHED_TOKENS: { help: 'language models: tokens of one step', unit: 'tokens', schema: whole(16, 131_072).default(llmDefaults.maxNumBatchedTokens) },
   MAX_MODEL_LEN: {
     help: 'language models: longest sequence, prompt and answer',
     unit: 'tokens',
-    schema: whole(32, 1_048_576).default(4096),
+    schema: whole(32, 1_048_576).default(llmDefaults.maxModelLen),
   },
-  GPU_MEMORY_UTILIZATION: { help: "language models: share of each GPU's memory to use", schema: real(0.05, 1).default(0.9) },
+  GPU_MEMORY_UTILIZATION: { help: "language models: share of each GPU's memory to use", schema: real(0.05, 1).default(llmDefaults.gpuMemoryUtilization) },
   TENSOR_PARALLEL_SIZE: { help: 'language models: GPUs that share every layer', unit: 'GPUs', schema: whole(1, 16).default(1) },
+  QUANTIZATION: {
+    help: `language models: weights in fewer bits, ${quantizations.join(', ')}`,
+    schema: z.enum(quantizations).default(llmDefaults.quantization),
+  },
   ENABLE_PREFIX_CACHING: { help: 'language models: beginnings seen before are not computed again', schema: flag.default(true) },
   SEQUENCE_LENGTH: { help: 'tokens a text is cut or padded to', unit: 'tokens', schema: whole(2, 131_072).default(128) },
   PRECISION: {
@@ -110,6 +116,7 @@ export type RawSettings = z.infer<typeof schema>
 /** What only language models read. */
 export interface LlmSettings {
   readonly precision: NonNullable<RawSettings['PRECISION']>
+  readonly quantization: Quantization
   readonly maxSequences: number
   readonly maxBatchedTokens: number
   readonly maxModelLength: number
@@ -227,7 +234,8 @@ const named = (raw: RawSettings): Settings => ({
   sequenceLength: raw.SEQUENCE_LENGTH,
   precision: raw.PRECISION ?? 'fp32',
   llm: {
-    precision: raw.PRECISION ?? 'fp16',
+    precision: raw.PRECISION ?? llmDefaults.precision,
+    quantization: raw.QUANTIZATION,
     maxSequences: raw.MAX_NUM_SEQS,
     maxBatchedTokens: raw.MAX_NUM_BATCHED_TOKENS,
     maxModelLength: raw.MAX_MODEL_LEN,

@@ -13,7 +13,11 @@ import { variantEntries } from './variants.ts'
 import type { Path } from './yaml-file.ts'
 
 /** JSON-safe; `undefined` entries are left out. Paths are absolute. */
-export function documentOf(experiment: Omit<Experiment, 'document' | 'origins'>, tracePath?: string): ExperimentDocument {
+export function documentOf(
+  experiment: Omit<Experiment, 'document' | 'origins'>,
+  tracePath?: string,
+  lengthsPath?: string,
+): ExperimentDocument {
   const { name, architecture, architecturePath, path, version } = experiment.model
   const { slo, objective, load, budget, stop, predictor } = experiment
   return compact({
@@ -46,7 +50,7 @@ export function documentOf(experiment: Omit<Experiment, 'document' | 'origins'>,
       arrivals: arrivalsEntry(load.arrivals, tracePath),
       payload: {
         ...payloadEntries(load.payload),
-        ...(load.payload.kind === 'generated' && load.payload.prompts && promptEntries(load.payload.prompts)),
+        ...(load.payload.kind === 'generated' && load.payload.prompts && promptEntries(load.payload.prompts, lengthsPath)),
       },
       timeout: formatDuration(load.timeoutMs),
       trialTime: formatDuration(load.trialSeconds * 1000),

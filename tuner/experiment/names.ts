@@ -29,6 +29,8 @@ export const defaults = {
   seed: 1,
   arrivals: 'poisson',
   payloadCount: 64,
+  /** Prompts of a language model: one sent again is found in the server's cache. */
+  promptCount: 2048,
   trialTime: '3s',
   confirmTime: '30s',
   readyTimeout: '60s',

@@ -3,6 +3,7 @@ import type { CategoricalParameter, Category, OrdinalParameter, Parameter, Scale
 import { findGpu, type Gpu, precisions } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError, namesNear } from '../../trials/devices/errors.ts'
 import { gpuFeatures } from '../../trials/devices/features.ts'
+import { quantizations } from '../../trials/predictor/llm/step-model.ts'
 import type { ParameterEntry } from './schema.ts'
 import { geometric, powersOfTwo } from './shorthand.ts'
 import { parseDurationMs, parseMemoryMiB, UnitError } from './units.ts'
@@ -96,6 +97,7 @@ export const knownParameters: readonly KnownParameter[] = [
     max: 1,
   },
   { name: 'precision', what: 'arithmetic', category: 'server', scale: 'linear', names: precisions },
+  { name: 'quantization', what: 'weights of a language model in fewer bits', category: 'server', scale: 'linear', names: quantizations },
   { name: 'sharing', what: 'how a GPU is shared', category: 'resource', scale: 'linear', names: ['time-slice', 'mps', 'memory-only'] },
 ]
 

@@ -163,8 +163,6 @@ export function resolveDevices({ entries, report, around }: Context, predictor: 
   const { gpus, builtinGpus = gpus, onnxGpus = gpus } = around.machine
   const onnx = predictor.kind === 'builtin' && predictor.engine === 'onnx'
   const here = (onnx ? onnxGpus : predictor.kind === 'builtin' ? builtinGpus : gpus).length > 0
-  if (backend === 'simulated' && predictor.protocol === 'openai')
-    report(['backend'], 'language models are emulated in real time, not simulated', 'use --backend local')
   if (backend === 'simulated' && predictor.kind !== 'builtin')
     report(['backend'], `a ${predictor.kind} predictor cannot be simulated: what it does is not known`, 'use --backend local')
   if (predictor.kind === 'builtin' && predictor.engine === 'emulated') {

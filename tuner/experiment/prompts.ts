@@ -41,15 +41,18 @@ export interface PromptEntries {
   readonly sharedPrefixTokens?: number
   readonly prefixes?: number
   readonly ignoreEos?: boolean
+  /** Path of a file of lengths. */
+  readonly lengths?: string
 }
 
 export const promptKeys = ['inputTokens', 'outputTokens', 'sharedPrefixTokens', 'prefixes', 'ignoreEos'] as const
 
 /** Chat-like where nothing is said: the profiler's own default. Undefined without any of the keys. */
-export function promptsOf(given: PromptEntries): PromptSpec | undefined {
-  if (promptKeys.every((key) => given[key] === undefined)) return undefined
+export function promptsOf(given: PromptEntries, recorded?: PromptSpec['recorded']): PromptSpec | undefined {
+  if (recorded === undefined && promptKeys.every((key) => given[key] === undefined)) return undefined
   const { inputTokens, outputTokens, sharedPrefixTokens, prefixes, ignoreEos } = given
   return {
+    ...(recorded && { recorded }),
     inputTokens: inputTokens ?? { kind: 'lognormal', median: 120, sigma: 0.9 },
     outputTokens: outputTokens ?? { kind: 'lognormal', median: 160, sigma: 0.7 },
     sharedPrefixTokens,
@@ -59,8 +62,10 @@ export function promptsOf(given: PromptEntries): PromptSpec | undefined {
 }
 
 /** The keys of `load.payload` again. */
-export const promptEntries = (prompts: PromptSpec): Record<string, unknown> => ({
+export const promptEntries = (
+  { recorded, inputTokens, outputTokens, ...prompts }: PromptSpec,
+  lengthsPath?: string,
+): Record<string, unknown> => ({
   ...prompts,
-  inputTokens: formatLengths(prompts.inputTokens),
-  outputTokens: formatLengths(prompts.outputTokens),
+  ...(recorded ? { lengths: lengthsPath } : { inputTokens: formatLengths(inputTokens), outputTokens: formatLengths(outputTokens) }),
 })

@@ -95,7 +95,7 @@ export function resolveExperiment(
   const { arrivals, tracePath, order } = resolveArrivals(context)
   const load = {
     arrivals,
-    payload: resolvePayload(context, order),
+    payload: resolvePayload(context, order, predictor.protocol === 'openai'),
     timeoutMs: entries.load?.timeout ?? (asked.protocol === 'openai' ? 120_000 : Math.max(2000, 10 * slo.limitMs)),
     trialSeconds: (entries.load?.trialTime ?? parseDurationMs(defaults.trialTime)) / 1000,
     confirmSeconds: (entries.load?.confirmTime ?? parseDurationMs(defaults.confirmTime)) / 1000,
@@ -142,7 +142,12 @@ export function resolveExperiment(
   // Names that an unreadable GPU file may have explained.
   if (!catalogue) return { problems: problems.filter(({ what }) => !what.includes('unknown GPU')) }
   if (problems.length > 0) return { problems }
-  const document = documentOf(withoutSources, tracePath)
+  const lengths = entries.load?.payload?.lengths
+  const document = documentOf(
+    withoutSources,
+    tracePath,
+    lengths === undefined ? undefined : pathAt(['load', 'payload', 'lengths'], lengths),
+  )
   return { experiment: { ...withoutSources, document, origins: originsOf(document, merged, devicesUsed) }, problems }
 }
 

@@ -155,6 +155,9 @@ const payloadKeys = z.strictObject({
   outputTokens: quantity(parseLengths, 'a length in tokens').optional().describe('openai: likewise, default lognormal:160,0.7'),
   sharedPrefixTokens: count(0, 'tokens').optional().describe('openai: tokens that prompts begin with in common, default 0'),
   prefixes: count(1, 'prefixes').optional().describe('openai: how many different such beginnings, default 1'),
+  lengths: text('a path')
+    .optional()
+    .describe('openai: recorded lengths, a CSV with inputTokens,outputTokens (or ContextTokens,GeneratedTokens), relative to this file'),
   ignoreEos: z.boolean({ error: 'expected true or false' }).optional().describe('openai: answers of the drawn length, default true'),
 })
 type PayloadEntry = z.output<typeof payloadKeys>

@@ -8,6 +8,7 @@ import { defaultPriceBook, type PriceBook } from '../../trials/prices/book.ts'
 import { parsePriceBook } from '../../trials/prices/parse.ts'
 import { YamlFileError } from '../../trials/yaml.ts'
 import type { Context, FileContext } from './context.ts'
+import { readLengths } from './lengths.ts'
 import { defaults } from './names.ts'
 import { payloadKind } from './payload.ts'
 import { promptsOf } from './prompts.ts'
@@ -87,18 +88,40 @@ export function resolveArrivals({ entries, report, pathAt }: Context): { arrival
   }
 }
 
-/** @param order what the trace says of the requests */
-export function resolvePayload({ entries, report, pathAt }: Context, order: PayloadOrder | undefined): PayloadSource {
+/**
+ * @param order what the trace says of the requests
+ * @param streamed they are prompts of a language model
+ */
+export function resolvePayload({ entries, report, pathAt }: Context, order: PayloadOrder | undefined, streamed: boolean): PayloadSource {
   const given = entries.load?.payload ?? {}
   const { items, count } = given
   const seed = entries.seed ?? defaults.seed
-  const prompts = promptsOf(given)
   const at: Path = ['load', 'payload']
+  const lengthsAt = (file: string) => {
+    if (given.inputTokens !== undefined || given.outputTokens !== undefined)
+      report([...at, 'lengths'], 'recorded lengths beside drawn ones', 'keep one of the two')
+    try {
+      return readLengths(pathAt([...at, 'lengths'], file), file)
+    } catch (error) {
+      if (!(error instanceof UnitError)) throw error
+      report([...at, 'lengths'], error.message, error.hint)
+      return undefined
+    }
+  }
+  const recorded = given.lengths === undefined ? undefined : lengthsAt(given.lengths)
+  const prompts = promptsOf(given, recorded)
   if (items !== undefined && order?.items !== undefined)
     report([...at, 'items'], 'items beside a trace that has them', 'keep one of the two')
+  if (entries.backend === 'simulated' && (items ?? order?.items) !== undefined)
+    report([...at, 'items'], 'a simulated predictor is asked for one item a request', 'leave the items out, or use --backend local')
   const common = { seed, ...(items && { items }), ...(order && { order }) }
   if (given.file === undefined || given.file === 'generated')
-    return { kind: 'generated', count: count ?? defaults.payloadCount, ...(prompts && { prompts }), ...common }
+    return {
+      kind: 'generated',
+      count: count ?? (streamed ? defaults.promptCount : defaults.payloadCount),
+      ...(prompts && { prompts }),
+      ...common,
+    }
   if (prompts !== undefined) report(at, 'lengths of prompts beside a file of them', 'keep one of the two')
   const path = pathAt([...at, 'file'], given.file)
   let kind: ReturnType<typeof payloadKind> = 'file'
@@ -112,7 +135,5 @@ export function resolvePayload({ entries, report, pathAt }: Context, order: Payl
   if (count !== undefined) report([...at, 'count'], 'a count of bodies beside a file of them', 'keep one of the two')
   if (items !== undefined || order?.items !== undefined)
     report([...at, 'file'], `${given.file} holds whole requests: their items cannot be chosen`, 'give texts (.txt) or a folder of pictures')
-  if (entries.backend === 'simulated' && (items ?? order?.items) !== undefined)
-    report([...at, 'items'], 'a simulated predictor is asked for one item a request', 'leave the items out, or use --backend local')
   return { kind, path, ...(order && { order }) }
 }

@@ -2,7 +2,8 @@ import { expect, test } from 'vitest'
 import { architectureOf, type Decoder } from '../../devices/architecture.ts'
 import { findGpu } from '../../devices/catalogue.ts'
 import { OutOfMemoryError } from '../engine.ts'
-import { cacheSize, type LlmDevice, stepTimes } from './costs.ts'
+import { cacheSize } from './costs.ts'
+import { type LlmDevice, stepTimes } from './step-model.ts'
 
 const on = (gpu: string, model = 'llama-3.1-8b', tensorParallel = 1): LlmDevice => ({
   architecture: architectureOf(model) as Decoder,
@@ -44,6 +45,10 @@ test('the cache gets what weights leave, and running out of it is out of memory'
   expect(small).toBeLessThan(60_000)
   expect(large).toBeGreaterThan(350_000)
   expect(cacheSize(on('L4', 'llama-3.1-8b', 2), 0.9, 2048, 4096).tokens).toBeGreaterThan(3 * small)
+  const quantised = cacheSize({ ...on('L4'), quantization: 'awq' }, 0.9, 2048, 4096).tokens
+  // 13 GB of layers become 3.7: 75,000 more tokens of 128 KiB.
+  expect(quantised - small).toBeGreaterThan(70_000)
+  expect(quantised - small).toBeLessThan(90_000)
   expect(() => cacheSize(on('T4'), 0.9, 2048, 4096)).toThrow(OutOfMemoryError)
   expect(() => cacheSize(on('L4', 'qwen2.5-14b'), 0.9, 2048, 4096)).toThrow(/emulated.*max-model-len/)
 })

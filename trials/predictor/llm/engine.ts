@@ -1,7 +1,7 @@
 /** Drives the scheduler in real time: every step takes the time that the device model gives for it. Emulated, and says so. */
 import { EmulatedDevice } from '../engines/emulated.ts'
-import type { StepWork } from './costs.ts'
 import { ContinuousBatcher, type SchedulerLimits, type Sequence } from './scheduler.ts'
+import type { StepWork } from './step-model.ts'
 
 export class LlmEngine {
   readonly scheduler: ContinuousBatcher

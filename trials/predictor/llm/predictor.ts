@@ -5,9 +5,9 @@ import type { Decoder } from '../../devices/architecture.ts'
 import { findGpu, type Gpu } from '../../devices/catalogue.ts'
 import type { RunningPredictor } from '../predictor.ts'
 import type { Settings } from '../settings.ts'
-import { cacheSize, type LlmDevice, stepTimes } from './costs.ts'
 import { LlmEngine } from './engine.ts'
 import { createLlmServer } from './server.ts'
+import { llmServer } from './serving.ts'
 
 /**
  * Starts the simulated language model behind the OpenAI protocol. Its device is a model of a GPU; what it says is no language.
@@ -21,19 +21,22 @@ export async function startLlmPredictor(
   const { llm } = settings
   if (settings.gpu === undefined) throw new Error('a language model needs a GPU to emulate: set --gpu, e.g. --gpu L4')
   const gpu = findGpu(settings.gpu, ownGpus)
-  const device: LlmDevice = { architecture, gpu, precision: llm.precision, tensorParallel: llm.tensorParallel }
-  const maxModelLength = Math.min(llm.maxModelLength, architecture.maxSequenceLength)
-  const share = (llm.gpuMemoryUtilization * settings.gpuMemoryPercent) / 100
-  const cache = cacheSize(device, share, llm.maxBatchedTokens, maxModelLength)
-  const limits = {
-    maxSequences: llm.maxSequences,
-    maxBatchedTokens: llm.maxBatchedTokens,
-    cacheTokens: cache.tokens,
+  const { precision, quantization, tensorParallel, maxSequences, maxBatchedTokens, maxModelLength: asked } = llm
+  const memoryShare = (llm.gpuMemoryUtilization * settings.gpuMemoryPercent) / 100
+  const { limits, maxModelLength, memoryMiB, stepMs } = llmServer(architecture, {
+    gpu,
+    precision,
+    quantization,
+    tensorParallel,
+    maxSequences,
+    maxBatchedTokens,
+    maxModelLength: asked,
+    memoryShare,
     queueLimit: settings.queueLimit,
-  }
-  const engine = new LlmEngine(limits, stepTimes(device))
-  const metrics = metricsOf(settings.model, engine, cache.memoryMiB, llm.tensorParallel)
-  const described = `${gpu.name}${llm.tensorParallel > 1 ? ` × ${llm.tensorParallel}` : ''} (emulated)`
+  })
+  const engine = new LlmEngine(limits, stepMs)
+  const metrics = metricsOf(settings.model, engine, memoryMiB, tensorParallel)
+  const described = `${gpu.name}${tensorParallel > 1 ? ` × ${tensorParallel}` : ''} (emulated)`
   const { server, drain } = createLlmServer(engine, {
     model: settings.model,
     device: described,

@@ -131,3 +131,28 @@ describe('property', () => {
     )
   })
 })
+
+test('steps that repeat, done as one, leave everything as one after the other', () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.tuple(fc.integer({ min: 1, max: 90 }), fc.integer({ min: 1, max: 40 })), { minLength: 1, maxLength: 8 }),
+      (lengths) => {
+        const play = (together: boolean) => {
+          const batcher = new ContinuousBatcher({ ...limits, cacheTokens: 512 })
+          const sequences = lengths.map(([prompt, output]) => sequence(prompt, output))
+          for (const each of sequences) batcher.add(each.made)
+          const ended: number[] = []
+          let steps = 0
+          for (let scheduled = batcher.schedule(); scheduled; scheduled = batcher.schedule()) {
+            const times = together ? scheduled.repeats() : 1
+            steps += times
+            scheduled.finish(times)
+            for (const [i, { ends }] of sequences.entries()) if (ended[i] === undefined && ends.at(-1)) ended[i] = steps
+          }
+          return { ended, steps, preemptions: batcher.preemptions, cacheUse: batcher.cacheUse }
+        }
+        expect(play(true)).toEqual(play(false))
+      },
+    ),
+  )
+})

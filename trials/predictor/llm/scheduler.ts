@@ -3,7 +3,7 @@
  * in the order of vLLM's scheduler: running sequences first, then waiting ones; a sequence that finds no room makes the newest one yield
  * its blocks and start over. No clock: whoever drives it knows how long a step takes.
  */
-import type { StepWork } from './costs.ts'
+import type { StepWork } from './step-model.ts'
 
 export interface SchedulerLimits {
   /** Sequences under way at once. */
@@ -36,6 +36,14 @@ interface Running {
   /** Output tokens that exist. */
   produced: number
   blocks: number
+  /** Under way: not waiting, not removed, not done. */
+  active: boolean
+}
+
+/** What one sequence does in a step. */
+interface Part {
+  readonly running: Running
+  readonly tokens: number
 }
 
 /** A step that is scheduled and not yet done. */
@@ -43,15 +51,20 @@ export interface Step {
   readonly work: StepWork
   /** Sequences that take part. */
   readonly sequences: number
-  /** To be called when its time is over. */
-  finish(): void
+  /**
+   * How many times in a row it would be scheduled just so if nobody came: until a sequence ends or finds no room. 1 with prompts in it. Its
+   * context grows by a token a sequence each time.
+   */
+  repeats(): number
+  /** To be called when its time is over, or that of so many of its kind: tokens between are then not told of. */
+  finish(times?: number): void
 }
 
 export class ContinuousBatcher {
   readonly #limits: SchedulerLimits
   readonly #totalBlocks: number
   #waiting: Running[] = []
-  #running: Running[] = []
+  readonly #running: Running[] = []
   #freeBlocks: number
   /** Prefixes whose keys and values were computed lately, oldest first. */
   readonly #known = new Set<number>()
@@ -78,7 +91,7 @@ export class ContinuousBatcher {
   /** False when too many wait. The sequence must fit the cache alone. */
   add(sequence: Sequence): boolean {
     if (this.#waiting.length >= this.#limits.queueLimit) return false
-    this.#waiting.push({ sequence, cached: 0, produced: 0, blocks: 0 })
+    this.#waiting.push({ sequence, cached: 0, produced: 0, blocks: 0, active: false })
     return true
   }
 
@@ -87,8 +100,7 @@ export class ContinuousBatcher {
     this.#waiting = this.#waiting.filter((each) => each.sequence !== sequence)
     const found = this.#running.find((each) => each.sequence === sequence)
     if (!found) return
-    this.#release(found)
-    this.#running = this.#running.filter((each) => each !== found)
+    this.#end(found)
   }
 
   /** The next step; undefined when there is nothing to do. */
@@ -96,7 +108,7 @@ export class ContinuousBatcher {
     const { maxBatchedTokens, maxSequences } = this.#limits
     let budget = maxBatchedTokens
     let [prefillTokens, decodes, decodeContext] = [0, 0, 0]
-    const parts: { readonly running: Running; readonly tokens: number }[] = []
+    const parts: Part[] = []
     const preemptionsBefore = this.preemptions
     const take = (running: Running): boolean => {
       const missing = known(running) - running.cached
@@ -112,7 +124,7 @@ export class ContinuousBatcher {
     }
     for (const running of [...this.#running]) {
       if (budget === 0) break
-      while (this.#running.includes(running) && !take(running)) {
+      while (running.active && !take(running)) {
         const newest = this.#running.at(-1)!
         // Already part of this step: what it holds is needed now.
         if (budget === 0 || parts.some((part) => part.running === newest)) break
@@ -125,33 +137,45 @@ export class ContinuousBatcher {
       const next = this.#waiting[0]!
       const hit = this.#hit(next.sequence)
       next.cached = hit
-      this.#running.push(next)
       if (!take(next)) {
-        this.#running.pop()
         next.cached = 0
         break
       }
+      next.active = true
+      this.#running.push(next)
       this.#waiting.shift()
       this.prefixHitTokens += hit
     }
     if (parts.length === 0) return undefined
     const work = { prefillTokens, decodes, decodeContext }
-    return { work, sequences: parts.length, finish: () => this.#finish(parts) }
+    return {
+      work,
+      sequences: parts.length,
+      repeats: () => (prefillTokens > 0 ? 1 : this.#repeats(parts)),
+      finish: (times = 1) => this.#finish(parts, times),
+    }
   }
 
-  #finish(parts: readonly { readonly running: Running; readonly tokens: number }[]): void {
+  #repeats(parts: readonly Part[]): number {
+    const full = this.#waiting.length === 0 || this.#running.length >= this.#limits.maxSequences
+    if (!full || parts.length < this.#running.length) return 1
+    const times = Math.min(...parts.map(({ running }) => running.sequence.outputTokens - running.produced))
+    const blocks = parts.reduce((sum, { running }) => sum + Math.ceil((running.cached + times) / blockTokens) - running.blocks, 0)
+    return blocks <= this.#freeBlocks ? times : 1
+  }
+
+  #finish(parts: readonly Part[], times: number): void {
     for (const { running, tokens } of parts) {
       // Removed while the step ran.
-      if (!this.#running.includes(running)) continue
-      running.cached += tokens
+      if (!running.active) continue
+      running.cached += tokens + times - 1
+      running.produced += times - 1
+      this.#grow(running, running.cached)
       if (running.cached < known(running)) continue
       if (running.produced === 0) this.#remember(running.sequence)
       running.produced += 1
       const last = running.produced >= running.sequence.outputTokens
-      if (last) {
-        this.#release(running)
-        this.#running = this.#running.filter((each) => each !== running)
-      }
+      if (last) this.#end(running)
       running.sequence.token(running.produced - 1, last)
     }
   }
@@ -164,16 +188,18 @@ export class ContinuousBatcher {
     return true
   }
 
-  #release(running: Running): void {
+  /** Its place and its blocks are free again. */
+  #end(running: Running): void {
     this.#freeBlocks += running.blocks
     running.blocks = 0
+    running.active = false
+    this.#running.splice(this.#running.lastIndexOf(running), 1)
   }
 
   /** Its output so far is kept, and computed again as if it were prompt. */
   #preempt(running: Running): void {
-    this.#release(running)
+    this.#end(running)
     running.cached = 0
-    this.#running = this.#running.filter((each) => each !== running)
     this.#waiting.unshift(running)
     this.preemptions += 1
   }

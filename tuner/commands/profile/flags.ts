@@ -84,11 +84,12 @@ export function readFlags(flags: ProfileFlags): Omit<ProfileOptions, 'signal' | 
   }
 }
 
-function readPayload({ payload, items: asked }: ProfileFlags, seed: number, order: PayloadOrder | undefined): PayloadSource {
+function readPayload({ payload, items: asked, protocol }: ProfileFlags, seed: number, order: PayloadOrder | undefined): PayloadSource {
   const items = asked === undefined ? undefined : parseItems(asked)
   if (items !== undefined && order?.items !== undefined) throw new Error('--items beside a trace that has them: keep one of the two')
   const common = { seed, ...(items && { items }), ...(order && { order }) }
-  if (payload === undefined) return { kind: 'generated', count: 64, ...common }
+  if (payload === undefined)
+    return { kind: 'generated', count: protocol === 'openai' ? defaults.promptCount : defaults.payloadCount, ...common }
   const kind = payloadKind(payload)
   if (kind !== 'file') return { kind, path: payload, ...common }
   if (items !== undefined || order?.items !== undefined) throw new Error(`${payload} holds whole requests: their items cannot be chosen`)

@@ -1,0 +1,171 @@
+/**
+ * How long one step of a language model takes: one forward pass over the tokens of prompts and one token of each decoding sequence, its costs added.
+ *
+ * Calibrated on per-operation latencies that ai-dynamo/aiconfigurator (Apache-2.0) measured, composed into whole steps for llama-3.1-8b and
+ * qwen2.5-14b on A100, H100, H200, B200 and L40S, alone and in groups of 2 to 8 (search/bench/tables/llm-composed). The tables do not say their
+ * lengths: 256 output tokens follow from their rates, 1,024 input tokens are taken for granted. No whole server is behind them.
+ */
+import type { Decoder } from '../../devices/architecture.ts'
+import type { Gpu, Precision } from '../../devices/catalogue.ts'
+import { DeviceModelError } from '../../devices/errors.ts'
+
+/** Weights in fewer bits than the arithmetic. `fp8`: both in 8 bits where the GPU has them, else weights alone; `awq`, `gptq`: weights in 4 bits. */
+export const quantizations = ['none', 'fp8', 'awq', 'gptq'] as const
+export type Quantization = (typeof quantizations)[number]
+
+export interface LlmDevice {
+  readonly architecture: Decoder
+  readonly gpu: Gpu
+  readonly precision: Precision
+  readonly quantization?: Quantization
+  /** GPUs that share every layer. */
+  readonly tensorParallel: number
+}
+
+/** What one step does: new tokens of prompts, and one token of each running sequence. */
+export interface StepWork {
+  readonly prefillTokens: number
+  readonly decodes: number
+  /** Tokens in the cache of the decoding sequences, all together. */
+  readonly decodeContext: number
+}
+
+/** What a step asks of each GPU of the group, each in ms at the datasheet's rates. */
+export interface StepParts {
+  readonly layers: number
+  readonly weights: number
+  /** The same where weights are in 8 bits, else 0. */
+  readonly weights8: number
+  readonly cache: number
+  readonly flops16: number
+  readonly flops8: number
+  /** All-reduces, and their bytes over the link. */
+  readonly exchanges: number
+  readonly exchanged: number
+}
+
+/** How much longer each takes than by the datasheet. Fitted by relative least squares; the test of this file fits them again. */
+export const stepCoefficients = {
+  /** ms of launches and small kernels a layer. */
+  layers: 0.0446,
+  weights: 1.1145,
+  weights8: 0.1984,
+  cache: 2.871,
+  flops16: 1.0522,
+  flops8: 2.1849,
+} as const
+
+/** Of one all-reduce: ms, and the GB/s it moves. NVLink fitted; over PCIe the tables contradict themselves, which the error says. */
+const links = { nvlink: { ms: 0.0076, gbPerS: 200 }, pcie: { ms: 0.0436, gbPerS: 7 } } as const
+
+/** Standard deviations of ln(time): in the tables; of a GPU that is not in them (each left out in turn); of a group, by its link. */
+export const stepErrors = { inTables: 0.1, otherGpu: 0.2, nvlink: 0.3, pcie: 0.6 } as const
+
+const inTables: ReadonlySet<string> = new Set(['A100-80GB', 'H100', 'H200', 'B200', 'L40S'])
+const hasNvlink = (gpu: Gpu) => /^(V100$|V100-32GB|P100-SXM2|A100-\d|H100$|H200|B\d)/.test(gpu.name)
+
+/** ± of a step's time, two cases of three. */
+export function stepError({ gpu, tensorParallel }: Pick<LlmDevice, 'gpu' | 'tensorParallel'>): number {
+  const alone = inTables.has(gpu.name) ? stepErrors.inTables : stepErrors.otherGpu
+  return tensorParallel === 1 ? alone : Math.hypot(alone, hasNvlink(gpu) ? stepErrors.nvlink : stepErrors.pcie)
+}
+
+/** How the numbers of a device are stored and multiplied. */
+export interface Arithmetic {
+  readonly weightBytes: number
+  /** Peak, 10^12 operations per second, and whether it is that of 8 bits. */
+  readonly tflops: number
+  readonly eightBit: boolean
+  /** Time of the products against that of 16-bit weights: 4-bit weights have to be widened first. */
+  readonly widening: number
+}
+
+/** Groups of 128 weights with a scale and a zero point, both 16 bits (Lin et al., AWQ, MLSys 2024; Frantar et al., GPTQ, ICLR 2023). */
+const fourBitBytes = 0.5 + 4 / 128
+/** Products of prompts with 4-bit weights run at about this much longer than with 16-bit ones (Frantar et al., MARLIN, PPoPP 2025). An assumption, not calibrated. */
+const fourBitWidening = 1.1
+
+/**
+ * What a device computes with.
+ * @throws DeviceModelError for arithmetic or a quantisation that the GPU does not have
+ */
+export function arithmeticOf({ gpu, precision, quantization = 'none' }: Omit<LlmDevice, 'architecture' | 'tensorParallel'>): Arithmetic {
+  const wide: Precision = precision === 'fp8' || precision === 'int8' ? 'fp16' : precision
+  const tflops = gpu.peakTflops[wide] ?? gpu.peakTflops.fp16 ?? gpu.peakTflops.fp32!
+  const lacks = (what: string) =>
+    new DeviceModelError(`${gpu.name} (${gpu.generation}) has no kernels for ${what}`, 'use quantization none, or a GPU from Turing on')
+  if (quantization === 'awq' || quantization === 'gptq') {
+    if (gpu.peakTflops.int8 === undefined || before('Turing', gpu)) throw lacks(quantization)
+    return { weightBytes: fourBitBytes, tflops, eightBit: false, widening: fourBitWidening }
+  }
+  const eight = quantization === 'fp8' ? 'fp8' : precision === 'fp8' || precision === 'int8' ? precision : undefined
+  if (eight === undefined) return { weightBytes: wide === 'fp32' || wide === 'tf32' ? 4 : 2, tflops, eightBit: false, widening: 1 }
+  const peak = gpu.peakTflops[eight]
+  if (peak !== undefined) return { weightBytes: 1, tflops: peak, eightBit: true, widening: 1 }
+  if (quantization !== 'fp8')
+    throw new DeviceModelError(`${gpu.name} has no ${eight}`, 'use precision fp16, or quantization fp8 for weights alone')
+  if (before('Ampere', gpu)) throw lacks('fp8 weights')
+  return { weightBytes: 1, tflops, eightBit: false, widening: 1 }
+}
+
+const generations = ['Kepler', 'Maxwell', 'Pascal', 'Volta', 'Turing', 'Ampere', 'Ada', 'Hopper', 'Blackwell']
+const before = (generation: string, gpu: Gpu): boolean => {
+  const own = generations.indexOf(gpu.generation)
+  return own >= 0 && own < generations.indexOf(generation)
+}
+
+/** Weights of the layers' products, and of the last product onto the vocabulary. Quantised servers leave the latter as it is. */
+export const layerWeights = (a: Decoder): number =>
+  a.layers * (a.hidden * a.headSize * (2 * a.heads + 2 * a.kvHeads) + 3 * a.hidden * a.intermediate)
+
+/** The parts of steps on a device. */
+export function stepParts(device: LlmDevice): (work: StepWork) => StepParts {
+  const { architecture: a, gpu, tensorParallel } = device
+  const { weightBytes, tflops, eightBit, widening } = arithmeticOf(device)
+  const tflops16 = gpu.peakTflops.fp16 ?? gpu.peakTflops.fp32!
+  const bytesPerMs = gpu.bandwidthGBs * 1e6 * tensorParallel
+  const head = a.vocabulary * a.hidden
+  const weights = layerWeights(a)
+  const readMs = (weights * weightBytes + 2 * head) / bytesPerMs
+  const kvBytes = 4 * a.layers * a.kvHeads * a.headSize
+  const link = hasNvlink(gpu) ? links.nvlink : links.pcie
+  return ({ prefillTokens, decodes, decodeContext }) => {
+    const tokens = prefillTokens + decodes
+    const products = (2 * weights * tokens * widening) / (tflops * 1e9 * tensorParallel)
+    // Only a sequence's last token is unembedded. Causal attention: half of all pairs.
+    const others =
+      (2 * head * (decodes + (prefillTokens > 0 ? 1 : 0)) + 2 * a.layers * a.heads * a.headSize * prefillTokens ** 2) /
+      (tflops16 * 1e9 * tensorParallel)
+    const bytes = (2 * (tensorParallel - 1) * tokens * a.hidden * 2) / tensorParallel
+    return {
+      layers: a.layers,
+      weights: readMs,
+      weights8: eightBit ? readMs : 0,
+      cache: (kvBytes * decodeContext) / bytesPerMs,
+      flops16: others + (eightBit ? 0 : products),
+      flops8: eightBit ? products : 0,
+      exchanges: tensorParallel === 1 ? 0 : 2 * a.layers * link.ms,
+      exchanged: (2 * a.layers * bytes) / (link.gbPerS * 1e6),
+    }
+  }
+}
+
+/** Time of a step, ms; 0 for one without tokens. @throws DeviceModelError as `arithmeticOf` does */
+export function stepTimes(device: LlmDevice): (work: StepWork) => number {
+  const parts = stepParts(device)
+  const c = stepCoefficients
+  return (work) => {
+    if (work.prefillTokens + work.decodes === 0) return 0
+    const p = parts(work)
+    return (
+      c.layers * p.layers +
+      c.weights * p.weights +
+      c.weights8 * p.weights8 +
+      c.cache * p.cache +
+      c.flops16 * p.flops16 +
+      c.flops8 * p.flops8 +
+      p.exchanges +
+      p.exchanged
+    )
+  }
+}
