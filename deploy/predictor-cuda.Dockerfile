@@ -1,6 +1,7 @@
 # The built-in predictor on NVIDIA GPUs: TensorFlow 2.9 through tfjs-node-gpu, which needs CUDA 11.2 and cuDNN 8.1 of the base.
 #   docker build -f deploy/predictor-cuda.Dockerfile -t tune-predictor:0.1.0-cuda .
-FROM nvidia/cuda:11.2.2-cudnn8-runtime-ubuntu20.04
+ARG CUDA_IMAGE=nvidia/cuda:11.2.2-cudnn8-runtime-ubuntu20.04
+FROM ${CUDA_IMAGE}
 ARG NODE_VERSION=20.20.0
 RUN apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends ca-certificates curl xz-utils python3 make g++ \
   && rm -rf /var/lib/apt/lists/* \

@@ -1,6 +1,7 @@
 # The built-in predictor on CPU: serves when run without arguments. Also serves as load generator (`load`).
 #   docker build -f deploy/predictor.Dockerfile -t tune-predictor:0.1.0 .
-FROM node:20-bookworm-slim AS build
+ARG NODE_IMAGE=node:20-bookworm-slim
+FROM ${NODE_IMAGE} AS build
 RUN apt-get update && apt-get install -y --no-install-recommends python3 make g++ && rm -rf /var/lib/apt/lists/*
 WORKDIR /app
 COPY package.json package-lock.json ./
@@ -8,7 +9,7 @@ RUN npm ci --ignore-scripts && npm rebuild sqlite3
 COPY . .
 RUN npm run -s build && npm prune --omit=dev --ignore-scripts && find node_modules -name '*.map' -delete
 
-FROM node:20-bookworm-slim
+FROM ${NODE_IMAGE}
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=8000
 COPY --from=build /app/package.json /app/package.json
 COPY --from=build /app/node_modules /app/node_modules

@@ -41,6 +41,13 @@ const roots = {
   PodDisruptionBudget: 'io.k8s.api.policy.v1.PodDisruptionBudget',
   Pod: 'io.k8s.api.core.v1.Pod',
   Job: 'io.k8s.api.batch.v1.Job',
+  CronJob: 'io.k8s.api.batch.v1.CronJob',
+  PersistentVolumeClaim: 'io.k8s.api.core.v1.PersistentVolumeClaim',
+  ServiceAccount: 'io.k8s.api.core.v1.ServiceAccount',
+  Role: 'io.k8s.api.rbac.v1.Role',
+  RoleBinding: 'io.k8s.api.rbac.v1.RoleBinding',
+  ClusterRole: 'io.k8s.api.rbac.v1.ClusterRole',
+  ClusterRoleBinding: 'io.k8s.api.rbac.v1.ClusterRoleBinding',
   ResourceClaimTemplate: ['v1', 'v1beta2', 'v1beta1'].map((version) => `io.k8s.api.resource.${version}.ResourceClaimTemplate`),
 }
 const volumeKinds = ['name', 'configMap', 'emptyDir', 'hostPath', 'persistentVolumeClaim', 'secret']
