@@ -23,6 +23,10 @@ export async function recognise(
 ): Promise<ProtocolName | undefined> {
   const origin = URL.canParse(url) ? new URL(url.replace(/^grpc/, 'http')).origin : undefined
   if (origin === undefined) return undefined
+  const grpc = async () => (await import('./grpc/recognise.ts')).recogniseGrpc(origin, options.tls, signal)
+  const saysGrpc = /^grpcs?:/.test(url)
+  const spoken = saysGrpc ? await grpc() : undefined
+  if (spoken !== undefined) return spoken
   let heard = false
   let refused = false
   const ask = async (path: string): Promise<{ json: unknown; text: string; status: number }> => {
@@ -47,7 +51,7 @@ export async function recognise(
   const { json } = await ask('/v1/models')
   if (isObject(json) && json.object === 'list') return 'openai'
   if ((await ask('/v2/health/live')).status === 200) return 'oip-v2'
-  return heard ? undefined : (await import('./grpc/recognise.ts')).recogniseGrpc(origin, options.tls, signal)
+  return heard || saysGrpc ? undefined : grpc()
 }
 
 /** The protocol, whose errors say when the server speaks another one. */
