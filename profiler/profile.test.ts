@@ -29,7 +29,9 @@ test('a capacity, and a steady window in detail', async () => {
   expect(found).toMatchObject({ protocol: 'oip-v2', verdict: 'met' })
   expect(found.summary).toMatch(/requests per second at p95 <= 500 ms/)
   expect(found.measurement?.capacityRps).toBeGreaterThan(0)
-  const { steady } = found
+  const { steady, below } = found
+  const shares = below!.map((point) => point.offeredRps / found.measurement!.capacityRps)
+  for (const [i, share] of [0.25, 0.5, 0.75].entries()) expect(Math.abs(shares[i]! / share - 1)).toBeLessThan(0.2)
   expect(steady!.histogram.reduce((sum, bin) => sum + bin.count, 0)).toBe(steady!.point.requests - steady!.point.errors)
   expect(steady!.percentiles.map((row) => row.percentile)).toContain(0.9)
   expect(steady!.percentiles.every(({ ms, ci95Ms: [low, high] }) => low <= ms && ms <= high)).toBe(true)

@@ -60,12 +60,17 @@ export interface Profile {
   readonly measurement?: Measurement
   /** 'lower': the capacity is at least the measurement's, for the generator was the limit or no load missed the SLO; the interval then may have no upper end. */
   readonly bound?: 'lower'
+  /** Short windows well below the capacity: with the measurement's points, the load-latency curve. */
+  readonly below?: readonly LoadPoint[]
   /** At the given rate, or at the lower end of the capacity's interval. Absent when the capacity is 0. */
   readonly steady?: SteadyWindow
   readonly caveats: readonly string[]
 }
 
 const histogramBins = 24
+/** Of the capacity, and how long each is tried as a share of the steady window. */
+const lowerShares = [0.25, 0.5, 0.75]
+const lowerDuration = 0.15
 
 /**
  * Profiles an endpoint. Throws a ProtocolError for a server that cannot be talked to, a PayloadError for bad bodies, a GeneratorError for
@@ -87,6 +92,9 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
     const measurement = await measureCapacity({ target, slo, signal, seed, generator, effort: options.effort, onStep: options.onStep })
     const verdict = verdictOf(measurement)
     if (verdict.verdict !== 'met') return { ...about, ...verdict, measurement, caveats: measurement.caveats }
+    const below: LoadPoint[] = []
+    for (const [i, share] of lowerShares.entries())
+      below.push((await session.open(share * measurement.capacityRps, lowerDuration * durationS, seed + 10 + i, 'curve')).point)
     const rate = Math.max(measurement.capacityCi90Rps[0], 0.5 * measurement.capacityRps)
     const steady = await steadyWindow(await session.open(rate, durationS, seed + 1, 'confirm', arrivals), slo)
     const caveats = [...measurement.caveats]
@@ -94,7 +102,7 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
     if (!keeps(steady.point, slo))
       caveats.push(`the steady window at ${rate.toFixed(1)} requests per second, the lower end of the interval, missed the SLO`)
     const bound = boundOf(measurement.outcome, measurement.capacityCi90Rps[1])
-    return { ...about, ...verdict, measurement, ...(bound && { bound }), steady, caveats }
+    return { ...about, ...verdict, measurement, ...(bound && { bound }), below, steady, caveats }
   } finally {
     await generator.close()
   }

@@ -1,4 +1,4 @@
-import { availableParallelism } from 'node:os'
+import { availableParallelism, loadavg } from 'node:os'
 import { HttpLoadGenerator } from '../generator/http-generator.ts'
 import { sloName, sloValue } from '../slo.ts'
 import { type Moments, momentsOf } from '../statistics/dependence.ts'
@@ -206,6 +206,9 @@ export function generatorFor(target: Target, given: LoadGenerator | undefined): 
   return given ?? new HttpLoadGenerator()
 }
 
+/** Load average per core above which more waits for a core than the server and its load would. */
+const crowded = 1.5
+
 export function caveatsOf(target: Target, session: Session): string[] {
   const found: string[] = []
   if (target.kind === 'virtual') return found
@@ -215,6 +218,11 @@ export function caveatsOf(target: Target, session: Session): string[] {
     found.push(
       `the load generator shared this machine's ${cores} cores with the server and used up to ${session.generatorCores.toFixed(2)} of one`,
     )
+    const [load = 0] = loadavg()
+    if (load > crowded * cores)
+      found.push(
+        `this machine's load average was ${load.toFixed(1)} on ${cores} cores: the server waited for them, be it for other work or for threads of its own`,
+      )
   }
   if (session.points.some((point) => point.generatorSaturated))
     found.push('the load generator could not hold some of the load points; they are marked')

@@ -3,7 +3,7 @@ import { binomialCdf } from '../statistics/percentile.ts'
 import type { Arrivals, Load, LoadGenerator, LoadPoint, LoadRun, Slo, Target } from '../types.ts'
 
 /** What a load is for: shown with its progress. */
-export type Phase = 'warm-up' | 'idle' | 'saturation' | 'search' | 'confirm'
+export type Phase = 'warm-up' | 'idle' | 'saturation' | 'search' | 'curve' | 'confirm'
 
 /** What requests fail with when their server ends. */
 const brokenKinds = ['refused', 'reset', 'closed by server']

@@ -6,13 +6,12 @@ import { csv } from '../../../reports/csv.ts'
 import { percentileName, significant, sloAxisName, sloName, sloText, sloValue } from '../../../reports/format.ts'
 import { type Block, heading, list, paragraph, table } from '../../../reports/page/blocks.ts'
 import { toHtml } from '../../../reports/page/html.ts'
-import { curvePoints } from './text.ts'
+import { curvePoints, loadPoints } from './text.ts'
 
 /** Version 1. Figures that there are none of are null: the percentile without an answer, the end that nothing bounds (`bound` says which capacity has none). */
 export const profileJson = (profile: Profile): string => `${JSON.stringify({ schemaVersion: 1, ...profile }, null, 2)}\n`
 
-export function profileCsv({ measurement, steady }: Profile): string {
-  const points = [...(measurement?.points ?? []), ...(steady === undefined ? [] : [steady.point])]
+export function profileCsv(profile: Profile): string {
   const header =
     'load,connections,offered_rps,achieved_rps,goodput_rps,requests,errors,p50_ms,p90_ms,p95_ms,p99_ms,max_ms,slo_ms,slo_low_ms,slo_high_ms,seconds,cut,generator_saturated,lateness_p99_ms'
   const row = (p: LoadPoint) => [
@@ -35,7 +34,7 @@ export function profileCsv({ measurement, steady }: Profile): string {
     p.generatorSaturated,
     p.latenessP99Ms,
   ]
-  return csv(header.split(','), points.map(row))
+  return csv(header.split(','), loadPoints(profile).map(row))
 }
 
 export async function profileHtml(profile: Profile, at: Date): Promise<string> {
@@ -72,7 +71,7 @@ export async function profileHtml(profile: Profile, at: Date): Promise<string> {
       blocks.push({ kind: 'chart', svg: await histogramSvg(profile), alt: 'histogram of latencies' })
   }
   if (measurement !== undefined) {
-    const rows = measurement.points.map((p) => [
+    const rows = loadPoints(profile).map((p) => [
       p.load.kind === 'closed' ? `${p.load.connections} at a time` : 'open',
       significant(p.offeredRps),
       significant(p.achievedRps),

@@ -26,9 +26,16 @@ export function profileLines(profile: Profile, style: Style, columns: number): s
   return lines
 }
 
+/** Every load point, in the order of time. */
+export const loadPoints = ({ measurement, below, steady }: Profile): LoadPoint[] => [
+  ...(measurement?.points ?? []),
+  ...(below ?? []),
+  ...(steady === undefined ? [] : [steady.point]),
+]
+
 /** Open load points, by offered rate: the load-latency curve. */
-export function curvePoints({ measurement, steady }: Profile): LoadPoint[] {
-  const points = [...(measurement?.points ?? []), ...(steady === undefined ? [] : [steady.point])]
+export function curvePoints(profile: Profile): LoadPoint[] {
+  const points = loadPoints(profile)
   return points.filter((p) => p.load.kind === 'open' && p.requests > 0).sort((a, b) => a.offeredRps - b.offeredRps)
 }
 
