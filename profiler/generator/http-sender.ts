@@ -54,7 +54,7 @@ export class HttpSender implements Sender {
 }
 
 /** What is made of each of the target's bodies, once for those that a trace repeats. */
-export function oncePerBody<T>({ bodies }: HttpTarget, make: (body: HttpTarget['bodies'][number]) => T): T[] {
+export function oncePerBody<T>({ bodies }: Pick<HttpTarget, 'bodies'>, make: (body: HttpTarget['bodies'][number]) => T): T[] {
   const made = new Map<HttpTarget['bodies'][number], T>()
   return bodies.map((body) => {
     const known = made.get(body) ?? make(body)
