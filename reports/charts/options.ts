@@ -2,7 +2,7 @@
 import type { EChartsOption, SeriesOption } from 'echarts'
 import type { Slo } from '../../profiler/types.ts'
 import type { Judged } from '../candidates.ts'
-import { sloAxisName, sloText } from '../format.ts'
+import { sloAxisName } from '../format.ts'
 import type { Candidate, Recommendation } from '../types.ts'
 
 /** Okabe and Ito's colours, told apart by every kind of colour vision. */
@@ -24,7 +24,7 @@ const sloLine = (slo: Slo, along: 'xAxis' | 'yAxis') => ({
   silent: true,
   symbol: 'none',
   lineStyle: { color: '#b00020', type: 'dashed' as const, width: 1.5 },
-  label: { formatter: `SLO ${slo.limits ? sloText(slo) : `${slo.limitMs} ms`}`, color: '#b00020', position: 'insideEndTop' as const },
+  label: { formatter: slo.limits ? 'SLO' : `SLO ${slo.limitMs} ms`, color: '#b00020', position: 'insideEndTop' as const },
   data: [{ [along]: slo.limitMs }],
 })
 

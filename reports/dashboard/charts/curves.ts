@@ -1,7 +1,7 @@
 /** Load curves: offered rate against latency percentiles, with the SLO and each curve's knee. Pure. */
 import type { LoadPoint, Slo } from '../../../profiler/types.ts'
 import type { Judged } from '../../candidates.ts'
-import { sloAxisName, sloText } from '../../format.ts'
+import { sloAxisName } from '../../format.ts'
 import { kneeOf } from '../analysis.ts'
 import { axis, base, type ChartOption, colour, legend, logAxis, symbol, type Theme, yAxis } from './theme.ts'
 
@@ -49,7 +49,7 @@ function sloMarks(slo: Slo, theme: Theme): object {
       silent: true,
       symbol: 'none',
       lineStyle: { color: theme.warn, type: [6, 4], width: 1.5 },
-      label: { formatter: `SLO ${slo.limits ? sloText(slo) : `${slo.limitMs} ms`}`, color: theme.warn, position: 'insideEndTop' },
+      label: { formatter: slo.limits ? 'SLO' : `SLO ${slo.limitMs} ms`, color: theme.warn, position: 'insideEndTop' },
       data: [{ yAxis: slo.limitMs }],
     },
     markArea: { silent: true, itemStyle: { color: `${theme.warn}12` }, data: [[{ yAxis: slo.limitMs }, { yAxis: 1e9 }]] },

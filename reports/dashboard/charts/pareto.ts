@@ -70,7 +70,12 @@ export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
     ...base(theme),
     grid: { left: 64, right: 24, top: 64, bottom: 48 },
     legend: legend(theme, {
-      data: [...devices, 'Pareto front', ...qualityFrontNames(r), ...(all.some((c) => !c.feasible) ? ['misses the SLO'] : [])],
+      data: [
+        ...devices,
+        'Pareto front',
+        ...qualityFrontNames(r).map((name, i) => ({ name, itemStyle: { opacity: 0 }, lineStyle: { type: dashOf(i), width: 2 } })),
+        ...(all.some((c) => !c.feasible) ? ['misses the SLO'] : []),
+      ],
     }),
     tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
     xAxis: { ...latencies, ...axis(`${sloAxisName(slo)} (log)`, theme) },
@@ -141,20 +146,21 @@ function sizes(served: readonly Candidate[]): ((c: Candidate) => number) | undef
 
 /** Fronts among variants of at least some quality, but for the last, which is the front itself. */
 const betterFronts = (r: Recommendation) => (r.qualityFronts ?? []).slice(0, -1).filter(({ front }) => front.length > 0)
+const dashes = [
+  [8, 4],
+  [3, 3],
+  [10, 3, 2, 3],
+]
+const dashOf = (i: number) => dashes[i % dashes.length]
 const frontName = (leastQuality: number) => `front of quality ≥ ${leastQuality}`
 const qualityFrontNames = (r: Recommendation): string[] => betterFronts(r).map(({ leastQuality }) => frontName(leastQuality))
 
 function qualitySeries(r: Recommendation, y: Height, most: number, theme: Theme): object[] {
-  const dashes = [
-    [8, 4],
-    [3, 3],
-    [10, 3, 2, 3],
-  ]
   return betterFronts(r).map(({ leastQuality, front }, i) => ({
     ...frontSeries(front, y, most, theme),
     id: frontName(leastQuality),
     name: frontName(leastQuality),
-    lineStyle: { width: 2, type: dashes[i % dashes.length] },
+    lineStyle: { width: 2, type: dashOf(i) },
   }))
 }
 
