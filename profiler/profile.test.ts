@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { noLatency } from './capacity/measure.ts'
+import { type Effort, efforts, noLatency } from './capacity/measure.ts'
 import { profileEndpoint, verdictOf } from './profile.ts'
 import { startTestServer, type TestServer } from './testing/servers.ts'
 import type { TestService } from './testing/service.ts'
@@ -16,12 +16,15 @@ beforeAll(() => writeFileSync(payload.path, '{"inputs":[]}\n'))
 afterEach(() => server?.stop())
 afterAll(() => rmSync(folder, { recursive: true }))
 
+/** Enough to find a capacity, and not a good one. */
+const brief: Effort = { ...efforts.quick, saturationS: 0.15, windowS: 0.3, windows: 2, budgetS: 1 }
+
 const profile = async (service: Partial<TestService>, options: { rateRps?: number; limitMs?: number; durationS?: number } = {}) => {
   server = await startTestServer(service)
   const { limitMs = 500, ...rest } = options
   const slo = { percentile: 0.95, limitMs, maxErrorRate: 0.001 }
   const { signal } = new AbortController()
-  return profileEndpoint({ url: server.url, model: 'm', slo, payload, timeoutMs: 2000, effort: 'quick', durationS: 1, signal, ...rest })
+  return profileEndpoint({ url: server.url, model: 'm', slo, payload, timeoutMs: 2000, effort: brief, durationS: 0.8, signal, ...rest })
 }
 
 test('a capacity, and a steady window in detail', async () => {

@@ -36,12 +36,12 @@ const start = async (service: Partial<TestService>) => {
   return { ...server.target, http2: true }
 }
 
-describe.each(['h2c', 'h2'] as const)('%s', (http) => {
+describe('over plain TCP', () => {
   const generator = new HttpLoadGenerator()
   let known: Promise<KnownServer[]> | undefined
   const servers: TestServer[] = []
   const serve = async (service: Partial<TestService>) => {
-    const server = await startTestServer({ http, ...service })
+    const server = await startTestServer({ http: 'h2c', ...service })
     servers.push(server)
     return { ...server.target, http2: true }
   }
@@ -77,6 +77,16 @@ describe.each(['h2c', 'h2'] as const)('%s', (http) => {
 describe('HTTP/2', () => {
   const generator = new HttpLoadGenerator()
   afterAll(() => generator.close())
+
+  test('over TLS it is agreed on by ALPN, and measured alike; closed loops too', async () => {
+    const target = await start({ http: 'h2', time: { kind: 'fixed', ms: 51 } })
+    for (const each of [load, { kind: 'closed', connections: 3, durationS: 0.3 }] satisfies Load[]) {
+      const point = await generator.run(target, each, slo, signal)
+      expect(point.errors).toBe(0)
+      expect(point.p50Ms).toBeGreaterThan(50)
+      expect(point.p50Ms).toBeLessThan(70 + 2 * point.latenessP99Ms)
+    }
+  })
 
   test('many requests share a connection: one is enough for a hundred under way', async () => {
     const target = await start({ http: 'h2c', time: { kind: 'fixed', ms: 200 } })

@@ -1,7 +1,7 @@
 /** A profile in the terminal: verdict, percentile table, latency histogram, load-latency curve. */
 import type { HistogramBin, LatencyMetric, LatencySummary, LoadPoint, Profile, Slo, SteadyWindow } from '../../../profiler/index.ts'
 import { latency, percent, percentileName, significant, sloName, sloValue } from '../../../reports/format.ts'
-import { table } from '../../render/format.ts'
+import { table, wrap } from '../../render/format.ts'
 import { glyph, paint, type Style } from '../../render/glyphs.ts'
 
 export function profileLines(profile: Profile, style: Style, columns: number): string[] {
@@ -22,9 +22,12 @@ export function profileLines(profile: Profile, style: Style, columns: number): s
   if (steady !== undefined && !profile.slo.limits) lines.push(...histogramLines(steady.histogram, profile.slo.limitMs, style, columns))
   const curve = curveLines(curvePoints(profile), profile, style, columns)
   if (curve.length > 0) lines.push('', ...curve)
-  if (profile.caveats.length > 0) lines.push('', ...profile.caveats.map((caveat) => `${paint('note:', 'yellow', style)} ${caveat}`))
+  if (profile.caveats.length > 0) lines.push('', ...profile.caveats.flatMap((caveat) => note(caveat, style, columns)))
   return lines
 }
+
+const note = (caveat: string, style: Style, columns: number): string[] =>
+  wrap(`note: ${caveat}`, columns).map((line) => line.replace(/^note:/, paint('note:', 'yellow', style)))
 
 /** Every load point, in the order of time. */
 export const loadPoints = ({ measurement, below, steady }: Profile): LoadPoint[] => [
