@@ -1,8 +1,8 @@
 /**
- * How true, how certain and how fast a capacity is: `npm run bench:profiler -- [seeds] [case]`.
+ * How true, how certain and how fast a capacity is: `npm run bench:profiler -- [seeds] [server] [method]`, the last two regular expressions.
  * Servers in virtual time (their true capacities from long simulation), the profiler's search beside bisection with 3 s and 10 s windows.
  */
-import { type efforts, measureCapacity } from '../capacity/measure.ts'
+import { type CapacityOptions, efforts, measureCapacity } from '../capacity/measure.ts'
 import { type VirtualCase, virtualCases } from '../testing/virtual-servers.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { openBisection } from './open-bisection.bench.ts'
@@ -19,7 +19,7 @@ type Method = (of: VirtualCase, seed: number) => Promise<Found>
 const { signal } = new AbortController()
 const generator = new VirtualLoadGenerator()
 const open =
-  (effort: keyof typeof efforts): Method =>
+  (effort: CapacityOptions['effort']): Method =>
   (of, seed) =>
     measureCapacity({ target: { kind: 'virtual', server: of.server(seed * 7) }, slo: of.slo, signal, seed: seed * 1000, effort })
 const bisection =
@@ -30,6 +30,7 @@ const bisection =
 const methods: Record<string, Method> = {
   standard: open('standard'),
   quick: open('quick'),
+  'in 12 s': open({ ...efforts.standard, budgetS: 9.5 }),
   'bisection 3 s': bisection(3),
   'bisection 10 s': bisection(10),
 }
@@ -43,7 +44,7 @@ const seeds = Number(process.argv[2] ?? 100)
 const only = new RegExp(process.argv[3] ?? '.')
 const onlyMethods = new RegExp(process.argv[4] ?? '.')
 const truths = trueCapacities()
-console.log(`${'server'.padEnd(28)}${'method'.padEnd(16)}  err med  err p90     bias   covers    ± half  seconds requests`)
+console.log(`${'server'.padEnd(37)}${'method'.padEnd(16)}  err med  err p90     bias   covers    ± half  seconds requests`)
 for (const of of virtualCases.filter((c) => only.test(c.name))) {
   const truth = truths[of.name]!
   for (const [name, method] of Object.entries(methods).filter(([method]) => onlyMethods.test(method))) {
@@ -68,6 +69,6 @@ for (const of of virtualCases.filter((c) => only.test(c.name))) {
         .toFixed(0)
         .padStart(8),
     ]
-    console.log(`${of.name.padEnd(28)}${name.padEnd(16)} ${[...columns, ...effort].join(' ')}`)
+    console.log(`${of.name.padEnd(37)}${name.padEnd(16)} ${[...columns, ...effort].join(' ')}`)
   }
 }
