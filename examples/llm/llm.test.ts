@@ -6,8 +6,9 @@ import { afterAll, expect, test } from 'vitest'
 import { efforts, HttpLoadGenerator, measureCapacity } from '../../profiler/index.ts'
 import { createLocalLauncher } from '../../trials/launchers/local.ts'
 import { inspectMachine } from '../../trials/machine/machine.ts'
-import { protocolOf } from '../../tuner/backend.ts'
+import { launcherOf, measureTrial, protocolOf } from '../../tuner/backend.ts'
 import { loadExperiment } from '../../tuner/experiment/load.ts'
+import { GeneratorPool } from '../../tuner/load.ts'
 import { surroundings } from '../../tuner/machine.ts'
 import { containerOf, imageToFill } from '../../tuner/serving.ts'
 
@@ -64,4 +65,26 @@ test('what deploys is a server that runs the model for real, under the tuned val
   const container = containerOf(experiment, { cpuCores: 1, gpu: 'H100', maxNumSeqs: 64, maxNumBatchedTokens: 2048 })
   expect(container).toMatchObject({ image: imageToFill, readyPath: '/health', command: ['vllm', 'serve', 'llama-3.1-8b'] })
   expect(container.args).toEqual(['--port=8000', '--max-num-seqs=64', '--max-num-batched-tokens=2048', '--tensor-parallel-size=1'])
+})
+
+test('quantised.yaml: variants by quality under limits on both parts of the stream, in virtual time', async () => {
+  const quantised = loadExperiment({
+    file: join(dirname(fileURLToPath(import.meta.url)), 'quantised.yaml'),
+    flags: {},
+    ...surroundings(machine),
+  })
+  expect(quantised.slo.limits?.map(({ metric }) => metric)).toEqual(['ttft', 'tpot'])
+  const launcher = launcherOf(quantised, 'test', machine)
+  const capacityOf = async (variant: string) => {
+    const configuration = { cpuCores: 1, gpu: 'L40S', maxNumSeqs: 16, maxNumBatchedTokens: 2048, variant }
+    const predictor = await launcher.launch(configuration, 1, new AbortController().signal)
+    expect(predictor.provenance).toBe('simulated')
+    const options = { number: 1, onStep: () => undefined }
+    return (await measureTrial(quantised, new GeneratorPool(), predictor, options, new AbortController().signal)).capacityRps
+  }
+  const [wide, narrow] = [await capacityOf('fp16'), await capacityOf('awq')]
+  expect(wide).toBeGreaterThan(0)
+  expect(narrow).toBeGreaterThan(1.3 * wide)
+  const best = { cpuCores: 1, gpu: 'L40S', maxNumSeqs: 16, maxNumBatchedTokens: 2048, variant: 'awq' }
+  expect(containerOf(quantised, best).args).toContain('--quantization=awq')
 })
