@@ -17,7 +17,7 @@ const batchShare = 0.15
 const mostRepeats = 3
 /** A narrow interval ends the search only after this share of the budget: what was not seen, as rare stalls, cannot widen it. */
 const leastOfBudget = 0.7
-const planning = { requests: 4000, replicates: 8 }
+const planning = { requests: 12_000, replicates: 8 }
 
 /**
  * Capacity by open load: saturation by short closed loops, a sweep over rates to learn the server's twin, then windows where the twin

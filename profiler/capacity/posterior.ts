@@ -99,12 +99,12 @@ export function capacityPosterior(
 }
 
 /**
- * The error of the twin itself, as a share of the capacity, which no amount of load takes away: 1.2 %, and up to 5 % more where requests
+ * The error of the twin itself, as a share of the capacity, which no amount of load takes away: 0.8 %, and up to 5 % more where requests
  * overtake one another (several workers, processor sharing), as far as they do. Set on the benchmark's servers, whose true capacities are known.
  */
 function discrepancy({ steps }: Twin): { offset: number; share: number }[] {
   const overtaking = steps.rank.reduce((count, rank) => (rank > 0 ? count + 1 : count), 0) / steps.rank.length
-  const sd = 0.012 + 0.05 * overtaking
+  const sd = 0.008 + 0.05 * overtaking
   const nodes = [-2, -1, 0, 1, 2]
   const total = nodes.reduce((sum, z) => sum + Math.exp(-0.5 * z * z), 0)
   return nodes.map((z) => ({ offset: z * sd, share: Math.exp(-0.5 * z * z) / total }))
