@@ -1,4 +1,5 @@
-import { logCdf, logExpectedImprovement } from './normal.ts'
+import type { Marginals } from './gp.ts'
+import { logCdf, logExpectedImprovement, logPdf } from './normal.ts'
 import { logCost, replicasFor } from './objective.ts'
 import type { Beliefs } from './surrogate.ts'
 import type { Objective, Problem } from './types.ts'
@@ -8,11 +9,54 @@ import type { Objective, Problem } from './types.ts'
  * improvement is over ln rate (or ln latency) alone. With nothing feasible yet (`best` Infinity) the improvement is over what the likeliest
  * feasible configuration is expected to cost, and some more.
  */
-export function logAcquisition(problem: Problem, prices: Float64Array, beliefs: Beliefs, best: number): Float64Array {
+export function logAcquisition(problem: Problem, prices: Float64Array, believed: Beliefs, best: number): Float64Array {
+  const beliefs = sharpened(believed)
   const feasible = logFeasible(problem, beliefs)
   const reference = best === Infinity ? safestCost(problem, prices, beliefs, feasible) + MARGIN : best
   if (!Number.isFinite(reference)) return feasible
-  return feasible.map((f, i) => f + logImprovement(problem.objective, prices[i]!, beliefs, i, reference))
+  const { objective } = problem
+  return feasible.map((f, i) => {
+    const gain = logImprovement(objective, prices[i]!, beliefs, i, reference)
+    if (objective.kind !== 'price-per-request' || !beliefs.covariance || problem.constraintLimit === undefined) return gain + f
+    return gain + beliefs.logServes[i]! + logMetWhereBetter(beliefs, i, Math.log(prices[i]!) - reference)
+  })
+}
+
+/** Of the believed deviations, what counts: with a dozen trials in all, knowledge for later trials is worth less than expected improvement says. */
+const SHARPENING = 0.6
+
+function sharpened({ rate, constraint, covariance, logServes }: Beliefs): Beliefs {
+  const by = SHARPENING ** 2
+  const sharp = (marginals: Marginals | undefined) => marginals && { mean: marginals.mean, variance: marginals.variance.map((v) => v * by) }
+  return { rate: sharp(rate), constraint: sharp(constraint), covariance: covariance?.map((v) => v * by), logServes }
+}
+
+/**
+ * ln P(constraint met | ln rate as it is where it improves): the density of ln rate times its improvement over `threshold`, by its first two
+ * moments (of a normal cut off at the threshold), carried to the constraint by their covariance.
+ */
+function logMetWhereBetter({ rate, constraint, covariance }: Beliefs, i: number, threshold: number): number {
+  const variance = rate!.variance[i]!
+  const sd = Math.sqrt(variance)
+  const z = (rate!.mean[i]! - threshold) / sd
+  const [gain, spread] = z < FAR_BELOW ? [(2 * sd) / -z, 2 * (sd / z) ** 2] : tiltedMoments(z, sd)
+  const slope = covariance![i]! / variance
+  const mean = constraint!.mean[i]! + slope * (threshold + gain - rate!.mean[i]!)
+  const left = Math.max(1e-12, constraint!.variance[i]! - slope * covariance![i]! + slope * slope * Math.max(0, spread))
+  return logCdf(-mean / Math.sqrt(left))
+}
+
+/** Below this many deviations the moments cancel in doubles, and their limits are exact enough. */
+const FAR_BELOW = -8
+
+/** Mean and variance of g > 0 with density ∝ g N(g; z sd, sd²). */
+function tiltedMoments(z: number, sd: number): [mean: number, variance: number] {
+  const density = Math.exp(logPdf(z))
+  const mass = Math.exp(logCdf(z))
+  const first = density + z * mass
+  const mean = (sd * ((z * z + 1) * mass + z * density)) / first
+  const square = (sd * sd * ((z * z * z + 3 * z) * mass + (z * z + 2) * density)) / first
+  return [mean, square - mean * mean]
 }
 
 /** ln 2: while nothing is feasible, the safest configuration itself still counts as a gain. */

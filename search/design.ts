@@ -2,7 +2,7 @@ import { Matrix } from 'ml-matrix'
 import { sampleSpace } from './candidates.ts'
 import { createEncoder } from './encoding.ts'
 import type { GpShape } from './gp.ts'
-import { enumerate, GRID_LIMIT, gridSize } from './space.ts'
+import { enumerate, GRID_LIMIT, gridSize, satisfies } from './space.ts'
 import type { Configuration, Parameter, Problem } from './types.ts'
 
 /** What is modelled, and how it moves with price: a dearer configuration serves more, and takes less time. */
@@ -37,6 +37,9 @@ const ELASTICITY_SD = 0.5
 const PRICE_ELASTICITY = 0.7
 const PRICE_ELASTICITY_SD = 0.3
 const LINEAR_SD = 1
+// Of what sets how many are served at once: rate and latency share the increase.
+const CONCURRENCY_ELASTICITY = 0.5
+const CONCURRENCY_SD = 0.25
 const NAME_SD = 0.5
 const OFFSET_SD = 10
 const SERVES_OFFSET = { mean: 1, sd: 1 }
@@ -64,7 +67,11 @@ export function createDesign(
   const priced = span > 1e-9
   const offset = knowledge ? { mean: 0, sd: knowledge.offsetSd } : quantity === 'serves' ? SERVES_OFFSET : { mean: 0, sd: OFFSET_SD }
   const columns = [
-    ...encoder.columns.map((c) => ({ group: c.group, ...slope(parameters.get(c.parameter)!, direction, strength) })),
+    ...encoder.columns.map((c) => {
+      const parameter = parameters.get(c.parameter)!
+      const known = knowledge ? undefined : concurrencySlope(problem, parameter, quantity)
+      return { group: c.group, ...(known ?? slope(parameter, direction, strength)) }
+    }),
     ...(priced ? [{ group: encoder.groups, mean: direction * PRICE_ELASTICITY * span, sd: PRICE_ELASTICITY_SD * span * strength }] : []),
     { group: -1, ...offset },
     ...(knowledge?.slopes ?? []).map(([mean, sd]) => ({ group: -1, mean, sd })),
@@ -89,14 +96,32 @@ export function createDesign(
   }
 }
 
-/** Prior of the change across a parameter's whole range; with certain knowledge its sign. */
-function slope(parameter: Parameter, direction: number, strength: number): { mean: number; sd: number } {
+/** Prior mean and standard deviation of the change of a quantity across a parameter's whole range. */
+export interface Slope {
+  readonly mean: number
+  readonly sd: number
+}
+
+/** With certain knowledge its sign. */
+export function slope(parameter: Parameter, direction: number, strength = 1): Slope {
   if (parameter.kind === 'categorical') return { mean: 0, sd: NAME_SD * strength }
-  const [min, max] = parameter.kind === 'ordinal' ? [parameter.values[0]!, parameter.values.at(-1)!] : [parameter.min, parameter.max]
-  const logarithmic = parameter.scale === 'log' && min > 0
-  const sd = strength * (logarithmic ? ELASTICITY_SD * Math.max(0.5, Math.log(max / min)) : LINEAR_SD)
+  const reach = logReach(parameter)
+  const sd = strength * (reach === undefined ? LINEAR_SD : ELASTICITY_SD * Math.max(0.5, reach))
   const sign = parameter.monotone === undefined ? 0 : parameter.monotone === 'up' ? 1 : -1
   return { mean: 0.5 * sign * direction * sd, sd }
+}
+
+/** Of a parameter that says how many are served at once; undefined of others, and of a metric without load, which does not depend on it. */
+export function concurrencySlope(problem: Problem, parameter: Parameter, quantity: Quantity): Slope | undefined {
+  const reach = parameter.concurrency && parameter.kind !== 'categorical' ? logReach(parameter) : undefined
+  if (reach === undefined || quantity === 'serves' || (quantity === 'constraint' && !problem.constraintAtRate)) return undefined
+  return { mean: CONCURRENCY_ELASTICITY * reach, sd: CONCURRENCY_SD * reach }
+}
+
+/** ln(max / min) of an axis in logarithms; undefined of a linear one. */
+export function logReach(parameter: Exclude<Parameter, { kind: 'categorical' }>): number | undefined {
+  const [min, max] = parameter.kind === 'ordinal' ? [parameter.values[0]!, parameter.values.at(-1)!] : [parameter.min, parameter.max]
+  return parameter.scale === 'log' && min > 0 ? Math.log(max / min) : undefined
 }
 
 /** [least ln price, spread of ln price] over the space; spread 0 where every configuration costs the same. */
@@ -104,6 +129,44 @@ export function priceRange(problem: Problem): [number, number] {
   const logs = representatives(problem).map((c) => Math.log(problem.pricePerHour(c)))
   const lowest = Math.min(...logs)
   return [lowest, Math.max(...logs) - lowest]
+}
+
+const raising = new WeakMap<Problem['space'], ReadonlySet<string>>()
+
+/** Ordered parameters of which more costs more, all else equal: resources. Remembered for each space object. */
+export function priceRaising(problem: Problem): ReadonlySet<string> {
+  const known = raising.get(problem.space)
+  if (known) return known
+  const found = new Set(
+    problem.space.parameters.flatMap(({ name, kind }) => {
+      if (kind === 'categorical') return []
+      const lines = priceLines(problem, name)
+      const steps = lines.flatMap((line) => line.slice(1).map((point, i) => point.logPrice - line[i]!.logPrice))
+      return steps.length > 0 && steps.every((step) => step > 1e-9) ? [name] : []
+    }),
+  )
+  raising.set(problem.space, found)
+  return found
+}
+
+/** Whether the price ever depends on the parameter, all else equal. */
+export const movesPrice = (problem: Problem, name: string): boolean =>
+  priceLines(problem, name).some((line) => line.some((point) => Math.abs(point.logPrice - line[0]!.logPrice) > 1e-9))
+
+const LINES = 24
+
+/** Configurations that differ in one parameter alone, in its order, with ln price. */
+function priceLines(problem: Problem, name: string): { value: number; logPrice: number }[][] {
+  const parameter = problem.space.parameters.find((p) => p.name === name)!
+  const values = 'values' in parameter ? parameter.values : [parameter.min, parameter.max]
+  const all = representatives(problem)
+  const bases = all.filter((_, i) => i % Math.ceil(all.length / LINES) === 0)
+  return bases.map((base) =>
+    values
+      .map((value) => ({ ...base, [name]: value }))
+      .filter((configuration) => satisfies(problem.space, configuration))
+      .map((configuration) => ({ value: Number(configuration[name]), logPrice: Math.log(problem.pricePerHour(configuration)) })),
+  )
 }
 
 const REPRESENTATIVES = 512

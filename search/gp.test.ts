@@ -1,7 +1,8 @@
 import { Matrix } from 'ml-matrix'
 import { describe, expect, test } from 'vitest'
 import reference from './fixtures/gp-bo.json' with { type: 'json' }
-import { condition, defaultPriors, fitGp, type GpShape, type KernelName, logMarginalLikelihood } from './gp.ts'
+import { condition, type GpShape, type KernelName, logMarginalLikelihood } from './gp.ts'
+import { defaultPriors, fitGp } from './gp-fit.ts'
 import { createRng } from './rng.ts'
 
 const X = new Matrix(reference.X)

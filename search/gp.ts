@@ -15,9 +15,11 @@
  *   τ         noise variances that are known (NaN where unknown)             n
  *   b0, v     prior mean and variance of the trend's slope on each column    d
  *   θ         ln of [s², ℓ…, σ²]                                             G+2
- *   K         s² M(r) + X diag(v) Xᵀ + noise                                 n×n
+ *   K         s² a aᵀ ∘ M(r) + X diag(v) Xᵀ + noise                                n×n
  *   L         Cholesky factor, K = L Lᵀ                                      n×n
  *   α         K⁻¹ (y - X b0)                                                 n
+ *
+ *   a        amplitude of the Matérn part, one a row; 1 unless rows are several outputs        n
  *
  *   r² = Σ_g |x_g - x'_g|² / ℓ_g²,   M(r) = (1 + √5 r + 5 r²/3) exp(-√5 r)
  *
@@ -25,9 +27,8 @@
  * X b0 and the kernel X diag(v) Xᵀ. A column of ones with a wide v is an unknown offset; a given prior mean as a column is one whose scale is learned.
  */
 import type { Matrix } from 'ml-matrix'
-import { type Evaluation, minimise } from './lbfgs.ts'
-import { backwardSolve, cholesky, forwardSolve, inverseFromFactor } from './linalg.ts'
-import { logNormalLogPdf } from './normal.ts'
+import type { Evaluation } from './lbfgs.ts'
+import { backwardSolve, cholesky, forwardSolve, forwardSolveMany, inverseFromFactor } from './linalg.ts'
 
 export type KernelName = 'matern52' | 'matern32' | 'rbf'
 
@@ -40,6 +41,8 @@ export interface GpShape {
   /** v, one a column; 0 keeps a column out of the trend. */
   readonly slopeVariance: Float64Array
   readonly kernel?: KernelName
+  /** The column that holds a, what a row takes of the Matérn part; 1 for all rows unless given. */
+  readonly amplitudeColumn?: number
 }
 
 export interface Hyperparameters {
@@ -47,24 +50,6 @@ export interface Hyperparameters {
   readonly lengthscales: Float64Array
   readonly noiseVariance: number
 }
-
-/** LogNormal(mu, sigma) priors. */
-export interface HyperPriors {
-  readonly signal: readonly [mu: number, sigma: number]
-  readonly lengthscale: readonly [mu: number, sigma: number]
-  readonly noise: readonly [mu: number, sigma: number]
-}
-
-/**
- * Lengthscales LogNormal(√2 + ln(G)/2, √3), scaled with the dimension (Hvarfner, Hellsten and Nardi, 'Vanilla Bayesian optimization performs great in
- * high dimensions', ICML 2024, §4), noise LogNormal(-4, 1), signal LogNormal(-1, 1), for targets of about unit
- * variance of which the trend takes a part.
- */
-export const defaultPriors = (groups: number): HyperPriors => ({
-  signal: [-1, 1],
-  lengthscale: [Math.SQRT2 + Math.log(groups) / 2, Math.sqrt(3)],
-  noise: [-4, 1],
-})
 
 export const NOISE_FLOOR = 1e-4
 
@@ -76,6 +61,12 @@ export interface GpData {
   readonly knownNoise?: Float64Array
 }
 
+/** Mean and variance of m values. */
+export interface Marginals {
+  readonly mean: Float64Array
+  readonly variance: Float64Array
+}
+
 export interface Gp {
   readonly hyperparameters: Hyperparameters
   /** ln p(y | X, θ). */
@@ -83,9 +74,13 @@ export interface Gp {
   /** ln p(y | X, θ) p(θ) at the fitted θ; for comparing models of the same data. -Infinity where θ was given or the fit fell back. */
   readonly logPosterior: number
   /** Marginal mean and variance of the noise-free function at the rows of Z (m×d). */
-  predict(Z: Matrix): { mean: Float64Array; variance: Float64Array }
+  predict(Z: Matrix): Marginals
+  /** Marginals at the rows of Y and of Z (m×d each), and the covariance of row i of one with row i of the other (m). */
+  predictPairs(Y: Matrix, Z: Matrix): [Marginals, Marginals, Float64Array]
   /** Mean (m) and covariance (m×m, row-major) of the noise-free function at the rows of Z. */
   joint(Z: Matrix): { mean: Float64Array; covariance: Float64Array }
+  /** What the other observations lead one to expect of each, n (Rasmussen and Williams, eq. 5.12). */
+  leaveOneOut(): Float64Array
   /** Set when the fit fell back to default hyperparameters. */
   readonly warning?: string
 }
@@ -114,17 +109,19 @@ function matern52(squared: number): number {
 }
 
 /** Squared distances of the training rows by group: pairs (i > j) in row order, G numbers a pair; and the trend's part of K. */
-interface Geometry {
+export interface Geometry {
   readonly n: number
   readonly G: number
   readonly distances: Float64Array
+  /** a. */
+  readonly amplitudes: Float64Array
   readonly trend: Float64Array
   readonly residual: Float64Array
 }
 
 const groupCount = (shape: GpShape): number => Math.max(...shape.groups, -1) + 1
 
-function geometry(shape: GpShape, { X, y }: GpData): Geometry {
+export function geometry(shape: GpShape, { X, y }: GpData): Geometry {
   const n = X.rows
   const G = groupCount(shape)
   const rows = X.to2DArray()
@@ -145,8 +142,18 @@ function geometry(shape: GpShape, { X, y }: GpData): Geometry {
       pair++
     }
   }
-  return { n, G, distances, trend, residual: y.map((v, i) => v - meanAt(shape, rows[i]!)) }
+  return {
+    n,
+    G,
+    distances,
+    amplitudes: Float64Array.from(rows, (row) => amplitudeOf(shape, row)),
+    trend,
+    residual: y.map((v, i) => v - meanAt(shape, rows[i]!)),
+  }
 }
+
+const amplitudeOf = ({ amplitudeColumn }: GpShape, row: ArrayLike<number>): number =>
+  amplitudeColumn === undefined ? 1 : row[amplitudeColumn]!
 
 function meanAt({ slopeMean }: GpShape, row: ArrayLike<number>): number {
   let sum = 0
@@ -166,19 +173,21 @@ interface Pairs {
   readonly weights: Float64Array
 }
 
-function kernelPairs(shape: GpShape, { n, G, distances }: Geometry, lengthscales: Float64Array): Pairs {
+function kernelPairs(shape: GpShape, { n, G, distances, amplitudes }: Geometry, lengthscales: Float64Array): Pairs {
   const kernel = shape.kernel ?? 'matern52'
   const inverse = lengthscales.map((v) => 1 / (v * v))
   const count = (n * (n - 1)) / 2
   const values = new Float64Array(count)
   const weights = new Float64Array(count)
-  for (let pair = 0; pair < count; pair++) {
-    let squared = 0
-    for (let c = 0; c < G; c++) squared += distances[pair * G + c]! * inverse[c]!
-    const [value, weight] = radial(kernel, squared)
-    values[pair] = value
-    weights[pair] = weight
-  }
+  for (let i = 0, pair = 0; i < n; i++)
+    for (let j = 0; j < i; j++, pair++) {
+      let squared = 0
+      for (let c = 0; c < G; c++) squared += distances[pair * G + c]! * inverse[c]!
+      const [value, weight] = radial(kernel, squared)
+      const amplitude = amplitudes[i]! * amplitudes[j]!
+      values[pair] = amplitude * value
+      weights[pair] = amplitude * weight
+    }
   return { values, weights }
 }
 
@@ -191,7 +200,7 @@ function factorise(g: Geometry, h: Hyperparameters, pairs: Pairs, knownNoise?: F
   for (let i = 0, pair = 0; i < n; i++) {
     for (let j = 0; j < i; j++, pair++) k[i * n + j] = k[i * n + j]! + h.signalVariance * pairs.values[pair]!
     const known = knownNoise?.[i]
-    k[i * n + i] = k[i * n + i]! + h.signalVariance + (isUnknown(known) ? h.noiseVariance : known!)
+    k[i * n + i] = k[i * n + i]! + h.signalVariance * g.amplitudes[i]! ** 2 + (isUnknown(known) ? h.noiseVariance : known!)
   }
   const l = cholesky(k, n)
   if (!l) return undefined
@@ -202,7 +211,7 @@ function factorise(g: Geometry, h: Hyperparameters, pairs: Pairs, knownNoise?: F
 }
 
 /** θ → hyperparameters. */
-const unpack = (theta: Float64Array): Hyperparameters => ({
+export const unpack = (theta: Float64Array): Hyperparameters => ({
   signalVariance: Math.exp(theta[0]!),
   lengthscales: theta.slice(1, -1).map(Math.exp),
   noiseVariance: Math.exp(theta[theta.length - 1]!),
@@ -215,7 +224,7 @@ const unpack = (theta: Float64Array): Hyperparameters => ({
 export const logMarginalLikelihood = (shape: GpShape, data: GpData, theta: Float64Array): Evaluation | undefined =>
   likelihood(shape, geometry(shape, data), theta, data.knownNoise)
 
-function likelihood(shape: GpShape, g: Geometry, theta: Float64Array, knownNoise?: Float64Array): Evaluation | undefined {
+export function likelihood(shape: GpShape, g: Geometry, theta: Float64Array, knownNoise?: Float64Array): Evaluation | undefined {
   const { n, G, distances } = g
   const h = unpack(theta)
   const pairs = kernelPairs(shape, g, h.lengthscales)
@@ -232,87 +241,11 @@ function likelihood(shape: GpShape, g: Geometry, theta: Float64Array, knownNoise
       for (let c = 0; c < G; c++) gradient[c + 1] = gradient[c + 1]! + w * distances[pair * G + c]!
     }
     const a = 0.5 * (alpha[i]! * alpha[i]! - k[i * n + i]!)
-    gradient[0] = gradient[0]! + a * h.signalVariance
+    gradient[0] = gradient[0]! + a * h.signalVariance * g.amplitudes[i]! ** 2
     if (isUnknown(knownNoise?.[i])) gradient[G + 1] = gradient[G + 1]! + a * h.noiseVariance
   }
   for (let c = 0; c < G; c++) gradient[c + 1] = gradient[c + 1]! / h.lengthscales[c]! ** 2
   return { value: factor.logLikelihood, gradient }
-}
-
-/** ln prior density at θ, and its gradient with respect to θ: d/dln x of LogNormal(μ, σ) is -1 - (ln x - μ)/σ². */
-function logPrior(theta: Float64Array, priors: HyperPriors): Evaluation {
-  const last = theta.length - 1
-  const gradient = new Float64Array(theta.length)
-  let value = 0
-  for (const [i, t] of theta.entries()) {
-    const [mu, sigma] = i === 0 ? priors.signal : i === last ? priors.noise : priors.lengthscale
-    value += logNormalLogPdf(Math.exp(t), mu, sigma)
-    gradient[i] = -1 - (t - mu) / (sigma * sigma)
-  }
-  return { value, gradient }
-}
-
-/** θ at the modes of the priors, exp(μ - σ²), and at two lengthscales more: about the medians of short and long. */
-function startingPoints(priors: HyperPriors, G: number): Float64Array[] {
-  const mode = ([mu, sigma]: readonly [number, number]) => mu - sigma * sigma
-  const start = (lengthscale: number) =>
-    Float64Array.from([
-      priors.signal[0],
-      ...new Array<number>(G).fill(lengthscale),
-      Math.max(Math.log(NOISE_FLOOR) + 1, mode(priors.noise)),
-    ])
-  return [start(mode(priors.lengthscale)), start(mode(priors.lengthscale) + 1.5)]
-}
-
-/** Beyond this many observations one start is enough: the likelihood has one clear mode. */
-const FEW = 30
-/** Hyperparameters are fitted to at most this many observations, evenly chosen; the process is conditioned on all. */
-const FITTED = 60
-
-function thinned(data: GpData): GpData {
-  const n = data.X.rows
-  if (n <= FITTED) return data
-  const rows = Array.from({ length: FITTED }, (_, i) => Math.floor((i * n) / FITTED))
-  return {
-    X: data.X.subMatrixRow(rows),
-    y: Float64Array.from(rows, (i) => data.y[i]!),
-    ...(data.knownNoise ? { knownNoise: Float64Array.from(rows, (i) => data.knownNoise![i]!) } : {}),
-  }
-}
-
-export interface FitOptions {
-  readonly priors?: HyperPriors
-  readonly maxEvaluations?: number
-}
-
-/**
- * The process at the maximum a posteriori hyperparameters. Safe for one point, duplicates and constant targets; a fit that cannot be
- * computed falls back to the prior modes and says so in `warning`.
- */
-export function fitGp(shape: GpShape, data: GpData, options: FitOptions = {}): Gp {
-  const g = geometry(shape, data)
-  const priors = options.priors ?? defaultPriors(g.G)
-  const fitted = thinned(data)
-  const few = fitted === data ? g : geometry(shape, fitted)
-  const starts = startingPoints(priors, g.G).slice(0, few.n > FEW ? 1 : 2)
-  const bounds = {
-    low: Float64Array.from([-9, ...new Array<number>(g.G).fill(-4), Math.log(NOISE_FLOOR)]),
-    high: Float64Array.from([6, ...new Array<number>(g.G).fill(6), 3]),
-  }
-  const loss = (theta: Float64Array): Evaluation | undefined => {
-    const fit = likelihood(shape, few, theta, fitted.knownNoise)
-    if (!fit || !Number.isFinite(fit.value)) return undefined
-    const prior = logPrior(theta, priors)
-    return { value: -fit.value - prior.value, gradient: fit.gradient.map((v, i) => -v - prior.gradient[i]!) }
-  }
-  const fits = starts.flatMap(
-    (x0) => minimise(loss, x0, bounds, { maxEvaluations: options.maxEvaluations ?? (few.n > FEW ? 25 : 40) }) ?? [],
-  )
-  const best = fits.sort((a, b) => a.value - b.value)[0]
-  if (best) return { ...condition(shape, data, unpack(best.x), g), logPosterior: -best.value }
-  const fallback = unpack(starts[0]!)
-  const warning = `the fit of ${g.n} observations failed; the model uses the prior's hyperparameters and noise variance 1`
-  return { ...condition(shape, data, { ...fallback, noiseVariance: 1 }, g), warning }
 }
 
 /**
@@ -324,72 +257,121 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
   const factor = factorise(g, hyperparameters, pairs, data.knownNoise) ?? factorise(g, { ...hyperparameters, noiseVariance: 1 }, pairs)
   if (!factor) throw new Error(`the kernel matrix of ${g.n} observations is not positive definite: are all targets and columns finite?`)
   const { n } = g
-  const training = data.X.to2DArray().map((row) => Float64Array.from(row))
-  const cross = crossKernel(shape, hyperparameters)
-
-  /** Rows L⁻¹ k(X, z), m of n numbers, with the posterior mean. */
-  const whiten = (Z: Matrix) => {
-    const rows = Z.to2DArray().map((row) => Float64Array.from(row))
-    const mean = new Float64Array(rows.length)
-    const whitened = rows.map((z, i) => {
-      const k = new Float64Array(n)
-      let sum = meanAt(shape, z)
-      for (let j = 0; j < n; j++) {
-        k[j] = cross(training[j]!, z)
-        sum += k[j]! * factor.alpha[j]!
-      }
-      mean[i] = sum
-      return forwardSolve(factor.l, n, k)
-    })
-    return { rows, mean, whitened }
-  }
+  const cross = crossKernel(shape, hyperparameters, data.X)
   return {
     hyperparameters,
     logLikelihood: factor.logLikelihood,
     logPosterior: -Infinity,
     predict(Z) {
-      const { rows, mean, whitened } = whiten(Z)
-      const variance = Float64Array.from(rows, (z, i) => Math.max(1e-12, cross(z, z) - squaredNorm(whitened[i]!)))
-      return { mean, variance }
+      const { mean, whitened, prior } = whiten(Z)
+      return { mean, variance: prior.map((v, i) => Math.max(1e-12, v - dot(whitened[i]!, whitened[i]!))) }
+    },
+    predictPairs(Y, Z) {
+      const first = whiten(Y)
+      const second = whiten(Z)
+      const between = cross.between(Y, Z)
+      const marginals = ({ mean, whitened, prior }: Whitened) => ({
+        mean,
+        variance: prior.map((v, i) => Math.max(1e-12, v - dot(whitened[i]!, whitened[i]!))),
+      })
+      return [marginals(first), marginals(second), between.map((v, i) => v - dot(first.whitened[i]!, second.whitened[i]!))]
     },
     joint(Z) {
-      const { rows, mean, whitened } = whiten(Z)
-      const m = rows.length
+      const { mean, whitened } = whiten(Z)
+      const m = mean.length
+      const own = crossKernel(shape, hyperparameters, Z)
       const covariance = new Float64Array(m * m)
-      for (let i = 0; i < m; i++)
+      for (let i = 0; i < m; i++) {
+        const row = own.row(Z.getRow(i))
         for (let j = 0; j <= i; j++) {
-          let value = cross(rows[i]!, rows[j]!)
-          const a = whitened[i]!
-          const b = whitened[j]!
-          for (let k = 0; k < n; k++) value -= a[k]! * b[k]!
+          const value = row[j]! - dot(whitened[i]!, whitened[j]!)
           covariance[i * m + j] = value
           covariance[j * m + i] = value
         }
+      }
       return { mean, covariance }
     },
+    leaveOneOut() {
+      const inverse = inverseFromFactor(factor.l, n)
+      return data.y.map((y, i) => y - factor.alpha[i]! / inverse[i * n + i]!)
+    },
+  }
+
+  /** Posterior mean, prior variance, and the rows L⁻¹ k(X, z), m of n numbers. */
+  function whiten(Z: Matrix): Whitened {
+    const mean = new Float64Array(Z.rows)
+    const prior = new Float64Array(Z.rows)
+    const whitened: Float64Array[] = []
+    for (let i = 0; i < Z.rows; i++) {
+      const z = Z.getRow(i)
+      const k = cross.row(z)
+      mean[i] = meanAt(shape, z) + dot(k, factor!.alpha)
+      prior[i] = cross.variance(z)
+      whitened.push(k)
+    }
+    forwardSolveMany(factor!.l, n, whitened)
+    return { mean, prior, whitened }
   }
 }
 
-const squaredNorm = (v: Float64Array): number => {
+interface Whitened {
+  readonly mean: Float64Array
+  readonly prior: Float64Array
+  readonly whitened: readonly Float64Array[]
+}
+
+function dot(a: Float64Array, b: Float64Array): number {
   let sum = 0
-  for (let i = 0; i < v.length; i++) sum += v[i]! * v[i]!
+  for (let i = 0; i < a.length; i++) sum += a[i]! * b[i]!
   return sum
 }
 
-/** k(x, z) of one pair of rows: Matérn part and trend. */
-function crossKernel(shape: GpShape, h: Hyperparameters): (x: Float64Array, z: Float64Array) => number {
+interface CrossKernel {
+  /** k(x, z) for every training row x, n. */
+  row(z: ArrayLike<number>): Float64Array
+  /** k(z, z). */
+  variance(z: ArrayLike<number>): number
+  /** k(y, z) for pairs of rows, m. */
+  between(Y: Matrix, Z: Matrix): Float64Array
+}
+
+/** k between rows of X and others: Matérn part and trend, each over the columns that it has. */
+function crossKernel(shape: GpShape, h: Hyperparameters, X: Matrix): CrossKernel {
   const kernel = shape.kernel ?? 'matern52'
-  const scale = Float64Array.from(shape.groups, (g) => (g < 0 ? 0 : 1 / h.lengthscales[g]! ** 2))
-  const v = shape.slopeVariance
-  const d = v.length
-  return (x, z) => {
+  const all = Array.from(shape.groups.keys())
+  const near = Int32Array.from(all.filter((c) => shape.groups[c]! >= 0))
+  const sloped = Int32Array.from(all.filter((c) => shape.slopeVariance[c]! > 0))
+  const n = X.rows
+  const scaled = (x: ArrayLike<number>) => Float64Array.from(near, (c) => x[c]! / h.lengthscales[shape.groups[c]!]!)
+  const rows = Array.from({ length: n }, (_, i) => X.getRow(i))
+  const positions = rows.map(scaled)
+  const trends = rows.map((x) => Float64Array.from(sloped, (c) => shape.slopeVariance[c]! * x[c]!))
+  const amplitudes = rows.map((x) => h.signalVariance * amplitudeOf(shape, x))
+  const matern = (a: Float64Array, b: Float64Array) => {
     let squared = 0
-    let linear = 0
-    for (let c = 0; c < d; c++) {
-      const difference = x[c]! - z[c]!
-      squared += scale[c]! * difference * difference
-      linear += v[c]! * x[c]! * z[c]!
-    }
-    return h.signalVariance * (kernel === 'matern52' ? matern52(squared) : radial(kernel, squared)[0]) + linear
+    for (let c = 0; c < a.length; c++) squared += (a[c]! - b[c]!) ** 2
+    return kernel === 'matern52' ? matern52(squared) : radial(kernel, squared)[0]
+  }
+  const trend = (y: ArrayLike<number>, z: ArrayLike<number>) => {
+    let sum = 0
+    for (const c of sloped) sum += shape.slopeVariance[c]! * y[c]! * z[c]!
+    return sum
+  }
+  return {
+    row(z) {
+      const k = new Float64Array(n)
+      const position = scaled(z)
+      const values = Float64Array.from(sloped, (c) => z[c]!)
+      const amplitude = amplitudeOf(shape, z)
+      for (let j = 0; j < n; j++) k[j] = amplitude * amplitudes[j]! * matern(positions[j]!, position) + dot(trends[j]!, values)
+      return k
+    },
+    variance: (z) => h.signalVariance * amplitudeOf(shape, z) ** 2 + trend(z, z),
+    between: (Y, Z) =>
+      Float64Array.from({ length: Y.rows }, (_, i) => {
+        const y = Y.getRow(i)
+        const z = Z.getRow(i)
+        return h.signalVariance * amplitudeOf(shape, y) * amplitudeOf(shape, z) * matern(scaled(y), scaled(z)) + trend(y, z)
+      }),
   }
 }

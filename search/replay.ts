@@ -21,7 +21,13 @@ export interface ReplayTask {
   readonly source?: string
 }
 export type ReplayParameter =
-  | { readonly name: string; readonly kind: 'ordinal'; readonly values: readonly number[] }
+  | {
+      readonly name: string
+      readonly kind: 'ordinal'
+      readonly values: readonly number[]
+      /** How many requests are served at once; by its name unless said. */
+      readonly concurrency?: boolean
+    }
   | {
       readonly name: string
       readonly kind: 'categorical'
@@ -71,6 +77,7 @@ export function recordedTable(task: ReplayTask, rows: readonly ReplayRow[]): Rec
       objective: { kind: task.objective === 'price' ? 'price' : 'price-per-request' },
       pricePerHour: (configuration) => Number(rowOf(configuration)[task.price]),
       constraintLimit: task.constraint.max,
+      constraintAtRate: rateColumn !== undefined,
     },
     measure(configuration, rng) {
       const row = rowOf(configuration)
@@ -88,10 +95,18 @@ export function recordedTable(task: ReplayTask, rows: readonly ReplayRow[]): Rec
   }
 }
 
+/** Names by which serving systems call what sets how many requests are served at once. */
+const CONCURRENCY = /^(max[-_]?)?(batch([-_]?size)?|num[-_]?seqs|concurrency|processes|instances|instance[-_]?count|workers)$/i
+
 const parameterOf = (parameter: ReplayParameter): Parameter =>
   parameter.kind === 'categorical'
     ? { ...parameter, category: 'server' }
-    : { ...parameter, category: 'server', scale: parameter.values.every((v) => v > 0) ? 'log' : 'linear' }
+    : {
+        ...parameter,
+        category: 'server',
+        scale: parameter.values.every((v) => v > 0) ? 'log' : 'linear',
+        concurrency: parameter.concurrency ?? CONCURRENCY.test(parameter.name),
+      }
 
 function tableFaults(task: ReplayTask, rows: readonly ReplayRow[], rateColumn: string | undefined): string[] {
   if (rows.length === 0) return ['it has no rows']

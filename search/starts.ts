@@ -1,30 +1,19 @@
-import { representatives } from './design.ts'
+import { movesPrice, representatives } from './design.ts'
 import { createEncoder } from './encoding.ts'
 import { logCdf } from './normal.ts'
 import { logCost } from './objective.ts'
-import { configurationKey } from './space.ts'
 import type { Configuration, Problem, Rng, Suggestion } from './types.ts'
 
 const CANDIDATES = 1_000
 const MIDDLE = 0.03
 
 /**
- * How many trials to spread before the model leads: one to anchor it, and one for each parameter that price says nothing about, for there not
- * even the direction is known.
+ * How many trials to spread before the model leads: two, and one for each parameter of which not even the direction is known, for neither the
+ * price nor what it means tells.
  */
 export function startCount(problem: Problem): number {
-  const known = representatives(problem)
-  const free = problem.space.parameters.filter(({ name }) => {
-    const prices = new Map<string, number>()
-    return known.every((configuration) => {
-      const rest = configurationKey({ ...configuration, [name]: '' })
-      const price = problem.pricePerHour(configuration)
-      const before = prices.get(rest)
-      prices.set(rest, price)
-      return before === undefined || Math.abs(before - price) <= 1e-9 * Math.abs(price)
-    })
-  })
-  return Math.min(1 + free.length, 6)
+  const unknown = problem.space.parameters.filter((p) => !p.concurrency && !p.monotone && !movesPrice(problem, p.name))
+  return Math.min(2 + unknown.length, 6)
 }
 
 /**

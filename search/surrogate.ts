@@ -1,17 +1,24 @@
 import type { Matrix } from 'ml-matrix'
+import { activeReadings } from './bounds.ts'
+import { type CoupledModel, fitCoupled } from './coupled.ts'
+import { type Datum, datum } from './datum.ts'
 import { createDesign, type Design, type DesignOptions, type Knowledge, type Quantity } from './design.ts'
-import { condition, defaultPriors, fitGp, type Gp } from './gp.ts'
+import { hopeless } from './dominance.ts'
+import { condition, type Gp, type Marginals } from './gp.ts'
+import { defaultPriors, fitGp } from './gp-fit.ts'
 import { cholesky } from './linalg.ts'
 import { bilog, logCdf } from './normal.ts'
 import { logMetric } from './objective.ts'
 import { calibratePhysics } from './physics.ts'
 import { pastKnowledge } from './transfer.ts'
-import type { Configuration, Estimate, Observation, Problem, Rng } from './types.ts'
+import type { Configuration, Observation, Problem, Rng } from './types.ts'
 
 /** Beliefs about m configurations: ln rate, transformed constraint (≤ 0 is met), and whether they serve at all. */
 export interface Beliefs {
-  readonly rate?: { readonly mean: Float64Array; readonly variance: Float64Array }
-  readonly constraint?: { readonly mean: Float64Array; readonly variance: Float64Array }
+  readonly rate?: Marginals
+  readonly constraint?: Marginals
+  /** Covariance of ln rate and constraint of the same configuration, m; absent where they are modelled apart. */
+  readonly covariance?: Float64Array
   /** ln P(serves: not out of memory, does get ready), m. */
   readonly logServes: Float64Array
 }
@@ -37,6 +44,11 @@ export interface SurrogateOptions extends DesignOptions {
   /** Models bilog(ln(metric / limit)) instead of ln(metric / limit). */
   readonly bilog?: boolean
   readonly withoutHistory?: boolean
+  /** Models rate and latency apart. */
+  readonly withoutLittle?: boolean
+  readonly withoutDominance?: boolean
+  /** Models the constraint's figure however far from the limit. */
+  readonly withoutBounds?: boolean
 }
 
 const BELIEVED_NOISE = 1e-4
@@ -44,10 +56,24 @@ const LABEL_NOISE = 0.1
 /** ln of how much likelier the data must be without outside knowledge before it is dropped: it is right far more often than not. */
 const LOG_ODDS = 2
 
+/** Where only the limit is asked about, a constraint missed or met by more than a factor e is known to be that much: figures far off would bend the boundary. */
+const FAR = 1
+/** ln P(serves) of what dominance excludes: all but certain. */
+const EXCLUDED = -20
+/** More observations than this are modelled apart: each alone then tells enough, and two outputs cost four to eight times as much. */
+const COUPLED = 40
+/** ln of how much likelier the data must be under Little's law. */
+const COUPLED_ODDS = 3
+
 /** The modelled constraint: ln(metric / limit), met where ≤ 0; plain ln(metric) without a limit. */
 const constraintTarget = (problem: Problem, logValue: number, options: SurrogateOptions): number => {
   const excess = logValue - Math.log(problem.constraintLimit ?? 1)
   return options.bilog ? bilog(excess) : excess
+}
+
+function bounded(reading: Datum): Datum {
+  if (Math.abs(reading.target) <= FAR) return reading
+  return reading.target > 0 ? { ...reading, target: FAR, bound: 'least' } : { ...reading, target: -FAR, bound: 'most' }
 }
 
 /** Fits the models. Pending configurations are believed to turn out at their predicted mean (the kriging believer, Ginsbourger et al. 2010). */
@@ -58,11 +84,15 @@ export function fitSurrogate(
   options: SurrogateOptions = {},
 ): Surrogate {
   const complete = observations.filter((o) => o.state === 'complete')
-  const rates = complete.flatMap((o) => (o.rate && o.rate.value > 0 ? datum(o.configuration, Math.log(o.rate.value), o.rate) : []))
+  const rates = complete.flatMap((o) =>
+    o.rate && o.rate.value > 0 ? datum(o.configuration, Math.log(o.rate.value), o.rate, o.censored ? 'most' : undefined) : [],
+  )
   const target = (logValue: number) => constraintTarget(problem, logValue, options)
-  const constraints = complete.flatMap((o) =>
+  const readings = complete.flatMap((o) =>
     o.constraint ? datum(o.configuration, target(logMetric(problem, o.constraint.value)), o.constraint) : [],
   )
+  const boundaryAlone = problem.objective.kind === 'price' && problem.constraintLimit !== undefined && !options.withoutBounds
+  const constraints = boundaryAlone ? readings.map(bounded) : readings
   const labels = observations.map((o) => datum(o.configuration, o.state === 'complete' && o.rate?.value !== 0 ? 1 : -1))
   const past = (quantity: Quantity, trials: readonly Datum[]) =>
     problem.history && !options.withoutHistory ? pastKnowledge(problem.history, problem.space, quantity, trials) : undefined
@@ -76,25 +106,44 @@ export function fitSurrogate(
     [constraintPhysics(problem, target), pastConstraint && mapColumns(pastConstraint, target)],
     options,
   )
+  const coupled = littleModel(problem, rates, constraints, pending, rate, constraint, options)
   const pastServes = past('serves', labels)
   const serves = pastServes || labels.some((l) => l.target < 0) ? fitBest(problem, 'serves', labels, [], [pastServes], options) : undefined
+  const excluded = options.withoutDominance ? () => false : hopeless(problem, observations)
   const logServes = (configurations: readonly Configuration[]): Float64Array => {
-    if (!serves) return new Float64Array(configurations.length)
-    const { mean, variance } = serves.gp.predict(serves.rows(configurations))
-    return mean.map((m, i) => logCdf(m / Math.sqrt(LABEL_NOISE + variance[i]!)))
+    const belief = serves?.gp.predict(serves.rows(configurations))
+    return Float64Array.from(configurations, (c, i) => {
+      if (excluded(c)) return EXCLUDED
+      return belief ? logCdf(belief.mean[i]! / Math.sqrt(LABEL_NOISE + belief.variance[i]!)) : 0
+    })
   }
   return {
     believe: (configurations) => ({
-      rate: rate?.gp.predict(rate.rows(configurations)),
-      constraint: constraint?.gp.predict(constraint.rows(configurations)),
+      ...(coupled?.predict(configurations) ?? {
+        rate: rate?.gp.predict(rate.rows(configurations)),
+        constraint: constraint?.gp.predict(constraint.rows(configurations)),
+      }),
       logServes: logServes(configurations),
     }),
-    draw: (configurations, count, rng) => ({
-      rate: rate && drawJoint(rate.gp.joint(rate.rows(configurations)), count, rng.fork('rate')),
-      constraint: constraint && drawJoint(constraint.gp.joint(constraint.rows(configurations)), count, rng.fork('constraint')),
-      logServes: logServes(configurations),
-    }),
-    warnings: [rate, constraint, serves].flatMap((model) => model?.gp.warning ?? []),
+    draw(configurations, count, rng) {
+      if (coupled) {
+        const m = configurations.length
+        const both = drawJoint(coupled.joint(configurations), count, rng.fork('coupled'))
+        return {
+          rate: both.map((row) => row.subarray(0, m)),
+          constraint: both.map((row) => row.subarray(m)),
+          logServes: logServes(configurations),
+        }
+      }
+      return {
+        rate: rate && drawJoint(rate.gp.joint(rate.rows(configurations)), count, rng.fork('rate')),
+        constraint: constraint && drawJoint(constraint.gp.joint(constraint.rows(configurations)), count, rng.fork('constraint')),
+        logServes: logServes(configurations),
+      }
+    },
+    warnings: [coupled?.warning, ...(coupled ? [] : [rate?.gp.warning, constraint?.gp.warning]), serves?.gp.warning].flatMap(
+      (w) => w ?? [],
+    ),
     informed: (rate ?? constraint)?.informed ?? problem.priorLogRate !== undefined,
   }
 }
@@ -114,15 +163,21 @@ function drawJoint({ mean, covariance }: { mean: Float64Array; covariance: Float
   })
 }
 
-interface Datum {
-  readonly at: Configuration
-  readonly target: number
-  readonly noise: number
+/** Rate and latency as one, where neither has outside knowledge and the data are likelier so, or nearly. */
+function littleModel(
+  problem: Problem,
+  rates: readonly Datum[],
+  constraints: readonly Datum[],
+  pending: readonly Configuration[],
+  rate: Model | undefined,
+  constraint: Model | undefined,
+  { withoutLittle }: SurrogateOptions,
+): CoupledModel | undefined {
+  if (withoutLittle || !problem.constraintAtRate || !rate || !constraint || rate.informed || constraint.informed) return undefined
+  if (rates.length > COUPLED || [...rates, ...constraints].some((d) => d.bound)) return undefined
+  const coupled = fitCoupled(problem, rates, constraints, pending)
+  return coupled.logLikelihood - COUPLED_ODDS >= rate.gp.logLikelihood + constraint.gp.logLikelihood ? coupled : undefined
 }
-
-const datum = (at: Configuration, target: number, estimate: Partial<Estimate> = {}): Datum => ({ at, target, noise: noiseOf(estimate) })
-
-const noiseOf = ({ logSd }: Partial<Estimate>): number => (logSd === undefined ? Number.NaN : Math.max(logSd * logSd, 1e-4))
 
 interface Model {
   readonly gp: Gp
@@ -136,17 +191,19 @@ interface Model {
 function fitBest(
   problem: Problem,
   quantity: Quantity,
-  data: readonly Datum[],
+  all: readonly Datum[],
   pending: readonly Configuration[],
   knowledge: readonly (Knowledge | undefined)[],
   options: DesignOptions,
 ): Model | undefined {
+  const plainDesign = createDesign(problem, quantity, undefined, options)
+  const data = activeReadings(plainDesign, all)
   const informed = knowledge.flatMap((known) =>
     known ? fitModel(createDesign(problem, quantity, known, options), data, pending, known) : [],
   )
   const best = informed.sort((a, b) => b.gp.logLikelihood - a.gp.logLikelihood)[0]
   if (data.length === 0) return best
-  const plain = fitModel(createDesign(problem, quantity, undefined, options), data, pending)
+  const plain = fitModel(plainDesign, data, pending)
   return best && best.gp.logLikelihood + LOG_ODDS >= plain.gp.logLikelihood ? best : plain
 }
 

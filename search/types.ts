@@ -11,6 +11,8 @@ interface ParameterBase {
   readonly when?: Condition
   /** Certain knowledge: raising the value never lowers the rate a configuration can serve (`up`), or never raises it (`down`). */
   readonly monotone?: 'up' | 'down'
+  /** How many requests are served at once (a batch size, a number of processes): rate and latency both rise with it, neither more than in proportion. */
+  readonly concurrency?: boolean
 }
 /** An ordered list of numbers, e.g. batch sizes 1, 2, 4, 8. */
 export interface OrdinalParameter extends ParameterBase {
@@ -72,6 +74,8 @@ export interface Problem {
   readonly pricePerHour: (configuration: Configuration) => number
   /** `Outcome.constraint` must not exceed this (an SLO in ms, a violation rate in %). Absent: nothing constrains. */
   readonly constraintLimit?: number
+  /** The constrained metric is the latency at the very rate of the observation, so that Little's law ties the two; else it is of a server without load. */
+  readonly constraintAtRate?: boolean
   /** Physics: expected ln(rate) of a configuration, undefined where the model knows nothing. */
   readonly priorLogRate?: (configuration: Configuration) => number | undefined
   /** Physics: what `priorLogRate` is unsure of, learned from the trials: a slow disk, a fast GPU, a costly request. */
