@@ -59,6 +59,12 @@ test.each<[asked: ProtocolName, paths: Readonly<Record<string, object>>, hint: s
   expect(await protocolFor(asked).looksLike?.(url, 'm', signal)).toBe(hint)
 })
 
+test('a server that speaks the protocol too is not taken for another', async () => {
+  const url = await serve({ ...oip, ...tfserving })
+  expect(await protocolFor('tfserving').looksLike?.(url, 'm', signal)).toBeUndefined()
+  expect(await protocolFor('json').looksLike?.(url, 'm', signal)).toMatch(/oip-v2/)
+})
+
 test('nothing that listens is nothing recognised', async () => {
   await expect(detectProtocol('grpc://127.0.0.1:1', 'm', {}, signal)).rejects.toThrow(/cannot be reached/)
   const server = await startGrpcServer({ '/a.B/C': () => Buffer.alloc(0) })

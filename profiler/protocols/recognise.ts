@@ -54,10 +54,15 @@ export async function recognise(
   return heard || saysGrpc ? undefined : grpc()
 }
 
+/** Protocols whose readiness is asked in a way of their own: who answers it well speaks them. */
+const tellingReadiness: ReadonlySet<ProtocolName> = new Set(['oip-v2', 'grpc-v2', 'tfserving', 'tfserving-grpc'])
+
 /** The protocol, whose errors say when the server speaks another one. */
 export function withRecognition(protocol: Protocol, options: ProtocolOptions): Protocol {
   const { name } = protocol
   const looksLike = async (url: string, model: string, signal: AbortSignal): Promise<string | undefined> => {
+    // Some servers speak several protocols.
+    if (tellingReadiness.has(name) && (await protocol.ready(url, model, signal))) return undefined
     const found = await recognise(url, model, options, signal)
     return found === undefined || found === name ? undefined : `this looks like ${titles[found]}; use --protocol ${found}`
   }

@@ -4,7 +4,7 @@ import { HttpLoadGenerator } from '../../profiler/generator/http-generator.ts'
 import { protocolFor } from '../../profiler/protocols/index.ts'
 import { type Field, unwire, wire } from '../../profiler/testing/wire.ts'
 import { type RunningPredictor, startPredictor } from './predictor.ts'
-import { metric, post, testSettings } from './testing.contract.ts'
+import { metric, post, startForTest, testSettings } from './testing.contract.ts'
 
 const { signal } = new AbortController()
 let predictor: RunningPredictor
@@ -166,6 +166,14 @@ describe.each(['grpc-v2', 'tfserving-grpc'] as const)("the profiler's %s", (name
     await generator.close()
     expect(point).toMatchObject({ errors: 0, requests: 30 })
   })
+})
+
+test('pictures, whose thousand scores a worker writes, over both protocols', async () => {
+  const { grpcPort } = await startForTest({ MODEL: 'mobilenet', GRPC_PORT: '0' })
+  for (const name of ['grpc-v2', 'tfserving-grpc'] as const) {
+    const payload = { kind: 'generated', seed: 1, count: 1, items: { kind: 'fixed', items: 2 } } as const
+    expect((await protocolFor(name).prepare(`grpc://127.0.0.1:${grpcPort}`, 'mobilenet', payload, signal)).bodies).toHaveLength(1)
+  }
 })
 
 test('a taken gRPC port is an error that says so', async () => {

@@ -107,7 +107,8 @@ async function infer(
 ): Promise<Buffer> {
   // A copy of its own: a worker would get the whole buffer behind this one.
   const { body } = await repository.find(model, version).infer(protocol, new Uint8Array(request))
-  return body as Buffer
+  // A worker's reply comes as a plain array of bytes.
+  return typeof body === 'string' ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength)
 }
 
 interface Named {
