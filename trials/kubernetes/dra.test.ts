@@ -1,12 +1,13 @@
 /** GPUs by dynamic resource allocation, against the official schemas and an API server of this process: no cluster that has it is at hand. */
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { V1Pod } from '@kubernetes/client-node'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { parseAllDocuments } from 'yaml'
 import { protocolFor } from '../../profiler/protocols/index.ts'
 import { checkManifests } from '../../reports/specs/validate.contract.ts'
 import { resourcesOf } from '../resources.ts'
@@ -221,7 +222,7 @@ describe('on a cluster', () => {
     expect(fake.objects.resourceclaimtemplates.size).toBe(0)
   })
 
-  test('a template that was left is swept', async () => {
+  test('a template that was left is swept; nothing is asked that the Role does not grant', async () => {
     const made = await launcher()
     const predictor = await made.launch({ gpu: 'A100-40GB' }, 1, never)
     const [left] = [...fake.objects.resourceclaimtemplates.values()]
@@ -229,6 +230,13 @@ describe('on a cluster', () => {
     fake.objects.resourceclaimtemplates.set('left', { ...left!, metadata: { ...left!.metadata, name: 'left' } })
     await made.sweep()
     expect(fake.objects.resourceclaimtemplates.size).toBe(0)
+    const role = readFileSync(new URL('../../deploy/base/rbac.yaml', import.meta.url), 'utf8')
+    const { rules } = parseAllDocuments(role)[1]!.toJS() as { rules: { apiGroups: string[]; resources: string[]; verbs: string[] }[] }
+    const granted = rules.find(({ resources }) => resources.includes('resourceclaimtemplates'))!
+    const verbs = { POST: 'create', DELETE: 'delete', GET: 'list' } as const
+    const asked = fake.seen.filter((one) => one.includes('/resourceclaimtemplates')).map((one) => verbs[one.split(' ')[0] as 'GET'])
+    expect(granted).toMatchObject({ apiGroups: ['resource.k8s.io'], verbs: expect.arrayContaining([...new Set(asked)]) })
+    expect(new Set(asked).size).toBe(3)
   })
 
   test('a template that is refused is a failed trial, in the server’s words', async () => {
