@@ -52,7 +52,8 @@ export function servingFrom(
       headroom,
       demandRps,
       modelVersion: experiment.model.version,
-      gpuScheme: experiment.kubernetes?.gpuScheme,
+      // By which the trials asked for it; emulated ones asked for none, and it may not give their shares.
+      gpuScheme: experiment.devicesUsed === 'gpu' ? experiment.kubernetes?.gpuScheme : undefined,
       dra: experiment.kubernetes?.dra,
       ...defined({ ...options, server }),
     },
