@@ -61,10 +61,11 @@ const tellingReadiness: ReadonlySet<ProtocolName> = new Set(['oip-v2', 'grpc-v2'
 export function withRecognition(protocol: Protocol, options: ProtocolOptions): Protocol {
   const { name } = protocol
   const looksLike = async (url: string, model: string, signal: AbortSignal): Promise<string | undefined> => {
+    const found = await recognise(url, model, options, signal)
+    if (found === undefined || found === name) return undefined
     // Some servers speak several protocols.
     if (tellingReadiness.has(name) && (await protocol.ready(url, model, signal))) return undefined
-    const found = await recognise(url, model, options, signal)
-    return found === undefined || found === name ? undefined : `this looks like ${titles[found]}; use --protocol ${found}`
+    return `this looks like ${titles[found]}; use --protocol ${found}`
   }
   return {
     ...protocol,
