@@ -13,7 +13,7 @@ const measure = (server: VirtualServer, slo: Slo, options: Partial<CapacityOptio
   measureCapacity({ target: { kind: 'virtual', server }, slo, signal, seed: 11, effort: 'quick', ...options })
 
 describe('capacity of servers whose true one is known', () => {
-  test.each(['GPU batch 32', 'CPU batch 8', 'CPU, 74 rps'])('%s, standard effort', async (name) => {
+  test.each(['GPU batch 32, 30 ms stalls', 'CPU batch 8', 'CPU, 74 rps'])('%s, standard effort', async (name) => {
     const { server, slo } = caseOf(name)
     const found = await Promise.all([1, 2, 3].map((seed) => measure(server(seed), slo, { seed, effort: 'standard' })))
     const errors = found.map((m) => Math.abs(m.capacityRps / truths[name]! - 1)).sort((a, b) => a - b)

@@ -105,14 +105,14 @@ describe('open loop', () => {
 })
 
 describe('contract', () => {
-  let started: Promise<TestServer[]> | undefined
-  const start = () =>
-    Promise.all([
-      startTestServer({ time: { kind: 'fixed', ms: 51 } }),
-      startTestServer({ time: { kind: 'fixed', ms: 5 }, fault: { kind: 'status', status: 500, share: 0.05 } }),
-    ])
+  const servers: TestServer[] = []
+  const serve = async (service: Partial<TestService>) => {
+    const one = await startTestServer(service)
+    servers.push(one)
+    return one.target
+  }
   afterAll(async () => {
-    for (const one of (await started) ?? []) await one.stop()
+    for (const one of servers) await one.stop()
   })
 
   loadGeneratorContract({
@@ -121,16 +121,16 @@ describe('contract', () => {
     durationS: 1,
     attempts: 10,
     create: () => new HttpLoadGenerator(),
-    servers: async () => {
-      started ??= start()
-      const [fixed, failing] = await started
-      return {
-        known: [
-          { name: 'fixed 51 ms', target: fixed!.target, rateRps: 150, p50Ms: 51, p99Ms: 51, errorShare: 0 },
-          { name: '5 % errors', target: failing!.target, rateRps: 400, p50Ms: 5, p99Ms: 5, errorShare: 0.05 },
-        ],
-        stop: async () => {},
-      }
-    },
+    servers: async () => [
+      { name: 'fixed 51 ms', target: await serve({ time: { kind: 'fixed', ms: 51 } }), rateRps: 150, p50Ms: 51, p99Ms: 51, errorShare: 0 },
+      {
+        name: '5 % errors',
+        target: await serve({ fault: { kind: 'status', status: 500, share: 0.05 } }),
+        rateRps: 400,
+        p50Ms: 5,
+        p99Ms: 5,
+        errorShare: 0.05,
+      },
+    ],
   })
 })

@@ -7,7 +7,7 @@ import { startTestServer, type TestServer } from '../testing/servers.ts'
 import type { TestService } from '../testing/service.ts'
 import type { Load } from '../types.ts'
 import { HttpLoadGenerator } from './http-generator.ts'
-import { type KnownServer, loadGeneratorContract } from './load-generator.contract.ts'
+import { loadGeneratorContract } from './load-generator.contract.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'http2-'))
 const { signal } = new AbortController()
@@ -37,27 +37,13 @@ const start = async (service: Partial<TestService>) => {
 }
 
 describe('over plain TCP', () => {
-  const generator = new HttpLoadGenerator()
-  let known: Promise<KnownServer[]> | undefined
   const servers: TestServer[] = []
   const serve = async (service: Partial<TestService>) => {
     const server = await startTestServer({ http: 'h2c', ...service })
     servers.push(server)
     return { ...server.target, http2: true }
   }
-  const start = async (): Promise<KnownServer[]> => [
-    { name: 'fixed 51 ms', target: await serve({ time: { kind: 'fixed', ms: 51 } }), rateRps: 150, p50Ms: 51, p99Ms: 51, errorShare: 0 },
-    {
-      name: '5 % errors',
-      target: await serve({ fault: { kind: 'status', status: 500, share: 0.05 } }),
-      rateRps: 400,
-      p50Ms: 5,
-      p99Ms: 5,
-      errorShare: 0.05,
-    },
-  ]
   afterAll(async () => {
-    await generator.close()
     for (const server of servers) await server.stop()
   })
 
@@ -65,12 +51,18 @@ describe('over plain TCP', () => {
     toleranceMs: 12,
     durationS: 0.6,
     attempts: 10,
-    // One process for all of them: starting it takes longer than most tests.
-    create: () => Object.assign(Object.create(generator), { close: async () => {} }),
-    servers: async () => {
-      known ??= start()
-      return { known: await known, stop: async () => {} }
-    },
+    create: () => new HttpLoadGenerator(),
+    servers: async () => [
+      { name: 'fixed 51 ms', target: await serve({ time: { kind: 'fixed', ms: 51 } }), rateRps: 150, p50Ms: 51, p99Ms: 51, errorShare: 0 },
+      {
+        name: '5 % errors',
+        target: await serve({ fault: { kind: 'status', status: 500, share: 0.05 } }),
+        rateRps: 400,
+        p50Ms: 5,
+        p99Ms: 5,
+        errorShare: 0.05,
+      },
+    ],
   })
 })
 

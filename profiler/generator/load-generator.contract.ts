@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import type { Load, LoadGenerator, Slo, Target } from '../types.ts'
 
 /** A server whose latency distribution is known, and what that is. */
@@ -20,8 +20,8 @@ export interface ContractOptions {
   /** Windows until one must be right: 1 where nothing disturbs. */
   readonly attempts: number
   readonly create: () => LoadGenerator
-  /** Servers as they are needed; `stop` ends what was started. */
-  readonly servers: () => Promise<{ readonly known: readonly KnownServer[]; stop(): Promise<void> }>
+  /** Asked once, with the first test. Who gives them ends them. */
+  readonly servers: () => Promise<readonly KnownServer[]>
 }
 
 const slo: Slo = { percentile: 0.99, limitMs: 100, maxErrorRate: 0.001 }
@@ -31,15 +31,15 @@ const { signal } = new AbortController()
 export function loadGeneratorContract({ toleranceMs, durationS, attempts, create, servers }: ContractOptions): void {
   const open = (rateRps: number, seed = 1): Load => ({ kind: 'open', rateRps, arrivals: { kind: 'poisson' }, durationS, seed })
 
+  // One process for all tests: starting it takes longer than most of them.
+  let generator: LoadGenerator | undefined
+  let known: readonly KnownServer[] | undefined
+  afterAll(() => generator?.close())
+
   const withServers = async (check: (generator: LoadGenerator, known: readonly KnownServer[]) => Promise<void>) => {
-    const generator = create()
-    const started = await servers()
-    try {
-      await check(generator, started.known)
-    } finally {
-      await generator.close()
-      await started.stop()
-    }
+    generator ??= create()
+    known ??= await servers()
+    await check(generator, known)
   }
 
   test('percentiles and errors are those of the server', async () => {

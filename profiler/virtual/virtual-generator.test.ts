@@ -66,7 +66,7 @@ describe('VirtualLoadGenerator', () => {
     durationS: 400,
     attempts: 1,
     create: () => new VirtualLoadGenerator(),
-    servers: async () => ({ known: known(), stop: async () => {} }),
+    servers: async () => known(),
   })
 })
 
