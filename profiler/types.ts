@@ -230,7 +230,7 @@ export interface Measurement {
   readonly outcome: CapacityOutcome
   /** Highest offered rate whose SLO percentile keeps the SLO; 0 when unattainable. */
   readonly capacityRps: number
-  /** 90 % interval of the capacity. */
+  /** 90 % interval of the capacity; its upper end is Infinity where no load missed the SLO: a lower bound is all that is known. */
   readonly capacityCi90Rps: readonly [number, number]
   /** The SLO the search was made for. */
   readonly slo: Slo

@@ -22,8 +22,9 @@ export function trialLine({ trial, label, pricePerHour }: Row, style: Style): Li
         return { mark: glyph('infeasible', style), paint: 'yellow', text: `${head}: misses the SLO (${trial.measurement.detail ?? idle})` }
       }
       const bound = outcome === 'beaten' ? 'at most ' : outcome === 'generator-limit' || !Number.isFinite(ci[1]) ? 'at least ' : ''
+      const interval = Number.isFinite(ci[1]) ? ` [${rateInterval(ci)}]` : ''
       const cost = money((pricePerHour / 3600 / capacityRps) * 1e6)
-      const text = `${head}: ${bound}${rate(capacityRps)} [${rateInterval(ci)}], ${cost} per million, ${duration(trial.seconds)}`
+      const text = `${head}: ${bound}${rate(capacityRps)}${interval}, ${cost} per million, ${duration(trial.seconds)}`
       return { mark: glyph('done', style), paint: 'green', text }
     }
     case 'infeasible':
