@@ -56,11 +56,13 @@ export const sloValue = ({ limits, limitMs }: Slo, ms: number): string =>
 /** 'TTFT p99 180 ms', 'p99 of TTFT and TPOT at 82 % of the limits'. */
 export const sloFigure = (slo: Slo, ms: number): string => `${sloName(slo)}${slo.limits ? ' at' : ''} ${sloValue(slo, ms)}`
 
+/** What an SLO counts, at whatever percentile: 'latency, ms', 'TTFT, ms'; of a joint one the greatest part of a limit, in units of the first. */
+export const latencyName = ({ metric, limits }: Slo): string =>
+  limits ? `worst limit, as ms of ${metricNames[limits[0]!.metric]}` : metric ? `${metricNames[metric]}, ms` : 'latency, ms'
+
 /** What an axis of SLO latencies shows; of a joint SLO the greatest part of a limit, in units of the first. */
 export const sloAxisName = (slo: Slo): string =>
-  slo.limits === undefined
-    ? `${sloName(slo)} latency, ms`
-    : `${sloName(slo)}: worst part of a limit, as ms of ${metricNames[slo.limits[0]!.metric]}`
+  slo.limits === undefined ? `${sloName(slo)} latency, ms` : `${sloName(slo)}, as ms of ${metricNames[slo.limits[0]!.metric]}`
 
 /** 12 %, 3.4 %. */
 export const percent = (share: number): string => `${Number((share * 100).toFixed(Math.abs(share) < 0.095 ? 1 : 0))} %`

@@ -71,6 +71,8 @@ interface Rest {
   readonly errorKinds?: Readonly<Record<string, number>>
   readonly generatorSaturated?: true
   readonly cut?: true
+  readonly stream?: LoadPoint['stream']
+  readonly joint?: LoadPoint['joint']
 }
 type PackedPoint = readonly [load: Load, figures: readonly number[], interval: readonly [number, number], rest?: Rest]
 
@@ -94,6 +96,8 @@ function packPoint(point: LoadPoint): PackedPoint {
     ...(Object.keys(point.errorKinds).length > 0 ? { errorKinds: point.errorKinds } : {}),
     ...(point.generatorSaturated ? { generatorSaturated: true } : {}),
     ...(point.cut ? { cut: true } : {}),
+    ...(point.stream ? { stream: point.stream } : {}),
+    ...(point.joint ? { joint: point.joint } : {}),
   }
   const row = [withoutTrace(point.load), columns.map((name) => point[name]), point.sloCi95Ms] as const
   return Object.keys(rest).length > 0 ? [...row, rest] : row
@@ -128,6 +132,8 @@ function unpackPoint([load, figures, sloCi95Ms, rest]: PackedPoint): LoadPoint {
     errorKinds: rest?.errorKinds ?? {},
     generatorSaturated: rest?.generatorSaturated ?? false,
     ...(rest?.cut ? { cut: true } : {}),
+    ...(rest?.stream ? { stream: rest.stream } : {}),
+    ...(rest?.joint ? { joint: rest.joint } : {}),
   }
 }
 

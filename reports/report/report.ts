@@ -265,7 +265,7 @@ function trialTable({ trials, label, pricePerHour }: ReportInput): Block[] {
       t.purpose ?? 'search',
       label(t.configuration),
       m ? rate(m.capacityRps) : '',
-      m ? `${latency(m.idle.p50Ms)} / ${latency(m.idle.p99Ms)}` : '',
+      m ? `${sloValue(m.slo, m.idle.p50Ms)} / ${sloValue(m.slo, m.idle.p99Ms)}` : '',
       t.usage?.gpuUtilization === undefined ? '' : percent(t.usage.gpuUtilization),
       t.usage?.cpuCores === undefined ? '' : significant(t.usage.cpuCores),
       money(pricePerHour(t.configuration)),

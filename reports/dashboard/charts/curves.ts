@@ -1,7 +1,7 @@
 /** Load curves: offered rate against latency percentiles, with the SLO and each curve's knee. Pure. */
 import type { LoadPoint, Slo } from '../../../profiler/types.ts'
 import type { Judged } from '../../candidates.ts'
-import { sloAxisName } from '../../format.ts'
+import { latencyName, sloAxisName } from '../../format.ts'
 import { kneeOf } from '../analysis.ts'
 import { axis, base, type ChartOption, colour, legend, logAxis, symbol, type Theme, yAxis } from './theme.ts'
 
@@ -94,7 +94,7 @@ export function percentilesOption(points: readonly LoadPoint[], slo: Slo, theme:
         usable.flatMap((p) => [p.p50Ms, p.p99Ms]),
         [slo.limitMs * 1.5],
       ),
-      ...yAxis('latency, ms (log)', theme),
+      ...yAxis(`${latencyName(slo)} (log)`, theme),
     },
     series: percentiles.map(([name, key], i) => ({
       type: 'line',

@@ -1,7 +1,7 @@
 /** One trial, whole: configuration, figures, load steps, usage, log. */
 
 import type { FinishedTrial } from '../../../../trials/types.ts'
-import { latency, money, percent, rate, rateInterval, significant, sloName, sloValue } from '../../../format.ts'
+import { latency, money, percent, rate, rateInterval, significant, sloFigure, sloName, sloValue } from '../../../format.ts'
 import { percentilesOption } from '../../charts/curves.ts'
 import type { Shown } from '../app.ts'
 import { Chart } from '../chart.ts'
@@ -79,7 +79,10 @@ function describe(shown: Shown, trial: FinishedTrial, online: boolean): HTMLElem
         : []),
       ...(m
         ? ([
-            ['one request at a time', `p50 ${latency(m.idle.p50Ms)}, p99 ${latency(m.idle.p99Ms)}`],
+            [
+              'one request at a time',
+              [0.5, 0.99].map((q) => sloFigure({ ...m.slo, percentile: q }, q === 0.5 ? m.idle.p50Ms : m.idle.p99Ms)).join(', '),
+            ],
             ['saturates at', rate(m.saturationRps)],
             ['capacity search', `${m.outcome}${m.detail ? `: ${m.detail}` : ''}, ${m.requests.toLocaleString('en-US')} requests`],
           ] as const)
@@ -119,20 +122,27 @@ const usage = ({ usage: u = {} }: FinishedTrial): (readonly [string, string])[] 
 const facts = (rows: readonly (readonly [string, string])[]): HTMLElement =>
   h('dl', { class: 'facts' }, ...rows.map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value))))
 
-function loadSteps(
-  trial: FinishedTrial,
-  points: readonly (FinishedTrial & { state: 'complete' })['measurement']['points'][number][],
-): HTMLElement {
+type Points = readonly (FinishedTrial & { state: 'complete' })['measurement']['points'][number][]
+
+function loadSteps(trial: FinishedTrial, points: Points): HTMLElement {
+  const streamed = points.some((p) => p.stream)
+  const joint = points.some((p) => p.joint)
+  const names = streamed ? ['TTFT p50', 'p99', 'TPOT p50', 'p99', 'E2E p50', 'p99'] : ['p50', 'p90', 'p95', 'p99']
+  const latencies = (p: Points[number]) =>
+    p.stream
+      ? [p.stream.ttft, p.stream.tpot, p.stream.e2e].flatMap((summary) => [summary.p50Ms, summary.p99Ms])
+      : streamed
+        ? names.map(() => Number.NaN)
+        : [p.p50Ms, p.p90Ms, p.p95Ms, p.p99Ms]
+  const heads = ['load', 'offered', 'answered', ...(joint ? ['good'] : []), ...names, 'errors', 'seconds']
   return table(
-    ['load', 'offered', 'answered', 'p50', 'p90', 'p95', 'p99', 'errors', 'seconds'],
+    heads,
     points.map((p) => [
       `${p.load.kind}${p.cut ? ', cut short' : ''}${p.generatorSaturated ? ', generator late' : ''}`,
       significant(p.offeredRps),
       significant(p.achievedRps),
-      latency(p.p50Ms),
-      latency(p.p90Ms),
-      latency(p.p95Ms),
-      latency(p.p99Ms),
+      ...(joint ? [p.joint ? percent(p.joint.good) : ''] : []),
+      ...latencies(p).map(latency),
       p.errors === 0
         ? '0'
         : `${p.errors}: ${Object.entries(p.errorKinds)
@@ -140,7 +150,7 @@ function loadSteps(
             .join(', ')}`,
       significant(p.seconds),
     ]),
-    [1, 2, 3, 4, 5, 6, 8],
+    heads.flatMap((name, i) => (name === 'load' || name === 'errors' ? [] : [i])),
     `Load steps of trial ${trial.number}`,
   )
 }

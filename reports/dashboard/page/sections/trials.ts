@@ -2,7 +2,7 @@
 
 import type { Slo } from '../../../../profiler/types.ts'
 import type { FinishedTrial } from '../../../../trials/types.ts'
-import { latency, money, rateInterval, significant, sloName, sloValue } from '../../../format.ts'
+import { latency, money, percent, percentileName, rateInterval, significant, sloName } from '../../../format.ts'
 import type { Candidate } from '../../../types.ts'
 import type { App, Section, Shown } from '../app.ts'
 import { fill, h, setAttributes } from '../dom.ts'
@@ -43,6 +43,9 @@ const number = (name: string, of: (c: Candidate) => number | undefined, show: (v
   },
 })
 
+/** Under several limits the part of them, short for a narrow column. */
+const partOrLatency = ({ limits, limitMs }: Slo) => (limits ? (ms: number) => percent(ms / limitMs) : latency)
+
 const columnsFor = (slo: Slo, qualities: boolean): readonly Column[] => [
   { name: 'rank', numeric: true, key: (r) => r.rank, cell: (r) => (r.rank < absent ? String(r.rank) : '') },
   { name: 'trial', numeric: true, key: (r) => r.trial.number, cell: (r) => String(r.trial.number) },
@@ -56,16 +59,8 @@ const columnsFor = (slo: Slo, qualities: boolean): readonly Column[] => [
     cell: intervalOf,
   },
   ...(qualities ? [number('quality', (c) => c.quality, String)] : []),
-  number(
-    sloName(slo),
-    (c) => c.sloMsAtCapacity,
-    (ms) => sloValue(slo, ms),
-  ),
-  number(
-    'idle',
-    (c) => c.idleMs,
-    (ms) => (slo.limits ? sloValue(slo, ms) : latency(ms)),
-  ),
+  number(slo.limits ? `${percentileName(slo.percentile)} of limits` : sloName(slo), (c) => c.sloMsAtCapacity, partOrLatency(slo)),
+  number('idle', (c) => c.idleMs, partOrLatency(slo)),
   number('$ / h', (c) => c.pricePerHour, money),
   number('$ / M req', (c) => c.pricePerMillionRequests, money),
   { name: 'took', numeric: true, key: (r) => r.trial.seconds, cell: (r) => `${significant(r.trial.seconds)} s` },
