@@ -78,13 +78,20 @@ const table = {
     schema: whole(1, 256).optional(),
   },
   MAX_NUM_SEQS: { help: 'language models: sequences under way at once', schema: whole(1, 4096).default(llmDefaults.maxNumSeqs) },
-  MAX_NUM_BATCHED_TOKENS: { help: 'language models: tokens of one step', unit: 'tokens', schema: whole(16, 131_072).default(llmDefaults.maxNumBatchedTokens) },
+  MAX_NUM_BATCHED_TOKENS: {
+    help: 'language models: tokens of one step',
+    unit: 'tokens',
+    schema: whole(16, 131_072).default(llmDefaults.maxNumBatchedTokens),
+  },
   MAX_MODEL_LEN: {
     help: 'language models: longest sequence, prompt and answer',
     unit: 'tokens',
     schema: whole(32, 1_048_576).default(llmDefaults.maxModelLen),
   },
-  GPU_MEMORY_UTILIZATION: { help: "language models: share of each GPU's memory to use", schema: real(0.05, 1).default(llmDefaults.gpuMemoryUtilization) },
+  GPU_MEMORY_UTILIZATION: {
+    help: "language models: share of each GPU's memory to use",
+    schema: real(0.05, 1).default(llmDefaults.gpuMemoryUtilization),
+  },
   TENSOR_PARALLEL_SIZE: { help: 'language models: GPUs that share every layer', unit: 'GPUs', schema: whole(1, 16).default(1) },
   QUANTIZATION: {
     help: `language models: weights in fewer bits, ${quantizations.join(', ')}`,

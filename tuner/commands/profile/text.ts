@@ -12,8 +12,8 @@ export function profileLines(profile: Profile, style: Style, columns: number): s
       : paint(glyph('infeasible', style), verdict === 'missed' ? 'yellow' : 'red', style)
   const lines = [`${mark} ${paint(summary, 'bold', style)}`, `  ${profile.model} at ${profile.url}, ${profile.protocol}`]
   if (measurement !== undefined) {
-    const { idle, saturationRps, seconds, requests } = measurement
-    const unloaded = idle.requests > 0 ? `unloaded p50 ${latency(idle.p50Ms)}, p99 ${latency(idle.p99Ms)}; ` : ''
+    const { idle, saturationRps, seconds, requests, slo } = measurement
+    const unloaded = idle.requests > 0 ? `unloaded p50 ${sloValue(slo, idle.p50Ms)}, p99 ${sloValue(slo, idle.p99Ms)}; ` : ''
     const saturated = saturationRps > 0 ? `saturated at ${significant(saturationRps)} req/s; ` : ''
     lines.push(`  ${unloaded}${saturated}${requests.toLocaleString('en-US')} requests in ${seconds.toFixed(1)} s`)
   }
