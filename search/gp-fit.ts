@@ -91,7 +91,11 @@ export function fitGp(shape: GpShape, data: GpData, options: FitOptions = {}): G
     (x0) => minimise(loss, x0, bounds, { maxEvaluations: options.maxEvaluations ?? (few.n > FEW ? 25 : 40) }) ?? [],
   )
   const best = fits.sort((a, b) => a.value - b.value)[0]
-  if (best) return { ...condition(shape, data, unpack(best.x), g), logPosterior: -best.value }
+  if (best) {
+    const gp = condition(shape, data, unpack(best.x), g)
+    const rough = fitted === data ? gp : condition(shape, fitted, gp.hyperparameters, few)
+    return { ...gp, predictRoughly: rough.predict, logPosterior: -best.value }
+  }
   const fallback = unpack(starts[0]!)
   const warning = `the fit of ${g.n} observations failed; the model uses the prior's hyperparameters and noise variance 1`
   return { ...condition(shape, data, { ...fallback, noiseVariance: 1 }, g), warning }

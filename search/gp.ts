@@ -28,7 +28,7 @@
  */
 import type { Matrix } from 'ml-matrix'
 import type { Evaluation } from './lbfgs.ts'
-import { backwardSolve, cholesky, forwardSolve, forwardSolveMany, inverseFromFactor } from './linalg.ts'
+import { backwardSolve, cholesky, forwardSolve, forwardSolveFour, inverseFromFactor } from './linalg.ts'
 
 export type KernelName = 'matern52' | 'matern32' | 'rbf'
 
@@ -75,6 +75,8 @@ export interface Gp {
   readonly logPosterior: number
   /** Marginal mean and variance of the noise-free function at the rows of Z (m×d). */
   predict(Z: Matrix): Marginals
+  /** The same from the observations that the hyperparameters were fitted to: where there are many, quicker, and good enough for a shortlist. */
+  predictRoughly(Z: Matrix): Marginals
   /** Marginals at the rows of Y and of Z (m×d each), and the covariance of row i of one with row i of the other (m). */
   predictPairs(Y: Matrix, Z: Matrix): [Marginals, Marginals, Float64Array]
   /** Mean (m) and covariance (m×m, row-major) of the noise-free function at the rows of Z. */
@@ -262,29 +264,24 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
     hyperparameters,
     logLikelihood: factor.logLikelihood,
     logPosterior: -Infinity,
-    predict(Z) {
-      const { mean, whitened, prior } = whiten(Z)
-      return { mean, variance: prior.map((v, i) => Math.max(1e-12, v - dot(whitened[i]!, whitened[i]!))) }
-    },
+    predict,
+    predictRoughly: predict,
     predictPairs(Y, Z) {
-      const first = whiten(Y)
-      const second = whiten(Z)
-      const between = cross.between(Y, Z)
-      const marginals = ({ mean, whitened, prior }: Whitened) => ({
-        mean,
-        variance: prior.map((v, i) => Math.max(1e-12, v - dot(whitened[i]!, whitened[i]!))),
-      })
-      return [marginals(first), marginals(second), between.map((v, i) => v - dot(first.whitened[i]!, second.whitened[i]!))]
+      const first = whitenedRows(Y)
+      const second = whitenedRows(Z)
+      const covariance = cross.between(Y, Z).map((v, i) => v - dot(first.rows[i]!, second.rows[i]!))
+      return [first, second, covariance]
     },
     joint(Z) {
-      const { mean, whitened } = whiten(Z)
+      const { mean, rows } = whitenedRows(Z)
       const m = mean.length
       const own = crossKernel(shape, hyperparameters, Z)
       const covariance = new Float64Array(m * m)
+      const prior = new Float64Array(m)
       for (let i = 0; i < m; i++) {
-        const row = own.row(Z.getRow(i))
+        own.row(Z.getRow(i), prior)
         for (let j = 0; j <= i; j++) {
-          const value = row[j]! - dot(whitened[i]!, whitened[j]!)
+          const value = prior[j]! - dot(rows[i]!, rows[j]!)
           covariance[i * m + j] = value
           covariance[j * m + i] = value
         }
@@ -297,28 +294,50 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
     },
   }
 
-  /** Posterior mean, prior variance, and the rows L⁻¹ k(X, z), m of n numbers. */
-  function whiten(Z: Matrix): Whitened {
+  function predict(Z: Matrix): Marginals {
     const mean = new Float64Array(Z.rows)
-    const prior = new Float64Array(Z.rows)
-    const whitened: Float64Array[] = []
-    for (let i = 0; i < Z.rows; i++) {
-      const z = Z.getRow(i)
-      const k = cross.row(z)
-      mean[i] = meanAt(shape, z) + dot(k, factor!.alpha)
-      prior[i] = cross.variance(z)
-      whitened.push(k)
+    const variance = new Float64Array(Z.rows)
+    whiten(Z, (i, value, spread) => {
+      mean[i] = value
+      variance[i] = spread
+    })
+    return { mean, variance }
+  }
+
+  function whitenedRows(Z: Matrix): Marginals & { rows: Float64Array[] } {
+    const rows: Float64Array[] = []
+    const mean = new Float64Array(Z.rows)
+    const variance = new Float64Array(Z.rows)
+    whiten(Z, (i, value, spread, row) => {
+      mean[i] = value
+      variance[i] = spread
+      rows.push(row.slice())
+    })
+    return { mean, variance, rows }
+  }
+
+  /** Visits the rows of Z with posterior mean, variance and L⁻¹ k(X, z), n numbers that are overwritten afterwards. */
+  function whiten(Z: Matrix, visit: (i: number, mean: number, variance: number, row: Float64Array) => void): void {
+    const rows = Array.from({ length: BLOCK }, () => new Float64Array(n))
+    const mean = new Float64Array(BLOCK)
+    for (let first = 0; first < Z.rows; first += BLOCK) {
+      const count = Math.min(BLOCK, Z.rows - first)
+      for (let r = 0; r < count; r++) {
+        const z = Z.getRow(first + r)
+        cross.row(z, rows[r]!)
+        mean[r] = meanAt(shape, z) + dot(rows[r]!, factor!.alpha)
+      }
+      forwardSolveFour(factor!.l, n, rows)
+      for (let r = 0; r < count; r++) {
+        const variance = cross.variance(Z.getRow(first + r)) - dot(rows[r]!, rows[r]!)
+        visit(first + r, mean[r]!, Math.max(1e-12, variance), rows[r]!)
+      }
     }
-    forwardSolveMany(factor!.l, n, whitened)
-    return { mean, prior, whitened }
   }
 }
 
-interface Whitened {
-  readonly mean: Float64Array
-  readonly prior: Float64Array
-  readonly whitened: readonly Float64Array[]
-}
+/** Rows that are solved for in one pass over L. */
+const BLOCK = 4
 
 function dot(a: Float64Array, b: Float64Array): number {
   let sum = 0
@@ -327,8 +346,8 @@ function dot(a: Float64Array, b: Float64Array): number {
 }
 
 interface CrossKernel {
-  /** k(x, z) for every training row x, n. */
-  row(z: ArrayLike<number>): Float64Array
+  /** Writes k(x, z) for every training row x, n. */
+  row(z: ArrayLike<number>, out: Float64Array): void
   /** k(z, z). */
   variance(z: ArrayLike<number>): number
   /** k(y, z) for pairs of rows, m. */
@@ -358,13 +377,11 @@ function crossKernel(shape: GpShape, h: Hyperparameters, X: Matrix): CrossKernel
     return sum
   }
   return {
-    row(z) {
-      const k = new Float64Array(n)
+    row(z, out) {
       const position = scaled(z)
       const values = Float64Array.from(sloped, (c) => z[c]!)
       const amplitude = amplitudeOf(shape, z)
-      for (let j = 0; j < n; j++) k[j] = amplitude * amplitudes[j]! * matern(positions[j]!, position) + dot(trends[j]!, values)
-      return k
+      for (let j = 0; j < n; j++) out[j] = amplitude * amplitudes[j]! * matern(positions[j]!, position) + dot(trends[j]!, values)
     },
     variance: (z) => h.signalVariance * amplitudeOf(shape, z) ** 2 + trend(z, z),
     between: (Y, Z) =>

@@ -31,35 +31,28 @@ export function forwardSolve(l: Float64Array, n: number, b: Float64Array): Float
   return x
 }
 
-/** Solves L x = b in place for many b, four at a time: one pass over L for four independent sums. */
-export function forwardSolveMany(l: Float64Array, n: number, right: readonly Float64Array[]): void {
-  const whole = right.length - (right.length % 4)
-  for (let r = 0; r < whole; r += 4) {
-    const a = right[r]!
-    const b = right[r + 1]!
-    const c = right[r + 2]!
-    const d = right[r + 3]!
-    for (let i = 0; i < n; i++) {
-      const row = i * n
-      let sa = a[i]!
-      let sb = b[i]!
-      let sc = c[i]!
-      let sd = d[i]!
-      for (let k = 0; k < i; k++) {
-        const v = l[row + k]!
-        sa -= v * a[k]!
-        sb -= v * b[k]!
-        sc -= v * c[k]!
-        sd -= v * d[k]!
-      }
-      const pivot = 1 / l[row + i]!
-      a[i] = sa * pivot
-      b[i] = sb * pivot
-      c[i] = sc * pivot
-      d[i] = sd * pivot
+/** Solves L x = b in place for four b: one pass over L for four independent sums. */
+export function forwardSolveFour(l: Float64Array, n: number, [a, b, c, d]: readonly Float64Array[]): void {
+  if (!a || !b || !c || !d) throw new RangeError('four right-hand sides are solved for at a time')
+  for (let i = 0; i < n; i++) {
+    const row = i * n
+    let sa = a[i]!
+    let sb = b[i]!
+    let sc = c[i]!
+    let sd = d[i]!
+    for (let k = 0; k < i; k++) {
+      const v = l[row + k]!
+      sa -= v * a[k]!
+      sb -= v * b[k]!
+      sc -= v * c[k]!
+      sd -= v * d[k]!
     }
+    const pivot = 1 / l[row + i]!
+    a[i] = sa * pivot
+    b[i] = sb * pivot
+    c[i] = sc * pivot
+    d[i] = sd * pivot
   }
-  for (let r = whole; r < right.length; r++) right[r]!.set(forwardSolve(l, n, right[r]!))
 }
 
 /** Solves Lᵀ x = b for lower-triangular L (n×n). */

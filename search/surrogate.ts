@@ -26,7 +26,7 @@ export interface Beliefs {
 /** The models of a problem after some trials: one Gaussian process for ln rate, one for the constraint, one that tells what cannot serve. */
 export interface Surrogate {
   /** Marginal beliefs about m configurations. */
-  believe(configurations: readonly Configuration[]): Beliefs
+  believe(configurations: readonly Configuration[], how?: 'exactly' | 'roughly'): Beliefs
   /** Joint draws of the noise-free functions: ln rate and constraint, each `count` rows of m, undefined where nothing was ever measured of it. */
   draw(configurations: readonly Configuration[], count: number, rng: Rng): Draws
   readonly warnings: readonly string[]
@@ -118,13 +118,12 @@ export function fitSurrogate(
     })
   }
   return {
-    believe: (configurations) => ({
-      ...(coupled?.predict(configurations) ?? {
-        rate: rate?.gp.predict(rate.rows(configurations)),
-        constraint: constraint?.gp.predict(constraint.rows(configurations)),
-      }),
-      logServes: logServes(configurations),
-    }),
+    believe(configurations, how = 'exactly') {
+      const of = (model: Model | undefined) =>
+        how === 'exactly' ? model?.gp.predict(model.rows(configurations)) : model?.gp.predictRoughly(model.rows(configurations))
+      const beliefs = coupled?.predict(configurations) ?? { rate: of(rate), constraint: of(constraint) }
+      return { ...beliefs, logServes: logServes(configurations) }
+    },
     draw(configurations, count, rng) {
       if (coupled) {
         const m = configurations.length

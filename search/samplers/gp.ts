@@ -53,12 +53,13 @@ function mostPromising(
   complete: boolean,
 ): Suggestion {
   const best = bestObservation(problem, observations)
-  const score = (candidates: readonly Configuration[]): Scored => {
-    const beliefs = surrogate.believe(candidates)
+  const score = (candidates: readonly Configuration[], how?: 'roughly'): Scored => {
+    const beliefs = surrogate.believe(candidates, how)
     const prices = Float64Array.from(candidates, (c) => problem.pricePerHour(c))
     return { candidates, beliefs, scores: logAcquisition(problem, prices, beliefs, best?.logCost ?? Infinity) }
   }
-  const whole = score(configurations)
+  const large = configurations.length > SHORTLIST && observations.length > MANY
+  const whole = score(large ? shortlist(score(configurations, 'roughly')) : configurations)
   const { scores, candidates, beliefs } = complete ? whole : climb(problem, taken, whole, score)
   const at = argmax(scores)
   const warnings = [
@@ -73,6 +74,15 @@ function mostPromising(
     ...predicted(problem, beliefs, at),
     ...(warnings.length > 0 ? { warning: warnings.join('; ') } : {}),
   }
+}
+
+/** With more observations than this, more candidates than that are first scored from fewer observations, and the best of them again from all. */
+const MANY = 60
+const SHORTLIST = 512
+
+function shortlist({ candidates, scores }: Scored): readonly Configuration[] {
+  const cut = Float64Array.from(scores).sort()[scores.length - SHORTLIST]!
+  return candidates.filter((_, i) => scores[i]! >= cut)
 }
 
 interface Scored {
