@@ -109,7 +109,7 @@ export const experimentFlags: readonly Flag[] = [
     flags: '--gpus <list>',
     group: where,
     path: ['space', 'gpu'],
-    what: 'GPU models to choose from: T4,V100 (default: those here; emulated: T4, L4, A10G, V100, A100-40GB)',
+    what: 'GPU models to choose from: T4,V100 (default: those here; emulated: T4, L4, A10G, V100, A100-40GB; of language models L4, A10G, L40S, A100-80GB, H100)',
   },
   {
     flags: '--namespace <name>',

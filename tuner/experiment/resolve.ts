@@ -25,6 +25,8 @@ import type { Path } from './yaml-file.ts'
 
 /** GPUs worth emulating where the user names none: of each price class one that clouds rent out. */
 const emulatedGpus = ['T4', 'L4', 'A10G', 'V100', 'A100-40GB']
+/** The same for language models, which need the memory and its bandwidth. */
+const emulatedLlmGpus = ['L4', 'A10G', 'L40S', 'A100-80GB', 'H100']
 
 /**
  * @param fallback where to say that something is missing: the file's name or 'command line'
@@ -64,7 +66,9 @@ export function resolveExperiment(
   const gpus =
     devicesUsed === 'gpu' && around.machine.gpus.length > 0
       ? [...new Set(around.machine.gpus)]
-      : [...new Set([...own.gpus.map(({ name }) => name), ...emulatedGpus])].filter((gpu) => prices.book.gpus[gpu])
+      : [...new Set([...own.gpus.map(({ name }) => name), ...(predictor.protocol === 'openai' ? emulatedLlmGpus : emulatedGpus)])].filter(
+          (gpu) => prices.book.gpus[gpu],
+        )
   const { space, pins } = buildSpace(
     withVariantParameter(entries, variants, context),
     {
