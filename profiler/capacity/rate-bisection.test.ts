@@ -1,53 +1,75 @@
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { afterAll, afterEach, expect, test } from 'vitest'
-import { HttpLoadGenerator } from '../generator/http-generator.ts'
-import type { Slo, Target } from '../types.ts'
+import { describe, expect, test } from 'vitest'
+import { loadPointOf } from '../statistics/load-point.ts'
+import { targetAt } from '../testing/servers.ts'
+import type { Load, LoadGenerator, LoadRun, Slo, Target } from '../types.ts'
+import { QueueServer } from '../virtual/queue-server.ts'
+import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { efforts, measureCapacity } from './measure.ts'
 
-const generator = new HttpLoadGenerator()
-afterAll(() => generator.close())
-let server: Server | undefined
-afterEach(() => server?.close())
-
-/** Streams ten tokens in 200 ms, `places` answers at a time; others wait for their first token. */
-const streaming = async (places: number): Promise<Target> => {
-  let busy = 0
-  const waiting: (() => void)[] = []
-  server = createServer(async (request, response) => {
-    request.resume()
-    if (busy >= places) await new Promise<void>((resolve) => waiting.push(resolve))
-    else busy++
-    for (let i = 0; i < 10; i++) {
-      response.write(`data: {"choices":[{"delta":{"content":"x"},"finish_reason":${i === 9 ? '"length"' : null}}]}\n\n`)
-      await new Promise((resolve) => setTimeout(resolve, 20))
-    }
-    response.end('data: [DONE]\n\n')
-    const next = waiting.shift()
-    if (next) next()
-    else busy--
-  })
-  await new Promise<void>((resolve) => server!.listen(0, '127.0.0.1', resolve))
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  const bodies = [{ contentType: 'application/json', body: '{}' }]
-  return { kind: 'http', transport: 'sse', url, path: '/v1/chat/completions', headers: {}, bodies, timeoutMs: 20_000, metric: 'ttft' }
-}
 const slo: Slo = { percentile: 0.9, limitMs: 150, maxErrorRate: 0.01, metric: 'ttft' }
 const { signal } = new AbortController()
-const measure = async (places: number, budgetS: number) =>
-  measureCapacity({ target: await streaming(places), slo, signal, generator, effort: { ...efforts.quick, budgetS } })
+const answerMs = 200
+const tokens = 10
 
-test('finds the rate at which first tokens begin to wait, and brackets it', async () => {
-  // Four at a time, 200 ms each: 20 requests per second at most; on a busy machine timers are late and it is less.
-  const { outcome, capacityRps, capacityCi90Rps, points, idle } = await measure(4, 14)
-  if (outcome === 'generator-limit') return expect(points.filter((point) => point.generatorSaturated).length).toBeGreaterThanOrEqual(3)
-  expect(capacityRps).toBeGreaterThan(6)
-  expect(capacityRps).toBeLessThan(22)
-  expect(capacityCi90Rps[1]).toBeGreaterThan(capacityRps)
-  expect(capacityCi90Rps[1]).toBeLessThan(40)
-  expect(idle.p50Ms).toBeLessThan(points.at(-1)!.stream!.e2e.p50Ms)
-}, 60_000)
+/** Streams ten tokens in 200 ms, `places` answers at a time, in virtual time; others wait for their first token. */
+class StreamingGenerator implements LoadGenerator {
+  readonly name = 'streaming, virtual'
+  private readonly inner = new VirtualLoadGenerator()
+  private readonly server: QueueServer
 
-test('says when the time was too short', async () => {
-  expect(await measure(4, 1)).toMatchObject({ outcome: 'budget', detail: expect.stringMatching(/when the time was up/) })
-}, 30_000)
+  constructor(
+    places: number,
+    /** Late sends, ms, as far as there are. */
+    private readonly lateMs = 0,
+  ) {
+    this.server = new QueueServer({ seed: 1, servers: places, maxBatch: 1, serviceMs: () => answerMs })
+  }
+
+  async play(_target: Target, load: Load): Promise<LoadRun> {
+    const run = await this.inner.play({ kind: 'virtual', server: this.server }, load, signal)
+    const late = load.kind === 'open' ? this.lateMs : 0
+    const each = (value: number) => run.latencyMs.map(() => value)
+    const ttftMs = run.latencyMs.map((ms) => ms - answerMs + 1 + late)
+    const stream = { ttftMs, tpotMs: each(answerMs / tokens), e2eMs: run.latencyMs, tokens: each(tokens), gapsMs: new Float64Array(0) }
+    return { ...run, latencyMs: ttftMs, latenessP99Ms: late, stream }
+  }
+
+  async run(target: Target, load: Load, of: Slo) {
+    return loadPointOf(await this.play(target, load), of)
+  }
+
+  async close() {}
+}
+
+const measure = (generator: LoadGenerator, budgetS: number, seed: number) =>
+  measureCapacity({
+    target: { ...targetAt('http://127.0.0.1:1'), transport: 'sse', metric: 'ttft' },
+    slo,
+    signal,
+    generator,
+    seed,
+    effort: { ...efforts.quick, budgetS },
+  })
+
+describe('answers that take seconds', () => {
+  // Four at a time, 200 ms each: 20 requests per second at most; by M/D/4 nine in ten wait no longer than 150 ms up to about 17.
+  test.each([1, 2, 3, 4])('the rate at which first tokens begin to wait is found, and bracketed (seed %d)', async (seed) => {
+    const { outcome, capacityRps, capacityCi90Rps, points, idle } = await measure(new StreamingGenerator(4), 40, seed)
+    expect(outcome).toBe('converged')
+    expect(capacityRps).toBeGreaterThan(13)
+    expect(capacityRps).toBeLessThan(20)
+    expect(capacityCi90Rps[0]).toBe(capacityRps)
+    expect(capacityCi90Rps[1] / capacityRps).toBeLessThan(1.09)
+    expect(idle.p50Ms).toBeLessThan(points.at(-1)!.stream!.e2e.p50Ms)
+  })
+
+  test('a time too short is said to be; without a miss there is no upper bound', async () => {
+    const found = await measure(new StreamingGenerator(400), 1, 1)
+    expect(found).toMatchObject({ outcome: 'budget', detail: expect.stringMatching(/when the time was up/) })
+    expect(found.capacityCi90Rps[1]).toBe(Number.POSITIVE_INFINITY)
+  })
+
+  test('misses that late sends explain are those of the generator', async () => {
+    expect(await measure(new StreamingGenerator(4, 160), 40, 1)).toMatchObject({ outcome: 'generator-limit' })
+  })
+})
