@@ -1,15 +1,17 @@
 import { Matrix } from 'ml-matrix'
 import type { Datum } from './datum.ts'
-import { concurrencySlope, logReach, priceRange, type Slope, slope } from './design.ts'
+import { concurrencySlope, type Knowledge, logReach, priceRange, type Slope, slope } from './design.ts'
 import { createEncoder } from './encoding.ts'
 import { condition, type GpShape, type Marginals } from './gp.ts'
 import { defaultPriors, fitGp } from './gp-fit.ts'
 import type { Configuration, Parameter, Problem } from './types.ts'
 
-/** ln rate and ln latency as one Gaussian process. */
+/** One Gaussian process for ln rate and ln latency. */
 export interface CoupledModel {
   readonly logLikelihood: number
   readonly warning?: string
+  /** Outside knowledge of the latency is part of it. */
+  readonly informed: boolean
   predict(configurations: readonly Configuration[]): {
     readonly rate: Marginals
     readonly constraint: Marginals
@@ -41,8 +43,9 @@ export function fitCoupled(
   rates: readonly Datum[],
   constraints: readonly Datum[],
   pending: readonly Configuration[],
+  latency?: Knowledge,
 ): CoupledModel {
-  const { shape, groups, rows } = coupledDesign(problem)
+  const { shape, groups, rows } = coupledDesign(problem, latency)
   const gpData = (rate: readonly Datum[], constraint: readonly Datum[]) => ({
     X: new Matrix([
       ...rows(
@@ -57,7 +60,9 @@ export function fitCoupled(
     y: Float64Array.from([...rate, ...constraint], (d) => d.target),
     knownNoise: Float64Array.from([...rate, ...constraint], (d) => d.noise),
   })
-  const fitted = fitGp(shape, gpData(rates, constraints), { priors: defaultPriors(groups) })
+  const fitted = fitGp(shape, gpData(rates, constraints), {
+    priors: latency?.signal ? { ...defaultPriors(groups), signal: latency.signal } : defaultPriors(groups),
+  })
   const believed = (output: Output) => {
     if (pending.length === 0) return []
     const { mean } = fitted.predict(new Matrix(rows(pending, output)))
@@ -69,6 +74,7 @@ export function fitCoupled(
       : condition(shape, gpData([...rates, ...believed('rate')], [...constraints, ...believed('constraint')]), fitted.hyperparameters)
   return {
     logLikelihood: fitted.logLikelihood,
+    informed: latency !== undefined,
     ...(fitted.warning ? { warning: fitted.warning } : {}),
     predict(configurations) {
       const [rate, constraint, covariance] = gp.predictPairs(
@@ -81,8 +87,11 @@ export function fitCoupled(
   }
 }
 
-/** Columns: the encoded parameters and price for distances alone; the amplitude; the latency's trend; the concurrency's trend. */
-function coupledDesign(problem: Problem): {
+/** Columns: the encoded parameters and price for distances alone; the amplitude; the latency's trend, with what is known of it; the concurrency's trend. */
+function coupledDesign(
+  problem: Problem,
+  known?: Knowledge,
+): {
   groups: number
   shape: GpShape
   rows: (configurations: readonly Configuration[], output: Output) => number[][]
@@ -92,14 +101,19 @@ function coupledDesign(problem: Problem): {
   const [lowest, span] = priceRange(problem)
   const of = (prior: (parameter: Parameter) => Slope) => encoder.columns.map((c) => prior(parameters.get(c.parameter)!))
   const unused = { mean: 0, sd: 0 }
-  const trends = [
-    ...of((p) => concurrencySlope(problem, p, 'constraint') ?? slope(p, -1)),
-    { mean: LATENCY_PRICE.elasticity * span, sd: LATENCY_PRICE.sd * span },
-    { mean: 0, sd: OFFSET_SD },
-    ...of(concurrencyOf),
-    { mean: 0, sd: PRICE_SD * span },
-    { mean: 0, sd: OFFSET_SD },
-  ]
+  const latency = known
+    ? [
+        ...of((p) => slope(p, 0, known.correction)),
+        { mean: 0, sd: LATENCY_PRICE.sd * span * known.correction },
+        { mean: 0, sd: known.offsetSd },
+        ...known.slopes.map(([mean, sd]) => ({ mean, sd })),
+      ]
+    : [
+        ...of((p) => concurrencySlope(problem, p, 'constraint') ?? slope(p, -1)),
+        { mean: LATENCY_PRICE.elasticity * span, sd: LATENCY_PRICE.sd * span },
+        { mean: 0, sd: OFFSET_SD },
+      ]
+  const trends = [...latency, ...of(concurrencyOf), { mean: 0, sd: PRICE_SD * span }, { mean: 0, sd: OFFSET_SD }]
   const width = encoder.columns.length + 1
   const slopes = [...Array.from({ length: width + 1 }, () => unused), ...trends]
   return {
@@ -111,10 +125,12 @@ function coupledDesign(problem: Problem): {
       amplitudeColumn: width,
     },
     rows(configurations, output) {
-      const [latency, concurrency] = output === 'rate' ? [-1, 1] : [1, 0]
-      return configurations.map((c) => {
+      const [amplitude, concurrency] = output === 'rate' ? [-1, 1] : [1, 0]
+      const outside = known?.columns(configurations)
+      return configurations.map((c, i) => {
         const x = [...encoder.encode(c), span > 0 ? (Math.log(problem.pricePerHour(c)) - lowest) / span : 0]
-        return [...x, latency, ...x.map((v) => latency * v), latency, ...x.map((v) => concurrency * v), concurrency]
+        const trend = [...x, 1, ...(outside?.[i] ?? [])]
+        return [...x, amplitude, ...trend.map((v) => amplitude * v), ...x.map((v) => concurrency * v), concurrency]
       })
     },
   }

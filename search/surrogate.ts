@@ -106,7 +106,9 @@ export function fitSurrogate(
     [constraintPhysics(problem, target), pastConstraint && mapColumns(pastConstraint, target)],
     options,
   )
-  const coupled = littleModel(problem, rates, constraints, pending, rate, constraint, options)
+  const apart = (rate?.gp.logLikelihood ?? 0) + (constraint?.gp.logLikelihood ?? 0)
+  const little = littleModel(problem, rates, constraints, pending, pastConstraint && mapColumns(pastConstraint, target), options)
+  const coupled = little && little.logLikelihood - COUPLED_ODDS >= apart ? little : undefined
   const pastServes = past('serves', labels)
   const serves = pastServes || labels.some((l) => l.target < 0) ? fitBest(problem, 'serves', labels, [], [pastServes], options) : undefined
   const excluded = options.withoutDominance ? () => false : hopeless(problem, observations)
@@ -143,7 +145,7 @@ export function fitSurrogate(
     warnings: [coupled?.warning, ...(coupled ? [] : [rate?.gp.warning, constraint?.gp.warning]), serves?.gp.warning].flatMap(
       (w) => w ?? [],
     ),
-    informed: (rate ?? constraint)?.informed ?? problem.priorLogRate !== undefined,
+    informed: (coupled ?? rate ?? constraint)?.informed ?? problem.priorLogRate !== undefined,
   }
 }
 
@@ -162,20 +164,20 @@ function drawJoint({ mean, covariance }: { mean: Float64Array; covariance: Float
   })
 }
 
-/** Rate and latency as one, where neither has outside knowledge and the data are likelier so, or nearly. */
+/** Rate and latency as one, with knowledge of the latency unless the data are much likelier without. */
 function littleModel(
   problem: Problem,
   rates: readonly Datum[],
   constraints: readonly Datum[],
   pending: readonly Configuration[],
-  rate: Model | undefined,
-  constraint: Model | undefined,
+  latency: Knowledge | undefined,
   { withoutLittle }: SurrogateOptions,
 ): CoupledModel | undefined {
-  if (withoutLittle || !problem.constraintAtRate || !rate || !constraint || rate.informed || constraint.informed) return undefined
+  if (withoutLittle || !problem.constraintAtRate || problem.priorLogRate || rates.length === 0 || constraints.length === 0) return undefined
   if (rates.length > COUPLED || [...rates, ...constraints].some((d) => d.bound)) return undefined
-  const coupled = fitCoupled(problem, rates, constraints, pending)
-  return coupled.logLikelihood - COUPLED_ODDS >= rate.gp.logLikelihood + constraint.gp.logLikelihood ? coupled : undefined
+  const plain = fitCoupled(problem, rates, constraints, pending)
+  const informed = latency && fitCoupled(problem, rates, constraints, pending, latency)
+  return informed && informed.logLikelihood + LOG_ODDS >= plain.logLikelihood ? informed : plain
 }
 
 interface Model {

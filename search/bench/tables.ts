@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import { gpuFeatures } from '../../trials/devices/features.ts'
 import type { ReplayRow, ReplayTask } from '../replay.ts'
+import features from './gpu-features.json' with { type: 'json' }
 
 export interface BenchTask {
   readonly family: string
@@ -30,4 +30,10 @@ export function parseCsv(text: string): ReplayRow[] {
   const [header, ...lines] = text.trim().split(/\r?\n/)
   const columns = header!.split(',')
   return lines.map((line) => Object.fromEntries(line.split(',').map((cell, i) => [columns[i]!, cell])))
+}
+
+/** [ln bandwidth, ln fp16 peak] by name and alias, out of the GPU catalogue (a test there holds the two together); undefined where a name is no GPU's. */
+function gpuFeatures(names: readonly string[]): Readonly<Record<string, readonly number[]>> | undefined {
+  const known: Readonly<Record<string, readonly number[]>> = features
+  return names.every((name) => known[name]) ? Object.fromEntries(names.map((name) => [name, known[name]!])) : undefined
 }
