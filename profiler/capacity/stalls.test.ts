@@ -29,13 +29,20 @@ describe('stalls are told from steps', () => {
     const runs = [batches(400, (i) => (i % 100 === 50 ? 40 : 0)), batches(200, () => 0)]
     const { usual, stalls } = separateStalls(runs)
     expect(stalls.map((of) => of.length)).toEqual([4, 0])
-    for (const { atMs, excessMs } of stalls[0]!) {
+    for (const { atMs, excessesMs } of stalls[0]!) {
+      expect(excessesMs).toHaveLength(1)
+      const excessMs = excessesMs[0]!
       const i = runs[0]!.endedMs.findIndex((ended) => ended > atMs + 1e-6)
       expect(i % 100).toBe(50)
       expect(Math.abs(excessMs - 40)).toBeLessThan(3)
       expect(usual[0]!.tookMs[i]! + excessMs).toBeCloseTo(runs[0]!.tookMs[i]!, 9)
     }
     expect(Math.max(...usual.flatMap((run) => run.tookMs))).toBeLessThan(20)
+  })
+
+  test('a slow time is one, however many steps it takes', () => {
+    const { stalls } = separateStalls([batches(1000, (i, usualMs) => (i % 200 >= 190 ? usualMs : 0))])
+    expect(stalls[0]!.map((of) => of.excessesMs.length)).toEqual([10, 10, 10, 10, 10])
   })
 
   test.each<[string, () => number]>([
@@ -56,10 +63,12 @@ describe('stalls are told from steps', () => {
 
 test('replayed stalls come once each, on the step that they fell on', () => {
   const stalling = replayed([
-    { atMs: 20, excessMs: 7 },
-    { atMs: 21, excessMs: 8 },
+    { atMs: 20, excessesMs: [7, 5] },
+    { atMs: 21, excessesMs: [8] },
   ])
-  expect([stalling(0, 10), stalling(10, 10), stalling(20, 10), stalling(37, 10), stalling(47, 10)]).toEqual([0, 0, 7, 8, 0])
+  expect([stalling(0, 10), stalling(10, 10), stalling(20, 10), stalling(37, 10), stalling(52, 10), stalling(70, 10)]).toEqual([
+    0, 0, 7, 5, 8, 0,
+  ])
 })
 
 describe('the rate of stalls', () => {
@@ -110,7 +119,7 @@ describe('the rate of stalls', () => {
 
 test('drawn stalls come as often as their rate says, by step or by time', () => {
   const count = (clock: 'step' | 'time', rate: number, shape: number) => {
-    const stalling = drawn({ clock, rate, shape, excessesMs: [50] }, seeded(2))
+    const stalling = drawn({ clock, rate, shape, excessesMs: [[50]] }, seeded(2))
     return draw(20_000, () => stalling(0, 10)).filter((ms) => ms > 0).length
   }
   expect(Math.abs(count('step', 0.01, 1) - 200)).toBeLessThan(45)

@@ -1,7 +1,7 @@
 /**
  * Rare stalls of a server: steps far longer than their like, as by garbage collection, a checkpoint, a neighbour on the same GPU.
  *
- * A measurement sees a handful of them, and their number decides the capacity. So the twin does not draw them as it draws other steps.
+ * A slow time of several steps is one stall. A measurement sees a handful of them, and their number decides the capacity. So the twin does not draw them as it draws other steps.
  * Under the arrivals that the server got it stalls where the server stalled: their luck cancels, as that of the arrivals does. In its long
  * runs it stalls at a rate of its own, which has a posterior: about Gamma(k + 1/2) / n after k stalls in n steps (Jeffreys), a little wider.
  * Whether stalls go by the step or by the clock, and whether they come at random or regularly, is drawn too, as likely as what was seen makes it.
@@ -14,8 +14,8 @@ import type { Steps } from './twin.ts'
 export interface Stall {
   /** When the step that stalled began, ms from the start of its run. */
   readonly atMs: number
-  /** How much longer it took than such steps usually do. */
-  readonly excessMs: number
+  /** How much longer it, and those right after it, took than such steps usually do. */
+  readonly excessesMs: readonly number[]
 }
 
 /** What a stall adds to a step that begins then and would take so long, ms; mostly 0. Asked for every step, in order of time. */
@@ -27,6 +27,8 @@ const leastShare = 0.5
 const leastDeviations = 8
 /** More frequent ones are part of the service, and no stalls. */
 const mostFrequent = 0.03
+/** Steps in a row, on average, beyond which a slow time is no stall but a state of the server. */
+const longest = 5
 
 /**
  * Takes the stalls out of runs' steps: the steps come back as long as they usually are, the stalls beside them, run by run.
@@ -39,20 +41,24 @@ export function separateStalls(runs: readonly Steps[]): { usual: Steps[]; stalls
   const least = Math.max(leastShare, leastDeviations * deviation)
   const beyond = ratios.filter((ratio) => ratio > least).length
   const below = ratios.filter((ratio) => ratio > least / 2 && ratio <= least).length
-  if (beyond > mostFrequent * ratios.length || below >= beyond) return { usual: [...runs], stalls: runs.map(() => []) }
+  const none = { usual: [...runs], stalls: runs.map(() => []) }
+  if (below >= beyond || beyond > longest * mostFrequent * ratios.length) return none
   const stalls: Stall[][] = []
   const usual = runs.map((steps) => {
-    const found: Stall[] = []
+    const found: { atMs: number; excessesMs: number[] }[] = []
     stalls.push(found)
+    let last = -2
     const tookMs = steps.tookMs.map((ms, i) => {
       const such = usualMs[served(steps, i)]!
       if (ms / such - 1 <= least) return ms
-      found.push({ atMs: steps.endedMs[i]! - ms, excessMs: ms - such })
+      if (i === last + 1) found.at(-1)!.excessesMs.push(ms - such)
+      else found.push({ atMs: steps.endedMs[i]! - ms, excessesMs: [ms - such] })
+      last = i
       return such
     })
     return { ...steps, tookMs }
   })
-  return { usual, stalls }
+  return stalls.flat().length > mostFrequent * ratios.length ? none : { usual, stalls }
 }
 
 /** Requests that a step was about: those present when it began, or as many as left, if more joined them. */
@@ -85,11 +91,16 @@ function usualTimes(runs: readonly Steps[]): number[] {
 /** Stalls where they were seen. */
 export function replayed(stalls: readonly Stall[]): Stalling {
   let next = 0
+  let within: readonly number[] = []
+  let step = 0
   return (beganMs, tookMs) => {
+    if (step < within.length) return within[step++]!
     const stall = stalls[next]
     if (stall === undefined || beganMs + tookMs / 2 < stall.atMs) return 0
     next++
-    return stall.excessMs
+    within = stall.excessesMs
+    step = 1
+    return within[0]!
   }
 }
 
@@ -103,7 +114,8 @@ export interface StallRate {
   readonly rate: number
   /** Of the gamma-distributed gaps between stalls: 1 at random, more the more regular. */
   readonly shape: number
-  readonly excessesMs: readonly number[]
+  /** Of each stall, step by step. */
+  readonly excessesMs: readonly (readonly number[])[]
 }
 
 /**
@@ -116,7 +128,7 @@ export function stallRates(
   draws: number,
   uniform: Uniform,
 ): (StallRate | undefined)[] {
-  const excesses = stalls.flat().map((stall) => stall.excessMs)
+  const excesses = stalls.flat().map((stall) => stall.excessesMs)
   const k = excesses.length
   if (k === 0) return Array.from({ length: draws }, () => undefined)
   const byStep = exposureOf(runs, stalls, 'step')
@@ -129,7 +141,10 @@ export function stallRates(
       clock,
       shape,
       rate: (dispersion * gammaQuantile((shape * k + 0.5) / dispersion, (r + 0.5) / draws)) / (shape * total),
-      excessesMs: Array.from({ length: k }, () => excesses[Math.floor(uniform() * k)]! * Math.exp((0.1 / Math.sqrt(k)) * normal(uniform))),
+      excessesMs: Array.from({ length: k }, () => {
+        const factor = Math.exp((0.1 / Math.sqrt(k)) * normal(uniform))
+        return excesses[Math.floor(uniform() * k)]!.map((ms) => ms * factor)
+      }),
     }
   })
 }
@@ -147,7 +162,7 @@ function exposureOf(runs: readonly Steps[], stalls: readonly (readonly Stall[])[
       if (next < stalls[r]!.length && endedMs[i]! > stalls[r]![next]!.atMs) {
         places.push(total)
         logLikelihood += Math.log(passes)
-        if (clock === 'time') total += stalls[r]![next]!.excessMs
+        if (clock === 'time') for (const excessMs of stalls[r]![next]!.excessesMs) total += excessMs
         next++
       }
     }
@@ -190,13 +205,20 @@ export function drawn(given: StallRate | undefined, uniform: Uniform): Stalling 
   const { clock, rate, shape, excessesMs } = given
   const gap = () => (shape === 1 ? -Math.log(uniform()) : gamma(uniform, shape)) / rate
   let left = gap()
+  let within: readonly number[] = []
+  let step = 0
   return (_, tookMs) => {
+    if (step < within.length) {
+      if (clock === 'time') left -= within[step]!
+      return within[step++]!
+    }
     left -= clock === 'step' ? 1 : tookMs
     if (left > 0) return 0
-    const excessMs = excessesMs[Math.floor(uniform() * excessesMs.length)]!
+    within = excessesMs[Math.floor(uniform() * excessesMs.length)]!
+    step = 1
     // Time goes on while the server stalls.
-    left = gap() - (clock === 'time' ? excessMs : 0)
-    return excessMs
+    left = gap() - (clock === 'time' ? within[0]! : 0)
+    return within[0]!
   }
 }
 
