@@ -9,10 +9,11 @@ import { launcherOf, measureTrial, protocolOf } from './backend.ts'
 import { defaultConfiguration } from './default-configuration.ts'
 import { refuseWhatNeverServes } from './estimate.ts'
 import type { Experiment } from './experiment/types.ts'
+import { historyOf } from './history.ts'
 import { openCluster } from './kubernetes.ts'
 import { effortFor, GeneratorPool } from './load.ts'
 import type { LoopParts } from './loop.ts'
-import { devicesLine, noticesOf, provenanceOf } from './notices.ts'
+import { devicesLine, historyNotices, noticesOf, provenanceOf } from './notices.ts'
 import { labelOf, loadPriceBook, problemOf, viewOf } from './problem.ts'
 import { writeResults } from './results-files.ts'
 
@@ -26,7 +27,8 @@ export async function assemble(given: Experiment, experimentId: string, store: T
   const book = await loadPriceBook(given.pricesPath, given.own.gpus)
   const cluster = given.backend === 'kubernetes' ? await openCluster(given, experimentId, protocolOf(given)) : undefined
   const experiment = cluster?.experiment ?? given
-  const problem = problemOf(experiment, book)
+  const { past, unread } = await historyOf(experiment, experimentId, store)
+  const problem = { ...problemOf(experiment, book), ...(past.length > 0 ? { history: past } : {}) }
   const label = labelOf(experiment)
   refuseWhatNeverServes(experiment, problem)
   const provenance = provenanceOf(experiment)
@@ -76,7 +78,7 @@ export async function assemble(given: Experiment, experimentId: string, store: T
     label,
     write: (recommendation, trials) =>
       writeResults({ outDir, recommendation, trials, experiment, pricePerHour: problem.pricePerHour, label }),
-    notices: [devicesLine(experiment, machine, provenance), ...(cluster?.notices ?? []), ...notices],
+    notices: [devicesLine(experiment, machine, provenance), ...historyNotices(past, unread), ...(cluster?.notices ?? []), ...notices],
     now: Date.now,
   }
   return {

@@ -1,5 +1,6 @@
 /** What a reader must know before believing a figure: where it comes from, and how far it may be off. */
 import { percent } from '../reports/format.ts'
+import type { PastExperiment } from '../search/types.ts'
 import { architectureOf } from '../trials/devices/architecture.ts'
 import { findGpu } from '../trials/devices/catalogue.ts'
 import { isCalibrated } from '../trials/devices/coefficients.ts'
@@ -28,6 +29,12 @@ export function devicesLine(experiment: Experiment, machine: MachineFacts, prove
   const named = gpus.length > 0 ? `${gpus.join(', ')}${provenance === 'measured' ? '' : ` (${provenance})`}` : 'no GPU'
   return `Devices: ${[...cores, named].join('; ')}`
 }
+
+/** What earlier experiments the search knows, and which it cannot read. */
+export const historyNotices = (past: readonly PastExperiment[], unread: readonly string[]): string[] => [
+  ...(past.length > 0 ? [`Learns from ${past.map((p) => p.name).join(', ')} (--no-history: starts afresh)`] : []),
+  ...(unread.length > 0 ? [`Cannot read, and so does not learn from: ${unread.join(', ')}`] : []),
+]
 
 /** Batch at which the error of the device model is stated. */
 const typicalBatch = 8

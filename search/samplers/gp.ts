@@ -1,6 +1,6 @@
 import { logAcquisition, logFeasible } from '../acquisition.ts'
 import { untried } from '../candidates.ts'
-import { bestObservation } from '../objective.ts'
+import { believedBest } from '../incumbent.ts'
 import { configurationKey, neighbours } from '../space.ts'
 import { cheapestByPhysics, spread, startCount } from '../starts.ts'
 import { type Beliefs, fitSurrogate, type Surrogate, type SurrogateOptions } from '../surrogate.ts'
@@ -52,7 +52,7 @@ function mostPromising(
   configurations: readonly Configuration[],
   complete: boolean,
 ): Suggestion {
-  const best = bestObservation(problem, observations)
+  const best = believedBest(problem, observations, surrogate)
   const score = (candidates: readonly Configuration[], how?: 'roughly'): Scored => {
     const beliefs = surrogate.believe(candidates, how)
     const prices = Float64Array.from(candidates, (c) => problem.pricePerHour(c))

@@ -65,6 +65,7 @@ export function documentOf(
     parallel: experiment.parallel,
     seed: experiment.seed,
     sampler: experiment.sampler,
+    history: experiment.history,
     gpuCatalogue: experiment.gpuCataloguePath,
     prices: experiment.pricesPath,
     db: experiment.dbPath,

@@ -241,6 +241,13 @@ export const experimentFlags: readonly Flag[] = [
   },
   { flags: '--parallel <n>', group: budget, path: ['parallel'], what: `trials at once (default: ${defaults.parallel})` },
   { flags: '--sampler <name>', group: budget, path: ['sampler'], what: `${list(samplerNames)} (default: ${defaults.sampler})` },
+  {
+    flags: '--no-history',
+    group: budget,
+    path: ['history'],
+    value: false,
+    what: 'do not learn from earlier experiments in the trial store',
+  },
   { flags: '--seed <n>', group: budget, path: ['seed'], what: `seed of all randomness (default: ${defaults.seed})` },
 
   {

@@ -135,6 +135,7 @@ export function resolveExperiment(
     parallel: entries.parallel ?? defaults.parallel,
     seed: entries.seed ?? defaults.seed,
     sampler: entries.sampler ?? defaults.sampler,
+    history: entries.history ?? true,
     own,
     gpuCataloguePath: catalogue?.path,
     pricesPath: prices.path,

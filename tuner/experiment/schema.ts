@@ -327,6 +327,12 @@ export const experimentFileSchema = z.strictObject({
   prices: text('a path').optional().describe('price book (YAML), relative to this file; default: on-demand list prices'),
   db: text('a path').optional().describe(`trial store, relative to this file; default ${defaults.db} in the working directory`),
   out: text('a path').optional().describe('folder for the result files, relative to this file; default tune-results/<experiment>'),
+  history: z
+    .union([z.boolean(), z.enum(['true', 'false']).transform((value) => value === 'true')], { error: 'expected true or false' })
+    .optional()
+    .describe(
+      'learn from earlier experiments in the trial store; default true (false: the same seed repeats a run whatever the store holds)',
+    ),
   confirm: z
     .union([z.boolean(), z.enum(['true', 'false']).transform((value) => value === 'true')], { error: 'expected true or false' })
     .optional()

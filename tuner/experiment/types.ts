@@ -97,6 +97,8 @@ export interface Experiment {
   readonly parallel: number
   readonly seed: number
   readonly sampler: SamplerName
+  /** Learn from earlier experiments in the store. */
+  readonly history: boolean
   /** The user's GPUs and architecture, from their files. */
   readonly own: OwnDevices
   /** Absolute path of the file of those GPUs. */
