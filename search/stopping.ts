@@ -1,7 +1,8 @@
 import { untried } from './candidates.ts'
-import { bestObservation, logCost } from './objective.ts'
-import { fitSurrogate } from './surrogate.ts'
-import type { Observation, Problem, Rng, StopAssessment } from './types.ts'
+import { believedBest } from './incumbent.ts'
+import { logCost } from './objective.ts'
+import { type Beliefs, fitSurrogate } from './surrogate.ts'
+import type { Configuration, Observation, Problem, Rng, StopAssessment } from './types.ts'
 
 export interface StopOptions {
   /** 0.05: a configuration must be more than 5 % cheaper to be worth going on. */
@@ -10,17 +11,19 @@ export interface StopOptions {
   readonly risk?: number
 }
 
+/** Trials in a row after which the posterior must have said so: each was a test of it, and a posterior at fitted hyperparameters is too sure of itself. */
+const PATIENCE = 4
+/** Trials before the posterior is asked at all: fewer where physics already knows the lie of the land. */
+const LEAST_TRIALS = 5
+const LEAST_TRIALS_WITH_PHYSICS = 2
 const DRAWS = 256
-/** The posterior at fitted hyperparameters is too sure of itself; its deviations from the mean are widened. */
-const WIDENING = 2
-/** Trials before the rule may say stop: fewer where physics already knows the lie of the land. */
-const LEAST_TRIALS = 10
-const LEAST_TRIALS_WITH_PHYSICS = 5
-const CONSIDERED = 400
+const CONSIDERED = 200
+/** Standard deviations within which something is possible. */
+const REACH = 4
 
 /**
- * P(some untried feasible configuration is more than `tolerance` cheaper than the best measured), from joint posterior draws of rate and
- * constraint over the configurations that could be (the likeliest `CONSIDERED` of them).
+ * P(some untried feasible configuration is more than `tolerance` cheaper than the best believed): the largest that the posterior gave after any of
+ * the last four trials. On recorded tables that figure agrees with how often there was one (docs/search.md).
  */
 export function assessStop(
   problem: Problem,
@@ -28,59 +31,78 @@ export function assessStop(
   rng: Rng,
   { tolerance = 0.05, risk = 0.05 }: StopOptions = {},
 ): StopAssessment {
-  const best = bestObservation(problem, observations)
-  const { configurations } = untried(
+  const left = untried(
     problem,
     observations.map((o) => o.configuration),
     rng.fork('stop candidates'),
-  )
-  if (configurations.length === 0) return { probabilityBetterExists: 0, tolerance, stop: true }
+  ).configurations
+  if (left.length === 0) return { probabilityBetterExists: 0, tolerance, stop: true }
   const least = problem.priorLogRate ? LEAST_TRIALS_WITH_PHYSICS : LEAST_TRIALS
-  if (!best || observations.length < Math.min(least, Math.ceil((observations.length + configurations.length) / 2)))
-    return { probabilityBetterExists: 1, tolerance, stop: false }
-  const target = best.logCost + Math.log(1 - tolerance)
+  let probability = 0
+  for (let back = 0; back < PATIENCE && probability < 1; back++) {
+    const known = observations.slice(0, observations.length - back)
+    probability = known.length < least ? 1 : Math.max(probability, probabilityOfBetter(problem, known, left, rng, tolerance))
+  }
+  return { probabilityBetterExists: probability, tolerance, stop: probability <= risk }
+}
+
+/** The share of joint posterior draws of rate and constraint in which one of the configurations beats the best believed by more than the tolerance. */
+function probabilityOfBetter(
+  problem: Problem,
+  observations: readonly Observation[],
+  configurations: readonly Configuration[],
+  rng: Rng,
+  tolerance: number,
+): number {
   const surrogate = fitSurrogate(problem, observations, [])
-  const { rate, constraint, logServes } = surrogate.believe(configurations)
-  const hopes = configurations.map((configuration, i) => {
-    const price = problem.pricePerHour(configuration)
-    const reach = 3 * WIDENING
-    const hopefulRate = rate ? rate.mean[i]! + reach * Math.sqrt(rate.variance[i]!) : Infinity
-    const hopefulConstraint = constraint ? constraint.mean[i]! - reach * Math.sqrt(constraint.variance[i]!) : -Infinity
-    const gain = target - logCost(problem.objective, price, hopefulRate, hopefulConstraint)
-    const possible = problem.constraintLimit === undefined || hopefulConstraint <= 0
-    return {
-      configuration,
-      price,
-      meanRate: rate?.mean[i],
-      meanConstraint: constraint?.mean[i],
-      gain: possible && logServes[i]! > Math.log(1e-3) ? gain : -Infinity,
-    }
-  })
-  const hopeful = hopes
-    .filter((h) => h.gain > 0)
-    .sort((a, b) => b.gain - a.gain)
-    .slice(0, CONSIDERED)
-  if (hopeful.length === 0) return { probabilityBetterExists: 0, tolerance, stop: true }
-  const draws = surrogate.draw(
-    hopeful.map((h) => h.configuration),
-    DRAWS,
-    rng.fork('stop draws'),
-  )
+  const best = believedBest(problem, observations, surrogate)
+  if (!best) return 1
+  const target = best.logCost + Math.log(1 - tolerance)
+  const hopeful = mostHopeful(problem, configurations, surrogate.believe(configurations), target)
+  if (hopeful.length === 0) return 0
+  const draws = surrogate.draw(hopeful, DRAWS, rng.fork('stop draws'))
   const luck = rng.fork('stop serves')
+  const prices = hopeful.map((c) => problem.pricePerHour(c))
   let better = 0
   for (let s = 0; s < DRAWS; s++) {
-    const exists = hopeful.some(({ price, meanRate, meanConstraint }, i) => {
-      const drawnConstraint = widened(meanConstraint, draws.constraint?.[s]?.[i])
-      if (problem.constraintLimit !== undefined && !(drawnConstraint <= 0)) return false
-      if (logCost(problem.objective, price, widened(meanRate, draws.rate?.[s]?.[i]), drawnConstraint) >= target) return false
+    const exists = hopeful.some((_, i) => {
+      const constraint = draws.constraint?.[s]?.[i] ?? Number.NaN
+      if (problem.constraintLimit !== undefined && !(constraint <= 0)) return false
+      if (logCost(problem.objective, prices[i]!, draws.rate?.[s]?.[i] ?? Number.NaN, constraint) >= target) return false
       return Math.log(luck.next()) < draws.logServes[i]!
     })
     if (exists) better++
   }
-  const probabilityBetterExists = better / DRAWS
-  return { probabilityBetterExists, tolerance, stop: probabilityBetterExists <= risk }
+  return better / DRAWS
 }
 
-/** A draw with its deviation from the mean widened; NaN where nothing was modelled. */
-const widened = (mean: number | undefined, drawn: number | undefined): number =>
-  mean === undefined || drawn === undefined ? Number.NaN : mean + WIDENING * (drawn - mean)
+/** The configurations that could be feasible and below the target cost, those that need the least luck first. */
+function mostHopeful(
+  problem: Problem,
+  configurations: readonly Configuration[],
+  { rate, constraint, logServes }: Beliefs,
+  target: number,
+): Configuration[] {
+  const atTheirBest = (i: number, deviations: number) => {
+    const hopedRate = rate ? rate.mean[i]! + deviations * Math.sqrt(rate.variance[i]!) : Number.NaN
+    const hopedConstraint = constraint ? constraint.mean[i]! - deviations * Math.sqrt(constraint.variance[i]!) : Number.NaN
+    const met = problem.constraintLimit === undefined || hopedConstraint <= 0
+    return met && logCost(problem.objective, problem.pricePerHour(configurations[i]!), hopedRate, hopedConstraint) < target
+  }
+  /** Deviations of luck it takes, by halving. */
+  const luckNeeded = (i: number) => {
+    let [low, high] = [-REACH, REACH]
+    for (let step = 0; step < 8; step++) {
+      const middle = (low + high) / 2
+      if (atTheirBest(i, middle)) high = middle
+      else low = middle
+    }
+    return high
+  }
+  return Array.from(configurations.keys())
+    .filter((i) => logServes[i]! > Math.log(1e-3) && atTheirBest(i, REACH))
+    .map((i) => ({ i, luck: luckNeeded(i) }))
+    .sort((a, b) => a.luck - b.luck)
+    .slice(0, CONSIDERED)
+    .map(({ i }) => configurations[i]!)
+}

@@ -1,7 +1,9 @@
-import { bestObservation } from '../objective.ts'
+import { recommended } from '../incumbent.ts'
+import { observedLogCost } from '../objective.ts'
 import { type RecordedTable, replay, trueLogCosts } from '../replay.ts'
 import { configurationKey } from '../space.ts'
-import type { Observation, Rng, Sampler } from '../types.ts'
+import { fitSurrogate } from '../surrogate.ts'
+import type { Configuration, Observation, Rng, Sampler } from '../types.ts'
 
 export const TOLERANCE = 0.05
 export const CAP = 40
@@ -11,8 +13,11 @@ export interface RunScore {
   readonly trialsToWithin: number
   /** Relative excess cost of the cheapest truly feasible configuration tried by trial 10, 20, 30; Infinity while none. */
   readonly regret: Readonly<Record<10 | 20 | 30, number>>
-  /** The first trial after which the rule would stop, and whether what it then recommends is feasible and within 5 %. */
-  readonly stop?: { readonly trial: number; readonly right: boolean }
+  /**
+   * The first trial after which the rule would stop; whether what it then states holds (no untried feasible configuration is more than 5 % cheaper
+   * than the one recommended); and whether that one is truly feasible and within 5 %, which a reading within its noise of the limit cannot tell.
+   */
+  readonly stop?: { readonly trial: number; readonly holds: boolean; readonly right: boolean }
   readonly secondsPerSuggestion: number
 }
 
@@ -47,13 +52,26 @@ export function scoreRun(table: RecordedTable, sampler: Sampler, rng: Rng, asses
   return {
     trialsToWithin: hit < 0 ? CAP + 1 : hit + 1,
     regret: { 10: regretAt(10), 20: regretAt(20), 30: regretAt(30) },
-    ...(stopped >= 0 ? { stop: { trial: stopped + 1, right: isRight(observations.slice(0, stopped + 1)) } } : {}),
+    ...(stopped >= 0 ? { stop: { trial: stopped + 1, ...judge(observations.slice(0, stopped + 1)) } } : {}),
     secondsPerSuggestion: seconds / suggestions,
   }
 
-  function isRight(soFar: readonly Observation[]): boolean {
-    const best = bestObservation(table.problem, soFar)
-    return best !== undefined && within(truth.get(configurationKey(best.configuration))!)
+  function judge(soFar: readonly Observation[]): { holds: boolean; right: boolean } {
+    const { problem, configurations } = table
+    const best = recommended(problem, soFar, fitSurrogate(problem, soFar, []))
+    if (!best) return { holds: false, right: false }
+    const tried = new Set(soFar.map((o) => configurationKey(o.configuration)))
+    const cost = costIfFeasible(best.configuration)
+    const better = configurations.some(
+      (c) => !tried.has(configurationKey(c)) && truth.get(configurationKey(c))! < cost + Math.log(1 - TOLERANCE),
+    )
+    return { holds: !better, right: within(truth.get(configurationKey(best.configuration))!) }
+  }
+
+  /** True ln cost, whether the constraint is met or not. */
+  function costIfFeasible(configuration: Configuration): number {
+    const { problem } = table
+    return observedLogCost({ ...problem, constraintLimit: undefined }, table.measure(configuration))
   }
 }
 

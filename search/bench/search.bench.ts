@@ -105,7 +105,8 @@ function summary({ sampler, group, runs }: Line) {
           'regret@20 %': regret(20),
           'regret@30 %': regret(30),
           'stopped %': percent(stops.length / runs.length),
-          'stops right %': percent(stops.filter((s) => s.right).length / Math.max(1, stops.length)),
+          'stops hold %': percent(stops.filter((s) => s.holds).length / Math.max(1, stops.length)),
+          'and right %': percent(stops.filter((s) => s.right).length / Math.max(1, stops.length)),
           'stop median': quantile(
             runs.map((r) => r.stop?.trial ?? CAP),
             0.5,

@@ -23,7 +23,7 @@ export interface Scenario {
 }
 
 const ordinal = (name: string, values: readonly number[], category: 'resource' | 'server', scale: 'log' | 'linear' = 'log') =>
-  ({ kind: 'ordinal', name, values, category, scale }) as const
+  ({ kind: 'ordinal', name, values, category, scale, concurrency: name === 'batchSize' || name === 'instances' }) as const
 const gpus = (values: readonly string[]) => ({
   kind: 'categorical' as const,
   name: 'gpu',

@@ -79,6 +79,7 @@ function parameterEntry(parameter: Parameter): unknown {
   const said = {
     category: parameter.category === known?.category ? undefined : parameter.category,
     monotone: parameter.monotone === known?.monotone ? undefined : parameter.monotone,
+    concurrency: parameter.concurrency === known?.concurrency ? undefined : parameter.concurrency,
     when: parameter.when?.text,
   }
   if (parameter.kind === 'categorical') {

@@ -15,6 +15,8 @@ export interface KnownParameter {
   readonly category: Category
   readonly scale: Scale
   readonly monotone?: 'up'
+  /** How many are served at once. */
+  readonly concurrency?: true
   /** Values are whole numbers. */
   readonly whole?: boolean
   /** 'a..b' means the powers of two in it, and its ends. */
@@ -54,10 +56,10 @@ export const knownParameters: readonly KnownParameter[] = [
     parse: percentage,
   },
   { name: 'gpus', what: 'GPUs of a replica', category: 'resource', scale: 'log', whole: true, min: 1 },
-  { name: 'batchSize', what: 'largest batch', category: 'server', scale: 'log', whole: true, powers: true, min: 1 },
+  { name: 'batchSize', what: 'largest batch', category: 'server', scale: 'log', concurrency: true, whole: true, powers: true, min: 1 },
   { name: 'maxDelayMs', what: 'longest wait for a batch to fill, ms', category: 'server', scale: 'linear', min: 0, parse: parseDurationMs },
   { name: 'queueLimit', what: 'requests that may wait', category: 'server', scale: 'log', whole: true, powers: true, min: 1 },
-  { name: 'instances', what: 'model instances in one predictor', category: 'server', scale: 'log', whole: true, min: 1 },
+  { name: 'instances', what: 'model instances in one predictor', category: 'server', scale: 'log', concurrency: true, whole: true, min: 1 },
   { name: 'cpuThreads', what: 'threads of an instance that computes on CPU', category: 'server', scale: 'log', whole: true, min: 1 },
   { name: 'sequenceLength', what: 'tokens of a text', category: 'server', scale: 'log', whole: true, powers: true, min: 1 },
   { name: 'imageSize', what: 'pixels of an edge', category: 'server', scale: 'log', whole: true, min: 8 },
@@ -66,6 +68,7 @@ export const knownParameters: readonly KnownParameter[] = [
     what: 'sequences of a language model under way at once',
     category: 'server',
     scale: 'log',
+    concurrency: true,
     whole: true,
     powers: true,
     min: 1,
@@ -117,7 +120,12 @@ export interface Fault {
 export function toParameter(name: string, entry: ParameterEntry, ownGpus: readonly Gpu[] = []): { parameter?: Parameter; faults: Fault[] } {
   const known = knownParameter(name)
   const faults: Fault[] = []
-  const base = { name, category: entry.category ?? known?.category ?? 'env', monotone: entry.monotone ?? known?.monotone }
+  const base = {
+    name,
+    category: entry.category ?? known?.category ?? 'env',
+    monotone: entry.monotone ?? known?.monotone,
+    concurrency: entry.concurrency ?? known?.concurrency,
+  }
   const numeric = (value: number | string, at: string): number => {
     const read = typeof value === 'number' ? value : readText(value, known)
     const fault = checkNumber(read, value, known)

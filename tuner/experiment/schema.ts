@@ -75,6 +75,10 @@ const parameterKeys = z.strictObject({
   monotone: choice(['up', 'down'], 'a direction')
     .optional()
     .describe('certain knowledge: more of it never lowers (up) or never raises (down) the rate'),
+  concurrency: z
+    .boolean({ error: 'expected true or false' })
+    .optional()
+    .describe('how many requests are served at once (a batch size, a number of processes): rate and latency both rise with it'),
   features: z
     .record(z.string(), z.array(z.number()), { error: 'expected value → list of numbers' })
     .optional()

@@ -175,6 +175,7 @@ function pinned(
         values: [value],
         category: parameter.category,
         monotone: parameter.monotone as 'up',
+        concurrency: parameter.concurrency,
         ...(parameter.kind === 'categorical' ? { kind: 'categorical' as const } : {}),
       }
     : { values: [value] }
