@@ -35,7 +35,7 @@ function sharpened({ rate, constraint, covariance, logServes }: Beliefs): Belief
  * ln P(constraint met | ln rate as it is where it improves): the density of ln rate times its improvement over `threshold`, by its first two
  * moments (of a normal cut off at the threshold), carried to the constraint by their covariance.
  */
-function logMetWhereBetter({ rate, constraint, covariance }: Beliefs, i: number, threshold: number): number {
+export function logMetWhereBetter({ rate, constraint, covariance }: Beliefs, i: number, threshold: number): number {
   const variance = rate!.variance[i]!
   const sd = Math.sqrt(variance)
   const z = (rate!.mean[i]! - threshold) / sd
