@@ -150,6 +150,23 @@ export interface TlsOptions {
 export interface VirtualServer {
   /** Plays a load from the server's current virtual time on, to its last answer. */
   play(load: Load): VirtualRun
+  /** What the server's own model expects, where it has one: where a search for the capacity may begin. */
+  expects?(slo: Pick<Slo, 'percentile' | 'limitMs'>): VirtualExpectation
+  /** Plays a load for nothing but the number of requests that fail or take longer than the limit; it may end once they are more than `most`. */
+  countOver?(load: Load, limitMs: number, most: number): OverCount
+}
+export interface VirtualExpectation {
+  readonly capacityRps: number
+  readonly saturationRps: number
+  /** The SLO percentile of requests that come one at a time, ms. */
+  readonly idleMs: number
+}
+export interface OverCount {
+  /** Requests played. */
+  readonly requests: number
+  /** Those that failed or took longer. */
+  readonly over: number
+  readonly failed: number
 }
 export interface VirtualRun {
   /** Intended send times from the run's start, ms, ascending. Length n. */

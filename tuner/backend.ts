@@ -10,7 +10,7 @@ import {
   schedule,
 } from '../profiler/index.ts'
 import { createRng } from '../search/index.ts'
-import { architectureOf } from '../trials/devices/architecture.ts'
+import { type Architecture, architectureOf } from '../trials/devices/architecture.ts'
 import { createLocalLauncher } from '../trials/launchers/local.ts'
 import { createTritonLauncher } from '../trials/launchers/triton.ts'
 import { createUrlLauncher } from '../trials/launchers/url.ts'
@@ -40,6 +40,7 @@ export function launcherOf(experiment: Experiment, experimentId: string, machine
       known ??= llmRequests(load.payload)
       return known
     }
+    const launchers = new Map<Architecture, Launcher>()
     return {
       name: 'simulated',
       sweep: async () => undefined,
@@ -47,7 +48,8 @@ export function launcherOf(experiment: Experiment, experimentId: string, machine
         const { template, configuration } = withVariant(predictor, given)
         const architecture = architectureOf(template.model, own.architectures)
         const launcher =
-          architecture.kind === 'decoder'
+          launchers.get(architecture) ??
+          (architecture.kind === 'decoder'
             ? createSimulatedLlmLauncher({
                 architecture,
                 ownGpus: own.gpus,
@@ -55,7 +57,8 @@ export function launcherOf(experiment: Experiment, experimentId: string, machine
                 requests: requests(),
                 countedMs: (of) => countedMs(of, slo),
               })
-            : createSimulatedLauncher({ architecture, ownGpus: own.gpus, schedule, uniform })
+            : createSimulatedLauncher({ architecture, ownGpus: own.gpus, schedule, uniform }))
+        launchers.set(architecture, launcher)
         return launcher.launch(configuration, trialNumber, signal)
       },
     }
@@ -89,8 +92,10 @@ export function measureTrial(
   signal: AbortSignal,
 ): Promise<Measurement> {
   const { slo, load } = experiment
+  // In virtual time every trial plays the same arrivals, so that chance does not rank configurations.
+  if (target.kind === 'virtual')
+    return measureSimulatedCapacity({ target, slo, seed: experiment.seed, signal, arrivals: load.arrivals, onStep })
   const seed = experiment.seed + number
-  if (target.kind === 'virtual') return measureSimulatedCapacity({ target, slo, seed, signal, arrivals: load.arrivals, onStep })
   return generators.use(target, (generator) =>
     measureCapacity({ target, slo, signal, seed, generator, capacityToBeatRps, onStep, effort: effortFor(load.trialSeconds) }),
   )

@@ -1,6 +1,7 @@
 /** Capacity of a server in virtual time. Its time costs nothing, so that long windows and plain bisection replace the search made for real servers. */
 import type { Load, LoadPoint, Measurement, Slo, Target } from '../profiler/index.ts'
 import { VirtualLoadGenerator } from '../profiler/index.ts'
+import { countedCapacity } from './simulated-search.ts'
 
 export interface SimulatedCapacityOptions {
   readonly target: Extract<Target, { kind: 'virtual' }>
@@ -11,15 +12,19 @@ export interface SimulatedCapacityOptions {
   readonly onStep?: (point: LoadPoint, phase: string) => void
 }
 
-/** Requests of a window and of a long one. Every window plays the same arrivals, stretched, so that latency grows with the rate and bisection cannot be misled. */
-const windows = [3000, 12_000] as const
-/** Of streamed answers, each of hundreds of steps. */
+/** Of the capacity: rates of the load curve around it. */
+const curveParts = [0.3, 0.6, 0.85] as const
+const curveRequests = 1000
+const capacityRequests = 4000
+const idleRequests = 200
+const saturationRequests = 1500
+/** Of streamed answers, each of hundreds of steps: requests of a window and of a long one. */
 const streamWindows = [1000, 3000] as const
 const idleAnswers = 64
-/** The rate is lowered by these steps until it does. */
+/** The rate is lowered by these steps until a long window keeps the SLO. */
 const longStep = 0.985
 const longSteps = 8
-/** The bracket's ends are then this far apart. */
+/** The ends of the bracket of a streaming server are then this far apart. */
 const precision = 1.01
 /** Most servers keep their SLO up to somewhere near saturation: the first rates to try, as parts of it. */
 const firstRates = [0.8, 0.4, 0.1] as const
@@ -39,15 +44,22 @@ export async function measureSimulatedCapacity(options: SimulatedCapacityOptions
   const keeps = (point: LoadPoint) => point.sloMs <= slo.limitMs && point.errors <= slo.maxErrorRate * point.requests
 
   const closed = (connections: number, durationS: number, phase: string) => run({ kind: 'closed', connections, durationS }, phase)
-  const first = await closed(1, Math.max(0.5, (50 * slo.limitMs) / 1000), 'idle')
+  const expected = target.server.expects?.(slo)
+  const atMost = (requests: number, rateRps: number | undefined, seconds: number) =>
+    rateRps === undefined ? seconds : Math.min(seconds, requests / rateRps)
+  const first = await closed(1, atMost(idleRequests, expected && 1000 / expected.idleMs, Math.max(0.5, (50 * slo.limitMs) / 1000)), 'idle')
   // A streamed answer takes long whatever the SLO is about.
   const idle = first.stream ? await closed(1, (idleAnswers * first.stream.e2e.meanMs) / 1000, 'idle') : first
   const saturate = async (): Promise<LoadPoint> => {
-    if (!idle.stream) return closed(saturatingConnections, Math.max(1, (4 * slo.limitMs) / 1000), 'saturation')
+    if (!idle.stream)
+      return closed(
+        saturatingConnections,
+        atMost(saturationRequests, expected?.saturationRps, Math.max(1, (4 * slo.limitMs) / 1000)),
+        'saturation',
+      )
     const filled = await closed(saturatingConnections, (2 * idle.stream.e2e.maxMs) / 1000, 'saturation')
     return closed(saturatingConnections, (4 * (filled.stream?.e2e.maxMs ?? idle.stream.e2e.maxMs)) / 1000, 'saturation')
   }
-  const [windowRequests, longWindowRequests] = first.stream ? streamWindows : windows
   let saturationRps = idle.achievedRps
   const result = (
     outcome: Measurement['outcome'],
@@ -82,6 +94,17 @@ export async function measureSimulatedCapacity(options: SimulatedCapacityOptions
   const arrivals = options.arrivals === undefined || options.arrivals.kind === 'trace' ? ({ kind: 'poisson' } as const) : options.arrivals
   const offer = (rateRps: number, requests: number) =>
     run({ kind: 'open', rateRps, arrivals, durationS: requests / rateRps, seed }, `rate ${rateRps.toPrecision(3)}/s`)
+  const { server } = target
+  const { expects, countOver } = server
+  if (expects && countOver) {
+    const counting = { expects: expects.bind(server), countOver: countOver.bind(server) }
+    const { capacityRps, capacityCi90Rps } = countedCapacity({ server: counting, slo, seed, arrivals, saturationRps })
+    for (const part of curveParts) await offer(part * capacityRps, curveRequests)
+    // What a looser SLO would allow.
+    await offer(Math.max(1.03 * capacityRps, Math.sqrt(capacityRps * saturationRps)), curveRequests)
+    await offer(capacityRps, capacityRequests)
+    return result('converged', capacityRps, capacityCi90Rps)
+  }
   let low = 0.005 * saturationRps
   // Times per token do not show that answers wait: beyond saturation ever more do.
   let high = (idle.stream ? 1 : 1.05) * saturationRps
@@ -90,7 +113,7 @@ export async function measureSimulatedCapacity(options: SimulatedCapacityOptions
   while (high / low > precision) {
     const first = firstRates.map((part) => part * saturationRps).find((rate) => rate > low && rate < high && low < 0.8 * saturationRps)
     const rateRps = first ?? Math.sqrt(low * high)
-    const point = await offer(rateRps, windowRequests)
+    const point = await offer(rateRps, streamWindows[0])
     if (keeps(point)) low = rateRps
     else high = rateRps
     if (keeps(point) && point.sloCi95Ms[1] <= slo.limitMs) certainlyKept = Math.max(certainlyKept, rateRps)
@@ -98,7 +121,7 @@ export async function measureSimulatedCapacity(options: SimulatedCapacityOptions
   }
   // A short window near saturation ends before its queue has grown: the rate must also keep the SLO over a long one.
   let capacityRps = low
-  for (let step = 0; step < longSteps && !keeps(await offer(capacityRps, longWindowRequests)); step++) capacityRps *= longStep
+  for (let step = 0; step < longSteps && !keeps(await offer(capacityRps, streamWindows[1])); step++) capacityRps *= longStep
   return result('converged', capacityRps, [
     Math.min(certainlyKept || low, capacityRps),
     Math.max(Math.min(certainlyMissed, 1.05 * saturationRps), capacityRps),

@@ -4,15 +4,16 @@ import { quantileInterval, quantileOfSorted } from './percentile.ts'
 /** Summarises a run against an SLO. Failed requests count as infinitely slow in the SLO percentile, and not at all in the latency summary. */
 export function loadPointOf(run: LoadRun, slo: Slo): LoadPoint {
   const n = run.latencyMs.length
-  const answered = run.latencyMs.filter((ms) => !Number.isNaN(ms)).sort()
+  const answered = answeredSorted(run.latencyMs)
   const errors = n - answered.length
-  const withFailures = new Float64Array(n).fill(Number.POSITIVE_INFINITY)
-  withFailures.set(answered)
+  const withFailures = errors === 0 ? answered : new Float64Array(n).fill(Number.POSITIVE_INFINITY)
+  if (errors > 0) withFailures.set(answered)
   // A closed loop sends when it is answered: what it did is what it finished within the window. An open loop's answers all count, as all were asked for.
   // Of a streamed answer what counts may be over long before its end.
   const tookMs = run.stream?.e2eMs ?? run.latencyMs
   const finished = run.load.kind === 'closed' ? run.latencyMs.filter((_, i) => run.sentMs[i]! + tookMs[i]! <= run.seconds * 1000) : answered
-  const within = finished.reduce((count, ms) => (ms <= slo.limitMs ? count + 1 : count), 0)
+  let within = 0
+  for (let i = 0; i < finished.length; i++) if (finished[i]! <= slo.limitMs) within++
   const perSecond = (count: number) => (run.seconds > 0 ? count / run.seconds : 0)
   return {
     ...summaryOfSorted(answered),
@@ -57,14 +58,23 @@ function streamSummaryOf(stream: StreamRun, elapsedS: number): StreamSummary {
 
 /** Percentiles of answered requests, in ms. All NaN when there are none. */
 export function summarise(latencyMs: Float64Array): LatencySummary {
-  return summaryOfSorted(latencyMs.filter((ms) => !Number.isNaN(ms)).sort())
+  return summaryOfSorted(answeredSorted(latencyMs))
+}
+
+function answeredSorted(latencyMs: Float64Array): Float64Array {
+  const answered = new Float64Array(latencyMs.length)
+  let n = 0
+  for (let i = 0; i < latencyMs.length; i++) if (!Number.isNaN(latencyMs[i]!)) answered[n++] = latencyMs[i]!
+  return answered.subarray(0, n).sort()
 }
 
 function summaryOfSorted(ascending: Float64Array): LatencySummary {
   const n = ascending.length
+  let sum = 0
+  for (let i = 0; i < n; i++) sum += ascending[i]!
   return {
     requests: n,
-    meanMs: n === 0 ? Number.NaN : ascending.reduce((sum, ms) => sum + ms, 0) / n,
+    meanMs: n === 0 ? Number.NaN : sum / n,
     p50Ms: quantileOfSorted(ascending, 0.5),
     p90Ms: quantileOfSorted(ascending, 0.9),
     p95Ms: quantileOfSorted(ascending, 0.95),

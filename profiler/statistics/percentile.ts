@@ -12,10 +12,20 @@ export function quantileOfSorted(ascending: ArrayLike<number>, p: number): numbe
  * A lower rank of 0 means no lower bound, an upper rank of n + 1 no upper bound.
  * Hahn and Meeker, Statistical Intervals (1991), section 5.2.
  */
-export function quantileRanks(n: number, p: number, confidence: number): [lower: number, upper: number] {
+export function quantileRanks(n: number, p: number, confidence: number): readonly [lower: number, upper: number] {
+  const key = `${n} ${p} ${confidence}`
+  const known = ranks.get(key)
+  if (known) return known
   const tail = (1 - confidence) / 2
-  return [binomialQuantile(tail, n, p), binomialQuantile(1 - tail, n, p) + 1]
+  const found = [binomialQuantile(tail, n, p), binomialQuantile(1 - tail, n, p) + 1] as const
+  if (ranks.size >= mostRanks) ranks.clear()
+  ranks.set(key, found)
+  return found
 }
+
+/** Windows of one search are often of one length. */
+const ranks = new Map<string, readonly [number, number]>()
+const mostRanks = 256
 
 /** Distribution-free confidence interval of the p-quantile of an ascending array; 0 and Infinity where there is no bound. */
 export function quantileInterval(ascending: ArrayLike<number>, p: number, confidence: number): [number, number] {

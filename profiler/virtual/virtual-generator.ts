@@ -27,11 +27,15 @@ function runOf(load: Load, played: VirtualRun): LoadRun {
   const end = cutMs === undefined ? undefined : played.sentMs.findIndex((at) => at > cutMs)
   const n = end === undefined || end < 0 ? played.sentMs.length : end
   const sentMs = played.sentMs.slice(0, n)
+  const latencyMs = played.latencyMs.slice(0, n)
   // Requests under way when the window is cut count with the age they had reached.
-  const latencyMs = played.latencyMs.slice(0, n).map((ms, i) => (cutMs === undefined ? ms : Math.min(ms, cutMs - sentMs[i]!)))
-  const failed = latencyMs.reduce((count, ms) => (Number.isNaN(ms) ? count + 1 : count), 0)
+  if (cutMs !== undefined) for (let i = 0; i < n; i++) latencyMs[i] = Math.min(latencyMs[i]!, cutMs - sentMs[i]!)
   const answeredMs = played.stream?.e2eMs ?? latencyMs
-  const lastMs = cutMs ?? sentMs.reduce((last, at, i) => Math.max(last, at + (Number.isNaN(answeredMs[i]!) ? 0 : answeredMs[i]!)), 0)
+  let [failed, lastMs] = [0, cutMs ?? 0]
+  for (let i = 0; i < n; i++) {
+    if (Number.isNaN(latencyMs[i]!)) failed++
+    if (cutMs === undefined) lastMs = Math.max(lastMs, sentMs[i]! + (Number.isNaN(answeredMs[i]!) ? 0 : answeredMs[i]!))
+  }
   return {
     load,
     sentMs,

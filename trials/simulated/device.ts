@@ -44,14 +44,18 @@ export function modelledServer(
     sharing: serving.sharing,
     mig,
   })
-  const known = new Map<number, DeviceLatency>()
+  const { precision, sequenceLength, imageSize, sharing } = serving
+  const known = latenciesOf(architecture, gpu, [precision, sequenceLength, imageSize, mig?.name, resources.gpuShare, sharing].join())
   return {
     architecture,
     resources,
     serving,
     batchLatency: (batch) => {
-      const found = known.get(batch) ?? deviceLatencyMs(call(batch))
-      known.set(batch, found)
+      let found = known.get(batch)
+      if (found === undefined) {
+        found = deviceLatencyMs(call(batch))
+        known.set(batch, found)
+      }
       return found
     },
     neededMiB: serving.instances * gpuMemoryMiB(call(serving.batchSize)).mib,
@@ -59,14 +63,33 @@ export function modelledServer(
   }
 }
 
+const latencies = new WeakMap<Architecture, WeakMap<Gpu, Map<string, Map<number, DeviceLatency>>>>()
+
+/** Device times by batch, asked once each: thousands of configurations share a few devices. */
+function latenciesOf(architecture: Architecture, gpu: Gpu, rest: string): Map<number, DeviceLatency> {
+  const ofArchitecture = latencies.get(architecture) ?? new WeakMap<Gpu, Map<string, Map<number, DeviceLatency>>>()
+  latencies.set(architecture, ofArchitecture)
+  const ofGpu = ofArchitecture.get(gpu) ?? new Map<string, Map<number, DeviceLatency>>()
+  ofArchitecture.set(gpu, ofGpu)
+  const found = ofGpu.get(rest) ?? new Map<number, DeviceLatency>()
+  ofGpu.set(rest, found)
+  return found
+}
+
 /** Operations that one core of a server does per ms in the WebAssembly backend; 26-29 GFLOP/s on large products, measured. */
 const coreFlopsPerMs = 27e6
 const cpuError = 0.4
 
 /** Inference on the CPU itself: the cores are the device. */
-const onCores =
-  (architecture: Architecture, { cpuCores }: Resources, { sequenceLength, imageSize }: ServingParameters) =>
-  (batch: number): DeviceLatency => ({
-    ms: 1 + flopsOf(workOf(architecture, { batch, sequenceLength, imageSize }, 'fp32')) / (coreFlopsPerMs * Math.max(0.5, cpuCores) ** 0.9),
-    relativeError: cpuError,
-  })
+function onCores(architecture: Architecture, { cpuCores }: Resources, { sequenceLength, imageSize }: ServingParameters) {
+  const known = new Map<number, DeviceLatency>()
+  return (batch: number): DeviceLatency => {
+    const found = known.get(batch) ?? {
+      ms:
+        1 + flopsOf(workOf(architecture, { batch, sequenceLength, imageSize }, 'fp32')) / (coreFlopsPerMs * Math.max(0.5, cpuCores) ** 0.9),
+      relativeError: cpuError,
+    }
+    known.set(batch, found)
+    return found
+  }
+}

@@ -4,7 +4,7 @@ import type { Configuration, MovedPrior, PriorFactors } from '../../search/types
 import type { Architecture } from '../devices/architecture.ts'
 import { findGpu, type Gpu } from '../devices/catalogue.ts'
 import { DeviceModelError } from '../devices/errors.ts'
-import { type DeviceLatency, deviceLatencyMs } from '../devices/model.ts'
+import { deviceLatencyMs } from '../devices/model.ts'
 import { type PredictedCapacity, predictCapacity } from './capacity.ts'
 import { type CpuStage, cpuStageOf } from './cpu-stage.ts'
 import { type ModelledServer, modelledServer } from './device.ts'
@@ -51,10 +51,9 @@ export interface Estimator {
 const certainShortage = 1.35
 const memoryError = 0.15
 
-/** An estimator that remembers device times: thousands of configurations share a few devices. */
+/** An estimator that remembers what it was asked. */
 export function createEstimator(options: EstimatorOptions): Estimator {
   const { architecture, slo } = options
-  const latencies = new Map<string, Map<number, DeviceLatency>>()
   const capacities = new Map<string, { modelled?: ModelledServer; capacity?: PredictedCapacity; reason?: string }>()
 
   const read = (configuration: Configuration) => {
@@ -63,7 +62,7 @@ export function createEstimator(options: EstimatorOptions): Estimator {
     if (known) return known
     let found: { modelled?: ModelledServer; capacity?: PredictedCapacity; reason?: string }
     try {
-      const modelled = remembering(modelledServer(architecture, configuration, options.defaults, options.ownGpus), latencies)
+      const modelled = modelledServer(architecture, configuration, options.defaults, options.ownGpus)
       found = { modelled, capacity: predictCapacity(queueingModel(modelled), slo) }
     } catch (error) {
       if (!(error instanceof DeviceModelError)) throw error
@@ -193,32 +192,6 @@ export const queueingModel = (
   devices: Math.max(1, modelled.resources.gpus),
   batchMs: (batch: number) => modelled.batchLatency(batch).ms,
 })
-
-/** Servers that differ only in cores, delay or prices ask for the same device times. */
-function remembering(modelled: ModelledServer, latencies: Map<string, Map<number, DeviceLatency>>): ModelledServer {
-  const { resources, serving, batchLatency } = modelled
-  const cores = resources.gpu === undefined ? resources.cpuCores : 0
-  const key = [
-    resources.gpu,
-    cores,
-    resources.gpuShare,
-    resources.migProfile,
-    serving.precision,
-    serving.sequenceLength,
-    serving.imageSize,
-    serving.sharing,
-  ].join()
-  const known = latencies.get(key) ?? new Map<number, DeviceLatency>()
-  latencies.set(key, known)
-  return {
-    ...modelled,
-    batchLatency: (batch) => {
-      const found = known.get(batch) ?? batchLatency(batch)
-      known.set(batch, found)
-      return found
-    },
-  }
-}
 
 /** How the errors of device and CPU carry over to the capacity: each input moved by its own error, the changes added in squares. */
 function capacityError(modelled: ModelledServer, capacity: PredictedCapacity, slo: EstimatorOptions['slo']): number {

@@ -6,6 +6,7 @@ import type { Gpu } from '../devices/catalogue.ts'
 import { DeviceModelError } from '../devices/errors.ts'
 import { describeConfiguration } from '../resources.ts'
 import { InfeasibleError, type Launcher, type Predictor } from '../types.ts'
+import { stretching } from './arrivals.ts'
 import { cpuStageOf } from './cpu-stage.ts'
 import { type ModelledServer, modelledServer } from './device.ts'
 import { SimulatedServer } from './server.ts'
@@ -24,6 +25,7 @@ export interface SimulatedLauncherOptions {
 }
 
 export function createSimulatedLauncher(options: SimulatedLauncherOptions): Launcher {
+  const schedule = stretching(options.schedule)
   return {
     name: 'simulated',
     async launch(configuration, trialNumber, signal) {
@@ -40,7 +42,7 @@ export function createSimulatedLauncher(options: SimulatedLauncherOptions): Laun
         devices: Math.max(1, resources.gpus),
         batchMs: (batch) => modelled.batchLatency(batch).ms,
         deviceJitter: options.deviceJitter ?? 0.01,
-        schedule: options.schedule,
+        schedule,
         uniform: options.uniform(trialNumber),
       })
       const words = describeConfiguration(configuration, options.defaults, options.ownGpus)

@@ -3,6 +3,7 @@ import { schedule } from '../../profiler/generator/arrivals.ts'
 import { seeded } from '../../profiler/random.ts'
 import { architectureOf } from '../devices/architecture.ts'
 import { InfeasibleError } from '../types.ts'
+import { stretching } from './arrivals.ts'
 import { predictCapacity } from './capacity.ts'
 import { createEstimator } from './estimate.ts'
 import { createSimulatedLauncher } from './launcher.ts'
@@ -99,6 +100,38 @@ test('the same seed plays the same', () => {
   const play = () => server({ deviceJitter: 0.1, uniform: seeded(9) }).play(poisson(50, 500))
   expect(play()).toEqual(play())
 })
+
+test('counting what is over tells what playing tells, and ends early', () => {
+  const options = { cpu: { ...noCpu, prepareMs: 1, jitter: 0.3 }, maxBatchSize: 4, batchMs: (b: number) => 8 + b, deviceJitter: 0.02 }
+  const load = poisson(300, 4000)
+  const { latencyMs } = server(options).play(load)
+  const over = latencyMs.filter((ms) => !(ms <= 25)).length
+  expect(over).toBeGreaterThan(20)
+  expect(server(options).countOver(load, 25, 4000)).toEqual({ requests: 4000, over, failed: 0 })
+  const early = server(options).countOver(load, 25, 10)
+  expect(early.over).toBeGreaterThan(10)
+  expect(early.requests).toBeLessThan(3000)
+})
+
+test('a server keeps nothing of one play for the next', () => {
+  const one = server({ cpu: { ...noCpu, prepareMs: 1, jitter: 0.3 }, deviceJitter: 0.02 })
+  const first = one.play(poisson(80, 6000))
+  one.play({ kind: 'closed', connections: 200, durationS: 60 })
+  expect(one.play(poisson(80, 6000))).toEqual(first)
+})
+
+test.each([{ kind: 'poisson' }, { kind: 'constant' }, { kind: 'gamma', cv: 2 }, { kind: 'on-off', onS: 1, offS: 2 }] as const)(
+  'stretched arrivals are the schedule, to rounding: $kind',
+  (arrivals) => {
+    const stretched = stretching(schedule)
+    for (const rateRps of [100, 130, 70]) {
+      const load = { kind: 'open', rateRps, arrivals, durationS: 1000 / rateRps, seed: 3 } as const
+      const [got, wanted] = [stretched(load), schedule(load)]
+      expect(got.length).toBe(wanted.length)
+      for (let i = 0; i < got.length; i++) expect(Math.abs(got[i]! - wanted[i]!)).toBeLessThan(1e-6)
+    }
+  },
+)
 
 const bert = architectureOf('bert')
 const launcher = createSimulatedLauncher({ architecture: bert, schedule, uniform: seeded })
