@@ -135,7 +135,7 @@ export interface ReplayOptions {
   readonly maxTrials: number
   /** Draw the task's noise on each look-up. */
   readonly noisy?: boolean
-  /** Ends the replay when the stop rule says so; each assessment is kept either way unless 'never'. */
+  /** Ends the replay when the stop rule says so ('obey'), or asks it until it first does ('assess'). */
   readonly stop?: 'obey' | 'assess' | 'never'
   /** Called after each trial; true ends the replay. */
   readonly until?: (observations: readonly Observation[]) => boolean
@@ -155,7 +155,7 @@ export function replay(table: RecordedTable, sampler: Sampler, rng: Rng, options
     const suggestion = sampler.suggest(table.problem, observations, [], rng)
     if (!suggestion) break
     observations.push(table.measure(suggestion.configuration, noisy ? rng.fork(`noise ${observations.length}`) : undefined))
-    if (stop !== 'never') {
+    if (stop !== 'never' && !assessments.at(-1)?.stop) {
       const assessment = assessStop(table.problem, observations, rng)
       assessments.push(assessment)
       if (stop === 'obey' && assessment.stop) break

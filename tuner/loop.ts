@@ -76,7 +76,13 @@ export async function runLoop(
   let assessment: StopAssessment | undefined
   let bestNumber = parts.recommend(trials, undefined).best?.trial
 
-  const observations = () => trials.map(observationOf).filter((o) => o !== undefined)
+  /** The same object for a trial each time: the stop rule remembers by it. */
+  const observed = new WeakMap<FinishedTrial, Observation | undefined>()
+  const observations = () =>
+    trials.flatMap((trial) => {
+      if (!observed.has(trial)) observed.set(trial, observationOf(trial))
+      return observed.get(trial) ?? []
+    })
   const counted = () => trials.filter((trial) => trial.state !== 'failed' && trial.purpose !== 'confirmation').length
   const spent = () => trials.reduce((sum, t) => sum + (problem.pricePerHour(t.configuration) * t.seconds) / 3600, 0)
   const elapsedS = () => (now() - startedMs) / 1000
@@ -177,7 +183,7 @@ export async function runLoop(
     emit({ type: 'trial-finished', trial, label: parts.label(trial.configuration), pricePerHour, retry, spent: spent() })
     announceBest()
     if (trial.state !== 'failed') {
-      assessment = parts.assessStop(observations(), parts.rng.fork(`stop-${counted()}`))
+      assessment = parts.assessStop(observations(), parts.rng)
       emit({ type: 'stop-assessed', assessment, afterTrials: counted() })
     }
     return trial
