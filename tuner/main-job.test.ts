@@ -31,7 +31,7 @@ describe('tune --model M --slo S', () => {
   }, 60_000)
 
   test('emulated GPUs under real load: a recommendation, its files, and what is emulated', async () => {
-    const args = ['--model', 'bert', '--slo', '80ms', '--gpus', 'T4', '--max-trials', '4', '--confirm-time', '3s', '--json']
+    const args = ['--model', 'bert', '--slo', '80ms', '--gpus', 'T4', '--max-trials', '3', '--confirm-time', '1s', '--json']
     const { code, stdout, stderr } = await box.run(args)
     expect(code, stderr).toBe(0)
     const document = JSON.parse(stdout)
@@ -59,7 +59,7 @@ describe('tune --model M --slo S', () => {
 
   test('real inference on the CPU: measured, and the cheapest of all that the space holds', async () => {
     const space = ['--cores', '1', '--batch', '1,8', '--sequence-length', '16']
-    const args = ['--model', 'bert-tiny', '--slo', '150ms', '--devices', 'cpu', ...space, '--confirm-time', '3s', '--json']
+    const args = ['--model', 'bert-tiny', '--slo', '150ms', '--devices', 'cpu', ...space, '--confirm-time', '1s', '--json']
     const { code, stdout, stderr } = await box.run(args)
     expect(code, stderr).toBe(0)
     const document = JSON.parse(stdout)

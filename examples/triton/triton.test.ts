@@ -27,9 +27,9 @@ test('tunes batching through model control and writes the config.pbtxt to deploy
     '--max-trials',
     '2',
     '--trial-time',
-    '2s',
+    '1s',
     '--confirm-time',
-    '2s',
+    '500ms',
   ]
   const { code, stdout, stderr } = await box.run(flags, { PATH: `${bin}:${process.env.PATH}` })
   expect(code, `${stdout}\n${stderr}`).toBe(0)

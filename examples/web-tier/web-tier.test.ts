@@ -1,9 +1,8 @@
 import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { protocolFor } from '../../profiler/protocols/index.ts'
 import { templateProblems } from '../../trials/launchers/fill.ts'
@@ -47,10 +46,9 @@ describe.skipIf(absent.length > 0)(
     let path: string | undefined
     beforeAll(() => {
       folder = mkdtempSync(join(tmpdir(), 'tune-web-'))
-      // `tune` as it is installed: here it runs from its sources.
-      const tsx = pathToFileURL(join(createRequire(import.meta.url).resolve('tsx/package.json'), '../dist/loader.mjs')).href
-      const cli = fileURLToPath(new URL('../../tuner/cli.ts', import.meta.url))
-      writeFileSync(join(folder, 'tune'), `#!/bin/sh\nexec '${process.execPath}' --import '${tsx}' '${cli}' "$@"\n`)
+      // `tune` as it is installed.
+      const cli = fileURLToPath(new URL('../../dist/tuner/cli.js', import.meta.url))
+      writeFileSync(join(folder, 'tune'), `#!/bin/sh\nexec '${process.execPath}' '${cli}' "$@"\n`)
       chmodSync(join(folder, 'tune'), 0o755)
       path = process.env.PATH
       process.env.PATH = `${folder}:${path}`

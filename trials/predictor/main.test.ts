@@ -1,9 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { fileURLToPath } from 'node:url'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { processEntry } from './entry.ts'
 import { metric, post } from './testing.contract.ts'
+
+/** As built: the tests' global set-up keeps it up to date. */
+const main = fileURLToPath(new URL('../../dist/trials/predictor/main.js', import.meta.url))
 
 interface Run {
   readonly child: ChildProcess
@@ -14,8 +17,7 @@ interface Run {
 }
 
 function run(...args: string[]): Run {
-  const { path, execArgv } = processEntry('./main', import.meta.url)
-  const child = spawn(process.execPath, [...execArgv, path, '--port', '0', ...args], { stdio: 'pipe' })
+  const child = spawn(process.execPath, [main, '--port', '0', ...args], { stdio: 'pipe' })
   const output = { stdout: '', stderr: '' }
   child.stderr.on('data', (chunk) => {
     output.stderr += chunk

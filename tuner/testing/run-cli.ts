@@ -1,13 +1,12 @@
-/** Runs the real command line in a process of its own, in a folder of its own. */
+/** Runs the real command line, as built, in a process of its own, in a folder of its own. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { fileURLToPath } from 'node:url'
 
-const root = fileURLToPath(new URL('../..', import.meta.url))
-const tsx = pathToFileURL(join(createRequire(import.meta.url).resolve('tsx/package.json'), '../dist/loader.mjs')).href
+/** Kept up to date with the sources by build.ts. */
+const cli = fileURLToPath(new URL('../../dist/tuner/cli.js', import.meta.url))
 
 export interface CliResult {
   readonly code: number | null
@@ -18,8 +17,8 @@ export interface CliResult {
 export interface RunningCli {
   readonly child: ChildProcess
   readonly result: Promise<CliResult>
-  /** Resolves once stderr contains the text; rejects when the process ends before. */
-  said(text: string): Promise<void>
+  /** Resolves once stderr contains the text so many times; rejects when the process ends before. */
+  said(text: string, times?: number): Promise<void>
 }
 
 /** A folder that `dispose` removes, and a command line that runs in it. */
@@ -27,20 +26,20 @@ export class CliBox {
   readonly folder = mkdtempSync(join(tmpdir(), 'tune-cli-'))
 
   start(args: readonly string[], env: Readonly<Record<string, string>> = {}): RunningCli {
-    const child = spawn(process.execPath, ['--import', tsx, join(root, 'tuner/cli.ts'), ...args], {
+    const child = spawn(process.execPath, [cli, ...args], {
       cwd: this.folder,
       env: { ...process.env, CI: '', NO_COLOR: '1', TUNE_TEST_BOX: this.folder, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     let stdout = ''
     let stderr = ''
-    const waiting: { text: string; resolve: () => void; reject: (error: Error) => void }[] = []
+    const waiting: { text: string; times: number; resolve: () => void; reject: (error: Error) => void }[] = []
     child.stdout.on('data', (chunk) => {
       stdout += chunk
     })
     child.stderr.on('data', (chunk) => {
       stderr += chunk
-      for (const w of waiting) if (stderr.includes(w.text)) w.resolve()
+      for (const w of waiting) if (has(w.text, w.times)) w.resolve()
     })
     const result = new Promise<CliResult>((resolve) => {
       child.on('close', (code) => {
@@ -48,11 +47,12 @@ export class CliBox {
         resolve({ code, stdout, stderr })
       })
     })
-    const said = (text: string) =>
-      stderr.includes(text)
+    const has = (text: string, times: number) => stderr.split(text).length > times
+    const said = (text: string, times = 1) =>
+      has(text, times)
         ? Promise.resolve()
         : new Promise<void>((resolve, reject) => {
-            waiting.push({ text, resolve, reject })
+            waiting.push({ text, times, resolve, reject })
           })
     return { child, result, said }
   }
