@@ -24,24 +24,35 @@ export interface PredictedCapacity {
   readonly binding: 'gpu' | 'cpu' | 'slo'
 }
 
+/** A predictor with its device times at hand. */
+export interface TimedModel extends Omit<QueueingModel, 'batchMs'> {
+  /** Ascending batch sizes from 1 to the largest batch, and the device time of each, ms. */
+  readonly sizes: readonly number[]
+  readonly times: ArrayLike<number>
+}
+
 /** Batch sizes at which the device time is asked; between them it is nearly straight. */
 const nodes = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512]
 
-/** Device time of a fractional batch by straight lines between whole sizes. */
-export function interpolated(batchMs: (batch: number) => number, maxBatchSize: number): (batch: number) => number {
-  const sizes = [...nodes.filter((n) => n < maxBatchSize), maxBatchSize]
-  const times: number[] = []
-  const at = (i: number) => {
-    times[i] ??= batchMs(sizes[i]!)
-    return times[i]!
-  }
-  return (batch) => {
-    let i = 0
-    while (i < sizes.length - 2 && sizes[i + 1]! < batch) i++
-    if (sizes.length === 1 || batch <= sizes[i]!) return at(i)
-    const part = Math.min(1, (batch - sizes[i]!) / (sizes[i + 1]! - sizes[i]!))
-    return at(i) + part * (at(i + 1) - at(i))
-  }
+export function timed(model: QueueingModel): TimedModel {
+  const sizes = [...nodes.filter((n) => n < model.maxBatchSize), model.maxBatchSize]
+  return { ...model, sizes, times: sizes.map(model.batchMs) }
+}
+
+/** The last node at or below each whole size. */
+const nodeBelow = Uint8Array.from({ length: 513 }, (_, size) =>
+  Math.max(
+    0,
+    nodes.findLastIndex((n) => n <= size),
+  ),
+)
+
+/** Device time of a fractional batch by straight lines between the sizes. */
+function timeOf({ sizes, times }: TimedModel, batch: number): number {
+  const last = sizes.length - 1
+  if (batch >= sizes[last]!) return times[last]!
+  const i = Math.min(nodeBelow[Math.min(512, Math.floor(batch))]!, last - 1)
+  return times[i]! + ((batch - sizes[i]!) / (sizes[i + 1]! - sizes[i]!)) * (times[i + 1]! - times[i]!)
 }
 
 /** A batch that a slow request travels in is larger than the mean by about this many standard deviations of the arrivals meanwhile. */
@@ -58,46 +69,82 @@ const tail = (mean: number, p: number, percentile: number) => Math.max(0, mean *
  *   (Kingman's heavy-traffic limit for bulk service);
  * - its own batch.
  */
-export function latencyPercentileMs(model: QueueingModel, time: (batch: number) => number, rateRps: number, percentile: number): number {
+export function latencyPercentileMs(model: TimedModel, rateRps: number, percentile: number): number {
   const { cpu, maxBatchSize: B, maxDelayMs } = model
   const perMs = rateRps / 1000
   const cpuMs = cpu.acceptMs + cpu.prepareMs
   const busyCpu = Math.max((perMs * cpuMs) / model.cpuCores, perMs * cpu.acceptMs)
   const rate = perMs / model.devices
-  const busy = (rate * time(B)) / B
+  const fullMs = model.times[model.times.length - 1]!
+  const busy = (rate * fullMs) / B
   if (busyCpu >= 1 || busy >= 1) return Number.POSITIVE_INFINITY
   const cores = Math.max(1, Math.ceil(model.cpuCores))
   const cpuWait = tail(cpuMs / (2 * model.cpuCores * (1 - busyCpu)), busyCpu ** Math.sqrt((cores + 1) / 2), percentile)
 
   // The batch that forms while one is served and, unless the device stays busy, while the delay runs.
   let batch = 1
-  for (let i = 0; i < 6; i++) batch = Math.min(B, Math.max(1, rate * time(batch), Math.min(1 + rate * maxDelayMs, B)))
-  const meanwhile = rate * time(batch)
+  for (let i = 0; i < 6; i++) {
+    const next = Math.min(B, Math.max(1, rate * timeOf(model, batch), Math.min(1 + rate * maxDelayMs, B)))
+    if (next === batch) break
+    batch = next
+  }
+  const formingMs = timeOf(model, batch)
+  const meanwhile = rate * formingMs
   const own = Math.min(B, Math.max(batch, 1 + meanwhile + spread * Math.sqrt(meanwhile)))
   const company = B === 1 ? 0 : Math.min(maxDelayMs, rate > 0 ? (B - 1) / rate : maxDelayMs)
   const busyNow = Math.min(1, meanwhile / batch)
-  const underWay = time(batch) * Math.max(0, 1 - (1 - percentile) / Math.max(busyNow, 1e-9))
-  const queued = tail(busy / (2 * (1 - busy)), busy, percentile) * (time(B) / B)
-  return cpu.overheadMs + cpuMs + cpuWait + Math.max(company, underWay) + queued + time(own)
+  const underWay = formingMs * Math.max(0, 1 - (1 - percentile) / Math.max(busyNow, 1e-9))
+  const queued = tail(busy / (2 * (1 - busy)), busy, percentile) * (fullMs / B)
+  return cpu.overheadMs + cpuMs + cpuWait + Math.max(company, underWay) + queued + timeOf(model, own)
 }
 
-/** The highest rate that keeps the SLO, by bisection on its logarithm. */
-export function predictCapacity(model: QueueingModel, slo: Pick<Slo, 'percentile' | 'limitMs'>): PredictedCapacity {
-  const { cpu, maxBatchSize: B } = model
-  const time = interpolated(model.batchMs, B)
+/** The highest rate that keeps the SLO. */
+export const predictCapacity = (model: QueueingModel, slo: Pick<Slo, 'percentile' | 'limitMs'>): PredictedCapacity =>
+  predictTimedCapacity(timed(model), slo)
+
+/** As `predictCapacity`. */
+export function predictTimedCapacity(model: TimedModel, slo: Pick<Slo, 'percentile' | 'limitMs'>): PredictedCapacity {
+  const { cpu, maxBatchSize: B, times } = model
   const cpuLimit = Math.min((1000 * model.cpuCores) / (cpu.acceptMs + cpu.prepareMs), 1000 / cpu.acceptMs)
-  const gpuLimit = (1000 * B * model.devices) / time(B)
+  const gpuLimit = (1000 * B * model.devices) / times[times.length - 1]!
   const saturationRps = Math.min(cpuLimit, gpuLimit)
   // A lone request waits out the delay of its batch of one.
-  const idleMs = cpu.overheadMs + cpu.acceptMs + cpu.prepareMs * Math.exp(2 * cpu.jitter) + (B > 1 ? model.maxDelayMs : 0) + time(1)
+  const idleMs = cpu.overheadMs + cpu.acceptMs + cpu.prepareMs * Math.exp(2 * cpu.jitter) + (B > 1 ? model.maxDelayMs : 0) + times[0]!
   if (idleMs > slo.limitMs) return { capacityRps: 0, saturationRps, idleMs, binding: 'slo' }
-  const keeps = (rate: number) => latencyPercentileMs(model, time, rate, slo.percentile) <= slo.limitMs
-  let [low, high] = keeps(0.01 * saturationRps) ? [0.01 * saturationRps, saturationRps] : [1e-6 * saturationRps, 0.01 * saturationRps]
-  while (high / low > 1.002) {
-    const middle = Math.sqrt(low * high)
-    if (keeps(middle)) low = middle
-    else high = middle
+  const capacityRps = highestRate(model, slo, saturationRps)
+  const binding = capacityRps < 0.8 * saturationRps ? 'slo' : cpuLimit < gpuLimit ? 'cpu' : 'gpu'
+  return { capacityRps, saturationRps, idleMs, binding }
+}
+
+/** Ends of the bracket around the highest rate are this far apart. */
+const precision = 1.0005
+
+/** The root of limit / latency − 1 over ln(rate), by false position with the Illinois rule (Dowell and Jarratt 1971). */
+function highestRate(model: TimedModel, { percentile, limitMs }: Pick<Slo, 'percentile' | 'limitMs'>, saturationRps: number): number {
+  const spare = (logRate: number) => limitMs / latencyPercentileMs(model, Math.exp(logRate), percentile) - 1
+  let [low, high] = [Math.log(0.01 * saturationRps), Math.log(saturationRps)]
+  let [atLow, atHigh] = [spare(low), -1]
+  if (atLow < 0) {
+    high = low
+    atHigh = atLow
+    low = Math.log(1e-6 * saturationRps)
+    atLow = Math.max(0, spare(low))
   }
-  const binding = low < 0.8 * saturationRps ? 'slo' : cpuLimit < gpuLimit ? 'cpu' : 'gpu'
-  return { capacityRps: low, saturationRps, idleMs, binding }
+  let moved = 0
+  for (let i = 0; high - low > Math.log(precision); i++) {
+    // A root that false position closes in on slowly is bisected.
+    const part = i % 4 === 3 ? 0.5 : Math.min(0.98, Math.max(0.02, atLow / (atLow - atHigh)))
+    const middle = low + part * (high - low)
+    const value = spare(middle)
+    if (value >= 0) {
+      ;[low, atLow] = [middle, value]
+      if (moved > 0) atHigh /= 2
+      moved = 1
+    } else {
+      ;[high, atHigh] = [middle, value]
+      if (moved < 0) atLow /= 2
+      moved = -1
+    }
+  }
+  return Math.exp(low)
 }

@@ -5,7 +5,7 @@ import type { Architecture } from '../devices/architecture.ts'
 import { findGpu, type Gpu } from '../devices/catalogue.ts'
 import { DeviceModelError } from '../devices/errors.ts'
 import { deviceLatencyMs } from '../devices/model.ts'
-import { type PredictedCapacity, predictCapacity } from './capacity.ts'
+import { type PredictedCapacity, predictCapacity, predictTimedCapacity, type TimedModel, timed } from './capacity.ts'
 import { type CpuStage, cpuStageOf } from './cpu-stage.ts'
 import { type ModelledServer, modelledServer } from './device.ts'
 
@@ -51,24 +51,40 @@ export interface Estimator {
 const certainShortage = 1.35
 const memoryError = 0.15
 
+interface Known {
+  readonly modelled?: ModelledServer
+  readonly model?: TimedModel
+  readonly capacity?: PredictedCapacity
+  readonly reason?: string
+}
+
 /** An estimator that remembers what it was asked. */
 export function createEstimator(options: EstimatorOptions): Estimator {
   const { architecture, slo } = options
-  const capacities = new Map<string, { modelled?: ModelledServer; capacity?: PredictedCapacity; reason?: string }>()
+  const capacities = new Map<string, Known>()
+  /** The same by object: one suggestion asks of each configuration several times. */
+  const ofObject = new WeakMap<Configuration, Known>()
 
   const read = (configuration: Configuration) => {
+    const asked = ofObject.get(configuration)
+    if (asked) return asked
     const key = JSON.stringify(configuration)
     const known = capacities.get(key)
-    if (known) return known
-    let found: { modelled?: ModelledServer; capacity?: PredictedCapacity; reason?: string }
+    if (known) {
+      ofObject.set(configuration, known)
+      return known
+    }
+    let found: Known
     try {
       const modelled = modelledServer(architecture, configuration, options.defaults, options.ownGpus)
-      found = { modelled, capacity: predictCapacity(queueingModel(modelled), slo) }
+      const model = timed(queueingModel(modelled))
+      found = { modelled, model, capacity: predictTimedCapacity(model, slo) }
     } catch (error) {
       if (!(error instanceof DeviceModelError)) throw error
       found = { reason: error.message }
     }
     capacities.set(key, found)
+    ofObject.set(configuration, found)
     return found
   }
 
@@ -84,7 +100,7 @@ export function createEstimator(options: EstimatorOptions): Estimator {
         shareExponentSd,
         ...gpus.map((gpu) => deviceError(architecture, gpu, options.ownGpus)),
       ],
-      at: (logFactors) => movedPrior(logFactors, gpus, (configuration) => read(configuration).modelled, slo),
+      at: (logFactors) => movedPrior(logFactors, gpus, read, slo),
     }),
     priorLogConstraint(configuration) {
       const { capacity } = read(configuration)
@@ -132,44 +148,45 @@ const deviceError = (architecture: Architecture, gpu: string, ownGpus: readonly 
 function movedPrior(
   [cpu, slope, share, ...devices]: readonly number[],
   gpus: readonly string[],
-  modelledAt: (configuration: Configuration) => ModelledServer | undefined,
+  read: (configuration: Configuration) => Known,
   slo: EstimatorOptions['slo'],
 ): MovedPrior {
-  const logRate = (modelled: ModelledServer, extraCpu = 0, extraDevice = 0) => {
-    const { gpu, gpuShare } = modelled.resources
+  /** exp(slope × ln(batch / typical)), by batch. */
+  const sloped = new Map<number, number>()
+  const slopeAt = (batch: number): number => {
+    const found = sloped.get(batch) ?? Math.exp(slope! * Math.log(batch / typicalBatch))
+    sloped.set(batch, found)
+    return found
+  }
+  const logRate = ({ resources: { gpu, gpuShare } }: ModelledServer, model: TimedModel, extraCpu = 0, extraDevice = 0) => {
     const held = gpuShare > 0 ? Math.log(gpuShare) : 0
-    const level = (devices[gpus.indexOf(gpu ?? 'none')] ?? 0) - share! * held + extraDevice
-    const model = queueingModel(modelled)
+    const level = Math.exp((devices[gpus.indexOf(gpu ?? 'none')] ?? 0) - share! * held + extraDevice)
     const costlier = Math.exp(cpu! + extraCpu)
-    const moved = predictCapacity(
-      {
-        ...model,
-        cpu: { ...model.cpu, acceptMs: costlier * model.cpu.acceptMs, prepareMs: costlier * model.cpu.prepareMs },
-        batchMs: (batch) => model.batchMs(batch) * Math.exp(level + slope! * Math.log(batch / typicalBatch)),
-      },
-      slo,
-    )
-    return Math.log(softCapacity(moved, slo))
+    const { sizes, times } = model
+    const movedTimes = new Float64Array(sizes.length)
+    for (let i = 0; i < sizes.length; i++) movedTimes[i] = times[i]! * level * slopeAt(sizes[i]!)
+    const costs = { ...model.cpu, acceptMs: costlier * model.cpu.acceptMs, prepareMs: costlier * model.cpu.prepareMs }
+    return Math.log(softCapacity(predictTimedCapacity({ ...model, cpu: costs, times: movedTimes }, slo), slo))
   }
   const step = 0.05
   const known = new Map<ModelledServer, number>()
-  const remembered = (modelled: ModelledServer) => {
-    const value = known.get(modelled) ?? logRate(modelled)
+  const remembered = (modelled: ModelledServer, model: TimedModel) => {
+    const value = known.get(modelled) ?? logRate(modelled, model)
     known.set(modelled, value)
     return value
   }
   return {
     logRate: (configuration) => {
-      const modelled = modelledAt(configuration)
-      return modelled && remembered(modelled)
+      const { modelled, model } = read(configuration)
+      return modelled && model && remembered(modelled, model)
     },
     sensitivities(configuration) {
-      const modelled = modelledAt(configuration)
-      if (!modelled) return [0, 0, 0, ...gpus.map(() => 0)]
+      const { modelled, model } = read(configuration)
+      if (!modelled || !model) return [0, 0, 0, ...gpus.map(() => 0)]
       const { gpu, gpuShare } = modelled.resources
-      const base = remembered(modelled)
-      const byCpu = (logRate(modelled, step, 0) - base) / step
-      const byDevice = (logRate(modelled, 0, step) - base) / step
+      const base = remembered(modelled, model)
+      const byCpu = (logRate(modelled, model, step, 0) - base) / step
+      const byDevice = (logRate(modelled, model, 0, step) - base) / step
       const byShare = gpuShare > 0 ? -byDevice * Math.log(gpuShare) : 0
       const bySlope = byDevice * Math.log(modelled.serving.batchSize / typicalBatch)
       return [byCpu, bySlope, byShare, ...gpus.map((name) => (name === (gpu ?? 'none') ? byDevice : 0))]

@@ -1,11 +1,13 @@
+import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { schedule } from '../../profiler/generator/arrivals.ts'
 import { seeded } from '../../profiler/random.ts'
 import { architectureOf } from '../devices/architecture.ts'
 import { InfeasibleError } from '../types.ts'
 import { stretching } from './arrivals.ts'
-import { predictCapacity } from './capacity.ts'
-import { createEstimator } from './estimate.ts'
+import { latencyPercentileMs, predictCapacity, timed } from './capacity.ts'
+import { modelledServer } from './device.ts'
+import { createEstimator, queueingModel } from './estimate.ts'
 import { createSimulatedLauncher } from './launcher.ts'
 import { SimulatedServer, type SimulatedServerOptions } from './server.ts'
 
@@ -202,6 +204,65 @@ describe('prediction', () => {
     const capacities = [10, 20, 40, 80, 160].map((limitMs) => predictCapacity(model, { percentile: 0.99, limitMs }).capacityRps)
     expect([...capacities].sort((a, b) => a - b)).toEqual(capacities)
     expect(capacities.at(-1)!).toBeLessThan((1000 * 8) / 13)
+  })
+
+  test('the capacity is the highest rate that keeps the SLO', () => {
+    const model = fc.record({
+      cores: fc.constantFrom(1, 1.5, 4, 16),
+      maxBatchSize: fc.constantFrom(1, 5, 32, 128, 700),
+      maxDelayMs: fc.constantFrom(0, 2, 20),
+      prepareMs: fc.double({ min: 0.05, max: 10, noNaN: true }),
+      perItemMs: fc.double({ min: 0.01, max: 2, noNaN: true }),
+      percentile: fc.constantFrom(0.5, 0.99),
+    })
+    fc.assert(
+      fc.property(model, ({ cores, maxBatchSize, maxDelayMs, prepareMs, perItemMs, percentile }) => {
+        const cpu = { ...noCpu, acceptMs: 0.1, prepareMs }
+        const queueing = { cpu, cpuCores: cores, maxBatchSize, maxDelayMs, devices: 1, batchMs: (b: number) => 3 + perItemMs * b }
+        const { capacityRps, saturationRps } = predictCapacity(queueing, { percentile, limitMs: 60 })
+        const latencyMs = (rateRps: number) => latencyPercentileMs(timed(queueing), rateRps, percentile)
+        expect(capacityRps).toBeLessThanOrEqual(saturationRps)
+        if (capacityRps > 1e-5 * saturationRps) expect(latencyMs(capacityRps)).toBeLessThanOrEqual(60 * (1 + 1e-9))
+        if (capacityRps > 0) expect(latencyMs(1.001 * capacityRps)).toBeGreaterThan(60)
+      }),
+      { numRuns: 300 },
+    )
+  })
+
+  test('moved factors move the capacity as the inputs would, and sensitivities are its differences', () => {
+    const slo = { percentile: 0.99, limitMs: 50 }
+    const gpus = ['T4', 'H100']
+    const estimator = createEstimator({ architecture: bert, slo })
+    const { at, sd } = estimator.priorFactors(gpus)
+    expect(sd.length).toBe(5)
+    const factors = [0.2, 0.03, -0.05, 0.1, -0.15]
+    const moved = at(factors)
+    for (const gpu of gpus)
+      for (const [cpuCores, gpuMemoryPercent, batchSize] of [
+        [1, 40, 4],
+        [2, 100, 64],
+        [16, 20, 24],
+      ] as const) {
+        const configuration = { gpu, cpuCores, gpuMemoryPercent, batchSize }
+        const modelled = modelledServer(bert, configuration)
+        const model = queueingModel(modelled)
+        const device = factors[3 + gpus.indexOf(gpu)]! + 0.05 * Math.log(gpuMemoryPercent / 100)
+        const { capacityRps } = predictCapacity(
+          {
+            ...model,
+            cpu: { ...model.cpu, acceptMs: Math.exp(0.2) * model.cpu.acceptMs, prepareMs: Math.exp(0.2) * model.cpu.prepareMs },
+            batchMs: (b) => model.batchMs(b) * Math.exp(device + 0.03 * Math.log(b / 8)),
+          },
+          slo,
+        )
+        expect(moved.logRate(configuration)).toBeCloseTo(Math.log(capacityRps), 9)
+        const sensitivities = moved.sensitivities(configuration)
+        for (const [i, by] of [[0, 'cpu'] as const, [3 + gpus.indexOf(gpu), 'device'] as const]) {
+          const further = at(factors.map((v, j) => (j === i ? v + 0.05 : v))).logRate(configuration)!
+          expect(sensitivities[i], by).toBeCloseTo((further - moved.logRate(configuration)!) / 0.05, 6)
+        }
+        expect(sensitivities[3 + gpus.indexOf(gpu === 'T4' ? 'H100' : 'T4')]).toBe(0)
+      }
   })
 
   test('an estimator knows what cannot serve and what only may not', () => {

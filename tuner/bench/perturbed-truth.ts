@@ -8,12 +8,12 @@ import type { Configuration, Observation, Problem, Rng, SearchSpace } from '../.
 import { type Architecture, architectureOf } from '../../trials/devices/architecture.ts'
 import { calibration } from '../../trials/devices/coefficients.ts'
 import { gpuFeatures } from '../../trials/devices/features.ts'
-import { defaultPriceBook, pricePerHour } from '../../trials/prices/book.ts'
-import { resourcesOf } from '../../trials/resources.ts'
+import { defaultPriceBook } from '../../trials/prices/book.ts'
 import { predictCapacity } from '../../trials/simulated/capacity.ts'
 import { cpuStageOf } from '../../trials/simulated/cpu-stage.ts'
 import { type ModelledServer, modelledServer } from '../../trials/simulated/device.ts'
 import { createEstimator, queueingModel } from '../../trials/simulated/estimate.ts'
+import { pricing } from '../problem.ts'
 
 export interface Scenario {
   readonly name: string
@@ -92,7 +92,7 @@ export function perturbedTable({ model, limitMs, space, name }: Scenario, rng: R
       problem: {
         space,
         objective: { kind: 'price-per-request' },
-        pricePerHour: (configuration) => pricePerHour(resourcesOf(configuration), defaultPriceBook),
+        pricePerHour: pricing(defaultPriceBook),
         constraintLimit: limitMs,
       },
       measure(configuration, noise) {
