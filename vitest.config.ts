@@ -1,15 +1,20 @@
 import { configDefaults, defineConfig } from 'vitest/config'
 
-/** Folders whose tests compute and parse: no process of their own, no load, nothing timed. */
+/** Tests that compute and parse: no process of their own, no load in real time, nothing timed. */
 const pure = [
-  'search/**',
-  'reports',
-  'reports/{dashboard,imports,plan,specs}/**',
-  'profiler/statistics/**',
-  'trials/{devices,prices,server-files}/**',
-  'trials/predictor/{engines/tfjs,models,preprocess,protocol}/**',
-  'tuner/{experiment,render}/**',
-].map((folder) => `${folder}/*.test.{ts,tsx}`)
+  'search/**/*',
+  'reports/*',
+  'reports/{dashboard,imports,plan,specs}/**/*',
+  'profiler/{statistics,virtual}/**/*',
+  'profiler/capacity/{disturbance,rate-bisection,stalls,twin,virtual-capacity}',
+  'trials/*',
+  'trials/{devices,prices,server-files}/**/*',
+  'trials/kubernetes/{cluster,deploy,manifests,payload-map}',
+  'trials/predictor/{engines/tfjs,models,preprocess,protocol}/**/*',
+  'trials/simulated/{launcher,llm,simulated}',
+  'tuner/{experiment,render}/**/*',
+  'tuner/{assemble,cluster-space,default-configuration,loop,simulated-capacity,simulated-llm}',
+].map((files) => `${files}.test.{ts,tsx}`)
 
 export default defineConfig({
   test: {
