@@ -1,12 +1,13 @@
-import { afterAll, expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
 import type { Configuration } from '../search/types.ts'
 import { defaultPriceBook } from '../trials/prices/book.ts'
 import { estimateAll, refuseWhatNeverServes } from './estimate.ts'
-import { bert, useWorkspace } from './experiment/testing/workspace.ts'
+import { bert, problemLines, problemsOf, useWorkspace } from './experiment/testing/workspace.ts'
+import type { Experiment } from './experiment/types.ts'
 import { problemOf } from './problem.ts'
 import { CliBox } from './testing/run-cli.ts'
 
-const { load } = useWorkspace()
+const { load, loadFile, write } = useWorkspace()
 const estimated = (document: object) => {
   const experiment = load({ ...bert, ...document })
   return { experiment, problem: problemOf(experiment, defaultPriceBook) }
@@ -40,6 +41,59 @@ test('a model that fits on no GPU is refused with the nearest configuration', ()
   )
   const bertProblem = estimated({})
   expect(() => refuseWhatNeverServes(bertProblem.experiment, bertProblem.problem)).not.toThrow()
+})
+
+describe('refused, each with what is wrong and where', () => {
+  const inFile = (space: string) => () => loadFile(`model: bert\nslo: 50ms\nspace: ${space}\n`)
+  test.each([
+    ['an unknown GPU', '{gpu: [T5]}', /^e\.yaml:3:\d+ .*unknown GPU 'T5'/],
+    ['a MIG profile on a GPU without any', '{gpu: [T4], migProfile: [1g.5gb]}', /^e\.yaml:3:\d+ .*none of T4 has the profile 1g\.5gb/],
+    ['a MIG profile that its GPU does not have', '{gpu: [A100-40GB], migProfile: [1g.7gb]}', /none of A100-40GB has the profile 1g\.7gb/],
+  ])('%s', (_, space, message) => {
+    expect(problemLines(inFile(space)).join('\n')).toMatch(message)
+  })
+
+  test('a GPU near in name is named', () => {
+    expect(problemsOf(() => load({ ...bert, gpus: 'T5' }))[0]!.hint).toMatch(/did you mean T4/)
+    expect(problemsOf(inFile('{gpu: [A100-40GB], migProfile: [1g.7gb]}'))[0]!.hint).toMatch(/did you mean 1g\.5gb/)
+  })
+
+  test('an architecture file without a dimension', () => {
+    write(
+      'config.json',
+      '{"model_type": "bert", "hidden_size": 384, "num_attention_heads": 6, "vocab_size": 30522, "num_hidden_layers": 6}',
+    )
+    expect(problemLines(() => load({ ...bert, model: 'config.json' })).join()).toMatch(
+      /config\.json:1: intermediate_size: expected a whole number/,
+    )
+  })
+
+  test('a GPU file that is not there, or leaves the peak out', () => {
+    expect(problemLines(() => load({ ...bert, gpuCatalogue: 'none.yaml' })).join()).toMatch(/the GPU file cannot be read: .*none\.yaml/)
+    write('gpus.yaml', 'Home Card: { memoryGiB: 16, bandwidthGBs: 500 }\n')
+    expect(problemLines(() => load({ ...bert, gpuCatalogue: 'gpus.yaml' })).join()).toMatch(
+      /gpus\.yaml:1: Home Card\.peakTflops: expected the dense TFLOP\/s of each precision/,
+    )
+  })
+
+  test('a server of which nothing is known, and a model whose architecture is not', () => {
+    const { experiment, problem } = estimated({})
+    const url = { ...experiment, predictor: { ...experiment.predictor, kind: 'url' } } as Experiment
+    expect(() => estimateAll(url, problem)).toThrow(/a url predictor cannot be estimated: what it does is not known/)
+    const own = { ...experiment, model: { name: 'mine', path: 'mine.onnx', architecture: 'mine' } } as Experiment
+    expect(() => estimateAll(own, problem)).toThrow(/a model of your own cannot be estimated: its architecture is not known/)
+  })
+})
+
+test('what the model cannot read is excluded with its reason: fp8 on a GPU without it', () => {
+  const { experiment, problem } = estimated({ gpus: 'V100' })
+  const precision = { kind: 'categorical', name: 'precision', values: ['fp16', 'fp8'], category: 'env' } as const
+  const space = { ...problem.space, parameters: [...problem.space.parameters.filter((p) => p.name !== 'precision'), precision] }
+  const { rows, excluded, reasons } = estimateAll(experiment, { ...problem, space })
+  expect(rows.length).toBeGreaterThan(0)
+  expect(rows.every((r) => r.configuration.precision === 'fp16')).toBe(true)
+  expect(excluded.cannotServe).toBeGreaterThanOrEqual(rows.length)
+  expect(reasons[0]).toMatch(/V100 has no fp8/)
 })
 
 const box = new CliBox()

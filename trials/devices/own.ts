@@ -18,14 +18,17 @@ const whole = z.int('expected a whole number').positive('expected a whole number
 const gpuSchema = z.strictObject({
   memoryGiB: positive,
   bandwidthGBs: positive,
-  peakTflops: z.strictObject({
-    fp32: positive,
-    tf32: positive.optional(),
-    fp16: positive.optional(),
-    bf16: positive.optional(),
-    int8: positive.optional(),
-    fp8: positive.optional(),
-  }),
+  peakTflops: z.strictObject(
+    {
+      fp32: positive,
+      tf32: positive.optional(),
+      fp16: positive.optional(),
+      bf16: positive.optional(),
+      int8: positive.optional(),
+      fp8: positive.optional(),
+    },
+    { error: ({ code }) => (code === 'invalid_type' ? 'expected the dense TFLOP/s of each precision: { fp32: 20, fp16: 80 }' : undefined) },
+  ),
   generation: z.string().optional(),
   multiprocessors: whole.optional(),
   boostMhz: positive.optional(),
