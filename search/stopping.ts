@@ -13,6 +13,8 @@ export interface StopOptions {
 
 /** Trials in a row after which the posterior must have said so: each was a test of it, and a posterior at fitted hyperparameters is too sure of itself. */
 const PATIENCE = 4
+/** Draws' deviations from the mean are widened by this. */
+const WIDENING = 1.2
 /** Trials before the posterior is asked at all: fewer where physics already knows the lie of the land. */
 const LEAST_TRIALS = 5
 const LEAST_TRIALS_WITH_PHYSICS = 2
@@ -82,21 +84,26 @@ function probabilityOfBetter(
   const target = best.logCost + Math.log(1 - tolerance)
   const hopeful = mostHopeful(problem, configurations, surrogate.believe(configurations), target)
   if (hopeful.length === 0) return 0
+  const means = surrogate.believe(hopeful)
   const draws = surrogate.draw(hopeful, DRAWS, rng.fork('stop draws'))
   const luck = rng.fork('stop serves')
   const prices = hopeful.map((c) => problem.pricePerHour(c))
   let better = 0
   for (let s = 0; s < DRAWS; s++) {
     const exists = hopeful.some((_, i) => {
-      const constraint = draws.constraint?.[s]?.[i] ?? Number.NaN
+      const constraint = widened(means.constraint?.mean[i], draws.constraint?.[s]?.[i])
       if (problem.constraintLimit !== undefined && !(constraint <= 0)) return false
-      if (logCost(problem.objective, prices[i]!, draws.rate?.[s]?.[i] ?? Number.NaN, constraint) >= target) return false
+      if (logCost(problem.objective, prices[i]!, widened(means.rate?.mean[i], draws.rate?.[s]?.[i]), constraint) >= target) return false
       return Math.log(luck.next()) < draws.logServes[i]!
     })
     if (exists) better++
   }
   return better / DRAWS
 }
+
+/** NaN where nothing was modelled. */
+const widened = (mean: number | undefined, drawn: number | undefined): number =>
+  mean === undefined || drawn === undefined ? Number.NaN : mean + WIDENING * (drawn - mean)
 
 /** The configurations that could be feasible and below the target cost, those that need the least luck first. */
 function mostHopeful(
