@@ -77,6 +77,7 @@ test.each([
   ['columns not lists', { inputs: { a: 3, b: [1] } }, two, /"a" must be a list/],
   ['unnamed for two', { instances: [[1, 2]] }, two, /the model has 2 inputs: name them \(a, b\)/],
   ['uneven rows', { instances: [{ a: [1, 2], b: 3 }, { a: [1, 2] }] }, two, /instance 1 does not have the same inputs/],
+  ['a first row unnamed', { instances: [null, { a: [1, 2], b: 3 }] }, two, /instance 0 does not name its inputs/],
   ['mixed rows', { instances: [{ a: [1, 2], b: 3 }, 7] }, two, /instance 1 does not have the same inputs/],
   ['ragged', { instances: [[1, 2], [3]] }, text, /not rectangular/],
   [

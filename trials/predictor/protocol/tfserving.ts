@@ -33,7 +33,8 @@ export function decodeTfServing(body: string | Uint8Array, model: ServedModelInf
 function rows(instances: unknown, model: ServedModelInfo): WireTensor[] {
   if (!Array.isArray(instances) || instances.length === 0) throw new RequestError(400, '"instances" must be a list of at least one value')
   if (!instances.some(isNamed)) return [wireTensor(soleInput(model, instances), instances)]
-  const names = Object.keys(instances[0] as Record<string, unknown>)
+  if (!isNamed(instances[0])) throw new RequestError(400, 'instance 0 does not name its inputs, as others do')
+  const names = Object.keys(instances[0])
   return names.map((name) => {
     const values = instances.map((instance, i) => {
       const value = isNamed(instance) ? instance[name] : undefined
