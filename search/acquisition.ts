@@ -9,8 +9,8 @@ import type { Objective, Problem } from './types.ts'
  * improvement is over ln rate (or ln latency) alone. With nothing feasible yet (`best` Infinity) the improvement is over what the likeliest
  * feasible configuration is expected to cost, and some more.
  */
-export function logAcquisition(problem: Problem, prices: Float64Array, believed: Beliefs, best: number): Float64Array {
-  const beliefs = sharpened(believed)
+export function logAcquisition(problem: Problem, prices: Float64Array, believed: Beliefs, best: number, byPhysics = false): Float64Array {
+  const beliefs = byPhysics ? believed : sharpened(believed)
   const feasible = logFeasible(problem, beliefs)
   const reference = best === Infinity ? safestCost(problem, prices, beliefs, feasible) + MARGIN : best
   if (!Number.isFinite(reference)) return feasible
@@ -22,7 +22,10 @@ export function logAcquisition(problem: Problem, prices: Float64Array, believed:
   })
 }
 
-/** Of the believed deviations, what counts: with a dozen trials in all, knowledge for later trials is worth less than expected improvement says. */
+/**
+ * Of the believed deviations, what counts: with a dozen trials in all, knowledge for later trials is worth less than expected improvement says. Where
+ * physics leads, the first trials are good already and what is left is worth exploring.
+ */
 const SHARPENING = 0.6
 
 function sharpened({ rate, constraint, covariance, logServes }: Beliefs): Beliefs {

@@ -53,10 +53,11 @@ function mostPromising(
   complete: boolean,
 ): Suggestion {
   const best = believedBest(problem, observations, surrogate)
+  const byPhysics = problem.priorLogRate !== undefined && surrogate.informed
   const score = (candidates: readonly Configuration[], how?: 'roughly'): Scored => {
     const beliefs = surrogate.believe(candidates, how)
     const prices = Float64Array.from(candidates, (c) => problem.pricePerHour(c))
-    return { candidates, beliefs, scores: logAcquisition(problem, prices, beliefs, best?.logCost ?? Infinity) }
+    return { candidates, beliefs, scores: logAcquisition(problem, prices, beliefs, best?.logCost ?? Infinity, byPhysics) }
   }
   const large = configurations.length > SHORTLIST && observations.length > MANY
   const whole = score(large ? shortlist(score(configurations, 'roughly')) : configurations)
