@@ -10,7 +10,7 @@ const pure = [
   'trials/*',
   'trials/{devices,prices,server-files}/**/*',
   'trials/kubernetes/{cluster,deploy,manifests,payload-map}',
-  'trials/predictor/{engines/tfjs,models,preprocess,protocol}/**/*',
+  'trials/predictor/{preprocess,protocol}/**/*',
   'trials/simulated/{launcher,llm,simulated}',
   'tuner/{experiment,render}/**/*',
   'tuner/{assemble,cluster-space,default-configuration,loop,simulated-capacity,simulated-llm}',
@@ -26,7 +26,8 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: 'pure', include: pure, isolate: false, maxWorkers: 2 },
+        // A second try would hide a property that fails now and then.
+        test: { name: 'pure', include: pure, isolate: false, maxWorkers: 2, retry: 0 },
       },
       {
         extends: true,
