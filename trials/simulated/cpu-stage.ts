@@ -15,14 +15,15 @@ export interface CpuStage {
 }
 
 /**
- * The built-in predictor on one 2.x GHz server core: about 0.5 ms for a text of 128 tokens and 8 ms for a JPEG of a photograph, all told, by
- * CPU time over requests at saturation. For comparison, published tokenisers take 0.005 to 0.22 ms a text (devices/tables/cpu-tokenizer.csv).
+ * The built-in predictor on one 2.x GHz server core near saturation, by the CPU time of its threads (`npm run bench:cpu`): of a text 0.07 ms on the
+ * event loop and 0.04 ms elsewhere (128 tokens); of a 640 × 480 JPEG 1 ms and 7 ms. For comparison, published tokenisers take 0.008 to 0.22 ms a
+ * text (devices/tables/cpu-tokenizer.csv). Few requests at a time cost two to four times as much, for threads then wake for each.
  */
 export function cpuStageOf(architecture: Architecture, sequenceLength = defaultSequenceLength): CpuStage {
   const text = architecture.kind !== 'convnet'
   return {
-    acceptMs: 0.25,
-    prepareMs: text ? 0.1 + 0.001 * sequenceLength : 7.5,
+    acceptMs: text ? 0.07 : 1,
+    prepareMs: text ? 0.03 + 0.0001 * sequenceLength : 7,
     jitter: 0.25,
     overheadMs: 0.3,
     relativeError: 0.3,
