@@ -1,15 +1,35 @@
 import { createSampler } from '../index.ts'
 import { createGpSampler } from '../samplers/gp.ts'
-import type { Sampler } from '../types.ts'
+import type { Parameter, Problem, Sampler } from '../types.ts'
+
+const gp = createSampler('gp')
+
+/** The default sampler on the problem with something taken from its parameters. */
+function withoutKnowledge(name: string, strip: (parameter: Parameter) => Parameter): Sampler {
+  const stripped = new WeakMap<Problem, Problem>()
+  return {
+    name,
+    suggest(problem, ...rest) {
+      const less = stripped.get(problem) ?? { ...problem, space: { ...problem.space, parameters: problem.space.parameters.map(strip) } }
+      stripped.set(problem, less)
+      return gp.suggest(less, ...rest)
+    },
+  }
+}
 
 /** What the benchmark can run: the samplers, and the default one with a part taken out or put in. */
 export const variants: Readonly<Record<string, Sampler>> = {
-  gp: createSampler('gp'),
+  gp,
   random: createSampler('random'),
   grid: createSampler('grid'),
   halton: createSampler('halton'),
   'gp-bilog': createGpSampler({ bilog: true }),
   'gp-without-price': createGpSampler({ withoutPrice: true }),
   'gp-without-history': createGpSampler({ withoutHistory: true }),
+  'gp-without-little': createGpSampler({ withoutLittle: true }),
+  'gp-without-bounds': createGpSampler({ withoutBounds: true }),
+  'gp-without-dominance': createGpSampler({ withoutDominance: true }),
+  'gp-without-features': withoutKnowledge('gp-without-features', (p) => (p.kind === 'categorical' ? { ...p, features: undefined } : p)),
+  'gp-without-concurrency': withoutKnowledge('gp-without-concurrency', (p) => ({ ...p, concurrency: false })),
   'gp-5-starts': createGpSampler({ starts: 5 }),
 }
