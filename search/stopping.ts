@@ -19,6 +19,8 @@ const WIDENING = 1.2
 const LEAST_TRIALS = 5
 const LEAST_TRIALS_WITH_PHYSICS = 2
 const DRAWS = 256
+/** No finite number of draws shows that something cannot be: Laplace's rule of succession. */
+const LEAST_PROBABILITY = 1 / (DRAWS + 2)
 const CONSIDERED = 200
 /** Standard deviations within which something is possible. */
 const REACH = 4
@@ -83,7 +85,7 @@ function probabilityOfBetter(
   if (!best) return 1
   const target = best.logCost + Math.log(1 - tolerance)
   const hopeful = mostHopeful(problem, configurations, surrogate.believe(configurations), target)
-  if (hopeful.length === 0) return 0
+  if (hopeful.length === 0) return LEAST_PROBABILITY
   const means = surrogate.believe(hopeful)
   const draws = surrogate.draw(hopeful, DRAWS, rng.fork('stop draws'))
   const luck = rng.fork('stop serves')
@@ -98,7 +100,7 @@ function probabilityOfBetter(
     })
     if (exists) better++
   }
-  return better / DRAWS
+  return (better + 1) / (DRAWS + 2)
 }
 
 /** NaN where nothing was modelled. */
