@@ -99,7 +99,7 @@ describe('faults of predictors', () => {
       write('experiment.yaml', experiment(behaviour, { readyTimeout }))
       const { code, stderr, stdout } = await box.run(['-f', 'experiment.yaml'])
       expect(stderr + stdout).toMatch(reason)
-      expect(code).toBe(1)
+      expect(code, `${stdout}\n${stderr}`).toBe(1)
       const listed = await box.run(['list', '--json'])
       expect(JSON.parse(listed.stdout)[0].trials).toBeGreaterThan(0)
     },

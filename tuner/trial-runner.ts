@@ -1,4 +1,5 @@
 /** One trial: launch, load-test, stop, and say what became of it. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { LoadPoint, Measurement } from '../profiler/types.ts'
 import type { Configuration } from '../search/types.ts'
 import { finalityOf } from '../trials/launchers/readiness.ts'
@@ -33,6 +34,8 @@ export interface TrialHooks {
 
 /** A predictor that dies under load this often with one configuration cannot serve it. */
 const deathsThatCondemn = 2
+/** On a busy machine the load sees that nothing listens any more before the launcher hears that the process ended. */
+const deathNoticeMs = 1_000
 
 /**
  * Runs one trial to its end. The predictor is stopped whatever happens.
@@ -76,6 +79,7 @@ export async function runTrial(
       died.abort(new Error(what.what))
     })
     const measurement = await load(predictor, hooks.onStep, AbortSignal.any([signal, died.signal]))
+    if (measurement.outcome === 'server-died') await Promise.race([predictor.died, sleep(deathNoticeMs)])
     if (death) throw new Error(death.what)
     const usage = await predictor.usage()
     await predictor.stop()
