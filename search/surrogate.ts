@@ -76,12 +76,38 @@ function bounded(reading: Datum): Datum {
   return reading.target > 0 ? { ...reading, target: FAR, bound: 'least' } : { ...reading, target: -FAR, bound: 'most' }
 }
 
-/** Fits the models. Pending configurations are believed to turn out at their predicted mean (the kriging believer, Ginsbourger et al. 2010). */
+/** Nothing taken out. */
+export const asShipped: SurrogateOptions = {}
+
+interface Fitted {
+  readonly problem: Problem
+  readonly trials: number
+  readonly surrogate: Surrogate
+}
+const fitted = new WeakMap<Observation, Fitted>()
+
+/** `fitModels`, remembered with the last observation: after each trial the stop rule and the next suggestion ask for the same. */
 export function fitSurrogate(
   problem: Problem,
   observations: readonly Observation[],
   pending: readonly Configuration[],
-  options: SurrogateOptions = {},
+  options: SurrogateOptions = asShipped,
+): Surrogate {
+  const last = observations.at(-1)
+  if (!last || pending.length > 0 || options !== asShipped) return fitModels(problem, observations, pending, options)
+  const known = fitted.get(last)
+  if (known?.problem === problem && known.trials === observations.length) return known.surrogate
+  const surrogate = fitModels(problem, observations, pending, options)
+  fitted.set(last, { problem, trials: observations.length, surrogate })
+  return surrogate
+}
+
+/** Fits the models. Pending configurations are believed to turn out at their predicted mean (the kriging believer, Ginsbourger et al. 2010). */
+function fitModels(
+  problem: Problem,
+  observations: readonly Observation[],
+  pending: readonly Configuration[],
+  options: SurrogateOptions,
 ): Surrogate {
   const complete = observations.filter((o) => o.state === 'complete')
   const rates = complete.flatMap((o) =>

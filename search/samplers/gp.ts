@@ -3,7 +3,7 @@ import { untried } from '../candidates.ts'
 import { believedBest } from '../incumbent.ts'
 import { configurationKey, neighbours } from '../space.ts'
 import { cheapestByPhysics, spread, startCount } from '../starts.ts'
-import { type Beliefs, fitSurrogate, type Surrogate, type SurrogateOptions } from '../surrogate.ts'
+import { asShipped, type Beliefs, fitSurrogate, type Surrogate, type SurrogateOptions } from '../surrogate.ts'
 import type { Configuration, Observation, Problem, Sampler, Suggestion } from '../types.ts'
 
 /** Trials that physics may choose before one has served. */
@@ -20,7 +20,7 @@ export interface GpOptions extends SurrogateOptions {
  * Gaussian process: starts from physics, past experiments or a few spread trials, then the greatest expected improvement × probability of
  * feasibility.
  */
-export const createGpSampler = (options: GpOptions = {}): Sampler => ({
+export const createGpSampler = (options: GpOptions = asShipped): Sampler => ({
   name: 'gp',
   suggest(problem, observations, pending, rng) {
     const taken = [...observations.map((o) => o.configuration), ...pending]

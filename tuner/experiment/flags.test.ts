@@ -26,7 +26,17 @@ test('the help begins with examples and says a default for every flag that has o
   const without = experimentFlags
     .filter((flag) => !flag.what.includes('default'))
     .map((flag) => flag.flags.split(' ').find((word) => word.startsWith('--')))
-  expect(without.sort()).toEqual(['--constraint', '--max-price', '--model', '--no-confirm', '--no-history', '--param', '--pin', '--slo', '--url'])
+  expect(without.sort()).toEqual([
+    '--constraint',
+    '--max-price',
+    '--model',
+    '--no-confirm',
+    '--no-history',
+    '--param',
+    '--pin',
+    '--slo',
+    '--url',
+  ])
 })
 
 test('help needs nothing heavy: of packages, commander alone', () => {
