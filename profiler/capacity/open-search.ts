@@ -18,6 +18,9 @@ const mostRepeats = 3
 /** A narrow interval ends the search only after this share of the budget: what was not seen, as rare stalls, cannot widen it. */
 const leastOfBudget = 0.7
 const planning = { requests: 12_000, replicates: 8 }
+/** A capacity is claimed up to this much beyond the highest rate that was seen to be served, and an interval up to that much: the rest is the twin's imagination. */
+const claimed = 1.15
+const imagined = 1.5
 
 /**
  * Capacity by open load: saturation by short closed loops, a sweep over rates to learn the server's twin, then windows where the twin
@@ -29,6 +32,8 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
   const seen: ObservedRun[] = []
   const windows = () => seen.filter(({ run }) => run.load.kind === 'open')
   let saturationRps = idle.achievedRps
+  /** Highest rate that an open window was seen to be served at. */
+  let servedRps = 0
   let generatorLimited = false
   let playedMs = 0
   let stalledMs = 0
@@ -94,7 +99,7 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
   }
 
   function estimate(play: TwinPlay): CapacityPosterior {
-    return capacityPosterior(seen, slo, play, options.seed)
+    return withinReach(capacityPosterior(seen, slo, play, options.seed), Math.max(saturationRps, servedRps))
   }
 
   /** What the machine disturbed is left out; a run that was disturbed for the most part is lost. */
@@ -159,6 +164,7 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
       arrivals.kind !== 'sweep',
     )
     if (await session.died(point)) return ended('server-died', `nothing listens any more: ${failuresOf(point)}`)
+    if (arrivals.kind !== 'sweep') servedRps = Math.max(servedRps, point.achievedRps)
     if (run.cutMs !== undefined) await session.settle(idle)
     if (arrivals.kind !== 'sweep') {
       if (failsTooOften(withoutTimeouts(point), slo)) failingRps = Math.min(failingRps, point.offeredRps)
@@ -176,6 +182,12 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     }
     return undefined
   }
+}
+
+/** What a cold server or merged reads make the twin imagine beyond what was served is no capacity. */
+function withinReach({ medianRps, ci90Rps: [low, high], below }: CapacityPosterior, servedRps: number): CapacityPosterior {
+  const median = Math.min(medianRps, claimed * servedRps)
+  return { medianRps: median, ci90Rps: [Math.min(low, median), Math.max(median, Math.min(high, imagined * servedRps))], below }
 }
 
 /** A request that timed out was slow, and counts as such; only others tell of a server that refuses. */
