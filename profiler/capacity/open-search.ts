@@ -185,7 +185,7 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
 }
 
 /** What a cold server or merged reads make the twin imagine beyond what was served is no capacity. */
-function withinReach({ medianRps, ci90Rps: [low, high], below }: CapacityPosterior, servedRps: number): CapacityPosterior {
+export function withinReach({ medianRps, ci90Rps: [low, high], below }: CapacityPosterior, servedRps: number): CapacityPosterior {
   const median = Math.min(medianRps, claimed * servedRps)
   return { medianRps: median, ci90Rps: [Math.min(low, median), Math.max(median, Math.min(high, imagined * servedRps))], below }
 }
