@@ -1,6 +1,6 @@
-import type { Datum } from './datum.ts'
+import { type Datum, gpDataOf, priorsOf } from './datum.ts'
 import type { Design } from './design.ts'
-import { defaultPriors, fitGp } from './gp-fit.ts'
+import { fitGp } from './gp-fit.ts'
 
 const ROUNDS = 4
 
@@ -13,15 +13,7 @@ export function activeReadings({ groups, rows, shape }: Design, data: readonly D
   if (data.every((d) => d.bound === undefined)) return data
   let active = data
   for (let round = 0; round < ROUNDS; round++) {
-    const gp = fitGp(
-      shape,
-      {
-        X: rows(active.map((d) => d.at)),
-        y: Float64Array.from(active, (d) => d.target),
-        knownNoise: Float64Array.from(active, (d) => d.noise),
-      },
-      { priors: defaultPriors(groups) },
-    )
+    const gp = fitGp(shape, gpDataOf(rows(active.map((d) => d.at)), active), { priors: priorsOf(groups) })
     const others = gp.leaveOneOut()
     const elsewhere = gp.predict(rows(data.map((d) => d.at))).mean
     const next = data.filter((d, i) => {

@@ -1,9 +1,19 @@
 import { Matrix } from 'ml-matrix'
-import type { Datum } from './datum.ts'
-import { concurrencySlope, type Knowledge, logReach, priceRange, type Slope, slope } from './design.ts'
+import { believedReadings, type Datum, gpDataOf, priorsOf } from './datum.ts'
+import {
+  concurrencySlope,
+  type Knowledge,
+  logReach,
+  OFFSET_SD,
+  PRICE_ELASTICITY,
+  PRICE_ELASTICITY_SD,
+  priceRange,
+  type Slope,
+  slope,
+} from './design.ts'
 import { createEncoder } from './encoding.ts'
 import { condition, type GpShape, type Marginals } from './gp.ts'
-import { defaultPriors, fitGp } from './gp-fit.ts'
+import { fitGp } from './gp-fit.ts'
 import type { Configuration, Parameter, Problem } from './types.ts'
 
 /** One Gaussian process for ln rate and ln latency. */
@@ -29,9 +39,6 @@ const STATED_SD = 0.1
 const OTHER_SD = 0.3
 const NAME_SD = 0.15
 const PRICE_SD = 0.15
-const OFFSET_SD = 10
-const LATENCY_PRICE = { elasticity: -0.7, sd: 0.3 }
-const BELIEVED_NOISE = 1e-4
 
 /**
  * Little's law: rate × latency is the number of requests in the server, which batch sizes and process counts set, so that ln rate =
@@ -46,28 +53,15 @@ export function fitCoupled(
   latency?: Knowledge,
 ): CoupledModel {
   const { shape, groups, rows } = coupledDesign(problem, latency)
-  const gpData = (rate: readonly Datum[], constraint: readonly Datum[]) => ({
-    X: new Matrix([
-      ...rows(
-        rate.map((d) => d.at),
-        'rate',
-      ),
-      ...rows(
-        constraint.map((d) => d.at),
-        'constraint',
-      ),
-    ]),
-    y: Float64Array.from([...rate, ...constraint], (d) => d.target),
-    knownNoise: Float64Array.from([...rate, ...constraint], (d) => d.noise),
-  })
-  const fitted = fitGp(shape, gpData(rates, constraints), {
-    priors: latency?.signal ? { ...defaultPriors(groups), signal: latency.signal } : defaultPriors(groups),
-  })
-  const believed = (output: Output) => {
-    if (pending.length === 0) return []
-    const { mean } = fitted.predict(new Matrix(rows(pending, output)))
-    return pending.map((at, i) => ({ at, target: mean[i]!, noise: BELIEVED_NOISE }))
-  }
+  const rowsOf = (readings: readonly Datum[], output: Output) =>
+    rows(
+      readings.map((r) => r.at),
+      output,
+    )
+  const gpData = (rate: readonly Datum[], constraint: readonly Datum[]) =>
+    gpDataOf(new Matrix([...rowsOf(rate, 'rate'), ...rowsOf(constraint, 'constraint')]), [...rate, ...constraint])
+  const fitted = fitGp(shape, gpData(rates, constraints), { priors: priorsOf(groups, latency) })
+  const believed = (output: Output) => believedReadings(pending, fitted.predict(new Matrix(rows(pending, output))).mean)
   const gp =
     pending.length === 0
       ? fitted
@@ -104,13 +98,13 @@ function coupledDesign(
   const latency = known
     ? [
         ...of((p) => slope(p, 0, known.correction)),
-        { mean: 0, sd: LATENCY_PRICE.sd * span * known.correction },
+        { mean: 0, sd: PRICE_ELASTICITY_SD * span * known.correction },
         { mean: 0, sd: known.offsetSd },
         ...known.slopes.map(([mean, sd]) => ({ mean, sd })),
       ]
     : [
         ...of((p) => concurrencySlope(problem, p, 'constraint') ?? slope(p, -1)),
-        { mean: LATENCY_PRICE.elasticity * span, sd: LATENCY_PRICE.sd * span },
+        { mean: -PRICE_ELASTICITY * span, sd: PRICE_ELASTICITY_SD * span },
         { mean: 0, sd: OFFSET_SD },
       ]
   const trends = [...latency, ...of(concurrencyOf), { mean: 0, sd: PRICE_SD * span }, { mean: 0, sd: OFFSET_SD }]

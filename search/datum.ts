@@ -1,3 +1,7 @@
+import type { Matrix } from 'ml-matrix'
+import type { Knowledge } from './design.ts'
+import type { GpData } from './gp.ts'
+import { defaultPriors, type HyperPriors } from './gp-fit.ts'
 import type { Configuration, Estimate } from './types.ts'
 
 /** One reading of a modelled quantity. */
@@ -16,3 +20,22 @@ export const datum = (at: Configuration, target: number, estimate: Partial<Estim
   noise: estimate.logSd === undefined ? Number.NaN : Math.max(estimate.logSd * estimate.logSd, 1e-4),
   ...(bound ? { bound } : {}),
 })
+
+/** Readings as the data of a Gaussian process; X (n×d) has their rows. */
+export const gpDataOf = (X: Matrix, readings: readonly Datum[]): GpData => ({
+  X,
+  y: Float64Array.from(readings, (r) => r.target),
+  knownNoise: Float64Array.from(readings, (r) => r.noise),
+})
+
+const BELIEVED_NOISE = 1e-4
+
+/** Pending configurations as readings of their predicted mean (the kriging believer, Ginsbourger et al. 2010). */
+export const believedReadings = (pending: readonly Configuration[], mean: Float64Array): Datum[] =>
+  pending.map((at, i) => ({ at, target: mean[i]!, noise: BELIEVED_NOISE }))
+
+/** The default priors, with the residual's variance where outside knowledge says how small it is. */
+export function priorsOf(groups: number, known?: Knowledge): HyperPriors {
+  const priors = defaultPriors(groups)
+  return known?.signal ? { ...priors, signal: known.signal } : priors
+}

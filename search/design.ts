@@ -34,14 +34,14 @@ export interface Design {
 // Elasticities, d ln(quantity) / d ln(parameter), lie between 0 and 1 for what is shared or scaled out (Amdahl's law): prior spread 0.5.
 const ELASTICITY_SD = 0.5
 // The quantity against ln price: less than in proportion, 0.7 ± 0.3.
-const PRICE_ELASTICITY = 0.7
-const PRICE_ELASTICITY_SD = 0.3
+export const PRICE_ELASTICITY = 0.7
+export const PRICE_ELASTICITY_SD = 0.3
 const LINEAR_SD = 1
 // Of what sets how many are served at once: rate and latency share the increase.
 const CONCURRENCY_ELASTICITY = 0.5
 const CONCURRENCY_SD = 0.25
 const NAME_SD = 0.5
-const OFFSET_SD = 10
+export const OFFSET_SD = 10
 const SERVES_OFFSET = { mean: 1, sd: 1 }
 
 export interface DesignOptions {

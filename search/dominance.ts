@@ -11,22 +11,24 @@ const BY_FAR = 3
  */
 export function hopeless(problem: Problem, observations: readonly Observation[]): (configuration: Configuration) => boolean {
   const { parameters } = problem.space
-  const resources = priceRaising(problem)
-  const concurrency = new Set(parameters.filter((p) => p.concurrency).map((p) => p.name))
+  const raising = priceRaising(problem)
+  const names = parameters.map((p) => p.name)
+  const resources = names.filter((name) => raising.has(name))
+  const concurrency = parameters.filter((p) => p.concurrency && !raising.has(p.name)).map((p) => p.name)
   const failed = observations.filter(
     (o) =>
       o.state === 'infeasible' ||
       (problem.constraintLimit !== undefined && o.constraint !== undefined && o.constraint.value > BY_FAR * problem.constraintLimit),
   )
   if (failed.length === 0) return () => false
-  const rest = parameters.map((p) => p.name).filter((name) => !resources.has(name) && !concurrency.has(name))
+  const rest = names.filter((name) => !resources.includes(name) && !concurrency.includes(name))
   const restOf = (c: Configuration) => configurationKey(Object.fromEntries(rest.map((name) => [name, c[name]!])))
   const byRest = new Map<string, Configuration[]>()
   for (const { configuration } of failed) byRest.set(restOf(configuration), [...(byRest.get(restOf(configuration)) ?? []), configuration])
   return (configuration) =>
     (byRest.get(restOf(configuration)) ?? []).some(
       (bad) =>
-        [...resources].every((name) => Number(configuration[name]) <= Number(bad[name])) &&
-        [...concurrency].every((name) => resources.has(name) || Number(configuration[name]) >= Number(bad[name])),
+        resources.every((name) => Number(configuration[name]) <= Number(bad[name])) &&
+        concurrency.every((name) => Number(configuration[name]) >= Number(bad[name])),
     )
 }

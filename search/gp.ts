@@ -15,11 +15,10 @@
  *   τ         noise variances that are known (NaN where unknown)             n
  *   b0, v     prior mean and variance of the trend's slope on each column    d
  *   θ         ln of [s², ℓ…, σ²]                                             G+2
- *   K         s² a aᵀ ∘ M(r) + X diag(v) Xᵀ + noise                                n×n
+ *   a         amplitude of the Matérn part; 1 unless rows are several outputs   n
+ *   K         s² a aᵀ ∘ M(r) + X diag(v) Xᵀ + noise                          n×n
  *   L         Cholesky factor, K = L Lᵀ                                      n×n
  *   α         K⁻¹ (y - X b0)                                                 n
- *
- *   a        amplitude of the Matérn part, one a row; 1 unless rows are several outputs        n
  *
  *   r² = Σ_g |x_g - x'_g|² / ℓ_g²,   M(r) = (1 + √5 r + 5 r²/3) exp(-√5 r)
  *

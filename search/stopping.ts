@@ -35,14 +35,13 @@ export function assessStop(
   rng: Rng,
   { tolerance = 0.05, risk = 0.05 }: StopOptions = {},
 ): StopAssessment {
+  // Nothing left: no earlier doubt counts.
+  if (untriedAfter(problem, observations, rng).length === 0) return { probabilityBetterExists: 0, tolerance, stop: true }
   const least = problem.priorLogRate ? LEAST_TRIALS_WITH_PHYSICS : LEAST_TRIALS
   let probability = 0
   for (let back = 0; back < PATIENCE && probability < 1; back++) {
     const known = observations.slice(0, observations.length - back)
-    const left = untriedAfter(problem, known, rng)
-    // Nothing left: no earlier doubt counts.
-    if (left.length === 0) return { probabilityBetterExists: probability, tolerance, stop: probability <= risk }
-    probability = known.length < least ? 1 : Math.max(probability, remembered(problem, known, left, rng, tolerance))
+    probability = known.length < least ? 1 : Math.max(probability, remembered(problem, known, rng, tolerance))
   }
   return { probabilityBetterExists: probability, tolerance, stop: probability <= risk }
 }
@@ -63,10 +62,11 @@ interface Remembered {
 const memory = new WeakMap<Observation, Remembered>()
 
 /** `probabilityOfBetter`, remembered with the last observation: after each trial the same three are asked for again. */
-function remembered(problem: Problem, known: readonly Observation[], left: readonly Configuration[], rng: Rng, tolerance: number): number {
+function remembered(problem: Problem, known: readonly Observation[], rng: Rng, tolerance: number): number {
   const last = known.at(-1)!
   const found = memory.get(last)
   if (found?.problem === problem && found.trials === known.length && found.tolerance === tolerance) return found.probability
+  const left = untriedAfter(problem, known, rng)
   const probability = probabilityOfBetter(problem, known, left, rng.fork(`stop after ${known.length}`), tolerance)
   memory.set(last, { problem, trials: known.length, tolerance, probability })
   return probability

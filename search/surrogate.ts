@@ -1,11 +1,11 @@
 import type { Matrix } from 'ml-matrix'
 import { activeReadings } from './bounds.ts'
 import { type CoupledModel, fitCoupled } from './coupled.ts'
-import { type Datum, datum } from './datum.ts'
+import { believedReadings, type Datum, datum, gpDataOf, priorsOf } from './datum.ts'
 import { createDesign, type Design, type DesignOptions, type Knowledge, type Quantity } from './design.ts'
 import { hopeless } from './dominance.ts'
 import { condition, type Gp, type Marginals } from './gp.ts'
-import { defaultPriors, fitGp } from './gp-fit.ts'
+import { fitGp } from './gp-fit.ts'
 import { cholesky } from './linalg.ts'
 import { bilog, logCdf } from './normal.ts'
 import { logMetric } from './objective.ts'
@@ -51,7 +51,6 @@ export interface SurrogateOptions extends DesignOptions {
   readonly withoutBounds?: boolean
 }
 
-const BELIEVED_NOISE = 1e-4
 const LABEL_NOISE = 0.1
 /** ln of how much likelier the data must be without outside knowledge before it is dropped: it is right far more often than not. */
 const LOG_ODDS = 2
@@ -102,7 +101,7 @@ export function fitSurrogate(
   return surrogate
 }
 
-/** Fits the models. Pending configurations are believed to turn out at their predicted mean (the kriging believer, Ginsbourger et al. 2010). */
+/** Fits the models. Pending configurations are believed to turn out at their predicted mean. */
 function fitModels(
   problem: Problem,
   observations: readonly Observation[],
@@ -235,17 +234,11 @@ function fitBest(
 }
 
 function fitModel({ shape, groups, rows }: Design, data: readonly Datum[], pending: readonly Configuration[], known?: Knowledge): Model {
-  const gpData = (points: readonly Datum[]) => ({
-    X: rows(points.map((p) => p.at)),
-    y: Float64Array.from(points, (p) => p.target),
-    knownNoise: Float64Array.from(points, (p) => p.noise),
-  })
-  const priors = defaultPriors(groups)
-  const gp = fitGp(shape, gpData(data), { priors: known?.signal ? { ...priors, signal: known.signal } : priors })
+  const gpData = (readings: readonly Datum[]) => gpDataOf(rows(readings.map((r) => r.at)), readings)
+  const gp = fitGp(shape, gpData(data), { priors: priorsOf(groups, known) })
   const informed = known !== undefined
   if (pending.length === 0) return { gp, rows, informed }
-  const { mean } = gp.predict(rows(pending))
-  const believed = pending.map((at, i) => ({ at, target: mean[i]!, noise: BELIEVED_NOISE }))
+  const believed = believedReadings(pending, gp.predict(rows(pending)).mean)
   return { gp: { ...condition(shape, gpData([...data, ...believed]), gp.hyperparameters), warning: gp.warning }, rows, informed }
 }
 
