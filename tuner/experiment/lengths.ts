@@ -1,5 +1,5 @@
 /** Lengths of recorded requests to language models: a CSV with a header, as public traces have it. */
-import { readFileSync } from 'node:fs'
+import { readRows } from './delimited.ts'
 import { UnitError } from './units.ts'
 
 /** Headers, in lower case and without spaces and underscores: this product's own, Azure's LLM inference traces, BurstGPT, Mooncake. */
@@ -14,13 +14,7 @@ const most = 20_000
  * @throws UnitError that names the line
  */
 export function readLengths(path: string, shown: string): (readonly [number, number])[] {
-  let text: string
-  try {
-    text = readFileSync(path, 'utf8')
-  } catch (error) {
-    throw new UnitError(`the lengths cannot be read: ${(error as Error).message}`, hint)
-  }
-  const rows = text.split(/\r?\n/).map((line) => line.split(/[,;\t]/).map((cell) => cell.trim()))
+  const rows = readRows(path, 'lengths', hint)
   const names = rows[0]!.map((cell) => cell.toLowerCase().replace(/[\s_"]/g, ''))
   const [input, output] = [inputNames, outputNames].map((known) => names.findIndex((name) => known.includes(name))) as [number, number]
   if (input < 0 || output < 0) throw new UnitError(`${shown} has no column of ${input < 0 ? 'input' : 'output'} tokens`, hint)

@@ -1,6 +1,7 @@
 /** Arrival traces: when requests came, and where the trace says so how many items each had and which body it was. */
-import { readFileSync } from 'node:fs'
+
 import type { PayloadOrder } from '../../profiler/types.ts'
+import { readRows } from './delimited.ts'
 import { UnitError } from './units.ts'
 
 export interface Trace {
@@ -28,13 +29,7 @@ const columns: Readonly<Record<string, 'ms' | 'items' | 'bodies'>> = {
  * @throws UnitError that names the line
  */
 export function readTrace(path: string, shown: string): Trace {
-  let text: string
-  try {
-    text = readFileSync(path, 'utf8')
-  } catch (error) {
-    throw new UnitError(`the trace cannot be read: ${(error as Error).message}`, hint)
-  }
-  const rows = text.split(/\r?\n/).map((line) => line.split(/[,;\t]/).map((cell) => cell.trim()))
+  const rows = readRows(path, 'trace', hint)
   const headed = rows[0]?.[0] !== undefined && rows[0][0] !== '' && !Number.isFinite(Number(rows[0][0]))
   const names = headed ? rows[0]!.map((cell) => columns[cell.toLowerCase()]) : []
   const at = { ms: Math.max(0, names.indexOf('ms')), items: names.indexOf('items'), bodies: names.indexOf('bodies') }

@@ -1,0 +1,17 @@
+import { readFileSync } from 'node:fs'
+import { UnitError } from './units.ts'
+
+/**
+ * Lines of a file as cells: columns apart by comma, semicolon or tab, spaces around them cut off. Line i is at i - 1, empty ones are kept.
+ * @param what the file is of, for the error
+ * @throws UnitError when it cannot be read
+ */
+export function readRows(path: string, what: string, hint: string): string[][] {
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (error) {
+    throw new UnitError(`the ${what} cannot be read: ${(error as Error).message}`, hint)
+  }
+  return text.split(/\r?\n/).map((line) => line.split(/[,;\t]/).map((cell) => cell.trim()))
+}
