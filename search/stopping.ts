@@ -1,6 +1,7 @@
 import { untried } from './candidates.ts'
 import { believedBest } from './incumbent.ts'
 import { logCost } from './objective.ts'
+import { rememberedPerTrial } from './per-trial.ts'
 import { type Beliefs, fitSurrogate } from './surrogate.ts'
 import type { Configuration, Observation, Problem, Rng, StopAssessment } from './types.ts'
 
@@ -41,7 +42,7 @@ export function assessStop(
   let probability = 0
   for (let back = 0; back < PATIENCE && probability < 1; back++) {
     const known = observations.slice(0, observations.length - back)
-    probability = known.length < least ? 1 : Math.max(probability, remembered(problem, known, rng, tolerance))
+    probability = known.length < least ? 1 : Math.max(probability, probabilityAfter(problem, known, rng, tolerance))
   }
   return { probabilityBetterExists: probability, tolerance, stop: probability <= risk }
 }
@@ -53,24 +54,12 @@ const untriedAfter = (problem: Problem, known: readonly Observation[], rng: Rng)
     rng.fork('stop candidates'),
   ).configurations
 
-interface Remembered {
-  readonly problem: Problem
-  readonly trials: number
-  readonly tolerance: number
-  readonly probability: number
-}
-const memory = new WeakMap<Observation, Remembered>()
+const remembered = rememberedPerTrial<number>()
 
-/** `probabilityOfBetter`, remembered with the last observation: after each trial the same three are asked for again. */
-function remembered(problem: Problem, known: readonly Observation[], rng: Rng, tolerance: number): number {
-  const last = known.at(-1)!
-  const found = memory.get(last)
-  if (found?.problem === problem && found.trials === known.length && found.tolerance === tolerance) return found.probability
-  const left = untriedAfter(problem, known, rng)
-  const probability = probabilityOfBetter(problem, known, left, rng.fork(`stop after ${known.length}`), tolerance)
-  memory.set(last, { problem, trials: known.length, tolerance, probability })
-  return probability
-}
+const probabilityAfter = (problem: Problem, known: readonly Observation[], rng: Rng, tolerance: number): number =>
+  remembered(problem, known, tolerance, () =>
+    probabilityOfBetter(problem, known, untriedAfter(problem, known, rng), rng.fork(`stop after ${known.length}`), tolerance),
+  )
 
 /** The share of joint posterior draws of rate and constraint in which one of the configurations beats the best believed by more than the tolerance. */
 function probabilityOfBetter(

@@ -9,6 +9,7 @@ import { fitGp } from './gp-fit.ts'
 import { cholesky } from './linalg.ts'
 import { bilog, logCdf } from './normal.ts'
 import { logMetric } from './objective.ts'
+import { rememberedPerTrial } from './per-trial.ts'
 import { calibratePhysics } from './physics.ts'
 import { pastKnowledge } from './transfer.ts'
 import type { Configuration, Observation, Problem, Rng } from './types.ts'
@@ -78,27 +79,17 @@ function bounded(reading: Datum): Datum {
 /** Nothing taken out. */
 export const asShipped: SurrogateOptions = {}
 
-interface Fitted {
-  readonly problem: Problem
-  readonly trials: number
-  readonly surrogate: Surrogate
-}
-const fitted = new WeakMap<Observation, Fitted>()
+const remembered = rememberedPerTrial<Surrogate>()
 
-/** `fitModels`, remembered with the last observation: after each trial the stop rule and the next suggestion ask for the same. */
+/** `fitModels`, remembered for each trial unless something is pending or taken out. */
 export function fitSurrogate(
   problem: Problem,
   observations: readonly Observation[],
   pending: readonly Configuration[],
   options: SurrogateOptions = asShipped,
 ): Surrogate {
-  const last = observations.at(-1)
-  if (!last || pending.length > 0 || options !== asShipped) return fitModels(problem, observations, pending, options)
-  const known = fitted.get(last)
-  if (known?.problem === problem && known.trials === observations.length) return known.surrogate
-  const surrogate = fitModels(problem, observations, pending, options)
-  fitted.set(last, { problem, trials: observations.length, surrogate })
-  return surrogate
+  const fit = () => fitModels(problem, observations, pending, options)
+  return pending.length > 0 || options !== asShipped ? fit() : remembered(problem, observations, undefined, fit)
 }
 
 /** Fits the models. Pending configurations are believed to turn out at their predicted mean. */

@@ -3,7 +3,7 @@ import { startTestServer, type TestServer, targetAt } from '../testing/servers.t
 import type { TestService } from '../testing/service.ts'
 import type { Load } from '../types.ts'
 import { HttpLoadGenerator } from './http-generator.ts'
-import { loadGeneratorContract } from './load-generator.contract.ts'
+import { httpServers, loadGeneratorContract } from './load-generator.contract.ts'
 
 const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 const generator = new HttpLoadGenerator()
@@ -121,16 +121,6 @@ describe('contract', () => {
     durationS: 1,
     attempts: 10,
     create: () => new HttpLoadGenerator(),
-    servers: async () => [
-      { name: 'fixed 51 ms', target: await serve({ time: { kind: 'fixed', ms: 51 } }), rateRps: 150, p50Ms: 51, p99Ms: 51, errorShare: 0 },
-      {
-        name: '5 % errors',
-        target: await serve({ fault: { kind: 'status', status: 500, share: 0.05 } }),
-        rateRps: 400,
-        p50Ms: 5,
-        p99Ms: 5,
-        errorShare: 0.05,
-      },
-    ],
+    servers: () => httpServers(serve),
   })
 })

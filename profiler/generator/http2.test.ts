@@ -7,7 +7,7 @@ import { startTestServer, type TestServer } from '../testing/servers.ts'
 import type { TestService } from '../testing/service.ts'
 import type { Load } from '../types.ts'
 import { HttpLoadGenerator } from './http-generator.ts'
-import { loadGeneratorContract } from './load-generator.contract.ts'
+import { httpServers, loadGeneratorContract } from './load-generator.contract.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'http2-'))
 const { signal } = new AbortController()
@@ -52,17 +52,7 @@ describe('over plain TCP', () => {
     durationS: 0.6,
     attempts: 10,
     create: () => new HttpLoadGenerator(),
-    servers: async () => [
-      { name: 'fixed 51 ms', target: await serve({ time: { kind: 'fixed', ms: 51 } }), rateRps: 150, p50Ms: 51, p99Ms: 51, errorShare: 0 },
-      {
-        name: '5 % errors',
-        target: await serve({ fault: { kind: 'status', status: 500, share: 0.05 } }),
-        rateRps: 400,
-        p50Ms: 5,
-        p99Ms: 5,
-        errorShare: 0.05,
-      },
-    ],
+    servers: () => httpServers(serve),
   })
 })
 

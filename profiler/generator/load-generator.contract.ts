@@ -1,4 +1,5 @@
 import { afterAll, expect, test } from 'vitest'
+import type { TestService } from '../testing/service.ts'
 import type { Load, LoadGenerator, Slo, Target } from '../types.ts'
 
 /** A server whose latency distribution is known, and what that is. */
@@ -26,6 +27,19 @@ export interface ContractOptions {
 
 const slo: Slo = { percentile: 0.99, limitMs: 100, maxErrorRate: 0.001 }
 const { signal } = new AbortController()
+
+/** The servers of generators of HTTP, started by `serve`: one that takes 51 ms, one that fails one request in twenty and takes 5 ms. */
+export const httpServers = async (serve: (service: Partial<TestService>) => Promise<Target>): Promise<readonly KnownServer[]> => [
+  { name: 'fixed 51 ms', target: await serve({ time: { kind: 'fixed', ms: 51 } }), rateRps: 150, p50Ms: 51, p99Ms: 51, errorShare: 0 },
+  {
+    name: '5 % errors',
+    target: await serve({ fault: { kind: 'status', status: 500, share: 0.05 } }),
+    rateRps: 400,
+    p50Ms: 5,
+    p99Ms: 5,
+    errorShare: 0.05,
+  },
+]
 
 /** What every load generator must do, against servers whose latencies are known. */
 export function loadGeneratorContract({ toleranceMs, durationS, attempts, create, servers }: ContractOptions): void {
