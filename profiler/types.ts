@@ -129,7 +129,7 @@ export type Target =
       readonly expect?: string
       /** 'grpc': bodies are serialized messages of one unary call, `path` its method. 'sse': answers stream as server-sent events. Default: plain HTTP. */
       readonly transport?: 'grpc' | 'sse'
-      /** gRPC over https. */
+      /** Over https. */
       readonly tls?: TlsOptions
       /** What of a streamed answer counts as its latency. Default 'e2e'. */
       readonly metric?: LatencyMetric

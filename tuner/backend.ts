@@ -77,7 +77,7 @@ export function launcherOf(experiment: Experiment, experimentId: string, machine
 export function protocolOf({ predictor, slo: { metric, limits }, load: { timeoutMs } }: Experiment): ProtocolChoice {
   if (predictor.kind === 'builtin') return choice(predictor.protocol ?? 'oip-v2', { timeoutMs, metric, limits })
   const { path, healthPath, body } = predictor
-  const server = predictor.kind === 'url' ? { headers: predictor.headers, tls: predictor.tls } : {}
+  const server = predictor.kind === 'url' ? { headers: predictor.headers, http2: predictor.http2, tls: predictor.tls } : {}
   return choice(predictor.protocol, { ...server, timeoutMs, metric, limits, path, healthPath, template: body })
 }
 

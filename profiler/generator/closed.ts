@@ -3,18 +3,24 @@
  *
  * Of autocannon 9 only the sending and parsing are used. Its histogram (whole ms), its stop (cuts requests in flight, to the second) and its
  * reconnects (back to back, and with the lost request left in its queue, which makes later latencies false) are replaced through `setupClient`.
+ * Over TLS it takes any certificate: connections are checked here.
  */
 import { Buffer } from 'node:buffer'
+import type { Socket } from 'node:net'
 import { performance } from 'node:perf_hooks'
+import { TLSSocket } from 'node:tls'
 import autocannon from 'autocannon'
-import type { Load, LoadRun } from '../types.ts'
+import type { Load, LoadRun, TlsOptions } from '../types.ts'
 import { oncePerBody } from './http-sender.ts'
 import type { HttpTarget } from './messages.ts'
 import { errorKind, Recorder } from './recorder.ts'
 import { StallWatch } from './stall-watch.ts'
+import { tlsChecks } from './tls.ts'
 
 /** What is used of autocannon's client beyond its types. */
 interface Client {
+  readonly opts: { tlsOptions: object }
+  readonly conn: Socket
   readonly parser: { reinitialize(type: string): void }
   readonly pipelinedRequests: { size(): number; clear(): void; insertRequest(request: object): void }
   readonly requestIterator: {
@@ -52,6 +58,7 @@ export function playClosed(target: HttpTarget, load: Extract<Load, { kind: 'clos
     headers: { ...target.headers, 'content-type': contentType },
     body: typeof body === 'string' ? body : Buffer.from(body.buffer, body.byteOffset, body.byteLength),
   }))
+  const checks = tlsChecks(target.tls)
   let sharedRequests: object[] | undefined
   let connected = 0
   let underWay = 0
@@ -73,6 +80,8 @@ export function playClosed(target: HttpTarget, load: Extract<Load, { kind: 'clos
   const setupClient = (given: object) => {
     const client = given as Client
     const offset = connected++
+    // Not among autocannon's options, which it copies: a copied context ends the process.
+    client.opts.tlsOptions = checks
     // Request buffers are built once and shared: a pool per client would multiply them by the connections.
     if (sharedRequests === undefined) {
       client.setRequests(requests)
@@ -108,7 +117,11 @@ export function playClosed(target: HttpTarget, load: Extract<Load, { kind: 'clos
       client._destroyConnection()
       client._connect()
     })
-    const connect = client._connect.bind(client)
+    const plainConnect = client._connect.bind(client)
+    const connect = () => {
+      plainConnect()
+      breakUntrusted(client.conn, target.tls)
+    }
     let connections = 0
     let reconnecting = false
     client._connect = () => {
@@ -180,4 +193,14 @@ export function playClosed(target: HttpTarget, load: Extract<Load, { kind: 'clos
   )
   signal.addEventListener('abort', abort, { once: true })
   return promise
+}
+
+/** Ends a TLS connection with an error when its certificate is not to be trusted. */
+function breakUntrusted(socket: Socket, tls: TlsOptions | undefined): void {
+  if (!(socket instanceof TLSSocket) || tls?.insecureSkipVerify) return
+  socket.once('secureConnect', () => {
+    // Not an Error, whatever its type says, but its code.
+    const code = String(socket.authorizationError)
+    if (!socket.authorized) socket.destroy(Object.assign(new Error(`certificate not trusted: ${code}`), { code }))
+  })
 }

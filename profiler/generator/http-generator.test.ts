@@ -44,6 +44,7 @@ describe.each(loads)('$kind loop', (load) => {
     [{ kind: 'status', status: 503, share: 0.3 }, /^status 503$/],
     [{ kind: 'error-body', share: 0.3 }, /^bad answer$/],
     [{ kind: 'reset', share: 0.3 }, /^reset$/],
+    [{ kind: 'cut-body', share: 0.3 }, /^(closed by server|reset)$/],
     [{ kind: 'hang-up', share: 0.3 }, /^(closed by server|reset)$/],
     [{ kind: 'half-open', share: 0.3 }, /^timeout$/],
   ])('counts %o by its class, and keeps later latencies true', async (fault, kind) => {

@@ -2,6 +2,7 @@ import { type Dispatcher, Pool } from 'undici'
 import type { HttpTarget } from './messages.ts'
 import { errorKind } from './recorder.ts'
 import type { Ended, Sender, StreamTimes } from './sender.ts'
+import { tlsChecks } from './tls.ts'
 
 const defaultConnections = 512
 
@@ -30,7 +31,7 @@ export class HttpSender implements Sender {
       headersTimeout: 0,
       bodyTimeout: 0,
       keepAliveTimeout: 60_000,
-      connect: { timeout: target.timeoutMs },
+      connect: { timeout: target.timeoutMs, ...tlsChecks(target.tls) },
     })
     this.requests = oncePerBody(target, ({ contentType, body }) => ({
       method: 'POST',

@@ -1,44 +1,27 @@
-/**
- * Requests over HTTP/2 (RFC 9113): over TLS by ALPN, else by prior knowledge. By Node's own client, for undici's ends the process
- * with an exception when a server that does not speak HTTP/2 closes the connection, and over TLS offers HTTP/1.1 first.
- */
-import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants, type OutgoingHttpHeaders } from 'node:http2'
+import { type ClientHttp2Stream, constants } from 'node:http2'
 import { type AnswerReader, oncePerBody, outcomeOf, WholeAnswer } from './http-sender.ts'
+import { Http2Connection, type Http2Request } from './http2-connection.ts'
 import type { HttpTarget } from './messages.ts'
-import { errorKind } from './recorder.ts'
 import type { Ended, Sender } from './sender.ts'
+import { tlsChecks } from './tls.ts'
 
 const defaultConnections = 512
 /** Requests under way on one connection, unless the server allows fewer. */
 const streamsPerConnection = 100
-/** Bytes that answers may be ahead of their reading, over a whole connection. */
-const windowBytes = 16 * 1024 * 1024
-const memoryMiB = 1000
-
-interface Connection {
-  readonly session: ClientHttp2Session
-  streams: number
-  /** The server has spoken HTTP/2. */
-  greeted: boolean
-  /** Why it broke, or is no more to be used. */
-  error: Error | undefined
-}
-
-interface Request {
-  readonly headers: OutgoingHttpHeaders
-  readonly body: Uint8Array
-}
 
 /** Streams share a connection; a further one is opened when all are full, and requests beyond the last wait. */
 export class Http2Sender implements Sender {
-  private readonly requests: readonly Request[]
-  private readonly connections = new Set<Connection>()
+  private readonly requests: readonly Http2Request[]
+  private readonly checks: ReturnType<typeof tlsChecks>
+  /** And the number of requests under way on each. */
+  private readonly connections = new Map<Http2Connection, number>()
   private readonly waiting: Exchange[] = []
 
   constructor(
     private readonly target: HttpTarget,
     private readonly reader: () => AnswerReader = () => new WholeAnswer(target.expect),
   ) {
+    this.checks = tlsChecks(target.tls)
     this.requests = oncePerBody(target, ({ contentType, body }) => ({
       headers: { ...target.headers, ':method': 'POST', ':path': target.path, 'content-type': contentType },
       body: typeof body === 'string' ? Buffer.from(body) : body,
@@ -55,7 +38,7 @@ export class Http2Sender implements Sender {
   }
 
   async close(): Promise<void> {
-    for (const { session } of this.connections) session.destroy()
+    for (const { session } of this.connections.keys()) session.destroy()
     this.connections.clear()
   }
 
@@ -67,38 +50,31 @@ export class Http2Sender implements Sender {
       }
       const connection = this.withRoom() ?? this.open()
       if (connection === undefined) return
-      connection.streams++
+      this.add(connection, 1)
       this.waiting.shift()!.start(connection, () => {
-        connection.streams--
+        this.add(connection, -1)
         this.startWaiting()
       })
     }
   }
 
-  private withRoom(): Connection | undefined {
-    for (const connection of this.connections) {
+  private add(connection: Http2Connection, streams: number): void {
+    const before = this.connections.get(connection)
+    if (before !== undefined) this.connections.set(connection, before + streams)
+  }
+
+  private withRoom(): Http2Connection | undefined {
+    for (const [connection, streams] of this.connections) {
       const most = Math.min(streamsPerConnection, connection.session.remoteSettings?.maxConcurrentStreams ?? streamsPerConnection)
-      if (connection.streams < most) return connection
+      if (streams < most) return connection
     }
     return undefined
   }
 
-  private open(): Connection | undefined {
+  private open(): Http2Connection | undefined {
     if (this.connections.size >= (this.target.connections ?? defaultConnections)) return undefined
-    const session = connect(this.target.url, { maxSessionMemory: memoryMiB })
-    const connection: Connection = { session, streams: 0, greeted: false, error: undefined }
-    const unusable = (error: Error) => {
-      connection.error ??= error
-      this.connections.delete(connection)
-    }
-    session.once('connect', () => session.setLocalWindowSize(windowBytes))
-    session.once('remoteSettings', () => {
-      connection.greeted = true
-    })
-    session.on('error', unusable)
-    session.on('goaway', () => unusable(new Error('closed by server')))
-    session.on('close', () => unusable(new Error('closed by server')))
-    this.connections.add(connection)
+    const connection: Http2Connection = new Http2Connection(this.target.url, this.checks, () => this.connections.delete(connection))
+    this.connections.set(connection, 0)
     return connection
   }
 }
@@ -109,7 +85,7 @@ class Exchange {
   private stream: ClientHttp2Stream | undefined
 
   constructor(
-    private readonly request: Request,
+    private readonly request: Http2Request,
     private readonly ended: Ended,
     private readonly reader: AnswerReader,
   ) {}
@@ -120,39 +96,14 @@ class Exchange {
   }
 
   /** @param released called once, when its place on the connection is free again */
-  start(connection: Connection, released: () => void): void {
-    const stream = connection.session.request(this.request.headers)
-    this.stream = stream
-    let status = 0
-    let complete = false
-    let error: Error | undefined
-    stream.on('response', (headers) => {
-      status = Number(headers[':status'])
-    })
-    stream.on('data', (chunk: Buffer) => this.reader.read(chunk))
-    stream.on('end', () => {
-      complete = true
-    })
-    stream.on('error', (cause) => {
-      error = cause
-    })
-    stream.on('close', () => {
+  start(connection: Http2Connection, released: () => void): void {
+    const read = (chunk: Buffer) => this.reader.read(chunk)
+    this.stream = connection.send(this.request, read, (end) => {
       released()
       if (this.abandoned) return
-      if (error === undefined && complete && status > 0) {
-        const { failure, stream: times } = outcomeOf(status, this.reader)
-        this.ended(failure, times)
-      } else this.ended(this.reader.broken() ?? failureOf(connection, error))
+      if ('failure' in end) return this.ended(this.reader.broken() ?? end.failure)
+      const { failure, stream } = outcomeOf(Number(end.headers[':status']), this.reader)
+      this.ended(failure, stream)
     })
-    stream.end(this.request.body)
   }
-}
-
-/** Error class of a request that was not answered. */
-function failureOf({ greeted, error }: Connection, ofStream: Error | undefined): string {
-  const cause = error ?? ofStream
-  const code = String((cause as { code?: unknown } | undefined)?.code)
-  if (!greeted && (/NO_APPLICATION_PROTOCOL/.test(code) || code.startsWith('ERR_HTTP2'))) return 'no HTTP/2'
-  if (cause === undefined || code === 'ERR_HTTP2_STREAM_ERROR' || code === 'ERR_HTTP2_STREAM_CANCEL') return 'reset'
-  return errorKind(cause)
 }

@@ -1,39 +1,24 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { testCertificate } from '../testing/certificate.ts'
-import { startTestServer, type TestServer } from '../testing/servers.ts'
+import { startTestServer, type TestServer, targetAt } from '../testing/servers.ts'
 import type { TestService } from '../testing/service.ts'
 import type { Load } from '../types.ts'
 import { HttpLoadGenerator } from './http-generator.ts'
 import { httpServers, loadGeneratorContract } from './load-generator.contract.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'http2-'))
 const { signal } = new AbortController()
 const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 const load: Load = { kind: 'open', rateRps: 200, arrivals: { kind: 'poisson' }, durationS: 0.3, seed: 1 }
-const authority = process.env.NODE_EXTRA_CA_CERTS
 const started: TestServer[] = []
 
-beforeAll(() => {
-  // Read by the generator's process when it starts.
-  process.env.NODE_EXTRA_CA_CERTS = join(folder, 'authority.pem')
-  writeFileSync(process.env.NODE_EXTRA_CA_CERTS, testCertificate)
-})
 afterEach(async () => {
   for (const server of started.splice(0)) await server.stop()
-})
-afterAll(() => {
-  if (authority === undefined) delete process.env.NODE_EXTRA_CA_CERTS
-  else process.env.NODE_EXTRA_CA_CERTS = authority
-  rmSync(folder, { recursive: true })
 })
 
 const start = async (service: Partial<TestService>) => {
   const server = await startTestServer(service)
   started.push(server)
-  return { ...server.target, http2: true }
+  return { ...server.target, http2: true, tls: { ca: testCertificate } }
 }
 
 describe('over plain TCP', () => {
@@ -77,16 +62,26 @@ describe('HTTP/2', () => {
     expect(point.p50Ms).toBeLessThan(300)
   })
 
-  test('a stream that is reset is an error of its own, and the others go on', async () => {
-    const point = await generator.run(await start({ http: 'h2c', fault: { kind: 'reset', share: 0.3 } }), load, slo, signal)
-    expect(point.errors / point.requests).toBeGreaterThan(0.1)
-    expect(point.errors / point.requests).toBeLessThan(0.6)
-    expect(Object.keys(point.errorKinds)).toEqual(['reset'])
-  })
+  test.each(['reset', 'cut-body'] as const)(
+    'a stream that is broken off (%s) is an error of its own, and the others go on',
+    async (kind) => {
+      // Without a string to expect, half an answer has nothing wrong but its end.
+      const target = { ...(await start({ http: 'h2c', fault: { kind, share: 0.3 } })), expect: undefined }
+      const point = await generator.run(target, load, slo, signal)
+      expect(point.errors / point.requests).toBeGreaterThan(0.1)
+      expect(point.errors / point.requests).toBeLessThan(0.6)
+      expect(Object.keys(point.errorKinds)).toEqual(['reset'])
+    },
+  )
 
   test.each(['https', undefined] as const)('a server without it (%s) is said to be, not loaded over HTTP/1.1', async (http) => {
     const point = await generator.run(await start({ http }), load, slo, signal)
     expect(point.errorKinds).toEqual({ 'no HTTP/2': point.requests })
+  })
+
+  test('a port where nothing listens is refused, not without HTTP/2', async () => {
+    const point = await generator.run({ ...targetAt('http://127.0.0.1:1'), http2: true }, load, slo, signal)
+    expect(point.errorKinds).toEqual({ refused: point.requests })
   })
 
   test('without it a server that speaks nothing else answers no request', async () => {

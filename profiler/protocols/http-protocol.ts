@@ -28,7 +28,7 @@ export interface ProtocolOptions {
   readonly expect?: string
   readonly connections?: number
   readonly http2?: boolean
-  /** gRPC protocols, over TLS. */
+  /** Over TLS. */
   readonly tls?: TlsOptions
   /** OpenAI protocol: which latency the SLO is about. */
   readonly metric?: LatencyMetric
@@ -53,12 +53,11 @@ export interface Dialect {
 /** A Protocol from a dialect: readiness, payload pool, one good answer. */
 export function httpProtocol(dialect: Dialect, options: ProtocolOptions): Protocol {
   const { name } = dialect
-  const headers = options.headers ?? {}
   return {
     name,
     async ready(url, model, signal) {
       const paths = options.healthPath === undefined ? dialect.readyPaths(model) : [options.healthPath]
-      for (const path of paths) if (!(await answersOk(new URL(path, url).href, headers, signal))) return false
+      for (const path of paths) if (!(await answersOk(new URL(path, url).href, options, signal))) return false
       return true
     },
     async prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>> {
@@ -68,12 +67,13 @@ export function httpProtocol(dialect: Dialect, options: ProtocolOptions): Protoc
         kind: 'http',
         url: origin,
         path: options.path ?? (pathname === '/' || name !== 'json' ? dialect.inferPath(model) : pathname),
-        headers,
+        headers: options.headers ?? {},
         bodies,
         timeoutMs: options.timeoutMs ?? 10_000,
         expect: options.expect ?? dialect.expect,
         connections: options.connections,
         http2: options.http2,
+        tls: options.tls,
       }
       const text = await postOnce(name, target, bodies[0]!, signal)
       const wrong = faultOf(dialect, text, target.expect)

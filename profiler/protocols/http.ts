@@ -1,37 +1,41 @@
-import { request } from 'undici'
+import { Agent, errors, request } from 'undici'
 import { ProtocolError } from '../errors.ts'
-import type { ProtocolName, RequestBody } from '../types.ts'
+import { Http2Connection } from '../generator/http2-connection.ts'
+import { tlsChecks, trustHint } from '../generator/tls.ts'
+import type { ProtocolName, RequestBody, TlsOptions } from '../types.ts'
+
+/** How a server is asked: as the load will be sent. */
+export interface Asking {
+  readonly headers?: Readonly<Record<string, string>>
+  readonly http2?: boolean
+  readonly tls?: TlsOptions
+}
 
 export interface Answer {
   readonly status: number
   readonly text: string
+  /** Where it redirects to. */
+  readonly location?: string
 }
 
 const probeTimeoutMs = 5000
 
 /** True when a GET answers 200; false for anything else, a server that is not up included. Rejects only when the signal aborts. */
-export async function answersOk(url: string, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<boolean> {
+export async function answersOk(url: string, asking: Asking, signal: AbortSignal): Promise<boolean> {
   try {
-    return (await get(url, headers, signal)).status === 200
+    return (await get(url, asking, signal)).status === 200
   } catch {
     signal.throwIfAborted() // Anything else means that the server is not up yet, which is an answer.
     return false
   }
 }
 
-export async function get(url: string, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Answer> {
-  const answer = await request(url, { headers, signal, headersTimeout: probeTimeoutMs, bodyTimeout: probeTimeoutMs })
-  return { status: answer.statusCode, text: await answer.body.text() }
-}
+export const get = (url: string, asking: Asking, signal: AbortSignal): Promise<Answer> =>
+  ask(url, asking, { method: 'GET', headers: asking.headers ?? {}, timeoutMs: probeTimeoutMs }, signal)
 
 /** Reads a JSON document; a ProtocolError says what came in its place. */
-export async function getJson(
-  protocol: ProtocolName,
-  url: string,
-  headers: Readonly<Record<string, string>>,
-  signal: AbortSignal,
-): Promise<unknown> {
-  const answer = await reach(protocol, url, signal, () => get(url, headers, signal))
+export async function getJson(protocol: ProtocolName, url: string, asking: Asking, signal: AbortSignal): Promise<unknown> {
+  const answer = await reach(protocol, url, signal, () => get(url, asking, signal))
   if (answer.status !== 200) throw refusal(protocol, url, answer)
   try {
     return JSON.parse(answer.text)
@@ -43,32 +47,87 @@ export async function getJson(
 /** Sends one request as the load will, and returns the answer's text when it is good. */
 export async function postOnce(
   protocol: ProtocolName,
-  target: { readonly url: string; readonly path: string; readonly headers: Readonly<Record<string, string>>; readonly timeoutMs: number },
+  target: Asking & { readonly url: string; readonly path: string; readonly timeoutMs: number },
   { body, contentType }: RequestBody,
   signal: AbortSignal,
 ): Promise<string> {
   const url = new URL(target.path, target.url).href
-  const answer = await reach(protocol, url, signal, async () => {
-    const headers = { ...target.headers, 'content-type': contentType }
-    const response = await request(url, {
-      method: 'POST',
-      headers,
-      body: typeof body === 'string' ? Buffer.from(body) : body,
-      signal,
-      headersTimeout: target.timeoutMs,
-      bodyTimeout: target.timeoutMs,
-    })
-    const location = response.headers.location
-    if (response.statusCode >= 300 && response.statusCode < 400)
-      throw new ProtocolError(
-        protocol,
-        `${url} redirects (${response.statusCode}) to ${location}`,
-        'give the URL it redirects to: a redirect would be timed too',
-      )
-    return { status: response.statusCode, text: await response.body.text() }
-  })
+  const question: Question = {
+    method: 'POST',
+    headers: { ...target.headers, 'content-type': contentType },
+    body: typeof body === 'string' ? Buffer.from(body) : body,
+    timeoutMs: target.timeoutMs,
+  }
+  const answer = await reach(protocol, url, signal, () => ask(url, target, question, signal))
+  if (answer.status >= 300 && answer.status < 400)
+    throw new ProtocolError(
+      protocol,
+      `${url} redirects (${answer.status}) to ${answer.location}`,
+      'give the URL it redirects to: a redirect would be timed too',
+    )
   if (answer.status !== 200) throw refusal(protocol, url, answer, requestRefused.has(answer.status) && !unknownPath.test(answer.text))
   return answer.text
+}
+
+interface Question {
+  readonly method: 'GET' | 'POST'
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: Uint8Array
+  /** To the answer's headers, and between its pieces. */
+  readonly timeoutMs: number
+}
+
+/** One request on a connection of its own. Rejects with what broke it. */
+async function ask(url: string, { http2, tls }: Asking, question: Question, signal: AbortSignal): Promise<Answer> {
+  if (http2) return askHttp2(url, tls, question, signal)
+  const { timeoutMs, ...rest } = question
+  const dispatcher = new Agent({ connect: tlsChecks(tls), headersTimeout: timeoutMs, bodyTimeout: timeoutMs })
+  try {
+    const { statusCode, headers, body } = await request(url, { ...rest, signal, dispatcher })
+    return { status: statusCode, text: await body.text(), location: headers.location?.toString() }
+  } finally {
+    await dispatcher.destroy()
+  }
+}
+
+async function askHttp2(url: string, tls: TlsOptions | undefined, question: Question, signal: AbortSignal): Promise<Answer> {
+  signal.throwIfAborted()
+  const { method, headers, body, timeoutMs } = question
+  const { origin, pathname, search } = new URL(url)
+  const connection = new Http2Connection(origin, tlsChecks(tls))
+  const abort = () => connection.session.destroy()
+  signal.addEventListener('abort', abort, { once: true })
+  try {
+    return await new Promise<Answer>((resolve, reject) => {
+      const text: Buffer[] = []
+      const asked = { headers: { ...headers, ':method': method, ':path': pathname + search }, body }
+      const stream = connection.send(
+        asked,
+        (chunk) => text.push(chunk),
+        (end) => {
+          if ('failure' in end) reject(new Http2Error(end.failure, end.error))
+          else resolve({ status: Number(end.headers[':status']), text: Buffer.concat(text).toString(), location: end.headers.location })
+        },
+      )
+      stream.setTimeout(timeoutMs, () => stream.destroy(Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' })))
+    })
+  } finally {
+    signal.removeEventListener('abort', abort)
+    connection.session.destroy()
+  }
+}
+
+/** A request that HTTP/2 did not bring to its end. */
+class Http2Error extends Error {
+  readonly code: unknown
+  constructor(
+    /** Its class, as a load counts it. */
+    readonly kind: string,
+    cause: Error | undefined,
+  ) {
+    super(cause?.message || kind, { cause })
+    this.code = (cause as { code?: unknown } | undefined)?.code
+  }
 }
 
 async function reach<T>(protocol: ProtocolName, url: string, signal: AbortSignal, call: () => Promise<T>): Promise<T> {
@@ -84,17 +143,20 @@ async function reach<T>(protocol: ProtocolName, url: string, signal: AbortSignal
 function unreachable(protocol: ProtocolName, url: string, error: unknown): ProtocolError {
   const code = (error as { code?: unknown }).code
   const message = (error instanceof Error ? error.message || String(code) : String(error)).trim()
-  const tls = /certificate|self.signed|SSL|TLS|EPROTO|wrong version number/i.test(`${code} ${message}`)
-  const hint = tls
-    ? 'check https against http, and the certificate (NODE_EXTRA_CA_CERTS names a private authority)'
-    : code === 'ECONNREFUSED'
-      ? 'nothing listens there: is the server up, and the port right?'
-      : code === 'ENOTFOUND'
-        ? 'no such host: check the URL'
-        : /TIMEOUT/.test(String(code))
-          ? 'it did not answer in time'
-          : undefined
-  return new ProtocolError(protocol, `${url} cannot be reached: ${message}`, hint)
+  if (error instanceof Http2Error && error.kind === 'no HTTP/2')
+    return new ProtocolError(protocol, `${url} does not speak HTTP/2: ${message}`, 'drop --http2 (http2 in an experiment file)')
+  return new ProtocolError(protocol, `${url} cannot be reached: ${message}`, hintFor(code, message, error))
+}
+
+function hintFor(code: unknown, message: string, error: unknown): string | undefined {
+  if (/certificate|self.signed|SSL|TLS|EPROTO|PEM|wrong version number/i.test(`${code} ${message}`))
+    return `check https against http; ${trustHint}`
+  if (code === 'ECONNREFUSED') return 'nothing listens there: is the server up, and the port right?'
+  if (code === 'ENOTFOUND') return 'no such host: check the URL'
+  if (/TIMEOUT|ETIMEDOUT/.test(String(code))) return 'it did not answer in time'
+  if (error instanceof Http2Error) return 'does it speak HTTP/2 there? If not, drop --http2 (http2 in an experiment file)'
+  if (error instanceof errors.HTTPParserError) return 'does it speak HTTP/2 alone? Then say --http2 (http2 in an experiment file)'
+  return undefined
 }
 
 /** Statuses by which a server that knows the call refuses what is in it. */

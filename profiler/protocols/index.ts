@@ -1,4 +1,4 @@
-import { PayloadError, ProtocolError } from '../errors.ts'
+import { PayloadError } from '../errors.ts'
 import type { PayloadSource, Protocol, ProtocolName } from '../types.ts'
 import { httpProtocol, type ProtocolOptions, parseUrl } from './http-protocol.ts'
 import { byNumber } from './items.ts'
@@ -10,14 +10,8 @@ import { tensorflowServing } from './tfserving.ts'
 
 export type { ProtocolOptions } from './http-protocol.ts'
 
-/** The client side of a protocol. Throws a ProtocolError for options that it does not have. */
+/** The client side of a protocol. */
 export function protocolFor(name: ProtocolName, options: ProtocolOptions = {}): Protocol {
-  if (options.tls !== undefined && name !== 'grpc-v2' && name !== 'tfserving-grpc')
-    throw new ProtocolError(
-      name,
-      `how certificates are checked can be said for gRPC, not for ${name}`,
-      'NODE_EXTRA_CA_CERTS names a private authority for https',
-    )
   return withRecognition(inOrder(plain(name, options)), options)
 }
 

@@ -13,7 +13,7 @@ export interface OipInput extends TensorInput {
 }
 
 /** Open Inference Protocol v2 over REST (Triton, KServe, TorchServe, MLServer). */
-export function openInferenceProtocol({ headers = {} }: ProtocolOptions): Dialect {
+export function openInferenceProtocol(options: ProtocolOptions): Dialect {
   const modelPath = (model: string) => `/v2/models/${encodeURIComponent(model)}`
   return {
     name: 'oip-v2',
@@ -27,7 +27,7 @@ export function openInferenceProtocol({ headers = {} }: ProtocolOptions): Dialec
     },
     async generate(url, model, source, signal) {
       const metadataUrl = new URL(modelPath(model), url).href
-      const inputs = fitted(source, oipInputs('oip-v2', metadataUrl, await getJson('oip-v2', metadataUrl, headers, signal)))
+      const inputs = fitted(source, oipInputs('oip-v2', metadataUrl, await getJson('oip-v2', metadataUrl, options, signal)))
       return jsonPool(source, async (content, items) => {
         const made = []
         for (const input of inputs) {

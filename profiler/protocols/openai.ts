@@ -10,7 +10,6 @@ const chatPath = '/v1/chat/completions'
 
 /** The OpenAI protocol with streaming (vLLM, TGI, SGLang, Ollama, ...): chat, or completions where the path says so. */
 export function openAi(options: ProtocolOptions): Protocol {
-  const headers = options.headers ?? {}
   const path = options.path ?? chatPath
   const chat = path.includes('chat')
   return {
@@ -18,7 +17,7 @@ export function openAi(options: ProtocolOptions): Protocol {
     async ready(url, _model, signal) {
       const { origin } = parseUrl('openai', url)
       const paths = options.healthPath === undefined ? ['/health', '/v1/models'] : [options.healthPath]
-      for (const each of paths) if (await answersOk(origin + each, headers, signal)) return true
+      for (const each of paths) if (await answersOk(origin + each, options, signal)) return true
       return false
     },
     async prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>> {
@@ -29,10 +28,12 @@ export function openAi(options: ProtocolOptions): Protocol {
         transport: 'sse',
         url: origin,
         path,
-        headers,
+        headers: options.headers ?? {},
         bodies,
         timeoutMs: options.timeoutMs ?? 120_000,
         connections: options.connections,
+        http2: options.http2,
+        tls: options.tls,
         metric: options.metric,
         limits: options.limits,
       }

@@ -31,7 +31,7 @@ export async function recognise(
   let refused = false
   const ask = async (path: string): Promise<{ json: unknown; text: string; status: number }> => {
     try {
-      const { status, text } = await get(origin + path, options.headers ?? {}, AbortSignal.any([signal, AbortSignal.timeout(probeMs)]))
+      const { status, text } = await get(origin + path, options, AbortSignal.any([signal, AbortSignal.timeout(probeMs)]))
       heard = true
       return { status, text, json: text.startsWith('{') ? JSON.parse(text) : undefined }
     } catch (error) {
@@ -51,7 +51,8 @@ export async function recognise(
   const { json } = await ask('/v1/models')
   if (isObject(json) && json.object === 'list') return 'openai'
   if ((await ask('/v2/health/live')).status === 200) return 'oip-v2'
-  return heard || saysGrpc ? undefined : grpc()
+  // A gRPC server answers over HTTP/2, if with an error.
+  return (heard && !options.http2) || saysGrpc ? undefined : grpc()
 }
 
 /** Protocols whose readiness is asked in a way of their own: who answers it well speaks them. */

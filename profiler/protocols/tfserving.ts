@@ -6,7 +6,7 @@ import { bytesKind, itemShape, type TensorInput } from './payload.ts'
 import { jsonPool } from './pool.ts'
 
 /** TensorFlow Serving's REST API, requests in row format: one instance an item. */
-export function tensorflowServing({ headers = {} }: ProtocolOptions): Dialect {
+export function tensorflowServing(options: ProtocolOptions): Dialect {
   const modelPath = (model: string) => `/v1/models/${encodeURIComponent(model)}`
   return {
     name: 'tfserving',
@@ -20,7 +20,7 @@ export function tensorflowServing({ headers = {} }: ProtocolOptions): Dialect {
     },
     async generate(url, model, source, signal) {
       const metadataUrl = new URL(`${modelPath(model)}/metadata`, url).href
-      const metadata = await getJson('tfserving', metadataUrl, headers, signal)
+      const metadata = await getJson('tfserving', metadataUrl, options, signal)
       const inputs = fitted(source, signatureInputs('tfserving', metadataUrl, at(metadata, 'metadata', 'signature_def', 'signature_def')))
       return jsonPool(source, async (content, items) => {
         const instances: Record<string, unknown>[] = []

@@ -1,6 +1,6 @@
 /** The test server's own process: answers POSTs after a queue and a service time that are known exactly. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { constants, createServer as createHttp2Server, createSecureServer, type Http2ServerResponse } from 'node:http2'
+import { createServer as createHttp2Server, createSecureServer, type Http2ServerResponse } from 'node:http2'
 import { createServer as createHttpsServer } from 'node:https'
 import type { AddressInfo, Server } from 'node:net'
 import { normal, seeded } from '../random.ts'
@@ -59,6 +59,7 @@ function answer(response: ServerResponse): void {
   else if (hit && fault.kind === 'status') response.writeHead(fault.status).end('{"error":"told to fail"}')
   else if (hit && fault.kind === 'error-body') response.writeHead(200).end('{"error":"model is on fire"}')
   else if (hit && fault.kind === 'reset') reset(response)
+  else if (hit && fault.kind === 'cut-body') response.writeHead(200).write(okBody.slice(0, 30), () => reset(response))
   else if (hit && fault.kind === 'hang-up') response.socket?.end()
   else if (hit && fault.kind === 'half-open') return
   else if (fault?.kind === 'slow-body') slowly(response, fault.ms)
@@ -67,7 +68,8 @@ function answer(response: ServerResponse): void {
 
 /** A reset of the connection; of the stream alone over HTTP/2. */
 function reset(response: ServerResponse | Http2ServerResponse): void {
-  if ('stream' in response) response.stream.close(constants.NGHTTP2_INTERNAL_ERROR)
+  // Closed, a stream would end as if its answer were whole.
+  if ('stream' in response) response.stream.destroy(new Error('told to reset'))
   else response.socket?.resetAndDestroy()
 }
 

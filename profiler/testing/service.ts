@@ -23,6 +23,8 @@ export type TestFault =
   /** 200 with an error body. */
   | { readonly kind: 'error-body'; readonly share: number }
   | { readonly kind: 'reset'; readonly share: number }
+  /** As a reset, but after the answer's status and its first bytes. */
+  | { readonly kind: 'cut-body'; readonly share: number }
   /** The connection is closed cleanly in place of an answer. */
   | { readonly kind: 'hang-up'; readonly share: number }
   /** Never answers, and keeps the connection. */

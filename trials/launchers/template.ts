@@ -91,6 +91,8 @@ export interface UrlTemplate {
   readonly body?: string
   /** Sent with every request: HTTP headers, gRPC metadata. */
   readonly headers?: Readonly<Record<string, string>>
+  /** HTTP/2, where its protocol is no gRPC. */
+  readonly http2?: boolean
   /** How its certificate is checked; `caPath` is the file that `ca` was read from. */
   readonly tls?: TlsOptions & { readonly caPath?: string }
   /** Seconds until it must be ready. Default 60. */

@@ -11,3 +11,7 @@ export function readAuthority(path: string): string {
   if (!pem.includes('-----BEGIN CERTIFICATE-----')) throw new Error(`${path} holds no certificate`)
   return pem
 }
+
+/** What is wrong with how certificates are checked, where none is shown, and what to do. */
+export const noCertificate = (url: string | undefined): string => `${url} has no certificate to check`
+export const tlsUrls = 'TLS is https://, for a gRPC protocol grpcs:// too'

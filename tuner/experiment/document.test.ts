@@ -34,7 +34,7 @@ test('what the store keeps makes the same experiment again', () => {
         'constraints: depth < 8\nobjective: max-rate\nmaxPricePerHour: $2\nload: {arrivals: gamma:1.5, timeout: 3s}\nstop: {tolerance: 10%, certainty: 0.9}',
       {},
     ],
-    ['model: any\nslo: 50ms\npredictor: {url: "http://127.0.0.1:8000", protocol: tfserving}\npin: {gpu: T4, cpuCores: 4}', {}],
+    ['model: any\nslo: 50ms\npredictor: {url: "http://127.0.0.1:8000", protocol: tfserving, http2: true}\npin: {gpu: T4, cpuCores: 4}', {}],
     [
       'model: any\nslo: 50ms\npredictor: {url: "grpcs://127.0.0.1:8001", protocol: grpc-v2, headers: {x-key: a}, ca: ca.pem, insecureSkipVerify: false}',
       {},

@@ -103,8 +103,8 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
   if (predictor.kind === 'builtin') return compact({ kind, engine: predictor.engine, protocol, env: predictor.env, readyTimeout })
   const { path, healthPath, body } = predictor
   if (predictor.kind === 'url') {
-    const { url, headers, tls } = predictor
-    const checks = { ca: tls?.caPath, insecureSkipVerify: tls?.insecureSkipVerify }
+    const { url, headers, http2, tls } = predictor
+    const checks = { http2, ca: tls?.caPath, insecureSkipVerify: tls?.insecureSkipVerify }
     return compact({ kind, url, protocol, path, healthPath, body, headers, ...checks, readyTimeout })
   }
   const files = predictor.files?.length ? Object.fromEntries(predictor.files.map((file) => [file.path, file.template])) : undefined

@@ -127,7 +127,7 @@ describe('flags', () => {
     expect(loadFile(running, { url: 'http://localhost:1' }).predictor).toMatchObject({ url: 'http://localhost:1', headers: { host: 'b' } })
   })
 
-  test('certificates are checked as the file says, for gRPC', () => {
+  test('certificates are checked as the file says, over HTTP/2 where it says so', () => {
     write('ca.pem', '-----BEGIN CERTIFICATE-----\n')
     const of = (predictor: string) => `model: m\nslo: 50ms\npredictor: {url: "grpcs://h:1", ${predictor}}\n`
     const tls = { ca: '-----BEGIN CERTIFICATE-----\n', caPath: path('ca.pem') }
@@ -135,8 +135,10 @@ describe('flags', () => {
     expect(problemLines(() => loadFile(of('protocol: grpc-v2, ca: none.pem')))).toEqual([
       expect.stringMatching(/^e\.yaml:3:.*cannot be read/),
     ])
-    expect(problemLines(() => loadFile(of('protocol: tfserving, insecureSkipVerify: true').replace('grpcs', 'https')))).toEqual([
-      expect.stringContaining('insecureSkipVerify is for gRPC, and this is tfserving'),
+    const https = of('protocol: tfserving, http2: true, insecureSkipVerify: true').replace('grpcs', 'https')
+    expect(loadFile(https).predictor).toMatchObject({ http2: true, tls: { insecureSkipVerify: true } })
+    expect(problemLines(() => loadFile(https.replace('https', 'http')))).toEqual([
+      expect.stringContaining('http://h:1 has no certificate to check'),
     ])
   })
 

@@ -1,13 +1,12 @@
 /** The predictor of an experiment, the devices it uses, and whether they are to be had. */
 import { existsSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
-import type { ProtocolName } from '../../profiler/types.ts'
 import { architectureOf } from '../../trials/devices/architecture.ts'
 import { DeviceModelError } from '../../trials/devices/errors.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
 import type { BuiltinProtocol, BuiltinTemplate, PredictorTemplate, UrlTemplate } from '../../trials/launchers/template.ts'
 import { type ServerKind, serverCommand } from '../../trials/server-files/preset.ts'
-import { readAuthority } from './authority.ts'
+import { noCertificate, readAuthority, tlsUrls } from './authority.ts'
 import type { Context } from './context.ts'
 import { defaults } from './names.ts'
 import type { ExperimentEntries } from './schema.ts'
@@ -49,7 +48,7 @@ export function resolvePredictor({ entries, report, pathAt, around, own }: Conte
       'cwd',
       'readyTimeout',
     ],
-    url: ['kind', 'url', 'protocol', 'path', 'healthPath', 'body', 'headers', 'ca', 'insecureSkipVerify', 'readyTimeout'],
+    url: ['kind', 'url', 'protocol', 'path', 'healthPath', 'body', 'headers', 'http2', 'ca', 'insecureSkipVerify', 'readyTimeout'],
   }
   for (const key of Object.keys(given))
     if (!meant[said]!.includes(key) && key !== 'command' && key !== 'server' && key !== 'url')
@@ -80,7 +79,8 @@ export function resolvePredictor({ entries, report, pathAt, around, own }: Conte
     const schemes = /^(grpc-v2|tfserving-grpc)$/.test(common.protocol) ? /^(https?|grpcs?):$/ : /^https?:$/
     if (url === undefined || !URL.canParse(url) || !schemes.test(new URL(url).protocol))
       report(['predictor', 'url'], `'${url}' is no http URL`, 'write http://127.0.0.1:8000; for a gRPC protocol grpc://127.0.0.1:8001')
-    return { kind: 'url', url: url ?? '', ...common, headers: given.headers, tls: resolveTls({ entries, report, pathAt }, common.protocol) }
+    const { headers, http2 } = given
+    return { kind: 'url', url: url ?? '', ...common, headers, http2, tls: resolveTls({ entries, report, pathAt }) }
   }
   if (pod) return { kind: 'command', command: [], envNames, argFormat, ...common }
   const folder = cwd === undefined ? pathAt(['predictor', 'command'], '.') : pathAt(['predictor', 'cwd'], cwd)
@@ -97,15 +97,11 @@ export function resolvePredictor({ entries, report, pathAt, around, own }: Conte
 }
 
 /** How the certificate of a server that runs already is checked. */
-function resolveTls(
-  { entries, report, pathAt }: Pick<Context, 'entries' | 'report' | 'pathAt'>,
-  protocol: ProtocolName,
-): UrlTemplate['tls'] {
-  const { ca, insecureSkipVerify } = entries.predictor ?? {}
+function resolveTls({ entries, report, pathAt }: Pick<Context, 'entries' | 'report' | 'pathAt'>): UrlTemplate['tls'] {
+  const { url, ca, insecureSkipVerify } = entries.predictor ?? {}
   if (ca === undefined && insecureSkipVerify === undefined) return undefined
-  const key = ca === undefined ? 'insecureSkipVerify' : 'ca'
-  if (!/^(grpc-v2|tfserving-grpc)$/.test(protocol))
-    report(['predictor', key], `${key} is for gRPC, and this is ${protocol}`, 'NODE_EXTRA_CA_CERTS names a private authority for https')
+  if (!/^(https|grpcs):/i.test(url ?? ''))
+    report(['predictor', ca === undefined ? 'insecureSkipVerify' : 'ca'], noCertificate(url), tlsUrls)
   if (ca === undefined) return { insecureSkipVerify }
   const caPath = pathAt(['predictor', 'ca'], ca)
   try {

@@ -184,6 +184,7 @@ const variant = z.strictObject({
 const texts = z.record(z.string(), z.union([z.string(), z.number().transform(String), z.boolean().transform(String)]), {
   error: 'expected name: value pairs',
 })
+const flag = z.boolean({ error: 'expected true or false' })
 const protocols = ['oip-v2', 'grpc-v2', 'tfserving', 'tfserving-grpc', 'json', 'openai'] as const
 const predictorKeys = z.strictObject({
   kind: choice(['builtin', 'command', 'url'], 'a kind of predictor').optional().describe('default: what the other keys say'),
@@ -206,11 +207,9 @@ const predictorKeys = z.strictObject({
     .optional()
     .describe('request body for protocol \'json\', e.g. {"text": {{text}}}; {{text}}, {{image}} and {{int}} are filled in'),
   headers: texts.optional().describe('url: sent with every request, as HTTP headers or gRPC metadata; they are kept in the trial store'),
-  ca: text('a path').optional().describe('url, gRPC over TLS: certificates of the authorities to trust (PEM), relative to this file'),
-  insecureSkipVerify: z
-    .boolean({ error: 'expected true or false' })
-    .optional()
-    .describe('url, gRPC over TLS: takes any certificate for good'),
+  http2: flag.optional().describe('url: HTTP/2 for REST protocols, over TLS by ALPN, over plain TCP by prior knowledge'),
+  ca: text('a path').optional().describe('url, https and grpcs: certificates of the authorities to trust (PEM), relative to this file'),
+  insecureSkipVerify: flag.optional().describe('url, https and grpcs: takes any certificate for good'),
   env: texts.optional().describe('builtin, command: fixed environment; tuned values win'),
   envNames: texts
     .optional()

@@ -1,6 +1,7 @@
 import { type Client, type ServiceError, status } from '@grpc/grpc-js'
 import { ProtocolError } from '../../errors.ts'
 import { grpcClient, grpcErrorKind, grpcMetadata } from '../../generator/grpc-sender.ts'
+import { trustHint } from '../../generator/tls.ts'
 import type { ProtocolName, TlsOptions } from '../../types.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 
@@ -70,12 +71,7 @@ export function asProtocolError({ protocol, url }: GrpcEndpoint, path: string, e
   const kind = grpcErrorKind({ code, details })
   if (kind === 'refused')
     return new ProtocolError(protocol, `${url} cannot be reached: ${details}`, 'nothing listens there: is this the gRPC port?')
-  if (kind === 'tls')
-    return new ProtocolError(
-      protocol,
-      `${url} cannot be reached: ${details}`,
-      'check grpcs against grpc; name the authority (--ca FILE), or take any certificate (--insecure-skip-verify)',
-    )
+  if (kind === 'tls') return new ProtocolError(protocol, `${url} cannot be reached: ${details}`, `check grpcs against grpc; ${trustHint}`)
   return new ProtocolError(
     protocol,
     `${url} ${path} answered ${status[code] ?? code}: ${details || '(no message)'}`,

@@ -10,7 +10,7 @@ import {
   type TlsOptions,
 } from '../../../profiler/index.ts'
 import { exitCodes } from '../../exit-codes.ts'
-import { readAuthority } from '../../experiment/authority.ts'
+import { noCertificate, readAuthority, tlsUrls } from '../../experiment/authority.ts'
 import { defaults } from '../../experiment/names.ts'
 import { parseItems, payloadKind } from '../../experiment/payload.ts'
 import { limitsOf, parseSlo, sloOf } from '../../experiment/slo.ts'
@@ -56,6 +56,9 @@ export function readFlags(flags: ProfileFlags): Omit<ProfileOptions, 'signal' | 
   const slo = read('slo', () => readSlo(flags.slo, errorRate ?? 0))
   const seed = read('seed', () => parseCount(flags.seed, 0))
   const arrivals = read('arrivals', () => readArrivals(flags.arrivals))
+  const tls = read('ca', () => readTls(flags))
+  if (tls !== undefined && !/^(https|grpcs):/i.test(flags.url))
+    problems.push({ where: flags.ca === undefined ? '--insecure-skip-verify' : '--ca', what: noCertificate(flags.url), hint: tlsUrls })
   const payload = read('payload', () => readPayload(flags, seed ?? 1, arrivals?.order))
   const options = {
     url: flags.url,
@@ -69,7 +72,7 @@ export function readFlags(flags: ProfileFlags): Omit<ProfileOptions, 'signal' | 
     template: flags.template,
     path: flags.path,
     headers: read('header', () => readHeaders(flags.header ?? [])),
-    tls: read('ca', () => readTls(flags)),
+    tls,
     timeoutMs: read('timeout', () => parseDurationMs(flags.timeout)),
     http2: flags.http2,
     metric: slo?.metric,

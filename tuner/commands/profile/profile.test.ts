@@ -99,15 +99,24 @@ test('every wrong flag is named at once', () => {
     protocol: 'grpc',
     connections: '0',
     payload: 'none.jsonl',
+    insecureSkipVerify: true,
   }
   try {
     readFlags(wrong)
     expect.unreachable()
   } catch (error) {
     expect(error).toBeInstanceOf(FlagError)
-    expect((error as FlagError).problems.map((p) => p.where).sort()).toEqual(
-      ['--arrivals', '--connections', '--effort', '--header', '--payload', '--protocol', '--rate', '--slo'].sort(),
-    )
+    expect((error as FlagError).problems.map((p) => p.where).sort()).toEqual([
+      '--arrivals',
+      '--connections',
+      '--effort',
+      '--header',
+      '--insecure-skip-verify',
+      '--payload',
+      '--protocol',
+      '--rate',
+      '--slo',
+    ])
   }
 })
 

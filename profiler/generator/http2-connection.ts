@@ -1,0 +1,87 @@
+/**
+ * HTTP/2 (RFC 9113): over TLS by ALPN, else by prior knowledge, for probes and loads alike. By Node's own client, for undici's ends the
+ * process with an exception when a server that does not speak HTTP/2 closes the connection, and over TLS offers HTTP/1.1 first.
+ */
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  connect,
+  constants,
+  type IncomingHttpHeaders,
+  type OutgoingHttpHeaders,
+} from 'node:http2'
+import { errorKind } from './recorder.ts'
+import type { tlsChecks } from './tls.ts'
+
+/** Bytes that answers may be ahead of their reading, over a whole connection. */
+const windowBytes = 16 * 1024 * 1024
+const memoryMiB = 1000
+
+export interface Http2Request {
+  /** ':method' and ':path' among them. */
+  readonly headers: OutgoingHttpHeaders
+  readonly body?: Uint8Array
+}
+
+/** A whole answer's headers, or why there was none: its class in the words of a load point's `errorKinds`. */
+export type Http2End = { readonly headers: IncomingHttpHeaders } | { readonly failure: string; readonly error: Error | undefined }
+
+export class Http2Connection {
+  readonly session: ClientHttp2Session
+  /** The server has spoken HTTP/2. */
+  private greeted = false
+  /** Why it broke, or is no more to be used. */
+  private error: Error | undefined
+
+  /** @param unusable called when no further request may be sent, more than once at times */
+  constructor(url: string, checks: ReturnType<typeof tlsChecks>, unusable: () => void = () => {}) {
+    this.session = connect(url, { maxSessionMemory: memoryMiB, ...checks })
+    const { session } = this
+    const over = (error: Error) => {
+      this.error ??= error
+      unusable()
+    }
+    session.once('connect', () => session.setLocalWindowSize(windowBytes))
+    session.once('remoteSettings', () => {
+      this.greeted = true
+    })
+    session.on('error', over)
+    session.on('goaway', () => over(new Error('closed by server')))
+    session.on('close', () => over(new Error('closed by server')))
+  }
+
+  /** Sends a request. `ended` is called once, when its place on the connection is free again. */
+  send({ headers, body }: Http2Request, read: (chunk: Buffer) => void, ended: (end: Http2End) => void): ClientHttp2Stream {
+    const stream = this.session.request(headers)
+    let answer: IncomingHttpHeaders | undefined
+    let complete = false
+    let error: Error | undefined
+    stream.on('response', (headers) => {
+      answer = headers
+    })
+    stream.on('data', read)
+    stream.on('end', () => {
+      complete = true
+    })
+    stream.on('error', (cause) => {
+      error = cause
+    })
+    stream.on('close', () => {
+      // An answer that broke off may end like a whole one, but for this code.
+      const whole = complete && stream.rstCode === constants.NGHTTP2_NO_ERROR
+      if (error === undefined && whole && answer !== undefined) return ended({ headers: answer })
+      // A connection that was never there is told to the stream first.
+      const cause = this.error ?? (error?.cause instanceof Error ? error.cause : error)
+      ended({ failure: this.failureOf(cause), error: cause })
+    })
+    stream.end(body)
+    return stream
+  }
+
+  private failureOf(cause: (Error & { code?: unknown }) | undefined): string {
+    const code = String(cause?.code)
+    if (!this.greeted && (/NO_APPLICATION_PROTOCOL/.test(code) || code.startsWith('ERR_HTTP2'))) return 'no HTTP/2'
+    if (cause === undefined || code === 'ERR_HTTP2_STREAM_ERROR' || code === 'ERR_HTTP2_STREAM_CANCEL') return 'reset'
+    return errorKind(cause)
+  }
+}
