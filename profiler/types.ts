@@ -271,7 +271,7 @@ export type ProtocolName = 'oip-v2' | 'grpc-v2' | 'tfserving' | 'tfserving-grpc'
 /** Everything protocol-specific: readiness, metadata, bodies, good answers. */
 export interface Protocol {
   readonly name: ProtocolName
-  /** Resolves true when the health endpoint says ready. Never throws for a server that is not up yet. */
+  /** Resolves true when the health endpoint says ready. Never throws for a server that is not up yet; a ProtocolError for an untrusted certificate, and for one without the HTTP/2 asked for. */
   ready(url: string, model: string, signal: AbortSignal): Promise<boolean>
   /** Reads metadata, makes a payload pool, sends one request and checks the answer. Throws ProtocolError naming what was wrong, with the server's own message. */
   prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>>

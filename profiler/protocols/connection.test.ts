@@ -91,7 +91,8 @@ describe.each(kinds)('over %s', (kind) => {
     const url = await serve(kind, oip)
     const http2 = !isHttp2(kind)
     const wrong = protocolFor('oip-v2', { ...options, http2 })
-    expect(await wrong.ready(url, 'm', signal)).toBe(false)
+    if (http2) await expect(wrong.ready(url, 'm', signal)).rejects.toThrow(/does not speak HTTP\/2: /)
+    else expect(await wrong.ready(url, 'm', signal)).toBe(false)
     const failure = wrong.prepare(url, 'm', generated, signal)
     await expect(failure).rejects.toThrow(ProtocolError)
     await expect(failure).rejects.toThrow(http2 ? /does not speak HTTP\/2: / : /cannot be reached: |answered 403/)
@@ -107,8 +108,9 @@ describe.each(kinds)('over %s', (kind) => {
     const protocol = protocolFor('oip-v2', options)
     await expect(protocol.prepare(url, 'm', generated, signal)).rejects.toThrow(/redirects \(302\) to \/elsewhere/)
     await expect(protocol.prepare(url, 'none', generated, signal)).rejects.toThrow(/answered 404/)
-    const dead = protocol.prepare(url.replace(/\d+$/, '1'), 'm', generated, signal)
-    await expect(dead).rejects.toMatchObject({
+    const nothing = url.replace(/\d+$/, '1')
+    expect(await protocol.ready(nothing, 'm', signal)).toBe(false)
+    await expect(protocol.prepare(nothing, 'm', generated, signal)).rejects.toMatchObject({
       message: expect.stringContaining('ECONNREFUSED'),
       hint: expect.stringContaining('nothing listens'),
     })
@@ -132,11 +134,12 @@ describe.each(['https', 'h2'] as const)('certificates over %s', (kind) => {
 
   test('an unknown authority is refused by name, in probes and in loads', async () => {
     const url = await serve(kind, oip)
-    expect(await protocolFor('oip-v2', { http2 }).ready(url, 'm', signal)).toBe(false)
-    await expect(protocolFor('oip-v2', { http2 }).prepare(url, 'm', generated, signal)).rejects.toMatchObject({
-      message: expect.stringMatching(/cannot be reached: .*certificate/),
-      hint: expect.stringMatching(/--ca FILE.*--insecure-skip-verify/),
-    })
+    const unknown = protocolFor('oip-v2', { http2 })
+    for (const ask of [() => unknown.ready(url, 'm', signal), () => unknown.prepare(url, 'm', generated, signal)])
+      await expect(ask()).rejects.toMatchObject({
+        message: expect.stringMatching(/cannot be reached: .*certificate/),
+        hint: expect.stringMatching(/--ca FILE.*--insecure-skip-verify/),
+      })
     await expect(protocolFor('oip-v2', { http2, tls: { ca: 'none' } }).prepare(url, 'm', generated, signal)).rejects.toMatchObject({
       message: expect.stringMatching(/PEM|certificate/),
       hint: expect.stringContaining('--ca FILE'),

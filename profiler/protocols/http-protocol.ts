@@ -57,7 +57,7 @@ export function httpProtocol(dialect: Dialect, options: ProtocolOptions): Protoc
     name,
     async ready(url, model, signal) {
       const paths = options.healthPath === undefined ? dialect.readyPaths(model) : [options.healthPath]
-      for (const path of paths) if (!(await answersOk(new URL(path, url).href, options, signal))) return false
+      for (const path of paths) if (!(await answersOk(name, new URL(path, url).href, options, signal))) return false
       return true
     },
     async prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>> {

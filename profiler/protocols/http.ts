@@ -20,13 +20,22 @@ export interface Answer {
 
 const probeTimeoutMs = 5000
 
-/** True when a GET answers 200; false for anything else, a server that is not up included. Rejects only when the signal aborts. */
-export async function answersOk(url: string, asking: Asking, signal: AbortSignal): Promise<boolean> {
+/** What no waiting mends: a certificate that is not trusted, or no TLS at all; no HTTP/2. */
+const lasting = (error: unknown): boolean =>
+  (error instanceof Http2Error && error.kind === 'no HTTP/2') ||
+  (error instanceof Error && /certificate|self.signed|PEM|wrong version number/i.test(error.message))
+
+/**
+ * True when a GET answers 200; false for anything else, a server that is not up included. Throws a ProtocolError for one that will never
+ * be reached so, and the signal's reason.
+ */
+export async function answersOk(protocol: ProtocolName, url: string, asking: Asking, signal: AbortSignal): Promise<boolean> {
   try {
     return (await get(url, asking, signal)).status === 200
-  } catch {
-    signal.throwIfAborted() // Anything else means that the server is not up yet, which is an answer.
-    return false
+  } catch (error) {
+    signal.throwIfAborted()
+    if (lasting(error)) throw unreachable(protocol, url, error)
+    return false // It is not up yet, which is an answer.
   }
 }
 

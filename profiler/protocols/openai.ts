@@ -17,7 +17,7 @@ export function openAi(options: ProtocolOptions): Protocol {
     async ready(url, _model, signal) {
       const { origin } = parseUrl('openai', url)
       const paths = options.healthPath === undefined ? ['/health', '/v1/models'] : [options.healthPath]
-      for (const each of paths) if (await answersOk(origin + each, options, signal)) return true
+      for (const each of paths) if (await answersOk('openai', origin + each, options, signal)) return true
       return false
     },
     async prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>> {

@@ -45,6 +45,19 @@ describe('a server that does not serve', () => {
       message: expect.stringContaining('within 0.3 s'),
     })
   })
+  test('speaks no HTTP/2 where it should: named at once, and not tried again', async () => {
+    const asked = createUrlLauncher({
+      template: { kind: 'url', model: 'm', url, protocol: 'json' },
+      protocol: protocolFor('json', { http2: true }),
+      payload: { kind: 'generated', seed: 1, count: 1 },
+    })
+    await expect(asked.launch({}, 1, never)).rejects.toMatchObject({
+      name: 'LaunchError',
+      message: expect.stringContaining('does not speak HTTP/2'),
+      hint: expect.stringContaining('drop --http2'),
+      final: 'experiment',
+    })
+  }, 2000)
   test('speaks another protocol: named at once, and not tried again', async () => {
     const asked = createUrlLauncher({
       template: { kind: 'url', model: 'm', url, protocol: 'oip-v2' },
