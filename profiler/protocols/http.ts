@@ -144,7 +144,6 @@ async function reach<T>(protocol: ProtocolName, url: string, signal: AbortSignal
     return await call()
   } catch (error) {
     signal.throwIfAborted()
-    if (error instanceof ProtocolError) throw error
     throw unreachable(protocol, url, error)
   }
 }
@@ -158,13 +157,14 @@ function unreachable(protocol: ProtocolName, url: string, error: unknown): Proto
 }
 
 function hintFor(code: unknown, message: string, error: unknown): string | undefined {
+  if (error instanceof errors.HTTPParserError || /NO_APPLICATION_PROTOCOL/.test(String(code)))
+    return 'does it speak HTTP/2 alone? Then say --http2 (http2 in an experiment file)'
   if (/certificate|self.signed|SSL|TLS|EPROTO|PEM|wrong version number/i.test(`${code} ${message}`))
     return `check https against http; ${trustHint}`
   if (code === 'ECONNREFUSED') return 'nothing listens there: is the server up, and the port right?'
   if (code === 'ENOTFOUND') return 'no such host: check the URL'
   if (/TIMEOUT|ETIMEDOUT/.test(String(code))) return 'it did not answer in time'
   if (error instanceof Http2Error) return 'does it speak HTTP/2 there? If not, drop --http2 (http2 in an experiment file)'
-  if (error instanceof errors.HTTPParserError) return 'does it speak HTTP/2 alone? Then say --http2 (http2 in an experiment file)'
   return undefined
 }
 
