@@ -30,7 +30,7 @@ const bisection =
 const methods: Record<string, Method> = {
   standard: open('standard'),
   quick: open('quick'),
-  'in 12 s': open({ ...efforts.standard, budgetS: 9.5 }),
+  'in 12 s': open({ ...efforts.standard, budgetS: 8 }),
   'bisection 3 s': bisection(3),
   'bisection 10 s': bisection(10),
 }

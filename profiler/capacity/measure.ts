@@ -20,7 +20,7 @@ export interface Effort {
   readonly windowS: number
   /** Open windows to aim for. */
   readonly windows: number
-  /** Length of a closed loop that looks for saturation. */
+  /** Length of one closed loop of those that warm the server up and look for its saturation. */
   readonly saturationS: number
   /** Whether the idle latency is measured again at the end, to see a server that changed. */
   readonly checksSpeed: boolean
@@ -28,7 +28,7 @@ export interface Effort {
   readonly twin: TwinPlay
   /** Half width of the capacity's interval, as a share of it, that is narrow enough. */
   readonly precision: number
-  /** All of it, warm-up included. */
+  /** Time under open load, once the server is warm. */
   readonly budgetS: number
 }
 
@@ -54,7 +54,7 @@ export const efforts = {
     precision: 0.025,
     twin: { requests: 30_000, replicates: 16 },
     checksSpeed: true,
-    budgetS: 13,
+    budgetS: 11.5,
   },
   thorough: {
     warmUpS: 3,

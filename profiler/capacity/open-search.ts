@@ -1,6 +1,6 @@
 import type { Arrivals, LoadPoint, LoadRun } from '../types.ts'
 import { disagreements } from './checks.ts'
-import { disturbances, disturbedMs } from './disturbance.ts'
+import { disturbances, disturbedMs, type Spans } from './disturbance.ts'
 import type { CapacityFound, Effort } from './measure.ts'
 import { type CapacityPosterior, capacityPosterior, type ObservedRun, type TwinPlay } from './posterior.ts'
 import { failsTooOften, failuresOf, type Session } from './session.ts'
@@ -17,6 +17,11 @@ const batchShare = 0.15
 const mostRepeats = 3
 /** A narrow interval ends the search only after this share of the budget: what was not seen, as rare stalls, cannot widen it. */
 const leastOfBudget = 0.7
+/** Windows of a closed loop that look for the saturation of a server which may still be cold. */
+const mostRounds = 12
+const mostConnections = 1024
+/** Share of the saturation to go on with when no window counted yet. */
+const cautious = 0.7
 const planning = { requests: 12_000, replicates: 8 }
 /** A capacity is claimed up to this much beyond the highest rate that was seen to be served, and an interval up to that much: the rest is the twin's imagination. */
 const claimed = 1.15
@@ -28,9 +33,8 @@ const imagined = 1.5
  */
 export async function openSearch(session: Session, effort: Effort, idle: LoadPoint, options: OpenSearchOptions): Promise<CapacityFound> {
   const { slo } = session
-  /** All that taught the twin; the open ones among them. */
-  const seen: ObservedRun[] = []
-  const windows = () => seen.filter(({ run }) => run.load.kind === 'open')
+  /** What teaches the twin: open load alone. A closed loop waits for its own answers, which idles the stages of a server that works on several batches at once. */
+  const windows: ObservedRun[] = []
   let saturationRps = idle.achievedRps
   /** Highest rate that an open window was seen to be served at. */
   let servedRps = 0
@@ -51,7 +55,7 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     detail,
     caveats: [
       ...disagreements(
-        windows().map(({ run }) => run),
+        windows.map(({ run }) => run),
         slo.limitMs,
       ),
       ...disturbanceCaveat(),
@@ -76,39 +80,45 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
   if (swept !== undefined) return swept
   for (let steady = 0; ; steady++) {
     posterior = estimate(planning)
-    const [low, high] = posterior.ci90Rps
     // One window alone may have been disturbed: it takes two to give a configuration up.
-    if (options.capacityToBeatRps !== undefined && windows().length > 1 && posterior.below(options.capacityToBeatRps) > 0.98) {
-      return {
-        ...ended('beaten', `certainly below the ${options.capacityToBeatRps.toFixed(1)} requests per second it had to beat`),
-        capacityRps: high,
-      }
+    const toBeatRps = options.capacityToBeatRps ?? 0
+    if (posterior !== undefined && windows.length > 1 && posterior.below(toBeatRps) > 0.98) {
+      const detail = `certainly below the ${toBeatRps.toFixed(1)} requests per second it had to beat`
+      return { ...ended('beaten', detail), capacityRps: posterior.ci90Rps[1] }
     }
-    const narrow = high - low < 2 * effort.precision * posterior.medianRps
+    const narrow = halfWidth(posterior) < effort.precision
     const spent = session.spentS + 0.5 * windowS > effort.budgetS
-    const seenEnough = windows().length > 1 && session.spentS >= leastOfBudget * effort.budgetS
+    const seenEnough = windows.length > 1 && session.spentS >= leastOfBudget * effort.budgetS
     if ((seenEnough && narrow) || (steady > 0 && spent)) {
       posterior = estimate(effort.twin)
-      if (failingRps < posterior.medianRps) return boundedByErrors()
-      if (generatorLimited) return ended('generator-limit', 'the load generator could not hold the rate: the server may do more')
-      return ended(narrow || high - low < 4 * effort.precision * posterior.medianRps ? 'converged' : 'budget')
+      if (failingRps < (posterior?.medianRps ?? Number.POSITIVE_INFINITY)) return boundedByErrors()
+      if (generatorLimited || posterior === undefined)
+        return ended('generator-limit', 'the load generator could not hold the rate: the server may do more')
+      return ended(narrow || halfWidth(posterior) < 2 * effort.precision ? 'converged' : 'budget')
     }
-    const rateRps = Math.min(posterior.medianRps, 0.85 * failingRps)
+    const rateRps = Math.min(posterior?.medianRps ?? cautious * saturationRps, 0.85 * failingRps)
     const failed = await learn(rateRps, Math.min(windowS, Math.max(0.5 * windowS, effort.budgetS - session.spentS)))
     if (failed !== undefined) return failed
   }
 
-  function estimate(play: TwinPlay): CapacityPosterior {
-    return withinReach(capacityPosterior(seen, slo, play, options.seed), Math.max(saturationRps, servedRps))
+  /** Undefined without a window that counts. */
+  function estimate(play: TwinPlay): CapacityPosterior | undefined {
+    return windows.length === 0
+      ? undefined
+      : withinReach(capacityPosterior(windows, slo, play, options.seed), Math.max(saturationRps, servedRps))
   }
 
   /** What the machine disturbed is left out; a run that was disturbed for the most part is lost. */
   function observe(run: LoadRun): ObservedRun & { readonly lost: boolean } {
+    const disturbed = countDisturbed(run)
+    return { run, disturbed, steps: stepsOf(run, batchShare * idle.p50Ms, disturbed), lost: disturbedMs(disturbed) > 500 * run.elapsedS }
+  }
+
+  function countDisturbed(run: LoadRun): Spans {
     const disturbed = disturbances(run, Math.max(10, 0.1 * slo.limitMs))
-    const ms = disturbedMs(disturbed)
     playedMs += 1000 * run.elapsedS
-    stalledMs += ms
-    return { run, disturbed, steps: stepsOf(run, batchShare * idle.p50Ms, disturbed), lost: ms > 500 * run.elapsedS }
+    stalledMs += disturbedMs(disturbed)
+    return disturbed
   }
 
   function disturbanceCaveat(): string[] {
@@ -118,34 +128,34 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     return [`the machine kept the load generator waiting in ${share} % of the time; what it measured then was left out${repeated}`]
   }
 
-  /** Connections are raised until as many wait as the SLO leaves time for: throughput hardly grows beyond. */
+  /**
+   * Connections are raised until as many wait as the SLO leaves time for (throughput hardly grows beyond), then held until the throughput
+   * grows no more: a server under load for the first time compiles, allocates and fills its caches. Not taken from the budget.
+   */
   async function saturate(): Promise<CapacityFound | undefined> {
     let connections = 8
-    for (let round = 0; round < 4; round++) {
+    let answered = 0
+    for (let round = 0; round < mostRounds; round++) {
       const { run, point } = await session.closed(connections, effort.saturationS, 'saturation')
-      seen.push(observe(run))
+      countDisturbed(run)
       if (await session.died(point)) return ended('server-died', `nothing listens any more: ${failuresOf(point)}`)
+      const before = answered
+      answered = point.achievedRps * point.seconds
       saturationRps = Math.max(saturationRps, point.achievedRps)
-      generatorLimited ||= point.generatorSaturated
-      if (
-        options.capacityToBeatRps !== undefined &&
-        round > 0 &&
-        connections * 1000 > 2 * point.achievedRps * slo.limitMs &&
-        saturationRps < 0.75 * options.capacityToBeatRps
-      ) {
-        return {
-          ...ended(
-            'beaten',
-            `saturated at ${saturationRps.toFixed(1)} requests per second, below the ${options.capacityToBeatRps.toFixed(1)} it had to beat`,
-          ),
-          capacityRps: saturationRps,
-        }
-      }
-      const enough = Math.ceil((1.2 * saturationRps * slo.limitMs) / 1000)
-      if (round > 0 && enough <= connections * 1.3) return undefined
-      connections = Math.min(1024, Math.max(connections, enough))
+      const enough = Math.min(mostConnections, Math.ceil((1.2 * saturationRps * slo.limitMs) / 1000))
+      const level = answered - before <= Math.max(0.02 * before, Math.sqrt(answered + before))
+      if (round > 0 && enough <= connections * 1.3 && level) break
+      connections = Math.max(connections, enough)
     }
-    return undefined
+    session.startBudget()
+    if (options.capacityToBeatRps === undefined || saturationRps >= 0.75 * options.capacityToBeatRps) return undefined
+    return {
+      ...ended(
+        'beaten',
+        `saturated at ${saturationRps.toFixed(1)} requests per second, below the ${options.capacityToBeatRps.toFixed(1)} it had to beat`,
+      ),
+      capacityRps: saturationRps,
+    }
   }
 
   /** Plays one open window and keeps what it shows, unless the generator could not hold it. A sweep has no one rate, and is no point of the load curve. */
@@ -176,18 +186,20 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
       if (observed.lost && repeats < mostRepeats) {
         repeats++
         session.forgive(run.elapsedS)
-        return undefined
-      }
-      seen.push(observed)
+      } else if (observed.steps.present.length > 0) windows.push(observed)
     }
     return undefined
   }
 }
 
+/** Half the width of the interval, as a share of the capacity; Infinity without one. */
+const halfWidth = (posterior: CapacityPosterior | undefined): number =>
+  posterior === undefined ? Number.POSITIVE_INFINITY : (posterior.ci90Rps[1] - posterior.ci90Rps[0]) / 2 / posterior.medianRps
+
 /** What a cold server or merged reads make the twin imagine beyond what was served is no capacity. */
 export function withinReach({ medianRps, ci90Rps: [low, high], below }: CapacityPosterior, servedRps: number): CapacityPosterior {
   const median = Math.min(medianRps, claimed * servedRps)
-  return { medianRps: median, ci90Rps: [Math.min(low, median), Math.max(median, Math.min(high, imagined * servedRps))], below }
+  return { medianRps: median, ci90Rps: [Math.min(low, median, servedRps), Math.max(median, Math.min(high, imagined * servedRps))], below }
 }
 
 /** A request that timed out was slow, and counts as such; only others tell of a server that refuses. */

@@ -23,7 +23,12 @@ export interface Steps {
   readonly endedMs: number[]
 }
 
-/** Steps of a run. Departures within `togetherMs` are one batch. Failed requests, those cut short and steps that met a disturbance are left out. */
+/** Squared coefficient of variation of the gaps between departures beyond which a server answers in bursts; 1 where they come at random. */
+const bursty = 3
+
+/**
+ * Steps of a run. Departures within `togetherMs` of the first are one batch; of a server that answers in bursts, so long as one follows the
+ * other that closely and was there when the step began: a large batch's answers are written one by one. Failed requests, those cut short and steps that met a disturbance are left out. */
 export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = []): Steps {
   const steps: Steps = { present: [], tookMs: [], departed: [], rank: [], endedMs: [] }
   const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
@@ -35,6 +40,7 @@ export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = [])
   let arrived = 0
   let beganMs = 0
   let began = 0
+  const chained = burstiness(run, leaving) > bursty
   for (let next = 0; next < leaving.length; ) {
     const atMs = endMs(leaving[next]!)
     // Clients of a closed loop send again at the very time of an answer: after the server has begun its next step.
@@ -49,7 +55,11 @@ export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = [])
     }
     let rank = Number.POSITIVE_INFINITY
     let departed = 0
-    while (next < leaving.length && endMs(leaving[next]!) <= atMs + togetherMs) {
+    let endedMs = atMs
+    const together = (request: number) =>
+      endMs(request) <= atMs + togetherMs || (chained && endMs(request) <= endedMs + togetherMs && run.sentMs[request]! <= beganMs)
+    while (next < leaving.length && together(leaving[next]!)) {
+      if (chained) endedMs = endMs(leaving[next]!)
       const place = present.indexOf(leaving[next]!)
       if (place >= 0) {
         rank = Math.min(rank, place)
@@ -59,17 +69,29 @@ export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = [])
       next++
     }
     if (departed === 0) continue
-    if (!meets(disturbed, beganMs, atMs)) {
+    if (!meets(disturbed, beganMs, endedMs)) {
       steps.present.push(began)
-      steps.tookMs.push(atMs - beganMs)
+      steps.tookMs.push(endedMs - beganMs)
       steps.departed.push(departed)
       steps.rank.push(rank)
-      steps.endedMs.push(atMs)
+      steps.endedMs.push(endedMs)
     }
-    beganMs = atMs
+    beganMs = endedMs
     began = present.length
   }
   return steps
+}
+
+/** Squared coefficient of variation of the gaps between departures of a server with something to do. */
+function burstiness({ sentMs, latencyMs }: LoadRun, leaving: readonly number[]): number {
+  const gaps: number[] = []
+  for (let i = 1; i < leaving.length; i++) {
+    const [before, request] = [leaving[i - 1]!, leaving[i]!]
+    const beforeMs = sentMs[before]! + latencyMs[before]!
+    if (sentMs[request]! < beforeMs) gaps.push(sentMs[request]! + latencyMs[request]! - beforeMs)
+  }
+  const { mean, variance } = moments(gaps, [...gaps.keys()])
+  return mean > 0 ? variance / mean ** 2 : 0
 }
 
 /** Takes a request that arrived and left within one batch out of those still to arrive. */
