@@ -1,8 +1,8 @@
-import { overShare } from '../statistics/dependence.ts'
+import { type Moments, momentsOf, overShare } from '../statistics/dependence.ts'
 import { provesPercentile } from '../statistics/early-stopping.ts'
-import { summarise } from '../statistics/load-point.ts'
+import { loadPointOf, summarise } from '../statistics/load-point.ts'
 import type { Arrivals, CapacityOutcome, LoadGenerator, LoadPoint, LoadRun, Measurement, Slo, Target } from '../types.ts'
-import { caveatsOf, generatorFor, noLatency } from './measure.ts'
+import { caveatsOf, faster, generatorFor, noLatency } from './measure.ts'
 import { failuresOf, keeps, type Phase, Session } from './session.ts'
 
 export interface ConfirmOptions {
@@ -12,7 +12,7 @@ export interface ConfirmOptions {
   readonly rateRps: number
   /** Length of one window, default 30. */
   readonly seconds?: number
-  /** Whether a window that passed without proving the percentile is followed by one twice as long, where that could; default true. */
+  /** Whether a window that passed without proving the percentile is followed by another, where both together could; default true. */
   readonly extend?: boolean
   /** Default Poisson. */
   readonly arrivals?: Arrivals
@@ -28,7 +28,7 @@ export interface Confirmation extends Measurement {
   /** Whether the SLO held at the rate that was asked for. */
   readonly held: boolean
   readonly rateRps: number
-  /** The window at the highest rate that held, else the last one. */
+  /** The window at the highest rate that held, two of them as one, else the last one. */
   readonly point: LoadPoint
   /** Independent requests that say as much as that window's. */
   readonly nEff: number
@@ -36,7 +36,11 @@ export interface Confirmation extends Measurement {
   readonly proven: boolean
 }
 
-const longestExtension = 2
+/** Of the rate to be confirmed, as parts of a window's length: a server under load for the first time compiles, allocates and fills its caches. */
+const warmUpShare = 1 / 30
+const mostWarmUps = 5
+/** Sends that a window must have made of those planned, lest the rate was not that rate. */
+const leastSent = 0.99
 /** Rates tried one after the other, as parts of the first. A window that misses the SLO is cut as soon as that is certain. */
 const lowerRates = [1, 0.95, 0.9, 0.82]
 
@@ -51,40 +55,61 @@ export async function confirmCapacity(options: ConfirmOptions): Promise<Confirma
   try {
     const warm = await session.closed(2, Math.min(1, seconds / 10), 'warm-up', false)
     const idle = await session.closed(1, Math.min(1, seconds / 10), 'idle')
-    if (await session.died(warm.point)) return result('server-died', 0, warm.run, warm.point, summarise(idle.run.latencyMs))
-    let last = idle
+    if (await session.died(warm.point)) return result('server-died', 0, warm, summarise(idle.run.latencyMs))
+    await warmUpAtLoad()
+    let last: Played = idle
     let windows = 0
     let unheld = false
     for (const factor of lowerRates) {
       last = await window(rateRps * factor, seed + windows++)
-      if (last.point.generatorSaturated) last = await window(rateRps * factor, seed + windows++)
-      if (await session.died(last.point)) return result('server-died', 0, last.run, last.point, summarise(idle.run.latencyMs))
+      if (last.point.generatorSaturated && !holds(last)) last = await window(rateRps * factor, seed + windows++)
+      if (await session.died(last.point)) return result('server-died', 0, last, summarise(idle.run.latencyMs))
       if (last.run.cutMs !== undefined) await session.settle(idle.point)
+      if (holds(last)) return result('converged', rateRps * factor, last, summarise(idle.run.latencyMs))
       unheld = last.point.generatorSaturated
-      if (!unheld && keeps(last.point, slo))
-        return result('converged', rateRps * factor, last.run, last.point, summarise(idle.run.latencyMs))
     }
-    return result(unheld ? 'generator-limit' : 'budget', 0, last.run, last.point, summarise(idle.run.latencyMs))
+    return result(unheld ? 'generator-limit' : 'budget', 0, last, summarise(idle.run.latencyMs))
+
+    /** Until a window is no faster than the one before by more than chance. */
+    async function warmUpAtLoad(): Promise<void> {
+      let before: Moments | undefined
+      for (let round = 0; round < mostWarmUps; round++) {
+        const { run } = await play(rateRps, warmUpShare * seconds, seed + 2000 + round, 'warm-up')
+        if (run.cutMs !== undefined) await session.settle(idle.point)
+        const now = momentsOf(run.latencyMs)
+        if (before !== undefined && run.cutMs === undefined && !faster(now, before)) return
+        before = now
+      }
+    }
   } finally {
     if (options.generator === undefined) await generator.close()
   }
 
-  /** One window; twice as long when the first half passed without proving anything and could. */
-  async function window(rate: number, windowSeed: number) {
+  /** Late sends count against the server, so one that keeps the SLO in spite of them does; sends that were left out do not. */
+  function holds({ run, point }: Played): boolean {
+    return keeps(point, slo) && run.latencyMs.length >= leastSent * run.planned
+  }
+
+  /** One window, and another where the first passed without proving anything and both could. */
+  async function window(rate: number, windowSeed: number): Promise<Played> {
     const first = await play(rate, seconds, windowSeed)
+    if (!extend || !holds(first)) return first
     const { nEff, over, dispersion } = overShare(first.run.latencyMs, slo.limitMs)
-    const couldProve = provesPercentile(longestExtension * nEff, (longestExtension * over) / dispersion, slo.percentile)
-    if (!extend || !keeps(first.point, slo) || provesPercentile(nEff, over / dispersion, slo.percentile) || !couldProve) return first
-    return play(rate, longestExtension * seconds, windowSeed + 1000)
+    const couldProve = provesPercentile(2 * nEff, (2 * over) / dispersion, slo.percentile)
+    if (provesPercentile(nEff, over / dispersion, slo.percentile) || !couldProve) return first
+    const run = inARow(first.run, (await play(rate, seconds, windowSeed + 1000)).run)
+    return { run, point: loadPointOf(run, slo) }
   }
 
-  function play(rate: number, durationS: number, windowSeed: number) {
-    const tolerated = rate * durationS * (1 - slo.percentile)
-    const cut = { overMs: slo.limitMs, requests: Math.ceil(1.5 * tolerated) + 5 }
-    return session.play({ kind: 'open', rateRps: rate, durationS, seed: windowSeed, arrivals, cut }, 'confirm')
+  function play(rate: number, durationS: number, windowSeed: number, phase: 'confirm' | 'warm-up' = 'confirm') {
+    const planned = rate * durationS
+    // A warm-up may miss the SLO for a while: that is what it is for.
+    const requests = phase === 'confirm' ? Math.ceil(1.5 * planned * (1 - slo.percentile)) + 5 : 0.3 * planned + 20
+    const cut = { overMs: slo.limitMs, requests }
+    return session.play({ kind: 'open', rateRps: rate, durationS, seed: windowSeed, arrivals, cut }, phase, phase === 'confirm')
   }
 
-  function result(outcome: CapacityOutcome, heldRps: number, run: LoadRun, point: LoadPoint, idle = noLatency): Confirmation {
+  function result(outcome: CapacityOutcome, heldRps: number, { run, point }: Played, idle = noLatency): Confirmation {
     const { nEff, over, dispersion } = overShare(run.latencyMs, slo.limitMs)
     const proven = heldRps > 0 && provesPercentile(nEff, over / dispersion, slo.percentile)
     return {
@@ -112,6 +137,38 @@ export async function confirmCapacity(options: ConfirmOptions): Promise<Confirma
       nEff,
       proven,
     }
+  }
+}
+
+interface Played {
+  readonly run: LoadRun
+  readonly point: LoadPoint
+}
+
+/** Two runs of the same load as one. */
+function inARow(a: LoadRun, b: LoadRun): LoadRun {
+  const joined = (x: Float64Array, y: Float64Array, shiftMs = 0) => Float64Array.from([...x, ...y.map((value) => value + shiftMs)])
+  const errorKinds = { ...a.errorKinds }
+  for (const [kind, count] of Object.entries(b.errorKinds)) errorKinds[kind] = (errorKinds[kind] ?? 0) + count
+  return {
+    load: a.load,
+    sentMs: joined(a.sentMs, b.sentMs, 1000 * a.seconds),
+    latencyMs: joined(a.latencyMs, b.latencyMs),
+    errorKinds,
+    planned: a.planned + b.planned,
+    latenessP99Ms: Math.max(a.latenessP99Ms, b.latenessP99Ms),
+    seconds: a.seconds + b.seconds,
+    elapsedS: a.elapsedS + b.elapsedS,
+    generatorCores: Math.max(a.generatorCores, b.generatorCores),
+    cutMs: b.cutMs === undefined ? undefined : 1000 * a.seconds + b.cutMs,
+    stream: a.stream &&
+      b.stream && {
+        ttftMs: joined(a.stream.ttftMs, b.stream.ttftMs),
+        tpotMs: joined(a.stream.tpotMs, b.stream.tpotMs),
+        e2eMs: joined(a.stream.e2eMs, b.stream.e2eMs),
+        tokens: joined(a.stream.tokens, b.stream.tokens),
+        gapsMs: joined(a.stream.gapsMs, b.stream.gapsMs),
+      },
   }
 }
 

@@ -175,11 +175,7 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
       const fault = await dead(point)
       if (fault !== undefined) return fault
       const now = momentsOf(run.latencyMs)
-      if (
-        before !== undefined &&
-        now.mean > before.mean - Math.max(0.02 * before.mean, 2 * Math.hypot(now.standardError, before.standardError))
-      )
-        break
+      if (before !== undefined && !faster(now, before)) break
       before = now
     }
     session.startBudget()
@@ -191,6 +187,10 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
     return failsTooOften(point, slo) ? nothing('errors', point.requests === 0 ? 'no request was answered' : failuresOf(point)) : undefined
   }
 }
+
+/** Whether a window of a warm-up was faster than the one before, by more than 2 % and two standard errors. */
+export const faster = (now: Moments, before: Moments): boolean =>
+  now.mean <= before.mean - Math.max(0.02 * before.mean, 2 * Math.hypot(now.standardError, before.standardError))
 
 const nothing = (outcome: CapacityOutcome, detail: string): CapacityFound => ({
   outcome,

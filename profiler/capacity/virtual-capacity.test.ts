@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { trueCapacities } from '../bench/truth.bench.ts'
 import { virtualCases } from '../testing/virtual-servers.ts'
-import type { Slo, VirtualServer } from '../types.ts'
+import type { Load, LoadGenerator, LoadRun, Slo, Target, VirtualServer } from '../types.ts'
 import { QueueServer } from '../virtual/queue-server.ts'
+import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { confirmCapacity } from './confirm.ts'
 import { type CapacityOptions, measureCapacity } from './measure.ts'
 
@@ -96,6 +97,43 @@ describe('confirmation', () => {
     expect(found.points.length).toBeGreaterThan(2)
     expect(found.capacityRps).toBeLessThan(1.08 * truths[name]!)
     expect(found.capacityRps).toBeGreaterThan(0)
+  })
+
+  test('two windows that prove together what the first does not count as one', async () => {
+    const found = await confirm(0.8)
+    const windows = found.points.filter(({ load }) => load.kind === 'open' && load.rateRps === found.rateRps)
+    expect(windows).toHaveLength(2)
+    expect(found.point.requests).toBe(windows[0]!.requests + windows[1]!.requests)
+    expect(found.proven).toBe(true)
+    expect(found.point.seconds).toBeCloseTo(60, 6)
+  })
+
+  test('a server that is slow until it has been under load is confirmed at the rate it then serves', async () => {
+    let served = 0
+    const cold = new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: () => (served++ < 300 ? 20 : 5) })
+    const found = await confirmCapacity({ target: { kind: 'virtual', server: cold }, slo, rateRps: 150, signal })
+    expect(found).toMatchObject({ held: true, capacityRps: 150 })
+    expect(found.points.filter(({ load }) => load.kind === 'open')).toHaveLength(1)
+  })
+
+  const sending = (change: (run: LoadRun) => LoadRun) => {
+    const virtual = new VirtualLoadGenerator()
+    const server: Target = { kind: 'virtual', server: new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: () => 5 }) }
+    const play = async (_: Target, load: Load) => change(await virtual.play(server, load, signal))
+    const generator: LoadGenerator = { name: 'changed', play, run: virtual.run.bind(virtual), close: async () => {} }
+    const target: Target = { kind: 'http', url: 'http://127.0.0.1:1', path: '/', headers: {}, bodies: [], timeoutMs: 1000 }
+    return confirmCapacity({ target, slo, rateRps: 100, signal, generator })
+  }
+
+  test('sends that were late, and yet answered within the SLO, confirm it', async () => {
+    const late = await sending((run) => ({ ...run, latenessP99Ms: run.load.kind === 'open' ? 30 : 0 }))
+    expect(late.points.some((point) => point.generatorSaturated)).toBe(true)
+    expect(late).toMatchObject({ held: true, capacityRps: 100 })
+  })
+
+  test('sends that were left out do not', async () => {
+    const left = await sending((run) => (run.load.kind === 'open' ? { ...run, planned: 1.2 * run.planned } : run))
+    expect(left).toMatchObject({ held: false, capacityRps: 0, outcome: 'generator-limit' })
   })
 
   test('an effective sample is smaller than the sample when the queue makes clusters', async () => {
