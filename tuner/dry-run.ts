@@ -14,8 +14,8 @@ import { duration, table } from './render/format.ts'
 /** Suggestions shown: those that do not depend on what is measured. */
 const shown = 5
 
-/** Launch, stop and bookkeeping of a trial beside its load, seconds; from runs of the built-in predictor. */
-const overheadSeconds = 1.5
+/** Launch, warm-up and stop of a trial beside its load, seconds; from runs of the built-in predictor. */
+const overheadSeconds = 3.5
 
 export async function dryRun(experiment: Experiment, machine: MachineFacts, flags: { json?: boolean }): Promise<number> {
   const { parts, close } = await assemble(experiment, 'dry-run', memoryStore(), machine)

@@ -98,6 +98,7 @@ export async function runLoop(
     spaceSize: parts.spaceSize,
     notices: parts.notices,
     resumedTrials: earlier.length,
+    confirmSeconds: experiment.confirm && parts.provenance !== 'simulated' ? experiment.load.confirmSeconds : undefined,
   })
 
   function whyStop(): { reason: StopReason; detail: string } | undefined {

@@ -25,7 +25,7 @@ export function createPlainProgress(io: RenderIo): (event: TuneEvent) => void {
       }
       case 'trial-started': {
         const eta = etaSeconds(state, io.now())
-        const left = eta === undefined ? '' : `, at most ${duration(eta)} left`
+        const left = eta === undefined ? '' : `, about ${duration(eta)} left`
         const asked = state.rows.filter((row) => row.trial.state !== 'failed').length + state.resumedTrials + state.running.length
         say(`trial ${asked} of at most ${state.maxTrials}: #${event.number} ${event.label} (${event.suggestion.why})${left}`)
         break
@@ -46,9 +46,11 @@ export function createPlainProgress(io: RenderIo): (event: TuneEvent) => void {
       case 'best-changed':
         say(`best so far: #${event.number} ${event.label}, ${event.costLabel}`)
         break
-      case 'confirming':
-        say(`confirming ${event.label}`)
+      case 'confirming': {
+        const eta = etaSeconds(state, io.now())
+        say(`confirming ${event.label}${eta === undefined ? '' : `, about ${duration(eta)}`}`)
         break
+      }
       case 'warning':
         say(paint(`warning: ${event.message}`, 'yellow', io.errStyle))
         break

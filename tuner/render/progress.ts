@@ -30,6 +30,7 @@ export interface Progress {
   readonly maxTrials: number
   readonly spaceSize: number
   readonly resumedTrials: number
+  readonly confirmSeconds?: number
   readonly startedAtMs: number
   readonly notices: readonly string[]
   readonly warnings: readonly string[]
@@ -77,6 +78,7 @@ export function advance(state: Progress, event: TuneEvent): Progress {
         maxTrials: event.maxTrials,
         spaceSize: event.spaceSize,
         resumedTrials: event.resumedTrials,
+        confirmSeconds: event.confirmSeconds,
         notices: event.notices,
         startedAtMs: atMs,
       }
@@ -125,13 +127,19 @@ export function advance(state: Progress, event: TuneEvent): Progress {
   }
 }
 
-/** Seconds left if every trial that may come does come; undefined before the first is done. */
+/** Launch, idle latency and warm-up of a confirmation, seconds. */
+const confirmOverheadS = 4
+
+/** Seconds left if every trial that may come does come, and one confirmation; undefined before the first is done, and once the confirmation takes longer than that. */
 export function etaSeconds(state: Progress, nowMs: number, parallel = 1): number | undefined {
   const done = state.rows.length
   if (done === 0 || state.stopped) return undefined
+  const [first] = state.running
+  const inFlight = first ? (nowMs - first.startedAtMs) / 1000 : 0
+  const confirmation = state.confirmSeconds === undefined ? 0 : state.confirmSeconds + confirmOverheadS
+  if (first?.confirming) return confirmation > inFlight ? confirmation - inFlight : undefined
   const mean = state.rows.reduce((sum, row) => sum + row.trial.seconds, 0) / done
   const counted = state.rows.filter((row) => row.trial.state !== 'failed').length + state.resumedTrials
   const left = Math.max(0, state.maxTrials - counted)
-  const inFlight = state.running[0] ? (nowMs - state.running[0].startedAtMs) / 1000 : 0
-  return Math.max(0, (left * mean) / Math.max(1, parallel) - inFlight)
+  return Math.max(0, (left * mean) / Math.max(1, parallel) - inFlight) + confirmation
 }

@@ -75,7 +75,7 @@ export function Screen({ state, style, columns, nowMs }: { state: Progress; styl
           <Text>
             <Text bold>{state.name}</Text>
             {`  trial ${at} of at most ${state.maxTrials}, ${duration((nowMs - state.startedAtMs) / 1000)}`}
-            {eta === undefined ? '' : `, at most ${duration(eta)} left`}
+            {eta === undefined ? '' : `, about ${duration(eta)} left`}
             {`, ${state.provenance}, seed ${state.seed}`}
           </Text>
           <Text>
