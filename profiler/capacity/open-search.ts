@@ -3,7 +3,7 @@ import { disagreements } from './checks.ts'
 import { disturbances, disturbedMs, type Spans } from './disturbance.ts'
 import type { CapacityFound, Effort } from './measure.ts'
 import { type CapacityPosterior, capacityPosterior, type ObservedRun, type TwinPlay } from './posterior.ts'
-import { failsTooOften, failuresOf, type Session } from './session.ts'
+import { failsTooOften, failuresOf, keeps, type Session } from './session.ts'
 import { stepsOf } from './twin.ts'
 
 export interface OpenSearchOptions {
@@ -20,8 +20,10 @@ const leastOfBudget = 0.7
 /** Windows of a closed loop that look for the saturation of a server which may still be cold. */
 const mostRounds = 12
 const mostConnections = 1024
-/** Share of the saturation to go on with when no window counted yet. */
+/** Share to go on with of a saturation when no window counted yet, and of a rate that the generator could not hold. */
 const cautious = 0.7
+/** A saturation below this share of what is to be beaten ends a race: open load gets more out of some servers than a closed loop, but not so much more. */
+const certainlyBelow = 0.75
 const planning = { requests: 12_000, replicates: 8 }
 /** A capacity is claimed up to this much beyond the highest rate that was seen to be served, and an interval up to that much: the rest is the twin's imagination. */
 const claimed = 1.15
@@ -38,7 +40,10 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
   let saturationRps = idle.achievedRps
   /** Highest rate that an open window was seen to be served at. */
   let servedRps = 0
-  let generatorLimited = false
+  /** Highest rate whose answers kept the SLO, in whatever window. */
+  let heldRps = keeps(idle, slo) ? idle.achievedRps : 0
+  /** What the generator can be asked for, as far as it could not hold what it was. */
+  let mostRps = Number.POSITIVE_INFINITY
   let playedMs = 0
   let stalledMs = 0
   let repeats = 0
@@ -49,8 +54,8 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
 
   const ended = (outcome: CapacityFound['outcome'], detail?: string): CapacityFound => ({
     outcome,
-    capacityRps: posterior?.medianRps ?? 0,
-    capacityCi90Rps: posterior?.ci90Rps ?? [0, saturationRps],
+    capacityRps: posterior?.medianRps ?? heldRps,
+    capacityCi90Rps: posterior?.ci90Rps ?? [heldRps, Number.POSITIVE_INFINITY],
     saturationRps,
     detail,
     caveats: [
@@ -64,9 +69,9 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
 
   /** Requests fail at rates whose latencies would do: a queue limit, a rate limit. */
   const boundedByErrors = (): CapacityFound => {
-    const heldRps = cleanRps < failingRps ? cleanRps : 0
+    const belowRps = cleanRps < failingRps ? cleanRps : 0
     const detail = `requests fail from ${failingRps.toFixed(1)} per second on, before they get slow`
-    return { ...ended(heldRps > 0 ? 'converged' : 'errors', detail), capacityRps: heldRps, capacityCi90Rps: [heldRps, failingRps] }
+    return { ...ended(belowRps > 0 ? 'converged' : 'errors', detail), capacityRps: belowRps, capacityCi90Rps: [belowRps, failingRps] }
   }
 
   const saturated = await saturate()
@@ -92,11 +97,11 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     if ((seenEnough && narrow) || (steady > 0 && spent)) {
       posterior = estimate(effort.twin)
       if (failingRps < (posterior?.medianRps ?? Number.POSITIVE_INFINITY)) return boundedByErrors()
-      if (generatorLimited || posterior === undefined)
+      if (posterior === undefined || posterior.medianRps > mostRps)
         return ended('generator-limit', 'the load generator could not hold the rate: the server may do more')
       return ended(narrow || halfWidth(posterior) < 2 * effort.precision ? 'converged' : 'budget')
     }
-    const rateRps = Math.min(posterior?.medianRps ?? cautious * saturationRps, 0.85 * failingRps)
+    const rateRps = Math.min(posterior?.medianRps ?? cautious * saturationRps, 0.85 * failingRps, mostRps)
     const failed = await learn(rateRps, Math.min(windowS, Math.max(0.5 * windowS, effort.budgetS - session.spentS)))
     if (failed !== undefined) return failed
   }
@@ -135,6 +140,7 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
   async function saturate(): Promise<CapacityFound | undefined> {
     let connections = 8
     let answered = 0
+    let generatorLimited = false
     for (let round = 0; round < mostRounds; round++) {
       const { run, point } = await session.closed(connections, effort.saturationS, 'saturation')
       countDisturbed(run)
@@ -142,20 +148,19 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
       const before = answered
       answered = point.achievedRps * point.seconds
       saturationRps = Math.max(saturationRps, point.achievedRps)
+      if (keeps(point, slo)) heldRps = Math.max(heldRps, point.achievedRps)
+      generatorLimited = point.generatorSaturated
       const enough = Math.min(mostConnections, Math.ceil((1.2 * saturationRps * slo.limitMs) / 1000))
       const level = answered - before <= Math.max(0.02 * before, Math.sqrt(answered + before))
       if (round > 0 && enough <= connections * 1.3 && level) break
       connections = Math.max(connections, enough)
     }
     session.startBudget()
-    if (options.capacityToBeatRps === undefined || saturationRps >= 0.75 * options.capacityToBeatRps) return undefined
-    return {
-      ...ended(
-        'beaten',
-        `saturated at ${saturationRps.toFixed(1)} requests per second, below the ${options.capacityToBeatRps.toFixed(1)} it had to beat`,
-      ),
-      capacityRps: saturationRps,
-    }
+    const toBeatRps = options.capacityToBeatRps ?? 0
+    if (generatorLimited || saturationRps >= certainlyBelow * toBeatRps) return undefined
+    const boundRps = saturationRps / certainlyBelow
+    const detail = `saturated at ${saturationRps.toFixed(1)} requests per second, far below the ${toBeatRps.toFixed(1)} it had to beat`
+    return { ...ended('beaten', detail), capacityRps: boundRps, capacityCi90Rps: [0, boundRps] }
   }
 
   /** Plays one open window and keeps what it shows, unless the generator could not hold it. A sweep has no one rate, and is no point of the load curve. */
@@ -180,8 +185,10 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
       if (failsTooOften(withoutTimeouts(point), slo)) failingRps = Math.min(failingRps, point.offeredRps)
       else if (run.cutMs === undefined) cleanRps = Math.max(cleanRps, point.offeredRps)
     }
-    generatorLimited = run.latencyMs.length < 0.97 * run.planned || run.generatorCores > 0.95
-    if (!generatorLimited) {
+    if (keeps(point, slo)) heldRps = Math.max(heldRps, point.achievedRps)
+    if (run.latencyMs.length < 0.97 * run.planned || run.generatorCores > 0.95)
+      mostRps = Math.min(mostRps, (cautious * run.latencyMs.length) / run.seconds)
+    else {
       const observed = observe(asServed(run))
       if (observed.lost && repeats < mostRepeats) {
         repeats++
