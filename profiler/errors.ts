@@ -6,8 +6,8 @@ export class ProtocolError extends Error {
     readonly protocol: ProtocolName,
     message: string,
     readonly hint?: string,
-    /** The server speaks another protocol, or it understood the request and refuses what is in it. */
-    readonly why?: 'other-protocol' | 'refused',
+    /** The server speaks another protocol, or it understood the request and refuses what is in it, or its certificate is not trusted. */
+    readonly why?: 'other-protocol' | 'refused' | 'untrusted',
   ) {
     super(message)
     this.name = 'ProtocolError'

@@ -71,13 +71,21 @@ export function asProtocolError({ protocol, url }: GrpcEndpoint, path: string, e
   const kind = grpcErrorKind({ code, details })
   if (kind === 'refused')
     return new ProtocolError(protocol, `${url} cannot be reached: ${details}`, 'nothing listens there: is this the gRPC port?')
-  if (kind === 'tls') return new ProtocolError(protocol, `${url} cannot be reached: ${details}`, `check grpcs against grpc; ${trustHint}`)
+  if (kind === 'tls')
+    return new ProtocolError(protocol, `${url} cannot be reached: ${details}`, `check grpcs against grpc; ${trustHint}`, 'untrusted')
   return new ProtocolError(
     protocol,
     `${url} ${path} answered ${status[code] ?? code}: ${details || '(no message)'}`,
     hintFor(code, details),
     code === status.INVALID_ARGUMENT || tooLarge({ code, details }) ? 'refused' : undefined,
   )
+}
+
+/** False for a server that is not up yet, which is an answer. Throws what no waiting mends, and the signal's reason. */
+export function notUpYet(error: unknown, signal: AbortSignal): false {
+  signal.throwIfAborted()
+  if (error instanceof ProtocolError && error.why !== 'untrusted') return false
+  throw error
 }
 
 /** The server's limit on messages, in grpc-core's words and others'. */

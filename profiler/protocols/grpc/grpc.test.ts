@@ -124,7 +124,8 @@ describe('what gRPC itself brings', () => {
       message: expect.stringMatching(/cannot be reached: .*certificate/),
       hint: expect.stringContaining('--ca'),
     })
-    expect(await protocolFor('grpc-v2').ready(url, 'bert', signal)).toBe(false)
+    for (const name of ['grpc-v2', 'tfserving-grpc'] as const)
+      await expect(protocolFor(name).ready(url, 'bert', signal)).rejects.toMatchObject({ why: 'untrusted' })
     await expect(detectProtocol(url, 'bert', {}, signal)).rejects.toMatchObject({ hint: expect.stringContaining('--ca') })
     for (const checks of [{ ca: testCertificate }, { insecureSkipVerify: true }]) {
       const protocol = protocolFor('grpc-v2', { tls: checks })

@@ -1,9 +1,9 @@
-import { PayloadError, ProtocolError } from '../../errors.ts'
+import { PayloadError } from '../../errors.ts'
 import { fitted } from '../content.ts'
 import { isObject } from '../http-protocol.ts'
 import { type OipInput, oipInputs, shapeOf, valuesOf } from '../oip-v2.ts'
 import { poolOf } from '../pool.ts'
-import { call, type GrpcEndpoint, type Method } from './call.ts'
+import { call, type GrpcEndpoint, type Method, notUpYet } from './call.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 import type { GrpcDialect } from './protocol.ts'
 import { bytesElements, numbersToBytes } from './tensor-bytes.ts'
@@ -25,9 +25,7 @@ export const openInferenceGrpc: GrpcDialect = {
       const server = await call(to, method('ServerReady'), {}, probeTimeoutMs, signal)
       return server.ready === true && (await call(to, method('ModelReady'), { name: model }, probeTimeoutMs, signal)).ready === true
     } catch (error) {
-      signal.throwIfAborted()
-      if (error instanceof ProtocolError) return false // Not up yet, which is an answer.
-      throw error
+      return notUpYet(error, signal)
     }
   },
   async messages(to, model, payload, signal) {

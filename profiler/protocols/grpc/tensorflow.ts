@@ -1,9 +1,9 @@
-import { PayloadError, ProtocolError } from '../../errors.ts'
+import { PayloadError } from '../../errors.ts'
 import { type Content, fitted } from '../content.ts'
 import { isObject } from '../http-protocol.ts'
 import { poolOf } from '../pool.ts'
 import { signatureInputs, type TensorFlowInput } from '../tfserving.ts'
-import { call, type GrpcEndpoint, type Method } from './call.ts'
+import { call, type GrpcEndpoint, type Method, notUpYet } from './call.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 import { bytesOf } from './oip.ts'
 import type { GrpcDialect } from './protocol.ts'
@@ -30,9 +30,7 @@ export const tensorflowGrpc: GrpcDialect = {
       const status = await call(to, modelStatus, { model_spec: { name: model } }, probeTimeoutMs, signal)
       return (status.model_version_status as { state: number }[]).some(({ state }) => state === available)
     } catch (error) {
-      signal.throwIfAborted()
-      if (error instanceof ProtocolError) return false // Not up yet, which is an answer.
-      throw error
+      return notUpYet(error, signal)
     }
   },
   async messages(to, model, payload, signal) {
