@@ -21,7 +21,7 @@ export function registerProfile(program: Command): void {
       'poisson',
     )
     .option('--duration <time>', 'length of the steady window', '10s')
-    .option('--effort <name>', 'of the search: quick (3 s), standard (13 s) or thorough (90 s)', 'standard')
+    .option('--effort <name>', 'of the search: quick (3 s), standard (12 s) or thorough (90 s)', 'standard')
     .option('--connections <n>', 'most connections of the open loads (default: 512)')
     .option(
       '--payload <path>',
