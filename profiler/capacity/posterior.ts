@@ -13,7 +13,7 @@ import { replayed, type Stall, separateStalls, stallRates } from './stalls.ts'
 import { bootstrap, joinSteps, type Steps, simulate, type Twin, twinOf } from './twin.ts'
 import { capacitiesOf } from './twin-capacity.ts'
 
-/** A run as its server served it, when the machine disturbed it, and the steps it shows. */
+/** A run of open load as its server served it, when the machine disturbed it, and the steps it shows. */
 export interface ObservedRun {
   readonly run: LoadRun
   readonly disturbed: Spans
@@ -58,7 +58,7 @@ export interface TwinPlay {
 }
 
 /**
- * Capacity given what runs showed: all of them teach the twin, those of open load are compared with it. Deterministic in the seed.
+ * Capacity given what runs of open load showed: they teach the twin and are compared with it. Deterministic in the seed.
  * Throws a RangeError when no run shows a step.
  */
 export function capacityPosterior(
@@ -70,7 +70,7 @@ export function capacityPosterior(
   const uniform = seeded(seed)
   const { usual, stalls } = separateStalls(runs.map((run) => run.steps))
   const twin = twinOf(joinSteps(usual))
-  const windows = runs.flatMap((run, i) => (run.run.load.kind === 'open' ? [windowOf(run, slo, stalls[i]!)] : []))
+  const windows = runs.map((run, i) => windowOf(run, slo, stalls[i]!))
   const sent = windows.reduce((sum, w) => sum + w.arrivalsMs.length, 0)
   const failedShare = windows.reduce((sum, w) => sum + w.failed, 0) / Math.max(1, sent)
   const twins = Array.from({ length: replicates }, () => bootstrap(twin, uniform))

@@ -43,7 +43,7 @@ export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = [])
   const chained = burstiness(run, leaving) > bursty
   for (let next = 0; next < leaving.length; ) {
     const atMs = endMs(leaving[next]!)
-    // Clients of a closed loop send again at the very time of an answer: after the server has begun its next step.
+    // What arrives at the very time of an answer comes after the server has begun its next step.
     while (arrived < answered.length && run.sentMs[answered[arrived]!]! < atMs - 1e-6) {
       const request = answered[arrived++]!
       // An idle server begins its next step with the arrival that ends its rest.
