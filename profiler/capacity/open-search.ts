@@ -24,6 +24,8 @@ const mostConnections = 1024
 const cautious = 0.7
 /** A saturation below this share of what is to be beaten ends a race: open load gets more out of some servers than a closed loop, but not so much more. */
 const certainlyBelow = 0.75
+/** Windows of a closed loop that must not have grown before a race is given up: a cold server may pause on its way up. */
+const levelToGiveUp = 3
 const planning = { requests: 12_000, replicates: 8 }
 /** A capacity is claimed up to this much beyond the highest rate that was seen to be served, and an interval up to that much: the rest is the twin's imagination. */
 const claimed = 1.15
@@ -140,7 +142,10 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
   async function saturate(): Promise<CapacityFound | undefined> {
     let connections = 8
     let answered = 0
+    /** Windows in a row that did not grow. */
+    let level = 0
     let generatorLimited = false
+    const toBeatRps = options.capacityToBeatRps ?? 0
     for (let round = 0; round < mostRounds; round++) {
       const { run, point } = await session.closed(connections, effort.saturationS, 'saturation')
       countDisturbed(run)
@@ -151,12 +156,12 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
       if (keeps(point, slo)) heldRps = Math.max(heldRps, point.achievedRps)
       generatorLimited = point.generatorSaturated
       const enough = Math.min(mostConnections, Math.ceil((1.2 * saturationRps * slo.limitMs) / 1000))
-      const level = answered - before <= Math.max(0.02 * before, Math.sqrt(answered + before))
-      if (round > 0 && enough <= connections * 1.3 && level) break
+      const grew = answered - before > Math.max(0.02 * before, Math.sqrt(answered + before))
+      level = round > 0 && enough <= connections * 1.3 && !grew ? level + 1 : 0
+      if (level >= (saturationRps < certainlyBelow * toBeatRps ? levelToGiveUp : 1)) break
       connections = Math.max(connections, enough)
     }
     session.startBudget()
-    const toBeatRps = options.capacityToBeatRps ?? 0
     if (generatorLimited || saturationRps >= certainlyBelow * toBeatRps) return undefined
     const boundRps = saturationRps / certainlyBelow
     const detail = `saturated at ${saturationRps.toFixed(1)} requests per second, far below the ${toBeatRps.toFixed(1)} it had to beat`

@@ -50,6 +50,14 @@ describe('racing', () => {
     expect(cut.seconds).toBeLessThan(0.7 * whole.seconds)
   })
 
+  test('a cold server that pauses on its way up is not given up for it', async () => {
+    let served = 0
+    const cold = new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: () => (served++ < 100 ? 20 : 5) })
+    const found = await measure(cold, { percentile: 0.99, limitMs: 100, maxErrorRate: 0.001 }, { capacityToBeatRps: 150 })
+    expect(found.outcome).not.toBe('beaten')
+    expect(found.capacityRps).toBeGreaterThan(150)
+  })
+
   test('one that can is measured to the end', async () => {
     expect((await measure(server(1), slo, { capacityToBeatRps: 40 })).outcome).not.toBe('beaten')
   })
