@@ -5,7 +5,7 @@
  * For each slowness the twin is put under the very arrivals that the server got; the number of requests over the limit that it then
  * shows is compared with the server's. The arrivals' own luck, the largest part of the noise of a short window, is thereby taken out (they are a control variate).
  */
-import { gammaln } from 'simple-statistics'
+import { gammaln, sum } from 'simple-statistics'
 import { seeded } from '../random.ts'
 import type { LoadRun, Slo } from '../types.ts'
 import { meets, type Spans } from './disturbance.ts'
@@ -99,14 +99,16 @@ export function capacityPosterior(
 }
 
 /**
- * The error of the twin itself, as a share of the capacity, which no amount of load takes away: 0.8 %, and up to 5 % more where requests
- * overtake one another (several workers, processor sharing), as far as they do. Set on the benchmark's servers, whose true capacities are known.
+ * The error of the twin itself, as a share of the capacity, which no amount of load takes away: 0.8 %, up to 5 % more where requests
+ * overtake one another (several workers, processor sharing), as far as they do, and as much of 6 % as answers take of the time, which others
+ * are then decoded in. Set on the benchmark's servers, whose true capacities are known.
  */
 function discrepancy({ steps }: Twin): { offset: number; share: number }[] {
   const overtaking = steps.rank.reduce((count, rank) => (rank > 0 ? count + 1 : count), 0) / steps.rank.length
-  const sd = 0.008 + 0.05 * overtaking
+  const writing = sum(steps.spreadMs) / sum(steps.tookMs)
+  const sd = 0.008 + 0.05 * overtaking + 0.06 * writing
   const nodes = [-2, -1, 0, 1, 2]
-  const total = nodes.reduce((sum, z) => sum + Math.exp(-0.5 * z * z), 0)
+  const total = sum(nodes.map((z) => Math.exp(-0.5 * z * z)))
   return nodes.map((z) => ({ offset: z * sd, share: Math.exp(-0.5 * z * z) / total }))
 }
 

@@ -7,7 +7,14 @@ import type { Steps } from './twin.ts'
 const stepsOf = (served: readonly number[], tookMs: readonly number[]): Steps => {
   let now = 0
   const endedMs = tookMs.map((ms) => (now += ms))
-  return { present: [...served], departed: [...served], tookMs: [...tookMs], rank: served.map(() => 0), endedMs }
+  return {
+    present: [...served],
+    departed: [...served],
+    tookMs: [...tookMs],
+    rank: served.map(() => 0),
+    endedMs,
+    spreadMs: served.map(() => 0),
+  }
 }
 const uniform = seeded(5)
 const draw = (n: number, of: () => number) => Array.from({ length: n }, of)

@@ -82,5 +82,5 @@ describe('a twin', () => {
 })
 
 test('no step, no twin', () => {
-  expect(() => twinOf({ present: [], tookMs: [], departed: [], rank: [], endedMs: [] })).toThrow(RangeError)
+  expect(() => twinOf({ present: [], tookMs: [], departed: [], rank: [], endedMs: [], spreadMs: [] })).toThrow(RangeError)
 })

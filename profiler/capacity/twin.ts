@@ -21,6 +21,8 @@ export interface Steps {
   readonly rank: number[]
   /** When it ended, ms from the start of its run. */
   readonly endedMs: number[]
+  /** How long the answers of its batch took from the first to the last, ms; 0 where they came at once or singly. */
+  readonly spreadMs: number[]
 }
 
 /** Squared coefficient of variation of the gaps between departures beyond which a server answers in bursts; 1 where they come at random. */
@@ -28,9 +30,11 @@ const bursty = 3
 
 /**
  * Steps of a run. Departures within `togetherMs` of the first are one batch; of a server that answers in bursts, so long as one follows the
- * other that closely and was there when the step began: a large batch's answers are written one by one. Failed requests, those cut short and steps that met a disturbance are left out. */
+ * other that closely and was there when the step began: a large batch's answers are written one by one. Failed requests, those cut short and
+ * steps that met a disturbance are left out.
+ */
 export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = []): Steps {
-  const steps: Steps = { present: [], tookMs: [], departed: [], rank: [], endedMs: [] }
+  const steps: Steps = { present: [], tookMs: [], departed: [], rank: [], endedMs: [], spreadMs: [] }
   const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
   const answered: number[] = []
   for (let i = 0; i < run.sentMs.length; i++) if (!Number.isNaN(run.latencyMs[i]!)) answered.push(i)
@@ -41,18 +45,19 @@ export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = [])
   let beganMs = 0
   let began = 0
   const chained = burstiness(run, leaving) > bursty
+  // What arrives at the very time of an answer comes after the server has begun its next step.
+  const arrivesBefore = (ms: number) => arrived < answered.length && run.sentMs[answered[arrived]!]! < ms - 1e-6
+  const admit = (untilMs: number) => {
+    while (arrivesBefore(untilMs)) present.push(answered[arrived++]!)
+  }
   for (let next = 0; next < leaving.length; ) {
     const atMs = endMs(leaving[next]!)
-    // What arrives at the very time of an answer comes after the server has begun its next step.
-    while (arrived < answered.length && run.sentMs[answered[arrived]!]! < atMs - 1e-6) {
-      const request = answered[arrived++]!
-      // An idle server begins its next step with the arrival that ends its rest.
-      if (present.length === 0 && began === 0) {
-        beganMs = run.sentMs[request]!
-        began = 1
-      }
-      present.push(request)
+    // An idle server begins its next step with the arrival that ends its rest.
+    if (began === 0 && arrivesBefore(atMs)) {
+      beganMs = run.sentMs[answered[arrived]!]!
+      began = 1
     }
+    admit(atMs)
     let rank = Number.POSITIVE_INFINITY
     let departed = 0
     let endedMs = atMs
@@ -68,6 +73,7 @@ export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = [])
       } else arrived = skipArrival(answered, arrived, leaving[next]!)
       next++
     }
+    admit(endedMs)
     if (departed === 0) continue
     if (!meets(disturbed, beganMs, endedMs)) {
       steps.present.push(began)
@@ -75,6 +81,7 @@ export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = [])
       steps.departed.push(departed)
       steps.rank.push(rank)
       steps.endedMs.push(endedMs)
+      steps.spreadMs.push(endedMs - atMs)
     }
     beganMs = endedMs
     began = present.length
@@ -108,6 +115,7 @@ export function joinSteps(all: readonly Steps[]): Steps {
     departed: all.flatMap((s) => s.departed),
     rank: all.flatMap((s) => s.rank),
     endedMs: all.flatMap((s) => s.endedMs),
+    spreadMs: all.flatMap((s) => s.spreadMs),
   }
 }
 
@@ -190,13 +198,14 @@ function moments(values: readonly number[], of: readonly number[]): { mean: numb
 export function bootstrap(twin: Twin, uniform: Uniform): Twin {
   const { steps, binOf, bins } = twin
   const n = steps.present.length
-  const drawn: Steps = { present: [], tookMs: [], departed: [], rank: [], endedMs: [] }
+  const drawn: Steps = { present: [], tookMs: [], departed: [], rank: [], endedMs: [], spreadMs: [] }
   const add = (i: number) => {
     drawn.present.push(steps.present[i]!)
     drawn.tookMs.push(steps.tookMs[i]!)
     drawn.departed.push(steps.departed[i]!)
     drawn.rank.push(steps.rank[i]!)
     drawn.endedMs.push(steps.endedMs[i]!)
+    drawn.spreadMs.push(steps.spreadMs[i]!)
   }
   for (let i = Math.floor(uniform() * n); drawn.present.length < n; i = uniform() < keepGoing ? (i + 1) % n : Math.floor(uniform() * n))
     add(i)
