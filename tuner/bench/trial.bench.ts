@@ -1,7 +1,7 @@
 /**
  * What a trial's few seconds say of a predictor just started, beside what long windows say of the same predictor once warm:
- * `npm run bench:trial -- [trials]`, about eight minutes with three trials each. Best on a machine that does nothing else.
- * The GPUs are emulated; the processes, their CPU time and the load are real.
+ * `npm run bench:trial -- [trials]`, about four minutes with three trials each. Best on a machine that does nothing else.
+ * The long windows are a reference, no truth: two runs of them differ by a few percent. The GPUs are emulated; the processes, their CPU time and the load are real.
  */
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
