@@ -1,9 +1,10 @@
-import { type Moments, momentsOf, overShare } from '../statistics/dependence.ts'
+import { overShare } from '../statistics/dependence.ts'
 import { provesPercentile } from '../statistics/early-stopping.ts'
-import { loadPointOf, summarise } from '../statistics/load-point.ts'
+import { leftOut, loadPointOf, summarise } from '../statistics/load-point.ts'
 import type { Arrivals, CapacityOutcome, LoadGenerator, LoadPoint, LoadRun, Measurement, Slo, Target } from '../types.ts'
-import { caveatsOf, faster, generatorFor, noLatency } from './measure.ts'
+import { caveatsOf, generatorFor } from './measure.ts'
 import { failuresOf, keeps, type Phase, Session } from './session.ts'
+import { untilNoFaster } from './warm-up.ts'
 
 export interface ConfirmOptions {
   readonly target: Target
@@ -39,14 +40,12 @@ export interface Confirmation extends Measurement {
 /** Of the rate to be confirmed, as parts of a window's length: a server under load for the first time compiles, allocates and fills its caches. */
 const warmUpShare = 1 / 30
 const mostWarmUps = 5
-/** Sends that a window must have made of those planned, lest the rate was not that rate. */
-const leastSent = 0.99
 /** Rates tried one after the other, as parts of the first. A window that misses the SLO is cut as soon as that is certain. */
 const lowerRates = [1, 0.95, 0.9, 0.82]
 
 /**
- * Puts a long open load on a target at a rate it should keep, and at two lower ones while it does not.
- * A window that the generator could not hold is repeated once. Throws as `measureCapacity` does.
+ * Puts a long open load on a target at a rate it should keep, and at three lower ones while it does not.
+ * A window that missed while the generator could not hold it is repeated once. Throws as `measureCapacity` does.
  */
 export async function confirmCapacity(options: ConfirmOptions): Promise<Confirmation> {
   const { target, slo, rateRps, seconds = 30, arrivals = { kind: 'poisson' }, seed = 1, extend = true, signal } = options
@@ -55,48 +54,46 @@ export async function confirmCapacity(options: ConfirmOptions): Promise<Confirma
   try {
     const warm = await session.closed(2, Math.min(1, seconds / 10), 'warm-up', false)
     const idle = await session.closed(1, Math.min(1, seconds / 10), 'idle')
-    if (await session.died(warm.point)) return result('server-died', 0, warm, summarise(idle.run.latencyMs))
-    await warmUpAtLoad()
+    if (await session.died(warm.point)) return result('server-died', 0, warm, idle.run)
+    await untilNoFaster(mostWarmUps, async (round) => {
+      const { run } = await play(rateRps, warmUpShare * seconds, seed + 2000 + round, 'warm-up')
+      if (run.cutMs !== undefined) await session.settle(idle.point)
+      return run
+    })
     let last: Played = idle
     let windows = 0
     let unheld = false
     for (const factor of lowerRates) {
       last = await window(rateRps * factor, seed + windows++)
       if (last.point.generatorSaturated && !holds(last)) last = await window(rateRps * factor, seed + windows++)
-      if (await session.died(last.point)) return result('server-died', 0, last, summarise(idle.run.latencyMs))
+      if (await session.died(last.point)) return result('server-died', 0, last, idle.run)
       if (last.run.cutMs !== undefined) await session.settle(idle.point)
-      if (holds(last)) return result('converged', rateRps * factor, last, summarise(idle.run.latencyMs))
+      if (holds(last)) return result('converged', rateRps * factor, last, idle.run)
       unheld = last.point.generatorSaturated
     }
-    return result(unheld ? 'generator-limit' : 'budget', 0, last, summarise(idle.run.latencyMs))
-
-    /** Until a window is no faster than the one before by more than chance. */
-    async function warmUpAtLoad(): Promise<void> {
-      let before: Moments | undefined
-      for (let round = 0; round < mostWarmUps; round++) {
-        const { run } = await play(rateRps, warmUpShare * seconds, seed + 2000 + round, 'warm-up')
-        if (run.cutMs !== undefined) await session.settle(idle.point)
-        const now = momentsOf(run.latencyMs)
-        if (before !== undefined && run.cutMs === undefined && !faster(now, before)) return
-        before = now
-      }
-    }
+    return result(unheld ? 'generator-limit' : 'budget', 0, last, idle.run)
   } finally {
     if (options.generator === undefined) await generator.close()
   }
 
   /** Late sends count against the server, so one that keeps the SLO in spite of them does; sends that were left out do not. */
   function holds({ run, point }: Played): boolean {
-    return keeps(point, slo) && run.latencyMs.length >= leastSent * run.planned
+    return keeps(point, slo) && !leftOut(run)
+  }
+
+  /** Independent requests that say as much as the run's, and whether they, or twice as many like them, prove the percentile. */
+  function evidenceOf(run: LoadRun) {
+    const { nEff, over, dispersion } = overShare(run.latencyMs, slo.limitMs)
+    const proven = (times: number) => provesPercentile(times * nEff, (times * over) / dispersion, slo.percentile)
+    return { nEff, proven: proven(1), twiceProven: proven(2) }
   }
 
   /** One window, and another where the first passed without proving anything and both could. */
   async function window(rate: number, windowSeed: number): Promise<Played> {
     const first = await play(rate, seconds, windowSeed)
     if (!extend || !holds(first)) return first
-    const { nEff, over, dispersion } = overShare(first.run.latencyMs, slo.limitMs)
-    const couldProve = provesPercentile(2 * nEff, (2 * over) / dispersion, slo.percentile)
-    if (provesPercentile(nEff, over / dispersion, slo.percentile) || !couldProve) return first
+    const { proven, twiceProven } = evidenceOf(first.run)
+    if (proven || !twiceProven) return first
     const run = inARow(first.run, (await play(rate, seconds, windowSeed + 1000)).run)
     return { run, point: loadPointOf(run, slo) }
   }
@@ -109,15 +106,16 @@ export async function confirmCapacity(options: ConfirmOptions): Promise<Confirma
     return session.play({ kind: 'open', rateRps: rate, durationS, seed: windowSeed, arrivals, cut }, phase, phase === 'confirm')
   }
 
-  function result(outcome: CapacityOutcome, heldRps: number, { run, point }: Played, idle = noLatency): Confirmation {
-    const { nEff, over, dispersion } = overShare(run.latencyMs, slo.limitMs)
-    const proven = heldRps > 0 && provesPercentile(nEff, over / dispersion, slo.percentile)
+  function result(outcome: CapacityOutcome, heldRps: number, { run, point }: Played, idle: LoadRun): Confirmation {
+    const evidence = evidenceOf(run)
+    const { nEff } = evidence
+    const proven = heldRps > 0 && evidence.proven
     return {
       outcome,
       capacityRps: heldRps,
       capacityCi90Rps: heldRps > 0 ? [heldRps * (proven ? 1 : 0.95), Number.POSITIVE_INFINITY] : [0, rateRps * lowerRates.at(-1)!],
       slo,
-      idle,
+      idle: summarise(idle.latencyMs),
       saturationRps: point.achievedRps,
       points: session.points,
       requests: session.requests,

@@ -1,7 +1,6 @@
 import { availableParallelism, loadavg } from 'node:os'
 import { HttpLoadGenerator } from '../generator/http-generator.ts'
 import { sloName, sloValue } from '../slo.ts'
-import { type Moments, momentsOf } from '../statistics/dependence.ts'
 import { summarise } from '../statistics/load-point.ts'
 import type { CapacityOutcome, LatencySummary, LoadGenerator, LoadPoint, Measurement, Slo, Target } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
@@ -11,6 +10,7 @@ import { openSearch } from './open-search.ts'
 import type { TwinPlay } from './posterior.ts'
 import { rateBisection } from './rate-bisection.ts'
 import { failsTooOften, failuresOf, keeps, type Phase, Session } from './session.ts'
+import { untilNoFaster } from './warm-up.ts'
 
 /** How much time a measurement may take, and how finely it looks. */
 export interface Effort {
@@ -169,17 +169,14 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
 
   /** Until a window is no faster than the one before by more than chance, or `maxWarmUpWindows`. Its time is not taken from the budget. */
   async function warmUp(): Promise<CapacityFound | undefined> {
-    let before: Moments | undefined
-    for (let window = 0; window < maxWarmUpWindows; window++) {
+    let fault: CapacityFound | undefined
+    await untilNoFaster(maxWarmUpWindows, async () => {
       const { run, point } = await session.closed(2, effort.warmUpS, 'warm-up', false)
-      const fault = await dead(point)
-      if (fault !== undefined) return fault
-      const now = momentsOf(run.latencyMs)
-      if (before !== undefined && !faster(now, before)) break
-      before = now
-    }
+      fault = await dead(point)
+      return fault === undefined ? run : undefined
+    })
     session.startBudget()
-    return undefined
+    return fault
   }
 
   async function dead(point: LoadPoint): Promise<CapacityFound | undefined> {
@@ -187,10 +184,6 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
     return failsTooOften(point, slo) ? nothing('errors', point.requests === 0 ? 'no request was answered' : failuresOf(point)) : undefined
   }
 }
-
-/** Whether a window of a warm-up was faster than the one before, by more than 2 % and two standard errors. */
-export const faster = (now: Moments, before: Moments): boolean =>
-  now.mean <= before.mean - Math.max(0.02 * before.mean, 2 * Math.hypot(now.standardError, before.standardError))
 
 const nothing = (outcome: CapacityOutcome, detail: string): CapacityFound => ({
   outcome,

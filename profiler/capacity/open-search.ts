@@ -37,6 +37,7 @@ const imagined = 1.5
  */
 export async function openSearch(session: Session, effort: Effort, idle: LoadPoint, options: OpenSearchOptions): Promise<CapacityFound> {
   const { slo } = session
+  const { capacityToBeatRps: toBeatRps = 0 } = options
   /** What teaches the twin: open load alone. A closed loop waits for its own answers, which idles the stages of a server that works on several batches at once. */
   const windows: ObservedRun[] = []
   let saturationRps = idle.achievedRps
@@ -78,17 +79,16 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
 
   const saturated = await saturate()
   if (saturated !== undefined) return saturated
-  // A slow start must not leave nothing for the search itself.
-  const leftS = Math.max(effort.budgetS - session.spentS, 2 * effort.windowS)
-  const windowS = Math.max(effort.windowS, leftS / effort.windows)
+  // The shortest budget has room for the sweep and one window.
+  const searchS = Math.max(effort.budgetS, 2 * effort.windowS)
+  const windowS = Math.max(effort.windowS, searchS / effort.windows)
 
-  const sweepS = Math.min(windowS, leftS / 2)
+  const sweepS = Math.min(windowS, searchS / 2)
   const swept = await learn(0.775 * saturationRps, sweepS, { kind: 'sweep', fromRps: 0.4 * saturationRps, toRps: 1.15 * saturationRps })
   if (swept !== undefined) return swept
   for (let steady = 0; ; steady++) {
     posterior = estimate(planning)
     // One window alone may have been disturbed: it takes two to give a configuration up.
-    const toBeatRps = options.capacityToBeatRps ?? 0
     if (posterior !== undefined && windows.length > 1 && posterior.below(toBeatRps) > 0.98) {
       const detail = `certainly below the ${toBeatRps.toFixed(1)} requests per second it had to beat`
       return { ...ended('beaten', detail), capacityRps: posterior.ci90Rps[1] }
@@ -145,7 +145,6 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     /** Windows in a row that did not grow. */
     let level = 0
     let generatorLimited = false
-    const toBeatRps = options.capacityToBeatRps ?? 0
     for (let round = 0; round < mostRounds; round++) {
       const { run, point } = await session.closed(connections, effort.saturationS, 'saturation')
       countDisturbed(run)
@@ -184,9 +183,9 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
       arrivals.kind !== 'sweep',
     )
     if (await session.died(point)) return ended('server-died', `nothing listens any more: ${failuresOf(point)}`)
-    if (arrivals.kind !== 'sweep') servedRps = Math.max(servedRps, point.achievedRps)
     if (run.cutMs !== undefined) await session.settle(idle)
     if (arrivals.kind !== 'sweep') {
+      servedRps = Math.max(servedRps, point.achievedRps)
       if (failsTooOften(withoutTimeouts(point), slo)) failingRps = Math.min(failingRps, point.offeredRps)
       else if (run.cutMs === undefined) cleanRps = Math.max(cleanRps, point.offeredRps)
     }

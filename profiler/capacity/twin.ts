@@ -44,7 +44,7 @@ export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = [])
   let arrived = 0
   let beganMs = 0
   let began = 0
-  const chained = burstiness(run, leaving) > bursty
+  const chained = burstiness(run.sentMs, leaving, endMs) > bursty
   // What arrives at the very time of an answer comes after the server has begun its next step.
   const arrivesBefore = (ms: number) => arrived < answered.length && run.sentMs[answered[arrived]!]! < ms - 1e-6
   const admit = (untilMs: number) => {
@@ -90,12 +90,11 @@ export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = [])
 }
 
 /** Squared coefficient of variation of the gaps between departures of a server with something to do. */
-function burstiness({ sentMs, latencyMs }: LoadRun, leaving: readonly number[]): number {
+function burstiness(sentMs: Float64Array, leaving: readonly number[], endMs: (request: number) => number): number {
   const gaps: number[] = []
   for (let i = 1; i < leaving.length; i++) {
-    const [before, request] = [leaving[i - 1]!, leaving[i]!]
-    const beforeMs = sentMs[before]! + latencyMs[before]!
-    if (sentMs[request]! < beforeMs) gaps.push(sentMs[request]! + latencyMs[request]! - beforeMs)
+    const beforeMs = endMs(leaving[i - 1]!)
+    if (sentMs[leaving[i]!]! < beforeMs) gaps.push(endMs(leaving[i]!) - beforeMs)
   }
   const { mean, variance } = moments(gaps, [...gaps.keys()])
   return mean > 0 ? variance / mean ** 2 : 0

@@ -86,7 +86,10 @@ function summaryOfSorted(ascending: Float64Array): LatencySummary {
 /** Sends later than this (p99) spoil a window: latencies then measure the generator. */
 export const tolerableLatenessMs = (slo: Slo): number => Math.max(3, 0.05 * slo.limitMs)
 
+/** Whether so many of the planned sends were left out (1 %) that the rate was not that rate. */
+export const leftOut = (run: LoadRun): boolean => run.latencyMs.length < 0.99 * run.planned
+
 function generatorSaturated(run: LoadRun, slo: Slo): boolean {
   if (run.load.kind === 'closed') return run.generatorCores > 0.9
-  return run.latencyMs.length < 0.99 * run.planned || run.latenessP99Ms > tolerableLatenessMs(slo)
+  return leftOut(run) || run.latenessP99Ms > tolerableLatenessMs(slo)
 }

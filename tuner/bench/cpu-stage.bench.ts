@@ -2,12 +2,9 @@
  * `npm run bench:cpu` (Linux): CPU time of a request in each thread of the built predictor, texts and photographs, from the kernel's own accounts:
  * what `trials/simulated/cpu-stage.ts` says of it.
  */
-import { spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import { HttpLoadGenerator, protocolFor } from '../../profiler/index.ts'
-
-const entry = fileURLToPath(new URL('../../dist/trials/predictor/main.js', import.meta.url))
+import { withBuiltPredictor } from './built-predictor.ts'
 
 /** CPU time of each thread, ms, by thread id. */
 function threadsMs(pid: number): Map<number, number> {
@@ -16,29 +13,23 @@ function threadsMs(pid: number): Map<number, number> {
 }
 
 async function measured(model: string, args: readonly string[], connections: number): Promise<void> {
-  const settings = ['--engine', 'emulated', '--gpu', 'H100', '--model', model, '--batch-size', '8', '--port', '0', ...args]
-  const child = spawn(process.execPath, [entry, ...settings], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const settings = ['--engine', 'emulated', '--gpu', 'H100', '--model', model, '--batch-size', '8', ...args]
+  await withBuiltPredictor(settings, (url, pid) => measuredAt(url, pid, model, args, connections))
+}
+
+async function measuredAt(url: string, pid: number, model: string, args: readonly string[], connections: number): Promise<void> {
   const generator = new HttpLoadGenerator()
   try {
-    const line = await new Promise<string>((resolve, reject) => {
-      child.stdout.once('data', (chunk) => resolve(String(chunk)))
-      child.once('exit', (code) => reject(new Error(`the predictor ended with ${code}`)))
-    })
     const { signal } = new AbortController()
-    const target = await protocolFor('oip-v2', { timeoutMs: 10_000 }).prepare(
-      JSON.parse(line).url,
-      model,
-      { kind: 'generated', count: 16, seed: 1 },
-      signal,
-    )
+    const target = await protocolFor('oip-v2', { timeoutMs: 10_000 }).prepare(url, model, { kind: 'generated', count: 16, seed: 1 }, signal)
     const load = { kind: 'closed', connections, durationS: 4 } as const
     await generator.play(target, load, signal)
-    const before = threadsMs(child.pid!)
+    const before = threadsMs(pid)
     const run = await generator.play(target, load, signal)
     const requests = run.latencyMs.length
-    const used = [...threadsMs(child.pid!)].map(([id, ms]) => ({ id, us: (1000 * (ms - (before.get(id) ?? 0))) / requests }))
-    const main = used.find(({ id }) => id === child.pid)!.us
-    const others = used.filter(({ id, us }) => id !== child.pid && us > 0.5).sort((a, b) => b.us - a.us)
+    const used = [...threadsMs(pid)].map(([id, ms]) => ({ id, us: (1000 * (ms - (before.get(id) ?? 0))) / requests }))
+    const main = used.find(({ id }) => id === pid)!.us
+    const others = used.filter(({ id, us }) => id !== pid && us > 0.5).sort((a, b) => b.us - a.us)
     const sizes = target.bodies.map(({ body }) => body.length)
     console.log(
       `${model} ${args.join(' ')}, ${connections} connections: ${Math.round(requests / 4)} req/s of ${Math.round(sizes.reduce((a, b) => a + b) / sizes.length)} bytes; us a request: ` +
@@ -46,7 +37,6 @@ async function measured(model: string, args: readonly string[], connections: num
     )
   } finally {
     await generator.close()
-    child.kill('SIGTERM')
   }
 }
 

@@ -3,10 +3,9 @@
  * `npm run bench:trial -- [trials]`, about four minutes with three trials each. Best on a machine that does nothing else.
  * The long windows are a reference, no truth: two runs of them differ by a few percent. The GPUs are emulated; the processes, their CPU time and the load are real.
  */
-import { spawn } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import { HttpLoadGenerator, measureCapacity, protocolFor, type Slo, type Target } from '../../profiler/index.ts'
 import { effortFor } from '../load.ts'
+import { withBuiltPredictor } from './built-predictor.ts'
 
 interface Configuration {
   readonly gpu: string
@@ -28,14 +27,12 @@ const longS = 6
 const step = 1.03
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 const { signal } = new AbortController()
-const cli = fileURLToPath(new URL('../../dist/tuner/cli.js', import.meta.url))
 const protocol = protocolFor('oip-v2', {})
 const generator = new HttpLoadGenerator()
 const model = 'bert'
-let port = 18_300
 
-/** Starts a predictor on cores of its own, and ends it when the work is done. */
-async function withPredictor<T>({ gpu, memoryPercent, batchSize, cores }: Configuration, work: (target: Target) => Promise<T>): Promise<T> {
+/** A predictor of this configuration, just started. */
+function withPredictor<T>({ gpu, memoryPercent, batchSize, cores }: Configuration, work: (target: Target) => Promise<T>): Promise<T> {
   const settings = {
     model,
     engine: 'emulated',
@@ -44,23 +41,10 @@ async function withPredictor<T>({ gpu, memoryPercent, batchSize, cores }: Config
     'batch-size': batchSize,
     precision: 'fp16',
     'cpu-cores': cores.split(',').length,
-    port: ++port,
   }
   const flags = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)])
-  const command = [process.execPath, cli, 'predictor', ...flags, '--exit-with-parent']
-  const predictor = spawn('taskset', ['-c', cores, ...command], { stdio: ['pipe', 'ignore', 'inherit'] })
-  const ended = new Promise((resolve) => predictor.once('exit', resolve))
-  try {
-    const url = `http://127.0.0.1:${port}`
-    while (!(await protocol.ready(url, model, signal))) {
-      if (predictor.exitCode !== null) throw new Error(`the predictor ended with ${predictor.exitCode}; is dist built?`)
-      await new Promise((resolve) => setTimeout(resolve, 50))
-    }
-    return await work(await protocol.prepare(url, model, { kind: 'generated', count: 64, seed: 1 }, signal))
-  } finally {
-    predictor.stdin.end()
-    await ended
-  }
+  const prepared = async (url: string) => work(await protocol.prepare(url, model, { kind: 'generated', count: 64, seed: 1 }, signal))
+  return withBuiltPredictor(flags, prepared, cores)
 }
 
 /** Between the highest rate whose long window kept the SLO and the next, which did not twice. */

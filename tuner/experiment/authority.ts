@@ -12,6 +12,8 @@ export function readAuthority(path: string): string {
   return pem
 }
 
-/** What is wrong with how certificates are checked, where none is shown, and what to do. */
-export const noCertificate = (url: string | undefined): string => `${url} has no certificate to check`
-export const tlsUrls = 'TLS is https://, for a gRPC protocol grpcs:// too'
+/** What is wrong with saying how certificates are checked, for a URL that shows none; undefined for one that does. */
+export const noCertificate = (url: string | undefined): { readonly what: string; readonly hint: string } | undefined =>
+  /^(https|grpcs):/i.test(url ?? '')
+    ? undefined
+    : { what: `${url} has no certificate to check`, hint: 'TLS is https://, for a gRPC protocol grpcs:// too' }

@@ -6,7 +6,7 @@ import { DeviceModelError } from '../../trials/devices/errors.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
 import type { BuiltinProtocol, BuiltinTemplate, PredictorTemplate, UrlTemplate } from '../../trials/launchers/template.ts'
 import { type ServerKind, serverCommand } from '../../trials/server-files/preset.ts'
-import { noCertificate, readAuthority, tlsUrls } from './authority.ts'
+import { noCertificate, readAuthority } from './authority.ts'
 import type { Context } from './context.ts'
 import { defaults } from './names.ts'
 import type { ExperimentEntries } from './schema.ts'
@@ -100,8 +100,8 @@ export function resolvePredictor({ entries, report, pathAt, around, own }: Conte
 function resolveTls({ entries, report, pathAt }: Pick<Context, 'entries' | 'report' | 'pathAt'>): UrlTemplate['tls'] {
   const { url, ca, insecureSkipVerify } = entries.predictor ?? {}
   if (ca === undefined && insecureSkipVerify === undefined) return undefined
-  if (!/^(https|grpcs):/i.test(url ?? ''))
-    report(['predictor', ca === undefined ? 'insecureSkipVerify' : 'ca'], noCertificate(url), tlsUrls)
+  const plain = noCertificate(url)
+  if (plain !== undefined) report(['predictor', ca === undefined ? 'insecureSkipVerify' : 'ca'], plain.what, plain.hint)
   if (ca === undefined) return { insecureSkipVerify }
   const caPath = pathAt(['predictor', 'ca'], ca)
   try {

@@ -10,7 +10,7 @@ import {
   type TlsOptions,
 } from '../../../profiler/index.ts'
 import { exitCodes } from '../../exit-codes.ts'
-import { noCertificate, readAuthority, tlsUrls } from '../../experiment/authority.ts'
+import { noCertificate, readAuthority } from '../../experiment/authority.ts'
 import { defaults } from '../../experiment/names.ts'
 import { parseItems, payloadKind } from '../../experiment/payload.ts'
 import { limitsOf, parseSlo, sloOf } from '../../experiment/slo.ts'
@@ -57,8 +57,8 @@ export function readFlags(flags: ProfileFlags): Omit<ProfileOptions, 'signal' | 
   const seed = read('seed', () => parseCount(flags.seed, 0))
   const arrivals = read('arrivals', () => readArrivals(flags.arrivals))
   const tls = read('ca', () => readTls(flags))
-  if (tls !== undefined && !/^(https|grpcs):/i.test(flags.url))
-    problems.push({ where: flags.ca === undefined ? '--insecure-skip-verify' : '--ca', what: noCertificate(flags.url), hint: tlsUrls })
+  const plain = tls && noCertificate(flags.url)
+  if (plain !== undefined) problems.push({ where: flags.ca === undefined ? '--insecure-skip-verify' : '--ca', ...plain })
   const payload = read('payload', () => readPayload(flags, seed ?? 1, arrivals?.order))
   const options = {
     url: flags.url,

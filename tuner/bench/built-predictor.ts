@@ -1,0 +1,26 @@
+import { spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+
+const entry = fileURLToPath(new URL('../../dist/trials/predictor/main.js', import.meta.url))
+
+/** Starts the built predictor with these flags, on these cores where they are given ('0,1', by taskset), and ends it when the work is done. */
+export async function withBuiltPredictor<T>(
+  flags: readonly string[],
+  work: (url: string, pid: number) => Promise<T>,
+  cores?: string,
+): Promise<T> {
+  const command = [process.execPath, entry, ...flags, '--port', '0']
+  const [program, ...args] = cores === undefined ? command : ['taskset', '-c', cores, ...command]
+  const child = spawn(program!, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const ended = new Promise<number | null>((resolve) => child.once('exit', resolve))
+  try {
+    const line = await new Promise<string>((resolve, reject) => {
+      child.stdout.once('data', (chunk) => resolve(String(chunk)))
+      ended.then((code) => reject(new Error(`the predictor ended with ${code}; is dist built?`)))
+    })
+    return await work(JSON.parse(line).url, child.pid!)
+  } finally {
+    child.kill('SIGTERM')
+    await ended
+  }
+}
