@@ -84,6 +84,10 @@ describe('the synthetic vocabulary', () => {
     )
   })
 
+  test('a length of 2 leaves room for [CLS] and [SEP] alone', () => {
+    expect([...tokenizer.encode('a', 2).inputIds]).toEqual([101, 102])
+  })
+
   test('pieces of a word put together are the word', () => {
     fc.assert(
       fc.property(fc.stringMatching(/^[a-z0-9]{1,30}$/), (word) => {

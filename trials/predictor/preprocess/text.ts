@@ -36,8 +36,8 @@ export function encode(text: string, length: number, vocabulary: Vocabulary): En
   const room = length - 1
   let used = 1
   for (const token of basicTokens(text)) {
-    used = appendPieces(token, inputIds, used, room, vocabulary)
     if (used === room) break
+    used = appendPieces(token, inputIds, used, room, vocabulary)
   }
   inputIds[used] = vocabulary.end
   return { inputIds, attentionMask: new Int32Array(length).fill(1, 0, used + 1) }
