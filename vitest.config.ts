@@ -22,11 +22,12 @@ export default defineConfig({
     retry: process.env.CI ? 1 : 0,
     testTimeout: 30_000,
     hookTimeout: 60_000,
+    setupFiles: ['./tuner/testing/property-runs.ts'],
     reporters: process.env.CI ? ['default', ['json', { outputFile: '.ci/results/unit.json' }]] : ['default'],
     projects: [
       {
         extends: true,
-        // A second try would hide a property that fails now and then.
+        // A second try would hide what fails now and then.
         test: { name: 'pure', include: pure, isolate: false, maxWorkers: 2, retry: 0 },
       },
       {
