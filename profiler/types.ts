@@ -40,7 +40,13 @@ export interface LatencySummary {
 
 /** A request pattern. */
 export type Load =
-  | { readonly kind: 'closed'; readonly connections: number; readonly durationS: number }
+  | {
+      readonly kind: 'closed'
+      readonly connections: number
+      readonly durationS: number
+      /** Over the connections that open load uses, which stay open for it. */
+      readonly forOpen?: true
+    }
   | {
       readonly kind: 'open'
       readonly rateRps: number

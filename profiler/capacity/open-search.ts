@@ -160,8 +160,11 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
       if (level >= (saturationRps < certainlyBelow * toBeatRps ? levelToGiveUp : 1)) break
       connections = Math.max(connections, enough)
     }
-    session.startBudget()
-    if (generatorLimited || saturationRps >= certainlyBelow * toBeatRps) return undefined
+    if (generatorLimited || saturationRps >= certainlyBelow * toBeatRps) {
+      await session.connect(connections, effort.saturationS)
+      session.startBudget()
+      return undefined
+    }
     const boundRps = saturationRps / certainlyBelow
     const detail = `saturated at ${saturationRps.toFixed(1)} requests per second, far below the ${toBeatRps.toFixed(1)} it had to beat`
     return { ...ended('beaten', detail), capacityRps: boundRps, capacityCi90Rps: [0, boundRps] }

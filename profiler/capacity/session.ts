@@ -57,6 +57,14 @@ export class Session {
     return this.play({ kind: 'closed', connections, durationS }, phase, keep)
   }
 
+  /**
+   * Opens connections for the open load to come: it would else time the opening of its own, which over TLS takes both sides' computing time.
+   * Servers in virtual time have none.
+   */
+  async connect(connections: number, durationS: number): Promise<void> {
+    if (this.target.kind === 'http') await this.play({ kind: 'closed', connections, durationS, forOpen: true }, 'warm-up', false)
+  }
+
   /** Whether the server is there no more. Asks it again when some of a point's connections were refused or broken. */
   async died(point: LoadPoint): Promise<boolean> {
     if (serverGone(point)) return true

@@ -32,6 +32,21 @@ test('the steps of a batch server know how many were there and how many left', a
   expect(steps.tookMs.every((ms, i) => Math.abs(ms - 10 - steps.departed[i]!) < 1e-6)).toBe(true)
 })
 
+test('a batch whose answers came in two lots, one of the sides having waited for a core, is one step', async () => {
+  const run = await played({ maxBatch: 8, serviceMs: (batch) => 10 + batch }, 350, 10)
+  let batch = 0
+  let lastMs = Number.NaN
+  const latencyMs = run.latencyMs.map((ms, i) => {
+    const endMs = run.sentMs[i]! + ms
+    if (endMs !== lastMs) batch = 0
+    lastMs = endMs
+    return ms + (batch++ < 3 ? 0 : 2.5)
+  })
+  const [whole, halting] = [stepsOf(run, 1), stepsOf({ ...run, latencyMs }, 1)]
+  expect(halting.departed.length).toBeGreaterThan(0.97 * whole.departed.length)
+  expect(halting.departed.length).toBeLessThan(1.03 * whole.departed.length)
+})
+
 test('steps that were cut short and failed requests are left out', async () => {
   const run = await played({ serviceMs: () => 10 }, 50, 4)
   const cut = {

@@ -27,10 +27,12 @@ export interface Steps {
 
 /** Squared coefficient of variation of the gaps between departures beyond which a server answers in bursts; 1 where they come at random. */
 const bursty = 3
+/** How long the writing of a batch may pause, in times of `togetherMs`: either side may have to wait for a core. */
+const pause = 3.3
 
 /**
  * Steps of a run. Departures within `togetherMs` of the first are one batch; of a server that answers in bursts, so long as one follows the
- * other that closely and was there when the step began: a large batch's answers are written one by one. Failed requests, those cut short and
+ * other almost that closely and was there when the step began: a large batch's answers are written one by one. Failed requests, those cut short and
  * steps that met a disturbance are left out.
  */
 export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = []): Steps {
@@ -62,7 +64,7 @@ export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = [])
     let departed = 0
     let endedMs = atMs
     const together = (request: number) =>
-      endMs(request) <= atMs + togetherMs || (chained && endMs(request) <= endedMs + togetherMs && run.sentMs[request]! <= beganMs)
+      endMs(request) <= atMs + togetherMs || (chained && endMs(request) <= endedMs + pause * togetherMs && run.sentMs[request]! <= beganMs)
     while (next < leaving.length && together(leaving[next]!)) {
       if (chained) endedMs = endMs(leaving[next]!)
       const place = present.indexOf(leaving[next]!)

@@ -12,15 +12,34 @@ const send = (message: FromChild) => process.send?.(message)
 let target: HttpTarget | undefined
 let running: AbortController | undefined
 
+/**
+ * The connections of the last load, for the next: a client keeps its own, and a hundred TLS handshakes at the start of each window
+ * would be read as the server's latency. Given up soon, for a server that ends may wait for its clients to go.
+ */
+let kept: Sender | undefined
+let keptTimer: NodeJS.Timeout | undefined
+const keptMs = 2000
+
+async function giveUpConnections(): Promise<void> {
+  clearTimeout(keptTimer)
+  const sender = kept
+  kept = undefined
+  await sender?.close()
+}
+
 async function play(load: Load, signal: AbortSignal): Promise<LoadRun> {
   if (target === undefined) throw new Error('no target given before the load')
   // autocannon speaks HTTP/1.1 alone.
-  if (load.kind === 'closed' && target.transport === undefined && !target.http2) return playClosed(target, load, signal)
-  const sender = await senderFor(target)
+  if (load.kind === 'closed' && !load.forOpen && target.transport === undefined && !target.http2) return playClosed(target, load, signal)
+  clearTimeout(keptTimer)
+  kept ??= await senderFor(target)
   try {
-    return load.kind === 'closed' ? await playClosedLoop(target, load, sender, signal) : await playOpen(target, load, sender, signal)
-  } finally {
-    await sender.close()
+    const run = await (load.kind === 'closed' ? playClosedLoop(target, load, kept, signal) : playOpen(target, load, kept, signal))
+    keptTimer = setTimeout(giveUpConnections, keptMs)
+    return run
+  } catch (error) {
+    await giveUpConnections()
+    throw error
   }
 }
 
@@ -36,8 +55,10 @@ async function senderFor(to: HttpTarget): Promise<Sender> {
 }
 
 process.on('message', (message: ToChild) => {
-  if (message.type === 'target') target = message.target
-  else if (message.type === 'abort') running?.abort()
+  if (message.type === 'target') {
+    target = message.target
+    void giveUpConnections()
+  } else if (message.type === 'abort') running?.abort()
   else {
     const controller = new AbortController()
     running = controller

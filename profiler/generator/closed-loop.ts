@@ -8,7 +8,7 @@ const pauseAfterFailureMs = 20
 
 /**
  * Plays a closed loop over any sender: each of the load's connections sends when its last request has ended.
- * Requests under way at the end are waited for, each up to the target's timeout. Plain HTTP goes through autocannon instead (closed.ts).
+ * Requests under way at the end are waited for, each up to the target's timeout. HTTP/1.1 goes through autocannon instead (closed.ts), but for loads that open the connections of open load.
  */
 export async function playClosedLoop(
   target: HttpTarget,

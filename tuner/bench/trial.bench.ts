@@ -1,9 +1,9 @@
 /**
  * What a trial's few seconds say of a predictor just started, beside what long windows say of the same predictor once warm:
- * `npm run bench:trial -- [trials]`, about four minutes with three trials each. Best on a machine that does nothing else.
- * The long windows are a reference, no truth: two runs of them differ by a few percent. The GPUs are emulated; the processes, their CPU time and the load are real.
+ * `npm run bench:trial -- [trials]`, about eight minutes with three trials each. Best on a machine that does nothing else.
+ * The long windows are a reference, no truth: they are asked twice, before the trials and after them, of another process, and both are shown. The GPUs are emulated; the processes, their CPU time and the load are real.
  */
-import { HttpLoadGenerator, measureCapacity, protocolFor, type Slo, type Target } from '../../profiler/index.ts'
+import { HttpLoadGenerator, type Measurement, measureCapacity, protocolFor, type Slo, type Target } from '../../profiler/index.ts'
 import { effortFor } from '../load.ts'
 import { withBuiltPredictor } from './built-predictor.ts'
 
@@ -23,7 +23,7 @@ const configurations: readonly Configuration[] = [
 ]
 const trials = Number(process.argv[2] ?? 3)
 const trialSeconds = 3
-const longS = 6
+const longS = 8
 const step = 1.03
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 const { signal } = new AbortController()
@@ -67,25 +67,29 @@ async function longCapacityRps(target: Target): Promise<number> {
 }
 
 const percent = (share: number) => `${(100 * share).toFixed(1)} %`.padStart(8)
-console.log('configuration'.padEnd(34), 'long, req/s', ' trials of 3 s: error, and whether the 90 % interval holds it')
+console.log('configuration'.padEnd(34), 'long, req/s  ', ' trials of 3 s: error, and whether the 90 % interval holds it')
 const errors: number[] = []
 let held = 0
 for (const configuration of configurations) {
   const { gpu, memoryPercent, batchSize, cores } = configuration
-  const longRps = await withPredictor(configuration, longCapacityRps)
-  const shown: string[] = []
+  const long = [await withPredictor(configuration, longCapacityRps)]
+  const measured: Measurement[] = []
   for (let seed = 1; seed <= trials; seed++) {
-    const { capacityRps, capacityCi90Rps, seconds } = await withPredictor(configuration, (target) =>
-      measureCapacity({ target, slo, signal, effort: effortFor(trialSeconds), generator, seed }),
-    )
+    const trial = (target: Target) => measureCapacity({ target, slo, signal, effort: effortFor(trialSeconds), generator, seed })
+    measured.push(await withPredictor(configuration, trial))
+  }
+  long.push(await withPredictor(configuration, longCapacityRps))
+  const longRps = Math.sqrt(long[0]! * long[1]!)
+  const shown = measured.map(({ capacityRps, capacityCi90Rps, seconds }) => {
     const error = capacityRps / longRps - 1
     const holds = capacityCi90Rps[0] <= longRps && longRps <= capacityCi90Rps[1]
     errors.push(Math.abs(error))
     if (holds) held++
-    shown.push(`${percent(error)} ${holds ? 'holds' : '     '} (${seconds.toFixed(1)} s)`)
-  }
+    const halfWidth = Math.sqrt(capacityCi90Rps[1] / capacityCi90Rps[0]) - 1
+    return `${percent(error)} ±${percent(halfWidth).trim()} ${holds ? 'holds' : '     '} (${seconds.toFixed(1)} s)`
+  })
   const name = `${gpu} ${memoryPercent} %, batch ${batchSize}, core ${cores}`
-  console.log(name.padEnd(34), longRps.toFixed(0).padStart(11), shown.join('  '))
+  console.log(name.padEnd(34), long.map((rps) => rps.toFixed(0).padStart(6)).join(' '), shown.join('  '))
 }
 await generator.close()
 errors.sort((a, b) => a - b)
