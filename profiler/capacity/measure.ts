@@ -48,7 +48,7 @@ export const efforts = {
   standard: {
     warmUpS: 0.8,
     idleS: 0.5,
-    saturationS: 0.4,
+    saturationS: 0.3,
     windowS: 1,
     windows: 4,
     precision: 0.025,

@@ -1,3 +1,4 @@
+import { sum } from 'simple-statistics'
 import type { Arrivals, LoadPoint, LoadRun } from '../types.ts'
 import { disagreements } from './checks.ts'
 import { disturbances, disturbedMs, type Spans } from './disturbance.ts'
@@ -24,8 +25,8 @@ const mostConnections = 1024
 const cautious = 0.7
 /** A saturation below this share of what is to be beaten ends a race: open load gets more out of some servers than a closed loop, but not so much more. */
 const certainlyBelow = 0.75
-/** Windows of a closed loop that must not have grown before a race is given up: a cold server may pause on its way up. */
-const levelToGiveUp = 3
+/** Fewest windows of a closed loop, with all its connections, that tell whether the throughput still grows: a cold server may pause on its way up. */
+const fewestLevel = 4
 const planning = { requests: 12_000, replicates: 8 }
 /** A capacity is claimed up to this much beyond the highest rate that was seen to be served, and an interval up to that much: the rest is the twin's imagination. */
 const claimed = 1.15
@@ -141,23 +142,20 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
    */
   async function saturate(): Promise<CapacityFound | undefined> {
     let connections = 8
-    let answered = 0
-    /** Windows in a row that did not grow. */
-    let level = 0
+    /** Answers of each window with all connections. */
+    let answered: number[] = []
     let generatorLimited = false
     for (let round = 0; round < mostRounds; round++) {
       const { run, point } = await session.closed(connections, effort.saturationS, 'saturation')
       countDisturbed(run)
       if (await session.died(point)) return ended('server-died', `nothing listens any more: ${failuresOf(point)}`)
-      const before = answered
-      answered = point.achievedRps * point.seconds
       saturationRps = Math.max(saturationRps, point.achievedRps)
       if (keeps(point, slo)) heldRps = Math.max(heldRps, point.achievedRps)
       generatorLimited = point.generatorSaturated
       const enough = Math.min(mostConnections, Math.ceil((1.2 * saturationRps * slo.limitMs) / 1000))
-      const grew = answered - before > Math.max(0.02 * before, Math.sqrt(answered + before))
-      level = round > 0 && enough <= connections * 1.3 && !grew ? level + 1 : 0
-      if (level >= (saturationRps < certainlyBelow * toBeatRps ? levelToGiveUp : 1)) break
+      if (round > 0 && enough <= connections * 1.3) answered.push(point.achievedRps * point.seconds)
+      else answered = []
+      if (answered.length >= fewestLevel && !grew(answered)) break
       connections = Math.max(connections, enough)
     }
     if (generatorLimited || saturationRps >= certainlyBelow * toBeatRps) {
@@ -204,6 +202,13 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     }
     return undefined
   }
+}
+
+/** Whether the later half of the windows answered more than the earlier, beyond 2 % and chance. */
+function grew(answered: readonly number[]): boolean {
+  const earlier = sum(answered.slice(0, Math.floor(answered.length / 2)))
+  const later = sum(answered.slice(Math.ceil(answered.length / 2)))
+  return later - earlier > Math.max(0.02 * earlier, Math.sqrt(earlier + later))
 }
 
 /** Half the width of the interval, as a share of the capacity; Infinity without one. */
