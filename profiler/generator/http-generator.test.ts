@@ -120,9 +120,9 @@ describe('connections', () => {
     const url = `http://127.0.0.1:${(counting.address() as AddressInfo).port}`
     const target = { ...targetAt(url), expect: '{}' }
     try {
-      await generator.run(target, { kind: 'closed', connections: 40, durationS: 0.1, forOpen: true }, slo, signal)
+      await generator.run(target, { kind: 'closed', connections: 64, durationS: 0.1, forOpen: true }, slo, signal)
       const before = opened
-      expect(before).toBeGreaterThanOrEqual(40)
+      expect(before).toBeGreaterThanOrEqual(64)
       for (let i = 0; i < 2; i++) expect((await generator.run(target, open, slo, signal)).errors).toBe(0)
       expect(opened).toBe(before)
       await generator.run({ ...target }, open, slo, signal)
