@@ -1,6 +1,6 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterAll, afterEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { startTestServer, type TestServer, targetAt } from '../testing/servers.ts'
 import type { TestService } from '../testing/service.ts'
 import type { Load } from '../types.ts'
@@ -109,43 +109,37 @@ describe('open loop', () => {
 
 describe('connections', () => {
   const open: Load = { kind: 'open', rateRps: 200, arrivals: { kind: 'constant' }, durationS: 0.3, seed: 1 }
+  const counting = createServer((request, response) => {
+    request.resume().on('end', () => setTimeout(() => response.end('{}'), 20))
+  })
+  counting.keepAliveTimeout = 60_000
+  const targetThere = () => ({ ...targetAt(`http://127.0.0.1:${(counting.address() as AddressInfo).port}`), expect: '{}' })
+
+  beforeAll(async () => {
+    await new Promise<void>((resolve) => counting.listen(0, '127.0.0.1', resolve))
+  })
+  afterAll(async () => {
+    counting.closeAllConnections()
+    await new Promise((resolve) => counting.close(resolve))
+  })
 
   test('of open load are opened by the closed loop before it, and kept for the next; another target has its own', async () => {
-    const counting = createServer((request, response) => {
-      request.resume().on('end', () => setTimeout(() => response.end('{}'), 20))
-    })
     let opened = 0
     counting.on('connection', () => opened++)
-    await new Promise<void>((resolve) => counting.listen(0, '127.0.0.1', resolve))
-    const url = `http://127.0.0.1:${(counting.address() as AddressInfo).port}`
-    const target = { ...targetAt(url), expect: '{}' }
-    try {
-      await generator.run(target, { kind: 'closed', connections: 64, durationS: 0.1, forOpen: true }, slo, signal)
-      const before = opened
-      expect(before).toBeGreaterThanOrEqual(64)
-      for (let i = 0; i < 2; i++) expect((await generator.run(target, open, slo, signal)).errors).toBe(0)
-      expect(opened).toBe(before)
-      await generator.run({ ...target }, open, slo, signal)
-      expect(opened).toBeGreaterThan(before)
-    } finally {
-      counting.closeAllConnections()
-      await new Promise((resolve) => counting.close(resolve))
-    }
+    const target = targetThere()
+    await generator.run(target, { kind: 'closed', connections: 64, durationS: 0.1, forOpen: true }, slo, signal)
+    const before = opened
+    expect(before).toBeGreaterThanOrEqual(64)
+    for (let i = 0; i < 2; i++) expect((await generator.run(target, open, slo, signal)).errors).toBe(0)
+    expect(opened).toBe(before)
+    await generator.run({ ...target }, open, slo, signal)
+    expect(opened).toBeGreaterThan(before)
   })
 
   test('are given up soon after the last load, so that a server which ends need not wait for them', async () => {
-    const counting = createServer((request, response) => {
-      request.resume().on('end', () => response.end('{}'))
-    })
-    counting.keepAliveTimeout = 60_000
-    await new Promise<void>((resolve) => counting.listen(0, '127.0.0.1', resolve))
-    const closed = new Promise<void>((resolve) => counting.on('connection', (socket) => socket.once('close', () => resolve())))
-    try {
-      await generator.run(targetAt(`http://127.0.0.1:${(counting.address() as AddressInfo).port}`), open, slo, signal)
-      await closed
-    } finally {
-      await new Promise((resolve) => counting.close(resolve))
-    }
+    const closed = new Promise<void>((resolve) => counting.once('connection', (socket) => socket.once('close', () => resolve())))
+    await generator.run(targetThere(), open, slo, signal)
+    await closed
   })
 })
 
