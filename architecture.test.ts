@@ -1,51 +1,106 @@
-import { readdirSync, readFileSync } from 'node:fs'
-import { dirname, join, relative, resolve } from 'node:path'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { basename, dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 
 const root = dirname(fileURLToPath(import.meta.url))
 
-/** Which folders' values, and which folders' types alone, each folder may import. */
-const rules: Record<string, { values: string[]; types: string[] }> = {
-  search: { values: [], types: [] },
-  profiler: { values: [], types: [] },
-  trials: { values: [], types: ['search', 'profiler'] },
-  reports: { values: ['trials', 'search'], types: ['profiler'] },
-  tuner: { values: ['search', 'profiler', 'trials', 'reports'], types: [] },
+/** What each folder may import beside itself, of values and types alike: downward only. */
+const below: Record<string, readonly string[]> = {
+  search: [],
+  profiler: [],
+  trials: ['search', 'profiler'],
+  reports: ['trials', 'search', 'profiler'],
+  tuner: ['reports', 'trials', 'search', 'profiler'],
 }
 
-const sources = (folder: string): string[] =>
+/** Names that say what a file is to its folder; every other name stands once in the tree. */
+const roles = new Set(['index.ts', 'types.ts', 'register.ts', 'run.ts', 'main.ts'])
+
+const isTest = (file: string) => /(\.(test|bench|contract|k8s-test)\.tsx?$|\/testing\/|\/bench\/)/.test(file)
+
+const allSources = (folder: string): string[] =>
   readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
     .filter((f) => /\.tsx?$/.test(f) && !/node_modules/.test(f))
     .map((f) => join(folder, f))
 
-const isTest = (file: string) => /\.(test|bench|contract|k8s-test)\.tsx?$/.test(file)
+const sources = (folder: string): string[] => allSources(folder).filter((f) => !isTest(f))
 
-describe.each(Object.entries(rules))('%s/', (folder, allowed) => {
-  const files = sources(folder)
+/** Files of the repository that a file imports: by import, export from, import() and import types. */
+function importsOf(file: string): string[] {
+  const text = readFileSync(join(root, file), 'utf8')
+  return [...text.matchAll(/(?:\bfrom|\bimport)\s*\(?\s*['"](\.[^'"]+)['"]/g)]
+    .map(([, from]) => relative(root, resolve(root, dirname(file), from!)))
+    .filter((target) => existsSync(join(root, target)))
+}
 
-  test('imports only what the design allows', () => {
-    const broken: string[] = []
-    for (const file of files.filter((f) => !isTest(f))) {
-      const text = readFileSync(join(root, file), 'utf8')
-      for (const [, typeOnly, from] of text.matchAll(/(?:^|\n)\s*(?:import|export)\s+(type\s)?[^'"]*?from\s+['"](\.[^'"]+)['"]/g)) {
-        const target = relative(root, resolve(root, dirname(file), from!)).split('/')[0]!
-        const fine = target === folder || allowed.values.includes(target) || (typeOnly !== undefined && allowed.types.includes(target))
-        if (!fine) broken.push(`${file} imports ${from}`)
-      }
-    }
-    expect(broken).toEqual([])
+describe.each(Object.entries(below))('%s/', (folder, allowed) => {
+  test('imports downward alone', () => {
+    const upward = sources(folder).flatMap((file) =>
+      importsOf(file)
+        .filter((target) => ![folder, ...allowed].includes(target.split('/')[0]!))
+        .map((target) => `${file} imports ${target}`),
+    )
+    expect(upward).toEqual([])
   })
 
   test('keeps files under 400 lines', () => {
-    const long = files.filter((f) => readFileSync(join(root, f), 'utf8').split('\n').length > 400)
+    const long = allSources(folder).filter((f) => readFileSync(join(root, f), 'utf8').split('\n').length > 400)
     expect(long).toEqual([])
   })
 })
 
+test('no files import each other in a circle', () => {
+  const graph = new Map(
+    Object.keys(below)
+      .flatMap(sources)
+      .map((file) => [file, importsOf(file)]),
+  )
+  expect(circlesOf(graph)).toEqual([])
+})
+
+/** Strongly connected components of two files or more (Tarjan 1972). */
+function circlesOf(graph: ReadonlyMap<string, readonly string[]>): string[][] {
+  const circles: string[][] = []
+  const index = new Map<string, number>()
+  const low = new Map<string, number>()
+  const stack: string[] = []
+  const visit = (file: string) => {
+    index.set(file, index.size)
+    low.set(file, index.get(file)!)
+    stack.push(file)
+    for (const next of graph.get(file) ?? []) {
+      if (!graph.has(next)) continue
+      if (!index.has(next)) visit(next)
+      if (stack.includes(next)) low.set(file, Math.min(low.get(file)!, low.get(next)!))
+    }
+    if (low.get(file) !== index.get(file)) return
+    const circle = stack.splice(stack.indexOf(file))
+    if (circle.length > 1) circles.push(circle)
+  }
+  for (const file of graph.keys()) if (!index.has(file)) visit(file)
+  return circles
+}
+
+test('the circle finder finds a circle', () => {
+  const graph = new Map([
+    ['a', ['b']],
+    ['b', ['c']],
+    ['c', ['a', 'd']],
+    ['d', []],
+  ])
+  expect(circlesOf(graph)).toEqual([['a', 'b', 'c']])
+})
+
+test('a file name means one thing in the whole tree', () => {
+  const places = new Map<string, string[]>()
+  for (const file of Object.keys(below).flatMap(sources)) places.set(basename(file), [...(places.get(basename(file)) ?? []), file])
+  expect([...places].filter(([name, files]) => files.length > 1 && !roles.has(name)).map(([, files]) => files)).toEqual([])
+})
+
 test('search/ has no clock, no I/O and no randomness of its own', () => {
-  const impure = sources('search')
-    .filter((f) => !isTest(f) && !f.includes('/bench/'))
-    .filter((f) => /Math\.random|Date\.now|new Date\(|performance\.now|from 'node:|process\./.test(readFileSync(join(root, f), 'utf8')))
+  const impure = sources('search').filter((f) =>
+    /Math\.random|Date\.now|new Date\(|performance\.now|from 'node:|process\./.test(readFileSync(join(root, f), 'utf8')),
+  )
   expect(impure).toEqual([])
 })

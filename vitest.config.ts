@@ -4,16 +4,19 @@ import { configDefaults, defineConfig } from 'vitest/config'
 const pure = [
   'search/**/*',
   'reports/*',
-  'reports/{dashboard,imports,plan,specs}/**/*',
+  'reports/{dashboard,imports,plan,recommendation,specs}/**/*',
+  'reports/report/{recommendation-json,report-blocks}',
   'profiler/{statistics,virtual}/**/*',
-  'profiler/capacity/{disturbance,rate-bisection,stalls,twin,virtual-capacity}',
+  'profiler/capacity/{capacity-under,disturbance,rate-bisection,stalls,stream-view,twin,virtual-capacity}',
   'trials/*',
-  'trials/{devices,prices,server-files}/**/*',
-  'trials/kubernetes/{cluster,deploy,manifests,payload-map}',
+  'trials/{devices,prices}/**/*',
+  'trials/launchers/server-files/**/*',
+  'trials/launchers/kubernetes/{cluster-facts,deploy,manifests,payload-map}',
+  'trials/launchers/simulated/{simulated-launcher,llm,simulated}',
   'trials/predictor/{preprocess,protocol}/**/*',
-  'trials/simulated/{launcher,llm,simulated}',
   'tuner/{experiment,render}/**/*',
-  'tuner/{assemble,cluster-space,default-configuration,loop,simulated-capacity,simulated-llm}',
+  'tuner/backends/{assemble,cluster-space,simulated-capacity,simulated-llm}',
+  'tuner/loop/{default-configuration,loop}',
 ].map((files) => `${files}.test.{ts,tsx}`)
 
 export default defineConfig({

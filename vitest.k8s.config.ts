@@ -4,7 +4,7 @@ import { defineConfig } from 'vitest/config'
 export default defineConfig({
   test: {
     include: ['{tuner,reports,trials}/**/*.k8s-test.ts'],
-    globalSetup: ['./tuner/testing/build.ts', './trials/kubernetes/testing/image.ts'],
+    globalSetup: ['./tuner/testing/build.ts', './trials/launchers/kubernetes/testing/image.ts'],
     fileParallelism: false,
     // A cluster on two cores, under load of its own: two more tries tell a fault from a hiccup.
     retry: process.env.CI ? 2 : 0,

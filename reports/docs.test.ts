@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { recommendationDocument, recommendationJsonSchema } from './documents.ts'
+import { recommendationDocument, recommendationJsonSchema } from './report/recommendation-json.ts'
+import { trialColumns } from './report/trials-csv.ts'
 import { specTargets } from './specs/index.ts'
-import { trialColumns } from './trials-csv.ts'
 
 const doc = (name: string) => readFileSync(join(dirname(fileURLToPath(import.meta.url)), '..', 'docs', name), 'utf8')
 

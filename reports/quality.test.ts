@@ -1,7 +1,7 @@
 /** Model variants: the quality of each in what is recommended. */
 import { expect, test } from 'vitest'
-import { documentOf } from './documents.ts'
-import { recommend } from './recommendation.ts'
+import { recommend } from './recommendation/recommend.ts'
+import { documentOf } from './report/recommendation-json.ts'
 import { complete, measured, sampleInput } from './samples.contract.ts'
 
 const qualities: Readonly<Record<string, number>> = { base: 0.92, small: 0.9, tiny: 0.8 }

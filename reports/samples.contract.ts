@@ -2,7 +2,7 @@
 import type { LoadPoint, Measurement, Slo } from '../profiler/types.ts'
 import type { Configuration } from '../search/types.ts'
 import type { FinishedTrial, Usage } from '../trials/types.ts'
-import type { RecommendInput } from './recommendation.ts'
+import type { RecommendInput } from './recommendation/recommend.ts'
 
 export const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 

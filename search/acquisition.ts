@@ -1,4 +1,4 @@
-import type { Marginals } from './gp.ts'
+import type { Marginals } from './gp-regression.ts'
 import { logCdf, logExpectedImprovement, logPdf } from './normal.ts'
 import { logCost, replicasFor } from './objective.ts'
 import type { Beliefs } from './surrogate.ts'

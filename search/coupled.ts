@@ -12,8 +12,8 @@ import {
   slope,
 } from './design.ts'
 import { createEncoder } from './encoding.ts'
-import { condition, type GpShape, type Marginals } from './gp.ts'
 import { fitGp } from './gp-fit.ts'
+import { condition, type GpShape, type Marginals } from './gp-regression.ts'
 import type { Configuration, Parameter, Problem } from './types.ts'
 
 /** One Gaussian process for ln rate and ln latency. */

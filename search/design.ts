@@ -1,9 +1,9 @@
 import { Matrix } from 'ml-matrix'
-import { sampleSpace } from './candidates.ts'
 import { createEncoder } from './encoding.ts'
-import type { GpShape } from './gp.ts'
+import type { GpShape } from './gp-regression.ts'
 import { enumerate, GRID_LIMIT, gridSize, satisfies } from './space.ts'
 import type { Configuration, Parameter, Problem } from './types.ts'
+import { sampleSpace } from './untried.ts'
 
 /** What is modelled, and how it moves with price: a dearer configuration serves more, and takes less time. */
 export type Quantity = 'rate' | 'constraint' | 'serves'

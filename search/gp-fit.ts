@@ -1,5 +1,5 @@
 /** The fit of a Gaussian process: hyperparameters of greatest posterior density, under priors scaled with the dimension. */
-import { condition, type Gp, type GpData, type GpShape, geometry, likelihood, NOISE_FLOOR, unpack } from './gp.ts'
+import { condition, type Gp, type GpData, type GpShape, geometry, likelihood, NOISE_FLOOR, unpack } from './gp-regression.ts'
 import { type Evaluation, minimise } from './lbfgs.ts'
 import { logNormalLogPdf } from './normal.ts'
 

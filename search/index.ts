@@ -20,8 +20,8 @@ export function createSampler(name = 'gp'): Sampler {
   return sampler
 }
 
+export { paretoFront } from './non-dominated.ts'
 export { bestObservation, logCost, meetsConstraint, observedLogCost, replicasFor } from './objective.ts'
-export { paretoFront } from './pareto.ts'
 export { createRng } from './rng.ts'
 export * from './space.ts'
 export { assessStop, type StopOptions } from './stopping.ts'

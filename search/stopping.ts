@@ -1,9 +1,9 @@
-import { untried } from './candidates.ts'
 import { believedBest } from './incumbent.ts'
 import { logCost } from './objective.ts'
 import { rememberedPerTrial } from './per-trial.ts'
 import { type Beliefs, fitSurrogate } from './surrogate.ts'
 import type { Configuration, Observation, Problem, Rng, StopAssessment } from './types.ts'
+import { untried } from './untried.ts'
 
 export interface StopOptions {
   /** 0.05: a configuration must be more than 5 % cheaper to be worth going on. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { type RecordedTable, replay } from './replay.ts'
+import { type RecordedTable, replay } from './replay-table.ts'
 import { createRng } from './rng.ts'
 import { createGpSampler } from './samplers/gp.ts'
 import { configurationKey, enumerate } from './space.ts'

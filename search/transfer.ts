@@ -1,8 +1,8 @@
 import { Matrix } from 'ml-matrix'
 import type { Knowledge, Quantity } from './design.ts'
 import { createEncoder } from './encoding.ts'
-import { condition } from './gp.ts'
 import { fitGp } from './gp-fit.ts'
+import { condition } from './gp-regression.ts'
 import { configurationKey } from './space.ts'
 import type { Configuration, Observation, PastExperiment, SearchSpace } from './types.ts'
 

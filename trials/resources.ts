@@ -1,9 +1,9 @@
 /** The resources that a configuration asks for, by the standard parameter names. */
 import type { Configuration } from '../search/types.ts'
 import { findGpu, type Gpu, type Precision, precisions, usableMemoryMiB } from './devices/catalogue.ts'
-import { DeviceModelError, namesNear } from './devices/errors.ts'
+import type { Sharing } from './devices/device-model.ts'
+import { DeviceModelError, namesNear } from './devices/device-model-error.ts'
 import { findMigProfile, paidFraction } from './devices/mig.ts'
-import type { Sharing } from './devices/model.ts'
 
 /** What one replica holds, and pays for. */
 export interface Resources {

@@ -1,7 +1,7 @@
 /** YAML files of users, checked whole: every problem at once, each with its file and line. */
 import { isMap, isNode, LineCounter, type Node, parseDocument } from 'yaml'
 import type { z } from 'zod'
-import { namesNear } from './devices/errors.ts'
+import { namesNear } from './devices/device-model-error.ts'
 
 export class YamlFileError extends Error {
   constructor(readonly problems: readonly string[]) {

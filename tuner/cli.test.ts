@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { parseRecommendation } from '../reports/documents.ts'
+import { parseRecommendation } from '../reports/report/recommendation-json.ts'
 import { CliBox } from './testing/run-cli.ts'
 
 const server = fileURLToPath(new URL('../trials/launchers/testing/server.mjs', import.meta.url))

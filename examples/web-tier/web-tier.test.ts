@@ -6,10 +6,10 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { protocolFor } from '../../profiler/protocols/index.ts'
 import { templateProblems } from '../../trials/launchers/fill.ts'
-import { createLocalLauncher } from '../../trials/launchers/local.ts'
-import { inspectMachine } from '../../trials/machine/machine.ts'
-import { loadExperiment } from '../../tuner/experiment/load.ts'
-import { surroundings } from '../../tuner/machine.ts'
+import { createLocalLauncher } from '../../trials/launchers/local/local-launcher.ts'
+import { inspectMachine } from '../../trials/machine/machine-facts.ts'
+import { loadExperiment } from '../../tuner/experiment/load-experiment.ts'
+import { surroundings } from '../../tuner/experiment/surroundings.ts'
 
 const here = dirname(fileURLToPath(import.meta.url))
 const machine = await inspectMachine()

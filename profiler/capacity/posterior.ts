@@ -6,7 +6,7 @@
  * shows is compared with the server's. The arrivals' own luck, the largest part of the noise of a short window, is thereby taken out (they are a control variate).
  */
 import { gammaln, sum } from 'simple-statistics'
-import { seeded } from '../random.ts'
+import { seeded } from '../seeded-random.ts'
 import type { LoadRun, Slo } from '../types.ts'
 import { meets, type Spans } from './disturbance.ts'
 import { replayed, type Stall, separateStalls, stallRates } from './stalls.ts'

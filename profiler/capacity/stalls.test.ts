@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { gamma, normal, seeded } from '../random.ts'
+import { gamma, normal, seeded } from '../seeded-random.ts'
 import { drawn, replayed, type Stall, separateStalls, stallRates } from './stalls.ts'
 import type { Steps } from './twin.ts'
 

@@ -7,7 +7,7 @@
  * Whether stalls go by the step or by the clock, and whether they come at random or regularly, is drawn too, as likely as what was seen makes it.
  */
 import { gammaln, probit } from 'simple-statistics'
-import { gamma, normal, type Uniform } from '../random.ts'
+import { gamma, normal, type Uniform } from '../seeded-random.ts'
 import { quantileOfSorted } from '../statistics/percentile.ts'
 import type { Steps } from './twin.ts'
 

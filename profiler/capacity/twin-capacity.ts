@@ -1,5 +1,5 @@
 /** The capacity of a twin, from long runs of it. */
-import { seeded } from '../random.ts'
+import { seeded } from '../seeded-random.ts'
 import { drawn, type StallRate } from './stalls.ts'
 import { saturationOf, simulate, type Twin } from './twin.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { schedule } from '../generator/arrivals.ts'
-import { gamma, seeded } from '../random.ts'
+import { gamma, seeded } from '../seeded-random.ts'
 import type { Load, LoadRun, Target } from '../types.ts'
 import { QueueServer, type QueueServerOptions } from '../virtual/queue-server.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'

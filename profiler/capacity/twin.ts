@@ -6,7 +6,7 @@
  * M/G/1 queue and of its batch variants (Kendall 1953; Bailey 1954), learnt without assuming the service's distribution, and an
  * approximation for several workers or processor sharing. A twin can be put under any load for as long as one likes, at no cost to the server.
  */
-import type { Uniform } from '../random.ts'
+import type { Uniform } from '../seeded-random.ts'
 import type { LoadRun } from '../types.ts'
 import { meets, type Spans } from './disturbance.ts'
 import type { Stalling } from './stalls.ts'

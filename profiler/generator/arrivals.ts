@@ -1,4 +1,4 @@
-import { gamma, seeded } from '../random.ts'
+import { gamma, seeded } from '../seeded-random.ts'
 import type { Load } from '../types.ts'
 
 type OpenLoad = Extract<Load, { kind: 'open' }>

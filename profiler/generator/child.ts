@@ -1,11 +1,11 @@
 /** The generator's own process: nothing else disturbs its clock. Ends with its parent. */
 import type { Load, LoadRun } from '../types.ts'
-import { playClosed } from './closed.ts'
+import type { FromChild, HttpTarget, ToChild } from './child-messages.ts'
+import { playClosed } from './closed-http.ts'
 import { playClosedLoop } from './closed-loop.ts'
 import { HttpSender } from './http-sender.ts'
 import { Http2Sender } from './http2-sender.ts'
-import type { FromChild, HttpTarget, ToChild } from './messages.ts'
-import { playOpen } from './open.ts'
+import { playOpen } from './open-loop.ts'
 import type { Sender } from './sender.ts'
 
 const send = (message: FromChild) => process.send?.(message)

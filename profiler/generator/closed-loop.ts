@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks'
 import type { Load, LoadRun } from '../types.ts'
-import type { HttpTarget } from './messages.ts'
+import type { HttpTarget } from './child-messages.ts'
 import { Recorder } from './recorder.ts'
 import type { Sender } from './sender.ts'
 

@@ -1,7 +1,7 @@
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
 import type { TlsOptions } from '../types.ts'
+import type { HttpTarget } from './child-messages.ts'
 import { oncePerBody } from './http-sender.ts'
-import type { HttpTarget } from './messages.ts'
 import type { Ended, Sender } from './sender.ts'
 
 /** HTTP/2 connections; each carries as many requests at once as the server allows. */

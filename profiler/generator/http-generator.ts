@@ -1,11 +1,11 @@
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { GeneratorError } from '../errors.ts'
+import { GeneratorError } from '../profiler-errors.ts'
 import { loadPointOf } from '../statistics/load-point.ts'
 import type { Load, LoadGenerator, LoadPoint, LoadRun, Slo, Target } from '../types.ts'
+import type { FromChild, HttpTarget, ToChild } from './child-messages.ts'
 import { forkEntry } from './child-process.ts'
-import { checkLoad } from './load.ts'
-import type { FromChild, HttpTarget, ToChild } from './messages.ts'
+import { checkLoad } from './play-load.ts'
 
 /** Loads HTTP servers from a child process of its own, started with the first load and kept until `close`. */
 export class HttpLoadGenerator implements LoadGenerator {

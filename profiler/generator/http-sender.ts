@@ -1,5 +1,5 @@
 import { type Dispatcher, Pool } from 'undici'
-import type { HttpTarget } from './messages.ts'
+import type { HttpTarget } from './child-messages.ts'
 import { errorKind } from './recorder.ts'
 import type { Ended, Sender, StreamTimes } from './sender.ts'
 import { tlsChecks } from './tls.ts'

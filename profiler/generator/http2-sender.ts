@@ -1,7 +1,7 @@
 import { type ClientHttp2Stream, constants } from 'node:http2'
+import type { HttpTarget } from './child-messages.ts'
 import { type AnswerReader, oncePerBody, outcomeOf, WholeAnswer } from './http-sender.ts'
 import { Http2Connection, type Http2Request } from './http2-connection.ts'
-import type { HttpTarget } from './messages.ts'
 import type { Ended, Sender } from './sender.ts'
 import { tlsChecks } from './tls.ts'
 

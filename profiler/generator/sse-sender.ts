@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks'
+import type { HttpTarget } from './child-messages.ts'
 import { type AnswerReader, HttpSender } from './http-sender.ts'
 import { Http2Sender } from './http2-sender.ts'
-import type { HttpTarget } from './messages.ts'
 import type { Sender } from './sender.ts'
 import { TokenStream } from './token-stream.ts'
 

@@ -1,10 +1,10 @@
 /** What the items of requests are: made up, or taken from the user's texts and pictures, one after another. */
 import { open, readdir, readFile } from 'node:fs/promises'
 import { extname, join } from 'node:path'
-import { PayloadError } from '../errors.ts'
-import { seeded } from '../random.ts'
+import { PayloadError } from '../profiler-errors.ts'
+import { seeded } from '../seeded-random.ts'
 import type { ItemSource } from '../types.ts'
-import { englishText, jpegImage, numericValues, type TensorInput } from './payload.ts'
+import { englishText, jpegImage, numericValues, type TensorInput } from './payload-pool.ts'
 
 export interface Content {
   /** Items until they repeat; Infinity for what is made up. */

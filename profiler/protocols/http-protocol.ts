@@ -1,4 +1,4 @@
-import { ProtocolError } from '../errors.ts'
+import { ProtocolError } from '../profiler-errors.ts'
 import type {
   ItemSource,
   LatencyMetric,
@@ -11,7 +11,7 @@ import type {
   TlsOptions,
 } from '../types.ts'
 import { answersOk, excerpt, postOnce } from './http.ts'
-import { bodiesFromFile } from './payload.ts'
+import { bodiesFromFile } from './payload-pool.ts'
 
 export interface ProtocolOptions {
   /** Sent with every request. */

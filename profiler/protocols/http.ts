@@ -1,7 +1,7 @@
 import { Agent, errors, request } from 'undici'
-import { ProtocolError } from '../errors.ts'
 import { Http2Connection } from '../generator/http2-connection.ts'
 import { tlsChecks, trustHint } from '../generator/tls.ts'
+import { ProtocolError } from '../profiler-errors.ts'
 import type { ProtocolName, RequestBody, TlsOptions } from '../types.ts'
 
 /** How a server is asked: as the load will be sent. */

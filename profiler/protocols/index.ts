@@ -1,10 +1,10 @@
-import { PayloadError } from '../errors.ts'
+import { PayloadError } from '../profiler-errors.ts'
 import type { PayloadSource, Protocol, ProtocolName } from '../types.ts'
 import { httpProtocol, type ProtocolOptions, parseUrl } from './http-protocol.ts'
 import { byNumber } from './items.ts'
-import { plainJson } from './json.ts'
 import { openInferenceProtocol } from './oip-v2.ts'
 import { openAi } from './openai.ts'
+import { plainJson } from './plain-json.ts'
 import { recognise, withRecognition } from './recognise.ts'
 import { tensorflowServing } from './tfserving.ts'
 
@@ -58,8 +58,8 @@ function grpc(name: 'grpc-v2' | 'tfserving-grpc', options: ProtocolOptions): Pro
   const load = async () => {
     const [{ grpcProtocol }, { openInferenceGrpc }, { tensorflowGrpc }] = await Promise.all([
       import('./grpc/protocol.ts'),
-      import('./grpc/oip.ts'),
-      import('./grpc/tensorflow.ts'),
+      import('./grpc/oip-messages.ts'),
+      import('./grpc/tensorflow-messages.ts'),
     ])
     return grpcProtocol(name === 'grpc-v2' ? openInferenceGrpc : tensorflowGrpc, options)
   }
@@ -75,6 +75,6 @@ export async function detectProtocol(url: string, model: string, options: Protoc
   if (!/^grpcs?:/.test(url)) parseUrl('json', url)
   const found = await recognise(url, model, options, signal)
   if (found === undefined && /^grpcs?:/.test(url))
-    throw await (await import('./grpc/recognise.ts')).whyNoGrpc(url.replace(/^grpc/, 'http'), options.tls, signal)
+    throw await (await import('./grpc/recognise-grpc.ts')).whyNoGrpc(url.replace(/^grpc/, 'http'), options.tls, signal)
   return found ?? 'json'
 }

@@ -1,5 +1,5 @@
-import { PayloadError } from '../errors.ts'
-import { normal, seeded, type Uniform } from '../random.ts'
+import { PayloadError } from '../profiler-errors.ts'
+import { normal, seeded, type Uniform } from '../seeded-random.ts'
 import type { ItemCounts, ItemSource, PayloadOrder } from '../types.ts'
 
 /** Distributions with a tail end here: a request of more items is a job, not a request. */

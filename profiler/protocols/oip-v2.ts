@@ -1,8 +1,8 @@
-import { PayloadError, ProtocolError } from '../errors.ts'
+import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import { type Content, fitted } from './content.ts'
 import { getJson } from './http.ts'
 import { type Dialect, isObject, type ProtocolOptions } from './http-protocol.ts'
-import { bytesKind, itemShape, type TensorInput } from './payload.ts'
+import { bytesKind, itemShape, type TensorInput } from './payload-pool.ts'
 import { jsonPool } from './pool.ts'
 
 /** An input as the metadata of either form, REST or gRPC, declares it. */

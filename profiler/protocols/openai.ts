@@ -1,9 +1,9 @@
-import { PayloadError, ProtocolError } from '../errors.ts'
 import { TokenStream } from '../generator/token-stream.ts'
+import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import type { PayloadSource, Protocol, RequestBody, Target } from '../types.ts'
 import { answersOk, excerpt, postOnce } from './http.ts'
 import { isObject, type ProtocolOptions, parseUrl } from './http-protocol.ts'
-import { jsonLines } from './payload.ts'
+import { jsonLines } from './payload-pool.ts'
 import { defaultPrompts, makePrompts, type Prompt } from './prompts.ts'
 
 const chatPath = '/v1/chat/completions'

@@ -1,4 +1,4 @@
-import { PayloadError } from '../errors.ts'
+import { PayloadError } from '../profiler-errors.ts'
 import type { ItemSource, RequestBody } from '../types.ts'
 import { type Content, contentOf } from './content.ts'
 import { bySize, poolSizes } from './items.ts'

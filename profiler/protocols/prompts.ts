@@ -1,7 +1,7 @@
-import { PayloadError } from '../errors.ts'
-import { normal, seeded, type Uniform } from '../random.ts'
+import { PayloadError } from '../profiler-errors.ts'
+import { normal, seeded, type Uniform } from '../seeded-random.ts'
 import type { LengthDistribution, PromptSpec } from '../types.ts'
-import { commonWord } from './payload.ts'
+import { commonWord } from './payload-pool.ts'
 
 export interface Prompt {
   readonly text: string

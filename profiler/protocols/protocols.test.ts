@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { PayloadError, ProtocolError } from '../errors.ts'
+import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import type { RequestBody } from '../types.ts'
 import { protocolFor } from './index.ts'
 

@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
-import { startGrpcServer } from '../testing/grpc-server.ts'
+import { startGrpcServer } from '../testing/known-grpc-server.ts'
 import { wire } from '../testing/wire.ts'
 import type { ProtocolName } from '../types.ts'
 import { detectProtocol, protocolFor } from './index.ts'

@@ -1,4 +1,4 @@
-import { ProtocolError } from '../errors.ts'
+import { ProtocolError } from '../profiler-errors.ts'
 import type { Protocol, ProtocolName } from '../types.ts'
 import { get, unknownPath } from './http.ts'
 import { isObject, type ProtocolOptions } from './http-protocol.ts'
@@ -23,7 +23,7 @@ export async function recognise(
 ): Promise<ProtocolName | undefined> {
   const origin = URL.canParse(url) ? new URL(url.replace(/^grpc/, 'http')).origin : undefined
   if (origin === undefined) return undefined
-  const grpc = async () => (await import('./grpc/recognise.ts')).recogniseGrpc(origin, options.tls, signal)
+  const grpc = async () => (await import('./grpc/recognise-grpc.ts')).recogniseGrpc(origin, options.tls, signal)
   const saysGrpc = /^grpcs?:/.test(url)
   const spoken = saysGrpc ? await grpc() : undefined
   if (spoken !== undefined) return spoken

@@ -1,8 +1,8 @@
-import { ProtocolError } from '../errors.ts'
+import { ProtocolError } from '../profiler-errors.ts'
 import { type Content, fitted } from './content.ts'
 import { getJson } from './http.ts'
 import { type Dialect, isObject, type ProtocolOptions } from './http-protocol.ts'
-import { bytesKind, itemShape, type TensorInput } from './payload.ts'
+import { bytesKind, itemShape, type TensorInput } from './payload-pool.ts'
 import { jsonPool } from './pool.ts'
 
 /** TensorFlow Serving's REST API, requests in row format: one instance an item. */

@@ -1,7 +1,7 @@
 import { inflateSync } from 'node:zlib'
 import hdr from 'hdr-histogram-js'
 import { expect, test } from 'vitest'
-import { normal, seeded } from '../random.ts'
+import { normal, seeded } from '../seeded-random.ts'
 import { hdrHistogram } from './hdr.ts'
 import { quantileOfSorted } from './percentile.ts'
 

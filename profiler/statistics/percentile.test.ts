@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { seeded } from '../random.ts'
+import { seeded } from '../seeded-random.ts'
 import { binomialCdf, logFactorial, quantileInterval, quantileOfSorted, quantileRanks } from './percentile.ts'
 
 describe('quantileOfSorted', () => {

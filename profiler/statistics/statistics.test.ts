@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { seeded } from '../random.ts'
+import { seeded } from '../seeded-random.ts'
 import type { LoadRun, Slo } from '../types.ts'
 import { dispersion, momentsOf, overShare } from './dependence.ts'
 import { provesPercentile, requestsNeeded } from './early-stopping.ts'

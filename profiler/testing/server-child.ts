@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { createServer as createHttp2Server, createSecureServer, type Http2ServerResponse } from 'node:http2'
 import { createServer as createHttpsServer } from 'node:https'
 import type { AddressInfo, Server } from 'node:net'
-import { normal, seeded } from '../random.ts'
+import { normal, seeded } from '../seeded-random.ts'
 import { testCertificate as cert, testKey as key } from './certificate.ts'
 import { okBody, type TestService } from './service.ts'
 

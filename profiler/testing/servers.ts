@@ -12,7 +12,7 @@ export interface TestServer {
 /** Starts a server with a known service on loopback, in a process of its own. Defaults: 5 ms fixed, no queue, no faults. */
 export async function startTestServer(given: Partial<TestService> = {}): Promise<TestServer> {
   const service: TestService = { time: { kind: 'fixed', ms: 5 }, servers: 0, maxBatch: 1, seed: 1, ...given }
-  const child = forkEntry(new URL('../testing/server-child.ts', import.meta.url))
+  const child = forkEntry(new URL('./server-child.ts', import.meta.url))
   child.send(service)
   const [{ port }] = (await once(child, 'message')) as [{ port: number }]
   const url = `${given.http === 'h2' || given.http === 'https' ? 'https' : 'http'}://127.0.0.1:${port}`

@@ -1,5 +1,5 @@
 /** Servers in virtual time that stand for kinds of real ones, with the SLO each is tested under. The benchmark's cases. */
-import { gamma, normal, seeded, type Uniform } from '../random.ts'
+import { gamma, normal, seeded, type Uniform } from '../seeded-random.ts'
 import type { Slo, VirtualServer } from '../types.ts'
 import { QueueServer } from '../virtual/queue-server.ts'
 import { SharingServer } from '../virtual/sharing-server.ts'

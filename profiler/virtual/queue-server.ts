@@ -1,5 +1,5 @@
 import { schedule } from '../generator/arrivals.ts'
-import { seeded, type Uniform } from '../random.ts'
+import { seeded, type Uniform } from '../seeded-random.ts'
 import type { Load, VirtualRun, VirtualServer } from '../types.ts'
 import { EventQueue } from './event-queue.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { type KnownServer, loadGeneratorContract } from '../generator/load-generator.contract.ts'
-import { normal, type Uniform } from '../random.ts'
+import { normal, type Uniform } from '../seeded-random.ts'
 import type { Target } from '../types.ts'
 import { QueueServer, type QueueServerOptions } from './queue-server.ts'
 import { SharingServer } from './sharing-server.ts'

@@ -1,5 +1,5 @@
-import { GeneratorError } from '../errors.ts'
-import { checkLoad } from '../generator/load.ts'
+import { checkLoad } from '../generator/play-load.ts'
+import { GeneratorError } from '../profiler-errors.ts'
 import { loadPointOf } from '../statistics/load-point.ts'
 import type { Load, LoadGenerator, LoadPoint, LoadRun, Slo, Target, VirtualRun } from '../types.ts'
 

@@ -1,10 +1,11 @@
 /** Figures behind the dashboard's charts that are neither ranking nor search: the knee of a load curve, history, capacity, comparison. Pure. */
+
+import type { CurveKnot } from '../../profiler/capacity/capacity-under.ts'
 import type { Objective } from '../../search/types.ts'
-import type { CurveKnot } from '../../trials/capacity.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { keyOf, replicasFor } from '../candidates.ts'
-import { hoursPerMonth } from '../plan/costs.ts'
-import type { Candidate } from '../types.ts'
+import { hoursPerMonth } from '../plan/plan-costs.ts'
+import { keyOf, replicasFor } from '../recommendation/judged.ts'
+import type { Candidate } from '../recommendation/types.ts'
 
 /** Where waiting starts to outweigh the work: the rate at which a latency is twice that of the idle predictor. Undefined when it never gets there. */
 export function kneeOf(curve: readonly CurveKnot[]): { readonly rateRps: number; readonly latencyMs: number } | undefined {

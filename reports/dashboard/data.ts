@@ -3,7 +3,7 @@ import type { Arrivals, Load, LoadPoint, Slo } from '../../profiler/types.ts'
 import type { Objective, Parameter, StopAssessment } from '../../search/types.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
-import { decode, encode } from '../../trials/store/encoding.ts'
+import { decode, encode } from '../../trials/store/infinity-json.ts'
 import type { ExperimentRecord, FinishedTrial, Provenance } from '../../trials/types.ts'
 
 /** All that the page must know beside the trials. JSON-safe. */

@@ -1,10 +1,10 @@
 /** Model variants on the page: what the command line says, the fronts by quality, and the least quality as a question. */
 import { expect, test } from 'vitest'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
-import { recommend } from '../recommendation.ts'
-import { reportBlocks } from '../report/report.ts'
+import { recommend } from '../recommendation/recommend.ts'
+import { reportBlocks } from '../report/report-blocks.ts'
 import { complete, measured, sampleInput } from '../samples.contract.ts'
-import { paretoOption } from './charts/pareto.ts'
+import { paretoOption } from './charts/pareto-chart.ts'
 import { lightTheme, logAxis } from './charts/theme.ts'
 import type { DashboardExperiment } from './data.ts'
 import { asMeasured, isAsMeasured, Ranker } from './ranking.ts'

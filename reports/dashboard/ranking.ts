@@ -1,13 +1,14 @@
 /** Ranking in the page: the same code as everywhere else, with what does not change between two rankings remembered. Pure. */
+
+import { type CurveKnot, loadCurve } from '../../profiler/capacity/capacity-under.ts'
 import type { Measurement, Slo } from '../../profiler/types.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
-import { type CurveKnot, loadCurve } from '../../trials/capacity.ts'
 import { type PriceBook, PriceError, pricePerHour } from '../../trials/prices/book.ts'
 import { describeConfiguration, resourcesOf } from '../../trials/resources.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { type Judged, judge, keyOf, type View } from '../candidates.ts'
-import { recommend } from '../recommendation.ts'
-import type { Candidate, Recommendation } from '../types.ts'
+import { type Judged, judge, keyOf, type View } from '../recommendation/judged.ts'
+import { recommend } from '../recommendation/recommend.ts'
+import type { Candidate, Recommendation } from '../recommendation/types.ts'
 import type { DashboardExperiment } from './data.ts'
 
 /** What a reader may change without new trials. */

@@ -1,6 +1,7 @@
 /** Demand over time: one period (a day, or a trace) that repeats. */
-import { parseCsv } from '../csv.ts'
+
 import { rate } from '../format.ts'
+import { parseCsv } from '../report/csv.ts'
 
 export interface Demand {
   /** Samples of requests per second, each held for `stepSeconds`. */

@@ -3,8 +3,8 @@
  * Replicas are pooled by an even split: n replicas at a demand d each see d / n, and answer with the latency of their own load curve there.
  * That is what a good load balancer comes near to; it takes no credit for the smoothing that pooling brings, and none is lost to a bad one.
  */
-import { type CurveKnot, latencyAt } from '../../trials/capacity.ts'
-import { replicasFor } from '../candidates.ts'
+import { type CurveKnot, latencyAt } from '../../profiler/capacity/capacity-under.ts'
+import { replicasFor } from '../recommendation/judged.ts'
 import { type Demand, peakOf } from './demand.ts'
 
 /** A configuration to plan with. */

@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { chromium } from 'playwright-core'
 import { expect, test } from 'vitest'
-import { renderSvg } from '../charts/svg.ts'
-import { toHtml } from '../page/html.ts'
-import { recommend } from '../recommendation.ts'
+import { recommend } from '../recommendation/recommend.ts'
 import { sampleInput, sampleTrials } from '../samples.contract.ts'
-import { reportBlocks } from './report.ts'
+import { renderSvg } from './charts/svg.ts'
+import { toHtml } from './document/html.ts'
+import { reportBlocks } from './report-blocks.ts'
 
 const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path))
 const quiet = [

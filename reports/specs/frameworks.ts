@@ -1,6 +1,6 @@
 /** TorchServe, vLLM, Ray Serve and Docker Compose. */
 import { stringify } from 'yaml'
-import { Knobs, unusedNote } from '../../trials/server-files/knobs.ts'
+import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
 import { header, oneLine, type SpecFile } from './manifest.ts'
 import type { Serving } from './serving.ts'
 import { SpecError, startupSeconds } from './serving.ts'

@@ -2,12 +2,12 @@
 import { composeSpec, raySpec, torchserveSpec, vllmSpec } from './frameworks.ts'
 import { type KserveVariant, kserveSpec } from './kserve.ts'
 import { kubedlSpec } from './kubedl.ts'
-import { type KubernetesOptions, kubernetesSpec } from './kubernetes.ts'
+import { type KubernetesOptions, kubernetesSpec } from './kubernetes-deployment.ts'
 import type { SpecFile } from './manifest.ts'
 import { seldonSpec } from './seldon.ts'
 import type { Serving } from './serving.ts'
-import { tfservingSpec } from './tfserving.ts'
-import { tritonSpec } from './triton.ts'
+import { tfservingSpec } from './tfserving-deployment.ts'
+import { tritonSpec } from './triton-config.ts'
 
 export const specTargets = [
   'kubernetes',

@@ -1,12 +1,13 @@
 /** KServe InferenceService v1beta1: Standard (plain deployments), Knative, and Standard scaled by KEDA. */
-import { claimTemplates, refuseClaim } from './gpu-selection.ts'
+
 import { defaultPrometheus, rateQuery, threshold } from './keda.ts'
 import { type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { nodePlacement, type PlatformServer, plainServer, tfservingServer } from './platform-pod.ts'
 import { environment, fileMounts, probes } from './pod.ts'
+import { claimTemplates, refuseClaim } from './pod-gpus.ts'
 import type { Serving } from './serving.ts'
 import { SpecError } from './serving.ts'
-import { tritonSpec } from './triton.ts'
+import { tritonSpec } from './triton-config.ts'
 
 export const kserveVariants = ['standard', 'knative', 'keda'] as const
 export type KserveVariant = (typeof kserveVariants)[number]

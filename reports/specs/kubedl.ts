@@ -1,13 +1,14 @@
 /** KubeDL Inference v1alpha1, with an HPA of its own: the kind's autoScale and batching fields are read by no controller. */
-import { refuseClaim } from './gpu-selection.ts'
-import { autoscaler } from './kubernetes.ts'
+
+import { autoscaler } from './kubernetes-deployment.ts'
 import { type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { nodePlacement, plainServer, tfservingServer } from './platform-pod.ts'
 import { probes } from './pod.ts'
+import { refuseClaim } from './pod-gpus.ts'
 import type { Serving } from './serving.ts'
 import { SpecError } from './serving.ts'
-import { tfservingImage } from './tfserving.ts'
-import { tritonImage, tritonSpec } from './triton.ts'
+import { tfservingImage } from './tfserving-deployment.ts'
+import { tritonImage, tritonSpec } from './triton-config.ts'
 
 const [restPort, grpcPort] = [8080, 9000]
 

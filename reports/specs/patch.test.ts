@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
-import { recommend } from '../recommendation.ts'
+import { recommend } from '../recommendation/recommend.ts'
 import { sampleInput, slo } from '../samples.contract.ts'
 import { patchManifests } from './patch.ts'
 import { type Serving, servingOf } from './serving.ts'

@@ -1,7 +1,7 @@
 /** The tuned values put into a manifest that the user has: a minimal change, comments, order and everything else left as they are. */
 import { isDeepStrictEqual } from 'node:util'
-import { gpuSelection, productsOf, refuseClaim } from './gpu-selection.ts'
 import { resourcesBlock } from './pod.ts'
+import { gpuSelection, productsOf, refuseClaim } from './pod-gpus.ts'
 import { type Serving, SpecError } from './serving.ts'
 import { type Change, documentsOf, type Path, type Plain, setAt } from './yaml-edit.ts'
 

@@ -1,10 +1,10 @@
 /** The server container and its placement, as the serving platforms' own objects carry them. */
 import { posix } from 'node:path'
-import { type GpuSelection, gpuSelection, podClaims } from './gpu-selection.ts'
 import type { Manifest } from './manifest.ts'
 import { environment, resourcesBlock } from './pod.ts'
+import { type GpuSelection, gpuSelection, podClaims } from './pod-gpus.ts'
 import type { Serving } from './serving.ts'
-import { type TfservingPlaces, tfservingConfig } from './tfserving.ts'
+import { type TfservingPlaces, tfservingConfig } from './tfserving-deployment.ts'
 
 const configFolder = '/etc/tfs'
 

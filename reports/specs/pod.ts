@@ -1,7 +1,7 @@
 /** The parts of a pod that Kubernetes-based targets share. */
 import { posix } from 'node:path'
-import { containerClaims, type GpuSelection, gpuSelection, podClaims } from './gpu-selection.ts'
 import type { Manifest } from './manifest.ts'
+import { containerClaims, type GpuSelection, gpuSelection, podClaims } from './pod-gpus.ts'
 import type { Serving } from './serving.ts'
 import { startupSeconds } from './serving.ts'
 

@@ -1,11 +1,12 @@
 /** Seldon Core v1 SeldonDeployment, with TensorFlow Serving or Triton as its prepackaged server. */
-import { refuseClaim } from './gpu-selection.ts'
-import { autoscaler } from './kubernetes.ts'
+
+import { autoscaler } from './kubernetes-deployment.ts'
 import { type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { nodePlacement, plainServer, tfservingServer } from './platform-pod.ts'
+import { refuseClaim } from './pod-gpus.ts'
 import type { Serving } from './serving.ts'
 import { SpecError } from './serving.ts'
-import { tritonSpec } from './triton.ts'
+import { tritonSpec } from './triton-config.ts'
 
 /** `seldondeployment.yaml`, and for Triton the config.pbtxt that belongs into the model repository. Throws SpecError for other servers. */
 export function seldonSpec(serving: Serving, backend?: string): SpecFile[] {

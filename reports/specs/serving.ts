@@ -1,13 +1,13 @@
 /** What every deployment spec says, whatever its format: the recommended configuration, how it is started, how many, and where each figure comes from. */
 import type { Slo } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
-import type { DraOptions } from '../../trials/kubernetes/dra.ts'
+import type { DraOptions } from '../../trials/launchers/kubernetes/dra.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { Provenance } from '../../trials/types.ts'
-import { replicasFor } from '../candidates.ts'
 import { latency, money, percent, rate, rateInterval, significant, sloFigure, sloText } from '../format.ts'
-import type { Candidate } from '../types.ts'
-import type { GpuScheme } from './gpu-selection.ts'
+import { replicasFor } from '../recommendation/judged.ts'
+import type { Candidate } from '../recommendation/types.ts'
+import type { GpuScheme } from './pod-gpus.ts'
 
 /** A spec cannot be made from what is known. */
 export class SpecError extends Error {

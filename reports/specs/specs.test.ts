@@ -3,11 +3,11 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import type { Resources } from '../../trials/resources.ts'
-import { recommend } from '../recommendation.ts'
+import { recommend } from '../recommendation/recommend.ts'
 import { sampleInput, slo } from '../samples.contract.ts'
-import { defaultScheme, gpuSchemes, gpuSelection } from './gpu-selection.ts'
 import { renderSpec, specTargets } from './index.ts'
 import { kserveVariants } from './kserve.ts'
+import { defaultScheme, gpuSchemes, gpuSelection } from './pod-gpus.ts'
 import { type Container, type Evidence, type Serving, type ServingOptions, SpecError, servingOf } from './serving.ts'
 import {
   batchingParameters,

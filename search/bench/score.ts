@@ -1,6 +1,6 @@
 import { recommended } from '../incumbent.ts'
 import { observedLogCost } from '../objective.ts'
-import { type RecordedTable, replay, trueLogCosts } from '../replay.ts'
+import { type RecordedTable, replay, trueLogCosts } from '../replay-table.ts'
 import { configurationKey } from '../space.ts'
 import { fitSurrogate } from '../surrogate.ts'
 import type { Configuration, Observation, Rng, Sampler } from '../types.ts'

@@ -2,14 +2,14 @@
 
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { recordedTable } from '../replay.ts'
+import { recordedTable } from '../replay-table.ts'
 import { createRng } from '../rng.ts'
+import { type BenchTask, readTasks } from './recorded-tables.ts'
 import { CAP, quantile, type RunScore, scoreRun } from './score.ts'
-import { type BenchTask, readTasks } from './tables.ts'
-import { variants } from './variants.ts'
+import { variants } from './search-variants.ts'
 
 const help = `Replays recorded tables against every sampler.
-  --tables DIR       tables and tasks, any depth         (search/bench/tables)
+  --tables DIR       tables and tasks, any depth         (search/bench/recorded-tables)
   --only TEXT        tasks whose name contains TEXT, comma-separated
   --samplers A,B     ${Object.keys(variants).join(', ')}   (gp)
   --seeds N          runs of each task                   (16)

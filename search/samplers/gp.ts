@@ -1,10 +1,10 @@
 import { logAcquisition, logFeasible } from '../acquisition.ts'
-import { untried } from '../candidates.ts'
 import { believedBest } from '../incumbent.ts'
 import { configurationKey, neighbours } from '../space.ts'
 import { cheapestByPhysics, spread, startCount } from '../starts.ts'
 import { asShipped, type Beliefs, fitSurrogate, type Surrogate, type SurrogateOptions } from '../surrogate.ts'
 import type { Configuration, Observation, Problem, Sampler, Suggestion } from '../types.ts'
+import { untried } from '../untried.ts'
 
 /** Trials that physics may choose before one has served. */
 const PHYSICS_TRIES = 2

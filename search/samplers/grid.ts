@@ -1,6 +1,6 @@
-import { untried } from '../candidates.ts'
 import { spaceSize } from '../space.ts'
 import type { Sampler } from '../types.ts'
+import { untried } from '../untried.ts'
 
 /** Every configuration in order, the last parameter varying fastest; a quasi-random sequence where the space cannot be listed. */
 export const gridSampler: Sampler = {

@@ -1,8 +1,8 @@
-import { untried } from '../candidates.ts'
 import { createHalton } from '../halton.ts'
 import { createSobol } from '../sobol.ts'
 import { configurationAt, configurationKey } from '../space.ts'
 import type { Rng, Sampler } from '../types.ts'
+import { untried } from '../untried.ts'
 
 const TRIES = 10_000
 

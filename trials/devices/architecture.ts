@@ -2,7 +2,7 @@
 
 import type { Precision } from './catalogue.ts'
 import { bytesPerElement, type Convnet, convnets, convolutionsOf } from './convnets.ts'
-import { DeviceModelError, namesNear } from './errors.ts'
+import { DeviceModelError, namesNear } from './device-model-error.ts'
 
 /** A stack of bidirectional transformer layers over embeddings (Devlin et al. 2018, section 3). */
 export interface Encoder {

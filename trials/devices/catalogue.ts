@@ -3,7 +3,7 @@
  * Source: vendor datasheets (NVIDIA product briefs and architecture white papers); AWS g5 datasheet for the A10G.
  * RTX cards and the A10G accumulate fp16 in fp32 at half the tensor rate, and that is the rate listed.
  */
-import { DeviceModelError, namesNear } from './errors.ts'
+import { DeviceModelError, namesNear } from './device-model-error.ts'
 
 export const precisions = ['fp32', 'tf32', 'fp16', 'bf16', 'int8', 'fp8'] as const
 export type Precision = (typeof precisions)[number]

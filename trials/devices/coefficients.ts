@@ -1,7 +1,7 @@
 /** The calibrated device model: coefficients, residuals and errors, all written by `npm run calibrate`. */
 import type { Gpu } from './catalogue.ts'
 import coefficients from './coefficients.json' with { type: 'json' }
-import type { Deviation, Physics } from './physics.ts'
+import type { Deviation, Physics } from './device-physics.ts'
 import type { ResidualBlock } from './residual.ts'
 
 /** A framework that runs the model itself or around a compiled engine: latency = max(floor + floorPerItem × batch, slowdown × device) + host. */

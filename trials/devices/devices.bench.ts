@@ -14,8 +14,8 @@ import {
   shareErrors,
   slowdownErrors,
 } from './calibration/coefficients-from.ts'
-import { isCompiled } from './calibration/fit.ts'
-import { readTables, type Tables } from './calibration/tables.ts'
+import { isCompiled } from './calibration/fit-coefficients.ts'
+import { readTables, type Tables } from './calibration/published-tables.ts'
 import { calibration } from './coefficients.ts'
 
 const { values: options } = parseArgs({ options: { tables: { type: 'string' } } })

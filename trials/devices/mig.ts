@@ -4,7 +4,7 @@
  * jbarrow.ai/field_notes/nvidia-mig; H200 memory is approximate.
  */
 import type { Gpu } from './catalogue.ts'
-import { DeviceModelError } from './errors.ts'
+import { DeviceModelError } from './device-model-error.ts'
 
 export interface MigProfile {
   /** '1g.5gb' */

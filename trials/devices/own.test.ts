@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { architectureOf, parameterCount } from './architecture.ts'
 import { findGpu } from './catalogue.ts'
-import { deviceLatencyMs, fits } from './model.ts'
+import { deviceLatencyMs, fits } from './device-model.ts'
 import { parseArchitecture, parseGpus } from './own.ts'
 
 test('a GPU of the user: the figures given, a larger error bar', () => {

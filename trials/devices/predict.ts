@@ -2,9 +2,9 @@
 import type { Architecture, CallShape } from './architecture.ts'
 import type { Gpu, Precision } from './catalogue.ts'
 import { type Coefficients, type Runtime, type ShareCurve, shareCurveMs } from './coefficients.ts'
-import { DeviceModelError } from './errors.ts'
+import { DeviceModelError } from './device-model-error.ts'
+import { executedPrecision, latencyParts, noDeviation } from './device-physics.ts'
 import type { MigProfile } from './mig.ts'
-import { executedPrecision, latencyParts, noDeviation } from './physics.ts'
 import { type Correction, noCorrection, residualFeatures, residualPosterior, tableNoise } from './residual.ts'
 import { workOf } from './work.ts'
 

@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { protocolFor } from '../../profiler/protocols/index.ts'
-import { inspectMachine, type MachineFacts } from '../machine/machine.ts'
+import { inspectMachine, type MachineFacts } from '../machine/machine-facts.ts'
 import type { GpuFacts } from '../machine/nvidia-smi.ts'
 import { resourcesOf } from '../resources.ts'
 import { engineFor } from './builtin.ts'
-import { createLocalLauncher } from './local.ts'
+import { createLocalLauncher } from './local/local-launcher.ts'
 import type { BuiltinTemplate } from './template.ts'
 
 let folder: string

@@ -1,13 +1,13 @@
 /** How the built-in predictor is started, and how it says where it serves. */
 import type { ProtocolName } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
-import type { MachineFacts } from '../machine/machine.ts'
+import type { MachineFacts } from '../machine/machine-facts.ts'
 import { processEntry } from '../predictor/entry.ts'
 import { type Resources, servingParametersOf } from '../resources.ts'
 import { LaunchError } from '../types.ts'
 import type { Cause } from './diagnosis.ts'
 import { environmentName, type FilledTemplate } from './fill.ts'
-import { catalogueName, type Holding } from './holdings.ts'
+import { catalogueName, type Holding } from './local/holdings.ts'
 import type { BuiltinTemplate, CommandTemplate } from './template.ts'
 
 type RunningEngine = Exclude<BuiltinTemplate['engine'], 'auto'>

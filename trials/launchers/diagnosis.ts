@@ -1,6 +1,6 @@
 /** Why a predictor ended: out of memory, port taken, something missing on this machine, or a crash. */
 import { readFileSync } from 'node:fs'
-import type { Exit } from './process-group.ts'
+import type { Exit } from './local/process-group.ts'
 
 export type Cause =
   | { readonly kind: 'out-of-memory'; readonly evidence: string }

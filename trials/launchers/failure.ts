@@ -1,7 +1,7 @@
 /** A predictor's end before it served, as the errors that the loop understands. */
 import { InfeasibleError, type InfeasibleReason, LaunchError } from '../types.ts'
 import { type Cause, saysPortTaken } from './diagnosis.ts'
-import type { PredictorLog } from './log.ts'
+import type { PredictorLog } from './local/log.ts'
 import { finalityOf, type NeverReadyError } from './readiness.ts'
 
 /** The port was another server's: the next one is tried. */

@@ -1,7 +1,7 @@
 /** Fills a template with a configuration: the argument list, environment and files of one trial. */
 import type { Configuration, Parameter } from '../../search/types.ts'
-import { serverTuning, takenBy } from '../server-files/preset.ts'
 import { LaunchError } from '../types.ts'
+import { serverTuning, takenBy } from './server-files/preset.ts'
 import type { CommandTemplate, TemplateFile } from './template.ts'
 
 /** What the launcher needs to know of a parameter. */

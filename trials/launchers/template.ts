@@ -12,7 +12,7 @@
  * `${cpuCores}` `${coreList}` ('0-1,4', the cores held) `${gpuMemoryMiB}` `${gpuMemoryFraction}` (of the GPU, 0-1). `$${` writes a plain `${`.
  */
 import type { ProtocolName, TlsOptions } from '../../profiler/types.ts'
-import type { ServerPreset } from '../server-files/preset.ts'
+import type { ServerPreset } from './server-files/preset.ts'
 import type { VariantSettings } from './variants.ts'
 
 export type PredictorTemplate = BuiltinTemplate | CommandTemplate | UrlTemplate

@@ -1,6 +1,6 @@
 /** What passes between the predictor and its CPU workers. */
 import type { Tensors } from './engine.ts'
-import type { PreparedRequest, Reply, ReplyFormat, ServedModelInfo } from './protocol/messages.ts'
+import type { PreparedRequest, Reply, ReplyFormat, ServedModelInfo } from './protocol/tensors.ts'
 
 export interface DecodeJob {
   readonly kind: 'decode'

@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads'
 import type { CpuJob, CpuResult, DecodeJob, EncodeJob, FromCpuWorker, ToCpuWorker } from './cpu-messages.ts'
 import { threadEntry } from './entry.ts'
-import { type PreparedRequest, type Reply, RequestError, type ServedModelInfo } from './protocol/messages.ts'
+import { type PreparedRequest, type Reply, RequestError, type ServedModelInfo } from './protocol/tensors.ts'
 
 interface Waiting {
   readonly job: CpuJob

@@ -3,8 +3,8 @@ import { parentPort } from 'node:worker_threads'
 import type { CpuJob, CpuResult, DecodeJob, FromCpuWorker, ToCpuWorker } from './cpu-messages.ts'
 import { largeBuffers } from './engine.ts'
 import { decodeRequest, encodeReply, isGrpc, loadGrpcCodec } from './protocol/codec.ts'
-import { RequestError, type ServedModelInfo } from './protocol/messages.ts'
 import { type Codecs, prepare } from './protocol/prepare.ts'
+import { RequestError, type ServedModelInfo } from './protocol/tensors.ts'
 
 const port = parentPort
 if (!port) throw new Error('cpu-worker runs as a worker thread')
@@ -37,9 +37,9 @@ async function handle(message: ToCpuWorker): Promise<void> {
 async function codecsOf({ task, vocabularyPath }: ServedModelInfo): Promise<Codecs> {
   switch (task) {
     case 'text':
-      return { tokenizer: (await import('./preprocess/text.ts')).createTokenizer(vocabularyPath) }
+      return { tokenizer: (await import('./preprocess/text-input.ts')).createTokenizer(vocabularyPath) }
     case 'image':
-      return { decodeImage: (await import('./preprocess/image.ts')).decodeImage }
+      return { decodeImage: (await import('./preprocess/image-input.ts')).decodeImage }
     case 'tensor':
       return {}
   }

@@ -2,7 +2,7 @@
 import { parentPort } from 'node:worker_threads'
 import { type Engine, largeBuffers, OutOfMemoryError } from './engine.ts'
 import type { FromEngine, ToEngine } from './engine-messages.ts'
-import { engines } from './engines/registry.ts'
+import { engines } from './engines/engine-registry.ts'
 
 const port = parentPort
 const send = (message: FromEngine) => {

@@ -9,13 +9,13 @@ import {
   setLogVerbosity,
   status,
 } from '@grpc/grpc-js'
+import { serverName, serverVersion } from './http-server.ts'
 import { loadGrpcCodec } from './protocol/codec.ts'
-import { decodeMessage, encodeMessage } from './protocol/grpc/definitions.ts'
-import { tfServingMetadataMessage } from './protocol/grpc/tfserving.ts'
-import { type ReplyFormat, RequestError } from './protocol/messages.ts'
-import { oipMetadata } from './protocol/oip.ts'
+import { decodeMessage, encodeMessage } from './protocol/grpc/server-definitions.ts'
+import { tfServingMetadataMessage } from './protocol/grpc/tfserving-grpc.ts'
+import { oipMetadata } from './protocol/oip-http.ts'
+import { type ReplyFormat, RequestError } from './protocol/tensors.ts'
 import type { ModelRepository } from './repository.ts'
-import { serverName, serverVersion } from './server.ts'
 
 export interface GrpcServer {
   readonly port: number

@@ -9,7 +9,7 @@ import type { EngineOptions } from './engine.ts'
 import { type EngineDeath, type EngineHost, startEngines, sumUtilization } from './engine-host.ts'
 import type { GrpcServer } from './grpc-server.ts'
 import { PredictorMetrics } from './metrics.ts'
-import type { ServedModelInfo } from './protocol/messages.ts'
+import type { ServedModelInfo } from './protocol/tensors.ts'
 import { ModelRepository, type ModelVersion, versionsToServe } from './repository.ts'
 import { ServedModel } from './served-model.ts'
 import type { Settings } from './settings.ts'
@@ -40,13 +40,13 @@ export async function startPredictor(settings: Settings): Promise<RunningPredict
   const own = await ownDevices(settings)
   if (settings.engine === 'emulated') {
     const architecture = architectureOf(settings.model, own.architectures)
-    if (architecture.kind === 'decoder') return (await import('./llm/predictor.ts')).startLlmPredictor(settings, architecture, own.gpus)
+    if (architecture.kind === 'decoder') return (await import('./llm/llm-predictor.ts')).startLlmPredictor(settings, architecture, own.gpus)
   }
   const versions = await versionsToServe(settings.modelPath, settings.versionPolicy)
   // Threads and processes start by themselves while this thread loads the web server.
   const pool = new CpuPool(settings.cpuCores)
   const starting = Promise.allSettled(versions.map((version) => startEngines(settings.engine, engineOptions(settings, own, version))))
-  const { createServer } = await import('./server.ts')
+  const { createServer } = await import('./http-server.ts')
   const metrics = new PredictorMetrics()
   const repository = new ModelRepository(settings.model)
   const maxBodyBytes = Math.round(settings.maxBodyMiB * 2 ** 20)

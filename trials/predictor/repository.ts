@@ -1,6 +1,6 @@
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { RequestError } from './protocol/messages.ts'
+import { RequestError } from './protocol/tensors.ts'
 import type { ServedModel } from './served-model.ts'
 
 /** One version to load: its number as text, and where it lies when the user gave a path. */

@@ -4,7 +4,7 @@ import { OutOfMemoryError, type Tensor, type Tensors } from './engine.ts'
 import type { EngineHost, EngineInstance } from './engine-host.ts'
 import type { ModelMetrics } from './metrics.ts'
 import { encodeReply } from './protocol/codec.ts'
-import { type Reply, type ReplyFormat, RequestError, type ServedModelInfo } from './protocol/messages.ts'
+import { type Reply, type ReplyFormat, RequestError, type ServedModelInfo } from './protocol/tensors.ts'
 
 /** Rows `from` to `from + items` of a request's tensors, which travel in one batch. */
 interface Unit {

@@ -1,8 +1,8 @@
 /** The predictor's settings: one table for flags, environment variables, help and checks. */
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
-import { type EngineName, engineNames } from './engines/registry.ts'
-import { llmDefaults } from './llm/serving.ts'
+import { type EngineName, engineNames } from './engines/engine-registry.ts'
+import { llmDefaults } from './llm/serving-limits.ts'
 import { type Quantization, quantizations } from './llm/step-model.ts'
 
 /** A number from its text; other text stays as it is, for the message. */

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { gpuCatalogue } from '../devices/catalogue.ts'
 import { resourcesOf } from '../resources.ts'
 import { defaultPriceBook, pricePerHour } from './book.ts'
-import { parsePriceBook } from './parse.ts'
+import { parsePriceBook } from './parse-book.ts'
 
 test('price = share of the GPU + cores + memory', () => {
   const quarter = resourcesOf({ cpuCores: 2, memoryMiB: 4096, gpu: 'T4', gpuMemoryPercent: 25 })

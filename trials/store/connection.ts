@@ -1,6 +1,6 @@
 /** A SQLite connection with promises: one statement or transaction at a time, errors as StoreError. */
 import sqlite3 from 'sqlite3'
-import { storeErrorOf } from './errors.ts'
+import { storeErrorOf } from './store-error.ts'
 
 export type SqlValue = string | number | null
 

@@ -1,4 +1,4 @@
-export { StoreError, type StoreFault } from './errors.ts'
-export { memoryStore } from './memory.ts'
+export { memoryStore } from './memory-store.ts'
 export { openReader, type StoreReader } from './reader.ts'
-export { openStore, type StoreOptions } from './sqlite.ts'
+export { openStore, type StoreOptions } from './sqlite-store.ts'
+export { StoreError, type StoreFault } from './store-error.ts'

@@ -2,8 +2,8 @@
 import { resolve } from 'node:path'
 import type { ExperimentRecord, FinishedTrial } from '../types.ts'
 import { Connection } from './connection.ts'
-import { StoreError } from './errors.ts'
-import { type ExperimentRow, experimentOf, find, trialsOf } from './sqlite.ts'
+import { type ExperimentRow, experimentOf, find, trialsOf } from './sqlite-store.ts'
+import { StoreError } from './store-error.ts'
 
 /** Every call may throw StoreError. */
 export interface StoreReader {

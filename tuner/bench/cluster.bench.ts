@@ -6,9 +6,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { efforts, protocolFor } from '../../profiler/index.ts'
-import { isPodPredictor } from '../../trials/kubernetes/launcher.ts'
-import { loadExperiment } from '../experiment/load.ts'
-import { openCluster } from '../kubernetes.ts'
+import { isPodPredictor } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
+import { openCluster } from '../backends/cluster.ts'
+import { loadExperiment } from '../experiment/load-experiment.ts'
 
 const trials = Number(process.env.TRIALS ?? 6)
 const image = process.env.TUNE_K8S_IMAGE

@@ -1,6 +1,6 @@
 /**
  * `npm run bench:cpu` (Linux): CPU time of a request in each thread of the built predictor, texts and photographs, from the kernel's own accounts:
- * what `trials/simulated/cpu-stage.ts` says of it.
+ * what `trials/launchers/simulated/cpu-stage.ts` says of it.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { HttpLoadGenerator, protocolFor } from '../../profiler/index.ts'

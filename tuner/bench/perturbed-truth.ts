@@ -2,18 +2,18 @@
  * Servers whose truth the device model does not know: its efficiencies, overheads and CPU costs drawn anew within the model's own error,
  * so that a prior made from the model is wrong in the way it will be wrong in life.
  */
-import type { RecordedTable } from '../../search/replay.ts'
+import type { RecordedTable } from '../../search/replay-table.ts'
 import { configurationKey, enumerate } from '../../search/space.ts'
 import type { Configuration, Observation, Problem, Rng, SearchSpace } from '../../search/types.ts'
 import { type Architecture, architectureOf } from '../../trials/devices/architecture.ts'
 import { calibration } from '../../trials/devices/coefficients.ts'
 import { gpuFeatures } from '../../trials/devices/features.ts'
+import { cpuStageOf } from '../../trials/launchers/simulated/cpu-stage.ts'
+import { type ModelledServer, modelledServer } from '../../trials/launchers/simulated/device.ts'
+import { createEstimator, queueingModel } from '../../trials/launchers/simulated/estimate.ts'
+import { predictCapacity } from '../../trials/launchers/simulated/estimated-capacity.ts'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
-import { predictCapacity } from '../../trials/simulated/capacity.ts'
-import { cpuStageOf } from '../../trials/simulated/cpu-stage.ts'
-import { type ModelledServer, modelledServer } from '../../trials/simulated/device.ts'
-import { createEstimator, queueingModel } from '../../trials/simulated/estimate.ts'
-import { pricing } from '../problem.ts'
+import { pricing } from '../loop/problem.ts'
 
 export interface Scenario {
   readonly name: string

@@ -8,9 +8,9 @@ import { schedule } from '../../profiler/index.ts'
 import { createRng } from '../../search/index.ts'
 import type { Configuration } from '../../search/types.ts'
 import { architectureOf } from '../../trials/devices/architecture.ts'
-import { createSimulatedLauncher } from '../../trials/simulated/launcher.ts'
+import { createSimulatedLauncher } from '../../trials/launchers/simulated/simulated-launcher.ts'
 import { InfeasibleError } from '../../trials/types.ts'
-import { measureSimulatedCapacity } from '../simulated-capacity.ts'
+import { measureSimulatedCapacity } from '../backends/simulated-capacity.ts'
 
 const { values: options } = parseArgs({
   options: { trials: { type: 'string', default: '300' }, seed: { type: 'string', default: '1' }, cv: { type: 'string', default: '1' } },

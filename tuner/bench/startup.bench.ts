@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { table } from '../render/format.ts'
+import { table } from '../render/columns.ts'
 
 const runs = 15
 const cli = fileURLToPath(new URL('../../dist/tuner/cli.js', import.meta.url))

@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { type Browser, chromium, type Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { openReader } from '../../trials/store/index.ts'
+import { createDashboard, type DashboardServer } from './dashboard-server.ts'
 import { around, late, type SampleStore, sampleStore } from './samples.contract.ts'
-import { createDashboard, type DashboardServer } from './server.ts'
 
 const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path))
 

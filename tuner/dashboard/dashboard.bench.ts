@@ -6,10 +6,10 @@ import { join } from 'node:path'
 import { chromium, type Page } from 'playwright-core'
 import { complete, measured } from '../../reports/samples.contract.ts'
 import { Connection } from '../../trials/store/connection.ts'
-import { encode } from '../../trials/store/encoding.ts'
 import { openReader, openStore } from '../../trials/store/index.ts'
+import { encode } from '../../trials/store/infinity-json.ts'
+import { createDashboard } from './dashboard-server.ts'
 import { around, document } from './samples.contract.ts'
-import { createDashboard } from './server.ts'
 
 const count = Number(process.argv[2] ?? 100_000)
 const gpus = ['T4', 'L4', 'A10G', 'V100', 'A100-40GB']

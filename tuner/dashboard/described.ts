@@ -1,15 +1,15 @@
 /** A stored experiment as the dashboard's page gets it. */
 import { stringify } from 'yaml'
 import type { DashboardExperiment } from '../../reports/dashboard/data.ts'
-import type { Recommendation } from '../../reports/types.ts'
+import type { Recommendation } from '../../reports/recommendation/types.ts'
 import type { StopAssessment } from '../../search/types.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
 import type { ExperimentRecord } from '../../trials/types.ts'
 import type { Surroundings } from '../experiment/context.ts'
-import { experimentFromDocument } from '../experiment/load.ts'
+import { experimentFromDocument } from '../experiment/load-experiment.ts'
 import type { Experiment, ExperimentDocument } from '../experiment/types.ts'
-import { noticesOf } from '../notices.ts'
-import { loadPriceBook } from '../problem.ts'
+import { noticesOf } from '../loop/notices.ts'
+import { loadPriceBook } from '../loop/problem.ts'
 
 export interface Described {
   readonly experiment: Experiment

@@ -12,7 +12,7 @@
  * Types are checked when a condition is read, so `holds` never throws. Nothing is ever evaluated as JavaScript.
  */
 import type { Condition, Configuration } from '../../search/types.ts'
-import { namesNear } from '../../trials/devices/errors.ts'
+import { namesNear } from '../../trials/devices/device-model-error.ts'
 
 /** Name → 'number', or the values of a categorical parameter. */
 export type ConditionNames = ReadonlyMap<string, 'number' | readonly string[]>

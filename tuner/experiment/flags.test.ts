@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { expect, test } from 'vitest'
+import { experimentJsonSchema } from './experiment-schema.ts'
 import { addExperimentOptions, environmentToLayer, exampleCommands, experimentFlags, flagsToLayer } from './flags.ts'
-import { loadExperiment } from './load.ts'
-import { experimentJsonSchema } from './schema.ts'
+import { loadExperiment } from './load-experiment.ts'
 
 const parse = (...words: string[]) => {
   const command = addExperimentOptions(new Command('tune')).exitOverride()

@@ -1,8 +1,8 @@
 /** Layers of settings (file, environment, flags): each validated against the schema, then laid one over the other with the origin of every value. */
 import type { z } from 'zod'
-import { closest, namesNear } from '../../trials/devices/errors.ts'
-import { type ExperimentEntries, experimentFileSchema, experimentJsonSchema, type ParameterEntry } from './schema.ts'
-import { sloMetrics } from './slo.ts'
+import { closest, namesNear } from '../../trials/devices/device-model-error.ts'
+import { type ExperimentEntries, experimentFileSchema, experimentJsonSchema, type ParameterEntry } from './experiment-schema.ts'
+import { sloMetrics } from './parse-slo.ts'
 import type { ConfigProblem, Origin } from './types.ts'
 import type { Layer, Path } from './yaml-file.ts'
 

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { describeExperiment } from './document.ts'
+import { describeExperiment } from './experiment-document.ts'
 import type { FlagValues } from './flags.ts'
-import { experimentFromDocument, loadExperiment } from './load.ts'
+import { experimentFromDocument, loadExperiment } from './load-experiment.ts'
 import { ConfigError } from './types.ts'
 
 const fixtures = fileURLToPath(new URL('fixtures/', import.meta.url))

@@ -2,10 +2,10 @@
  * Reads a ProfilingExperiment of Morphling (SoCC '21; kubedl-io/morphling, api/v1alpha1/profilingexperiment_types.go) as an experiment file.
  * What it says is kept; what has no meaning here is named in a notice; what Morphling itself gets wrong is refused.
  */
-import { closest, namesNear } from '../../trials/devices/errors.ts'
+import { closest, namesNear } from '../../trials/devices/device-model-error.ts'
 import { environmentName } from '../../trials/launchers/fill.ts'
 import { createDraft } from './draft.ts'
-import { containersOf } from './kubernetes.ts'
+import { containersOf } from './kubernetes-settings.ts'
 import { showOrigin, valueAt } from './layers.ts'
 import { asNumber } from './shorthand.ts'
 import type { ConfigProblem, Origin } from './types.ts'

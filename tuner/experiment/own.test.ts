@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { withVariant } from '../../trials/launchers/variants.ts'
-import { experimentFromDocument } from './load.ts'
+import { experimentFromDocument } from './load-experiment.ts'
 import { machine, originOf, problemsOf, useWorkspace, valuesOf } from './testing/workspace.ts'
 
 const { path, write, load, loadFile } = useWorkspace()

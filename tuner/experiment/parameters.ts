@@ -1,10 +1,10 @@
 /** What the product knows of parameters by their standard names, and how an entry of the experiment file becomes a parameter. */
 import type { CategoricalParameter, Category, OrdinalParameter, Parameter, Scale } from '../../search/types.ts'
 import { findGpu, type Gpu, precisions } from '../../trials/devices/catalogue.ts'
-import { DeviceModelError, namesNear } from '../../trials/devices/errors.ts'
+import { DeviceModelError, namesNear } from '../../trials/devices/device-model-error.ts'
 import { gpuFeatures } from '../../trials/devices/features.ts'
 import { quantizations } from '../../trials/predictor/llm/step-model.ts'
-import type { ParameterEntry } from './schema.ts'
+import type { ParameterEntry } from './experiment-schema.ts'
 import { geometric, powersOfTwo } from './shorthand.ts'
 import { parseDurationMs, parseMemoryMiB, UnitError } from './units.ts'
 

@@ -1,7 +1,7 @@
 /** The `slo` of the experiment file: a short form, an object, or a list of limits. */
 import { z } from 'zod'
+import { joinedSlo, parseSlo, parseSloLimit, parseSloPercentile, type SloEntry } from './parse-slo.ts'
 import { choice, quantity, share } from './schema-parts.ts'
-import { joinedSlo, parseSlo, parseSloLimit, parseSloPercentile, type SloEntry } from './slo.ts'
 import { UnitError } from './units.ts'
 
 const percentile = quantity(parseSloPercentile, 'a percentile such as p99')

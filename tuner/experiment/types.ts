@@ -2,11 +2,11 @@
 import type { Arrivals, PayloadSource, Slo } from '../../profiler/types.ts'
 import type { Configuration, Objective, SearchSpace } from '../../search/types.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
-import type { DraOptions } from '../../trials/kubernetes/dra.ts'
-import type { GpuScheme } from '../../trials/kubernetes/gpu-selection.ts'
+import type { DraOptions } from '../../trials/launchers/kubernetes/dra.ts'
+import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import type { Backend, Devices, LoadOrigin, SamplerName } from './names.ts'
-import type { Variant } from './variants.ts'
+import type { Variant } from './variant-settings.ts'
 
 export type { Backend, Devices, ObjectiveKind, SamplerName } from './names.ts'
 

@@ -1,7 +1,7 @@
 /** `npm run docs`: writes the reference of the experiment file and its JSON Schema into docs/. */
 import { readFileSync, writeFileSync } from 'node:fs'
+import { experimentJsonSchema } from './experiment-schema.ts'
 import { experimentReference } from './reference.ts'
-import { experimentJsonSchema } from './schema.ts'
 
 const docs = new URL('../../docs/', import.meta.url)
 const page = new URL('experiment-file.md', docs)

@@ -1,9 +1,9 @@
 /** The headless core of every screen: a state folded from the events, without a terminal. */
 import type { LoadPoint, Slo } from '../../profiler/types.ts'
-import type { Recommendation } from '../../reports/types.ts'
+import type { Recommendation } from '../../reports/recommendation/types.ts'
 import type { Suggestion } from '../../search/types.ts'
 import type { FinishedTrial, Provenance } from '../../trials/types.ts'
-import type { StopReason, TuneEvent } from '../events.ts'
+import type { StopReason, TuneEvent } from '../loop/events.ts'
 
 export interface RunningTrial {
   readonly number: number

@@ -2,8 +2,8 @@
 import { Writable } from 'node:stream'
 import { describe, expect, test } from 'vitest'
 import { InfeasibleError } from '../../trials/types.ts'
-import type { TuneEvent } from '../events.ts'
-import { runLoop } from '../loop.ts'
+import type { TuneEvent } from '../loop/events.ts'
+import { runLoop } from '../loop/loop.ts'
 import { fakeExperiment, fakeLauncher, fakeParts, fakePredictor, loadPoint, measurement } from '../testing/fakes.ts'
 import type { Renderer, RenderIo } from './renderer.ts'
 

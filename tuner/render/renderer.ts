@@ -1,5 +1,5 @@
 /** Consumers of the event stream that people or programs read. Results go to stdout, progress to stderr. */
-import type { TuneEvent } from '../events.ts'
+import type { TuneEvent } from '../loop/events.ts'
 import type { Style } from './glyphs.ts'
 
 export interface Renderer {
@@ -47,10 +47,10 @@ export async function createRenderer(name: RendererName, io: RenderIo): Promise<
     case 'screen':
       return (await import('./screen.tsx')).createScreenRenderer(io)
     case 'plain':
-      return (await import('./plain.ts')).createPlainRenderer(io)
+      return (await import('./plain-renderer.ts')).createPlainRenderer(io)
     case 'json':
-      return (await import('./json.ts')).createJsonRenderer(io)
+      return (await import('./json-renderer.ts')).createJsonRenderer(io)
     case 'events':
-      return (await import('./json.ts')).createEventsRenderer(io)
+      return (await import('./json-renderer.ts')).createEventsRenderer(io)
   }
 }

@@ -1,9 +1,9 @@
 /** What a tuning run says at its end: verdict, ranked alternatives, what binds, caveats, files. */
 
 import { money, rate, sloFigure, sloValue } from '../../reports/format.ts'
-import type { Candidate, Recommendation } from '../../reports/types.ts'
-import { costLabel } from '../cost-label.ts'
-import { table, wrap } from './format.ts'
+import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
+import { table, wrap } from './columns.ts'
+import { costLabel } from './cost-label.ts'
 import { glyph, paint, type Style } from './glyphs.ts'
 
 /** Alternatives shown on the terminal; the rest is in the files. */

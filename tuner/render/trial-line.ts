@@ -1,7 +1,7 @@
 /** One finished trial, or one load step, as a line. */
 import type { LoadPoint, Slo } from '../../profiler/types.ts'
 import { latency, money, percent, rate, rateInterval, sloName, sloValue } from '../../reports/format.ts'
-import { duration } from './format.ts'
+import { duration } from './columns.ts'
 import { glyph, type Paint, type Style } from './glyphs.ts'
 import type { Row } from './progress.ts'
 

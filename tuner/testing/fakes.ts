@@ -1,10 +1,10 @@
 /** Fakes for the loop's parts: a launcher without processes, loads without requests, a recommendation by price alone. */
 import type { LoadPoint, Measurement, Slo } from '../../profiler/types.ts'
-import type { Candidate, Recommendation } from '../../reports/types.ts'
+import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
 import type { Configuration, Problem, Sampler } from '../../search/types.ts'
 import type { ExperimentRecord, FinishedTrial, Launcher, Predictor, TrialStore } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
-import type { LoopParts } from '../loop.ts'
+import type { LoopParts } from '../loop/loop.ts'
 
 export const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 

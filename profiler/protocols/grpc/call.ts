@@ -1,7 +1,7 @@
 import { type Client, type ServiceError, status } from '@grpc/grpc-js'
-import { ProtocolError } from '../../errors.ts'
 import { grpcClient, grpcErrorKind, grpcMetadata } from '../../generator/grpc-sender.ts'
 import { trustHint } from '../../generator/tls.ts'
+import { ProtocolError } from '../../profiler-errors.ts'
 import type { ProtocolName, TlsOptions } from '../../types.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { PayloadError } from '../../errors.ts'
+import { PayloadError } from '../../profiler-errors.ts'
 import { bytesElements, numbersToBytes } from './tensor-bytes.ts'
 
 test.each<[string, (number | boolean)[], string]>([

@@ -1,4 +1,4 @@
-import { PayloadError } from '../../errors.ts'
+import { PayloadError } from '../../profiler-errors.ts'
 
 const arrays = {
   BOOL: Uint8Array,

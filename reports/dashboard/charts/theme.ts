@@ -1,6 +1,6 @@
 /** What all of the dashboard's charts share: colours for light, dark and paper, axes, and the marks of devices. Pure. */
 import type { EChartsCoreOption } from 'echarts/core'
-import { palette, symbols } from '../../charts/options.ts'
+import { palette, symbols } from '../../report/charts/chart-options.ts'
 
 export interface Theme {
   readonly dark: boolean

@@ -1,7 +1,7 @@
 /** The page's state: one experiment, its trials, the question asked of them, and the answer. Sections are told whenever it changes. */
 
 import type { FinishedTrial } from '../../../trials/types.ts'
-import type { Candidate, Recommendation } from '../../types.ts'
+import type { Candidate, Recommendation } from '../../recommendation/types.ts'
 import { darkTheme, lightTheme, type Theme } from '../charts/theme.ts'
 import type { DashboardExperiment, ExperimentEntry } from '../data.ts'
 import { asMeasured, candidatesOf, deviceOf, isAsMeasured, Ranker, type WhatIf } from '../ranking.ts'

@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { coefficientsFrom, crossValidated } from './coefficients-from.ts'
-import { readTables } from './tables.ts'
+import { readTables } from './published-tables.ts'
 
 const tables = readTables(fileURLToPath(new URL('../tables', import.meta.url)))
 const coefficients = coefficientsFrom(tables, crossValidated(tables))

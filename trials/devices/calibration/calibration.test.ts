@@ -2,9 +2,9 @@ import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { calibration } from '../coefficients.ts'
 import { errorsOn, fitMemory, memoryOf, shareErrors } from './coefficients-from.ts'
-import { fitPhysics, isCompiled } from './fit.ts'
+import { fitPhysics, isCompiled } from './fit-coefficients.ts'
 import { leastSquares } from './least-squares.ts'
-import { readTables } from './tables.ts'
+import { readTables } from './published-tables.ts'
 
 const tables = readTables(fileURLToPath(new URL('../tables', import.meta.url)))
 const rows = tables.latency.filter(isCompiled)

@@ -1,13 +1,13 @@
 /** From tables to the coefficients that the product carries, and their errors by cross-validation. */
 import { type Coefficients, type Runtime, type ShareCurve, shareCurveMs } from '../coefficients.ts'
-import { memoryParts } from '../memory.ts'
-import { executedPrecision, latencyParts } from '../physics.ts'
+import { memoryParts } from '../device-memory.ts'
+import { executedPrecision, latencyParts } from '../device-physics.ts'
 import { predictLatency } from '../predict.ts'
 import { type ResidualBlock, type ResidualPoint, residualFeatures } from '../residual.ts'
 import { workOf } from '../work.ts'
-import { fitPhysics, isCompiled, type PhysicsFit } from './fit.ts'
+import { fitPhysics, isCompiled, type PhysicsFit } from './fit-coefficients.ts'
 import { leastSquares } from './least-squares.ts'
-import type { LatencyRow, MemoryRow, ShareRow, Tables } from './tables.ts'
+import type { LatencyRow, MemoryRow, ShareRow, Tables } from './published-tables.ts'
 
 export type Errors = Coefficients['errors']
 

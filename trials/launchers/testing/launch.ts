@@ -1,8 +1,8 @@
 /** A tuner for tests: launches one predictor, says so, and waits to be killed. Arguments: folder, behaviour. */
 import { fileURLToPath } from 'node:url'
 import type { Protocol } from '../../../profiler/types.ts'
-import { inspectMachine } from '../../machine/machine.ts'
-import { createLocalLauncher } from '../local.ts'
+import { inspectMachine } from '../../machine/machine-facts.ts'
+import { createLocalLauncher } from '../local/local-launcher.ts'
 
 const protocol: Protocol = {
   name: 'json',

@@ -4,8 +4,8 @@
  */
 import { type Architecture, architectureOf } from '../../devices/architecture.ts'
 import { findGpu, usableMemoryMiB } from '../../devices/catalogue.ts'
+import { type DeviceCall, deviceLatencyMs, gpuMemoryMiB } from '../../devices/device-model.ts'
 import { findMigProfile } from '../../devices/mig.ts'
-import { type DeviceCall, deviceLatencyMs, gpuMemoryMiB } from '../../devices/model.ts'
 import { type Engine, type EngineInfo, type EngineOptions, OutOfMemoryError, type Tensor, type Tensors } from '../engine.ts'
 import { machineNowMs } from '../engine-messages.ts'
 

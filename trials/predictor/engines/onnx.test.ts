@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { EngineOptions, Tensor } from '../engine.ts'
 import { get, post, startForTest } from '../testing.contract.ts'
-import { halfBits, halfValue } from './onnx/tensors.ts'
+import { halfBits, halfValue } from './onnx/onnx-tensors.ts'
 import { denseModel, denseRow, type ElementType, onnxModel, textModel } from './onnx/write-model.contract.ts'
 import { createEngine } from './onnx.ts'
 

@@ -12,11 +12,11 @@ import {
   type TensorSpec,
   type Tensors,
 } from '../engine.ts'
-import { ModelError } from '../models/registry.ts'
+import { ModelError } from '../models/model-registry.ts'
 import { atLength, taskOf } from '../models/task.ts'
-import { importRuntime, isOutOfMemory, onnxFile, openSession, type Runtime } from './onnx/session.ts'
-import { datatypeOf, fromOnnx, toOnnx } from './onnx/tensors.ts'
-import { warmUp } from './warm-up.ts'
+import { warmUp } from './engine-warm-up.ts'
+import { importRuntime, isOutOfMemory, onnxFile, openSession, type Runtime } from './onnx/onnx-session.ts'
+import { datatypeOf, fromOnnx, toOnnx } from './onnx/onnx-tensors.ts'
 
 /** @param load imports onnxruntime-node */
 export function createEngine(options: EngineOptions, load?: () => Promise<Runtime>): Engine {

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { createTokenizer } from '../preprocess/text.ts'
+import { createTokenizer } from '../preprocess/text-input.ts'
 import { post, startForTest } from '../testing.contract.ts'
 import { createEngine } from './tfjs.ts'
 

@@ -5,10 +5,10 @@
 import { type NamedTensorMap, type Tensor as TfTensor, tensor, version_core } from '@tensorflow/tfjs-core'
 import type { Engine, EngineInfo, EngineOptions, Tensor, Tensors } from '../engine.ts'
 import type { Model } from '../models/model.ts'
-import { buildModel } from '../models/registry.ts'
-import { type Backend, startBackend } from './tfjs/backend.ts'
+import { buildModel } from '../models/model-registry.ts'
+import { warmUp } from './engine-warm-up.ts'
+import { type Backend, startBackend } from './tfjs/tfjs-backend.ts'
 import { loadUserModel } from './tfjs/user-model.ts'
-import { warmUp } from './warm-up.ts'
 
 export function createEngine(options: EngineOptions): Engine {
   if (options.precision !== 'fp32') throw new Error(`the tfjs engine computes in fp32, not ${options.precision}; leave --precision out`)

@@ -1,5 +1,5 @@
 /** Prompts as the simulator sees them: how many tokens, and which beginnings they share. */
-import { isRecord, RequestError } from '../protocol/messages.ts'
+import { isRecord, RequestError } from '../protocol/tensors.ts'
 import { blockTokens } from './scheduler.ts'
 
 export interface CompletionRequest {

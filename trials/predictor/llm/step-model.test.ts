@@ -3,7 +3,7 @@ import { Matrix, solve } from 'ml-matrix'
 import { describe, expect, test } from 'vitest'
 import { architectureOf, type Decoder } from '../../devices/architecture.ts'
 import { findGpu } from '../../devices/catalogue.ts'
-import { DeviceModelError } from '../../devices/errors.ts'
+import { DeviceModelError } from '../../devices/device-model-error.ts'
 import { type LlmDevice, type StepParts, stepCoefficients, stepErrors, stepParts, stepTimes } from './step-model.ts'
 
 /** Steps of the composed tables: of each device a prompt of 1,024 tokens, and decodes with 1,152 tokens (1,024 and half of 256) in the cache. */

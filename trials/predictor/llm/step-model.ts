@@ -7,7 +7,7 @@
  */
 import type { Decoder } from '../../devices/architecture.ts'
 import type { Gpu, Precision } from '../../devices/catalogue.ts'
-import { DeviceModelError } from '../../devices/errors.ts'
+import { DeviceModelError } from '../../devices/device-model-error.ts'
 
 /** Weights in fewer bits than the arithmetic. `fp8`: both in 8 bits where the GPU has them, else weights alone; `awq`, `gptq`: weights in 4 bits. */
 export const quantizations = ['none', 'fp8', 'awq', 'gptq'] as const

@@ -1,6 +1,6 @@
 /** The binary tensor data extension of the Open Inference Protocol: little-endian rows, BYTES elements led by a 4-byte length. */
 import type { Tensor } from '../engine.ts'
-import { RequestError, type WireDatatype, type WireTensor } from './messages.ts'
+import { RequestError, type WireDatatype, type WireTensor } from './tensors.ts'
 
 const numbers = {
   BOOL: Uint8Array,

@@ -1,15 +1,15 @@
 /** Request and reply by protocol. */
 import type { Tensors } from '../engine.ts'
-import type { Reply, ReplyFormat, ServedModelInfo, WireRequest } from './messages.ts'
-import { decodeOip, encodeOip } from './oip.ts'
-import { decodeTfServing, encodeTfServing } from './tfserving.ts'
+import { decodeOip, encodeOip } from './oip-http.ts'
+import type { Reply, ReplyFormat, ServedModelInfo, WireRequest } from './tensors.ts'
+import { decodeTfServing, encodeTfServing } from './tfserving-http.ts'
 
-type GrpcCodec = typeof import('./grpc/codec.ts')
+type GrpcCodec = typeof import('./grpc/grpc-codec.ts')
 let grpcCodec: GrpcCodec | undefined
 
 /** To be awaited before the first gRPC message: a predictor without gRPC starts without protocol buffers. */
 export async function loadGrpcCodec(): Promise<void> {
-  grpcCodec ??= await import('./grpc/codec.ts')
+  grpcCodec ??= await import('./grpc/grpc-codec.ts')
 }
 
 const grpc = (): GrpcCodec => {

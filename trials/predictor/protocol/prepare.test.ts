@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { ServedModelInfo, WireTensor } from './messages.ts'
 import { prepare } from './prepare.ts'
+import type { ServedModelInfo, WireTensor } from './tensors.ts'
 
 const model: ServedModelInfo = {
   name: 'net',

@@ -1,7 +1,7 @@
 /** From the inputs of a request to the tensors that the engine declared. */
 import type { Tensor, TensorSpec, Tensors } from '../engine.ts'
 import type { DecodeImage, Tokenizer } from '../preprocess.ts'
-import { RequestError, type ServedModelInfo, type WireTensor } from './messages.ts'
+import { RequestError, type ServedModelInfo, type WireTensor } from './tensors.ts'
 
 /** What preparing needs of the outside, by task. */
 export interface Codecs {

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import type { LoadPoint, Profile } from '../../../profiler/index.ts'
-import type { ProfileFlags } from '../profile.ts'
-import { profileCsv, profileHtml, profileJson } from './documents.ts'
-import { FlagError, readFlags } from './flags.ts'
-import { curveLines, histogramLines, profileLines } from './text.ts'
+import { FlagError, readFlags } from './profile-flags.ts'
+import { profileCsv, profileHtml, profileJson } from './profile-json.ts'
+import { curveLines, histogramLines, profileLines } from './profile-text.ts'
+import type { ProfileFlags } from './register.ts'
 
 const plain = { unicode: true, color: false }
 const flags: ProfileFlags = {

@@ -1,13 +1,13 @@
 import { profileEndpoint } from '../../../profiler/index.ts'
-import { writeAtomically } from '../../../reports/files.ts'
+import { writeAtomically } from '../../../reports/report/write-atomically.ts'
 import { exitCodes } from '../../exit-codes.ts'
 import { styleOf } from '../../render/glyphs.ts'
 import { stepLine } from '../../render/trial-line.ts'
 import { interruptible } from '../../signals.ts'
-import type { ProfileFlags } from '../profile.ts'
-import { profileCsv, profileHtml, profileJson } from './documents.ts'
-import { readFlags } from './flags.ts'
-import { profileLines } from './text.ts'
+import { readFlags } from './profile-flags.ts'
+import { profileCsv, profileHtml, profileJson } from './profile-json.ts'
+import { profileLines } from './profile-text.ts'
+import type { ProfileFlags } from './register.ts'
 
 /** Runs `tune profile`; returns its exit code. Progress goes to stderr, the result to stdout. */
 export async function profile(flags: ProfileFlags): Promise<number> {

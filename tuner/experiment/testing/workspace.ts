@@ -3,9 +3,9 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach } from 'vitest'
-import { describeExperiment } from '../document.ts'
+import { describeExperiment } from '../experiment-document.ts'
 import type { FlagValues } from '../flags.ts'
-import { type ExperimentRequest, loadExperiment } from '../load.ts'
+import { type ExperimentRequest, loadExperiment } from '../load-experiment.ts'
 import { ConfigError, type ConfigProblem, type Experiment, type MachineFacts } from '../types.ts'
 
 export const machine: MachineFacts = { cpuCores: 4, gpus: [] }

@@ -1,9 +1,9 @@
 /** Capacity: what a demand takes, what it costs, and how that changes when something is not as assumed. */
 
 import { money, percent, rate } from '../../../format.ts'
-import type { Candidate } from '../../../types.ts'
+import type { Candidate } from '../../../recommendation/types.ts'
 import { fleetFor, sensitivityOf } from '../../analysis.ts'
-import { billOption } from '../../charts/capacity.ts'
+import { billOption } from '../../charts/capacity-chart.ts'
 import type { Section } from '../app.ts'
 import { Chart } from '../chart.ts'
 import { fill, h, table } from '../dom.ts'

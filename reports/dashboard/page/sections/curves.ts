@@ -2,7 +2,7 @@
 
 import { rate } from '../../../format.ts'
 import { kneeOf } from '../../analysis.ts'
-import { curvesOption } from '../../charts/curves.ts'
+import { curvesOption } from '../../charts/curves-chart.ts'
 import type { App, Section } from '../app.ts'
 import { Chart } from '../chart.ts'
 import { fill, h } from '../dom.ts'

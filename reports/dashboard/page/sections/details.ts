@@ -2,7 +2,7 @@
 
 import type { FinishedTrial } from '../../../../trials/types.ts'
 import { latency, money, percent, rate, rateInterval, significant, sloFigure, sloName, sloValue } from '../../../format.ts'
-import { percentilesOption } from '../../charts/curves.ts'
+import { percentilesOption } from '../../charts/curves-chart.ts'
 import type { Shown } from '../app.ts'
 import { Chart } from '../chart.ts'
 import { fill, h, table } from '../dom.ts'

@@ -1,5 +1,5 @@
 /** What can be taken away: documents under the question that the page asks, and deployment specs. */
-import { trialsCsv } from '../../../trials-csv.ts'
+import { trialsCsv } from '../../../report/trials-csv.ts'
 import type { Section, Shown } from '../app.ts'
 import { download, fill, h } from '../dom.ts'
 

@@ -2,7 +2,7 @@
 
 import { percent } from '../../../format.ts'
 import { costAxis, historyOf } from '../../analysis.ts'
-import { effectOption, historyOption, importanceOption, predictedOption } from '../../charts/matters.ts'
+import { effectOption, historyOption, importanceOption, predictedOption } from '../../charts/matters-chart.ts'
 import type { Effects, ServedPoint } from '../../importance.ts'
 import type { App, Section, Shown } from '../app.ts'
 import { Chart } from '../chart.ts'

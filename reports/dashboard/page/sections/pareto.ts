@@ -1,7 +1,7 @@
 /** The Pareto chart, and on it the SLO as a line that can be dragged. */
 
 import { money, rate, rateInterval, significant, sloName, sloText, sloValue } from '../../../format.ts'
-import { type LatencyAxis, latencyAxis, paretoOption, type Throughput } from '../../charts/pareto.ts'
+import { type LatencyAxis, latencyAxis, paretoOption, type Throughput } from '../../charts/pareto-chart.ts'
 import { deviceOf } from '../../ranking.ts'
 import type { App, Section, Shown } from '../app.ts'
 import { Chart, type Hovered } from '../chart.ts'

@@ -1,7 +1,7 @@
 /** When each trial ran. */
 
 import { significant } from '../../../format.ts'
-import { timelineOption } from '../../charts/matters.ts'
+import { timelineOption } from '../../charts/matters-chart.ts'
 import type { App, Section } from '../app.ts'
 import { Chart } from '../chart.ts'
 import { h } from '../dom.ts'

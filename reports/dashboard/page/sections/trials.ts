@@ -3,7 +3,7 @@
 import type { Slo } from '../../../../profiler/types.ts'
 import type { FinishedTrial } from '../../../../trials/types.ts'
 import { latency, money, percent, percentileName, rateInterval, significant, sloName } from '../../../format.ts'
-import type { Candidate } from '../../../types.ts'
+import type { Candidate } from '../../../recommendation/types.ts'
 import type { App, Section, Shown } from '../app.ts'
 import { fill, h, setAttributes } from '../dom.ts'
 

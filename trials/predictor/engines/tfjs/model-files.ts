@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { io } from '@tensorflow/tfjs-core'
 import { z } from 'zod'
-import { ModelError } from '../../models/registry.ts'
+import { ModelError } from '../../models/model-registry.ts'
 
 export interface ModelFile {
   readonly path: string

@@ -7,7 +7,7 @@ import * as tf from '@tensorflow/tfjs-core'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { EngineOptions, Tensors } from '../../engine.ts'
 import { createEngine } from '../tfjs.ts'
-import type { SavedModel } from './backend.ts'
+import type { SavedModel } from './tfjs-backend.ts'
 
 let usesGpu: boolean
 const savedModel: SavedModel = {

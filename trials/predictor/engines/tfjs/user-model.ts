@@ -4,10 +4,10 @@ import { basename, dirname, join } from 'node:path'
 import { type NamedTensorMap, type Tensor, zerosLike } from '@tensorflow/tfjs-core'
 import type { EngineDatatype, TensorSpec } from '../../engine.ts'
 import type { Model } from '../../models/model.ts'
-import { ModelError } from '../../models/registry.ts'
+import { ModelError } from '../../models/model-registry.ts'
 import { atLength, taskOf } from '../../models/task.ts'
-import type { Backend, SavedModelTensor } from './backend.ts'
 import { type ModelFile, readModelFile } from './model-files.ts'
+import type { Backend, SavedModelTensor } from './tfjs-backend.ts'
 
 /**
  * Loads a model.json, the folder that holds one, or a SavedModel's folder.

@@ -1,0 +1,36 @@
+import { type ServiceError, status } from '@grpc/grpc-js'
+import { ProtocolError } from '../../profiler-errors.ts'
+import type { ProtocolName, TlsOptions } from '../../types.ts'
+import { asProtocolError, callRaw } from './call.ts'
+
+const probes: readonly (readonly [ProtocolName, string])[] = [
+  ['grpc-v2', '/inference.GRPCInferenceService/ServerLive'],
+  ['tfserving-grpc', '/tensorflow.serving.ModelService/GetModelStatus'],
+]
+
+/** Why none is recognised: nothing listens, its certificate is not trusted, or it speaks something else. */
+export async function whyNoGrpc(url: string, tls: TlsOptions | undefined, signal: AbortSignal): Promise<unknown> {
+  const [protocol, path] = probes[0]!
+  const to = { protocol, url, headers: {}, tls }
+  const other = new ProtocolError(protocol, `${url} answers to no gRPC protocol known here`, 'is this its gRPC port?')
+  return callRaw(to, path, Buffer.alloc(0), 1000, signal).then(
+    () => other,
+    (error: Partial<ServiceError>) => (error.code === status.UNIMPLEMENTED ? other : asProtocolError(to, path, error, signal)),
+  )
+}
+
+/** Which gRPC protocol a server speaks: the first whose method it knows. */
+export async function recogniseGrpc(url: string, tls: TlsOptions | undefined, signal: AbortSignal): Promise<ProtocolName | undefined> {
+  for (const [protocol, path] of probes) {
+    try {
+      await callRaw({ protocol, url, headers: {}, tls }, path, Buffer.alloc(0), 1000, signal)
+      return protocol
+    } catch (error) {
+      signal.throwIfAborted()
+      // An empty request is wrong, and only a server that knows the method can say so.
+      const { code } = error as Partial<ServiceError>
+      if (code === status.INVALID_ARGUMENT || code === status.NOT_FOUND) return protocol
+    }
+  }
+  return undefined
+}

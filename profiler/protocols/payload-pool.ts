@@ -1,0 +1,115 @@
+import { readFile } from 'node:fs/promises'
+import { PayloadError } from '../profiler-errors.ts'
+import { normal, type Uniform } from '../seeded-random.ts'
+import type { RequestBody } from '../types.ts'
+
+const words =
+  `the of and to in is that for it was on are as with they be at one have this from by had not but what all were when we there can an your which their if will each about how up out
+  them then she many some so these would other into has more her two like him see time could no make than first been its who now people my made over did down only way find use may water
+  long little very after called just where most know get through back much before go good new write our used me man too any day same right look think also around another came come work
+  three word must because does part even place well such here take why things help put years different away again off went old number great tell men say small every found still between
+  name should home big give air line set own under read last never us left end along while might next sound below saw something thought both few those always looked show large often
+  together asked house world going want school important until form food keep children feet land side without boy once animals life enough took sometimes four head above kind began almost
+  live page got earth need far hand high year mother light parts country father let night following picture being study second eyes soon times story boys since white days ever paper hard
+  near sentence better best across during today others however sure means knew try told young miles sun ways thing whole hear example heard several change answer room sea against top
+  turned learn point city play toward five using himself usually`.split(/\s+/)
+
+/** Zipf-like: the list is by frequency, and u³ favours its head. */
+export const commonWord = (uniform: Uniform): string => words[Math.floor(words.length * uniform() ** 3)]!
+
+/** English-like text of 20 to 60 words, in sentences. */
+export function englishText(uniform: Uniform): string {
+  const length = 20 + Math.floor(uniform() * 41)
+  const text: string[] = []
+  let toGo = 0
+  for (let i = 0; i < length; i++) {
+    let word = commonWord(uniform)
+    if (toGo === 0) {
+      toGo = 6 + Math.floor(uniform() * 12)
+      word = word[0]!.toUpperCase() + word.slice(1)
+    }
+    if (--toGo === 0 || i === length - 1) word += '.'
+    text.push(word)
+  }
+  return text.join(' ')
+}
+
+/** A JPEG photograph-like picture (smooth colours, edges and grain), 640 × 480, as bytes. */
+export async function jpegImage(uniform: Uniform, width = 640, height = 480): Promise<Buffer> {
+  const { default: sharp } = await import('sharp')
+  const [coarseWidth, coarseHeight] = [16, 12]
+  const coarse = Buffer.from(Array.from({ length: coarseWidth * coarseHeight * 3 }, () => Math.floor(uniform() * 256)))
+  const smooth = await sharp(coarse, { raw: { width: coarseWidth, height: coarseHeight, channels: 3 } })
+    .resize(width, height, { kernel: 'cubic' })
+    .raw()
+    .toBuffer()
+  for (let i = 0; i < smooth.length; i++) smooth[i] = Math.min(255, Math.max(0, smooth[i]! + 8 * normal(uniform)))
+  return sharp(smooth, { raw: { width, height, channels: 3 } })
+    .jpeg({ quality: 85 })
+    .toBuffer()
+}
+
+/** A tensor as the metadata of a model declares it. */
+export interface TensorInput {
+  readonly name: string
+  readonly kind: 'text' | 'image' | 'integer' | 'float' | 'boolean'
+  /** Its shape for one request of one item; every dimension known. */
+  readonly shape: readonly number[]
+}
+
+const imageName = /image|jpe?g|png|picture|photo/i
+
+/** Text or picture, by the name of an input that holds bytes. */
+export const bytesKind = (name: string): 'text' | 'image' => (imageName.test(name) ? 'image' : 'text')
+
+/** One item of a declared shape: a leading -1 is the batch, 1 here; others get a length usual for what the name says. */
+export function itemShape(name: string, declared: readonly number[]): number[] {
+  const picture = declared.length === 4
+  return declared.map((size, i) => (size > 0 ? size : i === 0 ? 1 : picture ? 224 : imageName.test(name) ? 224 : 128))
+}
+
+/** Row-major values of a numeric tensor: token ids below 20,000, masks of ones, segment ids of zeros, floats in [-1, 1). */
+export function numericValues({ name, kind, shape }: TensorInput, uniform: Uniform): (number | boolean)[] {
+  const length = shape.reduce((product, size) => product * size, 1)
+  const value = (): number | boolean => {
+    if (kind === 'boolean') return uniform() < 0.5
+    if (kind === 'float') return Math.round((2 * uniform() - 1) * 1e4) / 1e4
+    if (/mask/i.test(name)) return 1
+    if (/segment|token_type|type_id/i.test(name)) return 0
+    return 1000 + Math.floor(uniform() * 19_000)
+  }
+  return Array.from({ length }, value)
+}
+
+/** Bodies from a JSON Lines file, one whole request body a line. Throws a PayloadError that names every bad line. */
+export async function bodiesFromFile(path: string): Promise<RequestBody[]> {
+  return (await linesOf(path)).map(({ line }) => ({ contentType: 'application/json', body: Buffer.from(line) }))
+}
+
+/** The values of a JSON Lines file. Throws a PayloadError that names every bad line. */
+export const jsonLines = async (path: string): Promise<unknown[]> => (await linesOf(path)).map(({ value }) => value)
+
+async function linesOf(path: string): Promise<{ line: string; value: unknown }[]> {
+  let text: string
+  try {
+    text = await readFile(path, 'utf8')
+  } catch (error) {
+    throw new PayloadError(`payload file ${path} cannot be read: ${(error as Error).message}`)
+  }
+  const lines: { line: string; value: unknown }[] = []
+  const wrong: string[] = []
+  for (const [i, line] of text.split('\n').entries()) {
+    if (line.trim() === '') continue
+    try {
+      lines.push({ line, value: JSON.parse(line) })
+    } catch (error) {
+      wrong.push(`${path}:${i + 1}: ${(error as Error).message}`)
+    }
+  }
+  if (wrong.length > 0) {
+    const more = wrong.length > 5 ? ` and ${wrong.length - 5} more lines` : ''
+    throw new PayloadError(`no JSON Lines: ${wrong.slice(0, 5).join('; ')}${more}`, 'one whole request body, as JSON, on each line')
+  }
+  if (lines.length === 0) throw new PayloadError(`${path}:1: no request body`, 'one whole request body, as JSON, on each line')
+  return lines
+}

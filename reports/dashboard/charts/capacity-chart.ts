@@ -1,0 +1,51 @@
+/** The monthly bill against demand, a staircase for each configuration. Pure. */
+
+import type { Candidate } from '../../recommendation/types.ts'
+import { fleetFor } from '../analysis.ts'
+import { axis, base, type ChartOption, colour, legend, type Theme, yAxis } from './theme.ts'
+
+const steps = 240
+
+/** Dollars per month for every demand up to `upToRps`; the demand that is planned for is marked. */
+export function billOption(
+  candidates: readonly Candidate[],
+  demandRps: number,
+  headroom: number,
+  upToRps: number,
+  theme: Theme,
+): ChartOption {
+  const rates = Array.from({ length: steps }, (_, i) => ((i + 1) / steps) * upToRps)
+  return {
+    ...base(theme),
+    grid: { left: 64, right: 20, top: 34, bottom: 48 },
+    legend: legend(theme, { left: 8, right: 'auto' }),
+    tooltip: {
+      trigger: 'axis',
+      confine: true,
+      renderMode: 'richText',
+      valueFormatter: (v: number) => `$${Math.round(v).toLocaleString('en-US')}`,
+    },
+    xAxis: { type: 'value', min: 0, max: upToRps, ...axis('demand, requests per second', theme) },
+    yAxis: { type: 'value', min: 0, ...yAxis('$ per month (30 days)', theme) },
+    series: candidates.map((c, i) => ({
+      type: 'line',
+      name: `trial ${c.trial}`,
+      color: colour(i, theme),
+      step: 'end',
+      symbol: 'none',
+      lineStyle: { width: i === 0 ? 2.5 : 1.5, type: (['solid', 'dashed', 'dotted'] as const)[i % 3] },
+      data: rates.map((rps) => [rps, fleetFor(c, rps, headroom).pricePerMonth]),
+      ...(i === 0
+        ? {
+            markLine: {
+              silent: true,
+              symbol: 'none',
+              lineStyle: { color: theme.muted, type: 'solid', width: 1 },
+              label: { formatter: 'demand', color: theme.muted, position: 'insideEndTop' },
+              data: [{ xAxis: demandRps }],
+            },
+          }
+        : {}),
+    })),
+  }
+}

@@ -1,0 +1,109 @@
+/** Load curves: offered rate against latency percentiles, with the SLO and each curve's knee. Pure. */
+import type { LoadPoint, Slo } from '../../../profiler/types.ts'
+import { latencyName, sloAxisName } from '../../format.ts'
+import type { Judged } from '../../recommendation/judged.ts'
+import { kneeOf } from '../analysis.ts'
+import { axis, base, type ChartOption, colour, legend, logAxis, symbol, type Theme, yAxis } from './theme.ts'
+
+/** Curves of the SLO's percentile, one a configuration: colour and symbol follow the order given. */
+export function curvesOption(judged: readonly Judged[], slo: Slo, theme: Theme): ChartOption {
+  const finite = judged.map((j) => ({ j, knots: (j.curve ?? []).filter((k) => Number.isFinite(k.latencyMs)) }))
+  const latencies = finite.flatMap(({ knots }) => knots.map((k) => k.latencyMs))
+  const most = slo.limitMs * 8
+  const scale = logAxis(
+    latencies.filter((ms) => ms <= most),
+    [slo.limitMs * 1.5],
+  )
+  return {
+    ...base(theme),
+    grid: { left: 58, right: 24, top: 34, bottom: 48 },
+    legend: legend(theme, { left: 8, right: 'auto', data: judged.map((j) => nameOf(j)) }),
+    tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
+    xAxis: { type: 'value', min: 0, ...axis('offered rate, requests per second', theme) },
+    yAxis: { ...scale, ...yAxis(`${sloAxisName(slo)} (log)`, theme) },
+    series: [
+      ...finite.flatMap(({ j, knots }, i) => [
+        {
+          type: 'line',
+          id: `curve ${j.candidate.trial}`,
+          name: nameOf(j),
+          color: colour(i, theme),
+          symbol: symbol(i),
+          symbolSize: 7,
+          lineStyle: { width: 2 },
+          data: knots.filter((k) => k.latencyMs <= most).map((k) => [k.rateRps, k.latencyMs, j.candidate.trial]),
+          ...(i === 0 ? sloMarks(slo, theme) : {}),
+          z: 3,
+        },
+        kneeSeries(j, i, theme),
+      ]),
+    ],
+  }
+}
+
+const nameOf = ({ candidate }: Judged): string => `trial ${candidate.trial}`
+
+function sloMarks(slo: Slo, theme: Theme): object {
+  return {
+    markLine: {
+      silent: true,
+      symbol: 'none',
+      lineStyle: { color: theme.warn, type: [6, 4], width: 1.5 },
+      label: { formatter: slo.limits ? 'SLO' : `SLO ${slo.limitMs} ms`, color: theme.warn, position: 'insideEndTop' },
+      data: [{ yAxis: slo.limitMs }],
+    },
+    markArea: { silent: true, itemStyle: { color: `${theme.warn}12` }, data: [[{ yAxis: slo.limitMs }, { yAxis: 1e9 }]] },
+  }
+}
+
+function kneeSeries(j: Judged, i: number, theme: Theme): object {
+  const knee = j.curve && kneeOf(j.curve)
+  return {
+    type: 'scatter',
+    id: `knee ${j.candidate.trial}`,
+    silent: true,
+    symbol: symbol(i),
+    symbolSize: 15,
+    itemStyle: { color: 'transparent', borderColor: colour(i, theme), borderWidth: 2 },
+    label: { show: i === 0, formatter: 'knee', position: 'top', color: theme.muted, fontSize: 11 },
+    data: knee ? [[knee.rateRps, knee.latencyMs]] : [],
+    z: 4,
+  }
+}
+
+const percentiles = [
+  ['p50', 'p50Ms'],
+  ['p90', 'p90Ms'],
+  ['p95', 'p95Ms'],
+  ['p99', 'p99Ms'],
+] as const
+
+/** Every percentile that one trial's load steps measured; steps that failed are left out. */
+export function percentilesOption(points: readonly LoadPoint[], slo: Slo, theme: Theme): ChartOption {
+  const usable = points
+    .filter((p) => p.load.kind === 'open' && !p.generatorSaturated && p.p50Ms > 0)
+    .sort((a, b) => a.offeredRps - b.offeredRps)
+  return {
+    ...base(theme),
+    grid: { left: 58, right: 20, top: 34, bottom: 48 },
+    legend: legend(theme, { left: 8, right: 'auto' }),
+    tooltip: { trigger: 'axis', confine: true, renderMode: 'richText', valueFormatter: (v: number) => `${Number(v).toFixed(1)} ms` },
+    xAxis: { type: 'value', min: 0, ...axis('offered rate, requests per second', theme) },
+    yAxis: {
+      ...logAxis(
+        usable.flatMap((p) => [p.p50Ms, p.p99Ms]),
+        [slo.limitMs * 1.5],
+      ),
+      ...yAxis(`${latencyName(slo)} (log)`, theme),
+    },
+    series: percentiles.map(([name, key], i) => ({
+      type: 'line',
+      name,
+      color: colour(i, theme),
+      symbol: symbol(i),
+      symbolSize: 6,
+      data: usable.filter((p) => Number.isFinite(p[key])).map((p) => [p.offeredRps, p[key]]),
+      ...(i === 0 ? sloMarks(slo, theme) : {}),
+    })),
+  }
+}

@@ -1,0 +1,263 @@
+/** Latency against throughput: every configuration at its capacity, its load curve, the front, the SLO. Pure. */
+import type { FinishedTrial } from '../../../trials/types.ts'
+import { sloAxisName } from '../../format.ts'
+import type { Judged } from '../../recommendation/judged.ts'
+import type { Candidate, Recommendation } from '../../recommendation/types.ts'
+import { candidatesOf, deviceOf, requestsPerDollar } from '../ranking.ts'
+import { axis, base, type ChartOption, colour, legend, logAxis, symbol, type Theme, yAxis } from './theme.ts'
+
+export type Throughput = 'per-dollar' | 'per-second'
+
+export interface ParetoInput {
+  readonly recommendation: Recommendation
+  readonly trials: readonly FinishedTrial[]
+  /** Configurations whose load curves are drawn. */
+  readonly curves: readonly Judged[]
+  readonly throughput: Throughput
+  readonly latencies: LatencyAxis
+  /** Devices in a fixed order, so that a colour stays with its GPU. */
+  readonly devices: readonly string[]
+}
+
+export type LatencyAxis = ReturnType<typeof logAxis>
+
+/** Beyond this many, points are drawn in ECharts' large mode, without error bars. */
+const large = 2_000
+const errorBars = 150
+/** Pixels of a point in large mode: below 4 ECharts fills squares one by one; above, all become one path, which a canvas takes minutes to fill. */
+const dot = 3
+
+/** Latencies from the fastest idle predictor to well beyond the SLO. */
+export function latencyAxis(trials: readonly FinishedTrial[], percentile: number, limitMs: number): LatencyAxis {
+  const known: number[] = []
+  for (const t of trials) {
+    if (t.state !== 'complete') continue
+    const { idle, slo } = t.measurement
+    known.push(percentile >= 0.9 ? idle.p99Ms : idle.p50Ms, slo.limitMs * 1.8)
+  }
+  return logAxis(known, [limitMs / 1.5, limitMs * 1.5])
+}
+
+export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
+  const { recommendation: r, curves, throughput, devices, latencies } = input
+  const { slo } = r
+  const all = candidatesOf(r)
+  const y = (rps: number, c: Candidate) => (throughput === 'per-dollar' ? requestsPerDollar(rps, c.pricePerHour) : rps)
+  const place = (device: string) => Math.max(0, devices.indexOf(device))
+  const served = all.filter((c) => c.capacityRps > 0 && Number.isFinite(c.sloMsAtCapacity))
+  const many = served.length > large
+  const size = sizes(served)
+  const points = devices.map((device, i) => ({
+    type: 'scatter',
+    id: `device ${device}`,
+    name: device,
+    color: colour(i, theme),
+    symbol: symbol(i),
+    symbolSize: many ? dot : 9,
+    large: many,
+    largeThreshold: 1,
+    progressive: 0,
+    itemStyle: many ? { opacity: 0.5 } : { borderColor: theme.surface, borderWidth: 1, opacity: 0.95 },
+    data: served
+      .filter((c) => c.feasible && deviceOf(c.configuration) === device)
+      .map((c) => {
+        const value = [c.sloMsAtCapacity, y(c.capacityRps, c), c.trial]
+        return size && !many ? { value, symbolSize: size(c) } : value
+      }),
+    z: 4,
+  }))
+  return {
+    ...base(theme),
+    grid: { left: 64, right: 24, top: 64, bottom: 48 },
+    legend: legend(theme, {
+      data: [
+        ...devices,
+        'Pareto front',
+        ...qualityFrontNames(r).map((name, i) => ({ name, itemStyle: { opacity: 0 }, lineStyle: { type: dashOf(i), width: 2 } })),
+        ...(all.some((c) => !c.feasible) ? ['misses the SLO'] : []),
+      ],
+    }),
+    tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
+    xAxis: { ...latencies, ...axis(`${sloAxisName(slo)} (log)`, theme) },
+    yAxis: { type: 'value', min: 0, ...yAxis(throughput === 'per-dollar' ? 'requests per dollar' : 'requests per second', theme) },
+    series: [
+      ...curves.map((j) => curveSeries(j, y, latencies.max, colour(place(deviceOf(j.candidate.configuration)), theme))),
+      ...points,
+      missed(all, input.trials, y, theme, many),
+      frontSeries(r.front, y, latencies.max, theme),
+      ...qualitySeries(r, y, latencies.max, theme),
+      ...(many ? [] : [intervalSeries(served.filter((c) => c.feasible).slice(0, errorBars), y, theme)]),
+      ...marks(r, y, theme),
+      sloSeries(slo.limitMs, latencies.max, theme),
+    ],
+  }
+}
+
+type Height = (rps: number, c: Candidate) => number
+
+function curveSeries({ candidate, curve }: Judged, y: Height, most: number, color: string): object {
+  return {
+    type: 'line',
+    id: `curve ${candidate.trial}`,
+    silent: true,
+    symbol: 'circle',
+    symbolSize: 3,
+    color,
+    lineStyle: { width: 1, opacity: 0.35 },
+    itemStyle: { opacity: 0.5 },
+    data: (curve ?? []).filter((k) => k.rateRps > 0 && k.latencyMs <= most).map((k) => [k.latencyMs, y(k.rateRps, candidate)]),
+    z: 2,
+  }
+}
+
+/** Measured, but over the SLO even when idle: crosses at the rate of one request at a time. Those that never served have no place here. */
+function missed(all: readonly Candidate[], trials: readonly FinishedTrial[], y: Height, theme: Theme, many: boolean): object {
+  const byNumber = new Map(trials.map((t) => [t.number, t]))
+  return {
+    type: 'scatter',
+    id: 'missed',
+    name: 'misses the SLO',
+    symbol: many ? 'rect' : 'path://M0 0 L2 0 L5 3.6 L8 0 L10 0 L6 5 L10 10 L8 10 L5 6.4 L2 10 L0 10 L4 5 Z',
+    symbolSize: many ? dot : 9,
+    large: many,
+    largeThreshold: 1,
+    color: theme.muted,
+    itemStyle: { opacity: 0.8 },
+    data: all.flatMap((c) => {
+      const trial = c.feasible ? undefined : byNumber.get(c.trial)
+      if (trial?.state !== 'complete' || !(c.sloMsAtCapacity > 0)) return []
+      const rps = c.capacityRps > 0 ? c.capacityRps : 1000 / trial.measurement.idle.meanMs
+      return [[c.sloMsAtCapacity, y(rps, c), c.trial]]
+    }),
+    z: 3,
+  }
+}
+
+/** Smaller rises, as a share of the highest, are drawn as one with the next: the canvas leaves out segments of under two pixels, and stairs become slopes. */
+const leastRise = 0.012
+
+/** Pixels of a point by the quality of its variant, the third axis: least 7, most 15. Undefined without two qualities. */
+function sizes(served: readonly Candidate[]): ((c: Candidate) => number) | undefined {
+  const known = served.flatMap(({ quality }) => quality ?? [])
+  const [least, most] = [Math.min(...known), Math.max(...known)]
+  if (!(most > least)) return undefined
+  return ({ quality }) => (quality === undefined ? 9 : 7 + (8 * (quality - least)) / (most - least))
+}
+
+/** Fronts among variants of at least some quality, but for the last, which is the front itself. */
+const betterFronts = (r: Recommendation) => (r.qualityFronts ?? []).slice(0, -1).filter(({ front }) => front.length > 0)
+const dashes = [
+  [8, 4],
+  [3, 3],
+  [10, 3, 2, 3],
+]
+const dashOf = (i: number) => dashes[i % dashes.length]
+const frontName = (leastQuality: number) => `front of quality ≥ ${leastQuality}`
+const qualityFrontNames = (r: Recommendation): string[] => betterFronts(r).map(({ leastQuality }) => frontName(leastQuality))
+
+function qualitySeries(r: Recommendation, y: Height, most: number, theme: Theme): object[] {
+  return betterFronts(r).map(({ leastQuality, front }, i) => ({
+    ...frontSeries(front, y, most, theme),
+    id: frontName(leastQuality),
+    name: frontName(leastQuality),
+    lineStyle: { width: 2, type: dashOf(i) },
+  }))
+}
+
+function frontSeries(front: readonly Candidate[], y: Height, most: number, theme: Theme): object {
+  const top = Math.max(...front.map((c) => y(c.capacityRps, c)))
+  const steps: [number, number][] = []
+  let height = 0
+  for (const [i, c] of front.entries()) {
+    const next = y(c.capacityRps, c)
+    if (next - height < leastRise * top && i < front.length - 1) continue
+    steps.push([c.sloMsAtCapacity, height], [c.sloMsAtCapacity, next])
+    height = next
+  }
+  return {
+    type: 'line',
+    id: 'front',
+    name: 'Pareto front',
+    symbol: 'none',
+    silent: true,
+    color: theme.text,
+    lineStyle: { width: 2 },
+    data: steps.length > 0 ? [...steps, [most, height]] : [],
+    z: 5,
+  }
+}
+
+/** 90 % intervals of the capacity, upright. */
+function intervalSeries(served: readonly Candidate[], y: Height, theme: Theme): object {
+  return {
+    type: 'custom',
+    id: 'intervals',
+    silent: true,
+    data: served
+      .filter((c) => Number.isFinite(c.capacityCi90Rps[1]))
+      .map((c) => [c.sloMsAtCapacity, y(c.capacityCi90Rps[0], c), y(c.capacityCi90Rps[1], c)]),
+    renderItem: (_: unknown, api: { value(i: number): number; coord(at: number[]): number[] }) => {
+      const [x, low] = api.coord([api.value(0), api.value(1)]) as [number, number]
+      const [, high] = api.coord([api.value(0), api.value(2)]) as [number, number]
+      const line = (x1: number, y1: number, x2: number, y2: number) => ({
+        type: 'line',
+        shape: { x1, y1, x2, y2 },
+        style: { stroke: theme.muted, lineWidth: 1 },
+      })
+      return { type: 'group', children: [line(x, low, x, high), line(x - 3, low, x + 3, low), line(x - 3, high, x + 3, high)] }
+    },
+    encode: { x: 0, y: [1, 2] },
+    z: 3,
+  }
+}
+
+function marks(r: Recommendation, y: Height, theme: Theme): object[] {
+  const mark = (c: Candidate | undefined, name: string, shape: string, position: string) =>
+    c && c.capacityRps > 0
+      ? [
+          {
+            type: 'scatter',
+            id: name,
+            symbol: shape,
+            symbolSize: 17,
+            itemStyle: { color: 'transparent', borderColor: theme.text, borderWidth: 2 },
+            label: {
+              show: true,
+              position,
+              distance: 8,
+              formatter: name,
+              color: theme.text,
+              fontWeight: 600,
+              fontSize: 12,
+              textBorderColor: theme.surface,
+              textBorderWidth: 3,
+            },
+            data: [[c.sloMsAtCapacity, y(c.capacityRps, c), c.trial]],
+            z: 6,
+          },
+        ]
+      : []
+  return [
+    ...mark(r.best, 'recommended', 'circle', 'left'),
+    ...(r.defaultCandidate?.trial === r.best?.trial ? [] : mark(r.defaultCandidate, 'default', 'rect', 'left')),
+  ]
+}
+
+/** The limit, and everything beyond it shaded. */
+function sloSeries(limitMs: number, most: number, theme: Theme): object {
+  return {
+    type: 'line',
+    id: 'slo',
+    data: [],
+    silent: true,
+    markLine: {
+      silent: true,
+      symbol: 'none',
+      lineStyle: { color: theme.warn, type: [6, 4], width: 1.5 },
+      label: { show: false },
+      data: [{ xAxis: limitMs }],
+    },
+    markArea: { silent: true, itemStyle: { color: `${theme.warn}14` }, data: [[{ xAxis: limitMs }, { xAxis: Math.max(most, limitMs) }]] },
+    z: 1,
+  }
+}

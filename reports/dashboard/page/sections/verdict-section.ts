@@ -1,0 +1,131 @@
+/** The verdict in one sentence, how it came about, and the figures behind it. */
+import { latency, money, percent, rate, rateInterval, sloFigure, sloName, sloText, sloValue, times } from '../../../format.ts'
+import type { Recommendation } from '../../../recommendation/types.ts'
+import type { Section, Shown } from '../app.ts'
+import { fill, h } from '../dom.ts'
+
+const provenanceWords = {
+  measured: ['●', 'measured', 'on the hardware that is named'],
+  emulated: ['◐', 'emulated', 'real servers and real load, GPUs played by a model of them'],
+  simulated: ['○', 'simulated', 'servers and load in virtual time, by models'],
+} as const
+
+/** Badge that says by shape, word and colour how the figures came about. */
+export function provenanceBadge(provenance: keyof typeof provenanceWords): HTMLElement {
+  const [glyph, word, meaning] = provenanceWords[provenance]
+  return h('span', { class: `badge ${provenance}`, attributes: { title: `${word}: ${meaning}` } }, `${glyph} ${word}`)
+}
+
+const bindingWords = {
+  gpu: 'the GPU',
+  cpu: 'the CPU cores',
+  memory: 'memory',
+  slo: 'the SLO itself',
+  generator: 'the load generator',
+  unknown: 'nothing that was seen',
+} as const
+
+export function verdictSection(): Section {
+  const sentence = h('p', { class: 'sentence', attributes: { id: 'verdict', 'aria-live': 'polite' } })
+  const facts = h('p', { class: 'facts' })
+  const tiles = h('dl', { class: 'tiles' })
+  const caveats = h('ul', { class: 'caveats' })
+  const rivals = h('div', {})
+  const element = h('section', { class: 'verdict', attributes: { 'aria-label': 'Verdict' } }, sentence, facts, tiles, caveats, rivals)
+  return {
+    element,
+    update(shown) {
+      const { experiment, recommendation: r, trials, original } = shown
+      fill(sentence, r.verdict)
+      fill(
+        facts,
+        provenanceBadge(r.provenance),
+        ` ${experiment.hardware} · ${experiment.load} · seed ${experiment.seed} · ${trials.length} trial${trials.length === 1 ? '' : 's'}`,
+        !original && h('strong', { class: 'asked' }, ' · what if: re-ranked from the measured load curves, no new trials'),
+      )
+      fill(
+        tiles,
+        ...figures(r).map(([name, value, note]) => h('div', {}, h('dt', {}, name), h('dd', {}, value, note && h('small', {}, note)))),
+      )
+      fill(caveats, ...[...r.caveats, r.confidence.statement].map((text) => h('li', {}, text)))
+      fill(rivals, ...runnersUp(r))
+    },
+  }
+}
+
+function figures(r: Recommendation): (readonly [string, string, string?])[] {
+  const c = r.best ?? r.nearest
+  if (!c) return []
+  const interval = c.capacityRps > 0 ? `90 %: ${rateInterval(c.capacityCi90Rps)}` : undefined
+  const gain = r.gainOverDefault
+  const confirmed = r.confirmation?.held && !c.derived ? r.confirmation : undefined
+  return [
+    ['capacity of one replica', rate(c.capacityRps), interval],
+    [
+      `${sloName(r.slo)} there`,
+      sloValue(r.slo, confirmed ? confirmed.sloMs : c.sloMsAtCapacity),
+      `SLO ${r.slo.limits ? sloText(r.slo) : latency(r.slo.limitMs)}`,
+    ],
+    [
+      'one replica',
+      `${money(c.pricePerHour)} / h`,
+      c.capacityRps > 0 ? `${money(c.pricePerMillionRequests)} per million requests` : undefined,
+    ],
+    ...(c.replicas !== undefined && r.objective.kind === 'price-for-demand'
+      ? [
+          [
+            'for the demand',
+            `${c.replicas} replica${c.replicas === 1 ? '' : 's'}`,
+            `${money(c.totalPricePerHour ?? Number.NaN)} / h`,
+          ] as const,
+        ]
+      : []),
+    ...(gain === undefined
+      ? []
+      : [
+          [
+            'against the default',
+            times(gain),
+            r.objective.kind === 'max-rate' ? 'the rate' : r.objective.kind === 'min-latency' ? 'faster' : 'cheaper',
+          ] as const,
+        ]),
+    ...(c.quality === undefined
+      ? []
+      : [['quality', String(c.quality), `of ${String(c.configuration.variant)}, as the experiment states it`] as const]),
+    ['what limits it', bindingWords[r.binding.what], r.binding.evidence],
+    ['nothing better left', certainty(r), `probability that nothing untried is over ${percent(r.confidence.tolerance)} better`],
+    ...(r.confirmation
+      ? [
+          [
+            'second measurement',
+            r.confirmation.held ? 'confirmed' : 'not confirmed',
+            `${sloFigure(r.slo, r.confirmation.sloMs)} at ${rate(r.confirmation.rateRps)}`,
+          ] as const,
+        ]
+      : []),
+  ]
+}
+
+const certainty = ({ confidence }: Recommendation): string =>
+  confidence.probabilityWithinTolerance === undefined
+    ? 'not assessed'
+    : `${Math.floor(confidence.probabilityWithinTolerance * 100 + 1e-9)} %`
+
+function runnersUp(r: Recommendation): HTMLElement[] {
+  const next = r.alternatives.filter((a) => a.feasible).slice(0, 3)
+  if (next.length === 0) return []
+  return [
+    h('h3', {}, 'Runners-up'),
+    h(
+      'ol',
+      { class: 'rivals' },
+      ...next.map((a) =>
+        h('li', {}, h('span', {}, a.label), `: ${rate(a.capacityRps)}, ${money(a.pricePerHour)} / h, `, h('em', {}, a.whyNot)),
+      ),
+    ),
+  ]
+}
+
+/** What the page's title says. */
+export const titleOf = ({ experiment, recommendation: r }: Shown): string =>
+  `${experiment.name}: ${r.best ? r.best.label : 'nothing meets the SLO'} - tune`

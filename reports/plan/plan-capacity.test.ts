@@ -1,0 +1,252 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { gpuCatalogue } from '../../trials/devices/catalogue.ts'
+import { replicasFor } from '../recommendation/judged.ts'
+import { DemandError, demandPatterns, meanOf, patternDemand, peakOf, steadyDemand, tableDemand, traceDemand } from './demand.ts'
+import { autoscaledFleet, type FleetUnit, keepsSlo, staticFleet } from './fleet.ts'
+import { instances } from './instances.ts'
+import { type PlanInput, type PlanUnit, planCapacity } from './plan-capacity.ts'
+import { breakEven, cloudCosts, hoursPerMonth, replicasForZones, replicasPerInstance } from './plan-costs.ts'
+
+const unit = (capacityRps: number, perHour: number, change: Partial<PlanUnit> = {}): PlanUnit => ({
+  label: `${capacityRps} req/s at $${perHour}`,
+  trial: 1,
+  capacityRps,
+  limitMs: 50,
+  launchSeconds: 60,
+  resources: { cpuCores: 4, memoryMiB: 16_384, gpu: 'V100', gpus: 1, gpuShare: 1 },
+  prices: [{ name: 'on-demand', currency: 'USD', perHour }],
+  ...change,
+})
+const input = (change: Partial<PlanInput>): PlanInput => ({
+  units: [unit(100, 1)],
+  demand: steadyDemand(100),
+  headroom: 0,
+  growthPerMonth: 0,
+  months: 1,
+  zones: 3,
+  reactionSeconds: 30,
+  scaleDownSeconds: 300,
+  minReplicas: 1,
+  ...change,
+})
+
+describe('the published example', () => {
+  const plan = (capacityRps: number) => planCapacity(input({ units: [unit(capacityRps, 3.06)] })).units[0]!
+
+  test('100 req/s at 2 req/s per instance of $3.06 an hour is $110,160 for a month of 30 days', () => {
+    expect(plan(2).months[0]).toMatchObject({ replicas: 50, staticPerMonth: 110_160 })
+  })
+
+  test('at 12 req/s per instance it becomes 9 instances and $19,828.80', () => {
+    expect(plan(12).months[0]).toMatchObject({ replicas: 9, staticPerMonth: 19_828.8 })
+  })
+})
+
+describe('demand', () => {
+  test('a table covers the day, each hour once', () => {
+    const day = tableDemand('0-8:20, 8-20.5:200, 20.5-24:60')
+    expect(day.rps).toHaveLength(96)
+    expect([day.rps[31], day.rps[32], day.rps[81], day.rps[82]]).toEqual([20, 200, 200, 60])
+    for (const bad of ['0-8:20', '0-25:1', '0-12:1,6-24:1', '8-8:1', 'x', '0-24:0', ''])
+      expect(() => tableDemand(bad), bad).toThrow(DemandError)
+  })
+
+  test('a trace is read with any timestamps, header or not, and gaps held', () => {
+    expect(traceDemand('timestamp,rate\n0,10\n60,20\n240,30\n300,5\n', 't.csv')).toMatchObject({
+      stepSeconds: 60,
+      rps: [10, 20, 20, 20, 30, 5],
+    })
+    expect(traceDemand('2026-01-01T00:00:00Z,1\n2026-01-01T01:00:00Z,2\n', 't.csv')).toMatchObject({ stepSeconds: 3600, rps: [1, 2] })
+    expect(traceDemand('1767225600000,1\n1767225660000,2', 't.csv').stepSeconds).toBe(60)
+    for (const bad of ['', 'a,b\n1,2', '1,2\n2,x', '1,2\n2,-1', '2,1\n1,1', '1,2\n2,', '1,0\n2,0'])
+      expect(() => traceDemand(bad, 't.csv'), bad).toThrow(DemandError)
+  })
+
+  test('patterns peak where they should and are low on the mean', () => {
+    for (const pattern of demandPatterns) {
+      const day = patternDemand(pattern, 500)
+      expect(peakOf(day)).toBeCloseTo(500, 6)
+      expect(meanOf(day)).toBeLessThan(320)
+      expect(Math.min(...day.rps)).toBeGreaterThan(0)
+    }
+    expect(() => patternDemand('daily', 0)).toThrow(DemandError)
+    expect(() => steadyDemand(Number.NaN)).toThrow(DemandError)
+  })
+})
+
+describe('fleets', () => {
+  const hundred: FleetUnit = { label: 'x', capacityRps: 100, limitMs: 50, launchSeconds: 60 }
+  const model = { headroom: 0, minReplicas: 1, maxReplicas: Number.POSITIVE_INFINITY, reactionSeconds: 30, scaleDownSeconds: 300 }
+
+  test('a static fleet breaks exactly in the hours beyond its capacity', () => {
+    const day = tableDemand('0-8:50, 8-10:400, 10-24:200')
+    expect(staticFleet(hundred, day, 4)).toMatchObject({ brokenTime: 0, brokenHours: [] })
+    const small = staticFleet(hundred, day, 2)
+    expect(small.brokenTime).toBeCloseTo(2 / 24, 9)
+    expect(small.brokenHours).toEqual([8, 9])
+    expect(small.brokenRequests).toBeCloseTo(800 / (400 + 800 + 2800), 9)
+  })
+
+  test('an autoscaled one breaks for the reaction and the launch after a rise, and pays until it may go down', () => {
+    const day = tableDemand('0-12:100, 12-13:300, 13-24:100')
+    const outcome = autoscaledFleet(hundred, day, model)
+    // 30 s until ordered, 60 s until ready.
+    expect(outcome.brokenTime * 86_400).toBeCloseTo(90, 6)
+    expect(outcome.brokenHours).toEqual([12])
+    // Two more replicas from 12:00:30 to 13:00:30 + 300 s.
+    expect(outcome.meanReplicas).toBeCloseTo(1 + (2 * 3900) / 86_400, 2)
+    expect(outcome).toMatchObject({ leastReplicas: 1, mostReplicas: 3 })
+  })
+
+  test('follows no faster than allowed, and costs no more than a static one for the peak', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.integer({ min: 1, max: 900 }), { minLength: 1, maxLength: 24 }),
+        fc.double({ min: 0, max: 0.5, noNaN: true }),
+        fc.integer({ min: 0, max: 600 }),
+        (rps, headroom, launchSeconds) => {
+          const demand = { rps, stepSeconds: 3600, what: '' }
+          const outcome = autoscaledFleet({ ...hundred, launchSeconds }, demand, { ...model, headroom })
+          const most = replicasFor(Math.max(...rps), 100, headroom)
+          expect(outcome.mostReplicas).toBe(most)
+          expect(outcome.meanReplicas).toBeLessThanOrEqual(most + 1e-9)
+          expect(outcome.meanReplicas).toBeGreaterThanOrEqual(Math.min(...rps) / 100 - 1e-9)
+          expect(outcome.brokenTime).toBeLessThanOrEqual(Math.min(1, ((launchSeconds + 30 + 30) * rps.length) / (3600 * rps.length)) + 1e-9)
+          expect(staticFleet(hundred, demand, most).brokenTime).toBe(0)
+        },
+      ),
+      { numRuns: 40 },
+    )
+  })
+
+  test('without reaction, launch or hold it never breaks', () => {
+    const instant = autoscaledFleet({ ...hundred, launchSeconds: 0 }, patternDemand('evening-bursts', 700), {
+      ...model,
+      reactionSeconds: 0,
+      scaleDownSeconds: 0,
+    })
+    expect(instant.brokenTime).toBe(0)
+  })
+
+  test('the SLO is judged by the load curve, evenly split', () => {
+    const knot = (rateRps: number, latencyMs: number) => ({ rateRps, latencyMs, lowMs: latencyMs, highMs: latencyMs, requests: 100 })
+    const curved = { ...hundred, capacityRps: 90, curve: [knot(0, 10), knot(90, 40), knot(110, 60)] }
+    expect(keepsSlo(curved, 200, 2)).toBe(true)
+    expect(keepsSlo(curved, 220, 2)).toBe(false)
+    expect(keepsSlo(curved, 1000, 2)).toBe(false)
+    expect(keepsSlo(curved, 0, 0)).toBe(true)
+    expect(keepsSlo(curved, 1, 0)).toBe(false)
+  })
+})
+
+describe('a plan', () => {
+  test('grows with the demand, and names spare, zones, sharing and existing fleet', () => {
+    const plan = planCapacity(
+      input({
+        demand: steadyDemand(1000),
+        headroom: 0.2,
+        growthPerMonth: 0.1,
+        months: 3,
+        units: [unit(100, 2, { wholeGpuPerHour: 3 }), unit(60, 1, { trial: 2 })],
+        existing: { trial: 2, replicas: 22 },
+      }),
+    )
+    expect(plan.units.map((u) => u.unit.trial)).toEqual([2, 1])
+    const [cheap, dear] = [plan.units[0]!, plan.units[1]!]
+    expect(dear.months.map((m) => m.replicas)).toEqual([13, 14, 16])
+    expect(dear.months[0]).toMatchObject({ staticPerMonth: 13 * 2 * 720, withSparePerMonth: 14 * 2 * 720 })
+    expect(dear.months[0]!.utilisation).toBeCloseTo(1000 / 1300, 9)
+    expect(dear.staticTotal).toBeCloseTo((13 + 14 + 16) * 2 * 720, 6)
+    expect(dear).toMatchObject({ zoneReplicas: 21, zonePerMonth: 21 * 2 * 720, sharingSavesPerMonth: 13 * 720 })
+    expect(cheap.sharingSavesPerMonth).toBeUndefined()
+    expect(plan.existing).toMatchObject({ carriesRps: 22 * 60 * 0.8, atMostRps: 1320, withOneLostRps: 1260, perMonth: 22 * 720 })
+    expect(plan.existing!.underDemand.map((m) => m.outcome.brokenTime)).toEqual([0, 0, 0])
+    const tight = planCapacity(
+      input({ demand: steadyDemand(1000), growthPerMonth: 0.5, months: 2, units: [unit(60, 1)], existing: { trial: 1, replicas: 22 } }),
+    )
+    expect(tight.existing!.underDemand.map((m) => m.outcome.brokenTime)).toEqual([0, 1])
+  })
+
+  test('is refused for what cannot be', () => {
+    for (const bad of [
+      { units: [] },
+      { units: [unit(0, 1)] },
+      { headroom: 1 },
+      { months: 0 },
+      { zones: 0 },
+      { growthPerMonth: -1 },
+      { existing: { trial: 9, replicas: 1 } },
+    ]) {
+      expect(() => planCapacity(input(bad))).toThrow(RangeError)
+    }
+  })
+})
+
+describe('costs', () => {
+  test('zones: what is left after one is lost carries the load', () => {
+    expect([1, 4, 5, 6].map((n) => replicasForZones(n, 3))).toEqual([3, 6, 9, 9])
+    expect(replicasForZones(7, 1)).toBe(7)
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 500 }), fc.integer({ min: 2, max: 6 }), (n, z) => {
+        const all = replicasForZones(n, z)
+        expect(all - all / z).toBeGreaterThanOrEqual(n)
+      }),
+    )
+  })
+
+  test('break-even: the small and cheap first, then what is cheaper per request', () => {
+    const segments = breakEven(
+      [
+        { label: 'small', capacityRps: 10, pricePerHour: 1 },
+        { label: 'big', capacityRps: 100, pricePerHour: 5 },
+      ],
+      1000,
+      0,
+    )
+    expect(segments[0]).toMatchObject({ fromRps: 0, label: 'small', pricePerHour: 1 })
+    expect(segments[1]).toMatchObject({ fromRps: 50, label: 'big', pricePerHour: 5 })
+    expect(segments.at(-1)!.label).toBe('big')
+  })
+
+  test('break-even names the cheapest at any demand', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(fc.double({ min: 5, max: 200, noNaN: true }), fc.double({ min: 0.1, max: 9, noNaN: true })), {
+          minLength: 1,
+          maxLength: 4,
+        }),
+        fc.double({ min: 0.5, max: 990, noNaN: true }),
+        (drawn, demand) => {
+          const rivals = drawn.map(([capacityRps, pricePerHour], i) => ({ label: String(i), capacityRps, pricePerHour }))
+          const segments = breakEven(rivals, 1000, 0.1)
+          const named = segments.filter((s) => s.fromRps < demand).at(-1)!
+          const price = (label: string) =>
+            replicasFor(demand, rivals[Number(label)]!.capacityRps, 0.1) * rivals[Number(label)]!.pricePerHour
+          const least = Math.min(...rivals.map((r) => price(r.label)))
+          // A demand within a rounding error of a stair may stand on either side of it.
+          fc.pre(rivals.every((r) => Math.abs(demand / (r.capacityRps * 0.9) - Math.round(demand / (r.capacityRps * 0.9))) > 1e-4))
+          expect(price(named.label)).toBeCloseTo(least, 9)
+        },
+      ),
+    )
+  })
+
+  test('clouds: replicas share an instance as far as GPU, cores and memory go', () => {
+    const g4dn = instances.find((i) => i.name === 'g4dn.xlarge')!
+    expect(g4dn).toMatchObject({ gpu: 'T4', onDemandPerHour: 0.526, reservedPerHour: 0.331 })
+    const quarter = { cpuCores: 1, memoryMiB: 4096, gpu: 'T4', gpus: 1, gpuShare: 0.25 }
+    expect(replicasPerInstance(quarter, g4dn)).toBe(4)
+    expect(replicasPerInstance({ ...quarter, cpuCores: 2 }, g4dn)).toBe(2)
+    expect(replicasPerInstance({ ...quarter, memoryMiB: 9000 }, g4dn)).toBe(1)
+    const [cheapest] = cloudCosts(quarter, 5).filter((c) => c.cloud === 'aws' && c.purchase === 'on-demand')
+    expect(cheapest!.perMonth).toBeLessThanOrEqual(2 * 0.526 * hoursPerMonth)
+    expect(cloudCosts({ cpuCores: 4, memoryMiB: 1024, gpus: 0, gpuShare: 0 }, 3)).toEqual([])
+  })
+
+  test('every listed instance has a GPU of the catalogue', () => {
+    const known = new Set(gpuCatalogue.map((g) => g.name))
+    expect(instances.filter((i) => !known.has(i.gpu))).toEqual([])
+    expect(instances.filter((i) => i.reservedPerHour !== undefined && i.reservedPerHour >= i.onDemandPerHour)).toEqual([])
+  })
+})

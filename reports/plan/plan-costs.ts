@@ -1,0 +1,91 @@
+/** What a fleet costs: by the price book, on the instances that clouds rent out, and against other configurations as demand grows. */
+import type { Resources } from '../../trials/resources.ts'
+import { replicasFor } from '../recommendation/judged.ts'
+import { type Instance, instances } from './instances.ts'
+
+/** A month of 30 days, as the published examples count. */
+export const hoursPerMonth = 720
+
+/** How many replicas fit on an instance, by GPU share, cores and memory, none kept back for the system. */
+export function replicasPerInstance(resources: Resources, instance: Instance): number {
+  const { cpuCores, memoryMiB, gpu, gpus, gpuShare } = resources
+  if (gpu !== instance.gpu) return 0
+  const byGpu = gpuShare < 1 ? (gpus > 1 ? 0 : instance.gpus * Math.floor(1 / gpuShare + 1e-9)) : Math.floor(instance.gpus / gpus)
+  return Math.min(byGpu, Math.floor(instance.vcpus / cpuCores), Math.floor((instance.memoryGiB * 1024) / memoryMiB))
+}
+
+export interface CloudCost {
+  readonly cloud: Instance['cloud']
+  readonly instance: string
+  readonly purchase: 'on-demand' | 'reserved, 1 year'
+  readonly replicasEach: number
+  readonly count: number
+  readonly perMonth: number
+}
+
+/** The cheapest instance type of each cloud and way to buy for a fleet of one size, running all month. Empty where no listed instance has the GPU. */
+export function cloudCosts(resources: Resources, replicas: number, list: readonly Instance[] = instances): CloudCost[] {
+  const offers = list.flatMap((instance): CloudCost[] => {
+    const replicasEach = replicasPerInstance(resources, instance)
+    if (replicasEach === 0) return []
+    const count = Math.ceil(replicas / replicasEach)
+    const offer = (purchase: CloudCost['purchase'], perHour: number | undefined): CloudCost[] =>
+      perHour === undefined
+        ? []
+        : [{ cloud: instance.cloud, instance: instance.name, purchase, replicasEach, count, perMonth: count * perHour * hoursPerMonth }]
+    return [...offer('on-demand', instance.onDemandPerHour), ...offer('reserved, 1 year', instance.reservedPerHour)]
+  })
+  const best = new Map<string, CloudCost>()
+  for (const offer of offers) {
+    const key = `${offer.cloud} ${offer.purchase}`
+    const known = best.get(key)
+    if (!known || offer.perMonth < known.perMonth) best.set(key, offer)
+  }
+  return [...best.values()].sort((a, b) => a.perMonth - b.perMonth)
+}
+
+export interface Rival {
+  readonly label: string
+  readonly capacityRps: number
+  readonly pricePerHour: number
+}
+
+/** From this demand on (and up to the next entry's) `label` is the cheapest. */
+export interface BreakEven {
+  readonly fromRps: number
+  readonly label: string
+  /** $ per hour at `fromRps`. */
+  readonly pricePerHour: number
+}
+
+/**
+ * The cheapest configuration for every demand up to `upToRps`, whole replicas counted: the price of each is a staircase, so it is compared
+ * on every stair. Ties go to the one that was cheapest before.
+ */
+export function breakEven(rivals: readonly Rival[], upToRps: number, headroom: number): BreakEven[] {
+  const usable = rivals.filter((r) => r.capacityRps > 0)
+  const edges = new Set<number>([0])
+  for (const r of usable) {
+    const carried = r.capacityRps * (1 - headroom)
+    // A stair is no wider than 1/5000 of the range: beyond that the staircase is a line.
+    for (let k = 1; k * carried < upToRps && k <= 5_000; k++) edges.add(k * carried)
+  }
+  const segments: BreakEven[] = []
+  for (const edge of [...edges].sort((a, b) => a - b)) {
+    const price = (r: Rival) => replicasFor(edge * (1 + 1e-7) + 1e-9, r.capacityRps, headroom) * r.pricePerHour
+    const before = segments.at(-1)
+    const cheapest = usable.reduce<Rival | undefined>((best, r) => {
+      if (!best) return r
+      const difference = price(r) - price(best)
+      if (Math.abs(difference) < 1e-12) return r.label === before?.label ? r : best
+      return difference < 0 ? r : best
+    }, undefined)
+    if (cheapest && cheapest.label !== before?.label) segments.push({ fromRps: edge, label: cheapest.label, pricePerHour: price(cheapest) })
+  }
+  return segments
+}
+
+/** Replicas that still carry the load when one of `zones` zones is lost, spread evenly: ceil(n / (zones − 1)) in each. */
+export function replicasForZones(replicas: number, zones: number): number {
+  return zones < 2 ? replicas : Math.ceil(replicas / (zones - 1)) * zones
+}

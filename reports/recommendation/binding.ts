@@ -1,0 +1,79 @@
+/** What keeps a configuration from doing better, with the evidence. */
+import type { Slo } from '../../profiler/types.ts'
+import { latency, percent, rate, significant, sloName, sloText, sloValue } from '../format.ts'
+import { type Judged, keyOf } from './judged.ts'
+import type { Recommendation } from './types.ts'
+
+/** A device this busy (in its busiest seconds, else on the mean of the trial, its pauses included) is taken to be the limit. */
+const busy = 0.8
+
+/** Names the scarcest resource of a candidate by its usage, its neighbours out of memory, and where its capacity stands between idle and saturation. */
+export function bindingOf(judged: Judged, all: readonly Judged[], slo: Slo): Recommendation['binding'] {
+  const { trial, confirmation, measurement, candidate } = judged
+  if (!measurement) return unservedBinding(judged)
+  if (measurement.outcome === 'generator-limit') {
+    return { what: 'generator', evidence: 'the load generator reached its limit before the predictor did: the capacity is a lower bound' }
+  }
+  const { limitMs } = slo
+  const allowed = slo.limits ? sloText(slo) : latency(limitMs)
+  if (!(candidate.capacityRps > 0)) {
+    return {
+      what: 'slo',
+      evidence: `one request at a time takes ${sloValue(slo, candidate.sloMsAtCapacity)} at ${sloName(slo)}, and ${allowed} ${slo.limits ? 'is' : 'are'} allowed`,
+    }
+  }
+  const usage = confirmation?.usage ?? trial.usage ?? {}
+  const cores = Number(trial.configuration.cpuCores)
+  const gpuUtilization = usage.busiestGpuUtilization ?? usage.gpuUtilization
+  const coresBusy = usage.busiestCpuCores ?? usage.cpuCores
+  const gpuShare = gpuUtilization ?? 0
+  const cpuShare = coresBusy !== undefined && cores > 0 ? coresBusy / cores : 0
+  const gpu = `GPU busy ${percent(gpuShare)} of the time`
+  const cpu = `${significant(coresBusy ?? 0)} of ${significant(cores)} cores busy`
+  const used = [...(gpuUtilization === undefined ? [] : [gpu]), ...(cpuShare > 0 ? [cpu] : [])]
+  if (Math.max(gpuShare, cpuShare) >= busy) {
+    return gpuShare >= cpuShare
+      ? { what: 'gpu', evidence: used.join(', ') }
+      : { what: 'cpu', evidence: [cpu, ...used.slice(0, -1)].join(', ') }
+  }
+  const neighbour = outOfMemoryNeighbour(judged, all)
+  if (neighbour) return { what: 'memory', evidence: [`${neighbour} is out of memory`, ...used].join(', ') }
+  const ofSaturation = measurement.saturationRps > 0 ? candidate.capacityRps / measurement.saturationRps : 1
+  const ofLimit = (candidate.idleMs ?? 0) / limitMs
+  if (ofSaturation < busy || ofLimit > 0.5) {
+    const saturated =
+      ofSaturation < busy ? [`saturates at ${rate(measurement.saturationRps)}, of which ${percent(ofSaturation)} keep the SLO`] : []
+    const idle =
+      ofLimit > 0.5
+        ? [
+            slo.limits
+              ? `one request at a time takes ${sloValue(slo, candidate.idleMs ?? 0)} at ${sloName(slo)}`
+              : `one request at a time takes ${latency(candidate.idleMs ?? 0)} of the ${allowed} allowed at ${sloName(slo)}`,
+          ]
+        : []
+    return { what: 'slo', evidence: [...saturated, ...idle, ...used].join(', ') }
+  }
+  return {
+    what: 'unknown',
+    evidence: used.length > 0 ? `nothing measured is near its limit: ${used.join(', ')}` : 'usage was not measured',
+  }
+}
+
+function unservedBinding({ trial, candidate }: Judged): Recommendation['binding'] {
+  const memory = trial.state === 'infeasible' && trial.reason === 'out-of-memory'
+  return { what: memory ? 'memory' : 'unknown', evidence: candidate.reason ?? '' }
+}
+
+/** A configuration that differs in one parameter only and is out of memory: 'batchSize 16 (trial 7)'. */
+function outOfMemoryNeighbour({ trial }: Judged, all: readonly Judged[]): string | undefined {
+  const own = trial.configuration
+  for (const other of all) {
+    if (other.trial.state !== 'infeasible' || other.trial.reason !== 'out-of-memory') continue
+    const changed = Object.keys(own).filter((name) => own[name] !== other.trial.configuration[name])
+    const [name] = changed
+    if (changed.length === 1 && name !== undefined && keyOf(own) !== keyOf(other.trial.configuration)) {
+      return `${name} ${other.trial.configuration[name]} (trial ${other.trial.number})`
+    }
+  }
+  return undefined
+}

@@ -1,0 +1,227 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import type { FinishedTrial } from '../../trials/types.ts'
+import { complete, measured, sampleInput, sampleTrials, slo } from '../samples.contract.ts'
+import { replicasFor } from './judged.ts'
+import { recommend } from './recommend.ts'
+
+const given = (change: Partial<Parameters<typeof recommend>[0]>) => recommend({ ...sampleInput, ...change })
+
+describe('what is recommended', () => {
+  test('the cheapest request, in one sentence with the gain over the default', () => {
+    const r = recommend(sampleInput)
+    expect(r.best?.trial).toBe(2)
+    expect(r.verdict).toBe('2 cores, 0.25 T4, batch 8: 212 req/s at p99 50 ms, $0.11 per million requests, 5.8x cheaper than the default')
+    expect(r.gainOverDefault).toBeCloseTo(0.28 / 120 / (0.085 / 212), 6)
+    expect(r.defaultCandidate?.trial).toBe(1)
+  })
+
+  test('the alternatives, best first, each with its reason, then those that cannot serve', () => {
+    expect(recommend(sampleInput).alternatives.map((a) => [a.trial, a.whyNot])).toEqual([
+      [3, '5.3 % dearer, within the uncertainty'],
+      [1, '482 % dearer'],
+      [4, 'misses the SLO at any rate: one request at a time takes 60 ms at p99 against 50 ms'],
+      [5, 'out of memory: 4.6 GiB of 4.0 GiB'],
+      [6, 'not measured: no free port'],
+    ])
+  })
+
+  test('replicas for a demand, where whole replicas change the order', () => {
+    const r = given({ objective: { kind: 'price-for-demand', demandRps: 170, headroom: 0 } })
+    expect(r.best).toMatchObject({ trial: 3, replicas: 1, totalPricePerHour: 0.075 })
+    expect(r.verdict).toContain('1 replica for 170 req/s at $0.075 per hour')
+    const more = given({ objective: { kind: 'price-for-demand', demandRps: 1000, headroom: 0.2 } })
+    expect(more.best).toMatchObject({ trial: 2, replicas: Math.ceil(1000 / (212 * 0.8)) })
+  })
+
+  test('the most rate within a price, and the least latency within a price', () => {
+    const rate = given({ objective: { kind: 'max-rate', maxPricePerHour: 0.08 } })
+    expect(rate.best?.trial).toBe(3)
+    expect(rate.verdict).toContain('where the default does not meet the SLO')
+    expect(rate.alternatives.find((a) => a.trial === 2)?.whyNot).toBe('costs $0.085 per hour, more than $0.08')
+    const trials = [...sampleTrials, complete(7, { cpuCores: 8, gpuMemoryPercent: 25, batchSize: 1 }, measured(100, 4))]
+    const latency = given({ trials, objective: { kind: 'min-latency', maxPricePerHour: 1 } })
+    expect(latency.best?.trial).toBe(7)
+    expect(latency.verdict).toMatch(/4.0 ms when idle.*2.5x faster than the default/)
+  })
+
+  test('another SLO re-ranks the same trials and says that it is derived', () => {
+    const r = given({ slo: { ...slo, limitMs: 90 } })
+    expect(r.best?.trial).toBe(2)
+    expect(r.best?.derived).toBe(true)
+    expect(r.caveats).toContainEqual(expect.stringContaining('another SLO'))
+    const slow = r.alternatives.find((a) => a.trial === 4)
+    expect(slow).toMatchObject({ feasible: true, derived: true })
+    expect(Math.abs(Math.log((slow?.capacityRps ?? 0) / 300))).toBeLessThan(0.1)
+  })
+})
+
+describe('when nothing meets the SLO', () => {
+  test('the nearest is named, with what keeps it back', () => {
+    const r = given({ trials: sampleTrials.slice(3) })
+    expect(r.best).toBeUndefined()
+    expect(r.nearest?.trial).toBe(4)
+    expect(r.verdict).toBe(
+      'No configuration meets p99 <= 50 ms: the nearest, 2 cores, 1 T4, batch 32, takes 60 ms for one request at a time, 1.2x the limit',
+    )
+    expect(r.binding).toEqual({ what: 'slo', evidence: 'one request at a time takes 60 ms at p99, and 50 ms are allowed' })
+    expect(r.front).toEqual([])
+  })
+
+  test('nor anything could serve, nor anything was tried', () => {
+    expect(given({ trials: sampleTrials.slice(4) }).verdict).toBe('No configuration meets p99 <= 50 ms: none of those tried could serve')
+    expect(given({ trials: [] })).toMatchObject({ verdict: 'Nothing has been measured yet', alternatives: [], front: [] })
+  })
+})
+
+describe('what binds', () => {
+  const only = (t: FinishedTrial, ...others: FinishedTrial[]) => given({ trials: [t, ...others] }).binding
+  const configuration = { cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 25, batchSize: 8 }
+
+  test('the GPU or the cores, by usage', () => {
+    expect(recommend(sampleInput).binding).toEqual({ what: 'gpu', evidence: 'GPU busy 93 % of the time, 1.2 of 2 cores busy' })
+    expect(only(complete(1, configuration, measured(200, 5), { usage: { gpuUtilization: 0.4, cpuCores: 1.9 } })).what).toBe('cpu')
+    const usage = { gpuUtilization: 0.3, busiestGpuUtilization: 0.97, cpuCores: 0.5, busiestCpuCores: 1 }
+    expect(only(complete(1, configuration, measured(200, 5), { usage }))).toEqual({
+      what: 'gpu',
+      evidence: 'GPU busy 97 % of the time, 1 of 2 cores busy',
+    })
+  })
+
+  test('memory, by a neighbour that ran out of it', () => {
+    const binding = only(complete(1, configuration, measured(200, 5), { usage: { gpuUtilization: 0.6 } }), sampleTrials[4]!)
+    expect(binding).toEqual({ what: 'memory', evidence: 'batchSize 64 (trial 5) is out of memory, GPU busy 60 % of the time' })
+  })
+
+  test('the SLO, by what saturation would allow', () => {
+    const binding = only(complete(1, configuration, measured(200, 20)))
+    expect(binding.what).toBe('slo')
+    expect(binding.evidence).toBe('saturates at 200 req/s, of which 60 % keep the SLO')
+  })
+
+  test('the generator, or unknown', () => {
+    expect(only(complete(1, configuration, measured(200, 5, { outcome: 'generator-limit' }))).what).toBe('generator')
+    expect(only(complete(1, configuration, measured(200, 5)))).toEqual({ what: 'unknown', evidence: 'usage was not measured' })
+  })
+})
+
+describe('the confirmation', () => {
+  const confirm = (capacityRps: number, sloMs: number): FinishedTrial => {
+    const m = measured(265, 10)
+    const points = [{ ...m.points[0]!, offeredRps: capacityRps || 200, sloMs, sloCi95Ms: [sloMs - 2, sloMs + 2] as [number, number] }]
+    return complete(
+      7,
+      sampleTrials[1]!.configuration,
+      { ...m, capacityRps, capacityCi90Rps: [capacityRps * 0.99, capacityRps], points },
+      { purpose: 'confirmation' },
+    )
+  }
+
+  test('that held replaces the capacity and stands in the verdict', () => {
+    const r = given({ trials: [...sampleTrials, confirm(208, 43)] })
+    expect(r.best).toMatchObject({ trial: 2, capacityRps: 208 })
+    expect(r.confirmation).toMatchObject({ held: true, rateRps: 208, sloMs: 43, sloCi95Ms: [41, 45] })
+    expect(r.verdict).toMatch(
+      /^2 cores, 0.25 T4, batch 8: 208 req\/s at p99 43 ms, \$0.11 per million requests, 5.7x cheaper than the default$/,
+    )
+  })
+
+  test('that lowers the capacity hands over to the next', () => {
+    const r = given({ trials: [...sampleTrials, confirm(150, 48)] })
+    expect(r.best?.trial).toBe(3)
+    expect(r.alternatives[0]).toMatchObject({ trial: 2, capacityRps: 150 })
+  })
+
+  test('that held at no rate makes the configuration infeasible, and says that it was not its idle latency', () => {
+    const r = given({ trials: [...sampleTrials, confirm(0, 70)] })
+    expect(r.best?.trial).toBe(3)
+    expect(r.alternatives.find((a) => a.trial === 2)?.reason).toBe(
+      'kept the SLO at no rate that was tried, though one request at a time takes 10 ms',
+    )
+  })
+
+  test('that could not serve makes the configuration infeasible', () => {
+    const { measurement: _, ...rest } = confirm(1, 1) as Extract<FinishedTrial, { state: 'complete' }>
+    const died: FinishedTrial = { ...rest, state: 'infeasible', reason: 'crashed', detail: 'exit code 1' }
+    const r = given({ trials: [...sampleTrials, died] })
+    expect(r.best?.trial).toBe(3)
+    expect(r.alternatives.find((a) => a.trial === 2)?.reason).toBe('served once, but not when confirmed: crashed: exit code 1')
+  })
+})
+
+describe('the Pareto front', () => {
+  test('rises in latency and in throughput per dollar, and ends with the best at the SLO', () => {
+    const trials = [...sampleTrials, complete(7, { cpuCores: 2, gpuMemoryPercent: 25, batchSize: 1 }, measured(120, 3))]
+    const { front, best } = given({ trials })
+    expect(new Set(front.map((c) => c.trial)).size).toBeGreaterThan(1)
+    for (let i = 1; i < front.length; i++) {
+      expect(front[i]!.sloMsAtCapacity).toBeGreaterThanOrEqual(front[i - 1]!.sloMsAtCapacity)
+      expect(front[i]!.capacityRps / front[i]!.pricePerHour).toBeGreaterThan(front[i - 1]!.capacityRps / front[i - 1]!.pricePerHour)
+    }
+    expect(front.at(-1)).toEqual(best)
+  })
+})
+
+test('confidence is what the stop rule believes, rounded down', () => {
+  const r = given({ stop: { probabilityBetterExists: 0.0461, tolerance: 0.05, stop: true } })
+  expect(r.confidence.statement).toContain('With 95 % probability, nothing untried in the search space is more than 5 % better')
+  expect(recommend(sampleInput).confidence.statement).toBe('How sure the search is was not assessed.')
+})
+
+test('caveats tell what is emulated, what is close, and what is missing', () => {
+  expect(recommend(sampleInput).caveats).toEqual([
+    'GPUs are emulated from published measurements, error 9 %',
+    'within the uncertainty of the best: 1 cores, 0.25 T4, batch 8 (trial 3)',
+    '1 configuration could not be measured',
+  ])
+})
+
+test('a configuration tried twice counts once, by its last good trial', () => {
+  const again = complete(8, sampleTrials[5]!.configuration, measured(400, 10))
+  const r = given({ trials: [...sampleTrials, again] })
+  expect(r.alternatives.some((a) => a.trial === 6)).toBe(false)
+  expect([r.best, ...r.alternatives].map((c) => c?.trial)).toContain(8)
+})
+
+test('the best costs no more than any other feasible candidate, whatever the trials', () => {
+  fc.assert(
+    fc.property(
+      fc.array(
+        fc.tuple(
+          fc.integer({ min: 1, max: 4 }),
+          fc.integer({ min: 1, max: 32 }),
+          fc.double({ min: 5, max: 900, noNaN: true }),
+          fc.double({ min: 1, max: 80, noNaN: true }),
+        ),
+        {
+          maxLength: 12,
+        },
+      ),
+      fc.constantFrom(
+        { kind: 'price' } as const,
+        { kind: 'price-per-request' } as const,
+        { kind: 'price-for-demand', demandRps: 500, headroom: 0.3 } as const,
+        { kind: 'max-rate', maxPricePerHour: 0.2 } as const,
+        { kind: 'min-latency', maxPricePerHour: 0.2 } as const,
+      ),
+      (drawn, objective) => {
+        const trials = drawn.map(([cpuCores, batchSize, saturation, idle], i) =>
+          complete(i + 1, { cpuCores, batchSize, gpuMemoryPercent: 25 }, measured(saturation, idle)),
+        )
+        const r = given({ trials, objective })
+        const feasible = r.alternatives.filter((a) => a.feasible)
+        for (const a of feasible) expect(a.cost).toBeGreaterThanOrEqual(r.best!.cost)
+        if (!r.best) expect(feasible).toEqual([])
+        for (const a of r.alternatives) expect(a.whyNot).not.toBe('')
+        expect(r.verdict).not.toMatch(/NaN|undefined|Infinity/)
+      },
+    ),
+  )
+})
+
+test('replicas are whole, enough, and not one too many for a rounding error', () => {
+  expect(replicasFor(300, 100, 0)).toBe(3)
+  expect(replicasFor(0.3, 0.1, 0)).toBe(3)
+  expect(replicasFor(301, 100, 0)).toBe(4)
+  expect(replicasFor(100, 0, 0)).toBe(Number.POSITIVE_INFINITY)
+})

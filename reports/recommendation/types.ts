@@ -1,0 +1,78 @@
+/** The recommendation: what a tuning run concludes. Plain data, JSON-safe. */
+import type { Slo } from '../../profiler/types.ts'
+import type { Configuration, Objective } from '../../search/types.ts'
+import type { FinishedTrial, Provenance } from '../../trials/types.ts'
+
+/** A trial seen through the SLO, the prices and the demand. Derived, never stored. */
+export interface Candidate {
+  readonly trial: number
+  readonly configuration: Configuration
+  /** '2 cores, 1/4 T4 (4 GiB), batch 8' */
+  readonly label: string
+  readonly capacityRps: number
+  readonly capacityCi90Rps: readonly [number, number]
+  /** SLO percentile at the capacity point, ms. */
+  readonly sloMsAtCapacity: number
+  /** SLO percentile of one request at a time, ms. Absent when never measured. */
+  readonly idleMs?: number
+  /** The figures were read off the load curve for an SLO other than the measured one. */
+  readonly derived?: boolean
+  /** The true capacity is at least ('lower') or at most ('upper') the stated one. */
+  readonly bound?: 'lower' | 'upper'
+  /** Of the model variant, as the experiment states it; absent without variants. */
+  readonly quality?: number
+  /** One replica. */
+  readonly pricePerHour: number
+  readonly pricePerMillionRequests: number
+  /** With a demand: ceil(demand / (capacity × (1 − headroom))). */
+  readonly replicas?: number
+  readonly totalPricePerHour?: number
+  /** What the objective minimises (a maximised quantity is negated). */
+  readonly cost: number
+  readonly feasible: boolean
+  /** Why not, for infeasible ones. */
+  readonly reason?: string
+}
+
+export type Binding = 'gpu' | 'cpu' | 'memory' | 'slo' | 'generator' | 'unknown'
+
+export interface Recommendation {
+  readonly schema: 'tune.recommendation/v1'
+  readonly experimentId: string
+  readonly provenance: Provenance
+  readonly slo: Slo
+  readonly objective: Objective
+  /** One sentence. */
+  readonly verdict: string
+  /** Absent when nothing meets the SLO. */
+  readonly best?: Candidate
+  /** When nothing meets the SLO: the candidate that comes nearest. */
+  readonly nearest?: Candidate
+  /** What limits the best (or keeps the nearest from the SLO), and the evidence. */
+  readonly binding: { readonly what: Binding; readonly evidence: string }
+  /**
+   * The Pareto front of SLO-percentile latency against throughput per dollar, as operating points by rising latency: each is the configuration
+   * that would win under that tighter limit (`sloMsAtCapacity`), with its capacity there. A configuration may appear at several limits.
+   */
+  readonly front: readonly Candidate[]
+  /** With model variants of several qualities, best first: the front among those of at least that quality. The last one is `front`. */
+  readonly qualityFronts?: readonly { readonly leastQuality: number; readonly front: readonly Candidate[] }[]
+  /** Every other feasible candidate, best first, then infeasible ones with their reason. */
+  readonly alternatives: readonly (Candidate & { readonly whyNot: string })[]
+  /** One whole GPU, batch 1 (or the space's nearest to it): measured as a trial. */
+  readonly defaultCandidate?: Candidate
+  /** 2.3 = the default costs 2.3 times as much. */
+  readonly gainOverDefault?: number
+  readonly confirmation?: {
+    readonly trial: FinishedTrial
+    /** The SLO held at the confirmed rate. */
+    readonly held: boolean
+    readonly rateRps: number
+    readonly sloMs: number
+    readonly sloCi95Ms: readonly [number, number]
+  }
+  readonly confidence: { readonly probabilityWithinTolerance?: number; readonly tolerance: number; readonly statement: string }
+  readonly caveats: readonly string[]
+  readonly seed: number
+  readonly trials: number
+}

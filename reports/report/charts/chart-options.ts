@@ -1,0 +1,181 @@
+/** Chart options (ECharts), pure: for SVG on the server and for the browser alike. */
+import type { EChartsOption, SeriesOption } from 'echarts'
+import type { Slo } from '../../../profiler/types.ts'
+import { sloAxisName } from '../../format.ts'
+import type { Judged } from '../../recommendation/judged.ts'
+import type { Candidate, Recommendation } from '../../recommendation/types.ts'
+
+/** Okabe and Ito's colours, told apart by every kind of colour vision. */
+export const palette = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000'] as const
+/** Told apart without colour as well. */
+export const symbols = ['circle', 'rect', 'triangle', 'diamond', 'roundRect', 'pin', 'arrow'] as const
+
+const grid = { left: 70, right: 30, top: 60, bottom: 50 }
+const axis = (name: string) => ({
+  name,
+  nameLocation: 'middle' as const,
+  nameGap: 32,
+  axisLabel: { color: '#333' },
+  nameTextStyle: { color: '#333' },
+})
+const yAxis = (name: string) => ({ ...axis(name), nameGap: 50 })
+
+const sloLine = (slo: Slo, along: 'xAxis' | 'yAxis') => ({
+  silent: true,
+  symbol: 'none',
+  lineStyle: { color: '#b00020', type: 'dashed' as const, width: 1.5 },
+  label: { formatter: slo.limits ? 'SLO' : `SLO ${slo.limitMs} ms`, color: '#b00020', position: 'insideEndTop' as const },
+  data: [{ [along]: slo.limitMs }],
+})
+
+/** Latency of the SLO percentile against requests per dollar: a curve per configuration, the front over them, the SLO with its far side shaded. */
+export function paretoOption(
+  judged: readonly Judged[],
+  front: readonly Candidate[],
+  slo: Slo,
+  marks: readonly { trial: number; name: string }[],
+  /** Fronts of variants of at least some quality, the best first; the last is `front`. */
+  qualityFronts: Recommendation['qualityFronts'] = [],
+): EChartsOption {
+  const perDollar = (rps: number, pricePerHour: number) => (rps * 3600) / pricePerHour
+  const xMax = slo.limitMs * 1.6
+  const series: SeriesOption[] = judged.map((j, i) => ({
+    type: 'line',
+    name: j.candidate.label,
+    symbol: symbols[i % symbols.length],
+    symbolSize: 6,
+    color: palette[i % palette.length],
+    lineStyle: { width: 1 },
+    data: (j.curve ?? [])
+      .filter((k) => k.rateRps > 0 && k.latencyMs <= xMax)
+      .map((k) => [k.latencyMs, perDollar(k.rateRps, j.candidate.pricePerHour)]),
+  }))
+  const marked = marks.flatMap(({ trial, name }, i) => {
+    const c = judged.find((j) => j.candidate.trial === trial)?.candidate
+    if (!c || c.capacityRps <= 0) return []
+    const label = { show: true, formatter: name, position: 'top' as const, color: '#000', fontWeight: 'bold' as const }
+    return [
+      {
+        value: [c.sloMsAtCapacity, perDollar(c.capacityRps, c.pricePerHour)],
+        symbol: i === 0 ? 'pin' : 'diamond',
+        symbolSize: i === 0 ? 26 : 14,
+        label,
+      },
+    ]
+  })
+  return {
+    grid,
+    legend: {
+      type: 'plain',
+      top: 0,
+      textStyle: { color: '#333', fontSize: 11 },
+      data: [...judged.map((j) => j.candidate.label), ...qualityFronts.slice(0, -1).map((q) => `quality ≥ ${q.leastQuality}`)],
+    },
+    xAxis: { type: 'value', max: xMax, ...axis(sloAxisName(slo)) },
+    yAxis: { type: 'value', ...yAxis('requests per dollar') },
+    series: [
+      ...series,
+      {
+        type: 'line',
+        name: 'Pareto front',
+        step: 'end',
+        symbol: 'none',
+        color: '#000',
+        lineStyle: { width: 2.5 },
+        data: front.map((c) => [c.sloMsAtCapacity, perDollar(c.capacityRps, c.pricePerHour)]),
+        markLine: sloLine(slo, 'xAxis'),
+        markArea: { silent: true, itemStyle: { color: '#b0002012' }, data: [[{ xAxis: slo.limitMs }, { xAxis: xMax }]] },
+      },
+      ...qualityFronts.slice(0, -1).map(
+        ({ leastQuality, front: better }, i): SeriesOption => ({
+          type: 'line',
+          name: `quality ≥ ${leastQuality}`,
+          step: 'end',
+          symbol: 'none',
+          color: '#000',
+          lineStyle: { width: 1.5, type: i % 2 === 0 ? 'dashed' : 'dotted' },
+          data: better.map((c) => [c.sloMsAtCapacity, perDollar(c.capacityRps, c.pricePerHour)]),
+        }),
+      ),
+      { type: 'scatter', name: 'marks', color: '#000', data: marked },
+    ],
+  }
+}
+
+/** Offered rate against the SLO percentile, logarithmic, with each curve's interval ends and the SLO. */
+export function loadCurveOption(judged: readonly Judged[], slo: Slo): EChartsOption {
+  return {
+    grid,
+    legend: { type: 'plain', top: 0, textStyle: { color: '#333', fontSize: 11 } },
+    xAxis: { type: 'value', min: 0, ...axis('offered rate, req/s') },
+    yAxis: { type: 'log', ...yAxis(sloAxisName(slo)) },
+    series: judged.map((j, i): SeriesOption => {
+      const knots = (j.curve ?? []).filter((k) => Number.isFinite(k.latencyMs))
+      return {
+        type: 'line',
+        name: j.candidate.label,
+        color: palette[i % palette.length],
+        symbol: symbols[i % symbols.length],
+        symbolSize: 7,
+        data: knots.map((k) => [k.rateRps, k.latencyMs]),
+        ...(i === 0 ? { markLine: sloLine(slo, 'yAxis') } : {}),
+      }
+    }),
+  }
+}
+
+/** Cost of each trial in order, and the best so far. `points`: trial number and cost; infeasible ones left out. */
+export function historyOption(points: readonly { trial: number; cost: number }[], costName: string): EChartsOption {
+  let best = Number.POSITIVE_INFINITY
+  const bestSoFar = points.map(({ trial, cost }) => {
+    best = Math.min(best, cost)
+    return [trial, best]
+  })
+  return {
+    grid,
+    legend: { top: 0, textStyle: { color: '#333' } },
+    xAxis: { type: 'value', minInterval: 1, ...axis('trial') },
+    yAxis: { type: points.every((p) => p.cost > 0) ? 'log' : 'value', ...yAxis(costName) },
+    series: [
+      { type: 'scatter', name: 'trial', color: palette[5], symbolSize: 8, data: points.map((p) => [p.trial, p.cost]) },
+      { type: 'line', name: 'best so far', color: palette[0], step: 'end', symbol: 'none', data: bestSoFar },
+    ],
+  }
+}
+
+/** Demand over one period against what a static fleet carries. Hours on the x axis. */
+export function demandOption(
+  demand: { readonly rps: readonly number[]; readonly stepSeconds: number },
+  carriesRps: number,
+  name: string,
+): EChartsOption {
+  const hour = (i: number) => (i * demand.stepSeconds) / 3600
+  const last = demand.rps.length
+  return {
+    grid,
+    legend: { top: 0, textStyle: { color: '#333' } },
+    xAxis: { type: 'value', max: hour(last), ...axis('hours') },
+    yAxis: { type: 'value', ...yAxis('requests per second') },
+    series: [
+      {
+        type: 'line',
+        name: 'demand',
+        step: 'end',
+        symbol: 'none',
+        color: palette[0],
+        areaStyle: { opacity: 0.15 },
+        data: [...demand.rps.map((rps, i) => [hour(i), rps]), [hour(last), demand.rps.at(-1)!]],
+      },
+      {
+        type: 'line',
+        name,
+        symbol: 'none',
+        color: palette[1],
+        data: [
+          [0, carriesRps],
+          [hour(last), carriesRps],
+        ],
+      },
+    ],
+  }
+}

@@ -1,0 +1,98 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { afterAll, describe, expect, test } from 'vitest'
+import { recommend } from '../recommendation/recommend.ts'
+import { complete, measured, sampleInput, sampleTrials } from '../samples.contract.ts'
+import { csv, parseCsv } from './csv.ts'
+import { documentOf, parseRecommendation, recommendationJson, recommendationJsonSchema } from './recommendation-json.ts'
+import { trialColumns, trialsCsv } from './trials-csv.ts'
+import { writeAtomically } from './write-atomically.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'tune-files-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+describe('recommendation.json', () => {
+  test('is valid, and read back it says the same', () => {
+    const confirmed = complete(7, sampleTrials[1]!.configuration, measured(260, 10), { purpose: 'confirmation' })
+    const recommendation = recommend({ ...sampleInput, trials: [...sampleTrials, confirmed] })
+    const read = parseRecommendation(recommendationJson(recommendation))
+    expect(read).toEqual(documentOf(recommendation))
+    expect(read.best).toEqual(recommendation.best)
+    expect(read.confirmation).toMatchObject({ trial: 7, held: true })
+    expect(read.alternatives.find((a) => a.trial === 5)).toMatchObject({ cost: null, pricePerMillionRequests: null, feasible: false })
+  })
+
+  test('of an experiment without a result is valid as well', () => {
+    for (const trials of [[], sampleTrials.slice(4), sampleTrials.slice(3)]) {
+      expect(() => parseRecommendation(recommendationJson(recommend({ ...sampleInput, trials })))).not.toThrow()
+    }
+  })
+
+  test('that is not one is refused with every field at fault', () => {
+    const broken = { ...documentOf(recommend(sampleInput)), schema: 'tune.recommendation/v9', seed: 'seven' }
+    expect(() => parseRecommendation(JSON.stringify(broken))).toThrow(/schema:.*seed:/)
+  })
+
+  test('has a JSON schema', () => {
+    expect(recommendationJsonSchema()).toMatchObject({ type: 'object', properties: { verdict: { type: 'string' } } })
+  })
+})
+
+describe('CSV', () => {
+  test('comes back as it was, whatever the text', () => {
+    const text = fc.string({ unit: 'binary' }).filter((t) => !/^[=+\-@\t\r]/.test(t) && !t.includes('\0'))
+    fc.assert(
+      fc.property(fc.array(fc.tuple(fc.constant('x'), text, text), { minLength: 1 }), (rows) => {
+        expect(parseCsv(csv(['a', 'b', 'c'], rows)).slice(1)).toEqual(rows)
+      }),
+    )
+  })
+
+  test('cannot make a spreadsheet run a formula', () => {
+    for (const evil of ['=1+1', '+1', '-1', '@SUM(A1)', '\tx', '\rx']) expect(parseCsv(csv(['a'], [[evil]]))[1]![0]).toBe(`'${evil}`)
+    expect(csv(['a'], [[-5]])).toBe('a\r\n-5\r\n')
+  })
+
+  test('with bare line ends, a byte order mark or an open quote is read or refused', () => {
+    expect(parseCsv('\uFEFFa,b\n1,"x\ny"\n\n')).toEqual([
+      ['a', 'b'],
+      ['1', 'x\ny'],
+    ])
+    expect(() => parseCsv('a\nb\n"c')).toThrow(/line 3/)
+  })
+
+  test('of trials has a row per trial and a documented column each', () => {
+    const [header, ...rows] = parseCsv(trialsCsv(sampleTrials, sampleInput))
+    expect(rows).toHaveLength(sampleTrials.length)
+    for (const column of trialColumns) expect(header).toContain(column.name)
+    const at = (row: number, name: string) => rows[row]![header!.indexOf(name)]
+    expect(at(1, 'parameter.batchSize')).toBe('8')
+    expect(at(1, 'capacity_rps')).toBe('212')
+    expect(at(4, 'reason')).toBe('out of memory: 4.6 GiB of 4.0 GiB')
+    expect(at(4, 'slo_ms')).toBe('')
+    expect(rows.every((row) => row.length === header!.length)).toBe(true)
+  })
+})
+
+describe('writing a file', () => {
+  test('replaces the old text whole, making the folder', async () => {
+    const path = join(folder, 'new', 'x.json')
+    await writeAtomically(path, 'one')
+    await writeAtomically(path, 'two')
+    expect(readFileSync(path, 'utf8')).toBe('two')
+    expect(readdirSync(join(folder, 'new'))).toEqual(['x.json'])
+  })
+
+  test('that cannot be written leaves nothing and says where', async () => {
+    const blocked = join(folder, 'blocked')
+    writeFileSync(blocked, '')
+    await expect(writeAtomically(join(blocked, 'x.json'), 'x')).rejects.toMatchObject({
+      name: 'WriteError',
+      message: expect.stringContaining('x.json'),
+    })
+    await expect(writeAtomically(folder, 'x')).rejects.toMatchObject({ name: 'WriteError' })
+    expect(readdirSync(folder).filter((f) => f.endsWith('.tmp'))).toEqual([])
+  })
+})

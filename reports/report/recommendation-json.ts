@@ -1,0 +1,107 @@
+/** The recommendation as a JSON document for other programs: 'tune.recommendation/v1'. */
+import { z } from 'zod'
+import type { Recommendation } from '../recommendation/types.ts'
+
+/** JSON has no infinity: null stands for a figure that is infinite or was never measured (the price per request of what cannot serve). */
+const figure = z.number().nullable()
+const configuration = z.record(z.string(), z.union([z.number(), z.string()]))
+
+const slo = z.object({
+  percentile: z.number().gt(0).lt(1).meta({ description: '0.99 for p99' }),
+  limitMs: z.number().positive(),
+  maxErrorRate: z.number().min(0).max(1),
+  metric: z.enum(['e2e', 'ttft', 'tpot']).optional().meta({ description: 'which latency of a streamed answer' }),
+  limits: z
+    .array(z.object({ metric: z.enum(['e2e', 'ttft', 'tpot']), limitMs: z.number().positive() }))
+    .optional()
+    .meta({
+      description:
+        'of a joint SLO: a request is good when it keeps them all, `percentile` is the share that must be good, and latencies (sloMs...) are the greatest part of a limit, in units of the first',
+    }),
+})
+
+const objective = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('price') }),
+  z.object({ kind: z.literal('price-per-request') }),
+  z.object({ kind: z.literal('price-for-demand'), demandRps: z.number(), headroom: z.number() }),
+  z.object({ kind: z.literal('max-rate'), maxPricePerHour: z.number() }),
+  z.object({ kind: z.literal('min-latency'), maxPricePerHour: z.number() }),
+])
+
+const candidate = z.object({
+  trial: z.number().int().meta({ description: 'number of the trial it was measured in' }),
+  configuration,
+  label: z.string(),
+  capacityRps: z.number().min(0).meta({ description: 'highest rate that keeps the SLO, requests per second' }),
+  capacityCi90Rps: z.tuple([figure, figure]).meta({ description: '90 % interval' }),
+  sloMsAtCapacity: figure.meta({ description: 'latency of the SLO percentile at the capacity, ms' }),
+  idleMs: figure.optional().meta({ description: 'SLO percentile of one request at a time, ms' }),
+  derived: z.boolean().optional().meta({ description: 'read off a load curve measured under another SLO' }),
+  bound: z.enum(['lower', 'upper']).optional(),
+  quality: z.number().optional().meta({ description: 'of the model variant, as the experiment states it' }),
+  pricePerHour: figure.meta({ description: 'one replica, $' }),
+  pricePerMillionRequests: figure.meta({ description: 'at capacity, $' }),
+  replicas: figure.optional(),
+  totalPricePerHour: figure.optional(),
+  cost: figure.meta({ description: 'what is minimised: $, ms, or a negative rate' }),
+  feasible: z.boolean(),
+  reason: z.string().optional(),
+})
+
+/** Schema of the document. Fields may be added within v1; none is renamed or removed. */
+export const recommendationDocument = z.object({
+  schema: z.literal('tune.recommendation/v1'),
+  experimentId: z.string(),
+  provenance: z.enum(['measured', 'emulated', 'simulated']),
+  slo,
+  objective,
+  verdict: z.string(),
+  best: candidate.optional(),
+  nearest: candidate.optional(),
+  binding: z.object({ what: z.enum(['gpu', 'cpu', 'memory', 'slo', 'generator', 'unknown']), evidence: z.string() }),
+  front: z.array(candidate),
+  qualityFronts: z
+    .array(z.object({ leastQuality: z.number(), front: z.array(candidate) }))
+    .optional()
+    .meta({ description: 'with model variants: the front among those of at least that quality' }),
+  alternatives: z.array(candidate.extend({ whyNot: z.string() })),
+  defaultCandidate: candidate.optional(),
+  gainOverDefault: figure.optional(),
+  confirmation: z
+    .object({
+      trial: z.number().int(),
+      held: z.boolean(),
+      rateRps: z.number(),
+      sloMs: figure,
+      sloCi95Ms: z.tuple([figure, figure]),
+    })
+    .optional(),
+  confidence: z.object({ probabilityWithinTolerance: z.number().optional(), tolerance: z.number(), statement: z.string() }),
+  caveats: z.array(z.string()),
+  seed: z.number(),
+  trials: z.number().int(),
+  files: z.array(z.string()).optional().meta({ description: 'files written beside it' }),
+})
+export type RecommendationDocument = z.infer<typeof recommendationDocument>
+
+/** The document of a recommendation. The confirmation's trial is named by its number; its measurement is in the store. */
+export function documentOf(recommendation: Recommendation): RecommendationDocument {
+  const { confirmation, ...rest } = recommendation
+  const plain = { ...rest, ...(confirmation ? { confirmation: { ...confirmation, trial: confirmation.trial.number } } : {}) }
+  return recommendationDocument.parse(JSON.parse(JSON.stringify(plain)))
+}
+
+/** Text of `recommendation.json`. */
+export const recommendationJson = (recommendation: Recommendation): string => `${JSON.stringify(documentOf(recommendation), null, 2)}\n`
+
+/** Reads a document back. Throws an Error that names every field at fault. */
+export function parseRecommendation(text: string): RecommendationDocument {
+  const parsed = recommendationDocument.safeParse(JSON.parse(text))
+  if (parsed.success) return parsed.data
+  throw new Error(
+    `not a tune.recommendation/v1 document: ${parsed.error.issues.map((i) => `${i.path.join('.') || 'document'}: ${i.message}`).join('; ')}`,
+  )
+}
+
+/** JSON schema of the document, for other programs. */
+export const recommendationJsonSchema = () => z.toJSONSchema(recommendationDocument)

@@ -1,0 +1,190 @@
+import { describe, expect, test } from 'vitest'
+import { patternDemand, steadyDemand } from '../plan/demand.ts'
+import { planBlocks, planCsv, planJson } from '../plan/plan-blocks.ts'
+import { type PlanInput, planCapacity } from '../plan/plan-capacity.ts'
+import { judge } from '../recommendation/judged.ts'
+import { recommend } from '../recommendation/recommend.ts'
+import { price, sampleInput, sampleTrials, slo } from '../samples.contract.ts'
+import { renderSvg } from './charts/svg.ts'
+import { parseCsv } from './csv.ts'
+import { toHtml } from './document/html.ts'
+import { toMarkdown, toText } from './document/markdown.ts'
+import { type ReportInput, reportBlocks } from './report-blocks.ts'
+
+const input: ReportInput = {
+  ...sampleInput,
+  name: 'bert',
+  recommendation: recommend(sampleInput),
+  specification: 'model: bert\nslo: 50ms\n',
+  environment: ['tune 0.1.0'],
+}
+const chart: NonNullable<Parameters<typeof reportBlocks>[1]> = (option) => renderSvg(option)
+/** Tags in order; attributes are checked on their own. */
+const tagsOf = (html: string) => [...html.matchAll(/<(\/?)([a-zA-Z]+)/g)].map(([, close, name]) => `${close}${name!.toLowerCase()}`)
+
+describe('the report', () => {
+  test('tells verdict, reasons, curves, capacity, method, what was skipped, and all trials', async () => {
+    const html = toHtml('bert', await reportBlocks(input, chart))
+    for (const part of [
+      input.recommendation.verdict.slice(0, 30),
+      'What limits it: the GPU (GPU busy 93 %',
+      'Pareto front',
+      'Load curves',
+      'per month (30 days)',
+      'Runners-up',
+      'open-loop',
+      'out of memory: 4.6 GiB',
+      'All 6 trials',
+      'slo: 50ms',
+      'emulated: real servers',
+    ]) {
+      expect(html).toContain(part)
+    }
+    expect(html.match(/<svg/g)).toHaveLength(3)
+    expect(html).not.toMatch(/NaN|undefined|Infinity|\[object/)
+  })
+
+  test('is one file: nothing is fetched, nothing runs', async () => {
+    const html = toHtml('bert', await reportBlocks(input, chart))
+    expect(html).not.toMatch(/<script|<link|<iframe|<object|<embed|\ssrc=|url\((?!#)|@import|\son\w+=/i)
+    expect(
+      [...html.matchAll(/(?:href|xmlns\S*)="([^"]*)"/g)].every(
+        ([, target]) => target!.startsWith('http://www.w3.org/') || target!.startsWith('#'),
+      ),
+    ).toBe(true)
+    expect(html).toContain(`default-src 'none'`)
+  })
+
+  test('cannot be broken out of by names, labels, errors or logs', async () => {
+    const evil = `"><img src=x onerror=alert(1)><script>alert(1)</script></svg>\`|*_[x](javascript:1)\u001b[31m'`
+    const trials = sampleTrials.map((t) => ({
+      ...t,
+      why: evil,
+      ...(t.state === 'failed' ? { error: evil } : {}),
+      ...(t.state === 'infeasible' ? { detail: evil } : {}),
+    }))
+    const bad: ReportInput = { ...input, trials, name: evil, label: () => evil, specification: `${evil}\n\`\`\`\n`, environment: [evil] }
+    const blocks = await reportBlocks(
+      { ...bad, recommendation: recommend({ ...sampleInput, trials, label: () => evil, notices: [evil] }) },
+      chart,
+    )
+    const html = toHtml(evil, blocks)
+    const tags = tagsOf(html)
+    expect(tags.filter((t) => /script|img|iframe/.test(t))).toEqual([])
+    expect(tags.filter((t) => t === 'svg')).toHaveLength(tags.filter((t) => t === '/svg').length)
+    expect(html.replace(/"[^"]*"/g, '""')).not.toMatch(/<[^>]*\sonerror=/)
+    const markdown = toMarkdown(blocks)
+    expect(markdown.replace(/^(`{3,})\n[\s\S]*?^\1$/gm, '')).not.toMatch(/(^|[^\\])<(img|script)/m)
+    expect(markdown).not.toContain('\u001b')
+    expect(toText(blocks)).not.toContain('\u001b')
+  })
+
+  test('of an experiment that found nothing says so, without charts of nothing', async () => {
+    const trials = sampleTrials.slice(3)
+    const recommendation = recommend({ ...sampleInput, trials })
+    const html = toHtml('bert', await reportBlocks({ ...input, trials, recommendation }, chart))
+    expect(html).toContain('No configuration meets p99')
+    expect(html).toContain('nearest')
+    expect(html).not.toContain('<svg')
+    expect(html).not.toMatch(/NaN|undefined|Infinity/)
+  })
+
+  test('as Markdown has its tables whole', async () => {
+    const markdown = toMarkdown(await reportBlocks(input))
+    const lines = markdown.split('\n').filter((l) => l.startsWith('|'))
+    expect(lines.length).toBeGreaterThan(15)
+    for (const line of lines) expect(line.endsWith(' |')).toBe(true)
+    expect(markdown).toContain('| 1 | default |')
+  })
+})
+
+describe('the capacity plan in words', () => {
+  const units = judge(sampleTrials, sampleInput)
+    .filter((j) => j.candidate.feasible)
+    .map((j) => ({
+      label: j.candidate.label,
+      trial: j.candidate.trial,
+      capacityRps: j.candidate.capacityRps,
+      curve: j.curve,
+      limitMs: slo.limitMs,
+      launchSeconds: j.trial.state === 'complete' ? (j.trial.usage?.launchSeconds ?? 30) : 30,
+      resources: { cpuCores: 2, memoryMiB: 4096, gpu: 'T4', gpus: 1, gpuShare: 0.25 },
+      prices: [
+        { name: 'on-demand', currency: 'USD', perHour: price(j.candidate.configuration) },
+        { name: 'spot', currency: 'USD', perHour: price(j.candidate.configuration) * 0.4 },
+      ],
+      wholeGpuPerHour: price({ ...j.candidate.configuration, gpuMemoryPercent: 100 }),
+    }))
+  const planInput: PlanInput = {
+    units,
+    demand: patternDemand('daily', 1000),
+    headroom: 0.2,
+    growthPerMonth: 0.05,
+    months: 12,
+    zones: 3,
+    reactionSeconds: 30,
+    scaleDownSeconds: 300,
+    minReplicas: 1,
+    existing: { trial: 2, replicas: 6 },
+  }
+
+  test('answers what was asked, on the terminal, in Markdown and in HTML', async () => {
+    const plan = planCapacity(planInput)
+    const blocks = await planBlocks(plan, ['figures are emulated'], chart)
+    const text = toText(blocks)
+    for (const part of [
+      '6 replicas for pattern daily',
+      'per month',
+      'with a spare',
+      'Growth',
+      'breaks the SLO from month',
+      'price list "spot"',
+      'sharing the GPU saves',
+      'loss of one of 3 zones',
+      'aws',
+      'reserved, 1 year',
+      'Which is cheapest as demand grows',
+      'evenly',
+    ])
+      expect(text).toContain(part)
+    expect(text).not.toMatch(/NaN|undefined|Infinity/)
+    expect(toMarkdown(blocks)).toContain('| configuration | replicas |')
+    expect(toHtml('plan', blocks)).toContain('<svg')
+  })
+
+  test('gives every month in CSV, and every figure in JSON', () => {
+    const plan = planCapacity(planInput)
+    const [head, ...rows] = parseCsv(planCsv(plan))
+    expect(rows).toHaveLength(12 * units.length)
+    expect(Number(rows[0]![head!.indexOf('replicas')])).toBe(plan.units[0]!.months[0]!.replicas)
+    const json = JSON.parse(planJson(plan))
+    expect(json).toMatchObject({ schema: 'tune.plan/v1', settings: { months: 12, headroom: 0.2 }, existing: { replicas: 6 } })
+    expect(json.units[0].curve).toBeUndefined()
+  })
+
+  test('says the published sum', async () => {
+    const unit = {
+      ...units[0]!,
+      label: 'one instance',
+      capacityRps: 2,
+      curve: undefined,
+      wholeGpuPerHour: undefined,
+      prices: [{ name: 'list', currency: 'USD', perHour: 3.06 }],
+    }
+    const text = toText(
+      await planBlocks(
+        planCapacity({
+          ...planInput,
+          units: [unit],
+          demand: steadyDemand(100),
+          headroom: 0,
+          months: 1,
+          growthPerMonth: 0,
+          existing: undefined,
+        }),
+        [],
+      ),
+    )
+    expect(text).toContain('one instance: 50 replicas for a steady 100 req/s, $110,160 per month')
+  })
+})

@@ -1,0 +1,282 @@
+/** The report: a page that a manager can read and an engineer can check. */
+import type { EChartsOption } from 'echarts'
+import type { FinishedTrial } from '../../trials/types.ts'
+import { latency, money, percent, rate, rateInterval, significant, sloFigure, sloName, sloText, sloValue, times } from '../format.ts'
+import { type Judged, judge, type View } from '../recommendation/judged.ts'
+import type { Candidate, Recommendation } from '../recommendation/types.ts'
+import { historyOption, loadCurveOption, paretoOption } from './charts/chart-options.ts'
+import { type Block, heading, list, paragraph, table } from './document/blocks.ts'
+
+export interface ReportInput extends View {
+  /** The experiment's name. */
+  readonly name: string
+  readonly recommendation: Recommendation
+  readonly trials: readonly FinishedTrial[]
+  /** How to run it again: the effective experiment, as YAML. */
+  readonly specification: string
+  /** Versions and machine, for the reader who repeats it. */
+  readonly environment: readonly string[]
+}
+
+/** Configurations drawn as curves. */
+const drawn = 5
+/** Alternatives in the table; all trials are in the appendix. */
+const ranked = 10
+
+const provenanceText = {
+  measured: 'measured on the hardware that is named',
+  emulated: 'emulated: real servers and real load, GPUs played by a model of them',
+  simulated: 'simulated: servers and load in virtual time, by models',
+} as const
+
+/** The document. `chart`: renders chart options to SVG; absent: no charts. */
+export async function reportBlocks(input: ReportInput, chart?: (option: EChartsOption) => Promise<string>): Promise<Block[]> {
+  const { recommendation: r, name } = input
+  const judged = judge(input.trials, input)
+  const top = judged.filter((j) => j.candidate.feasible).slice(0, drawn)
+  return [
+    heading(1, `${name}: how to serve it within ${sloText(r.slo)}`),
+    { kind: 'paragraph', strong: true, text: r.verdict },
+    paragraph(`All figures are ${provenanceText[r.provenance]}. Experiment ${r.experimentId}, seed ${r.seed}, ${r.trials} trials.`),
+    ...list(r.caveats),
+    heading(2, 'Why this one'),
+    ...list(reasons(r)),
+    ...(await paretoBlocks(input, judged, top, chart)),
+    ...(await curveBlocks(input, top, chart)),
+    ...qualityBlocks(r),
+    ...capacityBlocks(r),
+    heading(2, 'Runners-up'),
+    ...rankedTable(r),
+    heading(2, 'How it was measured'),
+    ...list(method(input)),
+    ...(await historyBlocks(input, judged, chart)),
+    heading(2, 'What could not serve, or was not measured'),
+    ...skipped(judged),
+    heading(2, 'Appendix'),
+    { kind: 'details', summary: `All ${input.trials.length} trials`, blocks: trialTable(input) },
+    { kind: 'details', summary: 'To repeat it', blocks: [...list(input.environment), { kind: 'code', text: input.specification }] },
+  ]
+}
+
+function reasons(r: Recommendation): string[] {
+  const { best, nearest, defaultCandidate, gainOverDefault, confirmation, confidence } = r
+  const subject = best ?? nearest
+  const default_ =
+    defaultCandidate === undefined
+      ? []
+      : gainOverDefault !== undefined
+        ? [
+            `The default (${defaultCandidate.label}) serves ${rate(defaultCandidate.capacityRps)} for ${money(defaultCandidate.pricePerHour)} per hour: the recommendation is ${times(gainOverDefault)} better.`,
+          ]
+        : [`The default (${defaultCandidate.label}) ${defaultCandidate.reason ?? 'was not measured'}.`]
+  const [low, high] = confirmation?.sloCi95Ms ?? []
+  const confirmed = confirmation
+    ? [
+        `${confirmation.held ? 'Confirmed' : 'Not confirmed'} in a second, independent measurement at ${rate(confirmation.rateRps)}: ${sloFigure(r.slo, confirmation.sloMs)} (95 % interval ${sloValue(r.slo, low ?? Number.NaN)} to ${sloValue(r.slo, high ?? Number.NaN)}).`,
+      ]
+    : best
+      ? ['Not confirmed by a second measurement.']
+      : []
+  return [
+    ...(subject ? [`What limits ${best ? 'it' : 'the nearest'}: ${bindingWords[r.binding.what]} (${r.binding.evidence}).`] : []),
+    ...default_,
+    ...confirmed,
+    confidence.statement,
+  ]
+}
+
+const bindingWords = {
+  gpu: 'the GPU',
+  cpu: 'the CPU cores',
+  memory: 'memory',
+  slo: 'the SLO itself',
+  generator: 'the load generator',
+  unknown: 'not known',
+} as const
+
+async function paretoBlocks(
+  { recommendation: r, slo }: ReportInput,
+  judged: readonly Judged[],
+  top: readonly Judged[],
+  chart: ReportChart,
+): Promise<Block[]> {
+  if (!chart || top.length === 0) return []
+  const marks = [
+    { trial: r.best?.trial ?? -1, name: 'recommended' },
+    ...(r.defaultCandidate && r.defaultCandidate.trial !== r.best?.trial ? [{ trial: r.defaultCandidate.trial, name: 'default' }] : []),
+  ]
+  const fallback = judged.find((j) => j.candidate.trial === r.defaultCandidate?.trial && j.candidate.feasible)
+  const shown = fallback && !top.includes(fallback) ? [...top, fallback] : top
+  return [
+    heading(2, 'Latency against throughput per dollar'),
+    {
+      kind: 'chart',
+      svg: await chart(paretoOption(shown, r.front, slo, marks, r.qualityFronts)),
+      alt: `Pareto front: ${r.front.map((c) => `${sloValue(slo, c.sloMsAtCapacity)} at ${significant((c.capacityRps * 3600) / c.pricePerHour)} requests per dollar`).join('; ')}`,
+    },
+  ]
+}
+type ReportChart = ((option: EChartsOption) => Promise<string>) | undefined
+
+async function curveBlocks({ slo }: ReportInput, top: readonly Judged[], chart: ReportChart): Promise<Block[]> {
+  if (!chart || top.length === 0) return []
+  const alt = `Load curves of ${top.map((j) => `${j.candidate.label}, which reaches the SLO at ${rate(j.candidate.capacityRps)}`).join('; ')}`
+  return [heading(2, 'Load curves'), { kind: 'chart', svg: await chart(loadCurveOption(top, slo)), alt }]
+}
+
+function capacityBlocks({ best, objective }: Recommendation): Block[] {
+  if (!best) return []
+  const headroom = objective.kind === 'price-for-demand' ? objective.headroom : 0
+  const each = best.capacityRps * (1 - headroom)
+  const rows = [1, 2, 4, 8, 16, 32].map((n) => [
+    String(n),
+    rate(n * each),
+    rate((n - 1) * each),
+    `${money(n * best.pricePerHour)}`,
+    `${money(n * best.pricePerHour * 720)}`,
+  ])
+  return [
+    heading(2, 'Capacity'),
+    paragraph(`Replicas of ${best.label}, each carrying ${rate(each)}${headroom > 0 ? ` (${percent(headroom)} kept free)` : ''}.`),
+    ...table(['replicas', 'carry', 'with one lost', 'per hour', 'per month (30 days)'], rows, [0, 1, 2, 3, 4]),
+  ]
+}
+
+const interval = (c: Candidate) => rateInterval(c.capacityCi90Rps)
+
+/** The third axis of the front: what each quality of the model variants costs. */
+function qualityBlocks(r: Recommendation): Block[] {
+  if (!r.qualityFronts) return []
+  const rows = r.qualityFronts.flatMap(({ leastQuality, front }) => {
+    const best = front.at(-1)
+    return best
+      ? [[String(leastQuality), best.label, String(best.quality ?? ''), rate(best.capacityRps), money(best.pricePerMillionRequests)]]
+      : []
+  })
+  return [
+    heading(2, 'What quality costs'),
+    paragraph(
+      'The most throughput per dollar within the SLO, by the least quality that is good enough. Qualities are as the experiment states them.',
+    ),
+    ...table(['quality at least', 'configuration', 'its quality', 'capacity', 'per million requests'], rows, [0, 2, 3, 4]),
+  ]
+}
+
+function rankedTable(r: Recommendation): Block[] {
+  const qualities = [r.best, r.nearest, ...r.alternatives].some((c) => c?.quality !== undefined)
+  const row = (c: Candidate, note: string) => [
+    String(c.trial),
+    c.label,
+    ...(qualities ? [String(c.quality ?? '')] : []),
+    c.capacityRps > 0 ? rate(c.capacityRps) : '',
+    c.capacityRps > 0 ? interval(c) : '',
+    money(c.pricePerHour),
+    Number.isFinite(c.pricePerMillionRequests) ? money(c.pricePerMillionRequests) : '',
+    c.replicas !== undefined && Number.isFinite(c.replicas) ? String(c.replicas) : '',
+    note,
+  ]
+  const rows = [
+    ...(r.best ? [row(r.best, 'recommended')] : []),
+    ...(r.nearest ? [row(r.nearest, 'nearest')] : []),
+    ...r.alternatives
+      .filter((a) => a.feasible)
+      .slice(0, ranked)
+      .map((a) => row(a, a.whyNot)),
+  ]
+  const more = r.alternatives.filter((a) => a.feasible).length - ranked
+  return [
+    ...table(
+      [
+        'trial',
+        'configuration',
+        ...(qualities ? ['quality'] : []),
+        'capacity',
+        '90 % interval',
+        'per hour',
+        'per million requests',
+        'replicas',
+        'why not',
+      ],
+      rows,
+      [0, 2, 3, 4, 5, 6, ...(qualities ? [7] : [])],
+    ),
+    ...(more > 0 ? [paragraph(`and ${more} more in the appendix`)] : []),
+  ]
+}
+
+function method({ trials, recommendation: r }: ReportInput): string[] {
+  const complete = trials.filter((t) => t.state === 'complete')
+  const points = complete.flatMap((t) => t.measurement.points)
+  const requests = complete.reduce((sum, t) => sum + t.measurement.requests, 0)
+  const open = points.filter((p) => p.load.kind === 'open').length
+  const seconds = trials.reduce((sum, t) => sum + t.seconds, 0)
+  const saturated = points.filter((p) => p.generatorSaturated).length
+  const outcomes = [...new Set(complete.map((t) => t.measurement.outcome))].map(
+    (o) => `${o} ${complete.filter((t) => t.measurement.outcome === o).length}`,
+  )
+  return [
+    `Capacity is the highest offered rate at which ${r.slo.limits ? `at least ${Number((r.slo.percentile * 100).toFixed(4))} % of all requests keep every limit (${sloText(r.slo)}), failed requests counted as missing them` : `the ${sloName(r.slo)} of all requests stays within ${latency(r.slo.limitMs)}, failed requests counted as infinitely slow`}, and at most ${percent(r.slo.maxErrorRate)} fail.`,
+    `${requests.toLocaleString('en-US')} requests in ${points.length} load steps, ${open} of them open-loop (sent on a schedule whatever the answers, so that waiting is not hidden); ${significant(seconds / 60)} minutes in all.`,
+    `Intervals: 90 % for capacities, 95 % and distribution-free for percentiles. Searches ended: ${outcomes.join(', ') || 'none'}.`,
+    ...(saturated > 0 ? [`${saturated} load steps are not used because the generator itself was late.`] : []),
+    `Throughput per dollar uses the prices given; they are exact, only capacities are uncertain.`,
+  ]
+}
+
+async function historyBlocks({ trials, objective }: ReportInput, judged: readonly Judged[], chart: ReportChart): Promise<Block[]> {
+  const negative = objective.kind === 'max-rate'
+  const points = judged
+    .filter((j) => j.candidate.feasible)
+    .map((j) => ({ trial: j.candidate.trial, cost: j.candidate.cost }))
+    .sort((a, b) => a.trial - b.trial)
+  if (!chart || points.length < 2) return []
+  const names = {
+    price: '$ per hour',
+    'price-per-request': '$ per million requests',
+    'price-for-demand': '$ per hour, all replicas',
+    'max-rate': '-req/s',
+    'min-latency': 'ms',
+  }
+  const best = points.reduce((a, b) => (b.cost < a.cost ? b : a))
+  return [
+    {
+      kind: 'chart',
+      svg: await chart(historyOption(points, names[objective.kind])),
+      alt: `Cost by trial; the best (${significant(negative ? -best.cost : best.cost)}) came in trial ${best.trial} of ${trials.length}.`,
+    },
+  ]
+}
+
+function skipped(judged: readonly Judged[]): Block[] {
+  const rows = judged
+    .filter((j) => !j.candidate.feasible)
+    .map((j) => [String(j.candidate.trial), j.candidate.label, j.candidate.reason ?? ''])
+  return rows.length > 0
+    ? table(['trial', 'configuration', 'why'], rows, [0])
+    : [paragraph('Nothing: every configuration that was tried served within the SLO.')]
+}
+
+function trialTable({ trials, label, pricePerHour }: ReportInput): Block[] {
+  const rows = trials.map((t) => {
+    const m = t.state === 'complete' ? t.measurement : undefined
+    const outcome = t.state === 'complete' ? m!.outcome : t.state === 'infeasible' ? `${t.reason}: ${t.detail}` : `failed: ${t.error}`
+    return [
+      String(t.number),
+      t.purpose ?? 'search',
+      label(t.configuration),
+      m ? rate(m.capacityRps) : '',
+      m ? `${sloValue(m.slo, m.idle.p50Ms)} / ${sloValue(m.slo, m.idle.p99Ms)}` : '',
+      t.usage?.gpuUtilization === undefined ? '' : percent(t.usage.gpuUtilization),
+      t.usage?.cpuCores === undefined ? '' : significant(t.usage.cpuCores),
+      money(pricePerHour(t.configuration)),
+      `${significant(t.seconds)} s`,
+      outcome,
+      t.why,
+    ]
+  })
+  return table(
+    ['trial', 'for', 'configuration', 'capacity', 'idle p50 / p99', 'GPU', 'cores', 'per hour', 'took', 'outcome', 'why tried'],
+    rows,
+    [0, 3, 4, 5, 6, 7, 8],
+  )
+}

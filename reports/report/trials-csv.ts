@@ -1,0 +1,75 @@
+/** All trials as one table, a row each, with documented columns. */
+import type { Measurement } from '../../profiler/types.ts'
+import type { FinishedTrial } from '../../trials/types.ts'
+import { judge, keyOf, type View } from '../recommendation/judged.ts'
+import type { Candidate } from '../recommendation/types.ts'
+import { type Cell, csv } from './csv.ts'
+
+interface Row {
+  readonly trial: FinishedTrial
+  readonly measurement?: Measurement
+  readonly candidate?: Candidate
+}
+
+/** name: what it holds. Parameters stand between `purpose` and `feasible`, as `parameter.NAME`. */
+export const trialColumns: readonly { readonly name: string; readonly what: string; readonly of: (row: Row) => Cell }[] = [
+  { name: 'trial', what: 'number of the trial', of: (r) => r.trial.number },
+  { name: 'state', what: 'complete, infeasible (cannot serve) or failed (not measured)', of: (r) => r.trial.state },
+  { name: 'purpose', what: 'search, default (the yardstick) or confirmation', of: (r) => r.trial.purpose ?? 'search' },
+  {
+    name: 'feasible',
+    what: 'whether the configuration keeps the SLO and the price limit; confirmations have none',
+    of: (r) => r.candidate?.feasible,
+  },
+  { name: 'reason', what: 'why not', of: (r) => r.candidate?.reason ?? (r.trial.state === 'failed' ? r.trial.error : undefined) },
+  {
+    name: 'capacity_rps',
+    what: 'highest rate within the SLO, requests per second',
+    of: (r) => r.candidate?.capacityRps ?? r.measurement?.capacityRps,
+  },
+  { name: 'capacity_low_rps', what: 'lower end of its 90 % interval', of: (r) => (r.candidate ?? ci(r))?.capacityCi90Rps[0] },
+  { name: 'capacity_high_rps', what: 'upper end of its 90 % interval', of: (r) => (r.candidate ?? ci(r))?.capacityCi90Rps[1] },
+  { name: 'slo_ms', what: 'latency of the SLO percentile at the capacity, ms', of: (r) => r.candidate?.sloMsAtCapacity },
+  {
+    name: 'derived',
+    what: 'true: read off a load curve measured under another SLO',
+    of: (r) => r.candidate && (r.candidate.derived ?? false),
+  },
+  { name: 'quality', what: 'of its model variant, as the experiment states it', of: (r) => r.candidate?.quality },
+  { name: 'price_per_hour', what: 'one replica, $', of: (r) => r.candidate?.pricePerHour },
+  { name: 'price_per_million_requests', what: 'at capacity, $', of: (r) => r.candidate?.pricePerMillionRequests },
+  { name: 'replicas', what: 'for the demand, where one was given', of: (r) => r.candidate?.replicas },
+  { name: 'total_price_per_hour', what: 'of those replicas, $', of: (r) => r.candidate?.totalPricePerHour },
+  { name: 'idle_p50_ms', what: 'one request at a time, ms', of: (r) => r.measurement?.idle.p50Ms },
+  { name: 'idle_p99_ms', what: 'one request at a time, ms', of: (r) => r.measurement?.idle.p99Ms },
+  { name: 'saturation_rps', what: 'rate of a saturated closed loop, whatever its latency', of: (r) => r.measurement?.saturationRps },
+  { name: 'outcome', what: 'how the capacity search ended', of: (r) => r.measurement?.outcome },
+  { name: 'requests', what: 'requests sent', of: (r) => r.measurement?.requests },
+  { name: 'cpu_cores_busy', what: 'mean cores busy', of: (r) => r.trial.usage?.cpuCores },
+  { name: 'peak_rss_mib', what: 'most memory held, MiB', of: (r) => r.trial.usage?.peakRssMiB },
+  { name: 'gpu_memory_mib', what: 'GPU memory held, MiB', of: (r) => r.trial.usage?.gpuMemoryMiB },
+  { name: 'gpu_utilization', what: 'mean share of time the GPU was busy, 0-1', of: (r) => r.trial.usage?.gpuUtilization },
+  { name: 'realised_batch', what: 'mean batch the server formed', of: (r) => r.trial.usage?.realisedBatch },
+  { name: 'launch_seconds', what: 'from start to ready', of: (r) => r.trial.usage?.launchSeconds },
+  { name: 'started_at', what: 'ISO 8601', of: (r) => r.trial.startedAt },
+  { name: 'seconds', what: 'launch, load and stop', of: (r) => r.trial.seconds },
+  { name: 'why', what: 'why the configuration was tried', of: (r) => r.trial.why },
+]
+
+const ci = ({ measurement }: Row) => measurement
+const parametersAfter = 3
+
+/** Every trial in order, under the view's SLO, objective and prices. */
+export function trialsCsv(trials: readonly FinishedTrial[], view: View): string {
+  const parameters = [...new Set(trials.flatMap((t) => Object.keys(t.configuration)))]
+  const head = trialColumns.slice(0, parametersAfter)
+  const tail = trialColumns.slice(parametersAfter)
+  const candidates = new Map(judge(trials, view).map((j) => [keyOf(j.trial.configuration), j]))
+  const rows = trials.map((trial) => {
+    const judged = candidates.get(keyOf(trial.configuration))
+    const candidate = judged?.trial === trial ? judged.candidate : undefined
+    const row: Row = { trial, candidate, measurement: trial.state === 'complete' ? trial.measurement : undefined }
+    return [...head.map((c) => c.of(row)), ...parameters.map((name) => trial.configuration[name]), ...tail.map((c) => c.of(row))]
+  })
+  return csv([...head.map((c) => c.name), ...parameters.map((name) => `parameter.${name}`), ...tail.map((c) => c.name)], rows)
+}

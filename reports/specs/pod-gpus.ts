@@ -1,0 +1,56 @@
+/** The GPU part of a deployment spec: the schemes that trials use on a cluster. */
+import { claimName, claimTemplate, type DraOptions } from '../../trials/launchers/kubernetes/dra.ts'
+import {
+  defaultScheme,
+  type GpuScheme,
+  GpuSchemeError,
+  type GpuSelection,
+  gpuSelection as selection,
+} from '../../trials/launchers/kubernetes/gpu-selection.ts'
+import type { Resources } from '../../trials/resources.ts'
+import type { Manifest } from './manifest.ts'
+import { type Serving, SpecError } from './serving.ts'
+
+export {
+  defaultScheme,
+  type GpuScheme,
+  type GpuSelection,
+  gpuSchemes,
+  type NodeRequirement,
+  productsOf,
+} from '../../trials/launchers/kubernetes/gpu-selection.ts'
+
+/**
+ * The pod's part of a GPU share under a scheme.
+ * @throws SpecError when the scheme cannot give that share.
+ */
+export function gpuSelection(
+  resources: Resources,
+  scheme: GpuScheme | undefined = defaultScheme(resources),
+  dra?: DraOptions,
+): GpuSelection {
+  try {
+    return selection(resources, scheme, dra)
+  } catch (error) {
+    if (error instanceof GpuSchemeError) throw new SpecError(error.message, error.hint)
+    throw error
+  }
+}
+
+/** With DRA: the template that each pod's claim is made from; nothing else. */
+export const claimTemplates = (serving: Serving, { claim }: GpuSelection): Manifest[] =>
+  claim === undefined ? [] : [claimTemplate(claim, { name: templateName(serving) })]
+
+/** The pod's part of a claim, and the container's. */
+export const podClaims = (serving: Serving, { claim }: GpuSelection): Manifest =>
+  claim === undefined ? {} : { resourceClaims: [{ name: claimName, resourceClaimTemplateName: templateName(serving) }] }
+export const containerClaims = ({ claim }: GpuSelection): Manifest => (claim === undefined ? {} : { claims: [{ name: claimName }] })
+
+const templateName = (serving: Serving) => `${serving.name}-gpu`
+
+/** @param what 'Knative takes' @throws SpecError where a claim has no place */
+export function refuseClaim({ claim }: GpuSelection, what: string): void {
+  if (claim !== undefined) {
+    throw new SpecError(`${what} no resourceClaims, which GPU scheme dra needs`, 'use --target kubernetes, or another --gpu-scheme')
+  }
+}

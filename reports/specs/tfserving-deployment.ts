@@ -1,0 +1,98 @@
+/** TensorFlow Serving: its command line, batching_parameters_file and model_config_file. */
+
+import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
+import { type ProtoMessage, Text, textProto } from '../../trials/launchers/server-files/text-proto.ts'
+import { batchingFile, tfservingTuning } from '../../trials/launchers/server-files/tfserving-files.ts'
+import { header, oneLine, type SpecFile } from './manifest.ts'
+import { defaultScheme } from './pod-gpus.ts'
+import type { Serving } from './serving.ts'
+
+export const tfservingImage = (gpu: boolean): string => `tensorflow/serving:2.19.0${gpu ? '-gpu' : ''}`
+
+/** Where a target puts things and listens. */
+export interface TfservingPlaces {
+  readonly grpcPort: number
+  readonly restPort: number
+  readonly modelName: string
+  /** Folder with the version folders. */
+  readonly basePath: string
+  /** Folder of the batching parameters and, with `modelConfigFile`, of the model configuration. */
+  readonly configFolder: string
+  /** Serve by model_config_file (version policy) instead of by --model_name. */
+  readonly modelConfigFile?: boolean
+}
+
+export interface TfservingConfig {
+  readonly args: readonly string[]
+  readonly files: readonly { readonly path: string; readonly contents: string }[]
+  readonly notes: readonly string[]
+}
+
+/** Flags and files for the tuned configuration: a flag for what was tuned, none for what was not. */
+export function tfservingConfig(serving: Serving, places: TfservingPlaces): TfservingConfig {
+  const knobs = new Knobs(serving.configuration)
+  const { flags, batching } = tfservingTuning(knobs, places.configFolder)
+  const modelsPath = `${places.configFolder}/models.config`
+  const fraction = memoryFraction(serving)
+  const args = [
+    `--port=${places.grpcPort}`,
+    `--rest_api_port=${places.restPort}`,
+    ...(places.modelConfigFile
+      ? [`--model_config_file=${modelsPath}`]
+      : [`--model_name=${places.modelName}`, `--model_base_path=${places.basePath}`]),
+    ...flags,
+    ...(fraction === undefined ? [] : [`--per_process_gpu_memory_fraction=${fraction}`]),
+  ]
+  const files = [
+    ...(batching === undefined ? [] : [{ path: `${places.configFolder}/${batchingFile}`, contents: batching }]),
+    ...(places.modelConfigFile ? [{ path: modelsPath, contents: textProto(modelConfig(serving, places)) }] : []),
+  ]
+  return { args, files, notes: unusedNote(knobs) }
+}
+
+function modelConfig(serving: Serving, places: TfservingPlaces): ProtoMessage {
+  const version = serving.modelVersion
+  const policy: ProtoMessage =
+    version === undefined || version === 'latest'
+      ? { latest: { num_versions: 1 } }
+      : version === 'all'
+        ? { all: {} }
+        : { specific: { versions: Number(version) } }
+  return {
+    model_config_list: {
+      config: {
+        name: new Text(places.modelName),
+        base_path: new Text(places.basePath),
+        model_platform: new Text('tensorflow'),
+        model_version_policy: policy,
+      },
+    },
+  }
+}
+
+/** The part of the GPU's memory, where nothing but the server itself holds it to that. */
+function memoryFraction(serving: Serving): number | undefined {
+  const { gpuShare, gpu, migProfile } = serving.resources
+  const scheme = serving.gpuScheme ?? defaultScheme(serving.resources)
+  const byMps = scheme === 'dra' && (serving.dra?.sharing ?? 'mps') === 'mps'
+  if (!gpu || gpuShare >= 1 || migProfile || scheme === 'hami' || scheme === 'volcano' || byMps) return undefined
+  return gpuShare
+}
+
+/** `serve.sh` with the two files it names. */
+export function tfservingSpec(serving: Serving): SpecFile[] {
+  const config = tfservingConfig(serving, {
+    grpcPort: 8500,
+    restPort: 8501,
+    modelName: serving.model,
+    basePath: serving.modelUri ?? `/models/${serving.model}`,
+    configFolder: '.',
+    modelConfigFile: true,
+  })
+  const quotedArg = (arg: string) => (/^[\w./:=@%+,-]+$/.test(arg) ? arg : `'${oneLine(arg).replaceAll("'", `'\\''`)}'`)
+  const command = ['exec tensorflow_model_server', ...config.args.map(quotedArg)].join(' \\\n  ')
+  return [
+    { name: 'serve.sh', text: `#!/bin/sh\n${header(serving, config.notes)}cd "$(dirname "$0")" || exit 1\n${command}\n` },
+    ...config.files.map((file) => ({ name: file.path.replace('./', ''), text: `${header(serving)}${file.contents}` })),
+  ]
+}

@@ -1,0 +1,80 @@
+import { expect, test } from 'vitest'
+import { createSampler } from './index.ts'
+import { calibratePhysics } from './physics-prior.ts'
+import { createRng } from './rng.ts'
+import type { Configuration, MovedPrior, Observation, PriorFactors, Problem } from './types.ts'
+
+/** A server whose rate is the least of what its cores and its device serve: the kink that no linear correction follows. */
+const rateOf = (c: Configuration, cpu: number, device: number) => Math.min((100 * Number(c.cores)) / cpu, (900 * Number(c.share)) / device)
+const factors: PriorFactors = {
+  sd: [0.3, 0.2],
+  at: ([cpu, device]): MovedPrior => {
+    const logRate = (c: Configuration, more: readonly [number, number] = [0, 0]) =>
+      Math.log(rateOf(c, Math.exp(cpu! + more[0]), Math.exp(device! + more[1])))
+    return {
+      logRate: (c) => logRate(c),
+      sensitivities: (c) => [(logRate(c, [0.01, 0]) - logRate(c)) / 0.01, (logRate(c, [0, 0.01]) - logRate(c)) / 0.01],
+    }
+  },
+}
+const grid = [1, 2, 4, 8, 16].flatMap((cores) => [0.1, 0.2, 0.4, 0.7, 1].map((share): Configuration => ({ cores, share })))
+const measured = (configurations: readonly Configuration[], cpu: number, device: number) =>
+  configurations.map((at) => ({ at, target: Math.log(rateOf(at, cpu, device)) }))
+
+test('factors are found from both sides of a kink', () => {
+  const { logFactors, logRate } = calibratePhysics(factors, measured(grid, 1.4, 0.8))
+  expect(Math.exp(logFactors[0]!)).toBeCloseTo(1.4, 1)
+  expect(Math.exp(logFactors[1]!)).toBeCloseTo(0.8, 1)
+  expect(Math.exp(logRate({ cores: 16, share: 1 })!)).toBeCloseTo(rateOf({ cores: 16, share: 1 }, 1.4, 0.8), -1)
+})
+
+test('a factor that no trial tells of stays where it was', () => {
+  const deviceBound = grid.filter((c) => Number(c.cores) === 16 && Number(c.share) < 1)
+  const { logFactors } = calibratePhysics(factors, measured(deviceBound, 2, 0.8))
+  expect(logFactors[0]!).toBeCloseTo(0, 6)
+  expect(logFactors[1]!).toBeLessThan(-0.15)
+})
+
+test('one wild measurement does not move the factors far', () => {
+  const data = measured(grid, 1, 1)
+  const spoilt = data.map((d, i) => (i === 3 ? { ...d, target: d.target + 3 } : d))
+  for (const value of calibratePhysics(factors, spoilt).logFactors) expect(Math.abs(value)).toBeLessThan(0.05)
+})
+
+const problem = (cpu: number, device: number): Problem => ({
+  space: {
+    parameters: [
+      { kind: 'ordinal', name: 'cores', category: 'resource', scale: 'log', values: [1, 2, 4, 8, 16] },
+      { kind: 'ordinal', name: 'share', category: 'resource', scale: 'log', values: [0.1, 0.2, 0.4, 0.7, 1] },
+    ],
+    constraints: [],
+  },
+  objective: { kind: 'price-per-request' },
+  pricePerHour: (c) => 0.04 * Number(c.cores) + Number(c.share),
+  priorLogRate: (c) => Math.log(rateOf(c, cpu, device)),
+})
+const trialsToBest = (asked: Problem): number => {
+  const sampler = createSampler('gp')
+  const cost = (c: Configuration) => asked.pricePerHour(c) / rateOf(c, 1.3, 1.1)
+  const best = Math.min(...grid.map(cost))
+  const observations: Observation[] = []
+  while (observations.length < grid.length) {
+    const { configuration } = sampler.suggest(asked, observations, [], createRng('physics'))!
+    observations.push({ configuration, state: 'complete', rate: { value: rateOf(configuration, 1.3, 1.1), logSd: 0.01 } })
+    if (cost(configuration) <= 1.05 * best) break
+  }
+  return observations.length
+}
+
+test('a sampler that has physics starts with its best, and needs few trials', () => {
+  const withPhysics = { ...problem(1, 1), priorFactors: factors }
+  const first = createSampler('gp').suggest(withPhysics, [], [], createRng('first'))!
+  expect(first.why).toBe('start: cheapest by the device model')
+  expect(trialsToBest(withPhysics)).toBeLessThanOrEqual(3)
+})
+
+test('physics that has everything the wrong way round costs a few trials, not the search', () => {
+  const { priorLogRate, ...without } = problem(1, 1)
+  const wrong: Problem = { ...without, priorLogRate: (c) => 10 - priorLogRate!(c)! }
+  expect(trialsToBest(wrong)).toBeLessThanOrEqual(trialsToBest(without) + 3)
+})

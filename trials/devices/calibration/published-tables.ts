@@ -1,0 +1,116 @@
+/** Published tables of measurements, told apart by their columns. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Architecture, architectureOf } from '../architecture.ts'
+import { findGpu, type Gpu, type Precision, precisions } from '../catalogue.ts'
+import { DeviceModelError } from '../device-model-error.ts'
+
+export interface LatencyRow {
+  readonly table: string
+  readonly architecture: Architecture
+  readonly gpu: Gpu
+  readonly precision: Precision
+  /** Lower case; 'tensorrt' where the table names none. */
+  readonly runtime: string
+  readonly batch: number
+  readonly sequenceLength?: number
+  readonly latencyMs: number
+}
+export interface ShareRow extends LatencyRow {
+  /** Part of the GPU under MPS, 0-1. */
+  readonly share: number
+}
+export interface MemoryRow {
+  readonly architecture: Architecture
+  readonly gpu: Gpu
+  readonly batch: number
+  readonly gpuMemoryMiB: number
+}
+export interface Tables {
+  readonly latency: LatencyRow[]
+  readonly share: ShareRow[]
+  readonly memory: MemoryRow[]
+  /** Rows that name a GPU, model or precision the product does not know: 'table: reason' → count. */
+  readonly skipped: Map<string, number>
+}
+
+/** Reads every CSV of a folder. Rows need model, gpu, batch, latencyMs; with gpuSharePercent or gpuMemoryMiB they are tables of those. */
+export function readTables(directory: string): Tables {
+  const tables: Tables = { latency: [], share: [], memory: [], skipped: new Map() }
+  for (const file of readdirSync(directory)
+    .filter((f) => f.endsWith('.csv'))
+    .sort()) {
+    const rows = parseCsv(readFileSync(join(directory, file), 'utf8'))
+    if (rows.length === 0 || !('latencyMs' in rows[0]!) || !('gpu' in rows[0]!)) continue
+    for (const row of rows) {
+      try {
+        add(tables, file, row)
+      } catch (error) {
+        if (!(error instanceof DeviceModelError)) throw error
+        const reason = `${file}: ${error.message}`
+        tables.skipped.set(reason, (tables.skipped.get(reason) ?? 0) + 1)
+      }
+    }
+  }
+  return { ...tables, latency: fastest(tables.latency) }
+}
+
+function add(tables: Tables, table: string, row: Record<string, string>): void {
+  const architecture = architectureOfRow(row)
+  const gpu = findGpu(row.gpu!)
+  const batch = Number(row.batch)
+  if (row.gpuMemoryMiB) {
+    tables.memory.push({ architecture, gpu, batch, gpuMemoryMiB: Number(row.gpuMemoryMiB) })
+    return
+  }
+  const precision = precisions.find((p) => p === (row.precision || 'fp32'))
+  if (precision === undefined) throw new DeviceModelError(`unknown precision '${row.precision}'`)
+  const latency: LatencyRow = {
+    table,
+    architecture,
+    gpu,
+    precision,
+    runtime: (row.runtime || 'tensorrt').toLowerCase(),
+    batch,
+    sequenceLength: row.sequenceLength ? Number(row.sequenceLength) : undefined,
+    latencyMs: Number(row.latencyMs),
+  }
+  if (row.gpuSharePercent) tables.share.push({ ...latency, share: Number(row.gpuSharePercent) / 100 })
+  else tables.latency.push(latency)
+}
+
+/** 'caffe:vgg_s:1' and 'resnet50v1.5' are names of the tables; an encoder that is unknown but has layers and hidden is built from them. */
+function architectureOfRow(row: Record<string, string>): Architecture {
+  const name = row
+    .model!.replace(/^caffe:|:\d+$/g, '')
+    .replace('_', '-')
+    .replace(/v1\.5$/, '')
+  try {
+    return architectureOf(name)
+  } catch (error) {
+    const [layers, hidden] = [Number(row.layers), Number(row.hidden)]
+    if (!(layers > 0 && hidden > 0)) throw error
+    const intermediate = Number(row.intermediate) || 4 * hidden
+    return { kind: 'encoder', name, layers, hidden, heads: hidden / 64, intermediate, vocabulary: 30522, maxSequenceLength: 512 }
+  }
+}
+
+/** Where a table gives one configuration several times (several hosts), only the fastest says what the device does. */
+function fastest(rows: readonly LatencyRow[]): LatencyRow[] {
+  const best = new Map<string, LatencyRow>()
+  for (const row of rows) {
+    const key = [row.table, row.architecture.name, row.gpu.name, row.precision, row.runtime, row.batch, row.sequenceLength].join()
+    const known = best.get(key)
+    if (known === undefined || row.latencyMs < known.latencyMs) best.set(key, row)
+  }
+  return [...best.values()]
+}
+
+function parseCsv(text: string): Record<string, string>[] {
+  const [header, ...lines] = text.trim().split(/\r?\n/)
+  const names = header!.split(',')
+  return lines.map((line) => {
+    const cells = line.match(/("[^"]*"|[^,]*)(,|$)/g)!.map((cell) => cell.replace(/,$/, '').replace(/^"|"$/g, ''))
+    return Object.fromEntries(names.map((name, i) => [name, cells[i] ?? '']))
+  })
+}

@@ -1,0 +1,150 @@
+import type { V1Node, V1Pod } from '@kubernetes/client-node'
+import { describe, expect, test } from 'vitest'
+import { gpuCatalogue } from '../../devices/catalogue.ts'
+import { resourcesOf } from '../../resources.ts'
+import { ApiError } from './api.ts'
+import { gpusOf, schemeFor } from './cluster-facts.ts'
+import { podRefused, quantity } from './failures.ts'
+import { fitAmong } from './fits-node.ts'
+import { type GpuScheme, GpuSchemeError, gpuOfProduct, gpuSelection, isProductOf, productsOf } from './gpu-selection.ts'
+
+const node = (
+  name: string,
+  labels: Record<string, string>,
+  allocatable: Record<string, string>,
+  annotations: Record<string, string> = {},
+): V1Node => ({ metadata: { name, labels, annotations }, status: { allocatable: { cpu: '8', memory: '32Gi', ...allocatable } } }) as V1Node
+const product = 'nvidia.com/gpu.product'
+const gpu = 'nvidia.com/gpu'
+
+describe('GPUs of a cluster', () => {
+  test.each<[GpuScheme, V1Node]>([
+    ['nvidia', node('n', { [product]: 'Tesla-T4' }, { [gpu]: '2' })],
+    ['time-slicing', node('n', { [product]: 'Tesla-T4-SHARED' }, { [gpu]: '8' })],
+    ['mps', node('n', { [product]: 'Tesla-T4-SHARED', 'nvidia.com/gpu.sharing-strategy': 'mps' }, { [gpu]: '8' })],
+    ['mig-mixed', node('n', { [product]: 'NVIDIA-A100-SXM4-40GB' }, { [gpu]: '0', 'nvidia.com/mig-1g.5gb': '7' })],
+    ['mig-single', node('n', { [product]: 'NVIDIA-A100-SXM4-40GB-MIG-1g.5gb' }, { [gpu]: '7' })],
+    ['hami', node('n', { [product]: 'Tesla-T4' }, { [gpu]: '10' }, { 'hami.io/node-nvidia-register': '[...]' })],
+    ['volcano', node('n', {}, { 'volcano.sh/vgpu-number': '10' })],
+    ['aliyun', node('n', { [product]: 'Tesla-T4' }, { 'aliyun.com/gpu-mem': '15' })],
+    ['gke', node('n', { 'cloud.google.com/gke-accelerator': 'nvidia-l4' }, { [gpu]: '1' })],
+    ['karpenter', node('n', { 'karpenter.k8s.aws/instance-gpu-name': 't4' }, { [gpu]: '1' })],
+    ['aks', node('n', { 'kubernetes.azure.com/accelerator': 'nvidia' }, { [gpu]: '1' })],
+  ])('%s is recognised', (scheme, one) => {
+    expect(gpusOf([one], [])).toMatchObject([{ scheme, nodes: 1 }])
+  })
+
+  test('what pods hold is not free; ended pods hold nothing', () => {
+    const pod = (phase: string): V1Pod =>
+      ({ spec: { nodeName: 'a', containers: [{ name: 'c', resources: { limits: { [gpu]: '1' } } }] }, status: { phase } }) as V1Pod
+    const nodes = [
+      node('a', { [product]: 'NVIDIA-L4' }, { [gpu]: '2' }),
+      node('b', { [product]: 'NVIDIA-L4' }, { [gpu]: '2' }),
+      node('c', {}, {}),
+    ]
+    expect(gpusOf(nodes, [pod('Running'), pod('Succeeded')])).toEqual([
+      { product: 'NVIDIA-L4', gpu: 'L4', scheme: 'nvidia', nodes: 2, resources: { [gpu]: { total: 4, free: 3 } } },
+    ])
+    expect(gpusOf(nodes, undefined)[0]!.resources[gpu]).toEqual({ total: 4, free: undefined })
+  })
+
+  test('every product of a model leads back to a model of those products', () => {
+    for (const { name } of gpuCatalogue) {
+      for (const label of productsOf(name)) {
+        expect(gpuOfProduct(label), label).toBeDefined()
+        for (const shown of [label, `${label}-SHARED`, `${label}-MIG-1g.5gb`]) expect(isProductOf(shown, name), shown).toBe(true)
+      }
+    }
+    expect(gpuOfProduct('nvidia-tesla-t4')).toBe('T4')
+    expect(gpuOfProduct('Quadro-RTX-9999')).toBeUndefined()
+  })
+})
+
+describe('whether a pod could run', () => {
+  const pod = (resources: object, spec: object = {}) => ({ spec: { containers: [{ resources: { requests: resources } }], ...spec } })
+  test('on a node that is large enough', () => {
+    expect(fitAmong([node('n', {}, {})], pod({ cpu: '8', memory: '32Gi' }))).toEqual({ fits: true, node: 'n' })
+  })
+  test('what every node lacks is named', () => {
+    expect(fitAmong([node('n', {}, {}), node('m', {}, { cpu: '16' })], pod({ cpu: '12', [gpu]: '1' }))).toEqual({
+      fits: false,
+      lacks: [`${gpu} 1`],
+    })
+  })
+  test('a required node label counts', () => {
+    const { requirements } = gpuSelection(resourcesOf({ gpu: 'T4' }), 'nvidia')
+    const affinity = {
+      nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchExpressions: requirements }] } },
+    }
+    const asked = pod({ [gpu]: '1' }, { affinity })
+    expect(fitAmong([node('n', { [product]: 'Tesla-T4' }, { [gpu]: '1' })], asked)).toMatchObject({ fits: true })
+    expect(fitAmong([node('n', { [product]: 'NVIDIA-L4' }, { [gpu]: '1' })], asked)).toMatchObject({ fits: false })
+  })
+})
+
+test.each([
+  ['500m', 0.5],
+  ['4Gi', 2 ** 32],
+  ['2', 2],
+  ['1e3', 1000],
+  ['nonsense', Number.NaN],
+])('quantity %s', (text, value) => expect(quantity(text)).toBe(value))
+
+describe('a refused pod', () => {
+  const quota = (requested: string, used: string) =>
+    new ApiError(
+      403,
+      'Forbidden',
+      `pods "p" is forbidden: exceeded quota: q, requested: ${requested}, used: ${used}, limited: limits.cpu=2`,
+    )
+  test('waits while others use the quota up', () =>
+    expect(podRefused(quota('limits.cpu=1', 'limits.cpu=2'))).toMatchObject({ kind: 'busy' }))
+  test('is infeasible when it alone is beyond it', () =>
+    expect(podRefused(quota('limits.cpu=3', 'limits.cpu=0'))).toMatchObject({ kind: 'final', error: { name: 'InfeasibleError' } }))
+  test('by a webhook is a failure, in its words', () =>
+    expect(podRefused(new ApiError(400, '', 'admission webhook "policy.example" denied the request: no team label'))).toMatchObject({
+      kind: 'final',
+      error: { name: 'LaunchError', message: expect.stringContaining('no team label') },
+    }))
+})
+
+describe('which scheme gives a share', () => {
+  const offers = gpusOf(
+    [
+      node('whole', { [product]: 'Tesla-T4' }, { [gpu]: '2' }),
+      node('shared', { [product]: 'Tesla-T4-SHARED' }, { [gpu]: '8' }),
+      node('sliced', { [product]: 'NVIDIA-A100-80GB-PCIe' }, { [gpu]: '1', 'nvidia.com/mig-1g.10gb': '7' }),
+      node(
+        'azure',
+        { 'kubernetes.azure.com/accelerator': 'nvidia', 'node.kubernetes.io/instance-type': 'Standard_NC6s_v3' },
+        { [gpu]: '1' },
+      ),
+    ],
+    [],
+  )
+  test.each<[Record<string, string | number>, GpuScheme]>([
+    [{ gpu: 'T4' }, 'nvidia'],
+    [{ gpu: 'T4', gpuMemoryPercent: 25 }, 'time-slicing'],
+    [{ gpu: 'A100-PCIe-80GB', migProfile: '1g.10gb' }, 'mig-mixed'],
+    [{ gpu: 'A100-PCIe-80GB' }, 'nvidia'],
+    [{ gpu: 'V100-PCIe' }, 'aks'],
+  ])('%o by %s', (configuration, scheme) => expect(schemeFor(offers, resourcesOf(configuration)).scheme).toBe(scheme))
+
+  test.each<Record<string, string | number>>([{ gpu: 'V100-PCIe', gpuMemoryPercent: 50 }, { gpu: 'L4' }])(
+    '%o: none does',
+    (configuration) => expect(() => schemeFor(offers, resourcesOf(configuration))).toThrow(GpuSchemeError),
+  )
+
+  test('AKS picks a model by the sizes that have it', () => {
+    const { requirements } = gpuSelection(resourcesOf({ gpu: 'V100-PCIe' }), 'aks')
+    expect(requirements).toEqual([
+      {
+        key: 'node.kubernetes.io/instance-type',
+        operator: 'In',
+        values: expect.arrayContaining(['Standard_NC6s_v3', 'Standard_NC24s_v3']),
+      },
+    ])
+    expect(offers.find(({ scheme }) => scheme === 'aks')).toMatchObject({ gpu: 'V100-PCIe', product: 'Standard_NC6s_v3' })
+    expect(() => gpuSelection(resourcesOf({ gpu: 'L40S' }), 'aks')).toThrow(/no name in scheme aks/)
+  })
+})

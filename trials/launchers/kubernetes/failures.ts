@@ -1,0 +1,105 @@
+/** What a pod that does not serve means for its trial: infeasible, failed and retried, or wait. */
+import type { CoreV1Event } from '@kubernetes/client-node'
+import { InfeasibleError, LaunchError } from '../../types.ts'
+import { builtinExitCodes } from '../builtin.ts'
+import { type Cause, describeExit, diagnose } from '../diagnosis.ts'
+import { type CauseHints, describeCause, endBeforeReady, type LogEnd } from '../failure.ts'
+import { type Api, ApiError } from './api.ts'
+import type { PodState } from './pod-state.ts'
+
+type Ended = Extract<PodState, { kind: 'ended' }>
+
+/** Why the tuned container ended. */
+export function causeOfEnd(ended: Ended, log: LogEnd, builtin: boolean): Cause {
+  if (ended.outOfMemory) return { kind: 'out-of-memory', evidence: 'OOMKilled: it needed more memory than its limit' }
+  const exit = { code: ended.code, signal: signalName(ended.signal) }
+  return diagnose(exit, log.tail(200), false, builtin ? builtinExitCodes : {})
+}
+
+/** The end in words, e.g. 'out of memory (OOMKilled: ...)'. */
+export const describeEnd = (ended: Ended, cause: Cause): string =>
+  `${describeCause(cause, describeExit({ code: ended.code, signal: signalName(ended.signal) }))}${ended.message ? `: ${ended.message.trim()}` : ''}`
+
+const hints: CauseHints = {
+  missing: 'the image lacks what the command needs',
+  'port-taken': 'another container of the pod listens on its port',
+  misconfigured: 'correct the predictor of the experiment',
+  killed: 'the node ended it, or somebody there',
+}
+
+/** The tuned container ended before it served. */
+export function launchEnd(ended: Ended, log: LogEnd, builtin: boolean): Error {
+  const cause = causeOfEnd(ended, log, builtin)
+  return endBeforeReady(cause, describeEnd(ended, cause), ended.code === 0, log, hints)
+}
+
+const signalName = (signal: number): NodeJS.Signals | null => (signal === 9 ? 'SIGKILL' : signal === 15 ? 'SIGTERM' : null)
+
+/** Why the API server would not have a trial's pod. `busy`: the quota is used up by what runs now; wait for it. */
+export type Refusal = { readonly kind: 'busy'; readonly what: string } | { readonly kind: 'final'; readonly error: Error }
+
+export function podRefused(error: unknown): Refusal {
+  if (!(error instanceof ApiError)) throw error
+  const { message, status } = error
+  if (status === 403 && /exceeded quota/.test(message)) {
+    const over = beyondQuota(message)
+    if (over === undefined) return { kind: 'busy', what: message }
+    return { kind: 'final', error: new InfeasibleError(over.includes('gpu') ? 'no-such-gpu' : 'never-ready', message) }
+  }
+  // 'maximum cpu usage per Container is 2, but limit is 4'
+  if (status === 403 && /(maximum|minimum) .* usage per|must be less than or equal to/.test(message)) {
+    return { kind: 'final', error: new InfeasibleError('never-ready', message) }
+  }
+  const denied = /admission webhook|violates PodSecurity|is forbidden/.test(message)
+  const hint =
+    error.hint && !denied
+      ? error.hint
+      : denied
+        ? 'the cluster’s policy refuses the pod: correct the template or ask its administrator'
+        : undefined
+  return { kind: 'final', error: new LaunchError(message, hint) }
+}
+
+/** The resource of which a pod alone asks for more than the quota allows in all; undefined: others hold it. */
+function beyondQuota(message: string): string | undefined {
+  const list = (name: string) => {
+    const text = new RegExp(`${name}: ([^:]*?)(?:, (?:used|limited|requested):|$| \\()`).exec(message)?.[1] ?? ''
+    return new Map(text.split(',').map((pair) => pair.split('=') as [string, string]))
+  }
+  const limited = list('limited')
+  for (const [resource, asked] of list('requested')) {
+    const most = limited.get(resource)
+    if (most !== undefined && quantity(asked) > quantity(most)) return resource
+  }
+  return undefined
+}
+
+const suffixes: Readonly<Record<string, number>> = {
+  '': 1,
+  n: 1e-9,
+  u: 1e-6,
+  m: 1e-3,
+  k: 1e3,
+  M: 1e6,
+  G: 1e9,
+  T: 1e12,
+  Ki: 2 ** 10,
+  Mi: 2 ** 20,
+  Gi: 2 ** 30,
+  Ti: 2 ** 40,
+}
+
+/** '500m' → 0.5, '4Gi' → 4294967296; NaN for what is no quantity. */
+export function quantity(text: string): number {
+  const [, number = '', suffix = ''] = /^([0-9.eE+-]+?)([a-zA-Z]{0,2})$/.exec(text.trim()) ?? []
+  return number === '' ? Number.NaN : Number(number) * (suffixes[suffix] ?? Number.NaN)
+}
+
+/** The last warnings of the cluster about a pod, newest last: 'FailedMount: ...'. */
+export async function warningsAbout(api: Api, pod: string, signal: AbortSignal): Promise<string[]> {
+  const { items } = await api.request<{ items: CoreV1Event[] }>('GET', `/api/v1/namespaces/${api.namespace}/events`, {
+    query: { fieldSelector: `involvedObject.name=${pod},type=Warning` },
+    signal,
+  })
+  return items.slice(-3).map(({ reason, message }) => `${reason}: ${message}`)
+}

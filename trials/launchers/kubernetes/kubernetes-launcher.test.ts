@@ -1,0 +1,249 @@
+/** The launcher against an API server of this process, which fails in ways that a real one cannot be told to. */
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { V1Pod } from '@kubernetes/client-node'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { protocolFor } from '../../../profiler/protocols/index.ts'
+import { launcherContract } from '../launcher.contract.ts'
+import type { Api } from './api.ts'
+import { createKubernetesLauncher, type KubernetesLauncher } from './kubernetes-launcher.ts'
+import { answer, FakeApiServer, status } from './testing/fake-api-server.ts'
+
+let fake: FakeApiServer
+let folder: string
+let pods: Server
+const open: KubernetesLauncher[] = []
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'tune-fake-k8s-'))
+  pods = createServer((_, response) => response.end('{"ok": true}')).listen(0, '127.0.0.1')
+  await once(pods, 'listening')
+  fake = new FakeApiServer()
+  fake.kubelet = runs
+  await fake.start()
+})
+afterEach(async () => {
+  fake.fault = undefined
+  await Promise.all(open.splice(0).map((launcher) => launcher.close()))
+  await fake.stop()
+  pods.close()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const scheduled = { conditions: [{ type: 'PodScheduled', status: 'True' }] }
+const running = { ...scheduled, phase: 'Running', podIP: '127.0.0.1', containerStatuses: [container({ running: {} })] }
+function container(state: object) {
+  return { name: 'main', image: 'i', imageID: '', ready: true, restartCount: 0, state }
+}
+function runs(pod: V1Pod, set: (status: object) => void): void {
+  const { limits = {} } = pod.spec!.containers[0]!.resources ?? {}
+  const small = limits.memory === '1Mi'
+  setImmediate(() => {
+    set(
+      small
+        ? { ...scheduled, phase: 'Failed', containerStatuses: [container({ terminated: { exitCode: 137, reason: 'OOMKilled' } })] }
+        : running,
+    )
+  })
+}
+
+const launcherOf = (api: Api, startMs = 400): KubernetesLauncher => {
+  const made = createKubernetesLauncher({
+    api,
+    experimentId: 'e',
+    template: { kind: 'command', model: 'm', command: [], protocol: 'json', path: '/', readyTimeoutS: 5 },
+    own: { pod: { spec: { containers: [{ name: 'main', image: 'i' }] } }, container: 'main' },
+    port: (pods.address() as AddressInfo).port,
+    parameters: [],
+    protocol: protocolFor('json', { path: '/', healthPath: '/', template: '{}' }),
+    payload: { kind: 'generated', seed: 1, count: 1 },
+    runDirectory: folder,
+    reach: 'direct',
+    patience: { unschedulableMs: 100, lookMs: 20, startMs },
+  })
+  open.push(made)
+  return made
+}
+const launcher = async (patience?: Parameters<FakeApiServer['api']>[0]) => launcherOf(await fake.api(patience))
+const never = new AbortController().signal
+
+launcherContract('the Kubernetes launcher', {
+  create: () => launcher(),
+  good: { memoryMiB: 100 },
+  other: { skip: 'the fake has one server for all its pods; on a real cluster it is tested' },
+  infeasible: { configuration: { memoryMiB: 1 }, reason: 'out-of-memory' },
+  leftovers: () => [...fake.objects.pods.keys(), ...fake.objects.jobs.keys()],
+  abortAfterMs: [0, 2, 5, 10, 30],
+})
+
+describe('an API server in trouble', () => {
+  const serves = async (made: KubernetesLauncher) => {
+    const predictor = await made.launch({}, 1, never)
+    await predictor.stop()
+    expect([...fake.objects.pods.keys()]).toEqual([])
+  }
+  const first = (times: number, code: number, headers: Record<string, string> = {}) => {
+    let left = times
+    fake.fault = (_, response) => {
+      if (left-- <= 0) return false
+      answer(response, code, status(code, 'Busy', 'later, please'), headers)
+      return true
+    }
+  }
+
+  test.each([429, 500, 503])('%d: it is asked again', async (code) => {
+    first(4, code)
+    await serves(await launcher())
+  })
+
+  test('Retry-After is kept', async () => {
+    first(1, 429, { 'retry-after': '1' })
+    const startedMs = performance.now()
+    await serves(await launcher())
+    expect(performance.now() - startedMs).toBeGreaterThan(999)
+  })
+
+  test('one that never recovers is a failed trial, with the server’s words', async () => {
+    const made = await launcher({ retryMs: 100 })
+    first(Number.POSITIVE_INFINITY, 503)
+    await expect(made.launch({}, 1, never)).rejects.toMatchObject({ message: expect.stringContaining('later, please') })
+  })
+
+  test('an answer that is lost on its way makes no second pod', async () => {
+    const made = await launcher()
+    await made.owner(never)
+    let broken = false
+    fake.fault = ({ method, path }, response) => {
+      if (broken || method !== 'POST' || !path.endsWith('/pods')) return false
+      broken = true
+      // It is stored, and the connection ends before the answer.
+      response.end = () => response.destroy()
+      return false
+    }
+    await serves(made)
+    expect(broken).toBe(true)
+  })
+
+  test('a restart in the middle of a start is waited out', async () => {
+    fake.kubelet = () => {}
+    const made = await launcher()
+    const launch = made.launch({}, 1, never)
+    await waitFor(() => fake.objects.pods.size === 1)
+    await fake.stop()
+    fake.setStatus([...fake.objects.pods.keys()][0]!, running)
+    await fake.start()
+    await (await launch).stop()
+  })
+
+  test('410 Gone: the pods are listed anew', async () => {
+    fake.kubelet = () => {}
+    const made = await launcher()
+    const launch = made.launch({}, 1, never)
+    await waitFor(() => fake.seen.some((request) => request.includes('(watch)')))
+    fake.endWatches('gone')
+    fake.setStatus([...fake.objects.pods.keys()][0]!, running)
+    await (await launch).stop()
+    expect(fake.seen.filter((request) => request === 'GET /api/v1/namespaces/test/pods').length).toBeGreaterThan(1)
+  })
+
+  test('refused: the server’s message and what to do', async () => {
+    fake.fault = ({ method }, response) => {
+      if (method !== 'POST') return false
+      answer(response, 403, status(403, 'Forbidden', 'configmaps is forbidden: User "u" cannot create resource'))
+      return true
+    }
+    await expect((await launcher()).launch({}, 1, never)).rejects.toMatchObject({
+      name: 'LaunchError',
+      message: expect.stringContaining('User "u" cannot create'),
+      hint: expect.stringContaining('rbac'),
+    })
+  })
+})
+
+describe('a pod in trouble', () => {
+  const launchOf = async (given: object): Promise<unknown> => {
+    fake.kubelet = (_, set) => setImmediate(() => set(given))
+    return (await launcher()).launch({}, 1, never).then(
+      () => 'it launched',
+      (error: unknown) => error,
+    )
+  }
+  const waiting = (reason: string, message: string) => ({
+    ...scheduled,
+    phase: 'Pending',
+    containerStatuses: [container({ waiting: { reason, message } })],
+  })
+  test.each([
+    [
+      'evicted',
+      { phase: 'Failed', reason: 'Evicted', message: 'The node was low on resource: memory.' },
+      'LaunchError',
+      /Evicted: The node was low/,
+    ],
+    ['on a lost node', { ...running, reason: 'NodeLost', message: 'Node n is not responding' }, 'LaunchError', /NodeLost/],
+    ['past its deadline', { phase: 'Failed', reason: 'DeadlineExceeded' }, 'LaunchError', /DeadlineExceeded/],
+    ['refused by its node', { phase: 'Failed', reason: 'OutOfnvidia.com/gpu', message: 'not enough' }, 'LaunchError', /OutOfnvidia/],
+    ['without its image', waiting('ImagePullBackOff', 'Back-off pulling image "i"'), 'LaunchError', /ImagePullBackOff: Back-off/],
+    ['with a bad image name', waiting('InvalidImageName', 'couldn’t parse'), 'LaunchError', /InvalidImageName/],
+    ['that never starts', { ...scheduled, phase: 'Pending' }, 'LaunchError', /did not start within/],
+    [
+      'that no node fits',
+      {
+        conditions: [
+          {
+            type: 'PodScheduled',
+            status: 'False',
+            reason: 'Unschedulable',
+            message: '0/3 nodes are available: 3 Insufficient nvidia.com/gpu.',
+          },
+        ],
+      },
+      'InfeasibleError',
+      /0\/3 nodes are available/,
+    ],
+  ])('%s', async (_, given, name, message) => {
+    expect(await launchOf(given)).toMatchObject({ name, message: expect.stringMatching(message) })
+    expect([...fake.objects.pods.keys()]).toEqual([])
+  })
+
+  test('that a free node would hold is no word on the configuration', async () => {
+    const allocatable = { cpu: '8', memory: '64Gi', pods: '110' }
+    fake.objects.nodes.set('n', { metadata: { name: 'n', uid: '', resourceVersion: '', creationTimestamp: '' }, status: { allocatable } })
+    const given = {
+      conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/1 nodes: Insufficient cpu' }],
+    }
+    expect(await launchOf(given)).toMatchObject({ name: 'LaunchError', hint: expect.stringContaining('node n could hold it') })
+  })
+
+  test('that dies under load has died, out of memory where the cluster says so', async () => {
+    const predictor = await (await launcher()).launch({}, 1, never)
+    fake.setStatus(predictor.pod.name, { containerStatuses: [container({ terminated: { exitCode: 137, reason: 'OOMKilled' } })] as never })
+    expect(await predictor.died).toMatchObject({ outOfMemory: true })
+    await predictor.stop()
+  })
+})
+
+test('a hundred trials at once: requests and memory stay small', async () => {
+  const made = launcherOf(await fake.api(), 60_000)
+  await made.owner(never)
+  const before = fake.seen.length
+  const predictors = await Promise.all(Array.from({ length: 100 }, (_, i) => made.launch({}, i + 1, never)))
+  expect(fake.objects.pods.size).toBe(100)
+  await Promise.all(predictors.map((predictor) => predictor.stop()))
+  const perTrial = (fake.seen.length - before) / 100
+  expect(perTrial).toBeLessThan(6)
+  console.info(
+    `${perTrial.toFixed(2)} API requests a trial, ${Math.round(process.memoryUsage().rss / 2 ** 20)} MiB resident with 100 at once`,
+  )
+})
+
+const waitFor = async (holds: () => boolean): Promise<void> => {
+  const until = performance.now() + 5_000
+  while (!holds()) {
+    if (performance.now() > until) throw new Error('waited 5 s in vain')
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}

@@ -1,0 +1,131 @@
+/** Runs a load Job in the cluster and hands on what it prints, line by line. */
+import { randomBytes } from 'node:crypto'
+import { StringDecoder } from 'node:string_decoder'
+import { LaunchError } from '../../types.ts'
+import type { Api } from './api.ts'
+import { type Json, labelsOf, loadContainer, loadJob, type Owner } from './manifests.ts'
+import { followLog } from './pod-log.ts'
+import { type PodState, podState } from './pod-state.ts'
+import type { PodWatch } from './pod-watch.ts'
+import { defaultStartPatience, type StartPatience, untilRunning } from './start.ts'
+import { remove } from './sweep.ts'
+
+export interface LoadRunOptions {
+  readonly api: Api
+  readonly watch: PodWatch
+  readonly experimentId: string
+  readonly trial: number
+  readonly owner: Owner
+  readonly image: string
+  readonly imagePullSecrets?: unknown
+  /** What `tune load` is to do, as text. */
+  readonly task: string
+  readonly payload?: { readonly configMap: string; readonly folder: string }
+  /** The cluster ends the Job itself after so long. */
+  readonly deadlineS: number
+  /** True: that was the last line, and its pod's end is not waited for (a node tells of it a second or more later). */
+  readonly onLine: (line: string) => boolean
+  readonly patience?: Partial<StartPatience>
+}
+
+/** Linux takes no longer text as one variable of an environment (MAX_ARG_STRLEN). */
+const mostTaskBytes = 128 * 1024 - 64
+
+/** The Job as it is sent; also for a dry run. */
+export const loadJobOf = (options: Omit<LoadRunOptions, 'api' | 'watch' | 'onLine'>, name: string): Json =>
+  loadJob({ ...options, name, labels: labelsOf(options.experimentId, 'load', options.trial) })
+
+/**
+ * Resolves once the last line was handed on, or with the exit code once the Job's pod has ended and every line it printed was; the Job is deleted,
+ * whatever happened.
+ * @throws LaunchError when it does not run, ApiError, the signal's reason
+ */
+export async function runLoad(options: LoadRunOptions, signal: AbortSignal): Promise<number | undefined> {
+  const { api, watch, onLine } = options
+  if (Buffer.byteLength(options.task) > mostTaskBytes) {
+    throw new LaunchError(
+      `what the load generator is to do has ${Math.ceil(Buffer.byteLength(options.task) / 1024)} KiB, and it can be told 128`,
+      'use a shorter trace, or say kubernetes: {loadFrom: port-forward}',
+    )
+  }
+  const name = `tune-${options.experimentId}-${options.trial}-load-${randomBytes(3).toString('hex')}`
+  const body = loadJobOf(options, name)
+  const over = new AbortController()
+  let seen = false
+  const podOfJob = () => {
+    const pod = watch
+      .all()
+      .find(({ metadata }) => (metadata?.labels?.['batch.kubernetes.io/job-name'] ?? metadata?.labels?.['job-name']) === name)
+    seen ||= pod !== undefined
+    return pod
+  }
+  const state = (): PodState => {
+    const pod = podOfJob()
+    if (pod) return podState(pod, loadContainer)
+    return seen
+      ? { kind: 'lost', what: 'it is gone: its deadline passed, or something outside removed it' }
+      : { kind: 'starting', scheduled: false }
+  }
+  const ended = () => {
+    const now = state()
+    if (now.kind === 'ended') return now.code
+    if (now.kind === 'broken' || now.kind === 'lost')
+      throw new LaunchError(`the load generator's pod: ${now.what}`, 'hint' in now ? now.hint : undefined)
+    return undefined
+  }
+  try {
+    await api.request('POST', `/apis/batch/v1/namespaces/${api.namespace}/jobs`, { body, signal })
+    const pod = await watch.until(podOfJob, AbortSignal.any([signal, overdue(options.patience)]))
+    const template = (body.spec as { template: Json }).template
+    await untilRunning({
+      api,
+      watch,
+      name: pod.metadata!.name!,
+      state: () => {
+        const now = state()
+        // It may have been quicker than the watch: what it printed is all there.
+        return now.kind === 'ended' ? { kind: 'running', ip: '' } : now
+      },
+      endedAs: async () => new LaunchError(`the load generator's pod: ${describe(state())}`),
+      requested: template,
+      patience: { ...defaultStartPatience, ...options.patience },
+      signal,
+    })
+    const lines = lineReader(onLine, () => over.abort(new Error('all was said')))
+    const reading = AbortSignal.any([signal, over.signal])
+    const logged = followLog(api, pod.metadata!.name!, loadContainer, lines.write, () => state().kind !== 'running', reading)
+    const code = await watch.until(ended, reading).catch((error: unknown) => {
+      if (signal.aborted || !over.signal.aborted) throw error
+      return undefined
+    })
+    await logged
+    lines.end()
+    return code
+  } finally {
+    await remove(api, { kind: 'jobs', name })
+  }
+}
+
+const overdue = (patience?: Partial<StartPatience>): AbortSignal => {
+  const abort = new AbortController()
+  const ms = patience?.startMs ?? 60_000
+  setTimeout(() => abort.abort(new LaunchError(`the Job made no pod within ${ms / 1000} s`, 'kubectl describe job says why')), ms).unref()
+  return abort.signal
+}
+
+const describe = (state: PodState): string => ('what' in state ? state.what : 'why' in state ? state.why : state.kind)
+
+const lineReader = (onLine: (line: string) => boolean, onLast: () => void) => {
+  const decoder = new StringDecoder('utf8')
+  let rest = ''
+  return {
+    write: (chunk: Buffer) => {
+      const lines = (rest + decoder.write(chunk)).split('\n')
+      rest = lines.pop()!
+      for (const line of lines) if (onLine(line)) onLast()
+    },
+    end: () => {
+      if (rest !== '') onLine(rest)
+    },
+  }
+}

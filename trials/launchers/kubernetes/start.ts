@@ -1,0 +1,163 @@
+/** From a pod made to a container that runs: what is waited for, how long, and why not longer. */
+import { InfeasibleError, LaunchError } from '../../types.ts'
+import { type Api, ApiError } from './api.ts'
+import { listDevices, offersClaim } from './device-slices.ts'
+import { type DeviceClaim, draVersionOf } from './dra.ts'
+import { warningsAbout } from './failures.ts'
+import { fitOf } from './fits-node.ts'
+import { type Json, labelNames } from './manifests.ts'
+import type { PodState } from './pod-state.ts'
+import type { PodWatch } from './pod-watch.ts'
+
+/** Times in ms. */
+export interface StartPatience {
+  /** No node fits, and no other trial's end could change that. A cluster that adds nodes gets `scaleUpMs`. */
+  readonly unschedulableMs: number
+  readonly scaleUpMs: number
+  /** From a node found to the container running: image pull, volumes. */
+  readonly startMs: number
+  /** Between two looks at the clock and at the cluster's warnings. */
+  readonly lookMs: number
+}
+
+export const defaultStartPatience: StartPatience = { unschedulableMs: 20_000, scaleUpMs: 10 * 60_000, startMs: 10 * 60_000, lookMs: 1_000 }
+
+export interface Start {
+  readonly api: Api
+  readonly watch: PodWatch
+  readonly name: string
+  readonly state: () => PodState
+  /** The present state as the trial's error. */
+  readonly endedAs: () => Promise<Error>
+  /** The pod as it was asked for. */
+  readonly requested: Json
+  /** The devices that it claims. */
+  readonly claim?: DeviceClaim
+  readonly patience: StartPatience
+  readonly signal: AbortSignal
+}
+
+/** Resolves with the pod's address. @throws InfeasibleError, LaunchError, the signal's reason */
+export async function untilRunning(start: Start): Promise<string> {
+  const { watch, state, signal } = start
+  const gaveUp = new AbortController()
+  const clock = watchTheClock(start, gaveUp)
+  try {
+    const found = await watch.until(
+      () => {
+        const now = state()
+        if (now.kind === 'starting' || now.kind === 'unschedulable') return undefined
+        return now
+      },
+      AbortSignal.any([signal, gaveUp.signal]),
+    )
+    if (found.kind === 'running') return found.ip
+    throw await start.endedAs()
+  } finally {
+    clock.stop()
+  }
+}
+
+function watchTheClock(start: Start, gaveUp: AbortController): { stop: () => void } {
+  const { patience, state, signal } = start
+  let unschedulableSince: number | undefined
+  let scheduledSince: number | undefined
+  const startedMs = performance.now()
+  let looking = false
+  let looks = 0
+  const look = async () => {
+    const nowMs = performance.now()
+    const now = state()
+    if (now.kind === 'unschedulable') {
+      if (othersRun(start)) unschedulableSince = undefined
+      else unschedulableSince ??= nowMs
+      const waitedMs = nowMs - (unschedulableSince ?? nowMs)
+      if (waitedMs > patience.scaleUpMs || (waitedMs > patience.unschedulableMs && !(await scalingUp(start)))) {
+        gaveUp.abort(await neverScheduled(start, now.why))
+      }
+      return
+    }
+    unschedulableSince = undefined
+    if (now.kind !== 'starting') return
+    if (now.scheduled) scheduledSince ??= nowMs
+    const waitedMs = nowMs - (scheduledSince ?? startedMs)
+    const late = waitedMs > patience.startMs
+    // A look at the events costs a request: now and then only.
+    if (!late && ++looks % 10 !== 0) return
+    const warnings = await warningsAbout(start.api, start.name, signal)
+    const missing = warnings.find((warning) => /^FailedMount.*(not found|references non-existent)/s.test(warning))
+    if (missing) gaveUp.abort(new LaunchError(missing, 'does every volume that the pod names exist?'))
+    else if (late) {
+      const said = warnings.length > 0 ? `: ${warnings.join(' | ')}` : ', and the cluster does not say why'
+      gaveUp.abort(
+        new LaunchError(`the pod did not start within ${Math.round(waitedMs / 1000)} s${said}`, 'a large image? a slow registry?'),
+      )
+    }
+  }
+  const timer = setInterval(() => {
+    if (looking) return
+    looking = true
+    look()
+      // The clock only adds to what is known: a look that fails is repeated.
+      .catch(() => undefined)
+      .finally(() => {
+        looking = false
+      })
+  }, patience.lookMs)
+  return { stop: () => clearInterval(timer) }
+}
+
+/** Another trial's predictor holds what this one may be waiting for. */
+const othersRun = ({ watch, name }: Start): boolean =>
+  watch
+    .all()
+    .some(
+      ({ metadata, spec, status }) =>
+        metadata?.name !== name &&
+        metadata?.labels?.[labelNames.role] === 'predictor' &&
+        spec?.nodeName !== undefined &&
+        !['Failed', 'Succeeded'].includes(status?.phase ?? ''),
+    )
+
+/** The cluster autoscaler or Karpenter is adding a node for the pod. */
+const scalingUp = async ({ api, name, signal }: Start): Promise<boolean> => {
+  const { items } = await api.request<{ items: { reason?: string }[] }>('GET', `/api/v1/namespaces/${api.namespace}/events`, {
+    query: { fieldSelector: `involvedObject.name=${name}` },
+    signal,
+  })
+  return items.some(({ reason }) => reason === 'TriggeredScaleUp' || reason === 'Nominated')
+}
+
+async function neverScheduled({ api, requested, claim, signal }: Start, why: string): Promise<Error> {
+  // Without leave to see nodes or devices the scheduler's word is all there is.
+  const seen = <T>(looked: Promise<T>): Promise<T | undefined> =>
+    looked.catch((error: unknown) => {
+      if (error instanceof ApiError) return undefined
+      throw error
+    })
+  if (claim !== undefined && claimUnmet.test(why)) {
+    const offered = await seen(devicesOffer(api, claim, signal))
+    const what = `${claim.count} x ${claim.products.join(' or ')}${claim.migProfile ? ` slice ${claim.migProfile}` : ''} of class ${claim.deviceClass}`
+    if (offered) return new LaunchError(`unschedulable: ${why}`, `${what} could hold it, if others did not: free it, or wait`)
+    return new InfeasibleError('no-such-gpu', `unschedulable: ${why}${offered === false ? `; no node has ${what}` : ''}`)
+  }
+  if (claim !== undefined && /resource ?claim|device class/i.test(why)) {
+    return new LaunchError(
+      `unschedulable: ${why}`,
+      'tune doctor --backend kubernetes lists the device classes: name one as kubernetes.dra.deviceClass',
+    )
+  }
+  const fit = await seen(fitOf(api, requested, signal))
+  if (fit?.fits) return new LaunchError(`unschedulable: ${why}`, `node ${fit.node} could hold it, if others did not: free it, or wait`)
+  const gpu = fit?.lacks.some((name) => name.includes('gpu') || name.includes('mig')) ?? /gpu|mig-/.test(why)
+  const lacks = fit && fit.lacks.length > 0 ? `; no node has ${fit.lacks.join(' and ')}` : ''
+  return new InfeasibleError(gpu ? 'no-such-gpu' : 'never-ready', `unschedulable: ${why}${lacks}`)
+}
+
+/** The scheduler's words for devices that are not there or not free (its plugin DynamicResources). */
+const claimUnmet = /cannot allocate all claims/
+
+async function devicesOffer(api: Api, claim: DeviceClaim, signal: AbortSignal): Promise<boolean> {
+  const version = await draVersionOf(api)
+  return version !== undefined && offersClaim(await listDevices(api, version, signal), claim)
+}

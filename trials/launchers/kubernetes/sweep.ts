@@ -1,0 +1,90 @@
+/** Removes what experiments left on a cluster, found by label. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { LaunchError } from '../../types.ts'
+import { type Api, ApiError } from './api.ts'
+import { draVersionOf } from './dra.ts'
+import { graceSeconds, labelNames, manager } from './manifests.ts'
+
+const groups = { pods: '/api/v1', configmaps: '/api/v1', jobs: '/apis/batch/v1' } as const
+export type Kind = keyof typeof groups | 'resourceclaimtemplates'
+
+/** Where objects of a kind are; undefined: the server has no such kind. */
+async function pathOf(api: Api, kind: Kind): Promise<string | undefined> {
+  if (kind !== 'resourceclaimtemplates') return `${groups[kind]}/namespaces/${api.namespace}/${kind}`
+  const version = await draVersionOf(api)
+  return version && `/apis/resource.k8s.io/${version}/namespaces/${api.namespace}/${kind}`
+}
+
+export interface Found {
+  readonly kind: Kind
+  readonly name: string
+  readonly experiment: string
+  /** ISO 8601. */
+  readonly createdAt: string
+}
+
+interface Listed {
+  readonly items: readonly {
+    readonly metadata: { readonly name: string; readonly creationTimestamp: string; readonly labels?: Record<string, string> }
+  }[]
+}
+
+/** Objects that a label selector finds; of the tuner's own only. */
+export async function findObjects(api: Api, selector: string, kinds: readonly Kind[], signal?: AbortSignal): Promise<Found[]> {
+  const lists = await Promise.all(
+    kinds.map(async (kind) => {
+      const path = await pathOf(api, kind)
+      if (path === undefined) return []
+      const labelSelector = [`${labelNames.managedBy}=${manager}`, selector].filter(Boolean).join(',')
+      const { items } = await api.request<Listed>('GET', path, { query: { labelSelector }, signal }).catch((error: unknown): Listed => {
+        // Who may not see claim templates never made any; the ConfigMap that owns them takes others' along.
+        if (kind === 'resourceclaimtemplates' && error instanceof ApiError && error.status === 403) return { items: [] }
+        throw error
+      })
+      return items.map(({ metadata }) => ({
+        kind,
+        name: metadata.name,
+        experiment: metadata.labels?.[labelNames.experiment] ?? '',
+        createdAt: metadata.creationTimestamp,
+      }))
+    }),
+  )
+  return lists.flat()
+}
+
+export interface Removal {
+  /** Names that stay. */
+  readonly keep?: ReadonlySet<string>
+  /** In the order of their removal: Jobs before their pods, which they would make anew. */
+  readonly kinds: readonly Kind[]
+  readonly signal?: AbortSignal
+}
+
+const patienceMs = 60_000
+
+/** Deletes and waits until all is gone. Returns what was there. @throws ApiError; LaunchError for what does not go */
+export async function removeObjects(api: Api, selector: string, { keep = new Set(), kinds, signal }: Removal): Promise<void> {
+  const until = performance.now() + patienceMs
+  for (let round = 0; ; round++) {
+    const found = (await findObjects(api, selector, kinds, signal)).filter(({ name }) => !keep.has(name))
+    if (found.length === 0) return
+    if (performance.now() > until) {
+      throw new LaunchError(`cannot remove ${found.map(({ kind, name }) => `${kind}/${name}`).join(', ')} in namespace ${api.namespace}`)
+    }
+    if (round % 40 === 0) for (const object of found) await remove(api, object, signal)
+    await sleep(Math.min(250, 20 * 2 ** round), undefined, { signal })
+  }
+}
+
+export async function remove(api: Api, { kind, name }: Pick<Found, 'kind' | 'name'>, signal?: AbortSignal): Promise<void> {
+  const path = await pathOf(api, kind)
+  if (path === undefined) return
+  try {
+    await api.request('DELETE', `${path}/${name}`, {
+      query: { propagationPolicy: 'Background', ...(kind === 'pods' && { gracePeriodSeconds: graceSeconds }) },
+      signal,
+    })
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 404) throw error
+  }
+}

@@ -1,0 +1,68 @@
+/**
+ * Before the tests against a cluster: an image of this project on its node. TUNE_K8S_IMAGE names one that is already there; else TUNE_K8S_LAB,
+ * a folder with an `image` command (`image --node REF FOLDER ENTRYPOINT`), makes one of a fresh build and the packages that pods need.
+ */
+import { execFileSync } from 'node:child_process'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('../../../..', import.meta.url))
+
+/** Only the tuner itself needs these, and the pods of the tests are predictors and load generators. */
+const tunerOnly = /^(@kubernetes|echarts|zrender|es-toolkit|sqlite3|ink|react|react-reconciler|yoga-layout)(\/|$)/
+
+export default function setup(): void {
+  if (process.env.TUNE_K8S_IMAGE) return
+  const lab = process.env.TUNE_K8S_LAB
+  if (!lab) throw new Error('no image to test with: set TUNE_K8S_IMAGE to one whose entry point is `tune`, or TUNE_K8S_LAB')
+  const folder = mkdtempSync(join(tmpdir(), 'tune-image-'))
+  try {
+    execFileSync(
+      process.execPath,
+      [join(root, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.build.json', '--outDir', join(folder, 'dist')],
+      {
+        cwd: root,
+        stdio: 'inherit',
+      },
+    )
+    cpSync(join(root, 'package.json'), join(folder, 'package.json'))
+    for (const path of productionPackages()) {
+      const to = join(folder, path)
+      if (existsSync(to)) continue
+      mkdirSync(dirname(to), { recursive: true })
+      execFileSync('cp', ['-a', join(root, path), to])
+    }
+    execFileSync('find', [join(folder, 'node_modules'), '-name', '*.map', '-delete'])
+    const image = (reference: string, entry: readonly string[]) =>
+      execFileSync(join(lab, 'image'), ['--node', reference, folder, JSON.stringify(entry)], { stdio: ['ignore', 'ignore', 'inherit'] })
+    const entry = ['/usr/bin/node', 'dist/tuner/cli.js']
+    image('lab/tune:test', entry)
+    // As deployment specs name it: without arguments it serves.
+    image('tune-predictor:0.1.0', [...entry, 'predictor'])
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+  process.env.TUNE_K8S_IMAGE = 'lab/tune:test'
+}
+
+const productionPackages = (): string[] => {
+  // npm reports extraneous packages by its exit code; what it lists is right all the same.
+  const npm = ['ls', '--omit=dev', '--all', '--parseable']
+  const listed = (() => {
+    try {
+      return execFileSync('npm', npm, { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
+    } catch (error) {
+      return (error as { stdout: string }).stdout
+    }
+  })()
+  const paths = listed
+    .trim()
+    .split('\n')
+    .slice(1)
+    .map((path) => path.slice(root.length))
+    .filter((path) => !tunerOnly.test(path.slice('node_modules/'.length)))
+  // A package goes with what is nested in it.
+  return paths.sort((a, b) => a.length - b.length)
+}

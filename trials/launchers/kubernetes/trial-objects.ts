@@ -1,0 +1,89 @@
+/** Makes and removes the objects of a trial: the ConfigMap that owns them all, its claim template, its pod. */
+import type { V1Pod } from '@kubernetes/client-node'
+import { LaunchError } from '../../types.ts'
+import { type Api, ApiError } from './api.ts'
+import { podRefused } from './failures.ts'
+import { graceSeconds, type Json, type Owner, ownerConfigMap } from './manifests.ts'
+import type { PodWatch } from './pod-watch.ts'
+
+/** Longer than a watch may be silent. */
+const removalMs = 20_000
+
+/** @throws LaunchError in the server's words, for a claim template that it refuses */
+export async function createClaimTemplate(api: Api, body: Json, signal: AbortSignal): Promise<void> {
+  const path = `/apis/${body.apiVersion}/namespaces/${api.namespace}/resourceclaimtemplates`
+  await api.request('POST', path, { body, signal })
+}
+
+/** Makes a ConfigMap, unless one of that name is there. */
+export async function createConfigMap(api: Api, body: Json, signal?: AbortSignal): Promise<void> {
+  await api.request('POST', `/api/v1/namespaces/${api.namespace}/configmaps`, { body, signal }).catch((error: unknown) => {
+    if (!(error instanceof ApiError) || error.reason !== 'AlreadyExists') throw error
+  })
+}
+
+/** While only what runs now is in the way (a quota used up), it is tried again. */
+export async function createPod(api: Api, watch: PodWatch, body: Json, signal: AbortSignal): Promise<void> {
+  const until = performance.now() + 10 * 60_000
+  for (;;) {
+    try {
+      watch.note(await api.request<V1Pod>('POST', `/api/v1/namespaces/${api.namespace}/pods`, { body, signal }))
+      return
+    } catch (error) {
+      signal.throwIfAborted()
+      const refusal = podRefused(error)
+      if (refusal.kind === 'final') throw refusal.error
+      const siblings = watch.all().length
+      if (siblings === 0 || performance.now() > until) {
+        throw new LaunchError(refusal.what, 'the quota of the namespace is used up by others; free some, or raise it')
+      }
+      await new Promise((resolve) => setTimeout(resolve, 1_000))
+    }
+  }
+}
+
+/**
+ * Ends a pod and waits until it is gone. A node takes seconds to let go of a pod whose containers have ended: the object is removed ahead of that.
+ * @throws ApiError when the server does not take it; LaunchError when it is still there long after
+ */
+export async function removePod(api: Api, watch: PodWatch, name: string): Promise<void> {
+  const path = `/api/v1/namespaces/${api.namespace}/pods/${name}`
+  const remove = (gracePeriodSeconds: number) =>
+    api.request('DELETE', path, { query: { gracePeriodSeconds } }).then(
+      () => true,
+      (error) => {
+        if (error instanceof ApiError && error.status === 404) return false
+        throw error
+      },
+    )
+  const statuses = () => watch.get(name)?.status?.containerStatuses ?? []
+  const runs = () => statuses().some(({ state }) => state?.running)
+  if (runs()) {
+    if (!(await remove(graceSeconds))) return
+    // A node that is lost never says so: then it is removed all the same.
+    await waited(watch, () => !runs())
+  }
+  if (!(await remove(0)) || (await waited(watch, () => watch.get(name) === undefined))) return
+  throw new LaunchError(`pod ${name} cannot be removed`, `kubectl -n ${api.namespace} describe pod ${name}`)
+}
+
+/** Whether it came true in time. */
+async function waited(watch: PodWatch, holds: () => boolean): Promise<boolean> {
+  const patience = AbortSignal.timeout(removalMs)
+  try {
+    return await watch.until(() => (holds() ? true : undefined), patience)
+  } catch (error) {
+    if (!patience.aborted) throw error
+    return false
+  }
+}
+
+export async function createOwner(api: Api, experimentId: string, signal: AbortSignal): Promise<Owner> {
+  const body = ownerConfigMap(experimentId, api.namespace)
+  const path = `/api/v1/namespaces/${api.namespace}/configmaps`
+  const made = await api.request<{ metadata: Owner }>('POST', path, { body, signal }).catch((error) => {
+    if (!(error instanceof ApiError) || error.reason !== 'AlreadyExists') throw error
+    return api.request<{ metadata: Owner }>('GET', `${path}/${(body.metadata as { name: string }).name}`, { signal })
+  })
+  return { name: made.metadata.name, uid: made.metadata.uid }
+}

@@ -1,0 +1,112 @@
+/** Control groups that limit what a predictor uses where cores by number do not: parts of a core, and memory. */
+import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { CgroupFacts } from '../../machine/cgroups.ts'
+import { LaunchError } from '../../types.ts'
+
+export interface ControlGroup {
+  /** One folder with version 2, one a controller with version 1. Empty: nothing was to be limited. */
+  readonly folders: readonly string[]
+  /** The command, run inside. */
+  wrap(argv: readonly string[]): readonly string[]
+  /** 'CPU time of 0.5 cores, 2048 MiB memory by cgroup v2'; undefined: no limits. */
+  readonly words?: string
+  /** Processes the kernel ended in this group for want of memory; undefined: not limited here. */
+  memoryKills(): number | undefined
+  end(): Promise<void>
+}
+
+export interface Limits {
+  /** Cores' worth of CPU time. */
+  readonly cpuCores?: number
+  readonly memoryMiB?: number
+}
+
+const periodUs = 100_000
+
+/** @throws LaunchError where a limit is asked for and this machine lets us set none */
+export const createControlGroup = async (facts: CgroupFacts, name: string, limits: Limits): Promise<ControlGroup> => {
+  const folders = new Set<string>()
+  const folderFor = (parent: string | undefined, what: string): string => {
+    if (parent === undefined) {
+      throw new LaunchError(
+        `${what} cannot be limited: no control group of this machine may be changed`,
+        'run as root or in a delegated cgroup, or leave the parameter out',
+      )
+    }
+    const folder = join(parent, name)
+    mkdirSync(folder, { recursive: true })
+    folders.add(folder)
+    return folder
+  }
+  const end = async () => {
+    for (const folder of folders) await endControlGroup(folder)
+  }
+  let memory: string | undefined
+  try {
+    if (limits.cpuCores !== undefined) {
+      const folder = folderFor(facts.cpuParent, `CPU time (cpuCores ${limits.cpuCores})`)
+      const quota = Math.round(limits.cpuCores * periodUs)
+      if (facts.version === 2) writeFileSync(join(folder, 'cpu.max'), `${quota} ${periodUs}`)
+      else {
+        writeFileSync(join(folder, 'cpu.cfs_period_us'), String(periodUs))
+        writeFileSync(join(folder, 'cpu.cfs_quota_us'), String(quota))
+      }
+    }
+    if (limits.memoryMiB !== undefined) {
+      memory = folderFor(facts.memoryParent, `memory (memoryMiB ${limits.memoryMiB})`)
+      const bytes = String(Math.round(limits.memoryMiB * 2 ** 20))
+      writeFileSync(join(memory, facts.version === 2 ? 'memory.max' : 'memory.limit_in_bytes'), bytes)
+      // Swapping would hide the limit behind slowness.
+      const swap = join(memory, facts.version === 2 ? 'memory.swap.max' : 'memory.memsw.limit_in_bytes')
+      if (existsSync(swap)) writeFileSync(swap, facts.version === 2 ? '0' : bytes)
+    }
+  } catch (error) {
+    await end()
+    if (error instanceof LaunchError) throw error
+    throw new LaunchError(`control group ${name}: ${(error as Error).message}`, 'leave fractions of cores and memoryMiB out of the search')
+  }
+  const parts = [
+    ...(limits.cpuCores === undefined ? [] : [`CPU time of ${limits.cpuCores} cores`]),
+    ...(limits.memoryMiB === undefined ? [] : [`${limits.memoryMiB} MiB memory`]),
+  ]
+  return {
+    folders: [...folders],
+    // The shell puts itself in and then becomes the command: no process of the predictor ever runs outside.
+    wrap: (argv) =>
+      folders.size === 0
+        ? argv
+        : [
+            '/bin/sh',
+            '-c',
+            `${[...folders].map((_, k) => `echo $$ >"\${${k + 1}}"`).join(' && ')} && shift ${folders.size} && exec "$@"`,
+            'sh',
+            ...[...folders].map((folder) => join(folder, 'cgroup.procs')),
+            ...argv,
+          ],
+    words: parts.length === 0 ? undefined : `${parts.join(', ')} by cgroup v${facts.version}`,
+    memoryKills: () => (memory === undefined ? undefined : killsIn(memory, facts.version)),
+    end,
+  }
+}
+
+/** Removes a group whose processes have ended; waits for the kernel to let go of them. */
+export const endControlGroup = async (folder: string): Promise<void> => {
+  for (let waitedMs = 0; ; waitedMs += 20) {
+    try {
+      rmdirSync(folder)
+      return
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      if (code === 'ENOENT') return
+      if (code !== 'EBUSY' || waitedMs > 2_000) throw error
+    }
+    await sleep(20)
+  }
+}
+
+const killsIn = (folder: string, version: CgroupFacts['version']): number => {
+  const text = readFileSync(join(folder, version === 2 ? 'memory.events' : 'memory.oom_control'), 'utf8')
+  return Number(/^oom_kill (\d+)$/m.exec(text)?.[1] ?? 0)
+}

@@ -1,0 +1,40 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { expect, test } from 'vitest'
+import { PredictorMetrics } from '../../predictor/metrics.ts'
+import { metricsProbe, readMetrics } from './device-probes.ts'
+
+test('reads what the predictor’s metrics write', async () => {
+  const metrics = new PredictorMetrics()
+  metrics.watchDevices(() => ({ busyMs: 1500, memoryMiB: 2048 }), 2)
+  for (const version of ['1', '2']) {
+    const model = metrics.of('bert', version)
+    model.computed(8, 5)
+    model.computed(4, 5)
+  }
+  expect(readMetrics(await metrics.registry.metrics())).toMatchObject({
+    items: 24,
+    batches: 4,
+    busySeconds: 1.5,
+    devices: 2,
+    memoryMiB: 2048,
+  })
+})
+
+test('use between two readings, batches since the first', async () => {
+  const at = (seconds: number, busy: number, items: number, batches: number) =>
+    `predictor_ready_seconds ${seconds}\npredictor_device_busy_seconds_total ${busy}\npredictor_devices 1\n` +
+    `predictor_items_total{model="m"} ${items}\npredictor_batches_total{model="m"} ${batches}\npredictor_device_memory_bytes 1048576\n`
+  const pages = [at(1, 0.5, 10, 10), at(3, 1.5, 20, 12), at(5, 3.5, 60, 17)]
+  const server = createServer((_, response) => response.end(pages.shift())).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  try {
+    const probe = metricsProbe(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, true)
+    expect(await probe()).toEqual({ memoryMiB: 1, utilization: undefined, realisedBatch: undefined })
+    expect(await probe()).toEqual({ memoryMiB: 1, utilization: 0.5, realisedBatch: 5 })
+    expect(await probe()).toEqual({ memoryMiB: 1, utilization: 1, realisedBatch: 50 / 7 })
+  } finally {
+    server.close()
+  }
+})

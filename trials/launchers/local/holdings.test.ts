@@ -1,0 +1,148 @@
+import { describe, expect, test } from 'vitest'
+import type { MachineFacts } from '../../machine/machine-facts.ts'
+import type { GpuFacts } from '../../machine/nvidia-smi.ts'
+import { resourcesOf } from '../../resources.ts'
+import { createHoldings } from './holdings.ts'
+
+const gpu = (more: Partial<GpuFacts> = {}): GpuFacts => ({
+  index: 0,
+  uuid: 'GPU-0',
+  name: 'Tesla T4',
+  memoryMiB: 15360,
+  usedMemoryMiB: 0,
+  driver: '550.54',
+  computeMode: 'Default',
+  migEnabled: false,
+  migDevices: [],
+  ...more,
+})
+const a100 = gpu({
+  uuid: 'GPU-A',
+  name: 'NVIDIA A100-SXM4-40GB',
+  memoryMiB: 40960,
+  migEnabled: true,
+  migDevices: [
+    { uuid: 'MIG-20', profile: '3g.20gb', memoryMiB: 20480 },
+    { uuid: 'MIG-5', profile: '1g.5gb', memoryMiB: 5120 },
+    { uuid: 'MIG-10', profile: '2g.10gb', memoryMiB: 10240 },
+  ],
+})
+const machine = (more: Partial<MachineFacts> = {}): MachineFacts => ({
+  platform: 'linux',
+  cpuModel: 'x',
+  cores: 8,
+  affinity: [0, 1, 2, 3],
+  memoryMiB: 1,
+  availableMemoryMiB: 1,
+  cgroups: { version: 0 },
+  gpus: [],
+  mps: false,
+  packages: [],
+  ...more,
+})
+const never = new AbortController().signal
+const take = (facts: MachineFacts, configuration: Record<string, number | string>, gpuReal = true) =>
+  createHoldings(facts).take(resourcesOf(configuration), gpuReal, never)
+
+describe('cores', () => {
+  test('come from the end, so that the first stays with the load generator', async () => {
+    const holding = await take(machine(), { cpuCores: 2 })
+    expect(holding.coreList).toBe('2-3')
+    expect(holding.coresWords).toBe('cores 2-3 (core 0 left to the load generator)')
+  })
+  test('all of them: shared, and said so', async () => {
+    expect((await take(machine(), { cpuCores: 4 })).coresWords).toContain('shared with the load generator')
+  })
+  test('only those this process may use', async () => {
+    expect((await take(machine({ affinity: [1, 5, 6] }), { cpuCores: 2 })).coreList).toBe('5-6')
+  })
+  test('parts of a core take a whole one', async () => {
+    expect((await take(machine(), { cpuCores: 1.5 })).coreList).toBe('2-3')
+  })
+  test('are never held twice; the next waits until they are released', async () => {
+    const holdings = createHoldings(machine())
+    const first = await holdings.take(resourcesOf({ cpuCores: 3 }), true, never)
+    let second: string | undefined
+    const waiting = holdings.take(resourcesOf({ cpuCores: 2 }), true, never).then((holding) => {
+      second = holding.coreList
+    })
+    await Promise.resolve()
+    expect(second).toBeUndefined()
+    first.release()
+    first.release()
+    await waiting
+    expect(second).toBe('2-3')
+  })
+  test('waiting ends with the signal', async () => {
+    const holdings = createHoldings(machine())
+    await holdings.take(resourcesOf({ cpuCores: 4 }), true, never)
+    const abort = new AbortController()
+    const waiting = holdings.take(resourcesOf({ cpuCores: 1 }), true, abort.signal)
+    abort.abort(new Error('interrupted'))
+    await expect(waiting).rejects.toThrow('interrupted')
+  })
+})
+
+describe('GPUs', () => {
+  test('whole, by uuid', async () => {
+    const holding = await take(machine({ gpus: [gpu()] }), { gpu: 'T4' })
+    expect(holding.env).toEqual({ CUDA_VISIBLE_DEVICES: 'GPU-0' })
+    expect(holding).toMatchObject({ gpuUuid: 'GPU-0', gpuMemoryFraction: 1, gpuWords: 'T4 whole' })
+  })
+  test('others’ use of its memory is said', async () => {
+    expect((await take(machine({ gpus: [gpu({ usedMemoryMiB: 3000 })] }), { gpu: 'T4' })).gpuWords).toContain("3000 MiB were others'")
+  })
+  test('a share by MPS where its daemon runs: memory and threads', async () => {
+    const { env, gpuWords } = await take(machine({ gpus: [gpu()], mps: true }), { gpu: 'T4', gpuMemoryPercent: 25 })
+    expect(env).toEqual({
+      CUDA_VISIBLE_DEVICES: 'GPU-0',
+      CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: '0=3840M',
+      CUDA_MPS_ACTIVE_THREAD_PERCENTAGE: '25',
+    })
+    expect(gpuWords).toContain('MPS')
+  })
+  test('a share that nothing enforces says so', async () => {
+    expect((await take(machine({ gpus: [gpu()] }), { gpu: 'T4', gpuMemoryPercent: 25 })).gpuWords).toContain('not enforced')
+  })
+  test('shares of trials at once add up to one GPU', async () => {
+    const holdings = createHoldings(machine({ gpus: [gpu()] }))
+    const half = resourcesOf({ gpu: 'T4', gpuMemoryPercent: 50 })
+    const [first] = await Promise.all([holdings.take(half, true, never), holdings.take(half, true, never)])
+    const third = holdings.take(half, true, AbortSignal.timeout(20))
+    await expect(third).rejects.toThrow(/timeout/)
+    first.release()
+    await holdings.take(half, true, never)
+  })
+  test('the least MIG slice that holds the memory', async () => {
+    const holding = await take(machine({ gpus: [a100] }), { gpu: 'A100-40GB', gpuMemoryPercent: 25 })
+    expect(holding.env).toEqual({ CUDA_VISIBLE_DEVICES: 'MIG-10' })
+    expect(holding.gpuWords).toBe('A100-40GB slice 2g.10gb (MIG)')
+  })
+  test('a MIG profile by name', async () => {
+    expect((await take(machine({ gpus: [a100] }), { gpu: 'A100-40GB', migProfile: '1g.5gb' })).gpuUuid).toBe('MIG-5')
+  })
+  test('no slice is large enough', async () => {
+    await expect(take(machine({ gpus: [a100] }), { gpu: 'A100-40GB' })).rejects.toMatchObject({
+      reason: 'no-such-gpu',
+      message: expect.stringContaining('3g.20gb, 1g.5gb, 2g.10gb'),
+    })
+  })
+  test('several', async () => {
+    const two = machine({ gpus: [gpu(), gpu({ uuid: 'GPU-1' })] })
+    expect((await take(two, { gpu: 'T4', gpus: 2 })).env).toEqual({ CUDA_VISIBLE_DEVICES: 'GPU-0,GPU-1' })
+    await expect(take(two, { gpu: 'T4', gpus: 3 })).rejects.toMatchObject({ reason: 'no-such-gpu' })
+  })
+  test('of another model, prohibited, or none: no such GPU, and what there is', async () => {
+    const here = machine({ gpus: [gpu({ computeMode: 'Prohibited' })] })
+    await expect(take(here, { gpu: 'T4' })).rejects.toMatchObject({ reason: 'no-such-gpu' })
+    await expect(take(here, { gpu: 'V100' })).rejects.toThrow(/no V100 in this machine; here: Tesla T4/)
+    await expect(take(machine({ gpuProblem: 'driver mismatch' }), { gpu: 'T4' })).rejects.toThrow(/driver mismatch/)
+  })
+  test('emulated ones take nothing', async () => {
+    const holding = await take(machine(), { gpu: 'V100', gpuMemoryPercent: 50 }, false)
+    expect(holding).toMatchObject({ env: {}, gpuUuid: undefined, gpuWords: 'GPU V100 emulated, 50 %' })
+  })
+  test('a configuration without one does not find the machine’s', async () => {
+    expect((await take(machine({ gpus: [gpu()] }), { gpu: 'none' })).env).toEqual({ CUDA_VISIBLE_DEVICES: '' })
+  })
+})

@@ -1,0 +1,291 @@
+/** Launches predictors as processes of this machine. */
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import type { PayloadSource, Protocol } from '../../../profiler/types.ts'
+import type { Configuration } from '../../../search/types.ts'
+import type { Gpu } from '../../devices/catalogue.ts'
+import type { MachineFacts } from '../../machine/machine-facts.ts'
+import { type Resources, resourcesOf } from '../../resources.ts'
+import { LaunchError, type Launcher, type Predictor } from '../../types.ts'
+import { type Announcement, builtinCommand, builtinExitCodes, createAnnouncement, gpuIsReal, isGrpc } from '../builtin.ts'
+import { type Cause, describeExit, diagnose, memoryKills, saysPortTaken } from '../diagnosis.ts'
+import { describeCause, launchFailure, neverReady, noGoodAnswer, PortTakenError, portHint } from '../failure.ts'
+import { type FilledTemplate, fillCommand, type LauncherValues, type TunedParameter } from '../fill.ts'
+import { NeverReadyError, untilServing, within } from '../readiness.ts'
+import { type BuiltinTemplate, type CommandTemplate, defaultReadyTimeoutS } from '../template.ts'
+import { withVariant } from '../variants.ts'
+import { Cleanup } from './cleanup.ts'
+import { type ControlGroup, createControlGroup } from './control-group.ts'
+import { metricsProbe, nvidiaProbe } from './device-probes.ts'
+import { createHoldings, type Holding } from './holdings.ts'
+import { noteRunning, sweepLeftovers } from './leftovers.ts'
+import { openLog, type PredictorLog } from './log.ts'
+import { reservePort } from './port.ts'
+import { type Exit, type ProcessGroup, startGroup } from './process-group.ts'
+import { listenersOn } from './processes.ts'
+import { sampleUsage } from './usage.ts'
+
+export interface LocalLauncherOptions {
+  readonly template: BuiltinTemplate | CommandTemplate
+  /** Category of every tuned parameter. */
+  readonly parameters: readonly TunedParameter[]
+  /** Values of parameters that no configuration names. */
+  readonly defaults?: Configuration
+  /** The user's own GPUs, beside the catalogue's. */
+  readonly ownGpus?: readonly Gpu[]
+  /** What speaks the template's protocol. */
+  readonly protocol: Protocol
+  readonly payload: PayloadSource
+  /** The experiment's folder: logs and files of trial n go to trials/n below it. */
+  readonly runDirectory: string
+  /** Where running predictors are noted for `sweep`. Default: 'running' beside the experiment's folder, so that any later experiment sweeps. */
+  readonly runningDirectory?: string
+  readonly machine: MachineFacts
+  /** From SIGTERM to SIGKILL. Default 5000. */
+  readonly graceMs?: number
+  /** Size at which a log file starts anew; two are kept. Default 8 MiB. */
+  readonly logLimitBytes?: number
+}
+
+const host = '127.0.0.1'
+const portTries = 3
+
+export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
+  const holdings = createHoldings(given.machine)
+  const runningDirectory = given.runningDirectory ?? join(dirname(resolve(given.runDirectory)), 'running')
+  return {
+    name: 'local',
+    launch: async (asGiven, trialNumber, signal) => {
+      const { template, configuration } = withVariant(given.template, asGiven)
+      const options = { ...given, template, runDirectory: resolve(given.runDirectory) }
+      if (options.machine.platform !== 'linux') {
+        const what = `local trials need Linux, and this is ${options.machine.platform}: processes are held and found through /proc`
+        throw new LaunchError(what, 'run in a container or a virtual machine, or use --backend simulated or kubernetes')
+      }
+      const cleanup = new Cleanup()
+      try {
+        const asked = resourcesAsked(configuration, options)
+        const holding = await holdings.take(asked, gpuIsReal(options.template, asked, options.machine), signal)
+        cleanup.add(holding.release)
+        for (let attempt = 1; ; attempt++) {
+          const trial = new Cleanup()
+          cleanup.add(() => trial.run())
+          try {
+            return await launchOnce({ options, runningDirectory, configuration, asked, holding, trialNumber, signal }, trial, () =>
+              cleanup.run(),
+            )
+          } catch (error) {
+            if (!(error instanceof PortTakenError)) throw error
+            if (attempt === portTries) throw new LaunchError(`${portTries} ports tried, each taken: ${error.message}`, portHint)
+            await trial.run()
+          }
+        }
+      } catch (error) {
+        await cleanup.run()
+        signal.throwIfAborted()
+        throw error
+      }
+    },
+    sweep: () => sweepLeftovers(runningDirectory, given.graceMs ?? defaultGraceMs),
+  }
+}
+
+const defaultGraceMs = 5_000
+
+interface Launch {
+  readonly options: LocalLauncherOptions
+  readonly runningDirectory: string
+  readonly configuration: Configuration
+  readonly asked: Resources
+  readonly holding: Holding
+  readonly trialNumber: number
+  readonly signal: AbortSignal
+}
+
+const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promise<void>): Promise<Predictor> => {
+  const { options, holding, signal, asked } = launch
+  const { template } = options
+  const startedMs = performance.now()
+  const folder = onDisk(() => makeFolder(join(options.runDirectory, 'trials', String(launch.trialNumber))))
+  const announced = createAnnouncement()
+  const log = onDisk(() => openLog(folder, options.logLimitBytes ?? 8 * 2 ** 20, template.kind === 'builtin' ? announced.read : undefined))
+  cleanup.add(log.close)
+
+  let reserved: number | undefined
+  if (template.kind === 'command') {
+    const { port, giveBack } = await reservePort(host)
+    cleanup.add(giveBack)
+    reserved = port
+  }
+  const command = commandOf(launch, folder, reserved)
+  onDisk(() => writeFiles(folder, command.files))
+  const controlGroup = await createControlGroup(
+    options.machine.cgroups,
+    `tune-${process.pid}-${launch.trialNumber}-${Math.floor(startedMs)}`,
+    {
+      cpuCores: Number.isInteger(asked.cpuCores) ? undefined : asked.cpuCores,
+      memoryMiB: 'memoryMiB' in launch.configuration ? asked.memoryMiB : undefined,
+    },
+  )
+  cleanup.add(controlGroup.end)
+  const affinity = affinityOf(options.machine, holding)
+  const killsBefore = memoryKills()
+  signal.throwIfAborted()
+  const note = onDisk(() => noteRunning(launch.runningDirectory, controlGroup.folders))
+  cleanup.add(note.remove)
+  const group = await startGroup(
+    {
+      argv: controlGroup.wrap([...affinity.prefix, ...command.argv]),
+      env: { ...inheritedEnvironment(), ...holding.env, ...command.env },
+      cwd: command.cwd ?? process.cwd(),
+      tied: template.kind === 'builtin',
+    },
+    note.cookie,
+    log,
+  )
+  cleanup.add(() => group.stop(options.graceMs ?? defaultGraceMs))
+  onDisk(() => note.started(group.identity))
+
+  const causeOf = (exit: Exit | undefined) =>
+    diagnose(exit, log.tail(200), killedForMemory(controlGroup, killsBefore), template.kind === 'builtin' ? builtinExitCodes : {})
+  const { target, provenance, httpUrl } = await untilItServes(
+    launch,
+    group,
+    log,
+    reserved === undefined ? announced.heard : { port: reserved, provenance: 'measured' },
+    causeOf,
+  )
+  const launchSeconds = (performance.now() - startedMs) / 1000
+  const probes = [
+    ...(template.kind === 'builtin' ? [metricsProbe(httpUrl, asked.gpu !== undefined)] : []),
+    ...(holding.gpuUuid === undefined ? [] : [nvidiaProbe(holding.gpuUuid, () => group.members().map((member) => member.pid))]),
+  ]
+  let sampler = sampleUsage(group.members, probes, launchSeconds)
+  cleanup.add(() => sampler.stop())
+
+  let stopped = false
+  return {
+    target,
+    protocol: options.protocol.name,
+    provenance,
+    isolation: [`${holding.coresWords} ${affinity.words}`, controlGroup.words, holding.gpuWords]
+      .filter((part) => part !== undefined)
+      .join('; '),
+    logPath: log.path,
+    logTail: () => log.tail(),
+    usage: () => sampler.read(),
+    restartUsage: () => {
+      sampler.stop()
+      sampler = sampleUsage(group.members, probes, launchSeconds)
+    },
+    died: new Promise((tell) => {
+      group.exited.then((exit) => {
+        if (stopped) return
+        const cause = causeOf(exit)
+        tell({ what: describeCause(cause, describeExit(exit)), outOfMemory: cause.kind === 'out-of-memory' })
+      })
+    }),
+    stop: () => {
+      stopped = true
+      return stopAll()
+    },
+  }
+}
+
+const untilItServes = async (
+  { options, signal }: Launch,
+  group: ProcessGroup,
+  log: PredictorLog,
+  announced: Announcement | Promise<Announcement>,
+  causeOf: (exit: Exit | undefined) => Cause,
+) => {
+  const { template, protocol, payload } = options
+  const timeoutMs = (template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
+  const deadlineMs = performance.now() + timeoutMs
+  const ended = new AbortController()
+  group.exited.then((exit) => ended.abort(exit))
+  const until = AbortSignal.any([signal, ended.signal])
+  try {
+    const { port, grpcPort, provenance } = await within(announced, timeoutMs, until)
+    const url = `http://${host}:${isGrpc(protocol.name) ? (grpcPort ?? port) : port}`
+    const target = await untilServing({ protocol, url, model: template.model, payload }, deadlineMs - performance.now(), until)
+    const listeners = listenersOn(
+      port,
+      group.members().map((member) => member.pid),
+    )
+    const othersToo = listeners !== undefined && listeners.byCandidates > 0 && listeners.byCandidates < listeners.total
+    const othersOnly = listeners !== undefined && listeners.byCandidates === 0 && saysPortTaken(log.tail(200))
+    if (othersToo || othersOnly) throw new PortTakenError(`another server answers on port ${port}`)
+    return { target, provenance, httpUrl: `http://${host}:${port}` }
+  } catch (error) {
+    signal.throwIfAborted()
+    if (ended.signal.aborted) throw launchFailure(causeOf(ended.signal.reason as Exit), describeExit(ended.signal.reason as Exit), log)
+    if (error instanceof NeverReadyError) throw neverReady(causeOf(undefined), error, log)
+    // Anything else is no word of the predictor's: a payload file that cannot be read, say.
+    if (!(error instanceof Error) || error.name !== 'ProtocolError') throw error
+    throw noGoodAnswer(error, log)
+  }
+}
+
+const commandOf = (launch: Launch, folder: string, port: number | undefined): FilledTemplate => {
+  const { options, configuration, asked, holding } = launch
+  const { template } = options
+  if (template.kind === 'builtin')
+    return builtinCommand(template, { ...options.defaults, ...configuration }, asked, holding, options.machine)
+  const values: LauncherValues = {
+    host,
+    port,
+    model: template.model,
+    trial: launch.trialNumber,
+    dir: folder,
+    cpuCores: asked.cpuCores,
+    coreList: holding.coreList,
+    gpuMemoryMiB: asked.gpuMemoryMiB ?? 0,
+    gpuMemoryFraction: holding.gpuMemoryFraction ?? 0,
+  }
+  return fillCommand(template, options.parameters, { ...options.defaults, ...configuration }, values)
+}
+
+const affinityOf = (machine: MachineFacts, holding: Holding): { prefix: readonly string[]; words: string } =>
+  machine.taskset === undefined
+    ? { prefix: [], words: 'meant but not held: taskset is not installed' }
+    : { prefix: [machine.taskset, '--cpu-list', holding.coreList], words: 'by affinity' }
+
+const resourcesAsked = (configuration: Configuration, options: LocalLauncherOptions): Resources => {
+  try {
+    return resourcesOf(configuration, options.defaults, options.ownGpus)
+  } catch (error) {
+    throw new LaunchError(`configuration: ${(error as Error).message}`, 'correct the space of the experiment')
+  }
+}
+
+const killedForMemory = (controlGroup: ControlGroup, before: number | undefined): boolean | undefined => {
+  if ((controlGroup.memoryKills() ?? 0) > 0) return true
+  const now = memoryKills()
+  return now === undefined || before === undefined ? undefined : now > before
+}
+
+/** Runs what writes below the run directory. @throws LaunchError where the disk does not take it */
+const onDisk = <T>(write: () => T): T => {
+  try {
+    return write()
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === undefined) throw error
+    throw new LaunchError(`cannot write a trial's files: ${(error as Error).message}`, 'is the disk full or read-only?')
+  }
+}
+
+const makeFolder = (folder: string): string => {
+  mkdirSync(folder, { recursive: true })
+  return folder
+}
+
+const writeFiles = (folder: string, files: FilledTemplate['files']): void => {
+  for (const { path, contents } of files) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true })
+    writeFileSync(join(folder, path), contents)
+  }
+}
+
+const inheritedEnvironment = (): Record<string, string> =>
+  Object.fromEntries(Object.entries(process.env).filter((entry): entry is [string, string] => entry[1] !== undefined))

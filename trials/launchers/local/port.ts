@@ -1,0 +1,43 @@
+/** Ports for predictors that must be told theirs. */
+import { readFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { LaunchError } from '../../types.ts'
+
+/** Handed out by this process and perhaps not yet bound: parallel launches get different ones. */
+const handedOut = new Set<number>()
+
+/**
+ * A port nobody listens on. Taken from below the range that the system gives to outgoing connections, so that no client can take it
+ * between this look and the predictor's bind; another server still may, which the launcher sees and tries another.
+ * Free it with `giveBack` once the predictor is gone.
+ */
+export const reservePort = async (host: string): Promise<{ port: number; giveBack: () => void }> => {
+  const [low, high] = portRange()
+  const start = low + Math.floor(Math.random() * (high - low))
+  for (let k = 0; k < high - low; k++) {
+    const port = low + ((start - low + k) % (high - low))
+    if (handedOut.has(port)) continue
+    handedOut.add(port)
+    if (await isFree(host, port)) return { port, giveBack: () => handedOut.delete(port) }
+    handedOut.delete(port)
+  }
+  throw new LaunchError(`no free port between ${low} and ${high - 1}`, 'end what listens there')
+}
+
+const portRange = (): [number, number] => {
+  const highest = 32_768
+  try {
+    const ephemeral = Number(readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').split(/\s+/)[0])
+    return ephemeral > 12_000 ? [10_000, Math.min(ephemeral, highest)] : [20_000, highest]
+  } catch {
+    // Not Linux: other systems begin at 32768 or 49152.
+    return [20_000, highest]
+  }
+}
+
+const isFree = (host: string, port: number): Promise<boolean> =>
+  new Promise((resolve, reject) => {
+    const server = createServer()
+    server.once('error', (error: NodeJS.ErrnoException) => (error.code === 'EADDRINUSE' ? resolve(false) : reject(error)))
+    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(true)))
+  })

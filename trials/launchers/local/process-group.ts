@@ -1,0 +1,133 @@
+/** A predictor's processes: started as one group of their own, ended whole. */
+import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import type { Readable, Writable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { LaunchError } from '../../types.ts'
+import type { PredictorLog } from './log.ts'
+import { bootId, cookieVariable, type GroupIdentity, membersOf, type ProcessStat, processStat } from './processes.ts'
+
+export interface CommandLine {
+  /** Program and arguments. */
+  readonly argv: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly cwd: string
+  /** Give it a standard input that ends when this process does, however it ends. Else it has none. */
+  readonly tied?: boolean
+}
+
+/** How the leader of a group ended. */
+export interface Exit {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+}
+
+export interface ProcessGroup {
+  readonly identity: GroupIdentity
+  /** Resolves when the leader has ended and its output was read. Never rejects. */
+  readonly exited: Promise<Exit>
+  /** Living members, the leader among them. */
+  members(): readonly ProcessStat[]
+  /** SIGTERM, `graceMs`, SIGKILL; resolves when no member is left. Idempotent. */
+  stop(graceMs: number): Promise<void>
+}
+
+/** Groups this process has running: ended without grace if it exits before it stopped them. */
+const running = new Set<GroupIdentity>()
+process.on('exit', () => {
+  for (const group of running) for (const member of membersOf(group, true)) kill(member.pid, 'SIGKILL')
+})
+
+/**
+ * Starts a command as leader of a new session and group. Every line of output goes to `log`.
+ * @param cookie unique; every process of the group inherits it
+ * @throws LaunchError when the program cannot be executed
+ */
+export const startGroup = async (command: CommandLine, cookie: string, log: PredictorLog): Promise<ProcessGroup> => {
+  const [program, ...args] = command.argv
+  const child = spawn(program!, args, {
+    cwd: command.cwd,
+    env: { ...command.env, [cookieVariable]: cookie },
+    detached: true,
+    stdio: [command.tied ? 'pipe' : 'ignore', 'pipe', 'pipe'],
+  }) as ChildProcessByStdio<Writable | null, Readable, Readable>
+  const exited = leaderExit(child)
+  child.stdout.on('data', (chunk: Buffer) => log.write(chunk, 'stdout'))
+  child.stderr.on('data', (chunk: Buffer) => log.write(chunk, 'stderr'))
+  try {
+    await once(child, 'spawn')
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    // ENOENT is also what a missing working directory gives.
+    throw new LaunchError(
+      `cannot start ${JSON.stringify(program)} in ${command.cwd}: ${code === 'ENOENT' ? 'no such program or folder' : (error as Error).message}`,
+      'is it installed, on the PATH and executable? `command` is run as it stands, without a shell',
+      log.path,
+    )
+  }
+  const leader = child.pid!
+  const identity = { leader, leaderStartTicks: processStat(leader)?.startTicks ?? 0, cookie, bootId: bootId() }
+  running.add(identity)
+
+  let stopping: Promise<void> | undefined
+  return {
+    identity,
+    exited,
+    members: () => membersOf(identity, true),
+    stop: (graceMs) => {
+      stopping ??= endGroup(identity, graceMs, true).then(async () => {
+        running.delete(identity)
+        // Whoever left the group for good measure holds no pipe of ours open any more.
+        child.stdin?.destroy()
+        child.stdout.destroy()
+        child.stderr.destroy()
+        await exited
+      })
+      return stopping
+    },
+  }
+}
+
+const leaderExit = async (child: ChildProcess): Promise<Exit> => {
+  try {
+    const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null]
+    // The last lines say why. Children of the leader may hold the pipes open, so they are waited for only so long.
+    await Promise.race([once(child, 'close'), sleep(200)])
+    return { code, signal }
+  } catch {
+    // 'error' came first: it never started, which startGroup reports.
+    return { code: null, signal: null }
+  }
+}
+
+/** Ends every member: SIGTERM, grace, SIGKILL until none is left. Throws LaunchError for a process that outlives SIGKILL. */
+export const endGroup = async (group: GroupIdentity, graceMs: number, held: boolean): Promise<void> => {
+  const started = Date.now()
+  const signalled = new Set<number>()
+  for (let members = membersOf(group, held); members.length > 0; members = membersOf(group, held)) {
+    const waited = Date.now() - started
+    if (waited > graceMs + unkillableAfterMs) {
+      throw new LaunchError(
+        `predictor processes ${members.map((m) => m.pid).join(', ')} outlive SIGKILL`,
+        'a driver or a network disk holds them; end them by hand before the next run',
+      )
+    }
+    for (const { pid } of members) {
+      if (waited >= graceMs) kill(pid, 'SIGKILL')
+      else if (!signalled.has(pid)) kill(pid, 'SIGTERM')
+      signalled.add(pid)
+    }
+    await sleep(Math.min(50, 2 + waited / 10))
+  }
+}
+
+const unkillableAfterMs = 10_000
+
+const kill = (pid: number, signal: NodeJS.Signals): void => {
+  try {
+    process.kill(pid, signal)
+  } catch (error) {
+    // It ended between the look and the signal.
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}

@@ -1,0 +1,103 @@
+/** What a predictor uses, sampled while it serves. */
+import type { Usage } from '../../types.ts'
+import type { DeviceProbe, DeviceReading } from './device-probes.ts'
+import { type ProcessStat, processStat, residentMiB, ticksPerSecond } from './processes.ts'
+
+export interface UsageSampler {
+  /** Takes one more sample and sums up. */
+  read(): Promise<Usage>
+  stop(): void
+}
+
+const everyMs = 1_000
+/** Finding the members means a look at every process of the machine; in between only those found are looked at. */
+const findEvery = 5
+/** A probe takes milliseconds of a core, nvidia-smi tens of them; more often it would disturb what is measured. */
+const probeEveryMs = 3_000
+/** Shorter than this a rate says more of the clock's ticks than of the predictor. */
+const leastIntervalMs = 500
+
+/**
+ * Samples a group's CPU time and memory from now on, and its device through probes; of what two of them tell, the later one's counts.
+ * @param launchSeconds passed on
+ */
+export const sampleUsage = (members: () => readonly ProcessStat[], probes: readonly DeviceProbe[], launchSeconds: number): UsageSampler => {
+  const processes = sampleProcesses(members)
+  const readings: DeviceReading[] = []
+  const probe = async () => {
+    const results = await Promise.allSettled(probes.map((one) => one()))
+    // One that failed is a reading less; what none ever told stays undefined.
+    const told = results.flatMap((result) => (result.status === 'fulfilled' ? Object.entries(result.value) : []))
+    readings.push(Object.fromEntries(told.filter(([, value]) => value !== undefined)))
+  }
+  const timers = [setInterval(processes.sample, everyMs), ...(probes.length > 0 ? [setInterval(probe, probeEveryMs)] : [])]
+  for (const timer of timers) timer.unref()
+  if (probes.length > 0) void probe()
+
+  return {
+    read: async () => {
+      await probe()
+      const utilization = numbers(readings.map((reading) => reading.utilization))
+      return {
+        ...processes.read(),
+        gpuMemoryMiB: greatest(numbers(readings.map((reading) => reading.memoryMiB))),
+        gpuUtilization: utilization.length === 0 ? undefined : utilization.reduce((sum, value) => sum + value) / utilization.length,
+        busiestGpuUtilization: greatest(utilization),
+        realisedBatch: numbers(readings.map((reading) => reading.realisedBatch)).at(-1),
+        launchSeconds,
+      }
+    },
+    stop: () => {
+      for (const timer of timers) clearInterval(timer)
+    },
+  }
+}
+
+const sampleProcesses = (members: () => readonly ProcessStat[]) => {
+  let found = members()
+  const startedMs = performance.now()
+  const first = new Map(found.map((member) => [keyOf(member), member.cpuTicks]))
+  /** Last known CPU ticks of every process ever seen: one that has ended keeps what it used. */
+  const last = new Map(first)
+  let samples = 0
+  let peakRssMiB = 0
+  let busiest = 0
+  let before = { ms: startedMs, ticks: 0 }
+
+  const usedTicks = () => [...last].reduce((sum, [key, ticks]) => sum + ticks - (first.get(key) ?? 0), 0)
+  const sample = (findAll = false) => {
+    found = findAll || samples++ % findEvery === 0 ? members() : found.flatMap(lookAgain)
+    for (const member of found) last.set(keyOf(member), member.cpuTicks)
+    peakRssMiB = Math.max(
+      peakRssMiB,
+      found.reduce((sum, member) => sum + residentMiB(member.pid), 0),
+    )
+    const now = { ms: performance.now(), ticks: usedTicks() }
+    if (now.ms - before.ms < leastIntervalMs) return
+    busiest = Math.max(busiest, rate(now.ticks - before.ticks, now.ms - before.ms))
+    before = now
+  }
+  sample()
+  return {
+    sample: () => sample(),
+    read: () => {
+      sample(true)
+      const cpuCores = rate(usedTicks(), performance.now() - startedMs)
+      return { cpuCores, busiestCpuCores: Math.max(busiest, cpuCores), peakRssMiB }
+    },
+  }
+}
+
+const rate = (ticks: number, ms: number): number => (ms > 0 ? ticks / ticksPerSecond / (ms / 1000) : 0)
+
+/** The same process now; [] when it has ended. */
+const lookAgain = (member: ProcessStat): ProcessStat[] => {
+  const now = processStat(member.pid)
+  return now?.startTicks === member.startTicks ? [now] : []
+}
+
+const keyOf = (process: ProcessStat) => `${process.pid}@${process.startTicks}`
+
+const numbers = (values: readonly (number | undefined)[]): number[] => values.filter((value) => value !== undefined)
+
+const greatest = (values: readonly number[]): number | undefined => (values.length === 0 ? undefined : Math.max(...values))

@@ -1,0 +1,51 @@
+/** Reads tuned parameters by any of their usual names, and remembers which ones found a place. */
+import type { Configuration } from '../../../search/types.ts'
+
+const plain = (name: string) => name.toLowerCase().replace(/[^a-z0-9]/g, '')
+
+/** Parameters that are resources: every format has a place of its own for them. */
+const resources = new Set(['cpucores', 'memorymib', 'gpu', 'gpus', 'gpumemorypercent', 'migprofile'])
+
+export class Knobs {
+  readonly #byName: Map<string, [string, number | string]>
+  readonly #used = new Set<string>()
+
+  constructor(configuration: Configuration) {
+    this.#byName = new Map(Object.entries(configuration).map(([name, value]) => [plain(name), [name, value]]))
+  }
+
+  /** The first of these parameters that was tuned, whatever its spelling: batchSize, batch_size, batch-size. */
+  value(...names: readonly string[]): number | string | undefined {
+    for (const name of names) {
+      const found = this.#byName.get(plain(name))
+      if (!found) continue
+      this.#used.add(found[0])
+      return found[1]
+    }
+    return undefined
+  }
+
+  /** As `value`, for numbers; text that is none is not taken. */
+  number(...names: readonly string[]): number | undefined {
+    const value = Number(this.value(...names))
+    return Number.isFinite(value) ? value : undefined
+  }
+
+  /** Names, as they were tuned, of the parameters that found a place. */
+  get used(): ReadonlySet<string> {
+    return this.#used
+  }
+
+  /** 'NAME = VALUE' of every tuned parameter that no format's field took, resources apart. */
+  unused(): string[] {
+    return [...this.#byName]
+      .filter(([name, [given]]) => !resources.has(name) && !this.#used.has(given))
+      .map(([, [given, value]]) => `${given} = ${value}`)
+  }
+}
+
+/** A note for the header, so that a knob without a place is not lost in silence. */
+export const unusedNote = (knobs: Knobs): string[] => {
+  const left = knobs.unused()
+  return left.length === 0 ? [] : [`tuned, but this format has no field for it: ${left.join(', ')}`]
+}

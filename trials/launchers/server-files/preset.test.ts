@@ -1,0 +1,102 @@
+import { describe, expect, test } from 'vitest'
+import { fillCommand, templateProblems } from '../fill.ts'
+import type { CommandTemplate } from '../template.ts'
+import { takenBy } from './preset.ts'
+
+const values = { host: '127.0.0.1', port: 8501, model: 'half', trial: 1, dir: '/runs/1', cpuCores: 2, gpuMemoryFraction: 0 }
+const template = (kind: 'tfserving' | 'triton', more: Partial<CommandTemplate> = {}): CommandTemplate => ({
+  kind: 'command',
+  model: 'half',
+  command: ['server'],
+  protocol: 'tfserving',
+  server: { kind, modelPath: '/models/half' },
+  ...more,
+})
+const server = (name: string) => ({ name, category: 'server' as const })
+const env = (name: string) => ({ name, category: 'env' as const })
+
+describe('TensorFlow Serving', () => {
+  test('gets a batching file for the trial, and flags for what was tuned', () => {
+    const parameters = [
+      server('batchSize'),
+      server('maxDelayMs'),
+      env('numBatchThreads'),
+      env('maxEnqueuedBatches'),
+      env('OMP_NUM_THREADS'),
+    ]
+    const configuration = { batchSize: 12, maxDelayMs: 1.5, numBatchThreads: 2, maxEnqueuedBatches: 100, OMP_NUM_THREADS: 1 }
+    const { argv, env: environment, files } = fillCommand(template('tfserving'), parameters, configuration, values)
+    expect(argv).toEqual([
+      'server',
+      '--port=0',
+      '--rest_api_port=8501',
+      '--model_name=half',
+      '--model_base_path=/models/half',
+      '--enable_batching=true',
+      '--batching_parameters_file=/runs/1/batching_parameters.txt',
+    ])
+    expect(environment).toEqual({ OMP_NUM_THREADS: '1' })
+    expect(files).toEqual([
+      {
+        path: 'batching_parameters.txt',
+        contents: `${[
+          'max_batch_size',
+          '12',
+          'batch_timeout_micros',
+          '1500',
+          'num_batch_threads',
+          '2',
+          'max_enqueued_batches',
+          '100',
+        ].reduce(
+          (text, part, i) => text + (i % 2 === 0 ? `${part} {\n` : `  value: ${part}\n}\n`),
+          '',
+        )}${[1, 2, 4, 8, 12].map((size) => `allowed_batch_sizes: ${size}\n`).join('')}`,
+      },
+    ])
+  })
+
+  test('listens for gRPC alone where it is asked so', () => {
+    const grpc = template('tfserving', { protocol: 'tfserving-grpc', server: { kind: 'tfserving', modelPath: '/models/half', grpc: true } })
+    expect(fillCommand(grpc, [], {}, values).argv.slice(1, 3)).toEqual(['--port=8501', '--rest_api_port=0'])
+  })
+
+  test('takes batches of any size where the configuration says so, and no file where batching is not tuned', () => {
+    const any = fillCommand(template('tfserving'), [], { batchSize: 4, allowedBatchSizes: 'any' }, values)
+    expect(any.files[0]!.contents).not.toContain('allowed_batch_sizes')
+    const none = fillCommand(template('tfserving'), [], { intraOpThreads: 2 }, { ...values, gpuMemoryFraction: 0.25 })
+    expect(none.files).toEqual([])
+    expect(none.argv.slice(-2)).toEqual(['--tensorflow_intra_op_parallelism=2', '--per_process_gpu_memory_fraction=0.25'])
+  })
+})
+
+test('Triton is started on the repository around the model, open to model control', () => {
+  const filled = fillCommand(
+    template('triton', { command: ['tritonserver', '--log-verbose=0'] }),
+    [server('batchSize')],
+    { batchSize: 8 },
+    values,
+  )
+  expect(filled.argv).toEqual([
+    'tritonserver',
+    '--log-verbose=0',
+    '--model-repository=/models',
+    '--model-control-mode=explicit',
+    '--load-model=half',
+    '--http-address=127.0.0.1',
+    '--http-port=8501',
+    '--allow-grpc=false',
+    '--allow-metrics=false',
+  ])
+  expect(filled.files).toEqual([])
+})
+
+test('what the server does not take must reach it otherwise', () => {
+  expect([...takenBy('triton', ['instances', 'preferredBatchSize', 'numBatchThreads'])]).toEqual(['preferredBatchSize', 'instances'])
+  expect(templateProblems(template('tfserving'), [server('batchSize'), server('workers')])).toEqual([
+    expect.stringMatching(/^parameter workers \(server\) reaches the predictor nowhere/),
+  ])
+  expect(templateProblems(template('tfserving'), [server('batchSize'), server('maxBatchSize')])).toEqual([
+    expect.stringMatching(/^parameter batchSize \(server\) reaches the predictor nowhere/),
+  ])
+})

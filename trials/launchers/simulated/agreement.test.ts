@@ -1,0 +1,60 @@
+/** The simulation against the emulated engine: a real predictor process whose device waits the same modelled time. */
+import { expect, test } from 'vitest'
+import { schedule } from '../../../profiler/index.ts'
+import { seeded } from '../../../profiler/seeded-random.ts'
+import { architectureOf } from '../../devices/architecture.ts'
+import { post, startForTest } from '../../predictor/testing.contract.ts'
+import { createSimulatedLauncher } from './simulated-launcher.ts'
+
+const configuration = { cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 10, batchSize: 8, maxDelayMs: 2 }
+const body = { inputs: [{ name: 'text', shape: [1], datatype: 'BYTES', data: ['how much does a seat cost'] }] }
+
+/** Answers per second of a closed loop, after half a second of warm-up. */
+async function servedRps(url: string, connections: number, seconds: number): Promise<number> {
+  const start = performance.now() + 500
+  const end = start + seconds * 1000
+  let answers = 0
+  await Promise.all(
+    Array.from({ length: connections }, async () => {
+      while (performance.now() < end) {
+        const { status } = await post(url, body)
+        expect(status).toBe(200)
+        if (performance.now() >= start && performance.now() < end) answers++
+      }
+    }),
+  )
+  return answers / seconds
+}
+
+async function simulatedRps(connections: number, instances = 1): Promise<number> {
+  const launcher = createSimulatedLauncher({ architecture: architectureOf('bert'), schedule, uniform: seeded })
+  const { target } = await launcher.launch({ ...configuration, instances }, 1, new AbortController().signal)
+  if (target.kind !== 'virtual') throw new Error('not virtual')
+  const seconds = 60
+  return target.server.play({ kind: 'closed', connections, durationS: seconds }).latencyMs.length / seconds
+}
+
+test.each([
+  [16, 1],
+  [32, 2],
+])('saturated by %d connections, instances: %d, both serve the same to within 5 percent', async (connections, instances) => {
+  const { url } = await startForTest({
+    MODEL: 'bert',
+    CPU_CORES: '2',
+    GPU: 'T4',
+    GPU_MEMORY_PERCENT: '10',
+    BATCH_SIZE: '8',
+    MAX_DELAY_MS: '2',
+    INSTANCES: `${instances}`,
+    PRECISION: 'fp16',
+    GPU_SHARING: 'time-slice',
+    SEQUENCE_LENGTH: '128',
+  })
+  const simulated = await simulatedRps(connections, instances)
+  // Whatever else runs on the machine can only take answers away: the best of three tries counts.
+  let emulated = 0
+  for (let attempt = 0; attempt < 3 && emulated < 0.97 * simulated; attempt++)
+    emulated = Math.max(emulated, await servedRps(`${url}/v2/models/bert/infer`, connections, 1.5))
+  expect(emulated / simulated).toBeGreaterThan(0.95)
+  expect(emulated / simulated).toBeLessThan(1.05)
+})

@@ -1,0 +1,31 @@
+/** What a request costs on the CPU before it can join a batch. */
+import { type Architecture, defaultSequenceLength } from '../../devices/architecture.ts'
+
+export interface CpuStage {
+  /** On the server's one event loop: reading, parsing and answering, ms. */
+  readonly acceptMs: number
+  /** On any core: tokenising a text, decoding and resizing an image, ms. */
+  readonly prepareMs: number
+  /** Standard deviation of ln(prepare). */
+  readonly jitter: number
+  /** Network and hand-overs between threads: latency without load, ms. */
+  readonly overheadMs: number
+  /** As `DeviceLatency.relativeError`, of the CPU times. */
+  readonly relativeError: number
+}
+
+/**
+ * The built-in predictor on one 2.x GHz server core near saturation, by the CPU time of its threads (`npm run bench:cpu`): of a text 0.07 ms on the
+ * event loop and 0.04 ms elsewhere (128 tokens); of a 640 × 480 JPEG 1 ms and 7 ms. For comparison, published tokenisers take 0.008 to 0.22 ms a
+ * text (devices/tables/cpu-tokenizer.csv). Few requests at a time cost two to four times as much, for threads then wake for each.
+ */
+export function cpuStageOf(architecture: Architecture, sequenceLength = defaultSequenceLength): CpuStage {
+  const text = architecture.kind !== 'convnet'
+  return {
+    acceptMs: text ? 0.07 : 1,
+    prepareMs: text ? 0.03 + 0.0001 * sequenceLength : 7,
+    jitter: 0.25,
+    overheadMs: 0.3,
+    relativeError: 0.3,
+  }
+}

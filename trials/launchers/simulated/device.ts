@@ -1,0 +1,95 @@
+/** A configuration as the device model sees it: what runs, on what, with which limits. */
+import type { Configuration } from '../../../search/types.ts'
+import type { Architecture } from '../../devices/architecture.ts'
+import { findGpu, type Gpu, usableMemoryMiB } from '../../devices/catalogue.ts'
+import { type DeviceCall, type DeviceLatency, deviceLatencyMs, gpuMemoryMiB } from '../../devices/device-model.ts'
+import { findMigProfile } from '../../devices/mig.ts'
+import { flopsOf, workOf } from '../../devices/work.ts'
+import { type Resources, resourcesOf, type ServingParameters, servingParametersOf } from '../../resources.ts'
+
+export interface ModelledServer {
+  readonly architecture: Architecture
+  readonly resources: Resources
+  readonly serving: ServingParameters
+  /** Device time of one batch of this size. */
+  readonly batchLatency: (batch: number) => DeviceLatency
+  /** GPU memory of all instances at their largest batch; undefined without a GPU. */
+  readonly neededMiB?: number
+  readonly availableMiB?: number
+}
+
+/**
+ * @param defaults values of parameters that the configuration does not name
+ * @throws DeviceModelError for values that the model cannot read
+ */
+export function modelledServer(
+  architecture: Architecture,
+  configuration: Configuration,
+  defaults: Configuration = {},
+  ownGpus: readonly Gpu[] = [],
+): ModelledServer {
+  const resources = resourcesOf(configuration, defaults, ownGpus)
+  const serving = servingParametersOf(configuration, defaults)
+  if (resources.gpu === undefined) return { architecture, resources, serving, batchLatency: onCores(architecture, resources, serving) }
+  const gpu = findGpu(resources.gpu, ownGpus)
+  const mig = resources.migProfile === undefined ? undefined : findMigProfile(gpu, resources.migProfile)
+  const call = (batch: number): DeviceCall => ({
+    architecture,
+    gpu,
+    batch,
+    precision: serving.precision,
+    sequenceLength: architecture.kind === 'convnet' ? undefined : serving.sequenceLength,
+    imageSize: serving.imageSize,
+    share: mig ? 1 : resources.gpuShare,
+    sharing: serving.sharing,
+    mig,
+  })
+  const { precision, sequenceLength, imageSize, sharing } = serving
+  const known = latenciesOf(architecture, gpu, [precision, sequenceLength, imageSize, mig?.name, resources.gpuShare, sharing].join())
+  return {
+    architecture,
+    resources,
+    serving,
+    batchLatency: (batch) => {
+      let found = known.get(batch)
+      if (found === undefined) {
+        found = deviceLatencyMs(call(batch))
+        known.set(batch, found)
+      }
+      return found
+    },
+    neededMiB: serving.instances * gpuMemoryMiB(call(serving.batchSize)).mib,
+    availableMiB: mig?.memoryMiB ?? usableMemoryMiB(gpu) * resources.gpuShare,
+  }
+}
+
+const latencies = new WeakMap<Architecture, WeakMap<Gpu, Map<string, Map<number, DeviceLatency>>>>()
+
+/** Device times by batch, asked once each: thousands of configurations share a few devices. */
+function latenciesOf(architecture: Architecture, gpu: Gpu, rest: string): Map<number, DeviceLatency> {
+  const ofArchitecture = latencies.get(architecture) ?? new WeakMap<Gpu, Map<string, Map<number, DeviceLatency>>>()
+  latencies.set(architecture, ofArchitecture)
+  const ofGpu = ofArchitecture.get(gpu) ?? new Map<string, Map<number, DeviceLatency>>()
+  ofArchitecture.set(gpu, ofGpu)
+  const found = ofGpu.get(rest) ?? new Map<number, DeviceLatency>()
+  ofGpu.set(rest, found)
+  return found
+}
+
+/** Operations that one core of a server does per ms in the WebAssembly backend; 26-29 GFLOP/s on large products, measured. */
+const coreFlopsPerMs = 27e6
+const cpuError = 0.4
+
+/** Inference on the CPU itself: the cores are the device. */
+function onCores(architecture: Architecture, { cpuCores }: Resources, { sequenceLength, imageSize }: ServingParameters) {
+  const known = new Map<number, DeviceLatency>()
+  return (batch: number): DeviceLatency => {
+    const found = known.get(batch) ?? {
+      ms:
+        1 + flopsOf(workOf(architecture, { batch, sequenceLength, imageSize }, 'fp32')) / (coreFlopsPerMs * Math.max(0.5, cpuCores) ** 0.9),
+      relativeError: cpuError,
+    }
+    known.set(batch, found)
+    return found
+  }
+}

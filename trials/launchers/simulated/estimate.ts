@@ -1,0 +1,235 @@
+/** What the device model expects of configurations before any trial: for the search's prior and for `tune estimate`. */
+import type { Slo } from '../../../profiler/types.ts'
+import type { Configuration, MovedPrior, PriorFactors } from '../../../search/types.ts'
+import type { Architecture } from '../../devices/architecture.ts'
+import { findGpu, type Gpu } from '../../devices/catalogue.ts'
+import { deviceLatencyMs } from '../../devices/device-model.ts'
+import { DeviceModelError } from '../../devices/device-model-error.ts'
+import { type CpuStage, cpuStageOf } from './cpu-stage.ts'
+import { type ModelledServer, modelledServer } from './device.ts'
+import { type PredictedCapacity, predictCapacity, predictTimedCapacity, type TimedModel, timed } from './estimated-capacity.ts'
+
+export interface EstimatorOptions {
+  readonly architecture: Architecture
+  readonly slo: Pick<Slo, 'percentile' | 'limitMs'>
+  /** Values of parameters that configurations do not name. */
+  readonly defaults?: Configuration
+  readonly ownGpus?: readonly Gpu[]
+}
+
+export type Estimated =
+  | ({
+      readonly serves: true
+      /** The truth lies within ± this part of the capacity with a probability of about two in three. */
+      readonly relativeError: number
+      /** P(the memory does not suffice after all). */
+      readonly outOfMemory: number
+      readonly neededMiB?: number
+      readonly availableMiB?: number
+    } & PredictedCapacity)
+  | {
+      readonly serves: false
+      readonly reason: string
+      /** Where memory is the reason: the part of what it needs that it has, below 1. */
+      readonly memoryShare?: number
+    }
+
+export interface Estimator {
+  /** ln of the expected capacity, req/s; undefined where the model knows nothing or the configuration surely cannot serve. */
+  priorLogRate(configuration: Configuration): number | undefined
+  /** What the rate's prior is unsure of: CPU costs, each GPU's speed, its slope over the batch, and what a share of it really gives. */
+  priorFactors(gpus: readonly string[]): PriorFactors
+  /** ln of the expected idle latency at the SLO's percentile, ms. */
+  priorLogConstraint(configuration: Configuration): number | undefined
+  /** Certainly cannot serve: its memory falls short by more than the model's error, or the GPU lacks what is asked. */
+  cannotServe(configuration: Configuration): boolean
+  /** Everything, with error bars. */
+  estimate(configuration: Configuration): Estimated
+}
+
+/** Memory falls short for certain when the need exceeds the share by this much: three times the model's error is out of question. */
+const certainShortage = 1.35
+const memoryError = 0.15
+
+interface Known {
+  readonly modelled?: ModelledServer
+  readonly model?: TimedModel
+  readonly capacity?: PredictedCapacity
+  readonly reason?: string
+}
+
+/** An estimator that remembers what it was asked. */
+export function createEstimator(options: EstimatorOptions): Estimator {
+  const { architecture, slo } = options
+  const capacities = new Map<string, Known>()
+  /** The same by object: one suggestion asks of each configuration several times. */
+  const ofObject = new WeakMap<Configuration, Known>()
+
+  const read = (configuration: Configuration) => {
+    const asked = ofObject.get(configuration)
+    if (asked) return asked
+    const key = JSON.stringify(configuration)
+    const known = capacities.get(key)
+    if (known) {
+      ofObject.set(configuration, known)
+      return known
+    }
+    let found: Known
+    try {
+      const modelled = modelledServer(architecture, configuration, options.defaults, options.ownGpus)
+      const model = timed(queueingModel(modelled))
+      found = { modelled, model, capacity: predictTimedCapacity(model, slo) }
+    } catch (error) {
+      if (!(error instanceof DeviceModelError)) throw error
+      found = { reason: error.message }
+    }
+    capacities.set(key, found)
+    ofObject.set(configuration, found)
+    return found
+  }
+
+  return {
+    priorLogRate(configuration) {
+      const { capacity } = read(configuration)
+      return capacity && Math.log(softCapacity(capacity, slo))
+    },
+    priorFactors: (gpus) => ({
+      sd: [
+        cpuStageOf(architecture).relativeError,
+        batchSlopeSd,
+        shareExponentSd,
+        ...gpus.map((gpu) => deviceError(architecture, gpu, options.ownGpus)),
+      ],
+      at: (logFactors) => movedPrior(logFactors, gpus, read, slo),
+    }),
+    priorLogConstraint(configuration) {
+      const { capacity } = read(configuration)
+      return capacity && Math.log(capacity.idleMs)
+    },
+    cannotServe(configuration) {
+      const { modelled, reason } = read(configuration)
+      return reason !== undefined || (modelled?.neededMiB ?? 0) > certainShortage * (modelled?.availableMiB ?? Number.POSITIVE_INFINITY)
+    },
+    estimate(configuration) {
+      const { modelled, capacity, reason } = read(configuration)
+      if (!modelled || !capacity) return { serves: false, reason: reason! }
+      const { neededMiB, availableMiB } = modelled
+      if (neededMiB !== undefined && availableMiB !== undefined && neededMiB > availableMiB)
+        return {
+          serves: false,
+          reason: `needs ${Math.ceil(neededMiB)} MiB of GPU memory, has ${Math.floor(availableMiB)} MiB`,
+          memoryShare: availableMiB / neededMiB,
+        }
+      return {
+        serves: true,
+        ...capacity,
+        relativeError: capacityError(modelled, capacity, slo),
+        outOfMemory: shortage(neededMiB, availableMiB),
+        neededMiB,
+        availableMiB,
+      }
+    },
+  }
+}
+
+/** Standard deviations: d ln(time) / d ln(batch), and of the exponent of a share. */
+const batchSlopeSd = 0.03
+const shareExponentSd = 0.06
+const typicalBatch = 8
+/** The tables' GPUs in another host, with another version. */
+const leastDeviceError = 0.05
+
+const deviceError = (architecture: Architecture, gpu: string, ownGpus: readonly Gpu[] = []): number =>
+  gpu === 'none'
+    ? 0.4
+    : Math.max(leastDeviceError, deviceLatencyMs({ architecture, gpu: findGpu(gpu, ownGpus), batch: typicalBatch }).relativeError)
+
+/** The prior with CPU cost, batch slope, share exponent and each GPU's time moved, and how it moves further: by forward differences. */
+function movedPrior(
+  [cpu, slope, share, ...devices]: readonly number[],
+  gpus: readonly string[],
+  read: (configuration: Configuration) => Known,
+  slo: EstimatorOptions['slo'],
+): MovedPrior {
+  /** exp(slope × ln(batch / typical)), by batch. */
+  const sloped = new Map<number, number>()
+  const slopeAt = (batch: number): number => {
+    const found = sloped.get(batch) ?? Math.exp(slope! * Math.log(batch / typicalBatch))
+    sloped.set(batch, found)
+    return found
+  }
+  const logRate = ({ resources: { gpu, gpuShare } }: ModelledServer, model: TimedModel, extraCpu = 0, extraDevice = 0) => {
+    const held = gpuShare > 0 ? Math.log(gpuShare) : 0
+    const level = Math.exp((devices[gpus.indexOf(gpu ?? 'none')] ?? 0) - share! * held + extraDevice)
+    const costlier = Math.exp(cpu! + extraCpu)
+    const { sizes, times } = model
+    const movedTimes = new Float64Array(sizes.length)
+    for (let i = 0; i < sizes.length; i++) movedTimes[i] = times[i]! * level * slopeAt(sizes[i]!)
+    const costs = { ...model.cpu, acceptMs: costlier * model.cpu.acceptMs, prepareMs: costlier * model.cpu.prepareMs }
+    return Math.log(softCapacity(predictTimedCapacity({ ...model, cpu: costs, times: movedTimes }, slo), slo))
+  }
+  const step = 0.05
+  const known = new Map<ModelledServer, number>()
+  const remembered = (modelled: ModelledServer, model: TimedModel) => {
+    const value = known.get(modelled) ?? logRate(modelled, model)
+    known.set(modelled, value)
+    return value
+  }
+  return {
+    logRate: (configuration) => {
+      const { modelled, model } = read(configuration)
+      return modelled && model && remembered(modelled, model)
+    },
+    sensitivities(configuration) {
+      const { modelled, model } = read(configuration)
+      if (!modelled || !model) return [0, 0, 0, ...gpus.map(() => 0)]
+      const { gpu, gpuShare } = modelled.resources
+      const base = remembered(modelled, model)
+      const byCpu = (logRate(modelled, model, step, 0) - base) / step
+      const byDevice = (logRate(modelled, model, 0, step) - base) / step
+      const byShare = gpuShare > 0 ? -byDevice * Math.log(gpuShare) : 0
+      const bySlope = byDevice * Math.log(modelled.serving.batchSize / typicalBatch)
+      return [byCpu, bySlope, byShare, ...gpus.map((name) => (name === (gpu ?? 'none') ? byDevice : 0))]
+    },
+  }
+}
+
+/** Where the model expects the SLO to fail, a rate that falls off smoothly: the model may be wrong, and a logarithm needs a number. */
+const softCapacity = (capacity: PredictedCapacity, slo: EstimatorOptions['slo']): number =>
+  Math.max(capacity.capacityRps, 0.02 * capacity.saturationRps * Math.min(1, slo.limitMs / capacity.idleMs))
+
+export const queueingModel = (
+  modelled: ModelledServer,
+  cpu: CpuStage = cpuStageOf(modelled.architecture, modelled.serving.sequenceLength),
+) => ({
+  cpu,
+  cpuCores: modelled.resources.cpuCores,
+  maxBatchSize: modelled.serving.batchSize,
+  maxDelayMs: modelled.serving.maxDelayMs,
+  devices: Math.max(1, modelled.resources.gpus),
+  batchMs: (batch: number) => modelled.batchLatency(batch).ms,
+})
+
+/** How the errors of device and CPU carry over to the capacity: each input moved by its own error, the changes added in squares. */
+function capacityError(modelled: ModelledServer, capacity: PredictedCapacity, slo: EstimatorOptions['slo']): number {
+  const model = queueingModel(modelled)
+  const device = modelled.batchLatency(modelled.serving.batchSize).relativeError
+  const change = (deviceFactor: number, cpuFactor: number) => {
+    const moved = predictCapacity(
+      {
+        ...model,
+        batchMs: (batch) => deviceFactor * model.batchMs(batch),
+        cpu: { ...model.cpu, acceptMs: cpuFactor * model.cpu.acceptMs, prepareMs: cpuFactor * model.cpu.prepareMs },
+      },
+      slo,
+    )
+    return capacity.capacityRps > 0 ? moved.capacityRps / capacity.capacityRps - 1 : 1
+  }
+  return Math.hypot(change(1 + device, 1), change(1, 1 + model.cpu.relativeError))
+}
+
+/** P(need > share) for a need that is normal around its estimate (logistic approximation of the normal distribution). */
+function shortage(neededMiB: number | undefined, availableMiB: number | undefined): number {
+  if (neededMiB === undefined || availableMiB === undefined) return 0
+  return 1 / (1 + Math.exp((-1.702 * (neededMiB / availableMiB - 1)) / memoryError))
+}

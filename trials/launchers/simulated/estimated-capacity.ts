@@ -1,0 +1,150 @@
+/** Capacity under an SLO in closed form: what the simulation would find, in microseconds instead of milliseconds. */
+import type { Slo } from '../../../profiler/types.ts'
+import type { CpuStage } from './cpu-stage.ts'
+
+/** A predictor as queueing theory sees it. */
+export interface QueueingModel {
+  readonly cpu: CpuStage
+  readonly cpuCores: number
+  readonly maxBatchSize: number
+  readonly maxDelayMs: number
+  readonly devices: number
+  /** Device time of a batch, ms; asked at whole sizes only. */
+  readonly batchMs: (batch: number) => number
+}
+
+export interface PredictedCapacity {
+  /** Highest rate whose SLO percentile keeps the SLO; 0 when even a lone request misses it. */
+  readonly capacityRps: number
+  /** Rate at which the busiest stage is busy all the time. */
+  readonly saturationRps: number
+  /** SLO percentile of requests that come one at a time, ms. */
+  readonly idleMs: number
+  /** The stage that saturates first, or the SLO where it does not let any saturate. */
+  readonly binding: 'gpu' | 'cpu' | 'slo'
+}
+
+/** A predictor with its device times at hand. */
+export interface TimedModel extends Omit<QueueingModel, 'batchMs'> {
+  /** Ascending batch sizes from 1 to the largest batch, and the device time of each, ms. */
+  readonly sizes: readonly number[]
+  readonly times: ArrayLike<number>
+}
+
+/** Batch sizes at which the device time is asked; between them it is nearly straight. */
+const nodes = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512]
+
+export function timed(model: QueueingModel): TimedModel {
+  const sizes = [...nodes.filter((n) => n < model.maxBatchSize), model.maxBatchSize]
+  return { ...model, sizes, times: sizes.map(model.batchMs) }
+}
+
+/** The last node at or below each whole size. */
+const nodeBelow = Uint8Array.from({ length: 513 }, (_, size) =>
+  Math.max(
+    0,
+    nodes.findLastIndex((n) => n <= size),
+  ),
+)
+
+/** Device time of a fractional batch by straight lines between the sizes. */
+function timeOf({ sizes, times }: TimedModel, batch: number): number {
+  const last = sizes.length - 1
+  if (batch >= sizes[last]!) return times[last]!
+  const i = Math.min(nodeBelow[Math.min(512, Math.floor(batch))]!, last - 1)
+  return times[i]! + ((batch - sizes[i]!) / (sizes[i + 1]! - sizes[i]!)) * (times[i + 1]! - times[i]!)
+}
+
+/** A batch that a slow request travels in is larger than the mean by about this many standard deviations of the arrivals meanwhile. */
+const spread = 1.6
+
+/** The `percentile` of an exponential tail that starts at probability p with this mean. */
+const tail = (mean: number, p: number, percentile: number) => Math.max(0, mean * Math.log(p / (1 - percentile)))
+
+/**
+ * Latency percentile at a rate, ms; Infinity beyond saturation. A sum of
+ * - the CPU stage: M/D/k waiting, its tail exponential with mean s / (2 k (1 − ρ)) (Tijms 1994, section 4.1);
+ * - filling: a request waits for the batch under way, or for company up to the delay;
+ * - queueing beyond one batch: the queue is a random walk with steps Poisson(λ t(B)) − B, its tail exponential with mean ρ / (2 (1 − ρ)) requests
+ *   (Kingman's heavy-traffic limit for bulk service);
+ * - its own batch.
+ */
+export function latencyPercentileMs(model: TimedModel, rateRps: number, percentile: number): number {
+  const { cpu, maxBatchSize: B, maxDelayMs } = model
+  const perMs = rateRps / 1000
+  const cpuMs = cpu.acceptMs + cpu.prepareMs
+  const busyCpu = Math.max((perMs * cpuMs) / model.cpuCores, perMs * cpu.acceptMs)
+  const rate = perMs / model.devices
+  const fullMs = model.times[model.times.length - 1]!
+  const busy = (rate * fullMs) / B
+  if (busyCpu >= 1 || busy >= 1) return Number.POSITIVE_INFINITY
+  const cores = Math.max(1, Math.ceil(model.cpuCores))
+  const cpuWait = tail(cpuMs / (2 * model.cpuCores * (1 - busyCpu)), busyCpu ** Math.sqrt((cores + 1) / 2), percentile)
+
+  // The batch that forms while one is served and, unless the device stays busy, while the delay runs.
+  let batch = 1
+  for (let i = 0; i < 6; i++) {
+    const next = Math.min(B, Math.max(1, rate * timeOf(model, batch), Math.min(1 + rate * maxDelayMs, B)))
+    if (next === batch) break
+    batch = next
+  }
+  const formingMs = timeOf(model, batch)
+  const meanwhile = rate * formingMs
+  const own = Math.min(B, Math.max(batch, 1 + meanwhile + spread * Math.sqrt(meanwhile)))
+  const company = B === 1 ? 0 : Math.min(maxDelayMs, rate > 0 ? (B - 1) / rate : maxDelayMs)
+  const busyNow = Math.min(1, meanwhile / batch)
+  const underWay = formingMs * Math.max(0, 1 - (1 - percentile) / Math.max(busyNow, 1e-9))
+  const queued = tail(busy / (2 * (1 - busy)), busy, percentile) * (fullMs / B)
+  return cpu.overheadMs + cpuMs + cpuWait + Math.max(company, underWay) + queued + timeOf(model, own)
+}
+
+/** The highest rate that keeps the SLO. */
+export const predictCapacity = (model: QueueingModel, slo: Pick<Slo, 'percentile' | 'limitMs'>): PredictedCapacity =>
+  predictTimedCapacity(timed(model), slo)
+
+/** As `predictCapacity`. */
+export function predictTimedCapacity(model: TimedModel, slo: Pick<Slo, 'percentile' | 'limitMs'>): PredictedCapacity {
+  const { cpu, maxBatchSize: B, times } = model
+  const cpuLimit = Math.min((1000 * model.cpuCores) / (cpu.acceptMs + cpu.prepareMs), 1000 / cpu.acceptMs)
+  const gpuLimit = (1000 * B * model.devices) / times[times.length - 1]!
+  const saturationRps = Math.min(cpuLimit, gpuLimit)
+  // A lone request waits out the delay of its batch of one.
+  const idleMs = cpu.overheadMs + cpu.acceptMs + cpu.prepareMs * Math.exp(2 * cpu.jitter) + (B > 1 ? model.maxDelayMs : 0) + times[0]!
+  if (idleMs > slo.limitMs) return { capacityRps: 0, saturationRps, idleMs, binding: 'slo' }
+  const capacityRps = highestRate(model, slo, saturationRps)
+  const binding = capacityRps < 0.8 * saturationRps ? 'slo' : cpuLimit < gpuLimit ? 'cpu' : 'gpu'
+  return { capacityRps, saturationRps, idleMs, binding }
+}
+
+/** Ends of the bracket around the highest rate are this far apart. */
+const precision = 1.0005
+
+/** The root of limit / latency − 1 over ln(rate), by false position with the Illinois rule (Dowell and Jarratt 1971). */
+function highestRate(model: TimedModel, { percentile, limitMs }: Pick<Slo, 'percentile' | 'limitMs'>, saturationRps: number): number {
+  const spare = (logRate: number) => limitMs / latencyPercentileMs(model, Math.exp(logRate), percentile) - 1
+  let [low, high] = [Math.log(0.01 * saturationRps), Math.log(saturationRps)]
+  let [atLow, atHigh] = [spare(low), -1]
+  if (atLow < 0) {
+    high = low
+    atHigh = atLow
+    low = Math.log(1e-6 * saturationRps)
+    atLow = Math.max(0, spare(low))
+  }
+  let moved = 0
+  for (let i = 0; high - low > Math.log(precision); i++) {
+    // A root that false position closes in on slowly is bisected.
+    const part = i % 4 === 3 ? 0.5 : Math.min(0.98, Math.max(0.02, atLow / (atLow - atHigh)))
+    const middle = low + part * (high - low)
+    const value = spare(middle)
+    if (value >= 0) {
+      ;[low, atLow] = [middle, value]
+      if (moved > 0) atHigh /= 2
+      moved = 1
+    } else {
+      ;[high, atHigh] = [middle, value]
+      if (moved < 0) atLow /= 2
+      moved = -1
+    }
+  }
+  return Math.exp(low)
+}

@@ -1,0 +1,136 @@
+/**
+ * Capacity of a language model's server under an SLO in closed form: what the simulation would find, in microseconds. Steady state of continuous
+ * batching: with rate λ, prompts of P tokens and answers of O, prompts take a share u of the time, decoding steps the rest, and λ O T sequences decode
+ * at once (Little's law) with T the time per output token.
+ */
+import type { LatencyMetric, Slo } from '../../../profiler/types.ts'
+import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
+import type { PredictedCapacity } from './estimated-capacity.ts'
+import type { LlmRequest } from './llm-configuration.ts'
+
+/** What the load comes to: lengths in tokens. */
+export interface LlmLoad {
+  /** Of the prompt, without what the cache of beginnings has. */
+  readonly meanPrompt: number
+  readonly meanOutput: number
+  /** What a sequence holds of the cache, over its time. */
+  readonly meanHeld: number
+  /** Squared coefficient of variation of the prompts to compute. */
+  readonly promptCv2: number
+  readonly prompts: Float64Array
+  readonly outputs: Float64Array
+}
+
+const blockTokens = 16
+
+/** @param caches whether beginnings that were seen are not computed again */
+export function llmLoad(requests: readonly LlmRequest[], caches = true): LlmLoad {
+  const prompts = Float64Array.from(
+    requests,
+    ({ promptTokens, prefix }) => promptTokens - (caches ? Math.min(prefix.length * blockTokens, promptTokens - 1) : 0),
+  ).sort()
+  const outputs = Float64Array.from(requests, ({ outputTokens }) => outputTokens).sort()
+  const mean = (of: (request: LlmRequest, i: number) => number) => requests.reduce((sum, r, i) => sum + of(r, i), 0) / requests.length
+  const meanPrompt = prompts.reduce((sum, p) => sum + p, 0) / prompts.length
+  const meanOutput = mean(({ outputTokens }) => outputTokens)
+  // A sequence is there for as long as its answer is long: long answers weigh more.
+  const meanHeld = mean(({ promptTokens, outputTokens }) => outputTokens * (promptTokens + outputTokens / 2)) / meanOutput
+  const variance = prompts.reduce((sum, p) => sum + (p - meanPrompt) ** 2, 0) / prompts.length
+  return { meanPrompt, meanOutput, meanHeld, promptCv2: variance / meanPrompt ** 2, prompts, outputs }
+}
+
+const at = (ascending: Float64Array, q: number): number => ascending[Math.min(ascending.length - 1, Math.floor(q * ascending.length))]!
+
+/** Standard normal quantile (Winitzki 2008, by his approximation of erf⁻¹): good to 1 %. */
+function normalQuantile(p: number): number {
+  const x = 2 * p - 1
+  const ln = Math.log(1 - x * x)
+  const a = 2 / (Math.PI * 0.147) + ln / 2
+  return Math.sign(x) * Math.sqrt(2) * Math.sqrt(Math.sqrt(a * a - ln / 0.147) - a)
+}
+
+export interface LlmQueueing {
+  readonly server: Pick<LlmServer, 'limits' | 'stepMs'>
+  readonly load: LlmLoad
+  /** Every step takes this many times as long, 1 unless said. */
+  readonly slowdown?: number
+}
+
+/** The steady state at a rate; undefined beyond saturation. */
+function steady({ server: { limits, stepMs }, load, slowdown = 1 }: LlmQueueing, rateRps: number) {
+  const perMs = rateRps / 1000
+  const { meanPrompt, meanOutput, meanHeld } = load
+  const places = Math.min(limits.maxSequences, limits.cacheTokens / meanHeld)
+  const decodeMs = (n: number) =>
+    slowdown * stepMs({ prefillTokens: 0, decodes: Math.max(1, Math.round(n)), decodeContext: Math.max(1, n) * meanHeld })
+  // Prompts come in steps with what decodes meanwhile; what they add is computing.
+  const promptMs = (tokens: number, n: number) => {
+    const room = Math.max(1, limits.maxBatchedTokens - n)
+    const chunks = Math.max(1, Math.ceil(tokens / room))
+    const work = { prefillTokens: tokens / chunks, decodes: Math.max(1, Math.round(n)), decodeContext: Math.max(1, n) * meanHeld }
+    return chunks * (slowdown * stepMs(work) - decodeMs(n))
+  }
+  let n = Math.min(places, perMs * meanOutput * decodeMs(1))
+  let [tokenMs, share] = [decodeMs(n), 0]
+  for (let i = 0; i < 40; i++) {
+    share = perMs * promptMs(meanPrompt, n)
+    if (share >= 1) return undefined
+    tokenMs = decodeMs(n) / (1 - share)
+    const next = perMs * meanOutput * tokenMs
+    if (next > 4 * places) return undefined
+    n += 0.5 * (next - n)
+  }
+  // A step carries the prompts that came during it beside its decodes.
+  if (n >= places || perMs * meanPrompt * tokenMs + n >= limits.maxBatchedTokens) return undefined
+  return { n, tokenMs, share, places, decodeMs, promptMs, perMs }
+}
+
+/** Latencies that all but 1 - q of the requests keep, ms; undefined beyond saturation. */
+export function llmLatencies(model: LlmQueueing, rateRps: number, q: number): Record<LatencyMetric, number> | undefined {
+  const state = steady(model, rateRps)
+  if (state === undefined) return undefined
+  const { n, tokenMs, share, places, decodeMs, promptMs, perMs } = state
+  const { meanOutput, meanPrompt, prompts, outputs, promptCv2 } = model.load
+  const z = normalQuantile(q)
+  // Arrivals bunch: over an answer's time there are now more, now fewer others.
+  const crowded = Math.min(places, n + z * Math.sqrt(n))
+  const interruption = promptMs(meanPrompt, n)
+  const spread = (z * interruption * Math.sqrt(Math.max(0, perMs * meanOutput * tokenMs))) / meanOutput
+  const tpot = decodeMs(crowded) / (1 - share) + spread
+  // One prompt after the other: Pollaczek-Khinchine's mean, an exponential tail.
+  const queue = share > 0 ? (interruption * (1 + promptCv2)) / (2 * (1 - share)) : 0
+  const waits = queue * Math.max(0, Math.log(share / (1 - q)))
+  // For a place: many servers, each held for an answer (Sakasegawa 1977).
+  const busy = n / places
+  const held = meanOutput * tokenMs
+  const full = (busy ** (Math.sqrt(2 * (places + 1)) - 1) * held) / (places * (1 - busy))
+  const admission = full * Math.max(0, Math.log(busy / (1 - q)))
+  const under = decodeMs(n) * q * Math.min(1, n)
+  const ttft = under + decodeMs(n) + promptMs(at(prompts, q), n) + waits + admission
+  return { ttft, tpot, e2e: ttft + Math.max(0, at(outputs, q) - 1) * tokenMs }
+}
+
+/** The highest rate that keeps the SLO, by bisection on its logarithm. Under a joint SLO the limits are taken to be missed by the same requests. */
+export function predictLlmCapacity(model: LlmQueueing, slo: Pick<Slo, 'percentile' | 'limitMs' | 'metric' | 'limits'>): PredictedCapacity {
+  const { percentile, limitMs, metric = 'e2e' } = slo
+  const limits = slo.limits ?? [{ metric, limitMs }]
+  const counted = (of: Record<LatencyMetric, number>) => limitMs * Math.max(...limits.map((limit) => of[limit.metric] / limit.limitMs))
+  const highest = (holds: (rate: number) => boolean): number => {
+    let [low, high] = [1e-4, 1e5]
+    while (high / low > 1.005) {
+      const middle = Math.sqrt(low * high)
+      if (holds(middle)) low = middle
+      else high = middle
+    }
+    return low
+  }
+  const saturationRps = highest((rate) => steady(model, rate) !== undefined)
+  const alone = llmLatencies(model, 1e-4, percentile)
+  const idleMs = alone === undefined ? Number.POSITIVE_INFINITY : counted(alone)
+  if (idleMs > limitMs) return { capacityRps: 0, saturationRps, idleMs, binding: 'slo' }
+  const capacityRps = highest((rate) => {
+    const of = llmLatencies(model, rate, percentile)
+    return of !== undefined && counted(of) <= limitMs
+  })
+  return { capacityRps, saturationRps, idleMs, binding: capacityRps < 0.8 * saturationRps ? 'slo' : 'gpu' }
+}

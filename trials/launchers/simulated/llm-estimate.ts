@@ -1,0 +1,116 @@
+/** What the step model and the closed form expect of a language model's configurations before any trial. */
+import type { Slo } from '../../../profiler/types.ts'
+import type { Configuration } from '../../../search/types.ts'
+import type { Decoder } from '../../devices/architecture.ts'
+import { findGpu, type Gpu, usableMemoryMiB } from '../../devices/catalogue.ts'
+import { DeviceModelError } from '../../devices/device-model-error.ts'
+import { OutOfMemoryError } from '../../predictor/engine.ts'
+import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
+import { arithmeticOf, layerWeights, stepError } from '../../predictor/llm/step-model.ts'
+import { resourcesOf, servingParametersOf } from '../../resources.ts'
+import type { Estimator } from './estimate.ts'
+import type { PredictedCapacity } from './estimated-capacity.ts'
+import { type LlmLoad, llmLoad, predictLlmCapacity } from './llm-capacity.ts'
+import { type LlmRequest, modelledLlm } from './llm-configuration.ts'
+
+export interface LlmEstimatorOptions {
+  readonly architecture: Decoder
+  readonly slo: Slo
+  /** Asked for once, when first needed. */
+  readonly requests: () => readonly LlmRequest[]
+  readonly defaults?: Configuration
+  readonly ownGpus?: readonly Gpu[]
+}
+
+/** Standard deviation of ln(closed form / simulation) over GPUs, limits, lengths and SLOs: two of three within it. */
+export const closedFormError = 0.13
+/** d ln by which sensitivities are taken. */
+const small = 0.02
+
+type Read = { readonly server: LlmServer; readonly capacity: PredictedCapacity } | { readonly reason: string; readonly certain: boolean }
+
+export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
+  const { architecture, slo, defaults, ownGpus } = options
+  const known = new Map<string, Read>()
+  let load: LlmLoad | undefined
+  const predict = (server: LlmServer, slowdown = 1): PredictedCapacity => {
+    load ??= llmLoad(options.requests())
+    return predictLlmCapacity({ server, load, slowdown }, slo)
+  }
+  const read = (configuration: Configuration): Read => {
+    const key = JSON.stringify(configuration)
+    let found = known.get(key)
+    if (found === undefined) {
+      found = modelled(configuration)
+      known.set(key, found)
+    }
+    return found
+  }
+  const modelled = (configuration: Configuration): Read => {
+    try {
+      const server = modelledLlm(architecture, configuration, defaults, ownGpus)
+      return { server, capacity: predict(server) }
+    } catch (error) {
+      if (error instanceof OutOfMemoryError)
+        return { reason: error.message.replace(' (emulated)', ''), certain: weightsExceed(architecture, configuration, options) }
+      if (error instanceof DeviceModelError) return { reason: error.message, certain: true }
+      throw error
+    }
+  }
+  const logRate = (capacity: PredictedCapacity) => Math.log(softCapacity(capacity, slo))
+  return {
+    priorLogRate(configuration) {
+      const found = read(configuration)
+      return 'server' in found ? logRate(found.capacity) : undefined
+    },
+    priorFactors: (gpus) => ({
+      sd: gpus.map((gpu) => (gpu === 'none' ? small : stepError({ gpu: findGpu(gpu, ownGpus), tensorParallel: 1 }))),
+      at: (logFactors) => {
+        const moved = (configuration: Configuration, further = 0): number | undefined => {
+          const found = read(configuration)
+          if (!('server' in found)) return undefined
+          const level = (logFactors[gpus.indexOf(found.server.device.gpu.name)] ?? 0) + further
+          return logRate(level === 0 ? found.capacity : predict(found.server, Math.exp(level)))
+        }
+        return {
+          logRate: (configuration) => moved(configuration),
+          sensitivities: (configuration) => {
+            const found = read(configuration)
+            const own = 'server' in found ? gpus.indexOf(found.server.device.gpu.name) : -1
+            return gpus.map((_, i) => (i === own ? (moved(configuration, small)! - moved(configuration)!) / small : 0))
+          },
+        }
+      },
+    }),
+    priorLogConstraint(configuration) {
+      const found = read(configuration)
+      return 'server' in found && Number.isFinite(found.capacity.idleMs) ? Math.log(found.capacity.idleMs) : undefined
+    },
+    cannotServe(configuration) {
+      const found = read(configuration)
+      return 'reason' in found && found.certain
+    },
+    estimate(configuration) {
+      const found = read(configuration)
+      if ('reason' in found) return { serves: false, reason: found.reason }
+      const { server, capacity } = found
+      const slower = predict(server, 1 + stepError(server.device)).capacityRps
+      const device = capacity.capacityRps > 0 ? slower / capacity.capacityRps - 1 : 1
+      return { serves: true, ...capacity, relativeError: Math.hypot(device, closedFormError), outOfMemory: 0 }
+    },
+  }
+}
+
+/** Where even a lone request misses the SLO, ever less the further it does: a search has to see a slope. */
+const softCapacity = ({ capacityRps, saturationRps, idleMs }: PredictedCapacity, { limitMs }: Slo): number =>
+  Math.max(capacityRps, 0.02 * saturationRps * Math.min(1, limitMs / idleMs), 1e-6)
+
+/** The weights alone are more than the memory: no error of the model changes that. */
+function weightsExceed(architecture: Decoder, configuration: Configuration, { defaults, ownGpus }: LlmEstimatorOptions): boolean {
+  const { gpu: name, gpus } = resourcesOf(configuration, defaults, ownGpus)
+  const gpu = findGpu(name!, ownGpus)
+  const { precision } = servingParametersOf(configuration, { precision: 'fp16', ...defaults })
+  const quantization = (configuration.quantization ?? defaults?.quantization) as 'awq' | undefined
+  const weightsMiB = (layerWeights(architecture) * arithmeticOf({ gpu, precision, quantization }).weightBytes) / 2 ** 20
+  return weightsMiB > usableMemoryMiB(gpu) * gpus
+}

@@ -1,0 +1,71 @@
+/** The `simulated` launcher of language models: a trial is continuous batching in virtual time. */
+import type { Configuration } from '../../../search/types.ts'
+import type { Decoder } from '../../devices/architecture.ts'
+import type { Gpu } from '../../devices/catalogue.ts'
+import { DeviceModelError } from '../../devices/device-model-error.ts'
+import { OutOfMemoryError } from '../../predictor/engine.ts'
+import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
+import { describeConfiguration } from '../../resources.ts'
+import { InfeasibleError, type Launcher, type Predictor } from '../../types.ts'
+import { type LlmRequest, modelledLlm } from './llm-configuration.ts'
+import { type SimulatedLlmOptions, SimulatedLlmServer } from './llm-server.ts'
+
+export interface SimulatedLlmLauncherOptions extends Omit<SimulatedLlmOptions, 'server'> {
+  readonly architecture: Decoder
+  readonly ownGpus?: readonly Gpu[]
+}
+
+export function createSimulatedLlmLauncher(options: SimulatedLlmLauncherOptions): Launcher {
+  const { architecture, ownGpus, ...load } = options
+  return {
+    name: 'simulated',
+    async launch(configuration, _trialNumber, signal) {
+      signal.throwIfAborted()
+      const modelled = serverOrInfeasible(architecture, configuration, ownGpus)
+      refuseTooLong(load.requests, modelled)
+      const server = new SimulatedLlmServer({ ...load, server: modelled })
+      return {
+        target: { kind: 'virtual', server },
+        protocol: 'openai',
+        provenance: 'simulated',
+        isolation: `simulated in virtual time: ${describeConfiguration(configuration, {}, ownGpus)}`,
+        logTail: () => '',
+        usage: async () => usageOf(server, modelled),
+        stop: async () => undefined,
+      } satisfies Predictor
+    },
+    async sweep() {},
+  }
+}
+
+function serverOrInfeasible(architecture: Decoder, configuration: Configuration, ownGpus: readonly Gpu[] | undefined): LlmServer {
+  try {
+    return modelledLlm(architecture, configuration, {}, ownGpus)
+  } catch (error) {
+    if (error instanceof OutOfMemoryError) throw new InfeasibleError('out-of-memory', error.message.replace('(emulated)', '(simulated)'))
+    if (error instanceof DeviceModelError)
+      throw new InfeasibleError(error.message.startsWith('unknown GPU') ? 'no-such-gpu' : 'crashed', error.message)
+    throw error
+  }
+}
+
+/** A server refuses what is longer than its longest sequence. */
+function refuseTooLong(requests: readonly LlmRequest[], { maxModelLength }: LlmServer): void {
+  const long = requests.filter(({ promptTokens, outputTokens }) => promptTokens + outputTokens > maxModelLength)
+  if (long.length > 0)
+    throw new InfeasibleError(
+      'crashed',
+      `refuses requests: ${long.length} of ${requests.length} are longer than max-model-len ${maxModelLength}, the longest ` +
+        `${Math.max(...long.map(({ promptTokens, outputTokens }) => promptTokens + outputTokens))} tokens`,
+    )
+}
+
+function usageOf(server: SimulatedLlmServer, { memoryMiB, device }: LlmServer) {
+  const { elapsedMs, busyMs, steps, stepSequences } = server.usage
+  return {
+    ...(elapsedMs > 0 && { gpuUtilization: busyMs / elapsedMs }),
+    gpuMemoryMiB: memoryMiB * device.tensorParallel,
+    ...(steps > 0 && { realisedBatch: stepSequences / steps }),
+    launchSeconds: 0,
+  }
+}

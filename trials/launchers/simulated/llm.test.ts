@@ -1,0 +1,167 @@
+import { describe, expect, test } from 'vitest'
+import { schedule } from '../../../profiler/generator/arrivals.ts'
+import { countedMs } from '../../../profiler/slo.ts'
+import type { Slo } from '../../../profiler/types.ts'
+import { architectureOf, type Decoder } from '../../devices/architecture.ts'
+import { InfeasibleError } from '../../types.ts'
+import { llmLoad, predictLlmCapacity } from './llm-capacity.ts'
+import { type LlmRequest, modelledLlm } from './llm-configuration.ts'
+import { createLlmEstimator } from './llm-estimate.ts'
+import { createSimulatedLlmLauncher } from './llm-launcher.ts'
+import { SimulatedLlmServer } from './llm-server.ts'
+
+const llama = architectureOf('llama-3.1-8b') as Decoder
+const { signal } = new AbortController()
+const request = (promptTokens: number, outputTokens: number, prefix: readonly number[] = []): LlmRequest => ({
+  promptTokens,
+  outputTokens,
+  prefix,
+})
+const slo: Slo = {
+  percentile: 0.9,
+  limitMs: 400,
+  maxErrorRate: 0.001,
+  limits: [
+    { metric: 'ttft', limitMs: 400 },
+    { metric: 'tpot', limitMs: 25 },
+  ],
+}
+const simulated = (
+  configuration: Record<string, number | string>,
+  requests: readonly LlmRequest[],
+  about: Partial<Slo> = { metric: 'ttft' },
+) => {
+  const server = modelledLlm(llama, configuration)
+  return { server, simulation: new SimulatedLlmServer({ server, requests, schedule, countedMs: (of) => countedMs(of, about) }) }
+}
+const open = (rateRps: number, requests: number) =>
+  ({ kind: 'open', rateRps, arrivals: { kind: 'poisson' }, durationS: requests / rateRps, seed: 1 }) as const
+const mean = (values: ArrayLike<number>) => Array.from(values).reduce((sum, v) => sum + v, 0) / values.length
+
+describe('a server in virtual time', () => {
+  test('alone, the first token takes the prompt, and each further one a decoding step', () => {
+    const { server, simulation } = simulated({ gpu: 'H100' }, [request(500, 100)])
+    const run = simulation.play({ kind: 'closed', connections: 1, durationS: 5 })
+    const { ttftMs, tpotMs, e2eMs, tokens } = run.stream!
+    expect(ttftMs[0]).toBeCloseTo(server.stepMs({ prefillTokens: 500, decodes: 0, decodeContext: 0 }), 6)
+    expect(tpotMs[0]).toBeCloseTo(server.stepMs({ prefillTokens: 0, decodes: 1, decodeContext: 550.5 }), 2)
+    expect(e2eMs[0]).toBeCloseTo(ttftMs[0]! + 99 * tpotMs[0]!, 6)
+    expect([tokens[0], run.latencyMs[0]]).toEqual([100, ttftMs[0]])
+    expect(run.latencyMs.length).toBe(Math.ceil(5000 / e2eMs[0]!))
+  })
+
+  test('more load is never faster, and beyond saturation first tokens wait', () => {
+    const { simulation } = simulated({ gpu: 'H100', maxNumSeqs: 32 }, [request(200, 80), request(400, 160)])
+    const [slow, busy, over] = [2, 15, 60].map((rate) => simulation.play(open(rate, 400)).stream!)
+    expect(mean(busy!.ttftMs)).toBeGreaterThan(mean(slow!.ttftMs))
+    expect(mean(busy!.tpotMs)).toBeGreaterThan(mean(slow!.tpotMs))
+    expect(mean(over!.ttftMs)).toBeGreaterThan(20 * mean(slow!.ttftMs))
+  })
+
+  test('beginnings in common are computed once', () => {
+    const prefix = Array.from({ length: 60 }, (_, i) => i)
+    const own = simulated({ gpu: 'L4', quantization: 'awq' }, [request(1000, 10)]).simulation.play(open(0.5, 20))
+    const shared = simulated({ gpu: 'L4', quantization: 'awq' }, [request(1000, 10, prefix)]).simulation.play(open(0.5, 20))
+    expect(shared.stream!.ttftMs[0]).toBeCloseTo(own.stream!.ttftMs[0]!, 6)
+    expect(mean(shared.stream!.ttftMs)).toBeLessThan(0.6 * mean(own.stream!.ttftMs))
+  })
+
+  test('refused requests are failures, and a closed loop goes on', () => {
+    const server = modelledLlm(llama, { gpu: 'H100', maxNumSeqs: 1, queueLimit: 1 })
+    const simulation = new SimulatedLlmServer({ server, requests: [request(100, 20)], schedule, countedMs: (of) => of.e2e })
+    const run = simulation.play({ kind: 'closed', connections: 4, durationS: 1 })
+    const failed = run.latencyMs.filter((ms) => Number.isNaN(ms)).length
+    expect(failed).toBeGreaterThan(0)
+    expect(run.latencyMs.length - failed).toBeGreaterThan(5)
+    expect(run.failure).toBe('status 429')
+  })
+})
+
+describe('the launcher', () => {
+  const launch = (configuration: Record<string, number | string>, requests = [request(100, 20)]) =>
+    createSimulatedLlmLauncher({ architecture: llama, requests, schedule, countedMs: (of) => of.ttft }).launch(configuration, 1, signal)
+
+  test('says that it simulates, and what was used', async () => {
+    const predictor = await launch({ gpu: 'H100', gpus: 2, cpuCores: 1 })
+    if (predictor.target.kind !== 'virtual') throw new Error('not virtual')
+    predictor.target.server.play(open(5, 50))
+    expect(predictor).toMatchObject({ provenance: 'simulated', protocol: 'openai' })
+    expect(predictor.isolation).toMatch(/simulated in virtual time: 1 core, 2 x H100/)
+    const { gpuUtilization, realisedBatch, gpuMemoryMiB } = await predictor.usage()
+    expect(gpuUtilization).toBeGreaterThan(0)
+    expect(gpuUtilization).toBeLessThan(1)
+    expect(realisedBatch).toBeGreaterThanOrEqual(1)
+    expect(gpuMemoryMiB).toBeGreaterThan(2 * 60_000)
+  })
+
+  test.each<[string, Record<string, number | string>, LlmRequest[], RegExp]>([
+    ['weights that do not fit', { gpu: 'T4' }, [request(10, 10)], /out of memory \(simulated\)/],
+    [
+      'requests beyond the longest sequence',
+      { gpu: 'H100', maxModelLen: 512 },
+      [request(500, 100)],
+      /1 of 1 are longer than max-model-len 512, the longest 600/,
+    ],
+    [
+      'a quantisation without kernels',
+      { gpu: 'V100-32GB', quantization: 'awq' },
+      [request(10, 10)],
+      /V100-32GB \(Volta\) has no kernels for awq/,
+    ],
+    ['no GPU', { gpu: 'none' }, [request(10, 10)], /without a GPU is not modelled/],
+  ])('cannot serve %s', async (_, configuration, requests, message) => {
+    await expect(launch(configuration, requests)).rejects.toThrow(message)
+    await expect(launch(configuration, requests)).rejects.toBeInstanceOf(InfeasibleError)
+  })
+})
+
+describe('the closed form', () => {
+  const requests = Array.from({ length: 200 }, (_, i) => request(50 + ((i * 37) % 300), 40 + ((i * 53) % 200)))
+  const load = llmLoad(requests)
+
+  /** Share of requests that keep the joint SLO at a rate. */
+  const goodAt = (configuration: Record<string, number | string>, rate: number) => {
+    const run = simulated(configuration, requests, slo).simulation.play(open(rate, 1500))
+    return run.latencyMs.filter((ms) => ms <= slo.limitMs).length / run.latencyMs.length
+  }
+
+  test.each<Record<string, number | string>>([
+    { gpu: 'H100', maxNumSeqs: 256 },
+    { gpu: 'A100-80GB', maxNumSeqs: 32 },
+    { gpu: 'H100', maxNumSeqs: 128, quantization: 'fp8', maxNumBatchedTokens: 4096 },
+  ])('puts the capacity where the simulation does, within 20 %: %j', (configuration) => {
+    const { capacityRps, saturationRps } = predictLlmCapacity({ server: modelledLlm(llama, configuration), load }, slo)
+    expect(goodAt(configuration, 0.8 * capacityRps)).toBeGreaterThanOrEqual(slo.percentile)
+    expect(goodAt(configuration, 1.25 * capacityRps)).toBeLessThan(slo.percentile)
+    expect(saturationRps).toBeGreaterThanOrEqual(0.99 * capacityRps)
+  })
+
+  test('what a lone request misses has no capacity', () => {
+    const strict = { ...slo, limits: [{ metric: 'ttft', limitMs: 400 } as const, { metric: 'tpot', limitMs: 3 } as const] }
+    expect(predictLlmCapacity({ server: modelledLlm(llama, { gpu: 'H100' }), load }, strict)).toMatchObject({
+      capacityRps: 0,
+      binding: 'slo',
+    })
+  })
+
+  test('the estimator: error bars, what cannot serve, and a prior that a slower GPU moves down', () => {
+    const estimator = createLlmEstimator({ architecture: llama, slo, requests: () => requests })
+    const estimated = estimator.estimate({ gpu: 'H100' })
+    if (!estimated.serves) throw new Error(estimated.reason)
+    expect(estimated.relativeError).toBeGreaterThan(0.13)
+    expect(estimated.relativeError).toBeLessThan(0.5)
+    const unknown = estimator.estimate({ gpu: 'H100', gpus: 2 })
+    expect(unknown.serves && unknown.relativeError).toBeGreaterThan(estimated.relativeError)
+    expect(estimator.estimate({ gpu: 'T4' }).serves).toBe(false)
+    expect([estimator.cannotServe({ gpu: 'T4' }), estimator.cannotServe({ gpu: 'V100', quantization: 'awq' })]).toEqual([false, true])
+    const large = createLlmEstimator({ architecture: architectureOf('llama-3.1-70b') as Decoder, slo, requests: () => requests })
+    expect(large.cannotServe({ gpu: 'L4' })).toBe(true)
+    const factors = estimator.priorFactors(['H100', 'L4'])
+    const moved = factors.at([0.2, 0])
+    expect(moved.logRate({ gpu: 'H100' })).toBeLessThan(estimator.priorLogRate({ gpu: 'H100' })!)
+    expect(moved.logRate({ gpu: 'L4', quantization: 'awq' })).toBeCloseTo(estimator.priorLogRate({ gpu: 'L4', quantization: 'awq' })!)
+    const [own, other] = moved.sensitivities({ gpu: 'H100' })
+    expect(own).toBeLessThan(-0.3)
+    expect(other).toBe(0)
+  })
+})

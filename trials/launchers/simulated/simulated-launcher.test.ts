@@ -1,0 +1,24 @@
+import { schedule } from '../../../profiler/generator/arrivals.ts'
+import { createRng } from '../../../search/rng.ts'
+import { architectureOf } from '../../devices/architecture.ts'
+import { launcherContract } from '../launcher.contract.ts'
+import { createSimulatedLauncher } from './simulated-launcher.ts'
+
+const base = { cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 100, batchSize: 8 }
+
+launcherContract('the simulated launcher', {
+  create: () =>
+    createSimulatedLauncher({
+      architecture: architectureOf('bert'),
+      schedule,
+      uniform: (trialNumber) => {
+        const rng = createRng(1).fork(`trial ${trialNumber}`)
+        return () => 1 - rng.next()
+      },
+    }),
+  good: base,
+  other: { ...base, batchSize: 16 },
+  infeasible: { configuration: { ...base, gpuMemoryPercent: 1 }, reason: 'out-of-memory' },
+  leftovers: () => [],
+  abortAfterMs: [0],
+})

@@ -1,0 +1,92 @@
+/** The `simulated` launcher: a trial is a discrete-event simulation in virtual time over the device model. */
+import type { Load } from '../../../profiler/types.ts'
+import type { Configuration } from '../../../search/types.ts'
+import type { Architecture } from '../../devices/architecture.ts'
+import type { Gpu } from '../../devices/catalogue.ts'
+import { DeviceModelError } from '../../devices/device-model-error.ts'
+import { describeConfiguration } from '../../resources.ts'
+import { InfeasibleError, type Launcher, type Predictor } from '../../types.ts'
+import { stretching } from './arrival-times.ts'
+import { SimulatedServer } from './batch-server.ts'
+import { cpuStageOf } from './cpu-stage.ts'
+import { type ModelledServer, modelledServer } from './device.ts'
+
+export interface SimulatedLauncherOptions {
+  readonly architecture: Architecture
+  /** Values of parameters that configurations do not name. */
+  readonly defaults?: Configuration
+  readonly ownGpus?: readonly Gpu[]
+  /** Intended send times of an open load, ms, ascending: the profiler's own. */
+  readonly schedule: (load: Extract<Load, { kind: 'open' }>) => Float64Array
+  /** A stream of uniforms in (0, 1) for each trial, from its number. */
+  readonly uniform: (trialNumber: number) => () => number
+  /** Standard deviation of ln(device time) from batch to batch; 0.01 unless said. */
+  readonly deviceJitter?: number
+}
+
+export function createSimulatedLauncher(options: SimulatedLauncherOptions): Launcher {
+  const schedule = stretching(options.schedule)
+  return {
+    name: 'simulated',
+    async launch(configuration, trialNumber, signal) {
+      signal.throwIfAborted()
+      const modelled = serverOrInfeasible(options, configuration)
+      const { serving, resources } = modelled
+      const server = new SimulatedServer({
+        cpu: cpuStageOf(options.architecture, serving.sequenceLength),
+        cpuCores: resources.cpuCores,
+        maxBatchSize: serving.batchSize,
+        maxDelayMs: serving.maxDelayMs,
+        queueLimit: serving.queueLimit,
+        instances: serving.instances,
+        devices: Math.max(1, resources.gpus),
+        batchMs: (batch) => modelled.batchLatency(batch).ms,
+        deviceJitter: options.deviceJitter ?? 0.01,
+        schedule,
+        uniform: options.uniform(trialNumber),
+      })
+      const words = describeConfiguration(configuration, options.defaults, options.ownGpus)
+      return {
+        target: { kind: 'virtual', server },
+        protocol: 'oip-v2',
+        provenance: 'simulated',
+        isolation: `simulated in virtual time: ${words}`,
+        logTail: () => '',
+        usage: async () => usageOf(server, modelled),
+        stop: async () => undefined,
+      } satisfies Predictor
+    },
+    async sweep() {},
+  }
+}
+
+function serverOrInfeasible({ architecture, defaults, ownGpus }: SimulatedLauncherOptions, configuration: Configuration): ModelledServer {
+  try {
+    const modelled = modelledServer(architecture, configuration, defaults, ownGpus)
+    const { neededMiB, availableMiB, serving } = modelled
+    if (neededMiB !== undefined && availableMiB !== undefined && neededMiB > availableMiB)
+      throw new InfeasibleError(
+        'out-of-memory',
+        `${architecture.name}, batch ${serving.batchSize}, ${serving.instances} instance(s) need ${Math.ceil(neededMiB)} MiB of GPU memory; the share has ${Math.floor(availableMiB)} MiB (simulated)`,
+      )
+    modelled.batchLatency(serving.batchSize)
+    return modelled
+  } catch (error) {
+    if (error instanceof DeviceModelError)
+      throw new InfeasibleError(error.message.startsWith('unknown GPU') ? 'no-such-gpu' : 'crashed', error.message)
+    throw error
+  }
+}
+
+function usageOf(server: SimulatedServer, { neededMiB, resources }: ModelledServer) {
+  const { elapsedMs, cpuBusyMs, deviceBusyMs, batches, batched } = server.usage
+  const played = elapsedMs > 0
+  const onGpu = resources.gpu !== undefined
+  return {
+    ...(played && { cpuCores: cpuBusyMs / elapsedMs }),
+    ...(onGpu && played && { gpuUtilization: deviceBusyMs / elapsedMs / resources.gpus }),
+    ...(onGpu && { gpuMemoryMiB: neededMiB }),
+    ...(batches > 0 && { realisedBatch: batched / batches }),
+    launchSeconds: 0,
+  }
+}

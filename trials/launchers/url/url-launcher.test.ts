@@ -1,0 +1,92 @@
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { protocolFor } from '../../../profiler/protocols/index.ts'
+import { launcherContract } from '../launcher.contract.ts'
+import { createUrlLauncher } from './url-launcher.ts'
+
+let server: Server
+let url: string
+beforeAll(async () => {
+  server = createServer((request, response) => {
+    if (request.url === '/v1/models/m') return response.end('{"model_version_status": [{"state": "AVAILABLE"}]}')
+    if (request.url?.startsWith('/v2/'))
+      return response.writeHead(400).end(JSON.stringify({ error: `Malformed request: ${request.method} ${request.url}` }))
+    if (request.url === '/shape') return response.writeHead(400).end('{ "error": "input must be 2-dimensional, got shape [1,2,2]" }')
+    response.end('{"label": "good"}')
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+})
+afterAll(() => server.close())
+
+const launcher = (at = url, expected = 'label') =>
+  createUrlLauncher({
+    template: { kind: 'url', model: 'm', url: at, protocol: 'json', readyTimeoutS: 0.3 },
+    protocol: protocolFor('json', { expect: expected }),
+    payload: { kind: 'generated', seed: 1, count: 1 },
+  })
+
+launcherContract('a URL launcher', {
+  create: () => launcher(),
+  good: {},
+  other: { skip: 'there is one server' },
+  infeasible: { skip: 'a server that runs already is as it is' },
+  leftovers: () => (server.listening ? [] : ['the server was ended']),
+  abortAfterMs: [0, 1, 3],
+})
+
+describe('a server that does not serve', () => {
+  const never = new AbortController().signal
+  test('is not there', async () => {
+    await expect(launcher('http://127.0.0.1:1').launch({}, 1, never)).rejects.toMatchObject({
+      name: 'LaunchError',
+      message: expect.stringContaining('within 0.3 s'),
+    })
+  })
+  test('speaks no HTTP/2 where it should: named at once, and not tried again', async () => {
+    const asked = createUrlLauncher({
+      template: { kind: 'url', model: 'm', url, protocol: 'json' },
+      protocol: protocolFor('json', { http2: true }),
+      payload: { kind: 'generated', seed: 1, count: 1 },
+    })
+    await expect(asked.launch({}, 1, never)).rejects.toMatchObject({
+      name: 'LaunchError',
+      message: expect.stringContaining('does not speak HTTP/2'),
+      hint: expect.stringContaining('drop --http2'),
+      final: 'experiment',
+    })
+  }, 2000)
+  test('speaks another protocol: named at once, and not tried again', async () => {
+    const asked = createUrlLauncher({
+      template: { kind: 'url', model: 'm', url, protocol: 'oip-v2' },
+      protocol: protocolFor('oip-v2'),
+      payload: { kind: 'generated', seed: 1, count: 1 },
+    })
+    await expect(asked.launch({}, 1, never)).rejects.toMatchObject({
+      name: 'LaunchError',
+      message: expect.stringContaining('does not speak oip-v2'),
+      hint: 'this looks like TensorFlow Serving; use --protocol tfserving',
+      final: 'experiment',
+    })
+  }, 2000)
+  test('refuses the payload: in its own words, once', async () => {
+    const asked = createUrlLauncher({
+      template: { kind: 'url', model: 'm', url, protocol: 'json', path: '/shape' },
+      protocol: protocolFor('json', { path: '/shape' }),
+      payload: { kind: 'generated', seed: 1, count: 1 },
+    })
+    await expect(asked.launch({}, 1, never)).rejects.toMatchObject({
+      message: `no good answer: ${url}/shape answered 400: input must be 2-dimensional, got shape [1,2,2]`,
+      hint: 'does the payload fit the model?',
+      final: 'experiment',
+    })
+  }, 1500)
+  test('answers something else', async () => {
+    await expect(launcher(url, 'embedding').launch({}, 1, never)).rejects.toMatchObject({
+      name: 'LaunchError',
+      message: expect.stringContaining("without 'embedding'"),
+    })
+  })
+})

@@ -1,0 +1,76 @@
+/** Opens a user's ONNX file in ONNX Runtime, which is an optional package. */
+import { readdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { InferenceSession } from 'onnxruntime-node'
+import { type EngineOptions, OutOfMemoryError } from '../../engine.ts'
+import { ModelError } from '../../models/model-registry.ts'
+
+export type Runtime = typeof import('onnxruntime-node')
+
+const runtimeName = 'onnxruntime-node'
+const install = `install it with 'npm install ${runtimeName}@1.30.0'`
+
+/** @throws Error saying how to install it */
+export async function importRuntime(load: () => Promise<Runtime> = () => import('onnxruntime-node')): Promise<Runtime> {
+  try {
+    return await load()
+  } catch (error) {
+    const why = error instanceof Error ? error.message.split('\n')[0] : String(error)
+    throw new Error(
+      `the onnx engine needs ${runtimeName}, which cannot be imported (${why}); ${install}; where a CUDA toolkit is on the PATH and its ` +
+        'download of the CUDA provider fails or is not wanted, set ONNXRUNTIME_NODE_INSTALL=skip for that',
+    )
+  }
+}
+
+/** The file to open: the path itself, or in a folder its model.onnx or its only .onnx file. @throws ModelError */
+export async function onnxFile(path: string | undefined): Promise<string> {
+  if (path === undefined) throw new ModelError('the onnx engine has no model', 'give the path of an .onnx file')
+  const found = await stat(path).catch(() => undefined)
+  if (!found) throw new ModelError(`no model at '${path}'`, 'give the path of an .onnx file or of its folder')
+  if (!found.isDirectory()) return path
+  const files = (await readdir(path)).filter((name) => name.endsWith('.onnx'))
+  const file = files.includes('model.onnx') ? 'model.onnx' : files.length === 1 ? files[0] : undefined
+  if (file === undefined)
+    throw new ModelError(
+      `the folder '${path}' holds ${files.length === 0 ? 'no .onnx file' : `several: ${files.join(', ')}`}`,
+      'give the path of the file, or name it model.onnx',
+    )
+  return join(path, file)
+}
+
+/**
+ * On CPU with as many threads as the options say, one after the other through the graph; on a GPU through the CUDA provider, which takes nodes
+ * that it cannot run back to the CPU.
+ * @throws ModelError for a file that does not load, OutOfMemoryError, Error where the CUDA provider is not to be had
+ */
+export async function openSession(runtime: Runtime, file: string, { gpu, cpuThreads }: EngineOptions): Promise<InferenceSession> {
+  try {
+    return await runtime.InferenceSession.create(file, {
+      executionProviders: [gpu === undefined ? 'cpu' : 'cuda'],
+      intraOpNumThreads: Math.max(1, Math.floor(cpuThreads)),
+      interOpNumThreads: 1,
+      executionMode: 'sequential',
+      graphOptimizationLevel: 'all',
+      logSeverityLevel: 3,
+      // Instances, the web server and its workers share the cores: threads that wait by spinning would take them from one another.
+      extra: { session: { intra_op: { allow_spinning: '0' } } },
+    })
+  } catch (error) {
+    const what = error instanceof Error ? error.message : String(error)
+    if (isOutOfMemory(what)) throw new OutOfMemoryError(what)
+    if (gpu !== undefined && /cuda|cudnn|cublas|provider|backend/i.test(what))
+      throw new Error(
+        `ONNX Runtime cannot use GPU '${gpu}': ${what}; its CUDA provider needs CUDA 12 and cuDNN 9, and comes with ` +
+          `'ONNXRUNTIME_NODE_INSTALL=cuda12 npm install ${runtimeName}@1.30.0'; or run on CPU`,
+      )
+    throw new ModelError(
+      `'${file}' does not load: ${what}`,
+      'check it with onnx.checker, and export it again for an opset that ONNX Runtime 1.30 has',
+    )
+  }
+}
+
+/** By the words of ONNX Runtime and CUDA. */
+export const isOutOfMemory = (message: string): boolean =>
+  /failed to allocate memory|out of memory|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED|bad_alloc/i.test(message)

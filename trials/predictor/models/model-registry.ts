@@ -1,0 +1,43 @@
+/** The models the predictor can build without files, by the names the rest of the project uses. */
+import { type Architecture, architectureOf } from '../../devices/architecture.ts'
+import { namesNear } from '../../devices/device-model-error.ts'
+import { buildConvnet } from './convnet.ts'
+import { buildEncoder } from './encoder.ts'
+import type { Model } from './model.ts'
+import { modelNames } from './model-names.ts'
+import type { Pack } from './weights.ts'
+
+export { modelNames } from './model-names.ts'
+
+/** A model that is neither built in nor loadable from where it was said to be. */
+export class ModelError extends Error {
+  constructor(message: string, hint: string) {
+    super(`${message}; ${hint}`)
+    this.name = 'ModelError'
+  }
+}
+
+/**
+ * The architecture of a built-in model, by name or alias ('bert' is bert-base).
+ * @throws ModelError naming close names.
+ */
+export function resolveModel(name: string): Exclude<Architecture, { kind: 'decoder' }> {
+  const found = knownArchitecture(name)
+  if (found === undefined || found.kind === 'decoder' || !(modelNames as readonly string[]).includes(found.name))
+    throw new ModelError(`no built-in model '${name}' (one of your own is given by its path)`, namesNear(name, ['bert', ...modelNames]))
+  return found
+}
+
+function knownArchitecture(name: string): Architecture | undefined {
+  try {
+    return architectureOf(name)
+  } catch {
+    return undefined // its error speaks of architectures to emulate, which are more than can be built here
+  }
+}
+
+/** Builds a built-in model with seeded weights on the backend in use. Throws ModelError, RangeError for a sequence length. */
+export function buildModel(name: string, sequenceLength: number, seed: number, pack?: Pack): Model {
+  const architecture = resolveModel(name)
+  return architecture.kind === 'convnet' ? buildConvnet(architecture, seed) : buildEncoder(architecture, sequenceLength, seed, pack)
+}

@@ -1,2 +1,0 @@
-export { decodeOipGrpc, encodeOipGrpc } from './oip.ts'
-export { decodeTfServingGrpc, encodeTfServingGrpc } from './tfserving.ts'

@@ -1,0 +1,2 @@
+export { decodeOipGrpc, encodeOipGrpc } from './oip-grpc.ts'
+export { decodeTfServingGrpc, encodeTfServingGrpc } from './tfserving-grpc.ts'

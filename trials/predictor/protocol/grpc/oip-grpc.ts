@@ -1,0 +1,117 @@
+/** The Open Inference Protocol v2 over gRPC: inference requests and replies. */
+import type { Tensors } from '../../engine.ts'
+import { binaryOf, readBinaryTensor } from '../binary.ts'
+import {
+  datatypes,
+  mostDimensions,
+  type Reply,
+  type ReplyFormat,
+  RequestError,
+  type ServedModelInfo,
+  type WireDatatype,
+  type WireRequest,
+  type WireTensor,
+} from '../tensors.ts'
+import { decodeMessage, encodeMessage } from './server-definitions.ts'
+
+type Format = Extract<ReplyFormat, { protocol: 'oip-grpc' }>
+
+interface Contents {
+  readonly bool_contents: readonly boolean[]
+  readonly int_contents: readonly number[]
+  readonly int64_contents: readonly number[]
+  readonly uint_contents: readonly number[]
+  readonly uint64_contents: readonly number[]
+  readonly fp32_contents: readonly number[]
+  readonly fp64_contents: readonly number[]
+  readonly bytes_contents: readonly Uint8Array[]
+}
+
+interface InferRequest {
+  readonly id: string
+  readonly inputs: readonly {
+    readonly name: string
+    readonly datatype: string
+    readonly shape: readonly number[]
+    readonly contents: Contents | null
+  }[]
+  readonly outputs: readonly { readonly name: string }[]
+  readonly raw_input_contents: readonly Uint8Array[]
+}
+
+/** Where the values of each datatype stand. */
+const fields = {
+  BOOL: 'bool_contents',
+  INT8: 'int_contents',
+  INT16: 'int_contents',
+  INT32: 'int_contents',
+  INT64: 'int64_contents',
+  UINT8: 'uint_contents',
+  UINT16: 'uint_contents',
+  UINT32: 'uint_contents',
+  UINT64: 'uint64_contents',
+  FP32: 'fp32_contents',
+  FP64: 'fp64_contents',
+} as const satisfies Record<Exclude<WireDatatype, 'BYTES'>, keyof Contents>
+
+/** Reads a ModelInferRequest. Throws RequestError 400. */
+export function decodeOipGrpc(bytes: Uint8Array, model: ServedModelInfo): WireRequest {
+  const request = decoded(bytes)
+  const { inputs, outputs, raw_input_contents: raw } = request
+  if (inputs.length === 0) throw new RequestError(400, "'inputs' must have at least one tensor")
+  if (raw.length > 0 && raw.length !== inputs.length)
+    throw new RequestError(400, `raw_input_contents has ${raw.length} entries for ${inputs.length} inputs`)
+  const tensors = inputs.map(({ name, datatype, shape, contents }, i): WireTensor => {
+    if (!datatypes.has(datatype))
+      throw new RequestError(400, `input '${name}': 'datatype' must be one of ${[...datatypes].join(', ')}, not '${datatype}'`)
+    if (shape.length > mostDimensions || !shape.every((n) => Number.isSafeInteger(n) && n >= 0))
+      throw new RequestError(400, `input '${name}': 'shape' must be at most ${mostDimensions} whole numbers from 0`)
+    const type = datatype as WireDatatype
+    if (raw.length > 0) return readBinaryTensor(name, type, shape, raw[i]!)
+    if (contents === null) throw new RequestError(400, `input '${name}' has neither contents nor raw_input_contents`)
+    return typed(name, type, shape, contents)
+  })
+  const strange = outputs.find(({ name }) => !model.outputs.some((known) => known.name === name))
+  if (strange)
+    throw new RequestError(
+      400,
+      `unknown output '${strange.name}'; model '${model.name}' gives ${model.outputs.map((o) => o.name).join(', ')}`,
+    )
+  const names = outputs.length > 0 ? outputs.map(({ name }) => name) : model.outputs.map(({ name }) => name)
+  return { inputs: tensors, format: { protocol: 'oip-grpc', id: request.id, outputs: names, raw: raw.length > 0 } }
+}
+
+function decoded(bytes: Uint8Array): InferRequest {
+  try {
+    return decodeMessage<InferRequest>('inference.ModelInferRequest', bytes)
+  } catch (error) {
+    throw new RequestError(400, `the message is no ModelInferRequest: ${(error as Error).message}`)
+  }
+}
+
+function typed(name: string, datatype: WireDatatype, shape: readonly number[], contents: Contents): WireTensor {
+  const count = shape.reduce((a, b) => a * b, 1)
+  const field = datatype === 'BYTES' ? 'bytes_contents' : fields[datatype]
+  const values = contents[field]
+  if (values.length !== count)
+    throw new RequestError(400, `input '${name}' has ${values.length} values in ${field}; its shape [${shape}] holds ${count}`)
+  if (datatype === 'BYTES') return { name, shape, datatype, values: contents.bytes_contents }
+  return { name, shape, datatype, values: values.map(Number) }
+}
+
+/** Writes a ModelInferResponse: raw where the request was, else typed contents. */
+export function encodeOipGrpc({ id, outputs: names, raw }: Format, outputs: Tensors, model: ServedModelInfo): Reply {
+  const written = names.map((name) => {
+    const { datatype, shape, data } = outputs[name]!
+    return { name, datatype, shape, ...(!raw && { contents: { [fields[datatype]]: Array.from(data) } }) }
+  })
+  const body = encodeMessage('inference.ModelInferResponse', {
+    model_name: model.name,
+    model_version: model.version,
+    id,
+    parameters: { provenance: { string_param: model.provenance } },
+    outputs: written,
+    raw_output_contents: raw ? names.map((name) => binaryOf(outputs[name]!)) : [],
+  })
+  return { contentType: 'application/grpc', body }
+}

@@ -1,0 +1,65 @@
+/** A user's price book in YAML. */
+import { z } from 'zod'
+import { findGpu, type Gpu } from '../devices/catalogue.ts'
+import { DeviceModelError } from '../devices/device-model-error.ts'
+import { parseYaml } from '../yaml.ts'
+import { defaultPriceBook, type Price, type PriceBook } from './book.ts'
+
+const perHour = z.number('expected a price per hour').nonnegative('expected a price of 0 or more')
+
+const bookSchema = (ownGpus: readonly Gpu[]) =>
+  z.strictObject({
+    name: z.string().optional(),
+    currency: z.string().optional(),
+    /** 'default' adds to the built-in list prices; 'nothing' starts empty. */
+    extends: z.enum(['default', 'nothing']).default('default'),
+    source: z.string().optional(),
+    gpus: z
+      .record(z.string(), perHour)
+      .default({})
+      .superRefine((gpus, context) => {
+        for (const name of Object.keys(gpus)) {
+          try {
+            findGpu(name, ownGpus)
+          } catch (error) {
+            if (!(error instanceof DeviceModelError)) throw error
+            context.addIssue({ code: 'custom', path: [name], message: error.message, input: undefined })
+          }
+        }
+      }),
+    vcpu: perHour.optional(),
+    memoryGiB: perHour.optional(),
+  })
+
+/**
+ * Reads a price book such as `gpus: { T4: 0.30 }`, `vcpu: 0.03`, `memoryGiB: 0.004`; what it leaves out keeps the list price unless it says `extends: nothing`.
+ * @throws YamlFileError naming every problem with its file and line.
+ */
+export function parsePriceBook(text: string, fileName: string, ownGpus: readonly Gpu[] = []): PriceBook {
+  const schema = bookSchema(ownGpus).superRefine((book, context) => {
+    if (book.extends === 'default') {
+      if (book.currency !== undefined && book.currency !== defaultPriceBook.currency)
+        context.addIssue({
+          code: 'custom',
+          path: ['currency'],
+          message: `list prices are in ${defaultPriceBook.currency}; say 'extends: nothing' to give all prices in another currency`,
+          input: book.currency,
+        })
+      return
+    }
+    for (const key of ['vcpu', 'memoryGiB'] as const)
+      if (book[key] === undefined)
+        context.addIssue({ code: 'custom', path: [key], message: `needed because of 'extends: nothing'`, input: undefined })
+  })
+  const book = parseYaml(text, fileName, schema)
+  const source = book.source ?? fileName
+  const priced = (value: number): Price => ({ perHour: value, source })
+  const own = Object.fromEntries(Object.entries(book.gpus).map(([name, value]) => [findGpu(name, ownGpus).name, priced(value)]))
+  return {
+    name: book.name ?? fileName,
+    currency: book.currency ?? defaultPriceBook.currency,
+    gpus: book.extends === 'default' ? { ...defaultPriceBook.gpus, ...own } : own,
+    vcpu: book.vcpu === undefined ? defaultPriceBook.vcpu : priced(book.vcpu),
+    memoryGiB: book.memoryGiB === undefined ? defaultPriceBook.memoryGiB : priced(book.memoryGiB),
+  }
+}

@@ -1,0 +1,77 @@
+/** What is checked before the first trial, against an API server of this process. */
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { stringify } from 'yaml'
+import { protocolFor } from '../../profiler/index.ts'
+import { answer, FakeApiServer, status } from '../../trials/launchers/kubernetes/testing/fake-api-server.ts'
+import { useWorkspace } from '../experiment/testing/workspace.ts'
+import { openCluster } from './cluster.ts'
+
+const workspace = useWorkspace()
+let fake: FakeApiServer
+const before = process.env.KUBECONFIG
+beforeEach(async () => {
+  fake = new FakeApiServer()
+  fake.draVersions = ['v1']
+  await fake.start()
+  const { config } = await fake.api()
+  workspace.write('kubeconfig', config.exportConfig())
+  process.env.KUBECONFIG = workspace.path('kubeconfig')
+})
+afterEach(async () => {
+  if (before === undefined) delete process.env.KUBECONFIG
+  else process.env.KUBECONFIG = before
+  await fake.stop()
+})
+
+const open = (change: object = {}) => {
+  const document = {
+    model: 'bert',
+    slo: '50ms',
+    backend: 'kubernetes',
+    space: { gpu: ['T4'] },
+    kubernetes: { image: 'i', gpuScheme: 'dra' },
+    ...change,
+  }
+  return openCluster(workspace.loadFile(stringify(document)), 'e', { name: 'oip-v2', options: {}, protocol: protocolFor('oip-v2') })
+}
+const posted = () => fake.seen.filter((one) => one.startsWith('POST')).map((one) => one.split('/').at(-1))
+
+test('every kind of object is tried by the server, and nothing is made', async () => {
+  workspace.write('bodies.jsonl', '{}\n')
+  const cluster = await open({ load: { payload: 'bodies.jsonl' } })
+  expect(posted().filter((kind) => kind !== 'selfsubjectaccessreviews')).toEqual(['pods', 'resourceclaimtemplates', 'jobs', 'configmaps'])
+  expect([fake.objects.pods.size, fake.objects.resourceclaimtemplates.size, fake.objects.jobs.size, fake.objects.configmaps.size]).toEqual([
+    0, 0, 0, 0,
+  ])
+  expect(cluster.notices).toContainEqual(expect.stringContaining('stay unknown'))
+  await cluster.close()
+})
+
+test('a field of the claim that the server drops is named', async () => {
+  fake.fault = ({ method, path }, response) => {
+    if (method !== 'POST' || !path.endsWith('/resourceclaimtemplates')) return false
+    answer(response, 201, {
+      apiVersion: 'resource.k8s.io/v1',
+      kind: 'ResourceClaimTemplate',
+      metadata: {},
+      spec: { spec: { devices: {} } },
+    })
+    return true
+  }
+  await expect(open()).rejects.toMatchObject({ message: expect.stringContaining('resource claim template spec.spec.devices.requests') })
+})
+
+test('leave to make claims that is not given is said before the first trial', async () => {
+  fake.fault = ({ method, path }, response) => {
+    if (method !== 'POST' || !path.endsWith('/resourceclaimtemplates')) return false
+    answer(response, 403, status(403, 'Forbidden', 'resourceclaimtemplates.resource.k8s.io is forbidden'))
+    return true
+  }
+  await expect(open()).rejects.toMatchObject({ status: 403, hint: expect.stringContaining('deploy/base/rbac.yaml') })
+})
+
+test('a payload that no ConfigMap holds is refused at once', async () => {
+  workspace.write('bodies.jsonl', 'x'.repeat(2 ** 20 + 1))
+  await expect(open({ load: { payload: 'bodies.jsonl' } })).rejects.toMatchObject({ message: expect.stringContaining('at most 1024 KiB') })
+  expect(fake.seen).toEqual([])
+})

@@ -1,0 +1,94 @@
+import { expect, test } from 'vitest'
+import { schedule } from '../../profiler/index.ts'
+import { createRng } from '../../search/index.ts'
+import { architectureOf } from '../../trials/devices/architecture.ts'
+import { createEstimator } from '../../trials/launchers/simulated/estimate.ts'
+import { createSimulatedLauncher } from '../../trials/launchers/simulated/simulated-launcher.ts'
+import { measureSimulatedCapacity } from './simulated-capacity.ts'
+
+const architecture = architectureOf('bert')
+const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
+const signal = new AbortController().signal
+const launcher = createSimulatedLauncher({
+  architecture,
+  schedule,
+  uniform: (trial) => {
+    const rng = createRng(7).fork(`simulation-${trial}`)
+    return () => 1 - rng.next()
+  },
+})
+const measured = async (configuration: Record<string, number | string>, seed = 1, limitMs = slo.limitMs) => {
+  const { target } = await launcher.launch(configuration, seed, signal)
+  if (target.kind !== 'virtual') throw new Error('not virtual')
+  return measureSimulatedCapacity({ target, slo: { ...slo, limitMs }, seed, signal })
+}
+
+test.each<Record<string, number | string>>([
+  { cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 25, batchSize: 8 },
+  { cpuCores: 4, gpu: 'T4', batchSize: 16 },
+  { cpuCores: 1, gpu: 'H100', batchSize: 32 },
+])('agrees with the closed form within 8 %: %j', async (configuration) => {
+  const estimated = createEstimator({ architecture, slo }).estimate(configuration)
+  if (!estimated.serves) throw new Error(estimated.reason)
+  const { capacityRps, outcome, capacityCi90Rps } = await measured(configuration)
+  expect(outcome).toBe('converged')
+  expect(Math.abs(capacityRps / estimated.capacityRps - 1)).toBeLessThan(0.08)
+  expect(capacityCi90Rps[0]).toBeLessThanOrEqual(capacityRps)
+  expect(capacityCi90Rps[1]).toBeGreaterThanOrEqual(capacityRps)
+})
+
+/** The highest rate at which no more of 60,000 requests are over than the percentile allows, of arrivals that the search does not play. */
+async function longBisection(configuration: Record<string, number | string>): Promise<number> {
+  const { target } = await launcher.launch(configuration, 1, signal)
+  if (target.kind !== 'virtual' || !target.server.countOver) throw new Error('not a server that counts')
+  const most = 600
+  let [low, high] = [1, 20_000]
+  while (high / low > 1.005) {
+    const rateRps = Math.sqrt(low * high)
+    const load = { kind: 'open', rateRps, arrivals: { kind: 'poisson' }, durationS: 60_000 / rateRps, seed: 77 } as const
+    if (target.server.countOver(load, slo.limitMs, most).over <= most) low = rateRps
+    else high = rateRps
+  }
+  return low
+}
+
+test('agrees with bisection over long windows within 5 %, and nine of ten 90 % intervals hold that', async () => {
+  let held = 0
+  const configurations: Record<string, number | string>[] = [
+    { cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 25, batchSize: 8 },
+    { cpuCores: 1, gpu: 'H100', batchSize: 32 },
+    { cpuCores: 8, gpu: 'L4', batchSize: 64, maxDelayMs: 10 },
+    { cpuCores: 4, gpu: 'V100', gpuMemoryPercent: 50, batchSize: 1 },
+    { cpuCores: 2, gpu: 'A10G', batchSize: 16 },
+    { cpuCores: 1, gpu: 'T4', batchSize: 4 },
+    { cpuCores: 1, gpu: 'L4', gpuMemoryPercent: 20, batchSize: 2 },
+    { cpuCores: 4, gpu: 'A100-40GB', batchSize: 8, maxDelayMs: 1 },
+    { cpuCores: 2, gpu: 'L40S', gpuMemoryPercent: 40, batchSize: 32 },
+    { cpuCores: 2, gpu: 'P4', batchSize: 8 },
+  ]
+  for (const configuration of configurations) {
+    const { capacityRps, capacityCi90Rps } = await measured(configuration)
+    const exact = await longBisection(configuration)
+    expect(Math.abs(capacityRps / exact - 1), JSON.stringify(configuration)).toBeLessThan(0.05)
+    expect(capacityCi90Rps[1] / capacityCi90Rps[0]).toBeLessThan(1.12)
+    if (exact >= capacityCi90Rps[0] && exact <= capacityCi90Rps[1]) held++
+  }
+  expect(held).toBeGreaterThanOrEqual(8)
+})
+
+test('another seed finds the same within 5 %', async () => {
+  const configuration = { cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 50, batchSize: 8 }
+  const [a, b] = [await measured(configuration, 1), await measured(configuration, 2)]
+  expect(Math.abs(a.capacityRps / b.capacityRps - 1)).toBeLessThan(0.05)
+})
+
+test('an SLO that a lone request misses is unattainable, and says by how much', async () => {
+  const { outcome, capacityRps, detail } = await measured({ gpu: 'T4', gpuMemoryPercent: 10, batchSize: 8 }, 1, 10)
+  expect(outcome).toBe('slo-unattainable')
+  expect(capacityRps).toBe(0)
+  expect(detail).toMatch(/one request at a time takes \d+\.\d ms at the SLO percentile, over 10 ms/)
+})
+
+test('says that nothing was measured', async () => {
+  expect((await measured({ gpu: 'T4', batchSize: 4 })).caveats.join()).toMatch(/simulated/)
+})

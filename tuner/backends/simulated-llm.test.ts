@@ -1,0 +1,89 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, expect, test } from 'vitest'
+import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
+import { defaultPriceBook } from '../../trials/prices/book.ts'
+import { estimateAll } from '../commands/estimate/run.ts'
+import { loadExperiment } from '../experiment/load-experiment.ts'
+import { noticesOf } from '../loop/notices.ts'
+import { problemOf } from '../loop/problem.ts'
+import { launcherOf, measureTrial } from './backend.ts'
+import { GeneratorPool } from './generator-pool.ts'
+import { llmRequests } from './llm-requests.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'tune-simulated-llm-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+const { signal } = new AbortController()
+const load = (flags: Record<string, unknown>) =>
+  loadExperiment({
+    flags: { model: 'llama-3.1-8b', backend: 'simulated', gpus: 'H100,A100-80GB', ...flags },
+    cwd: folder,
+    machine: { cpuCores: 2, gpus: [] },
+  })
+
+test('a trial of a joint SLO in virtual time: its capacity is where the estimate puts it, and its points say which limits were kept', async () => {
+  const experiment = load({ slo: 'p90 ttft<400ms tpot<25ms' })
+  const launcher = launcherOf(experiment, 'test', {} as MachineFacts)
+  const configuration = { cpuCores: 1, gpu: 'H100', maxNumSeqs: 128, maxNumBatchedTokens: 2048 }
+  const predictor = await launcher.launch(configuration, 1, signal)
+  const measurement = await measureTrial(experiment, new GeneratorPool(), predictor, { number: 1, onStep: () => {} }, signal)
+  const { rows } = estimateAll(experiment, problemOf(experiment, defaultPriceBook))
+  const row = rows.find((r) => Object.entries(configuration).every(([name, value]) => r.configuration[name] === value))!
+  expect(measurement.outcome).toBe('converged')
+  expect(Math.abs(measurement.capacityRps / row.capacityRps - 1)).toBeLessThan(row.relativeError)
+  const last = measurement.points.at(-1)!
+  expect(last.joint!.good).toBeGreaterThanOrEqual(0.9)
+  expect(last.joint!.kept.ttft).toBeGreaterThanOrEqual(last.joint!.good)
+  expect(measurement.caveats.join()).toMatch(/simulated/)
+  // The rate it saturates at is no less than the rate it serves.
+  expect(measurement.saturationRps).toBeGreaterThanOrEqual(measurement.capacityRps)
+})
+
+test('an estimate says what its figures stand on; a notice too', () => {
+  const experiment = load({ slo: 'ttft<400ms' })
+  expect(estimateAll(experiment, problemOf(experiment, defaultPriceBook)).caveat).toMatch(
+    /composed per-operation latencies: nothing was launched/,
+  )
+  expect(noticesOf(experiment, 'simulated').join()).toMatch(
+    /no whole server; its step times on one GPU are within \(two cases of three\): H100 10 %, A100-80GB 10 %/,
+  )
+})
+
+test('requests are those that a server would be sent; only beginnings that prompts share stay known', () => {
+  const prompts = {
+    inputTokens: { kind: 'fixed', tokens: 100 },
+    outputTokens: { kind: 'fixed', tokens: 7 },
+    sharedPrefixTokens: 48,
+  } as const
+  const requests = llmRequests({ kind: 'generated', seed: 1, count: 20, prompts })
+  expect(requests.map(({ promptTokens, outputTokens, prefix }) => [promptTokens, outputTokens, prefix.length])).toEqual(
+    Array.from({ length: 20 }, () => [100, 7, 3]),
+  )
+  const path = join(folder, 'bodies.jsonl')
+  writeFileSync(path, `${JSON.stringify({ messages: [{ role: 'user', content: 'how are you' }], max_tokens: 9 })}\n\n{"prompt": "a b"}\n`)
+  expect(llmRequests({ kind: 'file', path })).toEqual([
+    { promptTokens: 3, outputTokens: 9, prefix: [] },
+    { promptTokens: 2, outputTokens: 128, prefix: [] },
+  ])
+  writeFileSync(path, '{"prompt": 3}\n')
+  expect(() => llmRequests({ kind: 'file', path })).toThrow(/bodies.jsonl:1: 'prompt' must be a text/)
+})
+
+test('lengths of a trace, as Azure publishes them', () => {
+  const trace = join(folder, 'azure.csv')
+  writeFileSync(
+    trace,
+    'TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n2023-11-16 18:15:50.9951690,396,109\n2023-11-16 18:15:51.2224670,879,0\n',
+  )
+  writeFileSync(join(folder, 'e.yaml'), `model: llama-3.1-8b\nslo: ttft<1s\nload: {payload: {lengths: azure.csv, count: 3}}\n`)
+  const experiment = loadExperiment({ file: 'e.yaml', cwd: folder, machine: { cpuCores: 2, gpus: [] } })
+  expect(llmRequests(experiment.load.payload).map((r) => [r.promptTokens, r.outputTokens])).toEqual([
+    [374, 44],
+    [396, 109],
+    [374, 44],
+  ])
+  expect(experiment.document.load).toMatchObject({ payload: { lengths: trace } })
+  writeFileSync(trace, 'a,b\n1,2\n')
+  expect(() => loadExperiment({ file: 'e.yaml', cwd: folder, machine: { cpuCores: 2, gpus: [] } })).toThrow(/no column of input tokens/)
+})

@@ -1,0 +1,18 @@
+import { Command } from 'commander'
+import { exitCodes } from '../../exit-codes.ts'
+import { addExperimentOptions, type FlagValues } from '../../experiment/flags.ts'
+
+/** `tune config`: every effective value and where it came from. */
+export function registerConfig(program: Command): void {
+  const command = new Command('config')
+    .description('show every effective value of an experiment and where it came from; nothing is run')
+    .option('--json', 'print JSON')
+    .option('--schema', 'print the JSON Schema of the experiment file instead')
+  addExperimentOptions(command)
+  command.action(async (flags: FlagValues & { json?: boolean; schema?: boolean }) => {
+    const { showConfig } = await import('./run.ts')
+    await showConfig(flags)
+    process.exitCode = exitCodes.ok
+  })
+  program.addCommand(command)
+}

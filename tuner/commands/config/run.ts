@@ -1,0 +1,21 @@
+/** `tune config`: every effective value and where it came from. */
+import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
+import { describeExperiment } from '../../experiment/experiment-document.ts'
+import { experimentJsonSchema } from '../../experiment/experiment-schema.ts'
+import type { FlagValues } from '../../experiment/flags.ts'
+import { loadExperiment } from '../../experiment/load-experiment.ts'
+import { surroundings } from '../../experiment/surroundings.ts'
+import { table } from '../../render/columns.ts'
+
+export async function showConfig(flags: FlagValues & { json?: boolean; schema?: boolean }): Promise<void> {
+  if (flags.schema) {
+    process.stdout.write(`${JSON.stringify(experimentJsonSchema(), null, 2)}\n`)
+    return
+  }
+  const around = surroundings(await inspectMachine())
+  const experiment = loadExperiment({ file: flags.file as string | undefined, flags, environment: process.env, ...around })
+  for (const notice of experiment.notices) process.stderr.write(`${notice}\n`)
+  const rows = describeExperiment(experiment)
+  const text = flags.json ? JSON.stringify(rows, null, 2) : table(rows.map((r) => [r.path, r.value, r.origin])).join('\n')
+  process.stdout.write(`${text}\n`)
+}

@@ -1,0 +1,21 @@
+import type { Command } from 'commander'
+import { defaults } from '../../experiment/names.ts'
+
+export interface DashboardFlags {
+  readonly db: string
+  readonly port: string
+}
+
+/** `tune dashboard`: experiments in the browser, live while they run. */
+export function registerDashboard(program: Command): void {
+  program
+    .command('dashboard')
+    .description('experiments in the browser: verdict, Pareto front with a draggable SLO, capacity, trials; live while one runs')
+    .argument('[experiment]', 'id, as in tune list (default: the newest)')
+    .option('--db <file>', 'trial store (SQLite), only read', defaults.db)
+    .option('--port <n>', 'port on 127.0.0.1; 0: any free one', '4455')
+    .action(async (id: string | undefined, flags: DashboardFlags) => {
+      const { dashboard } = await import('./run.ts')
+      process.exitCode = await dashboard(id, flags)
+    })
+}

@@ -1,0 +1,41 @@
+/** `tune dashboard`: serves the page until Ctrl-C. */
+import type { AddressInfo } from 'node:net'
+import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
+import { openReader } from '../../../trials/store/index.ts'
+import { createDashboard } from '../../dashboard/dashboard-server.ts'
+import { exitCodes, UserError } from '../../exit-codes.ts'
+import { surroundings } from '../../experiment/surroundings.ts'
+import { interruptible } from '../../signals.ts'
+import { existingStore, noSuchExperiment } from '../open-existing.ts'
+import type { DashboardFlags } from './register.ts'
+
+export async function dashboard(id: string | undefined, { db, port: asked }: DashboardFlags): Promise<number> {
+  const port = Number(asked)
+  if (!(Number.isInteger(port) && port >= 0 && port <= 65_535)) {
+    throw new UserError(`--port ${asked} is no port`, 'give a number from 0 (any free one) to 65535', exitCodes.usage)
+  }
+  existingStore(db)
+  const reader = await openReader(db)
+  const known = await reader.list()
+  if (known.length === 0 || (id !== undefined && !known.some((e) => e.id === id))) {
+    await reader.close()
+    throw noSuchExperiment([...known].reverse(), id)
+  }
+  const { server, close } = await createDashboard(reader, surroundings(await inspectMachine()), id)
+  const interrupt = interruptible(() => {})
+  try {
+    await server.listen({ host: '127.0.0.1', port }).catch((error: NodeJS.ErrnoException) => {
+      throw error.code === 'EADDRINUSE'
+        ? new UserError(`port ${port} is taken`, 'another dashboard may be running; choose another with --port, 0 for any free one')
+        : error
+    })
+    const { port: given } = server.server.address() as AddressInfo
+    process.stdout.write(`http://127.0.0.1:${given}/\n`)
+    process.stderr.write(`Dashboard of ${db}; it follows experiments that run. Ctrl-C ends it.\n`)
+    if (!interrupt.signal.aborted) await new Promise((resolve) => interrupt.signal.addEventListener('abort', resolve, { once: true }))
+    return exitCodes.ok
+  } finally {
+    interrupt.dispose()
+    await close()
+  }
+}

@@ -1,0 +1,17 @@
+import { type Command, Option } from 'commander'
+
+/** `tune doctor`: what this machine can do. */
+export function registerDoctor(program: Command): void {
+  program
+    .command('doctor')
+    .description('what this machine can do: cores, cgroups, GPUs, packages, cluster')
+    .addOption(
+      new Option('--backend <name>', 'what to look at: this machine, or the cluster').choices(['local', 'kubernetes']).default('local'),
+    )
+    .option('--namespace <name>', 'with --backend kubernetes: default that of the current context')
+    .option('--json', 'print JSON')
+    .action(async (options: { json?: boolean; backend?: string; namespace?: string }) => {
+      const { doctor } = await import('./run.ts')
+      process.exitCode = await doctor(options)
+    })
+}

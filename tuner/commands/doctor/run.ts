@@ -1,0 +1,131 @@
+/** `tune doctor`: what this machine can do, and what is missing for more. */
+import type { ClusterFacts } from '../../../trials/launchers/kubernetes/cluster-facts.ts'
+import { inspectMachine, type MachineFacts } from '../../../trials/machine/machine-facts.ts'
+import { exitCodes } from '../../exit-codes.ts'
+import { table } from '../../render/columns.ts'
+import { glyph, paint, type Style, styleOf } from '../../render/glyphs.ts'
+
+/** One line: whether something is there, and what that means. */
+export interface Finding {
+  readonly ok: boolean
+  readonly what: string
+  readonly found: string
+}
+
+export function findingsOf(machine: MachineFacts): Finding[] {
+  const { cgroups } = machine
+  const limits = [cgroups.cpuParent && 'CPU time', cgroups.memoryParent && 'memory'].filter((limit) => limit !== undefined)
+  const gpus: Finding[] = machine.gpus.map((gpu) => ({
+    ok: true,
+    what: 'GPU',
+    found: `${gpu.name}, ${gpu.memoryMiB} MiB${gpu.migEnabled ? `, MIG: ${gpu.migDevices.map((d) => d.profile).join(' ')}` : ''}, driver ${gpu.driver}`,
+  }))
+  const noGpu = machine.gpuProblem ? `nvidia-smi failed: ${machine.gpuProblem}` : 'none found by nvidia-smi: GPUs are emulated or simulated'
+  return [
+    { ok: true, what: 'Node', found: process.version },
+    { ok: machine.cores > 1, what: 'CPU', found: `${machine.cores} cores, ${machine.affinity.length} usable (${machine.cpuModel})` },
+    {
+      ok: true,
+      what: 'Memory',
+      found: `${Math.round(machine.memoryMiB / 1024)} GiB, ${Math.round(machine.availableMemoryMiB / 1024)} GiB available`,
+    },
+    {
+      ok: machine.taskset !== undefined,
+      what: 'Core affinity',
+      found: machine.taskset ?? 'taskset not found (Debian: util-linux): cores are asked for by thread counts alone',
+    },
+    {
+      ok: limits.length > 0,
+      what: 'Control groups',
+      found: `version ${cgroups.version || 'none'}, ${limits.length > 0 ? `limits on ${limits.join(' and ')} hold` : 'not writable: limits are not enforced'}`,
+    },
+    ...(gpus.length > 0 ? gpus : [{ ok: false, what: 'GPU', found: noGpu }]),
+    ...(gpus.length > 0
+      ? [{ ok: machine.mps, what: 'MPS', found: machine.mps ? 'control daemon runs' : 'no control daemon: GPU shares bound memory only' }]
+      : []),
+    ...machine.packages.map((p) => ({
+      ok: p.state === 'ok',
+      what: p.name,
+      found:
+        p.state === 'ok'
+          ? p.version
+          : p.state === 'broken'
+            ? `broken: ${p.problem}`
+            : `not installed (gives ${p.gives}): npm install ${p.name}`,
+    })),
+    {
+      ok: machine.cluster !== undefined,
+      what: 'Kubernetes',
+      found: machine.cluster ? `configuration at ${machine.cluster}` : 'no KUBECONFIG: trials run on this machine',
+    },
+  ]
+}
+
+/** What the cluster offers, line by line. */
+export function clusterFindings(facts: ClusterFacts): Finding[] {
+  const gpus = facts.gpus.map(({ product, gpu, scheme, nodes, divisible, resources }): Finding => {
+    const held = Object.entries(resources).map(
+      ([name, { total, free }]) => `${name} ${free === undefined ? '' : `${free} free of `}${total}`,
+    )
+    return {
+      ok: gpu !== undefined,
+      what: 'GPU',
+      found: `${product}${gpu ? ` (${gpu})` : ', not in the catalogue'} on ${nodes} node${nodes === 1 ? '' : 's'}, scheme ${scheme}${divisible ? ', shared by memory' : ''}: ${held.join(', ')}`,
+    }
+  })
+  return [
+    { ok: true, what: 'Cluster', found: `${facts.server}, Kubernetes ${facts.version}, namespace ${facts.namespace}` },
+    {
+      ok: facts.nodes > 0,
+      what: 'Nodes',
+      found:
+        facts.nodes > 0 ? `${facts.nodes}: ${facts.cpuCores} cores, ${Math.round(facts.memoryMiB / 1024)} GiB for pods` : 'none to be seen',
+    },
+    ...(facts.dra
+      ? [
+          {
+            ok: facts.dra.deviceClasses.length > 0,
+            what: 'Device classes',
+            found: `resource.k8s.io/${facts.dra.version}: ${facts.dra.deviceClasses.join(', ') || 'none: no DRA driver is installed, or they may not be seen'}`,
+          },
+        ]
+      : []),
+    ...(gpus.length > 0 ? gpus : [{ ok: false, what: 'GPU', found: 'no node offers any: tune CPU configurations, or emulated GPUs' }]),
+    ...facts.problems.map((problem) => ({ ok: false, what: 'Not seen', found: problem })),
+  ]
+}
+
+async function clusterDoctor(options: { json?: boolean; namespace?: string }): Promise<number> {
+  const { connect } = await import('../../../trials/launchers/kubernetes/api.ts')
+  const { inspectCluster } = await import('../../../trials/launchers/kubernetes/cluster-facts.ts')
+  const api = await connect(options.namespace)
+  try {
+    const facts = await inspectCluster(api)
+    const lines = () => doctorLines(clusterFindings(facts), styleOf(process.stdout, process.env)).join('\n')
+    process.stdout.write(`${options.json ? JSON.stringify(facts, null, 2) : lines()}\n`)
+    return exitCodes.ok
+  } finally {
+    api.close()
+  }
+}
+
+/** With backend 'kubernetes' it looks at the cluster in place of the machine. */
+export async function doctor(options: { json?: boolean; backend?: string; namespace?: string }): Promise<number> {
+  if (options.backend === 'kubernetes') return clusterDoctor(options)
+  const machine = await inspectMachine()
+  if (options.json) {
+    process.stdout.write(`${JSON.stringify(machine, null, 2)}\n`)
+    return exitCodes.ok
+  }
+  const style = styleOf(process.stdout, process.env)
+  process.stdout.write(`${doctorLines(findingsOf(machine), style).join('\n')}\n`)
+  return exitCodes.ok
+}
+
+export function doctorLines(findings: readonly Finding[], style: Style): string[] {
+  const lines = table(findings.map((f) => [f.what, f.found]))
+  return lines.map((line, i) => {
+    const ok = findings[i]?.ok === true
+    return `${paint(glyph(ok ? 'done' : 'bullet', style), ok ? 'green' : 'yellow', style)} ${line}`
+  })
+}

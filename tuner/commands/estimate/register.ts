@@ -1,0 +1,16 @@
+import { Command } from 'commander'
+import { addExperimentOptions, type FlagValues } from '../../experiment/flags.ts'
+
+/** `tune estimate`: predicted capacities with error bars, no trials. */
+export function registerEstimate(program: Command): void {
+  const command = new Command('estimate')
+    .description('predict the capacity of every configuration with its error, by the device model; nothing is run')
+    .option('--json', 'print JSON, every configuration')
+    .option('--top <rows>', 'configurations to show', '10')
+  addExperimentOptions(command)
+  command.action(async (flags: FlagValues & { json?: boolean; top?: string }) => {
+    const { estimate } = await import('./run.ts')
+    process.exitCode = await estimate(flags)
+  })
+  program.addCommand(command)
+}

@@ -1,0 +1,63 @@
+import type { Command } from 'commander'
+import { defaults } from '../../experiment/names.ts'
+
+export interface PlanFlags {
+  readonly db: string
+  readonly slo?: string
+  readonly headroom?: string
+  readonly demand?: string
+  readonly trace?: string
+  readonly pattern?: string
+  readonly peak?: string
+  readonly growth: string
+  readonly months?: string
+  readonly trials?: string
+  readonly fleet?: string
+  readonly zones: string
+  readonly reaction: string
+  readonly scaleDown: string
+  readonly minReplicas: string
+  readonly prices: readonly string[]
+  readonly out?: string
+  readonly json?: boolean
+}
+
+/** `tune plan`: replicas and money over time. */
+export function registerPlan(program: Command): void {
+  const collect = (value: string, before: readonly string[]) => [...before, value]
+  program
+    .command('plan')
+    .description('capacity plan: replicas over time, SLO hours, cost per month, spares, break-even, what a fleet can take')
+    .argument('[experiment]', 'id, as in tune list (default: the newest)')
+    .option('--demand <rate>', "requests per second, or a day: '0-8:20, 8-20:200, 20-24:60'")
+    .option('--trace <file>', 'CSV of timestamp and requests per second')
+    .option('--pattern <name>', 'daily | evening-bursts | periodic-jobs | low-mean, with --peak')
+    .option('--peak <rate>', 'highest rate of the pattern, requests per second')
+    .option('--growth <share>', 'more demand each month, e.g. 5%', '0%')
+    .option('--months <n>', 'horizon (default: 12 with growth, else 1)')
+    .option('--headroom <share>', 'share of the capacity kept free', defaults.headroom)
+    .option('--trials <list>', 'trials to plan with, e.g. 3,7 (default: the best three)')
+    .option('--fleet <n x trial>', 'how much can the fleet that is there take? e.g. 6x3 = six replicas of trial 3')
+    .option('--zones <n>', 'zones; the plan stands the loss of one', '3')
+    .option('--reaction <time>', 'from a rise in demand to the order of a replica', '30s')
+    .option('--scale-down <time>', 'a replica goes when it was not needed for this long', '5min')
+    .option('--min-replicas <n>', 'least replicas of any fleet', '1')
+    .option('--prices <file>', 'price book (YAML); repeat it to compare lists: on-demand, reserved, spot, other clouds', collect, [])
+    .option('--slo <slo>', "plan for another SLO, e.g. 30ms or 'p95<80ms'")
+    .option('--out <file>', '.md, .html, .csv or .json (default: text on the terminal)')
+    .option('--json', 'print JSON')
+    .option('--db <file>', 'trial store (SQLite)', defaults.db)
+    .addHelpText(
+      'after',
+      `
+Examples:
+  tune plan --demand 500
+  tune plan --pattern evening-bursts --peak 2000 --growth 5% --out plan.html
+  tune plan --trace last-month.csv --prices on-demand.yaml --prices spot.yaml
+  tune plan --demand 300 --fleet 6x3`,
+    )
+    .action(async (id: string | undefined, flags: PlanFlags) => {
+      const { plan } = await import('./run.ts')
+      process.exitCode = await plan(id, flags)
+    })
+}

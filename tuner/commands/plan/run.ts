@@ -1,0 +1,148 @@
+/** `tune plan`: a capacity plan from a stored experiment. */
+import { readFile } from 'node:fs/promises'
+import { extname } from 'node:path'
+import { type Demand, demandPatterns, patternDemand, steadyDemand, tableDemand, traceDemand } from '../../../reports/plan/demand.ts'
+import { planBlocks, planCsv, planJson } from '../../../reports/plan/plan-blocks.ts'
+import { type Plan, type PlanInput, type PlanUnit, planCapacity } from '../../../reports/plan/plan-capacity.ts'
+import { judge } from '../../../reports/recommendation/judged.ts'
+import { renderSvg } from '../../../reports/report/charts/svg.ts'
+import { toHtml } from '../../../reports/report/document/html.ts'
+import { toMarkdown, toText } from '../../../reports/report/document/markdown.ts'
+import { writeAtomically } from '../../../reports/report/write-atomically.ts'
+import { type PriceBook, pricePerHour } from '../../../trials/prices/book.ts'
+import { resourcesOf } from '../../../trials/resources.ts'
+import { exitCodes, UserError } from '../../exit-codes.ts'
+import { parseCount, parseDurationMs, parseRateRps, parseShare } from '../../experiment/units.ts'
+import { loadPriceBook, viewOf } from '../../loop/problem.ts'
+import { type Reopened, reopen } from '../reopened.ts'
+import { oneOf } from '../spec/run.ts'
+import type { PlanFlags } from './register.ts'
+
+/** Configurations planned with where none is named. */
+const planned = 3
+/** Where the launch was not measured, seconds. */
+const assumedLaunchSeconds = 60
+
+export async function plan(id: string | undefined, flags: PlanFlags): Promise<number> {
+  const form = flags.json ? '.json' : flags.out === undefined ? '.txt' : extname(flags.out).toLowerCase()
+  const render = forms[form]
+  if (!render) throw new UserError(`--out ${flags.out}: no plan ends in '${form}'`, 'one of .md, .html, .csv, .json, .txt', exitCodes.usage)
+  const demand = await demandOf(flags)
+  const reopened = await reopen(id, { db: flags.db, slo: flags.slo, prices: flags.prices[0] })
+  const { gpus } = reopened.experiment.own
+  const books = await Promise.all((flags.prices.length > 0 ? flags.prices : [undefined]).map((path) => loadPriceBook(path, gpus)))
+  const growthPerMonth = parseShare(flags.growth)
+  const fleet = flags.fleet === undefined ? undefined : fleetOf(flags.fleet)
+  const wanted = flags.trials?.split(',').map((n) => parseCount(n.trim(), 1))
+  const input: PlanInput = {
+    units: unitsOf(reopened, books, wanted, fleet?.trial),
+    demand,
+    headroom: parseShare(flags.headroom ?? '0%'),
+    growthPerMonth,
+    months: flags.months === undefined ? (growthPerMonth === 0 ? 1 : 12) : parseCount(flags.months, 1),
+    zones: parseCount(flags.zones, 1),
+    reactionSeconds: parseDurationMs(flags.reaction) / 1000,
+    scaleDownSeconds: parseDurationMs(flags.scaleDown) / 1000,
+    minReplicas: parseCount(flags.minReplicas, 1),
+    existing: fleet,
+  }
+  const text = await render(checkedPlan(input), aboutOf(reopened, input))
+  if (flags.out === undefined) process.stdout.write(text)
+  else {
+    await writeAtomically(flags.out, text)
+    process.stdout.write(`${flags.out}\n`)
+  }
+  return exitCodes.ok
+}
+
+const forms: Readonly<Record<string, (plan: Plan, about: readonly string[]) => Promise<string>>> = {
+  '.txt': async (plan, about) => toText(await planBlocks(plan, about)),
+  '.md': async (plan, about) => toMarkdown(await planBlocks(plan, about)),
+  '.html': async (plan, about) => toHtml('tune: capacity plan', await planBlocks(plan, about, renderSvg)),
+  '.csv': async (plan) => planCsv(plan),
+  '.json': async (plan) => planJson(plan),
+}
+
+function checkedPlan(input: PlanInput): Plan {
+  try {
+    return planCapacity(input)
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    throw new UserError(error.message, 'see tune plan --help', exitCodes.usage)
+  }
+}
+
+async function demandOf({ demand, trace, pattern, peak }: PlanFlags): Promise<Demand> {
+  if ([demand, trace, pattern].filter((given) => given !== undefined).length !== 1) {
+    throw new UserError('one demand is needed', 'give --demand 500, --trace FILE, or --pattern daily --peak 500', exitCodes.usage)
+  }
+  if (trace !== undefined) {
+    const text = await readFile(trace, 'utf8').catch((error: NodeJS.ErrnoException) => {
+      throw new UserError(
+        `cannot read the trace ${trace}: ${error.code ?? error.message}`,
+        'check the path given with --trace',
+        exitCodes.usage,
+      )
+    })
+    return traceDemand(text, trace)
+  }
+  if (pattern !== undefined) {
+    if (peak === undefined)
+      throw new UserError(`pattern ${pattern} needs its highest rate`, 'give --peak, requests per second', exitCodes.usage)
+    return patternDemand(oneOf(pattern, demandPatterns, '--pattern'), parseRateRps(peak))
+  }
+  return demand?.includes(':') ? tableDemand(demand) : steadyDemand(parseRateRps(demand ?? ''))
+}
+
+function fleetOf(text: string): { trial: number; replicas: number } {
+  const match = /^\s*(\d+)\s*x\s*(\d+)\s*$/.exec(text)
+  if (!match) throw new UserError(`--fleet ${text} is no fleet`, 'write 6x3 for six replicas of trial 3', exitCodes.usage)
+  return { replicas: Number(match[1]), trial: Number(match[2]) }
+}
+
+function unitsOf(
+  { trials, experiment, label, pricePerHour: price, record }: Reopened,
+  books: readonly PriceBook[],
+  wanted: readonly number[] | undefined,
+  fleet: number | undefined,
+): PlanUnit[] {
+  const judged = judge(trials, viewOf(experiment, { pricePerHour: price, label }))
+  const serving = judged.filter((j) => j.candidate.capacityRps > 0)
+  // What was cut short serves at most what is noted: planned with only when asked for.
+  const sure = serving.filter((j) => j.candidate.bound !== 'upper')
+  const numbers = new Set([...(wanted ?? sure.slice(0, planned).map((j) => j.candidate.trial)), ...(fleet === undefined ? [] : [fleet])])
+  const chosen = serving.filter((j) => numbers.has(j.candidate.trial))
+  const missing = [...numbers].filter((n) => !chosen.some((j) => j.candidate.trial === n))
+  if (missing.length > 0 || chosen.length === 0) {
+    const known = serving.map((j) => j.candidate.trial).join(', ')
+    const what = missing.length > 0 ? `no trial ${missing.join(', ')} that serves` : 'no configuration that meets the SLO'
+    throw new UserError(
+      `experiment ${record.id} has ${what}`,
+      known ? `those that do: ${known}` : 'name another SLO with --slo',
+      missing.length > 0 ? exitCodes.usage : exitCodes.sloUnmet,
+    )
+  }
+  return chosen.map(({ candidate, trial, curve }): PlanUnit => {
+    const resources = resourcesOf(candidate.configuration, {}, experiment.own.gpus)
+    const shared = resources.gpu !== undefined && resources.gpuShare < 1
+    return {
+      label: candidate.bound === 'upper' ? `${candidate.label} (capacity at most)` : candidate.label,
+      trial: candidate.trial,
+      capacityRps: candidate.capacityRps,
+      curve,
+      limitMs: experiment.slo.limitMs,
+      launchSeconds: trial.usage?.launchSeconds ?? assumedLaunchSeconds,
+      resources,
+      prices: books.map((book) => ({ name: book.name, currency: book.currency, perHour: pricePerHour(resources, book) })),
+      ...(shared ? { wholeGpuPerHour: pricePerHour({ ...resources, gpuShare: 1 }, books[0]!) } : {}),
+    }
+  })
+}
+
+function aboutOf({ record, recommendation }: Reopened, { units }: PlanInput): string[] {
+  const trials = units.map((u) => u.trial).join(', ')
+  return [
+    `From experiment ${record.id}, trial${units.length === 1 ? '' : 's'} ${trials}; capacities are ${record.provenance}.`,
+    ...recommendation.caveats.slice(0, 3),
+  ]
+}

@@ -1,0 +1,16 @@
+import type { Command } from 'commander'
+
+/** `tune predictor`: the built-in model server alone, as a trial would start it. */
+export function registerPredictor(program: Command): void {
+  program
+    .command('predictor')
+    .description('start the built-in model server alone (its own --help lists its flags)')
+    .allowUnknownOption()
+    .allowExcessArguments()
+    .helpOption(false)
+    .argument('[flags...]', 'passed on, e.g. --model bert-tiny --port 8000')
+    .action(async (_flags: string[], _options: unknown, command: Command) => {
+      const { main } = await import('../../../trials/predictor/main.ts')
+      process.exitCode = await main(command.args)
+    })
+}

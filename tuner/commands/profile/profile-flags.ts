@@ -1,0 +1,145 @@
+/** The flags of `tune profile`, read into what the profiler takes; everything wrong with them at once. */
+import {
+  type Arrivals,
+  efforts,
+  type PayloadOrder,
+  type PayloadSource,
+  type ProfileOptions,
+  type ProtocolName,
+  type Slo,
+  type TlsOptions,
+} from '../../../profiler/index.ts'
+import { exitCodes } from '../../exit-codes.ts'
+import { noCertificate, readAuthority } from '../../experiment/authority.ts'
+import { defaults } from '../../experiment/names.ts'
+import { limitsOf, parseSlo, sloOf } from '../../experiment/parse-slo.ts'
+import { parseItems, payloadKind } from '../../experiment/payload-settings.ts'
+import { readTrace } from '../../experiment/trace.ts'
+import { parseCount, parseDurationMs, parsePercentile, parseRateRps, parseShare } from '../../experiment/units.ts'
+import type { ProfileFlags } from './register.ts'
+
+interface Problem {
+  readonly where: string
+  readonly what: string
+  readonly hint?: string
+}
+
+/** Every flag that cannot be used. */
+export class FlagError extends Error {
+  readonly exitCode = exitCodes.usage
+  constructor(readonly problems: readonly Problem[]) {
+    super(problems.map((p) => `${p.where}: ${p.what}`).join('\n'))
+    this.name = 'FlagError'
+  }
+}
+
+const protocols: readonly ProtocolName[] = ['oip-v2', 'grpc-v2', 'tfserving', 'tfserving-grpc', 'json', 'openai']
+
+/** Throws a FlagError. */
+export function readFlags(flags: ProfileFlags): Omit<ProfileOptions, 'signal' | 'onStep'> {
+  const problems: Problem[] = []
+  const read = <T>(flag: string, parse: () => T): T | undefined => {
+    try {
+      return parse()
+    } catch (error) {
+      const { message, hint } = error as Error & { hint?: string }
+      problems.push({ where: `--${flag}`, what: message, hint })
+      return undefined
+    }
+  }
+  const oneOf = <T extends string>(flag: string, value: string, known: readonly T[]): T | undefined => {
+    const found = known.find((name) => name === value)
+    if (found === undefined) problems.push({ where: `--${flag}`, what: `'${value}' is not known`, hint: `one of ${known.join(', ')}` })
+    return found
+  }
+  const errorRate = read('error-rate', () => parseShare(flags.errorRate))
+  const slo = read('slo', () => readSlo(flags.slo, errorRate ?? 0))
+  const seed = read('seed', () => parseCount(flags.seed, 0))
+  const arrivals = read('arrivals', () => readArrivals(flags.arrivals))
+  const tls = read('ca', () => readTls(flags))
+  const plain = tls && noCertificate(flags.url)
+  if (plain !== undefined) problems.push({ where: flags.ca === undefined ? '--insecure-skip-verify' : '--ca', ...plain })
+  const payload = read('payload', () => readPayload(flags, seed ?? 1, arrivals?.order))
+  const options = {
+    url: flags.url,
+    model: flags.model,
+    protocol: flags.protocol === undefined ? undefined : oneOf('protocol', flags.protocol, protocols),
+    rateRps: flags.rate === undefined ? undefined : read('rate', () => parseRateRps(flags.rate!)),
+    arrivals: arrivals?.arrivals,
+    durationS: read('duration', () => parseDurationMs(flags.duration) / 1000),
+    effort: oneOf('effort', flags.effort, Object.keys(efforts) as (keyof typeof efforts)[]),
+    connections: flags.connections === undefined ? undefined : read('connections', () => parseCount(flags.connections!, 1)),
+    template: flags.template,
+    path: flags.path,
+    headers: read('header', () => readHeaders(flags.header ?? [])),
+    tls,
+    timeoutMs: read('timeout', () => parseDurationMs(flags.timeout)),
+    http2: flags.http2,
+    metric: slo?.metric,
+    limits: slo?.limits,
+    seed,
+  }
+  if (problems.length > 0) throw new FlagError(problems)
+  return {
+    ...options,
+    slo: slo!,
+    payload: payload!,
+  }
+}
+
+function readPayload({ payload, items: asked, protocol }: ProfileFlags, seed: number, order: PayloadOrder | undefined): PayloadSource {
+  const items = asked === undefined ? undefined : parseItems(asked)
+  if (items !== undefined && order?.items !== undefined) throw new Error('--items beside a trace that has them: keep one of the two')
+  const common = { seed, ...(items && { items }), ...(order && { order }) }
+  if (payload === undefined)
+    return { kind: 'generated', count: protocol === 'openai' ? defaults.promptCount : defaults.payloadCount, ...common }
+  const kind = payloadKind(payload)
+  if (kind !== 'file') return { kind, path: payload, ...common }
+  if (items !== undefined || order?.items !== undefined) throw new Error(`${payload} holds whole requests: their items cannot be chosen`)
+  return { kind, path: payload, ...(order && { order }) }
+}
+
+function readSlo(text: string, maxErrorRate: number): Slo {
+  const entry = parseSlo(text)
+  return sloOf(limitsOf(entry), entry.percentile ?? parsePercentile(defaults.percentile), maxErrorRate)
+}
+
+function readArrivals(text: string): { arrivals: Arrivals; order?: PayloadOrder } {
+  const [kind, rest = ''] = text.split(/:(.*)/s)
+  switch (kind) {
+    case 'poisson':
+    case 'constant':
+      return { arrivals: { kind } }
+    case 'gamma': {
+      const cv = Number(rest)
+      if (!(cv > 0)) throw new Error(`'${text}' has no coefficient of variation, as in gamma:2`)
+      return { arrivals: { kind, cv } }
+    }
+    case 'on-off': {
+      const [on, off] = rest.split('/')
+      if (on === undefined || off === undefined) throw new Error(`'${text}' names no two durations, as in on-off:1s/4s`)
+      return { arrivals: { kind, onS: parseDurationMs(on) / 1000, offS: parseDurationMs(off) / 1000 } }
+    }
+    case 'trace': {
+      const { atMs, order } = readTrace(rest, rest)
+      return { arrivals: { kind, atMs }, order }
+    }
+    default:
+      throw new Error(`'${text}' is not known: poisson, constant, gamma:CV, on-off:ON/OFF or trace:FILE`)
+  }
+}
+
+function readTls({ ca, insecureSkipVerify }: ProfileFlags): TlsOptions | undefined {
+  if (ca === undefined) return insecureSkipVerify ? { insecureSkipVerify } : undefined
+  return { ca: readAuthority(ca), ...(insecureSkipVerify && { insecureSkipVerify }) }
+}
+
+function readHeaders(lines: readonly string[]): Record<string, string> {
+  const headers: Record<string, string> = {}
+  for (const line of lines) {
+    const found = /^([!#$%&'*+.^_`|~\w-]+):\s*(.*)$/.exec(line)
+    if (!found) throw new Error(`'${line}' is not a header: write 'Name: value'`)
+    headers[found[1]!.toLowerCase()] = found[2]!
+  }
+  return headers
+}

@@ -1,0 +1,128 @@
+/** A profile as files: JSON, CSV of its load points, an HTML report. */
+import type { LoadPoint, Profile } from '../../../profiler/index.ts'
+import { percentileName, significant, sloAxisName, sloName, sloText, sloValue } from '../../../reports/format.ts'
+import { palette } from '../../../reports/report/charts/chart-options.ts'
+import { renderSvg } from '../../../reports/report/charts/svg.ts'
+import { csv } from '../../../reports/report/csv.ts'
+import { type Block, heading, list, paragraph, table } from '../../../reports/report/document/blocks.ts'
+import { toHtml } from '../../../reports/report/document/html.ts'
+import { curvePoints, loadPoints } from './profile-text.ts'
+
+/** Version 1. Figures that there are none of are null: the percentile without an answer, the end that nothing bounds (`bound` says which capacity has none). */
+export const profileJson = (profile: Profile): string => `${JSON.stringify({ schemaVersion: 1, ...profile }, null, 2)}\n`
+
+export function profileCsv(profile: Profile): string {
+  const header =
+    'load,connections,offered_rps,achieved_rps,goodput_rps,requests,errors,p50_ms,p90_ms,p95_ms,p99_ms,max_ms,slo_ms,slo_low_ms,slo_high_ms,seconds,cut,generator_saturated,lateness_p99_ms'
+  const row = (p: LoadPoint) => [
+    p.load.kind,
+    p.load.kind === 'closed' ? p.load.connections : undefined,
+    p.offeredRps,
+    p.achievedRps,
+    p.goodputRps,
+    p.requests,
+    p.errors,
+    p.p50Ms,
+    p.p90Ms,
+    p.p95Ms,
+    p.p99Ms,
+    p.maxMs,
+    p.sloMs,
+    ...p.sloCi95Ms,
+    p.seconds,
+    p.cut ?? false,
+    p.generatorSaturated,
+    p.latenessP99Ms,
+  ]
+  return csv(header.split(','), loadPoints(profile).map(row))
+}
+
+export async function profileHtml(profile: Profile, at: Date): Promise<string> {
+  const { slo, steady, measurement, summary } = profile
+  const name = sloName(slo)
+  const blocks: Block[] = [
+    heading(1, `${profile.model} at ${profile.url}`),
+    { kind: 'paragraph', text: summary, strong: true },
+    paragraph(
+      `SLO ${sloText(slo)}, at most ${slo.maxErrorRate * 100} % failed. Protocol ${profile.protocol}. ${at.toISOString().slice(0, 16).replace('T', ' ')} UTC.`,
+    ),
+    ...list(profile.caveats),
+  ]
+  const curve = curvePoints(profile).filter((p) => Number.isFinite(p.sloMs))
+  if (curve.length > 1) {
+    blocks.push(heading(2, 'Latency against load'), {
+      kind: 'chart',
+      svg: await curveSvg(curve, profile),
+      alt: `${name} against the offered rate`,
+    })
+  }
+  if (steady !== undefined) {
+    const rows = steady.percentiles.map(({ percentile, ms, ci95Ms: [low, high] }) => [
+      slo.metric || slo.limits ? sloName({ ...slo, percentile }) : percentileName(percentile),
+      sloValue(slo, ms),
+      sloValue(slo, low),
+      Number.isFinite(high) ? sloValue(slo, high) : 'no bound',
+    ])
+    blocks.push(
+      heading(2, `Latencies at ${significant(steady.point.offeredRps)} requests per second`),
+      ...table(['percentile', 'latency', 'from', 'to (95 %)'], rows, [1, 2, 3]),
+    )
+    if (steady.histogram.length > 0 && !slo.limits)
+      blocks.push({ kind: 'chart', svg: await histogramSvg(profile), alt: 'histogram of latencies' })
+  }
+  if (measurement !== undefined) {
+    const rows = loadPoints(profile).map((p) => [
+      p.load.kind === 'closed' ? `${p.load.connections} at a time` : 'open',
+      significant(p.offeredRps),
+      significant(p.achievedRps),
+      String(p.requests),
+      String(p.errors),
+      sloValue(slo, p.p50Ms),
+      sloValue(slo, p.sloMs),
+      [p.cut ? 'cut short' : '', p.generatorSaturated ? 'generator saturated' : ''].filter(Boolean).join(', '),
+    ])
+    blocks.push(
+      heading(2, 'Load points'),
+      ...table(['load', 'offered/s', 'achieved/s', 'requests', 'errors', 'p50', name, ''], rows, [1, 2, 3, 4, 5, 6]),
+    )
+  }
+  return toHtml(`Profile of ${profile.model}`, blocks)
+}
+
+const axis = (name: string) => ({ name, nameLocation: 'middle' as const, nameGap: 32 })
+
+function curveSvg(points: readonly LoadPoint[], { slo }: Profile): Promise<string> {
+  return renderSvg({
+    grid: { left: 70, right: 30, top: 30, bottom: 50 },
+    xAxis: { type: 'value', min: 0, ...axis('offered rate, requests per second') },
+    yAxis: { type: 'log', ...axis(sloAxisName(slo)), nameGap: 50 },
+    series: [
+      {
+        type: 'line',
+        color: palette[0],
+        data: points.map((p) => [p.offeredRps, p.sloMs]),
+        markLine: {
+          silent: true,
+          symbol: 'none',
+          data: [{ yAxis: slo.limitMs }],
+          label: { formatter: `SLO ${slo.limitMs} ms`, position: 'insideEndTop' },
+        },
+      },
+    ],
+  })
+}
+
+function histogramSvg({ steady }: Profile): Promise<string> {
+  const bins = steady?.histogram ?? []
+  // A step line: each bin from its lower to its upper edge.
+  const data = bins.flatMap((bin) => [
+    [bin.fromMs, bin.count],
+    [bin.toMs, bin.count],
+  ])
+  return renderSvg({
+    grid: { left: 70, right: 30, top: 30, bottom: 50 },
+    xAxis: { type: 'log', min: bins[0]?.fromMs, max: bins.at(-1)?.toMs, ...axis('latency, ms') },
+    yAxis: { type: 'value', ...axis('requests'), nameGap: 50 },
+    series: [{ type: 'line', color: palette[0], showSymbol: false, areaStyle: {}, data }],
+  })
+}

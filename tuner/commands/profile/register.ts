@@ -1,0 +1,81 @@
+import type { Command } from 'commander'
+
+/** `tune profile`: load-tests a server that is already there. */
+export function registerProfile(program: Command): void {
+  program
+    .command('profile')
+    .description('load-test a server that is already there: its capacity under an SLO, or how it fares at one rate')
+    .requiredOption('--url <url>', 'where it listens, e.g. http://127.0.0.1:8000')
+    .requiredOption(
+      '--slo <slo>',
+      "the SLO, e.g. 50ms (p99) or 'p95<80ms'; of streamed answers also several, of which a good request keeps all: 'p90 ttft<200ms tpot<30ms'",
+      (value: string, before: string | undefined) => (before === undefined ? value : `${before}, ${value}`),
+    )
+    .option('--model <name>', 'model it serves', 'model')
+    .option('--protocol <name>', 'oip-v2, grpc-v2, tfserving, tfserving-grpc, json or openai (default: asks the server)')
+    .option('--error-rate <share>', 'highest tolerated share of failed requests', '0.1%')
+    .option('--rate <rate>', 'test only this rate, e.g. 200rps (default: search for the capacity)')
+    .option(
+      '--arrivals <kind>',
+      'of the steady window: poisson, constant, gamma:CV, on-off:ON/OFF (e.g. on-off:1s/4s), or trace:FILE',
+      'poisson',
+    )
+    .option('--duration <time>', 'length of the steady window', '10s')
+    .option('--effort <name>', 'of the search: quick (3 s), standard (12 s) or thorough (90 s)', 'standard')
+    .option('--connections <n>', 'most connections of the open loads (default: 512)')
+    .option(
+      '--payload <path>',
+      'request bodies: JSON Lines, .txt (one text a line) or a folder of pictures (default: made from what the server says of the model)',
+    )
+    .option('--items <numbers>', "items of one request: 4, 1..16, '1:70, 8:30' (weights) or lognormal:4,0.6 (default: 1)")
+    .option('--template <json>', 'body for --protocol json, with {{text}}, {{image}} and {{int}} filled in, or {{texts}}, ... as lists')
+    .option('--path <path>', "path of the inference call (default: the protocol's)")
+    .option('--header <header...>', "sent with every request, e.g. 'Authorization: Bearer x'; gRPC metadata alike")
+    .option('--ca <file>', 'https and grpcs: certificates of the authorities to trust, PEM')
+    .option('--insecure-skip-verify', 'https and grpcs: take any certificate for good')
+    .option('--timeout <time>', 'deadline of a request', '10s')
+    .option('--http2', 'HTTP/2: over TLS by ALPN, over plain TCP by prior knowledge')
+    .option('--seed <n>', 'seed of arrivals and payload', '1')
+    .option('--json', 'print one JSON document on stdout')
+    .option('--html <file>', 'write a report')
+    .option('--csv <file>', 'write the load points')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  tune profile --url http://127.0.0.1:8000 --model bert --slo 50ms
+  tune profile --url http://127.0.0.1:8000 --model bert --slo 'p95<80ms' --rate 200rps --duration 60s --json
+
+Exit codes: 0 the SLO is met; 1 failure; 2 usage; 3 the SLO cannot be met, or is not at --rate; 130 interrupted.`,
+    )
+    .action(async (flags: ProfileFlags) => {
+      const { profile } = await import('./run.ts')
+      process.exitCode = await profile(flags)
+    })
+}
+
+export interface ProfileFlags {
+  readonly url: string
+  readonly slo: string
+  readonly model: string
+  readonly protocol?: string
+  readonly errorRate: string
+  readonly rate?: string
+  readonly arrivals: string
+  readonly duration: string
+  readonly effort: string
+  readonly connections?: string
+  readonly payload?: string
+  readonly items?: string
+  readonly template?: string
+  readonly path?: string
+  readonly header?: readonly string[]
+  readonly ca?: string
+  readonly insecureSkipVerify?: boolean
+  readonly timeout: string
+  readonly http2?: boolean
+  readonly seed: string
+  readonly json?: boolean
+  readonly html?: string
+  readonly csv?: string
+}

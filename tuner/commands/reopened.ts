@@ -1,0 +1,66 @@
+/** A stored experiment, seen again under its own or another SLO, demand or price book. Runs nothing. */
+import { resolve } from 'node:path'
+import { recommend } from '../../reports/recommendation/recommend.ts'
+import type { Recommendation } from '../../reports/recommendation/types.ts'
+import type { Configuration } from '../../search/types.ts'
+import { gpuCatalogue } from '../../trials/devices/catalogue.ts'
+import type { PriceBook } from '../../trials/prices/book.ts'
+import type { ExperimentRecord, FinishedTrial } from '../../trials/types.ts'
+import type { Surroundings } from '../experiment/context.ts'
+import { experimentFromDocument } from '../experiment/load-experiment.ts'
+import type { Experiment, ExperimentDocument } from '../experiment/types.ts'
+import { noticesOf } from '../loop/notices.ts'
+import { labelOf, loadPriceBook, problemOf, viewOf } from '../loop/problem.ts'
+import { loadExperiment as findExperiment, openExisting } from './open-existing.ts'
+
+/** The flags that every command on stored experiments understands. */
+export interface ReopenFlags {
+  readonly db: string
+  readonly slo?: string
+  readonly rps?: string
+  readonly headroom?: string
+  readonly minQuality?: string
+  readonly prices?: string
+}
+
+export interface Reopened {
+  readonly record: ExperimentRecord
+  readonly trials: readonly FinishedTrial[]
+  readonly experiment: Experiment
+  readonly book: PriceBook
+  readonly pricePerHour: (configuration: Configuration) => number
+  readonly label: (configuration: Configuration) => string
+  readonly recommendation: Recommendation
+}
+
+/** The experiment of that id, or the newest. @throws UserError, ConfigError and StoreError. */
+export async function reopen(id: string | undefined, { db, slo, rps, headroom, minQuality, prices }: ReopenFlags): Promise<Reopened> {
+  const store = await openExisting(db)
+  try {
+    const { experiment: record, trials } = await findExperiment(store, id)
+    // A demand asks for the price of serving it, whatever the experiment ranked by.
+    const objective = rps === undefined ? undefined : 'price-for-demand'
+    const flags = { slo, rps, objective, headroom, minQuality, prices: prices && resolve(prices) }
+    const experiment = experimentFromDocument(record.spec as ExperimentDocument, record.id, anyMachine(), flags)
+    const book = await loadPriceBook(experiment.pricesPath, experiment.own.gpus)
+    const { pricePerHour } = problemOf(experiment, book)
+    const label = labelOf(experiment)
+    const recommendation = recommend({
+      experimentId: record.id,
+      provenance: record.provenance,
+      seed: record.seed,
+      trials,
+      notices: noticesOf(experiment, record.provenance),
+      ...viewOf(experiment, { pricePerHour, label }),
+    })
+    return { record, trials, experiment, book, pricePerHour, label, recommendation }
+  } finally {
+    await store.close()
+  }
+}
+
+/** Nothing is started here, so an experiment of a larger machine, or of one with GPUs, is as good as one of this machine. */
+function anyMachine(): Surroundings {
+  const gpus = gpuCatalogue.map((gpu) => gpu.name)
+  return { cwd: process.cwd(), machine: { cpuCores: 4096, gpus, builtinGpus: gpus } }
+}

@@ -1,0 +1,182 @@
+/** `tune replay`: the search looks measurements up in a recorded table instead of making them. */
+import { readFile } from 'node:fs/promises'
+import { z } from 'zod'
+import { money, significant } from '../../../reports/format.ts'
+import { type Imported, type ImportOptions, importTritonTable } from '../../../reports/imports/model-analyzer.ts'
+import { parseCsv } from '../../../reports/report/csv.ts'
+import { bestObservation, createRng, createSampler, observedLogCost } from '../../../search/index.ts'
+import { type RecordedTable, type ReplayRow, type ReplayTask, recordedTable, replay, trueLogCosts } from '../../../search/replay-table.ts'
+import type { Configuration, Observation } from '../../../search/types.ts'
+import { gpuFeatures } from '../../../trials/devices/features.ts'
+import { parseYaml } from '../../../trials/yaml.ts'
+import { exitCodes, UserError } from '../../exit-codes.ts'
+import { defaults } from '../../experiment/names.ts'
+import { parseSlo } from '../../experiment/parse-slo.ts'
+import { parseMoney, parsePercentile } from '../../experiment/units.ts'
+import { table as columns } from '../../render/columns.ts'
+import { glyph, styleOf } from '../../render/glyphs.ts'
+import type { ReplayFlags } from './register.ts'
+
+const name = z.string().min(1)
+const features = z.record(z.string(), z.array(z.number()))
+
+/** The file behind --task. */
+export const replayTaskSchema = z.object({
+  name: name.default('recorded table'),
+  parameters: z
+    .array(
+      z.discriminatedUnion('kind', [
+        z.object({ kind: z.literal('ordinal'), name, values: z.array(z.number()).min(1) }),
+        z.object({ kind: z.literal('categorical'), name, values: z.array(z.string()).min(1), features: features.optional() }),
+      ]),
+    )
+    .min(1),
+  price: name.meta({ description: 'column of the price per hour' }),
+  objective: z.enum(['price', 'pricePerRequest']),
+  constraint: z.object({ metric: name, max: z.number() }),
+  infeasibleColumn: name.nullish(),
+  rate: name.optional().meta({ description: 'column of the served rate, requests per second' }),
+  relativeNoise: z.number().min(0).optional(),
+  source: z.string().optional(),
+})
+
+export async function replayTable(flags: ReplayFlags): Promise<number> {
+  const { task, recorded } = await load(flags)
+  const maxTrials = wholeNumber(flags.maxTrials, '--max-trials')
+  const seed = wholeNumber(flags.seed, '--seed')
+  const { observations, assessments } = replay(recorded, createSampler(flags.sampler), createRng(seed), { maxTrials })
+  const { problem } = recorded
+  const found = bestObservation(problem, observations)?.configuration
+  const best = observations.find((o) => o.configuration === found)
+  const costs = trueLogCosts(recorded)
+  const least = Math.min(...costs.values())
+  const regret = best ? Math.exp(observedLogCost(problem, recorded.measure(best.configuration)) - least) - 1 : undefined
+  const probabilityBetterExists = assessments.at(-1)?.probabilityBetterExists
+  if (flags.json) {
+    const trials = observations.map((o) => ({ ...o, cost: costOf(recorded, o) }))
+    const recommended = best && { configuration: best.configuration, cost: costOf(recorded, best) }
+    const document = {
+      schema: 'tune.replay/v1',
+      task: task.name,
+      seed,
+      configurations: recorded.configurations.length,
+      trials,
+      recommended,
+      regret,
+      probabilityBetterExists,
+    }
+    process.stdout.write(`${JSON.stringify(document, null, 2)}\n`)
+  } else {
+    process.stdout.write(`${lines(task, recorded, observations, best, regret, probabilityBetterExists).join('\n')}\n`)
+  }
+  return best ? exitCodes.ok : exitCodes.sloUnmet
+}
+
+async function load({ table, task: path, slo, pricePerHour }: ReplayFlags): Promise<{ task: ReplayTask; recorded: RecordedTable }> {
+  const text = await read(table, '--table')
+  if (path !== undefined) {
+    const given: ReplayTask = parseYaml(await read(path, '--task'), path, replayTaskSchema)
+    const task = {
+      ...given,
+      parameters: given.parameters.map((p) => (p.kind === 'categorical' ? { features: gpuFeatures(p.values), ...p } : p)),
+    }
+    return { task, recorded: tableOf(task, text, table) }
+  }
+  if (slo === undefined)
+    throw new UserError(
+      'what the table means is not known',
+      "give --task FILE, or --slo for a table of Model Analyzer's or perf_analyzer's",
+      exitCodes.usage,
+    )
+  const limit = parseSlo(slo)
+  if (limit.limit === undefined)
+    throw new UserError('a table has one latency, and --slo names several', "give one limit, e.g. 50ms or 'p95<80ms'", exitCodes.usage)
+  const imported = importTable(table, text, {
+    percentile: limit.percentile ?? parsePercentile(defaults.percentile),
+    limitMs: limit.limit,
+    pricePerHour: parseMoney(pricePerHour ?? '$1'),
+  })
+  return { task: imported.task, recorded: recordedTable(imported.task, imported.rows) }
+}
+
+function importTable(path: string, text: string, options: ImportOptions): Imported {
+  const hint = 'Model Analyzer writes metrics-model-inference.csv, perf_analyzer -f FILE; for other tables give --task'
+  try {
+    const imported = importTritonTable(text, options)
+    if (imported) return imported
+  } catch (error) {
+    if (error instanceof SyntaxError) throw new UserError(`${path}: ${error.message}`, hint, exitCodes.usage)
+    throw error
+  }
+  throw new UserError(`${path} is a table of neither Model Analyzer nor perf_analyzer`, hint, exitCodes.usage)
+}
+
+async function read(path: string, flag: string): Promise<string> {
+  return readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new UserError(`cannot read ${path}: ${error.code ?? error.message}`, `check the path given with ${flag}`, exitCodes.usage)
+  })
+}
+
+function tableOf(task: ReplayTask, text: string, path: string): RecordedTable {
+  const [header, ...rows] = parseCsv(text)
+  if (!header) throw new UserError(`${path} is empty`, 'the first row names the columns', exitCodes.usage)
+  const named = rows.map((row): ReplayRow => Object.fromEntries(header.map((column, i) => [column, row[i] ?? ''])))
+  try {
+    return recordedTable(task, named)
+  } catch (error) {
+    throw new UserError(
+      `${path}: ${(error as Error).message}`,
+      'every parameter and metric of the task is a column of the table',
+      exitCodes.usage,
+    )
+  }
+}
+
+function wholeNumber(text: string, flag: string): number {
+  const value = Number(text)
+  if (!Number.isInteger(value) || value < 1)
+    throw new UserError(`${flag} must be a whole number above 0, not ${text}`, undefined, exitCodes.usage)
+  return value
+}
+
+/** $ per hour, or per million requests; undefined for what does not meet the constraint. */
+function costOf(recorded: RecordedTable, observation: Observation): number | undefined {
+  const cost = Math.exp(observedLogCost(recorded.problem, observation))
+  if (!Number.isFinite(cost)) return undefined
+  return recorded.problem.objective.kind === 'price' ? cost : (cost / 3600) * 1e6
+}
+
+function lines(
+  task: ReplayTask,
+  recorded: RecordedTable,
+  observations: readonly Observation[],
+  best: Observation | undefined,
+  regret: number | undefined,
+  probabilityBetterExists: number | undefined,
+): string[] {
+  const style = styleOf(process.stdout, process.env)
+  const unit = recorded.problem.objective.kind === 'price' ? 'per hour' : 'per million requests'
+  const rows = observations.map((o, i) => {
+    const cost = costOf(recorded, o)
+    const outcome =
+      o.state === 'infeasible'
+        ? o.reason
+        : cost === undefined
+          ? `${task.constraint.metric} ${significant(o.constraint?.value ?? Number.NaN)} is over ${task.constraint.max}`
+          : `${money(cost)} ${unit}`
+    return [o === best ? glyph('best', style) : ' ', `${i + 1}`, words(o.configuration), outcome]
+  })
+  const certainty =
+    probabilityBetterExists === undefined ? '' : `; P(something untried is more than 5 % better) = ${significant(probabilityBetterExists)}`
+  const verdict = best
+    ? `${words(best.configuration)}: ${money(costOf(recorded, best) ?? Number.NaN)} ${unit}, found in ${observations.length} of ${recorded.configurations.length} recorded configurations${certainty}`
+    : `nothing looked up keeps ${task.constraint.metric} <= ${task.constraint.max}`
+  const table =
+    regret === undefined ? [] : [`The table's own best is ${regret < 1e-9 ? 'this one' : `${significant(regret * 100)} % cheaper`}.`]
+  return [...columns(rows), '', verdict, ...table]
+}
+
+const words = (configuration: Configuration) =>
+  Object.entries(configuration)
+    .map(([name, value]) => `${name} ${value}`)
+    .join(', ')

@@ -1,0 +1,21 @@
+import type { Command } from 'commander'
+import { defaults } from '../../experiment/names.ts'
+
+/** `tune resume`: continues an interrupted experiment where it stood; finished trials are kept, an interrupted one runs again. */
+export function registerResume(program: Command): void {
+  program
+    .command('resume')
+    .description('continue an interrupted experiment where it stood')
+    .argument('[experiment]', 'id, as in tune list (default: the newest)')
+    .option('--db <file>', 'trial store (SQLite)', defaults.db)
+    .option('--max-trials <n>', 'allow this many trials in all, instead of the number given at the start')
+    .option('--json', 'print one JSON document on stdout')
+    .option('--events', 'print every event as a line of JSON on stdout')
+    .option('--plain', 'plain lines instead of the live screen')
+    .action(
+      async (id: string | undefined, options: { db: string; maxTrials?: string; json?: boolean; events?: boolean; plain?: boolean }) => {
+        const { resume } = await import('../tune/run.ts')
+        process.exitCode = await resume(id, options)
+      },
+    )
+}

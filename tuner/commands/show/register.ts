@@ -1,0 +1,31 @@
+import type { Command } from 'commander'
+import { defaults } from '../../experiment/names.ts'
+
+/** `tune show`: an experiment's verdict and trials, re-ranked under another SLO, demand or price book without running anything. */
+export function registerShow(program: Command): void {
+  program
+    .command('show')
+    .description('show an experiment: verdict, trials; re-ranked by another SLO, demand or prices without new trials')
+    .argument('[experiment]', 'id, as in tune list (default: the newest)')
+    .option('--db <file>', 'trial store (SQLite)', defaults.db)
+    .option('--slo <slo>', "rank by another SLO, e.g. 30ms or 'p95<80ms'")
+    .option('--rps <rate>', 'rank by the price of serving this demand, requests per second')
+    .option('--headroom <share>', 'share of the capacity kept free, e.g. 20% (with --rps)')
+    .option('--min-quality <number>', 'leaves out model variants of less quality')
+    .option('--prices <file>', 'another price book (YAML)')
+    .option('--json', 'print the recommendation document')
+    .action(async (id: string | undefined, options: ShowOptions) => {
+      const { show } = await import('./run.ts')
+      process.exitCode = await show(id, options)
+    })
+}
+
+export interface ShowOptions {
+  readonly db: string
+  readonly slo?: string
+  readonly rps?: string
+  readonly headroom?: string
+  readonly minQuality?: string
+  readonly prices?: string
+  readonly json?: boolean
+}

@@ -1,0 +1,22 @@
+/** `tune show`: a stored experiment seen again, under its own or another SLO, demand or price book. Runs nothing. */
+import { recommendationJson } from '../../../reports/report/recommendation-json.ts'
+import { exitCodes } from '../../exit-codes.ts'
+import { styleOf } from '../../render/glyphs.ts'
+import { resultLines } from '../../render/results.ts'
+import { trialLine } from '../../render/trial-line.ts'
+import { reopen } from '../reopened.ts'
+import type { ShowOptions } from './register.ts'
+
+export async function show(id: string | undefined, options: ShowOptions): Promise<number> {
+  const { record, trials, recommendation, pricePerHour, label } = await reopen(id, options)
+  if (options.json) process.stdout.write(recommendationJson(recommendation))
+  else {
+    const style = styleOf(process.stdout, process.env)
+    const lines = trials.map((trial) =>
+      trialLine({ trial, label: label(trial.configuration), pricePerHour: pricePerHour(trial.configuration) }, style),
+    )
+    const head = `${record.id}: ${record.name}, ${record.state}, ${record.provenance}, ${record.createdAt.slice(0, 16).replace('T', ' ')}`
+    process.stdout.write(`${[head, ...lines.map((l) => `${l.mark} ${l.text}`), ...resultLines(recommendation, [], style)].join('\n')}\n`)
+  }
+  return recommendation.best ? exitCodes.ok : exitCodes.sloUnmet
+}

@@ -1,0 +1,75 @@
+import type { Command } from 'commander'
+import { defaults } from '../../experiment/names.ts'
+import type { ReopenFlags } from '../reopened.ts'
+
+export interface SpecFlags extends ReopenFlags {
+  readonly target: string
+  readonly trial?: string
+  readonly out?: string
+  readonly patch?: string
+  readonly write?: boolean
+  readonly container?: string
+  readonly image?: string
+  readonly modelUri?: string
+  readonly modelVersion?: string
+  readonly server?: string
+  readonly gpuScheme?: string
+  readonly autoscaler?: string
+  readonly variant?: string
+  readonly prometheus?: string
+  readonly tritonBackend?: string
+  readonly importPath?: string
+  readonly minReplicas?: string
+  readonly maxReplicas?: string
+}
+
+/** `tune spec`: deployment specs of the recommendation or of any trial. */
+export function registerSpec(program: Command): void {
+  program
+    .command('spec')
+    .description('deployment spec of the recommended configuration, or of any trial')
+    .argument('[experiment]', 'id, as in tune list (default: the newest)')
+    .option(
+      '--target <name>',
+      'kubernetes | kserve | seldon | kubedl | tfserving | triton | torchserve | vllm | ray | compose',
+      'kubernetes',
+    )
+    .option('--trial <n>', 'another trial than the recommended one')
+    .option('--out <folder>', 'write the files there (default: print them)')
+    .option('--patch <file>', 'put the tuned values into this manifest of yours, changing nothing else; prints it, the changes on stderr')
+    .option('--write', 'with --patch: change the file itself')
+    .option('--container <name>', 'with --patch: the container to tune, where a pod has several')
+    .option('--image <image>', 'container image of the predictor')
+    .option('--model-uri <uri>', 'where the weights are, e.g. s3://bucket/model')
+    .option('--model-version <version>', 'version to serve: a number, latest or all')
+    .option('--server <kind>', "custom | tfserving | triton: which server the platform runs (default: the experiment's)")
+    .option(
+      '--gpu-scheme <name>',
+      'nvidia | time-slicing | mps | mig-mixed | mig-single | hami | volcano | aliyun | gke | karpenter | aks (default: by the share)',
+    )
+    .option('--autoscaler <kind>', 'kubernetes: hpa | keda | none', 'hpa')
+    .option('--variant <mode>', 'kserve: standard | knative | keda', 'standard')
+    .option('--prometheus <url>', 'where KEDA asks for the request rate')
+    .option('--triton-backend <name>', "triton: the model's backend (default: onnxruntime)")
+    .option('--import-path <module:app>', 'ray: the application')
+    .option('--rps <rate>', 'demand to size the replicas for, requests per second')
+    .option('--headroom <share>', 'share of the capacity kept free, e.g. 20%')
+    .option('--min-quality <number>', 'leaves out model variants of less quality')
+    .option('--min-replicas <n>', 'least replicas (default: those for the demand)')
+    .option('--max-replicas <n>', 'most replicas (default: twice as many)')
+    .option('--slo <slo>', "rank by another SLO, e.g. 30ms or 'p95<80ms'")
+    .option('--prices <file>', 'another price book (YAML)')
+    .option('--db <file>', 'trial store (SQLite)', defaults.db)
+    .addHelpText(
+      'after',
+      `
+Examples:
+  tune spec --target kubernetes --rps 500 --image registry.example/bert:7 > deployment.yaml
+  tune spec --target kserve --variant keda --server triton --model-uri s3://models/bert
+  tune spec --patch deployment.yaml --container server --write`,
+    )
+    .action(async (id: string | undefined, flags: SpecFlags) => {
+      const { spec } = await import('./run.ts')
+      process.exitCode = await spec(id, flags)
+    })
+}

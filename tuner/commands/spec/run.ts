@@ -1,0 +1,97 @@
+/** `tune spec`: from a stored experiment to deployment specs, or into a manifest that the user has. */
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Candidate } from '../../../reports/recommendation/types.ts'
+import { writeAtomically } from '../../../reports/report/write-atomically.ts'
+import { renderSpec, specTargets } from '../../../reports/specs/index.ts'
+import { kserveVariants } from '../../../reports/specs/kserve.ts'
+import { patchManifests } from '../../../reports/specs/patch.ts'
+import { gpuSchemes } from '../../../reports/specs/pod-gpus.ts'
+import type { Serving } from '../../../reports/specs/serving.ts'
+import { withOwnPod } from '../../delivery/own-pod.ts'
+import { servingFrom } from '../../delivery/serving-from.ts'
+import { exitCodes, UserError } from '../../exit-codes.ts'
+import { parseCount, parseRateRps, parseShare } from '../../experiment/units.ts'
+import { type Reopened, reopen } from '../reopened.ts'
+import type { SpecFlags } from './register.ts'
+
+export async function spec(id: string | undefined, flags: SpecFlags): Promise<number> {
+  const target = oneOf(flags.target, specTargets, '--target')
+  const variant = oneOf(flags.variant ?? 'standard', kserveVariants, '--variant')
+  const autoscaler = oneOf(flags.autoscaler ?? 'hpa', ['hpa', 'keda', 'none'] as const, '--autoscaler')
+  const server = flags.server === undefined ? undefined : oneOf(flags.server, ['custom', 'tfserving', 'triton'] as const, '--server')
+  const gpuScheme = flags.gpuScheme === undefined ? undefined : oneOf(flags.gpuScheme, gpuSchemes, '--gpu-scheme')
+  const count = (text: string | undefined) => (text === undefined ? undefined : parseCount(text, 1))
+  // The demand sizes the replicas here; it does not rank the configurations.
+  const { rps, headroom, ...view } = flags
+  const reopened = await reopen(id, view)
+  const { experiment, recommendation, trials } = reopened
+  const made = servingFrom(experiment, recommendation, candidateOf(reopened, flags.trial), trials, {
+    image: flags.image,
+    demandRps: rps === undefined ? undefined : parseRateRps(rps),
+    modelUri: flags.modelUri,
+    modelVersion: flags.modelVersion,
+    headroom: headroom === undefined ? undefined : parseShare(headroom),
+    server,
+    gpuScheme,
+    minReplicas: count(flags.minReplicas),
+    maxReplicas: count(flags.maxReplicas),
+  })
+  const serving = withOwnPod(experiment, made)
+  if (flags.patch !== undefined) return patch(serving, flags.patch, flags)
+  const { prometheus, importPath, tritonBackend: backend } = flags
+  const files = renderSpec(target, serving, { autoscaler, variant, prometheus, importPath, backend })
+  if (flags.out === undefined) {
+    process.stdout.write(files.map((file) => (files.length > 1 ? `# file: ${file.name}\n${file.text}` : file.text)).join('\n'))
+    return exitCodes.ok
+  }
+  for (const file of files) {
+    const path = join(flags.out, file.name)
+    await writeAtomically(path, file.text)
+    process.stdout.write(`${path}\n`)
+  }
+  return exitCodes.ok
+}
+
+async function patch(serving: Serving, path: string, { container, write }: SpecFlags): Promise<number> {
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new UserError(`cannot read ${path}: ${error.code ?? error.message}`, 'check the path given with --patch', exitCodes.usage)
+  })
+  const patched = patchManifests(text, serving, { container, file: path })
+  for (const { where, from, to } of patched.changes) {
+    process.stderr.write(`${where}: ${from === undefined ? 'added' : JSON.stringify(from)} -> ${JSON.stringify(to)}\n`)
+  }
+  if (patched.changes.length === 0) process.stderr.write(`${path} says it all already\n`)
+  if (!write) process.stdout.write(patched.text)
+  else if (patched.changes.length > 0) await writeAtomically(path, patched.text)
+  return exitCodes.ok
+}
+
+/** The recommended candidate, or that of a trial. */
+function candidateOf({ recommendation, record }: Reopened, trial: string | undefined): Candidate {
+  const { best, nearest, alternatives } = recommendation
+  if (trial === undefined) {
+    if (best) return best
+    throw new UserError(
+      `experiment ${record.id} has no configuration that meets the SLO`,
+      'name a trial with --trial, or another SLO with --slo',
+      exitCodes.sloUnmet,
+    )
+  }
+  const number = parseCount(trial, 1)
+  const found = [best, nearest, ...alternatives].find((c) => c?.trial === number)
+  if (found) return found
+  const known = [best, ...alternatives].flatMap((c) => (c?.feasible ? [c.trial] : []))
+  throw new UserError(
+    `experiment ${record.id} has no trial ${number} to deploy`,
+    `those that serve: ${known.join(', ') || 'none'}`,
+    exitCodes.usage,
+  )
+}
+
+/** The value, if it is one of those allowed. @throws UserError naming them. */
+export function oneOf<T extends string>(value: string, allowed: readonly T[], flag: string): T {
+  const found = allowed.find((a) => a === value)
+  if (found === undefined) throw new UserError(`${flag} ${value} is not known`, `one of ${allowed.join(', ')}`, exitCodes.usage)
+  return found
+}

@@ -1,0 +1,26 @@
+import type { Command } from 'commander'
+import { addExperimentOptions } from '../../experiment/flags.ts'
+
+/** The experiment's own flags are in it too, under commander's names. */
+export interface TuneFlags {
+  readonly [experimentFlag: string]: unknown
+  readonly file?: string
+  readonly json?: boolean
+  readonly events?: boolean
+  readonly plain?: boolean
+  readonly dryRun?: boolean
+}
+
+/** `tune` itself: runs an experiment and recommends. */
+export function registerTune(program: Command): void {
+  addExperimentOptions(program)
+  program.optionsGroup('Output:')
+  program
+    .option('--json', 'print one JSON document on stdout')
+    .option('--events', 'print every event as a line of JSON on stdout')
+    .option('--plain', 'plain lines instead of the live screen')
+    .action(async (flags: TuneFlags) => {
+      const { tune } = await import('./run.ts')
+      process.exitCode = await tune(flags)
+    })
+}

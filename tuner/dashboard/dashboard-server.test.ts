@@ -1,0 +1,210 @@
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { unpackTrial } from '../../reports/dashboard/data.ts'
+import { asMeasured, Ranker } from '../../reports/dashboard/ranking.ts'
+import { parseCsv } from '../../reports/report/csv.ts'
+import { openReader } from '../../trials/store/index.ts'
+import { createDashboard, type DashboardServer } from './dashboard-server.ts'
+import { around, late, type SampleStore, sampleStore, trials } from './samples.contract.ts'
+
+let sample: SampleStore
+let dashboard: DashboardServer
+let base: string
+
+beforeAll(async () => {
+  sample = await sampleStore()
+  dashboard = await createDashboard(await openReader(sample.path), around)
+  await dashboard.server.listen({ host: '127.0.0.1', port: 0 })
+  base = `http://127.0.0.1:${(dashboard.server.server.address() as AddressInfo).port}`
+})
+afterAll(async () => {
+  await dashboard.close()
+  await sample.dispose()
+})
+
+const get = (url: string, headers: Record<string, string> = {}) =>
+  dashboard.server.inject({ method: 'GET', url, headers: { host: '127.0.0.1:4455', ...headers } })
+
+describe('only its owner is answered', () => {
+  test.each(['evil.example', 'evil.example:4455', '127.0.0.1.evil.example', 'localhost.evil.example:4455'])(
+    'a request for the host "%s" is refused',
+    async (host) => {
+      const answer = await get('/api/experiments', { host })
+      expect(answer.statusCode).toBe(403)
+      expect(answer.body).not.toContain('bert')
+    },
+  )
+  test.each(['127.0.0.1:4455', 'localhost:4455', 'LOCALHOST:4455', '[::1]:4455'])('a request for %s is answered', async (host) => {
+    expect((await get('/', { host })).statusCode).toBe(200)
+  })
+  test('another site may not ask, whether its browser says so by Origin or by fetch metadata', async () => {
+    expect((await get('/api/experiments', { origin: 'https://evil.example' })).statusCode).toBe(403)
+    expect((await get('/api/experiments', { 'sec-fetch-site': 'cross-site' })).statusCode).toBe(403)
+    expect((await get('/api/experiments', { origin: 'http://127.0.0.1:4455', 'sec-fetch-site': 'same-origin' })).statusCode).toBe(200)
+  })
+  test.each(['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS'] as const)('%s is refused', async (method) => {
+    const answer = await dashboard.server.inject({ method, url: '/api/experiments', headers: { host: 'localhost' } })
+    expect(answer.statusCode).toBe(405)
+  })
+  test('every answer carries the policy that lets the page run its own script alone', async () => {
+    for (const url of ['/', '/app.js', '/api/experiments', '/nothing', '/api/experiments/none/export/trials.csv']) {
+      const { headers } = await get(url)
+      expect(headers['content-security-policy'], url).toMatch(/default-src 'none'; script-src 'self';/)
+      expect(headers['content-security-policy'], url).not.toContain('unsafe')
+      expect(headers['x-content-type-options'], url).toBe('nosniff')
+    }
+  })
+  test.each([
+    '/../package.json',
+    '/..%2f..%2fpackage.json',
+    '/%2e%2e/package.json',
+    '/page/../../package.json',
+    '//etc/passwd',
+    '/app.js/../../server.ts',
+    '/api/experiments/..%2f..%2fetc/export/trials.csv',
+    '/api/experiments/bert-7f3a/export/..%2f..%2f..%2fetc%2fpasswd',
+    '/api/experiments/bert-7f3a/export/__proto__',
+    '/api/experiments/bert-7f3a/export/constructor',
+    '/api/experiments/bert-7f3a/spec/..%2f..%2fetc',
+    '/api/experiments/bert-7f3a/trials/..%2f1/log',
+  ])('%s leads nowhere', async (url) => {
+    const answer = await get(url)
+    expect(answer.statusCode).toBeGreaterThanOrEqual(400)
+    expect(answer.statusCode).toBeLessThan(500)
+    expect(answer.body).not.toMatch(/root:|"dependencies"/)
+  })
+})
+
+describe('what it serves', () => {
+  const path = '/api/experiments/bert-7f3a'
+  const question = (change: object) => {
+    const { slo, objective, prices } = JSON.parse(JSON.stringify(asked))
+    return `?view=${encodeURIComponent(JSON.stringify({ slo, objective, prices, ...change }))}`
+  }
+  let asked: ReturnType<typeof asMeasured>
+  beforeAll(async () => {
+    const events = await streamed(1)
+    asked = asMeasured(JSON.parse(events.find((e) => e.event === 'experiment')!.data))
+  })
+
+  test('the experiments, and which one the page opens: the newest', async () => {
+    const { chosen, experiments } = (await get('/api/experiments')).json()
+    expect(chosen).toBe('bert-7f3a')
+    expect(experiments.map((e: { id: string; trials: number }) => [e.id, e.trials])).toEqual([
+      ['older-0001', 7],
+      ['bert-7f3a', 7],
+    ])
+  })
+
+  test('the recommendation under the question of the page', async () => {
+    const own = (await get(`${path}/export/recommendation.json`)).json()
+    expect(own).toMatchObject({ schema: 'tune.recommendation/v1', best: { trial: 3 }, provenance: 'emulated' })
+    const tighter = (await get(`${path}/export/recommendation.json${question({ slo: { ...asked.slo, limitMs: 15 } })}`)).json()
+    expect(tighter).toMatchObject({ best: { trial: 2, derived: true }, slo: { limitMs: 15 } })
+  })
+
+  test('a table of every trial, in which a text cannot become a formula or a column', async () => {
+    const rows = parseCsv((await get(`${path}/export/trials.csv`)).body)
+    expect(rows).toHaveLength(8)
+    expect(new Set(rows.map((r) => r.length)).size).toBe(1)
+  })
+
+  test('a deployment spec of what is recommended', async () => {
+    const answer = await get(`${path}/spec/kubernetes`)
+    expect(answer.statusCode).toBe(200)
+    expect(answer.body).toContain('kind: Deployment')
+    expect(answer.body).toContain('trial 3')
+    expect((await get(`${path}/spec/kubernetes${question({ slo: { ...asked.slo, limitMs: 1 } })}`)).body).toContain('nothing to deploy')
+  })
+
+  test('a report and a page of their own, with no text of theirs as markup', async () => {
+    for (const file of ['report.html', 'dashboard.html']) {
+      const answer = await get(`${path}/export/${file}`)
+      expect(answer.statusCode, file).toBe(200)
+      expect(answer.body, file).not.toContain('<img src=x')
+      expect(answer.body, file).not.toContain('<script>window.attacked')
+      expect(answer.body, file).toContain("default-src 'none'")
+    }
+  })
+
+  test('a log, and only what is one', async () => {
+    expect((await get(`${path}/trials/4/log`)).body).toMatch(/^ready\n/)
+    expect((await get(`${path}/trials/4/log`)).headers['content-type']).toMatch('text/plain')
+    expect((await get(`${path}/trials/5/log`)).body).toContain('no log of a predictor')
+    expect((await get(`${path}/trials/1/log`)).body).toContain('kept no log')
+  })
+
+  test.each([
+    ['{', 'not JSON'],
+    ['{}', 'slo'],
+    ['{"slo":{"percentile":2,"limitMs":-1,"maxErrorRate":0}}', 'slo.percentile'],
+  ])('the question %s is refused in words', async (view, words) => {
+    const answer = await get(`${path}/export/trials.csv?view=${encodeURIComponent(view)}`)
+    expect(answer.statusCode).toBe(422)
+    expect(answer.body).toContain(words)
+  })
+})
+
+interface ServerSentEvent {
+  readonly event: string
+  readonly data: string
+  readonly id?: string
+}
+
+/** Events until `enough` of kind 'ready' or 'trials' after it have come. */
+async function streamed(enough: number, headers: Record<string, string> = {}, onReady?: () => Promise<void>, id = 'bert-7f3a') {
+  const abort = new AbortController()
+  const answer = await fetch(`${base}/api/experiments/${id}/stream`, { headers, signal: abort.signal })
+  const events: ServerSentEvent[] = []
+  let text = ''
+  let after = 0
+  for await (const chunk of answer.body!.pipeThrough(new TextDecoderStream())) {
+    text += chunk
+    for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
+      const lines = text.slice(0, end).split('\n')
+      text = text.slice(end + 2)
+      const of = (name: string) => lines.filter((l) => l.startsWith(`${name}: `)).map((l) => l.slice(name.length + 2))
+      const event = { event: of('event')[0] ?? '', data: of('data').join('\n'), id: of('id')[0] }
+      events.push(event)
+      if (event.event === 'ready') await onReady?.()
+      if (event.event === 'problem' || event.event === 'ready' || after > 0) after += 1
+      if (after >= enough) {
+        abort.abort()
+        return events
+      }
+    }
+  }
+  return events
+}
+
+describe('the stream', () => {
+  test('gives the experiment, every trial as the store has it, and the word that this is all', async () => {
+    const events = await streamed(1)
+    expect(events.map((e) => e.event)).toEqual(['experiment', 'trials', 'ready'])
+    const stored = await sample.store.load(sample.id)
+    expect((JSON.parse(events[1]!.data) as string[]).map(unpackTrial)).toEqual(stored!.trials)
+    const experiment = JSON.parse(events[0]!.data)
+    expect(new Ranker(experiment).recommend(trials(''), asMeasured(experiment)).best?.trial).toBe(3)
+  })
+
+  test('goes on where a reader stood', async () => {
+    const events = await streamed(1, { 'last-event-id': '4' })
+    expect((JSON.parse(events.find((e) => e.event === 'trials')!.data) as string[]).map((t) => unpackTrial(t).number)).toEqual([5, 6, 7])
+  })
+
+  test('gives a trial as soon as another process has stored it, and the end of the experiment', async () => {
+    const events = await streamed(3, {}, async () => {
+      await sample.store.append(sample.id, late)
+      await sample.store.finish(sample.id, 'done', { verdict: 'done' })
+    })
+    const after = events.slice(events.findIndex((e) => e.event === 'ready') + 1)
+    expect(after.map((e) => e.event).sort()).toEqual(['experiment', 'trials'])
+    expect(JSON.parse(after.find((e) => e.event === 'experiment')!.data).state).toBe('done')
+    expect(unpackTrial(JSON.parse(after.find((e) => e.event === 'trials')!.data)[0]).number).toBe(8)
+  })
+
+  test('says what is wrong', async () => {
+    const events = await streamed(1, {}, undefined, 'no-such')
+    expect(events).toMatchObject([{ event: 'problem', data: expect.stringContaining('no-such') }])
+  })
+})

@@ -1,0 +1,114 @@
+/** Documents of an experiment under the question that the page asks. */
+import { z } from 'zod'
+import type { Assets } from '../../reports/dashboard/bundle.ts'
+import { asMeasured, Ranker, type WhatIf } from '../../reports/dashboard/ranking.ts'
+import { standalonePage } from '../../reports/dashboard/standalone.ts'
+import { renderSvg } from '../../reports/report/charts/svg.ts'
+import { toHtml } from '../../reports/report/document/html.ts'
+import { recommendationJson } from '../../reports/report/recommendation-json.ts'
+import { reportBlocks } from '../../reports/report/report-blocks.ts'
+import { trialsCsv } from '../../reports/report/trials-csv.ts'
+import { renderSpec, specTargets } from '../../reports/specs/index.ts'
+import { servingFrom } from '../delivery/serving-from.ts'
+import { UserError } from '../exit-codes.ts'
+import type { Described } from './described.ts'
+import type { Feed } from './watch.ts'
+
+type Current = Feed & { readonly described: Described }
+
+const positive = z.number().positive().finite()
+const metric = z.enum(['e2e', 'ttft', 'tpot'])
+const price = z.object({ perHour: z.number().nonnegative().finite(), source: z.string() })
+const question = z.object({
+  slo: z.object({
+    percentile: z.number().gt(0).lt(1),
+    limitMs: positive,
+    maxErrorRate: z.number().min(0).max(1),
+    metric: metric.optional(),
+    limits: z
+      .array(z.object({ metric, limitMs: positive }))
+      .min(2)
+      .optional(),
+  }),
+  objective: z.discriminatedUnion('kind', [
+    z.object({ kind: z.literal('price') }),
+    z.object({ kind: z.literal('price-per-request') }),
+    z.object({ kind: z.literal('price-for-demand'), demandRps: positive, headroom: z.number().min(0).lt(1) }),
+    z.object({ kind: z.literal('max-rate'), maxPricePerHour: positive }),
+    z.object({ kind: z.literal('min-latency'), maxPricePerHour: positive }),
+  ]),
+  prices: z.object({ name: z.string(), currency: z.string(), gpus: z.record(z.string(), price), vcpu: price, memoryGiB: price }),
+  minQuality: z.number().optional(),
+})
+
+/** The question of a request, or the experiment's own. @throws UserError that names every field at fault. */
+export function questionOf(text: string | undefined, { dashboard }: Described): WhatIf {
+  if (text === undefined) return asMeasured(dashboard)
+  let data: unknown
+  try {
+    data = JSON.parse(text)
+  } catch (error) {
+    throw new UserError(`view is not JSON: ${(error as Error).message}`)
+  }
+  const parsed = question.safeParse(data)
+  if (parsed.success) return parsed.data
+  throw new UserError(`view: ${parsed.error.issues.map((i) => `${i.path.join('.')}: ${i.message}`).join('; ')}`)
+}
+
+export interface Exported {
+  readonly type: string
+  readonly text: string
+}
+
+/** File name → how it is made. */
+export const exported: Readonly<Record<string, (current: Current, whatIf: WhatIf, assets: Assets) => Exported | Promise<Exported>>> = {
+  'recommendation.json': ({ described, trials }, whatIf) => ({
+    type: 'application/json; charset=utf-8',
+    text: recommendationJson(new Ranker(described.dashboard).recommend(trials, whatIf)),
+  }),
+  'trials.csv': ({ described, trials }, whatIf) => ({
+    type: 'text/csv; charset=utf-8',
+    text: trialsCsv(trials, new Ranker(described.dashboard).view(whatIf)),
+  }),
+  'dashboard.html': ({ described, packed }, _, assets) => ({
+    type: 'text/html; charset=utf-8',
+    text: standalonePage(assets, { experiment: described.dashboard, trials: packed }),
+  }),
+  'report.html': async ({ described, trials }, whatIf) => {
+    const { dashboard } = described
+    const ranker = new Ranker(dashboard)
+    const blocks = await reportBlocks(
+      {
+        ...ranker.view(whatIf),
+        name: dashboard.name,
+        trials,
+        recommendation: ranker.recommend(trials, whatIf),
+        specification: dashboard.specification,
+        environment: [
+          `experiment ${dashboard.id}, started ${dashboard.createdAt}; prices: ${whatIf.prices.name} (${whatIf.prices.currency})`,
+        ],
+      },
+      renderSvg,
+    )
+    return { type: 'text/html; charset=utf-8', text: toHtml(`tune: ${dashboard.name}`, blocks) }
+  },
+}
+
+/** The deployment spec of what is recommended under a question. @throws UserError and SpecError. */
+export function specText({ described, trials }: Current, whatIf: WhatIf, wanted: string): string {
+  const target = specTargets.find((name) => name === wanted)
+  if (!target) throw new UserError(`no spec target is called "${wanted}": ${specTargets.join(', ')}`)
+  const recommendation = new Ranker(described.dashboard).recommend(trials, whatIf)
+  const { best } = recommendation
+  if (!best) throw new UserError('no configuration meets the SLO: there is nothing to deploy')
+  const { headroom } = described.experiment
+  const { objective, slo } = whatIf
+  const experiment = {
+    ...described.experiment,
+    slo,
+    objective,
+    headroom: objective.kind === 'price-for-demand' ? objective.headroom : headroom,
+  }
+  const files = renderSpec(target, servingFrom(experiment, recommendation, best, trials))
+  return files.map((file) => (files.length > 1 ? `# file: ${file.name}\n${file.text}` : file.text)).join('\n')
+}

@@ -1,0 +1,50 @@
+/** The pod template of an experiment on a cluster, with the tuned values in its container and nothing else changed: what a spec deploys. */
+import type { Serving } from '../../reports/specs/serving.ts'
+import { gpuSelection } from '../../trials/launchers/kubernetes/gpu-selection.ts'
+import { type Json, trialPod } from '../../trials/launchers/kubernetes/manifests.ts'
+import type { Experiment } from '../experiment/types.ts'
+
+/** The same serving around the user's own pod, where the experiment has one. Throws LaunchError and GpuSchemeError as a trial would. */
+export function withOwnPod({ kubernetes, predictor, space }: Experiment, serving: Serving): Serving {
+  const { pod, container } = kubernetes ?? {}
+  if (!pod || container === undefined || predictor.kind !== 'command') return serving
+  const { configuration, resources: asked } = serving
+  const scheme = serving.gpuScheme ?? kubernetes?.gpuScheme
+  const port = kubernetes?.port ?? serving.container.port
+  const tuned = trialPod({
+    name: serving.name,
+    labels: {},
+    owner: { name: '', uid: '' },
+    template: predictor,
+    own: { pod, container },
+    port,
+    parameters: space.parameters,
+    configuration,
+    trialNumber: 0,
+    asked,
+    gpu: gpuSelection(asked, scheme, serving.dra),
+    claimTemplateName: `${serving.name}-gpu`,
+    deadlineS: 0,
+  })
+  const { annotations } = tuned.metadata as Json
+  const { schedulerName, affinity, tolerations, resourceClaims, containers } = tuned.spec as Json
+  // Of the trial's pod only what the configuration decides: its deadline and its distance from other trials belong to trials.
+  const own = pod.spec as Json
+  const { nodeAffinity } = affinity as Json
+  return {
+    ...serving,
+    gpuScheme: scheme,
+    container: { ...serving.container, port },
+    pod: {
+      metadata: { ...(pod.metadata as Json | undefined), ...(annotations === undefined ? {} : { annotations }) },
+      spec: {
+        ...own,
+        ...(schedulerName === undefined ? {} : { schedulerName }),
+        ...(nodeAffinity === undefined ? {} : { affinity: { ...(own.affinity as Json | undefined), nodeAffinity } }),
+        ...(tolerations === undefined ? {} : { tolerations }),
+        ...(resourceClaims === undefined ? {} : { resourceClaims }),
+        containers,
+      },
+    },
+  }
+}

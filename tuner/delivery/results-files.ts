@@ -1,0 +1,44 @@
+/** The files a tuning run leaves: recommendation.json, trials.csv and, where something meets the SLO, deployment.yaml. */
+import { mkdir } from 'node:fs/promises'
+import { join, relative } from 'node:path'
+import type { Recommendation } from '../../reports/recommendation/types.ts'
+import { recommendationJson } from '../../reports/report/recommendation-json.ts'
+import { trialsCsv } from '../../reports/report/trials-csv.ts'
+import { writeAtomically } from '../../reports/report/write-atomically.ts'
+import { renderSpec } from '../../reports/specs/index.ts'
+import type { Configuration } from '../../search/types.ts'
+import type { FinishedTrial } from '../../trials/types.ts'
+import type { Experiment } from '../experiment/types.ts'
+import { viewOf } from '../loop/problem.ts'
+import { withOwnPod } from './own-pod.ts'
+import { servingFrom } from './serving-from.ts'
+
+export interface Results {
+  readonly outDir: string
+  readonly recommendation: Recommendation
+  readonly trials: readonly FinishedTrial[]
+  readonly experiment: Experiment
+  readonly pricePerHour: (configuration: Configuration) => number
+  readonly label: (configuration: Configuration) => string
+}
+
+/** Writes them, each whole or not at all; returns their paths, short where they lie below the working directory. */
+export async function writeResults({ outDir, recommendation, trials, experiment, pricePerHour, label }: Results): Promise<string[]> {
+  await mkdir(outDir, { recursive: true })
+  const texts: Record<string, string> = {
+    'recommendation.json': recommendationJson(recommendation),
+    'trials.csv': trialsCsv(trials, viewOf(experiment, { pricePerHour, label })),
+  }
+  if (recommendation.best) {
+    const serving = withOwnPod(experiment, servingFrom(experiment, recommendation, recommendation.best, trials))
+    for (const file of renderSpec('kubernetes', serving, { autoscaler: 'none' })) texts[file.name] = file.text
+  }
+  const paths: string[] = []
+  for (const [name, text] of Object.entries(texts)) {
+    const path = join(outDir, name)
+    await writeAtomically(path, text)
+    const short = relative(process.cwd(), path)
+    paths.push(short.startsWith('..') ? path : short)
+  }
+  return paths
+}

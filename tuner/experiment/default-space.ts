@@ -1,0 +1,271 @@
+/** The search space of an experiment: defaults for the machine and devices, the user's entries over them, pins, conditions. */
+import { createRng } from '../../search/rng.ts'
+import { configurationAt, enumerate, GRID_LIMIT, gridSize, parameterValues, satisfies } from '../../search/space.ts'
+import type { Condition, Configuration, Parameter, SearchSpace } from '../../search/types.ts'
+import type { Gpu } from '../../trials/devices/catalogue.ts'
+import { closest, namesNear } from '../../trials/devices/device-model-error.ts'
+import { ConditionError, type ConditionNames, parseCondition } from './condition.ts'
+import type { Report } from './context.ts'
+import type { ParameterEntry } from './experiment-schema.ts'
+import type { Backend } from './names.ts'
+import { knownParameter, knownParameters, toParameter } from './parameters.ts'
+import { powersOfTwo } from './shorthand.ts'
+import type { Path } from './yaml-file.ts'
+
+/** What a default space depends on. */
+export interface SpaceSetting {
+  readonly backend: Backend
+  /** What the trials use, 'auto' decided. */
+  readonly devices: 'cpu' | 'gpu' | 'emulated'
+  /** 'pod': a pod template of the user's own. */
+  readonly predictor: 'builtin' | 'command' | 'url' | 'pod'
+  /** The built-in predictor serves a language model. */
+  readonly languageModel?: boolean
+  readonly cpuCores: number
+  /** Catalogue names to choose from: those in the machine, or those worth emulating. */
+  readonly gpus: readonly string[]
+}
+
+/** The parameters that are tuned where the user names no other values. */
+export function defaultSpace(setting: SpaceSetting): Record<string, ParameterEntry> {
+  if (setting.predictor === 'url' || setting.predictor === 'pod') return {}
+  if (setting.languageModel) {
+    const scheduling = { maxNumSeqs: { values: [16, 32, 64, 128, 256] }, maxNumBatchedTokens: { values: powersOfTwo(512, 8192) } }
+    return { cpuCores: { values: [1] }, ...(setting.devices !== 'cpu' && { gpu: { values: [...setting.gpus] } }), ...scheduling }
+  }
+  const cores = setting.backend === 'local' ? powersOfTwo(1, setting.cpuCores) : [1, 2, 4, 8]
+  const space: Record<string, ParameterEntry> = { cpuCores: { values: cores } }
+  if (setting.devices !== 'cpu') {
+    space.gpu = { values: [...setting.gpus] }
+    space.gpuMemoryPercent = { values: [10, 25, 50, 100] }
+  }
+  if (setting.predictor === 'builtin') space.batchSize = { values: powersOfTwo(1, setting.devices === 'cpu' ? 32 : 128) }
+  return space
+}
+
+export interface SpaceEntries {
+  readonly space?: Readonly<Record<string, ParameterEntry>>
+  readonly pin?: Readonly<Record<string, number | string>>
+  readonly constraints?: readonly string[]
+}
+
+/**
+ * Builds the space. Everything wrong is reported with its path in the experiment file; the space returned then lacks what was wrong.
+ * @param broken whether a part of the entries was refused before: then names that are missing are not reported again.
+ */
+export function buildSpace(
+  entries: SpaceEntries,
+  setting: SpaceSetting,
+  report: Report,
+  ownGpus: readonly Gpu[] = [],
+  broken = false,
+): { space: SearchSpace; pins: Configuration } {
+  const user = entries.space ?? {}
+  const pin = entries.pin ?? {}
+  const defaults = defaultSpace(setting)
+  if (Object.hasOwn(user, 'migProfile') || Object.hasOwn(pin, 'migProfile')) delete defaults.gpuMemoryPercent
+  const names = ordered([...new Set([...Object.keys(defaults), ...Object.keys(user), ...Object.keys(pin)])])
+  const parameters: Parameter[] = []
+  const conditionNames = new Map<string, 'number' | readonly string[]>()
+  const pins: Record<string, number | string> = {}
+  let refused = broken
+
+  for (const name of names) {
+    const at: Path = Object.hasOwn(user, name) ? ['space', name] : ['pin', name]
+    const entry: ParameterEntry = {
+      ...defaults[name],
+      ...(user[name] && hasDomain(user[name]) ? { values: undefined } : {}),
+      ...user[name],
+    }
+    if (!checkName(name, entry, Object.hasOwn(user, name), setting, names, at, report)) {
+      refused = true
+      continue
+    }
+    const made = Object.hasOwn(defaults, name) || Object.hasOwn(user, name) ? toParameter(name, entry, ownGpus) : { faults: [] }
+    for (const fault of made.faults) report(fault.at ? [...at, fault.at] : at, `${name}: ${fault.what}`, fault.hint)
+    if (made.faults.length > 0) {
+      refused = true
+      continue
+    }
+    let parameter = made.parameter
+    if (Object.hasOwn(pin, name)) parameter = pinned(name, pin[name]!, parameter, Object.hasOwn(user, name), ownGpus, report)
+    if (!parameter) {
+      refused = true
+      continue
+    }
+    if (Object.hasOwn(pin, name)) pins[name] = parameterValues(parameter)![0]!
+    if (setting.backend === 'local' && setting.predictor !== 'url')
+      checkCores(parameter, setting.cpuCores, Object.hasOwn(pin, name) ? ['pin', name] : at, report)
+    const condition = entry.when ?? (name === 'gpuMemoryPercent' ? sharesNothing(parameters) : undefined)
+    const when = condition === undefined ? undefined : readCondition(condition, conditionNames, [...at, 'when'], report)
+    parameters.push(when ? { ...parameter, when } : parameter)
+    conditionNames.set(name, parameter.kind === 'categorical' ? parameter.values : 'number')
+  }
+
+  const constraints = (entries.constraints ?? []).flatMap((text, i) =>
+    refused && mentionsUnknown(text, conditionNames) ? [] : (readCondition(text, conditionNames, ['constraints', i], report) ?? []),
+  )
+  const space = { parameters, constraints }
+  checkNotEmpty(space, report)
+  return { space, pins }
+}
+
+const hasDomain = (entry: ParameterEntry) => entry.values !== undefined || entry.min !== undefined || entry.max !== undefined
+
+/** Standard names in their usual order, then the user's own in the order they were written: conditions may name only what stands before. */
+function ordered(names: readonly string[]): string[] {
+  const standard = knownParameters.map((known) => known.name).filter((name) => names.includes(name))
+  return [...standard, ...names.filter((name) => !standard.includes(name))]
+}
+
+function checkName(
+  name: string,
+  entry: ParameterEntry,
+  declared: boolean,
+  setting: SpaceSetting,
+  names: readonly string[],
+  at: Path,
+  report: Report,
+): boolean {
+  const candidates = [...new Set([...names.filter((other) => other !== name), ...knownParameters.map((known) => known.name)])]
+  if (!/^[A-Za-z_][\w.-]*$/.test(name)) {
+    report(at, `'${name}' is no name of a parameter`, 'letters, digits, _ . - and no digit first')
+    return false
+  }
+  if (setting.predictor === 'url' && declared) {
+    report(
+      at,
+      `${name}: a server that runs already cannot be given values`,
+      'pin what it runs on (pin: {cpuCores: 2, gpu: T4}), or give a command that starts it',
+    )
+    return false
+  }
+  const own = declared && (entry.category !== undefined || setting.predictor !== 'builtin')
+  const meant = own && entry.category === undefined ? misspelt(name) : undefined
+  if (meant) report(at, `'${name}' looks like ${meant}`, `write ${meant}, or say category: env if ${name} is a parameter of your own`)
+  if (knownParameter(name) || own) return meant === undefined
+  if (!declared) report(at, `no parameter is called '${name}'`, namesNear(name, candidates))
+  else
+    report(
+      at,
+      `the built-in predictor has no parameter '${name}'`,
+      `${namesNear(name, candidates).replace(/\?$/, '')}; or say category: env to hand it over as an environment variable`,
+    )
+  return false
+}
+
+/** The standard parameter that a name nearly is: other case or hyphens, or a slip or two. Names in capitals are environment variables, and meant so. */
+function misspelt(name: string): string | undefined {
+  if (knownParameter(name) || name === name.toUpperCase() || name.length < 5) return undefined
+  const names = knownParameters.map((known) => known.name)
+  return closest(name, names).find((known) => Math.abs(known.length - name.length) <= 2)
+}
+
+/** The parameter held at one value; a value outside what the user listed is refused, one outside a default is taken. */
+function pinned(
+  name: string,
+  value: number | string,
+  parameter: Parameter | undefined,
+  declared: boolean,
+  ownGpus: readonly Gpu[],
+  report: Report,
+): Parameter | undefined {
+  const entry: ParameterEntry = parameter
+    ? {
+        values: [value],
+        category: parameter.category,
+        monotone: parameter.monotone as 'up',
+        concurrency: parameter.concurrency,
+        ...(parameter.kind === 'categorical' ? { kind: 'categorical' as const } : {}),
+      }
+    : { values: [value] }
+  const made = toParameter(name, entry, ownGpus)
+  for (const fault of made.faults) report(['pin', name], `${name}: ${fault.what}`, fault.hint)
+  if (!made.parameter || !parameter || !declared) return made.parameter
+  const held = parameterValues(made.parameter)![0]!
+  const near = nearestValues(parameter, held)
+  if (near === undefined) return made.parameter
+  report(['pin', name], `${name}: ${held} is outside its values ${describeDomain(parameter)}`, `nearest: ${near.join(', ')}`)
+  return undefined
+}
+
+/** Undefined where the value is one of the parameter's. */
+function nearestValues(parameter: Parameter, value: number | string): (number | string)[] | undefined {
+  const values = parameterValues(parameter)
+  if (values?.includes(value)) return undefined
+  if (typeof value === 'string' || parameter.kind === 'categorical') return values?.slice(0, 12) ?? []
+  const numbers = (values ?? [(parameter as { min: number }).min, (parameter as { max: number }).max]) as number[]
+  if (!values && value >= numbers[0]! && value <= numbers[1]!) return undefined
+  const below = numbers.filter((number) => number < value)
+  const above = numbers.filter((number) => number > value)
+  return [...(below.length > 0 ? [Math.max(...below)] : []), ...(above.length > 0 ? [Math.min(...above)] : [])]
+}
+
+/** '1, 2, 4', '1..32', '1..9 step 2': as people write it. */
+export function describeDomain(parameter: Parameter): string {
+  if (parameter.kind === 'ordinal' || parameter.kind === 'categorical') return parameter.values.join(', ')
+  const step = parameter.step === undefined || (parameter.kind === 'int' && parameter.step === 1) ? '' : ` step ${parameter.step}`
+  return `${parameter.min}..${parameter.max}${step}`
+}
+
+function checkCores(parameter: Parameter, cpuCores: number, at: Path, report: Report): void {
+  if (parameter.name !== 'cpuCores') return
+  const highest = Math.max(...((parameterValues(parameter) ?? [(parameter as { max: number }).max]) as number[]))
+  if (highest > cpuCores)
+    report(at, `cpuCores: ${highest} cores, but this machine has ${cpuCores}`, 'ask for fewer, or use --backend simulated or kubernetes')
+}
+
+/** A share of a GPU means nothing where there is none. */
+function sharesNothing(before: readonly Parameter[]): string | undefined {
+  const gpu = before.find((parameter) => parameter.name === 'gpu')
+  return gpu?.kind === 'categorical' && gpu.values.includes('none') && gpu.values.length > 1 ? "gpu != 'none'" : undefined
+}
+
+function readCondition(text: string, names: ConditionNames, at: Path, report: Report): Condition | undefined {
+  try {
+    return parseCondition(text, names)
+  } catch (error) {
+    if (!(error instanceof ConditionError)) throw error
+    report(at, `'${text}': ${error.message} (character ${error.offset + 1})`, error.hint)
+    return undefined
+  }
+}
+
+const mentionsUnknown = (text: string, names: ConditionNames): boolean => {
+  try {
+    parseCondition(text, names)
+    return false
+  } catch (error) {
+    if (error instanceof ConditionError) return error.message.endsWith('is no parameter')
+    throw error
+  }
+}
+
+const drawn = 20_000
+
+function checkNotEmpty(space: SearchSpace, report: Report): void {
+  if (space.constraints.length === 0) return
+  const whole = gridSize(space) <= GRID_LIMIT
+  const without = { ...space, constraints: [] }
+  const rng = createRng('is the space empty?')
+  const sample = whole
+    ? enumerate(without)
+    : Array.from({ length: drawn }, () =>
+        configurationAt(
+          without,
+          space.parameters.map(() => rng.next()),
+        ),
+      )
+  if (sample.some((configuration) => satisfies(space, configuration))) return
+  const which = whole ? `none of its ${sample.length} configurations keeps` : `none of ${drawn} configurations drawn from it keeps`
+  const alone = space.constraints.filter((constraint) => !sample.some((configuration) => constraint.holds(configuration)))
+  if (alone.length > 0)
+    for (const constraint of alone)
+      report(['constraints'], `the space is empty: ${which} '${constraint.text}'`, 'loosen it, or widen the parameters it names')
+  else
+    report(
+      ['constraints'],
+      `the space is empty: ${which} all of ${space.constraints.map((c) => `'${c.text}'`).join(', ')}`,
+      'loosen one of them',
+    )
+}

@@ -1,0 +1,137 @@
+/** What only the catalogue, the price book and the models know to be wrong with a space. */
+import type { SearchSpace } from '../../search/types.ts'
+import { type Architecture, architectureOf } from '../../trials/devices/architecture.ts'
+import { findGpu, type Gpu } from '../../trials/devices/catalogue.ts'
+import { DeviceModelError, namesNear } from '../../trials/devices/device-model-error.ts'
+import { migProfilesOf } from '../../trials/devices/mig.ts'
+import type { PredictorTemplate } from '../../trials/launchers/template.ts'
+import { modelNames } from '../../trials/predictor/models/model-names.ts'
+import type { PriceBook } from '../../trials/prices/book.ts'
+import type { Context, Report } from './context.ts'
+import { defaults } from './names.ts'
+import type { Experiment, ModelSpec } from './types.ts'
+import type { Path } from './yaml-file.ts'
+
+const ofGpus = ['gpuMemoryPercent', 'migProfile', 'sharing']
+
+/** GPUs of the space must have a price, and be there where they are not emulated. */
+export function checkGpus(
+  { entries, report, around, own }: Context,
+  space: SearchSpace,
+  devicesUsed: Experiment['devicesUsed'],
+  book: PriceBook,
+): void {
+  const gpu = space.parameters.find((parameter) => parameter.name === 'gpu')
+  if (gpu?.kind !== 'categorical') {
+    const said = (name: string) => Object.hasOwn(entries.space ?? {}, name) || Object.hasOwn(entries.pin ?? {}, name)
+    for (const name of said('gpu') ? [] : ofGpus.filter(said))
+      report(
+        Object.hasOwn(entries.space ?? {}, name) ? ['space', name] : ['pin', name],
+        `${name} means nothing without a GPU`,
+        'say which GPU: --gpus T4, or leave it out',
+      )
+    return
+  }
+  const at: Path = Object.hasOwn(entries.pin ?? {}, 'gpu') ? ['pin', 'gpu'] : ['space', 'gpu']
+  const names = gpu.values.filter((name) => name !== 'none')
+  if (devicesUsed === 'cpu' && names.length > 0 && entries.devices === 'cpu')
+    report(at, `GPUs (${names.join(', ')}) with devices: cpu`, 'leave one of the two out')
+  checkMigProfiles(report, space, names, own.gpus)
+  for (const name of names) {
+    if (!book.gpus[name])
+      report(
+        at,
+        `the price book '${book.name}' has no price for the GPU ${name}`,
+        `give one with --prices: gpus: { ${name}: 1.20 }; it has ${Object.keys(book.gpus).join(', ')}`,
+      )
+    if (
+      devicesUsed === 'gpu' &&
+      (entries.backend ?? defaults.backend) === 'local' &&
+      around.machine.gpus.length > 0 &&
+      !around.machine.gpus.includes(name) &&
+      entries.predictor?.kind !== 'url'
+    )
+      report(
+        at,
+        `this machine has no GPU ${name}`,
+        `it has ${[...new Set(around.machine.gpus)].join(', ')}; --devices emulated emulates others`,
+      )
+  }
+}
+
+/** A MIG profile must exist on one of the GPUs at least; on the others it is an infeasible trial. */
+function checkMigProfiles(report: Context['report'], space: SearchSpace, gpus: readonly string[], own: readonly Gpu[]): void {
+  const parameter = space.parameters.find(({ name }) => name === 'migProfile')
+  if (parameter?.kind !== 'categorical') return
+  const known = gpus.flatMap((gpu) => migProfilesOf(findGpu(gpu, own)).map((profile) => profile.name))
+  for (const profile of parameter.values.filter((value) => value !== 'none' && !known.includes(value)))
+    report(
+      ['space', 'migProfile'],
+      `migProfile: none of ${gpus.join(', ')} has the profile ${profile}`,
+      known.length > 0 ? namesNear(profile, [...new Set(known)]) : 'MIG is on A30, A100, H100 and later',
+    )
+}
+
+/** The model must be one that the engine can build or the device model knows, unless its own files are loaded by a real engine. */
+export function checkArchitecture(
+  { report, broken, entries, own }: Context,
+  model: ModelSpec,
+  predictor: PredictorTemplate,
+  devicesUsed: Experiment['devicesUsed'],
+  space: SearchSpace,
+): void {
+  if (broken.has('model') || entries.model === undefined) return
+  if (predictor.kind === 'builtin' && model.version !== undefined && model.path === undefined)
+    report(['model', 'version'], 'a version of a model without files', 'give the path of the folder with its version folders')
+  if (!/^[^/:\s]+$/.test(model.name)) report(['model', 'name'], `'${model.name}' cannot be a name in a URL`, 'no slash, colon or space')
+  if (predictor.kind !== 'builtin' || (model.path !== undefined && devicesUsed !== 'emulated')) return
+  const nearest = model.path === undefined ? '' : '; emulating your own model needs the architecture nearest to it: architecture: bert-base'
+  try {
+    const architecture = architectureOf(model.architecture, own.architectures)
+    checkInputs(report, architecture, space)
+    if (devicesUsed === 'emulated' || (modelNames as readonly string[]).includes(architecture.name)) return
+    report(
+      ['model'],
+      `the built-in predictor cannot run '${model.architecture}' for real`,
+      `it can emulate it (--devices emulated), and runs ${modelNames.join(', ')}, or a model by its path`,
+    )
+  } catch (error) {
+    if (!(error instanceof DeviceModelError)) throw error
+    report(['model'], `unknown model '${model.architecture}'`, `${error.hint ?? ''}${nearest}`)
+  }
+}
+
+/** What the built-in predictor reads for language models alone, and for all others. */
+const languageParameters: ReadonlySet<string> = new Set(['maxNumSeqs', 'maxNumBatchedTokens', 'maxModelLen', 'gpuMemoryUtilization'])
+const tensorParameters: ReadonlySet<string> = new Set(['batchSize', 'maxDelayMs', 'instances', 'cpuThreads', 'imageSize', 'sequenceLength'])
+
+/** Sizes of the input must be ones that the model takes. */
+function checkInputs(report: Report, architecture: Architecture, space: SearchSpace): void {
+  const text = architecture.kind !== 'convnet'
+  const generates = architecture.kind === 'decoder'
+  for (const parameter of space.parameters) {
+    const { name } = parameter
+    if ((generates ? tensorParameters : languageParameters).has(name))
+      report(
+        ['space', name],
+        `${name} means nothing for ${architecture.name}`,
+        generates
+          ? `a language model has ${[...languageParameters].join(', ')}`
+          : 'it is for language models; batchSize is what batches here',
+      )
+    if (name === (text ? 'imageSize' : 'sequenceLength'))
+      report(
+        ['space', name],
+        `${name} means nothing for ${architecture.name}`,
+        `it takes ${text ? 'text: sequenceLength' : 'images: imageSize'}`,
+      )
+    if (!text || name !== 'sequenceLength' || parameter.kind === 'categorical') continue
+    const longest = parameter.kind === 'ordinal' ? Math.max(...parameter.values) : parameter.max
+    if (longest > architecture.maxSequenceLength)
+      report(
+        ['space', name],
+        `sequenceLength: ${longest} tokens, but ${architecture.name} takes ${architecture.maxSequenceLength}`,
+        'ask for fewer',
+      )
+  }
+}

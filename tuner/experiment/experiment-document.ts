@@ -1,0 +1,217 @@
+/** The effective experiment written back in the form of the experiment file: for the store, `tune config`, and to be read again. */
+import type { Parameter } from '../../search/types.ts'
+import { describeDomain } from './default-space.ts'
+import { containersOf } from './kubernetes-settings.ts'
+import { joinPath, type Merged, showOrigin } from './layers.ts'
+import { defaults } from './names.ts'
+import { knownParameter } from './parameters.ts'
+import { payloadEntries } from './payload-settings.ts'
+import { promptEntries } from './prompt-settings.ts'
+import type { ConfigRow, Experiment, ExperimentDocument, Origin } from './types.ts'
+import { formatDuration, formatPercentile, formatShare } from './units.ts'
+import { variantEntries } from './variant-settings.ts'
+import type { Path } from './yaml-file.ts'
+
+/** JSON-safe; `undefined` entries are left out. Paths are absolute. */
+export function documentOf(
+  experiment: Omit<Experiment, 'document' | 'origins'>,
+  tracePath?: string,
+  lengthsPath?: string,
+): ExperimentDocument {
+  const { name, architecture, architecturePath, path, version } = experiment.model
+  const { slo, objective, load, budget, stop, predictor } = experiment
+  return compact({
+    name: experiment.name,
+    model: { name, architecture: architecturePath ?? architecture, path, version },
+    slo: {
+      percentile: formatPercentile(slo.percentile),
+      limit: slo.limits ? undefined : formatDuration(slo.limitMs),
+      ...Object.fromEntries((slo.limits ?? []).map(({ metric, limitMs }) => [metric, formatDuration(limitMs)])),
+      errorRate: formatShare(slo.maxErrorRate),
+      metric: slo.metric,
+    },
+    objective: objective.kind,
+    demand: objective.kind === 'price-for-demand' ? `${objective.demandRps} rps` : undefined,
+    headroom: formatShare(experiment.headroom),
+    maxPricePerHour: 'maxPricePerHour' in objective ? `$${objective.maxPricePerHour}` : undefined,
+    backend: experiment.backend,
+    devices: experiment.devices,
+    space:
+      predictor.kind === 'url'
+        ? undefined
+        : Object.fromEntries(experiment.space.parameters.map((parameter) => [parameter.name, parameterEntry(parameter)])),
+    variants: variantEntries(experiment.variants),
+    minQuality: experiment.minQuality,
+    constraints: experiment.space.constraints.length > 0 ? experiment.space.constraints.map((constraint) => constraint.text) : undefined,
+    pin: Object.keys(experiment.pins).length > 0 ? { ...experiment.pins } : undefined,
+    predictor: predictorEntry(experiment),
+    kubernetes: experiment.kubernetes && { ...experiment.kubernetes },
+    load: {
+      arrivals: arrivalsEntry(load.arrivals, tracePath),
+      payload: {
+        ...payloadEntries(load.payload),
+        ...(load.payload.kind === 'generated' && load.payload.prompts && promptEntries(load.payload.prompts, lengthsPath)),
+      },
+      timeout: formatDuration(load.timeoutMs),
+      trialTime: formatDuration(load.trialSeconds * 1000),
+      confirmTime: formatDuration(load.confirmSeconds * 1000),
+    },
+    budget: {
+      maxTrials: budget.maxTrials,
+      timeLimit: budget.timeLimitS === undefined ? undefined : formatDuration(budget.timeLimitS * 1000),
+      cost: budget.maxCost === undefined ? undefined : `$${budget.maxCost}`,
+    },
+    stop: { tolerance: formatShare(stop.tolerance), certainty: formatShare(stop.certainty) },
+    parallel: experiment.parallel,
+    seed: experiment.seed,
+    sampler: experiment.sampler,
+    history: experiment.history,
+    gpuCatalogue: experiment.gpuCataloguePath,
+    prices: experiment.pricesPath,
+    db: experiment.dbPath,
+    out: experiment.outDir,
+    confirm: experiment.confirm,
+  }) as ExperimentDocument
+}
+
+function parameterEntry(parameter: Parameter): unknown {
+  const known = knownParameter(parameter.name)
+  const said = {
+    category: parameter.category === known?.category ? undefined : parameter.category,
+    monotone: parameter.monotone === known?.monotone ? undefined : parameter.monotone,
+    concurrency: parameter.concurrency === known?.concurrency ? undefined : parameter.concurrency,
+    when: parameter.when?.text,
+  }
+  if (parameter.kind === 'categorical') {
+    const kind = known?.names || parameter.values.some((value) => Number.isNaN(Number(value))) ? undefined : 'categorical'
+    const features = parameter.name === 'gpu' ? undefined : parameter.features
+    return shortest({ values: [...parameter.values], kind, features, ...said })
+  }
+  const scale = parameter.scale === (known?.scale ?? 'linear') ? undefined : parameter.scale
+  if (parameter.kind === 'ordinal') return shortest({ values: [...parameter.values], scale, ...said })
+  return compact({ kind: parameter.kind, min: parameter.min, max: parameter.max, step: parameter.step, scale, ...said })
+}
+
+function shortest(entry: { values: unknown[] } & Record<string, unknown>): unknown {
+  const given = compact(entry)
+  return Object.keys(given).length === 1 ? entry.values : given
+}
+
+function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
+  const readyTimeout = predictor.readyTimeoutS === undefined ? undefined : formatDuration(predictor.readyTimeoutS * 1000)
+  const { kind, protocol } = predictor
+  if (predictor.kind === 'builtin') return compact({ kind, engine: predictor.engine, protocol, env: predictor.env, readyTimeout })
+  const { path, healthPath, body } = predictor
+  if (predictor.kind === 'url') {
+    const { url, headers, http2, tls } = predictor
+    const checks = { http2, ca: tls?.caPath, insecureSkipVerify: tls?.insecureSkipVerify }
+    return compact({ kind, url, protocol, path, healthPath, body, headers, ...checks, readyTimeout })
+  }
+  const files = predictor.files?.length ? Object.fromEntries(predictor.files.map((file) => [file.path, file.template])) : undefined
+  const { env, envNames, argFormat, cwd } = predictor
+  const server = predictor.server?.kind
+  const command = predictor.command.length > 0 ? [...predictor.command] : undefined
+  return compact({ kind, server, command, env, envNames, argFormat, files, cwd, protocol, path, healthPath, body, readyTimeout })
+}
+
+/** A trace stays a path: its arrivals would be the largest part of the document. */
+function arrivalsEntry(arrivals: Experiment['load']['arrivals'], tracePath: string | undefined): unknown {
+  switch (arrivals.kind) {
+    case 'on-off':
+      return { kind: 'on-off', on: formatDuration(arrivals.onS * 1000), off: formatDuration(arrivals.offS * 1000) }
+    case 'trace':
+      return { kind: 'trace', file: tracePath }
+    case 'gamma':
+      return { kind: 'gamma', cv: arrivals.cv }
+    default:
+      return arrivals.kind
+  }
+}
+
+/** Without entries that are undefined, at any depth. */
+function compact(value: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([key, inner]) => {
+      if (inner === undefined) return []
+      return [
+        [key, typeof inner === 'object' && inner !== null && !Array.isArray(inner) ? compact(inner as Record<string, unknown>) : inner],
+      ]
+    }),
+  )
+}
+
+/** Paths of the document that are shown and traced as one: parameters, and everything that is no section. */
+function leaves(document: ExperimentDocument): [Path, unknown][] {
+  const parents = new Set(['model', 'slo', 'space', 'pin', 'predictor', 'kubernetes', 'load', 'budget', 'stop'])
+  return Object.entries(document).flatMap(([key, value]): [Path, unknown][] =>
+    parents.has(key) && typeof value === 'object' && value !== null
+      ? Object.entries(value).map(([inner, leaf]): [Path, unknown] => [[key, inner], leaf])
+      : [[[key], value]],
+  )
+}
+
+/** Where each leaf of the document came from. What no layer set is a default; those that follow from something else say from what. */
+export function originsOf(document: ExperimentDocument, merged: Merged, devicesUsed: Experiment['devicesUsed']): Record<string, Origin> {
+  const { entries } = merged
+  const reasons: Record<string, string | undefined> = {
+    name: 'the model',
+    'model.architecture': 'the name',
+    objective: entries.demand === undefined ? 'no demand' : 'a demand is given',
+    'load.timeout': '10 times the SLO, at least 2s',
+    'predictor.engine': devicesUsed === 'emulated' ? 'no GPU is used' : undefined,
+    'space.cpuCores': document.backend === 'local' ? 'cores of this machine' : undefined,
+  }
+  return Object.fromEntries(
+    leaves(document).map(([path]): [string, Origin] => {
+      const [section, name] = path
+      const pinned = section === 'space' ? merged.layerOf(['pin', name!])?.originOf(['pin', name!]) : undefined
+      const origin = pinned ?? merged.layerOf(path)?.originOf(path)
+      return [joinPath(path), origin ?? { kind: 'default', reason: reasons[joinPath(path)] }]
+    }),
+  )
+}
+
+/** Every effective value and where it came from, in the order of the experiment file: the rows of `tune config`. */
+export function describeExperiment(experiment: Experiment): ConfigRow[] {
+  return leaves(experiment.document).map(([path, value]) => {
+    const name = joinPath(path)
+    return { path: name, value: describeLeaf(experiment, path, value), origin: showOrigin(experiment.origins[name] ?? { kind: 'default' }) }
+  })
+}
+
+function describeLeaf(experiment: Experiment, path: Path, value: unknown): string {
+  if (path[0] === 'space') return describeParameter(experiment, String(path[1]))
+  switch (joinPath(path)) {
+    case 'kubernetes.pod':
+      return describePod(value)
+    case 'predictor.command':
+      return (value as string[]).map((word) => (/\s/.test(word) ? `'${word}'` : word)).join(' ')
+    default:
+      return describeValue(value)
+  }
+}
+
+function describeParameter({ space }: Experiment, name: string): string {
+  const parameter = space.parameters.find((candidate) => candidate.name === name)!
+  const scale = parameter.kind !== 'categorical' && parameter.scale === 'log' ? ', log' : ''
+  const when = parameter.when ? `, when ${parameter.when.text}` : ''
+  return `${describeDomain(parameter)} (${parameter.kind}, ${parameter.category}${scale}${when})`
+}
+
+/** A pod template is too long for a row: its containers and their images stand for it. */
+function describePod(pod: unknown): string {
+  const containers = containersOf(pod as Record<string, unknown>) as { name?: unknown; image?: unknown }[]
+  return containers.map(({ name, image }) => `${name} (${image ?? 'no image'})`).join(', ')
+}
+
+function describeValue(value: unknown): string {
+  if (Array.isArray(value)) return value.map((item) => describeValue(item)).join(', ')
+  if (typeof value === 'object' && value !== null)
+    return Object.entries(value)
+      .map(([key, inner]) => `${key}=${describeValue(inner)}`)
+      .join(' ')
+  return String(value)
+}
+
+/** The default store, for commands that read no experiment. */
+export const defaultDbPath = defaults.db

@@ -1,0 +1,352 @@
+/**
+ * The schema of the experiment file. What people write goes in ('50ms', '20%', '1..32'); base units come out:
+ * durations in ms, rates per second, shares and percentiles 0-1, money in $, under the same keys.
+ */
+import { z } from 'zod'
+import { draSharings } from '../../trials/launchers/kubernetes/dra.ts'
+import { gpuSchemes } from '../../trials/launchers/kubernetes/gpu-selection.ts'
+import { serverKinds } from '../../trials/launchers/server-files/preset.ts'
+import { splitCommand } from './command-line.ts'
+import { backends, defaults, deviceChoices, loadOrigins, objectiveKinds, samplerNames } from './names.ts'
+import { parseItems } from './payload-settings.ts'
+import { parseLengths } from './prompt-settings.ts'
+import { choice, count, duration, money, quantity, rate, share, text } from './schema-parts.ts'
+import { parseShorthand, type Values } from './shorthand.ts'
+import { slo } from './slo-schema.ts'
+import { parseDurationMs, UnitError } from './units.ts'
+
+const modelKeys = z.strictObject({
+  name: text('a name').optional().describe('the name it is served under, e.g. bert'),
+  architecture: text('an architecture')
+    .optional()
+    .describe(
+      'architecture of the built-in predictor and the device model, or a file of its dimensions (Hugging Face config.json, or YAML), relative to this file; default: the name',
+    ),
+  path: text('a path')
+    .optional()
+    .describe('your own model: a folder or file, relative to this file; default: the architecture with seeded weights'),
+  version: quantity(String, 'a version').optional().describe('version folder to serve, default the latest'),
+})
+type ModelEntry = z.output<typeof modelKeys>
+const model = z.union([text('the name of a model').transform(readModel), modelKeys], {
+  error: 'expected the name of a model, or {name, architecture, path, version}',
+})
+
+/** 'bert', 'models/mine', 'mine.onnx', 'mine/config.json' (dimensions, no weights). */
+function readModel(name: string): ModelEntry {
+  if (isDimensionsFile(name)) return { architecture: name }
+  return /[/\\]|\.onnx$/.test(name) ? { path: name } : { name }
+}
+
+/** Whether an architecture is a file of dimensions rather than a name. */
+export const isDimensionsFile = (architecture: string): boolean => /\.(json|ya?ml)$/i.test(architecture)
+
+const scalar = z.union([z.number(), z.string()], { error: 'expected a number or a text' })
+const parameterKeys = z.strictObject({
+  kind: choice(['int', 'float', 'ordinal', 'categorical'], 'a kind').optional().describe('default: what the values look like'),
+  values: z
+    .union(
+      [
+        z
+          .array(scalar)
+          .min(1, { error: 'expected at least one value' })
+          .transform((values): Values => ({ values })),
+        quantity(parseShorthand, "values such as 1..32 or '1, 2, 4'"),
+      ],
+      { error: 'expected values such as [1, 2, 4] or 1..32' },
+    )
+    .optional()
+    .describe('a list or a short form, e.g. [1, 2, 4] or 1..32'),
+  min: scalar.optional().describe('least value of a range'),
+  max: scalar.optional().describe('greatest value of a range'),
+  step: z
+    .number({ error: 'expected a number' })
+    .positive({ error: 'must be more than 0' })
+    .optional()
+    .describe('distance of two values of a range, default 1 for int'),
+  factor: z
+    .number({ error: 'expected a number' })
+    .gt(1, { error: 'must be more than 1' })
+    .optional()
+    .describe('ratio of two values, e.g. 2 for powers of two'),
+  scale: choice(['linear', 'log'], 'a scale').optional().describe('how far apart values are for the search'),
+  category: choice(['resource', 'server', 'env', 'args'], 'a category').optional().describe('how the value reaches the predictor'),
+  when: text('a condition').optional().describe("the parameter exists only while this holds, e.g. gpu != 'T4'"),
+  monotone: choice(['up', 'down'], 'a direction')
+    .optional()
+    .describe('certain knowledge: more of it never lowers (up) or never raises (down) the rate'),
+  concurrency: z
+    .boolean({ error: 'expected true or false' })
+    .optional()
+    .describe('how many requests are served at once (a batch size, a number of processes): rate and latency both rise with it'),
+  features: z
+    .record(z.string(), z.array(z.number()), { error: 'expected value → list of numbers' })
+    .optional()
+    .describe('categorical: known numbers that place the values, e.g. [ln bandwidth, ln FLOP/s]'),
+})
+
+/** A parameter as written: `values`, or a range, and what else is said of it. */
+export interface ParameterEntry extends Omit<z.output<typeof parameterKeys>, 'values'> {
+  readonly values?: readonly (number | string)[]
+}
+const parameterObject = parameterKeys.transform(({ values, ...rest }): ParameterEntry => ({ ...rest, ...values }))
+
+const parameter = z.union(
+  [
+    quantity<ParameterEntry>(parseShorthand, "values such as 1..32, '1, 2, 4' or 8"),
+    z
+      .array(scalar)
+      .min(1, { error: 'expected at least one value' })
+      .transform((values): ParameterEntry => ({ values })),
+    parameterObject,
+  ],
+  { error: 'expected values such as [1, 2, 4] or 1..32, or {kind, min, max, step, values, category, when}' },
+)
+
+const arrivals = z.union(
+  [
+    quantity(parseArrivals, 'an arrival pattern such as poisson'),
+    z.discriminatedUnion(
+      'kind',
+      [
+        z.strictObject({ kind: z.literal('poisson') }),
+        z.strictObject({ kind: z.literal('constant') }),
+        z.strictObject({
+          kind: z.literal('gamma'),
+          cv: z.number({ error: 'expected a number' }).positive({ error: 'must be more than 0' }),
+        }),
+        z.strictObject({ kind: z.literal('on-off'), on: duration, off: duration }),
+        z.strictObject({ kind: z.literal('trace'), file: text('a path') }),
+      ],
+      { error: 'expected kind: poisson, constant, gamma, on-off or trace' },
+    ),
+  ],
+  { error: 'expected poisson, constant, gamma:CV, on-off:ON,OFF or trace:FILE' },
+)
+export type ArrivalsEntry = z.output<typeof arrivals>
+
+/** 'poisson', 'constant', 'gamma:2' (coefficient of variation), 'on-off:1s,3s', 'trace:arrivals.csv'. */
+function parseArrivals(
+  input: string | number,
+):
+  | { kind: 'poisson' | 'constant' }
+  | { kind: 'gamma'; cv: number }
+  | { kind: 'on-off'; on: number; off: number }
+  | { kind: 'trace'; file: string } {
+  const [, kind = '', rest = ''] = /^\s*([a-z-]+)\s*(?::\s*(.*))?$/i.exec(String(input)) ?? []
+  const hint = 'write poisson, constant, gamma:2 (coefficient of variation), on-off:1s,3s or trace:FILE'
+  if ((kind === 'poisson' || kind === 'constant') && rest === '') return { kind }
+  if (kind === 'gamma' && Number(rest) > 0 && Number.isFinite(Number(rest))) return { kind, cv: Number(rest) }
+  const [on, off, ...more] = rest.split(',')
+  if (kind === 'on-off' && on && off && more.length === 0) return { kind, on: parseDurationMs(on), off: parseDurationMs(off) }
+  if (kind === 'trace' && rest !== '') return { kind, file: rest.trim() }
+  throw new UnitError(`'${input}' is no arrival pattern`, hint)
+}
+
+const payloadKeys = z.strictObject({
+  file: text('a path')
+    .optional()
+    .describe('JSON Lines (one request body a line), .txt (one text a line) or a folder of JPEG and PNG files'),
+  count: count(1, 'how many different bodies')
+    .optional()
+    .describe('how many different bodies are made, default 64; of a file of texts as many as it takes'),
+  items: quantity(parseItems, 'a number of items')
+    .optional()
+    .describe("items of one request: 4, 1..16, '1:70, 8:20, 32:10' (weights) or lognormal:4,0.6; default 1, or as the trace says"),
+  inputTokens: quantity(parseLengths, 'a length in tokens')
+    .optional()
+    .describe('openai: 512, 100..500, normal:512,128 or lognormal:120,0.9 (default)'),
+  outputTokens: quantity(parseLengths, 'a length in tokens').optional().describe('openai: likewise, default lognormal:160,0.7'),
+  sharedPrefixTokens: count(0, 'tokens').optional().describe('openai: tokens that prompts begin with in common, default 0'),
+  prefixes: count(1, 'prefixes').optional().describe('openai: how many different such beginnings, default 1'),
+  lengths: text('a path')
+    .optional()
+    .describe('openai: recorded lengths, a CSV with inputTokens,outputTokens (or ContextTokens,GeneratedTokens), relative to this file'),
+  ignoreEos: z.boolean({ error: 'expected true or false' }).optional().describe('openai: answers of the drawn length, default true'),
+})
+type PayloadEntry = z.output<typeof payloadKeys>
+const payload = z.union([text('a payload').transform((file): PayloadEntry => ({ file })), payloadKeys], {
+  error: 'expected generated, the path of a file or folder, or {file, count, items}',
+})
+
+const variant = z.strictObject({
+  quality: z
+    .number({ error: 'expected a number' })
+    .describe('how good its answers are, as you measured it: accuracy, F1, ...; more is better'),
+  model: text('an architecture').optional().describe("architecture, where it is another than the model's, e.g. distilbert"),
+  path: text('a path').optional().describe('a model of your own, relative to this file'),
+  values: z
+    .record(z.string(), scalar, { error: 'expected name: value pairs' })
+    .optional()
+    .describe('parameters that come with it, e.g. {precision: int8, sequenceLength: 64}; tuned ones win'),
+})
+
+const texts = z.record(z.string(), z.union([z.string(), z.number().transform(String), z.boolean().transform(String)]), {
+  error: 'expected name: value pairs',
+})
+const flag = z.boolean({ error: 'expected true or false' })
+const protocols = ['oip-v2', 'grpc-v2', 'tfserving', 'tfserving-grpc', 'json', 'openai'] as const
+const predictorKeys = z.strictObject({
+  kind: choice(['builtin', 'command', 'url'], 'a kind of predictor').optional().describe('default: what the other keys say'),
+  engine: choice(['auto', 'tfjs', 'onnx', 'emulated'], 'an engine').optional().describe('builtin: what runs the model'),
+  command: z
+    .union([
+      z.array(z.union([z.string(), z.number().transform(String)])).min(1, { error: 'expected a program' }),
+      quantity(splitCommand, 'a command'),
+    ])
+    .optional()
+    .describe('command: program and arguments with ${port}, ${model}, ${batchSize}, ...; never run by a shell'),
+  server: choice(serverKinds, 'a server')
+    .optional()
+    .describe('command: TensorFlow Serving or Triton; its flags and files are written for each trial, and `command` may be left out'),
+  url: text('a URL').optional().describe('url: a server that runs already'),
+  protocol: choice(protocols, 'a protocol').optional().describe('how it is asked; default oip-v2'),
+  path: text('a path').optional().describe("path of the inference call, for protocol 'json'"),
+  healthPath: text('a path').optional().describe("path that answers 200 once ready, where it is not the protocol's own"),
+  body: text('a text')
+    .optional()
+    .describe('request body for protocol \'json\', e.g. {"text": {{text}}}; {{text}}, {{image}} and {{int}} are filled in'),
+  headers: texts.optional().describe('url: sent with every request, as HTTP headers or gRPC metadata; they are kept in the trial store'),
+  http2: flag.optional().describe('url: HTTP/2 for REST protocols, over TLS by ALPN, over plain TCP by prior knowledge'),
+  ca: text('a path').optional().describe('url, https and grpcs: certificates of the authorities to trust (PEM), relative to this file'),
+  insecureSkipVerify: flag.optional().describe('url, https and grpcs: takes any certificate for good'),
+  env: texts.optional().describe('builtin, command: fixed environment; tuned values win'),
+  envNames: texts
+    .optional()
+    .describe('command: parameter → environment variable, where BATCH_SIZE for batchSize is not what the server reads'),
+  argFormat: z.array(z.string()).optional().describe("command: how an 'args' parameter is written, default ['--${name}=${value}']"),
+  files: texts.optional().describe("command: files written into the trial's folder, path → text with placeholders"),
+  cwd: text('a path').optional().describe('command: working directory, relative to this file; default: its folder'),
+  readyTimeout: duration.optional().describe('how long it may take to be ready, default 60s'),
+})
+type PredictorEntry = z.output<typeof predictorKeys>
+const predictor = z.union([z.literal('builtin').transform((): PredictorEntry => ({ kind: 'builtin' })), predictorKeys], {
+  error: 'expected builtin, or an object with engine, command or url',
+})
+
+export const experimentFileSchema = z.strictObject({
+  name: text('a name').optional().describe('name of the experiment; default: the model'),
+  model: model
+    .optional()
+    .describe('what is served: bert, resnet50, ..., a path of your own, a config.json, or {name, architecture, path, version}'),
+  slo: slo
+    .optional()
+    .describe(
+      'latency SLO: 50ms (p99), p95<80ms, or {percentile, limit, errorRate}; of a language model also several: {ttft: 200ms, tpot: 30ms}',
+    ),
+  objective: choice(objectiveKinds, 'an objective')
+    .optional()
+    .describe('what is best among configurations that keep the SLO; default price-for-demand with a demand, else price-per-request'),
+  demand: rate.optional().describe('requests per second that the replicas must serve together'),
+  headroom: share.optional().describe(`share of the capacity kept free for peaks, default ${defaults.headroom}`),
+  maxPricePerHour: money.optional().describe('bound for the objectives max-rate and min-latency, $ per hour of one replica'),
+  backend: choice(backends, 'a backend').optional().describe(`where trials run, default ${defaults.backend}`),
+  devices: choice(deviceChoices, 'devices')
+    .optional()
+    .describe(`auto: GPUs that are there, else emulated ones; default ${defaults.devices}`),
+  space: z
+    .record(z.string(), parameter, { error: 'expected name: values pairs' })
+    .optional()
+    .describe('parameters to tune, name: values; those of the built-in predictor have defaults'),
+  constraints: z
+    .union([z.array(text('a condition')), text('a condition').transform((one) => [one])], { error: 'expected a list of conditions' })
+    .optional()
+    .describe("conditions that every configuration keeps, e.g. 'batchSize <= queueLimit'"),
+  pin: z
+    .record(z.string(), scalar, { error: 'expected name: value pairs' })
+    .optional()
+    .describe('parameters held at one value, e.g. cpuCores: 2'),
+  variants: z
+    .record(text('a name'), variant, { error: 'expected name: {quality, ...} pairs' })
+    .optional()
+    .describe(
+      "models to choose from, name → {quality, model, path, values}; the parameter 'variant' is tuned over them, the first is the yardstick",
+    ),
+  minQuality: z.coerce.number({ error: 'expected a number' }).optional().describe('variants of less quality are not tried'),
+  predictor: predictor.optional().describe('what serves the model: builtin, {command: ...} or {url: ...}; default builtin'),
+  kubernetes: z
+    .strictObject({
+      namespace: text('a namespace').optional().describe('where trials run, default that of the current context'),
+      pod: z
+        .record(z.string(), z.unknown(), { error: 'expected a pod template with metadata and spec' })
+        .optional()
+        .describe('pod template (metadata, spec) of your own predictor; tuned values go into its container, all else stays as it is'),
+      container: text('a name').optional().describe('container of the pod that is tuned, default its only one'),
+      port: count(1, 'a port').optional().describe('port it serves on, default the first of the container'),
+      image: text('an image')
+        .optional()
+        .describe('image with `tune` as its entry point: the built-in predictor, and the load generator of every predictor'),
+      loadFrom: z
+        .enum(loadOrigins)
+        .optional()
+        .describe('cluster: a Job beside the predictor; port-forward: from here through the API server; here: from here to pod addresses'),
+      gpuScheme: z.enum(gpuSchemes).optional().describe('how GPUs are asked for, default: as the nodes that have them are set up'),
+      dra: z
+        .strictObject({
+          deviceClass: text('a DeviceClass').optional().describe('default gpu.nvidia.com, and mig.nvidia.com for slices'),
+          sharing: z
+            .enum(draSharings)
+            .optional()
+            .describe('how a part of a GPU is asked for, default capacity where the driver offers it, else mps'),
+        })
+        .optional()
+        .describe('GPUs by dynamic resource allocation (gpuScheme dra)'),
+    })
+    .optional()
+    .describe('backend kubernetes: where and from what'),
+  load: z
+    .strictObject({
+      arrivals: arrivals.optional().describe(`poisson, constant, gamma:CV, on-off:ON,OFF or trace:FILE; default ${defaults.arrivals}`),
+      payload: payload
+        .optional()
+        .describe('request bodies: generated, a file, a folder of pictures, or {file, count, items}; default generated'),
+      timeout: duration.optional().describe('deadline of one request; default 10 times the SLO, at least 2s'),
+      trialTime: duration.optional().describe(`most time under load of one trial, default ${defaults.trialTime}`),
+      confirmTime: duration.optional().describe(`time under load of the winner's confirmation, default ${defaults.confirmTime}`),
+    })
+    .optional()
+    .describe('how trials are loaded'),
+  budget: z
+    .strictObject({
+      maxTrials: count(1, 'trials').optional().describe(`most trials, default ${defaults.maxTrials}`),
+      timeLimit: duration.optional().describe('for the whole run, default none'),
+      cost: money.optional().describe('most that the trials may cost together by the price book, default no limit'),
+    })
+    .optional()
+    .describe('what the run may spend'),
+  stop: z
+    .strictObject({
+      tolerance: share.optional().describe(`how much better something untried must be to matter, default ${defaults.tolerance}`),
+      certainty: share.optional().describe(`stop when it is this certain that nothing better is left, default ${defaults.certainty}`),
+    })
+    .optional()
+    .describe('when the search has found enough'),
+  parallel: count(1, 'trials at once').optional().describe(`trials at once, default ${defaults.parallel}`),
+  seed: count(0, 'a seed').optional().describe(`seed of all randomness, default ${defaults.seed}`),
+  sampler: choice(samplerNames, 'a sampler').optional().describe(`how the next configuration is chosen, default ${defaults.sampler}`),
+  gpuCatalogue: text('a path')
+    .optional()
+    .describe('GPUs of your own (YAML), name → {memoryGiB, bandwidthGBs, peakTflops: {fp32, fp16, ...}}, relative to this file'),
+  prices: text('a path').optional().describe('price book (YAML), relative to this file; default: on-demand list prices'),
+  db: text('a path').optional().describe(`trial store, relative to this file; default ${defaults.db} in the working directory`),
+  out: text('a path').optional().describe('folder for the result files, relative to this file; default tune-results/<experiment>'),
+  history: z
+    .union([z.boolean(), z.enum(['true', 'false']).transform((value) => value === 'true')], { error: 'expected true or false' })
+    .optional()
+    .describe(
+      'learn from earlier experiments in the trial store; default true (false: the same seed repeats a run whatever the store holds)',
+    ),
+  confirm: z
+    .union([z.boolean(), z.enum(['true', 'false']).transform((value) => value === 'true')], { error: 'expected true or false' })
+    .optional()
+    .describe('measure the winner once more, independently; default true'),
+})
+
+/** One layer of settings (defaults, a file, flags), in base units. */
+export type ExperimentEntries = z.output<typeof experimentFileSchema>
+
+/** The schema of the file for editors: what may be written, not what it is read as. */
+export const experimentJsonSchema = () => ({
+  ...z.toJSONSchema(experimentFileSchema, { io: 'input', unrepresentable: 'any' }),
+  title: 'tune experiment',
+})

@@ -1,0 +1,205 @@
+/** The predictor of an experiment, the devices it uses, and whether they are to be had. */
+import { existsSync, statSync } from 'node:fs'
+import { basename } from 'node:path'
+import { architectureOf } from '../../trials/devices/architecture.ts'
+import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
+import type { OwnDevices } from '../../trials/devices/own.ts'
+import { type ServerKind, serverCommand } from '../../trials/launchers/server-files/preset.ts'
+import type { BuiltinProtocol, BuiltinTemplate, PredictorTemplate, UrlTemplate } from '../../trials/launchers/template.ts'
+import { noCertificate, readAuthority } from './authority.ts'
+import type { Context } from './context.ts'
+import type { ExperimentEntries } from './experiment-schema.ts'
+import { defaults } from './names.ts'
+import type { Experiment, ModelSpec } from './types.ts'
+import { parseDurationMs } from './units.ts'
+
+export function resolvePredictor({ entries, report, pathAt, around, own }: Context, model: ModelSpec): PredictorTemplate {
+  const given = entries.predictor ?? {}
+  const { command, server, url, engine, protocol, path, healthPath, body, env, envNames, argFormat, files, cwd, readyTimeout } = given
+  const pod = entries.kubernetes?.pod !== undefined
+  const said =
+    command !== undefined || server !== undefined || (pod && url === undefined) ? 'command' : url !== undefined ? 'url' : 'builtin'
+  if ((command !== undefined || server !== undefined) && url !== undefined)
+    report(
+      ['predictor', 'url'],
+      `a predictor with both a ${command === undefined ? 'server to start' : 'command'} and a URL`,
+      'keep one of them',
+    )
+  if (given.kind !== undefined && given.kind !== said)
+    report(
+      ['predictor', 'kind'],
+      `kind ${given.kind}, but its keys make it ${said}`,
+      `a ${given.kind} predictor needs ${given.kind === 'builtin' ? 'neither command nor url' : `'${given.kind}'`}`,
+    )
+  const meant: Record<string, readonly string[]> = {
+    builtin: ['kind', 'engine', 'protocol', 'env', 'readyTimeout'],
+    command: [
+      'kind',
+      'command',
+      'server',
+      'protocol',
+      'path',
+      'healthPath',
+      'body',
+      'env',
+      'envNames',
+      'argFormat',
+      'files',
+      'cwd',
+      'readyTimeout',
+    ],
+    url: ['kind', 'url', 'protocol', 'path', 'healthPath', 'body', 'headers', 'http2', 'ca', 'insecureSkipVerify', 'readyTimeout'],
+  }
+  for (const key of Object.keys(given))
+    if (!meant[said]!.includes(key) && key !== 'command' && key !== 'server' && key !== 'url')
+      report(['predictor', key], `'${key}' means nothing for a ${said} predictor`, 'remove it')
+  const readyTimeoutS = (readyTimeout ?? parseDurationMs(defaults.readyTimeout)) / 1000
+  if (said === 'builtin') {
+    const asked = builtinProtocol(report, protocol, model, own)
+    return {
+      kind: 'builtin',
+      model: model.name,
+      engine: engine ?? (model.path?.endsWith('.onnx') ? 'onnx' : 'auto'),
+      protocol: asked,
+      env,
+      readyTimeoutS,
+    }
+  }
+  if (protocol === 'json' && path === undefined)
+    report(['predictor', 'protocol'], "protocol 'json' needs the path of the inference call", 'say path: /predict')
+  const common = {
+    model: model.name,
+    protocol: protocol ?? (server === 'tfserving' ? 'tfserving' : 'oip-v2'),
+    path,
+    healthPath,
+    body,
+    readyTimeoutS,
+  }
+  if (said === 'url') {
+    const schemes = /^(grpc-v2|tfserving-grpc)$/.test(common.protocol) ? /^(https?|grpcs?):$/ : /^https?:$/
+    if (url === undefined || !URL.canParse(url) || !schemes.test(new URL(url).protocol))
+      report(['predictor', 'url'], `'${url}' is no http URL`, 'write http://127.0.0.1:8000; for a gRPC protocol grpc://127.0.0.1:8001')
+    const { headers, http2 } = given
+    return { kind: 'url', url: url ?? '', ...common, headers, http2, tls: resolveTls({ entries, report, pathAt }) }
+  }
+  if (pod) return { kind: 'command', command: [], envNames, argFormat, ...common }
+  const folder = cwd === undefined ? pathAt(['predictor', 'command'], '.') : pathAt(['predictor', 'cwd'], cwd)
+  if (cwd !== undefined && !(existsSync(folder) && statSync(folder).isDirectory()))
+    report(['predictor', 'cwd'], `no folder ${folder}`, 'a path starts from the folder of the file that names it')
+  const texts = Object.entries(files ?? {}).map(([file, template]) => ({ path: file, template }))
+  const started = command ?? (server === undefined ? [] : [serverCommand[server]])
+  const preset = server && {
+    kind: server,
+    modelPath: servedFolder(server, model, report),
+    ...(common.protocol === 'tfserving-grpc' && { grpc: true }),
+  }
+  return { kind: 'command', command: started, server: preset, env, envNames, argFormat, files: texts, cwd: folder ?? around.cwd, ...common }
+}
+
+/** How the certificate of a server that runs already is checked. */
+function resolveTls({ entries, report, pathAt }: Pick<Context, 'entries' | 'report' | 'pathAt'>): UrlTemplate['tls'] {
+  const { url, ca, insecureSkipVerify } = entries.predictor ?? {}
+  if (ca === undefined && insecureSkipVerify === undefined) return undefined
+  const plain = noCertificate(url)
+  if (plain !== undefined) report(['predictor', ca === undefined ? 'insecureSkipVerify' : 'ca'], plain.what, plain.hint)
+  if (ca === undefined) return { insecureSkipVerify }
+  const caPath = pathAt(['predictor', 'ca'], ca)
+  try {
+    return { ca: readAuthority(caPath), caPath, insecureSkipVerify }
+  } catch (error) {
+    report(['predictor', 'ca'], (error as Error).message, 'a file of certificates, PEM')
+    return undefined
+  }
+}
+
+/** The folder that a server is told to serve from. */
+function servedFolder(server: ServerKind, { path, name }: ModelSpec, report: Context['report']): string {
+  if (path === undefined) report(['model'], `${server} needs the model's folder`, 'model: {path: models/NAME}, with its version folders')
+  else if (existsSync(path) && !statSync(path).isDirectory())
+    report(['model'], `${server} serves folders, and ${path} is a file`, `put it into one: models/${name}/1/`)
+  else if (server === 'triton' && basename(path) !== name)
+    report(['model', 'name'], `Triton finds the model '${name}' in a folder of that name, not in ${basename(path)}`, 'leave the name out')
+  return path ?? ''
+}
+
+/** A language model is asked by the OpenAI protocol, anything else by a protocol of tensors. */
+function builtinProtocol(
+  report: Context['report'],
+  protocol: NonNullable<ExperimentEntries['predictor']>['protocol'],
+  model: ModelSpec,
+  own: OwnDevices,
+): BuiltinProtocol {
+  const spoken: readonly BuiltinProtocol[] = isLanguageModel(model, own) ? ['openai'] : ['oip-v2', 'grpc-v2', 'tfserving', 'tfserving-grpc']
+  const found = spoken.find((name) => name === protocol)
+  if (protocol !== undefined && found === undefined)
+    report(['predictor', 'protocol'], `the built-in predictor does not speak ${protocol} with ${model.name}`, `use ${spoken.join(', ')}`)
+  return found ?? spoken[0]!
+}
+
+/** False for an architecture that is not known: that is said elsewhere. */
+export function isLanguageModel({ architecture }: ModelSpec, own: OwnDevices): boolean {
+  try {
+    return architectureOf(architecture, own.architectures).kind === 'decoder'
+  } catch (error) {
+    if (error instanceof DeviceModelError) return false
+    throw error
+  }
+}
+
+/** 'predictor.command[2]: unknown ...' of a template's own check, put where the key stands. */
+export function reportTemplate({ report }: Context, problem: string): void {
+  const [, key = '', rest = problem] = /^(command|env|files|argFormat|cwd)\b[^:]*:\s*(.*)$/s.exec(problem) ?? []
+  const [what = '', ...hint] = rest.split('; ')
+  report(key ? ['predictor', key] : ['predictor'], key ? `predictor.${key}: ${what}` : what, hint.join('; '))
+}
+
+export function resolveDevices({ entries, report, around }: Context, predictor: PredictorTemplate): Experiment['devicesUsed'] {
+  const devices = entries.devices ?? defaults.devices
+  const backend = entries.backend ?? defaults.backend
+  const { gpus, builtinGpus = gpus, onnxGpus = gpus } = around.machine
+  const onnx = predictor.kind === 'builtin' && predictor.engine === 'onnx'
+  const here = (onnx ? onnxGpus : predictor.kind === 'builtin' ? builtinGpus : gpus).length > 0
+  if (backend === 'simulated' && predictor.kind !== 'builtin')
+    report(['backend'], `a ${predictor.kind} predictor cannot be simulated: what it does is not known`, 'use --backend local')
+  if (predictor.kind === 'builtin' && predictor.engine === 'emulated') {
+    if (devices === 'cpu' || devices === 'gpu')
+      report(['predictor', 'engine'], `the emulated engine beside devices ${devices}`, 'use devices: emulated')
+    return 'emulated'
+  }
+  if (devices === 'emulated') {
+    if (predictor.kind !== 'builtin')
+      report(
+        ['devices'],
+        `a ${predictor.kind} predictor cannot use an emulated GPU`,
+        'only the built-in predictor can; use devices: cpu or gpu',
+      )
+    return 'emulated'
+  }
+  if (devices === 'gpu' && backend === 'local' && !here)
+    report(['devices'], 'no GPU here that a predictor can use', 'tune doctor says why; use --devices emulated or cpu')
+  if (devices !== 'auto') return backend === 'simulated' && devices === 'gpu' ? 'emulated' : devices
+  if (predictor.kind !== 'builtin') return asksForGpu(entries) ? 'gpu' : 'cpu'
+  if (backend === 'kubernetes') return 'gpu'
+  if (backend === 'local' && here) return 'gpu'
+  // Emulating takes an architecture, which a file does not tell; the file itself runs anywhere.
+  return backend === 'local' && onnx ? 'cpu' : 'emulated'
+}
+
+const asksForGpu = ({ space, pin }: ExperimentEntries) => Object.hasOwn(space ?? {}, 'gpu') || Object.hasOwn(pin ?? {}, 'gpu')
+
+/**
+ * The built-in predictor as it will be started. Real engines serve a user's own files under the model's name; an emulated device, and a model
+ * built with seeded weights, go by the architecture.
+ */
+export function builtinFor(
+  template: BuiltinTemplate,
+  model: ModelSpec,
+  devicesUsed: Experiment['devicesUsed'],
+  gpuCatalogue?: string,
+): BuiltinTemplate {
+  if (devicesUsed === 'emulated')
+    return { ...template, model: model.architecture, engine: 'emulated', gpuCatalogue, architectureFile: model.architecturePath }
+  if (model.path === undefined) return { ...template, model: model.architecture }
+  const version: Record<string, string> = model.version === undefined ? {} : { MODEL_VERSION_POLICY: `specific:${model.version}` }
+  return { ...template, model: model.name, env: { MODEL_PATH: model.path, ...version, ...template.env } }
+}

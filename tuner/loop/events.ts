@@ -1,0 +1,57 @@
+/** The one stream of typed events that every screen, log and file consumes. */
+import type { LoadPoint, Slo } from '../../profiler/types.ts'
+import type { Recommendation } from '../../reports/recommendation/types.ts'
+import type { Configuration, StopAssessment, Suggestion } from '../../search/types.ts'
+import type { FinishedTrial, Provenance } from '../../trials/types.ts'
+
+/** `at`: ISO 8601. `label`: a configuration in words, '2 cores, 1/4 T4 (4 GiB), batch 8'. */
+export type TuneEvent = { readonly at: string } & (
+  | {
+      readonly type: 'experiment-started'
+      readonly experimentId: string
+      readonly name: string
+      readonly provenance: Provenance
+      readonly seed: number
+      readonly slo: Slo
+      readonly maxTrials: number
+      /** Configurations in the space, null for a continuous one. */
+      readonly spaceSize: number
+      /** Banners a user must read: what is emulated, from what, with which error. */
+      readonly notices: readonly string[]
+      /** Trials taken over from an earlier run of the experiment. */
+      readonly resumedTrials: number
+      /** Length of the confirmation at the end; undefined without one, or where it takes no time. */
+      readonly confirmSeconds?: number
+    }
+  | {
+      readonly type: 'trial-started'
+      readonly number: number
+      readonly suggestion: Suggestion
+      readonly label: string
+      readonly pricePerHour: number
+    }
+  | { readonly type: 'predictor-ready'; readonly number: number; readonly isolation: string; readonly seconds: number }
+  | { readonly type: 'load-step'; readonly number: number; readonly point: LoadPoint; readonly sloMs: number; readonly phase: string }
+  | {
+      readonly type: 'trial-finished'
+      readonly trial: FinishedTrial
+      readonly label: string
+      readonly pricePerHour: number
+      /** A failed trial that will be run again. */
+      readonly retry: boolean
+      /** Price of everything launched so far, $. */
+      readonly spent: number
+    }
+  | { readonly type: 'best-changed'; readonly number: number; readonly label: string; readonly costLabel: string }
+  | { readonly type: 'stop-assessed'; readonly assessment: StopAssessment; readonly afterTrials: number }
+  | { readonly type: 'confirming'; readonly number: number; readonly configuration: Configuration; readonly label: string }
+  | { readonly type: 'confirmed'; readonly number: number; readonly held: boolean; readonly rateRps: number; readonly sloMs: number }
+  | { readonly type: 'warning'; readonly message: string }
+  | { readonly type: 'stopped'; readonly reason: StopReason; readonly detail: string }
+  | { readonly type: 'recommended'; readonly recommendation: Recommendation; readonly files: readonly string[] }
+)
+
+export type StopReason = 'certain' | 'max-trials' | 'time-limit' | 'budget' | 'space-exhausted' | 'interrupted' | 'failed'
+
+/** An event before it gets its time. */
+export type EventBody = TuneEvent extends infer E ? (E extends TuneEvent ? Omit<E, 'at'> : never) : never

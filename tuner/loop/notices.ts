@@ -1,0 +1,69 @@
+/** What a reader must know before believing a figure: where it comes from, and how far it may be off. */
+import { percent } from '../../reports/format.ts'
+import type { PastExperiment } from '../../search/types.ts'
+import { architectureOf } from '../../trials/devices/architecture.ts'
+import { findGpu } from '../../trials/devices/catalogue.ts'
+import { isCalibrated } from '../../trials/devices/coefficients.ts'
+import { deviceLatencyMs } from '../../trials/devices/device-model.ts'
+import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
+import { stepError } from '../../trials/predictor/llm/step-model.ts'
+import type { Provenance } from '../../trials/types.ts'
+import { architecturesNamed } from '../backends/estimators.ts'
+import type { Experiment } from '../experiment/types.ts'
+
+/** Simulated: virtual time. Emulated: real processes and load, the GPU's time modelled. Measured: nothing is modelled. */
+export function provenanceOf(experiment: Experiment): Provenance {
+  if (experiment.backend === 'simulated') return 'simulated'
+  return experiment.devicesUsed === 'emulated' ? 'emulated' : 'measured'
+}
+
+function gpusOf(experiment: Experiment): readonly string[] {
+  const gpu = experiment.space.parameters.find((parameter) => parameter.name === 'gpu')
+  return gpu?.kind === 'categorical' ? gpu.values.filter((name) => name !== 'none') : []
+}
+
+/** Which devices the trials will use, in one line. */
+export function devicesLine(experiment: Experiment, machine: MachineFacts, provenance: Provenance): string {
+  const gpus = gpusOf(experiment)
+  const cores = experiment.backend !== 'local' ? [] : [`${machine.affinity.length} of ${machine.cores} cores (${machine.cpuModel})`]
+  const named = gpus.length > 0 ? `${gpus.join(', ')}${provenance === 'measured' ? '' : ` (${provenance})`}` : 'no GPU'
+  return `Devices: ${[...cores, named].join('; ')}`
+}
+
+/** What earlier experiments the search knows, and which it cannot read. */
+export const historyNotices = (past: readonly PastExperiment[], unread: readonly string[]): string[] => [
+  ...(past.length > 0 ? [`Learns from ${past.map((p) => p.name).join(', ')} (--no-history: starts afresh)`] : []),
+  ...(unread.length > 0 ? [`Cannot read, and so does not learn from: ${unread.join(', ')}`] : []),
+]
+
+/** Batch at which the error of the device model is stated. */
+const typicalBatch = 8
+
+/** How far modelled batch times may be off, GPU by GPU: 'T4 4 %, A10G 21 % (no published table)'. */
+function modelErrors(experiment: Experiment): string {
+  const architecture = architectureOf(experiment.model.architecture, experiment.own.architectures)
+  return gpusOf(experiment)
+    .map((name) => {
+      const gpu = findGpu(name, experiment.own.gpus)
+      if (architecture.kind === 'decoder') return `${gpu.name} ${percent(stepError({ gpu, tensorParallel: 1 }))}`
+      const { relativeError } = deviceLatencyMs({ architecture, gpu, batch: typicalBatch })
+      return `${gpu.name} ${percent(relativeError)}${isCalibrated(gpu) ? '' : ' (from its datasheet)'}`
+    })
+    .join(', ')
+}
+
+/** Banners a reader must not miss; also the caveats of the recommendation. */
+export function noticesOf(experiment: Experiment, provenance: Provenance): string[] {
+  if (provenance === 'measured') return [...experiment.notices]
+  const { architecture, path } = experiment.model
+  const language = architecturesNamed([architecture], experiment.own).some(({ kind }) => kind === 'decoder') && path === undefined
+  const tables = language
+    ? 'a model of steps fitted to composed per-operation latencies, no whole server; its step times on one GPU'
+    : 'a device model calibrated on published TensorRT and framework tables; its batch times'
+  const source = `${tables} are within (two cases of three): ${modelErrors(experiment)}`
+  const banner =
+    provenance === 'emulated'
+      ? `The GPUs are EMULATED: real predictor processes under real load, but the GPU's time comes from ${source}.`
+      : `SIMULATED in virtual time: nothing is launched or measured. GPUs are ${source}.`
+  return [banner, ...experiment.notices]
+}

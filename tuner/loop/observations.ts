@@ -1,0 +1,61 @@
+/** How trials look to the search, and what a candidate must reach to matter. */
+import type { Measurement } from '../../profiler/types.ts'
+import type { Objective, Observation } from '../../search/types.ts'
+import type { FinishedTrial } from '../../trials/types.ts'
+
+/** z of a two-sided 90 % normal interval. */
+const z90 = 1.645
+
+/** Standard deviation of ln(capacity), from its 90 % interval; undefined where the interval has no positive ends. */
+export function logSdOf(measurement: Measurement): number | undefined {
+  const [low, high] = measurement.capacityCi90Rps
+  if (!(low > 0) || !Number.isFinite(high) || high <= low) return undefined
+  return Math.log(high / low) / (2 * z90)
+}
+
+/** What a finished trial teaches about its configuration; undefined for failed trials and confirmations, which teach nothing new. */
+export function observationOf(trial: FinishedTrial): Observation | undefined {
+  if (trial.state === 'failed' || trial.purpose === 'confirmation') return undefined
+  const { configuration } = trial
+  if (trial.state === 'infeasible') return { configuration, state: 'infeasible', reason: `${trial.reason}: ${trial.detail}` }
+  const { measurement } = trial
+  return {
+    configuration,
+    state: 'complete',
+    rate: { value: measurement.capacityRps, logSd: logSdOf(measurement) },
+    constraint: idleSloMs(measurement) > 0 ? { value: idleSloMs(measurement) } : undefined,
+    censored: measurement.outcome === 'beaten',
+  }
+}
+
+/** Latency of an unloaded server at the SLO's percentile, or the nearest percentile that a summary holds, ms. */
+export function idleSloMs(measurement: Measurement): number {
+  const { idle, slo } = measurement
+  const known: [number, number][] = [
+    [0.5, idle.p50Ms],
+    [0.9, idle.p90Ms],
+    [0.95, idle.p95Ms],
+    [0.99, idle.p99Ms],
+  ]
+  return known.reduce((a, b) => (Math.abs(b[0] - slo.percentile) < Math.abs(a[0] - slo.percentile) ? b : a))[1]
+}
+
+/**
+ * Capacity (req/s) at which a configuration costs as much as the best so far; below it the trial cannot win. Undefined: nothing to beat.
+ * `bestCost` is in the unit of the objective's Candidate.cost.
+ */
+export function capacityToBeatRps(objective: Objective, pricePerHour: number, bestCost: number | undefined): number | undefined {
+  if (bestCost === undefined || !Number.isFinite(bestCost)) return undefined
+  switch (objective.kind) {
+    case 'price-per-request':
+      return pricePerHour / 3600 / (bestCost / 1e6)
+    case 'price-for-demand': {
+      const replicas = Math.floor(bestCost / pricePerHour + 1e-9)
+      return replicas < 1 ? undefined : objective.demandRps / (replicas * (1 - objective.headroom))
+    }
+    case 'max-rate':
+      return -bestCost
+    default:
+      return undefined
+  }
+}

@@ -1,0 +1,85 @@
+/** An experiment as the search sees it: space, exact prices, the SLO as limit. */
+import { readFile } from 'node:fs/promises'
+import type { View } from '../../reports/recommendation/judged.ts'
+import type { Configuration, Problem } from '../../search/types.ts'
+import type { Gpu } from '../../trials/devices/catalogue.ts'
+import type { Estimator } from '../../trials/launchers/simulated/estimate.ts'
+import { defaultPriceBook, type PriceBook, pricePerHour } from '../../trials/prices/book.ts'
+import { parsePriceBook } from '../../trials/prices/parse-book.ts'
+import { describeConfiguration, resourcesOf } from '../../trials/resources.ts'
+import { estimatorsOf } from '../backends/estimators.ts'
+import { exitCodes, UserError } from '../exit-codes.ts'
+import type { Experiment } from '../experiment/types.ts'
+import { qualityOf } from '../experiment/variant-settings.ts'
+
+/** The user's price book, or the built-in one. Throws with every problem of the file, or UserError when it cannot be read. */
+export async function loadPriceBook(path: string | undefined, ownGpus: readonly Gpu[] = []): Promise<PriceBook> {
+  if (path === undefined) return defaultPriceBook
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new UserError(
+      `cannot read the price book ${path}: ${error.code ?? error.message}`,
+      'check the path given with --prices',
+      exitCodes.usage,
+    )
+  })
+  return parsePriceBook(text, path, ownGpus)
+}
+
+/** Price of one replica, $ per hour, remembered per configuration: samplers ask for whole grids. */
+export function pricing(book: PriceBook, ownGpus: readonly Gpu[] = []): (configuration: Configuration) => number {
+  const known = new Map<string, number>()
+  return (configuration) => {
+    const { cpuCores, memoryMiB, gpu, gpuMemoryPercent, gpus, migProfile } = configuration
+    const key = [cpuCores, memoryMiB, gpu, gpuMemoryPercent, gpus, migProfile].join('/')
+    let price = known.get(key)
+    if (price === undefined) {
+      price = pricePerHour(resourcesOf(configuration, {}, ownGpus), book)
+      known.set(key, price)
+    }
+    return price
+  }
+}
+
+/** What a configuration is called. */
+export const labelOf =
+  ({ own }: Pick<Experiment, 'own'>) =>
+  (configuration: Configuration): string =>
+    describeConfiguration(configuration, {}, own.gpus)
+
+/** What an experiment's candidates are ranked by. */
+export const viewOf = (
+  { slo, objective, variants, minQuality }: Experiment,
+  { pricePerHour, label }: Pick<View, 'pricePerHour' | 'label'>,
+): View => ({ slo, objective, pricePerHour, label, quality: qualityOf(variants), minQuality })
+
+export function problemOf(experiment: Experiment, book: PriceBook): Problem {
+  return {
+    space: experiment.space,
+    objective: experiment.objective,
+    pricePerHour: pricing(book, experiment.own.gpus),
+    constraintLimit: experiment.slo.limitMs,
+    ...physicsOf(experiment),
+  }
+}
+
+/** What the device model expects of the built-in predictor on GPUs: the search learns only how reality differs from it. */
+function physicsOf(experiment: Experiment): Pick<Problem, 'priorLogRate' | 'priorFactors' | 'priorLogConstraint' | 'cannotServe'> {
+  const gpus = experiment.space.parameters.flatMap((p) => (p.name === 'gpu' && p.kind === 'categorical' ? p.values : []))
+  if (experiment.predictor.kind !== 'builtin' || gpus.length === 0) return {}
+  const of = estimatorsOf(experiment)
+  if (of === undefined) return {}
+  // What the factors move is learned of one model; variants have each their own.
+  const one = experiment.variants.length === 0
+  const ask =
+    <T>(question: (estimator: Estimator, configuration: Configuration) => T) =>
+    (given: Configuration) => {
+      const { estimator, configuration } = of(given)
+      return question(estimator, configuration)
+    }
+  return {
+    ...(one && { priorFactors: of({}).estimator.priorFactors(gpus) }),
+    priorLogRate: ask((estimator, configuration) => estimator.priorLogRate(configuration)),
+    priorLogConstraint: ask((estimator, configuration) => estimator.priorLogConstraint(configuration)),
+    cannotServe: ask((estimator, configuration) => estimator.cannotServe(configuration)),
+  }
+}

@@ -1,0 +1,119 @@
+/** One trial: launch, load-test, stop, and say what became of it. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { LoadPoint, Measurement } from '../../profiler/types.ts'
+import type { Configuration } from '../../search/types.ts'
+import { finalityOf } from '../../trials/launchers/readiness.ts'
+import {
+  type Finality,
+  type FinishedTrial,
+  InfeasibleError,
+  type InfeasibleReason,
+  LaunchError,
+  type Launcher,
+  type Prediction,
+  type Predictor,
+  type PredictorDeath,
+  type TrialPurpose,
+} from '../../trials/types.ts'
+
+export interface TrialRequest {
+  readonly number: number
+  readonly configuration: Configuration
+  readonly why: string
+  readonly predicted?: Prediction
+  readonly purpose?: TrialPurpose
+  /** 1 for the first try of a configuration. */
+  readonly attempt: number
+}
+
+export interface TrialHooks {
+  readonly now: () => number
+  readonly onReady: (predictor: Predictor, seconds: number) => void
+  readonly onStep: (point: LoadPoint, phase: string) => void
+}
+
+/** A predictor that dies under load this often with one configuration cannot serve it. */
+const deathsThatCondemn = 2
+/** On a busy machine the load sees that nothing listens any more before the launcher hears that the process ended. */
+const deathNoticeMs = 1_000
+
+/**
+ * Runs one trial to its end. The predictor is stopped whatever happens.
+ * @throws the signal's reason when it aborts; nothing else: every other outcome is a finished trial.
+ */
+export async function runTrial(
+  launcher: Launcher,
+  load: (predictor: Predictor, onStep: TrialHooks['onStep'], signal: AbortSignal) => Promise<Measurement>,
+  request: TrialRequest,
+  hooks: TrialHooks,
+  signal: AbortSignal,
+): Promise<FinishedTrial> {
+  const { number, configuration, why, purpose, predicted } = request
+  const startedMs = hooks.now()
+  const base = {
+    number,
+    configuration,
+    why,
+    ...(purpose && { purpose }),
+    ...(predicted && { predicted }),
+    startedAt: new Date(startedMs).toISOString(),
+  }
+  const seconds = () => (hooks.now() - startedMs) / 1000
+  const infeasible = (reason: InfeasibleReason, detail: string, logPath?: string): FinishedTrial => ({
+    ...base,
+    state: 'infeasible',
+    reason,
+    detail,
+    seconds: seconds(),
+    logPath,
+  })
+
+  let predictor: Predictor | undefined
+  let death: PredictorDeath | undefined
+  try {
+    predictor = await launcher.launch(configuration, number, signal)
+    hooks.onReady(predictor, seconds())
+    const died = new AbortController()
+    predictor.died?.then((what) => {
+      death = what
+      died.abort(new Error(what.what))
+    })
+    const measurement = await load(predictor, hooks.onStep, AbortSignal.any([signal, died.signal]))
+    if (measurement.outcome === 'server-died') await Promise.race([predictor.died, sleep(deathNoticeMs)])
+    if (death) throw new Error(death.what)
+    const usage = await predictor.usage()
+    await predictor.stop()
+    return { ...base, state: 'complete', measurement, usage, logPath: predictor.logPath, seconds: seconds() }
+  } catch (error) {
+    if (signal.aborted) throw signal.reason
+    if (error instanceof InfeasibleError) return infeasible(error.reason, error.message, error.logPath)
+    if (death?.outOfMemory) return infeasible('out-of-memory', `under load: ${death.what}`, predictor?.logPath)
+    if (death && request.attempt >= deathsThatCondemn) {
+      return infeasible('crashed', `died under load ${request.attempt} times: ${death.what}`, predictor?.logPath)
+    }
+    return {
+      ...base,
+      state: 'failed',
+      error: describeFailure(error, predictor),
+      ...finality(error),
+      logPath: predictor?.logPath,
+      seconds: seconds(),
+    }
+  } finally {
+    await predictor?.stop()
+  }
+}
+
+/** Launchers say so of their errors; a payload that cannot be used is the same for every trial. */
+function finality(error: unknown): { final?: Finality } {
+  if (error instanceof LaunchError) return error.final === undefined ? {} : { final: error.final }
+  const final = error instanceof Error ? finalityOf(error) : undefined
+  return final === undefined ? {} : { final }
+}
+
+function describeFailure(error: unknown, predictor: Predictor | undefined): string {
+  const message = error instanceof Error ? error.message : String(error)
+  const hint = error instanceof Error && 'hint' in error && typeof error.hint === 'string' ? ` (${error.hint})` : ''
+  const tail = predictor?.logTail().trim().split('\n').slice(-3).join(' | ')
+  return `${message}${hint}${tail ? `; last log lines: ${tail}` : ''}`
+}

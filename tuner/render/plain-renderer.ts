@@ -1,0 +1,79 @@
+/** Plain lines: for pipes, CI, NO_COLOR and whoever prefers a log. */
+
+import { money } from '../../reports/format.ts'
+import type { TuneEvent } from '../loop/events.ts'
+import { duration, wrap } from './columns.ts'
+import { paint } from './glyphs.ts'
+import { advance, etaSeconds, noProgress } from './progress.ts'
+import { flushed, type Renderer, type RenderIo } from './renderer.ts'
+import { resultLines } from './results.ts'
+import { stepLine, trialLine } from './trial-line.ts'
+
+/** Progress lines on stderr, one call an event. */
+export function createPlainProgress(io: RenderIo): (event: TuneEvent) => void {
+  let state = noProgress
+  const say = (line: string) => io.stderr.write(`${line}\n`)
+  return (event) => {
+    state = advance(state, event)
+    switch (event.type) {
+      case 'experiment-started': {
+        for (const notice of event.notices) for (const line of wrap(notice, io.columns)) say(paint(line, 'yellow', io.errStyle))
+        const size = Number.isFinite(event.spaceSize) ? `${event.spaceSize.toLocaleString('en-US')} configurations` : 'a continuous space'
+        const resumed = event.resumedTrials > 0 ? `, ${event.resumedTrials} trials from before` : ''
+        say(`experiment ${event.experimentId}: at most ${event.maxTrials} trials of ${size}, seed ${event.seed}${resumed}`)
+        break
+      }
+      case 'trial-started': {
+        const eta = etaSeconds(state, io.now())
+        const left = eta === undefined ? '' : `, about ${duration(eta)} left`
+        const asked = state.rows.filter((row) => row.trial.state !== 'failed').length + state.resumedTrials + state.running.length
+        say(`trial ${asked} of at most ${state.maxTrials}: #${event.number} ${event.label} (${event.suggestion.why})${left}`)
+        break
+      }
+      case 'predictor-ready':
+        say(`  ready after ${duration(event.seconds)}: ${event.isolation}`)
+        break
+      case 'load-step':
+        say(`  ${stepLine(event.point, state.slo, event.phase)}`)
+        break
+      case 'trial-finished': {
+        const row = state.rows.at(-1)
+        if (!row) break
+        const line = trialLine(row, io.errStyle)
+        say(paint(`${line.mark} ${line.text}${event.retry ? '; will be tried again' : ''}`, line.paint ?? 'dim', io.errStyle))
+        break
+      }
+      case 'best-changed':
+        say(`best so far: #${event.number} ${event.label}, ${event.costLabel}`)
+        break
+      case 'confirming': {
+        const eta = etaSeconds(state, io.now())
+        say(`confirming ${event.label}${eta === undefined ? '' : `, about ${duration(eta)}`}`)
+        break
+      }
+      case 'warning':
+        say(paint(`warning: ${event.message}`, 'yellow', io.errStyle))
+        break
+      case 'stopped':
+        say(`stopped (${event.reason}): ${event.detail}; trials cost ${money(state.spent)} by the price book`)
+        break
+      case 'stop-assessed':
+      case 'confirmed':
+      case 'recommended':
+        break
+    }
+  }
+}
+
+export function createPlainRenderer(io: RenderIo): Renderer {
+  const progress = createPlainProgress(io)
+  return {
+    handle(event) {
+      progress(event)
+      if (event.type === 'recommended') {
+        io.stdout.write(`${resultLines(event.recommendation, event.files, io.outStyle, io.columns).join('\n')}\n`)
+      }
+    },
+    close: () => flushed(io.stdout),
+  }
+}
