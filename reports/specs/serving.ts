@@ -2,12 +2,12 @@
 import type { Slo } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { DraOptions } from '../../trials/launchers/kubernetes/dra.ts'
+import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { Provenance } from '../../trials/types.ts'
 import { latency, money, percent, rate, rateInterval, significant, sloFigure, sloText } from '../format.ts'
 import { replicasFor } from '../recommendation/judged.ts'
 import type { Candidate } from '../recommendation/types.ts'
-import type { GpuScheme } from './pod-gpus.ts'
 
 /** A spec cannot be made from what is known. */
 export class SpecError extends Error {

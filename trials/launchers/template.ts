@@ -12,8 +12,8 @@
  * `${cpuCores}` `${coreList}` ('0-1,4', the cores held) `${gpuMemoryMiB}` `${gpuMemoryFraction}` (of the GPU, 0-1). `$${` writes a plain `${`.
  */
 import type { ProtocolName, TlsOptions } from '../../profiler/types.ts'
+import type { Configuration } from '../../search/types.ts'
 import type { ServerPreset } from './server-files/preset.ts'
-import type { VariantSettings } from './variants.ts'
 
 export type PredictorTemplate = BuiltinTemplate | CommandTemplate | UrlTemplate
 
@@ -22,6 +22,17 @@ export type BuiltinEngine = 'auto' | 'tfjs' | 'onnx' | 'emulated'
 
 /** What the built-in predictor speaks: language models openai, others the rest. */
 export type BuiltinProtocol = Exclude<ProtocolName, 'json'>
+
+/** What a variant changes of the built-in predictor. */
+export interface VariantSettings {
+  /** An architecture in place of the template's model. */
+  readonly model?: string
+  /** The user's own files in place of the template's. */
+  readonly modelPath?: string
+  readonly engine?: BuiltinEngine
+  /** Values of parameters that come with the variant, e.g. { precision: 'int8', sequenceLength: 64 }; tuned ones win. */
+  readonly values?: Configuration
+}
 
 /** The built-in predictor (`trials/predictor`). Every tuned value but resources reaches it as an environment variable, BATCH_SIZE for batchSize. */
 export interface BuiltinTemplate {

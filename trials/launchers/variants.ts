@@ -1,20 +1,9 @@
 /** Model variants: one parameter, 'variant', chooses between models of the same task that differ in size, precision or input length. */
 import type { Configuration } from '../../search/types.ts'
-import type { BuiltinEngine, PredictorTemplate } from './template.ts'
+import type { PredictorTemplate } from './template.ts'
 
 /** The parameter that chooses. */
 export const variantParameter = 'variant'
-
-/** What a variant changes of the built-in predictor. */
-export interface VariantSettings {
-  /** An architecture in place of the template's model. */
-  readonly model?: string
-  /** The user's own files in place of the template's. */
-  readonly modelPath?: string
-  readonly engine?: BuiltinEngine
-  /** Values of parameters that come with the variant, e.g. { precision: 'int8', sequenceLength: 64 }; tuned ones win. */
-  readonly values?: Configuration
-}
 
 /** The template and the configuration that a variant comes to; both as they are where the template has none. */
 export function withVariant<T extends PredictorTemplate>(

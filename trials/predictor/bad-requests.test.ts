@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type RunningPredictor, startPredictor } from './predictor.ts'
+import { startPredictor } from './predictor.ts'
+import type { RunningPredictor } from './running-predictor.ts'
 import { get, metric, post, testSettings } from './testing.contract.ts'
 
 let predictor: RunningPredictor

@@ -2,9 +2,10 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { Worker } from 'node:worker_threads'
 import { type EngineOptions, largeBuffers, OutOfMemoryError, type Tensors, type Utilization } from './engine.ts'
-import { type FromEngine, type LoadedEngine, machineNowMs, type ToEngine } from './engine-messages.ts'
+import type { FromEngine, LoadedEngine, ToEngine } from './engine-messages.ts'
 import { type EngineName, engines } from './engines/engine-registry.ts'
 import { processEntry, threadEntry } from './entry.ts'
+import { machineNowMs } from './machine-clock.ts'
 
 export interface BatchResult {
   readonly outputs: Tensors

@@ -31,6 +31,3 @@ export type FromEngine =
     }
   | { readonly type: 'error'; readonly call?: number; readonly message: string; readonly outOfMemory: boolean }
   | { readonly type: 'closed' }
-
-/** Milliseconds of the machine's monotonic clock, the same in every thread and process. */
-export const machineNowMs = (): number => Number(process.hrtime.bigint()) / 1e6

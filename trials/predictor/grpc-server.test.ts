@@ -3,7 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { HttpLoadGenerator } from '../../profiler/generator/http-generator.ts'
 import { protocolFor } from '../../profiler/protocols/index.ts'
 import { type Field, unwire, wire } from '../../profiler/testing/wire.ts'
-import { type RunningPredictor, startPredictor } from './predictor.ts'
+import { startPredictor } from './predictor.ts'
+import type { RunningPredictor } from './running-predictor.ts'
 import { metric, post, startForTest, testSettings } from './testing.contract.ts'
 
 const { signal } = new AbortController()

@@ -1,6 +1,7 @@
 import sharp from 'sharp'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type RunningPredictor, startPredictor } from './predictor.ts'
+import { startPredictor } from './predictor.ts'
+import type { RunningPredictor } from './running-predictor.ts'
 import { get, post, testSettings } from './testing.contract.ts'
 
 let predictor: RunningPredictor

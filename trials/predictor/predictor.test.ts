@@ -2,7 +2,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { type RunningPredictor, startPredictor } from './predictor.ts'
+import { startPredictor } from './predictor.ts'
+import type { RunningPredictor } from './running-predictor.ts'
 import { get, metric, post, startForTest, testSettings } from './testing.contract.ts'
 
 const texts = (...data: string[]) => ({ inputs: [{ name: 'text', shape: [data.length], datatype: 'BYTES', data }] })

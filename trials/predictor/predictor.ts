@@ -6,31 +6,17 @@ import { architectureOf } from '../devices/architecture.ts'
 import type { OwnDevices } from '../devices/own.ts'
 import { CpuPool } from './cpu-pool.ts'
 import type { EngineOptions } from './engine.ts'
-import { type EngineDeath, type EngineHost, startEngines, sumUtilization } from './engine-host.ts'
+import { type EngineHost, startEngines, sumUtilization } from './engine-host.ts'
 import type { GrpcServer } from './grpc-server.ts'
 import { PredictorMetrics } from './metrics.ts'
 import type { ServedModelInfo } from './protocol/tensors.ts'
 import { ModelRepository, type ModelVersion, versionsToServe } from './repository.ts'
+import type { RunningPredictor } from './running-predictor.ts'
 import { ServedModel } from './served-model.ts'
 import type { Settings } from './settings.ts'
 
 /** Connections that may wait to be accepted: a burst of load opens many at once. */
 const listenBacklog = 4096
-
-/** A predictor that serves. */
-export interface RunningPredictor {
-  readonly url: string
-  readonly port: number
-  /** Absent without GRPC_PORT. */
-  readonly grpcPort?: number
-  readonly model: string
-  readonly device: string
-  readonly provenance: 'measured' | 'emulated'
-  /** Resolves when a part of it ends by itself; never rejects. The predictor is of no use then: stop it. */
-  readonly died: Promise<EngineDeath>
-  /** Refuses new requests, answers those in flight within the drain time-out, and ends everything. Idempotent. */
-  stop(): Promise<void>
-}
 
 /**
  * Starts the built-in predictor: it listens while the model loads, and is ready when this resolves.

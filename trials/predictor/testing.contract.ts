@@ -1,6 +1,7 @@
 /** For tests: a predictor in this process, on a free port. */
 import { onTestFinished } from 'vitest'
-import { type RunningPredictor, startPredictor } from './predictor.ts'
+import { startPredictor } from './predictor.ts'
+import type { RunningPredictor } from './running-predictor.ts'
 import { readSettings, type Settings } from './settings.ts'
 
 /** Settings of an emulated bert-tiny on any free port, with others as environment variables. */

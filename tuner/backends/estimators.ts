@@ -6,8 +6,8 @@ import type { OwnDevices } from '../../trials/devices/own.ts'
 import { createEstimator, type Estimator } from '../../trials/launchers/simulated/estimate.ts'
 import { createLlmEstimator } from '../../trials/launchers/simulated/llm-estimate.ts'
 import { variantParameter, withVariant } from '../../trials/launchers/variants.ts'
-import type { Experiment, ModelSpec } from '../experiment/types.ts'
-import { architectureNameOf, type Variant } from '../experiment/variant-settings.ts'
+import type { Experiment, ModelSpec, Variant } from '../experiment/types.ts'
+import { architectureNameOf } from '../experiment/variant-settings.ts'
 import { llmRequests } from './llm-requests.ts'
 
 /** What to ask of a configuration: the estimator of its variant, and the configuration with what comes with that variant. */

@@ -6,7 +6,6 @@ import type { DraOptions } from '../../trials/launchers/kubernetes/dra.ts'
 import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import type { Backend, Devices, LoadOrigin, SamplerName } from './names.ts'
-import type { Variant } from './variant-settings.ts'
 
 export type { Backend, Devices, ObjectiveKind, SamplerName } from './names.ts'
 
@@ -21,6 +20,18 @@ export interface ModelSpec {
   readonly path?: string
   /** Version folder to serve; absent: the latest. */
   readonly version?: string
+}
+
+/** A variant as the experiment has it. */
+export interface Variant {
+  readonly name: string
+  /** As the user measured it on data of their own: accuracy, F1, ...; more is better. */
+  readonly quality: number
+  /** Architecture, where it is another than the model's. */
+  readonly architecture?: string
+  /** A user's own model, absolute. */
+  readonly path?: string
+  readonly values?: Configuration
 }
 
 /** What the trials on a cluster are made from. */

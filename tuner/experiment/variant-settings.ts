@@ -4,24 +4,12 @@ import type { Configuration } from '../../search/types.ts'
 import { architectureOf } from '../../trials/devices/architecture.ts'
 import { DeviceModelError, namesNear } from '../../trials/devices/device-model-error.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
-import type { BuiltinTemplate } from '../../trials/launchers/template.ts'
-import { type VariantSettings, variantParameter } from '../../trials/launchers/variants.ts'
+import type { BuiltinTemplate, VariantSettings } from '../../trials/launchers/template.ts'
+import { variantParameter } from '../../trials/launchers/variants.ts'
 import { modelNames } from '../../trials/predictor/models/model-names.ts'
 import type { Context } from './context.ts'
 import type { ExperimentEntries } from './experiment-schema.ts'
-import type { Experiment, ModelSpec } from './types.ts'
-
-/** A variant as the experiment has it. */
-export interface Variant {
-  readonly name: string
-  /** As the user measured it on data of their own: accuracy, F1, ...; more is better. */
-  readonly quality: number
-  /** Architecture, where it is another than the model's. */
-  readonly architecture?: string
-  /** A user's own model, absolute. */
-  readonly path?: string
-  readonly values?: Configuration
-}
+import type { Experiment, ModelSpec, Variant } from './types.ts'
 
 /** @returns every variant, in the order of the file */
 export function resolveVariants(

@@ -1,17 +1,9 @@
 /** The winner's confirmation: a second, longer, independent measurement, at a rate the recommendation can stand by. */
-import type { LoadPoint, Measurement } from '../../profiler/types.ts'
-import type { FinishedTrial, Predictor } from '../../trials/types.ts'
+import type { FinishedTrial } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 import type { EventBody } from './events.ts'
-import type { LoopParts } from './loop.ts'
+import type { LoopParts } from './parts.ts'
 import { runTrial } from './trial-runner.ts'
-
-/** Measures whether the SLO holds at `rateRps`, and at lower rates if it does not: the measurement's capacity is the highest rate that held. */
-export type ConfirmLoad = (
-  predictor: Predictor,
-  options: { readonly rateRps: number; readonly number: number; readonly onStep: (point: LoadPoint, phase: string) => void },
-  signal: AbortSignal,
-) => Promise<Measurement>
 
 /** A winner that loses its place when confirmed hands over to the next; more than this many are not chased. */
 const maxConfirmations = 3

@@ -1,46 +1,14 @@
 /** The loop: suggest, launch, load-test, record; then confirm and recommend. One way, one AbortSignal, one stream of events. */
-import type { LoadPoint, Measurement } from '../../profiler/types.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
-import type { Configuration, Observation, Problem, Rng, Sampler, StopAssessment, Suggestion } from '../../search/types.ts'
-import type { FinishedTrial, Launcher, Predictor, Provenance, TrialPurpose, TrialStore } from '../../trials/types.ts'
+import type { Configuration, Observation, StopAssessment, Suggestion } from '../../search/types.ts'
+import type { FinishedTrial, TrialPurpose } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 import { costLabel } from '../render/cost-label.ts'
-import { type ConfirmLoad, confirmWinner } from './confirmation.ts'
+import { confirmWinner } from './confirmation.ts'
 import type { EventBody, StopReason, TuneEvent } from './events.ts'
 import { capacityToBeatRps, observationOf } from './observations.ts'
+import type { LoopParts } from './parts.ts'
 import { runTrial, type TrialRequest } from './trial-runner.ts'
-
-export interface TrialLoadOptions {
-  readonly number: number
-  /** Below this capacity the trial cannot win and may be cut short. */
-  readonly capacityToBeatRps?: number
-  readonly onStep: (point: LoadPoint, phase: string) => void
-}
-
-/** Everything the loop works with, made by assemble.ts and replaced in tests. */
-export interface LoopParts {
-  readonly experimentId: string
-  readonly provenance: Provenance
-  readonly problem: Problem
-  /** Configurations in the space, Infinity for a continuous one. */
-  readonly spaceSize: number
-  /** Measured before anything else: the yardstick of the gain. */
-  readonly defaultConfiguration?: Configuration
-  readonly sampler: Sampler
-  readonly assessStop: (observations: readonly Observation[], rng: Rng) => StopAssessment
-  readonly rng: Rng
-  readonly launcher: Launcher
-  readonly load: (predictor: Predictor, options: TrialLoadOptions, signal: AbortSignal) => Promise<Measurement>
-  readonly confirm: ConfirmLoad
-  readonly store: TrialStore
-  readonly recommend: (trials: readonly FinishedTrial[], stop: StopAssessment | undefined) => Recommendation
-  readonly label: (configuration: Configuration) => string
-  /** Writes the result files, returns their paths. */
-  readonly write: (recommendation: Recommendation, trials: readonly FinishedTrial[]) => Promise<readonly string[]>
-  readonly notices: readonly string[]
-  /** Milliseconds since 1970. */
-  readonly now: () => number
-}
 
 export interface LoopResult {
   readonly reason: StopReason

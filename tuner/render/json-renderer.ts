@@ -1,7 +1,7 @@
 /** For programs: one JSON document at the end, or every event as a line of JSON (NDJSON). */
 import { documentOf } from '../../reports/report/recommendation-json.ts'
 import { createPlainProgress } from './plain-renderer.ts'
-import { flushed, type Renderer, type RenderIo } from './renderer.ts'
+import { flushed, type Renderer, type RenderIo } from './render-io.ts'
 
 /** JSON has no Infinity: it becomes the string "Infinity", as in the store. */
 const finite = (_key: string, value: unknown) => (typeof value === 'number' && !Number.isFinite(value) ? String(value) : value)

@@ -5,7 +5,7 @@ import type { TuneEvent } from '../loop/events.ts'
 import { duration, wrap } from './columns.ts'
 import { paint } from './glyphs.ts'
 import { advance, etaSeconds, noProgress } from './progress.ts'
-import { flushed, type Renderer, type RenderIo } from './renderer.ts'
+import { flushed, type Renderer, type RenderIo } from './render-io.ts'
 import { resultLines } from './results.ts'
 import { stepLine, trialLine } from './trial-line.ts'
 

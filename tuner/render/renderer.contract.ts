@@ -5,7 +5,7 @@ import { InfeasibleError } from '../../trials/types.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { runLoop } from '../loop/loop.ts'
 import { fakeExperiment, fakeLauncher, fakeParts, fakePredictor, loadPoint, measurement } from '../testing/fakes.ts'
-import type { Renderer, RenderIo } from './renderer.ts'
+import type { Renderer, RenderIo } from './render-io.ts'
 
 /** A stream that keeps what it was given. */
 export class Paper extends Writable {

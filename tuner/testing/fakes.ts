@@ -4,7 +4,7 @@ import type { Candidate, Recommendation } from '../../reports/recommendation/typ
 import type { Configuration, Problem, Sampler } from '../../search/types.ts'
 import type { ExperimentRecord, FinishedTrial, Launcher, Predictor, TrialStore } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
-import type { LoopParts } from '../loop/loop.ts'
+import type { LoopParts } from '../loop/parts.ts'
 
 export const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 

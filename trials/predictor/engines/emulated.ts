@@ -7,7 +7,7 @@ import { findGpu, usableMemoryMiB } from '../../devices/catalogue.ts'
 import { type DeviceCall, deviceLatencyMs, gpuMemoryMiB } from '../../devices/device-model.ts'
 import { findMigProfile } from '../../devices/mig.ts'
 import { type Engine, type EngineInfo, type EngineOptions, OutOfMemoryError, type Tensor, type Tensors } from '../engine.ts'
-import { machineNowMs } from '../engine-messages.ts'
+import { machineNowMs } from '../machine-clock.ts'
 
 export function createEngine(options: EngineOptions): Engine {
   const architecture = architectureOf(options.model, options.own?.architectures)

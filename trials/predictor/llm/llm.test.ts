@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { HttpLoadGenerator } from '../../../profiler/generator/http-generator.ts'
 import { protocolFor } from '../../../profiler/protocols/index.ts'
-import { type RunningPredictor, startPredictor } from '../predictor.ts'
+import { startPredictor } from '../predictor.ts'
+import type { RunningPredictor } from '../running-predictor.ts'
 import { get, metric, post, testSettings } from '../testing.contract.ts'
 
 const { signal } = new AbortController()

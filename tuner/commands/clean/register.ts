@@ -1,10 +1,5 @@
 import type { Command } from 'commander'
-
-export interface CleanFlags {
-  readonly namespace?: string
-  readonly all?: boolean
-  readonly json?: boolean
-}
+import type { CleanFlags } from './run.ts'
 
 /** `tune clean`: removes what a tuner that was killed left on a cluster. */
 export function registerClean(program: Command): void {

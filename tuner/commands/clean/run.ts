@@ -4,7 +4,12 @@ import { labelNames } from '../../../trials/launchers/kubernetes/manifests.ts'
 import { findObjects, type Kind, removeObjects } from '../../../trials/launchers/kubernetes/sweep.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { table } from '../../render/columns.ts'
-import type { CleanFlags } from './register.ts'
+
+export interface CleanFlags {
+  readonly namespace?: string
+  readonly all?: boolean
+  readonly json?: boolean
+}
 
 /** Jobs first: they would make their pods anew. */
 const kinds: readonly Kind[] = ['jobs', 'pods', 'resourceclaimtemplates', 'configmaps']

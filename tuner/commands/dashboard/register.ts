@@ -1,10 +1,6 @@
 import type { Command } from 'commander'
 import { defaults } from '../../experiment/names.ts'
-
-export interface DashboardFlags {
-  readonly db: string
-  readonly port: string
-}
+import type { DashboardFlags } from './run.ts'
 
 /** `tune dashboard`: experiments in the browser, live while they run. */
 export function registerDashboard(program: Command): void {

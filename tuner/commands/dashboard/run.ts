@@ -7,7 +7,11 @@ import { exitCodes, UserError } from '../../exit-codes.ts'
 import { surroundings } from '../../experiment/surroundings.ts'
 import { interruptible } from '../../signals.ts'
 import { existingStore, noSuchExperiment } from '../open-existing.ts'
-import type { DashboardFlags } from './register.ts'
+
+export interface DashboardFlags {
+  readonly db: string
+  readonly port: string
+}
 
 export async function dashboard(id: string | undefined, { db, port: asked }: DashboardFlags): Promise<number> {
   const port = Number(asked)

@@ -1,11 +1,11 @@
 import { afterAll, describe, expect, test } from 'vitest'
 import type { Configuration } from '../../../search/types.ts'
 import { defaultPriceBook } from '../../../trials/prices/book.ts'
+import { estimateAll, refuseWhatNeverServes } from '../../backends/estimate-table.ts'
 import { bert, problemLines, problemsOf, useWorkspace } from '../../experiment/testing/workspace.ts'
 import type { Experiment } from '../../experiment/types.ts'
 import { problemOf } from '../../loop/problem.ts'
 import { CliBox } from '../../testing/run-cli.ts'
-import { estimateAll, refuseWhatNeverServes } from './run.ts'
 
 const { load, loadFile, write } = useWorkspace()
 const estimated = (document: object) => {

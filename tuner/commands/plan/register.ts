@@ -1,26 +1,6 @@
 import type { Command } from 'commander'
 import { defaults } from '../../experiment/names.ts'
-
-export interface PlanFlags {
-  readonly db: string
-  readonly slo?: string
-  readonly headroom?: string
-  readonly demand?: string
-  readonly trace?: string
-  readonly pattern?: string
-  readonly peak?: string
-  readonly growth: string
-  readonly months?: string
-  readonly trials?: string
-  readonly fleet?: string
-  readonly zones: string
-  readonly reaction: string
-  readonly scaleDown: string
-  readonly minReplicas: string
-  readonly prices: readonly string[]
-  readonly out?: string
-  readonly json?: boolean
-}
+import type { PlanFlags } from './run.ts'
 
 /** `tune plan`: replicas and money over time. */
 export function registerPlan(program: Command): void {

@@ -14,9 +14,29 @@ import { resourcesOf } from '../../../trials/resources.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { parseCount, parseDurationMs, parseRateRps, parseShare } from '../../experiment/units.ts'
 import { loadPriceBook, viewOf } from '../../loop/problem.ts'
+import { oneOf } from '../one-of.ts'
 import { type Reopened, reopen } from '../reopened.ts'
-import { oneOf } from '../spec/run.ts'
-import type { PlanFlags } from './register.ts'
+
+export interface PlanFlags {
+  readonly db: string
+  readonly slo?: string
+  readonly headroom?: string
+  readonly demand?: string
+  readonly trace?: string
+  readonly pattern?: string
+  readonly peak?: string
+  readonly growth: string
+  readonly months?: string
+  readonly trials?: string
+  readonly fleet?: string
+  readonly zones: string
+  readonly reaction: string
+  readonly scaleDown: string
+  readonly minReplicas: string
+  readonly prices: readonly string[]
+  readonly out?: string
+  readonly json?: boolean
+}
 
 /** Configurations planned with where none is named. */
 const planned = 3

@@ -16,7 +16,32 @@ import { limitsOf, parseSlo, sloOf } from '../../experiment/parse-slo.ts'
 import { parseItems, payloadKind } from '../../experiment/payload-settings.ts'
 import { readTrace } from '../../experiment/trace.ts'
 import { parseCount, parseDurationMs, parsePercentile, parseRateRps, parseShare } from '../../experiment/units.ts'
-import type { ProfileFlags } from './register.ts'
+
+export interface ProfileFlags {
+  readonly url: string
+  readonly slo: string
+  readonly model: string
+  readonly protocol?: string
+  readonly errorRate: string
+  readonly rate?: string
+  readonly arrivals: string
+  readonly duration: string
+  readonly effort: string
+  readonly connections?: string
+  readonly payload?: string
+  readonly items?: string
+  readonly template?: string
+  readonly path?: string
+  readonly header?: readonly string[]
+  readonly ca?: string
+  readonly insecureSkipVerify?: boolean
+  readonly timeout: string
+  readonly http2?: boolean
+  readonly seed: string
+  readonly json?: boolean
+  readonly html?: string
+  readonly csv?: string
+}
 
 interface Problem {
   readonly where: string

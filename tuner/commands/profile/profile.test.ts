@@ -1,9 +1,8 @@
 import { expect, test } from 'vitest'
 import type { LoadPoint, Profile } from '../../../profiler/index.ts'
-import { FlagError, readFlags } from './profile-flags.ts'
+import { FlagError, type ProfileFlags, readFlags } from './profile-flags.ts'
 import { profileCsv, profileHtml, profileJson } from './profile-json.ts'
 import { curveLines, histogramLines, profileLines } from './profile-text.ts'
-import type { ProfileFlags } from './register.ts'
 
 const plain = { unicode: true, color: false }
 const flags: ProfileFlags = {

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import type { ProfileFlags } from './profile-flags.ts'
 
 /** `tune profile`: load-tests a server that is already there. */
 export function registerProfile(program: Command): void {
@@ -52,30 +53,4 @@ Exit codes: 0 the SLO is met; 1 failure; 2 usage; 3 the SLO cannot be met, or is
       const { profile } = await import('./run.ts')
       process.exitCode = await profile(flags)
     })
-}
-
-export interface ProfileFlags {
-  readonly url: string
-  readonly slo: string
-  readonly model: string
-  readonly protocol?: string
-  readonly errorRate: string
-  readonly rate?: string
-  readonly arrivals: string
-  readonly duration: string
-  readonly effort: string
-  readonly connections?: string
-  readonly payload?: string
-  readonly items?: string
-  readonly template?: string
-  readonly path?: string
-  readonly header?: readonly string[]
-  readonly ca?: string
-  readonly insecureSkipVerify?: boolean
-  readonly timeout: string
-  readonly http2?: boolean
-  readonly seed: string
-  readonly json?: boolean
-  readonly html?: string
-  readonly csv?: string
 }

@@ -4,10 +4,9 @@ import { exitCodes } from '../../exit-codes.ts'
 import { styleOf } from '../../render/glyphs.ts'
 import { stepLine } from '../../render/trial-line.ts'
 import { interruptible } from '../../signals.ts'
-import { readFlags } from './profile-flags.ts'
+import { type ProfileFlags, readFlags } from './profile-flags.ts'
 import { profileCsv, profileHtml, profileJson } from './profile-json.ts'
 import { profileLines } from './profile-text.ts'
-import type { ProfileFlags } from './register.ts'
 
 /** Runs `tune profile`; returns its exit code. Progress goes to stderr, the result to stdout. */
 export async function profile(flags: ProfileFlags): Promise<number> {

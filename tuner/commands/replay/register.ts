@@ -1,16 +1,6 @@
 import type { Command } from 'commander'
 import { defaults, samplerNames } from '../../experiment/names.ts'
-
-export interface ReplayFlags {
-  readonly table: string
-  readonly task?: string
-  readonly slo?: string
-  readonly pricePerHour?: string
-  readonly sampler: string
-  readonly maxTrials: string
-  readonly seed: string
-  readonly json?: boolean
-}
+import type { ReplayFlags } from './run.ts'
 
 /** `tune replay`: the search on recorded measurements. */
 export function registerReplay(program: Command): void {

@@ -15,7 +15,17 @@ import { parseSlo } from '../../experiment/parse-slo.ts'
 import { parseMoney, parsePercentile } from '../../experiment/units.ts'
 import { table as columns } from '../../render/columns.ts'
 import { glyph, styleOf } from '../../render/glyphs.ts'
-import type { ReplayFlags } from './register.ts'
+
+export interface ReplayFlags {
+  readonly table: string
+  readonly task?: string
+  readonly slo?: string
+  readonly pricePerHour?: string
+  readonly sampler: string
+  readonly maxTrials: string
+  readonly seed: string
+  readonly json?: boolean
+}
 
 const name = z.string().min(1)
 const features = z.record(z.string(), z.array(z.number()))

@@ -1,10 +1,6 @@
 import type { Command } from 'commander'
 import { defaults } from '../../experiment/names.ts'
-import type { ReopenFlags } from '../reopened.ts'
-
-export interface ReportFlags extends ReopenFlags {
-  readonly out?: string
-}
+import type { ReportFlags } from './run.ts'
 
 /** `tune report`: one file to hand on. */
 export function registerReport(program: Command): void {

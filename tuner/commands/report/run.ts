@@ -12,8 +12,11 @@ import { trialsCsv } from '../../../reports/report/trials-csv.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { viewOf } from '../../loop/problem.ts'
-import { type Reopened, reopen } from '../reopened.ts'
-import type { ReportFlags } from './register.ts'
+import { type Reopened, type ReopenFlags, reopen } from '../reopened.ts'
+
+export interface ReportFlags extends ReopenFlags {
+  readonly out?: string
+}
 
 export async function report(id: string | undefined, flags: ReportFlags): Promise<number> {
   const form = extname(flags.out ?? 'report.html').toLowerCase()

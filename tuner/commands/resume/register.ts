@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { defaults } from '../../experiment/names.ts'
+import type { ResumeFlags } from './run.ts'
 
 /** `tune resume`: continues an interrupted experiment where it stood; finished trials are kept, an interrupted one runs again. */
 export function registerResume(program: Command): void {
@@ -12,10 +13,8 @@ export function registerResume(program: Command): void {
     .option('--json', 'print one JSON document on stdout')
     .option('--events', 'print every event as a line of JSON on stdout')
     .option('--plain', 'plain lines instead of the live screen')
-    .action(
-      async (id: string | undefined, options: { db: string; maxTrials?: string; json?: boolean; events?: boolean; plain?: boolean }) => {
-        const { resume } = await import('../tune/run.ts')
-        process.exitCode = await resume(id, options)
-      },
-    )
+    .action(async (id: string | undefined, flags: ResumeFlags) => {
+      const { resume } = await import('./run.ts')
+      process.exitCode = await resume(id, flags)
+    })
 }

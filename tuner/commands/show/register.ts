@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { defaults } from '../../experiment/names.ts'
+import type { ShowOptions } from './run.ts'
 
 /** `tune show`: an experiment's verdict and trials, re-ranked under another SLO, demand or price book without running anything. */
 export function registerShow(program: Command): void {
@@ -18,14 +19,4 @@ export function registerShow(program: Command): void {
       const { show } = await import('./run.ts')
       process.exitCode = await show(id, options)
     })
-}
-
-export interface ShowOptions {
-  readonly db: string
-  readonly slo?: string
-  readonly rps?: string
-  readonly headroom?: string
-  readonly minQuality?: string
-  readonly prices?: string
-  readonly json?: boolean
 }

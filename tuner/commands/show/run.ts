@@ -5,7 +5,16 @@ import { styleOf } from '../../render/glyphs.ts'
 import { resultLines } from '../../render/results.ts'
 import { trialLine } from '../../render/trial-line.ts'
 import { reopen } from '../reopened.ts'
-import type { ShowOptions } from './register.ts'
+
+export interface ShowOptions {
+  readonly db: string
+  readonly slo?: string
+  readonly rps?: string
+  readonly headroom?: string
+  readonly minQuality?: string
+  readonly prices?: string
+  readonly json?: boolean
+}
 
 export async function show(id: string | undefined, options: ShowOptions): Promise<number> {
   const { record, trials, recommendation, pricePerHour, label } = await reopen(id, options)

@@ -1,27 +1,6 @@
 import type { Command } from 'commander'
 import { defaults } from '../../experiment/names.ts'
-import type { ReopenFlags } from '../reopened.ts'
-
-export interface SpecFlags extends ReopenFlags {
-  readonly target: string
-  readonly trial?: string
-  readonly out?: string
-  readonly patch?: string
-  readonly write?: boolean
-  readonly container?: string
-  readonly image?: string
-  readonly modelUri?: string
-  readonly modelVersion?: string
-  readonly server?: string
-  readonly gpuScheme?: string
-  readonly autoscaler?: string
-  readonly variant?: string
-  readonly prometheus?: string
-  readonly tritonBackend?: string
-  readonly importPath?: string
-  readonly minReplicas?: string
-  readonly maxReplicas?: string
-}
+import type { SpecFlags } from './run.ts'
 
 /** `tune spec`: deployment specs of the recommendation or of any trial. */
 export function registerSpec(program: Command): void {

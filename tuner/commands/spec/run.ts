@@ -12,8 +12,29 @@ import { withOwnPod } from '../../delivery/own-pod.ts'
 import { servingFrom } from '../../delivery/serving-from.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { parseCount, parseRateRps, parseShare } from '../../experiment/units.ts'
-import { type Reopened, reopen } from '../reopened.ts'
-import type { SpecFlags } from './register.ts'
+import { oneOf } from '../one-of.ts'
+import { type Reopened, type ReopenFlags, reopen } from '../reopened.ts'
+
+export interface SpecFlags extends ReopenFlags {
+  readonly target: string
+  readonly trial?: string
+  readonly out?: string
+  readonly patch?: string
+  readonly write?: boolean
+  readonly container?: string
+  readonly image?: string
+  readonly modelUri?: string
+  readonly modelVersion?: string
+  readonly server?: string
+  readonly gpuScheme?: string
+  readonly autoscaler?: string
+  readonly variant?: string
+  readonly prometheus?: string
+  readonly tritonBackend?: string
+  readonly importPath?: string
+  readonly minReplicas?: string
+  readonly maxReplicas?: string
+}
 
 export async function spec(id: string | undefined, flags: SpecFlags): Promise<number> {
   const target = oneOf(flags.target, specTargets, '--target')
@@ -87,11 +108,4 @@ function candidateOf({ recommendation, record }: Reopened, trial: string | undef
     `those that serve: ${known.join(', ') || 'none'}`,
     exitCodes.usage,
   )
-}
-
-/** The value, if it is one of those allowed. @throws UserError naming them. */
-export function oneOf<T extends string>(value: string, allowed: readonly T[], flag: string): T {
-  const found = allowed.find((a) => a === value)
-  if (found === undefined) throw new UserError(`${flag} ${value} is not known`, `one of ${allowed.join(', ')}`, exitCodes.usage)
-  return found
 }

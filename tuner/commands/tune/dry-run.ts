@@ -8,7 +8,7 @@ import { assemble } from '../../backends/assemble.ts'
 import { exitCodes } from '../../exit-codes.ts'
 import { describeExperiment } from '../../experiment/experiment-document.ts'
 import type { Experiment } from '../../experiment/types.ts'
-import type { LoopParts } from '../../loop/loop.ts'
+import type { LoopParts } from '../../loop/parts.ts'
 import { duration, table } from '../../render/columns.ts'
 
 /** Suggestions shown: those that do not depend on what is measured. */

@@ -1,15 +1,6 @@
 import type { Command } from 'commander'
 import { addExperimentOptions } from '../../experiment/flags.ts'
-
-/** The experiment's own flags are in it too, under commander's names. */
-export interface TuneFlags {
-  readonly [experimentFlag: string]: unknown
-  readonly file?: string
-  readonly json?: boolean
-  readonly events?: boolean
-  readonly plain?: boolean
-  readonly dryRun?: boolean
-}
+import type { TuneFlags } from './run.ts'
 
 /** `tune` itself: runs an experiment and recommends. */
 export function registerTune(program: Command): void {

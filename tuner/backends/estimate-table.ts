@@ -1,0 +1,128 @@
+/** What the device model expects of every configuration of an experiment, with error bars; nothing is started or measured. */
+import { createRng, logCost } from '../../search/index.ts'
+import type { Configuration, Problem } from '../../search/types.ts'
+import { untried } from '../../search/untried.ts'
+import type { Estimated } from '../../trials/launchers/simulated/estimate.ts'
+import { exitCodes, UserError } from '../exit-codes.ts'
+import type { Experiment } from '../experiment/types.ts'
+import { labelOf } from '../loop/problem.ts'
+import { architecturesNamed, estimatorsOf } from './estimators.ts'
+
+export interface EstimateRow {
+  readonly configuration: Configuration
+  readonly label: string
+  readonly capacityRps: number
+  /** About two in three truths lie within ± this part of the capacity. */
+  readonly relativeError: number
+  readonly idleMs: number
+  readonly binding: 'gpu' | 'cpu' | 'slo'
+  readonly pricePerHour: number
+  readonly pricePerMillionRequests: number
+  /** P(its GPU memory does not suffice after all). */
+  readonly outOfMemory: number
+  /** What the objective minimises, as a logarithm. */
+  readonly logCost: number
+}
+export interface EstimateTable {
+  readonly schema: 'tune.estimate/v1'
+  readonly provenance: 'simulated'
+  readonly slo: Experiment['slo']
+  /** Configurations expected to meet the SLO, best first. */
+  readonly rows: readonly EstimateRow[]
+  /** How many of the rest fail for what reason. */
+  readonly excluded: Readonly<Record<'sloUnattainable' | 'cannotServe', number>>
+  /** Why those cannot serve, the nearest to serving first; three of them. */
+  readonly reasons: readonly string[]
+  /** Every configuration was looked at; else a quasi-random sample of a space too large to list. */
+  readonly complete: boolean
+  readonly caveat: string
+}
+
+/**
+ * Estimates every configuration of an experiment's space.
+ * @throws UserError where nothing is known of the predictor
+ */
+export function estimateAll(experiment: Experiment, problem: Problem): EstimateTable {
+  if (experiment.predictor.kind !== 'builtin')
+    throw new UserError(
+      `a ${experiment.predictor.kind} predictor cannot be estimated: what it does is not known`,
+      'run trials instead, or estimate the built-in predictor',
+      exitCodes.usage,
+    )
+  const of = estimatorsOf(experiment)
+  if (of === undefined)
+    throw new UserError(
+      'a model of your own cannot be estimated: its architecture is not known',
+      'name the nearest: architecture: bert-base',
+      exitCodes.usage,
+    )
+  const { configurations, complete } = untried({ ...problem, cannotServe: undefined }, [], createRng(experiment.seed))
+  const label = labelOf(experiment)
+  const rows: EstimateRow[] = []
+  const failed: { readonly reason: string; readonly nearness: number }[] = []
+  let sloUnattainable = 0
+  for (const configuration of configurations) {
+    const asked = of(configuration)
+    const estimated = asked.estimator.estimate(asked.configuration)
+    if (!estimated.serves) failed.push({ reason: `${label(configuration)}: ${estimated.reason}`, nearness: estimated.memoryShare ?? 0 })
+    else if (estimated.capacityRps === 0) sloUnattainable++
+    else rows.push(rowOf(configuration, label(configuration), estimated, problem))
+  }
+  return {
+    schema: 'tune.estimate/v1',
+    provenance: 'simulated',
+    slo: experiment.slo,
+    rows: rows.sort((a, b) => a.logCost - b.logCost),
+    excluded: { sloUnattainable, cannotServe: failed.length },
+    reasons: failed
+      .sort((a, b) => b.nearness - a.nearness)
+      .slice(0, 3)
+      .map(({ reason }) => reason),
+    complete,
+    caveat: caveatOf(experiment),
+  }
+}
+
+/** What is behind the figures: language models have a model of their own. */
+const caveatOf = ({ model, variants, own }: Experiment): string =>
+  architecturesNamed([model.architecture, ...variants.flatMap(({ architecture }) => architecture ?? [])], own).some(
+    ({ kind }) => kind === 'decoder',
+  )
+    ? 'ESTIMATED by a closed form of continuous batching over step times fitted to composed per-operation latencies: nothing was launched or measured'
+    : 'ESTIMATED by a device model calibrated on published tables: nothing was launched or measured'
+
+function rowOf(
+  configuration: Configuration,
+  label: string,
+  estimated: Extract<Estimated, { serves: true }>,
+  problem: Problem,
+): EstimateRow {
+  const { capacityRps, relativeError, idleMs, binding, outOfMemory } = estimated
+  const pricePerHour = problem.pricePerHour(configuration)
+  return {
+    configuration,
+    label,
+    capacityRps,
+    relativeError,
+    idleMs,
+    binding,
+    pricePerHour,
+    pricePerMillionRequests: (pricePerHour / 3600 / capacityRps) * 1e6,
+    outOfMemory,
+    logCost: logCost(problem.objective, pricePerHour, Math.log(capacityRps), Math.log(idleMs)),
+  }
+}
+
+/**
+ * Refuses an experiment whose every configuration is certain not to serve, before anything is started.
+ * @throws UserError with the configuration that comes nearest; the exit code is that of an SLO no configuration meets
+ */
+export function refuseWhatNeverServes(experiment: Experiment, problem: Problem): void {
+  if (problem.cannotServe === undefined || untried(problem, [], createRng(experiment.seed)).configurations.length > 0) return
+  const [nearest] = estimateAll(experiment, problem).reasons
+  throw new UserError(
+    `no configuration of the space can serve ${experiment.model.name}${nearest === undefined ? '' : `; the nearest, ${nearest}`}`,
+    'add a larger GPU (--gpus), a larger share, a smaller batch or a narrower precision to the space',
+    exitCodes.sloUnmet,
+  )
+}

@@ -1,0 +1,18 @@
+/** `tune load`: one measurement, for a tuner elsewhere. */
+import { runLoadTask } from '../../backends/load-task.ts'
+import { exitCodes, UserError } from '../../exit-codes.ts'
+import { interruptible } from '../../signals.ts'
+
+export interface LoadFlags {
+  readonly task?: string
+}
+
+export async function load({ task }: LoadFlags): Promise<number> {
+  if (task === undefined) throw new UserError('tune load: nothing to measure', 'set TUNE_LOAD, as the tuner does', exitCodes.usage)
+  const { signal, dispose } = interruptible(() => {})
+  try {
+    return await runLoadTask(task, (line) => process.stdout.write(line), signal)
+  } finally {
+    dispose()
+  }
+}

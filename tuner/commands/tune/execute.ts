@@ -1,0 +1,57 @@
+/** Runs an experiment, new or resumed, on the screen that was asked for. */
+import type { MachineFacts } from '../../../trials/machine/machine-facts.ts'
+import type { FinishedTrial, TrialStore } from '../../../trials/types.ts'
+import { assemble } from '../../backends/assemble.ts'
+import { exitCodes } from '../../exit-codes.ts'
+import type { Experiment } from '../../experiment/types.ts'
+import { runLoop } from '../../loop/loop.ts'
+import { styleOf } from '../../render/glyphs.ts'
+import { chooseRenderer, createRenderer } from '../../render/renderer.ts'
+import { interruptible } from '../../signals.ts'
+
+export interface OutputFlags {
+  readonly json?: boolean
+  readonly events?: boolean
+  readonly plain?: boolean
+}
+
+/** Lines to a pipe are not cut where a terminal's would be. */
+const pipedColumns = 400
+
+/** Returns the exit code. `earlier`: the trials of the run that this one takes up. */
+export async function execute(
+  experiment: Experiment,
+  id: string,
+  store: TrialStore,
+  machine: MachineFacts,
+  earlier: readonly FinishedTrial[],
+  flags: OutputFlags,
+): Promise<number> {
+  const { parts, close } = await assemble(experiment, id, store, machine)
+  const renderer = await createRenderer(chooseRenderer(flags, process.stderr, process.env), {
+    stdout: process.stdout,
+    stderr: process.stderr,
+    outStyle: styleOf(process.stdout, process.env),
+    errStyle: styleOf(process.stderr, process.env),
+    columns: process.stdout.columns ?? pipedColumns,
+    now: Date.now,
+  })
+  const interrupt = interruptible((name) =>
+    renderer.handle({
+      at: new Date().toISOString(),
+      type: 'warning',
+      message: `${name}: stopping the running trial, press again to kill. To go on later: tune resume ${id}`,
+    }),
+  )
+  try {
+    await parts.launcher.sweep()
+    const { reason, recommendation } = await runLoop(experiment, parts, earlier, (event) => renderer.handle(event), interrupt.signal)
+    if (reason === 'interrupted') return exitCodes.interrupted
+    if (reason === 'failed') return exitCodes.failure
+    return recommendation.best ? exitCodes.ok : exitCodes.sloUnmet
+  } finally {
+    await renderer.close()
+    await close()
+    interrupt.dispose()
+  }
+}
