@@ -12,10 +12,10 @@ const pure = [
   'trials/{devices,prices}/**/*',
   'trials/launchers/server-files/**/*',
   'trials/launchers/kubernetes/{cluster-facts,deploy,manifests,payload-map}',
-  'trials/launchers/simulated/{simulated-launcher,llm,simulated}',
+  'trials/launchers/simulated/{simulated-launcher,simulated-capacity,llm,simulated}',
   'trials/predictor/{preprocess,protocol}/**/*',
   'tuner/{experiment,render}/**/*',
-  'tuner/backends/{assemble,cluster-space,simulated-capacity,simulated-llm}',
+  'tuner/backends/{assemble,cluster-space,simulated-llm}',
   'tuner/loop/{default-configuration,loop}',
 ].map((files) => `${files}.test.{ts,tsx}`)
 

@@ -1,8 +1,8 @@
 /** A server that is already there, load-tested: its capacity under an SLO, or how it fares at one rate. */
 import { type CapacityOptions, caveatsOf, generatorFor, measureCapacity } from './capacity/measure.ts'
-import { failsTooOften, failuresOf, keeps, type Phase, Session } from './capacity/session.ts'
+import { failuresOf, type Phase, Session } from './capacity/session.ts'
 import { detectProtocol, type ProtocolOptions, protocolFor } from './protocols/index.ts'
-import { sloName, sloText, sloValue } from './slo.ts'
+import { failsTooOften, keeps, sloLimit, sloName, sloText, sloValue } from './slo.ts'
 import { overShare } from './statistics/dependence.ts'
 import { provesPercentile } from './statistics/early-stopping.ts'
 import { type HistogramBin, latencyHistogram, tablePercentiles } from './statistics/histogram.ts'
@@ -133,7 +133,7 @@ type Verdict = Pick<Profile, 'verdict' | 'summary'>
 
 function verdictAt(point: LoadPoint, slo: Slo): Verdict {
   const rate = `${point.offeredRps.toFixed(1)} requests per second`
-  const found = `${sloName(slo)} ${sloValue(slo, point.sloMs)}${slo.limits ? '' : `, limit ${slo.limitMs} ms`}`
+  const found = `${sloName(slo)} ${sloValue(slo, point.sloMs)}${slo.limits ? '' : `, limit ${sloLimit(slo)}`}`
   if (point.errors === point.requests) return { verdict: 'failed', summary: `no request was answered well: ${failuresOf(point)}` }
   if (keeps(point, slo)) return { verdict: 'met', summary: `the SLO holds at ${rate}: ${found}` }
   // Late sends count as latency: an SLO that holds in spite of them holds; one that is missed with them says nothing of the server.

@@ -1,8 +1,9 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Recorder } from './generator/recorder.ts'
-import { countedMs, sloName, sloText, sloValue } from './slo.ts'
+import { countedMs, cutAfter, keeps, keepsCounts, keepsSurely, sloLimit, sloName, sloText, sloValue } from './slo.ts'
 import { loadPointOf } from './statistics/load-point.ts'
+import { quantileOfSorted } from './statistics/percentile.ts'
 import type { Slo } from './types.ts'
 
 const slo: Slo = {
@@ -33,7 +34,7 @@ test('one metric counts as it is, the whole answer where none is said', () => {
 })
 
 test('a run counts good requests, those that keep each limit, and failed ones against all', () => {
-  const recorder = new Recorder(slo)
+  const recorder = new Recorder()
   const answer = (firstTokenMs: number, perTokenMs: number, tokens: number) => {
     const lastTokenMs = firstTokenMs + perTokenMs * (tokens - 1)
     recorder.answered(recorder.open(0), lastTokenMs + 1, { firstTokenMs, lastTokenMs, tokens, gapsMs: [] })
@@ -51,16 +52,65 @@ test('a run counts good requests, those that keep each limit, and failed ones ag
   expect(point.stream!.ttft.maxMs).toBe(300)
 })
 
+test('a window keeps the SLO by its percentile and its failures, of which chance explains a few', () => {
+  const of = { ...slo, limits: undefined, percentile: 0.9, limitMs: 50, maxErrorRate: 0.001 }
+  expect(keeps({ requests: 1000, errors: 0, sloMs: 50 }, of)).toBe(true)
+  expect(keeps({ requests: 1000, errors: 0, sloMs: 50.001 }, of)).toBe(false)
+  expect(keeps({ requests: 30, errors: 1, sloMs: 40 }, of)).toBe(true)
+  expect(keeps({ requests: 1000, errors: 3, sloMs: 40 }, of)).toBe(true)
+  expect(keeps({ requests: 1000, errors: 7, sloMs: 40 }, of)).toBe(false)
+  expect(keeps({ requests: 0, errors: 0, sloMs: 40 }, of)).toBe(false)
+})
+
+test('counts keep the SLO exactly where the percentile of the same requests does', () => {
+  const of = { ...slo, limits: undefined, limitMs: 50, maxErrorRate: 1 }
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 400 }),
+      fc.double({ min: 0, max: 1 }),
+      fc.constantFrom(0.5, 0.9, 0.95, 0.99),
+      (n, part, percentile) => {
+        const over = Math.round(part * n)
+        const ascending = Array.from({ length: n }, (_, i) => (i < n - over ? 40 : 60))
+        const window = { requests: n, errors: 0, sloMs: quantileOfSorted(ascending, percentile) }
+        expect(keepsCounts({ ...window, over }, { ...of, percentile })).toBe(keeps(window, { ...of, percentile }))
+      },
+    ),
+  )
+})
+
+test('an interval on one side of the limit is certain, one across it is not', () => {
+  const of = { ...slo, limits: undefined, limitMs: 50, maxErrorRate: 0 }
+  const window = (low: number, high: number, errors = 0) => ({ requests: 100, errors, sloMs: 50, sloCi95Ms: [low, high] as const })
+  expect([keepsSurely(window(40, 50), of), keepsSurely(window(40, 60), of), keepsSurely(window(51, 60), of)]).toEqual([
+    true,
+    undefined,
+    false,
+  ])
+  expect(keepsSurely(window(40, 50, 1), of)).toBe(false)
+})
+
+test('only an SLO on whole answers can cut a window short', () => {
+  expect(cutAfter({ ...slo, limits: undefined }, 9)).toEqual({ overMs: 200, requests: 9 })
+  expect(cutAfter({ ...slo, limits: undefined, metric: 'ttft' }, 9)).toBeUndefined()
+  expect(cutAfter(slo, 9)).toBeUndefined()
+})
+
+test('a limit is written as it was asked for, a latency as short as it reads', () => {
+  const single: Slo = { percentile: 0.99, limitMs: 12.5, maxErrorRate: 0 }
+  expect([sloText(single), sloLimit(single), sloValue(single, 12.5)]).toEqual(['p99 <= 12.5 ms', '12.5 ms', '13 ms'])
+})
+
 test('names say what a percentile is of', () => {
   expect(sloName({ percentile: 0.99, limitMs: 50, maxErrorRate: 0 })).toBe('p99')
   expect(sloName({ percentile: 0.999, limitMs: 50, maxErrorRate: 0, metric: 'ttft' })).toBe('TTFT p99.9')
   expect(sloName(slo)).toBe('p50 of TTFT and TPOT and E2E')
   expect(sloText({ ...slo, limits: slo.limits!.slice(0, 2) })).toBe('TTFT <= 200 ms and TPOT <= 30 ms for 50 % of requests')
-  expect([sloValue(slo, 164), sloValue(slo, Number.POSITIVE_INFINITY)]).toEqual(['82 % of the limits', 'without an answer'])
+  expect([sloValue(slo, 164), sloValue(slo, Number.POSITIVE_INFINITY)]).toEqual(['82 % of the limits', 'no answer'])
 })
 
 test('a closed loop has done what came to its end in the window, whatever the SLO is about', () => {
-  const recorder = new Recorder({ metric: 'ttft' })
+  const recorder = new Recorder()
   for (const lastTokenMs of [400, 900, 1500])
     recorder.answered(recorder.open(0), lastTokenMs, { firstTokenMs: 10, lastTokenMs, tokens: 2, gapsMs: [] })
   const load = { kind: 'closed', connections: 3, durationS: 1 } as const

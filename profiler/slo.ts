@@ -1,37 +1,138 @@
-/** What an SLO counts as the latency of a request, and what it is called. */
-import type { LatencyMetric, Slo, SloLimit } from './types.ts'
+/** What an SLO is about, what keeping it means for a window of requests, and what it is called. The one place that knows. */
+import { binomialCdf } from './statistics/percentile.ts'
+import type { LatencyMetric, LoadRun, Slo, SloLimit } from './types.ts'
 
 /** Latencies of one streamed answer, ms. */
-export type StreamLatencies = Readonly<Record<LatencyMetric, number>>
+type StreamLatencies = Readonly<Record<LatencyMetric, number>>
+
+/** What an SLO counts of a request. */
+export type Counted = Pick<Slo, 'metric' | 'limits'>
 
 /** The latency that counts: of one metric, or under a joint SLO the greatest part of a limit, in units of the first. */
-export function countedMs(
-  of: StreamLatencies,
-  { metric = 'e2e', limits }: { metric?: LatencyMetric; limits?: readonly SloLimit[] },
-): number {
+export function countedMs(of: StreamLatencies, { metric = 'e2e', limits }: Counted): number {
   const [first] = limits ?? []
   if (limits === undefined || first === undefined) return of[metric]
   return first.limitMs * Math.max(...limits.map((limit) => of[limit.metric] / limit.limitMs))
 }
 
+/** The run with the latencies that the SLO counts, of streamed answers; others have but one. */
+export function countedRun<T extends Pick<LoadRun, 'latencyMs' | 'stream'>>(run: T, slo: Counted): T {
+  const { stream } = run
+  if (stream === undefined) return run
+  const { ttftMs, tpotMs, e2eMs } = stream
+  // A request that was cut short has no stream: the age it had reached is all that is known.
+  const latencyMs = run.latencyMs.map((ms, i) =>
+    Number.isNaN(e2eMs[i]!) ? ms : countedMs({ ttft: ttftMs[i]!, tpot: tpotMs[i]!, e2e: e2eMs[i]! }, slo),
+  )
+  return { ...run, latencyMs }
+}
+
+/** In units of the first limit: one name for SLOs that count the same latency. */
+const countedBy = ({ metric = 'e2e', limits }: Counted): string =>
+  limits === undefined ? metric : limits.map((limit) => `${limit.metric} ${limit.limitMs / limits[0]!.limitMs}`).join()
+
+/** Whether two SLOs count the same latency of a request. */
+export const countsTheSame = (a: Counted, b: Counted): boolean => countedBy(a) === countedBy(b)
+
+/** Whether what kept the one keeps the other, and the reverse. */
+export const sameSlo = (a: Slo, b: Slo): boolean =>
+  a.percentile === b.percentile && a.limitMs === b.limitMs && a.maxErrorRate === b.maxErrorRate && countsTheSame(a, b)
+
+/** The limits of an SLO, each with its metric: one, or those of a joint SLO in the proportion that `limitMs` sets. */
+export function limitsOf({ metric = 'e2e', limits, limitMs }: Pick<Slo, 'metric' | 'limits' | 'limitMs'>): readonly SloLimit[] {
+  if (limits === undefined) return [{ metric, limitMs }]
+  const scale = limitMs / limits[0]!.limitMs
+  return limits.map((limit) => ({ ...limit, limitMs: limit.limitMs * scale }))
+}
+
+/** How many of so many requests may be over the limit: as many as leave the percentile at or under it. */
+export const mostOver = ({ percentile }: Pick<Slo, 'percentile'>, requests: number): number =>
+  requests - Math.min(requests, Math.max(1, Math.ceil(percentile * requests - 1e-9)))
+
+/** What a window comes to: requests, those of them that failed, and its percentile with failed ones as infinitely slow. */
+export interface Window {
+  readonly requests: number
+  readonly errors: number
+  readonly sloMs: number
+}
+
+/** Failures that the tolerated share explains once in so many windows are no verdict. */
+const byChance = 0.01
+
+/**
+ * Whether more requests failed than the SLO tolerates, beyond chance: were the true share the tolerated one, so many would fail once in
+ * a hundred windows. One lost request of thirty is no verdict. True without any request.
+ */
+export function failsTooOften({ requests, errors }: Omit<Window, 'sloMs'>, { maxErrorRate }: Pick<Slo, 'maxErrorRate'>): boolean {
+  if (requests === 0) return true
+  return errors > maxErrorRate * requests && 1 - binomialCdf(errors - 1, requests, maxErrorRate) < byChance
+}
+
+/** Whether a window keeps the SLO: its percentile and its failures. */
+export const keeps = (window: Window, slo: Slo): boolean => window.sloMs <= slo.limitMs && !failsTooOften(window, slo)
+
+/** As `keeps`, of a window of which only counts are known: `over` failed or took longer than the limit. */
+export const keepsCounts = ({ over, ...window }: Omit<Window, 'sloMs'> & { readonly over: number }, slo: Slo): boolean =>
+  over <= mostOver(slo, window.requests) && !failsTooOften(window, slo)
+
+/**
+ * What the interval of a window's percentile says beyond its figure: it keeps the SLO for certain (true), misses it for certain (false), or
+ * could be either (undefined). Of independent requests: neighbours in a queue are alike, and say less.
+ */
+export function keepsSurely(window: Window & { readonly sloCi95Ms: readonly [number, number] }, slo: Slo): boolean | undefined {
+  if (failsTooOften(window, slo) || window.sloCi95Ms[0] > slo.limitMs) return false
+  return window.sloCi95Ms[1] <= slo.limitMs ? true : undefined
+}
+
+/**
+ * When a window may be ended early: once so many requests are over the limit. None where the SLO is about parts of a stream, of which the age
+ * of a request under way says nothing.
+ */
+export const cutAfter = (slo: Slo, requests: number): { readonly overMs: number; readonly requests: number } | undefined =>
+  countsTheSame(slo, {}) ? { overMs: slo.limitMs, requests } : undefined
+
+/** 43 ms, 4.3 ms; 'no answer' where there was none. */
+export const latency = (ms: number): string => (Number.isFinite(ms) ? `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms` : 'no answer')
+
+/** A limit as it was asked for, in full: 12.5 ms. */
+const limitText = (ms: number): string => `${Number(ms.toPrecision(6))} ms`
+
+/** p99, p99.9. */
+export const percentileName = (percentile: number): string => `p${Number((percentile * 100).toFixed(4))}`
+
 const names: Readonly<Record<LatencyMetric, string>> = { ttft: 'TTFT', tpot: 'TPOT', e2e: 'E2E' }
 
-/** "p99", "p99.9", "TTFT p99"; of a joint SLO "p99 of TTFT and TPOT". */
+/** What an SLO bounds: 'p99', 'TTFT p99'; of a joint one 'p99 of TTFT and TPOT'. */
 export function sloName({ percentile, metric, limits }: Slo): string {
-  const p = `p${Number((percentile * 100).toFixed(4))}`
+  const p = percentileName(percentile)
   if (limits !== undefined) return `${p} of ${limits.map((limit) => names[limit.metric]).join(' and ')}`
   return metric === undefined ? p : `${names[metric]} ${p}`
 }
 
-/** "p99 <= 50 ms"; "TTFT <= 200 ms and TPOT <= 30 ms for 99 % of requests". */
+/** The limits alone: '50 ms'; of a joint SLO as `sloText`. */
+export const sloLimit = (slo: Slo): string => (slo.limits === undefined ? limitText(slo.limitMs) : sloText(slo))
+
+/**
+ * 'p99 <= 50 ms', 'TTFT p99 <= 200 ms'; of a joint one 'TTFT <= 200 ms and TPOT <= 30 ms for 99 % of requests'. Under another
+ * `limitMs` all limits of a joint SLO stand in the proportion of the first (DistServe's "SLO scale").
+ */
 export function sloText(slo: Slo): string {
-  if (slo.limits === undefined) return `${sloName(slo)} <= ${slo.limitMs} ms`
-  const share = Number((slo.percentile * 100).toFixed(4))
-  return `${slo.limits.map((limit) => `${names[limit.metric]} <= ${limit.limitMs} ms`).join(' and ')} for ${share} % of requests`
+  if (slo.limits === undefined) return `${sloName(slo)} <= ${limitText(slo.limitMs)}`
+  const each = limitsOf(slo).map(({ metric, limitMs }) => `${names[metric]} <= ${limitText(limitMs)}`)
+  return `${each.join(' and ')} for ${Number((slo.percentile * 100).toFixed(4))} % of requests`
 }
 
-/** A value of the SLO percentile: "43.1 ms"; under a joint SLO "82 % of the limits". */
-export function sloValue(slo: Slo, ms: number): string {
-  if (!Number.isFinite(ms)) return 'without an answer'
-  return slo.limits === undefined ? `${ms.toFixed(1)} ms` : `${((100 * ms) / slo.limitMs).toFixed(0)} % of the limits`
-}
+/** A latency at the SLO percentile: '43 ms'; of a joint SLO '82 % of the limits'. */
+export const sloValue = ({ limits, limitMs }: Slo, ms: number): string =>
+  limits === undefined || !Number.isFinite(ms) ? latency(ms) : `${Math.round((100 * ms) / limitMs)} % of the limits`
+
+/** 'TTFT p99 180 ms', 'p99 of TTFT and TPOT at 82 % of the limits'. */
+export const sloFigure = (slo: Slo, ms: number): string => `${sloName(slo)}${slo.limits ? ' at' : ''} ${sloValue(slo, ms)}`
+
+/** What an SLO counts, at whatever percentile: 'latency, ms', 'TTFT, ms'; of a joint one the greatest part of a limit, in units of the first. */
+export const latencyName = ({ metric, limits }: Slo): string =>
+  limits ? `worst limit, as ms of ${names[limits[0]!.metric]}` : metric ? `${names[metric]}, ms` : 'latency, ms'
+
+/** What an axis of SLO latencies shows; of a joint SLO the greatest part of a limit, in units of the first. */
+export const sloAxisName = (slo: Slo): string =>
+  slo.limits === undefined ? `${sloName(slo)} latency, ms` : `${sloName(slo)}, as ms of ${names[slo.limits[0]!.metric]}`

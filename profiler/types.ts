@@ -137,10 +137,6 @@ export type Target =
       readonly transport?: 'grpc' | 'sse'
       /** Over https. */
       readonly tls?: TlsOptions
-      /** What of a streamed answer counts as its latency. Default 'e2e'. */
-      readonly metric?: LatencyMetric
-      /** Of a joint SLO, in place of `metric`: see Slo. */
-      readonly limits?: readonly SloLimit[]
     }
   | { readonly kind: 'virtual'; readonly server: VirtualServer }
 
@@ -190,7 +186,7 @@ export interface LoadRun {
   readonly load: Load
   /** Intended send times from the run's start, ms, ascending; of a closed loop the actual ones. Length n. */
   readonly sentMs: Float64Array
-  /** Latency from the intended send to the answer's last byte, ms; NaN = failed. Length n. */
+  /** Latency from the intended send to the answer's last byte, ms; NaN = failed. Of a stream, once seen through an SLO (slo.ts), what that counts. Length n. */
   readonly latencyMs: Float64Array
   /** Error class → count over the failed ones. */
   readonly errorKinds: Readonly<Record<string, number>>

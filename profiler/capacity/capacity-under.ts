@@ -6,8 +6,9 @@
  * the profiler's own estimate (capacityRps, limitMs), which used more than the points alone. So at the SLO that was measured
  * the derived capacity is the measured one, and it moves away from it without a jump.
  */
+import { countsTheSame, failsTooOften, sameSlo } from '../slo.ts'
 import type { LatencySummary, LoadPoint, Measurement, Slo } from '../types.ts'
-import { countsTheSame, seenUnder } from './stream-view.ts'
+import { seenUnder } from './stream-view.ts'
 
 export interface CapacityUnder {
   /** Highest offered rate whose SLO percentile keeps the SLO; 0 when none was seen to. */
@@ -51,9 +52,6 @@ export function capacityUnder(
   return derive(countsTheSame(measurement.slo, slo) ? measurement : seenUnder(measurement, slo), slo, curve)
 }
 
-const sameSlo = (a: Slo, b: Slo) =>
-  a.percentile === b.percentile && a.limitMs === b.limitMs && a.maxErrorRate === b.maxErrorRate && countsTheSame(a, b)
-
 function boundOf(measurement: Measurement): { bound?: 'lower' | 'upper' } {
   if (measurement.outcome === 'generator-limit' || !Number.isFinite(measurement.capacityCi90Rps[1])) return { bound: 'lower' }
   return measurement.outcome === 'beaten' ? { bound: 'upper' } : {}
@@ -91,7 +89,7 @@ function interval(measurement: Measurement, slo: Slo, curve: readonly CurveKnot[
 
 /**
  * The monotone load curve of the SLO's percentile, knots by rising rate; the first is the idle predictor at rate 0.
- * Points that failed more requests than `slo.maxErrorRate`, and windows that were cut short because of their latency, count as infinitely slow.
+ * Points that failed too many requests, and windows that were cut short because of their latency, count as infinitely slow.
  */
 export function loadCurve(made: Measurement, slo: Slo): CurveKnot[] {
   const measurement = countsTheSame(made.slo, slo) ? made : seenUnder(made, slo)
@@ -144,7 +142,7 @@ function knotOf(point: LoadPoint, slo: Slo, measured: Slo): CurveKnot {
   const knot = { rateRps: point.offeredRps, requests: point.requests }
   const answered = percentileOf(point, measured.percentile)
   // A window that was cut short was still getting slower when it ended.
-  if (!(answered > 0) || point.cut || point.errors / point.requests > slo.maxErrorRate) {
+  if (!(answered > 0) || point.cut || failsTooOften(point, slo)) {
     return { ...knot, latencyMs: Number.POSITIVE_INFINITY, lowMs: Number.POSITIVE_INFINITY, highMs: Number.POSITIVE_INFINITY }
   }
   // The SLO percentile counts failed requests; another percentile, and its interval, is scaled from it.

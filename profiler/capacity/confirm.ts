@@ -1,9 +1,10 @@
+import { cutAfter, keeps } from '../slo.ts'
 import { overShare } from '../statistics/dependence.ts'
 import { provesPercentile } from '../statistics/early-stopping.ts'
 import { leftOut, loadPointOf, summarise } from '../statistics/load-point.ts'
 import type { Arrivals, CapacityOutcome, LoadGenerator, LoadPoint, LoadRun, Measurement, Slo, Target } from '../types.ts'
 import { caveatsOf, generatorFor } from './measure.ts'
-import { failuresOf, keeps, type Phase, Session } from './session.ts'
+import { failuresOf, type Phase, Session } from './session.ts'
 import { untilNoFaster } from './warm-up.ts'
 
 export interface ConfirmOptions {
@@ -102,7 +103,7 @@ export async function confirmCapacity(options: ConfirmOptions): Promise<Confirma
     const planned = rate * durationS
     // A warm-up may miss the SLO for a while: that is what it is for.
     const requests = phase === 'confirm' ? Math.ceil(1.5 * planned * (1 - slo.percentile)) + 5 : 0.3 * planned + 20
-    const cut = { overMs: slo.limitMs, requests }
+    const cut = cutAfter(slo, requests)
     return session.play({ kind: 'open', rateRps: rate, durationS, seed: windowSeed, arrivals, cut }, phase, phase === 'confirm')
   }
 

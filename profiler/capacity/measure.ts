@@ -1,15 +1,14 @@
 import { availableParallelism, loadavg } from 'node:os'
 import { HttpLoadGenerator } from '../generator/http-generator.ts'
-import { sloName, sloValue } from '../slo.ts'
+import { failsTooOften, keeps, sloLimit, sloName, sloValue } from '../slo.ts'
 import { summarise } from '../statistics/load-point.ts'
 import type { CapacityOutcome, LatencySummary, LoadGenerator, LoadPoint, Measurement, Slo, Target } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { changeOfSpeed } from './checks.ts'
-import { closedBisection } from './closed-bisection.ts'
 import { openSearch } from './open-search.ts'
 import type { TwinPlay } from './posterior.ts'
 import { rateBisection } from './rate-bisection.ts'
-import { failsTooOften, failuresOf, keeps, type Phase, Session } from './session.ts'
+import { failuresOf, type Phase, Session } from './session.ts'
 import { untilNoFaster } from './warm-up.ts'
 
 /** How much time a measurement may take, and how finely it looks. */
@@ -75,8 +74,6 @@ export interface CapacityOptions {
   readonly signal: AbortSignal
   /** Default 'standard'. */
   readonly effort?: keyof typeof efforts | Effort
-  /** Default 'open': open load and a posterior. 'closed-bisection' waits for slow answers, and is there to compare with. */
-  readonly method?: 'open' | 'closed-bisection'
   /** Seed of the arrivals, default 1. */
   readonly seed?: number
   /** A capacity below this is of no use to the caller: the search ends as 'beaten' once it is certain. */
@@ -151,15 +148,12 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
     if (point.sloCi95Ms[0] > slo.limitMs || point.p50Ms > slo.limitMs)
       return nothing(
         'slo-unattainable',
-        `one request at a time already takes ${sloValue(slo, point.sloMs)} at ${sloName(slo)}, over ${slo.limits ? 'them' : `${slo.limitMs} ms`}`,
+        `one request at a time already takes ${sloValue(slo, point.sloMs)} at ${sloName(slo)}, over ${sloLimit(slo)}`,
       )
     const streamed = target.kind === 'http' ? target.transport === 'sse' : point.stream !== undefined
-    const found =
-      options.method === 'closed-bisection'
-        ? await closedBisection(session, effort, point)
-        : streamed
-          ? await rateBisection(session, effort, point, options.seed ?? 1)
-          : await openSearch(session, effort, point, { seed: options.seed ?? 1, capacityToBeatRps: options.capacityToBeatRps })
+    const found = streamed
+      ? await rateBisection(session, effort, point, options.seed ?? 1)
+      : await openSearch(session, effort, point, { seed: options.seed ?? 1, capacityToBeatRps: options.capacityToBeatRps })
     if (effort.checksSpeed && found.outcome !== 'server-died' && found.outcome !== 'beaten') {
       await session.settle(point)
       doubts.push(...changeOfSpeed(run, (await session.closed(1, effort.idleS, 'idle', false)).run))

@@ -1,10 +1,11 @@
 import { sum } from 'simple-statistics'
+import { cutAfter, failsTooOften, keeps } from '../slo.ts'
 import type { Arrivals, LoadPoint, LoadRun } from '../types.ts'
 import { disagreements } from './checks.ts'
 import { disturbances, disturbedMs, type Spans } from './disturbance.ts'
 import type { CapacityFound, Effort } from './measure.ts'
 import { type CapacityPosterior, capacityPosterior, type ObservedRun, type TwinPlay } from './posterior.ts'
-import { failsTooOften, failuresOf, keeps, type Session } from './session.ts'
+import { failuresOf, type Session } from './session.ts'
 import { stepsOf } from './twin.ts'
 
 export interface OpenSearchOptions {
@@ -178,7 +179,7 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
         durationS,
         arrivals,
         seed: options.seed + session.points.length,
-        cut: { overMs: slo.limitMs, requests: Math.max(20, 0.3 * planned) },
+        cut: cutAfter(slo, Math.max(20, 0.3 * planned)),
       },
       'search',
       arrivals.kind !== 'sweep',

@@ -43,7 +43,7 @@ class StreamingGenerator implements LoadGenerator {
 
 const measure = (generator: LoadGenerator, budgetS: number, seed: number) =>
   measureCapacity({
-    target: { ...targetAt('http://127.0.0.1:1'), transport: 'sse', metric: 'ttft' },
+    target: { ...targetAt('http://127.0.0.1:1'), transport: 'sse' },
     slo,
     signal,
     generator,

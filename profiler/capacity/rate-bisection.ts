@@ -1,6 +1,7 @@
+import { keeps } from '../slo.ts'
 import type { LoadPoint } from '../types.ts'
 import type { CapacityFound, Effort } from './measure.ts'
-import { failuresOf, keeps, type Session } from './session.ts'
+import { failuresOf, type Session } from './session.ts'
 
 /** A window lasts this many answers: shorter ones end before the server has filled. */
 const answersPerWindow = 4

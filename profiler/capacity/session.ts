@@ -1,5 +1,5 @@
+import { countedRun } from '../slo.ts'
 import { loadPointOf } from '../statistics/load-point.ts'
-import { binomialCdf } from '../statistics/percentile.ts'
 import type { Arrivals, Load, LoadGenerator, LoadPoint, LoadRun, Slo, Target } from '../types.ts'
 
 /** What a load is for: shown with its progress. */
@@ -43,7 +43,7 @@ export class Session {
 
   /** `keep: false` leaves the point out of the load curve (warm-up). */
   async play(load: Load, phase: Phase, keep = true): Promise<{ run: LoadRun; point: LoadPoint }> {
-    const run = await this.generator.play(this.target, load, this.signal)
+    const run = countedRun(await this.generator.play(this.target, load, this.signal), this.slo)
     const point = loadPointOf(run, this.slo)
     this.totalS += run.elapsedS
     this.requests += run.latencyMs.length
@@ -83,18 +83,6 @@ export class Session {
     return this.play({ kind: 'open', rateRps, durationS, seed, arrivals }, phase)
   }
 }
-
-/**
- * Whether more requests failed than the SLO tolerates, beyond chance: were the true share the tolerated one, so many would fail once in
- * a hundred windows. One lost request of thirty is no verdict. True without any request.
- */
-export function failsTooOften({ requests, errors }: LoadPoint, { maxErrorRate }: Slo): boolean {
-  if (requests === 0) return true
-  return errors > maxErrorRate * requests && 1 - binomialCdf(errors - 1, requests, maxErrorRate) < 0.01
-}
-
-/** Whether a point keeps the SLO: its percentile and its errors. */
-export const keeps = (point: LoadPoint, slo: Slo): boolean => point.sloMs <= slo.limitMs && !failsTooOften(point, slo)
 
 /** The failures of a point in words: "12 of 300 requests failed (status 503 × 12)". */
 export function failuresOf(point: LoadPoint): string {

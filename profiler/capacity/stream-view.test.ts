@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
+import { countsTheSame } from '../slo.ts'
 import type { LatencySummary, LoadPoint, Measurement, Slo } from '../types.ts'
 import { capacityUnder } from './capacity-under.ts'
-import { countsTheSame, seenUnder } from './stream-view.ts'
+import { seenUnder } from './stream-view.ts'
 
 const of = (ms: number): LatencySummary => ({ requests: 400, meanMs: ms, p50Ms: ms, p90Ms: ms, p95Ms: ms, p99Ms: ms, maxMs: ms })
 const ttft: Slo = { percentile: 0.9, limitMs: 1000, maxErrorRate: 0.01, metric: 'ttft' }

@@ -1,14 +1,6 @@
 /** A measurement of streamed answers as it looks under an SLO on other parts of the stream than the one it was made for. */
+import type { Counted } from '../slo.ts'
 import type { LatencyMetric, LatencySummary, LoadPoint, Measurement, Slo, StreamSummary } from '../types.ts'
-
-type About = Pick<Slo, 'metric' | 'limits'>
-
-/** In units of the first limit: one name for SLOs that count the same latency. */
-const countedBy = ({ metric = 'e2e', limits }: About): string =>
-  limits === undefined ? metric : limits.map((limit) => `${limit.metric} ${limit.limitMs / limits[0]!.limitMs}`).join()
-
-/** Whether two SLOs count the same latency of a request. */
-export const countsTheSame = (a: About, b: About): boolean => countedBy(a) === countedBy(b)
 
 /**
  * The same load points with the latencies that `slo` counts, from the stream summaries kept with them; points without one are left out. The
@@ -42,7 +34,7 @@ function seen(point: LoadPoint, stream: StreamSummary, slo: Slo): LoadPoint {
 
 const figures = ['meanMs', 'p50Ms', 'p90Ms', 'p95Ms', 'p99Ms', 'maxMs'] as const
 
-function counted(stream: StreamSummary, { metric = 'e2e', limits }: About): LatencySummary {
+function counted(stream: StreamSummary, { metric = 'e2e', limits }: Counted): LatencySummary {
   const of = (name: LatencyMetric) => stream[name]
   if (limits === undefined) return of(metric)
   const [first] = limits

@@ -17,7 +17,7 @@ export async function playClosedLoop(
   signal: AbortSignal,
 ): Promise<LoadRun> {
   await sender.connect()
-  const recorder = new Recorder(target)
+  const recorder = new Recorder()
   const cpu = process.cpuUsage()
   const startMs = performance.now()
   const now = () => performance.now() - startMs

@@ -24,7 +24,7 @@ export async function playOpen(target: HttpTarget, load: OpenLoad, sender: Sende
 }
 
 class OpenRun {
-  private readonly recorder: Recorder
+  private readonly recorder = new Recorder()
   private readonly atMs: Float64Array
   private readonly underWay = new Set<Request>()
   private readonly startMs = performance.now() + leadMs
@@ -40,9 +40,7 @@ class OpenRun {
     private readonly sender: Sender,
   ) {
     this.atMs = schedule(load)
-    this.recorder = new Recorder(target)
-    // What a request under way has reached bounds its end-to-end latency alone.
-    this.cut = (target.metric === undefined || target.metric === 'e2e') && target.limits === undefined ? load.cut : undefined
+    this.cut = load.cut
   }
 
   now(): number {

@@ -1,6 +1,5 @@
-import { countedMs } from '../slo.ts'
 import { quantileOfSorted } from '../statistics/percentile.ts'
-import type { Load, LoadRun, Slo, StreamRun } from '../types.ts'
+import type { Load, LoadRun, StreamRun } from '../types.ts'
 import type { StreamTimes } from './sender.ts'
 
 /** Collects requests as they end, in any order, and gives them back in the order of their sends. */
@@ -10,9 +9,6 @@ export class Recorder {
   private readonly late: number[] = []
   private readonly kinds: Record<string, number> = {}
   private readonly streams = new Map<number, StreamTimes & { readonly e2eMs: number }>()
-
-  /** @param counts what of a streamed answer counts as its latency */
-  constructor(private readonly counts: Pick<Slo, 'metric' | 'limits'> = {}) {}
 
   /** Keeps a place for a request meant to be sent at this time, ms from the run's start, and sent so much later. Returns its index. */
   open(sentMs: number, lateMs = 0): number {
@@ -24,9 +20,7 @@ export class Recorder {
   /** @param e2eMs from the intended send to the last byte */
   answered(index: number, e2eMs: number, stream?: StreamTimes): void {
     if (stream !== undefined) this.streams.set(index, { ...stream, e2eMs })
-    if (stream === undefined) this.latency[index] = e2eMs
-    else
-      this.latency[index] = countedMs({ ttft: stream.firstTokenMs + this.late[index]!, tpot: perTokenMs(stream), e2e: e2eMs }, this.counts)
+    this.latency[index] = e2eMs
   }
 
   failed(index: number, kind: string): void {

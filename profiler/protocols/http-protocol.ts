@@ -1,15 +1,5 @@
 import { ProtocolError } from '../profiler-errors.ts'
-import type {
-  ItemSource,
-  LatencyMetric,
-  PayloadSource,
-  Protocol,
-  ProtocolName,
-  RequestBody,
-  SloLimit,
-  Target,
-  TlsOptions,
-} from '../types.ts'
+import type { ItemSource, PayloadSource, Protocol, ProtocolName, RequestBody, Target, TlsOptions } from '../types.ts'
 import { answersOk, excerpt, postOnce } from './http.ts'
 import { bodiesFromFile } from './payload-pool.ts'
 
@@ -30,10 +20,6 @@ export interface ProtocolOptions {
   readonly http2?: boolean
   /** Over TLS. */
   readonly tls?: TlsOptions
-  /** OpenAI protocol: which latency the SLO is about. */
-  readonly metric?: LatencyMetric
-  /** OpenAI protocol: of a joint SLO, in place of `metric`. */
-  readonly limits?: readonly SloLimit[]
 }
 
 /** What one protocol adds to the HTTP that all share. */

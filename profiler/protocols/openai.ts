@@ -34,8 +34,6 @@ export function openAi(options: ProtocolOptions): Protocol {
         connections: options.connections,
         http2: options.http2,
         tls: options.tls,
-        metric: options.metric,
-        limits: options.limits,
       }
       const answer = await postOnce('openai', target, bodies[0]!, signal)
       const stream = new TokenStream()

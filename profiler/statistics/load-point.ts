@@ -1,8 +1,10 @@
+import { countedRun } from '../slo.ts'
 import type { JointSummary, LatencySummary, LoadPoint, LoadRun, Slo, SloLimit, StreamRun, StreamSummary } from '../types.ts'
 import { quantileInterval, quantileOfSorted } from './percentile.ts'
 
 /** Summarises a run against an SLO. Failed requests count as infinitely slow in the SLO percentile, and not at all in the latency summary. */
-export function loadPointOf(run: LoadRun, slo: Slo): LoadPoint {
+export function loadPointOf(played: LoadRun, slo: Slo): LoadPoint {
+  const run = countedRun(played, slo)
   const n = run.latencyMs.length
   const answered = answeredSorted(run.latencyMs)
   const errors = n - answered.length

@@ -1,6 +1,6 @@
 /** What keeps a configuration from doing better, with the evidence. */
 import type { Slo } from '../../profiler/types.ts'
-import { latency, percent, rate, significant, sloName, sloText, sloValue } from '../format.ts'
+import { latency, percent, rate, significant, sloLimit, sloName, sloValue } from '../format.ts'
 import { type Judged, keyOf } from './judged.ts'
 import type { Recommendation } from './types.ts'
 
@@ -15,7 +15,7 @@ export function bindingOf(judged: Judged, all: readonly Judged[], slo: Slo): Rec
     return { what: 'generator', evidence: 'the load generator reached its limit before the predictor did: the capacity is a lower bound' }
   }
   const { limitMs } = slo
-  const allowed = slo.limits ? sloText(slo) : latency(limitMs)
+  const allowed = sloLimit(slo)
   if (!(candidate.capacityRps > 0)) {
     return {
       what: 'slo',

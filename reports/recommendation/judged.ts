@@ -1,11 +1,12 @@
 /** Trials seen through an SLO, an objective and prices. */
 
 import { type CapacityUnder, type CurveKnot, capacityUnder, loadCurve, percentileOf } from '../../profiler/capacity/capacity-under.ts'
-import { countsTheSame, seenUnder } from '../../profiler/capacity/stream-view.ts'
+import { seenUnder } from '../../profiler/capacity/stream-view.ts'
+import { countsTheSame } from '../../profiler/slo.ts'
 import type { Measurement, Slo } from '../../profiler/types.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { latency, money, sloName, sloText, sloValue } from '../format.ts'
+import { money, sloLimit, sloName, sloValue } from '../format.ts'
 import type { Candidate } from './types.ts'
 
 /** What candidates are ranked by. */
@@ -158,7 +159,7 @@ function whyInfeasible(measurement: Measurement, capacity: CapacityUnder, priceP
     const idle = Number.isFinite(capacity.sloMs)
       ? `one request at a time takes ${sloValue(slo, capacity.sloMs)}`
       : 'no request was answered'
-    return `misses the SLO at any rate: ${idle} at ${sloName(slo)} against ${slo.limits ? sloText(slo) : latency(slo.limitMs)}`
+    return `misses the SLO at any rate: ${idle} at ${sloName(slo)} against ${sloLimit(slo)}`
   }
   if ((objective.kind === 'max-rate' || objective.kind === 'min-latency') && pricePerHour > objective.maxPricePerHour) {
     return `costs ${money(pricePerHour)} per hour, more than ${money(objective.maxPricePerHour)}`

@@ -5,7 +5,7 @@ import type { DraOptions } from '../../trials/launchers/kubernetes/dra.ts'
 import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { Provenance } from '../../trials/types.ts'
-import { latency, money, percent, rate, rateInterval, significant, sloFigure, sloText } from '../format.ts'
+import { money, percent, rate, rateInterval, significant, sloFigure, sloLimit } from '../format.ts'
 import { replicasFor } from '../recommendation/judged.ts'
 import type { Candidate } from '../recommendation/types.ts'
 
@@ -173,7 +173,7 @@ function sourcesOf(candidate: Candidate, serving: Omit<Serving, 'sources'>, { de
     ...Object.entries(serving.configuration).map(([name, value]) => ({ value: `${name} = ${value}`, from: `tuned, ${trial}` })),
     {
       value: `capacity ${rate(candidate.capacityRps)}`,
-      from: `${trial}: ${sloFigure(slo, candidate.sloMsAtCapacity)} (SLO ${slo.limits ? sloText(slo) : latency(slo.limitMs)}), 90 % interval ${rateInterval(candidate.capacityCi90Rps)}`,
+      from: `${trial}: ${sloFigure(slo, candidate.sloMsAtCapacity)} (SLO ${sloLimit(slo)}), 90 % interval ${rateInterval(candidate.capacityCi90Rps)}`,
     },
     {
       value: `replicas ${serving.replicas}`,

@@ -1,15 +1,13 @@
 /** How trials come about on each backend: what launches a predictor, and what measures its capacity. */
 import { join } from 'node:path'
 import {
-  countedMs,
   type Measurement,
   measureCapacity,
+  measureSimulatedCapacity,
   type ProtocolName,
   type ProtocolOptions,
   protocolFor,
-  schedule,
 } from '../../profiler/index.ts'
-import { createRng } from '../../search/index.ts'
 import { type Architecture, architectureOf } from '../../trials/devices/architecture.ts'
 import { createLocalLauncher } from '../../trials/launchers/local/local-launcher.ts'
 import type { LlmRequest } from '../../trials/launchers/simulated/llm-configuration.ts'
@@ -25,16 +23,11 @@ import type { TrialLoadOptions } from '../loop/parts.ts'
 import type { ProtocolChoice } from './cluster.ts'
 import { effortFor, type GeneratorPool } from './generator-pool.ts'
 import { llmRequests } from './llm-requests.ts'
-import { measureSimulatedCapacity } from './simulated-capacity.ts'
 
 /** The launcher of the backends that need no connection. */
 export function launcherOf(experiment: Experiment, experimentId: string, machine: MachineFacts): Launcher {
-  const { predictor, backend, seed, own, slo, load } = experiment
+  const { predictor, backend, seed, own, load } = experiment
   if (backend === 'simulated') {
-    const uniform = (trialNumber: number) => {
-      const rng = createRng(seed).fork(`simulation-${trialNumber}`)
-      return () => 1 - rng.next()
-    }
     let known: LlmRequest[] | undefined
     const requests = () => {
       known ??= llmRequests(load.payload)
@@ -50,14 +43,8 @@ export function launcherOf(experiment: Experiment, experimentId: string, machine
         const launcher =
           launchers.get(architecture) ??
           (architecture.kind === 'decoder'
-            ? createSimulatedLlmLauncher({
-                architecture,
-                ownGpus: own.gpus,
-                schedule,
-                requests: requests(),
-                countedMs: (of) => countedMs(of, slo),
-              })
-            : createSimulatedLauncher({ architecture, ownGpus: own.gpus, schedule, uniform }))
+            ? createSimulatedLlmLauncher({ architecture, ownGpus: own.gpus, requests: requests() })
+            : createSimulatedLauncher({ architecture, ownGpus: own.gpus, seed }))
         launchers.set(architecture, launcher)
         return launcher.launch(configuration, trialNumber, signal)
       },
@@ -74,11 +61,11 @@ export function launcherOf(experiment: Experiment, experimentId: string, machine
 }
 
 /** The client side of what the predictor speaks, and what it was made from. */
-export function protocolOf({ predictor, slo: { metric, limits }, load: { timeoutMs } }: Experiment): ProtocolChoice {
-  if (predictor.kind === 'builtin') return choice(predictor.protocol ?? 'oip-v2', { timeoutMs, metric, limits })
+export function protocolOf({ predictor, load: { timeoutMs } }: Experiment): ProtocolChoice {
+  if (predictor.kind === 'builtin') return choice(predictor.protocol ?? 'oip-v2', { timeoutMs })
   const { path, healthPath, body } = predictor
   const server = predictor.kind === 'url' ? { headers: predictor.headers, http2: predictor.http2, tls: predictor.tls } : {}
-  return choice(predictor.protocol, { ...server, timeoutMs, metric, limits, path, healthPath, template: body })
+  return choice(predictor.protocol, { ...server, timeoutMs, path, healthPath, template: body })
 }
 
 const choice = (name: ProtocolName, options: ProtocolOptions): ProtocolChoice => ({ name, options, protocol: protocolFor(name, options) })

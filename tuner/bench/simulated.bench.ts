@@ -4,13 +4,12 @@
  * C is the coefficient of variation of the time between requests.
  */
 import { parseArgs } from 'node:util'
-import { schedule } from '../../profiler/index.ts'
+import { measureSimulatedCapacity } from '../../profiler/index.ts'
 import { createRng } from '../../search/index.ts'
 import type { Configuration } from '../../search/types.ts'
 import { architectureOf } from '../../trials/devices/architecture.ts'
 import { createSimulatedLauncher } from '../../trials/launchers/simulated/simulated-launcher.ts'
 import { InfeasibleError } from '../../trials/types.ts'
-import { measureSimulatedCapacity } from '../backends/simulated-capacity.ts'
 
 const { values: options } = parseArgs({
   options: { trials: { type: 'string', default: '300' }, seed: { type: 'string', default: '1' }, cv: { type: 'string', default: '1' } },
@@ -21,11 +20,7 @@ const arrivals = options.cv === '1' ? ({ kind: 'poisson' } as const) : ({ kind: 
 const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 const launcher = createSimulatedLauncher({
   architecture: architectureOf('bert'),
-  schedule,
-  uniform: (trialNumber) => {
-    const stream = createRng(1).fork(`simulation-${trialNumber}`)
-    return () => 1 - stream.next()
-  },
+  seed: 1,
 })
 const configurations = Array.from(
   { length: Number(options.trials) },

@@ -1,7 +1,5 @@
 /** The simulation against the emulated engine: a real predictor process whose device waits the same modelled time. */
 import { expect, test } from 'vitest'
-import { schedule } from '../../../profiler/index.ts'
-import { seeded } from '../../../profiler/seeded-random.ts'
 import { architectureOf } from '../../devices/architecture.ts'
 import { post, startForTest } from '../../predictor/testing.contract.ts'
 import { createSimulatedLauncher } from './simulated-launcher.ts'
@@ -27,7 +25,7 @@ async function servedRps(url: string, connections: number, seconds: number): Pro
 }
 
 async function simulatedRps(connections: number, instances = 1): Promise<number> {
-  const launcher = createSimulatedLauncher({ architecture: architectureOf('bert'), schedule, uniform: seeded })
+  const launcher = createSimulatedLauncher({ architecture: architectureOf('bert'), seed: 1 })
   const { target } = await launcher.launch({ ...configuration, instances }, 1, new AbortController().signal)
   if (target.kind !== 'virtual') throw new Error('not virtual')
   const seconds = 60

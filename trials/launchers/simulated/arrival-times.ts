@@ -1,4 +1,5 @@
 /** Arrivals drawn once and stretched to each rate: as many requests of the same seed differ between windows in nothing else. */
+import { schedule } from '../../../profiler/generator/arrivals.ts'
 import type { Load } from '../../../profiler/types.ts'
 
 type OpenLoad = Extract<Load, { kind: 'open' }>
@@ -8,7 +9,7 @@ type Schedule = (load: OpenLoad) => Float64Array
 const kept = 8
 
 /** The same times as the schedule's, to rounding; it is asked once for each seed, number of requests and kind of arrivals that scales with time. */
-export function stretching(schedule: Schedule): Schedule {
+export function stretching(): Schedule {
   const known = new Map<string, { readonly durationS: number; readonly atMs: Float64Array }>()
   return (load) => {
     const { arrivals, rateRps, durationS, seed } = load

@@ -3,6 +3,7 @@
  * batching: with rate λ, prompts of P tokens and answers of O, prompts take a share u of the time, decoding steps the rest, and λ O T sequences decode
  * at once (Little's law) with T the time per output token.
  */
+import { countedMs } from '../../../profiler/slo.ts'
 import type { LatencyMetric, Slo } from '../../../profiler/types.ts'
 import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
 import type { PredictedCapacity } from './estimated-capacity.ts'
@@ -112,9 +113,7 @@ export function llmLatencies(model: LlmQueueing, rateRps: number, q: number): Re
 
 /** The highest rate that keeps the SLO, by bisection on its logarithm. Under a joint SLO the limits are taken to be missed by the same requests. */
 export function predictLlmCapacity(model: LlmQueueing, slo: Pick<Slo, 'percentile' | 'limitMs' | 'metric' | 'limits'>): PredictedCapacity {
-  const { percentile, limitMs, metric = 'e2e' } = slo
-  const limits = slo.limits ?? [{ metric, limitMs }]
-  const counted = (of: Record<LatencyMetric, number>) => limitMs * Math.max(...limits.map((limit) => of[limit.metric] / limit.limitMs))
+  const { percentile, limitMs } = slo
   const highest = (holds: (rate: number) => boolean): number => {
     let [low, high] = [1e-4, 1e5]
     while (high / low > 1.005) {
@@ -126,11 +125,11 @@ export function predictLlmCapacity(model: LlmQueueing, slo: Pick<Slo, 'percentil
   }
   const saturationRps = highest((rate) => steady(model, rate) !== undefined)
   const alone = llmLatencies(model, 1e-4, percentile)
-  const idleMs = alone === undefined ? Number.POSITIVE_INFINITY : counted(alone)
+  const idleMs = alone === undefined ? Number.POSITIVE_INFINITY : countedMs(alone, slo)
   if (idleMs > limitMs) return { capacityRps: 0, saturationRps, idleMs, binding: 'slo' }
   const capacityRps = highest((rate) => {
     const of = llmLatencies(model, rate, percentile)
-    return of !== undefined && counted(of) <= limitMs
+    return of !== undefined && countedMs(of, slo) <= limitMs
   })
   return { capacityRps, saturationRps, idleMs, binding: capacityRps < 0.8 * saturationRps ? 'slo' : 'gpu' }
 }

@@ -2,7 +2,8 @@
  * A language model's server in virtual time: the scheduler of the emulated one, its steps as long as the step model says. Requests reach it
  * and tokens leave it at once: what HTTP and tokenizers take is not simulated.
  */
-import type { LatencyMetric, Load, VirtualRun, VirtualServer } from '../../../profiler/types.ts'
+import { schedule } from '../../../profiler/generator/arrivals.ts'
+import type { Load, VirtualRun, VirtualServer } from '../../../profiler/types.ts'
 import { ContinuousBatcher } from '../../predictor/llm/scheduler.ts'
 import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
 import type { LlmRequest } from './llm-configuration.ts'
@@ -11,10 +12,6 @@ export interface SimulatedLlmOptions {
   readonly server: LlmServer
   /** Sent in turn. None longer than the server's longest sequence. */
   readonly requests: readonly LlmRequest[]
-  /** What the SLO counts as the latency of an answer. */
-  readonly countedMs: (latencies: Readonly<Record<LatencyMetric, number>>) => number
-  /** Intended send times of an open load, ms, ascending. */
-  readonly schedule: (load: Extract<Load, { kind: 'open' }>) => Float64Array
 }
 
 /** Over all plays. */
@@ -47,7 +44,7 @@ export class SimulatedLlmServer implements VirtualServer {
 
   /** Plays a load on the idle server, to its last answer. */
   play(load: Load): VirtualRun {
-    const { server, requests, schedule, countedMs } = this.#options
+    const { server, requests } = this.#options
     const batcher = this.#batcher
     const closed = load.kind === 'closed'
     const endMs = load.durationS * 1000
@@ -102,7 +99,7 @@ export class SimulatedLlmServer implements VirtualServer {
       steps: before.steps + steps,
       stepSequences: before.stepSequences + stepSequences,
     }
-    return runOf(answers, gapsMs, countedMs)
+    return runOf(answers, gapsMs)
   }
 }
 
@@ -122,14 +119,14 @@ interface Answer {
 const meanOutput = (requests: readonly LlmRequest[]): number =>
   requests.reduce((sum, { outputTokens }) => sum + outputTokens, 0) / requests.length
 
-function runOf(answers: readonly Answer[], gapsMs: readonly number[], countedMs: SimulatedLlmOptions['countedMs']): VirtualRun {
+function runOf(answers: readonly Answer[], gapsMs: readonly number[]): VirtualRun {
   const of = (value: (answer: Answer) => number) => Float64Array.from(answers, (answer) => (answer.done ? value(answer) : Number.NaN))
   const ttft = (a: Answer) => a.firstMs - a.sentMs
   const tpot = (a: Answer) => (a.tokens < 2 ? 0 : (a.lastMs - a.firstMs) / (a.tokens - 1))
   const e2e = (a: Answer) => a.lastMs - a.sentMs
   return {
     sentMs: Float64Array.from(answers, ({ sentMs }) => sentMs),
-    latencyMs: of((a) => countedMs({ ttft: ttft(a), tpot: tpot(a), e2e: e2e(a) })),
+    latencyMs: of(e2e),
     failure,
     stream: {
       ttftMs: of(ttft),

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { schedule } from '../../../profiler/generator/arrivals.ts'
-import { countedMs } from '../../../profiler/slo.ts'
+import { countedRun } from '../../../profiler/slo.ts'
 import type { Slo } from '../../../profiler/types.ts'
 import { architectureOf, type Decoder } from '../../devices/architecture.ts'
 import { InfeasibleError } from '../../types.ts'
@@ -26,13 +25,9 @@ const slo: Slo = {
     { metric: 'tpot', limitMs: 25 },
   ],
 }
-const simulated = (
-  configuration: Record<string, number | string>,
-  requests: readonly LlmRequest[],
-  about: Partial<Slo> = { metric: 'ttft' },
-) => {
+const simulated = (configuration: Record<string, number | string>, requests: readonly LlmRequest[]) => {
   const server = modelledLlm(llama, configuration)
-  return { server, simulation: new SimulatedLlmServer({ server, requests, schedule, countedMs: (of) => countedMs(of, about) }) }
+  return { server, simulation: new SimulatedLlmServer({ server, requests }) }
 }
 const open = (rateRps: number, requests: number) =>
   ({ kind: 'open', rateRps, arrivals: { kind: 'poisson' }, durationS: requests / rateRps, seed: 1 }) as const
@@ -46,7 +41,7 @@ describe('a server in virtual time', () => {
     expect(ttftMs[0]).toBeCloseTo(server.stepMs({ prefillTokens: 500, decodes: 0, decodeContext: 0 }), 6)
     expect(tpotMs[0]).toBeCloseTo(server.stepMs({ prefillTokens: 0, decodes: 1, decodeContext: 550.5 }), 2)
     expect(e2eMs[0]).toBeCloseTo(ttftMs[0]! + 99 * tpotMs[0]!, 6)
-    expect([tokens[0], run.latencyMs[0]]).toEqual([100, ttftMs[0]])
+    expect([tokens[0], run.latencyMs[0]]).toEqual([100, e2eMs[0]])
     expect(run.latencyMs.length).toBe(Math.ceil(5000 / e2eMs[0]!))
   })
 
@@ -68,7 +63,7 @@ describe('a server in virtual time', () => {
 
   test('refused requests are failures, and a closed loop goes on', () => {
     const server = modelledLlm(llama, { gpu: 'H100', maxNumSeqs: 1, queueLimit: 1 })
-    const simulation = new SimulatedLlmServer({ server, requests: [request(100, 20)], schedule, countedMs: (of) => of.e2e })
+    const simulation = new SimulatedLlmServer({ server, requests: [request(100, 20)] })
     const run = simulation.play({ kind: 'closed', connections: 4, durationS: 1 })
     const failed = run.latencyMs.filter((ms) => Number.isNaN(ms)).length
     expect(failed).toBeGreaterThan(0)
@@ -79,7 +74,7 @@ describe('a server in virtual time', () => {
 
 describe('the launcher', () => {
   const launch = (configuration: Record<string, number | string>, requests = [request(100, 20)]) =>
-    createSimulatedLlmLauncher({ architecture: llama, requests, schedule, countedMs: (of) => of.ttft }).launch(configuration, 1, signal)
+    createSimulatedLlmLauncher({ architecture: llama, requests }).launch(configuration, 1, signal)
 
   test('says that it simulates, and what was used', async () => {
     const predictor = await launch({ gpu: 'H100', gpus: 2, cpuCores: 1 })
@@ -121,8 +116,8 @@ describe('the closed form', () => {
 
   /** Share of requests that keep the joint SLO at a rate. */
   const goodAt = (configuration: Record<string, number | string>, rate: number) => {
-    const run = simulated(configuration, requests, slo).simulation.play(open(rate, 1500))
-    return run.latencyMs.filter((ms) => ms <= slo.limitMs).length / run.latencyMs.length
+    const run = simulated(configuration, requests).simulation.play(open(rate, 1500))
+    return countedRun(run, slo).latencyMs.filter((ms) => ms <= slo.limitMs).length / run.latencyMs.length
   }
 
   test.each<Record<string, number | string>>([

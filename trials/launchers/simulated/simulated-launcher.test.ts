@@ -1,5 +1,3 @@
-import { schedule } from '../../../profiler/generator/arrivals.ts'
-import { createRng } from '../../../search/rng.ts'
 import { architectureOf } from '../../devices/architecture.ts'
 import { launcherContract } from '../launcher.contract.ts'
 import { createSimulatedLauncher } from './simulated-launcher.ts'
@@ -10,11 +8,7 @@ launcherContract('the simulated launcher', {
   create: () =>
     createSimulatedLauncher({
       architecture: architectureOf('bert'),
-      schedule,
-      uniform: (trialNumber) => {
-        const rng = createRng(1).fork(`trial ${trialNumber}`)
-        return () => 1 - rng.next()
-      },
+      seed: 1,
     }),
   good: base,
   other: { ...base, batchSize: 16 },

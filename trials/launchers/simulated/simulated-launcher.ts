@@ -1,5 +1,5 @@
 /** The `simulated` launcher: a trial is a discrete-event simulation in virtual time over the device model. */
-import type { Load } from '../../../profiler/types.ts'
+import { createRng } from '../../../search/index.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { Architecture } from '../../devices/architecture.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
@@ -16,16 +16,14 @@ export interface SimulatedLauncherOptions {
   /** Values of parameters that configurations do not name. */
   readonly defaults?: Configuration
   readonly ownGpus?: readonly Gpu[]
-  /** Intended send times of an open load, ms, ascending: the profiler's own. */
-  readonly schedule: (load: Extract<Load, { kind: 'open' }>) => Float64Array
-  /** A stream of uniforms in (0, 1) for each trial, from its number. */
-  readonly uniform: (trialNumber: number) => () => number
+  /** Each trial draws from a stream of its own, by this and its number. */
+  readonly seed: number
   /** Standard deviation of ln(device time) from batch to batch; 0.01 unless said. */
   readonly deviceJitter?: number
 }
 
 export function createSimulatedLauncher(options: SimulatedLauncherOptions): Launcher {
-  const schedule = stretching(options.schedule)
+  const schedule = stretching()
   return {
     name: 'simulated',
     async launch(configuration, trialNumber, signal) {
@@ -43,7 +41,7 @@ export function createSimulatedLauncher(options: SimulatedLauncherOptions): Laun
         batchMs: (batch) => modelled.batchLatency(batch).ms,
         deviceJitter: options.deviceJitter ?? 0.01,
         schedule,
-        uniform: options.uniform(trialNumber),
+        uniform: uniformOf(options.seed, trialNumber),
       })
       const words = describeConfiguration(configuration, options.defaults, options.ownGpus)
       return {
@@ -58,6 +56,11 @@ export function createSimulatedLauncher(options: SimulatedLauncherOptions): Laun
     },
     async sweep() {},
   }
+}
+
+function uniformOf(seed: number, trialNumber: number): () => number {
+  const rng = createRng(seed).fork(`simulation-${trialNumber}`)
+  return () => 1 - rng.next()
 }
 
 function serverOrInfeasible({ architecture, defaults, ownGpus }: SimulatedLauncherOptions, configuration: Configuration): ModelledServer {

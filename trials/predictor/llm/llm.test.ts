@@ -101,8 +101,8 @@ describe("the profiler's openai", () => {
   } as const
 
   test('measures first token, time per token and the whole, as the device model gives them', async () => {
-    const slo = { percentile: 0.9, limitMs: 500, maxErrorRate: 0.01 }
-    const protocol = protocolFor('openai', { metric: 'ttft' })
+    const slo = { percentile: 0.9, limitMs: 500, maxErrorRate: 0.01, metric: 'ttft' } as const
+    const protocol = protocolFor('openai', {})
     expect(await protocol.ready(predictor.url, 'qwen2.5-0.5b', signal)).toBe(true)
     const target = await protocol.prepare(predictor.url, 'qwen2.5-0.5b', { kind: 'generated', seed: 1, count: 8, prompts }, signal)
     const load = { kind: 'open', rateRps: 20, arrivals: { kind: 'poisson' }, durationS: 1, seed: 1 } as const

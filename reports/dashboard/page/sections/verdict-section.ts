@@ -1,5 +1,5 @@
 /** The verdict in one sentence, how it came about, and the figures behind it. */
-import { latency, money, percent, rate, rateInterval, sloFigure, sloName, sloText, sloValue, times } from '../../../format.ts'
+import { money, percent, rate, rateInterval, sloFigure, sloLimit, sloName, sloValue, times } from '../../../format.ts'
 import type { Recommendation } from '../../../recommendation/types.ts'
 import type { Section, Shown } from '../app.ts'
 import { fill, h } from '../dom.ts'
@@ -61,11 +61,7 @@ function figures(r: Recommendation): (readonly [string, string, string?])[] {
   const confirmed = r.confirmation?.held && !c.derived ? r.confirmation : undefined
   return [
     ['capacity of one replica', rate(c.capacityRps), interval],
-    [
-      `${sloName(r.slo)} there`,
-      sloValue(r.slo, confirmed ? confirmed.sloMs : c.sloMsAtCapacity),
-      `SLO ${r.slo.limits ? sloText(r.slo) : latency(r.slo.limitMs)}`,
-    ],
+    [`${sloName(r.slo)} there`, sloValue(r.slo, confirmed ? confirmed.sloMs : c.sloMsAtCapacity), `SLO ${sloLimit(r.slo)}`],
     [
       'one replica',
       `${money(c.pricePerHour)} / h`,

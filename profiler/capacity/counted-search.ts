@@ -1,5 +1,6 @@
 /** The highest rate that keeps an SLO, of a server in virtual time that counts what is over: windows end as soon as they are lost. */
-import type { Load, Slo, VirtualServer } from '../../profiler/index.ts'
+import { keepsCounts, mostOver } from '../slo.ts'
+import type { Load, Slo, VirtualServer } from '../types.ts'
 
 export interface CountedSearch {
   readonly server: Required<Pick<VirtualServer, 'expects' | 'countOver'>>
@@ -38,11 +39,11 @@ export function countedCapacity({ server, slo, seed, arrivals, saturationRps }: 
   let rateRps = server.expects(slo).capacityRps || 0.4 * saturationRps
   let [low, high] = [bounds.lowest, bounds.highest]
   for (const { requests, ...stage } of stages) {
-    const allowed = requests - Math.ceil(slo.percentile * requests - 1e-9)
+    const most = mostOver(slo, requests)
     const keeps = (rate: number): boolean => {
       const load = { kind: 'open', rateRps: rate, arrivals, durationS: requests / rate, seed } as const
-      const { over, failed } = server.countOver(load, slo.limitMs, allowed)
-      return over <= allowed && failed <= slo.maxErrorRate * requests
+      const { over, failed } = server.countOver(load, slo.limitMs, most)
+      return keepsCounts({ requests, over, errors: failed }, slo)
     }
     ;[low, high] = bracket(keeps, rateRps, stage, bounds)
     rateRps = Math.sqrt(low * high)

@@ -1,7 +1,8 @@
 /** Capacity of a server in virtual time. Its time costs nothing, so that long windows and plain bisection replace the search made for real servers. */
-import type { Load, LoadPoint, Measurement, Slo, Target } from '../../profiler/index.ts'
-import { VirtualLoadGenerator } from '../../profiler/index.ts'
-import { countedCapacity } from './simulated-search.ts'
+import { keeps, keepsSurely, sloLimit, sloName, sloValue } from '../slo.ts'
+import type { Load, LoadPoint, Measurement, Slo, Target } from '../types.ts'
+import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
+import { countedCapacity } from './counted-search.ts'
 
 export interface SimulatedCapacityOptions {
   readonly target: Extract<Target, { kind: 'virtual' }>
@@ -41,8 +42,6 @@ export async function measureSimulatedCapacity(options: SimulatedCapacityOptions
     onStep?.(point, phase)
     return point
   }
-  const keeps = (point: LoadPoint) => point.sloMs <= slo.limitMs && point.errors <= slo.maxErrorRate * point.requests
-
   const closed = (connections: number, durationS: number, phase: string) => run({ kind: 'closed', connections, durationS }, phase)
   const expected = target.server.expects?.(slo)
   const atMost = (requests: number, rateRps: number | undefined, seconds: number) =>
@@ -79,14 +78,12 @@ export async function measureSimulatedCapacity(options: SimulatedCapacityOptions
     detail,
     caveats: ['simulated in virtual time: nothing was measured'],
   })
-  if (!keeps(idle))
+  if (!keeps(idle, slo))
     return result(
       'slo-unattainable',
       0,
       [0, 0],
-      slo.limits
-        ? `one request at a time takes ${((100 * idle.sloMs) / slo.limitMs).toFixed(0)} % of the limits at the SLO percentile`
-        : `one request at a time takes ${idle.sloMs.toFixed(1)} ms at the SLO percentile, over ${slo.limitMs} ms`,
+      `one request at a time takes ${sloValue(slo, idle.sloMs)} at ${sloName(slo)}, over ${sloLimit(slo)}`,
     )
   saturationRps = (await saturate()).achievedRps
 
@@ -114,14 +111,14 @@ export async function measureSimulatedCapacity(options: SimulatedCapacityOptions
     const first = firstRates.map((part) => part * saturationRps).find((rate) => rate > low && rate < high && low < 0.8 * saturationRps)
     const rateRps = first ?? Math.sqrt(low * high)
     const point = await offer(rateRps, streamWindows[0])
-    if (keeps(point)) low = rateRps
+    if (keeps(point, slo)) low = rateRps
     else high = rateRps
-    if (keeps(point) && point.sloCi95Ms[1] <= slo.limitMs) certainlyKept = Math.max(certainlyKept, rateRps)
-    if (point.sloCi95Ms[0] > slo.limitMs) certainlyMissed = Math.min(certainlyMissed, rateRps)
+    if (keepsSurely(point, slo) === true) certainlyKept = Math.max(certainlyKept, rateRps)
+    if (keepsSurely(point, slo) === false) certainlyMissed = Math.min(certainlyMissed, rateRps)
   }
   // A short window near saturation ends before its queue has grown: the rate must also keep the SLO over a long one.
   let capacityRps = low
-  for (let step = 0; step < longSteps && !keeps(await offer(capacityRps, streamWindows[1])); step++) capacityRps *= longStep
+  for (let step = 0; step < longSteps && !keeps(await offer(capacityRps, streamWindows[1]), slo); step++) capacityRps *= longStep
   return result('converged', capacityRps, [
     Math.min(certainlyKept || low, capacityRps),
     Math.max(Math.min(certainlyMissed, 1.05 * saturationRps), capacityRps),
