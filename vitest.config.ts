@@ -7,6 +7,7 @@ const pure = [
   'reports/{dashboard,imports,plan,recommendation,specs}/**/*',
   'reports/report/{recommendation-json,report-blocks}',
   'profiler/{statistics,virtual}/**/*',
+  'profiler/protocols/{protocol-table,tensor-bytes}',
   'profiler/capacity/{capacity-under,disturbance,rate-bisection,stalls,stream-view,twin,virtual-capacity}',
   'trials/*',
   'trials/{devices,prices}/**/*',

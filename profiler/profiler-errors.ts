@@ -1,9 +1,8 @@
-import type { ProtocolName } from './types.ts'
-
 /** The server does not speak the protocol as expected, or does not serve this model. */
 export class ProtocolError extends Error {
   constructor(
-    readonly protocol: ProtocolName,
+    /** Its name. */
+    readonly protocol: string,
     message: string,
     readonly hint?: string,
     /** The server speaks another protocol, or it understood the request and refuses what is in it, or its certificate is not trusted. */

@@ -24,7 +24,7 @@ export interface SloLimit {
   readonly limitMs: number
 }
 
-/** To the last byte; to the first token; per output token after the first. The last two are of streamed answers (protocol 'openai'). */
+/** To the last byte; to the first token; per output token after the first. The last two are of streamed answers. */
 export type LatencyMetric = 'e2e' | 'ttft' | 'tpot'
 
 /** Latency percentiles of answered requests, in ms with microsecond resolution. */
@@ -267,12 +267,10 @@ export interface Measurement {
   readonly caveats: readonly string[]
 }
 
-/** Which wire protocol a predictor speaks. */
-export type ProtocolName = 'oip-v2' | 'grpc-v2' | 'tfserving' | 'tfserving-grpc' | 'json' | 'openai'
-
 /** Everything protocol-specific: readiness, metadata, bodies, good answers. */
 export interface Protocol {
-  readonly name: ProtocolName
+  /** As protocols/protocol-table.ts has it. */
+  readonly name: string
   /** Resolves true when the health endpoint says ready. Never throws for a server that is not up yet; a ProtocolError for an untrusted certificate, and for one without the HTTP/2 asked for. */
   ready(url: string, model: string, signal: AbortSignal): Promise<boolean>
   /** Reads metadata, makes a payload pool, sends one request and checks the answer. Throws ProtocolError naming what was wrong, with the server's own message. */
@@ -286,7 +284,7 @@ export type PayloadSource = ItemSource | { readonly kind: 'file'; readonly path:
 
 /** Sources that requests are made from, item by item, as the model's metadata asks. */
 export type ItemSource = (
-  | { readonly kind: 'generated'; readonly count: number /** Protocol 'openai'. */; readonly prompts?: PromptSpec }
+  | { readonly kind: 'generated'; readonly count: number /** Of language models. */; readonly prompts?: PromptSpec }
   /** A file, one text a line. All are used where no count is given. */
   | { readonly kind: 'texts'; readonly path: string; readonly count?: number }
   /** A folder of JPEG and PNG files. As many as there are, at most 64, where no count is given. */

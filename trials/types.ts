@@ -1,5 +1,5 @@
 /** The vocabulary of trials: what a trial is, how a predictor is launched, and where trials are kept. */
-import type { Measurement, ProtocolName, Target } from '../profiler/types.ts'
+import type { Measurement, Target } from '../profiler/types.ts'
 import type { Configuration, Suggestion } from '../search/types.ts'
 
 /** How the figures came about. Shown wherever they are shown. */
@@ -65,7 +65,7 @@ export interface Usage {
 /** A predictor that is up and has given one good answer. */
 export interface Predictor {
   readonly target: Target
-  readonly protocol: ProtocolName
+  readonly protocol: string
   readonly provenance: Provenance
   /** One line on how resources were held, e.g. 'cores 0-1 by affinity; GPU T4 emulated, 25 %'. */
   readonly isolation: string

@@ -9,10 +9,11 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { seeded } from '../seeded-random.ts'
 import { type Handler, startGrpcServer } from '../testing/known-grpc-server.ts'
 import { unwire, wire } from '../testing/wire.ts'
-import type { ItemCounts, PayloadSource, ProtocolName, RequestBody } from '../types.ts'
-import type { ProtocolOptions } from './http-protocol.ts'
+import type { ItemCounts, PayloadSource, RequestBody } from '../types.ts'
 import { protocolFor } from './index.ts'
 import { drawItems, poolSizes } from './items.ts'
+import type { ProtocolOptions } from './protocol-module.ts'
+import type { ProtocolName } from './protocol-table.ts'
 
 const { signal } = new AbortController()
 const parsed = (body: RequestBody) => JSON.parse(Buffer.from(body.body).toString())

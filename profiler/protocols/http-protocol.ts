@@ -1,33 +1,17 @@
 import { ProtocolError } from '../profiler-errors.ts'
-import type { ItemSource, PayloadSource, Protocol, ProtocolName, RequestBody, Target, TlsOptions } from '../types.ts'
+import type { ItemSource, PayloadSource, Protocol, RequestBody, Target } from '../types.ts'
 import { answersOk, excerpt, postOnce } from './http.ts'
 import { bodiesFromFile } from './payload-pool.ts'
-
-export interface ProtocolOptions {
-  /** Sent with every request. */
-  readonly headers?: Readonly<Record<string, string>>
-  /** Deadline of each request, default 10,000. */
-  readonly timeoutMs?: number
-  /** Path of the inference call, in place of the protocol's own. */
-  readonly path?: string
-  /** Path that answers 200 when the server is ready, in place of the protocol's own. */
-  readonly healthPath?: string
-  /** JSON protocol: the body, with {{text}}, {{image}} (base64 JPEG) and {{int}} filled in, or lists of them: {{texts}}, {{images}}, {{ints}}. */
-  readonly template?: string
-  /** JSON protocol: a string that every good answer contains. */
-  readonly expect?: string
-  readonly connections?: number
-  readonly http2?: boolean
-  /** Over TLS. */
-  readonly tls?: TlsOptions
-}
+import type { ProtocolModule } from './protocol-module.ts'
 
 /** What one protocol adds to the HTTP that all share. */
 export interface Dialect {
-  readonly name: ProtocolName
+  readonly name: string
   /** All must answer 200. */
   readyPaths(model: string): readonly string[]
   inferPath(model: string): string
+  /** A path in the server's URL is that of the inference call. */
+  readonly pathOfUrl?: true
   /** Bodies made of the source's items, from what the server says of the model. */
   generate(url: string, model: string, source: ItemSource, signal: AbortSignal): Promise<readonly RequestBody[]>
   /** Undefined when the answer is good, else what is wrong with it. */
@@ -37,7 +21,7 @@ export interface Dialect {
 }
 
 /** A Protocol from a dialect: readiness, payload pool, one good answer. */
-export function httpProtocol(dialect: Dialect, options: ProtocolOptions): Protocol {
+export function httpProtocol(dialect: Dialect, options: Parameters<ProtocolModule['create']>[0]): Protocol {
   const { name } = dialect
   return {
     name,
@@ -52,10 +36,10 @@ export function httpProtocol(dialect: Dialect, options: ProtocolOptions): Protoc
       const target: Extract<Target, { kind: 'http' }> = {
         kind: 'http',
         url: origin,
-        path: options.path ?? (pathname === '/' || name !== 'json' ? dialect.inferPath(model) : pathname),
+        path: options.path ?? (pathname === '/' || !dialect.pathOfUrl ? dialect.inferPath(model) : pathname),
         headers: options.headers ?? {},
         bodies,
-        timeoutMs: options.timeoutMs ?? 10_000,
+        timeoutMs: options.timeoutMs,
         expect: options.expect ?? dialect.expect,
         connections: options.connections,
         http2: options.http2,
@@ -70,7 +54,7 @@ export function httpProtocol(dialect: Dialect, options: ProtocolOptions): Protoc
 }
 
 /** Throws a ProtocolError that says what a URL lacks. */
-export function parseUrl(name: ProtocolName, url: string): URL {
+export function parseUrl(name: string, url: string): URL {
   let parsed: URL
   try {
     parsed = new URL(url)

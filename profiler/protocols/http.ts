@@ -2,7 +2,7 @@ import { Agent, errors, request } from 'undici'
 import { Http2Connection } from '../generator/http2-connection.ts'
 import { tlsChecks, trustHint } from '../generator/tls.ts'
 import { ProtocolError } from '../profiler-errors.ts'
-import type { ProtocolName, RequestBody, TlsOptions } from '../types.ts'
+import type { RequestBody, TlsOptions } from '../types.ts'
 
 /** How a server is asked: as the load will be sent. */
 export interface Asking {
@@ -29,7 +29,7 @@ const lasting = (error: unknown): boolean =>
  * True when a GET answers 200; false for anything else, a server that is not up included. Throws a ProtocolError for one that will never
  * be reached so, and the signal's reason.
  */
-export async function answersOk(protocol: ProtocolName, url: string, asking: Asking, signal: AbortSignal): Promise<boolean> {
+export async function answersOk(protocol: string, url: string, asking: Asking, signal: AbortSignal): Promise<boolean> {
   try {
     return (await get(url, asking, signal)).status === 200
   } catch (error) {
@@ -43,7 +43,7 @@ export const get = (url: string, asking: Asking, signal: AbortSignal): Promise<A
   ask(url, asking, { method: 'GET', headers: asking.headers ?? {}, timeoutMs: probeTimeoutMs }, signal)
 
 /** Reads a JSON document; a ProtocolError says what came in its place. */
-export async function getJson(protocol: ProtocolName, url: string, asking: Asking, signal: AbortSignal): Promise<unknown> {
+export async function getJson(protocol: string, url: string, asking: Asking, signal: AbortSignal): Promise<unknown> {
   const answer = await reach(protocol, url, signal, () => get(url, asking, signal))
   if (answer.status !== 200) throw refusal(protocol, url, answer)
   try {
@@ -55,7 +55,7 @@ export async function getJson(protocol: ProtocolName, url: string, asking: Askin
 
 /** Sends one request as the load will, and returns the answer's text when it is good. */
 export async function postOnce(
-  protocol: ProtocolName,
+  protocol: string,
   target: Asking & { readonly url: string; readonly path: string; readonly timeoutMs: number },
   { body, contentType }: RequestBody,
   signal: AbortSignal,
@@ -139,7 +139,7 @@ class Http2Error extends Error {
   }
 }
 
-async function reach<T>(protocol: ProtocolName, url: string, signal: AbortSignal, call: () => Promise<T>): Promise<T> {
+async function reach<T>(protocol: string, url: string, signal: AbortSignal, call: () => Promise<T>): Promise<T> {
   try {
     return await call()
   } catch (error) {
@@ -148,7 +148,7 @@ async function reach<T>(protocol: ProtocolName, url: string, signal: AbortSignal
   }
 }
 
-function unreachable(protocol: ProtocolName, url: string, error: unknown): ProtocolError {
+function unreachable(protocol: string, url: string, error: unknown): ProtocolError {
   const code = (error as { code?: unknown }).code
   const message = (error instanceof Error ? error.message || String(code) : String(error)).trim()
   if (error instanceof Http2Error && error.kind === 'no HTTP/2')
@@ -173,7 +173,7 @@ const requestRefused: ReadonlySet<number> = new Set([400, 413, 415, 422])
 /** TensorFlow Serving's 400 for a path that it does not have (http_rest_api_handler.cc). */
 export const unknownPath = /Malformed request: (GET|POST) /
 
-function refusal(protocol: ProtocolName, url: string, { status, text }: Answer, refused = false): ProtocolError {
+function refusal(protocol: string, url: string, { status, text }: Answer, refused = false): ProtocolError {
   const hint =
     refused && status === 400
       ? 'does the payload fit the model?'

@@ -1,9 +1,10 @@
 import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import { type Content, fitted } from './content.ts'
 import { getJson } from './http.ts'
-import { type Dialect, isObject, type ProtocolOptions } from './http-protocol.ts'
+import { type Dialect, httpProtocol, isObject } from './http-protocol.ts'
 import { bytesKind, itemShape, type TensorInput } from './payload-pool.ts'
 import { jsonPool } from './pool.ts'
+import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 
 /** An input as the metadata of either form, REST or gRPC, declares it. */
 export interface OipInput extends TensorInput {
@@ -12,9 +13,18 @@ export interface OipInput extends TensorInput {
   readonly batched: boolean
 }
 
+const modelPath = (model: string) => `/v2/models/${encodeURIComponent(model)}`
+
 /** Open Inference Protocol v2 over REST (Triton, KServe, TorchServe, MLServer). */
-export function openInferenceProtocol(options: ProtocolOptions): Dialect {
-  const modelPath = (model: string) => `/v2/models/${encodeURIComponent(model)}`
+export const oipV2: ProtocolModule = {
+  create: (options) => httpProtocol(dialect(options), options),
+  signs: [
+    { path: modelPath, shows: ({ status, json }) => status === 200 && isObject(json) && 'inputs' in json },
+    { path: () => '/v2/health/live', shows: ({ status }) => status === 200 },
+  ],
+}
+
+function dialect(options: ProtocolOptions): Dialect {
   return {
     name: 'oip-v2',
     expect: '"outputs"',
@@ -66,7 +76,7 @@ export async function valuesOf(input: OipInput, content: Content, items: number)
 }
 
 /** What the metadata at `url` says of the inputs. Throws a ProtocolError for metadata without any. */
-export function oipInputs(protocol: 'oip-v2' | 'grpc-v2', url: string, metadata: unknown): OipInput[] {
+export function oipInputs(protocol: string, url: string, metadata: unknown): OipInput[] {
   const inputs = isObject(metadata) ? metadata.inputs : undefined
   if (!Array.isArray(inputs) || inputs.length === 0)
     throw new ProtocolError(protocol, `${url} names no inputs`, 'give request bodies in a JSON Lines file (--payload)')

@@ -2,14 +2,20 @@ import { TokenStream } from '../generator/token-stream.ts'
 import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import type { PayloadSource, Protocol, RequestBody, Target } from '../types.ts'
 import { answersOk, excerpt, postOnce } from './http.ts'
-import { isObject, type ProtocolOptions, parseUrl } from './http-protocol.ts'
+import { isObject, parseUrl } from './http-protocol.ts'
 import { jsonLines } from './payload-pool.ts'
 import { defaultPrompts, makePrompts, type Prompt } from './prompts.ts'
+import type { ProtocolModule } from './protocol-module.ts'
 
 const chatPath = '/v1/chat/completions'
 
 /** The OpenAI protocol with streaming (vLLM, TGI, SGLang, Ollama, ...): chat, or completions where the path says so. */
-export function openAi(options: ProtocolOptions): Protocol {
+export const openai: ProtocolModule = {
+  create,
+  signs: [{ path: () => '/v1/models', shows: ({ json }) => isObject(json) && json.object === 'list' }],
+}
+
+function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
   const path = options.path ?? chatPath
   const chat = path.includes('chat')
   return {
@@ -30,7 +36,7 @@ export function openAi(options: ProtocolOptions): Protocol {
         path,
         headers: options.headers ?? {},
         bodies,
-        timeoutMs: options.timeoutMs ?? 120_000,
+        timeoutMs: options.timeoutMs,
         connections: options.connections,
         http2: options.http2,
         tls: options.tls,

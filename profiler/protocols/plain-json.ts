@@ -2,8 +2,9 @@ import { PayloadError } from '../profiler-errors.ts'
 import { seeded, type Uniform } from '../seeded-random.ts'
 import type { ItemSource } from '../types.ts'
 import type { Content } from './content.ts'
-import { type Dialect, isObject, type ProtocolOptions } from './http-protocol.ts'
+import { type Dialect, httpProtocol, isObject } from './http-protocol.ts'
 import { jsonPool } from './pool.ts'
+import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 
 const defaultTemplate = '{"text": "{{text}}"}'
 /** {{int}} is drawn beside the items, not between them. */
@@ -11,9 +12,12 @@ const numberStream = 0x1417
 const placeholder = /\{\{\s*(\w+)\s*\}\}/g
 
 /** A server of one's own: POST a JSON body, made from a template, get 200 and JSON. */
-export function plainJson({ template = defaultTemplate, expect, path, healthPath }: ProtocolOptions): Dialect {
+export const json: ProtocolModule = { create: (options) => httpProtocol(dialect(options), options) }
+
+function dialect({ template = defaultTemplate, expect, path, healthPath }: ProtocolOptions): Dialect {
   return {
     name: 'json',
+    pathOfUrl: true,
     expect,
     readyPaths: () => [healthPath ?? '/healthz'],
     inferPath: () => path ?? '/predict',

@@ -3,8 +3,8 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import { startGrpcServer } from '../testing/known-grpc-server.ts'
 import { wire } from '../testing/wire.ts'
-import type { ProtocolName } from '../types.ts'
 import { detectProtocol, protocolFor } from './index.ts'
+import type { ProtocolName } from './protocol-table.ts'
 
 const { signal } = new AbortController()
 let stop: (() => void) | undefined

@@ -1,18 +1,13 @@
 import { ProtocolError } from '../profiler-errors.ts'
-import type { Protocol, ProtocolName } from '../types.ts'
-import { get, unknownPath } from './http.ts'
-import { isObject, type ProtocolOptions } from './http-protocol.ts'
-
-const titles: Readonly<Record<ProtocolName, string>> = {
-  'oip-v2': 'the Open Inference Protocol',
-  'grpc-v2': 'the Open Inference Protocol over gRPC',
-  tfserving: 'TensorFlow Serving',
-  'tfserving-grpc': 'TensorFlow Serving over gRPC',
-  json: 'plain JSON',
-  openai: 'the OpenAI protocol',
-}
+import type { Protocol } from '../types.ts'
+import { get } from './http.ts'
+import type { Heard, ProtocolModule, ProtocolOptions } from './protocol-module.ts'
+import { type ProtocolName, protocolNames, protocolTable } from './protocol-table.ts'
 
 const probeMs = 1000
+
+const modules = (): Promise<(readonly [ProtocolName, ProtocolModule])[]> =>
+  Promise.all(protocolNames.map(async (name) => [name, await protocolTable[name].load()] as const))
 
 /** Which protocol a server speaks, by what it answers to harmless questions; undefined when none is recognised, or nothing listens. Rejects only when the signal aborts. */
 export async function recognise(
@@ -23,13 +18,39 @@ export async function recognise(
 ): Promise<ProtocolName | undefined> {
   const origin = URL.canParse(url) ? new URL(url.replace(/^grpc/, 'http')).origin : undefined
   if (origin === undefined) return undefined
-  const grpc = async () => (await import('./grpc/recognise-grpc.ts')).recogniseGrpc(origin, options.tls, signal)
+  const known = await modules()
+  const grpc = async () =>
+    (await import('./grpc/recognise-grpc.ts')).recogniseGrpc(origin, grpcMethods(known), options.tls, signal) as Promise<
+      ProtocolName | undefined
+    >
   const saysGrpc = /^grpcs?:/.test(url)
   const spoken = saysGrpc ? await grpc() : undefined
   if (spoken !== undefined) return spoken
+  const { found, refused, heard } = await byHttpSigns(known, origin, model, options, signal)
+  if (found !== undefined || refused) return found
+  // A gRPC server answers over HTTP/2, if with an error.
+  return (heard && !options.http2) || saysGrpc ? undefined : grpc()
+}
+
+/** Why a gRPC server answers to none of the protocols. */
+export async function whyNotRecognised(url: string, options: ProtocolOptions, signal: AbortSignal): Promise<unknown> {
+  const { whyNoGrpc } = await import('./grpc/recognise-grpc.ts')
+  return whyNoGrpc(url.replace(/^grpc/, 'http'), grpcMethods(await modules()), options.tls, signal)
+}
+
+const grpcMethods = (known: readonly (readonly [ProtocolName, ProtocolModule])[]) =>
+  known.flatMap(([name, { method }]) => (method === undefined ? [] : [[name, method] as const]))
+
+async function byHttpSigns(
+  known: readonly (readonly [ProtocolName, ProtocolModule])[],
+  origin: string,
+  model: string,
+  options: ProtocolOptions,
+  signal: AbortSignal,
+): Promise<{ found?: ProtocolName; refused: boolean; heard: boolean }> {
   let heard = false
   let refused = false
-  const ask = async (path: string): Promise<{ json: unknown; text: string; status: number }> => {
+  const ask = async (path: string): Promise<Heard> => {
     try {
       const { status, text } = await get(origin + path, options, AbortSignal.any([signal, AbortSignal.timeout(probeMs)]))
       heard = true
@@ -40,33 +61,26 @@ export async function recognise(
       return { status: 0, text: '', json: undefined } // No HTTP, or no JSON: says nothing for this protocol.
     }
   }
-  const name = encodeURIComponent(model)
-  const oip = await ask(`/v2/models/${name}`)
-  if (oip.status === 200 && isObject(oip.json) && 'inputs' in oip.json) return 'oip-v2'
-  if (refused) return undefined
-  if (unknownPath.test(oip.text)) return 'tfserving'
-  const tensorflow = await ask(`/v1/models/${name}`)
-  if (isObject(tensorflow.json) && 'model_version_status' in tensorflow.json) return 'tfserving'
-  if (/Servable not found|Could not find any versions of model/.test(tensorflow.text)) return 'tfserving'
-  const { json } = await ask('/v1/models')
-  if (isObject(json) && json.object === 'list') return 'openai'
-  if ((await ask('/v2/health/live')).status === 200) return 'oip-v2'
-  // A gRPC server answers over HTTP/2, if with an error.
-  return (heard && !options.http2) || saysGrpc ? undefined : grpc()
+  const rounds = Math.max(...known.map(([, { signs = [] }]) => signs.length))
+  for (let round = 0; round < rounds; round++) {
+    for (const [name, { signs = [] }] of known) {
+      const sign = signs[round]
+      if (sign === undefined) continue
+      if (sign.shows(await ask(sign.path(model)))) return { found: name, refused, heard }
+      if (refused) return { refused, heard }
+    }
+  }
+  return { refused, heard }
 }
 
-/** Protocols whose readiness is asked in a way of their own: who answers it well speaks them. */
-const tellingReadiness: ReadonlySet<ProtocolName> = new Set(['oip-v2', 'grpc-v2', 'tfserving', 'tfserving-grpc'])
-
 /** The protocol, whose errors say when the server speaks another one. */
-export function withRecognition(protocol: Protocol, options: ProtocolOptions): Protocol {
-  const { name } = protocol
+export function withRecognition(protocol: Protocol, name: ProtocolName, options: ProtocolOptions): Protocol {
   const looksLike = async (url: string, model: string, signal: AbortSignal): Promise<string | undefined> => {
     const found = await recognise(url, model, options, signal)
     if (found === undefined || found === name) return undefined
-    // Some servers speak several protocols.
-    if (tellingReadiness.has(name) && (await protocol.ready(url, model, signal))) return undefined
-    return `this looks like ${titles[found]}; use --protocol ${found}`
+    // Some servers speak several protocols; who answers well for a readiness of its own speaks this one.
+    if (protocolTable[name].metadata && (await protocol.ready(url, model, signal))) return undefined
+    return `this looks like ${protocolTable[found].title}; use --protocol ${found}`
   }
   return {
     ...protocol,

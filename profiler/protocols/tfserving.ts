@@ -1,13 +1,28 @@
 import { ProtocolError } from '../profiler-errors.ts'
 import { type Content, fitted } from './content.ts'
-import { getJson } from './http.ts'
-import { type Dialect, isObject, type ProtocolOptions } from './http-protocol.ts'
+import { getJson, unknownPath } from './http.ts'
+import { type Dialect, httpProtocol, isObject } from './http-protocol.ts'
 import { bytesKind, itemShape, type TensorInput } from './payload-pool.ts'
 import { jsonPool } from './pool.ts'
+import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
+
+const modelPath = (model: string) => `/v1/models/${encodeURIComponent(model)}`
 
 /** TensorFlow Serving's REST API, requests in row format: one instance an item. */
-export function tensorflowServing(options: ProtocolOptions): Dialect {
-  const modelPath = (model: string) => `/v1/models/${encodeURIComponent(model)}`
+export const tfserving: ProtocolModule = {
+  create: (options) => httpProtocol(dialect(options), options),
+  signs: [
+    {
+      path: modelPath,
+      shows: ({ json, text }) =>
+        (isObject(json) && 'model_version_status' in json) ||
+        unknownPath.test(text) ||
+        /Servable not found|Could not find any versions of model/.test(text),
+    },
+  ],
+}
+
+function dialect(options: ProtocolOptions): Dialect {
   return {
     name: 'tfserving',
     expect: '"predictions"',
@@ -59,7 +74,7 @@ export interface TensorFlowInput extends TensorInput {
 }
 
 /** Inputs of the signature 'serving_default', or of the first one. Throws a ProtocolError where there is none. */
-export function signatureInputs(protocol: 'tfserving' | 'tfserving-grpc', url: string, signatures: unknown): TensorFlowInput[] {
+export function signatureInputs(protocol: string, url: string, signatures: unknown): TensorFlowInput[] {
   const signature = isObject(signatures) ? (signatures.serving_default ?? Object.values(signatures)[0]) : undefined
   const inputs = at(signature, 'inputs')
   if (!isObject(inputs) || Object.keys(inputs).length === 0)

@@ -1,8 +1,9 @@
 /** How the built-in predictor is started, and how it says where it serves. */
-import type { ProtocolName } from '../../profiler/types.ts'
+import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { MachineFacts } from '../machine/machine-facts.ts'
 import { processEntry } from '../predictor/entry.ts'
+import { type BuiltinProtocol, spoken } from '../predictor/protocol/spoken.ts'
 import { type Resources, servingParametersOf } from '../resources.ts'
 import { LaunchError } from '../types.ts'
 import type { Cause } from './diagnosis.ts'
@@ -56,6 +57,7 @@ export const builtinCommand = (
 ): FilledTemplate => {
   const entry = processEntry('../predictor/main', import.meta.url)
   const engine = engineFor(template, asked, machine)
+  const traits = protocolTable[builtinProtocol(template)]
   return {
     argv: [process.execPath, ...entry.execArgv, entry.path],
     env: {
@@ -69,8 +71,8 @@ export const builtinCommand = (
       ...(engine === 'emulated' && template.architectureFile !== undefined && { ARCHITECTURE_FILE: template.architectureFile }),
       HOST: '127.0.0.1',
       PORT: '0',
-      ...(isGrpc(template.protocol) && { GRPC_PORT: '0' }),
-      ...(template.protocol === 'openai' && asked.gpus > 1 && { TENSOR_PARALLEL_SIZE: String(asked.gpus) }),
+      ...(traits.transport === 'grpc' && { GRPC_PORT: '0' }),
+      ...(traits.streams && asked.gpus > 1 && { TENSOR_PARALLEL_SIZE: String(asked.gpus) }),
       EXIT_WITH_PARENT: 'true',
     },
     files: [],
@@ -100,13 +102,13 @@ export const servingEnvironment = (
 /** Reach the predictor by other names, or through what the launcher holds for it. */
 const resourceNames: ReadonlySet<string> = new Set(['cpuCores', 'memoryMiB', 'gpu', 'gpus', 'gpuMemoryPercent', 'migProfile', 'sharing'])
 
-/** Served on a port of its own. */
-export const isGrpc = (protocol: ProtocolName | undefined): boolean => protocol === 'grpc-v2' || protocol === 'tfserving-grpc'
+/** What the predictor is asked with. */
+export const builtinProtocol = ({ protocol }: BuiltinTemplate): BuiltinProtocol => protocol ?? spoken.tensors[0]
 
 /** What the built-in predictor says of itself once it serves: {"ready":true,"port":43211,"provenance":"emulated",...} on a line of its own. */
 export interface Announcement {
   readonly port: number
-  /** Where it speaks gRPC, if it does. */
+  /** Where it speaks gRPC, which it does when it is asked with it. */
   readonly grpcPort?: number
   readonly provenance: 'measured' | 'emulated'
 }

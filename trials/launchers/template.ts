@@ -11,17 +11,16 @@
  * Placeholders that are always there: `${host}` `${port}` `${model}` `${trial}` `${dir}` (the trial's own folder, where files are written)
  * `${cpuCores}` `${coreList}` ('0-1,4', the cores held) `${gpuMemoryMiB}` `${gpuMemoryFraction}` (of the GPU, 0-1). `$${` writes a plain `${`.
  */
-import type { ProtocolName, TlsOptions } from '../../profiler/types.ts'
+import type { ProtocolName } from '../../profiler/protocols/protocol-table.ts'
+import type { TlsOptions } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
+import type { BuiltinProtocol } from '../predictor/protocol/spoken.ts'
 import type { ServerPreset } from './server-files/preset.ts'
 
 export type PredictorTemplate = BuiltinTemplate | CommandTemplate | UrlTemplate
 
 /** The engines of the built-in predictor. `auto`: tfjs on the devices that are there. */
 export type BuiltinEngine = 'auto' | 'tfjs' | 'onnx' | 'emulated'
-
-/** What the built-in predictor speaks: language models openai, others the rest. */
-export type BuiltinProtocol = Exclude<ProtocolName, 'json'>
 
 /** What a variant changes of the built-in predictor. */
 export interface VariantSettings {
@@ -40,7 +39,7 @@ export interface BuiltinTemplate {
   /** A known architecture ('bert', 'resnet50', ...) or the path of a model. */
   readonly model: string
   readonly engine: BuiltinEngine
-  /** Which it is asked with. Default 'oip-v2'. */
+  /** Which it is asked with. Default: the first of those it speaks of tensors. */
   readonly protocol?: BuiltinProtocol
   /** File of the user's own GPUs, absolute, for the emulated engine. */
   readonly gpuCatalogue?: string
@@ -74,7 +73,7 @@ export interface CommandTemplate {
   /** Working directory. Default: the experiment's. */
   readonly cwd?: string
   readonly protocol: ProtocolName
-  /** Path of the inference call for protocol 'json'. */
+  /** Path of the inference call, where the protocol needs one. */
   readonly path?: string
   /** Path that answers 200 once ready, where it is not the protocol's own. */
   readonly healthPath?: string
@@ -94,7 +93,7 @@ export interface UrlTemplate {
   readonly model: string
   readonly url: string
   readonly protocol: ProtocolName
-  /** Path of the inference call for protocol 'json'. */
+  /** Path of the inference call, where the protocol needs one. */
   readonly path?: string
   /** Path that answers 200 once ready, where it is not the protocol's own. */
   readonly healthPath?: string

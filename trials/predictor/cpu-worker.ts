@@ -2,7 +2,7 @@
 import { parentPort } from 'node:worker_threads'
 import type { CpuJob, CpuResult, DecodeJob, FromCpuWorker, ToCpuWorker } from './cpu-messages.ts'
 import { largeBuffers } from './engine.ts'
-import { decodeRequest, encodeReply, isGrpc, loadGrpcCodec } from './protocol/codec.ts'
+import { decodeRequest, encodeReply, loadCodec } from './protocol/codec.ts'
 import { type Codecs, prepare } from './protocol/prepare.ts'
 import { RequestError, type ServedModelInfo } from './protocol/tensors.ts'
 
@@ -50,7 +50,7 @@ async function run(job: CpuJob): Promise<CpuResult> {
   try {
     const version = served.get(job.version)
     if (!version) throw new Error(`no version ${job.version}`)
-    if (isGrpc(job.kind === 'encode' ? job.format.protocol : job.protocol)) await loadGrpcCodec()
+    await loadCodec(job.kind === 'encode' ? job.format.protocol : job.protocol)
     const value = job.kind === 'encode' ? encodeReply(job.format, job.outputs, version.model) : await decode(job, version)
     return { ok: true, value, ms: performance.now() - startedAt }
   } catch (error) {
@@ -63,6 +63,6 @@ async function run(job: CpuJob): Promise<CpuResult> {
 }
 
 async function decode(job: DecodeJob, { model, codecs }: Served) {
-  const { inputs, format } = decodeRequest(job.protocol, job.body, job.headerLength, model)
+  const { inputs, format } = decodeRequest(job.protocol, job.body, model, job.headerLength)
   return { ...(await prepare(inputs, model, codecs)), format }
 }

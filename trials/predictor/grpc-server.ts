@@ -10,11 +10,12 @@ import {
   status,
 } from '@grpc/grpc-js'
 import { serverName, serverVersion } from './http-server.ts'
-import { loadGrpcCodec } from './protocol/codec.ts'
+import { loadCodec } from './protocol/codec.ts'
 import { decodeMessage, encodeMessage } from './protocol/grpc/server-definitions.ts'
 import { tfServingMetadataMessage } from './protocol/grpc/tfserving-grpc.ts'
 import { oipMetadata } from './protocol/oip-http.ts'
-import { type ReplyFormat, RequestError } from './protocol/tensors.ts'
+import type { TensorProtocol } from './protocol/spoken.ts'
+import { RequestError } from './protocol/tensors.ts'
 import type { ModelRepository } from './repository.ts'
 
 export interface GrpcServer {
@@ -30,7 +31,7 @@ export async function startGrpcServer(
   port: number,
   { maxBodyBytes }: { readonly maxBodyBytes: number },
 ): Promise<GrpcServer> {
-  await loadGrpcCodec()
+  await loadCodec('grpc-v2')
   setLogVerbosity(logVerbosity.NONE) // What fails is an error of the call or of the start.
   const server = new Server({ 'grpc.max_receive_message_length': maxBodyBytes, 'grpc.max_send_message_length': -1 })
   add(server, '/inference.GRPCInferenceService/', openInferenceMethods(repository))
@@ -100,7 +101,7 @@ function read<T>(name: string, bytes: Buffer): T {
 
 async function infer(
   repository: ModelRepository,
-  protocol: Extract<ReplyFormat['protocol'], 'oip-grpc' | 'tfserving-grpc'>,
+  protocol: TensorProtocol,
   model: string,
   version: string | undefined,
   request: Buffer,
@@ -138,7 +139,7 @@ function openInferenceMethods(repository: ModelRepository): Record<string, Metho
         'inference.ModelSelector',
         request,
       )
-      return infer(repository, 'oip-grpc', model, version || undefined, request)
+      return infer(repository, 'grpc-v2', model, version || undefined, request)
     },
   }
 }

@@ -2,7 +2,8 @@
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { PredictorMetrics } from './metrics.ts'
 import { oipMetadata } from './protocol/oip-http.ts'
-import { type ReplyFormat, RequestError } from './protocol/tensors.ts'
+import type { TensorProtocol } from './protocol/spoken.ts'
+import { RequestError } from './protocol/tensors.ts'
 import { tfServingMetadata, tfServingStatus } from './protocol/tfserving-http.ts'
 import type { ModelRepository } from './repository.ts'
 
@@ -83,7 +84,9 @@ function oipRoutes(app: FastifyInstance, repository: ModelRepository): void {
       repository.find(params.model, params.version)
       return readiness(true, reply)
     })
-    app.post<{ Params: OipParams }>(`${base}/infer`, (request, reply) => infer(repository, 'oip', request.params, request, reply))
+    app.post<{ Params: OipParams }>(`${base}/infer`, (request, reply) =>
+      infer(repository, 'oip-v2', request.params, request, reply, inferenceHeaderLength(request)),
+    )
   }
 }
 
@@ -113,13 +116,13 @@ function tfServingRoutes(app: FastifyInstance, repository: ModelRepository): voi
 
 async function infer(
   repository: ModelRepository,
-  protocol: ReplyFormat['protocol'],
+  protocol: TensorProtocol,
   { model, version }: OipParams,
   request: FastifyRequest,
   reply: FastifyReply,
+  headerLength?: number,
 ): Promise<FastifyReply> {
   const served = repository.find(model, version)
-  const headerLength = protocol === 'oip' ? inferenceHeaderLength(request.headers['inference-header-content-length']) : undefined
   const encoding = request.headers['content-encoding']
   if (encoding !== undefined && encoding !== 'identity')
     throw new RequestError(415, `content-encoding '${encoding}' is not supported; send it plain`)
@@ -135,7 +138,9 @@ async function infer(
   )
 }
 
-function inferenceHeaderLength(value: string | string[] | undefined): number | undefined {
+/** Bytes of the JSON that leads a request's binary tensors; undefined where it has none. */
+function inferenceHeaderLength({ headers }: FastifyRequest): number | undefined {
+  const value = headers['inference-header-content-length']
   if (value === undefined) return undefined
   if (typeof value !== 'string' || !/^\d+$/.test(value))
     throw new RequestError(400, `Inference-Header-Content-Length must be a number of bytes, not '${value}'`)

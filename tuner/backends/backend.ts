@@ -9,6 +9,7 @@ import {
   protocolFor,
 } from '../../profiler/index.ts'
 import { type Architecture, architectureOf } from '../../trials/devices/architecture.ts'
+import { builtinProtocol } from '../../trials/launchers/builtin.ts'
 import { createLocalLauncher } from '../../trials/launchers/local/local-launcher.ts'
 import type { LlmRequest } from '../../trials/launchers/simulated/llm-configuration.ts'
 import { createSimulatedLlmLauncher } from '../../trials/launchers/simulated/llm-launcher.ts'
@@ -62,7 +63,7 @@ export function launcherOf(experiment: Experiment, experimentId: string, machine
 
 /** The client side of what the predictor speaks, and what it was made from. */
 export function protocolOf({ predictor, load: { timeoutMs } }: Experiment): ProtocolChoice {
-  if (predictor.kind === 'builtin') return choice(predictor.protocol ?? 'oip-v2', { timeoutMs })
+  if (predictor.kind === 'builtin') return choice(builtinProtocol(predictor), { timeoutMs })
   const { path, healthPath, body } = predictor
   const server = predictor.kind === 'url' ? { headers: predictor.headers, http2: predictor.http2, tls: predictor.tls } : {}
   return choice(predictor.protocol, { ...server, timeoutMs, path, healthPath, template: body })

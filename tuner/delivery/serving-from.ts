@@ -1,11 +1,12 @@
 /** How a recommended (or any) configuration is deployed: the container that the experiment's template makes, with the measurement behind it. */
 
+import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
 import { type Container, type Evidence, type Serving, type ServingOptions, servingOf } from '../../reports/specs/serving.ts'
 import { tfservingImage } from '../../reports/specs/tfserving-deployment.ts'
 import { tritonImage } from '../../reports/specs/triton-config.ts'
 import type { Configuration } from '../../search/types.ts'
-import { servingEnvironment } from '../../trials/launchers/builtin.ts'
+import { builtinProtocol, servingEnvironment } from '../../trials/launchers/builtin.ts'
 import { fillCommand } from '../../trials/launchers/fill.ts'
 import { withVariant } from '../../trials/launchers/variants.ts'
 import { resourcesOf } from '../../trials/resources.ts'
@@ -88,7 +89,7 @@ export function containerOf({ predictor: asked, space, own }: Experiment, given:
   const { cpuCores, gpu } = resourcesOf(configuration, {}, own.gpus)
   switch (predictor.kind) {
     case 'builtin':
-      if (predictor.protocol === 'openai') return languageModelContainer(predictor.model, configuration)
+      if (protocolTable[builtinProtocol(predictor)].streams) return languageModelContainer(predictor.model, configuration)
       return {
         image: gpu === undefined ? builtinImage : `${builtinImage}-cuda`,
         env: {
@@ -113,11 +114,11 @@ export function containerOf({ predictor: asked, space, own }: Experiment, given:
         env,
         files: files.map((file) => ({ path: `/etc/predictor/${file.path}`, contents: file.contents })),
         port,
-        readyPath: predictor.healthPath ?? (predictor.protocol === 'json' ? '/healthz' : '/v2/health/ready'),
+        readyPath: predictor.healthPath ?? protocolTable[predictor.protocol].readyPath(predictor.model),
       }
     }
     case 'url':
-      return { image: imageToFill, port, readyPath: predictor.healthPath ?? '/v2/health/ready' }
+      return { image: imageToFill, port, readyPath: predictor.healthPath ?? protocolTable[predictor.protocol].readyPath(predictor.model) }
   }
 }
 

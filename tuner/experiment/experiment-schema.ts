@@ -2,10 +2,13 @@
  * The schema of the experiment file. What people write goes in ('50ms', '20%', '1..32'); base units come out:
  * durations in ms, rates per second, shares and percentiles 0-1, money in $, under the same keys.
  */
+
 import { z } from 'zod'
+import { protocolNames, protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { draSharings } from '../../trials/launchers/kubernetes/dra.ts'
 import { gpuSchemes } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { serverKinds } from '../../trials/launchers/server-files/preset.ts'
+import { spoken } from '../../trials/predictor/protocol/spoken.ts'
 import { splitCommand } from './command-line.ts'
 import { backends, defaults, deviceChoices, loadOrigins, objectiveKinds, samplerNames } from './names.ts'
 import { parseItems } from './payload-settings.ts'
@@ -184,8 +187,9 @@ const variant = z.strictObject({
 const texts = z.record(z.string(), z.union([z.string(), z.number().transform(String), z.boolean().transform(String)]), {
   error: 'expected name: value pairs',
 })
+/** Protocols that say nothing of their paths. */
+const pathNamed = protocolNames.filter((name) => protocolTable[name].needsPath).join("', '")
 const flag = z.boolean({ error: 'expected true or false' })
-const protocols = ['oip-v2', 'grpc-v2', 'tfserving', 'tfserving-grpc', 'json', 'openai'] as const
 const predictorKeys = z.strictObject({
   kind: choice(['builtin', 'command', 'url'], 'a kind of predictor').optional().describe('default: what the other keys say'),
   engine: choice(['auto', 'tfjs', 'onnx', 'emulated'], 'an engine').optional().describe('builtin: what runs the model'),
@@ -200,8 +204,8 @@ const predictorKeys = z.strictObject({
     .optional()
     .describe('command: TensorFlow Serving or Triton; its flags and files are written for each trial, and `command` may be left out'),
   url: text('a URL').optional().describe('url: a server that runs already'),
-  protocol: choice(protocols, 'a protocol').optional().describe('how it is asked; default oip-v2'),
-  path: text('a path').optional().describe("path of the inference call, for protocol 'json'"),
+  protocol: choice(protocolNames, 'a protocol').optional().describe(`how it is asked; default ${spoken.tensors[0]}`),
+  path: text('a path').optional().describe(`path of the inference call, for protocol '${pathNamed}'`),
   healthPath: text('a path').optional().describe("path that answers 200 once ready, where it is not the protocol's own"),
   body: text('a text')
     .optional()

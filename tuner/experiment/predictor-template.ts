@@ -1,11 +1,13 @@
 /** The predictor of an experiment, the devices it uses, and whether they are to be had. */
 import { existsSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
+import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { architectureOf } from '../../trials/devices/architecture.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
-import { type ServerKind, serverCommand } from '../../trials/launchers/server-files/preset.ts'
-import type { BuiltinProtocol, BuiltinTemplate, PredictorTemplate, UrlTemplate } from '../../trials/launchers/template.ts'
+import { type ServerKind, serverCommand, serverProtocol } from '../../trials/launchers/server-files/preset.ts'
+import type { BuiltinTemplate, PredictorTemplate, UrlTemplate } from '../../trials/launchers/template.ts'
+import { type BuiltinProtocol, spoken } from '../../trials/predictor/protocol/spoken.ts'
 import { noCertificate, readAuthority } from './authority.ts'
 import type { Context } from './context.ts'
 import type { ExperimentEntries } from './experiment-schema.ts'
@@ -65,18 +67,20 @@ export function resolvePredictor({ entries, report, pathAt, around, own }: Conte
       readyTimeoutS,
     }
   }
-  if (protocol === 'json' && path === undefined)
-    report(['predictor', 'protocol'], "protocol 'json' needs the path of the inference call", 'say path: /predict')
+  const asked = protocol ?? (server === undefined ? spoken.tensors[0] : serverProtocol[server])
+  const traits = protocolTable[asked]
+  if (traits.needsPath && path === undefined)
+    report(['predictor', 'protocol'], `protocol '${asked}' needs the path of the inference call`, 'say path: /predict')
   const common = {
     model: model.name,
-    protocol: protocol ?? (server === 'tfserving' ? 'tfserving' : 'oip-v2'),
+    protocol: asked,
     path,
     healthPath,
     body,
     readyTimeoutS,
   }
   if (said === 'url') {
-    const schemes = /^(grpc-v2|tfserving-grpc)$/.test(common.protocol) ? /^(https?|grpcs?):$/ : /^https?:$/
+    const schemes = traits.transport === 'grpc' ? /^(https?|grpcs?):$/ : /^https?:$/
     if (url === undefined || !URL.canParse(url) || !schemes.test(new URL(url).protocol))
       report(['predictor', 'url'], `'${url}' is no http URL`, 'write http://127.0.0.1:8000; for a gRPC protocol grpc://127.0.0.1:8001')
     const { headers, http2 } = given
@@ -91,7 +95,7 @@ export function resolvePredictor({ entries, report, pathAt, around, own }: Conte
   const preset = server && {
     kind: server,
     modelPath: servedFolder(server, model, report),
-    ...(common.protocol === 'tfserving-grpc' && { grpc: true }),
+    ...(traits.transport === 'grpc' && { grpc: true }),
   }
   return { kind: 'command', command: started, server: preset, env, envNames, argFormat, files: texts, cwd: folder ?? around.cwd, ...common }
 }
@@ -129,11 +133,11 @@ function builtinProtocol(
   model: ModelSpec,
   own: OwnDevices,
 ): BuiltinProtocol {
-  const spoken: readonly BuiltinProtocol[] = isLanguageModel(model, own) ? ['openai'] : ['oip-v2', 'grpc-v2', 'tfserving', 'tfserving-grpc']
-  const found = spoken.find((name) => name === protocol)
+  const names: readonly BuiltinProtocol[] = isLanguageModel(model, own) ? spoken.prompts : spoken.tensors
+  const found = names.find((name) => name === protocol)
   if (protocol !== undefined && found === undefined)
-    report(['predictor', 'protocol'], `the built-in predictor does not speak ${protocol} with ${model.name}`, `use ${spoken.join(', ')}`)
-  return found ?? spoken[0]!
+    report(['predictor', 'protocol'], `the built-in predictor does not speak ${protocol} with ${model.name}`, `use ${names.join(', ')}`)
+  return found ?? names[0]!
 }
 
 /** False for an architecture that is not known: that is said elsewhere. */

@@ -1,10 +1,13 @@
 /** From merged entries to the effective experiment: defaults that depend on others, and everything that a schema cannot see. */
+
 import { existsSync } from 'node:fs'
 import { basename, dirname, isAbsolute, resolve } from 'node:path'
+import { protocolNames, protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import type { Slo } from '../../profiler/types.ts'
 import type { Objective } from '../../search/types.ts'
 import type { Architecture } from '../../trials/devices/architecture.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
+import { builtinProtocol } from '../../trials/launchers/builtin.ts'
 import { templateProblems } from '../../trials/launchers/fill.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import type { Context, FileContext, Report, Surroundings } from './context.ts'
@@ -61,12 +64,13 @@ export function resolveExperiment(
   const variants = resolveVariants(context, asked.kind, devicesUsed)
   const predictor =
     asked.kind === 'builtin' ? variantSettings(builtinFor(asked, model, devicesUsed, catalogue?.path), variants, model, devicesUsed) : asked
+  const { streams, timeoutMs } = traitsOf(predictor)
   const kubernetes = resolveKubernetes(context)
   const prices = resolvePrices(context)
   const gpus =
     devicesUsed === 'gpu' && around.machine.gpus.length > 0
       ? [...new Set(around.machine.gpus)]
-      : [...new Set([...own.gpus.map(({ name }) => name), ...(predictor.protocol === 'openai' ? emulatedLlmGpus : emulatedGpus)])].filter(
+      : [...new Set([...own.gpus.map(({ name }) => name), ...(streams ? emulatedLlmGpus : emulatedGpus)])].filter(
           (gpu) => prices.book.gpus[gpu],
         )
   const { space, pins } = buildSpace(
@@ -75,7 +79,7 @@ export function resolveExperiment(
       backend,
       devices: devicesUsed,
       predictor: kubernetes?.pod ? 'pod' : predictor.kind,
-      languageModel: predictor.kind === 'builtin' && predictor.protocol === 'openai',
+      languageModel: predictor.kind === 'builtin' && streams,
       cpuCores: around.machine.cpuCores,
       gpus,
     },
@@ -99,8 +103,8 @@ export function resolveExperiment(
   const { arrivals, tracePath, order } = resolveArrivals(context)
   const load = {
     arrivals,
-    payload: resolvePayload(context, order, predictor.protocol === 'openai'),
-    timeoutMs: entries.load?.timeout ?? (asked.protocol === 'openai' ? 120_000 : Math.max(2000, 10 * slo.limitMs)),
+    payload: resolvePayload(context, order, streams),
+    timeoutMs: entries.load?.timeout ?? (streams ? timeoutMs : Math.max(2000, 10 * slo.limitMs)),
     trialSeconds: (entries.load?.trialTime ?? parseDurationMs(defaults.trialTime)) / 1000,
     confirmSeconds: (entries.load?.confirmTime ?? parseDurationMs(defaults.confirmTime)) / 1000,
   }
@@ -195,6 +199,9 @@ function nameOfDimensions(path: string): string {
   return own === 'config' ? basename(dirname(path)) : own
 }
 
+const traitsOf = (predictor: PredictorTemplate) =>
+  protocolTable[predictor.kind === 'builtin' ? builtinProtocol(predictor) : predictor.protocol]
+
 function resolveSlo({ entries, report, broken }: Context, predictor: PredictorTemplate): Slo {
   const entry: SloEntry = entries.slo ?? {}
   const { percentile, errorRate, limit } = entry
@@ -204,11 +211,11 @@ function resolveSlo({ entries, report, broken }: Context, predictor: PredictorTe
   const maxErrorRate = errorRate ?? parseShare(defaults.errorRate)
   if (maxErrorRate >= 1) report(['slo', 'errorRate'], 'an error rate of 100 % lets every request fail', `write e.g. ${defaults.errorRate}`)
   for (const { metric } of limits)
-    if (metric !== 'e2e' && predictor.protocol !== 'openai')
+    if (metric !== 'e2e' && !traitsOf(predictor).streams)
       report(
         ['slo', entry[metric] === undefined ? 'metric' : metric],
         `${metric} is a latency of streamed answers`,
-        'use it with protocol openai, or leave it out',
+        `use it with protocol ${protocolNames.filter((name) => protocolTable[name].streams).join(', ')}, or leave it out`,
       )
   // A request could keep the one and miss the other of two limits of one latency.
   const metric = entry.metric ?? 'e2e'

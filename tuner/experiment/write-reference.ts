@@ -1,5 +1,6 @@
-/** `npm run docs`: writes the reference of the experiment file and its JSON Schema into docs/. */
+/** `npm run docs`: writes the reference of the experiment file, its JSON Schema and the table of protocols into docs/. */
 import { readFileSync, writeFileSync } from 'node:fs'
+import { protocolReference } from '../../profiler/protocols/protocol-table.ts'
 import { experimentJsonSchema } from './experiment-schema.ts'
 import { experimentReference } from './reference.ts'
 
@@ -11,4 +12,12 @@ const filled = text.replace(
   (_, start, end) => `${start}${experimentReference()}\n${end}`,
 )
 writeFileSync(page, filled)
+const protocols = new URL('protocols.md', docs)
+writeFileSync(
+  protocols,
+  readFileSync(protocols, 'utf8').replace(
+    /(<!-- protocols:.*?-->\n)[\s\S]*(<!-- end of protocols -->)/,
+    (_, start, end) => `${start}\n${protocolReference()}\n\n${end}`,
+  ),
+)
 writeFileSync(new URL('experiment.schema.json', docs), `${JSON.stringify(experimentJsonSchema(), null, 2)}\n`)

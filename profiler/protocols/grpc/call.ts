@@ -2,12 +2,12 @@ import { type Client, type ServiceError, status } from '@grpc/grpc-js'
 import { grpcClient, grpcErrorKind, grpcMetadata } from '../../generator/grpc-sender.ts'
 import { trustHint } from '../../generator/tls.ts'
 import { ProtocolError } from '../../profiler-errors.ts'
-import type { ProtocolName, TlsOptions } from '../../types.ts'
+import type { TlsOptions } from '../../types.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 
 /** Where calls go, and as what. */
 export interface GrpcEndpoint {
-  readonly protocol: ProtocolName
+  readonly protocol: string
   /** http://host:port; https:// for TLS. */
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
@@ -94,7 +94,7 @@ const tooLarge = ({ code, details }: Pick<ServiceError, 'code' | 'details'>): bo
 
 function hintFor(code: number, details: string): string | undefined {
   if (tooLarge({ code, details })) return "the server's own limit: send fewer items a request, or raise what it receives at most"
-  if (code === status.UNIMPLEMENTED) return 'the server does not speak this protocol: is it grpc-v2 or tfserving-grpc?'
+  if (code === status.UNIMPLEMENTED) return 'the server does not speak this protocol: is it another one over gRPC?'
   if (code === status.NOT_FOUND) return 'check the model name'
   if (code === status.INVALID_ARGUMENT) return 'does the payload fit the model?'
   if (code === status.UNAUTHENTICATED || code === status.PERMISSION_DENIED) return 'give the header it asks for'

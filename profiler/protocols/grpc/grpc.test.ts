@@ -99,7 +99,7 @@ describe('Open Inference Protocol over gRPC, against messages made by hand', () 
     const url = await serve({ '/tensorflow.serving.PredictionService/Predict': () => Buffer.alloc(0) })
     await expect(protocolFor('grpc-v2').prepare(url, 'm', generated, signal)).rejects.toMatchObject({
       message: expect.stringMatching(/UNIMPLEMENTED/),
-      hint: expect.stringMatching(/tfserving-grpc/),
+      hint: expect.stringMatching(/another one over gRPC/),
     })
     const rest = createServer((_, response) => response.end('{}'))
     await new Promise<void>((resolve) => rest.listen(0, '127.0.0.1', resolve))

@@ -3,10 +3,11 @@ import { fitted } from '../content.ts'
 import { isObject } from '../http-protocol.ts'
 import { type OipInput, oipInputs, shapeOf, valuesOf } from '../oip-v2.ts'
 import { poolOf } from '../pool.ts'
+import type { ProtocolModule } from '../protocol-module.ts'
+import { bytesElements, numbersToBytes } from '../tensor-bytes.ts'
 import { call, type GrpcEndpoint, type Method, notUpYet } from './call.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
-import type { GrpcDialect } from './protocol.ts'
-import { bytesElements, numbersToBytes } from './tensor-bytes.ts'
+import { type GrpcDialect, grpcProtocol } from './protocol.ts'
 
 const method = (name: string): Method => ({
   path: `/inference.GRPCInferenceService/${name}`,
@@ -17,7 +18,12 @@ const infer = method('ModelInfer')
 const probeTimeoutMs = 5000
 
 /** Open Inference Protocol v2 over gRPC (Triton, KServe, TorchServe, MLServer). Tensors travel as raw contents. */
-export const openInferenceGrpc: GrpcDialect = {
+export const grpcV2: ProtocolModule = {
+  create: (options) => grpcProtocol(dialect, options),
+  method: method('ServerLive').path,
+}
+
+const dialect: GrpcDialect = {
   name: 'grpc-v2',
   path: infer.path,
   async ready(to, model, signal) {

@@ -1,14 +1,14 @@
 import { ProtocolError } from '../../profiler-errors.ts'
-import type { ItemSource, PayloadSource, Protocol, ProtocolName, Target } from '../../types.ts'
-import type { ProtocolOptions } from '../http-protocol.ts'
+import type { ItemSource, PayloadSource, Protocol, Target } from '../../types.ts'
 import { jsonLines } from '../payload-pool.ts'
 import { requestBodies } from '../pool.ts'
+import type { ProtocolModule } from '../protocol-module.ts'
 import { asProtocolError, callRaw, type GrpcEndpoint } from './call.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 
 /** What one protocol adds to the gRPC that both share. */
 export interface GrpcDialect {
-  readonly name: ProtocolName
+  readonly name: string
   /** Path of the inference call: /package.Service/Method. */
   readonly path: string
   ready(to: GrpcEndpoint, model: string, signal: AbortSignal): Promise<boolean>
@@ -22,10 +22,10 @@ export interface GrpcDialect {
 export type PayloadRows = ItemSource | { readonly kind: 'rows'; readonly path: string; readonly rows: readonly unknown[] }
 
 /** A Protocol from a gRPC dialect. */
-export function grpcProtocol(dialect: GrpcDialect, options: ProtocolOptions): Protocol {
+export function grpcProtocol(dialect: GrpcDialect, options: Parameters<ProtocolModule['create']>[0]): Protocol {
   const { name } = dialect
   const headers = options.headers ?? {}
-  const timeoutMs = options.timeoutMs ?? 10_000
+  const { timeoutMs } = options
   const endpoint = (url: string): GrpcEndpoint => ({ protocol: name, url: grpcUrl(name, url), headers, tls: options.tls })
   return {
     name,
@@ -83,7 +83,7 @@ function outputsOf(dialect: GrpcDialect, { protocol, url }: GrpcEndpoint, answer
 }
 
 /** http://host:port from grpc://, http:// or a bare host:port; https:// from grpcs://. */
-export function grpcUrl(protocol: ProtocolName, url: string): string {
+export function grpcUrl(protocol: string, url: string): string {
   const text = /^[a-z]+:\/\//i.test(url) ? url.replace(/^grpc(s?):/i, 'http$1:') : `http://${url}`
   if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol))
     throw new ProtocolError(protocol, `'${url}' is not the URL of a gRPC server`, 'for example grpc://127.0.0.1:8001')

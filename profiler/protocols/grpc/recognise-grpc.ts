@@ -1,16 +1,14 @@
 import { type ServiceError, status } from '@grpc/grpc-js'
 import { ProtocolError } from '../../profiler-errors.ts'
-import type { ProtocolName, TlsOptions } from '../../types.ts'
+import type { TlsOptions } from '../../types.ts'
 import { asProtocolError, callRaw } from './call.ts'
 
-const probes: readonly (readonly [ProtocolName, string])[] = [
-  ['grpc-v2', '/inference.GRPCInferenceService/ServerLive'],
-  ['tfserving-grpc', '/tensorflow.serving.ModelService/GetModelStatus'],
-]
+/** Protocols, each with a method that only its servers have. */
+type Methods = readonly (readonly [protocol: string, path: string])[]
 
 /** Why none is recognised: nothing listens, its certificate is not trusted, or it speaks something else. */
-export async function whyNoGrpc(url: string, tls: TlsOptions | undefined, signal: AbortSignal): Promise<unknown> {
-  const [protocol, path] = probes[0]!
+export async function whyNoGrpc(url: string, methods: Methods, tls: TlsOptions | undefined, signal: AbortSignal): Promise<unknown> {
+  const [protocol, path] = methods[0]!
   const to = { protocol, url, headers: {}, tls }
   const other = new ProtocolError(protocol, `${url} answers to no gRPC protocol known here`, 'is this its gRPC port?')
   return callRaw(to, path, Buffer.alloc(0), 1000, signal).then(
@@ -20,8 +18,13 @@ export async function whyNoGrpc(url: string, tls: TlsOptions | undefined, signal
 }
 
 /** Which gRPC protocol a server speaks: the first whose method it knows. */
-export async function recogniseGrpc(url: string, tls: TlsOptions | undefined, signal: AbortSignal): Promise<ProtocolName | undefined> {
-  for (const [protocol, path] of probes) {
+export async function recogniseGrpc(
+  url: string,
+  methods: Methods,
+  tls: TlsOptions | undefined,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  for (const [protocol, path] of methods) {
     try {
       await callRaw({ protocol, url, headers: {}, tls }, path, Buffer.alloc(0), 1000, signal)
       return protocol

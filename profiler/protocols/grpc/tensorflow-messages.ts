@@ -2,12 +2,13 @@ import { PayloadError } from '../../profiler-errors.ts'
 import { type Content, fitted } from '../content.ts'
 import { isObject } from '../http-protocol.ts'
 import { poolOf } from '../pool.ts'
+import type { ProtocolModule } from '../protocol-module.ts'
+import { numbersToBytes } from '../tensor-bytes.ts'
 import { signatureInputs, type TensorFlowInput } from '../tfserving.ts'
 import { call, type GrpcEndpoint, type Method, notUpYet } from './call.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 import { bytesOf } from './oip-messages.ts'
-import type { GrpcDialect } from './protocol.ts'
-import { numbersToBytes } from './tensor-bytes.ts'
+import { type GrpcDialect, grpcProtocol } from './protocol.ts'
 
 const method = (service: string, name: string, message = name): Method => ({
   path: `/tensorflow.serving.${service}/${name}`,
@@ -22,7 +23,12 @@ const available = 30
 const probeTimeoutMs = 5000
 
 /** TensorFlow Serving's PredictionService over gRPC. */
-export const tensorflowGrpc: GrpcDialect = {
+export const tfservingGrpc: ProtocolModule = {
+  create: (options) => grpcProtocol(dialect, options),
+  method: modelStatus.path,
+}
+
+const dialect: GrpcDialect = {
   name: 'tfserving-grpc',
   path: predict.path,
   async ready(to, model, signal) {

@@ -7,7 +7,7 @@ import type { Gpu } from '../../devices/catalogue.ts'
 import type { MachineFacts } from '../../machine/machine-facts.ts'
 import { type Resources, resourcesOf } from '../../resources.ts'
 import { LaunchError, type Launcher, type Predictor } from '../../types.ts'
-import { type Announcement, builtinCommand, builtinExitCodes, createAnnouncement, gpuIsReal, isGrpc } from '../builtin.ts'
+import { type Announcement, builtinCommand, builtinExitCodes, createAnnouncement, gpuIsReal } from '../builtin.ts'
 import { type Cause, describeExit, diagnose, memoryKills, saysPortTaken } from '../diagnosis.ts'
 import { describeCause, launchFailure, neverReady, noGoodAnswer, PortTakenError, portHint } from '../failure.ts'
 import { type FilledTemplate, fillCommand, type LauncherValues, type TunedParameter } from '../fill.ts'
@@ -207,7 +207,7 @@ const untilItServes = async (
   const until = AbortSignal.any([signal, ended.signal])
   try {
     const { port, grpcPort, provenance } = await within(announced, timeoutMs, until)
-    const url = `http://${host}:${isGrpc(protocol.name) ? (grpcPort ?? port) : port}`
+    const url = `http://${host}:${grpcPort ?? port}`
     const target = await untilServing({ protocol, url, model: template.model, payload }, deadlineMs - performance.now(), until)
     const listeners = listenersOn(
       port,

@@ -1,4 +1,5 @@
 /** Servers whose own flags and files are written for each trial: the user says which server, and tunes by the usual names. */
+import type { ProtocolName } from '../../../profiler/protocols/protocol-table.ts'
 import type { Configuration } from '../../../search/types.ts'
 import { Knobs } from './knobs.ts'
 import { batchingFile, tfservingTuning } from './tfserving-files.ts'
@@ -17,6 +18,9 @@ export interface ServerPreset {
 
 /** The program that starts it where the user names none. */
 export const serverCommand: Readonly<Record<ServerKind, string>> = { tfserving: 'tensorflow_model_server', triton: 'tritonserver' }
+
+/** How it is asked where the user does not say. */
+export const serverProtocol: Readonly<Record<ServerKind, ProtocolName>> = { tfserving: 'tfserving', triton: 'oip-v2' }
 
 /** What the launcher gives a trial. */
 export interface ServerPlace {

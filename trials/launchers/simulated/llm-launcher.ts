@@ -5,6 +5,7 @@ import type { Gpu } from '../../devices/catalogue.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
 import { OutOfMemoryError } from '../../predictor/engine.ts'
 import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
+import { spoken } from '../../predictor/protocol/spoken.ts'
 import { describeConfiguration } from '../../resources.ts'
 import { InfeasibleError, type Launcher, type Predictor } from '../../types.ts'
 import { type LlmRequest, modelledLlm } from './llm-configuration.ts'
@@ -26,7 +27,7 @@ export function createSimulatedLlmLauncher(options: SimulatedLlmLauncherOptions)
       const server = new SimulatedLlmServer({ ...load, server: modelled })
       return {
         target: { kind: 'virtual', server },
-        protocol: 'openai',
+        protocol: spoken.prompts[0],
         provenance: 'simulated',
         isolation: `simulated in virtual time: ${describeConfiguration(configuration, {}, ownGpus)}`,
         logTail: () => '',

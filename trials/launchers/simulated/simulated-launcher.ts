@@ -4,6 +4,7 @@ import type { Configuration } from '../../../search/types.ts'
 import type { Architecture } from '../../devices/architecture.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
+import { spoken } from '../../predictor/protocol/spoken.ts'
 import { describeConfiguration } from '../../resources.ts'
 import { InfeasibleError, type Launcher, type Predictor } from '../../types.ts'
 import { stretching } from './arrival-times.ts'
@@ -46,7 +47,7 @@ export function createSimulatedLauncher(options: SimulatedLauncherOptions): Laun
       const words = describeConfiguration(configuration, options.defaults, options.ownGpus)
       return {
         target: { kind: 'virtual', server },
-        protocol: 'oip-v2',
+        protocol: spoken.tensors[0],
         provenance: 'simulated',
         isolation: `simulated in virtual time: ${words}`,
         logTail: () => '',

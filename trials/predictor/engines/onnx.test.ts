@@ -1,11 +1,10 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import fc from 'fast-check'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
+import { halfBits, halfValue } from '../../../profiler/protocols/tensor-bytes.ts'
 import type { EngineOptions, Tensor } from '../engine.ts'
 import { get, post, startForTest } from '../testing.contract.ts'
-import { halfBits, halfValue } from './onnx/onnx-tensors.ts'
 import { denseModel, denseRow, type ElementType, onnxModel, textModel } from './onnx/write-model.contract.ts'
 import { createEngine } from './onnx.ts'
 
@@ -101,13 +100,6 @@ describe('inference', () => {
     const x: Tensor = { datatype: 'INT32', shape: [1, 1], data: Int32Array.of(2147483647) }
     await expect(engine.infer({ x }, 0)).rejects.toThrow("output 'y' holds 4294967294, beyond INT32")
   })
-})
-
-test('half precision rounds as IEEE 754 says and reads back what it wrote', () => {
-  expect([0, -0, 1, 65504, 65519, 65520, 2 ** -24, 2 ** -25, 1.5 * 2 ** -24, -2.5, Number.NaN].map(halfBits)).toEqual([
-    0, 0x8000, 0x3c00, 0x7bff, 0x7bff, 0x7c00, 1, 0, 2, 0xc100, 0x7e00,
-  ])
-  fc.assert(fc.property(fc.integer({ min: 0, max: 0xffff }), (half) => Number.isNaN(halfValue(half)) || halfBits(halfValue(half)) === half))
 })
 
 describe('what cannot be served is said', () => {

@@ -30,7 +30,7 @@ describe('JSON tensors', () => {
   test('flat or nested, with the outputs asked for', () => {
     const { inputs, format } = decode({ id: 'r1', inputs: [x({ data: [[1, 2]] })], outputs: [{ name: 'label' }] })
     expect(inputs).toEqual([{ name: 'x', shape: [1, 2], datatype: 'FP32', values: [1, 2] }])
-    expect(format).toEqual({ protocol: 'oip', id: 'r1', outputs: [{ name: 'label', binary: false }] })
+    expect(format).toEqual({ protocol: 'oip-v2', id: 'r1', outputs: [{ name: 'label', binary: false }] })
   })
 
   test.each([
@@ -123,8 +123,8 @@ describe('replies', () => {
     y: { datatype: 'FP32', shape: [1, 2], data: new Float32Array([0.5, -3]) },
     label: { datatype: 'INT32', shape: [1], data: new Int32Array([7]) },
   } as const
-  const format = (binary: boolean, id?: string): Extract<ReplyFormat, { protocol: 'oip' }> => ({
-    protocol: 'oip',
+  const format = (binary: boolean, id?: string): Extract<ReplyFormat, { protocol: 'oip-v2' }> => ({
+    protocol: 'oip-v2',
     id,
     outputs: [
       { name: 'y', binary },

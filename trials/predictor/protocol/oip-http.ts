@@ -20,7 +20,7 @@ import {
   type WireTensor,
 } from './tensors.ts'
 
-type OipFormat = Extract<ReplyFormat, { protocol: 'oip' }>
+type OipFormat = Extract<ReplyFormat, { protocol: 'oip-v2' }>
 
 const integers: ReadonlySet<string> = new Set(integerDatatypes)
 
@@ -109,7 +109,7 @@ function replyFormat(request: Record<string, unknown>, model: ServedModelInfo): 
   const binaryDefault = isRecord(request.parameters) && request.parameters.binary_data_output === true
   const id = request.id as string | undefined
   if (request.outputs === undefined)
-    return { protocol: 'oip', id, outputs: model.outputs.map(({ name }) => ({ name, binary: binaryDefault })) }
+    return { protocol: 'oip-v2', id, outputs: model.outputs.map(({ name }) => ({ name, binary: binaryDefault })) }
   if (!Array.isArray(request.outputs)) throw new RequestError(400, "'outputs' must be a list")
   const outputs = request.outputs.map((output: unknown) => {
     const name = isRecord(output) ? output.name : undefined
@@ -121,7 +121,7 @@ function replyFormat(request: Record<string, unknown>, model: ServedModelInfo): 
     const wish = isRecord(output.parameters) ? output.parameters.binary_data : undefined
     return { name: name as string, binary: typeof wish === 'boolean' ? wish : binaryDefault }
   })
-  return { protocol: 'oip', id, outputs }
+  return { protocol: 'oip-v2', id, outputs }
 }
 
 /** Writes an inference reply. Throws RequestError 500 for numbers that JSON cannot express. */

@@ -53,9 +53,9 @@ export type WireTensor = { readonly name: string; readonly shape: readonly numbe
 
 /** How a reply is to be written. Plain data. */
 export type ReplyFormat =
-  | { readonly protocol: 'oip'; readonly id?: string; readonly outputs: readonly { readonly name: string; readonly binary: boolean }[] }
+  | { readonly protocol: 'oip-v2'; readonly id?: string; readonly outputs: readonly { readonly name: string; readonly binary: boolean }[] }
   | { readonly protocol: 'tfserving'; readonly style: 'row' | 'columnar' }
-  | { readonly protocol: 'oip-grpc'; readonly id: string; readonly outputs: readonly string[]; readonly raw: boolean }
+  | { readonly protocol: 'grpc-v2'; readonly id: string; readonly outputs: readonly string[]; readonly raw: boolean }
   | { readonly protocol: 'tfserving-grpc'; readonly outputs: readonly string[] }
 
 /** A request's inputs before preparation, and how to answer it. */

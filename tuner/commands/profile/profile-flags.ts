@@ -5,7 +5,8 @@ import {
   type PayloadOrder,
   type PayloadSource,
   type ProfileOptions,
-  type ProtocolName,
+  protocolNames,
+  protocolTable,
   type Slo,
   type TlsOptions,
 } from '../../../profiler/index.ts'
@@ -58,8 +59,6 @@ export class FlagError extends Error {
   }
 }
 
-const protocols: readonly ProtocolName[] = ['oip-v2', 'grpc-v2', 'tfserving', 'tfserving-grpc', 'json', 'openai']
-
 /** Throws a FlagError. */
 export function readFlags(flags: ProfileFlags): Omit<ProfileOptions, 'signal' | 'onStep'> {
   const problems: Problem[] = []
@@ -88,7 +87,7 @@ export function readFlags(flags: ProfileFlags): Omit<ProfileOptions, 'signal' | 
   const options = {
     url: flags.url,
     model: flags.model,
-    protocol: flags.protocol === undefined ? undefined : oneOf('protocol', flags.protocol, protocols),
+    protocol: flags.protocol === undefined ? undefined : oneOf('protocol', flags.protocol, protocolNames),
     rateRps: flags.rate === undefined ? undefined : read('rate', () => parseRateRps(flags.rate!)),
     arrivals: arrivals?.arrivals,
     durationS: read('duration', () => parseDurationMs(flags.duration) / 1000),
@@ -115,9 +114,10 @@ export function readFlags(flags: ProfileFlags): Omit<ProfileOptions, 'signal' | 
 function readPayload({ payload, items: asked, protocol }: ProfileFlags, seed: number, order: PayloadOrder | undefined): PayloadSource {
   const items = asked === undefined ? undefined : parseItems(asked)
   if (items !== undefined && order?.items !== undefined) throw new Error('--items beside a trace that has them: keep one of the two')
+  const known = protocolNames.find((name) => name === protocol)
+  const streams = known !== undefined && protocolTable[known].streams
   const common = { seed, ...(items && { items }), ...(order && { order }) }
-  if (payload === undefined)
-    return { kind: 'generated', count: protocol === 'openai' ? defaults.promptCount : defaults.payloadCount, ...common }
+  if (payload === undefined) return { kind: 'generated', count: streams ? defaults.promptCount : defaults.payloadCount, ...common }
   const kind = payloadKind(payload)
   if (kind !== 'file') return { kind, path: payload, ...common }
   if (items !== undefined || order?.items !== undefined) throw new Error(`${payload} holds whole requests: their items cannot be chosen`)

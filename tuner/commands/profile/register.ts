@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { protocolNames } from '../../../profiler/protocols/protocol-table.ts'
 import type { ProfileFlags } from './profile-flags.ts'
 
 /** `tune profile`: load-tests a server that is already there. */
@@ -13,7 +14,7 @@ export function registerProfile(program: Command): void {
       (value: string, before: string | undefined) => (before === undefined ? value : `${before}, ${value}`),
     )
     .option('--model <name>', 'model it serves', 'model')
-    .option('--protocol <name>', 'oip-v2, grpc-v2, tfserving, tfserving-grpc, json or openai (default: asks the server)')
+    .option('--protocol <name>', `${protocolNames.join(', ')} (default: asks the server)`)
     .option('--error-rate <share>', 'highest tolerated share of failed requests', '0.1%')
     .option('--rate <rate>', 'test only this rate, e.g. 200rps (default: search for the capacity)')
     .option(

@@ -1,4 +1,5 @@
 /** Between the server's tensors (FP32, INT32) and the element types of ONNX. */
+import { halfBits, halfValue } from '../../../../profiler/protocols/tensor-bytes.ts'
 import type { EngineDatatype, Tensor } from '../../engine.ts'
 import { ModelError } from '../../models/model-registry.ts'
 
@@ -70,34 +71,4 @@ function narrowed(data: BigInt64Array, name: string): Int32Array {
     if (words[2 * i + 1] !== values[i]! >> 31) throw new Error(`output '${name}' holds ${data[i]}, beyond INT32`)
   }
   return values
-}
-
-const float = new Float32Array(1)
-const bits = new Uint32Array(float.buffer)
-
-/** Bits of the nearest IEEE 754 half-precision number, ties to even. */
-export function halfBits(value: number): number {
-  float[0] = value
-  const sign = (bits[0]! >>> 16) & 0x8000
-  const magnitude = bits[0]! & 0x7fffffff
-  if (magnitude > 0x7f800000) return sign | 0x7e00 // not a number
-  if (magnitude >= 0x477ff000) return sign | 0x7c00 // rounds to infinity
-  if (magnitude < 0x38800000) return sign | roundToEven(Math.abs(float[0]!) * 2 ** 24) // subnormal: multiples of 2^-24
-  const rounded = magnitude + 0xfff + ((magnitude >>> 13) & 1)
-  return sign | ((rounded >>> 13) - 0x1c000)
-}
-
-/** The number that half-precision bits stand for. */
-export function halfValue(half: number): number {
-  const sign = half & 0x8000 ? -1 : 1
-  const exponent = (half >>> 10) & 0x1f
-  const fraction = half & 0x3ff
-  if (exponent === 0x1f) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN
-  return sign * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15))
-}
-
-function roundToEven(value: number): number {
-  const below = Math.floor(value)
-  const rest = value - below
-  return rest > 0.5 || (rest === 0.5 && below % 2 === 1) ? below + 1 : below
 }

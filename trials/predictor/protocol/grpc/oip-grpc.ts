@@ -14,7 +14,7 @@ import {
 } from '../tensors.ts'
 import { decodeMessage, encodeMessage } from './server-definitions.ts'
 
-type Format = Extract<ReplyFormat, { protocol: 'oip-grpc' }>
+type Format = Extract<ReplyFormat, { protocol: 'grpc-v2' }>
 
 interface Contents {
   readonly bool_contents: readonly boolean[]
@@ -78,7 +78,7 @@ export function decodeOipGrpc(bytes: Uint8Array, model: ServedModelInfo): WireRe
       `unknown output '${strange.name}'; model '${model.name}' gives ${model.outputs.map((o) => o.name).join(', ')}`,
     )
   const names = outputs.length > 0 ? outputs.map(({ name }) => name) : model.outputs.map(({ name }) => name)
-  return { inputs: tensors, format: { protocol: 'oip-grpc', id: request.id, outputs: names, raw: raw.length > 0 } }
+  return { inputs: tensors, format: { protocol: 'grpc-v2', id: request.id, outputs: names, raw: raw.length > 0 } }
 }
 
 function decoded(bytes: Uint8Array): InferRequest {

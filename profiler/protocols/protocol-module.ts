@@ -1,0 +1,42 @@
+import type { Protocol, TlsOptions } from '../types.ts'
+
+export interface ProtocolOptions {
+  /** Sent with every request. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** Deadline of each request; default: the protocol's. */
+  readonly timeoutMs?: number
+  /** Path of the inference call, in place of the protocol's own. */
+  readonly path?: string
+  /** Path that answers 200 when the server is ready, in place of the protocol's own. */
+  readonly healthPath?: string
+  /** JSON protocol: the body, with {{text}}, {{image}} (base64 JPEG) and {{int}} filled in, or lists of them: {{texts}}, {{images}}, {{ints}}. */
+  readonly template?: string
+  /** JSON protocol: a string that every good answer contains. */
+  readonly expect?: string
+  readonly connections?: number
+  readonly http2?: boolean
+  /** Over TLS. */
+  readonly tls?: TlsOptions
+}
+
+/** What a protocol's own file gives to the table of protocols. */
+export interface ProtocolModule {
+  create(options: ProtocolOptions & { readonly timeoutMs: number }): Protocol
+  /** How its servers are known, over HTTP: all protocols' first signs are asked for before anyone's second. */
+  readonly signs?: readonly Sign[]
+  /** How its servers are known, over gRPC: a method that no other server has. */
+  readonly method?: string
+}
+
+/** A harmless question, and whether the answer is one that only this protocol's servers give. */
+export interface Sign {
+  path(model: string): string
+  shows(answer: Heard): boolean
+}
+
+export interface Heard {
+  readonly status: number
+  readonly text: string
+  /** Of a text that is a JSON object. */
+  readonly json: unknown
+}

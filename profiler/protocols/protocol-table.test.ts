@@ -1,0 +1,42 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { protocolFor } from './index.ts'
+import { protocolNames, protocolReference, protocolTable, unrecognised } from './protocol-table.ts'
+
+const known = { kind: 'generated', seed: 1, count: 1 } as const
+const { signal } = new AbortController()
+
+describe.each(protocolNames)('%s', (name) => {
+  const traits = protocolTable[name]
+
+  test('its module makes a protocol of that name, and of its transport', async () => {
+    const { create, signs, method } = await traits.load()
+    expect(create({ timeoutMs: traits.timeoutMs }).name).toBe(name)
+    expect(method !== undefined).toBe(traits.transport === 'grpc')
+    // What nothing tells from others is what stays when all have been asked.
+    expect(signs === undefined && method === undefined).toBe(name === unrecognised)
+  })
+
+  test('what streams takes prompts alone', async () => {
+    const texts = { kind: 'texts', path: '/nowhere.txt', seed: 1 } as const
+    const failure = protocolFor(name).prepare('http://127.0.0.1:1', 'm', texts, signal)
+    await expect(failure).rejects.toMatchObject({
+      name: traits.streams ? 'PayloadError' : expect.stringMatching(/PayloadError|ProtocolError/),
+    })
+    if (traits.streams) await expect(failure).rejects.toThrow(/no requests to a language model/)
+  })
+
+  test('metadata is asked for before anything is sent where there is any', async () => {
+    const failure = protocolFor(name).prepare('http://127.0.0.1:1', 'm', known, signal)
+    await expect(failure).rejects.toThrow(traits.metadata ? /(\/v[12]\/models\/m|Metadata)|cannot be reached/ : /cannot be reached/)
+  })
+
+  test('its ready path is one of an HTTP server', () => {
+    expect(traits.readyPath('a b')).toMatch(/^\/[\w/%.-]+$/)
+  })
+})
+
+test('docs/protocols.md has the table as it is', () => {
+  const docs = readFileSync(new URL('../../docs/protocols.md', import.meta.url), 'utf8')
+  expect(docs).toContain(protocolReference())
+})

@@ -1,0 +1,119 @@
+/**
+ * The protocols, each with its name and what it can do. This table feeds the experiment file, the help, the docs and every decision that
+ * depends on a protocol. Its modules are loaded when first used: a command line that only shows names starts fast, and most experiments need no gRPC.
+ */
+import type { ProtocolModule } from './protocol-module.ts'
+
+/** What a protocol can do, and what is said of it. */
+export interface ProtocolTraits {
+  /** In a sentence: "this looks like TensorFlow Serving". */
+  readonly title: string
+  /** As docs/protocols.md has it. */
+  readonly spokenBy: string
+  readonly readyWhen: string
+  readonly goodAnswer: string
+  readonly transport: 'http' | 'grpc'
+  /** A request is one prompt to a language model, and its answer a stream of tokens: time to the first, time per token. */
+  readonly streams: boolean
+  /** The server tells what its model takes, and answers for its readiness in a way of its own. */
+  readonly metadata: boolean
+  /** Nothing is known of its paths: an experiment has to name that of the inference call. */
+  readonly needsPath: boolean
+  /** Path of its HTTP port that answers 200 when the model is ready; of a gRPC protocol that of its REST twin. */
+  readyPath(model: string): string
+  /** Deadline of a request where none is asked for. */
+  readonly timeoutMs: number
+  load(): Promise<ProtocolModule>
+}
+
+const tfservingReadyPath = (model: string) => `/v1/models/${encodeURIComponent(model)}`
+const tensors = { streams: false, metadata: true, needsPath: false, timeoutMs: 10_000 } as const
+const streamTimeoutMs = 120_000
+
+const table = {
+  'oip-v2': {
+    ...tensors,
+    title: 'the Open Inference Protocol',
+    spokenBy: 'Triton, KServe, TorchServe, MLServer',
+    readyWhen: '`/v2/health/ready` and the model answer 200',
+    goodAnswer: 'has `outputs`',
+    transport: 'http',
+    readyPath: () => '/v2/health/ready',
+    load: async () => (await import('./oip-v2.ts')).oipV2,
+  },
+  'grpc-v2': {
+    ...tensors,
+    title: 'the Open Inference Protocol over gRPC',
+    spokenBy: 'the same, on their gRPC port',
+    readyWhen: '`ServerReady` and `ModelReady`',
+    goodAnswer: "has the first answer's output",
+    transport: 'grpc',
+    readyPath: () => '/v2/health/ready',
+    load: async () => (await import('./grpc/oip-messages.ts')).grpcV2,
+  },
+  tfserving: {
+    ...tensors,
+    title: 'TensorFlow Serving',
+    spokenBy: 'TensorFlow Serving',
+    readyWhen: '`/v1/models/MODEL` answers 200',
+    goodAnswer: 'has `predictions`',
+    transport: 'http',
+    readyPath: tfservingReadyPath,
+    load: async () => (await import('./tfserving.ts')).tfserving,
+  },
+  'tfserving-grpc': {
+    ...tensors,
+    title: 'TensorFlow Serving over gRPC',
+    spokenBy: 'the same, on its gRPC port',
+    readyWhen: '`GetModelStatus` says `AVAILABLE`',
+    goodAnswer: "has the first answer's output",
+    transport: 'grpc',
+    readyPath: tfservingReadyPath,
+    load: async () => (await import('./grpc/tensorflow-messages.ts')).tfservingGrpc,
+  },
+  json: {
+    ...tensors,
+    title: 'plain JSON',
+    spokenBy: 'a server of your own',
+    readyWhen: '`healthPath` answers 200',
+    goodAnswer: '200 with JSON that is no error',
+    transport: 'http',
+    metadata: false,
+    needsPath: true,
+    readyPath: () => '/healthz',
+    load: async () => (await import('./plain-json.ts')).json,
+  },
+  openai: {
+    title: 'the OpenAI protocol',
+    spokenBy: 'vLLM, TGI, SGLang, Ollama',
+    readyWhen: '`/health` or `/v1/models` answers 200',
+    goodAnswer: 'a stream that comes to its end, see [language models](llm.md)',
+    transport: 'http',
+    streams: true,
+    metadata: false,
+    needsPath: false,
+    readyPath: () => '/health',
+    timeoutMs: streamTimeoutMs,
+    load: async () => (await import('./openai.ts')).openai,
+  },
+} as const satisfies Record<string, ProtocolTraits>
+
+/** Which wire protocol a predictor speaks. */
+export type ProtocolName = keyof typeof table
+
+export const protocolTable: Readonly<Record<ProtocolName, ProtocolTraits>> = table
+export const protocolNames = Object.keys(table) as [ProtocolName, ...ProtocolName[]]
+
+/** Of a server that answers to no other. */
+export const unrecognised: ProtocolName = 'json'
+
+/** docs/protocols.md holds it, and a test holds them equal. */
+export const protocolReference = (): string =>
+  [
+    '| `protocol` | who speaks it | ready when | a good answer |',
+    '|---|---|---|---|',
+    ...protocolNames.map((name) => {
+      const { spokenBy, readyWhen, goodAnswer } = protocolTable[name]
+      return `| \`${name}\` | ${spokenBy} | ${readyWhen} | ${goodAnswer} |`
+    }),
+  ].join('\n')

@@ -1,0 +1,106 @@
+/**
+ * Tensors as bytes, little-endian and row-major: raw contents of the Open Inference Protocol over gRPC, its binary tensor data over REST,
+ * and TensorFlow's tensor_content. What clients write and servers read; all machines that Node runs on are little-endian.
+ */
+import { PayloadError } from '../profiler-errors.ts'
+
+/** Element types that numbers of JavaScript stand for as they are. */
+const arrays = {
+  BOOL: Uint8Array,
+  INT8: Int8Array,
+  INT16: Int16Array,
+  INT32: Int32Array,
+  UINT8: Uint8Array,
+  UINT16: Uint16Array,
+  UINT32: Uint32Array,
+  FP32: Float32Array,
+  FP64: Float64Array,
+} as const
+
+/** Throws a PayloadError for element types that have no bytes here. */
+export function numbersToBytes(datatype: string, values: readonly (number | boolean)[]): Buffer {
+  if (datatype === 'INT64' || datatype === 'UINT64') {
+    const wide = BigInt64Array.from(values, (value) => BigInt(Math.trunc(Number(value))))
+    return Buffer.from(wide.buffer)
+  }
+  if (datatype === 'FP16') return Buffer.from(Uint16Array.from(values, (value) => halfBits(Number(value))).buffer)
+  if (datatype === 'BF16') return Buffer.from(Uint16Array.from(values, (value) => brainBits(Number(value))).buffer)
+  if (!Object.hasOwn(arrays, datatype))
+    throw new PayloadError(`tensors of ${datatype} cannot be made`, 'give request bodies in a JSON Lines file')
+  const numbers = values.map(Number)
+  return Buffer.from(arrays[datatype as keyof typeof arrays].from(numbers).buffer)
+}
+
+/** Bytes of each element. */
+export const elementBytes = (datatype: keyof typeof arrays | 'INT64' | 'UINT64'): number =>
+  datatype === 'INT64' || datatype === 'UINT64' ? 8 : arrays[datatype].BYTES_PER_ELEMENT
+
+/** The numbers of whole elements; 64-bit ones as far as a number holds them. */
+export function numbersFromBytes(datatype: keyof typeof arrays | 'INT64' | 'UINT64', bytes: Uint8Array): ArrayLike<number> {
+  // A copy starts at an aligned offset.
+  const { buffer } = bytes.slice()
+  if (datatype === 'INT64' || datatype === 'UINT64')
+    return Float64Array.from(new (datatype === 'INT64' ? BigInt64Array : BigUint64Array)(buffer), Number)
+  return new arrays[datatype](buffer)
+}
+
+/** Elements each led by their length, 4 bytes little-endian: tensors of BYTES. */
+export function bytesElements(elements: readonly Uint8Array[]): Buffer {
+  return Buffer.concat(
+    elements.flatMap((element) => {
+      const length = Buffer.alloc(4)
+      length.writeUInt32LE(element.byteLength)
+      return [length, element]
+    }),
+  )
+}
+
+/** The elements of a tensor of BYTES; the last is undefined where the bytes end within it. */
+export function elementsFromBytes(bytes: Uint8Array): (Uint8Array | undefined)[] {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const elements: (Uint8Array | undefined)[] = []
+  for (let at = 0; at < bytes.byteLength; ) {
+    const length = at + 4 <= bytes.byteLength ? view.getUint32(at, true) : Number.POSITIVE_INFINITY
+    const whole = at + 4 + length <= bytes.byteLength
+    elements.push(whole ? bytes.subarray(at + 4, at + 4 + length) : undefined)
+    at += 4 + length
+  }
+  return elements
+}
+
+const float = new Float32Array(1)
+const bits = new Uint32Array(float.buffer)
+
+/** Bits of the nearest IEEE 754 half-precision number, ties to even. */
+export function halfBits(value: number): number {
+  float[0] = value
+  const sign = (bits[0]! >>> 16) & 0x8000
+  const magnitude = bits[0]! & 0x7fffffff
+  if (magnitude > 0x7f800000) return sign | 0x7e00 // not a number
+  if (magnitude >= 0x477ff000) return sign | 0x7c00 // rounds to infinity
+  if (magnitude < 0x38800000) return sign | roundToEven(Math.abs(float[0]!) * 2 ** 24) // subnormal: multiples of 2^-24
+  const rounded = magnitude + 0xfff + ((magnitude >>> 13) & 1)
+  return sign | ((rounded >>> 13) - 0x1c000)
+}
+
+/** The number that half-precision bits stand for. */
+export function halfValue(half: number): number {
+  const sign = half & 0x8000 ? -1 : 1
+  const exponent = (half >>> 10) & 0x1f
+  const fraction = half & 0x3ff
+  if (exponent === 0x1f) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN
+  return sign * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15))
+}
+
+/** Bits of the nearest bfloat16 number, ties to even. */
+function brainBits(value: number): number {
+  float[0] = value
+  if (Number.isNaN(value)) return 0x7fc0
+  return (bits[0]! + 0x7fff + ((bits[0]! >>> 16) & 1)) >>> 16
+}
+
+function roundToEven(value: number): number {
+  const below = Math.floor(value)
+  const rest = value - below
+  return rest > 0.5 || (rest === 0.5 && below % 2 === 1) ? below + 1 : below
+}
