@@ -1,6 +1,8 @@
 /** The profiler's one entry: load generation, protocols, capacity under an SLO. */
 export { type Confirmation, type ConfirmOptions, confirmCapacity } from './capacity/confirm.ts'
-export { type CapacityOptions, type Effort, efforts, measureCapacity } from './capacity/measure.ts'
+export { type Effort, efforts } from './capacity/effort.ts'
+export { capacityOf } from './capacity/known-capacity.ts'
+export { type CapacityOptions, measureCapacity } from './capacity/measure.ts'
 export type { Phase } from './capacity/session.ts'
 export { measureSimulatedCapacity } from './capacity/simulated-capacity.ts'
 export { schedule } from './generator/arrivals.ts'

@@ -92,6 +92,31 @@ export interface LoadPoint extends LatencySummary {
   readonly stream?: StreamSummary
   /** Under a joint SLO: which share of all requests was good, and which kept each of its limits. */
   readonly joint?: JointSummary
+  /** All latencies in brief, for another SLO to be judged by (capacity/kept-under.ts). Absent in old stores. */
+  readonly latencies?: RecordedLatencies
+  /** The machine kept the server or the generator waiting for a core: says nothing of the server. */
+  readonly disturbed?: boolean
+}
+
+/** Histograms of a window's answers (statistics/latency-record.ts). */
+export interface RecordedLatencies {
+  /** Of whole answers: bin, count, bin, count, ... */
+  readonly e2e: readonly number[]
+  /** Of streamed answers. */
+  readonly ttft?: readonly number[]
+  readonly tpot?: readonly number[]
+  /** Requests that say as much as one independent one, at most: the largest dispersion of the share over any limit. */
+  readonly dispersion: number
+}
+
+/** What the machine did to a window: shares of its time, 0-1, where the system tells. */
+export interface MachineWait {
+  /** That the server's processes could have run and waited for a core. */
+  readonly server?: number
+  /** The same of the load generator. */
+  readonly generator?: number
+  /** Taken from the machine's cores by its host. */
+  readonly stolen?: number
 }
 
 /** Shares of all requests, failed ones among them, 0-1. */
@@ -159,6 +184,7 @@ export interface VirtualServer {
 }
 export interface VirtualExpectation {
   readonly capacityRps: number
+  /** Rate at which the busiest stage is busy all the time. */
   readonly saturationRps: number
   /** The SLO percentile of requests that come one at a time, ms. */
   readonly idleMs: number
@@ -204,6 +230,7 @@ export interface LoadRun {
   readonly elapsedS: number
   /** Cores the generator was busy, 1 = one whole core; 0 in virtual time. */
   readonly generatorCores: number
+  readonly machineWait?: MachineWait
   /** When the load's `cut` ended it early, ms from its start: requests still under way count with the age they had reached. */
   readonly cutMs?: number
   /** Of streamed answers. */
@@ -240,17 +267,34 @@ export type CapacityOutcome =
   | 'slo-unattainable' // even one request at a time misses the SLO: capacity 0
   | 'errors' // the server fails requests beyond the bound at any load
   | 'budget' // time or requests ran out first; the interval says how far it got
+  | 'unsettled' // the server was still getting faster, or slower, when the time was up: `change` says by how much
   | 'generator-limit' // the generator, not the server, was the limit: capacity is a lower bound
+  | 'disturbed' // the machine spoilt the windows, and those played in their place: nothing is known
   | 'beaten' // cut short: certainly worse than the best so far; capacity is an upper bound
   | 'server-died'
 
-/** What one trial measured. */
-export interface Measurement {
-  readonly outcome: CapacityOutcome
-  /** Highest offered rate whose SLO percentile keeps the SLO; 0 when unattainable. */
+/** A capacity, and how it is known. Every search for one ends with it. */
+export interface Capacity {
+  /** Highest offered rate whose SLO percentile keeps the SLO; 0 when none was seen to. */
   readonly capacityRps: number
   /** 90 % interval of the capacity; its upper end is Infinity where no load missed the SLO: a lower bound is all that is known. */
   readonly capacityCi90Rps: readonly [number, number]
+  readonly known: CapacityKnown
+}
+
+export type CapacityKnown =
+  | 'held' // an open window held the SLO at the interval's lower end, something bounds its upper one; or no rate keeps the SLO
+  | 'bound below' // an open window held, and nothing says how much more the server does: at least
+  | 'bound above' // no window held below the bound (capacity 0), or the search was cut short (capacity the bound): at most
+  | 'nothing' // neither
+
+/** What one trial measured. */
+export interface Measurement extends Omit<Capacity, 'known'> {
+  readonly outcome: CapacityOutcome
+  /** Absent in old stores: see capacityOf. */
+  readonly known?: CapacityKnown
+  /** Of an unsettled server: its speed at the end over that at the beginning, 1.12 = 12 % faster. */
+  readonly change?: number
   /** The SLO the search was made for. */
   readonly slo: Slo
   /** One request at a time. */

@@ -2,7 +2,8 @@
  * How true, how certain and how fast a capacity is: `npm run bench:profiler -- [seeds] [server] [method]`, the last two regular expressions.
  * Servers in virtual time (their true capacities from long simulation), the profiler's search beside bisection with 3 s and 10 s windows.
  */
-import { type CapacityOptions, efforts, measureCapacity } from '../capacity/measure.ts'
+import { efforts } from '../capacity/effort.ts'
+import { type CapacityOptions, measureCapacity } from '../capacity/measure.ts'
 import { type VirtualCase, virtualCases } from '../testing/virtual-servers.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { openBisection } from './open-bisection.bench.ts'

@@ -115,13 +115,13 @@ describe('capacity under another SLO', () => {
       ...measuredSlo,
       limitMs: 500,
     })
-    expect(derived).toMatchObject({ capacityRps: 80, bound: 'lower' })
+    expect(derived).toMatchObject({ capacityRps: 80, known: 'bound below' })
     expect(derived.capacityCi90Rps[1]).toBe(mu)
   })
 
   test('is a lower bound where no load missed the SLO', () => {
     const given = queue([40, 80], undefined, { capacityRps: 80, capacityCi90Rps: [80, Number.POSITIVE_INFINITY] })
-    expect(capacityUnder(given, given.slo)).toMatchObject({ capacityRps: 80, bound: 'lower' })
+    expect(capacityUnder(given, given.slo)).toMatchObject({ capacityRps: 80, known: 'bound below' })
   })
 
   test('does not reach into rates that failed requests', () => {
@@ -143,7 +143,7 @@ describe('capacity under another SLO', () => {
     })
     const derived = capacityUnder(m, { ...measuredSlo, limitMs: 60 })
     expect(derived.capacityRps).toBe(40)
-    expect(derived.bound).toBe('lower')
+    expect(derived.known).toBe('bound below')
   })
 
   test('uses open-loop points alone where there are enough: a closed loop hides waiting', () => {
@@ -170,7 +170,7 @@ describe('capacity under another SLO', () => {
     for (const limitMs of [15, 30, 59]) {
       const derived = capacityUnder(m, { ...measuredSlo, limitMs })
       expect(derived.capacityRps).toBeLessThanOrEqual(150)
-      expect(derived.bound).toBe('upper')
+      expect(derived.known).toBe('bound above')
     }
   })
 

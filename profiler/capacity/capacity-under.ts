@@ -7,19 +7,15 @@
  * the derived capacity is the measured one, and it moves away from it without a jump.
  */
 import { countsTheSame, failsTooOften, sameSlo } from '../slo.ts'
-import type { LatencySummary, LoadPoint, Measurement, Slo } from '../types.ts'
+import type { Capacity, LatencySummary, LoadPoint, Measurement, Slo } from '../types.ts'
+import { capacityOf } from './known-capacity.ts'
 import { seenUnder } from './stream-view.ts'
 
-export interface CapacityUnder {
-  /** Highest offered rate whose SLO percentile keeps the SLO; 0 when none was seen to. */
-  readonly capacityRps: number
-  readonly capacityCi90Rps: readonly [number, number]
+export interface CapacityUnder extends Capacity {
   /** SLO percentile at the capacity, ms. Of the idle predictor when the capacity is 0. */
   readonly sloMs: number
   /** False: the profiler searched for exactly this SLO. True: read off the load curve, with a widened interval. */
   readonly derived: boolean
-  /** 'lower': the true capacity is at least this; 'upper': at most this. */
-  readonly bound?: 'lower' | 'upper'
 }
 
 /** One knot of a load curve: offered rate against a latency percentile with its 95 % interval. Infinity: too many requests failed. */
@@ -45,16 +41,12 @@ export function capacityUnder(
   if (!(slo.percentile > 0 && slo.percentile < 1)) throw new RangeError(`percentile must be between 0 and 1, not ${slo.percentile}`)
   if (!(slo.limitMs > 0)) throw new RangeError(`limitMs must be positive, not ${slo.limitMs}`)
   if (sameSlo(measurement.slo, slo)) {
-    const { capacityRps, capacityCi90Rps } = measurement
+    const capacity = capacityOf(measurement)
+    const { capacityRps } = capacity
     const sloMs = capacityRps > 0 ? Math.min(latencyAt(curve, capacityRps), slo.limitMs) : idlePercentile(measurement, slo)
-    return { capacityRps, capacityCi90Rps, sloMs, derived: false, ...boundOf(measurement) }
+    return { ...capacity, sloMs, derived: false }
   }
   return derive(countsTheSame(measurement.slo, slo) ? measurement : seenUnder(measurement, slo), slo, curve)
-}
-
-function boundOf(measurement: Measurement): { bound?: 'lower' | 'upper' } {
-  if (measurement.outcome === 'generator-limit' || !Number.isFinite(measurement.capacityCi90Rps[1])) return { bound: 'lower' }
-  return measurement.outcome === 'beaten' ? { bound: 'upper' } : {}
 }
 
 function derive(measurement: Measurement, slo: Slo, curve: readonly CurveKnot[]): CapacityUnder {
@@ -64,7 +56,7 @@ function derive(measurement: Measurement, slo: Slo, curve: readonly CurveKnot[])
   if (!last || (curve[0]?.latencyMs ?? Number.POSITIVE_INFINITY) > limitMs) {
     // Whether the true percentile of an idle predictor is under the limit is as uncertain as the first knot.
     const high = crossing(curve, limitMs, 'lowMs')
-    return { capacityRps: 0, capacityCi90Rps: [0, high], sloMs: idleMs, derived: true }
+    return { capacityRps: 0, capacityCi90Rps: [0, high], known: 'held', sloMs: idleMs, derived: true }
   }
   const capacityRps = crossing(curve, limitMs, 'latencyMs')
   const open = capacityRps >= last.rateRps
@@ -74,7 +66,7 @@ function derive(measurement: Measurement, slo: Slo, curve: readonly CurveKnot[])
     capacityCi90Rps: [low, open ? Math.max(high, measurement.saturationRps) : high],
     sloMs: Math.min(limitMs, latencyAt(curve, capacityRps)),
     derived: true,
-    ...(open ? { bound: 'lower' as const } : limitMs <= measurement.slo.limitMs ? boundOf(measurement) : {}),
+    known: open ? 'bound below' : limitMs <= measurement.slo.limitMs ? capacityOf(measurement).known : 'held',
   }
 }
 

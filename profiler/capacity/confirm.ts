@@ -3,6 +3,7 @@ import { overShare } from '../statistics/dependence.ts'
 import { provesPercentile } from '../statistics/early-stopping.ts'
 import { leftOut, loadPointOf, summarise } from '../statistics/load-point.ts'
 import type { Arrivals, CapacityOutcome, LoadGenerator, LoadPoint, LoadRun, Measurement, Slo, Target } from '../types.ts'
+import { between } from './known-capacity.ts'
 import { caveatsOf, generatorFor } from './measure.ts'
 import { failuresOf, type Phase, Session } from './session.ts'
 import { untilNoFaster } from './warm-up.ts'
@@ -113,8 +114,9 @@ export async function confirmCapacity(options: ConfirmOptions): Promise<Confirma
     const proven = heldRps > 0 && evidence.proven
     return {
       outcome,
-      capacityRps: heldRps,
-      capacityCi90Rps: heldRps > 0 ? [heldRps * (proven ? 1 : 0.95), Number.POSITIVE_INFINITY] : [0, rateRps * lowerRates.at(-1)!],
+      ...(heldRps > 0
+        ? between(heldRps * (proven ? 1 : 0.95), Number.POSITIVE_INFINITY, heldRps)
+        : between(0, outcome === 'server-died' ? Number.POSITIVE_INFINITY : rateRps * lowerRates.at(-1)!)),
       slo,
       idle: summarise(idle.latencyMs),
       saturationRps: point.achievedRps,

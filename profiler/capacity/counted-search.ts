@@ -1,6 +1,7 @@
 /** The highest rate that keeps an SLO, of a server in virtual time that counts what is over: windows end as soon as they are lost. */
 import { keepsCounts, mostOver } from '../slo.ts'
-import type { Load, Slo, VirtualServer } from '../types.ts'
+import type { Capacity, Load, Slo, VirtualServer } from '../types.ts'
+import { between } from './known-capacity.ts'
 
 export interface CountedSearch {
   readonly server: Required<Pick<VirtualServer, 'expects' | 'countOver'>>
@@ -9,12 +10,6 @@ export interface CountedSearch {
   readonly arrivals: Extract<Load, { kind: 'open' }>['arrivals']
   /** Of a saturated closed loop. */
   readonly saturationRps: number
-}
-
-export interface CountedCapacity {
-  /** Highest rate whose window keeps the SLO. */
-  readonly capacityRps: number
-  readonly capacityCi90Rps: readonly [number, number]
 }
 
 /**
@@ -33,8 +28,8 @@ const highest = 1.05
 /** Standard deviation of ln(capacity) that the last windows' chance makes: `npm run bench:simulated` measures it for Poisson arrivals. */
 const chance = 0.02
 
-/** Brackets the capacity with short windows from where the server's own model expects it, then with long ones. */
-export function countedCapacity({ server, slo, seed, arrivals, saturationRps }: CountedSearch): CountedCapacity {
+/** The highest rate whose window keeps the SLO: brackets it with short windows from where the server's own model expects it, then with long ones. */
+export function countedCapacity({ server, slo, seed, arrivals, saturationRps }: CountedSearch): Capacity {
   const bounds = { lowest: lowest * saturationRps, highest: highest * saturationRps }
   let rateRps = server.expects(slo).capacityRps || 0.4 * saturationRps
   let [low, high] = [bounds.lowest, bounds.highest]
@@ -49,7 +44,7 @@ export function countedCapacity({ server, slo, seed, arrivals, saturationRps }: 
     rateRps = Math.sqrt(low * high)
   }
   const reach = Math.exp(1.645 * chance * (arrivals.kind === 'gamma' ? Math.max(1, arrivals.cv) : 1))
-  return { capacityRps: low, capacityCi90Rps: [low / reach, high * reach] }
+  return { ...between(low / reach, high * reach), capacityRps: low }
 }
 
 /**

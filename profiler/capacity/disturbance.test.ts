@@ -3,7 +3,7 @@ import { StallWatch } from '../generator/stall-watch.ts'
 import type { LoadRun } from '../types.ts'
 import { changeOfSpeed, disagreements } from './checks.ts'
 import { disturbances, disturbedMs, meets } from './disturbance.ts'
-import { stepsOf } from './twin.ts'
+import { stepsOf } from './steps.ts'
 
 const run = (more: Partial<LoadRun>): LoadRun => ({
   load: { kind: 'open', rateRps: 100, durationS: 10, arrivals: { kind: 'poisson' }, seed: 1 },

@@ -5,68 +5,12 @@ import { summarise } from '../statistics/load-point.ts'
 import type { CapacityOutcome, LatencySummary, LoadGenerator, LoadPoint, Measurement, Slo, Target } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { changeOfSpeed } from './checks.ts'
+import { type Effort, efforts } from './effort.ts'
+import { noCapacity, type Searched, unknownCapacity } from './known-capacity.ts'
 import { openSearch } from './open-search.ts'
-import type { TwinPlay } from './posterior.ts'
 import { rateBisection } from './rate-bisection.ts'
 import { failuresOf, type Phase, Session } from './session.ts'
 import { untilNoFaster } from './warm-up.ts'
-
-/** How much time a measurement may take, and how finely it looks. */
-export interface Effort {
-  readonly warmUpS: number
-  readonly idleS: number
-  /** Length of one window of the search. */
-  readonly windowS: number
-  /** Open windows to aim for. */
-  readonly windows: number
-  /** Length of one closed loop of those that warm the server up and look for its saturation. */
-  readonly saturationS: number
-  /** Whether the idle latency is measured again at the end, to see a server that changed. */
-  readonly checksSpeed: boolean
-  /** How the twin is played for the last estimate. */
-  readonly twin: TwinPlay
-  /** Half width of the capacity's interval, as a share of it, that is narrow enough. */
-  readonly precision: number
-  /** Time under open load, once the server is warm. */
-  readonly budgetS: number
-}
-
-/** Quick: to rank trials, with wide intervals. Standard: for a figure to quote. Thorough: for a figure to bet on. */
-export const efforts = {
-  quick: {
-    warmUpS: 0.3,
-    idleS: 0.25,
-    saturationS: 0.25,
-    windowS: 0.5,
-    windows: 3,
-    precision: 0.06,
-    twin: { requests: 8000, replicates: 8 },
-    checksSpeed: false,
-    budgetS: 3,
-  },
-  standard: {
-    warmUpS: 0.8,
-    idleS: 0.5,
-    saturationS: 0.3,
-    windowS: 1,
-    windows: 4,
-    precision: 0.025,
-    twin: { requests: 30_000, replicates: 16 },
-    checksSpeed: true,
-    budgetS: 11.5,
-  },
-  thorough: {
-    warmUpS: 3,
-    idleS: 2,
-    saturationS: 2,
-    windowS: 5,
-    windows: 6,
-    precision: 0.02,
-    twin: { requests: 60_000, replicates: 24 },
-    checksSpeed: true,
-    budgetS: 90,
-  },
-} as const satisfies Record<string, Effort>
 
 export interface CapacityOptions {
   readonly target: Target
@@ -85,16 +29,6 @@ export interface CapacityOptions {
 }
 
 const maxWarmUpWindows = 20
-
-/** What a search for the capacity found. */
-export interface CapacityFound {
-  readonly outcome: CapacityOutcome
-  readonly capacityRps: number
-  readonly capacityCi90Rps: readonly [number, number]
-  readonly saturationRps: number
-  readonly detail?: string
-  readonly caveats?: readonly string[]
-}
 
 export const noLatency: LatencySummary = {
   requests: 0,
@@ -132,7 +66,7 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
     if (options.generator === undefined) await generator.close()
   }
 
-  async function search(): Promise<CapacityFound> {
+  async function search(): Promise<Searched> {
     const early = await warmUp()
     if (early !== undefined) return early
     let idleRun = await session.closed(1, effort.idleS, 'idle')
@@ -162,8 +96,8 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
   }
 
   /** Until a window is no faster than the one before by more than chance, or `maxWarmUpWindows`. Its time is not taken from the budget. */
-  async function warmUp(): Promise<CapacityFound | undefined> {
-    let fault: CapacityFound | undefined
+  async function warmUp(): Promise<Searched | undefined> {
+    let fault: Searched | undefined
     await untilNoFaster(maxWarmUpWindows, async () => {
       const { run, point } = await session.closed(2, effort.warmUpS, 'warm-up', false)
       fault = await dead(point)
@@ -173,16 +107,16 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
     return fault
   }
 
-  async function dead(point: LoadPoint): Promise<CapacityFound | undefined> {
+  async function dead(point: LoadPoint): Promise<Searched | undefined> {
     if (await session.died(point)) return nothing('server-died', `nothing listens any more: ${failuresOf(point)}`)
     return failsTooOften(point, slo) ? nothing('errors', point.requests === 0 ? 'no request was answered' : failuresOf(point)) : undefined
   }
 }
 
-const nothing = (outcome: CapacityOutcome, detail: string): CapacityFound => ({
+/** No capacity for a reason: none that an SLO out of reach leaves, or none known of a server that could not be measured. */
+const nothing = (outcome: CapacityOutcome, detail: string): Searched => ({
   outcome,
-  capacityRps: 0,
-  capacityCi90Rps: [0, 0],
+  ...(outcome === 'server-died' ? unknownCapacity : noCapacity),
   saturationRps: 0,
   detail,
 })

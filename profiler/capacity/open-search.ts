@@ -3,10 +3,11 @@ import { cutAfter, failsTooOften, keeps } from '../slo.ts'
 import type { Arrivals, LoadPoint, LoadRun } from '../types.ts'
 import { disagreements } from './checks.ts'
 import { disturbances, disturbedMs, type Spans } from './disturbance.ts'
-import type { CapacityFound, Effort } from './measure.ts'
+import type { Effort } from './effort.ts'
+import { atMost, between, type Searched } from './known-capacity.ts'
 import { type CapacityPosterior, capacityPosterior, type ObservedRun, type TwinPlay } from './posterior.ts'
 import { failuresOf, type Session } from './session.ts'
-import { stepsOf } from './twin.ts'
+import { stepsOf } from './steps.ts'
 
 export interface OpenSearchOptions {
   readonly seed: number
@@ -37,7 +38,7 @@ const imagined = 1.5
  * Capacity by open load: saturation by short closed loops, a sweep over rates to learn the server's twin, then windows where the twin
  * puts the capacity, until its interval is narrow enough or the time is up.
  */
-export async function openSearch(session: Session, effort: Effort, idle: LoadPoint, options: OpenSearchOptions): Promise<CapacityFound> {
+export async function openSearch(session: Session, effort: Effort, idle: LoadPoint, options: OpenSearchOptions): Promise<Searched> {
   const { slo } = session
   const { capacityToBeatRps: toBeatRps = 0 } = options
   /** What teaches the twin: open load alone. A closed loop waits for its own answers, which idles the stages of a server that works on several batches at once. */
@@ -57,10 +58,11 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
   let failingRps = Number.POSITIVE_INFINITY
   let cleanRps = 0
 
-  const ended = (outcome: CapacityFound['outcome'], detail?: string): CapacityFound => ({
+  const ended = (outcome: Searched['outcome'], detail?: string): Searched => ({
     outcome,
-    capacityRps: posterior?.medianRps ?? heldRps,
-    capacityCi90Rps: posterior?.ci90Rps ?? [heldRps, Number.POSITIVE_INFINITY],
+    ...(posterior === undefined
+      ? between(heldRps, Number.POSITIVE_INFINITY)
+      : between(...posterior.capacityCi90Rps, posterior.capacityRps)),
     saturationRps,
     detail,
     caveats: [
@@ -73,10 +75,10 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
   })
 
   /** Requests fail at rates whose latencies would do: a queue limit, a rate limit. */
-  const boundedByErrors = (): CapacityFound => {
+  const boundedByErrors = (): Searched => {
     const belowRps = cleanRps < failingRps ? cleanRps : 0
     const detail = `requests fail from ${failingRps.toFixed(1)} per second on, before they get slow`
-    return { ...ended(belowRps > 0 ? 'converged' : 'errors', detail), capacityRps: belowRps, capacityCi90Rps: [belowRps, failingRps] }
+    return { ...ended(belowRps > 0 ? 'converged' : 'errors', detail), ...between(belowRps, failingRps) }
   }
 
   const saturated = await saturate()
@@ -93,19 +95,19 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     // One window alone may have been disturbed: it takes two to give a configuration up.
     if (posterior !== undefined && windows.length > 1 && posterior.below(toBeatRps) > 0.98) {
       const detail = `certainly below the ${toBeatRps.toFixed(1)} requests per second it had to beat`
-      return { ...ended('beaten', detail), capacityRps: posterior.ci90Rps[1] }
+      return { ...ended('beaten', detail), ...atMost(posterior.capacityCi90Rps[1]) }
     }
     const narrow = halfWidth(posterior) < effort.precision
     const spent = session.spentS + 0.5 * windowS > effort.budgetS
     const seenEnough = windows.length > 1 && session.spentS >= leastOfBudget * effort.budgetS
     if ((seenEnough && narrow) || (steady > 0 && spent)) {
       posterior = estimate(effort.twin)
-      if (failingRps < (posterior?.medianRps ?? Number.POSITIVE_INFINITY)) return boundedByErrors()
-      if (posterior === undefined || posterior.medianRps > mostRps)
+      if (failingRps < (posterior?.capacityRps ?? Number.POSITIVE_INFINITY)) return boundedByErrors()
+      if (posterior === undefined || posterior.capacityRps > mostRps)
         return ended('generator-limit', 'the load generator could not hold the rate: the server may do more')
       return ended(narrow || halfWidth(posterior) < 2 * effort.precision ? 'converged' : 'budget')
     }
-    const rateRps = Math.min(posterior?.medianRps ?? cautious * saturationRps, 0.85 * failingRps, mostRps)
+    const rateRps = Math.min(posterior?.capacityRps ?? cautious * saturationRps, 0.85 * failingRps, mostRps)
     const failed = await learn(rateRps, Math.min(windowS, Math.max(0.5 * windowS, effort.budgetS - session.spentS)))
     if (failed !== undefined) return failed
   }
@@ -141,7 +143,7 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
    * Connections are raised until as many wait as the SLO leaves time for (throughput hardly grows beyond), then held until the throughput
    * grows no more: a server under load for the first time compiles, allocates and fills its caches. Not taken from the budget.
    */
-  async function saturate(): Promise<CapacityFound | undefined> {
+  async function saturate(): Promise<Searched | undefined> {
     let connections = 8
     /** Answers of each window with all connections. */
     let answered: number[] = []
@@ -166,11 +168,11 @@ export async function openSearch(session: Session, effort: Effort, idle: LoadPoi
     }
     const boundRps = saturationRps / certainlyBelow
     const detail = `saturated at ${saturationRps.toFixed(1)} requests per second, far below the ${toBeatRps.toFixed(1)} it had to beat`
-    return { ...ended('beaten', detail), capacityRps: boundRps, capacityCi90Rps: [0, boundRps] }
+    return { ...ended('beaten', detail), ...atMost(boundRps) }
   }
 
   /** Plays one open window and keeps what it shows, unless the generator could not hold it. A sweep has no one rate, and is no point of the load curve. */
-  async function learn(rateRps: number, durationS: number, arrivals: Arrivals = { kind: 'poisson' }): Promise<CapacityFound | undefined> {
+  async function learn(rateRps: number, durationS: number, arrivals: Arrivals = { kind: 'poisson' }): Promise<Searched | undefined> {
     const planned = rateRps * durationS
     const { run, point } = await session.play(
       {
@@ -214,12 +216,18 @@ function grew(answered: readonly number[]): boolean {
 
 /** Half the width of the interval, as a share of the capacity; Infinity without one. */
 const halfWidth = (posterior: CapacityPosterior | undefined): number =>
-  posterior === undefined ? Number.POSITIVE_INFINITY : (posterior.ci90Rps[1] - posterior.ci90Rps[0]) / 2 / posterior.medianRps
+  posterior === undefined
+    ? Number.POSITIVE_INFINITY
+    : (posterior.capacityCi90Rps[1] - posterior.capacityCi90Rps[0]) / 2 / posterior.capacityRps
 
 /** What a cold server or merged reads make the twin imagine beyond what was served is no capacity. */
-export function withinReach({ medianRps, ci90Rps: [low, high], below }: CapacityPosterior, servedRps: number): CapacityPosterior {
-  const median = Math.min(medianRps, claimed * servedRps)
-  return { medianRps: median, ci90Rps: [Math.min(low, median, servedRps), Math.max(median, Math.min(high, imagined * servedRps))], below }
+export function withinReach({ capacityRps, capacityCi90Rps: [low, high], below }: CapacityPosterior, servedRps: number): CapacityPosterior {
+  const median = Math.min(capacityRps, claimed * servedRps)
+  return {
+    capacityRps: median,
+    capacityCi90Rps: [Math.min(low, median, servedRps), Math.max(median, Math.min(high, imagined * servedRps))],
+    below,
+  }
 }
 
 /** A request that timed out was slow, and counts as such; only others tell of a server that refuses. */

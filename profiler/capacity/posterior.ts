@@ -7,10 +7,11 @@
  */
 import { gammaln, sum } from 'simple-statistics'
 import { seeded } from '../seeded-random.ts'
-import type { LoadRun, Slo } from '../types.ts'
+import type { Capacity, LoadRun, Slo } from '../types.ts'
 import { meets, type Spans } from './disturbance.ts'
 import { replayed, type Stall, separateStalls, stallRates } from './stalls.ts'
-import { bootstrap, joinSteps, type Steps, simulate, type Twin, twinOf } from './twin.ts'
+import { joinSteps, type Steps } from './steps.ts'
+import { bootstrap, simulate, type Twin, twinOf } from './twin.ts'
 import { capacitiesOf } from './twin-capacity.ts'
 
 /** A run of open load as its server served it, when the machine disturbed it, and the steps it shows. */
@@ -31,10 +32,8 @@ interface Window {
   readonly stalls: readonly Stall[]
 }
 
-export interface CapacityPosterior {
-  readonly medianRps: number
-  /** 90 % interval. */
-  readonly ci90Rps: readonly [number, number]
+/** Its median, and its 90 % interval. */
+export interface CapacityPosterior extends Omit<Capacity, 'known'> {
   /** Posterior probability of a capacity below this. */
   below(rateRps: number): number
 }
@@ -198,5 +197,5 @@ function summaryOf(particles: { rps: number; weight: number }[]): CapacityPoster
     }
     return particles.at(-1)!.rps
   }
-  return { medianRps: quantile(0.5), ci90Rps: [quantile(0.05), quantile(0.95)], below }
+  return { capacityRps: quantile(0.5), capacityCi90Rps: [quantile(0.05), quantile(0.95)], below }
 }

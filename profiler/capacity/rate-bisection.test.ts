@@ -4,7 +4,8 @@ import { targetAt } from '../testing/servers.ts'
 import type { Load, LoadGenerator, LoadRun, Slo, Target } from '../types.ts'
 import { QueueServer } from '../virtual/queue-server.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
-import { efforts, measureCapacity } from './measure.ts'
+import { efforts } from './effort.ts'
+import { measureCapacity } from './measure.ts'
 
 const slo: Slo = { percentile: 0.9, limitMs: 150, maxErrorRate: 0.01, metric: 'ttft' }
 const { signal } = new AbortController()

@@ -1,6 +1,7 @@
 import { keeps } from '../slo.ts'
 import type { LoadPoint } from '../types.ts'
-import type { CapacityFound, Effort } from './measure.ts'
+import type { Effort } from './effort.ts'
+import { between, type Searched } from './known-capacity.ts'
 import { failuresOf, type Session } from './session.ts'
 
 /** A window lasts this many answers: shorter ones end before the server has filled. */
@@ -19,17 +20,16 @@ const answeredRps = (point: LoadPoint, answerS: number): number => (point.reques
  * Capacity for answers that take seconds, streamed ones: open windows several answers long, their rate doubled or halved until the SLO is
  * both held and missed, then bisected. No model of the server is behind it. The interval spans the last held and the first missed rate.
  */
-export async function rateBisection(session: Session, effort: Effort, idle: LoadPoint, seed: number): Promise<CapacityFound> {
+export async function rateBisection(session: Session, effort: Effort, idle: LoadPoint, seed: number): Promise<Searched> {
   const { slo } = session
   const answerS = (idle.stream?.e2e.p90Ms ?? idle.p90Ms) / 1000
   let held = 0
   let missed = Number.POSITIVE_INFINITY
   let disturbed = 0
   let saturationRps = idle.achievedRps
-  const finish = (outcome: CapacityFound['outcome'], detail?: string): CapacityFound => ({
+  const finish = (outcome: Searched['outcome'], detail?: string): Searched => ({
     outcome,
-    capacityRps: held,
-    capacityCi90Rps: [held, missed],
+    ...between(held, missed),
     saturationRps,
     detail,
   })

@@ -1,8 +1,9 @@
 /** Capacity of a server in virtual time. Its time costs nothing, so that long windows and plain bisection replace the search made for real servers. */
 import { keeps, keepsSurely, sloLimit, sloName, sloValue } from '../slo.ts'
-import type { Load, LoadPoint, Measurement, Slo, Target } from '../types.ts'
+import type { Capacity, Load, LoadPoint, Measurement, Slo, Target } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { countedCapacity } from './counted-search.ts'
+import { between, noCapacity } from './known-capacity.ts'
 
 export interface SimulatedCapacityOptions {
   readonly target: Extract<Target, { kind: 'virtual' }>
@@ -60,15 +61,9 @@ export async function measureSimulatedCapacity(options: SimulatedCapacityOptions
     return closed(saturatingConnections, (4 * (filled.stream?.e2e.maxMs ?? idle.stream.e2e.maxMs)) / 1000, 'saturation')
   }
   let saturationRps = idle.achievedRps
-  const result = (
-    outcome: Measurement['outcome'],
-    capacityRps: number,
-    capacityCi90Rps: readonly [number, number],
-    detail?: string,
-  ): Measurement => ({
+  const result = (outcome: Measurement['outcome'], capacity: Capacity, detail?: string): Measurement => ({
     outcome,
-    capacityRps,
-    capacityCi90Rps,
+    ...capacity,
     slo,
     idle,
     saturationRps,
@@ -81,8 +76,7 @@ export async function measureSimulatedCapacity(options: SimulatedCapacityOptions
   if (!keeps(idle, slo))
     return result(
       'slo-unattainable',
-      0,
-      [0, 0],
+      noCapacity,
       `one request at a time takes ${sloValue(slo, idle.sloMs)} at ${sloName(slo)}, over ${sloLimit(slo)}`,
     )
   saturationRps = (await saturate()).achievedRps
@@ -95,12 +89,13 @@ export async function measureSimulatedCapacity(options: SimulatedCapacityOptions
   const { expects, countOver } = server
   if (expects && countOver) {
     const counting = { expects: expects.bind(server), countOver: countOver.bind(server) }
-    const { capacityRps, capacityCi90Rps } = countedCapacity({ server: counting, slo, seed, arrivals, saturationRps })
+    const capacity = countedCapacity({ server: counting, slo, seed, arrivals, saturationRps })
+    const { capacityRps } = capacity
     for (const part of curveParts) await offer(part * capacityRps, curveRequests)
     // What a looser SLO would allow.
     await offer(Math.max(1.03 * capacityRps, Math.sqrt(capacityRps * saturationRps)), curveRequests)
     await offer(capacityRps, capacityRequests)
-    return result('converged', capacityRps, capacityCi90Rps)
+    return result('converged', capacity)
   }
   let low = 0.005 * saturationRps
   // Times per token do not show that answers wait: beyond saturation ever more do.
@@ -119,8 +114,6 @@ export async function measureSimulatedCapacity(options: SimulatedCapacityOptions
   // A short window near saturation ends before its queue has grown: the rate must also keep the SLO over a long one.
   let capacityRps = low
   for (let step = 0; step < longSteps && !keeps(await offer(capacityRps, streamWindows[1]), slo); step++) capacityRps *= longStep
-  return result('converged', capacityRps, [
-    Math.min(certainlyKept || low, capacityRps),
-    Math.max(Math.min(certainlyMissed, 1.05 * saturationRps), capacityRps),
-  ])
+  const boundRps = Math.max(Math.min(certainlyMissed, 1.05 * saturationRps), capacityRps)
+  return result('converged', between(Math.min(certainlyKept || low, capacityRps), boundRps, capacityRps))
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { gamma, normal, seeded } from '../seeded-random.ts'
 import { drawn, replayed, type Stall, separateStalls, stallRates } from './stalls.ts'
-import type { Steps } from './twin.ts'
+import type { Steps } from './steps.ts'
 
 /** Steps one after the other: requests served, and how long it took. */
 const stepsOf = (served: readonly number[], tookMs: readonly number[]): Steps => {

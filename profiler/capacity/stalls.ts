@@ -9,7 +9,7 @@
 import { gammaln, probit } from 'simple-statistics'
 import { gamma, normal, type Uniform } from '../seeded-random.ts'
 import { quantileOfSorted } from '../statistics/percentile.ts'
-import type { Steps } from './twin.ts'
+import type { Steps } from './steps.ts'
 
 export interface Stall {
   /** When the step that stalled began, ms from the start of its run. */

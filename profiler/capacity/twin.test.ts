@@ -4,7 +4,8 @@ import { gamma, seeded } from '../seeded-random.ts'
 import type { Load, LoadRun, Target } from '../types.ts'
 import { QueueServer, type QueueServerOptions } from '../virtual/queue-server.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
-import { bootstrap, saturationOf, simulate, stepsOf, twinOf } from './twin.ts'
+import { stepsOf } from './steps.ts'
+import { bootstrap, saturationOf, simulate, twinOf } from './twin.ts'
 
 const { signal } = new AbortController()
 const played = (

@@ -1,5 +1,6 @@
 import { countedRun } from '../slo.ts'
-import type { JointSummary, LatencySummary, LoadPoint, LoadRun, Slo, SloLimit, StreamRun, StreamSummary } from '../types.ts'
+import type { JointSummary, LatencySummary, LoadPoint, LoadRun, MachineWait, Slo, SloLimit, StreamRun, StreamSummary } from '../types.ts'
+import { recordedLatencies } from './latency-record.ts'
 import { quantileInterval, quantileOfSorted } from './percentile.ts'
 
 /** Summarises a run against an SLO. Failed requests count as infinitely slow in the SLO percentile, and not at all in the latency summary. */
@@ -32,6 +33,8 @@ export function loadPointOf(played: LoadRun, slo: Slo): LoadPoint {
     latenessP99Ms: run.latenessP99Ms,
     seconds: run.seconds,
     cut: run.cutMs !== undefined,
+    latencies: recordedLatencies(run),
+    ...(disturbedByMachine(run.machineWait) && { disturbed: true }),
     ...(run.stream && { stream: streamSummaryOf(run.stream, run.elapsedS) }),
     ...(run.stream && slo.limits && n > 0 && { joint: jointSummaryOf(run.latencyMs, run.stream, slo, slo.limits) }),
   }
@@ -87,6 +90,13 @@ function summaryOfSorted(ascending: Float64Array): LatencySummary {
 
 /** Sends later than this (p99) spoil a window: latencies then measure the generator. */
 export const tolerableLatenessMs = (slo: Slo): number => Math.max(3, 0.05 * slo.limitMs)
+
+/** Share of a window beyond which waiting for a core spoils it. */
+const mostWait = 0.05
+
+/** Whether the server or the generator waited for a core for more than 5 % of a window, or its host took so much of the machine's time. */
+const disturbedByMachine = ({ server = 0, generator = 0, stolen = 0 }: MachineWait = {}): boolean =>
+  Math.max(server, generator, stolen) > mostWait
 
 /** Whether so many of the planned sends were left out (1 %) that the rate was not that rate. */
 export const leftOut = (run: LoadRun): boolean => run.latencyMs.length < 0.99 * run.planned

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../seeded-random.ts'
-import type { LoadRun, Slo } from '../types.ts'
+import type { LoadRun, MachineWait, Slo } from '../types.ts'
 import { dispersion, momentsOf, overShare } from './dependence.ts'
 import { provesPercentile, requestsNeeded } from './early-stopping.ts'
 import { loadPointOf } from './load-point.ts'
@@ -71,4 +71,15 @@ describe('loadPointOf', () => {
   test('an empty run is no good run', () => {
     expect(loadPointOf(run([]), slo).sloMs).toBe(Number.POSITIVE_INFINITY)
   })
+})
+
+test('a window in which the machine kept the server or the generator waiting is marked', () => {
+  const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0 }
+  const marked = (machineWait?: MachineWait) => {
+    const load = { kind: 'open', rateRps: 1, arrivals: { kind: 'poisson' }, durationS: 1, seed: 1 } as const
+    const rest = { errorKinds: {}, planned: 1, latenessP99Ms: 0, seconds: 1, elapsedS: 1, generatorCores: 0 }
+    return loadPointOf({ load, sentMs: new Float64Array(1), latencyMs: new Float64Array(1), ...rest, machineWait }, slo).disturbed
+  }
+  expect([{ server: 0.04, generator: 0.05, stolen: 0.01 }, undefined].map(marked)).toEqual([undefined, undefined])
+  expect([{ server: 0.06 }, { generator: 0.2 }, { stolen: 0.06 }].map(marked)).toEqual([true, true, true])
 })

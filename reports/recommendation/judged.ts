@@ -104,7 +104,7 @@ export function candidateAt(trial: FinishedTrial, measurement: Measurement, capa
     sloMsAtCapacity: capacity.sloMs,
     ...(Number.isFinite(idleMs) ? { idleMs } : {}),
     ...(capacity.derived ? { derived: true } : {}),
-    ...(capacity.bound ? { bound: capacity.bound } : {}),
+    ...boundOf(capacity),
     ...qualityIn(configuration, view),
     pricePerHour,
     pricePerMillionRequests: perMillion,
@@ -114,6 +114,9 @@ export function candidateAt(trial: FinishedTrial, measurement: Measurement, capa
   const cost = reason === undefined ? costOf(candidate, objective) : Number.POSITIVE_INFINITY
   return { ...candidate, cost, feasible: reason === undefined, ...(reason === undefined ? {} : { reason }) }
 }
+
+const boundOf = ({ known }: CapacityUnder): Pick<Candidate, 'bound'> =>
+  known === 'bound below' ? { bound: 'lower' } : known === 'bound above' ? { bound: 'upper' } : {}
 
 function qualityIn(configuration: Configuration, { quality }: View): Pick<Candidate, 'quality'> {
   const known = quality?.(configuration)

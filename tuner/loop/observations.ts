@@ -13,12 +13,13 @@ export function logSdOf(measurement: Measurement): number | undefined {
   return Math.log(high / low) / (2 * z90)
 }
 
-/** What a finished trial teaches about its configuration; undefined for failed trials and confirmations, which teach nothing new. */
+/** What a finished trial teaches about its configuration; undefined for failed and disturbed trials and for confirmations, which teach nothing new. */
 export function observationOf(trial: FinishedTrial): Observation | undefined {
   if (trial.state === 'failed' || trial.purpose === 'confirmation') return undefined
   const { configuration } = trial
   if (trial.state === 'infeasible') return { configuration, state: 'infeasible', reason: `${trial.reason}: ${trial.detail}` }
   const { measurement } = trial
+  if (measurement.outcome === 'disturbed') return undefined
   return {
     configuration,
     state: 'complete',

@@ -1,5 +1,5 @@
 /** Capacity under an SLO in closed form: what the simulation would find, in microseconds instead of milliseconds. */
-import type { Slo } from '../../../profiler/types.ts'
+import type { Slo, VirtualExpectation } from '../../../profiler/types.ts'
 import type { CpuStage } from './cpu-stage.ts'
 
 /** A predictor as queueing theory sees it. */
@@ -13,13 +13,8 @@ export interface QueueingModel {
   readonly batchMs: (batch: number) => number
 }
 
-export interface PredictedCapacity {
-  /** Highest rate whose SLO percentile keeps the SLO; 0 when even a lone request misses it. */
-  readonly capacityRps: number
-  /** Rate at which the busiest stage is busy all the time. */
-  readonly saturationRps: number
-  /** SLO percentile of requests that come one at a time, ms. */
-  readonly idleMs: number
+/** Capacity 0 when even a lone request misses the SLO. */
+export interface PredictedCapacity extends VirtualExpectation {
   /** The stage that saturates first, or the SLO where it does not let any saturate. */
   readonly binding: 'gpu' | 'cpu' | 'slo'
 }

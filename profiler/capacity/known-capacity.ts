@@ -1,0 +1,35 @@
+/** Capacities by how they are known: what the searches make, and what stored measurements say. */
+import type { Capacity, Measurement } from '../types.ts'
+
+/** What a search ended with: a measurement but for what was seen beside it. */
+export type Searched = Capacity &
+  Pick<Measurement, 'outcome' | 'saturationRps' | 'detail' | 'change'> & { readonly caveats?: readonly string[] }
+
+export const noCapacity: Capacity = { capacityRps: 0, capacityCi90Rps: [0, 0], known: 'held' }
+
+/** Nothing is known of the capacity: it teaches nothing. */
+export const unknownCapacity: Capacity = { capacityRps: 0, capacityCi90Rps: [0, Number.POSITIVE_INFINITY], known: 'nothing' }
+
+/** At most this: the search was cut short. */
+export const atMost = (boundRps: number): Capacity => ({ capacityRps: boundRps, capacityCi90Rps: [0, boundRps], known: 'bound above' })
+
+/** Between a rate that an open window held, 0 for none, and one that bounds it, Infinity for none. */
+export function between(heldRps: number, boundRps: number, capacityRps = heldRps): Capacity {
+  const known = heldRps > 0 ? (Number.isFinite(boundRps) ? 'held' : 'bound below') : Number.isFinite(boundRps) ? 'bound above' : 'nothing'
+  return { capacityRps, capacityCi90Rps: [heldRps, boundRps], known }
+}
+
+/** The capacity of a measurement. Stores older than `known` tell it by their outcome and interval. */
+export function capacityOf(measurement: Measurement): Capacity {
+  const { capacityRps, capacityCi90Rps, outcome } = measurement
+  const known =
+    measurement.known ??
+    (outcome === 'beaten'
+      ? 'bound above'
+      : outcome === 'generator-limit' || !Number.isFinite(capacityCi90Rps[1])
+        ? capacityRps > 0
+          ? 'bound below'
+          : 'nothing'
+        : 'held')
+  return { capacityRps, capacityCi90Rps, known }
+}

@@ -1,0 +1,124 @@
+/** The steps of a server from one departure to the next, as a run of load shows them. */
+import type { LoadRun } from '../types.ts'
+import { meets, type Spans } from './disturbance.ts'
+
+/** Observed steps, one element each. */
+export interface Steps {
+  /** Requests present when the step began, from 1. */
+  readonly present: number[]
+  readonly tookMs: number[]
+  readonly departed: number[]
+  /** Place of the first departing request among those present, by arrival: 0 is the oldest. */
+  readonly rank: number[]
+  /** When it ended, ms from the start of its run. */
+  readonly endedMs: number[]
+  /** How long the answers of its batch took from the first to the last, ms; 0 where they came at once or singly. */
+  readonly spreadMs: number[]
+}
+
+/** Squared coefficient of variation of the gaps between departures beyond which a server answers in bursts; 1 where they come at random. */
+const bursty = 3
+/** How long the writing of a batch may pause, in times of `togetherMs`: either side may have to wait for a core. */
+const pause = 3.3
+
+/**
+ * Steps of a run. Departures within `togetherMs` of the first are one batch; of a server that answers in bursts, so long as one follows the
+ * other almost that closely and was there when the step began: a large batch's answers are written one by one. Failed requests, those cut short and
+ * steps that met a disturbance are left out.
+ */
+export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = []): Steps {
+  const steps: Steps = { present: [], tookMs: [], departed: [], rank: [], endedMs: [], spreadMs: [] }
+  const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
+  const answered: number[] = []
+  for (let i = 0; i < run.sentMs.length; i++) if (!Number.isNaN(run.latencyMs[i]!)) answered.push(i)
+  const endMs = (i: number) => run.sentMs[i]! + run.latencyMs[i]!
+  const leaving = answered.filter((i) => endMs(i) < lastMs).sort((a, b) => endMs(a) - endMs(b))
+  const present: number[] = []
+  let arrived = 0
+  let beganMs = 0
+  let began = 0
+  const chained = burstiness(run.sentMs, leaving, endMs) > bursty
+  // What arrives at the very time of an answer comes after the server has begun its next step.
+  const arrivesBefore = (ms: number) => arrived < answered.length && run.sentMs[answered[arrived]!]! < ms - 1e-6
+  const admit = (untilMs: number) => {
+    while (arrivesBefore(untilMs)) present.push(answered[arrived++]!)
+  }
+  for (let next = 0; next < leaving.length; ) {
+    const atMs = endMs(leaving[next]!)
+    // An idle server begins its next step with the arrival that ends its rest.
+    if (began === 0 && arrivesBefore(atMs)) {
+      beganMs = run.sentMs[answered[arrived]!]!
+      began = 1
+    }
+    admit(atMs)
+    let rank = Number.POSITIVE_INFINITY
+    let departed = 0
+    let endedMs = atMs
+    const together = (request: number) =>
+      endMs(request) <= atMs + togetherMs || (chained && endMs(request) <= endedMs + pause * togetherMs && run.sentMs[request]! <= beganMs)
+    while (next < leaving.length && together(leaving[next]!)) {
+      if (chained) endedMs = endMs(leaving[next]!)
+      const place = present.indexOf(leaving[next]!)
+      if (place >= 0) {
+        rank = Math.min(rank, place)
+        departed++
+        present.splice(place, 1)
+      } else arrived = skipArrival(answered, arrived, leaving[next]!)
+      next++
+    }
+    admit(endedMs)
+    if (departed === 0) continue
+    if (!meets(disturbed, beganMs, endedMs)) {
+      steps.present.push(began)
+      steps.tookMs.push(endedMs - beganMs)
+      steps.departed.push(departed)
+      steps.rank.push(rank)
+      steps.endedMs.push(endedMs)
+      steps.spreadMs.push(endedMs - atMs)
+    }
+    beganMs = endedMs
+    began = present.length
+  }
+  return steps
+}
+
+/** Squared coefficient of variation of the gaps between departures of a server with something to do. */
+function burstiness(sentMs: Float64Array, leaving: readonly number[], endMs: (request: number) => number): number {
+  const gaps: number[] = []
+  for (let i = 1; i < leaving.length; i++) {
+    const beforeMs = endMs(leaving[i - 1]!)
+    if (sentMs[leaving[i]!]! < beforeMs) gaps.push(endMs(leaving[i]!) - beforeMs)
+  }
+  const { mean, variance } = moments(gaps, [...gaps.keys()])
+  return mean > 0 ? variance / mean ** 2 : 0
+}
+
+/** Takes a request that arrived and left within one batch out of those still to arrive. */
+function skipArrival(answered: number[], from: number, request: number): number {
+  const place = answered.indexOf(request, from)
+  if (place >= 0) answered.splice(place, 1)
+  return from
+}
+
+export function joinSteps(all: readonly Steps[]): Steps {
+  return {
+    present: all.flatMap((s) => s.present),
+    tookMs: all.flatMap((s) => s.tookMs),
+    departed: all.flatMap((s) => s.departed),
+    rank: all.flatMap((s) => s.rank),
+    endedMs: all.flatMap((s) => s.endedMs),
+    spreadMs: all.flatMap((s) => s.spreadMs),
+  }
+}
+
+/** Mean and variance of the values at some indices. */
+export function moments(values: readonly number[], of: readonly number[]): { mean: number; variance: number } {
+  let sum = 0
+  let squares = 0
+  for (const i of of) {
+    sum += values[i]!
+    squares += values[i]! ** 2
+  }
+  const mean = sum / of.length
+  return { mean, variance: Math.max(0, squares / of.length - mean ** 2) }
+}

@@ -1,0 +1,58 @@
+/**
+ * Latencies of a window in brief: counts by bins of equal ratio, those that are not empty alone. Bounded (some hundred numbers for any
+ * window), made of JSON's own numbers, and good for bounds: how many requests kept a limit is known but for those in the limit's bin.
+ */
+import type { LoadRun, RecordedLatencies } from '../types.ts'
+import { dispersion } from './dependence.ts'
+import { quantileOfSorted } from './percentile.ts'
+
+/** Bins per doubling: each is 4.4 % wide. */
+const perDoubling = 16
+const leastMs = 1e-3
+const mostMs = 3_600_000
+
+const binOf = (ms: number): number => Math.floor(perDoubling * Math.log2(Math.min(mostMs, Math.max(leastMs, ms)) / leastMs))
+
+/** Shares of requests beyond which the clustering of slow ones is looked at. */
+const tails = [0.5, 0.9, 0.95, 0.99]
+
+/** Bin, count, bin, count, ... of the answered requests (NaN are left out), by rising bin. */
+function recordOf(latencyMs: Float64Array): number[] {
+  const counts = new Map<number, number>()
+  for (const ms of latencyMs) if (!Number.isNaN(ms)) counts.set(binOf(ms), (counts.get(binOf(ms)) ?? 0) + 1)
+  return [...counts].sort(([a], [b]) => a - b).flat()
+}
+
+/** A run's latencies, whole answers and parts of streams, and how alike neighbours are. `run` as played, not as an SLO counts it. */
+export function recordedLatencies({ latencyMs, stream }: LoadRun): RecordedLatencies {
+  const e2eMs = stream?.e2eMs ?? latencyMs
+  const series = stream ? [e2eMs, stream.ttftMs, stream.tpotMs] : [e2eMs]
+  return {
+    e2e: recordOf(e2eMs),
+    ...(stream && { ttft: recordOf(stream.ttftMs), tpot: recordOf(stream.tpotMs) }),
+    dispersion: Number(Math.max(...series.map(largestDispersion)).toPrecision(4)),
+  }
+}
+
+function largestDispersion(latencyMs: Float64Array): number {
+  const slow = latencyMs.map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms))
+  const sorted = slow.slice().sort()
+  return Math.max(
+    1,
+    ...tails.map((tail) => {
+      const limit = quantileOfSorted(sorted, tail)
+      return dispersion(Uint8Array.from(slow, (ms) => (ms > limit ? 1 : 0)))
+    }),
+  )
+}
+
+/** How many of a record's answers took at most `limitMs`: at least, and at most. */
+export function countWithin(record: readonly number[], limitMs: number): readonly [least: number, most: number] {
+  const limitBin = binOf(limitMs)
+  let [least, most] = [0, 0]
+  for (let i = 0; i < record.length; i += 2) {
+    if (record[i]! < limitBin) least += record[i + 1]!
+    if (record[i]! <= limitBin) most += record[i + 1]!
+  }
+  return [least, most]
+}
