@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
+import { objectiveKinds } from './search/objective.ts'
 
 const root = dirname(fileURLToPath(import.meta.url))
 
@@ -103,4 +104,15 @@ test('search/ has no clock, no I/O and no randomness of its own', () => {
     /Math\.random|Date\.now|new Date\(|performance\.now|from 'node:|process\./.test(readFileSync(join(root, f), 'utf8')),
   )
   expect(impure).toEqual([])
+})
+
+test('one table knows the objectives: no other file asks which one it is', () => {
+  const names = objectiveKinds.join('|')
+  const asks = new RegExp(
+    `objective\\.kind\\s*[!=]==|[[(](\\w+\\.)*objective\\.kind\\)? ?[{\\]]|case '(${names})'|kind(\\.value)? [!=]== '(${names})'`,
+  )
+  const asking = Object.keys(below)
+    .flatMap(sources)
+    .filter((file) => file !== join('search', 'objective.ts') && asks.test(readFileSync(join(root, file), 'utf8')))
+  expect(asking).toEqual([])
 })

@@ -11,6 +11,8 @@ export {
   sloValue,
 } from '../profiler/slo.ts'
 
+import { latency } from '../profiler/slo.ts'
+
 /** Three significant digits, no exponent: 0.114, 21.3, 212, 1,830. */
 export function significant(value: number): string {
   if (!Number.isFinite(value)) return value > 0 ? 'infinite' : String(value)
@@ -32,6 +34,9 @@ export function money(dollars: number): string {
   const digits = small ? Math.min(8, 1 - Math.floor(Math.log10(Math.abs(dollars)))) : Math.abs(dollars) >= 1000 ? 0 : 2
   return `$${dollars.toLocaleString('en-US', { minimumFractionDigits: small ? 0 : digits, maximumFractionDigits: digits })}`
 }
+
+/** As objectives write their figures. */
+export const writing = { money, rate, latency } as const
 
 /** 12 %, 3.4 %. */
 export const percent = (share: number): string => `${Number((share * 100).toFixed(Math.abs(share) < 0.095 ? 1 : 0))} %`

@@ -1,6 +1,6 @@
 import type { Marginals } from './gp-regression.ts'
 import { logCdf, logExpectedImprovement, logPdf } from './normal.ts'
-import { logCost, replicasFor } from './objective.ts'
+import { type Demand, demandOf, isTooDear, learnsOf, logCost, replicasFor } from './objective.ts'
 import type { Beliefs } from './surrogate.ts'
 import type { Objective, Problem } from './types.ts'
 
@@ -15,10 +15,11 @@ export function logAcquisition(problem: Problem, prices: Float64Array, believed:
   const reference = best === Infinity ? safestCost(problem, prices, beliefs, feasible) + MARGIN : best
   if (!Number.isFinite(reference)) return feasible
   const { objective } = problem
+  const byRate = learnsOf(objective) === 'rate' && demandOf(objective) === undefined
   return feasible.map((f, i) => {
     const gain = logImprovement(objective, prices[i]!, beliefs, i, reference)
-    if (objective.kind !== 'price-per-request' || !beliefs.covariance || problem.constraintLimit === undefined) return gain + f
-    return gain + beliefs.logServes[i]! + logMetWhereBetter(beliefs, i, Math.log(prices[i]!) - reference)
+    if (!byRate || !beliefs.covariance || problem.constraintLimit === undefined) return gain + f
+    return gain + beliefs.logServes[i]! + logMetWhereBetter(beliefs, i, logCost(objective, prices[i]!, 0, 0) - reference)
   })
 }
 
@@ -79,20 +80,15 @@ export function logFeasible(problem: Problem, { constraint, logServes }: Beliefs
 }
 
 function logImprovement(objective: Objective, price: number, { rate, constraint }: Beliefs, i: number, best: number): number {
-  switch (objective.kind) {
-    case 'price':
-      return Math.log(Math.max(0, best - Math.log(price)))
-    case 'price-per-request':
-      return rate ? logExpectedImprovement(Math.log(price) - rate.mean[i]!, Math.sqrt(rate.variance[i]!), best) : 0
-    case 'price-for-demand':
-      return rate ? demandImprovement(objective, price, rate.mean[i]!, Math.sqrt(rate.variance[i]!), best) : 0
-    case 'max-rate':
-      if (price > objective.maxPricePerHour) return -Infinity
-      return rate ? logExpectedImprovement(-rate.mean[i]!, Math.sqrt(rate.variance[i]!), best) : 0
-    case 'min-latency':
-      if (price > objective.maxPricePerHour) return -Infinity
-      return constraint ? logExpectedImprovement(constraint.mean[i]!, Math.sqrt(constraint.variance[i]!), best) : 0
-  }
+  if (isTooDear(objective, price)) return -Infinity
+  const learns = learnsOf(objective)
+  const believed = logCost(objective, price, rate?.mean[i] ?? Number.NaN, constraint?.mean[i] ?? Number.NaN)
+  if (learns === 'nothing') return Math.log(Math.max(0, best - believed))
+  const belief = learns === 'rate' ? rate : constraint
+  if (!belief) return 0
+  const sd = Math.sqrt(belief.variance[i]!)
+  const demand = demandOf(objective)
+  return demand ? demandImprovement(demand, price, belief.mean[i]!, sd, best) : logExpectedImprovement(believed, sd, best)
 }
 
 const MOST_REPLICAS = 64
@@ -101,15 +97,10 @@ const MOST_REPLICAS = 64
  * ln E[max(0, best - ln(price × replicas))], replicas = ceil(demand / rate): an exact sum over replica counts, P(at most n) = P(rate ≥ demand/n);
  * beyond 64 replicas the ceiling is left out.
  */
-function demandImprovement(
-  objective: { demandRps: number; headroom: number },
-  price: number,
-  mean: number,
-  sd: number,
-  best: number,
-): number {
-  const logDemand = Math.log(objective.demandRps / (1 - objective.headroom))
-  if (replicasFor(objective, mean + 2 * sd) > MOST_REPLICAS) return logExpectedImprovement(Math.log(price) + logDemand - mean, sd, best)
+function demandImprovement(demand: Demand, price: number, mean: number, sd: number, best: number): number {
+  const logDemand = Math.log(demand.demandRps / (1 - demand.headroom))
+  if (replicasFor(demand, Math.exp(mean + 2 * sd)) > MOST_REPLICAS)
+    return logExpectedImprovement(Math.log(price) + logDemand - mean, sd, best)
   let expected = 0
   let upTo = 0
   for (let n = 1; n <= 4 * MOST_REPLICAS; n++) {

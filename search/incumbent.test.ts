@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { believedBest, recommended } from './incumbent.ts'
-import { bestObservation } from './objective.ts'
+import { bestObservation } from './observed-cost.ts'
 import { fitSurrogate } from './surrogate.ts'
 import type { Observation, Problem } from './types.ts'
 

@@ -21,7 +21,8 @@ export function createSampler(name = 'gp'): Sampler {
 }
 
 export { paretoFront } from './non-dominated.ts'
-export { bestObservation, logCost, meetsConstraint, observedLogCost, replicasFor } from './objective.ts'
+export { logCost } from './objective.ts'
+export { bestObservation, meetsConstraint, observedLogCost } from './observed-cost.ts'
 export { createRng } from './rng.ts'
 export * from './space.ts'
 export { assessStop, type StopOptions } from './stopping.ts'

@@ -1,55 +1,245 @@
-import type { Configuration, Objective, Observation, Problem } from './types.ts'
+/**
+ * The objectives: what is best among configurations that keep the SLO, one entry each. Whatever costs, bounds, counts replicas, ranks or puts into words
+ * asks here; nothing else asks which objective it is.
+ */
 
-/** What an objective costs, to be minimised, given exact price and what was measured or drawn. In ln units; Infinity where it is out of bounds. */
-export function logCost(objective: Objective, pricePerHour: number, logRate: number, logConstraint: number): number {
-  switch (objective.kind) {
-    case 'price':
-      return Math.log(pricePerHour)
-    case 'price-per-request':
-      return Math.log(pricePerHour) - logRate
-    case 'price-for-demand':
-      return Math.log(pricePerHour * replicasFor(objective, logRate))
-    case 'max-rate':
-      return pricePerHour <= objective.maxPricePerHour ? -logRate : Infinity
-    case 'min-latency':
-      return pricePerHour <= objective.maxPricePerHour ? logConstraint : Infinity
-  }
+/** What a trial measured. */
+export interface Measured {
+  readonly capacityRps: number
+  /** SLO percentile of one request at a time, ms. */
+  readonly idleMs?: number
+  /** What its trial used: cores busy, MiB, ... by name. */
+  readonly usage?: object
 }
 
-/** Replicas that serve the demand with headroom kept free: ceil(demand / (rate (1 - headroom))). */
-export const replicasFor = ({ demandRps, headroom }: { demandRps: number; headroom: number }, logRate: number): number =>
-  Math.max(1, Math.ceil(demandRps / (Math.exp(logRate) * (1 - headroom)) - 1e-9))
-
-/** ln of the constrained metric, with zero (no violations at all) read as a thousandth of the limit. */
-export const logMetric = (problem: Problem, value: number): number => Math.log(Math.max(value, 1e-3 * (problem.constraintLimit ?? 1e-9)))
-
-/** Whether a trial's measurements meet the constraint. Infeasible trials and trials that serve no rate do not. */
-export const meetsConstraint = (problem: Problem, observation: Observation): boolean =>
-  observation.state === 'complete' &&
-  observation.rate?.value !== 0 &&
-  (problem.constraintLimit === undefined ||
-    (observation.constraint !== undefined && observation.constraint.value <= problem.constraintLimit))
-
-/** ln cost of a finished trial as measured; Infinity where it is infeasible, cut short, or lacks the measured quantity. */
-export function observedLogCost(problem: Problem, observation: Observation): number {
-  if (observation.state !== 'complete' || observation.censored || !meetsConstraint(problem, observation)) return Infinity
-  const needsRate = !['price', 'min-latency'].includes(problem.objective.kind)
-  if (needsRate && observation.rate === undefined) return Infinity
-  if (problem.objective.kind === 'min-latency' && observation.constraint === undefined) return Infinity
-  const logRate = observation.rate ? Math.log(observation.rate.value) : Number.NaN
-  const logConstraint = observation.constraint ? logMetric(problem, observation.constraint.value) : Number.NaN
-  return logCost(problem.objective, problem.pricePerHour(observation.configuration), logRate, logConstraint)
+/** What is known of a configuration that serves. */
+export interface Figures extends Measured {
+  /** $ per hour of one replica, exact. */
+  readonly pricePerHour: number
 }
 
-/** The cheapest feasible trial as measured. */
-export function bestObservation(
-  problem: Problem,
-  observations: readonly Observation[],
-): { configuration: Configuration; logCost: number } | undefined {
-  let best: { configuration: Configuration; logCost: number } | undefined
-  for (const observation of observations) {
-    const cost = observedLogCost(problem, observation)
-    if (cost < (best?.logCost ?? Infinity)) best = { configuration: observation.configuration, logCost: cost }
-  }
-  return best
+/** A configuration with what the objective minimises. */
+type Costed = Figures & { readonly cost: number }
+
+/** How figures are written; given, so that objectives know words and not digits. */
+export interface Writing {
+  readonly money: (dollars: number) => string
+  readonly rate: (rps: number) => string
+  readonly latency: (ms: number) => string
 }
+
+export interface Demand {
+  readonly demandRps: number
+  /** Share of the capacity kept free, 0-1. */
+  readonly headroom: number
+}
+export interface PriceBound {
+  readonly maxPricePerHour: number
+}
+
+/** What a user must say beside the name. */
+interface Asked {
+  nothing: object
+  demand: Demand
+  'price bound': PriceBound
+}
+export type Asks = keyof Asked
+/** Fields of what is asked. */
+export const askedFields = { nothing: [], demand: ['demandRps', 'headroom'], 'price bound': ['maxPricePerHour'] } as const satisfies {
+  [A in Asks]: readonly (keyof Asked[A])[]
+}
+
+interface Entry<A extends Asks> {
+  readonly asks: A
+  /** What a measurement must tell; the search models it, and the cost falls with a rate and rises with a latency, in proportion. */
+  readonly learns: 'nothing' | 'rate' | 'latency'
+  /** What is learned where it is neither the capacity nor the idle latency: requests per joule, say. Such a rate has no physics and no direction known beforehand. */
+  learned?(measured: Measured): number
+  /** What is to be minimised, in `unit`, of a price per hour and of what was learned; a quantity to be maximised where `most`. */
+  figure(objective: Asked[A], pricePerHour: number, learned: number): number
+  readonly most?: true
+  /** What must be measured to win: the capacity at which a configuration costs as much as another. Absent: no capacity decides. */
+  capacityAt?(objective: Asked[A], pricePerHour: number, cost: number): number | undefined
+  readonly words: ObjectiveWords
+  /** '$0.11 per million requests': what is ranked by. */
+  costText(objective: Asked[A], of: Costed, write: Writing): string
+  /** What follows rate and latency in a verdict. */
+  verdictText(objective: Asked[A], of: Costed, write: Writing): string
+}
+
+export interface ObjectiveWords {
+  /** In a list to choose from: 'cheapest per request'. */
+  readonly choice: string
+  /** Of an axis: '$ per million requests'. */
+  readonly unit: string
+  /** '2.3x {better} the default'. */
+  readonly better: string
+  /** 'cheaper', alone. */
+  readonly comparative: string
+  /** '12 % {worse}'. */
+  readonly worse: string
+  /** Not better than the default. */
+  readonly noBetter: string
+}
+
+const cheaper = { better: 'cheaper than', comparative: 'cheaper', worse: 'dearer', noBetter: 'no better than the default' } as const
+
+const entry = <A extends Asks>(asks: A, rest: Omit<Entry<A>, 'asks'>): Entry<A> => ({ asks, ...rest })
+
+const objectives = {
+  price: entry('nothing', {
+    learns: 'nothing',
+    figure: (_, pricePerHour) => pricePerHour,
+    words: { choice: 'cheapest replica', unit: '$ per hour, one replica', ...cheaper },
+    costText: (_, { cost }, { money }) => `${money(cost)}/h`,
+    verdictText: (_, { cost }, { money }) => `${money(cost)} per hour`,
+  }),
+  'price-per-request': entry('nothing', {
+    learns: 'rate',
+    figure: (_, pricePerHour, rps) => (pricePerHour / (rps * 3600)) * 1e6,
+    capacityAt: (_, pricePerHour, cost) => pricePerHour / 3600 / (cost / 1e6),
+    words: { choice: 'cheapest per request', unit: '$ per million requests', ...cheaper },
+    costText: (_, { cost }, { money }) => `${money(cost)} per million requests`,
+    verdictText: (_, { cost }, { money }) => `${money(cost)} per million requests`,
+  }),
+  'price-for-demand': entry('demand', {
+    learns: 'rate',
+    figure: (demand, pricePerHour, rps) => pricePerHour * replicasFor(demand, rps),
+    capacityAt({ demandRps, headroom }, pricePerHour, cost) {
+      const replicas = Math.floor(cost / pricePerHour + 1e-9)
+      return replicas < 1 ? undefined : demandRps / (replicas * (1 - headroom))
+    },
+    words: { choice: 'cheapest for a demand', unit: '$ per hour, all replicas', ...cheaper },
+    costText: (demand, { cost, capacityRps }, { money }) => `${money(cost)}/h for ${replicasText(demand, capacityRps)}`,
+    verdictText: (demand, { cost, capacityRps }, { money, rate }) =>
+      `${replicasText(demand, capacityRps)} for ${rate(demand.demandRps)} at ${money(cost)} per hour`,
+  }),
+  'max-rate': entry('price bound', {
+    learns: 'rate',
+    most: true,
+    figure: (_, __, rps) => rps,
+    capacityAt: (_, __, cost) => -cost,
+    words: {
+      choice: 'most throughput within a price',
+      unit: 'requests per second',
+      better: 'the rate of',
+      comparative: 'the rate',
+      worse: 'less rate',
+      noBetter: 'the rate of the default',
+    },
+    costText: (_, { capacityRps }, { rate }) => rate(capacityRps),
+    verdictText: (_, { pricePerHour }, { money }) => `${money(pricePerHour)} per hour`,
+  }),
+  'min-latency': entry('price bound', {
+    learns: 'latency',
+    figure: (_, __, ms) => ms,
+    words: {
+      choice: 'least latency within a price',
+      unit: 'ms when idle',
+      better: 'faster than',
+      comparative: 'faster',
+      worse: 'slower',
+      noBetter: 'no better than the default',
+    },
+    costText: (_, { cost }, { latency }) => `${latency(cost)} when idle`,
+    verdictText: (_, { cost, pricePerHour }, { latency, money }) => `${latency(cost)} when idle, ${money(pricePerHour)} per hour`,
+  }),
+}
+
+export type ObjectiveKind = keyof typeof objectives
+type AskedBy<E> = E extends Entry<infer A> ? Asked[A] : never
+/** What a user minimises or maximises. The constraint of the problem always holds beside it. */
+export type Objective = { [K in ObjectiveKind]: { readonly kind: K } & AskedBy<(typeof objectives)[K]> }[ObjectiveKind]
+
+export const objectiveKinds = Object.keys(objectives) as [ObjectiveKind, ...ObjectiveKind[]]
+/** What stands where the user names none. */
+export const defaultKind = { plain: 'price-per-request', withDemand: 'price-for-demand' } as const satisfies Record<string, ObjectiveKind>
+
+const of = (kind: ObjectiveKind) => objectives[kind] as Entry<Asks> & Entry<'nothing'>
+const said = (objective: Objective) => objective as Objective & Demand & PriceBound
+
+export const kindsAsking = (asks: Asks): ObjectiveKind[] => objectiveKinds.filter((kind) => asksOf(kind) === asks)
+export const asksOf = (kind: ObjectiveKind): Asks => of(kind).asks
+/** An objective with what it asks for, out of more. */
+export const objectiveOf = (kind: ObjectiveKind, given: Demand & PriceBound): Objective =>
+  ({ kind, ...Object.fromEntries(askedFields[asksOf(kind)].map((field) => [field, given[field]])) }) as unknown as Objective
+
+/** The demand that is to be served, where there is one. */
+export const demandOf = (objective: Objective): Demand | undefined => (asksOf(objective.kind) === 'demand' ? said(objective) : undefined)
+/** The most that one replica may cost an hour, $; undefined where nothing bounds it. */
+export const priceBoundOf = (objective: Objective): number | undefined =>
+  asksOf(objective.kind) === 'price bound' ? said(objective).maxPricePerHour : undefined
+export const isTooDear = (objective: Objective, pricePerHour: number): boolean =>
+  pricePerHour > (priceBoundOf(objective) ?? Number.POSITIVE_INFINITY)
+
+/** Replicas that serve a demand with headroom kept free: ceil(demand / (capacity (1 - headroom))). Infinity for no capacity. */
+export function replicasFor({ demandRps, headroom }: Demand, capacityRps: number): number {
+  if (capacityRps <= 0) return Number.POSITIVE_INFINITY
+  // Without the allowance 300 / (100 × 1) could come out as 3.0000000000000004 and cost a replica.
+  return Math.max(1, Math.ceil(demandRps / (capacityRps * (1 - headroom)) - 1e-9))
+}
+
+function replicasText(demand: Demand, capacityRps: number): string {
+  const replicas = replicasFor(demand, capacityRps)
+  return `${replicas} replica${replicas === 1 ? '' : 's'}`
+}
+
+export const learnsOf = ({ kind }: Objective): Entry<Asks>['learns'] => of(kind).learns
+/** Whether the search learns capacities and idle latencies, of which physics tells something beforehand, and not a quantity of the objective's own. */
+export const learnsPlainly = ({ kind }: Objective): boolean => of(kind).learned === undefined
+/** What the search learns as the rate of a configuration: its capacity, unless the objective counts requests by something else. NaN where it was not measured. */
+export const learnedRate = ({ kind }: Objective, measured: Measured): number => of(kind).learned?.(measured) ?? measured.capacityRps
+
+/** Price bounds left out: of a capacity, an idle latency or what else is learned. Infinity where that is unknown or nothing. */
+function costOf(objective: Objective, pricePerHour: number, learned: number): number {
+  const { figure, most } = of(objective.kind)
+  const value = figure(said(objective), pricePerHour, learned)
+  return Number.isNaN(value) ? Number.POSITIVE_INFINITY : most ? -value : value
+}
+
+/** What an objective minimises, in its unit (what is to be maximised is negated); Infinity where it was not measured. */
+export function cost(objective: Objective, figures: Figures): number {
+  const { learns, learned } = of(objective.kind)
+  const known = learned ? learned(figures) : learns === 'latency' ? figures.idleMs : figures.capacityRps
+  return costOf(objective, figures.pricePerHour, known ?? Number.NaN)
+}
+
+/** The same in ln, of what the search believes: ln rate, ln idle latency. Infinity where the price is out of bounds, NaN where nothing is believed. */
+export function logCost(objective: Objective, pricePerHour: number, logRate: number, logLatency: number): number {
+  if (isTooDear(objective, pricePerHour)) return Number.POSITIVE_INFINITY
+  const { figure, learns, most } = of(objective.kind)
+  const logFigure = Math.log(figure(said(objective), pricePerHour, Math.exp(learns === 'latency' ? logLatency : logRate)))
+  return most ? -logFigure : logFigure
+}
+
+/**
+ * Capacity (req/s) at which a configuration costs as much as the best so far; below it the trial cannot win. Undefined: nothing to beat, or no capacity decides.
+ * `bestCost` is in the unit of `cost`.
+ */
+export function capacityToBeatRps(objective: Objective, pricePerHour: number, bestCost: number | undefined): number | undefined {
+  if (bestCost === undefined || !Number.isFinite(bestCost)) return undefined
+  return of(objective.kind).capacityAt?.(said(objective), pricePerHour, bestCost)
+}
+
+/** Whether the 90 % intervals of two capacities leave it open which configuration costs less. Prices and idle latencies have none. */
+export function orderIsOpen(
+  objective: Objective,
+  a: Figures & { readonly capacityCi90Rps: readonly [number, number] },
+  b: Figures & { readonly capacityCi90Rps: readonly [number, number] },
+): boolean {
+  if (learnsOf(objective) !== 'rate') return false
+  const at = (c: Figures, capacityRps: number) => cost(objective, { ...c, capacityRps })
+  return at(a, a.capacityCi90Rps[1]) <= at(b, b.capacityCi90Rps[0])
+}
+
+/** How many times as good (cheap, fast, much) a cost is as another. */
+export const gainOver = (objective: Objective, better: number, than: number): number =>
+  of(objective.kind).most ? better / than : than / better
+/** What a cost stands for: itself, or what is maximised. */
+export const shownCost = (objective: Objective, costs: number): number => (of(objective.kind).most ? -costs : costs)
+
+export const wordsOf = (kind: ObjectiveKind): ObjectiveWords => of(kind).words
+export const costText = (objective: Objective, candidate: Costed, write: Writing): string =>
+  of(objective.kind).costText(said(objective), candidate, write)
+export const verdictText = (objective: Objective, candidate: Costed, write: Writing): string =>
+  of(objective.kind).verdictText(said(objective), candidate, write)

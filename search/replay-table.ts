@@ -1,4 +1,4 @@
-import { observedLogCost } from './objective.ts'
+import { observedLogCost } from './observed-cost.ts'
 import { configurationKey } from './space.ts'
 import { assessStop } from './stopping.ts'
 import type { Configuration, Observation, Parameter, Problem, Rng, Sampler, StopAssessment } from './types.ts'

@@ -8,7 +8,8 @@ import { fitGp } from './gp-fit.ts'
 import { condition, type Gp, type Marginals } from './gp-regression.ts'
 import { cholesky } from './linalg.ts'
 import { bilog, logCdf } from './normal.ts'
-import { logMetric } from './objective.ts'
+import { learnsOf } from './objective.ts'
+import { logMetric } from './observed-cost.ts'
 import { rememberedPerTrial } from './per-trial.ts'
 import { calibratePhysics } from './physics-prior.ts'
 import { pastKnowledge } from './transfer.ts'
@@ -107,7 +108,7 @@ function fitModels(
   const readings = complete.flatMap((o) =>
     o.constraint ? datum(o.configuration, target(logMetric(problem, o.constraint.value)), o.constraint) : [],
   )
-  const boundaryAlone = problem.objective.kind === 'price' && problem.constraintLimit !== undefined && !options.withoutBounds
+  const boundaryAlone = learnsOf(problem.objective) === 'nothing' && problem.constraintLimit !== undefined && !options.withoutBounds
   const constraints = boundaryAlone ? readings.map(bounded) : readings
   const labels = observations.map((o) => datum(o.configuration, o.state === 'complete' && o.rate?.value !== 0 ? 1 : -1))
   const past = (quantity: Quantity, trials: readonly Datum[]) =>

@@ -1,4 +1,7 @@
 /** The vocabulary of the search: parameters, configurations, problems, observations, samplers. Pure data; no I/O. */
+import type { Objective } from './objective.ts'
+
+export type { Objective } from './objective.ts'
 
 /** Where a tuned value goes when a predictor is started. */
 export type Category = 'resource' | 'server' | 'env' | 'args'
@@ -57,14 +60,6 @@ export interface Estimate {
   /** Standard deviation of ln(value), where the profiler knows it. */
   readonly logSd?: number
 }
-
-/** What a user minimises or maximises. The constraint of the problem always holds beside it. */
-export type Objective =
-  | { readonly kind: 'price' }
-  | { readonly kind: 'price-per-request' }
-  | { readonly kind: 'price-for-demand'; readonly demandRps: number; readonly headroom: number }
-  | { readonly kind: 'max-rate'; readonly maxPricePerHour: number }
-  | { readonly kind: 'min-latency'; readonly maxPricePerHour: number }
 
 /** Everything a sampler may know before the first trial. */
 export interface Problem {

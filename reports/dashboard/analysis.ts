@@ -1,10 +1,10 @@
 /** Figures behind the dashboard's charts that are neither ranking nor search: the knee of a load curve, history, capacity, comparison. Pure. */
 
 import type { CurveKnot } from '../../profiler/capacity/capacity-under.ts'
-import type { Objective } from '../../search/types.ts'
+import { replicasFor } from '../../search/objective.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { hoursPerMonth } from '../plan/plan-costs.ts'
-import { keyOf, replicasFor } from '../recommendation/judged.ts'
+import { keyOf } from '../recommendation/judged.ts'
 import type { Candidate } from '../recommendation/types.ts'
 
 /** Where waiting starts to outweigh the work: the rate at which a latency is twice that of the idle predictor. Undefined when it never gets there. */
@@ -60,8 +60,8 @@ export interface FleetRow {
 
 /** A fleet of one configuration for a demand. With nothing lost the headroom stays free; with one lost the rest may run up to their capacity. */
 export function fleetFor(candidate: Candidate, demandRps: number, headroom: number): FleetRow {
-  const replicas = replicasFor(demandRps, candidate.capacityRps, headroom)
-  const withSpare = Math.max(replicas, replicasFor(demandRps, candidate.capacityRps, 0) + 1)
+  const replicas = replicasFor({ demandRps, headroom }, candidate.capacityRps)
+  const withSpare = Math.max(replicas, replicasFor({ demandRps, headroom: 0 }, candidate.capacityRps) + 1)
   const perMonth = (n: number) => n * candidate.pricePerHour * hoursPerMonth
   return {
     demandRps,
@@ -123,20 +123,4 @@ export function pairsOf(left: readonly Candidate[], right: readonly Candidate[])
   })
   const size = ({ ratio }: Pair) => (Number.isFinite(ratio) ? Math.abs(Math.log(ratio)) : -1)
   return pairs.sort((a, b) => size(b) - size(a))
-}
-
-/** Axis name of an objective's cost; a maximised quantity is shown as itself (`sign` -1). */
-export function costAxis(objective: Objective): { readonly name: string; readonly sign: 1 | -1 } {
-  switch (objective.kind) {
-    case 'price':
-      return { name: '$ per hour, one replica', sign: 1 }
-    case 'price-per-request':
-      return { name: '$ per million requests', sign: 1 }
-    case 'price-for-demand':
-      return { name: '$ per hour, all replicas', sign: 1 }
-    case 'max-rate':
-      return { name: 'requests per second', sign: -1 }
-    case 'min-latency':
-      return { name: 'ms when idle', sign: 1 }
-  }
 }

@@ -4,7 +4,7 @@
  * That is what a good load balancer comes near to; it takes no credit for the smoothing that pooling brings, and none is lost to a bad one.
  */
 import { type CurveKnot, latencyAt } from '../../profiler/capacity/capacity-under.ts'
-import { replicasFor } from '../recommendation/judged.ts'
+import { replicasFor } from '../../search/objective.ts'
 import { type Demand, peakOf } from './demand.ts'
 
 /** A configuration to plan with. */
@@ -61,7 +61,7 @@ export function staticFleet(unit: FleetUnit, demand: Demand, replicas: number): 
 
 /** Replicas for the peak of a demand. */
 export const replicasForPeak = (unit: FleetUnit, demand: Demand, headroom: number): number =>
-  replicasFor(peakOf(demand), unit.capacityRps, headroom)
+  replicasFor({ demandRps: peakOf(demand), headroom }, unit.capacityRps)
 
 /**
  * A fleet that follows the demand: it orders replicas `reactionSeconds` after they are needed, they serve `launchSeconds` later, and they go when they were
@@ -74,7 +74,10 @@ export function autoscaledFleet(unit: FleetUnit, demand: Demand, model: Autoscal
   const steps = Math.round(period / dt)
   const at = (step: number) => demand.rps[Math.floor((((step + steps) % steps) * dt) / demand.stepSeconds)] ?? demand.rps.at(-1)!
   const wanted = (step: number) =>
-    Math.min(model.maxReplicas, Math.max(model.minReplicas, replicasFor(at(step), unit.capacityRps, model.headroom)))
+    Math.min(
+      model.maxReplicas,
+      Math.max(model.minReplicas, replicasFor({ demandRps: at(step), headroom: model.headroom }, unit.capacityRps)),
+    )
   const reaction = Math.round(model.reactionSeconds / dt)
   const launch = Math.round(unit.launchSeconds / dt)
   const hold = Math.max(1, Math.round(model.scaleDownSeconds / dt))

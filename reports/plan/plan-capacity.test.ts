@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { replicasFor } from '../../search/objective.ts'
 import { gpuCatalogue } from '../../trials/devices/catalogue.ts'
-import { replicasFor } from '../recommendation/judged.ts'
 import { DemandError, demandPatterns, meanOf, patternDemand, peakOf, steadyDemand, tableDemand, traceDemand } from './demand.ts'
 import { autoscaledFleet, type FleetUnit, keepsSlo, staticFleet } from './fleet.ts'
 import { instances } from './instances.ts'
@@ -108,7 +108,7 @@ describe('fleets', () => {
         (rps, headroom, launchSeconds) => {
           const demand = { rps, stepSeconds: 3600, what: '' }
           const outcome = autoscaledFleet({ ...hundred, launchSeconds }, demand, { ...model, headroom })
-          const most = replicasFor(Math.max(...rps), 100, headroom)
+          const most = replicasFor({ demandRps: Math.max(...rps), headroom }, 100)
           expect(outcome.mostReplicas).toBe(most)
           expect(outcome.meanReplicas).toBeLessThanOrEqual(most + 1e-9)
           expect(outcome.meanReplicas).toBeGreaterThanOrEqual(Math.min(...rps) / 100 - 1e-9)
@@ -222,7 +222,7 @@ describe('costs', () => {
           const segments = breakEven(rivals, 1000, 0.1)
           const named = segments.filter((s) => s.fromRps < demand).at(-1)!
           const price = (label: string) =>
-            replicasFor(demand, rivals[Number(label)]!.capacityRps, 0.1) * rivals[Number(label)]!.pricePerHour
+            replicasFor({ demandRps: demand, headroom: 0.1 }, rivals[Number(label)]!.capacityRps) * rivals[Number(label)]!.pricePerHour
           const least = Math.min(...rivals.map((r) => price(r.label)))
           // A demand within a rounding error of a stair may stand on either side of it.
           fc.pre(rivals.every((r) => Math.abs(demand / (r.capacityRps * 0.9) - Math.round(demand / (r.capacityRps * 0.9))) > 1e-4))

@@ -1,6 +1,7 @@
 /** What a fleet costs: by the price book, on the instances that clouds rent out, and against other configurations as demand grows. */
+
+import { replicasFor } from '../../search/objective.ts'
 import type { Resources } from '../../trials/resources.ts'
-import { replicasFor } from '../recommendation/judged.ts'
 import { type Instance, instances } from './instances.ts'
 
 /** A month of 30 days, as the published examples count. */
@@ -72,7 +73,7 @@ export function breakEven(rivals: readonly Rival[], upToRps: number, headroom: n
   }
   const segments: BreakEven[] = []
   for (const edge of [...edges].sort((a, b) => a - b)) {
-    const price = (r: Rival) => replicasFor(edge * (1 + 1e-7) + 1e-9, r.capacityRps, headroom) * r.pricePerHour
+    const price = (r: Rival) => replicasFor({ demandRps: edge * (1 + 1e-7) + 1e-9, headroom }, r.capacityRps) * r.pricePerHour
     const before = segments.at(-1)
     const cheapest = usable.reduce<Rival | undefined>((best, r) => {
       if (!best) return r

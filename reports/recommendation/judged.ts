@@ -4,6 +4,7 @@ import { type CapacityUnder, type CurveKnot, capacityUnder, loadCurve, percentil
 import { seenUnder } from '../../profiler/capacity/stream-view.ts'
 import { countsTheSame } from '../../profiler/slo.ts'
 import type { Measurement, Slo } from '../../profiler/types.ts'
+import { cost, demandOf, isTooDear, priceBoundOf, replicasFor } from '../../search/objective.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { money, sloLimit, sloName, sloValue } from '../format.ts'
@@ -93,7 +94,8 @@ export function candidateAt(trial: FinishedTrial, measurement: Measurement, capa
   const { idle } = countsTheSame(measurement.slo, view.slo) ? measurement : seenUnder(measurement, view.slo)
   const idleMs = percentileOf(idle, view.slo.percentile)
   const { objective } = view
-  const demand = objective.kind === 'price-for-demand' ? replicasFor(objective.demandRps, capacityRps, objective.headroom) : undefined
+  const demand = demandOf(objective)
+  const replicas = demand && replicasFor(demand, capacityRps)
   const perMillion = capacityRps > 0 ? (pricePerHour / (capacityRps * 3600)) * 1e6 : Number.POSITIVE_INFINITY
   const candidate = {
     trial: trial.number,
@@ -108,11 +110,11 @@ export function candidateAt(trial: FinishedTrial, measurement: Measurement, capa
     ...qualityIn(configuration, view),
     pricePerHour,
     pricePerMillionRequests: perMillion,
-    ...(demand === undefined ? {} : { replicas: demand, totalPricePerHour: demand * pricePerHour }),
+    ...(replicas === undefined ? {} : { replicas, totalPricePerHour: replicas * pricePerHour }),
   }
   const reason = tooPoor(configuration, view) ?? whyInfeasible(measurement, capacity, pricePerHour, view)
-  const cost = reason === undefined ? costOf(candidate, objective) : Number.POSITIVE_INFINITY
-  return { ...candidate, cost, feasible: reason === undefined, ...(reason === undefined ? {} : { reason }) }
+  const costs = reason === undefined ? cost(objective, { ...candidate, usage: trial.usage }) : Number.POSITIVE_INFINITY
+  return { ...candidate, cost: costs, feasible: reason === undefined, ...(reason === undefined ? {} : { reason }) }
 }
 
 const boundOf = ({ known }: CapacityUnder): Pick<Candidate, 'bound'> =>
@@ -130,28 +132,6 @@ function tooPoor(configuration: Configuration, { quality, minQuality }: View): s
     : undefined
 }
 
-/** Replicas that serve a demand with a share of their capacity kept free: ceil(demand / (capacity × (1 − headroom))). Infinity for no capacity. */
-export function replicasFor(demandRps: number, capacityRps: number, headroom: number): number {
-  if (capacityRps <= 0) return Number.POSITIVE_INFINITY
-  // Without the allowance 300 / (100 × 1) could come out as 3.0000000000000004 and cost a replica.
-  return Math.max(1, Math.ceil(demandRps / (capacityRps * (1 - headroom)) - 1e-9))
-}
-
-function costOf(c: Omit<Candidate, 'cost' | 'feasible'>, objective: Objective): number {
-  switch (objective.kind) {
-    case 'price':
-      return c.pricePerHour
-    case 'price-per-request':
-      return c.pricePerMillionRequests
-    case 'price-for-demand':
-      return c.totalPricePerHour ?? Number.POSITIVE_INFINITY
-    case 'max-rate':
-      return -c.capacityRps
-    case 'min-latency':
-      return c.idleMs ?? Number.POSITIVE_INFINITY
-  }
-}
-
 function whyInfeasible(measurement: Measurement, capacity: CapacityUnder, pricePerHour: number, view: View): string | undefined {
   const { slo, objective } = view
   if (!(capacity.capacityRps > 0)) {
@@ -164,10 +144,9 @@ function whyInfeasible(measurement: Measurement, capacity: CapacityUnder, priceP
       : 'no request was answered'
     return `misses the SLO at any rate: ${idle} at ${sloName(slo)} against ${sloLimit(slo)}`
   }
-  if ((objective.kind === 'max-rate' || objective.kind === 'min-latency') && pricePerHour > objective.maxPricePerHour) {
-    return `costs ${money(pricePerHour)} per hour, more than ${money(objective.maxPricePerHour)}`
-  }
-  return undefined
+  return isTooDear(objective, pricePerHour)
+    ? `costs ${money(pricePerHour)} per hour, more than ${money(priceBoundOf(objective)!)}`
+    : undefined
 }
 
 const words = {

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { objectiveKinds, objectiveOf } from '../../search/objective.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { complete, measured, sampleInput, sampleTrials, slo } from '../samples.contract.ts'
-import { replicasFor } from './judged.ts'
 import { recommend } from './recommend.ts'
 
 const given = (change: Partial<Parameters<typeof recommend>[0]>) => recommend({ ...sampleInput, ...change })
@@ -197,13 +197,7 @@ test('the best costs no more than any other feasible candidate, whatever the tri
           maxLength: 12,
         },
       ),
-      fc.constantFrom(
-        { kind: 'price' } as const,
-        { kind: 'price-per-request' } as const,
-        { kind: 'price-for-demand', demandRps: 500, headroom: 0.3 } as const,
-        { kind: 'max-rate', maxPricePerHour: 0.2 } as const,
-        { kind: 'min-latency', maxPricePerHour: 0.2 } as const,
-      ),
+      fc.constantFrom(...objectiveKinds.map((kind) => objectiveOf(kind, { demandRps: 500, headroom: 0.3, maxPricePerHour: 0.2 }))),
       (drawn, objective) => {
         const trials = drawn.map(([cpuCores, batchSize, saturation, idle], i) =>
           complete(i + 1, { cpuCores, batchSize, gpuMemoryPercent: 25 }, measured(saturation, idle)),
@@ -217,11 +211,4 @@ test('the best costs no more than any other feasible candidate, whatever the tri
       },
     ),
   )
-})
-
-test('replicas are whole, enough, and not one too many for a rounding error', () => {
-  expect(replicasFor(300, 100, 0)).toBe(3)
-  expect(replicasFor(0.3, 0.1, 0)).toBe(3)
-  expect(replicasFor(301, 100, 0)).toBe(4)
-  expect(replicasFor(100, 0, 0)).toBe(Number.POSITIVE_INFINITY)
 })

@@ -1,12 +1,13 @@
 /** The recommendation: trials, an SLO, an objective and prices in; a verdict, its reasons and its rivals out. Pure. */
+import { gainOver, orderIsOpen } from '../../search/objective.ts'
 import type { StopAssessment } from '../../search/types.ts'
 import type { FinishedTrial, Provenance } from '../../trials/types.ts'
 import { rate, rateInterval, sloFigure } from '../format.ts'
 import { bindingOf } from './binding.ts'
 import { type Judged, judge, keyOf, type View } from './judged.ts'
 import { paretoFront, qualityFronts } from './pareto-front.ts'
-import type { Candidate, Recommendation } from './types.ts'
-import { confidenceOf, overlaps, verdictOf, verdictOfNone, whyNot } from './verdict.ts'
+import type { Recommendation } from './types.ts'
+import { confidenceOf, verdictOf, verdictOfNone, whyNot } from './verdict.ts'
 
 export interface RecommendInput extends View {
   readonly experimentId: string
@@ -29,7 +30,7 @@ export function recommend(input: RecommendInput): Recommendation {
   const subject = best ?? nearest
   const yardstick = input.trials.find((t) => t.purpose === 'default')
   const fallback = yardstick && all.find((j) => keyOf(j.trial.configuration) === keyOf(yardstick.configuration))
-  const gain = best && fallback?.candidate.feasible ? gainOf(best.candidate, fallback.candidate) : undefined
+  const gain = best && fallback?.candidate.feasible ? gainOver(objective, best.candidate.cost, fallback.candidate.cost) : undefined
   const confirmation = confirmationOf(best)
   const fronts = qualityFronts(all, input)
   return {
@@ -82,11 +83,6 @@ function nearestOf(all: readonly Judged[]): Judged | undefined {
   return served.sort((a, b) => distance(a) - distance(b))[0]
 }
 
-/** How many times the default costs (or is slower, or serves less). */
-function gainOf(best: Candidate, fallback: Candidate): number {
-  return best.cost < 0 ? best.cost / fallback.cost : fallback.cost / best.cost
-}
-
 function confirmationOf(best: Judged | undefined): Recommendation['confirmation'] {
   const trial = best?.confirmation
   if (trial?.state !== 'complete') return undefined
@@ -135,7 +131,7 @@ function caveatsOf(
     if (confirmation && !confirmation.held) {
       caveats.push(`not confirmed: ${sloFigure(input.slo, confirmation.sloMs)} at ${rate(confirmation.rateRps)} in a second measurement`)
     }
-    const rivals = all.filter((j) => j !== best && j.candidate.feasible && overlaps(j.candidate, candidate, input.objective))
+    const rivals = all.filter((j) => j !== best && j.candidate.feasible && orderIsOpen(input.objective, j.candidate, candidate))
     if (rivals.length > 0) {
       const named = rivals.slice(0, 3).map((j) => `${j.candidate.label} (trial ${j.candidate.trial})`)
       caveats.push(`within the uncertainty of the best: ${named.join('; ')}${rivals.length > 3 ? ` and ${rivals.length - 3} more` : ''}`)

@@ -1,6 +1,7 @@
 /** The recommendation as a JSON document for other programs: 'tune.recommendation/v1'. */
 import { z } from 'zod'
 import type { Recommendation } from '../recommendation/types.ts'
+import { objectiveDocument } from './objective-document.ts'
 
 /** JSON has no infinity: null stands for a figure that is infinite or was never measured (the price per request of what cannot serve). */
 const figure = z.number().nullable()
@@ -19,14 +20,6 @@ const slo = z.object({
         'of a joint SLO: a request is good when it keeps them all, `percentile` is the share that must be good, and latencies (sloMs...) are the greatest part of a limit, in units of the first',
     }),
 })
-
-const objective = z.discriminatedUnion('kind', [
-  z.object({ kind: z.literal('price') }),
-  z.object({ kind: z.literal('price-per-request') }),
-  z.object({ kind: z.literal('price-for-demand'), demandRps: z.number(), headroom: z.number() }),
-  z.object({ kind: z.literal('max-rate'), maxPricePerHour: z.number() }),
-  z.object({ kind: z.literal('min-latency'), maxPricePerHour: z.number() }),
-])
 
 const candidate = z.object({
   trial: z.number().int().meta({ description: 'number of the trial it was measured in' }),
@@ -54,7 +47,7 @@ export const recommendationDocument = z.object({
   experimentId: z.string(),
   provenance: z.enum(['measured', 'emulated', 'simulated']),
   slo,
-  objective,
+  objective: objectiveDocument,
   verdict: z.string(),
   best: candidate.optional(),
   nearest: candidate.optional(),

@@ -1,5 +1,6 @@
 /** The report: a page that a manager can read and an engineer can check. */
 import type { EChartsOption } from 'echarts'
+import { demandOf, shownCost } from '../../search/objective.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { latency, money, percent, rate, rateInterval, significant, sloFigure, sloName, sloText, sloValue, times } from '../format.ts'
 import { type Judged, judge, type View } from '../recommendation/judged.ts'
@@ -126,7 +127,7 @@ async function curveBlocks({ slo }: ReportInput, top: readonly Judged[], chart: 
 
 function capacityBlocks({ best, objective }: Recommendation): Block[] {
   if (!best) return []
-  const headroom = objective.kind === 'price-for-demand' ? objective.headroom : 0
+  const headroom = demandOf(objective)?.headroom ?? 0
   const each = best.capacityRps * (1 - headroom)
   const rows = [1, 2, 4, 8, 16, 32].map((n) => [
     String(n),
@@ -224,25 +225,17 @@ function method({ trials, recommendation: r }: ReportInput): string[] {
 }
 
 async function historyBlocks({ trials, objective }: ReportInput, judged: readonly Judged[], chart: ReportChart): Promise<Block[]> {
-  const negative = objective.kind === 'max-rate'
   const points = judged
     .filter((j) => j.candidate.feasible)
     .map((j) => ({ trial: j.candidate.trial, cost: j.candidate.cost }))
     .sort((a, b) => a.trial - b.trial)
   if (!chart || points.length < 2) return []
-  const names = {
-    price: '$ per hour',
-    'price-per-request': '$ per million requests',
-    'price-for-demand': '$ per hour, all replicas',
-    'max-rate': '-req/s',
-    'min-latency': 'ms',
-  }
   const best = points.reduce((a, b) => (b.cost < a.cost ? b : a))
   return [
     {
       kind: 'chart',
-      svg: await chart(historyOption(points, names[objective.kind])),
-      alt: `Cost by trial; the best (${significant(negative ? -best.cost : best.cost)}) came in trial ${best.trial} of ${trials.length}.`,
+      svg: await chart(historyOption(points, objective)),
+      alt: `Cost by trial; the best (${significant(shownCost(objective, best.cost))}) came in trial ${best.trial} of ${trials.length}.`,
     },
   ]
 }

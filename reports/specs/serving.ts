@@ -1,12 +1,12 @@
 /** What every deployment spec says, whatever its format: the recommended configuration, how it is started, how many, and where each figure comes from. */
 import type { Slo } from '../../profiler/types.ts'
+import { replicasFor } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { DraOptions } from '../../trials/launchers/kubernetes/dra.ts'
 import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { Provenance } from '../../trials/types.ts'
 import { money, percent, rate, rateInterval, significant, sloFigure, sloLimit } from '../format.ts'
-import { replicasFor } from '../recommendation/judged.ts'
 import type { Candidate } from '../recommendation/types.ts'
 
 /** A spec cannot be made from what is known. */
@@ -133,7 +133,9 @@ export function servingOf(
   if (!(headroom >= 0 && headroom < 1)) throw new SpecError(`headroom is ${headroom}`, 'give a share from 0 to below 1, such as 20%')
   const perReplicaRps = candidate.capacityRps * (1 - headroom)
   const replicas =
-    options.demandRps === undefined ? (candidate.replicas ?? 1) : replicasFor(options.demandRps, candidate.capacityRps, headroom)
+    options.demandRps === undefined
+      ? (candidate.replicas ?? 1)
+      : replicasFor({ demandRps: options.demandRps, headroom }, candidate.capacityRps)
   const minReplicas = options.minReplicas ?? replicas
   const maxReplicas = options.maxReplicas ?? Math.max(2 * replicas, minReplicas)
   if (!(Number.isInteger(minReplicas) && Number.isInteger(maxReplicas) && minReplicas >= 1 && maxReplicas >= minReplicas)) {

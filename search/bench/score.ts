@@ -1,5 +1,5 @@
 import { recommended } from '../incumbent.ts'
-import { observedLogCost } from '../objective.ts'
+import { observedLogCost } from '../observed-cost.ts'
 import { type RecordedTable, replay, trueLogCosts } from '../replay-table.ts'
 import { configurationKey } from '../space.ts'
 import { fitSurrogate } from '../surrogate.ts'

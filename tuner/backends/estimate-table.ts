@@ -1,5 +1,6 @@
 /** What the device model expects of every configuration of an experiment, with error bars; nothing is started or measured. */
-import { createRng, logCost } from '../../search/index.ts'
+import { createRng } from '../../search/index.ts'
+import { cost, logCost } from '../../search/objective.ts'
 import type { Configuration, Problem } from '../../search/types.ts'
 import { untried } from '../../search/untried.ts'
 import type { Estimated } from '../../trials/launchers/simulated/estimate.ts'
@@ -20,7 +21,9 @@ export interface EstimateRow {
   readonly pricePerMillionRequests: number
   /** P(its GPU memory does not suffice after all). */
   readonly outOfMemory: number
-  /** What the objective minimises, as a logarithm. */
+  /** What the objective minimises, as in a recommendation. */
+  readonly cost: number
+  /** Its logarithm; of what is maximised, the logarithm's negative. */
   readonly logCost: number
 }
 export interface EstimateTable {
@@ -109,6 +112,7 @@ function rowOf(
     pricePerHour,
     pricePerMillionRequests: (pricePerHour / 3600 / capacityRps) * 1e6,
     outOfMemory,
+    cost: cost(problem.objective, { pricePerHour, capacityRps, idleMs }),
     logCost: logCost(problem.objective, pricePerHour, Math.log(capacityRps), Math.log(idleMs)),
   }
 }

@@ -2,6 +2,7 @@
 import { resolve } from 'node:path'
 import { recommend } from '../../reports/recommendation/recommend.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
+import { defaultKind } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
 import { gpuCatalogue } from '../../trials/devices/catalogue.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
@@ -39,7 +40,7 @@ export async function reopen(id: string | undefined, { db, slo, rps, headroom, m
   try {
     const { experiment: record, trials } = await findExperiment(store, id)
     // A demand asks for the price of serving it, whatever the experiment ranked by.
-    const objective = rps === undefined ? undefined : 'price-for-demand'
+    const objective = rps === undefined ? undefined : defaultKind.withDemand
     const flags = { slo, rps, objective, headroom, minQuality, prices: prices && resolve(prices) }
     const experiment = experimentFromDocument(record.spec as ExperimentDocument, record.id, anyMachine(), flags)
     const book = await loadPriceBook(experiment.pricesPath, experiment.own.gpus)

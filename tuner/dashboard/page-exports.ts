@@ -5,10 +5,12 @@ import { asMeasured, Ranker, type WhatIf } from '../../reports/dashboard/ranking
 import { standalonePage } from '../../reports/dashboard/standalone.ts'
 import { renderSvg } from '../../reports/report/charts/svg.ts'
 import { toHtml } from '../../reports/report/document/html.ts'
+import { objectiveDocument } from '../../reports/report/objective-document.ts'
 import { recommendationJson } from '../../reports/report/recommendation-json.ts'
 import { reportBlocks } from '../../reports/report/report-blocks.ts'
 import { trialsCsv } from '../../reports/report/trials-csv.ts'
 import { renderSpec, specTargets } from '../../reports/specs/index.ts'
+import { demandOf } from '../../search/objective.ts'
 import { servingFrom } from '../delivery/serving-from.ts'
 import { UserError } from '../exit-codes.ts'
 import type { Described } from './described.ts'
@@ -30,13 +32,7 @@ const question = z.object({
       .min(2)
       .optional(),
   }),
-  objective: z.discriminatedUnion('kind', [
-    z.object({ kind: z.literal('price') }),
-    z.object({ kind: z.literal('price-per-request') }),
-    z.object({ kind: z.literal('price-for-demand'), demandRps: positive, headroom: z.number().min(0).lt(1) }),
-    z.object({ kind: z.literal('max-rate'), maxPricePerHour: positive }),
-    z.object({ kind: z.literal('min-latency'), maxPricePerHour: positive }),
-  ]),
+  objective: objectiveDocument,
   prices: z.object({ name: z.string(), currency: z.string(), gpus: z.record(z.string(), price), vcpu: price, memoryGiB: price }),
   minQuality: z.number().optional(),
 })
@@ -107,7 +103,7 @@ export function specText({ described, trials }: Current, whatIf: WhatIf, wanted:
     ...described.experiment,
     slo,
     objective,
-    headroom: objective.kind === 'price-for-demand' ? objective.headroom : headroom,
+    headroom: demandOf(objective)?.headroom ?? headroom,
   }
   const files = renderSpec(target, servingFrom(experiment, recommendation, best, trials))
   return files.map((file) => (files.length > 1 ? `# file: ${file.name}\n${file.text}` : file.text)).join('\n')

@@ -5,6 +5,7 @@ import type { Candidate, Recommendation } from '../../reports/recommendation/typ
 import { type Container, type Evidence, type Serving, type ServingOptions, servingOf } from '../../reports/specs/serving.ts'
 import { tfservingImage } from '../../reports/specs/tfserving-deployment.ts'
 import { tritonImage } from '../../reports/specs/triton-config.ts'
+import { demandOf } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
 import { builtinProtocol, servingEnvironment } from '../../trials/launchers/builtin.ts'
 import { fillCommand } from '../../trials/launchers/fill.ts'
@@ -39,7 +40,7 @@ export function servingFrom(
 ): Serving {
   const { objective, headroom } = experiment
   const server = options.server ?? serverOf(experiment)
-  const demandRps = objective.kind === 'price-for-demand' ? objective.demandRps : undefined
+  const demandRps = demandOf(objective)?.demandRps
   return servingOf(
     experiment.model.name,
     candidate,

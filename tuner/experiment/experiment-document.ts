@@ -1,4 +1,5 @@
 /** The effective experiment written back in the form of the experiment file: for the store, `tune config`, and to be read again. */
+import { demandOf, priceBoundOf } from '../../search/objective.ts'
 import type { Parameter } from '../../search/types.ts'
 import { describeDomain } from './default-space.ts'
 import { containersOf } from './kubernetes-settings.ts'
@@ -20,6 +21,8 @@ export function documentOf(
 ): ExperimentDocument {
   const { name, architecture, architecturePath, path, version } = experiment.model
   const { slo, objective, load, budget, stop, predictor } = experiment
+  const demandRps = demandOf(objective)?.demandRps
+  const bound = priceBoundOf(objective)
   return compact({
     name: experiment.name,
     model: { name, architecture: architecturePath ?? architecture, path, version },
@@ -31,9 +34,9 @@ export function documentOf(
       metric: slo.metric,
     },
     objective: objective.kind,
-    demand: objective.kind === 'price-for-demand' ? `${objective.demandRps} rps` : undefined,
+    demand: demandRps === undefined ? undefined : `${demandRps} rps`,
     headroom: formatShare(experiment.headroom),
-    maxPricePerHour: 'maxPricePerHour' in objective ? `$${objective.maxPricePerHour}` : undefined,
+    maxPricePerHour: bound === undefined ? undefined : `$${bound}`,
     backend: experiment.backend,
     devices: experiment.devices,
     space:

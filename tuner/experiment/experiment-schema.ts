@@ -5,12 +5,13 @@
 
 import { z } from 'zod'
 import { protocolNames, protocolTable } from '../../profiler/protocols/protocol-table.ts'
+import { defaultKind, kindsAsking, objectiveKinds } from '../../search/objective.ts'
 import { draSharings } from '../../trials/launchers/kubernetes/dra.ts'
 import { gpuSchemes } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { serverKinds } from '../../trials/launchers/server-files/preset.ts'
 import { spoken } from '../../trials/predictor/protocol/spoken.ts'
 import { splitCommand } from './command-line.ts'
-import { backends, defaults, deviceChoices, loadOrigins, objectiveKinds, samplerNames } from './names.ts'
+import { backends, defaults, deviceChoices, loadOrigins, samplerNames } from './names.ts'
 import { parseItems } from './payload-settings.ts'
 import { parseLengths } from './prompt-settings.ts'
 import { choice, count, duration, money, quantity, rate, share, text } from './schema-parts.ts'
@@ -240,10 +241,14 @@ export const experimentFileSchema = z.strictObject({
     ),
   objective: choice(objectiveKinds, 'an objective')
     .optional()
-    .describe('what is best among configurations that keep the SLO; default price-for-demand with a demand, else price-per-request'),
+    .describe(
+      `what is best among configurations that keep the SLO; default ${defaultKind.withDemand} with a demand, else ${defaultKind.plain}`,
+    ),
   demand: rate.optional().describe('requests per second that the replicas must serve together'),
   headroom: share.optional().describe(`share of the capacity kept free for peaks, default ${defaults.headroom}`),
-  maxPricePerHour: money.optional().describe('bound for the objectives max-rate and min-latency, $ per hour of one replica'),
+  maxPricePerHour: money
+    .optional()
+    .describe(`bound for the objectives ${kindsAsking('price bound').join(' and ')}, $ per hour of one replica`),
   backend: choice(backends, 'a backend').optional().describe(`where trials run, default ${defaults.backend}`),
   devices: choice(deviceChoices, 'devices')
     .optional()

@@ -1,7 +1,8 @@
 /** Flags of the command line: a short form of the experiment file. Light, for `--help` must be quick: no schema, no YAML. */
 import { type Command, Option } from 'commander'
+import { defaultKind, kindsAsking, objectiveKinds } from '../../search/objective.ts'
 import { createDraft, type Draft } from './draft.ts'
-import { backends, defaults, deviceChoices, objectiveKinds, samplerNames } from './names.ts'
+import { backends, defaults, deviceChoices, samplerNames } from './names.ts'
 import { sloParts } from './slo-text.ts'
 import type { ConfigProblem, Origin } from './types.ts'
 import type { Layer, Path } from './yaml-file.ts'
@@ -88,13 +89,13 @@ export const experimentFlags: readonly Flag[] = [
     flags: '--objective <name>',
     group: model,
     path: ['objective'],
-    what: `${list(objectiveKinds)} (default: price-for-demand with --rps, else price-per-request)`,
+    what: `${list(objectiveKinds)} (default: ${defaultKind.withDemand} with --rps, else ${defaultKind.plain})`,
   },
   {
     flags: '--max-price <money>',
     group: model,
     path: ['maxPricePerHour'],
-    what: '$ per hour of one replica, for max-rate and min-latency',
+    what: `$ per hour of one replica, for ${list(kindsAsking('price bound'))}`,
   },
   { flags: '--name <name>', group: model, path: ['name'], what: 'name of the experiment (default: the model)' },
 

@@ -13,9 +13,6 @@ export type SamplerName = (typeof samplerNames)[number]
 export const loadOrigins = ['cluster', 'port-forward', 'here'] as const
 export type LoadOrigin = (typeof loadOrigins)[number]
 
-export const objectiveKinds = ['price', 'price-per-request', 'price-for-demand', 'max-rate', 'min-latency'] as const
-export type ObjectiveKind = (typeof objectiveKinds)[number]
-
 /** What stands where the user says nothing; also printed in the help. Those that depend on others are worked out in defaults.ts. */
 export const defaults = {
   percentile: 'p99',

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { basename, dirname, isAbsolute, resolve } from 'node:path'
 import { protocolNames, protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import type { Slo } from '../../profiler/types.ts'
-import type { Objective } from '../../search/types.ts'
+import { asksOf, defaultKind, kindsAsking, type Objective, type ObjectiveKind, objectiveOf } from '../../search/objective.ts'
 import type { Architecture } from '../../trials/devices/architecture.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
 import { builtinProtocol } from '../../trials/launchers/builtin.ts'
@@ -17,7 +17,7 @@ import { documentOf, originsOf } from './experiment-document.ts'
 import { type ExperimentEntries, isDimensionsFile } from './experiment-schema.ts'
 import { checkPodGpu, resolveKubernetes } from './kubernetes-settings.ts'
 import { type Merged, showOrigin } from './layers.ts'
-import { defaults, type ObjectiveKind } from './names.ts'
+import { defaults } from './names.ts'
 import { limitsOf, type SloEntry, sloOf } from './parse-slo.ts'
 import { builtinFor, reportTemplate, resolveDevices, resolvePredictor } from './predictor-template.ts'
 import { resolveArchitecture, resolveArrivals, resolveGpus, resolvePayload, resolvePrices } from './sources.ts'
@@ -237,19 +237,23 @@ function positiveShare({ entries, report }: Context, key: 'tolerance' | 'certain
 }
 
 function resolveObjective({ entries, report, broken }: Context, headroom: number): Objective {
-  const kind: ObjectiveKind = entries.objective ?? (entries.demand === undefined ? 'price-per-request' : 'price-for-demand')
   const { demand, maxPricePerHour } = entries
-  const bounded = kind === 'max-rate' || kind === 'min-latency'
-  if (demand !== undefined && kind !== 'price-for-demand')
-    report(['demand'], `a demand does nothing for the objective ${kind}`, 'leave the demand out, or use objective price-for-demand')
-  if (maxPricePerHour !== undefined && !bounded)
-    report(['maxPricePerHour'], `a price bound does nothing for the objective ${kind}`, 'use it with --objective max-rate or min-latency')
-  if (kind === 'price-for-demand' && demand === undefined && !broken.has('demand'))
-    report(['objective'], 'price-for-demand needs a demand', 'say how many requests per second: --rps 500, or `demand: 500 rps`')
-  if (bounded && maxPricePerHour === undefined && !broken.has('maxPricePerHour'))
+  const kind: ObjectiveKind = entries.objective ?? (demand === undefined ? defaultKind.plain : defaultKind.withDemand)
+  const asks = asksOf(kind)
+  const bounded = kindsAsking('price bound').join(' or ')
+  if (demand !== undefined && asks !== 'demand')
+    report(
+      ['demand'],
+      `a demand does nothing for the objective ${kind}`,
+      `leave the demand out, or use objective ${kindsAsking('demand').join(' or ')}`,
+    )
+  if (maxPricePerHour !== undefined && asks !== 'price bound')
+    report(['maxPricePerHour'], `a price bound does nothing for the objective ${kind}`, `use it with --objective ${bounded}`)
+  if (asks === 'demand' && demand === undefined && !broken.has('demand'))
+    report(['objective'], `${kind} needs a demand`, 'say how many requests per second: --rps 500, or `demand: 500 rps`')
+  if (asks === 'price bound' && maxPricePerHour === undefined && !broken.has('maxPricePerHour'))
     report(['objective'], `${kind} needs a bound of the price`, 'say how much: --max-price $2, or `maxPricePerHour: $2`')
-  if (kind === 'price-for-demand') return { kind, demandRps: demand ?? 1, headroom }
-  return bounded ? { kind, maxPricePerHour: maxPricePerHour ?? 1 } : { kind }
+  return objectiveOf(kind, { demandRps: demand ?? 1, headroom, maxPricePerHour: maxPricePerHour ?? 1 })
 }
 
 function resolveBudget({ budget }: ExperimentEntries): BudgetSpec {

@@ -7,7 +7,7 @@ import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import type { Backend, Devices, LoadOrigin, SamplerName } from './names.ts'
 
-export type { Backend, Devices, ObjectiveKind, SamplerName } from './names.ts'
+export type { Backend, Devices, SamplerName } from './names.ts'
 
 export interface ModelSpec {
   /** The name a predictor serves it under, e.g. 'bert'. */

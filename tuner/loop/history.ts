@@ -36,7 +36,7 @@ export async function historyOf(
     const space = spaceOf(found.experiment.spec as ExperimentDocument, id)
     if (!space) unread.push(id)
     else if (tunesNothingElse(space, experiment.space)) {
-      const observations = found.trials.flatMap((trial) => observationOf(trial) ?? [])
+      const observations = found.trials.flatMap((trial) => observationOf(trial, experiment.objective) ?? [])
       if (observations.length >= LEAST_TRIALS) past.push({ name: id, space, observations })
     }
   }

@@ -1,12 +1,13 @@
 /** The loop: suggest, launch, load-test, record; then confirm and recommend. One way, one AbortSignal, one stream of events. */
+import { writing } from '../../reports/format.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
+import { capacityToBeatRps, costText } from '../../search/objective.ts'
 import type { Configuration, Observation, StopAssessment, Suggestion } from '../../search/types.ts'
 import type { FinishedTrial, TrialPurpose } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
-import { costLabel } from '../render/cost-label.ts'
 import { confirmWinner } from './confirmation.ts'
 import type { EventBody, StopReason, TuneEvent } from './events.ts'
-import { capacityToBeatRps, observationOf } from './observations.ts'
+import { observationOf } from './observations.ts'
 import type { LoopParts } from './parts.ts'
 import { runTrial, type TrialRequest } from './trial-runner.ts'
 
@@ -48,7 +49,7 @@ export async function runLoop(
   const observed = new WeakMap<FinishedTrial, Observation | undefined>()
   const observations = () =>
     trials.flatMap((trial) => {
-      if (!observed.has(trial)) observed.set(trial, observationOf(trial))
+      if (!observed.has(trial)) observed.set(trial, observationOf(trial, experiment.objective))
       return observed.get(trial) ?? []
     })
   const counted = () => trials.filter((trial) => trial.state !== 'failed' && trial.purpose !== 'confirmation').length
@@ -162,7 +163,7 @@ export async function runLoop(
     const { best } = parts.recommend(trials, undefined)
     if (!best || best.trial === bestNumber) return
     bestNumber = best.trial
-    emit({ type: 'best-changed', number: best.trial, label: best.label, costLabel: costLabel(best, experiment.objective) })
+    emit({ type: 'best-changed', number: best.trial, label: best.label, costLabel: costText(experiment.objective, best, writing) })
   }
 
   async function search(): Promise<{ reason: StopReason; detail: string }> {

@@ -1,6 +1,7 @@
-/** How trials look to the search, and what a candidate must reach to matter. */
+/** How trials look to the search. */
 import type { Measurement } from '../../profiler/types.ts'
-import type { Objective, Observation } from '../../search/types.ts'
+import { learnedRate, type Objective } from '../../search/objective.ts'
+import type { Observation } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 
 /** z of a two-sided 90 % normal interval. */
@@ -14,16 +15,17 @@ export function logSdOf(measurement: Measurement): number | undefined {
 }
 
 /** What a finished trial teaches about its configuration; undefined for failed and disturbed trials and for confirmations, which teach nothing new. */
-export function observationOf(trial: FinishedTrial): Observation | undefined {
+export function observationOf(trial: FinishedTrial, objective: Objective): Observation | undefined {
   if (trial.state === 'failed' || trial.purpose === 'confirmation') return undefined
   const { configuration } = trial
   if (trial.state === 'infeasible') return { configuration, state: 'infeasible', reason: `${trial.reason}: ${trial.detail}` }
-  const { measurement } = trial
+  const { measurement, usage } = trial
   if (measurement.outcome === 'disturbed') return undefined
+  const rate = learnedRate(objective, { capacityRps: measurement.capacityRps, idleMs: idleSloMs(measurement), usage })
   return {
     configuration,
     state: 'complete',
-    rate: { value: measurement.capacityRps, logSd: logSdOf(measurement) },
+    rate: Number.isNaN(rate) ? undefined : { value: rate, logSd: logSdOf(measurement) },
     constraint: idleSloMs(measurement) > 0 ? { value: idleSloMs(measurement) } : undefined,
     censored: measurement.outcome === 'beaten',
   }
@@ -39,24 +41,4 @@ export function idleSloMs(measurement: Measurement): number {
     [0.99, idle.p99Ms],
   ]
   return known.reduce((a, b) => (Math.abs(b[0] - slo.percentile) < Math.abs(a[0] - slo.percentile) ? b : a))[1]
-}
-
-/**
- * Capacity (req/s) at which a configuration costs as much as the best so far; below it the trial cannot win. Undefined: nothing to beat.
- * `bestCost` is in the unit of the objective's Candidate.cost.
- */
-export function capacityToBeatRps(objective: Objective, pricePerHour: number, bestCost: number | undefined): number | undefined {
-  if (bestCost === undefined || !Number.isFinite(bestCost)) return undefined
-  switch (objective.kind) {
-    case 'price-per-request':
-      return pricePerHour / 3600 / (bestCost / 1e6)
-    case 'price-for-demand': {
-      const replicas = Math.floor(bestCost / pricePerHour + 1e-9)
-      return replicas < 1 ? undefined : objective.demandRps / (replicas * (1 - objective.headroom))
-    }
-    case 'max-rate':
-      return -bestCost
-    default:
-      return undefined
-  }
 }

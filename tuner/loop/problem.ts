@@ -1,6 +1,7 @@
 /** An experiment as the search sees it: space, exact prices, the SLO as limit. */
 import { readFile } from 'node:fs/promises'
 import type { View } from '../../reports/recommendation/judged.ts'
+import { learnsPlainly } from '../../search/objective.ts'
 import type { Configuration, Problem } from '../../search/types.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
 import type { Estimator } from '../../trials/launchers/simulated/estimate.ts'
@@ -53,12 +54,15 @@ export const viewOf = (
 ): View => ({ slo, objective, pricePerHour, label, quality: qualityOf(variants), minQuality })
 
 export function problemOf(experiment: Experiment, book: PriceBook): Problem {
+  const { space, objective } = experiment
+  // A quantity of the objective's own may rise where the capacity falls.
+  const known = learnsPlainly(objective)
   return {
-    space: experiment.space,
-    objective: experiment.objective,
+    space: known ? space : { ...space, parameters: space.parameters.map((parameter) => ({ ...parameter, monotone: undefined })) },
+    objective,
     pricePerHour: pricing(book, experiment.own.gpus),
     constraintLimit: experiment.slo.limitMs,
-    ...physicsOf(experiment),
+    ...(known ? physicsOf(experiment) : {}),
   }
 }
 

@@ -1,9 +1,9 @@
 /** What a tuning run says at its end: verdict, ranked alternatives, what binds, caveats, files. */
 
-import { money, rate, sloFigure, sloValue } from '../../reports/format.ts'
+import { money, rate, sloFigure, sloValue, writing } from '../../reports/format.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
+import { costText } from '../../search/objective.ts'
 import { table, wrap } from './columns.ts'
-import { costLabel } from './cost-label.ts'
 import { glyph, paint, type Style } from './glyphs.ts'
 
 /** Alternatives shown on the terminal; the rest is in the files. */
@@ -17,7 +17,7 @@ export function resultLines(recommendation: Recommendation, files: readonly stri
     candidate.quality === undefined ? candidate.label : `${candidate.label}, quality ${candidate.quality}`,
     rate(candidate.capacityRps),
     candidate.capacityRps > 0 ? sloFigure(slo, candidate.sloMsAtCapacity) : '-',
-    candidate.feasible ? costLabel(candidate, objective) : `${money(candidate.pricePerHour)}/h`,
+    candidate.feasible ? costText(objective, candidate, writing) : `${money(candidate.pricePerHour)}/h`,
     note,
   ]
   const top = best ?? nearest

@@ -1,4 +1,5 @@
 /** Importance and effect of parameters, history, predictions, timeline. Pure. */
+import { type Objective, shownCost, wordsOf } from '../../../search/objective.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 import type { HistoryPoint } from '../analysis.ts'
 import type { Effect, Range } from '../importance.ts'
@@ -118,13 +119,14 @@ function whiskers(rows: readonly (readonly [number, Range])[], direction: 'acros
 export function historyOption(
   points: readonly HistoryPoint[],
   against: 'trials' | 'money',
-  cost: { readonly name: string; readonly sign: 1 | -1 },
+  objective: Objective,
   theme: Theme,
 ): ChartOption {
   const x = (p: HistoryPoint) => (against === 'trials' ? p.trial : p.spent)
   const known = points.filter((p) => p.cost !== undefined)
-  const log = known.length > 0 && known.every((p) => p.cost! * cost.sign > 0)
-  const scale = log ? logAxis(known.map((p) => p.cost! * cost.sign)) : { type: 'value' }
+  const shown = (cost: number) => shownCost(objective, cost)
+  const log = known.length > 0 && known.every((p) => shown(p.cost!) > 0)
+  const scale = log ? logAxis(known.map((p) => shown(p.cost!))) : { type: 'value' }
   return {
     ...base(theme),
     grid: { left: 60, right: 20, top: 34, bottom: 48 },
@@ -138,7 +140,7 @@ export function historyOption(
     },
     yAxis: {
       ...scale,
-      ...yAxis(`${cost.name}${log ? ' (log)' : ''}`, theme),
+      ...yAxis(`${wordsOf(objective.kind).unit}${log ? ' (log)' : ''}`, theme),
     },
     series: [
       {
@@ -148,7 +150,7 @@ export function historyOption(
         symbolSize: known.length > 2_000 ? 3 : 8,
         large: known.length > 2_000,
         largeThreshold: 1,
-        data: known.map((p) => [x(p), p.cost! * cost.sign, p.trial]),
+        data: known.map((p) => [x(p), shown(p.cost!), p.trial]),
       },
       {
         type: 'line',
@@ -159,7 +161,7 @@ export function historyOption(
         silent: true,
         lineStyle: { width: 2 },
         sampling: 'lttb',
-        data: points.filter((p) => p.best !== undefined).map((p) => [x(p), p.best! * cost.sign]),
+        data: points.filter((p) => p.best !== undefined).map((p) => [x(p), shown(p.best!)]),
       },
     ],
   }

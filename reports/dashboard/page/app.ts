@@ -1,5 +1,6 @@
 /** The page's state: one experiment, its trials, the question asked of them, and the answer. Sections are told whenever it changes. */
 
+import { demandOf } from '../../../search/objective.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
 import { darkTheme, lightTheme, type Theme } from '../charts/theme.ts'
@@ -122,7 +123,7 @@ export class App {
       experiment,
       trials: this.#trials.slice(),
       whatIf,
-      planning: whatIf.objective.kind === 'price-for-demand' ? whatIf.objective : (this.#planning ?? assumed(recommendation, experiment)),
+      planning: demandOf(whatIf.objective) ?? this.#planning ?? assumed(recommendation, experiment),
       original: isAsMeasured(experiment, whatIf),
       recommendation,
       candidates,

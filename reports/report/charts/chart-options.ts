@@ -1,6 +1,7 @@
 /** Chart options (ECharts), pure: for SVG on the server and for the browser alike. */
 import type { EChartsOption, SeriesOption } from 'echarts'
 import type { Slo } from '../../../profiler/types.ts'
+import { type Objective, shownCost, wordsOf } from '../../../search/objective.ts'
 import { sloAxisName } from '../../format.ts'
 import type { Judged } from '../../recommendation/judged.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
@@ -125,19 +126,20 @@ export function loadCurveOption(judged: readonly Judged[], slo: Slo): EChartsOpt
 }
 
 /** Cost of each trial in order, and the best so far. `points`: trial number and cost; infeasible ones left out. */
-export function historyOption(points: readonly { trial: number; cost: number }[], costName: string): EChartsOption {
+export function historyOption(points: readonly { trial: number; cost: number }[], objective: Objective): EChartsOption {
+  const shown = (cost: number) => shownCost(objective, cost)
   let best = Number.POSITIVE_INFINITY
   const bestSoFar = points.map(({ trial, cost }) => {
     best = Math.min(best, cost)
-    return [trial, best]
+    return [trial, shown(best)]
   })
   return {
     grid,
     legend: { top: 0, textStyle: { color: '#333' } },
     xAxis: { type: 'value', minInterval: 1, ...axis('trial') },
-    yAxis: { type: points.every((p) => p.cost > 0) ? 'log' : 'value', ...yAxis(costName) },
+    yAxis: { type: points.every((p) => shown(p.cost) > 0) ? 'log' : 'value', ...yAxis(wordsOf(objective.kind).unit) },
     series: [
-      { type: 'scatter', name: 'trial', color: palette[5], symbolSize: 8, data: points.map((p) => [p.trial, p.cost]) },
+      { type: 'scatter', name: 'trial', color: palette[5], symbolSize: 8, data: points.map((p) => [p.trial, shown(p.cost)]) },
       { type: 'line', name: 'best so far', color: palette[0], step: 'end', symbol: 'none', data: bestSoFar },
     ],
   }

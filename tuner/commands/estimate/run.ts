@@ -1,8 +1,8 @@
 /** `tune estimate`: what the device model expects of every configuration, with error bars; nothing is started or measured. */
-import { latency, money, percent, rate, significant, sloText, sloValue } from '../../../reports/format.ts'
-import type { Objective } from '../../../search/types.ts'
+import { latency, percent, rate, significant, sloText, sloValue, writing } from '../../../reports/format.ts'
+import { costText } from '../../../search/objective.ts'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
-import { type EstimateRow, type EstimateTable, estimateAll } from '../../backends/estimate-table.ts'
+import { type EstimateTable, estimateAll } from '../../backends/estimate-table.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import type { FlagValues } from '../../experiment/flags.ts'
 import { loadExperiment } from '../../experiment/load-experiment.ts'
@@ -25,17 +25,6 @@ export async function estimate(flags: FlagValues & { json?: boolean; top?: strin
   return estimates.rows.length > 0 ? exitCodes.ok : exitCodes.sloUnmet
 }
 
-const costOf = (row: EstimateRow, objective: Objective): string => {
-  switch (objective.kind) {
-    case 'price':
-      return `${money(row.pricePerHour)}/h`
-    case 'price-for-demand':
-      return `${money(Math.exp(row.logCost))}/h in all`
-    default:
-      return `${money(row.pricePerMillionRequests)} per million`
-  }
-}
-
 function lines(estimates: EstimateTable, { objective, slo }: Experiment, top: number): string[] {
   const { rows, excluded, reasons, complete, caveat } = estimates
   const left = [
@@ -54,7 +43,7 @@ function lines(estimates: EstimateTable, { objective, slo }: Experiment, top: nu
   if (!best) return [`No configuration is expected to meet ${sloText(slo)}.`, ...tail]
   const rivals = rows.filter((r) => r.logCost - best.logCost <= Math.hypot(r.relativeError, best.relativeError)).length - 1
   return [
-    `Expected best: ${best.label}: ${rate(best.capacityRps)} ± ${percent(best.relativeError)}, ${costOf(best, objective)}`,
+    `Expected best: ${best.label}: ${rate(best.capacityRps)} ± ${percent(best.relativeError)}, ${costText(objective, best, writing)}`,
     rivals > 0
       ? `${significant(rivals)} other configurations may be as good within the errors: trials tell.`
       : 'No other comes as near within the errors.',
@@ -69,7 +58,7 @@ function lines(estimates: EstimateTable, { objective, slo }: Experiment, top: nu
           `${rate(row.capacityRps)} ± ${percent(row.relativeError)}`,
           sloValue(slo, row.idleMs),
           row.binding,
-          costOf(row, objective),
+          costText(objective, row, writing),
           row.outOfMemory < 0.001 ? '-' : percent(row.outOfMemory),
         ]),
     ]),

@@ -1,10 +1,11 @@
 /** `tune replay`: the search looks measurements up in a recorded table instead of making them. */
 import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
-import { money, significant } from '../../../reports/format.ts'
+import { significant, writing } from '../../../reports/format.ts'
 import { type Imported, type ImportOptions, importTritonTable } from '../../../reports/imports/model-analyzer.ts'
 import { parseCsv } from '../../../reports/report/csv.ts'
 import { bestObservation, createRng, createSampler, observedLogCost } from '../../../search/index.ts'
+import { costText } from '../../../search/objective.ts'
 import { type RecordedTable, type ReplayRow, type ReplayTask, recordedTable, replay, trueLogCosts } from '../../../search/replay-table.ts'
 import type { Configuration, Observation } from '../../../search/types.ts'
 import { gpuFeatures } from '../../../trials/devices/features.ts'
@@ -149,11 +150,16 @@ function wholeNumber(text: string, flag: string): number {
   return value
 }
 
-/** $ per hour, or per million requests; undefined for what does not meet the constraint. */
+/** In the unit of the objective; undefined for what does not meet the constraint. */
 function costOf(recorded: RecordedTable, observation: Observation): number | undefined {
   const cost = Math.exp(observedLogCost(recorded.problem, observation))
-  if (!Number.isFinite(cost)) return undefined
-  return recorded.problem.objective.kind === 'price' ? cost : (cost / 3600) * 1e6
+  return Number.isFinite(cost) ? cost : undefined
+}
+
+/** '$0.11 per million requests'. */
+function costWords({ problem }: RecordedTable, { configuration, ...observation }: Observation, cost: number): string {
+  const capacityRps = observation.state === 'complete' ? (observation.rate?.value ?? 0) : 0
+  return costText(problem.objective, { cost, pricePerHour: problem.pricePerHour(configuration), capacityRps }, writing)
 }
 
 function lines(
@@ -165,7 +171,6 @@ function lines(
   probabilityBetterExists: number | undefined,
 ): string[] {
   const style = styleOf(process.stdout, process.env)
-  const unit = recorded.problem.objective.kind === 'price' ? 'per hour' : 'per million requests'
   const rows = observations.map((o, i) => {
     const cost = costOf(recorded, o)
     const outcome =
@@ -173,13 +178,13 @@ function lines(
         ? o.reason
         : cost === undefined
           ? `${task.constraint.metric} ${significant(o.constraint?.value ?? Number.NaN)} is over ${task.constraint.max}`
-          : `${money(cost)} ${unit}`
+          : costWords(recorded, o, cost)
     return [o === best ? glyph('best', style) : ' ', `${i + 1}`, words(o.configuration), outcome]
   })
   const certainty =
     probabilityBetterExists === undefined ? '' : `; P(something untried is more than 5 % better) = ${significant(probabilityBetterExists)}`
   const verdict = best
-    ? `${words(best.configuration)}: ${money(costOf(recorded, best) ?? Number.NaN)} ${unit}, found in ${observations.length} of ${recorded.configurations.length} recorded configurations${certainty}`
+    ? `${words(best.configuration)}: ${costWords(recorded, best, costOf(recorded, best) ?? Number.NaN)}, found in ${observations.length} of ${recorded.configurations.length} recorded configurations${certainty}`
     : `nothing looked up keeps ${task.constraint.metric} <= ${task.constraint.max}`
   const table =
     regret === undefined ? [] : [`The table's own best is ${regret < 1e-9 ? 'this one' : `${significant(regret * 100)} % cheaper`}.`]

@@ -1,7 +1,7 @@
 /** What matters: importance and effect of the parameters, history, and predictions against measurements. */
 
 import { percent } from '../../../format.ts'
-import { costAxis, historyOf } from '../../analysis.ts'
+import { historyOf } from '../../analysis.ts'
 import { effectOption, historyOption, importanceOption, predictedOption } from '../../charts/matters-chart.ts'
 import type { Effects, ServedPoint } from '../../importance.ts'
 import type { App, Section, Shown } from '../app.ts'
@@ -76,7 +76,7 @@ export function mattersSection(app: App): Section {
   function showHistory({ trials, byTrial, ranker, whatIf, theme }: Shown): void {
     const { pricePerHour } = ranker.view(whatIf)
     const points = historyOf(trials, byTrial, (t) => pricePerHour(t.configuration))
-    history.set(() => historyOption(points, against, costAxis(whatIf.objective), theme))
+    history.set(() => historyOption(points, against, whatIf.objective, theme))
     const last = points.findLast((p) => p.best !== undefined)
     const first = points.find((p) => p.best !== undefined && p.best === last?.best)
     history.describe(first ? `Best so far: found in trial ${first.trial} of ${trials.length}` : 'No trial has met the SLO yet')

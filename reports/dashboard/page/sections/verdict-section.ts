@@ -1,4 +1,5 @@
 /** The verdict in one sentence, how it came about, and the figures behind it. */
+import { wordsOf } from '../../../../search/objective.ts'
 import { money, percent, rate, rateInterval, sloFigure, sloLimit, sloName, sloValue, times } from '../../../format.ts'
 import type { Recommendation } from '../../../recommendation/types.ts'
 import type { Section, Shown } from '../app.ts'
@@ -67,7 +68,7 @@ function figures(r: Recommendation): (readonly [string, string, string?])[] {
       `${money(c.pricePerHour)} / h`,
       c.capacityRps > 0 ? `${money(c.pricePerMillionRequests)} per million requests` : undefined,
     ],
-    ...(c.replicas !== undefined && r.objective.kind === 'price-for-demand'
+    ...(c.replicas !== undefined
       ? [
           [
             'for the demand',
@@ -76,15 +77,7 @@ function figures(r: Recommendation): (readonly [string, string, string?])[] {
           ] as const,
         ]
       : []),
-    ...(gain === undefined
-      ? []
-      : [
-          [
-            'against the default',
-            times(gain),
-            r.objective.kind === 'max-rate' ? 'the rate' : r.objective.kind === 'min-latency' ? 'faster' : 'cheaper',
-          ] as const,
-        ]),
+    ...(gain === undefined ? [] : [['against the default', times(gain), wordsOf(r.objective.kind).comparative] as const]),
     ...(c.quality === undefined
       ? []
       : [['quality', String(c.quality), `of ${String(c.configuration.variant)}, as the experiment states it`] as const]),

@@ -1,16 +1,17 @@
 /** The question: SLO, objective, demand and prices, all editable; every change re-ranks at once. */
-import type { Objective } from '../../../../search/types.ts'
+import {
+  asksOf,
+  defaultKind,
+  type ObjectiveKind,
+  objectiveKinds,
+  objectiveOf,
+  priceBoundOf,
+  wordsOf,
+} from '../../../../search/objective.ts'
 import { sloText } from '../../../format.ts'
 import type { App, Section, Shown } from '../app.ts'
 import { field, fill, h } from '../dom.ts'
 
-const objectives: Readonly<Record<Objective['kind'], string>> = {
-  'price-per-request': 'cheapest per request',
-  'price-for-demand': 'cheapest for a demand',
-  price: 'cheapest replica',
-  'max-rate': 'most throughput within a price',
-  'min-latency': 'least latency within a price',
-}
 const percentiles = [0.5, 0.9, 0.95, 0.99] as const
 
 export function whatIfSection(app: App): Section {
@@ -22,10 +23,10 @@ export function whatIfSection(app: App): Section {
   const kind = h(
     'select',
     { on: { change: () => setObjective() } },
-    ...Object.entries(objectives).map(([value, text]) => h('option', { attributes: { value } }, text)),
+    ...objectiveKinds.map((value) => h('option', { attributes: { value } }, wordsOf(value).choice)),
   )
   const demand = numberInput('demand', 0.001, () => {
-    if (kind.value !== 'max-rate' && kind.value !== 'min-latency') kind.value = 'price-for-demand'
+    if (asksOf(kind.value as ObjectiveKind) === 'nothing') kind.value = defaultKind.withDemand
     setObjective()
   })
   const headroom = numberInput('headroom', 0, () => setObjective(), 99)
@@ -60,17 +61,10 @@ export function whatIfSection(app: App): Section {
     const { whatIf, shown } = app
     if (!whatIf || !shown) return
     const maxPricePerHour = positive(mostPrice.value) ?? shown.recommendation.best?.pricePerHour ?? 1
-    const chosen = kind.value as Objective['kind']
     const demandRps = positive(demand.value) ?? shown.planning.demandRps
     const free = Math.min(0.99, Math.max(0, headroom.valueAsNumber / 100 || 0))
-    const objective: Objective =
-      chosen === 'price-for-demand'
-        ? { kind: chosen, demandRps, headroom: free }
-        : chosen === 'max-rate' || chosen === 'min-latency'
-          ? { kind: chosen, maxPricePerHour }
-          : { kind: chosen }
     app.plan({ demandRps, headroom: free })
-    app.ask({ objective })
+    app.ask({ objective: objectiveOf(kind.value as ObjectiveKind, { demandRps, headroom: free, maxPricePerHour }) })
   }
 
   let bookShown = ''
@@ -97,9 +91,9 @@ export function whatIfSection(app: App): Section {
       kind.value = objective.kind
       put(demand, planning.demandRps)
       put(headroom, Math.round(planning.headroom * 1000) / 10)
-      const limited = objective.kind === 'max-rate' || objective.kind === 'min-latency'
-      mostPriceField.hidden = !limited
-      if (limited) put(mostPrice, objective.maxPricePerHour)
+      const bound = priceBoundOf(objective)
+      mostPriceField.hidden = bound === undefined
+      if (bound !== undefined) put(mostPrice, bound)
       reset.disabled = original
       const book = JSON.stringify(whatIf.prices)
       if (book !== bookShown && !prices.contains(document.activeElement)) {

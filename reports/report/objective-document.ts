@@ -1,0 +1,15 @@
+/** An objective as a JSON document: its name, and what it asks for. */
+import { z } from 'zod'
+import { askedFields, asksOf, type Objective, objectiveKinds } from '../../search/objective.ts'
+
+const fields = {
+  demandRps: z.number().positive(),
+  headroom: z.number().min(0).lt(1),
+  maxPricePerHour: z.number().positive(),
+} as const
+
+const documents = objectiveKinds.map((kind) =>
+  z.object({ kind: z.literal(kind), ...Object.fromEntries(askedFields[asksOf(kind)].map((field) => [field, fields[field]])) }),
+)
+
+export const objectiveDocument = z.discriminatedUnion('kind', [documents[0]!, ...documents.slice(1)]) as unknown as z.ZodType<Objective>
