@@ -4,7 +4,7 @@ import { type CapacityUnder, type CurveKnot, capacityUnder, loadCurve, percentil
 import { seenUnder } from '../../profiler/capacity/stream-view.ts'
 import { countsTheSame } from '../../profiler/slo.ts'
 import type { Measurement, Slo } from '../../profiler/types.ts'
-import { cost, demandOf, isTooDear, priceBoundOf, replicasFor } from '../../search/objective.ts'
+import { cost, demandOf, isTooDear, priceBoundOf, replicasFor, wordsOf } from '../../search/objective.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { money, sloLimit, sloName, sloValue } from '../format.ts'
@@ -112,9 +112,16 @@ export function candidateAt(trial: FinishedTrial, measurement: Measurement, capa
     pricePerMillionRequests: perMillion,
     ...(replicas === undefined ? {} : { replicas, totalPricePerHour: replicas * pricePerHour }),
   }
-  const reason = tooPoor(configuration, view) ?? whyInfeasible(measurement, capacity, pricePerHour, view)
-  const costs = reason === undefined ? cost(objective, { ...candidate, usage: trial.usage }) : Number.POSITIVE_INFINITY
-  return { ...candidate, cost: costs, feasible: reason === undefined, ...(reason === undefined ? {} : { reason }) }
+  const costs = cost(objective, { ...candidate, usage: trial.usage })
+  const reason =
+    tooPoor(configuration, view) ??
+    whyInfeasible(measurement, capacity, pricePerHour, view) ??
+    (Number.isFinite(costs) || !Number.isFinite(pricePerHour)
+      ? undefined
+      : `what the objective ranks by (${wordsOf(objective.kind).unit}) was not measured`)
+  return reason === undefined
+    ? { ...candidate, cost: costs, feasible: true }
+    : { ...candidate, cost: Number.POSITIVE_INFINITY, feasible: false, reason }
 }
 
 const boundOf = ({ known }: CapacityUnder): Pick<Candidate, 'bound'> =>

@@ -45,6 +45,16 @@ describe('what is recommended', () => {
     expect(latency.verdict).toMatch(/4.0 ms when idle.*2.5x faster than the default/)
   })
 
+  test('what was never measured is not ranked, and says so', () => {
+    const blind = complete(1, sampleTrials[0]!.configuration, {
+      ...measured(200, 5),
+      idle: { ...measured(200, 5).idle, p99Ms: Number.NaN },
+    })
+    const r = given({ trials: [blind], objective: { kind: 'min-latency', maxPricePerHour: 1 } })
+    expect(r.best).toBeUndefined()
+    expect(r.nearest?.reason).toBe('what the objective ranks by (ms when idle) was not measured')
+  })
+
   test('another SLO re-ranks the same trials and says that it is derived', () => {
     const r = given({ slo: { ...slo, limitMs: 90 } })
     expect(r.best?.trial).toBe(2)
