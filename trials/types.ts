@@ -149,6 +149,8 @@ export interface TrialStore {
   claim(id: string): Promise<void>
   load(id: string): Promise<{ experiment: ExperimentRecord; trials: readonly FinishedTrial[] } | undefined>
   list(): Promise<readonly (ExperimentRecord & { readonly trials: number })[]>
+  /** The highest number of a trial of the experiment, 0 without any: also of one whose row is damaged, and which `load` leaves out. */
+  lastNumber(id: string): Promise<number>
   /** Throws StoreError when the experiment is unknown or that trial number is already there. */
   append(experimentId: string, trial: FinishedTrial): Promise<void>
   finish(experimentId: string, state: Exclude<ExperimentRecord['state'], 'running'>, result?: unknown): Promise<void>

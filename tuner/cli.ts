@@ -17,6 +17,7 @@ import { registerReport } from './commands/report/register.ts'
 import { registerResume } from './commands/resume/register.ts'
 import { registerShow } from './commands/show/register.ts'
 import { registerSpec } from './commands/spec/register.ts'
+import { registerStore } from './commands/store/register.ts'
 import { registerTune } from './commands/tune/register.ts'
 import { exitCodes } from './exit-codes.ts'
 import { reportError } from './report-error.ts'
@@ -53,6 +54,7 @@ for (const register of [
   registerConfig,
   registerEstimate,
   registerClean,
+  registerStore,
   registerLoad,
   registerPredictor,
   registerProfile,

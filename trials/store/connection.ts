@@ -1,8 +1,22 @@
 /** A SQLite connection with promises: one statement or transaction at a time, errors as StoreError. */
+import { pathToFileURL } from 'node:url'
 import sqlite3 from 'sqlite3'
 import { storeErrorOf } from './store-error.ts'
 
+/** Mode of every file of a store: it may hold what only its owner should see. */
+export const privateFile = 0o600
+
 export type SqlValue = string | number | null
+
+/** The npm package's own types leave it out. */
+interface BackupSource {
+  backup(to: string, opened: (error: Error | null) => void): Backup
+}
+interface Backup {
+  readonly completed: boolean
+  step(pages: number, done: (error: Error | null) => void): void
+  finish(done: () => void): void
+}
 
 /** What runs inside a transaction. */
 export interface Transaction {
@@ -23,11 +37,15 @@ export class Connection {
     this.#database = database
   }
 
-  /** Opens or creates the file; `read-only` opens what is there and can never write to it. Throws StoreError. */
-  static open(path: string, busyTimeoutMs: number, access: 'read-write' | 'read-only' = 'read-write'): Promise<Connection> {
-    const mode = access === 'read-only' ? sqlite3.OPEN_READONLY : sqlite3.OPEN_READWRITE | sqlite3.OPEN_CREATE
+  /**
+   * Opens or creates the file; `read-only` opens what is there and can never write to it; `immutable` reads a file that nobody changes
+   * meanwhile, and so needs no lock and no file beside it. Throws StoreError.
+   */
+  static open(path: string, busyTimeoutMs: number, access: 'read-write' | 'read-only' | 'immutable' = 'read-write'): Promise<Connection> {
+    const mode = access === 'read-write' ? sqlite3.OPEN_READWRITE | sqlite3.OPEN_CREATE : sqlite3.OPEN_READONLY
+    const name = access === 'immutable' ? `${pathToFileURL(path)}?immutable=1` : path
     return new Promise((resolve, reject) => {
-      const database = new sqlite3.Database(path, mode, (error) => {
+      const database = new sqlite3.Database(name, access === 'immutable' ? mode | sqlite3.OPEN_URI : mode, (error) => {
         if (error) return reject(storeErrorOf(error, path))
         database.configure('busyTimeout', busyTimeoutMs)
         resolve(new Connection(database, path))
@@ -68,6 +86,23 @@ export class Connection {
         throw error
       }
     })
+  }
+
+  /** Copies the database, as of one moment, into a new file by SQLite's online backup: others may read and write meanwhile. Throws StoreError. */
+  backup(to: string): Promise<void> {
+    return this.direct(
+      () =>
+        new Promise<void>((resolve, reject) => {
+          const backup = (this.#database as unknown as BackupSource).backup(to, (error) => {
+            if (error) reject(error)
+          })
+          backup.step(-1, (error) => {
+            const ended =
+              !error && !backup.completed ? Object.assign(new Error('the copy did not complete'), { code: 'SQLITE_BUSY' }) : error
+            backup.finish(() => (ended ? reject(ended) : resolve()))
+          })
+        }),
+    )
   }
 
   /** Waits for what is under way and closes the file. Throws StoreError. */

@@ -1,6 +1,7 @@
 /** The tables of the store, as the list of steps that lead to them. A step, once released, is never edited: add one. */
-import type { Connection } from './connection.ts'
-import { StoreError } from './store-error.ts'
+import { closeSync, existsSync, openSync, renameSync, rmSync } from 'node:fs'
+import { Connection, privateFile, type Transaction } from './connection.ts'
+import { corruptHint, StoreError } from './store-error.ts'
 
 /** 'tune' in ASCII: tells our files from any other SQLite database. */
 const applicationId = 0x74756e65
@@ -10,7 +11,7 @@ const finite = (document: string, path: string) =>
   `iif(json_type(${document}, '$.${path}') IN ('integer', 'real'), ${document} ->> '$.${path}', NULL)`
 
 /**
- * migrations[k] leads from version k to k + 1. Documents are JSON (see encoding.ts) and hold the whole truth;
+ * migrations[k] leads from version k to k + 1. Documents are JSON (see infinity-json.ts) and hold the whole truth;
  * the generated columns are for people with SQL in hand.
  */
 export const migrations: readonly string[] = [
@@ -49,31 +50,45 @@ export const migrations: readonly string[] = [
      PRIMARY KEY (experiment_id, trial_number, position),
      FOREIGN KEY (experiment_id, trial_number) REFERENCES trials (experiment_id, number) ON DELETE CASCADE
    ) STRICT, WITHOUT ROWID;`,
+  // Digests tell a damaged row from a sound one, and a document that is no JSON makes its generated columns NULL instead of failing every query.
+  `ALTER TABLE experiments ADD COLUMN digest TEXT;
+   ALTER TABLE experiments ADD COLUMN result_digest TEXT;
+   ${regenerated('trials', 'trial', {
+     state: ['TEXT', "trial ->> '$.state'"],
+     configuration: ['TEXT', "trial -> '$.configuration'"],
+     capacity_rps: ['REAL', finite('trial', 'measurement.capacityRps')],
+     reason: ['TEXT', "trial ->> '$.reason'"],
+   })}
+   ${regenerated('load_points', 'point', {
+     offered_rps: ['REAL', finite('point', 'offeredRps')],
+     achieved_rps: ['REAL', finite('point', 'achievedRps')],
+     p50_ms: ['REAL', finite('point', 'p50Ms')],
+     p99_ms: ['REAL', finite('point', 'p99Ms')],
+     requests: ['REAL', finite('point', 'requests')],
+     errors: ['REAL', finite('point', 'errors')],
+   })}
+   ALTER TABLE trials ADD COLUMN digest TEXT;`,
 ]
+
+/** SQL that makes generated columns anew, guarded against documents that are no JSON; all go before the first comes, for adding one computes those there are. */
+function regenerated(table: string, document: string, columns: Readonly<Record<string, readonly [type: string, value: string]>>): string {
+  const drops = Object.keys(columns).map((name) => `ALTER TABLE ${table} DROP COLUMN ${name};`)
+  const adds = Object.entries(columns).map(
+    ([name, [type, value]]) =>
+      `ALTER TABLE ${table} ADD COLUMN ${name} ${type} GENERATED ALWAYS AS (CASE WHEN json_valid(${document}) THEN ${value} END) VIRTUAL;`,
+  )
+  return [...drops, ...adds].join('\n')
+}
 
 /**
  * Brings a database to the newest version, each step in one transaction with its version number; safe against another process that does the same.
+ * A copy of the older version stays beside it, as `FILE.v1`.
  * Throws StoreError for a database that is newer than this program or not a store of ours.
  */
 export async function migrate(connection: Connection, steps: readonly string[] = migrations): Promise<void> {
+  await keepOlder(connection, steps.length)
   await connection.write(async (sql) => {
-    const [{ user_version: version } = { user_version: 0 }] = await sql.all<{ user_version: number }>('PRAGMA user_version')
-    const [{ application_id: application } = { application_id: 0 }] = await sql.all<{ application_id: number }>('PRAGMA application_id')
-    const tables = await sql.all<{ name: string }>("SELECT name FROM sqlite_schema WHERE type = 'table'")
-    if (application !== applicationId && (tables.length > 0 || version !== 0)) {
-      throw new StoreError(
-        'not-a-store',
-        `${connection.path} is a SQLite database of another program (tables: ${tables.map((t) => t.name).join(', ') || 'none'})`,
-        'check the path, or use another file with --db',
-      )
-    }
-    if (version > steps.length) {
-      throw new StoreError(
-        'newer-version',
-        `the trial store ${connection.path} has version ${version}, and this program knows versions up to ${steps.length}`,
-        'update tune, or use another file with --db',
-      )
-    }
+    const version = await versionOf(sql, connection.path, steps.length)
     for (const [index, step] of steps.entries()) {
       if (index < version) continue
       await sql.exec(step)
@@ -81,4 +96,65 @@ export async function migrate(connection: Connection, steps: readonly string[] =
     if (version === 0) await sql.exec(`PRAGMA application_id = ${applicationId}`)
     if (version < steps.length) await sql.exec(`PRAGMA user_version = ${steps.length}`)
   })
+}
+
+/** An older store is copied before it is changed; the first copy of a version is kept. */
+async function keepOlder(connection: Connection, newest: number): Promise<void> {
+  const [row] = await connection.direct((sql) => sql.all<{ user_version: number }>('PRAGMA user_version'))
+  const version = row?.user_version ?? 0
+  const copy = `${connection.path}.v${version}`
+  if (version === 0 || version >= newest || existsSync(copy)) return
+  const unfinished = `${copy}.${process.pid}`
+  closeSync(openSync(unfinished, 'w', privateFile))
+  try {
+    await connection.backup(unfinished)
+    renameSync(unfinished, copy)
+  } catch (error) {
+    rmSync(unfinished, { force: true })
+    throw error
+  }
+}
+
+/** The version of a store; 0: nothing is in it yet. Throws StoreError for one that is newer than `newest`, and for what is no store of ours. */
+export async function versionOf(sql: Transaction, path: string, newest = migrations.length): Promise<number> {
+  const [{ user_version: version } = { user_version: 0 }] = await sql.all<{ user_version: number }>('PRAGMA user_version')
+  const [{ application_id: application } = { application_id: 0 }] = await sql.all<{ application_id: number }>('PRAGMA application_id')
+  const tables = await sql.all<{ name: string }>("SELECT name FROM sqlite_schema WHERE type = 'table'")
+  if (application !== applicationId && (tables.length > 0 || version !== 0)) {
+    throw new StoreError(
+      'not-a-store',
+      `${path} is a SQLite database of another program (tables: ${tables.map((t) => t.name).join(', ') || 'none'})`,
+      'check the path, or use another file with --db',
+    )
+  }
+  if (version === 0 && tables.length > 0) throw new StoreError('corrupt', `the trial store ${path} has tables and no version`, corruptHint)
+  if (version > newest) {
+    throw new StoreError(
+      'newer-version',
+      `the trial store ${path} has version ${version}, and this program knows versions up to ${newest}`,
+      'update tune, or use another file with --db',
+    )
+  }
+  return version
+}
+
+/** The statements that made the tables of a version, as SQLite keeps them. */
+export async function schemaOf(sql: Transaction): Promise<Readonly<Record<string, string>>> {
+  const rows = await sql.all<{ name: string; sql: string }>(
+    "SELECT name, sql FROM sqlite_schema WHERE name IN ('experiments', 'trials', 'load_points') ORDER BY name",
+  )
+  return Object.fromEntries(rows.map((row) => [row.name, row.sql]))
+}
+
+/** What `schemaOf` says of a sound store of that version. */
+export async function expectedSchema(version: number): Promise<Readonly<Record<string, string>>> {
+  const model = await Connection.open(':memory:', 0)
+  try {
+    return await model.direct(async (sql) => {
+      for (const step of migrations.slice(0, version)) await sql.exec(step)
+      return schemaOf(sql)
+    })
+  } finally {
+    await model.close()
+  }
 }

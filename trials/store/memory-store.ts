@@ -47,6 +47,7 @@ export function memoryStore(): TrialStore {
           .map(({ record, trials }) => ({ ...copy(record), trials: trials.size }))
           .sort((a, b) => (a.createdAt < b.createdAt || (a.createdAt === b.createdAt && a.id < b.id) ? -1 : 1)),
       ),
+    lastNumber: (id) => answer(() => Math.max(0, ...(experiments.get(id)?.trials.keys() ?? []))),
     append: (id, trial) =>
       answer(() => {
         const { record, trials } = need(id)

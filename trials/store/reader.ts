@@ -1,13 +1,18 @@
 /** A store seen from outside, while another process may be writing to it: opened read-only, so that nothing can be changed through it. */
+import { existsSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { ExperimentRecord, FinishedTrial } from '../types.ts'
-import { Connection } from './connection.ts'
-import { type ExperimentRow, experimentOf, find, trialsOf } from './sqlite-store.ts'
+import { Connection, type Transaction } from './connection.ts'
+import { checkLog, checkPages, pagesAreDamaged } from './page-check.ts'
+import { rebuilt, salvage } from './salvage.ts'
 import { StoreError } from './store-error.ts'
+import { mustBeFile } from './store-files.ts'
+import { experimentOf, experimentsOf, find, type OnDamage, onceEach, trialsOf } from './stored-rows.ts'
 
-/** Every call may throw StoreError. */
+/** Every call may throw StoreError. What is damaged is left out and told to the `onDamage` that the reader was opened with. */
 export interface StoreReader {
   list(): Promise<readonly (ExperimentRecord & { readonly trials: number })[]>
+  load(id: string): Promise<{ experiment: ExperimentRecord; trials: readonly FinishedTrial[] } | undefined>
   experiment(id: string): Promise<ExperimentRecord | undefined>
   /** Numbers of the finished trials above `after`, ascending. Trials run side by side may finish out of order. */
   numbers(id: string, after: number): Promise<readonly number[]>
@@ -18,42 +23,50 @@ export interface StoreReader {
   close(): Promise<void>
 }
 
-/** Opens a store that is there. Throws StoreError: no such file, no store of ours, damaged. */
-export async function openReader(path: string): Promise<StoreReader> {
-  const connection = await Connection.open(resolve(path), 5_000, 'read-only')
-  try {
-    const [table] = await connection.direct((sql) =>
-      sql.all("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name IN ('experiments', 'trials', 'load_points') LIMIT 1 OFFSET 2"),
-    )
-    if (!table) {
-      throw new StoreError('not-a-store', `${connection.path} is no trial store`, 'check the path, or use another file with --db')
+/**
+ * Opens a store that is there, also on a disk or in a folder that cannot be written. Of a file whose pages are damaged, what can be read is
+ * read into memory. Throws StoreError: no such file, no store of ours, nothing in it whole.
+ */
+export async function openReader(path: string, given?: OnDamage): Promise<StoreReader> {
+  const file = resolve(path)
+  const onDamage = onceEach(given)
+  let connection = await openSound(file).catch((error: unknown) => salvaged(file, error, onDamage))
+  /** Damage in a large file shows only when it is read. */
+  const read = async <T>(work: (sql: Transaction) => Promise<T>): Promise<T> => {
+    const used = connection
+    try {
+      return await used.read(work)
+    } catch (error) {
+      if (!pagesAreDamaged(error) || used.path === memory) throw error
+      if (connection === used) {
+        connection = await salvaged(file, error, onDamage)
+        await used.close()
+      }
+      return connection.read(work)
     }
-  } catch (error) {
-    await connection.close()
-    throw error
   }
   return {
-    list: () =>
-      connection.read(async (sql) => {
-        const rows = await sql.all<ExperimentRow & { trials: number }>(
-          `SELECT *, (SELECT count(*) FROM trials WHERE experiment_id = id) AS trials FROM experiments ORDER BY created_at, id`,
-        )
-        return rows.map((row) => ({ ...experimentOf(row), trials: row.trials }))
+    list: () => read((sql) => experimentsOf(sql, onDamage)),
+    load: (id) =>
+      read(async (sql) => {
+        const row = await find(sql, id)
+        const experiment = row && experimentOf(row, onDamage)
+        return experiment && { experiment, trials: await trialsOf(sql, id, onDamage) }
       }),
     experiment: (id) =>
-      connection.direct(async (sql) => {
+      read(async (sql) => {
         const row = await find(sql, id)
-        return row && experimentOf(row)
+        return row && experimentOf(row, onDamage)
       }),
     numbers: (id, after) =>
-      connection.direct(async (sql) => {
+      read(async (sql) => {
         const rows = await sql.all<{ number: number }>('SELECT number FROM trials WHERE experiment_id = ? AND number > ? ORDER BY number', [
           id,
           after,
         ])
         return rows.map((row) => row.number)
       }),
-    trials: (id, from, to) => connection.read((sql) => trialsOf(sql, id, from, to)),
+    trials: (id, from, to) => read((sql) => trialsOf(sql, id, onDamage, from, to)),
     version: () =>
       connection.direct(async (sql) => {
         const [row] = await sql.all<{ data_version: number }>('PRAGMA data_version')
@@ -61,4 +74,43 @@ export async function openReader(path: string): Promise<StoreReader> {
       }),
     close: () => connection.close(),
   }
+}
+
+const memory = ':memory:'
+const busyTimeoutMs = 5_000
+
+/** A connection to a sound store that only reads. Throws StoreError. */
+export async function openSound(file: string): Promise<Connection> {
+  mustBeFile(file)
+  checkLog(file)
+  return checked(file, 'read-only').catch((error: unknown) => {
+    // A write-ahead store wants files beside it, which a read-only folder cannot give; without a log the file is all there is.
+    if (!(error instanceof StoreError && (error.fault === 'cannot-open' || error.fault === 'read-only')) || hasLog(file)) throw error
+    return checked(file, 'immutable')
+  })
+}
+
+const hasLog = (file: string): boolean => (statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0
+
+async function checked(file: string, access: 'read-only' | 'immutable'): Promise<Connection> {
+  const connection = await Connection.open(file, busyTimeoutMs, access)
+  try {
+    await checkPages(connection)
+    return connection
+  } catch (error) {
+    await connection.close()
+    throw error
+  }
+}
+
+/** What can be read of a file that SQLite does not open, page by page; the error itself where that is nothing. */
+async function salvaged(file: string, error: unknown, onDamage: OnDamage): Promise<Connection> {
+  const damaged = pagesAreDamaged(error)
+  if (!damaged && !(error instanceof StoreError && (error.fault === 'cannot-open' || error.fault === 'read-only'))) throw error
+  if (!existsSync(file) || !statSync(file).isFile()) throw error
+  const saved = salvage(file)
+  if (saved.experiments.length === 0) throw error
+  if (damaged) onDamage({ where: file, what: `its pages are damaged (${error.message}); shown is what can be read` })
+  for (const one of saved.damage) onDamage(one)
+  return rebuilt(saved)
 }

@@ -1,71 +1,72 @@
 /** The trial store on disk: SQLite in write-ahead mode, every commit flushed before it is reported. */
-import { accessSync, constants, existsSync, mkdirSync, statSync } from 'node:fs'
+import { accessSync, constants, existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import type { LoadPoint } from '../../profiler/types.ts'
-import type { ExperimentRecord, FinishedTrial, TrialStore } from '../types.ts'
+import type { ExperimentRecord, TrialStore } from '../types.ts'
 import { Connection, type Transaction } from './connection.ts'
 import { migrate } from './database-schema.ts'
-import { decode, encode } from './infinity-json.ts'
+import { encode } from './infinity-json.ts'
 import { type Owner, ownerState, thisProcess } from './owner.ts'
+import { checkLog, checkPages, pagesAreDamaged } from './page-check.ts'
+import { repairStore } from './salvage.ts'
 import { readOnlyHint, StoreError, storeErrorOf } from './store-error.ts'
+import { makeStoreFile } from './store-files.ts'
+import {
+  type ExperimentRow,
+  experimentDigest,
+  experimentOf,
+  experimentsOf,
+  find,
+  type OnDamage,
+  onceEach,
+  ownerOf,
+  resultDigest,
+  split,
+  trialDigest,
+  trialsOf,
+} from './stored-rows.ts'
 
 export interface StoreOptions {
   /** How long a statement waits for another process's lock, ms. */
   readonly busyTimeoutMs?: number
-}
-
-export interface ExperimentRow {
-  id: string
-  name: string
-  created_at: string
-  provenance: ExperimentRecord['provenance']
-  seed: number
-  state: ExperimentRecord['state']
-  spec: string
-  result: string | null
-  owner: string | null
+  /** Hears of every row that is damaged and left out, and of a damaged file that was replaced. */
+  readonly onDamage?: OnDamage
 }
 
 /**
- * Opens the store at `path`, creating file and folder when missing and bringing older versions up to date.
- * Throws StoreError: newer version, another program's database, damaged, locked, read-only, full disk, no such folder.
+ * Opens the store at `path`, creating file and folder when missing and bringing older versions up to date. A file whose pages are damaged is
+ * replaced by one of all that could be read of it, and kept beside it.
+ * Throws StoreError: newer version, another program's database, nothing to be saved, locked, read-only, full disk, no such folder.
  */
 export async function openStore(path: string, options: StoreOptions = {}): Promise<TrialStore> {
   const file = resolve(path)
-  try {
-    mkdirSync(dirname(file), { recursive: true })
-  } catch (error) {
-    throw new StoreError(
-      'cannot-open',
-      `cannot make the folder of the trial store ${file}: ${(error as Error).message}`,
-      'use another file with --db',
-      {
-        cause: error,
-      },
-    )
-  }
-  const connection = await Connection.open(file, options.busyTimeoutMs ?? 5_000).catch((error: unknown) =>
-    Promise.reject(refusal(error, file)),
-  )
+  makeStoreFile(file)
+  const onDamage = onceEach(options.onDamage)
+  const busyTimeoutMs = options.busyTimeoutMs ?? 5_000
+  const connection = await openSound(file, busyTimeoutMs).catch(async (error: unknown) => {
+    if (!pagesAreDamaged(error)) throw error
+    const { kept, damage } = await repairStore(file).catch((cause: unknown) => {
+      // Nothing of ours is in it: what was wrong with it at first says more.
+      throw cause instanceof StoreError && cause.fault === 'corrupt' ? error : cause
+    })
+    onDamage({ where: file, what: `its pages are damaged (${error.message}); what could be read is kept, the damaged file is now ${kept}` })
+    for (const one of damage) onDamage(one)
+    return openSound(file, busyTimeoutMs)
+  })
+  return sqliteStore(connection, onDamage)
+}
+
+async function openSound(file: string, busyTimeoutMs: number): Promise<Connection> {
+  checkLog(file)
+  const connection = await Connection.open(file, busyTimeoutMs).catch((error: unknown) => Promise.reject(refusal(error, file)))
   try {
     await connection.direct((sql) => sql.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON'))
     await migrate(connection)
-    if (statSync(file).size < checkedBytes) await checkWhole(connection)
+    await checkPages(connection)
+    return connection
   } catch (error) {
     await connection.close()
     throw refusal(storeErrorOf(error, file), file)
   }
-  return sqliteStore(connection)
-}
-
-/** Up to this size a store is read whole when it is opened; damage in a larger one is found when it is read. 32 MB take about a second. */
-const checkedBytes = 32e6
-
-async function checkWhole(connection: Connection): Promise<void> {
-  await connection.direct(async (sql) => {
-    const [check] = await sql.all<{ quick_check: string }>('PRAGMA quick_check(1)')
-    if (check?.quick_check !== 'ok') throw Object.assign(new Error(check?.quick_check ?? 'no answer'), { code: 'SQLITE_CORRUPT' })
-  })
 }
 
 /** SQLite says 'cannot open' also of a read-only disk or folder; the file system knows better. */
@@ -80,23 +81,26 @@ function refusal(error: unknown, file: string): unknown {
   }
 }
 
-function sqliteStore(connection: Connection): TrialStore {
+function sqliteStore(connection: Connection, onDamage: OnDamage): TrialStore {
   return {
     create: (experiment) =>
       connection.write(async (sql) => {
-        if (await find(sql, experiment.id)) {
+        const { id, name, createdAt, provenance, seed } = experiment
+        const spec = encode(experiment.spec)
+        if (await find(sql, id)) {
           throw new StoreError('duplicate', `experiment ${experiment.id} is in the store already`, 'resume it, or choose another id')
         }
         await sql.run(
-          `INSERT INTO experiments (id, name, created_at, provenance, seed, state, spec, owner) VALUES (?, ?, ?, ?, ?, 'running', ?, ?)`,
+          `INSERT INTO experiments (id, name, created_at, provenance, seed, state, spec, owner, digest) VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?)`,
           [
-            experiment.id,
-            experiment.name,
-            experiment.createdAt,
-            experiment.provenance,
-            experiment.seed,
-            encode(experiment.spec),
+            id,
+            name,
+            createdAt,
+            provenance,
+            seed,
+            spec,
             encode(thisProcess()),
+            experimentDigest({ ...experiment, created_at: createdAt, spec }),
           ],
         )
       }),
@@ -107,23 +111,25 @@ function sqliteStore(connection: Connection): TrialStore {
         const owner = row.state === 'running' ? ownerOf(row) : undefined
         const state = owner && ownerState(owner)
         if (owner && (state === 'alive' || state === 'unknown')) throw ownedElsewhere(id, owner, state)
-        await sql.run(`UPDATE experiments SET state = 'running', result = NULL, owner = ? WHERE id = ?`, [encode(thisProcess()), id])
+        await sql.run(`UPDATE experiments SET state = 'running', result = NULL, result_digest = NULL, owner = ? WHERE id = ?`, [
+          encode(thisProcess()),
+          id,
+        ])
       }),
 
     load: (id) =>
       connection.read(async (sql) => {
         const row = await find(sql, id)
-        return row && { experiment: experimentOf(row), trials: await trialsOf(sql, id) }
+        const experiment = row && experimentOf(row, onDamage)
+        return experiment && { experiment, trials: await trialsOf(sql, id, onDamage) }
+      }),
+    lastNumber: (id) =>
+      connection.direct(async (sql) => {
+        const [row] = await sql.all<{ number: number | null }>('SELECT max(number) AS number FROM trials WHERE experiment_id = ?', [id])
+        return row?.number ?? 0
       }),
 
-    list: () =>
-      connection.read(async (sql) => {
-        const rows = await sql.all<ExperimentRow & { trials: number }>(
-          `SELECT *, (SELECT count(*) FROM trials WHERE experiment_id = id) AS trials FROM experiments ORDER BY created_at, id`,
-        )
-        return rows.map((row) => ({ ...experimentOf(row), trials: row.trials }))
-      }),
-
+    list: () => connection.read((sql) => experimentsOf(sql, onDamage)),
     append: (id, trial) =>
       connection.write(async (sql) => {
         const row = await need(sql, id)
@@ -138,13 +144,14 @@ function sqliteStore(connection: Connection): TrialStore {
           )
         }
         const { document, points } = split(trial)
-        await sql.run('INSERT INTO trials (experiment_id, number, trial) VALUES (?, ?, ?)', [id, trial.number, encode(document)])
+        const digest = trialDigest({ experiment_id: id, number: trial.number, trial: document }, points)
+        await sql.run('INSERT INTO trials (experiment_id, number, trial, digest) VALUES (?, ?, ?, ?)', [id, trial.number, document, digest])
         for (const [position, point] of points.entries()) {
           await sql.run('INSERT INTO load_points (experiment_id, trial_number, position, point) VALUES (?, ?, ?, ?)', [
             id,
             trial.number,
             position,
-            encode(point),
+            point,
           ])
         }
       }),
@@ -154,9 +161,11 @@ function sqliteStore(connection: Connection): TrialStore {
         const row = await need(sql, id)
         const owner = ownerOf(row)
         if (owner && ownerState(owner) !== 'this-process') throw notOurs(id, row.state, owner)
-        await sql.run('UPDATE experiments SET state = ?, result = ?, owner = NULL WHERE id = ?', [
+        const text = result === undefined ? null : encode(result)
+        await sql.run('UPDATE experiments SET state = ?, result = ?, result_digest = ?, owner = NULL WHERE id = ?', [
           state,
-          result === undefined ? null : encode(result),
+          text,
+          text && resultDigest(id, text),
           id,
         ])
       }),
@@ -165,62 +174,10 @@ function sqliteStore(connection: Connection): TrialStore {
   }
 }
 
-export async function find(sql: Transaction, id: string): Promise<ExperimentRow | undefined> {
-  const [row] = await sql.all<ExperimentRow>('SELECT * FROM experiments WHERE id = ?', [id])
-  return row
-}
-
 async function need(sql: Transaction, id: string): Promise<ExperimentRow> {
   const row = await find(sql, id)
   if (!row) throw new StoreError('unknown-experiment', `there is no experiment ${id} in the store`, 'see `tune list` for those there are')
   return row
-}
-
-const ownerOf = (row: ExperimentRow): Owner | undefined => (row.owner === null ? undefined : (decode(row.owner) as Owner))
-
-/** An experiment whose process has died is interrupted, whatever that process last wrote. */
-export function experimentOf(row: ExperimentRow): ExperimentRecord {
-  const owner = ownerOf(row)
-  return {
-    id: row.id,
-    name: row.name,
-    createdAt: row.created_at,
-    spec: decode(row.spec),
-    provenance: row.provenance,
-    seed: row.seed,
-    state: row.state === 'running' && (!owner || ownerState(owner) === 'dead') ? 'interrupted' : row.state,
-    ...(row.result === null ? {} : { result: decode(row.result) }),
-  }
-}
-
-/** Finished trials numbered `from` to `to`, both included, by number. */
-export async function trialsOf(sql: Transaction, id: string, from = 0, to = Number.MAX_SAFE_INTEGER): Promise<FinishedTrial[]> {
-  const rows = await sql.all<{ number: number; trial: string }>(
-    'SELECT number, trial FROM trials WHERE experiment_id = ? AND number BETWEEN ? AND ? ORDER BY number',
-    [id, from, to],
-  )
-  const pointRows = await sql.all<{ trial_number: number; point: string }>(
-    'SELECT trial_number, point FROM load_points WHERE experiment_id = ? AND trial_number BETWEEN ? AND ? ORDER BY trial_number, position',
-    [id, from, to],
-  )
-  const points = new Map<number, LoadPoint[]>()
-  for (const { trial_number, point } of pointRows) {
-    const curve = points.get(trial_number) ?? []
-    if (curve.length === 0) points.set(trial_number, curve)
-    curve.push(decode(point) as LoadPoint)
-  }
-  return rows.map((row) => {
-    const trial = decode(row.trial) as FinishedTrial
-    if (trial.state !== 'complete') return trial
-    return { ...trial, measurement: { ...trial.measurement, points: points.get(row.number) ?? [] } }
-  })
-}
-
-/** The load curve apart from the rest of a trial. */
-function split(trial: FinishedTrial) {
-  if (trial.state !== 'complete') return { document: trial, points: [] }
-  const { points, ...measurement } = trial.measurement
-  return { document: { ...trial, measurement }, points }
 }
 
 function ownedElsewhere(id: string, owner: Owner, state: 'alive' | 'unknown'): StoreError {

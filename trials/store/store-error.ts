@@ -28,6 +28,9 @@ export class StoreError extends Error {
 export const readOnlyHint =
   'give yourself write permission on the file and its folder (the -wal and -shm files stand beside it), or use another file with --db'
 
+export const corruptHint =
+  '`tune store check --db FILE` names the damage, `tune store repair --db FILE` replaces the file by one of all that can be read'
+
 const faults: Readonly<Record<string, { fault: StoreFault; what: string; hint: string }>> = {
   SQLITE_BUSY: {
     fault: 'locked',
@@ -52,7 +55,7 @@ const faults: Readonly<Record<string, { fault: StoreFault; what: string; hint: s
   SQLITE_CORRUPT: {
     fault: 'corrupt',
     what: 'is damaged',
-    hint: 'save what can be read with `sqlite3 FILE .recover | sqlite3 new.db`, or start anew with another file with --db',
+    hint: corruptHint,
   },
   SQLITE_NOTADB: { fault: 'not-a-store', what: 'is not a SQLite database', hint: 'check the path, or use another file with --db' },
   SQLITE_CANTOPEN: {

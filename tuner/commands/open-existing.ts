@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { openStore } from '../../trials/store/index.ts'
+import { type Damage, openReader, openStore, type StoreReader } from '../../trials/store/index.ts'
 import type { ExperimentRecord, FinishedTrial, TrialStore } from '../../trials/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 
@@ -13,15 +13,31 @@ export function existingStore(path: string): void {
   )
 }
 
-/** Opens a store that is already there. */
-export async function openExisting(path: string): Promise<TrialStore> {
+/** Opens a store that is already there, to read: nothing is written, whoever writes beside. Damage is named on stderr. */
+export async function openExisting(path: string): Promise<StoreReader> {
   existingStore(path)
-  return openStore(path)
+  return openReader(path, tellDamage(path))
+}
+
+/** Opens a store, new or there already, to write. Damage is named on stderr. */
+export const openToWrite = (path: string): Promise<TrialStore> => openStore(path, { onDamage: tellDamage(path) })
+
+/** Says what of a store is left out, and once what to do about it. */
+function tellDamage(path: string): (damage: Damage) => void {
+  let first = true
+  return ({ where, what }) => {
+    process.stderr.write(`tune: damaged in ${path} and left out: ${where}: ${what}\n`)
+    if (first)
+      process.stderr.write(
+        `  hint: tune store check --db ${path} names all; tune store repair --db ${path} makes a sound file of the rest\n`,
+      )
+    first = false
+  }
 }
 
 /** The experiment of that id, or the newest when no id is given. Throws UserError naming those that are there. */
 export async function loadExperiment(
-  store: TrialStore,
+  store: Pick<TrialStore, 'list' | 'load'>,
   id: string | undefined,
 ): Promise<{ experiment: ExperimentRecord; trials: readonly FinishedTrial[] }> {
   const known = [...(await store.list())].sort((a, b) => b.createdAt.localeCompare(a.createdAt))

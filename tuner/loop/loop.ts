@@ -41,7 +41,7 @@ export async function runLoop(
   const pending = new Map<number, { configuration: Configuration; done: Promise<FinishedTrial> }>()
   const retries: TrialRequest[] = []
   const givenUp: Configuration[] = []
-  let number = Math.max(0, ...trials.map((trial) => trial.number))
+  let number = Math.max(parts.lastNumber ?? 0, ...trials.map((trial) => trial.number))
   let assessment: StopAssessment | undefined
   let bestNumber = parts.recommend(trials, undefined).best?.trial
 

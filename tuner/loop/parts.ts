@@ -34,6 +34,8 @@ export interface LoopParts {
   readonly load: (predictor: Predictor, options: TrialLoadOptions, signal: AbortSignal) => Promise<Measurement>
   readonly confirm: ConfirmLoad
   readonly store: TrialStore
+  /** The highest number that a trial of the experiment has in the store, also a damaged one that is left out of the earlier trials. */
+  readonly lastNumber?: number
   readonly recommend: (trials: readonly FinishedTrial[], stop: StopAssessment | undefined) => Recommendation
   readonly label: (configuration: Configuration) => string
   /** Writes the result files, returns their paths. */

@@ -124,6 +124,7 @@ export function fakeStore(): TrialStore & { readonly appended: FinishedTrial[]; 
     claim: async () => undefined,
     load: async () => undefined,
     list: async () => [],
+    lastNumber: async () => 0,
     append: async (_id, trial) => void appended.push(trial),
     async finish(_id, state) {
       this.finished = state

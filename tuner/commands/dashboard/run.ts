@@ -1,12 +1,11 @@
 /** `tune dashboard`: serves the page until Ctrl-C. */
 import type { AddressInfo } from 'node:net'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
-import { openReader } from '../../../trials/store/index.ts'
 import { createDashboard } from '../../dashboard/dashboard-server.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { surroundings } from '../../experiment/surroundings.ts'
 import { interruptible } from '../../signals.ts'
-import { existingStore, noSuchExperiment } from '../open-existing.ts'
+import { noSuchExperiment, openExisting } from '../open-existing.ts'
 
 export interface DashboardFlags {
   readonly db: string
@@ -18,8 +17,7 @@ export async function dashboard(id: string | undefined, { db, port: asked }: Das
   if (!(Number.isInteger(port) && port >= 0 && port <= 65_535)) {
     throw new UserError(`--port ${asked} is no port`, 'give a number from 0 (any free one) to 65535', exitCodes.usage)
   }
-  existingStore(db)
-  const reader = await openReader(db)
+  const reader = await openExisting(db)
   const known = await reader.list()
   if (known.length === 0 || (id !== undefined && !known.some((e) => e.id === id))) {
     await reader.close()

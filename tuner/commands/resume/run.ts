@@ -4,7 +4,7 @@ import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
 import { experimentFromDocument } from '../../experiment/load-experiment.ts'
 import { surroundings } from '../../experiment/surroundings.ts'
 import type { ExperimentDocument } from '../../experiment/types.ts'
-import { loadExperiment as findExperiment, openExisting } from '../open-existing.ts'
+import { existingStore, loadExperiment as findExperiment, openToWrite } from '../open-existing.ts'
 import { execute, type OutputFlags } from '../tune/execute.ts'
 
 export interface ResumeFlags extends OutputFlags {
@@ -14,7 +14,8 @@ export interface ResumeFlags extends OutputFlags {
 
 /** `tune resume`: what was measured is kept; the search goes on with the next trial. */
 export async function resume(id: string | undefined, options: ResumeFlags): Promise<number> {
-  const store = await openExisting(options.db)
+  existingStore(options.db)
+  const store = await openToWrite(options.db)
   try {
     const { experiment: record, trials } = await findExperiment(store, id)
     const machine = await inspectMachine()

@@ -45,7 +45,13 @@ export async function execute(
   )
   try {
     await parts.launcher.sweep()
-    const { reason, recommendation } = await runLoop(experiment, parts, earlier, (event) => renderer.handle(event), interrupt.signal)
+    const { reason, recommendation } = await runLoop(
+      experiment,
+      { ...parts, lastNumber: await store.lastNumber(id) },
+      earlier,
+      (event) => renderer.handle(event),
+      interrupt.signal,
+    )
     if (reason === 'interrupted') return exitCodes.interrupted
     if (reason === 'failed') return exitCodes.failure
     return recommendation.best ? exitCodes.ok : exitCodes.sloUnmet

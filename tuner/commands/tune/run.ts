@@ -1,10 +1,10 @@
 /** `tune`: a new experiment, from flags to exit code. */
 import { randomBytes } from 'node:crypto'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
-import { openStore } from '../../../trials/store/index.ts'
 import { loadExperiment } from '../../experiment/load-experiment.ts'
 import { surroundings } from '../../experiment/surroundings.ts'
 import { provenanceOf } from '../../loop/notices.ts'
+import { openToWrite } from '../open-existing.ts'
 import { dryRun } from './dry-run.ts'
 import { execute, type OutputFlags } from './execute.ts'
 
@@ -20,7 +20,7 @@ export async function tune(flags: TuneFlags): Promise<number> {
   const machine = await inspectMachine()
   const experiment = loadExperiment({ file: flags.file, flags, environment: process.env, ...surroundings(machine) })
   if (flags.dryRun) return dryRun(experiment, machine, flags)
-  const store = await openStore(experiment.dbPath)
+  const store = await openToWrite(experiment.dbPath)
   try {
     const id = newId(experiment.name)
     const created = { id, name: experiment.name, createdAt: new Date().toISOString(), spec: experiment.document, seed: experiment.seed }

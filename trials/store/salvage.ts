@@ -1,0 +1,158 @@
+/** What a damaged store still holds, in a database of its own: the rows that are whole, and the names of those that are not. */
+import { closeSync, openSync, renameSync, rmSync } from 'node:fs'
+import { Connection, privateFile, type SqlValue } from './connection.ts'
+import { migrate } from './database-schema.ts'
+import { ownerState } from './owner.ts'
+import { pageRows } from './page-rows.ts'
+import { StoreError } from './store-error.ts'
+import { moveIfThere, unused } from './store-files.ts'
+import {
+  type Damage,
+  type ExperimentRow,
+  experimentDigest,
+  experimentOf,
+  ownerOf,
+  type PointRow,
+  resultDigest,
+  type TrialRow,
+  trialDigest,
+  trialOf,
+} from './stored-rows.ts'
+
+export interface Salvage {
+  readonly experiments: readonly ExperimentRow[]
+  readonly trials: readonly { readonly row: TrialRow; readonly points: readonly string[] }[]
+  readonly damage: readonly Damage[]
+}
+
+/** Reads every page of a store by itself. What is left of it may be nothing. @throws the file system's errors */
+export function salvage(path: string): Salvage {
+  const found = pageRows(path)
+  const damage: Damage[] = []
+  const tell = (one: Damage) => damage.push(one)
+  const experiments = new Map<string, ExperimentRow>()
+  for (const row of found.experiments) {
+    // Of two copies of a row, one left behind in a free page, the whole one counts, and of two whole ones the later state.
+    const present = experiments.get(row.id)
+    const problems: Damage[] = []
+    const sound = experimentOf(row, (one) => problems.push(one)) !== undefined && problems.length === 0
+    if (!present || (sound && present.state === 'running')) experiments.set(row.id, row)
+  }
+  const curves = curvesOf(found.points)
+  const trials = new Map<string, { row: TrialRow; points: readonly string[] }>()
+  for (const row of found.trials) {
+    const key = keyOf(row.experiment_id, row.number)
+    const points = curves.get(key) ?? []
+    const problems: Damage[] = []
+    if (trialOf(row, points, (one) => problems.push(one))) trials.set(key, { row, points })
+    else if (!trials.has(key)) damage.push(...problems)
+  }
+  const sound = [...experiments.values()].filter((row) => experimentOf(row, tell))
+  const known = new Set(sound.map((row) => row.id))
+  const kept = [...trials.values()].filter(({ row }) => known.has(row.experiment_id))
+  for (const id of new Set([...trials.values()].map(({ row }) => row.experiment_id))) {
+    if (!known.has(id)) tell({ where: `experiment ${JSON.stringify(id.slice(0, 80))}`, what: 'its trials are there, its own row is not' })
+  }
+  return { experiments: sound, trials: kept, damage: [...damage, ...gaps(kept.map(({ row }) => row))] }
+}
+
+const keyOf = (experimentId: string, number: number) => JSON.stringify([experimentId, number])
+
+function curvesOf(rows: readonly PointRow[]): Map<string, string[]> {
+  const curves = new Map<string, Map<number, string>>()
+  for (const { experiment_id, trial_number, position, point } of rows) {
+    const key = keyOf(experiment_id, trial_number)
+    curves.set(key, (curves.get(key) ?? new Map()).set(position, point))
+  }
+  return new Map([...curves].map(([key, points]) => [key, [...points].sort(([a], [b]) => a - b).map(([, text]) => text)]))
+}
+
+/** Numbers below an experiment's last that are not there: the rows of lost pages have no other name. */
+function gaps(rows: readonly TrialRow[]): Damage[] {
+  const numbers = new Map<string, Set<number>>()
+  for (const { experiment_id, number } of rows) numbers.set(experiment_id, (numbers.get(experiment_id) ?? new Set()).add(number))
+  return [...numbers].flatMap(([id, present]) => {
+    const missing = Array.from({ length: Math.max(...present) }, (_, i) => i + 1).filter((number) => !present.has(number))
+    const named = missing.slice(0, 20).join(', ') + (missing.length > 20 ? `, ... (${missing.length} in all)` : '')
+    return missing.length === 0 ? [] : [{ where: `trials of experiment ${id}`, what: `not there, lost or never finished: ${named}` }]
+  })
+}
+
+/** A database with what was salvaged, at `path` or in memory. Rows get the digests they lacked. Throws StoreError. */
+export async function rebuilt({ experiments, trials }: Salvage, path = ':memory:'): Promise<Connection> {
+  const connection = await Connection.open(path, 5_000)
+  try {
+    await migrate(connection)
+    await connection.write(async (sql) => {
+      const insert = (table: string, row: Readonly<Record<string, SqlValue>>) =>
+        sql.run(
+          `INSERT INTO ${table} (${Object.keys(row).join(', ')}) VALUES (${Object.keys(row)
+            .map(() => '?')
+            .join(', ')})`,
+          Object.values(row),
+        )
+      for (const row of experiments) {
+        const { id, name, created_at, provenance, seed, spec, owner } = row
+        const result = row.result !== null && experimentOf(row, () => {})?.result !== undefined ? row.result : null
+        await insert('experiments', {
+          ...{ id, name, created_at, provenance, seed, spec, owner, result },
+          state: experimentOf(row, () => {})?.state === 'interrupted' ? 'interrupted' : row.state,
+          digest: experimentDigest(row),
+          result_digest: result && resultDigest(id, result),
+        })
+      }
+      for (const { row, points } of trials) {
+        const { experiment_id, number, trial } = row
+        await insert('trials', { experiment_id, number, trial, digest: trialDigest(row, points) })
+        for (const [position, point] of points.entries())
+          await insert('load_points', { experiment_id, trial_number: number, position, point })
+      }
+    })
+    return connection
+  } catch (error) {
+    await connection.close()
+    throw error
+  }
+}
+
+export interface Repair {
+  /** Where the file as it was is kept. */
+  readonly kept: string
+  readonly experiments: number
+  readonly trials: number
+  /** What could not be saved. */
+  readonly damage: readonly Damage[]
+}
+
+/**
+ * Replaces a damaged store by a new one of all that is whole; the damaged file stays beside it as `FILE.damaged`.
+ * Throws StoreError while a process runs one of its experiments, and when nothing can be saved.
+ */
+export async function repairStore(path: string): Promise<Repair> {
+  const saved = salvage(path)
+  for (const row of saved.experiments) {
+    const owner = row.state === 'running' ? ownerOf(row) : undefined
+    if (owner && ['alive', 'unknown'].includes(ownerState(owner))) {
+      throw new StoreError(
+        'owned-elsewhere',
+        `the trial store ${path} is damaged, and process ${owner.pid} on ${owner.host} runs experiment ${row.id} in it`,
+        'stop that process, then run `tune store repair`',
+      )
+    }
+  }
+  if (saved.experiments.length === 0)
+    throw new StoreError('corrupt', `nothing can be saved of ${path}: no experiment in it is whole`, 'use another file with --db')
+  const next = `${path}.repair-${process.pid}`
+  const kept = unused(`${path}.damaged`)
+  try {
+    closeSync(openSync(next, 'wx', privateFile))
+    const connection = await rebuilt(saved, next)
+    await connection.close()
+    for (const suffix of ['-wal', '-shm']) moveIfThere(`${path}${suffix}`, `${kept}${suffix}`)
+    renameSync(path, kept)
+    renameSync(next, path)
+  } finally {
+    for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(`${next}${suffix}`, { force: true })
+  }
+  return { kept, experiments: saved.experiments.length, trials: saved.trials.length, damage: saved.damage }
+}

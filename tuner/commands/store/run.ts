@@ -1,0 +1,53 @@
+/** `tune store`: check, repair and backup of a trial store. */
+import { resolve } from 'node:path'
+import { backupStore, checkStore, type Damage, repairStore } from '../../../trials/store/index.ts'
+import { exitCodes } from '../../exit-codes.ts'
+import { existingStore } from '../open-existing.ts'
+
+export interface StoreFlags {
+  readonly db: string
+  readonly json?: boolean
+}
+
+/** Returns the exit code: 1 when something is damaged. */
+export async function check({ db, json }: StoreFlags): Promise<number> {
+  existingStore(db)
+  const found = await checkStore(db)
+  say(json, { file: resolve(db), sound: found.damage.length === 0, ...found }, [
+    ...lines(found.damage),
+    `${db}: ${found.experiments} experiments and ${found.trials} trials can be read, ${found.damage.length || 'nothing'} damaged`,
+  ])
+  return found.damage.length === 0 ? exitCodes.ok : exitCodes.failure
+}
+
+/** A sound store is left as it is. */
+export async function repair({ db, json }: StoreFlags): Promise<number> {
+  existingStore(db)
+  const { damage } = await checkStore(db)
+  if (damage.length === 0) {
+    say(json, { file: resolve(db), repaired: false }, [`${db} is sound: nothing to repair`])
+    return exitCodes.ok
+  }
+  const done = await repairStore(resolve(db))
+  say(json, { file: resolve(db), repaired: true, ...done }, [
+    ...lines(done.damage),
+    `${db}: ${done.experiments} experiments and ${done.trials} trials were saved; the damaged file is ${done.kept}`,
+  ])
+  return exitCodes.ok
+}
+
+export async function backup(to: string, { db, json }: StoreFlags): Promise<number> {
+  existingStore(db)
+  const copy = await backupStore(db, to)
+  say(json, { file: resolve(to), sound: copy.damage.length === 0, ...copy }, [
+    ...lines(copy.damage),
+    `${to}: ${copy.experiments} experiments and ${copy.trials} trials, read again from the copy`,
+  ])
+  return copy.damage.length === 0 ? exitCodes.ok : exitCodes.failure
+}
+
+const lines = (damage: readonly Damage[]): string[] => damage.map(({ where, what }) => `damaged: ${where}: ${what}`)
+
+const say = (json: boolean | undefined, document: object, text: readonly string[]): void => {
+  process.stdout.write(json ? `${JSON.stringify(document, null, 2)}\n` : `${text.join('\n')}\n`)
+}

@@ -1,0 +1,123 @@
+/** The commands on stores that are damaged, cannot be written, or are being written by another process. */
+import { spawnSync } from 'node:child_process'
+import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { Connection } from '../trials/store/connection.ts'
+import { openStore } from '../trials/store/index.ts'
+import { completeTrial } from '../trials/store/samples.contract.ts'
+import { CliBox } from './testing/run-cli.ts'
+
+const simulated = ['--model', 'bert', '--slo', '50ms', '--backend', 'simulated', '--no-confirm', '--max-trials', '3', '--json']
+let box: CliBox
+let db: string
+let id: string
+
+beforeEach(async () => {
+  box = new CliBox()
+  db = join(box.folder, '.tune', 'tune.db')
+  expect((await box.run(simulated)).code).toBe(0)
+  id = JSON.parse((await box.run(['list', '--json'])).stdout)[0].id
+})
+afterEach(() => box.dispose())
+
+/** A second experiment, of which trial 2 is damaged. */
+async function damage(): Promise<void> {
+  const spec = await record()
+  const store = await openStore(db)
+  await store.create({ id: 'other', name: 'other', createdAt: '2020-01-01T00:00:00.000Z', spec, seed: 1, provenance: 'simulated' })
+  for (const n of [1, 2, 3]) await store.append('other', completeTrial(n))
+  await store.finish('other', 'done')
+  await store.close()
+  const connection = await Connection.open(db, 1000)
+  await connection.direct((sql) => sql.exec(`UPDATE trials SET trial = '{"broken' WHERE experiment_id = 'other' AND number = 2`))
+  await connection.close()
+}
+async function record(): Promise<unknown> {
+  const store = await openStore(db)
+  const found = await store.load(id)
+  await store.close()
+  return found?.experiment.spec
+}
+
+describe('a damaged row', () => {
+  test('is named, and every command goes on with the rest', async () => {
+    await damage()
+    for (const args of [['list'], ['show', id], ['show', 'other'], ['report', id, '--out', 'r.html'], simulated]) {
+      const { code, stderr } = await box.run(args)
+      expect([args[0], code, /stack|SyntaxError|SQLITE/.test(stderr)], stderr).toEqual([args[0], 0, false])
+    }
+    const { stderr } = await box.run(['show', 'other'])
+    expect(stderr).toContain('trial 2 of experiment other')
+    expect(stderr).toContain('tune store repair')
+  }, 60_000)
+
+  test('is found by check, gone after repair, and a backup can be taken', async () => {
+    await damage()
+    const check = await box.run(['store', 'check'])
+    expect([check.code, check.stdout.includes('trial 2 of experiment other')]).toEqual([1, true])
+    const repair = await box.run(['store', 'repair', '--json'])
+    expect(JSON.parse(repair.stdout)).toMatchObject({ repaired: true, experiments: 2, kept: `${db}.damaged` })
+    expect((await box.run(['store', 'check'])).code).toBe(0)
+    expect((await box.run(['store', 'backup', 'copy.db'])).code).toBe(0)
+    expect(JSON.parse((await box.run(['list', '--json', '--db', 'copy.db'])).stdout)).toHaveLength(2)
+    const again = await box.run(['store', 'backup', 'copy.db'])
+    expect([again.code, again.stderr.includes('there already')]).toEqual([1, true])
+  }, 60_000)
+
+  test('of the file itself does not keep a new experiment from running', async () => {
+    const bytes = readFileSync(db)
+    bytes.fill(0xff, 0, 20)
+    writeFileSync(db, bytes)
+    expect((await box.run(['show', id])).code).toBe(0)
+    const { code, stderr } = await box.run(simulated)
+    expect(code, stderr).toBe(0)
+    expect(JSON.parse((await box.run(['list', '--json'])).stdout)).toHaveLength(2)
+  }, 60_000)
+})
+
+test('the store and its folder are for their owner alone', () => {
+  expect(statSync(db).mode & 0o777).toBe(0o600)
+  expect(statSync(join(db, '..')).mode & 0o777).toBe(0o700)
+})
+
+describe('reading', () => {
+  test('goes on while another process holds the write lock', async () => {
+    const writer = await Connection.open(db, 1000)
+    await writer.direct((sql) => sql.exec(`BEGIN IMMEDIATE; UPDATE experiments SET name = 'changed'`))
+    for (const args of [['list'], ['show', id], ['report', id, '--out', 'r.html'], ['store', 'check']]) {
+      const { code, stdout, stderr } = await box.run(args)
+      expect([args[0], code], stderr).toEqual([args[0], 0])
+      expect(stdout).not.toContain('changed')
+    }
+    await writer.direct((sql) => sql.exec('ROLLBACK'))
+    await writer.close()
+  }, 60_000)
+
+  const namespaces = spawnSync('unshare', ['-rm', 'true']).status === 0
+
+  test.skipIf(!namespaces).each([
+    ['closed properly', ''],
+    ['left with its log by a crash', 'log'],
+  ])(
+    'works on a disk that cannot be written, of a store that was %s (needs mount namespaces)',
+    async (_, log) => {
+      const cli = join(import.meta.dirname, '../dist/tuner/cli.js')
+      const leave = `import { openStore } from '${join(import.meta.dirname, '../dist/trials/store/index.js')}';
+      const store = await openStore(process.argv[1]);
+      await store.claim('${id}');
+      process.kill(process.pid, 'SIGKILL')`
+      const script = `
+      ${log && `node --input-type=module -e "${leave.replaceAll('"', '\\"').replaceAll('\n', ' ')}" ${db}`}
+      rm -f ${db}-shm ${log ? '' : `${db}-wal`}
+      mount --bind ${box.folder} ${box.folder} && mount -o remount,ro,bind ${box.folder} && cd ${box.folder} || exit 9
+      ls ${box.folder}/.tune
+      for command in "list" "show ${id}" "store check" "spec ${id}"; do node ${cli} $command > /dev/null || exit 8; done`
+      const done = spawnSync('unshare', ['-rm', 'sh', '-c', script], { encoding: 'utf8' })
+      expect(done.stderr.replace('Killed\n', '')).toBe('')
+      expect(done.status).toBe(0)
+      expect(done.stdout.includes('-wal')).toBe(log !== '')
+    },
+    60_000,
+  )
+})
