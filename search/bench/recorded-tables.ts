@@ -25,6 +25,14 @@ export function readTasks(folder: string): BenchTask[] {
     })
 }
 
+/** Of each table the task with the middle limit, the stricter of two. */
+export function middleTasks(tasks: readonly BenchTask[]): BenchTask[] {
+  return [...new Set(tasks.map((t) => t.table))].map((table) => {
+    const ofTable = tasks.filter((t) => t.table === table).sort((a, b) => a.task.constraint.max - b.task.constraint.max)
+    return ofTable[Math.floor((ofTable.length - 1) / 2)]!
+  })
+}
+
 /** Plain CSV without quoting, as the tables are. */
 export function parseCsv(text: string): ReplayRow[] {
   const [header, ...lines] = text.trim().split(/\r?\n/)

@@ -1,5 +1,6 @@
 import { createSampler } from '../index.ts'
 import { createGpSampler } from '../samplers/gp.ts'
+import { plainReference } from './plain-reference.ts'
 import type { Parameter, Problem, Sampler } from '../types.ts'
 
 const gp = createSampler('gp')
@@ -20,6 +21,7 @@ function withoutKnowledge(name: string, strip: (parameter: Parameter) => Paramet
 /** What the benchmark can run: the samplers, and the default one with a part taken out or put in. */
 export const variants: Readonly<Record<string, Sampler>> = {
   gp,
+  reference: plainReference,
   random: createSampler('random'),
   grid: createSampler('grid'),
   halton: createSampler('halton'),

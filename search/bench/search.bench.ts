@@ -2,10 +2,10 @@
 
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { recordedTable } from '../replay-table.ts'
-import { createRng } from '../rng.ts'
-import { type BenchTask, readTasks } from './recorded-tables.ts'
-import { CAP, quantile, type RunScore, scoreRun } from './score.ts'
+import { runParallel } from './parallel.ts'
+import { type BenchTask, middleTasks, readTasks } from './recorded-tables.ts'
+import type { ReplayJob } from './replay-worker.ts'
+import { CAP, quantile, type RunScore } from './score.ts'
 import { variants } from './search-variants.ts'
 
 const help = `Replays recorded tables against every sampler.
@@ -15,6 +15,8 @@ const help = `Replays recorded tables against every sampler.
   --seeds N          runs of each task                   (16)
   --history          other tables of the family are past experiments
   --stop             ask the stop rule after every trial (runs all ${CAP} trials)
+  --middle           the middle limit of each table alone
+  --workers N        processes                           (2)
   --tasks            one line a task too
   --json             one JSON document`
 
@@ -27,6 +29,8 @@ const { values: flags } = parseArgs({
     history: { type: 'boolean', default: false },
     stop: { type: 'boolean', default: false },
     tasks: { type: 'boolean', default: false },
+    middle: { type: 'boolean', default: false },
+    workers: { type: 'string', default: '2' },
     json: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
@@ -38,7 +42,7 @@ if (flags.help) {
 
 const wanted = flags.only?.split(',')
 const tasks = readTasks(flags.tables)
-const chosen = tasks.filter((t) => !wanted || wanted.some((w) => t.task.name.includes(w)))
+const chosen = (flags.middle ? middleTasks(tasks) : tasks).filter((t) => !wanted || wanted.some((w) => t.task.name.includes(w)))
 const seeds = Number(flags.seeds)
 
 interface Line {
@@ -46,39 +50,28 @@ interface Line {
   readonly group: string
   readonly runs: readonly RunScore[]
 }
-const lines: Line[] = []
-for (const name of flags.samplers.split(',')) {
-  const variant = variants[name]
-  if (!variant) throw new RangeError(`unknown sampler '${name}'; known are ${Object.keys(variants).join(', ')}`)
-  const byTask = chosen.map((t): Line & { family: string } => {
-    const table = recordedTable(t.task, t.rows)
-    const problem = { ...table.problem, ...(flags.history ? { history: historyOf(t) } : {}) }
-    const runs = Array.from({ length: seeds }, (_, seed) =>
-      scoreRun({ ...table, problem }, variant, createRng(`${t.task.name} ${seed}`), flags.stop),
-    )
-    return { sampler: name, group: t.task.name, family: t.family, runs }
-  })
-  const families = [...new Set(byTask.map((l) => l.family))]
-  const pooled = families.map(
-    (family): Line => ({ sampler: name, group: family, runs: byTask.filter((l) => l.family === family).flatMap((l) => l.runs) }),
-  )
-  lines.push(...(flags.tasks ? byTask : []), ...pooled, { sampler: name, group: 'all', runs: byTask.flatMap((l) => l.runs) })
-}
-
-/** All other tables of the family; another limit on the same table would give the answer away. */
-function historyOf(task: BenchTask) {
-  const others = new Map(tasks.filter((t) => t.family === task.family && t.table !== task.table).map((t) => [t.table, t]))
-  return [...others.values()].map((t) => {
-    const { problem, configurations, measure } = recordedTable(t.task, t.rows)
-    return {
-      name: t.table,
-      space: problem.space,
-      observations: configurations.map((c) => measure(c)),
-      pricePerHour: problem.pricePerHour,
-      constraintLimit: problem.constraintLimit,
-    }
-  })
-}
+const samplers = flags.samplers.split(',')
+for (const name of samplers)
+  if (!variants[name]) throw new RangeError(`unknown sampler '${name}'; known are ${Object.keys(variants).join(', ')}`)
+const jobs = samplers.flatMap((sampler) =>
+  chosen.flatMap((t) =>
+    Array.from({ length: seeds }, (_, seed): ReplayJob => ({ sampler, task: t.task.name, seed, history: flags.history, stop: flags.stop })),
+  ),
+)
+const workers = Number(flags.workers)
+const scores = await runParallel<ReplayJob, RunScore>(new URL('./replay-worker.ts', import.meta.url), [flags.tables], jobs, workers)
+const lines = samplers.flatMap((sampler): Line[] => {
+  const of = (belongs: (t: BenchTask) => boolean, group: string): Line => {
+    const names = new Set(chosen.filter(belongs).map((t) => t.task.name))
+    return { sampler, group, runs: scores.filter((_, i) => jobs[i]!.sampler === sampler && names.has(jobs[i]!.task)) }
+  }
+  const families = [...new Set(chosen.map((t) => t.family))]
+  return [
+    ...(flags.tasks ? chosen.map((t) => of((other) => other === t, t.task.name)) : []),
+    ...families.map((family) => of((t) => t.family === family, family)),
+    of(() => true, 'all'),
+  ]
+})
 
 const percent = (share: number) => (100 * share).toFixed(1)
 function summary({ sampler, group, runs }: Line) {

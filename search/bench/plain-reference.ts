@@ -1,0 +1,81 @@
+import { Matrix } from 'ml-matrix'
+import { fitGp } from '../gp-fit.ts'
+import type { Marginals } from '../gp-regression.ts'
+import { bilog, logCdf, logExpectedImprovement } from '../normal.ts'
+import { observedLogCost } from '../objective.ts'
+import type { Configuration, Observation, Problem, Sampler } from '../types.ts'
+import { untried } from '../untried.ts'
+
+const STARTS = 5
+
+/**
+ * What a careful user would write in an afternoon, to measure ours by: prices known exactly, ln of whatever is positive, one-hot names; a plain Gaussian process
+ * without trend for ln rate, for bilog of the constraint (SCBO, 2021) and for what cannot serve, all standardised; ln expected improvement + ln P(feasible); five
+ * random starts.
+ */
+export const plainReference: Sampler = {
+  name: 'reference',
+  suggest(problem, observations, pending, rng) {
+    const taken = [...observations.map((o) => o.configuration), ...pending]
+    const { configurations } = untried(problem, taken, rng.fork('reference'))
+    if (configurations.length === 0) return undefined
+    if (taken.length < STARTS) {
+      const i = rng.fork(`start ${taken.length}`).int(configurations.length)
+      return { configuration: configurations[i]!, why: 'random start' }
+    }
+    const scores = acquisition(problem, observations, configurations)
+    return { configuration: configurations[scores.indexOf(Math.max(...scores))]!, why: 'expected improvement' }
+  },
+}
+
+function acquisition(problem: Problem, observations: readonly Observation[], configurations: readonly Configuration[]): number[] {
+  const encode = encoderOf(problem)
+  const complete = observations.flatMap((o) => (o.state === 'complete' ? [o] : []))
+  const limit = problem.constraintLimit ?? 1
+  const of = (data: readonly (readonly [Configuration, number])[]) => regression(encode, data, configurations)
+  const rate = of(complete.flatMap((o) => (o.rate ? [[o.configuration, Math.log(o.rate.value)] as const] : [])))
+  const constraint = of(complete.flatMap((o) => (o.constraint ? [[o.configuration, bilog(o.constraint.value / limit - 1)] as const] : [])))
+  const serves = of(observations.map((o) => [o.configuration, o.state === 'complete' ? -1 : 1]))
+  const best = Math.min(...observations.map((o) => observedLogCost(problem, o)))
+  return configurations.map((c, i) => {
+    const feasible = logBelow(constraint, i) + (complete.length < observations.length ? logBelow(serves, i) : 0)
+    if (best === Infinity) return feasible
+    const logPrice = Math.log(problem.pricePerHour(c))
+    const gain = rate
+      ? logExpectedImprovement(logPrice - rate.mean[i]!, Math.sqrt(rate.variance[i]!), best)
+      : Math.log(Math.max(0, best - logPrice))
+    return feasible + gain
+  })
+}
+
+/** ln P(value ≤ 0). */
+const logBelow = (marginals: Marginals | undefined, i: number): number =>
+  marginals ? logCdf(-marginals.mean[i]! / Math.sqrt(marginals.variance[i]!)) : 0
+
+function regression(
+  encode: (c: Configuration) => number[],
+  data: readonly (readonly [Configuration, number])[],
+  configurations: readonly Configuration[],
+): Marginals | undefined {
+  if (data.length === 0) return undefined
+  const mean = data.reduce((sum, [, y]) => sum + y, 0) / data.length
+  const sd = Math.sqrt(data.reduce((sum, [, y]) => sum + (y - mean) ** 2, 0) / data.length) || 1
+  const X = new Matrix(data.map(([c]) => encode(c)))
+  const flat = new Float64Array(X.columns)
+  const gp = fitGp(
+    { groups: [...flat.keys()], slopeMean: flat, slopeVariance: flat },
+    { X, y: Float64Array.from(data, ([, y]) => (y - mean) / sd) },
+  )
+  const believed = gp.predict(new Matrix(configurations.map(encode)))
+  return { mean: believed.mean.map((v) => mean + sd * v), variance: believed.variance.map((v) => sd * sd * v) }
+}
+
+function encoderOf({ space }: Problem): (c: Configuration) => number[] {
+  const columns = space.parameters.flatMap((p) => {
+    if (p.kind === 'categorical') return p.values.map((value) => (c: Configuration) => (c[p.name] === value ? Math.SQRT1_2 : 0))
+    const [low, high] = p.kind === 'ordinal' ? [Math.min(...p.values), Math.max(...p.values)] : [p.min, p.max]
+    const scale = low > 0 ? Math.log : (v: number) => v
+    return [(c: Configuration) => (scale(Number(c[p.name])) - scale(low)) / (scale(high) - scale(low) || 1)]
+  })
+  return (c) => columns.map((column) => column(c))
+}

@@ -1,0 +1,28 @@
+/** Replays what the benchmark hands it, one job at a time: a process of its own for each core. */
+import { recordedTable } from '../replay-table.ts'
+import { createRng } from '../rng.ts'
+import { historyOf } from './history-of-family.ts'
+import { readTasks } from './recorded-tables.ts'
+import { type RunScore, scoreRun } from './score.ts'
+import { variants } from './search-variants.ts'
+
+/** One seed of one task, by one sampler. */
+export interface ReplayJob {
+  readonly sampler: string
+  readonly task: string
+  readonly seed: number
+  readonly history: boolean
+  readonly stop: boolean
+}
+
+const tasks = readTasks(process.argv[2]!)
+
+function run({ sampler, task: name, seed, history, stop }: ReplayJob): RunScore {
+  const task = tasks.find((t) => t.task.name === name)!
+  const table = recordedTable(task.task, task.rows)
+  const rng = createRng(`${name} ${seed}`)
+  const problem = { ...table.problem, ...(history ? { history: historyOf(task, tasks, rng.fork('history')) } : {}) }
+  return scoreRun({ ...table, problem }, variants[sampler]!, rng, stop)
+}
+
+process.on('message', (job: ReplayJob) => process.send!(run(job)))
