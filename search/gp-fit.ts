@@ -62,7 +62,7 @@ function thinned(data: GpData): GpData {
   }
 }
 
-export interface FitOptions {
+interface FitOptions {
   readonly priors?: HyperPriors
   readonly maxEvaluations?: number
 }
@@ -82,7 +82,7 @@ export function fitGp(shape: GpShape, data: GpData, options: FitOptions = {}): G
     high: Float64Array.from([6, ...new Array<number>(g.G).fill(6), 3]),
   }
   const loss = (theta: Float64Array): Evaluation | undefined => {
-    const fit = likelihood(shape, few, theta, fitted.knownNoise)
+    const fit = likelihood(few, theta, fitted.knownNoise)
     if (!fit || !Number.isFinite(fit.value)) return undefined
     const prior = logPrior(theta, priors)
     return { value: -fit.value - prior.value, gradient: fit.gradient.map((v, i) => -v - prior.gradient[i]!) }

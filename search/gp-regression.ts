@@ -28,8 +28,7 @@
 import type { Matrix } from 'ml-matrix'
 import type { Evaluation } from './lbfgs.ts'
 import { backwardSolve, cholesky, forwardSolve, forwardSolveFour, inverseFromFactor } from './linalg.ts'
-
-export type KernelName = 'matern52' | 'matern32' | 'rbf'
+import { matern52, matern52Weight } from './matern.ts'
 
 /** What the columns mean to the model. */
 export interface GpShape {
@@ -39,7 +38,6 @@ export interface GpShape {
   readonly slopeMean: Float64Array
   /** v, one a column; 0 keeps a column out of the trend. */
   readonly slopeVariance: Float64Array
-  readonly kernel?: KernelName
   /** The column that holds a, what a row takes of the Matérn part; 1 for all rows unless given. */
   readonly amplitudeColumn?: number
 }
@@ -86,31 +84,8 @@ export interface Gp {
   readonly warning?: string
 }
 
-const SQRT5 = Math.sqrt(5)
-const SQRT3 = Math.sqrt(3)
-
-/** [k(r²), -2 dk/d(r²)] of a unit-variance kernel; the second is what ∂k/∂ln ℓ_g = weight · D_g/ℓ_g² needs. */
-function radial(kernel: KernelName, squared: number): [value: number, weight: number] {
-  if (kernel === 'rbf') {
-    const e = Math.exp(-0.5 * squared)
-    return [e, e]
-  }
-  const r = Math.sqrt(squared)
-  if (kernel === 'matern32') {
-    const e = Math.exp(-SQRT3 * r)
-    return [(1 + SQRT3 * r) * e, 3 * e]
-  }
-  const e = Math.exp(-SQRT5 * r)
-  return [(1 + SQRT5 * r + (5 / 3) * squared) * e, (5 / 3) * (1 + SQRT5 * r) * e]
-}
-
-function matern52(squared: number): number {
-  const r = SQRT5 * Math.sqrt(squared)
-  return (1 + r + (5 / 3) * squared) * Math.exp(-r)
-}
-
 /** Squared distances of the training rows by group: pairs (i > j) in row order, G numbers a pair; and the trend's part of K. */
-export interface Geometry {
+interface Geometry {
   readonly n: number
   readonly G: number
   readonly distances: Float64Array
@@ -174,8 +149,7 @@ interface Pairs {
   readonly weights: Float64Array
 }
 
-function kernelPairs(shape: GpShape, { n, G, distances, amplitudes }: Geometry, lengthscales: Float64Array): Pairs {
-  const kernel = shape.kernel ?? 'matern52'
+function kernelPairs({ n, G, distances, amplitudes }: Geometry, lengthscales: Float64Array): Pairs {
   const inverse = lengthscales.map((v) => 1 / (v * v))
   const count = (n * (n - 1)) / 2
   const values = new Float64Array(count)
@@ -184,10 +158,9 @@ function kernelPairs(shape: GpShape, { n, G, distances, amplitudes }: Geometry, 
     for (let j = 0; j < i; j++, pair++) {
       let squared = 0
       for (let c = 0; c < G; c++) squared += distances[pair * G + c]! * inverse[c]!
-      const [value, weight] = radial(kernel, squared)
       const amplitude = amplitudes[i]! * amplitudes[j]!
-      values[pair] = amplitude * value
-      weights[pair] = amplitude * weight
+      values[pair] = amplitude * matern52(squared)
+      weights[pair] = amplitude * matern52Weight(squared)
     }
   return { values, weights }
 }
@@ -223,12 +196,12 @@ export const unpack = (theta: Float64Array): Hyperparameters => ({
  * Returns undefined where K is not positive definite.
  */
 export const logMarginalLikelihood = (shape: GpShape, data: GpData, theta: Float64Array): Evaluation | undefined =>
-  likelihood(shape, geometry(shape, data), theta, data.knownNoise)
+  likelihood(geometry(shape, data), theta, data.knownNoise)
 
-export function likelihood(shape: GpShape, g: Geometry, theta: Float64Array, knownNoise?: Float64Array): Evaluation | undefined {
+export function likelihood(g: Geometry, theta: Float64Array, knownNoise?: Float64Array): Evaluation | undefined {
   const { n, G, distances } = g
   const h = unpack(theta)
-  const pairs = kernelPairs(shape, g, h.lengthscales)
+  const pairs = kernelPairs(g, h.lengthscales)
   const factor = factorise(g, h, pairs, knownNoise)
   if (!factor) return undefined
   const { l, alpha } = factor
@@ -254,7 +227,7 @@ export function likelihood(shape: GpShape, g: Geometry, theta: Float64Array, kno
  * @throws Error where the kernel matrix is not positive definite even with a noise variance raised to 1.
  */
 export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperparameters, g = geometry(shape, data)): Gp {
-  const pairs = kernelPairs(shape, g, hyperparameters.lengthscales)
+  const pairs = kernelPairs(g, hyperparameters.lengthscales)
   const factor = factorise(g, hyperparameters, pairs, data.knownNoise) ?? factorise(g, { ...hyperparameters, noiseVariance: 1 }, pairs)
   if (!factor) throw new Error(`the kernel matrix of ${g.n} observations is not positive definite: are all targets and columns finite?`)
   const { n } = g
@@ -355,7 +328,6 @@ interface CrossKernel {
 
 /** k between rows of X and others: Matérn part and trend, each over the columns that it has. */
 function crossKernel(shape: GpShape, h: Hyperparameters, X: Matrix): CrossKernel {
-  const kernel = shape.kernel ?? 'matern52'
   const all = Array.from(shape.groups.keys())
   const near = Int32Array.from(all.filter((c) => shape.groups[c]! >= 0))
   const sloped = Int32Array.from(all.filter((c) => shape.slopeVariance[c]! > 0))
@@ -368,7 +340,7 @@ function crossKernel(shape: GpShape, h: Hyperparameters, X: Matrix): CrossKernel
   const matern = (a: Float64Array, b: Float64Array) => {
     let squared = 0
     for (let c = 0; c < a.length; c++) squared += (a[c]! - b[c]!) ** 2
-    return kernel === 'matern52' ? matern52(squared) : radial(kernel, squared)[0]
+    return matern52(squared)
   }
   const trend = (y: ArrayLike<number>, z: ArrayLike<number>) => {
     let sum = 0

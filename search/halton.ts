@@ -1,3 +1,4 @@
+import { shuffle } from './rng.ts'
 import type { Rng } from './types.ts'
 
 const PRIMES = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71]
@@ -18,16 +19,7 @@ const DIGITS = 24
 
 function digitPermutations(base: number, rng: Rng): Uint8Array[] {
   const count = Math.min(DIGITS, Math.ceil(32 / Math.log2(base)))
-  return Array.from({ length: count }, () => {
-    const digits = Uint8Array.from({ length: base }, (_, i) => i)
-    for (let i = base - 1; i > 0; i--) {
-      const j = rng.int(i + 1)
-      const held = digits[i]!
-      digits[i] = digits[j]!
-      digits[j] = held
-    }
-    return digits
-  })
+  return Array.from({ length: count }, () => Uint8Array.from(shuffle([...Array(base).keys()], rng)))
 }
 
 function radicalInverse(index: number, base: number, permutations: readonly Uint8Array[]): number {

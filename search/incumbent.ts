@@ -2,7 +2,7 @@ import { logCost } from './objective.ts'
 import type { Surrogate } from './surrogate.ts'
 import type { Configuration, Observation, Problem } from './types.ts'
 
-export interface Incumbent {
+interface Incumbent {
   readonly configuration: Configuration
   readonly logCost: number
 }

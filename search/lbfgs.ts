@@ -4,11 +4,11 @@ export interface Evaluation {
   readonly value: number
   readonly gradient: Float64Array
 }
-export interface Bounds {
+interface Bounds {
   readonly low: Float64Array
   readonly high: Float64Array
 }
-export interface Minimum extends Evaluation {
+interface Minimum extends Evaluation {
   readonly x: Float64Array
   readonly evaluations: number
 }

@@ -67,7 +67,7 @@ export function backwardSolve(l: Float64Array, n: number, b: Float64Array): Floa
 }
 
 /** L⁻¹ of a lower-triangular L (n×n). */
-export function invertLower(l: Float64Array, n: number): Float64Array {
+function invertLower(l: Float64Array, n: number): Float64Array {
   const inverse = new Float64Array(n * n)
   for (let i = 0; i < n; i++) {
     const row = i * n

@@ -2,7 +2,7 @@ import { backwardSolve, cholesky, forwardSolve } from './linalg.ts'
 import type { Configuration, MovedPrior, PriorFactors } from './types.ts'
 
 /** A physics prior moved to where the trials say its inputs are. */
-export interface CalibratedPhysics extends MovedPrior {
+interface CalibratedPhysics extends MovedPrior {
   /** Most probable ln(factor) after the trials (k). */
   readonly logFactors: readonly number[]
 }

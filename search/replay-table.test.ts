@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { createSampler } from './index.ts'
 import { type ReplayRow, type ReplayTask, recordedTable, replay, trueLogCosts } from './replay-table.ts'
 import { createRng } from './rng.ts'
+import { configurationKey } from './space.ts'
 
 const task: ReplayTask = {
   name: 'toy',
@@ -31,7 +32,7 @@ describe('recordedTable', () => {
     expect(table.measure({ gpu: 'T4', batch: 2 })).toMatchObject({ state: 'complete', constraint: { value: 18, logSd: 0.03 } })
     expect(table.measure({ gpu: 'T4', batch: 2 }, createRng(1))).not.toMatchObject({ constraint: { value: 18 } })
     expect(table.measure({ gpu: 'T4', batch: 4 })).toMatchObject({ state: 'infeasible' })
-    expect(trueLogCosts(table).get('batch=4 gpu=A10')).toBe(Infinity)
+    expect(trueLogCosts(table).get(configurationKey({ gpu: 'A10', batch: 4 }))).toBe(Infinity)
   })
   test('names every fault of a table at once', () => {
     expect(() => recordedTable(task, [])).toThrow('it has no rows')

@@ -63,7 +63,10 @@ export function recordedTable(task: ReplayTask, rows: readonly ReplayRow[]): Rec
   })
   const rowOf = (configuration: Configuration): ReplayRow => {
     const row = recorded.get(configurationKey(configuration))
-    if (!row) throw new Error(`table of ${task.name} has no row for ${configurationKey(configuration)}`)
+    if (!row) {
+      const words = Object.entries(configuration).map(([name, value]) => `${name}=${value}`)
+      throw new Error(`table of ${task.name} has no row for ${words.join(' ')}`)
+    }
     return row
   }
   const noise = task.relativeNoise ?? 0
@@ -131,7 +134,7 @@ function tableFaults(task: ReplayTask, rows: readonly ReplayRow[], rateColumn: s
 export const trueLogCosts = (table: RecordedTable): Map<string, number> =>
   new Map(table.configurations.map((c) => [configurationKey(c), observedLogCost(table.problem, table.measure(c))]))
 
-export interface ReplayOptions {
+interface ReplayOptions {
   readonly maxTrials: number
   /** Draw the task's noise on each look-up. */
   readonly noisy?: boolean
@@ -140,7 +143,7 @@ export interface ReplayOptions {
   /** Called after each trial; true ends the replay. */
   readonly until?: (observations: readonly Observation[]) => boolean
 }
-export interface Replay {
+interface Replay {
   readonly observations: readonly Observation[]
   /** One for each trial where the stop rule was asked. */
   readonly assessments: readonly StopAssessment[]

@@ -38,17 +38,17 @@ const space: SearchSpace = {
 describe('enumerate', () => {
   test('lists each configuration once, conditions and constraints kept', () => {
     const all = enumerate(space)
-    expect(all.map(configurationKey)).toEqual([
-      'batch=1 loop=sync queue=10',
-      'batch=1 loop=async queue=10',
-      'batch=1 loop=async queue=20',
-      'batch=1 loop=async queue=30',
-      'batch=2 loop=sync queue=10',
-      'batch=2 loop=async queue=10',
-      'batch=2 loop=async queue=20',
-      'batch=2 loop=async queue=30',
-      'batch=4 loop=async queue=20',
-      'batch=4 loop=async queue=30',
+    expect(all.map((c) => Object.values(c).join(' '))).toEqual([
+      '1 sync 10',
+      '1 async 10',
+      '1 async 20',
+      '1 async 30',
+      '2 sync 10',
+      '2 async 10',
+      '2 async 20',
+      '2 async 30',
+      '4 async 20',
+      '4 async 30',
     ])
     expect(spaceSize(space)).toBe(10)
     for (const c of all) expect(validateConfiguration(space, c)).toEqual([])

@@ -62,12 +62,9 @@ const isActive = (parameter: Parameter, configuration: Configuration): boolean =
 export const satisfies = (space: SearchSpace, configuration: Configuration): boolean =>
   space.constraints.every((constraint) => constraint.holds(configuration))
 
-/** The same text for the same configuration, whatever the order of its keys. */
+/** One text for equal configurations, whatever the order of their keys; no two others share it. */
 export const configurationKey = (configuration: Configuration): string =>
-  Object.keys(configuration)
-    .sort()
-    .map((name) => `${name}=${configuration[name]}`)
-    .join(' ')
+  JSON.stringify(Object.entries(configuration).sort(([a], [b]) => (a < b ? -1 : 1)))
 
 /**
  * The configuration at a point of the unit cube, one coordinate per parameter in order (log scales are uniform in ln value);

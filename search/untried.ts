@@ -3,7 +3,7 @@ import { createRng } from './rng.ts'
 import { configurationAt, configurationKey, enumerate, GRID_LIMIT, gridSize, satisfies } from './space.ts'
 import type { Configuration, Problem, Rng, SearchSpace } from './types.ts'
 
-export interface Candidates {
+interface Candidates {
   readonly configurations: readonly Configuration[]
   /** Every configuration there is, or a quasi-random sample of a space too large to list. */
   readonly complete: boolean

@@ -1,4 +1,5 @@
 /** Percentiles without assumptions about the distribution: order statistics and their binomial confidence intervals. */
+import { gammaln } from 'simple-statistics'
 
 /** The p-quantile (0 < p <= 1) of an ascending array: its ⌈p n⌉-th smallest value. NaN when empty. */
 export function quantileOfSorted(ascending: ArrayLike<number>, p: number): number {
@@ -60,14 +61,5 @@ export function binomialCdf(k: number, n: number, p: number): number {
 function logBinomialPmf(k: number, n: number, p: number): number {
   const successes = k === 0 ? 0 : k * Math.log(p)
   const failures = k === n ? 0 : (n - k) * Math.log1p(-p)
-  return logFactorial(n) - logFactorial(k) - logFactorial(n - k) + successes + failures
-}
-
-const smallLogFactorials = [0]
-for (let i = 1; i < 256; i++) smallLogFactorials[i] = smallLogFactorials[i - 1]! + Math.log(i)
-
-/** ln n!, exact to rounding below 256, by Stirling's series above (error < 1e-12). */
-export function logFactorial(n: number): number {
-  if (n < 256) return smallLogFactorials[n]!
-  return n * Math.log(n) - n + 0.5 * Math.log(2 * Math.PI * n) + 1 / (12 * n) - 1 / (360 * n ** 3)
+  return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) + successes + failures
 }

@@ -2,9 +2,9 @@
 
 import type { CurveKnot } from '../../profiler/capacity/capacity-under.ts'
 import { replicasFor } from '../../search/objective.ts'
+import { configurationKey } from '../../search/space.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { hoursPerMonth } from '../plan/plan-costs.ts'
-import { keyOf } from '../recommendation/judged.ts'
 import type { Candidate } from '../recommendation/types.ts'
 
 /** Where waiting starts to outweigh the work: the rate at which a latency is twice that of the idle predictor. Undefined when it never gets there. */
@@ -113,9 +113,9 @@ export interface Pair {
 
 /** Configurations that two experiments have both measured, largest change first. */
 export function pairsOf(left: readonly Candidate[], right: readonly Candidate[]): Pair[] {
-  const known = new Map(left.map((c) => [keyOf(c.configuration), c]))
+  const known = new Map(left.map((c) => [configurationKey(c.configuration), c]))
   const pairs = right.flatMap((r): Pair[] => {
-    const l = known.get(keyOf(r.configuration))
+    const l = known.get(configurationKey(r.configuration))
     if (!l) return []
     const ratio = l.capacityRps > 0 && r.capacityRps > 0 ? r.capacityRps / l.capacityRps : Number.NaN
     const overlap = l.capacityCi90Rps[0] <= r.capacityCi90Rps[1] && r.capacityCi90Rps[0] <= l.capacityCi90Rps[1]

@@ -2,11 +2,12 @@
 
 import { type CurveKnot, loadCurve } from '../../profiler/capacity/capacity-under.ts'
 import type { Measurement, Slo } from '../../profiler/types.ts'
+import { configurationKey } from '../../search/space.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
 import { type PriceBook, PriceError, pricePerHour } from '../../trials/prices/book.ts'
 import { describeConfiguration, resourcesOf } from '../../trials/resources.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { type Judged, judge, keyOf, type View } from '../recommendation/judged.ts'
+import { type Judged, judge, type View } from '../recommendation/judged.ts'
 import { recommend } from '../recommendation/recommend.ts'
 import type { Candidate, Recommendation } from '../recommendation/types.ts'
 import type { DashboardExperiment } from './data.ts'
@@ -73,9 +74,9 @@ export class Ranker {
 
   /** Some candidates with their measurements and load curves, in the order given. */
   judged(trials: readonly FinishedTrial[], candidates: readonly Candidate[], whatIf: WhatIf): Judged[] {
-    const wanted = new Set(candidates.map((c) => keyOf(c.configuration)))
+    const wanted = new Set(candidates.map((c) => configurationKey(c.configuration)))
     const all = judge(
-      trials.filter((t) => wanted.has(keyOf(t.configuration))),
+      trials.filter((t) => wanted.has(configurationKey(t.configuration))),
       this.view(whatIf),
     )
     const byTrial = new Map(all.map((j) => [j.candidate.trial, j]))

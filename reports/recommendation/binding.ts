@@ -1,7 +1,8 @@
 /** What keeps a configuration from doing better, with the evidence. */
 import type { Slo } from '../../profiler/types.ts'
+import { configurationKey } from '../../search/space.ts'
 import { latency, percent, rate, significant, sloLimit, sloName, sloValue } from '../format.ts'
-import { type Judged, keyOf } from './judged.ts'
+import type { Judged } from './judged.ts'
 import type { Recommendation } from './types.ts'
 
 /** A device this busy (in its busiest seconds, else on the mean of the trial, its pauses included) is taken to be the limit. */
@@ -71,7 +72,7 @@ function outOfMemoryNeighbour({ trial }: Judged, all: readonly Judged[]): string
     if (other.trial.state !== 'infeasible' || other.trial.reason !== 'out-of-memory') continue
     const changed = Object.keys(own).filter((name) => own[name] !== other.trial.configuration[name])
     const [name] = changed
-    if (changed.length === 1 && name !== undefined && keyOf(own) !== keyOf(other.trial.configuration)) {
+    if (changed.length === 1 && name !== undefined && configurationKey(own) !== configurationKey(other.trial.configuration)) {
       return `${name} ${other.trial.configuration[name]} (trial ${other.trial.number})`
     }
   }

@@ -5,6 +5,7 @@ import { seenUnder } from '../../profiler/capacity/stream-view.ts'
 import { countsTheSame } from '../../profiler/slo.ts'
 import type { Measurement, Slo } from '../../profiler/types.ts'
 import { cost, demandOf, isTooDear, priceBoundOf, replicasFor, wordsOf } from '../../search/objective.ts'
+import { configurationKey } from '../../search/space.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { money, sloLimit, sloName, sloValue } from '../format.ts'
@@ -36,10 +37,6 @@ export interface Judged {
   readonly curve?: readonly CurveKnot[]
 }
 
-/** One name for equal configurations, whatever the order of their parameters. */
-export const keyOf = (configuration: Configuration): string =>
-  JSON.stringify(Object.entries(configuration).sort(([a], [b]) => (a < b ? -1 : 1)))
-
 /**
  * One candidate per configuration: its last complete or infeasible trial; a failed one only where there is nothing better. A finished confirmation
  * replaces the capacity, and a confirmation that could not serve makes the configuration infeasible.
@@ -48,7 +45,7 @@ export const keyOf = (configuration: Configuration): string =>
 export function judge(trials: readonly FinishedTrial[], view: View): Judged[] {
   const standing = new Map<string, { trial: FinishedTrial; confirmation?: FinishedTrial }>()
   for (const trial of trials) {
-    const key = keyOf(trial.configuration)
+    const key = configurationKey(trial.configuration)
     const known = standing.get(key)
     if (trial.purpose === 'confirmation' && known) {
       if (decides(trial)) standing.set(key, { ...known, confirmation: trial })

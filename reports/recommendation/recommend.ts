@@ -1,10 +1,11 @@
 /** The recommendation: trials, an SLO, an objective and prices in; a verdict, its reasons and its rivals out. Pure. */
 import { gainOver, orderIsOpen } from '../../search/objective.ts'
+import { configurationKey } from '../../search/space.ts'
 import type { StopAssessment } from '../../search/types.ts'
 import type { FinishedTrial, Provenance } from '../../trials/types.ts'
 import { rate, rateInterval, sloFigure } from '../format.ts'
 import { bindingOf } from './binding.ts'
-import { type Judged, judge, keyOf, type View } from './judged.ts'
+import { type Judged, judge, type View } from './judged.ts'
 import { paretoFront, qualityFronts } from './pareto-front.ts'
 import type { Recommendation } from './types.ts'
 import { confidenceOf, verdictOf, verdictOfNone, whyNot } from './verdict.ts'
@@ -29,7 +30,7 @@ export function recommend(input: RecommendInput): Recommendation {
   const nearest = best ? undefined : nearestOf(all)
   const subject = best ?? nearest
   const yardstick = input.trials.find((t) => t.purpose === 'default')
-  const fallback = yardstick && all.find((j) => keyOf(j.trial.configuration) === keyOf(yardstick.configuration))
+  const fallback = yardstick && all.find((j) => configurationKey(j.trial.configuration) === configurationKey(yardstick.configuration))
   const gain = best && fallback?.candidate.feasible ? gainOver(objective, best.candidate.cost, fallback.candidate.cost) : undefined
   const confirmation = confirmationOf(best)
   const fronts = qualityFronts(all, input)

@@ -1,7 +1,8 @@
 /** All trials as one table, a row each, with documented columns. */
 import type { Measurement } from '../../profiler/types.ts'
+import { configurationKey } from '../../search/space.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { judge, keyOf, type View } from '../recommendation/judged.ts'
+import { judge, type View } from '../recommendation/judged.ts'
 import type { Candidate } from '../recommendation/types.ts'
 import { type Cell, csv } from './csv.ts'
 
@@ -64,9 +65,9 @@ export function trialsCsv(trials: readonly FinishedTrial[], view: View): string 
   const parameters = [...new Set(trials.flatMap((t) => Object.keys(t.configuration)))]
   const head = trialColumns.slice(0, parametersAfter)
   const tail = trialColumns.slice(parametersAfter)
-  const candidates = new Map(judge(trials, view).map((j) => [keyOf(j.trial.configuration), j]))
+  const candidates = new Map(judge(trials, view).map((j) => [configurationKey(j.trial.configuration), j]))
   const rows = trials.map((trial) => {
-    const judged = candidates.get(keyOf(trial.configuration))
+    const judged = candidates.get(configurationKey(trial.configuration))
     const candidate = judged?.trial === trial ? judged.candidate : undefined
     const row: Row = { trial, candidate, measurement: trial.state === 'complete' ? trial.measurement : undefined }
     return [...head.map((c) => c.of(row)), ...parameters.map((name) => trial.configuration[name]), ...tail.map((c) => c.of(row))]

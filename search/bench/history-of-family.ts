@@ -1,5 +1,5 @@
-import { recordedTable } from '../replay-table.ts'
 import { createSampler } from '../index.ts'
+import { recordedTable } from '../replay-table.ts'
 import type { PastExperiment, Rng } from '../types.ts'
 import type { BenchTask } from './recorded-tables.ts'
 

@@ -5,7 +5,7 @@ import { configurationKey } from '../space.ts'
 import { fitSurrogate } from '../surrogate.ts'
 import type { Configuration, Observation, Rng, Sampler } from '../types.ts'
 
-export const TOLERANCE = 0.05
+const TOLERANCE = 0.05
 export const CAP = 40
 
 export interface RunScore {

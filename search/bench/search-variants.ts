@@ -1,7 +1,7 @@
 import { createSampler } from '../index.ts'
 import { createGpSampler } from '../samplers/gp.ts'
-import { plainReference } from './plain-reference.ts'
 import type { Parameter, Problem, Sampler } from '../types.ts'
+import { plainReference } from './plain-reference.ts'
 
 const gp = createSampler('gp')
 

@@ -11,7 +11,7 @@ const PHYSICS_TRIES = 2
 /** Trials that knowledge may have chosen before it was seen to be wrong: they do not count as starts. */
 const MISLED = 1
 
-export interface GpOptions extends SurrogateOptions {
+interface GpOptions extends SurrogateOptions {
   /** Trials spread over the space before the model leads; by default one and one for each parameter that price says nothing about. */
   readonly starts?: number
 }

@@ -1,5 +1,6 @@
 /** What published tables say beyond the physics: a Gaussian process over the residuals of one GPU, precision and kind of model. */
 import { CholeskyDecomposition, Matrix } from 'ml-matrix'
+import { matern52 } from '../../search/matern.ts'
 import { type Architecture, type CallShape, defaultSequenceLength } from './architecture.ts'
 import { flopsOf, workOf } from './work.ts'
 
@@ -29,11 +30,9 @@ export function residualFeatures(architecture: Architecture, shape: CallShape): 
   return [Math.log(shape.batch) / 1.2, Math.log(length) / 0.8, Math.log(width) / 0.6]
 }
 
-/** Matern-5/2 with the signal's variance (Rasmussen and Williams 2006, eq. 4.17). */
-function kernel(a: readonly number[], b: readonly number[]): number {
-  const distance = Math.sqrt(5 * a.reduce((sum, v, i) => sum + (v - b[i]!) ** 2, 0))
-  return signal ** 2 * (1 + distance + distance ** 2 / 3) * Math.exp(-distance)
-}
+/** Matérn-5/2 with the signal's variance. */
+const kernel = (a: readonly number[], b: readonly number[]): number =>
+  signal ** 2 * matern52(a.reduce((sum, v, i) => sum + (v - b[i]!) ** 2, 0))
 
 export interface Correction {
   /** To add to ln(physics). */

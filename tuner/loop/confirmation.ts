@@ -1,4 +1,5 @@
 /** The winner's confirmation: a second, longer, independent measurement, at a rate the recommendation can stand by. */
+import { configurationKey } from '../../search/space.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 import type { EventBody } from './events.ts'
@@ -27,12 +28,14 @@ export async function confirmWinner(
   hooks: ConfirmationHooks,
   signal: AbortSignal,
 ): Promise<void> {
-  const confirmed = new Set(trials.filter((t) => t.purpose === 'confirmation' && t.state !== 'failed').map((t) => key(t.configuration)))
+  const confirmed = new Set(
+    trials.filter((t) => t.purpose === 'confirmation' && t.state !== 'failed').map((t) => configurationKey(t.configuration)),
+  )
   for (let round = 0; round < maxConfirmations; round++) {
     const { best } = parts.recommend(trials, undefined)
-    if (!best || confirmed.has(key(best.configuration))) return
+    if (!best || confirmed.has(configurationKey(best.configuration))) return
     const { configuration } = best
-    confirmed.add(key(configuration))
+    confirmed.add(configurationKey(configuration))
     const number = nextNumber()
     const label = parts.label(configuration)
     hooks.emit({ type: 'confirming', number, configuration, label })
@@ -73,5 +76,3 @@ const derating = 0.97
 export function confirmationRateRps(capacityRps: number, [low]: readonly [number, number]): number {
   return low > 0 && low < capacityRps ? Math.min(derating * capacityRps, Math.sqrt(low * capacityRps)) : derating * capacityRps
 }
-
-const key = (configuration: object) => JSON.stringify(Object.entries(configuration).sort())

@@ -1,5 +1,6 @@
 /** What the device model expects of configurations before any trial: for the search's prior and for `tune estimate`. */
 import type { Slo } from '../../../profiler/types.ts'
+import { configurationKey } from '../../../search/space.ts'
 import type { Configuration, MovedPrior, PriorFactors } from '../../../search/types.ts'
 import type { Architecture } from '../../devices/architecture.ts'
 import { findGpu, type Gpu } from '../../devices/catalogue.ts'
@@ -68,7 +69,7 @@ export function createEstimator(options: EstimatorOptions): Estimator {
   const read = (configuration: Configuration) => {
     const asked = ofObject.get(configuration)
     if (asked) return asked
-    const key = JSON.stringify(configuration)
+    const key = configurationKey(configuration)
     const known = capacities.get(key)
     if (known) {
       ofObject.set(configuration, known)

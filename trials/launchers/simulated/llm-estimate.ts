@@ -1,5 +1,6 @@
 /** What the step model and the closed form expect of a language model's configurations before any trial. */
 import type { Slo } from '../../../profiler/types.ts'
+import { configurationKey } from '../../../search/space.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { Decoder } from '../../devices/architecture.ts'
 import { findGpu, type Gpu, usableMemoryMiB } from '../../devices/catalogue.ts'
@@ -38,7 +39,7 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
     return predictLlmCapacity({ server, load, slowdown }, slo)
   }
   const read = (configuration: Configuration): Read => {
-    const key = JSON.stringify(configuration)
+    const key = configurationKey(configuration)
     let found = known.get(key)
     if (found === undefined) {
       found = modelled(configuration)

@@ -4,6 +4,7 @@
  * arguments, environment) restarts it.
  */
 import type { PayloadSource, Protocol } from '../../../profiler/types.ts'
+import { configurationKey } from '../../../search/space.ts'
 import type { Configuration } from '../../../search/types.ts'
 import { InfeasibleError, LaunchError, type Launcher, type Predictor, type Usage } from '../../types.ts'
 import { diagnose } from '../diagnosis.ts'
@@ -40,11 +41,7 @@ export const createTritonLauncher = (inner: Launcher, { template, parameters, pr
   const idle: Server[] = []
   const reloadable = reloadableNames(template, parameters)
   const keyOf = (configuration: Configuration) =>
-    JSON.stringify(
-      Object.entries(configuration)
-        .filter(([name]) => !reloadable.has(name))
-        .sort(),
-    )
+    configurationKey(Object.fromEntries(Object.entries(configuration).filter(([name]) => !reloadable.has(name))))
 
   const start = async (key: string, configuration: Configuration, trialNumber: number, signal: AbortSignal): Promise<Server> => {
     // Those that wait hold cores and memory that the new one may need.
