@@ -2,7 +2,7 @@ import { Matrix } from 'ml-matrix'
 import { fitGp } from '../gp-fit.ts'
 import type { Marginals } from '../gp-regression.ts'
 import { bilog, logCdf, logExpectedImprovement } from '../normal.ts'
-import { observedLogCost } from '../objective.ts'
+import { observedLogCost } from '../observed-cost.ts'
 import type { Configuration, Observation, Problem, Sampler } from '../types.ts'
 import { untried } from '../untried.ts'
 
