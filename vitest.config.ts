@@ -1,7 +1,7 @@
 import { configDefaults, defineConfig } from 'vitest/config'
 
 /** Tests that compute and parse: no process of their own, no load in real time, nothing timed. */
-const pure = [
+export const pure = [
   'search/**/*',
   'reports/*',
   'reports/{dashboard,imports,plan,recommendation,specs}/**/*',
@@ -15,6 +15,7 @@ const pure = [
   'trials/launchers/kubernetes/{cluster-facts,deploy,manifests,payload-map}',
   'trials/launchers/simulated/{simulated-launcher,simulated-capacity,llm,simulated}',
   'trials/predictor/{preprocess,protocol}/**/*',
+  'tuner/testing/**/*',
   'tuner/{experiment,render}/**/*',
   'tuner/backends/{assemble,cluster-space,simulated-llm}',
   'tuner/loop/{default-configuration,loop}',

@@ -1,0 +1,33 @@
+/** What the command and its worker tell each other: a session file one way, a log of lines the other. */
+
+export interface Session {
+  readonly count: number
+  /** Appended to by the worker. */
+  readonly log: string
+  /** Runs every pending mutant that a test reaches in that test. `alone`: one mutant is on from before the first import. */
+  readonly alone?: number
+  readonly pending: readonly number[]
+  /** Test and mutant that were tried before: 'test id#number'. */
+  readonly tried: readonly string[]
+  /** Seconds of tests that a mutant may take. */
+  readonly budgetS: number
+  readonly spentS: Readonly<Record<number, number>>
+}
+
+export type LogLine =
+  | { readonly type: 'worker'; readonly pid: number }
+  /** With what it reaches outside of tests: constants, set-up; a mutant there has to be on before the import. */
+  | {
+      readonly type: 'reached'
+      readonly file: string
+      readonly mutants: readonly number[]
+      readonly outside: boolean
+      readonly seconds: number
+    }
+  | { readonly type: 'begin'; readonly mutant: number; readonly test: string }
+  | { readonly type: 'end'; readonly mutant: number; readonly test: string; readonly killed: boolean; readonly seconds: number }
+  /** What a mutant left behind makes the test fail without it too: it has to be tried alone. */
+  | { readonly type: 'poisoned'; readonly mutant: number; readonly test: string }
+  | { readonly type: 'failed'; readonly test: string; readonly message: string }
+
+export const sessionVariable = 'MUTATION_SESSION'
