@@ -17,6 +17,8 @@ const SILENCE_MS = 20_000
 export interface Options {
   /** Seconds of tests for each mutant. */
   readonly budgetS: number
+  /** Tests that import a source over more steps than this are not asked. */
+  readonly steps: number
 }
 
 /** The fate of each chosen mutant by number; a mutant that is left out was reached by no test. Throws when a test fails without any mutant. */
@@ -24,7 +26,7 @@ export async function fatesOf(
   root: string,
   sources: readonly MutatedSource[],
   chosen: readonly NumberedMutant[],
-  { budgetS }: Options,
+  { budgetS, steps }: Options,
 ): Promise<Map<number, Fate>> {
   // Vitest listens once more for each run.
   setMaxListeners(10_000)
@@ -48,13 +50,14 @@ export async function fatesOf(
     }
     // Near tests first, over all sources together.
     const least = (file: string) => Math.min(...sources.map((s) => near.get(s.file)!.get(file) ?? Infinity))
-    const order = files.filter((file) => least(file) < Infinity).sort((a, b) => least(a) - least(b))
+    const order = files.filter((file) => least(file) <= steps).sort((a, b) => least(a) - least(b))
     for (let whole = false; !whole; ) {
       const pending = chosen.map((m) => m.number).filter((number) => !state.dead(number))
       whole = (await play(order, { pending })).whole
-      if (!whole) console.error(`a worker went down with its mutant; ${chosen.filter((m) => !state.dead(m.number)).length} live`)
+      if (!whole)
+        console.error(`a worker went down with mutant ${state.tried.at(-1)}; ${chosen.filter((m) => !state.dead(m.number)).length} live`)
     }
-    const outside = chosen.filter((m) => !state.dead(m.number) && state.outside.has(m.number))
+    const outside = chosen.filter((m) => !state.dead(m.number) && state.outside.has(m.number) && !state.inside.has(m.number))
     for (const [i, { number, file }] of outside.entries()) {
       if (i % 20 === 0) console.error(`${outside.length - i} mutants of constants and set-up left, each in a worker of its own`)
       const tests = [...near.get(file)!].sort(([, a], [, b]) => a - b).map(([test]) => test)
@@ -70,11 +73,15 @@ export async function fatesOf(
 
 class Fates {
   readonly fates = new Map<number, Fate>()
+  /** Reached outside of tests, or the first time alone. */
   readonly outside = new Set<number>()
+  /** Reached within a test each time. */
+  readonly inside = new Set<number>()
   readonly tried: string[] = []
   /** Seconds of the tests of a file without any mutant. */
   readonly #secondsOf = new Map<string, number>()
   #open: number | undefined
+  #poisoned = false
   readonly spentS: Record<number, number> = {}
 
   dead(number: number): boolean {
@@ -92,8 +99,12 @@ class Fates {
     })
   }
 
-  /** The worker has died in the middle of a mutant: killed as endless, or out of memory. Whether there was one. */
+  /** The worker has died in the middle of a mutant, killed as endless or out of memory, or of what one left behind. Whether it was so. */
   takeDeath(): boolean {
+    if (this.#poisoned) {
+      this.#poisoned = false
+      return true
+    }
     if (this.#open === undefined) return false
     this.fates.set(this.#open, 'endless')
     this.#open = undefined
@@ -105,10 +116,10 @@ class Fates {
       case 'failed':
         throw new Error(`${line.test} fails without any mutant: ${line.message}`)
       case 'reached':
-        if (!line.outside) this.#secondsOf.set(line.file, (this.#secondsOf.get(line.file) ?? 0) + line.seconds)
+        if (line.where === 'inside') this.#secondsOf.set(line.file, (this.#secondsOf.get(line.file) ?? 0) + line.seconds)
         for (const number of line.mutants) {
           if (!this.fates.has(number)) this.fates.set(number, 'survived')
-          if (line.outside) this.outside.add(number)
+          this[line.where].add(number)
         }
         return
       case 'begin':
@@ -122,6 +133,8 @@ class Fates {
         return
       case 'poisoned':
         this.#open = undefined
+        this.#poisoned = true
+        this.inside.delete(line.mutant)
         this.outside.add(line.mutant)
     }
   }

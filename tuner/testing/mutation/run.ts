@@ -1,7 +1,8 @@
 /**
- * Mutation testing of the decision code: `npm run mutation -- [--only PATH]... [--sample N] [--seed S] [--budget SECONDS] [--survivors]`.
+ * Mutation testing of the decision code: `npm run mutation -- [--only PATH]... [--sample N] [--seed S] [--budget SECONDS] [--steps N] [--survivors]`.
  * Faults are put into the sources one at a time; the share that the pure tests notice is the score, by folder. Exit code 1 below 85 %
- * or when a named fault lives.
+ * or when a named fault lives. A mutant gets `--budget` seconds of tests, nearest first, from files that import its source over at most
+ * `--steps` others: what a test far away would notice by chance does not count.
  */
 
 import { createHash } from 'node:crypto'
@@ -18,7 +19,8 @@ const { values } = parseArgs({
     only: { type: 'string', multiple: true, default: [] },
     sample: { type: 'string' },
     seed: { type: 'string', default: '1' },
-    budget: { type: 'string', default: '5' },
+    budget: { type: 'string', default: '2' },
+    steps: { type: 'string', default: '3' },
     survivors: { type: 'boolean', default: false },
   },
 })
@@ -28,7 +30,7 @@ const sources = mutatedSources(root, values.only)
 const all = sources.flatMap((source) => source.mutants).filter((mutant) => !isEquivalent(mutant))
 const chosen = values.sample === undefined ? all : sampled(all, Number(values.sample), values.seed)
 console.error(`${chosen.length} of ${all.length} mutants in ${sources.length} sources`)
-const fates = await fatesOf(root, sources, chosen, { budgetS: Number(values.budget) })
+const fates = await fatesOf(root, sources, chosen, { budgetS: Number(values.budget), steps: Number(values.steps) })
 print(chosen, fates)
 
 /** The same mutants for the same seed and text, wherever they stand. */

@@ -31,24 +31,26 @@ export default class MutationRunner extends TestRunner {
     const run = TestRunner.getTestFn(test)
     const name = `${test.file.name} > ${test.name} ${test.id}`
     if (session.alone !== undefined) return this.#alone(test, name, session.alone, run)
-    const reach = (mutants: readonly number[], outside: boolean, seconds = 0) =>
-      (mutants.length > 0 || seconds > 0) && log({ type: 'reached', file: test.file.name, mutants, outside, seconds })
-    reach(numbersIn(globalThis.mutation.takeReached()), true)
+    if (pending.size === 0) return
+    const reach = (where: 'inside' | 'outside', mutants: readonly number[], seconds = 0) =>
+      (mutants.length > 0 || seconds > 0) && log({ type: 'reached', where, file: test.file.name, mutants, seconds })
+    reach('outside', numbersIn(globalThis.mutation.takeReached()))
     try {
       await run()
     } catch (error) {
       log({ type: 'failed', test: name, message: String(error) })
       throw error
     }
-    const first = globalThis.mutation.takeReached()
+    const first = numbersIn(globalThis.mutation.takeReached())
+    if (first.length === 0) return
     const startedMs = performance.now()
     const again = await passes(test, run)
     const ms = performance.now() - startedMs
     const reached = globalThis.mutation.takeReached()
-    reach(numbersIn(first), false, ms / 1000)
     // Reached the first time alone: remembered since, so that only a fresh worker passes it again.
     const once = (number: number) => !again || reached[number] === 0
-    reach(numbersIn(first).filter(once), true)
+    reach('outside', first.filter(once))
+    reach('inside', again ? numbersIn(reached) : [], ms / 1000)
     if (!again) return
     for (const mutant of numbersIn(reached)) await this.#try(test, name, run, mutant, reached[mutant]!, ms)
     globalThis.mutation.takeReached()

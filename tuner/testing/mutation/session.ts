@@ -16,12 +16,15 @@ export interface Session {
 
 export type LogLine =
   | { readonly type: 'worker'; readonly pid: number }
-  /** With what it reaches outside of tests: constants, set-up; a mutant there has to be on before the import. */
+  /**
+   * What a test reaches each time it runs (`inside`), and what is reached while files are collected and set up, or the first time alone
+   * (`outside`): such a mutant has to be on before the import.
+   */
   | {
       readonly type: 'reached'
+      readonly where: 'inside' | 'outside'
       readonly file: string
       readonly mutants: readonly number[]
-      readonly outside: boolean
       readonly seconds: number
     }
   | { readonly type: 'begin'; readonly mutant: number; readonly test: string }
