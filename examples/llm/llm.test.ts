@@ -6,8 +6,8 @@ import { afterAll, expect, test } from 'vitest'
 import { efforts, HttpLoadGenerator, measureCapacity } from '../../profiler/index.ts'
 import { createLocalLauncher } from '../../trials/launchers/local/local-launcher.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
-import { launcherOf, measureTrial, protocolOf } from '../../tuner/backends/backend.ts'
-import { GeneratorPool } from '../../tuner/backends/generator-pool.ts'
+import { protocolOf } from '../../tuner/backends/predictor-protocol.ts'
+import { simulatedBackend } from '../../tuner/backends/simulated-backend.ts'
 import { containerOf, imageToFill } from '../../tuner/delivery/serving-from.ts'
 import { loadExperiment } from '../../tuner/experiment/load-experiment.ts'
 import { surroundings } from '../../tuner/experiment/surroundings.ts'
@@ -74,13 +74,13 @@ test('quantised.yaml: variants by quality under limits on both parts of the stre
     ...surroundings(machine),
   })
   expect(quantised.slo.limits?.map(({ metric }) => metric)).toEqual(['ttft', 'tpot'])
-  const launcher = launcherOf(quantised, 'test', machine)
+  const { launcher, measure } = simulatedBackend(quantised)
   const capacityOf = async (variant: string) => {
     const configuration = { cpuCores: 1, gpu: 'L40S', maxNumSeqs: 16, maxNumBatchedTokens: 2048, variant }
     const predictor = await launcher.launch(configuration, 1, new AbortController().signal)
     expect(predictor.provenance).toBe('simulated')
     const options = { number: 1, onStep: () => undefined }
-    return (await measureTrial(quantised, new GeneratorPool(), predictor, options, new AbortController().signal)).capacityRps
+    return (await measure(predictor, { kind: 'trial' }, options, new AbortController().signal)).capacityRps
   }
   const [wide, narrow] = [await capacityOf('fp16'), await capacityOf('awq')]
   expect(wide).toBeGreaterThan(0)

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { samplerNames } from '../../search/index.ts'
 import { samplerNames as offered } from '../experiment/names.ts'
-import { effortFor } from './generator-pool.ts'
+import { effortFor } from './load-work.ts'
 
 test('every sampler that the command line offers is there', () => {
   expect([...offered].sort()).toEqual([...samplerNames].sort())

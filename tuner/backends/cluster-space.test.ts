@@ -29,8 +29,8 @@ const experiment = (kubernetes: object = {}, gpus = ['T4', 'L4', 'H100']) =>
   workspace.loadFile(
     stringify({ model: 'bert', slo: '50ms', backend: 'kubernetes', space: { gpu: gpus }, kubernetes: { image: 'i', ...kubernetes } }),
   )
-const gpusOf = ({ cut }: Awaited<ReturnType<typeof fitToCluster>>) => {
-  const gpu = cut.space.parameters.find(({ name }) => name === 'gpu')
+const gpusOf = ({ space }: Awaited<ReturnType<typeof fitToCluster>>) => {
+  const gpu = space.parameters.find(({ name }) => name === 'gpu')
   return gpu?.kind === 'categorical' ? gpu.values.filter((value) => value !== 'none') : []
 }
 

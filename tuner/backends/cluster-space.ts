@@ -1,4 +1,5 @@
 /** What of an experiment's space a cluster offers, and how its GPUs are asked for. */
+import type { SearchSpace } from '../../search/types.ts'
 import type { Api } from '../../trials/launchers/kubernetes/api.ts'
 import { type ClusterFacts, type ClusterGpu, inspectCluster } from '../../trials/launchers/kubernetes/cluster-facts.ts'
 import { type DraOptions, type DraVersion, draVersionOf } from '../../trials/launchers/kubernetes/dra.ts'
@@ -6,9 +7,9 @@ import { type GpuScheme, isProductOf } from '../../trials/launchers/kubernetes/g
 import { exitCodes, UserError } from '../exit-codes.ts'
 import type { Experiment } from '../experiment/types.ts'
 
-/** What the launcher needs to know of the cluster's GPUs. */
-export interface FittedExperiment {
-  readonly cut: Experiment
+/** The space that the cluster offers, and what the launcher needs to know of its GPUs. */
+export interface FittedSpace {
+  readonly space: SearchSpace
   readonly gpuScheme?: GpuScheme
   readonly offers?: readonly ClusterGpu[]
   readonly dra?: DraOptions
@@ -21,14 +22,14 @@ export interface FittedExperiment {
  * so is a cluster whose nodes may not be seen or that has no GPU just now: it may add nodes.
  * @throws UserError where the cluster has none of the models, or no DRA and the user wants it
  */
-export async function fitToCluster(api: Api, experiment: Experiment): Promise<FittedExperiment> {
+export async function fitToCluster(api: Api, experiment: Experiment): Promise<FittedSpace> {
   const { space, kubernetes = {}, devicesUsed } = experiment
   const { gpuScheme, dra } = kubernetes
   const gpu = space.parameters.find(({ name }) => name === 'gpu')
-  if (gpuScheme === 'dra') return { cut: experiment, gpuScheme, dra, draVersion: await neededDra(api), notices: [] }
-  if (gpuScheme !== undefined || devicesUsed !== 'gpu' || gpu?.kind !== 'categorical') return { cut: experiment, gpuScheme, notices: [] }
+  if (gpuScheme === 'dra') return { space, gpuScheme, dra, draVersion: await neededDra(api), notices: [] }
+  if (gpuScheme !== undefined || devicesUsed !== 'gpu' || gpu?.kind !== 'categorical') return { space, gpuScheme, notices: [] }
   const facts = await inspectCluster(api)
-  if (facts.gpus.length === 0) return { cut: experiment, notices: [] }
+  if (facts.gpus.length === 0) return { space, notices: [] }
   const values = gpu.values.filter((name) => name === 'none' || facts.gpus.some(({ product }) => isProductOf(product, String(name))))
   const there = [...new Set(facts.gpus.map(({ product, gpu }) => gpu ?? product))].join(', ')
   if (values.length === 0) {
@@ -39,7 +40,7 @@ export async function fitToCluster(api: Api, experiment: Experiment): Promise<Fi
   const missing = gpu.values.filter((name) => !values.includes(name))
   const parameters = space.parameters.map((parameter) => (parameter === gpu ? { ...gpu, values } : parameter))
   return {
-    cut: { ...experiment, space: { ...space, parameters } },
+    space: { ...space, parameters },
     offers,
     dra,
     draVersion: offers.some(({ scheme }) => scheme === 'dra') ? facts.dra?.version : undefined,

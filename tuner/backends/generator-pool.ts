@@ -1,16 +1,13 @@
-/** How a trial's load is applied: generators kept warm between trials, one for each trial that runs at once. */
-import { type Effort, efforts, HttpLoadGenerator, type LoadGenerator, type Target, VirtualLoadGenerator } from '../../profiler/index.ts'
+import { HttpLoadGenerator, type LoadGenerator } from '../../profiler/index.ts'
 
-/** Generators given out one at a time; a returned one is used again. */
+/** Generators kept warm between trials, one for each trial that runs at once: given out one at a time, a returned one is used again. */
 export class GeneratorPool {
   private readonly idle: LoadGenerator[] = []
   private readonly all: LoadGenerator[] = []
 
   constructor(private readonly create: () => LoadGenerator = () => new HttpLoadGenerator()) {}
 
-  /** A target in virtual time gets a generator of its own. */
-  async use<T>(target: Target, work: (generator: LoadGenerator) => Promise<T>): Promise<T> {
-    if (target.kind === 'virtual') return work(new VirtualLoadGenerator())
+  async use<T>(work: (generator: LoadGenerator) => Promise<T>): Promise<T> {
     const generator = this.idle.pop() ?? this.make()
     try {
       return await work(generator)
@@ -28,11 +25,4 @@ export class GeneratorPool {
     this.all.push(generator)
     return generator
   }
-}
-
-/** The finest measurement that a trial's time under load allows. */
-export function effortFor(trialSeconds: number): Effort {
-  const { quick, standard, thorough } = efforts
-  const finest = [thorough, standard].find((effort) => trialSeconds >= effort.budgetS) ?? quick
-  return { ...finest, budgetS: trialSeconds }
 }

@@ -2,15 +2,13 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
-import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
 import { loadExperiment } from '../experiment/load-experiment.ts'
 import { noticesOf } from '../loop/notices.ts'
 import { problemOf } from '../loop/problem.ts'
-import { launcherOf, measureTrial } from './backend.ts'
 import { estimateAll } from './estimate-table.ts'
-import { GeneratorPool } from './generator-pool.ts'
 import { llmRequests } from './llm-requests.ts'
+import { simulatedBackend } from './simulated-backend.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-simulated-llm-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -24,10 +22,10 @@ const load = (flags: Record<string, unknown>) =>
 
 test('a trial of a joint SLO in virtual time: its capacity is where the estimate puts it, and its points say which limits were kept', async () => {
   const experiment = load({ slo: 'p90 ttft<400ms tpot<25ms' })
-  const launcher = launcherOf(experiment, 'test', {} as MachineFacts)
+  const { launcher, measure } = simulatedBackend(experiment)
   const configuration = { cpuCores: 1, gpu: 'H100', maxNumSeqs: 128, maxNumBatchedTokens: 2048 }
   const predictor = await launcher.launch(configuration, 1, signal)
-  const measurement = await measureTrial(experiment, new GeneratorPool(), predictor, { number: 1, onStep: () => {} }, signal)
+  const measurement = await measure(predictor, { kind: 'trial' }, { number: 1, onStep: () => {} }, signal)
   const { rows } = estimateAll(experiment, problemOf(experiment, defaultPriceBook))
   const row = rows.find((r) => Object.entries(configuration).every(([name, value]) => r.configuration[name] === value))!
   expect(measurement.outcome).toBe('converged')

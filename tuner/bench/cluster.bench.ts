@@ -5,9 +5,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { efforts, protocolFor } from '../../profiler/index.ts'
-import { isPodPredictor } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
-import { openCluster } from '../backends/cluster.ts'
+import { openKubernetes } from '../backends/kubernetes-backend.ts'
 import { loadExperiment } from '../experiment/load-experiment.ts'
 
 const trials = Number(process.env.TRIALS ?? 6)
@@ -33,8 +31,7 @@ writeFileSync(
 const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!
 const never = new AbortController().signal
 const experiment = loadExperiment({ file, cwd: folder, machine: { cpuCores: 2, gpus: [] } })
-const protocol = { name: 'oip-v2', options: {}, protocol: protocolFor('oip-v2') } as const
-const cluster = await openCluster(experiment, 'bench', protocol)
+const cluster = await openKubernetes(experiment, 'bench')
 const { launcher } = cluster
 try {
   const rows: Record<string, number>[] = []
@@ -58,14 +55,12 @@ try {
       number,
       never,
     )
-    if (!isPodPredictor(predictor)) throw new TypeError('not a pod')
     const readyMs = performance.now()
     let stepMs = 0
-    const measure = { kind: 'capacity', effort: { ...efforts.quick, budgetS: 3 } } as const
     const onStep = () => {
       stepMs = performance.now()
     }
-    const measurement = await cluster.measure(predictor, { seed: number, measure }, { number, onStep }, never)
+    const measurement = await cluster.measure(predictor, { kind: 'trial' }, { number, onStep }, never)
     const measuredMs = performance.now()
     await predictor.usage()
     const usedMs = performance.now()

@@ -4,7 +4,7 @@
  * The long windows are a reference, no truth: they are asked twice, before the trials and after them, of another process, and both are shown. The GPUs are emulated; the processes, their CPU time and the load are real.
  */
 import { HttpLoadGenerator, type Measurement, measureCapacity, protocolFor, type Slo, type Target } from '../../profiler/index.ts'
-import { effortFor } from '../backends/generator-pool.ts'
+import { effortFor } from '../backends/load-work.ts'
 import { withBuiltPredictor } from './built-predictor.ts'
 
 interface Configuration {

@@ -41,8 +41,8 @@ export async function confirmWinner(
     hooks.emit({ type: 'confirming', number, configuration, label })
     const rateRps = confirmationRateRps(best.capacityRps, best.capacityCi90Rps)
     const trial = await runTrial(
-      parts.launcher,
-      (predictor, onStep, loadSignal) => parts.confirm(predictor, { rateRps, number, onStep }, loadSignal),
+      parts.backend,
+      { kind: 'confirmation', rateRps },
       { number, configuration, why: `confirmation of trial ${best.trial}`, purpose: 'confirmation', attempt: 1 },
       {
         now: parts.now,

@@ -126,8 +126,8 @@ export async function runLoop(
     const best = parts.recommend(trials, undefined).best
     const toBeat = req.purpose === 'default' ? undefined : capacityToBeatRps(experiment.objective, pricePerHour, best?.cost)
     const done = runTrial(
-      parts.launcher,
-      (predictor, onStep, loadSignal) => parts.load(predictor, { number: req.number, capacityToBeatRps: toBeat, onStep }, loadSignal),
+      parts.backend,
+      { kind: 'trial', capacityToBeatRps: toBeat },
       req,
       {
         now,

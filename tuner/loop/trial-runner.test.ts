@@ -10,11 +10,17 @@ test('a death is a death, also where the load sees it before the launcher hears 
   })
   const predictor = { died, usage: async () => ({}), stop: async () => {}, logTail: () => '' }
   const launcher = { launch: async () => predictor } as unknown as Launcher
-  const load = async () => {
+  const measure = async () => {
     setTimeout(() => die({ what: 'the predictor ended: exit code 9', outOfMemory: false }), 20)
     return { outcome: 'server-died', capacityRps: 0 } as Measurement
   }
   const hooks = { now: () => 0, onReady: () => {}, onStep: () => {} }
-  const trial = await runTrial(launcher, load, { number: 1, configuration: {}, why: '', attempt: 1 }, hooks, new AbortController().signal)
+  const trial = await runTrial(
+    { launcher, measure },
+    { kind: 'trial' },
+    { number: 1, configuration: {}, why: '', attempt: 1 },
+    hooks,
+    new AbortController().signal,
+  )
   expect(trial).toMatchObject({ state: 'failed', error: expect.stringContaining('exit code 9') })
 })

@@ -1,6 +1,6 @@
 /** One trial: launch, load-test, stop, and say what became of it. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { LoadPoint, Measurement } from '../../profiler/types.ts'
+import type { LoadPoint } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
 import { finalityOf } from '../../trials/launchers/readiness.ts'
 import {
@@ -9,12 +9,12 @@ import {
   InfeasibleError,
   type InfeasibleReason,
   LaunchError,
-  type Launcher,
   type Prediction,
   type Predictor,
   type PredictorDeath,
   type TrialPurpose,
 } from '../../trials/types.ts'
+import type { Backend, MeasureTask } from '../backends/backend.ts'
 
 export interface TrialRequest {
   readonly number: number
@@ -42,8 +42,8 @@ const deathNoticeMs = 1_000
  * @throws the signal's reason when it aborts; nothing else: every other outcome is a finished trial.
  */
 export async function runTrial(
-  launcher: Launcher,
-  load: (predictor: Predictor, onStep: TrialHooks['onStep'], signal: AbortSignal) => Promise<Measurement>,
+  { launcher, measure }: Pick<Backend, 'launcher' | 'measure'>,
+  task: MeasureTask,
   request: TrialRequest,
   hooks: TrialHooks,
   signal: AbortSignal,
@@ -78,7 +78,7 @@ export async function runTrial(
       death = what
       died.abort(new Error(what.what))
     })
-    const measurement = await load(predictor, hooks.onStep, AbortSignal.any([signal, died.signal]))
+    const measurement = await measure(predictor, task, { number, onStep: hooks.onStep }, AbortSignal.any([signal, died.signal]))
     if (measurement.outcome === 'server-died') await Promise.race([predictor.died, sleep(deathNoticeMs)])
     if (death) throw new Error(death.what)
     const usage = await predictor.usage()

@@ -3,6 +3,7 @@ import type { LoadPoint, Measurement, Slo } from '../../profiler/types.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
 import type { Configuration, Problem, Sampler } from '../../search/types.ts'
 import type { ExperimentRecord, FinishedTrial, Launcher, Predictor, TrialStore } from '../../trials/types.ts'
+import type { MeasureOptions } from '../backends/backend.ts'
 import type { Experiment } from '../experiment/types.ts'
 import type { LoopParts } from '../loop/parts.ts'
 
@@ -157,8 +158,18 @@ export const batchProblem: Problem = {
 
 const rng = { next: () => 0.5, normal: () => 0, int: () => 0, fork: () => rng }
 
+/** What a test puts in place of a part; `load` of what a trial measures. */
+export interface FakeOverrides extends Partial<LoopParts> {
+  readonly launcher?: Launcher
+  readonly load?: (predictor: Predictor, options: MeasureOptions, signal: AbortSignal) => Promise<Measurement>
+}
+
 /** Parts whose predictors serve 100 req/s × batch size. */
-export function fakeParts(overrides: Partial<LoopParts> = {}): LoopParts & { readonly store: ReturnType<typeof fakeStore> } {
+export function fakeParts({
+  launcher,
+  load,
+  ...overrides
+}: FakeOverrides = {}): LoopParts & { readonly store: ReturnType<typeof fakeStore> } {
   let clock = Date.parse('2026-01-01T00:00:00Z')
   const problem = overrides.problem ?? batchProblem
   const store = fakeStore()
@@ -170,9 +181,14 @@ export function fakeParts(overrides: Partial<LoopParts> = {}): LoopParts & { rea
     sampler: orderedSampler,
     assessStop: () => ({ probabilityBetterExists: 1, tolerance: 0.05, stop: false }),
     rng,
-    launcher: fakeLauncher(async (configuration) => fakePredictor({ isolation: String(configuration.batchSize) })),
-    load: async (predictor) => measurement(100 * Number(predictor.isolation)),
-    confirm: async (_predictor, { rateRps }) => measurement(rateRps),
+    backend: {
+      launcher: launcher ?? fakeLauncher(async (configuration) => fakePredictor({ isolation: String(configuration.batchSize) })),
+      measure: async (predictor, task, options, signal) =>
+        task.kind === 'trial'
+          ? ((await load?.(predictor, options, signal)) ?? measurement(100 * Number(predictor.isolation)))
+          : measurement(task.rateRps),
+      close: async () => undefined,
+    },
     recommend: (trials) => fakeRecommend(problem, trials),
     label: (configuration) => JSON.stringify(configuration),
     write: async () => ['recommendation.json'],

@@ -18,7 +18,7 @@ const shown = 5
 const overheadSeconds = 3.5
 
 export async function dryRun(experiment: Experiment, machine: MachineFacts, flags: { json?: boolean }): Promise<number> {
-  const { parts, close } = await assemble(experiment, 'dry-run', memoryStore(), machine)
+  const parts = await assemble(experiment, 'dry-run', memoryStore(), machine)
   try {
     const suggestions = firstSuggestions(parts, Math.min(shown, experiment.budget.maxTrials))
     const trialSeconds = experiment.load.trialSeconds + overheadSeconds
@@ -56,7 +56,7 @@ export async function dryRun(experiment: Experiment, machine: MachineFacts, flag
     process.stdout.write(`${lines.join('\n')}\n`)
     return exitCodes.ok
   } finally {
-    await close()
+    await parts.backend.close()
   }
 }
 

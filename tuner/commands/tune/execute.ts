@@ -27,7 +27,7 @@ export async function execute(
   earlier: readonly FinishedTrial[],
   flags: OutputFlags,
 ): Promise<number> {
-  const { parts, close } = await assemble(experiment, id, store, machine)
+  const parts = await assemble(experiment, id, store, machine)
   const renderer = await createRenderer(chooseRenderer(flags, process.stderr, process.env), {
     stdout: process.stdout,
     stderr: process.stderr,
@@ -44,7 +44,7 @@ export async function execute(
     }),
   )
   try {
-    await parts.launcher.sweep()
+    await parts.backend.launcher.sweep()
     const { reason, recommendation } = await runLoop(
       experiment,
       { ...parts, lastNumber: await store.lastNumber(id) },
@@ -57,7 +57,7 @@ export async function execute(
     return recommendation.best ? exitCodes.ok : exitCodes.sloUnmet
   } finally {
     await renderer.close()
-    await close()
+    await parts.backend.close()
     interrupt.dispose()
   }
 }

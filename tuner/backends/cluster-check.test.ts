@@ -1,10 +1,9 @@
 /** What is checked before the first trial, against an API server of this process. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { stringify } from 'yaml'
-import { protocolFor } from '../../profiler/index.ts'
 import { answer, FakeApiServer, status } from '../../trials/launchers/kubernetes/testing/fake-api-server.ts'
 import { useWorkspace } from '../experiment/testing/workspace.ts'
-import { openCluster } from './cluster.ts'
+import { openKubernetes } from './kubernetes-backend.ts'
 
 const workspace = useWorkspace()
 let fake: FakeApiServer
@@ -32,7 +31,7 @@ const open = (change: object = {}) => {
     kubernetes: { image: 'i', gpuScheme: 'dra' },
     ...change,
   }
-  return openCluster(workspace.loadFile(stringify(document)), 'e', { name: 'oip-v2', options: {}, protocol: protocolFor('oip-v2') })
+  return openKubernetes(workspace.loadFile(stringify(document)), 'e')
 }
 const posted = () => fake.seen.filter((one) => one.startsWith('POST')).map((one) => one.split('/').at(-1))
 

@@ -1,0 +1,126 @@
+/** Predictors as pods of a cluster, under load from inside it or from here. */
+import { join } from 'node:path'
+import { connect } from '../../trials/launchers/kubernetes/api.ts'
+import {
+  createKubernetesLauncher,
+  type KubernetesLauncher,
+  type KubernetesLauncherOptions,
+} from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
+import { payloadMap } from '../../trials/launchers/kubernetes/payload-map.ts'
+import { usageSourceOf } from '../../trials/launchers/kubernetes/pod-usage.ts'
+import { defaultStartPatience } from '../../trials/launchers/kubernetes/start.ts'
+import { type BuiltinTemplate, type CommandTemplate, defaultReadyTimeoutS } from '../../trials/launchers/template.ts'
+import { exitCodes, UserError } from '../exit-codes.ts'
+import type { LoadOrigin } from '../experiment/names.ts'
+import type { Experiment } from '../experiment/types.ts'
+import type { Backend } from './backend.ts'
+import { checkObjects } from './cluster-check.ts'
+import { fitToCluster } from './cluster-space.ts'
+import { loadFromHere } from './load-from-here.ts'
+import { type InsideOptions, jobBaseOf, loadFromInside } from './load-from-inside.ts'
+import { protocolOf } from './predictor-protocol.ts'
+
+export interface KubernetesBackend extends Backend {
+  readonly launcher: KubernetesLauncher
+}
+
+/** An image of this project whose entry point is `tune`; deploy/README.md says how it is built. */
+export const defaultImage = 'tune-predictor:0.1.0'
+const defaultPort = 8000
+
+/** Time for a pod from being scheduled to its container running, s: image pull, volumes. */
+const startS = defaultStartPatience.startMs / 1000
+/** The cluster ends a load Job itself after its start and three times its time under load, which repeated windows may take, and a minute. */
+const loadDeadlineS = (loadSeconds: number) => Math.ceil(startS + 3 * loadSeconds + 60)
+
+/**
+ * Connects, holds the space to what the cluster has, and has the API server check every object that trials will make, before the first of them.
+ * @throws UserError for what cannot run on a cluster; ApiError, LaunchError for what the cluster refuses
+ */
+export async function openKubernetes(experiment: Experiment, experimentId: string): Promise<KubernetesBackend> {
+  const template = podTemplateOf(experiment)
+  const { kubernetes = {}, load } = experiment
+  const loadFrom = kubernetes.loadFrom ?? 'cluster'
+  const files = loadFrom === 'cluster' && load.payload.kind !== 'generated' ? await payloadMap(experimentId, load.payload) : undefined
+  const api = await connect(kubernetes.namespace)
+  const { space, notices, ...gpus } = await fitToCluster(api, experiment)
+  const usageSource = await usageSourceOf(api)
+  const launcher = createKubernetesLauncher({ ...launcherOptionsOf(experiment, template, experimentId), ...gpus, api, usageSource })
+  const inside: InsideOptions | undefined =
+    loadFrom === 'cluster'
+      ? { experimentId, image: imageOf(experiment), imagePullSecrets: pullSecretsOf(experiment), files, deadlineS: loadDeadlineS }
+      : undefined
+  const here = inside ? undefined : loadFromHere(experiment)
+  const close = async () => {
+    await launcher.close()
+    await here?.close()
+  }
+  try {
+    await checkObjects(launcher, space, inside && jobBaseOf(inside), files)
+  } catch (error) {
+    await close()
+    throw error
+  }
+  return {
+    launcher,
+    space,
+    notices: [
+      ...notices,
+      ...(usageSource ? [] : [usageUnknown]),
+      `Cluster: ${api.server}, namespace ${api.namespace}; ${loadWords[loadFrom]}`,
+    ],
+    ...(here ?? loadFromInside(experiment, launcher, inside!)),
+    close,
+  }
+}
+
+/** @throws UserError where no pod can be made of the predictor */
+function podTemplateOf({ predictor, kubernetes }: Experiment): BuiltinTemplate | CommandTemplate {
+  if (predictor.kind === 'url')
+    throw new UserError('a url predictor runs already: no pod can be made of it', 'use --backend local', exitCodes.usage)
+  if (predictor.kind === 'command' && kubernetes?.pod === undefined)
+    throw new UserError(
+      'on Kubernetes a predictor comes from an image',
+      'say kubernetes: {pod: {spec: {containers: [...]}}}',
+      exitCodes.usage,
+    )
+  return predictor
+}
+
+/** What the experiment says of its pods; what the cluster says is added. */
+function launcherOptionsOf(
+  experiment: Experiment,
+  template: BuiltinTemplate | CommandTemplate,
+  experimentId: string,
+): Omit<KubernetesLauncherOptions, 'api'> {
+  const { kubernetes = {}, load, own, space, dbPath } = experiment
+  const inCluster = process.env.KUBERNETES_SERVICE_HOST !== undefined
+  const readyS = Math.ceil(template.readyTimeoutS ?? defaultReadyTimeoutS)
+  return {
+    experimentId,
+    template,
+    own: kubernetes.pod === undefined ? undefined : { pod: kubernetes.pod, container: kubernetes.container! },
+    image: imageOf(experiment),
+    port: kubernetes.port ?? defaultPort,
+    parameters: space.parameters,
+    protocol: protocolOf(experiment).protocol,
+    payload: load.payload,
+    runDirectory: join(dbPath, '..', experimentId),
+    reach: kubernetes.loadFrom === 'here' || inCluster ? 'direct' : 'port-forward',
+    podDeadlineS: startS + readyS + loadDeadlineS(Math.max(load.trialSeconds, load.confirmSeconds)),
+    ownGpus: own.gpus,
+  }
+}
+
+const imageOf = ({ kubernetes }: Experiment): string => kubernetes?.image ?? defaultImage
+
+const pullSecretsOf = ({ kubernetes }: Experiment): unknown =>
+  (kubernetes?.pod?.spec as { imagePullSecrets?: unknown } | undefined)?.imagePullSecrets
+
+const usageUnknown = 'CPU and memory that trials use stay unknown: the cluster has no metrics.k8s.io, and nodes/proxy is not allowed'
+
+const loadWords: Readonly<Record<LoadOrigin, string>> = {
+  cluster: 'load from a Job inside the cluster',
+  'port-forward': 'load from here through the API server: latencies hold its detour, and rates its limits',
+  here: 'load from here to the pods’ addresses',
+}

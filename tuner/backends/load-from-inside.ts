@@ -1,0 +1,138 @@
+/** Load from inside the cluster: `tune load` in a Job next to the predictor does the work and prints what it measured. */
+import type { Measurement } from '../../profiler/types.ts'
+import type { KubernetesLauncher, PodPredictor } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
+import { isPodPredictor } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
+import { type LoadRunOptions, runLoad } from '../../trials/launchers/kubernetes/load-run.ts'
+import { type PayloadMap, payloadFolder } from '../../trials/launchers/kubernetes/payload-map.ts'
+import { createConfigMap } from '../../trials/launchers/kubernetes/trial-objects.ts'
+import { LaunchError } from '../../trials/types.ts'
+import type { Experiment } from '../experiment/types.ts'
+import type { Backend, MeasureOptions } from './backend.ts'
+import { decodeLine, encodeTask, type LoadLine } from './load-task.ts'
+import { type LoadWork, workOf } from './load-work.ts'
+import { protocolOf } from './predictor-protocol.ts'
+
+export interface InsideOptions {
+  readonly experimentId: string
+  /** An image whose entry point is `tune`. */
+  readonly image: string
+  readonly imagePullSecrets?: unknown
+  /** The payload's files, where it has any. */
+  readonly files?: PayloadMap
+  /** After this long under load the cluster ends the Job itself. */
+  readonly deadlineS: (loadSeconds: number) => number
+}
+
+/** What every Job of an experiment has in common. */
+export type JobBase = Pick<LoadRunOptions, 'experimentId' | 'image' | 'imagePullSecrets' | 'payload'>
+
+export const jobBaseOf = ({ experimentId, image, imagePullSecrets, files }: InsideOptions): JobBase => ({
+  experimentId,
+  image,
+  imagePullSecrets,
+  payload: files && { configMap: files.name, folder: payloadFolder },
+})
+
+export function loadFromInside(experiment: Experiment, launcher: KubernetesLauncher, options: InsideOptions): Pick<Backend, 'measure'> {
+  const { files } = options
+  let filesMade: Promise<void> | undefined
+  const makeFiles = (owner: Parameters<PayloadMap['body']>[0], signal: AbortSignal): Promise<void> => {
+    if (files === undefined) return Promise.resolve()
+    filesMade ??= createConfigMap(launcher.api, files.body(owner), signal).catch((error) => {
+      filesMade = undefined
+      throw error
+    })
+    return filesMade
+  }
+  return {
+    measure: async (predictor, task, { number, onStep }, signal) => {
+      if (!isPodPredictor(predictor)) throw new TypeError('not a predictor of the cluster')
+      const work = workOf(experiment, task, number)
+      const said = reader(predictor, onStep)
+      const beside = watchNeighbours(launcher, predictor, number)
+      try {
+        const owner = await launcher.owner(signal)
+        await makeFiles(owner, signal)
+        const code = await runLoad(
+          {
+            ...jobBaseOf(options),
+            api: launcher.api,
+            watch: launcher.watch,
+            trial: number,
+            owner,
+            task: encodeTask(taskOf(experiment, predictor, work, files)),
+            deadlineS: options.deadlineS(secondsOf(work, experiment)),
+            onLine: said.onLine,
+          },
+          signal,
+        )
+        return beside.noteIn(said.measurement(code))
+      } finally {
+        beside.end()
+      }
+    },
+  }
+}
+
+const secondsOf = ({ measure }: LoadWork, { load }: Experiment): number =>
+  measure.kind === 'confirm' ? measure.seconds : load.trialSeconds
+
+function taskOf(experiment: Experiment, { pod: { ip, port } }: PodPredictor, work: LoadWork, files: PayloadMap | undefined) {
+  const { name, options } = protocolOf(experiment)
+  const { predictor, load, slo } = experiment
+  return {
+    ...work,
+    url: `http://${ip.includes(':') ? `[${ip}]` : ip}:${port}`,
+    model: predictor.model,
+    protocol: name,
+    protocolOptions: options,
+    payload: files?.source ?? load.payload,
+    slo,
+  }
+}
+
+/** Takes the lines that the Job's pod prints: steps as they come, then what was measured. */
+function reader(predictor: PodPredictor, onStep: MeasureOptions['onStep']) {
+  let last: LoadLine | undefined
+  let loaded = false
+  const other: string[] = []
+  return {
+    onLine: (line: string): boolean => {
+      if (!line.startsWith('{')) {
+        other.push(line)
+        return false
+      }
+      last = decodeLine(line)
+      if ('step' in last) {
+        if (!loaded) predictor.restartUsage?.()
+        loaded = true
+        onStep(last.step, last.phase)
+      }
+      return 'measurement' in last || 'error' in last
+    },
+    /** @throws LaunchError with what the pod said last where it measured nothing */
+    measurement: (code: number | undefined): Measurement => {
+      if (last && 'measurement' in last) return last.measurement
+      const said = last && 'error' in last ? last.error.message : other.slice(-3).join(' | ') || 'it printed nothing'
+      throw new LaunchError(`the load generator${code === undefined ? '' : `'s pod ended with exit code ${code}`}: ${said}`)
+    },
+  }
+}
+
+/** Which other trials ran on the predictor's node while it was measured. */
+function watchNeighbours(launcher: KubernetesLauncher, { pod }: PodPredictor, number: number) {
+  const seen = new Set<number>()
+  const look = () => {
+    for (const other of launcher.neighbours(pod.node, number)) seen.add(other)
+  }
+  const end = launcher.watch.listen(look)
+  look()
+  return {
+    end,
+    noteIn: (measurement: Measurement): Measurement => {
+      if (seen.size === 0) return measurement
+      const shared = `trial ${[...seen].sort((a, b) => a - b).join(', ')} ran on the same node meanwhile`
+      return { ...measurement, caveats: [...measurement.caveats, shared] }
+    },
+  }
+}

@@ -1,0 +1,53 @@
+/** A task of the seam as the profiler's work: the same from this process and from a Job in a cluster. */
+import {
+  type Arrivals,
+  confirmCapacity,
+  type Effort,
+  efforts,
+  type LoadGenerator,
+  type LoadPoint,
+  type Measurement,
+  measureCapacity,
+  type Slo,
+  type Target,
+} from '../../profiler/index.ts'
+import type { Experiment } from '../experiment/types.ts'
+import type { MeasureTask } from './backend.ts'
+
+/** JSON-safe. */
+export interface LoadWork {
+  readonly seed: number
+  readonly measure:
+    | { readonly kind: 'capacity'; readonly effort: Effort; readonly capacityToBeatRps?: number }
+    | { readonly kind: 'confirm'; readonly rateRps: number; readonly seconds: number; readonly arrivals: Arrivals }
+}
+
+/** @param number of the trial: arrivals of its own */
+export function workOf({ seed, load }: Pick<Experiment, 'seed' | 'load'>, task: MeasureTask, number: number): LoadWork {
+  return {
+    seed: seed + number,
+    measure:
+      task.kind === 'trial'
+        ? { kind: 'capacity', effort: effortFor(load.trialSeconds), capacityToBeatRps: task.capacityToBeatRps }
+        : { kind: 'confirm', rateRps: task.rateRps, seconds: load.confirmSeconds, arrivals: load.arrivals },
+  }
+}
+
+export interface WorkPlace {
+  readonly target: Target
+  readonly slo: Slo
+  readonly signal: AbortSignal
+  readonly onStep: (point: LoadPoint, phase: string) => void
+  /** Absent: one of the work's own. */
+  readonly generator?: LoadGenerator
+}
+
+export const doWork = ({ seed, measure }: LoadWork, place: WorkPlace): Promise<Measurement> =>
+  measure.kind === 'capacity' ? measureCapacity({ ...place, ...measure, seed }) : confirmCapacity({ ...place, ...measure, seed })
+
+/** The finest measurement that a trial's time under load allows. */
+export function effortFor(trialSeconds: number): Effort {
+  const { quick, standard, thorough } = efforts
+  const finest = [thorough, standard].find((effort) => trialSeconds >= effort.budgetS) ?? quick
+  return { ...finest, budgetS: trialSeconds }
+}
