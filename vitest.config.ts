@@ -17,7 +17,7 @@ export const pure = [
   'trials/predictor/{preprocess,protocol}/**/*',
   'tuner/testing/**/*',
   'tuner/{experiment,render}/**/*',
-  'tuner/backends/{assemble,cluster-space,simulated-llm}',
+  'tuner/backends/{assemble,cluster-space,simulated-backend,simulated-llm}',
   'tuner/loop/{default-configuration,loop}',
 ].map((files) => `${files}.test.{ts,tsx}`)
 

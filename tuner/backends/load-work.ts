@@ -22,10 +22,13 @@ export interface LoadWork {
     | { readonly kind: 'confirm'; readonly rateRps: number; readonly seconds: number; readonly arrivals: Arrivals }
 }
 
+/** More than the seeds that one trial's loads take after its first. */
+const seedsOfTrial = 10_000
+
 /** @param number of the trial: arrivals of its own */
 export function workOf({ seed, load }: Pick<Experiment, 'seed' | 'load'>, task: MeasureTask, number: number): LoadWork {
   return {
-    seed: seed + number,
+    seed: seed + seedsOfTrial * number,
     measure:
       task.kind === 'trial'
         ? { kind: 'capacity', effort: effortFor(load.trialSeconds), capacityToBeatRps: task.capacityToBeatRps }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { ApiError, pauseBefore } from './api.ts'
+import { FakeApiServer } from './testing/fake-api-server.ts'
 
 describe('pauses', () => {
   const pauses = (attempt: number, error: unknown) => Array.from({ length: 200 }, () => pauseBefore(attempt, 250, error))
@@ -21,4 +22,28 @@ describe('pauses', () => {
     for (const pause of pauses(10, busy(1000))) expect(pause).toBeGreaterThanOrEqual(3750)
     for (const pause of pauses(1, new Error('other'))) expect(pause).toBeLessThanOrEqual(313)
   })
+})
+
+test('an abort between the arrival of an answer’s end and its reading harms nothing', async () => {
+  const fake = new FakeApiServer()
+  await fake.start()
+  const uncaught: unknown[] = []
+  const note = (error: unknown) => uncaught.push(error)
+  process.on('uncaughtException', note)
+  try {
+    fake.log = 'the last line\n'
+    const api = await fake.api()
+    const over = new AbortController()
+    const answer = await api.stream('/api/v1/namespaces/test/pods/p/log', {}, over.signal)
+    for await (const chunk of answer) {
+      expect(String(chunk)).toBe('the last line\n')
+      over.abort(new Error('all was said'))
+    }
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    expect(uncaught).toEqual([])
+    api.close()
+  } finally {
+    process.off('uncaughtException', note)
+    await fake.stop()
+  }
 })

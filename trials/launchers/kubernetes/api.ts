@@ -139,7 +139,6 @@ export class Api {
         {
           method,
           agent,
-          signal,
           headers: {
             accept: 'application/json',
             ...headers,
@@ -155,6 +154,10 @@ export class Api {
             : new ApiError(0, 'Unreachable', `${this.server} does not answer: ${error.message}`, unreachableHint),
         ),
       )
+      // Without an error: when an answer is complete and not yet read, the socket is the agent's again, and an error would end the process.
+      const abort = () => request.destroy()
+      signal?.addEventListener('abort', abort, { once: true })
+      request.on('close', () => signal?.removeEventListener('abort', abort))
       if (timeoutMs !== undefined) request.setTimeout(timeoutMs, () => request.destroy(new Error(`no answer within ${timeoutMs / 1000} s`)))
       request.end(text)
     })

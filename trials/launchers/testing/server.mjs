@@ -1,4 +1,5 @@
 // A predictor that behaves, or misbehaves, as its arguments say. Speaks plain JSON: GET /healthz, POST /predict.
+// With SERVICE_MS it serves one request at a time, each for so long.
 import { fork, spawn } from 'node:child_process'
 import { appendFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -39,6 +40,14 @@ if (behaviour === 'family') {
 }
 
 let served = 0
+const serviceMs = Number(process.env.SERVICE_MS ?? 0)
+let freeAtMs = 0
+/** From its turn in the queue. */
+const whenServed = (answer) => {
+  if (serviceMs === 0) return answer()
+  freeAtMs = Math.max(freeAtMs, performance.now()) + serviceMs
+  setTimeout(answer, freeAtMs - performance.now())
+}
 const server = createServer((request, response) => {
   if (request.url === '/healthz') {
     response.statusCode = behaviour === 'never-ready' ? 503 : 200
@@ -57,7 +66,8 @@ const server = createServer((request, response) => {
     response.statusCode = behaviour === 'error-500' ? 500 : 200
     response.setHeader('content-type', 'application/json')
     const answer = { arguments: process.argv.slice(2), batch: process.env.MAX_BATCH_SIZE, cores: process.env.CORES, gpus: process.env.CUDA_VISIBLE_DEVICES }
-    response.end(behaviour === 'garbage' ? '<html>hello' : JSON.stringify(behaviour === 'error-500' ? { error: 'shape mismatch' } : answer))
+    const text = behaviour === 'garbage' ? '<html>hello' : JSON.stringify(behaviour === 'error-500' ? { error: 'shape mismatch' } : answer)
+    whenServed(() => response.end(text))
   })
 })
 // As gunicorn does: it says that its port is taken, and goes on trying.

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { V1Pod } from '@kubernetes/client-node'
+import type { V1Job, V1Pod } from '@kubernetes/client-node'
 import { Api, type Patience } from '../api.ts'
 
 const kinds = [
@@ -39,11 +39,16 @@ export type Fault = (request: { method: string; path: string; query: URLSearchPa
 /** Decides what becomes of a pod that was created: called once for each. */
 export type Kubelet = (pod: V1Pod, set: (status: Partial<V1Pod['status']>) => void) => void
 
+/** Does the work of a Job's pod: prints, and returns the exit code. */
+export type JobWork = (job: V1Job, print: (text: string) => void) => Promise<number>
+
 export class FakeApiServer {
   readonly objects = Object.fromEntries(kinds.map((kind) => [kind, new Map()])) as Record<Kind, Map<string, Stored>>
   readonly seen: string[] = []
   fault: Fault | undefined
   kubelet: Kubelet = () => {}
+  /** Absent: Jobs make no pods. */
+  jobWork: JobWork | undefined
   log = ''
   /** Of resource.k8s.io; none: a server without dynamic resource allocation. */
   draVersions: readonly string[] = []
@@ -54,6 +59,8 @@ export class FakeApiServer {
   private readonly history: { version: number; type: string; object: Stored }[] = []
   /** Logs that are followed, until their pod ends. */
   private readonly logs = new Map<ServerResponse, string>()
+  /** What pods of Jobs have printed. */
+  private readonly printed = new Map<string, string>()
   private readonly watchers = new Set<{ response: ServerResponse; selector: string }>()
 
   async start(): Promise<void> {
@@ -104,6 +111,30 @@ export class FakeApiServer {
     this.objects[kind].delete(name)
     this.version++
     if (kind === 'pods') this.tell('DELETED', object)
+    if (kind === 'jobs') this.remove('pods', podOf(name))
+  }
+
+  /** As the Job controller and the kubelet: one pod, which runs until its work is done. */
+  private async work(job: Stored): Promise<void> {
+    const { metadata, spec } = job as unknown as V1Job
+    const { template } = spec!
+    const name = podOf(metadata!.name!)
+    const labels = { ...template.metadata?.labels, 'batch.kubernetes.io/job-name': metadata!.name! }
+    const made = { name, uid: randomUUID(), resourceVersion: '', labels, creationTimestamp: new Date().toISOString() }
+    const status = (phase: string, state: object) => ({
+      phase,
+      podIP: '127.0.0.1',
+      conditions: [{ type: 'PodScheduled', status: 'True' }],
+      containerStatuses: [{ name: template.spec!.containers[0]!.name, image: 'i', imageID: '', ready: true, restartCount: 0, state }],
+    })
+    this.put('pods', { metadata: made, spec: template.spec, status: status('Running', { running: {} }) }, 'ADDED')
+    const exitCode = await this.jobWork!(job as unknown as V1Job, (text) => this.print(name, text))
+    this.setStatus(name, status(exitCode === 0 ? 'Succeeded' : 'Failed', { terminated: { exitCode } }) as V1Pod['status'] & object)
+  }
+
+  private print(pod: string, text: string): void {
+    this.printed.set(pod, (this.printed.get(pod) ?? '') + text)
+    for (const [response, follows] of this.logs) if (follows === pod) response.write(text)
   }
 
   private put(kind: Kind, object: Stored, type: 'ADDED' | 'MODIFIED'): Stored {
@@ -138,7 +169,7 @@ export class FakeApiServer {
       return answer(response, 404, status(404, 'NotFound', `the fake has no ${url.pathname}`))
     const all = this.objects[kind as Kind]
     if (sub === 'log') {
-      response.write(this.log)
+      response.write(this.log + (this.printed.get(name!) ?? ''))
       const over = url.searchParams.get('follow') !== 'true' || !runs(all.get(name!))
       if (over) response.end()
       else this.logs.set(response, name!)
@@ -152,6 +183,7 @@ export class FakeApiServer {
       if (url.searchParams.get('dryRun') === 'All') return answer(response, 201, { ...body, metadata })
       const stored = this.put(kind as Kind, { ...body, metadata, ...(kind === 'pods' && { status: { phase: 'Pending' } }) }, 'ADDED')
       answer(response, 201, stored)
+      if (kind === 'jobs' && this.jobWork) void this.work(stored)
       if (kind === 'pods') this.kubelet(stored as unknown as V1Pod, (given) => this.setStatus(stored.metadata.name, given))
       return
     }
@@ -180,6 +212,8 @@ export class FakeApiServer {
 }
 
 const pathPattern = new RegExp(`/(${kinds.join('|')})(?:/([^/]+))?(?:/(log))?$`)
+
+const podOf = (job: string) => `${job}-pod`
 
 const runs = (pod: Stored | undefined): boolean => {
   const { containerStatuses } = (pod?.status ?? {}) as NonNullable<V1Pod['status']>

@@ -1,0 +1,106 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { LoadPoint, Measurement } from '../../profiler/types.ts'
+import type { Configuration } from '../../search/types.ts'
+import type { Predictor } from '../../trials/types.ts'
+import type { Backend, MeasureTask } from './backend.ts'
+
+/** A backend, and a configuration of its that serves: one request at a time, or none that waits. */
+export interface OpenBackend {
+  readonly backend: Backend
+  readonly configuration: Configuration
+}
+
+/** What a backend brings to the suite that every backend passes. */
+export interface BackendSubject {
+  /** Its SLO is one that a healthy server keeps at low load; a trial has a second under load, a confirmation too. */
+  open(): Promise<OpenBackend>
+  /** Its predictor ends after some requests. A backend whose predictors do not says why. */
+  readonly openMortal: (() => Promise<OpenBackend>) | { readonly skip: string }
+  /** What is left once everything is closed, in words. */
+  leftovers(): readonly string[] | Promise<readonly string[]>
+}
+
+export const backendContract = (name: string, subject: BackendSubject): void => {
+  describe(`${name} is a backend`, () => {
+    const never = new AbortController().signal
+    const done: (() => Promise<void>)[] = []
+    let backend: Backend
+    let predictor: Predictor
+    let trial: Measurement
+    let steps: { point: LoadPoint; phase: string }[] = []
+
+    const measure = (task: MeasureTask, number: number, signal = never): Promise<Measurement> => {
+      steps = []
+      return backend.measure(predictor, task, { number, onStep: (point, phase) => steps.push({ point, phase }) }, signal)
+    }
+    beforeAll(async () => {
+      const opened = await subject.open()
+      backend = opened.backend
+      done.push(() => backend.close())
+      predictor = await backend.launcher.launch(opened.configuration, 1, never)
+      done.unshift(() => predictor.stop())
+      trial = await measure({ kind: 'trial' }, 1)
+    })
+    afterAll(async () => {
+      for (const end of done) await end()
+      // Once more: closing is idempotent.
+      await backend?.close()
+      expect(await subject.leftovers()).toEqual([])
+    })
+    const seedsOf = ({ points }: Measurement) => new Set(points.flatMap(({ load }) => (load.kind === 'open' ? [`${load.seed}`] : [])))
+
+    test('a trial is a capacity inside its interval, no more than the server serves, and every load of it was told', () => {
+      expect(trial.capacityRps).toBeGreaterThan(0)
+      const [low, high] = trial.capacityCi90Rps
+      expect(low).toBeLessThanOrEqual(trial.capacityRps)
+      expect(high).toBeGreaterThanOrEqual(trial.capacityRps)
+      expect(trial.capacityRps).toBeLessThan(1.2 * trial.saturationRps)
+      expect(steps.length).toBeGreaterThan(2)
+      for (const { point, phase } of steps) {
+        expect(phase).not.toBe('')
+        expect(point.requests).toBeGreaterThan(0)
+      }
+      expect(trial.points.length).toBeLessThanOrEqual(steps.length)
+    })
+
+    test('a confirmation holds at a rate well within the capacity; a verification too, on arrivals of its own', async () => {
+      const rateRps = 0.4 * trial.capacityRps
+      const confirmed = await measure({ kind: 'confirmation', rateRps }, 2)
+      expect(confirmed).toMatchObject({ capacityRps: rateRps, outcome: 'converged' })
+      const verified = await measure({ kind: 'verification', rateRps }, 3)
+      expect(verified).toMatchObject({ capacityRps: rateRps, outcome: 'converged' })
+      for (const seed of seedsOf(verified)) expect(seedsOf(confirmed)).not.toContain(seed)
+    })
+
+    test('a confirmation does not hold at a rate that no server of its kind reaches', async () => {
+      const rateRps = 4 * trial.saturationRps
+      const { capacityRps } = await measure({ kind: 'confirmation', rateRps }, 4)
+      expect(capacityRps).toBeLessThan(0.5 * rateRps)
+    })
+
+    test('an interrupt is its own reason, and the next task is done as ever', async () => {
+      const reason = new Error('Ctrl-C')
+      await expect(measure({ kind: 'trial' }, 5, AbortSignal.abort(reason))).rejects.toBe(reason)
+      const { capacityRps } = await measure({ kind: 'verification', rateRps: 0.2 * trial.capacityRps }, 6)
+      expect(capacityRps).toBeGreaterThan(0)
+    })
+
+    const { openMortal } = subject
+    if (typeof openMortal !== 'function') test.skip(`tells of a server that ends: ${openMortal.skip}`, () => {})
+    else
+      test('a server that ends under load is what was measured', async () => {
+        const { backend: other, configuration } = await openMortal()
+        try {
+          const mortal = await other.launcher.launch(configuration, 1, never)
+          try {
+            const measured = await other.measure(mortal, { kind: 'trial' }, { number: 1, onStep: () => {} }, never)
+            expect(measured).toMatchObject({ outcome: 'server-died', capacityRps: 0 })
+          } finally {
+            await mortal.stop()
+          }
+        } finally {
+          await other.close()
+        }
+      })
+  })
+}
