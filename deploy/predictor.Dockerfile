@@ -1,5 +1,7 @@
 # The built-in predictor on CPU: serves when run without arguments. Also serves as load generator (`load`).
 #   docker build -f deploy/predictor.Dockerfile -t tune-predictor:0.1.0 .
+# With ONNX Runtime, for ENGINE=onnx:
+#   docker build -f deploy/predictor.Dockerfile --build-arg PEERS=onnxruntime-node@1.30.0 -t tune-predictor:0.1.0-onnx .
 ARG NODE_IMAGE=node:20-bookworm-slim
 FROM ${NODE_IMAGE} AS build
 RUN apt-get update && apt-get install -y --no-install-recommends python3 make g++ && rm -rf /var/lib/apt/lists/*
@@ -7,7 +9,9 @@ WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts && npm rebuild sqlite3
 COPY . .
-RUN npm run -s build && npm prune --omit=dev --ignore-scripts && find node_modules -name '*.map' -delete
+# Optional packages are installed last: pruning would take them away again.
+ARG PEERS=""
+RUN npm run -s build && npm prune --omit=dev --ignore-scripts && if [ -n "$PEERS" ]; then ONNXRUNTIME_NODE_INSTALL=skip npm install --no-save --omit=dev $PEERS; fi && find node_modules -name '*.map' -delete
 
 FROM ${NODE_IMAGE}
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=8000

@@ -122,6 +122,17 @@ export function sloText(slo: Slo): string {
   return `${each.join(' and ')} for ${Number((slo.percentile * 100).toFixed(4))} % of requests`
 }
 
+const flagMs = (ms: number): string => `${Number(ms.toPrecision(12))}ms`
+
+/** As the command line takes it: 'p99<50ms', 'ttft p90<500ms', 'p90 ttft<200ms tpot<30ms'. */
+export function sloFlag(slo: Slo): string {
+  const p = percentileName(slo.percentile)
+  if (slo.limits === undefined) return `${slo.metric === undefined ? '' : `${slo.metric} `}${p}<${flagMs(slo.limitMs)}`
+  return `${p} ${limitsOf(slo)
+    .map(({ metric, limitMs }) => `${metric}<${flagMs(limitMs)}`)
+    .join(' ')}`
+}
+
 /** A latency at the SLO percentile: '43 ms'; of a joint SLO '82 % of the limits'. */
 export const sloValue = ({ limits, limitMs }: Slo, ms: number): string =>
   limits === undefined || !Number.isFinite(ms) ? latency(ms) : `${Math.round((100 * ms) / limitMs)} % of the limits`

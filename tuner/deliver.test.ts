@@ -70,7 +70,22 @@ describe('tune spec', () => {
     const text = await run(() => spec('bert-1', { ...flags, rps: '1000', headroom: '20%', image: 'me/bert:1' }))
     const { objects, problems } = checkManifests(text)
     expect(problems).toEqual([])
-    expect(objects.map((o) => o.kind)).toEqual(['Deployment', 'Service', 'HorizontalPodAutoscaler', 'PodDisruptionBudget'])
+    // The T4 was emulated: nothing scales on its figures.
+    expect(objects.map((o) => o.kind)).toEqual(['Deployment', 'Service'])
+    expect(text).toMatch(
+      /^# DOES NOT START YET.*\n# NOT MEASURED OF WHAT THIS DEPLOYS: emulated: the time of the T4 .*ENGINE=tfjs\.\n# Settle it once it runs: tune verify --url /,
+    )
+    expect(objects[0]).toMatchObject({
+      metadata: {
+        annotations: {
+          'tune/experiment': 'bert-1',
+          'tune/trial': '2',
+          'tune/figures': 'emulated',
+          'tune/verify': expect.stringContaining('tune verify'),
+        },
+      },
+      spec: { replicas: 6 },
+    })
     expect(text).toContain('replicas 6 ')
     expect(text).toContain('image: me/bert:1')
     expect(text).toContain('name: BATCH_SIZE\n              value: "8"')
@@ -89,7 +104,8 @@ describe('tune spec', () => {
       '# mine\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: b}\nspec:\n  selector: {matchLabels: {app: b}}\n  template:\n    metadata: {labels: {app: b}}\n    spec:\n      containers:\n      - name: b   # the server\n        image: x\n',
     )
     const text = await run(() => spec(undefined, { ...flags, patch: path, write: true }))
-    expect(text).toContain('Deployment b: spec.template.spec.containers.0.resources.requests: added -> {"cpu":"2","memory":"4Gi"}')
+    expect(text).toContain('Deployment b: spec.template.spec.containers.0.resources.requests: added -> {"cpu":"2"}')
+    expect(text).toContain('not set: BATCH_SIZE = 8: this container is not the built-in predictor')
     const patched = readFileSync(path, 'utf8')
     expect(patched).toContain('# mine\n')
     expect(patched).toContain('      - name: b   # the server\n')

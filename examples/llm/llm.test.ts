@@ -6,9 +6,10 @@ import { afterAll, expect, test } from 'vitest'
 import { efforts, HttpLoadGenerator, measureCapacity } from '../../profiler/index.ts'
 import { createLocalLauncher } from '../../trials/launchers/local/local-launcher.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
+import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
 import { protocolOf } from '../../tuner/backends/predictor-protocol.ts'
 import { simulatedBackend } from '../../tuner/backends/simulated-backend.ts'
-import { containerOf, imageToFill } from '../../tuner/delivery/serving-from.ts'
+import { containerOf } from '../../tuner/delivery/serving-from.ts'
 import { loadExperiment } from '../../tuner/experiment/load-experiment.ts'
 import { surroundings } from '../../tuner/experiment/surroundings.ts'
 
@@ -63,8 +64,18 @@ test('a trial of it serves, says that it is emulated, keeps every latency of its
 
 test('what deploys is a server that runs the model for real, under the tuned values', () => {
   const container = containerOf(experiment, { cpuCores: 1, gpu: 'H100', maxNumSeqs: 64, maxNumBatchedTokens: 2048 })
-  expect(container).toMatchObject({ image: imageToFill, readyPath: '/health', command: ['vllm', 'serve', 'llama-3.1-8b'] })
-  expect(container.args).toEqual(['--port=8000', '--max-num-seqs=64', '--max-num-batched-tokens=2048', '--tensor-parallel-size=1'])
+  expect(container).toMatchObject({
+    image: expect.stringMatching(/^vllm\//),
+    readyPath: '/health',
+    command: ['vllm', 'serve', weightsToFill],
+  })
+  expect(container.args).toEqual([
+    '--port=8000',
+    '--served-model-name=llama-3.1-8b',
+    '--max-num-seqs=64',
+    '--max-num-batched-tokens=2048',
+    '--tensor-parallel-size=1',
+  ])
 })
 
 test('quantised.yaml: variants by quality under limits on both parts of the stream, in virtual time', async () => {

@@ -1,63 +1,31 @@
 /** Deployment specs by target. */
-import { composeSpec, raySpec, torchserveSpec, vllmSpec } from './frameworks.ts'
-import { type KserveVariant, kserveSpec } from './kserve.ts'
-import { kubedlSpec } from './kubedl.ts'
-import { type KubernetesOptions, kubernetesSpec } from './kubernetes-deployment.ts'
 import type { SpecFile } from './manifest.ts'
-import { seldonSpec } from './seldon.ts'
 import type { Serving } from './serving.ts'
-import { tfservingSpec } from './tfserving-deployment.ts'
-import { tritonSpec } from './triton-config.ts'
+import { checkServing, type SpecOptions, type SpecTarget } from './target.ts'
 
-export const specTargets = [
-  'kubernetes',
-  'kserve',
-  'seldon',
-  'kubedl',
-  'tfserving',
-  'triton',
-  'torchserve',
-  'vllm',
-  'ray',
-  'compose',
-] as const
-export type SpecTarget = (typeof specTargets)[number]
+/** Each is one file, loaded when it is asked for. */
+const registry = {
+  kubernetes: () => import('./kubernetes-deployment.ts'),
+  kserve: () => import('./kserve.ts'),
+  seldon: () => import('./seldon.ts'),
+  kubedl: () => import('./kubedl.ts'),
+  tfserving: () => import('./tfserving-deployment.ts'),
+  triton: () => import('./triton-config.ts'),
+  torchserve: () => import('./torchserve-config.ts'),
+  vllm: () => import('./vllm-script.ts'),
+  ray: () => import('./ray-serve.ts'),
+  compose: () => import('./compose-file.ts'),
+} as const satisfies Readonly<Record<string, () => Promise<{ readonly target: SpecTarget }>>>
 
-export interface SpecOptions {
-  /** kubernetes: how it scales. Default 'hpa'. */
-  readonly autoscaler?: KubernetesOptions['autoscaler']
-  /** kserve: deployment mode. Default 'standard'. */
-  readonly variant?: KserveVariant
-  /** Where KEDA asks for the request rate. */
-  readonly prometheus?: string
-  /** triton: the model's backend. */
-  readonly backend?: string
-  /** ray: module:variable of the application. */
-  readonly importPath?: string
-}
+export type SpecTargetName = keyof typeof registry
+export const specTargets = Object.keys(registry) as SpecTargetName[]
 
-/** The files of a spec. Throws SpecError where the target cannot say what was tuned. */
-export function renderSpec(target: SpecTarget, serving: Serving, options: SpecOptions = {}): SpecFile[] {
-  switch (target) {
-    case 'kubernetes':
-      return kubernetesSpec(serving, { autoscaler: options.autoscaler ?? 'hpa', prometheus: options.prometheus })
-    case 'kserve':
-      return kserveSpec(serving, { variant: options.variant ?? 'standard', prometheus: options.prometheus, backend: options.backend })
-    case 'seldon':
-      return seldonSpec(serving, options.backend)
-    case 'kubedl':
-      return kubedlSpec(serving, options.backend)
-    case 'tfserving':
-      return tfservingSpec(serving)
-    case 'triton':
-      return tritonSpec(serving, options.backend)
-    case 'torchserve':
-      return torchserveSpec(serving)
-    case 'vllm':
-      return vllmSpec(serving)
-    case 'ray':
-      return raySpec(serving, options.importPath)
-    case 'compose':
-      return composeSpec(serving)
-  }
+/** What a target can deploy. */
+export const specTarget = async (name: SpecTargetName): Promise<SpecTarget> => (await registry[name]()).target
+
+/** The files of a spec. Throws SpecError where the target cannot deploy what was measured, or cannot say what was tuned. */
+export async function renderSpec(name: SpecTargetName, serving: Serving, options: SpecOptions = {}): Promise<SpecFile[]> {
+  const target = await specTarget(name)
+  checkServing(target, serving)
+  return target.render(serving, options)
 }

@@ -1,41 +1,45 @@
 /** KServe InferenceService v1beta1: Standard (plain deployments), Knative, and Standard scaled by KEDA. */
 
 import { defaultPrometheus, rateQuery, threshold } from './keda.ts'
-import { type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
+import { annotationsOf, type Manifest, manifestsYaml } from './manifest.ts'
+import { platformUri, storageOf } from './model-storage.ts'
 import { nodePlacement, type PlatformServer, plainServer, tfservingServer } from './platform-pod.ts'
 import { environment, fileMounts, probes } from './pod.ts'
 import { claimTemplates, refuseClaim } from './pod-gpus.ts'
+import { unscaledNote } from './scaling.ts'
+import { wholeContainer } from './server-pod.ts'
 import type { Serving } from './serving.ts'
-import { SpecError } from './serving.ts'
-import { tritonSpec } from './triton-config.ts'
+import type { KserveVariant, SpecOptions, SpecTarget } from './target.ts'
+import { configFile } from './triton-config.ts'
 
-export const kserveVariants = ['standard', 'knative', 'keda'] as const
-export type KserveVariant = (typeof kserveVariants)[number]
+const byRuntime = ({ deployed }: Serving): boolean => deployed.server === 'tfserving' || deployed.server === 'triton'
 
-export interface KserveOptions {
-  readonly variant: KserveVariant
-  readonly prometheus?: string
-  /** Triton's backend of the model. */
-  readonly backend?: string
+export const target: SpecTarget = {
+  title: 'KServe',
+  servers: ['builtin', 'command', 'url', 'tfserving', 'triton', 'vllm'],
+  needsModelUri: byRuntime,
+  render: (serving, { variant = 'standard', prometheus, backend }) => {
+    const { objects, notes } = kserveObjects(serving, { variant, prometheus })
+    return [{ name: 'inferenceservice.yaml', text: manifestsYaml(serving, objects, notes) }, ...configFile(serving, backend)]
+  },
 }
 
-/** `inferenceservice.yaml`, and for Triton the config.pbtxt that belongs into the model repository. */
-export function kserveSpec(serving: Serving, options: KserveOptions): SpecFile[] {
-  const { objects, notes } = kserveObjects(serving, options)
-  const triton = serving.server === 'triton' ? tritonSpec(serving, options.backend) : []
-  return [{ name: 'inferenceservice.yaml', text: manifestsYaml(serving, objects, notes) }, ...triton]
-}
+type KserveOptions = Pick<SpecOptions, 'prometheus'> & { readonly variant: KserveVariant }
 
-export function kserveObjects(serving: Serving, options: KserveOptions): { objects: Manifest[]; notes: string[] } {
+function kserveObjects(serving: Serving, options: KserveOptions): { objects: Manifest[]; notes: string[] } {
   const scaling = scalingOf(serving, options)
-  const { predictor, server } = serving.server === 'custom' ? customPredictor(serving, options.variant) : modelPredictor(serving)
+  const { predictor, server } = byRuntime(serving) ? modelPredictor(serving) : customPredictor(serving, options.variant)
   if (options.variant === 'knative') refuseClaim(server.gpu, 'Knative takes')
   const service: Manifest = {
     apiVersion: 'serving.kserve.io/v1beta1',
     kind: 'InferenceService',
     metadata: {
       name: serving.name,
-      annotations: { 'serving.kserve.io/deploymentMode': options.variant === 'knative' ? 'Knative' : 'Standard', ...scaling.annotations },
+      annotations: {
+        'serving.kserve.io/deploymentMode': options.variant === 'knative' ? 'Knative' : 'Standard',
+        ...scaling.annotations,
+        ...annotationsOf(serving),
+      },
     },
     spec: {
       predictor: {
@@ -48,7 +52,8 @@ export function kserveObjects(serving: Serving, options: KserveOptions): { objec
       },
     },
   }
-  const place = serving.server === 'triton' ? [`config.pbtxt belongs into the model repository, in the folder ${serving.model}`] : []
+  const place =
+    serving.deployed.server === 'triton' ? [`config.pbtxt belongs into the model repository, in the folder ${serving.model}`] : []
   return {
     objects: [...(server.configMap ? [server.configMap] : []), ...claimTemplates(serving, server.gpu), service],
     notes: [...server.notes, ...scaling.notes, ...place],
@@ -56,9 +61,7 @@ export function kserveObjects(serving: Serving, options: KserveOptions): { objec
 }
 
 function modelPredictor(serving: Serving): { predictor: Manifest; server: PlatformServer } {
-  if (!serving.modelUri)
-    throw new SpecError('KServe fetches the model itself, and its place is not known', 'give --model-uri, e.g. s3://bucket/model')
-  const tensorflow = serving.server === 'tfserving'
+  const tensorflow = serving.deployed.server === 'tfserving'
   const server = tensorflow ? tfservingServer(serving, { grpcPort: 9000, restPort: 8080, basePath: '/mnt/models' }) : plainServer(serving)
   return {
     server,
@@ -68,7 +71,9 @@ function modelPredictor(serving: Serving): { predictor: Manifest; server: Platfo
         modelFormat: { name: tensorflow ? 'tensorflow' : 'triton' },
         runtime: tensorflow ? 'kserve-tensorflow-serving' : 'kserve-tritonserver',
         ...(tensorflow ? {} : { protocolVersion: 'v2' }),
-        storageUri: serving.modelUri,
+        storageUri: platformUri(serving.modelUri!, 'KServe'),
+        // Else that of the runtime.
+        ...(serving.container.imageNamed ? { image: serving.container.image } : {}),
         ...server.fields,
       },
     },
@@ -76,14 +81,21 @@ function modelPredictor(serving: Serving): { predictor: Manifest; server: Platfo
 }
 
 function customPredictor(serving: Serving, variant: KserveVariant): { predictor: Manifest; server: PlatformServer } {
-  const { container } = serving
-  const files = fileMounts(serving)
-  const server = { ...plainServer(serving), configMap: files.configMap }
-  const { startupProbe, readinessProbe, livenessProbe } = probes(serving, container.port)
+  const container = wholeContainer(serving)
+  const files = fileMounts(serving, container.files)
+  const plain = plainServer(serving)
+  const server = { ...plain, notes: [...plain.notes, ...container.notes], configMap: files.configMap }
+  const { startupProbe, readinessProbe, livenessProbe } = probes(serving, container, container.port)
+  // KServe fetches what this variable names to /mnt/models.
+  const fetches = storageOf(serving) !== undefined
+  const env = { ...container.env, ...(fetches && { STORAGE_URI: platformUri(serving.modelUri!, 'KServe') }) }
+  const shared = container.sharedMemory ? [{ name: 'shared-memory', emptyDir: { medium: 'Memory' } }] : []
+  const volumes = [...files.volumes, ...shared]
+  const volumeMounts = [...files.volumeMounts, ...shared.map(({ name }) => ({ name, mountPath: '/dev/shm' }))]
   return {
     server,
     predictor: {
-      ...(files.volumes.length > 0 ? { volumes: files.volumes } : {}),
+      ...(volumes.length > 0 ? { volumes } : {}),
       containers: [
         {
           // KServe knows its own container by this name.
@@ -91,13 +103,13 @@ function customPredictor(serving: Serving, variant: KserveVariant): { predictor:
           image: container.image,
           command: container.command,
           args: container.args,
-          ...(container.env ? { env: environment(container.env) } : {}),
+          ...(Object.keys(env).length > 0 ? { env: environment(env) } : {}),
           ports: [{ containerPort: container.port, protocol: 'TCP' }],
           // Knative has no startup probe on older releases, and waits for readiness itself.
           ...(variant === 'knative' ? {} : { startupProbe }),
           readinessProbe,
           livenessProbe,
-          ...(files.volumeMounts.length > 0 ? { volumeMounts: files.volumeMounts } : {}),
+          ...(volumeMounts.length > 0 ? { volumeMounts } : {}),
           ...server.fields,
         },
       ],
@@ -113,15 +125,15 @@ interface Scaling {
 }
 
 function scalingOf(serving: Serving, { variant, prometheus = defaultPrometheus }: KserveOptions): Scaling {
+  if (!serving.figures.hold) {
+    const annotations: Readonly<Record<string, string>> = variant === 'knative' ? {} : { 'serving.kserve.io/autoscalerClass': 'none' }
+    return { annotations, fields: {}, fixed: true, notes: [unscaledNote, ...(variant === 'knative' ? knativeNotes(serving) : [])] }
+  }
   if (variant === 'knative') {
     return {
       annotations: {},
       fields: { scaleMetric: 'rps', scaleTarget: Math.max(1, Math.floor(serving.perReplicaRps)) },
-      notes: serving.resources.gpu
-        ? [
-            'Knative must allow affinity and tolerations: features kubernetes.podspec-affinity and kubernetes.podspec-tolerations in config-features',
-          ]
-        : [],
+      notes: knativeNotes(serving),
     }
   }
   if (variant === 'keda') {
@@ -138,7 +150,8 @@ function scalingOf(serving: Serving, { variant, prometheus = defaultPrometheus }
     }
   }
   const busy = serving.evidence.cpuCoresBusy
-  if (busy === undefined) {
+  const { cpuCores } = serving.held
+  if (busy === undefined || cpuCores === undefined) {
     return {
       annotations: { 'serving.kserve.io/autoscalerClass': 'none' },
       fields: {},
@@ -146,7 +159,7 @@ function scalingOf(serving: Serving, { variant, prometheus = defaultPrometheus }
       notes: ['the number of replicas is fixed: Standard mode scales on CPU alone, and CPU usage was not measured (see --variant keda)'],
     }
   }
-  const target = Math.min(100, Math.max(1, Math.round((100 * busy * (1 - serving.headroom)) / serving.resources.cpuCores)))
+  const target = Math.min(100, Math.max(1, Math.round((100 * busy * (1 - serving.headroom)) / cpuCores)))
   return {
     annotations: { 'serving.kserve.io/autoscalerClass': 'hpa' },
     fields: { scaleMetric: 'cpu', scaleTarget: target },
@@ -155,3 +168,10 @@ function scalingOf(serving: Serving, { variant, prometheus = defaultPrometheus }
     ],
   }
 }
+
+const knativeNotes = ({ resources }: Serving): string[] =>
+  resources.gpu
+    ? [
+        'Knative must allow affinity and tolerations: features kubernetes.podspec-affinity and kubernetes.podspec-tolerations in config-features',
+      ]
+    : []

@@ -7,11 +7,11 @@ import type { Json } from '../../trials/launchers/kubernetes/manifests.ts'
 import { dryRun } from '../../trials/launchers/kubernetes/server-dry-run.ts'
 import { createNamespace, type TestNamespace, testImage, until } from '../../trials/launchers/kubernetes/testing/namespace.ts'
 import type { Resources } from '../../trials/resources.ts'
-import { recommend } from '../recommendation/recommend.ts'
-import { sampleInput, slo } from '../samples.contract.ts'
 import { renderSpec } from './index.ts'
 import { gpuSchemes } from './pod-gpus.ts'
-import { type Container, type Evidence, type ServingOptions, SpecError, servingOf } from './serving.ts'
+import { type Container, type ServingOptions, servingOf } from './serving.ts'
+import { SpecError } from './spec-error.ts'
+import { found } from './spec-samples.contract.ts'
 
 let namespace: TestNamespace
 beforeAll(async () => {
@@ -19,27 +19,17 @@ beforeAll(async () => {
 })
 afterAll(() => namespace?.remove())
 
-const recommendation = recommend(sampleInput)
-const best = recommendation.best!
-const evidence: Evidence = {
-  experimentId: 'bert-7f3a',
-  provenance: 'emulated',
-  seed: 7,
-  slo,
-  verdict: recommendation.verdict,
-  launchSeconds: 11,
-}
 const files = [{ path: '/etc/server/queue.conf', contents: 'limit = 100\n' }]
 const container: Container = { image: 'registry.example/bert:1', args: ['--model=bert'], files, port: 8000, readyPath: '/v2/health/ready' }
 
-const objectsOf = (
+const objectsOf = async (
   resources: Resources,
   given: Container,
   options: Partial<ServingOptions> = {},
   autoscaler: 'none' | 'hpa' = 'none',
-): Json[] => {
-  const serving = servingOf('bert', best, resources, given, evidence, { headroom: 0.2, ...options })
-  const { text } = renderSpec('kubernetes', serving, { autoscaler }).find(({ name }) => name === 'deployment.yaml')!
+): Promise<Json[]> => {
+  const serving = servingOf({ ...found, resources, container: given }, { headroom: 0.2, ...options })
+  const { text } = (await renderSpec('kubernetes', serving, { autoscaler })).find(({ name }) => name === 'deployment.yaml')!
   return parseAllDocuments(text).map((document) => document.toJS() as Json)
 }
 
@@ -60,7 +50,7 @@ describe('plain Kubernetes', () => {
       for (const autoscaler of ['none', 'hpa'] as const) {
         let objects: Json[]
         try {
-          objects = objectsOf(resources, container, { gpuScheme }, autoscaler)
+          objects = await objectsOf(resources, container, { gpuScheme }, autoscaler)
         } catch (error) {
           if (error instanceof SpecError) continue
           throw error
@@ -92,7 +82,7 @@ describe('plain Kubernetes', () => {
       readyPath: '/v2/health/ready',
       livePath: '/v2/health/live',
     }
-    const objects = objectsOf({ cpuCores: 0.5, memoryMiB: 512, gpus: 0, gpuShare: 0 }, served, { minReplicas: 1, maxReplicas: 1 })
+    const objects = await objectsOf({ cpuCores: 0.5, memoryMiB: 512, gpus: 0, gpuShare: 0 }, served, { minReplicas: 1, maxReplicas: 1 })
     const one = (object: Json) => (object.kind === 'Deployment' ? { ...object, spec: { ...(object.spec as Json), replicas: 1 } } : object)
     const made: Json[] = []
     for (const object of objects) made.push(await namespace.api.request<Json>('POST', pathOf(object), { body: one(object) }))

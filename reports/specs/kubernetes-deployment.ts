@@ -1,55 +1,68 @@
 /** Plain Kubernetes: Deployment and Service, and where it scales, HorizontalPodAutoscaler v2 and PodDisruptionBudget. */
 
-import { keda, requestsMetric } from './keda.ts'
-import { type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
+import { keda } from './keda.ts'
+import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
+import { podStorage, storageOf } from './model-storage.ts'
 import { environment, fileMounts, placement, probes, resourcesBlock } from './pod.ts'
 import { claimTemplates, gpuSelection } from './pod-gpus.ts'
+import { adapterNote, autoscaler, unscaledNote } from './scaling.ts'
+import { type WholeContainer, wholeContainer } from './server-pod.ts'
 import type { OwnPod, Serving } from './serving.ts'
+import type { Autoscaler, SpecOptions, SpecTarget } from './target.ts'
 
-/** Name of the per-pod metric that the autoscaler reads: requests per second, from Prometheus through an adapter. */
-export const rateMetric = 'inference_requests_per_second'
-
-export interface KubernetesOptions {
-  /** 'none': a fixed number of replicas, Deployment and Service alone. Else a PodDisruptionBudget and the autoscaler as well. */
-  readonly autoscaler: 'none' | 'hpa' | 'keda'
-  /** For 'keda'. */
-  readonly prometheus?: string
+export const target: SpecTarget = {
+  title: 'plain Kubernetes',
+  servers: ['builtin', 'command', 'url', 'tfserving', 'triton', 'vllm'],
+  takesOwnPod: true,
+  render: kubernetesSpec,
 }
 
-/** `deployment.yaml`. Throws SpecError when the GPU scheme cannot give the share. */
-export function kubernetesSpec(serving: Serving, options: KubernetesOptions): SpecFile[] {
+/** `deployment.yaml`. Throws SpecError when the GPU scheme cannot give the share, or the weights cannot be fetched. */
+function kubernetesSpec(serving: Serving, { autoscaler: asked = 'hpa', prometheus, backend }: SpecOptions): SpecFile[] {
   const gpu = gpuSelection(serving.resources, serving.gpuScheme, serving.dra)
-  const notes = [...gpu.needs.map((need) => `needs: ${need}`), ...(options.autoscaler === 'hpa' ? [adapterNote(serving)] : [])]
-  return [{ name: 'deployment.yaml', text: manifestsYaml(serving, kubernetesObjects(serving, options), notes) }]
+  // Its targets are figures of what scales, or they are not there.
+  const scaler: Autoscaler = serving.figures.hold ? asked : 'none'
+  const container = wholeContainer(serving, backend)
+  const storage = podStorage(serving.pod ? undefined : storageOf(serving))
+  const files = fileMounts(serving, serving.pod ? [] : container.files)
+  const parts = { container, storage, files }
+  const objects: Manifest[] = [
+    ...(files.configMap ? [files.configMap] : []),
+    ...claimTemplates(serving, gpu),
+    deployment(serving, parts, scaler !== 'none'),
+    service(serving),
+    ...(scaler === 'hpa' ? [autoscaler(serving, { apiVersion: 'apps/v1', kind: 'Deployment', name: serving.name })] : []),
+    ...(scaler === 'keda' ? [keda(serving, serving.name, prometheus)] : []),
+    ...(scaler === 'none' ? [] : [disruptionBudget(serving)]),
+  ]
+  const notes = [
+    ...gpu.needs.map((need) => `needs: ${need}`),
+    ...(serving.pod ? [] : [...container.notes, ...storage.notes]),
+    ...(scaler === 'hpa' ? [adapterNote(serving)] : []),
+    ...(scaler === asked ? [] : [unscaledNote]),
+  ]
+  return [{ name: 'deployment.yaml', text: manifestsYaml(serving, objects, notes) }]
 }
 
-/** The objects, in the order to apply them. */
-export function kubernetesObjects(serving: Serving, options: KubernetesOptions): Manifest[] {
-  const files = fileMounts(serving)
-  return [
-    ...(files.configMap && !serving.pod ? [files.configMap] : []),
-    ...claimTemplates(serving, gpuSelection(serving.resources, serving.gpuScheme, serving.dra)),
-    deployment(serving, options.autoscaler !== 'none'),
-    service(serving),
-    ...(options.autoscaler === 'hpa' ? [autoscaler(serving, { apiVersion: 'apps/v1', kind: 'Deployment', name: serving.name })] : []),
-    ...(options.autoscaler === 'keda' ? [keda(serving, serving.name, options.prometheus)] : []),
-    ...(options.autoscaler === 'none' ? [] : [disruptionBudget(serving)]),
-  ]
+interface PodParts {
+  readonly container: WholeContainer
+  readonly storage: ReturnType<typeof podStorage>
+  readonly files: ReturnType<typeof fileMounts>
 }
 
 const labelsOf = (serving: Serving) => ({ 'app.kubernetes.io/name': serving.name })
 
-function deployment(serving: Serving, autoscale: boolean): Manifest {
+function deployment(serving: Serving, parts: PodParts, autoscale: boolean): Manifest {
   const labels = labelsOf(serving)
   return {
     apiVersion: 'apps/v1',
     kind: 'Deployment',
-    metadata: { name: serving.name, labels },
+    metadata: { name: serving.name, labels, annotations: annotationsOf(serving) },
     spec: {
       // The autoscaler owns the number; set here as well, each apply would set it back.
       ...(autoscale ? {} : { replicas: serving.replicas }),
       selector: { matchLabels: labels },
-      template: serving.pod ? ownTemplate(serving.pod, labels) : podTemplate(serving, labels),
+      template: serving.pod ? ownTemplate(serving.pod, labels) : podTemplate(serving, parts, labels),
     },
   }
 }
@@ -61,14 +74,16 @@ function ownTemplate({ metadata, spec }: OwnPod, labels: Readonly<Record<string,
   return { metadata: { ...rest, labels: { ...own, ...labels } }, spec }
 }
 
-function podTemplate(serving: Serving, labels: Readonly<Record<string, string>>): Manifest {
-  const { container } = serving
+function podTemplate(serving: Serving, { container, storage, files }: PodParts, labels: Readonly<Record<string, string>>): Manifest {
   const gpu = gpuSelection(serving.resources, serving.gpuScheme, serving.dra)
-  const files = fileMounts(serving)
+  const shared = container.sharedMemory ? [{ name: 'shared-memory', emptyDir: { medium: 'Memory' } }] : []
+  const volumes = [...storage.volumes, ...files.volumes, ...shared]
+  const volumeMounts = [...storage.volumeMounts, ...files.volumeMounts, ...shared.map(({ name }) => ({ name, mountPath: '/dev/shm' }))]
   return {
     metadata: { labels, ...(Object.keys(gpu.annotations).length > 0 ? { annotations: gpu.annotations } : {}) },
     spec: {
       ...placement(serving, gpu, labels),
+      ...(storage.initContainers.length > 0 ? { initContainers: storage.initContainers } : {}),
       containers: [
         {
           name: 'predictor',
@@ -77,12 +92,12 @@ function podTemplate(serving: Serving, labels: Readonly<Record<string, string>>)
           args: container.args,
           ...(container.env ? { env: environment(container.env) } : {}),
           ports: [{ name: 'http', containerPort: container.port }],
-          ...probes(serving, 'http'),
+          ...probes(serving, container, 'http'),
           resources: resourcesBlock(serving, gpu),
-          ...(files.volumeMounts.length > 0 ? { volumeMounts: files.volumeMounts } : {}),
+          ...(volumeMounts.length > 0 ? { volumeMounts } : {}),
         },
       ],
-      ...(files.volumes.length > 0 ? { volumes: files.volumes } : {}),
+      ...(volumes.length > 0 ? { volumes } : {}),
     },
   }
 }
@@ -96,29 +111,6 @@ function service(serving: Serving): Manifest {
   }
 }
 
-/** Scales on requests per second and pod, at capacity × (1 − headroom). */
-export function autoscaler(serving: Serving, scaleTargetRef: Manifest): Manifest {
-  return {
-    apiVersion: 'autoscaling/v2',
-    kind: 'HorizontalPodAutoscaler',
-    metadata: { name: serving.name, labels: labelsOf(serving) },
-    spec: {
-      scaleTargetRef,
-      minReplicas: serving.minReplicas,
-      maxReplicas: serving.maxReplicas,
-      metrics: [
-        {
-          type: 'Pods',
-          pods: { metric: { name: rateMetric }, target: { type: 'AverageValue', averageValue: rateQuantity(serving.perReplicaRps) } },
-        },
-      ],
-    },
-  }
-}
-
-/** 24.5 req/s → '24500m': a quantity has no decimals beyond milli. Rounded down, to scale rather early. */
-const rateQuantity = (rps: number): string => (rps >= 100 || Number.isInteger(rps) ? String(Math.floor(rps)) : `${Math.floor(rps * 1000)}m`)
-
 function disruptionBudget(serving: Serving): Manifest {
   return {
     apiVersion: 'policy/v1',
@@ -127,6 +119,3 @@ function disruptionBudget(serving: Serving): Manifest {
     spec: { maxUnavailable: 1, selector: { matchLabels: labelsOf(serving) } },
   }
 }
-
-const adapterNote = (serving: Serving) =>
-  `needs a metrics adapter that serves ${rateMetric} per pod, e.g. prometheus-adapter with metricsQuery sum(rate(${requestsMetric(serving)}{<<.LabelMatchers>>}[1m])) by (<<.GroupBy>>)`

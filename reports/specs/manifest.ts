@@ -1,5 +1,6 @@
 /** Kubernetes objects as YAML, under a header that says where each figure comes from. */
 import { stringify } from 'yaml'
+import { figuresWord, verifyCommand } from '../figures.ts'
 import type { Serving } from './serving.ts'
 
 export type Manifest = Readonly<Record<string, unknown>>
@@ -10,27 +11,43 @@ export interface SpecFile {
   readonly text: string
 }
 
+export const yamlOf = (data: unknown): string => stringify(JSON.parse(JSON.stringify(data)), { lineWidth: 0, version: '1.1' })
+
 /** A document per object; undefined fields are left out. Numbers in strings come out quoted, as quantities must. */
 export function manifestsYaml(serving: Serving, objects: readonly Manifest[], notes: readonly string[] = []): string {
-  const documents = objects.map((object) => stringify(JSON.parse(JSON.stringify(object)), { lineWidth: 0, version: '1.1' }))
+  const documents = objects.map(yamlOf)
   return `${header(serving, notes)}${documents.join('---\n')}`
 }
 
-/** Comment lines: the verdict, the experiment, and a line per figure. Line ends inside a text cannot end the comment. */
+/** Comment lines: what the reader must know first, the verdict, the experiment, and a line per figure. Line ends inside a text cannot end the comment. */
 export function header(serving: Serving, notes: readonly string[] = [], mark = '#'): string {
-  const { evidence, sources } = serving
+  const { evidence, sources, figures, trial } = serving
   const width = Math.max(...sources.map((s) => s.value.length))
   const lines = [
-    evidence.verdict,
-    `Written by tune from experiment ${evidence.experimentId} (${evidence.provenance}${evidence.measuredAt ? `, ${evidence.measuredAt}` : ''}, seed ${evidence.seed}).`,
-    ...(evidence.provenance === 'measured'
+    ...(serving.deployed.weights === 'missing' ? [`DOES NOT START YET: no weights were named, and none are made up. ${weightsHint}`] : []),
+    ...(figures.hold
       ? []
-      : [`The figures are ${evidence.provenance}: measure on the real hardware before you rely on them.`]),
+      : [`NOT MEASURED OF WHAT THIS DEPLOYS: ${figures.doubts.join('; ')}.`, `Settle it once it runs: ${verifyOf(serving)}`]),
+    evidence.verdict,
+    `Written by tune from experiment ${evidence.experimentId}, trial ${trial} (${figures.how}${evidence.measuredAt ? `, ${evidence.measuredAt}` : ''}, seed ${evidence.seed}).`,
     ...sources.map((s) => `  ${s.value.padEnd(width)}  ${s.from}`),
-    ...notes.map((note) => `Note: ${note}`),
+    ...[...figures.remarks, ...notes].map((note) => `Note: ${note}`),
   ]
   return lines.map((line) => `${mark} ${oneLine(line)}\n`).join('')
 }
+
+export const weightsHint = 'Write it again with --model-uri.'
+
+const verifyOf = ({ name, model, evidence, perReplicaRps, replicas }: Serving): string =>
+  verifyCommand({ url: `http://${name}`, model, rateRps: perReplicaRps * replicas, slo: evidence.slo })
+
+/** Of the object that serves: which measurement stands behind it, and whether it was of this. */
+export const annotationsOf = (serving: Serving): Readonly<Record<string, string>> => ({
+  'tune/experiment': oneLine(serving.evidence.experimentId),
+  'tune/trial': String(serving.trial),
+  'tune/figures': figuresWord(serving.figures),
+  ...(serving.figures.hold ? {} : { 'tune/verify': oneLine(verifyOf(serving)) }),
+})
 
 /** Control characters and line separators as blanks. */
 export const oneLine = (text: string): string => text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trimEnd()

@@ -1,20 +1,22 @@
 import { describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
-import { recommend } from '../recommendation/recommend.ts'
-import { sampleInput, slo } from '../samples.contract.ts'
 import { patchManifests } from './patch.ts'
 import { type Serving, servingOf } from './serving.ts'
+import { evidence, found } from './spec-samples.contract.ts'
 import { checkManifests } from './validate.contract.ts'
 
-const recommendation = recommend(sampleInput)
-const serving: Serving = servingOf(
-  'bert',
-  recommendation.best!,
-  { cpuCores: 2, memoryMiB: 4096, gpu: 'T4', gpus: 1, gpuShare: 1 },
-  { image: 'ignored:1', env: { BATCH_SIZE: '8', MAX_DELAY_MS: '2' }, args: ['--workers=2', '--new=1'], port: 8000, readyPath: '/' },
-  { experimentId: 'e', provenance: 'measured', seed: 1, slo, verdict: recommendation.verdict },
-  { demandRps: 1000, headroom: 0.2 },
-)
+const resources = { cpuCores: 2, memoryMiB: 4096, gpu: 'T4', gpus: 1, gpuShare: 1 }
+const container = {
+  image: 'ignored:1',
+  env: { BATCH_SIZE: '8', MAX_DELAY_MS: '2', HOST: '0.0.0.0' },
+  tunedEnv: ['BATCH_SIZE', 'MAX_DELAY_MS'],
+  args: ['--workers=2', '--new=1', '--log=none'],
+  tunedArgs: ['--workers=2', '--new=1'],
+  port: 8000,
+  readyPath: '/',
+}
+const tuned = { ...found, resources, container }
+const serving: Serving = servingOf(tuned, { demandRps: 1000, headroom: 0.2 })
 
 const manifest = `# Our bert, do not touch without asking ML platform
 apiVersion: apps/v1
@@ -48,7 +50,7 @@ kind: Service
 metadata: {name: bert}
 spec: {selector: {app: bert}, ports: [{port: 80}]}
 `
-const patch = (text: string, container?: string) => patchManifests(text, serving, { container, file: 'deployment.yaml' })
+const patch = (text: string, container?: string, of = serving) => patchManifests(text, of, { container, file: 'deployment.yaml' })
 
 describe('patching a manifest', () => {
   const patched = patch(manifest, 'server')
@@ -146,5 +148,53 @@ describe('patching a manifest', () => {
     expect(() => patch('a: [1')).toThrow(/not valid YAML/)
     const anchored = 'kind: Deployment\nspec:\n  replicas: &n 3\n  other: *n\n  template: {spec: {containers: [{name: a, resources: *r}]}}'
     expect(() => patch(anchored.replace('*r', '*n'))).toThrow(/alias/)
+  })
+
+  const withConfiguration = (configuration: Serving['configuration'], change: Partial<typeof tuned> = {}, options = {}) =>
+    servingOf({ ...tuned, ...change, candidate: { ...tuned.candidate, configuration } }, { headroom: 0.2, ...options })
+
+  test('leaves what was not tuned as the user has it: memory, cores, GPU, nodes, and replicas that no demand sizes', () => {
+    const batchAlone = patch(manifest, 'server', withConfiguration({ batchSize: 8 }))
+    expect(batchAlone.changes.map(({ where }) => where)).toEqual([
+      'Deployment bert: spec.template.spec.containers.1.env.0.value',
+      'Deployment bert: spec.template.spec.containers.1.env.2',
+      'Deployment bert: spec.template.spec.containers.1.args.0',
+    ])
+    const cores = patch(manifest, 'server', withConfiguration({ batchSize: 8, cpuCores: 2 }))
+    expect(cores.text).toContain('limits: {cpu: "2", memory: 16Gi}\n')
+    expect(cores.text).toContain('replicas: 2 ')
+    expect(cores.text).not.toContain('nvidia.com')
+    const scaled = `${manifest}---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: bert}\nspec:\n  minReplicas: 1\n  maxReplicas: 3\n`
+    expect(patch(scaled, 'server', withConfiguration({ batchSize: 8 })).text).toContain('  minReplicas: 1\n  maxReplicas: 3\n')
+    expect(patch(scaled, 'server', withConfiguration({ batchSize: 8 }, {}, { minReplicas: 4 })).text).toContain('  minReplicas: 4\n')
+  })
+
+  test('gives a foreign server nothing of the built-in predictor: its own variables are changed, none are added, and what found no place is said', () => {
+    const builtin = {
+      deployed: { server: 'builtin', engine: 'tfjs', weights: 'missing' },
+      evidence: {
+        ...evidence,
+        measured: { how: 'measured', server: 'builtin', engine: 'tfjs', model: 'bert', modelKind: 'encoder', weights: 'random' },
+      },
+      container: { ...container, env: { ...container.env, MODEL: 'bert', ENGINE: 'tfjs', PORT: '8000' } },
+    } as const
+    const of = withConfiguration({ batchSize: 8, maxDelayMs: 2 }, builtin as unknown as Partial<typeof tuned>)
+    const foreign = patch(manifest, 'server', of)
+    expect(foreign.changes.map(({ where, to }) => [where.split('.').slice(-3).join('.'), to])).toContainEqual(['env.0.value', '8'])
+    expect(foreign.text).not.toMatch(/MODEL|ENGINE|PORT|MAX_DELAY_MS|HOST/)
+    expect(foreign.unplaced).toEqual(['MAX_DELAY_MS = 2: this container is not the built-in predictor, which was measured'])
+    for (const own of ['image: "registry.example/tune-predictor:0.1.0"', 'image: "tune:1"']) {
+      const ours = patch(manifest.replace('image: "registry.example/bert:7"', own), 'server', of)
+      expect(ours.unplaced).toEqual([])
+      expect(ours.text).toContain('MAX_DELAY_MS')
+      expect(ours.text).not.toMatch(/ENGINE|HOST|PORT/)
+    }
+  })
+
+  test('a variable that is taken from elsewhere stays, and is named', () => {
+    const elsewhere = manifest.replace("value: '1'   # one, for now", 'valueFrom: {configMapKeyRef: {name: c, key: k}}')
+    const result = patch(elsewhere, 'server')
+    expect(result.unplaced).toEqual(['BATCH_SIZE = 8: the manifest takes it from elsewhere (valueFrom)'])
+    expect(checkManifests(result.text).problems).toEqual([])
   })
 })

@@ -1,8 +1,9 @@
 /** The tuned values put into a manifest that the user has: a minimal change, comments, order and everything else left as they are. */
 import { isDeepStrictEqual } from 'node:util'
-import { resourcesBlock } from './pod.ts'
+import { cpuQuantity, memoryQuantity } from './pod.ts'
 import { gpuSelection, productsOf, refuseClaim } from './pod-gpus.ts'
-import { type Serving, SpecError } from './serving.ts'
+import type { Serving } from './serving.ts'
+import { SpecError } from './spec-error.ts'
 import { type Change, documentsOf, type Path, type Plain, setAt } from './yaml-edit.ts'
 
 export interface PatchOptions {
@@ -15,6 +16,8 @@ export interface PatchOptions {
 export interface Patched {
   readonly text: string
   readonly changes: readonly Change[]
+  /** 'BATCH_SIZE = 8: why it was not set', of tuned values that the container has no place for. */
+  readonly unplaced: readonly string[]
 }
 
 interface Place {
@@ -33,7 +36,8 @@ const podPaths: Readonly<Record<string, Path>> = {
 }
 
 /**
- * Sets resources, GPU, tuned environment variables and arguments of the server's container, replicas, and the bounds of an autoscaler.
+ * Sets what was tuned, and nothing else: cores, memory, GPU, environment variables and arguments of the server's container; where a demand sizes them
+ * the replicas, or the bounds of an autoscaler.
  * Throws SpecError when the file has no workload, or several containers and none is named.
  */
 export function patchManifests(text: string, serving: Serving, options: PatchOptions): Patched {
@@ -52,14 +56,14 @@ export function patchManifests(text: string, serving: Serving, options: PatchOpt
   const autoscaler = places.find((p) => get(p.object, ['kind']) === 'HorizontalPodAutoscaler')
   const wanted: { place: Place; path: Path; value: Plain }[] = [
     ...workloadValues(workload, serving, options, autoscaler !== undefined).map(([path, value]) => ({ place: workload, path, value })),
-    ...(autoscaler
+    ...(autoscaler && serving.sized
       ? [
           { place: autoscaler, path: ['spec', 'minReplicas'], value: serving.minReplicas },
           { place: autoscaler, path: ['spec', 'maxReplicas'], value: serving.maxReplicas },
         ]
       : []),
   ]
-  return wanted.reduce<{ text: string; changes: Change[] }>(
+  const { text: patched, changes } = wanted.reduce<{ text: string; changes: Change[] }>(
     (done, { place, path, value }) => {
       const from = get(place.object, path)
       if (includes(from, value)) return done
@@ -70,32 +74,52 @@ export function patchManifests(text: string, serving: Serving, options: PatchOpt
     },
     { text, changes: [] },
   )
+  const environment = environmentValues(
+    workload,
+    containerOf(workload, podPaths[String(get(workload.object, ['kind']))]!, options),
+    serving,
+  )
+  return { text: patched, changes, unplaced: environment.unplaced }
 }
 
 function workloadValues(place: Place, serving: Serving, options: PatchOptions, scaled: boolean): [Path, Plain][] {
   const kind = String(get(place.object, ['kind']))
   const podPath = podPaths[kind]!
   const containerPath = containerOf(place, podPath, options)
-  const gpu = gpuSelection(serving.resources, serving.gpuScheme, serving.dra)
-  refuseClaim(gpu, 'a patch writes')
-  const at = (...path: Path): Path => [...containerPath, ...path]
-  const { requests, limits } = resourcesBlock(serving, gpu) as { requests: Plain; limits: Plain }
-  const replicas: [Path, Plain][] =
-    kind === 'InferenceService'
-      ? [
-          [[...podPath, 'minReplicas'], serving.minReplicas],
-          [[...podPath, 'maxReplicas'], serving.maxReplicas],
-        ]
-      : (kind === 'Deployment' || kind === 'StatefulSet') && !scaled
-        ? [[['spec', 'replicas'], serving.replicas]]
-        : []
   return [
-    ...replicas,
-    [at('resources', 'requests'), requests],
-    [at('resources', 'limits'), limits],
-    ...environmentValues(place, containerPath, serving),
+    ...(serving.sized ? replicaValues(kind, podPath, serving, scaled) : []),
+    ...resourceValues(containerPath, serving),
+    ...environmentValues(place, containerPath, serving).values,
     ...argumentValues(place, containerPath, serving),
-    ...nodeValues(place, podPath, serving),
+    ...(tunesGpu(serving) ? nodeValues(place, podPath, serving) : []),
+  ]
+}
+
+function replicaValues(kind: string, podPath: Path, serving: Serving, scaled: boolean): [Path, Plain][] {
+  if (kind === 'InferenceService')
+    return [
+      [[...podPath, 'minReplicas'], serving.minReplicas],
+      [[...podPath, 'maxReplicas'], serving.maxReplicas],
+    ]
+  return (kind === 'Deployment' || kind === 'StatefulSet') && !scaled ? [[['spec', 'replicas'], serving.replicas]] : []
+}
+
+const tunesGpu = ({ configuration }: Serving): boolean =>
+  ['gpu', 'gpus', 'gpuMemoryPercent', 'migProfile'].some((name) => name in configuration)
+
+/** Requests and limits of what was tuned. What a trial held beside that was not chosen, and says nothing of the user's own. */
+function resourceValues(containerPath: Path, serving: Serving): [Path, Plain][] {
+  const { configuration, held } = serving
+  const tuned = {
+    ...('cpuCores' in configuration && held.cpuCores !== undefined ? { cpu: cpuQuantity(held.cpuCores) } : {}),
+    ...('memoryMiB' in configuration && held.memoryMiB !== undefined ? { memory: memoryQuantity(held.memoryMiB) } : {}),
+  }
+  const gpu = gpuSelection(serving.resources, serving.gpuScheme, serving.dra)
+  if (tunesGpu(serving)) refuseClaim(gpu, 'a patch writes')
+  const limits = { ...tuned, ...(tunesGpu(serving) ? gpu.limits : {}) }
+  return [
+    ...(Object.keys(tuned).length > 0 ? [[[...containerPath, 'resources', 'requests'], tuned] as [Path, Plain]] : []),
+    ...(Object.keys(limits).length > 0 ? [[[...containerPath, 'resources', 'limits'], limits] as [Path, Plain]] : []),
   ]
 }
 
@@ -112,27 +136,57 @@ function containerOf({ object, title }: Place, podPath: Path, { container, file 
   throw new SpecError(`${title} ${problem}: ${names.join(', ')}`, 'name the one to tune with --container')
 }
 
-/** Variables of the tuned template: changed where they stand, added where they are missing. */
-function environmentValues({ object }: Place, container: Path, serving: Serving): [Path, Plain][] {
+/**
+ * Tuned variables: changed where they stand. Added where they are missing if this server reads them: the experiment's own command does, of other containers
+ * than the built-in predictor's nobody knows.
+ */
+function environmentValues(
+  { object }: Place,
+  container: Path,
+  serving: Serving,
+): { readonly values: [Path, Plain][]; readonly unplaced: readonly string[] } {
   const present = get(object, [...container, 'env'])
   const list = Array.isArray(present) ? present : []
+  const reads = serving.deployed.server !== 'builtin' || isBuiltin(get(object, container))
   const values: [Path, Plain][] = []
   const added: Plain[] = []
-  for (const [name, value] of Object.entries(serving.container.env ?? {})) {
+  const unplaced: string[] = []
+  const { env = {}, tunedEnv = [] } = serving.container
+  for (const name of tunedEnv) {
+    const value = env[name]
+    if (value === undefined) continue
     const index = list.findIndex((e) => get(e, ['name']) === name)
-    if (index >= 0) values.push([[...container, 'env', index, 'value'], value])
-    else added.push({ name, value })
+    if (index >= 0 && get(list[index], ['valueFrom']) !== undefined)
+      unplaced.push(`${name} = ${value}: the manifest takes it from elsewhere (valueFrom)`)
+    else if (index >= 0) values.push([[...container, 'env', index, 'value'], value])
+    else if (reads) added.push({ name, value })
+    else unplaced.push(`${name} = ${value}: this container is not the built-in predictor, which was measured`)
   }
-  if (added.length === 0) return values
-  if (list.length === 0) return [...values, [[...container, 'env'], added]]
-  return [...values, ...added.map((entry, i): [Path, Plain] => [[...container, 'env', list.length + i], entry])]
+  if (added.length === 0) return { values, unplaced }
+  if (list.length === 0) return { values: [...values, [[...container, 'env'], added]], unplaced }
+  return { values: [...values, ...added.map((entry, i): [Path, Plain] => [[...container, 'env', list.length + i], entry])], unplaced }
+}
+
+/** By its image, its command, or the variables that only it has. */
+function isBuiltin(container: Plain | undefined): boolean {
+  const words = ['command', 'args'].flatMap((field) => {
+    const list = get(container, [field])
+    return Array.isArray(list) ? list.map(String) : []
+  })
+  const env = get(container, ['env'])
+  const names = Array.isArray(env) ? env.map((e) => String(get(e, ['name']))) : []
+  return (
+    /(^|\/)tune(-predictor)?(:|@|$)/.test(String(get(container, ['image']))) ||
+    words.includes('predictor') ||
+    (names.includes('MODEL') && names.includes('ENGINE'))
+  )
 }
 
 /** Arguments of the form --name=value that are there with another value. */
 function argumentValues({ object }: Place, container: Path, serving: Serving): [Path, Plain][] {
   const present = get(object, [...container, 'args'])
   if (!Array.isArray(present)) return []
-  return (serving.container.args ?? []).flatMap((arg): [Path, Plain][] => {
+  return (serving.container.tunedArgs ?? []).flatMap((arg): [Path, Plain][] => {
     const flag = /^(--?[^=]+)=/.exec(arg)?.[1]
     const index = flag === undefined ? -1 : present.findIndex((old) => String(old).startsWith(`${flag}=`))
     return index >= 0 ? [[[...container, 'args', index], arg]] : []

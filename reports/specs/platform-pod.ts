@@ -1,7 +1,7 @@
 /** The server container and its placement, as the serving platforms' own objects carry them. */
 import { posix } from 'node:path'
 import type { Manifest } from './manifest.ts'
-import { environment, resourcesBlock } from './pod.ts'
+import { resourcesBlock } from './pod.ts'
 import { type GpuSelection, gpuSelection, podClaims } from './pod-gpus.ts'
 import type { Serving } from './serving.ts'
 import { type TfservingPlaces, tfservingConfig } from './tfserving-deployment.ts'
@@ -47,12 +47,12 @@ export function tfservingServer(serving: Serving, places: Omit<TfservingPlaces, 
 }
 
 /** A server whose tuned values are not in its container: Triton reads them from config.pbtxt in the model repository. */
-export function plainServer(serving: Serving, env?: Readonly<Record<string, string>>): PlatformServer {
+export function plainServer(serving: Serving): PlatformServer {
   const gpu = gpuSelection(serving.resources, serving.gpuScheme, serving.dra)
   return {
     gpu,
     notes: gpu.needs.map((need) => `needs: ${need}`),
-    fields: { ...(env ? { env: environment(env) } : {}), resources: resourcesBlock(serving, gpu) },
+    fields: { resources: resourcesBlock(serving, gpu) },
     volumes: [],
   }
 }

@@ -9,7 +9,8 @@ import {
 } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { Manifest } from './manifest.ts'
-import { type Serving, SpecError } from './serving.ts'
+import type { Serving } from './serving.ts'
+import { SpecError } from './spec-error.ts'
 
 export {
   defaultScheme,

@@ -2,8 +2,7 @@
 import { posix } from 'node:path'
 import type { Manifest } from './manifest.ts'
 import { containerClaims, type GpuSelection, gpuSelection, podClaims } from './pod-gpus.ts'
-import type { Serving } from './serving.ts'
-import { startupSeconds } from './serving.ts'
+import type { Container, Serving } from './serving.ts'
 
 /** 2 → '2', 1.5 → '1500m'. */
 export const cpuQuantity = (cores: number): string => (Number.isInteger(cores) ? String(cores) : `${Math.round(cores * 1000)}m`)
@@ -11,12 +10,16 @@ export const cpuQuantity = (cores: number): string => (Number.isInteger(cores) ?
 export const memoryQuantity = (mebibytes: number): string =>
   Number.isInteger(mebibytes / 1024) ? `${mebibytes / 1024}Gi` : `${Math.ceil(mebibytes)}Mi`
 
-/** Requests equal limits: what was measured is what is held. */
+/** Requests equal limits: what was measured is what is held. What was neither tuned nor measured is not asked for. */
 export function resourcesBlock(
   serving: Serving,
   gpu: GpuSelection = gpuSelection(serving.resources, serving.gpuScheme, serving.dra),
 ): Manifest {
-  const held = { cpu: cpuQuantity(serving.resources.cpuCores), memory: memoryQuantity(serving.resources.memoryMiB) }
+  const { cpuCores, memoryMiB } = serving.held
+  const held = {
+    ...(cpuCores === undefined ? {} : { cpu: cpuQuantity(cpuCores) }),
+    ...(memoryMiB === undefined ? {} : { memory: memoryQuantity(memoryMiB) }),
+  }
   return { requests: held, limits: { ...held, ...gpu.limits }, ...containerClaims(gpu) }
 }
 
@@ -45,12 +48,15 @@ export function placement(serving: Serving, gpu: GpuSelection, labels: Readonly<
 }
 
 /** Probes by the protocol's own paths; the startup deadline comes from the measured launch. */
-export function probes(serving: Serving, port: string | number): Manifest {
-  const { readyPath, livePath } = serving.container
+export function probes(
+  { held }: Pick<Serving, 'held'>,
+  { readyPath, livePath }: Pick<Container, 'readyPath' | 'livePath'>,
+  port: string | number,
+): Manifest {
   const get = (path: string) => ({ httpGet: { path, port } })
   const periodSeconds = 5
   return {
-    startupProbe: { ...get(readyPath), periodSeconds, failureThreshold: Math.ceil(startupSeconds(serving) / periodSeconds) },
+    startupProbe: { ...get(readyPath), periodSeconds, failureThreshold: Math.ceil(held.startupSeconds / periodSeconds) },
     readinessProbe: { ...get(readyPath), periodSeconds },
     livenessProbe: { ...get(livePath ?? readyPath), periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 3 },
   }
@@ -60,11 +66,16 @@ export function probes(serving: Serving, port: string | number): Manifest {
 export const environment = (env: Readonly<Record<string, string>> = {}): Manifest[] =>
   Object.entries(env).map(([name, value]) => ({ name, value }))
 
-/** A ConfigMap of the template's files and its mounts, one per file, so that what else stands in the folders stays. */
-export function fileMounts(serving: Serving): { configMap?: Manifest; volumes: Manifest[]; volumeMounts: Manifest[] } {
-  const files = serving.container.files ?? []
+export interface FileMounts {
+  readonly configMap?: Manifest
+  readonly volumes: readonly Manifest[]
+  readonly volumeMounts: readonly Manifest[]
+}
+
+/** A ConfigMap of the container's files and its mounts, one per file, so that what else stands in the folders stays. */
+export function fileMounts({ name: of }: Pick<Serving, 'name'>, files: Container['files'] = []): FileMounts {
   if (files.length === 0) return { volumes: [], volumeMounts: [] }
-  const name = `${serving.name}-files`
+  const name = `${of}-files`
   const keyOf = (path: string, index: number) => `${index}-${posix.basename(path).replace(/[^-._a-zA-Z0-9]/g, '_')}`
   return {
     configMap: {

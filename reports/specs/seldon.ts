@@ -1,37 +1,34 @@
 /** Seldon Core v1 SeldonDeployment, with TensorFlow Serving or Triton as its prepackaged server. */
-
-import { autoscaler } from './kubernetes-deployment.ts'
-import { type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
+import { annotationsOf, type Manifest, manifestsYaml } from './manifest.ts'
+import { platformUri } from './model-storage.ts'
 import { nodePlacement, plainServer, tfservingServer } from './platform-pod.ts'
 import { refuseClaim } from './pod-gpus.ts'
+import { rateMetrics, unscaledNote } from './scaling.ts'
 import type { Serving } from './serving.ts'
-import { SpecError } from './serving.ts'
-import { tritonSpec } from './triton-config.ts'
+import type { SpecTarget } from './target.ts'
+import { configFile } from './triton-config.ts'
 
-/** `seldondeployment.yaml`, and for Triton the config.pbtxt that belongs into the model repository. Throws SpecError for other servers. */
-export function seldonSpec(serving: Serving, backend?: string): SpecFile[] {
-  const { objects, notes } = seldonObjects(serving)
-  return [
-    { name: 'seldondeployment.yaml', text: manifestsYaml(serving, objects, notes) },
-    ...(serving.server === 'triton' ? tritonSpec(serving, backend) : []),
-  ]
+export const target: SpecTarget = {
+  title: 'Seldon Core v1',
+  servers: ['tfserving', 'triton'],
+  needsModelUri: () => true,
+  render: (serving, { backend }) => {
+    const { objects, notes } = seldonObjects(serving)
+    return [{ name: 'seldondeployment.yaml', text: manifestsYaml(serving, objects, notes) }, ...configFile(serving, backend)]
+  },
 }
 
-export function seldonObjects(serving: Serving): { objects: Manifest[]; notes: readonly string[] } {
-  if (serving.server === 'custom')
-    throw new SpecError('Seldon deploys TensorFlow Serving or Triton', 'give --server tfserving or --server triton')
-  if (!serving.modelUri)
-    throw new SpecError('Seldon fetches the model itself, and its place is not known', 'give --model-uri, e.g. gs://bucket/model')
-  const tensorflow = serving.server === 'tfserving'
+function seldonObjects(serving: Serving): { objects: Manifest[]; notes: readonly string[] } {
+  const tensorflow = serving.deployed.server === 'tfserving'
   // The first unit of a graph is called on these ports.
   const server = tensorflow ? tfservingServer(serving, { grpcPort: 9500, restPort: 9000, basePath: '/mnt/models' }) : plainServer(serving)
   refuseClaim(server.gpu, 'Seldon takes')
-  const { metrics } = autoscaler(serving, {}).spec as { metrics: unknown }
-  const scales = serving.maxReplicas > serving.minReplicas
+  const ranges = serving.maxReplicas > serving.minReplicas
+  const scales = ranges && serving.figures.hold
   const deployment: Manifest = {
     apiVersion: 'machinelearning.seldon.io/v1',
     kind: 'SeldonDeployment',
-    metadata: { name: serving.name },
+    metadata: { name: serving.name, annotations: annotationsOf(serving) },
     spec: {
       protocol: tensorflow ? 'tensorflow' : 'v2',
       predictors: [
@@ -44,19 +41,21 @@ export function seldonObjects(serving: Serving): { objects: Manifest[]; notes: r
             // The container carries this name too: that is how Seldon joins the two.
             name: serving.name,
             implementation: tensorflow ? 'TENSORFLOW_SERVER' : 'TRITON_SERVER',
-            modelUri: serving.modelUri,
+            modelUri: platformUri(serving.modelUri!, 'Seldon'),
             ...(tensorflow ? { parameters: [{ name: 'model_name', type: 'STRING', value: serving.name }] } : {}),
             children: [],
           },
           componentSpecs: [
             {
               ...(Object.keys(server.gpu.annotations).length > 0 ? { metadata: { annotations: server.gpu.annotations } } : {}),
-              ...(scales ? { hpaSpec: { minReplicas: serving.minReplicas, maxReplicas: serving.maxReplicas, metricsv2: metrics } } : {}),
+              ...(scales
+                ? { hpaSpec: { minReplicas: serving.minReplicas, maxReplicas: serving.maxReplicas, metricsv2: rateMetrics(serving) } }
+                : {}),
               pdbSpec: { maxUnavailable: 1 },
               spec: {
                 ...nodePlacement(serving, server.gpu),
                 ...(server.volumes.length > 0 ? { volumes: server.volumes } : {}),
-                containers: [{ name: serving.name, ...server.fields }],
+                containers: [{ name: serving.name, image: serving.container.image, ...server.fields }],
               },
             },
           ],
@@ -65,5 +64,8 @@ export function seldonObjects(serving: Serving): { objects: Manifest[]; notes: r
     },
   }
   const place = tensorflow ? [] : [`config.pbtxt belongs into the model repository, in the folder ${serving.model}`]
-  return { objects: [...(server.configMap ? [server.configMap] : []), deployment], notes: [...server.notes, ...place] }
+  return {
+    objects: [...(server.configMap ? [server.configMap] : []), deployment],
+    notes: [...server.notes, ...place, ...(ranges && !scales ? [unscaledNote] : [])],
+  }
 }

@@ -4,25 +4,19 @@ import { replicasFor } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { DraOptions } from '../../trials/launchers/kubernetes/dra.ts'
 import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
+import type { MeasuredWith } from '../../trials/measured-with.ts'
 import type { Resources } from '../../trials/resources.ts'
-import type { Provenance } from '../../trials/types.ts'
-import { money, percent, rate, rateInterval, significant, sloFigure, sloLimit } from '../format.ts'
+import { type Deployed, type Figures, figuresOf } from '../figures.ts'
+import { money, percent, rate, rateInterval, sloFigure, sloLimit } from '../format.ts'
 import type { Candidate } from '../recommendation/types.ts'
-
-/** A spec cannot be made from what is known. */
-export class SpecError extends Error {
-  constructor(
-    message: string,
-    readonly hint: string,
-  ) {
-    super(message)
-    this.name = 'SpecError'
-  }
-}
+import { type Held, heldOf } from './held.ts'
+import { SpecError } from './spec-error.ts'
 
 /** How one replica is started. Tuned values are already in `args`, `env` and `files`. */
 export interface Container {
   readonly image: string
+  /** The user named it. */
+  readonly imageNamed?: boolean
   readonly command?: readonly string[]
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
@@ -34,10 +28,11 @@ export interface Container {
   readonly livePath?: string
   /** Prometheus counter of answered requests; absent: http_requests_total. */
   readonly requestsMetric?: string
+  /** Names in `env` whose values were tuned: all that a patch sets. */
+  readonly tunedEnv?: readonly string[]
+  /** Those of the arguments that were tuned, likewise. */
+  readonly tunedArgs?: readonly string[]
 }
-
-/** Servers whose own configuration tune can write; 'custom': the container as it is. */
-export type ServerKind = 'custom' | 'tfserving' | 'triton'
 
 /** A pod of the user's own whose container holds the tuned values already: metadata and spec as the user wrote the rest of them. */
 export interface OwnPod {
@@ -48,16 +43,19 @@ export interface OwnPod {
 /** The measurement that stands behind a spec. */
 export interface Evidence {
   readonly experimentId: string
-  readonly provenance: Provenance
   readonly seed: number
   readonly slo: Slo
   readonly verdict: string
   readonly measuredAt?: string
+  /** What it was taken of. */
+  readonly measured: MeasuredWith
   /** Seconds from start to ready, where measured. */
   readonly launchSeconds?: number
   /** Cores busy at the capacity, where measured. */
   readonly cpuCoresBusy?: number
-  /** Mean latency at about the capacity, ms, where measured. */
+  /** Of all processes together, where measured. */
+  readonly peakRssMiB?: number
+  /** Mean latency of whole answers at about the capacity, ms, where measured. */
   readonly meanMsAtCapacity?: number
 }
 
@@ -71,8 +69,6 @@ export interface ServingOptions {
   readonly gpuScheme?: GpuScheme
   /** With GPU scheme dra. */
   readonly dra?: DraOptions
-  /** Which server runs in the container. Default 'custom'. */
-  readonly server?: ServerKind
   /** Where the weights are: s3://bucket/model, gs://..., a volume's path. */
   readonly modelUri?: string
   readonly modelVersion?: string
@@ -87,19 +83,26 @@ export interface Source {
 }
 
 export interface Serving {
+  readonly trial: number
   /** DNS label (RFC 1123). */
   readonly name: string
   readonly model: string
   readonly modelUri?: string
   readonly modelVersion?: string
-  readonly server: ServerKind
+  readonly deployed: Deployed
+  /** Whether the measurement's figures hold of it. */
+  readonly figures: Figures
   readonly container: Container
   readonly pod?: OwnPod
   readonly configuration: Configuration
   readonly resources: Resources
+  /** Cores and memory of one replica; what was neither tuned nor measured is absent. */
+  readonly held: Held
   readonly gpuScheme?: GpuScheme
   readonly dra?: DraOptions
   readonly replicas: number
+  /** Whether a demand, or the user, says how many. */
+  readonly sized: boolean
   readonly minReplicas: number
   readonly maxReplicas: number
   readonly headroom: number
@@ -111,18 +114,21 @@ export interface Serving {
   readonly sources: readonly Source[]
 }
 
+/** What is deployed, and what was found of it. */
+export interface Found {
+  readonly model: string
+  readonly candidate: Candidate
+  readonly resources: Resources
+  readonly deployed: Deployed
+  readonly container: Container
+  readonly evidence: Evidence
+}
+
 /**
  * Everything a renderer needs, from a candidate.
  * @throws SpecError for a candidate that cannot serve, and for numbers that cannot be.
  */
-export function servingOf(
-  model: string,
-  candidate: Candidate,
-  resources: Resources,
-  container: Container,
-  evidence: Evidence,
-  options: ServingOptions,
-): Serving {
+export function servingOf({ model, candidate, resources, deployed, container, evidence }: Found, options: ServingOptions): Serving {
   const { headroom } = options
   if (!(candidate.capacityRps > 0)) {
     throw new SpecError(
@@ -144,19 +150,24 @@ export function servingOf(
       'give whole numbers, the least at least 1 and the most not below it',
     )
   }
+  const figures = figuresOf(evidence.measured, deployed)
   const serving = {
+    trial: candidate.trial,
     name: dnsLabel(model),
     model,
     modelUri: options.modelUri,
     modelVersion: options.modelVersion,
-    server: options.server ?? 'custom',
+    deployed,
+    figures,
     ...(options.pod ? { pod: options.pod } : {}),
     container,
     configuration: candidate.configuration,
     resources,
+    held: heldOf(evidence, deployed, figures.hold, resources, candidate.configuration),
     gpuScheme: options.gpuScheme,
     ...(options.dra ? { dra: options.dra } : {}),
     replicas,
+    sized: [options.demandRps, candidate.replicas, options.minReplicas, options.maxReplicas].some((given) => given !== undefined),
     minReplicas,
     maxReplicas,
     headroom,
@@ -168,7 +179,7 @@ export function servingOf(
 }
 
 function sourcesOf(candidate: Candidate, serving: Omit<Serving, 'sources'>, { demandRps, headroom, ...options }: ServingOptions): Source[] {
-  const { slo, launchSeconds } = serving.evidence
+  const { slo } = serving.evidence
   const trial = `trial ${candidate.trial}`
   const given = (value: number | undefined, otherwise: string) => (value === undefined ? otherwise : 'as given')
   return [
@@ -188,22 +199,12 @@ function sourcesOf(candidate: Candidate, serving: Omit<Serving, 'sources'>, { de
       value: `scaling ${serving.minReplicas} to ${serving.maxReplicas}`,
       from: `least: ${given(options.minReplicas, 'the replicas for the demand')}; most: ${given(options.maxReplicas, 'twice as many')}`,
     },
-    { value: `scaling target ${rate(serving.perReplicaRps)} per replica`, from: `capacity x (1 - headroom ${percent(headroom)})` },
-    {
-      value: 'startup deadline',
-      from:
-        launchSeconds === undefined
-          ? 'the launch was not measured: 5 minutes'
-          : `three times the measured launch of ${significant(launchSeconds)} s, at least 30 s`,
-    },
+    ...(serving.figures.hold
+      ? [{ value: `scaling target ${rate(serving.perReplicaRps)} per replica`, from: `capacity x (1 - headroom ${percent(headroom)})` }]
+      : []),
+    ...serving.held.sources,
     { value: `price ${money(candidate.pricePerHour)} per replica and hour`, from: 'price book' },
   ]
-}
-
-/** Seconds until a replica must be ready: three times the measured launch. */
-export const startupSeconds = (serving: Serving): number => {
-  const { launchSeconds } = serving.evidence
-  return launchSeconds === undefined ? 300 : Math.max(30, Math.ceil(3 * launchSeconds))
 }
 
 /** A name that Kubernetes takes: lower case letters, digits and dashes, at most 50 characters (suffixes follow). */

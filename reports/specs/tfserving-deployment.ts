@@ -3,9 +3,12 @@
 import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
 import { type ProtoMessage, Text, textProto } from '../../trials/launchers/server-files/text-proto.ts'
 import { batchingFile, tfservingTuning } from '../../trials/launchers/server-files/tfserving-files.ts'
-import { header, oneLine, type SpecFile } from './manifest.ts'
+import { header, type SpecFile } from './manifest.ts'
+import { scriptPlace } from './model-storage.ts'
 import { defaultScheme } from './pod-gpus.ts'
 import type { Serving } from './serving.ts'
+import { quotedWord } from './shell-words.ts'
+import type { SpecTarget } from './target.ts'
 
 export const tfservingImage = (gpu: boolean): string => `tensorflow/serving:2.19.0${gpu ? '-gpu' : ''}`
 
@@ -79,20 +82,28 @@ function memoryFraction(serving: Serving): number | undefined {
   return gpuShare
 }
 
+export const target: SpecTarget = { title: 'TensorFlow Serving', servers: ['tfserving'], implies: 'tfserving', render: tfservingSpec }
+
 /** `serve.sh` with the two files it names. */
-export function tfservingSpec(serving: Serving): SpecFile[] {
+function tfservingSpec(serving: Serving): SpecFile[] {
+  const basePath = serving.modelUri === undefined ? `/models/${serving.model}` : scriptPlace(serving.modelUri)
   const config = tfservingConfig(serving, {
     grpcPort: 8500,
     restPort: 8501,
     modelName: serving.model,
-    basePath: serving.modelUri ?? `/models/${serving.model}`,
+    basePath,
     configFolder: '.',
     modelConfigFile: true,
   })
-  const quotedArg = (arg: string) => (/^[\w./:=@%+,-]+$/.test(arg) ? arg : `'${oneLine(arg).replaceAll("'", `'\\''`)}'`)
-  const command = ['exec tensorflow_model_server', ...config.args.map(quotedArg)].join(' \\\n  ')
+  // The server itself would wait for them for ever.
+  const there = quotedWord(basePath)
+  const check =
+    serving.modelUri === undefined
+      ? `[ -d ${there} ] || { echo 'no weights were named, and there are none in '${there} >&2; exit 1; }\n`
+      : ''
+  const command = ['exec tensorflow_model_server', ...config.args.map(quotedWord)].join(' \\\n  ')
   return [
-    { name: 'serve.sh', text: `#!/bin/sh\n${header(serving, config.notes)}cd "$(dirname "$0")" || exit 1\n${command}\n` },
+    { name: 'serve.sh', text: `#!/bin/sh\n${header(serving, config.notes)}cd "$(dirname "$0")" || exit 1\n${check}${command}\n` },
     ...config.files.map((file) => ({ name: file.path.replace('./', ''), text: `${header(serving)}${file.contents}` })),
   ]
 }

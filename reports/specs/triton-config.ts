@@ -3,7 +3,10 @@ import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
 import { type ProtoMessage, Text, textProto } from '../../trials/launchers/server-files/text-proto.ts'
 import { tritonTuning } from '../../trials/launchers/server-files/triton-files.ts'
 import { header, type SpecFile } from './manifest.ts'
+import { scriptPlace } from './model-storage.ts'
 import type { Serving } from './serving.ts'
+import { quotedWord } from './shell-words.ts'
+import type { SpecTarget } from './target.ts'
 
 export const tritonImage = 'nvcr.io/nvidia/tritonserver:26.07-py3'
 
@@ -21,8 +24,27 @@ export function tritonConfig(
   return { message, notes: unusedNote(knobs) }
 }
 
-/** `config.pbtxt`; `backend` is the model's own, which tune does not choose. */
-export function tritonSpec(serving: Serving, backend?: string): SpecFile[] {
+/** It stands beside the weights, and names none. */
+const aside = (serving: Serving): Serving => ({ ...serving, deployed: { ...serving.deployed, weights: 'own' } })
+
+/** `config.pbtxt` beside another target's files, where that target deploys Triton. */
+export const configFile = (serving: Serving, backend?: string): SpecFile[] => {
+  if (serving.deployed.server !== 'triton') return []
   const { message, notes } = tritonConfig(serving, backend)
-  return [{ name: 'config.pbtxt', text: `${header(serving, notes)}${textProto(message)}` }]
+  return [{ name: 'config.pbtxt', text: `${header(aside(serving), notes)}${textProto(message)}` }]
+}
+
+/** `config.pbtxt`, and where the repository is known `serve.sh`, which starts Triton on it. */
+export const target: SpecTarget = {
+  title: 'Triton',
+  servers: ['triton'],
+  implies: 'triton',
+  render: (serving, { backend }) => [...configFile(serving, backend), ...startScript(serving)],
+}
+
+function startScript(serving: Serving): SpecFile[] {
+  if (serving.modelUri === undefined) return []
+  const command = `exec tritonserver --model-repository=${quotedWord(scriptPlace(serving.modelUri))}`
+  const notes = [`config.pbtxt belongs into the folder ${serving.model} of that repository`]
+  return [{ name: 'serve.sh', text: `#!/bin/sh\n${header(serving, notes)}${command}\n` }]
 }

@@ -13,7 +13,7 @@ import {
   type YAMLMap,
   type YAMLSeq,
 } from 'yaml'
-import { SpecError } from './serving.ts'
+import { SpecError } from './spec-error.ts'
 
 export type Plain = string | number | boolean | null | readonly Plain[] | { readonly [key: string]: Plain }
 export type Path = readonly (string | number)[]

@@ -4,6 +4,7 @@ import { createServer } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { metric, post } from './testing.contract.ts'
+import { weightsToFill } from './weights-to-fill.ts'
 
 /** As built: the tests' global set-up keeps it up to date. */
 const main = fileURLToPath(new URL('../../dist/trials/predictor/main.js', import.meta.url))
@@ -54,6 +55,13 @@ async function until(what: () => boolean): Promise<void> {
 }
 
 describe('a predictor process', () => {
+  test('refuses to start with the placeholder of weights that nobody named, and says why', async () => {
+    const { exit, output } = run('--model', 'bert-tiny', '--model-path', weightsToFill)
+    expect((await exit).code).toBe(2)
+    expect(output.stderr).toMatch(/MODEL_PATH.*written without --model-uri.*weights are not made up/)
+    expect(output.stdout).toBe('')
+  })
+
   test('says where it serves in one line of JSON, drains on SIGTERM and ends with 0', async () => {
     const { child, ready, exit, output } = emulated('--model', 'bert-large')
     const { url, device, provenance } = await ready

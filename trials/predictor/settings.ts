@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { type EngineName, engineNames } from './engines/engine-registry.ts'
 import { llmDefaults } from './llm/serving-limits.ts'
 import { type Quantization, quantizations } from './llm/step-model.ts'
+import { weightsToFill } from './weights-to-fill.ts'
 
 /** A number from its text; other text stays as it is, for the message. */
 const numeric = (value: unknown) =>
@@ -203,6 +204,10 @@ export function readSettings(args: readonly string[], env: Readonly<Record<strin
     for (const { path, message } of checked.error.issues) faults.push(`--${kebab(String(path[0]))} (${String(path[0])}): ${message}`)
   if (checked.success && checked.data.ENGINE === 'emulated' && withoutGpu(checked.data))
     faults.push('--gpu (GPU): the emulated engine needs a GPU to emulate, e.g. T4')
+  if (checked.success && checked.data.MODEL_PATH === weightsToFill)
+    faults.push(
+      `--model-path (MODEL_PATH): ${weightsToFill} stands where the weights belong: the spec was written without --model-uri, and weights are not made up for a deployment; name their folder or file`,
+    )
   if (faults.length > 0 || !checked.success) throw new SettingsError(faults)
   return named(checked.data)
 }

@@ -3,7 +3,7 @@ import { open } from 'node:fs/promises'
 import { basename } from 'node:path'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { loadAssets } from '../../reports/dashboard/bundle.ts'
-import { SpecError } from '../../reports/specs/serving.ts'
+import { SpecError } from '../../reports/specs/spec-error.ts'
 import type { StoreReader } from '../../trials/store/index.ts'
 import { UserError } from '../exit-codes.ts'
 import type { Surroundings } from '../experiment/context.ts'
@@ -72,7 +72,7 @@ export async function createDashboard(reader: StoreReader, around: Surroundings,
     '/api/experiments/:id/spec/:target',
     async ({ params, query }, reply) => {
       const current = await watcher.current(params.id)
-      return reply.type('text/plain; charset=utf-8').send(specText(current, questionOf(query.view, current.described), params.target))
+      return reply.type('text/plain; charset=utf-8').send(await specText(current, questionOf(query.view, current.described), params.target))
     },
   )
 

@@ -9,8 +9,9 @@ import { objectiveDocument } from '../../reports/report/objective-document.ts'
 import { recommendationJson } from '../../reports/report/recommendation-json.ts'
 import { reportBlocks } from '../../reports/report/report-blocks.ts'
 import { trialsCsv } from '../../reports/report/trials-csv.ts'
-import { renderSpec, specTargets } from '../../reports/specs/index.ts'
+import { renderSpec, specTarget, specTargets } from '../../reports/specs/index.ts'
 import { demandOf } from '../../search/objective.ts'
+import { withOwnPod } from '../delivery/own-pod.ts'
 import { servingFrom } from '../delivery/serving-from.ts'
 import { UserError } from '../exit-codes.ts'
 import type { Described } from './described.ts'
@@ -91,7 +92,7 @@ export const exported: Readonly<Record<string, (current: Current, whatIf: WhatIf
 }
 
 /** The deployment spec of what is recommended under a question. @throws UserError and SpecError. */
-export function specText({ described, trials }: Current, whatIf: WhatIf, wanted: string): string {
+export async function specText({ described, trials }: Current, whatIf: WhatIf, wanted: string): Promise<string> {
   const target = specTargets.find((name) => name === wanted)
   if (!target) throw new UserError(`no spec target is called "${wanted}": ${specTargets.join(', ')}`)
   const recommendation = new Ranker(described.dashboard).recommend(trials, whatIf)
@@ -105,6 +106,7 @@ export function specText({ described, trials }: Current, whatIf: WhatIf, wanted:
     objective,
     headroom: demandOf(objective)?.headroom ?? headroom,
   }
-  const files = renderSpec(target, servingFrom(experiment, recommendation, best, trials))
+  const { implies: server } = await specTarget(target)
+  const files = await renderSpec(target, withOwnPod(experiment, servingFrom(experiment, recommendation, best, trials, { server })))
   return files.map((file) => (files.length > 1 ? `# file: ${file.name}\n${file.text}` : file.text)).join('\n')
 }

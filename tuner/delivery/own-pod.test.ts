@@ -1,13 +1,12 @@
 import { expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { recommend } from '../../reports/recommendation/recommend.ts'
-import { complete, measured, sampleInput, slo } from '../../reports/samples.contract.ts'
+import { complete, measured, sampleInput } from '../../reports/samples.contract.ts'
 import { renderSpec } from '../../reports/specs/index.ts'
-import { servingOf } from '../../reports/specs/serving.ts'
 import { checkManifests } from '../../reports/specs/validate.contract.ts'
-import { resourcesOf } from '../../trials/resources.ts'
 import { useWorkspace } from '../experiment/testing/workspace.ts'
 import { withOwnPod } from './own-pod.ts'
+import { servingFrom } from './serving-from.ts'
 
 const workspace = useWorkspace()
 
@@ -32,7 +31,7 @@ const pod = {
   },
 }
 
-test("a spec deploys the experiment's own pod with the tuned values in its container, and nothing of a trial's", () => {
+test("a spec deploys the experiment's own pod with the tuned values in its container, and nothing of a trial's", async () => {
   const experiment = workspace.loadFile(
     stringify({
       model: 'bert',
@@ -45,13 +44,8 @@ test("a spec deploys the experiment's own pod with the tuned values in its conta
   )
   const configuration = { cpuCores: 2, gpu: 'T4', batchSize: 8 }
   const recommendation = recommend({ ...sampleInput, trials: [complete(1, configuration, measured(265, 10))], pricePerHour: () => 1 })
-  const evidence = { experimentId: 'e', provenance: 'measured', seed: 1, slo, verdict: recommendation.verdict } as const
-  const plain = { image: 'none', port: 8000, readyPath: '/' }
-  const serving = withOwnPod(
-    experiment,
-    servingOf('bert', recommendation.best!, resourcesOf(configuration), plain, evidence, { headroom: 0 }),
-  )
-  const { objects, problems } = checkManifests(renderSpec('kubernetes', serving, { autoscaler: 'none' })[0]!.text)
+  const serving = withOwnPod(experiment, servingFrom(experiment, { ...recommendation, provenance: 'measured' }, recommendation.best!, []))
+  const { objects, problems } = checkManifests((await renderSpec('kubernetes', serving, { autoscaler: 'none' }))[0]!.text)
   expect(problems).toEqual([])
   const [deployment, service] = objects as unknown as [
     { spec: { template: typeof pod & { spec: Record<string, unknown> } } },

@@ -7,7 +7,7 @@ import type { Experiment } from '../experiment/types.ts'
 /** The same serving around the user's own pod, where the experiment has one. Throws LaunchError and GpuSchemeError as a trial would. */
 export function withOwnPod({ kubernetes, predictor, space }: Experiment, serving: Serving): Serving {
   const { pod, container } = kubernetes ?? {}
-  if (!pod || container === undefined || predictor.kind !== 'command') return serving
+  if (!pod || container === undefined || predictor.kind !== 'command' || serving.deployed.server !== 'command') return serving
   const { configuration, resources: asked } = serving
   const scheme = serving.gpuScheme ?? kubernetes?.gpuScheme
   const port = kubernetes?.port ?? serving.container.port

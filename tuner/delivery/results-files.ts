@@ -31,7 +31,7 @@ export async function writeResults({ outDir, recommendation, trials, experiment,
   }
   if (recommendation.best) {
     const serving = withOwnPod(experiment, servingFrom(experiment, recommendation, recommendation.best, trials))
-    for (const file of renderSpec('kubernetes', serving, { autoscaler: 'none' })) texts[file.name] = file.text
+    for (const file of await renderSpec('kubernetes', serving, { autoscaler: 'none' })) texts[file.name] = file.text
   }
   const paths: string[] = []
   for (const [name, text] of Object.entries(texts)) {

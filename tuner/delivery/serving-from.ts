@@ -1,31 +1,41 @@
 /** How a recommended (or any) configuration is deployed: the container that the experiment's template makes, with the measurement behind it. */
-
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
+import { type Deployed, type DeployedServer, deployedFor } from '../../reports/figures.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
+import { weightsPlace } from '../../reports/specs/model-storage.ts'
+import { imageToFill } from '../../reports/specs/server-pod.ts'
 import { type Container, type Evidence, type Serving, type ServingOptions, servingOf } from '../../reports/specs/serving.ts'
 import { tfservingImage } from '../../reports/specs/tfserving-deployment.ts'
 import { tritonImage } from '../../reports/specs/triton-config.ts'
 import { demandOf } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
 import { builtinProtocol, servingEnvironment } from '../../trials/launchers/builtin.ts'
-import { fillCommand } from '../../trials/launchers/fill.ts'
+import { environmentName, fillCommand } from '../../trials/launchers/fill.ts'
 import { withVariant } from '../../trials/launchers/variants.ts'
+import { type MeasuredWith, measuredWith } from '../../trials/measured-with.ts'
+import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
 import { resourcesOf } from '../../trials/resources.ts'
-import type { FinishedTrial } from '../../trials/types.ts'
+import type { FinishedTrial, Provenance } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 
-/** Built with deploy/predictor.Dockerfile; '-cuda' holds the GPU packages. */
+/** Built with deploy/predictor.Dockerfile; '-onnx' with PEERS=onnxruntime-node, '-cuda' with deploy/predictor-cuda.Dockerfile. */
 const builtinImage = 'tune-predictor:0.1.0'
 
-/** Stands where only the user knows the image; the API server refuses it until it is replaced. */
-export const imageToFill = 'REPLACE_WITH_YOUR_IMAGE'
+/** Its command line is the one that was modelled. */
+const vllmImage = 'vllm/vllm-openai:v0.11.0'
 
 const port = 8000
 
 export interface DeployOptions extends Partial<ServingOptions> {
   /** The user's own image, in place of the one that stands for it. */
   readonly image?: string
+  /** Another server than the one that was measured, or that stands for what was emulated. */
+  readonly server?: DeployedServer
 }
+
+/** What the trials of a configuration measured. */
+export const measuredOf = (experiment: Experiment, provenance: Provenance, configuration: Configuration): MeasuredWith =>
+  measuredWith({ predictor: experiment.predictor, own: experiment.own, provenance, image: experiment.kubernetes?.image }, configuration)
 
 /**
  * Everything a spec needs of one candidate.
@@ -36,42 +46,47 @@ export function servingFrom(
   recommendation: Recommendation,
   candidate: Candidate,
   trials: readonly FinishedTrial[],
-  { image, ...options }: DeployOptions = {},
+  { image, server, ...options }: DeployOptions = {},
 ): Serving {
   const { objective, headroom } = experiment
-  const server = options.server ?? serverOf(experiment)
-  const demandRps = demandOf(objective)?.demandRps
+  const { configuration } = candidate
+  const measured = measuredOf(experiment, recommendation.provenance, configuration)
+  const what = { ...deployedFor(measured), ...(server === undefined ? {} : { server, engine: undefined }) }
+  const weights = findsOwn.has(what.server) ? 'own' : options.modelUri === undefined ? 'missing' : 'given'
+  const deployed: Deployed = { ...what, weights }
   return servingOf(
-    experiment.model.name,
-    candidate,
-    resourcesOf(candidate.configuration, {}, experiment.own.gpus),
     {
-      ...(platformContainer(experiment, server) ?? containerOf(experiment, candidate.configuration)),
-      ...(image === undefined ? {} : { image }),
+      model: experiment.model.name,
+      candidate,
+      resources: resourcesOf(configuration, {}, experiment.own.gpus),
+      deployed,
+      container: {
+        ...(platformContainer(experiment, what.server) ?? containerOf(experiment, configuration, options)),
+        ...(image === undefined ? {} : { image, imageNamed: true }),
+      },
+      evidence: evidenceOf(recommendation, candidate, trials, measured),
     },
-    evidenceOf(recommendation, candidate, trials),
     {
       headroom,
-      demandRps,
+      demandRps: demandOf(objective)?.demandRps,
       modelVersion: experiment.model.version,
       // By which the trials asked for it; emulated ones asked for none, and it may not give their shares.
       gpuScheme: experiment.devicesUsed === 'gpu' ? experiment.kubernetes?.gpuScheme : undefined,
       dra: experiment.kubernetes?.dra,
-      ...defined({ ...options, server }),
+      ...defined(options),
     },
   )
 }
 
-/** The server that the experiment itself starts, where it is one whose files can be written. */
-export const serverOf = ({ predictor }: Experiment): ServingOptions['server'] =>
-  predictor.kind === 'command' ? predictor.server?.kind : undefined
+/** Servers that know where their weights are, each in its own way. */
+const findsOwn: ReadonlySet<DeployedServer> = new Set(['command', 'url', 'ray', 'torchserve'])
 
 /** A flag that was not given must not undo what the experiment says. */
 const defined = (options: Partial<ServingOptions>): Partial<ServingOptions> =>
   Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
 
 /** A known server in place of the experiment's predictor: its official image, probes and metrics; its knobs go into its own configuration. */
-function platformContainer({ model, space }: Experiment, server: ServingOptions['server']): Container | undefined {
+function platformContainer({ model, space }: Experiment, server: DeployedServer): Container | undefined {
   if (server === 'tfserving') {
     const gpu = space.parameters.some((parameter) => parameter.name === 'gpu')
     const readyPath = `/v1/models/${encodeURIComponent(model.name)}`
@@ -85,17 +100,25 @@ function platformContainer({ model, space }: Experiment, server: ServingOptions[
 }
 
 /** The container of a configuration: the built-in predictor's image, or the user's command in an image that the user names. */
-export function containerOf({ predictor: asked, space, own }: Experiment, given: Configuration): Container {
+export function containerOf(
+  { predictor: asked, space, own }: Experiment,
+  given: Configuration,
+  { modelUri, modelVersion }: Pick<ServingOptions, 'modelUri' | 'modelVersion'> = {},
+): Container {
   const { template: predictor, configuration } = withVariant(asked, given)
   const { cpuCores, gpu } = resourcesOf(configuration, {}, own.gpus)
   switch (predictor.kind) {
     case 'builtin':
-      if (protocolTable[builtinProtocol(predictor)].streams) return languageModelContainer(predictor.model, configuration)
+      if (protocolTable[builtinProtocol(predictor)].streams) return languageModelContainer(predictor.model, configuration, modelUri)
       return {
-        image: gpu === undefined ? builtinImage : `${builtinImage}-cuda`,
+        image: imageOf(predictor.engine === 'onnx', gpu !== undefined),
+        tunedEnv: Object.keys(configuration).map(environmentName),
         env: {
           ...servingEnvironment(predictor, configuration, 'tfjs'),
           MODEL: predictor.model,
+          // Never the path of the machine that measured, and never weights that were made up.
+          MODEL_PATH: modelUri === undefined ? weightsToFill : weightsPlace(modelUri, 'builtin'),
+          ...(modelVersion === undefined ? {} : { MODEL_VERSION_POLICY: versionPolicy(modelVersion) }),
           ENGINE: predictor.engine === 'onnx' ? 'onnx' : 'tfjs',
           CPU_CORES: String(Math.ceil(cpuCores)),
           HOST: '0.0.0.0',
@@ -109,10 +132,18 @@ export function containerOf({ predictor: asked, space, own }: Experiment, given:
     case 'command': {
       const values = { host: '0.0.0.0', port, model: predictor.model, trial: 0, dir: '/etc/predictor', cpuCores }
       const { argv, env, files } = fillCommand(predictor, space.parameters, configuration, values)
+      const tuned = fillCommand(
+        { ...predictor, command: [], env: {}, files: [], server: undefined },
+        space.parameters,
+        configuration,
+        values,
+      )
       return {
         image: imageToFill,
         command: argv,
         env,
+        tunedEnv: Object.keys(tuned.env),
+        tunedArgs: tuned.argv,
         files: files.map((file) => ({ path: `/etc/predictor/${file.path}`, contents: file.contents })),
         port,
         readyPath: predictor.healthPath ?? protocolTable[predictor.protocol].readyPath(predictor.model),
@@ -123,17 +154,27 @@ export function containerOf({ predictor: asked, space, own }: Experiment, given:
   }
 }
 
-/** The built-in predictor only emulates language models: what deploys is vLLM, whose scheduler it follows, under the same values. The user names image and weights. */
-function languageModelContainer(model: string, configuration: Configuration): Container {
+/** ONNX Runtime and the GPU packages are optional; no Dockerfile here holds both, for they want different CUDA releases. */
+function imageOf(onnx: boolean, gpu: boolean): string {
+  if (onnx) return gpu ? imageToFill : `${builtinImage}-onnx`
+  return gpu ? `${builtinImage}-cuda` : builtinImage
+}
+
+/** As the built-in predictor reads it. */
+const versionPolicy = (version: string): string => (/^\d+$/.test(version) ? `specific:${version}` : version)
+
+/** The built-in predictor only emulates language models: what deploys is vLLM, whose scheduler it follows, under the same values. The user names the weights. */
+function languageModelContainer(model: string, configuration: Configuration, modelUri: string | undefined): Container {
   const { gpus } = resourcesOf(configuration)
   const flags = Object.entries({ ...configuration, tensorParallelSize: gpus }).filter(
     ([name, value]) => vllmFlags.has(name) && String(value) !== 'none',
   )
   const args = flags.map(([name, value]) => `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}=${value}`)
+  const weights = modelUri === undefined ? weightsToFill : weightsPlace(modelUri, 'vllm')
   return {
-    image: imageToFill,
-    command: ['vllm', 'serve', model],
-    args: [`--port=${port}`, ...args],
+    image: vllmImage,
+    command: ['vllm', 'serve', weights],
+    args: [`--port=${port}`, `--served-model-name=${model}`, ...args],
     port,
     readyPath: '/health',
     requestsMetric: 'vllm:request_success_total',
@@ -151,24 +192,31 @@ const vllmFlags: ReadonlySet<string> = new Set([
 ])
 
 /** The measurement behind a candidate: its confirmation where there is one, else its trial. */
-function evidenceOf(recommendation: Recommendation, candidate: Candidate, trials: readonly FinishedTrial[]): Evidence {
+function evidenceOf(
+  recommendation: Recommendation,
+  candidate: Candidate,
+  trials: readonly FinishedTrial[],
+  measured: MeasuredWith,
+): Evidence {
   const confirmation = recommendation.best?.trial === candidate.trial ? recommendation.confirmation?.trial : undefined
   const trial = confirmation ?? trials.find((t) => t.number === candidate.trial)
   const points = trial?.state === 'complete' ? trial.measurement.points : []
   const nearest = [...points].sort(
     (a, b) => Math.abs(a.offeredRps - candidate.capacityRps) - Math.abs(b.offeredRps - candidate.capacityRps),
   )[0]
-  const { experimentId, provenance, seed, slo, verdict } = recommendation
+  const { experimentId, seed, slo, verdict } = recommendation
+  const meanMs = nearest?.stream?.e2e.meanMs ?? nearest?.meanMs
   return {
     experimentId,
-    provenance,
+    measured,
     seed,
     slo,
     verdict,
     measuredAt: trial?.startedAt,
     launchSeconds: trial?.usage?.launchSeconds,
     cpuCoresBusy: coresAtCapacity(trial, candidate),
-    meanMsAtCapacity: nearest && Number.isFinite(nearest.meanMs) ? nearest.meanMs : undefined,
+    peakRssMiB: trial?.usage?.peakRssMiB,
+    meanMsAtCapacity: meanMs !== undefined && Number.isFinite(meanMs) ? meanMs : undefined,
   }
 }
 

@@ -136,7 +136,7 @@ const tidy = (value) => {
 }
 const reduced = tidy(compose)
 reduced.properties = only(reduced, ['name', 'services', 'configs', 'volumes']).properties
-const service = ['image', 'command', 'entrypoint', 'environment', 'ports', 'volumes', 'deploy', 'shm_size', 'healthcheck', 'configs', 'restart']
+const service = ['image', 'command', 'entrypoint', 'environment', 'ports', 'volumes', 'deploy', 'shm_size', 'healthcheck', 'configs', 'restart', 'depends_on']
 reduced.definitions.service = { ...only(reduced.definitions.service, service), patternProperties: {} }
 const needed = new Set()
 const reach = (value) =>

@@ -3,11 +3,12 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Candidate } from '../../../reports/recommendation/types.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
-import { renderSpec, specTargets } from '../../../reports/specs/index.ts'
-import { kserveVariants } from '../../../reports/specs/kserve.ts'
+import { renderSpec, specTarget, specTargets } from '../../../reports/specs/index.ts'
 import { patchManifests } from '../../../reports/specs/patch.ts'
 import { gpuSchemes } from '../../../reports/specs/pod-gpus.ts'
 import type { Serving } from '../../../reports/specs/serving.ts'
+import { autoscalers, kserveVariants } from '../../../reports/specs/target.ts'
+import { serverKinds } from '../../../trials/launchers/server-files/preset.ts'
 import { withOwnPod } from '../../delivery/own-pod.ts'
 import { servingFrom } from '../../delivery/serving-from.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
@@ -39,8 +40,8 @@ export interface SpecFlags extends ReopenFlags {
 export async function spec(id: string | undefined, flags: SpecFlags): Promise<number> {
   const target = oneOf(flags.target, specTargets, '--target')
   const variant = oneOf(flags.variant ?? 'standard', kserveVariants, '--variant')
-  const autoscaler = oneOf(flags.autoscaler ?? 'hpa', ['hpa', 'keda', 'none'] as const, '--autoscaler')
-  const server = flags.server === undefined ? undefined : oneOf(flags.server, ['custom', 'tfserving', 'triton'] as const, '--server')
+  const autoscaler = oneOf(flags.autoscaler ?? 'hpa', autoscalers, '--autoscaler')
+  const server = flags.server === undefined ? undefined : oneOf(flags.server, ['custom', ...serverKinds] as const, '--server')
   const gpuScheme = flags.gpuScheme === undefined ? undefined : oneOf(flags.gpuScheme, gpuSchemes, '--gpu-scheme')
   const count = (text: string | undefined) => (text === undefined ? undefined : parseCount(text, 1))
   // The demand sizes the replicas here; it does not rank the configurations.
@@ -53,7 +54,8 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
     modelUri: flags.modelUri,
     modelVersion: flags.modelVersion,
     headroom: headroom === undefined ? undefined : parseShare(headroom),
-    server,
+    // A target that is a server deploys that one; 'custom' is what was measured.
+    server: server === 'custom' ? undefined : (server ?? (flags.patch === undefined ? (await specTarget(target)).implies : undefined)),
     gpuScheme,
     minReplicas: count(flags.minReplicas),
     maxReplicas: count(flags.maxReplicas),
@@ -61,7 +63,7 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
   const serving = withOwnPod(experiment, made)
   if (flags.patch !== undefined) return patch(serving, flags.patch, flags)
   const { prometheus, importPath, tritonBackend: backend } = flags
-  const files = renderSpec(target, serving, { autoscaler, variant, prometheus, importPath, backend })
+  const files = await renderSpec(target, serving, { autoscaler, variant, prometheus, importPath, backend })
   if (flags.out === undefined) {
     process.stdout.write(files.map((file) => (files.length > 1 ? `# file: ${file.name}\n${file.text}` : file.text)).join('\n'))
     return exitCodes.ok
@@ -82,6 +84,7 @@ async function patch(serving: Serving, path: string, { container, write }: SpecF
   for (const { where, from, to } of patched.changes) {
     process.stderr.write(`${where}: ${from === undefined ? 'added' : JSON.stringify(from)} -> ${JSON.stringify(to)}\n`)
   }
+  for (const left of patched.unplaced) process.stderr.write(`not set: ${left}\n`)
   if (patched.changes.length === 0) process.stderr.write(`${path} says it all already\n`)
   if (!write) process.stdout.write(patched.text)
   else if (patched.changes.length > 0) await writeAtomically(path, patched.text)

@@ -1,0 +1,68 @@
+import { expect, test } from 'vitest'
+import type { MeasuredWith } from '../trials/measured-with.ts'
+import { deployedFor, figuresOf, figuresStatement, figuresWord, verifyCommand } from './figures.ts'
+import { slo } from './samples.contract.ts'
+
+const cpu: MeasuredWith = { how: 'measured', server: 'builtin', engine: 'tfjs', model: 'bert', modelKind: 'encoder', weights: 'random' }
+const onT4: MeasuredWith = { ...cpu, how: 'emulated', engine: 'emulated', weights: 'none', gpu: 'T4' }
+const tfjs = { server: 'builtin', engine: 'tfjs', weights: 'given' } as const
+
+test('figures hold of what was measured for real, and of nothing else', () => {
+  expect(figuresOf(cpu, tfjs)).toMatchObject({ hold: true, doubts: [], remarks: [expect.stringContaining('random weights of bert')] })
+  const doubtful: [MeasuredWith, Parameters<typeof figuresOf>[1], RegExp, string][] = [
+    [onT4, tfjs, /emulated: the time of the T4 .*TensorRT.*deploys the built-in predictor with ENGINE=tfjs/, 'emulated'],
+    [{ ...onT4, how: 'simulated' }, tfjs, /simulated in virtual time/, 'simulated'],
+    [
+      cpu,
+      { server: 'triton', weights: 'given' },
+      /measured of the built-in predictor with ENGINE=tfjs; this deploys NVIDIA Triton/,
+      'of-another-server',
+    ],
+    [cpu, { ...tfjs, engine: 'onnx' }, /ENGINE=tfjs; .*ENGINE=onnx/, 'of-another-server'],
+    [
+      { ...cpu, server: 'url', engine: undefined, url: 'http://x' },
+      { server: 'url', weights: 'own' },
+      /measured at http:\/\/x as it ran/,
+      'of-another-server',
+    ],
+    [
+      { ...cpu, server: 'command', engine: undefined, command: ['gunicorn'] },
+      { server: 'vllm', weights: 'given' },
+      /own command; this deploys vLLM/,
+      'of-another-server',
+    ],
+  ]
+  for (const [measured, deployed, doubt, word] of doubtful) {
+    const figures = figuresOf(measured, deployed)
+    expect(figures.hold).toBe(false)
+    expect(figures.doubts.join()).toMatch(doubt)
+    expect(figuresWord(figures)).toBe(word)
+  }
+  const vllm = { ...cpu, server: 'command', engine: undefined, command: ['/opt/bin/vllm', 'serve', 'm'] } as const
+  expect(figuresOf(vllm, { server: 'vllm', weights: 'given' }).hold).toBe(true)
+  expect(figuresWord(figuresOf(cpu, tfjs))).toBe('measured')
+})
+
+test('beside a verdict: nothing where the figures are those of what deploys', () => {
+  expect(figuresStatement(cpu)).toBeUndefined()
+  expect(figuresStatement(onT4)).toMatch(/^not measured of what deploys: emulated: .*tune verify --url/)
+  expect(deployedFor({ ...onT4, modelKind: 'decoder' })).toEqual({ server: 'vllm' })
+  expect(deployedFor({ ...cpu, engine: 'onnx' })).toEqual({ server: 'builtin', engine: 'onnx' })
+})
+
+test('the command that settles it is one line of a shell, its rate rounded down', () => {
+  const at = { url: 'http://bert', model: 'bert', rateRps: 169.6, slo }
+  expect(verifyCommand(at)).toBe("tune verify --url http://bert --model bert --rate 169rps --slo 'p99<50ms'")
+  const joint = {
+    ...slo,
+    percentile: 0.9,
+    limitMs: 200,
+    limits: [
+      { metric: 'ttft', limitMs: 200 },
+      { metric: 'tpot', limitMs: 30 },
+    ],
+  } as const
+  expect(verifyCommand({ ...at, model: "it's", rateRps: 0.5678, slo: joint })).toBe(
+    "tune verify --url http://bert --model 'it'\\''s' --rate 0.567rps --slo 'p90 ttft<200ms tpot<30ms'",
+  )
+})

@@ -1,0 +1,112 @@
+/** Whether figures hold of what is deployed: what was measured beside what serves, in words, and the command that would settle it. */
+import { sloFlag } from '../profiler/slo.ts'
+import type { Slo } from '../profiler/types.ts'
+import type { MeasuredServer, MeasuredWith } from '../trials/measured-with.ts'
+import type { Provenance } from '../trials/types.ts'
+
+export type DeployedServer = MeasuredServer | 'vllm' | 'torchserve' | 'ray'
+
+/** What a spec starts. */
+export interface Deployed {
+  readonly server: DeployedServer
+  /** Of the built-in predictor. */
+  readonly engine?: 'tfjs' | 'onnx'
+  /** 'given': by a place that the user named. 'missing': by a placeholder that refuses to start. 'own': the server finds them for itself. */
+  readonly weights: 'given' | 'missing' | 'own'
+}
+
+export interface Figures {
+  readonly how: Provenance
+  /** What is deployed is what was measured: scaling targets and deadlines may rest on the figures. */
+  readonly hold: boolean
+  /** Why they do not hold, a clause each. */
+  readonly doubts: readonly string[]
+  /** What differs and moves no figure by itself, a clause each. */
+  readonly remarks: readonly string[]
+}
+
+export const serverTitles: Readonly<Record<DeployedServer, string>> = {
+  builtin: 'the built-in predictor',
+  command: "the experiment's own command",
+  url: 'a server that ran already',
+  tfserving: 'TensorFlow Serving',
+  triton: 'NVIDIA Triton',
+  vllm: 'vLLM',
+  torchserve: 'TorchServe',
+  ray: 'Ray Serve',
+}
+
+/** Programs by which a command of the user's own is known for one of the servers. */
+const programs: Readonly<Partial<Record<DeployedServer, string>>> = {
+  tfserving: 'tensorflow_model_server',
+  triton: 'tritonserver',
+  vllm: 'vllm',
+  torchserve: 'torchserve',
+  ray: 'serve',
+}
+
+/** Whether that server was measured: as such, or as a command of the user's own. */
+export const wasMeasured = ({ server, command = [] }: MeasuredWith, deployed: DeployedServer): boolean =>
+  server === deployed || (server === 'command' && command.slice(0, 1).some((word) => word.split('/').at(-1) === programs[deployed]))
+
+const titleOf = (server: DeployedServer, engine?: string): string =>
+  engine === undefined || engine === 'emulated' ? serverTitles[server] : `${serverTitles[server]} with ENGINE=${engine}`
+
+/** What deploys where the user names nothing else: the server that was measured; of what was only emulated the one that it stands for. */
+export function deployedFor({ server, engine, modelKind }: MeasuredWith): Pick<Deployed, 'server' | 'engine'> {
+  if (server !== 'builtin') return { server }
+  if (modelKind === 'decoder') return { server: 'vllm' }
+  return { server, engine: engine === 'onnx' ? 'onnx' : 'tfjs' }
+}
+
+/** How the figures of a measurement stand to what is deployed. */
+export function figuresOf(measured: MeasuredWith, deployed: Deployed): Figures {
+  const { how, server, engine, gpu, url } = measured
+  const deploys = titleOf(deployed.server, deployed.engine)
+  const device = gpu ?? 'CPU'
+  const doubts: string[] = []
+  if (how === 'simulated')
+    doubts.push(`simulated in virtual time from a device model of a ${device}: nothing was launched; this deploys ${deploys}`)
+  else if (how === 'emulated') {
+    const model = measured.modelKind === 'decoder' ? 'a model of steps' : 'a device model calibrated on TensorRT and framework tables'
+    doubts.push(`emulated: the time of the ${device} came from ${model}; this deploys ${deploys}`)
+  } else if (!wasMeasured(measured, deployed.server) || (engine !== undefined && deployed.engine !== engine)) {
+    doubts.push(`measured of ${titleOf(server, engine)}; this deploys ${deploys}`)
+  } else if (server === 'url') {
+    doubts.push(`measured at ${url ?? 'an address'} as it ran: how it is started, with which resources and how many replicas, is not known`)
+  }
+  const remarks = how === 'measured' ? weightRemarks(measured, deployed) : []
+  return { how, hold: doubts.length === 0, doubts, remarks }
+}
+
+function weightRemarks({ weights, model, weightsPath }: MeasuredWith, deployed: Deployed): string[] {
+  if (weights === 'random')
+    return [`measured with random weights of ${model}: other weights of that architecture cost the same, another architecture does not`]
+  if (weightsPath !== undefined && deployed.weights === 'given')
+    return [`measured with the weights of ${weightsPath}: the model URI must hold the same`]
+  return []
+}
+
+/** One word for an annotation: where the figures come from, as far as what is deployed is concerned. */
+export const figuresWord = ({ how, hold }: Figures): Provenance | 'of-another-server' =>
+  how !== 'measured' ? how : hold ? 'measured' : 'of-another-server'
+
+/** A rate at one address under an SLO, measured again: settles what figures of something else leave open. */
+export function verifyCommand(at: { readonly url: string; readonly model: string; readonly rateRps: number; readonly slo: Slo }): string {
+  const model = /^[\w./:-]+$/.test(at.model) ? at.model : quoted(at.model)
+  return `tune verify --url ${at.url} --model ${model} --rate ${rateFlag(at.rateRps)} --slo ${quoted(sloFlag(at.slo))}`
+}
+
+/**
+ * Beside a verdict: why the figures are not those of what would be deployed; undefined where they are.
+ * @param measured of the recommended configuration
+ */
+export function figuresStatement(measured: MeasuredWith): string | undefined {
+  const { hold, doubts } = figuresOf(measured, { ...deployedFor(measured), weights: 'given' })
+  return hold ? undefined : `not measured of what deploys: ${doubts.join('; ')}; settle it with tune verify --url where that runs`
+}
+
+/** Rounded down to what a flag says without an exponent. */
+const rateFlag = (rps: number): string => `${rps >= 10 ? Math.floor(rps) : Math.floor(rps * 1000) / 1000}rps`
+
+const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`

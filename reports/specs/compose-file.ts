@@ -1,0 +1,68 @@
+/** Docker Compose: `compose.yaml`, one service with its replicas on this machine. */
+import { header, type SpecFile, yamlOf } from './manifest.ts'
+import { composeStorage, storageOf } from './model-storage.ts'
+import { wholeContainer } from './server-pod.ts'
+import type { Serving } from './serving.ts'
+import type { SpecOptions, SpecTarget } from './target.ts'
+
+export const target: SpecTarget = {
+  title: 'Docker Compose',
+  servers: ['builtin', 'command', 'url', 'tfserving', 'triton', 'vllm'],
+  render: composeSpec,
+}
+
+function composeSpec(serving: Serving, { backend }: SpecOptions): SpecFile[] {
+  const { resources, held } = serving
+  const container = wholeContainer(serving, backend)
+  const storage = composeStorage(storageOf(serving))
+  const files = container.files ?? []
+  const limits = {
+    cpus: held.cpuCores === undefined ? undefined : String(held.cpuCores),
+    memory: held.memoryMiB === undefined ? undefined : `${Math.ceil(held.memoryMiB)}m`,
+  }
+  const config = {
+    services: {
+      ...storage.services,
+      [serving.name]: {
+        image: container.image,
+        ...(Object.keys(storage.dependsOn).length > 0 ? { depends_on: storage.dependsOn } : {}),
+        entrypoint: container.command,
+        command: container.args,
+        ...(container.env ? { environment: container.env } : {}),
+        // The host's ports are given out by Docker: several replicas cannot share one.
+        ports: [String(container.port)],
+        ...(container.sharedMemory ? { shm_size: '1gb' } : {}),
+        healthcheck: {
+          test: ['CMD-SHELL', healthProbe(`http://127.0.0.1:${container.port}${container.readyPath}`)],
+          interval: '10s',
+          start_period: `${held.startupSeconds}s`,
+        },
+        ...(storage.mounts.length > 0 ? { volumes: storage.mounts } : {}),
+        ...(files.length > 0 ? { configs: files.map((file, i) => ({ source: `file-${i}`, target: file.path })) } : {}),
+        deploy: {
+          replicas: serving.replicas,
+          resources: {
+            limits,
+            ...(resources.gpu ? { reservations: { devices: [{ driver: 'nvidia', count: resources.gpus, capabilities: ['gpu'] }] } } : {}),
+          },
+        },
+      },
+    },
+    ...(Object.keys(storage.volumes).length > 0 ? { volumes: storage.volumes } : {}),
+    ...(files.length > 0 ? { configs: Object.fromEntries(files.map((file, i) => [`file-${i}`, { content: file.contents }])) } : {}),
+  }
+  const share = resources.gpu && resources.gpuShare < 1 ? ['Compose gives whole GPUs: the server must hold itself to its part'] : []
+  return [{ name: 'compose.yaml', text: `${header(serving, [...container.notes, ...share])}${yamlOf(plain(config))}` }]
+}
+
+/** With what the image has: wget, curl, or node, which the built-in predictor's has. */
+const healthProbe = (url: string): string =>
+  `wget -q -O /dev/null ${url} || curl -fso /dev/null ${url} || node -e "fetch('${url}').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))" || exit 1`
+
+/** A dollar sign begins an interpolation anywhere in a Compose file. */
+function plain(value: unknown): unknown {
+  if (typeof value === 'string') return value.replaceAll('$', '$$$$')
+  if (Array.isArray(value)) return value.map(plain)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, plain(inner)]))
+}

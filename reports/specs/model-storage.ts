@@ -1,0 +1,155 @@
+/** Where weights come from, and how they come into a pod or a Compose project. */
+import type { DeployedServer } from '../figures.ts'
+import type { Manifest } from './manifest.ts'
+import type { Serving } from './serving.ts'
+import { SpecError } from './spec-error.ts'
+
+/** Where weights lie once the server starts. */
+export const modelFolder = '/mnt/models'
+
+export type ModelStorage =
+  /** A folder or file that the image, or the machine, holds already. */
+  | { readonly kind: 'path'; readonly path: string }
+  /** A PersistentVolumeClaim. */
+  | { readonly kind: 'claim'; readonly claim: string; readonly subPath?: string; readonly path: string }
+  /** Downloaded before the server starts. */
+  | { readonly kind: 'fetched'; readonly uri: string; readonly path: string }
+
+/** KServe's own: it knows the object stores, and takes credentials from the environment or the pod's service account. */
+const fetchImage = 'kserve/storage-initializer:v0.15.2'
+const fetched = ['s3', 'gs', 'hf', 'https', 'http', 'hdfs', 'webhdfs', 'abfs', 'azure'] as const
+
+/** @throws SpecError for a place of no known kind. */
+export function modelStorage(uri: string): ModelStorage {
+  const [, scheme, rest = ''] = /^([a-z0-9]+):\/\/(\S+)$/.exec(uri) ?? []
+  if (/^\/\S*$/.test(uri)) return { kind: 'path', path: uri }
+  if (scheme === 'file' && rest.startsWith('/')) return { kind: 'path', path: rest }
+  if (scheme === 'pvc') {
+    const [claim = '', ...folders] = rest.split('/').filter((part) => part !== '')
+    const subPath = folders.length > 0 ? { subPath: folders.join('/') } : {}
+    if (/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/.test(claim) && !folders.includes('..'))
+      return { kind: 'claim', claim, ...subPath, path: modelFolder }
+  }
+  if (fetched.some((known) => known === scheme)) return { kind: 'fetched', uri, path: modelFolder }
+  throw new SpecError(
+    `the weights cannot be fetched from ${JSON.stringify(uri)}`,
+    `give --model-uri as ${fetched.map((known) => `${known}://`).join(', ')}, pvc://CLAIM/FOLDER, or an absolute path in the image`,
+  )
+}
+
+/** 'org/name' or 'hf://org/name': vLLM fetches it by itself. Undefined for anything else. */
+export const hubName = (uri: string): string | undefined => /^(?:hf:\/\/)?([\w.-]+\/[\w.-]+)$/.exec(uri)?.[1]
+
+/** Where a server finds the weights once they are there. What is no place for a pod stays as it was given: scripts run anywhere. */
+export function weightsPlace(uri: string, server: DeployedServer): string {
+  const hub = server === 'vllm' ? hubName(uri) : undefined
+  if (hub !== undefined) return hub
+  try {
+    return modelStorage(uri).path
+  } catch (error) {
+    if (error instanceof SpecError) return uri
+    throw error
+  }
+}
+
+/** For a script on a machine, where nothing is mounted or fetched: the place as the server itself reads it. Throws SpecError for a claim. */
+export function scriptPlace(uri: string): string {
+  if (uri.startsWith('pvc://'))
+    throw new SpecError(
+      `a script cannot mount ${uri}`,
+      'give --model-uri as a path or a store that the server reads, or choose --target kubernetes',
+    )
+  return uri.startsWith('file:///') ? uri.slice('file://'.length) : uri
+}
+
+const volume = 'model'
+
+export interface PodStorage {
+  readonly initContainers: readonly Manifest[]
+  readonly volumes: readonly Manifest[]
+  readonly volumeMounts: readonly Manifest[]
+  readonly notes: readonly string[]
+}
+
+const noStorage: PodStorage = { initContainers: [], volumes: [], volumeMounts: [], notes: [] }
+
+/** Of a serving; undefined where no weights were named, or the server fetches them by itself. @throws SpecError for a place of no known kind */
+export const storageOf = ({ modelUri, deployed }: Pick<Serving, 'modelUri' | 'deployed'>): ModelStorage | undefined =>
+  modelUri === undefined || (deployed.server === 'vllm' && hubName(modelUri) !== undefined) ? undefined : modelStorage(modelUri)
+
+/** The weights in a pod: its volumes, their mounts in the server, and what runs before it. */
+export function podStorage(storage: ModelStorage | undefined): PodStorage {
+  switch (storage?.kind) {
+    case undefined:
+      return noStorage
+    case 'path':
+      return { ...noStorage, notes: [`the weights are read from ${storage.path}, which the image must hold`] }
+    case 'claim':
+      return {
+        ...noStorage,
+        volumes: [{ name: volume, persistentVolumeClaim: { claimName: storage.claim, readOnly: true } }],
+        volumeMounts: [{ name: volume, mountPath: modelFolder, subPath: storage.subPath, readOnly: true }],
+      }
+    case 'fetched':
+      return {
+        initContainers: [
+          {
+            name: 'fetch-model',
+            image: fetchImage,
+            args: [storage.uri, modelFolder],
+            // What KServe gives it.
+            resources: { requests: { cpu: '100m', memory: '100Mi' }, limits: { cpu: '1', memory: '1Gi' } },
+            volumeMounts: [{ name: volume, mountPath: modelFolder }],
+          },
+        ],
+        volumes: [{ name: volume, emptyDir: {} }],
+        volumeMounts: [{ name: volume, mountPath: modelFolder, readOnly: true }],
+        notes: [`fetch-model reads ${storage.uri}: where that is not public, give the pod a service account or the container credentials`],
+      }
+  }
+}
+
+/** What stands in a Compose project: the service that fetches, and the server's own volumes. Throws SpecError for a claim. */
+export function composeStorage(storage: ModelStorage | undefined): {
+  readonly services: Manifest
+  readonly dependsOn: Manifest
+  readonly mounts: readonly Manifest[]
+  readonly volumes: Manifest
+} {
+  const none = { services: {}, dependsOn: {}, mounts: [], volumes: {} }
+  switch (storage?.kind) {
+    case undefined:
+      return none
+    case 'path':
+      return { ...none, mounts: [{ type: 'bind', source: storage.path, target: storage.path, read_only: true }] }
+    case 'claim':
+      throw new SpecError(
+        'Compose knows no PersistentVolumeClaims',
+        'give --model-uri as a path of this machine, or where it can be fetched from',
+      )
+    case 'fetched':
+      return {
+        services: {
+          'fetch-model': {
+            image: fetchImage,
+            command: [storage.uri, modelFolder],
+            volumes: [{ type: 'volume', source: volume, target: modelFolder }],
+          },
+        },
+        dependsOn: { 'fetch-model': { condition: 'service_completed_successfully' } },
+        mounts: [{ type: 'volume', source: volume, target: modelFolder, read_only: true }],
+        volumes: { [volume]: {} },
+      }
+  }
+}
+
+/** For platforms that fetch by themselves: the URI, if it is one. Throws SpecError for a path. */
+export function platformUri(uri: string, platform: string): string {
+  const storage = modelStorage(uri)
+  if (storage.kind === 'path')
+    throw new SpecError(
+      `${platform} fetches the model itself, and ${uri} is a path`,
+      'give --model-uri as pvc://CLAIM/FOLDER, s3://, gs:// or https://',
+    )
+  return uri
+}

@@ -1,0 +1,88 @@
+/** The container of a serving, whole: what was tuned in the server's own flags and files, and its weights. For pods and Compose services alike. */
+import { textProto } from '../../trials/launchers/server-files/text-proto.ts'
+import { weightsHint } from './manifest.ts'
+import { modelFolder, storageOf } from './model-storage.ts'
+import type { Container, Serving } from './serving.ts'
+import { tfservingConfig } from './tfserving-deployment.ts'
+import { tritonConfig } from './triton-config.ts'
+
+const tunedFolder = '/etc/tuned'
+const [tritonPort, tfservingPort] = [8000, 8501]
+
+/** Stands where only the user knows the image; no node can pull it. */
+export const imageToFill = 'REPLACE_WITH_YOUR_IMAGE'
+
+export interface WholeContainer extends Container {
+  readonly notes: readonly string[]
+  /** It shares large memory between processes. */
+  readonly sharedMemory: boolean
+}
+
+/** @param backend Triton's, of the model */
+export function wholeContainer(serving: Serving, backend?: string): WholeContainer {
+  const whole = contained(serving, backend)
+  return serving.deployed.weights === 'missing' && serving.deployed.server !== 'builtin' ? refusing(whole) : whole
+}
+
+function contained(serving: Serving, backend: string | undefined): WholeContainer {
+  const { container, deployed, model } = serving
+  const folder = storageOf(serving)?.path ?? modelFolder
+  switch (deployed.server) {
+    case 'tfserving': {
+      const places = { grpcPort: 8500, restPort: tfservingPort, modelName: model, basePath: folder, configFolder: tunedFolder }
+      const { modelVersion } = serving
+      const config = tfservingConfig(serving, { ...places, modelConfigFile: modelVersion !== undefined && modelVersion !== 'latest' })
+      return {
+        ...container,
+        command: ['/usr/bin/tensorflow_model_server'],
+        args: config.args,
+        files: config.files,
+        port: tfservingPort,
+        notes: config.notes,
+        sharedMemory: false,
+      }
+    }
+    case 'triton': {
+      const config = tritonConfig(serving, backend)
+      const ports = [`--http-port=${tritonPort}`, '--grpc-port=8001', '--metrics-port=8002']
+      return {
+        ...container,
+        command: ['sh', '-c', tritonStart, 'sh', model, folder, ...ports],
+        files: [{ path: `${tunedFolder}/config.pbtxt`, contents: textProto(config.message) }],
+        port: tritonPort,
+        notes: [
+          ...config.notes,
+          "the model's own config.pbtxt is replaced by the tuned one; Triton completes inputs and outputs from the model",
+        ],
+        sharedMemory: true,
+      }
+    }
+    default:
+      return { ...container, notes: container.image === imageToFill ? [imageNote] : [], sharedMemory: deployed.server === 'vllm' }
+  }
+}
+
+const imageNote = 'does not start yet: which image holds the server is not known; write it again with --image'
+
+/**
+ * The repository of one model, of links to its files and the tuned configuration: what it is made from may be read-only. $1 the model, $2 its repository or
+ * its own folder, the rest flags.
+ */
+const tritonStart = `set -e
+from="$2/$1"; [ -d "$from" ] || from="$2"
+ls -d "$from"/[0-9]*/ >/dev/null 2>&1 || { echo "no version folder of $1 in $2: the model URI must hold a Triton model" >&2; exit 1; }
+to="/tmp/repository/$1"; mkdir -p "$to"
+for part in "$from"/*; do ln -sfn "$part" "$to/"; done
+rm -f "$to/config.pbtxt"; cp ${tunedFolder}/config.pbtxt "$to/config.pbtxt"
+shift 2; exec tritonserver --model-repository=/tmp/repository "$@"`
+
+/** Ends at once and says why; what it would be started with stays to be read. */
+const refusing = (container: WholeContainer): WholeContainer => ({
+  ...container,
+  command: [
+    'sh',
+    '-c',
+    `echo 'tune was told of no weights for this model, and makes none up. ${weightsHint}' >&2; exit 1`,
+    ...(container.command ?? []),
+  ],
+})

@@ -1,0 +1,187 @@
+import { execFileSync } from 'node:child_process'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { renderSpec, specTarget, specTargets } from './index.ts'
+import { servingOf } from './serving.ts'
+import { evidence, found, noGpu, ownCommand, quarter, recommendation, serving } from './spec-samples.contract.ts'
+import { kserveVariants } from './target.ts'
+import {
+  batchingParameters,
+  checkCompose,
+  checkManifests,
+  checkProto,
+  modelServerConfig,
+  readTextProto,
+  tritonModelConfig,
+} from './validate.contract.ts'
+
+const textOf = (files: readonly { name: string; text: string }[], name: string) => files.find((f) => f.name === name)?.text ?? ''
+type Tree = { [key: string]: Tree } & Tree[]
+
+describe('serving platforms', () => {
+  const servers = ['command', 'tfserving', 'triton', 'vllm'] as const
+  test.each(kserveVariants.flatMap((variant) => servers.map((server) => [variant, server] as const)))(
+    'KServe %s with %s is valid',
+    async (variant, server) => {
+      for (const resources of [quarter, noGpu]) {
+        const text = textOf(await renderSpec('kserve', serving({ server }, resources), { variant }), 'inferenceservice.yaml')
+        const { objects, problems } = checkManifests(text)
+        expect(problems).toEqual([])
+        const service = objects.at(-1) as unknown as Tree
+        expect(service.metadata!.annotations).toMatchObject({
+          'serving.kserve.io/deploymentMode': variant === 'knative' ? 'Knative' : 'Standard',
+        })
+        const { predictor } = service.spec!
+        if (variant === 'knative')
+          expect(predictor).toMatchObject({ scaleMetric: 'rps', scaleTarget: 169, minReplicas: 6, maxReplicas: 12 })
+        if (variant === 'keda') expect(predictor).not.toHaveProperty('scaleMetric')
+        if (variant === 'standard')
+          expect(predictor).toMatchObject({ scaleMetric: 'cpu', scaleTarget: Math.round((100 * 1.2 * 0.8) / resources.cpuCores) })
+      }
+    },
+  )
+
+  test('KServe Standard keeps a fixed number where CPU usage was not measured', async () => {
+    const s = {
+      ...serving({ server: 'triton' }),
+      evidence: { ...evidence, measured: { ...ownCommand, server: 'triton' as const }, cpuCoresBusy: undefined },
+    }
+    const { objects } = checkManifests(textOf(await renderSpec('kserve', s), 'inferenceservice.yaml'))
+    expect(objects[0]).toMatchObject({
+      metadata: { annotations: { 'serving.kserve.io/autoscalerClass': 'none' } },
+      spec: { predictor: { minReplicas: 6, maxReplicas: 6 } },
+    })
+  })
+
+  test.each(['tfserving', 'triton'] as const)(
+    'Seldon and KubeDL with %s are valid, containers named as the platforms demand',
+    async (server) => {
+      for (const resources of [quarter, noGpu]) {
+        const seldon = checkManifests(textOf(await renderSpec('seldon', serving({ server }, resources)), 'seldondeployment.yaml'))
+        expect(seldon.problems).toEqual([])
+        const [predictor] = (seldon.objects.at(-1) as unknown as Tree).spec!.predictors!
+        expect(predictor!.graph!.name).toBe(predictor!.componentSpecs![0]!.spec!.containers![0]!.name)
+        const kubedl = checkManifests(textOf(await renderSpec('kubedl', serving({ server }, resources)), 'inference.yaml'))
+        expect(kubedl.problems).toEqual([])
+        const hpa = kubedl.objects.find((o) => o.kind === 'HorizontalPodAutoscaler') as unknown as Tree
+        expect(hpa.spec!.scaleTargetRef!.name).toBe('bert-predictor')
+        if (server === 'triton')
+          expect(textOf(await renderSpec('seldon', serving({ server })), 'config.pbtxt')).toContain('max_batch_size: 8')
+      }
+    },
+  )
+
+  test('TF Serving on a platform gets its batching file by ConfigMap', async () => {
+    const { objects } = checkManifests(textOf(await renderSpec('seldon', serving({ server: 'tfserving' })), 'seldondeployment.yaml'))
+    const [configMap, deployment] = objects as unknown as [Tree, Tree]
+    const batching = readTextProto(String(configMap.data!['batching_parameters.txt']))
+    expect(checkProto(batching, batchingParameters)).toEqual([])
+    expect(deployment.spec!.predictors![0]!.componentSpecs![0]!.spec!.containers![0]!.args).toEqual([
+      '--port=9500',
+      '--rest_api_port=9000',
+      '--model_name=bert',
+      '--model_base_path=/mnt/models',
+      '--enable_batching=true',
+      '--batching_parameters_file=/etc/tfs/batching_parameters.txt',
+      '--per_process_gpu_memory_fraction=0.25',
+    ])
+  })
+})
+
+describe('model servers', () => {
+  test('TensorFlow Serving: a script sh accepts, and both files in the official messages', async () => {
+    const files = await renderSpec('tfserving', serving({ server: 'tfserving', modelUri: '/models/bert', modelVersion: '42' }))
+    execFileSync('sh', ['-n'], { input: textOf(files, 'serve.sh') })
+    const batching = readTextProto(textOf(files, 'batching_parameters.txt'))
+    expect(checkProto(batching, batchingParameters)).toEqual([])
+    expect(batching).toEqual({
+      max_batch_size: [{ value: [8] }],
+      batch_timeout_micros: [{ value: [2500] }],
+      num_batch_threads: [{ value: [2] }],
+      allowed_batch_sizes: [1, 2, 4, 8],
+    })
+    const models = readTextProto(textOf(files, 'models.config'))
+    expect(checkProto(models, modelServerConfig)).toEqual([])
+    expect(JSON.stringify(models)).toContain('"specific":[{"versions":[42]}]')
+  })
+
+  test('TensorFlow Serving without a batching knob writes no batching file', async () => {
+    const plain = { ...serving({ server: 'tfserving' }), configuration: { cpuCores: 2 } }
+    const files = await renderSpec('tfserving', plain)
+    expect(files.map((f) => f.name)).toEqual(['serve.sh', 'models.config'])
+    expect(textOf(files, 'serve.sh')).not.toContain('batching')
+  })
+
+  test('Triton: config.pbtxt in the official message', async () => {
+    const config = readTextProto(textOf(await renderSpec('triton', serving({ server: 'triton' })), 'config.pbtxt'))
+    expect(checkProto(config, tritonModelConfig)).toEqual([])
+    expect(config).toEqual({
+      name: ['bert'],
+      backend: ['onnxruntime'],
+      max_batch_size: [8],
+      dynamic_batching: [{ max_queue_delay_microseconds: [2500] }],
+      instance_group: [{ count: [2], kind: ['KIND_GPU'] }],
+    })
+  })
+
+  test('text of any kind survives the text format', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.string({ unit: 'binary', minLength: 1 }), async (name) => {
+        const text = textOf(await renderSpec('triton', { ...serving({ server: 'triton' }), model: name }), 'config.pbtxt')
+        expect(readTextProto(text.slice(text.indexOf('\nname:'))).name).toEqual([name])
+      }),
+    )
+  })
+
+  test('vLLM, TorchServe and Ray say what was tuned, in their own words', async () => {
+    const llm = {
+      ...serving({ server: 'vllm' }),
+      configuration: { maxNumSeqs: 64, maxNumBatchedTokens: 8192, precision: 'bf16', blockSize: 16 },
+      modelUri: "/models/o'model",
+    }
+    const vllm = textOf(await renderSpec('vllm', llm), 'serve.sh')
+    execFileSync('sh', ['-n'], { input: vllm })
+    expect(vllm).toContain(
+      `exec vllm serve '/models/o'\\''model' \\\n  --served-model-name bert \\\n  --max-num-seqs 64 \\\n  --max-num-batched-tokens 8192 \\\n  --gpu-memory-utilization 0.25 \\\n  --dtype bfloat16`,
+    )
+    expect(vllm).toContain('no field for it: blockSize = 16')
+    expect(parse(textOf(await renderSpec('torchserve', serving({ server: 'torchserve' })), 'model-config.yaml'))).toEqual({
+      minWorkers: 2,
+      maxWorkers: 2,
+      batchSize: 8,
+      maxBatchDelay: 3,
+      startupTimeout: 93,
+      deviceType: 'gpu',
+    })
+    const ray = parse(textOf(await renderSpec('ray', serving({ server: 'ray' }), { importPath: 'app:bert' }), 'serve.yaml'))
+    expect(ray.applications[0].deployments[0]).toMatchObject({
+      max_ongoing_requests: 6,
+      autoscaling_config: { min_replicas: 6, max_replicas: 12, target_ongoing_requests: 5 },
+      ray_actor_options: { num_cpus: 2, num_gpus: 0.25 },
+      user_config: { batchSize: 8, maxDelayMs: 2.5, instances: 2 },
+    })
+  })
+
+  test('Compose is valid against its schema', async () => {
+    for (const resources of [quarter, noGpu]) {
+      const s = serving({}, resources, { files: [{ path: '/x', contents: 'cost: $5' }] })
+      const data = parse(textOf(await renderSpec('compose', s), 'compose.yaml'))
+      expect(checkCompose(data)).toEqual([])
+      expect(data.configs['file-0'].content).toBe('cost: $$5')
+      expect(checkCompose({ services: { m: { ...data.services.bert, imag: 'x' } } })).not.toEqual([])
+    }
+  })
+})
+
+test('every target has a header, and a trial that cannot serve is refused', async () => {
+  for (const name of specTargets) {
+    const { implies, servers } = await specTarget(name)
+    for (const file of await renderSpec(name, serving({ server: implies ?? servers[0]! }), { importPath: 'app:bert' }))
+      expect(file.text).toContain('# Written by tune from experiment bert-7f3a')
+  }
+  const dead = recommendation.alternatives.find((a) => a.trial === 5)!
+  expect(() => servingOf({ ...found, candidate: dead }, { headroom: 0 })).toThrow(/out of memory/)
+  expect(() => serving({ headroom: 1 })).toThrow(/headroom/)
+  expect(() => serving({ minReplicas: 5, maxReplicas: 2 })).toThrow(/no range/)
+})

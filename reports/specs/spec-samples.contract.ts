@@ -1,0 +1,81 @@
+/** One configuration as specs have it, for tests: measured for real of the user's own command unless a test says otherwise. */
+import type { MeasuredWith } from '../../trials/measured-with.ts'
+import type { Resources } from '../../trials/resources.ts'
+import type { Deployed } from '../figures.ts'
+import { recommend } from '../recommendation/recommend.ts'
+import { sampleInput, slo } from '../samples.contract.ts'
+import { type Container, type Evidence, type Serving, type ServingOptions, servingOf } from './serving.ts'
+
+export const recommendation = recommend(sampleInput)
+const { best: winner } = recommendation
+export const best = { ...winner!, configuration: { ...winner!.configuration, memoryMiB: 4096, maxDelayMs: 2.5, instances: 2 } }
+export const container: Container = {
+  image: 'registry.example/bert:1',
+  args: ['--model=bert'],
+  env: { BATCH_SIZE: '8', GREETING: 'a "quoted" text' },
+  tunedEnv: ['BATCH_SIZE'],
+  files: [{ path: '/etc/server/queue.conf', contents: 'limit = 100\n' }],
+  port: 8000,
+  readyPath: '/v2/health/ready',
+  livePath: '/v2/health/live',
+}
+export const ownCommand: MeasuredWith = {
+  how: 'measured',
+  server: 'command',
+  model: 'bert',
+  modelKind: 'unknown',
+  weights: 'own',
+  command: ['bert-server'],
+}
+export const evidence: Evidence = {
+  experimentId: 'bert-7f3a',
+  seed: 7,
+  slo,
+  verdict: recommendation.verdict,
+  measured: ownCommand,
+  launchSeconds: 31,
+  cpuCoresBusy: 1.2,
+  meanMsAtCapacity: 25,
+}
+export const quarter: Resources = { cpuCores: 2, memoryMiB: 4096, gpu: 'T4', gpus: 1, gpuShare: 0.25, gpuMemoryMiB: 3840 }
+export const whole: Resources = { ...quarter, gpuShare: 1, gpuMemoryMiB: 15360 }
+export const noGpu: Resources = { cpuCores: 1.5, memoryMiB: 1500, gpus: 0, gpuShare: 0 }
+
+export const found = {
+  model: 'bert',
+  candidate: best,
+  resources: quarter,
+  deployed: { server: 'command', weights: 'own' } as Deployed,
+  container,
+  evidence,
+}
+
+/** What was measured deploys, whichever server it is. */
+export function serving(
+  { server = 'command', ...options }: Partial<ServingOptions> & { server?: Deployed['server'] } = {},
+  resources: Resources = quarter,
+  change: Partial<Container> = {},
+): Serving {
+  const ours = server === 'command' || server === 'url' || server === 'ray' || server === 'torchserve'
+  const modelUri = ours ? undefined : 's3://bucket/bert'
+  const measured = {
+    ...ownCommand,
+    ...(server === 'vllm'
+      ? { modelKind: 'decoder', command: ['vllm'] }
+      : server === 'ray'
+        ? { command: ['serve'] }
+        : server === 'torchserve'
+          ? { command: ['torchserve'] }
+          : { server }),
+  } as MeasuredWith
+  return servingOf(
+    {
+      ...found,
+      resources,
+      deployed: { server, weights: ours ? 'own' : 'given', ...(server === 'builtin' && { engine: 'tfjs' }) },
+      container: { ...container, ...change },
+      evidence: { ...evidence, measured },
+    },
+    { demandRps: 1000, headroom: 0.2, ...(modelUri && { modelUri }), ...options },
+  )
+}

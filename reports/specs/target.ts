@@ -1,0 +1,94 @@
+/** What a spec target is: one file that says what it can deploy and writes it. */
+import { type DeployedServer, serverTitles, wasMeasured } from '../figures.ts'
+import type { SpecFile } from './manifest.ts'
+import type { Serving } from './serving.ts'
+import { SpecError } from './spec-error.ts'
+
+export const autoscalers = ['hpa', 'keda', 'none'] as const
+export type Autoscaler = (typeof autoscalers)[number]
+export const kserveVariants = ['standard', 'knative', 'keda'] as const
+export type KserveVariant = (typeof kserveVariants)[number]
+
+/** What single targets take beside the serving; those that do not, ignore nothing: see `takes`. */
+export interface SpecOptions {
+  /** Default 'hpa'. */
+  readonly autoscaler?: Autoscaler
+  /** Deployment mode. Default 'standard'. */
+  readonly variant?: KserveVariant
+  /** Where KEDA asks for the request rate. */
+  readonly prometheus?: string
+  /** Triton's backend of the model. */
+  readonly backend?: string
+  /** module:variable of the application. */
+  readonly importPath?: string
+}
+
+export interface SpecTarget {
+  /** What it writes, for help and messages: 'Seldon Core v1'. */
+  readonly title: string
+  /** The servers that it can deploy. */
+  readonly servers: readonly DeployedServer[]
+  /** The server that it is itself: deployed whatever was measured. */
+  readonly implies?: DeployedServer
+  /** Why a --model-uri has no place in it; absent: it is honoured. */
+  readonly refusesModelUri?: { readonly why: string; readonly hint: string }
+  /** It cannot do without a --model-uri: its placeholder, if any, would not refuse to start. */
+  readonly needsModelUri?: (serving: Serving) => boolean
+  /** It deploys a pod of the user's own as it is. */
+  readonly takesOwnPod?: boolean
+  /** Throws SpecError where the target cannot say what was tuned. */
+  readonly render: (serving: Serving, options: SpecOptions) => SpecFile[]
+}
+
+/**
+ * What any target refuses, by its capabilities and by what a server can serve at all.
+ * @throws SpecError with the reason and what to do instead
+ */
+export function checkServing(target: SpecTarget, serving: Serving): void {
+  const { server } = serving.deployed
+  const { modelKind } = serving.evidence.measured
+  const title = serverTitles[server]
+  const notLanguage = modelKind !== 'decoder'
+  if (server === 'vllm' && notLanguage)
+    throw new SpecError(
+      `vLLM serves language models, and ${serving.model} is ${kinds[modelKind]}`,
+      'choose --target kubernetes, tfserving or triton',
+    )
+  if (!target.servers.includes(server)) {
+    const others = target.servers.map((known) => serverTitles[known]).join(', ')
+    throw new SpecError(`${target.title} cannot deploy ${title} as measured; it deploys ${others}`, serverHint(target, serving))
+  }
+  if (serving.pod && !target.takesOwnPod)
+    throw new SpecError(
+      `${target.title} has no place for the experiment's own pod`,
+      'choose --target kubernetes, or --patch a manifest of yours',
+    )
+  if (modelKind === 'decoder' && batching.has(server) && !wasMeasured(serving.evidence.measured, server))
+    throw new SpecError(
+      `${title} has no place for what was tuned of a language model: ${serving.model} would need its engine's own files`,
+      'choose --target vllm, or kubernetes without --server',
+    )
+  if (serving.modelUri !== undefined) {
+    if (server === 'command' || server === 'url')
+      throw new SpecError(
+        `${title} finds its own weights: --model-uri has no place in it`,
+        'put the weights where its command or image looks for them, and leave --model-uri out',
+      )
+    if (target.refusesModelUri)
+      throw new SpecError(`${target.title} takes no --model-uri: ${target.refusesModelUri.why}`, target.refusesModelUri.hint)
+  } else if (target.needsModelUri?.(serving)) {
+    throw new SpecError(`${target.title} fetches the model itself, and its place is not known`, 'give --model-uri, e.g. s3://bucket/model')
+  }
+}
+
+/** Servers whose files say how requests are gathered into batches, not how tokens are scheduled. */
+const batching: ReadonlySet<DeployedServer> = new Set(['tfserving', 'triton', 'torchserve'])
+
+const kinds = { encoder: 'an encoder', convnet: 'an image model', decoder: 'a language model', unknown: 'not known to be one' } as const
+
+function serverHint(target: SpecTarget, { evidence }: Serving): string {
+  const others = target.servers.filter((server) => server === 'tfserving' || server === 'triton')
+  if (evidence.measured.modelKind === 'decoder' || others.length === 0)
+    return 'choose another --target: kubernetes deploys what was measured'
+  return `give --server ${others.join(' or --server ')}, whose figures are then those of another server, or choose --target kubernetes`
+}

@@ -1,0 +1,113 @@
+/** What a measurement was of: which server with which engine and weights, started how, on which GPU, and whether anything of it was modelled. */
+import { protocolTable } from '../profiler/protocols/protocol-table.ts'
+import type { ProtocolName } from '../profiler/types.ts'
+import type { Configuration } from '../search/types.ts'
+import { architectureOf, parameterCount } from './devices/architecture.ts'
+import { DeviceModelError } from './devices/device-model-error.ts'
+import type { OwnDevices } from './devices/own.ts'
+import { builtinProtocol } from './launchers/builtin.ts'
+import type { ServerKind } from './launchers/server-files/preset.ts'
+import type { PredictorTemplate } from './launchers/template.ts'
+import { withVariant } from './launchers/variants.ts'
+import { resourcesOf } from './resources.ts'
+import type { Provenance } from './types.ts'
+
+/** 'decoder': a language model that streams tokens. 'unknown': files of the user's own, or a name that stands for no known architecture. */
+export type ModelKind = 'encoder' | 'convnet' | 'decoder' | 'unknown'
+
+/** What serves: the built-in predictor, a server whose files tune writes, any other command, or one that ran already. */
+export type MeasuredServer = 'builtin' | ServerKind | 'command' | 'url'
+
+export interface MeasuredWith {
+  /** Of this configuration: one without a GPU is measured for real even where GPUs are emulated. */
+  readonly how: Provenance
+  readonly server: MeasuredServer
+  /** Of the built-in predictor. 'emulated': nothing computed; times came from the device model. */
+  readonly engine?: 'tfjs' | 'onnx' | 'emulated'
+  readonly model: string
+  readonly modelKind: ModelKind
+  /** 'none': nothing computed. 'random': drawn from a seed. 'own': the user's, or those that the server found for itself. */
+  readonly weights: 'none' | 'random' | 'own'
+  /** Of the weights in 32 bits, MiB, where the architecture is known. */
+  readonly weightsMiB?: number
+  /** Where the weights lay on the machine that measured. */
+  readonly weightsPath?: string
+  /** Of trials on a cluster. */
+  readonly image?: string
+  /** As the template says it, placeholders and all. */
+  readonly command?: readonly string[]
+  /** Of one that ran already. */
+  readonly url?: string
+  /** Catalogue name; absent: none was used. */
+  readonly gpu?: string
+}
+
+/** What the trials of an experiment have in common. */
+export interface Measuring {
+  readonly predictor: PredictorTemplate
+  readonly provenance: Provenance
+  readonly own: OwnDevices
+  /** Image of the built-in predictor on a cluster. */
+  readonly image?: string
+}
+
+/** What a trial of a configuration measured. */
+export function measuredWith({ predictor, provenance, own, image }: Measuring, given: Configuration): MeasuredWith {
+  const { template, configuration } = withVariant(predictor, given)
+  const { gpu } = resourcesOf(configuration, {}, own.gpus)
+  const common = { model: template.model, ...(gpu !== undefined && { gpu }) }
+  switch (template.kind) {
+    case 'url':
+      return { ...common, how: provenance, server: 'url', modelKind: served(template, own), weights: 'own', url: template.url }
+    case 'command': {
+      const { server, command } = template
+      const weightsPath = server?.modelPath
+      return {
+        ...common,
+        how: provenance,
+        server: server?.kind ?? 'command',
+        modelKind: served(template, own),
+        weights: 'own',
+        command,
+        ...(weightsPath !== undefined && { weightsPath }),
+      }
+    }
+    case 'builtin': {
+      const weightsPath = template.env?.MODEL_PATH
+      const language = protocolTable[builtinProtocol(template)].streams
+      const engine = engineOf(template.engine, language, provenance, gpu)
+      const how = engine !== 'emulated' ? 'measured' : provenance === 'simulated' ? 'simulated' : 'emulated'
+      const architecture = weightsPath === undefined ? knownArchitecture(template.model, own) : undefined
+      return {
+        ...common,
+        how,
+        server: 'builtin',
+        engine,
+        modelKind: language ? 'decoder' : (architecture?.kind ?? 'unknown'),
+        weights: engine === 'emulated' ? 'none' : weightsPath === undefined ? 'random' : 'own',
+        ...(architecture && { weightsMiB: (4 * parameterCount(architecture)) / 2 ** 20 }),
+        ...(weightsPath !== undefined && { weightsPath }),
+        ...(image !== undefined && { image }),
+      }
+    }
+  }
+}
+
+/** The protocol of language models says what speaks it; else the model's name does, where it is a known one. */
+const served = ({ protocol, model }: { readonly protocol: ProtocolName; readonly model: string }, own: OwnDevices): ModelKind =>
+  protocolTable[protocol].streams ? 'decoder' : (knownArchitecture(model, own)?.kind ?? 'unknown')
+
+/** What `auto` came to. GPUs that are emulated, and language models, have no other engine; a CPU is never emulated but in virtual time. */
+function engineOf(asked: string, language: boolean, provenance: Provenance, gpu: string | undefined): NonNullable<MeasuredWith['engine']> {
+  if (language || asked === 'emulated' || provenance === 'simulated' || (provenance === 'emulated' && gpu !== undefined)) return 'emulated'
+  return asked === 'onnx' ? 'onnx' : 'tfjs'
+}
+
+function knownArchitecture(name: string, own: OwnDevices) {
+  try {
+    return architectureOf(name, own.architectures)
+  } catch (error) {
+    if (error instanceof DeviceModelError) return undefined
+    throw error
+  }
+}

@@ -1,0 +1,187 @@
+/** Every target with every kind of predictor and model, with and without a place for the weights: each is a whole spec, or a refusal that says why. */
+import { execFileSync } from 'node:child_process'
+import { expect, test } from 'vitest'
+import { parse, stringify } from 'yaml'
+import { recommend } from '../../reports/recommendation/recommend.ts'
+import { complete, measured, sampleInput } from '../../reports/samples.contract.ts'
+import { renderSpec, type SpecTargetName, specTarget, specTargets } from '../../reports/specs/index.ts'
+import { SpecError } from '../../reports/specs/spec-error.ts'
+import { checkCompose, checkManifests, checkProto, readTextProto, tritonModelConfig } from '../../reports/specs/validate.contract.ts'
+import type { Configuration, SearchSpace } from '../../search/types.ts'
+import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
+import { useWorkspace } from '../experiment/testing/workspace.ts'
+import type { Experiment } from '../experiment/types.ts'
+import { provenanceOf } from '../loop/notices.ts'
+import { withOwnPod } from './own-pod.ts'
+import { type DeployOptions, servingFrom } from './serving-from.ts'
+
+const workspace = useWorkspace()
+
+const json = { protocol: 'json', path: '/predict', body: '{"text": "{{text}}"}' }
+const own = { command: ['serve-it', '--port=${port}', '--batch=${batchSize}'], ...json }
+const tuned = { cpuCores: [2], batchSize: { values: [8], category: 'server' } }
+const kinds = {
+  'encoder, emulated': { model: 'bert', devices: 'emulated', gpus: 'T4' },
+  'encoder, simulated': { model: 'bert', backend: 'simulated' },
+  'encoder on CPU': { model: 'bert', devices: 'cpu' },
+  'image model on CPU': { model: 'resnet50', devices: 'cpu' },
+  'ONNX file': { model: './files/mine.onnx', devices: 'cpu' },
+  'language model, emulated': { model: 'llama-3.2-1b', slo: 'ttft<500ms', devices: 'emulated', gpus: 'L4' },
+  'language model, simulated': { model: 'llama-3.2-1b', slo: 'ttft<500ms', backend: 'simulated' },
+  'own command': { model: 'sentiment', predictor: own, space: tuned },
+  'own command, language model': {
+    model: 'tiny',
+    predictor: { ...own, protocol: 'openai', path: undefined, body: undefined },
+    space: tuned,
+  },
+  'TensorFlow Serving': { model: 'files/half', predictor: { server: 'tfserving' }, space: { cpuCores: [2], batchSize: [8] } },
+  Triton: { model: 'files/half', predictor: { server: 'triton' }, space: { cpuCores: [2], batchSize: [8] } },
+  'runs already': { model: 'sentiment', predictor: { url: 'http://127.0.0.1:1', ...json } },
+  'own pod': {
+    model: 'sentiment',
+    backend: 'kubernetes',
+    predictor: { protocol: 'oip-v2' },
+    space: { cpuCores: [2], batchSize: { values: [8], category: 'env' } },
+    kubernetes: { pod: { spec: { containers: [{ name: 'server', image: 'registry.example/own:1' }] } }, container: 'server' },
+  },
+} as const
+type Kind = keyof typeof kinds
+const kindNames = Object.keys(kinds) as Kind[]
+const isLanguage = (kind: Kind) => kind.includes('language model')
+/** Measured for real, of a server that deploys as it is. */
+const holds = [
+  'encoder on CPU',
+  'image model on CPU',
+  'ONNX file',
+  'own command',
+  'own command, language model',
+  'TensorFlow Serving',
+  'Triton',
+  'own pod',
+]
+
+function experimentOf(kind: Kind): Experiment {
+  workspace.write('files/mine.onnx', 'x')
+  workspace.write('files/half/1/saved_model.pb', 'x')
+  const { gpus, ...document } = { slo: '50ms', gpus: undefined, ...kinds[kind] } as Record<string, unknown>
+  return workspace.loadFile(stringify(JSON.parse(JSON.stringify(document))), gpus === undefined ? {} : { gpus: String(gpus) })
+}
+
+/** The first value of every parameter. */
+const firstOf = ({ parameters }: SearchSpace): Configuration =>
+  Object.fromEntries(parameters.map((p) => [p.name, 'values' in p ? p.values[0]! : (p as { min: number }).min]))
+
+async function filesOf(kind: Kind, target: SpecTargetName, { modelUri, server }: DeployOptions) {
+  const experiment = experimentOf(kind)
+  const configuration = firstOf(experiment.space)
+  const usage = { launchSeconds: kind.includes('simulated') ? 0 : 4, cpuCores: 0.9, peakRssMiB: 300 }
+  const recommendation = recommend({
+    ...sampleInput,
+    provenance: provenanceOf(experiment),
+    slo: experiment.slo,
+    trials: [complete(1, configuration, { ...measured(265, 10), slo: experiment.slo }, { usage })],
+    pricePerHour: () => 1,
+    label: () => 'it',
+  })
+  const implied = server ?? (await specTarget(target)).implies
+  const serving = withOwnPod(experiment, servingFrom(experiment, recommendation, recommendation.best!, [], { modelUri, server: implied }))
+  const files = await renderSpec(target, serving, { importPath: 'app:model' })
+  return { files, serving }
+}
+
+const uncommented = (text: string) => text.replace(/^#.*$/gm, '')
+
+/** Everything that is wrong with a spec that was written. */
+function faultsOf(kind: Kind, modelUri: string | undefined, { files, serving }: Awaited<ReturnType<typeof filesOf>>): string[] {
+  const faults: string[] = []
+  const says = (fine: boolean, what: string) => {
+    if (!fine) faults.push(what)
+  }
+  for (const { name, text } of files) {
+    if (name === 'compose.yaml') faults.push(...checkCompose(parse(text)))
+    else if (/^(deployment|inferenceservice|seldondeployment|inference)\.yaml$/.test(name)) faults.push(...checkManifests(text).problems)
+    else if (name.endsWith('.sh')) execFileSync('sh', ['-n'], { input: text })
+    else if (name === 'config.pbtxt') faults.push(...checkProto(readTextProto(text), tritonModelConfig))
+    if (name.endsWith('.pbtxt')) continue
+    says(
+      text.includes('NOT MEASURED OF WHAT THIS DEPLOYS') !== serving.figures.hold,
+      `${name}: its top does not say whether the figures hold`,
+    )
+    says(
+      serving.figures.hold || /tune verify --url http:\/\/[-a-z0-9]+ --model \S+ --rate \S+ --slo '/.test(text),
+      `${name}: no way to settle them`,
+    )
+  }
+  const text = uncommented(files.map((file) => file.text).join('\n'))
+  if (!serving.figures.hold) {
+    says(
+      !/HorizontalPodAutoscaler|ScaledObject|scaleTarget:|autoScaling|hpaSpec|max_ongoing|autoscaling_config/.test(text),
+      'scales on figures that do not hold',
+    )
+    if (text.includes('annotations:')) says(/tune\/figures: (?!measured)/.test(text) && text.includes('tune/verify: '), 'no annotation')
+  }
+  if (modelUri !== undefined) {
+    const place = modelUri.startsWith('pvc://')
+      ? /claimName: weights|storageUri: pvc:|STORAGE_URI\s+value: pvc:|pvc:\/\/weights/
+      : new RegExp(modelUri.replaceAll('/', '\\/'))
+    says(place.test(text), 'the model URI was lost')
+    says(!text.includes(weightsToFill), 'a placeholder beside the model URI')
+  }
+  if (serving.deployed.weights === 'missing' && !files.some(({ name }) => name === 'config.pbtxt')) {
+    says(/tune was told of no weights|REPLACE_WITH_YOUR_MODEL|no weights were named/.test(text), 'no placeholder that refuses to start')
+    for (const file of files) says(file.text.includes('DOES NOT START YET'), `${file.name}: does not say that it does not start`)
+  }
+  says(!isLanguage(kind) || !text.includes('onnxruntime'), 'onnxruntime for a language model')
+  says(!/SEED|workspace|\/tmp\/tune-experiment/.test(text.replace(/"Shared_SEED"/g, '')), 'something of the machine that measured')
+  for (const [, threshold] of text.matchAll(/startupProbe:[\s\S]*?failureThreshold: (\d+)/g))
+    says(5 * Number(threshold) >= 60, 'a deadline that no real start keeps')
+  return faults
+}
+
+const uris = [undefined, 's3://bucket/model', 'pvc://weights/model', '/srv/models/model'] as const
+
+test.each(kindNames)('%s: every target writes a whole spec or refuses with a reason and a way out', async (kind) => {
+  const outcomes: Record<string, string> = {}
+  for (const target of specTargets)
+    for (const server of [undefined, 'tfserving', 'triton'] as const)
+      for (const modelUri of uris) {
+        const cell = `${target}${server ? ` --server ${server}` : ''}${modelUri ? ` --model-uri ${modelUri}` : ''}`
+        try {
+          const written = await filesOf(kind, target, { modelUri, server })
+          expect(faultsOf(kind, modelUri, written), `${kind}: ${cell}`).toEqual([])
+          expect(written.files.length).toBeGreaterThan(0)
+          if (server === undefined)
+            expect(
+              written.serving.figures.hold && written.serving.deployed.server !== 'vllm' && !(await specTarget(target)).implies,
+              cell,
+            ).toBe(holds.includes(kind) && !(await specTarget(target)).implies)
+          outcomes[cell] = 'written'
+        } catch (error) {
+          if (!(error instanceof SpecError)) throw error
+          expect(error.message.length).toBeGreaterThan(20)
+          expect(error.hint, cell).toMatch(/give|choose|put|name|build/)
+          outcomes[cell] = 'refused'
+        }
+      }
+  const plain = (uri: (typeof uris)[number]) =>
+    specTargets.filter((target) => outcomes[`${target}${uri ? ` --model-uri ${uri}` : ''}`] === 'written')
+  expect({ none: plain(undefined), uri: plain('s3://bucket/model') }).toEqual(expected(kind))
+})
+
+/** Targets that write without `--server`: with no place for the weights, and with one. */
+function expected(kind: Kind): { none: string[]; uri: string[] } {
+  const listed = (...names: string[]) => specTargets.filter((target) => names.includes(target))
+  const ofOwn = listed('kubernetes', 'kserve', 'compose')
+  const servers = listed('tfserving', 'triton')
+  if (kind === 'own pod') return { none: listed('kubernetes', 'tfserving', 'triton', 'torchserve', 'ray'), uri: servers }
+  if (kind === 'own command' || kind === 'runs already')
+    return { none: listed('kubernetes', 'kserve', 'compose', 'tfserving', 'triton', 'torchserve', 'ray'), uri: servers }
+  if (kind === 'own command, language model') return { none: listed('kubernetes', 'kserve', 'compose', 'vllm', 'ray'), uri: listed('vllm') }
+  if (isLanguage(kind)) return { none: listed(...ofOwn, 'vllm', 'ray'), uri: listed(...ofOwn, 'vllm') }
+  if (kind === 'TensorFlow Serving' || kind === 'Triton')
+    return {
+      none: listed('kubernetes', 'compose', 'tfserving', 'triton', 'torchserve', 'ray'),
+      uri: listed(...ofOwn, 'seldon', 'kubedl', ...servers),
+    }
+  return { none: listed(...ofOwn, ...servers, 'torchserve', 'ray'), uri: listed(...ofOwn, ...servers) }
+}
