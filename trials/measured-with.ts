@@ -1,6 +1,7 @@
 /** What a measurement was of: which server with which engine and weights, started how, on which GPU, and whether anything of it was modelled. */
+
+import type { ProtocolName } from '../profiler/protocols/protocol-table.ts'
 import { protocolTable } from '../profiler/protocols/protocol-table.ts'
-import type { ProtocolName } from '../profiler/types.ts'
 import type { Configuration } from '../search/types.ts'
 import { architectureOf, parameterCount } from './devices/architecture.ts'
 import { DeviceModelError } from './devices/device-model-error.ts'
