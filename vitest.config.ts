@@ -18,7 +18,7 @@ export const pure = [
   'tuner/testing/**/*',
   'tuner/{experiment,render}/**/*',
   'tuner/backends/{assemble,cluster-space,simulated-backend,simulated-llm}',
-  'tuner/loop/{default-configuration,loop}',
+  'tuner/loop/{default-configuration,loop,observations,second-reading,why-stop}',
 ].map((files) => `${files}.test.{ts,tsx}`)
 
 export default defineConfig({

@@ -10,7 +10,7 @@ import { defaultConfiguration } from '../loop/default-configuration.ts'
 import { historyOf } from '../loop/history.ts'
 import { devicesLine, historyNotices, noticesOf, provenanceOf } from '../loop/notices.ts'
 import type { LoopParts } from '../loop/parts.ts'
-import { labelOf, loadPriceBook, problemOf, viewOf } from '../loop/problem.ts'
+import { expectationOf, labelOf, loadPriceBook, problemOf, viewOf } from '../loop/problem.ts'
 import type { Backend } from './backend.ts'
 import { refuseWhatNeverServes } from './estimate-table.ts'
 import { openKubernetes } from './kubernetes-backend.ts'
@@ -38,6 +38,7 @@ export async function assemble(given: Experiment, experimentId: string, store: T
       provenance,
       problem,
       spaceSize: spaceSize(problem.space),
+      expectation: expectationOf(experiment),
       defaultConfiguration: defaultConfiguration(problem),
       sampler: createSampler(experiment.sampler),
       assessStop: (observations, rng) => assessStop(problem, observations, rng, { tolerance: stop.tolerance, risk: 1 - stop.certainty }),

@@ -1,73 +1,86 @@
-/** The winner's confirmation: a second, longer, independent measurement, at a rate the recommendation can stand by. */
+/** Confirmations: second, longer, independent measurements at rates that the recommendation can stand by, of the winner and of rivals that might beat it. */
+import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
+import type { MeasureTask } from '../backends/backend.ts'
 import type { Experiment } from '../experiment/types.ts'
 import type { EventBody } from './events.ts'
 import type { LoopParts } from './parts.ts'
+import type { TrialLog } from './trial-log.ts'
 import { runTrial } from './trial-runner.ts'
 
-/** A winner that loses its place when confirmed hands over to the next; more than this many are not chased. */
-const maxConfirmations = 3
-
-/** How the loop hears of it. */
-export interface ConfirmationHooks {
-  readonly emit: (event: EventBody) => void
-  readonly spent: () => number
-}
+/** A winner that loses its place when confirmed hands over to the next, and rivals follow; more than this many are not chased. */
+const maxConfirmations = 4
+/** Of one configuration: a confirmation that failed, or that the machine disturbed, says nothing of it. */
+const maxTries = 2
 
 /**
- * Confirms the best candidate and appends the confirmation to `trials` and the store. When the confirmed rate makes another candidate
- * the best, that one is confirmed too.
+ * Confirms what is still open, in the order in which it matters, until nothing is: the best candidate first, then what comes before it once its own
+ * figure is confirmed. What was confirmed before, or could not be, is not asked again.
  * @throws the signal's reason when it aborts.
  */
-export async function confirmWinner(
+export async function confirmAsNeeded(
   experiment: Experiment,
   parts: LoopParts,
-  trials: FinishedTrial[],
-  nextNumber: () => number,
-  hooks: ConfirmationHooks,
+  log: TrialLog,
+  emit: (event: EventBody) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  const confirmed = new Set(
-    trials.filter((t) => t.purpose === 'confirmation' && t.state !== 'failed').map((t) => configurationKey(t.configuration)),
-  )
+  const tries = new Map<string, number>()
   for (let round = 0; round < maxConfirmations; round++) {
-    const { best } = parts.recommend(trials, undefined)
-    if (!best || confirmed.has(configurationKey(best.configuration))) return
-    const { configuration } = best
-    confirmed.add(configurationKey(configuration))
-    const number = nextNumber()
-    const label = parts.label(configuration)
-    hooks.emit({ type: 'confirming', number, configuration, label })
-    const rateRps = confirmationRateRps(best.capacityRps, best.capacityCi90Rps)
-    const trial = await runTrial(
-      parts.backend,
-      { kind: 'confirmation', rateRps },
-      { number, configuration, why: `confirmation of trial ${best.trial}`, purpose: 'confirmation', attempt: 1 },
-      {
-        now: parts.now,
-        onReady: (predictor, seconds) => hooks.emit({ type: 'predictor-ready', number, isolation: predictor.isolation, seconds }),
-        onStep: (point, phase) => hooks.emit({ type: 'load-step', number, point, sloMs: experiment.slo.limitMs, phase }),
-      },
-      signal,
-    )
-    await parts.store.append(parts.experimentId, trial)
-    trials.push(trial)
-    const last = trial.state === 'complete' ? trial.measurement.points.at(-1) : undefined
-    hooks.emit({
-      type: 'confirmed',
-      number,
-      held: trial.state === 'complete' && trial.measurement.capacityRps > 0,
-      rateRps: trial.state === 'complete' ? trial.measurement.capacityRps : 0,
-      sloMs: last?.sloMs ?? Number.POSITIVE_INFINITY,
-    })
-    if (trial.state !== 'complete') {
-      hooks.emit({
-        type: 'warning',
-        message: `the confirmation of trial ${best.trial} did not complete: ${'error' in trial ? trial.error : trial.detail}`,
-      })
-    }
+    const open = unsettled(parts.recommend(log.trials, undefined), log.trials)
+    const next = open.find(({ configuration }) => (tries.get(configurationKey(configuration)) ?? 0) < maxTries)
+    if (!next) return
+    const key = configurationKey(next.configuration)
+    tries.set(key, (tries.get(key) ?? 0) + 1)
+    const rateRps = confirmationRateRps(next.capacityRps, next.capacityCi90Rps)
+    const trial = await measureAgain(experiment, parts, log, emit, { kind: 'confirmation', rateRps }, next, signal)
+    // Where nothing starts any more, trying the rest shows nothing new.
+    if (trial.state === 'failed' && trial.final === 'experiment') return
   }
+}
+
+/** The best, unless a confirmation has said something of it. */
+function unsettled({ best }: Recommendation, trials: readonly FinishedTrial[]): readonly Candidate[] {
+  if (!best) return []
+  const key = configurationKey(best.configuration)
+  const says = (trial: FinishedTrial) =>
+    trial.state !== 'failed' && !(trial.state === 'complete' && trial.measurement.outcome === 'disturbed')
+  return trials.some((t) => t.purpose === 'confirmation' && says(t) && configurationKey(t.configuration) === key) ? [] : [best]
+}
+
+/** Measures a candidate at a rate once more and records it as a confirmation. */
+export async function measureAgain(
+  experiment: Experiment,
+  parts: Pick<LoopParts, 'backend' | 'label' | 'now' | 'store' | 'experimentId'>,
+  log: TrialLog,
+  emit: (event: EventBody) => void,
+  task: Extract<MeasureTask, { rateRps: number }>,
+  { configuration, trial: of }: Pick<Candidate, 'configuration' | 'trial'>,
+  signal: AbortSignal,
+): Promise<FinishedTrial> {
+  const number = log.nextNumber()
+  emit({ type: 'confirming', number, configuration, label: parts.label(configuration) })
+  const trial = await runTrial(
+    parts.backend,
+    task,
+    { number, configuration, why: `${task.kind} of trial ${of}`, purpose: 'confirmation', attempt: 1 },
+    {
+      now: parts.now,
+      onReady: (predictor, seconds) => emit({ type: 'predictor-ready', number, isolation: predictor.isolation, seconds }),
+      onStep: (point, phase) => emit({ type: 'load-step', number, point, sloMs: experiment.slo.limitMs, phase }),
+    },
+    signal,
+  )
+  await parts.store.append(parts.experimentId, trial)
+  log.add(trial)
+  const measured = trial.state === 'complete' ? trial.measurement : undefined
+  const rateRps = measured?.capacityRps ?? 0
+  const sloMs = measured?.points.at(-1)?.sloMs ?? Number.POSITIVE_INFINITY
+  emit({ type: 'confirmed', number, held: rateRps > 0, rateRps, sloMs })
+  const why = trial.state === 'complete' ? undefined : trial.state === 'failed' ? trial.error : trial.detail
+  if (why !== undefined) emit({ type: 'warning', message: `the ${task.kind} of trial ${of} did not complete: ${why}` })
+  return trial
 }
 
 /** At exactly the true capacity a window passes about half the time: confirmed is a rate a little below the estimate, or its lower bound where that is near. */

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { InfeasibleError, LaunchError } from '../../trials/types.ts'
-import { fakeExperiment, fakeLauncher, fakeParts, fakePredictor, measurement } from '../testing/fakes.ts'
+import type { Configuration, Observation } from '../../search/types.ts'
+import { type FinishedTrial, InfeasibleError, LaunchError } from '../../trials/types.ts'
+import { fakeExperiment, fakeLauncher, fakeParts, fakePredictor, measurement, orderedSampler } from '../testing/fakes.ts'
+import { confirmationRateRps } from './confirmation.ts'
 import type { TuneEvent } from './events.ts'
 import { runLoop } from './loop.ts'
 
@@ -205,5 +207,97 @@ describe('the loop', () => {
       [2, 'infeasible', 'crashed'],
       [4, 'infeasible', 'out-of-memory'],
     ])
+  })
+
+  const disturbed = { ...measurement(100), outcome: 'disturbed', capacityRps: 0, capacityCi90Rps: [0, Number.POSITIVE_INFINITY] } as const
+  const batches = (trials: readonly { readonly configuration: Record<string, unknown> }[]) => trials.map((t) => t.configuration.batchSize)
+
+  test('a disturbed trial says nothing: it is run again, and its configuration given up after three attempts', async () => {
+    const seen: (readonly Observation[])[] = []
+    const assessStop = (observations: readonly Observation[]) => {
+      seen.push([...observations])
+      return { probabilityBetterExists: 1, tolerance: 0.05, stop: false }
+    }
+    const load = async ({ isolation }: { isolation: string }) => (isolation === '2' ? disturbed : measurement(100 * Number(isolation)))
+    const { parts, events } = await run({ load, assessStop }, { confirm: false })
+    expect(batches(parts.store.appended)).toEqual([1, 2, 2, 2, 4, 8, 16])
+    expect(events.filter((e) => e.type === 'trial-finished' && e.retry)).toHaveLength(2)
+    expect(seen.at(-1)!.map(({ configuration }) => configuration.batchSize)).toEqual([1, 4, 8, 16])
+  })
+
+  test('a reading far from all that was expected is made again before it counts; the second one stands', async () => {
+    const seen: number[][] = []
+    const predicted = (batchSize: number) => ({ rate: 100 * batchSize, low: 80 * batchSize, high: 125 * batchSize, feasible: 1 })
+    const sampler = {
+      name: 'believing',
+      suggest: (...given: Parameters<typeof orderedSampler.suggest>) => {
+        seen.push(given[1].flatMap((o) => (o.state === 'complete' && o.rate ? [o.rate.value] : [])))
+        const next = orderedSampler.suggest(...given)
+        return next && { ...next, predicted: predicted(Number(next.configuration.batchSize)) }
+      },
+    }
+    let tries = 0
+    const load = async ({ isolation }: { isolation: string }) =>
+      measurement(isolation === '2' && ++tries === 1 ? 7 : 100 * Number(isolation))
+    const expectation = ({ batchSize }: Configuration) => ({ capacityRps: 100 * Number(batchSize), relativeError: 0.1 })
+    const { parts, events } = await run({ load, sampler, expectation }, { confirm: false })
+    expect(batches(parts.store.appended)).toEqual([1, 2, 2, 4, 8, 16])
+    expect(parts.store.appended[2]!.why).toBe('trial 2 again: its reading is hard to believe')
+    // Asked between the two readings, the search would have learned 7; it never does.
+    expect(seen.flat()).not.toContain(7)
+    expect(seen.at(-1)).toEqual([100, 200, 400, 800, 1600])
+    expect(events.filter((e) => e.type === 'trial-started')).toHaveLength(6)
+  })
+
+  test('a resumed experiment makes the second reading that is due', async () => {
+    const expectation = () => ({ capacityRps: 100, relativeError: 0.1 })
+    const predicted = { rate: 100, low: 80, high: 125, feasible: 1 }
+    const first = await run({}, { budget: { maxTrials: 1 }, confirm: false })
+    const earlier = first.result.trials.map((t) => ({ ...t, predicted, measurement: measurement(5) })) as FinishedTrial[]
+    const parts = fakeParts({ expectation })
+    await runLoop(fakeExperiment({ confirm: false, budget: { maxTrials: 2 } }), parts, earlier, () => undefined, never)
+    expect(parts.store.appended.map((t) => [t.number, t.configuration.batchSize])).toEqual([[2, 1]])
+  })
+
+  test('a confirmation that was disturbed is made once more, and then left', async () => {
+    const measure = async (predictor: { isolation: string }, task: { kind: string }) =>
+      task.kind === 'trial' ? measurement(100 * Number(predictor.isolation)) : disturbed
+    const { backend } = fakeParts()
+    const { parts, result } = await run({ backend: { ...backend, measure } })
+    const confirmations = parts.store.appended.filter((t) => t.purpose === 'confirmation')
+    expect(batches(confirmations)).toEqual([16, 16])
+    expect(result.reason).toBe('space-exhausted')
+  })
+
+  test('what was confirmed in an earlier run is not confirmed again', async () => {
+    const first = await run()
+    const again = fakeParts()
+    await runLoop(fakeExperiment(), again, first.result.trials, () => undefined, never)
+    expect(again.store.appended).toEqual([])
+  })
+
+  test('a confirmation is asked at a rate that the winner should keep, and never counts as a trial', async () => {
+    const asked: number[] = []
+    const { backend } = fakeParts()
+    const measure: typeof backend.measure = async (predictor, task, ...rest) => {
+      if (task.kind !== 'trial') asked.push(task.rateRps)
+      return backend.measure(predictor, task, ...rest)
+    }
+    const { events } = await run({ backend: { ...backend, measure } }, { budget: { maxTrials: 5 } })
+    expect(asked).toHaveLength(1)
+    expect(asked[0]! / 1600).toBeGreaterThan(0.9)
+    expect(asked[0]! / 1600).toBeLessThan(1)
+    expect(events.find((e) => e.type === 'stopped')).toMatchObject({ reason: 'max-trials', detail: '5 trials' })
+  })
+})
+
+describe('the rate of a confirmation', () => {
+  test.each([
+    [100, [98, 105], 97],
+    [100, [81, 120], 90],
+    [100, [0, 120], 97],
+    [100, [100, 120], 97],
+  ] as const)('of %d with an interval of %j is %d', (capacityRps, interval, rateRps) => {
+    expect(confirmationRateRps(capacityRps, interval)).toBeCloseTo(rateRps, 9)
   })
 })

@@ -3,6 +3,7 @@ import type { Recommendation } from '../../reports/recommendation/types.ts'
 import type { Configuration, Observation, Problem, Rng, Sampler, StopAssessment } from '../../search/types.ts'
 import type { FinishedTrial, Provenance, TrialStore } from '../../trials/types.ts'
 import type { Backend } from '../backends/backend.ts'
+import type { Expectation } from './second-reading.ts'
 
 /** Everything the loop works with, made by assemble.ts and replaced in tests. */
 export interface LoopParts {
@@ -11,6 +12,8 @@ export interface LoopParts {
   readonly problem: Problem
   /** Configurations in the space, Infinity for a continuous one. */
   readonly spaceSize: number
+  /** What the device model expects, where a reading is to be held against it. */
+  readonly expectation?: Expectation
   /** Measured before anything else: the yardstick of the gain. */
   readonly defaultConfiguration?: Configuration
   readonly sampler: Sampler

@@ -2,16 +2,18 @@
 import { readFile } from 'node:fs/promises'
 import type { View } from '../../reports/recommendation/judged.ts'
 import { learnsPlainly } from '../../search/objective.ts'
+import { configurationKey } from '../../search/space.ts'
 import type { Configuration, Problem } from '../../search/types.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
 import type { Estimator } from '../../trials/launchers/simulated/estimate.ts'
 import { defaultPriceBook, type PriceBook, pricePerHour } from '../../trials/prices/book.ts'
 import { parsePriceBook } from '../../trials/prices/parse-book.ts'
 import { describeConfiguration, resourcesOf } from '../../trials/resources.ts'
-import { estimatorsOf } from '../backends/estimators.ts'
+import { type EstimatorOf, estimatorsOf } from '../backends/estimators.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import type { Experiment } from '../experiment/types.ts'
 import { qualityOf } from '../experiment/variant-settings.ts'
+import type { Expectation, Expected } from './second-reading.ts'
 
 /** The user's price book, or the built-in one. Throws with every problem of the file, or UserError when it cannot be read. */
 export async function loadPriceBook(path: string | undefined, ownGpus: readonly Gpu[] = []): Promise<PriceBook> {
@@ -66,11 +68,38 @@ export function problemOf(experiment: Experiment, book: PriceBook): Problem {
   }
 }
 
+/**
+ * What the device model expects of each configuration, with its error. Undefined where it knows nothing of the predictor, where the objective learns
+ * something else, and in virtual time, where a second reading comes to the same.
+ */
+export function expectationOf(experiment: Experiment): Expectation | undefined {
+  if (experiment.backend === 'simulated' || !learnsPlainly(experiment.objective)) return undefined
+  const of = estimatorsOfGpus(experiment)
+  if (of === undefined) return undefined
+  const known = new Map<string, Expected | undefined>()
+  return (given) => {
+    const key = configurationKey(given)
+    if (!known.has(key)) {
+      const { estimator, configuration } = of(given)
+      const estimated = estimator.estimate(configuration)
+      known.set(key, estimated.serves && estimated.capacityRps > 0 ? estimated : undefined)
+    }
+    return known.get(key)
+  }
+}
+
+/** Undefined for anything but the built-in predictor on GPUs. */
+function estimatorsOfGpus(experiment: Experiment): EstimatorOf | undefined {
+  if (experiment.predictor.kind !== 'builtin' || gpusOf(experiment).length === 0) return undefined
+  return estimatorsOf(experiment)
+}
+
+const gpusOf = ({ space }: Experiment): readonly string[] =>
+  space.parameters.flatMap((p) => (p.name === 'gpu' && p.kind === 'categorical' ? p.values : []))
+
 /** What the device model expects of the built-in predictor on GPUs: the search learns only how reality differs from it. */
 function physicsOf(experiment: Experiment): Pick<Problem, 'priorLogRate' | 'priorFactors' | 'priorLogConstraint' | 'cannotServe'> {
-  const gpus = experiment.space.parameters.flatMap((p) => (p.name === 'gpu' && p.kind === 'categorical' ? p.values : []))
-  if (experiment.predictor.kind !== 'builtin' || gpus.length === 0) return {}
-  const of = estimatorsOf(experiment)
+  const of = estimatorsOfGpus(experiment)
   if (of === undefined) return {}
   // What the factors move is learned of one model; variants have each their own.
   const one = experiment.variants.length === 0
@@ -81,7 +110,7 @@ function physicsOf(experiment: Experiment): Pick<Problem, 'priorLogRate' | 'prio
       return question(estimator, configuration)
     }
   return {
-    ...(one && { priorFactors: of({}).estimator.priorFactors(gpus) }),
+    ...(one && { priorFactors: of({}).estimator.priorFactors(gpusOf(experiment)) }),
     priorLogRate: ask((estimator, configuration) => estimator.priorLogRate(configuration)),
     priorLogConstraint: ask((estimator, configuration) => estimator.priorLogConstraint(configuration)),
     cannotServe: ask((estimator, configuration) => estimator.cannotServe(configuration)),

@@ -1,0 +1,108 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import type { Measurement } from '../../profiler/types.ts'
+import type { FinishedTrial } from '../../trials/types.ts'
+import { measurement } from '../testing/fakes.ts'
+import { idleSloMs, logSdOf, observationOf } from './observations.ts'
+
+const objective = { kind: 'price-per-request' } as const
+const base = { number: 1, configuration: { batchSize: 4 }, why: '', startedAt: '2026-01-01T00:00:00Z', seconds: 5 }
+const complete = (change: Partial<Measurement> = {}, rest: Partial<FinishedTrial> = {}): FinishedTrial =>
+  ({ ...base, state: 'complete', measurement: { ...measurement(100), ...change }, ...rest }) as FinishedTrial
+
+describe('the spread of a capacity', () => {
+  const spread = (low: number, high: number) => logSdOf({ ...measurement(100), capacityCi90Rps: [low, high] })
+
+  test('is that of the normal in ln whose 90 % interval it is', () => {
+    // 90 % of a normal lie within 1.6449 standard deviations: e^(±1.6449 x 0.1).
+    expect(spread(100 * Math.exp(-0.16449), 100 * Math.exp(0.16449))).toBeCloseTo(0.1, 4)
+    expect(spread(50, 200)).toBeCloseTo(Math.log(4) / 3.2897, 4)
+  })
+
+  test('does not depend on the unit', () => {
+    fc.assert(
+      fc.property(fc.double({ min: 0.1, max: 1e5, noNaN: true }), fc.double({ min: 1.001, max: 100, noNaN: true }), (low, ratio) => {
+        expect(spread(60 * low, 60 * low * ratio)).toBeCloseTo(spread(low, low * ratio)!, 9)
+      }),
+    )
+  })
+
+  test.each([
+    ['a bound from below', 90, Number.POSITIVE_INFINITY],
+    ['a bound from above', 0, 90],
+    ['no width', 90, 90],
+    ['turned round', 90, 80],
+    ['no numbers', Number.NaN, Number.NaN],
+  ])('is unknown of %s', (_, low, high) => {
+    expect(spread(low, high)).toBeUndefined()
+  })
+})
+
+describe('what a trial teaches', () => {
+  test('requests per second and ms, as measured', () => {
+    const measured = { ...measurement(250), idle: { ...measurement(250).idle, p99Ms: 7.25 } }
+    expect(observationOf(complete(measured), objective)).toEqual({
+      configuration: { batchSize: 4 },
+      state: 'complete',
+      rate: { value: 250, logSd: logSdOf(measured) },
+      constraint: { value: 7.25 },
+      censored: false,
+    })
+  })
+
+  test('a capacity of nothing is one, and not unknown', () => {
+    const none = complete({ outcome: 'slo-unattainable', capacityRps: 0, capacityCi90Rps: [0, 0] })
+    expect(observationOf(none, objective)).toMatchObject({ state: 'complete', rate: { value: 0, logSd: undefined } })
+  })
+
+  test('a trial that was cut short tells of a bound', () => {
+    expect(observationOf(complete({ outcome: 'beaten' }), objective)).toMatchObject({ censored: true })
+    for (const outcome of ['converged', 'budget', 'generator-limit', 'errors'] as const)
+      expect(observationOf(complete({ outcome }), objective)).toMatchObject({ censored: false })
+  })
+
+  test('an idle latency that was not measured constrains nothing', () => {
+    const { idle } = measurement(100)
+    const zero = { ...idle, requests: 0, meanMs: 0, p50Ms: 0, p90Ms: 0, p95Ms: 0, p99Ms: 0, maxMs: 0 }
+    expect(observationOf(complete({ idle: zero }), objective)).toMatchObject({ constraint: undefined })
+  })
+
+  test('what cannot serve is infeasible, with its reason', () => {
+    const trial: FinishedTrial = { ...base, state: 'infeasible', reason: 'out-of-memory', detail: 'needs 9 GiB' }
+    expect(observationOf(trial, objective)).toEqual({
+      configuration: { batchSize: 4 },
+      state: 'infeasible',
+      reason: 'out-of-memory: needs 9 GiB',
+    })
+  })
+
+  test.each<[string, FinishedTrial]>([
+    ['failed', { ...base, state: 'failed', error: 'no port' }],
+    ['was disturbed', complete({ outcome: 'disturbed', capacityRps: 0, capacityCi90Rps: [0, Number.POSITIVE_INFINITY] })],
+    ['confirmed', complete({}, { purpose: 'confirmation' })],
+    ['did not come up when confirmed', { ...base, purpose: 'confirmation', state: 'infeasible', reason: 'crashed', detail: '' }],
+  ])('nothing where it %s', (_, trial) => {
+    expect(observationOf(trial, objective)).toBeUndefined()
+  })
+
+  test('the yardstick teaches like any other', () => {
+    expect(observationOf(complete({}, { purpose: 'default' }), objective)).toMatchObject({ rate: { value: 100 } })
+  })
+})
+
+describe('the idle latency under an SLO', () => {
+  const at = (percentile: number) => idleSloMs({ ...measurement(100), slo: { ...measurement(100).slo, percentile }, idle })
+  const idle = { requests: 100, meanMs: 2, p50Ms: 1, p90Ms: 3, p95Ms: 4, p99Ms: 9, maxMs: 10 }
+
+  test.each([
+    [0.5, 1],
+    [0.9, 3],
+    [0.95, 4],
+    [0.99, 9],
+    [0.999, 9],
+    [0.6, 1],
+    [0.75, 3],
+  ])('p%d is the nearest percentile that was kept: %d ms', (percentile, ms) => {
+    expect(at(percentile)).toBe(ms)
+  })
+})

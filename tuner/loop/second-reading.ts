@@ -1,0 +1,63 @@
+/**
+ * Readings that are hard to believe: too far from the device model's estimate and from what the search's own model expected. Each is measured again
+ * before it counts, and the second reading stands, whatever it says.
+ */
+import { configurationKey } from '../../search/space.ts'
+import type { Configuration } from '../../search/types.ts'
+import type { FinishedTrial } from '../../trials/types.ts'
+import { logSdOf } from './observations.ts'
+
+/** What the device model expects of a configuration that serves. */
+export interface Expected {
+  readonly capacityRps: number
+  /** About two in three truths lie within ± this part of it. */
+  readonly relativeError: number
+}
+
+/** Undefined where nothing is known of a configuration beforehand. */
+export type Expectation = (configuration: Configuration) => Expected | undefined
+
+/** z of a two-sided 90 % normal interval. */
+const z90 = 1.645
+/** Half widths of the 90 % interval of the difference between reading and belief. */
+const tooFar = 3
+
+/**
+ * Trials to measure again, and those whose reading gave way to a second one. A reading is doubted where both beliefs are there and it is far from
+ * each: one alone may be wrong, as the device model is where a machine differs, and the search's model after few trials.
+ */
+export function secondReadings(
+  trials: readonly FinishedTrial[],
+  expectation: Expectation,
+): { readonly due: readonly FinishedTrial[]; readonly replaced: readonly FinishedTrial[] } {
+  const due: FinishedTrial[] = []
+  const replaced: FinishedTrial[] = []
+  const read = new Set<string>()
+  for (const [i, trial] of trials.entries()) {
+    const key = configurationKey(trial.configuration)
+    const first = !read.has(key)
+    if (isReading(trial)) read.add(key)
+    // The second one stands, however far it is.
+    if (!first || !isHardToBelieve(trial, expectation(trial.configuration))) continue
+    const again = trials.slice(i + 1).some((later) => isReading(later) && configurationKey(later.configuration) === key)
+    ;(again ? replaced : due).push(trial)
+  }
+  return { due, replaced }
+}
+
+const isReading = (trial: FinishedTrial): boolean =>
+  trial.purpose !== 'confirmation' &&
+  (trial.state === 'infeasible' || (trial.state === 'complete' && trial.measurement.outcome !== 'disturbed'))
+
+/** Of a trial that was measured to the end, and of a capacity that both models speak of. */
+function isHardToBelieve(trial: FinishedTrial, expected: Expected | undefined): boolean {
+  if (trial.state !== 'complete' || trial.purpose === 'confirmation' || !expected || !trial.predicted) return false
+  const { capacityRps, outcome } = trial.measurement
+  const logSd = logSdOf(trial.measurement)
+  if (outcome !== 'converged' || !(capacityRps > 0) || !(expected.capacityRps > 0) || logSd === undefined) return false
+  const { rate, low, high } = trial.predicted
+  if (!(low > 0) || !(rate > 0) || !Number.isFinite(high)) return false
+  const far = (beliefRps: number, beliefLogSd: number) =>
+    Math.abs(Math.log(capacityRps / beliefRps)) > tooFar * z90 * Math.hypot(logSd, beliefLogSd)
+  return far(expected.capacityRps, Math.log1p(expected.relativeError)) && far(rate, Math.log(high / low) / (2 * z90))
+}

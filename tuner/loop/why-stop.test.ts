@@ -1,0 +1,106 @@
+import { describe, expect, test } from 'vitest'
+import type { FinishedTrial } from '../../trials/types.ts'
+import { measurement } from '../testing/fakes.ts'
+import { type SearchState, whyStop } from './why-stop.ts'
+
+const base = (number: number) => ({ number, configuration: {}, why: '', startedAt: '2026-01-01T00:00:00Z', seconds: 10 })
+const complete = (number: number): FinishedTrial => ({ ...base(number), state: 'complete', measurement: measurement(100) })
+const failed = (number: number, final?: 'experiment' | 'configuration'): FinishedTrial => ({
+  ...base(number),
+  state: 'failed',
+  error: `error ${number}`,
+  ...(final && { final }),
+})
+const infeasible = (number: number, reason: 'crashed' | 'never-ready' | 'out-of-memory'): FinishedTrial => ({
+  ...base(number),
+  state: 'infeasible',
+  reason,
+  detail: `detail ${number}`,
+})
+/** `trials` are this run's, after those of `earlier`. */
+const state = (trials: FinishedTrial[], rest: Partial<SearchState> = {}, earlier: FinishedTrial[] = []): SearchState => ({
+  trials: [...earlier, ...trials],
+  fresh: trials,
+  counted: trials.filter((t) => t.state !== 'failed').length,
+  spent: 0,
+  elapsedS: 0,
+  ...rest,
+})
+const budget = { maxTrials: 10 }
+const sure = { probabilityBetterExists: 0.031, tolerance: 0.05, stop: true }
+
+describe('why a search stops', () => {
+  test('it goes on while nothing says otherwise', () => {
+    expect(whyStop(state([]), budget)).toBeUndefined()
+    expect(whyStop(state([complete(1)], { assessment: { ...sure, stop: false } }), budget)).toBeUndefined()
+  })
+
+  test.each([
+    [9, undefined],
+    [10, 'max-trials'],
+    [11, 'max-trials'],
+  ])('%d trials of at most ten: %s', (counted, reason) => {
+    expect(whyStop(state([], { counted }), budget)?.reason).toBe(reason)
+  })
+
+  test.each([
+    [59.9, undefined],
+    [60, 'time-limit'],
+  ])('%d s of a minute: %s', (elapsedS, reason) => {
+    expect(whyStop(state([], { elapsedS }), { ...budget, timeLimitS: 60 })?.reason).toBe(reason)
+  })
+
+  test.each([
+    [0.99, undefined],
+    [1, 'budget'],
+  ])('$%d of one dollar: %s', (spent, reason) => {
+    expect(whyStop(state([], { spent }), { ...budget, maxCost: 1 })?.reason).toBe(reason)
+    expect(whyStop(state([], { spent }), budget)).toBeUndefined()
+  })
+
+  test('it says how sure it is, rounded down', () => {
+    expect(whyStop(state([complete(1)], { assessment: sure }), budget)).toEqual({
+      reason: 'certain',
+      detail: 'with 96 % probability nothing untried is more than 5 % better',
+    })
+  })
+
+  test('four failures in a row, not three, nor four with a success between', () => {
+    expect(whyStop(state([failed(1), failed(2), failed(3)]), budget)).toBeUndefined()
+    expect(whyStop(state([failed(1), failed(2), complete(3), failed(4)]), budget)).toBeUndefined()
+    expect(whyStop(state([complete(1), failed(2), failed(3), failed(4), failed(5)]), budget)).toEqual({
+      reason: 'failed',
+      detail: '4 trials failed in a row; the last: error 5',
+    })
+  })
+
+  test('what failed in an earlier run may have been mended since', () => {
+    const earlier = [failed(1), failed(2), failed(3)]
+    expect(whyStop(state([failed(4)], {}, earlier), budget)).toBeUndefined()
+    expect(whyStop(state([], {}, [failed(1, 'experiment')]), budget)).toBeUndefined()
+  })
+
+  test('one failure that every trial would meet', () => {
+    expect(whyStop(state([complete(1), failed(2, 'experiment')]), budget)).toEqual({
+      reason: 'failed',
+      detail: 'every other trial would fail like trial 2',
+    })
+    expect(whyStop(state([failed(2, 'configuration')]), budget)).toBeUndefined()
+  })
+
+  test('four predictors of which none ever served: one that ran out of memory did start', () => {
+    const never = [infeasible(1, 'crashed'), infeasible(2, 'never-ready'), failed(3)]
+    expect(whyStop(state([...never, infeasible(4, 'crashed')]), budget)).toEqual({
+      reason: 'failed',
+      detail: 'none of 4 predictors ever served; the last: detail 4',
+    })
+    expect(whyStop(state([...never, infeasible(4, 'out-of-memory')]), budget)).toBeUndefined()
+    expect(whyStop(state([...never, infeasible(4, 'crashed')], {}, [complete(0)]), budget)).toBeUndefined()
+  })
+
+  test('what is wrong comes before what is reached, and that before a spent budget', () => {
+    const spent = { counted: 10, assessment: sure }
+    expect(whyStop(state([failed(1, 'experiment')], spent), budget)?.reason).toBe('failed')
+    expect(whyStop(state([complete(1)], spent), budget)?.reason).toBe('certain')
+  })
+})
