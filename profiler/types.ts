@@ -231,6 +231,8 @@ export interface LoadRun {
   /** Cores the generator was busy, 1 = one whole core; 0 in virtual time. */
   readonly generatorCores: number
   readonly machineWait?: MachineWait
+  /** Of HTTP/1.1: connections opened, those that the server closed, and requests sent once more because it was closing theirs. */
+  readonly connections?: { readonly opened: number; readonly closed: number; readonly retried: number }
   /** When the load's `cut` ended it early, ms from its start: requests still under way count with the age they had reached. */
   readonly cutMs?: number
   /** Of streamed answers. */

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { HttpLoadGenerator } from '../../profiler/generator/http-generator.ts'
 import { protocolFor } from '../../profiler/protocols/index.ts'
 import { templateProblems } from '../../trials/launchers/fill.ts'
 import { createLocalLauncher } from '../../trials/launchers/local/local-launcher.ts'
@@ -106,6 +107,27 @@ describe.skipIf(absent !== undefined)(
       }
       expect(processesOf(predictor)).toEqual([])
       expect(readdirSync(join(folder, 'running'))).toEqual([])
+    })
+
+    test('gunicorn’s default, which closes its connection with each answer, fails no request', async () => {
+      const predictor = await launch({ workers: 2, workerClass: 'sync', threads: 1, cpuCores: 1 }, 5)
+      const generator = new HttpLoadGenerator()
+      const { signal } = new AbortController()
+      try {
+        const arrivals = { kind: 'poisson' } as const
+        for (const load of [
+          { kind: 'closed', connections: 2, durationS: 0.4 },
+          { kind: 'closed', connections: 16, durationS: 0.4 },
+          { kind: 'open', rateRps: 60, arrivals, durationS: 0.5, seed: 1 },
+        ] as const) {
+          const run = await generator.play(predictor.target, load, signal)
+          expect({ load, errorKinds: run.errorKinds }).toEqual({ load, errorKinds: {} })
+          expect(run.connections?.opened).toBeGreaterThanOrEqual(run.latencyMs.length)
+        }
+      } finally {
+        await generator.close()
+        await predictor.stop()
+      }
     })
 
     test('a worker class that is not installed is the environment’s fault, with what gunicorn said', async () => {

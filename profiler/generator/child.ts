@@ -1,11 +1,12 @@
 /** The generator's own process: nothing else disturbs its clock. Ends with its parent. */
 import type { Load, LoadRun } from '../types.ts'
 import type { FromChild, HttpTarget, ToChild } from './child-messages.ts'
-import { playClosed } from './closed-http.ts'
-import { playClosedLoop } from './closed-loop.ts'
+import { playAutocannon, suitsAutocannon } from './closed-autocannon.ts'
+import { playClosed } from './closed-loop.ts'
 import { HttpSender } from './http-sender.ts'
 import { Http2Sender } from './http2-sender.ts'
 import { playOpen } from './open-loop.ts'
+import { Pacer } from './pacer.ts'
 import type { Sender } from './sender.ts'
 
 const send = (message: FromChild) => process.send?.(message)
@@ -27,20 +28,35 @@ async function giveUpConnections(): Promise<void> {
   await sender?.close()
 }
 
+/** Paces all open loads of this process. */
+let pacer: Pacer | undefined
+/** The target's server does what autocannon's interface has no place for. */
+let beyondAutocannon = false
+
 async function play(load: Load, signal: AbortSignal): Promise<LoadRun> {
   if (target === undefined) throw new Error('no target given before the load')
-  // autocannon speaks HTTP/1.1 alone.
-  if (load.kind === 'closed' && !load.forOpen && target.transport === undefined && !target.http2) return playClosed(target, load, signal)
+  if (load.kind === 'closed' && !beyondAutocannon && suitsAutocannon(target, load)) {
+    const run = await playAutocannon(target, load, signal)
+    if (run !== undefined) return run
+    beyondAutocannon = true
+  }
   clearTimeout(keptTimer)
   kept ??= await senderFor(target)
   try {
-    const run = await (load.kind === 'closed' ? playClosedLoop(target, load, kept, signal) : playOpen(target, load, kept, signal))
+    const run = await playOver(kept, target, load, signal)
     keptTimer = setTimeout(giveUpConnections, keptMs)
     return run
   } catch (error) {
     await giveUpConnections()
     throw error
   }
+}
+
+async function playOver(sender: Sender, to: HttpTarget, load: Load, signal: AbortSignal): Promise<LoadRun> {
+  if (load.kind === 'closed') return playClosed(to, load, sender, signal)
+  pacer ??= new Pacer()
+  await pacer.ready
+  return playOpen(to, load, sender, pacer, signal)
 }
 
 async function senderFor(to: HttpTarget): Promise<Sender> {
@@ -57,6 +73,7 @@ async function senderFor(to: HttpTarget): Promise<Sender> {
 process.on('message', (message: ToChild) => {
   if (message.type === 'target') {
     target = message.target
+    beyondAutocannon = false
     void giveUpConnections()
   } else if (message.type === 'abort') running?.abort()
   else {

@@ -1,8 +1,7 @@
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
 import type { TlsOptions } from '../types.ts'
 import type { HttpTarget } from './child-messages.ts'
-import { oncePerBody } from './http-sender.ts'
-import type { Ended, Sender } from './sender.ts'
+import { type Ended, oncePerBody, type Sender } from './sender.ts'
 
 /** HTTP/2 connections; each carries as many requests at once as the server allows. */
 const defaultConnections = 4
@@ -71,7 +70,9 @@ export function grpcClient(url: string, { ca, insecureSkipVerify }: TlsOptions =
   return new Client(port === '' ? `${hostname}:${secure ? 443 : 80}` : host, how, {
     'grpc.use_local_subchannel_pool': 1,
     'grpc.enable_http_proxy': 0,
-    'grpc.enable_retries': 0,
+    // Transparent ones alone, of calls that no server has taken (https://github.com/grpc/proposal/blob/master/A6-client-retries.md).
+    'grpc.enable_retries': 1,
+    'grpc.service_config_disable_resolution': 1,
     'grpc.max_receive_message_length': -1,
     'grpc.max_send_message_length': -1,
     'grpc.initial_reconnect_backoff_ms': 100,

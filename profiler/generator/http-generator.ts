@@ -1,10 +1,10 @@
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
+import { forkEntry } from '../module-entry.ts'
 import { GeneratorError } from '../profiler-errors.ts'
 import { loadPointOf } from '../statistics/load-point.ts'
 import type { Load, LoadGenerator, LoadPoint, LoadRun, Slo, Target } from '../types.ts'
 import type { FromChild, HttpTarget, ToChild } from './child-messages.ts'
-import { forkEntry } from './child-process.ts'
 import { checkLoad } from './play-load.ts'
 
 /** Loads HTTP servers from a child process of its own, started with the first load and kept until `close`. */
@@ -50,7 +50,7 @@ export class HttpLoadGenerator implements LoadGenerator {
 
   private async start(): Promise<ChildProcess> {
     if (this.child?.connected) return this.child
-    const child = forkEntry(new URL('./child.ts', import.meta.url))
+    const child = forkEntry('./child', import.meta.url)
     this.child = child
     this.sentTarget = undefined
     this.stderr = ''

@@ -1,127 +1,181 @@
-import { type Dispatcher, Pool } from 'undici'
+import { validateHeaderName, validateHeaderValue } from 'node:http'
+import { type AnswerReader, outcomeOf, WholeAnswer } from './answer-reader.ts'
 import type { HttpTarget } from './child-messages.ts'
+import { type Broken, Http1Connection, type OnConnection, type Place } from './http1-connection.ts'
 import { errorKind } from './recorder.ts'
-import type { Ended, Sender, StreamTimes } from './sender.ts'
+import { type ConnectionCounts, type Ended, oncePerBody, type Sender } from './sender.ts'
 import { tlsChecks } from './tls.ts'
 
 const defaultConnections = 512
+/** Longer bodies are written beside their heads rather than copied behind them. */
+const mostCopiedBytes = 16 * 1024
+/** Before the server closes an idle connection, as it said, it is no more used. */
+const idleMarginMs = 500
 
-/** Reads one answer with a 2xx status. */
-export interface AnswerReader {
-  read(chunk: Buffer): void
-  /** Its end: the class of an error, undefined for a good answer. */
-  end(): { readonly failure: string | undefined; readonly stream?: StreamTimes | undefined }
-  /** The class of an error that is the answer's rather than the connection's, which broke. */
-  broken(): string | undefined
-}
-
-/** Requests over HTTP/1.1 on a pool of keep-alive connections, without time-outs of its own. */
+/**
+ * Requests over HTTP/1.1 on a pool of connections, one at a time on each, without time-outs of its own. The connection that was idle the
+ * longest is next, so that a server whose workers have connections of their own gets work for all of them. What the server closes between
+ * requests is replaced; a request that met such a close is sent once more, on a connection of its own.
+ */
 export class HttpSender implements Sender {
-  private readonly pool: Pool
-  private readonly requests: readonly Dispatcher.DispatchOptions[]
+  readonly counts: ConnectionCounts = { opened: 0, closed: 0, retried: 0 }
+  private readonly requests: readonly (readonly Uint8Array[])[]
+  private readonly place: Place
+  private readonly most: number
+  private readonly all = new Set<Http1Connection>()
+  private idle: Http1Connection[] = []
+  private waiting: Exchange[] = []
+  private connecting = 0
 
   /** @param reader of one answer, made when its request is sent */
   constructor(
     target: HttpTarget,
     private readonly reader: () => AnswerReader = () => new WholeAnswer(target.expect),
   ) {
-    this.pool = new Pool(target.url, {
-      connections: target.connections ?? defaultConnections,
-      pipelining: 1,
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      keepAliveTimeout: 60_000,
-      connect: { timeout: target.timeoutMs, ...tlsChecks(target.tls) },
-    })
-    this.requests = oncePerBody(target, ({ contentType, body }) => ({
-      method: 'POST',
-      path: target.path,
-      headers: { ...target.headers, 'content-type': contentType },
-      body: typeof body === 'string' ? Buffer.from(body) : body,
-    }))
+    this.place = { url: target.url, checks: tlsChecks(target.tls), session: { last: undefined } }
+    this.most = target.connections ?? defaultConnections
+    this.requests = oncePerBody(target, (body) => requestBytes(target, body))
   }
 
   async connect(): Promise<void> {}
 
   send(index: number, ended: Ended): { abandon(): void } {
-    const exchange = new Exchange(ended, this.reader())
-    this.pool.dispatch(this.requests[index % this.requests.length]!, exchange)
+    const exchange = new Exchange(this.requests[index % this.requests.length]!, ended, this.reader(), (again) => this.again(again))
+    const connection = this.nextIdle()
+    if (connection !== undefined) exchange.start(connection)
+    else {
+      this.waiting.push(exchange)
+      if (this.connecting < this.waiting.length) this.open()
+    }
     return exchange
   }
 
-  close(): Promise<void> {
-    return this.pool.destroy()
+  async close(): Promise<void> {
+    this.waiting = []
+    this.idle = []
+    for (const connection of [...this.all]) connection.destroy()
+  }
+
+  private nextIdle(): Http1Connection | undefined {
+    for (let connection = this.idle.shift(); connection !== undefined; connection = this.idle.shift()) {
+      if (performance.now() - connection.idleSinceMs < Math.max(connection.keptMs - idleMarginMs, connection.keptMs / 2)) return connection
+      this.counts.closed++
+      connection.destroy()
+    }
+    return undefined
+  }
+
+  private nextWaiting(): Exchange | undefined {
+    let exchange = this.waiting.shift()
+    while (exchange?.abandoned) exchange = this.waiting.shift()
+    return exchange
+  }
+
+  /** @param exchange for the new connection alone */
+  private open(exchange?: Exchange): void {
+    if (this.all.size >= this.most) {
+      if (exchange !== undefined) this.waiting.unshift(exchange)
+      return
+    }
+    this.counts.opened++
+    this.connecting++
+    const connection: Http1Connection = new Http1Connection(this.place, {
+      connected: () => {
+        this.connecting--
+        this.use(connection, exchange)
+      },
+      unreachable: (error) => {
+        this.connecting--
+        this.all.delete(connection)
+        ;(exchange ?? this.nextWaiting())?.broken({ error, untaken: false })
+        if (this.connecting < this.waiting.length) this.open()
+      },
+      free: () => this.use(connection),
+      gone: () => {
+        this.counts.closed++
+        this.all.delete(connection)
+        const at = this.idle.indexOf(connection)
+        if (at >= 0) this.idle.splice(at, 1)
+        if (this.connecting < this.waiting.length) this.open()
+      },
+    })
+    this.all.add(connection)
+  }
+
+  private use(connection: Http1Connection, own?: Exchange): void {
+    const exchange = own === undefined || own.abandoned ? this.nextWaiting() : own
+    if (exchange === undefined) this.idle.push(connection)
+    else exchange.start(connection)
+  }
+
+  private again(exchange: Exchange): void {
+    this.counts.retried++
+    this.open(exchange)
   }
 }
 
-/** What is made of each of the target's bodies, once for those that a trace repeats. */
-export function oncePerBody<T>({ bodies }: Pick<HttpTarget, 'bodies'>, make: (body: HttpTarget['bodies'][number]) => T): T[] {
-  const made = new Map<HttpTarget['bodies'][number], T>()
-  return bodies.map((body) => {
-    const known = made.get(body) ?? make(body)
-    made.set(body, known)
-    return known
-  })
+/** A request as it goes over the connection: its head, and its body. */
+function requestBytes({ url, path, headers }: HttpTarget, { body, contentType }: HttpTarget['bodies'][number]): Uint8Array[] {
+  const bytes = typeof body === 'string' ? Buffer.from(body) : body
+  const fields = {
+    host: new URL(url).host,
+    ...lowerCased(headers),
+    'content-type': contentType,
+    'content-length': String(bytes.byteLength),
+  }
+  for (const [name, value] of Object.entries(fields)) {
+    validateHeaderName(name)
+    validateHeaderValue(name, value)
+  }
+  const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`)
+  const head = Buffer.from(`POST ${path} HTTP/1.1\r\n${lines.join('')}\r\n`, 'latin1')
+  return bytes.byteLength <= mostCopiedBytes ? [Buffer.concat([head, bytes])] : [head, bytes]
 }
 
-/** Good with the string that every good answer contains. */
-export class WholeAnswer implements AnswerReader {
-  private readonly text: Buffer[] = []
-
-  constructor(private readonly expect: string | undefined) {}
-
-  read(chunk: Buffer): void {
-    if (this.expect !== undefined) this.text.push(chunk)
-  }
-
-  end() {
-    const good = this.expect === undefined || Buffer.concat(this.text).includes(this.expect)
-    return { failure: good ? undefined : 'bad answer' }
-  }
-
-  broken(): undefined {}
-}
-
-/** What an answer that came to its end is: an error class by its status, else what its reader says. */
-export const outcomeOf = (status: number, reader: AnswerReader): ReturnType<AnswerReader['end']> =>
-  status < 200 || status > 299 ? { failure: `status ${status}` } : reader.end()
+const lowerCased = (headers: Readonly<Record<string, string>>) =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
 
 /** One request and its answer. */
-class Exchange implements Dispatcher.DispatchHandler {
-  private controller: Dispatcher.DispatchController | undefined
-  private abandoned = false
-  private status = 0
+class Exchange implements OnConnection {
+  abandoned = false
+  private connection: Http1Connection | undefined
+  private retried = false
 
   constructor(
+    private readonly request: readonly Uint8Array[],
     private readonly ended: Ended,
     private readonly reader: AnswerReader,
+    private readonly again: (exchange: Exchange) => void,
   ) {}
 
+  start(connection: Http1Connection): void {
+    this.connection = connection
+    connection.send(this.request, this)
+  }
+
   abandon(): void {
+    if (this.abandoned) return
     this.abandoned = true
-    this.controller?.abort(new Error('abandoned'))
+    this.connection?.destroy()
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    this.controller = controller
-    if (this.abandoned) controller.abort(new Error('abandoned'))
-  }
-
-  onResponseStart(_controller: Dispatcher.DispatchController, status: number): void {
-    this.status = status
-  }
-
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  body(chunk: Buffer): void {
     this.reader.read(chunk)
   }
 
-  onResponseEnd(): void {
+  answered(status: number): void {
+    this.connection = undefined
     if (this.abandoned) return
-    const { failure, stream } = outcomeOf(this.status, this.reader)
+    const { failure, stream } = outcomeOf(status, this.reader)
     this.ended(failure, stream)
   }
 
-  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    if (!this.abandoned) this.ended(this.reader.broken() ?? errorKind(error))
+  broken({ error, untaken }: Broken): void {
+    this.connection = undefined
+    if (this.abandoned) return
+    if (untaken && !this.retried) {
+      this.retried = true
+      this.again(this)
+    } else this.ended(this.reader.broken() ?? errorKind(error))
   }
 }

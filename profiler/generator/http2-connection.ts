@@ -10,6 +10,7 @@ import {
   type IncomingHttpHeaders,
   type OutgoingHttpHeaders,
 } from 'node:http2'
+import { Sent } from './close-race.ts'
 import { errorKind } from './recorder.ts'
 import type { tlsChecks } from './tls.ts'
 
@@ -23,8 +24,13 @@ export interface Http2Request {
   readonly body?: Uint8Array
 }
 
-/** A whole answer's headers, or why there was none: its class in the words of a load point's `errorKinds`. */
-export type Http2End = { readonly headers: IncomingHttpHeaders } | { readonly failure: string; readonly error: Error | undefined }
+/**
+ * A whole answer's headers, or why there was none: its class in the words of a load point's `errorKinds`.
+ * `untaken`: the server cannot have taken the request (RFC 9113, section 8.7, or its connection was being closed).
+ */
+export type Http2End =
+  | { readonly headers: IncomingHttpHeaders }
+  | { readonly failure: string; readonly error: Error | undefined; readonly untaken: boolean }
 
 export class Http2Connection {
   readonly session: ClientHttp2Session
@@ -32,6 +38,13 @@ export class Http2Connection {
   private greeted = false
   /** Why it broke, or is no more to be used. */
   private error: Error | undefined
+  private answers = 0
+  /** When it was last asked or answered. */
+  private usedMs = performance.now()
+  private readonly openedMs = performance.now()
+  private roundTripMs = 0
+  /** The last stream that the server says it takes. */
+  private lastTaken = Number.POSITIVE_INFINITY
 
   /** @param unusable called when no further request may be sent, more than once at times */
   constructor(url: string, checks: ReturnType<typeof tlsChecks>, unusable: () => void = () => {}) {
@@ -41,17 +54,25 @@ export class Http2Connection {
       this.error ??= error
       unusable()
     }
-    session.once('connect', () => session.setLocalWindowSize(windowBytes))
+    session.once('connect', () => {
+      this.roundTripMs = performance.now() - this.openedMs
+      session.setLocalWindowSize(windowBytes)
+    })
     session.once('remoteSettings', () => {
       this.greeted = true
     })
     session.on('error', over)
-    session.on('goaway', () => over(new Error('closed by server')))
+    session.on('goaway', (_code, lastStream) => {
+      this.lastTaken = lastStream
+      over(new Error('closed by server'))
+    })
     session.on('close', () => over(new Error('closed by server')))
   }
 
   /** Sends a request. `ended` is called once, when its place on the connection is free again. */
   send({ headers, body }: Http2Request, read: (chunk: Buffer) => void, ended: (end: Http2End) => void): ClientHttp2Stream {
+    const sent = new Sent(performance.now() - this.usedMs)
+    this.usedMs = performance.now()
     const stream = this.session.request(headers)
     let answer: IncomingHttpHeaders | undefined
     let complete = false
@@ -69,10 +90,16 @@ export class Http2Connection {
     stream.on('close', () => {
       // An answer that broke off may end like a whole one, but for this code.
       const whole = complete && stream.rstCode === constants.NGHTTP2_NO_ERROR
-      if (error === undefined && whole && answer !== undefined) return ended({ headers: answer })
+      if (error === undefined && whole && answer !== undefined) {
+        this.answers++
+        this.usedMs = performance.now()
+        return ended({ headers: answer })
+      }
       // A connection that was never there is told to the stream first.
       const cause = this.error ?? (error?.cause instanceof Error ? error.cause : error)
-      ended({ failure: this.failureOf(cause), error: cause })
+      const refused = stream.rstCode === constants.NGHTTP2_REFUSED_STREAM || (stream.id ?? Number.POSITIVE_INFINITY) > this.lastTaken
+      const met = this.answers > 0 && answer === undefined && this.error !== undefined && sent.metClose(this.roundTripMs)
+      ended({ failure: this.failureOf(cause), error: cause, untaken: refused || met })
     })
     stream.end(body)
     return stream

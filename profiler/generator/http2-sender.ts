@@ -1,8 +1,8 @@
 import { type ClientHttp2Stream, constants } from 'node:http2'
+import { type AnswerReader, outcomeOf, WholeAnswer } from './answer-reader.ts'
 import type { HttpTarget } from './child-messages.ts'
-import { type AnswerReader, oncePerBody, outcomeOf, WholeAnswer } from './http-sender.ts'
 import { Http2Connection, type Http2Request } from './http2-connection.ts'
-import type { Ended, Sender } from './sender.ts'
+import { type ConnectionCounts, type Ended, oncePerBody, type Sender } from './sender.ts'
 import { tlsChecks } from './tls.ts'
 
 const defaultConnections = 512
@@ -16,6 +16,7 @@ export class Http2Sender implements Sender {
   /** And the number of requests under way on each. */
   private readonly connections = new Map<Http2Connection, number>()
   private readonly waiting: Exchange[] = []
+  readonly counts: ConnectionCounts = { opened: 0, closed: 0, retried: 0 }
 
   constructor(
     private readonly target: HttpTarget,
@@ -31,7 +32,11 @@ export class Http2Sender implements Sender {
   async connect(): Promise<void> {}
 
   send(index: number, ended: Ended): { abandon(): void } {
-    const exchange = new Exchange(this.requests[index % this.requests.length]!, ended, this.reader())
+    const exchange = new Exchange(this.requests[index % this.requests.length]!, ended, this.reader(), (again) => {
+      this.counts.retried++
+      this.waiting.unshift(again)
+      this.startWaiting()
+    })
     this.waiting.push(exchange)
     this.startWaiting()
     return exchange
@@ -65,6 +70,8 @@ export class Http2Sender implements Sender {
 
   private withRoom(): Http2Connection | undefined {
     for (const [connection, streams] of this.connections) {
+      // Of its end it tells a turn later.
+      if (connection.session.closed || connection.session.destroyed) continue
       const most = Math.min(streamsPerConnection, connection.session.remoteSettings?.maxConcurrentStreams ?? streamsPerConnection)
       if (streams < most) return connection
     }
@@ -73,7 +80,10 @@ export class Http2Sender implements Sender {
 
   private open(): Http2Connection | undefined {
     if (this.connections.size >= (this.target.connections ?? defaultConnections)) return undefined
-    const connection: Http2Connection = new Http2Connection(this.target.url, this.checks, () => this.connections.delete(connection))
+    this.counts.opened++
+    const connection: Http2Connection = new Http2Connection(this.target.url, this.checks, () => {
+      if (this.connections.delete(connection)) this.counts.closed++
+    })
     this.connections.set(connection, 0)
     return connection
   }
@@ -83,11 +93,13 @@ export class Http2Sender implements Sender {
 class Exchange {
   abandoned = false
   private stream: ClientHttp2Stream | undefined
+  private retried = false
 
   constructor(
     private readonly request: Http2Request,
     private readonly ended: Ended,
     private readonly reader: AnswerReader,
+    private readonly again: (exchange: Exchange) => void,
   ) {}
 
   abandon(): void {
@@ -101,7 +113,11 @@ class Exchange {
     this.stream = connection.send(this.request, read, (end) => {
       released()
       if (this.abandoned) return
-      if ('failure' in end) return this.ended(this.reader.broken() ?? end.failure)
+      if ('failure' in end) {
+        if (!end.untaken || this.retried) return this.ended(this.reader.broken() ?? end.failure)
+        this.retried = true
+        return this.again(this)
+      }
       const { failure, stream } = outcomeOf(Number(end.headers[':status']), this.reader)
       this.ended(failure, stream)
     })

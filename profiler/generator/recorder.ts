@@ -30,7 +30,7 @@ export class Recorder {
 
   finish(
     load: Load,
-    rest: Pick<LoadRun, 'seconds' | 'elapsedS' | 'generatorCores' | 'cutMs' | 'stallsMs'> & { planned?: number },
+    rest: Pick<LoadRun, 'seconds' | 'elapsedS' | 'generatorCores' | 'cutMs' | 'stallsMs' | 'connections'> & { planned?: number },
   ): LoadRun {
     const open = load.kind === 'open'
     const order = Uint32Array.from(this.sent.keys()).sort((a, b) => this.sent[a]! - this.sent[b]! || a - b)
@@ -47,6 +47,7 @@ export class Recorder {
       generatorCores: rest.generatorCores,
       cutMs: rest.cutMs,
       stallsMs: rest.stallsMs,
+      ...(rest.connections && { connections: rest.connections }),
       ...(this.streams.size > 0 && { stream: this.streamRun(order) }),
     }
   }
@@ -76,13 +77,11 @@ export function errorKind(error: unknown): string {
       return 'refused'
     case 'ECONNRESET':
     case 'EPIPE':
-    case 'UND_ERR_SOCKET':
       return 'reset'
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
       return 'no such host'
     case 'ETIMEDOUT':
-    case 'UND_ERR_CONNECT_TIMEOUT':
       return 'connect timeout'
     case 'ERR_TLS_CERT_ALTNAME_INVALID':
     case 'DEPTH_ZERO_SELF_SIGNED_CERT':

@@ -1,4 +1,5 @@
 /** What carries a request to the server and tells of its end, whatever the transport. */
+import type { HttpTarget } from './child-messages.ts'
 
 /** Times within one streamed answer, ms from the request's actual send. */
 export interface StreamTimes {
@@ -15,11 +16,32 @@ export interface StreamTimes {
 /** `failure`: the class of an error; undefined for a good answer. */
 export type Ended = (failure: string | undefined, stream?: StreamTimes) => void
 
+/** What became of a sender's connections, since it was made. */
+export interface ConnectionCounts {
+  opened: number
+  /** Those that carry nothing any more, mostly because the server closed them. */
+  closed: number
+  /** Requests sent once more, for the connection was being closed when they were sent first. */
+  retried: number
+}
+
 export interface Sender {
+  /** Undefined where connections carry many requests at once. */
+  readonly counts?: ConnectionCounts
   /** Opens connections that a client would keep open. Never rejects: requests will say what is wrong. */
   connect(): Promise<void>
   /** Sends the body of this number, round robin. `ended` is called at most once, and not after `abandon`. */
   send(index: number, ended: Ended): { abandon(): void }
   /** Ends every connection at once. */
   close(): Promise<void>
+}
+
+/** What is made of each of the target's bodies, once for those that a trace repeats. */
+export function oncePerBody<T>({ bodies }: Pick<HttpTarget, 'bodies'>, make: (body: HttpTarget['bodies'][number]) => T): T[] {
+  const made = new Map<HttpTarget['bodies'][number], T>()
+  return bodies.map((body) => {
+    const known = made.get(body) ?? make(body)
+    made.set(body, known)
+    return known
+  })
 }

@@ -1,6 +1,7 @@
 import { performance } from 'node:perf_hooks'
+import type { AnswerReader } from './answer-reader.ts'
 import type { HttpTarget } from './child-messages.ts'
-import { type AnswerReader, HttpSender } from './http-sender.ts'
+import { HttpSender } from './http-sender.ts'
 import { Http2Sender } from './http2-sender.ts'
 import type { Sender } from './sender.ts'
 import { TokenStream } from './token-stream.ts'
@@ -10,8 +11,11 @@ let sent = 0
 
 /** Streamed completions of the OpenAI protocol, their tokens timed as their chunks come. */
 export function sseSender(target: HttpTarget): Sender {
-  const sender = new (target.http2 ? Http2Sender : HttpSender)(target, () => new StreamedAnswer())
+  const sender: Sender = new (target.http2 ? Http2Sender : HttpSender)(target, () => new StreamedAnswer())
   return {
+    get counts() {
+      return sender.counts
+    },
     connect: () => sender.connect(),
     send: (_index, ended) => sender.send(sent++, ended),
     close: () => sender.close(),

@@ -9,9 +9,21 @@ export type Handler = (
 /** A gRPC server whose methods deal in bytes. `tls`: PEM. */
 export async function startGrpcServer(
   methods: Readonly<Record<string, Handler>>,
-  { tls, maxBytes = -1 }: { readonly tls?: { readonly certificate: string; readonly key: string }; readonly maxBytes?: number } = {},
+  {
+    tls,
+    maxBytes = -1,
+    connectionAgeMs,
+  }: {
+    readonly tls?: { readonly certificate: string; readonly key: string }
+    readonly maxBytes?: number
+    /** Then a connection is closed, by GOAWAY. */
+    readonly connectionAgeMs?: number
+  } = {},
 ): Promise<{ url: string; stop(): void }> {
-  const server = new Server({ 'grpc.max_receive_message_length': maxBytes })
+  const server = new Server({
+    'grpc.max_receive_message_length': maxBytes,
+    ...(connectionAgeMs !== undefined && { 'grpc.max_connection_age_ms': connectionAgeMs, 'grpc.max_connection_age_grace_ms': 1000 }),
+  })
   const how = tls
     ? ServerCredentials.createSsl(null, [{ cert_chain: Buffer.from(tls.certificate), private_key: Buffer.from(tls.key) }])
     : ServerCredentials.createInsecure()

@@ -63,7 +63,26 @@ function answer(response: ServerResponse): void {
   else if (hit && fault.kind === 'hang-up') response.socket?.end()
   else if (hit && fault.kind === 'half-open') return
   else if (fault?.kind === 'slow-body') slowly(response, fault.ms)
-  else response.writeHead(200, { 'content-type': 'application/json', 'content-length': okBody.length }).end(okBody)
+  else answerWell(response)
+}
+
+const answersOn = new WeakMap<object, number>()
+const idleTimers = new WeakMap<object, NodeJS.Timeout>()
+
+function answerWell(response: ServerResponse): void {
+  const { closes } = service
+  const headers = { 'content-type': 'application/json', 'content-length': okBody.length }
+  const connection = 'stream' in response ? (response as unknown as Http2ServerResponse).stream.session! : response.socket!
+  const answers = (answersOn.get(connection) ?? 0) + 1
+  answersOn.set(connection, answers)
+  response.writeHead(200, closes?.kind === 'each' ? { ...headers, connection: 'close' } : headers).end(okBody, () => {
+    if (closes?.kind === 'idle')
+      idleTimers.set(
+        connection,
+        setTimeout(() => connection.destroy(), closes.ms),
+      )
+    if (closes?.kind === 'goaway' && 'goaway' in connection && answers >= closes.answers) connection.close()
+  })
 }
 
 /** A reset of the connection; of the stream alone over HTTP/2. */
@@ -81,6 +100,7 @@ function slowly(response: ServerResponse, ms: number): void {
 
 function handle(request: IncomingMessage, response: ServerResponse): void {
   request.resume()
+  clearTimeout(idleTimers.get(request.socket))
   if (request.method === 'GET') {
     response.writeHead(200).end('{"ready":true}')
     return

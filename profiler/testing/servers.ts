@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { forkEntry } from '../generator/child-process.ts'
+import { forkEntry } from '../module-entry.ts'
 import type { Target } from '../types.ts'
 import { okBody, type TestService } from './service.ts'
 
@@ -12,7 +12,7 @@ export interface TestServer {
 /** Starts a server with a known service on loopback, in a process of its own. Defaults: 5 ms fixed, no queue, no faults. */
 export async function startTestServer(given: Partial<TestService> = {}): Promise<TestServer> {
   const service: TestService = { time: { kind: 'fixed', ms: 5 }, servers: 0, maxBatch: 1, seed: 1, ...given }
-  const child = forkEntry(new URL('./server-child.ts', import.meta.url))
+  const child = forkEntry('./server-child', import.meta.url)
   child.send(service)
   const [{ port }] = (await once(child, 'message')) as [{ port: number }]
   const url = `${given.http === 'h2' || given.http === 'https' ? 'https' : 'http'}://127.0.0.1:${port}`

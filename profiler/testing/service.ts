@@ -13,9 +13,20 @@ export interface TestService {
   readonly maxBatch: number
   readonly seed: number
   readonly fault?: TestFault
+  /** Connections that the server closes although nothing is wrong. */
+  readonly closes?: TestCloses
   /** Default HTTP/1.1. 'h2c': HTTP/2 over plain TCP, and nothing else. 'h2': HTTP/2 over TLS (certificate.ts). 'https': HTTP/1.1 over TLS. */
   readonly http?: 'h2c' | 'h2' | 'https'
 }
+
+/** When a healthy server closes a connection. */
+export type TestCloses =
+  /** With each answer, and says so. */
+  | { readonly kind: 'each' }
+  /** Over HTTP/2: after so many answers, by GOAWAY. */
+  | { readonly kind: 'goaway'; readonly answers: number }
+  /** Idle for so long. */
+  | { readonly kind: 'idle'; readonly ms: number }
 
 /** One thing that goes wrong. `share` is of requests, drawn with the server's seed. */
 export type TestFault =

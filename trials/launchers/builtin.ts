@@ -1,8 +1,9 @@
 /** How the built-in predictor is started, and how it says where it serves. */
+
+import { processEntry } from '../../profiler/module-entry.ts'
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { MachineFacts } from '../machine/machine-facts.ts'
-import { processEntry } from '../predictor/entry.ts'
 import { type BuiltinProtocol, spoken } from '../predictor/protocol/spoken.ts'
 import { type Resources, servingParametersOf } from '../resources.ts'
 import { LaunchError } from '../types.ts'

@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads'
+import { threadEntry } from '../../profiler/module-entry.ts'
 import type { CpuJob, CpuResult, DecodeJob, EncodeJob, FromCpuWorker, ToCpuWorker } from './cpu-messages.ts'
-import { threadEntry } from './entry.ts'
 import { type PreparedRequest, type Reply, RequestError, type ServedModelInfo } from './protocol/tensors.ts'
 
 interface Waiting {

@@ -1,10 +1,10 @@
 /** Runs engine instances apart from the HTTP loop, and tells what becomes of them. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { Worker } from 'node:worker_threads'
+import { processEntry, threadEntry } from '../../profiler/module-entry.ts'
 import { type EngineOptions, largeBuffers, OutOfMemoryError, type Tensors, type Utilization } from './engine.ts'
 import type { FromEngine, LoadedEngine, ToEngine } from './engine-messages.ts'
 import { type EngineName, engines } from './engines/engine-registry.ts'
-import { processEntry, threadEntry } from './entry.ts'
 import { machineNowMs } from './machine-clock.ts'
 
 export interface BatchResult {

@@ -6,7 +6,7 @@ import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import autocannon from 'autocannon'
-import { processEntry } from './entry.ts'
+import { processEntry } from '../../profiler/module-entry.ts'
 
 const built = fileURLToPath(new URL('../../dist/trials/predictor/main.js', import.meta.url))
 const entry = existsSync(built) ? { path: built, execArgv: [] } : processEntry('./main', import.meta.url)

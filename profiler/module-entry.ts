@@ -1,4 +1,5 @@
 /** Modules that run on their own, as a process or a worker thread, from sources (.ts, through tsx) or from the build (.js). */
+import { type ChildProcess, fork } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
@@ -13,6 +14,12 @@ const tsx = (from: string, file: string) => new URL(file, pathToFileURL(createRe
  */
 export function processEntry(name: string, from: string): { readonly path: string; readonly execArgv: string[] } {
   return { path: fileURLToPath(beside(name, from)), execArgv: fromSources(from) ? ['--import', tsx(from, 'dist/loader.mjs')] : [] }
+}
+
+/** A module beside the caller as a child process: what it says goes over its channel (structured clone), its complaints to stderr. */
+export function forkEntry(name: string, from: string): ChildProcess {
+  const { path, execArgv } = processEntry(name, from)
+  return fork(path, [], { serialization: 'advanced', stdio: ['ignore', 'ignore', 'pipe', 'ipc'], execArgv })
 }
 
 /** A module beside the caller, as the URL of a worker thread. Node 20 runs no --import hooks in workers: they are registered there. */
