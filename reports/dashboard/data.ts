@@ -37,6 +37,8 @@ export interface DashboardExperiment {
   readonly stop?: StopAssessment
   /** The effective experiment as YAML. */
   readonly specification: string
+  /** Names of the deployment specs that a server of the page can write. */
+  readonly specTargets?: readonly string[]
 }
 
 /** One line of `tune list`, for choosing. */

@@ -8,6 +8,7 @@ import type { SpecOptions, SpecTarget } from './target.ts'
 export const target: SpecTarget = {
   title: 'Docker Compose',
   servers: ['builtin', 'command', 'url', 'tfserving', 'triton', 'vllm'],
+  takes: ['backend'],
   render: composeSpec,
 }
 

@@ -1,7 +1,7 @@
 /** Deployment specs by target. */
 import type { SpecFile } from './manifest.ts'
 import type { Serving } from './serving.ts'
-import { checkServing, type SpecOptions, type SpecTarget } from './target.ts'
+import { checkOptions, checkServing, type SpecOptions, type SpecTarget } from './target.ts'
 
 /** Each is one file, loaded when it is asked for. */
 const registry = {
@@ -27,5 +27,6 @@ export const specTarget = async (name: SpecTargetName): Promise<SpecTarget> => (
 export async function renderSpec(name: SpecTargetName, serving: Serving, options: SpecOptions = {}): Promise<SpecFile[]> {
   const target = await specTarget(name)
   checkServing(target, serving)
+  checkOptions(target, serving, options)
   return target.render(serving, options)
 }

@@ -17,6 +17,7 @@ const byRuntime = ({ deployed }: Serving): boolean => deployed.server === 'tfser
 export const target: SpecTarget = {
   title: 'KServe',
   servers: ['builtin', 'command', 'url', 'tfserving', 'triton', 'vllm'],
+  takes: ['variant', 'prometheus', 'backend'],
   needsModelUri: byRuntime,
   render: (serving, { variant = 'standard', prometheus, backend }) => {
     const { objects, notes } = kserveObjects(serving, { variant, prometheus })

@@ -13,6 +13,7 @@ import type { Autoscaler, SpecOptions, SpecTarget } from './target.ts'
 export const target: SpecTarget = {
   title: 'plain Kubernetes',
   servers: ['builtin', 'command', 'url', 'tfserving', 'triton', 'vllm'],
+  takes: ['autoscaler', 'prometheus', 'backend'],
   takesOwnPod: true,
   render: kubernetesSpec,
 }

@@ -9,6 +9,8 @@ export const target: SpecTarget = {
   title: 'Ray Serve',
   servers: ['ray'],
   implies: 'ray',
+  takes: ['importPath'],
+  imageless: true,
   refusesModelUri: {
     why: 'the application loads its own weights',
     hint: 'name them in the application of --import-path, and leave --model-uri out',

@@ -11,6 +11,7 @@ import { configFile } from './triton-config.ts'
 export const target: SpecTarget = {
   title: 'Seldon Core v1',
   servers: ['tfserving', 'triton'],
+  takes: ['backend'],
   needsModelUri: () => true,
   render: (serving, { backend }) => {
     const { objects, notes } = seldonObjects(serving)

@@ -30,8 +30,7 @@ function contained(serving: Serving, backend: string | undefined): WholeContaine
   switch (deployed.server) {
     case 'tfserving': {
       const places = { grpcPort: 8500, restPort: tfservingPort, modelName: model, basePath: folder, configFolder: tunedFolder }
-      const { modelVersion } = serving
-      const config = tfservingConfig(serving, { ...places, modelConfigFile: modelVersion !== undefined && modelVersion !== 'latest' })
+      const config = tfservingConfig(serving, places)
       return {
         ...container,
         command: ['/usr/bin/tensorflow_model_server'],
@@ -47,7 +46,8 @@ function contained(serving: Serving, backend: string | undefined): WholeContaine
       const ports = [`--http-port=${tritonPort}`, '--grpc-port=8001', '--metrics-port=8002']
       return {
         ...container,
-        command: ['sh', '-c', tritonStart, 'sh', model, folder, ...ports],
+        command: ['sh', '-c', tritonStart, 'sh', model, folder],
+        args: ports,
         files: [{ path: `${tunedFolder}/config.pbtxt`, contents: textProto(config.message) }],
         port: tritonPort,
         notes: [

@@ -176,8 +176,9 @@ describe('model servers', () => {
 
 test('every target has a header, and a trial that cannot serve is refused', async () => {
   for (const name of specTargets) {
-    const { implies, servers } = await specTarget(name)
-    for (const file of await renderSpec(name, serving({ server: implies ?? servers[0]! }), { importPath: 'app:bert' }))
+    const { implies, servers, takes } = await specTarget(name)
+    const options = takes?.includes('importPath') ? { importPath: 'app:bert' } : {}
+    for (const file of await renderSpec(name, serving({ server: implies ?? servers[0]! }), options))
       expect(file.text).toContain('# Written by tune from experiment bert-7f3a')
   }
   const dead = recommendation.alternatives.find((a) => a.trial === 5)!

@@ -9,7 +9,7 @@ export type Autoscaler = (typeof autoscalers)[number]
 export const kserveVariants = ['standard', 'knative', 'keda'] as const
 export type KserveVariant = (typeof kserveVariants)[number]
 
-/** What single targets take beside the serving; those that do not, ignore nothing: see `takes`. */
+/** What single targets take beside the serving: see `takes`. */
 export interface SpecOptions {
   /** Default 'hpa'. */
   readonly autoscaler?: Autoscaler
@@ -30,6 +30,10 @@ export interface SpecTarget {
   readonly servers: readonly DeployedServer[]
   /** The server that it is itself: deployed whatever was measured. */
   readonly implies?: DeployedServer
+  /** Options that mean something to it; any other is refused. */
+  readonly takes?: readonly (keyof SpecOptions)[]
+  /** It names no image: --image is refused. */
+  readonly imageless?: boolean
   /** Why a --model-uri has no place in it; absent: it is honoured. */
   readonly refusesModelUri?: { readonly why: string; readonly hint: string }
   /** It cannot do without a --model-uri: its placeholder, if any, would not refuse to start. */
@@ -83,6 +87,34 @@ export function checkServing(target: SpecTarget, serving: Serving): void {
 
 /** Servers whose files say how requests are gathered into batches, not how tokens are scheduled. */
 const batching: ReadonlySet<DeployedServer> = new Set(['tfserving', 'triton', 'torchserve'])
+
+/** @throws SpecError for an option that would be ignored */
+export function checkOptions(target: SpecTarget, serving: Serving, options: SpecOptions): void {
+  for (const name of Object.keys(flags) as (keyof SpecOptions)[]) {
+    if (options[name] !== undefined && !target.takes?.includes(name))
+      throw new SpecError(`${flags[name]} means nothing to ${target.title}`, `leave ${flags[name]} out`)
+  }
+  if (options.backend !== undefined && serving.deployed.server !== 'triton')
+    throw new SpecError(
+      `${flags.backend} is Triton's, and this deploys ${serverTitles[serving.deployed.server]}`,
+      'give --server triton as well',
+    )
+  if (options.prometheus !== undefined && options.autoscaler !== 'keda' && options.variant !== 'keda')
+    throw new SpecError(`nothing asks ${flags.prometheus} but KEDA`, 'give --autoscaler keda, or --variant keda of KServe, as well')
+  if (serving.container.imageNamed && (target.imageless || serving.pod))
+    throw new SpecError(
+      serving.pod ? "the experiment's own pod names its image" : `${target.title} is deployed without an image of yours`,
+      'leave --image out',
+    )
+}
+
+const flags: Readonly<Record<keyof SpecOptions, string>> = {
+  autoscaler: '--autoscaler',
+  variant: '--variant',
+  prometheus: '--prometheus',
+  backend: '--triton-backend',
+  importPath: '--import-path',
+}
 
 const kinds = { encoder: 'an encoder', convnet: 'an image model', decoder: 'a language model', unknown: 'not known to be one' } as const
 

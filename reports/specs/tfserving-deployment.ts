@@ -37,18 +37,18 @@ export function tfservingConfig(serving: Serving, places: TfservingPlaces): Tfse
   const { flags, batching } = tfservingTuning(knobs, places.configFolder)
   const modelsPath = `${places.configFolder}/models.config`
   const fraction = memoryFraction(serving)
+  // Versions are chosen there alone.
+  const byFile = places.modelConfigFile || (serving.modelVersion !== undefined && serving.modelVersion !== 'latest')
   const args = [
     `--port=${places.grpcPort}`,
     `--rest_api_port=${places.restPort}`,
-    ...(places.modelConfigFile
-      ? [`--model_config_file=${modelsPath}`]
-      : [`--model_name=${places.modelName}`, `--model_base_path=${places.basePath}`]),
+    ...(byFile ? [`--model_config_file=${modelsPath}`] : [`--model_name=${places.modelName}`, `--model_base_path=${places.basePath}`]),
     ...flags,
     ...(fraction === undefined ? [] : [`--per_process_gpu_memory_fraction=${fraction}`]),
   ]
   const files = [
     ...(batching === undefined ? [] : [{ path: `${places.configFolder}/${batchingFile}`, contents: batching }]),
-    ...(places.modelConfigFile ? [{ path: modelsPath, contents: textProto(modelConfig(serving, places)) }] : []),
+    ...(byFile ? [{ path: modelsPath, contents: textProto(modelConfig(serving, places)) }] : []),
   ]
   return { args, files, notes: unusedNote(knobs) }
 }
@@ -82,7 +82,13 @@ function memoryFraction(serving: Serving): number | undefined {
   return gpuShare
 }
 
-export const target: SpecTarget = { title: 'TensorFlow Serving', servers: ['tfserving'], implies: 'tfserving', render: tfservingSpec }
+export const target: SpecTarget = {
+  title: 'TensorFlow Serving',
+  servers: ['tfserving'],
+  implies: 'tfserving',
+  imageless: true,
+  render: tfservingSpec,
+}
 
 /** `serve.sh` with the two files it names. */
 function tfservingSpec(serving: Serving): SpecFile[] {

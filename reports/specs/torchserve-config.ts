@@ -8,6 +8,7 @@ export const target: SpecTarget = {
   title: 'TorchServe',
   servers: ['torchserve'],
   implies: 'torchserve',
+  imageless: true,
   refusesModelUri: {
     why: 'the weights are in the archive that holds this file',
     hint: 'build it with torch-model-archiver --config-file model-config.yaml',

@@ -19,9 +19,16 @@ export function tritonConfig(
   const message: ProtoMessage = {
     name: new Text(serving.model),
     backend: new Text(backend),
+    version_policy: versionPolicy(serving.modelVersion),
     ...tritonTuning(knobs, serving.resources.gpu !== undefined),
   }
   return { message, notes: unusedNote(knobs) }
+}
+
+/** Absent: Triton serves the latest. */
+function versionPolicy(version: string | undefined): ProtoMessage | undefined {
+  if (version === undefined || version === 'latest') return undefined
+  return version === 'all' ? { all: {} } : { specific: { versions: [Number(version)] } }
 }
 
 /** It stands beside the weights, and names none. */
@@ -39,6 +46,8 @@ export const target: SpecTarget = {
   title: 'Triton',
   servers: ['triton'],
   implies: 'triton',
+  takes: ['backend'],
+  imageless: true,
   render: (serving, { backend }) => [...configFile(serving, backend), ...startScript(serving)],
 }
 

@@ -99,6 +99,7 @@ export const modelServerConfig: Fields = {
 /** and protobuf/model_config.proto of triton-inference-server/common. */
 export const tritonModelConfig: Fields = {
   name: 'string',
+  version_policy: { all: {}, latest: { num_versions: 'int' }, specific: { versions: 'int' } },
   backend: 'string',
   max_batch_size: 'int',
   dynamic_batching: {

@@ -6,7 +6,7 @@ import type { Serving } from './serving.ts'
 import { quotedWord } from './shell-words.ts'
 import type { SpecTarget } from './target.ts'
 
-export const target: SpecTarget = { title: 'vLLM', servers: ['vllm'], implies: 'vllm', render: vllmSpec }
+export const target: SpecTarget = { title: 'vLLM', servers: ['vllm'], implies: 'vllm', imageless: true, render: vllmSpec }
 
 function vllmSpec(serving: Serving): SpecFile[] {
   const knobs = new Knobs(serving.configuration)

@@ -2,6 +2,7 @@
 import { stringify } from 'yaml'
 import type { DashboardExperiment } from '../../reports/dashboard/data.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
+import { specTargets } from '../../reports/specs/index.ts'
 import type { StopAssessment } from '../../search/types.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
 import type { ExperimentRecord } from '../../trials/types.ts'
@@ -48,6 +49,7 @@ export async function describeExperiment(record: ExperimentRecord, around: Surro
       notices: noticesOf(experiment, record.provenance),
       stop: stopOf(record),
       specification: stringify(record.spec, { lineWidth: 0 }),
+      specTargets,
     },
   }
 }

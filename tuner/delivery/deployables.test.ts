@@ -83,9 +83,10 @@ async function filesOf(kind: Kind, target: SpecTargetName, { modelUri, server }:
     pricePerHour: () => 1,
     label: () => 'it',
   })
-  const implied = server ?? (await specTarget(target)).implies
+  const { implies, takes } = await specTarget(target)
+  const implied = server ?? implies
   const serving = withOwnPod(experiment, servingFrom(experiment, recommendation, recommendation.best!, [], { modelUri, server: implied }))
-  const files = await renderSpec(target, serving, { importPath: 'app:model' })
+  const files = await renderSpec(target, serving, takes?.includes('importPath') ? { importPath: 'app:model' } : {})
   return { files, serving }
 }
 

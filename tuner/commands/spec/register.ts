@@ -1,4 +1,8 @@
 import type { Command } from 'commander'
+import { specTargets } from '../../../reports/specs/index.ts'
+import { autoscalers, kserveVariants } from '../../../reports/specs/target.ts'
+import { gpuSchemes } from '../../../trials/launchers/kubernetes/gpu-selection.ts'
+import { serverKinds } from '../../../trials/launchers/server-files/preset.ts'
 import { defaults } from '../../experiment/names.ts'
 import type { SpecFlags } from './run.ts'
 
@@ -8,11 +12,7 @@ export function registerSpec(program: Command): void {
     .command('spec')
     .description('deployment spec of the recommended configuration, or of any trial')
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
-    .option(
-      '--target <name>',
-      'kubernetes | kserve | seldon | kubedl | tfserving | triton | torchserve | vllm | ray | compose',
-      'kubernetes',
-    )
+    .option('--target <name>', specTargets.join(' | '), 'kubernetes')
     .option('--trial <n>', 'another trial than the recommended one')
     .option('--out <folder>', 'write the files there (default: print them)')
     .option('--patch <file>', 'put the tuned values into this manifest of yours, changing nothing else; prints it, the changes on stderr')
@@ -21,13 +21,10 @@ export function registerSpec(program: Command): void {
     .option('--image <image>', 'container image of the predictor')
     .option('--model-uri <uri>', 'where the weights are, e.g. s3://bucket/model')
     .option('--model-version <version>', 'version to serve: a number, latest or all')
-    .option('--server <kind>', "custom | tfserving | triton: which server the platform runs (default: the experiment's)")
-    .option(
-      '--gpu-scheme <name>',
-      'nvidia | time-slicing | mps | mig-mixed | mig-single | hami | volcano | aliyun | gke | karpenter | aks (default: by the share)',
-    )
-    .option('--autoscaler <kind>', 'kubernetes: hpa | keda | none', 'hpa')
-    .option('--variant <mode>', 'kserve: standard | knative | keda', 'standard')
+    .option('--server <kind>', `${['custom', ...serverKinds].join(' | ')}: which server the platform runs (default: the one measured)`)
+    .option('--gpu-scheme <name>', `${gpuSchemes.join(' | ')} (default: by the share)`)
+    .option('--autoscaler <kind>', `kubernetes: ${autoscalers.join(' | ')} (default: hpa)`)
+    .option('--variant <mode>', `kserve: ${kserveVariants.join(' | ')} (default: standard)`)
     .option('--prometheus <url>', 'where KEDA asks for the request rate')
     .option('--triton-backend <name>', "triton: the model's backend (default: onnxruntime)")
     .option('--import-path <module:app>', 'ray: the application')

@@ -39,8 +39,8 @@ export interface SpecFlags extends ReopenFlags {
 
 export async function spec(id: string | undefined, flags: SpecFlags): Promise<number> {
   const target = oneOf(flags.target, specTargets, '--target')
-  const variant = oneOf(flags.variant ?? 'standard', kserveVariants, '--variant')
-  const autoscaler = oneOf(flags.autoscaler ?? 'hpa', autoscalers, '--autoscaler')
+  const variant = flags.variant === undefined ? undefined : oneOf(flags.variant, kserveVariants, '--variant')
+  const autoscaler = flags.autoscaler === undefined ? undefined : oneOf(flags.autoscaler, autoscalers, '--autoscaler')
   const server = flags.server === undefined ? undefined : oneOf(flags.server, ['custom', ...serverKinds] as const, '--server')
   const gpuScheme = flags.gpuScheme === undefined ? undefined : oneOf(flags.gpuScheme, gpuSchemes, '--gpu-scheme')
   const count = (text: string | undefined) => (text === undefined ? undefined : parseCount(text, 1))
@@ -81,6 +81,7 @@ async function patch(serving: Serving, path: string, { container, write }: SpecF
     throw new UserError(`cannot read ${path}: ${error.code ?? error.message}`, 'check the path given with --patch', exitCodes.usage)
   })
   const patched = patchManifests(text, serving, { container, file: path })
+  for (const doubt of serving.figures.doubts) process.stderr.write(`NOT MEASURED OF WHAT THIS DEPLOYS: ${doubt}\n`)
   for (const { where, from, to } of patched.changes) {
     process.stderr.write(`${where}: ${from === undefined ? 'added' : JSON.stringify(from)} -> ${JSON.stringify(to)}\n`)
   }

@@ -3,8 +3,6 @@ import { trialsCsv } from '../../../report/trials-csv.ts'
 import type { Section, Shown } from '../app.ts'
 import { download, fill, h } from '../dom.ts'
 
-const targets = ['kubernetes', 'kserve', 'seldon', 'kubedl', 'tfserving', 'triton', 'torchserve', 'vllm', 'ray', 'compose'] as const
-
 /** @param online a server is there that writes documents and specs; a saved page can give its CSV alone. */
 export function exportsSection(online: boolean): Section {
   const links = h('p', { class: 'links' })
@@ -12,7 +10,6 @@ export function exportsSection(online: boolean): Section {
     'select',
     { attributes: { 'aria-label': 'Target of the deployment spec' }, on: { change: () => void showSpec() } },
     h('option', { attributes: { value: '' } }, 'choose a target'),
-    ...targets.map((t) => h('option', {}, t)),
   )
   const spec = h('pre', { class: 'log', attributes: { tabindex: 0, id: 'spec', 'aria-label': 'Deployment spec' } })
   spec.hidden = true
@@ -55,6 +52,7 @@ export function exportsSection(online: boolean): Section {
     element,
     update(shown) {
       current = shown
+      if (target.options.length === 1) target.append(...(shown.experiment.specTargets ?? []).map((name) => h('option', {}, name)))
       specification.textContent = shown.experiment.specification
       const csv = h(
         'button',
