@@ -99,6 +99,22 @@ test('a file name means one thing in the whole tree', () => {
   expect([...places].filter(([name, files]) => files.length > 1 && !roles.has(name)).map(([, files]) => files)).toEqual([])
 })
 
+test('the date is read for stamps alone: durations go by the steady clock of trials/clock.ts', () => {
+  const mayReadIt = [
+    'trials/clock.ts',
+    // gRPC takes a deadline as a date, and turns it into a duration at once.
+    'profiler/generator/grpc-sender.ts',
+    'profiler/protocols/grpc/call.ts',
+    // Stamps of other people's formats.
+    'trials/predictor/llm/llm-http.ts',
+    'trials/launchers/kubernetes/kubernetes-launcher.ts',
+  ]
+  const readers = Object.keys(below)
+    .flatMap(sources)
+    .filter((f) => /Date\.now|new Date\(\)\.getTime|\+new Date/.test(readFileSync(join(root, f), 'utf8')))
+  expect(readers.filter((f) => !mayReadIt.includes(f))).toEqual([])
+})
+
 test('search/ has no clock, no I/O and no randomness of its own', () => {
   const impure = sources('search').filter((f) =>
     /Math\.random|Date\.now|new Date\(|performance\.now|from 'node:|process\./.test(readFileSync(join(root, f), 'utf8')),

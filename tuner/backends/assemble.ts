@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import { recommend } from '../../reports/recommendation/recommend.ts'
 import { assessStop, createRng, createSampler, spaceSize } from '../../search/index.ts'
+import { steadyNowMs } from '../../trials/clock.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import type { TrialStore } from '../../trials/types.ts'
 import { writeResults } from '../delivery/results-files.ts'
@@ -50,7 +51,7 @@ export async function assemble(given: Experiment, experimentId: string, store: T
       label,
       write: (recommendation, trials) => writeResults({ outDir, recommendation, trials, experiment, pricePerHour, label }),
       notices: [devicesLine(experiment, machine, provenance), ...historyNotices(past, unread), ...backend.notices, ...notices],
-      now: Date.now,
+      now: steadyNowMs,
     }
   } catch (error) {
     await backend.close()

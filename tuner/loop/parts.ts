@@ -28,6 +28,6 @@ export interface LoopParts {
   /** Writes the result files, returns their paths. */
   readonly write: (recommendation: Recommendation, trials: readonly FinishedTrial[]) => Promise<readonly string[]>
   readonly notices: readonly string[]
-  /** Milliseconds since 1970. */
+  /** Milliseconds since 1970, steady: see trials/clock.ts. */
   readonly now: () => number
 }

@@ -102,10 +102,10 @@ const leaderExit = async (child: ChildProcess): Promise<Exit> => {
 
 /** Ends every member: SIGTERM, grace, SIGKILL until none is left. Throws LaunchError for a process that outlives SIGKILL. */
 export const endGroup = async (group: GroupIdentity, graceMs: number, held: boolean): Promise<void> => {
-  const started = Date.now()
+  const startedMs = performance.now()
   const signalled = new Set<number>()
   for (let members = membersOf(group, held); members.length > 0; members = membersOf(group, held)) {
-    const waited = Date.now() - started
+    const waited = performance.now() - startedMs
     if (waited > graceMs + unkillableAfterMs) {
       throw new LaunchError(
         `predictor processes ${members.map((m) => m.pid).join(', ')} outlive SIGKILL`,

@@ -1,4 +1,5 @@
 /** Runs an experiment, new or resumed, on the screen that was asked for. */
+import { steadyNowMs } from '../../../trials/clock.ts'
 import type { MachineFacts } from '../../../trials/machine/machine-facts.ts'
 import type { FinishedTrial, TrialStore } from '../../../trials/types.ts'
 import { assemble } from '../../backends/assemble.ts'
@@ -34,11 +35,11 @@ export async function execute(
     outStyle: styleOf(process.stdout, process.env),
     errStyle: styleOf(process.stderr, process.env),
     columns: process.stdout.columns ?? pipedColumns,
-    now: Date.now,
+    now: steadyNowMs,
   })
   const interrupt = interruptible((name) =>
     renderer.handle({
-      at: new Date().toISOString(),
+      at: new Date(steadyNowMs()).toISOString(),
       type: 'warning',
       message: `${name}: stopping the running trial, press again to kill. To go on later: tune resume ${id}`,
     }),
