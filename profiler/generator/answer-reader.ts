@@ -34,6 +34,9 @@ export class WholeAnswer implements AnswerReader {
   broken(): undefined {}
 }
 
+/** Error class of an answer longer than may be read. */
+export const tooLarge = 'answer too large'
+
 /** What an answer that came to its end is: an error class by its status, else what its reader says. */
 export const outcomeOf = (status: number, reader: AnswerReader): ReturnType<AnswerReader['end']> =>
   status < 200 || status > 299 ? { failure: `status ${status}` } : reader.end()

@@ -8,6 +8,7 @@
 import { Buffer } from 'node:buffer'
 import { performance } from 'node:perf_hooks'
 import autocannon from 'autocannon'
+import { answerBytes } from '../bounded-reader.ts'
 import type { Load, LoadRun } from '../types.ts'
 import type { HttpTarget } from './child-messages.ts'
 import { Recorder } from './recorder.ts'
@@ -101,6 +102,7 @@ function optionsFor(target: HttpTarget, { connections, durationS }: ClosedLoad, 
       client.on('headers', (head) => {
         if ((head as { shouldKeepAlive?: boolean }).shouldKeepAlive === false) tally.giveUp()
       })
+      client.on('body', (part) => tally.read(client, (part as Buffer).length))
       tally.add(client)
     },
     ...(target.expect !== undefined && { verifyBody: (body: unknown) => tally.verified(String(body).includes(target.expect!)) }),
@@ -116,6 +118,9 @@ class Tally {
   /** When each client sent what it has under way: with its last answer. */
   private readonly sentMs = new Map<object, number>()
   private last: { readonly index: number; failed: boolean } | undefined
+  /** Bytes of the answer that each client is reading, and of all. */
+  private readonly unread = new Map<object, number>()
+  private unreadBytes = 0
   private answers = 0
   private failures = 0
   private slowestMs = 0
@@ -135,12 +140,21 @@ class Tally {
     this.sentMs.set(client, this.now())
   }
 
+  /** It keeps answers whole until they end, those of all connections together: a long one is read by the other loop, which does not. */
+  read(client: object, bytes: number): void {
+    this.unread.set(client, (this.unread.get(client) ?? 0) + bytes)
+    this.unreadBytes += bytes
+    if (this.unreadBytes > answerBytes()) this.giveUp()
+  }
+
   giveUp(): void {
     this.unfit = true
   }
 
   answered(client: object, status: number, ms: number): void {
     const now = this.now()
+    this.unreadBytes -= this.unread.get(client) ?? 0
+    this.unread.delete(client)
     const sentMs = this.sentMs.get(client)
     if (sentMs === undefined) return
     // A request that was lost on a connection that closed is still in the queue: what is told now is its time.

@@ -1,5 +1,7 @@
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
+import { answerBytes } from '../bounded-reader.ts'
 import type { TlsOptions } from '../types.ts'
+import { tooLarge } from './answer-reader.ts'
 import type { HttpTarget } from './child-messages.ts'
 import { type Ended, oncePerBody, type Sender } from './sender.ts'
 
@@ -58,7 +60,7 @@ export class GrpcSender implements Sender {
 const asIs = (message: Buffer): Buffer => message
 
 /**
- * A client with a connection of its own. `url`: http://host:port, or https:// for TLS. Messages may be of any size: the server's limit is its own.
+ * A client with a connection of its own. `url`: http://host:port, or https:// for TLS. Messages may be of any size, the server's limit being its own; answers are bounded.
  * Throws for a `ca` that is no PEM.
  */
 export function grpcClient(url: string, { ca, insecureSkipVerify }: TlsOptions = {}): Client {
@@ -73,7 +75,7 @@ export function grpcClient(url: string, { ca, insecureSkipVerify }: TlsOptions =
     // Transparent ones alone, of calls that no server has taken (https://github.com/grpc/proposal/blob/master/A6-client-retries.md).
     'grpc.enable_retries': 1,
     'grpc.service_config_disable_resolution': 1,
-    'grpc.max_receive_message_length': -1,
+    'grpc.max_receive_message_length': answerBytes(),
     'grpc.max_send_message_length': -1,
     'grpc.initial_reconnect_backoff_ms': 100,
     'grpc.min_reconnect_backoff_ms': 100,
@@ -95,5 +97,6 @@ export function grpcErrorKind({ code, details }: Pick<ServiceError, 'code' | 'de
   if (/ECONNRESET|RST_STREAM|Connection dropped|EPIPE/.test(details)) return 'reset'
   if (/ENOTFOUND|EAI_AGAIN|Name resolution failed/.test(details)) return 'no such host'
   if (code === status.DEADLINE_EXCEEDED) return 'timeout'
+  if (/Received message larger than max/.test(details)) return tooLarge
   return `grpc ${status[code] ?? code}`
 }

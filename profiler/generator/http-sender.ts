@@ -1,5 +1,6 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
-import { type AnswerReader, outcomeOf, WholeAnswer } from './answer-reader.ts'
+import { answerBytes } from '../bounded-reader.ts'
+import { type AnswerReader, outcomeOf, tooLarge, WholeAnswer } from './answer-reader.ts'
 import type { HttpTarget } from './child-messages.ts'
 import { type Broken, Http1Connection, type OnConnection, type Place } from './http1-connection.ts'
 import { errorKind } from './recorder.ts'
@@ -140,6 +141,7 @@ class Exchange implements OnConnection {
   abandoned = false
   private connection: Http1Connection | undefined
   private retried = false
+  private room = answerBytes()
 
   constructor(
     private readonly request: readonly Uint8Array[],
@@ -160,7 +162,13 @@ class Exchange implements OnConnection {
   }
 
   body(chunk: Buffer): void {
-    this.reader.read(chunk)
+    if (this.abandoned) return
+    this.room -= chunk.length
+    if (this.room >= 0) this.reader.read(chunk)
+    else {
+      this.abandon()
+      this.ended(tooLarge)
+    }
   }
 
   answered(status: number): void {

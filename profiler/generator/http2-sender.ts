@@ -1,5 +1,6 @@
 import { type ClientHttp2Stream, constants } from 'node:http2'
-import { type AnswerReader, outcomeOf, WholeAnswer } from './answer-reader.ts'
+import { answerBytes } from '../bounded-reader.ts'
+import { type AnswerReader, outcomeOf, tooLarge, WholeAnswer } from './answer-reader.ts'
 import type { HttpTarget } from './child-messages.ts'
 import { Http2Connection, type Http2Request } from './http2-connection.ts'
 import { type ConnectionCounts, type Ended, oncePerBody, type Sender } from './sender.ts'
@@ -109,10 +110,16 @@ class Exchange {
 
   /** @param released called once, when its place on the connection is free again */
   start(connection: Http2Connection, released: () => void): void {
-    const read = (chunk: Buffer) => this.reader.read(chunk)
+    let room = answerBytes()
+    const read = (chunk: Buffer) => {
+      room -= chunk.length
+      if (room >= 0) this.reader.read(chunk)
+      else this.stream?.close(constants.NGHTTP2_CANCEL)
+    }
     this.stream = connection.send(this.request, read, (end) => {
       released()
       if (this.abandoned) return
+      if (room < 0) return this.ended(tooLarge)
       if ('failure' in end) {
         if (!end.untaken || this.retried) return this.ended(this.reader.broken() ?? end.failure)
         this.retried = true

@@ -1,4 +1,7 @@
 /** Server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html), from chunks cut anywhere, inside a character too. */
+/** A longer event is none: it would be kept whole. */
+const mostEventChars = 4_194_304
+
 export class SseParser {
   private readonly decoder = new TextDecoder()
   private line = ''
@@ -18,6 +21,8 @@ export class SseParser {
       from = end.index + end[0].length
     }
     this.line += text.slice(from)
+    if (this.line.length + this.data.reduce((sum, line) => sum + line.length, 0) > mostEventChars)
+      throw new RangeError('an event without end')
     return events
   }
 

@@ -20,6 +20,7 @@ export class TokenStream {
   private finished = false
   private done = false
   private wrong: string | undefined
+  private endless = false
 
   /** True once any token has come. */
   get started(): boolean {
@@ -28,7 +29,15 @@ export class TokenStream {
 
   /** @param atMs when the chunk came, ms from the send */
   push(chunk: Uint8Array, atMs: number): void {
-    for (const data of this.parser.push(chunk)) {
+    if (this.endless) return
+    let events: string[] = []
+    try {
+      events = this.parser.push(chunk)
+    } catch {
+      this.endless = true
+      this.wrong ??= 'bad answer' // An event without end.
+    }
+    for (const data of events) {
       if (data.trim() === '[DONE]') this.done = true
       else this.read(data, atMs)
     }

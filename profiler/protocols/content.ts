@@ -1,6 +1,7 @@
 /** What the items of requests are: made up, or taken from the user's texts and pictures, one after another. */
-import { open, readdir, readFile } from 'node:fs/promises'
+import { open, readdir } from 'node:fs/promises'
 import { extname, join } from 'node:path'
+import { hintOf, readBytes, readText } from '../bounded-reader.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import { seeded } from '../seeded-random.ts'
 import type { ItemSource } from '../types.ts'
@@ -34,16 +35,12 @@ function madeUp(seed: number): Content {
 
 async function textsOf({ path, seed }: Extract<ItemSource, { kind: 'texts' }>): Promise<Content> {
   const hint = 'one text a line, UTF-8'
-  let bytes: Buffer
+  let lines: string[]
   try {
-    bytes = await readFile(path)
+    lines = readText(path, 'data').split(/\r?\n/)
   } catch (error) {
-    throw new PayloadError(`the file of texts cannot be read: ${(error as Error).message}`, hint)
+    throw new PayloadError(`the file of texts cannot be read: ${(error as Error).message}`, hintOf(error) ?? hint)
   }
-  const text = bytes.toString('utf8')
-  const lines = text.split(/\r?\n/)
-  const wrong = bytes.equals(Buffer.from(text)) ? -1 : lines.findIndex((line) => line.includes('\ufffd'))
-  if (wrong >= 0) throw new PayloadError(`${path}:${wrong + 1}: not UTF-8`, hint)
   const texts = lines.filter((line) => line.trim() !== '')
   if (texts.length === 0) throw new PayloadError(`${path}:1: no text`, hint)
   let next = 0
@@ -76,7 +73,7 @@ async function imagesOf({ path, seed, count }: Extract<ItemSource, { kind: 'imag
   return {
     ...other,
     available: files.length,
-    image: () => readFile(nextFile()),
+    image: async () => readBytes(nextFile(), 'data'),
     numbers: (input) => (layoutOf(input) === undefined ? other.numbers(input) : pixels(nextFile(), input)),
   }
 }

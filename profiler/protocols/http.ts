@@ -1,4 +1,5 @@
 import { Agent, errors, request } from 'undici'
+import { answerBytes, answerTooLong, BoundError, readAnswer } from '../bounded-reader.ts'
 import { Http2Connection } from '../generator/http2-connection.ts'
 import { tlsChecks, trustHint } from '../generator/tls.ts'
 import { ProtocolError } from '../profiler-errors.ts'
@@ -31,7 +32,10 @@ const lasting = (error: unknown): boolean =>
  */
 export async function answersOk(protocol: string, url: string, asking: Asking, signal: AbortSignal): Promise<boolean> {
   try {
-    return (await get(url, asking, signal)).status === 200
+    return (
+      (await ask(url, asking, { method: 'GET', headers: asking.headers ?? {}, timeoutMs: probeTimeoutMs, unread: true }, signal)).status ===
+      200
+    )
   } catch (error) {
     signal.throwIfAborted()
     if (lasting(error)) throw unreachable(protocol, url, error)
@@ -82,46 +86,65 @@ interface Question {
   readonly method: 'GET' | 'POST'
   readonly headers: Readonly<Record<string, string>>
   readonly body?: Uint8Array
-  /** To the answer's headers, and between its pieces. */
+  /** To the answer's headers; its end may come that much later. */
   readonly timeoutMs: number
+  /** Its status says all: what follows is not read. */
+  readonly unread?: boolean
 }
 
 /** One request on a connection of its own. Rejects with what broke it. */
 async function ask(url: string, { http2, tls }: Asking, question: Question, signal: AbortSignal): Promise<Answer> {
   if (http2) return askHttp2(url, tls, question, signal)
-  const { timeoutMs, ...rest } = question
+  const { timeoutMs, unread, ...rest } = question
   const dispatcher = new Agent({ connect: tlsChecks(tls), headersTimeout: timeoutMs, bodyTimeout: timeoutMs })
   try {
-    const { statusCode, headers, body } = await request(url, { ...rest, signal, dispatcher })
-    return { status: statusCode, text: await body.text(), location: headers.location?.toString() }
+    const late = deadline(signal, 2 * timeoutMs)
+    const { statusCode, headers, body } = await request(url, { ...rest, signal: late, dispatcher })
+    // What is not read is thrown away with its connection.
+    body.on('error', () => {})
+    return { status: statusCode, text: unread ? '' : await readAnswer(body), location: headers.location?.toString() }
   } finally {
     await dispatcher.destroy()
   }
 }
 
+/** Aborts with the signal, or as a time-out. */
+const deadline = (signal: AbortSignal, ms: number): AbortSignal => AbortSignal.any([signal, AbortSignal.timeout(ms)])
+
 async function askHttp2(url: string, tls: TlsOptions | undefined, question: Question, signal: AbortSignal): Promise<Answer> {
   signal.throwIfAborted()
-  const { method, headers, body, timeoutMs } = question
+  const { method, headers, body, timeoutMs, unread } = question
   const { origin, pathname, search } = new URL(url)
   const connection = new Http2Connection(origin, tlsChecks(tls))
   const abort = () => connection.session.destroy()
   signal.addEventListener('abort', abort, { once: true })
+  let late: NodeJS.Timeout | undefined
   try {
     return await new Promise<Answer>((resolve, reject) => {
       const text: Buffer[] = []
+      const most = answerBytes()
+      let read = 0
       const asked = { headers: { ...headers, ':method': method, ':path': pathname + search }, body }
       const stream = connection.send(
         asked,
-        (chunk) => text.push(chunk),
+        (chunk) => {
+          read += chunk.length
+          if (read > most) stream.destroy(answerTooLong(most))
+          else text.push(chunk)
+        },
         (end) => {
-          if ('failure' in end) reject(new Http2Error(end.failure, end.error))
+          if ('failure' in end) reject(end.error instanceof BoundError ? end.error : new Http2Error(end.failure, end.error))
           else resolve({ status: Number(end.headers[':status']), text: Buffer.concat(text).toString(), location: end.headers.location })
         },
       )
-      stream.setTimeout(timeoutMs, () => stream.destroy(Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' })))
+      const tooLate = () => stream.destroy(Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' }))
+      stream.setTimeout(timeoutMs, tooLate)
+      late = setTimeout(tooLate, 2 * timeoutMs)
+      if (unread) stream.once('response', (answer) => resolve({ status: Number(answer[':status']), text: '' }))
     })
   } finally {
     signal.removeEventListener('abort', abort)
+    clearTimeout(late)
     connection.session.destroy()
   }
 }
@@ -149,8 +172,10 @@ async function reach<T>(protocol: string, url: string, signal: AbortSignal, call
 }
 
 function unreachable(protocol: string, url: string, error: unknown): ProtocolError {
-  const code = (error as { code?: unknown }).code
-  const message = (error instanceof Error ? error.message || String(code) : String(error)).trim()
+  if (error instanceof BoundError) return new ProtocolError(protocol, `${url} answered with ${error.message}`, error.hint)
+  const late = error instanceof Error && error.name === 'TimeoutError'
+  const code = late ? 'ETIMEDOUT' : (error as { code?: unknown }).code
+  const message = late ? 'no whole answer in time' : (error instanceof Error ? error.message || String(code) : String(error)).trim()
   if (error instanceof Http2Error && error.kind === 'no HTTP/2')
     return new ProtocolError(protocol, `${url} does not speak HTTP/2: ${message}`, 'drop --http2 (http2 in an experiment file)')
   return new ProtocolError(protocol, `${url} cannot be reached: ${message}`, hintFor(code, message, error))

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { hintOf, readText } from '../bounded-reader.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import { normal, type Uniform } from '../seeded-random.ts'
 import type { RequestBody } from '../types.ts'
@@ -92,9 +92,9 @@ export const jsonLines = async (path: string): Promise<unknown[]> => (await line
 async function linesOf(path: string): Promise<{ line: string; value: unknown }[]> {
   let text: string
   try {
-    text = await readFile(path, 'utf8')
+    text = readText(path, 'data')
   } catch (error) {
-    throw new PayloadError(`payload file ${path} cannot be read: ${(error as Error).message}`)
+    throw new PayloadError(`payload file ${path} cannot be read: ${(error as Error).message}`, hintOf(error))
   }
   const lines: { line: string; value: unknown }[] = []
   const wrong: string[] = []

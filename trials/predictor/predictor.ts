@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
+import { readText } from '../../profiler/bounded-reader.ts'
 import { architectureOf } from '../devices/architecture.ts'
 import type { OwnDevices } from '../devices/own.ts'
 import { CpuPool } from './cpu-pool.ts'
@@ -96,9 +96,9 @@ async function ownDevices({ gpuCatalogue, architectureFile, model }: Settings): 
   if (gpuCatalogue === undefined && architectureFile === undefined) return { gpus: [], architectures: [] }
   const { parseArchitecture, parseGpus } = await import('../devices/own.ts')
   return {
-    gpus: gpuCatalogue === undefined ? [] : parseGpus(await readFile(gpuCatalogue, 'utf8'), gpuCatalogue),
+    gpus: gpuCatalogue === undefined ? [] : parseGpus(readText(gpuCatalogue, 'document'), gpuCatalogue),
     architectures:
-      architectureFile === undefined ? [] : [parseArchitecture(await readFile(architectureFile, 'utf8'), architectureFile, model)],
+      architectureFile === undefined ? [] : [parseArchitecture(readText(architectureFile, 'document'), architectureFile, model)],
   }
 }
 

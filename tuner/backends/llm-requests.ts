@@ -1,5 +1,5 @@
 /** The requests of an experiment on a language model as its simulation takes them: those that a real server would be sent. */
-import { readFileSync } from 'node:fs'
+import { readText } from '../../profiler/bounded-reader.ts'
 import { defaultPrompts, makePrompts } from '../../profiler/protocols/prompts.ts'
 import type { PayloadSource } from '../../profiler/types.ts'
 import type { LlmRequest } from '../../trials/launchers/simulated/llm-configuration.ts'
@@ -20,7 +20,7 @@ const generated = ({ prompts = defaultPrompts, seed, count }: Extract<PayloadSou
   makePrompts(prompts, seed, count).map(({ text, outputTokens }) => ({ words: text.split(' '), maxTokens: outputTokens }))
 
 function fromFile(path: string): Asked[] {
-  const lines = readFileSync(path, 'utf8').split('\n')
+  const lines = readText(path, 'data').split('\n')
   return lines.flatMap((line, i): Asked[] => {
     if (line.trim() === '') return []
     try {

@@ -1,10 +1,10 @@
-import { readFileSync } from 'node:fs'
+import { readText } from '../../profiler/bounded-reader.ts'
 
 /** The certificates of a file. Throws an Error that names it. */
 export function readAuthority(path: string): string {
   let pem: string
   try {
-    pem = readFileSync(path, 'utf8')
+    pem = readText(path, 'document')
   } catch (error) {
     throw new Error(`the authority's certificate cannot be read: ${(error as Error).message}`)
   }

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { hintOf, readText } from '../../profiler/bounded-reader.ts'
 import { UnitError } from './units.ts'
 
 /**
@@ -9,9 +9,9 @@ import { UnitError } from './units.ts'
 export function readRows(path: string, what: string, hint: string): string[][] {
   let text: string
   try {
-    text = readFileSync(path, 'utf8')
+    text = readText(path, 'data')
   } catch (error) {
-    throw new UnitError(`the ${what} cannot be read: ${(error as Error).message}`, hint)
+    throw new UnitError(`the ${what} cannot be read: ${(error as Error).message}`, hintOf(error) ?? hint)
   }
   return text.split(/\r?\n/).map((line) => line.split(/[,;\t]/).map((cell) => cell.trim()))
 }

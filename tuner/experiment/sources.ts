@@ -1,5 +1,5 @@
 /** Files that an experiment names: price book, arrival trace, payload. */
-import { readFileSync } from 'node:fs'
+import { hintOf, readText } from '../../profiler/bounded-reader.ts'
 import type { Arrivals, PayloadOrder, PayloadSource } from '../../profiler/types.ts'
 import type { Architecture } from '../../trials/devices/architecture.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
@@ -21,14 +21,14 @@ export function resolveGpus({ entries, report, pathAt }: FileContext): { gpus: r
   if (entries.gpuCatalogue === undefined) return { gpus: [] }
   const path = pathAt(['gpuCatalogue'], entries.gpuCatalogue)
   try {
-    return { gpus: parseGpus(readFileSync(path, 'utf8'), entries.gpuCatalogue), path }
+    return { gpus: parseGpus(readText(path, 'document'), entries.gpuCatalogue), path }
   } catch (error) {
     if (error instanceof YamlFileError) for (const problem of error.problems) report(['gpuCatalogue'], `GPU file ${problem}`, '')
     else
       report(
         ['gpuCatalogue'],
         `the GPU file cannot be read: ${(error as Error).message}`,
-        'YAML: NAME: {memoryGiB: 16, bandwidthGBs: 500, peakTflops: {fp32: 20, fp16: 80}}',
+        hintOf(error) ?? 'YAML: NAME: {memoryGiB: 16, bandwidthGBs: 500, peakTflops: {fp32: 20, fp16: 80}}',
       )
     return undefined
   }
@@ -42,14 +42,14 @@ export function resolveGpus({ entries, report, pathAt }: FileContext): { gpus: r
 export function resolveArchitecture({ report }: FileContext, path: string, shown: string, name: string): Architecture | undefined {
   const at = ['model', 'architecture']
   try {
-    return parseArchitecture(readFileSync(path, 'utf8'), shown, name)
+    return parseArchitecture(readText(path, 'document'), shown, name)
   } catch (error) {
     if (error instanceof YamlFileError) for (const problem of error.problems) report(at, `architecture file ${problem}`, '')
     else
       report(
         at,
         `the architecture file cannot be read: ${(error as Error).message}`,
-        "a transformer's config.json, or its dimensions in YAML",
+        hintOf(error) ?? "a transformer's config.json, or its dimensions in YAML",
       )
     return undefined
   }
@@ -59,14 +59,14 @@ export function resolvePrices({ entries, report, pathAt, own }: Context): { book
   if (entries.prices === undefined) return { book: defaultPriceBook }
   const path = pathAt(['prices'], entries.prices)
   try {
-    return { book: parsePriceBook(readFileSync(path, 'utf8'), entries.prices, own.gpus), path }
+    return { book: parsePriceBook(readText(path, 'document'), entries.prices, own.gpus), path }
   } catch (error) {
     if (error instanceof YamlFileError) for (const problem of error.problems) report(['prices'], `price book ${problem}`, '')
     else
       report(
         ['prices'],
         `the price book cannot be read: ${(error as Error).message}`,
-        'check the path; leave it out for on-demand list prices',
+        hintOf(error) ?? 'check the path; leave it out for on-demand list prices',
       )
     return { book: defaultPriceBook, path }
   }

@@ -1,6 +1,7 @@
 /** Reads a YAML file so that every value knows its line and column. */
-import { readFileSync } from 'node:fs'
+
 import { isAlias, isMap, isPair, isScalar, isSeq, LineCounter, parseAllDocuments } from 'yaml'
+import { BoundError, readText } from '../../profiler/bounded-reader.ts'
 import type { ConfigProblem, Origin } from './types.ts'
 
 export type Path = readonly (string | number)[]
@@ -27,7 +28,7 @@ const keyOf = (path: Path) => JSON.stringify(path.map(String))
 export function readYamlFile(path: string, shown: string, folder: string): { layer?: Layer; problems: ConfigProblem[] } {
   let text: string
   try {
-    text = readFileSync(path, 'utf8')
+    text = readText(path, 'document')
   } catch (error) {
     return { problems: [unreadable(error as NodeJS.ErrnoException, shown)] }
   }
@@ -114,7 +115,7 @@ const sentence = (message: string) => message.replace(/\s+/g, ' ').trim()
 
 function unreadable(error: NodeJS.ErrnoException, shown: string): ConfigProblem {
   if (error.code === 'ENOENT') return { where: shown, what: 'no such file', hint: 'check the path after -f' }
-  if (error.code === 'EISDIR') return { where: shown, what: 'is a folder', hint: 'name the experiment file in it' }
+  if (error instanceof BoundError) return { where: shown, what: error.what, hint: error.hint }
   if (error.code === 'EACCES') return { where: shown, what: 'may not be read', hint: 'check its permissions' }
   return { where: shown, what: `cannot be read: ${error.message}`, hint: '' }
 }

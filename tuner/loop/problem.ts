@@ -1,5 +1,4 @@
 /** An experiment as the search sees it: space, exact prices, the SLO as limit. */
-import { readFile } from 'node:fs/promises'
 import type { View } from '../../reports/recommendation/judged.ts'
 import { learnsPlainly } from '../../search/objective.ts'
 import { configurationKey } from '../../search/space.ts'
@@ -10,21 +9,15 @@ import { defaultPriceBook, type PriceBook, pricePerHour } from '../../trials/pri
 import { parsePriceBook } from '../../trials/prices/parse-book.ts'
 import { describeConfiguration, resourcesOf } from '../../trials/resources.ts'
 import { type EstimatorOf, estimatorsOf } from '../backends/estimators.ts'
-import { exitCodes, UserError } from '../exit-codes.ts'
 import type { Experiment } from '../experiment/types.ts'
 import { qualityOf } from '../experiment/variant-settings.ts'
+import { givenText } from '../given-file.ts'
 import type { Expectation, Expected } from './second-reading.ts'
 
 /** The user's price book, or the built-in one. Throws with every problem of the file, or UserError when it cannot be read. */
 export async function loadPriceBook(path: string | undefined, ownGpus: readonly Gpu[] = []): Promise<PriceBook> {
   if (path === undefined) return defaultPriceBook
-  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    throw new UserError(
-      `cannot read the price book ${path}: ${error.code ?? error.message}`,
-      'check the path given with --prices',
-      exitCodes.usage,
-    )
-  })
+  const text = givenText(path, 'the price book', '--prices', 'document')
   return parsePriceBook(text, path, ownGpus)
 }
 

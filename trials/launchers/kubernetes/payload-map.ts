@@ -1,7 +1,8 @@
 /** The user's request bodies, texts or pictures as a ConfigMap, for a load generator in the cluster to read. */
 import { createHash } from 'node:crypto'
-import { readdir, readFile } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
+import { readBytes } from '../../../profiler/bounded-reader.ts'
 import type { PayloadSource } from '../../../profiler/types.ts'
 import { LaunchError } from '../../types.ts'
 import { type Json, labelsOf, type Owner, ownerName, ownerReferences } from './manifests.ts'
@@ -52,11 +53,11 @@ export async function payloadMap(experimentId: string, payload: FilePayload): Pr
 }
 
 async function filesOf({ kind, path }: FilePayload): Promise<{ key: string; bytes: Buffer }[]> {
-  if (kind !== 'images') return [{ key: keyOf(basename(path)), bytes: await readFile(path) }]
+  if (kind !== 'images') return [{ key: keyOf(basename(path)), bytes: readBytes(path, 'data') }]
   const names = (await readdir(path)).filter((name) => /\.(jpe?g|png)$/i.test(name)).sort()
   // Numbered, so that names that differ in odd characters alone stay apart, and in the order that they are drawn from.
   return Promise.all(
-    names.map(async (name, i) => ({ key: keyOf(`${String(i).padStart(4, '0')}-${name}`), bytes: await readFile(join(path, name)) })),
+    names.map(async (name, i) => ({ key: keyOf(`${String(i).padStart(4, '0')}-${name}`), bytes: readBytes(join(path, name), 'data') })),
   )
 }
 

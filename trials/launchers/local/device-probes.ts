@@ -1,4 +1,5 @@
 /** What a predictor's device does, as nvidia-smi or the predictor itself tells. */
+import { readAnswer } from '../../../profiler/bounded-reader.ts'
 import { gpuUse } from '../../machine/nvidia-smi.ts'
 
 export interface DeviceReading {
@@ -28,7 +29,7 @@ export const metricsProbe = (url: string, hasGpu: boolean): DeviceProbe => {
   let last: Metrics | undefined
   return async () => {
     const response = await fetch(new URL('/metrics', url), { signal: AbortSignal.timeout(scrapeTimeoutMs) })
-    const now = readMetrics(await response.text())
+    const now = readMetrics(await readAnswer(response.body))
     const since = first ?? now
     const before = last ?? now
     first = since

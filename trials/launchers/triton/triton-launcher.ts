@@ -3,6 +3,7 @@
  * model control API, which takes the time of loading the model instead of that of starting the server. Anything else that changes (cores, GPU,
  * arguments, environment) restarts it.
  */
+import { readAnswer } from '../../../profiler/bounded-reader.ts'
 import type { PayloadSource, Protocol } from '../../../profiler/types.ts'
 import { configurationKey } from '../../../search/space.ts'
 import type { Configuration } from '../../../search/types.ts'
@@ -214,7 +215,7 @@ const askTriton = async (url: string, path: string, signal: AbortSignal, body?: 
       'its log says why it ended',
     )
   })
-  const text = await response.text()
+  const text = await readAnswer(response.body)
   if (!response.ok) throw new TritonRefusal(`Triton refused ${path} (status ${response.status}): ${errorIn(text)}`)
   return text === '' ? undefined : JSON.parse(text)
 }

@@ -1,5 +1,5 @@
 /** Vocabularies of WordPiece tokenisers. */
-import { readFileSync } from 'node:fs'
+import { readText } from '../../../profiler/bounded-reader.ts'
 
 export interface Vocabulary {
   /** Ids of pieces that begin a word. */
@@ -36,7 +36,7 @@ export function vocabularyOf(pieces: readonly string[]): Vocabulary {
 export function readVocabulary(path: string): Vocabulary {
   let text: string
   try {
-    text = readFileSync(path, 'utf8')
+    text = readText(path, 'data')
   } catch (error) {
     throw new Error(`cannot read the vocabulary '${path}': ${(error as Error).message}`)
   }

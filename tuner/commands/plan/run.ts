@@ -1,5 +1,5 @@
 /** `tune plan`: a capacity plan from a stored experiment. */
-import { readFile } from 'node:fs/promises'
+
 import { extname } from 'node:path'
 import { type Demand, demandPatterns, patternDemand, steadyDemand, tableDemand, traceDemand } from '../../../reports/plan/demand.ts'
 import { planBlocks, planCsv, planJson } from '../../../reports/plan/plan-blocks.ts'
@@ -13,6 +13,7 @@ import { type PriceBook, pricePerHour } from '../../../trials/prices/book.ts'
 import { resourcesOf } from '../../../trials/resources.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { parseCount, parseDurationMs, parseRateRps, parseShare } from '../../experiment/units.ts'
+import { givenText } from '../../given-file.ts'
 import { loadPriceBook, viewOf } from '../../loop/problem.ts'
 import { oneOf } from '../one-of.ts'
 import { type Reopened, reopen } from '../reopened.ts'
@@ -97,14 +98,7 @@ async function demandOf({ demand, trace, pattern, peak }: PlanFlags): Promise<De
     throw new UserError('one demand is needed', 'give --demand 500, --trace FILE, or --pattern daily --peak 500', exitCodes.usage)
   }
   if (trace !== undefined) {
-    const text = await readFile(trace, 'utf8').catch((error: NodeJS.ErrnoException) => {
-      throw new UserError(
-        `cannot read the trace ${trace}: ${error.code ?? error.message}`,
-        'check the path given with --trace',
-        exitCodes.usage,
-      )
-    })
-    return traceDemand(text, trace)
+    return traceDemand(givenText(trace, 'the trace', '--trace', 'data'), trace)
   }
   if (pattern !== undefined) {
     if (peak === undefined)

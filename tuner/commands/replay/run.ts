@@ -1,5 +1,5 @@
 /** `tune replay`: the search looks measurements up in a recorded table instead of making them. */
-import { readFile } from 'node:fs/promises'
+
 import { z } from 'zod'
 import { significant, writing } from '../../../reports/format.ts'
 import { type Imported, type ImportOptions, importTritonTable } from '../../../reports/imports/model-analyzer.ts'
@@ -14,6 +14,7 @@ import { exitCodes, UserError } from '../../exit-codes.ts'
 import { defaults } from '../../experiment/names.ts'
 import { parseSlo } from '../../experiment/parse-slo.ts'
 import { parseMoney, parsePercentile } from '../../experiment/units.ts'
+import { givenText } from '../../given-file.ts'
 import { table as columns } from '../../render/columns.ts'
 import { glyph, styleOf } from '../../render/glyphs.ts'
 
@@ -84,9 +85,9 @@ export async function replayTable(flags: ReplayFlags): Promise<number> {
 }
 
 async function load({ table, task: path, slo, pricePerHour }: ReplayFlags): Promise<{ task: ReplayTask; recorded: RecordedTable }> {
-  const text = await read(table, '--table')
+  const text = givenText(table, 'the file', '--table', 'data')
   if (path !== undefined) {
-    const given: ReplayTask = parseYaml(await read(path, '--task'), path, replayTaskSchema)
+    const given: ReplayTask = parseYaml(givenText(path, 'the file', '--task', 'data'), path, replayTaskSchema)
     const task = {
       ...given,
       parameters: given.parameters.map((p) => (p.kind === 'categorical' ? { features: gpuFeatures(p.values), ...p } : p)),
@@ -120,12 +121,6 @@ function importTable(path: string, text: string, options: ImportOptions): Import
     throw error
   }
   throw new UserError(`${path} is a table of neither Model Analyzer nor perf_analyzer`, hint, exitCodes.usage)
-}
-
-async function read(path: string, flag: string): Promise<string> {
-  return readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    throw new UserError(`cannot read ${path}: ${error.code ?? error.message}`, `check the path given with ${flag}`, exitCodes.usage)
-  })
 }
 
 function tableOf(task: ReplayTask, text: string, path: string): RecordedTable {

@@ -1,5 +1,5 @@
 /** `tune spec`: from a stored experiment to deployment specs, or into a manifest that the user has. */
-import { readFile } from 'node:fs/promises'
+
 import { join } from 'node:path'
 import type { Candidate } from '../../../reports/recommendation/types.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
@@ -13,6 +13,7 @@ import { withOwnPod } from '../../delivery/own-pod.ts'
 import { servingFrom } from '../../delivery/serving-from.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { parseCount, parseRateRps, parseShare } from '../../experiment/units.ts'
+import { givenText } from '../../given-file.ts'
 import { oneOf } from '../one-of.ts'
 import { type Reopened, type ReopenFlags, reopen } from '../reopened.ts'
 
@@ -77,9 +78,7 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
 }
 
 async function patch(serving: Serving, path: string, { container, write }: SpecFlags): Promise<number> {
-  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    throw new UserError(`cannot read ${path}: ${error.code ?? error.message}`, 'check the path given with --patch', exitCodes.usage)
-  })
+  const text = givenText(path, 'the manifest', '--patch', 'document')
   const patched = patchManifests(text, serving, { container, file: path })
   for (const doubt of serving.figures.doubts) process.stderr.write(`NOT MEASURED OF WHAT THIS DEPLOYS: ${doubt}\n`)
   for (const { where, from, to } of patched.changes) {

@@ -1,0 +1,132 @@
+/**
+ * What comes from outside, read within limits: a file is a regular one and no longer than its kind may be, a text is UTF-8, and an answer ends
+ * by its size or its deadline if it does not end by itself. What is refused says why, and how a limit is raised.
+ */
+import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
+
+/** Something from outside that is not read: no regular file, too long, no text. The message names it and the limit. */
+export class BoundError extends Error {
+  constructor(
+    place: string,
+    /** What is wrong, to stand behind a name: 'is a folder'. */
+    readonly what: string,
+    readonly hint: string,
+  ) {
+    super(`${place} ${what}`.trim())
+    this.name = 'BoundError'
+  }
+}
+
+/** What to do about an error, where it says so. */
+export const hintOf = (error: unknown): string | undefined => (error instanceof BoundError ? error.hint : undefined)
+
+const MiB = 2 ** 20
+
+/** Most that is read of a file of each kind, bytes. */
+const fileBytes = {
+  /** What people write: experiments, price books, catalogues, certificates, manifests. */
+  document: 4 * MiB,
+  /** What machines write: traces, request bodies, recorded tables. */
+  data: 256 * MiB,
+} as const
+export type FileKind = keyof typeof fileBytes
+const fileVariable = 'TUNE_MAX_FILE_MIB'
+
+/** Most that is read of one answer of a server. */
+const answerVariable = 'TUNE_MAX_ANSWER_MIB'
+export const answerBytes = (): number => raised(answerVariable) ?? 64 * MiB
+
+/** A limit that the user has set in the environment, bytes. */
+function raised(variable: string): number | undefined {
+  const given = Number(process.env[variable])
+  return given > 0 ? given * MiB : undefined
+}
+
+/**
+ * The bytes of a regular file. A folder, a device, a pipe or a socket is refused at once.
+ * @throws BoundError, and the file system's own errors
+ */
+export function readBytes(path: string, kind: FileKind): Buffer {
+  const most = raised(fileVariable) ?? fileBytes[kind]
+  // A pipe without a writer would hold up the opening itself.
+  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  try {
+    const about = fstatSync(file)
+    if (!about.isFile()) throw new BoundError(path, `is a ${kindOf(about)}`, 'name a file')
+    if (about.size > most) throw tooLong(path, most, about.size)
+    const parts: Buffer[] = []
+    let read = 0
+    for (;;) {
+      const part = Buffer.allocUnsafe(Math.min(MiB, Math.max(1, about.size - read) + 1))
+      const length = readSync(file, part)
+      if (length === 0) return Buffer.concat(parts, read)
+      parts.push(part.subarray(0, length))
+      read += length
+      // Files that grow, or that have no size of their own, as in /proc.
+      if (read > most) throw tooLong(path, most)
+    }
+  } finally {
+    closeSync(file)
+  }
+}
+
+/**
+ * The text of a regular file in UTF-8, with or without its mark; one that holds NUL or another encoding is refused.
+ * @throws BoundError, and the file system's own errors
+ */
+export function readText(path: string, kind: FileKind): string {
+  const bytes = readBytes(path, kind)
+  const wide = [
+    [0xff, 0xfe],
+    [0xfe, 0xff],
+  ].some(([a, b]) => bytes[0] === a && bytes[1] === b)
+  if (wide) throw new BoundError(path, 'is in UTF-16', 'save it as UTF-8')
+  const zero = bytes.indexOf(0)
+  if (zero >= 0) throw new BoundError(`${path}:${lineAt(bytes, zero)}:`, 'a NUL byte: this is no text', 'name a text file, in UTF-8')
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    throw new BoundError(`${path}:${lineAt(bytes, firstInvalid(bytes))}:`, 'not UTF-8', 'save it as UTF-8')
+  }
+}
+
+const lineAt = (bytes: Buffer, at: number): number => bytes.subarray(0, at).reduce((lines, byte) => lines + (byte === 10 ? 1 : 0), 1)
+
+/** Where the bytes first stop being what their text encodes to. */
+function firstInvalid(bytes: Buffer): number {
+  const again = Buffer.from(bytes.toString('utf8'))
+  const at = bytes.findIndex((byte, i) => byte !== again[i])
+  return at < 0 ? bytes.length : at
+}
+
+const kindOf = (about: { isDirectory(): boolean; isFIFO(): boolean; isSocket(): boolean }): string =>
+  about.isDirectory() ? 'folder' : about.isFIFO() ? 'pipe' : about.isSocket() ? 'socket' : 'device'
+
+const tooLong = (path: string, most: number, size?: number): BoundError =>
+  new BoundError(
+    path,
+    size === undefined ? `does not end within ${mebibytes(most)}` : `has ${mebibytes(size)}, and is read up to ${mebibytes(most)}`,
+    `is it the right file? ${fileVariable}=${Math.ceil((size ?? most) / MiB) + 1} in the environment raises the limit`,
+  )
+
+const mebibytes = (bytes: number): string => `${Math.round((bytes / MiB) * 10) / 10} MiB`
+
+/** Too long an answer, in words. */
+export const answerTooLong = (most: number): BoundError =>
+  new BoundError(
+    '',
+    `more than ${mebibytes(most)} and no end`,
+    `${answerVariable}=${Math.ceil(most / MiB) * 4} in the environment raises the limit`,
+  )
+
+/** The text of an answer, up to `most` bytes. Rejects with BoundError beyond, and with what broke the stream. */
+export async function readAnswer(body: AsyncIterable<Uint8Array> | null, most: number = answerBytes()): Promise<string> {
+  const parts: Uint8Array[] = []
+  let read = 0
+  for await (const part of body ?? []) {
+    read += part.length
+    if (read > most) throw answerTooLong(most)
+    parts.push(part)
+  }
+  return Buffer.concat(parts, read).toString('utf8')
+}

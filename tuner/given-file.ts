@@ -1,0 +1,17 @@
+import { BoundError, type FileKind, readText } from '../profiler/bounded-reader.ts'
+import { exitCodes, UserError } from './exit-codes.ts'
+
+/**
+ * The text of a file that a flag names.
+ * @param what the file is, for the error, e.g. 'the trace'
+ * @throws UserError
+ */
+export function givenText(path: string, what: string, flag: string, kind: FileKind): string {
+  try {
+    return readText(path, kind)
+  } catch (error) {
+    if (error instanceof BoundError) throw new UserError(`cannot read ${what}: ${error.message}`, error.hint, exitCodes.usage)
+    const { code, message } = error as NodeJS.ErrnoException
+    throw new UserError(`cannot read ${what} ${path}: ${code ?? message}`, `check the path given with ${flag}`, exitCodes.usage)
+  }
+}
