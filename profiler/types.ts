@@ -162,6 +162,8 @@ export type Target =
       readonly transport?: 'grpc' | 'sse'
       /** Over https. */
       readonly tls?: TlsOptions
+      /** The server's processes, where they run on this machine: loads then tell how long they were kept from a core. */
+      readonly serverPids?: () => readonly number[]
     }
   | { readonly kind: 'virtual'; readonly server: VirtualServer }
 

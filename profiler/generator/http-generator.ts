@@ -5,7 +5,11 @@ import { GeneratorError } from '../profiler-errors.ts'
 import { loadPointOf } from '../statistics/load-point.ts'
 import type { Load, LoadGenerator, LoadPoint, LoadRun, Slo, Target } from '../types.ts'
 import type { FromChild, HttpTarget, ToChild } from './child-messages.ts'
+import { watchMachine } from './machine-watch.ts'
 import { checkLoad } from './play-load.ts'
+
+/** Shorter windows are over before the system's clocks have ticked. */
+const shortestWatchedS = 0.2
 
 /** Loads HTTP servers from a child process of its own, started with the first load and kept until `close`. */
 export class HttpLoadGenerator implements LoadGenerator {
@@ -29,10 +33,13 @@ export class HttpLoadGenerator implements LoadGenerator {
     try {
       const child = await this.start()
       if (this.sentTarget !== target) {
-        this.tell(child, { type: 'target', target })
+        const { serverPids: _, ...plain } = target
+        this.tell(child, { type: 'target', target: plain })
         this.sentTarget = target
       }
-      return await this.exchange(child, load, signal)
+      const told = load.durationS < shortestWatchedS ? undefined : watchMachine(target.serverPids?.() ?? [], [child.pid!])
+      const run = await this.exchange(child, load, signal)
+      return told === undefined ? run : { ...run, machineWait: told() }
     } finally {
       this.busy = false
     }

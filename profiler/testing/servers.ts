@@ -18,7 +18,7 @@ export async function startTestServer(given: Partial<TestService> = {}): Promise
   const url = `${given.http === 'h2' || given.http === 'https' ? 'https' : 'http'}://127.0.0.1:${port}`
   return {
     url,
-    target: targetAt(url),
+    target: { ...targetAt(url), serverPids: () => [child.pid!] },
     async stop() {
       if (child.exitCode !== null || child.signalCode !== null) return
       const exited = once(child, 'exit')

@@ -165,7 +165,7 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
 
   let stopped = false
   return {
-    target,
+    target: { ...target, serverPids: () => group.members().map(({ pid }) => pid) },
     protocol: options.protocol.name,
     provenance,
     isolation: [`${holding.coresWords} ${affinity.words}`, controlGroup.words, holding.gpuWords]
