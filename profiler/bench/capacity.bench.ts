@@ -4,6 +4,7 @@
  */
 import { efforts } from '../capacity/effort.ts'
 import { type CapacityOptions, measureCapacity } from '../capacity/measure.ts'
+import { developmentCases, simpleCases } from '../testing/simple-servers.ts'
 import { type VirtualCase, virtualCases } from '../testing/virtual-servers.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { openBisection } from './open-bisection.bench.ts'
@@ -48,7 +49,8 @@ const only = new RegExp(process.argv[3] ?? '.')
 const onlyMethods = new RegExp(process.argv[4] ?? '.')
 const truths = trueCapacities()
 console.log(`${'server'.padEnd(37)}${'method'.padEnd(16)}  err med  err p90     bias   covers    ± half  seconds requests`)
-for (const of of virtualCases.filter((c) => only.test(c.name))) {
+const cases = [...simpleCases, ...developmentCases, ...virtualCases].filter((c) => (process.argv[3] ? only.test(c.name) : !c.name.startsWith('dev')))
+for (const of of cases) {
   const truth = truths[of.name]!
   for (const [name, method] of Object.entries(methods).filter(([method]) => onlyMethods.test(method))) {
     const found: Found[] = []

@@ -29,7 +29,7 @@ export const efforts = {
     windowS: 0.5,
     windows: 3,
     precision: 0.06,
-    twin: { requests: 8000, replicates: 8 },
+    twin: { requests: 20_000, replicates: 8 },
     checksSpeed: false,
     budgetS: 3,
   },

@@ -29,7 +29,7 @@ const cautious = 0.7
 const certainlyBelow = 0.75
 /** Fewest windows of a closed loop, with all its connections, that tell whether the throughput still grows: a cold server may pause on its way up. */
 const fewestLevel = 4
-const planning = { requests: 12_000, replicates: 8 }
+const planning = { requests: 8000, replicates: 6 }
 /** A capacity is claimed up to this much beyond the highest rate that was seen to be served, and an interval up to that much: the rest is the twin's imagination. */
 const claimed = 1.15
 const imagined = 1.5

@@ -11,7 +11,7 @@ import type { Capacity, LoadRun, Slo } from '../types.ts'
 import { meets, type Spans } from './disturbance.ts'
 import { replayed, type Stall, separateStalls, stallRates } from './stalls.ts'
 import { joinSteps, type Steps } from './steps.ts'
-import { bootstrap, simulate, type Twin, twinOf } from './twin.ts'
+import { bootstrap, saturationOf, simulate, type Twin, twinOf } from './twin.ts'
 import { capacitiesOf } from './twin-capacity.ts'
 
 /** A run of open load as its server served it, when the machine disturbed it, and the steps it shows. */
@@ -44,8 +44,8 @@ const leastLogWeight = 9
 /** Requests of a window that are compared with the twin: the first ones, as the queue starts empty in both. */
 const mostPerWindow = 8000
 
-/** Prior of ln slowness: mostly within 4 %, sometimes far off (processor sharing, several workers). */
-const slownessPrior = (slowness: number) => 0.75 * gauss(Math.log(slowness), 0.04) + 0.25 * gauss(Math.log(slowness), 0.15)
+/** Log prior of ln slowness: mostly within what the twin is known to be wrong by, sometimes three times as far. */
+const logSlownessPrior = (logSlowness: number, sd: number) => Math.log(0.75 * gauss(logSlowness, sd) + 0.25 * gauss(logSlowness, 3 * sd))
 const gauss = (x: number, sd: number) => Math.exp(-0.5 * (x / sd) ** 2) / sd
 
 /** How long and how often the twin is played: its own noise against computing time. */
@@ -74,13 +74,16 @@ export function capacityPosterior(
   const failedShare = windows.reduce((sum, w) => sum + w.failed, 0) / Math.max(1, sent)
   const twins = Array.from({ length: replicates }, () => bootstrap(twin, uniform))
   const rates = stallRates(usual, stalls, replicates, uniform)
-  const logWeights = slownessLogWeights(twins, windows, slo, failedShare, seed)
+  const doubt = doubtOf(twin)
+  const likely = slownessLogLikelihoods(twins, windows, slo, failedShare, seed)
+  const withPrior = (logs: Float64Array, logSlowness: Float64Array) => logs.map((log, i) => log + logSlownessPrior(logSlowness[i]!, doubt))
+  const logWeights = withPrior(likely, slownessGrid.map(Math.log))
   const most = Math.max(...logWeights)
   // Slownesses that count, and their neighbours.
   const from = Math.max(0, logWeights.findIndex((log) => log > most - leastLogWeight) - 1)
   const to = Math.min(logWeights.length, logWeights.findLastIndex((log) => log > most - leastLogWeight) + 2)
   const slownesses = slownessGrid.slice(from, to)
-  const weights = normalised(refine(logWeights.slice(from, to)))
+  const weights = normalised(withPrior(refine(likely.slice(from, to)), refine(slownesses.map(Math.log))))
   const allowed = Math.max(1e-4, 1 - slo.percentile - failedShare)
   const particles: { rps: number; weight: number }[] = []
   // Stalls are rare in the twin's runs too.
@@ -88,24 +91,30 @@ export function capacityPosterior(
   for (const [r, replicate] of twins.entries()) {
     const question = { twin: replicate, stalls: rates[r], slownesses, limitMs: slo.limitMs, allowed, seed: seed + 101 * r }
     const logCapacities = refine(capacitiesOf(question, long).map(Math.log))
+    const mostRps = saturationOf(replicate)
     for (const [i, weight] of weights.entries()) {
       if (weight < 1e-6) continue
-      for (const { offset, share } of discrepancy(twin))
-        particles.push({ rps: Math.exp(logCapacities[i]! + offset), weight: (weight * share) / replicates })
+      for (const { offset, share } of discrepancy(doubt))
+        particles.push({ rps: Math.min(mostRps, Math.exp(logCapacities[i]! + offset)), weight: (weight * share) / replicates })
     }
   }
   return summaryOf(particles)
 }
 
 /**
- * The error of the twin itself, as a share of the capacity, which no amount of load takes away: 0.8 %, up to 5 % more where requests
- * overtake one another (several workers, processor sharing), as far as they do, and as much of 6 % as answers take of the time, which others
- * are then decoded in. Set on the benchmark's servers, whose true capacities are known.
+ * The error of the twin itself, which no amount of load takes away: 0.8 %, up to 5 % more where requests overtake one another (several workers,
+ * processor sharing), as far as they do, and as much of 6 % as answers take of the time, which others are then decoded in. A server that
+ * serves one after the other, or batch after batch, is its steps: then there is no reason for the twin to be any faster. Set on the
+ * benchmark's servers, whose true capacities are known.
  */
-function discrepancy({ steps }: Twin): { offset: number; share: number }[] {
+function doubtOf({ steps }: Twin): number {
   const overtaking = steps.rank.reduce((count, rank) => (rank > 0 ? count + 1 : count), 0) / steps.rank.length
   const writing = sum(steps.spreadMs) / sum(steps.tookMs)
-  const sd = 0.008 + 0.05 * overtaking + 0.06 * writing
+  return 0.008 + 0.05 * overtaking + 0.06 * writing
+}
+
+/** Offsets of ln capacity by the twin's own error, and their shares. */
+function discrepancy(sd: number): { offset: number; share: number }[] {
   const nodes = [-2, -1, 0, 1, 2]
   const total = sum(nodes.map((z) => Math.exp(-0.5 * z * z)))
   return nodes.map((z) => ({ offset: z * sd, share: Math.exp(-0.5 * z * z) / total }))
@@ -145,9 +154,9 @@ function normalised(logWeights: Float64Array): Float64Array {
   return weights.map((weight) => weight / total)
 }
 
-/** Log posterior weight of each slowness of the grid, up to a constant. */
-function slownessLogWeights(twins: readonly Twin[], windows: readonly Window[], slo: Slo, failedShare: number, seed: number): Float64Array {
-  const logWeights = slownessGrid.map((slowness) => Math.log(slownessPrior(slowness)))
+/** Log likelihood of each slowness of the grid, up to a constant. */
+function slownessLogLikelihoods(twins: readonly Twin[], windows: readonly Window[], slo: Slo, failedShare: number, seed: number): Float64Array {
+  const logWeights = new Float64Array(slownessGrid.length)
   for (const window of windows) {
     const n = window.arrivalsMs.length
     if (n === 0) continue

@@ -4,11 +4,11 @@ import { drawn, type StallRate } from './stalls.ts'
 import { saturationOf, simulate, type Twin } from './twin.ts'
 
 const coarseRateGrid = 14
-const fineRateGrid = 5
+const fineRateGrid = 7
 /** Fewer could not show the smallest share that is looked for (1 in 10,000) to be missing. */
-const leastRequests = 2000
-/** Of ln rate, beyond what the short runs of the twin showed. */
-const fineMargin = 0.06
+const leastRequests = 3000
+/** Of ln rate, below and above what the short runs of the twin showed: short ones are optimistic. */
+const fineMargins = [0.12, 0.05] as const
 
 export interface CapacityQuestion {
   readonly twin: Twin
@@ -33,8 +33,8 @@ export function capacitiesOf(question: CapacityQuestion, requests: number): Floa
   const coarseRates = between(logSaturation + Math.log(0.2), logSaturation + Math.log(1.1), coarseRateGrid)
   const coarse = logOverShares(question, coarseRates, Math.max(leastRequests, Math.ceil(requests / 8)))
   const roughly = crossings(coarseRates, coarse)
-  const fineRates = between(Math.min(...roughly) - fineMargin, Math.max(...roughly) + fineMargin, fineRateGrid)
-  const fine = logOverShares(question, fineRates, requests)
+  const fineRates = between(Math.min(...roughly) - fineMargins[0], Math.max(...roughly) + fineMargins[1], fineRateGrid)
+  const fine = logOverShares(question, fineRates, lengthNear(Math.exp(Math.max(...roughly) - logSaturation), requests))
   // Beyond the fine rates the coarse ones serve, lest a rough bracket that missed cut the curve.
   const [low, high] = [fineRates[0]!, fineRates.at(-1)!]
   const below = coarseRates.filter((x) => x < low).length
@@ -44,6 +44,16 @@ export function capacitiesOf(question: CapacityQuestion, requests: number): Floa
   const logOver = coarse.map((ys, s) => joined(ys, fine[s]!))
   return Float64Array.from(crossings(logRates, logOver), (log, s) => Math.exp(log) / slownesses[s]!)
 }
+
+/**
+ * Near saturation a queue takes about 1 / (1 − utilization)² services to forget (relaxation time of a queue in heavy traffic; Asmussen, Applied
+ * Probability and Queues, chapter X), and what shorter runs show lies mostly below the mean: runs grow with it.
+ */
+const lengthNear = (utilization: number, requests: number): number =>
+  Math.round(Math.min(longest * requests, Math.max(requests, memories / Math.max(1e-3, 1 - utilization) ** 2)))
+const memories = 400
+/** Times the least length. */
+const longest = 15
 
 const between = (from: number, to: number, n: number) => Float64Array.from({ length: n }, (_, j) => from + (j * (to - from)) / (n - 1))
 
@@ -59,7 +69,7 @@ function logOverShares(
   for (let i = 0; i < requests; i++) gaps[i] = total += -Math.log(uniform())
   const arrivals = new Float64Array(requests)
   const latencyMs = new Float64Array(requests)
-  const warmUp = Math.floor(requests * 0.03)
+  const warmUp = Math.floor(requests * 0.1)
   const logOver = Array.from(slownesses, () => new Float64Array(logRates.length))
   const leastMs = limitMs / slownesses.at(-1)!
   for (const [j, logRate] of logRates.entries()) {

@@ -1,0 +1,69 @@
+/** Servers in virtual time that are simple enough for their capacity to be known beyond doubt, by closed form or by millions of arrivals. */
+import type { Uniform } from '../seeded-random.ts'
+import type { Slo } from '../types.ts'
+import { QueueServer, type QueueServerOptions } from '../virtual/queue-server.ts'
+import type { VirtualCase } from './virtual-servers.ts'
+
+const slo = (limitMs: number): Slo => ({ percentile: 0.99, limitMs, maxErrorRate: 0.001 })
+
+type Service = QueueServerOptions['serviceMs']
+const server = (serviceMs: () => Service, rest: Partial<QueueServerOptions> = {}) => {
+  return (seed: number) => new QueueServer({ seed, servers: 1, maxBatch: 1, ...rest, serviceMs: serviceMs() })
+}
+const fixed = (ms: number): (() => Service) => () => () => ms
+const batches = (baseMs: number, eachMs: number): (() => Service) => () => (batch) => baseMs + eachMs * batch
+const twoKinds = (oftenMs: number, rareMs: number, rareShare: number): (() => Service) => () => (_, uniform: Uniform) =>
+  uniform() < rareShare ? rareMs : oftenMs
+
+/** Stands still for `stallMs` every `everyMs`, whatever it is doing. */
+const stalling =
+  (ms: number, stallMs: number, everyMs: number): (() => Service) =>
+  () =>
+  (_batch, _uniform, atMs) => {
+    const into = atMs % everyMs
+    // Stalls begin at whole periods, the first after one.
+    const rest = atMs >= everyMs && into < stallMs ? stallMs - into : 0
+    const untilNext = everyMs - (into + rest)
+    return rest + ms + (ms > untilNext ? stallMs : 0)
+  }
+
+/** Gets from `slower` times as slow to its own speed over its first requests: at once after them, or evenly. */
+const warmingUp =
+  (ms: number, slower: number, requests: number, how: 'at once' | 'evenly'): (() => Service) =>
+  () => {
+    let served = 0
+    return () => {
+      const left = Math.max(0, 1 - served++ / requests)
+      return ms * (1 + (slower - 1) * (how === 'at once' ? Math.ceil(left) : left))
+    }
+  }
+
+const of = (name: string, limitMs: number, make: VirtualCase['server'], batching = false): VirtualCase => ({
+  name,
+  slo: slo(limitMs),
+  batching,
+  server: make,
+})
+
+/** Those that results are reported for. */
+export const simpleCases: readonly VirtualCase[] = [
+  of('FIFO 8 ms', 60, server(fixed(8))),
+  of('batches of 16 in 5 + 0.5 n ms', 60, server(batches(5, 0.5), { maxBatch: 16 }), true),
+  of('two workers, 95 % 4 ms, 5 % 40 ms', 60, server(twoKinds(4, 40, 0.05), { servers: 2 })),
+  of('FIFO 4 ms, 30 ms stall each 2 s', 60, server(stalling(4, 30, 2000))),
+  of('FIFO 4 ms, refuses beyond 64', 400, server(fixed(4), { queueLimit: 64 })),
+  of('FIFO 8 ms, first 300 5x slower', 60, server(warmingUp(8, 5, 300, 'at once'))),
+  of('FIFO 8 ms, from 5x over 300', 60, server(warmingUp(8, 5, 300, 'evenly'))),
+]
+
+/** Those that constants were chosen with. */
+export const developmentCases: readonly VirtualCase[] = [
+  of('dev: FIFO 11 ms', 90, server(fixed(11))),
+  of('dev: batches of 8 in 3 + 1.2 n ms', 50, server(batches(3, 1.2), { maxBatch: 8 }), true),
+  of('dev: batches of 64 in 10 + 0.25 n ms', 100, server(batches(10, 0.25), { maxBatch: 64 }), true),
+  of('dev: three workers, 90 % 6 ms, 10 % 45 ms', 80, server(twoKinds(6, 45, 0.1), { servers: 3 })),
+  of('dev: FIFO 5 ms, 40 ms stall each 1.5 s', 90, server(stalling(5, 40, 1500))),
+  of('dev: FIFO 3 ms, refuses beyond 40', 300, server(fixed(3), { queueLimit: 40 })),
+  of('dev: FIFO 6 ms, first 500 4x slower', 50, server(warmingUp(6, 4, 500, 'at once'))),
+  of('dev: FIFO 5 ms, from 8x over 200', 45, server(warmingUp(5, 8, 200, 'evenly'))),
+]
