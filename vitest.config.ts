@@ -8,7 +8,7 @@ export const pure = [
   'reports/report/{recommendation-json,report-blocks}',
   'profiler/{statistics,virtual}/**/*',
   'profiler/protocols/{protocol-table,tensor-bytes}',
-  'profiler/capacity/{capacity-under,disturbance,kept-under,known-capacity,rate-bisection,stalls,stream-view,twin,virtual-capacity}',
+  'profiler/capacity/{capacity-under,disturbance,evidence,kept-under,known-capacity,rate-bisection,stalls,stream-view,twin,virtual-capacity}',
   'trials/*',
   'trials/{devices,prices}/**/*',
   'trials/launchers/server-files/**/*',

@@ -49,7 +49,9 @@ const only = new RegExp(process.argv[3] ?? '.')
 const onlyMethods = new RegExp(process.argv[4] ?? '.')
 const truths = trueCapacities()
 console.log(`${'server'.padEnd(37)}${'method'.padEnd(16)}  err med  err p90     bias   covers    ± half  seconds requests`)
-const cases = [...simpleCases, ...developmentCases, ...virtualCases].filter((c) => (process.argv[3] ? only.test(c.name) : !c.name.startsWith('dev')))
+const cases = [...simpleCases, ...developmentCases, ...virtualCases].filter((c) =>
+  process.argv[3] ? only.test(c.name) : !c.name.startsWith('dev'),
+)
 for (const of of cases) {
   const truth = truths[of.name]!
   for (const [name, method] of Object.entries(methods).filter(([method]) => onlyMethods.test(method))) {

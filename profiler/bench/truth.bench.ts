@@ -33,7 +33,8 @@ function overAt(of: VirtualCase, rateRps: number, requests: number, seeds: numbe
 
 function trueCapacity(of: VirtualCase): number {
   /** The larger of both shares, each as a part of what is allowed. */
-  const worst = ({ over, failed }: { over: number; failed: number }) => Math.max(over / (1 - of.slo.percentile), failed / of.slo.maxErrorRate)
+  const worst = ({ over, failed }: { over: number; failed: number }) =>
+    Math.max(over / (1 - of.slo.percentile), failed / of.slo.maxErrorRate)
   let [low, high] = [1, 5000]
   for (let i = 0; i < 9; i++) {
     const middle = Math.sqrt(low * high)

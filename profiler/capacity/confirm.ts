@@ -5,7 +5,7 @@ import { leftOut, loadPointOf, summarise } from '../statistics/load-point.ts'
 import type { Arrivals, CapacityOutcome, LoadGenerator, LoadPoint, LoadRun, Measurement, Slo, Target } from '../types.ts'
 import { between } from './known-capacity.ts'
 import { caveatsOf, generatorFor } from './measure.ts'
-import { failuresOf, type Phase, Session } from './session.ts'
+import { failuresOf, type Phase, type Played, Session } from './session.ts'
 import { untilNoFaster } from './warm-up.ts'
 
 export interface ConfirmOptions {
@@ -139,11 +139,6 @@ export async function confirmCapacity(options: ConfirmOptions): Promise<Confirma
       proven,
     }
   }
-}
-
-interface Played {
-  readonly run: LoadRun
-  readonly point: LoadPoint
 }
 
 /** Two runs of the same load as one. */

@@ -9,7 +9,7 @@ import { type Effort, efforts } from './effort.ts'
 import { noCapacity, type Searched, unknownCapacity } from './known-capacity.ts'
 import { openSearch } from './open-search.ts'
 import { rateBisection } from './rate-bisection.ts'
-import { failuresOf, type Phase, Session } from './session.ts'
+import { failuresOf, type Phase, type Played, Session } from './session.ts'
 import { untilNoFaster } from './warm-up.ts'
 
 export interface CapacityOptions {
@@ -29,6 +29,12 @@ export interface CapacityOptions {
 }
 
 const maxWarmUpWindows = 20
+/** Of the warm-up by number: enough for batches, too few to overload. */
+const warmConnections = 8
+const gentleShare = 0.2
+
+/** Requests that caches, compilers and lazily loaded models are warm after, with the time that fills, or so many more, or as long as a trial can wait. */
+const warmByCount = (requests: number, seconds: number): boolean => requests >= 1000 || (requests >= 512 && seconds >= 2) || seconds >= 16
 
 export const noLatency: LatencySummary = {
   requests: 0,
@@ -51,6 +57,8 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
   const session = new Session(target, slo, generator, signal, options.onStep ?? (() => {}))
   let idle = noLatency
   const doubts: string[] = []
+  /** Of the warm-up: a closed loop that was refused. */
+  let refused: LoadPoint | undefined
   try {
     const { caveats = [], ...found } = await search()
     return {
@@ -75,41 +83,66 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
       const again = await session.closed(1, 2 * effort.idleS, 'idle')
       if (again.point.sloMs < idleRun.point.sloMs) idleRun = again
     }
+    let refusesBeyondRps: number | undefined
+    if (refused !== undefined || failsTooOften(idleRun.point, slo)) {
+      const gently = await gentle(refused ?? idleRun.point)
+      if ('outcome' in gently) return gently
+      refusesBeyondRps = Math.max(gently.point.achievedRps, (refused ?? idleRun.point).achievedRps)
+      idleRun = gently
+    }
     const { run, point } = idleRun
     idle = summarise(run.latencyMs)
-    const fault = await dead(point)
-    if (fault !== undefined) return fault
+    if (await session.died(point)) return nothing('server-died', `nothing listens any more: ${failuresOf(point)}`)
     if (point.sloCi95Ms[0] > slo.limitMs || point.p50Ms > slo.limitMs)
       return nothing(
         'slo-unattainable',
         `one request at a time already takes ${sloValue(slo, point.sloMs)} at ${sloName(slo)}, over ${sloLimit(slo)}`,
       )
-    const streamed = target.kind === 'http' ? target.transport === 'sse' : point.stream !== undefined
-    const found = streamed
-      ? await rateBisection(session, effort, point, options.seed ?? 1)
-      : await openSearch(session, effort, point, { seed: options.seed ?? 1, capacityToBeatRps: options.capacityToBeatRps })
-    if (effort.checksSpeed && found.outcome !== 'server-died' && found.outcome !== 'beaten') {
+    const { capacityToBeatRps, seed = 1 } = options
+    const found = streamed(point)
+      ? await rateBisection(session, effort, point, seed)
+      : await openSearch(session, effort, point, { seed, capacityToBeatRps, refusesBeyondRps })
+    if (effort.checksSpeed && !['server-died', 'beaten', 'disturbed'].includes(found.outcome) && refusesBeyondRps === undefined) {
       await session.settle(point)
       doubts.push(...changeOfSpeed(run, (await session.closed(1, effort.idleS, 'idle', false)).run))
     }
     return found
   }
 
-  /** Until a window is no faster than the one before by more than chance, or `maxWarmUpWindows`. Its time is not taken from the budget. */
-  async function warmUp(): Promise<Searched | undefined> {
-    let fault: Searched | undefined
-    await untilNoFaster(maxWarmUpWindows, async () => {
-      const { run, point } = await session.closed(2, effort.warmUpS, 'warm-up', false)
-      fault = await dead(point)
-      return fault === undefined ? run : undefined
-    })
-    session.startBudget()
-    return fault
+  function streamed(point: LoadPoint): boolean {
+    return target.kind === 'http' ? target.transport === 'sse' : point.stream !== undefined
   }
 
-  async function dead(point: LoadPoint): Promise<Searched | undefined> {
-    if (await session.died(point)) return nothing('server-died', `nothing listens any more: ${failuresOf(point)}`)
-    return failsTooOften(point, slo) ? nothing('errors', point.requests === 0 ? 'no request was answered' : failuresOf(point)) : undefined
+  /**
+   * Until a window is no faster than the one before by more than chance, or `maxWarmUpWindows`; then, over more connections, until the server has
+   * had so many requests that one which warms by their number is warm. Its time is not taken from the budget.
+   */
+  async function warmUp(): Promise<Searched | undefined> {
+    let last: LoadPoint | undefined
+    await untilNoFaster(maxWarmUpWindows, async () => {
+      const { run, point } = await session.closed(2, effort.warmUpS, 'warm-up', false)
+      last = point
+      return failsTooOften(point, slo) ? undefined : run
+    })
+    while (last !== undefined && !failsTooOften(last, slo) && !streamed(last) && !warmByCount(session.requests, session.totalS))
+      last = (await session.closed(warmConnections, effort.warmUpS, 'warm-up', false)).point
+    session.startBudget()
+    if (last === undefined) return undefined
+    if (await session.died(last)) return nothing('server-died', `nothing listens any more: ${failuresOf(last)}`)
+    if (failsTooOften(last, slo)) refused = last
+    return undefined
+  }
+
+  /**
+   * A server that refused a closed loop may have been asked for too much (429, 503: a queue or a rate limit): open load at a fifth of what it
+   * answered well. Where that fails too, it serves nobody.
+   */
+  async function gentle(refusing: LoadPoint): Promise<Searched | Played> {
+    const rateRps = Math.max(1, gentleShare * refusing.achievedRps)
+    const played = await session.open(rateRps, Math.min(6, Math.max(2 * effort.idleS, 20 / rateRps)), options.seed ?? 1, 'idle')
+    if (await session.died(played.point)) return nothing('server-died', `nothing listens any more: ${failuresOf(played.point)}`)
+    if (!failsTooOften(played.point, slo)) return played
+    return nothing('errors', played.point.requests === 0 ? 'no request was answered' : failuresOf(played.point))
   }
 }
 

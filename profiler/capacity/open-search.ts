@@ -1,224 +1,222 @@
-import { sum } from 'simple-statistics'
-import { cutAfter, failsTooOften, keeps } from '../slo.ts'
-import type { Arrivals, LoadPoint, LoadRun } from '../types.ts'
+/** Capacity by open load, with a twin of the server. */
+import { cutAfter } from '../slo.ts'
+import type { Arrivals, CapacityOutcome, LoadPoint } from '../types.ts'
 import { disagreements } from './checks.ts'
-import { disturbances, disturbedMs, type Spans } from './disturbance.ts'
 import type { Effort } from './effort.ts'
-import { atMost, between, type Searched } from './known-capacity.ts'
-import { type CapacityPosterior, capacityPosterior, type ObservedRun, type TwinPlay } from './posterior.ts'
+import { Evidence } from './evidence.ts'
+import { atMost, between, type Searched, unknownCapacity } from './known-capacity.ts'
+import { type CapacityPosterior, capacityPosterior, type TwinPlay } from './posterior.ts'
+import { saturate } from './saturation.ts'
 import { failuresOf, type Session } from './session.ts'
-import { stepsOf } from './steps.ts'
 
 export interface OpenSearchOptions {
   readonly seed: number
   readonly capacityToBeatRps?: number
+  /** What a server that refuses a closed loop was seen to answer: none is put on it then. */
+  readonly refusesBeyondRps?: number
 }
 
-/** Departures this close, as a share of the idle latency, are one batch. */
-const batchShare = 0.15
-/** Windows that the machine spoilt are played again, up to this many. */
-const mostRepeats = 3
 /** A narrow interval ends the search only after this share of the budget: what was not seen, as rare stalls, cannot widen it. */
 const leastOfBudget = 0.7
-/** Windows of a closed loop that look for the saturation of a server which may still be cold. */
-const mostRounds = 12
-const mostConnections = 1024
-/** Share to go on with of a saturation when no window counted yet, and of a rate that the generator could not hold. */
+/** Share of a saturation to go on with when no window counted yet. */
 const cautious = 0.7
 /** A saturation below this share of what is to be beaten ends a race: open load gets more out of some servers than a closed loop, but not so much more. */
 const certainlyBelow = 0.75
-/** Fewest windows of a closed loop, with all its connections, that tell whether the throughput still grows: a cold server may pause on its way up. */
-const fewestLevel = 4
-const planning = { requests: 8000, replicates: 6 }
+const planning = { requests: 6000, longest: 30_000, replicates: 4 }
 /** A capacity is claimed up to this much beyond the highest rate that was seen to be served, and an interval up to that much: the rest is the twin's imagination. */
 const claimed = 1.15
 const imagined = 1.5
+/** Windows below the interval, each at this share of the one before, that look for a rate that holds where none has yet. */
+const lower = 0.9
+const mostLower = 6
+/** Times that a server which got faster is searched anew. */
+const mostAnew = 3
 
 /**
- * Capacity by open load: saturation by short closed loops, a sweep over rates to learn the server's twin, then windows where the twin
- * puts the capacity, until its interval is narrow enough or the time is up.
+ * Saturation by short closed loops, a sweep over rates to learn the server's twin, then windows where the twin puts the capacity, until its
+ * interval is narrow enough or the time is up. A rate is a lower bound only where an open window held at it.
  */
-export async function openSearch(session: Session, effort: Effort, idle: LoadPoint, options: OpenSearchOptions): Promise<Searched> {
-  const { slo } = session
-  const { capacityToBeatRps: toBeatRps = 0 } = options
-  /** What teaches the twin: open load alone. A closed loop waits for its own answers, which idles the stages of a server that works on several batches at once. */
-  const windows: ObservedRun[] = []
-  let saturationRps = idle.achievedRps
-  /** Highest rate that an open window was seen to be served at. */
-  let servedRps = 0
-  /** Highest rate whose answers kept the SLO, in whatever window. */
-  let heldRps = keeps(idle, slo) ? idle.achievedRps : 0
-  /** What the generator can be asked for, as far as it could not hold what it was. */
-  let mostRps = Number.POSITIVE_INFINITY
-  let playedMs = 0
-  let stalledMs = 0
-  let repeats = 0
-  let posterior: CapacityPosterior | undefined
-  /** Lowest steady rate at which too many requests failed, and highest one at which they did not. */
-  let failingRps = Number.POSITIVE_INFINITY
-  let cleanRps = 0
+export function openSearch(session: Session, effort: Effort, idle: LoadPoint, options: OpenSearchOptions): Promise<Searched> {
+  return new OpenSearch(session, effort, idle, options).run()
+}
 
-  const ended = (outcome: Searched['outcome'], detail?: string): Searched => ({
-    outcome,
-    ...(posterior === undefined
-      ? between(heldRps, Number.POSITIVE_INFINITY)
-      : between(...posterior.capacityCi90Rps, posterior.capacityRps)),
-    saturationRps,
-    detail,
-    caveats: [
-      ...disagreements(
-        windows.map(({ run }) => run),
-        slo.limitMs,
-      ),
-      ...disturbanceCaveat(),
-    ],
-  })
+class OpenSearch {
+  private readonly evidence: Evidence
+  private saturationRps: number
+  private posterior: CapacityPosterior | undefined
+  private anew = 0
+  private played = 0
 
-  /** Requests fail at rates whose latencies would do: a queue limit, a rate limit. */
-  const boundedByErrors = (): Searched => {
-    const belowRps = cleanRps < failingRps ? cleanRps : 0
-    const detail = `requests fail from ${failingRps.toFixed(1)} per second on, before they get slow`
-    return { ...ended(belowRps > 0 ? 'converged' : 'errors', detail), ...between(belowRps, failingRps) }
+  constructor(
+    private readonly session: Session,
+    private readonly effort: Effort,
+    private readonly idle: LoadPoint,
+    private readonly options: OpenSearchOptions,
+  ) {
+    this.evidence = new Evidence(session.slo, idle.p50Ms)
+    this.saturationRps = options.refusesBeyondRps ?? idle.achievedRps
   }
 
-  const saturated = await saturate()
-  if (saturated !== undefined) return saturated
-  // The shortest budget has room for the sweep and one window.
-  const searchS = Math.max(effort.budgetS, 2 * effort.windowS)
-  const windowS = Math.max(effort.windowS, searchS / effort.windows)
-
-  const sweepS = Math.min(windowS, searchS / 2)
-  const swept = await learn(0.775 * saturationRps, sweepS, { kind: 'sweep', fromRps: 0.4 * saturationRps, toRps: 1.15 * saturationRps })
-  if (swept !== undefined) return swept
-  for (let steady = 0; ; steady++) {
-    posterior = estimate(planning)
-    // One window alone may have been disturbed: it takes two to give a configuration up.
-    if (posterior !== undefined && windows.length > 1 && posterior.below(toBeatRps) > 0.98) {
-      const detail = `certainly below the ${toBeatRps.toFixed(1)} requests per second it had to beat`
-      return { ...ended('beaten', detail), ...atMost(posterior.capacityCi90Rps[1]) }
+  async run(): Promise<Searched> {
+    const { effort, session, evidence } = this
+    const early = await this.saturated()
+    if (early !== undefined) return early
+    // The shortest budget has room for the sweep and one window.
+    const searchS = Math.max(effort.budgetS, 2 * effort.windowS)
+    const windowS = Math.max(effort.windowS, searchS / effort.windows)
+    const sweep = { kind: 'sweep', fromRps: 0.4 * this.saturationRps, toRps: 1.15 * this.saturationRps } as const
+    const swept = await this.learn(0.775 * this.saturationRps, Math.min(windowS, searchS / 2), sweep)
+    if (swept !== undefined) return swept
+    for (let steady = 0; ; steady++) {
+      this.estimate(planning)
+      const beaten = this.beaten()
+      if (beaten !== undefined) return beaten
+      const spent = session.spentS + 0.5 * windowS > effort.budgetS
+      const seenEnough = evidence.windows.length > 1 && session.spentS >= leastOfBudget * effort.budgetS
+      if ((seenEnough && this.halfWidth() < effort.precision) || (steady > 0 && spent)) return this.ended()
+      const failed = await this.learn(this.nextRate(), Math.min(windowS, Math.max(0.5 * windowS, effort.budgetS - session.spentS)))
+      if (failed !== undefined) return failed
     }
-    const narrow = halfWidth(posterior) < effort.precision
-    const spent = session.spentS + 0.5 * windowS > effort.budgetS
-    const seenEnough = windows.length > 1 && session.spentS >= leastOfBudget * effort.budgetS
-    if ((seenEnough && narrow) || (steady > 0 && spent)) {
-      posterior = estimate(effort.twin)
-      if (failingRps < (posterior?.capacityRps ?? Number.POSITIVE_INFINITY)) return boundedByErrors()
-      if (posterior === undefined || posterior.capacityRps > mostRps)
-        return ended('generator-limit', 'the load generator could not hold the rate: the server may do more')
-      return ended(narrow || halfWidth(posterior) < 2 * effort.precision ? 'converged' : 'budget')
+  }
+
+  /** The saturation, which is part of the warm-up and not taken from the budget; an outcome where it tells enough. */
+  private async saturated(): Promise<Searched | undefined> {
+    const { session, effort } = this
+    const { capacityToBeatRps: toBeatRps = 0, refusesBeyondRps } = this.options
+    if (refusesBeyondRps === undefined) {
+      const found = await saturate(session, effort, this.saturationRps)
+      this.saturationRps = found.rps
+      if (found.died) return this.result('server-died', `nothing listens any more: ${failuresOf(found.point)}`)
+      if (!found.generatorLimited && found.rps < certainlyBelow * toBeatRps) {
+        const detail = `saturated at ${found.rps.toFixed(1)} requests per second, far below the ${toBeatRps.toFixed(1)} it had to beat`
+        return { ...this.result('beaten', detail), ...atMost(found.rps / certainlyBelow) }
+      }
+      await session.connect(found.connections, effort.saturationS)
     }
-    const rateRps = Math.min(posterior?.capacityRps ?? cautious * saturationRps, 0.85 * failingRps, mostRps)
-    const failed = await learn(rateRps, Math.min(windowS, Math.max(0.5 * windowS, effort.budgetS - session.spentS)))
-    if (failed !== undefined) return failed
-  }
-
-  /** Undefined without a window that counts. */
-  function estimate(play: TwinPlay): CapacityPosterior | undefined {
-    return windows.length === 0
-      ? undefined
-      : withinReach(capacityPosterior(windows, slo, play, options.seed), Math.max(saturationRps, servedRps))
-  }
-
-  /** What the machine disturbed is left out; a run that was disturbed for the most part is lost. */
-  function observe(run: LoadRun): ObservedRun & { readonly lost: boolean } {
-    const disturbed = countDisturbed(run)
-    return { run, disturbed, steps: stepsOf(run, batchShare * idle.p50Ms, disturbed), lost: disturbedMs(disturbed) > 500 * run.elapsedS }
-  }
-
-  function countDisturbed(run: LoadRun): Spans {
-    const disturbed = disturbances(run, Math.max(10, 0.1 * slo.limitMs))
-    playedMs += 1000 * run.elapsedS
-    stalledMs += disturbedMs(disturbed)
-    return disturbed
-  }
-
-  function disturbanceCaveat(): string[] {
-    if (stalledMs < 0.02 * playedMs) return []
-    const share = ((100 * stalledMs) / playedMs).toFixed(0)
-    const repeated = repeats > 0 ? `, and ${repeats} ${repeats === 1 ? 'window was' : 'windows were'} repeated` : ''
-    return [`the machine kept the load generator waiting in ${share} % of the time; what it measured then was left out${repeated}`]
-  }
-
-  /**
-   * Connections are raised until as many wait as the SLO leaves time for (throughput hardly grows beyond), then held until the throughput
-   * grows no more: a server under load for the first time compiles, allocates and fills its caches. Not taken from the budget.
-   */
-  async function saturate(): Promise<Searched | undefined> {
-    let connections = 8
-    /** Answers of each window with all connections. */
-    let answered: number[] = []
-    let generatorLimited = false
-    for (let round = 0; round < mostRounds; round++) {
-      const { run, point } = await session.closed(connections, effort.saturationS, 'saturation')
-      countDisturbed(run)
-      if (await session.died(point)) return ended('server-died', `nothing listens any more: ${failuresOf(point)}`)
-      saturationRps = Math.max(saturationRps, point.achievedRps)
-      if (keeps(point, slo)) heldRps = Math.max(heldRps, point.achievedRps)
-      generatorLimited = point.generatorSaturated
-      const enough = Math.min(mostConnections, Math.ceil((1.2 * saturationRps * slo.limitMs) / 1000))
-      if (round > 0 && enough <= connections * 1.3) answered.push(point.achievedRps * point.seconds)
-      else answered = []
-      if (answered.length >= fewestLevel && !grew(answered)) break
-      connections = Math.max(connections, enough)
-    }
-    if (generatorLimited || saturationRps >= certainlyBelow * toBeatRps) {
-      await session.connect(connections, effort.saturationS)
-      session.startBudget()
-      return undefined
-    }
-    const boundRps = saturationRps / certainlyBelow
-    const detail = `saturated at ${saturationRps.toFixed(1)} requests per second, far below the ${toBeatRps.toFixed(1)} it had to beat`
-    return { ...ended('beaten', detail), ...atMost(boundRps) }
-  }
-
-  /** Plays one open window and keeps what it shows, unless the generator could not hold it. A sweep has no one rate, and is no point of the load curve. */
-  async function learn(rateRps: number, durationS: number, arrivals: Arrivals = { kind: 'poisson' }): Promise<Searched | undefined> {
-    const planned = rateRps * durationS
-    const { run, point } = await session.play(
-      {
-        kind: 'open',
-        rateRps,
-        durationS,
-        arrivals,
-        seed: options.seed + session.points.length,
-        cut: cutAfter(slo, Math.max(20, 0.3 * planned)),
-      },
-      'search',
-      arrivals.kind !== 'sweep',
-    )
-    if (await session.died(point)) return ended('server-died', `nothing listens any more: ${failuresOf(point)}`)
-    if (run.cutMs !== undefined) await session.settle(idle)
-    if (arrivals.kind !== 'sweep') {
-      servedRps = Math.max(servedRps, point.achievedRps)
-      if (failsTooOften(withoutTimeouts(point), slo)) failingRps = Math.min(failingRps, point.offeredRps)
-      else if (run.cutMs === undefined) cleanRps = Math.max(cleanRps, point.offeredRps)
-    }
-    if (keeps(point, slo)) heldRps = Math.max(heldRps, point.achievedRps)
-    if (run.latencyMs.length < 0.97 * run.planned || run.generatorCores > 0.95)
-      mostRps = Math.min(mostRps, (cautious * run.latencyMs.length) / run.seconds)
-    else {
-      const observed = observe(asServed(run))
-      if (observed.lost && repeats < mostRepeats) {
-        repeats++
-        session.forgive(run.elapsedS)
-      } else if (observed.steps.present.length > 0) windows.push(observed)
-    }
+    session.startBudget()
     return undefined
   }
+
+  /** Where the twin puts the capacity; lower where a window there missed and none has held yet. */
+  private nextRate(): number {
+    const { evidence } = this
+    const { failingRps, mostRps, heldRps, missedRps } = evidence
+    const wanted = this.posterior?.capacityRps ?? cautious * this.saturationRps
+    const held =
+      heldRps > 0 || !Number.isFinite(missedRps) ? wanted : Math.min(this.posterior?.capacityCi90Rps[0] ?? wanted, lower * missedRps)
+    return Math.min(held, 0.85 * failingRps, mostRps)
+  }
+
+  /** Plays one open window, and those in its place that the machine or a lone pause spoilt. A sweep is no point of the load curve. */
+  private async learn(rateRps: number, durationS: number, arrivals: Arrivals = { kind: 'poisson' }): Promise<Searched | undefined> {
+    const { session, evidence, idle, options } = this
+    for (;;) {
+      const cut = cutAfter(session.slo, Math.max(20, 0.3 * rateRps * durationS))
+      const load = { kind: 'open', rateRps, durationS, arrivals, seed: options.seed + this.played++, cut } as const
+      const { run, point } = await session.play(load, 'search', arrivals.kind !== 'sweep')
+      if (await session.died(point)) return this.result('server-died', `nothing listens any more: ${failuresOf(point)}`)
+      if (run.cutMs !== undefined) await session.settle(idle)
+      const verdict = evidence.add(run, point, arrivals.kind !== 'sweep')
+      if (verdict === 'faster' && this.anew < mostAnew) {
+        this.anew++
+        session.startBudget()
+      }
+      if (verdict !== 'again') return undefined
+      if (evidence.disturbed) return this.disturbed()
+      session.forgive(run.elapsedS)
+    }
+  }
+
+  /** One window alone may have been disturbed: it takes two to give a configuration up, and none that held the rate it had to beat. */
+  private beaten(): Searched | undefined {
+    const { posterior, evidence } = this
+    const { capacityToBeatRps: toBeatRps = 0 } = this.options
+    if (posterior === undefined || evidence.windows.length < 2 || posterior.below(toBeatRps) <= 0.98) return undefined
+    const boundRps = Math.max(posterior.capacityCi90Rps[1], evidence.surelyHeldRps)
+    if (boundRps >= toBeatRps) return undefined
+    const detail = `certainly below the ${toBeatRps.toFixed(1)} requests per second it had to beat`
+    return { ...this.result('beaten', detail), ...atMost(boundRps) }
+  }
+
+  /** The last estimate, and what it is worth. */
+  private async ended(): Promise<Searched> {
+    const { effort, evidence, session } = this
+    // Only a window that held is a lower bound: where none has, rates fall until one does.
+    for (let tries = 0; evidence.heldRps === 0 && tries < mostLower; tries++) {
+      const failed = await this.learn(this.nextRate(), effort.windowS)
+      if (failed !== undefined) return failed
+    }
+    this.estimate(effort.twin)
+    const { posterior } = this
+    if (evidence.failingRps < (posterior?.capacityRps ?? Number.POSITIVE_INFINITY)) return this.boundedByErrors()
+    if (posterior === undefined || posterior.capacityRps > evidence.mostRps)
+      return {
+        ...this.result('generator-limit', 'the load generator could not hold the rate: the server may do more'),
+        ...this.atLeastHeld(),
+      }
+    if (evidence.change > 1) return this.unsettled(evidence.change)
+    if (evidence.heldRps === 0)
+      return {
+        ...this.result('budget', 'no open window held the SLO'),
+        ...between(0, Math.min(evidence.missedRps, posterior.capacityCi90Rps[1])),
+      }
+    const narrow = this.halfWidth() < 2 * effort.precision || (session.spentS < effort.budgetS && this.halfWidth() < effort.precision)
+    return this.result(narrow ? 'converged' : 'budget')
+  }
+
+  private unsettled(change: number): Searched {
+    const percent = ((change - 1) * 100).toFixed(0)
+    const found = this.result('unsettled', `still speeding up: its last window was served ${percent} % faster than those before it`)
+    return { ...found, ...this.atLeastHeld(), change }
+  }
+
+  private atLeastHeld = () => {
+    const { heldRps } = this.evidence
+    return heldRps > 0 ? between(heldRps, Number.POSITIVE_INFINITY) : unknownCapacity
+  }
+
+  private disturbed(): Searched {
+    const detail = 'the machine kept the server or the load generator waiting in every window, also in those that were played again'
+    return { ...this.result('disturbed', detail), ...unknownCapacity }
+  }
+
+  /** Requests fail at rates whose latencies would do: a queue limit, a rate limit. */
+  private boundedByErrors(): Searched {
+    const { cleanRps, failingRps } = this.evidence
+    const belowRps = cleanRps < failingRps ? cleanRps : 0
+    const detail = `requests fail from ${failingRps.toFixed(1)} per second on, before they get slow`
+    return { ...this.result(belowRps > 0 ? 'converged' : 'errors', detail), ...between(belowRps, failingRps) }
+  }
+
+  private result(outcome: CapacityOutcome, detail?: string): Searched {
+    const { evidence, posterior, saturationRps, session } = this
+    const runs = evidence.windows.map(({ run }) => run)
+    const caveats = [...disagreements(runs, session.slo.limitMs), ...evidence.caveats()]
+    const capacity = posterior === undefined ? this.atLeastHeld() : withEvidence(posterior, evidence)
+    return { outcome, ...capacity, saturationRps, detail, caveats }
+  }
+
+  private estimate(play: TwinPlay): void {
+    const { windows, servedRps } = this.evidence
+    if (windows.length === 0) this.posterior = undefined
+    else {
+      const found = capacityPosterior(windows, this.session.slo, play, this.options.seed)
+      this.posterior = withinReach(found, Math.max(this.saturationRps, servedRps))
+    }
+  }
+
+  /** Half the width of the interval, as a share of the capacity; Infinity without one. */
+  private halfWidth(): number {
+    if (this.posterior === undefined) return Number.POSITIVE_INFINITY
+    const { capacityRps, capacityCi90Rps } = this.posterior
+    return (capacityCi90Rps[1] - capacityCi90Rps[0]) / 2 / capacityRps
+  }
 }
 
-/** Whether the later half of the windows answered more than the earlier, beyond 2 % and chance. */
-function grew(answered: readonly number[]): boolean {
-  const earlier = sum(answered.slice(0, Math.floor(answered.length / 2)))
-  const later = sum(answered.slice(Math.ceil(answered.length / 2)))
-  return later - earlier > Math.max(0.02 * earlier, Math.sqrt(earlier + later))
+/** The estimate beside what was seen: its lower end was held by an open window, and its upper end lies below none that was held with room to spare. */
+function withEvidence({ capacityRps, capacityCi90Rps: [low, high] }: CapacityPosterior, { heldRps, surelyHeldRps }: Evidence) {
+  return between(Math.min(low, heldRps), Math.max(high, surelyHeldRps), capacityRps)
 }
-
-/** Half the width of the interval, as a share of the capacity; Infinity without one. */
-const halfWidth = (posterior: CapacityPosterior | undefined): number =>
-  posterior === undefined
-    ? Number.POSITIVE_INFINITY
-    : (posterior.capacityCi90Rps[1] - posterior.capacityCi90Rps[0]) / 2 / posterior.capacityRps
 
 /** What a cold server or merged reads make the twin imagine beyond what was served is no capacity. */
 export function withinReach({ capacityRps, capacityCi90Rps: [low, high], below }: CapacityPosterior, servedRps: number): CapacityPosterior {
@@ -228,16 +226,4 @@ export function withinReach({ capacityRps, capacityCi90Rps: [low, high], below }
     capacityCi90Rps: [Math.min(low, median, servedRps), Math.max(median, Math.min(high, imagined * servedRps))],
     below,
   }
-}
-
-/** A request that timed out was slow, and counts as such; only others tell of a server that refuses. */
-const withoutTimeouts = (point: LoadPoint): LoadPoint => ({ ...point, errors: point.errors - (point.errorKinds.timeout ?? 0) })
-
-/**
- * The run as the server saw it: from actual sends. A send that the generator made late is a later arrival, and no fault of the server.
- */
-function asServed(run: LoadRun): LoadRun {
-  const { lateMs } = run
-  if (lateMs === undefined) return run
-  return { ...run, sentMs: run.sentMs.map((at, i) => at + lateMs[i]!), latencyMs: run.latencyMs.map((ms, i) => ms - lateMs[i]!) }
 }

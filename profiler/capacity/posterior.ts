@@ -50,8 +50,9 @@ const gauss = (x: number, sd: number) => Math.exp(-0.5 * (x / sd) ** 2) / sd
 
 /** How long and how often the twin is played: its own noise against computing time. */
 export interface TwinPlay {
-  /** Length of its long runs. */
+  /** Length of its long runs; near saturation up to `longest`. */
   readonly requests: number
+  readonly longest: number
   /** Twins drawn anew, each with its own long runs. */
   readonly replicates: number
 }
@@ -63,7 +64,7 @@ export interface TwinPlay {
 export function capacityPosterior(
   runs: readonly ObservedRun[],
   slo: Slo,
-  { requests, replicates }: TwinPlay,
+  { requests, longest, replicates }: TwinPlay,
   seed: number,
 ): CapacityPosterior {
   const uniform = seeded(seed)
@@ -87,10 +88,10 @@ export function capacityPosterior(
   const allowed = Math.max(1e-4, 1 - slo.percentile - failedShare)
   const particles: { rps: number; weight: number }[] = []
   // Stalls are rare in the twin's runs too.
-  const long = stalls.flat().length > 0 ? 4 * requests : requests
+  const long = stalls.flat().length > 0 ? 2 * requests : requests
   for (const [r, replicate] of twins.entries()) {
     const question = { twin: replicate, stalls: rates[r], slownesses, limitMs: slo.limitMs, allowed, seed: seed + 101 * r }
-    const logCapacities = refine(capacitiesOf(question, long).map(Math.log))
+    const logCapacities = refine(capacitiesOf(question, long, Math.max(long, longest)).map(Math.log))
     const mostRps = saturationOf(replicate)
     for (const [i, weight] of weights.entries()) {
       if (weight < 1e-6) continue
@@ -155,7 +156,13 @@ function normalised(logWeights: Float64Array): Float64Array {
 }
 
 /** Log likelihood of each slowness of the grid, up to a constant. */
-function slownessLogLikelihoods(twins: readonly Twin[], windows: readonly Window[], slo: Slo, failedShare: number, seed: number): Float64Array {
+function slownessLogLikelihoods(
+  twins: readonly Twin[],
+  windows: readonly Window[],
+  slo: Slo,
+  failedShare: number,
+  seed: number,
+): Float64Array {
   const logWeights = new Float64Array(slownessGrid.length)
   for (const window of windows) {
     const n = window.arrivalsMs.length

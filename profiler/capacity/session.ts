@@ -8,6 +8,12 @@ export type Phase = 'warm-up' | 'idle' | 'saturation' | 'search' | 'curve' | 'co
 /** What requests fail with when their server ends. */
 const brokenKinds = ['refused', 'reset', 'closed by server']
 
+/** What a load did, request by request and in sum. */
+export interface Played {
+  readonly run: LoadRun
+  readonly point: LoadPoint
+}
+
 /** One measurement under way: plays loads against one target, keeps every point, and knows the time and requests spent. */
 export class Session {
   readonly points: LoadPoint[] = []
@@ -42,7 +48,7 @@ export class Session {
   }
 
   /** `keep: false` leaves the point out of the load curve (warm-up). */
-  async play(load: Load, phase: Phase, keep = true): Promise<{ run: LoadRun; point: LoadPoint }> {
+  async play(load: Load, phase: Phase, keep = true): Promise<Played> {
     const run = countedRun(await this.generator.play(this.target, load, this.signal), this.slo)
     const point = loadPointOf(run, this.slo)
     this.totalS += run.elapsedS

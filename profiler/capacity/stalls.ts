@@ -36,7 +36,7 @@ const longest = 5
  */
 export function separateStalls(runs: readonly Steps[]): { usual: Steps[]; stalls: Stall[][] } {
   const usualMs = usualTimes(runs)
-  const ratios = runs.flatMap((steps) => steps.tookMs.map((ms, i) => ms / usualMs[served(steps, i)]! - 1))
+  const ratios = runs.flatMap((steps) => steps.tookMs.map((ms, i) => ms / usualMs[servedBy(steps, i)]! - 1))
   const deviation = 1.4826 * quantileOfSorted(Float64Array.from(ratios, Math.abs).sort(), 0.5)
   const least = Math.max(leastShare, leastDeviations * deviation)
   const beyond = ratios.filter((ratio) => ratio > least).length
@@ -49,7 +49,7 @@ export function separateStalls(runs: readonly Steps[]): { usual: Steps[]; stalls
     stalls.push(found)
     let last = -2
     const tookMs = steps.tookMs.map((ms, i) => {
-      const such = usualMs[served(steps, i)]!
+      const such = usualMs[servedBy(steps, i)]!
       if (ms / such - 1 <= least) return ms
       if (i === last + 1) found.at(-1)!.excessesMs.push(ms - such)
       else found.push({ atMs: steps.endedMs[i]! - ms, excessesMs: [ms - such] })
@@ -62,13 +62,13 @@ export function separateStalls(runs: readonly Steps[]): { usual: Steps[]; stalls
 }
 
 /** Requests that a step was about: those present when it began, or as many as left, if more joined them. */
-const served = ({ present, departed }: Steps, i: number): number => Math.max(present[i]!, departed[i]!)
+export const servedBy = ({ present, departed }: Steps, i: number): number => Math.max(present[i]!, departed[i]!)
 
 /** Median time of a step by the number it served, neighbouring numbers together until there are enough. */
-function usualTimes(runs: readonly Steps[]): number[] {
-  const most = runs.reduce((highest, steps) => steps.tookMs.reduce((k, _, i) => Math.max(k, served(steps, i)), highest), 0)
+export function usualTimes(runs: readonly Steps[]): number[] {
+  const most = runs.reduce((highest, steps) => steps.tookMs.reduce((k, _, i) => Math.max(k, servedBy(steps, i)), highest), 0)
   const times: number[][] = Array.from({ length: most + 1 }, () => [])
-  for (const steps of runs) for (const [i, ms] of steps.tookMs.entries()) times[served(steps, i)]!.push(ms)
+  for (const steps of runs) for (const [i, ms] of steps.tookMs.entries()) times[servedBy(steps, i)]!.push(ms)
   const usual: number[] = []
   let group: number[] = []
   let from = 0

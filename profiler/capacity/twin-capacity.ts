@@ -4,7 +4,7 @@ import { drawn, type StallRate } from './stalls.ts'
 import { saturationOf, simulate, type Twin } from './twin.ts'
 
 const coarseRateGrid = 14
-const fineRateGrid = 7
+const fineRateGrid = 6
 /** Fewer could not show the smallest share that is looked for (1 in 10,000) to be missing. */
 const leastRequests = 3000
 /** Of ln rate, below and above what the short runs of the twin showed: short ones are optimistic. */
@@ -25,7 +25,7 @@ export interface CapacityQuestion {
  * The twin's capacity at each slowness, from long runs at rates up to saturation: short ones first, to see where longer ones decide.
  * A twin that is s times as slow is, in its own time, one of slowness 1 under s times the rate and a limit 1/s as long.
  */
-export function capacitiesOf(question: CapacityQuestion, requests: number): Float64Array {
+export function capacitiesOf(question: CapacityQuestion, requests: number, longest = requests): Float64Array {
   const { twin, slownesses, allowed } = question
   const logSaturation = Math.log(saturationOf(twin))
   const crossings = (logRates: Float64Array, logOver: readonly Float64Array[]) =>
@@ -34,7 +34,7 @@ export function capacitiesOf(question: CapacityQuestion, requests: number): Floa
   const coarse = logOverShares(question, coarseRates, Math.max(leastRequests, Math.ceil(requests / 8)))
   const roughly = crossings(coarseRates, coarse)
   const fineRates = between(Math.min(...roughly) - fineMargins[0], Math.max(...roughly) + fineMargins[1], fineRateGrid)
-  const fine = logOverShares(question, fineRates, lengthNear(Math.exp(Math.max(...roughly) - logSaturation), requests))
+  const fine = logOverShares(question, fineRates, lengthNear(Math.exp(Math.max(...roughly) - logSaturation), requests, longest))
   // Beyond the fine rates the coarse ones serve, lest a rough bracket that missed cut the curve.
   const [low, high] = [fineRates[0]!, fineRates.at(-1)!]
   const below = coarseRates.filter((x) => x < low).length
@@ -49,11 +49,9 @@ export function capacitiesOf(question: CapacityQuestion, requests: number): Floa
  * Near saturation a queue takes about 1 / (1 − utilization)² services to forget (relaxation time of a queue in heavy traffic; Asmussen, Applied
  * Probability and Queues, chapter X), and what shorter runs show lies mostly below the mean: runs grow with it.
  */
-const lengthNear = (utilization: number, requests: number): number =>
-  Math.round(Math.min(longest * requests, Math.max(requests, memories / Math.max(1e-3, 1 - utilization) ** 2)))
+const lengthNear = (utilization: number, requests: number, longest: number): number =>
+  Math.round(Math.max(requests, Math.min(longest, memories / Math.max(1e-3, 1 - utilization) ** 2)))
 const memories = 400
-/** Times the least length. */
-const longest = 15
 
 const between = (from: number, to: number, n: number) => Float64Array.from({ length: n }, (_, j) => from + (j * (to - from)) / (n - 1))
 
@@ -82,7 +80,7 @@ function logOverShares(
       if (ms > leastMs) for (let s = over.length - 1; s >= 0 && ms > limitMs / slownesses[s]!; s--) over[s]!++
     }
     for (const [s, count] of over.entries()) logOver[s]![j] = Math.log((count + 0.1) / (requests - warmUp))
-    if (over[0]! > 10 * allowed * requests) {
+    if (over[0]! > 4 * allowed * requests) {
       // Even the fastest twin is far over the limit: so are all at higher rates.
       for (const logs of logOver) logs.fill(0, j + 1)
       break

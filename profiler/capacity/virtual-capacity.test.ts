@@ -22,7 +22,7 @@ describe('capacity of servers whose true one is known', () => {
     expect(
       found.filter((m) => m.capacityCi90Rps[0] <= truths[name]! && truths[name]! <= m.capacityCi90Rps[1]).length,
     ).toBeGreaterThanOrEqual(2)
-    expect(found.every((m) => m.seconds < 20)).toBe(true)
+    expect(found.every((m) => m.seconds < 32)).toBe(true)
   })
 
   test('the same seed gives the same measurement', async () => {
@@ -80,7 +80,7 @@ test('a server that refuses before it gets slow is bounded by its errors', async
 })
 
 test('a server that changes speed while it is measured is said to', async () => {
-  const server = new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: (_, __, atMs) => (atMs < 6000 ? 10 : 25) })
+  const server = new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: (_, __, atMs) => (atMs < 14_000 ? 10 : 25) })
   const found = await measure(server, { percentile: 0.99, limitMs: 200, maxErrorRate: 0.001 }, { effort: 'standard' })
   expect(found.caveats.join()).toMatch(/got slower while it was measured: .* 10\.0 ms before and 25\.0 ms after/)
 })

@@ -10,10 +10,21 @@ type Service = QueueServerOptions['serviceMs']
 const server = (serviceMs: () => Service, rest: Partial<QueueServerOptions> = {}) => {
   return (seed: number) => new QueueServer({ seed, servers: 1, maxBatch: 1, ...rest, serviceMs: serviceMs() })
 }
-const fixed = (ms: number): (() => Service) => () => () => ms
-const batches = (baseMs: number, eachMs: number): (() => Service) => () => (batch) => baseMs + eachMs * batch
-const twoKinds = (oftenMs: number, rareMs: number, rareShare: number): (() => Service) => () => (_, uniform: Uniform) =>
-  uniform() < rareShare ? rareMs : oftenMs
+const fixed =
+  (ms: number): (() => Service) =>
+  () =>
+  () =>
+    ms
+const batches =
+  (baseMs: number, eachMs: number): (() => Service) =>
+  () =>
+  (batch) =>
+    baseMs + eachMs * batch
+const twoKinds =
+  (oftenMs: number, rareMs: number, rareShare: number): (() => Service) =>
+  () =>
+  (_, uniform: Uniform) =>
+    uniform() < rareShare ? rareMs : oftenMs
 
 /** Stands still for `stallMs` every `everyMs`, whatever it is doing. */
 const stalling =
@@ -67,3 +78,5 @@ export const developmentCases: readonly VirtualCase[] = [
   of('dev: FIFO 6 ms, first 500 4x slower', 50, server(warmingUp(6, 4, 500, 'at once'))),
   of('dev: FIFO 5 ms, from 8x over 200', 45, server(warmingUp(5, 8, 200, 'evenly'))),
 ]
+
+export const caseNamed = (name: string): VirtualCase => simpleCases.find((known) => known.name === name)!

@@ -1,0 +1,149 @@
+/** What the open windows of a search have shown so far. */
+import { failsTooOften, keeps, keepsSurely } from '../slo.ts'
+import type { LoadPoint, LoadRun, Slo } from '../types.ts'
+import { disturbances, disturbedMs, type Spans } from './disturbance.ts'
+import { type Pause, pausesOf } from './pauses.ts'
+import type { ObservedRun } from './posterior.ts'
+import { changeOfSteps } from './speed.ts'
+import { joinSteps, stepsOf } from './steps.ts'
+
+/** Departures this close, as a share of the idle latency, are one batch. */
+const batchShare = 0.15
+/** Windows that the machine spoilt are played again, up to this many. */
+const mostRepeats = 3
+/** Share to go on with of a rate that the generator could not hold. */
+const cautious = 0.7
+
+/** What is to become of a window: it counts; another is to be played in its place; it shows another server than the windows before it, which are dropped. */
+type Verdict = 'counts' | 'again' | 'faster'
+
+export class Evidence {
+  /** What teaches the twin: open load alone. A closed loop waits for its own answers, which idles the stages of a server that works on several batches at once. */
+  windows: ObservedRun[] = []
+  /** Highest rate that a steady open window was seen to be served at. */
+  servedRps = 0
+  /** Highest steady rate whose open window kept the SLO, and the highest whose window kept it with room to spare. */
+  heldRps = 0
+  surelyHeldRps = 0
+  /** Lowest steady rate whose window missed it. */
+  missedRps = Number.POSITIVE_INFINITY
+  /** Lowest steady rate at which too many requests failed, and highest one at which they did not. */
+  failingRps = Number.POSITIVE_INFINITY
+  cleanRps = 0
+  /** What the generator can be asked for, as far as it could not hold what it was. */
+  mostRps = Number.POSITIVE_INFINITY
+  /** Speed at the last window that was faster or slower than those before it, over theirs; 1 where none was. */
+  change = 1
+  /** Windows in a row that the machine spoilt, beyond those played again. */
+  private spoilt = 0
+  private repeats = 0
+  private playedMs = 0
+  private stalledMs = 0
+  /** A window with one pause longer than the limit, set aside until there is a second. */
+  private paused: { window: ObservedRun; point: LoadPoint; pause: Pause; steady: boolean } | undefined
+  private pausesSeen = 0
+
+  constructor(
+    private readonly slo: Slo,
+    private readonly idleMs: number,
+  ) {}
+
+  /** The machine spoilt every window that was played of late, and those in their place. */
+  get disturbed(): boolean {
+    return this.spoilt > 0
+  }
+
+  /** Counts the time that the machine disturbed of a run, open or closed. */
+  countDisturbed(run: LoadRun): Spans {
+    const spans = disturbances(run, Math.max(10, 0.1 * this.slo.limitMs))
+    this.playedMs += 1000 * run.elapsedS
+    this.stalledMs += disturbedMs(spans)
+    return spans
+  }
+
+  /** Takes in an open window. A sweep has no one rate. */
+  add(run: LoadRun, point: LoadPoint, steady: boolean): Verdict {
+    if (run.latencyMs.length < 0.97 * run.planned || run.generatorCores > 0.95) {
+      this.mostRps = Math.min(this.mostRps, (cautious * run.latencyMs.length) / run.seconds)
+      return 'counts'
+    }
+    const served = asServed(run)
+    const disturbed = this.countDisturbed(run)
+    const window = { run: served, disturbed, steps: stepsOf(served, batchShare * this.idleMs, disturbed) }
+    if (disturbedMs(disturbed) > 500 * run.elapsedS || point.disturbed) {
+      if (this.repeats++ >= mostRepeats) this.spoilt++
+      return 'again'
+    }
+    this.spoilt = 0
+    const pauses = pausesOf(served, this.slo.limitMs)
+    this.pausesSeen += pauses.length
+    if (this.pausesSeen === 1 && pauses.length === 1) {
+      this.paused = { window, point, pause: pauses[0]!, steady }
+      return 'again'
+    }
+    if (pauses.length > 0 && this.paused !== undefined) {
+      // It came back: the server pauses now and then, and its figure has it.
+      const { paused } = this
+      this.paused = undefined
+      this.learn(paused.window, paused.point, paused.steady)
+    }
+    return this.learn(window, point, steady)
+  }
+
+  private learn(window: ObservedRun, point: LoadPoint, steady: boolean): Verdict {
+    const { slo } = this
+    const { run, steps } = window
+    if (steady) {
+      this.servedRps = Math.max(this.servedRps, point.achievedRps)
+      if (failsTooOften(withoutTimeouts(point), slo)) this.failingRps = Math.min(this.failingRps, point.offeredRps)
+      else if (run.cutMs === undefined) this.cleanRps = Math.max(this.cleanRps, point.offeredRps)
+      if (keeps(point, slo) && run.cutMs === undefined) {
+        this.heldRps = Math.max(this.heldRps, point.offeredRps)
+        if (keepsSurely(point, slo) === true) this.surelyHeldRps = Math.max(this.surelyHeldRps, point.offeredRps)
+      } else this.missedRps = Math.min(this.missedRps, point.offeredRps)
+    }
+    if (steps.present.length === 0) return 'counts'
+    const change = this.windows.length > 0 ? changeOfSteps(joinSteps(this.windows.map((before) => before.steps)), steps) : 1
+    this.change = change
+    if (change > 1) {
+      this.windows = [window]
+      this.missedRps = Number.POSITIVE_INFINITY
+      return 'faster'
+    }
+    this.windows.push(window)
+    return 'counts'
+  }
+
+  caveats(): string[] {
+    const found: string[] = []
+    if (this.stalledMs >= 0.02 * this.playedMs && this.stalledMs > 0) {
+      const share = ((100 * this.stalledMs) / this.playedMs).toFixed(0)
+      const again = Math.min(this.repeats, mostRepeats)
+      const repeated = again > 0 ? `, and ${again} ${again === 1 ? 'window was' : 'windows were'} repeated` : ''
+      found.push(`the machine kept the load generator waiting in ${share} % of the time; what it measured then was left out${repeated}`)
+    }
+    if (this.paused !== undefined) {
+      const { pause, point, window } = this.paused
+      const who =
+        window.disturbed.length > 0
+          ? 'this machine kept the load generator waiting meanwhile'
+          : 'the load generator ran on: the server paused, or waited'
+      found.push(
+        `nothing was answered for ${Math.round(pause.untilMs - pause.fromMs)} ms of a window at ${point.offeredRps.toFixed(1)} requests per second (${who}); it did not come back in the windows after it, and is left out`,
+      )
+    }
+    return found
+  }
+}
+
+/** A request that timed out was slow, and counts as such; only others tell of a server that refuses. */
+const withoutTimeouts = (point: LoadPoint): LoadPoint => ({ ...point, errors: point.errors - (point.errorKinds.timeout ?? 0) })
+
+/**
+ * The run as the server saw it: from actual sends. A send that the generator made late is a later arrival, and no fault of the server.
+ */
+function asServed(run: LoadRun): LoadRun {
+  const { lateMs } = run
+  if (lateMs === undefined) return run
+  return { ...run, sentMs: run.sentMs.map((at, i) => at + lateMs[i]!), latencyMs: run.latencyMs.map((ms, i) => ms - lateMs[i]!) }
+}

@@ -1,0 +1,61 @@
+/** What a closed loop gets out of a server, whatever its latency: where to look for the capacity, and the second half of its warm-up. */
+import { sum } from 'simple-statistics'
+import { failsTooOften } from '../slo.ts'
+import type { LoadPoint } from '../types.ts'
+import type { Effort } from './effort.ts'
+import type { Session } from './session.ts'
+
+/** Windows of a closed loop that look for the saturation of a server which may still be cold. */
+const mostRounds = 12
+const mostConnections = 1024
+/** Fewest windows of a closed loop, with all its connections, that tell whether the throughput still grows: a cold server may pause on its way up. */
+const fewestLevel = 4
+
+export interface Saturation {
+  readonly rps: number
+  readonly connections: number
+  readonly generatorLimited: boolean
+  /** The last window, which ended the search for it where the server died. */
+  readonly point: LoadPoint
+  readonly died: boolean
+}
+
+/**
+ * Connections are raised until as many wait as the SLO leaves time for (throughput hardly grows beyond), then held until the throughput
+ * grows no more: a server under load for the first time compiles, allocates and fills its caches. Where requests are refused, they are raised
+ * no further: overload is answered with less load.
+ */
+export async function saturate(session: Session, effort: Effort, fromRps: number, most = mostConnections): Promise<Saturation> {
+  const { slo } = session
+  let connections = Math.min(8, most)
+  let limit = most
+  let rps = fromRps
+  /** Answers of each window with all connections. */
+  let answered: number[] = []
+  for (let round = 0; ; round++) {
+    const { point } = await session.closed(connections, effort.saturationS, 'saturation')
+    const found = { rps: Math.max(rps, point.achievedRps), connections, generatorLimited: point.generatorSaturated, point }
+    if (await session.died(point)) return { ...found, died: true }
+    rps = found.rps
+    if (round + 1 === mostRounds) return { ...found, died: false }
+    if (failsTooOften(point, slo)) {
+      limit = Math.max(1, Math.floor(connections / 2))
+      if (connections === 1) return { ...found, died: false }
+      connections = limit
+      answered = []
+      continue
+    }
+    const enough = Math.min(limit, Math.ceil((1.2 * rps * slo.limitMs) / 1000))
+    if ((round > 0 || limit === 1) && enough <= connections * 1.3) answered.push(point.achievedRps * point.seconds)
+    else answered = []
+    if (answered.length >= fewestLevel && !grew(answered)) return { ...found, died: false }
+    connections = Math.max(connections, enough)
+  }
+}
+
+/** Whether the later half of the windows answered more than the earlier, beyond 2 % and chance. */
+function grew(answered: readonly number[]): boolean {
+  const earlier = sum(answered.slice(0, Math.floor(answered.length / 2)))
+  const later = sum(answered.slice(Math.ceil(answered.length / 2)))
+  return later - earlier > Math.max(0.02 * earlier, Math.sqrt(earlier + later))
+}
