@@ -71,7 +71,7 @@ describe('tune spec', () => {
     const { objects, problems } = checkManifests(text)
     expect(problems).toEqual([])
     // The T4 was emulated: nothing scales on its figures.
-    expect(objects.map((o) => o.kind)).toEqual(['Deployment', 'Service'])
+    expect(objects.map((o) => o.kind)).toEqual(['Deployment', 'Service', 'PodDisruptionBudget'])
     expect(text).toMatch(
       /^# DOES NOT START YET.*\n# NOT MEASURED OF WHAT THIS DEPLOYS: emulated: the time of the T4 .*ENGINE=tfjs\.\n# Settle it once it runs: tune verify --url /,
     )

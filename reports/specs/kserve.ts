@@ -1,12 +1,11 @@
 /** KServe InferenceService v1beta1: Standard (plain deployments), Knative, and Standard scaled by KEDA. */
 
-import { defaultPrometheus, rateQuery, threshold } from './keda.ts'
 import { annotationsOf, type Manifest, manifestsYaml } from './manifest.ts'
 import { platformUri, storageOf } from './model-storage.ts'
 import { nodePlacement, type PlatformServer, plainServer, tfservingServer } from './platform-pod.ts'
 import { environment, fileMounts, probes } from './pod.ts'
 import { claimTemplates, refuseClaim } from './pod-gpus.ts'
-import { unscaledNote } from './scaling.ts'
+import { defaultPrometheus, kedaNote, queriedNamespace, rateQuery, threshold, unscaledNote } from './scaling.ts'
 import { wholeContainer } from './server-pod.ts'
 import type { Serving } from './serving.ts'
 import type { KserveVariant, SpecOptions, SpecTarget } from './target.ts'
@@ -17,17 +16,18 @@ const byRuntime = ({ deployed }: Serving): boolean => deployed.server === 'tfser
 export const target: SpecTarget = {
   title: 'KServe',
   servers: ['builtin', 'command', 'url', 'tfserving', 'triton', 'vllm'],
+  namespaced: true,
   takes: ['variant', 'prometheus', 'backend'],
   needsModelUri: byRuntime,
   render: (serving, { variant = 'standard', prometheus, backend }) => {
-    const { objects, notes } = kserveObjects(serving, { variant, prometheus })
-    return [{ name: 'inferenceservice.yaml', text: manifestsYaml(serving, objects, notes) }, ...configFile(serving, backend)]
+    const { objects, notes, namespace } = kserveObjects(serving, { variant, prometheus })
+    return [{ name: 'inferenceservice.yaml', text: manifestsYaml(serving, objects, notes, namespace) }, ...configFile(serving, backend)]
   },
 }
 
 type KserveOptions = Pick<SpecOptions, 'prometheus'> & { readonly variant: KserveVariant }
 
-function kserveObjects(serving: Serving, options: KserveOptions): { objects: Manifest[]; notes: string[] } {
+function kserveObjects(serving: Serving, options: KserveOptions): { objects: Manifest[]; notes: string[]; namespace: string | undefined } {
   const scaling = scalingOf(serving, options)
   const { predictor, server } = byRuntime(serving) ? modelPredictor(serving) : customPredictor(serving, options.variant)
   if (options.variant === 'knative') refuseClaim(server.gpu, 'Knative takes')
@@ -58,6 +58,7 @@ function kserveObjects(serving: Serving, options: KserveOptions): { objects: Man
   return {
     objects: [...(server.configMap ? [server.configMap] : []), ...claimTemplates(serving, server.gpu), service],
     notes: [...server.notes, ...scaling.notes, ...place],
+    namespace: scaling.namespace ?? serving.namespace,
   }
 }
 
@@ -123,6 +124,8 @@ interface Scaling {
   readonly fields: Manifest
   readonly notes: readonly string[]
   readonly fixed?: boolean
+  /** That its query names. */
+  readonly namespace?: string
 }
 
 function scalingOf(serving: Serving, { variant, prometheus = defaultPrometheus }: KserveOptions): Scaling {
@@ -147,7 +150,8 @@ function scalingOf(serving: Serving, { variant, prometheus = defaultPrometheus }
           metrics: [{ type: 'External', external: { metric: { backend: 'prometheus', serverAddress: prometheus, query }, target } }],
         },
       },
-      notes: [`needs KEDA, and a Prometheus at ${prometheus} that scrapes the predictor's pods`],
+      namespace: queriedNamespace(serving),
+      notes: [kedaNote(serving, prometheus)],
     }
   }
   const busy = serving.evidence.cpuCoresBusy

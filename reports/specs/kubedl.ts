@@ -12,6 +12,7 @@ import { configFile } from './triton-config.ts'
 export const target: SpecTarget = {
   title: 'KubeDL',
   servers: ['tfserving', 'triton'],
+  namespaced: true,
   takes: ['backend'],
   needsModelUri: () => true,
   render: (serving, { backend }) => {

@@ -1,11 +1,10 @@
 /** Plain Kubernetes: Deployment and Service, and where it scales, HorizontalPodAutoscaler v2 and PodDisruptionBudget. */
 
-import { keda } from './keda.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { podStorage, storageOf } from './model-storage.ts'
 import { environment, fileMounts, placement, probes, resourcesBlock } from './pod.ts'
 import { claimTemplates, gpuSelection } from './pod-gpus.ts'
-import { adapterNote, autoscaler, unscaledNote } from './scaling.ts'
+import { adapterNote, autoscaler, keda, kedaNote, queriedNamespace, scrapeAnnotations, unscaledNote } from './scaling.ts'
 import { type WholeContainer, wholeContainer } from './server-pod.ts'
 import type { OwnPod, Serving } from './serving.ts'
 import type { Autoscaler, SpecOptions, SpecTarget } from './target.ts'
@@ -15,6 +14,7 @@ export const target: SpecTarget = {
   servers: ['builtin', 'command', 'url', 'tfserving', 'triton', 'vllm'],
   takes: ['autoscaler', 'prometheus', 'backend'],
   takesOwnPod: true,
+  namespaced: true,
   render: kubernetesSpec,
 }
 
@@ -26,34 +26,45 @@ function kubernetesSpec(serving: Serving, { autoscaler: asked = 'hpa', prometheu
   const container = wholeContainer(serving, backend)
   const storage = podStorage(serving.pod ? undefined : storageOf(serving))
   const files = fileMounts(serving, serving.pod ? [] : container.files)
-  const parts = { container, storage, files }
+  const leastReplicas = scaler === 'none' ? serving.replicas : serving.minReplicas
+  const parts = { container, storage, files, scaled: scaler !== 'none', spread: leastReplicas > 1 }
   const objects: Manifest[] = [
     ...(files.configMap ? [files.configMap] : []),
     ...claimTemplates(serving, gpu),
-    deployment(serving, parts, scaler !== 'none'),
+    deployment(serving, parts),
     service(serving),
     ...(scaler === 'hpa' ? [autoscaler(serving, { apiVersion: 'apps/v1', kind: 'Deployment', name: serving.name })] : []),
     ...(scaler === 'keda' ? [keda(serving, serving.name, prometheus)] : []),
-    ...(scaler === 'none' ? [] : [disruptionBudget(serving)]),
+    ...(leastReplicas > 1 ? [disruptionBudget(serving)] : []),
   ]
   const notes = [
     ...gpu.needs.map((need) => `needs: ${need}`),
     ...(serving.pod ? [] : [...container.notes, ...storage.notes]),
-    ...(scaler === 'hpa' ? [adapterNote(serving)] : []),
+    ...(scaler === 'hpa' ? [adapterNote(serving)] : scaler === 'keda' ? [kedaNote(serving, prometheus)] : []),
     ...(scaler === asked ? [] : [unscaledNote]),
   ]
-  return [{ name: 'deployment.yaml', text: manifestsYaml(serving, objects, notes) }]
+  const namespace = scaler === 'keda' ? queriedNamespace(serving) : serving.namespace
+  return [
+    {
+      name: 'deployment.yaml',
+      text: manifestsYaml(serving, objects, notes, namespace),
+    },
+  ]
 }
 
 interface PodParts {
   readonly container: WholeContainer
   readonly storage: ReturnType<typeof podStorage>
   readonly files: ReturnType<typeof fileMounts>
+  /** An autoscaler sets the number of replicas. */
+  readonly scaled: boolean
+  /** There are several at any time. */
+  readonly spread: boolean
 }
 
 const labelsOf = (serving: Serving) => ({ 'app.kubernetes.io/name': serving.name })
 
-function deployment(serving: Serving, parts: PodParts, autoscale: boolean): Manifest {
+function deployment(serving: Serving, parts: PodParts): Manifest {
   const labels = labelsOf(serving)
   return {
     apiVersion: 'apps/v1',
@@ -61,7 +72,7 @@ function deployment(serving: Serving, parts: PodParts, autoscale: boolean): Mani
     metadata: { name: serving.name, labels, annotations: annotationsOf(serving) },
     spec: {
       // The autoscaler owns the number; set here as well, each apply would set it back.
-      ...(autoscale ? {} : { replicas: serving.replicas }),
+      ...(parts.scaled ? {} : { replicas: serving.replicas }),
       selector: { matchLabels: labels },
       template: serving.pod ? ownTemplate(serving.pod, labels) : podTemplate(serving, parts, labels),
     },
@@ -75,14 +86,18 @@ function ownTemplate({ metadata, spec }: OwnPod, labels: Readonly<Record<string,
   return { metadata: { ...rest, labels: { ...own, ...labels } }, spec }
 }
 
-function podTemplate(serving: Serving, { container, storage, files }: PodParts, labels: Readonly<Record<string, string>>): Manifest {
+function podTemplate(serving: Serving, parts: PodParts, labels: Readonly<Record<string, string>>): Manifest {
+  const { container, storage, files } = parts
   const gpu = gpuSelection(serving.resources, serving.gpuScheme, serving.dra)
   const shared = container.sharedMemory ? [{ name: 'shared-memory', emptyDir: { medium: 'Memory' } }] : []
+  const annotations = { ...gpu.annotations, ...(parts.scaled ? scrapeAnnotations(container) : {}) }
   const volumes = [...storage.volumes, ...files.volumes, ...shared]
   const volumeMounts = [...storage.volumeMounts, ...files.volumeMounts, ...shared.map(({ name }) => ({ name, mountPath: '/dev/shm' }))]
   return {
-    metadata: { labels, ...(Object.keys(gpu.annotations).length > 0 ? { annotations: gpu.annotations } : {}) },
+    metadata: { labels, ...(Object.keys(annotations).length > 0 ? { annotations } : {}) },
     spec: {
+      terminationGracePeriodSeconds: graceSeconds(serving),
+      ...(parts.spread ? { topologySpreadConstraints: [acrossZones(labels)] } : {}),
       ...placement(serving, gpu, labels),
       ...(storage.initContainers.length > 0 ? { initContainers: storage.initContainers } : {}),
       containers: [
@@ -94,6 +109,8 @@ function podTemplate(serving: Serving, { container, storage, files }: PodParts, 
           ...(container.env ? { env: environment(container.env) } : {}),
           ports: [{ name: 'http', containerPort: container.port }],
           ...probes(serving, container, 'http'),
+          // Requests still come until every proxy has heard that it ends.
+          lifecycle: { preStop: { exec: { command: ['sleep', String(preStopSeconds)] } } },
           resources: resourcesBlock(serving, gpu),
           ...(volumeMounts.length > 0 ? { volumeMounts } : {}),
         },
@@ -102,6 +119,19 @@ function podTemplate(serving: Serving, { container, storage, files }: PodParts, 
     },
   }
 }
+
+const preStopSeconds = 5
+
+/** What is under way is answered before the kill: twice the slowest answer that was measured, and never less than Kubernetes' own half minute. */
+const graceSeconds = ({ evidence: { slowestMs = 0 } }: Serving): number =>
+  Math.max(30, 2 * preStopSeconds + Math.ceil((2 * slowestMs) / 1000))
+
+const acrossZones = (labels: Readonly<Record<string, string>>): Manifest => ({
+  maxSkew: 1,
+  topologyKey: 'topology.kubernetes.io/zone',
+  whenUnsatisfiable: 'ScheduleAnyway',
+  labelSelector: { matchLabels: labels },
+})
 
 function service(serving: Serving): Manifest {
   return {

@@ -14,8 +14,13 @@ export interface SpecFile {
 export const yamlOf = (data: unknown): string => stringify(JSON.parse(JSON.stringify(data)), { lineWidth: 0, version: '1.1' })
 
 /** A document per object; undefined fields are left out. Numbers in strings come out quoted, as quantities must. */
-export function manifestsYaml(serving: Serving, objects: readonly Manifest[], notes: readonly string[] = []): string {
-  const documents = objects.map(yamlOf)
+export function manifestsYaml(
+  serving: Serving,
+  objects: readonly Manifest[],
+  notes: readonly string[] = [],
+  namespace: string | undefined = serving.namespace,
+): string {
+  const documents = objects.map((object) => yamlOf({ ...object, metadata: { ...(object.metadata as Manifest), namespace } }))
   return `${header(serving, notes)}${documents.join('---\n')}`
 }
 

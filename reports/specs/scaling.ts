@@ -1,10 +1,12 @@
 /** Scaling on what one replica was measured to carry. Only for figures that hold of what is deployed. */
-import { requestsMetric } from './keda.ts'
 import type { Manifest } from './manifest.ts'
-import type { Serving } from './serving.ts'
+import type { Container, Serving } from './serving.ts'
 
 /** Name of the per-pod metric that the autoscaler reads: requests per second, from Prometheus through an adapter. */
 const rateMetric = 'inference_requests_per_second'
+
+/** The Prometheus counter of answered requests. */
+const requestsMetric = (container: Container): string => container.requestsMetric ?? 'http_requests_total'
 
 /** Scales on requests per second and pod, at capacity × (1 − headroom). */
 export function autoscaler(serving: Serving, scaleTargetRef: Manifest): Manifest {
@@ -17,6 +19,7 @@ export function autoscaler(serving: Serving, scaleTargetRef: Manifest): Manifest
       minReplicas: serving.minReplicas,
       maxReplicas: serving.maxReplicas,
       metrics: rateMetrics(serving),
+      ...behaviour(serving),
     },
   }
 }
@@ -31,9 +34,80 @@ export const rateMetrics = (serving: Serving): readonly Manifest[] => [
 /** 24.5 req/s → '24500m': a quantity has no decimals beyond milli. Rounded down, to scale rather early. */
 const rateQuantity = (rps: number): string => (rps >= 100 || Number.isInteger(rps) ? String(Math.floor(rps)) : `${Math.floor(rps * 1000)}m`)
 
-export const adapterNote = (serving: Serving): string =>
-  `needs a metrics adapter that serves ${rateMetric} per pod, e.g. prometheus-adapter with metricsQuery sum(rate(${requestsMetric(serving)}{<<.LabelMatchers>>}[1m])) by (<<.GroupBy>>)`
+/**
+ * Doubles at most once in the time that a replica takes to start, so that what was ordered serves before more is ordered; gives one up, or a tenth, in as
+ * long, and only after ten times that (at least five minutes) without need. Left to the autoscaler's defaults where the start was not measured.
+ */
+function behaviour({ evidence }: Serving): { readonly behavior?: Manifest } {
+  const { launchSeconds } = evidence
+  if (launchSeconds === undefined || !(launchSeconds > 0)) return {}
+  const periodSeconds = within(15, launchSeconds, 1800)
+  return {
+    behavior: {
+      scaleUp: { stabilizationWindowSeconds: 0, policies: [{ type: 'Percent', value: 100, periodSeconds }] },
+      scaleDown: {
+        stabilizationWindowSeconds: within(300, 10 * launchSeconds, 3600),
+        selectPolicy: 'Max',
+        policies: [
+          { type: 'Pods', value: 1, periodSeconds },
+          { type: 'Percent', value: 10, periodSeconds },
+        ],
+      },
+    },
+  }
+}
+
+/** The bounds are the API's own. */
+const within = (least: number, seconds: number, most: number): number => Math.min(most, Math.max(least, Math.ceil(seconds)))
+
+export const adapterNote = ({ container }: Serving): string =>
+  `needs a metrics adapter that serves ${rateMetric} per pod, e.g. prometheus-adapter with metricsQuery sum(rate(${requestsMetric(container)}{<<.LabelMatchers>>}[1m])) by (<<.GroupBy>>)`
 
 /** Instead of a target that nobody measured. */
 export const unscaledNote =
   'no autoscaler: what a replica of this carries was not measured, so the number of replicas is fixed; once tune verify has settled it, scale at the rate that held'
+
+/** Where Prometheus finds the counter, in the annotations that its usual scrape configuration reads. */
+export const scrapeAnnotations = ({ port, metrics = { port, path: '/metrics' } }: Container): Readonly<Record<string, string>> => ({
+  'prometheus.io/scrape': 'true',
+  'prometheus.io/port': String(metrics.port),
+  'prometheus.io/path': metrics.path,
+})
+
+export const defaultPrometheus = 'http://prometheus.monitoring:9090'
+
+/** The namespace that a query names: where none is known the objects say this one too, so that they agree. */
+export const queriedNamespace = ({ namespace }: Serving): string => namespace ?? 'default'
+
+/** Total rate of one Deployment's pods, requests per second. Their names end in the hash of a ReplicaSet and five characters: bert-large is not bert. */
+export const rateQuery = (serving: Serving, deployment: string): string =>
+  `sum(rate(${requestsMetric(serving.container)}{namespace="${queriedNamespace(serving)}",pod=~"${deployment}-[a-z0-9]{6,10}-[a-z0-9]{5}"}[1m]))`
+
+/** A decimal that KEDA and the autoscaler read, rounded down to scale rather early. */
+export const threshold = (serving: Serving): string => String(Math.floor(serving.perReplicaRps * 10) / 10)
+
+/** KEDA ScaledObject: the total request rate that Prometheus sees, divided by what one replica carries. @param deployment the Deployment to scale. */
+export function keda(serving: Serving, deployment: string, prometheus = defaultPrometheus): Manifest {
+  const { behavior } = behaviour(serving)
+  return {
+    apiVersion: 'keda.sh/v1alpha1',
+    kind: 'ScaledObject',
+    metadata: { name: serving.name },
+    spec: {
+      scaleTargetRef: { name: deployment },
+      minReplicaCount: serving.minReplicas,
+      maxReplicaCount: serving.maxReplicas,
+      ...(behavior === undefined ? {} : { advanced: { horizontalPodAutoscalerConfig: { behavior } } }),
+      triggers: [
+        {
+          type: 'prometheus',
+          metricType: 'AverageValue',
+          metadata: { serverAddress: prometheus, query: rateQuery(serving, deployment), threshold: threshold(serving) },
+        },
+      ],
+    },
+  }
+}
+
+export const kedaNote = (serving: Serving, prometheus = defaultPrometheus): string =>
+  `needs KEDA, and a Prometheus at ${prometheus} that scrapes ${requestsMetric(serving.container)} of these pods in namespace ${queriedNamespace(serving)} (--namespace names another)`

@@ -11,6 +11,7 @@ import { configFile } from './triton-config.ts'
 export const target: SpecTarget = {
   title: 'Seldon Core v1',
   servers: ['tfserving', 'triton'],
+  namespaced: true,
   takes: ['backend'],
   needsModelUri: () => true,
   render: (serving, { backend }) => {

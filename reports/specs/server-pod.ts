@@ -9,6 +9,9 @@ import { tritonConfig } from './triton-config.ts'
 const tunedFolder = '/etc/tuned'
 const [tritonPort, tfservingPort] = [8000, 8501]
 
+/** Without it TensorFlow Serving counts for nobody. */
+const monitoring = 'prometheus_config {\n  enable: true\n  path: "/monitoring/prometheus/metrics"\n}\n'
+
 /** Stands where only the user knows the image; no node can pull it. */
 export const imageToFill = 'REPLACE_WITH_YOUR_IMAGE'
 
@@ -34,8 +37,9 @@ function contained(serving: Serving, backend: string | undefined): WholeContaine
       return {
         ...container,
         command: ['/usr/bin/tensorflow_model_server'],
-        args: config.args,
-        files: config.files,
+        args: [...config.args, `--monitoring_config_file=${tunedFolder}/monitoring.config`],
+        files: [...config.files, { path: `${tunedFolder}/monitoring.config`, contents: monitoring }],
+        metrics: { port: tfservingPort, path: '/monitoring/prometheus/metrics' },
         port: tfservingPort,
         notes: config.notes,
         sharedMemory: false,
@@ -49,6 +53,7 @@ function contained(serving: Serving, backend: string | undefined): WholeContaine
         command: ['sh', '-c', tritonStart, 'sh', model, folder],
         args: ports,
         files: [{ path: `${tunedFolder}/config.pbtxt`, contents: textProto(config.message) }],
+        metrics: { port: 8002, path: '/metrics' },
         port: tritonPort,
         notes: [
           ...config.notes,

@@ -28,6 +28,8 @@ export interface Container {
   readonly livePath?: string
   /** Prometheus counter of answered requests; absent: http_requests_total. */
   readonly requestsMetric?: string
+  /** Where Prometheus reads it; absent: /metrics of the port. */
+  readonly metrics?: { readonly port: number; readonly path: string }
   /** Names in `env` whose values were tuned: all that a patch sets. */
   readonly tunedEnv?: readonly string[]
   /** Those of the arguments that were tuned, likewise. */
@@ -55,6 +57,8 @@ export interface Evidence {
   readonly cpuCoresBusy?: number
   /** Of all processes together, where measured. */
   readonly peakRssMiB?: number
+  /** Of whole answers in open load that kept the SLO or missed it, ms, where measured. */
+  readonly slowestMs?: number
   /** Mean latency of whole answers at about the capacity, ms, where measured. */
   readonly meanMsAtCapacity?: number
 }
@@ -72,6 +76,8 @@ export interface ServingOptions {
   /** Where the weights are: s3://bucket/model, gs://..., a volume's path. */
   readonly modelUri?: string
   readonly modelVersion?: string
+  /** Of the cluster; absent: wherever the objects are applied. */
+  readonly namespace?: string
   /** In place of a pod made from the container. Kubernetes alone. */
   readonly pod?: OwnPod
 }
@@ -89,6 +95,7 @@ export interface Serving {
   readonly model: string
   readonly modelUri?: string
   readonly modelVersion?: string
+  readonly namespace?: string
   readonly deployed: Deployed
   /** Whether the measurement's figures hold of it. */
   readonly figures: Figures
@@ -137,6 +144,11 @@ export function servingOf({ model, candidate, resources, deployed, container, ev
     )
   }
   if (!(headroom >= 0 && headroom < 1)) throw new SpecError(`headroom is ${headroom}`, 'give a share from 0 to below 1, such as 20%')
+  if (options.namespace !== undefined && !/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(options.namespace))
+    throw new SpecError(
+      `${JSON.stringify(options.namespace)} is no namespace`,
+      'give small letters, digits and dashes, such as --namespace ml',
+    )
   const perReplicaRps = candidate.capacityRps * (1 - headroom)
   const replicas =
     options.demandRps === undefined
@@ -157,6 +169,7 @@ export function servingOf({ model, candidate, resources, deployed, container, ev
     model,
     modelUri: options.modelUri,
     modelVersion: options.modelVersion,
+    ...(options.namespace === undefined ? {} : { namespace: options.namespace }),
     deployed,
     figures,
     ...(options.pod ? { pod: options.pod } : {}),

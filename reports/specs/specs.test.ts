@@ -23,7 +23,7 @@ describe('kubernetes', () => {
     ['a GPU', whole],
     ['no GPU', noGpu],
   ])('with %s is valid against the closed official schema, fixed and scaled', async (_, resources) => {
-    expect([...(await valid(serving({}, resources), 'none')).keys()]).toEqual(['ConfigMap', 'Deployment', 'Service'])
+    expect([...(await valid(serving({}, resources), 'none')).keys()]).toEqual(['ConfigMap', 'Deployment', 'Service', 'PodDisruptionBudget'])
     expect([...(await valid(serving({}, resources), 'hpa')).keys()]).toEqual([
       'ConfigMap',
       'Deployment',
@@ -54,6 +54,70 @@ describe('kubernetes', () => {
     expect(hpa.spec!.metrics![0]!.pods!.target).toEqual({ type: 'AverageValue', averageValue: String(Math.floor(212 * 0.8)) })
     expect((await valid(serving(), 'hpa')).get('Deployment')!.spec).not.toHaveProperty('replicas')
     expect((await valid(serving(), 'keda')).get('ScaledObject')!.spec!.triggers![0]!.metadata!.threshold).toBe('169.6')
+  })
+
+  test('scales no faster than replicas start, and gives them up slowly', async () => {
+    const hpa = (await valid(serving(), 'hpa')).get('HorizontalPodAutoscaler')!
+    const behavior = {
+      scaleUp: { stabilizationWindowSeconds: 0, policies: [{ type: 'Percent', value: 100, periodSeconds: 31 }] },
+      scaleDown: {
+        stabilizationWindowSeconds: 310,
+        selectPolicy: 'Max',
+        policies: [
+          { type: 'Pods', value: 1, periodSeconds: 31 },
+          { type: 'Percent', value: 10, periodSeconds: 31 },
+        ],
+      },
+    }
+    expect(hpa.spec!.behavior).toEqual(behavior)
+    const scaled = (await valid(serving(), 'keda')).get('ScaledObject')!
+    expect(scaled.spec!.advanced!.horizontalPodAutoscalerConfig!.behavior).toEqual(behavior)
+    const unmeasured = servingOf({ ...found, evidence: { ...evidence, launchSeconds: undefined } }, { headroom: 0.2 })
+    expect((await valid(unmeasured, 'hpa')).get('HorizontalPodAutoscaler')!.spec).not.toHaveProperty('behavior')
+    // The API takes periods up to half an hour, and windows up to an hour.
+    const slow = servingOf({ ...found, evidence: { ...evidence, launchSeconds: 7200 } }, { headroom: 0.2 })
+    expect((await valid(slow, 'hpa')).get('HorizontalPodAutoscaler')!.spec!.behavior).toMatchObject({
+      scaleUp: { policies: [{ periodSeconds: 1800 }] },
+      scaleDown: { stabilizationWindowSeconds: 3600 },
+    })
+  })
+
+  test("KEDA asks for exactly this Deployment's pods, in the namespace that every object names", async () => {
+    const objects = await valid(serving(), 'keda')
+    const { query } = objects.get('ScaledObject')!.spec!.triggers![0]!.metadata! as unknown as { query: string }
+    expect(query).toMatch(/^sum\(rate\(http_requests_total\{namespace="default",pod=~".*"\}\[1m\]\)\)$/)
+    const pods = new RegExp(`^(?:${/pod=~"([^"]+)"/.exec(query)![1]})$`)
+    expect(
+      ['bert-7d9f8b6c5d-x2x9z', 'bert-large-7d9f8b6c5d-x2x9z', 'bert-0', 'albert-7d9f8b6c5d-x2x9z'].filter((name) => pods.test(name)),
+    ).toEqual(['bert-7d9f8b6c5d-x2x9z'])
+    for (const object of objects.values()) expect(object.metadata!.namespace).toBe('default')
+    const elsewhere = await valid(serving({ namespace: 'ml' }), 'keda')
+    expect(JSON.stringify(elsewhere.get('ScaledObject'))).toContain('namespace=\\"ml\\"')
+    for (const object of elsewhere.values()) expect(object.metadata!.namespace).toBe('ml')
+    expect((await valid(serving(), 'none')).get('Deployment')!.metadata).not.toHaveProperty('namespace')
+    expect(() => serving({ namespace: 'a"}' })).toThrow(/no namespace/)
+    await expect(renderSpec('compose', serving({ namespace: 'ml' }))).rejects.toThrow(/--namespace means nothing/)
+  })
+
+  test('pods that scale are scraped; several are spread and budgeted; each ends after what it is doing', async () => {
+    const pod = async (s: Serving, autoscaler: 'none' | 'hpa') => (await valid(s, autoscaler)).get('Deployment')!.spec!.template!
+    expect((await pod(serving(), 'hpa')).metadata!.annotations).toMatchObject({
+      'prometheus.io/scrape': 'true',
+      'prometheus.io/port': '8000',
+    })
+    expect((await pod(serving({ server: 'triton' }), 'hpa')).metadata!.annotations).toMatchObject({ 'prometheus.io/port': '8002' })
+    const tfserving = await pod(serving({ server: 'tfserving' }), 'hpa')
+    expect(tfserving.metadata!.annotations).toMatchObject({ 'prometheus.io/path': '/monitoring/prometheus/metrics' })
+    expect(tfserving.spec!.containers![0]!.args).toContain('--monitoring_config_file=/etc/tuned/monitoring.config')
+    expect((await pod(serving(), 'hpa')).spec!.topologySpreadConstraints).toHaveLength(1)
+    const one = await valid(serving({ demandRps: 10 }), 'none')
+    expect([...one.keys()]).not.toContain('PodDisruptionBudget')
+    expect(one.get('Deployment')!.spec!.template!.spec).not.toHaveProperty('topologySpreadConstraints')
+    const grace = async (slowestMs: number) =>
+      (await pod(servingOf({ ...found, evidence: { ...evidence, slowestMs } }, { headroom: 0 }), 'none')).spec!
+        .terminationGracePeriodSeconds
+    expect([await grace(200), await grace(45_000)]).toEqual([30, 100])
+    expect((await pod(serving(), 'none')).spec!.containers![0]!.lifecycle).toEqual({ preStop: { exec: { command: ['sleep', '5'] } } })
   })
 
   test('gives a predictor three times its measured launch to start, and five minutes where none was measured', async () => {

@@ -32,6 +32,8 @@ export interface SpecTarget {
   readonly implies?: DeployedServer
   /** Options that mean something to it; any other is refused. */
   readonly takes?: readonly (keyof SpecOptions)[]
+  /** It writes objects of a cluster: elsewhere --namespace is refused. */
+  readonly namespaced?: boolean
   /** It names no image: --image is refused. */
   readonly imageless?: boolean
   /** Why a --model-uri has no place in it; absent: it is honoured. */
@@ -101,6 +103,8 @@ export function checkOptions(target: SpecTarget, serving: Serving, options: Spec
     )
   if (options.prometheus !== undefined && options.autoscaler !== 'keda' && options.variant !== 'keda')
     throw new SpecError(`nothing asks ${flags.prometheus} but KEDA`, 'give --autoscaler keda, or --variant keda of KServe, as well')
+  if (serving.namespace !== undefined && !target.namespaced)
+    throw new SpecError(`--namespace means nothing to ${target.title}`, 'leave --namespace out')
   if (serving.container.imageNamed && (target.imageless || serving.pod))
     throw new SpecError(
       serving.pod ? "the experiment's own pod names its image" : `${target.title} is deployed without an image of yours`,

@@ -200,6 +200,8 @@ function evidenceOf(
 ): Evidence {
   const confirmation = recommendation.best?.trial === candidate.trial ? recommendation.confirmation?.trial : undefined
   const trial = confirmation ?? trials.find((t) => t.number === candidate.trial)
+  // What it takes at its worst, the confirmation being one run of several.
+  const runs = [trial, trials.find((t) => t.number === candidate.trial)].filter((t) => t !== undefined)
   const points = trial?.state === 'complete' ? trial.measurement.points : []
   const nearest = [...points].sort(
     (a, b) => Math.abs(a.offeredRps - candidate.capacityRps) - Math.abs(b.offeredRps - candidate.capacityRps),
@@ -213,12 +215,28 @@ function evidenceOf(
     slo,
     verdict,
     measuredAt: trial?.startedAt,
-    launchSeconds: trial?.usage?.launchSeconds,
+    launchSeconds: greatest(runs.map(({ usage }) => usage?.launchSeconds)),
     cpuCoresBusy: coresAtCapacity(trial, candidate),
-    peakRssMiB: trial?.usage?.peakRssMiB,
+    slowestMs: slowestOf(trial),
+    peakRssMiB: greatest(runs.map(({ usage }) => usage?.peakRssMiB)),
     meanMsAtCapacity: meanMs !== undefined && Number.isFinite(meanMs) ? meanMs : undefined,
   }
 }
+
+const greatest = (values: readonly (number | undefined)[]): number | undefined => {
+  const known = values.filter((value) => value !== undefined)
+  return known.length > 0 ? Math.max(...known) : undefined
+}
+
+/** Answers of open load alone: a closed loop waits for what is as slow as it is. */
+const slowestOf = (trial: FinishedTrial | undefined): number | undefined =>
+  trial?.state === 'complete'
+    ? greatest(
+        trial.measurement.points
+          .filter(({ load }) => load.kind === 'open')
+          .map((p) => (Number.isFinite(p.maxMs) ? (p.stream?.e2e.maxMs ?? p.maxMs) : undefined)),
+      )
+    : undefined
 
 /** Cores busy at the capacity: those of the busiest seconds, which stand for saturation, in proportion; else the mean of the trial. */
 function coresAtCapacity(trial: FinishedTrial | undefined, { capacityRps }: Candidate): number | undefined {

@@ -25,6 +25,7 @@ export function registerSpec(program: Command): void {
     .option('--gpu-scheme <name>', `${gpuSchemes.join(' | ')} (default: by the share)`)
     .option('--autoscaler <kind>', `kubernetes: ${autoscalers.join(' | ')} (default: hpa)`)
     .option('--variant <mode>', `kserve: ${kserveVariants.join(' | ')} (default: standard)`)
+    .option('--namespace <name>', 'namespace of the objects (default: where they are applied)')
     .option('--prometheus <url>', 'where KEDA asks for the request rate')
     .option('--triton-backend <name>', "triton: the model's backend (default: onnxruntime)")
     .option('--import-path <module:app>', 'ray: the application')

@@ -32,6 +32,7 @@ export interface SpecFlags extends ReopenFlags {
   readonly autoscaler?: string
   readonly variant?: string
   readonly prometheus?: string
+  readonly namespace?: string
   readonly tritonBackend?: string
   readonly importPath?: string
   readonly minReplicas?: string
@@ -54,6 +55,7 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
     demandRps: rps === undefined ? undefined : parseRateRps(rps),
     modelUri: flags.modelUri,
     modelVersion: flags.modelVersion,
+    namespace: flags.namespace,
     headroom: headroom === undefined ? undefined : parseShare(headroom),
     // A target that is a server deploys that one; 'custom' is what was measured.
     server: server === 'custom' ? undefined : (server ?? (flags.patch === undefined ? (await specTarget(target)).implies : undefined)),
