@@ -35,13 +35,19 @@ export const noteRunning = (folder: string, controlGroups: readonly string[]): R
 /** No process, group or session has this number. */
 const notStarted = -1
 
+/** Whether a note is there, of a tuner that lives. */
+export const isOwned = (path: string): boolean => {
+  const owner = readNote(path)?.owner
+  return owner !== undefined && owner.bootId === bootId() && isAlive(owner.pid, owner.startTicks)
+}
+
 /** Ends the predictors of tuners that live no more, and removes their notes. */
 export const sweepLeftovers = async (folder: string, graceMs: number): Promise<void> => {
   for (const name of notesIn(folder)) {
     const path = join(folder, name)
     const note = readNote(path)
     if (note !== undefined) {
-      if (note.owner.bootId === bootId() && isAlive(note.owner.pid, note.owner.startTicks)) continue
+      if (isOwned(path)) continue
       await endGroup(note.predictor, graceMs, false)
       for (const group of note.controlGroups) await endControlGroup(group)
     }

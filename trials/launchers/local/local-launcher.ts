@@ -1,6 +1,6 @@
 /** Launches predictors as processes of this machine. */
 import { mkdirSync, writeFileSync } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import type { PayloadSource, Protocol } from '../../../profiler/types.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
@@ -14,6 +14,7 @@ import { type FilledTemplate, fillCommand, type LauncherValues, type TunedParame
 import { NeverReadyError, untilServing, within } from '../readiness.ts'
 import { type BuiltinTemplate, type CommandTemplate, defaultReadyTimeoutS } from '../template.ts'
 import { withVariant } from '../variants.ts'
+import { experimentVariable, folderVariable } from './abandoned.ts'
 import { Cleanup } from './cleanup.ts'
 import { type ControlGroup, createControlGroup } from './control-group.ts'
 import { metricsProbe, nvidiaProbe } from './device-probes.ts'
@@ -24,6 +25,7 @@ import { reservePort } from './port.ts'
 import { type Exit, type ProcessGroup, startGroup } from './process-group.ts'
 import { listenersOn } from './processes.ts'
 import { sampleUsage } from './usage.ts'
+import { watchOver } from './warden.ts'
 
 export interface LocalLauncherOptions {
   readonly template: BuiltinTemplate | CommandTemplate
@@ -131,12 +133,13 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
   const affinity = affinityOf(options.machine, holding)
   const killsBefore = memoryKills()
   signal.throwIfAborted()
+  watchOver(launch.runningDirectory)
   const note = onDisk(() => noteRunning(launch.runningDirectory, controlGroup.folders))
   cleanup.add(note.remove)
   const group = await startGroup(
     {
       argv: controlGroup.wrap([...affinity.prefix, ...command.argv]),
-      env: { ...inheritedEnvironment(), ...holding.env, ...command.env },
+      env: { ...inheritedEnvironment(), ...holding.env, ...command.env, ...whose(launch) },
       cwd: command.cwd ?? process.cwd(),
       tied: template.kind === 'builtin',
     },
@@ -286,6 +289,12 @@ const writeFiles = (folder: string, files: FilledTemplate['files']): void => {
     writeFileSync(join(folder, path), contents)
   }
 }
+
+/** By which `tune clean` finds it. */
+const whose = ({ runningDirectory, options }: Launch): Record<string, string> => ({
+  [folderVariable]: runningDirectory,
+  [experimentVariable]: basename(options.runDirectory),
+})
 
 const inheritedEnvironment = (): Record<string, string> =>
   Object.fromEntries(Object.entries(process.env).filter((entry): entry is [string, string] => entry[1] !== undefined))

@@ -1,13 +1,17 @@
 import type { Command } from 'commander'
 import type { CleanFlags } from './run.ts'
 
-/** `tune clean`: removes what a tuner that was killed left on a cluster. */
+/** `tune clean`: ends and removes what a tuner that was killed left, on this machine and on a cluster. */
 export function registerClean(program: Command): void {
   program
     .command('clean')
-    .description('show what experiments have on the cluster, and remove it: what a killed tuner left behind')
-    .argument('[experiment]', 'remove what this one has there (default: only show)')
-    .option('--all', 'remove what every experiment has in the namespace, running ones included')
+    .description('show what experiments have left running on this machine or have on the cluster, and remove it')
+    .argument('[experiment]', 'end and remove what this one has there (default: only show)')
+    .option(
+      '--all',
+      'end what every killed experiment left on this machine, and remove what every one has in the namespace, running ones included',
+    )
+    .option('--local', 'this machine alone')
     .option('--namespace <name>', 'default: that of the current context')
     .option('--json', 'print JSON')
     .action(async (experiment: string | undefined, flags: CleanFlags) => {

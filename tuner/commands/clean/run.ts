@@ -1,13 +1,15 @@
-/** `tune clean`: what experiments left on a cluster, and its removal. */
+/** `tune clean`: what killed tuners left running on this machine, what experiments have on a cluster, and the end of both. */
 import { connect } from '../../../trials/launchers/kubernetes/api.ts'
 import { labelNames } from '../../../trials/launchers/kubernetes/manifests.ts'
-import { findObjects, type Kind, removeObjects } from '../../../trials/launchers/kubernetes/sweep.ts'
+import { type Found, findObjects, type Kind, removeObjects } from '../../../trials/launchers/kubernetes/sweep.ts'
+import { type Abandoned, endAbandoned, findAbandoned } from '../../../trials/launchers/local/abandoned.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { table } from '../../render/columns.ts'
 
 export interface CleanFlags {
   readonly namespace?: string
   readonly all?: boolean
+  readonly local?: boolean
   readonly json?: boolean
 }
 
@@ -18,24 +20,57 @@ const kinds: readonly Kind[] = ['jobs', 'pods', 'resourceclaimtemplates', 'confi
 export async function clean(experiment: string | undefined, flags: CleanFlags): Promise<number> {
   if (experiment !== undefined && flags.all)
     throw new UserError('tune clean: an experiment beside --all', 'give one of them', exitCodes.usage)
-  const api = await connect(flags.namespace)
+  if (flags.local && flags.namespace !== undefined)
+    throw new UserError('tune clean: a namespace beside --local', 'give one of them', exitCodes.usage)
+  const remove = experiment !== undefined || flags.all === true
+  const predictors = (findAbandoned() ?? []).filter((one) => experiment === undefined || one.experiment === experiment)
+  if (remove) await endAbandoned(predictors)
+  const cluster = flags.local ? undefined : await cleanCluster(experiment, remove, flags)
+  if (flags.json) process.stdout.write(`${JSON.stringify({ removed: remove, predictors, ...cluster }, null, 2)}\n`)
+  else process.stdout.write(`${[...localLines(predictors, experiment, remove), ...clusterLines(cluster, experiment, remove)].join('\n')}\n`)
+  return exitCodes.ok
+}
+
+const hint = 'remove with `tune clean EXPERIMENT` or `tune clean --all`'
+
+function localLines(predictors: readonly Abandoned[], experiment: string | undefined, removed: boolean): string[] {
+  if (predictors.length === 0) return [`nothing left of ${experiment ?? 'any killed experiment'} on this machine`]
+  const rows = predictors.flatMap(({ experiment, processes }) =>
+    processes.map(({ pid, command }) => [experiment, `process ${pid}`, command.slice(0, 120)]),
+  )
+  return [...table(rows), removed ? 'ended on this machine' : `left running on this machine by a tuner that is gone; ${hint}`]
+}
+
+interface OnCluster {
+  readonly namespace: string
+  readonly objects: readonly Found[]
+}
+
+/** Undefined, and said on stderr, where no cluster can be reached and none was named. */
+async function cleanCluster(experiment: string | undefined, remove: boolean, flags: CleanFlags): Promise<OnCluster | undefined> {
+  const api = await connect(flags.namespace).catch((error: Error) => {
+    if (flags.namespace !== undefined) throw error
+    process.stderr.write(`no cluster was looked at: ${error.message}\n`)
+    return undefined
+  })
+  if (api === undefined) return undefined
   try {
-    const found = await findObjects(api, experiment === undefined ? '' : `${labelNames.experiment}=${experiment}`, kinds)
-    const experiments = [...new Set(found.map((object) => object.experiment))]
-    const remove = experiment !== undefined || flags.all === true
-    if (remove) {
-      for (const id of experiments) await removeObjects(api, `${labelNames.experiment}=${id}`, { kinds })
-    }
-    if (flags.json) process.stdout.write(`${JSON.stringify({ namespace: api.namespace, removed: remove, objects: found }, null, 2)}\n`)
-    else if (found.length === 0) process.stdout.write(`nothing of ${experiment ?? 'any experiment'} in namespace ${api.namespace}\n`)
-    else {
-      const rows = found.map(({ kind, name, createdAt, experiment }) => [experiment, `${kind}/${name}`, createdAt])
-      process.stdout.write(`${table(rows).join('\n')}\n`)
-      const hint = 'still running, or left behind: remove with `tune clean EXPERIMENT` or `tune clean --all`'
-      process.stdout.write(remove ? `removed from namespace ${api.namespace}\n` : `in namespace ${api.namespace}; ${hint}\n`)
-    }
-    return exitCodes.ok
+    const objects = await findObjects(api, experiment === undefined ? '' : `${labelNames.experiment}=${experiment}`, kinds)
+    const experiments = [...new Set(objects.map((object) => object.experiment))]
+    if (remove) for (const id of experiments) await removeObjects(api, `${labelNames.experiment}=${id}`, { kinds })
+    return { namespace: api.namespace, objects }
   } finally {
     api.close()
   }
+}
+
+function clusterLines(cluster: OnCluster | undefined, experiment: string | undefined, removed: boolean): string[] {
+  if (cluster === undefined) return []
+  const { namespace, objects } = cluster
+  if (objects.length === 0) return [`nothing of ${experiment ?? 'any experiment'} in namespace ${namespace}`]
+  const rows = objects.map(({ kind, name, createdAt, experiment }) => [experiment, `${kind}/${name}`, createdAt])
+  return [
+    ...table(rows),
+    removed ? `removed from namespace ${namespace}` : `in namespace ${namespace}; still running, or left behind: ${hint}`,
+  ]
 }

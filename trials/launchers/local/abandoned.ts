@@ -1,0 +1,64 @@
+/** Predictors on this machine whose tuner is gone, of whatever store: found by the environment that their processes inherited. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { isOwned, sweepLeftovers } from './leftovers.ts'
+import { endGroup } from './process-group.ts'
+import { bootId, cookieVariable, processStat } from './processes.ts'
+
+/** Where the notes of running predictors are, and of which experiment a predictor is: in the environment of its processes. */
+export const folderVariable = 'TUNE_RUNNING_FOLDER'
+export const experimentVariable = 'TUNE_EXPERIMENT_ID'
+
+export interface Abandoned {
+  readonly experiment: string
+  readonly cookie: string
+  readonly folder: string
+  readonly processes: readonly { readonly pid: number; readonly command: string }[]
+}
+
+/** Undefined where the machine shows no processes (no /proc). */
+export function findAbandoned(): Abandoned[] | undefined {
+  if (!existsSync('/proc/self/environ')) return undefined
+  const found = new Map<string, { experiment: string; folder: string; processes: { pid: number; command: string }[] }>()
+  for (const name of readdirSync('/proc')) {
+    const pid = Number(name)
+    if (!Number.isInteger(pid)) continue
+    const environment = environmentOf(pid)
+    const cookie = environment.get(cookieVariable)
+    const folder = environment.get(folderVariable)
+    const stat = processStat(pid)
+    if (cookie === undefined || folder === undefined || stat === undefined || stat.state === 'Z' || stat.state === 'X') continue
+    if (isOwned(join(folder, `${cookie}.json`))) continue
+    const entry = found.get(cookie) ?? { experiment: environment.get(experimentVariable) ?? '', folder, processes: [] }
+    entry.processes.push({ pid, command: (readProcess(pid, 'cmdline') ?? '').replaceAll('\0', ' ').trim() })
+    found.set(cookie, entry)
+  }
+  return [...found].map(([cookie, entry]) => ({ cookie, ...entry }))
+}
+
+/** SIGTERM, and SIGKILL after a moment; their notes go too. Throws LaunchError for a process that outlives SIGKILL. */
+export async function endAbandoned(all: readonly Abandoned[]): Promise<void> {
+  for (const { cookie, folder } of all) {
+    await endGroup({ leader: -1, leaderStartTicks: 0, cookie, bootId: bootId() }, graceMs, false)
+    await sweepLeftovers(folder, graceMs)
+  }
+}
+
+const graceMs = 1_000
+
+const environmentOf = (pid: number): ReadonlyMap<string, string> =>
+  new Map(
+    (readProcess(pid, 'environ') ?? '').split('\0').map((entry) => {
+      const at = entry.indexOf('=')
+      return [entry.slice(0, at), entry.slice(at + 1)] as const
+    }),
+  )
+
+function readProcess(pid: number, file: string): string | undefined {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, 'utf8')
+  } catch {
+    // It ended meanwhile, or is another user's.
+    return undefined
+  }
+}
