@@ -1,6 +1,6 @@
 import { CholeskyDecomposition, inverse, Matrix } from 'ml-matrix'
 import { expect, test } from 'vitest'
-import { backwardSolve, cholesky, forwardSolve, inverseFromFactor } from './linalg.ts'
+import { backwardSolve, cholesky, forwardSolve, forwardSolveFour, inverseFromFactor } from './linalg.ts'
 import { createRng } from './rng.ts'
 
 const rng = createRng(3)
@@ -22,4 +22,26 @@ test('factor, solves and inverse agree with ml-matrix', () => {
   for (let i = 0; i < n; i++) for (let j = 0; j <= i; j++) expect(found[i * n + j]).toBeCloseTo(expected.get(i, j), 9)
 })
 
-test('an indefinite matrix has no factor', () => expect(cholesky(Float64Array.of(1, 2, 2, 1), 2)).toBeUndefined())
+test('four right-hand sides are solved as each alone, in place, and only four', () => {
+  const l = cholesky(flat, n)!
+  const sides = Array.from({ length: 4 }, () => Float64Array.from({ length: n }, () => rng.normal()))
+  const alone = sides.map((b) => forwardSolve(l, n, b))
+  forwardSolveFour(l, n, sides)
+  for (const [i, x] of sides.entries()) close(x, alone[i]!)
+  for (const count of [0, 1, 2, 3]) expect(() => forwardSolveFour(l, n, sides.slice(0, count))).toThrow(/four right-hand sides/)
+})
+
+test('the factor is a lower triangle, as is what is filled of the inverse', () => {
+  const l = cholesky(flat, n)!
+  for (let i = 0; i < n; i++) for (let j = i + 1; j < n; j++) expect(l[i * n + j]).toBe(0)
+})
+
+test('a matrix that is not positive definite has no factor', () => {
+  expect(cholesky(Float64Array.of(1, 2, 2, 1), 2)).toBeUndefined()
+  // Singular: the second row adds nothing to the first.
+  expect(cholesky(Float64Array.of(4, 2, 2, 1), 2)).toBeUndefined()
+  expect(cholesky(Float64Array.of(0), 1)).toBeUndefined()
+  expect(cholesky(Float64Array.of(Number.NaN), 1)).toBeUndefined()
+  expect(cholesky(Float64Array.of(Infinity), 1)).toBeUndefined()
+  expect(cholesky(Float64Array.of(4), 1)).toEqual(Float64Array.of(2))
+})

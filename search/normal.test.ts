@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import reference from './fixtures/gp-bo.json' with { type: 'json' }
-import { bilog, logCdf, logExpectedImprovement, logH, logNormalLogPdf } from './normal.ts'
+import { bilog, cdf, logCdf, logExpectedImprovement, logH, logNormalLogPdf, logPdf } from './normal.ts'
 
 const relative = (a: number, b: number) => Math.abs(a - b) / Math.max(1e-6, Math.abs(b))
 
@@ -16,6 +16,24 @@ describe('against 60-digit references', () => {
     expect(relative(logExpectedImprovement(mean, std, best), log_ei)).toBeLessThan(1e-9)
     expect(relative(logCdf((c_upper - c_mean) / c_std), log_pof)).toBeLessThan(1e-9)
   })
+})
+
+test('ln h where its branches meet, and what it falls short of ln φ(u)/u² by in the far tail', () => {
+  // mpmath at 80 digits.
+  expect(logH(-1)).toBeCloseTo(-2.4851210257126413, 12)
+  expect(logH(-0.999)).toBeCloseTo(-2.4832171154475854, 12)
+  expect(logH(-1.001)).toBeCloseTo(-2.4870256579553892, 12)
+  // ln(1 - 3/u² + ...): -3.0e-6 at 1,001, -1.3e-6 at 1,500.
+  const short = (u: number) => logH(u) - logPdf(u) + 2 * Math.log(-u)
+  for (const u of [-1001, -1500, -4000]) expect(short(u) * u * u).toBeCloseTo(-3, 2)
+})
+
+test('density and distribution of a standard normal', () => {
+  expect(logPdf(0)).toBeCloseTo(Math.log(1 / Math.sqrt(2 * Math.PI)), 14)
+  expect(logPdf(2) - logPdf(0)).toBeCloseTo(-2, 14)
+  expect(cdf(0)).toBeCloseTo(0.5, 15)
+  expect(cdf(1.959963984540054)).toBeCloseTo(0.975, 14)
+  expect(cdf(-1.959963984540054)).toBeCloseTo(0.025, 14)
 })
 
 test('ln h is continuous and rising across its three branches', () => {

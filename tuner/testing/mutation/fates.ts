@@ -218,6 +218,13 @@ async function playSession(
   const passed = result.unhandledErrors.length === 0 && result.testModules.every((module) => module.ok())
   if (session.alone !== undefined) return { whole: !killed, passed }
   if (passed) return { whole: true, passed }
-  if (!state.takeDeath()) throw new Error(`the tests fail without any mutant: ${JSON.stringify(result.unhandledErrors).slice(0, 2000)}`)
+  if (!state.takeDeath()) {
+    const failures = result.testModules.flatMap((module) => [
+      ...module.errors(),
+      ...[...module.children.allTests('failed')].flatMap((t) => t.result().errors ?? []),
+    ])
+    const said = [...failures, ...result.unhandledErrors].map((error) => (error as Error).message)
+    throw new Error(`the tests fail without any mutant: ${said.join('; ').slice(0, 2000)}`)
+  }
   return { whole: false, passed }
 }

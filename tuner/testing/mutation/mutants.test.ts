@@ -37,6 +37,21 @@ test('types, texts, errors thrown and the steps of loops have none', () => {
   expect(faults('for (let i = start; i !== end; i++) {}')).toEqual(['i !== end => (i) === (end)'])
 })
 
+test('a constant is switched where it is read; a table of figures has no faults', () => {
+  const source =
+    'const LIMIT = 2 * 30\nexport const over = (x: number) => x > LIMIT\nexport const all = { LIMIT }\nconst PRIMES = [2, 3, 5, 7, 11, 13, 17, 19]'
+  expect(faults(source)).toEqual([
+    '2 * 30 => (2) / (30)',
+    '2 => 4',
+    '30 => 60',
+    'x > LIMIT => (x) >= (LIMIT)',
+    'x > LIMIT => (x) <= (LIMIT)',
+  ])
+  const switched = schemata(source, analyse(source), 1)
+  expect(switched).toContain('const LIMIT = 2 * 30\n')
+  expect(switched).toContain('($switched(1)?((2) / (30)):$switched(2)?((4) * 30):$switched(3)?(2 * (60)):LIMIT)')
+})
+
 test('an optional chain is replaced whole or not at all', () => {
   expect(faults('const kept = trial?.points.filter(good)')).toEqual(['trial?.points.filter(good) => trial?.points'])
   expect(faults('const first = trial?.points.filter(good).map(name)')).toEqual([])

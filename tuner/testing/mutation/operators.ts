@@ -2,13 +2,20 @@
 import { parseAst } from 'vitest/node'
 
 export interface Mutant {
-  /** Place of the expression that is replaced, in UTF-16 units of the source. */
+  /** The expression that is replaced, in UTF-16 units of the source. */
   readonly start: number
   readonly end: number
   readonly line: number
   readonly original: string
   readonly replacement: string
   readonly kind: string
+  /** Of a constant of the file: the places that read it, and its value there. It is computed once, before any switch could be thrown. */
+  readonly read?: { readonly at: readonly Place[]; readonly value: string }
+}
+
+export interface Place {
+  readonly start: number
+  readonly end: number
 }
 
 interface Node {
@@ -18,7 +25,7 @@ interface Node {
   readonly [key: string]: unknown
 }
 
-type Found = Pick<Mutant, 'replacement' | 'kind'>
+type Fault = Pick<Mutant, 'replacement' | 'kind'>
 
 const isNode = (value: unknown): value is Node =>
   typeof value === 'object' && value !== null && typeof (value as { type?: unknown }).type === 'string'
@@ -59,6 +66,8 @@ const twins: Readonly<Record<string, string>> = { some: 'every', every: 'some' }
 const dropped = new Set(['filter', 'sort', 'toSorted', 'reverse', 'toReversed', 'slice'])
 /** Below this a constant guards against rounding and division by zero: twice as much decides nothing. */
 const leastConstant = 1e-5
+/** So many numbers in one constant of a file are a table of published figures: to be compared with its source, and no decision. */
+const leastTable = 8
 
 const isText = (node: unknown): boolean =>
   isNode(node) &&
@@ -81,13 +90,16 @@ export function analyse(source: string): Analysis {
   const statements = new Set<number>()
   const text = (node: Node) => source.slice(node.start, node.end)
   const lineOf = (at: number) => source.slice(0, at).split('\n').length
-  const add = (node: Node, found: readonly Found[]) => {
+  const add = (node: Node, found: readonly Fault[]) => {
     for (const { replacement, kind } of found)
       mutants.push({ start: node.start, end: node.end, line: lineOf(node.start), original: text(node), replacement, kind })
   }
   const wrap = (node: Node) => `(${text(node)})`
 
-  /** `spine`: a part of an optional chain, which cannot be cut out of it; `step`: a for loop's own. */
+  const tables: Place[] = []
+  const constants = new Map<string, { readonly init: Node; readonly at: Place[] }>()
+
+  /** `spine`: a part of an optional chain, which cannot be cut out of it; `negated`: the operand of a minus. */
   function visit(node: Node, { spine = false, negated = false }: { spine?: boolean; negated?: boolean } = {}): void {
     if (node.type.startsWith('TS')) {
       // `x as T`, `x!`, `x satisfies T`: the value within; everything else is a type.
@@ -96,11 +108,12 @@ export function analyse(source: string): Analysis {
     }
     if (node.type === 'ThrowStatement' || node.type === 'TemplateLiteral' || node.type.startsWith('Import')) return
     if (node.type === 'NewExpression' && /Error$/.test(text(node.callee as Node))) return
+    if (node.type === 'Identifier' && !spine) constants.get(text(node))?.at.push(node)
     if (!spine) add(node, faultsOf(node, negated))
     for (const child of childrenOf(node)) visit(child.node, child)
   }
 
-  function faultsOf(node: Node, negated: boolean): Found[] {
+  function faultsOf(node: Node, negated: boolean): Fault[] {
     const { left, right, operator, argument } = node as unknown as { left: Node; right: Node; operator: string; argument: Node }
     const between = (to: string) => `${wrap(left)} ${to} ${wrap(right)}`
     switch (node.type) {
@@ -135,19 +148,19 @@ export function analyse(source: string): Analysis {
     }
   }
 
-  function constant(node: Node, negated: boolean): Found[] {
+  function constant(node: Node, negated: boolean): Fault[] {
     if (typeof node.value === 'boolean') return [{ kind: 'constant', replacement: String(!node.value) }]
-    if (typeof node.value !== 'number' || negated) return []
+    if (typeof node.value !== 'number' || negated || tables.some(({ start, end }) => start <= node.start && node.end <= end)) return []
     if (node.value === 0) return [{ kind: 'constant', replacement: '1' }]
     return Math.abs(node.value) < leastConstant ? [] : [{ kind: 'constant', replacement: `${2 * node.value}` }]
   }
 
-  function callFaults(node: Node): Found[] {
+  function callFaults(node: Node): Fault[] {
     const callee = node.callee as Node
     const args = node.arguments as Node[]
     const name = text(callee)
     const rest = args.map(text).join(', ')
-    const found: Found[] = []
+    const found: Fault[] = []
     if (name in neighbours) found.push({ kind: 'neighbour', replacement: `${neighbours[name]}(${rest})` })
     if (forgotten.has(name)) found.push({ kind: 'forgotten call', replacement: rest })
     if (callee.type === 'MemberExpression' && isNode(callee.property)) {
@@ -167,10 +180,10 @@ export function analyse(source: string): Analysis {
     return found
   }
 
-  function listFaults(node: Node): Found[] {
+  function listFaults(node: Node): Fault[] {
     const parts = ((node.elements ?? node.properties) as (Node | null)[]).filter(isNode)
     const [open, close] = node.type === 'ArrayExpression' ? ['[', ']'] : ['{', '}']
-    const found: Found[] = parts
+    const found: Fault[] = parts
       .filter((part) => part.type === 'SpreadElement')
       .map((spread) => ({
         kind: 'dropped spread',
@@ -233,8 +246,11 @@ export function analyse(source: string): Analysis {
       case 'AssignmentPattern':
         return [...assigned(node.left as Node), ...of(node.right)]
       case 'Property':
+        return node.shorthand && (node.value as Node).type === 'Identifier' ? [] : of(node.value)
       case 'PropertyDefinition':
         return of(node.value)
+      case 'VariableDeclarator':
+        return [...assigned(node.id as Node), ...of(node.init)]
       case 'Program':
       case 'BlockStatement':
       case 'SwitchCase': {
@@ -286,8 +302,47 @@ export function analyse(source: string): Analysis {
     for (const value of Object.values(node)) for (const child of [value].flat()) if (isNode(child)) markChains(child)
   }
 
+  /** `const LIMIT = 2 * 60`: numbers, operators and functions of Math. */
+  const isConstant = (node: Node): boolean => {
+    if (['Literal', 'Identifier'].includes(node.type)) return true
+    if (node.type === 'CallExpression') return text(node.callee as Node).startsWith('Math.') && (node.arguments as Node[]).every(isConstant)
+    if (node.type === 'MemberExpression') return text(node).startsWith('Math.')
+    return /^(Unary|Binary)Expression$/.test(node.type) && [node.left, node.right, node.argument].filter(isNode).every(isConstant)
+  }
+
+  function noteConstants(statements: readonly Node[]): void {
+    for (const statement of statements) {
+      const declared = isNode(statement.declaration) ? statement.declaration : statement
+      if (declared.type !== 'VariableDeclaration' || declared.kind !== 'const') continue
+      for (const { id, init } of declared.declarations as { id: Node; init: Node }[]) {
+        if (id.type === 'Identifier' && isConstant(init)) constants.set(String(id.name), { init, at: [] })
+        if (numbersIn(init) >= leastTable) tables.push(init)
+      }
+    }
+  }
+
+  const numbersIn = (node: Node): number =>
+    typeof node.value === 'number'
+      ? 1
+      : node.type.endsWith('FunctionExpression')
+        ? 0
+        : Object.values(node)
+            .flat()
+            .filter(isNode)
+            .reduce((sum, child) => sum + numbersIn(child), 0)
+
+  function readWhereUsed(mutant: Mutant): Mutant {
+    for (const { init, at } of constants.values()) {
+      if (mutant.start < init.start || mutant.end > init.end) continue
+      const value = `${source.slice(init.start, mutant.start)}(${mutant.replacement})${source.slice(mutant.end, init.end)}`
+      return { ...mutant, read: { at, value } }
+    }
+    return mutant
+  }
+
   const program = parseAst(source, { lang: 'ts' }) as unknown as Node
   markChains(program)
+  noteConstants(program.body as Node[])
   visit(program)
-  return { mutants: mutants.sort((a, b) => a.start - b.start || b.end - a.end), statements }
+  return { mutants: mutants.sort((a, b) => a.start - b.start || b.end - a.end).map(readWhereUsed), statements }
 }

@@ -7,11 +7,14 @@ import type { Analysis } from './operators.ts'
  */
 export function schemata(source: string, { mutants, statements }: Analysis, first: number): string {
   const places = new Map<string, { start: number; end: number; alternatives: string[] }>()
-  for (const [i, { start, end, replacement }] of mutants.entries()) {
-    const key = `${start}-${end}`
-    const place = places.get(key) ?? { start, end, alternatives: [] }
-    place.alternatives.push(`$switched(${first + i})?(${replacement}):`)
-    places.set(key, place)
+  for (const [i, mutant] of mutants.entries()) {
+    const { at, value } = mutant.read ?? { at: [mutant], value: mutant.replacement }
+    for (const { start, end } of at) {
+      const key = `${start}-${end}`
+      const place = places.get(key) ?? { start, end, alternatives: [] }
+      place.alternatives.push(`$switched(${first + i})?(${value}):`)
+      places.set(key, place)
+    }
   }
   // Outer places first, so that at one position the outer opens before the inner and closes after it.
   const outerFirst = [...places.values()].sort((a, b) => a.start - b.start || b.end - a.end)
