@@ -40,12 +40,24 @@ export async function fatesOf(
       files,
       sources.map((s) => s.file),
     )
+    const nearOf = (file: string) =>
+      sources
+        .filter((s) => (near.get(s.file)!.get(file) ?? Infinity) <= steps)
+        .map((s) => [s.first, s.first + s.mutants.length - 1] as const)
     const count = Math.max(0, ...sources.flatMap((s) => s.mutants.map((m) => m.number)))
     const state = new Fates()
     const play = (order: readonly string[], session: Pick<Session, 'pending' | 'alone'>) => {
       const byFile = new Map(specifications.map((s) => [relative(root, s.moduleId), s]))
       const wanted = order.map((file) => byFile.get(file)!)
-      const settings: Session = { ...session, count, log: join(folder, 'log'), tried: state.tried, budgetS, spentS: state.spentS }
+      const settings: Session = {
+        ...session,
+        near: Object.fromEntries(order.map((file) => [file, nearOf(file)])),
+        count,
+        log: join(folder, 'log'),
+        tried: state.tried,
+        budgetS,
+        spentS: state.spentS,
+      }
       return playSession(vitest, folder, wanted, settings, state)
     }
     // Near tests first, over all sources together.

@@ -49,7 +49,7 @@ test('a constant is switched where it is read; a table of figures has no faults'
   ])
   const switched = schemata(source, analyse(source), 1)
   expect(switched).toContain('const LIMIT = 2 * 30\n')
-  expect(switched).toContain('($switched(1)?((2) / (30)):$switched(2)?((4) * 30):$switched(3)?(2 * (60)):LIMIT)')
+  expect(switched).toContain('($switched(1)?(((2) / (30))):$switched(2)?((4) * 30):$switched(3)?(2 * (60)):LIMIT)')
 })
 
 test('an optional chain is replaced whole or not at all', () => {

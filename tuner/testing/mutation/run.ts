@@ -20,7 +20,7 @@ const { values } = parseArgs({
     sample: { type: 'string' },
     seed: { type: 'string', default: '1' },
     budget: { type: 'string', default: '2' },
-    steps: { type: 'string', default: '3' },
+    steps: { type: 'string', default: '2' },
     survivors: { type: 'boolean', default: false },
   },
 })

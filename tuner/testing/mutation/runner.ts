@@ -52,7 +52,9 @@ export default class MutationRunner extends TestRunner {
     reach('outside', first.filter(once))
     reach('inside', again ? numbersIn(reached) : [], ms / 1000)
     if (!again) return
-    for (const mutant of numbersIn(reached)) await this.#try(test, name, run, mutant, reached[mutant]!, ms)
+    const near = session.near[test.file.name] ?? []
+    const asked = numbersIn(reached).filter((number) => near.some(([least, most]) => least <= number && number <= most))
+    for (const mutant of asked) await this.#try(test, name, run, mutant, reached[mutant]!, ms)
     globalThis.mutation.takeReached()
   }
 

@@ -7,6 +7,8 @@ export interface Session {
   /** Runs every pending mutant that a test reaches in that test. `alone`: one mutant is on from before the first import. */
   readonly alone?: number
   readonly pending: readonly number[]
+  /** First and last numbers of the mutants that each test file is asked about. */
+  readonly near: Readonly<Record<string, readonly (readonly [first: number, last: number])[]>>
   /** Test and mutant that were tried before: 'test id#number'. */
   readonly tried: readonly string[]
   /** Seconds of tests that a mutant may take. */
