@@ -8,7 +8,7 @@ export const pure = [
   'reports/report/{recommendation-json,report-blocks}',
   'profiler/{statistics,virtual}/**/*',
   'profiler/protocols/{protocol-table,tensor-bytes}',
-  'profiler/capacity/{capacity-under,disturbance,evidence,kept-under,known-capacity,rate-bisection,stalls,stream-view,twin,virtual-capacity}',
+  'profiler/capacity/{capacity-under,counted-search,disturbance,evidence,kept-under,known-capacity,rate-bisection,stalls,stream-view,twin,virtual-capacity}',
   'trials/*',
   'trials/{devices,prices}/**/*',
   'trials/launchers/server-files/**/*',
@@ -18,7 +18,7 @@ export const pure = [
   'tuner/testing/**/*',
   'tuner/{experiment,render}/**/*',
   'tuner/backends/{assemble,cluster-space,simulated-backend,simulated-llm}',
-  'tuner/loop/{default-configuration,loop,observations,second-reading,why-stop}',
+  'tuner/loop/{default-configuration,loop,observations,second-reading,trial-log,why-stop}',
 ].map((files) => `${files}.test.{ts,tsx}`)
 
 export default defineConfig({

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../seeded-random.ts'
-import { binomialCdf, quantileInterval, quantileOfSorted, quantileRanks } from './percentile.ts'
+import { binomialCdf, binomialQuantile, quantileInterval, quantileOfSorted, quantileRanks } from './percentile.ts'
 
 describe('quantileOfSorted', () => {
   test('is the ⌈p n⌉-th smallest', () => {
@@ -56,4 +56,58 @@ describe('confidence intervals of a percentile', () => {
 test('binomialCdf sums the mass', () => {
   expect(binomialCdf(1, 3, 0.5)).toBeCloseTo(0.5, 12)
   expect(binomialCdf(0, 299, 0.01)).toBeCloseTo(0.99 ** 299, 12)
+})
+
+describe('the binomial distribution', () => {
+  /** C(n, k) p^k (1 - p)^(n - k), multiplied out. */
+  const mass = (n: number, k: number, p: number): number => {
+    let value = (1 - p) ** (n - k)
+    for (let i = 1; i <= k; i++) value *= (p * (n - k + i)) / i
+    return value
+  }
+  const sum = (n: number, k: number, p: number) => Array.from({ length: k + 1 }, (_, i) => mass(n, i, p)).reduce((a, b) => a + b, 0)
+
+  test.each([
+    [10, 0.3],
+    [200, 0.05],
+    [40, 0.9],
+  ])('of %i with %d sums the mass of all counts up to one', (n, p) => {
+    for (const k of [0, 1, Math.floor(n * p), n - 1]) expect(binomialCdf(k, n, p)).toBeCloseTo(sum(n, k, p), 9)
+  })
+
+  test('at its ends', () => {
+    expect([binomialCdf(5, 5, 0.2), binomialCdf(9, 5, 0.2), binomialCdf(-1, 5, 0), binomialCdf(0, 5, 0)]).toEqual([1, 1, 0, 1])
+    expect(binomialCdf(4, 5, 0.2)).toBeCloseTo(1 - 0.2 ** 5, 12)
+    // Where the sum begins far above nothing, what it leaves out does not matter.
+    expect(binomialCdf(50_000, 1_000_000, 0.05)).toBeCloseTo(0.5, 2)
+    expect(binomialCdf(49_000, 1_000_000, 0.05)).toBeLessThan(1e-5)
+  })
+
+  test('a quantile is the fewest that reach its probability', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 400 }),
+        fc.double({ min: 0.01, max: 0.99, noNaN: true }),
+        fc.double({ min: 0.001, max: 0.999, noNaN: true }),
+        (n, p, probability) => {
+          const k = binomialQuantile(probability, n, p)
+          expect(binomialCdf(k, n, p)).toBeGreaterThanOrEqual(probability - 1e-9)
+          if (k > 0) expect(binomialCdf(k - 1, n, p)).toBeLessThan(probability + 1e-9)
+        },
+      ),
+    )
+    expect(binomialQuantile(0.5, 0, 0.5)).toBe(0)
+    expect(binomialQuantile(1, 3, 0.5)).toBe(3)
+    // The normal's: mean 50,000, standard deviation 218.
+    expect(Math.abs(binomialQuantile(0.975, 1_000_000, 0.05) - (50_000 + 1.96 * 217.9))).toBeLessThan(2)
+  })
+})
+
+test('ranks that leave at most the tail on either side, and no bound where no rank does', () => {
+  // Of 30 tosses 11 to 19 heads are the quantiles at 5 and 95 % (scipy.stats.binom.ppf).
+  expect(quantileRanks(30, 0.5, 0.9)).toEqual([11, 20])
+  const values = Float64Array.from({ length: 30 }, (_, i) => i + 1)
+  expect(quantileInterval(values, 0.5, 0.9)).toEqual([11, 20])
+  expect(quantileRanks(30, 0.01, 0.9)[0]).toBe(0)
+  expect(quantileInterval(values, 0.01, 0.9)[0]).toBe(0)
 })

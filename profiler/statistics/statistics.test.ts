@@ -3,7 +3,8 @@ import { seeded } from '../seeded-random.ts'
 import type { LoadRun, MachineWait, Slo } from '../types.ts'
 import { dispersion, momentsOf, overShare } from './dependence.ts'
 import { provesPercentile, requestsNeeded } from './early-stopping.ts'
-import { loadPointOf } from './load-point.ts'
+import { latencyHistogram, tablePercentiles } from './histogram.ts'
+import { loadPointOf, summarise } from './load-point.ts'
 
 describe("LoadGen's early stopping", () => {
   test.each([
@@ -38,8 +39,101 @@ describe('dispersion', () => {
   })
 })
 
-test('momentsOf leaves failures out', () => {
-  expect(momentsOf(Float64Array.of(10, Number.NaN, 20)).mean).toBe(15)
+describe('dispersion by hand', () => {
+  test('is m Var(means) / (p (1 - p)) of equal batches', () => {
+    // Two batches of four, means 1/4 and 3/4: sample variance 1/8, p = 1/2: 4 (1/8) / (1/4) = 2.
+    expect(dispersion([0, 0, 0, 1, 1, 1, 1, 0], 2)).toBeCloseTo(2, 12)
+    // What is left over of the last batch is not counted.
+    expect(dispersion([0, 0, 0, 1, 1, 1, 1, 0, 1], 2)).toBeCloseTo(2, 12)
+  })
+
+  test('is 1 where nothing can be said: constant, alike in all batches, or batches of one', () => {
+    expect(dispersion([0, 0, 0, 0], 2)).toBe(1)
+    expect(dispersion([1, 1, 1, 1], 2)).toBe(1)
+    expect(dispersion([0, 1, 0, 1], 2)).toBe(1)
+    expect(dispersion([0, 1, 1], 2)).toBe(1)
+    expect(dispersion([0, 0, 1, 1], 2)).toBeCloseTo(4, 12)
+    // 20 batches unless told.
+    expect(dispersion(Array.from({ length: 39 }, (_, i) => (i < 20 ? 0 : 1)))).toBe(1)
+    expect(dispersion(Array.from({ length: 40 }, (_, i) => (i < 20 ? 0 : 1)))).toBeGreaterThan(1)
+  })
+})
+
+describe('the share over a limit', () => {
+  test('a request at the limit is within it', () => {
+    expect(overShare(Float64Array.of(49, 50, 51, Number.NaN), 50)).toEqual({ n: 4, over: 2, dispersion: 1, nEff: 4 })
+  })
+
+  test('fewer than 20 over lend the dispersion of the slowest tenth, 20 have their own', () => {
+    // A slow tenth in one cluster; of it the given number are over the limit, spread evenly through it.
+    const latencies = (over: number) =>
+      Float64Array.from({ length: 2000 }, (_, i) =>
+        i < 200 ? (i % Math.floor(200 / over) === 0 && i < over * Math.floor(200 / over) ? 60 : 40) : 10,
+      )
+    const few = overShare(latencies(19), 50)
+    expect(few.over).toBe(19)
+    expect(few.dispersion).toBeCloseTo(dispersion(Array.from({ length: 2000 }, (_, i) => (i < 200 ? 1 : 0))), 9)
+    const enough = overShare(latencies(20), 50)
+    expect(enough.over).toBe(20)
+    expect(enough.dispersion).toBeCloseTo(dispersion(Array.from(latencies(20), (ms) => (ms > 50 ? 1 : 0))), 9)
+    expect(enough.dispersion).toBeLessThan(few.dispersion / 3)
+  })
+})
+
+describe('moments', () => {
+  test('leave failures out, and divide by n - 1 and by n', () => {
+    // Values 10, 20, 60: variance 700, of the mean 700 / 3.
+    const { mean, standardError } = momentsOf(Float64Array.of(10, Number.NaN, 20, 60))
+    expect(mean).toBe(30)
+    expect(standardError).toBeCloseTo(Math.sqrt(700 / 3), 12)
+  })
+  test('of one value and of none are no error', () => {
+    expect(momentsOf(Float64Array.of(7))).toEqual({ mean: 7, standardError: 0 })
+    expect(momentsOf(Float64Array.of(Number.NaN))).toEqual({ mean: 0, standardError: 0 })
+  })
+})
+
+describe('a histogram', () => {
+  const latencies = Float64Array.of(80, 10, 20, Number.NaN, 40, 10)
+
+  test('has bins of equal ratio from the fastest to the slowest answer', () => {
+    const bins = latencyHistogram(latencies, 3)
+    const close = (values: number[], wanted: number[]) => {
+      for (const [i, value] of values.entries()) expect(value).toBeCloseTo(wanted[i]!, 9)
+    }
+    close(
+      bins.map(({ fromMs }) => fromMs),
+      [10, 20, 40],
+    )
+    close(
+      bins.map(({ toMs }) => toMs),
+      [20, 40, 80],
+    )
+    expect(bins.reduce((sum, { count }) => sum + count, 0)).toBe(5)
+    expect(bins[0]!.count).toBe(2)
+  })
+
+  test('counts each answer in the bin that holds it', () => {
+    const uniform = seeded(4)
+    const many = Float64Array.from({ length: 500 }, () => 5 * Math.exp(3 * uniform()))
+    const bins = latencyHistogram(many, 12)
+    for (const { fromMs, toMs, count } of bins.slice(0, -1)) expect(count).toBe(many.filter((ms) => ms >= fromMs && ms < toMs).length)
+    expect(bins.at(-1)!.toMs).toBeCloseTo(Math.max(...many), 9)
+  })
+
+  test('of answers that took no time, or all the same, has a width all the same', () => {
+    expect(latencyHistogram(Float64Array.of(0, 0), 2).map(({ fromMs, count }) => [fromMs, count])[0]).toEqual([1e-3, 2])
+    const alike = latencyHistogram(Float64Array.of(8, 8), 4)
+    expect(alike.at(-1)!.toMs).toBeCloseTo(8.008, 9)
+    expect(latencyHistogram(Float64Array.of(Number.NaN), 4)).toEqual([])
+  })
+})
+
+test('tables show the percentiles of which requests say something', () => {
+  expect(tablePercentiles(1)).toEqual([0.5, 0.75, 0.9])
+  expect(tablePercentiles(20)).toEqual([0.5, 0.75, 0.9, 0.95])
+  expect(tablePercentiles(101)).toEqual([0.5, 0.75, 0.9, 0.95, 0.99])
+  expect(tablePercentiles(20_000)).toEqual([0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999])
 })
 
 describe('loadPointOf', () => {
@@ -68,6 +162,37 @@ describe('loadPointOf', () => {
     expect(loadPointOf(run([10]), slo).generatorSaturated).toBe(false)
   })
 
+  test('a generator is at its limit just beyond 1 % left out, 3 ms or 5 % of the limit late, 0.9 of a core in a closed loop', () => {
+    const many = run(Array.from({ length: 99 }, () => 10))
+    const saturated = (change: Partial<LoadRun>, of = slo) => loadPointOf({ ...many, ...change }, of).generatorSaturated
+    expect([saturated({ planned: 100 }), saturated({ planned: 101 })]).toEqual([false, true])
+    expect([saturated({ latenessP99Ms: 3 }), saturated({ latenessP99Ms: 3.01 })]).toEqual([false, true])
+    const lenient = { ...slo, limitMs: 200 }
+    expect([saturated({ latenessP99Ms: 10 }, lenient), saturated({ latenessP99Ms: 10.1 }, lenient)]).toEqual([false, true])
+    const load = { kind: 'closed', connections: 2, durationS: 1 } as const
+    expect([saturated({ load, generatorCores: 0.9 }), saturated({ load, generatorCores: 0.91 })]).toEqual([false, true])
+    expect([saturated({ load, planned: 1000, latenessP99Ms: 99 }), saturated({ generatorCores: 2 })]).toEqual([false, false])
+  })
+
+  test('waiting for a core through more than 5 % of a window disturbs it, on either side or by the host', () => {
+    const disturbed = (machineWait: LoadRun['machineWait']) => loadPointOf({ ...run([10]), machineWait }, slo).disturbed
+    expect(disturbed(undefined)).toBeUndefined()
+    expect(disturbed({ server: 0.05, generator: 0.05, stolen: 0.05 })).toBeUndefined()
+    for (const who of ['server', 'generator', 'stolen'] as const) expect(disturbed({ [who]: 0.051 })).toBe(true)
+  })
+
+  test('rates are per second of the window: offered what was planned, achieved what was answered, good what was in time', () => {
+    const point = loadPointOf({ ...run([10, 50, 51, Number.NaN]), planned: 5, seconds: 2 }, slo)
+    expect(point).toMatchObject({ offeredRps: 2.5, achievedRps: 1.5, goodputRps: 1, errors: 1, requests: 4 })
+    expect(loadPointOf({ ...run([10]), seconds: 0 }, slo)).toMatchObject({ offeredRps: 0, achievedRps: 0, goodputRps: 0 })
+  })
+
+  test('a closed loop has offered and achieved what came to its end within the window', () => {
+    const load = { kind: 'closed', connections: 1, durationS: 1 } as const
+    const closed = { ...run([100, 100, 100, Number.NaN]), load, sentMs: Float64Array.of(0, 900, 901, 950) }
+    expect(loadPointOf(closed, slo)).toMatchObject({ achievedRps: 2, offeredRps: 3, goodputRps: 0, requests: 4, errors: 1 })
+  })
+
   test('an empty run is no good run', () => {
     expect(loadPointOf(run([]), slo).sloMs).toBe(Number.POSITIVE_INFINITY)
   })
@@ -82,4 +207,12 @@ test('a window in which the machine kept the server or the generator waiting is 
   }
   expect([{ server: 0.04, generator: 0.05, stolen: 0.01 }, undefined].map(marked)).toEqual([undefined, undefined])
   expect([{ server: 0.06 }, { generator: 0.2 }, { stolen: 0.06 }].map(marked)).toEqual([true, true, true])
+})
+
+test('a summary holds the mean, the percentiles and the most of what was answered', () => {
+  const summary = summarise(Float64Array.from({ length: 201 }, (_, i) => (i === 200 ? Number.NaN : 200 - i)))
+  expect(summary).toEqual({ requests: 200, meanMs: 100.5, p50Ms: 100, p90Ms: 180, p95Ms: 190, p99Ms: 198, maxMs: 200 })
+  const nothing = summarise(Float64Array.of(Number.NaN))
+  expect(nothing.requests).toBe(0)
+  for (const value of [nothing.meanMs, nothing.p50Ms, nothing.maxMs]) expect(value).toBeNaN()
 })

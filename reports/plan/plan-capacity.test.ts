@@ -244,6 +244,80 @@ describe('costs', () => {
     expect(cloudCosts({ cpuCores: 4, memoryMiB: 1024, gpus: 0, gpuShare: 0 }, 3)).toEqual([])
   })
 
+  test('a replica of several GPUs takes whole ones, and a share of several has no place', () => {
+    const eight = { cloud: 'aws', name: 'eight', gpu: 'T4', gpus: 8, vcpus: 64, memoryGiB: 256, onDemandPerHour: 8 } as const
+    const two = { cpuCores: 1, memoryMiB: 1024, gpu: 'T4', gpus: 2, gpuShare: 1 }
+    expect(replicasPerInstance(two, eight)).toBe(4)
+    expect(replicasPerInstance({ ...two, gpus: 3 }, eight)).toBe(2)
+    expect(replicasPerInstance({ ...two, gpuShare: 0.5 }, eight)).toBe(0)
+    expect(replicasPerInstance({ ...two, gpu: 'L4' }, eight)).toBe(0)
+    // Thirds of eight GPUs: 24, however 1/3 is rounded.
+    expect(replicasPerInstance({ ...two, gpus: 1, gpuShare: 1 / 3 }, eight)).toBe(24)
+    expect(replicasPerInstance({ ...two, gpus: 1, cpuCores: 9 }, eight)).toBe(7)
+    expect(replicasPerInstance({ ...two, gpus: 1, memoryMiB: 100 * 1024 }, eight)).toBe(2)
+  })
+
+  test('the cheapest of each cloud and way to buy, cheapest first, whole instances for a month of 720 hours', () => {
+    const resources = { cpuCores: 1, memoryMiB: 1024, gpu: 'T4', gpus: 1, gpuShare: 1 }
+    const offer = (cloud: 'aws' | 'gcp', name: string, gpus: number, onDemandPerHour: number, reservedPerHour?: number) => ({
+      cloud,
+      name,
+      gpu: 'T4',
+      gpus,
+      vcpus: 64,
+      memoryGiB: 256,
+      onDemandPerHour,
+      reservedPerHour,
+    })
+    const list = [offer('aws', 'one', 1, 1, 0.75), offer('aws', 'four', 4, 3.5), offer('gcp', 'single', 1, 0.5)]
+    // Five replicas: five ones at 5, or two fours at 7; reserved ones at 3.75.
+    expect(cloudCosts(resources, 5, list)).toEqual([
+      { cloud: 'gcp', instance: 'single', purchase: 'on-demand', replicasEach: 1, count: 5, perMonth: 2.5 * 720 },
+      { cloud: 'aws', instance: 'one', purchase: 'reserved, 1 year', replicasEach: 1, count: 5, perMonth: 3.75 * 720 },
+      { cloud: 'aws', instance: 'one', purchase: 'on-demand', replicasEach: 1, count: 5, perMonth: 5 * 720 },
+    ])
+    // Eight: two fours at 7 against eight ones at 8.
+    expect(cloudCosts(resources, 8, list).find((c) => c.cloud === 'aws' && c.purchase === 'on-demand')).toMatchObject({
+      instance: 'four',
+      replicasEach: 4,
+      count: 2,
+      perMonth: 7 * 720,
+    })
+  })
+
+  test('break-even: ties stay with who was cheapest before, what cannot serve is no rival, nothing beyond the range', () => {
+    const rivals = [
+      { label: 'a', capacityRps: 100, pricePerHour: 1 },
+      { label: 'b', capacityRps: 200, pricePerHour: 2 },
+      { label: 'dead', capacityRps: 0, pricePerHour: 0 },
+    ]
+    // b costs as much as a wherever a needs two of every pair.
+    expect(breakEven(rivals, 1000, 0)).toEqual([{ fromRps: 0, label: 'a', pricePerHour: 1 }])
+    expect(breakEven([], 1000, 0)).toEqual([])
+    const late = [
+      { label: 'small', capacityRps: 10, pricePerHour: 1 },
+      { label: 'big', capacityRps: 100, pricePerHour: 5 },
+    ]
+    expect(breakEven(late, 50, 0).map(({ label }) => label)).toEqual(['small'])
+    // A fifth is kept free: five small ones carry 40 and no more.
+    expect(breakEven(late, 60, 0.2).map(({ fromRps, label }) => [fromRps, label])).toEqual([
+      [0, 'small'],
+      [40, 'big'],
+    ])
+  })
+
+  test('zones: what is left when one is lost carries the load', () => {
+    expect([1, 2, 3].map((zones) => replicasForZones(4, zones))).toEqual([4, 8, 6])
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 50 }), fc.integer({ min: 2, max: 6 }), (replicas, zones) => {
+        const all = replicasForZones(replicas, zones)
+        expect(all % zones).toBe(0)
+        expect(all - all / zones).toBeGreaterThanOrEqual(replicas)
+        expect(all - zones - (all - zones) / zones).toBeLessThan(replicas)
+      }),
+    )
+  })
+
   test('every listed instance has a GPU of the catalogue', () => {
     const known = new Set(gpuCatalogue.map((g) => g.name))
     expect(instances.filter((i) => !known.has(i.gpu))).toEqual([])

@@ -17,6 +17,20 @@ test('list prices rebuild the instances they came from', () => {
   expect(price('H100', 16, 256) / 6.88).toBeCloseTo(1, 1) // p5.4xlarge
 })
 
+test('whole GPUs are paid as often as there are, shares as far as they go, cores and memory as they are', () => {
+  const book = {
+    name: 'round',
+    currency: 'USD',
+    gpus: { T4: { perHour: 8, source: '' } },
+    vcpu: { perHour: 0.1, source: '' },
+    memoryGiB: { perHour: 0.01, source: '' },
+  }
+  const base = { cpuCores: 4, memoryMiB: 2048, gpus: 0, gpuShare: 0 }
+  expect(pricePerHour(base, book)).toBeCloseTo(0.42, 12)
+  expect(pricePerHour({ ...base, gpu: 'T4', gpus: 4, gpuShare: 1 }, book)).toBeCloseTo(32.42, 12)
+  expect(pricePerHour({ ...base, gpu: 'T4', gpus: 1, gpuShare: 0.25 }, book)).toBeCloseTo(2.42, 12)
+})
+
 test('every priced GPU is in the catalogue', () => {
   const names = gpuCatalogue.map((g) => g.name)
   expect(Object.keys(defaultPriceBook.gpus).filter((g) => !names.includes(g))).toEqual([])
@@ -35,6 +49,31 @@ test('a book of the user adds to or replaces the list prices', () => {
   const own = parsePriceBook('extends: nothing\ncurrency: EUR\nvcpu: 0.02\nmemoryGiB: 0.003\ngpus: {L4: 0.5}', 'mine.yaml')
   expect(Object.keys(own.gpus)).toEqual(['L4'])
   expect(own.currency).toBe('EUR')
+})
+
+test('what a book leaves out keeps the list price; what it gives has its name and source', () => {
+  const memory = parsePriceBook('memoryGiB: 0.01\nname: ours\nsource: contract 7\n', 'mine.yaml')
+  expect(memory).toMatchObject({ name: 'ours', currency: 'USD', vcpu: defaultPriceBook.vcpu })
+  expect(memory.memoryGiB).toEqual({ perHour: 0.01, source: 'contract 7' })
+  const unnamed = parsePriceBook('vcpu: 0.02\n', 'mine.yaml')
+  expect(unnamed).toMatchObject({ name: 'mine.yaml', memoryGiB: defaultPriceBook.memoryGiB, gpus: defaultPriceBook.gpus })
+  expect(unnamed.vcpu).toEqual({ perHour: 0.02, source: 'mine.yaml' })
+})
+
+test('prices in another currency stand beside no list prices', () => {
+  expect(() => parsePriceBook('currency: EUR\nvcpu: 0.02\n', 'p.yaml')).toThrow(
+    /p.yaml:1: currency: list prices are in USD; say 'extends: nothing'/,
+  )
+  expect(parsePriceBook('currency: USD\nvcpu: 0.02\n', 'p.yaml').currency).toBe('USD')
+})
+
+test('a price that is missing is wrong input', () => {
+  try {
+    pricePerHour(resourcesOf({ gpu: 'RTX-4090' }), defaultPriceBook)
+    expect.unreachable()
+  } catch (error) {
+    expect(error).toMatchObject({ name: 'PriceError', exitCode: 2 })
+  }
 })
 
 test('every mistake is told at once, with its line', () => {

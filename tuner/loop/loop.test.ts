@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Configuration, Observation } from '../../search/types.ts'
 import { type FinishedTrial, InfeasibleError, LaunchError } from '../../trials/types.ts'
-import { fakeExperiment, fakeLauncher, fakeParts, fakePredictor, measurement, orderedSampler } from '../testing/fakes.ts'
+import { batchProblem, fakeExperiment, fakeLauncher, fakeParts, fakePredictor, measurement, orderedSampler } from '../testing/fakes.ts'
 import { confirmationRateRps } from './confirmation.ts'
 import type { TuneEvent } from './events.ts'
 import { runLoop } from './loop.ts'
@@ -41,6 +41,27 @@ describe('the loop', () => {
     const { parts } = await run({ defaultConfiguration: { batchSize: 4 } })
     expect(parts.store.appended[0]).toMatchObject({ configuration: { batchSize: 4 }, purpose: 'default', number: 1 })
     expect(parts.store.appended.filter((t) => t.configuration.batchSize === 4)).toHaveLength(1)
+  })
+
+  test('a trial may end once it cannot serve what the best serves for its price; the yardstick is measured to the end', async () => {
+    const toBeat: (number | undefined)[] = []
+    const parts = fakeParts({
+      defaultConfiguration: { batchSize: 4 },
+      problem: { ...batchProblem, pricePerHour: ({ batchSize }) => 0.36 + Number(batchSize) },
+    })
+    const measure = parts.backend.measure
+    const backend: typeof parts.backend = {
+      ...parts.backend,
+      measure: (predictor, task, options, signal) => {
+        if (task.kind === 'trial') toBeat.push(task.capacityToBeatRps)
+        return measure(predictor, task, options, signal)
+      },
+    }
+    await runLoop(fakeExperiment({ confirm: false, budget: { maxTrials: 3 } }), { ...parts, backend }, [], () => undefined, never)
+    // Batch 4 serves 400 req/s at $4.36 an hour: as much per dollar is 400 / 4.36 (0.36 + 1) at batch 1, and so on.
+    expect(toBeat[0]).toBeUndefined()
+    expect(toBeat[1]).toBeCloseTo((400 / 4.36) * 1.36, 9)
+    expect(toBeat[2]).toBeCloseTo((400 / 4.36) * 2.36, 9)
   })
 
   test('infeasible trials are recorded and counted, and not tried again', async () => {

@@ -101,6 +101,11 @@ class Fates {
     return fate === 'killed' || fate === 'endless'
   }
 
+  /** A mutant is on. */
+  get isTrying(): boolean {
+    return this.#open !== undefined
+  }
+
   /** The first of the test files that take so long together, and the one that passes it. */
   within(files: readonly string[], seconds: number): string[] {
     let sum = 0
@@ -191,6 +196,10 @@ const openVitest = (root: string, sources: readonly MutatedSource[]): Promise<Vi
   )
 }
 
+/** Workers that may be lost without a mutant to blame. */
+const mostLosses = 5
+let losses = 0
+
 /** One run of the tests in a fresh worker. `whole`: it came to its end; else a mutant did not, and was taken down. */
 async function playSession(
   vitest: Vitest,
@@ -220,7 +229,7 @@ async function playSession(
   }
   const watch = setInterval(() => {
     listen()
-    if (performance.now() - heardMs < SILENCE_MS || worker === undefined) return
+    if (performance.now() - heardMs < SILENCE_MS || worker === undefined || !(state.isTrying || session.alone !== undefined)) return
     killed = true
     process.kill(worker, 'SIGKILL')
     worker = undefined
@@ -230,7 +239,9 @@ async function playSession(
   const passed = result.unhandledErrors.length === 0 && result.testModules.every((module) => module.ok())
   if (session.alone !== undefined) return { whole: !killed, passed }
   if (passed) return { whole: true, passed }
-  if (!state.takeDeath()) {
+  // A worker that dies for want of memory between two mutants leaves no test failed: once more, then.
+  const starved = result.testModules.every((module) => [...module.children.allTests('failed')].length === 0)
+  if (!state.takeDeath() && !(starved && losses++ < mostLosses)) {
     const failures = result.testModules.flatMap((module) => [
       ...module.errors(),
       ...[...module.children.allTests('failed')].flatMap((t) => t.result().errors ?? []),

@@ -22,7 +22,50 @@ export interface NamedMutant {
 }
 
 /** Faults that once passed the whole main job: each stays dead. */
-export const named: readonly NamedMutant[] = []
+export const named: readonly NamedMutant[] = [
+  {
+    name: 'spend x 60',
+    file: 'tuner/loop/trial-log.ts',
+    original: '(pricePerHour(configuration) * seconds) / 3600',
+    replacement: '(pricePerHour(configuration) * seconds) / 60',
+  },
+  {
+    name: 'capacity to beat x 60',
+    file: 'search/objective.ts',
+    original: 'pricePerHour / 3600 / (cost / 1e6)',
+    replacement: 'pricePerHour / 60 / (cost / 1e6)',
+  },
+  {
+    name: 'spread of a capacity x 2',
+    file: 'tuner/loop/observations.ts',
+    original: 'Math.log(high / low) / (2 * z90)',
+    replacement: 'Math.log(high / low) / z90',
+  },
+  {
+    name: 'confirmations fed to the search',
+    file: 'tuner/loop/observations.ts',
+    original: "trial.state === 'failed' || trial.purpose === 'confirmation'",
+    replacement: "trial.state === 'failed'",
+  },
+  {
+    name: 'old failures counted after a resume',
+    file: 'tuner/loop/trial-log.ts',
+    original: 'this.#trials.slice(this.#options.earlier.length)',
+    replacement: 'this.#trials',
+  },
+  {
+    name: 'confirming at 100 % of the capacity',
+    file: 'tuner/loop/confirmation.ts',
+    original: 'low > 0 && low < capacityRps ? Math.min(derating * capacityRps, Math.sqrt(low * capacityRps)) : derating * capacityRps',
+    replacement: 'capacityRps',
+  },
+  {
+    name: 'simulated trials over the SLO by 5 %',
+    file: 'profiler/capacity/counted-search.ts',
+    original: 'server.countOver(load, slo.limitMs, most)',
+    replacement: 'server.countOver(load, 1.05 * slo.limitMs, most)',
+  },
+]
 
 export interface Equivalent extends Omit<NamedMutant, 'name'> {
   readonly reason: string

@@ -1,0 +1,102 @@
+import { describe, expect, test } from 'vitest'
+import type { FinishedTrial } from '../../trials/types.ts'
+import { measurement } from '../testing/fakes.ts'
+import { TrialLog, type TrialLogOptions } from './trial-log.ts'
+
+const trial = (number: number, rest: object = {}): FinishedTrial =>
+  ({
+    number,
+    configuration: { batchSize: number },
+    why: '',
+    startedAt: '2026-01-01T00:00:00Z',
+    seconds: 60,
+    state: 'complete',
+    measurement: measurement(100 * number),
+    ...rest,
+  }) as FinishedTrial
+const failed = (number: number) => trial(number, { state: 'failed', error: 'no port' })
+const confirmation = (number: number) => trial(number, { purpose: 'confirmation' })
+const logOf = (options: Partial<TrialLogOptions> = {}) =>
+  new TrialLog({
+    objective: { kind: 'price-per-request' },
+    pricePerHour: () => 3.6,
+    earlier: [],
+    withheld: () => new Set(),
+    ...options,
+  })
+
+describe('money', () => {
+  test('$3.60 an hour for a minute is six cents, of every trial, failed ones and confirmations too', () => {
+    const log = logOf()
+    expect(log.spent).toBe(0)
+    log.add(trial(1))
+    expect(log.spent).toBeCloseTo(0.06, 12)
+    log.add(failed(2))
+    log.add(confirmation(3))
+    expect(log.spent).toBeCloseTo(0.18, 12)
+  })
+
+  test('each trial at the price of its own configuration', () => {
+    const log = logOf({ pricePerHour: ({ batchSize }) => Number(batchSize), earlier: [trial(2, { seconds: 1800 })] })
+    log.add(trial(8, { seconds: 900 }))
+    expect(log.spent).toBeCloseTo(1 + 2, 12)
+  })
+})
+
+describe('numbers', () => {
+  test('go on after the highest, of earlier trials or of the store', () => {
+    expect([logOf().nextNumber(), logOf({ earlier: [trial(7), trial(3)] }).nextNumber()]).toEqual([1, 8])
+    const log = logOf({ earlier: [trial(3)], lastNumber: 9 })
+    expect([log.nextNumber(), log.nextNumber()]).toEqual([10, 11])
+    expect(logOf({ earlier: [trial(12)], lastNumber: 9 }).nextNumber()).toBe(13)
+  })
+
+  test('it is empty until a number was given', () => {
+    const log = logOf()
+    expect(log.isEmpty).toBe(true)
+    log.nextNumber()
+    expect(log.isEmpty).toBe(false)
+    expect(logOf({ earlier: [trial(1)] }).isEmpty).toBe(false)
+  })
+})
+
+test('what counts towards the most trials: not what failed, and no confirmation', () => {
+  const log = logOf({ earlier: [trial(1), failed(2), confirmation(3), trial(4, { state: 'infeasible', reason: 'crashed', detail: '' })] })
+  expect(log.counted).toBe(2)
+  log.add(trial(5, { purpose: 'default' }))
+  expect(log.counted).toBe(3)
+})
+
+test('fresh trials are those of this run alone', () => {
+  const earlier = [failed(1), failed(2), failed(3)]
+  const log = logOf({ earlier })
+  expect(log.fresh).toEqual([])
+  const own = trial(4)
+  log.add(own)
+  expect(log.fresh).toEqual([own])
+  expect(log.trials).toEqual([...earlier, own])
+  expect(earlier).toHaveLength(3)
+})
+
+describe('what the search learns from', () => {
+  test('neither failures nor confirmations, which it would count twice', () => {
+    const log = logOf({ earlier: [trial(1), failed(2), confirmation(1), trial(4)] })
+    expect(log.observations().map((o) => o.configuration.batchSize)).toEqual([1, 4])
+  })
+
+  test('nor what is withheld, for as long as it is', () => {
+    const doubted = trial(2)
+    let withheld = new Set([doubted])
+    const log = logOf({ earlier: [trial(1), doubted], withheld: () => withheld })
+    expect(log.observations().map((o) => o.configuration.batchSize)).toEqual([1])
+    withheld = new Set()
+    expect(log.observations().map((o) => o.configuration.batchSize)).toEqual([1, 2])
+  })
+
+  test('the same object for a trial each time', () => {
+    const log = logOf({ earlier: [trial(1)] })
+    const [first] = log.observations()
+    log.add(trial(2))
+    expect(log.observations()[0]).toBe(first)
+  })
+})
