@@ -6,6 +6,7 @@ export const pure = [
   'reports/*',
   'reports/{dashboard,imports,plan,recommendation,specs}/**/*',
   'reports/report/{recommendation-json,report-blocks}',
+  'profiler/slo',
   'profiler/{statistics,virtual}/**/*',
   'profiler/protocols/{protocol-table,tensor-bytes}',
   'profiler/capacity/{capacity-under,counted-search,disturbance,evidence,kept-under,known-capacity,rate-bisection,stalls,stream-view,twin,virtual-capacity}',

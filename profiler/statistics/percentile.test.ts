@@ -111,3 +111,15 @@ test('ranks that leave at most the tail on either side, and no bound where no ra
   expect(quantileRanks(30, 0.01, 0.9)[0]).toBe(0)
   expect(quantileInterval(values, 0.01, 0.9)[0]).toBe(0)
 })
+
+test('the ranks of any number of values are the nearest that leave no more than the tail outside', () => {
+  for (let n = 1; n <= 300; n++) {
+    const [lower, upper] = quantileRanks(n, 0.9, 0.95)
+    // The quantile lies below the k-th smallest value where fewer than k lie below it.
+    const below = (rank: number) => binomialCdf(rank - 1, n, 0.9)
+    if (lower > 0) expect(below(lower)).toBeLessThan(0.025)
+    if (lower < n) expect(below(lower + 1)).toBeGreaterThanOrEqual(0.025)
+    expect(below(upper)).toBeGreaterThanOrEqual(0.975 - 1e-12)
+    if (upper > 1) expect(below(upper - 1)).toBeLessThan(0.975)
+  }
+})
