@@ -65,7 +65,7 @@ for (const register of [
 program.addHelpText(
   'after',
   `
-Exit codes: 0 the SLO is met; 1 failure; 2 usage or configuration; 3 no configuration meets the SLO; 130 interrupted.`,
+Exit codes: 0 the SLO is met and confirmed; 1 failure; 2 usage or configuration; 3 no configuration meets the SLO; 4 best found, not confirmed; 130 interrupted.`,
 )
 
 try {

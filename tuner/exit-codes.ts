@@ -1,6 +1,8 @@
+import type { Conclusion, Recommendation } from '../reports/recommendation/types.ts'
+
 /** Exit codes of every `tune` command. Documented in `tune --help` and the README. */
 export const exitCodes = {
-  /** The SLO is met; the command did what it was asked. */
+  /** The SLO is met and confirmed; the command did what it was asked. */
   ok: 0,
   /** Something failed: a predictor, a store, the machine. */
   failure: 1,
@@ -8,9 +10,23 @@ export const exitCodes = {
   usage: 2,
   /** Every configuration that was tried misses the SLO. */
   sloUnmet: 3,
+  /** A configuration was found, and no second measurement confirms it. */
+  unconfirmed: 4,
   /** Ctrl-C or SIGTERM; what was measured is kept, `tune resume` continues. */
   interrupted: 130,
 } as const
+
+/** What a recommendation means for whoever runs the command. */
+export const exitCodeOf = ({ conclusion }: Pick<Recommendation, 'conclusion'>): number => byConclusion[conclusion]
+
+const byConclusion: Readonly<Record<Conclusion, number>> = {
+  confirmed: exitCodes.ok,
+  unconfirmed: exitCodes.unconfirmed,
+  'not asked': exitCodes.ok,
+  simulated: exitCodes.ok,
+  none: exitCodes.sloUnmet,
+  unknown: exitCodes.failure,
+}
 
 /** An error whose message is meant for the user as it stands: what, where, and a hint. */
 export class UserError extends Error {

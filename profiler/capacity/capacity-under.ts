@@ -26,6 +26,8 @@ export interface CurveKnot {
   readonly highMs: number
   /** Requests behind it. */
   readonly requests: number
+  /** The profiler's estimate of where the SLO is reached: no window was measured there. */
+  readonly modelled?: true
 }
 
 /**
@@ -127,7 +129,7 @@ function anchorOf(measurement: Measurement, slo: Slo): CurveKnot | undefined {
   }
   const latencyMs = measured.limitMs * scale
   if (!Number.isFinite(latencyMs) || interval[0] > capacityRps) return undefined
-  return { rateRps: capacityRps, latencyMs, lowMs: latencyMs, highMs: latencyMs, requests: measurement.requests }
+  return { rateRps: capacityRps, latencyMs, lowMs: latencyMs, highMs: latencyMs, requests: measurement.requests, modelled: true }
 }
 
 function knotOf(point: LoadPoint, slo: Slo, measured: Slo): CurveKnot {

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
 import { anyTrial } from '../../trials/store/samples.contract.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
+import { candidatesOf } from '../recommendation/candidates.ts'
 import { recommend } from '../recommendation/recommend.ts'
 import type { Candidate } from '../recommendation/types.ts'
 import { sampleInput, sampleTrials } from '../samples.contract.ts'
@@ -11,7 +12,7 @@ import { paretoOption } from './charts/pareto-chart.ts'
 import { darkTheme, lightTheme, logAxis } from './charts/theme.ts'
 import { type DashboardExperiment, packTrial, unpackTrial } from './data.ts'
 import { effectsOf } from './importance.ts'
-import { asMeasured, candidatesOf, isAsMeasured, Ranker } from './ranking.ts'
+import { asMeasured, isAsMeasured, Ranker } from './ranking.ts'
 import { standalonePage } from './standalone.ts'
 
 const experiment: DashboardExperiment = {
@@ -87,6 +88,8 @@ const candidate = (change: Partial<Candidate> = {}): Candidate => ({
   trial: 1,
   configuration: { batchSize: 1 },
   label: 'batch 1',
+  status: 'measured',
+  sloMsFrom: 'model',
   capacityRps: 100,
   capacityCi90Rps: [90, 110],
   sloMsAtCapacity: 50,

@@ -33,6 +33,8 @@ export interface DashboardExperiment {
   readonly qualities?: Readonly<Record<string, number>>
   readonly minQuality?: number
   readonly notices: readonly string[]
+  /** Whether a second measurement of the winner was asked for. */
+  readonly confirm?: boolean
   /** The stop rule's last word, once the experiment has ended. */
   readonly stop?: StopAssessment
   /** The effective experiment as YAML. */
@@ -75,6 +77,8 @@ interface Rest {
   readonly cut?: true
   readonly stream?: LoadPoint['stream']
   readonly joint?: LoadPoint['joint']
+  readonly latencies?: LoadPoint['latencies']
+  readonly disturbed?: true
 }
 type PackedPoint = readonly [load: Load, figures: readonly number[], interval: readonly [number, number], rest?: Rest]
 
@@ -100,6 +104,8 @@ function packPoint(point: LoadPoint): PackedPoint {
     ...(point.cut ? { cut: true } : {}),
     ...(point.stream ? { stream: point.stream } : {}),
     ...(point.joint ? { joint: point.joint } : {}),
+    ...(point.latencies ? { latencies: point.latencies } : {}),
+    ...(point.disturbed ? { disturbed: true } : {}),
   }
   const row = [withoutTrace(point.load), columns.map((name) => point[name]), point.sloCi95Ms] as const
   return Object.keys(rest).length > 0 ? [...row, rest] : row
@@ -136,6 +142,8 @@ function unpackPoint([load, figures, sloCi95Ms, rest]: PackedPoint): LoadPoint {
     ...(rest?.cut ? { cut: true } : {}),
     ...(rest?.stream ? { stream: rest.stream } : {}),
     ...(rest?.joint ? { joint: rest.joint } : {}),
+    ...(rest?.latencies ? { latencies: rest.latencies } : {}),
+    ...(rest?.disturbed ? { disturbed: true } : {}),
   }
 }
 

@@ -67,6 +67,7 @@ export class Ranker {
       provenance: experiment.provenance,
       seed: experiment.seed,
       trials,
+      confirm: experiment.confirm,
       notices: experiment.notices,
       ...(experiment.stop && isAsMeasured(experiment, whatIf) ? { stop: experiment.stop } : {}),
     })
@@ -111,10 +112,6 @@ function priceOf(configuration: Configuration, book: PriceBook, ownGpus: Dashboa
     throw error
   }
 }
-
-/** Every candidate of a recommendation, best first. */
-export const candidatesOf = (r: Recommendation): readonly Candidate[] =>
-  r.best ? [r.best, ...r.alternatives] : r.nearest ? [r.nearest, ...r.alternatives] : r.alternatives
 
 /** Requests that a dollar buys at a rate. */
 export const requestsPerDollar = (rps: number, perHour: number): number => (rps * 3600) / perHour

@@ -38,6 +38,7 @@ export async function planBlocks(
     ...table(
       [
         'configuration',
+        'status',
         'replicas',
         'utilised',
         'at peak',
@@ -48,7 +49,7 @@ export async function planBlocks(
         'SLO broken while scaling',
       ],
       plan.units.map(fleetRow),
-      [1, 2, 3, 4, 5, 6, 7],
+      [2, 3, 4, 5, 6, 7, 8],
     ),
     ...(plan.input.months > 1 ? growthBlocks(best) : []),
     ...existingBlocks(plan),
@@ -74,6 +75,7 @@ function fleetRow({ unit, months }: UnitPlan): string[] {
   const m = months[0]!
   return [
     unit.label,
+    unit.status,
     String(m.replicas),
     percent(m.utilisation),
     m.sloMsAtPeak === undefined ? '' : latency(m.sloMsAtPeak),
@@ -162,7 +164,7 @@ function assumptions({ input, units }: Plan): string[] {
   const launch = units.map((u) => `${significant(u.unit.launchSeconds)} s`)
   return [
     `A month has 30 days (${hoursPerMonth} hours); the period repeats; ${percent(input.growthPerMonth)} growth per month.`,
-    `Replicas = demand / (capacity x (1 - headroom ${percent(input.headroom)})), rounded up. Capacity is the highest rate at which one replica was measured to keep the SLO.`,
+    `Replicas = demand / (capacity x (1 - headroom ${percent(input.headroom)})), rounded up. Capacity is the highest rate at which one replica keeps the SLO; its status says how far that can be relied on.`,
     'Replicas share the demand evenly; each answers as its own measured load curve says. No credit is taken for the smoothing that pooling brings.',
     `Autoscaling: ordered ${input.reactionSeconds} s after the need arises, serving after the measured launch (${[...new Set(launch)].join(', ')}), taken away after ${input.scaleDownSeconds} s without need; paid from order to end.`,
     'Cloud instances: list prices; replicas fill instances by GPU share, cores and memory, none kept back for the system. Spot prices move: give yours with --prices.',
@@ -174,6 +176,7 @@ export function planCsv({ units }: Plan): string {
   const head = [
     'trial',
     'configuration',
+    'status',
     'month',
     'peak_rps',
     'mean_rps',
@@ -191,6 +194,7 @@ export function planCsv({ units }: Plan): string {
     months.map((m): Cell[] => [
       unit.trial,
       unit.label,
+      unit.status,
       m.month,
       m.peakRps,
       m.meanRps,

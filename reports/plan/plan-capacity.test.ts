@@ -10,6 +10,7 @@ import { breakEven, cloudCosts, hoursPerMonth, replicasForZones, replicasPerInst
 
 const unit = (capacityRps: number, perHour: number, change: Partial<PlanUnit> = {}): PlanUnit => ({
   label: `${capacityRps} req/s at $${perHour}`,
+  status: 'confirmed',
   trial: 1,
   capacityRps,
   limitMs: 50,

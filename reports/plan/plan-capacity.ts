@@ -1,6 +1,7 @@
 /** The capacity plan: how many replicas of what, when, at which price, and what breaks. Pure. */
 import { latencyAt } from '../../profiler/capacity/capacity-under.ts'
 import type { Resources } from '../../trials/resources.ts'
+import type { Status } from '../recommendation/status.ts'
 import { type Demand, meanOf, peakOf, scaled } from './demand.ts'
 import { autoscaledFleet, type FleetOutcome, type FleetUnit, replicasForPeak, staticFleet } from './fleet.ts'
 import { type BreakEven, breakEven, type CloudCost, cloudCosts, hoursPerMonth, replicasForZones } from './plan-costs.ts'
@@ -14,6 +15,8 @@ export interface PriceList {
 
 export interface PlanUnit extends FleetUnit {
   readonly trial: number
+  /** How far its capacity can be relied on. */
+  readonly status: Status
   readonly resources: Resources
   /** One replica; the first list is the one that decides. */
   readonly prices: readonly PriceList[]

@@ -10,7 +10,7 @@ const busy = 0.8
 
 /** Names the scarcest resource of a candidate by its usage, its neighbours out of memory, and where its capacity stands between idle and saturation. */
 export function bindingOf(judged: Judged, all: readonly Judged[], slo: Slo): Recommendation['binding'] {
-  const { trial, confirmation, measurement, candidate } = judged
+  const { trial, second, measurement, candidate } = judged
   if (!measurement) return unservedBinding(judged)
   if (measurement.outcome === 'generator-limit') {
     return { what: 'generator', evidence: 'the load generator reached its limit before the predictor did: the capacity is a lower bound' }
@@ -18,12 +18,13 @@ export function bindingOf(judged: Judged, all: readonly Judged[], slo: Slo): Rec
   const { limitMs } = slo
   const allowed = sloLimit(slo)
   if (!(candidate.capacityRps > 0)) {
+    if (!(candidate.sloMsAtCapacity > limitMs)) return { what: 'slo', evidence: candidate.reason ?? '' }
     return {
       what: 'slo',
       evidence: `one request at a time takes ${sloValue(slo, candidate.sloMsAtCapacity)} at ${sloName(slo)}, and ${allowed} ${slo.limits ? 'is' : 'are'} allowed`,
     }
   }
-  const usage = confirmation?.usage ?? trial.usage ?? {}
+  const usage = second?.trial.usage ?? trial.usage ?? {}
   const cores = Number(trial.configuration.cpuCores)
   const gpuUtilization = usage.busiestGpuUtilization ?? usage.gpuUtilization
   const coresBusy = usage.busiestCpuCores ?? usage.cpuCores

@@ -1,14 +1,14 @@
 /** Trials seen through an SLO, an objective and prices. */
-
-import { type CapacityUnder, type CurveKnot, capacityUnder, loadCurve, percentileOf } from '../../profiler/capacity/capacity-under.ts'
+import { type CapacityUnder, type CurveKnot, percentileOf } from '../../profiler/capacity/capacity-under.ts'
 import { seenUnder } from '../../profiler/capacity/stream-view.ts'
 import { countsTheSame } from '../../profiler/slo.ts'
 import type { Measurement, Slo } from '../../profiler/types.ts'
-import { cost, demandOf, isTooDear, priceBoundOf, replicasFor, wordsOf } from '../../search/objective.ts'
-import { configurationKey } from '../../search/space.ts'
+import { cost, demandOf, replicasFor } from '../../search/objective.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { money, sloLimit, sloName, sloValue } from '../format.ts'
+import { whyNotFeasible, whyNotServed } from './reasons.ts'
+import type { SecondLook } from './second-look.ts'
+import { type Known, knownOf, type Standing, type Status, standingsOf } from './status.ts'
 import type { Candidate } from './types.ts'
 
 /** What candidates are ranked by. */
@@ -32,69 +32,72 @@ export interface Judged {
   readonly candidate: Candidate
   /** The trial that stands for the configuration. */
   readonly trial: FinishedTrial
-  readonly confirmation?: FinishedTrial
+  /** What a second measurement says of it under the SLO; absent where there was none, or it says nothing. */
+  readonly second?: SecondLook
+  /** Everything measured, first and second. */
   readonly measurement?: Measurement
   readonly curve?: readonly CurveKnot[]
 }
 
-/**
- * One candidate per configuration: its last complete or infeasible trial; a failed one only where there is nothing better. A finished confirmation
- * replaces the capacity, and a confirmation that could not serve makes the configuration infeasible.
- * Best first, then the infeasible ones.
- */
-export function judge(trials: readonly FinishedTrial[], view: View): Judged[] {
-  const standing = new Map<string, { trial: FinishedTrial; confirmation?: FinishedTrial }>()
-  for (const trial of trials) {
-    const key = configurationKey(trial.configuration)
-    const known = standing.get(key)
-    if (trial.purpose === 'confirmation' && known) {
-      if (decides(trial)) standing.set(key, { ...known, confirmation: trial })
-    } else if (!known || trial.state !== 'failed' || known.trial.state === 'failed') {
-      standing.set(key, { ...known, trial })
-    }
+/** One candidate per configuration, by its status and what its trials show. Best first, then those of which it is not known that they keep the SLO at any rate. */
+export const judge = (trials: readonly FinishedTrial[], view: View): Judged[] =>
+  standingsOf(trials)
+    .map((standing) => judged(standing, view))
+    .sort((a, b) => byRank(a.candidate, b.candidate))
+
+function judged({ trial, confirmations }: Standing, view: View): Judged {
+  if (trial.state !== 'complete') return { trial, candidate: unserved(trial, whyNotServed(trial), view) }
+  const last = confirmations.at(-1)
+  if (last?.state === 'infeasible') {
+    return { trial, candidate: unserved(trial, `served once, but not when measured again: ${whyNotServed(last)}`, view) }
   }
-  return [...standing.values()].map((s) => judged(s.trial, s.confirmation, view)).sort((a, b) => byRank(a.candidate, b.candidate))
+  const complete = confirmations.filter((c) => c.state === 'complete')
+  const known = knownOf(trial, complete, view.slo, view.curve)
+  const { second, measurement, curve } = known
+  return { trial, second, measurement, curve, candidate: candidateOf(trial, known, view) }
 }
 
-/** A confirmation that failed, or whose load the generator could not hold, says nothing of the server. */
-const decides = (confirmation: FinishedTrial): boolean =>
-  confirmation.state === 'infeasible' ||
-  (confirmation.state === 'complete' &&
-    !(confirmation.measurement.outcome === 'generator-limit' && confirmation.measurement.capacityRps === 0))
-
-function judged(trial: FinishedTrial, confirmation: FinishedTrial | undefined, view: View): Judged {
-  const of = { trial, confirmation }
-  if (trial.state !== 'complete') return { ...of, candidate: unserved(trial, reasonOf(trial), view) }
-  if (confirmation?.state === 'infeasible') {
-    return { ...of, candidate: unserved(trial, `served once, but not when confirmed: ${reasonOf(confirmation)}`, view) }
+function candidateOf(trial: FinishedTrial, known: Known, view: View): Candidate {
+  const { second, status } = known
+  const figures = figuresAt(trial, known.measurement, known, view)
+  const costs = cost(view.objective, { ...figures, usage: trial.usage })
+  const reason = whyNotFeasible(known, { ...figures, costs }, view)
+  const least = Math.min(...known.windows.filter((w) => w.kept === true).map((w) => w.sloMs))
+  const idleMs = figures.idleMs === undefined ? undefined : Math.min(figures.idleMs, least)
+  return {
+    ...figures,
+    ...(idleMs === undefined ? {} : { idleMs }),
+    status: servesNothing(known) ? 'infeasible' : status,
+    sloMsFrom: known.sloMsFrom,
+    ...(second && status === 'refuted' ? { missed: { rateRps: second.rateRps, sloMs: second.sloMs } } : {}),
+    ...(reason === undefined ? { cost: costs, feasible: true } : { cost: Number.POSITIVE_INFINITY, feasible: false, reason }),
   }
-  const measurement = confirmation?.state === 'complete' ? merged(trial.measurement, confirmation.measurement) : trial.measurement
-  const curve = (view.curve ?? loadCurve)(measurement, view.slo)
-  return { ...of, measurement, curve, candidate: candidateAt(trial, measurement, capacityUnder(measurement, view.slo, curve), view) }
 }
 
-/** The confirmation's capacity, on the load curves of both. A confirmation bounds from below alone: above, the first measurement's bound stays. */
-const merged = (first: Measurement, second: Measurement): Measurement => ({
-  ...first,
-  ...second,
-  capacityCi90Rps: [second.capacityCi90Rps[0], Math.max(second.capacityRps, Math.min(first.capacityCi90Rps[1], second.capacityCi90Rps[1]))],
-  idle: first.idle.requests >= second.idle.requests ? first.idle : second.idle,
-  saturationRps: Math.max(first.saturationRps, second.saturationRps),
-  points: [...first.points, ...second.points],
-})
+/** Even one request at a time misses the SLO, or all fail. */
+const servesNothing = ({ capacityRps, status, measurement: { outcome } }: Known): boolean =>
+  !(capacityRps > 0) && (status === 'measured' || outcome === 'errors' || outcome === 'server-died')
+
+/** What a configuration serves under a tighter limit, read off its load curve. */
+export function operatingPoint({ trial, measurement, candidate }: Judged, capacity: CapacityUnder, view: View): Candidate {
+  if (!measurement) return candidate
+  const figures = figuresAt(trial, measurement, capacity, view)
+  const costs = cost(view.objective, { ...figures, usage: trial.usage })
+  return { ...figures, status: 'measured' satisfies Status, sloMsFrom: 'model', cost: costs, feasible: true }
+}
+
+type Figures = Omit<Candidate, 'status' | 'sloMsFrom' | 'cost' | 'feasible'>
 
 /** A measured configuration at a capacity. */
-export function candidateAt(trial: FinishedTrial, measurement: Measurement, capacity: CapacityUnder, view: View): Candidate {
+function figuresAt(trial: FinishedTrial, measurement: Measurement, capacity: CapacityUnder, view: View): Figures {
   const { configuration } = trial
   const pricePerHour = view.pricePerHour(configuration)
   const { capacityRps } = capacity
   const { idle } = countsTheSame(measurement.slo, view.slo) ? measurement : seenUnder(measurement, view.slo)
   const idleMs = percentileOf(idle, view.slo.percentile)
-  const { objective } = view
-  const demand = demandOf(objective)
+  const demand = demandOf(view.objective)
   const replicas = demand && replicasFor(demand, capacityRps)
-  const perMillion = capacityRps > 0 ? (pricePerHour / (capacityRps * 3600)) * 1e6 : Number.POSITIVE_INFINITY
-  const candidate = {
+  return {
     trial: trial.number,
     configuration,
     label: view.label(configuration),
@@ -106,19 +109,9 @@ export function candidateAt(trial: FinishedTrial, measurement: Measurement, capa
     ...boundOf(capacity),
     ...qualityIn(configuration, view),
     pricePerHour,
-    pricePerMillionRequests: perMillion,
+    pricePerMillionRequests: capacityRps > 0 ? (pricePerHour / (capacityRps * 3600)) * 1e6 : Number.POSITIVE_INFINITY,
     ...(replicas === undefined ? {} : { replicas, totalPricePerHour: replicas * pricePerHour }),
   }
-  const costs = cost(objective, { ...candidate, usage: trial.usage })
-  const reason =
-    tooPoor(configuration, view) ??
-    whyInfeasible(measurement, capacity, pricePerHour, view) ??
-    (Number.isFinite(costs) || !Number.isFinite(pricePerHour)
-      ? undefined
-      : `what the objective ranks by (${wordsOf(objective.kind).unit}) was not measured`)
-  return reason === undefined
-    ? { ...candidate, cost: costs, feasible: true }
-    : { ...candidate, cost: Number.POSITIVE_INFINITY, feasible: false, reason }
 }
 
 const boundOf = ({ known }: CapacityUnder): Pick<Candidate, 'bound'> =>
@@ -129,52 +122,16 @@ function qualityIn(configuration: Configuration, { quality }: View): Pick<Candid
   return known === undefined ? {} : { quality: known }
 }
 
-function tooPoor(configuration: Configuration, { quality, minQuality }: View): string | undefined {
-  const known = quality?.(configuration)
-  return known !== undefined && minQuality !== undefined && known < minQuality
-    ? `its quality is ${known}, less than ${minQuality}`
-    : undefined
-}
-
-function whyInfeasible(measurement: Measurement, capacity: CapacityUnder, pricePerHour: number, view: View): string | undefined {
-  const { slo, objective } = view
-  if (!(capacity.capacityRps > 0)) {
-    if (measurement.outcome === 'errors') return measurement.detail ?? 'fails requests at any load'
-    if (measurement.outcome === 'server-died') return measurement.detail ?? 'died under load'
-    if (capacity.sloMs <= slo.limitMs)
-      return `kept the SLO at no rate that was tried, though one request at a time takes ${sloValue(slo, capacity.sloMs)}`
-    const idle = Number.isFinite(capacity.sloMs)
-      ? `one request at a time takes ${sloValue(slo, capacity.sloMs)}`
-      : 'no request was answered'
-    return `misses the SLO at any rate: ${idle} at ${sloName(slo)} against ${sloLimit(slo)}`
-  }
-  return isTooDear(objective, pricePerHour)
-    ? `costs ${money(pricePerHour)} per hour, more than ${money(priceBoundOf(objective)!)}`
-    : undefined
-}
-
-const words = {
-  'out-of-memory': 'out of memory',
-  'never-ready': 'never got ready',
-  'no-such-gpu': 'no such GPU',
-  crashed: 'crashed',
-  'slo-unattainable': 'misses the SLO at any rate',
-} as const
-
-function reasonOf(trial: FinishedTrial): string {
-  if (trial.state === 'failed') return `not measured: ${trial.error}`
-  if (trial.state === 'infeasible') return trial.detail ? `${words[trial.reason]}: ${trial.detail}` : words[trial.reason]
-  return ''
-}
-
 function unserved(trial: FinishedTrial, reason: string, view: View): Candidate {
   return {
     trial: trial.number,
     configuration: trial.configuration,
     label: view.label(trial.configuration),
+    status: trial.state === 'failed' ? 'failed' : 'infeasible',
     capacityRps: 0,
     capacityCi90Rps: [0, 0],
     sloMsAtCapacity: Number.POSITIVE_INFINITY,
+    sloMsFrom: 'idle',
     ...qualityIn(trial.configuration, view),
     pricePerHour: view.pricePerHour(trial.configuration),
     pricePerMillionRequests: Number.POSITIVE_INFINITY,

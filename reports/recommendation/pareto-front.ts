@@ -1,6 +1,6 @@
 /** The Pareto front of latency against throughput per dollar. */
 import { capacityUnder, rateWithin } from '../../profiler/capacity/capacity-under.ts'
-import { candidateAt, type Judged, type View } from './judged.ts'
+import { type Judged, operatingPoint, type View } from './judged.ts'
 import type { Candidate, Recommendation } from './types.ts'
 
 /** Limits that the front is drawn at, between the least idle latency and the SLO. */
@@ -25,7 +25,7 @@ export function paretoFront(all: readonly Judged[], view: View): Candidate[] {
     if (perDollar <= most * (1 + 1e-9)) continue
     most = perDollar
     const last = i === steps - 1
-    front.push(last ? judged.candidate : operatingPoint(judged, { ...view, slo: { ...view.slo, limitMs: limits[i]! } }))
+    front.push(last ? judged.candidate : pointUnder(judged, { ...view, slo: { ...view.slo, limitMs: limits[i]! } }))
   }
   return front
 }
@@ -60,8 +60,9 @@ function winnersOf(served: readonly Judged[], limits: readonly number[]): { judg
   return winners
 }
 
-function operatingPoint({ trial, measurement, curve, candidate }: Judged, view: View): Candidate {
-  return measurement ? candidateAt(trial, measurement, capacityUnder(measurement, view.slo, curve), view) : candidate
+function pointUnder(judged: Judged, view: View): Candidate {
+  const { measurement, curve, candidate } = judged
+  return measurement ? operatingPoint(judged, capacityUnder(measurement, view.slo, curve), view) : candidate
 }
 
 /**

@@ -11,7 +11,10 @@ describe('what is recommended', () => {
   test('the cheapest request, in one sentence with the gain over the default', () => {
     const r = recommend(sampleInput)
     expect(r.best?.trial).toBe(2)
-    expect(r.verdict).toBe('2 cores, 0.25 T4, batch 8: 212 req/s at p99 50 ms, $0.11 per million requests, 5.8x cheaper than the default')
+    expect(r.verdict).toBe(
+      'Best found, NOT confirmed: 2 cores, 0.25 T4, batch 8: 212 req/s at p99 50 ms by the model, $0.11 per million requests, 5.8x cheaper than the default',
+    )
+    expect(r.conclusion).toBe('unconfirmed')
     expect(r.gainOverDefault).toBeCloseTo(0.28 / 120 / (0.085 / 212), 6)
     expect(r.defaultCandidate?.trial).toBe(1)
   })
@@ -142,11 +145,23 @@ describe('the confirmation', () => {
     expect(r.alternatives[0]).toMatchObject({ trial: 2, capacityRps: 150 })
   })
 
-  test('that held at no rate makes the configuration infeasible, and says that it was not its idle latency', () => {
+  test('that held at no rate sets the capacity to what is known to hold, not to zero', () => {
     const r = given({ trials: [...sampleTrials, confirm(0, 70)] })
     expect(r.best?.trial).toBe(3)
-    expect(r.alternatives.find((a) => a.trial === 2)?.reason).toBe(
-      'kept the SLO at no rate that was tried, though one request at a time takes 10 ms',
+    const refuted = r.alternatives.find((a) => a.trial === 2)
+    expect(refuted).toMatchObject({ status: 'refuted', feasible: true, capacityRps: 0.7 * 265, sloMsFrom: 'measured' })
+    expect(refuted?.missed).toEqual({ rateRps: 200, sloMs: 70 })
+    expect(refuted?.sloMsAtCapacity).toBeCloseTo(10 / 0.3, 6)
+  })
+
+  test('that held at no rate, where nothing below is known to hold, leaves no capacity, and says that it was not its idle latency', () => {
+    const first = measured(265, 10)
+    const narrow = { ...first, points: first.points.filter((p) => p.offeredRps > 200) }
+    const trials = sampleTrials.map((t) => (t.number === 2 ? { ...t, measurement: narrow } : t)) as FinishedTrial[]
+    const refuted = given({ trials: [...trials, confirm(0, 70)] }).alternatives.find((a) => a.trial === 2)
+    expect(refuted).toMatchObject({ status: 'refuted', feasible: false, capacityRps: 0 })
+    expect(refuted?.reason).toBe(
+      'its second measurement missed the SLO at every rate tried, p99 70 ms at 200 req/s; no lower one is known to hold',
     )
   })
 
@@ -155,7 +170,7 @@ describe('the confirmation', () => {
     const died: FinishedTrial = { ...rest, state: 'infeasible', reason: 'crashed', detail: 'exit code 1' }
     const r = given({ trials: [...sampleTrials, died] })
     expect(r.best?.trial).toBe(3)
-    expect(r.alternatives.find((a) => a.trial === 2)?.reason).toBe('served once, but not when confirmed: crashed: exit code 1')
+    expect(r.alternatives.find((a) => a.trial === 2)?.reason).toBe('served once, but not when measured again: crashed: exit code 1')
   })
 })
 

@@ -2,6 +2,7 @@
 import type { Slo } from '../../profiler/types.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
 import type { FinishedTrial, Provenance } from '../../trials/types.ts'
+import type { Status } from './status.ts'
 
 /** A trial seen through the SLO, the prices and the demand. Derived, never stored. */
 export interface Candidate {
@@ -9,16 +10,22 @@ export interface Candidate {
   readonly configuration: Configuration
   /** '2 cores, 1/4 T4 (4 GiB), batch 8' */
   readonly label: string
+  /** How far the figures can be relied on. */
+  readonly status: Status
   readonly capacityRps: number
   readonly capacityCi90Rps: readonly [number, number]
   /** SLO percentile at the capacity point, ms. */
   readonly sloMsAtCapacity: number
-  /** SLO percentile of one request at a time, ms. Absent when never measured. */
+  /** `measured`: in a window at that rate. `model`: where the profiler's estimate, or the load curve, reaches the SLO. `idle`: of one request at a time, there is no capacity. */
+  readonly sloMsFrom: 'measured' | 'model' | 'idle'
+  /** SLO percentile of one request at a time, ms; no more than the least that was measured under load. Absent when never measured. */
   readonly idleMs?: number
   /** The figures were read off the load curve for an SLO other than the measured one. */
   readonly derived?: boolean
   /** The true capacity is at least ('lower') or at most ('upper') the stated one. */
   readonly bound?: 'lower' | 'upper'
+  /** Of a refuted one: where its second measurement missed the SLO, requests per second, and the percentile there. */
+  readonly missed?: { readonly rateRps: number; readonly sloMs: number }
   /** Of the model variant, as the experiment states it; absent without variants. */
   readonly quality?: number
   /** One replica. */
@@ -34,6 +41,17 @@ export interface Candidate {
   readonly reason?: string
 }
 
+/** What a run or a question comes to; the exit codes follow it. */
+export const conclusions = {
+  confirmed: 'the best was measured a second time, and held',
+  unconfirmed: 'the best found was not confirmed by a second measurement',
+  'not asked': 'the best found was measured once, as asked',
+  simulated: 'nothing is measured, all is simulated',
+  none: 'no configuration meets the SLO',
+  unknown: 'nothing is known of any configuration',
+} as const
+export type Conclusion = keyof typeof conclusions
+
 export type Binding = 'gpu' | 'cpu' | 'memory' | 'slo' | 'generator' | 'unknown'
 
 export interface Recommendation {
@@ -42,6 +60,7 @@ export interface Recommendation {
   readonly provenance: Provenance
   readonly slo: Slo
   readonly objective: Objective
+  readonly conclusion: Conclusion
   /** One sentence. */
   readonly verdict: string
   /** Absent when nothing meets the SLO. */
@@ -65,8 +84,10 @@ export interface Recommendation {
   readonly gainOverDefault?: number
   readonly confirmation?: {
     readonly trial: FinishedTrial
-    /** The SLO held at the confirmed rate. */
+    /** The SLO held at the stated rate; else it was missed there and at every rate tried. */
     readonly held: boolean
+    /** The measurement proves it at 95 % by itself. */
+    readonly proven: boolean
     readonly rateRps: number
     readonly sloMs: number
     readonly sloCi95Ms: readonly [number, number]

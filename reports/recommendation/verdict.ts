@@ -1,21 +1,32 @@
 /** Sentences: the verdict, and why the others were not chosen. */
 import type { Slo } from '../../profiler/types.ts'
-import { learnsOf, orderIsOpen, priceBoundOf, shownCost, verdictText, wordsOf } from '../../search/objective.ts'
-import type { Objective } from '../../search/types.ts'
-import { money, percent, rate, sloFigure, sloText, sloValue, times, writing } from '../format.ts'
-import type { Candidate, Recommendation } from './types.ts'
+import { cost, isTooDear, orderIsOpen, priceBoundOf, shownCost, verdictText, wordsOf } from '../../search/objective.ts'
+import type { Objective, StopAssessment } from '../../search/types.ts'
+import { money, percent, sloText, sloValue, times, writing } from '../format.ts'
+import type { Candidate, Conclusion, Recommendation } from './types.ts'
+import { isUnsettled } from './unsettled.ts'
+import { atCapacityText, capacityText, missedText } from './words.ts'
+
+/** What stands before a verdict that a second measurement does not bear out. */
+const preamble: Readonly<Partial<Record<Conclusion, string>>> = {
+  unconfirmed: 'Best found, NOT confirmed: ',
+  'not asked': 'Best found, measured once as asked: ',
+  simulated: 'Simulated, nothing measured: ',
+}
 
 /** '2 cores, 1/4 T4 (4 GiB), batch 8: 212 req/s at p99 43 ms, $0.11 per million requests, 2.3x cheaper than the default' */
 export function verdictOf(
   best: Candidate,
-  standing: { readonly rateRps: number; readonly sloMs: number },
+  conclusion: Conclusion,
   slo: Slo,
   objective: Objective,
   fallback: { readonly candidate?: Candidate; readonly gain?: number },
 ): string {
-  const figures = `${best.bound === undefined ? '' : best.bound === 'lower' ? 'at least ' : 'at most '}${rate(standing.rateRps)} ${slo.limits ? 'with' : 'at'} ${sloFigure(slo, standing.sloMs)}`
+  const figures = `${capacityText(best)} ${slo.limits ? 'with' : 'at'} ${atCapacityText(slo, best)}`
   const gain = gainPhrase(best, objective, fallback)
-  return `${best.label}: ${[figures, verdictText(objective, best, writing), ...(gain ? [gain] : [])].join(', ')}`
+  const missed = missedText(slo, best)
+  const said = [figures, verdictText(objective, best, writing), ...(gain ? [gain] : [])].join(', ')
+  return `${preamble[conclusion] ?? ''}${best.label}: ${said}${missed ? `; ${missed}` : ''}`
 }
 
 function gainPhrase(
@@ -32,44 +43,62 @@ function gainPhrase(
 }
 
 /** The verdict when nothing meets the SLO. */
-export function verdictOfNone(nearest: Candidate | undefined, slo: Slo, objective: Objective, trials: number): string {
+export function verdictOfNone(nearest: Candidate | undefined, slo: Slo, objective: Objective): string {
   const wanted = sloText(slo)
-  if (trials === 0) return 'Nothing has been measured yet'
   if (!nearest) return `No configuration meets ${wanted}: none of those tried could serve`
   const bound = priceBoundOf(objective)
-  if (nearest.capacityRps > 0 && bound !== undefined) {
+  if (nearest.capacityRps > 0 && bound !== undefined && isTooDear(objective, nearest.pricePerHour)) {
     return `No configuration meets ${wanted} within ${money(bound)} per hour: the nearest, ${nearest.label}, costs ${money(nearest.pricePerHour)}`
   }
-  if (!Number.isFinite(nearest.sloMsAtCapacity)) return `No configuration meets ${wanted}: the nearest, ${nearest.label}, ${nearest.reason}`
-  const over = times(nearest.sloMsAtCapacity / slo.limitMs)
-  return `No configuration meets ${wanted}: the nearest, ${nearest.label}, takes ${sloValue(slo, nearest.sloMsAtCapacity)} for one request at a time${slo.limits ? '' : `, ${over} the limit`}`
+  const over = nearest.sloMsAtCapacity / slo.limitMs
+  if (nearest.sloMsFrom !== 'idle' || !Number.isFinite(over) || over <= 1) {
+    return `No configuration is known to meet ${wanted}: the nearest, ${nearest.label}, ${nearest.reason}`
+  }
+  return `No configuration meets ${wanted}: the nearest, ${nearest.label}, takes ${sloValue(slo, nearest.sloMsAtCapacity)} for one request at a time${slo.limits ? '' : `, ${times(over)} the limit`}`
 }
+
+/** The verdict when no trial tells anything of its configuration. */
+export const verdictOfNothing = (all: readonly Candidate[]): string =>
+  all.length === 0
+    ? 'Nothing has been measured yet'
+    : `Nothing is known of ${all.length === 1 ? 'the one configuration' : `any of the ${all.length} configurations`} tried: ${all[0]!.label}: ${all[0]!.reason}`
 
 /** Why an alternative was not chosen: '12 % dearer', '3 % dearer, within the uncertainty', or why it cannot serve. */
 export function whyNot(candidate: Candidate, best: Candidate | undefined, objective: Objective): string {
-  if (!candidate.feasible || !best) return candidate.reason ?? 'not chosen'
-  const unsure = orderIsOpen(objective, candidate, best) ? ', within the uncertainty' : ''
-  const atLeast = candidate.bound === 'upper' && learnsOf(objective) === 'rate' ? 'at least ' : ''
+  if (!candidate.feasible || !best) return atLeastDearer(candidate, best, objective) ?? candidate.reason ?? 'not chosen'
   const part = Math.abs(shownCost(objective, candidate.cost) / shownCost(objective, best.cost) - 1)
-  const ahead = best.cost - candidate.cost
+  if (isUnsettled(candidate, best, objective))
+    return part < 0.0005 ? 'not settled: equal by one measurement' : `not settled: better by one measurement`
   if (part < 0.0005) return candidate.capacityRps < best.capacityRps ? 'equal, with a lower capacity' : 'equal'
-  return ahead > 0 ? unconfirmed : `${atLeast}${percent(part)} ${wordsOf(objective.kind).worse}${unsure}`
+  if (candidate.cost < best.cost) return 'as good by one measurement, within the luck of it'
+  const unsure = orderIsOpen(objective, candidate, best) ? ', within the uncertainty' : ''
+  return `${percent(part)} ${wordsOf(objective.kind).worse}${unsure}`
 }
 
-/** Of one that looks better than the best: see the margin in recommendation.ts. */
-const unconfirmed = 'as good by its estimate, which is not confirmed'
+/** Of a trial that was cut short: '12 % dearer at least: serves at most 891 req/s'. */
+function atLeastDearer(candidate: Candidate, best: Candidate | undefined, objective: Objective): string | undefined {
+  if (!best || candidate.bound !== 'upper' || !(candidate.capacityRps > 0)) return undefined
+  const part = shownCost(objective, cost(objective, candidate)) / shownCost(objective, best.cost) - 1
+  const worse = shownCost(objective, 1) > 0 ? part : -part
+  return worse > 0.0005
+    ? `${percent(worse)} ${wordsOf(objective.kind).worse} at least: ${candidate.reason}`
+    : `not settled: ${candidate.reason}`
+}
 
 /** What the stop rule allows to be said. */
-export function confidenceOf(probabilityBetterExists: number | undefined, tolerance: number): Recommendation['confidence'] {
-  if (probabilityBetterExists === undefined) return { tolerance, statement: 'How sure the search is was not assessed.' }
-  const probability = 1 - probabilityBetterExists
+export function confidenceOf({ probabilityBetterExists: p, tolerance }: Partial<StopAssessment> = {}): Recommendation['confidence'] {
+  const within = tolerance ?? 0.05
+  if (p === undefined) return { tolerance: within, statement: 'How sure the search is was not assessed.' }
+  // The rule gives exactly 1 where it has nothing to go by: any finite number of draws comes to less.
+  if (p >= 1) return { tolerance: within, statement: 'Whether something untried is better is not known: there are too few trials to tell.' }
+  const probability = 1 - p
   const shown = Math.floor(probability * 100 + 1e-9)
   return {
     probabilityWithinTolerance: probability,
-    tolerance,
+    tolerance: within,
     statement:
       probability < 0.5
-        ? `The search stopped before it could be sure: with ${100 - shown} % probability, something untried is more than ${percent(tolerance)} better (by the search's own model).`
-        : `With ${shown} % probability, nothing untried in the search space is more than ${percent(tolerance)} better (by the search's own model).`,
+        ? `The search stopped before it could be sure: with ${100 - shown} % probability, something untried is more than ${percent(within)} better (by the search's own model).`
+        : `With ${shown} % probability, nothing untried in the search space is more than ${percent(within)} better (by the search's own model).`,
   }
 }

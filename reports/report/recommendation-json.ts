@@ -1,6 +1,7 @@
 /** The recommendation as a JSON document for other programs: 'tune.recommendation/v1'. */
 import { z } from 'zod'
-import type { Recommendation } from '../recommendation/types.ts'
+import { statuses, statusNames } from '../recommendation/status.ts'
+import { type Conclusion, conclusions, type Recommendation } from '../recommendation/types.ts'
 import { objectiveDocument } from './objective-document.ts'
 
 /** JSON has no infinity: null stands for a figure that is infinite or was never measured (the price per request of what cannot serve). */
@@ -21,16 +22,31 @@ const slo = z.object({
     }),
 })
 
+const conclusionNames = Object.keys(conclusions) as [Conclusion, ...Conclusion[]]
+
 const candidate = z.object({
   trial: z.number().int().meta({ description: 'number of the trial it was measured in' }),
   configuration,
   label: z.string(),
+  status: z.enum(statusNames).meta({
+    description: Object.entries(statuses)
+      .map(([name, what]) => `${name}: ${what}`)
+      .join('; '),
+  }),
   capacityRps: z.number().min(0).meta({ description: 'highest rate that keeps the SLO, requests per second' }),
   capacityCi90Rps: z.tuple([figure, figure]).meta({ description: '90 % interval' }),
   sloMsAtCapacity: figure.meta({ description: 'latency of the SLO percentile at the capacity, ms' }),
+  sloMsFrom: z.enum(['measured', 'model', 'idle']).meta({
+    description:
+      'whether that was measured in a window at that rate, is where the model of the server reaches the SLO, or is that of one request at a time',
+  }),
   idleMs: figure.optional().meta({ description: 'SLO percentile of one request at a time, ms' }),
   derived: z.boolean().optional().meta({ description: 'read off a load curve measured under another SLO' }),
   bound: z.enum(['lower', 'upper']).optional(),
+  missed: z
+    .object({ rateRps: z.number(), sloMs: figure })
+    .optional()
+    .meta({ description: 'of a refuted one: where its second measurement missed the SLO' }),
   quality: z.number().optional().meta({ description: 'of the model variant, as the experiment states it' }),
   pricePerHour: figure.meta({ description: 'one replica, $' }),
   pricePerMillionRequests: figure.meta({ description: 'at capacity, $' }),
@@ -48,6 +64,11 @@ export const recommendationDocument = z.object({
   provenance: z.enum(['measured', 'emulated', 'simulated']),
   slo,
   objective: objectiveDocument,
+  conclusion: z.enum(conclusionNames).meta({
+    description: Object.entries(conclusions)
+      .map(([name, what]) => `${name}: ${what}`)
+      .join('; '),
+  }),
   verdict: z.string(),
   best: candidate.optional(),
   nearest: candidate.optional(),
@@ -64,6 +85,7 @@ export const recommendationDocument = z.object({
     .object({
       trial: z.number().int(),
       held: z.boolean(),
+      proven: z.boolean().meta({ description: 'the measurement proves it at 95 % by itself' }),
       rateRps: z.number(),
       sloMs: figure,
       sloCi95Ms: z.tuple([figure, figure]),

@@ -104,6 +104,7 @@ describe('the capacity plan in words', () => {
     .map((j) => ({
       label: j.candidate.label,
       trial: j.candidate.trial,
+      status: j.candidate.status,
       capacityRps: j.candidate.capacityRps,
       curve: j.curve,
       limitMs: slo.limitMs,
@@ -148,7 +149,7 @@ describe('the capacity plan in words', () => {
     ])
       expect(text).toContain(part)
     expect(text).not.toMatch(/NaN|undefined|Infinity/)
-    expect(toMarkdown(blocks)).toContain('| configuration | replicas |')
+    expect(toMarkdown(blocks)).toContain('| configuration | status | replicas |')
     expect(toHtml('plan', blocks)).toContain('<svg')
   })
 

@@ -4,7 +4,9 @@ import { demandOf, shownCost } from '../../search/objective.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { latency, money, percent, rate, rateInterval, significant, sloFigure, sloName, sloText, sloValue, times } from '../format.ts'
 import { type Judged, judge, type View } from '../recommendation/judged.ts'
+import { statuses } from '../recommendation/status.ts'
 import type { Candidate, Recommendation } from '../recommendation/types.ts'
+import { atCapacityText, capacityText } from '../recommendation/words.ts'
 import { historyOption, loadCurveOption, paretoOption } from './charts/chart-options.ts'
 import { type Block, heading, list, paragraph, table } from './document/blocks.ts'
 
@@ -71,14 +73,20 @@ function reasons(r: Recommendation): string[] {
           ]
         : [`The default (${defaultCandidate.label}) ${defaultCandidate.reason ?? 'was not measured'}.`]
   const [low, high] = confirmation?.sloCi95Ms ?? []
+  const how = confirmation?.held ? (confirmation.proven ? 'Confirmed' : 'Held') : 'Not confirmed: missed'
   const confirmed = confirmation
     ? [
-        `${confirmation.held ? 'Confirmed' : 'Not confirmed'} in a second, independent measurement at ${rate(confirmation.rateRps)}: ${sloFigure(r.slo, confirmation.sloMs)} (95 % interval ${sloValue(r.slo, low ?? Number.NaN)} to ${sloValue(r.slo, high ?? Number.NaN)}).`,
+        `${how} in a second, independent measurement at ${rate(confirmation.rateRps)}: ${sloFigure(r.slo, confirmation.sloMs)} (95 % interval ${sloValue(r.slo, low ?? Number.NaN)} to ${sloValue(r.slo, high ?? Number.NaN)}).`,
       ]
     : best
       ? ['Not confirmed by a second measurement.']
       : []
   return [
+    ...(subject
+      ? [
+          `Status: ${subject.status} (${statuses[subject.status]}). ${capacityText(subject)} ${r.slo.limits ? 'with' : 'at'} ${atCapacityText(r.slo, subject)}.`,
+        ]
+      : []),
     ...(subject ? [`What limits ${best ? 'it' : 'the nearest'}: ${bindingWords[r.binding.what]} (${r.binding.evidence}).`] : []),
     ...default_,
     ...confirmed,
@@ -121,9 +129,12 @@ type ReportChart = ((option: EChartsOption) => Promise<string>) | undefined
 
 async function curveBlocks({ slo }: ReportInput, top: readonly Judged[], chart: ReportChart): Promise<Block[]> {
   if (!chart || top.length === 0) return []
-  const alt = `Load curves of ${top.map((j) => `${j.candidate.label}, which reaches the SLO at ${rate(j.candidate.capacityRps)}`).join('; ')}`
-  return [heading(2, 'Load curves'), { kind: 'chart', svg: await chart(loadCurveOption(top, slo)), alt }]
+  const alt = `Load curves of ${top.map((j) => `${j.candidate.label}, ${j.candidate.status}: ${capacityText(j.candidate)}`).join('; ')}`
+  return [heading(2, 'Load curves'), paragraph(hollowNote), { kind: 'chart', svg: await chart(loadCurveOption(top, slo)), alt }]
 }
+
+const hollowNote =
+  'Filled points are measured windows, the first one request at a time; a hollow one is where the model of the server reaches the SLO.'
 
 function capacityBlocks({ best, objective }: Recommendation): Block[] {
   if (!best) return []
@@ -168,16 +179,18 @@ function rankedTable(r: Recommendation): Block[] {
   const row = (c: Candidate, note: string) => [
     String(c.trial),
     c.label,
+    c.status,
     ...(qualities ? [String(c.quality ?? '')] : []),
-    c.capacityRps > 0 ? rate(c.capacityRps) : '',
+    c.capacityRps > 0 ? capacityText(c) : '',
     c.capacityRps > 0 ? interval(c) : '',
+    c.capacityRps > 0 ? atCapacityText(r.slo, c) : '',
     money(c.pricePerHour),
     Number.isFinite(c.pricePerMillionRequests) ? money(c.pricePerMillionRequests) : '',
     c.replicas !== undefined && Number.isFinite(c.replicas) ? String(c.replicas) : '',
     note,
   ]
   const rows = [
-    ...(r.best ? [row(r.best, 'recommended')] : []),
+    ...(r.best ? [row(r.best, r.conclusion === 'unconfirmed' ? 'best found, NOT confirmed' : 'recommended')] : []),
     ...(r.nearest ? [row(r.nearest, 'nearest')] : []),
     ...r.alternatives
       .filter((a) => a.feasible)
@@ -190,16 +203,18 @@ function rankedTable(r: Recommendation): Block[] {
       [
         'trial',
         'configuration',
+        'status',
         ...(qualities ? ['quality'] : []),
         'capacity',
         '90 % interval',
+        'at capacity',
         'per hour',
         'per million requests',
         'replicas',
         'why not',
       ],
       rows,
-      [0, 2, 3, 4, 5, 6, ...(qualities ? [7] : [])],
+      qualities ? [0, 3, 4, 5, 7, 8, 9] : [0, 3, 4, 6, 7, 8],
     ),
     ...(more > 0 ? [paragraph(`and ${more} more in the appendix`)] : []),
   ]
@@ -243,9 +258,9 @@ async function historyBlocks({ trials, objective }: ReportInput, judged: readonl
 function skipped(judged: readonly Judged[]): Block[] {
   const rows = judged
     .filter((j) => !j.candidate.feasible)
-    .map((j) => [String(j.candidate.trial), j.candidate.label, j.candidate.reason ?? ''])
+    .map((j) => [String(j.candidate.trial), j.candidate.label, j.candidate.status, j.candidate.reason ?? ''])
   return rows.length > 0
-    ? table(['trial', 'configuration', 'why'], rows, [0])
+    ? table(['trial', 'configuration', 'status', 'why'], rows, [0])
     : [paragraph('Nothing: every configuration that was tried served within the SLO.')]
 }
 

@@ -12,11 +12,16 @@ interface Row {
   readonly candidate?: Candidate
 }
 
-/** name: what it holds. Parameters stand between `purpose` and `feasible`, as `parameter.NAME`. */
+/** name: what it holds. Parameters stand between `purpose` and `status`, as `parameter.NAME`. */
 export const trialColumns: readonly { readonly name: string; readonly what: string; readonly of: (row: Row) => Cell }[] = [
   { name: 'trial', what: 'number of the trial', of: (r) => r.trial.number },
   { name: 'state', what: 'complete, infeasible (cannot serve) or failed (not measured)', of: (r) => r.trial.state },
   { name: 'purpose', what: 'search, default (the yardstick) or confirmation', of: (r) => r.trial.purpose ?? 'search' },
+  {
+    name: 'status',
+    what: 'how far the figures of the configuration can be relied on, as in recommendation.json; confirmations, and trials measured again later, have none',
+    of: (r) => r.candidate?.status,
+  },
   {
     name: 'feasible',
     what: 'whether the configuration keeps the SLO and the price limit; confirmations have none',
@@ -31,6 +36,11 @@ export const trialColumns: readonly { readonly name: string; readonly what: stri
   { name: 'capacity_low_rps', what: 'lower end of its 90 % interval', of: (r) => (r.candidate ?? ci(r))?.capacityCi90Rps[0] },
   { name: 'capacity_high_rps', what: 'upper end of its 90 % interval', of: (r) => (r.candidate ?? ci(r))?.capacityCi90Rps[1] },
   { name: 'slo_ms', what: 'latency of the SLO percentile at the capacity, ms', of: (r) => r.candidate?.sloMsAtCapacity },
+  {
+    name: 'slo_ms_from',
+    what: 'measured (in a window at that rate), model (where the SLO is reached by the model) or idle (one request at a time)',
+    of: (r) => r.candidate?.sloMsFrom,
+  },
   {
     name: 'derived',
     what: 'true: read off a load curve measured under another SLO',

@@ -1,6 +1,7 @@
 /** Kubernetes objects as YAML, under a header that says where each figure comes from. */
 import { stringify } from 'yaml'
 import { figuresWord, verifyCommand } from '../figures.ts'
+import { statuses } from '../recommendation/status.ts'
 import type { Serving } from './serving.ts'
 
 export type Manifest = Readonly<Record<string, unknown>>
@@ -34,6 +35,7 @@ export function header(serving: Serving, notes: readonly string[] = [], mark = '
       ? []
       : [`NOT MEASURED OF WHAT THIS DEPLOYS: ${figures.doubts.join('; ')}.`, `Settle it once it runs: ${verifyOf(serving)}`]),
     evidence.verdict,
+    `Status: ${evidence.status} (${statuses[evidence.status]}).`,
     `Written by tune from experiment ${evidence.experimentId}, trial ${trial} (${figures.how}${evidence.measuredAt ? `, ${evidence.measuredAt}` : ''}, seed ${evidence.seed}).`,
     ...sources.map((s) => `  ${s.value.padEnd(width)}  ${s.from}`),
     ...[...figures.remarks, ...notes].map((note) => `Note: ${note}`),

@@ -7,8 +7,10 @@ import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import type { Resources } from '../../trials/resources.ts'
 import { type Deployed, type Figures, figuresOf } from '../figures.ts'
-import { money, percent, rate, rateInterval, sloFigure, sloLimit } from '../format.ts'
+import { money, percent, rate, rateInterval, sloLimit } from '../format.ts'
+import type { Status } from '../recommendation/status.ts'
 import type { Candidate } from '../recommendation/types.ts'
+import { atCapacityText, capacityText } from '../recommendation/words.ts'
 import { type Held, heldOf } from './held.ts'
 import { SpecError } from './spec-error.ts'
 
@@ -48,6 +50,8 @@ export interface Evidence {
   readonly seed: number
   readonly slo: Slo
   readonly verdict: string
+  /** Of the configuration that is deployed. */
+  readonly status: Status
   readonly measuredAt?: string
   /** What it was taken of. */
   readonly measured: MeasuredWith
@@ -198,8 +202,8 @@ function sourcesOf(candidate: Candidate, serving: Omit<Serving, 'sources'>, { de
   return [
     ...Object.entries(serving.configuration).map(([name, value]) => ({ value: `${name} = ${value}`, from: `tuned, ${trial}` })),
     {
-      value: `capacity ${rate(candidate.capacityRps)}`,
-      from: `${trial}: ${sloFigure(slo, candidate.sloMsAtCapacity)} (SLO ${sloLimit(slo)}), 90 % interval ${rateInterval(candidate.capacityCi90Rps)}`,
+      value: `capacity ${capacityText(candidate)}`,
+      from: `${trial}, ${candidate.status}: ${atCapacityText(slo, candidate)} (SLO ${sloLimit(slo)}), 90 % interval ${rateInterval(candidate.capacityCi90Rps)}`,
     },
     {
       value: `replicas ${serving.replicas}`,

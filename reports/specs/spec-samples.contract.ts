@@ -32,6 +32,7 @@ export const evidence: Evidence = {
   seed: 7,
   slo,
   verdict: recommendation.verdict,
+  status: best.status,
   measured: ownCommand,
   launchSeconds: 31,
   cpuCoresBusy: 1.2,

@@ -135,7 +135,7 @@ describe('kubernetes', () => {
     const text = textOf(await renderSpec('kubernetes', serving()), 'deployment.yaml')
     expect(text.startsWith(`# ${recommendation.verdict}\n`)).toBe(true)
     expect(text).toContain('experiment bert-7f3a, trial 2 (measured, seed 7)')
-    expect(text).toMatch(/# {3}capacity 212 req\/s +trial 2: p99 50 ms \(SLO 50 ms\)/)
+    expect(text).toMatch(/# {3}capacity 212 req\/s +trial 2, measured: p99 50 ms by the model \(SLO 50 ms\)/)
     expect(text).toMatch(/# {3}replicas 6 +demand 1,000 req\/s \/ \(capacity x \(1 - headroom 20 %\)\), rounded up/)
     expect(text).toMatch(/# {3}memory 4096 MiB +tuned/)
     expect(text).toContain('# Note: needs: the device plugin shares each GPU by time-slicing with 4 replicas')

@@ -47,7 +47,16 @@ export async function assemble(given: Experiment, experimentId: string, store: T
       backend,
       store,
       recommend: (trials, stop) =>
-        recommend({ experimentId, provenance, seed, trials, stop, notices, ...viewOf(experiment, { pricePerHour, label }) }),
+        recommend({
+          experimentId,
+          provenance,
+          seed,
+          trials,
+          stop,
+          confirm: experiment.confirm,
+          notices,
+          ...viewOf(experiment, { pricePerHour, label }),
+        }),
       label,
       write: (recommendation, trials) => writeResults({ outDir, recommendation, trials, experiment, pricePerHour, label }),
       notices: [devicesLine(experiment, machine, provenance), ...historyNotices(past, unread), ...backend.notices, ...notices],

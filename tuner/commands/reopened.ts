@@ -12,6 +12,7 @@ import { experimentFromDocument } from '../experiment/load-experiment.ts'
 import type { Experiment, ExperimentDocument } from '../experiment/types.ts'
 import { noticesOf } from '../loop/notices.ts'
 import { labelOf, loadPriceBook, problemOf, viewOf } from '../loop/problem.ts'
+import { stopOf } from '../loop/stored-stop.ts'
 import { loadExperiment as findExperiment, openExisting } from './open-existing.ts'
 
 /** The flags that every command on stored experiments understands. */
@@ -43,6 +44,8 @@ export async function reopen(id: string | undefined, { db, slo, rps, headroom, m
     const objective = rps === undefined ? undefined : defaultKind.withDemand
     const flags = { slo, rps, objective, headroom, minQuality, prices: prices && resolve(prices) }
     const experiment = experimentFromDocument(record.spec as ExperimentDocument, record.id, anyMachine(), flags)
+    // Of another question the stop rule was not asked.
+    const asksTheSame = Object.values(flags).every((flag) => flag === undefined)
     const book = await loadPriceBook(experiment.pricesPath, experiment.own.gpus)
     const { pricePerHour } = problemOf(experiment, book)
     const label = labelOf(experiment)
@@ -51,7 +54,9 @@ export async function reopen(id: string | undefined, { db, slo, rps, headroom, m
       provenance: record.provenance,
       seed: record.seed,
       trials,
+      confirm: experiment.confirm,
       notices: noticesOf(experiment, record.provenance),
+      ...(asksTheSame && { stop: stopOf(record) }),
       ...viewOf(experiment, { pricePerHour, label }),
     })
     return { record, trials, experiment, book, pricePerHour, label, recommendation }

@@ -1,9 +1,7 @@
 /** A stored experiment as the dashboard's page gets it. */
 import { stringify } from 'yaml'
 import type { DashboardExperiment } from '../../reports/dashboard/data.ts'
-import type { Recommendation } from '../../reports/recommendation/types.ts'
 import { specTargets } from '../../reports/specs/index.ts'
-import type { StopAssessment } from '../../search/types.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
 import type { ExperimentRecord } from '../../trials/types.ts'
 import type { Surroundings } from '../experiment/context.ts'
@@ -11,6 +9,7 @@ import { experimentFromDocument } from '../experiment/load-experiment.ts'
 import type { Experiment, ExperimentDocument } from '../experiment/types.ts'
 import { noticesOf } from '../loop/notices.ts'
 import { loadPriceBook } from '../loop/problem.ts'
+import { stopOf } from '../loop/stored-stop.ts'
 
 export interface Described {
   readonly experiment: Experiment
@@ -48,6 +47,7 @@ export async function describeExperiment(record: ExperimentRecord, around: Surro
       }),
       notices: noticesOf(experiment, record.provenance),
       stop: stopOf(record),
+      confirm: experiment.confirm,
       specification: stringify(record.spec, { lineWidth: 0 }),
       specTargets,
     },
@@ -70,11 +70,4 @@ function loadOf({ load: { arrivals, trialSeconds } }: Experiment): string {
   const shape =
     arrivals.kind === 'gamma' ? `gamma arrivals (CV ${arrivals.cv})` : `${arrivals.kind === 'poisson' ? 'Poisson' : arrivals.kind} arrivals`
   return `${shape}, up to ${trialSeconds} s of load a trial`
-}
-
-/** The stop rule's last word, from the recommendation that ended the experiment. */
-function stopOf({ result }: ExperimentRecord): StopAssessment | undefined {
-  const confidence = (result as Partial<Recommendation> | undefined)?.confidence
-  if (confidence?.probabilityWithinTolerance === undefined) return undefined
-  return { probabilityBetterExists: 1 - confidence.probabilityWithinTolerance, tolerance: confidence.tolerance, stop: true }
 }

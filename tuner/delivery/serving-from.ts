@@ -214,6 +214,7 @@ function evidenceOf(
     seed,
     slo,
     verdict,
+    status: candidate.status,
     measuredAt: trial?.startedAt,
     launchSeconds: greatest(runs.map(({ usage }) => usage?.launchSeconds)),
     cpuCoresBusy: coresAtCapacity(trial, candidate),

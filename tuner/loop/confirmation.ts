@@ -1,5 +1,6 @@
 /** Confirmations: second, longer, independent measurements at rates that the recommendation can stand by, of the winner and of rivals that might beat it. */
-import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
+import type { Candidate } from '../../reports/recommendation/types.ts'
+import { unsettled } from '../../reports/recommendation/unsettled.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { MeasureTask } from '../backends/backend.ts'
@@ -28,7 +29,7 @@ export async function confirmAsNeeded(
 ): Promise<void> {
   const tries = new Map<string, number>()
   for (let round = 0; round < maxConfirmations; round++) {
-    const open = unsettled(parts.recommend(log.trials, undefined), log.trials)
+    const open = unsettled(parts.recommend(log.trials, undefined))
     const next = open.find(({ configuration }) => (tries.get(configurationKey(configuration)) ?? 0) < maxTries)
     if (!next) return
     const key = configurationKey(next.configuration)
@@ -38,15 +39,6 @@ export async function confirmAsNeeded(
     // Where nothing starts any more, trying the rest shows nothing new.
     if (trial.state === 'failed' && trial.final === 'experiment') return
   }
-}
-
-/** The best, unless a confirmation has said something of it. */
-function unsettled({ best }: Recommendation, trials: readonly FinishedTrial[]): readonly Candidate[] {
-  if (!best) return []
-  const key = configurationKey(best.configuration)
-  const says = (trial: FinishedTrial) =>
-    trial.state !== 'failed' && !(trial.state === 'complete' && trial.measurement.outcome === 'disturbed')
-  return trials.some((t) => t.purpose === 'confirmation' && says(t) && configurationKey(t.configuration) === key) ? [] : [best]
 }
 
 /** Measures a candidate at a rate once more and records it as a confirmation. */

@@ -2,6 +2,7 @@
 
 import { money, rate, sloFigure, sloValue, writing } from '../../reports/format.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
+import { atCapacityText, capacityText } from '../../reports/recommendation/words.ts'
 import { costText } from '../../search/objective.ts'
 import { table, wrap } from './columns.ts'
 import { glyph, paint, type Style } from './glyphs.ts'
@@ -11,18 +12,20 @@ const shown = 6
 
 /** Lines for stdout. */
 export function resultLines(recommendation: Recommendation, files: readonly string[], style: Style, columns = 120): string[] {
-  const { best, nearest, objective, slo } = recommendation
+  const { best, nearest, objective, slo, conclusion } = recommendation
   const row = (mark: string, candidate: Candidate, note: string) => [
     mark,
     candidate.quality === undefined ? candidate.label : `${candidate.label}, quality ${candidate.quality}`,
-    rate(candidate.capacityRps),
-    candidate.capacityRps > 0 ? sloFigure(slo, candidate.sloMsAtCapacity) : '-',
+    candidate.status,
+    candidate.capacityRps > 0 ? capacityText(candidate) : '-',
+    candidate.capacityRps > 0 ? atCapacityText(slo, candidate) : '-',
     candidate.feasible ? costText(objective, candidate, writing) : `${money(candidate.pricePerHour)}/h`,
     note,
   ]
   const top = best ?? nearest
+  const bestNote = conclusion === 'unconfirmed' ? 'best found, NOT confirmed' : 'recommended'
   const rows = [
-    ...(top ? [row(best ? glyph('best', style) : glyph('infeasible', style), top, best ? 'recommended' : 'nearest')] : []),
+    ...(top ? [row(best ? glyph('best', style) : glyph('infeasible', style), top, best ? bestNote : 'nearest')] : []),
     ...recommendation.alternatives
       .filter((a) => a.trial !== top?.trial)
       .slice(0, shown)
@@ -31,21 +34,17 @@ export function resultLines(recommendation: Recommendation, files: readonly stri
   const more = recommendation.alternatives.length - shown
   const lines = [
     '',
-    ...wrap(recommendation.verdict, columns, '').map((line) => paint(line, best ? 'bold' : 'yellow', style)),
+    ...wrap(recommendation.verdict, columns, '').map((line) =>
+      paint(line, best && conclusion !== 'unconfirmed' ? 'bold' : 'yellow', style),
+    ),
     '',
-    ...table([['', 'configuration', 'capacity', 'at capacity', 'cost', ''], ...rows]).map((line) => cut(line, columns, style)),
+    ...table([['', 'configuration', 'status', 'capacity', 'at capacity', 'cost', ''], ...rows]).map((line) => cut(line, columns, style)),
     ...(more > 0 ? [`  and ${more} more in the files`] : []),
     '',
     `Binding: ${recommendation.binding.what} (${recommendation.binding.evidence})`,
     recommendation.confidence.statement,
+    ...secondLines(recommendation),
   ]
-  const { confirmation } = recommendation
-  if (confirmation) {
-    const [low, high] = confirmation.sloCi95Ms
-    const interval = Number.isFinite(high) ? `${sloValue(slo, low)} to ${sloValue(slo, high)}` : `at least ${sloValue(slo, low)}`
-    const verb = confirmation.held ? 'Confirmed' : 'NOT confirmed'
-    lines.push(`${verb} at ${rate(confirmation.rateRps)}: ${sloFigure(slo, confirmation.sloMs)} (95 % interval ${interval})`)
-  }
   const notes = recommendation.caveats.flatMap((caveat) => wrap(`Note: ${caveat}`, columns))
   lines.push(...notes.map((line) => paint(line, 'yellow', style)))
   lines.push(
@@ -53,6 +52,15 @@ export function resultLines(recommendation: Recommendation, files: readonly stri
   )
   if (files.length > 0) lines.push('', ...files.map((file) => `  ${file}`))
   return lines
+}
+
+/** What the second measurement of the best says. */
+function secondLines({ confirmation, slo }: Recommendation): string[] {
+  if (!confirmation) return []
+  const [low, high] = confirmation.sloCi95Ms
+  const interval = Number.isFinite(high) ? `${sloValue(slo, low)} to ${sloValue(slo, high)}` : `at least ${sloValue(slo, low)}`
+  const verb = confirmation.held ? (confirmation.proven ? 'Confirmed' : 'Held in a second measurement') : 'NOT confirmed: missed'
+  return [`${verb} at ${rate(confirmation.rateRps)}: ${sloFigure(slo, confirmation.sloMs)} (95 % interval ${interval})`]
 }
 
 const cut = (line: string, columns: number, style: Style) =>

@@ -1,6 +1,8 @@
 /** One finished trial, or one load step, as a line. */
+import { capacityOf } from '../../profiler/capacity/known-capacity.ts'
 import type { LoadPoint, Slo } from '../../profiler/types.ts'
-import { latency, money, percent, rate, rateInterval, sloName, sloValue } from '../../reports/format.ts'
+import { latency, money, percent, rate, rateInterval, sloFigure, sloName, sloValue } from '../../reports/format.ts'
+import { type Complete, secondLook } from '../../reports/recommendation/second-look.ts'
 import { duration } from './columns.ts'
 import { glyph, type Paint, type Style } from './glyphs.ts'
 import type { Row } from './progress.ts'
@@ -15,18 +17,8 @@ export interface Line {
 export function trialLine({ trial, label, pricePerHour }: Row, style: Style): Line {
   const head = `#${trial.number} ${label}`
   switch (trial.state) {
-    case 'complete': {
-      const { capacityRps, capacityCi90Rps: ci, outcome, slo } = trial.measurement
-      if (capacityRps <= 0) {
-        const idle = `${sloName({ ...slo, percentile: 0.99 })} ${sloValue(slo, trial.measurement.idle.p99Ms)} unloaded`
-        return { mark: glyph('infeasible', style), paint: 'yellow', text: `${head}: misses the SLO (${trial.measurement.detail ?? idle})` }
-      }
-      const bound = outcome === 'beaten' ? 'at most ' : outcome === 'generator-limit' || !Number.isFinite(ci[1]) ? 'at least ' : ''
-      const interval = Number.isFinite(ci[1]) ? ` [${rateInterval(ci)}]` : ''
-      const cost = money((pricePerHour / 3600 / capacityRps) * 1e6)
-      const text = `${head}: ${bound}${rate(capacityRps)}${interval}, ${cost} per million, ${duration(trial.seconds)}`
-      return { mark: glyph('done', style), paint: 'green', text }
-    }
+    case 'complete':
+      return trial.purpose === 'confirmation' ? secondLine(trial, head, style) : measuredLine(trial, head, pricePerHour, style)
     case 'infeasible':
       return {
         mark: glyph('infeasible', style),
@@ -36,6 +28,42 @@ export function trialLine({ trial, label, pricePerHour }: Row, style: Style): Li
     case 'failed':
       return { mark: glyph('failed', style), paint: 'red', text: `${head}: failed, ${firstLine(trial.error)}` }
   }
+}
+
+/** One measurement's own estimate; what it comes to beside others is in the result. */
+function measuredLine({ measurement, seconds }: Complete, head: string, pricePerHour: number, style: Style): Line {
+  const { slo, idle, detail } = measurement
+  const { capacityRps, capacityCi90Rps: ci, known } = capacityOf(measurement)
+  const took = duration(seconds)
+  if (known === 'nothing')
+    return { mark: glyph('failed', style), paint: 'yellow', text: `${head}: nothing is known (${detail ?? measurement.outcome})` }
+  if (known === 'bound above' || (capacityRps > 0 && ci[0] === 0)) {
+    const why = detail === undefined ? '' : ` (${detail})`
+    return { mark: glyph('bullet', style), text: `${head}: at most ${rate(ci[1])}${why}, ${took}` }
+  }
+  if (capacityRps <= 0) {
+    const alone = `${sloName({ ...slo, percentile: 0.99 })} ${sloValue(slo, idle.p99Ms)} unloaded`
+    return { mark: glyph('infeasible', style), paint: 'yellow', text: `${head}: misses the SLO (${detail ?? alone})` }
+  }
+  const figures = known === 'bound below' ? `at least ${rate(capacityRps)}` : `about ${rate(capacityRps)} [${rateInterval(ci)}]`
+  const cost = money((pricePerHour / 3600 / capacityRps) * 1e6)
+  return { mark: glyph('done', style), paint: 'green', text: `${head}: ${figures}, ${cost} per million, ${took}` }
+}
+
+function secondLine(trial: Complete, head: string, style: Style): Line {
+  const { slo } = trial.measurement
+  const second = secondLook(trial, slo)
+  const took = duration(trial.seconds)
+  if (!second)
+    return {
+      mark: glyph('failed', style),
+      paint: 'yellow',
+      text: `${head}: measured again, says nothing (${trial.measurement.detail ?? 'spoilt'}), ${took}`,
+    }
+  const at = `${rate(second.rateRps)}, ${sloFigure(slo, second.sloMs)}`
+  return second.held
+    ? { mark: glyph('done', style), paint: 'green', text: `${head}: measured again, held ${at}, ${took}` }
+    : { mark: glyph('infeasible', style), paint: 'yellow', text: `${head}: measured again, missed the SLO at ${at}, ${took}` }
 }
 
 /** '120 req/s: p99 43 ms of 50 ms'. */

@@ -1,6 +1,7 @@
 /** Fakes for the loop's parts: a launcher without processes, loads without requests, a recommendation by price alone. */
 import type { LoadPoint, Measurement, Slo } from '../../profiler/types.ts'
-import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
+import { recommend } from '../../reports/recommendation/recommend.ts'
+import type { Recommendation } from '../../reports/recommendation/types.ts'
 import type { Configuration, Problem, Sampler } from '../../search/types.ts'
 import type { ExperimentRecord, FinishedTrial, Launcher, Predictor, TrialStore } from '../../trials/types.ts'
 import type { MeasureOptions } from '../backends/backend.ts'
@@ -68,53 +69,9 @@ export const fakeLauncher = (launch: (configuration: Configuration, number: numb
   sweep: async () => undefined,
 })
 
-/** Cheapest price per request among complete trials; a confirmation replaces the capacity of its configuration. */
-export function fakeRecommend(problem: Problem, trials: readonly FinishedTrial[]): Recommendation {
-  const confirmed = trials.find((t) => t.purpose === 'confirmation')
-  const candidates = trials
-    .filter((t) => t.purpose !== 'confirmation')
-    .flatMap((t): Candidate[] => {
-      if (t.state !== 'complete' || t.measurement.capacityRps <= 0) return []
-      const pricePerHour = problem.pricePerHour(t.configuration)
-      const cost = (pricePerHour / 3600 / t.measurement.capacityRps) * 1e6
-      return [
-        {
-          trial: t.number,
-          configuration: t.configuration,
-          label: JSON.stringify(t.configuration),
-          capacityRps: t.measurement.capacityRps,
-          capacityCi90Rps: t.measurement.capacityCi90Rps,
-          sloMsAtCapacity: 48,
-          pricePerHour,
-          pricePerMillionRequests: cost,
-          cost,
-          feasible: true,
-        },
-      ]
-    })
-    .sort((a, b) => a.cost - b.cost)
-  const best = candidates[0]
-  return {
-    schema: 'tune.recommendation/v1',
-    experimentId: 'fake-1',
-    provenance: 'emulated',
-    slo,
-    objective: problem.objective,
-    verdict: best ? `${best.label} is the cheapest` : 'nothing meets the SLO',
-    best,
-    binding: { what: 'unknown', evidence: 'a fake' },
-    front: candidates,
-    alternatives: candidates.slice(1).map((c) => ({ ...c, whyNot: 'dearer' })),
-    confirmation:
-      confirmed?.state === 'complete'
-        ? { trial: confirmed, held: true, rateRps: confirmed.measurement.capacityRps, sloMs: 48, sloCi95Ms: [47, 49] }
-        : undefined,
-    confidence: { tolerance: 0.05, statement: 'no statement' },
-    caveats: [],
-    seed: 1,
-    trials: trials.length,
-  }
-}
+/** The real one, without an experiment behind it. */
+export const fakeRecommend = ({ objective, pricePerHour }: Problem, trials: readonly FinishedTrial[]): Recommendation =>
+  recommend({ experimentId: 'fake-1', provenance: 'emulated', seed: 1, slo, objective, pricePerHour, label: JSON.stringify, trials })
 
 /** A store that remembers the order of calls. */
 export function fakeStore(): TrialStore & { readonly appended: FinishedTrial[]; finished?: ExperimentRecord['state'] } {

@@ -2,6 +2,7 @@
 import type { LoadPoint, Slo } from '../../../profiler/types.ts'
 import { latencyName, sloAxisName } from '../../format.ts'
 import type { Judged } from '../../recommendation/judged.ts'
+import { knotPoint } from '../../report/charts/chart-options.ts'
 import { kneeOf } from '../analysis.ts'
 import { axis, base, type ChartOption, colour, legend, logAxis, symbol, type Theme, yAxis } from './theme.ts'
 
@@ -31,7 +32,7 @@ export function curvesOption(judged: readonly Judged[], slo: Slo, theme: Theme):
           symbol: symbol(i),
           symbolSize: 7,
           lineStyle: { width: 2 },
-          data: knots.filter((k) => k.latencyMs <= most).map((k) => [k.rateRps, k.latencyMs, j.candidate.trial]),
+          data: knots.filter((k) => k.latencyMs <= most).map((k) => knotPoint(k, [k.rateRps, k.latencyMs, j.candidate.trial])),
           ...(i === 0 ? sloMarks(slo, theme) : {}),
           z: 3,
         },

@@ -1,9 +1,11 @@
 /** Latency against throughput: every configuration at its capacity, its load curve, the front, the SLO. Pure. */
 import type { FinishedTrial } from '../../../trials/types.ts'
 import { sloAxisName } from '../../format.ts'
+import { candidatesOf } from '../../recommendation/candidates.ts'
 import type { Judged } from '../../recommendation/judged.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
-import { candidatesOf, deviceOf, requestsPerDollar } from '../ranking.ts'
+import { knotPoint } from '../../report/charts/chart-options.ts'
+import { deviceOf, requestsPerDollar } from '../ranking.ts'
 import { axis, base, type ChartOption, colour, legend, logAxis, symbol, type Theme, yAxis } from './theme.ts'
 
 export type Throughput = 'per-dollar' | 'per-second'
@@ -105,7 +107,9 @@ function curveSeries({ candidate, curve }: Judged, y: Height, most: number, colo
     color,
     lineStyle: { width: 1, opacity: 0.35 },
     itemStyle: { opacity: 0.5 },
-    data: (curve ?? []).filter((k) => k.rateRps > 0 && k.latencyMs <= most).map((k) => [k.latencyMs, y(k.rateRps, candidate)]),
+    data: (curve ?? [])
+      .filter((k) => k.rateRps > 0 && k.latencyMs <= most)
+      .map((k) => knotPoint(k, [k.latencyMs, y(k.rateRps, candidate)])),
     z: 2,
   }
 }

@@ -2,10 +2,11 @@
 
 import { demandOf } from '../../../search/objective.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
+import { candidatesOf } from '../../recommendation/candidates.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
 import { darkTheme, lightTheme, type Theme } from '../charts/theme.ts'
 import type { DashboardExperiment, ExperimentEntry } from '../data.ts'
-import { asMeasured, candidatesOf, deviceOf, isAsMeasured, Ranker, type WhatIf } from '../ranking.ts'
+import { asMeasured, deviceOf, isAsMeasured, Ranker, type WhatIf } from '../ranking.ts'
 
 /** What a section is given to show. */
 export interface Shown {

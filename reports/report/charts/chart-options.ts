@@ -1,5 +1,6 @@
 /** Chart options (ECharts), pure: for SVG on the server and for the browser alike. */
 import type { EChartsOption, SeriesOption } from 'echarts'
+import type { CurveKnot } from '../../../profiler/capacity/capacity-under.ts'
 import type { Slo } from '../../../profiler/types.ts'
 import { type Objective, shownCost, wordsOf } from '../../../search/objective.ts'
 import { sloAxisName } from '../../format.ts'
@@ -49,7 +50,7 @@ export function paretoOption(
     lineStyle: { width: 1 },
     data: (j.curve ?? [])
       .filter((k) => k.rateRps > 0 && k.latencyMs <= xMax)
-      .map((k) => [k.latencyMs, perDollar(k.rateRps, j.candidate.pricePerHour)]),
+      .map((k) => knotPoint(k, [k.latencyMs, perDollar(k.rateRps, j.candidate.pricePerHour)])),
   }))
   const marked = marks.flatMap(({ trial, name }, i) => {
     const c = judged.find((j) => j.candidate.trial === trial)?.candidate
@@ -103,6 +104,10 @@ export function paretoOption(
   }
 }
 
+/** What the model says, and no window measured, is a hollow point. */
+export const knotPoint = ({ modelled }: CurveKnot, value: number[]) => (modelled ? { value, ...hollow } : value)
+const hollow = { symbol: 'emptyCircle', symbolSize: 10 }
+
 /** Offered rate against the SLO percentile, logarithmic, with each curve's interval ends and the SLO. */
 export function loadCurveOption(judged: readonly Judged[], slo: Slo): EChartsOption {
   return {
@@ -118,7 +123,7 @@ export function loadCurveOption(judged: readonly Judged[], slo: Slo): EChartsOpt
         color: palette[i % palette.length],
         symbol: symbols[i % symbols.length],
         symbolSize: 7,
-        data: knots.map((k) => [k.rateRps, k.latencyMs]),
+        data: knots.map((k) => knotPoint(k, [k.rateRps, k.latencyMs])),
         ...(i === 0 ? { markLine: sloLine(slo, 'yAxis') } : {}),
       }
     }),

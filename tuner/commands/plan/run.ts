@@ -4,6 +4,7 @@ import { extname } from 'node:path'
 import { type Demand, demandPatterns, patternDemand, steadyDemand, tableDemand, traceDemand } from '../../../reports/plan/demand.ts'
 import { planBlocks, planCsv, planJson } from '../../../reports/plan/plan-blocks.ts'
 import { type Plan, type PlanInput, type PlanUnit, planCapacity } from '../../../reports/plan/plan-capacity.ts'
+import { candidatesOf } from '../../../reports/recommendation/candidates.ts'
 import { judge } from '../../../reports/recommendation/judged.ts'
 import { renderSvg } from '../../../reports/report/charts/svg.ts'
 import { toHtml } from '../../../reports/report/document/html.ts'
@@ -115,15 +116,16 @@ function fleetOf(text: string): { trial: number; replicas: number } {
 }
 
 function unitsOf(
-  { trials, experiment, label, pricePerHour: price, record }: Reopened,
+  { trials, experiment, label, pricePerHour: price, record, recommendation }: Reopened,
   books: readonly PriceBook[],
   wanted: readonly number[] | undefined,
   fleet: number | undefined,
 ): PlanUnit[] {
   const judged = judge(trials, viewOf(experiment, { pricePerHour: price, label }))
-  const serving = judged.filter((j) => j.candidate.capacityRps > 0)
-  // What was cut short serves at most what is noted: planned with only when asked for.
-  const sure = serving.filter((j) => j.candidate.bound !== 'upper')
+  // In the order of the recommendation: what is not known to keep the SLO at any rate is planned with only when asked for.
+  const ranked = candidatesOf(recommendation).flatMap((c) => judged.find((j) => j.candidate.trial === c.trial) ?? [])
+  const serving = ranked.filter((j) => j.candidate.capacityRps > 0)
+  const sure = serving.filter((j) => j.candidate.feasible)
   const numbers = new Set([...(wanted ?? sure.slice(0, planned).map((j) => j.candidate.trial)), ...(fleet === undefined ? [] : [fleet])])
   const chosen = serving.filter((j) => numbers.has(j.candidate.trial))
   const missing = [...numbers].filter((n) => !chosen.some((j) => j.candidate.trial === n))
@@ -142,6 +144,7 @@ function unitsOf(
     return {
       label: candidate.bound === 'upper' ? `${candidate.label} (capacity at most)` : candidate.label,
       trial: candidate.trial,
+      status: candidate.status,
       capacityRps: candidate.capacityRps,
       curve,
       limitMs: experiment.slo.limitMs,
@@ -156,6 +159,7 @@ function unitsOf(
 function aboutOf({ record, recommendation }: Reopened, { units }: PlanInput): string[] {
   const trials = units.map((u) => u.trial).join(', ')
   return [
+    recommendation.verdict,
     `From experiment ${record.id}, trial${units.length === 1 ? '' : 's'} ${trials}; capacities are ${record.provenance}.`,
     ...recommendation.caveats.slice(0, 3),
   ]

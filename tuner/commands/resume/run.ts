@@ -1,9 +1,12 @@
 /** `tune resume`: an experiment taken up where it stood. */
 import { resolve } from 'node:path'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
+import type { ExperimentRecord, FinishedTrial } from '../../../trials/types.ts'
+import { exitCodes, UserError } from '../../exit-codes.ts'
 import { experimentFromDocument } from '../../experiment/load-experiment.ts'
 import { surroundings } from '../../experiment/surroundings.ts'
 import type { ExperimentDocument } from '../../experiment/types.ts'
+import { parseCount } from '../../experiment/units.ts'
 import { existingStore, loadExperiment as findExperiment, openToWrite } from '../open-existing.ts'
 import { execute, type OutputFlags } from '../tune/execute.ts'
 
@@ -18,6 +21,7 @@ export async function resume(id: string | undefined, options: ResumeFlags): Prom
   const store = await openToWrite(options.db)
   try {
     const { experiment: record, trials } = await findExperiment(store, id)
+    refuseFinished(record, trials, options)
     const machine = await inspectMachine()
     const flags = options.maxTrials === undefined ? {} : { maxTrials: options.maxTrials }
     const experiment = {
@@ -29,4 +33,16 @@ export async function resume(id: string | undefined, options: ResumeFlags): Prom
   } finally {
     await store.close()
   }
+}
+
+/** A finished experiment says what it says until more is asked for. @throws UserError */
+function refuseFinished({ id, state }: ExperimentRecord, trials: readonly FinishedTrial[], { maxTrials }: ResumeFlags): void {
+  if (state !== 'done') return
+  const counted = trials.filter((trial) => trial.state !== 'failed' && trial.purpose !== 'confirmation').length
+  if (maxTrials !== undefined && parseCount(maxTrials, 1) > counted) return
+  throw new UserError(
+    `experiment ${id} is finished, with ${counted} trials`,
+    `to measure more, allow more trials: tune resume ${id} --max-trials ${counted + 10}; to see it: tune show ${id}`,
+    exitCodes.usage,
+  )
 }

@@ -1,6 +1,6 @@
 /** `tune show`: a stored experiment seen again, under its own or another SLO, demand or price book. Runs nothing. */
 import { recommendationJson } from '../../../reports/report/recommendation-json.ts'
-import { exitCodes } from '../../exit-codes.ts'
+import { exitCodeOf } from '../../exit-codes.ts'
 import { styleOf } from '../../render/glyphs.ts'
 import { resultLines } from '../../render/results.ts'
 import { trialLine } from '../../render/trial-line.ts'
@@ -27,5 +27,5 @@ export async function show(id: string | undefined, options: ShowOptions): Promis
     const head = `${record.id}: ${record.name}, ${record.state}, ${record.provenance}, ${record.createdAt.slice(0, 16).replace('T', ' ')}`
     process.stdout.write(`${[head, ...lines.map((l) => `${l.mark} ${l.text}`), ...resultLines(recommendation, [], style)].join('\n')}\n`)
   }
-  return recommendation.best ? exitCodes.ok : exitCodes.sloUnmet
+  return exitCodeOf(recommendation)
 }

@@ -3,7 +3,7 @@ import { steadyNowMs } from '../../../trials/clock.ts'
 import type { MachineFacts } from '../../../trials/machine/machine-facts.ts'
 import type { FinishedTrial, TrialStore } from '../../../trials/types.ts'
 import { assemble } from '../../backends/assemble.ts'
-import { exitCodes } from '../../exit-codes.ts'
+import { exitCodeOf, exitCodes } from '../../exit-codes.ts'
 import type { Experiment } from '../../experiment/types.ts'
 import { runLoop } from '../../loop/loop.ts'
 import { styleOf } from '../../render/glyphs.ts'
@@ -55,7 +55,7 @@ export async function execute(
     )
     if (reason === 'interrupted') return exitCodes.interrupted
     if (reason === 'failed') return exitCodes.failure
-    return recommendation.best ? exitCodes.ok : exitCodes.sloUnmet
+    return exitCodeOf(recommendation)
   } finally {
     await renderer.close()
     await parts.backend.close()

@@ -2,10 +2,11 @@
 
 import type { FinishedTrial } from '../../../../trials/types.ts'
 import { money, percent, rate, rateInterval, sloText, times } from '../../../format.ts'
+import { candidatesOf } from '../../../recommendation/candidates.ts'
 import type { Recommendation } from '../../../recommendation/types.ts'
 import { pairsOf } from '../../analysis.ts'
 import type { DashboardExperiment } from '../../data.ts'
-import { candidatesOf, Ranker } from '../../ranking.ts'
+import { Ranker } from '../../ranking.ts'
 import type { App, Section, Shown } from '../app.ts'
 import { type Child, fill, h, table } from '../dom.ts'
 import { follow } from '../source.ts'

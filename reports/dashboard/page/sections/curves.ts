@@ -1,6 +1,7 @@
 /** Load curves of the best configurations. */
 
 import { rate } from '../../../format.ts'
+import { capacityText } from '../../../recommendation/words.ts'
 import { kneeOf } from '../../analysis.ts'
 import { curvesOption } from '../../charts/curves-chart.ts'
 import type { App, Section } from '../app.ts'
@@ -20,7 +21,7 @@ export function curvesSection(app: App): Section {
   const note = h(
     'p',
     { class: 'note' },
-    'Open-loop load: requests are sent on a schedule whatever the answers, so that waiting is not hidden. The ringed knee is where the latency has doubled against the idle predictor.',
+    'Open-loop load: requests are sent on a schedule whatever the answers, so that waiting is not hidden. A hollow point is where the model of the server reaches the SLO; the others are measured windows. The ringed knee is where the latency has doubled against the idle predictor.',
   )
   const element = h(
     'section',
@@ -35,7 +36,7 @@ export function curvesSection(app: App): Section {
       const judged = ranker.judged(trials, served, whatIf)
       chart.set(() => curvesOption(judged, whatIf.slo, theme))
       chart.describe(
-        `Load curves of ${judged.map((j) => `trial ${j.candidate.trial}, which reaches the SLO at ${rate(j.candidate.capacityRps)}`).join('; ') || 'nothing yet'}`,
+        `Load curves of ${judged.map((j) => `trial ${j.candidate.trial}, ${j.candidate.status}: ${capacityText(j.candidate)}`).join('; ') || 'nothing yet'}`,
       )
       fill(
         key,
@@ -45,7 +46,7 @@ export function curvesSection(app: App): Section {
             'li',
             {},
             h('strong', {}, `trial ${j.candidate.trial}`),
-            ` ${j.candidate.label}: SLO at ${rate(j.candidate.capacityRps)}${knee ? `, knee at ${rate(knee.rateRps)}` : ''}`,
+            ` ${j.candidate.label}: ${capacityText(j.candidate)}${knee ? `, knee at ${rate(knee.rateRps)}` : ''}`,
           )
         }),
       )

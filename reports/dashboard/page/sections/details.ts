@@ -1,7 +1,8 @@
 /** One trial, whole: configuration, figures, load steps, usage, log. */
 
 import type { FinishedTrial } from '../../../../trials/types.ts'
-import { latency, money, percent, rate, rateInterval, significant, sloFigure, sloName, sloValue } from '../../../format.ts'
+import { latency, money, percent, rate, rateInterval, significant, sloFigure, sloName } from '../../../format.ts'
+import { atCapacityValue, capacityText } from '../../../recommendation/words.ts'
 import { percentilesOption } from '../../charts/curves-chart.ts'
 import type { Shown } from '../app.ts'
 import { Chart } from '../chart.ts'
@@ -72,9 +73,10 @@ function describe(shown: Shown, trial: FinishedTrial, online: boolean): HTMLElem
       ['price', `${money(candidate?.pricePerHour ?? ranker.view(whatIf).pricePerHour(trial.configuration))} / h`],
       ...(candidate && candidate.capacityRps > 0
         ? ([
-            ['capacity', `${rate(candidate.capacityRps)}${candidate.derived ? ', read off the load curve' : ''}`],
+            ['status', candidate.status],
+            ['capacity', `${capacityText(candidate)}${candidate.derived ? ', read off the load curve' : ''}`],
             ['90 % interval', rateInterval(candidate.capacityCi90Rps)],
-            [sloName(whatIf.slo), `${sloValue(whatIf.slo, candidate.sloMsAtCapacity)} at the capacity`],
+            [sloName(whatIf.slo), `${atCapacityValue(whatIf.slo, candidate)}, at the capacity`],
           ] as const)
         : []),
       ...(m
@@ -83,7 +85,7 @@ function describe(shown: Shown, trial: FinishedTrial, online: boolean): HTMLElem
               'one request at a time',
               [0.5, 0.99].map((q) => sloFigure({ ...m.slo, percentile: q }, q === 0.5 ? m.idle.p50Ms : m.idle.p99Ms)).join(', '),
             ],
-            ['saturates at', rate(m.saturationRps)],
+            ['saturated at', `${rate(m.saturationRps)} in a closed loop`],
             ['capacity search', `${m.outcome}${m.detail ? `: ${m.detail}` : ''}, ${m.requests.toLocaleString('en-US')} requests`],
           ] as const)
         : []),
@@ -104,9 +106,9 @@ function outcomeOf({ recommendation: r, byTrial }: Shown, trial: FinishedTrial):
   if (trial.state === 'failed') return `Not measured: ${trial.error}`
   if (trial.state === 'infeasible') return `Cannot serve (${trial.reason}): ${trial.detail}`
   if (trial.purpose === 'confirmation') return 'Second, independent measurement of the winner.'
-  if (trial.number === r.best?.trial) return 'Recommended.'
+  if (trial.number === r.best?.trial) return r.conclusion === 'unconfirmed' ? 'Best found, NOT confirmed.' : 'Recommended.'
   const other = r.alternatives.find((a) => a.trial === trial.number)
-  if (other) return other.feasible ? `Meets the SLO: ${other.whyNot}.` : `Does not meet it: ${other.whyNot}`
+  if (other) return `${other.status}: ${other.whyNot}.`
   return byTrial.has(trial.number) ? 'Nearest to the SLO.' : 'Measured again later.'
 }
 

@@ -142,7 +142,7 @@ export function paretoSection(app: App): Section {
     h(
       'p',
       { class: 'note' },
-      'Each point is a configuration at the highest rate that keeps the SLO, with its 90 % interval; thin lines are its measured load curve. Drag the SLO line to ask for another SLO. Click a point to open its trial.',
+      'Each point is a configuration at the highest rate that keeps the SLO, with its 90 % interval; thin lines are its load curve, hollow points on it are modelled, not measured. Drag the SLO line to ask for another SLO. Click a point to open its trial.',
     ),
   )
   return { element, update: show }

@@ -3,6 +3,7 @@
 import type { Slo } from '../../../../profiler/types.ts'
 import type { FinishedTrial } from '../../../../trials/types.ts'
 import { latency, money, percent, percentileName, rateInterval, significant, sloName } from '../../../format.ts'
+import type { Status } from '../../../recommendation/status.ts'
 import type { Candidate } from '../../../recommendation/types.ts'
 import type { App, Section, Shown } from '../app.ts'
 import { fill, h, setAttributes } from '../dom.ts'
@@ -15,14 +16,20 @@ interface Row {
   readonly outcome: string
   readonly kind: Kind
 }
-type Kind = 'feasible' | 'misses' | 'cannot-serve' | 'failed' | 'confirmation'
+type Kind = Status | 'again' | 'later'
 
+/** Statuses, and trials that stand for no configuration. */
 const kinds: Readonly<Record<Kind, string>> = {
-  feasible: '✓ meets the SLO',
-  misses: '✕ misses the SLO',
-  'cannot-serve': '⊘ cannot serve',
-  failed: '! not measured',
-  confirmation: '↻ confirmation',
+  confirmed: '✓ confirmed',
+  held: '✓ held',
+  measured: '· measured',
+  bound: '≤ bound',
+  refuted: '✕ refuted',
+  disturbed: '~ disturbed',
+  infeasible: '⊘ infeasible',
+  failed: '! failed',
+  again: '↻ second measurement',
+  later: '· measured again later',
 }
 
 interface Column {
@@ -50,7 +57,7 @@ const columnsFor = (slo: Slo, qualities: boolean): readonly Column[] => [
   { name: 'rank', numeric: true, key: (r) => r.rank, cell: (r) => (r.rank < absent ? String(r.rank) : '') },
   { name: 'trial', numeric: true, key: (r) => r.trial.number, cell: (r) => String(r.trial.number) },
   { name: 'configuration', key: (r) => r.label, cell: (r) => r.label },
-  { name: 'state', key: (r) => r.kind, cell: (r) => kinds[r.kind] },
+  { name: 'status', key: (r) => r.kind, cell: (r) => kinds[r.kind] },
   number('capacity', (c) => (c.capacityRps > 0 ? c.capacityRps : undefined), significant),
   {
     name: '90 % interval',
@@ -59,7 +66,15 @@ const columnsFor = (slo: Slo, qualities: boolean): readonly Column[] => [
     cell: intervalOf,
   },
   ...(qualities ? [number('quality', (c) => c.quality, String)] : []),
-  number(slo.limits ? `${percentileName(slo.percentile)} of limits` : sloName(slo), (c) => c.sloMsAtCapacity, partOrLatency(slo)),
+  {
+    name: slo.limits ? `${percentileName(slo.percentile)} of limits` : sloName(slo),
+    numeric: true,
+    key: ({ candidate }) => candidate?.sloMsAtCapacity ?? absent,
+    cell: ({ candidate: c }) =>
+      c && Number.isFinite(c.sloMsAtCapacity)
+        ? `${partOrLatency(slo)(c.sloMsAtCapacity)}${{ measured: '', model: ' (model)', idle: ' (idle)' }[c.sloMsFrom]}`
+        : '',
+  },
   number('idle', (c) => c.idleMs, partOrLatency(slo)),
   number('$ / h', (c) => c.pricePerHour, money),
   number('$ / M req', (c) => c.pricePerMillionRequests, money),
@@ -221,17 +236,18 @@ function rowsOf({ trials, byTrial, candidates, ranker, recommendation: r }: Show
   return trials.map((trial): Row => {
     const candidate = trial.purpose === 'confirmation' ? undefined : byTrial.get(trial.number)
     const label = candidate?.label ?? ranker.label(trial.configuration)
-    const outcome = trial.number === r.best?.trial ? 'recommended' : (whyNot.get(trial.number) ?? candidate?.reason ?? notCounted(trial))
+    const outcome =
+      trial.number === r.best?.trial
+        ? r.conclusion === 'unconfirmed'
+          ? 'best found, NOT confirmed'
+          : 'recommended'
+        : (whyNot.get(trial.number) ?? candidate?.reason ?? notCounted(trial))
     return { trial, candidate, label, rank: ranks.get(trial.number) ?? absent, outcome, kind: kindOf(trial, candidate) }
   })
 }
 
-function kindOf(trial: FinishedTrial, candidate: Candidate | undefined): Kind {
-  if (trial.state === 'failed') return 'failed'
-  if (trial.state === 'infeasible') return 'cannot-serve'
-  if (trial.purpose === 'confirmation') return 'confirmation'
-  return candidate === undefined || candidate.feasible ? 'feasible' : 'misses'
-}
+const kindOf = (trial: FinishedTrial, candidate: Candidate | undefined): Kind =>
+  candidate?.status ?? (trial.purpose === 'confirmation' ? 'again' : trial.state === 'failed' ? 'failed' : 'later')
 
 const notCounted = (trial: FinishedTrial): string =>
   trial.purpose === 'confirmation'

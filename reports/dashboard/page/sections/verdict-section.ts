@@ -1,9 +1,11 @@
 /** The verdict in one sentence, how it came about, and the figures behind it. */
 import { wordsOf } from '../../../../search/objective.ts'
-import { money, percent, rate, rateInterval, sloFigure, sloLimit, sloName, sloValue, times } from '../../../format.ts'
+import { money, percent, rate, rateInterval, sloFigure, sloLimit, sloName, times } from '../../../format.ts'
+import { statuses } from '../../../recommendation/status.ts'
 import type { Recommendation } from '../../../recommendation/types.ts'
+import { atCapacityValue, capacityText } from '../../../recommendation/words.ts'
 import type { Section, Shown } from '../app.ts'
-import { fill, h } from '../dom.ts'
+import { fill, h, setAttributes } from '../dom.ts'
 
 const provenanceWords = {
   measured: ['●', 'measured', 'on the hardware that is named'],
@@ -38,6 +40,7 @@ export function verdictSection(): Section {
     update(shown) {
       const { experiment, recommendation: r, trials, original } = shown
       fill(sentence, r.verdict)
+      setAttributes(element, { 'data-conclusion': r.conclusion })
       fill(
         facts,
         provenanceBadge(r.provenance),
@@ -59,10 +62,10 @@ function figures(r: Recommendation): (readonly [string, string, string?])[] {
   if (!c) return []
   const interval = c.capacityRps > 0 ? `90 %: ${rateInterval(c.capacityCi90Rps)}` : undefined
   const gain = r.gainOverDefault
-  const confirmed = r.confirmation?.held && !c.derived ? r.confirmation : undefined
   return [
-    ['capacity of one replica', rate(c.capacityRps), interval],
-    [`${sloName(r.slo)} there`, sloValue(r.slo, confirmed ? confirmed.sloMs : c.sloMsAtCapacity), `SLO ${sloLimit(r.slo)}`],
+    ['status', c.status, statuses[c.status]],
+    ['capacity of one replica', capacityText(c), interval],
+    [`${sloName(r.slo)} there`, atCapacityValue(r.slo, c), `SLO ${sloLimit(r.slo)}`],
     [
       'one replica',
       `${money(c.pricePerHour)} / h`,
@@ -87,7 +90,7 @@ function figures(r: Recommendation): (readonly [string, string, string?])[] {
       ? [
           [
             'second measurement',
-            r.confirmation.held ? 'confirmed' : 'not confirmed',
+            r.confirmation.held ? 'held' : 'missed the SLO',
             `${sloFigure(r.slo, r.confirmation.sloMs)} at ${rate(r.confirmation.rateRps)}`,
           ] as const,
         ]
@@ -109,7 +112,7 @@ function runnersUp(r: Recommendation): HTMLElement[] {
       'ol',
       { class: 'rivals' },
       ...next.map((a) =>
-        h('li', {}, h('span', {}, a.label), `: ${rate(a.capacityRps)}, ${money(a.pricePerHour)} / h, `, h('em', {}, a.whyNot)),
+        h('li', {}, h('span', {}, a.label), `: ${a.status}, ${capacityText(a)}, ${money(a.pricePerHour)} / h, `, h('em', {}, a.whyNot)),
       ),
     ),
   ]

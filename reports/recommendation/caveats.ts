@@ -1,0 +1,64 @@
+/** What a reader must know before relying on a recommendation. */
+import { cost, orderIsOpen } from '../../search/objective.ts'
+import { configurationKey } from '../../search/space.ts'
+import type { FinishedTrial, Provenance } from '../../trials/types.ts'
+import { rate, rateInterval } from '../format.ts'
+import type { Judged, View } from './judged.ts'
+import type { Candidate } from './types.ts'
+import { isUnsettled } from './unsettled.ts'
+import { missedText } from './words.ts'
+
+interface Told extends View {
+  readonly provenance: Provenance
+  readonly trials: readonly FinishedTrial[]
+  readonly notices?: readonly string[]
+}
+
+/** Rivals named one by one. */
+const named = 3
+
+export function caveatsOf(input: Told, all: readonly Judged[], best: Judged | undefined): string[] {
+  const caveats = [...(input.notices ?? [])]
+  if (input.provenance !== 'measured' && !caveats.some((c) => c.toLowerCase().includes(input.provenance))) {
+    caveats.push(`the figures are ${input.provenance}, not measured on the hardware they name`)
+  }
+  if (best) caveats.push(...ofTheBest(input, best), ...ofRivals(input, all, best.candidate), ...(best.measurement?.caveats ?? []))
+  const failed = all.filter((j) => j.trial.state === 'failed').length
+  if (failed > 0) caveats.push(`${failed} configuration${failed === 1 ? '' : 's'} could not be measured`)
+  return [...new Set(caveats)]
+}
+
+function ofTheBest({ slo, trials }: Told, { candidate, second, trial }: Judged): string[] {
+  const [low, high] = candidate.capacityCi90Rps
+  const missed = missedText(slo, candidate)
+  return [
+    ...(candidate.derived ? ['read off load curves measured under another SLO: confirm before you rely on it'] : []),
+    ...(candidate.bound === 'lower' ? [`the capacity is a lower bound: nothing above ${rate(candidate.capacityRps)} was measured`] : []),
+    ...(low > 0 && high / low > 1.5 ? [`the capacity is uncertain: ${rateInterval(candidate.capacityCi90Rps)} req/s (90 % interval)`] : []),
+    ...(missed ? [`not confirmed: ${missed}; ${rate(candidate.capacityRps)} is what held`] : []),
+    ...(!second && trials.some((t) => isSecondOf(t, trial))
+      ? ['its second measurement says nothing: the machine or the load generator spoilt it']
+      : []),
+  ]
+}
+
+const isSecondOf = (t: FinishedTrial, of: FinishedTrial): boolean =>
+  t.purpose === 'confirmation' && t.state === 'complete' && configurationKey(t.configuration) === configurationKey(of.configuration)
+
+function ofRivals({ objective }: Told, all: readonly Judged[], best: Candidate): string[] {
+  const rivals = all.map((j) => j.candidate).filter((c) => c.trial !== best.trial)
+  const better = rivals.filter((c) => isUnsettled(c, best, objective) || couldBeat(c))
+  const close = rivals.filter((c) => c.feasible && !better.includes(c) && orderIsOpen(objective, c, best))
+  return [...naming('not settled, better by what one measurement shows', better), ...naming('within the uncertainty of the best', close)]
+
+  /** A trial that was cut short, under a question in which its bound would win. */
+  function couldBeat(c: Candidate): boolean {
+    return c.bound === 'upper' && c.capacityRps > 0 && cost(objective, c) < best.cost
+  }
+}
+
+function naming(what: string, candidates: readonly Candidate[]): string[] {
+  if (candidates.length === 0) return []
+  const first = candidates.slice(0, named).map((c) => `${c.label} (trial ${c.trial})`)
+  return [`${what}: ${first.join('; ')}${candidates.length > named ? ` and ${candidates.length - named} more` : ''}`]
+}

@@ -1,0 +1,74 @@
+/** Why a configuration is no candidate. */
+import type { Slo } from '../../profiler/types.ts'
+import { isTooDear, priceBoundOf, wordsOf } from '../../search/objective.ts'
+import type { Configuration, Objective } from '../../search/types.ts'
+import type { FinishedTrial } from '../../trials/types.ts'
+import { money, rate, sloFigure, sloLimit, sloName, sloValue } from '../format.ts'
+import type { Known } from './status.ts'
+
+interface Asked {
+  readonly slo: Slo
+  readonly objective: Objective
+  readonly quality?: (configuration: Configuration) => number | undefined
+  readonly minQuality?: number
+}
+
+/** Of one that was measured; undefined where it is one. */
+export function whyNotFeasible(
+  known: Known,
+  of: { readonly configuration: Configuration; readonly pricePerHour: number; readonly costs: number },
+  asked: Asked,
+): string | undefined {
+  const { objective } = asked
+  return (
+    tooPoor(of.configuration, asked) ??
+    whyNotHeld(known, asked.slo) ??
+    (isTooDear(objective, of.pricePerHour)
+      ? `costs ${money(of.pricePerHour)} per hour, more than ${money(priceBoundOf(objective)!)}`
+      : undefined) ??
+    (Number.isFinite(of.costs) || !Number.isFinite(of.pricePerHour)
+      ? undefined
+      : `what the objective ranks by (${wordsOf(objective.kind).unit}) was not measured`)
+  )
+}
+
+/** Why no rate is known at which it keeps the SLO. */
+function whyNotHeld(known: Known, slo: Slo): string | undefined {
+  const { status, capacityRps, capacityCi90Rps, measurement, second, sloMs } = known
+  if (status === 'disturbed') return because('nothing is known of it', measurement.detail)
+  if (capacityRps > 0) {
+    return known.known === 'bound above' ? because(`serves at most ${rate(capacityCi90Rps[1])}`, measurement.detail) : undefined
+  }
+  if (status === 'refuted' && second) {
+    return `its second measurement missed the SLO at every rate tried, ${sloFigure(slo, second.sloMs)} at ${rate(second.rateRps)}; no lower one is known to hold`
+  }
+  if (measurement.outcome === 'errors') return measurement.detail ?? 'fails requests at any load'
+  if (measurement.outcome === 'server-died') return measurement.detail ?? 'died under load'
+  if (sloMs <= slo.limitMs) return `kept the SLO at no rate that was tried, though one request at a time takes ${sloValue(slo, sloMs)}`
+  const idle = Number.isFinite(sloMs) ? `one request at a time takes ${sloValue(slo, sloMs)}` : 'no request was answered'
+  return `misses the SLO at any rate: ${idle} at ${sloName(slo)} against ${sloLimit(slo)}`
+}
+
+const because = (what: string, detail: string | undefined): string => (detail === undefined ? what : `${what}: ${detail}`)
+
+function tooPoor(configuration: Configuration, { quality, minQuality }: Asked): string | undefined {
+  const known = quality?.(configuration)
+  return known !== undefined && minQuality !== undefined && known < minQuality
+    ? `its quality is ${known}, less than ${minQuality}`
+    : undefined
+}
+
+const words = {
+  'out-of-memory': 'out of memory',
+  'never-ready': 'never got ready',
+  'no-such-gpu': 'no such GPU',
+  crashed: 'crashed',
+  'slo-unattainable': 'misses the SLO at any rate',
+} as const
+
+/** Of a trial that did not serve. */
+export function whyNotServed(trial: FinishedTrial): string {
+  if (trial.state === 'failed') return `not measured: ${trial.error}`
+  if (trial.state === 'infeasible') return trial.detail ? `${words[trial.reason]}: ${trial.detail}` : words[trial.reason]
+  return ''
+}

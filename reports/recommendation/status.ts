@@ -1,0 +1,155 @@
+/**
+ * How far what is known of a configuration can be relied on, from its trials alone. Whatever shows, ranks, recommends or deploys a configuration
+ * takes its status and its figures from here.
+ */
+import { type CapacityUnder, type CurveKnot, capacityUnder, loadCurve } from '../../profiler/capacity/capacity-under.ts'
+import { sameSlo } from '../../profiler/slo.ts'
+import type { Measurement, Slo } from '../../profiler/types.ts'
+import { configurationKey } from '../../search/space.ts'
+import type { FinishedTrial } from '../../trials/types.ts'
+import { type Complete, type SecondLook, secondLook } from './second-look.ts'
+import { type Window, windowsOf } from './windows.ts'
+
+/** Each with what it means. */
+export const statuses = {
+  confirmed: 'a second, independent measurement held the SLO and proves it',
+  held: 'a second measurement held the SLO, with too few requests to prove it',
+  measured: 'measured once',
+  bound: 'only a bound of its capacity is known',
+  refuted: 'its second measurement missed the SLO',
+  disturbed: 'the machine spoilt its measurement: nothing is known of it',
+  infeasible: 'cannot serve, or misses the SLO at any rate',
+  failed: 'could not be measured',
+} as const
+export type Status = keyof typeof statuses
+export const statusNames = Object.keys(statuses) as [Status, ...Status[]]
+
+/** A second measurement held the SLO at the stated rate. */
+export const isConfirmed = (status: Status): boolean => status === 'confirmed' || status === 'held'
+
+/** The trials of one configuration. */
+export interface Standing {
+  /** The one that stands for it: the last complete or infeasible one; a failed one only where there is nothing better. */
+  readonly trial: FinishedTrial
+  /** Second measurements, in time order; those that failed are left out. */
+  readonly confirmations: readonly FinishedTrial[]
+}
+
+export function standingsOf(trials: readonly FinishedTrial[]): Standing[] {
+  const standings = new Map<string, Standing>()
+  for (const trial of trials) {
+    const key = configurationKey(trial.configuration)
+    const known = standings.get(key)
+    if (trial.purpose === 'confirmation' && known) {
+      if (trial.state !== 'failed') standings.set(key, { ...known, confirmations: [...known.confirmations, trial] })
+    } else if (!known || trial.state !== 'failed' || known.trial.state === 'failed') {
+      standings.set(key, { confirmations: known?.confirmations ?? [], trial })
+    }
+  }
+  return [...standings.values()]
+}
+
+/** Figures of a configuration that was measured. */
+export interface Known extends CapacityUnder {
+  readonly status: Exclude<Status, 'infeasible' | 'failed'>
+  /** `measured`: in a window at that rate. `model`: the profiler's estimate of where the SLO is reached, or read off the load curve. `idle`: one request at a time. */
+  readonly sloMsFrom: 'measured' | 'model' | 'idle'
+  /** Under the SLO; absent where there was none, or it says nothing. */
+  readonly second?: SecondLook
+  /** Everything measured, first and second. */
+  readonly measurement: Measurement
+  readonly curve: readonly CurveKnot[]
+  readonly windows: readonly Window[]
+}
+
+/**
+ * A confirmed figure gives way to an estimate that is better by more than this: winners are winners partly by luck, and a window at the true capacity
+ * passes half the time.
+ */
+export const confirmationMargin = 0.1
+
+/** What is known of a configuration under an SLO. `curve`: makes load curves, for callers that remember them. */
+export function knownOf(
+  first: Complete,
+  confirmations: readonly Complete[],
+  slo: Slo,
+  curve: (measurement: Measurement, slo: Slo) => readonly CurveKnot[] = loadCurve,
+): Known {
+  const measurement = pooled(first.measurement, confirmations)
+  const drawn = curve(measurement, slo)
+  const windows = [first, ...confirmations].flatMap((trial) => windowsOf(trial.measurement, slo))
+  const estimate = estimateOf(first.measurement, measurement, slo, drawn)
+  const second = confirmations.map((trial) => secondLook(trial, slo)).findLast((look) => look !== undefined)
+  const common = { measurement, curve: drawn, windows, ...(second && { second }) }
+  if (second?.held && (sameSlo(first.measurement.slo, slo) || estimate.capacityRps <= second.rateRps * (1 + confirmationMargin))) {
+    return { ...confirmedAt(second, estimate), ...common, status: second.proven ? 'confirmed' : 'held' }
+  }
+  if (second && !second.held && second.rateRps <= estimate.capacityRps) {
+    return { ...whatHeld(windows, second.rateRps, estimate), ...common, status: 'refuted' }
+  }
+  return { ...onceMeasured(estimate, windows), ...common }
+}
+
+/** The first measurement's estimate, on the points of all: a window that missed below it takes it off the load curve. */
+function pooled(first: Measurement, confirmations: readonly Complete[]): Measurement {
+  if (confirmations.length === 0) return first
+  const all = [first, ...confirmations.map((trial) => trial.measurement)]
+  const contradicted = confirmations.some(({ measurement }) =>
+    windowsOf(measurement, first.slo).some((w) => w.kept === false && w.rateRps <= first.capacityRps),
+  )
+  return {
+    ...first,
+    ...(contradicted && { capacityRps: 0, capacityCi90Rps: [0, first.capacityCi90Rps[1]] }),
+    idle: all.reduce((a, b) => (b.idle.requests > a.idle.requests ? b : a)).idle,
+    saturationRps: Math.max(...all.map((m) => m.saturationRps)),
+    points: all.flatMap((m) => m.points),
+    requests: all.reduce((sum, m) => sum + m.requests, 0),
+    caveats: [...new Set(all.flatMap((m) => m.caveats))],
+  }
+}
+
+const estimateOf = (first: Measurement, all: Measurement, slo: Slo, curve: readonly CurveKnot[]): CapacityUnder =>
+  sameSlo(first.slo, slo) ? capacityUnder({ ...all, ...capacityIn(first) }, slo, curve) : capacityUnder(all, slo, curve)
+
+const capacityIn = ({ capacityRps, capacityCi90Rps, known }: Measurement) => ({ capacityRps, capacityCi90Rps, known })
+
+/** A confirmation bounds from below; above, the first measurement's bound stays. */
+function confirmedAt(second: SecondLook, { capacityCi90Rps: [, high] }: CapacityUnder): CapacityUnder & Pick<Known, 'sloMsFrom'> {
+  const { rateRps, surelyRps } = second
+  const upper = Math.max(rateRps, high)
+  return {
+    capacityRps: rateRps,
+    capacityCi90Rps: [surelyRps, upper],
+    known: Number.isFinite(upper) ? 'held' : 'bound below',
+    sloMs: second.sloMs,
+    sloMsFrom: 'measured',
+    derived: false,
+  }
+}
+
+/** The highest rate below a refuted one whose window kept the SLO. */
+function whatHeld(windows: readonly Window[], missedRps: number, estimate: CapacityUnder): CapacityUnder & Pick<Known, 'sloMsFrom'> {
+  const held = windows.filter((w) => w.kept === true && w.rateRps < missedRps)
+  const best = held.reduce<Window | undefined>((a, b) => (a && a.rateRps >= b.rateRps ? a : b), undefined)
+  return {
+    capacityRps: best?.rateRps ?? 0,
+    capacityCi90Rps: [best?.rateRps ?? 0, missedRps],
+    known: best ? 'held' : 'bound above',
+    sloMs: best?.sloMs ?? estimate.sloMs,
+    sloMsFrom: best ? 'measured' : estimate.capacityRps > 0 ? 'model' : 'idle',
+    derived: false,
+  }
+}
+
+/** A window this near stands for the rate itself. */
+const sameRate = 0.005
+
+function onceMeasured(estimate: CapacityUnder, windows: readonly Window[]): CapacityUnder & Pick<Known, 'status' | 'sloMsFrom'> {
+  const { capacityRps, capacityCi90Rps, known } = estimate
+  const status =
+    known === 'nothing' ? 'disturbed' : known === 'held' && !(capacityRps > 0 && capacityCi90Rps[0] === 0) ? 'measured' : 'bound'
+  if (!(capacityRps > 0)) return { ...estimate, status, sloMsFrom: 'idle' }
+  const there = windows.find((w) => w.kept === true && Math.abs(w.rateRps / capacityRps - 1) <= sameRate)
+  const bounded = status === 'bound' && capacityCi90Rps[0] === 0 ? { known: 'bound above' as const } : {}
+  return { ...estimate, ...bounded, status, sloMs: there?.sloMs ?? estimate.sloMs, sloMsFrom: there ? 'measured' : 'model' }
+}

@@ -1,0 +1,45 @@
+/** What the windows of a measurement say of an SLO, each for itself. */
+import { percentileOf } from '../../profiler/capacity/capacity-under.ts'
+import { keptUnder, provenUnder } from '../../profiler/capacity/kept-under.ts'
+import { seenUnder } from '../../profiler/capacity/stream-view.ts'
+import { countsTheSame, keeps, sameSlo } from '../../profiler/slo.ts'
+import type { LoadPoint, Measurement, Slo } from '../../profiler/types.ts'
+
+/** A window under an SLO. */
+export interface Window {
+  readonly rateRps: number
+  /** Undefined where it says nothing: the generator or the machine spoilt it, or what was recorded does not tell. */
+  readonly kept: boolean | undefined
+  /** It proves the SLO at 95 % by itself. */
+  readonly proven: boolean
+  /** The SLO's percentile in it, ms. */
+  readonly sloMs: number
+  readonly sloCi95Ms: readonly [number, number]
+}
+
+/** Windows of open load at one rate, in time order. A sweep has no one rate, and a closed loop hides its waiting. */
+export function windowsOf(measurement: Measurement, slo: Slo): Window[] {
+  const steady = measurement.points.filter((p) => p.load.kind === 'open' && p.load.arrivals.kind !== 'sweep')
+  return steady.map((point) => ({
+    rateRps: point.offeredRps,
+    kept: keptBy(point, measurement.slo, slo),
+    proven: provenUnder(point, slo),
+    ...latencyOf(point, measurement, slo),
+  }))
+}
+
+function keptBy(point: LoadPoint, measured: Slo, slo: Slo): boolean | undefined {
+  if (!sameSlo(measured, slo)) return keptUnder(point, slo)
+  if (keeps(point, slo)) return !point.cut
+  return point.generatorSaturated || point.disturbed ? undefined : false
+}
+
+function latencyOf(point: LoadPoint, measurement: Measurement, slo: Slo): Pick<Window, 'sloMs' | 'sloCi95Ms'> {
+  if (!countsTheSame(measurement.slo, slo)) return seenUnder({ ...measurement, points: [point] }, slo).points[0] ?? unknown
+  if (measurement.slo.percentile === slo.percentile) return point
+  const scale = percentileOf(point, slo.percentile) / percentileOf(point, measurement.slo.percentile)
+  const [low, high] = point.sloCi95Ms
+  return { sloMs: point.sloMs * scale, sloCi95Ms: [low * scale, high * scale] }
+}
+
+const unknown = { sloMs: Number.NaN, sloCi95Ms: [0, Number.POSITIVE_INFINITY] } as const

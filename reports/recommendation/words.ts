@@ -1,0 +1,24 @@
+/** A configuration's figures in words, the same wherever they stand. */
+import type { Slo } from '../../profiler/types.ts'
+import { latency, rate, sloFigure, sloValue } from '../format.ts'
+import type { Candidate } from './types.ts'
+
+/** '212 req/s', 'at most 891 req/s'. */
+export const capacityText = ({ capacityRps, bound }: Pick<Candidate, 'capacityRps' | 'bound'>): string =>
+  `${bound === undefined || capacityRps === 0 ? '' : bound === 'lower' ? 'at least ' : 'at most '}${rate(capacityRps)}`
+
+/** What stands after a latency that was not measured at the rate beside it. */
+const source = { measured: '', model: ' by the model', idle: ' when idle' } as const
+
+/** The latency that goes with the capacity: 'p99 43 ms', 'p99 50 ms by the model', 'p99 73 ms when idle'. */
+export const atCapacityText = (slo: Slo, { sloMsAtCapacity, sloMsFrom }: Candidate): string =>
+  `${sloFigure(slo, sloMsAtCapacity)}${source[sloMsFrom]}`
+
+/** The same without the percentile's name. */
+export const atCapacityValue = (slo: Slo, { sloMsAtCapacity, sloMsFrom }: Candidate): string =>
+  `${sloValue(slo, sloMsAtCapacity)}${source[sloMsFrom]}`
+
+/** What a second measurement missed: 'measured again it missed the SLO at 512 req/s (p99 65 ms)'. */
+export const missedText = (slo: Slo, { missed }: Candidate): string | undefined =>
+  missed &&
+  `measured again it missed the SLO at ${rate(missed.rateRps)} (${Number.isFinite(missed.sloMs) ? sloFigure(slo, missed.sloMs) : latency(missed.sloMs)})`
