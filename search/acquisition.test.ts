@@ -74,7 +74,10 @@ test('of equals, the cheaper, the likelier to serve and the likelier to meet the
     constraint: { mean: Float64Array.of(-0.1, -0.1, -0.1, 0.2), variance: new Float64Array(4).fill(0.1) },
     logServes: Float64Array.of(0, 0, Math.log(0.5), 0),
   }
-  const [equal, cheap, doubtful, slow] = logAcquisition(problem, Float64Array.of(1, 0.5, 1, 1), beliefs, 0)
+  const [equal, cheap, doubtful, slow] = logAcquisition(problem, Float64Array.of(1, 0.5, 1, 1), beliefs, 0, {
+    objective: 0.6,
+    feasibility: 1,
+  })
   expect(cheap).toBeGreaterThan(equal!)
   expect(doubtful).toBeLessThan(equal!)
   expect(slow).toBeLessThan(equal!)

@@ -1,38 +1,51 @@
+import { type Beliefs, logFeasible } from './feasibility.ts'
 import type { Marginals } from './gp-regression.ts'
 import { logCdf, logExpectedImprovement, logPdf } from './normal.ts'
 import { type Demand, demandOf, isTooDear, learnsOf, logCost, replicasFor } from './objective.ts'
-import type { Beliefs } from './surrogate.ts'
 import type { Objective, Problem } from './types.ts'
+
+/** Of the believed deviations, what counts for a choice. */
+export interface Choice {
+  /** Of the objective. */
+  readonly objective: number
+  /** Of what decides feasibility. */
+  readonly feasibility: number
+}
 
 /**
  * ln (expected improvement × probability of feasibility) of m configurations (Schonlau et al. 1998; Gardner et al. 2014). Price is exact, so the
  * improvement is over ln rate (or ln latency) alone. With nothing feasible yet (`best` Infinity) the improvement is over what the likeliest
  * feasible configuration is expected to cost, and some more.
  */
-export function logAcquisition(problem: Problem, prices: Float64Array, believed: Beliefs, best: number, byPhysics = false): Float64Array {
-  const beliefs = byPhysics ? believed : sharpened(believed)
-  const feasible = logFeasible(problem, beliefs)
+export function logAcquisition(problem: Problem, prices: Float64Array, beliefs: Beliefs, best: number, choice: Choice): Float64Array {
+  const hoped = withDeviations(beliefs, choice)
+  const feasible = logFeasible(problem, { ...hoped, constraint: scaled(beliefs.constraint, choice.feasibility) })
   const reference = best === Infinity ? safestCost(problem, prices, beliefs, feasible) + MARGIN : best
   if (!Number.isFinite(reference)) return feasible
   const { objective } = problem
-  const byRate = learnsOf(objective) === 'rate' && demandOf(objective) === undefined
+  const coupled = beliefs.covariance && problem.constraintLimit !== undefined && learnsOf(objective) === 'rate' && !demandOf(objective)
   return feasible.map((f, i) => {
-    const gain = logImprovement(objective, prices[i]!, beliefs, i, reference)
-    if (!byRate || !beliefs.covariance || problem.constraintLimit === undefined) return gain + f
-    return gain + beliefs.logServes[i]! + logMetWhereBetter(beliefs, i, logCost(objective, prices[i]!, 0, 0) - reference)
+    const gain = logImprovement(objective, prices[i]!, hoped, i, reference)
+    if (!coupled) return gain + f
+    const met = logMetWhereBetter(hoped, i, logCost(objective, prices[i]!, 0, 0) - reference)
+    return gain + hoped.logServes[i]! + met
   })
 }
 
-/**
- * Of the believed deviations, what counts: with a dozen trials in all, knowledge for later trials is worth less than expected improvement says. Where
- * physics leads, the first trials are good already and what is left is worth exploring.
- */
-const SHARPENING = 0.6
+const scaled = (marginals: Marginals | undefined, by: number) =>
+  marginals && { ...marginals, variance: marginals.variance.map((v) => v * by * by) }
 
-function sharpened({ rate, constraint, covariance, logServes }: Beliefs): Beliefs {
-  const by = SHARPENING ** 2
-  const sharp = (marginals: Marginals | undefined) => marginals && { mean: marginals.mean, variance: marginals.variance.map((v) => v * by) }
-  return { rate: sharp(rate), constraint: sharp(constraint), covariance: covariance?.map((v) => v * by), logServes }
+/** Beliefs as the objective takes them; of a coupled constraint, what it shares with the rate is scaled with it. */
+function withDeviations({ rate, constraint, covariance, logServes }: Beliefs, { objective, feasibility }: Choice): Beliefs {
+  if (!covariance || !rate || !constraint) return { rate: scaled(rate, objective), constraint: scaled(constraint, objective), logServes }
+  const shared = (i: number) => covariance[i]! ** 2 / rate.variance[i]!
+  const variance = constraint.variance.map((v, i) => feasibility ** 2 * (v - shared(i)) + objective ** 2 * shared(i))
+  return {
+    rate: scaled(rate, objective),
+    constraint: { ...constraint, variance },
+    covariance: covariance.map((v) => v * objective ** 2),
+    logServes,
+  }
 }
 
 /**
@@ -71,12 +84,6 @@ function safestCost(problem: Problem, prices: Float64Array, { rate, constraint }
   let safest = 0
   for (let i = 1; i < feasible.length; i++) if (feasible[i]! > feasible[safest]!) safest = i
   return logCost(problem.objective, prices[safest]!, rate?.mean[safest] ?? Number.NaN, constraint?.mean[safest] ?? Number.NaN)
-}
-
-/** ln P(serves and meets the constraint), m. */
-export function logFeasible(problem: Problem, { constraint, logServes }: Beliefs): Float64Array {
-  if (problem.constraintLimit === undefined || !constraint) return logServes
-  return logServes.map((serves, i) => serves + logCdf(-constraint.mean[i]! / Math.sqrt(constraint.variance[i]!)))
 }
 
 function logImprovement(objective: Objective, price: number, { rate, constraint }: Beliefs, i: number, best: number): number {

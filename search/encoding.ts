@@ -14,16 +14,27 @@ export interface Encoder {
   readonly columns: readonly Column[]
   /** Groups of columns, each with one lengthscale. */
   readonly groups: number
-  /** Row of d numbers. */
+  /** Row of d numbers, not to be written to. */
   encode(configuration: Configuration): Float64Array
 }
 
 /**
  * Configurations as rows of numbers: ordered parameters as value or ln value scaled to [0, 1]; a categorical by its features, each scaled to
- * [0, 1], or without features one-hot with 1/√2, so that two names are 1 apart (a Hamming distance under one shared lengthscale).
+ * [0, 1], or without features one-hot with 1/√2, so that two names are 1 apart (a Hamming distance under one shared lengthscale), and so are the parts of
+ * which names are made (`c4.large`). Remembered for each
+ * space and configuration object.
  */
 export function createEncoder(space: SearchSpace): Encoder {
+  const known = remembered.get(space) ?? encoderOf(space)
+  remembered.set(space, known)
+  return known
+}
+
+const remembered = new WeakMap<SearchSpace, Encoder>()
+
+function encoderOf(space: SearchSpace): Encoder {
   const columns: Column[] = []
+  const rows = new WeakMap<Configuration, Float64Array>()
   const writers: ((configuration: Configuration, row: Float64Array) => void)[] = []
   let group = 0
   for (const parameter of space.parameters) {
@@ -49,23 +60,44 @@ export function createEncoder(space: SearchSpace): Encoder {
         })
       }
     } else {
-      for (const _ of parameter.values) columns.push({ parameter: name, kind: 'name', group })
-      group++
-      writers.push((configuration, row) => {
-        const which = parameter.values.indexOf(String(configuration[name]))
-        if (which >= 0) row[at + which] = Math.SQRT1_2
-      })
+      const whole = (value: string) => value
+      for (const part of [...partsOf(parameter.values), whole]) {
+        const names = [...new Set(parameter.values.map(part))]
+        const from = columns.length
+        for (const _ of names) columns.push({ parameter: name, kind: 'name', group })
+        group++
+        writers.push((configuration, row) => {
+          const which = names.indexOf(part(String(configuration[name])))
+          if (which >= 0) row[from + which] = Math.SQRT1_2
+        })
+      }
     }
   }
   return {
     columns,
     groups: group,
     encode(configuration) {
+      const known = rows.get(configuration)
+      if (known) return known
       const row = new Float64Array(columns.length)
       for (const write of writers) write(configuration, row)
+      rows.set(configuration, row)
       return row
     },
   }
+}
+
+const BETWEEN_PARTS = /[-._/: ]+/
+
+/** What names are made of where all have as many parts and share them, as c4.large, c4.xlarge, m4.large do: names with a part in common are alike in it. */
+function partsOf(names: readonly string[]): ((name: string) => string)[] {
+  const split = names.map((name) => name.split(BETWEEN_PARTS))
+  const count = split[0]!.length
+  if (count < 2 || split.some((parts) => parts.length !== count)) return []
+  const distinct = (i: number) => new Set(split.map((parts) => parts[i])).size
+  const positions = Array.from({ length: count }, (_, i) => i)
+  if (positions.some((i) => distinct(i) === names.length)) return []
+  return positions.filter((i) => distinct(i) > 1).map((i) => (name) => name.split(BETWEEN_PARTS)[i] ?? '')
 }
 
 /** The parameter's axis: its scale, and the ends on that scale. A log axis that reaches zero or below is linear. */

@@ -1,5 +1,16 @@
 /** The fit of a Gaussian process: hyperparameters of greatest posterior density, under priors scaled with the dimension. */
-import { condition, type Gp, type GpData, type GpShape, geometry, likelihood, NOISE_FLOOR, unpack } from './gp-regression.ts'
+import {
+  condition,
+  type Gp,
+  type GpData,
+  type GpShape,
+  geometry,
+  type Hyperparameters,
+  likelihood,
+  NOISE_FLOOR,
+  pack,
+  unpack,
+} from './gp-regression.ts'
 import { type Evaluation, minimise } from './lbfgs.ts'
 import { logNormalLogPdf } from './normal.ts'
 
@@ -64,7 +75,8 @@ function thinned(data: GpData): GpData {
 
 interface FitOptions {
   readonly priors?: HyperPriors
-  readonly maxEvaluations?: number
+  /** Hyperparameters to start from: of a fit to nearly the same readings. */
+  readonly from?: Hyperparameters
 }
 
 /**
@@ -76,7 +88,7 @@ export function fitGp(shape: GpShape, data: GpData, options: FitOptions = {}): G
   const priors = options.priors ?? defaultPriors(g.G)
   const fitted = thinned(data)
   const few = fitted === data ? g : geometry(shape, fitted)
-  const starts = startingPoints(priors, g.G).slice(0, few.n > FEW ? 1 : 2)
+  const starts = options.from ? [pack(options.from)] : startingPoints(priors, g.G).slice(0, few.n > FEW ? 1 : 2)
   const bounds = {
     low: Float64Array.from([-9, ...new Array<number>(g.G).fill(-4), Math.log(NOISE_FLOOR)]),
     high: Float64Array.from([6, ...new Array<number>(g.G).fill(6), 3]),
@@ -87,14 +99,10 @@ export function fitGp(shape: GpShape, data: GpData, options: FitOptions = {}): G
     const prior = logPrior(theta, priors)
     return { value: -fit.value - prior.value, gradient: fit.gradient.map((v, i) => -v - prior.gradient[i]!) }
   }
-  const fits = starts.flatMap(
-    (x0) => minimise(loss, x0, bounds, { maxEvaluations: options.maxEvaluations ?? (few.n > FEW ? 25 : 40) }) ?? [],
-  )
+  const fits = starts.flatMap((x0) => minimise(loss, x0, bounds, { maxEvaluations: few.n > FEW ? 25 : 40 }) ?? [])
   const best = fits.sort((a, b) => a.value - b.value)[0]
   if (best) {
-    const gp = condition(shape, data, unpack(best.x), g)
-    const rough = fitted === data ? gp : condition(shape, fitted, gp.hyperparameters, few)
-    return { ...gp, predictRoughly: rough.predict, logPosterior: -best.value }
+    return condition(shape, data, unpack(best.x), g)
   }
   const fallback = unpack(starts[0]!)
   const warning = `the fit of ${g.n} observations failed; the model uses the prior's hyperparameters and noise variance 1`

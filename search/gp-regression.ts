@@ -68,18 +68,16 @@ export interface Gp {
   readonly hyperparameters: Hyperparameters
   /** ln p(y | X, θ). */
   readonly logLikelihood: number
-  /** ln p(y | X, θ) p(θ) at the fitted θ; for comparing models of the same data. -Infinity where θ was given or the fit fell back. */
-  readonly logPosterior: number
   /** Marginal mean and variance of the noise-free function at the rows of Z (m×d). */
   predict(Z: Matrix): Marginals
-  /** The same from the observations that the hyperparameters were fitted to: where there are many, quicker, and good enough for a shortlist. */
+  /** The same mean, and the variance that a few of the observations leave: where there are many, quicker, and good enough for a shortlist. */
   predictRoughly(Z: Matrix): Marginals
   /** Marginals at the rows of Y and of Z (m×d each), and the covariance of row i of one with row i of the other (m). */
   predictPairs(Y: Matrix, Z: Matrix): [Marginals, Marginals, Float64Array]
   /** Mean (m) and covariance (m×m, row-major) of the noise-free function at the rows of Z. */
   joint(Z: Matrix): { mean: Float64Array; covariance: Float64Array }
-  /** What the other observations lead one to expect of each, n (Rasmussen and Williams, eq. 5.12). */
-  leaveOneOut(): Float64Array
+  /** The noise-free function at each observation as the others lead one to expect it, n (Rasmussen and Williams, eq. 5.12). */
+  leaveOneOut(): Marginals
   /** Set when the fit fell back to default hyperparameters. */
   readonly warning?: string
 }
@@ -138,6 +136,7 @@ function meanAt({ slopeMean }: GpShape, row: ArrayLike<number>): number {
 }
 
 interface Factor {
+  readonly k: Float64Array
   readonly l: Float64Array
   readonly alpha: Float64Array
   readonly logLikelihood: number
@@ -181,7 +180,7 @@ function factorise(g: Geometry, h: Hyperparameters, pairs: Pairs, knownNoise?: F
   const half = forwardSolve(l, n, g.residual)
   let logLikelihood = -0.5 * n * Math.log(2 * Math.PI)
   for (let i = 0; i < n; i++) logLikelihood -= 0.5 * half[i]! * half[i]! + Math.log(l[i * n + i]!)
-  return { l, alpha: backwardSolve(l, n, half), logLikelihood }
+  return { k, l, alpha: backwardSolve(l, n, half), logLikelihood }
 }
 
 /** θ → hyperparameters. */
@@ -190,6 +189,10 @@ export const unpack = (theta: Float64Array): Hyperparameters => ({
   lengthscales: theta.slice(1, -1).map(Math.exp),
   noiseVariance: Math.exp(theta[theta.length - 1]!),
 })
+
+/** Hyperparameters → θ. */
+export const pack = ({ signalVariance, lengthscales, noiseVariance }: Hyperparameters): Float64Array =>
+  Float64Array.from([signalVariance, ...lengthscales, noiseVariance], Math.log)
 
 /**
  * ln p(y | X, θ) and its gradient with respect to θ = ln [s², ℓ…, σ²] (Rasmussen and Williams, eq. 5.9: ½ tr((ααᵀ - K⁻¹) ∂K/∂θ)).
@@ -232,12 +235,12 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
   if (!factor) throw new Error(`the kernel matrix of ${g.n} observations is not positive definite: are all targets and columns finite?`)
   const { n } = g
   const cross = crossKernel(shape, hyperparameters, data.X)
+  const whole: Whitening = { l: factor.l, at: Int32Array.from({ length: n }, (_, i) => i) }
   return {
     hyperparameters,
     logLikelihood: factor.logLikelihood,
-    logPosterior: -Infinity,
     predict,
-    predictRoughly: predict,
+    predictRoughly: n > ROUGHLY ? (Z) => predict(Z, someOf(factor, n)) : predict,
     predictPairs(Y, Z) {
       const first = whitenedRows(Y)
       const second = whitenedRows(Z)
@@ -262,14 +265,20 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
     },
     leaveOneOut() {
       const inverse = inverseFromFactor(factor.l, n)
-      return data.y.map((y, i) => y - factor.alpha[i]! / inverse[i * n + i]!)
+      return {
+        mean: data.y.map((y, i) => y - factor.alpha[i]! / inverse[i * n + i]!),
+        variance: data.y.map((_, i) => {
+          const known = data.knownNoise?.[i]
+          return Math.max(LEAST_VARIANCE, 1 / inverse[i * n + i]! - (isUnknown(known) ? hyperparameters.noiseVariance : known!))
+        }),
+      }
     },
   }
 
-  function predict(Z: Matrix): Marginals {
+  function predict(Z: Matrix, by: Whitening = whole): Marginals {
     const mean = new Float64Array(Z.rows)
     const variance = new Float64Array(Z.rows)
-    whiten(Z, (i, value, spread) => {
+    whiten(Z, by, (i, value, spread) => {
       mean[i] = value
       variance[i] = spread
     })
@@ -280,7 +289,7 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
     const rows: Float64Array[] = []
     const mean = new Float64Array(Z.rows)
     const variance = new Float64Array(Z.rows)
-    whiten(Z, (i, value, spread, row) => {
+    whiten(Z, whole, (i, value, spread, row) => {
       mean[i] = value
       variance[i] = spread
       rows.push(row.slice())
@@ -288,26 +297,49 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
     return { mean, variance, rows }
   }
 
-  /** Visits the rows of Z with posterior mean, variance and L⁻¹ k(X, z), n numbers that are overwritten afterwards. */
-  function whiten(Z: Matrix, visit: (i: number, mean: number, variance: number, row: Float64Array) => void): void {
-    const rows = Array.from({ length: BLOCK }, () => new Float64Array(n))
+  /** Visits the rows of Z with posterior mean, variance and L⁻¹ k(X, z), numbers that are overwritten afterwards. */
+  function whiten(Z: Matrix, { l, at }: Whitening, visit: (i: number, mean: number, variance: number, row: Float64Array) => void): void {
+    const rows = Array.from({ length: BLOCK }, () => new Float64Array(at.length))
+    const all = new Float64Array(n)
     const mean = new Float64Array(BLOCK)
     for (let first = 0; first < Z.rows; first += BLOCK) {
       const count = Math.min(BLOCK, Z.rows - first)
       for (let r = 0; r < count; r++) {
         const z = Z.getRow(first + r)
-        cross.row(z, rows[r]!)
-        mean[r] = meanAt(shape, z) + dot(rows[r]!, factor!.alpha)
+        cross.row(z, all)
+        mean[r] = meanAt(shape, z) + dot(all, factor!.alpha)
+        for (let j = 0; j < at.length; j++) rows[r]![j] = all[at[j]!]!
       }
-      forwardSolveFour(factor!.l, n, rows)
+      forwardSolveFour(l, at.length, rows)
       for (let r = 0; r < count; r++) {
         const variance = cross.variance(Z.getRow(first + r)) - dot(rows[r]!, rows[r]!)
-        visit(first + r, mean[r]!, Math.max(1e-12, variance), rows[r]!)
+        visit(first + r, mean[r]!, Math.max(LEAST_VARIANCE, variance), rows[r]!)
       }
     }
   }
 }
 
+/** Observations that a rough variance is made from. */
+export const ROUGHLY = 24
+
+/** A Cholesky factor of some rows of K, and which. */
+interface Whitening {
+  readonly l: Float64Array
+  readonly at: Int32Array
+}
+
+/** Evenly chosen observations. */
+function someOf({ k }: Factor, n: number): Whitening {
+  const at = Int32Array.from({ length: ROUGHLY }, (_, i) => Math.floor((i * n) / ROUGHLY))
+  const some = Float64Array.from({ length: ROUGHLY ** 2 }, (_, i) => {
+    const [row, column] = [at[Math.floor(i / ROUGHLY)]!, at[i % ROUGHLY]!]
+    return row >= column ? k[row * n + column]! : 0
+  })
+  return { l: cholesky(some, ROUGHLY)!, at }
+}
+
+/** What rounding leaves of a variance that is nothing. */
+const LEAST_VARIANCE = 1e-12
 /** Rows that are solved for in one pass over L. */
 const BLOCK = 4
 
@@ -332,16 +364,19 @@ function crossKernel(shape: GpShape, h: Hyperparameters, X: Matrix): CrossKernel
   const near = Int32Array.from(all.filter((c) => shape.groups[c]! >= 0))
   const sloped = Int32Array.from(all.filter((c) => shape.slopeVariance[c]! > 0))
   const n = X.rows
-  const scaled = (x: ArrayLike<number>) => Float64Array.from(near, (c) => x[c]! / h.lengthscales[shape.groups[c]!]!)
-  const rows = Array.from({ length: n }, (_, i) => X.getRow(i))
-  const positions = rows.map(scaled)
-  const trends = rows.map((x) => Float64Array.from(sloped, (c) => shape.slopeVariance[c]! * x[c]!))
-  const amplitudes = rows.map((x) => h.signalVariance * amplitudeOf(shape, x))
-  const matern = (a: Float64Array, b: Float64Array) => {
-    let squared = 0
-    for (let c = 0; c < a.length; c++) squared += (a[c]! - b[c]!) ** 2
-    return matern52(squared)
+  const p = near.length
+  const q = sloped.length
+  const inverse = Float64Array.from(near, (c) => 1 / h.lengthscales[shape.groups[c]!]!)
+  const positions = new Float64Array(n * p)
+  const trends = new Float64Array(n * q)
+  const amplitudes = new Float64Array(n)
+  for (let j = 0; j < n; j++) {
+    for (let c = 0; c < p; c++) positions[j * p + c] = X.get(j, near[c]!) * inverse[c]!
+    for (let c = 0; c < q; c++) trends[j * q + c] = X.get(j, sloped[c]!) * shape.slopeVariance[sloped[c]!]!
+    amplitudes[j] = h.signalVariance * amplitudeOf(shape, X.getRow(j))
   }
+  const position = new Float64Array(p)
+  const values = new Float64Array(q)
   const trend = (y: ArrayLike<number>, z: ArrayLike<number>) => {
     let sum = 0
     for (const c of sloped) sum += shape.slopeVariance[c]! * y[c]! * z[c]!
@@ -349,17 +384,28 @@ function crossKernel(shape: GpShape, h: Hyperparameters, X: Matrix): CrossKernel
   }
   return {
     row(z, out) {
-      const position = scaled(z)
-      const values = Float64Array.from(sloped, (c) => z[c]!)
+      for (let c = 0; c < p; c++) position[c] = z[near[c]!]! * inverse[c]!
+      for (let c = 0; c < q; c++) values[c] = z[sloped[c]!]!
       const amplitude = amplitudeOf(shape, z)
-      for (let j = 0; j < n; j++) out[j] = amplitude * amplitudes[j]! * matern(positions[j]!, position) + dot(trends[j]!, values)
+      for (let j = 0; j < n; j++) {
+        let squared = 0
+        for (let c = 0, at = j * p; c < p; c++, at++) {
+          const apart = positions[at]! - position[c]!
+          squared += apart * apart
+        }
+        let linear = 0
+        for (let c = 0, at = j * q; c < q; c++, at++) linear += trends[at]! * values[c]!
+        out[j] = amplitude * amplitudes[j]! * matern52(squared) + linear
+      }
     },
     variance: (z) => h.signalVariance * amplitudeOf(shape, z) ** 2 + trend(z, z),
     between: (Y, Z) =>
       Float64Array.from({ length: Y.rows }, (_, i) => {
         const y = Y.getRow(i)
         const z = Z.getRow(i)
-        return h.signalVariance * amplitudeOf(shape, y) * amplitudeOf(shape, z) * matern(scaled(y), scaled(z)) + trend(y, z)
+        let squared = 0
+        for (let c = 0; c < p; c++) squared += ((y[near[c]!]! - z[near[c]!]!) * inverse[c]!) ** 2
+        return h.signalVariance * amplitudeOf(shape, y) * amplitudeOf(shape, z) * matern52(squared) + trend(y, z)
       }),
   }
 }

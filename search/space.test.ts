@@ -162,3 +162,18 @@ describe('encoding', () => {
     expect([...encoder.encode({ n: 5 })]).toEqual([0.5])
   })
 })
+
+test('names made of shared parts are alike in them; others are equally far apart', () => {
+  const apart = (values: readonly string[], a: string, b: string) => {
+    const { encode } = createEncoder({ parameters: [{ name: 'vm', category: 'resource', kind: 'categorical', values }], constraints: [] })
+    return Math.hypot(...encode({ vm: a }).map((v, i) => v - encode({ vm: b })[i]!))
+  }
+  const vms = ['c4.large', 'c4.xlarge', 'm4.large', 'm4.xlarge']
+  expect(apart(vms, 'c4.large', 'c4.xlarge')).toBeLessThan(apart(vms, 'c4.large', 'm4.xlarge'))
+  for (const plain of [
+    ['T4', 'L4', 'A10'],
+    ['a.1', 'b.2', 'c.3'],
+    ['fp16', 'int8', 'w.4'],
+  ])
+    expect(apart(plain, plain[0]!, plain[1]!)).toBeCloseTo(1, 12)
+})

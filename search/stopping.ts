@@ -1,7 +1,9 @@
+import type { Beliefs } from './feasibility.ts'
 import { believedBest } from './incumbent.ts'
 import { logCost } from './objective.ts'
 import { rememberedPerTrial } from './per-trial.ts'
-import { type Beliefs, fitSurrogate } from './surrogate.ts'
+import { trialsWithoutGain } from './stuck.ts'
+import { fitSurrogate } from './surrogate.ts'
 import type { Configuration, Observation, Problem, Rng, StopAssessment } from './types.ts'
 import { untried } from './untried.ts'
 
@@ -12,10 +14,11 @@ export interface StopOptions {
   readonly risk?: number
 }
 
-/** Trials in a row after which the posterior must have said so: each was a test of it, and a posterior at fitted hyperparameters is too sure of itself. */
-const PATIENCE = 4
-/** Draws' deviations from the mean are widened by this. */
-const WIDENING = 1.2
+/** Trials in a row after which the posterior must have said so: each was a test of what was said before it. */
+const AGREEING = 2
+/** Trials without gain before the end, some of which looked further than the model does (`isStuck`): fewer where physics knows the lie of the land. */
+const WITHOUT_GAIN = 6
+const WITHOUT_GAIN_BY_PHYSICS = 2
 /** Trials before the posterior is asked at all: fewer where physics already knows the lie of the land. */
 const LEAST_TRIALS = 5
 const LEAST_TRIALS_WITH_PHYSICS = 2
@@ -27,8 +30,8 @@ const CONSIDERED = 200
 const REACH = 4
 
 /**
- * P(some untried feasible configuration is more than `tolerance` cheaper than the best believed): the largest that the posterior gave after any of
- * the last four trials. On recorded tables that figure agrees with how often there was one (docs/search.md).
+ * P(some untried feasible configuration is more than `tolerance` cheaper than the best believed): the larger that the posterior gave after either of
+ * the last two trials. On recorded tables that figure agrees with how often there was one (docs/search.md). A search that has just gained goes on.
  */
 export function assessStop(
   problem: Problem,
@@ -40,11 +43,16 @@ export function assessStop(
   if (untriedAfter(problem, observations, rng).length === 0) return { probabilityBetterExists: 0, tolerance, stop: true }
   const least = problem.priorLogRate ? LEAST_TRIALS_WITH_PHYSICS : LEAST_TRIALS
   let probability = 0
-  for (let back = 0; back < PATIENCE && probability < 1; back++) {
+  for (let back = 0; back < AGREEING && probability < 1; back++) {
     const known = observations.slice(0, observations.length - back)
     probability = known.length < least ? 1 : Math.max(probability, probabilityAfter(problem, known, rng, tolerance))
   }
-  return { probabilityBetterExists: probability, tolerance, stop: probability <= risk }
+  const enough = problem.priorLogRate ? WITHOUT_GAIN_BY_PHYSICS : WITHOUT_GAIN
+  return {
+    probabilityBetterExists: probability,
+    tolerance,
+    stop: probability <= risk && trialsWithoutGain(problem, observations) >= enough,
+  }
 }
 
 const untriedAfter = (problem: Problem, known: readonly Observation[], rng: Rng): readonly Configuration[] =>
@@ -75,26 +83,21 @@ function probabilityOfBetter(
   const target = best.logCost + Math.log(1 - tolerance)
   const hopeful = mostHopeful(problem, configurations, surrogate.believe(configurations), target)
   if (hopeful.length === 0) return LEAST_PROBABILITY
-  const means = surrogate.believe(hopeful)
   const draws = surrogate.draw(hopeful, DRAWS, rng.fork('stop draws'))
   const luck = rng.fork('stop serves')
   const prices = hopeful.map((c) => problem.pricePerHour(c))
   let better = 0
   for (let s = 0; s < DRAWS; s++) {
     const exists = hopeful.some((_, i) => {
-      const constraint = widened(means.constraint?.mean[i], draws.constraint?.[s]?.[i])
+      const constraint = draws.constraint?.[s]?.[i] ?? Number.NaN
       if (problem.constraintLimit !== undefined && !(constraint <= 0)) return false
-      if (logCost(problem.objective, prices[i]!, widened(means.rate?.mean[i], draws.rate?.[s]?.[i]), constraint) >= target) return false
+      if (logCost(problem.objective, prices[i]!, draws.rate?.[s]?.[i] ?? Number.NaN, constraint) >= target) return false
       return Math.log(luck.next()) < draws.logServes[i]!
     })
     if (exists) better++
   }
   return (better + 1) / (DRAWS + 2)
 }
-
-/** NaN where nothing was modelled. */
-const widened = (mean: number | undefined, drawn: number | undefined): number =>
-  mean === undefined || drawn === undefined ? Number.NaN : mean + WIDENING * (drawn - mean)
 
 /** The configurations that could be feasible and below the target cost, those that need the least luck first. */
 function mostHopeful(

@@ -1,29 +1,18 @@
 import type { Matrix } from 'ml-matrix'
-import { activeReadings } from './bounds.ts'
 import { type CoupledModel, fitCoupled } from './coupled.ts'
 import { believedReadings, type Datum, datum, gpDataOf, priorsOf } from './datum.ts'
 import { createDesign, type Design, type DesignOptions, type Knowledge, type Quantity } from './design.ts'
-import { hopeless } from './dominance.ts'
-import { fitGp } from './gp-fit.ts'
-import { condition, type Gp, type Marginals } from './gp-regression.ts'
+import { type Beliefs, logFeasible, monotoneDoubt } from './feasibility.ts'
+import { condition, type Gp } from './gp-regression.ts'
 import { cholesky } from './linalg.ts'
 import { bilog, logCdf } from './normal.ts'
 import { learnsOf } from './objective.ts'
 import { logMetric } from './observed-cost.ts'
+import { fitReadings } from './one-sided.ts'
 import { rememberedPerTrial } from './per-trial.ts'
 import { calibratePhysics } from './physics-prior.ts'
 import { pastKnowledge } from './transfer.ts'
 import type { Configuration, Observation, Problem, Rng } from './types.ts'
-
-/** Beliefs about m configurations: ln rate, transformed constraint (≤ 0 is met), and whether they serve at all. */
-export interface Beliefs {
-  readonly rate?: Marginals
-  readonly constraint?: Marginals
-  /** Covariance of ln rate and constraint of the same configuration, m; absent where they are modelled apart. */
-  readonly covariance?: Float64Array
-  /** ln P(serves: not out of memory, does get ready), m. */
-  readonly logServes: Float64Array
-}
 
 /** The models of a problem after some trials: one Gaussian process for ln rate, one for the constraint, one that tells what cannot serve. */
 export interface Surrogate {
@@ -46,21 +35,23 @@ export interface SurrogateOptions extends DesignOptions {
   /** Models bilog(ln(metric / limit)) instead of ln(metric / limit). */
   readonly bilog?: boolean
   readonly withoutHistory?: boolean
+  /** More of a resource may well hurt. */
+  readonly withoutMonotone?: boolean
   /** Models rate and latency apart. */
   readonly withoutLittle?: boolean
-  readonly withoutDominance?: boolean
   /** Models the constraint's figure however far from the limit. */
   readonly withoutBounds?: boolean
 }
 
-const LABEL_NOISE = 0.1
+/** A latent quantity is positive where a configuration serves; s of its likelihood Φ(± f / s), and the prior of its variance (LogNormal). */
+const SERVING = { s: 0.3, signal: [-1, 1] as const }
 /** ln of how much likelier the data must be without outside knowledge before it is dropped: it is right far more often than not. */
 const LOG_ODDS = 2
 
 /** Where only the limit is asked about, a constraint missed or met by more than a factor e is known to be that much: figures far off would bend the boundary. */
 const FAR = 1
-/** ln P(serves) of what dominance excludes: all but certain. */
-const EXCLUDED = -20
+/** How sharp that is, as a standard deviation of ln(metric). */
+const FAR_SD = 0.05
 /** More observations than this are modelled apart: each alone then tells enough, and two outputs cost four to eight times as much. */
 const COUPLED = 40
 /** ln of how much likelier the data must be under Little's law. */
@@ -72,10 +63,15 @@ const constraintTarget = (problem: Problem, logValue: number, options: Surrogate
   return options.bilog ? bilog(excess) : excess
 }
 
+/** Whether the metric is beyond a factor e of its limit, and no more. */
 function bounded(reading: Datum): Datum {
   if (Math.abs(reading.target) <= FAR) return reading
-  return reading.target > 0 ? { ...reading, target: FAR, bound: 'least' } : { ...reading, target: -FAR, bound: 'most' }
+  const [target, bound] = reading.target > 0 ? ([FAR, 'least'] as const) : ([-FAR, 'most'] as const)
+  return { at: reading.at, target, bound, noise: FAR_SD ** 2 }
 }
+
+const serves = (o: Observation): boolean => o.state === 'complete' && o.rate?.value !== 0
+const label = (o: Observation): Datum => ({ at: o.configuration, target: 0, bound: serves(o) ? 'least' : 'most', noise: SERVING.s ** 2 })
 
 /** Nothing taken out. */
 export const asShipped: SurrogateOptions = {}
@@ -110,7 +106,7 @@ function fitModels(
   )
   const boundaryAlone = learnsOf(problem.objective) === 'nothing' && problem.constraintLimit !== undefined && !options.withoutBounds
   const constraints = boundaryAlone ? readings.map(bounded) : readings
-  const labels = observations.map((o) => datum(o.configuration, o.state === 'complete' && o.rate?.value !== 0 ? 1 : -1))
+  const labels = observations.map(label)
   const past = (quantity: Quantity, trials: readonly Datum[]) =>
     problem.history && !options.withoutHistory ? pastKnowledge(problem.history, problem.space, quantity, trials) : undefined
   const pastConstraint = past('constraint', constraints)
@@ -127,39 +123,43 @@ function fitModels(
   const little = littleModel(problem, rates, constraints, pending, pastConstraint && mapColumns(pastConstraint, target), options)
   const coupled = little && little.logLikelihood - COUPLED_ODDS >= apart ? little : undefined
   const pastServes = past('serves', labels)
-  const serves = pastServes || labels.some((l) => l.target < 0) ? fitBest(problem, 'serves', labels, [], [pastServes], options) : undefined
-  const excluded = options.withoutDominance ? () => false : hopeless(problem, observations)
+  const serving = pastServes || !observations.every(serves) ? fitBest(problem, 'serves', labels, [], [pastServes], options) : undefined
   const logServes = (configurations: readonly Configuration[]): Float64Array => {
-    const belief = serves?.gp.predict(serves.rows(configurations))
-    return Float64Array.from(configurations, (c, i) => {
-      if (excluded(c)) return EXCLUDED
-      return belief ? logCdf(belief.mean[i]! / Math.sqrt(LABEL_NOISE + belief.variance[i]!)) : 0
-    })
+    const latent = serving?.gp.predict(serving.rows(configurations))
+    return Float64Array.from(configurations, (_, i) =>
+      latent ? logCdf(latent.mean[i]! / Math.sqrt(SERVING.s ** 2 + latent.variance[i]!)) : 0,
+    )
+  }
+  const of = (model: Model | undefined, configurations: readonly Configuration[], how: 'exactly' | 'roughly') =>
+    how === 'exactly' ? model?.gp.predict(model.rows(configurations)) : model?.gp.predictRoughly(model.rows(configurations))
+  const byModels = (configurations: readonly Configuration[], how: 'exactly' | 'roughly'): Beliefs => ({
+    ...(coupled?.predict(configurations) ?? { rate: of(rate, configurations, how), constraint: of(constraint, configurations, how) }),
+    logServes: logServes(configurations),
+  })
+  const doubt = options.withoutMonotone
+    ? () => undefined
+    : monotoneDoubt(problem, observations, (tried) => logFeasible(problem, byModels(tried, 'exactly')))
+  const believe = (configurations: readonly Configuration[], how: 'exactly' | 'roughly' = 'exactly'): Beliefs => {
+    const beliefs = byModels(configurations, how)
+    const doubts = doubt(configurations, logFeasible(problem, beliefs))
+    return doubts ? { ...beliefs, logServes: beliefs.logServes.map((v, i) => v + doubts[i]!) } : beliefs
   }
   return {
-    believe(configurations, how = 'exactly') {
-      const of = (model: Model | undefined) =>
-        how === 'exactly' ? model?.gp.predict(model.rows(configurations)) : model?.gp.predictRoughly(model.rows(configurations))
-      const beliefs = coupled?.predict(configurations) ?? { rate: of(rate), constraint: of(constraint) }
-      return { ...beliefs, logServes: logServes(configurations) }
-    },
+    believe,
     draw(configurations, count, rng) {
+      const { logServes } = believe(configurations)
       if (coupled) {
         const m = configurations.length
         const both = drawJoint(coupled.joint(configurations), count, rng.fork('coupled'))
-        return {
-          rate: both.map((row) => row.subarray(0, m)),
-          constraint: both.map((row) => row.subarray(m)),
-          logServes: logServes(configurations),
-        }
+        return { rate: both.map((row) => row.subarray(0, m)), constraint: both.map((row) => row.subarray(m)), logServes }
       }
       return {
         rate: rate && drawJoint(rate.gp.joint(rate.rows(configurations)), count, rng.fork('rate')),
         constraint: constraint && drawJoint(constraint.gp.joint(constraint.rows(configurations)), count, rng.fork('constraint')),
-        logServes: logServes(configurations),
+        logServes,
       }
     },
-    warnings: [coupled?.warning, ...(coupled ? [] : [rate?.gp.warning, constraint?.gp.warning]), serves?.gp.warning].flatMap(
+    warnings: [coupled?.warning, ...(coupled ? [] : [rate?.gp.warning, constraint?.gp.warning]), serving?.gp.warning].flatMap(
       (w) => w ?? [],
     ),
     informed: (coupled ?? rate ?? constraint)?.informed ?? problem.priorLogRate !== undefined,
@@ -209,29 +209,35 @@ interface Model {
 function fitBest(
   problem: Problem,
   quantity: Quantity,
-  all: readonly Datum[],
+  data: readonly Datum[],
   pending: readonly Configuration[],
   knowledge: readonly (Knowledge | undefined)[],
   options: DesignOptions,
 ): Model | undefined {
   const plainDesign = createDesign(problem, quantity, undefined, options)
-  const data = activeReadings(plainDesign, all)
   const informed = knowledge.flatMap((known) =>
-    known ? fitModel(createDesign(problem, quantity, known, options), data, pending, known) : [],
+    known ? fitModel(quantity, createDesign(problem, quantity, known, options), data, pending, known) : [],
   )
   const best = informed.sort((a, b) => b.gp.logLikelihood - a.gp.logLikelihood)[0]
   if (data.length === 0) return best
-  const plain = fitModel(plainDesign, data, pending)
+  const plain = fitModel(quantity, plainDesign, data, pending)
   return best && best.gp.logLikelihood + LOG_ODDS >= plain.gp.logLikelihood ? best : plain
 }
 
-function fitModel({ shape, groups, rows }: Design, data: readonly Datum[], pending: readonly Configuration[], known?: Knowledge): Model {
-  const gpData = (readings: readonly Datum[]) => gpDataOf(rows(readings.map((r) => r.at)), readings)
-  const gp = fitGp(shape, gpData(data), { priors: priorsOf(groups, known) })
+function fitModel(
+  quantity: Quantity,
+  { shape, groups, rows }: Design,
+  data: readonly Datum[],
+  pending: readonly Configuration[],
+  known?: Knowledge,
+): Model {
+  const rowsOf = (readings: readonly Datum[]) => rows(readings.map((r) => r.at))
+  const priors = { ...priorsOf(groups, known), ...(quantity === 'serves' ? { signal: SERVING.signal } : {}) }
+  const { gp, sites } = fitReadings(shape, rowsOf(data), data, priors)
   const informed = known !== undefined
   if (pending.length === 0) return { gp, rows, informed }
-  const believed = believedReadings(pending, gp.predict(rows(pending)).mean)
-  return { gp: { ...condition(shape, gpData([...data, ...believed]), gp.hyperparameters), warning: gp.warning }, rows, informed }
+  const all = [...sites, ...believedReadings(pending, gp.predict(rows(pending)).mean)]
+  return { gp: { ...condition(shape, gpDataOf(rowsOf(all), all), gp.hyperparameters), warning: gp.warning }, rows, informed }
 }
 
 /** Of a physics prior: its offset and scale, what it misses of the trend, and the residual's variance (LogNormal). */

@@ -3,7 +3,7 @@ import { createRng } from './rng.ts'
 import { configurationAt, configurationKey, enumerate, GRID_LIMIT, gridSize, satisfies } from './space.ts'
 import type { Configuration, Problem, Rng, SearchSpace } from './types.ts'
 
-interface Candidates {
+export interface Candidates {
   readonly configurations: readonly Configuration[]
   /** Every configuration there is, or a quasi-random sample of a space too large to list. */
   readonly complete: boolean
@@ -15,10 +15,19 @@ const TRIES = 16
 /** What may be tried: satisfies the constraints, may serve by physics, and is neither tried nor pending. */
 export function untried(problem: Problem, taken: readonly Configuration[], rng: Rng): Candidates {
   const known = new Set(taken.map(configurationKey))
-  const allowed = (configuration: Configuration) => !known.has(configurationKey(configuration)) && !problem.cannotServe?.(configuration)
+  const allowed = (configuration: Configuration) => !known.has(keyOf(configuration)) && !problem.cannotServe?.(configuration)
   const complete = gridSize(problem.space) <= GRID_LIMIT
   const all = complete ? everything(problem.space) : sampleSpace(problem.space, SAMPLE, rng.fork('candidates'))
   return { configurations: all.filter(allowed), complete }
+}
+
+const keys = new WeakMap<Configuration, string>()
+
+/** `configurationKey`, remembered for each configuration object. */
+function keyOf(configuration: Configuration): string {
+  const known = keys.get(configuration) ?? configurationKey(configuration)
+  keys.set(configuration, known)
+  return known
 }
 
 const listed = new WeakMap<SearchSpace, readonly Configuration[]>()

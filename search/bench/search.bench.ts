@@ -2,17 +2,19 @@
 
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { leaveFamiliesOut } from './leave-out.ts'
 import { runParallel } from './parallel.ts'
 import { type BenchTask, middleTasks, readTasks } from './recorded-tables.ts'
 import type { ReplayJob } from './replay-worker.ts'
 import { CAP, quantile, type RunScore } from './score.ts'
-import { variants } from './search-variants.ts'
+import { candidates, variants } from './search-variants.ts'
 
 const help = `Replays recorded tables against every sampler.
   --tables DIR       tables and tasks, any depth         (search/bench/recorded-tables)
   --only TEXT        tasks whose name contains TEXT, comma-separated
   --samplers A,B     ${Object.keys(variants).join(', ')}   (gp)
   --seeds N          runs of each task                   (16)
+  --leave-out        each family by what did best on all others, beside the plain reference and random search
   --history          other tables of the family are past experiments
   --stop             ask the stop rule after every trial (runs all ${CAP} trials)
   --middle           the middle limit of each table alone
@@ -26,6 +28,7 @@ const { values: flags } = parseArgs({
     only: { type: 'string' },
     samplers: { type: 'string', default: 'gp' },
     seeds: { type: 'string', default: '16' },
+    'leave-out': { type: 'boolean', default: false },
     history: { type: 'boolean', default: false },
     stop: { type: 'boolean', default: false },
     tasks: { type: 'boolean', default: false },
@@ -50,7 +53,8 @@ interface Line {
   readonly group: string
   readonly runs: readonly RunScore[]
 }
-const samplers = flags.samplers.split(',')
+const leaveOut = flags['leave-out']
+const samplers = leaveOut ? [...candidates, 'reference', 'random'] : flags.samplers.split(',')
 for (const name of samplers)
   if (!variants[name]) throw new RangeError(`unknown sampler '${name}'; known are ${Object.keys(variants).join(', ')}`)
 const jobs = samplers.flatMap((sampler) =>
@@ -60,18 +64,29 @@ const jobs = samplers.flatMap((sampler) =>
 )
 const workers = Number(flags.workers)
 const scores = await runParallel<ReplayJob, RunScore>(new URL('./replay-worker.ts', import.meta.url), [flags.tables], jobs, workers)
-const lines = samplers.flatMap((sampler): Line[] => {
+const families = [...new Set(chosen.map((t) => t.family))]
+const linesOf = (sampler: string): Line[] => {
   const of = (belongs: (t: BenchTask) => boolean, group: string): Line => {
     const names = new Set(chosen.filter(belongs).map((t) => t.task.name))
     return { sampler, group, runs: scores.filter((_, i) => jobs[i]!.sampler === sampler && names.has(jobs[i]!.task)) }
   }
-  const families = [...new Set(chosen.map((t) => t.family))]
   return [
     ...(flags.tasks ? chosen.map((t) => of((other) => other === t, t.task.name)) : []),
     ...families.map((family) => of((t) => t.family === family, family)),
     of(() => true, 'all'),
   ]
-})
+}
+const each = samplers.flatMap(linesOf)
+const lines = leaveOut ? [...leftOut(each), ...each] : each
+
+/** The candidate chosen without a family, on that family. */
+function leftOut(of: readonly Line[]): Line[] {
+  const byFamily = of.filter(({ group }) => families.includes(group)).map(({ sampler, group, runs }) => ({ sampler, family: group, runs }))
+  const found = leaveFamiliesOut(candidates, byFamily).map(
+    ({ sampler, family, runs }): Line => ({ sampler: `left out: ${sampler}`, group: family, runs }),
+  )
+  return [...found, { sampler: 'left out', group: 'all', runs: found.flatMap((line) => line.runs) }]
+}
 
 const percent = (share: number) => (100 * share).toFixed(1)
 function summary({ sampler, group, runs }: Line) {

@@ -1,10 +1,13 @@
-import { logAcquisition, logFeasible } from '../acquisition.ts'
+import { type Choice, logAcquisition } from '../acquisition.ts'
+import { type Beliefs, logFeasible } from '../feasibility.ts'
+import { ROUGHLY } from '../gp-regression.ts'
 import { believedBest } from '../incumbent.ts'
 import { configurationKey, neighbours } from '../space.ts'
 import { cheapestByPhysics, spread, startCount } from '../starts.ts'
-import { asShipped, type Beliefs, fitSurrogate, type Surrogate, type SurrogateOptions } from '../surrogate.ts'
+import { isStuck } from '../stuck.ts'
+import { asShipped, fitSurrogate, type Surrogate, type SurrogateOptions } from '../surrogate.ts'
 import type { Configuration, Observation, Problem, Sampler, Suggestion } from '../types.ts'
-import { untried } from '../untried.ts'
+import { type Candidates, untried } from '../untried.ts'
 
 /** Trials that physics may choose before one has served. */
 const PHYSICS_TRIES = 2
@@ -12,6 +15,9 @@ const PHYSICS_TRIES = 2
 const MISLED = 1
 
 interface GpOptions extends SurrogateOptions {
+  readonly choice?: Choice
+  /** Never looks further than the model does, however long nothing has been gained. */
+  readonly unshaken?: boolean
   /** Trials spread over the space before the model leads; by default one and one for each parameter that price says nothing about. */
   readonly starts?: number
 }
@@ -38,28 +44,42 @@ export const createGpSampler = (options: GpOptions = asShipped): Sampler => ({
     const surrogate = fitSurrogate(problem, observations, pending, options)
     // What contradicts physics or the past so soon needs the same starts as any other search.
     if (!surrogate.informed && taken.length < starts + (informed ? MISLED : 0)) return spread(problem, taken, configurations, rng)
-    return mostPromising(problem, observations, taken, surrogate, configurations, complete)
+    const choice =
+      !options.unshaken && isStuck(problem, observations)
+        ? LOOKING_AROUND
+        : informedByPhysics(problem, surrogate)
+          ? BY_PHYSICS
+          : (options.choice ?? USUAL)
+    return mostPromising(problem, observations, taken, surrogate, { configurations, complete }, choice)
   },
 })
 
 export const gpSampler: Sampler = createGpSampler()
+
+/** With a dozen trials in all, knowledge for later trials is worth less than expected improvement says. */
+const USUAL: Choice = { objective: 0.6, feasibility: 1 }
+/** Where physics leads, the first trials are good already and what is left is worth exploring. */
+const BY_PHYSICS: Choice = { objective: 1, feasibility: 1 }
+/** Where the model has been wrong of late, it is so beyond what it believes of itself. */
+const LOOKING_AROUND: Choice = { objective: 1.5, feasibility: 1.5 }
+
+const informedByPhysics = (problem: Problem, surrogate: Surrogate): boolean => problem.priorLogRate !== undefined && surrogate.informed
 
 function mostPromising(
   problem: Problem,
   observations: readonly Observation[],
   taken: readonly Configuration[],
   surrogate: Surrogate,
-  configurations: readonly Configuration[],
-  complete: boolean,
+  { configurations, complete }: Candidates,
+  choice: Choice,
 ): Suggestion {
   const best = believedBest(problem, observations, surrogate)
-  const byPhysics = problem.priorLogRate !== undefined && surrogate.informed
   const score = (candidates: readonly Configuration[], how?: 'roughly'): Scored => {
     const beliefs = surrogate.believe(candidates, how)
     const prices = Float64Array.from(candidates, (c) => problem.pricePerHour(c))
-    return { candidates, beliefs, scores: logAcquisition(problem, prices, beliefs, best?.logCost ?? Infinity, byPhysics) }
+    return { candidates, beliefs, scores: logAcquisition(problem, prices, beliefs, best?.logCost ?? Infinity, choice) }
   }
-  const large = configurations.length > SHORTLIST && observations.length > MANY
+  const large = configurations.length > SHORTLIST && observations.length > ROUGHLY
   const whole = score(large ? shortlist(score(configurations, 'roughly')) : configurations)
   const { scores, candidates, beliefs } = complete ? whole : climb(problem, taken, whole, score)
   const at = argmax(scores)
@@ -77,8 +97,7 @@ function mostPromising(
   }
 }
 
-/** With more observations than this, more candidates than that are first scored from fewer observations, and the best of them again from all. */
-const MANY = 60
+/** More candidates than this are first scored roughly, and the best of them again. */
 const SHORTLIST = 512
 
 function shortlist({ candidates, scores }: Scored): readonly Configuration[] {

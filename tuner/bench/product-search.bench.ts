@@ -1,0 +1,150 @@
+/**
+ * `npm run bench:product [-- --seeds N --only TEXT --priors none,physics]`: the search as `tune` poses and ends it. Trials are made into the records that
+ * the store keeps, read back as the loop reads them, the stop rule is obeyed, and the winner is the report's: on servers whose truth the
+ * device model does not know, and on recorded ones.
+ */
+import { parseArgs } from 'node:util'
+import { judge } from '../../reports/recommendation/judged.ts'
+import { CAP, quantile } from '../../search/bench/score.ts'
+import { assessStop, createRng, createSampler } from '../../search/index.ts'
+import { trueLogCosts } from '../../search/replay-table.ts'
+import { configurationKey } from '../../search/space.ts'
+import type { Observation, Problem, Rng } from '../../search/types.ts'
+import type { FinishedTrial } from '../../trials/types.ts'
+import { observationOf } from '../loop/observations.ts'
+import { type ErrorSize, type PerturbedTable, perturbedTable, scenarios } from './perturbed-truth.ts'
+import { recordedServers } from './recorded-servers.ts'
+
+const { values: options } = parseArgs({
+  options: {
+    seeds: { type: 'string', default: '16' },
+    only: { type: 'string', default: '' },
+    priors: { type: 'string', default: 'none,physics,wrong' },
+    errors: { type: 'string', default: 'model,unseen' },
+  },
+})
+const seeds = Number(options.seeds)
+const sampler = createSampler('gp')
+
+/** A model that has everything the wrong way round: large batches hurt, small GPUs and few cores are fast. */
+function wrongPrior({ prior, table }: PerturbedTable): Partial<Problem> {
+  const logs = table.configurations.flatMap((c) => prior.priorLogRate?.(c) ?? [])
+  const middle = logs.reduce((sum, v) => sum + v, 0) / logs.length
+  return {
+    priorLogRate(c) {
+      const value = prior.priorLogRate?.(c)
+      return value === undefined ? undefined : 2 * middle - value
+    },
+  }
+}
+const priors: Record<string, (drawn: PerturbedTable) => Partial<Problem>> = {
+  none: () => ({}),
+  physics: ({ prior }) => prior,
+  wrong: wrongPrior,
+}
+
+/** What the store would hold of a trial. */
+function recordOf(number: number, observation: Observation, limitMs: number): FinishedTrial {
+  const { configuration } = observation
+  const told = { number, configuration, why: '', startedAt: new Date(0).toISOString(), seconds: 30 }
+  if (observation.state === 'infeasible') return { ...told, state: 'infeasible', reason: 'out-of-memory', detail: observation.reason }
+  const capacityRps = observation.rate?.value ?? 0
+  const spread = Math.exp(1.645 * (observation.rate?.logSd ?? 0.05))
+  const idleMs = observation.constraint?.value ?? Number.NaN
+  return {
+    ...told,
+    state: 'complete',
+    measurement: {
+      outcome: 'converged',
+      capacityRps,
+      capacityCi90Rps: [capacityRps / spread, capacityRps * spread],
+      slo: { percentile: 0.99, limitMs, maxErrorRate: 0.001 },
+      idle: { requests: 50, meanMs: idleMs, p50Ms: idleMs, p90Ms: idleMs, p95Ms: idleMs, p99Ms: idleMs, maxMs: idleMs },
+      saturationRps: capacityRps,
+      points: [],
+      requests: 0,
+      seconds: 20,
+      caveats: [],
+    },
+  }
+}
+
+interface Run {
+  readonly trialsToWithin: number
+  readonly stoppedAt?: number
+  /** The report's winner, when the search ended, keeps the SLO and is within 5 % of the cheapest. */
+  readonly right: boolean
+}
+
+/** One experiment; goes on after the stop to learn when the best would have been found. */
+function experiment(problem: Problem, table: PerturbedTable['table'], rng: Rng): Run {
+  const truth = trueLogCosts(table)
+  const within = Math.min(...truth.values()) + Math.log(1.05)
+  const limitMs = problem.constraintLimit!
+  const trials: FinishedTrial[] = []
+  const observations: Observation[] = []
+  let stoppedAt: number | undefined
+  let hit: number | undefined
+  while (trials.length < CAP && (stoppedAt === undefined || hit === undefined)) {
+    const suggestion = sampler.suggest(problem, observations, [], rng)
+    if (!suggestion) break
+    const trial = recordOf(trials.length + 1, table.measure(suggestion.configuration, rng.fork(`noise ${trials.length}`)), limitMs)
+    trials.push(trial)
+    observations.push(observationOf(trial, problem.objective)!)
+    if (truth.get(configurationKey(suggestion.configuration))! <= within) hit ??= trials.length
+    if (stoppedAt === undefined && assessStop(problem, observations, rng).stop) stoppedAt = trials.length
+  }
+  const seen = trials.slice(0, stoppedAt ?? trials.length)
+  const view = {
+    slo: { percentile: 0.99, limitMs, maxErrorRate: 0.001 },
+    objective: problem.objective,
+    pricePerHour: problem.pricePerHour,
+    label: configurationKey,
+  }
+  const winner = judge(seen, view)[0]
+  return {
+    trialsToWithin: hit ?? CAP + 1,
+    ...(stoppedAt ? { stoppedAt } : {}),
+    right: winner !== undefined && truth.get(configurationKey(winner.trial.configuration))! <= within,
+  }
+}
+
+function summary(problem: string, prior: string, runs: readonly Run[]) {
+  const trials = runs.map((r) => r.trialsToWithin)
+  const share = (of: number) => `${((100 * of) / runs.length).toFixed(0)} %`
+  return {
+    problem,
+    prior,
+    runs: runs.length,
+    median: quantile(trials, 0.5),
+    p90: quantile(trials, 0.9),
+    reached: share(trials.filter((t) => t <= CAP).length),
+    stopped: share(runs.filter((r) => r.stoppedAt).length),
+    'stop median': quantile(
+      runs.map((r) => r.stoppedAt ?? CAP),
+      0.5,
+    ),
+    "report's winner right": share(runs.filter((r) => r.right).length),
+  }
+}
+
+const rows: object[] = []
+const seedNumbers = Array.from({ length: seeds }, (_, seed) => seed)
+for (const scenario of scenarios.filter((s) => s.name.includes(options.only)))
+  for (const errors of options.errors.split(',') as ErrorSize[])
+    for (const name of options.priors.split(',')) {
+      const runs = seedNumbers.map((seed) => {
+        const drawn = perturbedTable(scenario, createRng(`${scenario.name} truth ${seed}`), errors)
+        return experiment({ ...drawn.table.problem, ...priors[name]!(drawn) }, drawn.table, createRng(`${scenario.name} ${seed}`))
+      })
+      rows.push(summary(`${scenario.name}, errors: ${errors}`, name, runs))
+    }
+for (const { name, table } of recordedServers().filter((s) => s.name.includes(options.only)))
+  rows.push(
+    summary(
+      name,
+      'none',
+      seedNumbers.map((seed) => experiment(table.problem, table, createRng(`${name} ${seed}`))),
+    ),
+  )
+console.table(rows)
