@@ -5,6 +5,7 @@ import { leftOut, loadPointOf, summarise } from '../statistics/load-point.ts'
 import type { Arrivals, CapacityOutcome, LoadGenerator, LoadPoint, LoadRun, Measurement, Slo, Target } from '../types.ts'
 import { between } from './known-capacity.ts'
 import { caveatsOf, generatorFor } from './measure.ts'
+import { pausesOf } from './pauses.ts'
 import { failuresOf, type Phase, type Played, Session } from './session.ts'
 import { untilNoFaster } from './warm-up.ts'
 
@@ -42,40 +43,79 @@ export interface Confirmation extends Measurement {
 /** Of the rate to be confirmed, as parts of a window's length: a server under load for the first time compiles, allocates and fills its caches. */
 const warmUpShare = 1 / 30
 const mostWarmUps = 5
-/** Rates tried one after the other, as parts of the first. A window that misses the SLO is cut as soon as that is certain. */
-const lowerRates = [1, 0.95, 0.9, 0.82]
+/** Rates tried one after the other, as parts of the first, until one holds. A window that misses the SLO is cut as soon as that is certain. */
+const lowerRates = [1, 0.95, 0.9, 0.82, 0.65, 0.45, 0.25, 0.1]
+/** Where the rate that held lies further below the one that missed, those between are tried, up to so many. */
+const wide = 1.15
+const mostBetween = 2
 
 /**
- * Puts a long open load on a target at a rate it should keep, and at three lower ones while it does not.
- * A window that missed while the generator could not hold it is repeated once. Throws as `measureCapacity` does.
+ * Puts a long open load on a target at a rate it should keep; where it does not, at lower ones until one holds, and between that and the lowest
+ * that missed. A window that missed while the generator could not hold it, while the machine kept either waiting, or for one pause longer than the SLO is
+ * repeated once. Throws as `measureCapacity` does.
  */
 export async function confirmCapacity(options: ConfirmOptions): Promise<Confirmation> {
   const { target, slo, rateRps, seconds = 30, arrivals = { kind: 'poisson' }, seed = 1, extend = true, signal } = options
   const generator = generatorFor(target, options.generator)
   const session = new Session(target, slo, generator, signal, options.onStep ?? (() => {}))
+  /** Highest rate that held, with its window; lowest one that the server missed. */
+  let found: { readonly rps: number; readonly played: Played } | undefined
+  let missedRps = Number.POSITIVE_INFINITY
+  let [windows, betweens] = [0, 0]
+  const pausedCaveats: string[] = []
+  let unloaded: LoadPoint
   try {
     const warm = await session.closed(2, Math.min(1, seconds / 10), 'warm-up', false)
     const idle = await session.closed(1, Math.min(1, seconds / 10), 'idle')
-    if (await session.died(warm.point)) return result('server-died', 0, warm, idle.run)
+    unloaded = idle.point
+    if (await session.died(warm.point)) return result('server-died', warm, idle.run)
     await untilNoFaster(mostWarmUps, async (round) => {
       const { run } = await play(rateRps, warmUpShare * seconds, seed + 2000 + round, 'warm-up')
       if (run.cutMs !== undefined) await session.settle(idle.point)
       return run
     })
+    let lowestRps = Number.POSITIVE_INFINITY
     let last: Played = idle
-    let windows = 0
-    let unheld = false
-    for (const factor of lowerRates) {
-      last = await window(rateRps * factor, seed + windows++)
-      if (last.point.generatorSaturated && !holds(last)) last = await window(rateRps * factor, seed + windows++)
-      if (await session.died(last.point)) return result('server-died', 0, last, idle.run)
+    for (let rate = nextRate(lowestRps); rate !== undefined; rate = nextRate(lowestRps)) {
+      last = await tried(rate)
+      if (await session.died(last.point)) return result('server-died', last, idle.run)
       if (last.run.cutMs !== undefined) await session.settle(idle.point)
-      if (holds(last)) return result('converged', rateRps * factor, last, idle.run)
-      unheld = last.point.generatorSaturated
+      if (holds(last)) found = { rps: rate, played: last }
+      else {
+        lowestRps = rate
+        if (!spoilt(last.point)) missedRps = rate
+      }
     }
-    return result(unheld ? 'generator-limit' : 'budget', 0, last, idle.run)
+    if (found !== undefined) return result('converged', found.played, idle.run)
+    return result(last.point.disturbed ? 'disturbed' : last.point.generatorSaturated ? 'generator-limit' : 'budget', last, idle.run)
   } finally {
     if (options.generator === undefined) await generator.close()
+  }
+
+  /** While nothing holds, ever lower ones; then those between, up to the lowest that was tried and did not. */
+  function nextRate(lowestRps: number): number | undefined {
+    if (found === undefined) return lowerRates.map((part) => part * rateRps).find((rate) => rate < lowestRps)
+    return lowestRps / found.rps > wide && Number.isFinite(lowestRps) && betweens++ < mostBetween
+      ? Math.sqrt(found.rps * lowestRps)
+      : undefined
+  }
+
+  /** A window at a rate, or the one in its place where something beside the server may have made it miss. */
+  async function tried(rate: number): Promise<Played> {
+    const first = await window(rate, seed + windows++)
+    if (holds(first)) return first
+    const pauses = pausesOf(first.run, slo.limitMs)
+    if (!spoilt(first.point) && pauses.length !== 1) return first
+    if (first.run.cutMs !== undefined) await session.settle(unloaded)
+    const again = await window(rate, seed + windows++)
+    if (holds(again) && !spoilt(first.point)) {
+      const [pause] = pauses
+      const ms = Math.round(pause!.untilMs - pause!.fromMs)
+      pausedCaveats.push(
+        `nothing was answered for ${ms} ms of a first window at ${rate.toFixed(1)} requests per second; the window in its place held`,
+      )
+    }
+    return again
   }
 
   /** Late sends count against the server, so one that keeps the SLO in spite of them does; sends that were left out do not. */
@@ -108,15 +148,16 @@ export async function confirmCapacity(options: ConfirmOptions): Promise<Confirma
     return session.play({ kind: 'open', rateRps: rate, durationS, seed: windowSeed, arrivals, cut }, phase, phase === 'confirm')
   }
 
-  function result(outcome: CapacityOutcome, heldRps: number, { run, point }: Played, idle: LoadRun): Confirmation {
+  function result(outcome: CapacityOutcome, { run, point }: Played, idle: LoadRun): Confirmation {
+    const heldRps = outcome === 'server-died' ? 0 : (found?.rps ?? 0)
     const evidence = evidenceOf(run)
     const { nEff } = evidence
     const proven = heldRps > 0 && evidence.proven
     return {
       outcome,
       ...(heldRps > 0
-        ? between(heldRps * (proven ? 1 : 0.95), Number.POSITIVE_INFINITY, heldRps)
-        : between(0, outcome === 'server-died' ? Number.POSITIVE_INFINITY : rateRps * lowerRates.at(-1)!)),
+        ? between(heldRps * (proven ? 1 : 0.95), Math.max(heldRps, missedRps), heldRps)
+        : between(0, outcome === 'budget' ? missedRps : Number.POSITIVE_INFINITY)),
       slo,
       idle: summarise(idle.latencyMs),
       saturationRps: point.achievedRps,
@@ -130,8 +171,10 @@ export async function confirmCapacity(options: ConfirmOptions): Promise<Confirma
             ? failuresOf(point)
             : outcome === 'generator-limit'
               ? 'the load generator could not hold the rate: this machine was busy with something else'
-              : `the SLO did not hold at ${(rateRps * lowerRates.at(-1)!).toFixed(1)} requests per second either`,
-      caveats: [...caveatsOf(target, session), ...(heldRps > 0 && !proven ? [unproven(nEff, slo)] : [])],
+              : outcome === 'disturbed'
+                ? 'this machine kept the server or the load generator waiting in every window'
+                : `the SLO did not hold at ${missedRps.toFixed(1)} requests per second either`,
+      caveats: [...caveatsOf(target, session), ...pausedCaveats, ...(heldRps > 0 && !proven ? [unproven(nEff, slo)] : [])],
       held: heldRps === rateRps,
       rateRps,
       point,
@@ -140,6 +183,9 @@ export async function confirmCapacity(options: ConfirmOptions): Promise<Confirma
     }
   }
 }
+
+/** The generator, or the machine, may have made a window miss. */
+const spoilt = (point: LoadPoint): boolean => point.generatorSaturated || point.disturbed === true
 
 /** Two runs of the same load as one. */
 function inARow(a: LoadRun, b: LoadRun): LoadRun {

@@ -1,0 +1,74 @@
+import { describe, expect, test } from 'vitest'
+import { targetAt } from '../testing/servers.ts'
+import { caseNamed } from '../testing/simple-servers.ts'
+import type { Load, LoadGenerator, LoadRun, VirtualServer } from '../types.ts'
+import { QueueServer } from '../virtual/queue-server.ts'
+import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
+import { confirmCapacity } from './confirm.ts'
+
+const { signal } = new AbortController()
+const slo = { percentile: 0.99, limitMs: 60, maxErrorRate: 0.001 }
+const confirm = (server: VirtualServer, rateRps: number) => confirmCapacity({ target: { kind: 'virtual', server }, slo, rateRps, signal })
+
+describe('a confirmation', () => {
+  test.each([1.4, 3, 8])('of %d times what the server does goes on until a rate holds', async (times) => {
+    const truth = 87.6
+    const found = await confirm(caseNamed('FIFO 8 ms').server(1), times * truth)
+    expect(found).toMatchObject({ held: false, outcome: 'converged', known: 'held' })
+    expect(found.capacityRps).toBeLessThan(1.03 * truth)
+    expect(found.capacityRps).toBeGreaterThan(0.7 * truth)
+    expect(found.capacityCi90Rps[1]).toBeGreaterThan(found.capacityRps)
+    expect(found.capacityCi90Rps[1]).toBeLessThan(1.6 * truth)
+    expect(found.point.sloMs).toBeLessThanOrEqual(slo.limitMs)
+  })
+
+  test('of a server that keeps the SLO at no rate ends with none', async () => {
+    // Alone it is fast; whoever finds another there waits for long.
+    let lastMs = Number.NEGATIVE_INFINITY
+    const server = new QueueServer({
+      seed: 1,
+      servers: 1,
+      maxBatch: 1,
+      serviceMs: (_, uniform, atMs) => {
+        const ms = atMs - lastMs > 1 && uniform() < 0.9 ? 4 : 90
+        lastMs = atMs + ms
+        return ms
+      },
+    })
+    const found = await confirm(server, 100)
+    expect(found).toMatchObject({ held: false, outcome: 'budget', capacityRps: 0, known: 'bound above' })
+    expect(found.capacityCi90Rps).toEqual([0, 10])
+  })
+
+  test('is not lost to one pause, which it tells', async () => {
+    let paused = false
+    const server = new QueueServer({
+      seed: 1,
+      servers: 1,
+      maxBatch: 1,
+      serviceMs: (_, __, atMs) => {
+        if (paused || atMs < 12_000) return 8
+        paused = true
+        return 900
+      },
+    })
+    const found = await confirm(server, 70)
+    expect(found).toMatchObject({ held: true, capacityRps: 70 })
+    expect(found.caveats.join()).toMatch(/nothing was answered for \d{3} ms of a first window at 70.0/)
+  })
+
+  test('in which the machine kept the server waiting throughout is disturbed, unless it held in spite', async () => {
+    const virtual = new VirtualLoadGenerator()
+    const server = { kind: 'virtual', server: new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: () => 4 }) } as const
+    const on = (slower: number) => {
+      const play = async (_: unknown, load: Load): Promise<LoadRun> => {
+        const run = await virtual.play(server, load, signal)
+        return load.kind === 'closed' ? run : { ...run, latencyMs: run.latencyMs.map((ms) => ms * slower), machineWait: { server: 0.4 } }
+      }
+      const generator: LoadGenerator = { name: 'busy', play, run: virtual.run.bind(virtual), close: async () => {} }
+      return confirmCapacity({ target: targetAt('http://127.0.0.1:1'), slo, rateRps: 100, signal, generator })
+    }
+    expect(await on(50)).toMatchObject({ outcome: 'disturbed', capacityRps: 0, held: false, known: 'nothing' })
+    expect(await on(1)).toMatchObject({ outcome: 'converged', capacityRps: 100, held: true })
+  })
+})
