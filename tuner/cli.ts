@@ -19,6 +19,7 @@ import { registerShow } from './commands/show/register.ts'
 import { registerSpec } from './commands/spec/register.ts'
 import { registerStore } from './commands/store/register.ts'
 import { registerTune } from './commands/tune/register.ts'
+import { registerVerify } from './commands/verify/register.ts'
 import { exitCodes } from './exit-codes.ts'
 import { reportError } from './report-error.ts'
 
@@ -48,6 +49,7 @@ for (const register of [
   registerSpec,
   registerPlan,
   registerReport,
+  registerVerify,
   registerDashboard,
   registerResume,
   registerReplay,

@@ -280,14 +280,21 @@ export function addExperimentOptions(command: Command, examples = exampleCommand
   command.addHelpText('before', `Examples:\n${examples.map(([text, what]) => `  ${text.padEnd(width)}  # ${what}`).join('\n')}\n`)
   command.optionsGroup(`${model}:`)
   command.option('-f, --file <path>', 'experiment file (YAML); flags win over what it says')
-  for (const flag of experimentFlags) {
-    const option = new Option(flag.flags, flag.what).helpGroup(`${flag.group}:`)
-    if (flag.joined) option.argParser((value: string, before: string | undefined) => (before === undefined ? value : `${before}, ${value}`))
-    if (flag.gather) option.argParser((value: string, before: string[] | undefined) => [...(before ?? []), value])
-    command.addOption(option)
-  }
+  for (const flag of experimentFlags) command.addOption(optionOf(flag).helpGroup(`${flag.group}:`))
   command.addOption(new Option('--dry-run', 'show the experiment and its first suggestions, start nothing').helpGroup(`${files}:`))
   return command
+}
+
+/** Adds some of the experiment's flags, by their long names, to a command that asks for no whole experiment. */
+export function addChosenOptions(command: Command, names: readonly string[]): void {
+  for (const flag of experimentFlags) if (names.includes(namesOf(flag).long)) command.addOption(optionOf(flag))
+}
+
+function optionOf(flag: Flag): Option {
+  const option = new Option(flag.flags, flag.what)
+  if (flag.joined) option.argParser((value: string, before: string | undefined) => (before === undefined ? value : `${before}, ${value}`))
+  if (flag.gather) option.argParser((value: string, before: string[] | undefined) => [...(before ?? []), value])
+  return option
 }
 
 /** --max-trials, and its key among commander's options: maxTrials (confirm for --no-confirm). */

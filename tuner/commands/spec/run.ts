@@ -1,7 +1,6 @@
 /** `tune spec`: from a stored experiment to deployment specs, or into a manifest that the user has. */
 
 import { join } from 'node:path'
-import type { Candidate } from '../../../reports/recommendation/types.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
 import { renderSpec, specTarget, specTargets } from '../../../reports/specs/index.ts'
 import { patchManifests } from '../../../reports/specs/patch.ts'
@@ -14,8 +13,9 @@ import { servingFrom } from '../../delivery/serving-from.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { parseCount, parseRateRps, parseShare } from '../../experiment/units.ts'
 import { givenText } from '../../given-file.ts'
+import { candidateOf } from '../candidate-of.ts'
 import { oneOf } from '../one-of.ts'
-import { type Reopened, type ReopenFlags, reopen } from '../reopened.ts'
+import { type ReopenFlags, reopen } from '../reopened.ts'
 
 export interface SpecFlags extends ReopenFlags {
   readonly target: string
@@ -50,7 +50,7 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
   const { rps, headroom, ...view } = flags
   const reopened = await reopen(id, view)
   const { experiment, recommendation, trials } = reopened
-  const made = servingFrom(experiment, recommendation, candidateOf(reopened, flags.trial), trials, {
+  const made = servingFrom(experiment, recommendation, candidateOf(recommendation, flags.trial), trials, {
     image: flags.image,
     demandRps: rps === undefined ? undefined : parseRateRps(rps),
     modelUri: flags.modelUri,
@@ -91,26 +91,4 @@ async function patch(serving: Serving, path: string, { container, write }: SpecF
   if (!write) process.stdout.write(patched.text)
   else if (patched.changes.length > 0) await writeAtomically(path, patched.text)
   return exitCodes.ok
-}
-
-/** The recommended candidate, or that of a trial. */
-function candidateOf({ recommendation, record }: Reopened, trial: string | undefined): Candidate {
-  const { best, nearest, alternatives } = recommendation
-  if (trial === undefined) {
-    if (best) return best
-    throw new UserError(
-      `experiment ${record.id} has no configuration that meets the SLO`,
-      'name a trial with --trial, or another SLO with --slo',
-      exitCodes.sloUnmet,
-    )
-  }
-  const number = parseCount(trial, 1)
-  const found = [best, nearest, ...alternatives].find((c) => c?.trial === number)
-  if (found) return found
-  const known = [best, ...alternatives].flatMap((c) => (c?.feasible ? [c.trial] : []))
-  throw new UserError(
-    `experiment ${record.id} has no trial ${number} to deploy`,
-    `those that serve: ${known.join(', ') || 'none'}`,
-    exitCodes.usage,
-  )
 }

@@ -1,0 +1,24 @@
+import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
+import { exitCodes, UserError } from '../exit-codes.ts'
+import { parseCount } from '../experiment/units.ts'
+
+/** The recommended candidate, or that of a trial. @throws UserError where there is none */
+export function candidateOf({ best, nearest, alternatives, experimentId }: Recommendation, trial: string | undefined): Candidate {
+  if (trial === undefined) {
+    if (best) return best
+    throw new UserError(
+      `experiment ${experimentId} has no configuration that meets the SLO`,
+      'name a trial with --trial, or show it under another SLO: tune show --slo',
+      exitCodes.sloUnmet,
+    )
+  }
+  const number = parseCount(trial, 1)
+  const found = [best, nearest, ...alternatives].find((c) => c?.trial === number)
+  if (found) return found
+  const known = [best, ...alternatives].flatMap((c) => (c?.feasible ? [c.trial] : []))
+  throw new UserError(
+    `experiment ${experimentId} has no trial ${number} that serves`,
+    `those that do: ${known.join(', ') || 'none'}`,
+    exitCodes.usage,
+  )
+}

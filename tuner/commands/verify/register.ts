@@ -1,0 +1,38 @@
+import { Command } from 'commander'
+import { addChosenOptions } from '../../experiment/flags.ts'
+import { defaults } from '../../experiment/names.ts'
+import type { VerifyFlags } from './run.ts'
+
+/** Flags of an experiment that say how a service is asked. */
+const asked = ['--url', '--model', '--slo', '--error-rate', '--protocol', '--payload', '--items', '--arrivals', '--timeout'] as const
+
+/** `tune verify`: whether a recommendation still holds, measured from now. */
+export function registerVerify(program: Command): void {
+  const command = new Command('verify')
+    .description('measure the recommended configuration, or a service that runs, once more and say whether it holds')
+    .argument('[experiment]', 'id, as in tune list (default: the newest)')
+    .option('--trial <n>', 'another trial than the recommended one')
+    .option('--rate <rate>', 'requests per second that must hold (default: what is recommended)')
+    .option('--confirm-time <duration>', 'time under load (default: that of the experiment, else 30 s)')
+    .option('--db <file>', 'trial store (SQLite)', defaults.db)
+    .option('--json', 'print one JSON document on stdout')
+  command.optionsGroup('A service that runs, in place of an experiment:')
+  command.option('-f, --file <path>', 'experiment file that says how it is asked: headers, certificates, bodies; flags win over it')
+  addChosenOptions(command, asked)
+  command
+    .addHelpText(
+      'after',
+      `
+Examples:
+  tune verify                                                    # the newest experiment's recommendation
+  tune verify bert-7f3a --confirm-time 2min --json
+  tune verify --url http://bert.example:8000 --model bert --slo 50ms --rate 800
+
+What was measured joins the experiment as a confirmation. Exit codes: 0 it holds; 4 it does not; 1 it could not be told; 2 usage; 3 nothing to verify.`,
+    )
+    .action(async (id: string | undefined, flags: VerifyFlags) => {
+      const { verify } = await import('./run.ts')
+      process.exitCode = await verify(id, flags)
+    })
+  program.addCommand(command)
+}

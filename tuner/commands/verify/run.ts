@@ -1,0 +1,185 @@
+/** `tune verify`: what was recommended, or a service that runs, measured once more from now. */
+import { resolve } from 'node:path'
+import type { Candidate, Recommendation } from '../../../reports/recommendation/types.ts'
+import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
+import type { ExperimentRecord, FinishedTrial, TrialStore } from '../../../trials/types.ts'
+import { assemble, openBackend } from '../../backends/assemble.ts'
+import { exitCodes, UserError } from '../../exit-codes.ts'
+import type { FlagValues } from '../../experiment/flags.ts'
+import { experimentFromDocument, loadExperiment } from '../../experiment/load-experiment.ts'
+import { surroundings } from '../../experiment/surroundings.ts'
+import type { Experiment, ExperimentDocument } from '../../experiment/types.ts'
+import { parseRateRps } from '../../experiment/units.ts'
+import { confirmationRateRps, measureAgain } from '../../loop/confirmation.ts'
+import type { EventBody } from '../../loop/events.ts'
+import type { LoopParts } from '../../loop/parts.ts'
+import { TrialLog } from '../../loop/trial-log.ts'
+import { runTrial } from '../../loop/trial-runner.ts'
+import { duration } from '../../render/columns.ts'
+import { stepLine } from '../../render/trial-line.ts'
+import { interruptible } from '../../signals.ts'
+import { candidateOf } from '../candidate-of.ts'
+import { existingStore, loadExperiment as findExperiment, openToWrite } from '../open-existing.ts'
+import { type Verified, verifiedOf } from './verified.ts'
+
+export interface VerifyFlags extends FlagValues {
+  readonly db: string
+  readonly trial?: string
+  readonly rate?: string
+  readonly confirmTime?: string
+  readonly json?: boolean
+  readonly file?: string
+  readonly url?: string
+}
+
+/** Returns the exit code. */
+export async function verify(id: string | undefined, flags: VerifyFlags): Promise<number> {
+  const { signal, dispose } = interruptible(() => process.stderr.write('stopping\n'))
+  try {
+    const service = flags.url !== undefined || flags.file !== undefined
+    if (service && (id ?? flags.trial) !== undefined)
+      throw new UserError('tune verify: an experiment beside a service', 'name one of them', exitCodes.usage)
+    const verified = service ? await verifyService(flags, signal) : await verifyExperiment(id, flags, signal)
+    process.stdout.write(flags.json ? `${JSON.stringify(verified, finite, 2)}\n` : `${linesOf(verified).join('\n')}\n`)
+    return exitOf[verified.finding]
+  } catch (error) {
+    if (signal.aborted) return exitCodes.interrupted
+    throw error
+  } finally {
+    dispose()
+  }
+}
+
+const exitOf: Readonly<Record<Verified['finding'], number>> = {
+  holds: exitCodes.ok,
+  'does not hold': exitCodes.unconfirmed,
+  unknown: exitCodes.failure,
+}
+
+/** JSON has no Infinity: it becomes the string "Infinity", as in the store. */
+const finite = (_key: string, value: unknown) => (typeof value === 'number' && !Number.isFinite(value) ? String(value) : value)
+
+const linesOf = ({ verdict, caveats, experimentId, verification }: Verified): string[] => [
+  verdict,
+  ...caveats.map((caveat) => `Note: ${caveat}`),
+  ...(experimentId === undefined ? [] : [`Kept as trial ${verification} of experiment ${experimentId}: tune show ${experimentId}`]),
+]
+
+/** A server that runs already, at a rate. */
+async function verifyService(flags: VerifyFlags, signal: AbortSignal): Promise<Verified> {
+  const { rate } = flags
+  if (rate === undefined) throw new UserError('tune verify: at which rate?', 'say --rate 800rps', exitCodes.usage)
+  const askedRps = parseRateRps(rate)
+  const machine = await inspectMachine()
+  const experiment = loadExperiment({ file: flags.file, flags, environment: process.env, ...surroundings(machine) })
+  const { predictor, slo } = experiment
+  if (predictor.kind !== 'url')
+    throw new UserError(`${flags.file} names no service that runs`, 'give its address: --url http://HOST:PORT', exitCodes.usage)
+  const backend = await openBackend(experiment, 'verify', machine)
+  try {
+    const request = { number: 1, configuration: {}, why: 'verification', attempt: 1 }
+    const say = sayProgress(experiment)
+    const trial = await runTrial(
+      backend,
+      { kind: 'verification', rateRps: askedRps },
+      request,
+      {
+        now: Date.now,
+        onReady: (_predictor, seconds) => say({ type: 'predictor-ready', number: 1, isolation: predictor.url, seconds }),
+        onStep: (point, phase) => say({ type: 'load-step', number: 1, point, sloMs: slo.limitMs, phase }),
+      },
+      signal,
+    )
+    return verifiedOf({ label: predictor.url, slo, askedRps }, trial)
+  } finally {
+    await backend.close()
+  }
+}
+
+/** A configuration of a stored experiment; what is measured joins it. */
+async function verifyExperiment(id: string | undefined, flags: VerifyFlags, signal: AbortSignal): Promise<Verified> {
+  existingStore(flags.db)
+  const store = await openToWrite(flags.db)
+  try {
+    const { experiment: record, trials } = await findExperiment(store, id)
+    const machine = await inspectMachine()
+    const { confirmTime } = flags
+    const experiment = {
+      ...experimentFromDocument(record.spec as ExperimentDocument, record.id, surroundings(machine), confirmTime ? { confirmTime } : {}),
+      dbPath: resolve(flags.db),
+    }
+    const parts = await assemble(experiment, record.id, store, machine)
+    try {
+      const candidate = candidateOf(parts.recommend(trials, undefined), flags.trial)
+      return await asItsOwner(store, record, parts, trials, (log) => verifyCandidate(experiment, parts, log, candidate, flags.rate, signal))
+    } finally {
+      await parts.backend.close()
+    }
+  } finally {
+    await store.close()
+  }
+}
+
+/** Takes the experiment over for as long as the work needs, and leaves it as it was but for what joined it. */
+async function asItsOwner<T>(
+  store: TrialStore,
+  record: ExperimentRecord,
+  { recommend, experimentId, problem, backend }: LoopParts,
+  earlier: readonly FinishedTrial[],
+  work: (log: TrialLog) => Promise<T>,
+): Promise<T> {
+  await store.claim(experimentId)
+  const { pricePerHour, objective } = problem
+  const lastNumber = await store.lastNumber(experimentId)
+  const log = new TrialLog({ objective, pricePerHour, earlier, lastNumber, withheld: () => new Set() })
+  try {
+    await backend.launcher.sweep()
+    return await work(log)
+  } finally {
+    const state = record.state === 'running' ? 'interrupted' : record.state
+    const result: unknown = log.fresh.length > 0 ? recommend(log.trials, undefined) : record.result
+    await store.finish(experimentId, state, result)
+  }
+}
+
+async function verifyCandidate(
+  experiment: Experiment,
+  parts: LoopParts,
+  log: TrialLog,
+  candidate: Candidate,
+  rate: string | undefined,
+  signal: AbortSignal,
+): Promise<Verified> {
+  const askedRps = rate === undefined ? recommendedRps(candidate, parts.recommend(log.trials, undefined)) : parseRateRps(rate)
+  const task = { kind: 'verification', rateRps: askedRps } as const
+  const trial = await measureAgain(experiment, parts, log, sayProgress(experiment), task, candidate, signal)
+  const { experimentId } = parts
+  return verifiedOf({ experimentId, trial: candidate.trial, label: candidate.label, slo: experiment.slo, askedRps }, trial)
+}
+
+/** What was confirmed must hold again; of an estimate, a rate a little below it. */
+function recommendedRps({ trial, capacityRps, capacityCi90Rps }: Candidate, { best, confirmation }: Recommendation): number {
+  if (best?.trial === trial && confirmation?.held) return confirmation.rateRps
+  return confirmationRateRps(capacityRps, capacityCi90Rps)
+}
+
+/** Progress on stderr, a line each. */
+const sayProgress =
+  ({ slo }: Experiment) =>
+  (event: EventBody): void => {
+    const line = lineOf(event, slo)
+    if (line !== undefined) process.stderr.write(`${line}\n`)
+  }
+
+function lineOf(event: EventBody, slo: Experiment['slo']): string | undefined {
+  switch (event.type) {
+    case 'confirming':
+      return `verifying ${event.label}`
+    case 'predictor-ready':
+      return `  ready after ${duration(event.seconds)}: ${event.isolation}`
+    case 'load-step':
+      return `  ${stepLine(event.point, slo, event.phase)}`
+    default:
+      return undefined
+  }
+}

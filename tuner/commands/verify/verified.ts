@@ -1,0 +1,70 @@
+/** What a verification comes to: whether the SLO held at the rate that was asked, in words and as a document. */
+import type { LoadPoint, Slo } from '../../../profiler/types.ts'
+import { latency, rate, sloFigure, sloText } from '../../../reports/format.ts'
+import type { FinishedTrial } from '../../../trials/types.ts'
+
+export interface Verified {
+  readonly schema: 'tune.verify/v1'
+  /** Absent: a service that runs. */
+  readonly experimentId?: string
+  /** Trial whose configuration was verified. */
+  readonly trial?: number
+  /** Trial that this measurement became. */
+  readonly verification?: number
+  /** What was measured, in words. */
+  readonly label: string
+  readonly slo: Slo
+  readonly askedRps: number
+  /** `unknown`: it could not be told. */
+  readonly finding: 'holds' | 'does not hold' | 'unknown'
+  /** Highest rate whose window kept the SLO; 0: none did. */
+  readonly heldRps: number
+  /** The SLO's percentile in the window at the asked rate, ms. Absent: there was none. */
+  readonly sloMs?: number
+  readonly verdict: string
+  readonly caveats: readonly string[]
+}
+
+/** What is said of what was asked. */
+export type Question = Pick<Verified, 'experimentId' | 'trial' | 'label' | 'slo' | 'askedRps'>
+
+/** A rate that was asked for comes back as it was, but for rounding. */
+const sameRate = 1e-6
+
+export function verifiedOf(question: Question, trial: FinishedTrial): Verified {
+  const { slo, askedRps, label, experimentId } = question
+  const common = {
+    schema: 'tune.verify/v1',
+    ...question,
+    ...(experimentId !== undefined && { verification: trial.number }),
+  } as const
+  if (trial.state === 'failed')
+    return { ...common, finding: 'unknown', heldRps: 0, verdict: `Not known: ${label} could not be measured: ${trial.error}`, caveats: [] }
+  if (trial.state === 'infeasible') {
+    const verdict = `Does not hold: ${label} no longer serves: ${trial.detail}`
+    return { ...common, finding: 'does not hold', heldRps: 0, verdict, caveats: [] }
+  }
+  const { measurement } = trial
+  const { capacityRps: heldRps, outcome, caveats } = measurement
+  const at = windowAt(measurement.points, askedRps)
+  const figures = { heldRps, ...(at && { sloMs: at.sloMs }), caveats }
+  const figure = at ? `: ${sloFigure(slo, at.sloMs)}` : ''
+  const limit = slo.limits ? sloText(slo) : latency(slo.limitMs)
+  if (outcome === 'converged' && heldRps >= askedRps * (1 - sameRate))
+    return { ...common, ...figures, finding: 'holds', verdict: `Holds: ${label} serves ${rate(askedRps)}${figure} (SLO ${limit})` }
+  if (outcome === 'generator-limit' || outcome === 'disturbed') {
+    const verdict = `Not known: the load on ${label} was disturbed${measurement.detail ? `: ${measurement.detail}` : ''}`
+    return { ...common, ...figures, finding: 'unknown', verdict }
+  }
+  const instead = heldRps > 0 ? `it holds at ${rate(heldRps)}` : (measurement.detail ?? 'nor at any lower rate that was tried')
+  return {
+    ...common,
+    ...figures,
+    finding: 'does not hold',
+    verdict: `Does not hold: ${label} at ${rate(askedRps)}${figure} (SLO ${limit}); ${instead}`,
+  }
+}
+
+/** The last window of open load at a rate. */
+const windowAt = (points: readonly LoadPoint[], rateRps: number): LoadPoint | undefined =>
+  points.findLast(({ load, offeredRps }) => load.kind === 'open' && Math.abs(offeredRps / rateRps - 1) < 0.02)
