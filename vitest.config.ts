@@ -18,7 +18,7 @@ export const pure = [
   'trials/predictor/{preprocess,protocol}/**/*',
   'tuner/testing/**/*',
   'tuner/{experiment,render}/**/*',
-  'tuner/backends/{assemble,cluster-space,simulated-backend,simulated-llm}',
+  'tuner/backends/{cluster-space,load-work,simulated-backend,simulated-llm}',
   'tuner/commands/verify/verified',
   'tuner/loop/{default-configuration,loop,observations,second-reading,trial-log,why-stop}',
 ].map((files) => `${files}.test.{ts,tsx}`)

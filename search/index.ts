@@ -3,21 +3,25 @@ import { gpSampler } from './samplers/gp.ts'
 import { gridSampler } from './samplers/grid.ts'
 import { haltonSampler, sobolSampler } from './samplers/quasi-random.ts'
 import { randomSampler } from './samplers/random.ts'
+import { type SamplerName, samplerNames } from './samplers/sampler-names.ts'
 import type { Sampler } from './types.ts'
 
-const samplers: readonly Sampler[] = [gpSampler, randomSampler, gridSampler, sobolSampler, haltonSampler]
-
-/** Names `createSampler` knows; the first is the default. */
-export const samplerNames: readonly string[] = samplers.map((s) => s.name)
+const samplers: Readonly<Record<SamplerName, Sampler>> = {
+  gp: gpSampler,
+  random: randomSampler,
+  grid: gridSampler,
+  sobol: sobolSampler,
+  halton: haltonSampler,
+}
 
 /**
  * The sampler of a name.
  * @throws RangeError for an unknown name, listing the known ones.
  */
-export function createSampler(name = 'gp'): Sampler {
-  const sampler = samplers.find((s) => s.name === name)
+export function createSampler(name: string = samplerNames[0]): Sampler {
+  const sampler = samplerNames.find((known) => known === name)
   if (!sampler) throw new RangeError(`unknown sampler '${name}'; known are ${samplerNames.join(', ')}`)
-  return sampler
+  return samplers[sampler]
 }
 
 export { paretoFront } from './non-dominated.ts'

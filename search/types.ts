@@ -1,10 +1,10 @@
 /** The vocabulary of the search: parameters, configurations, problems, observations, samplers. Pure data; no I/O. */
+import type { Category } from './categories.ts'
 import type { Objective } from './objective.ts'
 
+export type { Category } from './categories.ts'
 export type { Objective } from './objective.ts'
 
-/** Where a tuned value goes when a predictor is started. */
-export type Category = 'resource' | 'server' | 'env' | 'args'
 export type Scale = 'linear' | 'log'
 
 interface ParameterBase {

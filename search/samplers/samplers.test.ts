@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { createSampler, samplerNames } from '../index.ts'
+import { createSampler } from '../index.ts'
 import { samplerContract } from './sampler.contract.ts'
+import { samplerNames } from './sampler-names.ts'
 
 for (const name of samplerNames) samplerContract(createSampler(name))
 

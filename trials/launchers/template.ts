@@ -14,13 +14,14 @@
 import type { ProtocolName } from '../../profiler/protocols/protocol-table.ts'
 import type { TlsOptions } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
+import type { EngineName } from '../predictor/engines/engine-registry.ts'
 import type { BuiltinProtocol } from '../predictor/protocol/spoken.ts'
 import type { ServerPreset } from './server-files/preset.ts'
 
 export type PredictorTemplate = BuiltinTemplate | CommandTemplate | UrlTemplate
 
 /** The engines of the built-in predictor. `auto`: tfjs on the devices that are there. */
-export type BuiltinEngine = 'auto' | 'tfjs' | 'onnx' | 'emulated'
+export type BuiltinEngine = 'auto' | EngineName
 
 /** What a variant changes of the built-in predictor. */
 export interface VariantSettings {

@@ -5,13 +5,16 @@
 
 import { z } from 'zod'
 import { protocolNames, protocolTable } from '../../profiler/protocols/protocol-table.ts'
+import { categoryNames } from '../../search/categories.ts'
 import { defaultKind, kindsAsking, objectiveKinds } from '../../search/objective.ts'
+import { samplerNames } from '../../search/samplers/sampler-names.ts'
 import { draSharings } from '../../trials/launchers/kubernetes/dra.ts'
 import { gpuSchemes } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { serverKinds } from '../../trials/launchers/server-files/preset.ts'
+import { engineNames } from '../../trials/predictor/engines/engine-registry.ts'
 import { spoken } from '../../trials/predictor/protocol/spoken.ts'
 import { splitCommand } from './command-line.ts'
-import { backends, defaults, deviceChoices, loadOrigins, samplerNames } from './names.ts'
+import { backends, defaults, deviceChoices, loadOrigins } from './names.ts'
 import { parseItems } from './payload-settings.ts'
 import { parseLengths } from './prompt-settings.ts'
 import { choice, count, duration, money, quantity, rate, share, text } from './schema-parts.ts'
@@ -74,7 +77,7 @@ const parameterKeys = z.strictObject({
     .optional()
     .describe('ratio of two values, e.g. 2 for powers of two'),
   scale: choice(['linear', 'log'], 'a scale').optional().describe('how far apart values are for the search'),
-  category: choice(['resource', 'server', 'env', 'args'], 'a category').optional().describe('how the value reaches the predictor'),
+  category: choice(categoryNames, 'a category').optional().describe('how the value reaches the predictor'),
   when: text('a condition').optional().describe("the parameter exists only while this holds, e.g. gpu != 'T4'"),
   monotone: choice(['up', 'down'], 'a direction')
     .optional()
@@ -193,7 +196,9 @@ const pathNamed = protocolNames.filter((name) => protocolTable[name].needsPath).
 const flag = z.boolean({ error: 'expected true or false' })
 const predictorKeys = z.strictObject({
   kind: choice(['builtin', 'command', 'url'], 'a kind of predictor').optional().describe('default: what the other keys say'),
-  engine: choice(['auto', 'tfjs', 'onnx', 'emulated'], 'an engine').optional().describe('builtin: what runs the model'),
+  engine: choice(['auto', ...engineNames], 'an engine')
+    .optional()
+    .describe('builtin: what runs the model'),
   command: z
     .union([
       z.array(z.union([z.string(), z.number().transform(String)])).min(1, { error: 'expected a program' }),

@@ -1,8 +1,11 @@
 /** Flags of the command line: a short form of the experiment file. Light, for `--help` must be quick: no schema, no YAML. */
 import { type Command, Option } from 'commander'
+import { protocolNames } from '../../profiler/protocols/protocol-table.ts'
+import { categoryNames } from '../../search/categories.ts'
 import { defaultKind, kindsAsking, objectiveKinds } from '../../search/objective.ts'
+import { samplerNames } from '../../search/samplers/sampler-names.ts'
 import { createDraft, type Draft } from './draft.ts'
-import { backends, defaults, deviceChoices, samplerNames } from './names.ts'
+import { backends, defaults, deviceChoices } from './names.ts'
 import { sloParts } from './slo-text.ts'
 import type { ConfigProblem, Origin } from './types.ts'
 import type { Layer, Path } from './yaml-file.ts'
@@ -135,7 +138,7 @@ export const experimentFlags: readonly Flag[] = [
     flags: '--protocol <name>',
     group: where,
     path: ['predictor', 'protocol'],
-    what: 'oip-v2 | tfserving | json | openai (default: oip-v2)',
+    what: `${list(protocolNames)} (default: ${protocolNames[0]}; of language models openai)`,
   },
 
   {
@@ -303,6 +306,8 @@ function namesOf(flag: Flag): { long: string; key: string } {
   return { long: option.long ?? flag.flags, key: option.attributeName() }
 }
 
+const paramPattern = new RegExp(`^(?:(${categoryNames.join('|')}):)?([^=:\\s]+)=(.*)$`, 's')
+
 /** The flags as a partial experiment file, and which flag each value came from. Relative paths start from the working directory. */
 export function flagsToLayer(values: FlagValues, folder: string): { layer: Layer; problems: ConfigProblem[] } {
   const draft = createDraft(folder)
@@ -316,7 +321,7 @@ export function flagsToLayer(values: FlagValues, folder: string): { layer: Layer
     else if (flag.gather === 'constraint') draft.set(['constraints'], value, origin)
     else
       for (const text of value as string[]) {
-        const [, category, name, rest] = /^(?:(resource|server|env|args):)?([^=:\s]+)=(.*)$/s.exec(text) ?? []
+        const [, category, name, rest] = paramPattern.exec(text) ?? []
         if (name === undefined || rest === undefined || name === '__proto__' || (flag.gather === 'pin' && category))
           problems.push({
             where: long,

@@ -1,13 +1,11 @@
-/** Names that an experiment chooses from. Free of imports: the command line's help shows them and must start fast. */
+/** Names that an experiment chooses from, where no other folder has them. Light: the command line's help shows them and must start fast. */
+import { samplerNames } from '../../search/samplers/sampler-names.ts'
 
 export const backends = ['local', 'simulated', 'kubernetes'] as const
 export type Backend = (typeof backends)[number]
 
 export const deviceChoices = ['auto', 'cpu', 'gpu', 'emulated'] as const
 export type Devices = (typeof deviceChoices)[number]
-
-export const samplerNames = ['gp', 'random', 'grid', 'sobol', 'halton'] as const
-export type SamplerName = (typeof samplerNames)[number]
 
 /** Where the load of trials on a cluster comes from. */
 export const loadOrigins = ['cluster', 'port-forward', 'here'] as const
@@ -20,7 +18,7 @@ export const defaults = {
   headroom: '20%',
   backend: 'local',
   devices: 'auto',
-  sampler: 'gp',
+  sampler: samplerNames[0],
   maxTrials: 12,
   parallel: 1,
   seed: 1,

@@ -1,13 +1,14 @@
 /** The effective experiment: what the loop consumes, after defaults, file, environment and flags are merged. */
 import type { Arrivals, PayloadSource, Slo } from '../../profiler/types.ts'
+import type { SamplerName } from '../../search/samplers/sampler-names.ts'
 import type { Configuration, Objective, SearchSpace } from '../../search/types.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
 import type { DraOptions } from '../../trials/launchers/kubernetes/dra.ts'
 import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
-import type { Backend, Devices, LoadOrigin, SamplerName } from './names.ts'
+import type { Backend, Devices, LoadOrigin } from './names.ts'
 
-export type { Backend, Devices, SamplerName } from './names.ts'
+export type { Backend, Devices } from './names.ts'
 
 export interface ModelSpec {
   /** The name a predictor serves it under, e.g. 'bert'. */

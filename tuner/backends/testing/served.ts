@@ -9,7 +9,8 @@ import { loadExperiment } from '../../experiment/load-experiment.ts'
 import type { Experiment } from '../../experiment/types.ts'
 
 const script = fileURLToPath(new URL('../../../trials/launchers/testing/server.mjs', import.meta.url))
-const env = { SERVICE_MS: '4' }
+/** Time of one request, ms. */
+const usualMs = 4
 
 /** What every experiment on it says, with an SLO that a pause of a busy machine does not break; it is stated as a predictor by one of the following. */
 const brief = { model: 'm', slo: 'p75<200ms', devices: 'cpu', load: { trialTime: '1s', confirmTime: '1s' } } as const
@@ -21,7 +22,7 @@ export type Behaviour = 'serve' | 'mortal'
 export const asCommand = (behaviour: Behaviour) => ({
   ...plainJson,
   command: [process.execPath, script, '--port=${port}'],
-  env: { ...env, BEHAVIOUR: behaviour },
+  env: { SERVICE_MS: String(usualMs), BEHAVIOUR: behaviour },
 })
 export const asUrl = (port: number) => ({ ...plainJson, url: `http://127.0.0.1:${port}` })
 /** As a pod: what it runs is up to the test. */
@@ -32,9 +33,9 @@ export interface Served {
   stop(): Promise<void>
 }
 
-export async function serve(behaviour: Behaviour): Promise<Served> {
+export async function serve(behaviour: Behaviour, serviceMs = usualMs): Promise<Served> {
   const child = spawn(process.execPath, [script], {
-    env: { ...process.env, ...env, BEHAVIOUR: behaviour },
+    env: { ...process.env, SERVICE_MS: String(serviceMs), BEHAVIOUR: behaviour },
     stdio: ['ignore', 'pipe', 'ignore'],
   })
   for await (const line of createInterface({ input: child.stdout })) {

@@ -89,7 +89,7 @@ describe('an experiment on this machine', () => {
   const server = fileURLToPath(new URL('../../../trials/launchers/testing/server.mjs', import.meta.url))
   const document = {
     model: 'm',
-    slo: 'p75<100ms',
+    slo: 'p75<400ms',
     devices: 'cpu',
     predictor: { command: ['sh', 'serve.sh', '${port}'], protocol: 'json', path: '/predict', healthPath: '/healthz', body: '{}' },
     space: { cpuCores: [1] },
@@ -102,12 +102,12 @@ describe('an experiment on this machine', () => {
   }
 
   test('a server that became slower since does not hold; its experiment says so from then on', async () => {
-    install(2)
+    install(20)
     const first = await box.run(['-f', 'e.yaml'])
     expect(first.code, first.stderr).toBe(0)
     const same = await box.run(['verify', '--json'])
     expect(same.code, same.stderr).toBe(0)
-    install(20)
+    install(80)
     const slower = await box.run(['verify', '--json'])
     expect(slower.code, slower.stderr).toBe(4)
     expect(json(slower.stdout)).toMatchObject({ finding: 'does not hold' })
@@ -116,7 +116,7 @@ describe('an experiment on this machine', () => {
   }, 180_000)
 
   test('Ctrl-C leaves the experiment as it was', async () => {
-    install(2)
+    install(20)
     const first = await box.run(['-f', 'e.yaml', '--no-confirm'])
     expect(first.code, first.stderr).toBe(0)
     const before = await stored()
@@ -132,7 +132,7 @@ describe('an experiment on this machine', () => {
 })
 
 describe('a service that runs', () => {
-  const asked = ['--slo', 'p75<100ms', '--protocol', 'json', '--confirm-time', '1s']
+  const asked = ['--slo', 'p75<400ms', '--protocol', 'json', '--confirm-time', '1s']
   const file = (port: number) => {
     const predictor = { url: `http://127.0.0.1:${port}`, protocol: 'json', path: '/predict', healthPath: '/healthz', body: '{}' }
     writeFileSync(join(box.folder, 'service.yaml'), JSON.stringify({ model: 'm', predictor }))
@@ -140,13 +140,13 @@ describe('a service that runs', () => {
   }
 
   test('holds at a rate that it serves, and not at one beyond it; nothing is kept', async () => {
-    const server = await serve('serve')
+    const server = await serve('serve', 25)
     servers.push(server)
-    const holds = await box.run([...file(server.port), '--rate', '40rps', '--json'])
+    const holds = await box.run([...file(server.port), '--rate', '10rps', '--json'])
     expect(holds.code, holds.stderr).toBe(0)
-    expect(json(holds.stdout)).toMatchObject({ finding: 'holds', heldRps: 40, label: `http://127.0.0.1:${server.port}` })
+    expect(json(holds.stdout)).toMatchObject({ finding: 'holds', heldRps: 10, label: `http://127.0.0.1:${server.port}` })
     expect(json(holds.stdout)).not.toHaveProperty('experimentId')
-    const beyond = await box.run([...file(server.port), '--rate', '600rps'])
+    const beyond = await box.run([...file(server.port), '--rate', '100rps'])
     expect(beyond.code, beyond.stderr).toBe(4)
     expect(beyond.stdout).toMatch(/^Does not hold: http/)
   }, 180_000)

@@ -37,6 +37,16 @@ test.each(['generator-limit', 'disturbed'] as const)('a load that ended as %s te
   expect(found).toMatchObject({ finding: 'unknown', verdict: expect.stringMatching(/^Not known: .*eight others ran$/) })
 })
 
+test('what a clean window missed at the rate itself counts, whatever became of those at lower rates', () => {
+  const saturated = (offeredRps: number, sloMs: number) => ({ ...loadPoint(offeredRps, sloMs), generatorSaturated: true })
+  const limited = { outcome: 'generator-limit', capacityRps: 0 } as const
+  const missed = verifiedOf(question, complete({ ...limited, points: [loadPoint(200, 70), saturated(190, 90)] }))
+  expect(missed).toMatchObject({ finding: 'does not hold', sloMs: 70 })
+  expect(verifiedOf(question, complete({ ...limited, points: [saturated(200, 70), loadPoint(190, 90)] })).finding).toBe('unknown')
+  const again = verifiedOf(question, complete({ ...limited, points: [saturated(200, 20), loadPoint(200, 70), saturated(200, 30)] }))
+  expect(again).toMatchObject({ finding: 'does not hold', sloMs: 70 })
+})
+
 test('a predictor that no longer serves does not hold; one that could not be measured is not known', () => {
   expect(verifiedOf(question, { ...base, state: 'infeasible', reason: 'crashed', detail: 'exit code 3' })).toMatchObject({
     finding: 'does not hold',

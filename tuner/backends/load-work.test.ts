@@ -1,11 +1,5 @@
 import { expect, test } from 'vitest'
-import { samplerNames } from '../../search/index.ts'
-import { samplerNames as offered } from '../experiment/names.ts'
 import { effortFor } from './load-work.ts'
-
-test('every sampler that the command line offers is there', () => {
-  expect([...offered].sort()).toEqual([...samplerNames].sort())
-})
 
 test('more time under load buys a finer measurement, never a longer one than allowed', () => {
   const windows = [2, 3, 15, 120].map((seconds) => ({ seconds, effort: effortFor(seconds) }))
