@@ -1,16 +1,19 @@
 /**
- * How true the load generator is on this machine: `npm run bench:loopback`, about 85 s. Best on a machine that does nothing else.
- * Servers on loopback with known latencies, seen by the open loop, the closed loop and, where it is installed, wrk, which take turns:
- * what disturbs the machine disturbs all of them. Medians over the rounds, and the whole range. Then the capacity of a batch server beside
- * the same server in virtual time.
+ * How true the load generator is on this machine: `npm run bench:loopback`, about 100 s. Best on a machine that does nothing else.
+ * Servers on loopback with known latencies, seen by the open loop, the closed loop, where they are to be had wrk, and a plain open-loop client in C (plain-client.c)
+ * that shares no code with the generator. They take turns: what disturbs the machine disturbs all of them. Medians over the rounds, and the whole range. Then how
+ * late sends are by their rate, closed loops beside wrk, and the capacity of a batch server beside the same server in virtual time.
  */
-import { execFile } from 'node:child_process'
+import { execFile, execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { measureCapacity } from '../capacity/measure.ts'
+import { schedule } from '../generator/arrivals.ts'
 import { HttpLoadGenerator } from '../generator/http-generator.ts'
+import { loadPointOf, summarise } from '../statistics/load-point.ts'
 import { startTestServer, type TestServer } from '../testing/servers.ts'
 import type { TestService } from '../testing/service.ts'
 import type { Load, Slo } from '../types.ts'
@@ -21,6 +24,9 @@ interface Seen {
   readonly p99Ms: number
   readonly rps: number
   readonly lateMs?: number
+  readonly lateP50Ms?: number
+  /** Of a window that the machine disturbed, as the window tells. */
+  readonly disturbed?: boolean
 }
 
 const rounds = 3
@@ -31,6 +37,7 @@ const generator = new HttpLoadGenerator()
 const folder = mkdtempSync(join(tmpdir(), 'loopback-'))
 
 const cases: { name: string; service: Partial<TestService>; p50Ms: number; p99Ms: number }[] = [
+  { name: 'at once', service: { time: { kind: 'fixed', ms: 0 } }, p50Ms: 0, p99Ms: 0 },
   { name: 'fixed 5 ms', service: { time: { kind: 'fixed', ms: 5 } }, p50Ms: 5, p99Ms: 5 },
   { name: 'fixed 51 ms', service: { time: { kind: 'fixed', ms: 51 } }, p50Ms: 51, p99Ms: 51 },
   {
@@ -60,11 +67,35 @@ async function wrk({ url, target }: TestServer, connections: number): Promise<Se
 }
 
 const ours = async ({ target }: TestServer, load: Load): Promise<Seen> => {
-  const { p50Ms, p99Ms, achievedRps, latenessP99Ms } = await generator.run(target, load, slo, signal)
-  return { p50Ms, p99Ms, rps: achievedRps, lateMs: load.kind === 'open' ? latenessP99Ms : undefined }
+  const run = await generator.play(target, load, signal)
+  const { p50Ms, p99Ms, achievedRps, latenessP99Ms, disturbed } = loadPointOf(run, slo)
+  const late = load.kind === 'open' ? { lateMs: latenessP99Ms, lateP50Ms: median([...run.lateMs!]) } : {}
+  return { p50Ms, p99Ms, rps: achievedRps, ...late, disturbed }
 }
+
+/** Compiled at once; undefined without a C compiler. */
+const plainClient = (() => {
+  const binary = join(folder, 'plain-client')
+  try {
+    execFileSync('cc', ['-O2', '-pthread', '-o', binary, fileURLToPath(new URL('plain-client.c', import.meta.url))], { stdio: 'ignore' })
+    return binary
+  } catch {
+    return undefined
+  }
+})()
+
+/** The same sends as the open loop's, by the plain client. */
+async function plain({ url, target }: TestServer, load: Load): Promise<Seen | undefined> {
+  if (plainClient === undefined || load.kind !== 'open') return undefined
+  const child = promisify(execFile)(plainClient, [new URL(url).port, target.path, String(target.bodies[0]!.body)])
+  child.child.stdin!.end([...schedule(load)].join('\n'))
+  const latencies = (await child).stdout.trim().split('\n').map(Number)
+  const { p50Ms, p99Ms } = summarise(Float64Array.from(latencies, (ms) => (ms < 0 ? Number.NaN : ms)))
+  return { p50Ms, p99Ms, rps: latencies.length / load.durationS }
+}
+
 const closed = (connections: number): Load => ({ kind: 'closed', connections, durationS: seconds })
-const open = (seed: number): Load => ({ kind: 'open', rateRps: 200, arrivals: { kind: 'poisson' }, durationS: seconds, seed })
+const open = (seed: number, rateRps = 200): Load => ({ kind: 'open', rateRps, arrivals: { kind: 'poisson' }, durationS: seconds, seed })
 
 /** Each of the ways in turn, round by round. */
 async function inTurn(ways: Record<string, (round: number) => Promise<Seen | undefined>>): Promise<Map<string, Seen[]>> {
@@ -90,6 +121,7 @@ for (const { name, service, p50Ms, p99Ms } of cases) {
   const server = await startTestServer(service)
   const seen = await inTurn({
     'open, 200/s Poisson': (round) => ours(server, open(round)),
+    'plain client, the same': (round) => plain(server, open(round)),
     'closed, 8 connections': () => ours(server, closed(8)),
     'wrk, 8 connections': () => wrk(server, 8),
   })
@@ -102,15 +134,22 @@ for (const { name, service, p50Ms, p99Ms } of cases) {
 }
 
 const trivial = await startTestServer({ time: { kind: 'fixed', ms: 0 } })
-console.log('\nA server that answers at once, 32 connections, closed: ms, and requests per second')
-const atOnce = await inTurn({ 'closed loop': () => ours(trivial, closed(32)), wrk: () => wrk(trivial, 32) })
-for (const [by, all] of atOnce)
+console.log('\nHow late sends are, ms, by their rate; a server that answers at once')
+for (const rate of [200, 2000, 8000]) {
+  const seen = (await inTurn({ ours: (round) => ours(trivial, open(round, rate)) })).get('ours')!
+  const disturbed = seen.filter((one) => one.disturbed).length
   console.log(
-    `${by.padEnd(26)}p50${range(all.map((one) => one.p50Ms))}p99${range(all.map((one) => one.p99Ms))}req/s${range(
-      all.map((one) => one.rps),
-      0,
-    )}`,
+    `${String(rate).padEnd(8)}p50${range(seen.map((one) => one.lateP50Ms!))}p99${range(seen.map((one) => one.lateMs!))}${disturbed > 0 ? `${disturbed} of ${rounds} windows disturbed` : ''}`,
   )
+}
+
+console.log('\nThe same server, closed: requests per second, and their share of wrk’s')
+for (const connections of [1, 32, 128]) {
+  const seen = await inTurn({ ours: () => ours(trivial, closed(connections)), wrk: () => wrk(trivial, connections) })
+  const [rps, theirs] = ['ours', 'wrk'].map((by) => (seen.get(by) ?? []).map((one) => one.rps))
+  const share = theirs!.length > 0 ? `wrk${range(theirs!, 0)}${median(rps!.map((one, i) => one / theirs![i]!)).toFixed(2)}` : ''
+  console.log(`${String(connections).padEnd(8)}${range(rps!, 0)}${share}`)
+}
 await trivial.stop()
 
 const batch = { baseMs: 10, perItemMs: 2 }

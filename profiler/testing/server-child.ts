@@ -7,7 +7,7 @@ import { normal, seeded } from '../seeded-random.ts'
 import { testCertificate as cert, testKey as key } from './certificate.ts'
 import { okBody, type TestService } from './service.ts'
 
-const waiting: ServerResponse[] = []
+const waiting: { readonly response: ServerResponse; readonly arrivedMs: number }[] = []
 let service: TestService
 let uniform = seeded(0)
 let busy = 0
@@ -29,7 +29,7 @@ function serviceMs(batch: number): number {
   }
 }
 
-/** Service ends at a set time on a chain, so that late timers do not add up while the server is busy. */
+/** When servers became free, by the times set for it: late timers do not add up while the server is busy. */
 const freeAtMs: number[] = []
 
 function serve(): void {
@@ -37,17 +37,16 @@ function serve(): void {
     const now = performance.now()
     const batch = waiting.splice(0, service.maxBatch)
     busy++
-    const last = freeAtMs.pop() ?? 0
-    const start = now - last < 2 ? last : Math.max(now, stalledUntil)
-    const endMs = Math.max(start, stalledUntil) + serviceMs(batch.length)
+    const endMs = Math.max(freeAtMs.pop() ?? 0, batch[0]!.arrivedMs, stalledUntil) + serviceMs(batch.length)
     setTimeout(
       () => {
         busy--
         if (service.servers > 0) freeAtMs.push(endMs)
-        for (const response of batch) answer(response)
+        for (const { response } of batch) answer(response)
         serve()
       },
-      Math.max(0, endMs - now),
+      // Timers count whole milliseconds, and would be early.
+      Math.max(0, Math.ceil(endMs - now)),
     )
   }
 }
@@ -110,7 +109,11 @@ function handle(request: IncomingMessage, response: ServerResponse): void {
     const { fault } = service
     if (fault?.kind === 'die' && requests > fault.afterRequests) process.exit(7)
     if (fault?.kind === 'stall' && requests === fault.afterRequests) stalledUntil = performance.now() + fault.ms
-    waiting.push(response)
+    if (waiting.length >= (service.queueLimit ?? Number.POSITIVE_INFINITY)) {
+      response.writeHead(503, { 'content-length': 0 }).end()
+      return
+    }
+    waiting.push({ response, arrivedMs: performance.now() })
     serve()
   })
 }

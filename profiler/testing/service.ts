@@ -11,6 +11,8 @@ export interface TestService {
   readonly servers: number
   /** Most requests in a batch; waiting ones are taken together when a server is free. */
   readonly maxBatch: number
+  /** Waiting requests beyond which further ones are answered 503. */
+  readonly queueLimit?: number
   readonly seed: number
   readonly fault?: TestFault
   /** Connections that the server closes although nothing is wrong. */
