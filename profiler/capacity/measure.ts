@@ -163,6 +163,9 @@ export function generatorFor(target: Target, given: LoadGenerator | undefined): 
 /** Load average per core above which more waits for a core than the server and its load would. */
 const crowded = 1.5
 
+/** Closed connections beyond this share of the requests are told of. */
+const closingShare = 0.05
+
 export function caveatsOf(target: Target, session: Session): string[] {
   const found: string[] = []
   if (target.kind === 'virtual') return found
@@ -178,6 +181,10 @@ export function caveatsOf(target: Target, session: Session): string[] {
         `this machine's load average was ${load.toFixed(1)} on ${cores} cores: the server waited for them, be it for other work or for threads of its own`,
       )
   }
+  if (session.closedConnections > closingShare * session.requests)
+    found.push(
+      `the server closed ${session.closedConnections} connections in ${session.requests} requests: opening others is part of their latency`,
+    )
   if (session.points.some((point) => point.generatorSaturated))
     found.push('the load generator could not hold some of the load points; they are marked')
   return found

@@ -23,6 +23,8 @@ export class Session {
   requests = 0
   /** Most cores that the generator used in a window. */
   generatorCores = 0
+  /** Connections that the server closed. */
+  closedConnections = 0
 
   constructor(
     private readonly target: Target,
@@ -53,6 +55,7 @@ export class Session {
     const point = loadPointOf(run, this.slo)
     this.totalS += run.elapsedS
     this.requests += run.latencyMs.length
+    this.closedConnections += run.connections?.closed ?? 0
     this.generatorCores = Math.max(this.generatorCores, run.generatorCores)
     if (keep) this.points.push(point)
     this.onStep(point, phase)

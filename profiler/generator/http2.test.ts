@@ -33,9 +33,9 @@ describe('over plain TCP', () => {
   })
 
   loadGeneratorContract({
-    toleranceMs: 12,
+    toleranceMs: 2,
     durationS: 0.6,
-    attempts: 10,
+    real: true,
     create: () => new HttpLoadGenerator(),
     servers: () => httpServers(serve),
   })

@@ -2,11 +2,12 @@
  * Known servers as processes, over real HTTP, beside their truth: the same queue in virtual time under the very sends that the server got. Everything that
  * generator, connections and clocks add or lose shows. A window that the machine disturbed, as the window itself tells, says so and is skipped.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, type TestContext, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { seeded } from '../seeded-random.ts'
 import { summarise } from '../statistics/load-point.ts'
 import { startTestServer, type TestServer, targetAt } from '../testing/servers.ts'
 import type { TestService } from '../testing/service.ts'
+import { skipIfDisturbed, unseenMs } from '../testing/undisturbed.ts'
 import type { Load, LoadRun } from '../types.ts'
 import { QueueServer, type QueueServerOptions } from '../virtual/queue-server.ts'
 import { HttpLoadGenerator } from './http-generator.ts'
@@ -28,20 +29,8 @@ afterEach(async () => {
 })
 afterAll(() => generator.close())
 
-/** Shares of a window: of waiting for a core, or of time in which the generator's process stood still. */
-const mostDisturbed = 0.003
 /** Timers are up to a millisecond late, and an answer takes its way: with the truth at 30 ms and more all in all less than a tenth of it. */
 const within = (truthMs: number) => 0.04 * truthMs + 1.5
-/** What others may have run on two cores without the clock of /proc/stat telling, all of it at once: it moves the slowest requests alone. */
-const unseenMs = 20
-
-const skipIfDisturbed = ({ machineWait = {}, stallsMs = new Float64Array(), seconds }: LoadRun, skip: TestContext['skip']) => {
-  const stalledMs = stallsMs.reduce((sum, at, i) => sum + (i % 2 === 0 ? -at : at), 0)
-  const { server: ofServer = 0, generator: ofGenerator = 0, stolen = 0 } = machineWait
-  const worst = Math.max(ofServer, ofGenerator, stolen, stalledMs / 1000 / seconds)
-  if (worst > mostDisturbed) skip(`disturbed: server or generator were kept from a core for ${(100 * worst).toFixed(1)} % of the window`)
-}
-
 interface Known {
   readonly name: string
   readonly rateRps: number
