@@ -1,9 +1,17 @@
 import { expect, test } from 'vitest'
 import type { MeasuredWith } from '../trials/measured-with.ts'
-import { deployedFor, figuresOf, figuresStatement, figuresWord, verifyCommand } from './figures.ts'
+import { deployedFor, figuresOf, figuresStatement, figuresWord, protocolOfServer, verifyCommand } from './figures.ts'
 import { slo } from './samples.contract.ts'
 
-const cpu: MeasuredWith = { how: 'measured', server: 'builtin', engine: 'tfjs', model: 'bert', modelKind: 'encoder', weights: 'random' }
+const cpu: MeasuredWith = {
+  how: 'measured',
+  server: 'builtin',
+  engine: 'tfjs',
+  model: 'bert',
+  protocol: 'oip-v2',
+  modelKind: 'encoder',
+  weights: 'random',
+}
 const onT4: MeasuredWith = { ...cpu, how: 'emulated', engine: 'emulated', weights: 'none', gpu: 'T4' }
 const tfjs = { server: 'builtin', engine: 'tfjs', weights: 'given' } as const
 
@@ -51,7 +59,7 @@ test('beside a verdict: nothing where the figures are those of what deploys', ()
 })
 
 test('the command that settles it is one line of a shell, its rate rounded down', () => {
-  const at = { url: 'http://bert', model: 'bert', rateRps: 169.6, slo }
+  const at = { host: 'bert', protocol: 'oip-v2', model: 'bert', rateRps: 169.6, slo } as const
   expect(verifyCommand(at)).toBe("tune verify --url http://bert --model bert --rate 169rps --slo 'p99<50ms'")
   const joint = {
     ...slo,
@@ -65,4 +73,14 @@ test('the command that settles it is one line of a shell, its rate rounded down'
   expect(verifyCommand({ ...at, model: "it's", rateRps: 0.5678, slo: joint })).toBe(
     "tune verify --url http://bert --model 'it'\\''s' --rate 0.567rps --slo 'p90 ttft<200ms tpot<30ms'",
   )
+  expect(verifyCommand({ ...at, protocol: 'openai' })).toContain('--url http://bert --protocol openai --model')
+  expect(verifyCommand({ ...at, protocol: 'tfserving-grpc', grpcPort: 8500 })).toContain('--url grpc://bert:8500 --protocol tfserving-grpc')
+})
+
+test('a server is asked as it was measured, where it speaks that', () => {
+  expect(protocolOfServer('builtin', 'tfserving-grpc')).toBe('tfserving-grpc')
+  expect(protocolOfServer('tfserving', 'tfserving-grpc')).toBe('tfserving-grpc')
+  expect(protocolOfServer('tfserving', 'oip-v2')).toBe('tfserving')
+  expect(protocolOfServer('triton', 'json')).toBe('oip-v2')
+  expect(protocolOfServer('vllm', 'oip-v2')).toBe('openai')
 })

@@ -1,4 +1,5 @@
 /** Whether figures hold of what is deployed: what was measured beside what serves, in words, and the command that would settle it. */
+import { type ProtocolName, protocolTable } from '../profiler/protocols/protocol-table.ts'
 import { sloFlag } from '../profiler/slo.ts'
 import type { Slo } from '../profiler/types.ts'
 import type { MeasuredServer, MeasuredWith } from '../trials/measured-with.ts'
@@ -92,9 +93,36 @@ export const figuresWord = ({ how, hold }: Figures): Provenance | 'of-another-se
   how !== 'measured' ? how : hold ? 'measured' : 'of-another-server'
 
 /** A rate at one address under an SLO, measured again: settles what figures of something else leave open. */
-export function verifyCommand(at: { readonly url: string; readonly model: string; readonly rateRps: number; readonly slo: Slo }): string {
+export function verifyCommand(at: Verifiable): string {
   const model = /^[\w./:-]+$/.test(at.model) ? at.model : quoted(at.model)
-  return `tune verify --url ${at.url} --model ${model} --rate ${rateFlag(at.rateRps)} --slo ${quoted(sloFlag(at.slo))}`
+  const grpc = protocolTable[at.protocol].transport === 'grpc'
+  const url = grpc ? `grpc://${at.host}:${at.grpcPort ?? 8001}` : `http://${at.host}`
+  const protocol = at.protocol === defaultProtocol ? '' : ` --protocol ${at.protocol}`
+  return `tune verify --url ${url}${protocol} --model ${model} --rate ${rateFlag(at.rateRps)} --slo ${quoted(sloFlag(at.slo))}`
+}
+
+export interface Verifiable {
+  readonly host: string
+  readonly grpcPort?: number
+  readonly protocol: ProtocolName
+  readonly model: string
+  readonly rateRps: number
+  readonly slo: Slo
+}
+
+/** Asked of a URL where nothing else is said. */
+const defaultProtocol: ProtocolName = 'oip-v2'
+
+/** In which a server is asked: as it was measured, where it speaks that. */
+export function protocolOfServer(server: DeployedServer, measured: ProtocolName): ProtocolName {
+  const spoken = speaks[server]
+  return spoken === undefined || spoken.includes(measured) ? measured : spoken[0]!
+}
+
+const speaks: Readonly<Partial<Record<DeployedServer, readonly ProtocolName[]>>> = {
+  tfserving: ['tfserving', 'tfserving-grpc'],
+  triton: ['oip-v2', 'grpc-v2'],
+  vllm: ['openai'],
 }
 
 /**

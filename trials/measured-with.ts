@@ -26,6 +26,8 @@ export interface MeasuredWith {
   /** Of the built-in predictor. 'emulated': nothing computed; times came from the device model. */
   readonly engine?: 'tfjs' | 'onnx' | 'emulated'
   readonly model: string
+  /** In which it was asked. */
+  readonly protocol: ProtocolName
   readonly modelKind: ModelKind
   /** 'none': nothing computed. 'random': drawn from a seed. 'own': the user's, or those that the server found for itself. */
   readonly weights: 'none' | 'random' | 'own'
@@ -56,7 +58,8 @@ export interface Measuring {
 export function measuredWith({ predictor, provenance, own, image }: Measuring, given: Configuration): MeasuredWith {
   const { template, configuration } = withVariant(predictor, given)
   const { gpu } = resourcesOf(configuration, {}, own.gpus)
-  const common = { model: template.model, ...(gpu !== undefined && { gpu }) }
+  const protocol = template.kind === 'builtin' ? builtinProtocol(template) : template.protocol
+  const common = { model: template.model, protocol, ...(gpu !== undefined && { gpu }) }
   switch (template.kind) {
     case 'url':
       return { ...common, how: provenance, server: 'url', modelKind: served(template, own), weights: 'own', url: template.url }
@@ -75,7 +78,7 @@ export function measuredWith({ predictor, provenance, own, image }: Measuring, g
     }
     case 'builtin': {
       const weightsPath = template.env?.MODEL_PATH
-      const language = protocolTable[builtinProtocol(template)].streams
+      const language = protocolTable[protocol].streams
       const engine = engineOf(template.engine, language, provenance, gpu)
       const how = engine !== 'emulated' ? 'measured' : provenance === 'simulated' ? 'simulated' : 'emulated'
       const architecture = weightsPath === undefined ? knownArchitecture(template.model, own) : undefined

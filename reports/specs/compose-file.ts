@@ -31,7 +31,7 @@ function composeSpec(serving: Serving, { backend }: SpecOptions): SpecFile[] {
         command: container.args,
         ...(container.env ? { environment: container.env } : {}),
         // The host's ports are given out by Docker: several replicas cannot share one.
-        ports: [String(container.port)],
+        ports: [container.port, container.grpcPort].filter((port) => port !== undefined).map(String),
         ...(container.sharedMemory ? { shm_size: '1gb' } : {}),
         healthcheck: {
           test: ['CMD-SHELL', healthProbe(`http://127.0.0.1:${container.port}${container.readyPath}`)],

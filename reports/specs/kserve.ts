@@ -1,5 +1,6 @@
 /** KServe InferenceService v1beta1: Standard (plain deployments), Knative, and Standard scaled by KEDA. */
 
+import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { annotationsOf, type Manifest, manifestsYaml } from './manifest.ts'
 import { platformUri, storageOf } from './model-storage.ts'
 import { nodePlacement, type PlatformServer, plainServer, tfservingServer } from './platform-pod.ts'
@@ -86,6 +87,7 @@ function customPredictor(serving: Serving, variant: KserveVariant): { predictor:
   const container = wholeContainer(serving)
   const files = fileMounts(serving, container.files)
   const plain = plainServer(serving)
+  const asksGrpc = container.grpcPort !== undefined && protocolTable[serving.evidence.measured.protocol].transport === 'grpc'
   const server = { ...plain, notes: [...plain.notes, ...container.notes], configMap: files.configMap }
   const { startupProbe, readinessProbe, livenessProbe } = probes(serving, container, container.port)
   // KServe fetches what this variable names to /mnt/models.
@@ -106,7 +108,12 @@ function customPredictor(serving: Serving, variant: KserveVariant): { predictor:
           command: container.command,
           args: container.args,
           ...(Object.keys(env).length > 0 ? { env: environment(env) } : {}),
-          ports: [{ containerPort: container.port, protocol: 'TCP' }],
+          // KServe calls one port: of a server asked over gRPC that one, by the name it is known by.
+          ports: [
+            asksGrpc
+              ? { name: 'h2c', containerPort: container.grpcPort, protocol: 'TCP' }
+              : { containerPort: container.port, protocol: 'TCP' },
+          ],
           // Knative has no startup probe on older releases, and waits for readiness itself.
           ...(variant === 'knative' ? {} : { startupProbe }),
           readinessProbe,

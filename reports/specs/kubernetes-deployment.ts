@@ -6,7 +6,7 @@ import { environment, fileMounts, placement, probes, resourcesBlock } from './po
 import { claimTemplates, gpuSelection } from './pod-gpus.ts'
 import { adapterNote, autoscaler, keda, kedaNote, queriedNamespace, scrapeAnnotations, unscaledNote } from './scaling.ts'
 import { type WholeContainer, wholeContainer } from './server-pod.ts'
-import type { OwnPod, Serving } from './serving.ts'
+import type { Container, OwnPod, Serving } from './serving.ts'
 import type { Autoscaler, SpecOptions, SpecTarget } from './target.ts'
 
 export const target: SpecTarget = {
@@ -107,7 +107,7 @@ function podTemplate(serving: Serving, parts: PodParts, labels: Readonly<Record<
           command: container.command,
           args: container.args,
           ...(container.env ? { env: environment(container.env) } : {}),
-          ports: [{ name: 'http', containerPort: container.port }],
+          ports: portsOf(container).map(({ name, port }) => ({ name, containerPort: port })),
           ...probes(serving, container, 'http'),
           // Requests still come until every proxy has heard that it ends.
           lifecycle: { preStop: { exec: { command: ['sleep', String(preStopSeconds)] } } },
@@ -133,12 +133,21 @@ const acrossZones = (labels: Readonly<Record<string, string>>): Manifest => ({
   labelSelector: { matchLabels: labels },
 })
 
+const portsOf = ({ port, grpcPort }: Pick<Container, 'port' | 'grpcPort'>) => [
+  { name: 'http', port },
+  ...(grpcPort === undefined ? [] : [{ name: 'grpc', port: grpcPort }]),
+]
+
 function service(serving: Serving): Manifest {
+  const [, ...others] = portsOf(serving.container)
+  const ports = serving.pod
+    ? [{ name: 'http', port: 80, targetPort: serving.container.port }]
+    : [{ name: 'http', port: 80, targetPort: 'http' }, ...others.map(({ name, port }) => ({ name, port, targetPort: name }))]
   return {
     apiVersion: 'v1',
     kind: 'Service',
     metadata: { name: serving.name, labels: labelsOf(serving) },
-    spec: { selector: labelsOf(serving), ports: [{ name: 'http', port: 80, targetPort: serving.pod ? serving.container.port : 'http' }] },
+    spec: { selector: labelsOf(serving), ports },
   }
 }
 

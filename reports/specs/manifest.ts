@@ -1,6 +1,6 @@
 /** Kubernetes objects as YAML, under a header that says where each figure comes from. */
 import { stringify } from 'yaml'
-import { figuresWord, verifyCommand } from '../figures.ts'
+import { figuresWord, protocolOfServer, verifyCommand } from '../figures.ts'
 import { statuses } from '../recommendation/status.ts'
 import type { Serving } from './serving.ts'
 
@@ -45,8 +45,15 @@ export function header(serving: Serving, notes: readonly string[] = [], mark = '
 
 export const weightsHint = 'Write it again with --model-uri.'
 
-const verifyOf = ({ name, model, evidence, perReplicaRps, replicas }: Serving): string =>
-  verifyCommand({ url: `http://${name}`, model, rateRps: perReplicaRps * replicas, slo: evidence.slo })
+const verifyOf = ({ name, model, evidence, deployed, container, perReplicaRps, replicas }: Serving): string =>
+  verifyCommand({
+    host: name,
+    grpcPort: container.grpcPort,
+    protocol: protocolOfServer(deployed.server, evidence.measured.protocol),
+    model,
+    rateRps: perReplicaRps * replicas,
+    slo: evidence.slo,
+  })
 
 /** Of the object that serves: which measurement stands behind it, and whether it was of this. */
 export const annotationsOf = (serving: Serving): Readonly<Record<string, string>> => ({

@@ -63,7 +63,11 @@ function contained(serving: Serving, backend: string | undefined): WholeContaine
       }
     }
     default:
-      return { ...container, notes: container.image === imageToFill ? [imageNote] : [], sharedMemory: deployed.server === 'vllm' }
+      return {
+        ...container,
+        notes: [...(container.notes ?? []), ...(container.image === imageToFill ? [imageNote] : [])],
+        sharedMemory: deployed.server === 'vllm',
+      }
   }
 }
 

@@ -25,6 +25,8 @@ export interface Container {
   /** Absolute paths in the container. */
   readonly files?: readonly { readonly path: string; readonly contents: string }[]
   readonly port: number
+  /** Where it speaks gRPC beside. */
+  readonly grpcPort?: number
   readonly readyPath: string
   /** Absent: the ready path. */
   readonly livePath?: string
@@ -32,6 +34,8 @@ export interface Container {
   readonly requestsMetric?: string
   /** Where Prometheus reads it; absent: /metrics of the port. */
   readonly metrics?: { readonly port: number; readonly path: string }
+  /** What the reader must know of it. */
+  readonly notes?: readonly string[]
   /** Names in `env` whose values were tuned: all that a patch sets. */
   readonly tunedEnv?: readonly string[]
   /** Those of the arguments that were tuned, likewise. */

@@ -23,6 +23,7 @@ export const ownCommand: MeasuredWith = {
   how: 'measured',
   server: 'command',
   model: 'bert',
+  protocol: 'oip-v2',
   modelKind: 'unknown',
   weights: 'own',
   command: ['bert-server'],

@@ -62,12 +62,7 @@ export const builtinCommand = (
   return {
     argv: [process.execPath, ...entry.execArgv, entry.path],
     env: {
-      ...servingEnvironment(template, configuration, engine),
-      MODEL: template.model,
-      ENGINE: engine,
-      CPU_CORES: String(Math.ceil(asked.cpuCores)),
-      ...(asked.gpu !== undefined && { GPU: asked.gpu, GPU_MEMORY_PERCENT: String(100 * (holding.gpuMemoryFraction ?? asked.gpuShare)) }),
-      ...(asked.migProfile !== undefined && { MIG_PROFILE: asked.migProfile }),
+      ...predictorEnvironment(template, configuration, engine, asked, holding.gpuMemoryFraction),
       ...(engine === 'emulated' && template.gpuCatalogue !== undefined && { GPU_CATALOGUE: template.gpuCatalogue }),
       ...(engine === 'emulated' && template.architectureFile !== undefined && { ARCHITECTURE_FILE: template.architectureFile }),
       HOST: '127.0.0.1',
@@ -79,6 +74,22 @@ export const builtinCommand = (
     files: [],
   }
 }
+
+/** Everything that says what the built-in predictor serves and on which devices, wherever it is started. */
+export const predictorEnvironment = (
+  template: BuiltinTemplate,
+  configuration: Configuration,
+  engine: RunningEngine,
+  asked: Resources,
+  gpuShare = asked.gpuShare,
+): Record<string, string> => ({
+  ...servingEnvironment(template, configuration, engine),
+  MODEL: template.model,
+  ENGINE: engine,
+  CPU_CORES: String(Math.ceil(asked.cpuCores)),
+  ...(asked.gpu !== undefined && { GPU: asked.gpu, GPU_MEMORY_PERCENT: String(100 * gpuShare) }),
+  ...(asked.migProfile !== undefined && { MIG_PROFILE: asked.migProfile }),
+})
 
 /** Tuned values as the environment of the built-in predictor, and for what is not tuned the values that the device model assumes: what is launched is what was modelled. */
 export const servingEnvironment = (

@@ -109,7 +109,8 @@ function faultsOf(kind: Kind, modelUri: string | undefined, { files, serving }: 
       `${name}: its top does not say whether the figures hold`,
     )
     says(
-      serving.figures.hold || /tune verify --url http:\/\/[-a-z0-9]+ --model \S+ --rate \S+ --slo '/.test(text),
+      serving.figures.hold ||
+        /tune verify --url (http|grpc):\/\/[-a-z0-9]+(:\d+)?( --protocol [-a-z0-9]+)? --model \S+ --rate \S+ --slo '/.test(text),
       `${name}: no way to settle them`,
     )
   }
@@ -186,3 +187,43 @@ function expected(kind: Kind): { none: string[]; uri: string[] } {
     }
   return { none: listed(...ofOwn, ...servers, 'torchserve', 'ray'), uri: listed(...ofOwn, ...servers) }
 }
+
+const envOf = async (flags: Record<string, unknown>, configuration: Configuration, modelUri = 's3://bucket/model') => {
+  const experiment = workspace.load({ model: 'bert', slo: '50ms', ...flags } as never)
+  const recommendation = recommend({
+    ...sampleInput,
+    provenance: provenanceOf(experiment),
+    trials: [complete(1, configuration, measured(265, 10))],
+    pricePerHour: () => 1,
+  })
+  const serving = servingFrom(experiment, recommendation, recommendation.best!, [], { modelUri })
+  const [file] = await renderSpec('kubernetes', serving)
+  const { objects, problems } = checkManifests(file!.text)
+  expect(problems).toEqual([])
+  return { env: serving.container.env!, container: serving.container, objects, text: file!.text }
+}
+
+test('the built-in predictor is deployed onto the GPU that it is given, in the precision that its engine has', async () => {
+  const gpu = { devices: 'emulated', gpus: 'T4' }
+  const { env, text } = await envOf(gpu, { cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 50, batchSize: 8, precision: 'fp16' })
+  expect(env).toMatchObject({
+    GPU: 'T4',
+    GPU_MEMORY_PERCENT: '50',
+    CPU_CORES: '2',
+    ENGINE: 'tfjs',
+    BATCH_SIZE: '8',
+    MODEL_PATH: '/mnt/models',
+  })
+  expect(env).not.toHaveProperty('PRECISION')
+  expect(text).toContain('# Note: precision = fp16 was tuned, and ENGINE=tfjs computes as the model is: it is not set')
+  expect((await envOf({ devices: 'cpu' }, { cpuCores: 2, batchSize: 8 })).env).not.toHaveProperty('GPU')
+})
+
+test('what was asked over gRPC is deployed with its port', async () => {
+  const { env, objects, text } = await envOf({ devices: 'emulated', gpus: 'T4', protocol: 'grpc-v2' }, { cpuCores: 1, gpu: 'T4' })
+  expect(env.GRPC_PORT).toBe('8001')
+  expect(objects.find(({ kind }) => kind === 'Service')).toMatchObject({
+    spec: { ports: [{ name: 'http' }, { name: 'grpc', port: 8001, targetPort: 'grpc' }] },
+  })
+  expect(text).toContain('tune verify --url grpc://bert:8001 --protocol grpc-v2 --model bert')
+})

@@ -9,7 +9,7 @@ import { tfservingImage } from '../../reports/specs/tfserving-deployment.ts'
 import { tritonImage } from '../../reports/specs/triton-config.ts'
 import { demandOf } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
-import { builtinProtocol, servingEnvironment } from '../../trials/launchers/builtin.ts'
+import { builtinProtocol, predictorEnvironment } from '../../trials/launchers/builtin.ts'
 import { environmentName, fillCommand } from '../../trials/launchers/fill.ts'
 import { withVariant } from '../../trials/launchers/variants.ts'
 import { type MeasuredWith, measuredWith } from '../../trials/measured-with.ts'
@@ -24,7 +24,7 @@ const builtinImage = 'tune-predictor:0.1.0'
 /** Its command line is the one that was modelled. */
 const vllmImage = 'vllm/vllm-openai:v0.11.0'
 
-const port = 8000
+const [port, grpcPort] = [8000, 8001]
 
 export interface DeployOptions extends Partial<ServingOptions> {
   /** The user's own image, in place of the one that stands for it. */
@@ -90,47 +90,57 @@ function platformContainer({ model, space }: Experiment, server: DeployedServer)
   if (server === 'tfserving') {
     const gpu = space.parameters.some((parameter) => parameter.name === 'gpu')
     const readyPath = `/v1/models/${encodeURIComponent(model.name)}`
-    return { image: tfservingImage(gpu), port: 8501, readyPath, requestsMetric: ':tensorflow:serving:request_count' }
+    return { image: tfservingImage(gpu), port: 8501, grpcPort: 8500, readyPath, requestsMetric: ':tensorflow:serving:request_count' }
   }
   if (server === 'triton') {
     const paths = { readyPath: '/v2/health/ready', livePath: '/v2/health/live' }
-    return { image: tritonImage, port: 8000, ...paths, requestsMetric: 'nv_inference_request_success' }
+    return { image: tritonImage, port: 8000, grpcPort: 8001, ...paths, requestsMetric: 'nv_inference_request_success' }
   }
   return undefined
 }
 
 /** The container of a configuration: the built-in predictor's image, or the user's command in an image that the user names. */
 export function containerOf(
-  { predictor: asked, space, own }: Experiment,
+  { predictor: asked, space, own, kubernetes }: Experiment,
   given: Configuration,
   { modelUri, modelVersion }: Pick<ServingOptions, 'modelUri' | 'modelVersion'> = {},
 ): Container {
   const { template: predictor, configuration } = withVariant(asked, given)
-  const { cpuCores, gpu } = resourcesOf(configuration, {}, own.gpus)
+  const resources = resourcesOf(configuration, {}, own.gpus)
   switch (predictor.kind) {
-    case 'builtin':
-      if (protocolTable[builtinProtocol(predictor)].streams) return languageModelContainer(predictor.model, configuration, modelUri)
+    case 'builtin': {
+      const { streams, transport } = protocolTable[builtinProtocol(predictor)]
+      if (streams) return languageModelContainer(predictor.model, configuration, modelUri)
+      const engine = predictor.engine === 'onnx' ? 'onnx' : 'tfjs'
+      const { PRECISION: precision = 'fp32', ...env } = predictorEnvironment(predictor, configuration, engine, resources)
+      const image = kubernetes?.image
       return {
-        image: imageOf(predictor.engine === 'onnx', gpu !== undefined),
+        image: image ?? imageOf(engine === 'onnx', resources.gpu !== undefined),
+        // The trials' image is one of `tune` itself.
+        ...(image === undefined ? {} : { args: ['predictor'] }),
+        // Emulated in whatever precision; refused by the engine that computes.
+        ...(precision === 'fp32'
+          ? {}
+          : { notes: [`precision = ${precision} was tuned, and ENGINE=${engine} computes as the model is: it is not set`] }),
         tunedEnv: Object.keys(configuration).map(environmentName),
         env: {
-          ...servingEnvironment(predictor, configuration, 'tfjs'),
-          MODEL: predictor.model,
+          ...env,
           // Never the path of the machine that measured, and never weights that were made up.
           MODEL_PATH: modelUri === undefined ? weightsToFill : weightsPlace(modelUri, 'builtin'),
           ...(modelVersion === undefined ? {} : { MODEL_VERSION_POLICY: versionPolicy(modelVersion) }),
-          ENGINE: predictor.engine === 'onnx' ? 'onnx' : 'tfjs',
-          CPU_CORES: String(Math.ceil(cpuCores)),
           HOST: '0.0.0.0',
           PORT: String(port),
+          ...(transport === 'grpc' && { GRPC_PORT: String(grpcPort) }),
         },
         port,
+        ...(transport === 'grpc' && { grpcPort }),
         readyPath: '/v2/health/ready',
         livePath: '/v2/health/live',
         requestsMetric: 'predictor_requests_total',
       }
+    }
     case 'command': {
-      const values = { host: '0.0.0.0', port, model: predictor.model, trial: 0, dir: '/etc/predictor', cpuCores }
+      const values = { host: '0.0.0.0', port, model: predictor.model, trial: 0, dir: '/etc/predictor', cpuCores: resources.cpuCores }
       const { argv, env, files } = fillCommand(predictor, space.parameters, configuration, values)
       const tuned = fillCommand(
         { ...predictor, command: [], env: {}, files: [], server: undefined },

@@ -1,7 +1,7 @@
 /** The objects of a trial: the predictor's pod, the Job that loads it, and the ConfigMap that owns them all. */
 import type { Configuration } from '../../../search/types.ts'
 import type { Resources } from '../../resources.ts'
-import { servingEnvironment } from '../builtin.ts'
+import { predictorEnvironment } from '../builtin.ts'
 import { fillCommand, type LauncherValues, launcherPlaceholders, type TunedParameter } from '../fill.ts'
 import type { BuiltinTemplate, CommandTemplate } from '../template.ts'
 import { claimName } from './dra.ts'
@@ -187,12 +187,7 @@ const isGpu = (resource: string): boolean => /^(nvidia\.com|aliyun\.com|volcano\
 function builtinFields(template: BuiltinTemplate, { image, configuration, asked, port }: TrialPod): Json {
   const engine = runningEngine(template)
   const env = {
-    ...servingEnvironment(template, configuration, engine),
-    MODEL: template.model,
-    ENGINE: engine,
-    CPU_CORES: String(Math.ceil(asked.cpuCores)),
-    ...(asked.gpu !== undefined && { GPU: asked.gpu, GPU_MEMORY_PERCENT: String(100 * asked.gpuShare) }),
-    ...(asked.migProfile !== undefined && { MIG_PROFILE: asked.migProfile }),
+    ...predictorEnvironment(template, configuration, engine, asked),
     HOST: '0.0.0.0',
     PORT: String(port),
   }
