@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { MeasuredWith } from '../trials/measured-with.ts'
-import { deployedFor, figuresOf, figuresStatement, figuresWord, protocolOfServer, verifyCommand } from './figures.ts'
+import { deployedFor, deployNotice, figuresOf, figuresWord, protocolOfServer, verifyCommand } from './figures.ts'
 import { slo } from './samples.contract.ts'
 
 const cpu: MeasuredWith = {
@@ -52,8 +52,9 @@ test('figures hold of what was measured for real, and of nothing else', () => {
 })
 
 test('beside a verdict: nothing where the figures are those of what deploys', () => {
-  expect(figuresStatement(cpu)).toBeUndefined()
-  expect(figuresStatement(onT4)).toMatch(/^not measured of what deploys: emulated: .*tune verify --url/)
+  expect(deployNotice(cpu)).toBeUndefined()
+  expect(deployNotice(onT4)).toMatch(/^What deploys is the built-in predictor with ENGINE=tfjs, .*tune verify --url/)
+  expect(deployNotice({ ...onT4, modelKind: 'decoder' })).toMatch(/^What deploys is vLLM, /)
   expect(deployedFor({ ...onT4, modelKind: 'decoder' })).toEqual({ server: 'vllm' })
   expect(deployedFor({ ...cpu, engine: 'onnx' })).toEqual({ server: 'builtin', engine: 'onnx' })
 })

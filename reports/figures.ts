@@ -126,12 +126,13 @@ const speaks: Readonly<Partial<Record<DeployedServer, readonly ProtocolName[]>>>
 }
 
 /**
- * Beside a verdict: why the figures are not those of what would be deployed; undefined where they are.
+ * Beside a verdict: what would be deployed where that is not what was measured, and how to settle it; undefined where the figures hold.
  * @param measured of the recommended configuration
  */
-export function figuresStatement(measured: MeasuredWith): string | undefined {
-  const { hold, doubts } = figuresOf(measured, { ...deployedFor(measured), weights: 'given' })
-  return hold ? undefined : `not measured of what deploys: ${doubts.join('; ')}; settle it with tune verify --url where that runs`
+export function deployNotice(measured: MeasuredWith): string | undefined {
+  const { server, engine } = deployedFor(measured)
+  if (figuresOf(measured, { server, engine, weights: 'given' }).hold) return undefined
+  return `What deploys is ${titleOf(server, engine)}, which was not measured: settle these figures with tune verify --url where it runs.`
 }
 
 /** Rounded down to what a flag says without an exponent. */

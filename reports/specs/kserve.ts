@@ -136,7 +136,7 @@ interface Scaling {
 }
 
 function scalingOf(serving: Serving, { variant, prometheus = defaultPrometheus }: KserveOptions): Scaling {
-  if (!serving.figures.hold) {
+  if (!serving.scalable) {
     const annotations: Readonly<Record<string, string>> = variant === 'knative' ? {} : { 'serving.kserve.io/autoscalerClass': 'none' }
     return { annotations, fields: {}, fixed: true, notes: [unscaledNote, ...(variant === 'knative' ? knativeNotes(serving) : [])] }
   }

@@ -74,7 +74,7 @@ function kubedlObjects(serving: Serving): { objects: Manifest[]; notes: readonly
   const scaled = { apiVersion: 'apps/v1', kind: 'Deployment', name: `${serving.name}-predictor` }
   const place = tensorflow ? [] : [`config.pbtxt belongs into the model repository, in the folder ${serving.model}`]
   const ranges = serving.maxReplicas > serving.minReplicas
-  const scales = ranges && serving.figures.hold
+  const scales = ranges && serving.scalable
   return {
     objects: [...(server.configMap ? [server.configMap] : []), inference, ...(scales ? [autoscaler(serving, scaled)] : [])],
     notes: [...server.notes, ...place, ...(ranges && !scales ? [unscaledNote] : [])],

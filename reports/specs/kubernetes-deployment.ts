@@ -22,7 +22,7 @@ export const target: SpecTarget = {
 function kubernetesSpec(serving: Serving, { autoscaler: asked = 'hpa', prometheus, backend }: SpecOptions): SpecFile[] {
   const gpu = gpuSelection(serving.resources, serving.gpuScheme, serving.dra)
   // Its targets are figures of what scales, or they are not there.
-  const scaler: Autoscaler = serving.figures.hold ? asked : 'none'
+  const scaler: Autoscaler = serving.scalable ? asked : 'none'
   const container = wholeContainer(serving, backend)
   const storage = podStorage(serving.pod ? undefined : storageOf(serving))
   const files = fileMounts(serving, serving.pod ? [] : container.files)

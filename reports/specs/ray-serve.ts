@@ -26,7 +26,7 @@ function raySpec(serving: Serving, { importPath }: SpecOptions): SpecFile[] {
     Object.entries(serving.configuration).filter(([name]) => !/^(cpuCores|memoryMiB|gpu|gpus|gpuMemoryPercent|migProfile)$/.test(name)),
   )
   const { inFlight } = serving
-  const scales = serving.figures.hold && inFlight !== undefined
+  const scales = serving.scalable && inFlight !== undefined
   const config = {
     applications: [
       {

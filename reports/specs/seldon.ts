@@ -26,7 +26,7 @@ function seldonObjects(serving: Serving): { objects: Manifest[]; notes: readonly
   const server = tensorflow ? tfservingServer(serving, { grpcPort: 9500, restPort: 9000, basePath: '/mnt/models' }) : plainServer(serving)
   refuseClaim(server.gpu, 'Seldon takes')
   const ranges = serving.maxReplicas > serving.minReplicas
-  const scales = ranges && serving.figures.hold
+  const scales = ranges && serving.scalable
   const deployment: Manifest = {
     apiVersion: 'machinelearning.seldon.io/v1',
     kind: 'SeldonDeployment',

@@ -107,6 +107,8 @@ export interface Serving {
   readonly deployed: Deployed
   /** Whether the measurement's figures hold of it. */
   readonly figures: Figures
+  /** Its capacity was measured of what is deployed, and is no mere 'at most': scaling targets may rest on it. */
+  readonly scalable: boolean
   readonly container: Container
   readonly pod?: OwnPod
   readonly configuration: Configuration
@@ -180,6 +182,7 @@ export function servingOf({ model, candidate, resources, deployed, container, ev
     ...(options.namespace === undefined ? {} : { namespace: options.namespace }),
     deployed,
     figures,
+    scalable: figures.hold && candidate.bound !== 'upper' && !doubtful.has(evidence.status),
     ...(options.pod ? { pod: options.pod } : {}),
     container,
     configuration: candidate.configuration,
@@ -220,13 +223,16 @@ function sourcesOf(candidate: Candidate, serving: Omit<Serving, 'sources'>, { de
       value: `scaling ${serving.minReplicas} to ${serving.maxReplicas}`,
       from: `least: ${given(options.minReplicas, 'the replicas for the demand')}; most: ${given(options.maxReplicas, 'twice as many')}`,
     },
-    ...(serving.figures.hold
+    ...(serving.scalable
       ? [{ value: `scaling target ${rate(serving.perReplicaRps)} per replica`, from: `capacity x (1 - headroom ${percent(headroom)})` }]
       : []),
     ...serving.held.sources,
     { value: `price ${money(candidate.pricePerHour)} per replica and hour`, from: 'price book' },
   ]
 }
+
+/** Of what nothing, or only a refuted figure, is known. */
+const doubtful: ReadonlySet<Status> = new Set(['refuted', 'disturbed', 'infeasible', 'failed'])
 
 /** A name that Kubernetes takes: lower case letters, digits and dashes, at most 50 characters (suffixes follow). */
 export function dnsLabel(text: string): string {

@@ -56,6 +56,16 @@ describe('kubernetes', () => {
     expect((await valid(serving(), 'keda')).get('ScaledObject')!.spec!.triggers![0]!.metadata!.threshold).toBe('169.6')
   })
 
+  test('scales on no figure that is only an upper bound, or was refuted', async () => {
+    const kinds = async (s: Serving) => [...(await valid(s, 'hpa')).keys()]
+    expect(await kinds(serving())).toContain('HorizontalPodAutoscaler')
+    const bound = servingOf({ ...found, candidate: { ...best, bound: 'upper' } }, { headroom: 0.2 })
+    expect(await kinds(bound)).not.toContain('HorizontalPodAutoscaler')
+    const refuted = servingOf({ ...found, evidence: { ...evidence, status: 'refuted' } }, { headroom: 0.2 })
+    expect(await kinds(refuted)).not.toContain('HorizontalPodAutoscaler')
+    expect(textOf(await renderSpec('kubernetes', refuted), 'deployment.yaml')).toContain('Note: no autoscaler')
+  })
+
   test('scales no faster than replicas start, and gives them up slowly', async () => {
     const hpa = (await valid(serving(), 'hpa')).get('HorizontalPodAutoscaler')!
     const behavior = {

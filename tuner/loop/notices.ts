@@ -1,4 +1,5 @@
 /** What a reader must know before believing a figure: where it comes from, and how far it may be off. */
+import { deployNotice } from '../../reports/figures.ts'
 import { percent } from '../../reports/format.ts'
 import type { PastExperiment } from '../../search/types.ts'
 import { architectureOf } from '../../trials/devices/architecture.ts'
@@ -6,6 +7,7 @@ import { findGpu } from '../../trials/devices/catalogue.ts'
 import { isCalibrated } from '../../trials/devices/coefficients.ts'
 import { deviceLatencyMs } from '../../trials/devices/device-model.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
+import { measuredWith } from '../../trials/measured-with.ts'
 import { stepError } from '../../trials/predictor/llm/step-model.ts'
 import type { Provenance } from '../../trials/types.ts'
 import { architecturesNamed } from '../backends/estimators.ts'
@@ -65,5 +67,10 @@ export function noticesOf(experiment: Experiment, provenance: Provenance): strin
     provenance === 'emulated'
       ? `The GPUs are EMULATED: real predictor processes under real load, but the GPU's time comes from ${source}.`
       : `SIMULATED in virtual time: nothing is launched or measured. GPUs are ${source}.`
-  return [banner, ...experiment.notices]
+  // A configuration without a GPU is measured for real even here: its spec says so itself.
+  const [gpu] = gpusOf(experiment)
+  const deploys = deployNotice(
+    measuredWith({ predictor: experiment.predictor, provenance, own: experiment.own }, gpu === undefined ? {} : { gpu }),
+  )
+  return [banner, ...(deploys === undefined ? [] : [deploys]), ...experiment.notices]
 }
