@@ -86,12 +86,15 @@ export function createDesign(
     rows(configurations) {
       if (configurations.length === 0) return Matrix.zeros(0, columns.length)
       const known = knowledge?.columns(configurations)
-      return new Matrix(
-        configurations.map((c, i) => {
-          const price = priced ? [(Math.log(problem.pricePerHour(c)) - lowest) / span] : []
-          return [...encoder.encode(c), ...price, 1, ...(known?.[i] ?? [])]
-        }),
-      )
+      const X = new Matrix(configurations.length, columns.length)
+      for (const [i, c] of configurations.entries()) {
+        let j = 0
+        for (const value of encoder.encode(c)) X.set(i, j++, value)
+        if (priced) X.set(i, j++, (Math.log(problem.pricePerHour(c)) - lowest) / span)
+        X.set(i, j++, 1)
+        for (const value of known?.[i] ?? []) X.set(i, j++, value)
+      }
+      return X
     },
   }
 }

@@ -60,7 +60,7 @@ function startingPoints(priors: HyperPriors, G: number): Float64Array[] {
 /** Beyond this many observations one start is enough: the likelihood has one clear mode. */
 const FEW = 30
 /** Hyperparameters are fitted to at most this many observations, evenly chosen; the process is conditioned on all. */
-const FITTED = 60
+const FITTED = 48
 
 function thinned(data: GpData): GpData {
   const n = data.X.rows

@@ -70,7 +70,7 @@ export interface Gp {
   readonly logLikelihood: number
   /** Marginal mean and variance of the noise-free function at the rows of Z (m×d). */
   predict(Z: Matrix): Marginals
-  /** The same mean, and the variance that a few of the observations leave: where there are many, quicker, and good enough for a shortlist. */
+  /** The same from some of the observations: where there are many, quicker, and good enough for a shortlist. */
   predictRoughly(Z: Matrix): Marginals
   /** Marginals at the rows of Y and of Z (m×d each), and the covariance of row i of one with row i of the other (m). */
   predictPairs(Y: Matrix, Z: Matrix): [Marginals, Marginals, Float64Array]
@@ -235,12 +235,12 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
   if (!factor) throw new Error(`the kernel matrix of ${g.n} observations is not positive definite: are all targets and columns finite?`)
   const { n } = g
   const cross = crossKernel(shape, hyperparameters, data.X)
-  const whole: Whitening = { l: factor.l, at: Int32Array.from({ length: n }, (_, i) => i) }
+  const whole: Whitening = { ...factor, at: Int32Array.from({ length: n }, (_, i) => i) }
   return {
     hyperparameters,
     logLikelihood: factor.logLikelihood,
     predict,
-    predictRoughly: n > ROUGHLY ? (Z) => predict(Z, someOf(factor, n)) : predict,
+    predictRoughly: n > ROUGHLY ? (Z) => predict(Z, someOf(factor, g)) : predict,
     predictPairs(Y, Z) {
       const first = whitenedRows(Y)
       const second = whitenedRows(Z)
@@ -253,8 +253,9 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
       const own = crossKernel(shape, hyperparameters, Z)
       const covariance = new Float64Array(m * m)
       const prior = new Float64Array(m)
+      const upTo = Int32Array.from({ length: m }, (_, i) => i)
       for (let i = 0; i < m; i++) {
-        own.row(Z.getRow(i), prior)
+        own.row(Z.getRow(i), prior, upTo)
         for (let j = 0; j <= i; j++) {
           const value = prior[j]! - dot(rows[i]!, rows[j]!)
           covariance[i * m + j] = value
@@ -298,17 +299,19 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
   }
 
   /** Visits the rows of Z with posterior mean, variance and L⁻¹ k(X, z), numbers that are overwritten afterwards. */
-  function whiten(Z: Matrix, { l, at }: Whitening, visit: (i: number, mean: number, variance: number, row: Float64Array) => void): void {
+  function whiten(
+    Z: Matrix,
+    { l, at, alpha }: Whitening,
+    visit: (i: number, mean: number, variance: number, row: Float64Array) => void,
+  ): void {
     const rows = Array.from({ length: BLOCK }, () => new Float64Array(at.length))
-    const all = new Float64Array(n)
     const mean = new Float64Array(BLOCK)
     for (let first = 0; first < Z.rows; first += BLOCK) {
       const count = Math.min(BLOCK, Z.rows - first)
       for (let r = 0; r < count; r++) {
         const z = Z.getRow(first + r)
-        cross.row(z, all)
-        mean[r] = meanAt(shape, z) + dot(all, factor!.alpha)
-        for (let j = 0; j < at.length; j++) rows[r]![j] = all[at[j]!]!
+        cross.row(z, rows[r]!, at)
+        mean[r] = meanAt(shape, z) + dot(rows[r]!, alpha)
       }
       forwardSolveFour(l, at.length, rows)
       for (let r = 0; r < count; r++) {
@@ -319,23 +322,26 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
   }
 }
 
-/** Observations that a rough variance is made from. */
-export const ROUGHLY = 24
+/** Observations that a rough prediction is made from. */
+export const ROUGHLY = 32
 
-/** A Cholesky factor of some rows of K, and which. */
+/** Some rows of K, factorised, with their α. */
 interface Whitening {
   readonly l: Float64Array
+  readonly alpha: Float64Array
   readonly at: Int32Array
 }
 
 /** Evenly chosen observations. */
-function someOf({ k }: Factor, n: number): Whitening {
+function someOf({ k }: Factor, { n, residual }: Geometry): Whitening {
   const at = Int32Array.from({ length: ROUGHLY }, (_, i) => Math.floor((i * n) / ROUGHLY))
   const some = Float64Array.from({ length: ROUGHLY ** 2 }, (_, i) => {
     const [row, column] = [at[Math.floor(i / ROUGHLY)]!, at[i % ROUGHLY]!]
     return row >= column ? k[row * n + column]! : 0
   })
-  return { l: cholesky(some, ROUGHLY)!, at }
+  const l = cholesky(some, ROUGHLY)!
+  const targets = Float64Array.from(at, (i) => residual[i]!)
+  return { l, at, alpha: backwardSolve(l, ROUGHLY, forwardSolve(l, ROUGHLY, targets)) }
 }
 
 /** What rounding leaves of a variance that is nothing. */
@@ -350,8 +356,8 @@ function dot(a: Float64Array, b: Float64Array): number {
 }
 
 interface CrossKernel {
-  /** Writes k(x, z) for every training row x, n. */
-  row(z: ArrayLike<number>, out: Float64Array): void
+  /** Writes k(x, z) for some training rows x. */
+  row(z: ArrayLike<number>, out: Float64Array, at: Int32Array): void
   /** k(z, z). */
   variance(z: ArrayLike<number>): number
   /** k(y, z) for pairs of rows, m. */
@@ -383,11 +389,12 @@ function crossKernel(shape: GpShape, h: Hyperparameters, X: Matrix): CrossKernel
     return sum
   }
   return {
-    row(z, out) {
+    row(z, out, rows) {
       for (let c = 0; c < p; c++) position[c] = z[near[c]!]! * inverse[c]!
       for (let c = 0; c < q; c++) values[c] = z[sloped[c]!]!
       const amplitude = amplitudeOf(shape, z)
-      for (let j = 0; j < n; j++) {
+      for (let i = 0; i < rows.length; i++) {
+        const j = rows[i]!
         let squared = 0
         for (let c = 0, at = j * p; c < p; c++, at++) {
           const apart = positions[at]! - position[c]!
@@ -395,7 +402,7 @@ function crossKernel(shape: GpShape, h: Hyperparameters, X: Matrix): CrossKernel
         }
         let linear = 0
         for (let c = 0, at = j * q; c < q; c++, at++) linear += trends[at]! * values[c]!
-        out[j] = amplitude * amplitudes[j]! * matern52(squared) + linear
+        out[i] = amplitude * amplitudes[j]! * matern52(squared) + linear
       }
     },
     variance: (z) => h.signalVariance * amplitudeOf(shape, z) ** 2 + trend(z, z),
