@@ -1,7 +1,6 @@
 import type { Beliefs } from './feasibility.ts'
 import { believedBest } from './incumbent.ts'
 import { logCost } from './objective.ts'
-import { rememberedPerTrial } from './per-trial.ts'
 import { trialsWithoutGain } from './stuck.ts'
 import { fitSurrogate } from './surrogate.ts'
 import type { Configuration, Observation, Problem, Rng, StopAssessment } from './types.ts'
@@ -14,14 +13,12 @@ export interface StopOptions {
   readonly risk?: number
 }
 
-/** Trials in a row after which the posterior must have said so: each was a test of what was said before it. */
-const AGREEING = 2
-/** Trials without gain before the end, some of which looked further than the model does (`isStuck`): fewer where physics knows the lie of the land. */
-const WITHOUT_GAIN = 6
-const WITHOUT_GAIN_BY_PHYSICS = 2
-/** Trials before the posterior is asked at all: fewer where physics already knows the lie of the land. */
-const LEAST_TRIALS = 5
-const LEAST_TRIALS_WITH_PHYSICS = 2
+/** Draws' deviations from the mean, widened: a posterior at fitted hyperparameters is too sure of itself by about this much (docs/search.md). */
+const WIDENING = 2
+/** Trials before the posterior is asked at all, and trials without gain before the end, some of which looked further than the model does (`isStuck`). */
+const LEAST = [5, 6] as const
+/** The same where physics already knows the lie of the land. */
+const LEAST_WITH_PHYSICS = [2, 2] as const
 const DRAWS = 256
 /** No finite number of draws shows that something cannot be: Laplace's rule of succession. */
 const LEAST_PROBABILITY = 1 / (DRAWS + 2)
@@ -30,8 +27,8 @@ const CONSIDERED = 200
 const REACH = 4
 
 /**
- * P(some untried feasible configuration is more than `tolerance` cheaper than the best believed): the larger that the posterior gave after either of
- * the last two trials. On recorded tables that figure agrees with how often there was one (docs/search.md). A search that has just gained goes on.
+ * P(some untried feasible configuration is more than `tolerance` cheaper than the best believed), as often right on recorded tables as it says
+ * (docs/search.md). A search that has just gained goes on, however sure.
  */
 export function assessStop(
   problem: Problem,
@@ -39,35 +36,18 @@ export function assessStop(
   rng: Rng,
   { tolerance = 0.05, risk = 0.05 }: StopOptions = {},
 ): StopAssessment {
-  // Nothing left: no earlier doubt counts.
-  if (untriedAfter(problem, observations, rng).length === 0) return { probabilityBetterExists: 0, tolerance, stop: true }
-  const least = problem.priorLogRate ? LEAST_TRIALS_WITH_PHYSICS : LEAST_TRIALS
-  let probability = 0
-  for (let back = 0; back < AGREEING && probability < 1; back++) {
-    const known = observations.slice(0, observations.length - back)
-    probability = known.length < least ? 1 : Math.max(probability, probabilityAfter(problem, known, rng, tolerance))
-  }
-  const enough = problem.priorLogRate ? WITHOUT_GAIN_BY_PHYSICS : WITHOUT_GAIN
-  return {
-    probabilityBetterExists: probability,
-    tolerance,
-    stop: probability <= risk && trialsWithoutGain(problem, observations) >= enough,
-  }
+  const taken = observations.map((o) => o.configuration)
+  const left = untried(problem, taken, rng.fork('stop candidates')).configurations
+  // Nothing left: no doubt counts.
+  if (left.length === 0) return { probabilityBetterExists: 0, tolerance, stop: true }
+  const [least, withoutGain] = problem.priorLogRate ? LEAST_WITH_PHYSICS : LEAST
+  const probability =
+    observations.length < least
+      ? 1
+      : probabilityOfBetter(problem, observations, left, rng.fork(`stop after ${observations.length}`), tolerance)
+  const stop = probability <= risk && trialsWithoutGain(problem, observations) >= withoutGain
+  return { probabilityBetterExists: probability, tolerance, stop }
 }
-
-const untriedAfter = (problem: Problem, known: readonly Observation[], rng: Rng): readonly Configuration[] =>
-  untried(
-    problem,
-    known.map((o) => o.configuration),
-    rng.fork('stop candidates'),
-  ).configurations
-
-const remembered = rememberedPerTrial<number>()
-
-const probabilityAfter = (problem: Problem, known: readonly Observation[], rng: Rng, tolerance: number): number =>
-  remembered(problem, known, tolerance, () =>
-    probabilityOfBetter(problem, known, untriedAfter(problem, known, rng), rng.fork(`stop after ${known.length}`), tolerance),
-  )
 
 /** The share of joint posterior draws of rate and constraint in which one of the configurations beats the best believed by more than the tolerance. */
 function probabilityOfBetter(
@@ -83,21 +63,26 @@ function probabilityOfBetter(
   const target = best.logCost + Math.log(1 - tolerance)
   const hopeful = mostHopeful(problem, configurations, surrogate.believe(configurations), target)
   if (hopeful.length === 0) return LEAST_PROBABILITY
+  const means = surrogate.believe(hopeful)
   const draws = surrogate.draw(hopeful, DRAWS, rng.fork('stop draws'))
   const luck = rng.fork('stop serves')
   const prices = hopeful.map((c) => problem.pricePerHour(c))
   let better = 0
   for (let s = 0; s < DRAWS; s++) {
     const exists = hopeful.some((_, i) => {
-      const constraint = draws.constraint?.[s]?.[i] ?? Number.NaN
+      const constraint = widened(means.constraint?.mean[i], draws.constraint?.[s]?.[i])
       if (problem.constraintLimit !== undefined && !(constraint <= 0)) return false
-      if (logCost(problem.objective, prices[i]!, draws.rate?.[s]?.[i] ?? Number.NaN, constraint) >= target) return false
+      if (logCost(problem.objective, prices[i]!, widened(means.rate?.mean[i], draws.rate?.[s]?.[i]), constraint) >= target) return false
       return Math.log(luck.next()) < draws.logServes[i]!
     })
     if (exists) better++
   }
   return (better + 1) / (DRAWS + 2)
 }
+
+/** NaN where nothing was modelled. */
+const widened = (mean: number | undefined, drawn: number | undefined): number =>
+  mean === undefined || drawn === undefined ? Number.NaN : mean + WIDENING * (drawn - mean)
 
 /** The configurations that could be feasible and below the target cost, those that need the least luck first. */
 function mostHopeful(

@@ -124,3 +124,23 @@ describe.each(Object.entries(cases))('%s', (_, given) => {
     expect(gp).toBeLessThan(grid)
   })
 })
+
+describe('physics that is nearly right', () => {
+  const given = cases['physics that is nearly right']!
+  const costs = enumerate(given.problem.space).map((c) => observedLogCost(given.problem, given.measure(c)))
+  const optimum = Math.min(...costs)
+  test('finds the best in less than half the trials of a search without it', () => {
+    expect(trials(given, createSampler('gp'), optimum)).toBeLessThan(
+      0.5 * trials({ problem: server, measure: measured }, createSampler('gp'), optimum),
+    )
+  })
+  test('its first trial already costs no more than half as much again as the best', () => {
+    const { configuration } = createSampler('gp').suggest(given.problem, [], [], createRng(1))!
+    expect(observedLogCost(given.problem, measured(configuration))).toBeLessThan(optimum + Math.log(1.5))
+  })
+  test('where it is wrong of latencies, the limit is learned all the same', () => {
+    const { priorLogConstraint } = given.problem
+    const slow: Case = { ...given, problem: { ...given.problem, priorLogConstraint: (c) => priorLogConstraint!(c)! + 0.6 } }
+    expect(trials(slow, createSampler('gp'), optimum)).toBeLessThan(12)
+  })
+})
