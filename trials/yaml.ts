@@ -1,5 +1,5 @@
 /** YAML files of users, checked whole: every problem at once, each with its file and line. */
-import { isMap, isNode, LineCounter, type Node, parseDocument } from 'yaml'
+import { isMap, isNode, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
 import type { z } from 'zod'
 import { namesNear } from './devices/device-model-error.ts'
 
@@ -10,15 +10,39 @@ export class YamlFileError extends Error {
   }
 }
 
+const mostEntries = 20_000
+const mostNested = 200
+
+/** Why a text is too much to be a file that people write, before any parser sees it; undefined for one that is not. */
+export function yamlExcess(text: string): string | undefined {
+  let entries = 0
+  let depth = 0
+  for (let i = 0; i < text.length; i++) {
+    const letter = text[i]
+    if (letter === '\n' || letter === ',') entries++
+    if (letter === '[' || letter === '{') depth++
+    if (letter === ']' || letter === '}') depth--
+    if (depth > mostNested) return `nested deeper than ${mostNested} brackets`
+  }
+  return entries > mostEntries ? `more than ${mostEntries.toLocaleString('en-US')} lines and list entries` : undefined
+}
+
+/** Plain data alone: no binaries, sets or dates by tag. That keys are unique is checked elsewhere: the parser compares each with each. */
+export const plainYaml = { resolveKnownTags: false, uniqueKeys: false } as const
+
 /**
  * Parses YAML (hence also JSON) and validates it.
  * @throws YamlFileError with one line per problem: 'prices.yaml:3: gpus.T4: expected a number above 0, got -1'.
  */
 export function parseYaml<T>(text: string, fileName: string, schema: z.ZodType<T>): T {
   const lines = new LineCounter()
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false })
+  const excess = yamlExcess(text)
+  if (excess !== undefined) throw new YamlFileError([`${fileName}: ${excess}`])
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, ...plainYaml })
   if (document.errors.length > 0)
     throw new YamlFileError(document.errors.map((e) => `${fileName}:${lines.linePos(e.pos[0]).line}: ${e.message}`))
+  const again = repeatedKey(document.contents)
+  if (again) throw new YamlFileError([`${fileName}:${lines.linePos(again.range?.[0] ?? 0).line}: Map keys must be unique`])
   const parsed = schema.safeParse(document.toJS(), { reportInput: true })
   if (parsed.success) return parsed.data
   const lineOf = (path: readonly PropertyKey[]) => {
@@ -40,7 +64,24 @@ export function parseYaml<T>(text: string, fileName: string, schema: z.ZodType<T
   )
 }
 
-const got = (input: unknown) => (input === undefined ? '' : `, got ${JSON.stringify(input)}`)
+const got = (input: unknown) => (input === undefined ? '' : `, got ${JSON.stringify(input)?.slice(0, 200)}`)
+
+/** The first key that stands twice in one map. */
+function repeatedKey(root: unknown): Node | undefined {
+  const children = isMap(root) ? root.items.map((pair) => pair.value) : isSeq(root) ? root.items : []
+  if (isMap(root)) {
+    const seen = new Set<string>()
+    for (const { key } of root.items) {
+      if (isNode(key) && seen.has(String(key))) return key
+      seen.add(String(key))
+    }
+  }
+  for (const child of children) {
+    const found = repeatedKey(child)
+    if (found) return found
+  }
+  return undefined
+}
 
 /** The deepest node along a path; a map's key stands for the line of its pair. */
 function nodeAt(root: unknown, path: readonly PropertyKey[]): Node | undefined {

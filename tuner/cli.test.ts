@@ -114,6 +114,11 @@ describe('faults of predictors', () => {
   }, 60_000)
 })
 
+test('the version names the commit', async () => {
+  const { code, stdout } = await box.run(['--version'])
+  expect([code, stdout]).toEqual([0, expect.stringMatching(/^\d+\.\d+\.\d+ \([0-9a-f]{7,}\)\n$/)])
+})
+
 describe('the store', () => {
   test('a newer database is refused with a hint', async () => {
     const { default: sqlite3 } = await import('sqlite3')

@@ -1,6 +1,5 @@
 #!/usr/bin/env node
 /** The `tune` command line. Commands load what they need when they run, so that help is instant. */
-import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { registerClean } from './commands/clean/register.ts'
 import { registerConfig } from './commands/config/register.ts'
@@ -21,22 +20,21 @@ import { registerStore } from './commands/store/register.ts'
 import { registerTune } from './commands/tune/register.ts'
 import { registerVerify } from './commands/verify/register.ts'
 import { exitCodes } from './exit-codes.ts'
-import { reportError } from './report-error.ts'
+import { programVersion } from './program-version.ts'
+import { cut, reportError } from './report-error.ts'
 
 // A reader that went away (`tune list | head`) is no failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error
 })
 
-const version = (): string => {
-  const up = import.meta.url.endsWith('.ts') ? '..' : '../..'
-  const text = readFileSync(new URL(`${up}/package.json`, import.meta.url), 'utf8')
-  return (JSON.parse(text) as { version: string }).version
-}
-
 const program = new Command('tune')
   .description('Finds, by measuring, the cheapest way to serve a model within its latency SLO.')
-  .version(version(), '-v, --version')
+  .option('-v, --version', 'print the version and the commit it was built from')
+  .on('option:version', () => {
+    process.stdout.write(`${programVersion()}\n`)
+    process.exit(exitCodes.ok)
+  })
   .showHelpAfterError('(tune --help shows every flag)')
   .showSuggestionAfterError()
   .enablePositionalOptions()
@@ -63,6 +61,9 @@ for (const register of [
   registerDoctor,
 ])
   register(program)
+
+const cutErrors = { outputError: (text: string, write: (text: string) => void) => write(`${cut(text.trimEnd())}\n`) }
+for (const command of [program, ...program.commands]) command.configureOutput(cutErrors)
 
 program.addHelpText(
   'after',

@@ -18,9 +18,12 @@ export function namesNear(name: string, known: readonly string[]): string {
   return near.length > 0 ? `did you mean ${near.join(', ')}?` : `known: ${known.join(', ')}`
 }
 
+const mostLetters = 100
+
 /** Up to four known names that share a prefix with the name or lie within a third of its length in edits, nearest first. */
 export function closest(name: string, known: readonly string[]): string[] {
-  const wanted = plain(name)
+  // No name is so long, and the time goes with the product of the lengths.
+  const wanted = plain(name.slice(0, mostLetters)).slice(0, mostLetters)
   return known
     .map((candidate) => ({ candidate, distance: nearness(wanted, plain(candidate)) }))
     .filter(({ distance }) => distance <= Math.max(1, Math.floor(wanted.length / 3)))

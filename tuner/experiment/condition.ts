@@ -45,10 +45,19 @@ interface Token {
 const tokenPattern =
   /\s*(?:(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)|'([^']*)'|"([^"]*)"|`([^`]+)`|([A-Za-z_][\w]*)|(<=|>=|==|!=|&&|\|\||[<>=!()+\-*/%,[\]]))/iy
 
+/** Longer ones nest deeper than can be followed. */
+const mostLetters = 10_000
+
 function tokens(text: string): Token[] {
   const found: Token[] = []
   tokenPattern.lastIndex = 0
   let end = text.trimEnd().length
+  if (end > mostLetters)
+    throw new ConditionError(
+      `a condition of ${end} characters`,
+      0,
+      `up to ${mostLetters} are read; several conditions may be given, and all must hold`,
+    )
   if (end === 0) throw new ConditionError('the condition is empty', 0, "write e.g. 'batchSize <= queueSize'")
   let at = 0
   while (at < end) {

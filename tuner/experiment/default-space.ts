@@ -49,6 +49,9 @@ export interface SpaceEntries {
   readonly constraints?: readonly string[]
 }
 
+/** Dimensions of the sequences that searches start from (search/halton.ts). */
+const mostParameters = 20
+
 /**
  * Builds the space. Everything wrong is reported with its path in the experiment file; the space returned then lacks what was wrong.
  * @param broken whether a part of the entries was refused before: then names that are missing are not reported again.
@@ -64,11 +67,20 @@ export function buildSpace(
   const pin = entries.pin ?? {}
   const defaults = defaultSpace(setting)
   if (Object.hasOwn(user, 'migProfile') || Object.hasOwn(pin, 'migProfile')) delete defaults.gpuMemoryPercent
-  const names = ordered([...new Set([...Object.keys(defaults), ...Object.keys(user), ...Object.keys(pin)])])
+  const all = ordered([...new Set([...Object.keys(defaults), ...Object.keys(user), ...Object.keys(pin)])])
+  const tooMany = all.length > mostParameters
+  if (tooMany)
+    report(
+      ['space'],
+      `${all.length} parameters: a search is of at most ${mostParameters}`,
+      'leave out those that matter least; what is fixed goes into the predictor itself',
+    )
+  // The rest are not looked at: there may be thousands.
+  const names = all.slice(0, mostParameters)
   const parameters: Parameter[] = []
   const conditionNames = new Map<string, 'number' | readonly string[]>()
   const pins: Record<string, number | string> = {}
-  let refused = broken
+  let refused = broken || tooMany
 
   for (const name of names) {
     const at: Path = Object.hasOwn(user, name) ? ['space', name] : ['pin', name]
@@ -226,7 +238,7 @@ function readCondition(text: string, names: ConditionNames, at: Path, report: Re
     return parseCondition(text, names)
   } catch (error) {
     if (!(error instanceof ConditionError)) throw error
-    report(at, `'${text}': ${error.message} (character ${error.offset + 1})`, error.hint)
+    report(at, `'${text.length > 200 ? `${text.slice(0, 100)}…` : text}': ${error.message} (character ${error.offset + 1})`, error.hint)
     return undefined
   }
 }

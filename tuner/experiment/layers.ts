@@ -43,7 +43,7 @@ export function checkLayer(layer: Layer): CheckedLayer {
       problems.push(...describe(issue, layer))
       if (issue.path.length > 0) broken.add(String(issue.path[0]))
       else if (issue.code === 'unrecognized_keys')
-        for (const key of issue.keys) for (const meant of closest(key, topKeys)) broken.add(meant)
+        for (const key of issue.keys.slice(0, mostKeysNamed)) for (const meant of closest(key, topKeys)) broken.add(meant)
     }
     const nothing = issues.some((issue) => issue.path.length === 0 && issue.code !== 'unrecognized_keys')
     if (nothing) return { entries: {}, problems, broken: new Set(topKeys) }
@@ -67,12 +67,15 @@ function flatten(issue: Issue, before: Path): Issue[] {
   return [{ ...issue, path }]
 }
 
+/** Of the keys of one map; they are all wrong for one reason. */
+const mostKeysNamed = 20
+
 function describe(issue: Issue, layer: Layer): ConfigProblem[] {
   const path = issue.path as Path
   if (issue.code === 'unrecognized_keys')
-    return issue.keys.map((key) => ({
+    return issue.keys.slice(0, mostKeysNamed).map((key, i) => ({
       where: whereOf(layer.keyOriginOf([...path, key])),
-      what: `unknown key '${joinPath([...path, key])}'`,
+      what: `unknown key '${joinPath([...path, key])}'${i === mostKeysNamed - 1 && issue.keys.length > mostKeysNamed ? `, and ${issue.keys.length - mostKeysNamed} more` : ''}`,
       hint: hintForKey(key, path),
     }))
   const found = valueAt(layer.raw, path)
@@ -131,6 +134,8 @@ interface JsonSchema {
   readonly oneOf?: readonly JsonSchema[]
 }
 
+let jsonSchema: JsonSchema | undefined
+
 /** Keys that the schema knows at a path, and every key anywhere in it with its full path. */
 function knownKeys(path: Path): { here: string[]; everywhere: [name: string, path: string][] } {
   const everywhere: [string, string][] = []
@@ -145,7 +150,8 @@ function knownKeys(path: Path): { here: string[]; everywhere: [name: string, pat
     if (typeof schema.additionalProperties === 'object' && rest !== undefined && rest.length > 0)
       walk(schema.additionalProperties, [...at, '*'], rest.slice(1))
   }
-  walk(experimentJsonSchema() as JsonSchema, [], path)
+  jsonSchema ??= experimentJsonSchema() as JsonSchema
+  walk(jsonSchema, [], path)
   return { here: [...new Set(here)], everywhere }
 }
 

@@ -2,6 +2,7 @@
 
 import { isAlias, isMap, isPair, isScalar, isSeq, LineCounter, parseAllDocuments } from 'yaml'
 import { BoundError, readText } from '../../profiler/bounded-reader.ts'
+import { plainYaml, yamlExcess } from '../../trials/yaml.ts'
 import type { ConfigProblem, Origin } from './types.ts'
 
 export type Path = readonly (string | number)[]
@@ -38,8 +39,11 @@ export function readYamlFile(path: string, shown: string, folder: string): { lay
 export function readYaml(text: string, shown: string, folder: string): { layer?: Layer; problems: ConfigProblem[] } {
   if (text.length > maxBytes)
     return { problems: [{ where: shown, what: 'the file is larger than 1 MiB', hint: 'this is no experiment file' }] }
+  const excess = yamlExcess(text)
+  if (excess !== undefined)
+    return { problems: [{ where: shown, what: excess, hint: 'this is no experiment file; long lists go into files of their own' }] }
   const lines = new LineCounter()
-  const documents = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: true })
+  const documents = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, ...plainYaml })
   const place = (offset: number) => {
     const { line, col } = lines.linePos(Math.min(offset, text.length))
     return { kind: 'file', file: shown, line, column: col } as const
@@ -70,6 +74,7 @@ export function readYaml(text: string, shown: string, folder: string): { layer?:
         continue
       }
       const inner = [...path, String(pair.key.value)]
+      if (keys.has(keyOf(inner))) problems.push(problem(pair.key.range?.[0] ?? 0, 'Map keys must be unique', yamlHints.DUPLICATE_KEY!))
       const at = pair.key.range?.[0] ?? 0
       if (pair.key.value === '__proto__') problems.push(problem(at, "unknown key '__proto__'", ''))
       keys.set(keyOf(inner), at)

@@ -1,0 +1,88 @@
+/** Input made to hang or to flood: it ends with exit code 2, a message that fits a screen, and no more time than any other. */
+import { execFile } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { afterAll, describe, expect, test } from 'vitest'
+import { CliBox } from './testing/run-cli.ts'
+
+const box = new CliBox()
+afterAll(() => box.dispose())
+const cli = fileURLToPath(new URL('../dist/tuner/cli.js', import.meta.url))
+
+/** CPU seconds tell apart what hangs from a busy machine. */
+const mostCpuSeconds = 2
+
+async function config(args: readonly string[]): Promise<{ code: number; text: string }> {
+  const limited = ['-c', `ulimit -t ${mostCpuSeconds + 1}; exec "$@"`, 'sh', process.execPath, cli, 'config', ...args]
+  try {
+    const { stdout, stderr } = await promisify(execFile)('/bin/sh', limited, { cwd: box.folder, maxBuffer: 2 ** 26 })
+    return { code: 0, text: stdout + stderr }
+  } catch (error) {
+    const { code, stdout, stderr } = error as { code: number | null; stdout: string; stderr: string }
+    return { code: code ?? -1, text: stdout + stderr }
+  }
+}
+
+const base = 'model: bert\nslo: 50ms\n'
+const many = (count: number, line: (i: number) => string) => Array.from({ length: count }, (_, i) => line(i)).join('')
+const long = 'a'.repeat(100_000)
+
+describe('an experiment file with', () => {
+  test.each([
+    ['a binary for the model', 'model: !!binary aGVsbG8=\nslo: 50ms\n', /:1:8: Unresolved tag/],
+    ['a set for the SLO', 'model: bert\nslo: !!set {a, b}\n', /:2:6: Unresolved tag/],
+    ['a model of 100,000 letters', `model: ${long}\nslo: 50ms\n`, /unknown model .*100002? characters/],
+    ['an SLO of 100,000 digits', `model: bert\nslo: '${'9'.repeat(100_000)}ms'\n`, /:2:6: slo/],
+    [
+      'a constraint of 20,000 terms',
+      `${base}constraints: ['${many(20_000, () => 'batchSize > 1 && ')}true']\n`,
+      /a condition of \d+ characters/,
+    ],
+    [
+      'a constraint of 20,000 brackets',
+      `${base}constraints: ['${'('.repeat(20_000)}1${')'.repeat(20_000)} > 0']\n`,
+      /a condition of \d+ characters/,
+    ],
+    ['20,000 constraints', `${base}constraints:\n${many(20_000, () => "  - 'batchSize > 1'\n")}`, /more than 20,000/],
+    ['15,000 unknown keys', base + many(15_000, (i) => `k${i}: 1\n`), /unknown key 'k19', and 14980 more/],
+    ['15,000 parameters', `${base}space:\n${many(15_000, (i) => `  k${i}: {values: [1]}\n`)}`, /parameters: a search is of at most 20/],
+    [
+      '21 parameters',
+      `${base}space:\n${many(21, (i) => `  k${i}: {values: [1, 2], category: env}\n`)}`,
+      /parameters: a search is of at most 20/,
+    ],
+    ['20,000 brackets', `model: ${'['.repeat(20_000)}\n`, /nested deeper than 200/],
+    ['a key that stands twice', `${base}name: a\nname: b\n`, /:4:1: Map keys must be unique/],
+    ['a NUL byte', `${base}name: a\0b\n`, /NUL byte/],
+  ])(
+    '%s',
+    async (_, text, message) => {
+      writeFileSync(join(box.folder, 'e.yaml'), text)
+      const result = await config(['-f', 'e.yaml'])
+      expect(result.text).toMatch(message)
+      expect(result.code).toBe(2)
+      expect(result.text.length).toBeLessThan(10_000)
+    },
+    60_000,
+  )
+})
+
+describe('a command line with', () => {
+  test.each([
+    ['a model of 100,000 letters', ['--model', long, '--slo', '50ms']],
+    ['an SLO of 100,000 letters', ['--model', 'bert', '--slo', long]],
+    ['a GPU of 100,000 letters', ['--model', 'bert', '--slo', '50ms', '--gpus', long]],
+    ['a constraint of 100,000 letters', ['--model', 'bert', '--slo', '50ms', '--constraint', long]],
+    ['an unknown flag of 100,000 letters', [`--${long}`]],
+  ])(
+    '%s',
+    async (_, args) => {
+      const result = await config(args)
+      expect([1, 2]).toContain(result.code)
+      expect(result.text.length).toBeLessThan(10_000)
+    },
+    60_000,
+  )
+})
