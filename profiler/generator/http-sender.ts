@@ -92,8 +92,8 @@ export class HttpSender implements Sender {
         if (this.connecting < this.waiting.length) this.open()
       },
       free: () => this.use(connection),
-      gone: () => {
-        this.counts.closed++
+      gone: (byServer) => {
+        if (byServer) this.counts.closed++
         this.all.delete(connection)
         const at = this.idle.indexOf(connection)
         if (at >= 0) this.idle.splice(at, 1)

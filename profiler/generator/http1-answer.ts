@@ -1,7 +1,7 @@
 /** Answers of HTTP/1.1 and HTTP/1.0 as they come over a connection (RFC 9112), one at a time, in chunks cut anywhere. */
 
 /** What is said before an answer's body. */
-export interface AnswerHead {
+interface AnswerHead {
   readonly status: number
   /** The connection can carry another request (section 9.3). */
   readonly persistent: boolean

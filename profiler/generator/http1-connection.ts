@@ -28,14 +28,14 @@ export interface OnConnection {
 }
 
 /** Told by a connection to those who share it out. */
-export interface ConnectionEvents {
+interface ConnectionEvents {
   connected(): void
   /** It never was one. */
   unreachable(error: Error): void
   /** Its answer is whole, and it can carry another request. */
   free(): void
   /** Called once, when it carries nothing any more. */
-  gone(): void
+  gone(byServer: boolean): void
 }
 
 /** How long a server that said it will close is given to do so, which keeps the port of a closed connection on its side. */
@@ -51,6 +51,7 @@ export class Http1Connection {
   private roundTripMs = 0
   private isConnected = false
   private over = false
+  private byServer = true
   private answers = 0
   private request: { readonly on: OnConnection; readonly answer: Http1Answer; readonly sent: Sent } | undefined
   private error: Error | undefined
@@ -94,6 +95,7 @@ export class Http1Connection {
   /** Ends it; the request on it is not told. */
   destroy(): void {
     this.request = undefined
+    this.byServer = false
     this.socket.destroy()
     this.end()
   }
@@ -136,7 +138,7 @@ export class Http1Connection {
     if (this.over) return
     this.over = true
     setTimeout(() => this.socket.destroy(), closingMs).unref()
-    this.events.gone()
+    this.events.gone(true)
   }
 
   private end(): void {
@@ -144,7 +146,7 @@ export class Http1Connection {
     this.request = undefined
     if (!this.over) {
       this.over = true
-      if (this.isConnected) this.events.gone()
+      if (this.isConnected) this.events.gone(this.byServer)
       else this.events.unreachable(this.error ?? closedByServer())
     }
     this.socket.destroy()

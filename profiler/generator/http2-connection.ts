@@ -28,7 +28,7 @@ export interface Http2Request {
  * A whole answer's headers, or why there was none: its class in the words of a load point's `errorKinds`.
  * `untaken`: the server cannot have taken the request (RFC 9113, section 8.7, or its connection was being closed).
  */
-export type Http2End =
+type Http2End =
   | { readonly headers: IncomingHttpHeaders }
   | { readonly failure: string; readonly error: Error | undefined; readonly untaken: boolean }
 

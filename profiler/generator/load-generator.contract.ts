@@ -16,7 +16,7 @@ export interface KnownServer {
   readonly errorShare: number
 }
 
-export interface ContractOptions {
+interface ContractOptions {
   /** How far a percentile may be from the truth, ms beside the sampling error. */
   readonly toleranceMs: number
   readonly durationS: number

@@ -19,7 +19,7 @@ export type Ended = (failure: string | undefined, stream?: StreamTimes) => void
 /** What became of a sender's connections, since it was made. */
 export interface ConnectionCounts {
   opened: number
-  /** Those that carry nothing any more, mostly because the server closed them. */
+  /** Those that the server closed. */
   closed: number
   /** Requests sent once more, for the connection was being closed when they were sent first. */
   retried: number

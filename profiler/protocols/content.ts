@@ -101,7 +101,7 @@ function shuffled(names: readonly string[], seed: number): string[] {
 }
 
 /** Where a numeric tensor holds a picture: its last three dimensions, channels first or last. Undefined for other tensors. */
-export function layoutOf({ shape, kind }: TensorInput): { height: number; width: number; channels: 1 | 3; first: boolean } | undefined {
+function layoutOf({ shape, kind }: TensorInput): { height: number; width: number; channels: 1 | 3; first: boolean } | undefined {
   if (kind !== 'float' && kind !== 'integer') return undefined
   const [a, b, c] = shape.slice(-3)
   if (a === undefined || b === undefined || c === undefined || shape.slice(0, -3).some((size) => size !== 1)) return undefined

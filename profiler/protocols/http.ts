@@ -6,7 +6,7 @@ import { ProtocolError } from '../profiler-errors.ts'
 import type { RequestBody, TlsOptions } from '../types.ts'
 
 /** How a server is asked: as the load will be sent. */
-export interface Asking {
+interface Asking {
   readonly headers?: Readonly<Record<string, string>>
   readonly http2?: boolean
   readonly tls?: TlsOptions

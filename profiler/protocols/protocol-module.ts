@@ -29,7 +29,7 @@ export interface ProtocolModule {
 }
 
 /** A harmless question, and whether the answer is one that only this protocol's servers give. */
-export interface Sign {
+interface Sign {
   path(model: string): string
   shows(answer: Heard): boolean
 }

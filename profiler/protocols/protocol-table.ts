@@ -5,7 +5,7 @@
 import type { ProtocolModule } from './protocol-module.ts'
 
 /** What a protocol can do, and what is said of it. */
-export interface ProtocolTraits {
+interface ProtocolTraits {
   /** In a sentence: "this looks like TensorFlow Serving". */
   readonly title: string
   /** As docs/protocols.md has it. */

@@ -6,7 +6,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-export interface InstalledServer {
+interface InstalledServer {
   readonly name: string
   /** What is missing here; undefined where it can be started. */
   readonly missing: string | undefined

@@ -22,7 +22,7 @@ export interface TestService {
 }
 
 /** When a healthy server closes a connection. */
-export type TestCloses =
+type TestCloses =
   /** With each answer, and says so. */
   | { readonly kind: 'each' }
   /** Over HTTP/2: after so many answers, by GOAWAY. */
@@ -31,7 +31,7 @@ export type TestCloses =
   | { readonly kind: 'idle'; readonly ms: number }
 
 /** One thing that goes wrong. `share` is of requests, drawn with the server's seed. */
-export type TestFault =
+type TestFault =
   | { readonly kind: 'status'; readonly status: number; readonly share: number }
   /** 200 with an error body. */
   | { readonly kind: 'error-body'; readonly share: number }

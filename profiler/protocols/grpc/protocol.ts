@@ -19,7 +19,7 @@ export interface GrpcDialect {
 }
 
 /** Payload as a dialect gets it: items to make requests of, or the file's JSON values. */
-export type PayloadRows = ItemSource | { readonly kind: 'rows'; readonly path: string; readonly rows: readonly unknown[] }
+type PayloadRows = ItemSource | { readonly kind: 'rows'; readonly path: string; readonly rows: readonly unknown[] }
 
 /** A Protocol from a gRPC dialect. */
 export function grpcProtocol(dialect: GrpcDialect, options: Parameters<ProtocolModule['create']>[0]): Protocol {
