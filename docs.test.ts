@@ -77,8 +77,10 @@ describe.each(pages.filter((page) => commandsOf(page).length > 0))('%s', (page) 
       const words = wordsOf(line)
       expect(words[0], 'only tune commands stand in sh blocks').toBe('tune')
       const { code, stdout, stderr } = await runOnce(words.slice(1), box)
-      // Two trials may well miss a tight SLO: 3 is an answer too.
-      expect(code === 0 || code === 3, `${stdout}\n${stderr}`).toBe(true)
+      // Two trials may well miss a tight SLO (3), and another SLO than the measured one is not confirmed (4): answers too.
+      // The run that the page resumes was not interrupted here.
+      const finished = code === 2 && words[1] === 'resume' && stderr.includes('is finished')
+      expect(finished || code === 0 || code === 3 || code === 4, `${stdout}\n${stderr}`).toBe(true)
       expect(stdout + stderr).not.toBe('')
       if (output !== undefined) writeFileSync(join(box.folder, output), stdout)
     }, 120_000)

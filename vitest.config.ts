@@ -21,6 +21,7 @@ export const pure = [
   'tuner/backends/{cluster-space,load-work,simulated-backend,simulated-llm}',
   'tuner/commands/verify/verified',
   'tuner/loop/{default-configuration,loop,observations,second-reading,trial-log,why-stop}',
+  'tuner/truth/*',
 ].map((files) => `${files}.test.{ts,tsx}`)
 
 export default defineConfig({

@@ -68,7 +68,12 @@ function verdict({ units, input, demand }: Plan): string {
   const price = money(follower.months[0]!.autoscaledPerMonth)
   const other = follower === best ? `, or ${price} when autoscaled` : `; autoscaled, ${follower.unit.label} costs ${price}`
   const auto = follower.autoscaledTotal < best!.staticTotal * 0.98 ? other : ''
-  return `${best!.unit.label}: ${month.replicas} replica${month.replicas === 1 ? '' : 's'} for ${demand.what}, ${money(month.staticPerMonth)} per month${total}${auto}`
+  const cheapest = units.reduce((a, b) => (b.months[0]!.staticPerMonth < a.months[0]!.staticPerMonth * 0.98 ? b : a))
+  const rival =
+    cheapest === best
+      ? ''
+      : `; for this demand ${cheapest.unit.label} (${cheapest.unit.status}) costs ${money(cheapest.months[0]!.staticPerMonth)}`
+  return `${best!.unit.label}: ${month.replicas} replica${month.replicas === 1 ? '' : 's'} for ${demand.what}, ${money(month.staticPerMonth)} per month${total}${auto}${rival}`
 }
 
 function fleetRow({ unit, months }: UnitPlan): string[] {

@@ -25,6 +25,8 @@ export interface PlanUnit extends FleetUnit {
 }
 
 export interface PlanInput {
+  /** Trial of the recommended configuration: the plan is made with it, the others stand beside it. Absent: with the cheapest for the demand. */
+  readonly recommended?: number
   readonly units: readonly PlanUnit[]
   readonly demand: Demand
   readonly headroom: number
@@ -95,7 +97,9 @@ export interface Plan {
 /** Throws RangeError for shares, counts and capacities that cannot be. */
 export function planCapacity(input: PlanInput): Plan {
   check(input)
-  const units = input.units.map((unit) => unitPlan(unit, input)).sort((a, b) => a.months[0]!.staticPerMonth - b.months[0]!.staticPerMonth)
+  // What is recommended comes first; the others by what they cost for the demand.
+  const rank = ({ unit, months }: UnitPlan) => (unit.trial === input.recommended ? 0 : months[0]!.staticPerMonth)
+  const units = input.units.map((unit) => unitPlan(unit, input)).sort((a, b) => rank(a) - rank(b))
   const lastPeak = peakOf(input.demand) * (1 + input.growthPerMonth) ** (input.months - 1)
   const rivals = input.units.map((u) => ({ label: u.label, capacityRps: u.capacityRps, pricePerHour: u.prices[0]!.perHour }))
   return {

@@ -156,8 +156,8 @@ describe.skipIf(executablePath === undefined)(
       expect(await page.locator('dialog .log').textContent()).toContain('<img src=x')
       await page.getByRole('button', { name: 'Close' }).click()
       await page.getByLabel('Filter the trials').fill('')
-      await page.getByLabel('Which trials').selectOption('cannot-serve')
-      expect(await page.locator('#trials .count').textContent()).toBe('1 of 7')
+      await page.getByLabel('Which trials').selectOption('infeasible')
+      expect(await page.locator('#trials .count').textContent()).toBe('2 of 7')
     })
 
     test('tells what matters, with intervals, from a worker', async () => {

@@ -57,6 +57,7 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
   const fleet = flags.fleet === undefined ? undefined : fleetOf(flags.fleet)
   const wanted = flags.trials?.split(',').map((n) => parseCount(n.trim(), 1))
   const input: PlanInput = {
+    recommended: reopened.recommendation.best?.trial,
     units: unitsOf(reopened, books, wanted, fleet?.trial),
     demand,
     headroom: parseShare(flags.headroom ?? '0%'),

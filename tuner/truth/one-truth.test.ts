@@ -1,0 +1,187 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { packTrial, unpackTrial } from '../../reports/dashboard/data.ts'
+import { Ranker } from '../../reports/dashboard/ranking.ts'
+import { candidatesOf } from '../../reports/recommendation/candidates.ts'
+import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
+import { atCapacityText, capacityText } from '../../reports/recommendation/words.ts'
+import { parseCsv } from '../../reports/report/csv.ts'
+import { documentOf, type RecommendationDocument } from '../../reports/report/recommendation-json.ts'
+import { gpuCatalogue } from '../../trials/devices/catalogue.ts'
+import { openStore } from '../../trials/store/index.ts'
+import { plan } from '../commands/plan/run.ts'
+import { reopen } from '../commands/reopened.ts'
+import { report } from '../commands/report/run.ts'
+import { show } from '../commands/show/run.ts'
+import { spec } from '../commands/spec/run.ts'
+import { describeExperiment } from '../dashboard/described.ts'
+import { loadExperiment } from '../experiment/load-experiment.ts'
+import { defaults } from '../experiment/names.ts'
+import { type History, histories } from './histories.contract.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'tune-truth-'))
+const db = join(folder, 'tune.db')
+const gpus = gpuCatalogue.map((gpu) => gpu.name)
+const around = { cwd: folder, machine: { cpuCores: 8, gpus, builtinGpus: gpus } }
+
+const idOf = (history: History) => `h${histories.indexOf(history)}`
+
+beforeAll(async () => {
+  const store = await openStore(db)
+  for (const history of histories) {
+    const flags = { model: 'bert', slo: '50ms', backend: 'simulated', ...history.flags }
+    const { document } = loadExperiment({ flags, environment: {}, ...around })
+    const provenance = history.provenance ?? 'measured'
+    const id = idOf(history)
+    await store.create({ id, name: id, createdAt: '2026-11-20T10:00:00.000Z', spec: document, seed: 1, provenance })
+    for (const trial of history.trials) await store.append(id, trial)
+    await store.finish(id, 'done', { confidence: { probabilityWithinTolerance: 0.96, tolerance: 0.05, statement: '' } })
+  }
+  await store.close()
+})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+/** What a command of the program prints, and its exit code (of an error that it throws, too). */
+async function printed(command: () => Promise<number>): Promise<{ code: number; text: string }> {
+  let text = ''
+  const spy = vi.spyOn(process.stdout, 'write').mockImplementation((chunk) => {
+    text += String(chunk)
+    return true
+  })
+  try {
+    return { code: await command(), text }
+  } catch (error) {
+    return { code: (error as { exitCode?: number }).exitCode ?? 1, text: String(error) }
+  } finally {
+    spy.mockRestore()
+  }
+}
+
+const oneLine = (text: string) => text.replace(/\s+/g, ' ')
+
+describe.each(histories)('$what', (history) => {
+  const id = idOf(history)
+  const asked = { db, ...history.asked }
+  let recommendation: Recommendation
+  let document: RecommendationDocument
+  let candidates: readonly Candidate[]
+
+  beforeAll(async () => {
+    recommendation = (await reopen(id, asked)).recommendation
+    document = documentOf(recommendation)
+    candidates = candidatesOf(recommendation)
+  })
+
+  test('comes to what it should', () => {
+    expect(recommendation.conclusion, recommendation.verdict).toBe(history.conclusion)
+    expect(Object.fromEntries(candidates.map((c) => [c.trial, c.status]))).toEqual(history.statuses)
+    expect(recommendation.best?.trial).toBe(history.best?.trial ?? recommendation.best?.trial)
+    if (history.best) expect(recommendation.best?.capacityRps).toBeCloseTo(history.best.capacityRps, 6)
+    if (history.best?.sloMs) expect(recommendation.best).toMatchObject({ sloMsAtCapacity: history.best.sloMs, sloMsFrom: 'measured' })
+    if (history.exit === 1 || history.exit === 3) expect(recommendation.best).toBeUndefined()
+    if (history.caveat) expect(recommendation.caveats.join('\n')).toMatch(history.caveat)
+    expect(recommendation.verdict.startsWith('Best found, NOT confirmed: ')).toBe(history.exit === 4)
+    // What was missed is never what is recommended, and an "at most" is no rank.
+    for (const c of candidates) {
+      if (c.missed) expect(c.capacityRps).toBeLessThan(c.missed.rateRps)
+      if (c.bound === 'upper') expect(c.feasible).toBe(false)
+      if (c.sloMsFrom === 'measured' && c.feasible) expect(c.sloMsAtCapacity).toBeLessThanOrEqual(recommendation.slo.limitMs)
+    }
+  })
+
+  test('exit code, JSON and terminal', async () => {
+    expect(await printed(() => show(id, { ...asked, json: true }))).toEqual({
+      code: history.exit,
+      text: `${JSON.stringify(document, null, 2)}\n`,
+    })
+    const { code, text } = await printed(() => show(id, asked))
+    expect(code).toBe(history.exit)
+    expect(oneLine(text)).toContain(recommendation.verdict)
+    expect(text).toContain(history.asked ? 'was not assessed' : 'With 96 % probability')
+    const { best, slo } = recommendation
+    if (!best) return
+    const row = text.split('\n').find((line) => line.startsWith('*') || line.startsWith('★'))!
+    // A row is cut at the width of the terminal.
+    const figures = atCapacityText(slo, best).slice(0, 30)
+    for (const part of [best.label, best.status, capacityText(best), figures]) expect(row).toContain(part)
+  })
+
+  test('CSV', async () => {
+    const out = join(folder, `${id}.csv`)
+    await printed(() => report(id, { ...asked, out }))
+    const [head = [], ...rows] = parseCsv(readFileSync(out, 'utf8'))
+    const cell = (trial: number, name: string) => rows.find((row) => row[0] === String(trial))?.[head.indexOf(name)]
+    for (const c of candidates) {
+      expect(cell(c.trial, 'status')).toBe(c.status)
+      expect(cell(c.trial, 'feasible')).toBe(String(c.feasible))
+      expect(Number(cell(c.trial, 'capacity_rps'))).toBeCloseTo(c.capacityRps, 6)
+      expect(cell(c.trial, 'slo_ms_from')).toBe(c.sloMsFrom)
+    }
+  })
+
+  test('dashboard: the page ranks what it was sent to the same', async () => {
+    const { record, trials, experiment } = await reopen(id, asked)
+    const { dashboard } = await describeExperiment(record, around)
+    const { slo, objective } = experiment
+    const page = JSON.parse(JSON.stringify(dashboard)) as typeof dashboard
+    const sent = trials.map(packTrial).map(unpackTrial)
+    const question = { slo, objective, prices: page.prices, minQuality: page.minQuality }
+    expect(documentOf(new Ranker(page).recommend(sent, question))).toEqual(document)
+  })
+
+  test('HTML and Markdown', async () => {
+    for (const ending of ['md', 'html']) {
+      const out = join(folder, `${id}.${ending}`)
+      await printed(() => report(id, { ...asked, out }))
+      const text = oneLine(
+        readFileSync(out, 'utf8')
+          .replace(/<svg[\s\S]*?<\/svg>/g, '')
+          .replace(/<[^>]+>/g, ' ')
+          .replace(/&#(\d+);/g, (_, code) => String.fromCharCode(Number(code)))
+          .replaceAll('\\', ''),
+      )
+      expect(text).toContain(recommendation.verdict)
+      for (const c of candidates.filter((c) => c.feasible || !recommendation.best))
+        expect(text).toContain(`${c.label} ${ending === 'md' ? '| ' : ''}${c.status}`)
+      const { best, slo } = recommendation
+      if (best) for (const part of [`Status: ${best.status}`, capacityText(best), atCapacityText(slo, best)]) expect(text).toContain(part)
+    }
+  })
+
+  test('spec and plan', async () => {
+    const { best, slo } = recommendation
+    const deployed = await printed(() => spec(id, { ...asked, target: 'kubernetes', modelUri: 's3://bucket/model' }))
+    const planned = await printed(() => plan(id, { ...planFlags, ...asked, json: true }))
+    if (!best) {
+      expect([deployed.code, planned.code]).toEqual([3, 3])
+      return
+    }
+    // A demand sizes the replicas of a spec; it does not rank there.
+    expect(deployed.text).toContain(`# Status: ${best.status}`)
+    expect(deployed.text).toContain(capacityText(best))
+    expect(deployed.text).toContain(`trial ${best.trial}, ${best.status}: ${atCapacityText(slo, best)}`)
+    if (!history.asked?.rps) expect(oneLine(deployed.text)).toContain(recommendation.verdict)
+    const { units } = JSON.parse(planned.text)
+    expect(units[0]).toMatchObject({ trial: best.trial, status: best.status })
+    expect(units[0].capacityRps).toBeCloseTo(best.capacityRps, 6)
+  })
+})
+
+const planFlags = {
+  demand: '100',
+  growth: '0%',
+  zones: '3',
+  reaction: '30s',
+  scaleDown: '5min',
+  minReplicas: '1',
+  headroom: defaults.headroom,
+  prices: [],
+}
+
+test('there are thirty of them, and every status and conclusion is among them', () => {
+  expect(histories.length).toBeGreaterThanOrEqual(30)
+  expect(new Set(histories.flatMap((h) => Object.values(h.statuses))).size).toBe(8)
+  expect(new Set(histories.map((h) => h.conclusion)).size).toBe(6)
+})
