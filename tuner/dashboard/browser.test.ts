@@ -5,6 +5,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Browser, chromium, type Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { sloName } from '../../profiler/slo.ts'
+import type { Slo } from '../../profiler/types.ts'
+import { money, significant, times } from '../../reports/format.ts'
+import type { Candidate } from '../../reports/recommendation/types.ts'
+import { atCapacityValue, capacityText } from '../../reports/recommendation/words.ts'
+import { parseRecommendation } from '../../reports/report/recommendation-json.ts'
 import { openReader } from '../../trials/store/index.ts'
 import { createDashboard, type DashboardServer } from './dashboard-server.ts'
 import { around, late, type SampleStore, sampleStore } from './samples.contract.ts'
@@ -81,6 +87,42 @@ describe.skipIf(executablePath === undefined)(
       expect(await page.title()).toContain('<img src=x')
       expect(await page.locator('img').count()).toBe(0)
       expect(await page.locator('#trials').textContent()).toContain('<script>window.attacked=1</script>')
+    })
+
+    test('every figure on the page is that of the JSON document', async () => {
+      const href = await page.getByRole('link', { name: /JSON/ }).getAttribute('href')
+      const r = parseRecommendation(await (await page.request.get(new URL(href!, base).href)).text())
+      const best = r.best as unknown as Candidate
+      const slo = r.slo as Slo
+      const verdict = page.locator('section.verdict')
+      const names = await verdict.locator('.tiles dt').allTextContents()
+      const values = await verdict.locator('.tiles dd').allTextContents()
+      const shown = {
+        sentence: await verdict.locator('#verdict').textContent(),
+        conclusion: await verdict.getAttribute('data-conclusion'),
+        tiles: Object.fromEntries(names.map((name, n) => [name, values[n]])),
+        caveats: await verdict.locator('.caveats li').allTextContents(),
+        rivals: await verdict.locator('.rivals li').allTextContents(),
+      }
+      expect(shown.sentence).toBe(r.verdict)
+      expect(shown.conclusion).toBe(r.conclusion)
+      expect(shown.tiles.status).toContain(best.status)
+      expect(shown.tiles['capacity of one replica']).toContain(capacityText(best))
+      expect(shown.tiles[`${sloName(slo)} there`]).toContain(atCapacityValue(slo, best))
+      expect(shown.tiles['one replica']).toContain(money(best.pricePerHour))
+      expect(shown.tiles['against the default']).toContain(times(r.gainOverDefault!))
+      expect(shown.tiles['what limits it']).toContain(r.binding.evidence)
+      expect(shown.caveats).toEqual([...r.caveats, r.confidence.statement])
+      const others = r.alternatives as unknown as (Candidate & { whyNot: string })[]
+      for (const [i, text] of shown.rivals.entries())
+        for (const part of [others[i]!.label, others[i]!.status, capacityText(others[i]!), others[i]!.whyNot]) expect(text).toContain(part)
+      const drawn = await page.locator('#trials tbody tr:not(.spacer)').all()
+      const rows = await Promise.all(drawn.map((row) => row.locator('td').allTextContents()))
+      for (const c of [best, ...others]) {
+        const row = rows.find((cells) => cells[1] === String(c.trial))!
+        expect(row[3]).toContain(c.status)
+        expect(row[4]).toBe(c.capacityRps > 0 ? significant(c.capacityRps) : '')
+      }
     })
 
     test('dragging the SLO line re-ranks at once, and back again', async () => {
