@@ -1,7 +1,16 @@
 import { describe, expect, test } from 'vitest'
 import type { Configuration, Observation } from '../../search/types.ts'
 import { type FinishedTrial, InfeasibleError, LaunchError } from '../../trials/types.ts'
-import { batchProblem, fakeExperiment, fakeLauncher, fakeParts, fakePredictor, measurement, orderedSampler } from '../testing/fakes.ts'
+import {
+  batchProblem,
+  fakeExperiment,
+  fakeLauncher,
+  fakeParts,
+  fakePredictor,
+  type fakeStore,
+  measurement,
+  orderedSampler,
+} from '../testing/fakes.ts'
 import { confirmationRateRps } from './confirmation.ts'
 import type { TuneEvent } from './events.ts'
 import { runLoop } from './loop.ts'
@@ -186,6 +195,15 @@ describe('the loop', () => {
       [5, 16],
     ])
     expect(result.trials).toHaveLength(5)
+  })
+
+  test('results that cannot be written are still said and stored, and the run fails with the reason', async () => {
+    const parts = fakeParts({ write: () => Promise.reject(new Error('no space left')) })
+    const events: TuneEvent[] = []
+    const run = runLoop(fakeExperiment(), parts, [], (event) => events.push(event), new AbortController().signal)
+    await expect(run).rejects.toThrow('no space left')
+    expect(events.at(-1)).toMatchObject({ type: 'recommended', files: [] })
+    expect((parts.store as ReturnType<typeof fakeStore>).finished).toBe('done')
   })
 
   test('a store that cannot write ends the run with its error, after the predictors have stopped', async () => {

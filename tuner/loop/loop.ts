@@ -34,9 +34,17 @@ export async function runLoop(
   const ending = await searchAndConfirm(experiment, parts, log, search, emit, signal)
   emit({ type: 'stopped', ...ending })
   const recommendation = parts.recommend(log.trials, search.assessment)
-  const files = ending.reason === 'interrupted' ? [] : await parts.write(recommendation, log.trials)
   await parts.store.finish(parts.experimentId, stateAfter(ending.reason), recommendation)
+  let unwritten: unknown
+  const files = await (ending.reason === 'interrupted' ? Promise.resolve([]) : parts.write(recommendation, log.trials)).catch(
+    (error: unknown) => {
+      unwritten = error
+      return []
+    },
+  )
   emit({ type: 'recommended', recommendation, files })
+  // What was found is stored and said first: a folder that cannot be written does not undo it.
+  if (unwritten !== undefined) throw unwritten
   return { reason: ending.reason, recommendation, trials: log.trials }
 }
 
