@@ -1,16 +1,6 @@
 import { Matrix } from 'ml-matrix'
 import { believedReadings, type Datum, gpDataOf, priorsOf } from './datum.ts'
-import {
-  concurrencySlope,
-  type Knowledge,
-  logReach,
-  OFFSET_SD,
-  PRICE_ELASTICITY,
-  PRICE_ELASTICITY_SD,
-  priceRange,
-  type Slope,
-  slope,
-} from './design.ts'
+import { concurrencySlope, logReach, OFFSET_SD, PRICE_ELASTICITY, PRICE_ELASTICITY_SD, priceRange, type Slope, slope } from './design.ts'
 import { createEncoder } from './encoding.ts'
 import { fitGp } from './gp-fit.ts'
 import { condition, type GpShape, type Marginals } from './gp-regression.ts'
@@ -20,8 +10,6 @@ import type { Configuration, Parameter, Problem } from './types.ts'
 export interface CoupledModel {
   readonly logLikelihood: number
   readonly warning?: string
-  /** Outside knowledge of the latency is part of it. */
-  readonly informed: boolean
   predict(configurations: readonly Configuration[]): {
     readonly rate: Marginals
     readonly constraint: Marginals
@@ -50,9 +38,8 @@ export function fitCoupled(
   rates: readonly Datum[],
   constraints: readonly Datum[],
   pending: readonly Configuration[],
-  latency?: Knowledge,
 ): CoupledModel {
-  const { shape, groups, rows } = coupledDesign(problem, latency)
+  const { shape, groups, rows } = coupledDesign(problem)
   const rowsOf = (readings: readonly Datum[], output: Output) =>
     rows(
       readings.map((r) => r.at),
@@ -60,7 +47,7 @@ export function fitCoupled(
     )
   const gpData = (rate: readonly Datum[], constraint: readonly Datum[]) =>
     gpDataOf(new Matrix([...rowsOf(rate, 'rate'), ...rowsOf(constraint, 'constraint')]), [...rate, ...constraint])
-  const fitted = fitGp(shape, gpData(rates, constraints), { priors: priorsOf(groups, latency) })
+  const fitted = fitGp(shape, gpData(rates, constraints), { priors: priorsOf(groups) })
   const believed = (output: Output) => believedReadings(pending, fitted.predict(new Matrix(rows(pending, output))).mean)
   const gp =
     pending.length === 0
@@ -68,7 +55,6 @@ export function fitCoupled(
       : condition(shape, gpData([...rates, ...believed('rate')], [...constraints, ...believed('constraint')]), fitted.hyperparameters)
   return {
     logLikelihood: fitted.logLikelihood,
-    informed: latency !== undefined,
     ...(fitted.warning ? { warning: fitted.warning } : {}),
     predict(configurations) {
       const [rate, constraint, covariance] = gp.predictPairs(
@@ -81,11 +67,8 @@ export function fitCoupled(
   }
 }
 
-/** Columns: the encoded parameters and price for distances alone; the amplitude; the latency's trend, with what is known of it; the concurrency's trend. */
-function coupledDesign(
-  problem: Problem,
-  known?: Knowledge,
-): {
+/** Columns: the encoded parameters and price for distances alone; the amplitude; the latency's trend; the concurrency's trend. */
+function coupledDesign(problem: Problem): {
   groups: number
   shape: GpShape
   rows: (configurations: readonly Configuration[], output: Output) => number[][]
@@ -95,18 +78,11 @@ function coupledDesign(
   const [lowest, span] = priceRange(problem)
   const of = (prior: (parameter: Parameter) => Slope) => encoder.columns.map((c) => prior(parameters.get(c.parameter)!))
   const unused = { mean: 0, sd: 0 }
-  const latency = known
-    ? [
-        ...of((p) => slope(p, 0, known.correction)),
-        { mean: 0, sd: PRICE_ELASTICITY_SD * span * known.correction },
-        { mean: 0, sd: known.offsetSd },
-        ...known.slopes.map(([mean, sd]) => ({ mean, sd })),
-      ]
-    : [
-        ...of((p) => concurrencySlope(problem, p, 'constraint') ?? slope(p, -1)),
-        { mean: -PRICE_ELASTICITY * span, sd: PRICE_ELASTICITY_SD * span },
-        { mean: 0, sd: OFFSET_SD },
-      ]
+  const latency = [
+    ...of((p) => concurrencySlope(problem, p, 'constraint') ?? slope(p, -1)),
+    { mean: -PRICE_ELASTICITY * span, sd: PRICE_ELASTICITY_SD * span },
+    { mean: 0, sd: OFFSET_SD },
+  ]
   const trends = [...latency, ...of(concurrencyOf), { mean: 0, sd: PRICE_SD * span }, { mean: 0, sd: OFFSET_SD }]
   const width = encoder.columns.length + 1
   const slopes = [...Array.from({ length: width + 1 }, () => unused), ...trends]
@@ -120,10 +96,9 @@ function coupledDesign(
     },
     rows(configurations, output) {
       const [amplitude, concurrency] = output === 'rate' ? [-1, 1] : [1, 0]
-      const outside = known?.columns(configurations)
-      return configurations.map((c, i) => {
+      return configurations.map((c) => {
         const x = [...encoder.encode(c), span > 0 ? (Math.log(problem.pricePerHour(c)) - lowest) / span : 0]
-        const trend = [...x, 1, ...(outside?.[i] ?? [])]
+        const trend = [...x, 1]
         return [...x, amplitude, ...trend.map((v) => amplitude * v), ...x.map((v) => concurrency * v), concurrency]
       })
     },

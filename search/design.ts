@@ -18,6 +18,8 @@ export interface Knowledge {
   /** How much of the trend's own prior spread is left to correct this knowledge. */
   readonly correction: number
   readonly offsetSd: number
+  /** ln of how much likelier the data must be with it than without before it is believed; negative where it is right far more often than not. */
+  readonly burden: number
   /** LogNormal prior of the residual's variance, where it is known to be small. */
   readonly signal?: readonly [mu: number, sigma: number]
 }

@@ -45,9 +45,6 @@ export interface SurrogateOptions extends DesignOptions {
 
 /** A latent quantity is positive where a configuration serves; s of its likelihood Φ(± f / s), and the prior of its variance (LogNormal). */
 const SERVING = { s: 0.3, signal: [-1, 1] as const }
-/** ln of how much likelier the data must be without outside knowledge before it is dropped: it is right far more often than not. */
-const LOG_ODDS = 2
-
 /** Where only the limit is asked about, a constraint missed or met by more than a factor e is known to be that much: figures far off would bend the boundary. */
 const FAR = 1
 /** How sharp that is, as a standard deviation of ln(metric). */
@@ -107,23 +104,13 @@ function fitModels(
   const boundaryAlone = learnsOf(problem.objective) === 'nothing' && problem.constraintLimit !== undefined && !options.withoutBounds
   const constraints = boundaryAlone ? readings.map(bounded) : readings
   const labels = observations.map(label)
-  const past = (quantity: Quantity, trials: readonly Datum[]) =>
-    problem.history && !options.withoutHistory ? pastKnowledge(problem.history, problem.space, quantity, trials) : undefined
-  const pastConstraint = past('constraint', constraints)
-  const rate = fitBest(problem, 'rate', rates, pending, [ratePhysics(problem, rates), past('rate', rates)], options)
-  const constraint = fitBest(
-    problem,
-    'constraint',
-    constraints,
-    pending,
-    [constraintPhysics(problem, target), pastConstraint && mapColumns(pastConstraint, target)],
-    options,
-  )
+  const past = problem.history && !options.withoutHistory ? pastKnowledge(problem.history, problem.space, rates) : undefined
+  const rate = fitBest(problem, 'rate', rates, pending, [ratePhysics(problem, rates), past], options)
+  const constraint = fitBest(problem, 'constraint', constraints, pending, [constraintPhysics(problem, target)], options)
   const apart = (rate?.gp.logLikelihood ?? 0) + (constraint?.gp.logLikelihood ?? 0)
-  const little = littleModel(problem, rates, constraints, pending, pastConstraint && mapColumns(pastConstraint, target), options)
+  const little = littleModel(problem, rates, constraints, pending, options)
   const coupled = little && little.logLikelihood - COUPLED_ODDS >= apart ? little : undefined
-  const pastServes = past('serves', labels)
-  const serving = pastServes || !observations.every(serves) ? fitBest(problem, 'serves', labels, [], [pastServes], options) : undefined
+  const serving = observations.every(serves) ? undefined : fitBest(problem, 'serves', labels, [], [], options)
   const logServes = (configurations: readonly Configuration[]): Float64Array => {
     const latent = serving?.gp.predict(serving.rows(configurations))
     return Float64Array.from(configurations, (_, i) =>
@@ -162,7 +149,7 @@ function fitModels(
     warnings: [coupled?.warning, ...(coupled ? [] : [rate?.gp.warning, constraint?.gp.warning]), serving?.gp.warning].flatMap(
       (w) => w ?? [],
     ),
-    informed: (coupled ?? rate ?? constraint)?.informed ?? problem.priorLogRate !== undefined,
+    informed: coupled ? false : ((rate ?? constraint)?.informed ?? problem.priorLogRate !== undefined),
   }
 }
 
@@ -181,20 +168,17 @@ function drawJoint({ mean, covariance }: { mean: Float64Array; covariance: Float
   })
 }
 
-/** Rate and latency as one, with knowledge of the latency unless the data are much likelier without. */
+/** Rate and latency as one. */
 function littleModel(
   problem: Problem,
   rates: readonly Datum[],
   constraints: readonly Datum[],
   pending: readonly Configuration[],
-  latency: Knowledge | undefined,
   { withoutLittle }: SurrogateOptions,
 ): CoupledModel | undefined {
   if (withoutLittle || !problem.constraintAtRate || problem.priorLogRate || rates.length === 0 || constraints.length === 0) return undefined
   if (rates.length > COUPLED || [...rates, ...constraints].some((d) => d.bound)) return undefined
-  const plain = fitCoupled(problem, rates, constraints, pending)
-  const informed = latency && fitCoupled(problem, rates, constraints, pending, latency)
-  return informed && informed.logLikelihood + LOG_ODDS >= plain.logLikelihood ? informed : plain
+  return fitCoupled(problem, rates, constraints, pending)
 }
 
 interface Model {
@@ -215,13 +199,15 @@ function fitBest(
   options: DesignOptions,
 ): Model | undefined {
   const plainDesign = createDesign(problem, quantity, undefined, options)
-  const informed = knowledge.flatMap((known) =>
-    known ? fitModel(quantity, createDesign(problem, quantity, known, options), data, pending, known) : [],
-  )
-  const best = informed.sort((a, b) => b.gp.logLikelihood - a.gp.logLikelihood)[0]
-  if (data.length === 0) return best
+  const informed = knowledge.flatMap((known) => {
+    if (!known) return []
+    const model = fitModel(quantity, createDesign(problem, quantity, known, options), data, pending, known)
+    return [{ model, odds: model.gp.logLikelihood - known.burden }]
+  })
+  const best = informed.sort((a, b) => b.odds - a.odds)[0]
+  if (data.length === 0) return best?.model
   const plain = fitModel(quantity, plainDesign, data, pending)
-  return best && best.gp.logLikelihood + LOG_ODDS >= plain.gp.logLikelihood ? best : plain
+  return best && best.odds >= plain.gp.logLikelihood ? best.model : plain
 }
 
 function fitModel(
@@ -241,7 +227,7 @@ function fitModel(
 }
 
 /** Of a physics prior: its offset and scale, what it misses of the trend, and the residual's variance (LogNormal). */
-const PHYSICS = { offsetSd: 0.2, scaleSd: 0.05, correction: 0.1, signal: [Math.log(0.003), 1] as const }
+const PHYSICS = { burden: -2, offsetSd: 0.2, scaleSd: 0.05, correction: 0.1, signal: [Math.log(0.003), 1] as const }
 
 /** The physics of ln rate around its factors as the trials calibrate them: ln rate moves by sensitivity × (ln factor - calibrated ln factor). */
 function ratePhysics(problem: Problem, data: readonly Datum[]): Knowledge | undefined {
@@ -249,28 +235,21 @@ function ratePhysics(problem: Problem, data: readonly Datum[]): Knowledge | unde
   if (!priorLogRate) return undefined
   const moved = priorFactors && calibratePhysics(priorFactors, data)
   const logRate = moved?.logRate ?? priorLogRate
-  const { correction, offsetSd, signal, scaleSd } = PHYSICS
+  const { scaleSd, ...physics } = PHYSICS
   return {
     slopes: [[1, scaleSd], ...(moved?.logFactors ?? []).map((v, i) => [-v, priorFactors!.sd[i]!] as const)],
     columns: (configurations) => configurations.map((c) => [logRate(c) ?? 0, ...(moved?.sensitivities(c) ?? [])]),
-    correction,
-    offsetSd,
-    signal,
+    ...physics,
   }
 }
 
 function constraintPhysics(problem: Problem, target: (logValue: number) => number): Knowledge | undefined {
   const { priorLogConstraint } = problem
   if (!priorLogConstraint) return undefined
-  const { correction, offsetSd, signal, scaleSd } = PHYSICS
+  const { scaleSd, ...physics } = PHYSICS
   const expected = (c: Configuration) => {
     const logValue = priorLogConstraint(c)
     return logValue === undefined ? 0 : target(logValue)
   }
-  return { slopes: [[1, scaleSd]], columns: (configurations) => configurations.map((c) => [expected(c)]), correction, offsetSd, signal }
+  return { slopes: [[1, scaleSd]], columns: (configurations) => configurations.map((c) => [expected(c)]), ...physics }
 }
-
-const mapColumns = (knowledge: Knowledge, map: (value: number) => number): Knowledge => ({
-  ...knowledge,
-  columns: (configurations) => knowledge.columns(configurations).map((row) => row.map(map)),
-})

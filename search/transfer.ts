@@ -1,32 +1,33 @@
 import { Matrix } from 'ml-matrix'
-import type { Knowledge, Quantity } from './design.ts'
+import type { Knowledge } from './design.ts'
 import { createEncoder } from './encoding.ts'
 import { fitGp } from './gp-fit.ts'
 import { condition } from './gp-regression.ts'
 import { configurationKey } from './space.ts'
-import type { Configuration, Observation, PastExperiment, SearchSpace } from './types.ts'
+import type { Configuration, PastExperiment, SearchSpace } from './types.ts'
 
+/** Another job's past is as likely to mislead as to help: it is believed once the trials are likelier with it. */
+const BURDEN = 1
 const FITTED = 80
 const CONDITIONED = 300
-const remembered = new WeakMap<PastExperiment, Map<Quantity, PastMean | undefined>>()
+const remembered = new WeakMap<PastExperiment, PastMean | undefined>()
 
 /**
- * Past experiments as knowledge of a new one: each one's posterior mean is a column of the trend whose slope is about its weight. Weights are
- * the agreement of its ranking with the trials so far, those no better than chance left out (the ranking loss of RGPE: Feurer, Letham, Hutter and
- * Bakshy, 'Practical transfer learning for Bayesian optimization', 2018), here inside one Bayesian regression. Experiments that lack the
- * quantity, or tuned a parameter this space does not have, are left out too. Undefined where none is left.
+ * Past experiments as knowledge of the rates of a new one (where they failed, and what they took, is each job's own: cliffs lie elsewhere): each one's
+ * posterior mean is a column of the trend whose slope is about its weight. Weights are the agreement of its ranking with the trials so far, those no better than chance left out (the ranking loss of RGPE: Feurer, Letham, Hutter and
+ * Bakshy, 'Practical transfer learning for Bayesian optimization', 2018), here inside one Bayesian regression. Experiments that lack a
+ * rate, or tuned a parameter this space does not have, are left out too. Undefined where none is left.
  */
 export function pastKnowledge(
   history: readonly PastExperiment[],
   space: SearchSpace,
-  quantity: Quantity,
   trials: readonly { readonly at: Configuration; readonly target: number }[] = [],
 ): Knowledge | undefined {
   const names = new Set(space.parameters.map((p) => p.name))
   const usable = history.filter((past) => past.space.parameters.every((p) => names.has(p.name)))
   const configurations = trials.map((t) => t.at)
   const agreeing = usable
-    .flatMap((past) => pastMean(past, quantity) ?? [])
+    .flatMap((past) => pastMean(past) ?? [])
     .map((mean) => ({ mean, weight: agreement(mean(configurations), trials) }))
     .filter(({ weight }) => weight > 0)
   if (agreeing.length === 0) return undefined
@@ -37,6 +38,7 @@ export function pastKnowledge(
       const past = agreeing.map(({ mean }) => mean(at))
       return at.map((_, i) => past.map((values) => values[i]!))
     },
+    burden: BURDEN,
     correction: 0.3,
     offsetSd: 1,
     signal: [-3, 1],
@@ -61,20 +63,17 @@ function agreement(predicted: Float64Array, trials: readonly { readonly target: 
 
 type PastMean = (configurations: readonly Configuration[]) => Float64Array
 
-/** The posterior mean of a past experiment's quantity, in ln units (labels ±1 for serving). Remembered for each experiment object. */
-function pastMean(past: PastExperiment, quantity: Quantity): PastMean | undefined {
-  const known = remembered.get(past) ?? new Map<Quantity, PastMean | undefined>()
-  remembered.set(past, known)
-  if (!known.has(quantity)) known.set(quantity, fitPast(past, quantity))
-  return known.get(quantity)
+/** The posterior mean of a past experiment's ln rate. Remembered for each experiment object. */
+function pastMean(past: PastExperiment): PastMean | undefined {
+  if (!remembered.has(past)) remembered.set(past, fitPast(past))
+  return remembered.get(past)
 }
 
-function fitPast(past: PastExperiment, quantity: Quantity): PastMean | undefined {
-  const data = past.observations.flatMap((o) => {
-    const target = targetOf(o, quantity)
-    return target === undefined ? [] : [{ at: o.configuration, target }]
-  })
-  if (data.length < 3 || (quantity === 'serves' && data.every((d) => d.target > 0))) return undefined
+function fitPast(past: PastExperiment): PastMean | undefined {
+  const data = past.observations.flatMap((o) =>
+    o.state === 'complete' && o.rate && o.rate.value > 0 ? [{ at: o.configuration, target: Math.log(o.rate.value) }] : [],
+  )
+  if (data.length < 3) return undefined
   const encoder = createEncoder(past.space)
   const own = past.space.parameters.map((p) => p.name)
   const project = (c: Configuration): Configuration => Object.fromEntries(own.map((name) => [name, c[name]!]))
@@ -102,13 +101,6 @@ function fitPast(past: PastExperiment, quantity: Quantity): PastMean | undefined
     }
     return Float64Array.from(configurations, (c) => predicted.get(c)!)
   }
-}
-
-function targetOf(o: Observation, quantity: Quantity): number | undefined {
-  if (quantity === 'serves') return o.state === 'complete' && o.rate?.value !== 0 ? 1 : -1
-  if (o.state !== 'complete') return undefined
-  const value = quantity === 'rate' ? o.rate?.value : o.constraint?.value
-  return value !== undefined && value > 0 ? Math.log(value) : undefined
 }
 
 /** At most `count` of the items, evenly. */

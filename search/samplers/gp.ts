@@ -39,7 +39,7 @@ export const createGpSampler = (options: GpOptions = asShipped): Sampler => ({
     }
     const starts = options.starts ?? startCount(problem)
     const starting = taken.length < starts || observations.length === 0
-    const informed = (problem.priorLogRate !== undefined && served) || (!options.withoutHistory && (problem.history?.length ?? 0) > 0)
+    const informed = problem.priorLogRate !== undefined && served
     if (starting && !informed) return spread(problem, taken, configurations, rng)
     const surrogate = fitSurrogate(problem, observations, pending, options)
     // What contradicts physics or the past so soon needs the same starts as any other search.
