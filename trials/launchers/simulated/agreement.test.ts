@@ -1,5 +1,6 @@
 /** The simulation against the emulated engine: a real predictor process whose device waits the same modelled time. */
 import { expect, test } from 'vitest'
+import { watchMachine } from '../../../profiler/generator/machine-watch.ts'
 import { architectureOf } from '../../devices/architecture.ts'
 import { post, startForTest } from '../../predictor/testing.contract.ts'
 import { createSimulatedLauncher } from './simulated-launcher.ts'
@@ -49,10 +50,11 @@ test.each([
     SEQUENCE_LENGTH: '128',
   })
   const simulated = await simulatedRps(connections, instances)
-  // Whatever else runs on the machine can only take answers away: the best of three tries counts.
-  let emulated = 0
-  for (let attempt = 0; attempt < 3 && emulated < 0.97 * simulated; attempt++)
-    emulated = Math.max(emulated, await servedRps(`${url}/v2/models/bert/infer`, connections, 1.5))
-  expect(emulated / simulated).toBeGreaterThan(0.95)
+  const watch = watchMachine([process.pid], [process.pid])
+  const emulated = await servedRps(`${url}/v2/models/bert/infer`, connections, 1.5)
+  const { server = 0, generator = 0, stolen = 0 } = watch?.() ?? {}
+  // Whatever else runs on the machine can only take answers away: where it kept the predictor from a core, nothing is said of the least.
+  const disturbed = Math.max(server, generator, stolen) > 0.02
+  if (!disturbed) expect(emulated / simulated).toBeGreaterThan(0.95)
   expect(emulated / simulated).toBeLessThan(1.05)
 })
