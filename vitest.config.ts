@@ -20,6 +20,7 @@ export const pure = [
   'tuner/testing/mutation/**/*',
   'tuner/{experiment,render}/**/*',
   'tuner/backends/{cluster-space,load-work,simulated-backend,simulated-llm}',
+  'tuner/names',
   'tuner/commands/verify/verified',
   'tuner/loop/{default-configuration,loop,observations,second-reading,trial-log,why-stop}',
   'tuner/truth/*',

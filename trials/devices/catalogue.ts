@@ -178,6 +178,7 @@ export function findGpu(name: string, own: readonly Gpu[] = []): Gpu {
       name,
       all.map((g) => g.name),
     ),
+    'no-such-gpu',
   )
 }
 

@@ -6,6 +6,8 @@ export class DeviceModelError extends Error {
   constructor(
     message: string,
     readonly hint?: string,
+    /** What cannot be had, where a decision depends on it. */
+    readonly kind?: 'no-such-gpu',
   ) {
     super(hint === undefined ? message : `${message}; ${hint}`)
     this.name = 'DeviceModelError'

@@ -23,6 +23,8 @@ export class ConditionError extends Error {
     /** Where in the text, from 0. */
     readonly offset: number,
     readonly hint: string,
+    /** It names what is no parameter: one that has a default may come to be. */
+    readonly kind?: 'no-parameter',
   ) {
     super(message)
     this.name = 'ConditionError'
@@ -229,7 +231,7 @@ class ConditionParser {
     if (known) return { type: known === 'number' ? 'number' : 'string', at: token.at, of: (c) => c[token.text]! }
     const isValue = [...this.names.values()].some((values) => values !== 'number' && values.includes(token.text))
     if (isValue) return { type: 'string', at: token.at, of: () => token.text }
-    throw new ConditionError(`'${token.text}' is no parameter`, token.at, namesNear(token.text, [...this.names.keys()]))
+    throw new ConditionError(`'${token.text}' is no parameter`, token.at, namesNear(token.text, [...this.names.keys()]), 'no-parameter')
   }
 
   private expect(sign: string, hint: string): Token {

@@ -248,7 +248,7 @@ const mentionsUnknown = (text: string, names: ConditionNames): boolean => {
     parseCondition(text, names)
     return false
   } catch (error) {
-    if (error instanceof ConditionError) return error.message.endsWith('is no parameter')
+    if (error instanceof ConditionError) return error.kind === 'no-parameter'
     throw error
   }
 }

@@ -44,8 +44,7 @@ function serverOrInfeasible(architecture: Decoder, configuration: Configuration,
     return modelledLlm(architecture, configuration, {}, ownGpus)
   } catch (error) {
     if (error instanceof OutOfMemoryError) throw new InfeasibleError('out-of-memory', error.message.replace('(emulated)', '(simulated)'))
-    if (error instanceof DeviceModelError)
-      throw new InfeasibleError(error.message.startsWith('unknown GPU') ? 'no-such-gpu' : 'crashed', error.message)
+    if (error instanceof DeviceModelError) throw new InfeasibleError(error.kind ?? 'crashed', error.message)
     throw error
   }
 }

@@ -76,8 +76,7 @@ function serverOrInfeasible({ architecture, defaults, ownGpus }: SimulatedLaunch
     modelled.batchLatency(serving.batchSize)
     return modelled
   } catch (error) {
-    if (error instanceof DeviceModelError)
-      throw new InfeasibleError(error.message.startsWith('unknown GPU') ? 'no-such-gpu' : 'crashed', error.message)
+    if (error instanceof DeviceModelError) throw new InfeasibleError(error.kind ?? 'crashed', error.message)
     throw error
   }
 }

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { demandPatterns } from '../../../reports/plan/demand.ts'
 import { defaults } from '../../experiment/names.ts'
 import type { PlanFlags } from './run.ts'
 
@@ -11,7 +12,7 @@ export function registerPlan(program: Command): void {
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .option('--demand <rate>', "requests per second, or a day: '0-8:20, 8-20:200, 20-24:60'")
     .option('--trace <file>', 'CSV of timestamp and requests per second')
-    .option('--pattern <name>', 'daily | evening-bursts | periodic-jobs | low-mean, with --peak')
+    .option('--pattern <name>', `${demandPatterns.join(' | ')}, with --peak`)
     .option('--peak <rate>', 'highest rate of the pattern, requests per second')
     .option('--growth <share>', 'more demand each month, e.g. 5%', '0%')
     .option('--months <n>', 'horizon (default: 12 with growth, else 1)')

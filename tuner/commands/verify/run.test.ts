@@ -155,6 +155,10 @@ describe('a service that runs', () => {
     const { code, stdout } = await box.run([...file(1), '--rate', '40rps'])
     expect(code).toBe(1)
     expect(stdout).toMatch(/^Not known: /)
+    // Asked what it speaks, it does not answer.
+    const asked = await box.run(['verify', '--url', 'http://127.0.0.1:1', '--model', 'm', '--slo', '50ms', '--rate', '10rps'])
+    expect(asked.code).toBe(1)
+    expect(asked.stderr).toMatch(/cannot be reached/)
   }, 180_000)
 })
 

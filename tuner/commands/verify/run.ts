@@ -1,6 +1,8 @@
 /** `tune verify`: what was recommended, or a service that runs, measured once more from now. */
 import { resolve } from 'node:path'
-import type { Candidate, Recommendation } from '../../../reports/recommendation/types.ts'
+import { detectProtocol } from '../../../profiler/index.ts'
+import { isConfirmed } from '../../../reports/recommendation/status.ts'
+import type { Candidate } from '../../../reports/recommendation/types.ts'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
 import type { ExperimentRecord, FinishedTrial, TrialStore } from '../../../trials/types.ts'
 import { assemble, openBackend } from '../../backends/assemble.ts'
@@ -13,6 +15,7 @@ import { parseRateRps } from '../../experiment/units.ts'
 import { confirmationRateRps, measureAgain } from '../../loop/confirmation.ts'
 import type { EventBody } from '../../loop/events.ts'
 import type { LoopParts } from '../../loop/parts.ts'
+import { stopOf } from '../../loop/stored-stop.ts'
 import { TrialLog } from '../../loop/trial-log.ts'
 import { runTrial } from '../../loop/trial-runner.ts'
 import { duration } from '../../render/columns.ts'
@@ -30,6 +33,8 @@ export interface VerifyFlags extends FlagValues {
   readonly json?: boolean
   readonly file?: string
   readonly url?: string
+  readonly model?: string
+  readonly protocol?: string
 }
 
 /** Returns the exit code. */
@@ -71,7 +76,8 @@ async function verifyService(flags: VerifyFlags, signal: AbortSignal): Promise<V
   if (rate === undefined) throw new UserError('tune verify: at which rate?', 'say --rate 800rps', exitCodes.usage)
   const askedRps = parseRateRps(rate)
   const machine = await inspectMachine()
-  const experiment = loadExperiment({ file: flags.file, flags, environment: process.env, ...surroundings(machine) })
+  const asked = { ...flags, ...(await protocolAsked(flags, signal)) }
+  const experiment = loadExperiment({ file: flags.file, flags: asked, environment: process.env, ...surroundings(machine) })
   const { predictor, slo } = experiment
   if (predictor.kind !== 'url')
     throw new UserError(`${flags.file} names no service that runs`, 'give its address: --url http://HOST:PORT', exitCodes.usage)
@@ -94,6 +100,12 @@ async function verifyService(flags: VerifyFlags, signal: AbortSignal): Promise<V
   } finally {
     await backend.close()
   }
+}
+
+/** Where nobody says how it is asked, the server does. @throws ProtocolError */
+async function protocolAsked({ url, file, model, protocol }: VerifyFlags, signal: AbortSignal): Promise<Pick<VerifyFlags, 'protocol'>> {
+  if (url === undefined || file !== undefined || protocol !== undefined) return {}
+  return { protocol: await detectProtocol(url, model ?? 'model', {}, signal) }
 }
 
 /** A configuration of a stored experiment; what is measured joins it. */
@@ -137,7 +149,7 @@ async function asItsOwner<T>(
     return await work(log)
   } finally {
     const state = record.state === 'running' ? 'interrupted' : record.state
-    const result: unknown = log.fresh.length > 0 ? recommend(log.trials, undefined) : record.result
+    const result: unknown = log.fresh.length > 0 ? recommend(log.trials, stopOf(record)) : record.result
     await store.finish(experimentId, state, result)
   }
 }
@@ -150,7 +162,7 @@ async function verifyCandidate(
   rate: string | undefined,
   signal: AbortSignal,
 ): Promise<Verified> {
-  const askedRps = rate === undefined ? recommendedRps(candidate, parts.recommend(log.trials, undefined)) : parseRateRps(rate)
+  const askedRps = rate === undefined ? recommendedRps(candidate) : parseRateRps(rate)
   const task = { kind: 'verification', rateRps: askedRps } as const
   const trial = await measureAgain(experiment, parts, log, sayProgress(experiment), task, candidate, signal)
   const { experimentId } = parts
@@ -158,10 +170,8 @@ async function verifyCandidate(
 }
 
 /** What was confirmed must hold again; of an estimate, a rate a little below it. */
-function recommendedRps({ trial, capacityRps, capacityCi90Rps }: Candidate, { best, confirmation }: Recommendation): number {
-  if (best?.trial === trial && confirmation?.held) return confirmation.rateRps
-  return confirmationRateRps(capacityRps, capacityCi90Rps)
-}
+const recommendedRps = ({ status, capacityRps, capacityCi90Rps }: Candidate): number =>
+  isConfirmed(status) ? capacityRps : confirmationRateRps(capacityRps, capacityCi90Rps)
 
 /** Progress on stderr, a line each. */
 const sayProgress =

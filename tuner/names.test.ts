@@ -1,0 +1,98 @@
+/** Names that can be chosen stand once: help, schema and docs have exactly those of the registries. */
+import { readFileSync } from 'node:fs'
+import { Command } from 'commander'
+import { describe, expect, test } from 'vitest'
+import { efforts } from '../profiler/index.ts'
+import { protocolNames } from '../profiler/protocols/protocol-table.ts'
+import { demandPatterns } from '../reports/plan/demand.ts'
+import { specTargets } from '../reports/specs/index.ts'
+import { autoscalers, kserveVariants } from '../reports/specs/target.ts'
+import { categoryNames } from '../search/categories.ts'
+import { objectiveKinds } from '../search/objective.ts'
+import { samplerNames } from '../search/samplers/sampler-names.ts'
+import { gpuSchemes } from '../trials/launchers/kubernetes/gpu-selection.ts'
+import { serverKinds } from '../trials/launchers/server-files/preset.ts'
+import { engineNames } from '../trials/predictor/engines/engine-registry.ts'
+import { registerDoctor } from './commands/doctor/register.ts'
+import { registerPlan } from './commands/plan/register.ts'
+import { registerProfile } from './commands/profile/register.ts'
+import { registerReplay } from './commands/replay/register.ts'
+import { registerSpec } from './commands/spec/register.ts'
+import { registerTune } from './commands/tune/register.ts'
+import { experimentJsonSchema } from './experiment/experiment-schema.ts'
+import { backends, deviceChoices, loadOrigins } from './experiment/names.ts'
+
+const program = new Command('tune')
+for (const register of [registerTune, registerSpec, registerPlan, registerProfile, registerReplay, registerDoctor]) register(program)
+
+/** The words of a flag that name choices: 'a | b | c', 'a, b or c'. */
+function offered(command: string, flag: string): string[] {
+  const of = command === 'tune' ? program : program.commands.find((one) => one.name() === command)!
+  const { description } = of.options.find(({ long }) => long === flag)!
+  const words = description.replace(/ ?\([^)]*\)/g, '')
+  const [list] = (words.includes(' | ') ? /[\w-]+(?: \| [\w-]+)+/ : /[\w-]+(?:(?:, | or )[\w-]+)+/).exec(words)!
+  return list.split(/ \| |, | or /)
+}
+
+describe('--help offers what there is', () => {
+  test.each<[string, string, readonly string[]]>([
+    ['tune', '--protocol', protocolNames],
+    ['tune', '--sampler', samplerNames],
+    ['tune', '--objective', objectiveKinds],
+    ['tune', '--backend', backends],
+    ['tune', '--devices', deviceChoices],
+    ['profile', '--protocol', protocolNames],
+    ['profile', '--effort', Object.keys(efforts)],
+    ['replay', '--sampler', samplerNames],
+    ['spec', '--target', specTargets],
+    ['spec', '--gpu-scheme', gpuSchemes],
+    ['spec', '--server', ['custom', ...serverKinds]],
+    ['spec', '--autoscaler', autoscalers],
+    ['spec', '--variant', kserveVariants],
+    ['plan', '--pattern', demandPatterns],
+  ])('tune %s %s', (command, flag, names) => {
+    expect(offered(command, flag)).toEqual([...names])
+  })
+})
+
+describe('the experiment file takes what there is', () => {
+  /** Every list of choices in the schema, by the key it is of. */
+  const enums = new Map<string, string[][]>()
+  const walk = (node: unknown, key: string): void => {
+    if (node === null || typeof node !== 'object') return
+    const { enum: names } = node as { enum?: unknown }
+    if (Array.isArray(names)) enums.set(key, [...(enums.get(key) ?? []), names.map(String)])
+    for (const [name, value] of Object.entries(node))
+      walk(value, ['anyOf', 'items', 'oneOf'].includes(name) || /^\d+$/.test(name) ? key : name)
+  }
+  walk(experimentJsonSchema(), '')
+
+  test.each<[string, readonly string[]]>([
+    ['protocol', protocolNames],
+    ['sampler', samplerNames],
+    ['objective', objectiveKinds],
+    ['backend', backends],
+    ['devices', deviceChoices],
+    ['loadFrom', loadOrigins],
+    ['gpuScheme', gpuSchemes],
+    ['server', serverKinds],
+    ['category', categoryNames],
+    ['engine', ['auto', ...engineNames]],
+  ])('%s', (key, names) => {
+    expect(enums.get(key)).toContainEqual([...names])
+  })
+})
+
+describe('the docs name what there is', () => {
+  const page = (name: string) => readFileSync(new URL(`../docs/${name}`, import.meta.url), 'utf8')
+  test.each<[string, readonly string[]]>([
+    ['protocols.md', protocolNames],
+    ['experiment-file.md', [...samplerNames, ...objectiveKinds, ...backends, ...deviceChoices, ...categoryNames, ...loadOrigins]],
+    ['deploying.md', [...specTargets, ...kserveVariants]],
+    ['kubernetes.md', gpuSchemes],
+    ['servers.md', serverKinds],
+  ])('docs/%s', (name, names) => {
+    const text = page(name)
+    expect(names.filter((one) => !new RegExp(`(?<![\\w-])${one}(?![\\w-])`).test(text))).toEqual([])
+  })
+})
