@@ -25,6 +25,9 @@ const allSources = (folder: string): string[] =>
     .filter((f) => /\.tsx?$/.test(f) && !/node_modules/.test(f))
     .map((f) => join(folder, f))
 
+/** Tests of the whole tree. */
+const rootTests = readdirSync(root).filter((file) => /\.test\.ts$/.test(file))
+
 const sources = (folder: string): string[] => allSources(folder).filter((f) => !isTest(f))
 
 /** Files of the repository that a file imports: by import, export from, import() and import types. */
@@ -91,6 +94,24 @@ test('the circle finder finds a circle', () => {
     ['d', []],
   ])
   expect(circlesOf(graph)).toEqual([['a', 'b', 'c']])
+})
+
+test('a value that no other file imports is not exported', () => {
+  const everywhere = [...Object.keys(below), 'examples'].flatMap(allSources).concat(rootTests)
+  const texts = new Map(everywhere.map((file) => [file, readFileSync(join(root, file), 'utf8')]))
+  const importers = new Map<string, string[]>()
+  for (const file of everywhere)
+    for (const target of importsOf(file)) importers.set(target, [...(importers.get(target) ?? []), texts.get(file)!])
+  const unused = Object.keys(below)
+    .flatMap(sources)
+    .flatMap((file) =>
+      [...texts.get(file)!.matchAll(/^export (?:async )?(?:const|let|class|function\*?) (\w+)/gm)]
+        .filter(
+          ([, name]) => !(importers.get(file) ?? []).some((text) => new RegExp(`\\b${name}\\b`).test(text) || /export \* from/.test(text)),
+        )
+        .map(([, name]) => `${file}: ${name}`),
+    )
+  expect(unused).toEqual([])
 })
 
 test('a file name means one thing in the whole tree', () => {

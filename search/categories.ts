@@ -1,5 +1,5 @@
 /** Where a tuned value goes when a predictor is started. Free of imports: the command line's help shows the names. */
-export const categories = {
+const categories = {
   resource: 'held for the predictor: cores, memory, GPUs',
   server: 'a placeholder in the command, its environment and its files; of the built-in predictor a setting',
   env: 'an environment variable',

@@ -102,5 +102,5 @@ export function failuresOf(point: LoadPoint): string {
 }
 
 /** True when no request of a point reached a server. */
-export const serverGone = (point: LoadPoint): boolean =>
+const serverGone = (point: LoadPoint): boolean =>
   point.requests > 0 && point.errors === point.requests && (point.errorKinds.refused ?? 0) > point.requests / 2

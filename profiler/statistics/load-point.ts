@@ -89,7 +89,7 @@ function summaryOfSorted(ascending: Float64Array): LatencySummary {
 }
 
 /** Sends later than this (p99) spoil a window: latencies then measure the generator. */
-export const tolerableLatenessMs = (slo: Slo): number => Math.max(3, 0.05 * slo.limitMs)
+const tolerableLatenessMs = (slo: Slo): number => Math.max(3, 0.05 * slo.limitMs)
 
 /** Share of a window beyond which waiting for a core spoils it. */
 const mostWait = 0.05

@@ -4,7 +4,7 @@ import { mkdir, open, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 
 /** A result file could not be written. */
-export class WriteError extends Error {
+class WriteError extends Error {
   constructor(
     readonly path: string,
     readonly hint: string,

@@ -20,7 +20,7 @@ const fetchImage = 'kserve/storage-initializer:v0.15.2'
 const fetched = ['s3', 'gs', 'hf', 'https', 'http', 'hdfs', 'webhdfs', 'abfs', 'azure'] as const
 
 /** @throws SpecError for a place of no known kind. */
-export function modelStorage(uri: string): ModelStorage {
+function modelStorage(uri: string): ModelStorage {
   const [, scheme, rest = ''] = /^([a-z0-9]+):\/\/(\S+)$/.exec(uri) ?? []
   if (/^\/\S*$/.test(uri)) return { kind: 'path', path: uri }
   if (scheme === 'file' && rest.startsWith('/')) return { kind: 'path', path: rest }

@@ -235,7 +235,7 @@ function sourcesOf(candidate: Candidate, serving: Omit<Serving, 'sources'>, { de
 const doubtful: ReadonlySet<Status> = new Set(['refuted', 'disturbed', 'infeasible', 'failed'])
 
 /** A name that Kubernetes takes: lower case letters, digits and dashes, at most 50 characters (suffixes follow). */
-export function dnsLabel(text: string): string {
+function dnsLabel(text: string): string {
   const label = text
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '-')

@@ -10,8 +10,6 @@ export interface OwnDevices {
   readonly architectures: readonly Architecture[]
 }
 
-export const nothingOwn: OwnDevices = { gpus: [], architectures: [] }
-
 const positive = z.number('expected a number').positive('expected a number above 0')
 const whole = z.int('expected a whole number').positive('expected a whole number above 0')
 

@@ -25,7 +25,7 @@ export interface KubernetesBackend extends Backend {
 }
 
 /** An image of this project whose entry point is `tune`; deploy/README.md says how it is built. */
-export const defaultImage = 'tune-predictor:0.1.0'
+const defaultImage = 'tune-predictor:0.1.0'
 const defaultPort = 8000
 
 /** Time for a pod from being scheduled to its container running, s: image pull, volumes. */

@@ -34,7 +34,7 @@ export interface DeployOptions extends Partial<ServingOptions> {
 }
 
 /** What the trials of a configuration measured. */
-export const measuredOf = (experiment: Experiment, provenance: Provenance, configuration: Configuration): MeasuredWith =>
+const measuredOf = (experiment: Experiment, provenance: Provenance, configuration: Configuration): MeasuredWith =>
   measuredWith({ predictor: experiment.predictor, own: experiment.own, provenance, image: experiment.kubernetes?.image }, configuration)
 
 /**

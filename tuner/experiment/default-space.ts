@@ -27,7 +27,7 @@ export interface SpaceSetting {
 }
 
 /** The parameters that are tuned where the user names no other values. */
-export function defaultSpace(setting: SpaceSetting): Record<string, ParameterEntry> {
+function defaultSpace(setting: SpaceSetting): Record<string, ParameterEntry> {
   if (setting.predictor === 'url' || setting.predictor === 'pod') return {}
   if (setting.languageModel) {
     const scheduling = { maxNumSeqs: { values: [16, 32, 64, 128, 256] }, maxNumBatchedTokens: { values: powersOfTwo(512, 8192) } }

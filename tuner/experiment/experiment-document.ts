@@ -4,7 +4,6 @@ import type { Parameter } from '../../search/types.ts'
 import { describeDomain } from './default-space.ts'
 import { containersOf } from './kubernetes-settings.ts'
 import { joinPath, type Merged, showOrigin } from './layers.ts'
-import { defaults } from './names.ts'
 import { knownParameter } from './parameters.ts'
 import { payloadEntries } from './payload-settings.ts'
 import { promptEntries } from './prompt-settings.ts'
@@ -215,6 +214,3 @@ function describeValue(value: unknown): string {
       .join(' ')
   return String(value)
 }
-
-/** The default store, for commands that read no experiment. */
-export const defaultDbPath = defaults.db

@@ -4,7 +4,7 @@ import type { ItemCounts, PayloadSource } from '../../profiler/types.ts'
 import { UnitError } from './units.ts'
 
 const itemsHint = "write 4, 1..16 (each as often), '1, 2, 4', '1:70, 8:20, 32:10' (weights) or lognormal:4,0.6 (median, sigma)"
-export const payloadHint = 'JSON Lines (one request body a line), .txt (one text a line) or a folder of JPEG and PNG files'
+const payloadHint = 'JSON Lines (one request body a line), .txt (one text a line) or a folder of JPEG and PNG files'
 const mostItems = 4096
 
 /** '4', '1..16', '1, 2, 4', '1:70, 8:20, 32:10', 'lognormal:4,0.6'; throws a UnitError. */

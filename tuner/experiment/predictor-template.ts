@@ -141,7 +141,7 @@ function builtinProtocol(
 }
 
 /** False for an architecture that is not known: that is said elsewhere. */
-export function isLanguageModel({ architecture }: ModelSpec, own: OwnDevices): boolean {
+function isLanguageModel({ architecture }: ModelSpec, own: OwnDevices): boolean {
   try {
     return architectureOf(architecture, own.architectures).kind === 'decoder'
   } catch (error) {

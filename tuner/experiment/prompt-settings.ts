@@ -21,7 +21,7 @@ export function parseLengths(input: string | number): LengthDistribution {
 }
 
 /** What `parseLengths` reads. */
-export function formatLengths(lengths: LengthDistribution): string {
+function formatLengths(lengths: LengthDistribution): string {
   switch (lengths.kind) {
     case 'fixed':
       return String(lengths.tokens)
@@ -45,7 +45,7 @@ export interface PromptEntries {
   readonly lengths?: string
 }
 
-export const promptKeys = ['inputTokens', 'outputTokens', 'sharedPrefixTokens', 'prefixes', 'ignoreEos'] as const
+const promptKeys = ['inputTokens', 'outputTokens', 'sharedPrefixTokens', 'prefixes', 'ignoreEos'] as const
 
 /** Chat-like where nothing is said: the profiler's own default. Undefined without any of the keys. */
 export function promptsOf(given: PromptEntries, recorded?: PromptSpec['recorded']): PromptSpec | undefined {

@@ -36,7 +36,7 @@ export function readYamlFile(path: string, shown: string, folder: string): { lay
   return readYaml(text, shown, folder)
 }
 
-export function readYaml(text: string, shown: string, folder: string): { layer?: Layer; problems: ConfigProblem[] } {
+function readYaml(text: string, shown: string, folder: string): { layer?: Layer; problems: ConfigProblem[] } {
   if (text.length > maxBytes)
     return { problems: [{ where: shown, what: 'the file is larger than 1 MiB', hint: 'this is no experiment file' }] }
   const excess = yamlExcess(text)

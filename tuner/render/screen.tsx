@@ -43,7 +43,7 @@ function Running({ trial, state, style, nowMs }: { trial: RunningTrial; state: P
   )
 }
 
-export function Screen({ state, style, columns, nowMs }: { state: Progress; style: Style; columns: number; nowMs: number }) {
+function Screen({ state, style, columns, nowMs }: { state: Progress; style: Style; columns: number; nowMs: number }) {
   const counted =
     state.rows.filter((row) => row.trial.state !== 'failed' && row.trial.purpose !== 'confirmation').length + state.resumedTrials
   const eta = etaSeconds(state, nowMs)

@@ -83,7 +83,7 @@ function outputsOf(dialect: GrpcDialect, { protocol, url }: GrpcEndpoint, answer
 }
 
 /** http://host:port from grpc://, http:// or a bare host:port; https:// from grpcs://. */
-export function grpcUrl(protocol: string, url: string): string {
+function grpcUrl(protocol: string, url: string): string {
   const text = /^[a-z]+:\/\//i.test(url) ? url.replace(/^grpc(s?):/i, 'http$1:') : `http://${url}`
   if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol))
     throw new ProtocolError(protocol, `'${url}' is not the URL of a gRPC server`, 'for example grpc://127.0.0.1:8001')

@@ -218,7 +218,7 @@ export function predictedOption(
   }
 }
 
-export const stateColour = (trial: FinishedTrial, theme: Theme): string =>
+const stateColour = (trial: FinishedTrial, theme: Theme): string =>
   trial.purpose === 'confirmation'
     ? colour(2, theme)
     : trial.state === 'complete'

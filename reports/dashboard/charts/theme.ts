@@ -36,7 +36,7 @@ export const darkTheme: Theme = {
 
 export type ChartOption = EChartsCoreOption
 
-export const font = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif'
+const font = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif'
 
 /** Okabe and Ito's colours, and the same hues lighter where the ground is dark. */
 const onDark = ['#4aa8e0', '#f28c4b', '#2cc79b', '#e4a3c8', '#f2b93b', '#9ad4f5', '#ffffff'] as const
@@ -44,7 +44,7 @@ export const colour = (i: number, theme: Theme): string => (theme.dark ? onDark 
 /** Told apart without colour; beyond seven they repeat, with another colour. */
 export const symbol = (i: number): string => symbols[i % symbols.length]!
 
-export const grid = { left: 64, right: 24, top: 28, bottom: 48 }
+const grid = { left: 64, right: 24, top: 28, bottom: 48 }
 
 /** A chart without animation when someone asked for less motion; texts in the page's own font. */
 export const base = (theme: Theme): ChartOption => ({

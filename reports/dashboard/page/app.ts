@@ -146,7 +146,7 @@ function assumed({ best }: Recommendation, { headroom }: DashboardExperiment): P
 }
 
 /** The theme that the reader chose, else the system's; paper is light. */
-export function currentTheme(): Theme {
+function currentTheme(): Theme {
   const chosen = document.documentElement.dataset.theme
   if (chosen === 'light' || matchMedia('print').matches) return lightTheme
   if (chosen === 'dark') return darkTheme

@@ -83,7 +83,7 @@ function fitRuntimes(rows: readonly LatencyRow[], coefficients: Coefficients): R
 }
 
 /** One curve for each GPU, model and precision of the table. */
-export function fitShareCurves(rows: readonly ShareRow[]): ShareCurve[] {
+function fitShareCurves(rows: readonly ShareRow[]): ShareCurve[] {
   const keyOf = (r: ShareRow) => `${r.gpu.name} ${r.architecture.name} ${r.precision}`
   return [...new Set(rows.map(keyOf))].map((key) => {
     const own = rows.filter((r) => keyOf(r) === key)
@@ -183,7 +183,7 @@ export function leaveOut(rows: readonly LatencyRow[], group: (row: LatencyRow) =
 }
 
 /** k sets of row numbers, drawn without regard to the rows' order but always the same. */
-export function folds(n: number, k: number): ReadonlySet<number>[] {
+function folds(n: number, k: number): ReadonlySet<number>[] {
   const sets = Array.from({ length: k }, () => new Set<number>())
   // Multiples of the golden ratio spread neighbouring rows over the folds.
   for (let i = 0; i < n; i++) sets[Math.floor(((i * 0.6180339887) % 1) * k)]!.add(i)
@@ -193,7 +193,7 @@ const only = <T>(rows: readonly T[], held: ReadonlySet<number>) => rows.filter((
 const without = <T>(rows: readonly T[], held: ReadonlySet<number>) => rows.filter((_, i) => !held.has(i))
 
 /** The size that 68 % of the errors do not exceed. */
-export function within68(errors: readonly number[]): number {
+function within68(errors: readonly number[]): number {
   const sorted = errors.map(Math.abs).sort((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.floor(0.68 * sorted.length))]!
 }

@@ -69,7 +69,7 @@ export async function inspectCluster(api: Api): Promise<ClusterFacts> {
 }
 
 /** @param held ids of the devices that claims hold; undefined: they may not be seen */
-export function claimableGpus(devices: readonly SliceDevice[], held: ReadonlySet<string> | undefined): ClusterGpu[] {
+function claimableGpus(devices: readonly SliceDevice[], held: ReadonlySet<string> | undefined): ClusterGpu[] {
   return grouped(devices, ({ product, divisible }) => `${product}\n${divisible}`).map(([, members]): ClusterGpu => {
     const { product, divisible } = members[0]!
     const byResource = grouped(members, ({ migProfile }) => (migProfile === undefined ? draDriver : `mig.nvidia.com ${migProfile}`))
@@ -176,7 +176,7 @@ const productOf = ({ metadata }: V1Node): string => {
 }
 
 /** How a node's GPUs are to be asked for, by what it advertises. */
-export function schemeOf(node: V1Node): GpuScheme {
+function schemeOf(node: V1Node): GpuScheme {
   const labels = node.metadata?.labels ?? {}
   const names = resourcesOfNode(node).map(([name]) => name)
   const has = (prefix: string) => names.some((name) => name.startsWith(prefix))

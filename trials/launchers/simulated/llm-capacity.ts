@@ -87,7 +87,7 @@ function steady({ server: { limits, stepMs }, load, slowdown = 1 }: LlmQueueing,
 }
 
 /** Latencies that all but 1 - q of the requests keep, ms; undefined beyond saturation. */
-export function llmLatencies(model: LlmQueueing, rateRps: number, q: number): Record<LatencyMetric, number> | undefined {
+function llmLatencies(model: LlmQueueing, rateRps: number, q: number): Record<LatencyMetric, number> | undefined {
   const state = steady(model, rateRps)
   if (state === undefined) return undefined
   const { n, tokenMs, share, places, decodeMs, promptMs, perMs } = state

@@ -24,7 +24,7 @@ export interface LlmEstimatorOptions {
 }
 
 /** Standard deviation of ln(closed form / simulation) over GPUs, limits, lengths and SLOs: two of three within it. */
-export const closedFormError = 0.13
+const closedFormError = 0.13
 /** d ln by which sensitivities are taken. */
 const small = 0.02
 

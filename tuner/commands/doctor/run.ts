@@ -12,7 +12,7 @@ export interface Finding {
   readonly found: string
 }
 
-export function findingsOf(machine: MachineFacts): Finding[] {
+function findingsOf(machine: MachineFacts): Finding[] {
   const { cgroups } = machine
   const limits = [cgroups.cpuParent && 'CPU time', cgroups.memoryParent && 'memory'].filter((limit) => limit !== undefined)
   const gpus: Finding[] = machine.gpus.map((gpu) => ({
@@ -122,7 +122,7 @@ export async function doctor(options: { json?: boolean; backend?: string; namesp
   return exitCodes.ok
 }
 
-export function doctorLines(findings: readonly Finding[], style: Style): string[] {
+function doctorLines(findings: readonly Finding[], style: Style): string[] {
   const lines = table(findings.map((f) => [f.what, f.found]))
   return lines.map((line, i) => {
     const ok = findings[i]?.ok === true

@@ -33,7 +33,7 @@ const name = z.string().min(1)
 const features = z.record(z.string(), z.array(z.number()))
 
 /** The file behind --task. */
-export const replayTaskSchema = z.object({
+const replayTaskSchema = z.object({
   name: name.default('recorded table'),
   parameters: z
     .array(

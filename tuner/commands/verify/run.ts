@@ -1,8 +1,9 @@
 /** `tune verify`: what was recommended, or a service that runs, measured once more from now. */
 import { resolve } from 'node:path'
-import { detectProtocol } from '../../../profiler/index.ts'
+import { detectProtocol } from '../../../profiler/protocols/index.ts'
 import { isConfirmed } from '../../../reports/recommendation/status.ts'
 import type { Candidate } from '../../../reports/recommendation/types.ts'
+import { steadyNowMs } from '../../../trials/clock.ts'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
 import type { ExperimentRecord, FinishedTrial, TrialStore } from '../../../trials/types.ts'
 import { assemble, openBackend } from '../../backends/assemble.ts'
@@ -90,7 +91,7 @@ async function verifyService(flags: VerifyFlags, signal: AbortSignal): Promise<V
       { kind: 'verification', rateRps: askedRps },
       request,
       {
-        now: Date.now,
+        now: steadyNowMs,
         onReady: (_predictor, seconds) => say({ type: 'predictor-ready', number: 1, isolation: predictor.url, seconds }),
         onStep: (point, phase) => say({ type: 'load-step', number: 1, point, sloMs: slo.limitMs, phase }),
       },
