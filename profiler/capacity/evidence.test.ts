@@ -1,13 +1,15 @@
 import { describe, expect, test } from 'vitest'
+import { trueCapacities } from '../bench/truth.bench.ts'
 import { targetAt } from '../testing/servers.ts'
-import { caseNamed } from '../testing/simple-servers.ts'
+import { caseNamed, developmentCases } from '../testing/simple-servers.ts'
+import { virtualCases } from '../testing/virtual-servers.ts'
 import type { Load, LoadGenerator, LoadRun, Measurement, Slo, Target, VirtualRun, VirtualServer } from '../types.ts'
 import { QueueServer } from '../virtual/queue-server.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { type CapacityOptions, measureCapacity } from './measure.ts'
 import { pausesOf } from './pauses.ts'
 import { changeOfSteps } from './speed.ts'
-import type { Steps } from './steps.ts'
+import { placesOf, type Steps } from './steps.ts'
 
 const { signal } = new AbortController()
 const slo: Slo = { percentile: 0.99, limitMs: 60, maxErrorRate: 0.001 }
@@ -37,6 +39,14 @@ describe('bounded by what was seen', () => {
     expect(Math.max(...heldRates(found))).toBeGreaterThanOrEqual(found.capacityCi90Rps[0])
     expect(found.known).toBe('held')
   })
+})
+
+test('of slow batches, of which a quick measurement sees a few dozen, the full ones are not mixed with smaller', async () => {
+  const { server, slo: of } = virtualCases.find(({ name }) => name === 'CPU batch 8')!
+  const truth = trueCapacities()['CPU batch 8']!
+  const errors: number[] = []
+  for (const seed of [1, 2, 3, 4, 5]) errors.push((await measure(server(seed), of, { seed: 100 * seed })).capacityRps / truth - 1)
+  expect(Math.abs(errors.sort((a, b) => a - b)[2]!)).toBeLessThan(0.045)
 })
 
 describe('pauses', () => {
@@ -136,6 +146,19 @@ describe('overload', () => {
     expect(found.outcome).not.toBe('errors')
     expect(found.capacityRps).toBeGreaterThan(12)
     expect(found.capacityRps).toBeLessThan(26)
+  })
+
+  test('a short queue that refuses long before it is slow bounds the capacity, though no window of open load filled it', async () => {
+    const { server, slo: of } = developmentCases.find(({ name }) => name.includes('refuses beyond 40'))!
+    const found = await measure(server(7), of, { seed: 1000 })
+    expect(Math.abs(found.capacityRps / 317.7 - 1)).toBeLessThan(0.015)
+  })
+
+  test('places are told by refusals of a full queue, not by those of a rate limit', () => {
+    const runOf = (server: VirtualServer) => server.play({ kind: 'closed', connections: 60, durationS: 1 }) as unknown as LoadRun
+    expect(placesOf([runOf(caseNamed('FIFO 4 ms, refuses beyond 64').server(1))])).toBeUndefined()
+    expect(placesOf([runOf(new QueueServer({ seed: 1, servers: 1, maxBatch: 1, queueLimit: 40, serviceMs: () => 3 }))])).toBe(41)
+    expect(placesOf([runOf(new Gateway(20))])).toBeUndefined()
   })
 
   test('a full queue that refuses is found as it is', async () => {

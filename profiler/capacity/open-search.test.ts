@@ -1,7 +1,12 @@
 import { expect, test } from 'vitest'
 import { withinReach } from './open-search.ts'
 
-const posterior = (capacityRps: number, capacityCi90Rps: [number, number]) => ({ capacityRps, capacityCi90Rps, below: () => 0.5 })
+const posterior = (capacityRps: number, capacityCi90Rps: [number, number]) => ({
+  capacityRps,
+  capacityCi90Rps,
+  below: () => 0.5,
+  refuses: false,
+})
 
 test('a posterior near what was served stays as it is', () => {
   expect(withinReach(posterior(1000, [900, 1100]), 1050)).toMatchObject({ capacityRps: 1000, capacityCi90Rps: [900, 1100] })

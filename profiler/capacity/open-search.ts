@@ -1,6 +1,6 @@
 /** Capacity by open load, with a twin of the server. */
 import { cutAfter } from '../slo.ts'
-import type { Arrivals, CapacityOutcome, LoadPoint } from '../types.ts'
+import type { Arrivals, CapacityOutcome, LoadPoint, LoadRun } from '../types.ts'
 import { disagreements } from './checks.ts'
 import type { Effort } from './effort.ts'
 import { Evidence } from './evidence.ts'
@@ -8,6 +8,7 @@ import { atMost, between, type Searched, unknownCapacity } from './known-capacit
 import { type CapacityPosterior, capacityPosterior, type TwinPlay } from './posterior.ts'
 import { saturate } from './saturation.ts'
 import { failuresOf, type Session } from './session.ts'
+import { placesOf } from './steps.ts'
 
 export interface OpenSearchOptions {
   readonly seed: number
@@ -45,6 +46,8 @@ class OpenSearch {
   private saturationRps: number
   private posterior: CapacityPosterior | undefined
   private anew = 0
+  /** A closed loop that the server refused: it tells how many requests it takes in. */
+  private refusing: LoadRun | undefined
   private played = 0
 
   constructor(
@@ -86,6 +89,7 @@ class OpenSearch {
     if (refusesBeyondRps === undefined) {
       const found = await saturate(session, effort, this.saturationRps)
       this.saturationRps = found.rps
+      this.refusing = found.refusing
       if (found.died) return this.result('server-died', `nothing listens any more: ${failuresOf(found.point)}`)
       if (!found.generatorLimited && found.rps < certainlyBelow * toBeatRps) {
         const detail = `saturated at ${found.rps.toFixed(1)} requests per second, far below the ${toBeatRps.toFixed(1)} it had to beat`
@@ -104,7 +108,7 @@ class OpenSearch {
     const wanted = this.posterior?.capacityRps ?? cautious * this.saturationRps
     const held =
       heldRps > 0 || !Number.isFinite(missedRps) ? wanted : Math.min(this.posterior?.capacityCi90Rps[0] ?? wanted, lower * missedRps)
-    return Math.min(held, 0.85 * failingRps, mostRps)
+    return Math.min(held, this.posterior?.refuses ? held : 0.85 * failingRps, mostRps)
   }
 
   /** Plays one open window, and those in its place that the machine or a lone pause spoilt. A sweep is no point of the load curve. */
@@ -148,7 +152,7 @@ class OpenSearch {
     }
     this.estimate(effort.twin)
     const { posterior } = this
-    if (evidence.failingRps < (posterior?.capacityRps ?? Number.POSITIVE_INFINITY)) return this.boundedByErrors()
+    if (!posterior?.refuses && evidence.failingRps < (posterior?.capacityRps ?? Number.POSITIVE_INFINITY)) return this.boundedByErrors()
     if (posterior === undefined || posterior.capacityRps > evidence.mostRps)
       return {
         ...this.result('generator-limit', 'the load generator could not hold the rate: the server may do more'),
@@ -200,7 +204,9 @@ class OpenSearch {
     const { windows, servedRps } = this.evidence
     if (windows.length === 0) this.posterior = undefined
     else {
-      const found = capacityPosterior(windows, this.session.slo, play, this.options.seed)
+      const runs = windows.map(({ run }) => run)
+      const places = placesOf(this.refusing === undefined ? runs : [this.refusing, ...runs])
+      const found = capacityPosterior(windows, this.session.slo, play, this.options.seed, places)
       this.posterior = withinReach(found, Math.max(this.saturationRps, servedRps))
     }
   }
@@ -219,11 +225,14 @@ function withEvidence({ capacityRps, capacityCi90Rps: [low, high] }: CapacityPos
 }
 
 /** What a cold server or merged reads make the twin imagine beyond what was served is no capacity. */
-export function withinReach({ capacityRps, capacityCi90Rps: [low, high], below }: CapacityPosterior, servedRps: number): CapacityPosterior {
+export function withinReach(
+  { capacityRps, capacityCi90Rps: [low, high], ...rest }: CapacityPosterior,
+  servedRps: number,
+): CapacityPosterior {
   const median = Math.min(capacityRps, claimed * servedRps)
   return {
     capacityRps: median,
     capacityCi90Rps: [Math.min(low, median, servedRps), Math.max(median, Math.min(high, imagined * servedRps))],
-    below,
+    ...rest,
   }
 }

@@ -34,6 +34,8 @@ interface Window {
 
 /** Its median, and its 90 % interval. */
 export interface CapacityPosterior extends Omit<Capacity, 'known'> {
+  /** The twin refuses as the server does, once its queue is full: failures are part of the estimate. */
+  readonly refuses: boolean
   /** Posterior probability of a capacity below this. */
   below(rateRps: number): number
 }
@@ -60,19 +62,22 @@ export interface TwinPlay {
 /**
  * Capacity given what runs of open load showed: they teach the twin and are compared with it. Deterministic in the seed.
  * Throws a RangeError when no run shows a step.
+ * @param places of a server that refuses more requests than so many, see placesOf
  */
 export function capacityPosterior(
   runs: readonly ObservedRun[],
   slo: Slo,
   { requests, longest, replicates }: TwinPlay,
   seed: number,
+  places?: number,
 ): CapacityPosterior {
   const uniform = seeded(seed)
   const { usual, stalls } = separateStalls(runs.map((run) => run.steps))
-  const twin = twinOf(joinSteps(usual))
+  const twin = twinOf(joinSteps(usual), places)
   const windows = runs.map((run, i) => windowOf(run, slo, stalls[i]!))
   const sent = windows.reduce((sum, w) => sum + w.arrivalsMs.length, 0)
-  const failedShare = windows.reduce((sum, w) => sum + w.failed, 0) / Math.max(1, sent)
+  // Refusals of a full queue are the twin's own.
+  const failedShare = places === undefined ? windows.reduce((sum, w) => sum + w.failed, 0) / Math.max(1, sent) : 0
   const twins = Array.from({ length: replicates }, () => bootstrap(twin, uniform))
   const rates = stallRates(usual, stalls, replicates, uniform)
   const doubt = doubtOf(twin)
@@ -90,7 +95,15 @@ export function capacityPosterior(
   // Stalls are rare in the twin's runs too.
   const long = stalls.flat().length > 0 ? 2 * requests : requests
   for (const [r, replicate] of twins.entries()) {
-    const question = { twin: replicate, stalls: rates[r], slownesses, limitMs: slo.limitMs, allowed, seed: seed + 101 * r }
+    const question = {
+      twin: replicate,
+      stalls: rates[r],
+      slownesses,
+      limitMs: slo.limitMs,
+      allowed,
+      allowedFailed: Math.max(1e-4, slo.maxErrorRate),
+      seed: seed + 101 * r,
+    }
     const logCapacities = refine(capacitiesOf(question, long, Math.max(long, longest)).map(Math.log))
     const mostRps = saturationOf(replicate)
     for (const [i, weight] of weights.entries()) {
@@ -99,11 +112,11 @@ export function capacityPosterior(
         particles.push({ rps: Math.min(mostRps, Math.exp(logCapacities[i]! + offset)), weight: (weight * share) / replicates })
     }
   }
-  return summaryOf(particles)
+  return { ...summaryOf(particles), refuses: places !== undefined }
 }
 
 /**
- * The error of the twin itself, which no amount of load takes away: 0.8 %, up to 5 % more where requests overtake one another (several workers,
+ * The error of the twin itself, which no amount of load takes away: 0.5 %, up to 5 % more where requests overtake one another (several workers,
  * processor sharing), as far as they do, and as much of 6 % as answers take of the time, which others are then decoded in. A server that
  * serves one after the other, or batch after batch, is its steps: then there is no reason for the twin to be any faster. Set on the
  * benchmark's servers, whose true capacities are known.
@@ -111,7 +124,7 @@ export function capacityPosterior(
 function doubtOf({ steps }: Twin): number {
   const overtaking = steps.rank.reduce((count, rank) => (rank > 0 ? count + 1 : count), 0) / steps.rank.length
   const writing = sum(steps.spreadMs) / sum(steps.tookMs)
-  return 0.008 + 0.05 * overtaking + 0.06 * writing
+  return 0.005 + 0.05 * overtaking + 0.06 * writing
 }
 
 /** Offsets of ln capacity by the twin's own error, and their shares. */
@@ -198,7 +211,7 @@ function logCount(count: number, mean: number, variance: number): number {
   )
 }
 
-function summaryOf(particles: { rps: number; weight: number }[]): CapacityPosterior {
+function summaryOf(particles: { rps: number; weight: number }[]): Omit<CapacityPosterior, 'refuses'> {
   particles.sort((a, b) => a.rps - b.rps)
   const below = (rateRps: number) => particles.reduce((sum, { rps, weight }) => (rps < rateRps ? sum + weight : sum), 0)
   /** Quantile of the particles, each spread evenly to its neighbours. */

@@ -1,7 +1,7 @@
 /** What a closed loop gets out of a server, whatever its latency: where to look for the capacity, and the second half of its warm-up. */
 import { sum } from 'simple-statistics'
 import { failsTooOften } from '../slo.ts'
-import type { LoadPoint } from '../types.ts'
+import type { LoadPoint, LoadRun } from '../types.ts'
 import type { Effort } from './effort.ts'
 import type { Session } from './session.ts'
 
@@ -18,6 +18,8 @@ export interface Saturation {
   /** The last window, which ended the search for it where the server died. */
   readonly point: LoadPoint
   readonly died: boolean
+  /** The last loop of which too many requests were refused. */
+  readonly refusing?: LoadRun
 }
 
 /**
@@ -32,9 +34,11 @@ export async function saturate(session: Session, effort: Effort, fromRps: number
   let rps = fromRps
   /** Answers of each window with all connections. */
   let answered: number[] = []
+  let refusing: LoadRun | undefined
   for (let round = 0; ; round++) {
-    const { point } = await session.closed(connections, effort.saturationS, 'saturation')
-    const found = { rps: Math.max(rps, point.achievedRps), connections, generatorLimited: point.generatorSaturated, point }
+    const { run, point } = await session.closed(connections, effort.saturationS, 'saturation')
+    if (failsTooOften(point, slo)) refusing = run
+    const found = { rps: Math.max(rps, point.achievedRps), connections, generatorLimited: point.generatorSaturated, point, refusing }
     if (await session.died(point)) return { ...found, died: true }
     rps = found.rps
     if (round + 1 === mostRounds) return { ...found, died: false }

@@ -82,6 +82,32 @@ export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = [])
   return steps
 }
 
+const fewestRefused = 5
+
+/**
+ * How many requests a server takes in before it refuses more, by how many were there at each refusal: undefined where refusals do not tell of
+ * a full queue (they come at any number, as those of a rate limit do), or are few.
+ */
+export function placesOf(runs: readonly LoadRun[]): number | undefined {
+  const refusedAt: number[] = []
+  let most = 0
+  for (const { sentMs, latencyMs } of runs) {
+    const endsMs = Float64Array.from(sentMs, (at, i) => at + latencyMs[i]!)
+      .filter((at) => !Number.isNaN(at))
+      .sort()
+    let [taken, left] = [0, 0]
+    for (const [i, at] of sentMs.entries()) {
+      while (left < endsMs.length && endsMs[left]! <= at) left++
+      if (Number.isNaN(latencyMs[i]!)) refusedAt.push(taken - left)
+      else most = Math.max(most, ++taken - left)
+    }
+  }
+  refusedAt.sort((a, b) => a - b)
+  const least = refusedAt[Math.floor(refusedAt.length / 10)] ?? 0
+  if (refusedAt.length < fewestRefused || most < 2 || least < 0.8 * most) return undefined
+  return refusedAt[Math.floor(refusedAt.length / 2)]
+}
+
 /** Squared coefficient of variation of the gaps between departures of a server with something to do. */
 function burstiness(sentMs: Float64Array, leaving: readonly number[], endMs: (request: number) => number): number {
   const gaps: number[] = []

@@ -18,6 +18,8 @@ export interface CapacityQuestion {
   readonly limitMs: number
   /** Share of requests that may be over the limit. */
   readonly allowed: number
+  /** Share of requests that may be refused, of a twin with so many places. */
+  readonly allowedFailed: number
   readonly seed: number
 }
 
@@ -57,7 +59,7 @@ const between = (from: number, to: number, n: number) => Float64Array.from({ len
 
 /** Log share of requests over the limit, for each slowness at each rate. */
 function logOverShares(
-  { twin, stalls, slownesses, limitMs, allowed, seed }: CapacityQuestion,
+  { twin, stalls, slownesses, limitMs, allowed, allowedFailed, seed }: CapacityQuestion,
   logRates: Float64Array,
   requests: number,
 ): Float64Array[] {
@@ -79,7 +81,12 @@ function logOverShares(
       const ms = latencyMs[i]!
       if (ms > leastMs) for (let s = over.length - 1; s >= 0 && ms > limitMs / slownesses[s]!; s--) over[s]!++
     }
-    for (const [s, count] of over.entries()) logOver[s]![j] = Math.log((count + 0.1) / (requests - warmUp))
+    const refused =
+      twin.places === undefined
+        ? 0
+        : latencyMs.subarray(warmUp).reduce((count, ms) => (ms === Number.POSITIVE_INFINITY ? count + 1 : count), 0)
+    const most = (count: number) => Math.max(count, (refused * allowed) / allowedFailed)
+    for (const [s, count] of over.entries()) logOver[s]![j] = Math.log((most(count) + 0.1) / (requests - warmUp))
     if (over[0]! > 4 * allowed * requests) {
       // Even the fastest twin is far over the limit: so are all at higher rates.
       for (const logs of logOver) logs.fill(0, j + 1)

@@ -18,13 +18,38 @@ export interface Twin {
   readonly binOfStep: Int32Array
   /** Indices into `steps`. */
   readonly bins: readonly Int32Array[]
+  readonly drain?: Drain
+  /** Requests that may be there; one more is refused. Absent: any number. */
+  readonly places?: number
 }
+
+/** Of a server that takes all who are there, up to `most` at a time: how much longer its step gets by each, ms. A step seen at one number then serves at another. */
+interface Drain {
+  readonly most: number
+  readonly msEach: number
+}
+
+/** Share of steps that must have taken all who were there. */
+const drains = 0.8
+const fewestToFit = 12
+
+/** Undefined for a server that takes them otherwise, or one by one. */
+function drainOf(steps: Steps): Drain | undefined {
+  const most = steps.departed.reduce((a, b) => Math.max(a, b), 0)
+  const whole = [...steps.present.keys()].filter((i) => tookAll(steps, i, most))
+  if (most < 2 || whole.length < fewestToFit || whole.length < drains * steps.present.length) return undefined
+  const [ms, size] = [moments(steps.tookMs, whole), moments(steps.departed, whole)]
+  const together = whole.reduce((sum, i) => sum + (steps.tookMs[i]! - ms.mean) * (steps.departed[i]! - size.mean), 0) / whole.length
+  return { most, msEach: size.variance > 0 ? Math.max(0, together / size.variance) : 0 }
+}
+
+const tookAll = ({ present, departed }: Steps, i: number, most: number): boolean => departed[i]! === Math.min(present[i]!, most)
 
 const fewestPerBin = 8
 const keepGoing = 0.8
 
 /** Groups steps into a twin. Throws a RangeError without any step. */
-export function twinOf(steps: Steps): Twin {
+export function twinOf(steps: Steps, places?: number): Twin {
   const most = Math.max(...steps.present)
   if (!(most >= 1)) throw new RangeError('no step of the server was observed')
   const byPresent: number[][] = Array.from({ length: most + 1 }, () => [])
@@ -58,7 +83,7 @@ export function twinOf(steps: Steps): Twin {
     binOf[k] = bin
   }
   const binOfStep = Int32Array.from(steps.present, (k) => binOf[k]!)
-  return { steps, binOf, binOfStep, bins: groups.map((g) => Int32Array.from(g.members)) }
+  return { steps, binOf, binOfStep, bins: groups.map((g) => Int32Array.from(g.members)), drain: drainOf(steps), places }
 }
 
 /** Whether two groups of steps differ neither in how long they take nor in how many leave, beyond chance (two standard errors) or 1 %. */
@@ -105,21 +130,24 @@ export function bootstrap(twin: Twin, uniform: Uniform): Twin {
     binOf,
     binOfStep: Int32Array.from(drawn.present, (k) => binOf[k]!),
     bins: drawnBins.map((bin) => Int32Array.from(bin)),
+    drain: twin.drain,
+    places: twin.places,
   }
 }
 
 /** Requests per second that the twin serves when they queue without end. */
-export function saturationOf({ steps, bins }: Twin): number {
+export function saturationOf({ steps, bins, drain }: Twin): number {
   let ms = 0
   let departed = 0
   for (const i of bins.at(-1)!) {
-    ms += steps.tookMs[i]!
-    departed += steps.departed[i]!
+    const leaving = drain !== undefined && tookAll(steps, i, drain.most) ? drain.most : steps.departed[i]!
+    ms += steps.tookMs[i]! + (drain?.msEach ?? 0) * (leaving - steps.departed[i]!)
+    departed += leaving
   }
   return (1000 * departed) / ms
 }
 
-/** Latencies of the twin under arrivals (ms, ascending), in their order, into `latencyMs`. Every step takes `slowness` times as long, stalls too. */
+/** Latencies of the twin under arrivals (ms, ascending), in their order, into `latencyMs`, Infinity for refused ones. Every step takes `slowness` times as long, stalls too. */
 export function simulate(
   twin: Twin,
   arrivalsMs: Float64Array,
@@ -128,7 +156,8 @@ export function simulate(
   latencyMs: Float64Array,
   stalling: Stalling = () => 0,
 ): void {
-  const { binOf, bins, binOfStep } = twin
+  const { binOf, bins, binOfStep, drain, places = Number.POSITIVE_INFINITY } = twin
+  const { msEach = 0, most = 0 } = drain ?? {}
   const { tookMs, departed, rank } = twin.steps
   const n = arrivalsMs.length
   const queue = new Int32Array(n)
@@ -149,10 +178,14 @@ export function simulate(
     // Mostly the step that followed, if it fits: what one worker does depends on what the others are at (stationary bootstrap, Politis and Romano 1994).
     if (step >= 0 && step + 1 < binOfStep.length && binOfStep[step + 1] === b && uniform() < keepGoing) step++
     else step = bins[b]![Math.floor(uniform() * bins[b]!.length)]!
-    now += slowness * (tookMs[step]! + stalling(now, tookMs[step]!))
-    const leaving = Math.min(departed[step]!, present)
+    const leaving = most > 0 && tookAll(twin.steps, step, most) ? Math.min(present, most) : Math.min(departed[step]!, present)
+    const took = Math.max(0, tookMs[step]! + msEach * (leaving - departed[step]!))
+    now += slowness * (took + stalling(now, took))
     const first = Math.min(rank[step]!, present - leaving)
-    while (arrived < n && arrivalsMs[arrived]! <= now) queue[tail++] = arrived++
+    for (; arrived < n && arrivalsMs[arrived]! <= now; arrived++) {
+      if (tail - head < places) queue[tail++] = arrived
+      else latencyMs[arrived] = Number.POSITIVE_INFINITY
+    }
     for (let i = 0; i < leaving; i++) {
       const request = queue[head + first + i]!
       latencyMs[request] = now - arrivalsMs[request]!
