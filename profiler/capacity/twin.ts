@@ -47,6 +47,8 @@ const tookAll = ({ present, departed }: Steps, i: number, most: number): boolean
 
 const fewestPerBin = 8
 const keepGoing = 0.8
+/** Variance of the draws over that of as many as there are. */
+const overdispersed = 2
 
 /** Groups steps into a twin. Throws a RangeError without any step. */
 export function twinOf(steps: Steps, places?: number): Twin {
@@ -97,7 +99,8 @@ function alike(steps: Steps, a: readonly number[], b: readonly number[]): boolea
 }
 
 /**
- * The same twin with its steps drawn anew, in blocks of neighbours: its sampling error (stationary bootstrap, Politis and Romano 1994).
+ * The same twin with its steps drawn anew, in blocks of neighbours: its sampling error (stationary bootstrap, Politis and Romano 1994). Fewer than
+ * there are, as a few slow ones in hundreds decide the capacity, of which as many draws would show too little doubt (Bickel, Götze and van Zwet 1997).
  * A bin that got no step keeps its own.
  */
 export function bootstrap(twin: Twin, uniform: Uniform): Twin {
@@ -112,7 +115,7 @@ export function bootstrap(twin: Twin, uniform: Uniform): Twin {
     drawn.endedMs.push(steps.endedMs[i]!)
     drawn.spreadMs.push(steps.spreadMs[i]!)
   }
-  for (let i = Math.floor(uniform() * n); drawn.present.length < n; i = uniform() < keepGoing ? (i + 1) % n : Math.floor(uniform() * n))
+  for (let i = Math.floor(uniform() * n); drawn.present.length < n / overdispersed; i = uniform() < keepGoing ? (i + 1) % n : Math.floor(uniform() * n))
     add(i)
   const drawnBins: number[][] = bins.map(() => [])
   drawn.present.forEach((k, i) => {
