@@ -115,7 +115,11 @@ export function bootstrap(twin: Twin, uniform: Uniform): Twin {
     drawn.endedMs.push(steps.endedMs[i]!)
     drawn.spreadMs.push(steps.spreadMs[i]!)
   }
-  for (let i = Math.floor(uniform() * n); drawn.present.length < n / overdispersed; i = uniform() < keepGoing ? (i + 1) % n : Math.floor(uniform() * n))
+  for (
+    let i = Math.floor(uniform() * n);
+    drawn.present.length < n / overdispersed;
+    i = uniform() < keepGoing ? (i + 1) % n : Math.floor(uniform() * n)
+  )
     add(i)
   const drawnBins: number[][] = bins.map(() => [])
   drawn.present.forEach((k, i) => {
