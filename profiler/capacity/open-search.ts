@@ -165,7 +165,10 @@ class OpenSearch {
         ...between(0, Math.min(evidence.missedRps, posterior.capacityCi90Rps[1])),
       }
     const narrow = this.halfWidth() < 2 * effort.precision || (session.spentS < effort.budgetS && this.halfWidth() < effort.precision)
-    return this.result(narrow ? 'converged' : 'budget')
+    return this.result(
+      narrow ? 'converged' : 'budget',
+      posterior.refuses ? (this.failingFrom() ?? 'requests are refused once its queue is full') : undefined,
+    )
   }
 
   private unsettled(change: number): Searched {
@@ -188,8 +191,12 @@ class OpenSearch {
   private boundedByErrors(): Searched {
     const { cleanRps, failingRps } = this.evidence
     const belowRps = cleanRps < failingRps ? cleanRps : 0
-    const detail = `requests fail from ${failingRps.toFixed(1)} per second on, before they get slow`
-    return { ...this.result(belowRps > 0 ? 'converged' : 'errors', detail), ...between(belowRps, failingRps) }
+    return { ...this.result(belowRps > 0 ? 'converged' : 'errors', this.failingFrom()), ...between(belowRps, failingRps) }
+  }
+
+  private failingFrom(): string | undefined {
+    const { failingRps } = this.evidence
+    return Number.isFinite(failingRps) ? `requests fail from ${failingRps.toFixed(1)} per second on, before they get slow` : undefined
   }
 
   private result(outcome: CapacityOutcome, detail?: string): Searched {

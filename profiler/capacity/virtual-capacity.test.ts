@@ -75,8 +75,9 @@ test('a server that refuses before it gets slow is bounded by its errors', async
   const server = new QueueServer({ seed: 1, servers: 1, maxBatch: 1, queueLimit: 3, serviceMs: () => 10 })
   const found = await measure(server, { percentile: 0.99, limitMs: 500, maxErrorRate: 0.001 }, { effort: 'standard' })
   // M/D/1 with three places: one in a thousand is refused at about 30 a second.
-  expect(found.detail).toMatch(/requests fail from/)
-  expect(found.capacityRps).toBeLessThan(60)
+  expect(found.detail).toMatch(/requests fail from|requests are refused once its queue is full/)
+  expect(found.capacityRps).toBeGreaterThan(24)
+  expect(found.capacityRps).toBeLessThan(37)
 })
 
 test('a server that changes speed while it is measured is said to', async () => {
