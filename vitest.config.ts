@@ -3,6 +3,7 @@ import { SkippedReporter } from './tuner/testing/skipped-reporter.ts'
 
 /** Tests that compute and parse: no process of their own, no load in real time, nothing timed. */
 export const pure = [
+  'architecture',
   'search/**/*',
   'reports/*',
   'reports/{dashboard,imports,plan,recommendation,specs}/**/*',

@@ -1,5 +1,5 @@
 import { type Beliefs, logFeasible } from './feasibility.ts'
-import type { Marginals } from './gp-regression.ts'
+import type { Marginals } from './gp-model.ts'
 import { logCdf, logExpectedImprovement, logPdf } from './normal.ts'
 import { type Demand, demandOf, isTooDear, learnsOf, logCost, replicasFor } from './objective.ts'
 import type { Objective, Problem } from './types.ts'

@@ -3,7 +3,8 @@ import { believedReadings, type Datum, gpDataOf, priorsOf } from './datum.ts'
 import { concurrencySlope, logReach, OFFSET_SD, PRICE_ELASTICITY, PRICE_ELASTICITY_SD, priceRange, type Slope, slope } from './design.ts'
 import { createEncoder } from './encoding.ts'
 import { fitGp } from './gp-fit.ts'
-import { condition, type GpShape, type Marginals } from './gp-regression.ts'
+import type { GpShape, Marginals } from './gp-model.ts'
+import { condition } from './gp-regression.ts'
 import type { Configuration, Parameter, Problem } from './types.ts'
 
 /** One Gaussian process for ln rate and ln latency. */

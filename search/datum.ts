@@ -1,7 +1,7 @@
 import type { Matrix } from 'ml-matrix'
 import type { Knowledge } from './design.ts'
 import { defaultPriors, type HyperPriors } from './gp-fit.ts'
-import type { GpData } from './gp-regression.ts'
+import type { GpData } from './gp-model.ts'
 import type { Configuration, Estimate } from './types.ts'
 
 /** One reading of a modelled quantity. */

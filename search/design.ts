@@ -1,6 +1,6 @@
 import { Matrix } from 'ml-matrix'
 import { createEncoder } from './encoding.ts'
-import type { GpShape } from './gp-regression.ts'
+import type { GpShape } from './gp-model.ts'
 import { enumerate, GRID_LIMIT, gridSize, satisfies } from './space.ts'
 import type { Configuration, Parameter, Problem } from './types.ts'
 import { sampleSpace } from './untried.ts'

@@ -1,5 +1,5 @@
 import { priceRaising } from './design.ts'
-import type { Marginals } from './gp-regression.ts'
+import type { Marginals } from './gp-model.ts'
 import { logCdf } from './normal.ts'
 import { meetsConstraint } from './observed-cost.ts'
 import type { Configuration, Observation, Problem } from './types.ts'

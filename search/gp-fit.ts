@@ -1,16 +1,6 @@
 /** The fit of a Gaussian process: hyperparameters of greatest posterior density, under priors scaled with the dimension. */
-import {
-  condition,
-  type Gp,
-  type GpData,
-  type GpShape,
-  geometry,
-  type Hyperparameters,
-  likelihood,
-  NOISE_FLOOR,
-  pack,
-  unpack,
-} from './gp-regression.ts'
+import { type GpData, type GpShape, type Hyperparameters, NOISE_FLOOR } from './gp-model.ts'
+import { condition, type Gp, geometry, likelihood, pack, unpack } from './gp-regression.ts'
 import { type Evaluation, minimise } from './lbfgs.ts'
 import { logNormalLogPdf } from './normal.ts'
 

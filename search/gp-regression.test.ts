@@ -2,7 +2,8 @@ import { Matrix } from 'ml-matrix'
 import { describe, expect, test } from 'vitest'
 import reference from './fixtures/gp-bo.json' with { type: 'json' }
 import { defaultPriors, fitGp } from './gp-fit.ts'
-import { condition, type GpShape, logMarginalLikelihood } from './gp-regression.ts'
+import type { GpShape } from './gp-model.ts'
+import { condition, logMarginalLikelihood } from './gp-regression.ts'
 import { createRng } from './rng.ts'
 
 const X = new Matrix(reference.X)

@@ -26,43 +26,11 @@
  * X b0 and the kernel X diag(v) Xᵀ. A column of ones with a wide v is an unknown offset; a given prior mean as a column is one whose scale is learned.
  */
 import type { Matrix } from 'ml-matrix'
+import { crossKernel } from './cross-kernel.ts'
+import { amplitudeOf, type GpData, type GpShape, type Hyperparameters, type Marginals } from './gp-model.ts'
 import type { Evaluation } from './lbfgs.ts'
 import { backwardSolve, cholesky, forwardSolve, forwardSolveFour, inverseFromFactor } from './linalg.ts'
 import { matern52, matern52Weight } from './matern.ts'
-
-/** What the columns mean to the model. */
-export interface GpShape {
-  /** Column → group, or -1 for a column of the trend alone. */
-  readonly groups: readonly number[]
-  /** b0, one a column. */
-  readonly slopeMean: Float64Array
-  /** v, one a column; 0 keeps a column out of the trend. */
-  readonly slopeVariance: Float64Array
-  /** The column that holds a, what a row takes of the Matérn part; 1 for all rows unless given. */
-  readonly amplitudeColumn?: number
-}
-
-export interface Hyperparameters {
-  readonly signalVariance: number
-  readonly lengthscales: Float64Array
-  readonly noiseVariance: number
-}
-
-export const NOISE_FLOOR = 1e-4
-
-export interface GpData {
-  /** n×d. */
-  readonly X: Matrix
-  readonly y: Float64Array
-  /** τ. */
-  readonly knownNoise?: Float64Array
-}
-
-/** Mean and variance of m values. */
-export interface Marginals {
-  readonly mean: Float64Array
-  readonly variance: Float64Array
-}
 
 export interface Gp {
   readonly hyperparameters: Hyperparameters
@@ -125,9 +93,6 @@ export function geometry(shape: GpShape, { X, y }: GpData): Geometry {
     residual: y.map((v, i) => v - meanAt(shape, rows[i]!)),
   }
 }
-
-const amplitudeOf = ({ amplitudeColumn }: GpShape, row: ArrayLike<number>): number =>
-  amplitudeColumn === undefined ? 1 : row[amplitudeColumn]!
 
 function meanAt({ slopeMean }: GpShape, row: ArrayLike<number>): number {
   let sum = 0
@@ -353,66 +318,4 @@ function dot(a: Float64Array, b: Float64Array): number {
   let sum = 0
   for (let i = 0; i < a.length; i++) sum += a[i]! * b[i]!
   return sum
-}
-
-interface CrossKernel {
-  /** Writes k(x, z) for some training rows x. */
-  row(z: ArrayLike<number>, out: Float64Array, at: Int32Array): void
-  /** k(z, z). */
-  variance(z: ArrayLike<number>): number
-  /** k(y, z) for pairs of rows, m. */
-  between(Y: Matrix, Z: Matrix): Float64Array
-}
-
-/** k between rows of X and others: Matérn part and trend, each over the columns that it has. */
-function crossKernel(shape: GpShape, h: Hyperparameters, X: Matrix): CrossKernel {
-  const all = Array.from(shape.groups.keys())
-  const near = Int32Array.from(all.filter((c) => shape.groups[c]! >= 0))
-  const sloped = Int32Array.from(all.filter((c) => shape.slopeVariance[c]! > 0))
-  const n = X.rows
-  const p = near.length
-  const q = sloped.length
-  const inverse = Float64Array.from(near, (c) => 1 / h.lengthscales[shape.groups[c]!]!)
-  const positions = new Float64Array(n * p)
-  const trends = new Float64Array(n * q)
-  const amplitudes = new Float64Array(n)
-  for (let j = 0; j < n; j++) {
-    for (let c = 0; c < p; c++) positions[j * p + c] = X.get(j, near[c]!) * inverse[c]!
-    for (let c = 0; c < q; c++) trends[j * q + c] = X.get(j, sloped[c]!) * shape.slopeVariance[sloped[c]!]!
-    amplitudes[j] = h.signalVariance * amplitudeOf(shape, X.getRow(j))
-  }
-  const position = new Float64Array(p)
-  const values = new Float64Array(q)
-  const trend = (y: ArrayLike<number>, z: ArrayLike<number>) => {
-    let sum = 0
-    for (const c of sloped) sum += shape.slopeVariance[c]! * y[c]! * z[c]!
-    return sum
-  }
-  return {
-    row(z, out, rows) {
-      for (let c = 0; c < p; c++) position[c] = z[near[c]!]! * inverse[c]!
-      for (let c = 0; c < q; c++) values[c] = z[sloped[c]!]!
-      const amplitude = amplitudeOf(shape, z)
-      for (let i = 0; i < rows.length; i++) {
-        const j = rows[i]!
-        let squared = 0
-        for (let c = 0, at = j * p; c < p; c++, at++) {
-          const apart = positions[at]! - position[c]!
-          squared += apart * apart
-        }
-        let linear = 0
-        for (let c = 0, at = j * q; c < q; c++, at++) linear += trends[at]! * values[c]!
-        out[i] = amplitude * amplitudes[j]! * matern52(squared) + linear
-      }
-    },
-    variance: (z) => h.signalVariance * amplitudeOf(shape, z) ** 2 + trend(z, z),
-    between: (Y, Z) =>
-      Float64Array.from({ length: Y.rows }, (_, i) => {
-        const y = Y.getRow(i)
-        const z = Z.getRow(i)
-        let squared = 0
-        for (let c = 0; c < p; c++) squared += ((y[near[c]!]! - z[near[c]!]!) * inverse[c]!) ** 2
-        return h.signalVariance * amplitudeOf(shape, y) * amplitudeOf(shape, z) * matern52(squared) + trend(y, z)
-      }),
-  }
 }

@@ -1,7 +1,8 @@
 import { Matrix } from 'ml-matrix'
 import { describe, expect, test } from 'vitest'
 import type { Datum } from './datum.ts'
-import { condition, type GpShape } from './gp-regression.ts'
+import type { GpShape } from './gp-model.ts'
+import { condition } from './gp-regression.ts'
 import { cdf } from './normal.ts'
 import { fitReadings } from './one-sided.ts'
 

@@ -1,7 +1,8 @@
 import type { Matrix } from 'ml-matrix'
 import { type Datum, gpDataOf } from './datum.ts'
 import { fitGp, type HyperPriors } from './gp-fit.ts'
-import { condition, type Gp, type GpShape } from './gp-regression.ts'
+import type { GpShape } from './gp-model.ts'
+import { condition, type Gp } from './gp-regression.ts'
 import { logCdf, logPdf } from './normal.ts'
 
 /** Passes of fitting the hyperparameters to the sites and the sites to the hyperparameters, and of sweeps over the sites in each. */

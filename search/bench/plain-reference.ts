@@ -1,6 +1,6 @@
 import { Matrix } from 'ml-matrix'
 import { fitGp } from '../gp-fit.ts'
-import type { Marginals } from '../gp-regression.ts'
+import type { Marginals } from '../gp-model.ts'
 import { bilog, logCdf, logExpectedImprovement } from '../normal.ts'
 import { observedLogCost } from '../observed-cost.ts'
 import type { Configuration, Observation, Problem, Sampler } from '../types.ts'

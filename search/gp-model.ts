@@ -1,0 +1,40 @@
+/** What a Gaussian process of this search is made of; symbols as in gp-regression.ts. */
+import type { Matrix } from 'ml-matrix'
+
+/** What the columns mean to the model. */
+export interface GpShape {
+  /** Column → group, or -1 for a column of the trend alone. */
+  readonly groups: readonly number[]
+  /** b0, one a column. */
+  readonly slopeMean: Float64Array
+  /** v, one a column; 0 keeps a column out of the trend. */
+  readonly slopeVariance: Float64Array
+  /** The column that holds a, what a row takes of the Matérn part; 1 for all rows unless given. */
+  readonly amplitudeColumn?: number
+}
+
+export interface Hyperparameters {
+  readonly signalVariance: number
+  readonly lengthscales: Float64Array
+  readonly noiseVariance: number
+}
+
+export const NOISE_FLOOR = 1e-4
+
+export interface GpData {
+  /** n×d. */
+  readonly X: Matrix
+  readonly y: Float64Array
+  /** τ. */
+  readonly knownNoise?: Float64Array
+}
+
+/** Mean and variance of m values. */
+export interface Marginals {
+  readonly mean: Float64Array
+  readonly variance: Float64Array
+}
+
+/** a of a row. */
+export const amplitudeOf = ({ amplitudeColumn }: GpShape, row: ArrayLike<number>): number =>
+  amplitudeColumn === undefined ? 1 : row[amplitudeColumn]!
