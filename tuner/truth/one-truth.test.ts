@@ -19,7 +19,8 @@ import { spec } from '../commands/spec/run.ts'
 import { describeExperiment } from '../dashboard/described.ts'
 import { loadExperiment } from '../experiment/load-experiment.ts'
 import { defaults } from '../experiment/names.ts'
-import { type History, histories } from './histories.contract.ts'
+import { histories } from './histories.contract.ts'
+import type { History } from './invented-trials.contract.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-truth-'))
 const db = join(folder, 'tune.db')
