@@ -98,7 +98,7 @@ test('only an SLO on whole answers can cut a window short', () => {
 
 test('a limit is written as it was asked for, a latency as short as it reads', () => {
   const single: Slo = { percentile: 0.99, limitMs: 12.5, maxErrorRate: 0 }
-  expect([sloText(single), sloLimit(single), sloValue(single, 12.5)]).toEqual(['p99 <= 12.5 ms', '12.5 ms', '13 ms'])
+  expect([sloText(single), sloLimit(single), sloValue(single, 12.5)]).toEqual(['p99 <= 12.5 ms', '12.5 ms', '12.5 ms'])
 })
 
 test('names say what a percentile is of', () => {
@@ -117,4 +117,20 @@ test('a closed loop has done what came to its end in the window, whatever the SL
   const ttft: Slo = { percentile: 0.9, limitMs: 50, maxErrorRate: 0.1, metric: 'ttft' }
   const point = loadPointOf(recorder.finish(load, { seconds: 1, elapsedS: 1.5, generatorCores: 0 }), ttft)
   expect([point.achievedRps, point.goodputRps, point.requests]).toEqual([2, 2, 3])
+})
+
+test.each([
+  [50, 50.3, '50.3 ms'],
+  [50, 49.7, '50 ms'],
+  [50, 50, '50 ms'],
+  [30, 30.04, '30.04 ms'],
+  [5, 5.02, '5.02 ms'],
+  [50, 65.4, '65 ms'],
+])('what is over a limit of %d ms reads so: %d ms as %s', (limitMs, ms, text) => {
+  expect(sloValue({ percentile: 0.99, limitMs, maxErrorRate: 0 }, ms)).toBe(text)
+})
+
+test('a joint SLO that is missed by little does not read 100 %', () => {
+  const limits = [{ metric: 'ttft', limitMs: 200 } as const, { metric: 'tpot', limitMs: 30 } as const]
+  expect(sloValue({ percentile: 0.99, limitMs: 200, maxErrorRate: 0, limits }, 200.6)).toBe('100.3 % of the limits')
 })

@@ -133,9 +133,21 @@ export function sloFlag(slo: Slo): string {
     .join(' ')}`
 }
 
-/** A latency at the SLO percentile: '43 ms'; of a joint SLO '82 % of the limits'. */
-export const sloValue = ({ limits, limitMs }: Slo, ms: number): string =>
-  limits === undefined || !Number.isFinite(ms) ? latency(ms) : `${Math.round((100 * ms) / limitMs)} % of the limits`
+/** Decimals, from `least` on, with which a value reads on the side of a limit that it is on: 50.3 over 50 is not '50'. Three at most. */
+function decimalsThatTell(value: number, limit: number, least: number): number {
+  const over = value > limit
+  let decimals = least
+  while (decimals < 3 && Number(value.toFixed(decimals)) > limit !== over) decimals++
+  return decimals
+}
+
+/** A latency at the SLO percentile: '43 ms'; of a joint SLO '82 % of the limits'. What is over the limit reads so. */
+export function sloValue({ limits, limitMs }: Slo, ms: number): string {
+  if (!Number.isFinite(ms)) return latency(ms)
+  if (limits === undefined) return `${ms.toFixed(decimalsThatTell(ms, limitMs, ms < 10 ? 1 : 0))} ms`
+  const percent = (100 * ms) / limitMs
+  return `${percent.toFixed(decimalsThatTell(percent, 100, 0))} % of the limits`
+}
 
 /** 'TTFT p99 180 ms', 'p99 of TTFT and TPOT at 82 % of the limits'. */
 export const sloFigure = (slo: Slo, ms: number): string => `${sloName(slo)}${slo.limits ? ' at' : ''} ${sloValue(slo, ms)}`

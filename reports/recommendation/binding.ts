@@ -15,6 +15,7 @@ export function bindingOf(judged: Judged, all: readonly Judged[], slo: Slo): Rec
   if (measurement.outcome === 'generator-limit') {
     return { what: 'generator', evidence: 'the load generator reached its limit before the predictor did: the capacity is a lower bound' }
   }
+  if (candidate.status === 'disturbed') return { what: 'unknown', evidence: candidate.reason ?? '' }
   const { limitMs } = slo
   const allowed = sloLimit(slo)
   if (!(candidate.capacityRps > 0)) {

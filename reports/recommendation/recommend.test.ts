@@ -237,3 +237,25 @@ test('the best costs no more than any other feasible candidate, whatever the tri
     ),
   )
 })
+
+test('a trial that the machine spoilt binds nothing', () => {
+  const spoilt = complete(1, sampleTrials[0]!.configuration, {
+    ...measured(200, 5),
+    outcome: 'disturbed',
+    capacityRps: 0,
+    capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
+    known: 'nothing',
+  })
+  const r = given({ trials: [spoilt] })
+  expect(r.nearest?.status).toBe('disturbed')
+  expect(r.binding.what).toBe('unknown')
+})
+
+test('what a confirmation says of itself is no caveat under another SLO', () => {
+  const [, winner] = sampleTrials
+  const said = 'the confirmation held, but proves nothing by itself'
+  const second = complete(7, winner!.configuration, { ...measured(265, 10), caveats: [said] }, { purpose: 'confirmation' })
+  const trials = [...sampleTrials, second]
+  expect(given({ trials }).caveats.join()).toContain(said)
+  expect(given({ trials, slo: { ...slo, limitMs: 30 } }).caveats.join()).not.toContain(said)
+})

@@ -75,7 +75,7 @@ export function knownOf(
   slo: Slo,
   curve: (measurement: Measurement, slo: Slo) => readonly CurveKnot[] = loadCurve,
 ): Known {
-  const measurement = pooled(first.measurement, confirmations)
+  const measurement = pooled(first.measurement, confirmations, slo)
   const drawn = curve(measurement, slo)
   const windows = [first, ...confirmations].flatMap((trial) => windowsOf(trial.measurement, slo))
   const estimate = estimateOf(first.measurement, measurement, slo, drawn)
@@ -91,7 +91,7 @@ export function knownOf(
 }
 
 /** The first measurement's estimate, on the points of all: a window that missed below it takes it off the load curve. */
-function pooled(first: Measurement, confirmations: readonly Complete[]): Measurement {
+function pooled(first: Measurement, confirmations: readonly Complete[], slo: Slo): Measurement {
   if (confirmations.length === 0) return first
   const all = [first, ...confirmations.map((trial) => trial.measurement)]
   const contradicted = confirmations.some(({ measurement }) =>
@@ -104,7 +104,8 @@ function pooled(first: Measurement, confirmations: readonly Complete[]): Measure
     saturationRps: Math.max(...all.map((m) => m.saturationRps)),
     points: all.flatMap((m) => m.points),
     requests: all.reduce((sum, m) => sum + m.requests, 0),
-    caveats: [...new Set(all.flatMap((m) => m.caveats))],
+    // What a confirmation says of itself is about the SLO that it was made for.
+    caveats: [...new Set(all.flatMap((m) => (m === first || sameSlo(m.slo, slo) ? m.caveats : [])))],
   }
 }
 
