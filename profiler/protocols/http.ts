@@ -171,6 +171,15 @@ async function reach<T>(protocol: string, url: string, signal: AbortSignal, call
   }
 }
 
+/** @throws ProtocolError where nothing listens; whatever else happens there says nothing */
+export async function someoneListens(protocol: string, url: string, asking: Asking, signal: AbortSignal): Promise<void> {
+  try {
+    await get(url, asking, signal)
+  } catch (error) {
+    if ((error as { code?: unknown }).code === 'ECONNREFUSED') throw unreachable(protocol, url, error)
+  }
+}
+
 function unreachable(protocol: string, url: string, error: unknown): ProtocolError {
   if (error instanceof BoundError) return new ProtocolError(protocol, `${url} answered with ${error.message}`, error.hint)
   const late = error instanceof Error && error.name === 'TimeoutError'

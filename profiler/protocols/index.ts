@@ -1,5 +1,6 @@
 import { PayloadError } from '../profiler-errors.ts'
 import type { PayloadSource, Protocol } from '../types.ts'
+import { someoneListens } from './http.ts'
 import { parseUrl } from './http-protocol.ts'
 import { byNumber } from './items.ts'
 import type { ProtocolOptions } from './protocol-module.ts'
@@ -44,11 +45,12 @@ function checkSource(protocol: ProtocolName, payload: PayloadSource): void {
     throw new PayloadError(`${payload.path} holds no requests to a language model`, 'give them as JSON Lines')
 }
 
-/** The protocol that a server answers to; plain JSON where none is recognised. Throws a ProtocolError for a gRPC URL where none is. */
+/** The protocol that a server answers to; plain JSON where none is recognised. Throws a ProtocolError where nothing listens, and for a gRPC URL where none is recognised. */
 export async function detectProtocol(url: string, model: string, options: ProtocolOptions, signal: AbortSignal): Promise<ProtocolName> {
   const saysGrpc = /^grpcs?:/.test(url)
   if (!saysGrpc) parseUrl(unrecognised, url)
   const found = await recognise(url, model, options, signal)
   if (found === undefined && saysGrpc) throw await whyNotRecognised(url, options, signal)
+  if (found === undefined) await someoneListens(unrecognised, url, options, AbortSignal.any([signal, AbortSignal.timeout(1000)]))
   return found ?? unrecognised
 }

@@ -133,7 +133,7 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
   const affinity = affinityOf(options.machine, holding)
   const killsBefore = memoryKills()
   signal.throwIfAborted()
-  watchOver(launch.runningDirectory)
+  cleanup.add(watchOver(launch.runningDirectory))
   const note = onDisk(() => noteRunning(launch.runningDirectory, controlGroup.folders))
   cleanup.add(note.remove)
   const group = await startGroup(
