@@ -1,5 +1,6 @@
 /** The example as its user runs it, with a stand-in for MLServer on the PATH (trials/launchers/testing/mlserver.mjs). */
 import { afterAll, expect, test } from 'vitest'
+import { recommends } from '../../tuner/testing/run-cli.ts'
 import { ExampleBox } from '../../tuner/testing/stand-in.ts'
 
 const box = new ExampleBox(import.meta.url, { program: 'mlserver', script: 'mlserver.mjs', note: 'cat "$2/settings.json"' })
@@ -7,7 +8,7 @@ afterAll(() => box.dispose())
 
 test('tunes adaptive batching and workers through the settings files', async () => {
   const { code, stdout, stderr } = await box.tune('--max-trials', '1', '--no-confirm')
-  expect(code, `${stdout}\n${stderr}`).toBe(0)
+  expect(recommends, `${stdout}\n${stderr}`).toContain(code)
   expect(box.completeTrials()).toHaveLength(1)
   expect(box.starts()).toMatch(/"parallel_workers": [012]\}/)
 }, 120_000)

@@ -2,6 +2,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
+import { recommends } from '../../tuner/testing/run-cli.ts'
 import { ExampleBox } from '../../tuner/testing/stand-in.ts'
 
 const box = new ExampleBox(import.meta.url, { program: 'tensorflow_model_server', script: 'tfserving.mjs', note: 'echo "$@"' })
@@ -10,7 +11,7 @@ afterAll(() => box.dispose())
 test('tunes batching through the file of batching parameters, under requests of one and of four items', async () => {
   mkdirSync(join(box.folder, 'models/half_plus_two/1'), { recursive: true })
   const { code, stdout, stderr } = await box.tune('--max-trials', '1', '--no-confirm')
-  expect(code, `${stdout}\n${stderr}`).toBe(0)
+  expect(recommends, `${stdout}\n${stderr}`).toContain(code)
   expect(box.completeTrials()).toHaveLength(1)
   for (const flags of box.starts().trim().split('\n'))
     expect(flags).toMatch(/--port=0 --rest_api_port=\d+ --model_name=half_plus_two .*--batching_parameters_file=/)

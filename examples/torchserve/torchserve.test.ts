@@ -1,5 +1,6 @@
 /** The example as its user runs it, with a stand-in for TorchServe on the PATH (trials/launchers/testing/torchserve.mjs). */
 import { afterAll, expect, test } from 'vitest'
+import { recommends } from '../../tuner/testing/run-cli.ts'
 import { ExampleBox } from '../../tuner/testing/stand-in.ts'
 
 const box = new ExampleBox(import.meta.url, { program: 'torchserve', script: 'torchserve.mjs', note: 'echo "$@"' })
@@ -7,6 +8,6 @@ afterAll(() => box.dispose())
 
 test('tunes workers and batching through config.properties', async () => {
   const { code, stdout, stderr } = await box.tune('--max-trials', '1', '--no-confirm')
-  expect(code, `${stdout}\n${stderr}`).toBe(0)
+  expect(recommends, `${stdout}\n${stderr}`).toContain(code)
   expect(box.completeTrials()).toHaveLength(1)
 }, 120_000)

@@ -1,5 +1,6 @@
 /** The example as its user runs it, with a stand-in for Triton on the PATH (trials/launchers/testing/triton.mjs). */
 import { afterAll, expect, test } from 'vitest'
+import { recommends } from '../../tuner/testing/run-cli.ts'
 import { ExampleBox } from '../../tuner/testing/stand-in.ts'
 
 const box = new ExampleBox(import.meta.url, { program: 'tritonserver', script: 'triton.mjs', note: 'echo started' })
@@ -7,7 +8,7 @@ afterAll(() => box.dispose())
 
 test('tunes batching through model control and writes the config.pbtxt to deploy', async () => {
   const { code, stdout, stderr } = await box.tune('--max-trials', '2', '--confirm-time', '500ms')
-  expect(code, `${stdout}\n${stderr}`).toBe(0)
+  expect(recommends, `${stdout}\n${stderr}`).toContain(code)
   expect(box.completeTrials().length).toBeGreaterThan(1)
   expect(box.starts().trim().split('\n')).toHaveLength(1)
   const spec = await box.run(['spec', '--target', 'triton'])
