@@ -1,6 +1,5 @@
 /** The profiler's one entry: load generation, protocols, capacity under an SLO. */
 export { type Confirmation, type ConfirmOptions, confirmCapacity } from './capacity/confirm.ts'
-export { contradicts, type Expected } from './capacity/cross-check.ts'
 export { type Effort, efforts } from './capacity/effort.ts'
 export { keptUnder, provenUnder } from './capacity/kept-under.ts'
 export { capacityOf } from './capacity/known-capacity.ts'

@@ -2,6 +2,7 @@
  * Readings that are hard to believe: too far from the device model's estimate and from what the search's own model expected. Each is measured again
  * before it counts, and the second reading stands, whatever it says.
  */
+import { contradicts } from '../../profiler/capacity/cross-check.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
@@ -19,8 +20,6 @@ export type Expectation = (configuration: Configuration) => Expected | undefined
 
 /** z of a two-sided 90 % normal interval. */
 const z90 = 1.645
-/** Half widths of the 90 % interval of the difference between reading and belief. */
-const tooFar = 3
 
 /**
  * Trials to measure again, and those whose reading gave way to a second one. A reading is doubted where both beliefs are there and it is far from
@@ -52,12 +51,11 @@ const isReading = (trial: FinishedTrial): boolean =>
 /** Of a trial that was measured to the end, and of a capacity that both models speak of. */
 function isHardToBelieve(trial: FinishedTrial, expected: Expected | undefined): boolean {
   if (trial.state !== 'complete' || trial.purpose === 'confirmation' || !expected || !trial.predicted) return false
-  const { capacityRps, outcome } = trial.measurement
-  const logSd = logSdOf(trial.measurement)
-  if (outcome !== 'converged' || !(capacityRps > 0) || !(expected.capacityRps > 0) || logSd === undefined) return false
+  const { capacityRps, capacityCi90Rps, outcome } = trial.measurement
+  if (outcome !== 'converged' || !(capacityRps > 0) || logSdOf(trial.measurement) === undefined) return false
   const { rate, low, high } = trial.predicted
-  if (!(low > 0) || !(rate > 0) || !Number.isFinite(high)) return false
-  const far = (beliefRps: number, beliefLogSd: number) =>
-    Math.abs(Math.log(capacityRps / beliefRps)) > tooFar * z90 * Math.hypot(logSd, beliefLogSd)
-  return far(expected.capacityRps, Math.log1p(expected.relativeError)) && far(rate, Math.log(high / low) / (2 * z90))
+  const reading = { capacityRps, capacityCi90Rps, known: 'held' } as const
+  const reach = Math.exp(z90 * Math.log1p(expected.relativeError))
+  const byDevice = { rateRps: expected.capacityRps, ci90Rps: [expected.capacityRps / reach, expected.capacityRps * reach] } as const
+  return contradicts(reading, byDevice) && contradicts(reading, { rateRps: rate, ci90Rps: [low, high] })
 }
