@@ -27,6 +27,8 @@ export function watchOver(runningDirectory: string): () => Promise<void> {
     warden.watched--
     if (warden.watched > 0) return
     if (wardens.get(runningDirectory) === warden) wardens.delete(runningDirectory)
+    // Held again, or a tuner with nothing else to do would end here (exit code 13) in place of going on.
+    warden.process.ref()
     warden.process.kill('SIGKILL')
     await warden.ended
   }
