@@ -55,102 +55,125 @@ const mostBetween = 2
  * repeated once. Throws as `measureCapacity` does.
  */
 export async function confirmCapacity(options: ConfirmOptions): Promise<Confirmation> {
-  const { target, slo, rateRps, seconds = 30, arrivals = { kind: 'poisson' }, seed = 1, extend = true, signal } = options
-  const generator = generatorFor(target, options.generator)
-  const session = new Session(target, slo, generator, signal, options.onStep ?? (() => {}))
-  /** Highest rate that held, with its window; lowest one that the server missed. */
-  let found: { readonly rps: number; readonly played: Played } | undefined
-  let missedRps = Number.POSITIVE_INFINITY
-  let [windows, betweens] = [0, 0]
-  const pausedCaveats: string[] = []
-  let unloaded: LoadPoint
+  const generator = generatorFor(options.target, options.generator)
   try {
-    const warm = await session.closed(2, Math.min(1, seconds / 10), 'warm-up', false)
-    const idle = await session.closed(1, Math.min(1, seconds / 10), 'idle')
-    unloaded = idle.point
-    if (await session.died(warm.point)) return result('server-died', warm, idle.run)
-    await untilNoFaster(mostWarmUps, async (round) => {
-      const { run } = await play(rateRps, warmUpShare * seconds, seed + 2000 + round, 'warm-up')
-      if (run.cutMs !== undefined) await session.settle(idle.point)
-      return run
-    })
-    let lowestRps = Number.POSITIVE_INFINITY
-    let last: Played = idle
-    for (let rate = nextRate(lowestRps); rate !== undefined; rate = nextRate(lowestRps)) {
-      last = await tried(rate)
-      if (await session.died(last.point)) return result('server-died', last, idle.run)
-      if (last.run.cutMs !== undefined) await session.settle(idle.point)
-      if (holds(last)) found = { rps: rate, played: last }
-      else {
-        lowestRps = rate
-        if (!spoilt(last.point)) missedRps = rate
-      }
-    }
-    if (found !== undefined) return result('converged', found.played, idle.run)
-    return result(last.point.disturbed ? 'disturbed' : last.point.generatorSaturated ? 'generator-limit' : 'budget', last, idle.run)
+    return await new ConfirmationUnderWay(options, generator).run()
   } finally {
     if (options.generator === undefined) await generator.close()
   }
+}
+
+class ConfirmationUnderWay {
+  private readonly session: Session
+  private readonly seconds: number
+  private readonly seed: number
+  /** Highest rate that held, with its window; lowest one that the server missed, and lowest that was tried and did not hold for whatever reason. */
+  private found: { readonly rps: number; readonly played: Played } | undefined
+  private missedRps = Number.POSITIVE_INFINITY
+  private lowestRps = Number.POSITIVE_INFINITY
+  private windows = 0
+  private betweens = 0
+  private readonly pausedCaveats: string[] = []
+
+  constructor(
+    private readonly options: ConfirmOptions,
+    generator: LoadGenerator,
+  ) {
+    const { target, slo, signal, onStep = () => {}, seconds = 30, seed = 1 } = options
+    this.session = new Session(target, slo, generator, signal, onStep)
+    this.seconds = seconds
+    this.seed = seed
+  }
+
+  async run(): Promise<Confirmation> {
+    const { session, seconds } = this
+    const warm = await session.closed(2, Math.min(1, seconds / 10), 'warm-up', false)
+    const idle = await session.closed(1, Math.min(1, seconds / 10), 'idle')
+    if (await session.died(warm.point)) return this.result('server-died', warm, idle.run)
+    await this.warmUp(idle.point)
+    let last: Played = idle
+    for (let rate = this.nextRate(); rate !== undefined; rate = this.nextRate()) {
+      last = await this.tried(rate, idle.point)
+      if (await session.died(last.point)) return this.result('server-died', last, idle.run)
+      if (last.run.cutMs !== undefined) await session.settle(idle.point)
+      if (this.holds(last)) this.found = { rps: rate, played: last }
+      else {
+        this.lowestRps = rate
+        if (!spoilt(last.point)) this.missedRps = rate
+      }
+    }
+    if (this.found !== undefined) return this.result('converged', this.found.played, idle.run)
+    return this.result(last.point.disturbed ? 'disturbed' : last.point.generatorSaturated ? 'generator-limit' : 'budget', last, idle.run)
+  }
+
+  private warmUp(unloaded: LoadPoint): Promise<void> {
+    const { session, options, seconds, seed } = this
+    return untilNoFaster(mostWarmUps, async (round) => {
+      const { run } = await this.play(options.rateRps, warmUpShare * seconds, seed + 2000 + round, 'warm-up')
+      if (run.cutMs !== undefined) await session.settle(unloaded)
+      return run
+    })
+  }
 
   /** While nothing holds, ever lower ones; then those between, up to the lowest that was tried and did not. */
-  function nextRate(lowestRps: number): number | undefined {
-    if (found === undefined) return lowerRates.map((part) => part * rateRps).find((rate) => rate < lowestRps)
-    return lowestRps / found.rps > wide && Number.isFinite(lowestRps) && betweens++ < mostBetween
+  private nextRate(): number | undefined {
+    const { found, lowestRps, options } = this
+    if (found === undefined) return lowerRates.map((part) => part * options.rateRps).find((rate) => rate < lowestRps)
+    return lowestRps / found.rps > wide && Number.isFinite(lowestRps) && this.betweens++ < mostBetween
       ? Math.sqrt(found.rps * lowestRps)
       : undefined
   }
 
   /** A window at a rate, or the one in its place where something beside the server may have made it miss. */
-  async function tried(rate: number): Promise<Played> {
-    const first = await window(rate, seed + windows++)
-    if (holds(first)) return first
-    const pauses = pausesOf(first.run, slo.limitMs)
+  private async tried(rate: number, unloaded: LoadPoint): Promise<Played> {
+    const first = await this.window(rate)
+    if (this.holds(first)) return first
+    const pauses = pausesOf(first.run, this.options.slo.limitMs)
     if (!spoilt(first.point) && pauses.length !== 1) return first
-    if (first.run.cutMs !== undefined) await session.settle(unloaded)
-    const again = await window(rate, seed + windows++)
-    if (holds(again) && !spoilt(first.point)) {
+    if (first.run.cutMs !== undefined) await this.session.settle(unloaded)
+    const again = await this.window(rate)
+    if (this.holds(again) && !spoilt(first.point)) {
       const [pause] = pauses
       const ms = Math.round(pause!.untilMs - pause!.fromMs)
-      pausedCaveats.push(
+      this.pausedCaveats.push(
         `nothing was answered for ${ms} ms of a first window at ${rate.toFixed(1)} requests per second; the window in its place held`,
       )
     }
     return again
   }
 
-  /** Late sends count against the server, so one that keeps the SLO in spite of them does; sends that were left out do not. */
-  function holds({ run, point }: Played): boolean {
-    return keeps(point, slo) && !leftOut(run)
-  }
-
-  /** Independent requests that say as much as the run's, and whether they, or twice as many like them, prove the percentile. */
-  function evidenceOf(run: LoadRun) {
-    const { nEff, over, dispersion } = overShare(run.latencyMs, slo.limitMs)
-    const proven = (times: number) => provesPercentile(times * nEff, (times * over) / dispersion, slo.percentile)
-    return { nEff, proven: proven(1), twiceProven: proven(2) }
-  }
-
   /** One window, and another where the first passed without proving anything and both could. */
-  async function window(rate: number, windowSeed: number): Promise<Played> {
-    const first = await play(rate, seconds, windowSeed)
-    if (!extend || !holds(first)) return first
-    const { proven, twiceProven } = evidenceOf(first.run)
+  private async window(rate: number): Promise<Played> {
+    const { seconds } = this
+    const { slo, extend = true } = this.options
+    const windowSeed = this.seed + this.windows++
+    const first = await this.play(rate, seconds, windowSeed)
+    if (!extend || !this.holds(first)) return first
+    const { proven, twiceProven } = evidenceOf(first.run, slo)
     if (proven || !twiceProven) return first
-    const run = inARow(first.run, (await play(rate, seconds, windowSeed + 1000)).run)
+    const run = inARow(first.run, (await this.play(rate, seconds, windowSeed + 1000)).run)
     return { run, point: loadPointOf(run, slo) }
   }
 
-  function play(rate: number, durationS: number, windowSeed: number, phase: 'confirm' | 'warm-up' = 'confirm') {
+  private play(rate: number, durationS: number, windowSeed: number, phase: 'confirm' | 'warm-up' = 'confirm') {
+    const { slo, arrivals = { kind: 'poisson' } } = this.options
     const planned = rate * durationS
     // A warm-up may miss the SLO for a while: that is what it is for.
     const requests = phase === 'confirm' ? Math.ceil(1.5 * planned * (1 - slo.percentile)) + 5 : 0.3 * planned + 20
     const cut = cutAfter(slo, requests)
-    return session.play({ kind: 'open', rateRps: rate, durationS, seed: windowSeed, arrivals, cut }, phase, phase === 'confirm')
+    return this.session.play({ kind: 'open', rateRps: rate, durationS, seed: windowSeed, arrivals, cut }, phase, phase === 'confirm')
   }
 
-  function result(outcome: CapacityOutcome, { run, point }: Played, idle: LoadRun): Confirmation {
+  /** Late sends count against the server, so one that keeps the SLO in spite of them does; sends that were left out do not. */
+  private holds({ run, point }: Played): boolean {
+    return keeps(point, this.options.slo) && !leftOut(run)
+  }
+
+  private result(outcome: CapacityOutcome, { run, point }: Played, idle: LoadRun): Confirmation {
+    const { session, found, missedRps, pausedCaveats } = this
+    const { target, slo, rateRps } = this.options
     const heldRps = outcome === 'server-died' ? 0 : (found?.rps ?? 0)
-    const evidence = evidenceOf(run)
+    const evidence = evidenceOf(run, slo)
     const { nEff } = evidence
     const proven = heldRps > 0 && evidence.proven
     return {
@@ -164,16 +187,7 @@ export async function confirmCapacity(options: ConfirmOptions): Promise<Confirma
       points: session.points,
       requests: session.requests,
       seconds: session.totalS,
-      detail:
-        heldRps > 0
-          ? undefined
-          : point.errors > 0
-            ? failuresOf(point)
-            : outcome === 'generator-limit'
-              ? 'the load generator could not hold the rate: this machine was busy with something else'
-              : outcome === 'disturbed'
-                ? 'this machine kept the server or the load generator waiting in every window'
-                : `the SLO did not hold at ${missedRps.toFixed(1)} requests per second either`,
+      detail: heldRps > 0 ? undefined : whyNot(outcome, point, missedRps),
       caveats: [...caveatsOf(target, session), ...pausedCaveats, ...(heldRps > 0 && !proven ? [unproven(nEff, slo)] : [])],
       held: heldRps === rateRps,
       rateRps,
@@ -182,6 +196,21 @@ export async function confirmCapacity(options: ConfirmOptions): Promise<Confirma
       proven,
     }
   }
+}
+
+/** Independent requests that say as much as the run's, and whether they, or twice as many like them, prove the percentile. */
+function evidenceOf(run: LoadRun, slo: Slo) {
+  const { nEff, over, dispersion } = overShare(run.latencyMs, slo.limitMs)
+  const proven = (times: number) => provesPercentile(times * nEff, (times * over) / dispersion, slo.percentile)
+  return { nEff, proven: proven(1), twiceProven: proven(2) }
+}
+
+/** Why no rate held. */
+function whyNot(outcome: CapacityOutcome, point: LoadPoint, missedRps: number): string {
+  if (point.errors > 0) return failuresOf(point)
+  if (outcome === 'generator-limit') return 'the load generator could not hold the rate: this machine was busy with something else'
+  if (outcome === 'disturbed') return 'this machine kept the server or the load generator waiting in every window'
+  return `the SLO did not hold at ${missedRps.toFixed(1)} requests per second either`
 }
 
 /** The generator, or the machine, may have made a window miss. */

@@ -51,98 +51,132 @@ export const noLatency: LatencySummary = {
  * A bad server is an outcome. Throws a GeneratorError for loads that cannot be made, and the signal's reason when it aborts.
  */
 export async function measureCapacity(options: CapacityOptions): Promise<Measurement> {
-  const { target, slo, signal } = options
-  const effort = typeof options.effort === 'object' ? options.effort : efforts[options.effort ?? 'standard']
-  const generator = generatorFor(target, options.generator)
-  const session = new Session(target, slo, generator, signal, options.onStep ?? (() => {}))
-  let idle = noLatency
-  const doubts: string[] = []
-  /** Of the warm-up: a closed loop that was refused. */
-  let refused: LoadPoint | undefined
+  const generator = generatorFor(options.target, options.generator)
   try {
-    const { caveats = [], ...found } = await search()
-    return {
-      ...found,
-      slo,
-      idle,
-      points: session.points,
-      requests: session.requests,
-      seconds: session.totalS,
-      caveats: [...caveats, ...doubts, ...caveatsOf(target, session)],
-    }
+    return await new CapacityMeasurement(options, generator).run()
   } finally {
     if (options.generator === undefined) await generator.close()
   }
+}
 
-  async function search(): Promise<Searched> {
-    const early = await warmUp()
+class CapacityMeasurement {
+  private readonly effort: Effort
+  private readonly session: Session
+  private idle = noLatency
+  private readonly doubts: string[] = []
+  /** Of the warm-up: a closed loop that was refused. */
+  private refused: LoadPoint | undefined
+  /** Rate of a closed loop from which on the server refuses; none is put on it then. */
+  private refusesBeyondRps: number | undefined
+
+  constructor(
+    private readonly options: CapacityOptions,
+    generator: LoadGenerator,
+  ) {
+    const { target, slo, signal, effort = 'standard', onStep = () => {} } = options
+    this.effort = typeof effort === 'object' ? effort : efforts[effort]
+    this.session = new Session(target, slo, generator, signal, onStep)
+  }
+
+  async run(): Promise<Measurement> {
+    const { session, options, doubts } = this
+    const { caveats = [], ...found } = await this.search()
+    return {
+      ...found,
+      slo: options.slo,
+      idle: this.idle,
+      points: session.points,
+      requests: session.requests,
+      seconds: session.totalS,
+      caveats: [...caveats, ...doubts, ...caveatsOf(options.target, session)],
+    }
+  }
+
+  private async search(): Promise<Searched> {
+    const { session, effort } = this
+    const early = await this.warmUp()
     if (early !== undefined) return early
-    let idleRun = await session.closed(1, effort.idleS, 'idle')
-    // One disturbed window must not condemn a server: a miss is measured again, and the better of the two counts.
-    if (!keeps(idleRun.point, slo)) {
-      const again = await session.closed(1, 2 * effort.idleS, 'idle')
-      if (again.point.sloMs < idleRun.point.sloMs) idleRun = again
-    }
-    let refusesBeyondRps: number | undefined
-    if (refused !== undefined || failsTooOften(idleRun.point, slo)) {
-      const gently = await gentle(refused ?? idleRun.point)
-      if ('outcome' in gently) return gently
-      refusesBeyondRps = Math.max(gently.point.achievedRps, (refused ?? idleRun.point).achievedRps)
-      idleRun = gently
-    }
-    const { run, point } = idleRun
-    idle = summarise(run.latencyMs)
-    if (await session.died(point)) return nothing('server-died', `nothing listens any more: ${failuresOf(point)}`)
-    if (point.sloCi95Ms[0] > slo.limitMs || point.p50Ms > slo.limitMs)
-      return nothing(
-        'slo-unattainable',
-        `one request at a time already takes ${sloValue(slo, point.sloMs)} at ${sloName(slo)}, over ${sloLimit(slo)}`,
-      )
-    const { capacityToBeatRps, seed = 1 } = options
-    const found = streamed(point)
+    const unloaded = await this.unloaded()
+    if ('outcome' in unloaded) return unloaded
+    const { run, point } = unloaded
+    const { capacityToBeatRps, seed = 1 } = this.options
+    const { refusesBeyondRps } = this
+    const found = this.streamed(point)
       ? await rateBisection(session, effort, point, seed)
       : await openSearch(session, effort, point, { seed, capacityToBeatRps, refusesBeyondRps })
     if (effort.checksSpeed && !['server-died', 'beaten', 'disturbed'].includes(found.outcome) && refusesBeyondRps === undefined) {
       await session.settle(point)
-      doubts.push(...changeOfSpeed(run, (await session.closed(1, effort.idleS, 'idle', false)).run))
+      this.doubts.push(...changeOfSpeed(run, (await session.closed(1, effort.idleS, 'idle', false)).run))
     }
     return found
-  }
-
-  function streamed(point: LoadPoint): boolean {
-    return target.kind === 'http' ? target.transport === 'sse' : point.stream !== undefined
   }
 
   /**
    * Until a window is no faster than the one before by more than chance, or `maxWarmUpWindows`; then, over more connections, until the server has
    * had so many requests that one which warms by their number is warm. Its time is not taken from the budget.
    */
-  async function warmUp(): Promise<Searched | undefined> {
+  private async warmUp(): Promise<Searched | undefined> {
+    const { session, effort } = this
+    const { slo } = this.options
     let last: LoadPoint | undefined
     await untilNoFaster(maxWarmUpWindows, async () => {
       const { run, point } = await session.closed(2, effort.warmUpS, 'warm-up', false)
       last = point
       return failsTooOften(point, slo) ? undefined : run
     })
-    while (last !== undefined && !failsTooOften(last, slo) && !streamed(last) && !warmByCount(session.requests, session.totalS))
+    while (last !== undefined && !failsTooOften(last, slo) && !this.streamed(last) && !warmByCount(session.requests, session.totalS))
       last = (await session.closed(warmConnections, effort.warmUpS, 'warm-up', false)).point
     session.startBudget()
     if (last === undefined) return undefined
     if (await session.died(last)) return nothing('server-died', `nothing listens any more: ${failuresOf(last)}`)
-    if (failsTooOften(last, slo)) refused = last
+    if (failsTooOften(last, slo)) this.refused = last
     return undefined
+  }
+
+  /** One request at a time, or gently where the server refuses closed loops; an outcome where that tells enough. */
+  private async unloaded(): Promise<Searched | Played> {
+    const { session, effort, refused } = this
+    const { slo } = this.options
+    let idleRun = await session.closed(1, effort.idleS, 'idle')
+    // One disturbed window must not condemn a server: a miss is measured again, and the better of the two counts.
+    if (!keeps(idleRun.point, slo)) {
+      const again = await session.closed(1, 2 * effort.idleS, 'idle')
+      if (again.point.sloMs < idleRun.point.sloMs) idleRun = again
+    }
+    if (refused !== undefined || failsTooOften(idleRun.point, slo)) {
+      const refusing = refused ?? idleRun.point
+      const gently = await this.gentle(refusing)
+      if ('outcome' in gently) return gently
+      this.refusesBeyondRps = Math.max(gently.point.achievedRps, refusing.achievedRps)
+      idleRun = gently
+    }
+    const { run, point } = idleRun
+    this.idle = summarise(run.latencyMs)
+    if (await session.died(point)) return nothing('server-died', `nothing listens any more: ${failuresOf(point)}`)
+    if (point.sloCi95Ms[0] <= slo.limitMs && point.p50Ms <= slo.limitMs) return idleRun
+    return nothing(
+      'slo-unattainable',
+      `one request at a time already takes ${sloValue(slo, point.sloMs)} at ${sloName(slo)}, over ${sloLimit(slo)}`,
+    )
   }
 
   /**
    * A server that refused a closed loop may have been asked for too much (429, 503: a queue or a rate limit): open load at a fifth of what it
    * answered well. Where that fails too, it serves nobody.
    */
-  async function gentle(refusing: LoadPoint): Promise<Searched | Played> {
+  private async gentle(refusing: LoadPoint): Promise<Searched | Played> {
+    const { session, effort } = this
+    const { slo, seed = 1 } = this.options
     const rateRps = Math.max(1, gentleShare * refusing.achievedRps)
-    const played = await session.open(rateRps, Math.min(6, Math.max(2 * effort.idleS, 20 / rateRps)), options.seed ?? 1, 'idle')
+    const played = await session.open(rateRps, Math.min(6, Math.max(2 * effort.idleS, 20 / rateRps)), seed, 'idle')
     if (await session.died(played.point)) return nothing('server-died', `nothing listens any more: ${failuresOf(played.point)}`)
     if (!failsTooOften(played.point, slo)) return played
     return nothing('errors', played.point.requests === 0 ? 'no request was answered' : failuresOf(played.point))
+  }
+
+  private streamed(point: LoadPoint): boolean {
+    const { target } = this.options
+    return target.kind === 'http' ? target.transport === 'sse' : point.stream !== undefined
   }
 }
 

@@ -1,8 +1,8 @@
 /** Capacity of a server in virtual time. Its time costs nothing, so that long windows and plain bisection replace the search made for real servers. */
 import { keeps, keepsSurely, sloLimit, sloName, sloValue } from '../slo.ts'
-import type { Capacity, Load, LoadPoint, Measurement, Slo, Target } from '../types.ts'
+import type { Capacity, Load, LoadPoint, Measurement, Slo, Target, VirtualExpectation } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
-import { countedCapacity } from './counted-search.ts'
+import { type CountedSearch, countedCapacity } from './counted-search.ts'
 import { between, noCapacity } from './known-capacity.ts'
 
 export interface SimulatedCapacityOptions {
@@ -33,87 +33,124 @@ const firstRates = [0.8, 0.4, 0.1] as const
 const saturatingConnections = 256
 
 /** The highest rate whose SLO percentile keeps the SLO, in virtual time. `seconds` of the result are virtual. */
-export async function measureSimulatedCapacity(options: SimulatedCapacityOptions): Promise<Measurement> {
-  const { target, slo, seed, signal, onStep } = options
-  const generator = new VirtualLoadGenerator()
-  const points: LoadPoint[] = []
-  const run = async (load: Load, phase: string): Promise<LoadPoint> => {
-    const point = await generator.run(target, load, slo, signal)
-    points.push(point)
+export function measureSimulatedCapacity(options: SimulatedCapacityOptions): Promise<Measurement> {
+  return new SimulatedMeasurement(options).run()
+}
+
+class SimulatedMeasurement {
+  private readonly generator = new VirtualLoadGenerator()
+  private readonly points: LoadPoint[] = []
+  /** Of the server by its own account, where it has one. */
+  private readonly expected: VirtualExpectation | undefined
+  private readonly arrivals: NonNullable<SimulatedCapacityOptions['arrivals']>
+
+  constructor(private readonly options: SimulatedCapacityOptions) {
+    const { target, slo, arrivals } = options
+    this.expected = target.server.expects?.(slo)
+    // A trace has a rate of its own.
+    this.arrivals = arrivals === undefined || arrivals.kind === 'trace' ? { kind: 'poisson' } : arrivals
+  }
+
+  async run(): Promise<Measurement> {
+    const { slo, target } = this.options
+    const idle = await this.idle()
+    const result = (saturationRps: number, outcome: Measurement['outcome'], capacity: Capacity, detail?: string): Measurement => ({
+      outcome,
+      ...capacity,
+      slo,
+      idle,
+      saturationRps,
+      points: this.points,
+      requests: this.points.reduce((sum, p) => sum + p.requests, 0),
+      seconds: this.points.reduce((sum, p) => sum + p.seconds, 0),
+      detail,
+      caveats: ['simulated in virtual time: nothing was measured'],
+    })
+    if (!keeps(idle, slo)) {
+      const detail = `one request at a time takes ${sloValue(slo, idle.sloMs)} at ${sloName(slo)}, over ${sloLimit(slo)}`
+      return result(idle.achievedRps, 'slo-unattainable', noCapacity, detail)
+    }
+    const saturationRps = (await this.saturated(idle)).achievedRps
+    const { server } = target
+    const { expects, countOver } = server
+    const capacity =
+      expects && countOver
+        ? await this.counted({ expects: expects.bind(server), countOver: countOver.bind(server) }, saturationRps)
+        : await this.bisected(idle, saturationRps)
+    return result(saturationRps, 'converged', capacity)
+  }
+
+  private async play(load: Load, phase: string): Promise<LoadPoint> {
+    const { target, slo, signal, onStep } = this.options
+    const point = await this.generator.run(target, load, slo, signal)
+    this.points.push(point)
     onStep?.(point, phase)
     return point
   }
-  const closed = (connections: number, durationS: number, phase: string) => run({ kind: 'closed', connections, durationS }, phase)
-  const expected = target.server.expects?.(slo)
-  const atMost = (requests: number, rateRps: number | undefined, seconds: number) =>
-    rateRps === undefined ? seconds : Math.min(seconds, requests / rateRps)
-  const first = await closed(1, atMost(idleRequests, expected && 1000 / expected.idleMs, Math.max(0.5, (50 * slo.limitMs) / 1000)), 'idle')
-  // A streamed answer takes long whatever the SLO is about.
-  const idle = first.stream ? await closed(1, (idleAnswers * first.stream.e2e.meanMs) / 1000, 'idle') : first
-  const saturate = async (): Promise<LoadPoint> => {
-    if (!idle.stream)
-      return closed(
-        saturatingConnections,
-        atMost(saturationRequests, expected?.saturationRps, Math.max(1, (4 * slo.limitMs) / 1000)),
-        'saturation',
-      )
-    const filled = await closed(saturatingConnections, (2 * idle.stream.e2e.maxMs) / 1000, 'saturation')
-    return closed(saturatingConnections, (4 * (filled.stream?.e2e.maxMs ?? idle.stream.e2e.maxMs)) / 1000, 'saturation')
-  }
-  let saturationRps = idle.achievedRps
-  const result = (outcome: Measurement['outcome'], capacity: Capacity, detail?: string): Measurement => ({
-    outcome,
-    ...capacity,
-    slo,
-    idle,
-    saturationRps,
-    points,
-    requests: points.reduce((sum, p) => sum + p.requests, 0),
-    seconds: points.reduce((sum, p) => sum + p.seconds, 0),
-    detail,
-    caveats: ['simulated in virtual time: nothing was measured'],
-  })
-  if (!keeps(idle, slo))
-    return result(
-      'slo-unattainable',
-      noCapacity,
-      `one request at a time takes ${sloValue(slo, idle.sloMs)} at ${sloName(slo)}, over ${sloLimit(slo)}`,
-    )
-  saturationRps = (await saturate()).achievedRps
 
-  // A trace has a rate of its own.
-  const arrivals = options.arrivals === undefined || options.arrivals.kind === 'trace' ? ({ kind: 'poisson' } as const) : options.arrivals
-  const offer = (rateRps: number, requests: number) =>
-    run({ kind: 'open', rateRps, arrivals, durationS: requests / rateRps, seed }, `rate ${rateRps.toPrecision(3)}/s`)
-  const { server } = target
-  const { expects, countOver } = server
-  if (expects && countOver) {
-    const counting = { expects: expects.bind(server), countOver: countOver.bind(server) }
-    const capacity = countedCapacity({ server: counting, slo, seed, arrivals, saturationRps })
+  private closed(connections: number, durationS: number, phase: string): Promise<LoadPoint> {
+    return this.play({ kind: 'closed', connections, durationS }, phase)
+  }
+
+  private offer(rateRps: number, requests: number): Promise<LoadPoint> {
+    const { arrivals } = this
+    const durationS = requests / rateRps
+    return this.play({ kind: 'open', rateRps, arrivals, durationS, seed: this.options.seed }, `rate ${rateRps.toPrecision(3)}/s`)
+  }
+
+  private async idle(): Promise<LoadPoint> {
+    const seconds = Math.max(0.5, (50 * this.options.slo.limitMs) / 1000)
+    const first = await this.closed(1, atMost(idleRequests, this.expected && 1000 / this.expected.idleMs, seconds), 'idle')
+    // A streamed answer takes long whatever the SLO is about.
+    return first.stream ? this.closed(1, (idleAnswers * first.stream.e2e.meanMs) / 1000, 'idle') : first
+  }
+
+  private async saturated(idle: LoadPoint): Promise<LoadPoint> {
+    if (!idle.stream) {
+      const seconds = Math.max(1, (4 * this.options.slo.limitMs) / 1000)
+      return this.closed(saturatingConnections, atMost(saturationRequests, this.expected?.saturationRps, seconds), 'saturation')
+    }
+    const filled = await this.closed(saturatingConnections, (2 * idle.stream.e2e.maxMs) / 1000, 'saturation')
+    return this.closed(saturatingConnections, (4 * (filled.stream?.e2e.maxMs ?? idle.stream.e2e.maxMs)) / 1000, 'saturation')
+  }
+
+  /** Of a server that counts its slow requests by itself; the load curve is played beside it. */
+  private async counted(server: CountedSearch['server'], saturationRps: number): Promise<Capacity> {
+    const { slo, seed } = this.options
+    const capacity = countedCapacity({ server, slo, seed, arrivals: this.arrivals, saturationRps })
     const { capacityRps } = capacity
-    for (const part of curveParts) await offer(part * capacityRps, curveRequests)
+    for (const part of curveParts) await this.offer(part * capacityRps, curveRequests)
     // What a looser SLO would allow.
-    await offer(Math.max(1.03 * capacityRps, Math.sqrt(capacityRps * saturationRps)), curveRequests)
-    await offer(capacityRps, capacityRequests)
-    return result('converged', capacity)
+    await this.offer(Math.max(1.03 * capacityRps, Math.sqrt(capacityRps * saturationRps)), curveRequests)
+    await this.offer(capacityRps, capacityRequests)
+    return capacity
   }
-  let low = 0.005 * saturationRps
-  // Times per token do not show that answers wait: beyond saturation ever more do.
-  let high = (idle.stream ? 1 : 1.05) * saturationRps
-  let certainlyKept = 0
-  let certainlyMissed = high
-  while (high / low > precision) {
-    const first = firstRates.map((part) => part * saturationRps).find((rate) => rate > low && rate < high && low < 0.8 * saturationRps)
-    const rateRps = first ?? Math.sqrt(low * high)
-    const point = await offer(rateRps, streamWindows[0])
-    if (keeps(point, slo)) low = rateRps
-    else high = rateRps
-    if (keepsSurely(point, slo) === true) certainlyKept = Math.max(certainlyKept, rateRps)
-    if (keepsSurely(point, slo) === false) certainlyMissed = Math.min(certainlyMissed, rateRps)
+
+  /** By bisection over the rate, then down until a long window keeps the SLO. */
+  private async bisected(idle: LoadPoint, saturationRps: number): Promise<Capacity> {
+    const { slo } = this.options
+    let low = 0.005 * saturationRps
+    // Times per token do not show that answers wait: beyond saturation ever more do.
+    let high = (idle.stream ? 1 : 1.05) * saturationRps
+    let certainlyKept = 0
+    let certainlyMissed = high
+    while (high / low > precision) {
+      const first = firstRates.map((part) => part * saturationRps).find((rate) => rate > low && rate < high && low < 0.8 * saturationRps)
+      const rateRps = first ?? Math.sqrt(low * high)
+      const point = await this.offer(rateRps, streamWindows[0])
+      if (keeps(point, slo)) low = rateRps
+      else high = rateRps
+      if (keepsSurely(point, slo) === true) certainlyKept = Math.max(certainlyKept, rateRps)
+      if (keepsSurely(point, slo) === false) certainlyMissed = Math.min(certainlyMissed, rateRps)
+    }
+    // A short window near saturation ends before its queue has grown: the rate must also keep the SLO over a long one.
+    let capacityRps = low
+    for (let step = 0; step < longSteps && !keeps(await this.offer(capacityRps, streamWindows[1]), slo); step++) capacityRps *= longStep
+    const boundRps = Math.max(Math.min(certainlyMissed, 1.05 * saturationRps), capacityRps)
+    return between(Math.min(certainlyKept || low, capacityRps), boundRps, capacityRps)
   }
-  // A short window near saturation ends before its queue has grown: the rate must also keep the SLO over a long one.
-  let capacityRps = low
-  for (let step = 0; step < longSteps && !keeps(await offer(capacityRps, streamWindows[1]), slo); step++) capacityRps *= longStep
-  const boundRps = Math.max(Math.min(certainlyMissed, 1.05 * saturationRps), capacityRps)
-  return result('converged', between(Math.min(certainlyKept || low, capacityRps), boundRps, capacityRps))
 }
+
+/** Seconds that so many requests take at a rate, where it is known, and `seconds` at most. */
+const atMost = (requests: number, rateRps: number | undefined, seconds: number): number =>
+  rateRps === undefined ? seconds : Math.min(seconds, requests / rateRps)
