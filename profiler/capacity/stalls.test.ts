@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { gamma, normal, seeded } from '../seeded-random.ts'
+import { gamma, normal, seeded, type Uniform } from '../seeded-random.ts'
 import { drawn, replayed, type Stall, separateStalls, stallRates } from './stalls.ts'
 import type { Steps } from './steps.ts'
 
@@ -16,24 +16,21 @@ const stepsOf = (served: readonly number[], tookMs: readonly number[]): Steps =>
     spreadMs: served.map(() => 0),
   }
 }
-const uniform = seeded(5)
 const draw = (n: number, of: () => number) => Array.from({ length: n }, of)
 /** Batches of 1 to 10 that take 5 + n ms, each beyond its usual time by `extra`. */
-const batches = (n: number, extra: (i: number, usualMs: number, now: number) => number): Steps => {
+const batches = (uniform: Uniform, n: number, extra: (i: number, usualMs: number) => number): Steps => {
   const served = draw(n, () => 1 + Math.floor(10 * uniform()))
-  let now = 0
   const took = served.map((k, i) => {
-    const usual = (5 + k) * gamma(uniform, 600)
-    const ms = usual + extra(i, usual, now)
-    now += ms
-    return ms
+    const usualMs = (5 + k) * gamma(uniform, 600)
+    return usualMs + extra(i, usualMs)
   })
   return stepsOf(served, took)
 }
 
 describe('stalls are told from steps', () => {
   test('where and how long they were, whatever the batch', () => {
-    const runs = [batches(400, (i) => (i % 100 === 50 ? 40 : 0)), batches(200, () => 0)]
+    const uniform = seeded(5)
+    const runs = [batches(uniform, 400, (i) => (i % 100 === 50 ? 40 : 0)), batches(uniform, 200, () => 0)]
     const { usual, stalls } = separateStalls(runs)
     expect(stalls.map((of) => of.length)).toEqual([4, 0])
     for (const { atMs, excessesMs } of stalls[0]!) {
@@ -48,19 +45,20 @@ describe('stalls are told from steps', () => {
   })
 
   test('a slow time is one, however many steps it takes', () => {
-    const { stalls } = separateStalls([batches(1000, (i, usualMs) => (i % 200 >= 190 ? usualMs : 0))])
+    const { stalls } = separateStalls([batches(seeded(5), 1000, (i, usualMs) => (i % 200 >= 190 ? usualMs : 0))])
     expect(stalls[0]!.map((of) => of.excessesMs.length)).toEqual([10, 10, 10, 10, 10])
   })
 
-  test.each<[string, () => number]>([
-    ['a long tail', () => 8 * Math.exp(0.8 * normal(uniform))],
-    ['gaps between departures of several workers', () => -8 * Math.log(uniform())],
-    ['one in ten slow', () => (uniform() < 0.1 ? 58 : 8)],
-    ['hardly any spread', () => 10 * gamma(uniform, 1000)],
+  test.each<[string, (uniform: Uniform) => number]>([
+    ['a long tail', (uniform) => 8 * Math.exp(0.8 * normal(uniform))],
+    ['gaps between departures of several workers', (uniform) => -8 * Math.log(uniform())],
+    ['one in ten slow', (uniform) => (uniform() < 0.1 ? 58 : 8)],
+    ['hardly any spread', (uniform) => 10 * gamma(uniform, 1000)],
   ])('%s is service, and none', (_, serviceMs) => {
+    const uniform = seeded(5)
     const run = stepsOf(
       draw(800, () => 1),
-      draw(800, serviceMs),
+      draw(800, () => serviceMs(uniform)),
     )
     const { usual, stalls } = separateStalls([run])
     expect(stalls).toEqual([[]])
@@ -85,16 +83,20 @@ describe('the rate of stalls', () => {
   }
 
   test('is none without a stall, and spreads about what was seen', () => {
-    expect(clocksOf([batches(300, () => 0)]).rates).toEqual(draw(16, () => 0).map(() => undefined))
-    const { rates, stalls } = clocksOf([batches(2000, () => (uniform() < 0.01 ? 40 : 0))])
-    const seen = stalls.flat().length / 2000
-    const perStep = rates.flatMap((rate) => (rate?.clock === 'step' ? [rate.rate / seen] : []))
-    expect(Math.min(...perStep)).toBeLessThan(0.9)
-    expect(Math.max(...perStep)).toBeGreaterThan(1.1)
-    expect(Math.max(...perStep)).toBeLessThan(2)
+    const uniform = seeded(5)
+    expect(clocksOf([batches(uniform, 300, () => 0)]).rates).toEqual(draw(16, () => 0).map(() => undefined))
+    const run = batches(uniform, 2000, () => (uniform() < 0.01 ? 40 : 0))
+    const { rates, stalls } = clocksOf([run])
+    const seen = stalls.flat().length
+    // Whichever clock a draw goes by: how many stalls it expects of the same steps.
+    const expected = rates.map((rate) => rate!.rate * (rate!.clock === 'step' ? 2000 : run.endedMs.at(-1)!))
+    expect(Math.min(...expected) / seen).toBeLessThan(0.9)
+    expect(Math.max(...expected) / seen).toBeGreaterThan(1.1)
+    expect(Math.max(...expected) / seen).toBeLessThan(2)
   })
 
   test('goes by time where long steps meet more of them', () => {
+    const uniform = seeded(5)
     let nextMs = 0
     const byTime = (_: number, usualMs: number, now: number) => {
       if (now + usualMs < nextMs) return 0
@@ -119,7 +121,7 @@ describe('the rate of stalls', () => {
   })
 
   test('knows regular stalls from random ones', () => {
-    const regular = clocksOf([batches(2000, (i) => (i % 150 === 75 ? 60 : 0))])
+    const regular = clocksOf([batches(seeded(5), 2000, (i) => (i % 150 === 75 ? 60 : 0))])
     expect(regular.rates.every((rate) => rate!.shape >= 4)).toBe(true)
   })
 })
@@ -137,6 +139,7 @@ test('drawn stalls come as often as their rate says, by step or by time', () => 
 })
 
 test('a stall is an offset of a run that it is in', () => {
-  const { stalls } = separateStalls([batches(300, () => 0), batches(300, (i) => (i === 20 ? 90 : 0))])
+  const uniform = seeded(5)
+  const { stalls } = separateStalls([batches(uniform, 300, () => 0), batches(uniform, 300, (i) => (i === 20 ? 90 : 0))])
   expect(stalls.map((of: Stall[]) => of.length)).toEqual([0, 1])
 })
