@@ -1,7 +1,20 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Recorder } from './generator/recorder.ts'
-import { countedMs, cutAfter, keeps, keepsCounts, keepsSurely, sloLimit, sloName, sloText, sloValue } from './slo.ts'
+import {
+  countedMs,
+  cutAfter,
+  failsTooOften,
+  keeps,
+  keepsCounts,
+  keepsSurely,
+  latencyName,
+  sloAxisName,
+  sloLimit,
+  sloName,
+  sloText,
+  sloValue,
+} from './slo.ts'
 import { loadPointOf } from './statistics/load-point.ts'
 import { quantileOfSorted } from './statistics/percentile.ts'
 import type { Slo } from './types.ts'
@@ -60,6 +73,24 @@ test('a window keeps the SLO by its percentile and its failures, of which chance
   expect(keeps({ requests: 1000, errors: 3, sloMs: 40 }, of)).toBe(true)
   expect(keeps({ requests: 1000, errors: 7, sloMs: 40 }, of)).toBe(false)
   expect(keeps({ requests: 0, errors: 0, sloMs: 40 }, of)).toBe(false)
+  // P(Binomial(1000, 0.001) >= 4) = 0.0189, >= 5: 0.0036 (Python's decimal): once in a hundred windows lies between.
+  expect([4, 5].map((errors) => keeps({ requests: 1000, errors, sloMs: 40 }, of))).toEqual([true, false])
+})
+
+test('as many failures as are tolerated are never too many, and all of them always are', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 5000 }), fc.double({ min: 0, max: 1, noNaN: true }), (requests, maxErrorRate) => {
+      expect(failsTooOften({ requests, errors: Math.floor(maxErrorRate * requests) }, { maxErrorRate })).toBe(false)
+      expect(failsTooOften({ requests, errors: 0 }, { maxErrorRate })).toBe(false)
+      if (maxErrorRate ** requests < 0.0099) expect(failsTooOften({ requests, errors: requests }, { maxErrorRate })).toBe(true)
+    }),
+  )
+  expect(failsTooOften({ requests: 8, errors: 8 }, { maxErrorRate: 1 })).toBe(false)
+})
+
+test('counts whose percentile keeps the limit miss the SLO by their failures', () => {
+  const of = { ...slo, limits: undefined, percentile: 0.5, limitMs: 50, maxErrorRate: 0.001 }
+  expect([100, 1].map((errors) => keepsCounts({ requests: 1000, errors, over: 200 }, of))).toEqual([false, true])
 })
 
 test('counts keep the SLO exactly where the percentile of the same requests does', () => {
@@ -88,6 +119,7 @@ test('an interval on one side of the limit is certain, one across it is not', ()
     false,
   ])
   expect(keepsSurely(window(40, 50, 1), of)).toBe(false)
+  expect(keepsSurely(window(50, 60), of)).toBeUndefined()
 })
 
 test('only an SLO on whole answers can cut a window short', () => {
@@ -109,6 +141,20 @@ test('names say what a percentile is of', () => {
   expect([sloValue(slo, 164), sloValue(slo, Number.POSITIVE_INFINITY)]).toEqual(['82 % of the limits', 'no answer'])
 })
 
+test('what an axis shows is named with its unit, of a joint SLO that of its first limit', () => {
+  const single: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0 }
+  expect([single, { ...single, metric: 'ttft' } as const, slo].map(latencyName)).toEqual([
+    'latency, ms',
+    'TTFT, ms',
+    'worst limit, as ms of TTFT',
+  ])
+  expect([single, { ...single, metric: 'tpot' } as const, slo].map(sloAxisName)).toEqual([
+    'p99 latency, ms',
+    'TPOT p99 latency, ms',
+    'p50 of TTFT and TPOT and E2E, as ms of TTFT',
+  ])
+})
+
 test('a closed loop has done what came to its end in the window, whatever the SLO is about', () => {
   const recorder = new Recorder()
   for (const lastTokenMs of [400, 900, 1500])
@@ -126,6 +172,7 @@ test.each([
   [30, 30.04, '30.04 ms'],
   [5, 5.02, '5.02 ms'],
   [50, 65.4, '65 ms'],
+  [50, 50.0002, '50.000 ms'],
 ])('what is over a limit of %d ms reads so: %d ms as %s', (limitMs, ms, text) => {
   expect(sloValue({ percentile: 0.99, limitMs, maxErrorRate: 0 }, ms)).toBe(text)
 })

@@ -10,9 +10,8 @@ export type Counted = Pick<Slo, 'metric' | 'limits'>
 
 /** The latency that counts: of one metric, or under a joint SLO the greatest part of a limit, in units of the first. */
 export function countedMs(of: StreamLatencies, { metric = 'e2e', limits }: Counted): number {
-  const [first] = limits ?? []
-  if (limits === undefined || first === undefined) return of[metric]
-  return first.limitMs * Math.max(...limits.map((limit) => of[limit.metric] / limit.limitMs))
+  if (limits === undefined) return of[metric]
+  return limits[0]!.limitMs * Math.max(...limits.map((limit) => of[limit.metric] / limit.limitMs))
 }
 
 /** The run with the latencies that the SLO counts, of streamed answers; others have but one. */
@@ -65,7 +64,7 @@ const byChance = 0.01
  */
 export function failsTooOften({ requests, errors }: Omit<Window, 'sloMs'>, { maxErrorRate }: Pick<Slo, 'maxErrorRate'>): boolean {
   if (requests === 0) return true
-  return errors > maxErrorRate * requests && 1 - binomialCdf(errors - 1, requests, maxErrorRate) < byChance
+  return 1 - binomialCdf(errors - 1, requests, maxErrorRate) < byChance
 }
 
 /** Whether a window keeps the SLO: its percentile and its failures. */

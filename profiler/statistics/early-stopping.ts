@@ -1,4 +1,4 @@
-/** How many requests a percentile claim needs: the early-stopping rule of MLPerf's LoadGen. */
+/** Whether requests are enough for a percentile claim: the early-stopping rule of MLPerf's LoadGen. */
 import { binomialCdf } from './percentile.ts'
 
 /**
@@ -8,17 +8,4 @@ import { binomialCdf } from './percentile.ts'
  */
 export function provesPercentile(n: number, over: number, percentile: number, confidence = 0.95): boolean {
   return binomialCdf(Math.ceil(over), Math.floor(n), 1 - percentile) <= 1 - confidence
-}
-
-/** The fewest independent requests with which `over` of them over the limit prove the percentile. */
-export function requestsNeeded(over: number, percentile: number, confidence = 0.95): number {
-  let low = over + 1
-  let high = 2 * (over + 1)
-  while (!provesPercentile(high, over, percentile, confidence)) high *= 2
-  while (low < high) {
-    const middle = Math.floor((low + high) / 2)
-    if (provesPercentile(middle, over, percentile, confidence)) high = middle
-    else low = middle + 1
-  }
-  return low
 }

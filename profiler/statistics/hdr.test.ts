@@ -24,6 +24,10 @@ test('failed requests are left out, and what is out of range is not', () => {
   expect(histogram.maxValue / 3.6e9).toBeCloseTo(1, 2)
 })
 
+test('a latency is rounded to the nearest microsecond', () => {
+  expect([0.0126, 0.0124].map((ms) => decoded(hdrHistogram(Float64Array.of(ms))).minNonZeroValue)).toEqual([13, 12])
+})
+
 test('histograms of two windows add up to that of both', () => {
   const [a, b] = [lognormal(3000), lognormal(5000, seeded(4))]
   const sum = decoded(hdrHistogram(a))

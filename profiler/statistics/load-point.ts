@@ -9,14 +9,12 @@ export function loadPointOf(played: LoadRun, slo: Slo): LoadPoint {
   const n = run.latencyMs.length
   const answered = answeredSorted(run.latencyMs)
   const errors = n - answered.length
-  const withFailures = errors === 0 ? answered : new Float64Array(n).fill(Number.POSITIVE_INFINITY)
-  if (errors > 0) withFailures.set(answered)
+  const withFailures = new Float64Array(n).fill(Number.POSITIVE_INFINITY)
+  withFailures.set(answered)
   // A closed loop sends when it is answered: what it did is what it finished within the window. An open loop's answers all count, as all were asked for.
   // Of a streamed answer what counts may be over long before its end.
   const tookMs = run.stream?.e2eMs ?? run.latencyMs
   const finished = run.load.kind === 'closed' ? run.latencyMs.filter((_, i) => run.sentMs[i]! + tookMs[i]! <= run.seconds * 1000) : answered
-  let within = 0
-  for (let i = 0; i < finished.length; i++) if (finished[i]! <= slo.limitMs) within++
   const perSecond = (count: number) => (run.seconds > 0 ? count / run.seconds : 0)
   return {
     ...summaryOfSorted(answered),
@@ -24,7 +22,7 @@ export function loadPointOf(played: LoadRun, slo: Slo): LoadPoint {
     load: run.load,
     offeredRps: perSecond(run.load.kind === 'closed' ? finished.length + errors : run.planned),
     achievedRps: perSecond(finished.length),
-    goodputRps: perSecond(within),
+    goodputRps: perSecond(countWithin(finished, slo.limitMs)),
     errors,
     errorKinds: run.errorKinds,
     sloMs: n === 0 ? Number.POSITIVE_INFINITY : quantileOfSorted(withFailures, slo.percentile),
@@ -40,9 +38,11 @@ export function loadPointOf(played: LoadRun, slo: Slo): LoadPoint {
   }
 }
 
+const countWithin = (latencyMs: Float64Array, limitMs: number): number =>
+  latencyMs.reduce((count, ms) => (ms <= limitMs ? count + 1 : count), 0)
+
 function jointSummaryOf(countedMs: Float64Array, stream: StreamRun, slo: Slo, limits: readonly SloLimit[]): JointSummary {
-  const within = (latencyMs: Float64Array, limitMs: number) =>
-    latencyMs.reduce((count, ms) => (ms <= limitMs ? count + 1 : count), 0) / countedMs.length
+  const within = (latencyMs: Float64Array, limitMs: number) => countWithin(latencyMs, limitMs) / countedMs.length
   const of = { ttft: stream.ttftMs, tpot: stream.tpotMs, e2e: stream.e2eMs }
   return {
     good: within(countedMs, slo.limitMs),
@@ -74,17 +74,14 @@ function answeredSorted(latencyMs: Float64Array): Float64Array {
 }
 
 function summaryOfSorted(ascending: Float64Array): LatencySummary {
-  const n = ascending.length
-  let sum = 0
-  for (let i = 0; i < n; i++) sum += ascending[i]!
   return {
-    requests: n,
-    meanMs: n === 0 ? Number.NaN : sum / n,
+    requests: ascending.length,
+    meanMs: ascending.reduce((sum, ms) => sum + ms, 0) / ascending.length,
     p50Ms: quantileOfSorted(ascending, 0.5),
     p90Ms: quantileOfSorted(ascending, 0.9),
     p95Ms: quantileOfSorted(ascending, 0.95),
     p99Ms: quantileOfSorted(ascending, 0.99),
-    maxMs: n === 0 ? Number.NaN : ascending[n - 1]!,
+    maxMs: quantileOfSorted(ascending, 1),
   }
 }
 

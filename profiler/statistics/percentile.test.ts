@@ -77,10 +77,34 @@ describe('the binomial distribution', () => {
 
   test('at its ends', () => {
     expect([binomialCdf(5, 5, 0.2), binomialCdf(9, 5, 0.2), binomialCdf(-1, 5, 0), binomialCdf(0, 5, 0)]).toEqual([1, 1, 0, 1])
+    expect([binomialCdf(4, 5, 1), binomialCdf(5, 5, 1), binomialCdf(-1, 5, 0.2)]).toEqual([0, 1, 0])
+    for (let n = 1; n <= 60; n++) {
+      expect(binomialCdf(n, n, 0.7)).toBe(1)
+      expect(binomialCdf(n - 1, n, 1e-12)).toBeLessThanOrEqual(1)
+    }
     expect(binomialCdf(4, 5, 0.2)).toBeCloseTo(1 - 0.2 ** 5, 12)
     // Where the sum begins far above nothing, what it leaves out does not matter.
     expect(binomialCdf(50_000, 1_000_000, 0.05)).toBeCloseTo(0.5, 2)
     expect(binomialCdf(49_000, 1_000_000, 0.05)).toBeLessThan(1e-5)
+  })
+
+  // Sums of exact terms with 60 digits (Python's decimal).
+  test.each([
+    [9890, 10_000, 0.99, 0.16939377362840013],
+    [95, 10_000, 0.01, 0.33028551192588834],
+    [4, 1000, 0.001, 1 - 0.00363687802952179],
+    [83, 100, 0.9, 0.020598810145300146],
+  ])('P(Binomial <= %i) of %i at %d', (k, n, p, probability) => {
+    expect(binomialCdf(k, n, p) / probability).toBeCloseTo(1, 8)
+  })
+
+  test('of a hundred million begins where there is something to sum', () => {
+    // The normal's, with the continuity correction: 1e8 tosses have a standard deviation of 5000.
+    expect(binomialCdf(50_000_000, 1e8, 0.5)).toBeCloseTo(0.5 + 0.5 / (5000 * Math.sqrt(2 * Math.PI)), 6)
+    expect(Math.abs(binomialQuantile(0.841344746, 1e8, 0.5) - 50_005_000)).toBeLessThanOrEqual(1)
+    // Of a rare thing and of a frequent one, summed with 60 digits.
+    expect(binomialCdf(1000, 1_000_000, 0.001)).toBeCloseTo(0.50840936822, 7)
+    expect(binomialCdf(999_000, 1_000_000, 0.999)).toBeCloseTo(0.504211555167, 7)
   })
 
   test('a quantile is the fewest that reach its probability', () => {
@@ -96,7 +120,7 @@ describe('the binomial distribution', () => {
         },
       ),
     )
-    expect(binomialQuantile(0.5, 0, 0.5)).toBe(0)
+    expect([binomialQuantile(0.5, 0, 0.5), binomialQuantile(0.5, 10, 0)]).toEqual([0, 0])
     expect(binomialQuantile(1, 3, 0.5)).toBe(3)
     // The normal's: mean 50,000, standard deviation 218.
     expect(Math.abs(binomialQuantile(0.975, 1_000_000, 0.05) - (50_000 + 1.96 * 217.9))).toBeLessThan(2)
@@ -110,6 +134,25 @@ test('ranks that leave at most the tail on either side, and no bound where no ra
   expect(quantileInterval(values, 0.5, 0.9)).toEqual([11, 20])
   expect(quantileRanks(30, 0.01, 0.9)[0]).toBe(0)
   expect(quantileInterval(values, 0.01, 0.9)[0]).toBe(0)
+})
+
+// The fewest k with P(Binomial(n, p) <= k) >= either end's probability, summed with 60 digits (Python's decimal).
+test.each([
+  [1000, 0.99, 0.95, 983, 997],
+  [100, 0.5, 0.95, 40, 61],
+  [10_000, 0.99, 0.95, 9880, 9920],
+  [100_000, 0.999, 0.9, 99_883, 99_917],
+  [100_000, 0.001, 0.9, 84, 118],
+  [10, 0.5, 0.99, 1, 10],
+  [5, 0.9, 0.9, 3, 6],
+])('of %i values the quantile %d lies with %d between ranks %i and %i', (n, p, confidence, lower, upper) => {
+  expect(quantileRanks(n, p, confidence)).toEqual([lower, upper])
+  const interval = quantileInterval(
+    Array.from({ length: n }, (_, i) => i + 1),
+    p,
+    confidence,
+  )
+  expect(interval).toEqual([lower, upper > n ? Number.POSITIVE_INFINITY : upper])
 })
 
 test('the ranks of any number of values are the nearest that leave no more than the tail outside', () => {

@@ -14,52 +14,46 @@ export function quantileOfSorted(ascending: ArrayLike<number>, p: number): numbe
  * Hahn and Meeker, Statistical Intervals (1991), section 5.2.
  */
 export function quantileRanks(n: number, p: number, confidence: number): readonly [lower: number, upper: number] {
-  const key = `${n} ${p} ${confidence}`
-  const known = ranks.get(key)
-  if (known) return known
   const tail = (1 - confidence) / 2
-  const found = [binomialQuantile(tail, n, p), binomialQuantile(1 - tail, n, p) + 1] as const
-  if (ranks.size >= mostRanks) ranks.clear()
-  ranks.set(key, found)
-  return found
+  return [binomialQuantile(tail, n, p), binomialQuantile(1 - tail, n, p) + 1]
 }
-
-/** Windows of one search are often of one length. */
-const ranks = new Map<string, readonly [number, number]>()
-const mostRanks = 256
 
 /** Distribution-free confidence interval of the p-quantile of an ascending array; 0 and Infinity where there is no bound. */
 export function quantileInterval(ascending: ArrayLike<number>, p: number, confidence: number): [number, number] {
-  const n = ascending.length
-  const [lower, upper] = quantileRanks(n, p, confidence)
-  return [lower < 1 ? 0 : ascending[lower - 1]!, upper > n ? Number.POSITIVE_INFINITY : ascending[upper - 1]!]
+  const [lower, upper] = quantileRanks(ascending.length, p, confidence)
+  return [ascending[lower - 1] ?? 0, ascending[upper - 1] ?? Number.POSITIVE_INFINITY]
 }
 
-/** Smallest k with P(Binomial(n, p) <= k) >= probability. */
+/** Smallest k with P(Binomial(n, p) <= k) >= probability, for p < 1. */
 export function binomialQuantile(probability: number, n: number, p: number): number {
-  if (n === 0) return 0
-  const spread = 12 * Math.sqrt(n * p * (1 - p)) + 30
-  let k = Math.max(0, Math.floor(n * p - spread))
-  let cumulative = 0
-  for (; k < n; k++) {
-    cumulative += Math.exp(logBinomialPmf(k, n, p))
-    if (cumulative >= probability) return k
-  }
-  return n
+  let k = leastCount(n, p)
+  let mass = binomialMass(k, n, p)
+  for (let cumulative = mass; cumulative < probability && k < n; cumulative += mass) mass *= nextMass(k++, n, p)
+  return k
 }
 
 /** P(Binomial(n, p) <= k). */
 export function binomialCdf(k: number, n: number, p: number): number {
   if (k >= n) return 1
-  if (p === 0) return k >= 0 ? 1 : 0
-  const from = Math.max(0, Math.floor(n * p - 12 * Math.sqrt(n * p * (1 - p)) - 30))
-  let cumulative = 0
-  for (let i = from; i <= k; i++) cumulative += Math.exp(logBinomialPmf(i, n, p))
+  let i = leastCount(n, p)
+  if (k < i || p === 1) return 0
+  let mass = binomialMass(i, n, p)
+  let cumulative = mass
+  while (i < k) {
+    mass *= nextMass(i++, n, p)
+    cumulative += mass
+  }
   return Math.min(1, cumulative)
 }
 
-function logBinomialPmf(k: number, n: number, p: number): number {
+/** A count below which there is as good as nothing: twelve standard deviations under the mean, and 30 for the skewed. */
+const leastCount = (n: number, p: number): number => Math.max(0, Math.floor(n * p - 12 * Math.sqrt(n * p * (1 - p)) - 30))
+
+/** P(Binomial(n, p) = k), for p < 1. */
+function binomialMass(k: number, n: number, p: number): number {
   const successes = k === 0 ? 0 : k * Math.log(p)
-  const failures = k === n ? 0 : (n - k) * Math.log1p(-p)
-  return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) + successes + failures
+  return Math.exp(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) + successes + (n - k) * Math.log1p(-p))
 }
+
+/** P(Binomial(n, p) = k + 1) / P(Binomial(n, p) = k). */
+const nextMass = (k: number, n: number, p: number): number => ((n - k) * p) / ((k + 1) * (1 - p))

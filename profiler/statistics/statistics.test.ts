@@ -2,21 +2,30 @@ import { describe, expect, test } from 'vitest'
 import { seeded } from '../seeded-random.ts'
 import type { LoadRun, MachineWait, Slo } from '../types.ts'
 import { dispersion, momentsOf, overShare } from './dependence.ts'
-import { provesPercentile, requestsNeeded } from './early-stopping.ts'
+import { provesPercentile } from './early-stopping.ts'
 import { latencyHistogram, tablePercentiles } from './histogram.ts'
 import { loadPointOf, summarise } from './load-point.ts'
 
 describe("LoadGen's early stopping", () => {
+  // The fewest n with P(Binomial(n, 0.01) <= over) <= 0.05, summed with 60 digits (Python's decimal).
   test.each([
     [0, 299],
     [1, 473],
     [2, 628],
     [5, 1049],
     [10, 1693],
-  ])('%i over the limit: p99 at 95 %% needs about %i requests', (over, needed) => {
-    expect(Math.abs(requestsNeeded(over, 0.99) - needed)).toBeLessThanOrEqual(2)
-    expect(provesPercentile(requestsNeeded(over, 0.99), over, 0.99)).toBe(true)
-    expect(provesPercentile(requestsNeeded(over, 0.99) - 1, over, 0.99)).toBe(false)
+  ])('%i over the limit: p99 at 95 %% needs %i requests', (over, needed) => {
+    expect([provesPercentile(needed, over, 0.99), provesPercentile(needed - 1, over, 0.99)]).toEqual([true, false])
+  })
+
+  test('parts of effective requests count against the claim: begun ones over the limit in full, begun ones within it not', () => {
+    expect([provesPercentile(472, 0.2, 0.99), provesPercentile(473, 0.2, 0.99)]).toEqual([false, true])
+    expect([provesPercentile(298.9, 0, 0.99), provesPercentile(299.1, 0, 0.99)]).toEqual([false, true])
+  })
+
+  test('a higher confidence needs more', () => {
+    // 0.99^458 = 0.01002, 0.99^459 = 0.00992.
+    expect([provesPercentile(458, 0, 0.99, 0.99), provesPercentile(459, 0, 0.99, 0.99)]).toEqual([false, true])
   })
 })
 
@@ -64,6 +73,17 @@ describe('the share over a limit', () => {
     expect(overShare(Float64Array.of(49, 50, 51, Number.NaN), 50)).toEqual({ n: 4, over: 2, dispersion: 1, nEff: 4 })
   })
 
+  test('the slowest tenth is found wherever it stands, and a limit within it stays', () => {
+    const clusteredAt = (from: number) => Float64Array.from({ length: 2000 }, (_, i) => (i >= from && i < from + 200 ? 40 : 10))
+    for (const from of [0, 1000, 1700]) {
+      const tenth = dispersion(Array.from(clusteredAt(from), (ms) => (ms > 10 ? 1 : 0)))
+      expect(overShare(clusteredAt(from), 50).dispersion).toBeCloseTo(tenth, 9)
+    }
+    // Three over a limit of 5 in 2,000 answers of 1 ms: the slowest tenth begins below it.
+    const few = Float64Array.from({ length: 2000 }, (_, i) => (i < 3 ? 9 : i % 5 === 0 ? 2 : 1))
+    expect(overShare(few, 5).dispersion).toBe(dispersion(Array.from(few, (ms) => (ms > 2 ? 1 : 0))))
+  })
+
   test('fewer than 20 over lend the dispersion of the slowest tenth, 20 have their own', () => {
     // A slow tenth in one cluster; of it the given number are over the limit, spread evenly through it.
     const latencies = (over: number) =>
@@ -89,6 +109,8 @@ describe('moments', () => {
   })
   test('of one value and of none are no error', () => {
     expect(momentsOf(Float64Array.of(7))).toEqual({ mean: 7, standardError: 0 })
+    // Of two, 10 and 20: variance 50.
+    expect(momentsOf(Float64Array.of(10, 20)).standardError).toBeCloseTo(5, 12)
     expect(momentsOf(Float64Array.of(Number.NaN))).toEqual({ mean: 0, standardError: 0 })
   })
 })
@@ -156,6 +178,15 @@ describe('loadPointOf', () => {
     expect(loadPointOf(run([10, 20, 30, 40, 60, 10, 10, 10, 10, Number.NaN]), slo).sloMs).toBe(60)
   })
 
+  test('the interval of the percentile is that of order statistics at 95 %, failed requests its slowest', () => {
+    // P(Binomial(100, 0.9) <= 83) = 0.0206 and P(Binomial(100, 0.9) <= 84) = 0.0399; P(Binomial(100, 0.9) <= 95) = 0.9763 (Python's decimal).
+    const answers = Array.from({ length: 100 }, (_, i) => 100 - i)
+    expect(loadPointOf(run(answers), slo).sloCi95Ms).toEqual([84, 96])
+    const failing = answers.map((ms) => (ms > 95 ? Number.NaN : ms))
+    expect(loadPointOf(run(failing), slo).sloCi95Ms).toEqual([84, Number.POSITIVE_INFINITY])
+    expect(loadPointOf(run(failing), slo).sloMs).toBe(90)
+  })
+
   test('a generator that could not hold the load is marked', () => {
     expect(loadPointOf({ ...run([10]), planned: 100 }, slo).generatorSaturated).toBe(true)
     expect(loadPointOf({ ...run([10]), latenessP99Ms: 20 }, slo).generatorSaturated).toBe(true)
@@ -215,4 +246,52 @@ test('a summary holds the mean, the percentiles and the most of what was answere
   const nothing = summarise(Float64Array.of(Number.NaN))
   expect(nothing.requests).toBe(0)
   for (const value of [nothing.meanMs, nothing.p50Ms, nothing.maxMs]) expect(value).toBeNaN()
+})
+
+describe('streamed answers', () => {
+  const slo: Slo = {
+    percentile: 0.5,
+    limitMs: 200,
+    maxErrorRate: 0.1,
+    limits: [
+      { metric: 'ttft', limitMs: 200 },
+      { metric: 'tpot', limitMs: 30 },
+    ],
+  }
+  const load = { kind: 'open', rateRps: 4, arrivals: { kind: 'poisson' }, durationS: 1, seed: 1 } as const
+  const played = (ttftMs: number[], tpotMs: number[], tokens: number[], elapsedS = 2): LoadRun => ({
+    load,
+    sentMs: Float64Array.from(ttftMs, () => 0),
+    latencyMs: Float64Array.from(ttftMs, (ms) => ms + 1),
+    errorKinds: {},
+    planned: ttftMs.length,
+    latenessP99Ms: 0,
+    seconds: 1,
+    elapsedS,
+    generatorCores: 0,
+    stream: {
+      ttftMs: Float64Array.from(ttftMs),
+      tpotMs: Float64Array.from(tpotMs),
+      e2eMs: Float64Array.from(ttftMs, (ms) => ms + 1),
+      tokens: Float64Array.from(tokens),
+      gapsMs: Float64Array.of(5, 15),
+    },
+  })
+
+  test('a request at a limit keeps it', () => {
+    expect(loadPointOf(played([200, 200.1], [30, 30], [3, 3]), slo).joint).toEqual({ good: 0.5, kept: { ttft: 0.5, tpot: 1 } })
+  })
+
+  test('tokens count over the whole run, those of requests that failed not at all', () => {
+    const { stream } = loadPointOf(played([10, 20, Number.NaN], [1, 1, Number.NaN], [7, 9, Number.NaN]), slo)
+    expect(stream!.outputTokensPerSecond).toBe(8)
+    expect([stream!.interToken.p50Ms, stream!.interToken.maxMs, stream!.tpot.requests]).toEqual([5, 15, 2])
+    expect(loadPointOf(played([10], [1], [7], 0), slo).stream!.outputTokensPerSecond).toBe(0)
+    expect(loadPointOf(played([10], [1], [7], 1), slo).stream!.outputTokensPerSecond).toBe(7)
+  })
+
+  test('a window without a request has no shares, one with a single request has', () => {
+    expect(loadPointOf(played([], [], []), slo).joint).toBeUndefined()
+    expect(loadPointOf(played([10], [1], [2]), slo).joint!.good).toBe(1)
+  })
 })
