@@ -115,6 +115,8 @@ export interface MachineWait {
   readonly server?: number
   /** The same of the load generator. */
   readonly generator?: number
+  /** Its mean wait, ms, each time that it was given a core: what it adds to a latency. */
+  readonly generatorMs?: number
   /** Taken from the machine's cores by its host. */
   readonly stolen?: number
 }

@@ -19,8 +19,8 @@ describe('by numbers', () => {
     /** Of each core, ticks of 10 ms. */
     readonly busy: readonly number[]
     readonly stolen?: number
-    /** Of each thread of a process: ms run, ms waited. */
-    readonly threads: Readonly<Record<number, readonly (readonly [ranMs: number, waitedMs: number])[]>>
+    /** Of each thread of a process: ms run, ms waited, how often it was given a core. */
+    readonly threads: Readonly<Record<number, readonly (readonly [ranMs: number, waitedMs: number, turns?: number])[]>>
   }
   const write = ({ busy, stolen = 0, threads }: State, cores: Readonly<Record<number, string>>) => {
     const lines = busy.map((ticks, core) => `cpu${core} ${ticks} 0 0 1000 0 5 7 ${stolen} 0 0`)
@@ -29,9 +29,9 @@ describe('by numbers', () => {
       mkdirSync(join(root, pid), { recursive: true })
       writeFileSync(join(root, pid, 'status'), `Name:\tx\nCpus_allowed_list:\t${cores[Number(pid)]}\n`)
       writeFileSync(join(root, pid, 'schedstat'), '1 2 3\n')
-      for (const [i, [ranMs, waitedMs]] of all.entries()) {
+      for (const [i, [ranMs, waitedMs, turns = 0]] of all.entries()) {
         mkdirSync(join(root, pid, 'task', `${pid}${i}`), { recursive: true })
-        writeFileSync(join(root, pid, 'task', `${pid}${i}`, 'schedstat'), `${ranMs * 1e6} ${waitedMs * 1e6} 9\n`)
+        writeFileSync(join(root, pid, 'task', `${pid}${i}`, 'schedstat'), `${ranMs * 1e6} ${waitedMs * 1e6} ${turns}\n`)
       }
     }
   }
@@ -44,7 +44,12 @@ describe('by numbers', () => {
     write(after, cores)
     const wait = told()
     const scale = (performance.now() - startMs) / 1000
-    return { server: wait.server! * scale, generator: wait.generator! * scale, stolen: wait.stolen! * scale }
+    return {
+      server: wait.server! * scale,
+      generator: wait.generator! * scale,
+      generatorMs: wait.generatorMs!,
+      stolen: wait.stolen! * scale,
+    }
   }
 
   test('threads of a saturated server that wait for one another are its own speed', async () => {
@@ -68,6 +73,12 @@ describe('by numbers', () => {
     const { server, generator } = await waits({ busy: [2, 100], threads: { 10: [[20, 10]], 20: [[20, 30]] } })
     expect(server).toBe(0)
     expect(generator).toBeGreaterThan(0.02)
+  })
+
+  test('the generator’s wait is told each time too', async () => {
+    const { generatorMs } = await waits({ busy: [0, 100], threads: { 10: [[0, 0]], 20: [[10, 30, 50], [10, 10, 150]] } }) // biome-ignore format: one state
+    expect(generatorMs).toBeCloseTo((40 * (970 / 990)) / 200, 6)
+    expect((await waits({ busy: [0, 0], threads: { 10: [[0, 0]], 20: [[0, 0]] } })).generatorMs).toBe(0)
   })
 
   test('what the host took is a share of all cores', async () => {

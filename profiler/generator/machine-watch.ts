@@ -16,6 +16,8 @@ const tickMs = 10
 interface Threads {
   readonly runMs: ReadonlyMap<string, number>
   readonly waitMs: ReadonlyMap<string, number>
+  /** How often each was given a core. */
+  readonly turns: ReadonlyMap<string, number>
 }
 
 /** What a core did so far, ms: ran threads, interrupts left out; was taken by the machine's host. */
@@ -56,9 +58,11 @@ export function watchMachine(
     const all = [...coresAfter.keys()]
     const stolenMs = all.reduce((sum, core) => sum + coresAfter.get(core)!.stolenMs - (coresBefore.get(core)?.stolenMs ?? 0), 0)
     const serverShare = share(server, ofServer)
+    const generatorShare = share(generator, ofGenerator)!
     return {
       ...(serverShare !== undefined && { server: serverShare }),
-      generator: share(generator, ofGenerator)!,
+      generator: generatorShare,
+      generatorMs: (generatorShare * wallMs) / Math.max(1, ofGenerator!.turns),
       stolen: Math.min(1, stolenMs / (wallMs * all.length)),
     }
   }
@@ -110,22 +114,24 @@ function processesOf(pids: readonly number[], root: string): Processes | undefin
 function threadsOf(pids: readonly number[], root: string): Threads {
   const runMs = new Map<string, number>()
   const waitMs = new Map<string, number>()
+  const turns = new Map<string, number>()
   for (const pid of pids) {
     const folder = join(root, String(pid), 'task')
     for (const thread of list(folder)) {
-      const [ran, waited] = (read(join(folder, thread, 'schedstat')) ?? '').split(' ').map(Number)
+      const [ran, waited, turn = 0] = (read(join(folder, thread, 'schedstat')) ?? '').split(' ').map(Number)
       if (ran === undefined || waited === undefined) continue
       runMs.set(thread, ran / 1e6)
       waitMs.set(thread, waited / 1e6)
+      turns.set(thread, turn)
     }
   }
-  return { runMs, waitMs }
+  return { runMs, waitMs, turns }
 }
 
 /** What all threads did between two looks; one that was not there before has done all of it since. */
-function since(before: Threads, after: Threads): { runMs: number; waitMs: number } {
-  const sum = (of: 'runMs' | 'waitMs') => [...after[of]].reduce((total, [thread, ms]) => total + ms - (before[of].get(thread) ?? 0), 0)
-  return { runMs: sum('runMs'), waitMs: sum('waitMs') }
+function since(before: Threads, after: Threads): { runMs: number; waitMs: number; turns: number } {
+  const sum = (of: keyof Threads) => [...after[of]].reduce((total, [thread, n]) => total + n - (before[of].get(thread) ?? 0), 0)
+  return { runMs: sum('runMs'), waitMs: sum('waitMs'), turns: sum('turns') }
 }
 
 /** https://man7.org/linux/man-pages/man5/proc_stat.5.html: user, nice, system, idle, iowait, irq, softirq, steal. */

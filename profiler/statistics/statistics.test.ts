@@ -240,6 +240,22 @@ test('a window in which the machine kept the server or the generator waiting is 
   expect([{ server: 0.06 }, { generator: 0.2 }, { stolen: 0.06 }].map(marked)).toEqual([true, true, true])
 })
 
+test('waits of the generator that are short beside the limit mark nothing, however many they are; a server’s are capacity lost', () => {
+  const load = { kind: 'open', rateRps: 1, arrivals: { kind: 'poisson' }, durationS: 1, seed: 1 } as const
+  const rest = { errorKinds: {}, planned: 1, latenessP99Ms: 0, seconds: 1, elapsedS: 1, generatorCores: 0 }
+  const marked = (limitMs: number, machineWait: MachineWait) =>
+    loadPointOf(
+      { load, sentMs: new Float64Array(1), latencyMs: new Float64Array(1), ...rest, machineWait },
+      { percentile: 0.99, limitMs, maxErrorRate: 0 },
+    ).disturbed
+  expect(marked(300, { generator: 0.4, generatorMs: 2.9 })).toBeUndefined()
+  expect(marked(300, { generator: 0.4, generatorMs: 3.1 })).toBe(true)
+  expect(marked(50, { generator: 0.4, generatorMs: 2.9 })).toBe(true)
+  expect(marked(300, { generator: 0.04, generatorMs: 9 })).toBeUndefined()
+  expect(marked(300, { server: 0.06, generator: 0, generatorMs: 0 })).toBe(true)
+  expect(marked(300, { stolen: 0.06, generator: 0, generatorMs: 0 })).toBe(true)
+})
+
 test('a summary holds the mean, the percentiles and the most of what was answered', () => {
   const summary = summarise(Float64Array.from({ length: 201 }, (_, i) => (i === 200 ? Number.NaN : 200 - i)))
   expect(summary).toEqual({ requests: 200, meanMs: 100.5, p50Ms: 100, p90Ms: 180, p95Ms: 190, p99Ms: 198, maxMs: 200 })
