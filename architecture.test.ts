@@ -128,7 +128,7 @@ test('the date is read for stamps alone: durations go by the steady clock of tri
     'profiler/protocols/grpc/call.ts',
     // Stamps of other people's formats.
     'trials/predictor/llm/llm-http.ts',
-    'trials/launchers/kubernetes/kubernetes-launcher.ts',
+    'trials/launchers/kubernetes/pod-launch.ts',
   ]
   const readers = Object.keys(below)
     .flatMap(sources)

@@ -1,12 +1,9 @@
 /** Predictors as pods of a cluster, under load from inside it or from here. */
 import { join } from 'node:path'
 import { connect } from '../../trials/launchers/kubernetes/api.ts'
-import {
-  createKubernetesLauncher,
-  type KubernetesLauncher,
-  type KubernetesLauncherOptions,
-} from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
+import { createKubernetesLauncher, type KubernetesLauncher } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
 import { payloadMap } from '../../trials/launchers/kubernetes/payload-map.ts'
+import type { KubernetesLauncherOptions } from '../../trials/launchers/kubernetes/planned-objects.ts'
 import { usageSourceOf } from '../../trials/launchers/kubernetes/pod-usage.ts'
 import { defaultStartPatience } from '../../trials/launchers/kubernetes/start.ts'
 import { type BuiltinTemplate, type CommandTemplate, defaultReadyTimeoutS } from '../../trials/launchers/template.ts'

@@ -1,9 +1,9 @@
 /** Load from inside the cluster: `tune load` in a Job next to the predictor does the work and prints what it measured. */
 import type { Measurement } from '../../profiler/types.ts'
-import type { KubernetesLauncher, PodPredictor } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
-import { isPodPredictor } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
+import type { KubernetesLauncher } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
 import { type LoadRunOptions, runLoad } from '../../trials/launchers/kubernetes/load-run.ts'
 import { type PayloadMap, payloadFolder } from '../../trials/launchers/kubernetes/payload-map.ts'
+import { isPodPredictor, type PodPredictor } from '../../trials/launchers/kubernetes/pod-launch.ts'
 import { createConfigMap } from '../../trials/launchers/kubernetes/trial-objects.ts'
 import { LaunchError } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'

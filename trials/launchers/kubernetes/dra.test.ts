@@ -15,8 +15,9 @@ import { inspectCluster } from './cluster-facts.ts'
 import { devicesOf, offersClaim, type ResourceSlice } from './device-slices.ts'
 import { claimTemplate, deviceClaim, draSharings, draVersions } from './dra.ts'
 import { productsOf } from './gpu-selection.ts'
-import { createKubernetesLauncher, type KubernetesLauncherOptions } from './kubernetes-launcher.ts'
+import { createKubernetesLauncher } from './kubernetes-launcher.ts'
 import type { Json } from './manifests.ts'
+import type { KubernetesLauncherOptions } from './planned-objects.ts'
 import { answer, FakeApiServer, status } from './testing/fake-api-server.ts'
 
 const a100 = (configuration: Record<string, string | number> = {}) => resourcesOf({ gpu: 'A100-40GB', ...configuration })

@@ -8,7 +8,8 @@ import { protocolFor } from '../../../profiler/protocols/index.ts'
 import { launcherContract } from '../launcher.contract.ts'
 import type { BuiltinTemplate, CommandTemplate } from '../template.ts'
 import { inspectCluster } from './cluster-facts.ts'
-import { createKubernetesLauncher, type KubernetesLauncher, type KubernetesLauncherOptions } from './kubernetes-launcher.ts'
+import { createKubernetesLauncher, type KubernetesLauncher } from './kubernetes-launcher.ts'
+import type { KubernetesLauncherOptions } from './planned-objects.ts'
 import { createNamespace, type TestNamespace, testImage, until } from './testing/namespace.ts'
 
 let namespace: TestNamespace

@@ -13,142 +13,160 @@ import { hoverCard } from './pareto.ts'
 /** Parameters whose effect gets a chart of its own. */
 const mostEffects = 6
 
+/** One part of the section: its element, and how it shows what is known. */
+interface Part {
+  readonly element: HTMLElement
+  show(shown: Shown): void
+}
+
 export function mattersSection(app: App): Section {
-  const importance = new Chart('importance', 'Importance of the parameters', 'small')
-  const effects = h('div', { class: 'effects' })
-  const method = h('p', { class: 'note' })
-  const few = h('p', { class: 'note' }, 'Too few trials have served yet to say what matters.')
-  const history = new Chart('history', 'Best so far', 'small', (item) => app.shown && hoverCard(app.shown, item))
-  const predicted = new Chart('predictions', 'Predicted against measured', 'small', (item) => app.shown && hoverCard(app.shown, item))
-  const predictions = h(
-    'div',
-    {},
-    h('h3', {}, 'Predicted against measured'),
-    predicted.element,
-    h('p', { class: 'note' }, 'Before each trial the model said what it expected, with a 90 % interval. On the diagonal it was right.'),
+  const history = bestSoFar(app)
+  const predictions = predictedAgainstMeasured(app)
+  const effects = importanceAndEffects(app)
+  const element = h(
+    'section',
+    { attributes: { id: 'matters', 'aria-label': 'What matters' } },
+    h('h2', {}, 'What matters'),
+    effects.element,
+    h('div', { class: 'columns' }, history.element, predictions.element),
   )
-  for (const chart of [history, predicted]) chart.onClick(({ value }) => value[2] !== undefined && app.actions.openTrial(value[2]))
+  return {
+    element,
+    update(shown) {
+      for (const part of [history, predictions, effects]) part.show(shown)
+    },
+  }
+}
+
+/** A chart of trials: each opens by a click. */
+function trialChart(app: App, id: string, title: string): Chart {
+  const chart = new Chart(id, title, 'small', (item) => app.shown && hoverCard(app.shown, item))
+  chart.onClick(({ value }) => value[2] !== undefined && app.actions.openTrial(value[2]))
+  return chart
+}
+
+function bestSoFar(app: App): Part {
+  const chart = trialChart(app, 'history', 'Best so far')
   let against: 'trials' | 'money' = 'trials'
   const choose = (value: typeof against, text: string) => {
     const input = h('input', { attributes: { type: 'radio', name: 'against', value, checked: value === against } })
     input.addEventListener('change', () => {
       against = value
-      if (app.shown) showHistory(app.shown)
+      if (app.shown) show(app.shown)
     })
     return h('label', {}, input, text)
   }
+  const choice = h(
+    'fieldset',
+    { class: 'switch' },
+    h('legend', { class: 'unseen' }, 'Against'),
+    choose('trials', 'trials'),
+    choose('money', 'money'),
+  )
+  function show({ trials, byTrial, ranker, whatIf, theme }: Shown): void {
+    const { pricePerHour } = ranker.view(whatIf)
+    const points = historyOf(trials, byTrial, (t) => pricePerHour(t.configuration))
+    chart.set(() => historyOption(points, against, whatIf.objective, theme))
+    const last = points.findLast((p) => p.best !== undefined)
+    const first = points.find((p) => p.best !== undefined && p.best === last?.best)
+    chart.describe(first ? `Best so far: found in trial ${first.trial} of ${trials.length}` : 'No trial has met the SLO yet')
+  }
+  return { element: h('div', {}, h('header', {}, h('h3', {}, 'Best so far'), choice), chart.element), show }
+}
+
+function predictedAgainstMeasured(app: App): Part {
+  const chart = trialChart(app, 'predictions', 'Predicted against measured')
+  const element = h(
+    'div',
+    {},
+    h('h3', {}, 'Predicted against measured'),
+    chart.element,
+    h('p', { class: 'note' }, 'Before each trial the model said what it expected, with a 90 % interval. On the diagonal it was right.'),
+  )
+  function show({ trials, theme }: Shown): void {
+    const pairs = trials.flatMap(({ number, predicted, ...t }) =>
+      predicted && t.state === 'complete' && t.measurement.capacityRps > 0
+        ? [{ trial: number, predicted: predicted.rate, low: predicted.low, high: predicted.high, measured: t.measurement.capacityRps }]
+        : [],
+    )
+    element.hidden = pairs.length === 0
+    if (pairs.length === 0) return
+    chart.set(() => predictedOption(pairs, theme))
+    const inside = pairs.filter((p) => p.measured >= p.low && p.measured <= p.high).length
+    chart.describe(`${inside} of ${pairs.length} measurements lie within the 90 % interval foretold`)
+  }
+  return { element, show }
+}
+
+/** Asks the worker for the effects whenever what served has changed, and shows the last answer meanwhile. */
+function importanceAndEffects(app: App): Part {
+  const importance = new Chart('importance', 'Importance of the parameters', 'small')
+  const charts = new EffectCharts()
+  const method = h('p', { class: 'note' })
+  const few = h('p', { class: 'note' }, 'Too few trials have served yet to say what matters.')
   const ranked = h(
     'div',
     { class: 'columns' },
     h('div', {}, h('h3', {}, 'Importance'), importance.element, method),
-    h('div', {}, h('h3', {}, 'Effect on the capacity'), effects),
+    h('div', {}, h('h3', {}, 'Effect on the capacity'), charts.element),
   )
-  const element = h(
-    'section',
-    { attributes: { id: 'matters', 'aria-label': 'What matters' } },
-    h('h2', {}, 'What matters'),
-    few,
-    ranked,
-    h(
-      'div',
-      { class: 'columns' },
-      h(
-        'div',
-        {},
-        h(
-          'header',
-          {},
-          h('h3', {}, 'Best so far'),
-          h(
-            'fieldset',
-            { class: 'switch' },
-            h('legend', { class: 'unseen' }, 'Against'),
-            choose('trials', 'trials'),
-            choose('money', 'money'),
-          ),
-        ),
-        history.element,
-      ),
-      predictions,
-    ),
-  )
-
-  function showHistory({ trials, byTrial, ranker, whatIf, theme }: Shown): void {
-    const { pricePerHour } = ranker.view(whatIf)
-    const points = historyOf(trials, byTrial, (t) => pricePerHour(t.configuration))
-    history.set(() => historyOption(points, against, whatIf.objective, theme))
-    const last = points.findLast((p) => p.best !== undefined)
-    const first = points.find((p) => p.best !== undefined && p.best === last?.best)
-    history.describe(first ? `Best so far: found in trial ${first.trial} of ${trials.length}` : 'No trial has met the SLO yet')
-  }
-
-  function showPredictions({ trials, theme }: Shown): void {
-    const pairs = trials.flatMap((t) =>
-      t.predicted && t.state === 'complete' && t.measurement.capacityRps > 0
-        ? [
-            {
-              trial: t.number,
-              predicted: t.predicted.rate,
-              low: t.predicted.low,
-              high: t.predicted.high,
-              measured: t.measurement.capacityRps,
-            },
-          ]
-        : [],
-    )
-    predictions.hidden = pairs.length === 0
-    if (pairs.length === 0) return
-    predicted.set(() => predictedOption(pairs, theme))
-    const inside = pairs.filter((p) => p.measured >= p.low && p.measured <= p.high).length
-    predicted.describe(`${inside} of ${pairs.length} measurements lie within the 90 % interval foretold`)
-  }
-
   let asked = ''
   let known: Effects | undefined
-  const charts = new Map<string, Chart>()
-  function showEffects({ theme }: Shown): void {
+
+  function draw({ theme }: Shown): void {
     ranked.hidden = known === undefined
     few.hidden = known !== undefined
     if (!known) return
-    const { effects: all, fitted, served } = known
-    importance.set(() => importanceOption(all, theme))
+    const { effects } = known
+    importance.set(() => importanceOption(effects, theme))
     importance.describe(
-      `Importance: ${all.map((e) => `${e.parameter} ${percent(e.importance.median)}, ${percent(e.importance.low)} to ${percent(e.importance.high)}`).join('; ')}`,
+      `Importance: ${effects.map((e) => `${e.parameter} ${percent(e.importance.median)}, ${percent(e.importance.low)} to ${percent(e.importance.high)}`).join('; ')}`,
     )
-    const shown = all.slice(0, mostEffects).map((effect) => {
-      const chart = charts.get(effect.parameter) ?? new Chart(`effect-${effect.parameter}`, effect.parameter, 'small')
-      charts.set(effect.parameter, chart)
+    charts.show(effects.slice(0, mostEffects), theme)
+    fill(method, methodOf(known))
+  }
+  function ask(shown: Shown): void {
+    const served = servedPoints(shown)
+    const key = `${served.length} ${shown.whatIf.slo.limitMs} ${shown.whatIf.slo.percentile} ${served.at(-1)?.capacityRps}`
+    if (key === asked || app.loading) return
+    asked = key
+    askForEffects({ parameters: shown.experiment.parameters, served, seed: shown.experiment.seed }, (answer) => {
+      if (asked !== key || !app.shown) return
+      known = answer
+      draw(app.shown)
+    })
+  }
+  return {
+    element: h('div', {}, few, ranked),
+    show(shown) {
+      draw(shown)
+      ask(shown)
+    },
+  }
+}
+
+/** A chart for each parameter, kept from one showing to the next. */
+class EffectCharts {
+  readonly element = h('div', { class: 'effects' })
+  private readonly charts = new Map<string, Chart>()
+
+  show(effects: Effects['effects'], theme: Shown['theme']): void {
+    const shown = effects.map((effect) => {
+      const chart = this.charts.get(effect.parameter) ?? new Chart(`effect-${effect.parameter}`, effect.parameter, 'small')
+      this.charts.set(effect.parameter, chart)
       chart.set(() => effectOption(effect, theme))
       chart.describe(
         `Effect of ${effect.parameter}: ${effect.values.map((v) => `${v.value}: ${v.median.toFixed(2)} times the mean`).join(', ')}`,
       )
       return chart.element
     })
-    if (effects.childElementCount !== shown.length || shown.some((e, i) => effects.children[i] !== e)) fill(effects, ...shown)
-    fill(
-      method,
-      `From a Gaussian process fitted to ${fitted === served ? `the ${served}` : `${fitted} of the ${served}`} configurations that served: medians and 90 % intervals over functions drawn from its posterior. Importance is the total-order index: the share of the capacity's variation over the space that would be left unknown if this parameter alone were. Interactions count for each parameter in them, so shares may sum to more than 100 %. Wide intervals mean that too little was tried to tell.`,
-    )
-  }
-
-  return {
-    element,
-    update(shown) {
-      showHistory(shown)
-      showPredictions(shown)
-      showEffects(shown)
-      const served = servedPoints(shown)
-      const key = `${served.length} ${shown.whatIf.slo.limitMs} ${shown.whatIf.slo.percentile} ${served.at(-1)?.capacityRps}`
-      if (key === asked || app.loading) return
-      asked = key
-      askForEffects({ parameters: shown.experiment.parameters, served, seed: shown.experiment.seed }, (answer) => {
-        if (asked !== key || !app.shown) return
-        known = answer
-        showEffects(app.shown)
-      })
-    },
+    const { element } = this
+    if (element.childElementCount !== shown.length || shown.some((e, i) => element.children[i] !== e)) fill(element, ...shown)
   }
 }
+
+const methodOf = ({ fitted, served }: Effects): string =>
+  `From a Gaussian process fitted to ${fitted === served ? `the ${served}` : `${fitted} of the ${served}`} configurations that served: medians and 90 % intervals over functions drawn from its posterior. Importance is the total-order index: the share of the capacity's variation over the space that would be left unknown if this parameter alone were. Interactions count for each parameter in them, so shares may sum to more than 100 %. Wide intervals mean that too little was tried to tell.`
 
 /** z of a two-sided 90 % normal interval. */
 const z90 = 1.645

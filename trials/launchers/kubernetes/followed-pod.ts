@@ -1,0 +1,98 @@
+/** A trial's pod while it lives: its state, its log on disk, and how it ended. */
+import type { V1Pod } from '@kubernetes/client-node'
+import { LaunchError, type PredictorDeath } from '../../types.ts'
+import { lastLines } from '../failure.ts'
+import type { PredictorLog } from '../local/log.ts'
+import type { Api } from './api.ts'
+import { causeOfEnd, describeEnd, launchEnd } from './failures.ts'
+import { followLog } from './pod-log.ts'
+import { type PodState, podState } from './pod-state.ts'
+import type { PodWatch } from './pod-watch.ts'
+
+/** How long an ended container's last words are waited for. */
+const lastWordsMs = 3_000
+
+export class FollowedPod {
+  private readonly over = new AbortController()
+  private reading: Promise<void> | undefined
+  private unlisten: (() => void)[] = []
+
+  /** @param container name of the tuned one @param builtin whether it is the built-in predictor, whose exit codes are known */
+  constructor(
+    private readonly api: Api,
+    private readonly watch: PodWatch,
+    readonly name: string,
+    readonly container: string,
+    readonly log: PredictorLog,
+    private readonly builtin: boolean,
+  ) {}
+
+  get pod(): V1Pod | undefined {
+    return this.watch.get(this.name)
+  }
+
+  readonly state = (): PodState =>
+    this.pod ? podState(this.pod, this.container) : { kind: 'lost', what: 'the pod is gone: something outside removed it' }
+
+  /** Begins with the first sign of the container. */
+  readLog(): void {
+    const over = () => ['ended', 'lost'].includes(this.state().kind)
+    this.reading ??= followLog(this.api, this.name, this.container, (chunk) => this.log.write(chunk, 'stdout'), over, this.over.signal)
+  }
+
+  /** The state, when it is an end, as an error of the trial. */
+  readonly endedAs = async (): Promise<Error> => {
+    const now = this.state()
+    const { log } = this
+    if (now.kind === 'ended') {
+      this.readLog()
+      await this.lastWords()
+      return launchEnd(now, log, this.builtin)
+    }
+    if (now.kind === 'broken') return new LaunchError(now.what, now.hint, log.path)
+    if (now.kind === 'lost') return new LaunchError(now.what, 'it is tried again', log.path)
+    return new LaunchError(`the pod went back to ${now.kind}`, undefined, log.path)
+  }
+
+  /** Aborts once the pod no longer runs. */
+  notRunning(): AbortSignal {
+    const ended = new AbortController()
+    this.listen(() => {
+      if (this.state().kind !== 'running') ended.abort(new Error('the pod no longer runs'))
+    })
+    return ended.signal
+  }
+
+  /** Resolves when a pod that runs ends by itself; never, once `stop` was called. */
+  died(): Promise<PredictorDeath> {
+    return new Promise((tell) => {
+      const look = () => {
+        const now = this.state()
+        if (this.over.signal.aborted || now.kind === 'running') return
+        unlisten()
+        if (now.kind !== 'ended') return tell({ what: 'what' in now ? now.what : `the pod is ${now.kind} again`, outOfMemory: false })
+        void this.lastWords().then(() => {
+          const cause = causeOfEnd(now, this.log, this.builtin)
+          tell({ what: `${describeEnd(now, cause)}${lastLines(this.log)}`, outOfMemory: cause.kind === 'out-of-memory' })
+        })
+      }
+      const unlisten = this.listen(look)
+      look()
+    })
+  }
+
+  /** From now on an end is expected, and nothing is read any more. */
+  stop(): void {
+    this.over.abort(new Error('stopped'))
+    for (const step of this.unlisten) step()
+  }
+
+  private listen(look: () => void): () => void {
+    const unlisten = this.watch.listen(look)
+    this.unlisten.push(unlisten)
+    return unlisten
+  }
+
+  private lastWords = (): Promise<void> =>
+    Promise.race([this.reading, new Promise<void>((resolve) => setTimeout(resolve, lastWordsMs).unref())])
+}

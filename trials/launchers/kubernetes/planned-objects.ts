@@ -1,0 +1,95 @@
+import type { PayloadSource, Protocol } from '../../../profiler/types.ts'
+import type { Configuration } from '../../../search/types.ts'
+import type { Gpu } from '../../devices/catalogue.ts'
+import { type Resources, resourcesOf } from '../../resources.ts'
+import { InfeasibleError, LaunchError } from '../../types.ts'
+import type { TunedParameter } from '../fill.ts'
+import type { BuiltinTemplate, CommandTemplate } from '../template.ts'
+import type { Api } from './api.ts'
+import { type ClusterGpu, schemeFor } from './cluster-facts.ts'
+import { claimTemplate, type DeviceClaim, type DraOptions, type DraVersion } from './dra.ts'
+import { type GpuScheme, GpuSchemeError, type GpuSelection, gpuSelection } from './gpu-selection.ts'
+import { type Json, labelsOf, type Owner, ownerReferences, type PodTemplate, runningEngine, trialPod } from './manifests.ts'
+import type { UsageSource } from './pod-usage.ts'
+import type { Reach } from './reach.ts'
+import type { StartPatience } from './start.ts'
+
+export interface KubernetesLauncherOptions {
+  readonly api: Api
+  readonly experimentId: string
+  readonly template: BuiltinTemplate | CommandTemplate
+  /** With a command template: the user's pod. */
+  readonly own?: PodTemplate
+  /** With the built-in predictor: an image whose entry point is the `tune` command. */
+  readonly image?: string
+  readonly port: number
+  readonly parameters: readonly TunedParameter[]
+  readonly defaults?: Configuration
+  readonly ownGpus?: readonly Gpu[]
+  readonly protocol: Protocol
+  readonly payload: PayloadSource
+  /** Logs of trial n go to trials/n below it. */
+  readonly runDirectory: string
+  /** How this process gets through to the pods. */
+  readonly reach: Reach
+  /** How every GPU is asked for. Absent: as `offers` allow, or by what is tuned. */
+  readonly gpuScheme?: GpuScheme
+  /** What the nodes have, where one scheme may not fit every GPU of the search. */
+  readonly offers?: readonly ClusterGpu[]
+  readonly dra?: DraOptions
+  /** Of the server. Default v1. */
+  readonly draVersion?: DraVersion
+  /** Where the pods' usage is read. Absent: it stays unknown. */
+  readonly usageSource?: UsageSource
+  /** After this long the cluster ends a trial's pod itself, whatever became of the tuner. Default an hour. */
+  readonly podDeadlineS?: number
+  readonly patience?: Partial<StartPatience>
+}
+
+export interface TrialObjects {
+  readonly pod: Json
+  /** With GPUs by DRA: what the pod claims, and the template that its claim is made from. */
+  readonly claim?: DeviceClaim
+  readonly claimTemplate?: Json
+}
+
+/** @throws InfeasibleError where no GPU can be asked for so; LaunchError where the space asks for what there is not */
+export function plannedObjects(
+  options: KubernetesLauncherOptions,
+  configuration: Configuration,
+  trialNumber: number,
+  owner: Owner,
+  name: string,
+): TrialObjects {
+  const all = { ...options.defaults, ...configuration }
+  const asked = resourcesAsked(all, options)
+  const gpu = selectionFor(asked, options)
+  const labels = labelsOf(options.experimentId, 'predictor', trialNumber)
+  const deadlineS = options.podDeadlineS ?? 3600
+  const pod = trialPod({ ...options, name, labels, owner, configuration: all, trialNumber, asked, gpu, deadlineS })
+  if (gpu.claim === undefined) return { pod }
+  const metadata = { name, labels, ownerReferences: ownerReferences(owner) }
+  return { pod, claim: gpu.claim, claimTemplate: claimTemplate(gpu.claim, metadata, options.draVersion) }
+}
+
+export function resourcesAsked(configuration: Configuration, { ownGpus }: KubernetesLauncherOptions): Resources {
+  try {
+    return resourcesOf(configuration, {}, ownGpus)
+  } catch (error) {
+    throw new LaunchError(`configuration: ${(error as Error).message}`, 'correct the space of the experiment')
+  }
+}
+
+const noGpu: GpuSelection = { limits: {}, requirements: [], annotations: {}, needs: [] }
+
+function selectionFor(asked: Resources, { template, gpuScheme, offers, dra }: KubernetesLauncherOptions): GpuSelection {
+  if (asked.gpu === undefined || (template.kind === 'builtin' && runningEngine(template) === 'emulated')) return noGpu
+  try {
+    if (gpuScheme !== undefined || offers === undefined) return gpuSelection(asked, gpuScheme, dra)
+    const choice = schemeFor(offers, asked, dra)
+    return gpuSelection(asked, choice.scheme, choice.dra)
+  } catch (error) {
+    if (error instanceof GpuSchemeError) throw new InfeasibleError('no-such-gpu', `${error.message}; ${error.hint}`)
+    throw error
+  }
+}
