@@ -3,7 +3,7 @@
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { podStorage, storageOf } from './model-storage.ts'
 import { environment, fileMounts, placement, probes, resourcesBlock } from './pod.ts'
-import { claimTemplates, gpuSelection } from './pod-gpus.ts'
+import { claimTemplates, specGpus } from './pod-gpus.ts'
 import { adapterNote, autoscaler, keda, kedaNote, queriedNamespace, scrapeAnnotations, unscaledNote } from './scaling.ts'
 import { type WholeContainer, wholeContainer } from './server-pod.ts'
 import type { Container, OwnPod, Serving } from './serving.ts'
@@ -20,7 +20,7 @@ export const target: SpecTarget = {
 
 /** `deployment.yaml`. Throws SpecError when the GPU scheme cannot give the share, or the weights cannot be fetched. */
 function kubernetesSpec(serving: Serving, { autoscaler: asked = 'hpa', prometheus, backend }: SpecOptions): SpecFile[] {
-  const gpu = gpuSelection(serving.resources, serving.gpuScheme, serving.dra)
+  const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
   // Its targets are figures of what scales, or they are not there.
   const scaler: Autoscaler = serving.scalable ? asked : 'none'
   const container = wholeContainer(serving, backend)
@@ -88,7 +88,7 @@ function ownTemplate({ metadata, spec }: OwnPod, labels: Readonly<Record<string,
 
 function podTemplate(serving: Serving, parts: PodParts, labels: Readonly<Record<string, string>>): Manifest {
   const { container, storage, files } = parts
-  const gpu = gpuSelection(serving.resources, serving.gpuScheme, serving.dra)
+  const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
   const shared = container.sharedMemory ? [{ name: 'shared-memory', emptyDir: { medium: 'Memory' } }] : []
   const annotations = { ...gpu.annotations, ...(parts.scaled ? scrapeAnnotations(container) : {}) }
   const volumes = [...storage.volumes, ...files.volumes, ...shared]

@@ -1,7 +1,8 @@
 /** The tuned values put into a manifest that the user has: a minimal change, comments, order and everything else left as they are. */
 import { isDeepStrictEqual } from 'node:util'
+import { productsOf } from '../../trials/launchers/kubernetes/gpu-names.ts'
 import { cpuQuantity, memoryQuantity } from './pod.ts'
-import { gpuSelection, productsOf, refuseClaim } from './pod-gpus.ts'
+import { refuseClaim, specGpus } from './pod-gpus.ts'
 import type { Serving } from './serving.ts'
 import { SpecError } from './spec-error.ts'
 import { type Change, documentsOf, type Path, type Plain, setAt } from './yaml-edit.ts'
@@ -114,7 +115,7 @@ function resourceValues(containerPath: Path, serving: Serving): [Path, Plain][] 
     ...('cpuCores' in configuration && held.cpuCores !== undefined ? { cpu: cpuQuantity(held.cpuCores) } : {}),
     ...('memoryMiB' in configuration && held.memoryMiB !== undefined ? { memory: memoryQuantity(held.memoryMiB) } : {}),
   }
-  const gpu = gpuSelection(serving.resources, serving.gpuScheme, serving.dra)
+  const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
   if (tunesGpu(serving)) refuseClaim(gpu, 'a patch writes')
   const limits = { ...tuned, ...(tunesGpu(serving) ? gpu.limits : {}) }
   return [
@@ -195,7 +196,7 @@ function argumentValues({ object }: Place, container: Path, serving: Serving): [
 
 /** Which nodes: by the user's own nodeSelector where that names the GPU product, else by affinity where there is none. */
 function nodeValues({ object }: Place, podPath: Path, serving: Serving): [Path, Plain][] {
-  const gpu = gpuSelection(serving.resources, serving.gpuScheme, serving.dra)
+  const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
   const key = 'nvidia.com/gpu.product'
   const selected = get(object, [...podPath, 'nodeSelector', key])
   if (selected !== undefined && serving.resources.gpu) {

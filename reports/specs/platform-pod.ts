@@ -1,8 +1,9 @@
 /** The server container and its placement, as the serving platforms' own objects carry them. */
 import { posix } from 'node:path'
+import type { GpuSelection } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import type { Manifest } from './manifest.ts'
 import { resourcesBlock } from './pod.ts'
-import { type GpuSelection, gpuSelection, podClaims } from './pod-gpus.ts'
+import { podClaims, specGpus } from './pod-gpus.ts'
 import type { Serving } from './serving.ts'
 import { type TfservingPlaces, tfservingConfig } from './tfserving-deployment.ts'
 
@@ -20,7 +21,7 @@ export interface PlatformServer {
 
 /** TensorFlow Serving with its batching file in a ConfigMap. */
 export function tfservingServer(serving: Serving, places: Omit<TfservingPlaces, 'configFolder' | 'modelName'>): PlatformServer {
-  const gpu = gpuSelection(serving.resources, serving.gpuScheme, serving.dra)
+  const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
   const config = tfservingConfig(serving, { ...places, modelName: serving.name, configFolder })
   const name = `${serving.name}-batching`
   const hasFiles = config.files.length > 0
@@ -48,7 +49,7 @@ export function tfservingServer(serving: Serving, places: Omit<TfservingPlaces, 
 
 /** A server whose tuned values are not in its container: Triton reads them from config.pbtxt in the model repository. */
 export function plainServer(serving: Serving): PlatformServer {
-  const gpu = gpuSelection(serving.resources, serving.gpuScheme, serving.dra)
+  const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
   return {
     gpu,
     notes: gpu.needs.map((need) => `needs: ${need}`),

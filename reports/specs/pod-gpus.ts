@@ -5,33 +5,20 @@ import {
   type GpuScheme,
   GpuSchemeError,
   type GpuSelection,
-  gpuSelection as selection,
+  gpuSelection,
 } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { Manifest } from './manifest.ts'
 import type { Serving } from './serving.ts'
 import { SpecError } from './spec-error.ts'
 
-export {
-  defaultScheme,
-  type GpuScheme,
-  type GpuSelection,
-  gpuSchemes,
-  type NodeRequirement,
-  productsOf,
-} from '../../trials/launchers/kubernetes/gpu-selection.ts'
-
 /**
  * The pod's part of a GPU share under a scheme.
  * @throws SpecError when the scheme cannot give that share.
  */
-export function gpuSelection(
-  resources: Resources,
-  scheme: GpuScheme | undefined = defaultScheme(resources),
-  dra?: DraOptions,
-): GpuSelection {
+export function specGpus(resources: Resources, scheme: GpuScheme | undefined = defaultScheme(resources), dra?: DraOptions): GpuSelection {
   try {
-    return selection(resources, scheme, dra)
+    return gpuSelection(resources, scheme, dra)
   } catch (error) {
     if (error instanceof GpuSchemeError) throw new SpecError(error.message, error.hint)
     throw error

@@ -1,7 +1,8 @@
 /** The parts of a pod that Kubernetes-based targets share. */
 import { posix } from 'node:path'
+import type { GpuSelection } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import type { Manifest } from './manifest.ts'
-import { containerClaims, type GpuSelection, gpuSelection, podClaims } from './pod-gpus.ts'
+import { containerClaims, podClaims, specGpus } from './pod-gpus.ts'
 import type { Container, Serving } from './serving.ts'
 
 /** 2 → '2', 1.5 → '1500m'. */
@@ -13,7 +14,7 @@ export const memoryQuantity = (mebibytes: number): string =>
 /** Requests equal limits: what was measured is what is held. What was neither tuned nor measured is not asked for. */
 export function resourcesBlock(
   serving: Serving,
-  gpu: GpuSelection = gpuSelection(serving.resources, serving.gpuScheme, serving.dra),
+  gpu: GpuSelection = specGpus(serving.resources, serving.gpuScheme, serving.dra),
 ): Manifest {
   const { cpuCores, memoryMiB } = serving.held
   const held = {

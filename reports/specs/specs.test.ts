@@ -1,8 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { defaultScheme, gpuSchemes } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import type { Resources } from '../../trials/resources.ts'
 import { renderSpec } from './index.ts'
-import { defaultScheme, gpuSchemes, gpuSelection } from './pod-gpus.ts'
+import { specGpus } from './pod-gpus.ts'
 import { type Serving, type ServingOptions, servingOf } from './serving.ts'
 import { SpecError } from './spec-error.ts'
 import { best, container, evidence, found, noGpu, ownCommand, quarter, recommendation, serving, whole } from './spec-samples.contract.ts'
@@ -207,20 +208,20 @@ describe('GPU schemes', () => {
       const text = textOf(await renderSpec('kubernetes', serving({ gpuScheme: scheme }, fitting)), 'deployment.yaml')
       expect(checkManifests(text).problems, scheme).toEqual([])
     }
-    for (const scheme of ['nvidia', 'gke', 'mig-mixed'] as const) expect(() => gpuSelection(quarter, scheme)).toThrow(SpecError)
-    expect(() => gpuSelection({ ...whole, gpu: 'P40' }, 'gke')).toThrow(/no name in scheme gke/)
+    for (const scheme of ['nvidia', 'gke', 'mig-mixed'] as const) expect(() => specGpus(quarter, scheme)).toThrow(SpecError)
+    expect(() => specGpus({ ...whole, gpu: 'P40' }, 'gke')).toThrow(/no name in scheme gke/)
   })
 
   test('follow the traps of each: one shared replica, a dot for a plus, no substring matches', async () => {
-    expect(gpuSelection(quarter, 'mps').limits).toEqual({ 'nvidia.com/gpu': '1' })
-    expect(gpuSelection({ ...whole, gpu: 'A100-40GB', migProfile: '1g.5gb+me' }, 'mig-mixed').limits).toEqual({
+    expect(specGpus(quarter, 'mps').limits).toEqual({ 'nvidia.com/gpu': '1' })
+    expect(specGpus({ ...whole, gpu: 'A100-40GB', migProfile: '1g.5gb+me' }, 'mig-mixed').limits).toEqual({
       'nvidia.com/mig-1g.5gb.me': '1',
     })
-    const hami = gpuSelection({ ...quarter, gpu: 'L4' }, 'hami')
+    const hami = specGpus({ ...quarter, gpu: 'L4' }, 'hami')
     expect(hami.limits).toEqual({ 'nvidia.com/gpu': '1', 'nvidia.com/gpumem': '3840', 'nvidia.com/gpucores': '25' })
     expect(hami.annotations).toEqual({ 'nvidia.com/use-gputype': 'L4', 'nvidia.com/nouse-gputype': 'L40,L40S' })
-    expect(gpuSelection(quarter, 'aliyun').limits).toEqual({ 'aliyun.com/gpu-mem': '3' })
-    expect(gpuSelection(whole).requirements[0]!.values).toContain('Tesla-T4')
+    expect(specGpus(quarter, 'aliyun').limits).toEqual({ 'aliyun.com/gpu-mem': '3' })
+    expect(specGpus(whole).requirements[0]!.values).toContain('Tesla-T4')
     expect([defaultScheme(noGpu), defaultScheme(whole), defaultScheme(quarter)]).toEqual([undefined, 'nvidia', 'time-slicing'])
   })
 })

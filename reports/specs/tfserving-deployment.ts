@@ -1,11 +1,11 @@
 /** TensorFlow Serving: its command line, batching_parameters_file and model_config_file. */
 
+import { defaultScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
 import { type ProtoMessage, Text, textProto } from '../../trials/launchers/server-files/text-proto.ts'
 import { batchingFile, tfservingTuning } from '../../trials/launchers/server-files/tfserving-files.ts'
 import { header, type SpecFile } from './manifest.ts'
 import { scriptPlace } from './model-storage.ts'
-import { defaultScheme } from './pod-gpus.ts'
 import type { Serving } from './serving.ts'
 import { quotedWord } from './shell-words.ts'
 import type { SpecTarget } from './target.ts'

@@ -1,7 +1,7 @@
 /** The trial store on disk: SQLite in write-ahead mode, every commit flushed before it is reported. */
 import { accessSync, constants, existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import type { ExperimentRecord, TrialStore } from '../types.ts'
+import type { ExperimentRecord, FinishedTrial, TrialStore } from '../types.ts'
 import { Connection, type Transaction } from './connection.ts'
 import { migrate } from './database-schema.ts'
 import { encode } from './infinity-json.ts'
@@ -83,40 +83,8 @@ function refusal(error: unknown, file: string): unknown {
 
 function sqliteStore(connection: Connection, onDamage: OnDamage): TrialStore {
   return {
-    create: (experiment) =>
-      connection.write(async (sql) => {
-        const { id, name, createdAt, provenance, seed } = experiment
-        const spec = encode(experiment.spec)
-        if (await find(sql, id)) {
-          throw new StoreError('duplicate', `experiment ${experiment.id} is in the store already`, 'resume it, or choose another id')
-        }
-        await sql.run(
-          `INSERT INTO experiments (id, name, created_at, provenance, seed, state, spec, owner, digest) VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?)`,
-          [
-            id,
-            name,
-            createdAt,
-            provenance,
-            seed,
-            spec,
-            encode(thisProcess()),
-            experimentDigest({ ...experiment, created_at: createdAt, spec }),
-          ],
-        )
-      }),
-
-    claim: (id) =>
-      connection.write(async (sql) => {
-        const row = await need(sql, id)
-        const owner = row.state === 'running' ? ownerOf(row) : undefined
-        const state = owner && ownerState(owner)
-        if (owner && (state === 'alive' || state === 'unknown')) throw ownedElsewhere(id, owner, state)
-        await sql.run(`UPDATE experiments SET state = 'running', result = NULL, result_digest = NULL, owner = ? WHERE id = ?`, [
-          encode(thisProcess()),
-          id,
-        ])
-      }),
-
+    create: (experiment) => connection.write((sql) => create(sql, experiment)),
+    claim: (id) => connection.write((sql) => claim(sql, id)),
     load: (id) =>
       connection.read(async (sql) => {
         const row = await find(sql, id)
@@ -128,50 +96,60 @@ function sqliteStore(connection: Connection, onDamage: OnDamage): TrialStore {
         const [row] = await sql.all<{ number: number | null }>('SELECT max(number) AS number FROM trials WHERE experiment_id = ?', [id])
         return row?.number ?? 0
       }),
-
     list: () => connection.read((sql) => experimentsOf(sql, onDamage)),
-    append: (id, trial) =>
-      connection.write(async (sql) => {
-        const row = await need(sql, id)
-        const owner = ownerOf(row)
-        if (row.state !== 'running' || !owner || ownerState(owner) !== 'this-process') throw notOurs(id, row.state, owner)
-        const [present] = await sql.all('SELECT 1 FROM trials WHERE experiment_id = ? AND number = ?', [id, trial.number])
-        if (present) {
-          throw new StoreError(
-            'duplicate',
-            `trial ${trial.number} of experiment ${id} is in the store already`,
-            'a finished trial is never rewritten',
-          )
-        }
-        const { document, points } = split(trial)
-        const digest = trialDigest({ experiment_id: id, number: trial.number, trial: document }, points)
-        await sql.run('INSERT INTO trials (experiment_id, number, trial, digest) VALUES (?, ?, ?, ?)', [id, trial.number, document, digest])
-        for (const [position, point] of points.entries()) {
-          await sql.run('INSERT INTO load_points (experiment_id, trial_number, position, point) VALUES (?, ?, ?, ?)', [
-            id,
-            trial.number,
-            position,
-            point,
-          ])
-        }
-      }),
-
-    finish: (id, state, result) =>
-      connection.write(async (sql) => {
-        const row = await need(sql, id)
-        const owner = ownerOf(row)
-        if (owner && ownerState(owner) !== 'this-process') throw notOurs(id, row.state, owner)
-        const text = result === undefined ? null : encode(result)
-        await sql.run('UPDATE experiments SET state = ?, result = ?, result_digest = ?, owner = NULL WHERE id = ?', [
-          state,
-          text,
-          text && resultDigest(id, text),
-          id,
-        ])
-      }),
-
+    append: (id, trial) => connection.write((sql) => append(sql, id, trial)),
+    finish: (id, state, result) => connection.write((sql) => finish(sql, id, state, result)),
     close: () => connection.close(),
   }
+}
+
+async function create(sql: Transaction, experiment: Parameters<TrialStore['create']>[0]): Promise<void> {
+  const { id, name, createdAt, provenance, seed } = experiment
+  const spec = encode(experiment.spec)
+  if (await find(sql, id)) throw new StoreError('duplicate', `experiment ${id} is in the store already`, 'resume it, or choose another id')
+  await sql.run(
+    `INSERT INTO experiments (id, name, created_at, provenance, seed, state, spec, owner, digest) VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?)`,
+    [id, name, createdAt, provenance, seed, spec, encode(thisProcess()), experimentDigest({ ...experiment, created_at: createdAt, spec })],
+  )
+}
+
+async function claim(sql: Transaction, id: string): Promise<void> {
+  const row = await need(sql, id)
+  const owner = row.state === 'running' ? ownerOf(row) : undefined
+  const state = owner && ownerState(owner)
+  if (owner && (state === 'alive' || state === 'unknown')) throw ownedElsewhere(id, owner, state)
+  await sql.run(`UPDATE experiments SET state = 'running', result = NULL, result_digest = NULL, owner = ? WHERE id = ?`, [
+    encode(thisProcess()),
+    id,
+  ])
+}
+
+async function append(sql: Transaction, id: string, trial: FinishedTrial): Promise<void> {
+  const { number } = trial
+  const row = await need(sql, id)
+  const owner = ownerOf(row)
+  if (row.state !== 'running' || !owner || ownerState(owner) !== 'this-process') throw notOurs(id, row.state, owner)
+  const [present] = await sql.all('SELECT 1 FROM trials WHERE experiment_id = ? AND number = ?', [id, number])
+  if (present)
+    throw new StoreError('duplicate', `trial ${number} of experiment ${id} is in the store already`, 'a finished trial is never rewritten')
+  const { document, points } = split(trial)
+  const digest = trialDigest({ experiment_id: id, number, trial: document }, points)
+  await sql.run('INSERT INTO trials (experiment_id, number, trial, digest) VALUES (?, ?, ?, ?)', [id, number, document, digest])
+  const insertPoint = 'INSERT INTO load_points (experiment_id, trial_number, position, point) VALUES (?, ?, ?, ?)'
+  for (const [position, point] of points.entries()) await sql.run(insertPoint, [id, number, position, point])
+}
+
+async function finish(sql: Transaction, id: string, state: Parameters<TrialStore['finish']>[1], result: unknown): Promise<void> {
+  const row = await need(sql, id)
+  const owner = ownerOf(row)
+  if (owner && ownerState(owner) !== 'this-process') throw notOurs(id, row.state, owner)
+  const text = result === undefined ? null : encode(result)
+  await sql.run('UPDATE experiments SET state = ?, result = ?, result_digest = ?, owner = NULL WHERE id = ?', [
+    state,
+    text,
+    text && resultDigest(id, text),
+    id,
+  ])
 }
 
 async function need(sql: Transaction, id: string): Promise<ExperimentRow> {

@@ -1,6 +1,6 @@
 /** The page: sections in the order in which people ask, fed by a server or by a snapshot inside the page. */
-import { unpackTrial } from '../data.ts'
-import { App } from './app.ts'
+import { type ExperimentEntry, type Snapshot, unpackTrial } from '../data.ts'
+import { App, type Section } from './app.ts'
 import { fill, h } from './dom.ts'
 import { capacitySection } from './sections/capacity.ts'
 import { compareSection } from './sections/compare.ts'
@@ -23,34 +23,10 @@ async function start(root: HTMLElement): Promise<void> {
   const online = snapshot === undefined
   const details = trialDetails(online)
   const app = new App({ online, openTrial: (number) => app.shown && details.open(app.shown, number) })
-  const status = h('span', { class: 'state', attributes: { role: 'status' } })
   const choice = h('select', { attributes: { id: 'experiment', 'aria-label': 'Experiment' } })
   const notice = h('p', { class: 'problem', attributes: { role: 'alert' } })
   notice.hidden = true
-  const header = h(
-    'header',
-    { class: 'top' },
-    h('a', { class: 'brand', attributes: { href: '#pareto' } }, 'tune'),
-    choice,
-    status,
-    h(
-      'nav',
-      { attributes: { 'aria-label': 'Sections' } },
-      ...sections.map(([id, text]) => h('a', { attributes: { href: `#${id}` } }, text)),
-    ),
-    themeButton(app),
-  )
-  const state = {
-    element: status,
-    update({ experiment, trials }: NonNullable<App['shown']>) {
-      const running = experiment.state === 'running'
-      status.className = `state ${experiment.state}`
-      const loading = app.loading ? ', loading' : ''
-      status.textContent = `${stateWords[experiment.state]}${running ? `, ${trials.length} of at most ${experiment.maxTrials}` : ''}${online ? loading : ', saved copy'}`
-      document.title = titleOf(app.shown!)
-    },
-  }
-  const [verdict, question, pareto, capacity, curves, matters, trials, timeline, compare, exports] = app.add(
+  const elements = app.add(
     verdictSection(),
     whatIfSection(app),
     paretoSection(app),
@@ -62,43 +38,64 @@ async function start(root: HTMLElement): Promise<void> {
     compareSection(app),
     exportsSection(online),
   )
+  const state = stateLine(app)
   app.add(state)
-  fill(
-    root,
-    header,
-    h('main', {}, notice, verdict, question, pareto, capacity, curves, matters, trials, timeline, compare, exports),
-    details.element,
-  )
+  fill(root, header(app, choice, state.element), h('main', {}, notice, ...elements), details.element)
   redrawWithTheme(app)
-
-  const problem = (message: string) => {
+  if (snapshot) return showSnapshot(app, choice, snapshot)
+  await followServer(app, choice, (message) => {
     notice.hidden = message === ''
     notice.textContent = message
+  })
+}
+
+const header = (app: App, choice: HTMLElement, state: HTMLElement): HTMLElement =>
+  h(
+    'header',
+    { class: 'top' },
+    h('a', { class: 'brand', attributes: { href: '#pareto' } }, 'tune'),
+    choice,
+    state,
+    h(
+      'nav',
+      { attributes: { 'aria-label': 'Sections' } },
+      ...sections.map(([id, text]) => h('a', { attributes: { href: `#${id}` } }, text)),
+    ),
+    themeButton(app),
+  )
+
+/** How far the experiment is, here and in the page's title. */
+function stateLine(app: App): Section {
+  const element = h('span', { class: 'state', attributes: { role: 'status' } })
+  return {
+    element,
+    update(shown) {
+      const { experiment, trials } = shown
+      const running = experiment.state === 'running'
+      element.className = `state ${experiment.state}`
+      const loading = app.loading ? ', loading' : ''
+      const many = running ? `, ${trials.length} of at most ${experiment.maxTrials}` : ''
+      element.textContent = `${stateWords[experiment.state]}${many}${app.actions.online ? loading : ', saved copy'}`
+      document.title = titleOf(shown)
+    },
   }
-  if (snapshot) {
-    const { experiment } = snapshot
-    fill(choice, h('option', {}, experiment.id))
-    app.loading = false
-    app.setExperiment(experiment)
-    app.addTrials(snapshot.trials.map(unpackTrial))
-    return
-  }
+}
+
+function showSnapshot(app: App, choice: HTMLElement, { experiment, trials }: Snapshot): void {
+  fill(choice, h('option', {}, experiment.id))
+  app.loading = false
+  app.setExperiment(experiment)
+  app.addTrials(trials.map(unpackTrial))
+}
+
+/** @param problem says what is wrong; '' when it is well again */
+async function followServer(app: App, choice: HTMLSelectElement, problem: (message: string) => void): Promise<void> {
   try {
     const { chosen, experiments } = await listExperiments()
     app.experiments = experiments
     const id = new URLSearchParams(location.search).get('experiment') ?? chosen
-    fill(
-      choice,
-      ...[...experiments]
-        .reverse()
-        .map((e) =>
-          h(
-            'option',
-            { attributes: { value: e.id, selected: e.id === id } },
-            `${e.id} · ${e.provenance} · ${e.createdAt.slice(0, 16).replace('T', ' ')}`,
-          ),
-        ),
-    )
+    const newestFirst = [...experiments].reverse()
+    fill(choice, ...newestFirst.map((e) => h('option', { attributes: { value: e.id, selected: e.id === id } }, entryText(e))))
     choice.addEventListener('change', () => location.assign(`/?experiment=${encodeURIComponent(choice.value)}`))
     follow(id, {
       experiment: (e) => app.setExperiment(e),
@@ -115,6 +112,9 @@ async function start(root: HTMLElement): Promise<void> {
     problem(`The experiments could not be read: ${(error as Error).message}`)
   }
 }
+
+const entryText = ({ id, provenance, createdAt }: ExperimentEntry): string =>
+  `${id} · ${provenance} · ${createdAt.slice(0, 16).replace('T', ' ')}`
 
 const sections = [
   ['pareto', 'Pareto'],

@@ -6,7 +6,8 @@ import { ApiError } from './api.ts'
 import { gpusOf, schemeFor } from './cluster-facts.ts'
 import { podRefused, quantity } from './failures.ts'
 import { fitAmong } from './fits-node.ts'
-import { type GpuScheme, GpuSchemeError, gpuOfProduct, gpuSelection, isProductOf, productsOf } from './gpu-selection.ts'
+import { gpuOfProduct, isProductOf, productsOf } from './gpu-names.ts'
+import { type GpuScheme, GpuSchemeError, gpuSelection } from './gpu-selection.ts'
 
 const node = (
   name: string,

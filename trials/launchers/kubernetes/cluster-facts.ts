@@ -5,7 +5,8 @@ import { type Api, ApiError } from './api.ts'
 import { devicesOf, heldDevices, type ResourceSlice, type SliceDevice } from './device-slices.ts'
 import { type DraOptions, type DraVersion, draDriver, draVersionOf } from './dra.ts'
 import { quantity } from './failures.ts'
-import { type GpuScheme, GpuSchemeError, gpuOfProduct, isProductOf } from './gpu-selection.ts'
+import { gpuOfProduct, isProductOf } from './gpu-names.ts'
+import { type GpuScheme, GpuSchemeError } from './gpu-selection.ts'
 
 /** GPUs of one product, shared in one way, of all nodes together. */
 export interface ClusterGpu {

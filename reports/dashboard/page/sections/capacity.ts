@@ -4,7 +4,7 @@ import { money, percent, rate } from '../../../format.ts'
 import type { Candidate } from '../../../recommendation/types.ts'
 import { fleetFor, sensitivityOf } from '../../analysis.ts'
 import { billOption } from '../../charts/capacity-chart.ts'
-import type { Section } from '../app.ts'
+import type { Section, Shown } from '../app.ts'
 import { Chart } from '../chart.ts'
 import { fill, h, table } from '../dom.ts'
 
@@ -35,59 +35,56 @@ export function capacitySection(): Section {
       }
       const top = cheapestFor(candidates, best, demandRps, headroom)
       const fleet = fleetFor(best, demandRps, headroom)
-      fill(
-        body,
-        h(
-          'p',
-          { class: 'plan' },
-          assumed && `No demand was given. For an assumed ${rate(demandRps)}: `,
-          h('strong', {}, `${fleet.replicas} replica${fleet.replicas === 1 ? '' : 's'}`),
-          ` of ${best.label} carry ${rate(demandRps)} for `,
-          h('strong', {}, `${money(fleet.pricePerMonth)} a month`),
-          `; each runs at ${percent(fleet.utilisation)} of its capacity, ${percent(headroom)} or more stays free. To stand the loss of one (N+1): ${fleet.withSpare} for ${money(fleet.withSparePerMonth)}.`,
-        ),
-      )
+      fill(body, planText(best, fleet, { demandRps, headroom, assumed }))
       chart.set(() => billOption(top, demandRps, headroom, Math.max(demandRps * 3, best.capacityRps * 4), theme))
       chart.describe(
         `Price per month by demand. At ${rate(demandRps)}: ${top.map((c) => `trial ${c.trial} ${money(fleetFor(c, demandRps, headroom).pricePerMonth)}`).join(', ')}`,
       )
-      fill(
-        fleets,
-        table(
-          ['configuration', 'replicas', 'N+1', 'per month', 'with N+1', 'utilised', 'one lost'],
-          top.map((c) => {
-            const f = fleetFor(c, demandRps, headroom)
-            return [
-              `${c.trial}: ${c.label}`,
-              f.replicas,
-              f.withSpare,
-              money(f.pricePerMonth),
-              money(f.withSparePerMonth),
-              percent(f.utilisation),
-              oneLost(f.utilisationOneLost),
-            ]
-          }),
-          [1, 2, 3, 4, 5, 6],
-          'Fleets for the demand',
-        ),
-      )
-      fill(
-        sensitivity,
-        h('h3', {}, 'Sensitivity'),
-        table(
-          ['when', 'replicas', 'per month', 'change'],
-          sensitivityOf(best, demandRps, headroom).map((row) => [
-            row.what,
-            row.replicas,
-            money(row.pricePerMonth),
-            changeOf(row.pricePerMonth / fleet.pricePerMonth),
-          ]),
-          [1, 2, 3],
-          'Sensitivity of the bill',
-        ),
-      )
+      fill(fleets, fleetTable(top, demandRps, headroom))
+      fill(sensitivity, h('h3', {}, 'Sensitivity'), sensitivityTable(best, fleet, demandRps, headroom))
     },
   }
+}
+
+type Fleet = ReturnType<typeof fleetFor>
+
+function planText(best: Candidate, fleet: Fleet, { demandRps, headroom, assumed }: Shown['planning']): HTMLElement {
+  return h(
+    'p',
+    { class: 'plan' },
+    assumed && `No demand was given. For an assumed ${rate(demandRps)}: `,
+    h('strong', {}, `${fleet.replicas} replica${fleet.replicas === 1 ? '' : 's'}`),
+    ` of ${best.label} carry ${rate(demandRps)} for `,
+    h('strong', {}, `${money(fleet.pricePerMonth)} a month`),
+    `; each runs at ${percent(fleet.utilisation)} of its capacity, ${percent(headroom)} or more stays free. To stand the loss of one (N+1): ${fleet.withSpare} for ${money(fleet.withSparePerMonth)}.`,
+  )
+}
+
+function fleetTable(candidates: readonly Candidate[], demandRps: number, headroom: number): HTMLElement {
+  const rows = candidates.map((c) => {
+    const f = fleetFor(c, demandRps, headroom)
+    return [
+      `${c.trial}: ${c.label}`,
+      f.replicas,
+      f.withSpare,
+      money(f.pricePerMonth),
+      money(f.withSparePerMonth),
+      percent(f.utilisation),
+      oneLost(f.utilisationOneLost),
+    ]
+  })
+  const heads = ['configuration', 'replicas', 'N+1', 'per month', 'with N+1', 'utilised', 'one lost']
+  return table(heads, rows, [1, 2, 3, 4, 5, 6], 'Fleets for the demand')
+}
+
+function sensitivityTable(best: Candidate, fleet: Fleet, demandRps: number, headroom: number): HTMLElement {
+  const rows = sensitivityOf(best, demandRps, headroom).map(({ what, replicas, pricePerMonth }) => [
+    what,
+    replicas,
+    money(pricePerMonth),
+    changeOf(pricePerMonth / fleet.pricePerMonth),
+  ])
+  return table(['when', 'replicas', 'per month', 'change'], rows, [1, 2, 3], 'Sensitivity of the bill')
 }
 
 /** The recommended configuration first, then those that are cheapest for the demand. */

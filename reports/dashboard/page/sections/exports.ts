@@ -6,33 +6,58 @@ import { download, fill, h } from '../dom.ts'
 /** @param online a server is there that writes documents and specs; a saved page can give its CSV alone. */
 export function exportsSection(online: boolean): Section {
   const links = h('p', { class: 'links' })
-  const target = h(
-    'select',
-    { attributes: { 'aria-label': 'Target of the deployment spec' }, on: { change: () => void showSpec() } },
-    h('option', { attributes: { value: '' } }, 'choose a target'),
-  )
-  const spec = h('pre', { class: 'log', attributes: { tabindex: 0, id: 'spec', 'aria-label': 'Deployment spec' } })
-  spec.hidden = true
-  const save = h(
-    'button',
-    { attributes: { type: 'button' }, on: { click: () => download(`${target.value}.txt`, 'text/plain', spec.textContent ?? '') } },
-    'Save',
-  )
-  save.hidden = true
-  const specs = h('div', {}, h('h3', {}, 'Deployment spec of the recommendation'), h('p', {}, target, ' ', save), spec)
+  const spec = online ? specPreview() : undefined
   const specification = h('pre', { class: 'log', attributes: { tabindex: 0 } })
   const element = h(
     'section',
     { attributes: { id: 'export', 'aria-label': 'Export' } },
     h('h2', {}, 'Take away'),
     links,
-    online && specs,
+    spec?.element,
     h('details', {}, h('summary', {}, 'The experiment, to repeat it'), specification),
     h('p', { class: 'note' }, 'Each chart saves as SVG by its own button. To print, use the browser.'),
   )
-  let current: Shown | undefined
+  return {
+    element,
+    update(shown) {
+      specification.textContent = shown.experiment.specification
+      fill(links, csvButton(shown), ...(online ? documents.flatMap(([file, text]) => [' ', documentLink(shown, file, text)]) : []))
+      spec?.update(shown)
+    },
+  }
+}
 
-  async function showSpec(): Promise<void> {
+/** What the server writes. */
+const documents = [
+  ['recommendation.json', 'Recommendation (JSON)'],
+  ['dashboard.html', 'This page, self-contained (HTML)'],
+  ['report.html', 'Report (HTML)'],
+] as const
+
+const documentLink = (shown: Shown, file: string, text: string): HTMLElement =>
+  h('a', { class: 'button', attributes: { href: urlOf(shown, `export/${file}`), download: `${shown.experiment.id}-${file}` } }, text)
+
+function csvButton({ experiment, trials, ranker, whatIf }: Shown): HTMLElement {
+  const click = () => download(`${experiment.id}.csv`, 'text/csv', trialsCsv(trials, ranker.view(whatIf)))
+  return h('button', { attributes: { type: 'button' }, on: { click } }, 'Trials (CSV)')
+}
+
+/** The deployment spec of the recommendation for a target that is chosen, to look at and to save. */
+function specPreview(): Section {
+  let current: Shown | undefined
+  let asked = ''
+  const target = h(
+    'select',
+    { attributes: { 'aria-label': 'Target of the deployment spec' }, on: { change: () => void show() } },
+    h('option', { attributes: { value: '' } }, 'choose a target'),
+  )
+  const spec = h('pre', { class: 'log', attributes: { tabindex: 0, id: 'spec', 'aria-label': 'Deployment spec' } })
+  const click = () => download(`${target.value}.txt`, 'text/plain', spec.textContent ?? '')
+  const save = h('button', { attributes: { type: 'button' }, on: { click } }, 'Save')
+  spec.hidden = true
+  save.hidden = true
+
+  async function show(): Promise<void> {
     const shown = current
     spec.hidden = target.value === '' || !shown
     save.hidden = spec.hidden
@@ -46,43 +71,15 @@ export function exportsSection(online: boolean): Section {
     spec.textContent = answer.text
     save.disabled = !answer.ok
   }
-
-  let asked = ''
   return {
-    element,
+    element: h('div', {}, h('h3', {}, 'Deployment spec of the recommendation'), h('p', {}, target, ' ', save), spec),
     update(shown) {
       current = shown
       if (target.options.length === 1) target.append(...(shown.experiment.specTargets ?? []).map((name) => h('option', {}, name)))
-      specification.textContent = shown.experiment.specification
-      const csv = h(
-        'button',
-        {
-          attributes: { type: 'button' },
-          on: { click: () => download(`${shown.experiment.id}.csv`, 'text/csv', trialsCsv(shown.trials, shown.ranker.view(shown.whatIf))) },
-        },
-        'Trials (CSV)',
-      )
-      const link = (file: string, text: string) =>
-        h('a', { class: 'button', attributes: { href: urlOf(shown, `export/${file}`), download: `${shown.experiment.id}-${file}` } }, text)
-      fill(
-        links,
-        csv,
-        ...(online
-          ? [
-              ' ',
-              link('recommendation.json', 'Recommendation (JSON)'),
-              ' ',
-              link('dashboard.html', 'This page, self-contained (HTML)'),
-              ' ',
-              link('report.html', 'Report (HTML)'),
-            ]
-          : []),
-      )
       const key = JSON.stringify(shown.whatIf) + shown.recommendation.best?.trial
-      if (online && key !== asked) {
-        asked = key
-        if (target.value !== '') void showSpec()
-      }
+      if (key === asked) return
+      asked = key
+      if (target.value !== '') void show()
     },
   }
 }

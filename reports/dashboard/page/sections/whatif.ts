@@ -73,21 +73,11 @@ export function whatIfSection(app: App): Section {
     update(shown) {
       const { whatIf, original, planning } = shown
       const { objective } = whatIf
-      const { slo: asked, minQuality } = whatIf
+      const { slo: asked } = whatIf
       put(slo, asked.limitMs)
       fill(unit, asked.limits ? `ms of ${sloText(asked)}` : asked.metric ? `ms ${asked.metric.toUpperCase()}` : 'ms')
-      const qualities = [...new Set(Object.values(shown.experiment.qualities ?? {}))].sort((a, b) => b - a)
-      qualityField.hidden = qualities.length < 2
-      if (quality.options.length !== qualities.length + 1) {
-        const options = qualities.map((least) => h('option', { attributes: { value: least } }, String(least)))
-        fill(quality, h('option', { attributes: { value: '' } }, 'any'), ...options)
-      }
-      quality.value = String(qualities.filter((each) => minQuality !== undefined && each >= minQuality).at(-1) ?? '')
-      const known = [...new Set([...percentiles, shown.experiment.slo.percentile])].sort()
-      if (percentile.options.length !== known.length) {
-        fill(percentile, ...known.map((q) => h('option', { attributes: { value: q } }, `p${Number((q * 100).toFixed(3))}`)))
-      }
-      percentile.value = String(whatIf.slo.percentile)
+      showQualities(quality, qualityField, shown)
+      showPercentiles(percentile, shown)
       kind.value = objective.kind
       put(demand, planning.demandRps)
       put(headroom, Math.round(planning.headroom * 1000) / 10)
@@ -102,6 +92,24 @@ export function whatIfSection(app: App): Section {
       }
     },
   }
+}
+
+function showQualities(select: HTMLSelectElement, around: HTMLElement, { experiment, whatIf: { minQuality } }: Shown): void {
+  const qualities = [...new Set(Object.values(experiment.qualities ?? {}))].sort((a, b) => b - a)
+  around.hidden = qualities.length < 2
+  if (select.options.length !== qualities.length + 1) {
+    const options = qualities.map((least) => h('option', { attributes: { value: least } }, String(least)))
+    fill(select, h('option', { attributes: { value: '' } }, 'any'), ...options)
+  }
+  select.value = String(qualities.filter((each) => minQuality !== undefined && each >= minQuality).at(-1) ?? '')
+}
+
+/** The usual ones and the experiment's own. */
+function showPercentiles(select: HTMLSelectElement, { experiment, whatIf }: Shown): void {
+  const known = [...new Set([...percentiles, experiment.slo.percentile])].sort()
+  if (select.options.length !== known.length)
+    fill(select, ...known.map((q) => h('option', { attributes: { value: q } }, `p${Number((q * 100).toFixed(3))}`)))
+  select.value = String(whatIf.slo.percentile)
 }
 
 function priceFields(app: App, { whatIf: { prices }, devices }: Shown): HTMLElement[] {

@@ -1,0 +1,115 @@
+/** Rows and columns of the table of trials. */
+import type { Slo } from '../../../../profiler/types.ts'
+import type { FinishedTrial } from '../../../../trials/types.ts'
+import { latency, money, percent, percentileName, rateInterval, significant, sloName } from '../../../format.ts'
+import type { Status } from '../../../recommendation/status.ts'
+import type { Candidate } from '../../../recommendation/types.ts'
+import type { Shown } from '../app.ts'
+
+export interface TrialRow {
+  readonly trial: FinishedTrial
+  readonly candidate?: Candidate
+  readonly label: string
+  readonly rank: number
+  readonly outcome: string
+  readonly kind: Kind
+}
+type Kind = Status | 'again' | 'later'
+
+/** Statuses, and trials that stand for no configuration. */
+export const kinds: Readonly<Record<Kind, string>> = {
+  confirmed: '✓ confirmed',
+  held: '✓ held',
+  measured: '· measured',
+  bound: '≤ bound',
+  refuted: '✕ refuted',
+  disturbed: '~ disturbed',
+  infeasible: '⊘ infeasible',
+  failed: '! failed',
+  again: '↻ second measurement',
+  later: '· measured again later',
+}
+
+export interface TrialColumn {
+  readonly name: string
+  readonly numeric?: boolean
+  readonly key: (row: TrialRow) => number | string
+  readonly cell: (row: TrialRow) => string
+}
+
+export const absent = Number.POSITIVE_INFINITY
+const number = (name: string, of: (c: Candidate) => number | undefined, show: (value: number) => string): TrialColumn => ({
+  name,
+  numeric: true,
+  key: ({ candidate }) => (candidate ? (of(candidate) ?? absent) : absent),
+  cell: ({ candidate }) => {
+    const value = candidate && of(candidate)
+    return value === undefined || !Number.isFinite(value) ? '' : show(value)
+  },
+})
+
+/** Under several limits the part of them, short for a narrow column. */
+const partOrLatency = ({ limits, limitMs }: Slo) => (limits ? (ms: number) => percent(ms / limitMs) : latency)
+
+export const columnsFor = (slo: Slo, qualities: boolean): readonly TrialColumn[] => [
+  { name: 'rank', numeric: true, key: (r) => r.rank, cell: (r) => (r.rank < absent ? String(r.rank) : '') },
+  { name: 'trial', numeric: true, key: (r) => r.trial.number, cell: (r) => String(r.trial.number) },
+  { name: 'configuration', key: (r) => r.label, cell: (r) => r.label },
+  { name: 'status', key: (r) => r.kind, cell: (r) => kinds[r.kind] },
+  number('capacity', (c) => (c.capacityRps > 0 ? c.capacityRps : undefined), significant),
+  {
+    name: '90 % interval',
+    numeric: true,
+    key: (r) => (r.candidate?.capacityRps ? r.candidate.capacityCi90Rps[0] : absent),
+    cell: intervalOf,
+  },
+  ...(qualities ? [number('quality', (c) => c.quality, String)] : []),
+  {
+    name: slo.limits ? `${percentileName(slo.percentile)} of limits` : sloName(slo),
+    numeric: true,
+    key: ({ candidate }) => candidate?.sloMsAtCapacity ?? absent,
+    cell: ({ candidate: c }) =>
+      c && Number.isFinite(c.sloMsAtCapacity)
+        ? `${partOrLatency(slo)(c.sloMsAtCapacity)}${{ measured: '', model: ' (model)', idle: ' (idle)' }[c.sloMsFrom]}`
+        : '',
+  },
+  number('idle', (c) => c.idleMs, partOrLatency(slo)),
+  number('$ / h', (c) => c.pricePerHour, money),
+  number('$ / M req', (c) => c.pricePerMillionRequests, money),
+  { name: 'took', numeric: true, key: (r) => r.trial.seconds, cell: (r) => `${significant(r.trial.seconds)} s` },
+  { name: 'why', key: (r) => r.outcome, cell: (r) => r.outcome },
+]
+
+function intervalOf({ candidate: c }: TrialRow): string {
+  if (!c || c.capacityRps <= 0) return ''
+  return rateInterval(c.capacityCi90Rps)
+}
+
+export function rowsOf({ trials, byTrial, candidates, ranker, recommendation: r }: Shown): TrialRow[] {
+  const ranks = new Map<number, number>()
+  for (const [i, c] of candidates.entries()) if (c.feasible) ranks.set(c.trial, i + 1)
+  const whyNot = new Map(r.alternatives.map((a) => [a.trial, a.whyNot]))
+  return trials.map((trial): TrialRow => {
+    const candidate = trial.purpose === 'confirmation' ? undefined : byTrial.get(trial.number)
+    const label = candidate?.label ?? ranker.label(trial.configuration)
+    const outcome =
+      trial.number === r.best?.trial
+        ? r.conclusion === 'unconfirmed'
+          ? 'best found, NOT confirmed'
+          : 'recommended'
+        : (whyNot.get(trial.number) ?? candidate?.reason ?? notCounted(trial))
+    return { trial, candidate, label, rank: ranks.get(trial.number) ?? absent, outcome, kind: kindOf(trial, candidate) }
+  })
+}
+
+const kindOf = (trial: FinishedTrial, candidate: Candidate | undefined): Kind =>
+  candidate?.status ?? (trial.purpose === 'confirmation' ? 'again' : trial.state === 'failed' ? 'failed' : 'later')
+
+const notCounted = (trial: FinishedTrial): string =>
+  trial.purpose === 'confirmation'
+    ? 'second measurement of the winner'
+    : trial.state === 'failed'
+      ? trial.error
+      : trial.state === 'infeasible'
+        ? trial.detail
+        : 'measured again later'

@@ -1,0 +1,123 @@
+/** What each platform calls a GPU of the catalogue. */
+
+/**
+ * Values of the node label nvidia.com/gpu.product per catalogue name: what the driver calls the board, blanks as dashes (GPU feature discovery).
+ * Board variants of one model have names of their own.
+ */
+const products: Readonly<Record<string, readonly string[]>> = {
+  T4: ['Tesla-T4', 'NVIDIA-T4'],
+  P4: ['Tesla-P4'],
+  K80: ['Tesla-K80'],
+  M60: ['Tesla-M60'],
+  P100: ['Tesla-P100-PCIE-16GB'],
+  'P100-SXM2': ['Tesla-P100-SXM2-16GB'],
+  'V100-PCIe': ['Tesla-V100-PCIE-16GB'],
+  V100: ['Tesla-V100-SXM2-16GB'],
+  'V100-32GB': ['Tesla-V100-SXM2-32GB', 'Tesla-V100-SXM3-32GB', 'Tesla-V100-PCIE-32GB'],
+  V100S: ['Tesla-V100S-PCIE-32GB'],
+  'A100-40GB': ['NVIDIA-A100-SXM4-40GB', 'NVIDIA-A100-PCIE-40GB', 'A100-SXM4-40GB', 'A100-PCIE-40GB'],
+  'A100-80GB': ['NVIDIA-A100-SXM4-80GB', 'A100-SXM4-80GB'],
+  'A100-PCIe-40GB': ['NVIDIA-A100-PCIE-40GB', 'A100-PCIE-40GB'],
+  'A100-PCIe-80GB': ['NVIDIA-A100-80GB-PCIe'],
+  A5000: ['NVIDIA-RTX-A5000', 'RTX-A5000'],
+  A6000: ['NVIDIA-RTX-A6000', 'RTX-A6000'],
+  'RTX-6000': ['Quadro-RTX-6000'],
+  'RTX-8000': ['Quadro-RTX-8000'],
+  'RTX-2080-Ti': ['NVIDIA-GeForce-RTX-2080-Ti', 'GeForce-RTX-2080-Ti'],
+  'RTX-3080': ['NVIDIA-GeForce-RTX-3080', 'GeForce-RTX-3080'],
+  'RTX-3090': ['NVIDIA-GeForce-RTX-3090', 'GeForce-RTX-3090'],
+  'RTX-4090': ['NVIDIA-GeForce-RTX-4090'],
+  'RTX-6000-Ada': ['NVIDIA-RTX-6000-Ada-Generation'],
+  L4: ['NVIDIA-L4'],
+  L40: ['NVIDIA-L40'],
+  L40S: ['NVIDIA-L40S'],
+  A10: ['NVIDIA-A10'],
+  A10G: ['NVIDIA-A10G'],
+  A30: ['NVIDIA-A30'],
+  A40: ['NVIDIA-A40'],
+  A2: ['NVIDIA-A2'],
+  H100: ['NVIDIA-H100-80GB-HBM3', 'NVIDIA-H100-SXM5-80GB'],
+  'H100-PCIe': ['NVIDIA-H100-PCIe'],
+  H200: ['NVIDIA-H200'],
+  'H100-NVL': ['NVIDIA-H100-NVL'],
+  GH200: ['NVIDIA-GH200-480GB'],
+  B200: ['NVIDIA-B200'],
+  A16: ['NVIDIA-A16'],
+  'TITAN-X': ['NVIDIA-TITAN-X-Pascal', 'TITAN-X-Pascal'],
+}
+
+export const gkeNames: Readonly<Record<string, string>> = {
+  T4: 'nvidia-tesla-t4',
+  V100: 'nvidia-tesla-v100',
+  P4: 'nvidia-tesla-p4',
+  P100: 'nvidia-tesla-p100',
+  'A100-40GB': 'nvidia-tesla-a100',
+  'A100-80GB': 'nvidia-a100-80gb',
+  L4: 'nvidia-l4',
+  H100: 'nvidia-h100-80gb',
+  H200: 'nvidia-h200-141gb',
+}
+
+export const karpenterNames: Readonly<Record<string, string>> = {
+  T4: 't4',
+  V100: 'v100',
+  A10G: 'a10g',
+  L4: 'l4',
+  L40S: 'l40s',
+  'A100-40GB': 'a100',
+  'A100-80GB': 'a100',
+  H100: 'h100',
+  H200: 'h200',
+}
+
+/**
+ * AKS labels its nodes kubernetes.azure.com/accelerator=nvidia, whatever the model: the sizes of its virtual machines say which. Without fractions of an A10.
+ * Azure's documentation, "GPU accelerated virtual machine sizes".
+ */
+export const aksSizes: Readonly<Record<string, readonly string[]>> = {
+  T4: ['Standard_NC4as_T4_v3', 'Standard_NC8as_T4_v3', 'Standard_NC16as_T4_v3', 'Standard_NC64as_T4_v3'],
+  P100: ['Standard_NC6s_v2', 'Standard_NC12s_v2', 'Standard_NC24s_v2', 'Standard_NC24rs_v2'],
+  'V100-PCIe': ['Standard_NC6s_v3', 'Standard_NC12s_v3', 'Standard_NC24s_v3', 'Standard_NC24rs_v3'],
+  'V100-32GB': ['Standard_ND40rs_v2'],
+  A10: ['Standard_NV36ads_A10_v5', 'Standard_NV36adms_A10_v5', 'Standard_NV72ads_A10_v5'],
+  'A100-40GB': ['Standard_ND96asr_v4'],
+  'A100-80GB': ['Standard_ND96amsr_A100_v4'],
+  'A100-PCIe-80GB': ['Standard_NC24ads_A100_v4', 'Standard_NC48ads_A100_v4', 'Standard_NC96ads_A100_v4'],
+  H100: ['Standard_ND96isr_H100_v5'],
+  H200: ['Standard_ND96isr_H200_v5'],
+}
+
+/** Product label values of a GPU; a name of the user's own stands for itself. */
+export const productsOf = (gpu: string): readonly string[] =>
+  // Labels have dashes where names have spaces.
+  products[gpu] ?? [(gpu.includes('NVIDIA') ? gpu : `NVIDIA-${gpu}`).replaceAll(/\s+/g, '-')]
+
+const boardOf = (label: string): string => label.replace(/-SHARED$/, '').replace(/-MIG-.*$/, '')
+
+/** Catalogue name of a product label, of NVIDIA's or a cloud's, or of an AKS virtual machine's size; the board's own where it is shared or sliced. Undefined: not known here. */
+export function gpuOfProduct(label: string): string | undefined {
+  const board = boardOf(label)
+  const own = Object.entries(products).find(([, names]) => names.includes(board))
+  if (own) return own[0]
+  const size = Object.entries(aksSizes).find(([, sizes]) => sizes.some((known) => known.toLowerCase() === board.toLowerCase()))
+  if (size) return size[0]
+  for (const names of [gkeNames, karpenterNames]) {
+    const [name] = Object.entries(names).find(([, value]) => value === board) ?? []
+    if (name) return name
+  }
+  return undefined
+}
+
+/** Whether a product label is one of a GPU's: a board may be a variant of several catalogue entries. */
+export const isProductOf = (label: string, gpu: string): boolean => gpuOfProduct(label) === gpu || productsOf(gpu).includes(boardOf(label))
+
+/** HAMi matches types by substring: L4 would also take an L40, so the longer names are excluded. */
+export function hamiTypes(gpu: string): Record<string, string> {
+  const own = boardName(gpu)
+  const longer = Object.keys(products)
+    .map(boardName)
+    .filter((other) => other !== own && other.includes(own))
+  return { 'nvidia.com/use-gputype': own, ...(longer.length > 0 ? { 'nvidia.com/nouse-gputype': [...new Set(longer)].join(',') } : {}) }
+}
+
+const boardName = (gpu: string): string => gpu.split('-')[0]!
