@@ -1,9 +1,8 @@
-import { Matrix } from 'ml-matrix'
 import { believedReadings, type Datum, gpDataOf, priorsOf } from './datum.ts'
 import { concurrencySlope, logReach, OFFSET_SD, PRICE_ELASTICITY, PRICE_ELASTICITY_SD, priceRange, type Slope, slope } from './design.ts'
 import { createEncoder } from './encoding.ts'
 import { fitGp } from './gp-fit.ts'
-import type { GpShape, Marginals } from './gp-model.ts'
+import type { GpShape, Marginals, Rows } from './gp-model.ts'
 import { condition } from './gp-regression.ts'
 import type { Configuration, Parameter, Problem } from './types.ts'
 
@@ -47,9 +46,9 @@ export function fitCoupled(
       output,
     )
   const gpData = (rate: readonly Datum[], constraint: readonly Datum[]) =>
-    gpDataOf(new Matrix([...rowsOf(rate, 'rate'), ...rowsOf(constraint, 'constraint')]), [...rate, ...constraint])
+    gpDataOf([...rowsOf(rate, 'rate'), ...rowsOf(constraint, 'constraint')], [...rate, ...constraint])
   const fitted = fitGp(shape, gpData(rates, constraints), { priors: priorsOf(groups) })
-  const believed = (output: Output) => believedReadings(pending, fitted.predict(new Matrix(rows(pending, output))).mean)
+  const believed = (output: Output) => believedReadings(pending, fitted.predict(rows(pending, output)).mean)
   const gp =
     pending.length === 0
       ? fitted
@@ -58,13 +57,10 @@ export function fitCoupled(
     logLikelihood: fitted.logLikelihood,
     ...(fitted.warning ? { warning: fitted.warning } : {}),
     predict(configurations) {
-      const [rate, constraint, covariance] = gp.predictPairs(
-        new Matrix(rows(configurations, 'rate')),
-        new Matrix(rows(configurations, 'constraint')),
-      )
+      const [rate, constraint, covariance] = gp.predictPairs(rows(configurations, 'rate'), rows(configurations, 'constraint'))
       return { rate, constraint, covariance }
     },
-    joint: (configurations) => gp.joint(new Matrix([...rows(configurations, 'rate'), ...rows(configurations, 'constraint')])),
+    joint: (configurations) => gp.joint([...rows(configurations, 'rate'), ...rows(configurations, 'constraint')]),
   }
 }
 
@@ -72,7 +68,7 @@ export function fitCoupled(
 function coupledDesign(problem: Problem): {
   groups: number
   shape: GpShape
-  rows: (configurations: readonly Configuration[], output: Output) => number[][]
+  rows: (configurations: readonly Configuration[], output: Output) => Rows
 } {
   const encoder = createEncoder(problem.space)
   const parameters = new Map(problem.space.parameters.map((p) => [p.name, p]))
@@ -100,7 +96,7 @@ function coupledDesign(problem: Problem): {
       return configurations.map((c) => {
         const x = [...encoder.encode(c), span > 0 ? (Math.log(problem.pricePerHour(c)) - lowest) / span : 0]
         const trend = [...x, 1]
-        return [...x, amplitude, ...trend.map((v) => amplitude * v), ...x.map((v) => concurrency * v), concurrency]
+        return Float64Array.from([...x, amplitude, ...trend.map((v) => amplitude * v), ...trend.map((v) => concurrency * v)])
       })
     },
   }

@@ -1,65 +1,77 @@
 /** The kernel between the rows that were observed and others, without a matrix of them: what scoring many candidates spends its time on. */
-import type { Matrix } from 'ml-matrix'
-import { amplitudeOf, type GpShape, type Hyperparameters } from './gp-model.ts'
+import { amplitudeOf, type GpShape, type Hyperparameters, type Rows } from './gp-model.ts'
 import { matern52 } from './matern.ts'
 
 export interface CrossKernel {
   /** Writes k(x, z) for some training rows x. */
-  row(z: ArrayLike<number>, out: Float64Array, at: Int32Array): void
+  row(z: Float64Array, out: Float64Array, at: Int32Array): void
   /** k(z, z). */
-  variance(z: ArrayLike<number>): number
+  variance(z: Float64Array): number
   /** k(y, z) for pairs of rows, m. */
-  between(Y: Matrix, Z: Matrix): Float64Array
+  between(Y: Rows, Z: Rows): Float64Array
 }
 
-/** k between rows of X and others: Matérn part and trend, each over the columns that it has. */
-export function crossKernel(shape: GpShape, h: Hyperparameters, X: Matrix): CrossKernel {
-  const all = Array.from(shape.groups.keys())
-  const near = Int32Array.from(all.filter((c) => shape.groups[c]! >= 0))
-  const sloped = Int32Array.from(all.filter((c) => shape.slopeVariance[c]! > 0))
-  const n = X.rows
-  const p = near.length
-  const q = sloped.length
-  const inverse = Float64Array.from(near, (c) => 1 / h.lengthscales[shape.groups[c]!]!)
-  const positions = new Float64Array(n * p)
-  const trends = new Float64Array(n * q)
+/**
+ * k between rows of X and others: Matérn part and trend. Distances come as |x|² + |z|² − 2 x·z, so that of a candidate only the columns count in which it is
+ * not 0: of the columns that stand for names, one.
+ */
+export function crossKernel(shape: GpShape, h: Hyperparameters, X: Rows): CrossKernel {
+  const d = shape.groups.length
+  const n = X.length
+  const inverse = Float64Array.from(shape.groups, (g) => (g < 0 ? 0 : 1 / h.lengthscales[g]!))
+  const { slopeVariance } = shape
+  // Of each training row and column, one after the other: −2 x / ℓ² and v x.
+  const factors = new Float64Array(n * d * 2)
+  const norms = new Float64Array(n)
   const amplitudes = new Float64Array(n)
   for (let j = 0; j < n; j++) {
-    for (let c = 0; c < p; c++) positions[j * p + c] = X.get(j, near[c]!) * inverse[c]!
-    for (let c = 0; c < q; c++) trends[j * q + c] = X.get(j, sloped[c]!) * shape.slopeVariance[sloped[c]!]!
-    amplitudes[j] = h.signalVariance * amplitudeOf(shape, X.getRow(j))
+    const x = X[j]!
+    for (let c = 0; c < d; c++) {
+      const near = x[c]! * inverse[c]!
+      norms[j] = norms[j]! + near * near
+      factors[2 * (j * d + c)] = -2 * near * inverse[c]!
+      factors[2 * (j * d + c) + 1] = x[c]! * slopeVariance[c]!
+    }
+    amplitudes[j] = h.signalVariance * amplitudeOf(shape, x)
   }
-  const position = new Float64Array(p)
-  const values = new Float64Array(q)
-  const trend = (y: ArrayLike<number>, z: ArrayLike<number>) => {
+  const columns = new Int32Array(d)
+  const values = new Float64Array(d)
+  const trend = (y: Float64Array, z: Float64Array) => {
     let sum = 0
-    for (const c of sloped) sum += shape.slopeVariance[c]! * y[c]! * z[c]!
+    for (let c = 0; c < d; c++) sum += slopeVariance[c]! * y[c]! * z[c]!
     return sum
   }
   return {
     row(z, out, rows) {
-      for (let c = 0; c < p; c++) position[c] = z[near[c]!]! * inverse[c]!
-      for (let c = 0; c < q; c++) values[c] = z[sloped[c]!]!
+      let count = 0
+      let norm = 0
+      for (let c = 0; c < d; c++) {
+        const value = z[c]!
+        if (value === 0) continue
+        columns[count] = 2 * c
+        values[count++] = value
+        norm += (value * inverse[c]!) ** 2
+      }
       const amplitude = amplitudeOf(shape, z)
       for (let i = 0; i < rows.length; i++) {
         const j = rows[i]!
-        let squared = 0
-        for (let c = 0, at = j * p; c < p; c++, at++) {
-          const apart = positions[at]! - position[c]!
-          squared += apart * apart
-        }
+        const at = 2 * j * d
+        let squared = norm + norms[j]!
         let linear = 0
-        for (let c = 0, at = j * q; c < q; c++, at++) linear += trends[at]! * values[c]!
-        out[i] = amplitude * amplitudes[j]! * matern52(squared) + linear
+        for (let k = 0; k < count; k++) {
+          const c = at + columns[k]!
+          squared += factors[c]! * values[k]!
+          linear += factors[c + 1]! * values[k]!
+        }
+        out[i] = amplitude * amplitudes[j]! * matern52(Math.max(0, squared)) + linear
       }
     },
     variance: (z) => h.signalVariance * amplitudeOf(shape, z) ** 2 + trend(z, z),
     between: (Y, Z) =>
-      Float64Array.from({ length: Y.rows }, (_, i) => {
-        const y = Y.getRow(i)
-        const z = Z.getRow(i)
+      Float64Array.from(Y, (y, i) => {
+        const z = Z[i]!
         let squared = 0
-        for (let c = 0; c < p; c++) squared += ((y[near[c]!]! - z[near[c]!]!) * inverse[c]!) ** 2
+        for (let c = 0; c < d; c++) squared += ((y[c]! - z[c]!) * inverse[c]!) ** 2
         return h.signalVariance * amplitudeOf(shape, y) * amplitudeOf(shape, z) * matern52(squared) + trend(y, z)
       }),
   }

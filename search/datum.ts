@@ -1,7 +1,7 @@
-import type { Matrix } from 'ml-matrix'
+import { Matrix } from 'ml-matrix'
 import type { Knowledge } from './design.ts'
 import { defaultPriors, type HyperPriors } from './gp-fit.ts'
-import type { GpData } from './gp-model.ts'
+import type { GpData, Rows } from './gp-model.ts'
 import type { Configuration, Estimate } from './types.ts'
 
 /** One reading of a modelled quantity. */
@@ -21,9 +21,9 @@ export const datum = (at: Configuration, target: number, estimate: Partial<Estim
   ...(bound ? { bound } : {}),
 })
 
-/** Readings as the data of a Gaussian process; X (n×d) has their rows. */
-export const gpDataOf = (X: Matrix, readings: readonly Datum[]): GpData => ({
-  X,
+/** Readings as the data of a Gaussian process; `rows` (n×d) are theirs. */
+export const gpDataOf = (rows: Rows, readings: readonly Datum[]): GpData => ({
+  X: rows.length > 0 ? new Matrix(rows) : Matrix.zeros(0, 0),
   y: Float64Array.from(readings, (r) => r.target),
   knownNoise: Float64Array.from(readings, (r) => r.noise),
 })

@@ -1,9 +1,9 @@
-import { Matrix } from 'ml-matrix'
 import { createEncoder } from './encoding.ts'
-import type { GpShape } from './gp-model.ts'
-import { enumerate, GRID_LIMIT, gridSize, satisfies } from './space.ts'
-import type { Configuration, Parameter, Problem } from './types.ts'
-import { sampleSpace } from './untried.ts'
+import type { GpShape, Rows } from './gp-model.ts'
+import { remembered } from './remembered.ts'
+import { GRID_LIMIT, gridSize, satisfies } from './space.ts'
+import type { Configuration, Parameter, Problem, SearchSpace } from './types.ts'
+import { listed, sampleSpace } from './untried.ts'
 
 /** What is modelled, and how it moves with price: a dearer configuration serves more, and takes less time. */
 export type Quantity = 'rate' | 'constraint' | 'serves'
@@ -29,8 +29,8 @@ export interface Design {
   /** Lengthscales. */
   readonly groups: number
   readonly shape: GpShape
-  /** m×d. */
-  rows(configurations: readonly Configuration[]): Matrix
+  /** Not to be written to. */
+  rows(configurations: readonly Configuration[]): Rows
 }
 
 // Elasticities, d ln(quantity) / d ln(parameter), lie between 0 and 1 for what is shared or scaled out (Amdahl's law): prior spread 0.5.
@@ -46,27 +46,16 @@ const NAME_SD = 0.5
 export const OFFSET_SD = 10
 const SERVES_OFFSET = { mean: 1, sd: 1 }
 
-export interface DesignOptions {
-  /** Leaves ln price out of the columns (for the ablation). */
-  readonly withoutPrice?: boolean
-}
-
 /**
  * Columns: the encoded parameters; ln price, exactly known and a proxy of size that joins unlike resources on one axis; ones; and what
  * further knowledge there is.
  */
-export function createDesign(
-  problem: Problem,
-  quantity: Quantity,
-  knowledge?: Knowledge,
-  { withoutPrice = false }: DesignOptions = {},
-): Design {
+export function createDesign(problem: Problem, quantity: Quantity, knowledge?: Knowledge): Design {
   const encoder = createEncoder(problem.space)
+  const { span, row } = baseRows(problem)
   const parameters = new Map(problem.space.parameters.map((p) => [p.name, p]))
   const strength = knowledge?.correction ?? 1
   const direction = knowledge ? 0 : DIRECTION[quantity]
-  const [lowest, span] = withoutPrice ? [0, 0] : priceRange(problem)
-  const priced = span > 1e-9
   const offset = knowledge ? { mean: 0, sd: knowledge.offsetSd } : quantity === 'serves' ? SERVES_OFFSET : { mean: 0, sd: OFFSET_SD }
   const columns = [
     ...encoder.columns.map((c) => {
@@ -74,32 +63,34 @@ export function createDesign(
       const known = knowledge ? undefined : concurrencySlope(problem, parameter, quantity)
       return { group: c.group, ...(known ?? slope(parameter, direction, strength)) }
     }),
-    ...(priced ? [{ group: encoder.groups, mean: direction * PRICE_ELASTICITY * span, sd: PRICE_ELASTICITY_SD * span * strength }] : []),
+    ...(span > 0 ? [{ group: encoder.groups, mean: direction * PRICE_ELASTICITY * span, sd: PRICE_ELASTICITY_SD * span * strength }] : []),
     { group: -1, ...offset },
     ...(knowledge?.slopes ?? []).map(([mean, sd]) => ({ group: -1, mean, sd })),
   ]
   return {
-    groups: encoder.groups + (priced ? 1 : 0),
+    groups: encoder.groups + (span > 0 ? 1 : 0),
     shape: {
       groups: columns.map((c) => c.group),
       slopeMean: Float64Array.from(columns, (c) => c.mean),
       slopeVariance: Float64Array.from(columns, (c) => c.sd * c.sd),
     },
     rows(configurations) {
-      if (configurations.length === 0) return Matrix.zeros(0, columns.length)
       const known = knowledge?.columns(configurations)
-      const X = new Matrix(configurations.length, columns.length)
-      for (const [i, c] of configurations.entries()) {
-        let j = 0
-        for (const value of encoder.encode(c)) X.set(i, j++, value)
-        if (priced) X.set(i, j++, (Math.log(problem.pricePerHour(c)) - lowest) / span)
-        X.set(i, j++, 1)
-        for (const value of known?.[i] ?? []) X.set(i, j++, value)
-      }
-      return X
+      return configurations.map((c, i) => (known ? Float64Array.from([...row(c), ...known[i]!]) : row(c)))
     },
   }
 }
+
+/** The columns that need no knowledge, and the spread of ln price: encoded parameters, ln price from 0 to 1 where it differs at all, 1. */
+const baseRows = remembered((problem: Problem) => {
+  const encoder = createEncoder(problem.space)
+  const [lowest, span] = priceRange(problem)
+  const row = remembered((c: Configuration) => {
+    const price = span > 0 ? [(Math.log(problem.pricePerHour(c)) - lowest) / span] : []
+    return Float64Array.from([...encoder.encode(c), ...price, 1])
+  })
+  return { span, row }
+})
 
 /** Prior mean and standard deviation of the change of a quantity across a parameter's whole range. */
 export interface Slope {
@@ -130,38 +121,32 @@ export function logReach(parameter: Exclude<Parameter, { kind: 'categorical' }>)
 }
 
 /** [least ln price, spread of ln price] over the space; spread 0 where every configuration costs the same. */
-export function priceRange(problem: Problem): [number, number] {
+export function priceRange(problem: Problem): [lowest: number, span: number] {
   const logs = representatives(problem).map((c) => Math.log(problem.pricePerHour(c)))
   const lowest = Math.min(...logs)
-  return [lowest, Math.max(...logs) - lowest]
+  const span = Math.max(...logs) - lowest
+  return [lowest, span > SAME_PRICE ? span : 0]
 }
 
-const raising = new WeakMap<Problem['space'], ReadonlySet<string>>()
-
-/** Ordered parameters of which more costs more, all else equal: resources. Remembered for each space object. */
-export function priceRaising(problem: Problem): ReadonlySet<string> {
-  const known = raising.get(problem.space)
-  if (known) return known
-  const found = new Set(
-    problem.space.parameters.flatMap(({ name, kind }) => {
-      if (kind === 'categorical') return []
-      const lines = priceLines(problem, name)
-      const steps = lines.flatMap((line) => line.slice(1).map((point, i) => point.logPrice - line[i]!.logPrice))
-      return steps.length > 0 && steps.every((step) => step > 1e-9) ? [name] : []
-    }),
-  )
-  raising.set(problem.space, found)
-  return found
-}
+/** Ordered parameters of which more costs more, all else equal: resources. */
+export const priceRaising = remembered((problem: Problem): readonly string[] =>
+  problem.space.parameters.flatMap(({ name, kind }) => {
+    if (kind === 'categorical') return []
+    const steps = priceLines(problem, name).flatMap((line) => line.slice(1).map((logPrice, i) => logPrice - line[i]!))
+    return steps.length > 0 && steps.every((step) => step > SAME_PRICE) ? [name] : []
+  }),
+)
 
 /** Whether the price ever depends on the parameter, all else equal. */
 export const movesPrice = (problem: Problem, name: string): boolean =>
-  priceLines(problem, name).some((line) => line.some((point) => Math.abs(point.logPrice - line[0]!.logPrice) > 1e-9))
+  priceLines(problem, name).some((line) => line.some((logPrice) => Math.abs(logPrice - line[0]!) > SAME_PRICE))
 
 const LINES = 24
+/** ln prices that differ by less are the same. */
+const SAME_PRICE = 1e-9
 
-/** Configurations that differ in one parameter alone, in its order, with ln price. */
-function priceLines(problem: Problem, name: string): { value: number; logPrice: number }[][] {
+/** ln prices along one parameter, in its order, from some configurations. */
+function priceLines(problem: Problem, name: string): number[][] {
   const parameter = problem.space.parameters.find((p) => p.name === name)!
   const values = 'values' in parameter ? parameter.values : [parameter.min, parameter.max]
   const all = representatives(problem)
@@ -170,21 +155,16 @@ function priceLines(problem: Problem, name: string): { value: number; logPrice: 
     values
       .map((value) => ({ ...base, [name]: value }))
       .filter((configuration) => satisfies(problem.space, configuration))
-      .map((configuration) => ({ value: Number(configuration[name]), logPrice: Math.log(problem.pricePerHour(configuration)) })),
+      .map((configuration) => Math.log(problem.pricePerHour(configuration))),
   )
 }
 
 const REPRESENTATIVES = 512
-const remembered = new WeakMap<Problem['space'], readonly Configuration[]>()
+const representativesOf = remembered((space: SearchSpace): readonly Configuration[] => {
+  const all = gridSize(space) <= GRID_LIMIT ? listed(space) : sampleSpace(space, REPRESENTATIVES)
+  const stride = Math.ceil(all.length / REPRESENTATIVES)
+  return all.filter((_, i) => i % stride === 0)
+})
 
-/** Up to 512 configurations spread over the space. Remembered for each space object. */
-export function representatives({ space }: Problem): readonly Configuration[] {
-  let found = remembered.get(space)
-  if (!found) {
-    const all = gridSize(space) <= GRID_LIMIT ? enumerate(space) : sampleSpace(space, REPRESENTATIVES)
-    const stride = Math.max(1, Math.ceil(all.length / REPRESENTATIVES))
-    found = all.filter((_, i) => i % stride === 0)
-    remembered.set(space, found)
-  }
-  return found
-}
+/** Up to 512 configurations spread over the space. */
+export const representatives = ({ space }: Problem): readonly Configuration[] => representativesOf(space)

@@ -1,3 +1,4 @@
+import { remembered } from './remembered.ts'
 import type { Configuration, Parameter, SearchSpace } from './types.ts'
 
 /** How one column of the design matrix came about. */
@@ -24,17 +25,10 @@ export interface Encoder {
  * which names are made (`c4.large`). Remembered for each
  * space and configuration object.
  */
-export function createEncoder(space: SearchSpace): Encoder {
-  const known = remembered.get(space) ?? encoderOf(space)
-  remembered.set(space, known)
-  return known
-}
-
-const remembered = new WeakMap<SearchSpace, Encoder>()
+export const createEncoder = remembered(encoderOf)
 
 function encoderOf(space: SearchSpace): Encoder {
   const columns: Column[] = []
-  const rows = new WeakMap<Configuration, Float64Array>()
   const writers: ((configuration: Configuration, row: Float64Array) => void)[] = []
   let group = 0
   for (const parameter of space.parameters) {
@@ -76,14 +70,11 @@ function encoderOf(space: SearchSpace): Encoder {
   return {
     columns,
     groups: group,
-    encode(configuration) {
-      const known = rows.get(configuration)
-      if (known) return known
+    encode: remembered((configuration: Configuration) => {
       const row = new Float64Array(columns.length)
       for (const write of writers) write(configuration, row)
-      rows.set(configuration, row)
       return row
-    },
+    }),
   }
 }
 

@@ -35,7 +35,7 @@ export function monotoneDoubt(
   observations: readonly Observation[],
   believed: (tried: readonly Configuration[]) => Float64Array,
 ): (configurations: readonly Configuration[], feasible: Float64Array) => Float64Array {
-  const raising = [...priceRaising(problem)]
+  const raising = priceRaising(problem)
   const rest = problem.space.parameters.map((p) => p.name).filter((name) => !raising.includes(name))
   const noMore = (a: Configuration, b: Configuration) =>
     rest.every((name) => a[name] === b[name]) && raising.every((name) => Number(a[name]) <= Number(b[name]))

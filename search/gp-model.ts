@@ -19,6 +19,9 @@ export interface Hyperparameters {
   readonly noiseVariance: number
 }
 
+/** Rows of a design matrix, encoded configurations, m×d. */
+export type Rows = readonly Float64Array[]
+
 export const NOISE_FLOOR = 1e-4
 
 export interface GpData {

@@ -7,7 +7,7 @@
  *   d         columns of the design matrix
  *   G         groups of columns, one lengthscale each
  *   X         design matrix, rows are encoded configurations                 n×d  (Matrix)
- *   Z         points to predict                                              m×d  (Matrix)
+ *   Z         points to predict                                              m×d
  *   y         targets                                                        n
  *   s²        signal variance of the Matérn part
  *   ℓ         lengthscales                                                   G
@@ -25,9 +25,8 @@
  * The trend is integrated out (Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, §2.7): slopes b ~ N(b0, diag v) give the mean
  * X b0 and the kernel X diag(v) Xᵀ. A column of ones with a wide v is an unknown offset; a given prior mean as a column is one whose scale is learned.
  */
-import type { Matrix } from 'ml-matrix'
 import { crossKernel } from './cross-kernel.ts'
-import { amplitudeOf, type GpData, type GpShape, type Hyperparameters, type Marginals } from './gp-model.ts'
+import { amplitudeOf, type GpData, type GpShape, type Hyperparameters, type Marginals, type Rows } from './gp-model.ts'
 import type { Evaluation } from './lbfgs.ts'
 import { backwardSolve, cholesky, forwardSolve, forwardSolveFour, inverseFromFactor } from './linalg.ts'
 import { matern52, matern52Weight } from './matern.ts'
@@ -37,13 +36,13 @@ export interface Gp {
   /** ln p(y | X, θ). */
   readonly logLikelihood: number
   /** Marginal mean and variance of the noise-free function at the rows of Z (m×d). */
-  predict(Z: Matrix): Marginals
+  predict(Z: Rows): Marginals
   /** The same from some of the observations: where there are many, quicker, and good enough for a shortlist. */
-  predictRoughly(Z: Matrix): Marginals
+  predictRoughly(Z: Rows): Marginals
   /** Marginals at the rows of Y and of Z (m×d each), and the covariance of row i of one with row i of the other (m). */
-  predictPairs(Y: Matrix, Z: Matrix): [Marginals, Marginals, Float64Array]
+  predictPairs(Y: Rows, Z: Rows): [Marginals, Marginals, Float64Array]
   /** Mean (m) and covariance (m×m, row-major) of the noise-free function at the rows of Z. */
-  joint(Z: Matrix): { mean: Float64Array; covariance: Float64Array }
+  joint(Z: Rows): { mean: Float64Array; covariance: Float64Array }
   /** The noise-free function at each observation as the others lead one to expect it, n (Rasmussen and Williams, eq. 5.12). */
   leaveOneOut(): Marginals
   /** Set when the fit fell back to default hyperparameters. */
@@ -199,7 +198,11 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
   const factor = factorise(g, hyperparameters, pairs, data.knownNoise) ?? factorise(g, { ...hyperparameters, noiseVariance: 1 }, pairs)
   if (!factor) throw new Error(`the kernel matrix of ${g.n} observations is not positive definite: are all targets and columns finite?`)
   const { n } = g
-  const cross = crossKernel(shape, hyperparameters, data.X)
+  const cross = crossKernel(
+    shape,
+    hyperparameters,
+    data.X.to2DArray().map((row) => Float64Array.from(row)),
+  )
   const whole: Whitening = { ...factor, at: Int32Array.from({ length: n }, (_, i) => i) }
   return {
     hyperparameters,
@@ -220,7 +223,7 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
       const prior = new Float64Array(m)
       const upTo = Int32Array.from({ length: m }, (_, i) => i)
       for (let i = 0; i < m; i++) {
-        own.row(Z.getRow(i), prior, upTo)
+        own.row(Z[i]!, prior, upTo)
         for (let j = 0; j <= i; j++) {
           const value = prior[j]! - dot(rows[i]!, rows[j]!)
           covariance[i * m + j] = value
@@ -241,9 +244,9 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
     },
   }
 
-  function predict(Z: Matrix, by: Whitening = whole): Marginals {
-    const mean = new Float64Array(Z.rows)
-    const variance = new Float64Array(Z.rows)
+  function predict(Z: Rows, by: Whitening = whole): Marginals {
+    const mean = new Float64Array(Z.length)
+    const variance = new Float64Array(Z.length)
     whiten(Z, by, (i, value, spread) => {
       mean[i] = value
       variance[i] = spread
@@ -251,10 +254,10 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
     return { mean, variance }
   }
 
-  function whitenedRows(Z: Matrix): Marginals & { rows: Float64Array[] } {
+  function whitenedRows(Z: Rows): Marginals & { rows: Float64Array[] } {
     const rows: Float64Array[] = []
-    const mean = new Float64Array(Z.rows)
-    const variance = new Float64Array(Z.rows)
+    const mean = new Float64Array(Z.length)
+    const variance = new Float64Array(Z.length)
     whiten(Z, whole, (i, value, spread, row) => {
       mean[i] = value
       variance[i] = spread
@@ -265,22 +268,22 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
 
   /** Visits the rows of Z with posterior mean, variance and L⁻¹ k(X, z), numbers that are overwritten afterwards. */
   function whiten(
-    Z: Matrix,
+    Z: Rows,
     { l, at, alpha }: Whitening,
     visit: (i: number, mean: number, variance: number, row: Float64Array) => void,
   ): void {
     const rows = Array.from({ length: BLOCK }, () => new Float64Array(at.length))
     const mean = new Float64Array(BLOCK)
-    for (let first = 0; first < Z.rows; first += BLOCK) {
-      const count = Math.min(BLOCK, Z.rows - first)
+    for (let first = 0; first < Z.length; first += BLOCK) {
+      const count = Math.min(BLOCK, Z.length - first)
       for (let r = 0; r < count; r++) {
-        const z = Z.getRow(first + r)
+        const z = Z[first + r]!
         cross.row(z, rows[r]!, at)
         mean[r] = meanAt(shape, z) + dot(rows[r]!, alpha)
       }
       forwardSolveFour(l, at.length, rows)
       for (let r = 0; r < count; r++) {
-        const variance = cross.variance(Z.getRow(first + r)) - dot(rows[r]!, rows[r]!)
+        const variance = cross.variance(Z[first + r]!) - dot(rows[r]!, rows[r]!)
         visit(first + r, mean[r]!, Math.max(LEAST_VARIANCE, variance), rows[r]!)
       }
     }

@@ -7,12 +7,18 @@ import { cdf } from './normal.ts'
 import { fitReadings } from './one-sided.ts'
 
 const shape: GpShape = { groups: [0, -1], slopeMean: Float64Array.of(0, 0), slopeVariance: Float64Array.of(0, 4) }
-const at = (x: number) => [x, 1]
+const at = (x: number) => Float64Array.of(x, 1)
 const exact = (x: number, target: number): Datum => ({ at: { x }, target, noise: 0.01 })
 const least = (x: number, target: number): Datum => ({ at: { x }, target, noise: 0.04, bound: 'least' })
 const most = (x: number, target: number): Datum => ({ at: { x }, target, noise: 0.04, bound: 'most' })
 const priors = { signal: [0, 1], lengthscale: [0, 1], noise: [-4, 1] } as const
-const fit = (readings: readonly Datum[]) => fitReadings(shape, new Matrix(readings.map((r) => at(Number(r.at.x)))), readings, priors)
+const fit = (readings: readonly Datum[]) =>
+  fitReadings(
+    shape,
+    readings.map((r) => at(Number(r.at.x))),
+    readings,
+    priors,
+  )
 
 /** Evidence and posterior mean at two points by the trapezoidal rule: prior of the process times Φ of each reading. */
 function integrated(
@@ -21,7 +27,7 @@ function integrated(
 ): { logEvidence: number; mean: number } {
   const X = new Matrix(readings.map((r) => at(Number(r.at.x))))
   const nothing = { X, y: Float64Array.of(0, 0), knownNoise: Float64Array.of(1e9, 1e9) }
-  const { covariance: k } = condition(shape, nothing, hyperparameters).joint(X)
+  const { covariance: k } = condition(shape, nothing, hyperparameters).joint(readings.map((r) => at(Number(r.at.x))))
   const [a, b, c] = [k[0]!, k[1]!, k[3]!]
   const determinant = a * c - b * b
   const step = 0.05
@@ -50,7 +56,7 @@ describe('fitReadings', () => {
       const { gp } = fit(readings)
       const expected = integrated(gp.hyperparameters, readings)
       expect(gp.logLikelihood).toBeCloseTo(expected.logEvidence, 1)
-      expect(gp.predict(new Matrix([at(0)])).mean[0]).toBeCloseTo(expected.mean, 1)
+      expect(gp.predict([at(0)]).mean[0]).toBeCloseTo(expected.mean, 1)
     }
   })
   test('a bound that the others keep anyway says next to nothing', () => {
@@ -60,13 +66,13 @@ describe('fitReadings', () => {
   })
   test('a bound that the others would break is kept', () => {
     const { gp } = fit([exact(0, 0), exact(0.5, 0.1), exact(1, 0), least(0.25, 2)])
-    expect(gp.predict(new Matrix([at(0.25)])).mean[0]).toBeGreaterThan(1.5)
+    expect(gp.predict([at(0.25)]).mean[0]).toBeGreaterThan(1.5)
     const below = fit([exact(0, 0), exact(0.5, 0.1), exact(1, 0), most(0.25, -2)])
-    expect(below.gp.predict(new Matrix([at(0.25)])).mean[0]).toBeLessThan(-1.5)
+    expect(below.gp.predict([at(0.25)]).mean[0]).toBeLessThan(-1.5)
   })
   test('bounds leave open how far beyond them the truth is', () => {
-    const sure = fit([exact(0, 0), exact(1, 1)]).gp.predict(new Matrix([at(1)])).variance[0]!
-    const open = fit([exact(0, 0), least(1, 1)]).gp.predict(new Matrix([at(1)])).variance[0]!
+    const sure = fit([exact(0, 0), exact(1, 1)]).gp.predict([at(1)]).variance[0]!
+    const open = fit([exact(0, 0), least(1, 1)]).gp.predict([at(1)]).variance[0]!
     expect(open).toBeGreaterThan(4 * sure)
   })
 })

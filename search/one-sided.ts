@@ -1,7 +1,6 @@
-import type { Matrix } from 'ml-matrix'
 import { type Datum, gpDataOf } from './datum.ts'
 import { fitGp, type HyperPriors } from './gp-fit.ts'
-import type { GpShape } from './gp-model.ts'
+import type { GpShape, Rows } from './gp-model.ts'
 import { condition, type Gp } from './gp-regression.ts'
 import { logCdf, logPdf } from './normal.ts'
 
@@ -27,7 +26,7 @@ export interface FittedReadings {
  * exponential families', 2005), so the hyperparameters are fitted to sites as to readings.
  * @param X design matrix of the readings, n×d
  */
-export function fitReadings(shape: GpShape, X: Matrix, readings: readonly Datum[], priors: HyperPriors): FittedReadings {
+export function fitReadings(shape: GpShape, X: Rows, readings: readonly Datum[], priors: HyperPriors): FittedReadings {
   if (readings.every((r) => r.bound === undefined)) return { gp: fitGp(shape, gpDataOf(X, readings), { priors }), sites: readings }
   let sites = readings.map((r): Datum => (r.bound ? { ...r, target: r.target + 0.5 * signOf(r), noise: 1 } : r))
   let gp = fitGp(shape, gpDataOf(X, sites), { priors })

@@ -1,16 +1,15 @@
-import type { Matrix } from 'ml-matrix'
 import { type CoupledModel, fitCoupled } from './coupled.ts'
 import { believedReadings, type Datum, datum, gpDataOf, priorsOf } from './datum.ts'
-import { createDesign, type Design, type DesignOptions, type Knowledge, type Quantity } from './design.ts'
+import { createDesign, type Design, type Knowledge, type Quantity } from './design.ts'
 import { type Beliefs, logFeasible, monotoneDoubt } from './feasibility.ts'
 import { condition, type Gp } from './gp-regression.ts'
 import { cholesky } from './linalg.ts'
-import { bilog, logCdf } from './normal.ts'
+import { logCdf } from './normal.ts'
 import { learnsOf } from './objective.ts'
 import { logMetric } from './observed-cost.ts'
 import { fitReadings } from './one-sided.ts'
-import { rememberedPerTrial } from './per-trial.ts'
 import { calibratePhysics } from './physics-prior.ts'
+import { rememberedPerTrial } from './remembered.ts'
 import { pastKnowledge } from './transfer.ts'
 import type { Configuration, Observation, Problem, Rng } from './types.ts'
 
@@ -31,10 +30,7 @@ export interface Draws {
 }
 
 /** Parts that can be taken out, for the ablation. */
-export interface SurrogateOptions extends DesignOptions {
-  /** Models bilog(ln(metric / limit)) instead of ln(metric / limit). */
-  readonly bilog?: boolean
-  readonly withoutHistory?: boolean
+export interface SurrogateOptions {
   /** More of a resource may well hurt. */
   readonly withoutMonotone?: boolean
   /** Models rate and latency apart. */
@@ -55,10 +51,7 @@ const COUPLED = 40
 const COUPLED_ODDS = 3
 
 /** The modelled constraint: ln(metric / limit), met where ≤ 0; plain ln(metric) without a limit. */
-const constraintTarget = (problem: Problem, logValue: number, options: SurrogateOptions): number => {
-  const excess = logValue - Math.log(problem.constraintLimit ?? 1)
-  return options.bilog ? bilog(excess) : excess
-}
+const constraintTarget = (problem: Problem, logValue: number): number => logValue - Math.log(problem.constraintLimit ?? 1)
 
 /** Whether the metric is beyond a factor e of its limit, and no more. */
 function bounded(reading: Datum): Datum {
@@ -73,8 +66,6 @@ const label = (o: Observation): Datum => ({ at: o.configuration, target: 0, boun
 /** Nothing taken out. */
 export const asShipped: SurrogateOptions = {}
 
-const remembered = rememberedPerTrial<Surrogate>()
-
 /** `fitModels`, remembered for each trial unless something is pending or taken out. */
 export function fitSurrogate(
   problem: Problem,
@@ -82,9 +73,12 @@ export function fitSurrogate(
   pending: readonly Configuration[],
   options: SurrogateOptions = asShipped,
 ): Surrogate {
-  const fit = () => fitModels(problem, observations, pending, options)
-  return pending.length > 0 || options !== asShipped ? fit() : remembered(problem, observations, undefined, fit)
+  return pending.length > 0 || options !== asShipped
+    ? fitModels(problem, observations, pending, options)
+    : fitAsShipped(problem, observations)
 }
+
+const fitAsShipped = rememberedPerTrial((problem, observations) => fitModels(problem, observations, [], asShipped))
 
 /** Fits the models. Pending configurations are believed to turn out at their predicted mean. */
 function fitModels(
@@ -97,20 +91,19 @@ function fitModels(
   const rates = complete.flatMap((o) =>
     o.rate && o.rate.value > 0 ? datum(o.configuration, Math.log(o.rate.value), o.rate, o.censored ? 'most' : undefined) : [],
   )
-  const target = (logValue: number) => constraintTarget(problem, logValue, options)
   const readings = complete.flatMap((o) =>
-    o.constraint ? datum(o.configuration, target(logMetric(problem, o.constraint.value)), o.constraint) : [],
+    o.constraint ? datum(o.configuration, constraintTarget(problem, logMetric(problem, o.constraint.value)), o.constraint) : [],
   )
   const boundaryAlone = learnsOf(problem.objective) === 'nothing' && problem.constraintLimit !== undefined && !options.withoutBounds
   const constraints = boundaryAlone ? readings.map(bounded) : readings
   const labels = observations.map(label)
-  const past = problem.history && !options.withoutHistory ? pastKnowledge(problem.history, problem.space, rates) : undefined
-  const rate = fitBest(problem, 'rate', rates, pending, [ratePhysics(problem, rates), past], options)
-  const constraint = fitBest(problem, 'constraint', constraints, pending, [constraintPhysics(problem, target)], options)
+  const past = problem.history ? pastKnowledge(problem.history, problem.space, rates) : undefined
+  const rate = fitBest(problem, 'rate', rates, pending, [ratePhysics(problem, rates), past])
+  const constraint = fitBest(problem, 'constraint', constraints, pending, [constraintPhysics(problem)])
   const apart = (rate?.gp.logLikelihood ?? 0) + (constraint?.gp.logLikelihood ?? 0)
   const little = littleModel(problem, rates, constraints, pending, options)
   const coupled = little && little.logLikelihood - COUPLED_ODDS >= apart ? little : undefined
-  const serving = observations.every(serves) ? undefined : fitBest(problem, 'serves', labels, [], [], options)
+  const serving = observations.every(serves) ? undefined : fitBest(problem, 'serves', labels, [], [])
   const logServes = (configurations: readonly Configuration[]): Float64Array => {
     const latent = serving?.gp.predict(serving.rows(configurations))
     return Float64Array.from(configurations, (_, i) =>
@@ -183,8 +176,7 @@ function littleModel(
 
 interface Model {
   readonly gp: Gp
-  /** Design matrix, m×d. */
-  rows(configurations: readonly Configuration[]): Matrix
+  rows: Design['rows']
   /** Outside knowledge is part of it. */
   readonly informed: boolean
 }
@@ -196,17 +188,15 @@ function fitBest(
   data: readonly Datum[],
   pending: readonly Configuration[],
   knowledge: readonly (Knowledge | undefined)[],
-  options: DesignOptions,
 ): Model | undefined {
-  const plainDesign = createDesign(problem, quantity, undefined, options)
   const informed = knowledge.flatMap((known) => {
     if (!known) return []
-    const model = fitModel(quantity, createDesign(problem, quantity, known, options), data, pending, known)
+    const model = fitModel(quantity, createDesign(problem, quantity, known), data, pending, known)
     return [{ model, odds: model.gp.logLikelihood - known.burden }]
   })
   const best = informed.sort((a, b) => b.odds - a.odds)[0]
   if (data.length === 0) return best?.model
-  const plain = fitModel(quantity, plainDesign, data, pending)
+  const plain = fitModel(quantity, createDesign(problem, quantity), data, pending)
   return best && best.odds >= plain.gp.logLikelihood ? best.model : plain
 }
 
@@ -243,13 +233,13 @@ function ratePhysics(problem: Problem, data: readonly Datum[]): Knowledge | unde
   }
 }
 
-function constraintPhysics(problem: Problem, target: (logValue: number) => number): Knowledge | undefined {
+function constraintPhysics(problem: Problem): Knowledge | undefined {
   const { priorLogConstraint } = problem
   if (!priorLogConstraint) return undefined
   const { scaleSd, ...physics } = PHYSICS
   const expected = (c: Configuration) => {
     const logValue = priorLogConstraint(c)
-    return logValue === undefined ? 0 : target(logValue)
+    return logValue === undefined ? 0 : constraintTarget(problem, logValue)
   }
   return { slopes: [[1, scaleSd]], columns: (configurations) => configurations.map((c) => [expected(c)]), ...physics }
 }

@@ -3,6 +3,7 @@ import type { Knowledge } from './design.ts'
 import { createEncoder } from './encoding.ts'
 import { fitGp } from './gp-fit.ts'
 import { condition } from './gp-regression.ts'
+import { remembered } from './remembered.ts'
 import { configurationKey } from './space.ts'
 import type { Configuration, PastExperiment, SearchSpace } from './types.ts'
 
@@ -10,7 +11,6 @@ import type { Configuration, PastExperiment, SearchSpace } from './types.ts'
 const BURDEN = 1
 const FITTED = 80
 const CONDITIONED = 300
-const remembered = new WeakMap<PastExperiment, PastMean | undefined>()
 
 /**
  * Past experiments as knowledge of the rates of a new one (where they failed, and what they took, is each job's own: cliffs lie elsewhere): each one's
@@ -63,11 +63,8 @@ function agreement(predicted: Float64Array, trials: readonly { readonly target: 
 
 type PastMean = (configurations: readonly Configuration[]) => Float64Array
 
-/** The posterior mean of a past experiment's ln rate. Remembered for each experiment object. */
-function pastMean(past: PastExperiment): PastMean | undefined {
-  if (!remembered.has(past)) remembered.set(past, fitPast(past))
-  return remembered.get(past)
-}
+/** The posterior mean of a past experiment's ln rate. */
+const pastMean = remembered(fitPast)
 
 function fitPast(past: PastExperiment): PastMean | undefined {
   const data = past.observations.flatMap((o) =>
@@ -79,7 +76,7 @@ function fitPast(past: PastExperiment): PastMean | undefined {
   const project = (c: Configuration): Configuration => Object.fromEntries(own.map((name) => [name, c[name]!]))
   const average = data.reduce((sum, d) => sum + d.target, 0) / data.length
   const gpData = (points: typeof data) => ({
-    X: new Matrix(points.map((d) => [...encoder.encode(d.at)])),
+    X: new Matrix(points.map((d) => encoder.encode(d.at))),
     y: Float64Array.from(points, (d) => d.target - average),
   })
   const shape = {
@@ -96,7 +93,7 @@ function fitPast(past: PastExperiment): PastMean | undefined {
     const elsewhere = unknown.filter((c) => !measured.has(configurationKey(project(c))))
     for (const c of unknown) predicted.set(c, measured.get(configurationKey(project(c))) ?? average)
     if (elsewhere.length > 0) {
-      const { mean } = gp.predict(new Matrix(elsewhere.map((c) => [...encoder.encode(c)])))
+      const { mean } = gp.predict(elsewhere.map(encoder.encode))
       for (const [i, c] of elsewhere.entries()) predicted.set(c, mean[i]! + average)
     }
     return Float64Array.from(configurations, (c) => predicted.get(c)!)

@@ -1,4 +1,5 @@
 import { createHalton } from './halton.ts'
+import { remembered } from './remembered.ts'
 import { createRng } from './rng.ts'
 import { configurationAt, configurationKey, enumerate, GRID_LIMIT, gridSize, satisfies } from './space.ts'
 import type { Configuration, Problem, Rng, SearchSpace } from './types.ts'
@@ -17,27 +18,14 @@ export function untried(problem: Problem, taken: readonly Configuration[], rng: 
   const known = new Set(taken.map(configurationKey))
   const allowed = (configuration: Configuration) => !known.has(keyOf(configuration)) && !problem.cannotServe?.(configuration)
   const complete = gridSize(problem.space) <= GRID_LIMIT
-  const all = complete ? everything(problem.space) : sampleSpace(problem.space, SAMPLE, rng.fork('candidates'))
+  const all = complete ? listed(problem.space) : sampleSpace(problem.space, SAMPLE, rng.fork('candidates'))
   return { configurations: all.filter(allowed), complete }
 }
 
-const keys = new WeakMap<Configuration, string>()
-
-/** `configurationKey`, remembered for each configuration object. */
-function keyOf(configuration: Configuration): string {
-  const known = keys.get(configuration) ?? configurationKey(configuration)
-  keys.set(configuration, known)
-  return known
-}
-
-const listed = new WeakMap<SearchSpace, readonly Configuration[]>()
+const keyOf = remembered(configurationKey)
 
 /** `enumerate`, remembered for each space object, so that a configuration is the same object each time. */
-function everything(space: SearchSpace): readonly Configuration[] {
-  const all = listed.get(space) ?? enumerate(space)
-  listed.set(space, all)
-  return all
-}
+export const listed = remembered((space: SearchSpace): readonly Configuration[] => enumerate(space))
 
 /** Up to `count` distinct configurations of a space, quasi-random. */
 export function sampleSpace(space: SearchSpace, count: number, rng: Rng = createRng('space')): Configuration[] {

@@ -66,7 +66,7 @@ function regression(
     { groups: [...flat.keys()], slopeMean: flat, slopeVariance: flat },
     { X, y: Float64Array.from(data, ([, y]) => (y - mean) / sd) },
   )
-  const believed = gp.predict(new Matrix(configurations.map(encode)))
+  const believed = gp.predict(configurations.map((c) => Float64Array.from(encode(c))))
   return { mean: believed.mean.map((v) => mean + sd * v), variance: believed.variance.map((v) => sd * sd * v) }
 }
 

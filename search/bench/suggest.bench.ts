@@ -1,6 +1,7 @@
 /** `npm run bench:suggest`: CPU milliseconds of one suggestion by the default sampler, by size of the space and number of trials. */
-import { createRng, createSampler, enumerate } from '../index.ts'
+import { createRng, createSampler } from '../index.ts'
 import type { Observation, Problem, SearchSpace } from '../types.ts'
+import { untried } from '../untried.ts'
 
 const steps = (count: number) => Array.from({ length: count }, (_, i) => i + 1)
 const space = (a: number, b: number, c: number): SearchSpace => ({
@@ -13,19 +14,26 @@ const space = (a: number, b: number, c: number): SearchSpace => ({
   constraints: [],
 })
 const rng = createRng(1)
-const cases: readonly (readonly [sizes: readonly [number, number, number], trials: number])[] = [
-  [[10, 10, 10], 20],
-  [[10, 10, 10], 100],
-  [[10, 10, 10], 200],
+/** With a real number beside them: too large to list. */
+const mixed: SearchSpace = {
+  parameters: [...space(10, 10, 10).parameters, { name: 'share', category: 'resource', kind: 'float', min: 0.1, max: 1, scale: 'log' }],
+  constraints: [],
+}
+const cases: readonly (readonly [name: string, space: SearchSpace, trials: number])[] = [
+  ['5,000 configurations', space(10, 10, 10), 20],
+  ['5,000 configurations', space(10, 10, 10), 100],
+  ['5,000 configurations', space(10, 10, 10), 200],
+  ['100,000 configurations', space(20, 32, 31), 100],
+  ['three ordered parameters, a name and a real number', mixed, 100],
 ]
-for (const [sizes, trials] of cases) {
+for (const [name, space, trials] of cases) {
   const problem: Problem = {
-    space: space(...sizes),
+    space,
     objective: { kind: 'price-per-request' },
     constraintLimit: 40,
     pricePerHour: (c) => 0.05 * Number(c.cores) + 0.01 * Number(c.memory) + 0.3,
   }
-  const all = enumerate(problem.space)
+  const all = untried(problem, [], rng).configurations
   const observations = Array.from({ length: trials }, (): Observation => {
     const configuration = all[rng.int(all.length)]!
     const ms = ((5 + 2 * Number(configuration.batch)) / Math.sqrt(Number(configuration.cores))) * Math.exp(0.05 * rng.normal())
@@ -39,5 +47,5 @@ for (const [sizes, trials] of cases) {
     const { user, system } = process.cpuUsage(start)
     return (user + system) / 1000
   })
-  console.log(`${all.length} configurations, ${trials} trials: ${times.sort((x, y) => x - y)[2]!.toFixed(0)} ms`)
+  console.log(`${name}, ${trials} trials: ${times.sort((x, y) => x - y)[2]!.toFixed(0)} ms`)
 }

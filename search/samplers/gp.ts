@@ -2,11 +2,12 @@ import { type Choice, logAcquisition } from '../acquisition.ts'
 import { type Beliefs, logFeasible } from '../feasibility.ts'
 import { ROUGHLY } from '../gp-regression.ts'
 import { believedBest } from '../incumbent.ts'
+import { bestOf, climb } from '../local-search.ts'
 import { configurationKey, neighbours } from '../space.ts'
 import { cheapestByPhysics, spread, startCount } from '../starts.ts'
 import { isStuck } from '../stuck.ts'
 import { asShipped, fitSurrogate, type Surrogate, type SurrogateOptions } from '../surrogate.ts'
-import type { Configuration, Observation, Problem, Sampler, Suggestion } from '../types.ts'
+import type { Configuration, Observation, Problem, Rng, Sampler, Suggestion } from '../types.ts'
 import { type Candidates, untried } from '../untried.ts'
 
 /** Trials that physics may choose before one has served. */
@@ -50,7 +51,7 @@ export const createGpSampler = (options: GpOptions = asShipped): Sampler => ({
         : informedByPhysics(problem, surrogate)
           ? BY_PHYSICS
           : (options.choice ?? USUAL)
-    return mostPromising(problem, observations, taken, surrogate, { configurations, complete }, choice)
+    return mostPromising(problem, observations, taken, surrogate, sampled({ configurations, complete }, rng.fork('scored')), choice)
   },
 })
 
@@ -74,19 +75,19 @@ function mostPromising(
   choice: Choice,
 ): Suggestion {
   const best = believedBest(problem, observations, surrogate)
-  const score = (candidates: readonly Configuration[], how?: 'roughly'): Scored => {
+  const score = (candidates: readonly Configuration[], how?: 'roughly') => {
     const beliefs = surrogate.believe(candidates, how)
     const prices = Float64Array.from(candidates, (c) => problem.pricePerHour(c))
     return { candidates, beliefs, scores: logAcquisition(problem, prices, beliefs, best?.logCost ?? Infinity, choice) }
   }
   const large = configurations.length > SHORTLIST && observations.length > ROUGHLY
-  const whole = score(large ? shortlist(score(configurations, 'roughly')) : configurations)
-  const { scores, candidates, beliefs } = complete ? whole : climb(problem, taken, whole, score)
-  const at = argmax(scores)
-  const warnings = [
-    ...surrogate.warnings,
-    ...(complete ? [] : ['the space is too large to list; a quasi-random sample and what surrounds its best is scored']),
-  ]
+  const sample = score(large ? bestOf(score(configurations, 'roughly'), SHORTLIST) : configurations)
+  const known = new Set(taken.map(configurationKey))
+  const around = (configuration: Configuration) =>
+    neighbours(problem.space, configuration).filter((c) => !known.has(configurationKey(c)) && !problem.cannotServe?.(c))
+  const { scores, candidates, beliefs } = complete ? sample : climb(sample, around, score)
+  const at = scores.reduce((highest, score, i) => (score > scores[highest]! ? i : highest), 0)
+  const warnings = [...surrogate.warnings, ...(complete ? [] : [SAMPLED])]
   return {
     configuration: candidates[at]!,
     why: best
@@ -99,41 +100,17 @@ function mostPromising(
 
 /** More candidates than this are first scored roughly, and the best of them again. */
 const SHORTLIST = 512
+/** Of a longer list as many are scored, one of each stretch, and what surrounds the best. */
+const SCORED = 8_192
+const SAMPLED = 'the space is too large to score whole; a sample and what surrounds its best is scored'
 
-function shortlist({ candidates, scores }: Scored): readonly Configuration[] {
-  const cut = Float64Array.from(scores).sort()[scores.length - SHORTLIST]!
-  return candidates.filter((_, i) => scores[i]! >= cut)
-}
-
-interface Scored {
-  readonly candidates: readonly Configuration[]
-  readonly beliefs: Beliefs
-  readonly scores: Float64Array
-}
-
-const CLIMBERS = 5
-const CLIMBS = 12
-
-/** Local search from the best of a sample: to the best neighbour, until none is better. */
-function climb(
-  problem: Problem,
-  taken: readonly Configuration[],
-  sample: Scored,
-  score: (candidates: readonly Configuration[]) => Scored,
-): Scored {
-  const known = new Set(taken.map(configurationKey))
-  const order = Array.from(sample.scores.keys()).sort((a, b) => sample.scores[b]! - sample.scores[a]!)
-  let here = order.slice(0, CLIMBERS).map((i) => sample.candidates[i]!)
-  let best = score(here)
-  for (let step = 0; step < CLIMBS; step++) {
-    const around = new Map([...here, ...here.flatMap((c) => neighbours(problem.space, c))].map((c) => [configurationKey(c), c]))
-    const next = score([...around.values()].filter((c) => !known.has(configurationKey(c)) && !problem.cannotServe?.(c)))
-    if (Math.max(...next.scores) <= Math.max(...best.scores)) break
-    const ranked = Array.from(next.scores.keys()).sort((a, b) => next.scores[b]! - next.scores[a]!)
-    here = ranked.slice(0, CLIMBERS).map((i) => next.candidates[i]!)
-    best = next
+function sampled({ configurations, complete }: Candidates, rng: Rng): Candidates {
+  if (configurations.length <= SCORED) return { configurations, complete }
+  const stretch = configurations.length / SCORED
+  return {
+    configurations: Array.from({ length: SCORED }, (_, i) => configurations[Math.floor((i + rng.next()) * stretch)]!),
+    complete: false,
   }
-  return best
 }
 
 function predicted(problem: Problem, beliefs: Beliefs, at: number): Pick<Suggestion, 'predicted'> {
@@ -142,10 +119,4 @@ function predicted(problem: Problem, beliefs: Beliefs, at: number): Pick<Suggest
   const reach = 1.645 * Math.sqrt(beliefs.rate.variance[at]!)
   const feasible = Math.exp(logFeasible(problem, beliefs)[at]!)
   return { predicted: { rate: Math.exp(mean), low: Math.exp(mean - reach), high: Math.exp(mean + reach), feasible } }
-}
-
-function argmax(values: Float64Array): number {
-  let best = 0
-  for (let i = 1; i < values.length; i++) if (values[i]! > values[best]!) best = i
-  return best
 }

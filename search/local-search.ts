@@ -1,0 +1,35 @@
+import { configurationKey } from './space.ts'
+import type { Configuration } from './types.ts'
+
+/** Candidates and how much each is worth trying. */
+export interface Scored {
+  readonly candidates: readonly Configuration[]
+  readonly scores: Float64Array
+}
+
+/** The `count` candidates that score best, best first; of equals the earlier. */
+export const bestOf = ({ candidates, scores }: Scored, count: number): Configuration[] =>
+  Array.from(scores.keys())
+    .sort((a, b) => scores[b]! - scores[a]!)
+    .slice(0, count)
+    .map((i) => candidates[i]!)
+
+const CLIMBERS = 5
+const CLIMBS = 12
+
+/** From the best of a sample to the best of what is around them, until nothing is better. */
+export function climb<S extends Scored>(
+  sample: S,
+  around: (configuration: Configuration) => readonly Configuration[],
+  score: (candidates: readonly Configuration[]) => S,
+): S {
+  let best = score(bestOf(sample, CLIMBERS))
+  for (let step = 0; step < CLIMBS; step++) {
+    const here = bestOf(best, CLIMBERS)
+    const reached = new Map([...here, ...here.flatMap(around)].map((c) => [configurationKey(c), c]))
+    const next = score([...reached.values()])
+    if (Math.max(...next.scores) <= Math.max(...best.scores)) break
+    best = next
+  }
+  return best
+}
