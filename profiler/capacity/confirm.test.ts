@@ -22,6 +22,15 @@ describe('a confirmation', () => {
     expect(found.point.sloMs).toBeLessThanOrEqual(slo.limitMs)
   })
 
+  test('far beyond what the server does passes over rates beyond what it was seen to serve', async () => {
+    const truth = 87.6
+    const { points, capacityRps } = await confirm(caseNamed('FIFO 8 ms').server(1), 8 * truth)
+    const asked = points.flatMap(({ load }) => (load.kind === 'open' && load.durationS === 30 ? [load.rateRps / truth] : []))
+    // It serves 125 a second: nothing between the rate that was asked for and what that leaves is worth a window.
+    expect(asked.filter((rate) => rate > 1.6)).toEqual([8])
+    expect(capacityRps).toBeGreaterThan(0.7 * truth)
+  })
+
   test('of a server that keeps the SLO at no rate ends with none', async () => {
     // Alone it is fast; whoever finds another there waits for long.
     let lastMs = Number.NEGATIVE_INFINITY

@@ -45,6 +45,10 @@ const warmUpShare = 1 / 30
 const mostWarmUps = 5
 /** Rates tried one after the other, as parts of the first, until one holds. A window that misses the SLO is cut as soon as that is certain. */
 const lowerRates = [1, 0.95, 0.9, 0.82, 0.65, 0.45, 0.25, 0.1]
+/** Of what a server was seen to serve while it fell behind: rates beyond it are passed over. */
+const servedMargin = 1.1
+/** Fewer answers than this tell no rate. */
+const leastServed = 20
 /** Where the rate that held lies further below the one that missed, those between are tried, up to so many. */
 const wide = 1.15
 const mostBetween = 2
@@ -71,6 +75,8 @@ class ConfirmationUnderWay {
   private found: { readonly rps: number; readonly played: Played } | undefined
   private missedRps = Number.POSITIVE_INFINITY
   private lowestRps = Number.POSITIVE_INFINITY
+  /** What the server answered in the last window that missed: it holds none far beyond. */
+  private servedRps = Number.POSITIVE_INFINITY
   private windows = 0
   private betweens = 0
   private readonly pausedCaveats: string[] = []
@@ -99,7 +105,10 @@ class ConfirmationUnderWay {
       if (this.holds(last)) this.found = { rps: rate, played: last }
       else {
         this.lowestRps = rate
-        if (!spoilt(last.point)) this.missedRps = rate
+        if (!spoilt(last.point)) {
+          this.missedRps = rate
+          this.servedRps = servedRps(last.run)
+        }
       }
     }
     if (this.found !== undefined) return this.result('converged', this.found.played, idle.run)
@@ -117,10 +126,14 @@ class ConfirmationUnderWay {
 
   /** While nothing holds, ever lower ones; then those between, up to the lowest that was tried and did not. */
   private nextRate(): number | undefined {
-    const { found, lowestRps, options } = this
-    if (found === undefined) return lowerRates.map((part) => part * options.rateRps).find((rate) => rate < lowestRps)
-    return lowestRps / found.rps > wide && Number.isFinite(lowestRps) && this.betweens++ < mostBetween
-      ? Math.sqrt(found.rps * lowestRps)
+    const { found, lowestRps, servedRps, options } = this
+    if (found === undefined) {
+      const lower = lowerRates.map((part) => part * options.rateRps).filter((rate) => rate < lowestRps)
+      return lower.find((rate) => rate <= servedMargin * servedRps) ?? lower.at(-1)
+    }
+    const highest = Math.min(lowestRps, servedMargin * servedRps)
+    return highest / found.rps > wide && Number.isFinite(highest) && this.betweens++ < mostBetween
+      ? Math.sqrt(found.rps * highest)
       : undefined
   }
 
@@ -196,6 +209,14 @@ class ConfirmationUnderWay {
       proven,
     }
   }
+}
+
+/** Answers per second from the first to the end of a window; infinite where there are too few to tell. */
+function servedRps({ sentMs, latencyMs, seconds, cutMs = 1000 * seconds }: LoadRun): number {
+  const answeredMs = sentMs.map((sent, i) => sent + latencyMs[i]!).filter((ms) => ms < cutMs - 0.01)
+  if (answeredMs.length < leastServed) return Number.POSITIVE_INFINITY
+  const first = answeredMs.reduce((a, b) => Math.min(a, b))
+  return (1000 * (answeredMs.length - 1)) / (cutMs - first)
 }
 
 /** Independent requests that say as much as the run's, and whether they, or twice as many like them, prove the percentile. */
