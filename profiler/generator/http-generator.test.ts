@@ -152,10 +152,7 @@ describe('contract', () => {
   })
 
   loadGeneratorContract({
-    // Timers are up to a millisecond late.
-    toleranceMs: 2,
     durationS: 1,
-    real: true,
     create: () => new HttpLoadGenerator(),
     servers: () => httpServers(serve),
   })

@@ -33,9 +33,7 @@ describe('over plain TCP', () => {
   })
 
   loadGeneratorContract({
-    toleranceMs: 2,
     durationS: 0.6,
-    real: true,
     create: () => new HttpLoadGenerator(),
     servers: () => httpServers(serve),
   })
