@@ -1,8 +1,8 @@
 /** What keeps a configuration from doing better, with the evidence. */
 import type { Slo } from '../../profiler/types.ts'
-import { configurationKey } from '../../search/space.ts'
 import { latency, percent, rate, significant, sloLimit, sloName, sloValue } from '../format.ts'
 import type { Judged } from './judged.ts'
+import { answersNothing } from './status.ts'
 import type { Recommendation } from './types.ts'
 
 /** A device this busy (in its busiest seconds, else on the mean of the trial, its pauses included) is taken to be the limit. */
@@ -15,7 +15,8 @@ export function bindingOf(judged: Judged, all: readonly Judged[], slo: Slo): Rec
   if (measurement.outcome === 'generator-limit') {
     return { what: 'generator', evidence: 'the load generator reached its limit before the predictor did: the capacity is a lower bound' }
   }
-  if (candidate.status === 'disturbed') return { what: 'unknown', evidence: candidate.reason ?? '' }
+  if (candidate.status === 'disturbed' || answersNothing({ ...measurement, capacityRps: candidate.capacityRps }))
+    return { what: 'unknown', evidence: candidate.reason ?? '' }
   const { limitMs } = slo
   const allowed = sloLimit(slo)
   if (!(candidate.capacityRps > 0)) {
@@ -74,9 +75,7 @@ function outOfMemoryNeighbour({ trial }: Judged, all: readonly Judged[]): string
     if (other.trial.state !== 'infeasible' || other.trial.reason !== 'out-of-memory') continue
     const changed = Object.keys(own).filter((name) => own[name] !== other.trial.configuration[name])
     const [name] = changed
-    if (changed.length === 1 && name !== undefined && configurationKey(own) !== configurationKey(other.trial.configuration)) {
-      return `${name} ${other.trial.configuration[name]} (trial ${other.trial.number})`
-    }
+    if (name !== undefined && changed.length === 1) return `${name} ${other.trial.configuration[name]} (trial ${other.trial.number})`
   }
   return undefined
 }

@@ -8,7 +8,7 @@ import type { Configuration, Objective } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { whyNotFeasible, whyNotServed } from './reasons.ts'
 import type { SecondLook } from './second-look.ts'
-import { type Known, knownOf, type Standing, type Status, standingsOf } from './status.ts'
+import { answersNothing, type Known, knownOf, type Standing, type Status, standingsOf } from './status.ts'
 import type { Candidate } from './types.ts'
 
 /** What candidates are ranked by. */
@@ -75,8 +75,8 @@ function candidateOf(trial: FinishedTrial, known: Known, view: View): Candidate 
 }
 
 /** Even one request at a time misses the SLO, or all fail. */
-const servesNothing = ({ capacityRps, status, measurement: { outcome } }: Known): boolean =>
-  !(capacityRps > 0) && (status === 'measured' || outcome === 'errors' || outcome === 'server-died')
+const servesNothing = ({ capacityRps, status, measurement }: Known): boolean =>
+  (!(capacityRps > 0) && status === 'measured') || answersNothing({ ...measurement, capacityRps })
 
 /** What a configuration serves under a tighter limit, read off its load curve. */
 export function operatingPoint({ trial, measurement, candidate }: Judged, capacity: CapacityUnder, view: View): Candidate {

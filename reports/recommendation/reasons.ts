@@ -4,7 +4,7 @@ import { isTooDear, priceBoundOf, wordsOf } from '../../search/objective.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { money, rate, sloFigure, sloLimit, sloName, sloValue } from '../format.ts'
-import type { Known } from './status.ts'
+import { answersNothing, type Known } from './status.ts'
 
 interface Asked {
   readonly slo: Slo
@@ -35,6 +35,8 @@ export function whyNotFeasible(
 /** Why no rate is known at which it keeps the SLO. */
 function whyNotHeld(known: Known, slo: Slo): string | undefined {
   const { status, capacityRps, capacityCi90Rps, measurement, second, sloMs } = known
+  if (answersNothing({ ...measurement, capacityRps }))
+    return measurement.detail ?? (measurement.outcome === 'errors' ? 'fails requests at any load' : 'died under load')
   if (status === 'disturbed') return because('nothing is known of it', measurement.detail)
   if (capacityRps > 0) {
     return known.known === 'bound above' ? because(`serves at most ${rate(capacityCi90Rps[1])}`, measurement.detail) : undefined
@@ -42,8 +44,6 @@ function whyNotHeld(known: Known, slo: Slo): string | undefined {
   if (status === 'refuted' && second) {
     return `its second measurement missed the SLO at every rate tried, ${sloFigure(slo, second.sloMs)} at ${rate(second.rateRps)}; no lower one is known to hold`
   }
-  if (measurement.outcome === 'errors') return measurement.detail ?? 'fails requests at any load'
-  if (measurement.outcome === 'server-died') return measurement.detail ?? 'died under load'
   if (sloMs <= slo.limitMs) return `kept the SLO at no rate that was tried, though one request at a time takes ${sloValue(slo, sloMs)}`
   const idle = Number.isFinite(sloMs) ? `one request at a time takes ${sloValue(slo, sloMs)}` : 'no request was answered'
   return `misses the SLO at any rate: ${idle} at ${sloName(slo)} against ${sloLimit(slo)}`

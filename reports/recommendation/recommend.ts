@@ -34,6 +34,8 @@ export function recommend(input: RecommendInput): Recommendation {
   const conclusion = conclusionOf(input, best, all)
   const nearest = best ? undefined : nearestOf(all)
   const subject = best ?? nearest
+  // Of none that ever served, one that cannot says more than one that could not be measured.
+  const bound = subject ?? all.find(({ trial }) => trial.state === 'infeasible') ?? all[0]
   const yardstick = input.trials.find((t) => t.purpose === 'default')
   const key = yardstick && configurationKey(yardstick.configuration)
   const fallback = yardstick && all.find((j) => configurationKey(j.trial.configuration) === key)
@@ -54,7 +56,7 @@ export function recommend(input: RecommendInput): Recommendation {
         : verdictOfNone(nearest?.candidate, slo, objective),
     ...(best ? { best: best.candidate } : {}),
     ...(nearest ? { nearest: nearest.candidate } : {}),
-    binding: subject ? bindingOf(subject, all, slo) : { what: 'unknown', evidence: 'no trial has finished' },
+    binding: bound ? bindingOf(bound, all, slo) : { what: 'unknown', evidence: 'no trial has finished' },
     front: paretoFront(all, input),
     ...(fronts ? { qualityFronts: fronts } : {}),
     alternatives: all

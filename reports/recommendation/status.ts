@@ -27,6 +27,10 @@ export const statusNames = Object.keys(statuses) as [Status, ...Status[]]
 /** A second measurement held the SLO at the stated rate. */
 export const isConfirmed = (status: Status): boolean => status === 'confirmed' || status === 'held'
 
+/** Its requests fail even one at a time, or it dies of them. */
+export const answersNothing = ({ outcome, capacityRps }: Pick<Measurement, 'outcome' | 'capacityRps'>): boolean =>
+  !(capacityRps > 0) && (outcome === 'errors' || outcome === 'server-died')
+
 /** The trials of one configuration. */
 export interface Standing {
   /** The one that stands for it: the last complete or infeasible one; a failed one only where there is nothing better. */

@@ -30,7 +30,7 @@ export function windowsOf(measurement: Measurement, slo: Slo): Window[] {
 
 function keptBy(point: LoadPoint, measured: Slo, slo: Slo): boolean | undefined {
   if (!sameSlo(measured, slo)) return keptUnder(point, slo)
-  if (keeps(point, slo)) return !point.cut
+  if (keeps(point, slo) && !point.cut) return true
   return point.generatorSaturated || point.disturbed ? undefined : false
 }
 

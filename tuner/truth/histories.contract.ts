@@ -8,12 +8,12 @@ import {
   C,
   disturbed,
   failed,
-  type History,
   outOfMemory,
   slow,
   tight,
   tried,
-} from './invented-trials.contract.ts'
+} from '../../reports/recommendation/invented-trials.contract.ts'
+import type { History } from './history.contract.ts'
 
 export const histories: readonly History[] = [
   {

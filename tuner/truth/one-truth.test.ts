@@ -20,7 +20,7 @@ import { describeExperiment } from '../dashboard/described.ts'
 import { loadExperiment } from '../experiment/load-experiment.ts'
 import { defaults } from '../experiment/names.ts'
 import { histories } from './histories.contract.ts'
-import type { History } from './invented-trials.contract.ts'
+import type { History } from './history.contract.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-truth-'))
 const db = join(folder, 'tune.db')

@@ -1,27 +1,8 @@
-/** Trials as they might have been, for histories. */
+/** Trials as they might have been, first and second measurements of three configurations. */
 import type { Measurement, Slo } from '../../profiler/types.ts'
-import type { Status } from '../../reports/recommendation/status.ts'
-import type { Conclusion } from '../../reports/recommendation/types.ts'
 import type { Configuration } from '../../search/types.ts'
-import type { FinishedTrial, Provenance } from '../../trials/types.ts'
+import type { FinishedTrial } from '../../trials/types.ts'
 import { type Windows, window } from './windows.contract.ts'
-
-export interface History {
-  readonly what: string
-  readonly trials: readonly FinishedTrial[]
-  /** Of the run. */
-  readonly flags?: Readonly<Record<string, unknown>>
-  /** What is asked of it afterwards. */
-  readonly asked?: { readonly slo?: string; readonly rps?: string }
-  readonly provenance?: Provenance
-  readonly conclusion: Conclusion
-  readonly exit: number
-  /** Status by trial. */
-  readonly statuses: Readonly<Record<number, Status>>
-  readonly best?: { readonly trial: number; readonly capacityRps: number; readonly sloMs?: number }
-  /** A caveat says so. */
-  readonly caveat?: RegExp
-}
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 /** Rising prices: A is the cheapest. */

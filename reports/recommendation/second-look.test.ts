@@ -1,0 +1,148 @@
+import { describe, expect, test } from 'vitest'
+import type { Measurement, Slo } from '../../profiler/types.ts'
+import { A, again, disturbed } from './invented-trials.contract.ts'
+import { type Complete, secondLook } from './second-look.ts'
+import type { Windows } from './windows.contract.ts'
+
+const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
+/** A second measurement in windows of [rate, p99], the highest that kept 50 ms its capacity. */
+const measuredAgain = (windows: Windows, change: Partial<Measurement> = {}, proven = true) =>
+  again(2, A, windows, proven, change) as Complete
+
+describe('under the SLO that it was made for, its own word counts', () => {
+  test.each<[string, Windows, { rateRps: number; sloMs: number; held: boolean }]>([
+    ['held where it was asked to', [[100, 34]], { rateRps: 100, sloMs: 34, held: true }],
+    [
+      'held at a lower rate',
+      [
+        [100, 62],
+        [90, 44],
+      ],
+      { rateRps: 90, sloMs: 44, held: true },
+    ],
+    [
+      'missed everywhere: the lowest rate that missed',
+      [
+        [100, 90],
+        [82, 65],
+        [90, 80],
+      ],
+      { rateRps: 82, sloMs: 65, held: false },
+    ],
+  ])('%s', (_, windows, expected) => {
+    expect(secondLook(measuredAgain(windows), slo)).toMatchObject({
+      ...expected,
+      sloCi95Ms: [0.96 * expected.sloMs, 1.04 * expected.sloMs],
+    })
+  })
+
+  test('what missed holds at no rate for sure, and proves nothing', () => {
+    expect(secondLook(measuredAgain([[100, 90]]), slo)).toMatchObject({ held: false, proven: false, surelyRps: 0 })
+  })
+
+  test('proven by its window: its rate is sure', () => {
+    expect(secondLook(measuredAgain([[100, 34]]), slo)).toMatchObject({ proven: true, surelyRps: 100 })
+  })
+
+  test('too few requests to prove it: the profiler lowers what is sure', () => {
+    const look = secondLook(measuredAgain([[100, 34]], {}, false), slo)!
+    expect(look).toMatchObject({ proven: false, rateRps: 100 })
+    expect(look.surelyRps).toBeCloseTo(0.95 * 100, 9)
+  })
+
+  test('two windows joined prove what neither does alone: the interval says so', () => {
+    const windows: Windows = [[100, 34]]
+    expect(secondLook(measuredAgain(windows, { capacityCi90Rps: [100, Infinity] }, false), slo)).toMatchObject({
+      proven: true,
+      surelyRps: 100,
+    })
+    expect(secondLook(measuredAgain(windows, { capacityCi90Rps: [99, Infinity] }, false), slo)).toMatchObject({
+      proven: false,
+      surelyRps: 99,
+    })
+  })
+
+  test('nothing is sure above the rate that held, and an interval from nothing is taken as unproven', () => {
+    expect(secondLook(measuredAgain([[100, 34]], { capacityCi90Rps: [150, 180] }), slo)).toMatchObject({ surelyRps: 100 })
+    const open = secondLook(measuredAgain([[100, 34]], { capacityCi90Rps: [0, Infinity] }, false), slo)!
+    expect(open.surelyRps).toBeCloseTo(0.95 * 100, 9)
+  })
+
+  test('its latency is that of the window nearest its rate; of two at one rate, of the one that held', () => {
+    const at = (windows: Windows) => secondLook(measuredAgain(windows, { capacityRps: 100, capacityCi90Rps: [100, Infinity] }), slo)?.sloMs
+    expect(
+      at([
+        [60, 20],
+        [98, 30],
+        [104, 40],
+      ]),
+    ).toBe(30)
+    expect(
+      at([
+        [100, 70],
+        [100, 34],
+      ]),
+    ).toBe(34)
+    expect(
+      at([
+        [100, 34],
+        [100, 70],
+      ]),
+    ).toBe(34)
+    // Joined of two windows that held: the first one.
+    expect(
+      at([
+        [100, 34],
+        [100, 36],
+      ]),
+    ).toBe(34)
+    expect(at([])).toBeNaN()
+  })
+
+  test('without windows its rate stands, and how sure it is is told by its interval', () => {
+    const look = secondLook(measuredAgain([], { capacityRps: 100, capacityCi90Rps: [100, Infinity] }), slo)
+    expect(look).toMatchObject({ held: true, proven: true, rateRps: 100, sloCi95Ms: [0, Infinity] })
+  })
+
+  test.each<[string, Partial<Measurement>]>([
+    ['the machine spoilt it', disturbed],
+    ['the generator could not hold the load', { outcome: 'generator-limit', known: 'nothing' }],
+  ])('it says nothing where %s', (_, change) => {
+    expect(secondLook(measuredAgain([[100, 90]], change), slo)).toBeUndefined()
+  })
+
+  test('it says nothing where no window missed', () => {
+    expect(secondLook(measuredAgain([], { capacityRps: 0 }), slo)).toBeUndefined()
+    expect(secondLook(measuredAgain([[100, 34]], { capacityRps: 0 }), slo)).toBeUndefined()
+  })
+})
+
+describe('under another SLO its windows count, each for itself', () => {
+  const windows: Windows = [
+    [60, 20],
+    [90, 38],
+    [100, 44],
+  ]
+  const under = (limitMs: number, proven = true) => secondLook(measuredAgain(windows, {}, proven), { ...slo, limitMs })
+
+  test.each<[number, { held: boolean; rateRps: number; sloMs: number }]>([
+    [47, { held: true, rateRps: 100, sloMs: 44 }],
+    [41, { held: true, rateRps: 90, sloMs: 38 }],
+    [30, { held: true, rateRps: 60, sloMs: 20 }],
+    [15, { held: false, rateRps: 60, sloMs: 20 }],
+  ])('at %d ms: the highest rate that held, else the lowest that missed', (limitMs, expected) => {
+    expect(under(limitMs)).toMatchObject(expected)
+  })
+
+  test('what was proven is sure at its rate, what was not at 95 % of it, what missed at none', () => {
+    expect(under(90)).toMatchObject({ proven: true, surelyRps: 100 })
+    expect(under(90, false)).toMatchObject({ held: true, proven: false })
+    expect(under(90, false)!.surelyRps).toBeCloseTo(0.95 * 100, 9)
+    expect(under(15)).toMatchObject({ proven: false, surelyRps: 0 })
+  })
+
+  test('nothing where no window tells', () => {
+    expect(secondLook(measuredAgain([]), { ...slo, limitMs: 40 })).toBeUndefined()
+    expect(secondLook(measuredAgain(windows), { ...slo, metric: 'ttft' })).toBeUndefined()
+  })
+})

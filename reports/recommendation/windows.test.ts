@@ -1,0 +1,87 @@
+import { describe, expect, test } from 'vitest'
+import type { LoadPoint, Slo } from '../../profiler/types.ts'
+import { measured, slo } from '../samples.contract.ts'
+import { window } from './windows.contract.ts'
+import { windowsOf } from './windows.ts'
+
+/** Of a measurement with one window of 100 req/s for 10 s: its latencies are recorded, as of an exponential tail. */
+const seen = (p99Ms: number, asked: Slo, change: Partial<LoadPoint> = {}, made: Slo = slo) =>
+  windowsOf({ ...measured(200, 5), slo: made, points: [{ ...window(100, p99Ms).point, ...change }] }, asked)[0]
+
+describe('under the SLO that it was made for, a window', () => {
+  test.each<[string, number, Partial<LoadPoint>, boolean | undefined]>([
+    ['under the limit keeps it', 49, {}, true],
+    ['at the limit keeps it', 50, {}, true],
+    ['over it misses it', 51, {}, false],
+    ['over it says nothing where the generator was late', 51, { generatorSaturated: true }, undefined],
+    ['over it says nothing where the machine spoilt it', 51, { disturbed: true }, undefined],
+    ['under it keeps it in spite of the machine', 49, { disturbed: true }, true],
+    ['that was cut short misses it', 49, { cut: true }, false],
+    ['that was cut short on a spoilt machine says nothing', 49, { cut: true, disturbed: true }, undefined],
+    ['of which a tenth failed misses it', 49, { errors: 100 }, false],
+  ])('%s', (_, p99Ms, change, kept) => {
+    expect(seen(p99Ms, slo, { sloMs: p99Ms, ...change })?.kept).toBe(kept)
+  })
+
+  test('has its own percentile and interval', () => {
+    expect(seen(40, slo)).toMatchObject({ rateRps: 100, sloMs: 40, sloCi95Ms: [0.96 * 40, 1.04 * 40] })
+  })
+})
+
+test('a thousand requests with few over the limit prove p99, twenty prove nothing', () => {
+  expect(seen(30, slo)?.proven).toBe(true)
+  const few = { ...measured(200, 5), points: [window(2, 30).point] }
+  expect(windowsOf(few, slo)[0]).toMatchObject({ kept: true, proven: false })
+})
+
+describe('under another SLO', () => {
+  // p95 of an exponential tail is ln 20 / ln 100 of its p99.
+  const p95 = (limitMs: number): Slo => ({ ...slo, percentile: 0.95, limitMs })
+  const part = Math.log(20) / Math.log(100)
+
+  test('it is judged by its own latencies', () => {
+    expect(seen(40, { ...slo, limitMs: 35 })?.kept).toBe(false)
+    expect(seen(40, { ...slo, limitMs: 45 })?.kept).toBe(true)
+    expect(seen(40, p95(40 * part * 1.1))?.kept).toBe(true)
+    expect(seen(40, p95(40 * part * 0.9))?.kept).toBe(false)
+  })
+
+  test('its percentile is the one that is asked for, its interval as wide in proportion', () => {
+    const { sloMs, sloCi95Ms } = seen(40, p95(30))!
+    expect(sloMs).toBeCloseTo(40 * part, 9)
+    expect(sloCi95Ms[0]).toBeCloseTo(0.96 * 40 * part, 9)
+    expect(sloCi95Ms[1]).toBeCloseTo(1.04 * 40 * part, 9)
+    expect(seen(40, { ...slo, limitMs: 45 })).toMatchObject({ sloMs: 40, sloCi95Ms: [0.96 * 40, 1.04 * 40] })
+  })
+
+  test('another part of a streamed answer is read off the stream', () => {
+    // Whole answers take eight times as long as first tokens.
+    const { point } = window(100, 40, { limits: [] })
+    const measurement = { ...measured(200, 5), points: [{ ...point, sloMs: 320, sloCi95Ms: [300, 340] as [number, number] }] }
+    const [first] = windowsOf(measurement, { ...slo, metric: 'ttft' })
+    expect(first).toMatchObject({ sloMs: 40, sloCi95Ms: [(300 / 320) * 40, (340 / 320) * 40] })
+  })
+
+  test('without a stream nothing is known of its parts', () => {
+    expect(seen(40, { ...slo, metric: 'ttft' })).toEqual({
+      rateRps: 100,
+      kept: undefined,
+      proven: false,
+      sloMs: Number.NaN,
+      sloCi95Ms: [0, Number.POSITIVE_INFINITY],
+    })
+  })
+})
+
+test('closed loops hide their waiting, and sweeps have no one rate: neither is a window', () => {
+  const { point } = window(100, 40)
+  const at = (load: LoadPoint['load'], offeredRps: number) => ({ ...point, load, offeredRps })
+  const open = { kind: 'open', rateRps: 1, durationS: 1, seed: 1 } as const
+  const points = [
+    at({ ...open, arrivals: { kind: 'constant' } }, 70),
+    at({ kind: 'closed', connections: 1, durationS: 1 }, 10),
+    at({ ...open, arrivals: { kind: 'sweep', fromRps: 1, toRps: 2 } }, 20),
+    at({ ...open, arrivals: { kind: 'gamma', cv: 2 } }, 30),
+  ]
+  expect(windowsOf({ ...measured(200, 5), points }, slo).map(({ rateRps }) => rateRps)).toEqual([70, 30])
+})
