@@ -23,7 +23,7 @@ export const pure = [
   'tuner/backends/{cluster-space,load-work,simulated-backend,simulated-llm}',
   'tuner/names',
   'tuner/commands/verify/verified',
-  'tuner/loop/{default-configuration,loop,observations,second-reading,trial-log,why-stop}',
+  'tuner/loop/*',
   'tuner/truth/*',
 ].map((files) => `${files}.test.{ts,tsx}`)
 

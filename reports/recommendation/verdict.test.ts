@@ -62,7 +62,7 @@ describe('the verdict', () => {
 })
 
 describe('the gain over the default', () => {
-  const gain = (fallback: Partial<Candidate> | undefined, times?: number, objective = perRequest) =>
+  const gain = (fallback: Partial<Candidate> | undefined, times?: number, objective: Objective = perRequest) =>
     verdictOf(candidate(), 'confirmed', slo, objective, { candidate: fallback && candidate({ trial: 2, ...fallback }), gain: times }).split(
       /requests, |per hour, /,
     )[1]
@@ -85,7 +85,7 @@ describe('the gain over the default', () => {
 })
 
 describe('where nothing meets the SLO', () => {
-  const none = (change: Partial<Candidate>, objective = perRequest, asked = slo) =>
+  const none = (change: Partial<Candidate>, objective: Objective = perRequest, asked = slo) =>
     verdictOfNone(candidate({ feasible: false, capacityRps: 0, sloMsFrom: 'idle', reason: 'because', ...change }), asked, objective)
 
   test('the nearest misses it when idle: by how much', () => {
@@ -130,7 +130,7 @@ describe('where nothing meets the SLO', () => {
 
 describe('why another one was not chosen', () => {
   const best = candidate()
-  const why = (change: Partial<Candidate>, objective = perRequest) =>
+  const why = (change: Partial<Candidate>, objective: Objective = perRequest) =>
     whyNot(candidate({ trial: 2, label: 'two', ...change }), best, objective)
 
   test.each<[string, Partial<Candidate>, string]>([

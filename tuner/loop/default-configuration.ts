@@ -1,5 +1,5 @@
 /** The yardstick of the gain: what an engineer would deploy without tuning. */
-import { defaultValue, satisfies } from '../../search/index.ts'
+import { defaultValue, satisfies, snap } from '../../search/index.ts'
 import type { Configuration, Parameter, Problem, SearchSpace } from '../../search/types.ts'
 
 /**
@@ -27,15 +27,20 @@ function configurationWith({ parameters }: SearchSpace, gpu: string | undefined)
   return chosen
 }
 
+/** Batch 1 or the least there is, all of the GPU or the most there is, and the middle of the rest; of names the first. */
 function typical(parameter: Parameter): number | string {
   if (parameter.kind === 'categorical') return parameter.values[0]!
-  const values = parameter.kind === 'ordinal' ? [...parameter.values].sort((a, b) => a - b) : undefined
-  if (parameter.name === 'batchSize') return values?.[0] ?? (parameter.kind === 'ordinal' ? 1 : parameter.min)
-  if (parameter.name === 'gpuMemoryPercent') return values?.at(-1) ?? (parameter.kind === 'ordinal' ? 100 : parameter.max)
-  if (values) return values[Math.floor((values.length - 1) / 2)]!
-  if (parameter.kind === 'ordinal') throw new RangeError(`parameter ${parameter.name} has no values`)
-  const middle =
-    parameter.scale === 'log' && parameter.min > 0 ? Math.sqrt(parameter.min * parameter.max) : (parameter.min + parameter.max) / 2
-  const stepped = parameter.step ? parameter.min + Math.round((middle - parameter.min) / parameter.step) * parameter.step : middle
-  return parameter.kind === 'int' ? Math.round(stepped) : stepped
+  const [least, middle, most] = spanOf(parameter)
+  return parameter.name === 'batchSize' ? least : parameter.name === 'gpuMemoryPercent' ? most : middle
+}
+
+/** Values that it may take; of an even number of them the lower of the middle two. */
+function spanOf(parameter: Exclude<Parameter, { kind: 'categorical' }>): readonly [least: number, middle: number, most: number] {
+  if (parameter.kind === 'ordinal') {
+    const { values } = parameter
+    return [values[0]!, values[Math.floor((values.length - 1) / 2)]!, values.at(-1)!]
+  }
+  const { min, max, scale } = parameter
+  const middle = scale === 'log' ? Math.sqrt(min * max) : (min + max) / 2
+  return [min, snap(parameter, middle), snap(parameter, max)]
 }

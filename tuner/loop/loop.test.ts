@@ -11,7 +11,6 @@ import {
   measurement,
   orderedSampler,
 } from '../testing/fakes.ts'
-import { confirmationRateRps } from './confirmation.ts'
 import type { TuneEvent } from './events.ts'
 import { runLoop } from './loop.ts'
 
@@ -327,16 +326,5 @@ describe('the loop', () => {
     expect(asked[0]! / 1600).toBeGreaterThan(0.9)
     expect(asked[0]! / 1600).toBeLessThan(1)
     expect(events.find((e) => e.type === 'stopped')).toMatchObject({ reason: 'max-trials', detail: '5 trials' })
-  })
-})
-
-describe('the rate of a confirmation', () => {
-  test.each([
-    [100, [98, 105], 97],
-    [100, [81, 120], 90],
-    [100, [0, 120], 97],
-    [100, [100, 120], 97],
-  ] as const)('of %d with an interval of %j is %d', (capacityRps, interval, rateRps) => {
-    expect(confirmationRateRps(capacityRps, interval)).toBeCloseTo(rateRps, 9)
   })
 })

@@ -1,26 +1,216 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Measurement } from '../../profiler/types.ts'
-import type { Launcher, PredictorDeath } from '../../trials/types.ts'
-import { runTrial } from './trial-runner.ts'
+import { InfeasibleError, LaunchError, type Predictor, type PredictorDeath } from '../../trials/types.ts'
+import { fakeLauncher, fakePredictor, loadPoint, measurement } from '../testing/fakes.ts'
+import { runTrial, type TrialRequest } from './trial-runner.ts'
 
-test('a death is a death, also where the load sees it before the launcher hears of it', async () => {
+interface Staged {
+  readonly predictor?: Partial<Predictor>
+  readonly launch?: () => Promise<Predictor>
+  readonly measure?: (predictor: Predictor, signal: AbortSignal) => Promise<Measurement>
+  readonly request?: Partial<TrialRequest>
+  readonly signal?: AbortSignal
+}
+
+/** A trial on a clock that goes on by 1.5 s each time it is looked at, and what was told of it. */
+async function run({ predictor, launch, measure = async () => measurement(100), request, signal }: Staged = {}) {
+  let nowMs = Date.parse('2026-01-01T00:00:00Z')
+  const told: unknown[] = []
+  let stopped = 0
+  const given = fakePredictor({
+    logPath: '/logs/1',
+    usage: async () => ({ cpuCores: 1.5 }),
+    stop: async () => void stopped++,
+    ...predictor,
+  })
+  const trial = await runTrial(
+    {
+      launcher: fakeLauncher(launch ?? (async () => given)),
+      measure: async (of, task, { number, onStep }, until) => {
+        told.push([task.kind, number])
+        onStep?.(loadPoint(100, 48), 'search')
+        return measure(of, until)
+      },
+    },
+    { kind: 'trial' },
+    { number: 7, configuration: { batchSize: 4 }, why: 'next', attempt: 1, ...request },
+    {
+      now: () => {
+        nowMs += 1500
+        return nowMs - 1500
+      },
+      onReady: (of, seconds) => told.push([of.isolation, seconds]),
+      onStep: ({ offeredRps }, phase) => told.push([offeredRps, phase]),
+    },
+    signal ?? new AbortController().signal,
+  )
+  return { trial, told, stopped }
+}
+
+/** A death that comes when it is called for. */
+function mortal() {
   let die = (_: PredictorDeath) => {}
   const died = new Promise<PredictorDeath>((resolve) => {
     die = resolve
   })
-  const predictor = { died, usage: async () => ({}), stop: async () => {}, logTail: () => '' }
-  const launcher = { launch: async () => predictor } as unknown as Launcher
-  const measure = async () => {
-    setTimeout(() => die({ what: 'the predictor ended: exit code 9', outOfMemory: false }), 20)
-    return { outcome: 'server-died', capacityRps: 0 } as Measurement
-  }
-  const hooks = { now: () => 0, onReady: () => {}, onStep: () => {} }
-  const trial = await runTrial(
-    { launcher, measure },
-    { kind: 'trial' },
-    { number: 1, configuration: {}, why: '', attempt: 1 },
-    hooks,
-    new AbortController().signal,
-  )
-  expect(trial).toMatchObject({ state: 'failed', error: expect.stringContaining('exit code 9') })
+  return { died, die: (outOfMemory = false) => die({ what: 'exit code 9', outOfMemory }) }
+}
+/** Load that ends when it is told to. */
+const untilAborted = (signal: AbortSignal) =>
+  new Promise<Measurement>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+
+describe('a trial that is measured', () => {
+  test('is complete, with what it used and how long it took', async () => {
+    const predicted = { rate: 90, low: 80, high: 110, feasible: 1 }
+    const { trial, told, stopped } = await run({ request: { predicted, purpose: 'default' } })
+    expect(trial).toEqual({
+      number: 7,
+      configuration: { batchSize: 4 },
+      why: 'next',
+      purpose: 'default',
+      predicted,
+      startedAt: '2026-01-01T00:00:00.000Z',
+      state: 'complete',
+      measurement: measurement(100),
+      usage: { cpuCores: 1.5 },
+      logPath: '/logs/1',
+      seconds: 3,
+    })
+    expect(told).toEqual([
+      ['none', 1.5],
+      ['trial', 7],
+      [100, 'search'],
+    ])
+    expect(stopped).toBeGreaterThan(0)
+  })
+
+  test('tells what it used while it ran, and not after', async () => {
+    let runs = true
+    const stop = async () => {
+      runs = false
+    }
+    const { trial } = await run({ predictor: { stop, usage: async () => ({ gpuUtilization: runs ? 1 : 0 }) } })
+    expect(trial).toMatchObject({ state: 'complete', usage: { gpuUtilization: 1 } })
+    expect(runs).toBe(false)
+  })
+
+  test('says of itself nothing that was not asked', async () => {
+    const { trial } = await run()
+    expect(trial).not.toHaveProperty('purpose')
+    expect(trial).not.toHaveProperty('predicted')
+  })
+})
+
+describe('a configuration that cannot serve is data', () => {
+  test('where the launcher says so', async () => {
+    const { trial } = await run({
+      launch: async () => {
+        throw new InfeasibleError('out-of-memory', 'needs 9 GiB', '/logs/2')
+      },
+    })
+    expect(trial).toMatchObject({ state: 'infeasible', reason: 'out-of-memory', detail: 'needs 9 GiB', logPath: '/logs/2', seconds: 1.5 })
+  })
+
+  test('where it runs out of memory under load', async () => {
+    const { died, die } = mortal()
+    const { trial, stopped } = await run({
+      predictor: { died },
+      measure: (_, signal) => {
+        die(true)
+        return untilAborted(signal)
+      },
+    })
+    expect(trial).toMatchObject({ state: 'infeasible', reason: 'out-of-memory', detail: 'under load: exit code 9', logPath: '/logs/1' })
+    expect(stopped).toBe(1)
+  })
+
+  test.each([
+    [1, { state: 'failed', error: 'exit code 9' }],
+    [2, { state: 'infeasible', reason: 'crashed', detail: 'died under load 2 times: exit code 9' }],
+    [3, { state: 'infeasible', reason: 'crashed', detail: 'died under load 3 times: exit code 9' }],
+  ])('where it dies under load, at try %d', async (attempt, expected) => {
+    const { died, die } = mortal()
+    const { trial } = await run({
+      predictor: { died },
+      request: { attempt },
+      measure: (_, signal) => {
+        die()
+        return untilAborted(signal)
+      },
+    })
+    expect(trial).toMatchObject(expected)
+  })
+
+  test('a death is a death, also where the load sees it before the launcher hears of it', async () => {
+    const { died, die } = mortal()
+    const { trial } = await run({
+      predictor: { died },
+      measure: async () => {
+        setImmediate(die)
+        return { ...measurement(0), outcome: 'server-died' }
+      },
+    })
+    expect(trial).toMatchObject({ state: 'failed', error: 'exit code 9' })
+  })
+})
+
+describe('a failure is no word on the configuration', () => {
+  const failing = (error: unknown, predictor: Partial<Predictor> = {}) =>
+    run({
+      predictor,
+      measure: async () => {
+        throw error
+      },
+    }).then(({ trial }) => trial)
+
+  test('it tells the error, its hint and the last three lines of the log', async () => {
+    const logTail = () => 'one\ntwo\nthree\nfour\n'
+    const error = Object.assign(new Error('status 500'), { hint: 'look at the log' })
+    expect(await failing(error, { logTail })).toMatchObject({
+      state: 'failed',
+      error: 'status 500 (look at the log); last log lines: two | three | four',
+      logPath: '/logs/1',
+      seconds: 3,
+    })
+    expect(await failing(error)).toMatchObject({ error: 'status 500 (look at the log)' })
+    expect(await failing(Object.assign(new Error('status 500'), { hint: 5 }))).toMatchObject({ error: 'status 500' })
+    expect(await failing('a text')).toMatchObject({ error: 'a text' })
+  })
+
+  test.each<[string, unknown, string | undefined]>([
+    ['of a launch', new LaunchError('no port'), undefined],
+    ['of a launch of any configuration', new LaunchError('no command', undefined, undefined, 'experiment'), 'experiment'],
+    ['of a launch of this one', new LaunchError('a shape', undefined, undefined, 'configuration'), 'configuration'],
+    ['of a payload, the same for every trial', Object.assign(new Error('not an image'), { name: 'PayloadError' }), 'experiment'],
+    ['of a request that is refused', Object.assign(new Error('400'), { why: 'refused' }), 'configuration'],
+    ['of a protocol', Object.assign(new Error('grpc'), { why: 'other-protocol' }), 'experiment'],
+    ['of anything else', new Error('reset'), undefined],
+    ['that is no error', 'a text', undefined],
+  ])('whether it comes again: %s', async (_, error, final) => {
+    const trial = await failing(error)
+    expect(trial.state).toBe('failed')
+    expect('final' in trial ? trial.final : undefined).toBe(final)
+    expect('final' in trial).toBe(final !== undefined)
+  })
+
+  test('the predictor is stopped', async () => {
+    expect((await run({ measure: () => Promise.reject(new Error('reset')) })).stopped).toBe(1)
+  })
+})
+
+describe('an interrupt', () => {
+  test('ends the load, stops the predictor and passes through', async () => {
+    const controller = new AbortController()
+    let stopped = 0
+    const running = run({
+      signal: controller.signal,
+      predictor: { stop: async () => void stopped++ },
+      measure: (_, signal) => {
+        controller.abort(new Error('Ctrl-C'))
+        return signal.aborted ? Promise.reject(new Error('the load was cut off')) : untilAborted(signal)
+      },
+    })
+    await expect(running).rejects.toThrow('Ctrl-C')
+    expect(stopped).toBe(1)
+  })
 })
