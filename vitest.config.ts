@@ -22,6 +22,7 @@ export const pure = [
   'tuner/{experiment,render}/**/*',
   'tuner/backends/{cluster-space,load-work,simulated-backend,simulated-llm}',
   'tuner/names',
+  'tuner/commands/replay/replay-outcome',
   'tuner/commands/verify/verified',
   'tuner/loop/*',
   'tuner/truth/*',

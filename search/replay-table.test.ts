@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { createSampler } from './index.ts'
-import { type ReplayRow, type ReplayTask, recordedTable, replay, trueLogCosts } from './replay-table.ts'
+import { recordedTable, replay, trueLogCosts } from './replay-table.ts'
+import type { ReplayRow, ReplayTask } from './replay-task.ts'
 import { createRng } from './rng.ts'
 import { configurationKey } from './space.ts'
 

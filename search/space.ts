@@ -29,8 +29,12 @@ function valueCount(parameter: Parameter): number {
 export const defaultValue = (parameter: Parameter): number | string =>
   parameter.kind === 'ordinal' || parameter.kind === 'categorical' ? parameter.values[0]! : parameter.min
 
-/** Product of the parameters' value counts; Infinity for a continuous space. An upper bound where conditions or constraints remove some. */
-export const gridSize = (space: SearchSpace): number => space.parameters.reduce((size, p) => size * valueCount(p), 1)
+/**
+ * How many configurations are listed, else the product of the parameters' value counts; Infinity for a continuous space. An upper bound where conditions or
+ * constraints remove some.
+ */
+export const gridSize = (space: SearchSpace): number =>
+  space.listed?.length ?? space.parameters.reduce((size, p) => size * valueCount(p), 1)
 
 /** Distinct configurations that satisfy conditions and constraints, counted exactly up to GRID_LIMIT grid cells, else `gridSize`. */
 export function spaceSize(space: SearchSpace): number {
@@ -39,12 +43,13 @@ export function spaceSize(space: SearchSpace): number {
 }
 
 /**
- * Every configuration, the last parameter varying fastest; a parameter whose `when` does not hold appears with its default only.
+ * Every configuration, as listed or the last parameter varying fastest; a parameter whose `when` does not hold appears with its default only.
  * @throws Error where the grid has more than GRID_LIMIT cells (or infinitely many).
  */
 export function enumerate(space: SearchSpace): Configuration[] {
   const size = gridSize(space)
   if (size > GRID_LIMIT) throw new Error(`a space of ${size} configurations cannot be enumerated (limit ${GRID_LIMIT}); sample it instead`)
+  if (space.listed) return space.listed.filter((configuration) => satisfies(space, configuration))
   let partial: Record<string, number | string>[] = [{}]
   for (const parameter of space.parameters) {
     const values = parameterValues(parameter)!

@@ -50,6 +50,8 @@ export interface SearchSpace {
   readonly parameters: readonly Parameter[]
   /** Configurations that break any of these are never suggested. */
   readonly constraints: readonly Condition[]
+  /** The only configurations there are, in the order of a grid, where they are known one by one, as in a recorded table. Absent: every combination of values. */
+  readonly listed?: readonly Configuration[]
 }
 
 export type Configuration = Readonly<Record<string, number | string>>

@@ -4,6 +4,7 @@ import { Command } from 'commander'
 import { describe, expect, test } from 'vitest'
 import { efforts } from '../profiler/index.ts'
 import { protocolNames } from '../profiler/protocols/protocol-table.ts'
+import { toolNames } from '../reports/imports/tool-results.ts'
 import { demandPatterns } from '../reports/plan/demand.ts'
 import { specTargets } from '../reports/specs/index.ts'
 import { autoscalers, kserveVariants } from '../reports/specs/target.ts'
@@ -91,6 +92,7 @@ describe('the docs name what there is', () => {
     ['deploying.md', [...specTargets, ...kserveVariants]],
     ['kubernetes.md', gpuSchemes],
     ['servers.md', serverKinds],
+    ['replay.md', toolNames],
   ])('docs/%s', (name, names) => {
     const text = page(name)
     expect(names.filter((one) => !new RegExp(`(?<![\\w-])${one}(?![\\w-])`).test(text))).toEqual([])

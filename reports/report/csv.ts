@@ -14,22 +14,33 @@ function cell(value: Cell): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }
 
+/** A row of fields, and the line where it begins. */
+export interface CsvRecord {
+  readonly line: number
+  readonly cells: readonly string[]
+}
+
+/** `csvRecords` without their lines. */
+export const parseCsv = (text: string): string[][] => csvRecords(text).map(({ cells }) => [...cells])
+
 /**
  * Rows of fields after RFC 4180, also with bare LF line ends and a byte order mark. Empty lines are skipped.
  * Throws SyntaxError, with the line, for a quote that is never closed.
  */
-export function parseCsv(text: string): string[][] {
-  const rows: string[][] = []
-  let row: string[] = []
+export function csvRecords(text: string, separator = ','): CsvRecord[] {
+  const records: CsvRecord[] = []
+  let cells: string[] = []
   let field = ''
   let quoted = false
   let line = 1
+  let begun = 1
   let opened = 0
   const end = () => {
-    row.push(field)
-    if (row.length > 1 || row[0] !== '') rows.push(row)
-    row = []
+    cells.push(field)
+    if (cells.length > 1 || cells[0] !== '') records.push({ line: begun, cells })
+    cells = []
     field = ''
+    begun = line
   }
   const source = text.startsWith('\uFEFF') ? text.slice(1) : text
   for (let i = 0; i < source.length; i++) {
@@ -42,13 +53,13 @@ export function parseCsv(text: string): string[][] {
     } else if (c === '"' && field === '') {
       quoted = true
       opened = line
-    } else if (c === ',') {
-      row.push(field)
+    } else if (c === separator) {
+      cells.push(field)
       field = ''
     } else if (c === '\n') end()
     else if (c !== '\r') field += c
   }
   if (quoted) throw new SyntaxError(`line ${opened}: a quote is opened and never closed`)
   end()
-  return rows
+  return records
 }

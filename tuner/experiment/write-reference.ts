@@ -1,6 +1,7 @@
 /** `npm run docs`: writes the reference of the experiment file, the JSON Schemas and the table of protocols into docs/. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { protocolReference } from '../../profiler/protocols/protocol-table.ts'
+import { replayTaskJsonSchema } from '../../reports/imports/replay-task-schema.ts'
 import { recommendationJsonSchema } from '../../reports/report/recommendation-json.ts'
 import { experimentJsonSchema } from './experiment-schema.ts'
 import { experimentReference } from './reference.ts'
@@ -22,4 +23,5 @@ writeFileSync(
   ),
 )
 writeFileSync(new URL('experiment.schema.json', docs), `${JSON.stringify(experimentJsonSchema(), null, 2)}\n`)
+writeFileSync(new URL('replay-task.schema.json', docs), `${JSON.stringify(replayTaskJsonSchema(), null, 2)}\n`)
 writeFileSync(new URL('recommendation.schema.json', docs), `${JSON.stringify(recommendationJsonSchema(), null, 2)}\n`)

@@ -1,4 +1,4 @@
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import { samplerNames } from '../../../search/samplers/sampler-names.ts'
 import { defaults } from '../../experiment/names.ts'
 import type { ReplayFlags } from './run.ts'
@@ -7,20 +7,29 @@ import type { ReplayFlags } from './run.ts'
 export function registerReplay(program: Command): void {
   program
     .command('replay')
-    .description('recommend from recorded measurements (a CSV table and a task), without running anything')
-    .requiredOption(
-      '--table <file>',
-      "CSV: a row for each configuration, with what was measured; Model Analyzer's and perf_analyzer's need --slo instead of a task",
+    .description('recommend from recorded measurements (tables of your own, results of other load testers), without running anything')
+    .argument(
+      '[files...]',
+      'a CSV table that --task explains; or, with --slo, results of Model Analyzer, perf_analyzer, GuideLLM or AIPerf (CSV, JSON), one file or one for each configuration',
     )
-    .option('--task <file>', 'JSON or YAML: parameters, price column, objective, constraint (docs/search.md)')
-    .option('--slo <slo>', "for tables of Model Analyzer and perf_analyzer: the limit, e.g. 50ms or 'p95<80ms'")
+    .addOption(new Option('--table <file>', 'the same as a file').hideHelp())
+    .option('--task <file>', 'JSON or YAML that says what the columns of a table mean (docs/replay.md)')
+    .option('--slo <slo>', "for results of other tools: the limit, e.g. 50ms, 'p95<80ms' or 'ttft p99<300ms'")
     .option('--price-per-hour <money>', 'for the same: price of one server (default: $1, which ranks by throughput)')
     .option('--sampler <name>', samplerNames.join(' | '), defaults.sampler)
     .option('--max-trials <n>', 'most look-ups', '40')
+    .option('--noise <share>', 'noise to draw on every reading, e.g. 5%: its standard deviation as a share')
     .option('--seed <n>', 'seed of all randomness', String(defaults.seed))
+    .option('--seeds <n>', 'replay with so many seeds, from --seed on, and say how soon the search was near the cheapest', '1')
     .option('--json', 'print JSON')
-    .action(async (flags: ReplayFlags) => {
-      const { replayTable } = await import('./run.ts')
-      process.exitCode = await replayTable(flags)
+    .addHelpText(
+      'after',
+      `
+Exit codes: 0 the recommended row keeps the limit; 2 flags, task or table are wrong (each fault with its line); 3 nothing that was looked up keeps the limit, or with
+--noise the recommended row does not by its recorded figures; 1 failure.`,
+    )
+    .action(async (files: string[], flags: ReplayFlags) => {
+      const { replayFiles } = await import('./run.ts')
+      process.exitCode = await replayFiles(files, flags)
     })
 }

@@ -47,8 +47,8 @@ describe('tune replay', () => {
   })
 
   test.each([
-    ['a column that is missing', table.replace('latencyMs', 'latency'), task, /runs-bad\.csv.*latencyMs/s],
-    ['a cell that is no number', table.replace('2,T4,40', '2,T4,slow'), task, /row 2.*latencyMs.*slow/s],
+    ['a column that is missing', table.replace('latencyMs', 'latency'), task, /runs-bad\.csv: no column 'latencyMs'/],
+    ['a cell that is no number', table.replace('2,T4,40', '2,T4,slow'), task, /runs-bad\.csv:3: latencyMs is 'slow', not a number/],
     ['a task without a price', table, { ...task, price: undefined }, /task-bad\.json:\d+: price/],
   ])('%s: exit 2 with the place', async (_what, csv, badTask, message) => {
     writeFileSync(join(box.folder, 'runs-bad.csv'), csv)
@@ -58,7 +58,46 @@ describe('tune replay', () => {
     expect(code).toBe(2)
   })
 
-  test("reads Model Analyzer's table with an SLO in place of a task", async () => {
+  test('what is wrong with rows is told all at once, each with its line, and capped', async () => {
+    const rows = Array.from({ length: 300 }, (_, i) => `${2 ** (i % 3)},T4,${i % 2 ? -20 : 20},0,-1,2`)
+    writeFileSync(join(box.folder, 'all-bad.csv'), `${table.split('\n')[0]}\n${rows.join('\n')}\n`)
+    const { code, stdout, stderr } = await box.run(['replay', 'all-bad.csv', '--task', 'task.json'])
+    expect(code).toBe(2)
+    expect(stdout).toBe('')
+    const lines = stderr.trim().split('\n')
+    expect(lines).toHaveLength(21)
+    expect(lines.slice(0, 3)).toEqual([
+      'all-bad.csv:2: pricePerHour is -1: a price per hour is above 0',
+      "all-bad.csv:2: infeasible is '2', neither 0 nor 1",
+      'all-bad.csv:2: throughputRps is 0: a rate is above 0; what could not serve is marked 1 in an infeasibleColumn',
+    ])
+    expect(lines.at(-1)).toMatch(/^all-bad\.csv: \d+ more like these$/)
+  })
+
+  test('noise, seeds and random search beside it, in words and as JSON', async () => {
+    const args = ['replay', 'runs.csv', '--task', 'task.json', '--noise', '2%', '--seeds', '3']
+    const { code, stdout } = await box.run(args)
+    expect(code).toBe(0)
+    expect(stdout).toContain('Noise of 2 % was drawn on every reading')
+    expect(stdout).toMatch(
+      /Within 5 % of the cheapest, at most 40 look-ups: the search after .*median.*random search after .*the same 3 seeds/,
+    )
+    expect(stdout).toContain('It is the cheapest of the table.')
+    const document = JSON.parse((await box.run([...args, '--json'])).stdout)
+    expect(document.within5Percent).toMatchObject({ seeds: 3, search: { reached: 1 }, random: { reached: 1 } })
+    expect(document.runs.map((run: { seed: number }) => run.seed)).toEqual([1, 2, 3])
+    expect(document.noise).toBe(0.02)
+    expect(document.trials[0].constraint.value).not.toBeCloseTo(Math.round(document.trials[0].constraint.value), 9)
+  })
+
+  test('a task may name its table, and what it counted otherwise is told', async () => {
+    writeFileSync(join(box.folder, 'counting.json'), JSON.stringify({ ...task, table: 'runs.csv', feasible: 7, configurations: 6 }))
+    const { code, stderr } = await box.run(['replay', '--task', 'counting.json'])
+    expect(code).toBe(0)
+    expect(stderr).toBe('counting.json: feasible is 7, the table has 4\n')
+  })
+
+  test("reads other tools' results with an SLO in place of a task", async () => {
     const header = 'Model,Batch,Concurrency,Model Config Path,Instance Group,Max Batch Size,Throughput (infer/sec),p99 Latency (ms)'
     writeFileSync(
       join(box.folder, 'metrics.csv'),
@@ -69,10 +108,22 @@ describe('tune replay', () => {
     const { recommended } = JSON.parse(stdout)
     expect(recommended.configuration).toEqual({ maxBatchSize: 8, instances: 2 })
     expect(recommended.cost).toBeCloseTo((0.5 / 3600 / 420) * 1e6, 6)
-    expect(await box.run(['replay', '--table', 'runs.csv', '--slo', '30ms'])).toMatchObject({
-      code: 2,
-      stderr: expect.stringContaining('neither'),
+    expect(JSON.parse((await box.run(['replay', 'metrics.csv', '--slo', '30ms', '--json'])).stdout).recommended.configuration).toEqual({
+      maxBatchSize: 8,
+      instances: 2,
     })
-    expect(await box.run(['replay', '--table', 'runs.csv'])).toMatchObject({ code: 2, stderr: expect.stringContaining('--task') })
+  })
+
+  test.each([
+    ['no file', [], /no table is given/],
+    ['neither a task nor an SLO', ['runs.csv'], /--task/],
+    ['a table of no tool', ['runs.csv', '--slo', '30ms'], /no result of Model Analyzer/],
+    ['several limits', ['runs.csv', '--slo', 'ttft<1s tpot<30ms'], /several limits/],
+    ['an SLO beside a task', ['runs.csv', '--task', 'task.json', '--slo', '30ms'], /a task has its own/],
+    ['two tables of one task', ['runs.csv', 'runs.csv', '--task', 'task.json'], /one table/],
+    ['a sampler that is none', ['runs.csv', '--task', 'task.json', '--sampler', 'best'], /'best' is no sampler/],
+    ['noise that is none', ['runs.csv', '--task', 'task.json', '--noise', 'much'], /much/],
+  ])('%s: exit 2', async (_what, args, message) => {
+    expect(await box.run(['replay', ...args])).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(message) })
   })
 })

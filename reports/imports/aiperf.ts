@@ -1,0 +1,148 @@
+/**
+ * AIPerf (and GenAI-Perf, which it follows): profile_export_aiperf.csv and .json of one run, profile_export_aiperf_sweep.csv and .json of a sweep, a row for
+ * each combination.
+ */
+import type { LatencyMetric } from '../../profiler/types.ts'
+import type { CsvRecord } from '../report/csv.ts'
+import { recordsOf, type Source } from './table-text.ts'
+import { figure, type ImportOptions, percentileName, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
+
+/** Each latency, in ms: as headings, and as tags in the JSON, the older one after the newer. */
+const latencies = {
+  e2e: { heading: 'Request Latency', tags: ['request_latency'] },
+  ttft: { heading: 'Time to First Token', tags: ['time_to_first_token', 'ttft'] },
+  tpot: { heading: 'Inter Token Latency', tags: ['inter_token_latency'] },
+} as const satisfies Record<LatencyMetric, object>
+
+const rateTag = 'request_throughput'
+const sweptMetric = /^(.+)_(mean|std|min|max|cv)(?: \(.*\))?$/
+
+export const aiperf: ToolReader = {
+  tool: 'AIPerf',
+  read(source, options) {
+    if (/^\s*\{/.test(source.text)) return readJson(source, options)
+    if (/^\uFEFF?"?Metric"?,/.test(source.text)) return [runOf(source, options)]
+    if (/^[^\n]*request_throughput_avg_mean/.test(source.text)) return sweepOf(source, options)
+    return undefined
+  },
+}
+
+/** Two tables, one above the other: percentiles of what each request has, and totals. */
+function runOf(source: Source, { metric, percentile }: ImportOptions): ToolPoint {
+  const sections = recordsOf(source).reduce<CsvRecord[][]>((all, record) => {
+    if (record.cells[0] === 'Metric') all.push([record])
+    else all.at(-1)!.push(record)
+    return all
+  }, [])
+  const cell = (heading: string, column: string): { text: string; where: string } | undefined => {
+    for (const [header, ...rows] of sections) {
+      const at = header!.cells.indexOf(column)
+      const row = rows.find(({ cells }) => cells[0]!.replace(/ \(.*\)$/, '') === heading)
+      if (at > 0 && row) return { text: row.cells[at]!, where: `${source.file}:${row.line}` }
+    }
+    return undefined
+  }
+  const { heading } = latencies[metric]
+  const column = percentileName(percentile)
+  const there = sections[0]![0]!.cells.slice(1)
+  const latency = wanted(cell(heading, column), `${column} of '${heading}'`, source.file, there)
+  const rate = wanted(cell('Request Throughput', 'Value') ?? cell('Request Throughput', 'avg'), "row 'Request Throughput'", source.file, [])
+  const count = (name: string) => {
+    const found = cell(name, 'Value')
+    return found ? figure(found.text, name, found.where) : 0
+  }
+  return {
+    where: rate.where,
+    configuration: {},
+    load: {},
+    ratePerSecond: figure(rate.text, 'Request Throughput', rate.where),
+    latencyMs: figure(latency.text, heading, latency.where),
+    ...errorsOf(count('Error Request Count'), count('Request Count')),
+  }
+}
+
+const errorsOf = (failed: number, good: number) => (failed + good > 0 ? { errorRate: failed / (failed + good) } : {})
+
+/** The first table of the file; below it stand what AIPerf makes of it and a description. */
+function sweepOf(source: Source, { metric, percentile }: ImportOptions): ToolPoint[] {
+  const [header, ...records] = recordsOf(source)
+  const columns = header!.cells
+  const parameters = columns.filter((name) => !sweptMetric.test(name))
+  const column = (tags: readonly string[], statistic: string) => {
+    const names = tags.flatMap((tag) => [`${tag}_${statistic}`, `${tag}_${statistic}_ms`])
+    const at = columns.findIndex((name) => {
+      const [, metricName, mean] = sweptMetric.exec(name) ?? []
+      return mean === 'mean' && names.includes(metricName!)
+    })
+    const there = columns.flatMap((name) => /^(.+)_mean/.exec(name)?.[1] ?? [])
+    return wanted(at < 0 ? undefined : at, `metric ${names[0]}`, source.file, there)
+  }
+  const latency = column(latencies[metric].tags, percentileName(percentile))
+  const rate = column([rateTag], 'avg')
+  const end = records.findIndex(({ cells }) => cells.length !== columns.length)
+  return records.slice(0, end < 0 ? undefined : end).map(({ line, cells }) => {
+    const where = `${source.file}:${line}`
+    return {
+      where,
+      configuration: {},
+      load: Object.fromEntries(parameters.map((name, i) => [name, asNumber(cells[i]!)])),
+      ratePerSecond: figure(cells[rate], columns[rate]!, where),
+      latencyMs: figure(cells[latency], columns[latency]!, where),
+    }
+  })
+}
+
+const asNumber = (text: string): string | number => (text.trim() !== '' && Number.isFinite(Number(text)) ? Number(text) : text)
+
+type Statistics = Readonly<Record<string, number | string | null | undefined>>
+/** Only what is read of it; before 0.2 the metrics stood under `records`. */
+interface Report {
+  readonly per_combination_metrics?: readonly {
+    readonly parameters?: Readonly<Record<string, string | number>>
+    readonly metrics?: Readonly<Record<string, Statistics>>
+  }[]
+  readonly records?: Readonly<Record<string, Statistics>>
+  readonly input_config?: { readonly loadgen?: { readonly concurrency?: number; readonly request_rate?: number } }
+}
+
+function readJson({ file, text }: Source, { metric, percentile }: ImportOptions): ToolPoint[] | undefined {
+  const report = JSON.parse(text) as Report
+  const { tags } = latencies[metric]
+  const name = percentileName(percentile)
+  if (Array.isArray(report.per_combination_metrics)) {
+    const swept = report.per_combination_metrics as NonNullable<Report['per_combination_metrics']>
+    return swept.map(({ parameters = {}, metrics = {} }, i) => {
+      const where = `${file}: per_combination_metrics[${i}]`
+      const mean = (found: readonly string[], statistic: string) => {
+        const key = found.flatMap((tag) => [`${tag}_${statistic}`, `${tag}_${statistic}_ms`]).find((k) => metrics[k])
+        return figure(
+          wanted(metrics[key ?? '']?.mean ?? undefined, `metric ${found[0]}_${statistic}`, where, Object.keys(metrics)),
+          found[0]!,
+          where,
+        )
+      }
+      return { where, configuration: {}, load: parameters, ratePerSecond: mean([rateTag], 'avg'), latencyMs: mean(tags, name) }
+    })
+  }
+  const metrics = (report.records ?? report) as Readonly<Record<string, Statistics>>
+  const rate = metrics[rateTag]
+  if (rate?.avg === undefined) return undefined
+  const latency = wanted(
+    tags.map((tag) => metrics[tag]).find((found) => found !== undefined),
+    `metric ${tags[0]}`,
+    file,
+    Object.keys(metrics),
+  )
+  const percentiles = Object.keys(latency).filter((key) => /^p\d/.test(key))
+  const { concurrency, request_rate } = report.input_config?.loadgen ?? {}
+  return [
+    {
+      where: file,
+      configuration: {},
+      load: { ...(concurrency === undefined ? {} : { concurrency }), ...(request_rate === undefined ? {} : { requestRate: request_rate }) },
+      ratePerSecond: figure(rate.avg ?? undefined, rateTag, file),
+      latencyMs: figure(wanted(latency[name] ?? undefined, `${name} of ${tags[0]}`, file, percentiles), name, file),
+      ...errorsOf(Number(metrics.error_request_count?.avg ?? 0), Number(metrics.request_count?.avg ?? 0)),
+    },
+  ]
+}

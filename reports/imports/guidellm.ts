@@ -1,0 +1,119 @@
+/** GuideLLM: benchmarks.csv (three rows of headings; one row before 0.4) and benchmarks.json, an entry for each load on one server. */
+import type { LatencyMetric } from '../../profiler/types.ts'
+import { TableError } from './table-error.ts'
+import { recordsOf, type Source } from './table-text.ts'
+import { figure, type ImportOptions, percentileName, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
+
+/** Where each latency stands: heading of the CSV, metric of the JSON, and its unit in ms. Between tokens, the first one's wait left out, as ours. */
+const latencies = {
+  e2e: { heading: ['Request Latency', 'Successful Sec'], plain: 'Request latency', key: 'request_latency', unitMs: 1000 },
+  ttft: { heading: ['Time to First Token', 'Successful ms'], plain: 'Time to first token ms', key: 'time_to_first_token_ms', unitMs: 1 },
+  tpot: { heading: ['Inter Token Latency', 'Successful ms'], plain: 'Inter token latency ms', key: 'inter_token_latency_ms', unitMs: 1 },
+} as const satisfies Record<LatencyMetric, object>
+
+/** What the CSV's lists of percentiles hold; the median has a column of its own. */
+const listed = ['min', 'p0.1', 'p1', 'p5', 'p10', 'p25', 'p75', 'p90', 'p95', 'p99', 'max']
+const list = '[min, 0.1, 1, 5, 10, 25, 75, 90, 95, 99, max]'
+
+export const guidellm: ToolReader = {
+  tool: 'GuideLLM',
+  read(source, options) {
+    if (/^\s*\{/.test(source.text)) return readJson(source, options)
+    if (/^\uFEFF?Run Info,/.test(source.text)) return readCsv(source, options, 3)
+    if (/^[^\n]*Successful Requests per second mean/.test(source.text)) return readCsv(source, options, 1)
+    return undefined
+  },
+}
+
+function readCsv(source: Source, { metric, percentile }: ImportOptions, headings: 1 | 3): ToolPoint[] {
+  const records = recordsOf(source)
+  const columns = records[0]!.cells.map((_, i) => records.slice(0, headings).map((row) => row.cells[i] ?? ''))
+  const { heading, plain, unitMs } = latencies[metric]
+  const at = (three: readonly string[], one: string) =>
+    columns.findIndex((names) => names.join('|') === (headings === 3 ? three.join('|') : one))
+  const column = (three: readonly string[], one: string) => {
+    const found = at(three, one)
+    return wanted(found < 0 ? undefined : found, `column '${headings === 3 ? three.join(' / ') : one}'`, source.file, [])
+  }
+  const name = percentileName(percentile)
+  const latency =
+    name === 'p50'
+      ? column([...heading, 'Median'], `Successful ${plain} median`)
+      : column([...heading, 'Percentiles'], `Successful ${plain} ${list}`)
+  const rate = column(['Server Throughput', 'Successful Requests/Sec', 'Mean'], 'Successful Requests per second mean')
+  const concurrency = column(['Server Throughput', 'Successful Concurrency', 'Mean'], 'Successful Request concurrency mean')
+  const errored = at(['Request Counts', 'Errored', ''], 'Errored Requests')
+  const served = at(['Request Counts', 'Successful', ''], 'Successful Requests')
+  return records.slice(headings).map(({ line, cells }) => {
+    const where = `${source.file}:${line}`
+    if (cells.length !== columns.length)
+      throw new TableError([
+        {
+          where,
+          what: `${cells.length} cells under ${columns.length} columns: GuideLLM leaves out figures that a load has none of`,
+          hint: 'give its benchmarks.json instead',
+        },
+      ])
+    const of = name === 'p50' ? cells[latency] : inList(cells[latency]!, name, where)
+    const [failed, good] = [errored, served].map((i) => (i < 0 ? 0 : figure(cells[i], 'a count of requests', where)))
+    return pointOf(where, figure(cells[concurrency], 'concurrency', where), figure(cells[rate], 'requests per second', where), {
+      latencyMs: figure(of, `${name} of ${plain}`, where) * unitMs,
+      failed: failed!,
+      good: good!,
+    })
+  })
+}
+
+function inList(cell: string, name: string, where: string): string | undefined {
+  const at = listed.indexOf(name)
+  if (at < 0) throw new TableError([{ where, what: `no ${name}`, hint: `it has p50, ${listed.join(', ')}` }])
+  return cell.replace(/^\[|\]$/g, '').split(',')[at]
+}
+
+/** Only what is read of it. */
+interface Distribution {
+  readonly successful?: { readonly mean?: number; readonly median?: number; readonly percentiles?: Readonly<Record<string, number>> }
+}
+interface Report {
+  readonly benchmarks?: readonly {
+    readonly metrics?: Readonly<Record<string, Distribution>> & { readonly request_totals?: Readonly<Record<string, number>> }
+    readonly request_totals?: Readonly<Record<string, number>>
+  }[]
+}
+
+function readJson({ file, text }: Source, { metric, percentile }: ImportOptions): ToolPoint[] | undefined {
+  const { benchmarks } = JSON.parse(text) as Report
+  if (!Array.isArray(benchmarks) || !benchmarks.some((b: NonNullable<Report['benchmarks']>[number]) => b?.metrics?.requests_per_second))
+    return undefined
+  const { key, unitMs } = latencies[metric]
+  const name = percentileName(percentile)
+  return (benchmarks as NonNullable<Report['benchmarks']>).map(({ metrics = {}, request_totals }, i) => {
+    const where = `${file}: benchmarks[${i}]`
+    const { successful } = wanted<Distribution>(metrics[key], `metric ${key}`, where, Object.keys(metrics))
+    const known: Readonly<Record<string, number | undefined>> = { p50: successful?.median, ...successful?.percentiles }
+    // p0.1 and p99.9 are p001 and p999 there.
+    const asKey = name === 'p99.9' ? 'p999' : name
+    const totals = metrics.request_totals ?? request_totals ?? {}
+    return pointOf(
+      where,
+      figure(metrics.request_concurrency?.successful?.mean, 'request_concurrency', where),
+      figure(metrics.requests_per_second?.successful?.mean, 'requests_per_second', where),
+      {
+        latencyMs: figure(wanted(known[asKey], `${asKey} of ${key}`, where, Object.keys(known)), asKey, where) * unitMs,
+        failed: Number(totals.errored ?? 0),
+        good: Number(totals.successful ?? 0),
+      },
+    )
+  })
+}
+
+/** A load is known by the requests that were under way on average: every strategy has that. */
+function pointOf(
+  where: string,
+  concurrency: number,
+  ratePerSecond: number,
+  { latencyMs, failed, good }: { readonly latencyMs: number; readonly failed: number; readonly good: number },
+): ToolPoint {
+  const errorRate = failed + good > 0 ? failed / (failed + good) : 0
+  return { where, configuration: {}, load: { concurrency: Number(concurrency.toPrecision(4)) }, ratePerSecond, latencyMs, errorRate }
+}

@@ -1,0 +1,135 @@
+/** A recorded table of the user's own, by the task that says what its columns mean. */
+import { cellNumber, mergeRepeats, missingReadings, namedColumns, type RowFault, rowFaults } from '../../search/recorded-rows.ts'
+import type { ReplayParameter, ReplayRow, ReplayTask } from '../../search/replay-task.ts'
+import { gpuFeatures } from '../../trials/devices/features.ts'
+import type { GivenTask } from './replay-task-schema.ts'
+import { TableError } from './table-error.ts'
+import { type Source, tableOf } from './table-text.ts'
+
+/** What a replay needs: a task, rows that are fit for it, one a configuration, and what was done to them, for people. */
+export interface Recording {
+  readonly task: ReplayTask
+  readonly rows: readonly ReplayRow[]
+  readonly notes: readonly string[]
+}
+
+/** A row as a replay reads it, and where it stands: 'runs.csv:12'. */
+export interface PlacedRow {
+  readonly where: string
+  readonly cells: ReplayRow
+}
+
+/** More configurations than this are searched from a sample, which a recorded table has no use for. */
+const MOST_ROWS = 100_000
+/** Each name is a column of the model; more are identifiers rather than the choices of a parameter. */
+const MOST_NAMES = 500
+const SHOWN = 5
+
+/** Throws TableError naming every row that is wrong, with its line. */
+export function readOwnTable(given: GivenTask, source: Source): Recording {
+  const table = tableOf(source)
+  if (table.rows.length > MOST_ROWS)
+    throw new TableError([
+      { where: source.file, what: `${table.rows.length} rows; a replay takes ${MOST_ROWS.toLocaleString('en-US')} at most` },
+    ])
+  const price = typeof given.price === 'string' ? given.price : 'price per hour'
+  const columns = typeof given.price === 'string' ? {} : { [price]: given.price }
+  const placed = table.rows.map(({ where, cells }): PlacedRow => ({ where, cells: { ...cells, ...columns } }))
+  const task: ReplayTask = { ...given, price, parameters: given.parameters.map((p) => completed(p, placed)) }
+  const unused = table.columns.filter((column) => !namedColumns(task).includes(column))
+  const recording = recordingOf(source.file, task, placed)
+  return {
+    ...recording,
+    notes: [
+      ...(unused.length > 0 ? [`${source.file}: columns that the task does not name: ${unused.join(', ')}`] : []),
+      ...recording.notes,
+    ],
+  }
+}
+
+/** With the kind and values that the rows show, where the task does not say. */
+function completed(given: GivenTask['parameters'][number], rows: readonly PlacedRow[]): ReplayParameter {
+  const { name, kind, values, features, concurrency } = given
+  const shown = values ?? [...new Set(rows.map(({ cells }) => String(cells[name] ?? '')))]
+  const ordinal = kind === undefined ? shown.every((v) => Number.isFinite(cellNumber(v))) : kind === 'ordinal'
+  if (ordinal) {
+    const numbers = [...new Set(shown.map(cellNumber))].filter((v) => Number.isFinite(v)).sort((a, b) => a - b)
+    return { name, kind: 'ordinal', values: numbers, ...(concurrency === undefined ? {} : { concurrency }) }
+  }
+  const names = shown.map(String)
+  const known = features ?? gpuFeatures(names)
+  return { name, kind: 'categorical', values: names, ...(known ? { features: known } : {}) }
+}
+
+/**
+ * Rows made fit for a replay: every fault told with its place, rows without readings left out, repeats made one.
+ * @param file for what is wrong with the table as a whole
+ */
+export function recordingOf(file: string, task: ReplayTask, placed: readonly PlacedRow[]): Recording {
+  const cellsOf = (rows: readonly PlacedRow[]) => rows.map(({ cells }) => cells)
+  const empty = new Map(
+    placed.flatMap((row) => (missingReadings(task, row.cells).length > 0 ? [[row, missingReadings(task, row.cells)] as const] : [])),
+  )
+  const columns = namedColumns(task).every((column) => column in placed[0]!.cells)
+  const measured = columns ? placed.filter((row) => !empty.has(row)) : placed
+  const where = ({ row }: RowFault) => (row === undefined ? file : measured[row]!.where)
+  const faults = rowFaults(task, cellsOf(measured)).map((fault) => ({ where: where(fault), what: fault.what }))
+  const all = [...taskFaults(file, task), ...(measured.length === 0 ? [] : faults)]
+  if (all.length > 0) throw new TableError(all)
+  if (measured.length === 0)
+    throw new TableError([{ where: file, what: `no row has a reading of ${[...new Set([...empty.values()].flat())].join(' and ')}` }])
+  const { rows, averaged, contradictions } = mergeRepeats(task, cellsOf(measured))
+  const places = (indices: readonly number[]) =>
+    some(
+      indices.map((i) => measured[i]!.where),
+      ' and ',
+    )
+  return {
+    task,
+    rows,
+    notes: [
+      ...counted(
+        [...empty],
+        ([row, missing]) => `${row.where}: no ${missing.join(' and no ')}: left out; what could not serve is marked in an infeasibleColumn`,
+      ),
+      ...(averaged.length > 0
+        ? [`${averaged.length} configurations stand in several rows and are averaged, for example ${places(averaged[0]!)}`]
+        : []),
+      ...counted(contradictions, ({ rows: of, what }) => `${places(of)} contradict each other: ${what}; the worse counts`),
+    ],
+  }
+}
+
+/** What is wrong with a task beside its table. */
+function taskFaults(file: string, { parameters }: ReplayTask): { where: string; what: string; hint?: string }[] {
+  return parameters.flatMap((p) => {
+    if (p.kind !== 'categorical') return []
+    const features = p.features
+    const without = features ? p.values.filter((value) => !features[value]) : []
+    const widths = new Set(p.values.map((value) => features?.[value]?.length))
+    return [
+      ...(p.values.length > MOST_NAMES
+        ? [
+            {
+              where: file,
+              what: `${p.name} has ${p.values.length} names, ${MOST_NAMES} at most are searched`,
+              hint: 'an identifier is no parameter',
+            },
+          ]
+        : []),
+      ...(without.length > 0 ? [{ where: file, what: `${p.name} has no features for ${some(without, ', ')}` }] : []),
+      ...(without.length === 0 && widths.size > 1
+        ? [{ where: file, what: `${p.name} has more features for some names than for others` }]
+        : []),
+    ]
+  })
+}
+
+const some = (words: readonly string[], between: string): string =>
+  words.length > SHOWN ? `${words.slice(0, SHOWN).join(between)} and ${words.length - SHOWN} more` : words.join(between)
+
+/** A note each for the first few. */
+function counted<T>(all: readonly T[], note: (one: T) => string): string[] {
+  const left = all.length - SHOWN
+  return [...all.slice(0, SHOWN).map(note), ...(left > 0 ? [`${left} more like that`] : [])]
+}

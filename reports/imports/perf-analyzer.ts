@@ -1,0 +1,34 @@
+/** `perf_analyzer -f FILE`: a row for each load on one server. */
+
+import { tableOf } from './table-text.ts'
+import { figure, percentileName, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
+
+const throughput = 'Inferences/Second'
+
+export const perfAnalyzer: ToolReader = {
+  tool: 'perf_analyzer',
+  read(source, { metric, percentile }) {
+    if (!/^[^\n]*Inferences\/Second/.test(source.text)) return undefined
+    const { columns, rows } = tableOf(source)
+    const name = metric === 'e2e' ? `${percentileName(percentile)} latency` : `column of ${metric}`
+    const latency = wanted(
+      columns.find((column) => column === name),
+      `column '${name}'`,
+      source.file,
+      columns.filter((column) => /latency/.test(column)),
+    )
+    const byRate = columns.includes('Request Rate')
+    return rows.map(
+      ({ where, cells }): ToolPoint => ({
+        where,
+        configuration: {},
+        load: byRate
+          ? { requestRate: figure(cells['Request Rate'], 'Request Rate', where) }
+          : { concurrency: figure(cells.Concurrency, 'Concurrency', where) },
+        ratePerSecond: figure(cells[throughput], throughput, where),
+        // In microseconds.
+        latencyMs: figure(cells[latency], latency, where) / 1000,
+      }),
+    )
+  },
+}

@@ -1,0 +1,57 @@
+/** What load testers write, in one form: at a load, a server in a configuration answered so many requests a second with such a latency. */
+import type { LatencyMetric } from '../../profiler/types.ts'
+import { TableError } from './table-error.ts'
+import type { Source } from './table-text.ts'
+
+export interface ImportOptions {
+  /** Which latency the limit is of. */
+  readonly metric: LatencyMetric
+  readonly percentile: number
+  readonly limitMs: number
+  /** Of one server with its GPU, $; the files say nothing of prices. */
+  readonly pricePerHour: number
+  /** Share of requests that may fail. */
+  readonly maxErrorRate: number
+}
+
+export interface ToolPoint {
+  /** 'runs.csv:12'. */
+  readonly where: string
+  /** How the server was set up, as far as the file says. */
+  readonly configuration: Readonly<Record<string, string | number>>
+  /** What load it was put under. */
+  readonly load: Readonly<Record<string, string | number>>
+  readonly ratePerSecond: number
+  readonly latencyMs: number
+  /** Share of requests that failed, where the file says. */
+  readonly errorRate?: number
+}
+
+/** One tool's files: `read` gives undefined for a file of another, and throws TableError for one of its own that lacks something. */
+export interface ToolReader {
+  readonly tool: string
+  read(source: Source, options: ImportOptions): readonly ToolPoint[] | undefined
+}
+
+/** 'p99', 'p99.9'. */
+export const percentileName = (percentile: number): string => `p${Number((percentile * 100).toFixed(4))}`
+
+/**
+ * A figure as tools print it: 12.5, '1,234.50'; of several models '294.0, [177.0,117.0]', the first.
+ * @throws TableError for what is no number
+ */
+export function figure(cell: string | number | undefined, what: string, where: string): number {
+  const text = String(cell ?? '').trim()
+  const first = /^([\d.]+), ?\[.*\]$/.exec(text)?.[1] ?? text
+  const plain = /^\d{1,3}(,\d{3})+(\.\d+)?$/.test(first) ? first.replaceAll(',', '') : first
+  const value = plain === '' ? Number.NaN : Number(plain)
+  if (!Number.isFinite(value)) throw new TableError([{ where, what: `${what} is '${text}', not a number` }])
+  return value
+}
+
+/** One of the columns or keys of a file; without it, what there is of the kind. */
+export function wanted<T>(found: T | undefined, name: string, file: string, there: readonly string[]): T {
+  if (found !== undefined) return found
+  const hint = there.length > 0 ? `it has ${there.join(', ')}` : undefined
+  throw new TableError([{ where: file, what: `no ${name}`, ...(hint ? { hint } : {}) }])
+}

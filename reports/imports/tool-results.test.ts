@@ -1,0 +1,159 @@
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+import { recordedTable } from '../../search/replay-table.ts'
+import type { ImportOptions } from './tool-point.ts'
+import { importResults } from './tool-results.ts'
+
+const options: ImportOptions = { metric: 'e2e', percentile: 0.99, limitMs: 30, pricePerHour: 0.5, maxErrorRate: 0.001 }
+const folder = fileURLToPath(new URL('./fixtures/', import.meta.url))
+const fixture = (name: string, file = name) => ({ file, text: readFileSync(`${folder}${name}`, 'utf8') })
+const read = (name: string, given: Partial<ImportOptions> = {}) => importResults([fixture(name)], { ...options, ...given })
+const said =
+  (text: string, given: Partial<ImportOptions> = {}) =>
+  () =>
+    importResults([{ file: 'x.csv', text }], { ...options, ...given })
+
+describe("Model Analyzer's table", () => {
+  test('becomes a row per configuration: the most it serves within the limit, else its fastest', () => {
+    const { task, rows } = read('metrics-model-inference.csv')
+    expect(task.parameters).toEqual([
+      { kind: 'ordinal', name: 'maxBatchSize', values: [8, 16] },
+      { kind: 'ordinal', name: 'instances', values: [1, 2] },
+    ])
+    expect(rows).toMatchObject([
+      { maxBatchSize: 8, instances: 1, ratePerSecond: 350, p99Ms: 29, pricePerHour: 0.5 },
+      { maxBatchSize: 8, instances: 2, ratePerSecond: 420, p99Ms: 22, pricePerHour: 0.5 },
+      { maxBatchSize: 16, instances: 2, ratePerSecond: 250, p99Ms: 33, pricePerHour: 0.5 },
+    ])
+    expect(recordedTable(task, rows).configurations).toHaveLength(3)
+  })
+
+  const header =
+    'Model,Batch,Concurrency,Model Config Path,Instance Group,Max Batch Size,Satisfies Constraints,Throughput (infer/sec),p99 Latency (ms)'
+
+  test('keeps the path where nothing else tells configurations apart', () => {
+    const { task } = importResults(
+      [{ file: 'm.csv', text: `${header}\nm,1,1,default,1:GPU,8,Yes,10,5\nm,1,1,tensorrt,1:GPU,8,Yes,20,5` }],
+      options,
+    )
+    expect(task.parameters).toEqual([{ kind: 'categorical', name: 'configuration', values: ['default', 'tensorrt'] }])
+  })
+
+  test('one configuration under several loads: each load is a row', () => {
+    const { task } = importResults(
+      [{ file: 'm.csv', text: `${header}\nm,1,1,default,1:GPU,8,Yes,10,5\nm,1,4,default,1:GPU,8,Yes,30,9` }],
+      options,
+    )
+    expect(task.parameters).toEqual([{ kind: 'ordinal', name: 'concurrency', values: [1, 4] }])
+  })
+
+  test('several models served together: the sum of their rates, the slowest of their latencies', () => {
+    const { rows } = read('metrics-model-inference-multi.csv')
+    expect(rows).toMatchObject([
+      { configuration: 'resnet50_libtorch_config_3,vgg19_libtorch_config_2', ratePerSecond: 294, p99Ms: 14.9 },
+      { configuration: 'resnet50_libtorch_config_0,vgg19_libtorch_config_0', ratePerSecond: 264.8, p99Ms: 11.7 },
+    ])
+  })
+
+  test('without the percentile asked for, with a broken cell or without rows is refused by name and line', () => {
+    expect(() => read('metrics-model-inference.csv', { percentile: 0.95 })).toThrow(/no column 'p95 Latency \(ms\)'/)
+    expect(() => read('metrics-model-inference.csv', { metric: 'ttft' })).toThrow(/ttft/)
+    expect(said(`${header}\nm,1,1,x,1:GPU,8,Yes,fast,5`)).toThrow("x.csv:2: Throughput (infer/sec) is 'fast', not a number")
+    expect(said(header)).toThrow('x.csv:1: column names, and no rows')
+    expect(said(`${header}\nm,1,1,x,1:GPU,8,Yes,10,5\nm,1,1,y,1:GPU,8,Yes,0,5`)).toThrow(/x\.csv:3: ratePerSecond is 0/)
+  })
+})
+
+test("perf_analyzer's table is a configuration per load, microseconds as milliseconds", () => {
+  const { task, rows } = read('perf-analyzer.csv')
+  expect(task).toMatchObject({ constraint: { metric: 'p99Ms', max: 30 }, parameters: [{ name: 'concurrency', values: [1, 3] }] })
+  expect(rows[0]).toMatchObject({ concurrency: 1, ratePerSecond: 69.2, p99Ms: 21.018, pricePerHour: 0.5 })
+  const byRate = fixture('perf-analyzer.csv').text.replace('Concurrency', 'Request Rate')
+  expect(importResults([{ file: 'p.csv', text: byRate }], options).task.parameters[0]).toMatchObject({ name: 'requestRate' })
+})
+
+describe('GuideLLM', () => {
+  const loads = (name: string, given: Partial<ImportOptions>) => {
+    const { task, rows } = read(name, given)
+    return rows.map((row) => [row.ratePerSecond, row[task.constraint.metric], row.failed])
+  }
+
+  test.each(['guidellm-benchmarks.csv', 'guidellm-benchmarks-0.2.csv', 'guidellm-benchmarks.json'])('%s: a row for each load', (name) => {
+    expect(read(name).task.parameters).toMatchObject([{ name: 'concurrency', kind: 'ordinal', values: expect.any(Array) }])
+    const e2e = loads(name, { limitMs: 2000 })
+    // 0.52 s is the median of the second load, and p99 twice that; of the last one 40 requests failed.
+    expect(e2e[1]![0]).toBeCloseTo(7.6, 4)
+    expect(e2e[1]![1]).toBeCloseTo(1040, 4)
+    expect(e2e.map(([, , failed]) => failed)).toEqual([0, 0, 0, 0, 1])
+    expect(read(name).notes).toEqual([expect.stringMatching(/1 loads had more than 0.1 % of their requests fail.*guidellm/)])
+    expect(loads(name, { metric: 'ttft', percentile: 0.5 })[2]![1]).toBeCloseTo(90, 4)
+    expect(loads(name, { metric: 'tpot', percentile: 0.95 })[2]![1]).toBeCloseTo(49.5, 4)
+  })
+
+  test('a percentile that it does not report is refused', () => {
+    expect(() => read('guidellm-benchmarks.csv', { percentile: 0.8 })).toThrow(/guidellm-benchmarks\.csv:4: no p80/)
+    expect(() => read('guidellm-benchmarks.json', { percentile: 0.8 })).toThrow(/benchmarks\[0\]: no p80/)
+    expect(loads('guidellm-benchmarks.json', { percentile: 0.999 })[0]![1]).toBeCloseTo(1034, 4)
+  })
+
+  test('rows whose cells do not fit the headings are not guessed at', () => {
+    const text = fixture('guidellm-benchmarks.csv').text.trimEnd()
+    expect(said(`${text},1,2,3\n`)).toThrow(/x\.csv:8: \d+ cells under \d+ columns/)
+  })
+})
+
+describe('AIPerf', () => {
+  test.each(['profile_export_aiperf_sweep.csv', 'profile_export_aiperf_sweep.json'])('%s: a row for each combination', (name) => {
+    const { task, rows } = read(name, { limitMs: 1000 })
+    expect(task.parameters).toEqual([{ kind: 'ordinal', name: 'concurrency', values: [10, 20, 30, 40] }])
+    expect(rows[1]).toMatchObject({ concurrency: 20, ratePerSecond: 180.3, p99Ms: 905 })
+    expect(read(name, { metric: 'ttft' }).rows[3]).toMatchObject({ p99TtftMs: 180.3 })
+    expect(() => read(name, { percentile: 0.95 })).toThrow(/no metric request_latency_p95/)
+  })
+
+  test('names of the older and of the newer sweep files', () => {
+    const old = 'concurrency,request_throughput_avg_mean,ttft_p99_ms_mean\n1,10,50\n2,18,60\n'
+    expect(importResults([{ file: 'old.csv', text: old }], { ...options, metric: 'ttft' }).rows[1]).toMatchObject({ p99TtftMs: 60 })
+    const units = 'concurrency,request_throughput_avg_mean (requests/sec),request_latency_p99_mean (ms)\n1,10,50\n2,18,60\n'
+    expect(importResults([{ file: 'new.csv', text: units }], options).rows[1]).toMatchObject({ ratePerSecond: 18, p99Ms: 60 })
+  })
+
+  test('a file of one run is one row, its failed requests counted; the JSON says its load', () => {
+    const { rows, notes } = read('profile_export_aiperf.csv', { limitMs: 10_000 })
+    expect(rows).toMatchObject([{ ratePerSecond: 9.55, p99Ms: 9297.61, failed: 1 }])
+    expect(notes).toHaveLength(1)
+    const json = read('profile_export_aiperf.json', { limitMs: 10_000 })
+    expect(json.task.parameters).toEqual([{ kind: 'ordinal', name: 'concurrency', values: [100] }])
+    expect(json.rows).toMatchObject([{ ratePerSecond: 9.551622, p99Ms: 9297.61, failed: 0 }])
+    expect(json.notes).toEqual([])
+  })
+
+  test('the JSON of before 0.2, with its metrics under records', () => {
+    const metric = (avg: number, p99?: number) => ({ unit: '', avg, p99: p99 ?? null })
+    const text = JSON.stringify({ records: { request_throughput: metric(9), request_latency: metric(20, 25), ttft: metric(5, 7) } })
+    expect(importResults([{ file: 'a.json', text }], { ...options, metric: 'ttft' }).rows).toMatchObject([
+      { ratePerSecond: 9, p99TtftMs: 7 },
+    ])
+  })
+})
+
+test('several files are a configuration each, named by what tells their paths apart, each with its best load', () => {
+  const files = ['l4/benchmarks.json', 'h100/benchmarks.json'].map((file) => fixture('guidellm-benchmarks.json', file))
+  const { task, rows } = importResults(files, { ...options, limitMs: 2000 })
+  expect(task.parameters).toEqual([{ kind: 'categorical', name: 'file', values: ['l4', 'h100'] }])
+  // Of the loads within 2 s the one that serves most.
+  expect(rows).toMatchObject([
+    { file: 'l4', ratePerSecond: 22.5 },
+    { file: 'h100', ratePerSecond: 22.5 },
+  ])
+  const named = ['runs/a.csv', 'runs/b.csv'].map((file) => fixture('guidellm-benchmarks.csv', file))
+  expect(importResults(named, options).rows.map((row) => row.file)).toEqual(['a', 'b'])
+})
+
+test('a file of no tool is refused with what to do; JSON that is none too', () => {
+  expect(said('batch,price\n1,2\n')).toThrow('it is no result of Model Analyzer, perf_analyzer, GuideLLM, AIPerf')
+  expect(said('{"a": 1')).toThrow(/begins like JSON/)
+  expect(said('')).toThrow(/no result/)
+  expect(said('{}')).toThrow(/no result/)
+})

@@ -1,0 +1,150 @@
+/**
+ * Measurements of other load testers as recordings for `tune replay`. All of them, open loop or closed, report what was achieved at a load: a rate under a latency
+ * is at most what an open loop would keep.
+ */
+import { dirname, sep } from 'node:path'
+import type { ReplayParameter, ReplayTask } from '../../search/replay-task.ts'
+import { aiperf } from './aiperf.ts'
+import { guidellm } from './guidellm.ts'
+import { modelAnalyzer } from './model-analyzer.ts'
+import { type PlacedRow, type Recording, recordingOf } from './own-table.ts'
+import { perfAnalyzer } from './perf-analyzer.ts'
+import { TableError } from './table-error.ts'
+import type { Source } from './table-text.ts'
+import { type ImportOptions, percentileName, type ToolPoint, type ToolReader } from './tool-point.ts'
+
+const readers: readonly ToolReader[] = [modelAnalyzer, perfAnalyzer, guidellm, aiperf]
+export const toolNames: readonly string[] = readers.map(({ tool }) => tool)
+
+/**
+ * Files of the tools as one recording: of each configuration (a row's own, or a file's where there are several) the load that serves most within the limit; where
+ * there is but one configuration, each load.
+ * @throws TableError
+ */
+export function importResults(sources: readonly Source[], options: ImportOptions): Recording {
+  const read = sources.map((source) => readOne(source, options))
+  const tools = [...new Set(read.map(({ tool }) => tool))].join(' and ')
+  const labels = sources.length > 1 ? labelsOf(sources.map(({ file }) => file)) : []
+  const points = read.flatMap(({ points }, i) =>
+    points.map((point) => (sources.length > 1 ? { ...point, configuration: { file: labels[i]!, ...point.configuration } } : point)),
+  )
+  const failing = points.filter((p) => (p.errorRate ?? 0) > options.maxErrorRate)
+  const told = distinguished(points)
+  const kept = told.configured ? bestByConfiguration(told.points, options) : told.points
+  const { task, rows } = asTask(kept, tools, options)
+  const recording = recordingOf(sources[0]!.file, task, rows)
+  const share = `${options.maxErrorRate * 100} %`
+  return {
+    ...recording,
+    notes: [
+      ...(failing.length > 0
+        ? [
+            `${failing.length} loads had more than ${share} of their requests fail and count as not served, for example ${failing[0]!.where}`,
+          ]
+        : []),
+      ...recording.notes,
+    ],
+  }
+}
+
+function readOne(source: Source, options: ImportOptions): { tool: string; points: readonly ToolPoint[] } {
+  try {
+    for (const { tool, read } of readers) {
+      const points = read(source, options)
+      if (points?.length === 0) throw new TableError([{ where: source.file, what: 'it has no rows' }])
+      if (points) return { tool, points }
+    }
+  } catch (error) {
+    if (error instanceof SyntaxError)
+      throw new TableError([{ where: source.file, what: `it begins like JSON, and is none: ${error.message}` }])
+    throw error
+  }
+  const hint = 'for a table of your own give --task FILE, which says what its columns mean (docs/replay.md)'
+  throw new TableError([{ where: source.file, what: `it is no result of ${toolNames.join(', ')}`, hint }])
+}
+
+/** What tells files apart: their names, or the folders they lie in, where the names are the same. */
+function labelsOf(files: readonly string[]): string[] {
+  let names = [...files]
+  while (new Set(names.map(lastOf)).size < names.length && names.some((name) => dirname(name) !== name)) names = names.map(dirname)
+  return new Set(names.map(lastOf)).size < names.length ? [...files] : names.map(lastOf)
+}
+
+const lastOf = (path: string): string => (path.split(sep).at(-1) ?? path).replace(/\.(csv|json)$/, '')
+
+const keyOf = (values: Readonly<Record<string, unknown>>): string => JSON.stringify(values)
+
+/** Points with what changes among their configurations alone, the path of a configuration left out where the rest tells as much; and whether anything does. */
+function distinguished(points: readonly ToolPoint[]): { points: readonly ToolPoint[]; configured: boolean } {
+  const varying = Object.keys(points[0]!.configuration).filter((name) => new Set(points.map((p) => p.configuration[name])).size > 1)
+  const pick = ({ configuration }: ToolPoint, kept: readonly string[]) =>
+    Object.fromEntries(kept.map((name) => [name, configuration[name] ?? '']))
+  const numeric = varying.filter((name) => name !== 'configuration')
+  const paths = new Map<string, Set<unknown>>()
+  for (const p of points) {
+    const key = keyOf(pick(p, numeric))
+    paths.set(key, (paths.get(key) ?? new Set()).add(p.configuration.configuration))
+  }
+  const ambiguous = varying.includes('configuration') && [...paths.values()].some((set) => set.size > 1)
+  const kept = ambiguous ? varying : numeric
+  return { points: points.map((p) => ({ ...p, configuration: pick(p, kept) })), configured: kept.length > 0 }
+}
+
+/** Per configuration the point that serves most within the limit, else the fastest one. */
+function bestByConfiguration(points: readonly ToolPoint[], options: ImportOptions): ToolPoint[] {
+  const best = new Map<string, ToolPoint>()
+  for (const point of points) {
+    const key = keyOf(point.configuration)
+    const known = best.get(key)
+    if (!known || better(point, known, options)) best.set(key, point)
+  }
+  return [...best.values()]
+}
+
+function better(a: ToolPoint, b: ToolPoint, { limitMs, maxErrorRate }: ImportOptions): boolean {
+  const keeps = (p: ToolPoint) => p.latencyMs <= limitMs && (p.errorRate ?? 0) <= maxErrorRate
+  if (keeps(a) !== keeps(b)) return keeps(a)
+  return keeps(a) ? a.ratePerSecond > b.ratePerSecond : a.latencyMs < b.latencyMs
+}
+
+function asTask(
+  points: readonly ToolPoint[],
+  tools: string,
+  { metric, percentile, limitMs, pricePerHour, maxErrorRate }: ImportOptions,
+): { task: ReplayTask; rows: PlacedRow[] } {
+  const of = (p: ToolPoint) => (Object.keys(p.configuration).length > 0 ? p.configuration : p.load)
+  const named = [...new Set(points.flatMap((p) => Object.keys(of(p))))]
+  const varying = named.filter((name) => new Set(points.map((p) => of(p)[name])).size > 1)
+  // A single run has no load by name, or one load alone.
+  const names = varying.length > 0 ? varying : named.length > 0 ? named.slice(0, 1) : ['run']
+  const latency = `${percentileName(percentile)}${{ e2e: '', ttft: 'Ttft', tpot: 'Tpot' }[metric]}Ms`
+  const value = (p: ToolPoint, name: string) => of(p)[name] ?? (name === 'run' ? 1 : '')
+  const parameters = names.map((name): ReplayParameter => {
+    const values = [...new Set(points.map((p) => value(p, name)))]
+    return values.every((v) => typeof v === 'number')
+      ? { kind: 'ordinal', name, values: values.sort((a, b) => a - b) }
+      : { kind: 'categorical', name, values: [...new Set(values.map(String))] }
+  })
+  return {
+    task: {
+      name: `measurements of ${tools}`,
+      parameters,
+      price: 'pricePerHour',
+      objective: 'pricePerRequest',
+      constraint: { metric: latency, max: limitMs },
+      rate: 'ratePerSecond',
+      infeasibleColumn: 'failed',
+      source: tools,
+    },
+    rows: points.map((p) => ({
+      where: p.where,
+      cells: {
+        ...Object.fromEntries(names.map((name) => [name, value(p, name)])),
+        ratePerSecond: p.ratePerSecond,
+        [latency]: p.latencyMs,
+        pricePerHour,
+        failed: (p.errorRate ?? 0) > maxErrorRate ? 1 : 0,
+      },
+    })),
+  }
+}

@@ -1,0 +1,84 @@
+/** From files and flags to a recording: a table of the user's own with its task, or results of other tools with an SLO. */
+import { dirname, join } from 'node:path'
+import { significant } from '../../../reports/format.ts'
+import { type Recording, readOwnTable } from '../../../reports/imports/own-table.ts'
+import { type GivenTask, parseReplayTask } from '../../../reports/imports/replay-task-schema.ts'
+import { importResults, toolNames } from '../../../reports/imports/tool-results.ts'
+import { type RecordedTable, recordedTable, trueLogCosts } from '../../../search/replay-table.ts'
+import { exitCodes, UserError } from '../../exit-codes.ts'
+import { defaults } from '../../experiment/names.ts'
+import { limitsOf, parseSlo } from '../../experiment/parse-slo.ts'
+import { parseMoney, parsePercentile, parseShare } from '../../experiment/units.ts'
+import { givenText } from '../../given-file.ts'
+
+export interface InputFlags {
+  readonly table?: string
+  readonly task?: string
+  readonly slo?: string
+  readonly pricePerHour?: string
+}
+
+export function readRecording(files: readonly string[], flags: InputFlags): Recording {
+  const given = [...files, ...(flags.table === undefined ? [] : [flags.table])]
+  return flags.task === undefined ? fromTools(given, flags) : fromTask(given, flags.task, flags)
+}
+
+const usage = (message: string, hint: string): UserError => new UserError(message, hint, exitCodes.usage)
+const source = (file: string, flag: string) => ({ file, text: givenText(file, 'the file', flag, 'data') })
+
+function fromTask(files: readonly string[], path: string, { slo, pricePerHour }: InputFlags): Recording {
+  if (slo !== undefined || pricePerHour !== undefined)
+    throw usage(
+      `${slo === undefined ? '--price-per-hour' : '--slo'} is for results of other tools; a task has its own`,
+      'leave it out, or change the task: constraint, price',
+    )
+  if (files.length > 1) throw usage('a task explains one table', 'give one file')
+  const task = parseReplayTask(source(path, '--task'))
+  const table = files[0] ?? (task.table && join(dirname(path), task.table))
+  if (table === undefined) throw usage('no table is given', `tune replay FILE --task ${path}, or table: FILE in the task`)
+  const recording = readOwnTable(task, source(table, 'FILE'))
+  return { ...recording, notes: [...recording.notes, ...miscounted(path, task, recordedTable(recording.task, recording.rows))] }
+}
+
+/** What whoever wrote the task counted otherwise. */
+function miscounted(path: string, task: GivenTask, recorded: RecordedTable): string[] {
+  const costs = [...trueLogCosts(recorded).values()].filter((cost) => Number.isFinite(cost))
+  const least = costs.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY)
+  const found = {
+    configurations: recorded.configurations.length,
+    feasible: costs.length,
+    within5Percent: costs.filter((cost) => cost <= least + Math.log(1.05)).length,
+  }
+  const keys = Object.keys(found) as (keyof typeof found)[]
+  const differing = keys.filter((key) => task[key] !== undefined && task[key] !== found[key])
+  // Costs are modelled per million requests; the task's per request and second.
+  const best = Math.exp(least) / (task.objective === 'price' ? 1 : 1e6 / 3600)
+  const costDiffers = task.bestCost !== undefined && !(Math.abs(best / task.bestCost - 1) < 1e-3)
+  return [
+    ...differing.map((key) => `${path}: ${key} is ${task[key]}, the table has ${found[key]}`),
+    ...(costDiffers ? [`${path}: bestCost is ${task.bestCost}, the table has ${significant(best)}`] : []),
+  ]
+}
+
+function fromTools(files: readonly string[], { slo, pricePerHour }: InputFlags): Recording {
+  if (files.length === 0) throw usage('no table is given', 'tune replay FILE --task TASK, or tune replay RESULTS --slo 50ms')
+  if (slo === undefined)
+    throw usage('what the table means is not known', `give --task FILE, or --slo for results of ${toolNames.join(', ')}`)
+  const entry = parseSlo(slo)
+  const [limit, ...more] = limitsOf(entry)
+  if (!limit || more.length > 0)
+    throw usage(
+      'results of other tools have no joint percentile, and --slo names several limits',
+      "give one limit, e.g. 50ms or 'ttft p95<300ms'",
+    )
+  return importResults(
+    files.map((file) => source(file, 'FILE')),
+    {
+      metric: limit.metric,
+      percentile: entry.percentile ?? parsePercentile(defaults.percentile),
+      limitMs: limit.limitMs,
+      pricePerHour: parseMoney(pricePerHour ?? '$1'),
+      maxErrorRate: parseShare(defaults.errorRate),
+    },
+  )
+}

@@ -1,0 +1,97 @@
+/** A replay for people. */
+import { percent, significant, writing } from '../../../reports/format.ts'
+import { costText } from '../../../search/objective.ts'
+import type { RecordedTable } from '../../../search/replay-table.ts'
+import type { ReplayTask } from '../../../search/replay-task.ts'
+import type { Configuration, Observation } from '../../../search/types.ts'
+import { table as columns } from '../../render/columns.ts'
+import { glyph, type Style } from '../../render/glyphs.ts'
+import { costOf, type LookUps, type SeedRun, type Truth } from './replay-outcome.ts'
+
+export interface Told {
+  readonly task: ReplayTask
+  readonly recorded: RecordedTable
+  readonly truth: Truth
+  readonly run: SeedRun
+  readonly noise: number
+  readonly maxTrials: number
+  readonly sampler: string
+  /** Of every seed, by the sampler and by random search; absent where no row keeps the limit. */
+  readonly lookUps?: { readonly seeds: number; readonly ours: LookUps; readonly random: LookUps }
+}
+
+export function replayText(told: Told, style: Style): string[] {
+  const { task, recorded, run } = told
+  const rows = run.observations.map((o, i) => [
+    o === run.best ? glyph('best', style) : ' ',
+    `${i + 1}`,
+    words(o.configuration),
+    outcome(task, recorded, o),
+  ])
+  return [...columns(rows), '', verdict(told), ...regret(told), ...noise(told), ...beside(told)]
+}
+
+function outcome(task: ReplayTask, recorded: RecordedTable, o: Observation): string {
+  if (o.state === 'infeasible') return o.reason
+  const cost = costOf(recorded, o)
+  const { metric, max } = task.constraint
+  return cost === undefined ? `${metric} ${significant(o.constraint?.value ?? Number.NaN)} is over ${max}` : costWords(recorded, o, cost)
+}
+
+/** '$0.11 per million requests'. */
+function costWords({ problem }: RecordedTable, { configuration, ...observation }: Observation, cost: number): string {
+  const capacityRps = observation.state === 'complete' ? (observation.rate?.value ?? 0) : 0
+  return costText(problem.objective, { cost, pricePerHour: problem.pricePerHour(configuration), capacityRps }, writing)
+}
+
+function verdict({ task, recorded, truth, run }: Told): string {
+  const { best, observations, probabilityBetterExists } = run
+  const { metric, max } = task.constraint
+  const all = recorded.configurations.length
+  if (!best) {
+    const there = truth.feasible === 0 ? `none of the ${all} rows does` : `${truth.feasible} of the ${all} rows do`
+    return `Nothing that was looked up keeps ${metric} <= ${max}; ${there}.`
+  }
+  const certainty =
+    probabilityBetterExists === undefined ? '' : `; P(something untried is more than 5 % cheaper) = ${significant(probabilityBetterExists)}`
+  return `${words(best.configuration)}: ${outcome(task, recorded, best)}, found in ${observations.length} of ${all} recorded configurations${certainty}`
+}
+
+function regret({ task, recorded, run: { best, regret: share } }: Told): string[] {
+  if (!best) return []
+  if (share === undefined) {
+    const truly = recorded.measure(best.configuration)
+    const value = truly.state === 'complete' ? significant(truly.constraint?.value ?? Number.NaN) : 'none'
+    return [`By the recorded figures it does not keep the limit: ${task.constraint.metric} is ${value}, over ${task.constraint.max}.`]
+  }
+  return [share < 5e-4 ? 'It is the cheapest of the table.' : `It is within ${percent(share)} of the cheapest of the table.`]
+}
+
+const noise = ({ noise: sd, run: { seed } }: Told): string[] =>
+  sd === 0
+    ? []
+    : [
+        `Noise of ${percent(sd)} was drawn on every reading (lognormal, seed ${seed}): the list shows what the search read; what is said of the table is by the recorded figures.`,
+      ]
+
+/** How soon the search was near the cheapest, and random search. */
+function beside({ lookUps, maxTrials, sampler }: Told): string[] {
+  if (!lookUps) return []
+  const { seeds, ours, random } = lookUps
+  const after = ({ median, p90, reached }: LookUps) => {
+    if (reached === 0) return 'never'
+    if (seeds === 1) return `after ${median} look-ups`
+    return Number.isFinite(median)
+      ? `after ${median} look-ups (median; p90 ${Number.isFinite(p90) ? p90 : 'never'}; ${percent(reached)} of runs)`
+      : `in ${percent(reached)} of runs`
+  }
+  const runs = seeds === 1 ? 'the same seed' : `the same ${seeds} seeds`
+  return [
+    `Within 5 % of the cheapest, at most ${maxTrials} look-ups: ${sampler === 'gp' ? 'the search' : sampler} ${after(ours)}, random search ${after(random)}, with ${runs}.`,
+  ]
+}
+
+const words = (configuration: Configuration): string =>
+  Object.entries(configuration)
+    .map(([name, value]) => `${name} ${value}`)
+    .join(', ')
