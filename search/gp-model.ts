@@ -41,3 +41,10 @@ export interface Marginals {
 /** a of a row. */
 export const amplitudeOf = ({ amplitudeColumn }: GpShape, row: ArrayLike<number>): number =>
   amplitudeColumn === undefined ? 1 : row[amplitudeColumn]!
+
+/** The prior mean at a row, X b0. */
+export function meanAt({ slopeMean }: GpShape, row: ArrayLike<number>): number {
+  let sum = 0
+  for (let c = 0; c < slopeMean.length; c++) sum += slopeMean[c]! * row[c]!
+  return sum
+}

@@ -26,10 +26,11 @@
  * X b0 and the kernel X diag(v) Xᵀ. A column of ones with a wide v is an unknown offset; a given prior mean as a column is one whose scale is learned.
  */
 import { crossKernel } from './cross-kernel.ts'
-import { amplitudeOf, type GpData, type GpShape, type Hyperparameters, type Marginals, type Rows } from './gp-model.ts'
+import { amplitudeOf, type GpData, type GpShape, type Hyperparameters, type Marginals, meanAt, type Rows } from './gp-model.ts'
 import type { Evaluation } from './lbfgs.ts'
-import { backwardSolve, cholesky, forwardSolve, forwardSolveFour, inverseFromFactor } from './linalg.ts'
+import { backwardSolve, cholesky, forwardSolve, inverseFromFactor } from './linalg.ts'
 import { matern52, matern52Weight } from './matern.ts'
+import { dot, jointCovariance, LEAST_VARIANCE, Posterior, type Whitening } from './posterior.ts'
 
 export interface Gp {
   readonly hyperparameters: Hyperparameters
@@ -91,12 +92,6 @@ export function geometry(shape: GpShape, { X, y }: GpData): Geometry {
     trend,
     residual: y.map((v, i) => v - meanAt(shape, rows[i]!)),
   }
-}
-
-function meanAt({ slopeMean }: GpShape, row: ArrayLike<number>): number {
-  let sum = 0
-  for (let c = 0; c < slopeMean.length; c++) sum += slopeMean[c]! * row[c]!
-  return sum
 }
 
 interface Factor {
@@ -198,39 +193,24 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
   const factor = factorise(g, hyperparameters, pairs, data.knownNoise) ?? factorise(g, { ...hyperparameters, noiseVariance: 1 }, pairs)
   if (!factor) throw new Error(`the kernel matrix of ${g.n} observations is not positive definite: are all targets and columns finite?`)
   const { n } = g
-  const cross = crossKernel(
-    shape,
-    hyperparameters,
-    data.X.to2DArray().map((row) => Float64Array.from(row)),
-  )
-  const whole: Whitening = { ...factor, at: Int32Array.from({ length: n }, (_, i) => i) }
+  const observed = data.X.to2DArray().map((row) => Float64Array.from(row))
+  const cross = crossKernel(shape, hyperparameters, observed)
+  const from: Whitening = { ...factor, at: Int32Array.from({ length: n }, (_, i) => i) }
+  const posterior = new Posterior(shape, cross)
   return {
     hyperparameters,
     logLikelihood: factor.logLikelihood,
-    predict,
-    predictRoughly: n > ROUGHLY ? (Z) => predict(Z, someOf(factor, g)) : predict,
+    predict: (Z) => posterior.marginals(Z, from),
+    predictRoughly: (Z) => posterior.marginals(Z, n > ROUGHLY ? someOf(factor, g) : from),
     predictPairs(Y, Z) {
-      const first = whitenedRows(Y)
-      const second = whitenedRows(Z)
+      const first = posterior.whitened(Y, from)
+      const second = posterior.whitened(Z, from)
       const covariance = cross.between(Y, Z).map((v, i) => v - dot(first.rows[i]!, second.rows[i]!))
       return [first, second, covariance]
     },
     joint(Z) {
-      const { mean, rows } = whitenedRows(Z)
-      const m = mean.length
-      const own = crossKernel(shape, hyperparameters, Z)
-      const covariance = new Float64Array(m * m)
-      const prior = new Float64Array(m)
-      const upTo = Int32Array.from({ length: m }, (_, i) => i)
-      for (let i = 0; i < m; i++) {
-        own.row(Z[i]!, prior, upTo)
-        for (let j = 0; j <= i; j++) {
-          const value = prior[j]! - dot(rows[i]!, rows[j]!)
-          covariance[i * m + j] = value
-          covariance[j * m + i] = value
-        }
-      }
-      return { mean, covariance }
+      const { mean, rows } = posterior.whitened(Z, from)
+      return { mean, covariance: jointCovariance(crossKernel(shape, hyperparameters, Z), Z, rows) }
     },
     leaveOneOut() {
       const inverse = inverseFromFactor(factor.l, n)
@@ -243,62 +223,10 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
       }
     },
   }
-
-  function predict(Z: Rows, by: Whitening = whole): Marginals {
-    const mean = new Float64Array(Z.length)
-    const variance = new Float64Array(Z.length)
-    whiten(Z, by, (i, value, spread) => {
-      mean[i] = value
-      variance[i] = spread
-    })
-    return { mean, variance }
-  }
-
-  function whitenedRows(Z: Rows): Marginals & { rows: Float64Array[] } {
-    const rows: Float64Array[] = []
-    const mean = new Float64Array(Z.length)
-    const variance = new Float64Array(Z.length)
-    whiten(Z, whole, (i, value, spread, row) => {
-      mean[i] = value
-      variance[i] = spread
-      rows.push(row.slice())
-    })
-    return { mean, variance, rows }
-  }
-
-  /** Visits the rows of Z with posterior mean, variance and L⁻¹ k(X, z), numbers that are overwritten afterwards. */
-  function whiten(
-    Z: Rows,
-    { l, at, alpha }: Whitening,
-    visit: (i: number, mean: number, variance: number, row: Float64Array) => void,
-  ): void {
-    const rows = Array.from({ length: BLOCK }, () => new Float64Array(at.length))
-    const mean = new Float64Array(BLOCK)
-    for (let first = 0; first < Z.length; first += BLOCK) {
-      const count = Math.min(BLOCK, Z.length - first)
-      for (let r = 0; r < count; r++) {
-        const z = Z[first + r]!
-        cross.row(z, rows[r]!, at)
-        mean[r] = meanAt(shape, z) + dot(rows[r]!, alpha)
-      }
-      forwardSolveFour(l, at.length, rows)
-      for (let r = 0; r < count; r++) {
-        const variance = cross.variance(Z[first + r]!) - dot(rows[r]!, rows[r]!)
-        visit(first + r, mean[r]!, Math.max(LEAST_VARIANCE, variance), rows[r]!)
-      }
-    }
-  }
 }
 
 /** Observations that a rough prediction is made from. */
 export const ROUGHLY = 32
-
-/** Some rows of K, factorised, with their α. */
-interface Whitening {
-  readonly l: Float64Array
-  readonly alpha: Float64Array
-  readonly at: Int32Array
-}
 
 /** Evenly chosen observations. */
 function someOf({ k }: Factor, { n, residual }: Geometry): Whitening {
@@ -310,15 +238,4 @@ function someOf({ k }: Factor, { n, residual }: Geometry): Whitening {
   const l = cholesky(some, ROUGHLY)!
   const targets = Float64Array.from(at, (i) => residual[i]!)
   return { l, at, alpha: backwardSolve(l, ROUGHLY, forwardSolve(l, ROUGHLY, targets)) }
-}
-
-/** What rounding leaves of a variance that is nothing. */
-const LEAST_VARIANCE = 1e-12
-/** Rows that are solved for in one pass over L. */
-const BLOCK = 4
-
-function dot(a: Float64Array, b: Float64Array): number {
-  let sum = 0
-  for (let i = 0; i < a.length; i++) sum += a[i]! * b[i]!
-  return sum
 }

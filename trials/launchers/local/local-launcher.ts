@@ -105,75 +105,26 @@ interface Launch {
 }
 
 const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promise<void>): Promise<Predictor> => {
-  const { options, holding, signal, asked } = launch
-  const { template } = options
+  const { options, holding, asked } = launch
   const startedMs = performance.now()
-  const folder = onDisk(() => makeFolder(join(options.runDirectory, 'trials', String(launch.trialNumber))))
-  const announced = createAnnouncement()
-  const log = onDisk(() => openLog(folder, options.logLimitBytes ?? 8 * 2 ** 20, template.kind === 'builtin' ? announced.read : undefined))
-  cleanup.add(log.close)
-
-  let reserved: number | undefined
-  if (template.kind === 'command') {
-    const { port, giveBack } = await reservePort(host)
-    cleanup.add(giveBack)
-    reserved = port
-  }
-  const command = commandOf(launch, folder, reserved)
-  onDisk(() => writeFiles(folder, command.files))
-  const controlGroup = await createControlGroup(
-    options.machine.cgroups,
-    `tune-${process.pid}-${launch.trialNumber}-${Math.floor(startedMs)}`,
-    {
-      cpuCores: Number.isInteger(asked.cpuCores) ? undefined : asked.cpuCores,
-      memoryMiB: 'memoryMiB' in launch.configuration ? asked.memoryMiB : undefined,
-    },
-  )
-  cleanup.add(controlGroup.end)
-  const affinity = affinityOf(options.machine, holding)
-  const killsBefore = memoryKills()
-  signal.throwIfAborted()
-  cleanup.add(watchOver(launch.runningDirectory))
-  const note = onDisk(() => noteRunning(launch.runningDirectory, controlGroup.folders))
-  cleanup.add(note.remove)
-  const group = await startGroup(
-    {
-      argv: controlGroup.wrap([...affinity.prefix, ...command.argv]),
-      env: { ...inheritedEnvironment(), ...holding.env, ...command.env, ...whose(launch) },
-      cwd: command.cwd ?? process.cwd(),
-      tied: template.kind === 'builtin',
-    },
-    note.cookie,
-    log,
-  )
-  cleanup.add(() => group.stop(options.graceMs ?? defaultGraceMs))
-  onDisk(() => note.started(group.identity))
-
-  const causeOf = (exit: Exit | undefined) =>
-    diagnose(exit, log.tail(200), killedForMemory(controlGroup, killsBefore), template.kind === 'builtin' ? builtinExitCodes : {})
-  const { target, provenance, httpUrl } = await untilItServes(
-    launch,
-    group,
-    log,
-    reserved === undefined ? announced.heard : { port: reserved, provenance: 'measured' },
-    causeOf,
-  )
+  const started = await startProcess(launch, cleanup)
+  const { group, log, causeOf } = started
+  const { target, provenance, httpUrl } = await untilItServes(launch, started)
   const launchSeconds = (performance.now() - startedMs) / 1000
+  const pids = () => group.members().map(({ pid }) => pid)
   const probes = [
-    ...(template.kind === 'builtin' ? [metricsProbe(httpUrl, asked.gpu !== undefined)] : []),
-    ...(holding.gpuUuid === undefined ? [] : [nvidiaProbe(holding.gpuUuid, () => group.members().map((member) => member.pid))]),
+    ...(options.template.kind === 'builtin' ? [metricsProbe(httpUrl, asked.gpu !== undefined)] : []),
+    ...(holding.gpuUuid === undefined ? [] : [nvidiaProbe(holding.gpuUuid, pids)]),
   ]
   let sampler = sampleUsage(group.members, probes, launchSeconds)
   cleanup.add(() => sampler.stop())
 
   let stopped = false
   return {
-    target: { ...target, serverPids: () => group.members().map(({ pid }) => pid) },
+    target: { ...target, serverPids: pids },
     protocol: options.protocol.name,
     provenance,
-    isolation: [`${holding.coresWords} ${affinity.words}`, controlGroup.words, holding.gpuWords]
-      .filter((part) => part !== undefined)
-      .join('; '),
+    isolation: started.isolation,
     logPath: log.path,
     logTail: () => log.tail(),
     usage: () => sampler.read(),
@@ -195,13 +146,72 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
   }
 }
 
-const untilItServes = async (
-  { options, signal }: Launch,
-  group: ProcessGroup,
-  log: PredictorLog,
-  announced: Announcement | Promise<Announcement>,
-  causeOf: (exit: Exit | undefined) => Cause,
-) => {
+/** A predictor's processes, which may not serve yet. */
+interface Started {
+  readonly group: ProcessGroup
+  readonly log: PredictorLog
+  /** Where it serves: known for a port that was reserved, else what it says itself. */
+  readonly announced: Announcement | Promise<Announcement>
+  /** What holds it to its share, in words. */
+  readonly isolation: string
+  causeOf(exit: Exit | undefined): Cause
+}
+
+/** Starts the processes with their log, port, files, control group and cores, and notes each for whoever sweeps after a crash. */
+const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<Started> => {
+  const { options, runningDirectory, holding, signal, trialNumber } = launch
+  const { template, machine } = options
+  const builtin = template.kind === 'builtin'
+  const folder = onDisk(() => makeFolder(join(options.runDirectory, 'trials', String(trialNumber))))
+  const announced = createAnnouncement()
+  const log = onDisk(() => openLog(folder, options.logLimitBytes ?? 8 * 2 ** 20, builtin ? announced.read : undefined))
+  cleanup.add(log.close)
+  const port = builtin ? undefined : await portOf(cleanup)
+  const command = commandOf(launch, folder, port)
+  onDisk(() => writeFiles(folder, command.files))
+  const controlGroup = await controlGroupOf(launch)
+  cleanup.add(controlGroup.end)
+  const affinity = affinityOf(machine, holding)
+  const killsBefore = memoryKills()
+  signal.throwIfAborted()
+  cleanup.add(watchOver(runningDirectory))
+  const note = onDisk(() => noteRunning(runningDirectory, controlGroup.folders))
+  cleanup.add(note.remove)
+  const group = await startGroup(
+    {
+      argv: controlGroup.wrap([...affinity.prefix, ...command.argv]),
+      env: { ...inheritedEnvironment(), ...holding.env, ...command.env, ...whose(launch) },
+      cwd: command.cwd ?? process.cwd(),
+      tied: builtin,
+    },
+    note.cookie,
+    log,
+  )
+  cleanup.add(() => group.stop(options.graceMs ?? defaultGraceMs))
+  onDisk(() => note.started(group.identity))
+  const parts = [`${holding.coresWords} ${affinity.words}`, controlGroup.words, holding.gpuWords]
+  return {
+    group,
+    log,
+    announced: port === undefined ? announced.heard : { port, provenance: 'measured' },
+    isolation: parts.filter((part) => part !== undefined).join('; '),
+    causeOf: (exit) => diagnose(exit, log.tail(200), killedForMemory(controlGroup, killsBefore), builtin ? builtinExitCodes : {}),
+  }
+}
+
+const portOf = async (cleanup: Cleanup): Promise<number> => {
+  const { port, giveBack } = await reservePort(host)
+  cleanup.add(giveBack)
+  return port
+}
+
+const controlGroupOf = ({ options, configuration, asked, trialNumber }: Launch): Promise<ControlGroup> =>
+  createControlGroup(options.machine.cgroups, `tune-${process.pid}-${trialNumber}-${Math.floor(performance.now())}`, {
+    cpuCores: Number.isInteger(asked.cpuCores) ? undefined : asked.cpuCores,
+    memoryMiB: 'memoryMiB' in configuration ? asked.memoryMiB : undefined,
+  })
+
+const untilItServes = async ({ options, signal }: Launch, { group, log, announced, causeOf }: Started) => {
   const { template, protocol, payload } = options
   const timeoutMs = (template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
   const deadlineMs = performance.now() + timeoutMs
