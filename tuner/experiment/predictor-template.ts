@@ -6,7 +6,7 @@ import { architectureOf } from '../../trials/devices/architecture.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
 import { type ServerKind, serverCommand, serverProtocol } from '../../trials/launchers/server-files/preset.ts'
-import type { BuiltinTemplate, PredictorTemplate, UrlTemplate } from '../../trials/launchers/template.ts'
+import type { BuiltinTemplate, CommandTemplate, PredictorTemplate, UrlTemplate } from '../../trials/launchers/template.ts'
 import { type BuiltinProtocol, spoken } from '../../trials/predictor/protocol/spoken.ts'
 import { noCertificate, readAuthority } from './authority.ts'
 import type { Context } from './context.ts'
@@ -15,78 +15,71 @@ import { defaults } from './names.ts'
 import type { Experiment, ModelSpec } from './types.ts'
 import { parseDurationMs } from './units.ts'
 
-export function resolvePredictor({ entries, report, pathAt, around, own }: Context, model: ModelSpec): PredictorTemplate {
+export function resolvePredictor(context: Context, model: ModelSpec): PredictorTemplate {
+  const { entries, report, own } = context
+  const { server, engine, protocol, path, healthPath, body, env, readyTimeout } = entries.predictor ?? {}
+  const kind = kindOf(context)
+  const readyTimeoutS = (readyTimeout ?? parseDurationMs(defaults.readyTimeout)) / 1000
+  if (kind === 'builtin') {
+    const asked = builtinProtocol(report, protocol, model, own)
+    const built = engine ?? (model.path?.endsWith('.onnx') ? 'onnx' : 'auto')
+    return { kind, model: model.name, engine: built, protocol: asked, env, readyTimeoutS }
+  }
+  const asked = protocol ?? (server === undefined ? spoken.tensors[0] : serverProtocol[server])
+  if (protocolTable[asked].needsPath && path === undefined)
+    report(['predictor', 'protocol'], `protocol '${asked}' needs the path of the inference call`, 'say path: /predict')
+  const common: Called = { model: model.name, protocol: asked, path, healthPath, body, readyTimeoutS }
+  return kind === 'url' ? urlTemplate(context, common) : commandTemplate(context, common, model)
+}
+
+/** How any predictor but the built-in one is called. */
+type Called = Pick<UrlTemplate, 'model' | 'protocol' | 'path' | 'healthPath' | 'body' | 'readyTimeoutS'>
+
+/** Keys that mean something for a kind; those that decide it come on top. */
+const keysOf: Readonly<Record<PredictorTemplate['kind'], readonly string[]>> = {
+  builtin: ['kind', 'engine', 'protocol', 'env', 'readyTimeout'],
+  command: ['kind', 'protocol', 'path', 'healthPath', 'body', 'env', 'envNames', 'argFormat', 'files', 'cwd', 'readyTimeout'],
+  url: ['kind', 'protocol', 'path', 'healthPath', 'body', 'headers', 'http2', 'ca', 'insecureSkipVerify', 'readyTimeout'],
+}
+const deciding = ['command', 'server', 'url']
+
+/** What the keys make it, and whether they go together. */
+function kindOf({ entries, report }: Context): PredictorTemplate['kind'] {
   const given = entries.predictor ?? {}
-  const { command, server, url, engine, protocol, path, healthPath, body, env, envNames, argFormat, files, cwd, readyTimeout } = given
-  const pod = entries.kubernetes?.pod !== undefined
-  const said =
-    command !== undefined || server !== undefined || (pod && url === undefined) ? 'command' : url !== undefined ? 'url' : 'builtin'
-  if ((command !== undefined || server !== undefined) && url !== undefined)
+  const { command, server, url } = given
+  const started = command !== undefined || server !== undefined
+  const inPod = entries.kubernetes?.pod !== undefined && url === undefined
+  const kind = started || inPod ? 'command' : url !== undefined ? 'url' : 'builtin'
+  if (started && url !== undefined)
     report(
       ['predictor', 'url'],
       `a predictor with both a ${command === undefined ? 'server to start' : 'command'} and a URL`,
       'keep one of them',
     )
-  if (given.kind !== undefined && given.kind !== said)
+  if (given.kind !== undefined && given.kind !== kind)
     report(
       ['predictor', 'kind'],
-      `kind ${given.kind}, but its keys make it ${said}`,
+      `kind ${given.kind}, but its keys make it ${kind}`,
       `a ${given.kind} predictor needs ${given.kind === 'builtin' ? 'neither command nor url' : `'${given.kind}'`}`,
     )
-  const meant: Record<string, readonly string[]> = {
-    builtin: ['kind', 'engine', 'protocol', 'env', 'readyTimeout'],
-    command: [
-      'kind',
-      'command',
-      'server',
-      'protocol',
-      'path',
-      'healthPath',
-      'body',
-      'env',
-      'envNames',
-      'argFormat',
-      'files',
-      'cwd',
-      'readyTimeout',
-    ],
-    url: ['kind', 'url', 'protocol', 'path', 'healthPath', 'body', 'headers', 'http2', 'ca', 'insecureSkipVerify', 'readyTimeout'],
-  }
   for (const key of Object.keys(given))
-    if (!meant[said]!.includes(key) && key !== 'command' && key !== 'server' && key !== 'url')
-      report(['predictor', key], `'${key}' means nothing for a ${said} predictor`, 'remove it')
-  const readyTimeoutS = (readyTimeout ?? parseDurationMs(defaults.readyTimeout)) / 1000
-  if (said === 'builtin') {
-    const asked = builtinProtocol(report, protocol, model, own)
-    return {
-      kind: 'builtin',
-      model: model.name,
-      engine: engine ?? (model.path?.endsWith('.onnx') ? 'onnx' : 'auto'),
-      protocol: asked,
-      env,
-      readyTimeoutS,
-    }
-  }
-  const asked = protocol ?? (server === undefined ? spoken.tensors[0] : serverProtocol[server])
-  const traits = protocolTable[asked]
-  if (traits.needsPath && path === undefined)
-    report(['predictor', 'protocol'], `protocol '${asked}' needs the path of the inference call`, 'say path: /predict')
-  const common = {
-    model: model.name,
-    protocol: asked,
-    path,
-    healthPath,
-    body,
-    readyTimeoutS,
-  }
-  if (said === 'url') {
-    const schemes = traits.transport === 'grpc' ? /^(https?|grpcs?):$/ : /^https?:$/
-    if (url === undefined || !URL.canParse(url) || !schemes.test(new URL(url).protocol))
-      report(['predictor', 'url'], `'${url}' is no http URL`, 'write http://127.0.0.1:8000; for a gRPC protocol grpc://127.0.0.1:8001')
-    const { headers, http2 } = given
-    return { kind: 'url', url: url ?? '', ...common, headers, http2, tls: resolveTls({ entries, report, pathAt }) }
-  }
-  if (pod) return { kind: 'command', command: [], envNames, argFormat, ...common }
+    if (!keysOf[kind].includes(key) && !deciding.includes(key))
+      report(['predictor', key], `'${key}' means nothing for a ${kind} predictor`, 'remove it')
+  return kind
+}
+
+function urlTemplate(context: Context, common: Called): UrlTemplate {
+  const { entries, report } = context
+  const { url, headers, http2 } = entries.predictor ?? {}
+  const schemes = protocolTable[common.protocol].transport === 'grpc' ? /^(https?|grpcs?):$/ : /^https?:$/
+  if (url === undefined || !URL.canParse(url) || !schemes.test(new URL(url).protocol))
+    report(['predictor', 'url'], `'${url}' is no http URL`, 'write http://127.0.0.1:8000; for a gRPC protocol grpc://127.0.0.1:8001')
+  return { kind: 'url', url: url ?? '', ...common, headers, http2, tls: resolveTls(context) }
+}
+
+function commandTemplate({ entries, report, pathAt, around }: Context, common: Called, model: ModelSpec): CommandTemplate {
+  const { command, server, env, envNames, argFormat, files, cwd } = entries.predictor ?? {}
+  if (entries.kubernetes?.pod !== undefined) return { kind: 'command', command: [], envNames, argFormat, ...common }
   const folder = cwd === undefined ? pathAt(['predictor', 'command'], '.') : pathAt(['predictor', 'cwd'], cwd)
   if (cwd !== undefined && !(existsSync(folder) && statSync(folder).isDirectory()))
     report(['predictor', 'cwd'], `no folder ${folder}`, 'a path starts from the folder of the file that names it')
@@ -95,7 +88,7 @@ export function resolvePredictor({ entries, report, pathAt, around, own }: Conte
   const preset = server && {
     kind: server,
     modelPath: servedFolder(server, model, report),
-    ...(traits.transport === 'grpc' && { grpc: true }),
+    ...(protocolTable[common.protocol].transport === 'grpc' && { grpc: true }),
   }
   return { kind: 'command', command: started, server: preset, env, envNames, argFormat, files: texts, cwd: folder ?? around.cwd, ...common }
 }

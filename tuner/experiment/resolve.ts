@@ -2,27 +2,28 @@
 
 import { existsSync } from 'node:fs'
 import { basename, dirname, isAbsolute, resolve } from 'node:path'
-import { protocolNames, protocolTable } from '../../profiler/protocols/protocol-table.ts'
+import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import type { Slo } from '../../profiler/types.ts'
-import { asksOf, defaultKind, kindsAsking, type Objective, type ObjectiveKind, objectiveOf } from '../../search/objective.ts'
+import type { SearchSpace } from '../../search/types.ts'
 import type { Architecture } from '../../trials/devices/architecture.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
 import { builtinProtocol } from '../../trials/launchers/builtin.ts'
 import { templateProblems } from '../../trials/launchers/fill.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
+import type { PriceBook } from '../../trials/prices/book.ts'
 import type { Context, FileContext, Report, Surroundings } from './context.ts'
 import { buildSpace } from './default-space.ts'
 import { checkArchitecture, checkGpus } from './experiment-checks.ts'
 import { documentOf, originsOf } from './experiment-document.ts'
 import { type ExperimentEntries, isDimensionsFile } from './experiment-schema.ts'
+import { resolveHeadroom, resolveObjective, resolveSlo } from './goal.ts'
 import { checkPodGpu, resolveKubernetes } from './kubernetes-settings.ts'
 import { type Merged, showOrigin } from './layers.ts'
 import { defaults } from './names.ts'
-import { limitsOf, type SloEntry, sloOf } from './parse-slo.ts'
 import { builtinFor, reportTemplate, resolveDevices, resolvePredictor } from './predictor-template.ts'
 import { resolveArchitecture, resolveArrivals, resolveGpus, resolvePayload, resolvePrices } from './sources.ts'
 import type { BudgetSpec, ConfigProblem, Experiment, ModelSpec } from './types.ts'
-import { parseDurationMs, parsePercentile, parseShare } from './units.ts'
+import { parseDurationMs, parseShare } from './units.ts'
 import { resolveVariants, variantNotices, variantSettings, withVariantParameter } from './variant-settings.ts'
 import type { Path } from './yaml-file.ts'
 
@@ -56,72 +57,27 @@ export function resolveExperiment(
   const own: OwnDevices = { gpus: catalogue?.gpus ?? [], architectures: architectures ?? [] }
   const context: Context = { ...files, own, broken: architectures ? broken : new Set([...broken, 'model']) }
   const asked = resolvePredictor(context, model)
-  const slo = resolveSlo(context, asked)
+  const slo = resolveSlo(context, traitsOf(asked).streams)
   const headroom = resolveHeadroom(context)
   const objective = resolveObjective(context, headroom)
-  const backend = entries.backend ?? defaults.backend
-  const devicesUsed = resolveDevices(context, asked)
-  const variants = resolveVariants(context, asked.kind, devicesUsed)
-  const predictor =
-    asked.kind === 'builtin' ? variantSettings(builtinFor(asked, model, devicesUsed, catalogue?.path), variants, model, devicesUsed) : asked
-  const { streams, timeoutMs } = traitsOf(predictor)
+  const serving = resolveServing(context, asked, model, catalogue?.path)
+  const { predictor, devicesUsed, variants } = serving
   const kubernetes = resolveKubernetes(context)
   const prices = resolvePrices(context)
-  const gpus =
-    devicesUsed === 'gpu' && around.machine.gpus.length > 0
-      ? [...new Set(around.machine.gpus)]
-      : [...new Set([...own.gpus.map(({ name }) => name), ...(streams ? emulatedLlmGpus : emulatedGpus)])].filter(
-          (gpu) => prices.book.gpus[gpu],
-        )
-  const { space, pins } = buildSpace(
-    withVariantParameter(entries, variants, context),
-    {
-      backend,
-      devices: devicesUsed,
-      predictor: kubernetes?.pod ? 'pod' : predictor.kind,
-      languageModel: predictor.kind === 'builtin' && streams,
-      cpuCores: around.machine.cpuCores,
-      gpus,
-    },
-    report,
-    own.gpus,
-    broken.has('space') || broken.has('pin'),
-  )
+  const { space, pins } = resolveSpace(context, serving, kubernetes?.pod !== undefined, prices.book)
   checkGpus(context, space, devicesUsed, prices.book)
   checkArchitecture(context, model, predictor, devicesUsed, space)
-  if (kubernetes?.pod) checkPodGpu(context, space)
-  else if (predictor.kind === 'command')
-    for (const problem of templateProblems(predictor, space.parameters)) reportTemplate(context, problem)
-
-  if (backend === 'kubernetes' && devicesUsed === 'emulated' && (catalogue?.path ?? model.architecturePath) !== undefined)
-    report(
-      [catalogue?.path === undefined ? 'model' : 'gpuCatalogue'],
-      'files of your own GPUs and dimensions do not reach a predictor that is emulated in a cluster',
-      'use --backend local or simulated',
-    )
-
-  const { arrivals, tracePath, order } = resolveArrivals(context)
-  const load = {
-    arrivals,
-    payload: resolvePayload(context, order, streams),
-    timeoutMs: entries.load?.timeout ?? (streams ? timeoutMs : Math.max(2000, 10 * slo.limitMs)),
-    trialSeconds: (entries.load?.trialTime ?? parseDurationMs(defaults.trialTime)) / 1000,
-    confirmSeconds: (entries.load?.confirmTime ?? parseDurationMs(defaults.confirmTime)) / 1000,
-  }
-  const longestMs = slo.limits?.find(({ metric }) => metric === 'e2e')?.limitMs ?? slo.limitMs
-  if (load.timeoutMs <= longestMs && entries.load?.timeout !== undefined)
-    report(
-      ['load', 'timeout'],
-      `a timeout of ${load.timeoutMs} ms cuts off requests that keep the SLO of ${longestMs} ms`,
-      'make it several times the SLO',
-    )
+  checkTemplate(context, serving, space, kubernetes?.pod !== undefined)
+  if (catalogue?.path !== undefined) checkReach(context, devicesUsed, 'gpuCatalogue')
+  else if (model.architecturePath !== undefined) checkReach(context, devicesUsed, 'model')
+  const { load, tracePath } = resolveLoad(context, slo, traitsOf(predictor))
   const withoutSources: Omit<Experiment, 'document' | 'origins'> = {
     name: checkedName(context, model),
     model,
     slo,
     objective,
     headroom,
-    backend,
+    backend: backendOf(entries),
     devices: entries.devices ?? defaults.devices,
     devicesUsed,
     space,
@@ -152,12 +108,81 @@ export function resolveExperiment(
   if (!catalogue) return { problems: problems.filter(({ what }) => !what.includes('unknown GPU')) }
   if (problems.length > 0) return { problems }
   const lengths = entries.load?.payload?.lengths
-  const document = documentOf(
-    withoutSources,
-    tracePath,
-    lengths === undefined ? undefined : pathAt(['load', 'payload', 'lengths'], lengths),
-  )
+  const lengthsPath = lengths === undefined ? undefined : pathAt(['load', 'payload', 'lengths'], lengths)
+  const document = documentOf(withoutSources, tracePath, lengthsPath)
   return { experiment: { ...withoutSources, document, origins: originsOf(document, merged, devicesUsed) }, problems }
+}
+
+const backendOf = ({ backend }: ExperimentEntries): Experiment['backend'] => backend ?? defaults.backend
+
+/** What serves, on which devices. */
+type Serving = Pick<Experiment, 'predictor' | 'devicesUsed' | 'variants'>
+
+/** @param gpuCatalogue absolute path of the user's own GPUs */
+function resolveServing(context: Context, asked: PredictorTemplate, model: ModelSpec, gpuCatalogue: string | undefined): Serving {
+  const devicesUsed = resolveDevices(context, asked)
+  const variants = resolveVariants(context, asked.kind, devicesUsed)
+  if (asked.kind !== 'builtin') return { predictor: asked, devicesUsed, variants }
+  const predictor = variantSettings(builtinFor(asked, model, devicesUsed, gpuCatalogue), variants, model, devicesUsed)
+  return { predictor, devicesUsed, variants }
+}
+
+function resolveSpace(context: Context, { predictor, devicesUsed, variants }: Serving, pod: boolean, { gpus: priced }: PriceBook) {
+  const { entries, report, broken, around, own } = context
+  const { machine } = around
+  const { streams } = traitsOf(predictor)
+  const named = [...own.gpus.map(({ name }) => name), ...(streams ? emulatedLlmGpus : emulatedGpus)]
+  const here = devicesUsed === 'gpu' && machine.gpus.length > 0
+  return buildSpace(
+    withVariantParameter(entries, variants, context),
+    {
+      backend: backendOf(entries),
+      devices: devicesUsed,
+      predictor: pod ? 'pod' : predictor.kind,
+      languageModel: predictor.kind === 'builtin' && streams,
+      cpuCores: machine.cpuCores,
+      gpus: [...new Set(here ? machine.gpus : named)].filter((gpu) => here || priced[gpu]),
+    },
+    report,
+    own.gpus,
+    broken.has('space') || broken.has('pin'),
+  )
+}
+
+function checkTemplate(context: Context, { predictor }: Serving, space: SearchSpace, pod: boolean): void {
+  if (pod) checkPodGpu(context, space)
+  else if (predictor.kind === 'command')
+    for (const problem of templateProblems(predictor, space.parameters)) reportTemplate(context, problem)
+}
+
+/** @param key of a file of the user's own GPUs or dimensions */
+function checkReach({ entries, report }: Context, devicesUsed: Experiment['devicesUsed'], key: 'gpuCatalogue' | 'model'): void {
+  if (backendOf(entries) === 'kubernetes' && devicesUsed === 'emulated')
+    report(
+      [key],
+      'files of your own GPUs and dimensions do not reach a predictor that is emulated in a cluster',
+      'use --backend local or simulated',
+    )
+}
+
+function resolveLoad(context: Context, slo: Slo, { streams, timeoutMs }: ReturnType<typeof traitsOf>) {
+  const { entries, report } = context
+  const { arrivals, tracePath, order } = resolveArrivals(context)
+  const load: Experiment['load'] = {
+    arrivals,
+    payload: resolvePayload(context, order, streams),
+    timeoutMs: entries.load?.timeout ?? (streams ? timeoutMs : Math.max(2000, 10 * slo.limitMs)),
+    trialSeconds: (entries.load?.trialTime ?? parseDurationMs(defaults.trialTime)) / 1000,
+    confirmSeconds: (entries.load?.confirmTime ?? parseDurationMs(defaults.confirmTime)) / 1000,
+  }
+  const longestMs = slo.limits?.find(({ metric }) => metric === 'e2e')?.limitMs ?? slo.limitMs
+  if (load.timeoutMs <= longestMs && entries.load?.timeout !== undefined)
+    report(
+      ['load', 'timeout'],
+      `a timeout of ${load.timeoutMs} ms cuts off requests that keep the SLO of ${longestMs} ms`,
+      'make it several times the SLO',
+    )
+  return { load, tracePath }
 }
 
 /** @returns the model, and its architecture where it comes from a file; no list where that file cannot be used */
@@ -202,58 +227,10 @@ function nameOfDimensions(path: string): string {
 const traitsOf = (predictor: PredictorTemplate) =>
   protocolTable[predictor.kind === 'builtin' ? builtinProtocol(predictor) : predictor.protocol]
 
-function resolveSlo({ entries, report, broken }: Context, predictor: PredictorTemplate): Slo {
-  const entry: SloEntry = entries.slo ?? {}
-  const { percentile, errorRate, limit } = entry
-  const limits = limitsOf(entry)
-  if (limits.length === 0 && !broken.has('slo'))
-    report(['slo'], 'no SLO', 'say which latency to keep: --slo 50ms, or `slo: 50ms` in the file')
-  const maxErrorRate = errorRate ?? parseShare(defaults.errorRate)
-  if (maxErrorRate >= 1) report(['slo', 'errorRate'], 'an error rate of 100 % lets every request fail', `write e.g. ${defaults.errorRate}`)
-  for (const { metric } of limits)
-    if (metric !== 'e2e' && !traitsOf(predictor).streams)
-      report(
-        ['slo', entry[metric] === undefined ? 'metric' : metric],
-        `${metric} is a latency of streamed answers`,
-        `use it with protocol ${protocolNames.filter((name) => protocolTable[name].streams).join(', ')}, or leave it out`,
-      )
-  // A request could keep the one and miss the other of two limits of one latency.
-  const metric = entry.metric ?? 'e2e'
-  if (limit !== undefined && entry[metric] !== undefined) report(['slo', 'limit'], `two limits of ${metric}`, 'keep the stricter one')
-  const all = limits.length > 0 ? limits : [{ metric: 'e2e', limitMs: 1 } as const]
-  return sloOf(all, percentile ?? parsePercentile(defaults.percentile), maxErrorRate)
-}
-
-function resolveHeadroom({ entries, report }: Context): number {
-  const headroom = entries.headroom ?? parseShare(defaults.headroom)
-  if (headroom >= 1) report(['headroom'], 'a headroom of 100 % leaves no capacity', `write less, e.g. ${defaults.headroom}`)
-  return headroom
-}
-
 function positiveShare({ entries, report }: Context, key: 'tolerance' | 'certainty', otherwise: number): number {
   const value = entries.stop?.[key] ?? otherwise
   if (value <= 0 || value >= 1) report(['stop', key], `${key} must be above 0 % and below 100 %`, `write e.g. ${defaults[key]}`)
   return value
-}
-
-function resolveObjective({ entries, report, broken }: Context, headroom: number): Objective {
-  const { demand, maxPricePerHour } = entries
-  const kind: ObjectiveKind = entries.objective ?? (demand === undefined ? defaultKind.plain : defaultKind.withDemand)
-  const asks = asksOf(kind)
-  const bounded = kindsAsking('price bound').join(' or ')
-  if (demand !== undefined && asks !== 'demand')
-    report(
-      ['demand'],
-      `a demand does nothing for the objective ${kind}`,
-      `leave the demand out, or use objective ${kindsAsking('demand').join(' or ')}`,
-    )
-  if (maxPricePerHour !== undefined && asks !== 'price bound')
-    report(['maxPricePerHour'], `a price bound does nothing for the objective ${kind}`, `use it with --objective ${bounded}`)
-  if (asks === 'demand' && demand === undefined && !broken.has('demand'))
-    report(['objective'], `${kind} needs a demand`, 'say how many requests per second: --rps 500, or `demand: 500 rps`')
-  if (asks === 'price bound' && maxPricePerHour === undefined && !broken.has('maxPricePerHour'))
-    report(['objective'], `${kind} needs a bound of the price`, 'say how much: --max-price $2, or `maxPricePerHour: $2`')
-  return objectiveOf(kind, { demandRps: demand ?? 1, headroom, maxPricePerHour: maxPricePerHour ?? 1 })
 }
 
 function resolveBudget({ budget }: ExperimentEntries): BudgetSpec {

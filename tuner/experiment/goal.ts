@@ -1,0 +1,57 @@
+/** What is asked for: the SLO to keep, the objective, and what stays free for peaks. */
+import { protocolNames, protocolTable } from '../../profiler/protocols/protocol-table.ts'
+import type { Slo } from '../../profiler/types.ts'
+import { asksOf, defaultKind, kindsAsking, type Objective, type ObjectiveKind, objectiveOf } from '../../search/objective.ts'
+import type { Context } from './context.ts'
+import { defaults } from './names.ts'
+import { limitsOf, type SloEntry, sloOf } from './parse-slo.ts'
+import { parsePercentile, parseShare } from './units.ts'
+
+/** @param streams whether answers come token by token, which some metrics need */
+export function resolveSlo({ entries, report, broken }: Context, streams: boolean): Slo {
+  const entry: SloEntry = entries.slo ?? {}
+  const { percentile, errorRate, limit } = entry
+  const limits = limitsOf(entry)
+  if (limits.length === 0 && !broken.has('slo'))
+    report(['slo'], 'no SLO', 'say which latency to keep: --slo 50ms, or `slo: 50ms` in the file')
+  const maxErrorRate = errorRate ?? parseShare(defaults.errorRate)
+  if (maxErrorRate >= 1) report(['slo', 'errorRate'], 'an error rate of 100 % lets every request fail', `write e.g. ${defaults.errorRate}`)
+  for (const { metric } of limits)
+    if (metric !== 'e2e' && !streams)
+      report(
+        ['slo', entry[metric] === undefined ? 'metric' : metric],
+        `${metric} is a latency of streamed answers`,
+        `use it with protocol ${protocolNames.filter((name) => protocolTable[name].streams).join(', ')}, or leave it out`,
+      )
+  // A request could keep the one and miss the other of two limits of one latency.
+  const metric = entry.metric ?? 'e2e'
+  if (limit !== undefined && entry[metric] !== undefined) report(['slo', 'limit'], `two limits of ${metric}`, 'keep the stricter one')
+  const all = limits.length > 0 ? limits : [{ metric: 'e2e', limitMs: 1 } as const]
+  return sloOf(all, percentile ?? parsePercentile(defaults.percentile), maxErrorRate)
+}
+
+export function resolveHeadroom({ entries, report }: Context): number {
+  const headroom = entries.headroom ?? parseShare(defaults.headroom)
+  if (headroom >= 1) report(['headroom'], 'a headroom of 100 % leaves no capacity', `write less, e.g. ${defaults.headroom}`)
+  return headroom
+}
+
+export function resolveObjective({ entries, report, broken }: Context, headroom: number): Objective {
+  const { demand, maxPricePerHour } = entries
+  const kind: ObjectiveKind = entries.objective ?? (demand === undefined ? defaultKind.plain : defaultKind.withDemand)
+  const asks = asksOf(kind)
+  const bounded = kindsAsking('price bound').join(' or ')
+  if (demand !== undefined && asks !== 'demand')
+    report(
+      ['demand'],
+      `a demand does nothing for the objective ${kind}`,
+      `leave the demand out, or use objective ${kindsAsking('demand').join(' or ')}`,
+    )
+  if (maxPricePerHour !== undefined && asks !== 'price bound')
+    report(['maxPricePerHour'], `a price bound does nothing for the objective ${kind}`, `use it with --objective ${bounded}`)
+  if (asks === 'demand' && demand === undefined && !broken.has('demand'))
+    report(['objective'], `${kind} needs a demand`, 'say how many requests per second: --rps 500, or `demand: 500 rps`')
+  if (asks === 'price bound' && maxPricePerHour === undefined && !broken.has('maxPricePerHour'))
+    report(['objective'], `${kind} needs a bound of the price`, 'say how much: --max-price $2, or `maxPricePerHour: $2`')
+  return objectiveOf(kind, { demandRps: demand ?? 1, headroom, maxPricePerHour: maxPricePerHour ?? 1 })
+}
