@@ -27,10 +27,10 @@
  */
 import { crossKernel } from './cross-kernel.ts'
 import { amplitudeOf, type GpData, type GpShape, type Hyperparameters, type Marginals, meanAt, type Rows } from './gp-model.ts'
+import { dot, jointCovariance, LEAST_VARIANCE, Posterior, type Whitening } from './gp-posterior.ts'
 import type { Evaluation } from './lbfgs.ts'
 import { backwardSolve, cholesky, forwardSolve, inverseFromFactor } from './linalg.ts'
 import { matern52, matern52Weight } from './matern.ts'
-import { dot, jointCovariance, LEAST_VARIANCE, Posterior, type Whitening } from './posterior.ts'
 
 export interface Gp {
   readonly hyperparameters: Hyperparameters
