@@ -28,6 +28,21 @@ export const pure = [
   'tuner/truth/*',
 ].map((files) => `${files}.test.{ts,tsx}`)
 
+/**
+ * Tests that measure, or whose commands do: load in real time. They share the cores with what they measure, so they come last and one file at a
+ * time, which keeps their figures honest.
+ */
+const measured = [
+  'docs',
+  'examples/**/*',
+  'profiler/**/*',
+  'trials/launchers/{url,simulated,local}/**/*',
+  'trials/predictor/llm/**/*',
+  'tuner/{main-job,whole-run,own,killed-tuner,clock-steps}',
+  'tuner/backends/*',
+  'tuner/commands/verify/*',
+].map((files) => `${files}.test.{ts,tsx}`)
+
 export default defineConfig({
   test: {
     testTimeout: 30_000,
@@ -38,17 +53,28 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: 'pure', include: pure, isolate: false, maxWorkers: 2 },
+        test: { name: 'pure', include: pure, isolate: false, maxWorkers: 2, sequence: { groupOrder: 0 } },
       },
       {
         extends: true,
         test: {
           name: 'processes',
           include: ['{tuner,profiler,search,reports,trials,examples}/**/*.test.{ts,tsx}', '*.test.ts'],
+          exclude: [...configDefaults.exclude, ...pure, ...measured],
+          globalSetup: ['./tuner/testing/build.ts'],
+          maxWorkers: 2,
+          sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'measured',
+          include: measured,
           exclude: [...configDefaults.exclude, ...pure],
           globalSetup: ['./tuner/testing/build.ts'],
-          // Load tests share two cores with what they measure: one file at a time, after the others, keeps their figures honest.
           fileParallelism: false,
+          sequence: { groupOrder: 2 },
         },
       },
     ],
