@@ -1,0 +1,81 @@
+import { describe, expect, test } from 'vitest'
+import { runOf, scriptedGenerator } from '../testing/scripted-generator.ts'
+import { targetAt } from '../testing/servers.ts'
+import type { Load, LoadRun, Slo } from '../types.ts'
+import { efforts } from './effort.ts'
+import { saturate } from './saturation.ts'
+import { Session } from './session.ts'
+
+const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
+const effort = { ...efforts.quick, saturationS: 1 }
+
+/** A closed loop's answers of one second; `failing`: as many, none of them well. */
+const answers = (load: Load, count: number, failing = false, more: Partial<LoadRun> = {}): LoadRun =>
+  runOf(load, Array<number>(count).fill(failing ? Number.NaN : 8), { sentMs: new Float64Array(count), ...more })
+const connectionsOf = (load: Load): number => (load.kind === 'closed' ? load.connections : Number.NaN)
+
+async function saturated(answer: (connections: number, load: Load, window: number) => LoadRun, fromRps = 0, most?: number) {
+  const generator = scriptedGenerator((load, window) => answer(connectionsOf(load), load, window))
+  const session = new Session(targetAt('http://127.0.0.1:1'), slo, generator, new AbortController().signal, () => {})
+  const found = await saturate(session, effort, fromRps, most)
+  return { ...found, connectionsAsked: generator.asked.map(connectionsOf) }
+}
+/** A thousand a second, 8 ms alone. */
+const steady = (connections: number) => Math.min(1000, connections * 125)
+
+describe('a closed loop', () => {
+  test('has as many connections as the SLO leaves time for and a fifth more, and goes on until four windows are level', async () => {
+    const found = await saturated((connections, load) => answers(load, steady(connections)))
+    // 1.2 times 1,000 per second times 50 ms.
+    expect(found.connectionsAsked).toEqual([8, 60, 60, 60, 60])
+    expect(found).toMatchObject({ rps: 1000, connections: 60, generatorLimited: false, died: false, refusing: undefined })
+    expect(found.point.achievedRps).toBe(1000)
+  })
+
+  test('stays where a third more connections would be enough; those of the first window do not count', async () => {
+    const found = await saturated((_, load) => answers(load, 170))
+    // 1.2 times 170 per second times 50 ms are 10.2, 11 of at most 10.4.
+    expect(found.connectionsAsked).toEqual([8, 11, 11, 11, 11])
+    expect((await saturated((_, load) => answers(load, 160))).connectionsAsked).toEqual([8, 10, 10, 10, 10])
+    expect((await saturated((_, load) => answers(load, 100))).connectionsAsked).toEqual([8, 8, 8, 8, 8])
+  })
+
+  test('is held while the later half answers more than the earlier by 2 % and chance, for a dozen windows at most', async () => {
+    const windows = async (rates: readonly number[]) =>
+      (await saturated((_, load, window) => answers(load, rates[Math.min(window, rates.length - 1)]!), 0, 8)).connectionsAsked.length
+    // One window to begin with. Four of 1,000 and more: chance is the root of 4,060. Of five the one in the middle is in neither half.
+    expect([await windows([1000, 1000, 1000, 1031, 1031]), await windows([1000, 1000, 1000, 1033, 1033])]).toEqual([5, 7])
+    // Of 10,000: 2 % are 400.
+    expect(await windows([1, 10_000, 10_000, 10_190, 10_190])).toBe(5)
+    expect(await windows([1, 10_000, 10_000, 10_210, 10_210])).toBe(7)
+    expect(await windows([10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10_240, 20_480])).toBe(12)
+  })
+
+  test('never has more than the most, and one connection counts from the first window on', async () => {
+    expect((await saturated((connections, load) => answers(load, steady(connections)), 0, 20)).connectionsAsked).toEqual([
+      8, 20, 20, 20, 20,
+    ])
+    expect((await saturated((_, load) => answers(load, 125), 0, 1)).connectionsAsked).toEqual([1, 1, 1, 1])
+    expect((await saturated((_, load) => answers(load, 40_000))).connectionsAsked.slice(0, 2)).toEqual([8, 1024])
+  })
+
+  test('is halved while requests are refused, and the last refusal told', async () => {
+    const found = await saturated((connections, load) => answers(load, connections > 16 ? 500 : steady(connections), connections > 16))
+    expect(found.connectionsAsked).toEqual([8, 60, 30, 15, 15, 15, 15])
+    expect(found).toMatchObject({ rps: 1000, connections: 15, died: false })
+    expect(found.refusing!.load).toMatchObject({ connections: 30 })
+    const hopeless = await saturated((_, load) => answers(load, 500, true), 40)
+    expect(hopeless.connectionsAsked).toEqual([8, 4, 2, 1])
+    expect(hopeless).toMatchObject({ rps: 40, connections: 1, died: false })
+  })
+
+  test('ends with the server, and tells of a generator at its limit', async () => {
+    const died = await saturated((_, load, window) =>
+      window === 0 ? answers(load, 1000) : answers(load, 50, true, { errorKinds: { refused: 50 } }),
+    )
+    expect(died).toMatchObject({ died: true, rps: 1000 })
+    expect(died.connectionsAsked).toEqual([8, 60])
+    const busy = await saturated((connections, load) => answers(load, steady(connections), false, { generatorCores: 0.95 }), 1500)
+    expect(busy).toMatchObject({ generatorLimited: true, rps: 1500, connections: 90 })
+  })
+})

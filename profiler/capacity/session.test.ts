@@ -1,0 +1,113 @@
+import { describe, expect, test } from 'vitest'
+import { runOf, scriptedGenerator } from '../testing/scripted-generator.ts'
+import { targetAt } from '../testing/servers.ts'
+import type { Load, LoadRun, Slo, Target } from '../types.ts'
+import { QueueServer } from '../virtual/queue-server.ts'
+import { failuresOf, Session } from './session.ts'
+
+const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
+const failed = (n: number, of: number, kind: string) => ({
+  latencyMs: Float64Array.from({ length: of }, (_, i) => (i < n ? Number.NaN : 5)),
+  errorKinds: { [kind]: n },
+})
+
+function sessionWith(answer: (load: Load, window: number) => LoadRun, target: Target = targetAt('http://127.0.0.1:1')) {
+  const generator = scriptedGenerator(answer)
+  const steps: string[] = []
+  const session = new Session(target, slo, generator, new AbortController().signal, (_, phase) => steps.push(phase))
+  return { session, steps, asked: generator.asked }
+}
+const played = (load: Load, more: Partial<LoadRun> = {}, ms = 5) => runOf(load, Array<number>(10).fill(ms), more)
+
+describe('a session', () => {
+  test('adds up time, requests and connections, keeps the points of its curve, and tells each step', async () => {
+    const { session, steps } = sessionWith((load, window) =>
+      played(load, { elapsedS: 2, generatorCores: window === 0 ? 0.4 : 0.2, connections: { opened: 4, closed: 3, retried: 0 } }),
+    )
+    await session.closed(2, 1, 'warm-up', false)
+    await session.closed(1, 1, 'idle')
+    const { run, point } = await session.open(100, 1, 7, 'search')
+    expect(run.load).toEqual({ kind: 'open', rateRps: 100, durationS: 1, seed: 7, arrivals: { kind: 'poisson' } })
+    expect(session.points.map(({ load }) => load.kind)).toEqual(['closed', 'open'])
+    expect(session.points[1]).toBe(point)
+    expect(session).toMatchObject({ totalS: 6, requests: 30, generatorCores: 0.4, closedConnections: 9 })
+    expect(steps).toEqual(['warm-up', 'idle', 'search'])
+  })
+
+  test('its budget begins where it is told to, and time can be forgiven', async () => {
+    const { session } = sessionWith((load) => played(load, { elapsedS: 3 }))
+    await session.closed(1, 1, 'warm-up')
+    expect(session.spentS).toBe(3)
+    session.startBudget()
+    await session.closed(1, 1, 'idle')
+    await session.closed(1, 1, 'idle')
+    expect(session.spentS).toBe(6)
+    session.forgive(2)
+    expect([session.spentS, session.totalS]).toEqual([4, 9])
+  })
+
+  test('connections are opened for open load to come, of real servers alone', async () => {
+    const real = sessionWith((load) => played(load))
+    await real.session.connect(12, 0.2)
+    expect(real.asked).toEqual([{ kind: 'closed', connections: 12, durationS: 0.2, forOpen: true }])
+    expect(real.session.points).toEqual([])
+    const virtual = sessionWith((load) => played(load), {
+      kind: 'virtual',
+      server: new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: () => 5 }),
+    })
+    await virtual.session.connect(12, 0.2)
+    expect(virtual.asked).toEqual([])
+  })
+})
+
+describe('a server is gone', () => {
+  const diedAfter = async (first: Partial<LoadRun>, second: Partial<LoadRun> = {}) => {
+    const { session, asked } = sessionWith((load, window) => played(load, window === 0 ? first : second))
+    const { point } = await session.closed(4, 1, 'search')
+    return { died: await session.died(point), asked: asked.length - 1 }
+  }
+
+  test('where every request failed, most of them refused', async () => {
+    expect(await diedAfter(failed(10, 10, 'refused'))).toEqual({ died: true, asked: 0 })
+    expect(await diedAfter({ ...failed(10, 10, 'refused'), errorKinds: { refused: 6, timeout: 4 } })).toEqual({ died: true, asked: 0 })
+    expect(await diedAfter({ ...failed(10, 10, 'timeout'), errorKinds: { refused: 5, timeout: 5 } })).toEqual({ died: false, asked: 1 })
+    expect(await diedAfter(failed(10, 10, 'status 503'))).toEqual({ died: false, asked: 0 })
+    expect(await diedAfter({ latencyMs: new Float64Array(0) })).toEqual({ died: false, asked: 0 })
+  })
+
+  test.each(['refused', 'reset', 'closed by server'])('where some were broken (%s) and it answers no more', async (kind) => {
+    expect(await diedAfter(failed(1, 10, kind), failed(10, 10, 'refused'))).toEqual({ died: true, asked: 1 })
+    expect(await diedAfter(failed(1, 10, kind))).toEqual({ died: false, asked: 1 })
+  })
+
+  test('not where others failed, or none', async () => {
+    expect(await diedAfter(failed(1, 10, 'timeout'), failed(10, 10, 'refused'))).toEqual({ died: false, asked: 0 })
+    expect(await diedAfter({}, failed(10, 10, 'refused'))).toEqual({ died: false, asked: 0 })
+  })
+})
+
+describe('after an overload', () => {
+  const settled = async (idleMs: number, ms: (window: number) => number) => {
+    const { session, asked } = sessionWith((load, window) => played(load, {}, window === 0 ? idleMs : ms(window)))
+    const { point } = await session.closed(1, 1, 'idle')
+    await session.settle(point)
+    return asked.slice(1).map(({ durationS }) => durationS)
+  }
+
+  test('it waits until the server is as fast as when idle: half as slow again and 2 ms', async () => {
+    expect(await settled(100, (window) => [300, 152.1, 151.9, 5][window - 1]!)).toEqual([0.15, 0.15, 0.15])
+    expect(await settled(1, (window) => [3.6, 3.4, 1][window - 1]!)).toEqual([0.02, 0.02])
+  })
+
+  test('twenty times at most', async () => {
+    expect(await settled(10, () => 500)).toHaveLength(20)
+  })
+})
+
+test('failures are told most frequent first', async () => {
+  const { session } = sessionWith((load) =>
+    played(load, { ...failed(5, 10, 'reset'), errorKinds: { timeout: 1, 'status 503': 3, reset: 1 } }),
+  )
+  const { point } = await session.closed(1, 1, 'idle')
+  expect(failuresOf(point)).toBe('5 of 10 requests failed (status 503 × 3, timeout × 1, reset × 1)')
+})
