@@ -24,7 +24,6 @@ export function createSampler(name: string = samplerNames[0]): Sampler {
   return samplers[sampler]
 }
 
-export { paretoFront } from './non-dominated.ts'
 export { logCost } from './objective.ts'
 export { bestObservation, meetsConstraint, observedLogCost } from './observed-cost.ts'
 export { createRng } from './rng.ts'

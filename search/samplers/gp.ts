@@ -12,7 +12,7 @@ import { type Candidates, untried } from '../untried.ts'
 
 /** Trials that physics may choose before one has served. */
 const PHYSICS_TRIES = 2
-/** Trials that knowledge may have chosen before it was seen to be wrong: they do not count as starts. */
+/** Trials that physics may have chosen before it was seen to be wrong: they do not count as starts. */
 const MISLED = 1
 
 interface GpOptions extends SurrogateOptions {
@@ -39,18 +39,14 @@ export const createGpSampler = (options: GpOptions = asShipped): Sampler => ({
       if (suggestion) return suggestion
     }
     const starts = options.starts ?? startCount(problem)
-    const starting = taken.length < starts || observations.length === 0
-    const informed = problem.priorLogRate !== undefined && served
-    if (starting && !informed) return spread(problem, taken, configurations, rng)
+    const byPhysics = problem.priorLogRate !== undefined && served
+    if (!byPhysics && (taken.length < starts || observations.length === 0)) return spread(problem, taken, configurations, rng)
     const surrogate = fitSurrogate(problem, observations, pending, options)
-    // What contradicts physics or the past so soon needs the same starts as any other search.
-    if (!surrogate.informed && taken.length < starts + (informed ? MISLED : 0)) return spread(problem, taken, configurations, rng)
-    const choice =
-      !options.unshaken && isStuck(problem, observations)
-        ? LOOKING_AROUND
-        : informedByPhysics(problem, surrogate)
-          ? BY_PHYSICS
-          : (options.choice ?? USUAL)
+    // What contradicts physics so soon needs the same starts as any other search.
+    if (byPhysics && !surrogate.informed && taken.length < starts + MISLED) return spread(problem, taken, configurations, rng)
+    const led = problem.priorLogRate !== undefined && surrogate.informed
+    const usual = led ? BY_PHYSICS : (options.choice ?? USUAL)
+    const choice = !options.unshaken && isStuck(problem, observations) ? LOOKING_AROUND : usual
     return mostPromising(problem, observations, taken, surrogate, sampled({ configurations, complete }, rng.fork('scored')), choice)
   },
 })
@@ -63,8 +59,6 @@ const USUAL: Choice = { objective: 0.6, feasibility: 1 }
 const BY_PHYSICS: Choice = { objective: 1, feasibility: 1 }
 /** Where the model has been wrong of late, it is so beyond what it believes of itself. */
 const LOOKING_AROUND: Choice = { objective: 1.5, feasibility: 1.5 }
-
-const informedByPhysics = (problem: Problem, surrogate: Surrogate): boolean => problem.priorLogRate !== undefined && surrogate.informed
 
 function mostPromising(
   problem: Problem,

@@ -1,0 +1,222 @@
+import { describe, expect, test } from 'vitest'
+import type { Choice } from '../acquisition.ts'
+import { cdf } from '../normal.ts'
+import { createRng } from '../rng.ts'
+import { configurationKey, enumerate, neighbours } from '../space.ts'
+import { startCount } from '../starts.ts'
+import { fitSurrogate } from '../surrogate.ts'
+import type { Configuration, Observation, OrdinalParameter, Problem, Suggestion } from '../types.ts'
+import { untried } from '../untried.ts'
+import { createGpSampler, gpSampler } from './gp.ts'
+
+const ordinal = (name: string, values: readonly number[], more: Partial<OrdinalParameter> = {}): OrdinalParameter => ({
+  name,
+  category: 'resource',
+  kind: 'ordinal',
+  values,
+  scale: 'log',
+  ...more,
+})
+const steps = (count: number) => Array.from({ length: count }, (_, i) => i + 1)
+const problem: Problem = {
+  space: { parameters: [ordinal('cores', [1, 2, 4, 8]), ordinal('batch', [1, 2, 4, 8, 16, 32], { concurrency: true })], constraints: [] },
+  objective: { kind: 'price-per-request' },
+  pricePerHour: (c) => 0.3 + 0.1 * Number(c.cores),
+}
+const all = enumerate(problem.space)
+const rps = ({ cores, batch }: Configuration) => (1000 * Number(batch)) / (3 + Number(batch)) / (1 + 2 / Number(cores))
+const measure = (configuration: Configuration, ms?: number): Observation => ({
+  configuration,
+  state: 'complete',
+  rate: { value: rps(configuration), logSd: 0.02 },
+  ...(ms === undefined ? {} : { constraint: { value: ms, logSd: 0.02 } }),
+})
+const failure = (configuration: Configuration): Observation => ({ configuration, state: 'infeasible', reason: 'out of memory' })
+const trials = (...which: readonly [cores: number, batch: number][]) => which.map(([cores, batch]) => measure({ cores, batch }))
+const seed = createRng('gp')
+const suggest = (asked: Problem, observations: readonly Observation[], pending: readonly Configuration[] = [], sampler = gpSampler) =>
+  sampler.suggest(asked, observations, pending, seed)!
+
+/** ln $ per million requests. */
+const logPrice = (asked: Problem, c: Configuration, logRate: number) => Math.log((asked.pricePerHour(c) / 3600) * 1e6) - logRate
+/** E max(0, best - Y) of a normal Y. */
+function expectedImprovement(mean: number, sd: number, best: number): number {
+  const z = (best - mean) / sd
+  return (best - mean) * cdf(z) + (sd * Math.exp(-0.5 * z * z)) / Math.sqrt(2 * Math.PI)
+}
+/** What is untried with what its expected improvement is worth, in percent, when deviations are multiplied by a factor. */
+function improvements(asked: Problem, observations: readonly Observation[], factor: number) {
+  const surrogate = fitSurrogate(asked, observations, [])
+  const tried = observations.map((o) => o.configuration)
+  const costs = (configurations: readonly Configuration[]) => {
+    const { rate } = surrogate.believe(configurations)
+    return configurations.map((c, i) => ({ c, mean: logPrice(asked, c, rate!.mean[i]!), sd: Math.sqrt(rate!.variance[i]!) }))
+  }
+  const best = Math.min(...costs(tried).map(({ mean }) => mean))
+  return costs(untried(asked, tried, seed).configurations)
+    .map(({ c, mean, sd }) => ({ c, percent: 100 * (1 - Math.exp(-expectedImprovement(mean, factor * sd, best))) }))
+    .sort((a, b) => b.percent - a.percent)
+}
+const told = ({ why }: Suggestion) => Number(/^expected improvement (\S+) %$/.exec(why)?.[1])
+
+describe('what is suggested improves most, as the model believes', () => {
+  const climbing = trials([1, 1], [1, 4], [2, 4], [4, 8], [4, 16])
+  /** Four that gain nothing after five, and one more. */
+  const stuck = [...climbing, ...trials([1, 2], [2, 1], [8, 1])]
+  const physics: Problem = { ...problem, priorLogRate: (c) => Math.log(rps(c)) + 0.05 * Math.sin(7 * Number(c.batch)) }
+  const bold: Choice = { objective: 3, feasibility: 1 }
+
+  test.each([
+    ['with deviations at 0.6 of what it believes', 0.6, problem, climbing, {}],
+    ['at what it believes where physics leads', 1, physics, climbing.slice(0, 3), {}],
+    ['at what is asked for', 3, problem, climbing, { choice: bold }],
+    ['at what it believes where physics leads, whatever is asked for', 1, physics, climbing.slice(0, 3), { choice: bold }],
+    ['at 1.5 once four trials have brought nothing', 1.5, problem, [...stuck, ...trials([2, 2], [1, 8])], {}],
+    ['every second time', 0.6, problem, [...stuck, ...trials([2, 2], [1, 8], [1, 16])], {}],
+    ['not where that is left out', 0.6, problem, [...stuck, ...trials([2, 2], [1, 8])], { unshaken: true }],
+  ] as const)('%s', (_, factor, asked, observations, options) => {
+    const suggestion = suggest(asked, observations, [], createGpSampler(options))
+    const [best] = improvements(asked, observations, factor)
+    expect(suggestion.configuration).toEqual(best!.c)
+    expect(told(suggestion)).toBeCloseTo(Number(best!.percent.toPrecision(2)), 12)
+  })
+
+  test('among many candidates too, though most are scored roughly first', () => {
+    const large: Problem = {
+      ...problem,
+      space: { ...problem.space, parameters: [ordinal('cores', steps(40)), ordinal('batch', steps(60))] },
+    }
+    const observations = steps(36).map((k) => measure({ cores: 1 + ((7 * k) % 19), batch: 1 + ((11 * k) % 23) }))
+    const [best, second] = improvements(large, observations, observations.length % 2 === 0 ? 1.5 : 0.6)
+    expect(best!.percent).toBeGreaterThan(second!.percent)
+    const suggestion = suggest(large, observations)
+    expect(suggestion.configuration).toEqual(best!.c)
+    expect(suggestion.warning).toBeUndefined()
+  })
+})
+
+describe('what is told of a suggestion', () => {
+  const limited: Problem = { ...problem, constraintLimit: 20 }
+  const readings = trials([1, 1], [1, 8], [4, 4], [8, 16]).map((o) => measure(o.configuration, 4 + Number(o.configuration.batch)))
+
+  test('is its believed rate with a 90 % interval, and how likely it is to keep the limit', () => {
+    const { configuration, predicted } = suggest(limited, readings)
+    const { rate, constraint } = fitSurrogate(limited, readings, []).believe([configuration])
+    const sd = Math.sqrt(rate!.variance[0]!)
+    expect(predicted).toEqual({
+      rate: expect.closeTo(Math.exp(rate!.mean[0]!), 9),
+      low: expect.closeTo(Math.exp(rate!.mean[0]! - 1.645 * sd), 9),
+      high: expect.closeTo(Math.exp(rate!.mean[0]! + 1.645 * sd), 9),
+      feasible: expect.closeTo(cdf(-constraint!.mean[0]! / Math.sqrt(constraint!.variance[0]!)), 9),
+    })
+  })
+
+  test('is nothing of a rate where none was measured', () => {
+    const observations = readings.map((o): Observation => ({ ...o, state: 'complete', rate: undefined, constraint: { value: 9 } }))
+    expect(suggest({ ...limited, objective: { kind: 'price' } }, observations).predicted).toBeUndefined()
+  })
+
+  test('is no improvement while nothing keeps the limit', () => {
+    const slow = readings.map((o) => measure(o.configuration, 90))
+    expect(suggest(limited, slow).why).toBe('likeliest to be feasible and cheap')
+  })
+})
+
+describe('the first trials', () => {
+  const why = (asked: Problem, observations: readonly Observation[], pending: readonly Configuration[] = [], options = {}) =>
+    suggest(asked, observations, pending, createGpSampler(options)).why.split(' ').slice(0, 2).join(' ')
+  const spreads = 'start: space-filling'
+  const models = 'expected improvement'
+  const free = all.slice(0, 6).map((c) => measure(c))
+
+  test('are spread: two, and one for each parameter of which nothing is known', () => {
+    expect(startCount(problem)).toBe(2)
+    expect([0, 1, 2].map((count) => why(problem, free.slice(0, count)))).toEqual([spreads, spreads, models])
+    const unknown: Problem = {
+      ...problem,
+      space: { ...problem.space, parameters: [ordinal('cores', [1, 2, 4, 8]), ordinal('batch', [1, 2, 4])] },
+    }
+    expect(startCount(unknown)).toBe(3)
+    expect([2, 3].map((count) => why(unknown, free.slice(0, count)))).toEqual([spreads, models])
+    expect([3, 4].map((count) => why(problem, free.slice(0, count), [], { starts: 4 }))).toEqual([spreads, models])
+  })
+
+  test('count what is pending, but a model needs a trial', () => {
+    expect(why(problem, free.slice(0, 1), [all[9]!])).toBe(models)
+    expect(why(problem, [], [all[9]!, all[13]!, all[20]!])).toBe(spreads)
+  })
+
+  describe('where physics is known', () => {
+    const informed: Problem = { ...problem, priorLogRate: (c) => Math.log(rps(c)) }
+    const byPhysics = 'start: cheapest'
+    const zero: Observation = { configuration: all[5]!, state: 'complete', rate: { value: 0 } }
+
+    test('are its two cheapest until one serves, then spread', () => {
+      expect([[], [failure(all[3]!)], [zero]].map((o) => why(informed, o))).toEqual([byPhysics, byPhysics, byPhysics])
+      expect([[failure(all[3]!), zero]].map((o) => why(informed, o, [], { starts: 3 }))).toEqual([spreads])
+      expect(suggest(informed, []).configuration).toEqual(
+        all.toSorted((a, b) => logPrice(problem, a, Math.log(rps(a))) - logPrice(problem, b, Math.log(rps(b))))[0],
+      )
+      expect(why({ ...informed, priorLogRate: () => undefined }, [])).toBe(spreads)
+    })
+
+    test('are none once one has served as expected', () => {
+      expect(why(informed, free.slice(0, 1))).toBe(models)
+    })
+
+    test('are spread as without, and one more, when what served contradicts it', () => {
+      const wrong: Problem = { ...problem, priorLogRate: (c) => -3 * Math.log(rps(c)) }
+      expect(fitSurrogate(wrong, free.slice(0, 2), []).informed).toBe(false)
+      expect([2, 3].map((count) => why(wrong, free.slice(0, count)))).toEqual([spreads, models])
+      expect([3, 4, 5].map((count) => why(wrong, free.slice(0, count), [], { starts: 4 }))).toEqual([spreads, spreads, models])
+    })
+  })
+})
+
+describe.each([
+  ['too large to list', [ordinal('cores', [1, 2, 4, 8]), { ...ordinal('batch', []), kind: 'float', min: 1, max: 64 }]],
+  ['of more cells than are scored', [ordinal('cores', steps(250)), ordinal('batch', steps(60))]],
+] as const)('in a space %s', (_, parameters) => {
+  const wide: Problem = {
+    ...problem,
+    space: { parameters, constraints: [{ text: 'batch <= 20 * cores', holds: (c) => Number(c.batch) <= 20 * Number(c.cores) }] },
+    cannotServe: (c) => Number(c.batch) > 50,
+  }
+  const observations = trials([1, 1], [1, 8], [4, 4], [4, 16], [8, 32])
+  const suggestion = suggest(wide, observations)
+  const percentOf = (configurations: readonly Configuration[]) => {
+    const surrogate = fitSurrogate(wide, observations, [])
+    const cost = (cs: readonly Configuration[]) => {
+      const { rate } = surrogate.believe(cs)
+      return cs.map((c, i) => [logPrice(wide, c, rate!.mean[i]!), Math.sqrt(rate!.variance[i]!)] as const)
+    }
+    const best = Math.min(...cost(observations.map((o) => o.configuration)).map(([mean]) => mean))
+    return cost(configurations).map(([mean, sd]) => expectedImprovement(mean, 0.6 * sd, best))
+  }
+
+  test('what is suggested may be tried, and the sampling is told', () => {
+    expect(wide.space.constraints[0]!.holds(suggestion.configuration)).toBe(true)
+    expect(wide.cannotServe!(suggestion.configuration)).toBe(false)
+    expect(suggestion.warning).toMatch(/too large to score whole/)
+  })
+
+  test('nothing around it that may be tried is better by a hundredth, nor anything of a coarse grid', () => {
+    const [own] = percentOf([suggestion.configuration])
+    const known = new Set(observations.map((o) => configurationKey(o.configuration)))
+    const allowed = (c: Configuration) => !known.has(configurationKey(c)) && !wide.cannotServe!(c) && wide.space.constraints[0]!.holds(c)
+    const grid = [1, 2, 4, 8].flatMap((cores) => [1, 2, 3, 5, 8, 12, 18, 27, 40, 50].map((batch) => ({ cores, batch })))
+    for (const other of percentOf([...neighbours(wide.space, suggestion.configuration), ...grid].filter(allowed)))
+      expect(other).toBeLessThanOrEqual(1.01 * own!)
+  })
+})
+
+test('nothing is left to suggest once all is tried or pending', () => {
+  expect(
+    gpSampler.suggest(
+      problem,
+      all.slice(2).map((c) => measure(c)),
+      all.slice(0, 2),
+      seed,
+    ),
+  ).toBeUndefined()
+})
