@@ -226,7 +226,7 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
 }
 
 /** Observations that a rough prediction is made from. */
-export const ROUGHLY = 32
+const ROUGHLY = 32
 
 /** Evenly chosen observations. */
 function someOf({ k }: Factor, { n, residual }: Geometry): Whitening {

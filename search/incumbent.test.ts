@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { believedBest, recommended } from './incumbent.ts'
 import { bestObservation } from './observed-cost.ts'
 import { fitSurrogate } from './surrogate.ts'
@@ -48,4 +48,37 @@ test('there is none while nothing is believed to meet the limit', () => {
   const surrogate = fitSurrogate(problem, slow, [])
   expect(believedBest(problem, slow, surrogate)).toBeUndefined()
   expect(recommended(problem, slow, surrogate)).toBeUndefined()
+})
+
+describe('a trial counts', () => {
+  const surrogate = fitSurrogate(problem, observations, [])
+  const best = (change: (o: Observation) => Observation, asked = problem) =>
+    believedBest(
+      asked,
+      observations.map((o) => (o.configuration.batch === 16 ? change(o) : o)),
+      surrogate,
+    )?.configuration.batch
+
+  test('unless it failed, was cut short or served nothing', () => {
+    expect(best((o) => o)).toBe(16)
+    expect(best(({ configuration }) => ({ configuration, state: 'infeasible', reason: 'crashed' }))).toBe(8)
+    expect(best((o) => ({ ...o, censored: true }) as Observation)).toBe(8)
+    expect(best((o) => ({ ...o, rate: { value: 0 } }) as Observation)).toBe(8)
+  })
+  test('by what the model believes of its cost', () => {
+    const { rate } = surrogate.believe([{ batch: 16 }])
+    expect(believedBest(problem, observations, surrogate)!.logCost).toBeCloseTo(Math.log(1e6 / 3600) - rate!.mean[0]!, 12)
+  })
+  test('without a limit whatever it takes, with one only where something was measured of it', () => {
+    const free = { ...problem, constraintLimit: undefined }
+    expect(best((o) => o, free)).toBe(64)
+    const unmeasured = observations.map((o) => ({ ...o, constraint: undefined }) as Observation)
+    expect(believedBest(problem, unmeasured, fitSurrogate(problem, unmeasured, []))).toBeUndefined()
+    expect(believedBest(free, unmeasured, fitSurrogate(free, unmeasured, []))!.configuration.batch).toBe(64)
+    expect(believedBest(problem, [], surrogate)).toBeUndefined()
+  })
+  test('at the limit itself, by an idle latency, likewise', () => {
+    const latency: Problem = { ...problem, objective: { kind: 'min-latency', maxPricePerHour: 2 } }
+    expect(believedBest(latency, observations, fitSurrogate(latency, observations, []))!.configuration.batch).toBe(1)
+  })
 })

@@ -78,3 +78,84 @@ test('physics that has everything the wrong way round costs a few trials, not th
   const wrong: Problem = { ...without, priorLogRate: (c) => 10 - priorLogRate!(c)! }
   expect(trialsToBest(wrong)).toBeLessThanOrEqual(trialsToBest(without) + 3)
 })
+
+/** What the factors are to minimise, written down apart: 2·3²(√(1 + (z/3)²) − 1) for residuals z of 5 %, and their own deviations. */
+function misfit(of: PriorFactors, data: readonly { at: Configuration; target: number }[], logFactors: readonly number[]): number {
+  const { logRate } = of.at(logFactors)
+  const residuals = data.flatMap((d) => (logRate(d.at) === undefined ? [] : (d.target - logRate(d.at)!) / 0.05))
+  const fit = residuals.reduce((sum, z) => sum + 18 * (Math.sqrt(1 + (z * z) / 9) - 1), 0)
+  return fit + logFactors.reduce((sum, v, i) => sum + (v / of.sd[i]!) ** 2, 0)
+}
+/** ln rate = 3 + u·f1 + v·f2. */
+const straight: PriorFactors = {
+  sd: [0.3, 0.1],
+  at: (logFactors) => ({
+    logRate: (c) => (c.u === -1 ? undefined : 3 + Number(c.u) * logFactors[0]! + Number(c.v) * logFactors[1]!),
+    sensitivities: (c) => [Number(c.u), Number(c.v)],
+  }),
+}
+
+test.each([
+  ['one reading', [[1, 0, 3.2]]],
+  [
+    'two that pull apart',
+    [
+      [1, 1, 3.3],
+      [1, -1, 2.9],
+    ],
+  ],
+  [
+    'an outlier among them',
+    [
+      [1, 0, 3.1],
+      [1, 0.5, 3.12],
+      [0.5, 1, 1],
+    ],
+  ],
+  [
+    'one that physics knows nothing of',
+    [
+      [1, 0, 3.2],
+      [-1, 1, 9],
+    ],
+  ],
+  ['none', []],
+] as const)('no factors beside those found fit %s better', (_, rows) => {
+  const data = rows.map(([u, v, target]) => ({ at: { u, v }, target }))
+  const { logFactors, logRate } = calibratePhysics(straight, data)
+  const least = misfit(straight, data, logFactors)
+  for (const [i, step] of [0, 1].flatMap(
+    (i) =>
+      [
+        [i, 0.01],
+        [i, -0.01],
+      ] as const,
+  ))
+    expect(
+      misfit(
+        straight,
+        data,
+        logFactors.map((v, j) => (i === j ? v + step : v)),
+      ),
+    ).toBeGreaterThan(least - 1e-3)
+  expect(logRate({ u: 2, v: 1 })).toBeCloseTo(3 + 2 * logFactors[0]! + logFactors[1]!, 12)
+})
+
+test('one reading moves a factor as far as its own spread and 5 % allow', () => {
+  // Precisions 1 / 0.3² and 1 / 0.05²; a residual of one deviation weighs 1 / √(1 + 1/9) or a little more.
+  const { logFactors } = calibratePhysics(straight, [{ at: { u: 1, v: 0 }, target: 3.05 }])
+  expect(logFactors[0]).toBeCloseTo(0.05 / (1 + 0.05 ** 2 / 0.3 ** 2), 4)
+  expect(logFactors[1]).toBe(0)
+})
+
+test('steps too long for a bend are halved', () => {
+  // A rate that saturates: far from the truth the slope says next to nothing of how far.
+  const bent: PriorFactors = {
+    sd: [5],
+    at: ([f]) => ({ logRate: (c) => Math.atan(4 * (f! - Number(c.u))), sensitivities: (c) => [4 / (1 + 16 * (f! - Number(c.u)) ** 2)] }),
+  }
+  const data = [1, 1.2].map((u) => ({ at: { u }, target: Math.atan(4 * (0.6 - u)) }))
+  const { logFactors } = calibratePhysics(bent, data)
+  expect(misfit(bent, data, logFactors)).toBeLessThan(misfit(bent, data, [0]))
+  expect(logFactors[0]).toBeCloseTo(0.6, 1)
+})

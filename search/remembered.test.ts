@@ -25,9 +25,10 @@ describe('per trial', () => {
 
   test('the same trials of the same problem are answered once', () => {
     const ask = counting()
-    const observations = [trial(), trial()]
-    expect(ask(problem, observations)).toBe('2 trials, answer 1')
-    expect(ask(problem, [...observations])).toBe('2 trials, answer 1')
+    const observations = [trial(), trial(), trial()]
+    expect(ask(problem, observations)).toBe('3 trials, answer 1')
+    expect(ask(problem, [...observations])).toBe('3 trials, answer 1')
+    expect(ask(problem, observations.with(2, trial()))).toBe('3 trials, answer 2')
   })
   test('another problem, another number of trials and another last trial are not', () => {
     const ask = counting()

@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest'
+import { cdf } from './normal.ts'
 import { createRng } from './rng.ts'
 import { enumerate } from './space.ts'
 import { assessStop } from './stopping.ts'
+import { fitSurrogate } from './surrogate.ts'
 import type { Configuration, Observation, Problem, SearchSpace } from './types.ts'
 
 const space: SearchSpace = {
@@ -52,5 +54,124 @@ describe('assessStop', () => {
   })
   test('is deterministic', () => {
     expect(assessStop(problem, all.slice(4, 9), createRng(5))).toEqual(assessStop(problem, all.slice(4, 9), createRng(5)))
+  })
+})
+
+describe('the probability that something better is left', () => {
+  const line = (values: readonly number[]): SearchSpace => ({
+    parameters: [{ name: 'n', category: 'server', kind: 'ordinal', values, scale: 'linear' }],
+    constraints: [],
+  })
+  const seed = createRng('stop')
+  /** 258ths are as fine as it gets, and draws are draws: three deviations of 256. */
+  const about = (p: number) => 3 * Math.sqrt((p * (1 - p)) / 256) + 1 / 258
+  const assess = (asked: Problem, observations: readonly Observation[], options = {}) => assessStop(asked, observations, seed, options)
+
+  describe('of one that is untried', () => {
+    const asked: Problem = {
+      space: line([1, 2, 3, 4, 5, 6]),
+      objective: { kind: 'price-per-request' },
+      pricePerHour: () => 1,
+    }
+    const rates = [100, 104, 101, 110, 107]
+    const observations = rates.map(
+      (value, i): Observation => ({ configuration: { n: i + 1 }, state: 'complete', rate: { value, logSd: 0.05 } }),
+    )
+    const untriedOne = { n: 6 }
+
+    test.each([
+      ['the tolerance that is usual', {}, 0.05],
+      ['another', { tolerance: 0.02 }, 0.02],
+    ])('is that its rate, its deviation doubled, beats the best believed by %s', (_, options, tolerance) => {
+      const { rate } = fitSurrogate(asked, observations, []).believe([...observations.map((o) => o.configuration), untriedOne])
+      const best = Math.max(...rate!.mean.slice(0, 5))
+      const expected = 1 - cdf((best - Math.log(1 - tolerance) - rate!.mean[5]!) / (2 * Math.sqrt(rate!.variance[5]!)))
+      expect(expected).toBeGreaterThan(0.05)
+      expect(expected).toBeLessThan(0.95)
+      const found = assess(asked, observations, options)
+      expect(Math.abs(found.probabilityBetterExists - expected)).toBeLessThan(about(expected))
+      expect(found.tolerance).toBe(tolerance)
+    })
+
+    test('falls by what may not serve', () => {
+      const failing: Problem = { ...asked, space: line([1, 2, 3, 4, 5, 6, 7, 8]) }
+      const failed = [6, 8].map((n): Observation => ({ configuration: { n }, state: 'infeasible', reason: 'out of memory' }))
+      const all = [...observations, ...failed]
+      const beliefs = fitSurrogate(failing, all, []).believe([...observations.map((o) => o.configuration), { n: 7 }])
+      const best = Math.max(...beliefs.rate!.mean.slice(0, 5))
+      const beats = 1 - cdf((best - Math.log(0.95) - beliefs.rate!.mean[5]!) / (2 * Math.sqrt(beliefs.rate!.variance[5]!)))
+      const serves = Math.exp(beliefs.logServes[5]!)
+      expect(serves).toBeLessThan(0.5)
+      const found = assess(failing, all).probabilityBetterExists
+      expect(Math.abs(found - beats * serves)).toBeLessThan(about(beats * serves))
+    })
+  })
+
+  describe('of a price that is known', () => {
+    // Prices 1 to 8; the limit is met from 4 on.
+    const asked: Problem = {
+      space: line([1, 2, 3, 4, 5, 6, 7, 8]),
+      objective: { kind: 'price' },
+      constraintLimit: 10,
+      pricePerHour: (c) => Number(c.n),
+    }
+    const read = (n: number): Observation => ({
+      configuration: { n },
+      state: 'complete',
+      constraint: { value: 36 / n, logSd: 0.02 },
+    })
+
+    test('is that it keeps the limit, its deviation doubled', () => {
+      const observations = [8, 7, 6, 5, 1].map(read)
+      const { constraint } = fitSurrogate(asked, observations, []).believe([{ n: 4 }, { n: 3 }, { n: 2 }])
+      const met = (i: number) => cdf(-constraint!.mean[i]! / (2 * Math.sqrt(constraint!.variance[i]!)))
+      const found = assess(asked, observations).probabilityBetterExists
+      expect(found).toBeGreaterThanOrEqual(met(0) - about(met(0)))
+      expect(found).toBeLessThanOrEqual(met(0) + met(1) + met(2) + about(met(0)))
+      expect(met(0)).toBeGreaterThan(0.2)
+    })
+
+    test('is the least that draws can show where nothing that is cheaper is left', () => {
+      const least = 1 / 258
+      expect(assess(asked, [3, 2, 4, 1, 8].map(read)).probabilityBetterExists).toBe(least)
+    })
+
+    test('is 1 before five trials, with physics before two', () => {
+      expect(assess(asked, [4, 3, 2, 1].map(read)).probabilityBetterExists).toBe(1)
+      const informed = { ...asked, priorLogRate: () => 0 }
+      expect(assess(informed, [read(4)]).probabilityBetterExists).toBe(1)
+      expect(assess(informed, [4, 3].map(read)).probabilityBetterExists).toBeLessThan(1)
+    })
+
+    test('ends a search once six trials have brought nothing better, two where there is physics', () => {
+      const order = [4, 3, 2, 1, 8, 7, 6].map(read)
+      const stops = (problem: Problem) => order.map((_, i) => assess(problem, order.slice(0, i + 1)).stop)
+      expect(stops(asked)).toEqual([false, false, false, false, false, false, true])
+      expect(stops({ ...asked, priorLogRate: () => 0 }).slice(0, 3)).toEqual([false, false, true])
+    })
+
+    test('ends it at the risk that is taken, and not above', () => {
+      const order = [4, 3, 2, 1, 8, 7, 6].map(read)
+      expect([0.001, 1 / 258, 0.2].map((risk) => assess(asked, order, { risk }).stop)).toEqual([false, true, true])
+      // A price within the tolerance is not better.
+      const near: Problem = { ...asked, space: line([1, 2, 3, 3.9, 4, 6, 7, 8]) }
+      expect(assess(near, order).stop).toBe(true)
+      expect(assess(near, order, { tolerance: 0.01 }).probabilityBetterExists).toBeGreaterThan(0.2)
+    })
+  })
+
+  test('is as great however many hopeless ones there are beside', () => {
+    const count = 600
+    const asked: Problem = {
+      space: line(Array.from({ length: count }, (_, i) => i + 1)),
+      objective: { kind: 'price' },
+      constraintLimit: 10,
+      pricePerHour: (c) => Number(c.n),
+    }
+    // Met from 500 on, as far as the readings tell.
+    const observations = [600, 560, 520, 250, 100, 30].map(
+      (n): Observation => ({ configuration: { n }, state: 'complete', constraint: { value: 10 * (500 / n) ** 0.5, logSd: 0.02 } }),
+    )
+    expect(assess(asked, observations).probabilityBetterExists).toBeGreaterThan(0.2)
   })
 })

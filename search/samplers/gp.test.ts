@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Choice } from '../acquisition.ts'
+import { type Choice, logAcquisition } from '../acquisition.ts'
 import { cdf } from '../normal.ts'
 import { createRng } from '../rng.ts'
 import { configurationKey, enumerate, neighbours } from '../space.ts'
@@ -59,67 +59,15 @@ function improvements(asked: Problem, observations: readonly Observation[], fact
 }
 const told = ({ why }: Suggestion) => Number(/^expected improvement (\S+) %$/.exec(why)?.[1])
 
-describe('what is suggested improves most, as the model believes', () => {
-  const climbing = trials([1, 1], [1, 4], [2, 4], [4, 8], [4, 16])
-  /** Four that gain nothing after five, and one more. */
-  const stuck = [...climbing, ...trials([1, 2], [2, 1], [8, 1])]
-  const physics: Problem = { ...problem, priorLogRate: (c) => Math.log(rps(c)) + 0.05 * Math.sin(7 * Number(c.batch)) }
-  const bold: Choice = { objective: 3, feasibility: 1 }
-
-  test.each([
-    ['with deviations at 0.6 of what it believes', 0.6, problem, climbing, {}],
-    ['at what it believes where physics leads', 1, physics, climbing.slice(0, 3), {}],
-    ['at what is asked for', 3, problem, climbing, { choice: bold }],
-    ['at what it believes where physics leads, whatever is asked for', 1, physics, climbing.slice(0, 3), { choice: bold }],
-    ['at 1.5 once four trials have brought nothing', 1.5, problem, [...stuck, ...trials([2, 2], [1, 8])], {}],
-    ['every second time', 0.6, problem, [...stuck, ...trials([2, 2], [1, 8], [1, 16])], {}],
-    ['not where that is left out', 0.6, problem, [...stuck, ...trials([2, 2], [1, 8])], { unshaken: true }],
-  ] as const)('%s', (_, factor, asked, observations, options) => {
-    const suggestion = suggest(asked, observations, [], createGpSampler(options))
-    const [best] = improvements(asked, observations, factor)
-    expect(suggestion.configuration).toEqual(best!.c)
-    expect(told(suggestion)).toBeCloseTo(Number(best!.percent.toPrecision(2)), 12)
-  })
-
-  test('among many candidates too, though most are scored roughly first', () => {
-    const large: Problem = {
-      ...problem,
-      space: { ...problem.space, parameters: [ordinal('cores', steps(40)), ordinal('batch', steps(60))] },
-    }
-    const observations = steps(36).map((k) => measure({ cores: 1 + ((7 * k) % 19), batch: 1 + ((11 * k) % 23) }))
-    const [best, second] = improvements(large, observations, observations.length % 2 === 0 ? 1.5 : 0.6)
-    expect(best!.percent).toBeGreaterThan(second!.percent)
-    const suggestion = suggest(large, observations)
-    expect(suggestion.configuration).toEqual(best!.c)
-    expect(suggestion.warning).toBeUndefined()
-  })
-})
-
-describe('what is told of a suggestion', () => {
-  const limited: Problem = { ...problem, constraintLimit: 20 }
-  const readings = trials([1, 1], [1, 8], [4, 4], [8, 16]).map((o) => measure(o.configuration, 4 + Number(o.configuration.batch)))
-
-  test('is its believed rate with a 90 % interval, and how likely it is to keep the limit', () => {
-    const { configuration, predicted } = suggest(limited, readings)
-    const { rate, constraint } = fitSurrogate(limited, readings, []).believe([configuration])
-    const sd = Math.sqrt(rate!.variance[0]!)
-    expect(predicted).toEqual({
-      rate: expect.closeTo(Math.exp(rate!.mean[0]!), 9),
-      low: expect.closeTo(Math.exp(rate!.mean[0]! - 1.645 * sd), 9),
-      high: expect.closeTo(Math.exp(rate!.mean[0]! + 1.645 * sd), 9),
-      feasible: expect.closeTo(cdf(-constraint!.mean[0]! / Math.sqrt(constraint!.variance[0]!)), 9),
-    })
-  })
-
-  test('is nothing of a rate where none was measured', () => {
-    const observations = readings.map((o): Observation => ({ ...o, state: 'complete', rate: undefined, constraint: { value: 9 } }))
-    expect(suggest({ ...limited, objective: { kind: 'price' } }, observations).predicted).toBeUndefined()
-  })
-
-  test('is no improvement while nothing keeps the limit', () => {
-    const slow = readings.map((o) => measure(o.configuration, 90))
-    expect(suggest(limited, slow).why).toBe('likeliest to be feasible and cheap')
-  })
+test('nothing is left to suggest once all is tried or pending', () => {
+  expect(
+    gpSampler.suggest(
+      problem,
+      all.slice(2).map((c) => measure(c)),
+      all.slice(0, 2),
+      seed,
+    ),
+  ).toBeUndefined()
 })
 
 describe('the first trials', () => {
@@ -173,6 +121,78 @@ describe('the first trials', () => {
   })
 })
 
+describe('what is told of a suggestion', () => {
+  const limited: Problem = { ...problem, constraintLimit: 20 }
+  const readings = trials([1, 1], [1, 8], [4, 4], [8, 16]).map((o) => measure(o.configuration, 4 + Number(o.configuration.batch)))
+
+  test('is its believed rate with a 90 % interval, and how likely it is to keep the limit', () => {
+    const { configuration, predicted, ...rest } = suggest(limited, readings)
+    expect(rest).toEqual({ why: expect.stringMatching(/^expected improvement/) })
+    const { rate, constraint } = fitSurrogate(limited, readings, []).believe([configuration])
+    const sd = Math.sqrt(rate!.variance[0]!)
+    expect(predicted).toEqual({
+      rate: expect.closeTo(Math.exp(rate!.mean[0]!), 9),
+      low: expect.closeTo(Math.exp(rate!.mean[0]! - 1.645 * sd), 9),
+      high: expect.closeTo(Math.exp(rate!.mean[0]! + 1.645 * sd), 9),
+      feasible: expect.closeTo(cdf(-constraint!.mean[0]! / Math.sqrt(constraint!.variance[0]!)), 9),
+    })
+  })
+
+  test('is nothing of a rate where none was measured', () => {
+    const observations = readings.map((o): Observation => ({ ...o, state: 'complete', rate: undefined, constraint: { value: 9 } }))
+    expect(suggest({ ...limited, objective: { kind: 'price' } }, observations).predicted).toBeUndefined()
+  })
+
+  test('is no improvement while nothing keeps the limit', () => {
+    const slow = readings.map((o) => measure(o.configuration, 90))
+    const { configuration, why } = suggest(limited, slow)
+    expect(why).toBe('likeliest to be feasible and cheap')
+    const left = all.filter((c) => !slow.some((o) => configurationKey(o.configuration) === configurationKey(c)))
+    const beliefs = fitSurrogate(limited, slow, []).believe(left)
+    const prices = Float64Array.from(left, problem.pricePerHour)
+    const scores = logAcquisition(limited, prices, beliefs, Infinity, { objective: 1.5, feasibility: 1.5 })
+    expect(configuration).toEqual(left[scores.indexOf(Math.max(...scores))])
+  })
+})
+
+describe('what is suggested improves most, as the model believes', () => {
+  const climbing = trials([1, 1], [1, 4], [2, 4], [4, 8], [4, 16])
+  /** Four that gain nothing after five, and one more. */
+  const stuck = [...climbing, ...trials([1, 2], [2, 1], [8, 1])]
+  const physics: Problem = { ...problem, priorLogRate: (c) => Math.log(rps(c)) + 0.05 * Math.sin(7 * Number(c.batch)) }
+  const wrong: Problem = { ...problem, priorLogRate: (c) => -3 * Math.log(rps(c)) }
+  const bold: Choice = { objective: 3, feasibility: 1 }
+
+  test.each([
+    ['with deviations at 0.6 of what it believes', 0.6, problem, climbing, {}],
+    ['at what it believes where physics leads', 1, physics, climbing.slice(0, 3), {}],
+    ['as without physics where it is wrong', 0.6, wrong, climbing, {}],
+    ['at what is asked for', 3, problem, climbing, { choice: bold }],
+    ['at what it believes where physics leads, whatever is asked for', 1, physics, climbing.slice(0, 3), { choice: bold }],
+    ['at 1.5 once four trials have brought nothing', 1.5, problem, [...stuck, ...trials([2, 2], [1, 8])], {}],
+    ['every second time', 0.6, problem, [...stuck, ...trials([2, 2], [1, 8], [1, 16])], {}],
+    ['not where that is left out', 0.6, problem, [...stuck, ...trials([2, 2], [1, 8])], { unshaken: true }],
+  ] as const)('%s', (_, factor, asked, observations, options) => {
+    const suggestion = suggest(asked, observations, [], createGpSampler(options))
+    const [best] = improvements(asked, observations, factor)
+    expect(suggestion.configuration).toEqual(best!.c)
+    expect(told(suggestion)).toBeCloseTo(Number(best!.percent.toPrecision(2)), 12)
+  })
+
+  test('among many candidates too, though most are scored roughly first', () => {
+    const large: Problem = {
+      ...problem,
+      space: { ...problem.space, parameters: [ordinal('cores', steps(40)), ordinal('batch', steps(60))] },
+    }
+    const observations = steps(36).map((k) => measure({ cores: 1 + ((7 * k) % 19), batch: 1 + ((11 * k) % 23) }))
+    const [best, second] = improvements(large, observations, observations.length % 2 === 0 ? 1.5 : 0.6)
+    expect(best!.percent).toBeGreaterThan(second!.percent)
+    const suggestion = suggest(large, observations)
+    expect(suggestion.configuration).toEqual(best!.c)
+    expect(suggestion.warning).toBeUndefined()
+  })
+})
+
 describe.each([
   ['too large to list', [ordinal('cores', [1, 2, 4, 8]), { ...ordinal('batch', []), kind: 'float', min: 1, max: 64 }]],
   ['of more cells than are scored', [ordinal('cores', steps(250)), ordinal('batch', steps(60))]],
@@ -183,7 +203,6 @@ describe.each([
     cannotServe: (c) => Number(c.batch) > 50,
   }
   const observations = trials([1, 1], [1, 8], [4, 4], [4, 16], [8, 32])
-  const suggestion = suggest(wide, observations)
   const percentOf = (configurations: readonly Configuration[]) => {
     const surrogate = fitSurrogate(wide, observations, [])
     const cost = (cs: readonly Configuration[]) => {
@@ -195,12 +214,14 @@ describe.each([
   }
 
   test('what is suggested may be tried, and the sampling is told', () => {
+    const suggestion = suggest(wide, observations)
     expect(wide.space.constraints[0]!.holds(suggestion.configuration)).toBe(true)
     expect(wide.cannotServe!(suggestion.configuration)).toBe(false)
     expect(suggestion.warning).toMatch(/too large to score whole/)
   })
 
   test('nothing around it that may be tried is better by a hundredth, nor anything of a coarse grid', () => {
+    const suggestion = suggest(wide, observations)
     const [own] = percentOf([suggestion.configuration])
     const known = new Set(observations.map((o) => configurationKey(o.configuration)))
     const allowed = (c: Configuration) => !known.has(configurationKey(c)) && !wide.cannotServe!(c) && wide.space.constraints[0]!.holds(c)
@@ -208,15 +229,4 @@ describe.each([
     for (const other of percentOf([...neighbours(wide.space, suggestion.configuration), ...grid].filter(allowed)))
       expect(other).toBeLessThanOrEqual(1.01 * own!)
   })
-})
-
-test('nothing is left to suggest once all is tried or pending', () => {
-  expect(
-    gpSampler.suggest(
-      problem,
-      all.slice(2).map((c) => measure(c)),
-      all.slice(0, 2),
-      seed,
-    ),
-  ).toBeUndefined()
 })

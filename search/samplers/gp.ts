@@ -1,6 +1,5 @@
 import { type Choice, logAcquisition } from '../acquisition.ts'
 import { type Beliefs, logFeasible } from '../feasibility.ts'
-import { ROUGHLY } from '../gp-regression.ts'
 import { believedBest } from '../incumbent.ts'
 import { bestOf, climb } from '../local-search.ts'
 import { configurationKey, neighbours } from '../space.ts'
@@ -74,8 +73,7 @@ function mostPromising(
     const prices = Float64Array.from(candidates, (c) => problem.pricePerHour(c))
     return { candidates, beliefs, scores: logAcquisition(problem, prices, beliefs, best?.logCost ?? Infinity, choice) }
   }
-  const large = configurations.length > SHORTLIST && observations.length > ROUGHLY
-  const sample = score(large ? bestOf(score(configurations, 'roughly'), SHORTLIST) : configurations)
+  const sample = score(configurations.length > SHORTLIST ? bestOf(score(configurations, 'roughly'), SHORTLIST) : configurations)
   const known = new Set(taken.map(configurationKey))
   const around = (configuration: Configuration) =>
     neighbours(problem.space, configuration).filter((c) => !known.has(configurationKey(c)) && !problem.cannotServe?.(c))
