@@ -49,10 +49,10 @@ describe.each([
   })
 
   test('what ten thousand points do not reach comes in order', () => {
-    // Two cells in 70,400.
-    const needle = problemOf([whole('a', 220), whole('b', 320)], {
+    // Two cells in 96,000.
+    const needle = problemOf([whole('a', 300), whole('b', 320)], {
       space: {
-        parameters: [whole('a', 220), whole('b', 320)],
+        parameters: [whole('a', 300), whole('b', 320)],
         constraints: [{ text: 'far', holds: (c) => c.a === 211 && Number(c.b) > 318 }],
       },
     })

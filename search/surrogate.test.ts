@@ -1,0 +1,293 @@
+import { describe, expect, test } from 'vitest'
+import { createRng } from './rng.ts'
+import { enumerate } from './space.ts'
+import { fitSurrogate } from './surrogate.ts'
+import type { Configuration, Observation, OrdinalParameter, PastExperiment, Problem } from './types.ts'
+
+const ordinal = (name: string, values: readonly number[]): OrdinalParameter => ({
+  name,
+  category: 'resource',
+  kind: 'ordinal',
+  values,
+  scale: 'log',
+})
+const problem: Problem = {
+  space: { parameters: [ordinal('cores', [1, 2, 4, 8]), ordinal('batch', [1, 2, 4, 8, 16])], constraints: [] },
+  objective: { kind: 'price-per-request' },
+  constraintLimit: 20,
+  pricePerHour: (c) => 0.1 + 0.1 * Number(c.cores),
+}
+const all = enumerate(problem.space)
+const rps = ({ cores, batch }: Configuration) => 200 * Number(cores) ** 0.6 * Number(batch) ** 0.4
+const ms = ({ cores, batch }: Configuration) => 3 + (4 * Number(batch)) / Number(cores)
+const measure = (configuration: Configuration, more: object = {}): Observation => ({
+  configuration,
+  state: 'complete',
+  rate: { value: rps(configuration), logSd: 0.01 },
+  constraint: { value: ms(configuration), logSd: 0.01 },
+  ...more,
+})
+const failed = (configuration: Configuration): Observation => ({ configuration, state: 'infeasible', reason: 'out of memory' })
+const some = [0, 3, 6, 9, 12, 14, 19].map((i) => all[i]!)
+const observations = some.map((c) => measure(c))
+const rateAt = (asked: Problem, trials: readonly Observation[], c: Configuration, pending: readonly Configuration[] = []) => {
+  const { rate } = fitSurrogate(asked, trials, pending).believe([c])
+  return { mean: rate!.mean[0]!, sd: Math.sqrt(rate!.variance[0]!) }
+}
+
+describe('beliefs', () => {
+  const surrogate = fitSurrogate(problem, observations, [])
+
+  test('are ln rate and ln(metric / limit): what was read, where it was read', () => {
+    const { rate, constraint, logServes } = surrogate.believe(some)
+    for (const [i, c] of some.entries()) {
+      expect(Math.abs(rate!.mean[i]! - Math.log(rps(c)))).toBeLessThan(0.02)
+      expect(Math.abs(constraint!.mean[i]! - Math.log(ms(c) / 20))).toBeLessThan(0.03)
+      expect(Math.sqrt(rate!.variance[i]!)).toBeLessThan(0.011)
+    }
+    expect([...logServes]).toEqual(some.map(() => 0))
+  })
+  test('are near the truth, and surer the nearer to what was read', () => {
+    const left = all.filter((c) => !some.includes(c))
+    const { rate } = surrogate.believe(left)
+    for (const [i, c] of left.entries()) expect(Math.abs(rate!.mean[i]! - Math.log(rps(c)))).toBeLessThan(0.15)
+    expect(Math.max(...rate!.variance)).toBeGreaterThan(5 * Math.max(...surrogate.believe(some).rate!.variance))
+  })
+  test('from few readings are the same roughly as exactly', () => {
+    expect(surrogate.believe(all, 'roughly')).toEqual(surrogate.believe(all))
+  })
+  test('without a limit are of ln(metric) itself', () => {
+    const { constraint } = fitSurrogate({ ...problem, constraintLimit: undefined }, observations, []).believe(some)
+    for (const [i, c] of some.entries()) expect(Math.abs(constraint!.mean[i]! - Math.log(ms(c)))).toBeLessThan(0.03)
+  })
+  test('there are none of what was never measured', () => {
+    const silent = observations.map((o) => ({ ...o, constraint: undefined }) as Observation)
+    const { rate, constraint } = fitSurrogate(problem, silent, []).believe(all)
+    expect([rate === undefined, constraint]).toEqual([false, undefined])
+    const nothing = observations.map((o) => ({ ...o, rate: { value: 0 }, constraint: undefined }) as Observation)
+    expect(fitSurrogate(problem, nothing, []).believe(all).rate).toBeUndefined()
+    expect(fitSurrogate(problem, [failed(all[1]!)], []).draw(all, 2, createRng(1))).toMatchObject({
+      rate: undefined,
+      constraint: undefined,
+    })
+  })
+  test('of a trial that was cut short: its rate is at most that, and may be far less', () => {
+    const cut = measure(all[18]!, { rate: { value: 1.2 * rps(all[18]!), logSd: 0.01 }, censored: true })
+    const read = { ...cut, censored: undefined } as Observation
+    const rest = observations.slice(0, 4)
+    const [open, exact] = [cut, read].map((o) => rateAt(problem, [...rest, o], all[18]!))
+    expect(exact!.mean).toBeCloseTo(Math.log(1.2 * rps(all[18]!)), 1)
+    expect(open!.mean).toBeLessThan(exact!.mean)
+    expect(open!.sd).toBeGreaterThan(3 * exact!.sd)
+    // Far above what is expected anyway it says nothing.
+    const idle = { ...cut, rate: { value: 1e6, logSd: 0.01 } } as Observation
+    expect(rateAt(problem, [...rest, idle], all[18]!).mean).toBeCloseTo(rateAt(problem, rest, all[18]!).mean, 1)
+  })
+})
+
+describe('a limit that is all that counts', () => {
+  const priced: Problem = { ...problem, objective: { kind: 'price' }, constraintLimit: 6 }
+  const read = (c: Configuration, value: number): Observation => ({
+    configuration: c,
+    state: 'complete',
+    constraint: { value, logSd: 0.02 },
+  })
+  const constraintAt = (trials: readonly Observation[], c: Configuration, options?: object, asked = priced) => {
+    const { constraint } = options ? fitSurrogate(asked, trials, [], options).believe([c]) : fitSurrogate(asked, trials, []).believe([c])
+    return { mean: constraint!.mean[0]!, sd: Math.sqrt(constraint!.variance[0]!) }
+  }
+  const close = [read(all[2]!, 7), read(all[7]!, 5), read(all[11]!, 6)]
+
+  test('a figure off by more than a factor e says no more than that', () => {
+    const [near, far] = [10, 1e6].map((value) => constraintAt([...close, read(all[4]!, value)], all[4]!))
+    expect(near!.mean).toBeCloseTo(Math.log(10 / 6), 1)
+    expect(near!.sd).toBeLessThan(0.05)
+    expect(far!.mean).toBeGreaterThan(0.9)
+    expect(far!.sd).toBeGreaterThan(3 * near!.sd)
+    expect(far).toEqual(constraintAt([...close, read(all[4]!, 1e3)], all[4]!))
+    const good = constraintAt([...close, read(all[15]!, 1e-6)], all[15]!)
+    expect(good.mean).toBeLessThan(-0.9)
+    expect(good.sd).toBeGreaterThan(3 * near!.sd)
+  })
+  test('within it every figure counts, and beyond it too where the objective learns from the constraint or nothing limits', () => {
+    const [a, b] = [6 * Math.exp(0.98), 6 * Math.exp(0.9)].map((value) => constraintAt([...close, read(all[4]!, value)], all[4]!).mean)
+    expect(a! - b!).toBeCloseTo(0.08, 2)
+    const far = read(all[4]!, 100)
+    expect(constraintAt([...close, far], all[4]!, { withoutBounds: true }).mean).toBeCloseTo(Math.log(100 / 6), 1)
+    const latency: Problem = { ...priced, objective: { kind: 'min-latency', maxPricePerHour: 9 } }
+    expect(constraintAt([...close, far], all[4]!, undefined, latency).mean).toBeCloseTo(Math.log(100 / 6), 1)
+    expect(constraintAt([...close, far], all[4]!, undefined, { ...priced, constraintLimit: undefined }).mean).toBeCloseTo(Math.log(100), 1)
+  })
+})
+
+describe('what cannot serve', () => {
+  const bad = [all[4]!, all[3]!, all[9]!]
+  const trials = [...[0, 1, 5, 10, 15].map((i) => measure(all[i]!)), ...bad.map(failed)]
+  const serves = (o: readonly Observation[], cs: readonly Configuration[], asked = problem) =>
+    [...fitSurrogate({ ...asked, constraintLimit: undefined }, o, [], { withoutMonotone: true }).believe(cs).logServes].map(Math.exp)
+
+  test('is told from what can, and from what lies between', () => {
+    const [failing, serving, between] = serves(trials, [all[4]!, all[0]!, all[2]!])
+    expect(failing).toBeLessThan(0.2)
+    expect(serving).toBeGreaterThan(0.8)
+    expect(between).toBeLessThan(serving!)
+    expect(between).toBeGreaterThan(failing!)
+  })
+  test('is what serves no rate as well', () => {
+    const zero = trials.map((o) => (o.state === 'infeasible' ? measure(o.configuration, { rate: { value: 0 } }) : o))
+    expect(serves(zero, all)).toEqual(serves(trials, all))
+  })
+  test('is believed likely to serve by default: a latent 1 ± 1 beside the process', () => {
+    // One failure far from everything else: what is far from it is about as likely as before.
+    const [far] = serves([failed(all[4]!)], [all[15]!])
+    expect(far).toBeGreaterThan(0.4)
+    expect(far).toBeLessThan(0.9)
+  })
+  test('with less of a resource than what failed it is doubted further', () => {
+    const [own, doubted] = [{ withoutMonotone: true }, undefined].map((options) => {
+      const surrogate = options ? fitSurrogate(problem, trials, [], options) : fitSurrogate(problem, trials, [])
+      return surrogate.believe([all[4]!]).logServes[0]!
+    })
+    expect(doubted).toBeLessThanOrEqual(own!)
+    // 9 failed: 4 has less of cores at the same batch.
+    const single = [...[0, 1, 5, 10, 15].map((i) => measure(all[i]!)), failed(all[9]!)]
+    const at = (options?: object) =>
+      (options ? fitSurrogate(problem, single, [], options) : fitSurrogate(problem, single, [])).believe([all[4]!])
+    expect(at().logServes[0]).toBeLessThan(at({ withoutMonotone: true }).logServes[0]!)
+    expect(at().rate).toEqual(at({ withoutMonotone: true }).rate)
+  })
+})
+
+describe('pending trials', () => {
+  test('are believed to turn out as predicted: the mean stays, the doubt goes', () => {
+    const where = all[17]!
+    const before = rateAt(problem, observations.slice(0, 4), where)
+    const after = rateAt(problem, observations.slice(0, 4), where, [where])
+    expect(after.mean).toBeCloseTo(before.mean, 3)
+    expect(after.sd).toBeLessThan(0.011)
+    expect(before.sd).toBeGreaterThan(0.02)
+  })
+})
+
+describe('joint draws', () => {
+  test('have the mean, the deviation and the correlation that are believed', () => {
+    const surrogate = fitSurrogate(problem, observations.slice(0, 4), [])
+    const where = [all[16]!, all[17]!, all[18]!]
+    const count = 4_000
+    const draws = surrogate.draw(where, count, createRng(5))
+    const beliefs = surrogate.believe(where)
+    for (const quantity of ['rate', 'constraint'] as const) {
+      const rows = draws[quantity]!
+      expect(rows).toHaveLength(count)
+      const mean = (of: (row: Float64Array) => number) => rows.reduce((sum, row) => sum + of(row), 0) / count
+      for (const i of where.keys()) {
+        const [m, v] = [beliefs[quantity]!.mean[i]!, beliefs[quantity]!.variance[i]!]
+        expect(Math.abs(mean((row) => row[i]!) - m)).toBeLessThan(4 * Math.sqrt(v / count))
+        expect(mean((row) => (row[i]! - m) ** 2) / v).toBeCloseTo(1, 0.9)
+      }
+      // Neighbours move together.
+      const [a, b] = [0, 1].map(
+        (i) => (row: Float64Array) => (row[i]! - beliefs[quantity]!.mean[i]!) / Math.sqrt(beliefs[quantity]!.variance[i]!),
+      )
+      expect(mean((row) => a!(row) * b!(row))).toBeGreaterThan(0.5)
+    }
+    expect(draws.logServes).toEqual(beliefs.logServes)
+    expect(draws.rate![0]).not.toEqual(draws.constraint![0])
+  })
+})
+
+describe('outside knowledge', () => {
+  const physics = (change: (logRate: number, c: Configuration) => number): Problem => ({
+    ...problem,
+    priorLogRate: (c) => change(Math.log(rps(c)), c),
+  })
+  const right = physics((v) => v)
+
+  test('leads where nothing is measured yet, to within 20 % and a part of itself', () => {
+    const { mean, sd } = rateAt(right, [], all[7]!)
+    expect(mean).toBeCloseTo(Math.log(rps(all[7]!)), 6)
+    expect(sd).toBeGreaterThan(0.2)
+    expect(sd).toBeLessThan(0.6)
+    expect(fitSurrogate(right, [], []).informed).toBe(true)
+    const limited: Problem = { ...problem, priorLogConstraint: (c) => Math.log(ms(c)) }
+    const { rate, constraint } = fitSurrogate(limited, [], []).believe([all[7]!])
+    expect([rate, constraint!.mean[0]]).toEqual([undefined, expect.closeTo(Math.log(ms(all[7]!) / 20), 6)])
+    expect(fitSurrogate(limited, [], []).informed).toBe(true)
+    expect(fitSurrogate(problem, [], []).informed).toBe(false)
+  })
+  test('that is right narrows what is believed; that is wrong is dropped', () => {
+    const few = observations.slice(0, 3)
+    const where = all[17]!
+    expect(fitSurrogate(right, few, []).informed).toBe(true)
+    expect(rateAt(right, few, where).sd).toBeLessThan(0.5 * rateAt(problem, few, where).sd)
+    expect(Math.abs(rateAt(right, few, where).mean - Math.log(rps(where)))).toBeLessThan(0.03)
+    const wrong = physics((v) => 12 - v)
+    expect(fitSurrogate(wrong, observations, []).informed).toBe(false)
+    expect(rateAt(wrong, observations, where)).toEqual(rateAt(problem, observations, where))
+  })
+  test('that knows nothing of a configuration is taken for 0 there, and breaks nothing', () => {
+    const partial: Problem = { ...problem, priorLogRate: (c) => (c.cores === 8 ? undefined : Math.log(rps(c))) }
+    for (const v of fitSurrogate(partial, observations.slice(0, 2), []).believe(all).rate!.mean) expect(v).toSatisfy(Number.isFinite)
+    const constraint: Problem = { ...problem, priorLogConstraint: (c) => (c.cores === 8 ? undefined : Math.log(ms(c))) }
+    expect(fitSurrogate(constraint, [], []).believe([{ cores: 8, batch: 1 }]).constraint!.mean[0]).toBeCloseTo(0, 9)
+  })
+  test('of factors is moved to where the trials say they are', () => {
+    const factored: Problem = {
+      ...right,
+      priorFactors: {
+        sd: [0.5],
+        at: ([f]) => ({
+          logRate: (c) => Math.log(rps(c)) + f! * Math.log(Number(c.cores)),
+          sensitivities: (c) => [Math.log(Number(c.cores))],
+        }),
+      },
+    }
+    // The truth: cores count for 0.3 more than physics says.
+    const shifted = [all[0]!, all[8]!].map((c) => measure(c, { rate: { value: rps(c) * Number(c.cores) ** 0.3, logSd: 0.01 } }))
+    const expected = Math.log(rps(all[17]!) * 8 ** 0.3)
+    expect(Math.abs(rateAt(factored, shifted, all[17]!).mean - expected)).toBeLessThan(0.1)
+    expect(Math.abs(rateAt(factored, shifted, all[17]!).mean - expected)).toBeLessThan(
+      Math.abs(rateAt(right, shifted, all[17]!).mean - expected),
+    )
+    expect(rateAt(factored, [], all[17]!).sd).toBeGreaterThan(rateAt(right, [], all[17]!).sd)
+  })
+  test('of past experiments is believed once the trials are likelier with it', () => {
+    const past: PastExperiment = {
+      name: 'sibling',
+      space: problem.space,
+      observations: all.map((c) => measure(c, { rate: { value: 1.5 * rps(c) } })),
+    }
+    const withPast: Problem = { ...problem, history: [past] }
+    const few = observations.slice(0, 4)
+    expect(fitSurrogate(withPast, few, []).informed).toBe(true)
+    expect(rateAt(withPast, few, all[17]!).sd).toBeLessThan(rateAt(problem, few, all[17]!).sd)
+  })
+})
+
+test('coupled beliefs replace those that are apart, and have no knowledge', () => {
+  const atRate: Problem = {
+    ...problem,
+    constraintAtRate: true,
+    space: { ...problem.space, parameters: [ordinal('cores', [1, 2, 4, 8]), { ...ordinal('batch', [1, 2, 4, 8, 16]), concurrency: true }] },
+  }
+  const trials = all
+    .filter((_, i) => i % 2 === 0)
+    .map((c) => measure(c, { rate: { value: (1000 * Number(c.batch)) / ms(c), logSd: 0.02 } }))
+  const surrogate = fitSurrogate(atRate, trials, [])
+  const { rate, constraint, covariance } = surrogate.believe(all)
+  expect(covariance).toBeDefined()
+  expect(surrogate.informed).toBe(false)
+  const count = 3_000
+  const where = [all[17]!]
+  const draws = surrogate.draw(where, count, createRng(2))
+  const at = all.indexOf(where[0]!)
+  const product =
+    draws.rate!.reduce((sum, row, s) => sum + (row[0]! - rate!.mean[at]!) * (draws.constraint![s]![0]! - constraint!.mean[at]!), 0) / count
+  expect(product / covariance![at]!).toBeCloseTo(1, 0.8)
+  // Not where physics is known, nor where something is one-sided.
+  expect(fitSurrogate({ ...atRate, priorLogRate: (c) => Math.log(rps(c)) }, trials, []).believe(all).covariance).toBeUndefined()
+  const cut = trials.with(0, { ...trials[0]!, censored: true } as Observation)
+  expect(fitSurrogate(atRate, cut, []).believe(all).covariance).toBeUndefined()
+  const silent = trials.map((o) => ({ ...o, constraint: undefined }) as Observation)
+  expect(fitSurrogate(atRate, silent, []).believe(all).covariance).toBeUndefined()
+})
