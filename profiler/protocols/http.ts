@@ -171,12 +171,13 @@ async function reach<T>(protocol: string, url: string, signal: AbortSignal, call
   }
 }
 
-/** @throws ProtocolError where nothing listens; whatever else happens there says nothing */
+/** Over any protocol. @throws ProtocolError where nothing listens, or no such host is known; whatever else happens there says nothing */
 export async function someoneListens(protocol: string, url: string, asking: Asking, signal: AbortSignal): Promise<void> {
   try {
-    await get(url, asking, signal)
+    await get(url.replace(/^grpc/, 'http'), asking, signal)
   } catch (error) {
-    if ((error as { code?: unknown }).code === 'ECONNREFUSED') throw unreachable(protocol, url, error)
+    const { code } = error as { code?: unknown }
+    if (code === 'ECONNREFUSED' || code === 'ENOTFOUND') throw unreachable(protocol, url, error)
   }
 }
 

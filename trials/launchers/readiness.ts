@@ -1,5 +1,6 @@
 /** Waits until a predictor serves: its health endpoint says ready, then one good answer. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { someoneListens } from '../../profiler/protocols/http.ts'
 import type { PayloadSource, Protocol, Target } from '../../profiler/types.ts'
 import type { Finality } from '../types.ts'
 
@@ -15,7 +16,7 @@ export interface Endpoint {
 /** The deadline passed; the message says how far it got. */
 export class NeverReadyError extends Error {}
 
-/** A server that is not ready by then is asked what it speaks: waiting for the wrong protocol is of no use. */
+/** A server that is not ready by then is asked what it speaks, one that is said to run whether it is there at all: waiting is of no use. */
 const recogniseAfterMs = 3_000
 
 const wrongProtocol = (protocol: Protocol, url: string, hint: string): Error =>
@@ -33,7 +34,7 @@ const firstAnswerPatienceMs = 2_000
 
 /**
  * @param until aborts when waiting has become pointless (the predictor ended, the tuner was interrupted): rejects with its reason
- * @throws NeverReadyError after `timeoutMs`; ProtocolError when it is ready and answers badly; the reason of `until`
+ * @throws NeverReadyError after `timeoutMs`; ProtocolError when it is ready and answers badly, or should run and nothing listens there; the reason of `until`
  */
 export const untilServing = async (
   endpoint: Endpoint,
@@ -48,11 +49,16 @@ export const untilServing = async (
   try {
     const startedMs = performance.now()
     let recognised = false
+    let listens = !runsAlready
     for (let delayMs = 20; !(await protocol.ready(url, model, either)); delayMs = Math.min(250, delayMs * 1.5)) {
       if (!recognised && (runsAlready || performance.now() - startedMs >= recogniseAfterMs)) {
         recognised = true
         const other = await protocol.looksLike?.(url, model, either)
         if (other !== undefined) throw wrongProtocol(protocol, url, other)
+      }
+      if (!listens && performance.now() - startedMs >= recogniseAfterMs) {
+        await someoneListens(protocol.name, url, {}, either)
+        listens = true
       }
       await sleep(delayMs, undefined, { signal: either })
     }

@@ -45,6 +45,18 @@ describe('a server that does not serve', () => {
       message: expect.stringContaining('within 0.3 s'),
     })
   })
+  test.each(['http://127.0.0.1:1', 'http://no-such-host.invalid'])('where nothing can be: %s is not waited for', async (nowhere) => {
+    const asked = createUrlLauncher({
+      template: { kind: 'url', model: 'm', url: nowhere, protocol: 'json', readyTimeoutS: 600 },
+      protocol: protocolFor('json'),
+      payload: { kind: 'generated', seed: 1, count: 1 },
+    })
+    await expect(asked.launch({}, 1, never)).rejects.toMatchObject({
+      name: 'LaunchError',
+      message: expect.stringContaining('cannot be reached'),
+      final: 'experiment',
+    })
+  })
   test('speaks no HTTP/2 where it should: named at once, and not tried again', async () => {
     const asked = createUrlLauncher({
       template: { kind: 'url', model: 'm', url, protocol: 'json' },
