@@ -96,22 +96,36 @@ test('the circle finder finds a circle', () => {
   expect(circlesOf(graph)).toEqual([['a', 'b', 'c']])
 })
 
-test('a value that no other file imports is not exported', () => {
+describe('what is exported', () => {
   const everywhere = [...Object.keys(below), 'examples'].flatMap(allSources).concat(rootTests)
   const texts = new Map(everywhere.map((file) => [file, readFileSync(join(root, file), 'utf8')]))
   const importers = new Map<string, string[]>()
-  for (const file of everywhere)
-    for (const target of importsOf(file)) importers.set(target, [...(importers.get(target) ?? []), texts.get(file)!])
-  const unused = Object.keys(below)
+  for (const file of everywhere) for (const target of importsOf(file)) importers.set(target, [...(importers.get(target) ?? []), file])
+  const names = (text: string, name: string) => new RegExp(`\\b${name}\\b`).test(text)
+  const exported = Object.keys(below)
     .flatMap(sources)
     .flatMap((file) =>
-      [...texts.get(file)!.matchAll(/^export (?:async )?(?:const|let|class|function\*?) (\w+)/gm)]
-        .filter(
-          ([, name]) => !(importers.get(file) ?? []).some((text) => new RegExp(`\\b${name}\\b`).test(text) || /export \* from/.test(text)),
-        )
-        .map(([, name]) => `${file}: ${name}`),
+      [...texts.get(file)!.matchAll(/^export (?:async )?(?:const|let|class|function\*?|type|interface) (\w+)/gm)].map(([, name]) => ({
+        file,
+        name: name!,
+        users: (importers.get(file) ?? []).filter((f) => names(texts.get(f)!, name!) || /export \* from/.test(texts.get(f)!)),
+      })),
     )
-  expect(unused).toEqual([])
+  const said = ({ file, name }: (typeof exported)[number]) => `${file}: ${name}`
+
+  test('is imported by another file, values and types alike', () => {
+    expect(exported.filter(({ users }) => users.length === 0).map(said)).toEqual([])
+  })
+
+  test('serves the product: what tests alone import is used in its own file, or stands in a folder testing/', () => {
+    const ownUses = ({ file, name }: (typeof exported)[number]) =>
+      texts
+        .get(file)!
+        .replace(/\/\*[\s\S]*?\*\/|\/\/[^\n]*/g, '')
+        .split(new RegExp(`\\b${name}\\b`)).length - 2
+    const forTests = exported.filter((e) => e.users.every((f) => isTest(f) || rootTests.includes(f)))
+    expect(forTests.filter((e) => ownUses(e) === 0).map(said)).toEqual([])
+  })
 })
 
 test('a file name means one thing in the whole tree', () => {

@@ -9,7 +9,7 @@ export const pure = [
   'reports/{dashboard,imports,plan,recommendation,specs}/**/*',
   'reports/report/{recommendation-json,report-blocks}',
   'profiler/slo',
-  'profiler/{statistics,virtual}/**/*',
+  'profiler/{statistics,testing,virtual}/**/*',
   'profiler/protocols/{protocol-table,tensor-bytes}',
   'profiler/capacity/{capacity-under,confirm,counted-search,cross-check,disturbance,evidence,kept-under,known-capacity,open-search,pauses,rate-bisection,saturation,session,speed,stalls,steps,stream-view,twin,virtual-capacity,warm-up,windows-seen}',
   'trials/*',

@@ -101,7 +101,7 @@ export function verifyCommand(at: Verifiable): string {
   return `tune verify --url ${url}${protocol} --model ${model} --rate ${rateFlag(at.rateRps)} --slo ${quoted(sloFlag(at.slo))}`
 }
 
-export interface Verifiable {
+interface Verifiable {
   readonly host: string
   readonly grpcPort?: number
   readonly protocol: ProtocolName

@@ -2,7 +2,7 @@ import { remembered } from './remembered.ts'
 import type { Configuration, Parameter, SearchSpace } from './types.ts'
 
 /** How one column of the design matrix came about. */
-export interface Column {
+interface Column {
   readonly parameter: string
   /** 'number': an ordered parameter scaled to [0, 1]. 'feature': a known number of a categorical. 'name': one of its one-hot columns. */
   readonly kind: 'number' | 'feature' | 'name'
@@ -10,7 +10,7 @@ export interface Column {
   readonly group: number
 }
 
-export interface Encoder {
+interface Encoder {
   /** d columns. */
   readonly columns: readonly Column[]
   /** Groups of columns, each with one lengthscale. */

@@ -157,9 +157,6 @@ export const pack = ({ signalVariance, lengthscales, noiseVariance }: Hyperparam
  * ln p(y | X, θ) and its gradient with respect to θ = ln [s², ℓ…, σ²] (Rasmussen and Williams, eq. 5.9: ½ tr((ααᵀ - K⁻¹) ∂K/∂θ)).
  * Returns undefined where K is not positive definite.
  */
-export const logMarginalLikelihood = (shape: GpShape, data: GpData, theta: Float64Array): Evaluation | undefined =>
-  likelihood(geometry(shape, data), theta, data.knownNoise)
-
 export function likelihood(g: Geometry, theta: Float64Array, knownNoise?: Float64Array): Evaluation | undefined {
   const { n, G, distances } = g
   const h = unpack(theta)

@@ -2,7 +2,7 @@ import { configurationKey } from './space.ts'
 import type { Configuration } from './types.ts'
 
 /** Candidates and how much each is worth trying. */
-export interface Scored {
+interface Scored {
   readonly candidates: readonly Configuration[]
   readonly scores: Float64Array
 }

@@ -56,6 +56,3 @@ export const logNormalLogPdf = (x: number, mu: number, sigma: number): number =>
   const z = (Math.log(x) - mu) / sigma
   return logPdf(z) - Math.log(sigma * x)
 }
-
-/** sign(v) ln(1 + |v|): keeps the sign, and tames what is far from the boundary (Eriksson and Poloczek, SCBO, 2021, §3). */
-export const bilog = (v: number): number => Math.sign(v) * Math.log1p(Math.abs(v))

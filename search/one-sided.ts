@@ -12,7 +12,7 @@ const DAMPING = 0.8
 /** Precision of a site that says nothing. */
 const NOTHING = 1e-6
 
-export interface FittedReadings {
+interface FittedReadings {
   /** Its `logLikelihood` is the evidence of all readings, one-sided ones too. */
   readonly gp: Gp
   /** The readings as exact ones of known noise. */

@@ -92,11 +92,11 @@ export const configurationOf = ({ parameters }: ReplayTask, row: ReplayRow): Con
   Object.fromEntries(parameters.map(({ name, kind }) => [name, kind === 'ordinal' ? Number(row[name]) : String(row[name])]))
 
 /** Rows of one configuration, by index, that say what no noise explains; the worse of what they say counts. */
-export interface Contradiction {
+interface Contradiction {
   readonly rows: readonly number[]
   readonly what: string
 }
-export interface Merged {
+interface Merged {
   /** One row a configuration. */
   readonly rows: readonly ReplayRow[]
   /** Rows that repeat a configuration, by index, averaged into one. */

@@ -14,7 +14,7 @@ import { resourcesOf } from './resources.ts'
 import type { Provenance } from './types.ts'
 
 /** 'decoder': a language model that streams tokens. 'unknown': files of the user's own, or a name that stands for no known architecture. */
-export type ModelKind = 'encoder' | 'convnet' | 'decoder' | 'unknown'
+type ModelKind = 'encoder' | 'convnet' | 'decoder' | 'unknown'
 
 /** What serves: the built-in predictor, a server whose files tune writes, any other command, or one that ran already. */
 export type MeasuredServer = 'builtin' | ServerKind | 'command' | 'url'
@@ -46,7 +46,7 @@ export interface MeasuredWith {
 }
 
 /** What the trials of an experiment have in common. */
-export interface Measuring {
+interface Measuring {
   readonly predictor: PredictorTemplate
   readonly provenance: Provenance
   readonly own: OwnDevices

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { parseRecommendation } from '../reports/report/recommendation-json.ts'
+import { recommendationDocument } from '../reports/report/recommendation-json.ts'
 import { onTestServer } from './testing/experiment-on-test-server.ts'
 import { CliBox, recommends } from './testing/run-cli.ts'
 
@@ -36,7 +36,7 @@ describe('a whole run', () => {
     expect(document.best.capacityRps).toBeGreaterThan(0)
     for (const file of document.files) expect(existsSync(join(box.folder, file))).toBe(true)
     const json = document.files.find((file: string) => file.endsWith('recommendation.json'))
-    expect(parseRecommendation(readFileSync(join(box.folder, json), 'utf8')).experimentId).toBe(document.experimentId)
+    expect(recommendationDocument.parse(JSON.parse(readFileSync(join(box.folder, json), 'utf8'))).experimentId).toBe(document.experimentId)
 
     const shown = await box.run(['show', document.experimentId])
     expect(shown.code).toBe(run.code)

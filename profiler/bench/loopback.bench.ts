@@ -14,10 +14,10 @@ import { measureCapacity } from '../capacity/measure.ts'
 import { schedule } from '../generator/arrivals.ts'
 import { HttpLoadGenerator } from '../generator/http-generator.ts'
 import { loadPointOf, summarise } from '../statistics/load-point.ts'
+import { QueueServer } from '../testing/queue-server.ts'
 import { startTestServer, type TestServer } from '../testing/servers.ts'
 import type { TestService } from '../testing/service.ts'
 import type { Load, Slo } from '../types.ts'
-import { QueueServer } from '../virtual/queue-server.ts'
 
 interface Seen {
   readonly p50Ms: number

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import { QueueServer } from '../testing/queue-server.ts'
 import { targetAt } from '../testing/servers.ts'
 import { caseNamed } from '../testing/simple-servers.ts'
 import type { Load, LoadGenerator, LoadRun, VirtualServer } from '../types.ts'
-import { QueueServer } from '../virtual/queue-server.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { confirmCapacity } from './confirm.ts'
 

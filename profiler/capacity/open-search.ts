@@ -10,7 +10,7 @@ import { saturate } from './saturation.ts'
 import { failuresOf, type Session } from './session.ts'
 import { placesOf } from './steps.ts'
 
-export interface OpenSearchOptions {
+interface OpenSearchOptions {
   readonly seed: number
   readonly capacityToBeatRps?: number
   /** What a server that refuses a closed loop was seen to answer: none is put on it then. */

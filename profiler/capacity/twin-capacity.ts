@@ -10,7 +10,7 @@ const leastRequests = 3000
 /** Of ln rate, below and above what the short runs of the twin showed: short ones are optimistic. */
 const fineMargins = [0.12, 0.05] as const
 
-export interface CapacityQuestion {
+interface CapacityQuestion {
   readonly twin: Twin
   readonly stalls: StallRate | undefined
   /** Ascending. */

@@ -5,11 +5,11 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { seeded } from '../seeded-random.ts'
 import { summarise } from '../statistics/load-point.ts'
+import { QueueServer, type QueueServerOptions } from '../testing/queue-server.ts'
 import { startTestServer, type TestServer, targetAt } from '../testing/servers.ts'
 import type { TestService } from '../testing/service.ts'
 import { skipIfDisturbed, unseenMs } from '../testing/undisturbed.ts'
 import type { Load, LoadRun } from '../types.ts'
-import { QueueServer, type QueueServerOptions } from '../virtual/queue-server.ts'
 import { schedule } from './arrivals.ts'
 import { HttpLoadGenerator } from './http-generator.ts'
 

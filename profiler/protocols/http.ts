@@ -12,7 +12,7 @@ interface Asking {
   readonly tls?: TlsOptions
 }
 
-export interface Answer {
+interface Answer {
   readonly status: number
   readonly text: string
   /** Where it redirects to. */

@@ -1,7 +1,7 @@
 /** Servers in virtual time that are simple enough for their capacity to be known beyond doubt, by closed form or by millions of arrivals. */
 import type { Uniform } from '../seeded-random.ts'
 import type { Slo } from '../types.ts'
-import { QueueServer, type QueueServerOptions } from '../virtual/queue-server.ts'
+import { QueueServer, type QueueServerOptions } from './queue-server.ts'
 import type { VirtualCase } from './virtual-servers.ts'
 
 const slo = (limitMs: number): Slo => ({ percentile: 0.99, limitMs, maxErrorRate: 0.001 })

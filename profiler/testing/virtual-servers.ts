@@ -1,9 +1,9 @@
 /** Servers in virtual time that stand for kinds of real ones, with the SLO each is tested under. The benchmark's cases. */
 import { gamma, normal, seeded, type Uniform } from '../seeded-random.ts'
 import type { Slo, VirtualServer } from '../types.ts'
-import { QueueServer } from '../virtual/queue-server.ts'
-import { SharingServer } from '../virtual/sharing-server.ts'
-import { StagedServer } from '../virtual/staged-server.ts'
+import { QueueServer } from './queue-server.ts'
+import { SharingServer } from './sharing-server.ts'
+import { StagedServer } from './staged-server.ts'
 
 export interface VirtualCase {
   readonly name: string

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { type KnownServer, loadGeneratorContract } from '../generator/load-generator.contract.ts'
 import { normal, type Uniform } from '../seeded-random.ts'
+import { QueueServer, type QueueServerOptions } from '../testing/queue-server.ts'
+import { SharingServer } from '../testing/sharing-server.ts'
 import type { Target } from '../types.ts'
-import { QueueServer, type QueueServerOptions } from './queue-server.ts'
-import { SharingServer } from './sharing-server.ts'
 import { VirtualLoadGenerator } from './virtual-generator.ts'
 
 const virtual = (options: Partial<QueueServerOptions> & Pick<QueueServerOptions, 'serviceMs'>): Target => ({

@@ -45,7 +45,7 @@ export function historyOf(
   })
 }
 
-export interface FleetRow {
+interface FleetRow {
   readonly demandRps: number
   readonly replicas: number
   /** Replicas that carry the demand with one of them lost. */
@@ -74,7 +74,7 @@ export function fleetFor(candidate: Candidate, demandRps: number, headroom: numb
   }
 }
 
-export interface SensitivityRow {
+interface SensitivityRow {
   readonly what: string
   readonly replicas: number
   readonly pricePerMonth: number
@@ -101,7 +101,7 @@ export function sensitivityOf(candidate: Candidate, demandRps: number, headroom:
   return rows
 }
 
-export interface Pair {
+interface Pair {
   readonly label: string
   readonly left: Candidate
   readonly right: Candidate

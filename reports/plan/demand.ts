@@ -98,7 +98,7 @@ function timeOf(text: string): number {
  * periodic-jobs: a batch of ten minutes at the peak every hour over a low base. low-mean: nearly idle, with two short daily peaks.
  */
 export const demandPatterns = ['daily', 'evening-bursts', 'periodic-jobs', 'low-mean'] as const
-export type DemandPattern = (typeof demandPatterns)[number]
+type DemandPattern = (typeof demandPatterns)[number]
 
 const shapes: Readonly<Record<DemandPattern, (hour: number) => number>> = {
   daily: (hour) => 0.6 - 0.4 * Math.cos((2 * Math.PI * (hour - 3)) / 24),

@@ -19,7 +19,7 @@ export interface FleetUnit {
   readonly launchSeconds: number
 }
 
-export interface AutoscalerModel {
+interface AutoscalerModel {
   /** Share of the capacity kept free. */
   readonly headroom: number
   readonly minReplicas: number

@@ -7,7 +7,7 @@ import { autoscaledFleet, type FleetOutcome, type FleetUnit, replicasForPeak, st
 import { type BreakEven, breakEven, type CloudCost, cloudCosts, hoursPerMonth, replicasForZones } from './plan-costs.ts'
 
 /** One price list: on-demand, reserved, spot, of one cloud or another. */
-export interface PriceList {
+interface PriceList {
   readonly name: string
   readonly currency: string
   readonly perHour: number
@@ -41,7 +41,7 @@ export interface PlanInput {
   readonly existing?: { readonly trial: number; readonly replicas: number }
 }
 
-export interface MonthPlan {
+interface MonthPlan {
   /** 1, 2, ... */
   readonly month: number
   readonly peakRps: number
@@ -74,7 +74,7 @@ export interface UnitPlan {
   readonly sharingSavesPerMonth?: number
 }
 
-export interface ExistingFleet {
+interface ExistingFleet {
   readonly label: string
   readonly replicas: number
   /** With the headroom kept, at the full capacity, and with one replica lost. */

@@ -45,7 +45,7 @@ export function cloudCosts(resources: Resources, replicas: number, list: readonl
   return [...best.values()].sort((a, b) => a.perMonth - b.perMonth)
 }
 
-export interface Rival {
+interface Rival {
   readonly label: string
   readonly capacityRps: number
   readonly pricePerHour: number

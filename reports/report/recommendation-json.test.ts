@@ -6,7 +6,7 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { recommend } from '../recommendation/recommend.ts'
 import { complete, measured, sampleInput, sampleTrials } from '../samples.contract.ts'
 import { csv, parseCsv } from './csv.ts'
-import { documentOf, parseRecommendation, recommendationJson, recommendationJsonSchema } from './recommendation-json.ts'
+import { documentOf, recommendationDocument, recommendationJson, recommendationJsonSchema } from './recommendation-json.ts'
 import { trialColumns, trialsCsv } from './trials-csv.ts'
 import { writeAtomically } from './write-atomically.ts'
 
@@ -17,7 +17,7 @@ describe('recommendation.json', () => {
   test('is valid, and read back it says the same', () => {
     const confirmed = complete(7, sampleTrials[1]!.configuration, measured(260, 10), { purpose: 'confirmation' })
     const recommendation = recommend({ ...sampleInput, trials: [...sampleTrials, confirmed] })
-    const read = parseRecommendation(recommendationJson(recommendation))
+    const read = recommendationDocument.parse(JSON.parse(recommendationJson(recommendation)))
     expect(read).toEqual(documentOf(recommendation))
     expect(read.best).toEqual(recommendation.best)
     expect(read.confirmation).toMatchObject({ trial: 7, held: true })
@@ -26,13 +26,14 @@ describe('recommendation.json', () => {
 
   test('of an experiment without a result is valid as well', () => {
     for (const trials of [[], sampleTrials.slice(4), sampleTrials.slice(3)]) {
-      expect(() => parseRecommendation(recommendationJson(recommend({ ...sampleInput, trials })))).not.toThrow()
+      recommendationDocument.parse(JSON.parse(recommendationJson(recommend({ ...sampleInput, trials }))))
     }
   })
 
   test('that is not one is refused with every field at fault', () => {
     const broken = { ...documentOf(recommend(sampleInput)), schema: 'tune.recommendation/v9', seed: 'seven' }
-    expect(() => parseRecommendation(JSON.stringify(broken))).toThrow(/schema:.*seed:/)
+    const { error } = recommendationDocument.safeParse(JSON.parse(JSON.stringify(broken)))
+    expect(error!.issues.map(({ path }) => path.join('.'))).toEqual(['schema', 'seed'])
   })
 
   test('has a JSON schema', () => {

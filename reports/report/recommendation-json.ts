@@ -109,14 +109,5 @@ export function documentOf(recommendation: Recommendation): RecommendationDocume
 /** Text of `recommendation.json`. */
 export const recommendationJson = (recommendation: Recommendation): string => `${JSON.stringify(documentOf(recommendation), null, 2)}\n`
 
-/** Reads a document back. Throws an Error that names every field at fault. */
-export function parseRecommendation(text: string): RecommendationDocument {
-  const parsed = recommendationDocument.safeParse(JSON.parse(text))
-  if (parsed.success) return parsed.data
-  throw new Error(
-    `not a tune.recommendation/v1 document: ${parsed.error.issues.map((i) => `${i.path.join('.') || 'document'}: ${i.message}`).join('; ')}`,
-  )
-}
-
 /** JSON schema of the document, for other programs. */
 export const recommendationJsonSchema = () => z.toJSONSchema(recommendationDocument)

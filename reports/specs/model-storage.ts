@@ -7,7 +7,7 @@ import { SpecError } from './spec-error.ts'
 /** Where weights lie once the server starts. */
 export const modelFolder = '/mnt/models'
 
-export type ModelStorage =
+type ModelStorage =
   /** A folder or file that the image, or the machine, holds already. */
   | { readonly kind: 'path'; readonly path: string }
   /** A PersistentVolumeClaim. */
@@ -64,7 +64,7 @@ export function scriptPlace(uri: string): string {
 
 const volume = 'model'
 
-export interface PodStorage {
+interface PodStorage {
   readonly initContainers: readonly Manifest[]
   readonly volumes: readonly Manifest[]
   readonly volumeMounts: readonly Manifest[]

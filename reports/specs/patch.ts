@@ -7,14 +7,14 @@ import type { Serving } from './serving.ts'
 import { SpecError } from './spec-error.ts'
 import { type Change, documentsOf, type Path, type Plain, setAt } from './yaml-edit.ts'
 
-export interface PatchOptions {
+interface PatchOptions {
   /** The container to tune, where a pod has several. */
   readonly container?: string
   /** For messages. */
   readonly file: string
 }
 
-export interface Patched {
+interface Patched {
   readonly text: string
   readonly changes: readonly Change[]
   /** 'BATCH_SIZE = 8: why it was not set', of tuned values that the container has no place for. */

@@ -67,7 +67,7 @@ export function probes(
 export const environment = (env: Readonly<Record<string, string>> = {}): Manifest[] =>
   Object.entries(env).map(([name, value]) => ({ name, value }))
 
-export interface FileMounts {
+interface FileMounts {
   readonly configMap?: Manifest
   readonly volumes: readonly Manifest[]
   readonly volumeMounts: readonly Manifest[]

@@ -91,7 +91,7 @@ export interface ServingOptions {
 }
 
 /** A figure of a spec, and where it comes from. */
-export interface Source {
+interface Source {
   readonly value: string
   readonly from: string
 }
@@ -132,7 +132,7 @@ export interface Serving {
 }
 
 /** What is deployed, and what was found of it. */
-export interface Found {
+interface Found {
   readonly model: string
   readonly candidate: Candidate
   readonly resources: Resources

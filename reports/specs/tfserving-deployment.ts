@@ -25,7 +25,7 @@ export interface TfservingPlaces {
   readonly modelConfigFile?: boolean
 }
 
-export interface TfservingConfig {
+interface TfservingConfig {
   readonly args: readonly string[]
   readonly files: readonly { readonly path: string; readonly contents: string }[]
   readonly notes: readonly string[]

@@ -1,12 +1,15 @@
 import { Matrix } from 'ml-matrix'
 import { fitGp } from '../gp-fit.ts'
 import type { Marginals } from '../gp-model.ts'
-import { bilog, logCdf, logExpectedImprovement } from '../normal.ts'
+import { logCdf, logExpectedImprovement } from '../normal.ts'
 import { observedLogCost } from '../observed-cost.ts'
 import type { Configuration, Observation, Problem, Sampler } from '../types.ts'
 import { untried } from '../untried.ts'
 
 const STARTS = 5
+
+/** sign(v) ln(1 + |v|): keeps the sign, and tames what is far from the boundary (Eriksson and Poloczek, SCBO, 2021, §3). */
+export const bilog = (v: number): number => Math.sign(v) * Math.log1p(Math.abs(v))
 
 /**
  * What a careful user would write in an afternoon, to measure ours by: prices known exactly, ln of whatever is positive, one-hot names; a plain Gaussian process

@@ -1,7 +1,11 @@
 import { expect, test } from 'vitest'
 import type { Decoder } from './architecture.ts'
 import { architectureOf, kvBytesPerToken, parameterCount } from './architecture.ts'
-import { flopsOf, weightBytesOf, workOf } from './work.ts'
+import { flopsOf, type Work, workOf } from './work.ts'
+
+/** Weights read in one call, bytes. */
+const weightBytesOf = (work: Work): number =>
+  work.products.reduce((sum, p) => sum + p.columns * p.depth * p.count, 0) * work.weightElementBytes
 
 // Parameter counts as published with each model; MACs of the convolutional networks from their papers or torchvision.
 test.each([

@@ -28,7 +28,7 @@ export type Stage =
   | { readonly kind: 'dense'; readonly out: number }
 
 /** One convolution or dense product on one image, counts. */
-export interface ConvolutionLayer {
+interface ConvolutionLayer {
   /** Output pixels. */
   readonly rows: number
   /** Output channels. */

@@ -8,7 +8,7 @@ const mebibyte = 2 ** 20
 /** What a compiled engine reserves for its kernels. */
 const engineWorkspaceMiB = 64
 
-export interface MemoryShape extends CallShape {
+interface MemoryShape extends CallShape {
   readonly architecture: Architecture
   readonly gpu: Gpu
   /** Frameworks that run layer by layer keep every layer's output; compiled engines reuse the memory. */

@@ -32,7 +32,7 @@ function check(call: DeviceCall): void {
     )
 }
 
-export interface MemoryNeed {
+interface MemoryNeed {
   readonly mib: number
   /** As `DeviceLatency.relativeError`. */
   readonly relativeError: number
@@ -51,7 +51,7 @@ export function gpuMemoryMiB(call: DeviceCall & { readonly keepsActivations?: bo
 /** Compiled engines: no published table of their memory is behind the model. */
 const unmeasuredMemoryError = 0.15
 
-export interface Fit {
+interface Fit {
   readonly fits: boolean
   readonly neededMiB: number
   readonly availableMiB: number

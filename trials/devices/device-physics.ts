@@ -44,7 +44,7 @@ export interface Deviation {
 export const noDeviation: Deviation = { compute: 0, launch: 0, bandwidth: 0, precision: {} }
 
 /** The parts of a latency, ms. */
-export interface LatencyParts {
+interface LatencyParts {
   readonly launchMs: number
   readonly computeMs: number
   readonly memoryMs: number

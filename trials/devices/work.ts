@@ -4,7 +4,7 @@ import type { Precision } from './catalogue.ts'
 import { bytesPerElement, type Convnet, convolutionsOf } from './convnets.ts'
 
 /** A matrix product [rows × depth] × [depth × columns], done `count` times, a convolution being one by its output pixels. */
-export interface Product {
+interface Product {
   readonly rows: number
   readonly columns: number
   readonly depth: number
@@ -33,10 +33,6 @@ export interface Work {
 export const flopsOf = (work: Work): number =>
   work.products.reduce((sum, p) => sum + 2 * p.rows * p.columns * p.depth * p.count, 0) +
   (work.attention ? work.attention.count * work.attention.blocks * work.attention.flopsPerBlock : 0)
-
-/** Weights read in one call, bytes. */
-export const weightBytesOf = (work: Work): number =>
-  work.products.reduce((sum, p) => sum + p.columns * p.depth * p.count, 0) * work.weightElementBytes
 
 export function workOf(architecture: Architecture, shape: CallShape, precision: Precision): Work {
   switch (architecture.kind) {

@@ -4,7 +4,7 @@ import { someoneListens } from '../../profiler/protocols/http.ts'
 import type { PayloadSource, Protocol, Target } from '../../profiler/types.ts'
 import type { Finality } from '../types.ts'
 
-export interface Endpoint {
+interface Endpoint {
   readonly protocol: Protocol
   readonly url: string
   readonly model: string

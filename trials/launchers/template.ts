@@ -21,7 +21,7 @@ import type { ServerPreset } from './server-files/preset.ts'
 export type PredictorTemplate = BuiltinTemplate | CommandTemplate | UrlTemplate
 
 /** The engines of the built-in predictor. `auto`: tfjs on the devices that are there. */
-export type BuiltinEngine = 'auto' | EngineName
+type BuiltinEngine = 'auto' | EngineName
 
 /** What a variant changes of the built-in predictor. */
 export interface VariantSettings {

@@ -32,7 +32,7 @@ export interface MachineFacts {
 }
 
 /** An optional package: absent, importable, or there and broken. */
-export type PackageFacts = { readonly name: string; readonly gives: string } & (
+type PackageFacts = { readonly name: string; readonly gives: string } & (
   | { readonly state: 'absent' }
   | { readonly state: 'ok'; readonly version: string /** Why it cannot use an NVIDIA GPU; absent: it can. */; readonly gpuProblem?: string }
   | { readonly state: 'broken'; readonly version: string; readonly problem: string }

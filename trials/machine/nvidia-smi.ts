@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
 /** A slice of a GPU in Multi-Instance mode. */
-export interface MigDevice {
+interface MigDevice {
   readonly uuid: string
   /** '3g.20gb' */
   readonly profile: string

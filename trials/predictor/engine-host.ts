@@ -7,7 +7,7 @@ import type { FromEngine, LoadedEngine, ToEngine } from './engine-messages.ts'
 import { type EngineName, engines } from './engines/engine-registry.ts'
 import { machineNowMs } from './machine-clock.ts'
 
-export interface BatchResult {
+interface BatchResult {
   readonly outputs: Tensors
   /** From the hand-over, or the answer to the batch before it on the same engine, to the answer. */
   readonly computeMs: number

@@ -11,7 +11,7 @@ export const serverName = 'tune-predictor'
 export const serverVersion = '0.1.0'
 const extensions = ['binary_tensor_data']
 
-export interface ServerOptions {
+interface ServerOptions {
   readonly maxBodyBytes: number
 }
 

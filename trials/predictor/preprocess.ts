@@ -11,9 +11,6 @@ export interface Tokenizer {
   encode(text: string, length: number): EncodedText
 }
 
-/** `createTokenizer` of `preprocess/text.ts`. */
-export type CreateTokenizer = () => Tokenizer
-
 /**
  * `decodeImage` of `preprocess/image.ts`: decodes JPEG or PNG, resizes and normalises.
  * Resolves with height×width×3 values, row-major (NHWC without N). Rejects when the bytes are no image. Must use one thread.

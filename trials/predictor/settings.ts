@@ -119,10 +119,10 @@ type Key = keyof typeof table
 const keys = Object.keys(table) as Key[]
 const schema = z.object(Object.fromEntries(keys.map((key) => [key, table[key].schema])) as { [K in Key]: (typeof table)[K]['schema'] })
 
-export type RawSettings = z.infer<typeof schema>
+type RawSettings = z.infer<typeof schema>
 
 /** What only language models read. */
-export interface LlmSettings {
+interface LlmSettings {
   readonly precision: NonNullable<RawSettings['PRECISION']>
   readonly quantization: Quantization
   readonly maxSequences: number

@@ -7,7 +7,7 @@ import type { SqlValue } from './connection.ts'
 import type { ExperimentRow, PointRow, TrialRow } from './stored-rows.ts'
 import { defaultPageBytes, logPages } from './write-ahead-log.ts'
 
-export interface PageRows {
+interface PageRows {
   readonly experiments: readonly ExperimentRow[]
   /** Copies of one row may be among them, where pages were left behind. */
   readonly trials: readonly TrialRow[]

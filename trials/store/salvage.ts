@@ -19,7 +19,7 @@ import {
   trialOf,
 } from './stored-rows.ts'
 
-export interface Salvage {
+interface Salvage {
   readonly experiments: readonly ExperimentRow[]
   readonly trials: readonly { readonly row: TrialRow; readonly points: readonly string[] }[]
   readonly damage: readonly Damage[]
@@ -115,7 +115,7 @@ export async function rebuilt({ experiments, trials }: Salvage, path = ':memory:
   }
 }
 
-export interface Repair {
+interface Repair {
   /** Where the file as it was is kept. */
   readonly kept: string
   readonly experiments: number

@@ -25,7 +25,7 @@ import {
   trialsOf,
 } from './stored-rows.ts'
 
-export interface StoreOptions {
+interface StoreOptions {
   /** How long a statement waits for another process's lock, ms. */
   readonly busyTimeoutMs?: number
   /** Hears of every row that is damaged and left out, and of a damaged file that was replaced. */

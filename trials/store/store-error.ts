@@ -1,5 +1,5 @@
 /** What went wrong with the trial store, and what to do about it. */
-export type StoreFault =
+type StoreFault =
   | 'unknown-experiment'
   | 'duplicate'
   | 'owned-elsewhere'

@@ -9,7 +9,7 @@ import { exitCodes, UserError } from '../exit-codes.ts'
 import type { Experiment } from '../experiment/types.ts'
 
 /** The space that the cluster offers, and what the launcher needs to know of its GPUs. */
-export interface FittedSpace {
+interface FittedSpace {
   readonly space: SearchSpace
   readonly gpuScheme?: GpuScheme
   readonly offers?: readonly ClusterGpu[]

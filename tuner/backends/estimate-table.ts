@@ -9,7 +9,7 @@ import type { Experiment } from '../experiment/types.ts'
 import { labelOf } from '../loop/problem.ts'
 import { architecturesNamed, estimatorsOf } from './estimators.ts'
 
-export interface EstimateRow {
+interface EstimateRow {
   readonly configuration: Configuration
   readonly label: string
   readonly capacityRps: number

@@ -17,7 +17,7 @@ import { loadFromHere } from './load-from-here.ts'
 import { type InsideOptions, jobBaseOf, loadFromInside } from './load-from-inside.ts'
 import { protocolOf } from './predictor-protocol.ts'
 
-export interface KubernetesBackend extends Backend {
+interface KubernetesBackend extends Backend {
   readonly launcher: KubernetesLauncher
 }
 

@@ -11,7 +11,7 @@ import {
 import { decode, encode } from '../../trials/store/infinity-json.ts'
 import { doWork, type LoadWork } from './load-work.ts'
 
-export interface LoadTask extends LoadWork {
+interface LoadTask extends LoadWork {
   readonly url: string
   readonly model: string
   readonly protocol: ProtocolName

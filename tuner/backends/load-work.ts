@@ -36,7 +36,7 @@ export function workOf({ seed, load }: Pick<Experiment, 'seed' | 'load'>, task: 
   }
 }
 
-export interface WorkPlace {
+interface WorkPlace {
   readonly target: Target
   readonly slo: Slo
   readonly signal: AbortSignal

@@ -3,7 +3,7 @@ import { type Protocol, type ProtocolName, type ProtocolOptions, protocolFor } f
 import { builtinProtocol } from '../../trials/launchers/builtin.ts'
 import type { Experiment } from '../experiment/types.ts'
 
-export interface ProtocolChoice {
+interface ProtocolChoice {
   readonly name: ProtocolName
   /** What the protocol was made from: JSON-safe, for a process elsewhere. */
   readonly options: ProtocolOptions

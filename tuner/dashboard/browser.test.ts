@@ -10,7 +10,7 @@ import type { Slo } from '../../profiler/types.ts'
 import { money, significant, times } from '../../reports/format.ts'
 import type { Candidate } from '../../reports/recommendation/types.ts'
 import { atCapacityValue, capacityText } from '../../reports/recommendation/words.ts'
-import { parseRecommendation } from '../../reports/report/recommendation-json.ts'
+import { recommendationDocument } from '../../reports/report/recommendation-json.ts'
 import { openReader } from '../../trials/store/index.ts'
 import { createDashboard, type DashboardServer } from './dashboard-server.ts'
 import { around, late, type SampleStore, sampleStore } from './samples.contract.ts'
@@ -91,7 +91,7 @@ describe.skipIf(executablePath === undefined)(
 
     test('every figure on the page is that of the JSON document', async () => {
       const href = await page.getByRole('link', { name: /JSON/ }).getAttribute('href')
-      const r = parseRecommendation(await (await page.request.get(new URL(href!, base).href)).text())
+      const r = recommendationDocument.parse(await (await page.request.get(new URL(href!, base).href)).json())
       const best = r.best as unknown as Candidate
       const slo = r.slo as Slo
       const verdict = page.locator('section.verdict')

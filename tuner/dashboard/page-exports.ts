@@ -52,7 +52,7 @@ export function questionOf(text: string | undefined, { dashboard }: Described): 
   throw new UserError(`view: ${parsed.error.issues.map((i) => `${i.path.join('.')}: ${i.message}`).join('; ')}`)
 }
 
-export interface Exported {
+interface Exported {
   readonly type: string
   readonly text: string
 }

@@ -13,7 +13,7 @@ import { viewOf } from '../loop/problem.ts'
 import { withOwnPod } from './own-pod.ts'
 import { servingFrom } from './serving-from.ts'
 
-export interface Results {
+interface Results {
   readonly outDir: string
   readonly recommendation: Recommendation
   readonly trials: readonly FinishedTrial[]

@@ -13,7 +13,7 @@ import { powersOfTwo } from './shorthand.ts'
 import type { Path } from './yaml-file.ts'
 
 /** What a default space depends on. */
-export interface SpaceSetting {
+interface SpaceSetting {
   readonly backend: Backend
   /** What the trials use, 'auto' decided. */
   readonly devices: 'cpu' | 'gpu' | 'emulated'
@@ -43,7 +43,7 @@ function defaultSpace(setting: SpaceSetting): Record<string, ParameterEntry> {
   return space
 }
 
-export interface SpaceEntries {
+interface SpaceEntries {
   readonly space?: Readonly<Record<string, ParameterEntry>>
   readonly pin?: Readonly<Record<string, number | string>>
   readonly constraints?: readonly string[]

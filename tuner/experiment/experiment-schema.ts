@@ -130,7 +130,6 @@ const arrivals = z.union(
   ],
   { error: 'expected poisson, constant, gamma:CV, on-off:ON,OFF or trace:FILE' },
 )
-export type ArrivalsEntry = z.output<typeof arrivals>
 
 /** 'poisson', 'constant', 'gamma:2' (coefficient of variation), 'on-off:1s,3s', 'trace:arrivals.csv'. */
 function parseArrivals(

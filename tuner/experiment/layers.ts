@@ -24,7 +24,7 @@ export function showOrigin(origin: Origin): string {
 }
 
 /** What a layer says once validated, and what is wrong with it. Wrong values are left out of `entries`, so that the rest can be checked further. */
-export interface CheckedLayer {
+interface CheckedLayer {
   readonly entries: ExperimentEntries
   readonly problems: readonly ConfigProblem[]
   /** Top-level keys with something wrong inside: not to be called missing as well. */

@@ -16,7 +16,7 @@ const groups = ['morphling.kubedl.io/v1alpha1', 'tuning.kubedl.io/v1alpha1']
 
 export const isProfilingExperiment = (raw: unknown): boolean => valueAt(raw, ['kind']) === 'ProfilingExperiment'
 
-export interface Imported {
+interface Imported {
   readonly layer: Layer
   readonly problems: readonly ConfigProblem[]
   readonly notices: readonly string[]

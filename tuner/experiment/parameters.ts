@@ -9,7 +9,7 @@ import { geometric, powersOfTwo } from './shorthand.ts'
 import { parseDurationMs, parseMemoryMiB, UnitError } from './units.ts'
 
 /** A parameter that the built-in predictor, the launchers and the price book understand by its name. */
-export interface KnownParameter {
+interface KnownParameter {
   readonly name: string
   readonly what: string
   readonly category: Category
@@ -107,7 +107,7 @@ export const knownParameters: readonly KnownParameter[] = [
 export const knownParameter = (name: string): KnownParameter | undefined => knownParameters.find((known) => known.name === name)
 
 /** Where in an entry something is wrong ('values', 'min', ... or '' for the whole), what, and what to do. */
-export interface Fault {
+interface Fault {
   readonly at: string
   readonly what: string
   readonly hint: string

@@ -35,7 +35,7 @@ function formatLengths(lengths: LengthDistribution): string {
 }
 
 /** Keys of `load.payload` that are about prompts. */
-export interface PromptEntries {
+interface PromptEntries {
   readonly inputTokens?: LengthDistribution
   readonly outputTokens?: LengthDistribution
   readonly sharedPrefixTokens?: number

@@ -3,7 +3,7 @@ import type { LatencyMetric } from '../../profiler/types.ts'
 import { defaults } from './names.ts'
 
 /** One limit, of the metric or of the whole answer; or limits by metric, all of which a good request keeps. */
-export type SloParts = { readonly percentile: string } & (
+type SloParts = { readonly percentile: string } & (
   | { readonly metric?: LatencyMetric; readonly limit: string }
   /** `limit` is there, so that these replace an SLO of one limit. */
   | (Readonly<Partial<Record<LatencyMetric, string>>> & { readonly limit: undefined })

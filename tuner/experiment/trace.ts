@@ -4,7 +4,7 @@ import type { PayloadOrder } from '../../profiler/types.ts'
 import { readRows } from './delimited.ts'
 import { UnitError } from './units.ts'
 
-export interface Trace {
+interface Trace {
   /** From its start, ascending. Length n. */
   readonly atMs: readonly number[]
   /** Absent for a trace of times alone. */

@@ -52,7 +52,7 @@ export interface KubernetesSpec {
   readonly dra?: DraOptions
 }
 
-export interface LoadSpec {
+interface LoadSpec {
   readonly arrivals: Arrivals
   readonly payload: PayloadSource
   /** Deadline of one request. */
@@ -72,7 +72,7 @@ export interface BudgetSpec {
 }
 
 /** What `--stop-certainty` and `stop:` set: stop when P(something more than `tolerance` better is left) < 1 - certainty. */
-export interface StopSpec {
+interface StopSpec {
   /** 0.05 = 5 %. */
   readonly tolerance: number
   /** 0.95 = 95 %. */

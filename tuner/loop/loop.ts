@@ -10,7 +10,7 @@ import { secondReadings } from './second-reading.ts'
 import { TrialLog } from './trial-log.ts'
 import type { Ending } from './why-stop.ts'
 
-export interface LoopResult {
+interface LoopResult {
   readonly reason: StopReason
   readonly recommendation: Recommendation
   readonly trials: readonly FinishedTrial[]

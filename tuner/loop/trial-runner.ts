@@ -26,7 +26,7 @@ export interface TrialRequest {
   readonly attempt: number
 }
 
-export interface TrialHooks {
+interface TrialHooks {
   readonly now: () => number
   readonly onReady: (predictor: Predictor, seconds: number) => void
   readonly onStep: (point: LoadPoint, phase: string) => void

@@ -21,7 +21,7 @@ const glyphs = {
   full: ['█', '#'],
   empty: ['░', '.'],
 } as const satisfies Record<string, readonly [string, string]>
-export type Glyph = keyof typeof glyphs
+type Glyph = keyof typeof glyphs
 
 export const glyph = (name: Glyph, style: Style): string => glyphs[name][style.unicode ? 0 : 1]
 

@@ -1,7 +1,7 @@
 /** Which consumer of the event stream a user gets. */
 import type { Renderer, RenderIo } from './render-io.ts'
 
-export type RendererName = 'screen' | 'plain' | 'json' | 'events'
+type RendererName = 'screen' | 'plain' | 'json' | 'events'
 
 /** The renderer a user gets: what was asked for, else a live screen on a terminal, else plain lines. */
 export function chooseRenderer(

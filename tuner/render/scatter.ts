@@ -2,7 +2,7 @@
 import { money, significant } from '../../reports/format.ts'
 import { glyph, type Style } from './glyphs.ts'
 
-export interface PlotPoint {
+interface PlotPoint {
   readonly pricePerHour: number
   readonly capacityRps: number
 }

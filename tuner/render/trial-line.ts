@@ -7,7 +7,7 @@ import { duration } from './columns.ts'
 import { glyph, type Paint, type Style } from './glyphs.ts'
 import type { Row } from './progress.ts'
 
-export interface Line {
+interface Line {
   readonly mark: string
   readonly paint?: Paint
   readonly text: string

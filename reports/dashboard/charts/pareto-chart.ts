@@ -10,7 +10,7 @@ import { axis, base, type ChartOption, colour, legend, logAxis, symbol, type The
 
 export type Throughput = 'per-dollar' | 'per-second'
 
-export interface ParetoInput {
+interface ParetoInput {
   readonly recommendation: Recommendation
   readonly trials: readonly FinishedTrial[]
   /** Configurations whose load curves are drawn. */

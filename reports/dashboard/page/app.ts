@@ -26,7 +26,7 @@ export interface Shown {
 }
 
 /** Demand to plan for, and the share of the capacity kept free. `assumed`: nobody has given a demand. */
-export interface Planning {
+interface Planning {
   readonly demandRps: number
   readonly headroom: number
   readonly assumed?: boolean

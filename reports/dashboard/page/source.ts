@@ -3,7 +3,7 @@
 import type { FinishedTrial } from '../../../trials/types.ts'
 import { type DashboardExperiment, type ExperimentEntry, type Snapshot, unpackTrial } from '../data.ts'
 
-export interface Listener {
+interface Listener {
   experiment(experiment: DashboardExperiment): void
   trials(trials: readonly FinishedTrial[]): void
   /** Everything that was there has arrived; what follows is news. */
@@ -13,7 +13,7 @@ export interface Listener {
   connected(up: boolean): void
 }
 
-export interface ExperimentList {
+interface ExperimentList {
   readonly chosen: string
   readonly experiments: readonly ExperimentEntry[]
 }

@@ -3,7 +3,7 @@
 import type { Parameter } from '../../../search/types.ts'
 import { type Effects, effectsOf, type ServedPoint } from '../importance.ts'
 
-export interface EffectsQuestion {
+interface EffectsQuestion {
   readonly parameters: readonly Parameter[]
   readonly served: readonly ServedPoint[]
   readonly seed: number

@@ -9,7 +9,7 @@ import { fitPhysics, isCompiled, type PhysicsFit } from './fit-coefficients.ts'
 import { leastSquares } from './least-squares.ts'
 import type { LatencyRow, MemoryRow, ShareRow, Tables } from './published-tables.ts'
 
-export type Errors = Coefficients['errors']
+type Errors = Coefficients['errors']
 
 /** Modern CUDA contexts with their libraries take 300-400 MiB. */
 const contextMiB = 350

@@ -1,7 +1,7 @@
 /** Nonlinear least squares by Levenberg and Marquardt, with forward differences. */
 import { Matrix, solve } from 'ml-matrix'
 
-export interface LeastSquaresProblem {
+interface LeastSquaresProblem {
   /** Weighted residuals of the data (n), whose large values count less: ρ(r²) = 2 (√(1 + r²) − 1). */
   readonly data: (x: readonly number[]) => Float64Array
   /** Prior: every x[j] is normal around `start[j]` with this deviation (d). */

@@ -25,9 +25,9 @@ export class ApiError extends Error {
   }
 }
 
-export type Query = Readonly<Record<string, string | number | boolean | undefined>>
+type Query = Readonly<Record<string, string | number | boolean | undefined>>
 
-export interface RequestOptions {
+interface RequestOptions {
   readonly query?: Query
   readonly body?: unknown
   readonly signal?: AbortSignal

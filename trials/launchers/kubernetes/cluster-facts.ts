@@ -99,7 +99,7 @@ const wholeFirst: readonly GpuScheme[] = ['nvidia', 'gke', 'karpenter', 'aks', '
 const sharedFirst: readonly GpuScheme[] = ['hami', 'volcano', 'aliyun', 'mps', 'dra', 'time-slicing']
 const slicedFirst: readonly GpuScheme[] = ['mig-mixed', 'mig-single', 'dra']
 
-export interface GpuChoice {
+interface GpuChoice {
   readonly scheme: GpuScheme
   readonly dra: DraOptions
 }

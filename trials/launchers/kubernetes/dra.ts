@@ -16,7 +16,7 @@ export type DraVersion = (typeof draVersions)[number]
  * capacity: memory of a GPU that other pods may claim the rest of, where the driver publishes it so (allowMultipleAllocations).
  */
 export const draSharings = ['mps', 'time-slicing', 'capacity'] as const
-export type DraSharing = (typeof draSharings)[number]
+type DraSharing = (typeof draSharings)[number]
 
 export interface DraOptions {
   /** Default gpu.nvidia.com, and mig.nvidia.com for slices. */

@@ -36,7 +36,7 @@ export function launchEnd(ended: Ended, log: LogEnd, builtin: boolean): Error {
 const signalName = (signal: number): NodeJS.Signals | null => (signal === 9 ? 'SIGKILL' : signal === 15 ? 'SIGTERM' : null)
 
 /** Why the API server would not have a trial's pod. `busy`: the quota is used up by what runs now; wait for it. */
-export type Refusal = { readonly kind: 'busy'; readonly what: string } | { readonly kind: 'final'; readonly error: Error }
+type Refusal = { readonly kind: 'busy'; readonly what: string } | { readonly kind: 'final'; readonly error: Error }
 
 export function podRefused(error: unknown): Refusal {
   if (!(error instanceof ApiError)) throw error

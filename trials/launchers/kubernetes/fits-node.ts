@@ -5,7 +5,7 @@ import { quantity } from './failures.ts'
 import type { NodeRequirement } from './gpu-selection.ts'
 import type { Json } from './manifests.ts'
 
-export type Fit = { readonly fits: true; readonly node: string } | { readonly fits: false; readonly lacks: readonly string[] }
+type Fit = { readonly fits: true; readonly node: string } | { readonly fits: false; readonly lacks: readonly string[] }
 
 export async function fitOf(api: Api, pod: Json, signal?: AbortSignal): Promise<Fit> {
   const { items } = await api.request<{ items: V1Node[] }>('GET', '/api/v1/nodes', { signal })

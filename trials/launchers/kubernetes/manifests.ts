@@ -18,7 +18,7 @@ export interface PodTemplate {
   readonly container: string
 }
 
-export interface TrialPod {
+interface TrialPod {
   readonly name: string
   readonly labels: Readonly<Record<string, string>>
   readonly owner: Owner
@@ -234,7 +234,7 @@ function ownFields(container: Json, template: CommandTemplate, { parameters, con
   }
 }
 
-export interface LoadJob {
+interface LoadJob {
   readonly name: string
   readonly labels: Readonly<Record<string, string>>
   readonly owner: Owner

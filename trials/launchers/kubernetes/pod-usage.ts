@@ -41,9 +41,9 @@ interface Reading {
   readonly mean?: { readonly cores: number; readonly overMs: number }
 }
 
-export type PodUsage = Pick<Usage, 'cpuCores' | 'busiestCpuCores' | 'peakRssMiB'>
+type PodUsage = Pick<Usage, 'cpuCores' | 'busiestCpuCores' | 'peakRssMiB'>
 
-export interface PodUsageSampler {
+interface PodUsageSampler {
   /** Looks once more and sums up. */
   read(): Promise<PodUsage>
   /** What was used up to now is left out: the load begins. */
@@ -52,7 +52,7 @@ export interface PodUsageSampler {
 }
 
 /** Looks once. Rejects, or says nothing, when there is nothing to see just now. */
-export type UsageLook = (signal: AbortSignal) => Promise<Reading | undefined>
+type UsageLook = (signal: AbortSignal) => Promise<Reading | undefined>
 
 const everyMs = 5_000
 /** Shorter than this a rate says more of the counter's grain than of the predictor. */

@@ -9,7 +9,7 @@ interface WatchEvent {
   readonly object: V1Pod & { readonly code?: number }
 }
 
-export interface WatchPatience {
+interface WatchPatience {
   /** A watch is ended and the pods listed anew after this long: what a silent watch missed is seen then. */
   readonly relistMs: number
   readonly firstBackoffMs: number

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { createServer, type Socket } from 'node:net'
 import type { Api } from './api.ts'
 
-export interface Way {
+interface Way {
   readonly url: string
   close(): Promise<void>
 }

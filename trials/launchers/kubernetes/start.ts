@@ -22,7 +22,7 @@ export interface StartPatience {
 
 export const defaultStartPatience: StartPatience = { unschedulableMs: 20_000, scaleUpMs: 10 * 60_000, startMs: 10 * 60_000, lookMs: 1_000 }
 
-export interface Start {
+interface Start {
   readonly api: Api
   readonly watch: PodWatch
   readonly name: string

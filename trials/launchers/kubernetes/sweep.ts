@@ -52,7 +52,7 @@ export async function findObjects(api: Api, selector: string, kinds: readonly Ki
   return lists.flat()
 }
 
-export interface Removal {
+interface Removal {
   /** Names that stay. */
   readonly keep?: ReadonlySet<string>
   /** In the order of their removal: Jobs before their pods, which they would make anew. */

@@ -17,7 +17,7 @@ export interface ControlGroup {
   end(): Promise<void>
 }
 
-export interface Limits {
+interface Limits {
   /** Cores' worth of CPU time. */
   readonly cpuCores?: number
   readonly memoryMiB?: number

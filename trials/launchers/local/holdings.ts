@@ -22,7 +22,7 @@ export interface Holding {
   release(): void
 }
 
-export interface Holdings {
+interface Holdings {
   /**
    * Takes what a configuration asks for, waiting while other trials hold it.
    * @param gpuReal false: the GPU is emulated, nothing of this machine is taken for it.

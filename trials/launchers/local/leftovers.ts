@@ -14,7 +14,7 @@ interface Note {
   readonly owner: { readonly pid: number; readonly startTicks: number; readonly bootId: string }
 }
 
-export interface RunningNote {
+interface RunningNote {
   readonly cookie: string
   /** Adds what is known once the predictor has started. */
   started(predictor: GroupIdentity): void

@@ -7,7 +7,7 @@ import { LaunchError } from '../../types.ts'
 import type { PredictorLog } from './log.ts'
 import { bootId, cookieVariable, type GroupIdentity, membersOf, type ProcessStat, processStat } from './processes.ts'
 
-export interface CommandLine {
+interface CommandLine {
   /** Program and arguments. */
   readonly argv: readonly string[]
   readonly env: Readonly<Record<string, string>>

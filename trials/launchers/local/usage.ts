@@ -3,7 +3,7 @@ import type { Usage } from '../../types.ts'
 import type { DeviceProbe, DeviceReading } from './device-probes.ts'
 import { type ProcessStat, processStat, residentMiB, ticksPerSecond } from './processes.ts'
 
-export interface UsageSampler {
+interface UsageSampler {
   /** Takes one more sample and sums up. */
   read(): Promise<Usage>
   stop(): void

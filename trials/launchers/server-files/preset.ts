@@ -23,7 +23,7 @@ export const serverCommand: Readonly<Record<ServerKind, string>> = { tfserving: 
 export const serverProtocol: Readonly<Record<ServerKind, ProtocolName>> = { tfserving: 'tfserving', triton: 'oip-v2' }
 
 /** What the launcher gives a trial. */
-export interface ServerPlace {
+interface ServerPlace {
   readonly host: string
   readonly port: string
   readonly model: string
@@ -33,7 +33,7 @@ export interface ServerPlace {
   readonly gpuMemoryFraction: number
 }
 
-export interface ServerTuning {
+interface ServerTuning {
   /** Arguments after the command. */
   readonly args: readonly string[]
   /** Paths below the trial's folder. */

@@ -26,7 +26,7 @@ export interface SimulatedServerOptions {
 }
 
 /** What the server did over all its plays. */
-export interface SimulatedUsage {
+interface SimulatedUsage {
   readonly elapsedMs: number
   readonly cpuBusyMs: number
   readonly deviceBusyMs: number

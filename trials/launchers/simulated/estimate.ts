@@ -10,7 +10,7 @@ import { type CpuStage, cpuStageOf } from './cpu-stage.ts'
 import { type ModelledServer, modelledServer } from './device.ts'
 import { type PredictedCapacity, predictCapacity, predictTimedCapacity, type TimedModel, timed } from './estimated-capacity.ts'
 
-export interface EstimatorOptions {
+interface EstimatorOptions {
   readonly architecture: Architecture
   readonly slo: Pick<Slo, 'percentile' | 'limitMs'>
   /** Values of parameters that configurations do not name. */

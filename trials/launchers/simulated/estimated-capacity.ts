@@ -3,7 +3,7 @@ import type { Slo, VirtualExpectation } from '../../../profiler/types.ts'
 import type { CpuStage } from './cpu-stage.ts'
 
 /** A predictor as queueing theory sees it. */
-export interface QueueingModel {
+interface QueueingModel {
   readonly cpu: CpuStage
   readonly cpuCores: number
   readonly maxBatchSize: number

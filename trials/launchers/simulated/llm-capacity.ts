@@ -50,7 +50,7 @@ function normalQuantile(p: number): number {
   return Math.sign(x) * Math.sqrt(2) * Math.sqrt(Math.sqrt(a * a - ln / 0.147) - a)
 }
 
-export interface LlmQueueing {
+interface LlmQueueing {
   readonly server: Pick<LlmServer, 'limits' | 'stepMs'>
   readonly load: LlmLoad
   /** Every step takes this many times as long, 1 unless said. */

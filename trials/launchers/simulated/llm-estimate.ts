@@ -14,7 +14,7 @@ import type { PredictedCapacity } from './estimated-capacity.ts'
 import { type LlmLoad, llmLoad, predictLlmCapacity } from './llm-capacity.ts'
 import { type LlmRequest, modelledLlm } from './llm-configuration.ts'
 
-export interface LlmEstimatorOptions {
+interface LlmEstimatorOptions {
   readonly architecture: Decoder
   readonly slo: Slo
   /** Asked for once, when first needed. */

@@ -11,7 +11,7 @@ import { InfeasibleError, type Launcher, type Predictor } from '../../types.ts'
 import { type LlmRequest, modelledLlm } from './llm-configuration.ts'
 import { type SimulatedLlmOptions, SimulatedLlmServer } from './llm-server.ts'
 
-export interface SimulatedLlmLauncherOptions extends Omit<SimulatedLlmOptions, 'server'> {
+interface SimulatedLlmLauncherOptions extends Omit<SimulatedLlmOptions, 'server'> {
   readonly architecture: Decoder
   readonly ownGpus?: readonly Gpu[]
 }

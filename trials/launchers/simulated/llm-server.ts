@@ -15,7 +15,7 @@ export interface SimulatedLlmOptions {
 }
 
 /** Over all plays. */
-export interface SimulatedLlmUsage {
+interface SimulatedLlmUsage {
   readonly elapsedMs: number
   readonly busyMs: number
   readonly steps: number

@@ -12,7 +12,7 @@ import { SimulatedServer } from './batch-server.ts'
 import { cpuStageOf } from './cpu-stage.ts'
 import { type ModelledServer, modelledServer } from './device.ts'
 
-export interface SimulatedLauncherOptions {
+interface SimulatedLauncherOptions {
   readonly architecture: Architecture
   /** Values of parameters that configurations do not name. */
   readonly defaults?: Configuration

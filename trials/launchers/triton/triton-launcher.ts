@@ -17,7 +17,7 @@ import { Enum, type ProtoValue, Text } from '../server-files/text-proto.ts'
 import { type TritonTuning, tritonTuning } from '../server-files/triton-files.ts'
 import { type CommandTemplate, defaultReadyTimeoutS } from '../template.ts'
 
-export interface TritonLauncherOptions {
+interface TritonLauncherOptions {
   readonly template: CommandTemplate
   readonly parameters: readonly TunedParameter[]
   readonly protocol: Protocol

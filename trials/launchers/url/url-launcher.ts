@@ -4,7 +4,7 @@ import { LaunchError, type Launcher } from '../../types.ts'
 import { NeverReadyError, untilServing } from '../readiness.ts'
 import { defaultReadyTimeoutS, type UrlTemplate } from '../template.ts'
 
-export interface UrlLauncherOptions {
+interface UrlLauncherOptions {
   readonly template: UrlTemplate
   /** What speaks the template's protocol. */
   readonly protocol: Protocol

@@ -5,7 +5,7 @@ import type { LlmEngine } from './llm-engine.ts'
 import { type CompletionRequest, prefixHashes, readCompletion } from './prompt.ts'
 import type { Sequence } from './scheduler.ts'
 
-export interface LlmServerOptions {
+interface LlmServerOptions {
   readonly model: string
   /** 'emulated L4 × 2'. */
   readonly device: string
@@ -17,7 +17,7 @@ export interface LlmServerOptions {
   readonly onAnswer: (status: number) => void
 }
 
-export interface LlmServer {
+interface LlmServer {
   readonly server: Server
   /** From now on new requests get 503. */
   drain(): void

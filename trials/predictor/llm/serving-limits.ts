@@ -5,7 +5,7 @@ import { cacheSize } from './step-costs.ts'
 import { type LlmDevice, type StepWork, stepTimes } from './step-model.ts'
 
 /** What may be tuned, by the names that vLLM gives it. */
-export interface LlmServing extends Omit<LlmDevice, 'architecture'> {
+interface LlmServing extends Omit<LlmDevice, 'architecture'> {
   /** Sequences under way at once (max-num-seqs). */
   readonly maxSequences: number
   /** Tokens of one step (max-num-batched-tokens). */

@@ -6,7 +6,7 @@ import { gpuMemoryMiB } from '../../devices/device-model.ts'
 import { OutOfMemoryError } from '../engine.ts'
 import { arithmeticOf, type LlmDevice, layerWeights } from './step-model.ts'
 
-export interface CacheSize {
+interface CacheSize {
   /** Tokens whose keys and values fit. */
   readonly tokens: number
   /** GPU memory of each GPU that is used, MiB. */

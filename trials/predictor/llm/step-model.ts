@@ -71,7 +71,7 @@ export function stepError({ gpu, tensorParallel }: Pick<LlmDevice, 'gpu' | 'tens
 }
 
 /** How the numbers of a device are stored and multiplied. */
-export interface Arithmetic {
+interface Arithmetic {
   readonly weightBytes: number
   /** Peak, 10^12 operations per second, and whether it is that of 8 bits. */
   readonly tflops: number

@@ -2,7 +2,7 @@
 import { dispose, ones, type Tensor, type Tensor1D, type Tensor2D, tensor, zeros } from '@tensorflow/tfjs-core'
 
 /** 'ones', 'zeros', or zero-mean noise of a standard deviation. */
-export type Initial = 'ones' | 'zeros' | { readonly deviation: number }
+type Initial = 'ones' | 'zeros' | { readonly deviation: number }
 
 /**
  * Uniform noise with mean 0 and the given standard deviation, a stream of its own for each name.

@@ -6,7 +6,7 @@ import { table } from '../../render/columns.ts'
 import { glyph, paint, type Style, styleOf } from '../../render/glyphs.ts'
 
 /** One line: whether something is there, and what that means. */
-export interface Finding {
+interface Finding {
   readonly ok: boolean
   readonly what: string
   readonly found: string

@@ -27,7 +27,7 @@ export interface Verified {
 }
 
 /** What is said of what was asked. */
-export type Question = Pick<Verified, 'experimentId' | 'trial' | 'label' | 'slo' | 'askedRps'>
+type Question = Pick<Verified, 'experimentId' | 'trial' | 'label' | 'slo' | 'askedRps'>
 
 /** A rate that was asked for comes back as it was, but for rounding. */
 const sameRate = 1e-6

@@ -8,7 +8,7 @@ import type { Shown } from '../app.ts'
 import { Chart } from '../chart.ts'
 import { fill, h, table } from '../dom.ts'
 
-export interface Details {
+interface Details {
   readonly element: HTMLDialogElement
   open(shown: Shown, number: number): void
 }

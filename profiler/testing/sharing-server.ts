@@ -2,7 +2,7 @@ import { schedule } from '../generator/arrivals.ts'
 import { seeded, type Uniform } from '../seeded-random.ts'
 import type { Load, VirtualRun, VirtualServer } from '../types.ts'
 
-export interface SharingServerOptions {
+interface SharingServerOptions {
   readonly seed: number
   /** Cores shared equally; a request uses at most one. */
   readonly cores: number

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { stepsOf } from '../capacity/steps.ts'
 import type { Load, Target } from '../types.ts'
+import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { StagedServer, type StagedServerOptions } from './staged-server.ts'
-import { VirtualLoadGenerator } from './virtual-generator.ts'
 
 const play = (load: Load, options: Partial<StagedServerOptions> = {}) => {
   const stages = { maxBatch: 32, maxDelayMs: 2, decodeMs: () => 0.2, batchMs: (batch: number) => 4 + 0.25 * batch, writeMs: () => 0.1 }
