@@ -77,7 +77,7 @@ describe('ranking in the page', () => {
   })
 
   test('keeps the certainty of the stop rule to the question it was asked for', () => {
-    const sure = new Ranker({ ...experiment, stop: { probabilityBetterExists: 0.02, tolerance: 0.05, stop: true } })
+    const sure = new Ranker({ ...experiment, stop: { probabilityBetterExists: 0.02, tolerance: 0.05 } })
     expect(sure.recommend(sampleTrials, whatIf).confidence.probabilityWithinTolerance).toBeCloseTo(0.98)
     const other = { ...whatIf, slo: { ...whatIf.slo, limitMs: 30 } }
     expect(sure.recommend(sampleTrials, other).confidence.probabilityWithinTolerance).toBeUndefined()

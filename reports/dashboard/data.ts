@@ -1,10 +1,11 @@
 /** What the dashboard's page is sent: an experiment, and its trials in a compact form that keeps every figure. Pure. */
 import type { Arrivals, Load, LoadPoint, Slo } from '../../profiler/types.ts'
-import type { Objective, Parameter, StopAssessment } from '../../search/types.ts'
+import type { Objective, Parameter } from '../../search/types.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
 import { decode, encode } from '../../trials/store/infinity-json.ts'
 import type { ExperimentRecord, FinishedTrial, Provenance } from '../../trials/types.ts'
+import type { StopBelief } from '../recommendation/types.ts'
 
 /** All that the page must know beside the trials. JSON-safe. */
 export interface DashboardExperiment {
@@ -36,7 +37,7 @@ export interface DashboardExperiment {
   /** Whether a second measurement of the winner was asked for. */
   readonly confirm?: boolean
   /** The stop rule's last word, once the experiment has ended. */
-  readonly stop?: StopAssessment
+  readonly stop?: StopBelief
   /** The effective experiment as YAML. */
   readonly specification: string
   /** Names of the deployment specs that a server of the page can write. */

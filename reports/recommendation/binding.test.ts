@@ -100,6 +100,12 @@ describe('the SLO', () => {
     expect(bindingOf([complete(1, own, measured(saturationRps, idleMs))])).toEqual({ what: 'slo', evidence })
   })
 
+  test('with what was used beside it', () => {
+    expect(bindingOf([complete(1, own, measured(200, 24), { usage: { cpuCores: 1 } })]).evidence).toBe(
+      'saturates at 200 req/s, of which 52 % keep the SLO, 1 of 2 cores busy',
+    )
+  })
+
   test('just on either side of four fifths of the saturation', () => {
     const of = (saturationRps: number) => bindingOf([one({ measurement: { capacityRps: 160, saturationRps } })])
     expect(of(201)).toEqual({ what: 'slo', evidence: 'saturates at 201 req/s, of which 80 % keep the SLO' })

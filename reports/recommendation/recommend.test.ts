@@ -69,6 +69,81 @@ describe('what is recommended', () => {
   })
 })
 
+describe('a confirmed one and a better one that was measured once', () => {
+  const [, confirmed] = sampleTrials
+  const second = complete(
+    7,
+    confirmed!.configuration,
+    { ...measured(265, 10), capacityRps: 200, capacityCi90Rps: [200, 200] },
+    { purpose: 'confirmation' },
+  )
+  /** Of the same price. */
+  const rival = (capacityRps: number) => complete(8, { ...confirmed!.configuration, batchSize: 16 }, measured(capacityRps / 0.8, 10))
+  const bestOf = (capacityRps: number, change: Partial<Parameters<typeof recommend>[0]> = {}) =>
+    given({ trials: [confirmed!, second, rival(capacityRps)], ...change }).best?.trial
+
+  test('a tenth better is luck, more is not', () => {
+    // At one price a tenth less cost is 200 / 0.9 req/s.
+    expect([bestOf(210), bestOf(221), bestOf(224)]).toEqual([2, 2, 8])
+  })
+
+  test('also where the most is the best', () => {
+    const objective = { kind: 'max-rate', maxPricePerHour: 1 } as const
+    expect([bestOf(210, { objective }), bestOf(219, { objective }), bestOf(221, { objective })]).toEqual([2, 2, 8])
+  })
+})
+
+describe('the conclusion', () => {
+  const [, best] = sampleTrials
+  const again = (capacityRps: number) =>
+    complete(
+      7,
+      best!.configuration,
+      { ...measured(265, 10), capacityRps, capacityCi90Rps: [capacityRps, capacityRps] },
+      { purpose: 'confirmation' },
+    )
+  const over = measured(265, 10)
+    .points.slice(3)
+    .map((point) => ({ ...point, sloMs: 90 }))
+  const none = { outcome: 'budget', capacityRps: 0, capacityCi90Rps: [0, 200], points: over } as const
+  const missed = complete(7, best!.configuration, { ...measured(265, 10), ...none }, { purpose: 'confirmation' })
+
+  test.each<[string, Partial<Parameters<typeof recommend>[0]>, string]>([
+    ['measured, and not again', { trials: [best!] }, 'unconfirmed'],
+    ['measured once, as asked', { trials: [best!], confirm: false }, 'not asked'],
+    ['measured again, though it was not asked', { trials: [best!, again(200)], confirm: false }, 'confirmed'],
+    ['refuted, though it was not asked', { trials: [best!, missed], confirm: false }, 'unconfirmed'],
+    ['confirmed', { trials: [best!, again(200)] }, 'confirmed'],
+    ['simulated, whatever was confirmed', { trials: [best!, again(200)], provenance: 'simulated' }, 'simulated'],
+    ['none of those that were known', { trials: sampleTrials.slice(3, 5) }, 'none'],
+    ['none, of one known and one not', { trials: sampleTrials.slice(4) }, 'none'],
+    ['nothing known', { trials: sampleTrials.slice(5) }, 'unknown'],
+  ])('%s', (_, change, conclusion) => {
+    expect(given(change).conclusion).toBe(conclusion)
+  })
+})
+
+describe('the nearest', () => {
+  const slow = (number: number, idleMs: number) => complete(number, { cpuCores: number, gpuMemoryPercent: 25 }, measured(900, idleMs))
+  const dear = (number: number, cpuCores: number) => complete(number, { cpuCores, gpuMemoryPercent: 25 }, measured(900, 10))
+  const nearest = (...trials: FinishedTrial[]) => given({ trials, objective: { kind: 'max-rate', maxPricePerHour: 0.07 } }).nearest?.trial
+
+  test('of slow ones the fastest, of dear ones the least dear, dear before slow', () => {
+    expect(nearest(slow(1, 70), slow(2, 60), slow(3, 65))).toBe(2)
+    expect(nearest(dear(1, 9), dear(2, 7), dear(3, 8))).toBe(2)
+    expect(nearest(slow(1, 51), dear(2, 300))).toBe(2)
+  })
+
+  test('none that could not serve at all, or answered nothing', () => {
+    const silent = complete(
+      1,
+      { cpuCores: 1, gpuMemoryPercent: 25 },
+      { ...measured(900, 60), outcome: 'errors', capacityRps: 0, idle: { ...measured(900, 60).idle, p99Ms: Number.NaN } },
+    )
+    expect(nearest(silent, sampleTrials[4]!)).toBeUndefined()
+  })
+})
+
 describe('when nothing meets the SLO', () => {
   test('the nearest is named, with what keeps it back', () => {
     const r = given({ trials: sampleTrials.slice(3) })
@@ -188,7 +263,7 @@ describe('the Pareto front', () => {
 })
 
 test('confidence is what the stop rule believes, rounded down', () => {
-  const r = given({ stop: { probabilityBetterExists: 0.0461, tolerance: 0.05, stop: true } })
+  const r = given({ stop: { probabilityBetterExists: 0.0461, tolerance: 0.05 } })
   expect(r.confidence.statement).toContain('With 95 % probability, nothing untried in the search space is more than 5 % better')
   expect(recommend(sampleInput).confidence.statement).toBe('How sure the search is was not assessed.')
 })

@@ -2,14 +2,13 @@
 
 import { gainOver } from '../../search/objective.ts'
 import { configurationKey } from '../../search/space.ts'
-import type { StopAssessment } from '../../search/types.ts'
 import type { FinishedTrial, Provenance } from '../../trials/types.ts'
 import { bindingOf } from './binding.ts'
 import { caveatsOf } from './caveats.ts'
 import { type Judged, judge, type View } from './judged.ts'
 import { paretoFront, qualityFronts } from './pareto-front.ts'
 import { confirmationMargin, isConfirmed } from './status.ts'
-import type { Conclusion, Recommendation } from './types.ts'
+import type { Conclusion, Recommendation, StopBelief } from './types.ts'
 import { confidenceOf, verdictOf, verdictOfNone, verdictOfNothing, whyNot } from './verdict.ts'
 
 export interface RecommendInput extends View {
@@ -21,7 +20,7 @@ export interface RecommendInput extends View {
   /** Whether a second measurement of the winner was asked for; default true. */
   readonly confirm?: boolean
   /** The stop rule's last assessment, where there is one. */
-  readonly stop?: StopAssessment
+  readonly stop?: StopBelief
   /** Things every reader must know, such as what is emulated and with which error. */
   readonly notices?: readonly string[]
 }

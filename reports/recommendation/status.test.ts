@@ -177,6 +177,9 @@ describe('under another SLO', () => {
   test('a confirmation that keeps it confirms, unless the curve promises more than a tenth more', () => {
     expect(under(48, [again(2, A, [[97, 34]])])).toMatchObject({ status: 'confirmed', capacityRps: 97, sloMs: 34, derived: false })
     expect(under(48, [again(2, A, [[60, 24]])])).toMatchObject({ status: 'measured', derived: true })
+    // The curve promises a little less than 100 req/s.
+    expect(under(48, [again(2, A, [[92, 24]])]).status).toBe('confirmed')
+    expect(under(48, [again(2, A, [[86, 24]])]).status).toBe('measured')
   })
 
   test('one that missed it refutes an estimate at or above it, and none below it', () => {
@@ -231,6 +234,7 @@ describe('first and second measurement together', () => {
     expect(at(100)).toMatchObject({ capacityRps: 0, capacityCi90Rps: [0, 103] })
     expect(at(101)).toMatchObject({ capacityRps: 100, capacityCi90Rps: [97, 103] })
     expect(known(first, [again(2, A, [[97, 34]])]).measurement).toMatchObject({ capacityRps: 100 })
+    expect(known(first, [again(2, A, [[97, 90]]), again(3, A, [[90, 34]])]).measurement).toMatchObject({ capacityRps: 0 })
   })
 })
 

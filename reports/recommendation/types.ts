@@ -1,6 +1,6 @@
 /** The recommendation: what a tuning run concludes. Plain data, JSON-safe. */
 import type { Slo } from '../../profiler/types.ts'
-import type { Configuration, Objective } from '../../search/types.ts'
+import type { Configuration, Objective, StopAssessment } from '../../search/types.ts'
 import type { FinishedTrial, Provenance } from '../../trials/types.ts'
 import type { Status } from './status.ts'
 
@@ -52,6 +52,9 @@ export const conclusions = {
 } as const
 export type Conclusion = keyof typeof conclusions
 
+/** What the stop rule believed at the end. */
+export type StopBelief = Omit<StopAssessment, 'stop'>
+
 export type Binding = 'gpu' | 'cpu' | 'memory' | 'slo' | 'generator' | 'unknown'
 
 export interface Recommendation {
@@ -92,7 +95,14 @@ export interface Recommendation {
     readonly sloMs: number
     readonly sloCi95Ms: readonly [number, number]
   }
-  readonly confidence: { readonly probabilityWithinTolerance?: number; readonly tolerance: number; readonly statement: string }
+  readonly confidence: {
+    /** Absent where it was not assessed, or could not be. */
+    readonly probabilityWithinTolerance?: number
+    /** The stop rule was asked, and had nothing to go by. */
+    readonly tooFewTrials?: true
+    readonly tolerance: number
+    readonly statement: string
+  }
   readonly caveats: readonly string[]
   readonly seed: number
   readonly trials: number

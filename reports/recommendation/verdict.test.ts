@@ -154,6 +154,13 @@ describe('why another one was not chosen', () => {
     expect(whyNot(less, most, mostRate)).toBe('20 % less rate')
   })
 
+  test('half a thousandth is equal, more is not', () => {
+    expect(why({ cost: 1.0007, capacityCi90Rps: [90, 91] })).toBe('0.1 % dearer')
+    expect(why({ status: 'measured', cost: 0.9993, capacityRps: 104 })).toBe('not settled: better by one measurement')
+    expect(why({ ...cut(99.93) })).toContain('dearer at least')
+    expect(why({ ...cut(99.96) })).toContain('not settled')
+  })
+
   const cut = (capacityRps: number): Partial<Candidate> => ({
     feasible: false,
     bound: 'upper',
@@ -202,6 +209,10 @@ describe('how sure the search is', () => {
     )
     // 1 - 0.42 is 0.5800000000000001, 1 - 0.43 is 0.57, times 100 56.99999999999999.
     expect(confidenceOf({ probabilityBetterExists: 0.43 }).statement).toContain('With 57 %')
+  })
+
+  test('within 5 %, where no tolerance is said', () => {
+    expect(confidenceOf({ probabilityBetterExists: 0.04 })).toMatchObject({ tolerance: 0.05 })
   })
 
   test('not assessed', () => {

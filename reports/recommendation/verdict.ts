@@ -1,9 +1,9 @@
 /** Sentences: the verdict, and why the others were not chosen. */
 import type { Slo } from '../../profiler/types.ts'
 import { cost, isTooDear, orderIsOpen, priceBoundOf, shownCost, verdictText, wordsOf } from '../../search/objective.ts'
-import type { Objective, StopAssessment } from '../../search/types.ts'
+import type { Objective } from '../../search/types.ts'
 import { money, percent, sloText, sloValue, times, writing } from '../format.ts'
-import type { Candidate, Conclusion, Recommendation } from './types.ts'
+import type { Candidate, Conclusion, Recommendation, StopBelief } from './types.ts'
 import { isUnsettled } from './unsettled.ts'
 import { atCapacityText, capacityText, missedText } from './words.ts'
 
@@ -86,11 +86,14 @@ function atLeastDearer(candidate: Candidate, best: Candidate | undefined, object
 }
 
 /** What the stop rule allows to be said. */
-export function confidenceOf({ probabilityBetterExists: p, tolerance }: Partial<StopAssessment> = {}): Recommendation['confidence'] {
+export function confidenceOf({ probabilityBetterExists: p, tolerance }: Partial<StopBelief> = {}): Recommendation['confidence'] {
   const within = tolerance ?? 0.05
   if (p === undefined) return { tolerance: within, statement: 'How sure the search is was not assessed.' }
   // The rule gives exactly 1 where it has nothing to go by: any finite number of draws comes to less.
-  if (p >= 1) return { tolerance: within, statement: 'Whether something untried is better is not known: there are too few trials to tell.' }
+  if (p >= 1) {
+    const statement = 'Whether something untried is better is not known: there are too few trials to tell.'
+    return { tooFewTrials: true, tolerance: within, statement }
+  }
   const probability = 1 - p
   const shown = Math.floor(probability * 100 + 1e-9)
   return {

@@ -91,7 +91,12 @@ export const recommendationDocument = z.object({
       sloCi95Ms: z.tuple([figure, figure]),
     })
     .optional(),
-  confidence: z.object({ probabilityWithinTolerance: z.number().optional(), tolerance: z.number(), statement: z.string() }),
+  confidence: z.object({
+    probabilityWithinTolerance: z.number().optional(),
+    tooFewTrials: z.literal(true).optional().meta({ description: 'the stop rule was asked, and had nothing to go by' }),
+    tolerance: z.number(),
+    statement: z.string(),
+  }),
   caveats: z.array(z.string()),
   seed: z.number(),
   trials: z.number().int(),

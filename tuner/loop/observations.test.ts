@@ -1,9 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Measurement } from '../../profiler/types.ts'
+import { judge } from '../../reports/recommendation/judged.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { measurement } from '../testing/fakes.ts'
-import { idleSloMs, logSdOf, observationOf } from './observations.ts'
+import { logSdOf, observationOf } from './observations.ts'
 
 const objective = { kind: 'price-per-request' } as const
 const base = { number: 1, configuration: { batchSize: 4 }, why: '', startedAt: '2026-01-01T00:00:00Z', seconds: 5 }
@@ -91,18 +92,40 @@ describe('what a trial teaches', () => {
 })
 
 describe('the idle latency under an SLO', () => {
-  const at = (percentile: number) => idleSloMs({ ...measurement(100), slo: { ...measurement(100).slo, percentile }, idle })
   const idle = { requests: 100, meanMs: 2, p50Ms: 1, p90Ms: 3, p95Ms: 4, p99Ms: 9, maxMs: 10 }
+  const at = (percentile: number, summary = idle) => complete({ idle: summary, slo: { ...measurement(100).slo, percentile } })
+  const learned = (trial: FinishedTrial) => {
+    const observation = observationOf(trial, objective)
+    return observation?.state === 'complete' ? observation.constraint?.value : undefined
+  }
 
   test.each([
     [0.5, 1],
     [0.9, 3],
     [0.95, 4],
     [0.99, 9],
-    [0.999, 9],
-    [0.6, 1],
-    [0.75, 3],
-  ])('p%d is the nearest percentile that was kept: %d ms', (percentile, ms) => {
-    expect(at(percentile)).toBe(ms)
+    // Of a hundred requests nothing is known beyond the slowest one.
+    [0.999, 10],
+    // Linear in ln(1 - q): from 1 at p50, ln 2, to 3 at p90, ln 10.
+    [0.75, 1 + (2 * Math.log(4 / 2)) / Math.log(10 / 2)],
+  ])('p%d is %d ms', (percentile, ms) => {
+    expect(learned(at(percentile))).toBeCloseTo(ms, 9)
+  })
+
+  test('as short as it may be, it is one', () => {
+    expect(learned(at(0.99, { ...idle, p99Ms: 0.4 }))).toBe(0.4)
+  })
+
+  test('the search is told what the recommendation shows', () => {
+    const view = { objective, pricePerHour: () => 1, label: () => '' }
+    fc.assert(
+      fc.property(fc.double({ min: 0.5, max: 0.9999, noNaN: true }), fc.double({ min: 0.1, max: 40, noNaN: true }), (percentile, p99Ms) => {
+        const trial = at(percentile, { ...idle, p99Ms, maxMs: p99Ms + 1 })
+        const slo = { ...measurement(100).slo, percentile }
+        if (trial.state !== 'complete') throw new Error('unreachable')
+        const [judged] = judge([{ ...trial, measurement: { ...trial.measurement, points: [] } }], { ...view, slo })
+        expect(learned(trial)).toBe(judged?.candidate.idleMs)
+      }),
+    )
   })
 })

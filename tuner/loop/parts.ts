@@ -1,5 +1,5 @@
 /** What the loop works with. */
-import type { Recommendation } from '../../reports/recommendation/types.ts'
+import type { Recommendation, StopBelief } from '../../reports/recommendation/types.ts'
 import type { Configuration, Observation, Problem, Rng, Sampler, StopAssessment } from '../../search/types.ts'
 import type { FinishedTrial, Provenance, TrialStore } from '../../trials/types.ts'
 import type { Backend } from '../backends/backend.ts'
@@ -23,7 +23,7 @@ export interface LoopParts {
   readonly store: TrialStore
   /** The highest number that a trial of the experiment has in the store, also a damaged one that is left out of the earlier trials. */
   readonly lastNumber?: number
-  readonly recommend: (trials: readonly FinishedTrial[], stop: StopAssessment | undefined) => Recommendation
+  readonly recommend: (trials: readonly FinishedTrial[], stop: StopBelief | undefined) => Recommendation
   readonly label: (configuration: Configuration) => string
   /** Writes the result files, returns their paths. */
   readonly write: (recommendation: Recommendation, trials: readonly FinishedTrial[]) => Promise<readonly string[]>

@@ -44,6 +44,21 @@ test('three half widths of the difference: just inside and just outside', () => 
   expect(far(edge * 1.01)).toEqual([])
 })
 
+test('a capacity below one request per second is a figure like any other', () => {
+  const slow = { rate: 0.1, low: 0.08, high: 0.125, feasible: 1 }
+  expect(due([reading(1, 0.9, { predicted: slow })], () => ({ capacityRps: 0.1, relativeError: 0.1 }))).toEqual([1])
+})
+
+test('what the search believes is an interval: a wide one forgives', () => {
+  const wide = { ...predicted, low: 20, high: 500 }
+  expect(due([reading(1, 300, { predicted: wide })])).toEqual([])
+  expect(due([reading(1, 300)], () => ({ capacityRps: 100, relativeError: 0.9 }))).toEqual([])
+})
+
+test('a confirmation is no reading, and is not doubted', () => {
+  expect(due([{ ...reading(1, 300), purpose: 'confirmation' }])).toEqual([])
+})
+
 test('one belief alone condemns nothing', () => {
   expect(due([reading(1, 300, { predicted: undefined })])).toEqual([])
   expect(due([reading(1, 300)], () => undefined)).toEqual([])

@@ -6,7 +6,7 @@ import { contradicts } from '../../profiler/capacity/cross-check.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { logSdOf } from './observations.ts'
+import { logSdOf, z90 } from './observations.ts'
 
 /** What the device model expects of a configuration that serves. */
 export interface Expected {
@@ -17,9 +17,6 @@ export interface Expected {
 
 /** Undefined where nothing is known of a configuration beforehand. */
 export type Expectation = (configuration: Configuration) => Expected | undefined
-
-/** z of a two-sided 90 % normal interval. */
-const z90 = 1.645
 
 /**
  * Trials to measure again, and those whose reading gave way to a second one. A reading is doubted where both beliefs are there and it is far from

@@ -1,10 +1,11 @@
-import type { Recommendation } from '../../reports/recommendation/types.ts'
-import type { StopAssessment } from '../../search/types.ts'
+import type { Recommendation, StopBelief } from '../../reports/recommendation/types.ts'
 import type { ExperimentRecord } from '../../trials/types.ts'
 
 /** The stop rule's last word, from the recommendation that ended the experiment; undefined where it said nothing. */
-export function stopOf({ result }: ExperimentRecord): StopAssessment | undefined {
+export function stopOf({ result }: ExperimentRecord): StopBelief | undefined {
   const confidence = (result as Partial<Recommendation> | undefined)?.confidence
-  if (confidence?.probabilityWithinTolerance === undefined) return undefined
-  return { probabilityBetterExists: 1 - confidence.probabilityWithinTolerance, tolerance: confidence.tolerance, stop: true }
+  if (confidence === undefined) return undefined
+  const { probabilityWithinTolerance: within, tooFewTrials, tolerance } = confidence
+  if (tooFewTrials) return { probabilityBetterExists: 1, tolerance }
+  return within === undefined ? undefined : { probabilityBetterExists: 1 - within, tolerance }
 }
