@@ -1,7 +1,7 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { memoryStore } from '../../trials/store/memory-store.ts'
 import { completeTrial } from '../../trials/store/samples.contract.ts'
-import type { TrialStore } from '../../trials/types.ts'
+import type { Provenance, TrialStore } from '../../trials/types.ts'
 import { loadExperiment } from '../experiment/load-experiment.ts'
 import type { Experiment } from '../experiment/types.ts'
 import { historyOf } from './history.ts'
@@ -22,8 +22,9 @@ async function keep(
   kept: Experiment,
   trials: number,
   spec: unknown = kept.document,
+  provenance: Provenance = 'simulated',
 ): Promise<void> {
-  await store.create({ id, name: id, createdAt, spec, seed: 1, provenance: 'simulated' })
+  await store.create({ id, name: id, createdAt, spec, seed: 1, provenance })
   for (let number = 1; number <= trials; number++) await store.append(id, completeTrial(number))
   await store.finish(id, 'done')
 }
@@ -52,4 +53,53 @@ test('--no-history starts afresh', async () => {
   await keep(store, 'this', '2026-01-02T00:00:00Z', experiment(), 0)
   expect((await historyOf(experiment(), 'this', store)).past).toHaveLength(1)
   expect((await historyOf(experiment({ history: false }), 'this', store)).past).toHaveLength(0)
+})
+
+describe('what counts as an earlier experiment', () => {
+  const now = '2026-01-10T00:00:00Z'
+  const before = '2026-01-01T00:00:00Z'
+  const here = experiment()
+  const pastOf = async (prepare: (store: TrialStore) => Promise<void>) => {
+    const store = memoryStore()
+    await keep(store, 'this', now, here, 0)
+    await prepare(store)
+    return (await historyOf(here, 'this', store)).past.map(({ name }) => name)
+  }
+
+  test.each<[string, (store: TrialStore) => Promise<void>, string[]]>([
+    ['four trials are enough', (store) => keep(store, 'x', before, here, 4), ['x']],
+    ['three are not', (store) => keep(store, 'x', before, here, 3), []],
+    ['begun at the same moment, it is not earlier', (store) => keep(store, 'x', now, here, 5), []],
+    [
+      'measured, it tells of other things than what is simulated',
+      (store) => keep(store, 'x', before, here, 5, here.document, 'measured'),
+      [],
+    ],
+    ['of fewer parameters, it tells of those', (store) => keep(store, 'x', before, experiment({ space: ['batchSize=1,2,4'] }), 5), ['x']],
+  ])('%s', async (_, prepare, names) => {
+    expect(await pastOf(prepare)).toEqual(names)
+  })
+
+  test('trials that teach nothing do not count', async () => {
+    const failed = { number: 9, configuration: {}, why: '', startedAt: before, seconds: 1, state: 'failed', error: 'no port' } as const
+    const names = await pastOf(async (store) => {
+      await store.create({ id: 'x', name: 'x', createdAt: before, spec: here.document, seed: 1, provenance: 'simulated' })
+      for (const number of [1, 2, 3]) await store.append('x', completeTrial(number))
+      await store.append('x', failed)
+    })
+    expect(names).toEqual([])
+  })
+
+  test('the newest eight are learned from', async () => {
+    const names = await pastOf(async (store) => {
+      for (let day = 1; day <= 9; day++) await keep(store, `day-${day}`, `2026-01-0${day}T00:00:00Z`, here, 4)
+    })
+    expect(names).toEqual([9, 8, 7, 6, 5, 4, 3, 2].map((day) => `day-${day}`))
+  })
+
+  test('nothing, of an experiment that the store does not know', async () => {
+    const store = memoryStore()
+    await keep(store, 'x', before, here, 5)
+    expect(await historyOf(here, 'this', store)).toEqual({ past: [], unread: [] })
+  })
 })

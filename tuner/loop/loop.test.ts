@@ -1,35 +1,15 @@
 import { describe, expect, test } from 'vitest'
 import type { Configuration, Observation } from '../../search/types.ts'
 import { type FinishedTrial, InfeasibleError, LaunchError } from '../../trials/types.ts'
-import {
-  batchProblem,
-  fakeExperiment,
-  fakeLauncher,
-  fakeParts,
-  fakePredictor,
-  type fakeStore,
-  measurement,
-  orderedSampler,
-} from '../testing/fakes.ts'
-import type { TuneEvent } from './events.ts'
+import { runFakes } from '../testing/fake-run.ts'
+import { batchProblem, fakeExperiment, fakeLauncher, fakeParts, fakePredictor, measurement, orderedSampler } from '../testing/fakes.ts'
 import { runLoop } from './loop.ts'
 
 const never = new AbortController().signal
 
-async function run(
-  partsOverrides: Parameters<typeof fakeParts>[0] = {},
-  experimentOverrides: Parameters<typeof fakeExperiment>[0] = {},
-  signal = never,
-) {
-  const parts = fakeParts(partsOverrides)
-  const events: TuneEvent[] = []
-  const result = await runLoop(fakeExperiment(experimentOverrides), parts, [], (event) => events.push(event), signal)
-  return { parts, events, result, types: events.map((e) => e.type) }
-}
-
 describe('the loop', () => {
   test('tries the space, confirms the winner, recommends it and stores every trial before the next begins', async () => {
-    const { result, parts, events } = await run()
+    const { result, parts, events } = await runFakes()
     expect(result.reason).toBe('space-exhausted')
     expect(result.recommendation.best?.configuration).toEqual({ batchSize: 16 })
     expect(parts.store.appended.map((t) => t.purpose ?? 'search')).toEqual([
@@ -45,8 +25,61 @@ describe('the loop', () => {
     expect(order).toEqual(Array.from({ length: 10 }, (_, i) => (i % 2 === 0 ? 'trial-started' : 'trial-finished')))
   })
 
+  test('says first what it is about to do, and last what came of it, at the time of each', async () => {
+    const written: unknown[][] = []
+    const write = async (...given: unknown[]) => {
+      written.push(given)
+      return ['a.json']
+    }
+    const { events, result, parts } = await runFakes(
+      { write, notices: ['emulated'] },
+      { budget: { maxTrials: 3 }, load: { confirmSeconds: 30 } as never },
+    )
+    expect(events[0]).toEqual({
+      at: '2026-01-01T00:00:00.250Z',
+      type: 'experiment-started',
+      experimentId: 'fake-1',
+      name: 'fake',
+      provenance: 'emulated',
+      seed: 1,
+      slo: { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 },
+      maxTrials: 3,
+      spaceSize: 5,
+      notices: ['emulated'],
+      resumedTrials: 0,
+      confirmSeconds: 30,
+    })
+    expect(events.at(-2)).toMatchObject({ type: 'stopped', reason: 'max-trials' })
+    expect(events.at(-1)).toMatchObject({ type: 'recommended', recommendation: result.recommendation, files: ['a.json'] })
+    expect(written).toEqual([[result.recommendation, result.trials]])
+    expect(result.trials).toEqual(parts.store.appended)
+    const times = events.map(({ at }) => at)
+    expect(times).toEqual([...times].sort())
+  })
+
+  test.each<[string, Parameters<typeof fakeParts>[0], Parameters<typeof fakeExperiment>[0], number | undefined]>([
+    ['is announced', {}, { confirm: true }, 1],
+    ['is not announced where none is asked for', {}, { confirm: false }, undefined],
+    ['takes no time in virtual time', { provenance: 'simulated' }, { confirm: true }, undefined],
+  ])('a confirmation %s', async (_, parts, experiment, seconds) => {
+    const { events } = await runFakes(parts, { ...experiment, budget: { maxTrials: 1 } })
+    expect(events[0]).toMatchObject({ type: 'experiment-started' })
+    expect((events[0] as { confirmSeconds?: number }).confirmSeconds).toBe(seconds)
+  })
+
+  test('after failures nothing is confirmed', async () => {
+    let tries = 0
+    const launcher = fakeLauncher(async () => {
+      if (++tries > 1) throw new LaunchError('gone', undefined, undefined, 'experiment')
+      return fakePredictor({ isolation: '1' })
+    })
+    const { parts, result } = await runFakes({ launcher })
+    expect(result.reason).toBe('failed')
+    expect(parts.store.appended.filter((t) => t.purpose === 'confirmation')).toEqual([])
+  })
+
   test('measures the default configuration first', async () => {
-    const { parts } = await run({ defaultConfiguration: { batchSize: 4 } })
+    const { parts } = await runFakes({ defaultConfiguration: { batchSize: 4 } })
     expect(parts.store.appended[0]).toMatchObject({ configuration: { batchSize: 4 }, purpose: 'default', number: 1 })
     expect(parts.store.appended.filter((t) => t.configuration.batchSize === 4)).toHaveLength(1)
   })
@@ -77,7 +110,7 @@ describe('the loop', () => {
       if (Number(configuration.batchSize) >= 8) throw new InfeasibleError('out-of-memory', 'needs 9 GiB')
       return fakePredictor({ isolation: String(configuration.batchSize) })
     })
-    const { result, parts } = await run({ launcher })
+    const { result, parts } = await runFakes({ launcher })
     expect(result.recommendation.best?.configuration).toEqual({ batchSize: 4 })
     expect(parts.store.appended.filter((t) => t.state === 'infeasible').map((t) => t.configuration.batchSize)).toEqual([8, 16])
   })
@@ -87,7 +120,7 @@ describe('the loop', () => {
       if (configuration.batchSize === 2) throw new LaunchError('no port')
       return fakePredictor({ isolation: String(configuration.batchSize) })
     })
-    const { parts, events, result } = await run({ launcher })
+    const { parts, events, result } = await runFakes({ launcher })
     const failed = parts.store.appended.filter((t) => t.state === 'failed')
     expect(failed.map((t) => t.configuration.batchSize)).toEqual([2, 2, 2])
     expect(events.filter((e) => e.type === 'trial-finished' && e.retry)).toHaveLength(2)
@@ -98,7 +131,7 @@ describe('the loop', () => {
     const launcher = fakeLauncher(async () => {
       throw new LaunchError('command not found: gunicorn')
     })
-    const { result, parts, events } = await run({ launcher })
+    const { result, parts, events } = await runFakes({ launcher })
     expect(result.reason).toBe('failed')
     expect(parts.store.appended).toHaveLength(4)
     expect(parts.store.finished).toBe('failed')
@@ -110,13 +143,13 @@ describe('the loop', () => {
       if (batchSize === 2) throw new LaunchError('expected shape [8]', undefined, undefined, 'configuration')
       return fakePredictor({ isolation: String(batchSize) })
     })
-    const one = await run({ launcher: refusing })
+    const one = await runFakes({ launcher: refusing })
     expect(one.parts.store.appended.filter((t) => t.state === 'failed')).toHaveLength(1)
     expect(one.result.reason).toBe('space-exhausted')
     const wrong = fakeLauncher(async () => {
       throw new LaunchError('it speaks another protocol', undefined, undefined, 'experiment')
     })
-    const all = await run({ launcher: wrong })
+    const all = await runFakes({ launcher: wrong })
     expect(all.parts.store.appended).toHaveLength(1)
     expect(all.events.find((e) => e.type === 'stopped')).toMatchObject({
       reason: 'failed',
@@ -129,7 +162,7 @@ describe('the loop', () => {
     ['time-limit', { budget: { maxTrials: 20, timeLimitS: 2 } }, undefined],
     ['budget', { budget: { maxTrials: 20, maxCost: 1e-9 } }, 1],
   ] as const)('stops at %s', async (reason, experiment, trials) => {
-    const { result } = await run({}, { ...experiment, confirm: false })
+    const { result } = await runFakes({}, { ...experiment, confirm: false })
     expect(result.reason).toBe(reason)
     if (trials !== undefined) expect(result.trials).toHaveLength(trials)
     else expect(result.trials.length).toBeLessThan(5)
@@ -141,7 +174,7 @@ describe('the loop', () => {
       tolerance: 0.05,
       stop: observations.length >= 3,
     })
-    const { result, events } = await run({ assessStop })
+    const { result, events } = await runFakes({ assessStop })
     expect(result.reason).toBe('certain')
     expect(events.find((e) => e.type === 'stopped')).toMatchObject({ detail: expect.stringContaining('98 %') })
   })
@@ -156,37 +189,13 @@ describe('the loop', () => {
       running -= 1
       return measurement(100)
     }
-    const { result } = await run({ load }, { parallel: 3 })
+    const { result } = await runFakes({ load }, { parallel: 3 })
     expect(most).toBe(3)
     expect(new Set(result.trials.map((t) => t.number)).size).toBe(result.trials.length)
   })
 
-  test('an interrupt stops the running predictor, keeps finished trials and marks the experiment', async () => {
-    const controller = new AbortController()
-    let stopped = 0
-    const launcher = fakeLauncher(async (configuration) =>
-      fakePredictor({
-        isolation: String(configuration.batchSize),
-        stop: async () => {
-          stopped += 1
-        },
-      }),
-    )
-    const load = (predictor: { isolation: string }, _options: unknown, signal: AbortSignal) =>
-      new Promise<ReturnType<typeof measurement>>((resolve, reject) => {
-        if (predictor.isolation !== '4') return resolve(measurement(100))
-        signal.addEventListener('abort', () => reject(signal.reason))
-        controller.abort(new Error('Ctrl-C'))
-      })
-    const { result, parts } = await run({ launcher, load }, {}, controller.signal)
-    expect(result.reason).toBe('interrupted')
-    expect(parts.store.appended.map((t) => t.configuration.batchSize)).toEqual([1, 2])
-    expect(parts.store.finished).toBe('interrupted')
-    expect(stopped).toBeGreaterThanOrEqual(3)
-  })
-
   test('a resumed experiment goes on with the next number and trusts what was measured', async () => {
-    const first = await run({}, { budget: { maxTrials: 3 }, confirm: false })
+    const first = await runFakes({}, { budget: { maxTrials: 3 }, confirm: false })
     const parts = fakeParts()
     const result = await runLoop(fakeExperiment({ confirm: false }), parts, first.result.trials, () => undefined, never)
     expect(parts.store.appended.map((t) => [t.number, t.configuration.batchSize])).toEqual([
@@ -194,57 +203,6 @@ describe('the loop', () => {
       [5, 16],
     ])
     expect(result.trials).toHaveLength(5)
-  })
-
-  test('results that cannot be written are still said and stored, and the run fails with the reason', async () => {
-    const parts = fakeParts({ write: () => Promise.reject(new Error('no space left')) })
-    const events: TuneEvent[] = []
-    const run = runLoop(fakeExperiment(), parts, [], (event) => events.push(event), new AbortController().signal)
-    await expect(run).rejects.toThrow('no space left')
-    expect(events.at(-1)).toMatchObject({ type: 'recommended', files: [] })
-    expect((parts.store as ReturnType<typeof fakeStore>).finished).toBe('done')
-  })
-
-  test('a store that cannot write ends the run with its error, after the predictors have stopped', async () => {
-    let stopped = 0
-    const launcher = fakeLauncher(async () =>
-      fakePredictor({
-        isolation: '1',
-        stop: async () => {
-          stopped += 1
-        },
-      }),
-    )
-    const parts = fakeParts({ launcher })
-    parts.store.append = async () => {
-      throw new Error('disk full')
-    }
-    await expect(runLoop(fakeExperiment({ parallel: 2 }), parts, [], () => undefined, never)).rejects.toThrow('disk full')
-    expect(stopped).toBeGreaterThanOrEqual(2)
-  })
-
-  test('a predictor that dies under load twice cannot serve; out of memory at once', async () => {
-    const launcher = fakeLauncher(async (configuration) => {
-      const what = configuration.batchSize === 2 ? 'exit 1' : 'killed: out of memory'
-      const dies = Number(configuration.batchSize) > 1
-      return fakePredictor({
-        isolation: String(configuration.batchSize),
-        died: dies ? Promise.resolve({ what, outOfMemory: configuration.batchSize !== 2 }) : undefined,
-      })
-    })
-    const load = (predictor: { isolation: string }, _options: unknown, signal: AbortSignal) =>
-      new Promise<ReturnType<typeof measurement>>((resolve, reject) => {
-        if (predictor.isolation === '1') return resolve(measurement(100))
-        if (signal.aborted) return reject(signal.reason)
-        signal.addEventListener('abort', () => reject(signal.reason))
-      })
-    const { parts } = await run({ launcher, load }, { budget: { maxTrials: 3 }, confirm: false })
-    expect(parts.store.appended.map((t) => [t.configuration.batchSize, t.state, 'reason' in t ? t.reason : ''])).toEqual([
-      [1, 'complete', ''],
-      [2, 'failed', ''],
-      [2, 'infeasible', 'crashed'],
-      [4, 'infeasible', 'out-of-memory'],
-    ])
   })
 
   const disturbed = { ...measurement(100), outcome: 'disturbed', capacityRps: 0, capacityCi90Rps: [0, Number.POSITIVE_INFINITY] } as const
@@ -257,7 +215,7 @@ describe('the loop', () => {
       return { probabilityBetterExists: 1, tolerance: 0.05, stop: false }
     }
     const load = async ({ isolation }: { isolation: string }) => (isolation === '2' ? disturbed : measurement(100 * Number(isolation)))
-    const { parts, events } = await run({ load, assessStop }, { confirm: false })
+    const { parts, events } = await runFakes({ load, assessStop }, { confirm: false })
     expect(batches(parts.store.appended)).toEqual([1, 2, 2, 2, 4, 8, 16])
     expect(events.filter((e) => e.type === 'trial-finished' && e.retry)).toHaveLength(2)
     expect(seen.at(-1)!.map(({ configuration }) => configuration.batchSize)).toEqual([1, 4, 8, 16])
@@ -278,7 +236,7 @@ describe('the loop', () => {
     const load = async ({ isolation }: { isolation: string }) =>
       measurement(isolation === '2' && ++tries === 1 ? 7 : 100 * Number(isolation))
     const expectation = ({ batchSize }: Configuration) => ({ capacityRps: 100 * Number(batchSize), relativeError: 0.1 })
-    const { parts, events } = await run({ load, sampler, expectation }, { confirm: false })
+    const { parts, events } = await runFakes({ load, sampler, expectation }, { confirm: false })
     expect(batches(parts.store.appended)).toEqual([1, 2, 2, 4, 8, 16])
     expect(parts.store.appended[2]!.why).toBe('trial 2 again: its reading is hard to believe')
     // Asked between the two readings, the search would have learned 7; it never does.
@@ -290,7 +248,7 @@ describe('the loop', () => {
   test('a resumed experiment makes the second reading that is due', async () => {
     const expectation = () => ({ capacityRps: 100, relativeError: 0.1 })
     const predicted = { rate: 100, low: 80, high: 125, feasible: 1 }
-    const first = await run({}, { budget: { maxTrials: 1 }, confirm: false })
+    const first = await runFakes({}, { budget: { maxTrials: 1 }, confirm: false })
     const earlier = first.result.trials.map((t) => ({ ...t, predicted, measurement: measurement(5) })) as FinishedTrial[]
     const parts = fakeParts({ expectation })
     await runLoop(fakeExperiment({ confirm: false, budget: { maxTrials: 2 } }), parts, earlier, () => undefined, never)
@@ -301,14 +259,14 @@ describe('the loop', () => {
     const measure = async (predictor: { isolation: string }, task: { kind: string }) =>
       task.kind === 'trial' ? measurement(100 * Number(predictor.isolation)) : disturbed
     const { backend } = fakeParts()
-    const { parts, result } = await run({ backend: { ...backend, measure } })
+    const { parts, result } = await runFakes({ backend: { ...backend, measure } })
     const confirmations = parts.store.appended.filter((t) => t.purpose === 'confirmation')
     expect(batches(confirmations)).toEqual([16, 16])
     expect(result.reason).toBe('space-exhausted')
   })
 
   test('what was confirmed in an earlier run is not confirmed again', async () => {
-    const first = await run()
+    const first = await runFakes()
     const again = fakeParts()
     await runLoop(fakeExperiment(), again, first.result.trials, () => undefined, never)
     expect(again.store.appended).toEqual([])
@@ -321,7 +279,7 @@ describe('the loop', () => {
       if (task.kind !== 'trial') asked.push(task.rateRps)
       return backend.measure(predictor, task, ...rest)
     }
-    const { events } = await run({ backend: { ...backend, measure } }, { budget: { maxTrials: 5 } })
+    const { events } = await runFakes({ backend: { ...backend, measure } }, { budget: { maxTrials: 5 } })
     expect(asked).toHaveLength(1)
     expect(asked[0]! / 1600).toBeGreaterThan(0.9)
     expect(asked[0]! / 1600).toBeLessThan(1)

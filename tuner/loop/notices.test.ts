@@ -1,0 +1,71 @@
+import { describe, expect, test } from 'vitest'
+import type { PastExperiment } from '../../search/types.ts'
+import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
+import { useWorkspace } from '../experiment/testing/workspace.ts'
+import { devicesLine, historyNotices, noticesOf, provenanceOf } from './notices.ts'
+
+const { loadFile } = useWorkspace()
+const bert = (flags: Record<string, unknown> = {}, more = '') => loadFile(`model: bert\nslo: 50ms\n${more}`, flags)
+const emulated = () => bert({ devices: 'emulated', gpus: 'T4,V100' })
+const onCores = () => bert({ devices: 'cpu' })
+const simulated = () => bert({ backend: 'simulated', gpus: 'T4' })
+
+test.each([
+  ['simulated', simulated],
+  ['emulated', emulated],
+  ['measured', onCores],
+] as const)('provenance: %s', (provenance, make) => {
+  expect(provenanceOf(make())).toBe(provenance)
+})
+
+test('which devices are used, and what of them is not there', () => {
+  const machine = { affinity: [0, 1], cores: 8, cpuModel: 'Xeon' } as unknown as MachineFacts
+  expect(devicesLine(emulated(), machine, 'emulated')).toBe('Devices: 2 of 8 cores (Xeon); T4, V100 (emulated)')
+  expect(devicesLine(emulated(), machine, 'measured')).toBe('Devices: 2 of 8 cores (Xeon); T4, V100')
+  expect(devicesLine(onCores(), machine, 'measured')).toBe('Devices: 2 of 8 cores (Xeon); no GPU')
+  expect(devicesLine(simulated(), machine, 'simulated')).toBe('Devices: T4 (simulated)')
+})
+
+test('what is learned from, and what cannot be read', () => {
+  const past = ['a', 'b'].map((name) => ({ name }) as PastExperiment)
+  expect(historyNotices([], [])).toEqual([])
+  expect(historyNotices(past, ['c', 'd'])).toEqual([
+    'Learns from a, b (--no-history: starts afresh)',
+    'Cannot read, and so does not learn from: c, d',
+  ])
+  expect(historyNotices([], ['c'])).toEqual(['Cannot read, and so does not learn from: c'])
+  expect(historyNotices(past.slice(1), [])).toEqual(['Learns from b (--no-history: starts afresh)'])
+})
+
+describe('banners', () => {
+  test('none of what is measured but what the experiment says of itself', () => {
+    const strict = bert({ devices: 'cpu', minQuality: '0.95' }, 'variants: {a: {quality: 1}, b: {quality: 0.9, model: distilbert}}\n')
+    expect(noticesOf(onCores(), 'measured')).toEqual([])
+    expect(noticesOf(strict, 'measured')).toEqual(['Left out, for less quality than 0.95: b (0.9)'])
+  })
+
+  test('what is emulated, from what, and how far each GPU may be off', () => {
+    const [banner, deploys, ...rest] = noticesOf(emulated(), 'emulated')
+    expect(banner).toMatch(
+      /^The GPUs are EMULATED: real predictor processes under real load, but the GPU's time comes from a device model calibrated on .* \(two cases of three\): T4 [\d.]+ %, V100 [\d.]+ %\.$/,
+    )
+    expect(deploys).toMatch(/^What deploys is .*, which was not measured: settle these figures with tune verify/)
+    expect(rest).toEqual([])
+  })
+
+  test('what is simulated, a GPU known from its datasheet alone as such, and what the experiment says of itself last', () => {
+    const variants = 'variants: {a: {quality: 1}, b: {quality: 0.9, model: distilbert}}\n'
+    const notices = noticesOf(bert({ backend: 'simulated', gpus: 'B200', minQuality: '0.95' }, variants), 'simulated')
+    expect(notices[0]).toMatch(
+      /^SIMULATED in virtual time: nothing is launched or measured\. GPUs are a device model .*: B200 [\d.]+ % \(from its datasheet\)\.$/,
+    )
+    expect(notices.at(-1)).toBe('Left out, for less quality than 0.95: b (0.9)')
+  })
+
+  test('a language model has a model of its steps', () => {
+    const language = loadFile('model: llama-3.1-8b\nslo: {limit: 400ms, metric: ttft}\n', { backend: 'simulated', gpus: 'H100' })
+    expect(noticesOf(language, 'simulated')[0]).toMatch(
+      /a model of steps fitted to .* its step times on one GPU are within \(two cases of three\): H100 [\d.]+ %\.$/,
+    )
+  })
+})

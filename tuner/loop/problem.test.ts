@@ -1,0 +1,125 @@
+import { describe, expect, test } from 'vitest'
+import { defaultPriceBook } from '../../trials/prices/book.ts'
+import { useWorkspace } from '../experiment/testing/workspace.ts'
+import { expectationOf, labelOf, loadPriceBook, pricing, problemOf, viewOf } from './problem.ts'
+
+const { path, write, loadFile } = useWorkspace()
+const bert = (flags: Record<string, unknown> = {}, more = '') =>
+  loadFile(`model: bert\nslo: 50ms\n${more}`, { devices: 'emulated', gpus: 'T4,V100', ...flags })
+const onT4 = { cpuCores: 4, gpu: 'T4', gpuMemoryPercent: 100, batchSize: 8 }
+const { vcpu, memoryGiB, gpus } = defaultPriceBook
+
+describe('prices', () => {
+  test('of cores, memory and the share of a GPU, whatever is served with them', () => {
+    const price = pricing(defaultPriceBook)
+    const whole = 4 * vcpu.perHour + 2 * memoryGiB.perHour + gpus.T4!.perHour
+    expect(price({ ...onT4, memoryMiB: 2048 })).toBeCloseTo(whole, 9)
+    expect(price({ ...onT4, memoryMiB: 2048, batchSize: 1 })).toBe(price({ ...onT4, memoryMiB: 2048 }))
+    for (const [other, dearer] of [
+      [{ cpuCores: 8 }, 4 * vcpu.perHour],
+      [{ memoryMiB: 4096 }, 2 * memoryGiB.perHour],
+      [{ gpu: 'V100' }, gpus.V100!.perHour - gpus.T4!.perHour],
+      [{ gpuMemoryPercent: 50 }, -0.5 * gpus.T4!.perHour],
+      [{ gpus: 2 }, gpus.T4!.perHour],
+    ] as const)
+      expect(price({ ...onT4, memoryMiB: 2048, ...other }) - whole, JSON.stringify(other)).toBeCloseTo(dearer, 9)
+  })
+
+  test('are worked out once for a configuration: samplers ask for whole grids', () => {
+    let read = 0
+    const counting = {
+      ...defaultPriceBook,
+      get vcpu() {
+        read++
+        return vcpu
+      },
+    }
+    const price = pricing(counting)
+    const first = price(onT4)
+    const before = read
+    expect(price({ ...onT4, batchSize: 64 })).toBe(first)
+    expect(read).toBe(before)
+    price({ ...onT4, cpuCores: 2 })
+    expect(read).toBeGreaterThan(before)
+  })
+
+  test("are the user's own, where a file says them", async () => {
+    expect(await loadPriceBook(undefined)).toBe(defaultPriceBook)
+    write('prices.yaml', 'currency: USD\nvcpu: 1\nmemoryGiB: 0.5\ngpus: {T4: 7}\n')
+    const book = await loadPriceBook(path('prices.yaml'))
+    expect(book.gpus.T4!.perHour).toBe(7)
+    await expect(loadPriceBook(path('none.yaml'))).rejects.toThrow(/none\.yaml/)
+  })
+})
+
+describe('the problem that the search is posed', () => {
+  test('the space, the objective and the limit of the experiment, and what a replica costs', () => {
+    const experiment = bert()
+    const problem = problemOf(experiment, defaultPriceBook)
+    expect(problem).toMatchObject({ objective: { kind: 'price-per-request' }, constraintLimit: 50 })
+    expect(problem.space).toBe(experiment.space)
+    expect(problem.pricePerHour(onT4)).toBeCloseTo(pricing(defaultPriceBook)(onT4), 12)
+  })
+
+  test('physics of the built-in predictor on GPUs: a V100 is expected to serve more than a T4, sooner', () => {
+    const { priorLogRate, priorLogConstraint, cannotServe, priorFactors } = problemOf(bert(), defaultPriceBook)
+    const onV100 = { ...onT4, gpu: 'V100' }
+    expect(priorLogRate!(onV100)!).toBeGreaterThan(priorLogRate!(onT4)!)
+    expect(priorLogConstraint!(onV100)!).toBeLessThan(priorLogConstraint!(onT4)!)
+    expect([cannotServe!(onT4), cannotServe!({ ...onT4, gpuMemoryPercent: 5, batchSize: 256 })]).toEqual([false, true])
+    // Of cores, batch and share, and of each of the two GPUs.
+    expect(priorFactors!.sd).toHaveLength(5)
+  })
+
+  test('variants share no learned factors', () => {
+    const variants = 'variants: {a: {quality: 1}, b: {quality: 0.9, model: distilbert}}\n'
+    const problem = problemOf(bert({}, variants), defaultPriceBook)
+    expect(problem).not.toHaveProperty('priorFactors')
+    expect(problem.priorLogRate!({ ...onT4, variant: 'b' })!).toBeGreaterThan(problem.priorLogRate!({ ...onT4, variant: 'a' })!)
+  })
+
+  test.each<[string, () => ReturnType<typeof bert>]>([
+    [
+      'of a command of the user',
+      () =>
+        loadFile(
+          "model: bert\nslo: 50ms\npredictor: {command: 'serve'}\nspace: {cpuCores: [1, 2], gpu: [T4, V100]}\n",
+          {},
+          { cpuCores: 4, gpus: ['T4', 'V100'] },
+        ),
+    ],
+    ['without a GPU', () => loadFile('model: bert\nslo: 50ms\n', { devices: 'cpu' })],
+  ])('no physics %s', (_, make) => {
+    const experiment = make()
+    expect(problemOf(experiment, defaultPriceBook)).not.toHaveProperty('priorLogRate')
+    expect(expectationOf(experiment)).toBeUndefined()
+  })
+})
+
+describe('what the device model expects', () => {
+  test('a capacity with its error, the same each time, of what serves', () => {
+    const expectation = expectationOf(bert())!
+    const expected = expectation(onT4)!
+    expect(Math.log(expected.capacityRps)).toBeCloseTo(problemOf(bert(), defaultPriceBook).priorLogRate!(onT4)!, 1)
+    expect(expected.relativeError).toBeGreaterThan(0.03)
+    expect(expectation({ ...onT4 })).toBe(expected)
+    expect(expectation({ ...onT4, gpuMemoryPercent: 5, batchSize: 256 })).toBeUndefined()
+  })
+
+  test('nothing in virtual time, where a second reading comes to the same', () => {
+    expect(expectationOf(bert({ backend: 'simulated', devices: undefined }))).toBeUndefined()
+  })
+
+  test('nothing of what misses the SLO even when idle', () => {
+    expect(expectationOf(bert({ slo: '0.1ms' }))!(onT4)).toBeUndefined()
+  })
+})
+
+test('candidates are called and ranked as the experiment says', () => {
+  const experiment = bert({ minQuality: '0.95' }, 'variants: {a: {quality: 1}, b: {quality: 0.96, model: distilbert}}\n')
+  const label = labelOf(experiment)
+  expect(label(onT4)).toBe('4 cores, T4, batch 8')
+  const view = viewOf(experiment, { pricePerHour: () => 1, label })
+  expect(view).toMatchObject({ slo: { limitMs: 50 }, objective: { kind: 'price-per-request' }, minQuality: 0.95 })
+  expect(view.quality!({ variant: 'b' })).toBe(0.96)
+})

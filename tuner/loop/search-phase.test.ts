@@ -1,0 +1,207 @@
+import { describe, expect, test } from 'vitest'
+import type { Configuration, Suggestion } from '../../search/types.ts'
+import { LaunchError } from '../../trials/types.ts'
+import {
+  batchProblem,
+  type FakeOverrides,
+  fakeExperiment,
+  fakeLauncher,
+  fakeParts,
+  fakePredictor,
+  measurement,
+  orderedSampler,
+} from '../testing/fakes.ts'
+import type { EventBody } from './events.ts'
+import { Search } from './search-phase.ts'
+import { TrialLog } from './trial-log.ts'
+
+const never = new AbortController().signal
+/** A search on its own: no confirmation, nothing recommended at the end. */
+function search(overrides: FakeOverrides = {}, experiment: Parameters<typeof fakeExperiment>[0] = {}, signal = never) {
+  const parts = fakeParts(overrides)
+  const log = new TrialLog({ objective: batchProblem.objective, pricePerHour: () => 1, earlier: [], withheld: () => new Set() })
+  const events: EventBody[] = []
+  const running = new Search(fakeExperiment(experiment), parts, log, (event) => events.push(event), signal)
+  const of = <T extends EventBody['type']>(type: T) => events.filter((e) => e.type === type) as Extract<EventBody, { type: T }>[]
+  return { running, parts, log, events, of, batches: () => log.trials.map(({ configuration }) => configuration.batchSize) }
+}
+/** What the sampler is asked: the configurations that are taken. */
+function listening(of: (n: number) => Partial<Suggestion> = () => ({})) {
+  const taken: unknown[][] = []
+  const sampler = {
+    name: 'listening',
+    suggest: (...given: Parameters<typeof orderedSampler.suggest>) => {
+      taken.push(given[2].map(({ batchSize }) => batchSize))
+      const next = orderedSampler.suggest(...given)
+      return next && { ...next, ...of(taken.length) }
+    },
+  }
+  return { sampler, taken }
+}
+
+describe('what is told', () => {
+  test('of a trial: what is tried and why, that it came up, what it came to, what was spent, what the stop rule believes', async () => {
+    const predicted = { rate: 90, low: 80, high: 110, feasible: 1 }
+    const { sampler } = listening(() => ({ predicted }))
+    const assessment = { probabilityBetterExists: 0.6, tolerance: 0.05, stop: false }
+    const { running, events, log } = search({ sampler, assessStop: () => assessment }, { budget: { maxTrials: 1 } })
+    await running.run()
+    const [trial] = log.trials
+    const label = '{"batchSize":1}'
+    expect(events).toEqual([
+      {
+        type: 'trial-started',
+        number: 1,
+        suggestion: { configuration: { batchSize: 1 }, why: 'next in order', predicted },
+        label,
+        pricePerHour: 1,
+      },
+      { type: 'predictor-ready', number: 1, isolation: '1', seconds: expect.any(Number) },
+      { type: 'trial-finished', trial, label, pricePerHour: 1, retry: false, spent: log.spent },
+      { type: 'best-changed', number: 1, label, costLabel: '$2.78 per million requests' },
+      { type: 'stop-assessed', assessment, afterTrials: 1 },
+    ])
+    expect(log.spent).toBeCloseTo(trial!.seconds / 3600, 12)
+    expect(running.assessment).toBe(assessment)
+  })
+
+  test('a new best, and only where it changed', async () => {
+    const load = async ({ isolation }: { isolation: string }) => measurement([0, 300, 200, 0, 400, 0, 0, 0, 350][Number(isolation)] ?? 100)
+    const { running, of } = search({ load })
+    await running.run()
+    expect(of('best-changed').map(({ number }) => number)).toEqual([1, 3])
+  })
+
+  test('not the best that a resumed run knew before', async () => {
+    const first = search({}, { budget: { maxTrials: 5 } })
+    await first.running.run()
+    const parts = fakeParts()
+    const log = new TrialLog({
+      objective: batchProblem.objective,
+      pricePerHour: () => 1,
+      earlier: [...first.log.trials].reverse().slice(0, 4),
+      withheld: () => new Set(),
+    })
+    const events: EventBody[] = []
+    await new Search(fakeExperiment(), parts, log, (event) => events.push(event), never).run()
+    expect(events.filter(({ type }) => type === 'trial-finished')).toHaveLength(1)
+    expect(events.filter(({ type }) => type === 'best-changed')).toEqual([])
+  })
+
+  test('what the sampler warns of', async () => {
+    const { sampler } = listening((n) => (n === 2 ? { warning: 'the fit fell back' } : {}))
+    const { running, of } = search({ sampler })
+    await running.run()
+    expect(of('warning')).toEqual([{ type: 'warning', message: 'the fit fell back' }])
+  })
+
+  test('which try it is, from the second on; a failed trial is no reason to ask the stop rule', async () => {
+    const launcher = fakeLauncher(async ({ batchSize }) => {
+      if (batchSize === 1) throw new LaunchError('no port')
+      return fakePredictor({ isolation: String(batchSize) })
+    })
+    const { running, of } = search({ launcher }, { budget: { maxTrials: 1 } })
+    await running.run()
+    expect(of('trial-started').map(({ suggestion }) => suggestion.why)).toEqual([
+      'next in order',
+      'next in order (attempt 2)',
+      'next in order (attempt 3)',
+      'next in order',
+    ])
+    expect(of('trial-started')[0]!.suggestion).not.toHaveProperty('predicted')
+    expect(of('stop-assessed').map(({ afterTrials }) => afterTrials)).toEqual([1])
+    expect(of('best-changed').map(({ number }) => number)).toEqual([4])
+  })
+})
+
+describe('what is tried', () => {
+  test('nothing that runs, and nothing that was given up', async () => {
+    const { sampler, taken } = listening()
+    const launcher = fakeLauncher(async ({ batchSize }) => {
+      if (batchSize === 2) throw new LaunchError('a shape', undefined, undefined, 'configuration')
+      return fakePredictor({ isolation: String(batchSize) })
+    })
+    const { running, batches } = search({ sampler, launcher }, { parallel: 2 })
+    await running.run()
+    expect(taken[0]).toEqual([])
+    expect(taken[1]).toEqual([1])
+    expect(taken.at(-1)).toContain(2)
+    expect([...batches()].sort((a, b) => Number(a) - Number(b))).toEqual([1, 2, 4, 8, 16])
+  })
+
+  test('what a second reading is due of is not suggested, and read again once', async () => {
+    const expectation = () => ({ capacityRps: 100, relativeError: 0.1 })
+    const predicted = { rate: 100, low: 90, high: 111, feasible: 1 }
+    const { sampler, taken } = listening(() => ({ predicted }))
+    const load = async ({ isolation }: { isolation: string }) => measurement(isolation === '1' ? 7 : 100)
+    const { running, batches, log } = search({ sampler, load, expectation }, { parallel: 2, budget: { maxTrials: 4 } })
+    await running.run()
+    // The first may be doubted while the second runs: nothing else is asked of it.
+    expect(batches().filter((batch) => batch === 1)).toHaveLength(2)
+    expect(log.trials.find(({ why }) => why.includes('again'))).toMatchObject({ configuration: { batchSize: 1 }, predicted })
+    for (const known of taken.slice(1)) expect(known).not.toEqual([])
+  })
+
+  test('no more at once than asked, and no more in all: what runs counts', async () => {
+    let running = 0
+    let most = 0
+    const load = async () => {
+      most = Math.max(most, ++running)
+      await new Promise((resolve) => setImmediate(resolve))
+      running--
+      return measurement(100)
+    }
+    const one = search({ load }, { parallel: 3, budget: { maxTrials: 4 } })
+    expect(await one.running.run()).toEqual({ reason: 'max-trials', detail: '4 trials' })
+    expect([most, one.log.trials.length]).toEqual([3, 4])
+    const two = search({ load }, { parallel: 4, budget: { maxTrials: 2 } })
+    await two.running.run()
+    expect(two.log.trials).toHaveLength(2)
+  })
+})
+
+describe('when it ends', () => {
+  test('after so many seconds of its own, whatever the clock said when it began', async () => {
+    // The clock goes on by a quarter of a second each time it is looked at: a trial is several looks.
+    const { running, log } = search({}, { budget: { maxTrials: 20, timeLimitS: 4 } })
+    expect(await running.run()).toMatchObject({ reason: 'time-limit' })
+    expect(log.trials.length).toBeGreaterThan(1)
+    expect(log.trials.length).toBeLessThan(5)
+  })
+
+  test('all were tried: how many', async () => {
+    expect(await search().running.run()).toEqual({ reason: 'space-exhausted', detail: 'all 5 configurations tried' })
+  })
+
+  test('an interrupt is seen before the next trial', async () => {
+    const controller = new AbortController()
+    const { running, log } = search({}, {}, AbortSignal.any([controller.signal]))
+    controller.abort(new Error('Ctrl-C'))
+    await expect(running.run()).rejects.toThrow('Ctrl-C')
+    expect(log.trials).toEqual([])
+  })
+})
+
+test('abandoned, what runs is ended, waited for and counted where it finished in spite of it', async () => {
+  const stopped: string[] = []
+  const launcher = fakeLauncher(async ({ batchSize }: Configuration) =>
+    fakePredictor({ isolation: String(batchSize), stop: async () => void stopped.push(String(batchSize)) }),
+  )
+  const load = ({ isolation }: { isolation: string }, _: unknown, signal: AbortSignal) =>
+    new Promise<ReturnType<typeof measurement>>((resolve, reject) => {
+      if (isolation === '1') return resolve(measurement(100))
+      // One is past the point at which it hears of it.
+      signal.addEventListener('abort', () => (isolation === '2' ? resolve(measurement(200)) : reject(signal.reason)))
+    })
+  const { running, parts, batches } = search({ launcher, load }, { parallel: 3 })
+  const { append } = parts.store
+  parts.store.append = async (id, trial) => {
+    if (trial.configuration.batchSize === 1) throw new Error('disk full')
+    await append(id, trial)
+  }
+  await expect(running.run()).rejects.toThrow('disk full')
+  expect(batches()).toEqual([])
+  expect(await running.abandon(new Error('disk full'))).toBe(1)
+  expect(batches()).toEqual([2])
+  expect([...new Set(stopped)].sort()).toEqual(['1', '2', '4'])
+})
