@@ -154,7 +154,7 @@ function pool(knots: readonly CurveKnot[]): CurveKnot[] {
     const log = (ms: number) => Math.log(Math.min(ms, ceiling))
     let block = {
       members: [knot],
-      weight: Math.max(1, knot.requests),
+      weight: knot.requests,
       low: log(knot.lowMs),
       mid: log(knot.latencyMs),
       high: log(knot.highMs),
@@ -219,8 +219,6 @@ export function percentileOf(summary: LatencySummary, percentile: number): numbe
     [0.95, summary.p95Ms],
     [0.99, summary.p99Ms],
   ]
-  const exact = known.find(([q]) => Math.abs(q - percentile) < 1e-9)
-  if (exact) return exact[1]
   const top = 1 - 1 / (summary.requests + 1)
   if (top > 0.99) known.push([top, summary.maxMs])
   if (percentile >= known.at(-1)![0]) return known.at(-1)![1]

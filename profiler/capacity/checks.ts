@@ -19,7 +19,7 @@ export function disagreements(runs: readonly LoadRun[], limitMs: number): string
       const [p, q] = [a.over / a.n, b.over / b.n]
       const pooled = (a.over + b.over) / (a.n + b.n)
       const error = Math.sqrt(pooled * (1 - pooled) * (1 / a.nEff + 1 / b.nEff))
-      if (Math.abs(p - q) <= certain * error || error === 0) continue
+      if (Math.abs(p - q) <= certain * error) continue
       const share = (value: number) => `${(100 * value).toFixed(1)} %`
       found.push(
         `two windows at about ${a.rateRps.toFixed(1)} requests per second disagree: ${share(p)} and then ${share(q)} of requests over the limit`,

@@ -76,6 +76,45 @@ describe('the highest rate that keeps the SLO', () => {
     expect(first(0)).toBe(400)
   })
 
+  test('is looked for in steps that double, then in halves, each on a logarithmic axis', () => {
+    const ratesOf = (latencyMs: (rateRps: number) => number, expectedRps: number) => {
+      const server = serverOf(latencyMs, expectedRps)
+      capacityOf(server)
+      return server.asked.map(({ rateRps }) => rateRps)
+    }
+    const close = (found: readonly number[], wanted: readonly number[]) => {
+      for (const [i, rate] of wanted.entries()) expect(found[i]! / rate).toBeCloseTo(1, 9)
+    }
+    // Up to 400: 1, 3, 7 and 15 steps of 6 % from 200, of which the last is too far.
+    const up = ratesOf((rate) => rate / 8, 200)
+    const steps = (from: number, n: number) => from * 1.06 ** n
+    close(up, [200, steps(200, 1), steps(200, 3), steps(200, 7), steps(200, 15), Math.sqrt(steps(200, 7) * steps(200, 15))])
+    // Down to 10, whose fifth doubling is beyond the lowest rate, 5: half of what is left.
+    const down = ratesOf((rate) => 5 * rate, 400)
+    close(
+      down,
+      [0, 1, 3, 7, 15, 31, 63].map((n) => steps(400, -n)),
+    )
+    close(down.slice(7), [Math.sqrt(5 * steps(400, -63))])
+    // Up to 1,000, beyond the highest, 1050.
+    const far = ratesOf((rate) => rate / 20, 400)
+    close(far.slice(5), [Math.sqrt(steps(400, 15) * 1050)])
+    // The highest that leaves room for a step.
+    close(
+      ratesOf((rate) => rate / 20, 5000),
+      [1050 / 1.06],
+    )
+  })
+
+  test('is looked for with long windows from where the short ones ended', () => {
+    const server = serverOf((rate) => rate / 4, 390)
+    capacityOf(server)
+    for (const requests of [3000, 10_000]) {
+      const first = server.asked.find((one) => one.requests === requests)!
+      expect(Math.abs(first.rateRps / 200 - 1)).toBeLessThan(0.07)
+    }
+  })
+
   test('is asked with windows of 1,000, 3,000 and 10,000 requests, of which one in a hundred may be over', () => {
     const server = serverOf((rate) => rate / 8, 390)
     capacityOf(server)

@@ -32,7 +32,7 @@ const chance = 0.02
 export function countedCapacity({ server, slo, seed, arrivals, saturationRps }: CountedSearch): Capacity {
   const bounds = { lowest: lowest * saturationRps, highest: highest * saturationRps }
   let rateRps = server.expects(slo).capacityRps || 0.4 * saturationRps
-  let [low, high] = [bounds.lowest, bounds.highest]
+  let { lowest: low, highest: high } = bounds
   for (const { requests, ...stage } of stages) {
     const most = mostOver(slo, requests)
     const keeps = (rate: number): boolean => {

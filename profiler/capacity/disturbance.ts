@@ -9,7 +9,7 @@ const aftermath = 2
 /** Stalls of the generator's process of at least this long, with their aftermath. */
 export function disturbances({ stallsMs = new Float64Array() }: LoadRun, leastMs: number): Spans {
   const spans: [number, number][] = []
-  for (let i = 0; i + 1 < stallsMs.length; i += 2) {
+  for (let i = 0; i < stallsMs.length; i += 2) {
     const [from, to] = [stallsMs[i]!, stallsMs[i + 1]!]
     if (to - from < leastMs) continue
     const until = to + aftermath * (to - from)

@@ -99,6 +99,39 @@ describe('a stored window under another SLO', () => {
     expect(provenUnder(clustered, measured)).toBe(false)
   })
 
+  test('of one that was cut short, those that were not sent would have kept it', () => {
+    /** So many of 99 requests over 50 ms, of a load that meant to send so many in two seconds. */
+    const cutShort = (over: number, planned: number, more: Partial<LoadPoint> = {}) => ({
+      ...stored(runOf(spread(99).map((ms, i) => (i < over ? 90 : ms)))),
+      load: { kind: 'open', rateRps: planned / 2, arrivals: { kind: 'poisson' }, durationS: 2, seed: 1 } as const,
+      cut: true,
+      ...more,
+    })
+    const under = (point: LoadPoint, percentile = 0.99) => keptUnder(point, { ...measured, percentile, maxErrorRate: 1 })
+    // One in a hundred of a thousand may be over.
+    expect([under(cutShort(10, 1000)), under(cutShort(11, 1000))]).toEqual([undefined, false])
+    expect([under(cutShort(10, 1000, { cut: false })), under(cutShort(0, 1000, { cut: false }))]).toEqual([false, true])
+    expect(under(cutShort(10, 1000, { load: { kind: 'closed', connections: 8, durationS: 2 } }))).toBe(false)
+    // Half of 99.6 requests, 100, may be over: of the 99 that were sent one more than half.
+    expect([under(cutShort(50, 99.6), 0.5), under(cutShort(51, 99.6), 0.5)]).toEqual([undefined, false])
+    expect([under(cutShort(49, 20), 0.5), under(cutShort(50, 20), 0.5)]).toEqual([undefined, false])
+  })
+
+  test('by percentiles alone as many are over as their ranks say', () => {
+    const { latencies: _, ...old } = stored(runOf([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]))
+    const under = (percentile: number, limitMs: number) => keptUnder(old, { ...measured, percentile, limitMs })
+    // The fifth of ten is 5 ms: six at least are over 4.5 ms, five at most over 5 ms.
+    expect([under(0.4, 4.5), under(0.5, 4.5)]).toEqual([undefined, false])
+    expect([under(0.5, 5), under(0.6, 5)]).toEqual([true, undefined])
+    expect([under(0.9, 9), under(0.9, 8.5)]).toEqual([true, false])
+  })
+
+  test('of which no request was answered keeps nothing', () => {
+    const point = stored(runOf([Number.NaN]))
+    expect(keptUnder(point, { ...measured, maxErrorRate: 1 })).toBe(false)
+    expect(provenUnder(point, { ...measured, maxErrorRate: 1 })).toBe(false)
+  })
+
   test('what is recorded stays small', () => {
     const latencies = Array.from({ length: 50_000 }, (_, i) => 0.05 * 1.0003 ** i)
     expect(JSON.stringify(stored(runOf(latencies)).latencies).length).toBeLessThan(5000)

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { CapacityOutcome, Measurement } from '../types.ts'
-import { atMost, between, capacityOf } from './known-capacity.ts'
+import { atMost, between, capacityOf, noCapacity, unknownCapacity } from './known-capacity.ts'
 
 const infinite = Number.POSITIVE_INFINITY
 
@@ -11,6 +11,11 @@ test('what held and what bounds it tell how a capacity is known', () => {
     'bound above',
     'nothing',
   ])
+  expect(between(0.5, 0.6)).toEqual({ capacityRps: 0.5, capacityCi90Rps: [0.5, 0.6], known: 'held' })
+  expect([noCapacity, unknownCapacity]).toEqual([
+    { capacityRps: 0, capacityCi90Rps: [0, 0], known: 'held' },
+    { capacityRps: 0, capacityCi90Rps: [0, infinite], known: 'nothing' },
+  ])
   expect(atMost(50)).toEqual({ capacityRps: 50, capacityCi90Rps: [0, 50], known: 'bound above' })
 })
 
@@ -20,6 +25,8 @@ test.each<[CapacityOutcome, number, [number, number], string]>([
   ['generator-limit', 100, [90, 110], 'bound below'],
   ['generator-limit', 0, [0, infinite], 'nothing'],
   ['budget', 100, [90, infinite], 'bound below'],
+  ['budget', 0.5, [0.4, infinite], 'bound below'],
+  ['budget', 0, [0, infinite], 'nothing'],
   ['slo-unattainable', 0, [0, 0], 'held'],
 ])('a stored measurement without it: %s, %d of %j is %s', (outcome, capacityRps, capacityCi90Rps, known) => {
   const stored = { outcome, capacityRps, capacityCi90Rps } as unknown as Measurement
