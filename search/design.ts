@@ -142,13 +142,17 @@ export const movesPrice = (problem: Problem, name: string): boolean =>
   priceLines(problem, name).some((line) => line.some((logPrice) => Math.abs(logPrice - line[0]!) > SAME_PRICE))
 
 const LINES = 24
+/** Values of one parameter that tell how the price goes with it: a recorded table may have thousands. */
+const POINTS = 64
 /** ln prices that differ by less are the same. */
 const SAME_PRICE = 1e-9
 
 /** ln prices along one parameter, in its order, from some configurations. */
 function priceLines(problem: Problem, name: string): number[][] {
   const parameter = problem.space.parameters.find((p) => p.name === name)!
-  const values = 'values' in parameter ? parameter.values : [parameter.min, parameter.max]
+  const every = 'values' in parameter ? parameter.values : [parameter.min, parameter.max]
+  const stride = Math.ceil(every.length / POINTS)
+  const values = every.filter((_, i) => i % stride === 0)
   const all = representatives(problem)
   const bases = all.filter((_, i) => i % Math.ceil(all.length / LINES) === 0)
   return bases.map((base) =>

@@ -80,7 +80,7 @@ function beside({ lookUps, maxTrials, sampler }: Told): string[] {
   const { seeds, ours, random } = lookUps
   const after = ({ median, p90, reached }: LookUps) => {
     if (reached === 0) return 'never'
-    if (seeds === 1) return `after ${median} look-ups`
+    if (seeds === 1) return `after ${median} look-up${median === 1 ? '' : 's'}`
     return Number.isFinite(median)
       ? `after ${median} look-ups (median; p90 ${Number.isFinite(p90) ? p90 : 'never'}; ${percent(reached)} of runs)`
       : `in ${percent(reached)} of runs`
