@@ -1,18 +1,18 @@
 import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
-/** Runs jobs in worker processes, each a module that answers every message with one, and returns the answers in the order of the jobs. */
+/** Runs jobs in worker processes, each a module that answers every message with one, and hands on each answer as it comes. */
 export async function runParallel<Job, Answer>(
   module: URL,
   args: readonly string[],
   jobs: readonly Job[],
   workers: number,
-): Promise<Answer[]> {
-  const answers: Answer[] = []
+  done: (job: Job, answer: Answer) => void,
+): Promise<void> {
   let next = 0
   const work = () =>
     new Promise<void>((resolve, reject) => {
-      const child = fork(fileURLToPath(module), args, { execArgv: ['--import', 'tsx'] })
+      const child = fork(fileURLToPath(module), args, { execArgv: ['--import', 'tsx'], serialization: 'advanced' })
       let at = -1
       const send = () => {
         at = next++
@@ -20,7 +20,7 @@ export async function runParallel<Job, Answer>(
         else child.disconnect()
       }
       child.on('message', (answer) => {
-        answers[at] = answer as Answer
+        done(jobs[at]!, answer as Answer)
         send()
       })
       child.on('error', reject)
@@ -28,5 +28,4 @@ export async function runParallel<Job, Answer>(
       send()
     })
   await Promise.all(Array.from({ length: Math.max(1, Math.min(workers, jobs.length)) }, work))
-  return answers
 }

@@ -6,12 +6,16 @@ import { leaveFamiliesOut } from './leave-out.ts'
 import { runParallel } from './parallel.ts'
 import { type BenchTask, middleTasks, readTasks } from './recorded-tables.ts'
 import type { ReplayJob } from './replay-worker.ts'
+import { SavedRuns } from './saved-runs.ts'
 import { CAP, quantile, type RunScore } from './score.ts'
 import { candidates, variants } from './search-variants.ts'
 
 const help = `Replays recorded tables against every sampler.
   --tables DIR       tables and tasks, any depth         (search/bench/recorded-tables)
   --only TEXT        tasks whose name contains TEXT, comma-separated
+  --families A,B     runs those families alone; none: reports what is saved   (all)
+  --save FILE        keeps each run in FILE as it ends, and runs none again that is there; reports every family whose runs are all there, so that a
+                     long benchmark can be done family by family, or go on after an interruption; another version of the search needs another FILE
   --samplers A,B     ${Object.keys(variants).join(', ')}   (gp)
   --seeds N          runs of each task                   (16)
   --leave-out        each family by what did best on all others, beside the plain reference and random search
@@ -26,6 +30,8 @@ const { values: flags } = parseArgs({
   options: {
     tables: { type: 'string', default: fileURLToPath(new URL('./tables', import.meta.url)) },
     only: { type: 'string' },
+    families: { type: 'string' },
+    save: { type: 'string' },
     samplers: { type: 'string', default: 'gp' },
     seeds: { type: 'string', default: '16' },
     'leave-out': { type: 'boolean', default: false },
@@ -45,8 +51,13 @@ if (flags.help) {
 
 const wanted = flags.only?.split(',')
 const tasks = readTasks(flags.tables)
-const chosen = (flags.middle ? middleTasks(tasks) : tasks).filter((t) => !wanted || wanted.some((w) => t.task.name.includes(w)))
+const asked = (flags.middle ? middleTasks(tasks) : tasks).filter((t) => !wanted || wanted.some((w) => t.task.name.includes(w)))
 const seeds = Number(flags.seeds)
+const allFamilies = [...new Set(asked.map((t) => t.family))]
+const runFamilies = flags.families?.split(',') ?? allFamilies
+for (const family of runFamilies)
+  if (![...allFamilies, 'none'].includes(family))
+    throw new RangeError(`unknown family '${family}'; known are ${allFamilies.join(', ')}, none`)
 
 interface Line {
   readonly sampler: string
@@ -57,18 +68,29 @@ const leaveOut = flags['leave-out']
 const samplers = leaveOut ? [...candidates, 'reference', 'random'] : flags.samplers.split(',')
 for (const name of samplers)
   if (!variants[name]) throw new RangeError(`unknown sampler '${name}'; known are ${Object.keys(variants).join(', ')}`)
-const jobs = samplers.flatMap((sampler) =>
-  chosen.flatMap((t) =>
-    Array.from({ length: seeds }, (_, seed): ReplayJob => ({ sampler, task: t.task.name, seed, history: flags.history, stop: flags.stop })),
-  ),
+const jobsOf = (sampler: string, t: BenchTask): ReplayJob[] =>
+  Array.from({ length: seeds }, (_, seed) => ({ sampler, task: t.task.name, seed, history: flags.history, stop: flags.stop }))
+const saved = new SavedRuns<ReplayJob, RunScore>(flags.save)
+const open = samplers.flatMap((sampler) =>
+  asked
+    .filter((t) => runFamilies.includes(t.family))
+    .flatMap((t) => jobsOf(sampler, t))
+    .filter((job) => saved.get(job) === undefined),
 )
-const workers = Number(flags.workers)
-const scores = await runParallel<ReplayJob, RunScore>(new URL('./replay-worker.ts', import.meta.url), [flags.tables], jobs, workers)
-const families = [...new Set(chosen.map((t) => t.family))]
+await runParallel<ReplayJob, RunScore>(
+  new URL('./replay-worker.ts', import.meta.url),
+  [flags.tables],
+  open,
+  Number(flags.workers),
+  (job, score) => saved.add(job, score),
+)
+const isDone = (t: BenchTask) => samplers.every((sampler) => jobsOf(sampler, t).every((job) => saved.get(job) !== undefined))
+const families = allFamilies.filter((family) => asked.every((t) => t.family !== family || isDone(t)))
+const chosen = asked.filter((t) => families.includes(t.family))
 const linesOf = (sampler: string): Line[] => {
   const of = (belongs: (t: BenchTask) => boolean, group: string): Line => {
-    const names = new Set(chosen.filter(belongs).map((t) => t.task.name))
-    return { sampler, group, runs: scores.filter((_, i) => jobs[i]!.sampler === sampler && names.has(jobs[i]!.task)) }
+    const jobs = chosen.filter(belongs).flatMap((t) => jobsOf(sampler, t))
+    return { sampler, group, runs: jobs.map((job) => saved.get(job)!) }
   }
   return [
     ...(flags.tasks ? chosen.map((t) => of((other) => other === t, t.task.name)) : []),
@@ -77,7 +99,8 @@ const linesOf = (sampler: string): Line[] => {
   ]
 }
 const each = samplers.flatMap(linesOf)
-const lines = leaveOut ? [...leftOut(each), ...each] : each
+// What is chosen for a family is chosen on others.
+const lines = leaveOut && families.length > 1 ? [...leftOut(each), ...each] : each
 
 /** The candidate chosen without a family, on that family. */
 function leftOut(of: readonly Line[]): Line[] {
