@@ -1,4 +1,5 @@
 /** The one place where an error becomes words and an exit code. */
+import { withoutSecrets } from '../trials/secrets.ts'
 import { exitCodes } from './exit-codes.ts'
 
 /** Errors that carry a hint, an exit code, or a list of configuration problems; matched by shape, so that nothing need be loaded to report. */
@@ -11,9 +12,12 @@ interface Told {
 const mostWord = 200
 const mostLetters = 4_000
 
-/** What users gave may be of any length: a long word is cut, and so is the whole. */
+/** What users gave may be secret, and of any length: a long word is cut, and so is the whole. */
 export const cut = (text: string): string => {
-  const words = text.replace(new RegExp(`\\S{${mostWord},}`, 'g'), (word) => `${word.slice(0, mostWord / 2)}… (${word.length} characters)`)
+  const words = withoutSecrets(text).replace(
+    new RegExp(`\\S{${mostWord},}`, 'g'),
+    (word) => `${word.slice(0, mostWord / 2)}… (${word.length} characters)`,
+  )
   return words.length > mostLetters ? `${words.slice(0, mostLetters)}… (${words.length} characters)` : words
 }
 
@@ -34,6 +38,6 @@ export function reportError(error: unknown, stderr: NodeJS.WritableStream): numb
   }
   stderr.write(`tune: ${cut(told.message)}\n`)
   if (typeof told.hint === 'string' && !told.message.includes(told.hint)) stderr.write(`  hint: ${cut(told.hint)}\n`)
-  if (process.env.TUNE_DEBUG) stderr.write(`${told.stack}\n`)
+  if (process.env.TUNE_DEBUG) stderr.write(`${withoutSecrets(String(told.stack))}\n`)
   return typeof told.exitCode === 'number' ? told.exitCode : exitCodes.failure
 }

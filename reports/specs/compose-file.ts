@@ -1,4 +1,5 @@
 /** Docker Compose: `compose.yaml`, one service with its replicas on this machine. */
+import { mapTexts } from '../../trials/secrets.ts'
 import { header, type SpecFile, yamlOf } from './manifest.ts'
 import { composeStorage, storageOf } from './model-storage.ts'
 import { wholeContainer } from './server-pod.ts'
@@ -16,7 +17,7 @@ function composeSpec(serving: Serving, { backend }: SpecOptions): SpecFile[] {
   const { resources, held } = serving
   const container = wholeContainer(serving, backend)
   const storage = composeStorage(storageOf(serving))
-  const files = container.files ?? []
+  const { files = [], secretEnv = [] } = container
   const limits = {
     cpus: held.cpuCores === undefined ? undefined : String(held.cpuCores),
     memory: held.memoryMiB === undefined ? undefined : `${Math.ceil(held.memoryMiB)}m`,
@@ -29,7 +30,9 @@ function composeSpec(serving: Serving, { backend }: SpecOptions): SpecFile[] {
         ...(Object.keys(storage.dependsOn).length > 0 ? { depends_on: storage.dependsOn } : {}),
         entrypoint: container.command,
         command: container.args,
-        ...(container.env ? { environment: container.env } : {}),
+        ...(container.env || secretEnv.length > 0
+          ? { environment: { ...Object.fromEntries(secretEnv.map((name) => [name, `$(${name})`])), ...container.env } }
+          : {}),
         // The host's ports are given out by Docker: several replicas cannot share one.
         ports: [container.port, container.grpcPort].filter((port) => port !== undefined).map(String),
         ...(container.sharedMemory ? { shm_size: '1gb' } : {}),
@@ -53,17 +56,19 @@ function composeSpec(serving: Serving, { backend }: SpecOptions): SpecFile[] {
     ...(files.length > 0 ? { configs: Object.fromEntries(files.map((file, i) => [`file-${i}`, { content: file.contents }])) } : {}),
   }
   const share = resources.gpu && resources.gpuShare < 1 ? ['Compose gives whole GPUs: the server must hold itself to its part'] : []
-  return [{ name: 'compose.yaml', text: `${header(serving, [...container.notes, ...share])}${yamlOf(plain(config))}` }]
+  const secret =
+    secretEnv.length > 0 ? [`needs ${secretEnv.join(', ')} in the environment of docker compose: secrets, which no file here holds`] : []
+  return [
+    { name: 'compose.yaml', text: `${header(serving, [...secret, ...container.notes, ...share])}${yamlOf(plain(config, secretEnv))}` },
+  ]
 }
 
 /** With what the image has: wget, curl, or node, which the built-in predictor's has. */
 const healthProbe = (url: string): string =>
   `wget -q -O /dev/null ${url} || curl -fso /dev/null ${url} || node -e "fetch('${url}').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))" || exit 1`
 
-/** A dollar sign begins an interpolation anywhere in a Compose file. */
-function plain(value: unknown): unknown {
-  if (typeof value === 'string') return value.replaceAll('$', '$$$$')
-  if (Array.isArray(value)) return value.map(plain)
-  if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, plain(inner)]))
-}
+/** A dollar sign begins an interpolation anywhere in a Compose file: only a secret's variable means one. */
+const plain = (value: unknown, secretEnv: readonly string[]): unknown =>
+  mapTexts(value, (text) =>
+    secretEnv.reduce((rest, name) => rest.replaceAll(`$$(${name})`, `\${${name}:?export ${name}}`), text.replaceAll('$', '$$$$')),
+  )

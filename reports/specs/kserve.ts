@@ -7,6 +7,7 @@ import { nodePlacement, type PlatformServer, plainServer, tfservingServer } from
 import { environment, fileMounts, probes } from './pod.ts'
 import { claimTemplates, refuseClaim } from './pod-gpus.ts'
 import { defaultPrometheus, kedaNote, queriedNamespace, rateQuery, threshold, unscaledNote } from './scaling.ts'
+import { secretNotes } from './secret-variables.ts'
 import { wholeContainer } from './server-pod.ts'
 import type { Serving } from './serving.ts'
 import type { KserveVariant, SpecOptions, SpecTarget } from './target.ts'
@@ -88,7 +89,11 @@ function customPredictor(serving: Serving, variant: KserveVariant): { predictor:
   const files = fileMounts(serving, container.files)
   const plain = plainServer(serving)
   const asksGrpc = container.grpcPort !== undefined && protocolTable[serving.evidence.measured.protocol].transport === 'grpc'
-  const server = { ...plain, notes: [...plain.notes, ...container.notes], configMap: files.configMap }
+  const server = {
+    ...plain,
+    notes: [...secretNotes(container.secretEnv, serving.name), ...plain.notes, ...container.notes],
+    configMap: files.configMap,
+  }
   const { startupProbe, readinessProbe, livenessProbe } = probes(serving, container, container.port)
   // KServe fetches what this variable names to /mnt/models.
   const fetches = storageOf(serving) !== undefined
@@ -107,7 +112,7 @@ function customPredictor(serving: Serving, variant: KserveVariant): { predictor:
           image: container.image,
           command: container.command,
           args: container.args,
-          ...(Object.keys(env).length > 0 ? { env: environment(env) } : {}),
+          ...environment({ env, secretEnv: container.secretEnv }, serving.name),
           // KServe calls one port: of a server asked over gRPC that one, by the name it is known by.
           ports: [
             asksGrpc

@@ -5,6 +5,7 @@ import { podStorage, storageOf } from './model-storage.ts'
 import { environment, fileMounts, placement, probes, resourcesBlock } from './pod.ts'
 import { claimTemplates, specGpus } from './pod-gpus.ts'
 import { adapterNote, autoscaler, keda, kedaNote, queriedNamespace, scrapeAnnotations, unscaledNote } from './scaling.ts'
+import { secretNotes } from './secret-variables.ts'
 import { type WholeContainer, wholeContainer } from './server-pod.ts'
 import type { Container, OwnPod, Serving } from './serving.ts'
 import type { Autoscaler, SpecOptions, SpecTarget } from './target.ts'
@@ -38,6 +39,7 @@ function kubernetesSpec(serving: Serving, { autoscaler: asked = 'hpa', prometheu
     ...(leastReplicas > 1 ? [disruptionBudget(serving)] : []),
   ]
   const notes = [
+    ...secretNotes(container.secretEnv, serving.name),
     ...gpu.needs.map((need) => `needs: ${need}`),
     ...(serving.pod ? [] : [...container.notes, ...storage.notes]),
     ...(scaler === 'hpa' ? [adapterNote(serving)] : scaler === 'keda' ? [kedaNote(serving, prometheus)] : []),
@@ -106,7 +108,7 @@ function podTemplate(serving: Serving, parts: PodParts, labels: Readonly<Record<
           image: container.image,
           command: container.command,
           args: container.args,
-          ...(container.env ? { env: environment(container.env) } : {}),
+          ...environment(container, serving.name),
           ports: portsOf(container).map(({ name, port }) => ({ name, containerPort: port })),
           ...probes(serving, container, 'http'),
           // Requests still come until every proxy has heard that it ends.

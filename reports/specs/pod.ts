@@ -3,6 +3,7 @@ import { posix } from 'node:path'
 import type { GpuSelection } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import type { Manifest } from './manifest.ts'
 import { containerClaims, podClaims, specGpus } from './pod-gpus.ts'
+import { secretVariable } from './secret-variables.ts'
 import type { Container, Serving } from './serving.ts'
 
 /** 2 → '2', 1.5 → '1500m'. */
@@ -63,9 +64,11 @@ export function probes(
   }
 }
 
-/** Environment in the order it was given; all values are strings. */
-export const environment = (env: Readonly<Record<string, string>> = {}): Manifest[] =>
-  Object.entries(env).map(([name, value]) => ({ name, value }))
+/** What a Secret gives, then the rest in the order it was given; all values are strings. Nothing where there is none. */
+export function environment({ env = {}, secretEnv = [] }: Pick<Container, 'env' | 'secretEnv'>, of: string): { readonly env?: Manifest[] } {
+  const list = [...secretEnv.map((name) => secretVariable(name, of)), ...Object.entries(env).map(([name, value]) => ({ name, value }))]
+  return list.length > 0 ? { env: list } : {}
+}
 
 interface FileMounts {
   readonly configMap?: Manifest

@@ -12,6 +12,7 @@ import type { Status } from '../recommendation/status.ts'
 import type { Candidate } from '../recommendation/types.ts'
 import { atCapacityText, capacityText } from '../recommendation/words.ts'
 import { type Held, heldOf } from './held.ts'
+import { withSecretVariables } from './secret-variables.ts'
 import { SpecError } from './spec-error.ts'
 
 /** How one replica is started. Tuned values are already in `args`, `env` and `files`. */
@@ -22,6 +23,8 @@ export interface Container {
   readonly command?: readonly string[]
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
+  /** Variables whose values a Secret gives; `$(NAME)` in other texts stands for them. */
+  readonly secretEnv?: readonly string[]
   /** Absolute paths in the container. */
   readonly files?: readonly { readonly path: string; readonly contents: string }[]
   readonly port: number
@@ -184,7 +187,7 @@ export function servingOf({ model, candidate, resources, deployed, container, ev
     figures,
     scalable: figures.hold && candidate.bound !== 'upper' && !doubtful.has(evidence.status),
     ...(options.pod ? { pod: options.pod } : {}),
-    container,
+    container: withSecretVariables(container),
     configuration: candidate.configuration,
     resources,
     held: heldOf(evidence, deployed, figures.hold, resources, candidate.configuration),

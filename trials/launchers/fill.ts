@@ -1,5 +1,6 @@
 /** Fills a template with a configuration: the argument list, environment and files of one trial. */
 import type { Configuration, Parameter } from '../../search/types.ts'
+import { isReference } from '../secrets.ts'
 import { LaunchError } from '../types.ts'
 import { serverTuning, takenBy } from './server-files/preset.ts'
 import type { CommandTemplate, TemplateFile } from './template.ts'
@@ -155,11 +156,13 @@ const environmentOf = (
 const placeholder = /\$?\$\{([^}]*)\}/g
 
 const placeholdersIn = (text: string): string[] =>
-  [...text.matchAll(placeholder)].filter(([whole]) => !whole.startsWith('$$')).map(([, name]) => name!)
+  [...text.matchAll(placeholder)].filter(([whole, name]) => !whole.startsWith('$$') && !isReference(name!)).map(([, name]) => name!)
 
 const substitute = (text: string, values: Readonly<Record<string, string | number>>, missing: (name: string) => void): string =>
   text.replace(placeholder, (whole, name: string) => {
     if (whole.startsWith('$$')) return whole.slice(1)
+    // To a secret, which is put in where it is used: specs keep it as it is.
+    if (isReference(name)) return whole
     if (!Object.hasOwn(values, name)) missing(name)
     return String(values[name])
   })

@@ -6,6 +6,7 @@ import { steadyNowMs } from '../../trials/clock.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import type { TrialStore } from '../../trials/types.ts'
 import { writeResults } from '../delivery/results-files.ts'
+import { withSecretValues } from '../experiment/secret-values.ts'
 import type { Experiment } from '../experiment/types.ts'
 import { defaultConfiguration } from '../loop/default-configuration.ts'
 import { historyOf } from '../loop/history.ts'
@@ -68,8 +69,9 @@ export async function assemble(given: Experiment, experimentId: string, store: T
   }
 }
 
-/** Where the trials of an experiment run. */
-export async function openBackend(experiment: Experiment, experimentId: string, machine: MachineFacts): Promise<Backend> {
+/** Where the trials of an experiment run: the one place that has its secrets. @throws ConfigError for those that are not to be had */
+export async function openBackend(given: Experiment, experimentId: string, machine: MachineFacts): Promise<Backend> {
+  const experiment = withSecretValues(given)
   const { predictor } = experiment
   switch (experiment.backend) {
     case 'simulated':

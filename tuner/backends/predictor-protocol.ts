@@ -13,8 +13,28 @@ interface ProtocolChoice {
 export function protocolOf({ predictor, load: { timeoutMs } }: Experiment): ProtocolChoice {
   if (predictor.kind === 'builtin') return choice(builtinProtocol(predictor), { timeoutMs })
   const { path, healthPath, body } = predictor
-  const server = predictor.kind === 'url' ? { headers: predictor.headers, http2: predictor.http2, tls: predictor.tls } : {}
+  const server =
+    predictor.kind === 'url'
+      ? { headers: withAuthorization(predictor.url, predictor.headers), http2: predictor.http2, tls: predictor.tls }
+      : {}
   return choice(predictor.protocol, { ...server, timeoutMs, path, healthPath, template: body })
+}
+
+/** The headers, with user and password of the URL as the one that they stand for, where none was given. */
+export function withAuthorization(url: string, headers: Readonly<Record<string, string>> = {}): Readonly<Record<string, string>> {
+  const { username, password } = URL.canParse(url) ? new URL(url) : { username: '', password: '' }
+  const given = Object.keys(headers).some((name) => name.toLowerCase() === 'authorization')
+  if ((username === '' && password === '') || given) return headers
+  const pair = `${plainly(username)}:${plainly(password)}`
+  return { authorization: `Basic ${Buffer.from(pair).toString('base64')}`, ...headers }
+}
+
+function plainly(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
 }
 
 const choice = (name: ProtocolName, options: ProtocolOptions): ProtocolChoice => ({ name, options, protocol: protocolFor(name, options) })

@@ -44,6 +44,39 @@ const kinds = {
     space: { cpuCores: [2], batchSize: { values: [8], category: 'env' } },
     kubernetes: { pod: { spec: { containers: [{ name: 'server', image: 'registry.example/own:1' }] } }, container: 'server' },
   },
+  'own command with secrets': {
+    model: 'sentiment',
+    predictor: {
+      ...own,
+      command: [...own.command, '--api-key', 'planted-key'],
+      env: { DB_PASSWORD: 'planted-password', HF_TOKEN: '${env:HUB}' },
+    },
+    space: tuned,
+  },
+  'own pod with secrets': {
+    model: 'sentiment',
+    backend: 'kubernetes',
+    predictor: { protocol: 'oip-v2' },
+    space: { cpuCores: [2], batchSize: { values: [8], category: 'env' } },
+    kubernetes: {
+      pod: {
+        spec: {
+          containers: [
+            {
+              name: 'server',
+              image: 'registry.example/own:1',
+              args: ['--api-key=planted-key'],
+              env: [
+                { name: 'DB_PASSWORD', value: 'planted-password' },
+                { name: 'AUTH', value: 'Bearer ${env:HUB}' },
+              ],
+            },
+          ],
+        },
+      },
+      container: 'server',
+    },
+  },
 } as const
 type Kind = keyof typeof kinds
 const kindNames = Object.keys(kinds) as Kind[]
@@ -58,6 +91,8 @@ const holds = [
   'TensorFlow Serving',
   'Triton',
   'own pod',
+  'own command with secrets',
+  'own pod with secrets',
 ]
 
 function experimentOf(kind: Kind): Experiment {
@@ -89,6 +124,29 @@ async function filesOf(kind: Kind, target: SpecTargetName, { modelUri, server }:
   const files = await renderSpec(target, serving, takes?.includes('importPath') ? { importPath: 'app:model' } : {})
   return { files, serving }
 }
+
+test.each([
+  ['own command with secrets', 'kubernetes'],
+  ['own command with secrets', 'kserve'],
+  ['own pod with secrets', 'kubernetes'],
+] as const)('%s to %s: a Secret gives them, and how it is made is said', async (kind, target) => {
+  const { files } = await filesOf(kind, target, {})
+  const text = files.map((file) => file.text).join('\n')
+  expect(text).not.toContain('planted')
+  expect(text).toMatch(/name: DB_PASSWORD\s+valueFrom:\s+secretKeyRef:\s+name: sentiment-secrets\s+key: DB_PASSWORD/)
+  expect(text).toMatch(/kubectl create secret generic sentiment-secrets .*--from-literal=DB_PASSWORD="\$DB_PASSWORD"/)
+  const [, variable] = /--api-key(?:=|\s+- )\$\((\w+)\)/.exec(text) ?? []
+  expect(text).toContain(`key: ${variable}\n`)
+  if (kind === 'own pod with secrets') expect(text).toContain('value: Bearer $(HUB)')
+})
+
+test('Compose takes them from its own environment', async () => {
+  const { files } = await filesOf('own command with secrets', 'compose', {})
+  const { environment, entrypoint } = parse(files[0]!.text).services.sentiment
+  expect(environment).toMatchObject({ DB_PASSWORD: '${DB_PASSWORD:?export DB_PASSWORD}', HF_TOKEN: '${HF_TOKEN:?export HF_TOKEN}' })
+  expect(entrypoint.at(-1)).toMatch(/^\$\{(\w+):\?export \1\}$/)
+  expect(files[0]!.text).not.toContain('planted')
+})
 
 const uncommented = (text: string) => text.replace(/^#.*$/gm, '')
 
@@ -175,8 +233,8 @@ function expected(kind: Kind): { none: string[]; uri: string[] } {
   const listed = (...names: string[]) => specTargets.filter((target) => names.includes(target))
   const ofOwn = listed('kubernetes', 'kserve', 'compose')
   const servers = listed('tfserving', 'triton')
-  if (kind === 'own pod') return { none: listed('kubernetes', 'tfserving', 'triton', 'torchserve', 'ray'), uri: servers }
-  if (kind === 'own command' || kind === 'runs already')
+  if (kind.startsWith('own pod')) return { none: listed('kubernetes', 'tfserving', 'triton', 'torchserve', 'ray'), uri: servers }
+  if (kind === 'own command' || kind === 'own command with secrets' || kind === 'runs already')
     return { none: listed('kubernetes', 'kserve', 'compose', 'tfserving', 'triton', 'torchserve', 'ray'), uri: servers }
   if (kind === 'own command, language model') return { none: listed('kubernetes', 'kserve', 'compose', 'vllm', 'ray'), uri: listed('vllm') }
   if (isLanguage(kind)) return { none: listed(...ofOwn, 'vllm', 'ray'), uri: listed(...ofOwn, 'vllm') }

@@ -1,4 +1,5 @@
 /** The pod template of an experiment on a cluster, with the tuned values in its container and nothing else changed: what a spec deploys. */
+import { podWithSecretVariables } from '../../reports/specs/secret-variables.ts'
 import type { Serving } from '../../reports/specs/serving.ts'
 import { gpuSelection } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { type Json, trialPod } from '../../trials/launchers/kubernetes/manifests.ts'
@@ -31,11 +32,8 @@ export function withOwnPod({ kubernetes, predictor, space }: Experiment, serving
   // Of the trial's pod only what the configuration decides: its deadline and its distance from other trials belong to trials.
   const own = pod.spec as Json
   const { nodeAffinity } = affinity as Json
-  return {
-    ...serving,
-    gpuScheme: scheme,
-    container: { ...serving.container, port },
-    pod: {
+  const secret = podWithSecretVariables(
+    {
       metadata: { ...(pod.metadata as Json | undefined), ...(annotations === undefined ? {} : { annotations }) },
       spec: {
         ...own,
@@ -46,5 +44,12 @@ export function withOwnPod({ kubernetes, predictor, space }: Experiment, serving
         containers,
       },
     },
+    serving.name,
+  )
+  return {
+    ...serving,
+    gpuScheme: scheme,
+    container: { ...serving.container, port, secretEnv: secret.secretEnv },
+    pod: secret.pod,
   }
 }

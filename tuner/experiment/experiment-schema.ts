@@ -215,11 +215,11 @@ const predictorKeys = z.strictObject({
   body: text('a text')
     .optional()
     .describe('request body for protocol \'json\', e.g. {"text": {{text}}}; {{text}}, {{image}} and {{int}} are filled in'),
-  headers: texts.optional().describe('url: sent with every request, as HTTP headers or gRPC metadata; they are kept in the trial store'),
+  headers: texts.optional().describe('url: sent with every request, as HTTP headers or gRPC metadata; a value may be ${env:NAME} or ${file:PATH}'),
   http2: flag.optional().describe('url: HTTP/2 for REST protocols, over TLS by ALPN, over plain TCP by prior knowledge'),
   ca: text('a path').optional().describe('url, https and grpcs: certificates of the authorities to trust (PEM), relative to this file'),
   insecureSkipVerify: flag.optional().describe('url, https and grpcs: takes any certificate for good'),
-  env: texts.optional().describe('builtin, command: fixed environment; tuned values win'),
+  env: texts.optional().describe('builtin, command: fixed environment; tuned values win; a value may be ${env:NAME} or ${file:PATH}'),
   envNames: texts
     .optional()
     .describe('command: parameter → environment variable, where BATCH_SIZE for batchSize is not what the server reads'),

@@ -1,12 +1,12 @@
 /** The experiment of a command line: file, environment and flags together. The entry of this folder. */
-import { dirname, resolve } from 'node:path'
 import type { Surroundings } from './context.ts'
+import { readExperimentFile } from './experiment-file.ts'
 import { environmentToLayer, type FlagValues, flagsToLayer } from './flags.ts'
 import { checkLayer, mergeLayers } from './layers.ts'
-import { importProfilingExperiment, isProfilingExperiment } from './morphling.ts'
 import { resolveExperiment } from './resolve.ts'
+import { takeSecrets } from './secret-values.ts'
 import { ConfigError, type ConfigProblem, type Experiment, type ExperimentDocument } from './types.ts'
-import { type Layer, readYamlFile } from './yaml-file.ts'
+import type { Layer } from './yaml-file.ts'
 
 export interface ExperimentRequest extends Surroundings {
   /** Path of the experiment file, as the user gave it. */
@@ -28,14 +28,10 @@ export function loadExperiment(request: ExperimentRequest): Experiment {
   const notices: string[] = []
   let unread = false
   if (file !== undefined) {
-    const path = resolve(cwd, file)
-    const read = readYamlFile(path, file, dirname(path))
+    const read = readExperimentFile(file, cwd)
     problems.push(...read.problems)
-    const imported = read.layer && isProfilingExperiment(read.layer.raw) ? importProfilingExperiment(read.layer) : undefined
-    problems.push(...(imported?.problems ?? []))
-    notices.push(...(imported?.notices ?? []))
-    const layer = imported?.layer ?? read.layer
-    if (layer) layers.push(layer)
+    notices.push(...read.notices)
+    if (read.layer) layers.push(read.layer)
     else unread = true
   }
   const fromFlags = flagsToLayer(flags, cwd)
@@ -68,7 +64,10 @@ function assemble(
   fallback: string,
   around: Surroundings,
 ): Experiment {
-  const checked = layers.map((layer) => ({ layer, ...checkLayer(layer) }))
+  const checked = layers.map((layer) => {
+    const found = checkLayer(layer)
+    return { layer, ...found, ...takeSecrets(found.entries, layer) }
+  })
   const problems = [...found, ...checked.flatMap((layer) => layer.problems)]
   const broken = new Set(checked.flatMap((layer) => [...layer.broken]))
   // What an unreadable file would have said is not known: nothing is called missing beside it.
@@ -76,7 +75,7 @@ function assemble(
   const resolved = resolveExperiment(mergeLayers(checked), fallback, broken, around)
   problems.push(...resolved.problems)
   if (problems.length > 0 || !resolved.experiment) throw new ConfigError(sorted(problems))
-  return resolved.experiment
+  return { ...resolved.experiment, secrets: new Map(checked.flatMap(({ secrets }) => [...secrets])) }
 }
 
 /** By file, line and column; then flags. Each once. */

@@ -8,6 +8,7 @@ import type { OwnDevices } from '../../trials/devices/own.ts'
 import { type ServerKind, serverCommand, serverProtocol } from '../../trials/launchers/server-files/preset.ts'
 import type { BuiltinTemplate, CommandTemplate, PredictorTemplate, UrlTemplate } from '../../trials/launchers/template.ts'
 import { type BuiltinProtocol, spoken } from '../../trials/predictor/protocol/spoken.ts'
+import { referencesIn, replaceReferences } from '../../trials/secrets.ts'
 import { noCertificate, readAuthority } from './authority.ts'
 import type { Context } from './context.ts'
 import type { ExperimentEntries } from './experiment-schema.ts'
@@ -72,7 +73,7 @@ function urlTemplate(context: Context, common: Called): UrlTemplate {
   const { entries, report } = context
   const { url, headers, http2 } = entries.predictor ?? {}
   const schemes = protocolTable[common.protocol].transport === 'grpc' ? /^(https?|grpcs?):$/ : /^https?:$/
-  if (url === undefined || !URL.canParse(url) || !schemes.test(new URL(url).protocol))
+  if (url === undefined || !isUrl(url, schemes))
     report(['predictor', 'url'], `'${url}' is no http URL`, 'write http://127.0.0.1:8000; for a gRPC protocol grpc://127.0.0.1:8001')
   return { kind: 'url', url: url ?? '', ...common, headers, http2, tls: resolveTls(context) }
 }
@@ -91,6 +92,13 @@ function commandTemplate({ entries, report, pathAt, around }: Context, common: C
     ...(protocolTable[common.protocol].transport === 'grpc' && { grpc: true }),
   }
   return { kind: 'command', command: started, server: preset, env, envNames, argFormat, files: texts, cwd: folder ?? around.cwd, ...common }
+}
+
+/** A part that is a reference may be anything that fits there. */
+function isUrl(text: string, schemes: RegExp): boolean {
+  if (text.startsWith('${')) return referencesIn(text).length > 0
+  const sample = replaceReferences(text, () => '1')
+  return URL.canParse(sample) && schemes.test(new URL(sample).protocol)
 }
 
 /** How the certificate of a server that runs already is checked. */

@@ -127,6 +127,8 @@ export interface Experiment {
   readonly notices: readonly string[]
   /** The effective values in the form of the experiment file: JSON-safe, kept in the store; `experimentFromDocument` makes the same experiment of it. */
   readonly document: ExperimentDocument
+  /** What the references to secrets that were written out stand for: in memory alone, never in the document. */
+  readonly secrets?: ReadonlyMap<string, string>
   /** Where each effective value came from, by path in the document ('slo.limit', 'budget.maxTrials', 'space.batchSize'). */
   readonly origins: Readonly<Record<string, Origin>>
 }

@@ -16,6 +16,8 @@ export interface Layer {
   readonly keyOriginOf: (path: Path) => Origin | undefined
   /** Folder that relative paths in this layer start from. */
   readonly folder: string
+  /** The file it was read from, absolute. */
+  readonly path?: string
 }
 
 const maxBytes = 1_048_576

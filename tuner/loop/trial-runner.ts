@@ -1,8 +1,9 @@
 /** One trial: launch, load-test, stop, and say what became of it. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { LoadPoint } from '../../profiler/types.ts'
+import type { LoadPoint, Measurement } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
 import { finalityOf } from '../../trials/launchers/readiness.ts'
+import { withoutSecrets } from '../../trials/secrets.ts'
 import {
   type Finality,
   type FinishedTrial,
@@ -63,7 +64,7 @@ export async function runTrial(
     ...base,
     state: 'infeasible',
     reason,
-    detail,
+    detail: withoutSecrets(detail),
     seconds: seconds(),
     logPath,
   })
@@ -83,7 +84,7 @@ export async function runTrial(
     if (death) throw new Error(death.what)
     const usage = await predictor.usage()
     await predictor.stop()
-    return { ...base, state: 'complete', measurement, usage, logPath: predictor.logPath, seconds: seconds() }
+    return { ...base, state: 'complete', measurement: speakable(measurement), usage, logPath: predictor.logPath, seconds: seconds() }
   } catch (error) {
     if (signal.aborted) throw signal.reason
     if (error instanceof InfeasibleError) return infeasible(error.reason, error.message, error.logPath)
@@ -104,6 +105,13 @@ export async function runTrial(
   }
 }
 
+/** What a server answered may repeat what it was sent. */
+const speakable = (measurement: Measurement): Measurement => ({
+  ...measurement,
+  ...(measurement.detail !== undefined && { detail: withoutSecrets(measurement.detail) }),
+  caveats: measurement.caveats.map(withoutSecrets),
+})
+
 /** Launchers say so of their errors; a payload that cannot be used is the same for every trial. */
 function finality(error: unknown): { final?: Finality } {
   if (error instanceof LaunchError) return error.final === undefined ? {} : { final: error.final }
@@ -115,5 +123,5 @@ function describeFailure(error: unknown, predictor: Predictor | undefined): stri
   const message = error instanceof Error ? error.message : String(error)
   const hint = error instanceof Error && 'hint' in error && typeof error.hint === 'string' ? ` (${error.hint})` : ''
   const tail = predictor?.logTail().trim().split('\n').slice(-3).join(' | ')
-  return `${message}${hint}${tail ? `; last log lines: ${tail}` : ''}`
+  return withoutSecrets(`${message}${hint}${tail ? `; last log lines: ${tail}` : ''}`)
 }

@@ -288,15 +288,18 @@ const onDisk = <T>(write: () => T): T => {
   }
 }
 
+/** What a trial writes may hold secrets: its filled files, its predictor's own words. */
+const [privateFolder, privateFile] = [0o700, 0o600]
+
 const makeFolder = (folder: string): string => {
-  mkdirSync(folder, { recursive: true })
+  mkdirSync(folder, { recursive: true, mode: privateFolder })
   return folder
 }
 
 const writeFiles = (folder: string, files: FilledTemplate['files']): void => {
   for (const { path, contents } of files) {
-    mkdirSync(dirname(join(folder, path)), { recursive: true })
-    writeFileSync(join(folder, path), contents)
+    mkdirSync(dirname(join(folder, path)), { recursive: true, mode: privateFolder })
+    writeFileSync(join(folder, path), contents, { mode: privateFile })
   }
 }
 

@@ -1,7 +1,8 @@
-/** A predictor's output: the whole of it in a bounded file, the end of it in memory. */
+/** A predictor's output: the whole of it in a bounded file, the end of it in memory. Secrets that are known are hidden in both. */
 import { closeSync, existsSync, openSync, renameSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { StringDecoder } from 'node:string_decoder'
+import { SecretFilter } from '../../secrets.ts'
 
 export interface PredictorLog {
   readonly path: string
@@ -12,6 +13,7 @@ export interface PredictorLog {
 }
 
 const tailCharacters = 64 * 1024
+const privateFile = 0o600
 
 /**
  * Opens the first free of predictor.log, predictor-2.log, ... in a folder, so that a retried trial keeps what its first try said.
@@ -20,12 +22,13 @@ const tailCharacters = 64 * 1024
  */
 export const openLog = (folder: string, limitBytes: number, onLine?: (line: string) => void): PredictorLog => {
   const path = freeName(folder)
-  let file: number | undefined = openSync(path, 'wx')
+  let file: number | undefined = openSync(path, 'wx', privateFile)
   let bytes = 0
   let recent = ''
   // Each stream has its own unfinished line: written together they would run into each other.
-  const streams = { stdout: { decoder: new StringDecoder('utf8'), line: '' }, stderr: { decoder: new StringDecoder('utf8'), line: '' } }
-  const close = () => {
+  const newStream = () => ({ decoder: new StringDecoder('utf8'), filter: new SecretFilter(), line: '' })
+  const streams = { stdout: newStream(), stderr: newStream() }
+  const closeFile = () => {
     if (file !== undefined) closeSync(file)
     file = undefined
   }
@@ -33,23 +36,24 @@ export const openLog = (folder: string, limitBytes: number, onLine?: (line: stri
     if (file === undefined) return
     try {
       if (bytes > 0 && bytes + chunk.length > limitBytes) {
-        close()
+        closeFile()
         renameSync(path, `${path}.1`)
-        file = openSync(path, 'w')
+        file = openSync(path, 'w', privateFile)
         bytes = 0
       }
       bytes += writeSync(file, chunk)
     } catch (error) {
       // A full disk must not end the trial: the end of the output is still in memory, and says what happened to the file.
-      close()
+      closeFile()
       recent += `\n[${path}: not kept from here on: ${(error as Error).message}]\n`
     }
   }
   return {
     path,
-    write: (chunk, name) => {
-      keep(chunk)
+    write: (said, name) => {
       const stream = streams[name]
+      const chunk = stream.filter.write(said)
+      keep(chunk)
       const text = stream.decoder.write(chunk)
       recent = (recent + text).slice(-tailCharacters)
       if (onLine === undefined) return
@@ -58,7 +62,10 @@ export const openLog = (folder: string, limitBytes: number, onLine?: (line: stri
       for (const line of lines) onLine(line)
     },
     tail: (lines = 20) => recent.trimEnd().split('\n').slice(-lines).join('\n'),
-    close,
+    close: () => {
+      for (const { filter } of Object.values(streams)) keep(filter.end())
+      closeFile()
+    },
   }
 }
 

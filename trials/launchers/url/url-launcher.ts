@@ -1,5 +1,6 @@
 /** "Launches" a server that runs already: measured as it is, never started, never stopped. */
 import type { PayloadSource, Protocol } from '../../../profiler/types.ts'
+import { withoutSecrets } from '../../secrets.ts'
 import { LaunchError, type Launcher } from '../../types.ts'
 import { NeverReadyError, untilServing } from '../readiness.ts'
 import { defaultReadyTimeoutS, type UrlTemplate } from '../template.ts'
@@ -23,7 +24,7 @@ export const createUrlLauncher = ({ template, protocol, payload }: UrlLauncherOp
         target,
         protocol: protocol.name,
         provenance: 'measured',
-        isolation: `${url} as it runs: nothing about it is held or known`,
+        isolation: `${withoutSecrets(url)} as it runs: nothing about it is held or known`,
         logTail: () => '',
         usage: async () => ({}),
         stop: async () => {},

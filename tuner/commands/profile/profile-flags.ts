@@ -10,11 +10,14 @@ import {
   type Slo,
   type TlsOptions,
 } from '../../../profiler/index.ts'
+import { isSecretHeader, rememberSecret, secretSpans } from '../../../trials/secrets.ts'
+import { withAuthorization } from '../../backends/predictor-protocol.ts'
 import { exitCodes } from '../../exit-codes.ts'
 import { noCertificate, readAuthority } from '../../experiment/authority.ts'
 import { defaults } from '../../experiment/names.ts'
 import { limitsOf, parseSlo, sloOf } from '../../experiment/parse-slo.ts'
 import { parseItems, payloadKind } from '../../experiment/payload-settings.ts'
+import { withVariables } from '../../experiment/secret-values.ts'
 import { readTrace } from '../../experiment/trace.ts'
 import { parseCount, parseDurationMs, parsePercentile, parseRateRps, parseShare } from '../../experiment/units.ts'
 
@@ -81,11 +84,12 @@ export function readFlags(flags: ProfileFlags): Omit<ProfileOptions, 'signal' | 
   const seed = read('seed', () => parseCount(flags.seed, 0))
   const arrivals = read('arrivals', () => readArrivals(flags.arrivals))
   const tls = read('ca', () => readTls(flags))
-  const plain = tls && noCertificate(flags.url)
+  const url = read('url', () => readUrl(flags.url)) ?? flags.url
+  const plain = tls && noCertificate(url)
   if (plain !== undefined) problems.push({ where: flags.ca === undefined ? '--insecure-skip-verify' : '--ca', ...plain })
   const payload = read('payload', () => readPayload(flags, seed ?? 1, arrivals?.order))
   const options = {
-    url: flags.url,
+    url,
     model: flags.model,
     protocol: flags.protocol === undefined ? undefined : oneOf('protocol', flags.protocol, protocolNames),
     rateRps: flags.rate === undefined ? undefined : read('rate', () => parseRateRps(flags.rate!)),
@@ -95,7 +99,7 @@ export function readFlags(flags: ProfileFlags): Omit<ProfileOptions, 'signal' | 
     connections: flags.connections === undefined ? undefined : read('connections', () => parseCount(flags.connections!, 1)),
     template: flags.template,
     path: flags.path,
-    headers: read('header', () => readHeaders(flags.header ?? [])),
+    headers: read('header', () => withAuthorization(url, readHeaders(flags.header ?? []))),
     tls,
     timeoutMs: read('timeout', () => parseDurationMs(flags.timeout)),
     http2: flags.http2,
@@ -159,12 +163,21 @@ function readTls({ ca, insecureSkipVerify }: ProfileFlags): TlsOptions | undefin
   return { ca: readAuthority(ca), ...(insecureSkipVerify && { insecureSkipVerify }) }
 }
 
+/** Its references filled in; what is secret in it is remembered. */
+function readUrl(text: string): string {
+  const url = withVariables(text)
+  for (const [from, to] of secretSpans(url)) rememberSecret(url.slice(from, to))
+  return url
+}
+
 function readHeaders(lines: readonly string[]): Record<string, string> {
   const headers: Record<string, string> = {}
   for (const line of lines) {
     const found = /^([!#$%&'*+.^_`|~\w-]+):\s*(.*)$/.exec(line)
-    if (!found) throw new Error(`'${line}' is not a header: write 'Name: value'`)
-    headers[found[1]!.toLowerCase()] = found[2]!
+    if (!found) throw new Error(`'${line.split(':')[0]}' is no header: write 'Name: value'`)
+    const [, name, value] = found as unknown as [string, string, string]
+    headers[name.toLowerCase()] = withVariables(value)
+    if (isSecretHeader(name)) rememberSecret(headers[name.toLowerCase()]!)
   }
   return headers
 }

@@ -11,6 +11,8 @@ import { type ReportInput, reportBlocks } from '../../../reports/report/report-b
 import { trialsCsv } from '../../../reports/report/trials-csv.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
+import { shownDocument } from '../../experiment/secret-values.ts'
+import type { ExperimentDocument } from '../../experiment/types.ts'
 import { viewOf } from '../../loop/problem.ts'
 import { type Reopened, type ReopenFlags, reopen } from '../reopened.ts'
 
@@ -43,7 +45,7 @@ function inputOf({ record, trials, experiment, pricePerHour, label, recommendati
     recommendation,
     trials,
     ...viewOf(experiment, { pricePerHour, label }),
-    specification: stringify(record.spec, { lineWidth: 0 }),
+    specification: stringify(shownDocument(record.spec as ExperimentDocument), { lineWidth: 0 }),
     environment: [
       `tune ${packageVersion()}; Node ${process.versions.node}; reported on ${platform()} ${release()} ${arch()}, ${cpus()[0]?.model ?? 'unknown CPU'}`,
       `started ${record.createdAt}; seed ${record.seed}; prices: ${book.name} (${book.currency})`,

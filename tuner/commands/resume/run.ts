@@ -4,6 +4,7 @@ import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
 import type { ExperimentRecord, FinishedTrial } from '../../../trials/types.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { experimentFromDocument } from '../../experiment/load-experiment.ts'
+import { withSecretValues } from '../../experiment/secret-values.ts'
 import { surroundings } from '../../experiment/surroundings.ts'
 import type { ExperimentDocument } from '../../experiment/types.ts'
 import { parseCount } from '../../experiment/units.ts'
@@ -28,6 +29,7 @@ export async function resume(id: string | undefined, options: ResumeFlags): Prom
       ...experimentFromDocument(record.spec as ExperimentDocument, record.id, surroundings(machine), flags),
       dbPath: resolve(options.db),
     }
+    withSecretValues(experiment)
     await store.claim(record.id)
     return await execute(experiment, record.id, store, machine, trials, options)
   } finally {

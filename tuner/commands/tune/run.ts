@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
 import { loadExperiment } from '../../experiment/load-experiment.ts'
+import { withSecretValues } from '../../experiment/secret-values.ts'
 import { surroundings } from '../../experiment/surroundings.ts'
 import { provenanceOf } from '../../loop/notices.ts'
 import { openToWrite } from '../open-existing.ts'
@@ -20,6 +21,8 @@ export async function tune(flags: TuneFlags): Promise<number> {
   const machine = await inspectMachine()
   const experiment = loadExperiment({ file: flags.file, flags, environment: process.env, ...surroundings(machine) })
   if (flags.dryRun) return dryRun(experiment, machine, flags)
+  // Before anything is kept or started.
+  withSecretValues(experiment)
   const store = await openToWrite(experiment.dbPath)
   try {
     const id = newId(experiment.name)

@@ -1,0 +1,112 @@
+/** References to secrets in a container's settings as environment variables that a Secret gives: a spec never holds a value. */
+import { isReference, referencesIn, replaceReferences } from '../../trials/secrets.ts'
+
+type Plain = Readonly<Record<string, unknown>>
+
+/** What is started, as far as secrets may stand in it. */
+interface Startable {
+  readonly command?: readonly string[]
+  readonly args?: readonly string[]
+  readonly env?: Readonly<Record<string, string>>
+  readonly files?: readonly { readonly path: string; readonly contents: string }[]
+  readonly notes?: readonly string[]
+  readonly secretEnv?: readonly string[]
+}
+
+/** HF_TOKEN for `env:HF_TOKEN`; for a place in a file its last step: AUTHORIZATION. */
+const variableOf = (name: string): string =>
+  name.startsWith('env:')
+    ? name.slice('env:'.length)
+    : decodeURIComponent(name)
+        .replace(/!\d+$/, '')
+        .split(/[#/]/)
+        .filter((step) => step !== '')
+        .slice(-2)
+        .join('_')
+        .replace(/[^A-Za-z0-9]+/g, '_')
+        .replace(/^_+|_+$/g, '')
+        .toUpperCase()
+
+/** A text that Kubernetes completes: `Bearer $(TOKEN)`. */
+function completed(text: string, variables: Set<string>): string {
+  return replaceReferences(text, (name) => {
+    const variable = variableOf(name)
+    variables.add(variable)
+    return `$(${variable})`
+  })
+}
+
+/** `TOKEN: ${env:TOKEN}` needs no variable but its own. */
+const isWhole = (text: string): boolean => /^\$\{[^}]*\}$/.test(text) && isReference(text.slice(2, -1))
+
+/** The container with `secretEnv` in place of every reference. */
+export function withSecretVariables<Container extends Startable>(container: Container): Container {
+  const texts = [...(container.command ?? []), ...(container.args ?? []), ...Object.values(container.env ?? {})]
+  const inFiles = (container.files ?? []).filter(({ contents }) => referencesIn(contents).length > 0)
+  if (texts.every((text) => referencesIn(text).length === 0) && inFiles.length === 0) return container
+  const variables = new Set<string>()
+  const env = Object.entries(container.env ?? {}).flatMap(([name, text]) => {
+    if (!isWhole(text)) return [[name, completed(text, variables)] as const]
+    variables.add(name)
+    return []
+  })
+  const words = (list: readonly string[] | undefined) => list?.map((word) => completed(word, variables))
+  return {
+    ...container,
+    command: words(container.command),
+    args: words(container.args),
+    env: Object.fromEntries(env),
+    secretEnv: [...variables].sort(),
+    notes: [
+      ...(container.notes ?? []),
+      ...inFiles.map(({ path }) => `${path} refers to a secret, which nothing here puts in: mount the file from a Secret of your own`),
+    ],
+  }
+}
+
+/** The name of the Secret of a serving. */
+export const secretOf = (name: string): string => `${name}-secrets`
+
+/** As Kubernetes takes a variable from the Secret. */
+export const secretVariable = (variable: string, of: string): Plain => ({
+  name: variable,
+  valueFrom: { secretKeyRef: { name: secretOf(of), key: variable } },
+})
+
+/** How the Secret is made; nothing where none is needed. */
+export const secretNotes = (variables: readonly string[] = [], of: string): string[] =>
+  variables.length === 0
+    ? []
+    : [
+        `needs the Secret ${secretOf(of)}, which no file here holds: kubectl create secret generic ${secretOf(of)} ${variables.map((name) => `--from-literal=${name}="$${name}"`).join(' ')}`,
+      ]
+
+/** The user's own pod likewise. */
+export function podWithSecretVariables<Pod extends { readonly spec: Plain }>(
+  pod: Pod,
+  of: string,
+): { readonly pod: Pod; readonly secretEnv: readonly string[] } {
+  const all = new Set<string>()
+  const container = (given: Plain): Plain => {
+    const variables = new Set<string>()
+    const env = ((given.env as Plain[] | undefined) ?? []).map((entry) => {
+      if (typeof entry.value !== 'string' || referencesIn(entry.value).length === 0) return entry
+      if (!isWhole(entry.value)) return { ...entry, value: completed(entry.value, variables) }
+      all.add(String(entry.name))
+      return secretVariable(String(entry.name), of)
+    })
+    const words = (list: unknown) =>
+      Array.isArray(list) ? list.map((word) => (typeof word === 'string' ? completed(word, variables) : word)) : list
+    const changed = { ...given, command: words(given.command), args: words(given.args) }
+    for (const variable of variables) all.add(variable)
+    const named = new Set(env.map(({ name }) => name))
+    // A variable that another one is completed with stands before it.
+    const added = [...variables].filter((variable) => !named.has(variable)).map((variable) => secretVariable(variable, of))
+    return added.length + env.length === 0 ? changed : { ...changed, env: [...added, ...env] }
+  }
+  const lists = ['containers', 'initContainers'].flatMap((key) => {
+    const list = pod.spec[key]
+    return Array.isArray(list) ? [[key, (list as Plain[]).map(container)] as const] : []
+  })
+  return { pod: { ...pod, spec: { ...pod.spec, ...Object.fromEntries(lists) } }, secretEnv: [...all].sort() }
+}

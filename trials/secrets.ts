@@ -1,0 +1,171 @@
+/**
+ * What is secret, said once: which names and texts hold secrets, how they are referred to, and how they are kept out of what is shown and stored.
+ * A secret is known by its name (a header, an environment variable, a query parameter, a flag), by its place (the user info of a URL) or by its look.
+ */
+
+/** Words that make a name secret wherever they stand in it: API_KEY, hfToken, x-amz-signature. */
+const secretWord =
+  /^(keys?|auth|authorization|pass|pwd|creds?|bearer|cookies?|jwt|pat|sig|signature|session|otp|dsn)$|(token|secret|password|passwd|passphrase|credential|apikey|accesskey|privatekey)s?$/
+/** A short number, or yes and no, may be one of these all the same. */
+const lowEntropyWord = /pass|pwd|secret|otp|pin/
+
+const wordsOf = (name: string): string[] =>
+  name
+    .replace(/([a-z0-9])([A-Z])/g, '$1 $2')
+    .toLowerCase()
+    .split(/[^a-z0-9]+/)
+
+/** Whether what goes by this name is secret: AUTH_TOKEN, apiKey, db-password. */
+export const isSecretName = (name: string): boolean => wordsOf(name).some((word) => secretWord.test(word))
+
+/** Headers that tell nothing about who asks. */
+const harmlessHeaders: ReadonlySet<string> = new Set(
+  'accept accept-charset accept-encoding accept-language cache-control connection content-encoding content-language content-length content-type expect host inference-header-content-length keep-alive origin pragma te traceparent transfer-encoding upgrade user-agent x-request-id'.split(
+    ' ',
+  ),
+)
+
+export const isSecretHeader = (name: string): boolean => !harmlessHeaders.has(name.toLowerCase())
+
+/** Whether the value of a secret name is one: MAX_TOKEN=512, USE_AUTH=true and KEY_FILE=/etc/key hold none. */
+export function isSecretValue(name: string, value: string): boolean {
+  const text = value.trim()
+  if (text === '' || /^\$\{[^}]*\}$/.test(text) || /^\{\{.*\}\}$/.test(text)) return false
+  const words = wordsOf(name)
+  if (/^(true|false|yes|no|on|off|none|null)$/i.test(text)) return false
+  if (/^[-+]?[\d.]{1,7}$/.test(text)) return words.some((word) => lowEntropyWord.test(word))
+  return !(/^(file|path|dir|folder)$/.test(words.at(-1)!) && text.startsWith('/'))
+}
+
+/** Beginning and end of a secret in a text. */
+export type Span = readonly [from: number, to: number]
+
+/** User info may hold an @ of its own. */
+const userInfo = /\b[a-z][a-z0-9+.-]*:\/\/([^\s/?#"'<>]+)@/dgi
+const queryParameter = /[?&]([\w.~%-]+)=([^\s&#"'<>]+?)(?=[.,:;)]*(?:[\s&#"'<>]|$))/dg
+const knownLook =
+  /\b((?:sk|pk|rk)[-_][\w-]{16,}|hf_\w{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}|A[KS]IA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)/dg
+const privateKey = /(-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$))/dg
+const bearer = /\bBearer\s+([\w+/=.~-]{6,})/dg
+/** name=value, name: value, "name": "value", --name value; a value in quotes runs to their end. */
+const assignment =
+  /(?<![\w./-])(?:(-{1,2}[A-Za-z][\w.-]*)[ \t]+|-{0,2}([A-Za-z_][\w.-]*)["']?[ \t]*[:=][ \t]*)(?="([^"\n]*)"|'([^'\n]*)'|(?:(?:Bearer|Basic|Token)\s+)?([^\s"',;&|<>()[\]{}]+))/dg
+
+/** Secrets that show themselves in any text: in URLs, by their look, after `Bearer`. */
+function spansInText(text: string): Span[] {
+  const spans: Span[] = []
+  for (const pattern of [userInfo, knownLook, privateKey, bearer])
+    for (const match of text.matchAll(pattern)) spans.push(match.indices![1]! as Span)
+  for (const match of text.matchAll(queryParameter))
+    if (isSecretName(match[1]!) && isSecretValue(match[1]!, match[2]!)) spans.push(match.indices![2]! as Span)
+  return spans
+}
+
+/** Those and what is assigned to a secret name, in texts that a user wrote: commands, bodies, configuration files. In order, none overlapping; never a reference. */
+export function secretSpans(given: string): Span[] {
+  // What stands in a reference is no text of its own.
+  const text = given.replace(reference, (whole) => `\${${'x'.repeat(whole.length - 3)}}`)
+  const spans = spansInText(text)
+  for (const match of text.matchAll(assignment)) {
+    const name = (match[1] ?? match[2])!
+    const group = [3, 4, 5].find((index) => match[index] !== undefined)!
+    const value = match[group]!
+    if (isSecretName(name) && isSecretValue(name, value) && !/^[{$]/.test(value)) spans.push(match.indices![group]! as Span)
+  }
+  return inOrder(spans).filter(([from, to]) => referencesIn(given.slice(from, to)).length === 0)
+}
+
+function inOrder(spans: readonly Span[]): Span[] {
+  const sorted = spans.filter(([from, to]) => to > from).sort((a, b) => a[0] - b[0] || b[1] - a[1])
+  return sorted.filter(([from], i) => sorted.slice(0, i).every(([, end]) => from >= end))
+}
+
+/** `${env:NAME}`: the value of an environment variable. `${file:token.txt}`: what stands in a file; `#/predictor/url` after it, a secret of that experiment file. */
+const reference = /(?<!\$)\$\{((?:env:[A-Za-z_]\w*)|(?:file:[^}]+))\}/g
+
+export const referencesIn = (text: string): string[] => [...text.matchAll(reference)].map(([, name]) => name!)
+
+/** The name inside `${...}` of a placeholder: whether a secret is meant by it. */
+export const isReference = (name: string): boolean => /^(env:[A-Za-z_]\w*|file:.+)$/.test(name)
+
+export const replaceReferences = (text: string, replace: (name: string) => string): string =>
+  text.replace(reference, (_whole, name: string) => replace(name))
+
+/** Everywhere in plain data: each text as `change` makes it. */
+export function mapTexts<T>(value: T, change: (text: string) => string): T {
+  if (typeof value === 'string') return change(value) as T
+  if (Array.isArray(value)) return value.map((item) => mapTexts(item, change)) as T
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, mapTexts(inner, change)])) as T
+}
+
+const hidden = '[secret]'
+/** Shorter ones would hide half of every text. */
+const leastHidden = 5
+/** Secrets that this process has seen, in every form in which they come back, the longest first. */
+let known: string[] = []
+
+/** From now on `withoutSecrets` and `SecretFilter` hide this value. */
+export function rememberSecret(value: string): void {
+  const forms = [
+    value,
+    ...(/^[^:\s]+:.+$/.test(value) ? [value.slice(value.indexOf(':') + 1)] : []),
+    ...value.split(/^Bearer\s+|^Basic\s+/),
+  ]
+  const encoded = forms.flatMap((form) => [
+    form,
+    encodeURIComponent(form),
+    JSON.stringify(form).slice(1, -1),
+    Buffer.from(form).toString('base64'),
+    decoded(form),
+  ])
+  known = [...new Set([...known, ...encoded.map((form) => form.trim()).filter((form) => form.length >= leastHidden)])].sort(
+    (a, b) => b.length - a.length,
+  )
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
+const replaceKnown = (text: string, values: readonly string[]): string =>
+  values.reduce((rest, value) => (rest.includes(value) ? rest.replaceAll(value, hidden) : rest), text)
+
+/** A text as it may be shown: secrets that are known, and those that show themselves, are hidden. */
+export function withoutSecrets(text: string): string {
+  const cleared = replaceKnown(text, known)
+  return inOrder(spansInText(cleared))
+    .reverse()
+    .reduce((rest, [from, to]) => (rest.slice(from, to) === hidden ? rest : rest.slice(0, from) + hidden + rest.slice(to)), cleared)
+}
+
+/** Hides known secrets in bytes that come in pieces, wherever the pieces end. */
+export class SecretFilter {
+  #held = ''
+
+  /** What may be written of all bytes so far; the beginning of a secret is kept back until it is known whether it is one. */
+  write(chunk: Buffer): Buffer {
+    if (known.length === 0 && this.#held === '') return chunk
+    const values = known.map((value) => Buffer.from(value).toString('latin1'))
+    const text = replaceKnown(this.#held + chunk.toString('latin1'), values)
+    const most = Math.min(text.length, (values[0]?.length ?? 1) - 1)
+    let keep = 0
+    for (let length = most; length > 0 && keep === 0; length--) {
+      const end = text.slice(-length)
+      if (values.some((value) => value.length > length && value.startsWith(end))) keep = length
+    }
+    this.#held = text.slice(text.length - keep)
+    return Buffer.from(text.slice(0, text.length - keep), 'latin1')
+  }
+
+  /** What was kept back. */
+  end(): Buffer {
+    const rest = Buffer.from(this.#held, 'latin1')
+    this.#held = ''
+    return rest
+  }
+}

@@ -1,0 +1,21 @@
+/** An experiment file as a layer of settings, whichever of the formats it is in. */
+import { dirname, resolve } from 'node:path'
+import { importProfilingExperiment, isProfilingExperiment } from './morphling.ts'
+import type { ConfigProblem } from './types.ts'
+import { type Layer, readYamlFile } from './yaml-file.ts'
+
+export interface ExperimentFile {
+  /** Absent: it could not be read. */
+  readonly layer?: Layer
+  readonly problems: readonly ConfigProblem[]
+  readonly notices: readonly string[]
+}
+
+/** @param file as the user gave it, from the working directory */
+export function readExperimentFile(file: string, cwd: string): ExperimentFile {
+  const path = resolve(cwd, file)
+  const { layer, problems } = readYamlFile(path, file, dirname(path))
+  if (!layer || !isProfilingExperiment(layer.raw)) return { layer: layer && { ...layer, path }, problems, notices: [] }
+  const imported = importProfilingExperiment(layer)
+  return { layer: { ...imported.layer, path }, problems: [...problems, ...imported.problems], notices: imported.notices }
+}

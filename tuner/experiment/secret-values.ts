@@ -1,0 +1,217 @@
+/**
+ * Secrets of an experiment. Those written out in a file or on the command line are taken out of its settings as they are read, and a reference stands in
+ * their place: everything that stores, shows or writes an experiment has the reference alone. The values go in again where predictors are started and asked.
+ */
+import { resolve } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { readText } from '../../profiler/bounded-reader.ts'
+import type { PredictorTemplate } from '../../trials/launchers/template.ts'
+import {
+  isSecretHeader,
+  isSecretName,
+  isSecretValue,
+  mapTexts,
+  referencesIn,
+  rememberSecret,
+  replaceReferences,
+  secretSpans,
+} from '../../trials/secrets.ts'
+import { readExperimentFile } from './experiment-file.ts'
+import type { ExperimentEntries } from './experiment-schema.ts'
+import { checkLayer, joinPath } from './layers.ts'
+import { ConfigError, type ConfigProblem, type Experiment, type ExperimentDocument } from './types.ts'
+import type { Layer, Path } from './yaml-file.ts'
+
+/** What secrets given on the command line, which nothing keeps, are asked for by when an experiment is taken up again. */
+const variablePrefix = 'TUNE_SECRET_'
+
+interface Taken {
+  readonly entries: ExperimentEntries
+  /** Reference → value. */
+  readonly secrets: ReadonlyMap<string, string>
+}
+
+/** The entries of a layer without the secrets that are written out in it. */
+export function takeSecrets(entries: ExperimentEntries, layer: Pick<Layer, 'folder' | 'path'>): Taken {
+  const { predictor, kubernetes } = entries
+  const taker = new Taker(layer)
+  return {
+    entries: {
+      ...entries,
+      ...(predictor && { predictor: taker.predictor(predictor) }),
+      ...(kubernetes?.pod && { kubernetes: { ...kubernetes, pod: taker.pod(kubernetes.pod, ['kubernetes', 'pod']) } }),
+    },
+    secrets: taker.secrets,
+  }
+}
+
+/** A stored experiment as it may be shown: older versions kept its secrets as they were given. */
+export const shownDocument = (document: ExperimentDocument): ExperimentDocument =>
+  takeSecrets(document as ExperimentEntries, { folder: '/' }).entries as ExperimentDocument
+
+type Predictor = NonNullable<ExperimentEntries['predictor']>
+type Texts = Readonly<Record<string, string>>
+
+class Taker {
+  readonly secrets = new Map<string, string>()
+  constructor(private readonly layer: Pick<Layer, 'folder' | 'path'>) {}
+
+  predictor(given: Predictor): Predictor {
+    const { headers, env, command, ...rest } = given
+    const at = ['predictor']
+    return {
+      ...mapFields(rest, (text, key) => this.text(text, [...at, key])),
+      ...(headers && { headers: this.named(headers, [...at, 'headers'], (name) => isSecretHeader(name)) }),
+      ...(env && { env: this.named(env, [...at, 'env'], (name, value) => isSecretName(name) && isSecretValue(name, value)) }),
+      ...(command && { command: this.words(command, [...at, 'command']) }),
+    }
+  }
+
+  /** A pod template: variables by their names, commands, and what shows itself anywhere else. */
+  pod<T>(value: T, at: Path): T {
+    if (typeof value === 'string') return this.text(value, at) as T
+    if (Array.isArray(value)) {
+      const isCommand = (at.at(-1) === 'command' || at.at(-1) === 'args') && value.every((word) => typeof word === 'string')
+      return (isCommand ? this.words(value, at) : value.map((item, i) => this.pod(item, [...at, i]))) as T
+    }
+    if (typeof value !== 'object' || value === null) return value
+    const { name, value: of } = value as { name?: unknown; value?: unknown }
+    if (typeof name === 'string' && typeof of === 'string' && isSecretName(name) && isSecretValue(name, of))
+      return { ...value, value: this.whole(of, [...at, 'value']) }
+    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, this.pod(inner, [...at, key])])) as T
+  }
+
+  private named(texts: Texts, at: Path, isSecret: (name: string, value: string) => boolean): Record<string, string> {
+    return Object.fromEntries(
+      Object.entries(texts).map(([name, text]) => [
+        name,
+        isSecret(name, text) ? this.whole(text, [...at, name]) : this.text(text, [...at, name]),
+      ]),
+    )
+  }
+
+  /** Arguments: also the word after `--token`. */
+  private words(words: readonly string[], at: Path): string[] {
+    return words.map((word, i) => {
+      const flag = /^--?([A-Za-z][\w.-]*)$/.exec(words[i - 1] ?? '')?.[1]
+      const follows = flag !== undefined && !word.startsWith('-') && isSecretName(flag) && isSecretValue(flag, word)
+      return follows ? this.whole(word, [...at, i]) : this.text(word, [...at, i])
+    })
+  }
+
+  private whole(text: string, at: Path): string {
+    if (text === '' || /^\{\{.*\}\}$/.test(text)) return text
+    return referencesIn(text).length > 0 ? this.absolute(text) : this.taken(text, at)
+  }
+
+  private text(text: string, at: Path): string {
+    const given = this.absolute(text)
+    const spans = secretSpans(given)
+    return spans.reduceRight(
+      (rest, [from, to], i) => `${rest.slice(0, from)}${this.taken(given.slice(from, to), at, i + 1)}${rest.slice(to)}`,
+      given,
+    )
+  }
+
+  /** `${file:token.txt}` from the folder of what names it. */
+  private absolute(text: string): string {
+    return replaceReferences(text, (name) => {
+      const [, path] = /^file:(?!\/\/)(.+)$/.exec(name) ?? []
+      return `\${${path === undefined ? name : pathToFileURL(resolve(this.layer.folder, path)).href}}`
+    })
+  }
+
+  private taken(value: string, at: Path, part?: number): string {
+    rememberSecret(value)
+    const nth = part === undefined ? '' : `!${part}`
+    const steps = at.map((step) => encodeURIComponent(String(step).replaceAll('~', '~0').replaceAll('/', '~1')))
+    const inFile = this.layer.path === undefined ? undefined : `${pathToFileURL(this.layer.path).href}#/${steps.join('/')}${nth}`
+    const name = inFile ?? `env:${variableFor(part === undefined || part === 1 ? at : [...at, part])}`
+    this.secrets.set(name, value)
+    return `\${${name}}`
+  }
+}
+
+const variableFor = (path: Path): string =>
+  `${variablePrefix}${joinPath(path)
+    .replace(/[^A-Za-z0-9]+/g, '_')
+    .toUpperCase()}`
+
+const mapFields = <T extends object>(fields: T, change: (text: string, key: string) => string): T =>
+  Object.fromEntries(
+    Object.entries(fields).map(([key, value]) => [
+      key,
+      typeof value === 'object' && value !== null && !Array.isArray(value)
+        ? mapFields(value, (text, inner) => change(text, `${key}/${inner}`))
+        : typeof value === 'string'
+          ? change(value, key)
+          : value,
+    ]),
+  ) as T
+
+/**
+ * The experiment as its predictors are started and asked: every reference replaced by its value, which is remembered as secret.
+ * @throws ConfigError naming every secret that is not to be had, and where to give it
+ */
+export function withSecretValues(experiment: Experiment): Experiment {
+  const { predictor, kubernetes, secrets = new Map<string, string>() } = experiment
+  const problems = new Map<string, ConfigProblem>()
+  const secretFor = (name: string, asTemplate: boolean): string => {
+    const written = secrets.get(name)
+    const value = written ?? lookUp(name)
+    if (typeof value !== 'string') {
+      problems.set(name, value)
+      return ''
+    }
+    rememberSecret(value)
+    // A value from outside is no template: what looks like a placeholder in it is its own.
+    return asTemplate && written === undefined ? value.replaceAll('${', () => '$${') : value
+  }
+  const fill = <T>(part: T, asTemplate: boolean): T =>
+    mapTexts(part, (text) => replaceReferences(text, (name) => secretFor(name, asTemplate)))
+  const filled = {
+    ...experiment,
+    predictor: fill<PredictorTemplate>(predictor, predictor.kind === 'command'),
+    ...(kubernetes && { kubernetes: fill(kubernetes, false) }),
+  }
+  if (problems.size > 0) throw new ConfigError([...problems.values()])
+  return filled
+}
+
+function lookUp(name: string): string | ConfigProblem {
+  if (name.startsWith('env:')) return fromEnvironment(name.slice('env:'.length))
+  const url = name.slice(0, name.includes('#') ? name.indexOf('#') : undefined)
+  const path = url.startsWith('file://') ? fileURLToPath(url) : resolve(url.slice('file:'.length))
+  const where = `\${${name}}`
+  if (url !== name) {
+    const { layer } = readExperimentFile(path, '/')
+    const value = layer && takeSecrets(checkLayer(layer).entries, layer).secrets.get(name)
+    return value ?? { where, what: 'the secret no longer stands there', hint: `put it back into ${path}: it is kept nowhere else` }
+  }
+  try {
+    return readText(path, 'document').trim()
+  } catch (error) {
+    return { where, what: `the secret cannot be read: ${(error as Error).message}`, hint: 'check the path and its permissions' }
+  }
+}
+
+/** A text of the command line with its references filled in, which are remembered as secret. @throws ConfigError */
+export function withVariables(text: string): string {
+  return replaceReferences(text, (name) => {
+    const value = lookUp(name)
+    if (typeof value !== 'string') throw new ConfigError([value])
+    rememberSecret(value)
+    return value
+  })
+}
+
+function fromEnvironment(variable: string): string | ConfigProblem {
+  const value = process.env[variable]
+  if (value !== undefined && value !== '') return value
+  const given = variable.startsWith(variablePrefix)
+  return {
+    where: `$${variable}`,
+    what: given ? 'a secret that was given on the command line, and is not kept' : 'a secret that is not set',
+    hint: `export ${variable}=... and run again`,
+  }
+}

@@ -1,0 +1,244 @@
+/** Secrets planted in every place that takes them; nothing that a run leaves, prints or serves has any of them. */
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { createServer, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { specTargets } from '../reports/specs/index.ts'
+import { CliBox, type CliResult } from './testing/run-cli.ts'
+
+let box: CliBox
+beforeEach(() => {
+  box = new CliBox()
+})
+afterEach(() => box.dispose())
+
+/** In every form that a program may print. */
+const formsOf = (secret: string) => [
+  secret,
+  encodeURIComponent(secret),
+  Buffer.from(secret).toString('base64'),
+  Buffer.from(`admin:${secret}`).toString('base64'),
+]
+
+function leaks(secrets: readonly string[], text: string | Buffer): string[] {
+  const bytes = Buffer.from(text)
+  return secrets.filter((secret) => formsOf(secret).some((form) => bytes.includes(form)))
+}
+
+/** Files of the run, but those that the user wrote and the configuration file that a predictor is started with. */
+function* filesOf(folder: string, given: readonly string[]): Generator<string> {
+  for (const name of readdirSync(folder)) {
+    const path = join(folder, name)
+    if (statSync(path).isDirectory()) yield* filesOf(path, given)
+    else if (!given.includes(name)) yield path
+  }
+}
+
+function expectNothing(secrets: readonly string[], results: readonly CliResult[], given: readonly string[]): void {
+  const files = [...filesOf(box.folder, given)]
+  const found = [
+    ...files.map((path) => [path, leaks(secrets, readFileSync(path))] as const),
+    ...results.map(({ stdout, stderr }, i) => [`output ${i}: ${stderr.slice(0, 300)}`, leaks(secrets, stdout + stderr)] as const),
+  ].filter(([, found]) => found.length > 0)
+  expect(found).toEqual([])
+}
+
+/** What the dashboard serves of its newest experiment. */
+async function served(paths: (id: string) => readonly string[]): Promise<string> {
+  const dashboard = box.start(['dashboard', '--port', '0'])
+  const listening = new Promise<string>((resolve) => dashboard.child.stdout!.once('data', (chunk) => resolve(String(chunk).trim())))
+  await dashboard.said('Ctrl-C ends it')
+  let all = ''
+  try {
+    const url = await listening
+    const listed = await (await fetch(new URL('/api/experiments', url))).json()
+    const { chosen } = listed as { chosen: string }
+    all += JSON.stringify(listed)
+    for (const path of paths(chosen)) {
+      const answer = await fetch(new URL(path, url))
+      expect([path, answer.status]).toEqual([path, expect.toBeOneOf([200, 422])])
+      all += await answer.text()
+    }
+    const stream = (await fetch(new URL(`/api/experiments/${chosen}/stream`, url))).body!.getReader()
+    all += Buffer.from((await stream.read()).value ?? []).toString()
+    await stream.cancel()
+  } finally {
+    dashboard.child.kill('SIGINT')
+    await dashboard.result
+  }
+  return all
+}
+
+const pages = (id: string) => [
+  ...['recommendation.json', 'trials.csv', 'dashboard.html', 'report.html'].map((file) => `/api/experiments/${id}/export/${file}`),
+  ...specTargets.map((target) => `/api/experiments/${id}/spec/${target}`),
+]
+
+/** Everything that shows a stored experiment, and what the dashboard serves of it. */
+async function shown(): Promise<CliResult[]> {
+  const commands = [
+    ['list'],
+    ['list', '--json'],
+    ['show'],
+    ['show', '--json'],
+    ...['html', 'md', 'csv', 'json'].map((form) => ['report', '--out', `report.${form}`]),
+    ...specTargets.map((target) => ['spec', '--target', target, '--out', `spec-${target}`]),
+  ]
+  const results: CliResult[] = []
+  for (const command of commands) results.push(await box.run(command))
+  return results
+}
+
+const load = ['--trial-time', '2s', '--max-trials', '1', '--no-confirm']
+
+/** Serves only while it is given every secret, says all that it is given, and repeats it in its answers. */
+const chatty = `
+import { readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+const given = JSON.parse(readFileSync(process.argv[2], 'utf8'))
+const conf = readFileSync(process.argv[3] + '/conf.yaml', 'utf8')
+console.log(process.argv, process.env, conf)
+console.error('waking up with ' + process.env.DB_PASSWORD + ' and nothing else')
+const has = (text, ...secrets) => secrets.every((secret) => text.includes(secret))
+let freeAtMs = 0
+const inTurn = (answer) => {
+  freeAtMs = Math.max(freeAtMs, performance.now()) + 20
+  setTimeout(answer, freeAtMs - performance.now())
+}
+const right =
+  has(process.argv.join(' '), given.argument, given.database) && process.env.DB_PASSWORD === given.password && process.env.HF_TOKEN === given.token && has(conf, given.file)
+createServer((request, response) => {
+  if (request.url === '/healthz') return response.end()
+  let body = ''
+  request.on('data', (chunk) => (body += chunk))
+  request.on('end', () => {
+    if (right && has(body, given.body) && has(request.url, given.path)) return inTurn(() => response.end('{"ok": true}'))
+    response.statusCode = 401
+    response.end(JSON.stringify({ error: 'refused', body, url: request.url, argv: process.argv }))
+  })
+}).listen(Number(process.argv[4].split('=')[1]), '127.0.0.1')
+`
+
+const own = {
+  argument: 'planted-argument-0001',
+  database: 'planted-database-0002',
+  password: 'planted-password-0003',
+  token: 'planted-token-0004',
+  file: 'planted-file-0005',
+  body: 'planted-body-0006',
+  path: 'planted-path-0007',
+}
+
+const experiment = (more = '') => `
+name: planted
+model: m
+slo: 500ms
+predictor:
+  command: ['${process.execPath}', chatty.mjs, given.json, '\${dir}', '--port=\${port}', --api-key, ${own.argument}, '--db=postgres://admin:${own.database}@db/x']
+  env: { DB_PASSWORD: ${own.password}, HF_TOKEN: '\${env:PLANTED_TOKEN}' }
+  files: { conf.yaml: "password: ${own.file}\\n" }
+  protocol: json
+  path: /predict?sig=${own.path}
+  healthPath: /healthz
+  body: '{"text": "{{text}}", "api_key": "${own.body}"}'
+space: { maxBatchSize: { values: [1, 2], category: env } }
+${more}`
+
+test('of a predictor that a command starts: in its command, environment, files, bodies and paths', async () => {
+  const given = ['experiment.yaml', 'chatty.mjs', 'given.json', 'conf.yaml']
+  writeFileSync(join(box.folder, 'experiment.yaml'), experiment())
+  writeFileSync(join(box.folder, 'chatty.mjs'), chatty)
+  writeFileSync(join(box.folder, 'given.json'), JSON.stringify(own))
+  const env = { PLANTED_TOKEN: own.token }
+  const file = ['-f', 'experiment.yaml']
+  const before = [
+    await box.run(['config', ...file]),
+    await box.run(['config', ...file, '--json']),
+    await box.run([...file, '--dry-run', '--json']),
+  ]
+  const tuned = await box.run([...file, ...load, '--json'], env)
+  // It had them all; whether a busy machine lets it be measured is not what this is about.
+  expect(tuned.stderr).toContain('ready after')
+  // Taken up again, it has them from the file and the environment.
+  const resumed = await box.run(['resume', '--max-trials', '2', '--events'], env)
+  expect(resumed.stdout).toContain('"predictor-ready"')
+  const without = await box.run(['resume', '--max-trials', '3'])
+  expect([without.code, without.stderr]).toEqual([2, expect.stringContaining('export PLANTED_TOKEN=')])
+  const secrets = Object.values(own)
+  expectNothing(secrets, [...before, tuned, resumed, without, ...(await shown())], given)
+  expect(leaks(secrets, await served((id) => [...pages(id), `/api/experiments/${id}/trials/1/log`]))).toEqual([])
+  const log = [...filesOf(box.folder, given)].find((path) => path.endsWith('predictor.log'))!
+  expect(readFileSync(log, 'utf8')).toContain('waking up with [secret] and nothing else')
+  for (const path of [log, join(log, '..'), join(box.folder, '.tune/tune.db')])
+    expect([path, (statSync(path).mode & 0o077).toString(8)]).toEqual([path, '0'])
+}, 180_000)
+
+test('nor of one whose answers repeat what it is sent', async () => {
+  const given = ['experiment.yaml', 'chatty.mjs', 'given.json', 'conf.yaml']
+  writeFileSync(join(box.folder, 'experiment.yaml'), experiment())
+  writeFileSync(join(box.folder, 'chatty.mjs'), chatty)
+  writeFileSync(join(box.folder, 'given.json'), JSON.stringify({ ...own, body: 'another' }))
+  const refused = await box.run(['-f', 'experiment.yaml', ...load], { PLANTED_TOKEN: own.token })
+  expect(refused.code, refused.stderr).toBe(1)
+  expect(refused.stderr).toContain('401')
+  expectNothing(Object.values(own), [refused, ...(await shown())], given)
+}, 180_000)
+
+test('of a server that runs already: in its URL and headers', async () => {
+  const secrets = { password: 'planted-password-0011', key: 'planted-key-0012', signature: 'planted-signature-0013' }
+  let freeAtMs = 0
+  const answer: RequestListener = (request, response) => {
+    const basic = `Basic ${Buffer.from(`admin:${secrets.password}`).toString('base64')}`
+    request.resume()
+    if (request.url === '/healthz') return response.end()
+    const right = request.headers.authorization === basic && request.headers['x-tenant'] === secrets.key
+    response.statusCode = right ? 200 : 401
+    if (!right) return response.end(JSON.stringify({ error: request.headers }))
+    freeAtMs = Math.max(freeAtMs, performance.now()) + 20
+    return setTimeout(() => response.end('{"ok": true}'), freeAtMs - performance.now())
+  }
+  const server = createServer(answer).listen(0, '127.0.0.1')
+  await new Promise((resolve) => server.once('listening', resolve))
+  const { port } = server.address() as AddressInfo
+  try {
+    const url = `http://admin:${secrets.password}@127.0.0.1:${port}/predict?signature=${secrets.signature}`
+    writeFileSync(
+      join(box.folder, 'experiment.yaml'),
+      `model: m\nslo: 500ms\npredictor: { url: 'http://127.0.0.1:${port}', protocol: json, path: /predict, headers: { X-Tenant: ${secrets.key} } }\n`,
+    )
+    const tuned = await box.run(['-f', 'experiment.yaml', '--url', url, ...load, '--plain'])
+    expect(tuned.stderr).toContain('ready after')
+    const again = await box.run(['resume', '--max-trials', '2'])
+    expect(again.stderr).toContain('export TUNE_SECRET_PREDICTOR_URL=')
+    const wrong = await box.run(['-f', 'experiment.yaml', '--url', url.replace(`${port}`, '1'), ...load])
+    const header = `X-Tenant: ${secrets.key}`
+    const profiled = await box.run([
+      'profile',
+      '--url',
+      url,
+      '--slo',
+      '500ms',
+      '--header',
+      header,
+      '--rate',
+      '20rps',
+      '--duration',
+      '1s',
+      '--protocol',
+      'json',
+      '--html',
+      'profile.html',
+      '--csv',
+      'profile.csv',
+      '--json',
+    ])
+    expect(profiled.stdout).toContain('[secret]@127.0.0.1')
+    const refused = await box.run(['profile', '--url', url, '--slo', '500ms', '--protocol', 'json'])
+    expect(refused.stderr).toContain('401')
+    expectNothing(Object.values(secrets), [tuned, again, wrong, profiled, refused, ...(await shown())], ['experiment.yaml'])
+    expect(leaks(Object.values(secrets), await served(pages))).toEqual([])
+  } finally {
+    server.close()
+  }
+}, 180_000)
