@@ -215,7 +215,9 @@ const predictorKeys = z.strictObject({
   body: text('a text')
     .optional()
     .describe('request body for protocol \'json\', e.g. {"text": {{text}}}; {{text}}, {{image}} and {{int}} are filled in'),
-  headers: texts.optional().describe('url: sent with every request, as HTTP headers or gRPC metadata; a value may be ${env:NAME} or ${file:PATH}'),
+  headers: texts
+    .optional()
+    .describe('url: sent with every request, as HTTP headers or gRPC metadata; a value may be ${env:NAME} or ${file:PATH}'),
   http2: flag.optional().describe('url: HTTP/2 for REST protocols, over TLS by ALPN, over plain TCP by prior knowledge'),
   ca: text('a path').optional().describe('url, https and grpcs: certificates of the authorities to trust (PEM), relative to this file'),
   insecureSkipVerify: flag.optional().describe('url, https and grpcs: takes any certificate for good'),
