@@ -65,7 +65,7 @@ export function withSecretVariables<Container extends Startable>(container: Cont
 }
 
 /** The name of the Secret of a serving. */
-export const secretOf = (name: string): string => `${name}-secrets`
+const secretOf = (name: string): string => `${name}-secrets`
 
 /** As Kubernetes takes a variable from the Secret. */
 export const secretVariable = (variable: string, of: string): Plain => ({
