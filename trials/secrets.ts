@@ -38,7 +38,7 @@ export function isSecretValue(name: string, value: string): boolean {
 }
 
 /** Beginning and end of a secret in a text. */
-export type Span = readonly [from: number, to: number]
+type Span = readonly [from: number, to: number]
 
 /** User info may hold an @ of its own. */
 const userInfo = /\b[a-z][a-z0-9+.-]*:\/\/([^\s/?#"'<>]+)@/dgi

@@ -4,7 +4,7 @@ import { importProfilingExperiment, isProfilingExperiment } from './morphling.ts
 import type { ConfigProblem } from './types.ts'
 import { type Layer, readYamlFile } from './yaml-file.ts'
 
-export interface ExperimentFile {
+interface ExperimentFile {
   /** Absent: it could not be read. */
   readonly layer?: Layer
   readonly problems: readonly ConfigProblem[]
