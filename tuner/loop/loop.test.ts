@@ -236,11 +236,17 @@ describe('the loop', () => {
     const load = async ({ isolation }: { isolation: string }) =>
       measurement(isolation === '2' && ++tries === 1 ? 7 : 100 * Number(isolation))
     const expectation = ({ batchSize }: Configuration) => ({ capacityRps: 100 * Number(batchSize), relativeError: 0.1 })
-    const { parts, events } = await runFakes({ load, sampler, expectation }, { confirm: false })
+    const judged: number[][] = []
+    const assessStop = (known: readonly Observation[]) => {
+      judged.push(known.flatMap((o) => (o.state === 'complete' && o.rate ? [o.rate.value] : [])))
+      return { probabilityBetterExists: 1, tolerance: 0.05, stop: false }
+    }
+    const { parts, events } = await runFakes({ load, sampler, expectation, assessStop }, { confirm: false })
     expect(batches(parts.store.appended)).toEqual([1, 2, 2, 4, 8, 16])
     expect(parts.store.appended[2]!.why).toBe('trial 2 again: its reading is hard to believe')
     // Asked between the two readings, the search would have learned 7; it never does.
     expect(seen.flat()).not.toContain(7)
+    expect(judged.flat()).not.toContain(7)
     expect(seen.at(-1)).toEqual([100, 200, 400, 800, 1600])
     expect(events.filter((e) => e.type === 'trial-started')).toHaveLength(6)
   })

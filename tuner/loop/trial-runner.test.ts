@@ -10,10 +10,11 @@ interface Staged {
   readonly measure?: (predictor: Predictor, signal: AbortSignal) => Promise<Measurement>
   readonly request?: Partial<TrialRequest>
   readonly signal?: AbortSignal
+  readonly now?: () => number
 }
 
 /** A trial on a clock that goes on by 1.5 s each time it is looked at, and what was told of it. */
-async function run({ predictor, launch, measure = async () => measurement(100), request, signal }: Staged = {}) {
+async function run({ predictor, launch, measure = async () => measurement(100), request, signal, now }: Staged = {}) {
   let nowMs = Date.parse('2026-01-01T00:00:00Z')
   const told: unknown[] = []
   let stopped = 0
@@ -35,10 +36,12 @@ async function run({ predictor, launch, measure = async () => measurement(100), 
     { kind: 'trial' },
     { number: 7, configuration: { batchSize: 4 }, why: 'next', attempt: 1, ...request },
     {
-      now: () => {
-        nowMs += 1500
-        return nowMs - 1500
-      },
+      now:
+        now ??
+        (() => {
+          nowMs += 1500
+          return nowMs - 1500
+        }),
       onReady: (of, seconds) => told.push([of.isolation, seconds]),
       onStep: ({ offeredRps }, phase) => told.push([offeredRps, phase]),
     },
@@ -82,6 +85,25 @@ describe('a trial that is measured', () => {
       [100, 'search'],
     ])
     expect(stopped).toBeGreaterThan(0)
+  })
+
+  test('takes as long as its launch, its load and its stop together', async () => {
+    let seconds = 0
+    const after = async (more: number) => {
+      seconds += more
+    }
+    const { trial } = await run({
+      now: () => 1000 * seconds,
+      launch: async () => {
+        await after(3)
+        return fakePredictor({ stop: () => after(seconds < 20 ? 5 : 0) })
+      },
+      measure: async () => {
+        await after(10)
+        return measurement(100)
+      },
+    })
+    expect(trial.seconds).toBe(18)
   })
 
   test('tells what it used while it ran, and not after', async () => {

@@ -65,6 +65,11 @@ describe('why a search stops', () => {
     })
   })
 
+  test('its tolerance in whole percent, however a computer holds it', () => {
+    // 0.29 x 100 is 28.999999999999996.
+    expect(whyStop(state([complete(1)], { assessment: { ...sure, tolerance: 0.29 } }), budget)?.detail).toContain('more than 29 % better')
+  })
+
   test('four failures in a row, not three, nor four with a success between', () => {
     expect(whyStop(state([failed(1), failed(2), failed(3)]), budget)).toBeUndefined()
     expect(whyStop(state([failed(1), failed(2), complete(3), failed(4)]), budget)).toBeUndefined()

@@ -2,7 +2,7 @@
 import { setMaxListeners } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, relative } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { BaseSequencer, createVitest, type TestSpecification, type Vitest } from 'vitest/node'
 import { pure } from '../../../vitest.config.ts'
 import { distances, type MutatedSource, type NumberedMutant } from './plan.ts'
@@ -60,9 +60,11 @@ export async function fatesOf(
       }
       return playSession(vitest, folder, wanted, settings, state)
     }
-    // Near tests first, over all sources together.
+    // Tests beside the sources first, then near ones, over all sources together.
+    const folders = new Set(sources.map((s) => dirname(s.file)))
+    const beside = (file: string) => (folders.has(dirname(file)) ? 0 : 1)
     const least = (file: string) => Math.min(...sources.map((s) => near.get(s.file)!.get(file) ?? Infinity))
-    const order = files.filter((file) => least(file) <= steps).sort((a, b) => least(a) - least(b))
+    const order = files.filter((file) => least(file) <= steps).sort((a, b) => beside(a) - beside(b) || least(a) - least(b))
     for (let whole = false; !whole; ) {
       const pending = chosen.map((m) => m.number).filter((number) => !state.dead(number))
       whole = (await play(order, { pending })).whole

@@ -1,8 +1,8 @@
 /**
  * Mutation testing of the decision code: `npm run mutation -- [--only PATH]... [--sample N] [--seed S] [--budget SECONDS] [--steps N] [--survivors]`.
  * Faults are put into the sources one at a time; the share that the pure tests notice is the score, by folder. Exit code 1 below 85 %
- * or when a named fault lives. A mutant gets `--budget` seconds of tests, nearest first, from files that import its source over at most
- * `--steps` others: what a test far away would notice by chance does not count.
+ * or when a named fault lives. A mutant gets `--budget` seconds of tests, those beside it first and then the nearest, from files that import its
+ * source over at most `--steps` others: what a test far away would notice by chance does not count.
  */
 
 import { createHash } from 'node:crypto'
