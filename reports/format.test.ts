@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Slo } from '../profiler/types.ts'
-import { rateInterval, sloAxisName, sloFigure, sloName, sloText, sloValue } from './format.ts'
+import { certaintyPercent, rateInterval, sloAxisName, sloFigure, sloName, sloText, sloValue } from './format.ts'
 
 test('an interval without an upper end is a lower bound, and never infinite', () => {
   expect(rateInterval([95, 1050])).toBe('95 to 1,050')
@@ -32,4 +32,15 @@ describe('SLOs', () => {
     expect(sloValue(joint, Number.POSITIVE_INFINITY)).toBe('no answer')
     expect(sloAxisName(joint)).toContain('as ms of TTFT')
   })
+})
+
+test.each([
+  [0.9599, 95],
+  [0.57, 57],
+  // As a computer has it.
+  [1 - 0.43, 57],
+  [1, 100],
+  [0, 0],
+])('certainty of %d: %d %', (probability, percent) => {
+  expect(certaintyPercent(probability)).toBe(percent)
 })

@@ -41,5 +41,8 @@ export const writing = { money, rate, latency } as const
 /** 12 %, 3.4 %. */
 export const percent = (share: number): string => `${Number((share * 100).toFixed(Math.abs(share) < 0.095 ? 1 : 0))} %`
 
+/** How sure a probability makes, in whole percent and never more than it does: 0.9599 is 95. */
+export const certaintyPercent = (probability: number): number => Math.floor(probability * 100 + 1e-9)
+
 /** 2.3x, 12x. */
 export const times = (ratio: number): string => `${ratio >= 10 ? Math.round(ratio) : Number(ratio.toFixed(ratio < 1.095 ? 2 : 1))}x`

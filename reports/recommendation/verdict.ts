@@ -2,7 +2,7 @@
 import type { Slo } from '../../profiler/types.ts'
 import { cost, isTooDear, orderIsOpen, priceBoundOf, shownCost, verdictText, wordsOf } from '../../search/objective.ts'
 import type { Objective } from '../../search/types.ts'
-import { money, percent, sloText, sloValue, times, writing } from '../format.ts'
+import { certaintyPercent, money, percent, sloText, sloValue, times, writing } from '../format.ts'
 import type { Candidate, Conclusion, Recommendation, StopBelief } from './types.ts'
 import { isUnsettled } from './unsettled.ts'
 import { atCapacityText, capacityText, missedText } from './words.ts'
@@ -95,7 +95,7 @@ export function confidenceOf({ probabilityBetterExists: p, tolerance }: Partial<
     return { tooFewTrials: true, tolerance: within, statement }
   }
   const probability = 1 - p
-  const shown = Math.floor(probability * 100 + 1e-9)
+  const shown = certaintyPercent(probability)
   return {
     probabilityWithinTolerance: probability,
     tolerance: within,

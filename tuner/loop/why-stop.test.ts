@@ -65,6 +65,11 @@ describe('why a search stops', () => {
     })
   })
 
+  test('as sure as the recommendation says', () => {
+    // 1 - 0.43 is 0.57, and a hundred times that 56.99999999999999.
+    expect(whyStop(state([complete(1)], { assessment: { ...sure, probabilityBetterExists: 0.43 } }), budget)?.detail).toContain('with 57 %')
+  })
+
   test('its tolerance in whole percent, however a computer holds it', () => {
     // 0.29 x 100 is 28.999999999999996.
     expect(whyStop(state([complete(1)], { assessment: { ...sure, tolerance: 0.29 } }), budget)?.detail).toContain('more than 29 % better')

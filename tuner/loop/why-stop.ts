@@ -1,4 +1,5 @@
 /** Whether a search has come to its end, and why. Pure. */
+import { certaintyPercent } from '../../reports/format.ts'
 import type { StopAssessment } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { BudgetSpec } from '../experiment/types.ts'
@@ -45,7 +46,7 @@ function hopeless({ trials, fresh }: SearchState): Ending | undefined {
 
 function certain({ assessment }: SearchState): Ending | undefined {
   if (!assessment?.stop) return undefined
-  const certainty = Math.floor((1 - assessment.probabilityBetterExists) * 100)
+  const certainty = certaintyPercent(1 - assessment.probabilityBetterExists)
   const tolerance = Math.round(assessment.tolerance * 100)
   return { reason: 'certain', detail: `with ${certainty} % probability nothing untried is more than ${tolerance} % better` }
 }

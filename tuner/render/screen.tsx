@@ -2,7 +2,7 @@
 /** The live screen (ink), drawn on stderr: finished trials scroll by, the running ones, the best and the plot stay in view. */
 import { Box, render, Static, Text } from 'ink'
 import { useEffect, useState } from 'react'
-import { money, sloText } from '../../reports/format.ts'
+import { certaintyPercent, money, sloText } from '../../reports/format.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { duration, wrap } from './columns.ts'
 import { glyph, type Style } from './glyphs.ts'
@@ -49,9 +49,7 @@ function Screen({ state, style, columns, nowMs }: { state: Progress; style: Styl
   const eta = etaSeconds(state, nowMs)
   const at = Math.min(state.maxTrials, counted + state.running.filter((trial) => !trial.confirming).length)
   const certainty =
-    (state.probabilityBetterExists ?? 1) > 0.99
-      ? ''
-      : `, ${Math.round((1 - (state.probabilityBetterExists ?? 1)) * 100)} % sure of the best`
+    (state.probabilityBetterExists ?? 1) > 0.99 ? '' : `, ${certaintyPercent(1 - (state.probabilityBetterExists ?? 1))} % sure of the best`
   const bestRow = state.rows.find((row) => row.trial.number === state.best?.number)
   const point = (row: (typeof state.rows)[number]) => ({
     pricePerHour: row.pricePerHour,

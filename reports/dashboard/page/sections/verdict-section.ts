@@ -1,6 +1,6 @@
 /** The verdict in one sentence, how it came about, and the figures behind it. */
 import { wordsOf } from '../../../../search/objective.ts'
-import { money, percent, rate, rateInterval, sloFigure, sloLimit, sloName, times } from '../../../format.ts'
+import { certaintyPercent, money, percent, rate, rateInterval, sloFigure, sloLimit, sloName, times } from '../../../format.ts'
 import { statuses } from '../../../recommendation/status.ts'
 import type { Recommendation } from '../../../recommendation/types.ts'
 import { atCapacityValue, capacityText } from '../../../recommendation/words.ts'
@@ -99,9 +99,7 @@ function figures(r: Recommendation): (readonly [string, string, string?])[] {
 }
 
 const certainty = ({ confidence }: Recommendation): string =>
-  confidence.probabilityWithinTolerance === undefined
-    ? 'not assessed'
-    : `${Math.floor(confidence.probabilityWithinTolerance * 100 + 1e-9)} %`
+  confidence.probabilityWithinTolerance === undefined ? 'not assessed' : `${certaintyPercent(confidence.probabilityWithinTolerance)} %`
 
 function runnersUp(r: Recommendation): HTMLElement[] {
   const next = r.alternatives.filter((a) => a.feasible).slice(0, 3)
