@@ -18,6 +18,7 @@ const given = (trials: RecommendInput['trials'], change: Partial<RecommendInput>
 test('none of a measured best far ahead of the others', () => {
   expect(given([tried(1, A, 100), tried(2, B, 100), again(3, A, [[97, 34]])])).toEqual([])
   expect(given([])).toEqual([])
+  expect(given([], { notices: undefined })).toEqual([])
 })
 
 describe('of all', () => {
