@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { believedBest, recommended } from './incumbent.ts'
 import { bestObservation } from './observed-cost.ts'
-import { fitSurrogate } from './surrogate.ts'
+import { fitSurrogate, type Surrogate } from './surrogate.ts'
 import type { Observation, Problem } from './types.ts'
 
 const problem: Problem = {
@@ -80,5 +80,77 @@ describe('a trial counts', () => {
   test('at the limit itself, by an idle latency, likewise', () => {
     const latency: Problem = { ...problem, objective: { kind: 'min-latency', maxPricePerHour: 2 } }
     expect(believedBest(latency, observations, fitSurrogate(latency, observations, []))!.configuration.batch).toBe(1)
+  })
+})
+
+describe('what is recommended', () => {
+  /** Beliefs as given: ln rate, and the constraint with its deviation. */
+  const believing = (rates: readonly number[], constraints: readonly (readonly [mean: number, sd: number])[]): Surrogate => ({
+    believe: () => ({
+      rate: { mean: Float64Array.from(rates), variance: new Float64Array(rates.length) },
+      constraint: {
+        mean: Float64Array.from(constraints, ([mean]) => mean),
+        variance: Float64Array.from(constraints, ([, sd]) => sd * sd),
+      },
+      logServes: new Float64Array(rates.length),
+    }),
+    draw: () => {
+      throw new Error('not drawn')
+    },
+    warnings: [],
+    informed: false,
+  })
+  const three = observations.slice(0, 3)
+  const chosen = (rates: readonly number[], constraints: readonly (readonly [number, number])[]) =>
+    recommended(problem, three, believing(rates, constraints))?.configuration.batch
+
+  test('is the surest of those within 3 % of the cheapest, in deviations', () => {
+    const tight = [-0.01, 0.02] as const
+    const sure = [-0.01, 0.001] as const
+    const surer = [-1, 0.05] as const
+    expect(chosen([1, 0.98, 0.9], [tight, sure, surer])).toBe(2)
+    expect(chosen([1, 0.969, 0.9], [tight, sure, surer])).toBe(1)
+    expect(chosen([1, 0.98, 0.975], [tight, sure, surer])).toBe(4)
+    expect(chosen([1, 0.98, 0.975], [surer, sure, tight])).toBe(1)
+  })
+  test('is at the limit at most', () => {
+    expect(
+      chosen(
+        [1, 0.98, 0.9],
+        [
+          [0, 0.1],
+          [1e-9, 0.1],
+          [1, 1],
+        ],
+      ),
+    ).toBe(1)
+    expect(
+      chosen(
+        [1, 0.98, 0.9],
+        [
+          [1e-9, 0.1],
+          [1e-9, 0.1],
+          [1, 1],
+        ],
+      ),
+    ).toBeUndefined()
+    expect(
+      believedBest(
+        problem,
+        three,
+        believing(
+          [0.5, 1, 2],
+          [
+            [-1, 1],
+            [-1, 1],
+            [1, 1],
+          ],
+        ),
+      ),
+    ).toEqual({
+      configuration: { batch: 2 },
+      deviations: -1,
+      logCost: expect.closeTo(Math.log(1e6 / 3600) - 1, 12),
+    })
   })
 })

@@ -109,3 +109,86 @@ describe('pastKnowledge', () => {
     expect(configurationKey(all[0]!)).toContain('workers')
   })
 })
+
+describe('how much a past experiment counts', () => {
+  const line: SearchSpace = {
+    parameters: [{ name: 'n', category: 'server', kind: 'ordinal', values: [1, 2, 3, 4, 5, 6], scale: 'linear' }],
+    constraints: [],
+  }
+  const rated = (n: number, rate: number): Observation => ({ configuration: { n }, state: 'complete', rate: { value: rate } })
+  const experiment = (name: string, rates: readonly number[]): PastExperiment => ({
+    name,
+    space: line,
+    observations: rates.map((r, i) => rated(i + 1, r)),
+  })
+  const rising = experiment('rising', [1, 2, 3, 4, 5, 6])
+  const falling = experiment('falling', [6, 5, 4, 3, 2, 1])
+  /** Ranks 1 3 2 4 where the trials say 1 2 3 4: five pairs of six agree, one does not. */
+  const mixed = experiment('mixed', [1, 3, 2, 4, 5, 6])
+  const trials = (...targets: readonly number[]) => targets.map((target, i) => ({ at: { n: i + 1 }, target }))
+  const weights = (history: readonly PastExperiment[], ...targets: readonly number[]) =>
+    pastKnowledge(history, line, trials(...targets))?.slopes.map(([mean]) => mean)
+
+  test('is how well it ranks the trials, as a share of all', () => {
+    expect(weights([rising, mixed], 1, 2, 3, 4)).toEqual([1 / (1 + 4 / 6), 4 / 6 / (1 + 4 / 6)].map((w) => expect.closeTo(w, 12)))
+    expect(weights([mixed, rising], 1, 2, 3, 4)![1]).toBeCloseTo(0.6, 12)
+  })
+  test('is nothing where it ranks them no better than chance', () => {
+    expect(weights([rising, falling], 1, 2, 3, 4)).toEqual([1])
+    expect(weights([falling], 1, 2, 3)).toBeUndefined()
+    // As many pairs for it as against it.
+    expect(weights([experiment('even', [2, 1, 4, 3, 5, 6])], 2, 3, 4, 1)).toBeUndefined()
+  })
+  test('is not judged by fewer than three pairs, and equal trials are no pair', () => {
+    expect(weights([rising, falling], 1, 2)).toEqual([0.5, 0.5])
+    expect(weights([rising, falling])).toEqual([0.5, 0.5])
+    // Three trials, of which two are equal: two pairs.
+    expect(weights([falling], 1, 1, 2)).toEqual([1])
+    expect(weights([falling], 1, 1, 2, 3)).toBeUndefined()
+  })
+  test('leaves half of itself open, shared among all, and says what else the model needs', () => {
+    const { slopes, columns, ...rest } = pastKnowledge([rising, mixed], line, [])!
+    for (const [, sd] of slopes) expect(sd).toBeCloseTo(0.5 / Math.SQRT2, 12)
+    expect(rest).toEqual({ burden: 1, correction: 0.3, offsetSd: 1, signal: [-3, 1] })
+    expect(columns([{ n: 2 }, { n: 3 }])).toEqual([
+      [Math.log(2), Math.log(3)],
+      [Math.log(3), Math.log(2)],
+    ])
+  })
+  test('needs three rates; what failed, served nothing or was not measured is none', () => {
+    const only = (...observations: Observation[]) => pastKnowledge([{ name: 'few', space: line, observations }], line)
+    const none: Observation[] = [
+      { configuration: { n: 4 }, state: 'infeasible', reason: '' },
+      { configuration: { n: 5 }, state: 'complete' },
+      rated(6, 0),
+    ]
+    expect(only(rated(1, 1), rated(2, 2), ...none)).toBeUndefined()
+    expect(only(rated(1, 1), rated(2, 2), rated(3, 3), ...none)!.columns([{ n: 3 }])).toEqual([[Math.log(3)]])
+  })
+  test('between what was measured it is interpolated, around its average beyond', () => {
+    const gaps: PastExperiment = { ...rising, observations: [rated(1, 10), rated(2, 20), rated(4, 40), rated(6, 60)] }
+    const [[three], [five]] = pastKnowledge([gaps], line)!.columns([{ n: 3 }, { n: 5 }]) as [[number], [number]]
+    expect(Math.exp(three)).toBeGreaterThan(24)
+    expect(Math.exp(three)).toBeLessThan(36)
+    expect(five).toBeGreaterThan(three)
+    // Asked again, and of a configuration with more to it: the same.
+    const knowledge = pastKnowledge([gaps], { ...line, parameters: [...line.parameters, space.parameters[0]!] })!
+    expect(
+      knowledge.columns([
+        { n: 3, cores: 8 },
+        { n: 3, cores: 1 },
+      ]),
+    ).toEqual([[expect.closeTo(three, 9)], [expect.closeTo(three, 9)]])
+  })
+  test('of very many trials an even choice is taken: what was measured is known all the same', () => {
+    const long: SearchSpace = {
+      parameters: [{ name: 'n', category: 'server', kind: 'int', min: 1, max: 400, scale: 'log' }],
+      constraints: [],
+    }
+    const observations = Array.from({ length: 350 }, (_, i) => rated(i + 1, 100 * (i + 1) ** 0.5))
+    const { columns } = pastKnowledge([{ name: 'long', space: long, observations }], long)!
+    const [[last], [beyond]] = columns([{ n: 350 }, { n: 360 }]) as [[number], [number]]
+    expect(last).toBeCloseTo(Math.log(100 * 350 ** 0.5), 9)
+    expect(beyond).toBeCloseTo(Math.log(100 * 360 ** 0.5), 1)
+  })
+})
