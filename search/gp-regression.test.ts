@@ -151,9 +151,9 @@ describe('fitting', () => {
     const { mean, variance } = gp.predict([[0.2, 0.7], ...x].map((z) => Float64Array.from(z)))
     for (const v of [...mean, ...variance]) expect(v).toSatisfy(Number.isFinite)
   })
-  test('is safe for 500 points', () => {
+  test('is safe for 200 points', () => {
     const rng = createRng(1)
-    const x = Array.from({ length: 500 }, () => [rng.next(), rng.next()])
+    const x = Array.from({ length: 200 }, () => [rng.next(), rng.next()])
     const targets = Float64Array.from(x, ([a, b]) => Math.sin(6 * a!) + b!)
     const gp = fitGp(shape(2), { X: new Matrix(x), y: targets })
     const { mean } = gp.predict([Float64Array.of(0.5, 0.5)])

@@ -30,7 +30,7 @@ function integrated(
   const { covariance: k } = condition(shape, nothing, hyperparameters).joint(readings.map((r) => at(Number(r.at.x))))
   const [a, b, c] = [k[0]!, k[1]!, k[3]!]
   const determinant = a * c - b * b
-  const step = 0.05
+  const step = 0.1
   let mass = 0
   let first = 0
   for (let f = -15; f <= 15; f += step)
