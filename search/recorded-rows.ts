@@ -35,10 +35,14 @@ export function namedColumns(task: ReplayTask): string[] {
 export const cellNumber = (cell: string | number | undefined): number =>
   cell === undefined || String(cell).trim() === '' ? Number.NaN : Number(cell)
 
-const marks: Readonly<Record<string, boolean>> = { '0': false, '1': true, false: false, true: true, no: false, yes: true, '': false }
+const yes = /^(1(\.0*)?|true|yes)$/i
+const no = /^(0(\.0*)?|false|no|)$/i
 
 /** Whether a row says that its configuration could not serve; undefined where its mark says neither. */
-const marked = (cell: string | number | undefined): boolean | undefined => marks[String(cell ?? '').toLowerCase()]
+function marked(cell: string | number | undefined): boolean | undefined {
+  const text = String(cell ?? '').trim()
+  return yes.test(text) ? true : no.test(text) ? false : undefined
+}
 
 export const isInfeasible = (task: ReplayTask, row: ReplayRow): boolean =>
   task.infeasibleColumn ? marked(row[task.infeasibleColumn]) === true : false

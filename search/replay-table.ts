@@ -25,7 +25,7 @@ export function recordedTable(task: ReplayTask, rows: readonly ReplayRow[]): Rec
   }
   const rate = rateColumn(task)
   const recorded = new Map(rows.map((row) => [configurationKey(configurationOf(task, row)), row]))
-  const configurations = inGridOrder(task, rows)
+  const configurations = inGridOrder(task, [...recorded.values()])
   const rowOf = (configuration: Configuration): ReplayRow => {
     const row = recorded.get(configurationKey(configuration))
     if (!row) {

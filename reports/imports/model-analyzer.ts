@@ -5,6 +5,7 @@ import { figure, percentileName, type ToolPoint, type ToolReader, wanted } from 
 
 const throughput = 'Throughput (infer/sec)'
 const mark = 'Model Config Path'
+const satisfies = 'Satisfies Constraints'
 
 export const modelAnalyzer: ToolReader = {
   tool: 'Model Analyzer',
@@ -40,6 +41,7 @@ export const modelAnalyzer: ToolReader = {
             ] as const
           ).flatMap(([key, column]) => (cells[column] === undefined ? [] : [[key, plain(column) ?? '']])),
         ),
+        ...(cells[satisfies] === 'No' ? { keepsOwnLimits: false } : {}),
         ratePerSecond: figure(cells[throughput], throughput, where),
         latencyMs: worstOf(cells[latency]) ?? figure(cells[latency], latency, where),
       }

@@ -47,6 +47,7 @@ describe('a table that a stranger brings', () => {
     ['semicolons', rowsOf('1,T4,40,90,0.35', '2,T4,20,80,0.35').replaceAll(',', ';')],
     ['tabs', rowsOf('1,T4,40,90,0.35', '2,T4,20,80,0.35').replaceAll(',', '\t')],
     ['spaces and quotes', rowsOf(' 1 ,"T4", 40,90,0.35', '2,T4,20,80, 0.35')],
+    ['emptied cells of a spreadsheet', `${rowsOf('1,T4,40,90,0.35,,', '2,T4,20,80,0.35')},,,,\n`],
     ['no end of its last line', rowsOf('1,T4,40,90,0.35', '2,T4,20,80,0.35').trimEnd()],
   ])('%s', (_what, text) => {
     expect(read(text).rows).toMatchObject([{ batch: '1', gpu: 'T4', ms: '40' }, { batch: '2' }])
@@ -65,8 +66,8 @@ describe('a table that a stranger brings', () => {
       expect.stringMatching(/^runs\.csv:3: no ms and no rps: left out/),
       expect.stringMatching(/^runs\.csv:4: no rps: left out/),
     ])
-    const marked = read('batch,gpu,ms,rps,price,oom\n1,T4,40,90,0.35,no\n2,T4,,,0.35,yes\n', { infeasibleColumn: 'oom' })
-    expect(marked.rows).toHaveLength(2)
+    const marked = read('batch,gpu,ms,rps,price,oom\n1,T4,40,90,0.35,no\n2,T4,,,0.35,yes\n4,T4,,,0.35,1.0\n', { infeasibleColumn: 'oom' })
+    expect(marked.rows).toHaveLength(3)
     expect(marked.notes).toEqual([])
   })
 

@@ -32,9 +32,16 @@ export function recordsOf({ file, text }: Source): CsvRecord[] {
 /** A CSV file with a row of column names. Throws TableError for an empty file, names given twice, and rows that are shorter or longer than the first. */
 export function tableOf(source: Source): TextTable {
   const { file } = source
-  const [header, ...records] = recordsOf(source)
+  const [header, ...below] = recordsOf(source)
   if (!header) throw new TableError([{ where: file, what: 'the file is empty', hint: 'the first row names the columns' }])
   const columns = header.cells.map((name, i) => name.trim() || `column ${i + 1}`)
+  // What spreadsheets leave of emptied cells.
+  const records = below
+    .filter(({ cells }) => cells.some((cell) => cell.trim() !== ''))
+    .map(({ line, cells }) => ({
+      line,
+      cells: cells.slice(columns.length).every((cell) => cell.trim() === '') ? cells.slice(0, columns.length) : cells,
+    }))
   const twice = columns.filter((name, i) => columns.indexOf(name) < i)
   const place = (line: number) => `${file}:${line}`
   const wrong = [

@@ -7,7 +7,8 @@ export interface ImportOptions {
   /** Which latency the limit is of. */
   readonly metric: LatencyMetric
   readonly percentile: number
-  readonly limitMs: number
+  /** Absent: every latency is taken, unless the tool says that its own limits are not kept. */
+  readonly limitMs?: number
   /** Of one server with its GPU, $; the files say nothing of prices. */
   readonly pricePerHour: number
   /** Share of requests that may fail. */
@@ -25,6 +26,8 @@ export interface ToolPoint {
   readonly latencyMs: number
   /** Share of requests that failed, where the file says. */
   readonly errorRate?: number
+  /** The tool's own word on limits it was given. */
+  readonly keepsOwnLimits?: boolean
 }
 
 /** One tool's files: `read` gives undefined for a file of another, and throws TableError for one of its own that lacks something. */

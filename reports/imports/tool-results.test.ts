@@ -48,6 +48,17 @@ describe("Model Analyzer's table", () => {
     expect(task.parameters).toEqual([{ kind: 'ordinal', name: 'concurrency', values: [1, 4] }])
   })
 
+  test('without a limit every latency is taken, but for what Model Analyzer says misses its own constraints', () => {
+    const { rows, notes } = read('metrics-model-inference.csv', { limitMs: undefined })
+    expect(rows).toMatchObject([
+      { maxBatchSize: 8, instances: 1, ratePerSecond: 350, failed: 0 },
+      { maxBatchSize: 8, instances: 2, ratePerSecond: 420, failed: 0 },
+      { maxBatchSize: 16, instances: 2, failed: 1 },
+    ])
+    expect(notes).toEqual([expect.stringMatching(/^no --slo is given.*Model Analyzer says does not satisfy/)])
+    expect(read('perf-analyzer.csv', { limitMs: undefined }).rows.map((row) => row.failed)).toEqual([0, 0])
+  })
+
   test('several models served together: the sum of their rates, the slowest of their latencies', () => {
     const { rows } = read('metrics-model-inference-multi.csv')
     expect(rows).toMatchObject([

@@ -13,6 +13,12 @@ import { TableError } from './table-error.ts'
 import type { Source } from './table-text.ts'
 import { type ImportOptions, percentileName, type ToolPoint, type ToolReader } from './tool-point.ts'
 
+/** With a limit in any case, and whether it is the tool's own word that counts for want of another. */
+interface Limits extends ImportOptions {
+  readonly limitMs: number
+  readonly own: boolean
+}
+
 const readers: readonly ToolReader[] = [modelAnalyzer, perfAnalyzer, guidellm, aiperf]
 export const toolNames: readonly string[] = readers.map(({ tool }) => tool)
 
@@ -21,14 +27,20 @@ export const toolNames: readonly string[] = readers.map(({ tool }) => tool)
  * there is but one configuration, each load.
  * @throws TableError
  */
-export function importResults(sources: readonly Source[], options: ImportOptions): Recording {
-  const read = sources.map((source) => readOne(source, options))
+export function importResults(sources: readonly Source[], given: ImportOptions): Recording {
+  const read = sources.map((source) => readOne(source, given))
   const tools = [...new Set(read.map(({ tool }) => tool))].join(' and ')
   const labels = sources.length > 1 ? labelsOf(sources.map(({ file }) => file)) : []
   const points = read.flatMap(({ points }, i) =>
     points.map((point) => (sources.length > 1 ? { ...point, configuration: { file: labels[i]!, ...point.configuration } } : point)),
   )
+  const options: Limits = {
+    ...given,
+    limitMs: given.limitMs ?? points.reduce((most, p) => Math.max(most, p.latencyMs), 0),
+    own: given.limitMs === undefined,
+  }
   const failing = points.filter((p) => (p.errorRate ?? 0) > options.maxErrorRate)
+  const ownMissed = options.own && points.some((p) => p.keepsOwnLimits === false)
   const told = distinguished(points)
   const kept = told.configured ? bestByConfiguration(told.points, options) : told.points
   const { task, rows } = asTask(kept, tools, options)
@@ -37,6 +49,11 @@ export function importResults(sources: readonly Source[], options: ImportOptions
   return {
     ...recording,
     notes: [
+      ...(options.own
+        ? [
+            `no --slo is given: every latency is taken${ownMissed ? `, but what ${tools} says does not satisfy its constraints counts as not served` : ''}`,
+          ]
+        : []),
       ...(failing.length > 0
         ? [
             `${failing.length} loads had more than ${share} of their requests fail and count as not served, for example ${failing[0]!.where}`,
@@ -91,7 +108,7 @@ function distinguished(points: readonly ToolPoint[]): { points: readonly ToolPoi
 }
 
 /** Per configuration the point that serves most within the limit, else the fastest one. */
-function bestByConfiguration(points: readonly ToolPoint[], options: ImportOptions): ToolPoint[] {
+function bestByConfiguration(points: readonly ToolPoint[], options: Limits): ToolPoint[] {
   const best = new Map<string, ToolPoint>()
   for (const point of points) {
     const key = keyOf(point.configuration)
@@ -101,17 +118,17 @@ function bestByConfiguration(points: readonly ToolPoint[], options: ImportOption
   return [...best.values()]
 }
 
-function better(a: ToolPoint, b: ToolPoint, { limitMs, maxErrorRate }: ImportOptions): boolean {
-  const keeps = (p: ToolPoint) => p.latencyMs <= limitMs && (p.errorRate ?? 0) <= maxErrorRate
+function better(a: ToolPoint, b: ToolPoint, options: Limits): boolean {
+  const keeps = (p: ToolPoint) => p.latencyMs <= options.limitMs && served(p, options)
   if (keeps(a) !== keeps(b)) return keeps(a)
   return keeps(a) ? a.ratePerSecond > b.ratePerSecond : a.latencyMs < b.latencyMs
 }
 
-function asTask(
-  points: readonly ToolPoint[],
-  tools: string,
-  { metric, percentile, limitMs, pricePerHour, maxErrorRate }: ImportOptions,
-): { task: ReplayTask; rows: PlacedRow[] } {
+const served = ({ errorRate = 0, keepsOwnLimits = true }: ToolPoint, { maxErrorRate, own }: Limits): boolean =>
+  errorRate <= maxErrorRate && (keepsOwnLimits || !own)
+
+function asTask(points: readonly ToolPoint[], tools: string, options: Limits): { task: ReplayTask; rows: PlacedRow[] } {
+  const { metric, percentile, limitMs, pricePerHour } = options
   const of = (p: ToolPoint) => (Object.keys(p.configuration).length > 0 ? p.configuration : p.load)
   const named = [...new Set(points.flatMap((p) => Object.keys(of(p))))]
   const varying = named.filter((name) => new Set(points.map((p) => of(p)[name])).size > 1)
@@ -143,7 +160,7 @@ function asTask(
         ratePerSecond: p.ratePerSecond,
         [latency]: p.latencyMs,
         pricePerHour,
-        failed: (p.errorRate ?? 0) > maxErrorRate ? 1 : 0,
+        failed: served(p, options) ? 0 : 1,
       },
     })),
   }

@@ -61,12 +61,14 @@ function miscounted(path: string, task: GivenTask, recorded: RecordedTable): str
 }
 
 function fromTools(files: readonly string[], { slo, pricePerHour }: InputFlags): Recording {
-  if (files.length === 0) throw usage('no table is given', 'tune replay FILE --task TASK, or tune replay RESULTS --slo 50ms')
-  if (slo === undefined)
-    throw usage('what the table means is not known', `give --task FILE, or --slo for results of ${toolNames.join(', ')}`)
-  const entry = parseSlo(slo)
-  const [limit, ...more] = limitsOf(entry)
-  if (!limit || more.length > 0)
+  if (files.length === 0)
+    throw usage(
+      'no table is given',
+      `tune replay TABLE --task TASK, or tune replay RESULTS --slo 50ms with results of ${toolNames.join(', ')}`,
+    )
+  const entry = slo === undefined ? undefined : parseSlo(slo)
+  const [limit, ...more] = entry ? limitsOf(entry) : []
+  if (more.length > 0)
     throw usage(
       'results of other tools have no joint percentile, and --slo names several limits',
       "give one limit, e.g. 50ms or 'ttft p95<300ms'",
@@ -74,9 +76,9 @@ function fromTools(files: readonly string[], { slo, pricePerHour }: InputFlags):
   return importResults(
     files.map((file) => source(file, 'FILE')),
     {
-      metric: limit.metric,
-      percentile: entry.percentile ?? parsePercentile(defaults.percentile),
-      limitMs: limit.limitMs,
+      metric: limit?.metric ?? 'e2e',
+      percentile: entry?.percentile ?? parsePercentile(defaults.percentile),
+      ...(limit && { limitMs: limit.limitMs }),
       pricePerHour: parseMoney(pricePerHour ?? '$1'),
       maxErrorRate: parseShare(defaults.errorRate),
     },

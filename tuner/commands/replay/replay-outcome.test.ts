@@ -68,7 +68,18 @@ test('median and 90th percentile of look-ups, those that never came near last', 
   expect(summary([3, Infinity, 1, 2])).toEqual({ median: 2, p90: Infinity, reached: 0.75 })
 })
 
-/** Rows of a random table: ordinal and named parameters, some failed launches, repeats where chance has them. */
+const rowOf = (count: number) =>
+  fc.record({
+    values: fc.array(fc.oneof(fc.integer({ min: 0, max: 9 }), fc.constantFrom(0.25, 1.5, -3)), { minLength: count, maxLength: count }),
+    ms: fc.oneof(fc.double({ min: 0, max: 200, noNaN: true }), fc.constantFrom(0, 50, 1e-9, 1e9)),
+    rps: fc.oneof(fc.double({ min: 1e-3, max: 1e4, noNaN: true }), fc.constantFrom(1, 1e-9, 1e9)),
+    price: fc.oneof(fc.double({ min: 0.01, max: 100, noNaN: true }), fc.constantFrom(1, 1, 1e-9, 1e9)),
+    failed: fc.constantFrom(0, 0, 0, 1),
+  })
+const few = { minLength: 1, maxLength: 20 }
+const many = { minLength: 20, maxLength: 300, size: 'max' } as const
+
+/** Random tables: ordinal and named parameters, some failed launches, repeats where chance has them. */
 const tables = fc.integer({ min: 1, max: 6 }).chain((count) =>
   fc.record({
     count: fc.constant(count),
@@ -76,16 +87,7 @@ const tables = fc.integer({ min: 1, max: 6 }).chain((count) =>
     objective: fc.constantFrom('price', 'pricePerRequest'),
     noisy: fc.boolean(),
     sampler: fc.constantFrom('gp', 'gp', 'gp', 'random', 'grid', 'sobol', 'halton'),
-    rows: fc.array(
-      fc.record({
-        values: fc.array(fc.oneof(fc.integer({ min: 0, max: 9 }), fc.constantFrom(0.25, 1.5, -3)), { minLength: count, maxLength: count }),
-        ms: fc.oneof(fc.double({ min: 0, max: 200, noNaN: true }), fc.constantFrom(0, 50, 1e-9, 1e9)),
-        rps: fc.oneof(fc.double({ min: 1e-3, max: 1e4, noNaN: true }), fc.constantFrom(1, 1e-9, 1e9)),
-        price: fc.oneof(fc.double({ min: 0.01, max: 100, noNaN: true }), fc.constantFrom(1, 1, 1e-9, 1e9)),
-        failed: fc.constantFrom(0, 0, 0, 1),
-      }),
-      { minLength: 1, maxLength: 300 },
-    ),
+    rows: fc.oneof({ weight: 3, arbitrary: fc.array(rowOf(count), few) }, { weight: 1, arbitrary: fc.array(rowOf(count), many) }),
   }),
 )
 

@@ -116,7 +116,7 @@ describe('tune replay', () => {
 
   test.each([
     ['no file', [], /no table is given/],
-    ['neither a task nor an SLO', ['runs.csv'], /--task/],
+    ["a table of one's own without a task", ['runs.csv'], /no result of Model Analyzer.*\n.*--task/],
     ['a table of no tool', ['runs.csv', '--slo', '30ms'], /no result of Model Analyzer/],
     ['several limits', ['runs.csv', '--slo', 'ttft<1s tpot<30ms'], /several limits/],
     ['an SLO beside a task', ['runs.csv', '--task', 'task.json', '--slo', '30ms'], /a task has its own/],
