@@ -102,12 +102,12 @@ describe('an experiment on this machine', () => {
   }
 
   test('a server that became slower since does not hold; its experiment says so from then on', async () => {
-    install(20)
+    install(5)
     const first = await box.run(['-f', 'e.yaml', '--no-confirm'])
     expect(first.code, first.stderr).toBe(0)
     const same = await box.run(['verify', '--json'])
     expect(same.code, same.stderr).toBe(0)
-    install(80)
+    install(20)
     const slower = await box.run(['verify', '--json'])
     expect(slower.code, slower.stderr).toBe(4)
     expect(json(slower.stdout)).toMatchObject({ finding: 'does not hold' })
@@ -116,7 +116,7 @@ describe('an experiment on this machine', () => {
   }, 180_000)
 
   test('Ctrl-C leaves the experiment as it was', async () => {
-    install(20)
+    install(5)
     const first = await box.run(['-f', 'e.yaml', '--no-confirm'])
     expect(first.code, first.stderr).toBe(0)
     const before = await stored()
