@@ -109,6 +109,9 @@ export interface RecordedLatencies {
   readonly dispersion: number
 }
 
+/** What a load is for: shown with its progress. */
+export type Phase = 'warm-up' | 'idle' | 'saturation' | 'search' | 'curve' | 'confirm'
+
 /** What the machine did to a window: shares of its time, 0-1, where the system tells. */
 export interface MachineWait {
   /** That the server's processes could have run and waited for a core. */

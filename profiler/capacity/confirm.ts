@@ -2,11 +2,11 @@ import { cutAfter, keeps } from '../slo.ts'
 import { overShare } from '../statistics/dependence.ts'
 import { provesPercentile } from '../statistics/early-stopping.ts'
 import { leftOut, loadPointOf, summarise } from '../statistics/load-point.ts'
-import type { Arrivals, CapacityOutcome, LoadGenerator, LoadPoint, LoadRun, Measurement, Slo, Target } from '../types.ts'
+import type { Arrivals, CapacityOutcome, LoadGenerator, LoadPoint, LoadRun, Measurement, Phase, Slo, Target } from '../types.ts'
 import { between } from './known-capacity.ts'
 import { caveatsOf, generatorFor } from './measure.ts'
 import { pausesOf } from './pauses.ts'
-import { failuresOf, type Phase, type Played, Session } from './session.ts'
+import { failuresOf, type Played, Session } from './session.ts'
 import { untilNoFaster } from './warm-up.ts'
 
 export interface ConfirmOptions {

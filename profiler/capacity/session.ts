@@ -1,9 +1,6 @@
 import { countedRun } from '../slo.ts'
 import { loadPointOf } from '../statistics/load-point.ts'
-import type { Arrivals, Load, LoadGenerator, LoadPoint, LoadRun, Slo, Target } from '../types.ts'
-
-/** What a load is for: shown with its progress. */
-export type Phase = 'warm-up' | 'idle' | 'saturation' | 'search' | 'curve' | 'confirm'
+import type { Arrivals, Load, LoadGenerator, LoadPoint, LoadRun, Phase, Slo, Target } from '../types.ts'
 
 /** What requests fail with when their server ends. */
 const brokenKinds = ['refused', 'reset', 'closed by server']

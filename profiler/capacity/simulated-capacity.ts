@@ -1,6 +1,6 @@
 /** Capacity of a server in virtual time. Its time costs nothing, so that long windows and plain bisection replace the search made for real servers. */
 import { keeps, keepsSurely, sloLimit, sloName, sloValue } from '../slo.ts'
-import type { Capacity, Load, LoadPoint, Measurement, Slo, Target, VirtualExpectation } from '../types.ts'
+import type { Capacity, Load, LoadPoint, Measurement, Phase, Slo, Target, VirtualExpectation } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { type CountedSearch, countedCapacity } from './counted-search.ts'
 import { between, noCapacity } from './known-capacity.ts'
@@ -11,7 +11,7 @@ export interface SimulatedCapacityOptions {
   readonly seed: number
   readonly signal: AbortSignal
   readonly arrivals?: Extract<Load, { kind: 'open' }>['arrivals']
-  readonly onStep?: (point: LoadPoint, phase: string) => void
+  readonly onStep?: (point: LoadPoint, phase: Phase) => void
 }
 
 /** Of the capacity: rates of the load curve around it. */
@@ -80,7 +80,7 @@ class SimulatedMeasurement {
     return result(saturationRps, 'converged', capacity)
   }
 
-  private async play(load: Load, phase: string): Promise<LoadPoint> {
+  private async play(load: Load, phase: Phase): Promise<LoadPoint> {
     const { target, slo, signal, onStep } = this.options
     const point = await this.generator.run(target, load, slo, signal)
     this.points.push(point)
@@ -88,14 +88,14 @@ class SimulatedMeasurement {
     return point
   }
 
-  private closed(connections: number, durationS: number, phase: string): Promise<LoadPoint> {
+  private closed(connections: number, durationS: number, phase: Phase): Promise<LoadPoint> {
     return this.play({ kind: 'closed', connections, durationS }, phase)
   }
 
   private offer(rateRps: number, requests: number): Promise<LoadPoint> {
     const { arrivals } = this
     const durationS = requests / rateRps
-    return this.play({ kind: 'open', rateRps, arrivals, durationS, seed: this.options.seed }, `rate ${rateRps.toPrecision(3)}/s`)
+    return this.play({ kind: 'open', rateRps, arrivals, durationS, seed: this.options.seed }, 'search')
   }
 
   private async idle(): Promise<LoadPoint> {

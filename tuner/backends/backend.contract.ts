@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { LoadPoint, Measurement } from '../../profiler/types.ts'
+import type { LoadPoint, Measurement, Phase } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { Predictor } from '../../trials/types.ts'
 import type { Backend, MeasureTask } from './backend.ts'
@@ -27,7 +27,7 @@ export const backendContract = (name: string, subject: BackendSubject): void => 
     let backend: Backend
     let predictor: Predictor
     let trial: Measurement
-    let steps: { point: LoadPoint; phase: string }[] = []
+    let steps: { point: LoadPoint; phase: Phase }[] = []
 
     const measure = (task: MeasureTask, number: number, signal = never): Promise<Measurement> => {
       steps = []

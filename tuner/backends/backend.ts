@@ -1,5 +1,5 @@
 /** The seam of measuring: what starts predictors and what measures them, the same wherever trials run. `backend.contract.ts` says what each keeps. */
-import type { LoadPoint, Measurement } from '../../profiler/types.ts'
+import type { LoadPoint, Measurement, Phase } from '../../profiler/types.ts'
 import type { SearchSpace } from '../../search/types.ts'
 import type { Launcher, Predictor } from '../../trials/types.ts'
 
@@ -13,7 +13,7 @@ export type MeasureTask =
 export interface MeasureOptions {
   /** Of the trial: it seeds arrivals of its own. */
   readonly number: number
-  readonly onStep: (point: LoadPoint, phase: string) => void
+  readonly onStep: (point: LoadPoint, phase: Phase) => void
 }
 
 export interface Backend {

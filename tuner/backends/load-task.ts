@@ -3,6 +3,7 @@ import {
   type LoadPoint,
   type Measurement,
   type PayloadSource,
+  type Phase,
   type ProtocolName,
   type ProtocolOptions,
   protocolFor,
@@ -22,7 +23,7 @@ interface LoadTask extends LoadWork {
 
 /** What the process prints, one JSON text a line; the last is a measurement or an error. Numbers that JSON lacks survive. */
 export type LoadLine =
-  | { readonly step: LoadPoint; readonly phase: string }
+  | { readonly step: LoadPoint; readonly phase: Phase }
   | { readonly measurement: Measurement }
   | { readonly error: { readonly name: string; readonly message: string } }
 

@@ -8,6 +8,7 @@ import {
   type LoadPoint,
   type Measurement,
   measureCapacity,
+  type Phase,
   type Slo,
   type Target,
 } from '../../profiler/index.ts'
@@ -40,7 +41,7 @@ interface WorkPlace {
   readonly target: Target
   readonly slo: Slo
   readonly signal: AbortSignal
-  readonly onStep: (point: LoadPoint, phase: string) => void
+  readonly onStep: (point: LoadPoint, phase: Phase) => void
   /** Absent: one of the work's own. */
   readonly generator?: LoadGenerator
 }

@@ -1,5 +1,5 @@
 /** The one stream of typed events that every screen, log and file consumes. */
-import type { LoadPoint, Slo } from '../../profiler/types.ts'
+import type { LoadPoint, Phase, Slo } from '../../profiler/types.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
 import type { Configuration, StopAssessment, Suggestion } from '../../search/types.ts'
 import type { FinishedTrial, Provenance } from '../../trials/types.ts'
@@ -31,7 +31,7 @@ export type TuneEvent = { readonly at: string } & (
       readonly pricePerHour: number
     }
   | { readonly type: 'predictor-ready'; readonly number: number; readonly isolation: string; readonly seconds: number }
-  | { readonly type: 'load-step'; readonly number: number; readonly point: LoadPoint; readonly sloMs: number; readonly phase: string }
+  | { readonly type: 'load-step'; readonly number: number; readonly point: LoadPoint; readonly sloMs: number; readonly phase: Phase }
   | {
       readonly type: 'trial-finished'
       readonly trial: FinishedTrial

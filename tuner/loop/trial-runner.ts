@@ -1,6 +1,6 @@
 /** One trial: launch, load-test, stop, and say what became of it. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { LoadPoint, Measurement } from '../../profiler/types.ts'
+import type { LoadPoint, Measurement, Phase } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
 import { finalityOf } from '../../trials/launchers/readiness.ts'
 import { withoutSecrets } from '../../trials/secrets.ts'
@@ -30,7 +30,7 @@ export interface TrialRequest {
 interface TrialHooks {
   readonly now: () => number
   readonly onReady: (predictor: Predictor, seconds: number) => void
-  readonly onStep: (point: LoadPoint, phase: string) => void
+  readonly onStep: (point: LoadPoint, phase: Phase) => void
 }
 
 /** A predictor that dies under load this often with one configuration cannot serve it. */

@@ -1,5 +1,5 @@
 /** The headless core of every screen: a state folded from the events, without a terminal. */
-import type { LoadPoint, Slo } from '../../profiler/types.ts'
+import type { LoadPoint, Phase, Slo } from '../../profiler/types.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
 import type { Suggestion } from '../../search/types.ts'
 import type { FinishedTrial, Provenance } from '../../trials/types.ts'
@@ -11,7 +11,7 @@ export interface RunningTrial {
   readonly suggestion: Suggestion
   readonly startedAtMs: number
   readonly isolation?: string
-  readonly steps: readonly { readonly point: LoadPoint; readonly phase: string }[]
+  readonly steps: readonly { readonly point: LoadPoint; readonly phase: Phase }[]
   readonly confirming: boolean
 }
 

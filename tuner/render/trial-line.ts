@@ -1,6 +1,6 @@
 /** One finished trial, or one load step, as a line. */
 import { capacityOf } from '../../profiler/capacity/known-capacity.ts'
-import type { LoadPoint, Slo } from '../../profiler/types.ts'
+import type { LoadPoint, Phase, Slo } from '../../profiler/types.ts'
 import { latency, money, percent, rate, rateInterval, sloFigure, sloName, sloValue } from '../../reports/format.ts'
 import { type Complete, secondLook } from '../../reports/recommendation/second-look.ts'
 import { duration } from './columns.ts'
@@ -67,7 +67,7 @@ function secondLine(trial: Complete, head: string, style: Style): Line {
 }
 
 /** '120 req/s: p99 43 ms of 50 ms'. */
-export function stepLine(point: LoadPoint, slo: Slo | undefined, phase: string): string {
+export function stepLine(point: LoadPoint, slo: Slo | undefined, phase: Phase): string {
   const name = slo ? sloName(slo) : 'p99'
   const limit = slo && !slo.limits ? ` of ${latency(slo.limitMs)}` : ''
   const errors = point.errors > 0 ? `, ${point.errors} errors` : ''
