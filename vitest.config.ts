@@ -9,6 +9,7 @@ export const pure = [
   'reports/{dashboard,imports,plan,recommendation,specs}/**/*',
   'reports/report/{recommendation-json,report-blocks}',
   'profiler/slo',
+  'profiler/capacity/workers',
   'profiler/{statistics,testing,virtual}/**/*',
   'profiler/protocols/{protocol-table,tensor-bytes}',
   'profiler/capacity/{bisected-rates,capacity-under,confirm,counted-search,cross-check,disturbance,evidence,kept-under,known-capacity,load-curve,open-search,pauses,rate-bisection,saturation,session,speed,stalls,stalls-by-hand,steps,stream-view,twin,twin-by-hand,virtual-capacity,warm-up,windows-seen}',

@@ -93,6 +93,24 @@ describe('warm-up', () => {
     },
   )
 
+  test('lasts for as many requests as make a server warm, however fast they come', async () => {
+    const warming: { requests: number; seconds: number }[] = []
+    let before = true
+    await measure(
+      fifo(() => 1),
+      { ...slo, limitMs: 20 },
+      {
+        onStep: (point, phase) => {
+          before &&= phase === 'warm-up'
+          if (before) warming.push(point)
+        },
+      },
+    )
+    const of = (key: 'requests' | 'seconds') => warming.reduce((sum, point) => sum + point[key], 0)
+    expect(of('requests')).toBeGreaterThanOrEqual(512)
+    expect(of('seconds')).toBeLessThan(1)
+  })
+
   test('a server that gets faster while it is searched is searched anew', async () => {
     const found = await measure(fifo((atMs) => (atMs < 7200 ? 8 : 5)))
     expect(found.capacityRps).toBeGreaterThan(140)

@@ -33,8 +33,11 @@ const maxWarmUpWindows = 20
 const warmConnections = 8
 const gentleShare = 0.2
 
-/** Requests that caches, compilers and lazily loaded models are warm after, with the time that fills, or so many more, or as long as a trial can wait. */
-const warmByCount = (requests: number, seconds: number): boolean => requests >= 1000 || (requests >= 512 && seconds >= 2) || seconds >= 16
+/**
+ * Requests that caches, compilers and lazily loaded models are warm after, or as long as a trial can wait. What takes time more than requests is left
+ * to the closed loops of the saturation, which last until the throughput grows no more.
+ */
+const warmByCount = (requests: number, seconds: number): boolean => requests >= 512 || seconds >= 16
 
 export const noLatency: LatencySummary = {
   requests: 0,

@@ -9,6 +9,7 @@ import { type CapacityPosterior, capacityPosterior, type TwinPlay } from './post
 import { saturate } from './saturation.ts'
 import { failuresOf, type Session } from './session.ts'
 import { placesOf } from './steps.ts'
+import { workersSeen } from './workers.ts'
 
 interface OpenSearchOptions {
   readonly seed: number
@@ -213,7 +214,8 @@ class OpenSearch {
     else {
       const runs = windows.map(({ run }) => run)
       const places = placesOf(this.refusing === undefined ? runs : [this.refusing, ...runs])
-      const found = capacityPosterior(windows, this.session.slo, play, this.options.seed, places)
+      const seen = workersSeen(windows, this.session.loops)
+      const found = capacityPosterior(windows, this.session.slo, play, this.options.seed, places, seen)
       this.posterior = withinReach(found, Math.max(this.saturationRps, servedRps))
     }
   }

@@ -10,9 +10,10 @@ import { seeded } from '../seeded-random.ts'
 import type { Capacity, LoadRun, Slo } from '../types.ts'
 import { meets, type Spans } from './disturbance.ts'
 import { replayed, type Stall, separateStalls, stallRates } from './stalls.ts'
-import { joinSteps, type Steps } from './steps.ts'
+import { joinSteps, moments, type Steps } from './steps.ts'
 import { bootstrap, saturationOf, simulate, type Twin, twinOf } from './twin.ts'
 import { capacitiesOf } from './twin-capacity.ts'
+import type { WorkersSeen } from './workers.ts'
 
 /** A run of open load as its server served it, when the machine disturbed it, and the steps it shows. */
 export interface ObservedRun {
@@ -63,6 +64,7 @@ export interface TwinPlay {
  * Capacity given what runs of open load showed: they teach the twin and are compared with it. Deterministic in the seed.
  * Throws a RangeError when no run shows a step.
  * @param places of a server that refuses more requests than so many, see placesOf
+ * @param seen service times in place of the runs' steps, of a server whose workers are known
  */
 export function capacityPosterior(
   runs: readonly ObservedRun[],
@@ -70,16 +72,19 @@ export function capacityPosterior(
   { requests, longest, replicates }: TwinPlay,
   seed: number,
   places?: number,
+  seen?: WorkersSeen,
 ): CapacityPosterior {
   const uniform = seeded(seed)
-  const { usual, stalls } = separateStalls(runs.map((run) => run.steps))
-  const twin = twinOf(joinSteps(usual), places)
+  const { usual, stalls } = separateStalls(seen === undefined ? runs.map((run) => run.steps) : [...seen.windows, ...seen.loops])
+  const twin = twinOf(joinSteps(usual), places, seen?.workers)
   const windows = runs.map((run, i) => windowOf(run, slo, stalls[i]!))
   const sent = windows.reduce((sum, w) => sum + w.arrivalsMs.length, 0)
   // Refusals of a full queue are the twin's own.
   const failedShare = places === undefined ? windows.reduce((sum, w) => sum + w.failed, 0) / Math.max(1, sent) : 0
-  const twins = Array.from({ length: replicates }, () => bootstrap(twin, uniform))
-  const rates = stallRates(usual, stalls, replicates, uniform)
+  // Of service times every one is known: what is left to doubt is their chance, which more draws show better.
+  const draws = seen !== undefined && (stalls.flat().length > 0 || varies(twin.steps.tookMs)) ? 2 * replicates : replicates
+  const twins = Array.from({ length: draws }, () => bootstrap(twin, uniform))
+  const rates = stallRates(usual, stalls, draws, uniform)
   const doubt = doubtOf(twin)
   const likely = slownessLogLikelihoods(twins, windows, slo, failedShare, seed)
   const withPrior = (logs: Float64Array, logSlowness: Float64Array) => logs.map((log, i) => log + logSlownessPrior(logSlowness[i]!, doubt))
@@ -109,10 +114,16 @@ export function capacityPosterior(
     for (const [i, weight] of weights.entries()) {
       if (weight < 1e-6) continue
       for (const { offset, share } of discrepancy(doubt))
-        particles.push({ rps: Math.min(mostRps, Math.exp(logCapacities[i]! + offset)), weight: (weight * share) / replicates })
+        particles.push({ rps: Math.min(mostRps, Math.exp(logCapacities[i]! + offset)), weight: (weight * share) / draws })
     }
   }
   return { ...summaryOf(particles), refuses: places !== undefined }
+}
+
+/** Whether values differ by more than a twentieth of their mean. */
+function varies(values: readonly number[]): boolean {
+  const { mean, variance } = moments(values, [...values.keys()])
+  return variance > (0.05 * mean) ** 2
 }
 
 /**

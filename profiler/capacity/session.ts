@@ -14,6 +14,8 @@ export interface Played {
 /** One measurement under way: plays loads against one target, keeps every point, and knows the time and requests spent. */
 export class Session {
   readonly points: LoadPoint[] = []
+  /** Closed loops in the order they were played. */
+  readonly loops: LoadRun[] = []
   /** Time under load, seconds; in virtual time that time. */
   totalS = 0
   private budgetFromS = 0
@@ -55,6 +57,7 @@ export class Session {
     this.closedConnections += run.connections?.closed ?? 0
     this.generatorCores = Math.max(this.generatorCores, run.generatorCores)
     if (keep) this.points.push(point)
+    if (load.kind === 'closed') this.loops.push(run)
     this.onStep(point, phase)
     return { run, point }
   }

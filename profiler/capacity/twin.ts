@@ -9,6 +9,7 @@
 import type { Uniform } from '../seeded-random.ts'
 import type { Stalling } from './stalls.ts'
 import { moments, type Steps } from './steps.ts'
+import { leastOf } from './workers.ts'
 
 /** Steps grouped by the number present, neighbours together where they do not differ. */
 export interface Twin {
@@ -19,6 +20,8 @@ export interface Twin {
   /** Indices into `steps`. */
   readonly bins: readonly Int32Array[]
   readonly drain?: Drain
+  /** Requests are served one each by the first of so many workers that is free, steps being their service times. Absent: steps follow one another. */
+  readonly workers?: number
   /** Requests that may be there; one more is refused. Absent: any number. */
   readonly places?: number
 }
@@ -47,11 +50,11 @@ const tookAll = ({ present, departed }: Steps, i: number, most: number): boolean
 
 const fewestPerBin = 8
 const keepGoing = 0.8
-/** Variance of the draws over that of as many as there are. */
-const overdispersed = 2
+/** Variance of the draws over that of as many as there are: of steps, which are no whole picture of the server, and of service times, which are. */
+const overdispersed = { steps: 2, services: 1.5 } as const
 
 /** Groups steps into a twin. Throws a RangeError without any step. */
-export function twinOf(steps: Steps, places?: number): Twin {
+export function twinOf(steps: Steps, places?: number, workers?: number): Twin {
   const most = Math.max(...steps.present)
   if (!(most >= 1)) throw new RangeError('no step of the server was observed')
   const byPresent: number[][] = Array.from({ length: most + 1 }, () => [])
@@ -85,7 +88,7 @@ export function twinOf(steps: Steps, places?: number): Twin {
     binOf[k] = bin
   }
   const binOfStep = Int32Array.from(steps.present, (k) => binOf[k]!)
-  return { steps, binOf, binOfStep, bins: groups.map((g) => Int32Array.from(g.members)), drain: drainOf(steps), places }
+  return { steps, binOf, binOfStep, bins: groups.map((g) => Int32Array.from(g.members)), drain: drainOf(steps), workers, places }
 }
 
 /** Whether two groups of steps differ neither in how long they take nor in how many leave, beyond chance (two standard errors) or 1 %. */
@@ -117,7 +120,7 @@ export function bootstrap(twin: Twin, uniform: Uniform): Twin {
   }
   for (
     let i = Math.floor(uniform() * n);
-    drawn.present.length < n / overdispersed;
+    drawn.present.length < n / overdispersed[twin.workers === undefined ? 'steps' : 'services'];
     i = uniform() < keepGoing ? (i + 1) % n : Math.floor(uniform() * n)
   )
     add(i)
@@ -138,12 +141,13 @@ export function bootstrap(twin: Twin, uniform: Uniform): Twin {
     binOfStep: Int32Array.from(drawn.present, (k) => binOf[k]!),
     bins: drawnBins.map((bin) => Int32Array.from(bin)),
     drain: twin.drain,
+    workers: twin.workers,
     places: twin.places,
   }
 }
 
 /** Requests per second that the twin serves when they queue without end. */
-export function saturationOf({ steps, bins, drain }: Twin): number {
+export function saturationOf({ steps, bins, drain, workers = 1 }: Twin): number {
   let ms = 0
   let departed = 0
   for (const i of bins.at(-1)!) {
@@ -151,7 +155,7 @@ export function saturationOf({ steps, bins, drain }: Twin): number {
     ms += steps.tookMs[i]! + (drain?.msEach ?? 0) * (leaving - steps.departed[i]!)
     departed += leaving
   }
-  return (1000 * departed) / ms
+  return (1000 * workers * departed) / ms
 }
 
 /** Latencies of the twin under arrivals (ms, ascending), in their order, into `latencyMs`, Infinity for refused ones. Every step takes `slowness` times as long, stalls too. */
@@ -163,6 +167,10 @@ export function simulate(
   latencyMs: Float64Array,
   stalling: Stalling = () => 0,
 ): void {
+  if (twin.workers !== undefined) {
+    serveByWorkers(twin, twin.workers, arrivalsMs, slowness, uniform, latencyMs, stalling)
+    return
+  }
   const { binOf, bins, binOfStep, drain, places = Number.POSITIVE_INFINITY } = twin
   const { msEach = 0, most = 0 } = drain ?? {}
   const { tookMs, departed, rank } = twin.steps
@@ -199,5 +207,40 @@ export function simulate(
     }
     if (first > 0) queue.copyWithin(head + leaving, head, head + first)
     head += leaving
+  }
+}
+
+/** As `simulate`, of a twin with workers: each request begins at its arrival, or at the first departure when all of them are busy. */
+function serveByWorkers(
+  { steps, places = Number.POSITIVE_INFINITY }: Twin,
+  workers: number,
+  arrivalsMs: Float64Array,
+  slowness: number,
+  uniform: Uniform,
+  latencyMs: Float64Array,
+  stalling: Stalling,
+): void {
+  const { tookMs } = steps
+  const freeMs = new Float64Array(workers).fill(Number.NEGATIVE_INFINITY)
+  /** When each ends, ascending; those from `head` on are there. */
+  const endsMs = new Float64Array(arrivalsMs.length)
+  let head = 0
+  let tail = 0
+  let step = -1
+  for (const [i, atMs] of arrivalsMs.entries()) {
+    while (head < tail && endsMs[head]! <= atMs) head++
+    if (tail - head >= places) {
+      latencyMs[i] = Number.POSITIVE_INFINITY
+      continue
+    }
+    const first = leastOf(freeMs)
+    const beganMs = Math.max(atMs, freeMs[first]!)
+    step = step >= 0 && step + 1 < tookMs.length && uniform() < keepGoing ? step + 1 : Math.floor(uniform() * tookMs.length)
+    const endedMs = beganMs + slowness * (tookMs[step]! + stalling(beganMs, tookMs[step]!))
+    freeMs[first] = endedMs
+    latencyMs[i] = endedMs - atMs
+    let place = tail++
+    for (; place > head && endsMs[place - 1]! > endedMs; place--) endsMs[place] = endsMs[place - 1]!
+    endsMs[place] = endedMs
   }
 }
