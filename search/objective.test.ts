@@ -1,16 +1,23 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
+  asksOf,
   capacityToBeatRps,
   cost,
   costText,
+  demandOf,
   gainOver,
   isTooDear,
+  kindsAsking,
+  learnedRate,
   learnsOf,
+  learnsPlainly,
   logCost,
+  type ObjectiveKind,
   objectiveKinds,
   objectiveOf,
   orderIsOpen,
+  priceBoundOf,
   replicasFor,
   shownCost,
   verdictText,
@@ -105,4 +112,68 @@ test('replicas are whole, enough, and not one too many for a rounding error', ()
     replicas(81, 100, 0.2),
   ]).toEqual([3, 3, 4, 1, 1, 2])
   expect(replicas(100, 0)).toBe(Number.POSITIVE_INFINITY)
+})
+
+describe('in figures', () => {
+  const of = (kind: ObjectiveKind) => objectiveOf(kind, { demandRps: 500, headroom: 0.2, maxPricePerHour: 4 })
+  const figures = { pricePerHour: 3.6, capacityRps: 200, idleMs: 12 }
+  const texts = (kind: ObjectiveKind, more: object = {}) => {
+    const costed = { ...figures, ...more, cost: cost(of(kind), { ...figures, ...more }) }
+    return [costText(of(kind), costed, writing), verdictText(of(kind), costed, writing)]
+  }
+
+  test.each([
+    ['price', 3.6, ['$3.6/h', '$3.6 per hour']],
+    ['price-per-request', 5, ['$5 per million requests', '$5 per million requests']],
+    // 500 / (200 × 0.8) = 3.1.
+    ['price-for-demand', 14.4, ['$14.4/h for 4 replicas', '4 replicas for 500 req/s at $14.4 per hour']],
+    ['max-rate', -200, ['200 req/s', '$3.6 per hour']],
+    ['min-latency', 12, ['12 ms when idle', '12 ms when idle, $3.6 per hour']],
+  ] as const)('%s costs %d', (kind, costs, words) => {
+    expect(cost(of(kind), figures)).toBeCloseTo(costs, 9)
+    expect(texts(kind)).toEqual(words)
+    const { learned } = { learned: kind === 'max-rate' ? -Math.log(200) : Math.log(costs) }
+    expect(logCost(of(kind), 3.6, Math.log(200), Math.log(12))).toBeCloseTo(learned, 9)
+    expect([shownCost(of(kind), costs), gainOver(of(kind), costs, 2 * costs)]).toEqual([Math.abs(costs), kind === 'max-rate' ? 0.5 : 2])
+    expect([learnsPlainly(of(kind)), learnedRate(of(kind), figures)]).toEqual([true, 200])
+  })
+
+  test('one replica is one', () => expect(texts('price-for-demand', { capacityRps: 625 })[0]).toBe('$3.6/h for 1 replica'))
+
+  test('what must be measured to win', () => {
+    const toBeat = (kind: ObjectiveKind, pricePerHour: number, best: number) => capacityToBeatRps(of(kind), pricePerHour, best)
+    expect(toBeat('price', 1, 9)).toBeUndefined()
+    expect(toBeat('min-latency', 1, 9)).toBeUndefined()
+    expect(toBeat('price-per-request', 3.6, 10)).toBeCloseTo(100, 9)
+    expect(toBeat('max-rate', 1, -150)).toBe(150)
+    // Three replicas for 10, one for as much as it costs, none for more.
+    expect(toBeat('price-for-demand', 3, 10)).toBeCloseTo(500 / (3 * 0.8), 9)
+    expect(toBeat('price-for-demand', 10, 10)).toBeCloseTo(625, 9)
+    expect(toBeat('price-for-demand', 10.01, 10)).toBeUndefined()
+    expect(toBeat('price-for-demand', 0.1, 0.3)).toBeCloseTo(500 / (3 * 0.8), 9)
+  })
+
+  test('what is asked for, and by which', () => {
+    expect([kindsAsking('demand'), kindsAsking('price bound')]).toEqual([['price-for-demand'], ['max-rate', 'min-latency']])
+    expect(kindsAsking('nothing').map(asksOf)).toEqual(['nothing', 'nothing'])
+    expect(objectiveKinds.map((kind) => demandOf(of(kind))?.demandRps)).toEqual([undefined, undefined, 500, undefined, undefined])
+    expect(objectiveKinds.map((kind) => priceBoundOf(of(kind)))).toEqual([undefined, undefined, undefined, 4, 4])
+    expect(objectiveKinds.map((kind) => isTooDear(of(kind), 4.01))).toEqual([false, false, false, true, true])
+  })
+
+  test('an order is open as long as the better end of one touches the worse end of the other', () => {
+    const at = (low: number, high: number) => ({ ...figures, capacityCi90Rps: [low, high] as const })
+    const open = (a: readonly [number, number], b: readonly [number, number]) => orderIsOpen(of('price-per-request'), at(...a), at(...b))
+    expect([open([80, 100], [100, 130]), open([80, 99], [100, 130]), open([100, 130], [80, 99])]).toEqual([true, false, true])
+  })
+
+  test('replicas hold no rounding of less than a billionth, and are at least one', () => {
+    const replicas = (demandRps: number, capacityRps: number) => replicasFor({ demandRps, headroom: 0 }, capacityRps)
+    expect([replicas(300 * (1 + 1e-12), 100), replicas(300 * (1 + 1e-8), 100), replicas(0, 100), replicas(5, -1)]).toEqual([
+      3,
+      4,
+      1,
+      Infinity,
+    ])
+  })
 })
