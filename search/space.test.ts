@@ -52,6 +52,24 @@ describe('enumerate', () => {
     expect(spaceSize(space)).toBe(10)
     for (const c of all) expect(validateConfiguration(space, c)).toEqual([])
   })
+  test('has the listed configurations alone where they are known one by one, however large the grid', () => {
+    const names = Array.from({ length: 7 }, (_, i) => `p${i}`)
+    const listed = [1, 4, 9].map((value) => Object.fromEntries(names.map((name) => [name, value])))
+    const sparse: SearchSpace = {
+      parameters: names.map((name) => ({
+        name,
+        kind: 'ordinal',
+        category: 'server',
+        values: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+        scale: 'log',
+      })),
+      constraints: [{ text: 'p0 < 9', holds: (c) => Number(c.p0) < 9 }],
+      listed,
+    }
+    expect(enumerate(sparse)).toEqual(listed.slice(0, 2))
+    expect([gridSize(sparse), spaceSize(sparse)]).toEqual([3, 2])
+    expect(validateSpace(sparse)).toEqual([])
+  })
   test('refuses what cannot be listed', () => {
     expect(gridSize({ parameters: [share], constraints: [] })).toBe(Infinity)
     expect(() => enumerate({ parameters: [share], constraints: [] })).toThrow(/Infinity configurations/)

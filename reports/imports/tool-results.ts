@@ -56,7 +56,7 @@ export function importResults(sources: readonly Source[], given: ImportOptions):
         : []),
       ...(failing.length > 0
         ? [
-            `${failing.length} loads had more than ${share} of their requests fail and count as not served, for example ${failing[0]!.where}`,
+            `${failing.length} of ${points.length} loads failed more than ${share} of their requests and count as not served, for example ${failing[0]!.where}`,
           ]
         : []),
       ...recording.notes,

@@ -39,7 +39,8 @@ describe('tables of which a grid would have many more configurations', () => {
   test.each(['gp', 'random', 'grid', 'sobol', 'halton'])('%s searches 300 rows of ten million, and only those', (sampler) => {
     const { recorded, run } = outcomeOf(taskOf(columns.map((name) => ({ name }))), csv, { ...options, sampler, maxTrials: 8 })
     const there = new Set(recorded.configurations.map(configurationKey))
-    expect(run.observations.length).toBeGreaterThan(1)
+    // A sample of the grid hits two or three of them.
+    expect(run.observations.length).toBeGreaterThan(6)
     for (const { configuration } of run.observations) expect(there).toContain(configurationKey(configuration))
   })
 

@@ -49,8 +49,7 @@ function verdict({ task, recorded, truth, run }: Told): string {
   const { metric, max } = task.constraint
   const all = recorded.configurations.length
   if (!best) {
-    const there = truth.feasible === 0 ? `none of the ${all} rows does` : `${truth.feasible} of the ${all} rows do`
-    return `Nothing that was looked up keeps ${metric} <= ${max}; ${there}.`
+    return `Nothing that was looked up keeps ${metric} <= ${max}: ${truth.feasible || 'none'} of ${all} recorded configurations can.`
   }
   const certainty =
     probabilityBetterExists === undefined ? '' : `; P(something untried is more than 5 % cheaper) = ${significant(probabilityBetterExists)}`
