@@ -60,11 +60,12 @@ function bracket(
   let [low, high] = [bounds.lowest, bounds.highest]
   let rateRps = Math.min(Math.max(from, low), high / step)
   let stride = step
-  let [kept, missed] = [false, false]
   while (high / low > precision) {
-    if (holds(rateRps)) [low, kept] = [rateRps, true]
-    else [high, missed] = [rateRps, true]
-    const next = kept && missed ? Math.sqrt(low * high) : kept ? low * stride : high / stride
+    const held = holds(rateRps)
+    if (held) low = rateRps
+    else high = rateRps
+    // Once it is between one that held and one that did not, a step is longer than what lies between.
+    const next = held ? low * stride : high / stride
     rateRps = next > low && next < high ? next : Math.sqrt(low * high)
     stride *= stride
   }

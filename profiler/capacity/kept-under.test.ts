@@ -94,6 +94,11 @@ describe('a stored window under another SLO', () => {
   test('proven where so few over the limit are no chance: 473 independent requests with one over', () => {
     const one = (n: number) => stored(runOf(spread(n).map((ms, i) => (i === 5 ? 100 : ms))))
     expect([provenUnder(one(700), measured), provenUnder(one(440), measured)]).toEqual([true, false])
+    const alike = (n: number, dispersion: number) => {
+      const point = stored(runOf(spread(n).map((ms, i) => (i < dispersion ? 100 : ms))))
+      return provenUnder({ ...point, latencies: { ...point.latencies!, dispersion } }, measured)
+    }
+    expect([alike(473, 1), alike(472, 1), alike(946, 2), alike(945, 2)]).toEqual([true, false, true, false])
     // Slow ones in a row say less.
     const clustered = stored(runOf(Array.from({ length: 700 }, (_, i) => (i > 300 && i < 370 ? 49 : 10))))
     expect(provenUnder(clustered, measured)).toBe(false)
@@ -124,6 +129,13 @@ describe('a stored window under another SLO', () => {
     expect([under(0.4, 4.5), under(0.5, 4.5)]).toEqual([undefined, false])
     expect([under(0.5, 5), under(0.6, 5)]).toEqual([true, undefined])
     expect([under(0.9, 9), under(0.9, 8.5)]).toEqual([true, false])
+  })
+
+  test('with both, those in the limit’s own bin may be on either side of it', () => {
+    const point = stored(runOf(Array.from({ length: 100 }, (_, i) => (i < 50 ? 10 : 10.1))))
+    // Half of them are 10 ms, the 90th of 100 is more: 11 to 50 are over.
+    const under = (percentile: number) => keptUnder(point, { ...measured, percentile, limitMs: 10.05 })
+    expect([0.5, 0.51, 0.8, 0.89, 0.9].map(under)).toEqual([true, undefined, undefined, undefined, false])
   })
 
   test('of which no request was answered keeps nothing', () => {

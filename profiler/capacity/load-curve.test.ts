@@ -81,6 +81,12 @@ describe('a load curve', () => {
       [160, 45, 50, 55],
       [200, 60, 60, 60],
     ])
+    // One that failed counts as a hundred times as slow as the slowest.
+    const failed = measured([window(100, 30, [30, 30], { cut: true }), window(150, 20)], { capacityRps: 0, capacityCi90Rps: [0, 0] })
+    expect(knotsOf(failed).slice(1)).toEqual([
+      [100, 200, 200, 200],
+      [150, 200, 200, 200],
+    ])
     const chain = measured([window(100, 40), window(150, 30), window(160, 20)])
     expect(knotsOf(chain)[2]![2]).toBeCloseTo((40 * 30 * 20) ** (1 / 3), 3)
   })
@@ -181,6 +187,17 @@ describe('a capacity read off a curve', () => {
     expect(capacityCi90Rps[0]).toBeCloseTo(150 * (190 / 200) ** 1.25, 9)
     expect(capacityCi90Rps[1]).toBeCloseTo(150 * (220 / 200) ** 1.25, 9)
     expect([sloMs, known]).toEqual([expect.closeTo(30, 9), 'held'])
+  })
+
+  test('has no wider end than the curve’s where the measured one is not known', () => {
+    const bounded = measured(points, { known: 'bound above', capacityCi90Rps: [0, 200] })
+    const beyond = 200 + (50 * Math.log(90 / 60)) / Math.log(120 / 60)
+    expect(capacityUnder(bounded, { ...slo, limitMs: 90 }).capacityCi90Rps).toEqual([beyond, beyond].map((rate) => expect.closeTo(rate, 9)))
+    const slow = measured([window(0.25, 20), window(0.375, 30)], { capacityRps: 0.5, capacityCi90Rps: [0.4, 0.6] })
+    expect(capacityUnder(slow, { ...slo, limitMs: 30 }).capacityCi90Rps).toEqual([
+      expect.closeTo(0.375 * 0.8 ** 1.25, 9),
+      expect.closeTo(0.375 * 1.2 ** 1.25, 9),
+    ])
   })
 
   test('or that of the curve, where it is wider', () => {

@@ -48,7 +48,27 @@ describe('a closed loop', () => {
     // Of 10,000: 2 % are 400.
     expect(await windows([1, 10_000, 10_000, 10_190, 10_190])).toBe(5)
     expect(await windows([1, 10_000, 10_000, 10_210, 10_210])).toBe(7)
+    // The middle one of five, which was faster than both halves, is in neither.
+    expect(await windows([1, 1000, 1000, 1040, 1040, 960])).toBe(6)
     expect(await windows([10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10_240, 20_480])).toBe(12)
+  })
+
+  test('of a dozen windows ends with what it saw', async () => {
+    const growing = await saturated((_, load, window) => answers(load, 10 * 2 ** window), 0, 8)
+    expect(growing).toMatchObject({ rps: 20_480, connections: 8, died: false })
+  })
+
+  test('counts answers, not rates, and begins anew with more connections', async () => {
+    const generator = scriptedGenerator((load, window) =>
+      answers(load, [500, 500, 500, 516, 516][Math.min(window, 4)]!, false, { seconds: 0.5 }),
+    )
+    const session = new Session(targetAt('http://127.0.0.1:1'), { ...slo, limitMs: 5 }, generator, new AbortController().signal, () => {})
+    await saturate(session, effort, 0)
+    // Of 500 and 516 in half a second chance is the root of 2,032, and 32 are less.
+    expect(generator.asked).toHaveLength(5)
+    // Faster by half from the fourth window on: those before it had fewer connections.
+    const found = await saturated((_, load, window) => answers(load, window < 3 ? 1000 : 1500))
+    expect(found.connectionsAsked).toEqual([8, 60, 60, 60, 90, 90, 90, 90])
   })
 
   test('never has more than the most, and one connection counts from the first window on', async () => {
@@ -64,6 +84,11 @@ describe('a closed loop', () => {
     expect(found.connectionsAsked).toEqual([8, 60, 30, 15, 15, 15, 15])
     expect(found).toMatchObject({ rps: 1000, connections: 15, died: false })
     expect(found.refusing!.load).toMatchObject({ connections: 30 })
+    const smaller = await saturated((connections, load) => answers(load, connections > 8 ? 500 : 1000, connections > 8))
+    expect(smaller.connectionsAsked).toEqual([8, 60, 30, 15, 7, 7, 7, 7])
+    // What was answered before a refusal does not count after it.
+    const later = await saturated((connections, load, window) => answers(load, steady(connections), window === 3))
+    expect(later.connectionsAsked).toEqual([8, 60, 60, 60, 30, 30, 30, 30])
     const hopeless = await saturated((_, load) => answers(load, 500, true), 40)
     expect(hopeless.connectionsAsked).toEqual([8, 4, 2, 1])
     expect(hopeless).toMatchObject({ rps: 40, connections: 1, died: false })

@@ -44,6 +44,7 @@ describe('a session', () => {
     expect(session.spentS).toBe(6)
     session.forgive(2)
     expect([session.spentS, session.totalS]).toEqual([4, 9])
+    expect(session.closedConnections).toBe(0)
   })
 
   test('connections are opened for open load to come, of real servers alone', async () => {
@@ -64,7 +65,11 @@ describe('a server is gone', () => {
   const diedAfter = async (first: Partial<LoadRun>, second: Partial<LoadRun> = {}) => {
     const { session, asked } = sessionWith((load, window) => played(load, window === 0 ? first : second))
     const { point } = await session.closed(4, 1, 'search')
-    return { died: await session.died(point), asked: asked.length - 1 }
+    const died = await session.died(point)
+    // What it is asked once more is one request at a time, and no part of the curve.
+    expect(asked.slice(1).every((load) => load.kind === 'closed' && load.connections === 1 && load.durationS === 0.05)).toBe(true)
+    expect(session.points).toEqual([point])
+    return { died, asked: asked.length - 1 }
   }
 
   test('where every request failed, most of them refused', async () => {
@@ -91,6 +96,8 @@ describe('after an overload', () => {
     const { session, asked } = sessionWith((load, window) => played(load, {}, window === 0 ? idleMs : ms(window)))
     const { point } = await session.closed(1, 1, 'idle')
     await session.settle(point)
+    expect(session.points).toEqual([point])
+    expect(asked.every((load) => load.kind === 'closed' && load.connections === 1)).toBe(true)
     return asked.slice(1).map(({ durationS }) => durationS)
   }
 

@@ -77,7 +77,7 @@ export class Session {
   /** Whether the server is there no more. Asks it again when some of a point's connections were refused or broken. */
   async died(point: LoadPoint): Promise<boolean> {
     if (serverGone(point)) return true
-    return brokenKinds.some((kind) => (point.errorKinds[kind] ?? 0) > 0) && serverGone((await this.closed(1, 0.05, 'search', false)).point)
+    return brokenKinds.some((kind) => kind in point.errorKinds) && serverGone((await this.closed(1, 0.05, 'search', false)).point)
   }
 
   /** Waits until a server that was overloaded answers as fast as when idle, or about two seconds. */
@@ -102,5 +102,4 @@ export function failuresOf(point: LoadPoint): string {
 }
 
 /** True when no request of a point reached a server. */
-const serverGone = (point: LoadPoint): boolean =>
-  point.requests > 0 && point.errors === point.requests && (point.errorKinds.refused ?? 0) > point.requests / 2
+const serverGone = (point: LoadPoint): boolean => point.errors === point.requests && (point.errorKinds.refused ?? 0) > point.requests / 2

@@ -113,6 +113,21 @@ describe('steps', () => {
     expect(seen(burst, 0.1).departed[1]).toBe(1)
   })
 
+  test('forget who came and left while a batch was answered', () => {
+    expect(
+      seen([
+        [0, 10],
+        [1, 25],
+        [25.1, 25.4],
+        [40, 50],
+      ]),
+    ).toMatchObject({
+      present: [1, 1, 1],
+      departed: [1, 1, 1],
+      tookMs: [10, 15, 10],
+    })
+  })
+
   test('of several runs stand one after the other', () => {
     const [a, b] = [
       seen([
@@ -151,6 +166,34 @@ describe('the places of a queue', () => {
     expect(placesOf([refusing(() => 7), refusing(() => 7)])).toBe(7)
     // A queue whose places differ a little: the middle one.
     expect(placesOf([refusing((i) => (i % 3 === 0 ? 11 : 12))])).toBe(12)
+  })
+
+  /** Twelve places that are held for a second, and so many refused while `few` of them were taken, and once all were. */
+  const heldThrough = (few: number, early: number, late: number) => {
+    const sends = [
+      ...Array<number>(few).fill(1000),
+      ...Array<number>(early).fill(Number.NaN),
+      ...Array<number>(12 - few).fill(1000),
+      ...Array<number>(late).fill(Number.NaN),
+    ]
+    return placesOf([runOfRequests(sends.map((ms, i) => [i, i + ms] as const))])
+  }
+
+  test('are those of the middle refusal, where nine in ten came with four fifths of them taken', () => {
+    expect([heldThrough(3, 2, 18), heldThrough(3, 3, 17), heldThrough(3, 3, 22)]).toEqual([12, undefined, undefined])
+    expect([heldThrough(11, 3, 2), heldThrough(11, 2, 3)]).toEqual([11, 12])
+    expect([heldThrough(10, 5, 5), heldThrough(9, 5, 5)]).toEqual([12, undefined])
+  })
+
+  test('are freed as requests leave, in whatever order', () => {
+    const leaves: number[] = []
+    const requests = Array.from({ length: 300 }, (_, i) => {
+      const there = leaves.filter((at) => at > i).length
+      if (there >= 2) return [i, Number.NaN] as const
+      leaves.push(i + [30, 10, 20][leaves.length % 3]!)
+      return [i, leaves.at(-1)!] as const
+    })
+    expect(placesOf([runOfRequests(requests)])).toBe(2)
   })
 
   test('are not known where nothing, too little or any number of requests is refused', () => {

@@ -92,19 +92,18 @@ export function placesOf(runs: readonly LoadRun[]): number | undefined {
   const refusedAt: number[] = []
   let most = 0
   for (const { sentMs, latencyMs } of runs) {
-    const endsMs = Float64Array.from(sentMs, (at, i) => at + latencyMs[i]!)
-      .filter((at) => !Number.isNaN(at))
-      .sort()
+    // Failed ones (NaN) stand last.
+    const endsMs = sentMs.map((at, i) => at + latencyMs[i]!).sort()
     let [taken, left] = [0, 0]
     for (const [i, at] of sentMs.entries()) {
-      while (left < endsMs.length && endsMs[left]! <= at) left++
+      while (endsMs[left]! <= at) left++
       if (Number.isNaN(latencyMs[i]!)) refusedAt.push(taken - left)
       else most = Math.max(most, ++taken - left)
     }
   }
+  if (refusedAt.length < fewestRefused || most < 2) return undefined
   refusedAt.sort((a, b) => a - b)
-  const least = refusedAt[Math.floor(refusedAt.length / 10)] ?? 0
-  if (refusedAt.length < fewestRefused || most < 2 || least < 0.8 * most) return undefined
+  if (refusedAt[Math.floor(refusedAt.length / 10)]! < 0.8 * most) return undefined
   return refusedAt[Math.floor(refusedAt.length / 2)]
 }
 

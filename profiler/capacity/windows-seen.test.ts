@@ -78,6 +78,19 @@ test('a sweep teaches steps alone', () => {
   expect(seen.windows).toHaveLength(1)
 })
 
+test('answers within 15 % of the idle latency are one batch', () => {
+  const departedBy = (apartMs: number) => {
+    const seen = evidence()
+    // Every 5 ms one is sent, and every second one is answered so long after the one before it.
+    add(
+      seen,
+      windowOf(200, (i) => (i % 2 === 0 ? 10 : 5 + apartMs)),
+    )
+    return [...new Set(seen.windows[0]!.steps.departed)]
+  }
+  expect([departedBy(0.7), departedBy(0.8)]).toEqual([[2], [1]])
+})
+
 test('a rate that the generator could not hold teaches what to ask of it: seven tenths of what it sent', () => {
   const seen = evidence()
   expect(add(seen, windowOf(100, 5, { planned: 1031 }))).toBe('counts')
