@@ -3,7 +3,7 @@ import { overShare } from '../statistics/dependence.ts'
 import { provesPercentile } from '../statistics/early-stopping.ts'
 import { leftOut, loadPointOf, summarise } from '../statistics/load-point.ts'
 import type { Arrivals, CapacityOutcome, LoadGenerator, LoadPoint, LoadRun, Measurement, Phase, Slo, Target } from '../types.ts'
-import { between } from './known-capacity.ts'
+import { between, unprovenPart } from './known-capacity.ts'
 import { caveatsOf, generatorFor } from './measure.ts'
 import { pausesOf } from './pauses.ts'
 import { failuresOf, type Played, Session } from './session.ts'
@@ -192,7 +192,7 @@ class ConfirmationUnderWay {
     return {
       outcome,
       ...(heldRps > 0
-        ? between(heldRps * (proven ? 1 : 0.95), Math.max(heldRps, missedRps), heldRps)
+        ? between(heldRps * (proven ? 1 : unprovenPart), Math.max(heldRps, missedRps), heldRps)
         : between(0, outcome === 'budget' ? missedRps : Number.POSITIVE_INFINITY)),
       slo,
       idle: summarise(idle.latencyMs),

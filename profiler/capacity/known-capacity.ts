@@ -5,6 +5,9 @@ import type { Capacity, Measurement } from '../types.ts'
 export type Searched = Capacity &
   Pick<Measurement, 'outcome' | 'saturationRps' | 'detail' | 'change'> & { readonly caveats?: readonly string[] }
 
+/** Of a rate that a window held without proving the SLO at it, this part is relied on. */
+export const unprovenPart = 0.95
+
 export const noCapacity: Capacity = { capacityRps: 0, capacityCi90Rps: [0, 0], known: 'held' }
 
 /** Nothing is known of the capacity: it teaches nothing. */

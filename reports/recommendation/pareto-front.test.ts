@@ -109,7 +109,7 @@ describe('the front', () => {
         }
         expect(front.length).toBeGreaterThan(0)
       }),
-      { numRuns: 60 },
+      { numRuns: 30 },
     )
   })
 })

@@ -1,4 +1,5 @@
 /** What a second, independent measurement of a configuration says under an SLO: its own, or another that the same windows prove or miss. */
+import { unprovenPart } from '../../profiler/capacity/known-capacity.ts'
 import { sameSlo } from '../../profiler/slo.ts'
 import type { Measurement, Slo } from '../../profiler/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
@@ -20,16 +21,14 @@ export interface SecondLook {
   readonly sloCi95Ms: readonly [number, number]
 }
 
-/** As the profiler lowers what a window held without proving it. */
-const unproven = 0.95
-
 /** Undefined where the measurement says nothing: its windows were spoilt, or what was recorded of them does not tell. */
 export function secondLook(trial: Complete, slo: Slo): SecondLook | undefined {
   const { measurement } = trial
   const windows = windowsOf(measurement, slo)
   if (sameSlo(measurement.slo, slo)) return asFound(trial, measurement, windows)
   const held = highest(windows.filter((w) => w.kept === true))
-  if (held) return { trial, held: true, proven: held.proven, surelyRps: held.rateRps * (held.proven ? 1 : unproven), ...figuresOf(held) }
+  if (held)
+    return { trial, held: true, proven: held.proven, surelyRps: held.rateRps * (held.proven ? 1 : unprovenPart), ...figuresOf(held) }
   const missed = lowest(windows.filter((w) => w.kept === false))
   return missed && { trial, held: false, proven: false, surelyRps: 0, ...figuresOf(missed) }
 }
@@ -42,7 +41,7 @@ function asFound(trial: Complete, measurement: Measurement, windows: readonly Wi
     const [low] = capacityCi90Rps
     // The profiler lowers the interval of what it could not prove.
     const proven = at?.proven || low >= capacityRps * (1 - 1e-9)
-    const surelyRps = low > 0 ? Math.min(low, capacityRps) : unproven * capacityRps
+    const surelyRps = low > 0 ? Math.min(low, capacityRps) : unprovenPart * capacityRps
     const { sloMs, sloCi95Ms } = at ?? { sloMs: Number.NaN, sloCi95Ms: [0, Number.POSITIVE_INFINITY] as const }
     return { trial, held: true, proven, rateRps: capacityRps, surelyRps, sloMs, sloCi95Ms }
   }

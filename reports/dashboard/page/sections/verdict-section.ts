@@ -98,8 +98,10 @@ function figures(r: Recommendation): (readonly [string, string, string?])[] {
   ]
 }
 
-const certainty = ({ confidence }: Recommendation): string =>
-  confidence.probabilityWithinTolerance === undefined ? 'not assessed' : `${certaintyPercent(confidence.probabilityWithinTolerance)} %`
+function certainty({ confidence: { probabilityWithinTolerance, tooFewTrials } }: Recommendation): string {
+  if (probabilityWithinTolerance !== undefined) return `${certaintyPercent(probabilityWithinTolerance)} %`
+  return tooFewTrials ? 'too few trials to tell' : 'not assessed'
+}
 
 function runnersUp(r: Recommendation): HTMLElement[] {
   const next = r.alternatives.filter((a) => a.feasible).slice(0, 3)
