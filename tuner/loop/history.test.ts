@@ -59,6 +59,8 @@ describe('what counts as an earlier experiment', () => {
   const now = '2026-01-10T00:00:00Z'
   const before = '2026-01-01T00:00:00Z'
   const here = experiment()
+  const { batchSize: _, ...fewer } = here.document.space as Record<string, unknown>
+  const more = { ...(here.document.space as object), maxDelayMs: [0, 2] }
   const pastOf = async (prepare: (store: TrialStore) => Promise<void>) => {
     const store = memoryStore()
     await keep(store, 'this', now, here, 0)
@@ -75,7 +77,8 @@ describe('what counts as an earlier experiment', () => {
       (store) => keep(store, 'x', before, here, 5, here.document, 'measured'),
       [],
     ],
-    ['of fewer parameters, it tells of those', (store) => keep(store, 'x', before, experiment({ space: ['batchSize=1,2,4'] }), 5), ['x']],
+    ['of fewer parameters, it tells of those', (store) => keep(store, 'x', before, here, 5, { ...here.document, space: fewer }), ['x']],
+    ['of more, it does not', (store) => keep(store, 'x', before, here, 5, { ...here.document, space: more }), []],
   ])('%s', async (_, prepare, names) => {
     expect(await pastOf(prepare)).toEqual(names)
   })
