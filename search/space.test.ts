@@ -82,32 +82,6 @@ test('values of a stepped range have no rounding dust', () => {
   ])
 })
 
-test('points of the unit cube become valid values, and neighbours are valid and different', () => {
-  const free: SearchSpace = { parameters: [batch, loop, queue, share], constraints: space.constraints }
-  fc.assert(
-    fc.property(fc.array(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), { minLength: 4, maxLength: 4 }), (unit) => {
-      const configuration = configurationAt(free, unit)
-      fc.pre(satisfies(free, configuration))
-      expect(validateConfiguration(free, configuration)).toEqual([])
-      for (const n of neighbours(free, configuration)) {
-        expect(validateConfiguration(free, n)).toEqual([])
-        expect(configurationKey(n)).not.toBe(configurationKey(configuration))
-      }
-    }),
-  )
-})
-
-test('snap is idempotent and stays in range', () => {
-  const stepped: Parameter = { ...base, name: 'x', kind: 'float', min: 0.1, max: 0.95, step: 0.2, scale: 'linear' }
-  fc.assert(
-    fc.property(fc.double({ min: -2, max: 2, noNaN: true }), (v) => {
-      const snapped = snap(stepped, v)
-      expect(snap(stepped, snapped)).toBe(snapped)
-      expect(parameterValues(stepped)).toContain(snapped)
-    }),
-  )
-})
-
 describe('validation says everything that is wrong', () => {
   test('of a space', () => {
     const wrong = validateSpace({
@@ -295,4 +269,30 @@ describe('what a parameter takes', () => {
     expect(validateConfiguration(space, { batch: 1, loop: 'async', queue: 15 })).toEqual(['queue cannot be 15'])
     expect(satisfies(space, { batch: 4, queue: 20 })).toBe(true)
   })
+})
+
+test('points of the unit cube become valid values, and neighbours are valid and different', () => {
+  const free: SearchSpace = { parameters: [batch, loop, queue, share], constraints: space.constraints }
+  fc.assert(
+    fc.property(fc.array(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), { minLength: 4, maxLength: 4 }), (unit) => {
+      const configuration = configurationAt(free, unit)
+      fc.pre(satisfies(free, configuration))
+      expect(validateConfiguration(free, configuration)).toEqual([])
+      for (const n of neighbours(free, configuration)) {
+        expect(validateConfiguration(free, n)).toEqual([])
+        expect(configurationKey(n)).not.toBe(configurationKey(configuration))
+      }
+    }),
+  )
+})
+
+test('snap is idempotent and stays in range', () => {
+  const stepped: Parameter = { ...base, name: 'x', kind: 'float', min: 0.1, max: 0.95, step: 0.2, scale: 'linear' }
+  fc.assert(
+    fc.property(fc.double({ min: -2, max: 2, noNaN: true }), (v) => {
+      const snapped = snap(stepped, v)
+      expect(snap(stepped, snapped)).toBe(snapped)
+      expect(parameterValues(stepped)).toContain(snapped)
+    }),
+  )
 })

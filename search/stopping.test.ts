@@ -131,6 +131,11 @@ describe('the probability that something better is left', () => {
       expect(met(0)).toBeGreaterThan(0.2)
     })
 
+    test('is never quite 1, for draws show no certainty', () => {
+      const roomy = { ...asked, constraintLimit: undefined }
+      expect(assess(roomy, [8, 7, 6, 5, 4].map(read)).probabilityBetterExists).toBe(257 / 258)
+    })
+
     test('is the least that draws can show where nothing that is cheaper is left', () => {
       const least = 1 / 258
       expect(assess(asked, [3, 2, 4, 1, 8].map(read)).probabilityBetterExists).toBe(least)
@@ -160,18 +165,23 @@ describe('the probability that something better is left', () => {
     })
   })
 
-  test('is as great however many hopeless ones there are beside', () => {
-    const count = 600
+  test('is that of the most hopeful, however many there are beside', () => {
     const asked: Problem = {
-      space: line(Array.from({ length: count }, (_, i) => i + 1)),
+      space: line(Array.from({ length: 3_000 }, (_, i) => i + 1)),
       objective: { kind: 'price' },
       constraintLimit: 10,
       pricePerHour: (c) => Number(c.n),
     }
-    // Met from 500 on, as far as the readings tell.
-    const observations = [600, 560, 520, 250, 100, 30].map(
-      (n): Observation => ({ configuration: { n }, state: 'complete', constraint: { value: 10 * (500 / n) ** 0.5, logSd: 0.02 } }),
+    // Met from 2,500 on, as far as the readings tell.
+    const observations = [3000, 2800, 2600, 1250, 500, 150].map(
+      (n): Observation => ({ configuration: { n }, state: 'complete', constraint: { value: 10 * (2500 / n) ** 0.5, logSd: 0.02 } }),
     )
-    expect(assess(asked, observations).probabilityBetterExists).toBeGreaterThan(0.2)
+    // 5 % cheaper than 2,600. Neighbours go together, so that no other one adds much.
+    const { constraint } = fitSurrogate(asked, observations, []).believe([{ n: 2469 }])
+    const met = cdf(-constraint!.mean[0]! / (2 * Math.sqrt(constraint!.variance[0]!)))
+    const found = assess(asked, observations).probabilityBetterExists
+    expect(met).toBeGreaterThan(0.1)
+    expect(found).toBeGreaterThan(met - about(met))
+    expect(found).toBeLessThan(met + about(met) + 0.1)
   })
 })

@@ -77,16 +77,17 @@ describe('the first trials', () => {
   const models = 'expected improvement'
   const free = all.slice(0, 6).map((c) => measure(c))
 
-  test('are spread: two, and one for each parameter of which nothing is known', () => {
+  test.each([0, 1, 2])('are spread: two of them, after %d', (count) => {
+    expect(why(problem, free.slice(0, count))).toBe(count < startCount(problem) ? spreads : models)
     expect(startCount(problem)).toBe(2)
-    expect([0, 1, 2].map((count) => why(problem, free.slice(0, count)))).toEqual([spreads, spreads, models])
-    const unknown: Problem = {
-      ...problem,
-      space: { ...problem.space, parameters: [ordinal('cores', [1, 2, 4, 8]), ordinal('batch', [1, 2, 4])] },
-    }
-    expect(startCount(unknown)).toBe(3)
-    expect([2, 3].map((count) => why(unknown, free.slice(0, count)))).toEqual([spreads, models])
-    expect([3, 4].map((count) => why(problem, free.slice(0, count), [], { starts: 4 }))).toEqual([spreads, models])
+  })
+  test.each([2, 3])('are one more for a parameter of which nothing is known, after %d', (count) => {
+    const batch = ordinal('batch', [1, 2, 4])
+    const unknown: Problem = { ...problem, space: { ...problem.space, parameters: [ordinal('cores', [1, 2, 4, 8]), batch] } }
+    expect(why(unknown, free.slice(0, count))).toBe(count < 3 ? spreads : models)
+  })
+  test.each([3, 4])('are as many as are asked for, after %d', (count) => {
+    expect(why(problem, free.slice(0, count), [], { starts: 4 })).toBe(count < 4 ? spreads : models)
   })
 
   test('count what is pending, but a model needs a trial', () => {
@@ -112,11 +113,15 @@ describe('the first trials', () => {
       expect(why(informed, free.slice(0, 1))).toBe(models)
     })
 
-    test('are spread as without, and one more, when what served contradicts it', () => {
-      const wrong: Problem = { ...problem, priorLogRate: (c) => -3 * Math.log(rps(c)) }
-      expect(fitSurrogate(wrong, free.slice(0, 2), []).informed).toBe(false)
-      expect([2, 3].map((count) => why(wrong, free.slice(0, count)))).toEqual([spreads, models])
-      expect([3, 4, 5].map((count) => why(wrong, free.slice(0, count), [], { starts: 4 }))).toEqual([spreads, spreads, models])
+    const wrong: Problem = { ...problem, priorLogRate: (c) => -3 * Math.log(rps(c)) }
+    test.each([
+      [2, undefined, spreads],
+      [3, undefined, models],
+      [3, 4, spreads],
+      [4, 4, spreads],
+      [5, 4, models],
+    ])('are spread as without, and one more, when what served contradicts it: after %d of %s', (count, starts, expected) => {
+      expect(why(wrong, free.slice(0, count), [], { starts })).toBe(expected)
     })
   })
 })
@@ -155,44 +160,6 @@ describe('what is told of a suggestion', () => {
   })
 })
 
-describe('what is suggested improves most, as the model believes', () => {
-  const climbing = trials([1, 1], [1, 4], [2, 4], [4, 8], [4, 16])
-  /** Four that gain nothing after five, and one more. */
-  const stuck = [...climbing, ...trials([1, 2], [2, 1], [8, 1])]
-  const physics: Problem = { ...problem, priorLogRate: (c) => Math.log(rps(c)) + 0.05 * Math.sin(7 * Number(c.batch)) }
-  const wrong: Problem = { ...problem, priorLogRate: (c) => -3 * Math.log(rps(c)) }
-  const bold: Choice = { objective: 3, feasibility: 1 }
-
-  test.each([
-    ['with deviations at 0.6 of what it believes', 0.6, problem, climbing, {}],
-    ['at what it believes where physics leads', 1, physics, climbing.slice(0, 3), {}],
-    ['as without physics where it is wrong', 0.6, wrong, climbing, {}],
-    ['at what is asked for', 3, problem, climbing, { choice: bold }],
-    ['at what it believes where physics leads, whatever is asked for', 1, physics, climbing.slice(0, 3), { choice: bold }],
-    ['at 1.5 once four trials have brought nothing', 1.5, problem, [...stuck, ...trials([2, 2], [1, 8])], {}],
-    ['every second time', 0.6, problem, [...stuck, ...trials([2, 2], [1, 8], [1, 16])], {}],
-    ['not where that is left out', 0.6, problem, [...stuck, ...trials([2, 2], [1, 8])], { unshaken: true }],
-  ] as const)('%s', (_, factor, asked, observations, options) => {
-    const suggestion = suggest(asked, observations, [], createGpSampler(options))
-    const [best] = improvements(asked, observations, factor)
-    expect(suggestion.configuration).toEqual(best!.c)
-    expect(told(suggestion)).toBeCloseTo(Number(best!.percent.toPrecision(2)), 12)
-  })
-
-  test('among many candidates too, though most are scored roughly first', () => {
-    const large: Problem = {
-      ...problem,
-      space: { ...problem.space, parameters: [ordinal('cores', steps(40)), ordinal('batch', steps(60))] },
-    }
-    const observations = steps(36).map((k) => measure({ cores: 1 + ((7 * k) % 19), batch: 1 + ((11 * k) % 23) }))
-    const [best, second] = improvements(large, observations, observations.length % 2 === 0 ? 1.5 : 0.6)
-    expect(best!.percent).toBeGreaterThan(second!.percent)
-    const suggestion = suggest(large, observations)
-    expect(suggestion.configuration).toEqual(best!.c)
-    expect(suggestion.warning).toBeUndefined()
-  })
-})
-
 describe.each([
   ['too large to list', [ordinal('cores', [1, 2, 4, 8]), { ...ordinal('batch', []), kind: 'float', min: 1, max: 64 }]],
   ['of more cells than are scored', [ordinal('cores', steps(250)), ordinal('batch', steps(60))]],
@@ -228,5 +195,43 @@ describe.each([
     const grid = [1, 2, 4, 8].flatMap((cores) => [1, 2, 3, 5, 8, 12, 18, 27, 40, 50].map((batch) => ({ cores, batch })))
     for (const other of percentOf([...neighbours(wide.space, suggestion.configuration), ...grid].filter(allowed)))
       expect(other).toBeLessThanOrEqual(1.01 * own!)
+  })
+})
+
+describe('what is suggested improves most, as the model believes', () => {
+  const climbing = trials([1, 1], [1, 4], [2, 4], [4, 8], [4, 16])
+  /** Four that gain nothing after five, and one more. */
+  const stuck = [...climbing, ...trials([1, 2], [2, 1], [8, 1])]
+  const physics: Problem = { ...problem, priorLogRate: (c) => Math.log(rps(c)) + 0.05 * Math.sin(7 * Number(c.batch)) }
+  const wrong: Problem = { ...problem, priorLogRate: (c) => -3 * Math.log(rps(c)) }
+  const bold: Choice = { objective: 3, feasibility: 1 }
+
+  test.each([
+    ['with deviations at 0.6 of what it believes', 0.6, problem, climbing, {}],
+    ['at what it believes where physics leads', 1, physics, climbing.slice(0, 3), {}],
+    ['as without physics where it is wrong', 0.6, wrong, climbing, {}],
+    ['at what is asked for', 3, problem, climbing, { choice: bold }],
+    ['at what it believes where physics leads, whatever is asked for', 1, physics, climbing.slice(0, 3), { choice: bold }],
+    ['at 1.5 once four trials have brought nothing', 1.5, problem, [...stuck, ...trials([2, 2], [1, 8])], {}],
+    ['every second time', 0.6, problem, [...stuck, ...trials([2, 2], [1, 8], [1, 16])], {}],
+    ['not where that is left out', 0.6, problem, [...stuck, ...trials([2, 2], [1, 8])], { unshaken: true }],
+  ] as const)('%s', (_, factor, asked, observations, options) => {
+    const suggestion = suggest(asked, observations, [], createGpSampler(options))
+    const [best] = improvements(asked, observations, factor)
+    expect(suggestion.configuration).toEqual(best!.c)
+    expect(told(suggestion)).toBeCloseTo(Number(best!.percent.toPrecision(2)), 12)
+  })
+
+  test('among many candidates too, though most are scored roughly first', () => {
+    const large: Problem = {
+      ...problem,
+      space: { ...problem.space, parameters: [ordinal('cores', steps(40)), ordinal('batch', steps(60))] },
+    }
+    const observations = steps(36).map((k) => measure({ cores: 1 + ((7 * k) % 19), batch: 1 + ((11 * k) % 23) }))
+    const [best, second] = improvements(large, observations, observations.length % 2 === 0 ? 1.5 : 0.6)
+    expect(best!.percent).toBeGreaterThan(second!.percent)
+    const suggestion = suggest(large, observations)
+    expect(suggestion.configuration).toEqual(best!.c)
+    expect(suggestion.warning).toBeUndefined()
   })
 })

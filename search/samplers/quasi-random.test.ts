@@ -48,6 +48,12 @@ describe.each([
     expect(trials).toHaveLength(4)
   })
 
+  test('the last that is left is taken, and then nothing', () => {
+    const few = problemOf([whole('a', 2), whole('b', 1)])
+    expect(sampler.suggest(few, [failed({ a: 1, b: 1 })], [], seed)!.configuration).toEqual({ a: 2, b: 1 })
+    expect(sampler.suggest(few, [failed({ a: 1, b: 1 })], [{ a: 2, b: 1 }], seed)).toBeUndefined()
+  })
+
   test('what ten thousand points do not reach comes in order', () => {
     // Two cells in 96,000.
     const needle = problemOf([whole('a', 300), whole('b', 320)], {
