@@ -294,7 +294,12 @@ describe('costs', () => {
     ]
     // b costs as much as a wherever a needs two of every pair.
     expect(breakEven(rivals, 1000, 0)).toEqual([{ fromRps: 0, label: 'a', pricePerHour: 1 }])
+    expect(breakEven(rivals.toReversed(), 100, 0)).toEqual([{ fromRps: 0, label: 'a', pricePerHour: 1 }])
     expect(breakEven([], 1000, 0)).toEqual([])
+    // A language model may serve less than one request per second.
+    expect(breakEven([{ label: 'slow', capacityRps: 0.5, pricePerHour: 1 }], 1, 0)).toEqual([
+      { fromRps: 0, label: 'slow', pricePerHour: 1 },
+    ])
     const late = [
       { label: 'small', capacityRps: 10, pricePerHour: 1 },
       { label: 'big', capacityRps: 100, pricePerHour: 5 },

@@ -72,4 +72,23 @@ export interface Equivalent extends Omit<NamedMutant, 'name'> {
 }
 
 /** Mutants that no test can kill, each with the reason. */
-export const equivalents: readonly Equivalent[] = []
+export const equivalents: readonly Equivalent[] = [
+  {
+    file: 'tuner/loop/trial-runner.ts',
+    original: '[signal, died.signal]',
+    replacement: '[died.signal, signal]',
+    reason: 'either of two signals aborts, in whatever order they stand',
+  },
+  {
+    file: 'tuner/loop/trial-runner.ts',
+    original: '[predictor.died, sleep(deathNoticeMs)]',
+    replacement: '[sleep(deathNoticeMs), predictor.died]',
+    reason: 'the first of two to settle wins, in whatever order they stand',
+  },
+  {
+    file: 'tuner/loop/search-phase.ts',
+    original: '[this.#signal, this.#fault.signal]',
+    replacement: '[this.#fault.signal, this.#signal]',
+    reason: 'either of two signals aborts, in whatever order they stand',
+  },
+]
