@@ -57,7 +57,7 @@ function serve(kind: Kind, handle: RequestListener, host?: string): Promise<stri
 const answers: Readonly<Record<string, object>> = {
   'GET /v2/health/ready': {},
   'GET /v2/models/m': { name: 'm', inputs: [{ name: 'text', datatype: 'BYTES', shape: [-1] }] },
-  'POST /v2/models/m/infer': { outputs: [] },
+  'POST /v2/models/m/infer': { outputs: [{ name: 'y', datatype: 'FP32', shape: [1], data: [0] }] },
 }
 const oip: RequestListener = (request, response) => {
   request.resume().on('end', () => {

@@ -26,14 +26,18 @@ let signature: unknown = {}
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'content-'))
-  const answers: Record<string, () => object> = {
+  const answers: Record<string, (asked: { instances?: unknown[] }) => object> = {
     '/v2/models/m': () => ({ name: 'm', inputs }),
-    '/v2/models/m/infer': () => ({ outputs: [] }),
+    '/v2/models/m/infer': () => ({ outputs: [{ name: 'y', datatype: 'FP32', shape: [1], data: [0] }] }),
     '/v1/models/m/metadata': () => ({ metadata: { signature_def: { signature_def: { serving_default: { inputs: signature } } } } }),
-    '/v1/models/m:predict': () => ({ predictions: [] }),
+    '/v1/models/m:predict': ({ instances }) => ({ predictions: instances!.map(() => 0) }),
     '/predict': () => ({ label: 'good' }),
   }
-  server = createServer((request, response) => response.end(JSON.stringify(answers[request.url!]?.() ?? { error: 'no such path' })))
+  server = createServer(async (request, response) => {
+    let body = ''
+    for await (const chunk of request) body += chunk
+    response.end(JSON.stringify(answers[request.url!]?.(JSON.parse(body || '{}')) ?? { error: 'no such path' }))
+  })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 })
@@ -105,7 +109,7 @@ describe('several items in a request', () => {
     const minusOne = Buffer.from([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01])
     const methods: Record<string, Handler> = {
       [`${oip}ModelMetadata`]: () => wire([1, 'm'], [4, wire([1, 'text'], [2, 'BYTES'], [3, minusOne])]),
-      [`${oip}ModelInfer`]: () => wire([1, 'm'], [5, wire([1, 'logits'], [2, 'FP32'], [3, Buffer.from([1])])]),
+      [`${oip}ModelInfer`]: () => wire([1, 'm'], [5, wire([1, 'logits'], [2, 'FP32'], [3, Buffer.from([1])])], [6, Buffer.alloc(4)]),
     }
     const grpc = await startGrpcServer(methods)
     const [body] = await bodies('grpc-v2', { ...generated, count: 1, items: { kind: 'fixed', items: 3 } }, {}, grpc.url)

@@ -1,6 +1,7 @@
 import { ProtocolError } from '../profiler-errors.ts'
 import type { ItemSource, PayloadSource, Protocol, RequestBody, Target } from '../types.ts'
 import { answersOk, excerpt, postOnce } from './http.ts'
+import type { DeclaredTensor } from './meaning.ts'
 import { bodiesFromFile } from './payload-pool.ts'
 import type { ProtocolModule } from './protocol-module.ts'
 
@@ -13,11 +14,25 @@ export interface Dialect {
   /** A path in the server's URL is that of the inference call. */
   readonly pathOfUrl?: true
   /** Bodies made of the source's items, from what the server says of the model. */
-  generate(url: string, model: string, source: ItemSource, signal: AbortSignal): Promise<readonly RequestBody[]>
-  /** Undefined when the answer is good, else what is wrong with it. */
-  fault(answer: unknown): string | undefined
+  generate(url: string, model: string, source: ItemSource, signal: AbortSignal): Promise<Generated>
+  /** Undefined when the answer is one to what was asked, else what is wrong with it. */
+  fault(answer: unknown, asked: Asked): string | undefined
   /** A string that every good answer contains. */
   readonly expect: string | undefined
+}
+
+interface Generated {
+  readonly bodies: readonly RequestBody[]
+  /** The model's outputs, where it names them. */
+  readonly outputs?: readonly DeclaredTensor[]
+}
+
+/** What an answer is held against. */
+interface Asked {
+  readonly model: string
+  /** The request's own document; undefined where it is none. */
+  readonly request: unknown
+  readonly outputs?: readonly DeclaredTensor[]
 }
 
 /** A Protocol from a dialect: readiness, payload pool, one good answer. */
@@ -32,7 +47,9 @@ export function httpProtocol(dialect: Dialect, options: Parameters<ProtocolModul
     },
     async prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>> {
       const { origin, pathname } = parseUrl(name, url)
-      const bodies = payload.kind === 'file' ? await bodiesFromFile(payload.path) : await dialect.generate(url, model, payload, signal)
+      const made =
+        payload.kind === 'file' ? { bodies: await bodiesFromFile(payload.path) } : await dialect.generate(url, model, payload, signal)
+      const { bodies, outputs } = made as Generated
       const target: Extract<Target, { kind: 'http' }> = {
         kind: 'http',
         url: origin,
@@ -46,7 +63,7 @@ export function httpProtocol(dialect: Dialect, options: Parameters<ProtocolModul
         tls: options.tls,
       }
       const text = await postOnce(name, target, bodies[0]!, signal)
-      const wrong = faultOf(dialect, text, target.expect)
+      const wrong = faultOf(dialect, text, { model, request: documentOf(bodies[0]!), outputs }, target.expect)
       if (wrong !== undefined) throw new ProtocolError(name, `${target.url}${target.path} answered 200, but ${wrong}: ${excerpt(text)}`)
       return target
     },
@@ -65,17 +82,22 @@ export function parseUrl(name: string, url: string): URL {
   return parsed
 }
 
-function faultOf(dialect: Dialect, text: string, expect: string | undefined): string | undefined {
+function documentOf({ body }: RequestBody): unknown {
+  try {
+    return JSON.parse(Buffer.from(body as Uint8Array).toString())
+  } catch {
+    return undefined // A body of a file may be anything.
+  }
+}
+
+function faultOf(dialect: Dialect, text: string, asked: Asked, expect: string | undefined): string | undefined {
   let answer: unknown
   try {
     answer = JSON.parse(text)
   } catch {
-    return 'not with JSON'
+    return /[[,:]\s*-?(NaN|Infinity)\b/.test(text) ? 'with a number that is none, which JSON has not' : 'not with JSON'
   }
-  const wrong = dialect.fault(answer)
+  const wrong = dialect.fault(answer, asked)
   if (wrong !== undefined) return wrong
   return expect !== undefined && !text.includes(expect) ? `without '${expect}'` : undefined
 }
-
-export const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)

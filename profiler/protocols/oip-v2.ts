@@ -1,7 +1,8 @@
 import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import { type Content, fitted } from './content.ts'
 import { getJson } from './http.ts'
-import { type Dialect, httpProtocol, isObject } from './http-protocol.ts'
+import { type Dialect, httpProtocol } from './http-protocol.ts'
+import { type AnsweredTensor, type DeclaredTensor, idFault, isObject, modelFault, tensorsFault } from './meaning.ts'
 import { bytesKind, itemShape, type TensorInput } from './payload-pool.ts'
 import { jsonPool } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
@@ -30,15 +31,23 @@ function dialect(options: ProtocolOptions): Dialect {
     expect: '"outputs"',
     readyPaths: (model) => ['/v2/health/ready', modelPath(model)],
     inferPath: (model) => `${modelPath(model)}/infer`,
-    fault: (answer) => {
+    fault: (answer, { model, request, outputs }) => {
       if (!isObject(answer)) return 'not with an object'
       if ('error' in answer) return `with the error ${JSON.stringify(answer.error)}`
-      return Array.isArray(answer.outputs) ? undefined : 'without outputs'
+      if (!Array.isArray(answer.outputs)) return 'without outputs'
+      const asked = isObject(request) ? request : {}
+      return (
+        modelFault(answer.model_name, model) ??
+        idFault(answer.id, asked.id) ??
+        tensorsFault(answer.outputs.map(answeredTensor), outputs, itemsOf(asked))
+      )
     },
     async generate(url, model, source, signal) {
       const metadataUrl = new URL(modelPath(model), url).href
-      const inputs = fitted(source, oipInputs('oip-v2', metadataUrl, await getJson('oip-v2', metadataUrl, options, signal)))
-      return jsonPool(source, async (content, items) => {
+      const metadata = await getJson('oip-v2', metadataUrl, options, signal)
+      const inputs = fitted(source, oipInputs('oip-v2', metadataUrl, metadata))
+      let number = 0
+      const bodies = await jsonPool(source, async (content, items) => {
         const made = []
         for (const input of inputs) {
           const shape = shapeOf(input, items)
@@ -46,10 +55,39 @@ function dialect(options: ProtocolOptions): Dialect {
           const data = values.map((value) => (Buffer.isBuffer(value) ? value.toString('base64') : value))
           made.push({ name: input.name, datatype: input.datatype, shape, data })
         }
-        return { inputs: made }
+        return { id: String(number++), inputs: made }
       })
+      return { bodies, outputs: oipOutputs(metadata) }
     },
   }
+}
+
+function answeredTensor(output: unknown): AnsweredTensor {
+  const { name, datatype, shape, data } = isObject(output) ? output : {}
+  return {
+    name: String(name),
+    datatype: String(datatype),
+    shape: Array.isArray(shape) ? shape.map(Number) : [Number.NaN],
+    // Binary data would stand behind the document: it is never asked for, so none means no data.
+    data: Array.isArray(data) ? data.flat(Number.POSITIVE_INFINITY) : [],
+  }
+}
+
+/** Items of a request: the first dimension of its first input. */
+function itemsOf({ inputs }: Record<string, unknown>): number | undefined {
+  const [first] = Array.isArray(inputs) ? (inputs as unknown[]) : []
+  const shape = isObject(first) ? first.shape : undefined
+  return Array.isArray(shape) && typeof shape[0] === 'number' ? shape[0] : undefined
+}
+
+/** What the metadata says of the outputs; none where it does not say it whole. */
+export function oipOutputs(metadata: unknown): DeclaredTensor[] {
+  const outputs: unknown[] = isObject(metadata) && Array.isArray(metadata.outputs) ? metadata.outputs : []
+  return outputs.flatMap((output) =>
+    isObject(output) && typeof output.name === 'string' && typeof output.datatype === 'string' && Array.isArray(output.shape)
+      ? [{ name: output.name, datatype: output.datatype, shape: output.shape.map(Number) }]
+      : [],
+  )
 }
 
 /** The shape of so many items. Throws a PayloadError for several where the batch is fixed. */

@@ -2,7 +2,8 @@ import { TokenStream } from '../generator/token-stream.ts'
 import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import type { PayloadSource, Protocol, RequestBody, Target } from '../types.ts'
 import { answersOk, excerpt, postOnce } from './http.ts'
-import { isObject, parseUrl } from './http-protocol.ts'
+import { parseUrl } from './http-protocol.ts'
+import { isObject } from './meaning.ts'
 import { jsonLines } from './payload-pool.ts'
 import { defaultPrompts, makePrompts, type Prompt } from './prompts.ts'
 import type { ProtocolModule } from './protocol-module.ts'
@@ -46,9 +47,25 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
       stream.push(Buffer.from(answer), 0)
       if (stream.fault !== undefined)
         throw new ProtocolError('openai', `${origin}${path} answered 200, but ${faults[stream.fault] ?? stream.fault}: ${excerpt(answer)}`)
+      const { model: asked } = JSON.parse(String(bodies[0]!.body)) as { model: string }
+      const other = otherModel(answer, asked)
+      if (other !== undefined)
+        throw new ProtocolError(
+          'openai',
+          `${origin}${path} answered 200, but from the model '${other}', not '${asked}'`,
+          `is --model ${other} meant?`,
+        )
       return target
     },
   }
+}
+
+/** The model that the stream names, where it is another one: servers may add a folder or a tag to the name they were asked for. */
+function otherModel(answer: string, asked: string): string | undefined {
+  const said = /^data:.*?"model"\s*:\s*"([^"\\]+)"/m.exec(answer)?.[1]
+  if (said === undefined) return undefined
+  const [a, b] = [said.toLowerCase(), asked.toLowerCase()]
+  return a.includes(b) || b.includes(a) ? undefined : said
 }
 
 const faults: Readonly<Record<string, string>> = {

@@ -2,7 +2,8 @@ import { PayloadError } from '../profiler-errors.ts'
 import { seeded, type Uniform } from '../seeded-random.ts'
 import type { ItemSource } from '../types.ts'
 import type { Content } from './content.ts'
-import { type Dialect, httpProtocol, isObject } from './http-protocol.ts'
+import { type Dialect, httpProtocol } from './http-protocol.ts'
+import { documentFault } from './meaning.ts'
 import { jsonPool } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 
@@ -21,11 +22,11 @@ function dialect({ template = defaultTemplate, expect, path, healthPath }: Proto
     expect,
     readyPaths: () => [healthPath ?? '/healthz'],
     inferPath: () => path ?? '/predict',
-    fault: (answer) => (isObject(answer) && 'error' in answer ? `with the error ${JSON.stringify(answer.error)}` : undefined),
+    fault: (answer) => documentFault(answer),
     async generate(_url, _model, source) {
       checkTemplate(template, source)
       const uniform = seeded(source.seed ^ numberStream)
-      return jsonPool(source, (content, items) => fill(template, content, items, uniform))
+      return { bodies: await jsonPool(source, (content, items) => fill(template, content, items, uniform)) }
     },
   }
 }

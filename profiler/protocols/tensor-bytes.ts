@@ -38,10 +38,40 @@ export const elementBytes = (datatype: keyof typeof arrays | 'INT64' | 'UINT64')
 /** The numbers of whole elements; 64-bit ones as far as a number holds them. */
 export function numbersFromBytes(datatype: keyof typeof arrays | 'INT64' | 'UINT64', bytes: Uint8Array): ArrayLike<number> {
   // A copy starts at an aligned offset.
-  const { buffer } = bytes.slice()
+  const { buffer } = new Uint8Array(bytes)
   if (datatype === 'INT64' || datatype === 'UINT64')
     return Float64Array.from(new (datatype === 'INT64' ? BigInt64Array : BigUint64Array)(buffer), Number)
   return new arrays[datatype](buffer)
+}
+
+/**
+ * Elements of raw contents of any datatype, in a number that a shape can be held against: a half element, or bytes that end within one, add one that is
+ * undefined. Of datatypes that are not known, as many as there are bytes.
+ */
+export function rawValues(datatype: string, bytes: Uint8Array): ArrayLike<unknown> {
+  if (datatype === 'BYTES') return elementsFromBytes(bytes)
+  const size = /^(FP|BF)16$/.test(datatype) ? 2 : isNumeric(datatype) ? elementBytes(datatype) : 1
+  const rest = bytes.byteLength % size
+  const whole = bytes.subarray(0, bytes.byteLength - rest)
+  const halves = (value: (half: number) => number) => Array.from(new Uint16Array(new Uint8Array(whole).buffer), value)
+  const values =
+    datatype === 'FP16'
+      ? halves(halfValue)
+      : datatype === 'BF16'
+        ? halves(brainValue)
+        : isNumeric(datatype)
+          ? numbersFromBytes(datatype, whole)
+          : whole
+  return rest === 0 ? values : [...Array.from(values), undefined]
+}
+
+const isNumeric = (datatype: string): datatype is keyof typeof arrays | 'INT64' | 'UINT64' =>
+  Object.hasOwn(arrays, datatype) || datatype === 'INT64' || datatype === 'UINT64'
+
+/** The number that bfloat16 bits stand for. */
+function brainValue(brain: number): number {
+  bits[0] = brain << 16
+  return float[0]!
 }
 
 /** Elements each led by their length, 4 bytes little-endian: tensors of BYTES. */

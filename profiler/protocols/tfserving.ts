@@ -1,7 +1,8 @@
 import { ProtocolError } from '../profiler-errors.ts'
 import { type Content, fitted } from './content.ts'
 import { getJson, unknownPath } from './http.ts'
-import { type Dialect, httpProtocol, isObject } from './http-protocol.ts'
+import { type Dialect, httpProtocol } from './http-protocol.ts'
+import { type DeclaredTensor, documentFault, isObject } from './meaning.ts'
 import { bytesKind, itemShape, type TensorInput } from './payload-pool.ts'
 import { jsonPool } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
@@ -28,16 +29,29 @@ function dialect(options: ProtocolOptions): Dialect {
     expect: '"predictions"',
     readyPaths: (model) => [modelPath(model)],
     inferPath: (model) => `${modelPath(model)}:predict`,
-    fault: (answer) => {
+    fault: (answer, { request, outputs = [] }) => {
       if (!isObject(answer)) return 'not with an object'
       if ('error' in answer) return `with the error ${JSON.stringify(answer.error)}`
-      return Array.isArray(answer.predictions) ? undefined : 'without predictions'
+      const { predictions } = answer
+      // A request in columns is answered in columns.
+      if (!Array.isArray(predictions)) return answer.outputs === undefined ? 'without predictions' : documentFault(answer)
+      const instances = at(request, 'instances')
+      if (Array.isArray(instances) && predictions.length !== instances.length)
+        return `with ${predictions.length} predictions for ${instances.length} instances`
+      const names = outputs.map(({ name }) => name)
+      const strange = predictions
+        .flatMap((item) => (isObject(item) && !('b64' in item) ? Object.keys(item) : []))
+        .find((name) => !names.includes(name))
+      if (names.length > 0 && strange !== undefined)
+        return documentFault(answer) ?? `its output '${strange}' is none of the model's, which are ${names.join(', ')}`
+      return documentFault(answer)
     },
     async generate(url, model, source, signal) {
       const metadataUrl = new URL(`${modelPath(model)}/metadata`, url).href
       const metadata = await getJson('tfserving', metadataUrl, options, signal)
-      const inputs = fitted(source, signatureInputs('tfserving', metadataUrl, at(metadata, 'metadata', 'signature_def', 'signature_def')))
-      return jsonPool(source, async (content, items) => {
+      const signatures = at(metadata, 'metadata', 'signature_def', 'signature_def')
+      const inputs = fitted(source, signatureInputs('tfserving', metadataUrl, signatures))
+      const bodies = await jsonPool(source, async (content, items) => {
         const instances: Record<string, unknown>[] = []
         for (let item = 0; item < items; item++) {
           const instance: Record<string, unknown> = {}
@@ -46,6 +60,7 @@ function dialect(options: ProtocolOptions): Dialect {
         }
         return { instances }
       })
+      return { bodies, outputs: signatureOutputs(signatures) }
     },
   }
 }
@@ -73,10 +88,21 @@ export interface TensorFlowInput extends TensorInput {
   readonly dtype: string
 }
 
+const signatureOf = (signatures: unknown): unknown =>
+  isObject(signatures) ? (signatures.serving_default ?? Object.values(signatures)[0]) : undefined
+
+/** Outputs of that signature; none where it does not name them. */
+export function signatureOutputs(signatures: unknown): DeclaredTensor[] {
+  const outputs = at(signatureOf(signatures), 'outputs')
+  return Object.entries(isObject(outputs) ? outputs : {}).map(([name, output]) => {
+    const dims = at(output, 'tensor_shape', 'dim')
+    return { name, datatype: String(at(output, 'dtype')), shape: Array.isArray(dims) ? dims.map((dim) => Number(at(dim, 'size'))) : [] }
+  })
+}
+
 /** Inputs of the signature 'serving_default', or of the first one. Throws a ProtocolError where there is none. */
 export function signatureInputs(protocol: string, url: string, signatures: unknown): TensorFlowInput[] {
-  const signature = isObject(signatures) ? (signatures.serving_default ?? Object.values(signatures)[0]) : undefined
-  const inputs = at(signature, 'inputs')
+  const inputs = at(signatureOf(signatures), 'inputs')
   if (!isObject(inputs) || Object.keys(inputs).length === 0)
     throw new ProtocolError(protocol, `${url} names no signature with inputs`, 'give request bodies in a JSON Lines file (--payload)')
   return Object.entries(inputs).map(([name, input]): TensorFlowInput => {

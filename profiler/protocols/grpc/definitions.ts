@@ -22,9 +22,13 @@ message ModelMetadataResponse {
   string name = 1; repeated string versions = 2; string platform = 3;
   repeated TensorMetadata inputs = 4; repeated TensorMetadata outputs = 5;
 }
-message Tensor { string name = 1; string datatype = 2; repeated int64 shape = 3; }
-message ModelInferRequest { string model_name = 1; string model_version = 2; repeated Tensor inputs = 5; repeated bytes raw_input_contents = 7; }
-message ModelInferResponse { string model_name = 1; string model_version = 2; repeated Tensor outputs = 5; }
+message InferTensorContents {
+  repeated bool bool_contents = 1; repeated int32 int_contents = 2; repeated int64 int64_contents = 3; repeated uint32 uint_contents = 4;
+  repeated uint64 uint64_contents = 5; repeated float fp32_contents = 6; repeated double fp64_contents = 7; repeated bytes bytes_contents = 8;
+}
+message Tensor { string name = 1; string datatype = 2; repeated int64 shape = 3; InferTensorContents contents = 5; }
+message ModelInferRequest { string model_name = 1; string model_version = 2; string id = 3; repeated Tensor inputs = 5; repeated bytes raw_input_contents = 7; }
+message ModelInferResponse { string model_name = 1; string model_version = 2; string id = 3; repeated Tensor outputs = 5; repeated bytes raw_output_contents = 6; }
 `
 
 /**
@@ -41,7 +45,11 @@ enum DataType {
 }
 message Dim { int64 size = 1; string name = 2; }
 message TensorShapeProto { repeated Dim dim = 2; bool unknown_rank = 3; }
-message TensorProto { DataType dtype = 1; TensorShapeProto tensor_shape = 2; bytes tensor_content = 4; repeated bytes string_val = 8; }
+message TensorProto {
+  DataType dtype = 1; TensorShapeProto tensor_shape = 2; bytes tensor_content = 4; repeated float float_val = 5; repeated double double_val = 6;
+  repeated int32 int_val = 7; repeated bytes string_val = 8; repeated int64 int64_val = 10; repeated bool bool_val = 11; repeated int32 half_val = 13;
+  repeated uint32 uint32_val = 16; repeated uint64 uint64_val = 17;
+}
 message Int64Value { int64 value = 1; }
 message ModelSpec { string name = 1; Int64Value version = 2; string signature_name = 3; }
 message PredictRequest { ModelSpec model_spec = 1; map<string, TensorProto> inputs = 2; }

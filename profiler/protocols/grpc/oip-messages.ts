@@ -1,10 +1,10 @@
 import { PayloadError } from '../../profiler-errors.ts'
 import { fitted } from '../content.ts'
-import { isObject } from '../http-protocol.ts'
-import { type OipInput, oipInputs, shapeOf, valuesOf } from '../oip-v2.ts'
+import { idFault, isObject, modelFault, tensorsFault } from '../meaning.ts'
+import { type OipInput, oipInputs, oipOutputs, shapeOf, valuesOf } from '../oip-v2.ts'
 import { poolOf } from '../pool.ts'
 import type { ProtocolModule } from '../protocol-module.ts'
-import { bytesElements, numbersToBytes } from '../tensor-bytes.ts'
+import { bytesElements, numbersToBytes, rawValues } from '../tensor-bytes.ts'
 import { call, type GrpcEndpoint, type Method, notUpYet } from './call.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 import { type GrpcDialect, grpcProtocol } from './protocol.ts'
@@ -35,29 +35,76 @@ const dialect: GrpcDialect = {
     }
   },
   async messages(to, model, payload, signal) {
-    if (payload.kind === 'rows') return payload.rows.map((row, i) => messageOfRow(model, row, `${payload.path}, body ${i + 1}`))
-    const inputs = fitted(payload, await inputsOf(to, model, signal))
-    return poolOf(payload, async (content, items) => {
+    if (payload.kind === 'rows')
+      return { messages: payload.rows.map((row, i) => messageOfRow(model, String(i), row, `${payload.path}, body ${i + 1}`)) }
+    const { inputs: taken, outputs } = await tensorsOf(to, model, signal)
+    const inputs = fitted(payload, taken)
+    let number = 0
+    const messages = await poolOf(payload, async (content, items) => {
       const contents: Buffer[] = []
       for (const input of inputs) contents.push(bytesFor(input, await valuesOf(input, content, items)))
       return message(
         model,
+        String(number++),
         inputs.map((input) => ({ ...input, shape: shapeOf(input, items) })),
         contents,
       )
     })
+    return { messages, outputs }
   },
-  outputs: (answer) => (decodeMessage(infer.response, answer).outputs as { name: string }[]).map(({ name }) => name),
+  read: (answer, asked) => {
+    const { model_name, id, outputs, raw_output_contents: raw } = decodeMessage(infer.response, answer) as unknown as InferAnswer
+    const request = decodeMessage(infer.request, asked.request) as unknown as Pick<InferAnswer, 'id'> & {
+      readonly inputs: readonly OutputTensor[]
+    }
+    return {
+      outputs: outputs.map(({ name }) => name),
+      fault:
+        modelFault(model_name, asked.model) ??
+        idFault(id, request.id) ??
+        tensorsFault(
+          outputs.map((output, i) => ({
+            ...output,
+            data: raw.length > 0 ? rawValues(output.datatype, raw[i] ?? Buffer.alloc(0)) : ownValues(output),
+          })),
+          asked.declared,
+          request.inputs[0]?.shape[0],
+        ),
+    }
+  },
 }
 
-async function inputsOf(to: GrpcEndpoint, model: string, signal: AbortSignal): Promise<OipInput[]> {
-  const metadata = method('ModelMetadata')
-  return oipInputs('grpc-v2', `${to.url}${metadata.path}`, await call(to, metadata, { name: model }, probeTimeoutMs, signal))
+interface OutputTensor {
+  readonly name: string
+  readonly datatype: string
+  readonly shape: readonly number[]
+  readonly contents: Readonly<Record<string, readonly unknown[]>> | null
+}
+interface InferAnswer {
+  readonly model_name: string
+  readonly id: string
+  readonly outputs: readonly OutputTensor[]
+  readonly raw_output_contents: readonly Buffer[]
 }
 
-const message = (model: string, inputs: readonly { name: string; datatype: string; shape: readonly number[] }[], contents: Buffer[]) =>
+const ownValues = ({ contents }: OutputTensor): readonly unknown[] =>
+  Object.values(contents ?? {}).find((values) => values.length > 0) ?? []
+
+async function tensorsOf(to: GrpcEndpoint, model: string, signal: AbortSignal) {
+  const about = method('ModelMetadata')
+  const metadata = await call(to, about, { name: model }, probeTimeoutMs, signal)
+  return { inputs: oipInputs('grpc-v2', `${to.url}${about.path}`, metadata), outputs: oipOutputs(metadata) }
+}
+
+const message = (
+  model: string,
+  id: string,
+  inputs: readonly { name: string; datatype: string; shape: readonly number[] }[],
+  contents: Buffer[],
+) =>
   encodeMessage(infer.request, {
     model_name: model,
+    id,
     inputs: inputs.map(({ name, datatype, shape }) => ({ name, datatype, shape })),
     raw_input_contents: contents,
   })
@@ -68,7 +115,7 @@ const bytesFor = ({ datatype, kind }: OipInput, values: readonly unknown[]): Buf
     : numbersToBytes(datatype, values as (number | boolean)[])
 
 /** A body of the protocol's REST form as a message; BYTES elements are text, or {"b64": "..."}. */
-function messageOfRow(model: string, row: unknown, place: string): Buffer {
+function messageOfRow(model: string, id: string, row: unknown, place: string): Buffer {
   const fail = (what: string): never => {
     throw new PayloadError(
       `${place}: ${what}`,
@@ -90,6 +137,7 @@ function messageOfRow(model: string, row: unknown, place: string): Buffer {
   })
   return message(
     model,
+    id,
     tensors,
     tensors.map(({ contents }) => contents),
   )

@@ -1,5 +1,6 @@
 import { ProtocolError } from '../../profiler-errors.ts'
 import type { ItemSource, PayloadSource, Protocol, Target } from '../../types.ts'
+import type { DeclaredTensor } from '../meaning.ts'
 import { jsonLines } from '../payload-pool.ts'
 import { requestBodies } from '../pool.ts'
 import type { ProtocolModule } from '../protocol-module.ts'
@@ -13,9 +14,21 @@ export interface GrpcDialect {
   readonly path: string
   ready(to: GrpcEndpoint, model: string, signal: AbortSignal): Promise<boolean>
   /** Request messages: made from what the server says of the model, or from bodies as its REST twin takes them. */
-  messages(to: GrpcEndpoint, model: string, payload: PayloadRows, signal: AbortSignal): Promise<readonly Buffer[]>
-  /** Names of the outputs in an answer. Throws for bytes that are no answer. */
-  outputs(answer: Buffer): readonly string[]
+  messages(to: GrpcEndpoint, model: string, payload: PayloadRows, signal: AbortSignal): Promise<GrpcMessages>
+  /** What an answer holds, and what is wrong with it as one to a request. Throws for bytes that are no answer. */
+  read(answer: Buffer, asked: GrpcAsked): { readonly outputs: readonly string[]; readonly fault?: string }
+}
+
+interface GrpcMessages {
+  readonly messages: readonly Buffer[]
+  /** The model's outputs, where it names them. */
+  readonly outputs?: readonly DeclaredTensor[]
+}
+
+interface GrpcAsked {
+  readonly model: string
+  readonly request: Buffer
+  readonly declared?: readonly DeclaredTensor[]
 }
 
 /** Payload as a dialect gets it: items to make requests of, or the file's JSON values. */
@@ -37,11 +50,11 @@ export function grpcProtocol(dialect: GrpcDialect, options: Parameters<ProtocolM
       const to = endpoint(url)
       const source: PayloadRows =
         payload.kind === 'file' ? { kind: 'rows', path: payload.path, rows: await jsonLines(payload.path) } : payload
-      const messages = await dialect.messages(to, model, source, signal)
+      const { messages, outputs: declared } = await dialect.messages(to, model, source, signal)
       const answer = await callRaw(to, dialect.path, messages[0]!, timeoutMs, signal).catch((error: unknown) => {
         throw asProtocolError(to, dialect.path, error, signal)
       })
-      const [output] = outputsOf(dialect, to, answer)
+      const [output] = outputsOf(dialect, to, answer, { model, request: messages[0]!, declared })
       return {
         kind: 'http',
         transport: 'grpc',
@@ -71,14 +84,16 @@ async function healthy(to: GrpcEndpoint, signal: AbortSignal): Promise<boolean> 
   }
 }
 
-function outputsOf(dialect: GrpcDialect, { protocol, url }: GrpcEndpoint, answer: Buffer): readonly string[] {
-  let outputs: readonly string[]
+function outputsOf(dialect: GrpcDialect, { protocol, url }: GrpcEndpoint, answer: Buffer, asked: GrpcAsked): readonly string[] {
+  let read: ReturnType<GrpcDialect['read']>
   try {
-    outputs = dialect.outputs(answer)
+    read = dialect.read(answer, asked)
   } catch (error) {
     throw new ProtocolError(protocol, `${url}${dialect.path} answered with what is no answer: ${(error as Error).message}`)
   }
+  const { outputs, fault } = read
   if (outputs.length === 0) throw new ProtocolError(protocol, `${url}${dialect.path} answered without outputs`)
+  if (fault !== undefined) throw new ProtocolError(protocol, `${url}${dialect.path} answered OK, but ${fault}`)
   return outputs
 }
 

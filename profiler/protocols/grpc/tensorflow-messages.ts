@@ -1,10 +1,10 @@
 import { PayloadError } from '../../profiler-errors.ts'
 import { type Content, fitted } from '../content.ts'
-import { isObject } from '../http-protocol.ts'
+import { isObject, modelFault, tensorsFault } from '../meaning.ts'
 import { poolOf } from '../pool.ts'
 import type { ProtocolModule } from '../protocol-module.ts'
-import { numbersToBytes } from '../tensor-bytes.ts'
-import { signatureInputs, type TensorFlowInput } from '../tfserving.ts'
+import { numbersToBytes, rawValues } from '../tensor-bytes.ts'
+import { signatureInputs, signatureOutputs, type TensorFlowInput } from '../tfserving.ts'
 import { call, type GrpcEndpoint, type Method, notUpYet } from './call.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 import { bytesOf } from './oip-messages.ts'
@@ -40,24 +40,63 @@ const dialect: GrpcDialect = {
     }
   },
   async messages(to, model, payload, signal) {
-    const inputs = await inputsOf(to, model, signal)
-    if (payload.kind === 'rows') return payload.rows.map((row, i) => messageOfRow(model, inputs, row, `${payload.path}, body ${i + 1}`))
+    const { inputs, outputs } = await signatureOf(to, model, signal)
+    if (payload.kind === 'rows')
+      return { messages: payload.rows.map((row, i) => messageOfRow(model, inputs, row, `${payload.path}, body ${i + 1}`)), outputs }
     const filled = fitted(payload, inputs)
-    return poolOf(payload, async (content, items) => {
+    const messages = await poolOf(payload, async (content, items) => {
       const tensors: Record<string, unknown> = {}
       for (const input of filled) tensors[input.name] = await tensorOf(input, content, items)
       return message(model, tensors)
     })
+    return { messages, outputs }
   },
-  outputs: (answer) => Object.keys(decodeMessage(predict.response, answer).outputs as object),
+  read: (answer, { model, request, declared }) => {
+    const { outputs, model_spec } = decodeMessage(predict.response, answer) as unknown as PredictAnswer
+    const { inputs } = decodeMessage(predict.request, request) as { inputs: Record<string, TensorProto> }
+    const tensors = Object.entries(outputs).map(([name, tensor]) => ({ name, ...answered(tensor) }))
+    const meant = declared?.map((one) => ({ ...one, datatype: datatypeOf(one.datatype) }))
+    const fault = modelFault(model_spec?.name, model) ?? tensorsFault(tensors, meant, sizesOf(Object.values(inputs)[0])[0])
+    return { outputs: Object.keys(outputs), fault }
+  },
 }
 
-async function inputsOf(to: GrpcEndpoint, model: string, signal: AbortSignal): Promise<readonly TensorFlowInput[]> {
+interface TensorProto {
+  readonly dtype: string
+  readonly tensor_shape: { readonly dim: readonly { readonly size: number }[] } | null
+  readonly tensor_content: Buffer
+  readonly [values: `${string}_val`]: readonly unknown[]
+}
+interface PredictAnswer {
+  readonly outputs: Readonly<Record<string, TensorProto>>
+  readonly model_spec: { readonly name: string } | null
+}
+
+const sizesOf = (tensor: TensorProto | undefined): number[] => (tensor?.tensor_shape?.dim ?? []).map(({ size }) => size)
+
+/** A shape is the server's word: what it says is not made room for beyond this. */
+const mostRepeated = 1_000_000
+
+/** Contents as they stand, or a list of values whose last one stands for all that follow it. */
+function answered(tensor: TensorProto) {
+  const shape = sizesOf(tensor)
+  const datatype = datatypeOf(tensor.dtype)
+  if (tensor.tensor_content.byteLength > 0) return { datatype, shape, data: rawValues(datatype, tensor.tensor_content) }
+  const listed = Object.entries(tensor).find(([key, list]) => key.endsWith('_val') && (list as readonly unknown[]).length > 0)
+  const values = (listed?.[1] ?? []) as readonly unknown[]
+  const most = shape.reduce((product, size) => product * size, 1)
+  const repeated = values.length > 0 && values.length < most && most <= mostRepeated
+  const data = repeated ? Array.from({ length: most }, (_, i) => values[Math.min(i, values.length - 1)]) : values
+  return { datatype, shape, data: listed?.[0] === 'half_val' ? undefined : data }
+}
+
+async function signatureOf(to: GrpcEndpoint, model: string, signal: AbortSignal) {
   const request = { model_spec: { name: model }, metadata_field: ['signature_def'] }
   const answer = await call(to, metadata, request, probeTimeoutMs, signal)
   const packed = (answer.metadata as Record<string, { value: Buffer }>).signature_def
   const signatures = packed ? decodeMessage('tfserving.SignatureDefMap', packed.value) : {}
-  return signatureInputs('tfserving-grpc', `${to.url}${metadata.path}`, signatures.signature_def)
+  const inputs = signatureInputs('tfserving-grpc', `${to.url}${metadata.path}`, signatures.signature_def)
+  return { inputs, outputs: signatureOutputs(signatures.signature_def) }
 }
 
 const message = (model: string, inputs: Record<string, unknown>) =>

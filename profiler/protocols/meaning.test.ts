@@ -1,0 +1,64 @@
+import { expect, test } from 'vitest'
+import { documentFault, idFault, modelFault, tensorsFault } from './meaning.ts'
+
+const good = { name: 'y', datatype: 'FP32', shape: [2, 2], data: [1, 2, 3, 4] }
+const declared = [{ name: 'y', datatype: 'FP32', shape: [-1, 2] }]
+
+test('an output as the model declares it, an item for each of the request, is good', () => {
+  expect(tensorsFault([good], declared, 2)).toBeUndefined()
+  expect(tensorsFault([good])).toBeUndefined()
+  expect(tensorsFault([{ ...good, datatype: 'BYTES', data: ['a', 'b', 'c', 'd'] }])).toBeUndefined()
+})
+
+test.each([
+  [[], 'without outputs'],
+  [[{ name: 'b', datatype: 'BOOL', shape: [9], data: [] }], "its output 'b' has the shape [9] and 0 values"],
+  [[{ ...good, shape: [2, -2] }], "its output 'y' has the shape [2, -2]"],
+  [[{ ...good, data: [1, 2, Number.NaN, 4] }], "its output 'y' holds NaN at 2"],
+  [[{ ...good, data: [1, 2, null, 4] }], "its output 'y' is FP32 and holds null at 2"],
+  [[{ ...good, data: [1, 2, 'NaN', 4] }], `its output 'y' is FP32 and holds "NaN" at 2`],
+  [[{ ...good, datatype: 'BOOL' }], "its output 'y' is BOOL and holds 2 at 1"],
+  [[{ ...good, datatype: 'INT64', data: [1, 2, 3.5, 4] }], "its output 'y' is INT64 and holds 3.5 at 2"],
+  [[{ ...good, name: 'z' }], "its output 'z' is none of the model's, which are y"],
+  [[{ ...good, datatype: 'FP64' }], "its output 'y' is FP64, and the model's is FP32"],
+  [[{ ...good, shape: [1, 4] }], "its output 'y' has the shape [1, 4], and the model's is [-1, 2]"],
+  [[{ ...good, shape: [1, 2], data: [1, 2] }], "its output 'y' has 1 items, and the request 2"],
+])('%j is not', (outputs, fault) => expect(tensorsFault(outputs, declared, 2)).toBe(fault))
+
+test('a model or request by another name', () => {
+  expect([modelFault('m', 'm'), modelFault(undefined, 'm'), modelFault('', 'm')]).toEqual([undefined, undefined, undefined])
+  expect(modelFault('other', 'm')).toBe("from the model 'other', not 'm'")
+  expect([idFault('1', '1'), idFault('', '1'), idFault('9', undefined)]).toEqual([undefined, undefined, undefined])
+  expect(idFault('2', '1')).toBe("to the request '2', not '1'")
+  // TorchServe numbers requests itself.
+  expect(idFault('6f9619ff-8b86-d011-b42d-00cf4fc964ff', '1')).toBeUndefined()
+})
+
+test.each([
+  [{ error: 'no such layer' }, 'with the error "no such layer"'],
+  [{ results: [{ label: 1 }, { error: { code: 7 } }] }, `with the error of 'results'[1] {"code":7}`],
+  [{ status: 'error', data: null }, "with the status 'error'"],
+  [{ results: [{ status: 503 }] }, "with the status of 'results'[0] 503"],
+  [{ errors: ['out of memory'] }, 'with the error "out of memory"'],
+  [{ success: false }, 'with success: false'],
+  [{ score: 'NaN' }, "'score' holds NaN"],
+  [{ scores: [0.1, null] }, "'scores' holds null in place of a number"],
+  [
+    {
+      scores: [
+        [0.1, 0.2],
+        [null, null],
+      ],
+    },
+    "'scores'[1] holds null in place of a number",
+  ],
+])('%j has an error inside', (answer, fault) => expect(documentFault(answer)).toBe(fault))
+
+test.each([
+  { label: 'good', score: 0.1 },
+  { error: null, status: 'ok', code: 200 },
+  { errors: [], items: [{ status: 200 }] },
+  { text: 'an error occurred, says the page', tags: ['NaN is a word here'] },
+  [1, 2, 3],
+  'text',
+])('%j has none', (answer) => expect(documentFault(answer)).toBeUndefined())

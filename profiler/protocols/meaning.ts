@@ -1,0 +1,120 @@
+/**
+ * Whether an answer means what was asked: a status of 200 says that a server answered, not that it served this model. What is wrong is said in words that
+ * follow 'answered 200, but'; undefined where nothing is.
+ */
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** A tensor of an answer. */
+export interface AnsweredTensor {
+  readonly name: string
+  readonly datatype: string
+  readonly shape: readonly number[]
+  /** Row-major. Undefined: its data came in a form that is not read here. */
+  readonly data?: ArrayLike<unknown>
+}
+
+/** A tensor as the model's metadata declares it; sizes below 1 are free. */
+export interface DeclaredTensor {
+  readonly name: string
+  readonly datatype: string
+  readonly shape: readonly number[]
+}
+
+const sizeOf = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1)
+const shown = (shape: readonly number[]): string => `[${shape.join(', ')}]`
+
+/** @param items of the request, which outputs with a free first dimension must have as many of */
+export function tensorsFault(
+  tensors: readonly AnsweredTensor[],
+  declared: readonly DeclaredTensor[] = [],
+  items?: number,
+): string | undefined {
+  if (tensors.length === 0) return 'without outputs'
+  for (const tensor of tensors) {
+    const fault = shapeFault(tensor) ?? valuesFault(tensor) ?? declaredFault(tensor, declared, items)
+    if (fault !== undefined) return `its output '${tensor.name}' ${fault}`
+  }
+  return undefined
+}
+
+function shapeFault({ shape, data }: AnsweredTensor): string | undefined {
+  if (!shape.every((size) => Number.isInteger(size) && size >= 0)) return `has the shape ${shown(shape)}`
+  if (data !== undefined && data.length !== sizeOf(shape)) return `has the shape ${shown(shape)} and ${data.length} values`
+  return undefined
+}
+
+function valuesFault({ datatype, data = [] }: AnsweredTensor): string | undefined {
+  const right = typeOf(datatype)
+  for (let i = 0; i < data.length; i++) {
+    const value = data[i]
+    if (typeof value === 'number' && !Number.isFinite(value)) return `holds ${value} at ${i}`
+    if (right !== undefined && !right(value)) return `is ${datatype} and holds ${JSON.stringify(value)} at ${i}`
+  }
+  return undefined
+}
+
+/** What JSON has for a datatype; undefined: anything. */
+function typeOf(datatype: string): ((value: unknown) => boolean) | undefined {
+  if (datatype === 'BOOL') return (value) => typeof value === 'boolean' || value === 0 || value === 1
+  if (/^U?INT\d+$/.test(datatype)) return (value) => Number.isInteger(value)
+  if (/^(FP|BF)\d+$/.test(datatype)) return (value) => typeof value === 'number'
+  return undefined
+}
+
+function declaredFault({ name, datatype, shape }: AnsweredTensor, declared: readonly DeclaredTensor[], items = 1): string | undefined {
+  if (declared.length === 0) return undefined
+  const meant = declared.find((one) => one.name === name)
+  if (!meant) return `is none of the model's, which are ${declared.map((one) => one.name).join(', ')}`
+  if (meant.datatype !== datatype) return `is ${datatype}, and the model's is ${meant.datatype}`
+  const fits = meant.shape.length === shape.length && meant.shape.every((size, i) => size < 1 || size === shape[i])
+  if (!fits) return `has the shape ${shown(shape)}, and the model's is ${shown(meant.shape)}`
+  if (meant.shape[0]! < 1 && shape[0] !== items) return `has ${shape[0]} items, and the request ${items}`
+  return undefined
+}
+
+/** @param said absent where the server names none */
+export const modelFault = (said: unknown, asked: string): string | undefined =>
+  typeof said === 'string' && said !== '' && said !== asked ? `from the model '${said}', not '${asked}'` : undefined
+
+const uuid = /^[\da-f]{8}-?([\da-f]{4}-?){3}[\da-f]{12}$/i
+
+/** Servers may leave the id of a request out, or (TorchServe) number requests themselves. */
+export const idFault = (said: unknown, asked: unknown): string | undefined =>
+  typeof said === 'string' && said !== '' && typeof asked === 'string' && asked !== '' && said !== asked && !uuid.test(said)
+    ? `to the request '${said}', not '${asked}'`
+    : undefined
+
+/** Lists of results in answers are looked through so deep. */
+const mostDeep = 3
+
+/** An error inside a document, of the whole or of one of its items; numbers that are none. */
+export function documentFault(value: unknown, place = 'it', deep = 0): string | undefined {
+  if (value === 'NaN' || value === 'Infinity' || value === '-Infinity') return `${place} holds ${value}`
+  if (Array.isArray(value)) return listFault(value, place, deep)
+  if (!isObject(value)) return undefined
+  const { error, errors, status, success } = value
+  const of = place === 'it' ? '' : ` of ${place}`
+  if (error !== undefined && error !== null && error !== false && error !== '') return `with the error${of} ${JSON.stringify(error)}`
+  if (Array.isArray(errors) && errors.length > 0) return `with the error${of} ${JSON.stringify(errors[0])}`
+  if (typeof status === 'string' && /^(error|fail(ed|ure)?)$/i.test(status)) return `with the status${of} '${status}'`
+  if (typeof status === 'number' && status >= 400 && status < 600) return `with the status${of} ${status}`
+  if (success === false) return `with success: false${of}`
+  if (deep === mostDeep) return undefined
+  for (const [key, inner] of Object.entries(value)) {
+    const fault = documentFault(inner, place === 'it' ? `'${key}'` : `${place}.${key}`, deep + 1)
+    if (fault !== undefined) return fault
+  }
+  return undefined
+}
+
+function listFault(list: readonly unknown[], place: string, deep: number): string | undefined {
+  const isNumeric = list.length > 0 && list.every((one) => typeof one === 'number' || one === null)
+  if (isNumeric && list.includes(null)) return `${place} holds null in place of a number`
+  if (typeof list[0] === 'number') return undefined
+  for (const [i, one] of list.entries()) {
+    const fault = documentFault(one, `${place}[${i}]`, Array.isArray(one) ? deep : deep + 1)
+    if (fault !== undefined) return fault
+  }
+  return undefined
+}

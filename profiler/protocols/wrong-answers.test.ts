@@ -1,0 +1,163 @@
+/** Servers that answer 200, or OK, to something else than they were asked: each is refused before it is measured, and its twin that answers well is not. */
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Handler, startGrpcServer } from '../testing/known-grpc-server.ts'
+import { wire } from '../testing/wire.ts'
+import { protocolFor } from './index.ts'
+import type { ProtocolName } from './protocol-table.ts'
+
+const { signal } = new AbortController()
+const payload = { kind: 'generated', seed: 1, count: 2, items: { kind: 'fixed', items: 2 } } as const
+type Answer = (asked: Record<string, never>) => unknown
+
+let server: Server
+let url: string
+let answer: Answer
+const metadata: Record<string, unknown> = {
+  '/v2/models/m': {
+    name: 'm',
+    inputs: [{ name: 'x', datatype: 'FP32', shape: [-1, 3] }],
+    outputs: [{ name: 'y', datatype: 'FP32', shape: [-1, 1] }],
+  },
+  '/v1/models/m/metadata': {
+    metadata: {
+      signature_def: {
+        signature_def: {
+          serving_default: {
+            inputs: { x: { dtype: 'DT_FLOAT', tensor_shape: { dim: [{ size: '-1' }, { size: '3' }] } } },
+            outputs: { y: { dtype: 'DT_FLOAT', tensor_shape: { dim: [{ size: '-1' }, { size: '1' }] } } },
+          },
+        },
+      },
+    },
+  },
+}
+beforeAll(async () => {
+  server = createServer(async (request, response) => {
+    let body = ''
+    for await (const chunk of request) body += chunk
+    const said = metadata[request.url!] ?? (body === '' ? {} : answer(JSON.parse(body)))
+    response.end(typeof said === 'string' ? said : JSON.stringify(said))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+})
+afterAll(() => server.close())
+
+const prepared = (protocol: ProtocolName, given: Answer, items = true) => {
+  answer = given
+  return protocolFor(protocol).prepare(url, 'm', items ? payload : { kind: 'generated', seed: 1, count: 2 }, signal)
+}
+
+describe('Open Inference Protocol', () => {
+  const y = { name: 'y', datatype: 'FP32', shape: [2, 1], data: [0.1, 0.2] }
+  const good: Answer = ({ id }) => ({ model_name: 'm', id, outputs: [y] })
+  test('a good answer', () => expect(prepared('oip-v2', good)).resolves.toMatchObject({ path: '/v2/models/m/infer' }))
+  test.each<[string, Answer, string]>([
+    ['another model', (asked) => ({ ...(good(asked) as object), model_name: 'other' }), "but from the model 'other', not 'm'"],
+    ['another id', (asked) => ({ ...(good(asked) as object), id: 'no-such' }), "but to the request 'no-such', not '0'"],
+    ['another output', () => ({ outputs: [{ ...y, name: 'z' }] }), "output 'z' is none of the model's, which are y"],
+    ['no data', () => ({ outputs: [{ name: 'y', datatype: 'BOOL', shape: [9] }] }), "'y' has the shape [9] and 0 values"],
+    ['another type', () => ({ outputs: [{ ...y, datatype: 'INT64', data: [1, 2] }] }), "'y' is INT64, and the model's is FP32"],
+    ['half of the items', () => ({ outputs: [{ ...y, shape: [1, 1], data: [0.1] }] }), "'y' has 1 items, and the request 2"],
+    ['null', () => ({ outputs: [{ ...y, data: [null, 0.2] }] }), "'y' is FP32 and holds null at 0"],
+    ['NaN', () => '{"outputs": [{"name": "y", "datatype": "FP32", "shape": [2, 1], "data": [NaN, 1]}]}', 'a number that is none'],
+  ])('%s', async (_, wrong, words) => {
+    await expect(prepared('oip-v2', wrong)).rejects.toThrow(words)
+  })
+})
+
+describe('TensorFlow Serving', () => {
+  test('a good answer', () => expect(prepared('tfserving', () => ({ predictions: [[0.1], [0.2]] }))).resolves.toBeDefined())
+  test.each<[string, Answer, string]>([
+    ['half of the items', () => ({ predictions: [[0.1]] }), 'with 1 predictions for 2 instances'],
+    ['another output', () => ({ predictions: [{ z: 1 }, { z: 2 }] }), "'z' is none of the model's, which are y"],
+    ['an error in an item', () => ({ predictions: [[0.1], { error: 'no batch' }] }), `with the error of 'predictions'[1] "no batch"`],
+    ['null', () => ({ predictions: [[0.1], [null]] }), 'holds null in place of a number'],
+  ])('%s', async (_, wrong, words) => {
+    await expect(prepared('tfserving', wrong)).rejects.toThrow(words)
+  })
+})
+
+describe('plain JSON', () => {
+  test('a good answer', () => expect(prepared('json', () => ({ score: 0.1 }), false)).resolves.toBeDefined())
+  test('an error in one of the items', async () => {
+    await expect(prepared('json', () => ({ results: [{ ok: 1 }, { status: 500 }] }), false)).rejects.toThrow("status of 'results'[1] 500")
+  })
+})
+
+describe('OpenAI', () => {
+  const stream = (model: string) =>
+    `data: ${JSON.stringify({ model, choices: [{ delta: { content: 'a' }, finish_reason: 'stop' }] })}\n\ndata: [DONE]\n\n`
+  test.each(['m', 'folder/m', 'M:latest'])('a good answer of %s', (name) =>
+    expect(prepared('openai', () => stream(name), false)).resolves.toBeDefined(),
+  )
+  test('another model', async () => {
+    await expect(prepared('openai', () => stream('qwen'), false)).rejects.toThrow("from the model 'qwen', not 'm'")
+  })
+})
+
+describe('gRPC', () => {
+  const floats = (...values: number[]) => Buffer.from(Float32Array.from(values).buffer)
+  const minusOne = Buffer.from([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01])
+  const tensor = (name: string, datatype: string, ...shape: (number | Buffer)[]) =>
+    wire([1, name], [2, datatype], [3, Buffer.concat(shape.map((size) => (typeof size === 'number' ? Buffer.from([size]) : size)))])
+  const oip = '/inference.GRPCInferenceService/'
+  const grpc = async (given: Handler) => {
+    const known = await startGrpcServer({
+      [`${oip}ModelMetadata`]: () => wire([1, 'm'], [4, tensor('x', 'FP32', minusOne, 3)], [5, tensor('y', 'FP32', minusOne, 1)]),
+      [`${oip}ModelInfer`]: given,
+    })
+    try {
+      return await protocolFor('grpc-v2').prepare(known.url, 'm', payload, signal)
+    } finally {
+      known.stop()
+    }
+  }
+  const outputs = [5, tensor('y', 'FP32', 2, 1)] as const
+  test('a good answer', () =>
+    expect(grpc(() => wire([1, 'm'], [3, '0'], outputs, [6, floats(1, 2)]))).resolves.toMatchObject({ expect: 'y' }))
+  test.each<[string, Handler, string]>([
+    ['another model', () => wire([1, 'other'], outputs, [6, floats(1, 2)]), "from the model 'other', not 'm'"],
+    ['another id', () => wire([1, 'm'], [3, 'no-such'], outputs, [6, floats(1, 2)]), "to the request 'no-such', not '0'"],
+    ['another output', () => wire([1, 'm'], [5, tensor('z', 'FP32', 2, 1)], [6, floats(1, 2)]), "'z' is none of the model's"],
+    ['no data', () => wire([1, 'm'], [5, tensor('y', 'BOOL', 9)]), "'y' has the shape [9] and 0 values"],
+    ['too little data', () => wire([1, 'm'], outputs, [6, floats(1)]), "'y' has the shape [2, 1] and 1 values"],
+    ['NaN', () => wire([1, 'm'], outputs, [6, floats(1, Number.NaN)]), "'y' holds NaN at 1"],
+  ])('%s', async (_, wrong, words) => {
+    await expect(grpc(wrong)).rejects.toThrow(words)
+  })
+
+  const tf = '/tensorflow.serving.PredictionService/'
+  const entry = (key: string, value: Buffer) => wire([1, key], [2, value])
+  const dimension = (size: number) => (size < 0 ? Buffer.concat([Buffer.from([8]), minusOne]) : wire([1, size]))
+  const shape = (...sizes: number[]) => wire(...sizes.map((size) => [2, dimension(size)] as const))
+  const info = (...sizes: number[]) => wire([2, 1], [3, shape(...sizes)])
+  const predict = async (given: Handler) => {
+    const signature = wire([1, entry('x', info(-1, 3))], [2, entry('y', info(-1, 1))])
+    const packed = wire([2, wire([1, entry('serving_default', signature)])])
+    const known = await startGrpcServer({
+      [`${tf}GetModelMetadata`]: () => wire([1, wire([1, 'm'])], [2, entry('signature_def', packed)]),
+      [`${tf}Predict`]: given,
+    })
+    try {
+      return await protocolFor('tfserving-grpc').prepare(known.url, 'm', payload, signal)
+    } finally {
+      known.stop()
+    }
+  }
+  const predicted = (name: string, sizes: number[], values: Buffer, model = 'm') =>
+    wire([1, entry(name, wire([1, 1], [2, shape(...sizes)], [4, values]))], [2, wire([1, model])])
+  test('a good answer of TensorFlow Serving', () =>
+    expect(predict(() => predicted('y', [2, 1], floats(1, 2)))).resolves.toMatchObject({ expect: 'y' }))
+  test.each<[string, Handler, string]>([
+    ['another model', () => predicted('y', [2, 1], floats(1, 2), 'other'), "from the model 'other', not 'm'"],
+    ['another output', () => predicted('z', [2, 1], floats(1, 2)), "'z' is none of the model's"],
+    ['half of the items', () => predicted('y', [1, 1], floats(1)), "'y' has 1 items, and the request 2"],
+    ['no data', () => predicted('y', [2, 1], Buffer.alloc(0)), "'y' has the shape [2, 1] and 0 values"],
+    ['infinity', () => predicted('y', [2, 1], floats(1, Number.POSITIVE_INFINITY)), "'y' holds Infinity at 1"],
+  ])('TensorFlow Serving: %s', async (_, wrong, words) => {
+    await expect(predict(wrong)).rejects.toThrow(words)
+  })
+})
