@@ -5,8 +5,11 @@ export class ProtocolError extends Error {
     readonly protocol: string,
     message: string,
     readonly hint?: string,
-    /** The server speaks another protocol, or it understood the request and refuses what is in it, or its certificate is not trusted. */
-    readonly why?: 'other-protocol' | 'refused' | 'untrusted',
+    /**
+     * The server speaks another protocol, or it understood the request and refuses what is in it, or its certificate is not trusted, or requests that come
+     * together get other answers than alone.
+     */
+    readonly why?: 'other-protocol' | 'refused' | 'untrusted' | 'answers-differ',
   ) {
     super(message)
     this.name = 'ProtocolError'

@@ -42,7 +42,7 @@ interface Finished {
 }
 
 /** A configuration that cannot serve: data, which the model learns. */
-export type InfeasibleReason = 'out-of-memory' | 'never-ready' | 'no-such-gpu' | 'crashed' | 'slo-unattainable'
+export type InfeasibleReason = 'out-of-memory' | 'never-ready' | 'no-such-gpu' | 'crashed' | 'answers-differ' | 'slo-unattainable'
 
 /** What a predictor used while it ran. */
 export interface Usage {

@@ -2,6 +2,7 @@ import { ProtocolError } from '../profiler-errors.ts'
 import type { ItemSource, PayloadSource, Protocol, RequestBody, Target } from '../types.ts'
 import { answersOk, excerpt, postOnce } from './http.ts'
 import type { DeclaredTensor } from './meaning.ts'
+import { differentOnes, mixedHint, mixedUp } from './mixed-answers.ts'
 import { bodiesFromFile } from './payload-pool.ts'
 import type { ProtocolModule } from './protocol-module.ts'
 
@@ -17,6 +18,8 @@ export interface Dialect {
   generate(url: string, model: string, source: ItemSource, signal: AbortSignal): Promise<Generated>
   /** Undefined when the answer is one to what was asked, else what is wrong with it. */
   fault(answer: unknown, asked: Asked): string | undefined
+  /** What of a good answer depends on the request alone; absent: nobody knows. */
+  values?(answer: unknown): readonly unknown[]
   /** A string that every good answer contains. */
   readonly expect: string | undefined
 }
@@ -65,9 +68,25 @@ export function httpProtocol(dialect: Dialect, options: Parameters<ProtocolModul
       const text = await postOnce(name, target, bodies[0]!, signal)
       const wrong = faultOf(dialect, text, { model, request: documentOf(bodies[0]!), outputs }, target.expect)
       if (wrong !== undefined) throw new ProtocolError(name, `${target.url}${target.path} answered 200, but ${wrong}: ${excerpt(text)}`)
+      await checkTogether(dialect, target, signal)
       return target
     },
   }
+}
+
+async function checkTogether(dialect: Dialect, target: Extract<Target, { kind: 'http' }>, signal: AbortSignal): Promise<void> {
+  if (dialect.values === undefined) return
+  const bodies = differentOnes(target.bodies)
+  const wrong = await mixedUp(bodies.length, async (i) => {
+    try {
+      return dialect.values!(JSON.parse(await postOnce(dialect.name, target, bodies[i]!, signal)))
+    } catch {
+      signal.throwIfAborted()
+      return undefined // Full, say: load tells how often it is.
+    }
+  })
+  if (wrong !== undefined)
+    throw new ProtocolError(dialect.name, `${target.url}${target.path} answers, but ${wrong}`, mixedHint, 'answers-differ')
 }
 
 /** Throws a ProtocolError that says what a URL lacks. */

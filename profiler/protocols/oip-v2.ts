@@ -42,6 +42,8 @@ function dialect(options: ProtocolOptions): Dialect {
         tensorsFault(answer.outputs.map(answeredTensor), outputs, itemsOf(asked))
       )
     },
+    values: (answer) =>
+      (isObject(answer) ? (answer.outputs as unknown[]) : []).flatMap((output) => Array.from(answeredTensor(output).data ?? [])),
     async generate(url, model, source, signal) {
       const metadataUrl = new URL(modelPath(model), url).href
       const metadata = await getJson('oip-v2', metadataUrl, options, signal)

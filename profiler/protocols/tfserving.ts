@@ -46,6 +46,7 @@ function dialect(options: ProtocolOptions): Dialect {
         return documentFault(answer) ?? `its output '${strange}' is none of the model's, which are ${names.join(', ')}`
       return documentFault(answer)
     },
+    values: (answer) => leavesOf(isObject(answer) ? answer.predictions : []),
     async generate(url, model, source, signal) {
       const metadataUrl = new URL(`${modelPath(model)}/metadata`, url).href
       const metadata = await getJson('tfserving', metadataUrl, options, signal)
@@ -64,6 +65,9 @@ function dialect(options: ProtocolOptions): Dialect {
     },
   }
 }
+
+const leavesOf = (value: unknown): unknown[] =>
+  typeof value === 'object' && value !== null ? Object.values(value).flatMap(leavesOf) : [value]
 
 async function valueFor(input: TensorInput, content: Content): Promise<unknown> {
   if (input.kind === 'text') return nest(input.shape, () => content.text())

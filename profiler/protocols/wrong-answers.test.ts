@@ -14,6 +14,8 @@ type Answer = (asked: Record<string, never>) => unknown
 let server: Server
 let url: string
 let answer: Answer
+/** Collects requests that come together, and answers each with the value of the one that `rowOf` says. */
+let together: ((row: number, rows: number) => number) | undefined
 const metadata: Record<string, unknown> = {
   '/v2/models/m': {
     name: 'm',
@@ -37,6 +39,7 @@ beforeAll(async () => {
   server = createServer(async (request, response) => {
     let body = ''
     for await (const chunk of request) body += chunk
+    if (together !== undefined && body !== '') return inBatches(JSON.parse(body), (said) => response.end(JSON.stringify(said)))
     const said = metadata[request.url!] ?? (body === '' ? {} : answer(JSON.parse(body)))
     response.end(typeof said === 'string' ? said : JSON.stringify(said))
   })
@@ -44,6 +47,56 @@ beforeAll(async () => {
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 })
 afterAll(() => server.close())
+
+interface Waiting {
+  readonly asked: { readonly id: string; readonly inputs: readonly { readonly data: readonly number[] }[] }
+  readonly respond: (said: object) => void
+}
+let batch: Waiting[] = []
+let answered = 0
+function inBatches(asked: Waiting['asked'], respond: Waiting['respond']): void {
+  batch.push({ asked, respond })
+  if (batch.length > 1) return
+  setTimeout(() => {
+    const rows = batch
+    batch = []
+    for (const [i, row] of rows.entries()) {
+      const { data } = rows[together!(i, rows.length)]!.asked.inputs[0]!
+      answered += 1
+      const values = [data[0]! + data[1]!, randomly ? answered : data[3]!]
+      row.respond({ model_name: 'm', id: row.asked.id, outputs: [{ name: 'y', datatype: 'FP32', shape: [2, 1], data: values }] })
+    }
+  }, 30)
+}
+let randomly = false
+
+describe('requests that come together', () => {
+  const four = { ...payload, count: 4 }
+  const asked = async (rowOf: NonNullable<typeof together>) => {
+    together = rowOf
+    try {
+      return await protocolFor('oip-v2').prepare(url, 'm', four, signal)
+    } finally {
+      together = undefined
+      randomly = false
+    }
+  }
+  test('each with its own row', () => expect(asked((row) => row)).resolves.toBeDefined())
+  test.each<[string, NonNullable<typeof together>]>([
+    ['the rows reversed', (row, rows) => rows - 1 - row],
+    ['the rows shifted', (row, rows) => (row + 1) % rows],
+    ['everyone the first', () => 0],
+  ])('%s', async (_, rowOf) => {
+    await expect(asked(rowOf)).rejects.toMatchObject({
+      why: 'answers-differ',
+      message: expect.stringMatching(/requests that come together get other answers than alone: \[.+\] in place of \[.+\]/),
+    })
+  })
+  test('of a server whose answers differ by themselves nothing is said', () => {
+    randomly = true
+    return expect(asked((row) => row)).resolves.toBeDefined()
+  })
+})
 
 const prepared = (protocol: ProtocolName, given: Answer, items = true) => {
   answer = given

@@ -63,6 +63,7 @@ const words = {
   'never-ready': 'never got ready',
   'no-such-gpu': 'no such GPU',
   crashed: 'crashed',
+  'answers-differ': 'answers differ',
   'slo-unattainable': 'misses the SLO at any rate',
 } as const
 

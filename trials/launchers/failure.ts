@@ -60,7 +60,8 @@ export const neverReady = (cause: Cause, error: NeverReadyError, log: PredictorL
 }
 
 /** @param error a ProtocolError, by name */
-export const noGoodAnswer = (error: Error, log: LogEnd): LaunchError => {
+export const noGoodAnswer = (error: Error, log: LogEnd): InfeasibleError | LaunchError => {
+  if ('why' in error && error.why === 'answers-differ') return new InfeasibleError('answers-differ', error.message, log.path)
   const hint =
     'hint' in error && typeof error.hint === 'string' ? error.hint : 'does the payload fit the model, and the protocol the server?'
   const message = `the predictor is up and gives no good answer: ${error.message}${lastLines(log)}`

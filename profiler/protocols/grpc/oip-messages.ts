@@ -57,19 +57,17 @@ const dialect: GrpcDialect = {
     const request = decodeMessage(infer.request, asked.request) as unknown as Pick<InferAnswer, 'id'> & {
       readonly inputs: readonly OutputTensor[]
     }
+    const tensors = outputs.map((output, i) => ({
+      ...output,
+      data: raw.length > 0 ? rawValues(output.datatype, raw[i] ?? Buffer.alloc(0)) : ownValues(output),
+    }))
     return {
       outputs: outputs.map(({ name }) => name),
       fault:
         modelFault(model_name, asked.model) ??
         idFault(id, request.id) ??
-        tensorsFault(
-          outputs.map((output, i) => ({
-            ...output,
-            data: raw.length > 0 ? rawValues(output.datatype, raw[i] ?? Buffer.alloc(0)) : ownValues(output),
-          })),
-          asked.declared,
-          request.inputs[0]?.shape[0],
-        ),
+        tensorsFault(tensors, asked.declared, request.inputs[0]?.shape[0]),
+      values: tensors.flatMap(({ data }) => Array.from(data)),
     }
   },
 }

@@ -1,6 +1,7 @@
 import { ProtocolError } from '../../profiler-errors.ts'
-import type { ItemSource, PayloadSource, Protocol, Target } from '../../types.ts'
+import type { ItemSource, PayloadSource, Protocol, RequestBody, Target } from '../../types.ts'
 import type { DeclaredTensor } from '../meaning.ts'
+import { differentOnes, mixedHint, mixedUp } from '../mixed-answers.ts'
 import { jsonLines } from '../payload-pool.ts'
 import { requestBodies } from '../pool.ts'
 import type { ProtocolModule } from '../protocol-module.ts'
@@ -16,7 +17,10 @@ export interface GrpcDialect {
   /** Request messages: made from what the server says of the model, or from bodies as its REST twin takes them. */
   messages(to: GrpcEndpoint, model: string, payload: PayloadRows, signal: AbortSignal): Promise<GrpcMessages>
   /** What an answer holds, and what is wrong with it as one to a request. Throws for bytes that are no answer. */
-  read(answer: Buffer, asked: GrpcAsked): { readonly outputs: readonly string[]; readonly fault?: string }
+  read(
+    answer: Buffer,
+    asked: GrpcAsked,
+  ): { readonly outputs: readonly string[]; readonly fault?: string; readonly values: readonly unknown[] }
 }
 
 interface GrpcMessages {
@@ -55,13 +59,15 @@ export function grpcProtocol(dialect: GrpcDialect, options: Parameters<ProtocolM
         throw asProtocolError(to, dialect.path, error, signal)
       })
       const [output] = outputsOf(dialect, to, answer, { model, request: messages[0]!, declared })
+      const bodies = requestBodies(messages, 'application/grpc')
+      await checkTogether(dialect, to, { model, bodies, declared }, timeoutMs, signal)
       return {
         kind: 'http',
         transport: 'grpc',
         url: to.url,
         path: dialect.path,
         headers,
-        bodies: requestBodies(messages, 'application/grpc'),
+        bodies,
         timeoutMs,
         expect: options.expect ?? output,
         connections: options.connections,
@@ -69,6 +75,27 @@ export function grpcProtocol(dialect: GrpcDialect, options: Parameters<ProtocolM
       }
     },
   }
+}
+
+async function checkTogether(
+  dialect: GrpcDialect,
+  to: GrpcEndpoint,
+  { bodies: all, ...asked }: Omit<GrpcAsked, 'request'> & { readonly bodies: readonly RequestBody[] },
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const bodies = differentOnes(all)
+  const wrong = await mixedUp(bodies.length, async (i) => {
+    const request = Buffer.from(bodies[i]!.body as Uint8Array)
+    try {
+      return dialect.read(await callRaw(to, dialect.path, request, timeoutMs, signal), { ...asked, request }).values
+    } catch {
+      signal.throwIfAborted()
+      return undefined // Full, say: load tells how often it is.
+    }
+  })
+  if (wrong !== undefined)
+    throw new ProtocolError(dialect.name, `${to.url}${dialect.path} answers, but ${wrong}`, mixedHint, 'answers-differ')
 }
 
 const healthCheck = { path: '/grpc.health.v1.Health/Check', request: 'grpc.health.v1.HealthCheckRequest' }

@@ -57,7 +57,7 @@ const dialect: GrpcDialect = {
     const tensors = Object.entries(outputs).map(([name, tensor]) => ({ name, ...answered(tensor) }))
     const meant = declared?.map((one) => ({ ...one, datatype: datatypeOf(one.datatype) }))
     const fault = modelFault(model_spec?.name, model) ?? tensorsFault(tensors, meant, sizesOf(Object.values(inputs)[0])[0])
-    return { outputs: Object.keys(outputs), fault }
+    return { outputs: Object.keys(outputs), fault, values: tensors.flatMap(({ data = [] }) => Array.from(data)) }
   },
 }
 
