@@ -53,7 +53,10 @@ async function answer(method, path, text) {
   if (method === 'GET' && rest === '/ready') return {}
   if (method === 'GET' && rest === '') return { name, versions: [], platform: '', inputs: model.inputs, outputs: model.outputs, parameters: {} }
   if (method !== 'POST' || rest !== '/infer') return [405, { detail: 'Method Not Allowed' }]
-  const [input] = JSON.parse(text).inputs ?? []
+  const {
+    id = 'x',
+    inputs: [input] = [],
+  } = JSON.parse(text)
   if (!Array.isArray(input?.shape) || input.data.flat().length !== input.shape.reduce((a, b) => a * b, 1)) return [422, { detail: 'inputs: field required' }]
   const items = input.shape[0]
   await new Promise((done) => {
@@ -61,7 +64,7 @@ async function answer(method, path, text) {
     setImmediate(pump)
   })
   const outputs = model.outputs.map(({ name: output, datatype }) => ({ name: output, datatype, shape: [items, 1], data: Array(items).fill(0) }))
-  return { model_name: name, id: 'x', parameters: {}, outputs }
+  return { model_name: name, id, parameters: {}, outputs }
 }
 
 createServer((request, response) => {
