@@ -75,6 +75,9 @@ test('the command that settles it is one line of a shell, its rate rounded down'
     "tune verify --url http://bert --model 'it'\\''s' --rate 0.567rps --slo 'p90 ttft<200ms tpot<30ms'",
   )
   expect(verifyCommand({ ...at, protocol: 'openai' })).toContain('--url http://bert --protocol openai --model')
+  expect(verifyCommand({ ...at, protocol: 'json', path: '/api/score', healthPath: '/alive?deep=1', body: '{"q": "{{text}}"}' })).toContain(
+    `--protocol json --path /api/score --health-path '/alive?deep=1' --body '{"q": "{{text}}"}' --model bert`,
+  )
   expect(verifyCommand({ ...at, protocol: 'tfserving-grpc', grpcPort: 8500 })).toContain('--url grpc://bert:8500 --protocol tfserving-grpc')
 })
 

@@ -94,14 +94,18 @@ export const figuresWord = ({ how, hold }: Figures): Provenance | 'of-another-se
 
 /** A rate at one address under an SLO, measured again: settles what figures of something else leave open. */
 export function verifyCommand(at: Verifiable): string {
-  const model = /^[\w./:-]+$/.test(at.model) ? at.model : quoted(at.model)
+  const word = (text: string) => (/^[\w./:-]+$/.test(text) ? text : quoted(text))
   const grpc = protocolTable[at.protocol].transport === 'grpc'
   const url = grpc ? `grpc://${at.host}:${at.grpcPort ?? 8001}` : `http://${at.host}`
   const protocol = at.protocol === defaultProtocol ? '' : ` --protocol ${at.protocol}`
-  return `tune verify --url ${url}${protocol} --model ${model} --rate ${rateFlag(at.rateRps)} --slo ${quoted(sloFlag(at.slo))}`
+  const { path, healthPath, body } = at
+  const asked = Object.entries({ '--path': path, '--health-path': healthPath, '--body': body })
+    .map(([flag, text]) => (text === undefined ? '' : ` ${flag} ${word(text)}`))
+    .join('')
+  return `tune verify --url ${url}${protocol}${asked} --model ${word(at.model)} --rate ${rateFlag(at.rateRps)} --slo ${quoted(sloFlag(at.slo))}`
 }
 
-interface Verifiable {
+interface Verifiable extends Pick<MeasuredWith, 'path' | 'healthPath' | 'body'> {
   readonly host: string
   readonly grpcPort?: number
   readonly protocol: ProtocolName

@@ -8,7 +8,7 @@ import { DeviceModelError } from './devices/device-model-error.ts'
 import type { OwnDevices } from './devices/own.ts'
 import { builtinProtocol } from './launchers/builtin.ts'
 import type { ServerKind } from './launchers/server-files/preset.ts'
-import type { PredictorTemplate } from './launchers/template.ts'
+import type { CommandTemplate, PredictorTemplate, UrlTemplate } from './launchers/template.ts'
 import { withVariant } from './launchers/variants.ts'
 import { resourcesOf } from './resources.ts'
 import type { Provenance } from './types.ts'
@@ -28,6 +28,12 @@ export interface MeasuredWith {
   readonly model: string
   /** In which it was asked. */
   readonly protocol: ProtocolName
+  /** Of the inference call, where it is not the protocol's own. */
+  readonly path?: string
+  /** Where it says that it is ready, where that is not the protocol's own. */
+  readonly healthPath?: string
+  /** Template of a request of protocol json. */
+  readonly body?: string
   readonly modelKind: ModelKind
   /** 'none': nothing computed. 'random': drawn from a seed. 'own': the user's, or those that the server found for itself. */
   readonly weights: 'none' | 'random' | 'own'
@@ -62,12 +68,21 @@ export function measuredWith({ predictor, provenance, own, image }: Measuring, g
   const common = { model: template.model, protocol, ...(gpu !== undefined && { gpu }) }
   switch (template.kind) {
     case 'url':
-      return { ...common, how: provenance, server: 'url', modelKind: served(template, own), weights: 'own', url: template.url }
+      return {
+        ...common,
+        ...asked(template),
+        how: provenance,
+        server: 'url',
+        modelKind: served(template, own),
+        weights: 'own',
+        url: template.url,
+      }
     case 'command': {
       const { server, command } = template
       const weightsPath = server?.modelPath
       return {
         ...common,
+        ...asked(template),
         how: provenance,
         server: server?.kind ?? 'command',
         modelKind: served(template, own),
@@ -96,6 +111,12 @@ export function measuredWith({ predictor, provenance, own, image }: Measuring, g
     }
   }
 }
+
+const asked = ({ path, healthPath, body }: UrlTemplate | CommandTemplate): Pick<MeasuredWith, 'path' | 'healthPath' | 'body'> => ({
+  ...(path !== undefined && { path }),
+  ...(healthPath !== undefined && { healthPath }),
+  ...(body !== undefined && { body }),
+})
 
 /** The protocol of language models says what speaks it; else the model's name does, where it is a known one. */
 const served = ({ protocol, model }: { readonly protocol: ProtocolName; readonly model: string }, own: OwnDevices): ModelKind =>

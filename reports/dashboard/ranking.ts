@@ -8,7 +8,7 @@ import { type PriceBook, PriceError, pricePerHour } from '../../trials/prices/bo
 import { describeConfiguration, resourcesOf } from '../../trials/resources.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { type Judged, judge, type View } from '../recommendation/judged.ts'
-import { recommend } from '../recommendation/recommend.ts'
+import { type RecommendInput, recommend } from '../recommendation/recommend.ts'
 import type { Candidate, Recommendation } from '../recommendation/types.ts'
 import type { DashboardExperiment } from './data.ts'
 
@@ -58,8 +58,8 @@ export class Ranker {
     return remembered(this.#labels, configuration, () => describeConfiguration(configuration, {}, this.experiment.ownGpus))
   }
 
-  /** The recommendation under a question. */
-  recommend(trials: readonly FinishedTrial[], whatIf: WhatIf): Recommendation {
+  /** The recommendation under a question. @param measuredWith as `recommend` takes it; a page has no experiment to tell it by */
+  recommend(trials: readonly FinishedTrial[], whatIf: WhatIf, measuredWith?: RecommendInput['measuredWith']): Recommendation {
     const { experiment } = this
     return recommend({
       ...this.view(whatIf),
@@ -69,6 +69,7 @@ export class Ranker {
       trials,
       confirm: experiment.confirm,
       notices: experiment.notices,
+      measuredWith,
       ...(experiment.stop && isAsMeasured(experiment, whatIf) ? { stop: experiment.stop } : {}),
     })
   }

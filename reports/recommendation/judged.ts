@@ -59,14 +59,14 @@ function judged({ trial, confirmations }: Standing, view: View): Judged {
 
 function candidateOf(trial: FinishedTrial, known: Known, view: View): Candidate {
   const { second, status } = known
-  const figures = figuresAt(trial, known.measurement, known, view)
-  const costs = cost(view.objective, { ...figures, usage: trial.usage })
-  const reason = whyNotFeasible(known, { ...figures, costs }, view)
+  const { idleMs: idle, ...rest } = figuresAt(trial, known.measurement, known, view)
+  // One request at a time takes no longer than one among others did.
   const least = Math.min(...known.windows.filter((w) => w.kept === true).map((w) => w.sloMs))
-  const idleMs = figures.idleMs === undefined ? undefined : Math.min(figures.idleMs, least)
+  const figures = { ...rest, ...(idle === undefined ? {} : { idleMs: Math.min(idle, least) }) }
+  const costs = cost(view.objective, figures)
+  const reason = whyNotFeasible(known, { ...figures, costs }, view)
   return {
     ...figures,
-    ...(idleMs === undefined ? {} : { idleMs }),
     status: servesNothing(known) ? 'infeasible' : status,
     sloMsFrom: known.sloMsFrom,
     ...(second && status === 'refuted' ? { missed: { rateRps: second.rateRps, sloMs: second.sloMs } } : {}),
@@ -82,7 +82,7 @@ const servesNothing = ({ capacityRps, status, measurement }: Known): boolean =>
 export function operatingPoint({ trial, measurement, candidate }: Judged, capacity: CapacityUnder, view: View): Candidate {
   if (!measurement) return candidate
   const figures = figuresAt(trial, measurement, capacity, view)
-  const costs = cost(view.objective, { ...figures, usage: trial.usage })
+  const costs = cost(view.objective, figures)
   return { ...figures, status: 'measured' satisfies Status, sloMsFrom: 'model', cost: costs, feasible: true }
 }
 
@@ -105,6 +105,7 @@ function figuresAt(trial: FinishedTrial, measurement: Measurement, capacity: Cap
     capacityCi90Rps: capacity.capacityCi90Rps,
     sloMsAtCapacity: capacity.sloMs,
     ...(Number.isFinite(idleMs) ? { idleMs } : {}),
+    ...(trial.usage ? { usage: trial.usage } : {}),
     ...(capacity.derived ? { derived: true } : {}),
     ...boundOf(capacity),
     ...qualityIn(configuration, view),

@@ -2,6 +2,8 @@
 
 import { gainOver } from '../../search/objective.ts'
 import { configurationKey } from '../../search/space.ts'
+import type { Configuration } from '../../search/types.ts'
+import type { MeasuredWith } from '../../trials/measured-with.ts'
 import type { FinishedTrial, Provenance } from '../../trials/types.ts'
 import { bindingOf } from './binding.ts'
 import { caveatsOf } from './caveats.ts'
@@ -21,6 +23,8 @@ export interface RecommendInput extends View {
   readonly confirm?: boolean
   /** The stop rule's last assessment, where there is one. */
   readonly stop?: StopBelief
+  /** What a trial of a configuration measured. Absent: it is not said. */
+  readonly measuredWith?: (configuration: Configuration) => MeasuredWith
   /** Things every reader must know, such as what is emulated and with which error. */
   readonly notices?: readonly string[]
 }
@@ -55,6 +59,7 @@ export function recommend(input: RecommendInput): Recommendation {
         : verdictOfNone(nearest?.candidate, slo, objective),
     ...(best ? { best: best.candidate } : {}),
     ...(nearest ? { nearest: nearest.candidate } : {}),
+    ...(subject && input.measuredWith ? { measuredWith: input.measuredWith(subject.candidate.configuration) } : {}),
     binding: bound ? bindingOf(bound, all, slo) : { what: 'unknown', evidence: 'no trial has finished' },
     front: paretoFront(all, input),
     ...(fronts ? { qualityFronts: fronts } : {}),

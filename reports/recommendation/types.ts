@@ -1,7 +1,8 @@
 /** The recommendation: what a tuning run concludes. Plain data, JSON-safe. */
 import type { Slo } from '../../profiler/types.ts'
 import type { Configuration, Objective, StopAssessment } from '../../search/types.ts'
-import type { FinishedTrial, Provenance } from '../../trials/types.ts'
+import type { MeasuredWith } from '../../trials/measured-with.ts'
+import type { FinishedTrial, Provenance, Usage } from '../../trials/types.ts'
 import type { Status } from './status.ts'
 
 /** A trial seen through the SLO, the prices and the demand. Derived, never stored. */
@@ -26,6 +27,8 @@ export interface Candidate {
   readonly bound?: 'lower' | 'upper'
   /** Of a refuted one: where its second measurement missed the SLO, requests per second, and the percentile there. */
   readonly missed?: { readonly rateRps: number; readonly sloMs: number }
+  /** What its trial used, of which some objectives count. */
+  readonly usage?: Usage
   /** Of the model variant, as the experiment states it; absent without variants. */
   readonly quality?: number
   /** One replica. */
@@ -70,6 +73,8 @@ export interface Recommendation {
   readonly best?: Candidate
   /** When nothing meets the SLO: the candidate that comes nearest. */
   readonly nearest?: Candidate
+  /** What the figures of that one were measured of: server, engine, weights, how it was asked. Absent where nothing served. */
+  readonly measuredWith?: MeasuredWith
   /** What limits the best (or keeps the nearest from the SLO), and the evidence. */
   readonly binding: { readonly what: Binding; readonly evidence: string }
   /**

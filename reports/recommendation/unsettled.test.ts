@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { cost, objectiveKinds, objectiveOf } from '../../search/objective.ts'
 import { sampleInput } from '../samples.contract.ts'
 import { candidatesOf } from './candidates.ts'
 import { A, again, B, C, outOfMemory, tried } from './invented-trials.contract.ts'
@@ -52,4 +53,15 @@ test('every candidate once, best first; the nearest in its place', () => {
   expect(numbers(outOfMemory(1, A), slow)).toEqual([3, 1])
   expect(numbers(outOfMemory(1, A), outOfMemory(2, B))).toEqual([1, 2])
   expect(numbers()).toEqual([])
+})
+
+test('what a candidate carries is all that its cost is made of, whatever the objective counts', () => {
+  const faster = { windows: [[90, 5]] } as const
+  const used = { ...tried(1, A, 100, faster), usage: { launchSeconds: 4, cpuCores: 1.5 } } as const
+  for (const kind of objectiveKinds) {
+    const objective = objectiveOf(kind, { demandRps: 300, headroom: 0.2, maxPricePerHour: 1e6 })
+    const candidates = candidatesOf(recommend({ ...sampleInput, objective, trials: [used, tried(2, B, 150)] }))
+    for (const candidate of candidates) expect(cost(objective, candidate)).toBe(candidate.cost)
+    expect(candidates.find(({ trial }) => trial === 1)!.usage).toEqual(used.usage)
+  }
 })

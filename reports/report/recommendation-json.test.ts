@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, describe, expect, test } from 'vitest'
+import type { Configuration } from '../../search/types.ts'
+import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { recommend } from '../recommendation/recommend.ts'
 import { complete, measured, sampleInput, sampleTrials } from '../samples.contract.ts'
 import { csv, parseCsv } from './csv.ts'
@@ -96,4 +98,23 @@ describe('writing a file', () => {
     await expect(writeAtomically(folder, 'x')).rejects.toMatchObject({ name: 'WriteError' })
     expect(readdirSync(folder).filter((f) => f.endsWith('.tmp'))).toEqual([])
   })
+})
+
+test('says what the figures were measured of, of the recommended configuration, and keeps every word of it', () => {
+  const measuredWith = (configuration: Configuration): MeasuredWith => ({
+    how: 'measured',
+    server: 'url',
+    model: String(configuration.batchSize),
+    protocol: 'json',
+    path: '/score',
+    healthPath: '/alive',
+    body: '{}',
+    modelKind: 'unknown',
+    weights: 'own',
+    url: 'http://h',
+  })
+  const recommendation = recommend({ ...sampleInput, measuredWith })
+  const { configuration } = (recommendation.best ?? recommendation.nearest)!
+  expect(documentOf(recommendation).measuredWith).toEqual(measuredWith(configuration))
+  expect(documentOf(recommend(sampleInput)).measuredWith).toBeUndefined()
 })

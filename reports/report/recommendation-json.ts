@@ -1,11 +1,15 @@
 /** The recommendation as a JSON document for other programs: 'tune.recommendation/v1'. */
 import { z } from 'zod'
+import { protocolNames } from '../../profiler/protocols/protocol-table.ts'
+import { serverKinds } from '../../trials/launchers/server-files/preset.ts'
+import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { statuses, statusNames } from '../recommendation/status.ts'
 import { type Conclusion, conclusions, type Recommendation } from '../recommendation/types.ts'
 import { objectiveDocument } from './objective-document.ts'
 
 /** JSON has no infinity: null stands for a figure that is infinite or was never measured (the price per request of what cannot serve). */
 const figure = z.number().nullable()
+const provenances = ['measured', 'emulated', 'simulated'] as const
 const configuration = z.record(z.string(), z.union([z.number(), z.string()]))
 
 const slo = z.object({
@@ -47,6 +51,10 @@ const candidate = z.object({
     .object({ rateRps: z.number(), sloMs: figure })
     .optional()
     .meta({ description: 'of a refuted one: where its second measurement missed the SLO' }),
+  usage: z
+    .record(z.string(), z.number())
+    .optional()
+    .meta({ description: 'what its trial used: cores busy, memory, GPU, seconds to launch' }),
   quality: z.number().optional().meta({ description: 'of the model variant, as the experiment states it' }),
   pricePerHour: figure.meta({ description: 'one replica, $' }),
   pricePerMillionRequests: figure.meta({ description: 'at capacity, $' }),
@@ -57,11 +65,32 @@ const candidate = z.object({
   reason: z.string().optional(),
 })
 
+const measuredWith = z.object({
+  how: z.enum(provenances),
+  server: z.enum(['builtin', ...serverKinds, 'command', 'url']),
+  engine: z.enum(['tfjs', 'onnx', 'emulated']).optional().meta({ description: 'of the built-in predictor' }),
+  model: z.string(),
+  protocol: z.enum(protocolNames).meta({ description: 'in which it was asked' }),
+  path: z.string().optional().meta({ description: "of the inference call, where it is not the protocol's own" }),
+  healthPath: z.string().optional().meta({ description: "where it says that it is ready, where that is not the protocol's own" }),
+  body: z.string().optional().meta({ description: 'template of a request of protocol json' }),
+  modelKind: z.enum(['encoder', 'convnet', 'decoder', 'unknown']),
+  weights: z
+    .enum(['none', 'random', 'own'])
+    .meta({ description: "none: nothing computed; random: drawn from a seed; own: the user's, or the server's" }),
+  weightsMiB: z.number().optional(),
+  weightsPath: z.string().optional(),
+  image: z.string().optional().meta({ description: 'of trials on a cluster' }),
+  command: z.array(z.string()).optional().meta({ description: 'as the experiment says it, placeholders and all' }),
+  url: z.string().optional().meta({ description: 'of a server that ran already' }),
+  gpu: z.string().optional().meta({ description: 'catalogue name; absent: none was used' }),
+}) satisfies z.ZodType<MeasuredWith>
+
 /** Schema of the document. Fields may be added within v1; none is renamed or removed. */
 export const recommendationDocument = z.object({
   schema: z.literal('tune.recommendation/v1'),
   experimentId: z.string(),
-  provenance: z.enum(['measured', 'emulated', 'simulated']),
+  provenance: z.enum(provenances),
   slo,
   objective: objectiveDocument,
   conclusion: z.enum(conclusionNames).meta({
@@ -72,6 +101,9 @@ export const recommendationDocument = z.object({
   verdict: z.string(),
   best: candidate.optional(),
   nearest: candidate.optional(),
+  measuredWith: measuredWith.optional().meta({
+    description: 'what the figures of `best` (or `nearest`) were measured of: only that server, so started, is known to have them',
+  }),
   binding: z.object({ what: z.enum(['gpu', 'cpu', 'memory', 'slo', 'generator', 'unknown']), evidence: z.string() }),
   front: z.array(candidate),
   qualityFronts: z

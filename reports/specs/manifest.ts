@@ -45,15 +45,14 @@ export function header(serving: Serving, notes: readonly string[] = [], mark = '
 
 export const weightsHint = 'Write it again with --model-uri.'
 
-const verifyOf = ({ name, model, evidence, deployed, container, perReplicaRps, replicas }: Serving): string =>
-  verifyCommand({
-    host: name,
-    grpcPort: container.grpcPort,
-    protocol: protocolOfServer(deployed.server, evidence.measured.protocol),
-    model,
-    rateRps: perReplicaRps * replicas,
-    slo: evidence.slo,
-  })
+function verifyOf({ name, model, evidence, deployed, container, perReplicaRps, replicas }: Serving): string {
+  const { measured, slo } = evidence
+  const protocol = protocolOfServer(deployed.server, measured.protocol)
+  // Of another server the paths and bodies are its own.
+  const { path, healthPath, body } = protocol === measured.protocol ? measured : {}
+  const rateRps = perReplicaRps * replicas
+  return verifyCommand({ host: name, grpcPort: container.grpcPort, protocol, path, healthPath, body, model, rateRps, slo })
+}
 
 /** Of the object that serves: which measurement stands behind it, and whether it was of this. */
 export const annotationsOf = (serving: Serving): Readonly<Record<string, string>> => ({

@@ -6,6 +6,7 @@ import { steadyNowMs } from '../../trials/clock.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import type { TrialStore } from '../../trials/types.ts'
 import { writeResults } from '../delivery/results-files.ts'
+import { measuredOf } from '../experiment/measured-of.ts'
 import { withSecretValues } from '../experiment/secret-values.ts'
 import type { Experiment } from '../experiment/types.ts'
 import { defaultConfiguration } from '../loop/default-configuration.ts'
@@ -56,6 +57,7 @@ export async function assemble(given: Experiment, experimentId: string, store: T
           stop,
           confirm: experiment.confirm,
           notices,
+          measuredWith: (configuration) => measuredOf(experiment, provenance, configuration),
           ...viewOf(experiment, { pricePerHour, label }),
         }),
       label,

@@ -9,6 +9,7 @@ import type { PriceBook } from '../../trials/prices/book.ts'
 import type { ExperimentRecord, FinishedTrial } from '../../trials/types.ts'
 import type { Surroundings } from '../experiment/context.ts'
 import { experimentFromDocument } from '../experiment/load-experiment.ts'
+import { measuredOf } from '../experiment/measured-of.ts'
 import type { Experiment, ExperimentDocument } from '../experiment/types.ts'
 import { noticesOf } from '../loop/notices.ts'
 import { labelOf, loadPriceBook, problemOf, viewOf } from '../loop/problem.ts'
@@ -56,6 +57,7 @@ export async function reopen(id: string | undefined, { db, slo, rps, headroom, m
       trials,
       confirm: experiment.confirm,
       notices: noticesOf(experiment, record.provenance),
+      measuredWith: (configuration) => measuredOf(experiment, record.provenance, configuration),
       ...(asksTheSame && { stop: stopOf(record) }),
       ...viewOf(experiment, { pricePerHour, label }),
     })

@@ -14,6 +14,7 @@ import { demandOf } from '../../search/objective.ts'
 import { withOwnPod } from '../delivery/own-pod.ts'
 import { servingFrom } from '../delivery/serving-from.ts'
 import { UserError } from '../exit-codes.ts'
+import { measuredOf } from '../experiment/measured-of.ts'
 import type { Described } from './described.ts'
 import type { Feed } from './watch.ts'
 
@@ -61,7 +62,11 @@ interface Exported {
 export const exported: Readonly<Record<string, (current: Current, whatIf: WhatIf, assets: Assets) => Exported | Promise<Exported>>> = {
   'recommendation.json': ({ described, trials }, whatIf) => ({
     type: 'application/json; charset=utf-8',
-    text: recommendationJson(new Ranker(described.dashboard).recommend(trials, whatIf)),
+    text: recommendationJson(
+      new Ranker(described.dashboard).recommend(trials, whatIf, (configuration) =>
+        measuredOf(described.experiment, described.dashboard.provenance, configuration),
+      ),
+    ),
   }),
   'trials.csv': ({ described, trials }, whatIf) => ({
     type: 'text/csv; charset=utf-8',

@@ -12,10 +12,11 @@ import type { Configuration } from '../../search/types.ts'
 import { builtinProtocol, predictorEnvironment } from '../../trials/launchers/builtin.ts'
 import { environmentName, fillCommand } from '../../trials/launchers/fill.ts'
 import { withVariant } from '../../trials/launchers/variants.ts'
-import { type MeasuredWith, measuredWith } from '../../trials/measured-with.ts'
+import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
 import { resourcesOf } from '../../trials/resources.ts'
-import type { FinishedTrial, Provenance } from '../../trials/types.ts'
+import type { FinishedTrial } from '../../trials/types.ts'
+import { measuredOf } from '../experiment/measured-of.ts'
 import type { Experiment } from '../experiment/types.ts'
 
 /** Built with deploy/predictor.Dockerfile; '-onnx' with PEERS=onnxruntime-node, '-cuda' with deploy/predictor-cuda.Dockerfile. */
@@ -32,10 +33,6 @@ export interface DeployOptions extends Partial<ServingOptions> {
   /** Another server than the one that was measured, or that stands for what was emulated. */
   readonly server?: DeployedServer
 }
-
-/** What the trials of a configuration measured. */
-const measuredOf = (experiment: Experiment, provenance: Provenance, configuration: Configuration): MeasuredWith =>
-  measuredWith({ predictor: experiment.predictor, own: experiment.own, provenance, image: experiment.kubernetes?.image }, configuration)
 
 /**
  * Everything a spec needs of one candidate.

@@ -214,7 +214,7 @@ const predictorKeys = z.strictObject({
   healthPath: text('a path').optional().describe("path that answers 200 once ready, where it is not the protocol's own"),
   body: text('a text')
     .optional()
-    .describe('request body for protocol \'json\', e.g. {"text": {{text}}}; {{text}}, {{image}} and {{int}} are filled in'),
+    .describe('request body for protocol \'json\', e.g. {"text": "{{text}}"}; {{text}}, {{image}} and {{int}} are filled in'),
   headers: texts
     .optional()
     .describe('url: sent with every request, as HTTP headers or gRPC metadata; a value may be ${env:NAME} or ${file:PATH}'),

@@ -140,6 +140,19 @@ export const experimentFlags: readonly Flag[] = [
     path: ['predictor', 'protocol'],
     what: `${list(protocolNames)} (default: ${protocolNames[0]}; of language models openai)`,
   },
+  { flags: '--path <path>', group: where, path: ['predictor', 'path'], what: "path of the inference call (default: the protocol's)" },
+  {
+    flags: '--health-path <path>',
+    group: where,
+    path: ['predictor', 'healthPath'],
+    what: "path that answers 200 once ready (default: the protocol's)",
+  },
+  {
+    flags: '--body <json>',
+    group: where,
+    path: ['predictor', 'body'],
+    what: 'request body for --protocol json, with {{text}}, {{image}} and {{int}} filled in (default: {"text": "{{text}}"})',
+  },
 
   {
     flags: '--cores <values>',

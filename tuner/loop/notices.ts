@@ -7,10 +7,10 @@ import { findGpu } from '../../trials/devices/catalogue.ts'
 import { isCalibrated } from '../../trials/devices/coefficients.ts'
 import { deviceLatencyMs } from '../../trials/devices/device-model.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
-import { measuredWith } from '../../trials/measured-with.ts'
 import { stepError } from '../../trials/predictor/llm/step-model.ts'
 import type { Provenance } from '../../trials/types.ts'
 import { architecturesNamed } from '../backends/estimators.ts'
+import { measuredOf } from '../experiment/measured-of.ts'
 import type { Experiment } from '../experiment/types.ts'
 
 /** Simulated: virtual time. Emulated: real processes and load, the GPU's time modelled. Measured: nothing is modelled. */
@@ -69,8 +69,6 @@ export function noticesOf(experiment: Experiment, provenance: Provenance): strin
       : `SIMULATED in virtual time: nothing is launched or measured. GPUs are ${source}.`
   // A configuration without a GPU is measured for real even here: its spec says so itself.
   const [gpu] = gpusOf(experiment)
-  const deploys = deployNotice(
-    measuredWith({ predictor: experiment.predictor, provenance, own: experiment.own }, gpu === undefined ? {} : { gpu }),
-  )
+  const deploys = deployNotice(measuredOf(experiment, provenance, gpu === undefined ? {} : { gpu }))
   return [banner, ...(deploys === undefined ? [] : [deploys]), ...experiment.notices]
 }

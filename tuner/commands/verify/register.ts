@@ -4,7 +4,20 @@ import { defaults } from '../../experiment/names.ts'
 import type { VerifyFlags } from './run.ts'
 
 /** Flags of an experiment that say how a service is asked. */
-const asked = ['--url', '--model', '--slo', '--error-rate', '--protocol', '--payload', '--items', '--arrivals', '--timeout'] as const
+const asked = [
+  '--url',
+  '--model',
+  '--slo',
+  '--error-rate',
+  '--protocol',
+  '--path',
+  '--health-path',
+  '--body',
+  '--payload',
+  '--items',
+  '--arrivals',
+  '--timeout',
+] as const
 
 /** `tune verify`: whether a recommendation still holds, measured from now. */
 export function registerVerify(program: Command): void {
@@ -17,7 +30,7 @@ export function registerVerify(program: Command): void {
     .option('--db <file>', 'trial store (SQLite)', defaults.db)
     .option('--json', 'print one JSON document on stdout')
   command.optionsGroup('A service that runs, in place of an experiment:')
-  command.option('-f, --file <path>', 'experiment file that says how it is asked: headers, certificates, bodies; flags win over it')
+  command.option('-f, --file <path>', 'experiment file that says how it is asked, headers and certificates too; flags win over it')
   addChosenOptions(command, asked)
   command
     .addHelpText(

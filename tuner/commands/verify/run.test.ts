@@ -1,7 +1,10 @@
 import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { verifyCommand } from '../../../reports/figures.ts'
 import { openStore } from '../../../trials/store/index.ts'
 import { type Served, serve } from '../../backends/testing/served.ts'
 import { CliBox } from '../../testing/run-cli.ts'
@@ -150,6 +153,40 @@ describe('a service that runs', () => {
     expect(beyond.code, beyond.stderr).toBe(4)
     expect(beyond.stdout).toMatch(/^Does not hold: http/)
   }, 180_000)
+
+  test('the command that a spec prints is all that a server of one’s own JSON takes', async () => {
+    const server = createServer((request, response) => {
+      request
+        .setEncoding('utf8')
+        .toArray()
+        .then((chunks: string[]) => {
+          const scored = request.method === 'POST' && request.url === '/api/score' && 'q' in JSON.parse(chunks.join(''))
+          response.writeHead(scored || request.url === '/alive?deep=1' ? 200 : 404, { 'content-type': 'application/json' }).end('{}')
+        })
+    })
+    await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
+    try {
+      const { port } = server.address() as AddressInfo
+      const printed = verifyCommand({
+        host: `127.0.0.1:${port}`,
+        protocol: 'json',
+        path: '/api/score',
+        healthPath: '/alive?deep=1',
+        body: '{"q": "{{text}}"}',
+        model: 'm',
+        rateRps: 20,
+        slo: { percentile: 0.75, limitMs: 400, maxErrorRate: 0.001 },
+      })
+      const words = [...printed.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain!)
+      expect(words.slice(0, 2)).toEqual(['tune', 'verify'])
+      const { code, stdout, stderr } = await box.run([...words.slice(1), '--confirm-time', '1s', '--json'])
+      expect(code, stderr).toBe(0)
+      expect(json(stdout)).toMatchObject({ finding: 'holds', heldRps: 20 })
+    } finally {
+      server.closeAllConnections()
+      server.close()
+    }
+  }, 60_000)
 
   test('one that is not there is not known to fail its SLO: exit 1', async () => {
     const { code, stdout } = await box.run([...file(1), '--rate', '40rps'])

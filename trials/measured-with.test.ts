@@ -1,0 +1,21 @@
+import { expect, test } from 'vitest'
+import { measuredWith } from './measured-with.ts'
+
+const own = { gpus: [], architectures: [] }
+
+test('how a server is asked goes along, where it is not the protocol’s own way', () => {
+  const called = {
+    model: 'm',
+    protocol: 'json',
+    path: '/score',
+    healthPath: '/alive',
+    body: '{"q": "{{text}}"}',
+    readyTimeoutS: 9,
+  } as const
+  const of = (predictor: Parameters<typeof measuredWith>[0]['predictor']) => measuredWith({ predictor, provenance: 'measured', own }, {})
+  const asked = { protocol: 'json', path: '/score', healthPath: '/alive', body: '{"q": "{{text}}"}' }
+  expect(of({ ...called, kind: 'url', url: 'http://h' })).toMatchObject({ ...asked, server: 'url', url: 'http://h', how: 'measured' })
+  expect(of({ ...called, kind: 'command', command: ['serve'] })).toMatchObject({ ...asked, server: 'command', command: ['serve'] })
+  const plain = of({ kind: 'url', url: 'http://h', model: 'm', protocol: 'oip-v2', readyTimeoutS: 9 })
+  for (const key of ['path', 'healthPath', 'body']) expect(plain).not.toHaveProperty(key)
+})

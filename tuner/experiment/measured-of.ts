@@ -1,0 +1,8 @@
+import type { Configuration } from '../../search/types.ts'
+import { type MeasuredWith, measuredWith } from '../../trials/measured-with.ts'
+import type { Provenance } from '../../trials/types.ts'
+import type { Experiment } from './types.ts'
+
+/** What the trials of a configuration measured, as an experiment starts it. */
+export const measuredOf = (experiment: Experiment, provenance: Provenance, configuration: Configuration): MeasuredWith =>
+  measuredWith({ predictor: experiment.predictor, own: experiment.own, provenance, image: experiment.kubernetes?.image }, configuration)
