@@ -17,5 +17,7 @@ test('how a server is asked goes along, where it is not the protocol’s own way
   expect(of({ ...called, kind: 'url', url: 'http://h' })).toMatchObject({ ...asked, server: 'url', url: 'http://h', how: 'measured' })
   expect(of({ ...called, kind: 'command', command: ['serve'] })).toMatchObject({ ...asked, server: 'command', command: ['serve'] })
   const plain = of({ kind: 'url', url: 'http://h', model: 'm', protocol: 'oip-v2', readyTimeoutS: 9 })
+  const inside = of({ kind: 'url', url: 'http://me:pw7Qz3@h', model: 'm', protocol: 'oip-v2', readyTimeoutS: 9 })
+  expect(inside.url).not.toContain('pw7Qz3')
   for (const key of ['path', 'healthPath', 'body']) expect(plain).not.toHaveProperty(key)
 })

@@ -11,6 +11,7 @@ import type { ServerKind } from './launchers/server-files/preset.ts'
 import type { CommandTemplate, PredictorTemplate, UrlTemplate } from './launchers/template.ts'
 import { withVariant } from './launchers/variants.ts'
 import { resourcesOf } from './resources.ts'
+import { withoutSecrets } from './secrets.ts'
 import type { Provenance } from './types.ts'
 
 /** 'decoder': a language model that streams tokens. 'unknown': files of the user's own, or a name that stands for no known architecture. */
@@ -75,7 +76,7 @@ export function measuredWith({ predictor, provenance, own, image }: Measuring, g
         server: 'url',
         modelKind: served(template, own),
         weights: 'own',
-        url: template.url,
+        url: withoutSecrets(template.url),
       }
     case 'command': {
       const { server, command } = template
