@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
@@ -29,6 +29,30 @@ test('the format of a recorded table is documented: its schema, every key, and a
   const [, yaml] = /```yaml\n([\s\S]*?)```/.exec(text)!
   expect(parseReplayTask({ file: 'docs/replay.md', text: yaml! }).parameters).toHaveLength(2)
 })
+
+test('figures that were measured stand beside the command that prints them', () => {
+  const root = join(dirname(fileURLToPath(import.meta.url)), '..')
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { scripts: object }
+  const commands = readdirSync(join(root, 'tuner', 'commands'))
+  // 12.5, .88, 1,049 ms, 7 %, 3x: not the bare numbers of a key or a code.
+  const figure = /^[<>≤≥~±−+-]? ?\$?(\d[\d,]*\.\d+|\.\d+|[\d,.]+ ?(%|ms|s|µs|req\/s|rps|MiB|x))( .*)?$/
+  const bare = ['README.md', ...readdirSync(join(root, 'docs')).filter((f) => f.endsWith('.md'))].flatMap((page) =>
+    (page === 'README.md' ? readFileSync(join(root, page), 'utf8') : doc(page))
+      .split(/^(?=## )/m)
+      .filter((section) => {
+        const rows = section.split('\n').filter((line) => line.startsWith('|'))
+        const cells = rows.flatMap((row) => row.split('|').slice(2, -1)).map((cell) => cell.replaceAll(/[*`]/g, '').trim())
+        const named = [...section.matchAll(/npm run (?:-s )?([\w:]+)|`?tune ([a-z]+)/g)]
+        const printed = named.some(([, script, command]) => (script ? script in scripts : commands.includes(command!)))
+        return cells.filter((cell) => figure.test(cell)).length >= fewFigures && !printed
+      })
+      .map((section) => `${page}: ${section.split('\n')[0]}`),
+  )
+  expect(bare).toEqual([])
+})
+
+/** So many in one section are a measurement, fewer an example. */
+const fewFigures = 4
 
 test('every spec target is documented', () => {
   for (const target of specTargets) expect(doc('deploying.md')).toContain(`| \`${target}\` |`)
