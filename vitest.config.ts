@@ -12,7 +12,7 @@ export const pure = [
   'profiler/capacity/workers',
   'profiler/{statistics,testing,virtual}/**/*',
   'profiler/protocols/{protocol-table,tensor-bytes}',
-  'profiler/capacity/{bisected-rates,capacity-under,confirm,confirmed-windows,counted-search,cross-check,disturbance,evidence,kept-under,known-capacity,load-curve,open-search,pauses,rate-bisection,saturation,session,speed,stalls,stalls-by-hand,steps,stream-view,twin,twin-by-hand,virtual-capacity,warm-up,windows-seen}',
+  'profiler/capacity/{bisected-rates,capacity-under,confirm,confirmed-windows,counted-search,cross-check,disturbance,evidence,kept-under,known-capacity,load-curve,measured-windows,open-search,pauses,rate-bisection,saturation,session,speed,stalls,stalls-by-hand,steps,stream-view,twin,twin-by-hand,virtual-capacity,warm-up,windows-seen}',
   'trials/*',
   'trials/{devices,prices}/**/*',
   'trials/launchers/server-files/**/*',
