@@ -36,6 +36,8 @@ const neighbours: Readonly<Record<string, string>> = {
   'Math.ceil': 'Math.floor',
   'Math.round': 'Math.floor',
 }
+/** Functions whose arguments have no order. */
+const symmetric = new Set(['Math.min', 'Math.max', 'Math.hypot'])
 /** Functions of one number that a hand forgets. */
 const forgotten = new Set(['Math.abs', 'Math.log', 'Math.exp', 'Math.sqrt', 'Math.log2', 'Math.log1p'])
 const twins: Readonly<Record<string, string>> = { some: 'every', every: 'some' }
@@ -122,7 +124,7 @@ export class Faults {
     }
     const [first, second] = args
     const plain = (arg: Node | undefined) => arg && (arg.type === 'Identifier' || arg.type === 'MemberExpression') && this.text(arg)
-    if (plain(first) && plain(second) && this.text(first!) !== this.text(second!) && !name.startsWith('Math.m')) {
+    if (plain(first) && plain(second) && this.text(first!) !== this.text(second!) && !symmetric.has(name)) {
       const swapped = [second!, first!, ...args.slice(2)].map(this.text).join(', ')
       found.push({ kind: 'neighbour', replacement: `${name}(${swapped})` })
     }

@@ -71,6 +71,8 @@ export interface Equivalent extends Omit<NamedMutant, 'name'> {
   readonly reason: string
 }
 
+const eitherWay = 'whether two SLOs are the same does not hang on which comes first'
+
 /** Mutants that no test can kill, each with the reason. */
 export const equivalents: readonly Equivalent[] = [
   {
@@ -127,4 +129,10 @@ export const equivalents: readonly Equivalent[] = [
     replacement: '(Math.sqrt(1 + (z / OUTLIER) ** 2)) + (1)',
     reason: 'a constant added to what is minimised',
   },
+  { file: 'profiler/slo.ts', original: 'countsTheSame(a, b)', replacement: 'countsTheSame(b, a)', reason: eitherWay },
+  ...[
+    ['countsTheSame(measurement.slo, slo)', 'countsTheSame(slo, measurement.slo)'],
+    ['countsTheSame(made.slo, slo)', 'countsTheSame(slo, made.slo)'],
+    ['sameSlo(measurement.slo, slo)', 'sameSlo(slo, measurement.slo)'],
+  ].map(([original = '', replacement = '']) => ({ file: 'profiler/capacity/capacity-under.ts', original, replacement, reason: eitherWay })),
 ]
