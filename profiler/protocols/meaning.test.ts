@@ -7,6 +7,12 @@ const declared = [{ name: 'y', datatype: 'FP32', shape: [-1, 2] }]
 test('an output as the model declares it, an item for each of the request, is good', () => {
   expect(tensorsFault([good], declared, 2)).toBeUndefined()
   expect(tensorsFault([good])).toBeUndefined()
+  const detections = { name: 'y', datatype: 'FP32', shape: [0, 2], data: [] }
+  expect(tensorsFault([detections], declared, 3)).toBeUndefined()
+  const column = { name: 'y', datatype: 'FP32', shape: [4, 1], data: [1, 2, 3, 4] }
+  expect(tensorsFault([column], [{ ...declared[0]!, shape: [-1] }], 4)).toBeUndefined()
+  expect(tensorsFault([column], [{ ...declared[0]!, shape: [-1, -1] }], 4)).toBeUndefined()
+  expect(tensorsFault([column], [{ ...declared[0]!, shape: [] }], 4)).toBeUndefined()
   expect(tensorsFault([{ ...good, datatype: 'BYTES', data: ['a', 'b', 'c', 'd'] }])).toBeUndefined()
 })
 

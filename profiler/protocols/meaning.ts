@@ -24,7 +24,7 @@ export interface DeclaredTensor {
 const sizeOf = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1)
 const shown = (shape: readonly number[]): string => `[${shape.join(', ')}]`
 
-/** @param items of the request, which outputs with a free first dimension must have as many of */
+/** @param items of the request: an output with a free first dimension has more than one row for several */
 export function tensorsFault(
   tensors: readonly AnsweredTensor[],
   declared: readonly DeclaredTensor[] = [],
@@ -62,14 +62,22 @@ function typeOf(datatype: string): ((value: unknown) => boolean) | undefined {
   return undefined
 }
 
+const fits = (meant: readonly number[], shape: readonly number[]): boolean =>
+  meant.length === shape.length && meant.every((size, i) => size < 1 || size === shape[i])
+/** Without dimensions of one behind the first. */
+const squeezed = (shape: readonly number[]): number[] => shape.filter((size, i) => i === 0 || size !== 1)
+
 function declaredFault({ name, datatype, shape }: AnsweredTensor, declared: readonly DeclaredTensor[], items = 1): string | undefined {
   if (declared.length === 0) return undefined
   const meant = declared.find((one) => one.name === name)
   if (!meant) return `is none of the model's, which are ${declared.map((one) => one.name).join(', ')}`
   if (meant.datatype !== datatype) return `is ${datatype}, and the model's is ${meant.datatype}`
-  const fits = meant.shape.length === shape.length && meant.shape.every((size, i) => size < 1 || size === shape[i])
-  if (!fits) return `has the shape ${shown(shape)}, and the model's is ${shown(meant.shape)}`
-  if (meant.shape[0]! < 1 && shape[0] !== items) return `has ${shape[0]} items, and the request ${items}`
+  // Of no dimension where the server does not know them; MLServer answers [n, 1] where [-1] is declared.
+  if (meant.shape.length === 0) return undefined
+  if (!fits(meant.shape, shape) && !fits(squeezed(meant.shape), squeezed(shape)))
+    return `has the shape ${shown(shape)}, and the model's is ${shown(meant.shape)}`
+  // Detectors answer with as many rows as they find; one row for several items is the first item's.
+  if (meant.shape[0]! < 1 && shape[0] === 1 && items > 1) return `has ${shape[0]} items, and the request ${items}`
   return undefined
 }
 
