@@ -194,6 +194,14 @@ describe('the score is ln of expected improvement times probability of feasibili
     )
   })
 
+  test('whichever that is', () => {
+    const lastServes = { logServes: Float64Array.of(Math.log(0.01), Math.log(0.02), 0) }
+    const reference = perMillion(2) - rate.mean[2]! + Math.LN2
+    expect(scored({}, Infinity, asBelieved, lastServes)).toEqual(
+      each((i) => improvement(perMillion(i) - rate.mean[i]!, Math.sqrt(rate.variance[i]!), reference) * Math.exp(lastServes.logServes[i]!)),
+    )
+  })
+
   test('is the probability of feasibility where nothing was measured of what costs', () => {
     expect(scored({ constraintLimit: 10 }, Infinity, asBelieved, { rate: undefined })).toEqual(each((i) => met(i)))
     expect(scored({ constraintLimit: 10 }, 1, asBelieved, { rate: undefined })).toEqual(each((i) => met(i)))
