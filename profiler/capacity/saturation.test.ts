@@ -53,6 +53,16 @@ describe('a closed loop', () => {
     expect(await windows([10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10_240, 20_480])).toBe(12)
   })
 
+  test('waits for last answers no longer than six seconds in all; what they came at is a rate too', async () => {
+    // Its answers take two seconds and more: none is finished within a window of one.
+    const slow = (load: Load, count: number) =>
+      runOf(load, Array<number>(count).fill(4000), { sentMs: new Float64Array(count), elapsedS: 4 })
+    const found = await saturated((connections, load) => slow(load, connections))
+    expect(found.connectionsAsked).toHaveLength(2)
+    expect(found).toMatchObject({ rps: 2, died: false })
+    expect(found.point.achievedRps).toBe(0)
+  })
+
   test('of a dozen windows ends with what it saw', async () => {
     const growing = await saturated((_, load, window) => answers(load, 10 * 2 ** window), 0, 8)
     expect(growing).toMatchObject({ rps: 20_480, connections: 8, died: false })

@@ -8,6 +8,8 @@ import type { Session } from './session.ts'
 /** Windows of a closed loop that look for the saturation of a server which may still be cold. */
 const mostRounds = 12
 const mostConnections = 1024
+/** What all windows may wait for their last answers, beyond their length: at a slow server many wait for long, and more of that teaches nothing. */
+const mostOverrunS = 6
 /** Fewest windows of a closed loop, with all its connections, that tell whether the throughput still grows: a cold server may pause on its way up. */
 const fewestLevel = 4
 
@@ -35,13 +37,23 @@ export async function saturate(session: Session, effort: Effort, fromRps: number
   /** Answers of each window with all connections. */
   let answered: number[] = []
   let refusing: LoadRun | undefined
+  let overrunS = 0
   for (let round = 0; ; round++) {
     const { run, point } = await session.closed(connections, effort.saturationS, 'saturation')
+    overrunS += Math.max(0, run.elapsedS - run.seconds)
     if (failsTooOften(point, slo)) refusing = run
-    const found = { rps: Math.max(rps, point.achievedRps), connections, generatorLimited: point.generatorSaturated, point, refusing }
+    // Of requests that take longer than the window few are finished in it; all that it sent are by the last answer.
+    const untilLastRps = run.elapsedS > 0 ? (point.requests - point.errors) / run.elapsedS : 0
+    const found = {
+      rps: Math.max(rps, point.achievedRps, untilLastRps),
+      connections,
+      generatorLimited: point.generatorSaturated,
+      point,
+      refusing,
+    }
     if (await session.died(point)) return { ...found, died: true }
     rps = found.rps
-    if (round + 1 === mostRounds) return { ...found, died: false }
+    if (round + 1 === mostRounds || overrunS >= mostOverrunS) return { ...found, died: false }
     if (failsTooOften(point, slo)) {
       limit = Math.max(1, Math.floor(connections / 2))
       if (connections === 1) return { ...found, died: false }
