@@ -77,7 +77,9 @@ describe('tune on a cluster', () => {
       .map(({ state, reason }) => reason ?? state)
       .filter((state) => state !== 'failed')
       .sort()
-    expect(states, stderr).toEqual(['complete', 'complete', 'out-of-memory', 'out-of-memory'])
+    // A kernel may also reclaim the pages of such a process for ever, in place of killing it: then it is never ready.
+    const starved = expect.stringMatching(/^(out-of-memory|never-ready)$/)
+    expect(states, stderr).toEqual(['complete', 'complete', starved, starved])
     const order = events.map(({ type }) => type).filter((type) => type === 'trial-started' || type === 'trial-finished')
     expect(order.slice(0, 2)).toEqual(['trial-started', 'trial-started'])
     expect(events.filter(({ type }) => type === 'load-step').length).toBeGreaterThan(4)
