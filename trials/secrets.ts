@@ -104,6 +104,8 @@ const hidden = '[secret]'
 const leastHidden = 5
 /** Secrets that this process has seen, in every form in which they come back, the longest first. */
 let known: string[] = []
+/** Those, byte by byte. */
+let knownBytes: string[] = []
 
 /** From now on `withoutSecrets` and `SecretFilter` hide this value. */
 export function rememberSecret(value: string): void {
@@ -122,6 +124,7 @@ export function rememberSecret(value: string): void {
   known = [...new Set([...known, ...encoded.map((form) => form.trim()).filter((form) => form.length >= leastHidden)])].sort(
     (a, b) => b.length - a.length,
   )
+  knownBytes = known.map((form) => Buffer.from(form).toString('latin1')).sort((a, b) => b.length - a.length)
 }
 
 function decoded(text: string): string {
@@ -150,13 +153,12 @@ export class SecretFilter {
   /** What may be written of all bytes so far; the beginning of a secret is kept back until it is known whether it is one. */
   write(chunk: Buffer): Buffer {
     if (known.length === 0 && this.#held === '') return chunk
-    const values = known.map((value) => Buffer.from(value).toString('latin1'))
-    const text = replaceKnown(this.#held + chunk.toString('latin1'), values)
-    const most = Math.min(text.length, (values[0]?.length ?? 1) - 1)
+    const text = replaceKnown(this.#held + chunk.toString('latin1'), knownBytes)
+    const most = Math.min(text.length, (knownBytes[0]?.length ?? 1) - 1)
     let keep = 0
     for (let length = most; length > 0 && keep === 0; length--) {
       const end = text.slice(-length)
-      if (values.some((value) => value.length > length && value.startsWith(end))) keep = length
+      if (knownBytes.some((value) => value.length > length && value.startsWith(end))) keep = length
     }
     this.#held = text.slice(text.length - keep)
     return Buffer.from(text.slice(0, text.length - keep), 'latin1')

@@ -1,6 +1,6 @@
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { onTestServer } from './testing/experiment-on-test-server.ts'
 import { CliBox } from './testing/run-cli.ts'
 
@@ -8,10 +8,7 @@ let box: CliBox
 beforeEach(() => {
   box = new CliBox()
 })
-afterEach(async () => {
-  await vi.waitFor(() => expect(box.processes()).toEqual([]), { timeout: 5_000 })
-  box.dispose()
-})
+afterEach(() => box.end())
 
 const write = (name: string, text: string) => writeFileSync(join(box.folder, name), text)
 

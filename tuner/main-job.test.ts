@@ -1,7 +1,7 @@
 /** The main job, whole, on each kind of device that every machine has. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { CliBox, recommends } from './testing/run-cli.ts'
 
 describe('tune --model M --slo S', () => {
@@ -9,10 +9,7 @@ describe('tune --model M --slo S', () => {
   beforeEach(() => {
     box = new CliBox()
   })
-  afterEach(async () => {
-    await vi.waitFor(() => expect(box.processes()).toEqual([]), { timeout: 5_000 })
-    box.dispose()
-  })
+  afterEach(() => box.end())
 
   test('simulated: stops when it is sure, says simulated wherever a figure is, and repeats itself by seed', async () => {
     const args = ['--model', 'bert', '--slo', '50ms', '--backend', 'simulated', '--seed', '7', '--json']

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { recommendationDocument } from '../reports/report/recommendation-json.ts'
 import { onTestServer } from './testing/experiment-on-test-server.ts'
 import { CliBox, recommends } from './testing/run-cli.ts'
@@ -12,10 +12,7 @@ let box: CliBox
 beforeEach(() => {
   box = new CliBox()
 })
-afterEach(async () => {
-  await vi.waitFor(() => expect(box.processes()).toEqual([]), { timeout: 5_000 })
-  box.dispose()
-})
+afterEach(() => box.end())
 
 const write = (name: string, text: string) => writeFileSync(join(box.folder, name), text)
 

@@ -4,11 +4,10 @@
  * that shares no code with the generator. They take turns: what disturbs the machine disturbs all of them. Medians over the rounds, and the whole range. Then how
  * late sends are by their rate, closed loops beside wrk, and the capacity of a batch server beside the same server in virtual time.
  */
-import { execFile, execFileSync } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { measureCapacity } from '../capacity/measure.ts'
 import { schedule } from '../generator/arrivals.ts'
@@ -18,6 +17,7 @@ import { QueueServer } from '../testing/queue-server.ts'
 import { startTestServer, type TestServer } from '../testing/servers.ts'
 import type { TestService } from '../testing/service.ts'
 import type { Load, Slo } from '../types.ts'
+import { compilePlainClient } from './plain-client.ts'
 
 interface Seen {
   readonly p50Ms: number
@@ -73,24 +73,13 @@ const ours = async ({ target }: TestServer, load: Load): Promise<Seen> => {
   return { p50Ms, p99Ms, rps: achievedRps, ...late, disturbed }
 }
 
-/** Compiled at once; undefined without a C compiler. */
-const plainClient = (() => {
-  const binary = join(folder, 'plain-client')
-  try {
-    execFileSync('cc', ['-O2', '-pthread', '-o', binary, fileURLToPath(new URL('plain-client.c', import.meta.url))], { stdio: 'ignore' })
-    return binary
-  } catch {
-    return undefined
-  }
-})()
+const plainClient = compilePlainClient(folder)
 
 /** The same sends as the open loop's, by the plain client. */
 async function plain({ url, target }: TestServer, load: Load): Promise<Seen | undefined> {
   if (plainClient === undefined || load.kind !== 'open') return undefined
-  const child = promisify(execFile)(plainClient, [new URL(url).port, target.path, String(target.bodies[0]!.body)])
-  child.child.stdin!.end([...schedule(load)].join('\n'))
-  const latencies = (await child).stdout.trim().split('\n').map(Number)
-  const { p50Ms, p99Ms } = summarise(Float64Array.from(latencies, (ms) => (ms < 0 ? Number.NaN : ms)))
+  const latencies = await plainClient(url, target.path, String(target.bodies[0]!.body), schedule(load))
+  const { p50Ms, p99Ms } = summarise(latencies)
   return { p50Ms, p99Ms, rps: latencies.length / load.durationS }
 }
 

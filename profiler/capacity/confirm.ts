@@ -1,4 +1,4 @@
-import { cutAfter, keeps } from '../slo.ts'
+import { cutAfter, keeps, percentileName } from '../slo.ts'
 import { overShare } from '../statistics/dependence.ts'
 import { provesPercentile } from '../statistics/early-stopping.ts'
 import { leftOut, loadPointOf, summarise } from '../statistics/load-point.ts'
@@ -265,4 +265,4 @@ function inARow(a: LoadRun, b: LoadRun): LoadRun {
 }
 
 const unproven = (nEff: number, { percentile }: Slo) =>
-  `the confirmation held, but its ${Math.round(nEff)} effective requests do not prove p${Number((percentile * 100).toFixed(4))} at 95 % by themselves; a longer one may`
+  `the confirmation held, but its ${Math.round(nEff)} effective requests do not prove ${percentileName(percentile)} at 95 % by themselves; a longer one may`

@@ -1,6 +1,7 @@
 /** What a closed loop gets out of a server, whatever its latency: where to look for the capacity, and the second half of its warm-up. */
 import { sum } from 'simple-statistics'
 import { failsTooOften } from '../slo.ts'
+import { untilLastRps } from '../statistics/load-point.ts'
 import type { LoadPoint, LoadRun } from '../types.ts'
 import type { Effort } from './effort.ts'
 import type { Session } from './session.ts'
@@ -42,10 +43,8 @@ export async function saturate(session: Session, effort: Effort, fromRps: number
     const { run, point } = await session.closed(connections, effort.saturationS, 'saturation')
     overrunS += Math.max(0, run.elapsedS - run.seconds)
     if (failsTooOften(point, slo)) refusing = run
-    // Of requests that take longer than the window few are finished in it; all that it sent are by the last answer.
-    const untilLastRps = run.elapsedS > 0 ? (point.requests - point.errors) / run.elapsedS : 0
     const found = {
-      rps: Math.max(rps, point.achievedRps, untilLastRps),
+      rps: Math.max(rps, point.achievedRps, untilLastRps(run)),
       connections,
       generatorLimited: point.generatorSaturated,
       point,

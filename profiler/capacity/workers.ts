@@ -8,6 +8,7 @@
  * requests are rare.
  */
 import { sum } from 'simple-statistics'
+import { untilLastRps } from '../statistics/load-point.ts'
 import type { LoadRun } from '../types.ts'
 import { meets, type Spans } from './disturbance.ts'
 import { moments, type Steps } from './steps.ts'
@@ -102,9 +103,8 @@ export function workersSeen(
  * Workers that are busy at the highest rate of answers seen, were a request served as long as those are that found the fewest others: Little's law.
  */
 function meanBusy(windows: readonly { readonly run: LoadRun }[], loops: readonly LoadRun[]): number {
-  const answered = ({ latencyMs, elapsedS }: LoadRun) => latencyMs.reduce((count, ms) => (ms >= 0 ? count + 1 : count), 0) / elapsedS
   const open = windows.map(({ run }) => run)
-  const mostRps = [...open, ...loops].reduce((most, run) => Math.max(most, answered(run)), 0)
+  const mostRps = [...open, ...loops].reduce((most, run) => Math.max(most, untilLastRps(run)), 0)
   // With ever so many workers service begins at once.
   const stays = open.map((run) => servicesOf(run, mostWorkers))
   const found = stays.flatMap((stay) => stay.found)

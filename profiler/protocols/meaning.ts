@@ -2,8 +2,8 @@
  * Whether an answer means what was asked: a status of 200 says that a server answered, not that it served this model. What is wrong is said in words that
  * follow 'answered 200, but'; undefined where nothing is.
  */
-export const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
+import { isRecord } from '../plain-record.ts'
+import { sizeOf } from './tensor-bytes.ts'
 
 /** A tensor of an answer. */
 export interface AnsweredTensor {
@@ -21,7 +21,6 @@ export interface DeclaredTensor {
   readonly shape: readonly number[]
 }
 
-const sizeOf = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1)
 const shown = (shape: readonly number[]): string => `[${shape.join(', ')}]`
 
 /** @param items of the request: an output with a free first dimension has more than one row for several */
@@ -100,7 +99,7 @@ const mostDeep = 3
 export function documentFault(value: unknown, place = 'it', deep = 0): string | undefined {
   if (value === 'NaN' || value === 'Infinity' || value === '-Infinity') return `${place} holds ${value}`
   if (Array.isArray(value)) return listFault(value, place, deep)
-  if (!isObject(value)) return undefined
+  if (!isRecord(value)) return undefined
   const { error, errors, status, success } = value
   const of = place === 'it' ? '' : ` of ${place}`
   if (error !== undefined && error !== null && error !== false && error !== '') return `with the error${of} ${JSON.stringify(error)}`

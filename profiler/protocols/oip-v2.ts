@@ -1,11 +1,13 @@
+import { isRecord } from '../plain-record.ts'
 import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import { type Content, fitted } from './content.ts'
 import { getJson } from './http.ts'
 import { type Dialect, httpProtocol } from './http-protocol.ts'
-import { type AnsweredTensor, type DeclaredTensor, idFault, isObject, modelFault, tensorsFault } from './meaning.ts'
+import { type AnsweredTensor, type DeclaredTensor, idFault, modelFault, tensorsFault } from './meaning.ts'
 import { bytesKind, itemShape, type TensorInput } from './payload-pool.ts'
 import { jsonPool } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
+import { sizeOf } from './tensor-bytes.ts'
 
 /** An input as the metadata of either form, REST or gRPC, declares it. */
 export interface OipInput extends TensorInput {
@@ -20,7 +22,7 @@ const modelPath = (model: string) => `/v2/models/${encodeURIComponent(model)}`
 export const oipV2: ProtocolModule = {
   create: (options) => httpProtocol(dialect(options), options),
   signs: [
-    { path: modelPath, shows: ({ status, json }) => status === 200 && isObject(json) && 'inputs' in json },
+    { path: modelPath, shows: ({ status, json }) => status === 200 && isRecord(json) && 'inputs' in json },
     { path: () => '/v2/health/live', shows: ({ status }) => status === 200 },
   ],
 }
@@ -32,10 +34,10 @@ function dialect(options: ProtocolOptions): Dialect {
     readyPaths: (model) => ['/v2/health/ready', modelPath(model)],
     inferPath: (model) => `${modelPath(model)}/infer`,
     fault: (answer, { model, request, outputs }) => {
-      if (!isObject(answer)) return 'not with an object'
+      if (!isRecord(answer)) return 'not with an object'
       if ('error' in answer) return `with the error ${JSON.stringify(answer.error)}`
       if (!Array.isArray(answer.outputs)) return 'without outputs'
-      const asked = isObject(request) ? request : {}
+      const asked = isRecord(request) ? request : {}
       return (
         modelFault(answer.model_name, model) ??
         idFault(answer.id, asked.id) ??
@@ -43,7 +45,7 @@ function dialect(options: ProtocolOptions): Dialect {
       )
     },
     values: (answer) =>
-      (isObject(answer) ? (answer.outputs as unknown[]) : []).flatMap((output) => Array.from(answeredTensor(output).data ?? [])),
+      (isRecord(answer) ? (answer.outputs as unknown[]) : []).flatMap((output) => Array.from(answeredTensor(output).data ?? [])),
     async generate(url, model, source, signal) {
       const metadataUrl = new URL(modelPath(model), url).href
       const metadata = await getJson('oip-v2', metadataUrl, options, signal)
@@ -65,7 +67,7 @@ function dialect(options: ProtocolOptions): Dialect {
 }
 
 function answeredTensor(output: unknown): AnsweredTensor {
-  const { name, datatype, shape, data } = isObject(output) ? output : {}
+  const { name, datatype, shape, data } = isRecord(output) ? output : {}
   return {
     name: String(name),
     datatype: String(datatype),
@@ -78,15 +80,15 @@ function answeredTensor(output: unknown): AnsweredTensor {
 /** Items of a request: the first dimension of its first input. */
 function itemsOf({ inputs }: Record<string, unknown>): number | undefined {
   const [first] = Array.isArray(inputs) ? (inputs as unknown[]) : []
-  const shape = isObject(first) ? first.shape : undefined
+  const shape = isRecord(first) ? first.shape : undefined
   return Array.isArray(shape) && typeof shape[0] === 'number' ? shape[0] : undefined
 }
 
 /** What the metadata says of the outputs; none where it does not say it whole. */
 export function oipOutputs(metadata: unknown): DeclaredTensor[] {
-  const outputs: unknown[] = isObject(metadata) && Array.isArray(metadata.outputs) ? metadata.outputs : []
+  const outputs: unknown[] = isRecord(metadata) && Array.isArray(metadata.outputs) ? metadata.outputs : []
   return outputs.flatMap((output) =>
-    isObject(output) && typeof output.name === 'string' && typeof output.datatype === 'string' && Array.isArray(output.shape)
+    isRecord(output) && typeof output.name === 'string' && typeof output.datatype === 'string' && Array.isArray(output.shape)
       ? [{ name: output.name, datatype: output.datatype, shape: output.shape.map(Number) }]
       : [],
   )
@@ -106,7 +108,7 @@ export function shapeOf({ name, shape, batched }: OipInput, items: number): numb
 /** Row-major values of so many items: texts, pictures' bytes, numbers. */
 export async function valuesOf(input: OipInput, content: Content, items: number): Promise<(string | Buffer | number | boolean)[]> {
   const values: (string | Buffer | number | boolean)[] = []
-  const length = input.shape.reduce((product, size) => product * size, 1)
+  const length = sizeOf(input.shape)
   for (let item = 0; item < items; item++) {
     if (input.kind === 'text') for (let i = 0; i < length; i++) values.push(content.text())
     else if (input.kind === 'image') for (let i = 0; i < length; i++) values.push(await content.image())
@@ -117,11 +119,11 @@ export async function valuesOf(input: OipInput, content: Content, items: number)
 
 /** What the metadata at `url` says of the inputs. Throws a ProtocolError for metadata without any. */
 export function oipInputs(protocol: string, url: string, metadata: unknown): OipInput[] {
-  const inputs = isObject(metadata) ? metadata.inputs : undefined
+  const inputs = isRecord(metadata) ? metadata.inputs : undefined
   if (!Array.isArray(inputs) || inputs.length === 0)
     throw new ProtocolError(protocol, `${url} names no inputs`, 'give request bodies in a JSON Lines file (--payload)')
   return inputs.map((input: unknown): OipInput => {
-    if (!isObject(input) || typeof input.name !== 'string' || typeof input.datatype !== 'string' || !Array.isArray(input.shape))
+    if (!isRecord(input) || typeof input.name !== 'string' || typeof input.datatype !== 'string' || !Array.isArray(input.shape))
       throw new ProtocolError(protocol, `${url} has an input without name, datatype and shape: ${JSON.stringify(input)}`)
     const { name, datatype } = input
     const bytes = datatype === 'BYTES'

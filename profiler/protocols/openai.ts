@@ -1,9 +1,9 @@
 import { TokenStream } from '../generator/token-stream.ts'
+import { isRecord } from '../plain-record.ts'
 import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import type { PayloadSource, Protocol, RequestBody, Target } from '../types.ts'
 import { answersOk, excerpt, postOnce } from './http.ts'
 import { parseUrl } from './http-protocol.ts'
-import { isObject } from './meaning.ts'
 import { jsonLines } from './payload-pool.ts'
 import { defaultPrompts, makePrompts, type Prompt } from './prompts.ts'
 import type { ProtocolModule } from './protocol-module.ts'
@@ -13,7 +13,7 @@ const chatPath = '/v1/chat/completions'
 /** The OpenAI protocol with streaming (vLLM, TGI, SGLang, Ollama, ...): chat, or completions where the path says so. */
 export const openai: ProtocolModule = {
   create,
-  signs: [{ path: () => '/v1/models', shows: ({ json }) => isObject(json) && json.object === 'list' }],
+  signs: [{ path: () => '/v1/models', shows: ({ json }) => isRecord(json) && json.object === 'list' }],
 }
 
 function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
@@ -95,7 +95,7 @@ const streamed = (body: Record<string, unknown>): RequestBody => ({
 /** One request body a line; the model's name is filled in where it is missing, and every request streams. */
 async function fromFile(path: string, model: string): Promise<RequestBody[]> {
   return (await jsonLines(path)).map((row, i) => {
-    if (!isObject(row) || (row.messages === undefined && row.prompt === undefined))
+    if (!isRecord(row) || (row.messages === undefined && row.prompt === undefined))
       throw new PayloadError(
         `${path}, body ${i + 1}: neither 'messages' nor 'prompt'`,
         'for example {"messages": [{"role": "user", "content": "..."}], "max_tokens": 128}',

@@ -2,6 +2,7 @@ import { hintOf, readText } from '../bounded-reader.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import { normal, type Uniform } from '../seeded-random.ts'
 import type { RequestBody } from '../types.ts'
+import { sizeOf } from './tensor-bytes.ts'
 
 const words =
   `the of and to in is that for it was on are as with they be at one have this from by had not but what all were when we there can an your which their if will each about how up out
@@ -70,7 +71,7 @@ export function itemShape(name: string, declared: readonly number[]): number[] {
 
 /** Row-major values of a numeric tensor: token ids below 20,000, masks of ones, segment ids of zeros, floats in [-1, 1). */
 export function numericValues({ name, kind, shape }: TensorInput, uniform: Uniform): (number | boolean)[] {
-  const length = shape.reduce((product, size) => product * size, 1)
+  const length = sizeOf(shape)
   const value = (): number | boolean => {
     if (kind === 'boolean') return uniform() < 0.5
     if (kind === 'float') return Math.round((2 * uniform() - 1) * 1e4) / 1e4

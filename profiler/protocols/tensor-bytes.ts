@@ -4,6 +4,9 @@
  */
 import { PayloadError } from '../profiler-errors.ts'
 
+/** Elements of a tensor. */
+export const sizeOf = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1)
+
 /** Element types that numbers of JavaScript stand for as they are. */
 const arrays = {
   BOOL: Uint8Array,

@@ -1,8 +1,9 @@
+import { isRecord } from '../plain-record.ts'
 import { ProtocolError } from '../profiler-errors.ts'
 import { type Content, fitted } from './content.ts'
 import { getJson, unknownPath } from './http.ts'
 import { type Dialect, httpProtocol } from './http-protocol.ts'
-import { type DeclaredTensor, documentFault, isObject } from './meaning.ts'
+import { type DeclaredTensor, documentFault } from './meaning.ts'
 import { bytesKind, itemShape, type TensorInput } from './payload-pool.ts'
 import { jsonPool } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
@@ -16,7 +17,7 @@ export const tfserving: ProtocolModule = {
     {
       path: modelPath,
       shows: ({ json, text }) =>
-        (isObject(json) && 'model_version_status' in json) ||
+        (isRecord(json) && 'model_version_status' in json) ||
         unknownPath.test(text) ||
         /Servable not found|Could not find any versions of model/.test(text),
     },
@@ -30,7 +31,7 @@ function dialect(options: ProtocolOptions): Dialect {
     readyPaths: (model) => [modelPath(model)],
     inferPath: (model) => `${modelPath(model)}:predict`,
     fault: (answer, { request, outputs = [] }) => {
-      if (!isObject(answer)) return 'not with an object'
+      if (!isRecord(answer)) return 'not with an object'
       if ('error' in answer) return `with the error ${JSON.stringify(answer.error)}`
       const { predictions } = answer
       // A request in columns is answered in columns.
@@ -40,13 +41,13 @@ function dialect(options: ProtocolOptions): Dialect {
         return `with ${predictions.length} predictions for ${instances.length} instances`
       const names = outputs.map(({ name }) => name)
       const strange = predictions
-        .flatMap((item) => (isObject(item) && !('b64' in item) ? Object.keys(item) : []))
+        .flatMap((item) => (isRecord(item) && !('b64' in item) ? Object.keys(item) : []))
         .find((name) => !names.includes(name))
       if (names.length > 0 && strange !== undefined)
         return documentFault(answer) ?? `its output '${strange}' is none of the model's, which are ${names.join(', ')}`
       return documentFault(answer)
     },
-    values: (answer) => leavesOf(isObject(answer) ? answer.predictions : []),
+    values: (answer) => leavesOf(isRecord(answer) ? answer.predictions : []),
     async generate(url, model, source, signal) {
       const metadataUrl = new URL(`${modelPath(model)}/metadata`, url).href
       const metadata = await getJson('tfserving', metadataUrl, options, signal)
@@ -93,12 +94,12 @@ export interface TensorFlowInput extends TensorInput {
 }
 
 const signatureOf = (signatures: unknown): unknown =>
-  isObject(signatures) ? (signatures.serving_default ?? Object.values(signatures)[0]) : undefined
+  isRecord(signatures) ? (signatures.serving_default ?? Object.values(signatures)[0]) : undefined
 
 /** Outputs of that signature; none where it does not name them. */
 export function signatureOutputs(signatures: unknown): DeclaredTensor[] {
   const outputs = at(signatureOf(signatures), 'outputs')
-  return Object.entries(isObject(outputs) ? outputs : {}).map(([name, output]) => {
+  return Object.entries(isRecord(outputs) ? outputs : {}).map(([name, output]) => {
     const dims = at(output, 'tensor_shape', 'dim')
     return { name, datatype: String(at(output, 'dtype')), shape: Array.isArray(dims) ? dims.map((dim) => Number(at(dim, 'size'))) : [] }
   })
@@ -107,7 +108,7 @@ export function signatureOutputs(signatures: unknown): DeclaredTensor[] {
 /** Inputs of the signature 'serving_default', or of the first one. Throws a ProtocolError where there is none. */
 export function signatureInputs(protocol: string, url: string, signatures: unknown): TensorFlowInput[] {
   const inputs = at(signatureOf(signatures), 'inputs')
-  if (!isObject(inputs) || Object.keys(inputs).length === 0)
+  if (!isRecord(inputs) || Object.keys(inputs).length === 0)
     throw new ProtocolError(protocol, `${url} names no signature with inputs`, 'give request bodies in a JSON Lines file (--payload)')
   return Object.entries(inputs).map(([name, input]): TensorFlowInput => {
     const dtype = at(input, 'dtype')
@@ -124,6 +125,6 @@ export function signatureInputs(protocol: string, url: string, signatures: unkno
 
 function at(value: unknown, ...path: string[]): unknown {
   let here = value
-  for (const key of path) here = isObject(here) ? here[key] : undefined
+  for (const key of path) here = isRecord(here) ? here[key] : undefined
   return here
 }

@@ -1,21 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { runOf as scriptedRun } from '../testing/scripted-generator.ts'
 import type { LoadRun } from '../types.ts'
 import { dispersion } from './dependence.ts'
 import { countWithin, recordedLatencies } from './latency-record.ts'
 
-const runOf = (latencyMs: readonly number[], stream?: LoadRun['stream']): LoadRun => ({
-  load: { kind: 'closed', connections: 1, durationS: 1 },
-  sentMs: new Float64Array(latencyMs.length),
-  latencyMs: Float64Array.from(latencyMs),
-  errorKinds: {},
-  planned: latencyMs.length,
-  latenessP99Ms: 0,
-  seconds: 1,
-  elapsedS: 1,
-  generatorCores: 0,
-  stream,
-})
+const runOf = (latencyMs: readonly number[], stream?: LoadRun['stream']): LoadRun =>
+  scriptedRun({ kind: 'closed', connections: 1, durationS: 1 }, latencyMs, { stream })
 const recordOf = (...latencyMs: number[]) => recordedLatencies(runOf(latencyMs)).e2e
 
 describe('a record', () => {

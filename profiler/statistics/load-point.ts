@@ -107,6 +107,10 @@ function disturbedByMachine(
   return Math.max(server, ofGenerator, stolen) > mostWait
 }
 
+/** Answers per second up to the last one: of requests that take longer than a window few are finished in it, all that it sent are by then. */
+export const untilLastRps = ({ latencyMs, elapsedS }: LoadRun): number =>
+  elapsedS > 0 ? latencyMs.reduce((count, ms) => (Number.isNaN(ms) ? count : count + 1), 0) / elapsedS : 0
+
 /** Whether so many of the planned sends were left out (1 %) that the rate was not that rate. */
 export const leftOut = (run: LoadRun): boolean => run.latencyMs.length < 0.99 * run.planned
 

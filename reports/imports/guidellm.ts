@@ -1,8 +1,9 @@
 /** GuideLLM: benchmarks.csv (three rows of headings; one row before 0.4) and benchmarks.json, an entry for each load on one server. */
+import { percentileName } from '../../profiler/slo.ts'
 import type { LatencyMetric } from '../../profiler/types.ts'
 import { TableError } from './table-error.ts'
 import { recordsOf, type Source } from './table-text.ts'
-import { figure, type ImportOptions, percentileName, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
+import { figure, type ImportOptions, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
 
 /** Where each latency stands: heading of the CSV, metric of the JSON, and its unit in ms. Between tokens, the first one's wait left out, as ours. */
 const latencies = {

@@ -1,7 +1,8 @@
 /** Triton's Model Analyzer: metrics-model-inference.csv, a row for each configuration of a model and each load. Closed loop by concurrency, or by request rate. */
 
+import { percentileName } from '../../profiler/slo.ts'
 import { tableOf } from './table-text.ts'
-import { figure, percentileName, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
+import { figure, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
 
 const throughput = 'Throughput (infer/sec)'
 const mark = 'Model Config Path'

@@ -67,9 +67,7 @@ function completed(given: GivenTask['parameters'][number], rows: readonly Placed
  */
 export function recordingOf(file: string, task: ReplayTask, placed: readonly PlacedRow[]): Recording {
   const cellsOf = (rows: readonly PlacedRow[]) => rows.map(({ cells }) => cells)
-  const empty = new Map(
-    placed.flatMap((row) => (missingReadings(task, row.cells).length > 0 ? [[row, missingReadings(task, row.cells)] as const] : [])),
-  )
+  const empty = new Map(placed.map((row) => [row, missingReadings(task, row.cells)] as const).filter(([, missing]) => missing.length > 0))
   const columns = namedColumns(task).every((column) => column in placed[0]!.cells)
   const measured = columns ? placed.filter((row) => !empty.has(row)) : placed
   const where = ({ row }: RowFault) => (row === undefined ? file : measured[row]!.where)

@@ -1,7 +1,8 @@
 /** `perf_analyzer -f FILE`: a row for each load on one server. */
 
+import { percentileName } from '../../profiler/slo.ts'
 import { tableOf } from './table-text.ts'
-import { figure, percentileName, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
+import { figure, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
 
 const throughput = 'Inferences/Second'
 

@@ -36,9 +36,6 @@ export interface ToolReader {
   read(source: Source, options: ImportOptions): readonly ToolPoint[] | undefined
 }
 
-/** 'p99', 'p99.9'. */
-export const percentileName = (percentile: number): string => `p${Number((percentile * 100).toFixed(4))}`
-
 /**
  * A figure as tools print it: 12.5, '1,234.50'; of several models '294.0, [177.0,117.0]', the first.
  * @throws TableError for what is no number

@@ -3,7 +3,9 @@
  * is at most what an open loop would keep.
  */
 import { dirname, sep } from 'node:path'
+import { percentileName } from '../../profiler/slo.ts'
 import type { ReplayParameter, ReplayTask } from '../../search/replay-task.ts'
+import { configurationKey } from '../../search/space.ts'
 import { aiperf } from './aiperf.ts'
 import { guidellm } from './guidellm.ts'
 import { modelAnalyzer } from './model-analyzer.ts'
@@ -11,7 +13,7 @@ import { type PlacedRow, type Recording, recordingOf } from './own-table.ts'
 import { perfAnalyzer } from './perf-analyzer.ts'
 import { TableError } from './table-error.ts'
 import type { Source } from './table-text.ts'
-import { type ImportOptions, percentileName, type ToolPoint, type ToolReader } from './tool-point.ts'
+import type { ImportOptions, ToolPoint, ToolReader } from './tool-point.ts'
 
 /** With a limit in any case, and whether it is the tool's own word that counts for want of another. */
 interface Limits extends ImportOptions {
@@ -89,8 +91,6 @@ function labelsOf(files: readonly string[]): string[] {
 
 const lastOf = (path: string): string => (path.split(sep).at(-1) ?? path).replace(/\.(csv|json)$/, '')
 
-const keyOf = (values: Readonly<Record<string, unknown>>): string => JSON.stringify(values)
-
 /** Points with what changes among their configurations alone, the path of a configuration left out where the rest tells as much; and whether anything does. */
 function distinguished(points: readonly ToolPoint[]): { points: readonly ToolPoint[]; configured: boolean } {
   const varying = Object.keys(points[0]!.configuration).filter((name) => new Set(points.map((p) => p.configuration[name])).size > 1)
@@ -99,7 +99,7 @@ function distinguished(points: readonly ToolPoint[]): { points: readonly ToolPoi
   const numeric = varying.filter((name) => name !== 'configuration')
   const paths = new Map<string, Set<unknown>>()
   for (const p of points) {
-    const key = keyOf(pick(p, numeric))
+    const key = configurationKey(pick(p, numeric))
     paths.set(key, (paths.get(key) ?? new Set()).add(p.configuration.configuration))
   }
   const ambiguous = varying.includes('configuration') && [...paths.values()].some((set) => set.size > 1)
@@ -111,7 +111,7 @@ function distinguished(points: readonly ToolPoint[]): { points: readonly ToolPoi
 function bestByConfiguration(points: readonly ToolPoint[], options: Limits): ToolPoint[] {
   const best = new Map<string, ToolPoint>()
   for (const point of points) {
-    const key = keyOf(point.configuration)
+    const key = configurationKey(point.configuration)
     const known = best.get(key)
     if (!known || better(point, known, options)) best.set(key, point)
   }

@@ -3,9 +3,6 @@ import { pathToFileURL } from 'node:url'
 import sqlite3 from 'sqlite3'
 import { storeErrorOf } from './store-error.ts'
 
-/** Mode of every file of a store: it may hold what only its owner should see. */
-export const privateFile = 0o600
-
 export type SqlValue = string | number | null
 
 /** The npm package's own types leave it out. */

@@ -1,6 +1,7 @@
 /** The tables of the store, as the list of steps that lead to them. A step, once released, is never edited: add one. */
 import { closeSync, existsSync, openSync, renameSync, rmSync } from 'node:fs'
-import { Connection, privateFile, type Transaction } from './connection.ts'
+import { privateFile } from '../private-files.ts'
+import { Connection, type Transaction } from './connection.ts'
 import { corruptHint, StoreError } from './store-error.ts'
 
 /** 'tune' in ASCII: tells our files from any other SQLite database. */

@@ -1,10 +1,11 @@
 /** Whether a decoded document is what its row must hold: what a damaged byte made of it must not reach a computation. */
+import { isRecord } from '../../profiler/plain-record.ts'
 
 /** What is wrong with a trial's document, in words; undefined for one that can be used. `points` are its load curve. */
 export function trialProblem(document: unknown, number: number, points: readonly unknown[]): string | undefined {
-  if (!isObject(document)) return 'it is no object'
+  if (!isRecord(document)) return 'it is no object'
   if (document.number !== number) return `it says that it is trial ${String(document.number).slice(0, 20)}`
-  if (!isObject(document.configuration) || !Object.values(document.configuration).every((v) => isNumber(v) || isText(v)))
+  if (!isRecord(document.configuration) || !Object.values(document.configuration).every((v) => isNumber(v) || isText(v)))
     return 'its configuration is unreadable'
   const missing = missingIn(document, { why: isText, startedAt: isText, seconds: isNumber })
   if (missing) return missing
@@ -21,20 +22,20 @@ export function trialProblem(document: unknown, number: number, points: readonly
 }
 
 function measurementProblem(measurement: unknown, points: readonly unknown[]): string | undefined {
-  if (!isObject(measurement)) return 'its measurement is missing'
+  if (!isRecord(measurement)) return 'its measurement is missing'
   const missing = missingIn(measurement, {
     capacityRps: isNumber,
     capacityCi90Rps: isInterval,
-    slo: isObject,
-    idle: isObject,
+    slo: isRecord,
+    idle: isRecord,
     saturationRps: isNumber,
     caveats: Array.isArray,
   })
   if (missing) return `of its measurement, ${missing}`
   const broken = points.findIndex(
     (point) =>
-      !isObject(point) ||
-      missingIn(point, { load: isObject, offeredRps: isNumber, achievedRps: isNumber, sloMs: isNumber, sloCi95Ms: isInterval }),
+      !isRecord(point) ||
+      missingIn(point, { load: isRecord, offeredRps: isNumber, achievedRps: isNumber, sloMs: isNumber, sloCi95Ms: isInterval }),
   )
   return broken < 0 ? undefined : `its load point ${broken + 1} is unreadable`
 }
@@ -45,7 +46,6 @@ const missingIn = (document: Readonly<Record<string, unknown>>, checks: Readonly
   const name = Object.keys(checks).find((key) => !checks[key]!(document[key]))
   return name && `${name} is missing or unreadable`
 }
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
 const isText: Check = (value) => typeof value === 'string'
 const isNumber: Check = (value) => typeof value === 'number'
 const isInterval: Check = (value) => Array.isArray(value) && value.length === 2 && value.every(isNumber)

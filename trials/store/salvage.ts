@@ -1,6 +1,7 @@
 /** What a damaged store still holds, in a database of its own: the rows that are whole, and the names of those that are not. */
 import { closeSync, openSync, renameSync, rmSync } from 'node:fs'
-import { Connection, privateFile, type SqlValue } from './connection.ts'
+import { privateFile } from '../private-files.ts'
+import { Connection, type SqlValue } from './connection.ts'
 import { migrate } from './database-schema.ts'
 import { ownerState } from './owner.ts'
 import { pageRows } from './page-rows.ts'

@@ -1,7 +1,7 @@
 /** Looking after a store: whether it is sound, and a copy of it while it is in use. */
 import { closeSync, existsSync, openSync, renameSync, rmSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { privateFile } from './connection.ts'
+import { privateFile } from '../private-files.ts'
 import { openReader, openSound } from './reader.ts'
 import { StoreError } from './store-error.ts'
 import type { Damage } from './stored-rows.ts'

@@ -1,10 +1,8 @@
 /** The store's files: regular ones, readable by their owner alone. */
 import { closeSync, existsSync, mkdirSync, openSync, renameSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { privateFile } from './connection.ts'
+import { privateFile, privateFolder } from '../private-files.ts'
 import { StoreError } from './store-error.ts'
-
-const privateFolder = 0o700
 
 /** Makes the folder of a store, closed to others where it is new, and the file itself. Throws StoreError. */
 export function makeStoreFile(file: string): void {

@@ -3,13 +3,13 @@
  * seed; default flags `--model bert --slo 50ms`. Best on a machine that does nothing else. For each seed: seconds, trials, what is recommended, its
  * status, whether the rate first asked of it held, and what a plain client in C finds in 30 s at the rate that was held (where there is a C compiler).
  */
-import { execFile, execFileSync, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
+import { compilePlainClient } from '../../profiler/bench/plain-client.ts'
 import { type LoadPoint, protocolFor, schedule } from '../../profiler/index.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
 import type { TuneEvent } from '../loop/events.ts'
@@ -73,16 +73,7 @@ async function runOnce(seed: number): Promise<Run> {
   return { seconds: (lastMs - startMs) / 1000, spent, recommendation, exitCode, first }
 }
 
-const plainClient = (() => {
-  const binary = join(folder, 'plain-client')
-  const source = fileURLToPath(new URL('../../profiler/bench/plain-client.c', import.meta.url))
-  try {
-    execFileSync('cc', ['-O2', '-pthread', '-o', binary, source], { stdio: 'ignore' })
-    return binary
-  } catch {
-    return undefined
-  }
-})()
+const plainClient = compilePlainClient(folder)
 
 /** Percentile of the SLO that the plain client finds at the confirmed rate, ms, on an emulated predictor started anew; undefined for others. */
 async function foreign({ best, provenance, confirmation, slo }: Recommendation): Promise<number | undefined> {
@@ -102,10 +93,8 @@ async function foreign({ best, provenance, confirmation, slo }: Recommendation):
     const { path, bodies } = await protocolFor('oip-v2').prepare(url, 'bert', { kind: 'generated', count: 1, seed: 1 }, signal)
     const play = async (seed: number, durationS: number) => {
       const times = schedule({ kind: 'open', rateRps: confirmation.rateRps, durationS, seed, arrivals: { kind: 'poisson' } })
-      const client = promisify(execFile)(plainClient, [new URL(url).port, path, String(bodies[0]!.body)], { maxBuffer: 1e9 })
-      client.child.stdin!.end([...times].join('\n'))
-      const tookMs = (await client).stdout.trim().split('\n').map(Number)
-      return Float64Array.from(tookMs, (ms) => (ms < 0 ? Number.POSITIVE_INFINITY : ms)).sort()
+      const tookMs = await plainClient(url, path, String(bodies[0]!.body), times)
+      return tookMs.map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms)).sort()
     }
     await play(1, 5)
     const sorted = await play(2, foreignS)

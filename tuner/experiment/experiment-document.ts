@@ -1,4 +1,5 @@
 /** The effective experiment written back in the form of the experiment file: for the store, `tune config`, and to be read again. */
+import { isRecord } from '../../profiler/plain-record.ts'
 import { demandOf, priceBoundOf } from '../../search/objective.ts'
 import type { Parameter } from '../../search/types.ts'
 import { describeDomain } from './default-space.ts'
@@ -135,9 +136,7 @@ function compact(value: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(value).flatMap(([key, inner]) => {
       if (inner === undefined) return []
-      return [
-        [key, typeof inner === 'object' && inner !== null && !Array.isArray(inner) ? compact(inner as Record<string, unknown>) : inner],
-      ]
+      return [[key, isRecord(inner) ? compact(inner) : inner]]
     }),
   )
 }

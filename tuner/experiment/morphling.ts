@@ -2,6 +2,7 @@
  * Reads a ProfilingExperiment of Morphling (SoCC '21; kubedl-io/morphling, api/v1alpha1/profilingexperiment_types.go) as an experiment file.
  * What it says is kept; what has no meaning here is named in a notice; what Morphling itself gets wrong is refused.
  */
+import { isRecord } from '../../profiler/plain-record.ts'
 import { closest, namesNear } from '../../trials/devices/device-model-error.ts'
 import { environmentName } from '../../trials/launchers/fill.ts'
 import { createDraft } from './draft.ts'
@@ -23,7 +24,7 @@ interface Imported {
 }
 
 type Fields = Readonly<Record<string, unknown>>
-const fields = (value: unknown): Fields => (typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {})
+const fields = (value: unknown): Fields => (isRecord(value) ? value : {})
 const items = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
 
 /** @param source the file as it was read; places in it are kept for errors and `tune config`. */

@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { expect, vi } from 'vitest'
 
 /** Kept up to date with the sources by build.ts. */
 const cli = fileURLToPath(new URL('../../dist/tuner/cli.js', import.meta.url))
@@ -80,6 +81,12 @@ export class CliBox {
         }
       })
       .map(([pid]) => `${pid} ${readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')}`)
+  }
+
+  /** Once nothing that it started lives any more; rejects after five seconds. */
+  async end(): Promise<void> {
+    await vi.waitFor(() => expect(this.processes()).toEqual([]), { timeout: 5_000 })
+    this.dispose()
   }
 
   dispose(): void {

@@ -84,7 +84,7 @@ export const encodeMessage = (name: string, value: Record<string, unknown>): Buf
 }
 
 /** Plain objects: 64-bit numbers as numbers, enumerations by name, bytes as Buffers; absent fields with their defaults. Throws for bytes that are no such message. */
-export const decodeMessage = (name: string, bytes: Uint8Array): Record<string, unknown> => {
+export const decodeMessage = <Message = Record<string, unknown>>(name: string, bytes: Uint8Array): Message => {
   const type = root.lookupType(name)
-  return type.toObject(type.decode(bytes), { longs: Number, enums: String, bytes: Buffer, defaults: true })
+  return type.toObject(type.decode(bytes), { longs: Number, enums: String, bytes: Buffer, defaults: true }) as Message
 }

@@ -1,6 +1,7 @@
+import { isRecord } from '../../plain-record.ts'
 import { PayloadError } from '../../profiler-errors.ts'
 import { fitted } from '../content.ts'
-import { idFault, isObject, modelFault, tensorsFault } from '../meaning.ts'
+import { idFault, modelFault, tensorsFault } from '../meaning.ts'
 import { type OipInput, oipInputs, oipOutputs, shapeOf, valuesOf } from '../oip-v2.ts'
 import { poolOf } from '../pool.ts'
 import type { ProtocolModule } from '../protocol-module.ts'
@@ -53,10 +54,8 @@ const dialect: GrpcDialect = {
     return { messages, outputs }
   },
   read: (answer, asked) => {
-    const { model_name, id, outputs, raw_output_contents: raw } = decodeMessage(infer.response, answer) as unknown as InferAnswer
-    const request = decodeMessage(infer.request, asked.request) as unknown as Pick<InferAnswer, 'id'> & {
-      readonly inputs: readonly OutputTensor[]
-    }
+    const { model_name, id, outputs, raw_output_contents: raw } = decodeMessage<InferAnswer>(infer.response, answer)
+    const request = decodeMessage<Pick<InferAnswer, 'id'> & { readonly inputs: readonly OutputTensor[] }>(infer.request, asked.request)
     const tensors = outputs.map((output, i) => ({
       ...output,
       data: raw.length > 0 ? rawValues(output.datatype, raw[i] ?? Buffer.alloc(0)) : ownValues(output),
@@ -120,9 +119,9 @@ function messageOfRow(model: string, id: string, row: unknown, place: string): B
       'one body of the REST form a line: {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": ["..."]}]}',
     )
   }
-  const inputs: unknown[] = isObject(row) && Array.isArray(row.inputs) ? row.inputs : fail("no list of 'inputs'")
+  const inputs: unknown[] = isRecord(row) && Array.isArray(row.inputs) ? row.inputs : fail("no list of 'inputs'")
   const tensors = inputs.map((input) => {
-    if (!isObject(input) || typeof input.name !== 'string' || typeof input.datatype !== 'string' || !Array.isArray(input.shape))
+    if (!isRecord(input) || typeof input.name !== 'string' || typeof input.datatype !== 'string' || !Array.isArray(input.shape))
       return fail('an input without name, datatype and shape')
     if (!Array.isArray(input.data)) return fail(`input '${input.name}' has no list of 'data'`)
     const data: unknown[] = input.data.flat(Number.POSITIVE_INFINITY)
@@ -143,4 +142,4 @@ function messageOfRow(model: string, id: string, row: unknown, place: string): B
 
 /** Text as UTF-8, {"b64": "..."} as the bytes it stands for. */
 export const bytesOf = (value: unknown): Buffer =>
-  isObject(value) && typeof value.b64 === 'string' ? Buffer.from(value.b64, 'base64') : Buffer.from(String(value))
+  isRecord(value) && typeof value.b64 === 'string' ? Buffer.from(value.b64, 'base64') : Buffer.from(String(value))

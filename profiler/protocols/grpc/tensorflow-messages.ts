@@ -1,9 +1,10 @@
+import { isRecord } from '../../plain-record.ts'
 import { PayloadError } from '../../profiler-errors.ts'
 import { type Content, fitted } from '../content.ts'
-import { isObject, modelFault, tensorsFault } from '../meaning.ts'
+import { modelFault, tensorsFault } from '../meaning.ts'
 import { poolOf } from '../pool.ts'
 import type { ProtocolModule } from '../protocol-module.ts'
-import { numbersToBytes, rawValues } from '../tensor-bytes.ts'
+import { numbersToBytes, rawValues, sizeOf } from '../tensor-bytes.ts'
 import { signatureInputs, signatureOutputs, type TensorFlowInput } from '../tfserving.ts'
 import { call, type GrpcEndpoint, type Method, notUpYet } from './call.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
@@ -52,8 +53,8 @@ const dialect: GrpcDialect = {
     return { messages, outputs }
   },
   read: (answer, { model, request, declared }) => {
-    const { outputs, model_spec } = decodeMessage(predict.response, answer) as unknown as PredictAnswer
-    const { inputs } = decodeMessage(predict.request, request) as { inputs: Record<string, TensorProto> }
+    const { outputs, model_spec } = decodeMessage<PredictAnswer>(predict.response, answer)
+    const { inputs } = decodeMessage<{ inputs: Record<string, TensorProto> }>(predict.request, request)
     const tensors = Object.entries(outputs).map(([name, tensor]) => ({ name, ...answered(tensor) }))
     const meant = declared?.map((one) => ({ ...one, datatype: datatypeOf(one.datatype) }))
     const fault = modelFault(model_spec?.name, model) ?? tensorsFault(tensors, meant, sizesOf(Object.values(inputs)[0])[0])
@@ -84,7 +85,7 @@ function answered(tensor: TensorProto) {
   if (tensor.tensor_content.byteLength > 0) return { datatype, shape, data: rawValues(datatype, tensor.tensor_content) }
   const listed = Object.entries(tensor).find(([key, list]) => key.endsWith('_val') && (list as readonly unknown[]).length > 0)
   const values = (listed?.[1] ?? []) as readonly unknown[]
-  const most = shape.reduce((product, size) => product * size, 1)
+  const most = sizeOf(shape)
   const repeated = values.length > 0 && values.length < most && most <= mostRepeated
   const data = repeated ? Array.from({ length: most }, (_, i) => values[Math.min(i, values.length - 1)]) : values
   return { datatype, shape, data: listed?.[0] === 'half_val' ? undefined : data }
@@ -112,8 +113,7 @@ async function tensorOf(input: TensorFlowInput, content: Content, items: number)
   const shape = [items, ...input.shape]
   if (input.kind === 'text' || input.kind === 'image') {
     const elements: Buffer[] = []
-    for (let i = 0; i < shape.reduce((a, b) => a * b, 1); i++)
-      elements.push(input.kind === 'text' ? Buffer.from(content.text()) : await content.image())
+    for (let i = 0; i < sizeOf(shape); i++) elements.push(input.kind === 'text' ? Buffer.from(content.text()) : await content.image())
     return tensor(input.dtype, shape, { string_val: elements })
   }
   const values: (number | boolean)[] = []
@@ -144,9 +144,9 @@ function messageOfRow(model: string, inputs: readonly TensorFlowInput[], row: un
 }
 
 function columnsOf(inputs: readonly TensorFlowInput[], row: unknown, place: string): Record<string, unknown[]> {
-  const isNamed = (value: unknown): value is Record<string, unknown> => isObject(value) && typeof value.b64 !== 'string'
-  if (isObject(row) && isNamed(row.inputs)) return row.inputs as Record<string, unknown[]>
-  const values = isObject(row) ? (row.instances ?? row.inputs) : undefined
+  const isNamed = (value: unknown): value is Record<string, unknown> => isRecord(value) && typeof value.b64 !== 'string'
+  if (isRecord(row) && isNamed(row.inputs)) return row.inputs as Record<string, unknown[]>
+  const values = isRecord(row) ? (row.instances ?? row.inputs) : undefined
   if (!Array.isArray(values) || values.length === 0)
     throw new PayloadError(
       `${place}: neither 'instances' nor 'inputs'`,

@@ -104,7 +104,7 @@ async function makePod({
 
   const folder = join(options.runDirectory, 'trials', String(trial))
   mkdirSync(folder, { recursive: true })
-  const log = openLog(folder, 8 * 2 ** 20)
+  const log = openLog(folder)
   cleanup.add(log.close)
   live.add(name)
   cleanup.add(() => {

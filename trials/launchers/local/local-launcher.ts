@@ -5,6 +5,7 @@ import type { PayloadSource, Protocol } from '../../../profiler/types.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
 import type { MachineFacts } from '../../machine/machine-facts.ts'
+import { privateFile, privateFolder } from '../../private-files.ts'
 import { type Resources, resourcesOf } from '../../resources.ts'
 import { LaunchError, type Launcher, type Predictor } from '../../types.ts'
 import { type Announcement, builtinCommand, builtinExitCodes, createAnnouncement, gpuIsReal } from '../builtin.ts'
@@ -164,7 +165,7 @@ const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<Started> 
   const builtin = template.kind === 'builtin'
   const folder = onDisk(() => makeFolder(join(options.runDirectory, 'trials', String(trialNumber))))
   const announced = createAnnouncement()
-  const log = onDisk(() => openLog(folder, options.logLimitBytes ?? 8 * 2 ** 20, builtin ? announced.read : undefined))
+  const log = onDisk(() => openLog(folder, options.logLimitBytes, builtin ? announced.read : undefined))
   cleanup.add(log.close)
   const port = builtin ? undefined : await portOf(cleanup)
   const command = commandOf(launch, folder, port)
@@ -287,9 +288,6 @@ const onDisk = <T>(write: () => T): T => {
     throw new LaunchError(`cannot write a trial's files: ${(error as Error).message}`, 'is the disk full or read-only?')
   }
 }
-
-/** What a trial writes may hold secrets: its filled files, its predictor's own words. */
-const [privateFolder, privateFile] = [0o700, 0o600]
 
 const makeFolder = (folder: string): string => {
   mkdirSync(folder, { recursive: true, mode: privateFolder })

@@ -2,6 +2,7 @@
 import { closeSync, existsSync, openSync, renameSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { StringDecoder } from 'node:string_decoder'
+import { privateFile } from '../../private-files.ts'
 import { SecretFilter } from '../../secrets.ts'
 
 export interface PredictorLog {
@@ -13,14 +14,14 @@ export interface PredictorLog {
 }
 
 const tailCharacters = 64 * 1024
-const privateFile = 0o600
+const defaultLimitBytes = 8 * 2 ** 20
 
 /**
  * Opens the first free of predictor.log, predictor-2.log, ... in a folder, so that a retried trial keeps what its first try said.
  * When a file reaches `limitBytes` it becomes `.1` and a new one begins: at most twice the limit is kept, the newest of it.
  * @param onLine called for each whole line
  */
-export const openLog = (folder: string, limitBytes: number, onLine?: (line: string) => void): PredictorLog => {
+export const openLog = (folder: string, limitBytes = defaultLimitBytes, onLine?: (line: string) => void): PredictorLog => {
   const path = freeName(folder)
   let file: number | undefined = openSync(path, 'wx', privateFile)
   let bytes = 0

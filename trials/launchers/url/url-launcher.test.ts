@@ -21,9 +21,9 @@ beforeAll(async () => {
 })
 afterAll(() => server.close())
 
-const launcher = (at = url, expected = 'label') =>
+const launcher = (at = url, expected = 'label', readyTimeoutS = 0.3) =>
   createUrlLauncher({
-    template: { kind: 'url', model: 'm', url: at, protocol: 'json', readyTimeoutS: 0.3 },
+    template: { kind: 'url', model: 'm', url: at, protocol: 'json', readyTimeoutS },
     protocol: protocolFor('json', { expect: expected }),
     payload: { kind: 'generated', seed: 1, count: 1 },
   })
@@ -46,12 +46,7 @@ describe('a server that does not serve', () => {
     })
   })
   test.each(['http://127.0.0.1:1', 'http://no-such-host.invalid'])('where nothing can be: %s is not waited for', async (nowhere) => {
-    const asked = createUrlLauncher({
-      template: { kind: 'url', model: 'm', url: nowhere, protocol: 'json', readyTimeoutS: 600 },
-      protocol: protocolFor('json'),
-      payload: { kind: 'generated', seed: 1, count: 1 },
-    })
-    await expect(asked.launch({}, 1, never)).rejects.toMatchObject({
+    await expect(launcher(nowhere, 'label', 600).launch({}, 1, never)).rejects.toMatchObject({
       name: 'LaunchError',
       message: expect.stringContaining('cannot be reached'),
       final: 'experiment',

@@ -1,5 +1,6 @@
 /** Prompts as the simulator sees them: how many tokens, and which beginnings they share. */
-import { isRecord, RequestError } from '../protocol/tensors.ts'
+import { isRecord } from '../../../profiler/plain-record.ts'
+import { RequestError } from '../protocol/tensors.ts'
 import { blockTokens } from './scheduler.ts'
 
 export interface CompletionRequest {

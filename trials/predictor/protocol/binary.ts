@@ -1,11 +1,11 @@
 /** The binary tensor data extension of the Open Inference Protocol: little-endian rows, BYTES elements led by a 4-byte length. */
-import { elementBytes, elementsFromBytes, numbersFromBytes } from '../../../profiler/protocols/tensor-bytes.ts'
+import { elementBytes, elementsFromBytes, numbersFromBytes, sizeOf } from '../../../profiler/protocols/tensor-bytes.ts'
 import type { Tensor } from '../engine.ts'
 import { RequestError, type WireDatatype, type WireTensor } from './tensors.ts'
 
 /** One tensor from its raw bytes. Throws RequestError 400 when their number does not fit the shape. */
 export function readBinaryTensor(name: string, datatype: WireDatatype, shape: readonly number[], bytes: Uint8Array): WireTensor {
-  const count = shape.reduce((a, b) => a * b, 1)
+  const count = sizeOf(shape)
   if (datatype === 'BYTES') return { name, shape, datatype, values: readByteElements(name, count, bytes) }
   const needed = count * elementBytes(datatype)
   if (bytes.byteLength !== needed)

@@ -2,12 +2,13 @@
  * The Open Inference Protocol v2 over REST: https://github.com/kserve/open-inference-protocol/blob/main/specification/protocol/inference_rest.md
  * with the binary tensor data extension: https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_binary_data.md
  */
+import { isRecord } from '../../../profiler/plain-record.ts'
+import { sizeOf } from '../../../profiler/protocols/tensor-bytes.ts'
 import type { Tensors } from '../engine.ts'
 import { binaryOf, readBinaryTensor } from './binary.ts'
 import {
   datatypes,
   integerDatatypes,
-  isRecord,
   mostDimensions,
   parseJson,
   type Reply,
@@ -92,7 +93,7 @@ function binarySize({ name, parameters, data }: TensorHead): number | undefined 
 function jsonTensor({ name, shape, datatype, data }: TensorHead): WireTensor {
   if (!Array.isArray(data)) throw new RequestError(400, `input '${name}' needs 'data', a list`)
   const flat: unknown[] = data.some(Array.isArray) ? data.flat(shape.length) : data
-  const count = shape.reduce((a, b) => a * b, 1)
+  const count = sizeOf(shape)
   if (flat.length !== count) throw new RequestError(400, `input '${name}' has ${flat.length} values; its shape [${shape}] holds ${count}`)
   if (datatype === 'BYTES') {
     if (!flat.every((value) => typeof value === 'string')) throw new RequestError(400, `input '${name}': BYTES values must be strings`)

@@ -1,4 +1,5 @@
 /** What the request protocols have in common: decoded requests, reply formats, errors. */
+import { isRecord } from '../../../profiler/plain-record.ts'
 import type { EngineInfo, Tensors } from '../engine.ts'
 
 /** A request that cannot be served, with the HTTP status it gets. */
@@ -77,9 +78,6 @@ export interface Reply {
   /** Length of the JSON part of a binary reply. */
   readonly headerLength?: number
 }
-
-export const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** A value for an error message, cut short. */
 export function shown(value: unknown): string {

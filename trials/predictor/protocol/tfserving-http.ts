@@ -1,8 +1,8 @@
 /** TensorFlow Serving's REST API: https://www.tensorflow.org/tfx/serving/api_rest */
+import { isRecord } from '../../../profiler/plain-record.ts'
 import type { Tensor, TensorSpec, Tensors } from '../engine.ts'
 import { jsonNumbers } from './oip-http.ts'
 import {
-  isRecord,
   mostDimensions,
   parseJson,
   type Reply,

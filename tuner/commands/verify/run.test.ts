@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { verifyCommand } from '../../../reports/figures.ts'
 import { openStore } from '../../../trials/store/index.ts'
 import { type Served, serve } from '../../backends/testing/served.ts'
@@ -16,8 +16,7 @@ beforeEach(() => {
 })
 afterEach(async () => {
   await Promise.all(servers.splice(0).map((server) => server.stop()))
-  await vi.waitFor(() => expect(box.processes()).toEqual([]), { timeout: 5_000 })
-  box.dispose()
+  await box.end()
 })
 
 /** The one experiment of the box. */

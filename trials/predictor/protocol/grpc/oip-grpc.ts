@@ -1,4 +1,5 @@
 /** The Open Inference Protocol v2 over gRPC: inference requests and replies. */
+import { sizeOf } from '../../../../profiler/protocols/tensor-bytes.ts'
 import type { Tensors } from '../../engine.ts'
 import { binaryOf, readBinaryTensor } from '../binary.ts'
 import {
@@ -90,7 +91,7 @@ function decoded(bytes: Uint8Array): InferRequest {
 }
 
 function typed(name: string, datatype: WireDatatype, shape: readonly number[], contents: Contents): WireTensor {
-  const count = shape.reduce((a, b) => a * b, 1)
+  const count = sizeOf(shape)
   const field = datatype === 'BYTES' ? 'bytes_contents' : fields[datatype]
   const values = contents[field]
   if (values.length !== count)

@@ -1,4 +1,5 @@
 /** TensorFlow Serving's PredictionService over gRPC: requests, replies and metadata. */
+import { sizeOf } from '../../../../profiler/protocols/tensor-bytes.ts'
 import type { Tensors } from '../../engine.ts'
 import { binaryOf, readBinaryTensor } from '../binary.ts'
 import {
@@ -84,7 +85,7 @@ function wireTensor(name: string, tensor: TensorMessage): WireTensor {
   if (tensor.tensor_shape?.unknown_rank || shape.length > mostDimensions || shape.some((size) => size < 0))
     throw new RequestError(400, `input '${name}' needs a known shape of at most ${mostDimensions} dimensions`)
   if (datatype !== 'BYTES' && tensor.tensor_content.byteLength > 0) return readBinaryTensor(name, datatype, shape, tensor.tensor_content)
-  const count = shape.reduce((a, b) => a * b, 1)
+  const count = sizeOf(shape)
   const given = tensor[field] as readonly (number | boolean | Uint8Array)[]
   // One value stands for all: tensor.proto.
   const values = given.length === 1 ? Array.from({ length: count }, () => given[0]!) : given
