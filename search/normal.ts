@@ -1,5 +1,8 @@
 /** The normal distribution where doubles run out: log density, log cdf and log expected improvement, exact far into the tail. */
 
+/** z of a two-sided 90 % interval. */
+export const z90 = 1.645
+
 const LOG_SQRT_2PI = 0.5 * Math.log(2 * Math.PI)
 
 // Chebyshev coefficients of ln(erfcx(z) (1 + z/2)) in 2/(2 + z) (Numerical Recipes, 3rd ed., §6.2.2); relative error near 1e-15.

@@ -2,6 +2,7 @@ import { type Choice, logAcquisition } from '../acquisition.ts'
 import { type Beliefs, logFeasible } from '../feasibility.ts'
 import { believedBest } from '../incumbent.ts'
 import { bestOf, climb } from '../local-search.ts'
+import { z90 } from '../normal.ts'
 import { configurationKey, neighbours } from '../space.ts'
 import { cheapestByPhysics, spread, startCount } from '../starts.ts'
 import { isStuck } from '../stuck.ts'
@@ -108,7 +109,7 @@ function sampled({ configurations, complete }: Candidates, rng: Rng): Candidates
 function predicted(problem: Problem, beliefs: Beliefs, at: number): Pick<Suggestion, 'predicted'> {
   if (!beliefs.rate) return {}
   const mean = beliefs.rate.mean[at]!
-  const reach = 1.645 * Math.sqrt(beliefs.rate.variance[at]!)
+  const reach = z90 * Math.sqrt(beliefs.rate.variance[at]!)
   const feasible = Math.exp(logFeasible(problem, beliefs)[at]!)
   return { predicted: { rate: Math.exp(mean), low: Math.exp(mean - reach), high: Math.exp(mean + reach), feasible } }
 }

@@ -1,12 +1,10 @@
 /** How trials look to the search. */
 import { percentileOf } from '../../profiler/capacity/capacity-under.ts'
 import type { Measurement } from '../../profiler/types.ts'
+import { z90 } from '../../search/normal.ts'
 import { learnedRate, type Objective } from '../../search/objective.ts'
 import type { Observation } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-
-/** z of a two-sided 90 % normal interval. */
-export const z90 = 1.645
 
 /** Standard deviation of ln(capacity), from its 90 % interval; undefined where the interval has no positive ends. */
 export function logSdOf(measurement: Measurement): number | undefined {

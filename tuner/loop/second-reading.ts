@@ -3,10 +3,11 @@
  * before it counts, and the second reading stands, whatever it says.
  */
 import { contradicts } from '../../profiler/capacity/cross-check.ts'
+import { z90 } from '../../search/normal.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { logSdOf, z90 } from './observations.ts'
+import { logSdOf } from './observations.ts'
 
 /** What the device model expects of a configuration that serves. */
 export interface Expected {

@@ -1,5 +1,6 @@
 /** What matters: importance and effect of the parameters, history, and predictions against measurements. */
 
+import { z90 } from '../../../../search/normal.ts'
 import { percent } from '../../../format.ts'
 import { historyOf } from '../../analysis.ts'
 import { effectOption, historyOption, importanceOption, predictedOption } from '../../charts/matters-chart.ts'
@@ -167,9 +168,6 @@ class EffectCharts {
 
 const methodOf = ({ fitted, served }: Effects): string =>
   `From a Gaussian process fitted to ${fitted === served ? `the ${served}` : `${fitted} of the ${served}`} configurations that served: medians and 90 % intervals over functions drawn from its posterior. Importance is the total-order index: the share of the capacity's variation over the space that would be left unknown if this parameter alone were. Interactions count for each parameter in them, so shares may sum to more than 100 %. Wide intervals mean that too little was tried to tell.`
-
-/** z of a two-sided 90 % normal interval. */
-const z90 = 1.645
 
 /** In the order of trials, so that the model does not depend on the ranking. */
 function servedPoints({ candidates }: Shown): ServedPoint[] {
