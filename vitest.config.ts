@@ -3,23 +3,25 @@ import { SkippedReporter } from './tuner/testing/skipped-reporter.ts'
 
 /** Tests that compute and parse: no process of their own, no load in real time, nothing timed. */
 export const pure = [
-  'architecture',
+  '{architecture,licences}',
   'search/**/*',
   'reports/*',
   'reports/{dashboard,imports,plan,recommendation,specs}/**/*',
   'reports/report/{recommendation-json,report-blocks}',
-  'profiler/slo',
-  'profiler/capacity/workers',
+  'profiler/{plain-text,slo}',
   'profiler/{statistics,testing,virtual}/**/*',
-  'profiler/protocols/{protocol-table,tensor-bytes}',
-  'profiler/capacity/{bisected-rates,capacity-under,confirm,confirmed-windows,counted-search,cross-check,disturbance,evidence,kept-under,known-capacity,load-curve,measured-windows,open-search,pauses,rate-bisection,saturation,session,speed,stalls,stalls-by-hand,steps,stream-view,twin,twin-by-hand,virtual-capacity,warm-up,windows-seen}',
+  'profiler/generator/answer-sampler',
+  'profiler/protocols/{answer-check,expectations,protocol-table,tensor-bytes}',
+  'profiler/capacity/{[!m]*,measured-*}',
   'trials/*',
   'trials/{devices,prices}/**/*',
+  'trials/machine/gpu-offer',
+  'trials/launchers/{checked-answers,golden-store,own-command}',
   'trials/launchers/server-files/**/*',
-  'trials/launchers/kubernetes/{cluster-facts,deploy,manifests,payload-map}',
+  'trials/launchers/kubernetes/{cluster-facts,deploy,manifests,payload-map,pod-policy,pod-secrets}',
   'trials/launchers/simulated/{simulated-launcher,simulated-capacity,llm,simulated}',
   'trials/predictor/{preprocess,protocol}/**/*',
-  'tuner/testing/mutation/**/*',
+  'tuner/testing/{chaos,mutation}/**/*',
   'tuner/{experiment,render}/**/*',
   'tuner/backends/{cluster-space,load-work,simulated-backend,simulated-llm}',
   'tuner/names',
@@ -30,24 +32,24 @@ export const pure = [
 ].map((files) => `${files}.test.{ts,tsx}`)
 
 /**
- * Tests that measure, or whose commands do: load in real time. They share the cores with what they measure, so they come last and one file at a
- * time, which keeps their figures honest.
+ * Tests of what a measurement says: latencies, rates and shares of cores in real time, held against what is known of the server. They share the
+ * cores with what they measure, so they come last and one file at a time, which keeps their figures honest. Tests that load something to see what
+ * becomes of it (files, failures, what is left behind) are processes: a figure that a busy machine moves is not what they are about.
  */
 const measured = [
-  'docs',
-  'examples/**/*',
-  'profiler/**/*',
-  'trials/launchers/{url,simulated,local}/**/*',
-  'trials/predictor/llm/**/*',
-  'tuner/{main-job,whole-run,own,killed-tuner,clock-steps}',
-  'tuner/backends/*',
-  'tuner/commands/verify/*',
+  'profiler/generator/{http-generator,http2,known-servers,machine-watch}',
+  'profiler/protocols/openai',
+  'profiler/protocols/grpc/*',
+  'trials/launchers/simulated/agreement',
+  'trials/launchers/local/control-group',
+  'trials/predictor/llm/llm',
 ].map((files) => `${files}.test.{ts,tsx}`)
 
 export default defineConfig({
   test: {
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    // What takes ten seconds takes minutes on a machine with ten other things to do.
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
     setupFiles: ['./tuner/testing/property-runs.ts'],
     reporters: ['default', new SkippedReporter(), ...(process.env.CI ? ['json'] : [])],
     outputFile: { json: '.ci/results/unit.json' },

@@ -14,7 +14,8 @@ COPY . .
 RUN npm run -s build && npm prune --omit=dev --ignore-scripts && npm install --no-save @tensorflow/tfjs-node-gpu@4.22.0
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=8000
 RUN useradd --uid 1000 node
-USER node
+# By its number, which a cluster can tell from root.
+USER 1000
 EXPOSE 8000
 ENTRYPOINT ["node", "/app/dist/tuner/cli.js"]
 CMD ["predictor"]

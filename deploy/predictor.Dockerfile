@@ -18,7 +18,8 @@ ENV NODE_ENV=production HOST=0.0.0.0 PORT=8000
 COPY --from=build /app/package.json /app/package.json
 COPY --from=build /app/node_modules /app/node_modules
 COPY --from=build /app/dist /app/dist
-USER node
+# By its number, which a cluster can tell from root.
+USER 1000
 WORKDIR /app
 EXPOSE 8000
 ENTRYPOINT ["node", "/app/dist/tuner/cli.js"]

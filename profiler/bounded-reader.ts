@@ -130,3 +130,43 @@ export async function readAnswer(body: AsyncIterable<Uint8Array> | null, most: n
   }
   return Buffer.concat(parts, read).toString('utf8')
 }
+
+/** Lists and objects of a document within each other: none that a program means goes so deep, and whatever walks it would run out of stack. */
+const mostNested = 500
+
+/**
+ * The document of a JSON text from outside.
+ * @throws BoundError for one that is nested too deep, and SyntaxError
+ */
+export function jsonFrom(text: string): unknown {
+  // Few documents have as many brackets, and those are counted fast.
+  if (brackets(text) > mostNested && nesting(text) > mostNested)
+    throw new BoundError('', `nested deeper than ${mostNested} levels`, 'is it the document that it should be?')
+  return JSON.parse(text)
+}
+
+/** Opening brackets of a text, no more than one beyond `mostNested`. */
+function brackets(text: string): number {
+  let found = 0
+  for (const opening of ['[', '{'])
+    for (let at = text.indexOf(opening); at >= 0 && found <= mostNested; at = text.indexOf(opening, at + 1)) found++
+  return found
+}
+
+/** How many brackets of a JSON text are open at most. */
+function nesting(text: string): number {
+  let open = 0
+  let most = 0
+  let quoted = false
+  for (let i = 0; i < text.length; i++) {
+    const letter = text.charCodeAt(i)
+    if (quoted) {
+      if (letter === backslash) i++
+      else if (letter === quote) quoted = false
+    } else if (letter === quote) quoted = true
+    else if (letter === bracket || letter === brace) most = Math.max(most, ++open)
+    else if (letter === bracket + 2 || letter === brace + 2) open--
+  }
+  return most
+}
+const [quote, backslash, bracket, brace] = ['"', '\\', '[', '{'].map((letter) => letter.charCodeAt(0)) as [number, number, number, number]

@@ -28,10 +28,11 @@ const profile = async (service: Partial<TestService>, options: { rateRps?: numbe
   return profileEndpoint({ url: server.url, model: 'm', slo, payload, timeoutMs: 2000, effort: brief, durationS: 0.8, signal, ...rest })
 }
 
-test('a capacity, and a steady window in detail', async () => {
-  const found = await profile({ time: { kind: 'fixed', ms: 20 }, servers: 2 })
+test('a capacity, and a steady window in detail', async ({ skip }) => {
+  const found = await profile({ time: { kind: 'fixed', ms: 8 }, servers: 2 }, { limitMs: 100 })
+  if (found.measurement?.outcome === 'disturbed') skip('disturbed: the machine spoilt every window')
   expect(found).toMatchObject({ protocol: 'oip-v2', verdict: 'met' })
-  expect(found.summary).toMatch(/requests per second at p95 <= 500 ms/)
+  expect(found.summary).toMatch(/requests per second at p95 <= 100 ms/)
   expect(found.measurement?.capacityRps).toBeGreaterThan(0)
   const { steady, below } = found
   const shares = below!.map((point) => point.offeredRps / found.measurement!.capacityRps)
@@ -49,7 +50,7 @@ test('one rate that holds, without a search', async () => {
 })
 
 test('an SLO that cannot be met is missed, with the evidence', async () => {
-  expect(await profile({ time: { kind: 'fixed', ms: 60 } }, { limitMs: 20 })).toMatchObject({
+  expect(await profile({ time: { kind: 'fixed', ms: 40 } }, { limitMs: 15 })).toMatchObject({
     verdict: 'missed',
     summary: expect.stringMatching(/one request at a time already takes \d+/),
   })

@@ -1,6 +1,7 @@
 /** What an SLO is about, what keeping it means for a window of requests, and what it is called. The one place that knows. */
+import { byMetric, type LatencyMetric, latencyMetrics } from './latency-metrics.ts'
 import { binomialCdf } from './statistics/percentile.ts'
-import type { LatencyMetric, LoadRun, Slo, SloLimit } from './types.ts'
+import type { LoadRun, Slo, SloLimit } from './types.ts'
 
 /** Latencies of one streamed answer, ms. */
 type StreamLatencies = Readonly<Record<LatencyMetric, number>>
@@ -18,10 +19,15 @@ export function countedMs(of: StreamLatencies, { metric = 'e2e', limits }: Count
 export function countedRun<T extends Pick<LoadRun, 'latencyMs' | 'stream'>>(run: T, slo: Counted): T {
   const { stream } = run
   if (stream === undefined) return run
-  const { ttftMs, tpotMs, e2eMs } = stream
+  const { latenciesMs } = stream
   // A request that was cut short has no stream: the age it had reached is all that is known.
   const latencyMs = run.latencyMs.map((ms, i) =>
-    Number.isNaN(e2eMs[i]!) ? ms : countedMs({ ttft: ttftMs[i]!, tpot: tpotMs[i]!, e2e: e2eMs[i]! }, slo),
+    Number.isNaN(latenciesMs.e2e[i]!)
+      ? ms
+      : countedMs(
+          byMetric((metric) => latenciesMs[metric][i]!),
+          slo,
+        ),
   )
   return { ...run, latencyMs }
 }
@@ -99,13 +105,11 @@ const limitText = (ms: number): string => `${Number(ms.toPrecision(6))} ms`
 /** p99, p99.9. */
 export const percentileName = (percentile: number): string => `p${Number((percentile * 100).toFixed(4))}`
 
-const names: Readonly<Record<LatencyMetric, string>> = { ttft: 'TTFT', tpot: 'TPOT', e2e: 'E2E' }
-
 /** What an SLO bounds: 'p99', 'TTFT p99'; of a joint one 'p99 of TTFT and TPOT'. */
 export function sloName({ percentile, metric, limits }: Slo): string {
   const p = percentileName(percentile)
-  if (limits !== undefined) return `${p} of ${limits.map((limit) => names[limit.metric]).join(' and ')}`
-  return metric === undefined ? p : `${names[metric]} ${p}`
+  if (limits !== undefined) return `${p} of ${limits.map((limit) => latencyMetrics[limit.metric].title).join(' and ')}`
+  return metric === undefined ? p : `${latencyMetrics[metric].title} ${p}`
 }
 
 /** The limits alone: '50 ms'; of a joint SLO as `sloText`. */
@@ -117,7 +121,7 @@ export const sloLimit = (slo: Slo): string => (slo.limits === undefined ? limitT
  */
 export function sloText(slo: Slo): string {
   if (slo.limits === undefined) return `${sloName(slo)} <= ${limitText(slo.limitMs)}`
-  const each = limitsOf(slo).map(({ metric, limitMs }) => `${names[metric]} <= ${limitText(limitMs)}`)
+  const each = limitsOf(slo).map(({ metric, limitMs }) => `${latencyMetrics[metric].title} <= ${limitText(limitMs)}`)
   return `${each.join(' and ')} for ${Number((slo.percentile * 100).toFixed(4))} % of requests`
 }
 
@@ -153,8 +157,12 @@ export const sloFigure = (slo: Slo, ms: number): string => `${sloName(slo)}${slo
 
 /** What an SLO counts, at whatever percentile: 'latency, ms', 'TTFT, ms'; of a joint one the greatest part of a limit, in units of the first. */
 export const latencyName = ({ metric, limits }: Slo): string =>
-  limits ? `worst limit, as ms of ${names[limits[0]!.metric]}` : metric ? `${names[metric]}, ms` : 'latency, ms'
+  limits
+    ? `worst limit, as ms of ${latencyMetrics[limits[0]!.metric].title}`
+    : metric
+      ? `${latencyMetrics[metric].title}, ms`
+      : 'latency, ms'
 
 /** What an axis of SLO latencies shows; of a joint SLO the greatest part of a limit, in units of the first. */
 export const sloAxisName = (slo: Slo): string =>
-  slo.limits === undefined ? `${sloName(slo)} latency, ms` : `${sloName(slo)}, as ms of ${names[slo.limits[0]!.metric]}`
+  slo.limits === undefined ? `${sloName(slo)} latency, ms` : `${sloName(slo)}, as ms of ${latencyMetrics[slo.limits[0]!.metric].title}`

@@ -1,5 +1,8 @@
 /** The vocabulary of the profiler: SLOs, loads, load points, targets, measurements. Latencies in ms, rates per second. */
 
+import type { LatencyMetric } from './latency-metrics.ts'
+import type { PromptSpec } from './prompt-spec.ts'
+
 /** The latency a percentile of requests must keep, and the share of requests that may fail. */
 export interface Slo {
   /** 0.99 for p99. */
@@ -23,9 +26,6 @@ export interface SloLimit {
   readonly metric: LatencyMetric
   readonly limitMs: number
 }
-
-/** To the last byte; to the first token; per output token after the first. The last two are of streamed answers. */
-export type LatencyMetric = 'e2e' | 'ttft' | 'tpot'
 
 /** Latency percentiles of answered requests, in ms with microsecond resolution. */
 export interface LatencySummary {
@@ -99,12 +99,9 @@ export interface LoadPoint extends LatencySummary {
 }
 
 /** Histograms of a window's answers (statistics/latency-record.ts). */
-export interface RecordedLatencies {
-  /** Of whole answers: bin, count, bin, count, ... */
+export interface RecordedLatencies extends Readonly<Partial<Record<LatencyMetric, readonly number[]>>> {
+  /** Bin, count, bin, count, ...; the others are of streamed answers. */
   readonly e2e: readonly number[]
-  /** Of streamed answers. */
-  readonly ttft?: readonly number[]
-  readonly tpot?: readonly number[]
   /** Requests that say as much as one independent one, at most: the largest dispersion of the share over any limit. */
   readonly dispersion: number
 }
@@ -131,10 +128,7 @@ export interface JointSummary {
 }
 
 /** Latencies of streamed answers. */
-export interface StreamSummary {
-  readonly ttft: LatencySummary
-  readonly tpot: LatencySummary
-  readonly e2e: LatencySummary
+export interface StreamSummary extends Readonly<Record<LatencyMetric, LatencySummary>> {
   /** Gaps between chunks with tokens, over all answers. */
   readonly interToken: LatencySummary
   readonly outputTokensPerSecond: number
@@ -167,6 +161,12 @@ export type Target =
       readonly transport?: 'grpc' | 'sse'
       /** Over https. */
       readonly tls?: TlsOptions
+      /** Answers of open loads that are to be looked into: a few of those to these bodies, by number. */
+      readonly sample?: {
+        readonly bodies: readonly number[]
+        /** Called in the process that asks for the load. */
+        take?(body: number, answer: Uint8Array): void
+      }
       /** The server's processes, where they run on this machine: loads then tell how long they were kept from a core. */
       readonly serverPids?: () => readonly number[]
     }
@@ -244,15 +244,14 @@ export interface LoadRun {
   readonly cutMs?: number
   /** Of streamed answers. */
   readonly stream?: StreamRun
+  /** Answers that the target asks to be looked into, until they are handed over. */
+  readonly sampled?: readonly { readonly body: number; readonly answer: Uint8Array }[]
 }
 
 /** Streamed answers, in the order of intended sends; NaN where there was none. Length n, but for the gaps. */
 export interface StreamRun {
-  /** From the intended send to the first token. */
-  readonly ttftMs: Float64Array
-  /** Mean time per output token after the first; 0 for one token. */
-  readonly tpotMs: Float64Array
-  readonly e2eMs: Float64Array
+  /** Each from the intended send; the time per output token is the answer's mean, 0 for one token. */
+  readonly latenciesMs: Readonly<Record<LatencyMetric, Float64Array>>
   /** Output tokens. */
   readonly tokens: Float64Array
   /** Gaps between chunks with tokens, of all answers. */
@@ -302,6 +301,8 @@ export interface Measurement extends Omit<Capacity, 'known'> {
   readonly outcome: CapacityOutcome
   /** Absent in old stores: see capacityOf. */
   readonly known?: CapacityKnown
+  /** Of a confirmation: with which certainty its windows prove that the SLO holds at the capacity, 0 to 1; looking after each of them does not lower it. */
+  readonly sure?: number
   /** Of an unsettled server: its speed at the end over that at the beginning, 1.12 = 12 % faster. */
   readonly change?: number
   /** The SLO the search was made for. */
@@ -330,6 +331,31 @@ export interface Protocol {
   prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>>
   /** What to say when the server speaks another protocol: "this looks like TensorFlow Serving; use --protocol tfserving". Undefined otherwise. */
   looksLike?(url: string, model: string, signal: AbortSignal): Promise<string | undefined>
+  /** What a server that is up and not ready answers, and what to do, where waiting is of no use: it wants to know who asks, or does not know the path. */
+  whyNever?(url: string, model: string, signal: AbortSignal): Promise<{ readonly what: string; readonly hint: string } | undefined>
+  /** How answers are read for what they say. Absent: nobody reads them. */
+  readonly answers?: AnswerReading
+}
+
+/** Answers read for their meaning, beside any load. */
+export interface AnswerReading {
+  /** Their whole result is the model's: tensors. Else a server may tell of itself in it. */
+  readonly tensors: boolean
+  /** Sends one of a target's bodies, by its number, and resolves with the answer's bytes. Throws a ProtocolError for one that is not answered. */
+  ask(target: Extract<Target, { kind: 'http' }>, body: number, signal: AbortSignal): Promise<Uint8Array>
+  /** Throws for bytes that are no answer. */
+  read(answer: Uint8Array): Promise<Answered>
+  /** An answer that stands in a file, as `read` has its document. */
+  of(document: unknown): Promise<Answered>
+}
+
+/** An answer as a document, and what of it depends on the request alone. */
+export interface Answered {
+  /** As the protocol's REST form has it; of a stream of tokens {text, model}. */
+  readonly document: unknown
+  readonly result: unknown
+  /** A text of a language model: rounding alone sends two servers different ways after some words, so that its beginning is what is compared. */
+  readonly generated?: true
 }
 
 /** Where request bodies come from. */
@@ -369,26 +395,3 @@ export interface PayloadOrder {
   /** Number of each request's body, from 0. Length n. */
   readonly bodies?: readonly number[]
 }
-
-/** Prompts for language models. */
-export interface PromptSpec {
-  readonly inputTokens: LengthDistribution
-  readonly outputTokens: LengthDistribution
-  /** Lengths of recorded requests, in their order, over and over; the distributions say nothing then. */
-  readonly recorded?: readonly (readonly [inputTokens: number, outputTokens: number])[]
-  /** Tokens that prompts have in common at their start, counted in their input tokens. Default 0. */
-  readonly sharedPrefixTokens?: number
-  /** Different prefixes, taken in turn. Default 1. */
-  readonly prefixes?: number
-  /** Default true: answers of the drawn length, whatever the model would rather say. */
-  readonly ignoreEos?: boolean
-}
-
-/** Lengths in tokens, never above `most` (default 32,768). */
-export type LengthDistribution = { readonly most?: number } & (
-  | { readonly kind: 'fixed'; readonly tokens: number }
-  | { readonly kind: 'uniform'; readonly from: number; readonly to: number }
-  | { readonly kind: 'normal'; readonly mean: number; readonly deviation: number }
-  /** exp of a normal with mean ln(median) and deviation sigma. */
-  | { readonly kind: 'lognormal'; readonly median: number; readonly sigma: number }
-)

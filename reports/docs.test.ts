@@ -36,15 +36,18 @@ test('figures that were measured stand beside the command that prints them', () 
   const commands = readdirSync(join(root, 'tuner', 'commands'))
   // 12.5, .88, 1,049 ms, 7 %, 3x: not the bare numbers of a key or a code.
   const figure = /^[<>≤≥~±−+-]? ?\$?(\d[\d,]*\.\d+|\.\d+|[\d,.]+ ?(%|ms|s|µs|req\/s|rps|MiB|x))( .*)?$/
+  const inProse = /\d[\d,]*\.\d|(^|\s)\.\d|\d ?(%|ms|s|µs|req\/s|rps|MiB|x|times)\b/
   const bare = ['README.md', ...readdirSync(join(root, 'docs')).filter((f) => f.endsWith('.md'))].flatMap((page) =>
     (page === 'README.md' ? readFileSync(join(root, page), 'utf8') : doc(page))
-      .split(/^(?=## )/m)
+      .split(/^(?=##+ )/m)
       .filter((section) => {
         const rows = section.split('\n').filter((line) => line.startsWith('|'))
         const cells = rows.flatMap((row) => row.split('|').slice(2, -1)).map((cell) => cell.replaceAll(/[*`]/g, '').trim())
-        const named = [...section.matchAll(/npm run (?:-s )?([\w:]+)|`?tune ([a-z]+)/g)]
+        const named = [...section.matchAll(/npm run (?:-s )?([\w:-]+)|`?tune ([a-z]+)/g)]
         const printed = named.some(([, script, command]) => (script ? script in scripts : commands.includes(command!)))
-        return cells.filter((cell) => figure.test(cell)).length >= fewFigures && !printed
+        const sentences = section.replaceAll(/```[\s\S]*?```|^\|.*$/gm, '').split(/(?<=[.:;])\s/)
+        const told = sentences.some((sentence) => /\b(median|p90|on average|seeds)\b/.test(sentence) && inProse.test(sentence))
+        return (told || cells.filter((cell) => figure.test(cell)).length >= fewFigures) && !printed
       })
       .map((section) => `${page}: ${section.split('\n')[0]}`),
   )

@@ -1,66 +1,7 @@
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { logAcquisition, logMetWhereBetter } from './acquisition.ts'
+import { logAcquisition } from './acquisition.ts'
 import { cdf } from './normal.ts'
 import type { Problem } from './types.ts'
-
-const between = (min: number, max: number) => fc.double({ min, max, noNaN: true })
-
-/** P(constraint ≤ 0) under the density ∝ (r - threshold)⁺ N(r), by the trapezoidal rule. */
-function integrated(rate: [number, number], constraint: [number, number], covariance: number, threshold: number): number {
-  let mass = 0
-  let met = 0
-  const [mean, variance] = rate
-  const sd = Math.sqrt(variance)
-  const steps = 3_000
-  const from = Math.max(threshold, mean - 10 * sd)
-  const to = Math.max(threshold + 12 * sd, mean + 10 * sd)
-  const left = constraint[1] - covariance ** 2 / variance
-  for (let i = 1; i < steps; i++) {
-    const r = from + ((to - from) * i) / steps
-    const density = (r - threshold) * Math.exp(-0.5 * ((r - mean) / sd) ** 2)
-    mass += density
-    met += density * cdf(-(constraint[0] + (covariance / variance) * (r - mean)) / Math.sqrt(left))
-  }
-  return met / mass
-}
-
-describe('logMetWhereBetter', () => {
-  test('agrees with the integral', () => {
-    fc.assert(
-      fc.property(
-        between(-1, 1),
-        between(0.05, 1),
-        between(-1, 1),
-        between(0.05, 1),
-        between(-0.95, 0.95),
-        between(-1.5, 1.5),
-        (r, rsd, u, usd, rho, away) => {
-          const covariance = rho * rsd * usd
-          const threshold = r + away * rsd
-          const beliefs = {
-            rate: { mean: Float64Array.of(r), variance: Float64Array.of(rsd ** 2) },
-            constraint: { mean: Float64Array.of(u), variance: Float64Array.of(usd ** 2) },
-            covariance: Float64Array.of(covariance),
-            logServes: Float64Array.of(0),
-          }
-          const exact = integrated([r, rsd ** 2], [u, usd ** 2], covariance, threshold)
-          expect(Math.abs(Math.exp(logMetWhereBetter(beliefs, 0, threshold)) - exact)).toBeLessThan(0.06)
-        },
-      ),
-      { numRuns: 40, endOnFailure: true },
-    )
-  })
-  test('stays finite where an improvement would be a miracle', () => {
-    const beliefs = {
-      rate: { mean: Float64Array.of(0), variance: Float64Array.of(1e-4) },
-      constraint: { mean: Float64Array.of(-1), variance: Float64Array.of(0.01) },
-      covariance: Float64Array.of(-5e-4),
-      logServes: Float64Array.of(0),
-    }
-    for (const threshold of [0.05, 0.081, 0.5, 5]) expect(logMetWhereBetter(beliefs, 0, threshold)).toBeGreaterThan(-50)
-  })
-})
 
 test('of equals, the cheaper, the likelier to serve and the likelier to meet the limit scores more', () => {
   const problem: Problem = {
@@ -74,17 +15,13 @@ test('of equals, the cheaper, the likelier to serve and the likelier to meet the
     constraint: { mean: Float64Array.of(-0.1, -0.1, -0.1, 0.2), variance: new Float64Array(4).fill(0.1) },
     logServes: Float64Array.of(0, 0, Math.log(0.5), 0),
   }
-  const [equal, cheap, doubtful, slow] = logAcquisition(problem, Float64Array.of(1, 0.5, 1, 1), beliefs, 0, {
-    objective: 0.6,
-    feasibility: 1,
-  })
+  const [equal, cheap, doubtful, slow] = logAcquisition(problem, Float64Array.of(1, 0.5, 1, 1), beliefs, 0)
   expect(cheap).toBeGreaterThan(equal!)
   expect(doubtful).toBeLessThan(equal!)
   expect(slow).toBeLessThan(equal!)
 })
 
 describe('the score is ln of expected improvement times probability of feasibility', () => {
-  const asBelieved = { objective: 1, feasibility: 1 }
   const base: Problem = { space: { parameters: [], constraints: [] }, objective: { kind: 'price-per-request' }, pricePerHour: () => 1 }
   const rate = { mean: Float64Array.of(4, 5, 5.5), variance: Float64Array.of(0.04, 0.09, 0.25) }
   const constraint = { mean: Float64Array.of(-0.2, 0.3, 0), variance: Float64Array.of(0.01, 0.16, 0.04) }
@@ -97,26 +34,17 @@ describe('the score is ln of expected improvement times probability of feasibili
     return (best - mean) * cdf(z) + sd * phi(z)
   }
   const perMillion = (i: number) => Math.log((prices[i]! / 3600) * 1e6)
-  const met = (i: number, by = 1) => Math.exp(logServes[i]!) * cdf(-constraint.mean[i]! / (by * Math.sqrt(constraint.variance[i]!)))
-  const scored = (
-    change: Partial<Problem>,
-    best: number,
-    choice = asBelieved,
-    beliefs: Partial<Parameters<typeof logAcquisition>[2]> = {},
-  ) => [...logAcquisition({ ...base, ...change }, prices, { rate, constraint, logServes, ...beliefs }, best, choice)].map(Math.exp)
+  const met = (i: number) => Math.exp(logServes[i]!) * cdf(-constraint.mean[i]! / Math.sqrt(constraint.variance[i]!))
+  const scored = (change: Partial<Problem>, best: number, beliefs: Partial<Parameters<typeof logAcquisition>[2]> = {}) =>
+    [...logAcquisition({ ...base, ...change }, prices, { rate, constraint, logServes, ...beliefs }, best)].map(Math.exp)
   const close = (values: readonly number[], digits = 12) => values.map((v) => expect.closeTo(v, digits))
   const each = (of: (i: number) => number) => close([0, 1, 2].map(of))
 
-  test('for a price per request, each deviation at what it is asked at', () => {
+  test('for a price per request', () => {
     const best = 1.6
-    const expected = (objective: number, feasibility: number) =>
-      each((i) => improvement(perMillion(i) - rate.mean[i]!, objective * Math.sqrt(rate.variance[i]!), best) * met(i, feasibility))
-    for (const [objective, feasibility] of [
-      [1, 1],
-      [0.6, 1],
-      [1.5, 2],
-    ] as const)
-      expect(scored({ constraintLimit: 10 }, best, { objective, feasibility })).toEqual(expected(objective, feasibility))
+    expect(scored({ constraintLimit: 10 }, best)).toEqual(
+      each((i) => improvement(perMillion(i) - rate.mean[i]!, Math.sqrt(rate.variance[i]!), best) * met(i)),
+    )
   })
 
   test('without a limit, for what serves alone', () => {
@@ -137,9 +65,9 @@ describe('the score is ln of expected improvement times probability of feasibili
       0,
     ])
     const latencies = { kind: 'min-latency', maxPricePerHour: 2 } as const
-    expect(scored({ objective: latencies }, 0.1, { objective: 0.5, feasibility: 1 })).toEqual([
+    expect(scored({ objective: latencies }, 0.1)).toEqual([
       ...[0, 1].map((i) => {
-        const sd = 0.5 * Math.sqrt(constraint.variance[i]!)
+        const sd = Math.sqrt(constraint.variance[i]!)
         return expect.closeTo(improvement(constraint.mean[i]!, sd, 0.1) * Math.exp(logServes[i]!), 12)
       }),
       0,
@@ -197,55 +125,13 @@ describe('the score is ln of expected improvement times probability of feasibili
   test('whichever that is', () => {
     const lastServes = { logServes: Float64Array.of(Math.log(0.01), Math.log(0.02), 0) }
     const reference = perMillion(2) - rate.mean[2]! + Math.LN2
-    expect(scored({}, Infinity, asBelieved, lastServes)).toEqual(
+    expect(scored({}, Infinity, lastServes)).toEqual(
       each((i) => improvement(perMillion(i) - rate.mean[i]!, Math.sqrt(rate.variance[i]!), reference) * Math.exp(lastServes.logServes[i]!)),
     )
   })
 
   test('is the probability of feasibility where nothing was measured of what costs', () => {
-    expect(scored({ constraintLimit: 10 }, Infinity, asBelieved, { rate: undefined })).toEqual(each((i) => met(i)))
-    expect(scored({ constraintLimit: 10 }, 1, asBelieved, { rate: undefined })).toEqual(each((i) => met(i)))
-  })
-
-  describe('where rate and constraint go together', () => {
-    const covariance = Float64Array.of(-0.01, 0.05, -0.06)
-    const limited = { constraintLimit: 10 }
-
-    test('the constraint counts where the rate improves', () => {
-      const best = 1.6
-      expect(scored(limited, best, asBelieved, { covariance })).toEqual(
-        each((i) => {
-          const beliefs = { rate, constraint, covariance, logServes }
-          const gain = improvement(perMillion(i) - rate.mean[i]!, Math.sqrt(rate.variance[i]!), best)
-          return gain * Math.exp(logServes[i]! + logMetWhereBetter(beliefs, i, perMillion(i) - best))
-        }),
-      )
-    })
-
-    test('what the constraint shares with the rate takes the deviation of the objective, the rest its own', () => {
-      const best = 1.6
-      const choice = { objective: 0.6, feasibility: 2 }
-      const scaled = {
-        rate: { mean: rate.mean, variance: rate.variance.map((v) => 0.36 * v) },
-        constraint: {
-          mean: constraint.mean,
-          variance: constraint.variance.map((v, i) => {
-            const shared = covariance[i]! ** 2 / rate.variance[i]!
-            return 4 * (v - shared) + 0.36 * shared
-          }),
-        },
-        covariance: covariance.map((v) => 0.36 * v),
-        logServes,
-      }
-      expect(scored(limited, best, choice, { covariance })).toEqual(
-        scored(limited, best, asBelieved, scaled).map((v) => expect.closeTo(v, 12)),
-      )
-    })
-
-    test('but not for a demand, nor without a limit', () => {
-      const demand = { kind: 'price-for-demand', demandRps: 400, headroom: 0.2 } as const
-      for (const change of [{ ...limited, objective: demand }, {}])
-        expect(scored(change, Math.log(9), asBelieved, { covariance })).toEqual(close(scored(change, Math.log(9))))
-    })
+    expect(scored({ constraintLimit: 10 }, Infinity, { rate: undefined })).toEqual(each((i) => met(i)))
+    expect(scored({ constraintLimit: 10 }, 1, { rate: undefined })).toEqual(each((i) => met(i)))
   })
 })

@@ -1,5 +1,5 @@
 /** The kernel between the rows that were observed and others, without a matrix of them: what scoring many candidates spends its time on. */
-import { amplitudeOf, type GpShape, type Hyperparameters, type Rows } from './gp-model.ts'
+import type { GpShape, Hyperparameters, Rows } from './gp-model.ts'
 import { matern52 } from './matern.ts'
 
 export interface CrossKernel {
@@ -7,8 +7,6 @@ export interface CrossKernel {
   row(z: Float64Array, out: Float64Array, at: Int32Array): void
   /** k(z, z). */
   variance(z: Float64Array): number
-  /** k(y, z) for pairs of rows, m. */
-  between(Y: Rows, Z: Rows): Float64Array
 }
 
 /**
@@ -23,7 +21,6 @@ export function crossKernel(shape: GpShape, h: Hyperparameters, X: Rows): CrossK
   // Of each training row and column, one after the other: −2 x / ℓ² and v x.
   const factors = new Float64Array(n * d * 2)
   const norms = new Float64Array(n)
-  const amplitudes = new Float64Array(n)
   for (let j = 0; j < n; j++) {
     const x = X[j]!
     for (let c = 0; c < d; c++) {
@@ -32,13 +29,12 @@ export function crossKernel(shape: GpShape, h: Hyperparameters, X: Rows): CrossK
       factors[2 * (j * d + c)] = -2 * near * inverse[c]!
       factors[2 * (j * d + c) + 1] = x[c]! * slopeVariance[c]!
     }
-    amplitudes[j] = h.signalVariance * amplitudeOf(shape, x)
   }
   const columns = new Int32Array(d)
   const values = new Float64Array(d)
-  const trend = (y: Float64Array, z: Float64Array) => {
+  const trend = (z: Float64Array) => {
     let sum = 0
-    for (let c = 0; c < d; c++) sum += slopeVariance[c]! * y[c]! * z[c]!
+    for (let c = 0; c < d; c++) sum += slopeVariance[c]! * z[c]! * z[c]!
     return sum
   }
   return {
@@ -52,7 +48,6 @@ export function crossKernel(shape: GpShape, h: Hyperparameters, X: Rows): CrossK
         values[count++] = value
         norm += (value * inverse[c]!) ** 2
       }
-      const amplitude = amplitudeOf(shape, z)
       for (let i = 0; i < rows.length; i++) {
         const j = rows[i]!
         const at = 2 * j * d
@@ -63,16 +58,9 @@ export function crossKernel(shape: GpShape, h: Hyperparameters, X: Rows): CrossK
           squared += factors[c]! * values[k]!
           linear += factors[c + 1]! * values[k]!
         }
-        out[i] = amplitude * amplitudes[j]! * matern52(Math.max(0, squared)) + linear
+        out[i] = h.signalVariance * matern52(Math.max(0, squared)) + linear
       }
     },
-    variance: (z) => h.signalVariance * amplitudeOf(shape, z) ** 2 + trend(z, z),
-    between: (Y, Z) =>
-      Float64Array.from(Y, (y, i) => {
-        const z = Z[i]!
-        let squared = 0
-        for (let c = 0; c < d; c++) squared += ((y[c]! - z[c]!) * inverse[c]!) ** 2
-        return h.signalVariance * amplitudeOf(shape, y) * amplitudeOf(shape, z) * matern52(squared) + trend(y, z)
-      }),
+    variance: (z) => h.signalVariance + trend(z),
   }
 }

@@ -14,10 +14,13 @@ export interface Datum {
   readonly bound?: 'most' | 'least'
 }
 
+/** Noise of a bound of which nothing else is known: what is learned of exact readings' noise says nothing of where one-sided ones end. */
+const BOUND_NOISE = 0.05 ** 2
+
 export const datum = (at: Configuration, target: number, estimate: Partial<Estimate> = {}, bound?: Datum['bound']): Datum => ({
   at,
   target,
-  noise: estimate.logSd === undefined ? Number.NaN : Math.max(estimate.logSd * estimate.logSd, 1e-4),
+  noise: estimate.logSd === undefined ? (bound ? BOUND_NOISE : Number.NaN) : Math.max(estimate.logSd * estimate.logSd, 1e-4),
   ...(bound ? { bound } : {}),
 })
 

@@ -1,15 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import {
-  concurrencySlope,
-  createDesign,
-  type Knowledge,
-  logReach,
-  movesPrice,
-  priceRaising,
-  priceRange,
-  representatives,
-  slope,
-} from './design.ts'
+import { concurrencySlope, createDesign, type Knowledge, logReach, movesPrice, priceRange, representatives, slope } from './design.ts'
 import { enumerate } from './space.ts'
 import type { OrdinalParameter, Parameter, Problem, SearchSpace } from './types.ts'
 
@@ -84,19 +74,6 @@ describe('prices', () => {
   test('range over the space in ln; one price is none', () => {
     expect(priceRange(problem)).toEqual([expect.closeTo(Math.log(0.2), 12), expect.closeTo(Math.log(4), 12)])
     expect(priceRange(problemOf(problem.space, { pricePerHour: () => 3 }))).toEqual([Math.log(3), 0])
-  })
-
-  test('are raised by ordered parameters of which more costs more wherever it is tried', () => {
-    expect(priceRaising(problem)).toEqual(['cores'])
-    const both = problemOf(problem.space, { pricePerHour: (c) => Number(c.cores) + (c.loop === 'sync' ? 1 : 0) })
-    expect(priceRaising(both)).toEqual(['cores'])
-    const sometimes = problemOf(problem.space, { pricePerHour: (c) => (c.loop === 'sync' ? Number(c.cores) : 9) })
-    expect(priceRaising(sometimes)).toEqual([])
-    const humped = problemOf(problem.space, { pricePerHour: (c) => (c.cores === 2 ? 5 : 1) })
-    expect(priceRaising(humped)).toEqual([])
-    const ranged = problemOf(spaceOf(wait), { pricePerHour: (c) => 1 + Number(c.waitMs) })
-    expect(priceRaising(ranged)).toEqual(['waitMs'])
-    expect(priceRaising(problemOf(spaceOf(ordinal('cores', [2]))))).toEqual([])
   })
 
   test('depend on whatever ever moves them, dearer or cheaper', () => {

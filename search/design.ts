@@ -36,14 +36,14 @@ export interface Design {
 // Elasticities, d ln(quantity) / d ln(parameter), lie between 0 and 1 for what is shared or scaled out (Amdahl's law): prior spread 0.5.
 const ELASTICITY_SD = 0.5
 // The quantity against ln price: less than in proportion, 0.7 ± 0.3.
-export const PRICE_ELASTICITY = 0.7
-export const PRICE_ELASTICITY_SD = 0.3
+const PRICE_ELASTICITY = 0.7
+const PRICE_ELASTICITY_SD = 0.3
 const LINEAR_SD = 1
 // Of what sets how many are served at once: rate and latency share the increase.
 const CONCURRENCY_ELASTICITY = 0.5
 const CONCURRENCY_SD = 0.25
 const NAME_SD = 0.5
-export const OFFSET_SD = 10
+const OFFSET_SD = 10
 const SERVES_OFFSET = { mean: 1, sd: 1 }
 
 /**
@@ -93,7 +93,7 @@ const baseRows = remembered((problem: Problem) => {
 })
 
 /** Prior mean and standard deviation of the change of a quantity across a parameter's whole range. */
-export interface Slope {
+interface Slope {
   readonly mean: number
   readonly sd: number
 }
@@ -127,15 +127,6 @@ export function priceRange(problem: Problem): [lowest: number, span: number] {
   const span = Math.max(...logs) - lowest
   return [lowest, span > SAME_PRICE ? span : 0]
 }
-
-/** Ordered parameters of which more costs more, all else equal: resources. */
-export const priceRaising = remembered((problem: Problem): readonly string[] =>
-  problem.space.parameters.flatMap(({ name, kind }) => {
-    if (kind === 'categorical') return []
-    const steps = priceLines(problem, name).flatMap((line) => line.slice(1).map((logPrice, i) => logPrice - line[i]!))
-    return steps.length > 0 && steps.every((step) => step > SAME_PRICE) ? [name] : []
-  }),
-)
 
 /** Whether the price ever depends on the parameter, all else equal. */
 export const movesPrice = (problem: Problem, name: string): boolean =>

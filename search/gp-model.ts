@@ -9,8 +9,6 @@ export interface GpShape {
   readonly slopeMean: Float64Array
   /** v, one a column; 0 keeps a column out of the trend. */
   readonly slopeVariance: Float64Array
-  /** The column that holds a, what a row takes of the Matérn part; 1 for all rows unless given. */
-  readonly amplitudeColumn?: number
 }
 
 export interface Hyperparameters {
@@ -37,10 +35,6 @@ export interface Marginals {
   readonly mean: Float64Array
   readonly variance: Float64Array
 }
-
-/** a of a row. */
-export const amplitudeOf = ({ amplitudeColumn }: GpShape, row: ArrayLike<number>): number =>
-  amplitudeColumn === undefined ? 1 : row[amplitudeColumn]!
 
 /** The prior mean at a row, X b0. */
 export function meanAt({ slopeMean }: GpShape, row: ArrayLike<number>): number {

@@ -15,8 +15,7 @@
  *   τ         noise variances that are known (NaN where unknown)             n
  *   b0, v     prior mean and variance of the trend's slope on each column    d
  *   θ         ln of [s², ℓ…, σ²]                                             G+2
- *   a         amplitude of the Matérn part; 1 unless rows are several outputs   n
- *   K         s² a aᵀ ∘ M(r) + X diag(v) Xᵀ + noise                          n×n
+ *   K         s² M(r) + X diag(v) Xᵀ + noise                          n×n
  *   L         Cholesky factor, K = L Lᵀ                                      n×n
  *   α         K⁻¹ (y - X b0)                                                 n
  *
@@ -26,8 +25,8 @@
  * X b0 and the kernel X diag(v) Xᵀ. A column of ones with a wide v is an unknown offset; a given prior mean as a column is one whose scale is learned.
  */
 import { crossKernel } from './cross-kernel.ts'
-import { amplitudeOf, type GpData, type GpShape, type Hyperparameters, type Marginals, meanAt, type Rows } from './gp-model.ts'
-import { dot, jointCovariance, LEAST_VARIANCE, Posterior, type Whitening } from './gp-posterior.ts'
+import { type GpData, type GpShape, type Hyperparameters, type Marginals, meanAt, type Rows } from './gp-model.ts'
+import { jointCovariance, LEAST_VARIANCE, Posterior, type Whitening } from './gp-posterior.ts'
 import type { Evaluation } from './lbfgs.ts'
 import { backwardSolve, cholesky, forwardSolve, inverseFromFactor } from './linalg.ts'
 import { matern52, matern52Weight } from './matern.ts'
@@ -40,8 +39,6 @@ export interface Gp {
   predict(Z: Rows): Marginals
   /** The same from some of the observations: where there are many, quicker, and good enough for a shortlist. */
   predictRoughly(Z: Rows): Marginals
-  /** Marginals at the rows of Y and of Z (m×d each), and the covariance of row i of one with row i of the other (m). */
-  predictPairs(Y: Rows, Z: Rows): [Marginals, Marginals, Float64Array]
   /** Mean (m) and covariance (m×m, row-major) of the noise-free function at the rows of Z. */
   joint(Z: Rows): { mean: Float64Array; covariance: Float64Array }
   /** The noise-free function at each observation as the others lead one to expect it, n (Rasmussen and Williams, eq. 5.12). */
@@ -55,8 +52,6 @@ interface Geometry {
   readonly n: number
   readonly G: number
   readonly distances: Float64Array
-  /** a. */
-  readonly amplitudes: Float64Array
   readonly trend: Float64Array
   readonly residual: Float64Array
 }
@@ -88,7 +83,6 @@ export function geometry(shape: GpShape, { X, y }: GpData): Geometry {
     n,
     G,
     distances,
-    amplitudes: Float64Array.from(rows, (row) => amplitudeOf(shape, row)),
     trend,
     residual: y.map((v, i) => v - meanAt(shape, rows[i]!)),
   }
@@ -107,7 +101,7 @@ interface Pairs {
   readonly weights: Float64Array
 }
 
-function kernelPairs({ n, G, distances, amplitudes }: Geometry, lengthscales: Float64Array): Pairs {
+function kernelPairs({ n, G, distances }: Geometry, lengthscales: Float64Array): Pairs {
   const inverse = lengthscales.map((v) => 1 / (v * v))
   const count = (n * (n - 1)) / 2
   const values = new Float64Array(count)
@@ -116,9 +110,8 @@ function kernelPairs({ n, G, distances, amplitudes }: Geometry, lengthscales: Fl
     for (let j = 0; j < i; j++, pair++) {
       let squared = 0
       for (let c = 0; c < G; c++) squared += distances[pair * G + c]! * inverse[c]!
-      const amplitude = amplitudes[i]! * amplitudes[j]!
-      values[pair] = amplitude * matern52(squared)
-      weights[pair] = amplitude * matern52Weight(squared)
+      values[pair] = matern52(squared)
+      weights[pair] = matern52Weight(squared)
     }
   return { values, weights }
 }
@@ -132,7 +125,7 @@ function factorise(g: Geometry, h: Hyperparameters, pairs: Pairs, knownNoise?: F
   for (let i = 0, pair = 0; i < n; i++) {
     for (let j = 0; j < i; j++, pair++) k[i * n + j] = k[i * n + j]! + h.signalVariance * pairs.values[pair]!
     const known = knownNoise?.[i]
-    k[i * n + i] = k[i * n + i]! + h.signalVariance * g.amplitudes[i]! ** 2 + (isUnknown(known) ? h.noiseVariance : known!)
+    k[i * n + i] = k[i * n + i]! + h.signalVariance + (isUnknown(known) ? h.noiseVariance : known!)
   }
   const l = cholesky(k, n)
   if (!l) return undefined
@@ -174,7 +167,7 @@ export function likelihood(g: Geometry, theta: Float64Array, knownNoise?: Float6
       for (let c = 0; c < G; c++) gradient[c + 1] = gradient[c + 1]! + w * distances[pair * G + c]!
     }
     const a = 0.5 * (alpha[i]! * alpha[i]! - k[i * n + i]!)
-    gradient[0] = gradient[0]! + a * h.signalVariance * g.amplitudes[i]! ** 2
+    gradient[0] = gradient[0]! + a * h.signalVariance
     if (isUnknown(knownNoise?.[i])) gradient[G + 1] = gradient[G + 1]! + a * h.noiseVariance
   }
   for (let c = 0; c < G; c++) gradient[c + 1] = gradient[c + 1]! / h.lengthscales[c]! ** 2
@@ -199,12 +192,6 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
     logLikelihood: factor.logLikelihood,
     predict: (Z) => posterior.marginals(Z, from),
     predictRoughly: (Z) => posterior.marginals(Z, n > ROUGHLY ? someOf(factor, g) : from),
-    predictPairs(Y, Z) {
-      const first = posterior.whitened(Y, from)
-      const second = posterior.whitened(Z, from)
-      const covariance = cross.between(Y, Z).map((v, i) => v - dot(first.rows[i]!, second.rows[i]!))
-      return [first, second, covariance]
-    },
     joint(Z) {
       const { mean, rows } = posterior.whitened(Z, from)
       return { mean, covariance: jointCovariance(crossKernel(shape, hyperparameters, Z), Z, rows) }

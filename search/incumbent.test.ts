@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { believedBest, recommended } from './incumbent.ts'
+import { believedBest, believedTrials } from './incumbent.ts'
 import { bestObservation } from './observed-cost.ts'
 import { fitSurrogate, type Surrogate } from './surrogate.ts'
 import type { Observation, Problem } from './types.ts'
@@ -36,18 +36,10 @@ test('a lucky reading of what likely misses the limit is not the best', () => {
   expect(believedBest(problem, observations, surrogate)?.configuration).toEqual({ batch: 16 })
 })
 
-test('of trials that cost about the same, the one surest to meet the limit is recommended', () => {
-  const flat = observations.map((o) =>
-    o.state === 'complete' ? { ...o, rate: { value: 100 + Number(o.configuration.batch) / 50, logSd: 0.01 } } : o,
-  )
-  expect(recommended(problem, flat, fitSurrogate(problem, flat, []))!.configuration.batch).toBeLessThanOrEqual(2)
-})
-
 test('there is none while nothing is believed to meet the limit', () => {
   const slow = observations.map((o) => (o.state === 'complete' ? { ...o, constraint: { value: 90 } } : o))
   const surrogate = fitSurrogate(problem, slow, [])
   expect(believedBest(problem, slow, surrogate)).toBeUndefined()
-  expect(recommended(problem, slow, surrogate)).toBeUndefined()
 })
 
 describe('a trial counts', () => {
@@ -83,7 +75,7 @@ describe('a trial counts', () => {
   })
 })
 
-describe('what is recommended', () => {
+describe('what is believed of trials', () => {
   /** Beliefs as given: ln rate, and the constraint with its deviation. */
   const believing = (rates: readonly number[], constraints: readonly (readonly [mean: number, sd: number])[]): Surrogate => ({
     believe: () => ({
@@ -101,56 +93,26 @@ describe('what is recommended', () => {
     informed: false,
   })
   const three = observations.slice(0, 3)
-  const chosen = (rates: readonly number[], constraints: readonly (readonly [number, number])[]) =>
-    recommended(problem, three, believing(rates, constraints))?.configuration.batch
+  const missing = [1e-9, 0.1] as const
+  const surrogate = believing(
+    [0.5, 1, 2],
+    [
+      [-1, 1],
+      [0, 0.5],
+      [1, 2],
+    ],
+  )
 
-  test('is the surest of those within 3 % of the cheapest, in deviations', () => {
-    const tight = [-0.01, 0.02] as const
-    const sure = [-0.01, 0.001] as const
-    const surer = [-1, 0.05] as const
-    expect(chosen([1, 0.98, 0.9], [tight, sure, surer])).toBe(2)
-    expect(chosen([1, 0.969, 0.9], [tight, sure, surer])).toBe(1)
-    expect(chosen([1, 0.98, 0.975], [tight, sure, surer])).toBe(4)
-    expect(chosen([1, 0.98, 0.975], [surer, sure, tight])).toBe(1)
+  test('is the cheapest first, with the deviations by which each misses the limit', () => {
+    const cost = (logRate: number) => expect.closeTo(Math.log(1e6 / 3600) - logRate, 12)
+    expect(believedTrials(problem, three, surrogate)).toEqual([
+      { configuration: { batch: 4 }, deviations: 0.5, logCost: cost(2) },
+      { configuration: { batch: 2 }, deviations: 0, logCost: cost(1) },
+      { configuration: { batch: 1 }, deviations: -1, logCost: cost(0.5) },
+    ])
   })
-  test('is at the limit at most', () => {
-    expect(
-      chosen(
-        [1, 0.98, 0.9],
-        [
-          [0, 0.1],
-          [1e-9, 0.1],
-          [1, 1],
-        ],
-      ),
-    ).toBe(1)
-    expect(
-      chosen(
-        [1, 0.98, 0.9],
-        [
-          [1e-9, 0.1],
-          [1e-9, 0.1],
-          [1, 1],
-        ],
-      ),
-    ).toBeUndefined()
-    expect(
-      believedBest(
-        problem,
-        three,
-        believing(
-          [0.5, 1, 2],
-          [
-            [-1, 1],
-            [-1, 1],
-            [1, 1],
-          ],
-        ),
-      ),
-    ).toEqual({
-      configuration: { batch: 2 },
-      deviations: -1,
-      logCost: expect.closeTo(Math.log(1e6 / 3600) - 1, 12),
-    })
+  test('the best of them is at the limit at most', () => {
+    expect(believedBest(problem, three, surrogate)?.configuration).toEqual({ batch: 2 })
+    expect(believedBest(problem, three, believing([1, 0.98, 0.9], [missing, missing, missing]))).toBeUndefined()
   })
 })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { bestObservation, logMetric, meetsConstraint, observedLogCost } from './observed-cost.ts'
+import { bestObservation, logMetric, meetsConstraint, observedLogCost, trialsWithoutGain } from './observed-cost.ts'
 import type { Observation, Problem } from './types.ts'
 
 const problemOf = (change: Partial<Problem> = {}): Problem => ({
@@ -63,4 +63,19 @@ test('the best is the first of the cheapest that keep the limit; none where noth
   const observations = [complete(4, 100, 90), complete(2, 100, 10), complete(1, 50, 20), complete(1, 20, 10)]
   expect(bestObservation(problemOf(), observations)).toMatchObject({ configuration: { batch: 2 } })
   expect(bestObservation(problemOf(), [infeasible, observations[0]!])).toBeUndefined()
+})
+
+test('trials without gain are those since the last one that was feasible and better than all before', () => {
+  const since = (trials: readonly Observation[]) => trialsWithoutGain(problemOf(), trials)
+  const [poor, good, middling, slow] = [complete(1, 1, 5), complete(1, 2, 5), complete(1, 1.5, 5), complete(1, 9, 51)]
+  expect(since([])).toBe(0)
+  expect(since([poor, good, middling, slow, infeasible])).toBe(3)
+  expect(since([infeasible, infeasible])).toBe(2)
+})
+
+test('... or by more than what counts as a gain', () => {
+  const rates = [100, 104, 110, 111].map((rps) => complete(1, rps, 5))
+  expect(trialsWithoutGain(problemOf(), rates.slice(0, 2), 0.05)).toBe(1)
+  expect(trialsWithoutGain(problemOf(), rates.slice(0, 3), 0.05)).toBe(0)
+  expect(trialsWithoutGain(problemOf(), rates, 0.05)).toBe(1)
 })

@@ -35,3 +35,15 @@ export function bestObservation(
   }
   return best
 }
+
+/** How many of the last trials brought nothing better, or nothing by more than `least` of the cost, 0.05 = 5 %. */
+export function trialsWithoutGain(problem: Problem, observations: readonly Observation[], least = 0): number {
+  let best = Infinity
+  let since = 0
+  for (const observation of observations) {
+    const cost = observedLogCost(problem, observation)
+    since = cost < best + Math.log1p(-least) ? 0 : since + 1
+    best = Math.min(best, cost)
+  }
+  return since
+}

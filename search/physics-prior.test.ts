@@ -35,6 +35,25 @@ test('a factor that no trial tells of stays where it was', () => {
   expect(logFactors[1]!).toBeLessThan(-0.15)
 })
 
+test('a bottleneck that another one hid is found', () => {
+  const asExpected = { cores: 16, share: 0.7 }
+  const slower = { cores: 8, share: 0.7 }
+  // Both are bound by their device as long as the CPU costs what was expected.
+  const { logFactors } = calibratePhysics(factors, measured([asExpected, slower], 1.6, 1))
+  expect(Math.exp(logFactors[0]!)).toBeCloseTo(1.6, 1)
+  expect(Math.exp(logFactors[1]!)).toBeCloseTo(1, 1)
+})
+
+test('a bound says nothing while it is kept, and as much as it is certain where it is not', () => {
+  const [at] = grid.filter((c) => c.cores === 16 && c.share === 0.4)
+  const bounded = (factor: number, bound: 'most' | 'least', logSd = 0) =>
+    calibratePhysics(factors, [{ at: at!, target: Math.log(rateOf(at!, 1, 1) * factor), bound, noise: logSd ** 2 }]).logFactors[1]!
+  expect([bounded(1.3, 'most'), bounded(0.7, 'least')].map(Math.abs)).toEqual([0, 0])
+  expect(bounded(0.8, 'most')).toBeGreaterThan(0.1)
+  expect(bounded(1.25, 'least')).toBeLessThan(-0.1)
+  expect(bounded(0.8, 'most', 0.2)).toBeLessThan(0.7 * bounded(0.8, 'most'))
+})
+
 test('one wild measurement does not move the factors far', () => {
   const data = measured(grid, 1, 1)
   const spoilt = data.map((d, i) => (i === 3 ? { ...d, target: d.target + 3 } : d))

@@ -1,11 +1,21 @@
+import type { Datum } from './datum.ts'
 import { backwardSolve, cholesky, forwardSolve } from './linalg.ts'
-import type { Configuration, MovedPrior, PriorFactors } from './types.ts'
+import type { MovedPrior, PriorFactors } from './types.ts'
 
 /** A physics prior moved to where the trials say its inputs are. */
 interface CalibratedPhysics extends MovedPrior {
   /** Most probable ln(factor) after the trials (k). */
   readonly logFactors: readonly number[]
 }
+
+interface Start {
+  readonly logFactors: readonly number[]
+  readonly prior: MovedPrior
+  readonly misfit: number
+}
+
+/** Noise unknown: only physics is off. */
+type Reading = Pick<Datum, 'at' | 'target'> & Partial<Datum>
 
 /** How far physics with the right factors still is from the truth, as a standard deviation of ln(rate). */
 const DISCREPANCY = 0.05
@@ -14,38 +24,44 @@ const STEPS = 6
 /**
  * The maximum a posteriori factors: minimises Σ ((target − logRate(factors)) / noise)² + Σ (ln factor / sd)², by Gauss-Newton steps
  * that are halved while they do not improve (Bayesian calibration of a simulator, Kennedy and O'Hagan 2001, with its discrepancy as noise).
- * @param data configurations and measured ln(rate)
+ * Where a bottleneck hides another, a factor moves nothing until it is the bottleneck: steps begin from none moved, and from the likeliest with one
+ * factor moved by its deviation.
+ * @param data configurations and measured ln(rate); one that is only bounded says nothing while its bound is kept
  */
-export function calibratePhysics(
-  factors: PriorFactors,
-  data: readonly { readonly at: Configuration; readonly target: number }[],
-): CalibratedPhysics {
+export function calibratePhysics(factors: PriorFactors, data: readonly Reading[]): CalibratedPhysics {
   const { sd } = factors
-  let logFactors: readonly number[] = sd.map(() => 0)
-  let prior = factors.at(logFactors)
-  let misfit = misfitOf(prior, logFactors)
-  for (let step = 0; step < STEPS; step++) {
-    const direction = gaussNewton(prior, logFactors)
-    if (!direction) break
-    let improved = false
-    for (let length = 1; length > 0.1 && !improved; length /= 2) {
-      const moved = logFactors.map((v, i) => v + length * direction[i]!)
-      const next = factors.at(moved)
-      const value = misfitOf(next, moved)
-      if (value >= misfit) continue
-      improved = misfit - value > 1e-3
-      logFactors = moved
-      prior = next
-      misfit = value
-    }
-    if (!improved) break
-  }
+  const unmoved = startAt(sd.map(() => 0))
+  const alone = sd.flatMap((_, i) => [-1, 1].map((sign) => startAt(sd.map((v, j) => (j === i ? sign * v : 0)))))
+  const likeliest = alone.reduce((best, start) => (start.misfit < best.misfit ? start : best), unmoved)
+  const found = descend(unmoved)
+  const other = likeliest === unmoved ? found : descend(likeliest)
+  const { prior, logFactors } = other.misfit < found.misfit ? other : found
   return { ...prior, logFactors }
+
+  function startAt(logFactors: readonly number[]): Start {
+    const prior = factors.at(logFactors)
+    return { logFactors, prior, misfit: misfitOf(prior, logFactors) }
+  }
+
+  function descend(start: Start): Start {
+    let at = start
+    for (let step = 0; step < STEPS; step++) {
+      const direction = gaussNewton(at.prior, at.logFactors)
+      if (!direction) break
+      const before = at.misfit
+      for (let length = 1; length > 0.1 && at.misfit === before; length /= 2) {
+        const moved = startAt(at.logFactors.map((v, i) => v + length * direction[i]!))
+        if (moved.misfit < before) at = moved
+      }
+      if (before - at.misfit <= 1e-3) break
+    }
+    return at
+  }
 
   function misfitOf(at: MovedPrior, moved: readonly number[]): number {
     const fit = data.reduce((sum, d) => {
       const logRate = at.logRate(d.at)
-      return logRate === undefined ? sum : sum + robust((d.target - logRate) / DISCREPANCY)
+      return logRate === undefined ? sum : sum + robust(residualOf(d, logRate) / deviationOf(d))
     }, 0)
     return fit + moved.reduce((sum, v, i) => sum + (v / sd[i]!) ** 2, 0)
   }
@@ -61,8 +77,10 @@ export function calibratePhysics(
     for (const d of data) {
       const logRate = at.logRate(d.at)
       if (logRate === undefined) continue
-      const residual = d.target - logRate
-      const weight = 1 / DISCREPANCY ** 2 / Math.sqrt(1 + (residual / DISCREPANCY / OUTLIER) ** 2)
+      const residual = residualOf(d, logRate)
+      if (residual === 0 && d.bound !== undefined) continue
+      const deviation = deviationOf(d)
+      const weight = 1 / deviation ** 2 / Math.sqrt(1 + (residual / deviation / OUTLIER) ** 2)
       const s = at.sensitivities(d.at)
       for (let i = 0; i < k; i++) {
         gradient[i]! += weight * s[i]! * residual
@@ -73,6 +91,15 @@ export function calibratePhysics(
     return l && backwardSolve(l, k, forwardSolve(l, k, gradient))
   }
 }
+
+/** Of what was measured from what is expected, in ln(rate). */
+function residualOf({ target, bound }: Reading, logRate: number): number {
+  const residual = target - logRate
+  if (bound === undefined) return residual
+  return bound === 'most' ? Math.min(0, residual) : Math.max(0, residual)
+}
+
+const deviationOf = ({ noise = 0 }: Reading): number => Math.sqrt(DISCREPANCY ** 2 + (Number.isNaN(noise) ? 0 : noise))
 
 /** Residuals beyond this many standard deviations pull ever less. */
 const OUTLIER = 3

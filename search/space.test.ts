@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
+  around,
   configurationAt,
   configurationKey,
   enumerate,
@@ -295,4 +296,14 @@ test('snap is idempotent and stays in range', () => {
       expect(parameterValues(stepped)).toContain(snapped)
     }),
   )
+})
+
+test('around a configuration is what differs by two steps in all, and not itself', () => {
+  const values = [1, 2, 4, 8, 16]
+  const space = {
+    parameters: ['cores', 'batch'].map((name) => ({ name, category: 'server', kind: 'ordinal', values, scale: 'log' }) as const),
+    constraints: [{ text: 'batch != 2', holds: (c: Configuration) => c.batch !== 2 }],
+  }
+  const found = around(space, { cores: 4, batch: 4 }).map(({ cores, batch }) => `${cores} ${batch}`)
+  expect(found.toSorted()).toEqual(['1 4', '16 4', '2 4', '2 8', '4 16', '4 8', '8 4', '8 8'])
 })

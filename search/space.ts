@@ -101,21 +101,32 @@ export function snap(parameter: RangeParameter, value: number): number {
 }
 
 /** Configurations that differ in one parameter: the next values either side of an ordered one, every other name of a categorical. */
-export function neighbours(space: SearchSpace, configuration: Configuration): Configuration[] {
+export function neighbours(space: SearchSpace, configuration: Configuration, reach: 1 | 2 = 2): Configuration[] {
   const found: Configuration[] = []
   for (const parameter of space.parameters) {
     if (!isActive(parameter, configuration)) continue
-    for (const value of nearbyValues(parameter, configuration[parameter.name]!))
+    for (const value of nearbyValues(parameter, configuration[parameter.name]!, reach))
       found.push(repair(space, { ...configuration, [parameter.name]: value }))
   }
   return found.filter((neighbour) => satisfies(space, neighbour))
 }
 
-function nearbyValues(parameter: Parameter, value: number | string): (number | string)[] {
+/**
+ * What is two steps at most from a configuration in all: the values beside its own, in one parameter or in two at once, so that one resource can be had for
+ * another. The poll of a direct search (Audet and Dennis, 'Mesh adaptive direct search algorithms', 2006).
+ */
+export function around(space: SearchSpace, configuration: Configuration): Configuration[] {
+  const ring = neighbours(space, configuration, 1)
+  const found = new Map([...ring, ...ring.flatMap((c) => neighbours(space, c, 1))].map((c) => [configurationKey(c), c]))
+  found.delete(configurationKey(configuration))
+  return [...found.values()]
+}
+
+function nearbyValues(parameter: Parameter, value: number | string, reach: 1 | 2): (number | string)[] {
   if (parameter.kind === 'categorical') return parameter.values.filter((v) => v !== value)
   if (parameter.kind === 'ordinal') {
     const at = parameter.values.indexOf(value as number)
-    return [at - 2, at - 1, at + 1, at + 2].flatMap((i) => parameter.values[i] ?? [])
+    return (reach === 1 ? [at - 1, at + 1] : [at - 2, at - 1, at + 1, at + 2]).flatMap((i) => parameter.values[i] ?? [])
   }
   const { min, max } = parameter
   const logarithmic = parameter.scale === 'log' && min > 0

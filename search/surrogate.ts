@@ -1,7 +1,6 @@
-import { type CoupledModel, fitCoupled } from './coupled.ts'
 import { believedReadings, type Datum, datum, gpDataOf, priorsOf } from './datum.ts'
-import { createDesign, type Design, type Knowledge, type Quantity } from './design.ts'
-import { type Beliefs, logFeasible, monotoneDoubt } from './feasibility.ts'
+import { createDesign, type Design, type Knowledge, type Quantity, representatives } from './design.ts'
+import type { Beliefs } from './feasibility.ts'
 import { condition, type Gp } from './gp-regression.ts'
 import { cholesky } from './linalg.ts'
 import { logCdf } from './normal.ts'
@@ -9,7 +8,7 @@ import { learnsOf } from './objective.ts'
 import { logMetric } from './observed-cost.ts'
 import { fitReadings } from './one-sided.ts'
 import { calibratePhysics } from './physics-prior.ts'
-import { rememberedPerTrial } from './remembered.ts'
+import { remembered, rememberedPerTrial } from './remembered.ts'
 import { pastKnowledge } from './transfer.ts'
 import type { Configuration, Observation, Problem, Rng } from './types.ts'
 
@@ -23,7 +22,7 @@ export interface Surrogate {
   /** Physics or past experiments inform the model, and the data do not contradict them. */
   readonly informed: boolean
 }
-export interface Draws {
+interface Draws {
   readonly rate?: readonly Float64Array[]
   readonly constraint?: readonly Float64Array[]
   readonly logServes: Float64Array
@@ -31,10 +30,6 @@ export interface Draws {
 
 /** Parts that can be taken out, for the ablation. */
 export interface SurrogateOptions {
-  /** More of a resource may well hurt. */
-  readonly withoutMonotone?: boolean
-  /** Models rate and latency apart. */
-  readonly withoutLittle?: boolean
   /** Models the constraint's figure however far from the limit. */
   readonly withoutBounds?: boolean
 }
@@ -45,10 +40,6 @@ const SERVING = { s: 0.3, signal: [-1, 1] as const }
 const FAR = 1
 /** How sharp that is, as a standard deviation of ln(metric). */
 const FAR_SD = 0.05
-/** More observations than this are modelled apart: each alone then tells enough, and two outputs cost four to eight times as much. */
-const COUPLED = 40
-/** ln of how much likelier the data must be under Little's law. */
-const COUPLED_ODDS = 3
 
 /** The modelled constraint: ln(metric / limit), met where ≤ 0; plain ln(metric) without a limit. */
 const constraintTarget = (problem: Problem, logValue: number): number => logValue - Math.log(problem.constraintLimit ?? 1)
@@ -100,49 +91,29 @@ function fitModels(
   const past = problem.history ? pastKnowledge(problem.history, problem.space, rates) : undefined
   const rate = fitBest(problem, 'rate', rates, pending, [ratePhysics(problem, rates), past])
   const constraint = fitBest(problem, 'constraint', constraints, pending, [constraintPhysics(problem)])
-  const apart = (rate?.gp.logLikelihood ?? 0) + (constraint?.gp.logLikelihood ?? 0)
-  const little = littleModel(problem, rates, constraints, pending, options)
-  const coupled = little && little.logLikelihood - COUPLED_ODDS >= apart ? little : undefined
   const serving = observations.every(serves) ? undefined : fitBest(problem, 'serves', labels, [], [])
   const logServes = (configurations: readonly Configuration[]): Float64Array => {
     const latent = serving?.gp.predict(serving.rows(configurations))
-    return Float64Array.from(configurations, (_, i) =>
-      latent ? logCdf(latent.mean[i]! / Math.sqrt(SERVING.s ** 2 + latent.variance[i]!)) : 0,
-    )
+    if (latent === undefined) return new Float64Array(configurations.length)
+    return latent.mean.map((mean, i) => logCdf(mean / Math.sqrt(SERVING.s ** 2 + latent.variance[i]!)))
   }
-  const of = (model: Model | undefined, configurations: readonly Configuration[], how: 'exactly' | 'roughly') =>
+  const marginals = (model: Model | undefined, configurations: readonly Configuration[], how: 'exactly' | 'roughly') =>
     how === 'exactly' ? model?.gp.predict(model.rows(configurations)) : model?.gp.predictRoughly(model.rows(configurations))
-  const byModels = (configurations: readonly Configuration[], how: 'exactly' | 'roughly'): Beliefs => ({
-    ...(coupled?.predict(configurations) ?? { rate: of(rate, configurations, how), constraint: of(constraint, configurations, how) }),
-    logServes: logServes(configurations),
-  })
-  const doubt = options.withoutMonotone
-    ? () => undefined
-    : monotoneDoubt(problem, observations, (tried) => logFeasible(problem, byModels(tried, 'exactly')))
-  const believe = (configurations: readonly Configuration[], how: 'exactly' | 'roughly' = 'exactly'): Beliefs => {
-    const beliefs = byModels(configurations, how)
-    const doubts = doubt(configurations, logFeasible(problem, beliefs))
-    return doubts ? { ...beliefs, logServes: beliefs.logServes.map((v, i) => v + doubts[i]!) } : beliefs
-  }
+  const draws = (model: Model | undefined, configurations: readonly Configuration[], count: number, rng: Rng) =>
+    model && drawJoint(model.gp.joint(model.rows(configurations)), count, rng)
   return {
-    believe,
-    draw(configurations, count, rng) {
-      const { logServes } = believe(configurations)
-      if (coupled) {
-        const m = configurations.length
-        const both = drawJoint(coupled.joint(configurations), count, rng.fork('coupled'))
-        return { rate: both.map((row) => row.subarray(0, m)), constraint: both.map((row) => row.subarray(m)), logServes }
-      }
-      return {
-        rate: rate && drawJoint(rate.gp.joint(rate.rows(configurations)), count, rng.fork('rate')),
-        constraint: constraint && drawJoint(constraint.gp.joint(constraint.rows(configurations)), count, rng.fork('constraint')),
-        logServes,
-      }
-    },
-    warnings: [coupled?.warning, ...(coupled ? [] : [rate?.gp.warning, constraint?.gp.warning]), serving?.gp.warning].flatMap(
-      (w) => w ?? [],
-    ),
-    informed: coupled ? false : ((rate ?? constraint)?.informed ?? problem.priorLogRate !== undefined),
+    believe: (configurations, how = 'exactly') => ({
+      rate: marginals(rate, configurations, how),
+      constraint: marginals(constraint, configurations, how),
+      logServes: logServes(configurations),
+    }),
+    draw: (configurations, count, rng) => ({
+      rate: draws(rate, configurations, count, rng.fork('rate')),
+      constraint: draws(constraint, configurations, count, rng.fork('constraint')),
+      logServes: logServes(configurations),
+    }),
+    warnings: [rate, constraint, serving].flatMap((model) => model?.gp.warning ?? []),
+    informed: (rate ?? constraint)?.informed ?? problem.priorLogRate !== undefined,
   }
 }
 
@@ -159,19 +130,6 @@ function drawJoint({ mean, covariance }: { mean: Float64Array; covariance: Float
       return sum
     })
   })
-}
-
-/** Rate and latency as one. */
-function littleModel(
-  problem: Problem,
-  rates: readonly Datum[],
-  constraints: readonly Datum[],
-  pending: readonly Configuration[],
-  { withoutLittle }: SurrogateOptions,
-): CoupledModel | undefined {
-  if (withoutLittle || !problem.constraintAtRate || problem.priorLogRate || rates.length === 0 || constraints.length === 0) return undefined
-  if (rates.length > COUPLED || [...rates, ...constraints].some((d) => d.bound)) return undefined
-  return fitCoupled(problem, rates, constraints, pending)
 }
 
 interface Model {
@@ -208,7 +166,10 @@ function fitModel(
   known?: Knowledge,
 ): Model {
   const rowsOf = (readings: readonly Datum[]) => rows(readings.map((r) => r.at))
-  const priors = { ...priorsOf(groups, known), ...(quantity === 'serves' ? { signal: SERVING.signal } : {}) }
+  const priors = {
+    ...priorsOf(groups, known),
+    ...(quantity === 'serves' ? { signal: SERVING.signal } : {}),
+  }
   const { gp, sites } = fitReadings(shape, rowsOf(data), data, priors)
   const informed = known !== undefined
   if (pending.length === 0) return { gp, rows, informed }
@@ -217,7 +178,7 @@ function fitModel(
 }
 
 /** Of a physics prior: its offset and scale, what it misses of the trend, and the residual's variance (LogNormal). */
-const PHYSICS = { burden: -2, offsetSd: 0.2, scaleSd: 0.05, correction: 0.1, signal: [Math.log(0.003), 1] as const }
+const PHYSICS = { burden: -2, offsetSd: 0.1, scaleSd: 0.05, correction: 0.1, signal: [Math.log(0.003), 1] as const }
 
 /** The physics of ln rate around its factors as the trials calibrate them: ln rate moves by sensitivity × (ln factor - calibrated ln factor). */
 function ratePhysics(problem: Problem, data: readonly Datum[]): Knowledge | undefined {
@@ -226,12 +187,27 @@ function ratePhysics(problem: Problem, data: readonly Datum[]): Knowledge | unde
   const moved = priorFactors && calibratePhysics(priorFactors, data)
   const logRate = moved?.logRate ?? priorLogRate
   const { scaleSd, ...physics } = PHYSICS
+  const factors = (moved?.logFactors ?? []).map((v, i) => [-v, priorFactors!.sd[i]!] as const)
+  const centre = centreOf(problem)
   return {
-    slopes: [[1, scaleSd], ...(moved?.logFactors ?? []).map((v, i) => [-v, priorFactors!.sd[i]!] as const)],
-    columns: (configurations) => configurations.map((c) => [logRate(c) ?? 0, ...(moved?.sensitivities(c) ?? [])]),
+    slopes: [CERTAIN, [0, scaleSd], ...factors],
+    columns: (configurations) =>
+      configurations.map((c) => {
+        const expected = logRate(c) ?? centre
+        return [expected, expected - centre, ...(moved?.sensitivities(c) ?? [])]
+      }),
     ...physics,
   }
 }
+
+/** A column that enters as it is. */
+const CERTAIN = [1, 0] as const
+
+/** Mean of what physics expects of ln rate over the space: a scale that is off turns around it, and shifts nothing as a whole. */
+const centreOf = remembered((problem: Problem): number => {
+  const expected = representatives(problem).flatMap((c) => problem.priorLogRate?.(c) ?? [])
+  return expected.reduce((sum, value) => sum + value, 0) / Math.max(1, expected.length)
+})
 
 function constraintPhysics(problem: Problem): Knowledge | undefined {
   const { priorLogConstraint } = problem

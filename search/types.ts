@@ -71,7 +71,7 @@ export interface Problem {
   readonly pricePerHour: (configuration: Configuration) => number
   /** `Outcome.constraint` must not exceed this (an SLO in ms, a violation rate in %). Absent: nothing constrains. */
   readonly constraintLimit?: number
-  /** The constrained metric is the latency at the very rate of the observation, so that Little's law ties the two; else it is of a server without load. */
+  /** The constrained metric is the latency at the very rate of the observation, which more requests at once raise; else it is of a server without load. */
   readonly constraintAtRate?: boolean
   /** Physics: expected ln(rate) of a configuration, undefined where the model knows nothing. */
   readonly priorLogRate?: (configuration: Configuration) => number | undefined
@@ -117,6 +117,8 @@ export type Observation = { readonly configuration: Configuration } & (
       readonly constraint?: Estimate
       /** The trial was cut short: the true rate is at most `rate`. */
       readonly censored?: boolean
+      /** What the search believed of the rate before it was measured. */
+      readonly foretold?: Estimate
     }
   | { readonly state: 'infeasible'; readonly reason: string }
 )
@@ -145,6 +147,8 @@ export interface StopAssessment {
   /** 0.05 = 5 %. */
   readonly tolerance: number
   readonly stop: boolean
+  /** Share of the least cost that another trial is expected to save, 0.01 = 1 %. Absent: there is too little to go by. */
+  readonly expectedGain?: number
 }
 
 /** A seeded generator of random numbers. */

@@ -1,6 +1,15 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { isSecretHeader, isSecretName, isSecretValue, rememberSecret, SecretFilter, secretSpans, withoutSecrets } from './secrets.ts'
+import {
+  isSecretChoice,
+  isSecretHeader,
+  isSecretName,
+  isSecretValue,
+  rememberSecret,
+  SecretFilter,
+  secretSpans,
+  withoutSecrets,
+} from './secrets.ts'
 
 test.each([
   'HF_TOKEN',
@@ -80,3 +89,14 @@ test('bytes that come in any pieces lose known secrets and nothing else', () => 
     }),
   )
 })
+
+test.each<[string, string, boolean]>([
+  ['apiToken', 'planted', true],
+  ['dbPassword', 'planted', true],
+  ['endpoint', 'https://admin:planted@host/', true],
+  ['model', 'hf_0123456789abcdefghijkl', true],
+  ['maxTokens', '512', false],
+  ['keyDtype', 'fp8_e4m3', false],
+  ['auth', 'basic', false],
+  ['tokenizer', 'fast', false],
+])('a tuned %s of %s', (name, value, secret) => expect(isSecretChoice(name, value)).toBe(secret))

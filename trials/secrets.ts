@@ -18,6 +18,13 @@ const wordsOf = (name: string): string[] =>
 /** Whether what goes by this name is secret: AUTH_TOKEN, apiKey, db-password. */
 export const isSecretName = (name: string): boolean => wordsOf(name).some((word) => secretWord.test(word))
 
+/** Names of which hardly any value is none; `key`, `auth` and `pass` also name settings that are tuned. */
+const certainName = /(token|secret|password|passwd|passphrase|credentials?|api_?key|access_?key|private_?key)$/i
+
+/** Whether a value of a tuned parameter is a secret. */
+export const isSecretChoice = (name: string, value: string): boolean =>
+  secretSpans(value).length > 0 || (certainName.test(name) && isSecretValue(name, value))
+
 /** Headers that tell nothing about who asks. */
 const harmlessHeaders: ReadonlySet<string> = new Set(
   'accept accept-charset accept-encoding accept-language cache-control connection content-encoding content-language content-length content-type expect host inference-header-content-length keep-alive origin pragma te traceparent transfer-encoding upgrade user-agent x-request-id'.split(

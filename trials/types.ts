@@ -1,4 +1,5 @@
 /** The vocabulary of trials: what a trial is, how a predictor is launched, and where trials are kept. */
+import type { AnswerSpec } from '../profiler/protocols/answer-check.ts'
 import type { Measurement, Target } from '../profiler/types.ts'
 import type { Configuration, Suggestion } from '../search/types.ts'
 
@@ -39,6 +40,8 @@ interface Finished {
   readonly usage?: Usage
   /** Where the predictor's log was kept. */
   readonly logPath?: string
+  /** Of one that did not complete: it was ready and answered well before that. Absent in old stores. */
+  readonly served?: true
 }
 
 /** A configuration that cannot serve: data, which the model learns. */
@@ -72,6 +75,14 @@ export interface Predictor {
   readonly logPath?: string
   /** Last lines of its output. */
   logTail(): string
+  /** Its answers under load, a few of them held against what they should be. Absent: nobody reads them. */
+  readonly answers?: {
+    readonly spec: AnswerSpec
+    /** Requests whose answers can be held against something, by number. */
+    readonly bodies: readonly number[]
+    /** What is wrong with those seen so far. */
+    fault(): Promise<string | undefined>
+  }
   usage(): Promise<Usage>
   /** From now on `usage` tells of the time from now on: for a predictor that is kept from one trial to the next. */
   restartUsage?(): void

@@ -28,7 +28,7 @@ export function yamlExcess(text: string): string | undefined {
 }
 
 /** Plain data alone: no binaries, sets or dates by tag. That keys are unique is checked elsewhere: the parser compares each with each. */
-export const plainYaml = { resolveKnownTags: false, uniqueKeys: false } as const
+export const plainYaml = { resolveKnownTags: false, uniqueKeys: false, logLevel: 'error' } as const
 
 /**
  * Parses YAML (hence also JSON) and validates it.
@@ -100,7 +100,7 @@ function nodeAt(root: unknown, path: readonly PropertyKey[]): Node | undefined {
 /** The keys of the (possibly nested) object schema that rejected a key. */
 function knownKeys(schema: z.ZodType, path: readonly PropertyKey[]): string[] | undefined {
   let here: unknown = schema
-  for (const step of path) here = (here as { shape?: Record<PropertyKey, unknown> }).shape?.[step]
+  for (const step of path) here = (here as { shape?: Record<PropertyKey, unknown> } | undefined)?.shape?.[step]
   const shape = (here as { shape?: object } | undefined)?.shape
   return shape === undefined ? undefined : Object.keys(shape)
 }

@@ -1,11 +1,13 @@
 #!/usr/bin/env node
 /** The `tune` command line. Commands load what they need when they run, so that help is instant. */
 import { Command, CommanderError } from 'commander'
+import { registerCalibrate } from './commands/calibrate/register.ts'
 import { registerClean } from './commands/clean/register.ts'
 import { registerConfig } from './commands/config/register.ts'
 import { registerDashboard } from './commands/dashboard/register.ts'
 import { registerDoctor } from './commands/doctor/register.ts'
 import { registerEstimate } from './commands/estimate/register.ts'
+import { registerInit } from './commands/init/register.ts'
 import { registerList } from './commands/list/register.ts'
 import { registerLoad } from './commands/load/register.ts'
 import { registerPlan } from './commands/plan/register.ts'
@@ -42,6 +44,7 @@ const program = new Command('tune')
 
 registerTune(program)
 for (const register of [
+  registerInit,
   registerList,
   registerShow,
   registerSpec,
@@ -53,6 +56,7 @@ for (const register of [
   registerReplay,
   registerConfig,
   registerEstimate,
+  registerCalibrate,
   registerClean,
   registerStore,
   registerLoad,

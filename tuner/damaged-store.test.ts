@@ -1,25 +1,44 @@
 /** The commands on stores that are damaged, cannot be written, or are being written by another process. */
 import { spawnSync } from 'node:child_process'
-import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { cpSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { Connection } from '../trials/store/connection.ts'
 import { openStore } from '../trials/store/index.ts'
 import { completeTrial } from '../trials/store/samples.contract.ts'
 import { CliBox } from './testing/run-cli.ts'
 
-const simulated = ['--model', 'bert', '--slo', '50ms', '--backend', 'simulated', '--no-confirm', '--max-trials', '3', '--json']
+const simulated = [
+  '--model',
+  'bert',
+  '--slo',
+  '50ms',
+  '--backend',
+  'simulated',
+  '--gpus',
+  'T4',
+  '--no-confirm',
+  '--max-trials',
+  '3',
+  '--json',
+]
+/** With one experiment, which every test has a copy of. */
+const sample = new CliBox()
 let box: CliBox
 let db: string
 let id: string
 
-beforeEach(async () => {
+beforeAll(async () => {
+  expect((await sample.run(simulated)).code).toBe(0)
+  id = (await sample.stored()).experiment.id
+})
+beforeEach(() => {
   box = new CliBox()
+  cpSync(sample.folder, box.folder, { recursive: true })
   db = join(box.folder, '.tune', 'tune.db')
-  expect((await box.run(simulated)).code).toBe(0)
-  id = JSON.parse((await box.run(['list', '--json'])).stdout)[0].id
 })
 afterEach(() => box.dispose())
+afterAll(() => sample.dispose())
 
 /** A second experiment, of which trial 2 is damaged. */
 async function damage(): Promise<void> {
@@ -50,7 +69,7 @@ describe('a damaged row', () => {
     const { stderr } = await box.run(['show', 'other'])
     expect(stderr).toContain('trial 2 of experiment other')
     expect(stderr).toContain('tune store repair')
-  }, 60_000)
+  })
 
   test('is found by check, gone after repair, and a backup can be taken', async () => {
     await damage()
@@ -63,7 +82,7 @@ describe('a damaged row', () => {
     expect(JSON.parse((await box.run(['list', '--json', '--db', 'copy.db'])).stdout)).toHaveLength(2)
     const again = await box.run(['store', 'backup', 'copy.db'])
     expect([again.code, again.stderr.includes('there already')]).toEqual([1, true])
-  }, 60_000)
+  })
 
   test('of the file itself does not keep a new experiment from running', async () => {
     const bytes = readFileSync(db)
@@ -73,10 +92,11 @@ describe('a damaged row', () => {
     const { code, stderr } = await box.run(simulated)
     expect(code, stderr).toBe(0)
     expect(JSON.parse((await box.run(['list', '--json'])).stdout)).toHaveLength(2)
-  }, 60_000)
+  })
 })
 
 test('the store and its folder are for their owner alone', () => {
+  db = join(sample.folder, '.tune', 'tune.db')
   expect(statSync(db).mode & 0o777).toBe(0o600)
   expect(statSync(join(db, '..')).mode & 0o777).toBe(0o700)
 })
@@ -92,32 +112,28 @@ describe('reading', () => {
     }
     await writer.direct((sql) => sql.exec('ROLLBACK'))
     await writer.close()
-  }, 60_000)
+  })
 
   const namespaces = spawnSync('unshare', ['-rm', 'true']).status === 0
 
   test.skipIf(!namespaces).each([
     ['closed properly', ''],
     ['left with its log by a crash', 'log'],
-  ])(
-    'works on a disk that cannot be written, of a store that was %s (needs mount namespaces)',
-    async (_, log) => {
-      const cli = join(import.meta.dirname, '../dist/tuner/cli.js')
-      const leave = `import { openStore } from '${join(import.meta.dirname, '../dist/trials/store/index.js')}';
+  ])('works on a disk that cannot be written, of a store that was %s (needs mount namespaces)', async (_, log) => {
+    const cli = join(import.meta.dirname, '../dist/tuner/cli.js')
+    const leave = `import { openStore } from '${join(import.meta.dirname, '../dist/trials/store/index.js')}';
       const store = await openStore(process.argv[1]);
       await store.claim('${id}');
       process.kill(process.pid, 'SIGKILL')`
-      const script = `
+    const script = `
       ${log && `node --input-type=module -e "${leave.replaceAll('"', '\\"').replaceAll('\n', ' ')}" ${db}`}
       rm -f ${db}-shm ${log ? '' : `${db}-wal`}
       mount --bind ${box.folder} ${box.folder} && mount -o remount,ro,bind ${box.folder} && cd ${box.folder} || exit 9
       ls ${box.folder}/.tune
       for command in "list" "show ${id}" "store check" "spec ${id}"; do node ${cli} $command > /dev/null || exit 8; done`
-      const done = spawnSync('unshare', ['-rm', 'sh', '-c', script], { encoding: 'utf8' })
-      expect(done.stderr.replace('Killed\n', '')).toBe('')
-      expect(done.status).toBe(0)
-      expect(done.stdout.includes('-wal')).toBe(log !== '')
-    },
-    60_000,
-  )
+    const done = spawnSync('unshare', ['-rm', 'sh', '-c', script], { encoding: 'utf8' })
+    expect(done.stderr.replace('Killed\n', '')).toBe('')
+    expect(done.status).toBe(0)
+    expect(done.stdout.includes('-wal')).toBe(log !== '')
+  })
 })

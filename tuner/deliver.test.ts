@@ -30,7 +30,7 @@ beforeAll(async () => {
     flags: { model: 'bert', slo: '50ms', devices: 'emulated', gpus: 'T4', db },
     environment: {},
     cwd: folder,
-    machine: { cpuCores: 4, gpus: [], builtinGpus: [] },
+    machine: { cpuCores: 4, gpus: [] },
   })
   const store = await openStore(db)
   await store.create({

@@ -56,17 +56,14 @@ describe('an experiment file with', () => {
     ['20,000 brackets', `model: ${'['.repeat(20_000)}\n`, /nested deeper than 200/],
     ['a key that stands twice', `${base}name: a\nname: b\n`, /:4:1: Map keys must be unique/],
     ['a NUL byte', `${base}name: a\0b\n`, /NUL byte/],
-  ])(
-    '%s',
-    async (_, text, message) => {
-      writeFileSync(join(box.folder, 'e.yaml'), text)
-      const result = await config(['-f', 'e.yaml'])
-      expect(result.text).toMatch(message)
-      expect(result.code).toBe(2)
-      expect(result.text.length).toBeLessThan(10_000)
-    },
-    60_000,
-  )
+    ['a NUL that is written', `${base}name: "a\\0b"\n`, /:3:7: a NUL character/],
+  ])('%s', async (_, text, message) => {
+    writeFileSync(join(box.folder, 'e.yaml'), text)
+    const result = await config(['-f', 'e.yaml'])
+    expect(result.text).toMatch(message)
+    expect(result.code).toBe(2)
+    expect(result.text.length).toBeLessThan(10_000)
+  })
 })
 
 describe('a command line with', () => {
@@ -76,13 +73,9 @@ describe('a command line with', () => {
     ['a GPU of 100,000 letters', ['--model', 'bert', '--slo', '50ms', '--gpus', long]],
     ['a constraint of 100,000 letters', ['--model', 'bert', '--slo', '50ms', '--constraint', long]],
     ['an unknown flag of 100,000 letters', [`--${long}`]],
-  ])(
-    '%s',
-    async (_, args) => {
-      const result = await config(args)
-      expect([1, 2]).toContain(result.code)
-      expect(result.text.length).toBeLessThan(10_000)
-    },
-    60_000,
-  )
+  ])('%s', async (_, args) => {
+    const result = await config(args)
+    expect([1, 2]).toContain(result.code)
+    expect(result.text.length).toBeLessThan(10_000)
+  })
 })

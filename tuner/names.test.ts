@@ -1,5 +1,5 @@
 /** Names that can be chosen stand once: help, schema and docs have exactly those of the registries. */
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { describe, expect, test } from 'vitest'
 import { efforts } from '../profiler/index.ts'
@@ -22,6 +22,7 @@ import { registerSpec } from './commands/spec/register.ts'
 import { registerTune } from './commands/tune/register.ts'
 import { experimentJsonSchema } from './experiment/experiment-schema.ts'
 import { backends, deviceChoices, loadOrigins } from './experiment/names.ts'
+import { knownParameters } from './experiment/parameters.ts'
 
 const program = new Command('tune')
 for (const register of [registerTune, registerSpec, registerPlan, registerProfile, registerReplay, registerDoctor]) register(program)
@@ -96,5 +97,31 @@ describe('the docs name what there is', () => {
   ])('docs/%s', (name, names) => {
     const text = page(name)
     expect(names.filter((one) => !new RegExp(`(?<![\\w-])${one}(?![\\w-])`).test(text))).toEqual([])
+  })
+})
+
+describe('hints name keys that there are', () => {
+  const root = new URL('../', import.meta.url)
+  const sources = ['profiler', 'trials', 'tuner'].flatMap((folder) =>
+    readdirSync(new URL(folder, root), { recursive: true, encoding: 'utf8' })
+      .filter((file) => file.endsWith('.ts') && !/test|bench|predictor\//.test(file))
+      .map((file) => `${folder}/${file}`),
+  )
+  const keys = new Set([...JSON.stringify(experimentJsonSchema()).matchAll(/"(\w+)":/g)].map(([, key]) => key!))
+  const gpuFile = ['memoryGiB', 'bandwidthGBs', 'peakTflops']
+  const others = new Set([...knownParameters.map(({ name }) => name), ...gpuFile, 'gRPC', 'killedBy', 'limitMs', 'queueSize', 'queueLimit'])
+  const said = sources.flatMap((file) =>
+    readFileSync(new URL(file, root), 'utf8')
+      .split('\n')
+      .filter((line) => /hint|raise |Error\(|report\(/i.test(line))
+      .flatMap((line) => [...line.matchAll(/'([^']*)'|`([^`]*)`|"([^"]*)"/g)].map(([, a, b, c]) => a ?? b ?? c!))
+      .filter((text) => text.includes(' '))
+      .flatMap((text) => [...text.replace(/\$\{[^}]*\}/g, '').matchAll(/\b[a-z]+[A-Z]\w*\b|\w+(?= in an experiment file)/g)])
+      .map(([word]) => ({ file, word })),
+  )
+
+  test('there are some, and each is a key of the file or a parameter', () => {
+    expect(said.length).toBeGreaterThan(10)
+    expect(said.filter(({ word }) => !keys.has(word) && !others.has(word))).toEqual([])
   })
 })

@@ -83,14 +83,15 @@ async function shown(): Promise<CliResult[]> {
     ['show'],
     ['show', '--json'],
     ...['html', 'md', 'csv', 'json'].map((form) => ['report', '--out', `report.${form}`]),
-    ...specTargets.map((target) => ['spec', '--target', target, '--out', `spec-${target}`]),
+    // The other targets are asked of the dashboard.
+    ['spec', '--target', 'kubernetes', '--out', 'spec.yaml'],
   ]
   const results: CliResult[] = []
   for (const command of commands) results.push(await box.run(command))
   return results
 }
 
-const load = ['--trial-time', '2s', '--max-trials', '1', '--no-confirm']
+const load = ['--trial-time', '1s', '--max-trials', '1', '--no-confirm']
 
 /** Serves only while it is given every secret, says all that it is given, and repeats it in its answers. */
 const chatty = `
@@ -103,7 +104,7 @@ console.error('waking up with ' + process.env.DB_PASSWORD + ' and nothing else')
 const has = (text, ...secrets) => secrets.every((secret) => text.includes(secret))
 let freeAtMs = 0
 const inTurn = (answer) => {
-  freeAtMs = Math.max(freeAtMs, performance.now()) + 20
+  freeAtMs = Math.max(freeAtMs, performance.now()) + 2
   setTimeout(answer, freeAtMs - performance.now())
 }
 const right =
@@ -113,7 +114,7 @@ createServer((request, response) => {
   let body = ''
   request.on('data', (chunk) => (body += chunk))
   request.on('end', () => {
-    if (right && has(body, given.body) && has(request.url, given.path)) return inTurn(() => response.end('{"ok": true}'))
+    if (right && has(body, given.body) && has(request.url, given.path) && request.headers['x-api-key'] === given.header) return inTurn(() => response.end('{"ok": true}'))
     response.statusCode = 401
     response.end(JSON.stringify({ error: 'refused', body, url: request.url, argv: process.argv }))
   })
@@ -128,12 +129,13 @@ const own = {
   file: 'planted-file-0005',
   body: 'planted-body-0006',
   path: 'planted-path-0007',
+  header: 'planted-header-0008',
 }
 
 const experiment = (more = '') => `
 name: planted
 model: m
-slo: 500ms
+slo: p75<50ms
 predictor:
   command: ['${process.execPath}', chatty.mjs, given.json, '\${dir}', '--port=\${port}', --api-key, ${own.argument}, '--db=postgres://admin:${own.database}@db/x']
   env: { DB_PASSWORD: ${own.password}, HF_TOKEN: '\${env:PLANTED_TOKEN}' }
@@ -141,6 +143,7 @@ predictor:
   protocol: json
   path: /predict?sig=${own.path}
   healthPath: /healthz
+  headers: { X-Api-Key: ${own.header} }
   body: '{"text": "{{text}}", "api_key": "${own.body}"}'
 space: { maxBatchSize: { values: [1, 2], category: env } }
 ${more}`
@@ -160,10 +163,14 @@ test('of a predictor that a command starts: in its command, environment, files, 
   const tuned = await box.run([...file, ...load, '--json'], env)
   // It had them all; whether a busy machine lets it be measured is not what this is about.
   expect(tuned.stderr).toContain('ready after')
-  // Taken up again, it has them from the file and the environment.
-  const resumed = await box.run(['resume', '--max-trials', '2', '--events'], env)
-  expect(resumed.stdout).toContain('"predictor-ready"')
-  const without = await box.run(['resume', '--max-trials', '3'])
+  // A busy machine may have taken some of nine trials for the first. Taken up again, it has them from the file and the environment; what it leaves when it is interrupted under load has none either.
+  const resuming = box.start(['resume', '--max-trials', '9', '--plain'], env)
+  await resuming.said('ready after')
+  await resuming.said('search: ')
+  resuming.child.kill('SIGINT')
+  const resumed = await resuming.result
+  expect(resumed.code, resumed.stderr).toBe(130)
+  const without = await box.run(['resume', '--max-trials', '9'])
   expect([without.code, without.stderr]).toEqual([2, expect.stringContaining('export PLANTED_TOKEN=')])
   const secrets = Object.values(own)
   expectNothing(secrets, [...before, tuned, resumed, without, ...(await shown())], given)
@@ -172,7 +179,7 @@ test('of a predictor that a command starts: in its command, environment, files, 
   expect(readFileSync(log, 'utf8')).toContain('waking up with [secret] and nothing else')
   for (const path of [log, join(log, '..'), join(box.folder, '.tune/tune.db')])
     expect([path, (statSync(path).mode & 0o077).toString(8)]).toEqual([path, '0'])
-}, 180_000)
+})
 
 test('nor of one whose answers repeat what it is sent', async () => {
   const given = ['experiment.yaml', 'chatty.mjs', 'given.json', 'conf.yaml']
@@ -183,7 +190,7 @@ test('nor of one whose answers repeat what it is sent', async () => {
   expect(refused.code, refused.stderr).toBe(1)
   expect(refused.stderr).toContain('401')
   expectNothing(Object.values(own), [refused, ...(await shown())], given)
-}, 180_000)
+})
 
 test('of a server that runs already: in its URL and headers', async () => {
   const secrets = { password: 'planted-password-0011', key: 'planted-key-0012', signature: 'planted-signature-0013' }
@@ -195,7 +202,7 @@ test('of a server that runs already: in its URL and headers', async () => {
     const right = request.headers.authorization === basic && request.headers['x-tenant'] === secrets.key
     response.statusCode = right ? 200 : 401
     if (!right) return response.end(JSON.stringify({ error: request.headers }))
-    freeAtMs = Math.max(freeAtMs, performance.now()) + 20
+    freeAtMs = Math.max(freeAtMs, performance.now()) + 2
     return setTimeout(() => response.end('{"ok": true}'), freeAtMs - performance.now())
   }
   const server = createServer(answer).listen(0, '127.0.0.1')
@@ -205,11 +212,11 @@ test('of a server that runs already: in its URL and headers', async () => {
     const url = `http://admin:${secrets.password}@127.0.0.1:${port}/predict?signature=${secrets.signature}`
     writeFileSync(
       join(box.folder, 'experiment.yaml'),
-      `model: m\nslo: 500ms\npredictor: { url: 'http://127.0.0.1:${port}', protocol: json, path: /predict, headers: { X-Tenant: ${secrets.key} } }\n`,
+      `model: m\nslo: p75<50ms\npredictor: { url: 'http://127.0.0.1:${port}', protocol: json, path: /predict, headers: { X-Tenant: ${secrets.key} } }\n`,
     )
     const tuned = await box.run(['-f', 'experiment.yaml', '--url', url, ...load, '--plain'])
     expect(tuned.stderr).toContain('ready after')
-    const again = await box.run(['resume', '--max-trials', '2'])
+    const again = await box.run(['resume', '--max-trials', '9'])
     expect(again.stderr).toContain('export TUNE_SECRET_PREDICTOR_URL=')
     const wrong = await box.run(['-f', 'experiment.yaml', '--url', url.replace(`${port}`, '1'), ...load])
     const header = `X-Tenant: ${secrets.key}`
@@ -241,4 +248,4 @@ test('of a server that runs already: in its URL and headers', async () => {
   } finally {
     server.close()
   }
-}, 180_000)
+})

@@ -6,9 +6,10 @@ import { ExampleBox } from '../../tuner/testing/stand-in.ts'
 const box = new ExampleBox(import.meta.url, { program: 'mlserver', script: 'mlserver.mjs', note: 'cat "$2/settings.json"' })
 afterAll(() => box.dispose())
 
-test('tunes adaptive batching and workers through the settings files', async () => {
+test('tunes adaptive batching and workers through the settings files', async ({ skip }) => {
   const { code, stdout, stderr } = await box.tune('--max-trials', '1', '--no-confirm')
+  await box.skipIfDisturbed(skip)
   expect(recommends, `${stdout}\n${stderr}`).toContain(code)
   expect(box.completeTrials()).toHaveLength(1)
   expect(box.starts()).toMatch(/"parallel_workers": [012]\}/)
-}, 120_000)
+})

@@ -8,13 +8,14 @@ import { ExampleBox } from '../../tuner/testing/stand-in.ts'
 const box = new ExampleBox(import.meta.url, { program: 'tensorflow_model_server', script: 'tfserving.mjs', note: 'echo "$@"' })
 afterAll(() => box.dispose())
 
-test('tunes batching through the file of batching parameters, under requests of one and of four items', async () => {
+test('tunes batching through the file of batching parameters, under requests of one and of four items', async ({ skip }) => {
   mkdirSync(join(box.folder, 'models/half_plus_two/1'), { recursive: true })
   const { code, stdout, stderr } = await box.tune('--max-trials', '1', '--no-confirm')
+  await box.skipIfDisturbed(skip)
   expect(recommends, `${stdout}\n${stderr}`).toContain(code)
   expect(box.completeTrials()).toHaveLength(1)
   for (const flags of box.starts().trim().split('\n'))
     expect(flags).toMatch(/--port=0 --rest_api_port=\d+ --model_name=half_plus_two .*--batching_parameters_file=/)
   const spec = await box.run(['spec', '--target', 'tfserving'])
   expect(spec.stdout, spec.stderr).toMatch(/max_batch_size \{\s+value: \d+\s+\}[\s\S]*batch_timeout_micros/)
-}, 120_000)
+})

@@ -6,8 +6,9 @@ import { ExampleBox } from '../../tuner/testing/stand-in.ts'
 const box = new ExampleBox(import.meta.url, { program: 'torchserve', script: 'torchserve.mjs', note: 'echo "$@"' })
 afterAll(() => box.dispose())
 
-test('tunes workers and batching through config.properties', async () => {
+test('tunes workers and batching through config.properties', async ({ skip }) => {
   const { code, stdout, stderr } = await box.tune('--max-trials', '1', '--no-confirm')
+  await box.skipIfDisturbed(skip)
   expect(recommends, `${stdout}\n${stderr}`).toContain(code)
   expect(box.completeTrials()).toHaveLength(1)
-}, 120_000)
+})

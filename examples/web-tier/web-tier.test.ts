@@ -123,6 +123,6 @@ describe.skipIf(absent.length > 0)(
       expect(processes()).toEqual([])
       expect(running.filter(({ pid }) => lives(pid))).toEqual([])
       expect(readdirSync(join(folder, 'running'))).toEqual([])
-    }, 60_000)
+    })
   },
 )

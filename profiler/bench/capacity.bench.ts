@@ -4,6 +4,7 @@
  */
 import { efforts } from '../capacity/effort.ts'
 import { type CapacityOptions, measureCapacity } from '../capacity/measure.ts'
+import { heldOutCases } from '../testing/held-out-servers.ts'
 import { developmentCases, simpleCases } from '../testing/simple-servers.ts'
 import { type VirtualCase, virtualCases } from '../testing/virtual-servers.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
@@ -49,7 +50,7 @@ const only = new RegExp(process.argv[3] ?? '.')
 const onlyMethods = new RegExp(process.argv[4] ?? '.')
 const truths = trueCapacities()
 console.log(`${'server'.padEnd(37)}${'method'.padEnd(16)}  err med  err p90     bias   covers    ± half  seconds requests`)
-const cases = [...simpleCases, ...developmentCases, ...virtualCases].filter((c) =>
+const cases = [...simpleCases, ...developmentCases, ...virtualCases, ...heldOutCases].filter((c) =>
   process.argv[3] ? only.test(c.name) : !c.name.startsWith('dev'),
 )
 for (const of of cases) {

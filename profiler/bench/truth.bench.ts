@@ -3,6 +3,7 @@
  * The share of requests over the limit is averaged over 24 runs of 150,000 requests at each of 9 rates, then interpolated in logarithms.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
+import { heldOutCases } from '../testing/held-out-servers.ts'
 import { developmentCases, simpleCases } from '../testing/simple-servers.ts'
 import { type VirtualCase, virtualCases } from '../testing/virtual-servers.ts'
 
@@ -52,7 +53,7 @@ function trueCapacity(of: VirtualCase): number {
 if (process.argv[1]?.includes('truth.bench')) {
   const truths = trueCapacities()
   const only = new RegExp(process.argv[2] ?? '.')
-  for (const of of [...simpleCases, ...developmentCases, ...virtualCases].filter((c) => only.test(c.name))) {
+  for (const of of [...simpleCases, ...developmentCases, ...virtualCases, ...heldOutCases].filter((c) => only.test(c.name))) {
     truths[of.name] = Number(trueCapacity(of).toPrecision(5))
     console.log(of.name, truths[of.name])
   }

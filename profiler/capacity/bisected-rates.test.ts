@@ -55,7 +55,7 @@ describe('rates', () => {
 
   test('begin with two under way, by the ninth of ten answers, of streams whole ones', async () => {
     const part = (ms: number) => new Float64Array(3).fill(ms)
-    const stream = { ttftMs: part(10), tpotMs: part(1), e2eMs: part(1000), tokens: part(5), gapsMs: part(1) }
+    const stream = { latenciesMs: { ttft: part(10), tpot: part(1), e2e: part(1000) }, tokens: part(5), gapsMs: part(1) }
     expect((await bisected(upTo(20), 1000, 0.5, stream)).rates[0]).toBe(2)
   })
 

@@ -1,12 +1,11 @@
-import { cutAfter, keeps, percentileName } from '../slo.ts'
-import { overShare } from '../statistics/dependence.ts'
-import { provesPercentile } from '../statistics/early-stopping.ts'
-import { leftOut, loadPointOf, summarise } from '../statistics/load-point.ts'
+import { cutAfter, percentileName } from '../slo.ts'
+import { summarise } from '../statistics/load-point.ts'
 import type { Arrivals, CapacityOutcome, LoadGenerator, LoadPoint, LoadRun, Measurement, Phase, Slo, Target } from '../types.ts'
 import { between, unprovenPart } from './known-capacity.ts'
 import { caveatsOf, generatorFor } from './measure.ts'
-import { pausesOf } from './pauses.ts'
+import { RateEvidence } from './rate-evidence.ts'
 import { failuresOf, type Played, Session } from './session.ts'
+import { seedsOfWindow, usualArrivals } from './usual-arrivals.ts'
 import { untilNoFaster } from './warm-up.ts'
 
 export interface ConfirmOptions {
@@ -14,10 +13,10 @@ export interface ConfirmOptions {
   readonly slo: Slo
   /** The rate whose SLO is to be confirmed. */
   readonly rateRps: number
-  /** Length of one window, default 30. */
+  /** Lowest rate that is of use to the caller, who has something else to try below it. Absent: any. */
+  readonly leastRps?: number
+  /** Time at one rate after which it is decided by what was seen, default 30; a clear case takes a third of it, one that could still be proven up to twice. */
   readonly seconds?: number
-  /** Whether a window that passed without proving the percentile is followed by another, where both together could; default true. */
-  readonly extend?: boolean
   /** Default Poisson. */
   readonly arrivals?: Arrivals
   readonly seed?: number
@@ -27,22 +26,26 @@ export interface ConfirmOptions {
   readonly generator?: LoadGenerator
 }
 
-/** A measurement whose capacity is the highest rate tried that kept the SLO, 0 when none did. */
+/** A measurement whose capacity is the highest rate tried that kept the SLO, 0 when none did. Its points are the rates tried, all windows of one as one. */
 export interface Confirmation extends Measurement {
   /** Whether the SLO held at the rate that was asked for. */
   readonly held: boolean
   readonly rateRps: number
-  /** The window at the highest rate that held, two of them as one, else the last one. */
+  /** All windows at the highest rate that held, else at the last one. */
   readonly point: LoadPoint
-  /** Independent requests that say as much as that window's. */
+  /** Independent requests that say as much as theirs. */
   readonly nEff: number
-  /** LoadGen's early-stopping rule on nEff: the window alone proves the percentile at 95 %. */
+  /** They prove the percentile at 95 % by themselves. */
   readonly proven: boolean
 }
 
-/** Of the rate to be confirmed, as parts of a window's length: a server under load for the first time compiles, allocates and fills its caches. */
+/** Of the rate to be confirmed, as parts of the time at it: a server under load for the first time compiles, allocates and fills its caches. */
 const warmUpShare = 1 / 30
 const mostWarmUps = 5
+const warmUpSeeds = 9000
+/** Looks at a rate in its time; each window has at least so many requests. */
+const looks = 6
+const leastRequests = 250
 /** Rates tried one after the other, as parts of the first, until one holds. A window that misses the SLO is cut as soon as that is certain. */
 const lowerRates = [1, 0.95, 0.9, 0.82, 0.65, 0.45, 0.25, 0.1]
 /** Of what a server was seen to serve while it fell behind: rates beyond it are passed over. */
@@ -54,9 +57,8 @@ const wide = 1.15
 const mostBetween = 2
 
 /**
- * Puts a long open load on a target at a rate it should keep; where it does not, at lower ones until one holds, and between that and the lowest
- * that missed. A window that missed while the generator could not hold it, while the machine kept either waiting, or for one pause longer than the SLO is
- * repeated once. Throws as `measureCapacity` does.
+ * Puts open load on a target at a rate it should keep, window after window until they prove that the SLO holds there, or that it does not, or the time
+ * is up; where it does not, at lower rates until one holds, and between that and the lowest that missed. Throws as `measureCapacity` does.
  */
 export async function confirmCapacity(options: ConfirmOptions): Promise<Confirmation> {
   const generator = generatorFor(options.target, options.generator)
@@ -67,12 +69,20 @@ export async function confirmCapacity(options: ConfirmOptions): Promise<Confirma
   }
 }
 
+/** A rate that was tried, by what was seen of it. */
+interface Tried {
+  readonly rps: number
+  readonly evidence: RateEvidence
+  readonly played: Played
+}
+
 class ConfirmationUnderWay {
   private readonly session: Session
   private readonly seconds: number
   private readonly seed: number
-  /** Highest rate that held, with its window; lowest one that the server missed, and lowest that was tried and did not hold for whatever reason. */
-  private found: { readonly rps: number; readonly played: Played } | undefined
+  private readonly points: LoadPoint[] = []
+  /** Highest rate that held; lowest one that the server missed, and lowest that was tried and did not hold for whatever reason. */
+  private found: Tried | undefined
   private missedRps = Number.POSITIVE_INFINITY
   private lowestRps = Number.POSITIVE_INFINITY
   /** What the server answered in the last window that missed: it holds none far beyond. */
@@ -95,41 +105,55 @@ class ConfirmationUnderWay {
     const { session, seconds } = this
     const warm = await session.closed(2, Math.min(1, seconds / 10), 'warm-up', false)
     const idle = await session.closed(1, Math.min(1, seconds / 10), 'idle')
+    this.points.push(idle.point)
     if (await session.died(warm.point)) return this.result('server-died', warm, idle.run)
     await this.warmUp(idle.point)
     let last: Played = idle
     for (let rate = this.nextRate(); rate !== undefined; rate = this.nextRate()) {
-      last = await this.tried(rate, idle.point)
+      const tried = await this.tried(rate, idle.point)
+      last = tried.played
+      this.points.push(last.point)
       if (await session.died(last.point)) return this.result('server-died', last, idle.run)
-      if (last.run.cutMs !== undefined) await session.settle(idle.point)
-      if (this.holds(last)) this.found = { rps: rate, played: last }
-      else {
-        this.lowestRps = rate
-        if (!spoilt(last.point)) {
-          this.missedRps = rate
-          this.servedRps = servedRps(last.run)
-        }
-      }
+      this.learn(tried)
     }
     if (this.found !== undefined) return this.result('converged', this.found.played, idle.run)
     return this.result(last.point.disturbed ? 'disturbed' : last.point.generatorSaturated ? 'generator-limit' : 'budget', last, idle.run)
   }
 
+  private learn(tried: Tried): void {
+    const { rps, evidence, played } = tried
+    if (evidence.decision === 'holds') {
+      this.found = tried
+      this.pausedCaveats.push(...evidence.caveats())
+      return
+    }
+    this.lowestRps = rps
+    if (evidence.decision === 'spoilt') return
+    this.missedRps = rps
+    this.servedRps = servedRps(played.run)
+  }
+
   private warmUp(unloaded: LoadPoint): Promise<void> {
-    const { session, options, seconds, seed } = this
+    const { session, options, seconds, seed, arrivals } = this
+    const { rateRps, slo } = options
+    // A warm-up may miss the SLO for a while: that is what it is for.
+    const cut = cutAfter(slo, 0.3 * rateRps * warmUpShare * seconds + 20)
     return untilNoFaster(mostWarmUps, async (round) => {
-      const { run } = await this.play(options.rateRps, warmUpShare * seconds, seed + 2000 + round, 'warm-up')
+      const load = { kind: 'open', rateRps, durationS: warmUpShare * seconds, arrivals, seed: seed + warmUpSeeds + round, cut } as const
+      const { run } = await session.play(load, 'warm-up', false)
       if (run.cutMs !== undefined) await session.settle(unloaded)
       return run
     })
   }
 
-  /** While nothing holds, ever lower ones; then those between, up to the lowest that was tried and did not. */
+  /** While nothing holds, ever lower ones, as far as they are of use; then those between, up to the lowest that was tried and did not. */
   private nextRate(): number | undefined {
     const { found, lowestRps, servedRps, options } = this
     if (found === undefined) {
-      const lower = lowerRates.map((part) => part * options.rateRps).filter((rate) => rate < lowestRps)
-      return lower.find((rate) => rate <= servedMargin * servedRps) ?? lower.at(-1)
+      const { rateRps, leastRps = 0 } = options
+      const lower = lowerRates.map((part) => part * rateRps).filter((rate) => rate < lowestRps)
+      const next = lower.find((rate) => rate <= servedMargin * servedRps) ?? lower.at(-1)
+      return next !== undefined && (next === rateRps || next >= leastRps) ? next : undefined
     }
     const highest = Math.min(lowestRps, servedMargin * servedRps)
     return highest / found.rps > wide && Number.isFinite(highest) && this.betweens++ < mostBetween
@@ -137,67 +161,49 @@ class ConfirmationUnderWay {
       : undefined
   }
 
-  /** A window at a rate, or the one in its place where something beside the server may have made it miss. */
-  private async tried(rate: number, unloaded: LoadPoint): Promise<Played> {
-    const first = await this.window(rate)
-    if (this.holds(first)) return first
-    const pauses = pausesOf(first.run, this.options.slo.limitMs)
-    if (!spoilt(first.point) && pauses.length !== 1) return first
-    if (first.run.cutMs !== undefined) await this.session.settle(unloaded)
-    const again = await this.window(rate)
-    if (this.holds(again) && !spoilt(first.point)) {
-      const [pause] = pauses
-      const ms = Math.round(pause!.untilMs - pause!.fromMs)
-      this.pausedCaveats.push(
-        `nothing was answered for ${ms} ms of a first window at ${rate.toFixed(1)} requests per second; the window in its place held`,
+  /** Windows at a rate until they say enough of it. */
+  private async tried(rps: number, unloaded: LoadPoint): Promise<Tried> {
+    const { session, options, arrivals, seconds } = this
+    const { slo } = options
+    const evidence = new RateEvidence(rps, slo, seconds)
+    // Recorded times, and bursts of some length, are whole in one window alone.
+    const parted = arrivals.kind !== 'trace' && arrivals.kind !== 'on-off'
+    const durationS = parted ? Math.min(seconds, Math.max(seconds / looks, leastRequests / rps)) : seconds
+    for (;;) {
+      const cut = cutAfter(slo, evidence.overForMiss)
+      const firstSeed = this.seed + seedsOfWindow * this.windows++
+      const played = await session.play(
+        usualArrivals({ kind: 'open', rateRps: rps, durationS, arrivals, cut }, firstSeed),
+        'confirm',
+        false,
       )
+      evidence.add(played)
+      if (played.run.cutMs !== undefined) await session.settle(unloaded)
+      if (evidence.decision !== undefined || (await session.died(played.point))) return { rps, evidence, played: evidence.played ?? played }
     }
-    return again
   }
 
-  /** One window, and another where the first passed without proving anything and both could. */
-  private async window(rate: number): Promise<Played> {
-    const { seconds } = this
-    const { slo, extend = true } = this.options
-    const windowSeed = this.seed + this.windows++
-    const first = await this.play(rate, seconds, windowSeed)
-    if (!extend || !this.holds(first)) return first
-    const { proven, twiceProven } = evidenceOf(first.run, slo)
-    if (proven || !twiceProven) return first
-    const run = inARow(first.run, (await this.play(rate, seconds, windowSeed + 1000)).run)
-    return { run, point: loadPointOf(run, slo) }
+  private get arrivals(): Arrivals {
+    return this.options.arrivals ?? { kind: 'poisson' }
   }
 
-  private play(rate: number, durationS: number, windowSeed: number, phase: 'confirm' | 'warm-up' = 'confirm') {
-    const { slo, arrivals = { kind: 'poisson' } } = this.options
-    const planned = rate * durationS
-    // A warm-up may miss the SLO for a while: that is what it is for.
-    const requests = phase === 'confirm' ? Math.ceil(1.5 * planned * (1 - slo.percentile)) + 5 : 0.3 * planned + 20
-    const cut = cutAfter(slo, requests)
-    return this.session.play({ kind: 'open', rateRps: rate, durationS, seed: windowSeed, arrivals, cut }, phase, phase === 'confirm')
-  }
-
-  /** Late sends count against the server, so one that keeps the SLO in spite of them does; sends that were left out do not. */
-  private holds({ run, point }: Played): boolean {
-    return keeps(point, this.options.slo) && !leftOut(run)
-  }
-
-  private result(outcome: CapacityOutcome, { run, point }: Played, idle: LoadRun): Confirmation {
-    const { session, found, missedRps, pausedCaveats } = this
+  private result(outcome: CapacityOutcome, { point }: Played, idle: LoadRun): Confirmation {
+    const { session, found, missedRps, pausedCaveats, points } = this
     const { target, slo, rateRps } = this.options
-    const heldRps = outcome === 'server-died' ? 0 : (found?.rps ?? 0)
-    const evidence = evidenceOf(run, slo)
-    const { nEff } = evidence
-    const proven = heldRps > 0 && evidence.proven
+    const held = outcome === 'server-died' ? undefined : found
+    const heldRps = held?.rps ?? 0
+    const proven = held?.evidence.proven ?? false
+    const nEff = held?.evidence.nEff ?? 0
     return {
       outcome,
       ...(heldRps > 0
         ? between(heldRps * (proven ? 1 : unprovenPart), Math.max(heldRps, missedRps), heldRps)
         : between(0, outcome === 'budget' ? missedRps : Number.POSITIVE_INFINITY)),
+      ...(held && { sure: held.evidence.sure }),
       slo,
       idle: summarise(idle.latencyMs),
       saturationRps: point.achievedRps,
-      points: session.points,
+      points,
       requests: session.requests,
       seconds: session.totalS,
       detail: heldRps > 0 ? undefined : whyNot(outcome, point, missedRps),
@@ -219,49 +225,12 @@ function servedRps({ sentMs, latencyMs, seconds, cutMs = 1000 * seconds }: LoadR
   return (1000 * (answeredMs.length - 1)) / (cutMs - first)
 }
 
-/** Independent requests that say as much as the run's, and whether they, or twice as many like them, prove the percentile. */
-function evidenceOf(run: LoadRun, slo: Slo) {
-  const { nEff, over, dispersion } = overShare(run.latencyMs, slo.limitMs)
-  const proven = (times: number) => provesPercentile(times * nEff, (times * over) / dispersion, slo.percentile)
-  return { nEff, proven: proven(1), twiceProven: proven(2) }
-}
-
 /** Why no rate held. */
 function whyNot(outcome: CapacityOutcome, point: LoadPoint, missedRps: number): string {
   if (point.errors > 0) return failuresOf(point)
   if (outcome === 'generator-limit') return 'the load generator could not hold the rate: this machine was busy with something else'
   if (outcome === 'disturbed') return 'this machine kept the server or the load generator waiting in every window'
   return `the SLO did not hold at ${missedRps.toFixed(1)} requests per second either`
-}
-
-/** The generator, or the machine, may have made a window miss. */
-const spoilt = (point: LoadPoint): boolean => point.generatorSaturated || point.disturbed === true
-
-/** Two runs of the same load as one. */
-function inARow(a: LoadRun, b: LoadRun): LoadRun {
-  const joined = (x: Float64Array, y: Float64Array, shiftMs = 0) => Float64Array.from([...x, ...y.map((value) => value + shiftMs)])
-  const errorKinds = { ...a.errorKinds }
-  for (const [kind, count] of Object.entries(b.errorKinds)) errorKinds[kind] = (errorKinds[kind] ?? 0) + count
-  return {
-    load: a.load,
-    sentMs: joined(a.sentMs, b.sentMs, 1000 * a.seconds),
-    latencyMs: joined(a.latencyMs, b.latencyMs),
-    errorKinds,
-    planned: a.planned + b.planned,
-    latenessP99Ms: Math.max(a.latenessP99Ms, b.latenessP99Ms),
-    seconds: a.seconds + b.seconds,
-    elapsedS: a.elapsedS + b.elapsedS,
-    generatorCores: Math.max(a.generatorCores, b.generatorCores),
-    cutMs: b.cutMs === undefined ? undefined : 1000 * a.seconds + b.cutMs,
-    stream: a.stream &&
-      b.stream && {
-        ttftMs: joined(a.stream.ttftMs, b.stream.ttftMs),
-        tpotMs: joined(a.stream.tpotMs, b.stream.tpotMs),
-        e2eMs: joined(a.stream.e2eMs, b.stream.e2eMs),
-        tokens: joined(a.stream.tokens, b.stream.tokens),
-        gapsMs: joined(a.stream.gapsMs, b.stream.gapsMs),
-      },
-  }
 }
 
 const unproven = (nEff: number, { percentile }: Slo) =>

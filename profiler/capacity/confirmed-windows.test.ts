@@ -17,112 +17,169 @@ const open = (load: Open, ms: (i: number) => number = () => 5, more: Partial<Loa
   )
 /** One in twenty takes 100 ms. */
 const slow = (i: number) => (i % 20 === 10 ? 100 : 5)
-/** Who is sent from the 300th on waits for 200 ms at 100 a second. */
-const pausing = (i: number) => (i >= 300 && i < 320 ? 205 - 10 * (i - 300) : 5)
+/** Who is sent from the 70th on waits for 200 ms at 100 a second. */
+const pausing = (i: number) => (i >= 70 && i < 90 ? 205 - 10 * (i - 70) : 5)
 
-/** Confirms 100 a second, in windows of 10 s; `answer` is asked for windows that confirm, counted from 0. */
+/** Confirms 100 a second, with 10 s for a rate: in windows of 2.5 s. `answer` is asked for those, counted from 0. */
 async function confirmed(answer: (load: Open, window: number) => LoadRun, options: Partial<ConfirmOptions> = {}) {
   let windows = 0
   const { rateRps = 100, seconds = 10 } = options
+  const isWindow = (load: Load): load is Open => load.kind === 'open' && load.durationS > seconds / 10
   const generator = scriptedGenerator((load) => {
     if (load.kind === 'closed') return runOf(load, [5, 5, 5])
-    return load.durationS === seconds ? answer(load, windows++) : open(load)
+    return isWindow(load) ? answer(load, windows++) : open(load)
   })
   const target = targetAt('http://127.0.0.1:1')
   const found = await confirmCapacity({ target, slo, rateRps, seconds, signal: new AbortController().signal, generator, ...options })
-  const asked = generator.asked.filter((load): load is Open => load.kind === 'open' && load.durationS === seconds)
-  return { found, all: generator.asked, asked, rates: asked.map((load) => load.rateRps) }
+  const asked = generator.asked.filter(isWindow)
+  const each = asked.map((load) => load.rateRps)
+  return { found, all: generator.asked, asked, each, rates: each.filter((rate, i) => rate !== each[i - 1]) }
 }
 const upTo = (capacityRps: number) => (load: Open) => open(load, load.rateRps <= capacityRps ? undefined : slow)
 const close = (found: readonly number[], wanted: readonly number[]) => {
   expect(found).toHaveLength(wanted.length)
   for (const [i, rate] of wanted.entries()) expect(found[i]! / rate).toBeCloseTo(1, 9)
 }
+/** So many of each 250 requests take 100 ms, evenly spread. */
+const over = (of250: number) => (i: number) => (Math.floor(((i + 1) * of250) / 250) > Math.floor((i * of250) / 250) ? 100 : 5)
 
 describe('a confirmation', () => {
-  test('warms up, looks at one request at a time, warms up at its rate, and plays its window', async () => {
+  test('warms up, looks at one request at a time, warms up at its rate, and plays windows on arrivals of their own', async () => {
     const of = { percentile: 0.75, limitMs: 60, maxErrorRate: 0.01 }
-    const { all } = await confirmed((load) => open(load), { rateRps: 99.9, slo: of, seed: 5 })
-    const window = { kind: 'open', rateRps: 99.9, arrivals: { kind: 'poisson' } }
-    expect(all).toEqual([
+    const { all } = await confirmed((load) => open(load), { slo: of, seed: 5 })
+    const window = { kind: 'open', rateRps: 100, arrivals: { kind: 'poisson' } }
+    expect(all.slice(0, 4)).toEqual([
       { kind: 'closed', connections: 2, durationS: 1 },
       { kind: 'closed', connections: 1, durationS: 1 },
-      ...[2005, 2006].map((seed) => ({
+      ...[9005, 9006].map((seed) => ({
         ...window,
         durationS: expect.closeTo(1 / 3, 9),
         seed,
-        cut: { overMs: 60, requests: expect.closeTo(0.3 * 33.3 + 20, 9) },
+        cut: { overMs: 60, requests: expect.closeTo(0.3 * 33.333333 + 20, 5) },
       })),
-      // 1.5 times a quarter of 999, and five.
-      { ...window, durationS: 10, seed: 5, cut: { overMs: 60, requests: 380 } },
     ])
-    const short = await confirmed((load) => open(load), { seconds: 6, arrivals: { kind: 'gamma', cv: 2 } })
-    expect(short.all.map(({ durationS }) => durationS)).toEqual([0.6, 0.6, 0.2, 0.2, 6])
+    // 1.5 times a quarter of the 1000 in 10 s, and five. Fifteen seeds for each window to choose from; 250 of 250 prove it, but no proof takes less than a third of the time.
+    const windows = all.slice(4) as Open[]
+    expect(windows).toHaveLength(2)
+    for (const [i, load] of windows.entries()) {
+      expect(load).toEqual({ ...window, durationS: 2.5, seed: expect.any(Number), cut: { overMs: 60, requests: 380 } })
+      expect(Math.floor((load.seed - 5) / 15)).toBe(i)
+    }
+    const short = await confirmed((load) => open(load), { seconds: 6, rateRps: 500, arrivals: { kind: 'gamma', cv: 2 } })
+    expect(short.all.map(({ durationS }) => durationS)).toEqual([0.6, 0.6, 0.2, 0.2, 1, 1])
     expect(short.asked[0]!.arrivals).toEqual({ kind: 'gamma', cv: 2 })
   })
 
-  test('that held and proves it stands at its rate, and bounds it below', async () => {
-    const { found, rates } = await confirmed((load) => open(load))
-    expect(rates).toEqual([100])
-    expect(found).toMatchObject({ outcome: 'converged', held: true, proven: true, nEff: 1000, rateRps: 100, saturationRps: 100 })
+  test('ends once it is proven at 99 %, and not before a third of its time', async () => {
+    const { found, each } = await confirmed((load) => open(load))
+    // None of 750 over: bets have won 760, and 73 of 500.
+    expect(each).toEqual([100, 100, 100])
+    expect(found).toMatchObject({ outcome: 'converged', held: true, proven: true, nEff: 750, rateRps: 100, saturationRps: 100 })
     expect(found).toMatchObject({ capacityRps: 100, capacityCi90Rps: [100, infinite], known: 'bound below', caveats: [] })
+    expect(found.sure).toBeGreaterThan(0.99)
+    expect(found.sure).toBeLessThan(0.999)
     expect(found.detail).toBeUndefined()
     expect(found.points.map(({ load }) => load.kind)).toEqual(['closed', 'open'])
+    const fast = await confirmed((load) => open(load), { rateRps: 3000 })
+    expect(fast.asked.map(({ durationS }) => durationS)).toEqual([10 / 6, 10 / 6])
   })
 
-  test('goes on with another window where one proves nothing and two could, joined to one', async () => {
+  test('that nothing proves either way is decided by what was seen when its time is up', async () => {
+    const held = await confirmed((load, window) => open(load, over(window < 2 ? 2 : 1)))
+    expect(held.each).toEqual([100, 100, 100, 100])
+    expect(held.found).toMatchObject({ held: true, proven: false, capacityRps: 100, capacityCi90Rps: [95, infinite] })
+    expect(held.found.sure).toBeLessThan(0.95)
+    expect(held.found.caveats).toEqual([
+      'the confirmation held, but its 1000 effective requests do not prove p99 at 95 % by themselves; a longer one may',
+    ])
+    // Eleven of a thousand.
+    const missed = await confirmed((load, window) => open(load, over(window < 3 ? 3 : 2)), { leastRps: 100 })
+    expect(missed.each).toEqual([100, 100, 100, 100])
+    expect(missed.found).toMatchObject({ held: false, outcome: 'budget', capacityRps: 0, capacityCi90Rps: [0, 100] })
+  })
+
+  test('goes on up to twice its time where that could still prove it', async () => {
+    const { found, each } = await confirmed((load) => open(load, over(1)))
+    expect(each.length).toBeGreaterThan(4)
+    expect(each.length).toBeLessThanOrEqual(8)
+    expect(found).toMatchObject({ held: true, proven: true, capacityCi90Rps: [100, infinite] })
+    expect(found.sure).toBeGreaterThan(0.95)
+    expect(found.sure).toBeLessThan(0.99)
+  })
+
+  test('joins its windows to one point, failures and lateness with them', async () => {
     const failing = (kinds: Record<string, number>, ms: number) => (load: Open) => {
       const failures = Object.values(kinds).reduce((sum, n) => sum + n, 0)
       return open(load, (i) => (i % 150 === 75 && i < 150 * failures ? Number.NaN : ms), { errorKinds: kinds, latenessP99Ms: ms / 5 })
     }
     const [first, second] = [failing({ timeout: 1 }, 5), failing({ timeout: 1, reset: 1 }, 10)]
-    // One over of 400 needs 473; two of 800 need 628.
-    const { found, asked } = await confirmed((load, window) => (window === 0 ? first(load) : second(load)), { rateRps: 40, seed: 3 })
-    expect(asked.map(({ seed }) => seed)).toEqual([3, 1003])
-    expect(found.point).toMatchObject({ requests: 800, errors: 3, seconds: 20, offeredRps: 40, latenessP99Ms: 2, p50Ms: 5, p90Ms: 10 })
+    const { found } = await confirmed((load, window) => (window === 0 ? first(load) : second(load)), { rateRps: 40, seconds: 12.5 })
+    expect(found.point).toMatchObject({ requests: 500, errors: 3, seconds: 12.5, offeredRps: 40, latenessP99Ms: 2, p50Ms: 5, p90Ms: 10 })
     expect(found.point.errorKinds).toEqual({ timeout: 2, reset: 1 })
-    expect(found).toMatchObject({ proven: true, capacityRps: 40, capacityCi90Rps: [40, infinite] })
+    expect(found.points.at(-1)).toEqual(found.point)
+    expect(found.point.load).toMatchObject({ rateRps: 40, durationS: 12.5 })
   })
 
   test('joins streams, in the order they were sent', async () => {
     const streamed = (load: Open, ms: number) => {
-      const part = (value: number) => new Float64Array(250).fill(value)
-      const stream = { ttftMs: part(ms), tpotMs: part(ms / 10), e2eMs: part(2 * ms), tokens: part(3), gapsMs: Float64Array.of(ms, ms) }
+      const n = Math.round(load.rateRps * load.durationS)
+      const part = (value: number) => new Float64Array(n).fill(value)
+      const stream = {
+        latenciesMs: { ttft: part(ms), tpot: part(ms / 10), e2e: part(2 * ms) },
+        tokens: part(3),
+        gapsMs: Float64Array.of(ms, ms),
+      }
       return open(load, () => 2 * ms, { stream })
     }
-    const { found } = await confirmed((load, window) => streamed(load, window === 0 ? 5 : 20), { rateRps: 25 })
+    const { found } = await confirmed((load, window) => streamed(load, window === 0 ? 5 : 20), { seconds: 5 })
     const { ttft, tpot, e2e, interToken, outputTokensPerSecond } = found.point.stream!
     expect([ttft, tpot, e2e].map(({ requests, p50Ms, maxMs }) => [requests, p50Ms, maxMs])).toEqual([
       [500, 5, 20],
       [500, 0.5, 2],
       [500, 10, 40],
     ])
-    expect([interToken.requests, outputTokensPerSecond]).toEqual([4, 1500 / 20])
+    expect([interToken.requests, outputTokensPerSecond]).toEqual([4, 1500 / 5])
   })
 
-  test('leaves it at one window where it is told to, or where two would prove nothing', async () => {
-    const one = await confirmed((load) => open(load), { rateRps: 25, extend: false })
-    expect(one.rates).toEqual([25])
-    expect(one.found).toMatchObject({ held: true, proven: false, capacityRps: 25, capacityCi90Rps: [0.95 * 25, infinite] })
-    expect(one.found.caveats).toEqual([
-      'the confirmation held, but its 250 effective requests do not prove p99 at 95 % by themselves; a longer one may',
-    ])
-    expect((await confirmed((load) => open(load), { rateRps: 10 })).rates).toEqual([10])
-    expect((await confirmed((load) => open(load), { rateRps: 0.5 })).found).toMatchObject({ held: true, capacityRps: 0.5 })
+  test('of recorded times, or of bursts, plays them whole', async () => {
+    const { asked } = await confirmed((load) => open(load), { arrivals: { kind: 'on-off', onS: 2, offS: 3 } })
+    expect(asked.map(({ durationS }) => durationS)).toEqual([10])
+  })
+
+  test('takes half a minute at a rate unless told otherwise', async () => {
+    const { all } = await confirmed((load) => open(load), { seconds: undefined })
+    expect(all.map(({ durationS }) => durationS)).toEqual([1, 1, 1, 1, 5, 5])
+  })
+
+  test('of few requests holds by what was seen', async () => {
+    expect((await confirmed((load) => open(load), { rateRps: 10 })).each).toEqual([10])
+    expect((await confirmed((load) => open(load), { rateRps: 0.5 })).found).toMatchObject({ held: true, proven: false, capacityRps: 0.5 })
   })
 })
 
 describe('where the SLO does not hold', () => {
   test('lower rates are tried until one does, and two between that and the lowest that did not', async () => {
-    const { found, rates, asked } = await confirmed(upTo(50))
+    const { found, rates } = await confirmed(upTo(50))
     const [between, again] = [Math.sqrt(45 * 65), Math.sqrt(45 * Math.sqrt(45 * 65))]
     close(rates, [100, 95, 90, 82, 65, 45, between, again])
-    expect(asked.map(({ seed }) => seed)).toEqual([1, 2, 3, 4, 5, 6, 7, 8])
-    expect(found).toMatchObject({ outcome: 'converged', held: false, known: 'held' })
+    expect(found).toMatchObject({ outcome: 'converged', held: false, known: 'held', proven: true })
     expect(found.capacityRps).toBeCloseTo(again, 9)
-    // Of 493 requests none was over: proven.
     expect(found.capacityCi90Rps).toEqual([expect.closeTo(again, 9), expect.closeTo(between, 9)])
-    expect(found.point.offeredRps).toBeCloseTo(49.3, 1)
+    expect(found.point.offeredRps).toBeCloseTo(again, 0)
+    // A point for each rate.
+    close(
+      found.points.slice(1).map(({ load }) => (load as Open).rateRps),
+      rates,
+    )
+  })
+
+  test('none below what is of use', async () => {
+    const { rates, found } = await confirmed(upTo(50), { leastRps: 90 })
+    close(rates, [100, 95, 90])
+    expect(found).toMatchObject({ outcome: 'budget', held: false, capacityRps: 0, known: 'bound above' })
+    expect(found.detail).toBe('the SLO did not hold at 90.0 requests per second either')
+    close((await confirmed(upTo(50), { leastRps: 100 })).rates, [100])
+    close((await confirmed(upTo(50), { leastRps: 120 })).rates, [100])
   })
 
   test('none between where they lie close', async () => {
@@ -136,7 +193,16 @@ describe('where the SLO does not hold', () => {
   test('at any rate, the lowest is the bound', async () => {
     const { found, rates } = await confirmed(upTo(0))
     close(rates, [100, 95, 90, 82, 65, 45, 25, 10])
-    expect(found).toMatchObject({ outcome: 'budget', capacityRps: 0, held: false, proven: false, known: 'bound above', caveats: [] })
+    expect(found).toMatchObject({
+      outcome: 'budget',
+      capacityRps: 0,
+      held: false,
+      proven: false,
+      nEff: 0,
+      known: 'bound above',
+      caveats: [],
+    })
+    expect(found.sure).toBeUndefined()
     expect(found.capacityCi90Rps).toEqual([0, expect.closeTo(10, 9)])
     expect(found.detail).toBe('the SLO did not hold at 10.0 requests per second either')
   })
@@ -149,15 +215,23 @@ describe('where the SLO does not hold', () => {
     }
     // 20 a second: 22 and less.
     close((await confirmed((load) => (load.rateRps > 20 ? serving(50, load) : open(load)))).rates.slice(0, 2), [100, 10])
-    // 60 a second: 66 and less. Up to a cut at 5 s as well.
-    for (const cutMs of [undefined, 5000])
+    // 60 a second: 66 and less. Up to a cut at 2 s as well.
+    for (const cutMs of [undefined, 2000])
       close(
         (await confirmed((load) => (load.rateRps > 60 ? serving(1000 / 60, load, cutMs) : open(load)))).rates.slice(0, 3),
         [100, 65, 45],
       )
-    // Fewer than 20 answers tell no rate: 19 in ten seconds, 21 in ten.
-    close((await confirmed((load) => (load.rateRps > 96 ? serving(530, load) : open(load)))).rates.slice(0, 2), [100, 95])
-    close((await confirmed((load) => (load.rateRps > 96 ? serving(480, load) : open(load)))).rates.slice(0, 2), [100, 10])
+    // From its first answer on: sent from 1.25 s on, 60 a second answered.
+    const sentMs = Float64Array.from({ length: 250 }, (_, i) => 1250 + 5 * i)
+    const late = (load: Open) => open(load, (i) => 5 + i * (1000 / 60 - 5), { sentMs })
+    close((await confirmed((load) => (load.rateRps > 96 ? late(load) : open(load)))).rates.slice(0, 2), [100, 65])
+    // 58 answers are 57 distances, of 2.5 s: 25 a second is within a tenth of that; 57 answers are not enough.
+    const until = (answers: number) => (load: Open) => open(load, (i) => 1 + i * (2490 / (answers - 1) - 10))
+    close((await confirmed((load) => (load.rateRps > 60 ? until(58)(load) : open(load)))).rates.slice(0, 2), [100, 25])
+    close((await confirmed((load) => (load.rateRps > 60 ? until(57)(load) : open(load)))).rates.slice(0, 2), [100, 10])
+    // Fewer than 20 answers tell no rate: 19 in a window, 20 in one.
+    close((await confirmed((load) => (load.rateRps > 96 ? serving(134, load) : open(load)))).rates.slice(0, 2), [100, 95])
+    close((await confirmed((load) => (load.rateRps > 96 ? serving(126, load) : open(load)))).rates.slice(0, 2), [100, 10])
   })
 
   test('requests that failed are told', async () => {
@@ -168,11 +242,17 @@ describe('where the SLO does not hold', () => {
   test('the server is given time to settle after a window that was cut', async () => {
     const closedAfter = async (cutMs: number | undefined) => {
       const { all } = await confirmed((load) => (load.rateRps > 96 ? open(load, slow, { cutMs }) : open(load)))
-      const first = all.findIndex((load) => load.durationS === 10)
+      const first = all.findIndex((load) => load.durationS === 2.5)
       return all[first + 1]!
     }
-    expect(await closedAfter(9000)).toMatchObject({ kind: 'closed', connections: 1, durationS: 0.02 })
+    expect(await closedAfter(2000)).toMatchObject({ kind: 'closed', connections: 1, durationS: 0.02 })
     expect(await closedAfter(undefined)).toMatchObject({ kind: 'open' })
+  })
+
+  test('a window is cut once the rest of the time cannot make up for it', async () => {
+    const { asked } = await confirmed((load) => open(load, over(2)), { leastRps: 100 })
+    // 1.5 times the ten that may be over in 10 s and five, less those seen.
+    expect(asked.map(({ cut }) => cut!.requests)).toEqual([21, 19, 17, 15])
   })
 })
 
@@ -181,21 +261,22 @@ describe('a window that something else may have spoilt', () => {
     ['the generator', { latenessP99Ms: 4 }],
     ['the machine', { machineWait: { server: 0.5 } }],
   ])('by %s is played once more', async (_, spoilt) => {
-    const { found, rates } = await confirmed((load, window) => (window === 0 ? open(load, slow, spoilt) : open(load)))
-    expect(rates).toEqual([100, 100])
+    const { found, each } = await confirmed((load, window) => (window === 0 ? open(load, slow, spoilt) : open(load)))
+    expect(each).toEqual([100, 100, 100, 100])
     expect(found).toMatchObject({
       held: true,
       capacityRps: 100,
+      nEff: 750,
       caveats: expect.not.arrayContaining([expect.stringMatching(/nothing was/)]),
     })
-    expect((await confirmed((load) => open(load, undefined, spoilt))).rates).toEqual([100])
+    expect((await confirmed((load) => open(load, undefined, spoilt))).each).toEqual([100, 100, 100])
   })
 
-  test('each time says nothing of the server', async () => {
+  test('three times says nothing of the server at that rate', async () => {
     const late = await confirmed((load) => open(load, slow, { latenessP99Ms: 4 }))
     close(
-      late.rates,
-      [100, 95, 90, 82, 65, 45, 25, 10].flatMap((rate) => [rate, rate]),
+      late.each,
+      [100, 95, 90, 82, 65, 45, 25, 10].flatMap((rate) => [rate, rate, rate]),
     )
     expect(late.found).toMatchObject({ outcome: 'generator-limit', known: 'nothing', capacityCi90Rps: [0, infinite] })
     expect(late.found.detail).toMatch(/^the load generator could not hold the rate/)
@@ -204,25 +285,33 @@ describe('a window that something else may have spoilt', () => {
     expect(busy.found.detail).toMatch(/^this machine kept the server or the load generator waiting/)
   })
 
-  test('by one pause is played once more, and the pause told if that one holds', async () => {
-    const { found, rates } = await confirmed((load, window) => (window === 0 ? open(load, pausing) : open(load)))
-    expect(rates).toEqual([100, 100])
+  test('by one pause is set aside and told, and nothing ends early any more', async () => {
+    const { found, each } = await confirmed((load, window) => (window === 0 ? open(load, pausing) : open(load)))
+    expect(each).toEqual([100, 100, 100, 100, 100])
     expect(found.caveats).toEqual([
-      'nothing was answered for 205 ms of a first window at 100.0 requests per second; the window in its place held',
+      'nothing was answered for 205 ms of one window at 100.0 requests per second; it did not come back in 10 s, and is left out',
     ])
-    const twice = (i: number) => pausing(i >= 600 ? i - 300 : i)
-    expect((await confirmed((load, window) => (window === 0 ? open(load, twice) : open(load)))).rates[1]).toBe(95)
+    expect(found).toMatchObject({ held: true, nEff: 1000 })
+  })
+
+  test('by a pause that comes back: both count', async () => {
+    // 15 of each 250 are over: twice that of 1500 is too much.
+    const { found, each } = await confirmed((load, window) => (window < 2 ? open(load, pausing) : open(load)), { leastRps: 100 })
+    expect(each.length).toBeGreaterThan(2)
+    expect(found).toMatchObject({ held: false, caveats: [] })
+    const twiceInOne = await confirmed((load, window) => open(load, (i) => (window === 0 ? pausing(i >= 150 ? i - 80 : i) : 5)), {
+      leastRps: 100,
+    })
+    expect(twiceInOne.found.held).toBe(false)
     const never = await confirmed((load) => (load.rateRps > 96 ? open(load, pausing) : open(load)))
-    close(never.rates, [100, 100, 95])
+    close(never.rates, [100, 95])
     expect(never.found.caveats).toEqual([])
-    const cut = await confirmed((load, window) => (window === 0 ? open(load, pausing, { cutMs: 9999 }) : open(load)))
-    expect(cut.all.slice(-2)).toMatchObject([{ kind: 'closed', durationS: 0.02 }, { kind: 'open' }])
   })
 
   test('with sends left out did not hold', async () => {
-    const { rates } = await confirmed((load, window) => open(load, undefined, window === 0 ? { planned: 1011 } : {}))
-    expect(rates[1]).toBe(100)
-    expect((await confirmed((load, window) => open(load, undefined, window === 0 ? { planned: 1010 } : {}))).rates).toEqual([100])
+    const { each } = await confirmed((load, window) => open(load, undefined, window === 0 ? { planned: 253 } : {}))
+    expect(each).toHaveLength(4)
+    expect((await confirmed((load, window) => open(load, undefined, window === 0 ? { planned: 252 } : {}))).each).toHaveLength(3)
   })
 })
 

@@ -5,12 +5,13 @@ import { disturbances, disturbedMs, type Spans } from './disturbance.ts'
 import { type Pause, pausesOf } from './pauses.ts'
 import type { ObservedRun } from './posterior.ts'
 import { changeOfSteps } from './speed.ts'
-import { joinSteps, stepsOf } from './steps.ts'
+import { joinSteps, type Steps, stepsOf } from './steps.ts'
 
 /** Departures this close, as a share of the idle latency, are one batch. */
 const batchShare = 0.15
-/** Windows that the machine spoilt are played again, up to this many. */
+/** A window that the machine spoilt is played again, up to so many times, and all of them together up to so many. */
 const mostRepeats = 3
+const mostRepeatsInAll = 6
 /** Share to go on with of a rate that the generator could not hold. */
 const cautious = 0.7
 
@@ -34,31 +35,44 @@ export class Evidence {
   mostRps = Number.POSITIVE_INFINITY
   /** Speed at the last window that was faster or slower than those before it, over theirs; 1 where none was. */
   change = 1
-  /** Windows in a row that the machine spoilt, beyond those played again. */
+  /** Windows in a row that the machine spoilt, and all of them. */
+  private spoiltInARow = 0
   private spoilt = 0
-  private repeats = 0
   private playedMs = 0
   private stalledMs = 0
   /** A window with one pause longer than the limit, set aside until there is a second. */
   private paused: { window: ObservedRun; point: LoadPoint; pause: Pause; steady: boolean } | undefined
   private pausesSeen = 0
+  private readonly loopSteps = new Map<LoadRun, Steps>()
+  private readonly leastDisturbanceMs: number
 
   constructor(
     private readonly slo: Slo,
     private readonly idleMs: number,
-  ) {}
+  ) {
+    this.leastDisturbanceMs = Math.max(10, 0.1 * slo.limitMs)
+  }
 
   /** The machine spoilt every window that was played of late, and those in their place. */
   get disturbed(): boolean {
-    return this.spoilt > 0
+    return this.spoiltInARow > 0 && (this.spoiltInARow > mostRepeats || this.spoilt > mostRepeatsInAll)
   }
 
   /** Counts the time that the machine disturbed of a run, open or closed. */
   countDisturbed(run: LoadRun): Spans {
-    const spans = disturbances(run, Math.max(10, 0.1 * this.slo.limitMs))
+    const spans = disturbances(run, this.leastDisturbanceMs)
     this.playedMs += 1000 * run.elapsedS
     this.stalledMs += disturbedMs(spans)
     return spans
+  }
+
+  /** Steps of closed loops. */
+  stepsOfLoops(loops: readonly LoadRun[]): Steps[] {
+    return loops.map((loop) => {
+      const known = this.loopSteps.get(loop) ?? stepsOf(loop, batchShare * this.idleMs, disturbances(loop, this.leastDisturbanceMs))
+      this.loopSteps.set(loop, known)
+      return known
+    })
   }
 
   /** Takes in an open window. A sweep has no one rate. */
@@ -71,10 +85,11 @@ export class Evidence {
     const disturbed = this.countDisturbed(run)
     const window = { run: served, disturbed, steps: stepsOf(served, batchShare * this.idleMs, disturbed) }
     if (disturbedMs(disturbed) > 500 * run.elapsedS || point.disturbed) {
-      if (this.repeats++ >= mostRepeats) this.spoilt++
+      this.spoiltInARow++
+      this.spoilt++
       return 'again'
     }
-    this.spoilt = 0
+    this.spoiltInARow = 0
     const pauses = pausesOf(served, this.slo.limitMs)
     this.pausesSeen += pauses.length
     if (this.pausesSeen === 1 && pauses.length === 1) {
@@ -118,7 +133,7 @@ export class Evidence {
     const found: string[] = []
     if (this.stalledMs >= 0.02 * this.playedMs && this.stalledMs > 0) {
       const share = ((100 * this.stalledMs) / this.playedMs).toFixed(0)
-      const again = Math.min(this.repeats, mostRepeats)
+      const again = Math.min(this.spoilt, mostRepeatsInAll)
       const repeated = again > 0 ? `, and ${again} ${again === 1 ? 'window was' : 'windows were'} repeated` : ''
       found.push(`the machine kept the load generator waiting in ${share} % of the time; what it measured then was left out${repeated}`)
     }

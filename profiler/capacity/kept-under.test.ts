@@ -65,7 +65,11 @@ describe('a stored window under another SLO', () => {
   test('of a joint SLO, requests that miss one limit may be those that miss the other', () => {
     const whole = spread(1000)
     const of = (miss: number) => Float64Array.from(whole, (_, i) => (i % 1000 < miss ? 100 : 5))
-    const stream = { ttftMs: of(30), tpotMs: of(40), e2eMs: Float64Array.from(whole), tokens: of(0), gapsMs: new Float64Array(0) }
+    const stream = {
+      latenciesMs: { ttft: of(30), tpot: of(40), e2e: Float64Array.from(whole) },
+      tokens: of(0),
+      gapsMs: new Float64Array(0),
+    }
     const point = stored(runOf(whole, { stream }))
     const joint = (percentile: number): Slo => ({
       ...measured,

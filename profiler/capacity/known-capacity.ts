@@ -29,10 +29,14 @@ export function capacityOf(measurement: Measurement): Capacity {
     measurement.known ??
     (outcome === 'beaten'
       ? 'bound above'
-      : outcome === 'generator-limit' || !Number.isFinite(capacityCi90Rps[1])
+      : outcome === 'generator-limit' || outcome === 'server-died' || !Number.isFinite(capacityCi90Rps[1])
         ? capacityRps > 0
           ? 'bound below'
           : 'nothing'
         : 'held')
   return { capacityRps, capacityCi90Rps, known }
 }
+
+/** No figure came of it, not even that of a server that serves nothing: the machine, the generator or the server's end spoilt it. */
+export const saysNothing = (measurement: Measurement): boolean =>
+  measurement.outcome === 'disturbed' || capacityOf(measurement).known === 'nothing'

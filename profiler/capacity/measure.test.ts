@@ -30,24 +30,24 @@ const capacity = async (service: Partial<TestService>, limitMs: number) => {
 }
 
 test('finds a capacity below what the server can do at all', async () => {
-  // Two at a time, 20 ms each: 100 requests per second at most, fewer on a busy machine: what it could do then is what it did saturated.
-  const { measurement, phases } = await capacity({ servers: 2, time: { kind: 'fixed', ms: 20 } }, 120)
+  // Two at a time, 8 ms each: 250 requests per second at most, fewer on a busy machine: what it could do then is what it did saturated.
+  const { measurement, phases } = await capacity({ servers: 2, time: { kind: 'fixed', ms: 8 } }, 60)
   const { capacityRps, capacityCi90Rps, saturationRps, points } = measurement
   if (measurement.outcome === 'disturbed') expect(points.some(({ disturbed }) => disturbed)).toBe(true)
   else expect(capacityRps).toBeGreaterThan(0.5 * saturationRps)
-  expect(capacityRps).toBeLessThan(115)
-  expect(saturationRps).toBeLessThan(115)
+  expect(capacityRps).toBeLessThan(290)
+  expect(saturationRps).toBeLessThan(290)
   expect(capacityCi90Rps[0]).toBeLessThanOrEqual(capacityRps)
   expect(capacityCi90Rps[1]).toBeGreaterThanOrEqual(capacityRps)
   // Node's timers may fire up to a millisecond early.
-  expect(measurement.idle.p50Ms).toBeGreaterThan(19)
+  expect(measurement.idle.p50Ms).toBeGreaterThan(7)
   expect(phases.filter((phase) => phase !== 'warm-up').slice(0, 1)).toEqual(['idle'])
   expect(points.every((point) => point.load.kind === 'closed' || point.load.arrivals.kind === 'poisson')).toBe(true)
   expect(measurement.caveats.join()).toMatch(/shared this machine/)
 })
 
 test('a server slower than the SLO when idle is unattainable', async () => {
-  const { measurement } = await capacity({ time: { kind: 'fixed', ms: 90 } }, 50)
+  const { measurement } = await capacity({ time: { kind: 'fixed', ms: 40 } }, 15)
   expect(measurement).toMatchObject({ outcome: 'slo-unattainable', capacityRps: 0 })
   expect(measurement.detail).toMatch(/one request at a time already takes \d+/)
 })

@@ -9,6 +9,7 @@ import { type Effort, efforts } from './effort.ts'
 import { noCapacity, type Searched, unknownCapacity } from './known-capacity.ts'
 import { openSearch } from './open-search.ts'
 import { rateBisection } from './rate-bisection.ts'
+import { firstConnections, grew } from './saturation.ts'
 import { failuresOf, type Played, Session } from './session.ts'
 import { untilNoFaster } from './warm-up.ts'
 
@@ -22,6 +23,8 @@ export interface CapacityOptions {
   readonly seed?: number
   /** A capacity below this is of no use to the caller: the search ends as 'beaten' once it is certain. */
   readonly capacityToBeatRps?: number
+  /** What is believed of the capacity beforehand: where windows bear it out, fewer of them are enough. */
+  readonly expectedRps?: number
   /** Told of every window as it ends. */
   readonly onStep?: (point: LoadPoint, phase: Phase) => void
   /** Default: one of its own, closed at the end. A given one is left open. */
@@ -29,15 +32,15 @@ export interface CapacityOptions {
 }
 
 const maxWarmUpWindows = 20
-/** Of the warm-up by number: enough for batches, too few to overload. */
-const warmConnections = 8
 const gentleShare = 0.2
+const gentleTries = 3
 
 /**
- * Requests that caches, compilers and lazily loaded models are warm after, or as long as a trial can wait. What takes time more than requests is left
- * to the closed loops of the saturation, which last until the throughput grows no more.
+ * Whether caches, compilers and lazily loaded models are warm, or have had as long as a trial can wait: after so many requests, unless the last windows still
+ * answered more and more, as they do while ever fewer of them miss a cache. What takes time more than requests is left to the closed loops of the saturation.
  */
-const warmByCount = (requests: number, seconds: number): boolean => requests >= 512 || seconds >= 16
+const warmByCount = (requests: number, seconds: number, answered: readonly number[]): boolean =>
+  seconds >= 16 || (requests >= 512 && !(answered.length >= 4 && grew(answered.slice(-8))))
 
 export const noLatency: LatencySummary = {
   requests: 0,
@@ -67,6 +70,8 @@ class CapacityMeasurement {
   private readonly session: Session
   private idle = noLatency
   private readonly doubts: string[] = []
+  /** Of the warm-up by number: answers per second of each window. */
+  private readonly warmedRps: number[] = []
   /** Of the warm-up: a closed loop that was refused. */
   private refused: LoadPoint | undefined
   /** Rate of a closed loop from which on the server refuses; none is put on it then. */
@@ -102,11 +107,11 @@ class CapacityMeasurement {
     const unloaded = await this.unloaded()
     if ('outcome' in unloaded) return unloaded
     const { run, point } = unloaded
-    const { capacityToBeatRps, seed = 1 } = this.options
-    const { refusesBeyondRps } = this
+    const { capacityToBeatRps, expectedRps, seed = 1 } = this.options
+    const { refusesBeyondRps, warmedRps } = this
     const found = this.streamed(point)
       ? await rateBisection(session, effort, point, seed)
-      : await openSearch(session, effort, point, { seed, capacityToBeatRps, refusesBeyondRps })
+      : await openSearch(session, effort, point, { seed, capacityToBeatRps, expectedRps, refusesBeyondRps, warmedRps })
     if (effort.checksSpeed && !['server-died', 'beaten', 'disturbed'].includes(found.outcome) && refusesBeyondRps === undefined) {
       await session.settle(point)
       this.doubts.push(...changeOfSpeed(run, (await session.closed(1, effort.idleS, 'idle', false)).run))
@@ -127,8 +132,19 @@ class CapacityMeasurement {
       last = point
       return failsTooOften(point, slo) ? undefined : run
     })
-    while (last !== undefined && !failsTooOften(last, slo) && !this.streamed(last) && !warmByCount(session.requests, session.totalS))
-      last = (await session.closed(warmConnections, effort.warmUpS, 'warm-up', false)).point
+    while (
+      last !== undefined &&
+      !failsTooOften(last, slo) &&
+      !this.streamed(last) &&
+      !warmByCount(
+        session.requests,
+        session.totalS,
+        this.warmedRps.map((rps) => rps * effort.warmUpS),
+      )
+    ) {
+      last = (await session.closed(firstConnections, effort.warmUpS, 'warm-up', false)).point
+      this.warmedRps.push(last.achievedRps)
+    }
     session.startBudget()
     if (last === undefined) return undefined
     if (await session.died(last)) return nothing('server-died', `nothing listens any more: ${failuresOf(last)}`)
@@ -165,16 +181,22 @@ class CapacityMeasurement {
 
   /**
    * A server that refused a closed loop may have been asked for too much (429, 503: a queue or a rate limit): open load at a fifth of what it
-   * answered well. Where that fails too, it serves nobody.
+   * answered well, and then at half of that, twice. Where that fails too, it serves nobody.
    */
   private async gentle(refusing: LoadPoint): Promise<Searched | Played> {
     const { session, effort } = this
     const { slo, seed = 1 } = this.options
-    const rateRps = Math.max(1, gentleShare * refusing.achievedRps)
-    const played = await session.open(rateRps, Math.min(6, Math.max(2 * effort.idleS, 20 / rateRps)), seed, 'idle')
-    if (await session.died(played.point)) return nothing('server-died', `nothing listens any more: ${failuresOf(played.point)}`)
-    if (!failsTooOften(played.point, slo)) return played
-    return nothing('errors', played.point.requests === 0 ? 'no request was answered' : failuresOf(played.point))
+    let rateRps = Math.max(1, gentleShare * refusing.achievedRps)
+    let last = refusing
+    for (let tries = 0; tries < gentleTries; tries++) {
+      const played = await session.open(rateRps, Math.min(6, Math.max(2 * effort.idleS, 20 / rateRps)), seed + tries, 'idle')
+      if (await session.died(played.point)) return nothing('server-died', `nothing listens any more: ${failuresOf(played.point)}`)
+      if (!failsTooOften(played.point, slo)) return played
+      // What it refused may still have been the loop's: a rate limit takes a while to forget.
+      last = played.point
+      rateRps = Math.max(1, rateRps / 2)
+    }
+    return nothing('errors', last.requests === 0 ? 'no request was answered' : failuresOf(last))
   }
 
   private streamed(point: LoadPoint): boolean {

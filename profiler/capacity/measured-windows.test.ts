@@ -35,8 +35,10 @@ const connectionsOf = (load: Load) => (load.kind === 'closed' ? load.connections
 
 describe('a warm-up', () => {
   /** So many requests in each window of 0.3 s; the idle server is then too slow, which ends it. */
-  const warmed = async (requests: number) =>
-    (await measured((load) => answers(load, requests, connectionsOf(load) === 1 ? 80 : 5))).asked.filter((load) => connectionsOf(load) > 1)
+  const warmed = async (requests: number, options: Partial<CapacityOptions> = {}) =>
+    (await measured((load) => answers(load, requests, connectionsOf(load) === 1 ? 80 : 5), options)).asked.filter(
+      (load) => connectionsOf(load) > 1,
+    )
 
   test('goes on over more connections for 512 requests, or sixteen seconds', async () => {
     expect((await warmed(255)).map(connectionsOf)).toEqual([2, 2, 8])
@@ -46,15 +48,28 @@ describe('a warm-up', () => {
     expect(new Set((await warmed(2)).map(({ durationS }) => durationS))).toEqual(new Set([0.3]))
   })
 
+  test('of a server that streams, each answer of which is many steps, counts no requests', async () => {
+    const target = { ...targetAt('http://127.0.0.1:1'), transport: 'sse' } as const
+    expect((await warmed(255, { target })).map(connectionsOf)).toEqual([2, 2])
+  })
+
+  test('is as long for a server that is known about: what it can do warm says nothing of how cold it is', async () => {
+    expect(await warmed(255, { expectedRps: 100 })).toEqual(await warmed(255))
+  })
+
   test('lasts twenty windows of a server that gets faster and faster', async () => {
-    const { asked } = await measured((load, window) => answers(load, 500, connectionsOf(load) === 1 ? 80 : 1000 * 0.9 ** window))
-    expect(asked.filter((load) => connectionsOf(load) === 2)).toHaveLength(20)
+    const faster = (load: Load, window: number) => answers(load, 500, connectionsOf(load) === 1 ? 80 : 1000 * 0.9 ** window)
+    const two = ({ asked }: { asked: readonly Load[] }) => asked.filter((load) => connectionsOf(load) === 2)
+    expect(two(await measured(faster))).toHaveLength(20)
   })
 
   test('is told, and no part of the curve', async () => {
     const { found, phases } = await measured((load) => answers(load, 500, connectionsOf(load) === 1 ? 80 : 5))
     expect(phases).toEqual(['warm-up', 'warm-up', 'idle', 'idle'])
     expect(found.points).toHaveLength(2)
+    const longer = await measured((load) => answers(load, 255, connectionsOf(load) === 1 ? 80 : 5))
+    expect(longer.phases).toEqual(['warm-up', 'warm-up', 'warm-up', 'idle', 'idle'])
+    expect(longer.found.points).toHaveLength(2)
     expect([found.requests, found.seconds]).toEqual([2000, expect.closeTo(0.3 + 0.3 + 0.25 + 0.5, 9)])
   })
 })
@@ -74,21 +89,33 @@ describe('a server that is too slow alone', () => {
     const { found } = await measured((load) => (connectionsOf(load) > 1 ? answers(load, 500) : half(load)))
     expect(found.outcome).toBe('slo-unattainable')
   })
+
+  test('by its percentile, though its median leaves room', async () => {
+    const tail = (load: Load) =>
+      runOf(
+        load,
+        Array.from({ length: 500 }, (_, i) => (i % 5 === 0 ? 80 : 5)),
+        { sentMs: new Float64Array(500) },
+      )
+    const { found } = await measured((load) => (connectionsOf(load) > 1 ? answers(load, 500) : tail(load)))
+    expect(found).toMatchObject({ outcome: 'slo-unattainable', detail: 'one request at a time already takes 80 ms at p99, over 50 ms' })
+  })
 })
 
 describe('a server that refuses a closed loop', () => {
   const failing = (load: Load) => answers(load, 300, 5, 30)
 
-  test('is asked gently: a fifth of what it answered, for twenty requests', async () => {
+  test('is asked gently: a fifth of what it answered, for twenty requests, then for half of that, three times at most', async () => {
     const { found, asked } = await measured(failing, { seed: 9 })
     // 270 in 0.25 s, as the closed loop of the warm-up had in 0.3: 900 a second.
-    expect(asked.map(({ kind }) => kind)).toEqual(['closed', 'closed', 'closed', 'open'])
+    expect(asked.map(({ kind }) => kind)).toEqual(['closed', 'closed', 'closed', 'open', 'open', 'open'])
     expect(asked[3]).toEqual({ kind: 'open', rateRps: expect.closeTo(180, 9), durationS: 0.5, seed: 9, arrivals: { kind: 'poisson' } })
+    expect(asked.slice(4)).toEqual([90, 45].map((rateRps) => expect.objectContaining({ rateRps: expect.closeTo(rateRps, 9) })))
     expect(found).toMatchObject({ outcome: 'errors', capacityRps: 0, detail: '30 of 300 requests failed (status 503 × 30)' })
     const slowly = await measured((load) => answers(load, 30, 5, 3))
-    expect(slowly.asked.at(-1)).toMatchObject({ rateRps: expect.closeTo(18, 9), durationS: expect.closeTo(20 / 18, 9) })
+    expect(slowly.asked.at(-3)).toMatchObject({ rateRps: expect.closeTo(18, 9), durationS: expect.closeTo(20 / 18, 9) })
     const hardly = await measured((load) => answers(load, 3, 5, 3))
-    expect(hardly.asked.at(-1)).toMatchObject({ rateRps: 1, durationS: 6 })
+    expect(hardly.asked.slice(-3)).toMatchObject(Array(3).fill({ rateRps: 1, durationS: 6 }))
   })
 
   test('and asked gently answers nothing, serves nobody', async () => {
@@ -130,5 +157,12 @@ describe('what the reader must know', () => {
 
   test('are loads that the generator could not hold', async () => {
     expect((await caveatsOf({ generatorCores: 0.95 }, 'http://example.com:1')).join()).toMatch(/could not hold some of the load points/)
+    const once = await measured(
+      (load, window) => answers(load, 500, connectionsOf(load) === 1 ? 80 : 5, 0, { generatorCores: window === 2 ? 0.95 : 0 }),
+      {
+        target: targetAt('http://example.com:1'),
+      },
+    )
+    expect(once.found.caveats.join()).toMatch(/could not hold some of the load points/)
   })
 })

@@ -6,6 +6,7 @@ const posterior = (capacityRps: number, capacityCi90Rps: [number, number]) => ({
   capacityCi90Rps,
   below: () => 0.5,
   refuses: false,
+  stalls: false,
 })
 
 test('a posterior near what was served stays as it is', () => {

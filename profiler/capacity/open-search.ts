@@ -1,21 +1,28 @@
 /** Capacity by open load, with a twin of the server. */
-import { cutAfter } from '../slo.ts'
+import { cutAfter, failsTooOften } from '../slo.ts'
 import type { Arrivals, CapacityOutcome, LoadPoint, LoadRun } from '../types.ts'
 import { disagreements } from './checks.ts'
 import type { Effort } from './effort.ts'
 import { Evidence } from './evidence.ts'
+import { bornOut } from './expectation.ts'
 import { atMost, between, type Searched, unknownCapacity } from './known-capacity.ts'
 import { type CapacityPosterior, capacityPosterior, type TwinPlay } from './posterior.ts'
-import { saturate } from './saturation.ts'
+import { capacityWithin, rateLimitOf } from './rate-limit.ts'
+import { openingLoop, saturate } from './saturation.ts'
 import { failuresOf, type Session } from './session.ts'
-import { placesOf } from './steps.ts'
+import { joinSteps, placesOf } from './steps.ts'
+import { servesBatches } from './twin.ts'
 import { workersSeen } from './workers.ts'
 
 interface OpenSearchOptions {
   readonly seed: number
   readonly capacityToBeatRps?: number
+  /** What is believed of the capacity beforehand. */
+  readonly expectedRps?: number
   /** What a server that refuses a closed loop was seen to answer: none is put on it then. */
   readonly refusesBeyondRps?: number
+  /** What the warm-up's loops of as many connections as the search for the saturation begins with were answered, per second. */
+  readonly warmedRps?: readonly number[]
 }
 
 /** A narrow interval ends the search only after this share of the budget: what was not seen, as rare stalls, cannot widen it. */
@@ -37,9 +44,18 @@ const mostAnew = 3
 /**
  * Saturation by short closed loops, a sweep over rates to learn the server's twin, then windows where the twin puts the capacity, until its
  * interval is narrow enough or the time is up. A rate is a lower bound only where an open window held at it.
+ * @param posteriorOf what the windows say of the capacity
+ * @param workersOf the workers that they, and closed loops, tell of
  */
-export function openSearch(session: Session, effort: Effort, idle: LoadPoint, options: OpenSearchOptions): Promise<Searched> {
-  return new OpenSearch(session, effort, idle, options).run()
+export function openSearch(
+  session: Session,
+  effort: Effort,
+  idle: LoadPoint,
+  options: OpenSearchOptions,
+  posteriorOf = capacityPosterior,
+  workersOf = workersSeen,
+): Promise<Searched> {
+  return new OpenSearch(session, effort, idle, options, posteriorOf, workersOf).run()
 }
 
 class OpenSearch {
@@ -56,6 +72,8 @@ class OpenSearch {
     private readonly effort: Effort,
     private readonly idle: LoadPoint,
     private readonly options: OpenSearchOptions,
+    private readonly posteriorOf: typeof capacityPosterior,
+    private readonly workersOf: typeof workersSeen,
   ) {
     this.evidence = new Evidence(session.slo, idle.p50Ms)
     this.saturationRps = options.refusesBeyondRps ?? idle.achievedRps
@@ -76,7 +94,8 @@ class OpenSearch {
       const beaten = this.beaten()
       if (beaten !== undefined) return beaten
       const spent = session.spentS + 0.5 * windowS > effort.budgetS
-      const seenEnough = evidence.windows.length > 1 && session.spentS >= leastOfBudget * effort.budgetS
+      const enoughS = this.asExpected() ? 0 : leastOfBudget * effort.budgetS
+      const seenEnough = evidence.windows.length > 1 && !this.posterior?.stalls && session.spentS >= enoughS
       if ((seenEnough && this.halfWidth() < effort.precision) || (steady > 0 && spent)) return this.ended()
       const failed = await this.learn(this.nextRate(), Math.min(windowS, Math.max(0.5 * windowS, effort.budgetS - session.spentS)))
       if (failed !== undefined) return failed
@@ -86,9 +105,9 @@ class OpenSearch {
   /** The saturation, which is part of the warm-up and not taken from the budget; an outcome where it tells enough. */
   private async saturated(): Promise<Searched | undefined> {
     const { session, effort } = this
-    const { capacityToBeatRps: toBeatRps = 0, refusesBeyondRps } = this.options
+    const { capacityToBeatRps: toBeatRps = 0, expectedRps, refusesBeyondRps, warmedRps } = this.options
     if (refusesBeyondRps === undefined) {
-      const found = await saturate(session, effort, this.saturationRps)
+      const found = await saturate(session, effort, this.saturationRps, { expectedRps, warmedRps })
       this.saturationRps = found.rps
       this.refusing = found.refusing
       if (found.died) return this.result('server-died', `nothing listens any more: ${failuresOf(found.point)}`)
@@ -96,7 +115,8 @@ class OpenSearch {
         const detail = `saturated at ${found.rps.toFixed(1)} requests per second, far below the ${toBeatRps.toFixed(1)} it had to beat`
         return { ...this.result('beaten', detail), ...atMost(found.rps / certainlyBelow) }
       }
-      await session.connect(found.connections, effort.saturationS)
+      const opened = await session.connect(openingLoop(found, session.slo.limitMs, effort.saturationS))
+      if (opened !== undefined && failsTooOften(opened.point, session.slo)) this.refusing = opened.run
     }
     session.startBudget()
     return undefined
@@ -109,7 +129,10 @@ class OpenSearch {
     const wanted = this.posterior?.capacityRps ?? cautious * this.saturationRps
     const held =
       heldRps > 0 || !Number.isFinite(missedRps) ? wanted : Math.min(this.posterior?.capacityCi90Rps[0] ?? wanted, lower * missedRps)
-    return Math.min(held, this.posterior?.refuses ? held : 0.85 * failingRps, mostRps)
+    if (this.posterior?.refuses) return Math.min(held, mostRps)
+    const limit = Number.isFinite(failingRps) ? rateLimitOf([...this.session.loops, ...this.openedRuns()]) : undefined
+    const clean = limit === undefined ? 0.85 * failingRps : capacityWithin(limit, this.session.slo.maxErrorRate).rateRps
+    return Math.min(held, Math.max(clean, 0.7 * failingRps), mostRps)
   }
 
   /** Plays one open window, and those in its place that the machine or a lone pause spoilt. A sweep is no point of the load curve. */
@@ -120,7 +143,7 @@ class OpenSearch {
       const load = { kind: 'open', rateRps, durationS, arrivals, seed: options.seed + this.played++, cut } as const
       const { run, point } = await session.play(load, 'search', arrivals.kind !== 'sweep')
       if (await session.died(point)) return this.result('server-died', `nothing listens any more: ${failuresOf(point)}`)
-      if (run.cutMs !== undefined) await session.settle(idle)
+      if (run.cutMs !== undefined && options.refusesBeyondRps === undefined) await session.settle(idle)
       const verdict = evidence.add(run, point, arrivals.kind !== 'sweep')
       if (verdict === 'faster' && this.anew < mostAnew) {
         this.anew++
@@ -132,11 +155,15 @@ class OpenSearch {
     }
   }
 
-  /** One window alone may have been disturbed: it takes two to give a configuration up, and none that held the rate it had to beat. */
+  /**
+   * One window alone may have been disturbed: it takes two to give a configuration up, or one that shows what was expected, and none that held the rate
+   * it had to beat.
+   */
   private beaten(): Searched | undefined {
     const { posterior, evidence } = this
-    const { capacityToBeatRps: toBeatRps = 0 } = this.options
-    if (posterior === undefined || evidence.windows.length < 2 || posterior.below(toBeatRps) <= 0.98) return undefined
+    const { capacityToBeatRps: toBeatRps = 0, expectedRps = toBeatRps } = this.options
+    const fewest = expectedRps < toBeatRps && this.asExpected() ? 1 : 2
+    if (posterior === undefined || evidence.windows.length < fewest || posterior.below(toBeatRps) <= 0.98) return undefined
     const boundRps = Math.max(posterior.capacityCi90Rps[1], evidence.surelyHeldRps)
     if (boundRps >= toBeatRps) return undefined
     const detail = `certainly below the ${toBeatRps.toFixed(1)} requests per second it had to beat`
@@ -145,7 +172,7 @@ class OpenSearch {
 
   /** The last estimate, and what it is worth. */
   private async ended(): Promise<Searched> {
-    const { effort, evidence, session } = this
+    const { effort, evidence } = this
     // Only a window that held is a lower bound: where none has, rates fall until one does.
     for (let tries = 0; evidence.heldRps === 0 && tries < mostLower; tries++) {
       const failed = await this.learn(this.nextRate(), effort.windowS)
@@ -165,7 +192,7 @@ class OpenSearch {
         ...this.result('budget', 'no open window held the SLO'),
         ...between(0, Math.min(evidence.missedRps, posterior.capacityCi90Rps[1])),
       }
-    const narrow = this.halfWidth() < 2 * effort.precision || (session.spentS < effort.budgetS && this.halfWidth() < effort.precision)
+    const narrow = this.halfWidth() < 2 * effort.precision
     return this.result(
       narrow ? 'converged' : 'budget',
       posterior.refuses ? (this.failingFrom() ?? 'requests are refused once its queue is full') : undefined,
@@ -192,7 +219,19 @@ class OpenSearch {
   private boundedByErrors(): Searched {
     const { cleanRps, failingRps } = this.evidence
     const belowRps = cleanRps < failingRps ? cleanRps : 0
-    return { ...this.result(belowRps > 0 ? 'converged' : 'errors', this.failingFrom()), ...between(belowRps, failingRps) }
+    const limit = cleanRps > 0 ? rateLimitOf([...this.session.loops, ...this.openedRuns()]) : undefined
+    const found = this.result(belowRps > 0 || limit !== undefined ? 'converged' : 'errors', this.failingFrom())
+    if (limit === undefined) return { ...found, ...between(belowRps, failingRps) }
+    // It also explains windows that failed below the capacity: they began with what the ones before had left.
+    const { rateRps, ci90Rps } = capacityWithin(limit, this.session.slo.maxErrorRate)
+    const low = Math.min(ci90Rps[0], cleanRps)
+    return { ...found, ...between(low, Math.max(low, ci90Rps[1]), Math.max(low, rateRps)) }
+  }
+
+  /** Runs of open load, and the closed loop that was refused. */
+  private openedRuns(): LoadRun[] {
+    const runs = this.evidence.windows.map(({ run }) => run)
+    return this.refusing === undefined ? runs : [this.refusing, ...runs]
   }
 
   private failingFrom(): string | undefined {
@@ -212,12 +251,17 @@ class OpenSearch {
     const { windows, servedRps } = this.evidence
     if (windows.length === 0) this.posterior = undefined
     else {
-      const runs = windows.map(({ run }) => run)
-      const places = placesOf(this.refusing === undefined ? runs : [this.refusing, ...runs])
-      const seen = workersSeen(windows, this.session.loops)
-      const found = capacityPosterior(windows, this.session.slo, play, this.options.seed, places, seen)
+      const places = placesOf(this.openedRuns())
+      const { loops, slo } = this.session
+      const seen = servesBatches(joinSteps(windows.map(({ steps }) => steps))) ? undefined : this.workersOf(windows, loops)
+      const found = this.posteriorOf(windows, slo, play, this.options.seed, places, seen, this.evidence.stepsOfLoops(loops))
       this.posterior = withinReach(found, Math.max(this.saturationRps, servedRps))
     }
+  }
+
+  /** Whether what was believed beforehand is what the windows show. */
+  private asExpected(): boolean {
+    return bornOut(this.options.expectedRps, this.posterior?.capacityRps)
   }
 
   /** Half the width of the interval, as a share of the capacity; Infinity without one. */

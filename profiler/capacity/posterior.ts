@@ -10,6 +10,7 @@ import { seeded } from '../seeded-random.ts'
 import type { Capacity, LoadRun, Slo } from '../types.ts'
 import { meets, type Spans } from './disturbance.ts'
 import { replayed, type Stall, separateStalls, stallRates } from './stalls.ts'
+import { stallsBeside } from './stalls-beside.ts'
 import { joinSteps, moments, type Steps } from './steps.ts'
 import { bootstrap, saturationOf, simulate, type Twin, twinOf } from './twin.ts'
 import { capacitiesOf } from './twin-capacity.ts'
@@ -37,6 +38,8 @@ interface Window {
 export interface CapacityPosterior extends Omit<Capacity, 'known'> {
   /** The twin refuses as the server does, once its queue is full: failures are part of the estimate. */
   readonly refuses: boolean
+  /** Rare stalls were seen: all the time there is goes into their number. */
+  readonly stalls: boolean
   /** Posterior probability of a capacity below this. */
   below(rateRps: number): number
 }
@@ -44,6 +47,9 @@ export interface CapacityPosterior extends Omit<Capacity, 'known'> {
 const slownessGrid = Float64Array.from({ length: 17 }, (_, i) => Math.exp((i - 8) * 0.04))
 const refinement = 5
 const leastLogWeight = 9
+/** Stalls in the runs of a twin which stalls, and times as long that they may be for it: the capacity of shorter ones is as uncertain as their few stalls. */
+const enoughStalls = 100
+const longerWithStalls = 8
 /** Requests of a window that are compared with the twin: the first ones, as the queue starts empty in both. */
 const mostPerWindow = 8000
 
@@ -65,6 +71,7 @@ export interface TwinPlay {
  * Throws a RangeError when no run shows a step.
  * @param places of a server that refuses more requests than so many, see placesOf
  * @param seen service times in place of the runs' steps, of a server whose workers are known
+ * @param loops steps of the closed loops in the order of time, for their stalls alone
  */
 export function capacityPosterior(
   runs: readonly ObservedRun[],
@@ -73,18 +80,22 @@ export function capacityPosterior(
   seed: number,
   places?: number,
   seen?: WorkersSeen,
+  loops: readonly Steps[] = [],
 ): CapacityPosterior {
   const uniform = seeded(seed)
-  const { usual, stalls } = separateStalls(seen === undefined ? runs.map((run) => run.steps) : [...seen.windows, ...seen.loops])
-  const twin = twinOf(joinSteps(usual), places, seen?.workers)
+  const separated = separateStalls(seen === undefined ? runs.map((run) => run.steps) : [...seen.windows, ...seen.loops])
+  const { usual, stalls } = separated
+  const beside = stallsBeside(separated, seen === undefined ? loops : [])
+  const twin = twinOf(joinSteps(usual), places, seen?.workers, seen?.shared)
   const windows = runs.map((run, i) => windowOf(run, slo, stalls[i]!))
   const sent = windows.reduce((sum, w) => sum + w.arrivalsMs.length, 0)
   // Refusals of a full queue are the twin's own.
   const failedShare = places === undefined ? windows.reduce((sum, w) => sum + w.failed, 0) / Math.max(1, sent) : 0
-  // Of service times every one is known: what is left to doubt is their chance, which more draws show better.
-  const draws = seen !== undefined && (stalls.flat().length > 0 || varies(twin.steps.tookMs)) ? 2 * replicates : replicates
+  const seenStalls = sum([...stalls, ...beside.stalls].map((each) => each.length))
+  // Of service times every one is known: what is left to doubt is their chance, as of the number of stalls, which more draws show better.
+  const draws = seenStalls > 0 || (seen !== undefined && varies(twin.steps.tookMs)) ? 2 * replicates : replicates
   const twins = Array.from({ length: draws }, () => bootstrap(twin, uniform))
-  const rates = stallRates(usual, stalls, draws, uniform)
+  const rates = stallRates([...usual, ...beside.usual], [...stalls, ...beside.stalls], draws, uniform)
   const doubt = doubtOf(twin)
   const likely = slownessLogLikelihoods(twins, windows, slo, failedShare, seed)
   const withPrior = (logs: Float64Array, logSlowness: Float64Array) => logs.map((log, i) => log + logSlownessPrior(logSlowness[i]!, doubt))
@@ -97,8 +108,10 @@ export function capacityPosterior(
   const weights = normalised(withPrior(refine(likely.slice(from, to)), refine(slownesses.map(Math.log))))
   const allowed = Math.max(1e-4, 1 - slo.percentile - failedShare)
   const particles: { rps: number; weight: number }[] = []
-  // Stalls are rare in the twin's runs too.
-  const long = stalls.flat().length > 0 ? 2 * requests : requests
+  // Stalls are rare in the twin's runs too, and come in clusters.
+  const served = sum([...usual, ...beside.usual].map((steps) => sum([...steps.departed])))
+  const withStalls = Math.min(longerWithStalls * requests, Math.ceil((enoughStalls * served) / seenStalls))
+  const long = seenStalls > 0 ? Math.max(requests, withStalls) : requests
   for (const [r, replicate] of twins.entries()) {
     const question = {
       twin: replicate,
@@ -117,7 +130,7 @@ export function capacityPosterior(
         particles.push({ rps: Math.min(mostRps, Math.exp(logCapacities[i]! + offset)), weight: (weight * share) / draws })
     }
   }
-  return { ...summaryOf(particles), refuses: places !== undefined }
+  return { ...summaryOf(particles), refuses: places !== undefined, stalls: rates[0] !== undefined }
 }
 
 /** Whether values differ by more than a twentieth of their mean. */
@@ -126,16 +139,19 @@ function varies(values: readonly number[]): boolean {
   return variance > (0.05 * mean) ** 2
 }
 
+const leastDoubt = 0.005
+const sharingDoubt = 0.015
+
 /**
- * The error of the twin itself, which no amount of load takes away: 0.5 %, up to 5 % more where requests overtake one another (several workers,
+ * The error of the twin itself, which no amount of load takes away: 0.5 %, or 1.5 % where cores are said to be shared (a server that takes the shortest first looks alike), up to 5 % more where requests overtake one another (several workers,
  * processor sharing), as far as they do, and as much of 6 % as answers take of the time, which others are then decoded in. A server that
  * serves one after the other, or batch after batch, is its steps: then there is no reason for the twin to be any faster. Set on the
  * benchmark's servers, whose true capacities are known.
  */
-function doubtOf({ steps }: Twin): number {
+function doubtOf({ steps, shared }: Twin): number {
   const overtaking = steps.rank.reduce((count, rank) => (rank > 0 ? count + 1 : count), 0) / steps.rank.length
   const writing = sum(steps.spreadMs) / sum(steps.tookMs)
-  return 0.005 + 0.05 * overtaking + 0.06 * writing
+  return (shared ? sharingDoubt : leastDoubt) + 0.05 * overtaking + 0.06 * writing
 }
 
 /** Offsets of ln capacity by the twin's own error, and their shares. */
@@ -210,19 +226,13 @@ function slownessLogLikelihoods(
   return logWeights
 }
 
-/** Log probability of a count with this mean and a larger variance (negative binomial), up to rounding of its size parameter. */
+/** Log probability of a count with this mean and a larger variance (negative binomial), but for what the count alone adds. */
 function logCount(count: number, mean: number, variance: number): number {
   const size = (mean * mean) / (variance - mean)
-  return (
-    gammaln(count + size) -
-    gammaln(size) -
-    gammaln(count + 1) +
-    size * Math.log(size / (size + mean)) +
-    count * Math.log(mean / (size + mean))
-  )
+  return gammaln(count + size) - gammaln(size) + size * Math.log(size / (size + mean)) + count * Math.log(mean / (size + mean))
 }
 
-function summaryOf(particles: { rps: number; weight: number }[]): Omit<CapacityPosterior, 'refuses'> {
+function summaryOf(particles: { rps: number; weight: number }[]): Omit<CapacityPosterior, 'refuses' | 'stalls'> {
   particles.sort((a, b) => a.rps - b.rps)
   const below = (rateRps: number) => particles.reduce((sum, { rps, weight }) => (rps < rateRps ? sum + weight : sum), 0)
   /** Quantile of the particles, each spread evenly to its neighbours. */

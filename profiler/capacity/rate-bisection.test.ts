@@ -31,7 +31,11 @@ class StreamingGenerator implements LoadGenerator {
     const late = load.kind === 'open' ? this.lateMs : 0
     const each = (value: number) => run.latencyMs.map(() => value)
     const ttftMs = run.latencyMs.map((ms) => ms - answerMs + 1 + late)
-    const stream = { ttftMs, tpotMs: each(answerMs / tokens), e2eMs: run.latencyMs, tokens: each(tokens), gapsMs: new Float64Array(0) }
+    const stream = {
+      latenciesMs: { ttft: ttftMs, tpot: each(answerMs / tokens), e2e: run.latencyMs },
+      tokens: each(tokens),
+      gapsMs: new Float64Array(0),
+    }
     return { ...run, latencyMs: ttftMs, latenessP99Ms: late, stream }
   }
 

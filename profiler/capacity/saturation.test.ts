@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { runOf, scriptedGenerator } from '../testing/scripted-generator.ts'
 import { targetAt } from '../testing/servers.ts'
-import type { Load, LoadRun, Slo } from '../types.ts'
+import type { Load, LoadPoint, LoadRun, Slo } from '../types.ts'
 import { efforts } from './effort.ts'
-import { saturate } from './saturation.ts'
+import { openingLoop, saturate } from './saturation.ts'
 import { Session } from './session.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
@@ -14,10 +14,16 @@ const answers = (load: Load, count: number, failing = false, more: Partial<LoadR
   runOf(load, Array<number>(count).fill(failing ? Number.NaN : 8), { sentMs: new Float64Array(count), ...more })
 const connectionsOf = (load: Load): number => (load.kind === 'closed' ? load.connections : Number.NaN)
 
-async function saturated(answer: (connections: number, load: Load, window: number) => LoadRun, fromRps = 0, most?: number) {
+async function saturated(
+  answer: (connections: number, load: Load, window: number) => LoadRun,
+  fromRps = 0,
+  most?: number,
+  expectedRps?: number,
+  warmedRps?: readonly number[],
+) {
   const generator = scriptedGenerator((load, window) => answer(connectionsOf(load), load, window))
   const session = new Session(targetAt('http://127.0.0.1:1'), slo, generator, new AbortController().signal, () => {})
-  const found = await saturate(session, effort, fromRps, most)
+  const found = await saturate(session, effort, fromRps, { most, expectedRps, warmedRps })
   return { ...found, connectionsAsked: generator.asked.map(connectionsOf) }
 }
 /** A thousand a second, 8 ms alone. */
@@ -43,13 +49,13 @@ describe('a closed loop', () => {
   test('is held while the later half answers more than the earlier by 2 % and chance, for a dozen windows at most', async () => {
     const windows = async (rates: readonly number[]) =>
       (await saturated((_, load, window) => answers(load, rates[Math.min(window, rates.length - 1)]!), 0, 8)).connectionsAsked.length
-    // One window to begin with. Four of 1,000 and more: chance is the root of 4,060. Of five the one in the middle is in neither half.
-    expect([await windows([1000, 1000, 1000, 1031, 1031]), await windows([1000, 1000, 1000, 1033, 1033])]).toEqual([5, 7])
+    // One window to begin with. The last four of 1,000 and more: chance is the root of 4,060.
+    expect([await windows([1000, 1000, 1000, 1031, 1031]), await windows([1000, 1000, 1000, 1033, 1033])]).toEqual([5, 6])
     // Of 10,000: 2 % are 400.
     expect(await windows([1, 10_000, 10_000, 10_190, 10_190])).toBe(5)
-    expect(await windows([1, 10_000, 10_000, 10_210, 10_210])).toBe(7)
-    // The middle one of five, which was faster than both halves, is in neither.
-    expect(await windows([1, 1000, 1000, 1040, 1040, 960])).toBe(6)
+    expect(await windows([1, 10_000, 10_000, 10_210, 10_210])).toBe(6)
+    // What was slow before the last four, be it ever so slow, is forgotten.
+    expect(await windows([1, 0, 1000, 1000, 1000, 1000])).toBe(6)
     expect(await windows([10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10_240, 20_480])).toBe(12)
   })
 
@@ -86,7 +92,7 @@ describe('a closed loop', () => {
       8, 20, 20, 20, 20,
     ])
     expect((await saturated((_, load) => answers(load, 125), 0, 1)).connectionsAsked).toEqual([1, 1, 1, 1])
-    expect((await saturated((_, load) => answers(load, 40_000))).connectionsAsked.slice(0, 2)).toEqual([8, 1024])
+    expect((await saturated((_, load) => answers(load, 40_000))).connectionsAsked.slice(0, 2)).toEqual([8, 128])
   })
 
   test('is halved while requests are refused, and the last refusal told', async () => {
@@ -112,5 +118,124 @@ describe('a closed loop', () => {
     expect(died.connectionsAsked).toEqual([8, 60])
     const busy = await saturated((connections, load) => answers(load, steady(connections), false, { generatorCores: 0.95 }), 1500)
     expect(busy).toMatchObject({ generatorLimited: true, rps: 1500, connections: 90 })
+  })
+})
+
+describe('an SLO that is long beside a window', () => {
+  /** 1.2 times 2 s at 330 a second would be 792 connections, whose answers take 2.4 s. */
+  const asked = async (answered: (connections: number, window: number) => number, warmedRps?: readonly number[]) => {
+    const generator = scriptedGenerator((load, window) => answers(load, answered(connectionsOf(load), window)))
+    const session = new Session(
+      targetAt('http://127.0.0.1:1'),
+      { ...slo, limitMs: 2000 },
+      generator,
+      new AbortController().signal,
+      () => {},
+    )
+    const found = await saturate(session, effort, 0, { warmedRps })
+    return { ...found, asked: generator.asked.map(connectionsOf) }
+  }
+
+  test('is climbed to by fours, as long as more connections get more answers', async () => {
+    expect((await asked(() => 330)).asked).toEqual([8, 32, 32, 32, 32])
+    // Sixteen at a time: 32 get twice as many as 8, and 128 no more.
+    expect((await asked((connections) => 50 * Math.min(16, connections))).asked).toEqual([8, 32, 128, 128, 128])
+    expect((await asked((connections) => 5 * Math.min(200, connections))).asked).toEqual([8, 32, 128, 512, 1024, 1024, 1024])
+  })
+
+  test('of a cold server, which answers none of many at once, is climbed to again once it answers', async () => {
+    const cold = await asked((connections, window) => (window === 1 ? 1 : Math.min(connections, 100) * 10))
+    expect(cold.asked.slice(0, 4)).toEqual([8, 32, 32, 128])
+    expect(cold).toMatchObject({ rps: 1000, connections: 512 })
+  })
+
+  test('needs two windows more where the warm-up has seen what eight connections get', async () => {
+    expect((await asked(() => 330, [330, 330, 330])).asked).toEqual([32, 32])
+    expect((await asked(() => 330, [330])).asked).toEqual([32, 32, 32])
+    expect((await asked(() => 330, [60, 60, 60, 330])).asked).toEqual([32, 32, 32])
+    expect((await asked((connections) => 50 * Math.min(16, connections), [400, 400, 400])).asked).toEqual([32, 128, 128, 128])
+  })
+})
+
+describe('connections that take long to open', () => {
+  /** Each gets its first answer after 90 ms for every 100 of them; all together 5,000 a second from then on. */
+  const opening = (connections: number, load: Load): LoadRun => {
+    const firstMs = 0.9 * connections
+    const ends = Array.from({ length: Math.max(connections, Math.floor(5 * (1000 * load.durationS - firstMs))) }, (_, i) => firstMs + i / 5)
+    const sentMs = Float64Array.from(ends, (_, i) => (i < connections ? 0 : ends[i - connections]!))
+    return runOf(
+      load,
+      ends.map((at, i) => at - sentMs[i]!),
+      { sentMs, seconds: load.durationS },
+    )
+  }
+  const opened = async (saturationS: number) => {
+    const generator = scriptedGenerator((load) => opening(connectionsOf(load), load))
+    const session = new Session(targetAt('http://127.0.0.1:1'), slo, generator, new AbortController().signal, () => {})
+    const found = await saturate(session, { ...effort, saturationS }, 0)
+    return { ...found, lengthsS: generator.asked.map(({ durationS }) => durationS) }
+  }
+
+  test('are no slow server: what they get counts from when each has had an answer', async () => {
+    const { rps, lengthsS } = await opened(0.25)
+    expect(rps / 5000).toBeCloseTo(1, 1)
+    expect(new Set(lengthsS)).toEqual(new Set([0.25]))
+  })
+
+  test('make a window longer that is over before they are open, four times at most', async () => {
+    const { rps, lengthsS } = await opened(0.1)
+    expect(rps / 5000).toBeCloseTo(1, 1)
+    expect(Math.max(...lengthsS)).toBe(0.2)
+    expect(Math.max(...(await opened(0.02)).lengthsS)).toBeLessThanOrEqual(0.08)
+  })
+})
+
+describe('what the warm-up saw', () => {
+  test('counts where as many connections are enough, and says how many are where they are not', async () => {
+    expect((await saturated((_, load) => answers(load, 125), 0, undefined, undefined, [125, 125, 125, 125])).connectionsAsked).toEqual([
+      8, 8,
+    ])
+    expect(
+      (await saturated((connections, load) => answers(load, steady(connections)), 0, undefined, undefined, [1000, 1000])).connectionsAsked,
+    ).toEqual([60, 60, 60, 60])
+  })
+})
+
+describe('the loop that opens connections', () => {
+  const found = { rps: 333, connections: 32, generatorLimited: false, died: false, point: {} as LoadPoint }
+  test('is as large as the one before it, or a burst of as many as may wait, of a second’s at most', () => {
+    expect(openingLoop({ ...found, connections: 20 }, 50, 0.25)).toEqual({ connections: 20, durationS: 0.25, burst: false })
+    expect(openingLoop(found, 500, 0.25)).toEqual({ connections: 200, durationS: 0.05, burst: true })
+    expect(openingLoop(found, 5000, 0.25)).toEqual({ connections: 333, durationS: 0.05, burst: true })
+    expect(openingLoop({ ...found, rps: 20 }, 5000, 0.25)).toEqual({ connections: 120, durationS: 0.05, burst: true })
+    expect(openingLoop({ ...found, rps: 40 }, 5000, 0.25)).toEqual({ connections: 128, durationS: 0.05, burst: true })
+  })
+  test('is no burst where requests were refused', () => {
+    expect(openingLoop({ ...found, refusing: {} as LoadRun }, 500, 0.25).burst).toBe(false)
+  })
+})
+
+describe('of a server that is known about', () => {
+  const found = async (expectedRps: number, answered = steady) =>
+    (await saturated((connections, load) => answers(load, answered(connections)), 0, undefined, expectedRps)).connectionsAsked
+
+  test('it climbs as ever, for a cold server answers none of many at once, and ends with two windows that bear out what is expected', async () => {
+    expect(await found(1000)).toEqual([8, 60, 60])
+    // 1,190 and 850 are within 1.2 of 1,000.
+    expect(await found(1190)).toEqual([8, 60, 60])
+    expect(await found(850)).toEqual([8, 60, 60])
+    // 800 are not.
+    expect(await found(800)).toEqual([8, 60, 60, 60, 60])
+  })
+
+  test('two windows that differ are not enough, and the first, which may be cold, is forgotten', async () => {
+    let window = 0
+    expect(await found(1000, () => (window++ === 0 ? 900 : 1000))).toEqual([8, 54, 60])
+  })
+
+  test('it climbs as ever where the expectation is wrong, either way', async () => {
+    expect(await found(100)).toEqual([8, 60, 60, 60, 60])
+    expect(await found(4000)).toEqual([8, 60, 60, 60, 60])
+    expect(await found(4000, () => 200)).toEqual([8, 12, 12, 12, 12])
   })
 })

@@ -47,17 +47,19 @@ describe('a session', () => {
     expect(session.closedConnections).toBe(0)
   })
 
-  test('connections are opened for open load to come, of real servers alone', async () => {
+  test('connections are opened for open load to come, of real servers, and of others in a burst that tells whether they are let in', async () => {
     const real = sessionWith((load) => played(load))
-    await real.session.connect(12, 0.2)
+    await real.session.connect({ connections: 12, durationS: 0.2, burst: false })
     expect(real.asked).toEqual([{ kind: 'closed', connections: 12, durationS: 0.2, forOpen: true }])
     expect(real.session.points).toEqual([])
     const virtual = sessionWith((load) => played(load), {
       kind: 'virtual',
       server: new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: () => 5 }),
     })
-    await virtual.session.connect(12, 0.2)
+    await virtual.session.connect({ connections: 12, durationS: 0.2, burst: false })
     expect(virtual.asked).toEqual([])
+    await virtual.session.connect({ connections: 90, durationS: 0.05, burst: true })
+    expect(virtual.asked).toEqual([{ kind: 'closed', connections: 90, durationS: 0.05, forOpen: true }])
   })
 })
 

@@ -68,10 +68,19 @@ export class Session {
 
   /**
    * Opens connections for the open load to come: it would else time the opening of its own, which over TLS takes both sides' computing time.
-   * Servers in virtual time have none.
+   * Servers in virtual time have none, and get the load where it is a burst that tells more.
    */
-  async connect(connections: number, durationS: number): Promise<void> {
-    if (this.target.kind === 'http') await this.play({ kind: 'closed', connections, durationS, forOpen: true }, 'warm-up', false)
+  async connect({
+    connections,
+    durationS,
+    burst,
+  }: {
+    connections: number
+    durationS: number
+    burst: boolean
+  }): Promise<Played | undefined> {
+    if (this.target.kind !== 'http' && !burst) return undefined
+    return this.play({ kind: 'closed', connections, durationS, forOpen: true }, 'warm-up', false)
   }
 
   /** Whether the server is there no more. Asks it again when some of a point's connections were refused or broken. */

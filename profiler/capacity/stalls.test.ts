@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { gamma, normal, seeded, type Uniform } from '../seeded-random.ts'
-import { drawn, replayed, type Stall, separateStalls, stallRates } from './stalls.ts'
+import { drawn, replayed, separateStalls, stallRates } from './stalls.ts'
 import type { Steps } from './steps.ts'
 
 /** Steps one after the other: requests served, and how long it took. */
@@ -68,8 +68,8 @@ describe('stalls are told from steps', () => {
 
 test('replayed stalls come once each, on the step that they fell on', () => {
   const stalling = replayed([
-    { atMs: 20, excessesMs: [7, 5] },
-    { atMs: 21, excessesMs: [8] },
+    { atMs: 20, excessesMs: [7, 5], usualMs: [10, 10] },
+    { atMs: 21, excessesMs: [8], usualMs: [10] },
   ])
   expect([stalling(0, 10), stalling(10, 10), stalling(20, 10), stalling(37, 10), stalling(52, 10), stalling(70, 10)]).toEqual([
     0, 0, 7, 5, 8, 0,
@@ -128,7 +128,7 @@ describe('the rate of stalls', () => {
 
 test('drawn stalls come as often as their rate says, by step or by time', () => {
   const count = (clock: 'step' | 'time', rate: number, shape: number) => {
-    const stalling = drawn({ clock, rate, shape, excessesMs: [[50]] }, seeded(2))
+    const stalling = drawn({ clock, rate, shape, delays: [50] }, seeded(2))
     return draw(20_000, () => stalling(0, 10)).filter((ms) => ms > 0).length
   }
   expect(Math.abs(count('step', 0.01, 1) - 200)).toBeLessThan(45)
@@ -141,5 +141,5 @@ test('drawn stalls come as often as their rate says, by step or by time', () => 
 test('a stall is an offset of a run that it is in', () => {
   const uniform = seeded(5)
   const { stalls } = separateStalls([batches(uniform, 300, () => 0), batches(uniform, 300, (i) => (i === 20 ? 90 : 0))])
-  expect(stalls.map((of: Stall[]) => of.length)).toEqual([0, 1])
+  expect(stalls.map((of) => of.length)).toEqual([0, 1])
 })

@@ -6,7 +6,7 @@
  * runs it stalls at a rate of its own, which has a posterior: about Gamma(k + 1/2) / n after k stalls in n steps (Jeffreys), a little wider.
  * Whether stalls go by the step or by the clock, and whether they come at random or regularly, is drawn too, as likely as what was seen makes it.
  */
-import { gammaln, probit } from 'simple-statistics'
+import { gammaln, probit, sum } from 'simple-statistics'
 import { gamma, normal, type Uniform } from '../seeded-random.ts'
 import { quantileOfSorted } from '../statistics/percentile.ts'
 import type { Steps } from './steps.ts'
@@ -16,6 +16,14 @@ export interface Stall {
   readonly atMs: number
   /** How much longer it, and those right after it, took than such steps usually do. */
   readonly excessesMs: readonly number[]
+  /** How long they usually take. */
+  readonly usualMs: readonly number[]
+}
+
+/** A time in which steps take so many times as long more: of a neighbour, or a clock turned down. */
+interface SlowTime {
+  readonly factor: number
+  readonly forMs: number
 }
 
 /** What a stall adds to a step that begins then and would take so long, ms; mostly 0. Asked for every step, in order of time. */
@@ -27,38 +35,65 @@ const leastShare = 0.5
 const leastDeviations = 8
 /** More frequent ones are part of the service, and no stalls. */
 const mostFrequent = 0.03
+/** Steps in a row from which on a slow time is one, which slows down whatever it meets; fewer are stalls, which add what they take. */
+const slowFrom = 3
 /** Steps in a row, on average, beyond which a slow time is no stall but a state of the server. */
 const longest = 5
+
+export interface SeparatedStalls {
+  readonly usual: readonly Steps[]
+  /** Of each run. */
+  readonly stalls: readonly (readonly Stall[])[]
+  /** Long steps do not stand apart, or are too frequent to be rare. */
+  readonly mixed: boolean
+}
 
 /**
  * Takes the stalls out of runs' steps: the steps come back as long as they usually are, the stalls beside them, run by run.
  * Stalls stand apart: where as many steps lie within the upper half of the way to a stall as beyond it, the service has a long tail, and nothing is taken out.
  */
-export function separateStalls(runs: readonly Steps[]): { usual: Steps[]; stalls: Stall[][] } {
+export function separateStalls(runs: readonly Steps[]): SeparatedStalls {
   const usualMs = usualTimes(runs)
   const ratios = runs.flatMap((steps) => steps.tookMs.map((ms, i) => ms / usualMs[servedBy(steps, i)]! - 1))
   const deviation = 1.4826 * quantileOfSorted(Float64Array.from(ratios, Math.abs).sort(), 0.5)
   const least = Math.max(leastShare, leastDeviations * deviation)
   const beyond = ratios.filter((ratio) => ratio > least).length
   const below = ratios.filter((ratio) => ratio > least / 2 && ratio <= least).length
-  const none = { usual: [...runs], stalls: runs.map(() => []) }
+  const none = { usual: runs, stalls: runs.map(() => []), mixed: beyond > 0 }
   if (below >= beyond || beyond > longest * mostFrequent * ratios.length) return none
   const stalls: Stall[][] = []
   const usual = runs.map((steps) => {
-    const found: { atMs: number; excessesMs: number[] }[] = []
+    const found: Stall[] = []
     stalls.push(found)
-    let last = -2
+    let inARow: { atMs: number; excessesMs: number[]; usualMs: number[] } | undefined
+    const end = () => {
+      if (inARow !== undefined) found.push(...(inARow.excessesMs.length < slowFrom ? oneByOne(inARow) : [inARow]))
+      inARow = undefined
+    }
     const tookMs = steps.tookMs.map((ms, i) => {
       const such = usualMs[servedBy(steps, i)]!
-      if (ms / such - 1 <= least) return ms
-      if (i === last + 1) found.at(-1)!.excessesMs.push(ms - such)
-      else found.push({ atMs: steps.endedMs[i]! - ms, excessesMs: [ms - such] })
-      last = i
+      if (ms / such - 1 <= least) {
+        end()
+        return ms
+      }
+      inARow ??= { atMs: steps.endedMs[i]! - ms, excessesMs: [], usualMs: [] }
+      inARow.excessesMs.push(ms - such)
+      inARow.usualMs.push(such)
       return such
     })
+    end()
     return { ...steps, tookMs }
   })
-  return stalls.flat().length > mostFrequent * ratios.length ? none : { usual, stalls }
+  return stalls.flat().length > mostFrequent * ratios.length ? none : { usual, stalls, mixed: false }
+}
+
+function oneByOne({ atMs, excessesMs, usualMs }: Stall): Stall[] {
+  let now = atMs
+  return excessesMs.map((ms, i) => {
+    const began = now
+    now += ms + usualMs[i]!
+    return { atMs: began, excessesMs: [ms], usualMs: [usualMs[i]!] }
+  })
 }
 
 /** Requests that a step was about: those present when it began, or as many as left, if more joined them. */
@@ -114,8 +149,8 @@ export interface StallRate {
   readonly rate: number
   /** Of the gamma-distributed gaps between stalls: 1 at random, more the more regular. */
   readonly shape: number
-  /** Of each stall, step by step. */
-  readonly excessesMs: readonly (readonly number[])[]
+  /** What each stall adds. */
+  readonly delays: readonly (number | SlowTime)[]
 }
 
 /**
@@ -128,8 +163,8 @@ export function stallRates(
   draws: number,
   uniform: Uniform,
 ): (StallRate | undefined)[] {
-  const excesses = stalls.flat().map((stall) => stall.excessesMs)
-  const k = excesses.length
+  const delays = stalls.flat().map(delayOf)
+  const k = delays.length
   if (k === 0) return Array.from({ length: draws }, () => undefined)
   const byStep = exposureOf(runs, stalls, 'step')
   const byTime = exposureOf(runs, stalls, 'time')
@@ -141,12 +176,19 @@ export function stallRates(
       clock,
       shape,
       rate: (dispersion * gammaQuantile((shape * k + 0.5) / dispersion, (r + 0.5) / draws)) / (shape * total),
-      excessesMs: Array.from({ length: k }, () => {
+      delays: Array.from({ length: k }, () => {
         const factor = Math.exp((0.1 / Math.sqrt(k)) * normal(uniform))
-        return excesses[Math.floor(uniform() * k)]!.map((ms) => ms * factor)
+        const delay = delays[Math.floor(uniform() * k)]!
+        return typeof delay === 'number' ? delay * factor : { ...delay, forMs: delay.forMs * factor }
       }),
     }
   })
+}
+
+function delayOf({ excessesMs, usualMs }: Stall): number | SlowTime {
+  if (excessesMs.length < slowFrom) return sum([...excessesMs])
+  const [excess, usual] = [sum([...excessesMs]), sum([...usualMs])]
+  return { factor: excess / usual, forMs: excess + usual }
 }
 
 /** How much of a clock passed, in all and between stalls, and how likely stalls are to fall on the very steps they fell on, were they ruled by it. */
@@ -176,7 +218,7 @@ const shapes = [1, 2, 4, 8, 16]
 const shapePrior = [0.85, 0.06, 0.04, 0.03, 0.02]
 
 /** How much more their number varies than that of independent stalls would: one often brings another. */
-const dispersion = 1.25
+const dispersion = 1.5
 
 /** Posterior weight of each shape given the gaps, whatever their mean (its prior 1 / mean, integrated out). */
 function shapeWeights(gaps: readonly number[]): number[] {
@@ -202,23 +244,49 @@ function weighted<T>(values: readonly T[], weights: readonly number[], uniform: 
 /** Stalls at a rate, at random. */
 export function drawn(given: StallRate | undefined, uniform: Uniform): Stalling {
   if (given === undefined) return () => 0
-  const { clock, rate, shape, excessesMs } = given
-  const gap = () => (shape === 1 ? -Math.log(uniform()) : gamma(uniform, shape)) / rate
+  const { clock, rate, shape, delays } = given
+  const exponential = stratified(uniform)
+  const gap = () => (shape === 1 ? -Math.log(exponential()) : gamma(uniform, shape)) / rate
   let left = gap()
-  let within: readonly number[] = []
-  let step = 0
+  let slow: SlowTime | undefined
+  let slowForMs = 0
   return (_, tookMs) => {
-    if (step < within.length) {
-      if (clock === 'time') left -= within[step]!
-      return within[step++]!
+    left -= clock === 'step' && slow === undefined ? 1 : clock === 'time' ? tookMs : 0
+    if (slow === undefined) {
+      if (left > 0) return 0
+      left = gap()
+      const delay = delays[Math.floor(uniform() * delays.length)]!
+      if (typeof delay === 'number') {
+        // Time goes on while the server stalls.
+        if (clock === 'time') left -= delay
+        return delay
+      }
+      slow = delay
+      slowForMs = delay.forMs
     }
-    left -= clock === 'step' ? 1 : tookMs
-    if (left > 0) return 0
-    within = excessesMs[Math.floor(uniform() * excessesMs.length)]!
-    step = 1
-    // Time goes on while the server stalls.
-    left = gap() - (clock === 'time' ? within[0]! : 0)
-    return within[0]!
+    const ms = slow.factor * tookMs
+    if (clock === 'time') left -= ms
+    slowForMs -= tookMs + ms
+    if (slowForMs <= 0) slow = undefined
+    return ms
+  }
+}
+
+const strata = 32
+
+/** Uniform numbers of which each of as many intervals gets one, before any gets a second: their mean has next to no chance. */
+function stratified(uniform: Uniform): Uniform {
+  const order = Array.from({ length: strata }, (_, i) => i)
+  let next = strata
+  return () => {
+    if (next === strata) {
+      for (let i = strata - 1; i > 0; i--) {
+        const j = Math.floor(uniform() * (i + 1))
+        ;[order[i], order[j]] = [order[j]!, order[i]!]
+      }
+      next = 0
+    }
+    return (order[next++]! + uniform()) / strata
   }
 }
 

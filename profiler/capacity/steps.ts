@@ -16,6 +16,13 @@ export interface Steps {
   readonly spreadMs: number[]
 }
 
+/** What each request of a run needed, as steps of one request each, were its server of some kind. */
+export interface Services {
+  readonly steps: Steps
+  /** Requests that were there when each arrived, beside itself. */
+  readonly found: readonly number[]
+}
+
 /** Squared coefficient of variation of the gaps between departures beyond which a server answers in bursts; 1 where they come at random. */
 const bursty = 3
 /** How long the writing of a batch may pause, in times of `togetherMs`: either side may have to wait for a core. */

@@ -1,6 +1,6 @@
 /** A measurement of streamed answers as it looks under an SLO on other parts of the stream than the one it was made for. */
 import type { Counted } from '../slo.ts'
-import type { LatencyMetric, LatencySummary, LoadPoint, Measurement, Slo, StreamSummary } from '../types.ts'
+import type { LatencySummary, LoadPoint, Measurement, Slo, StreamSummary } from '../types.ts'
 
 /**
  * The same load points with the latencies that `slo` counts, from the stream summaries kept with them; points without one are left out. The
@@ -35,10 +35,9 @@ function seen(point: LoadPoint, stream: StreamSummary, slo: Slo): LoadPoint {
 const figures = ['meanMs', 'p50Ms', 'p90Ms', 'p95Ms', 'p99Ms', 'maxMs'] as const
 
 function counted(stream: StreamSummary, { metric = 'e2e', limits }: Counted): LatencySummary {
-  const of = (name: LatencyMetric) => stream[name]
-  if (limits === undefined) return of(metric)
+  if (limits === undefined) return stream[metric]
   const [first] = limits
-  const parts = (figure: (typeof figures)[number]) => limits.map((limit) => of(limit.metric)[figure] / limit.limitMs)
+  const parts = (figure: (typeof figures)[number]) => limits.map((limit) => stream[limit.metric][figure] / limit.limitMs)
   const worst = Object.fromEntries(figures.map((figure) => [figure, first!.limitMs * Math.max(...parts(figure))]))
   return { requests: stream.e2e.requests, ...(worst as Omit<LatencySummary, 'requests'>) }
 }

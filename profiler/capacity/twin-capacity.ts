@@ -1,5 +1,6 @@
 /** The capacity of a twin, from long runs of it. */
 import { seeded } from '../seeded-random.ts'
+import { heavyTrafficCapacity } from './heavy-traffic.ts'
 import { drawn, type StallRate } from './stalls.ts'
 import { saturationOf, simulate, type Twin } from './twin.ts'
 
@@ -24,11 +25,13 @@ interface CapacityQuestion {
 }
 
 /**
- * The twin's capacity at each slowness, from long runs at rates up to saturation: short ones first, to see where longer ones decide.
+ * The twin's capacity at each slowness: by formula where it is nearly all of the saturation, else from long runs at rates up to that, short ones first, to see where longer ones decide.
  * A twin that is s times as slow is, in its own time, one of slowness 1 under s times the rate and a limit 1/s as long.
  */
 export function capacitiesOf(question: CapacityQuestion, requests: number, longest = requests): Float64Array {
-  const { twin, slownesses, allowed } = question
+  const { twin, stalls, slownesses, limitMs, allowed } = question
+  const busy = slownesses.map((slowness) => (stalls === undefined && heavyTrafficCapacity(twin, limitMs / slowness, allowed)) || Number.NaN)
+  if (!busy.some(Number.isNaN)) return busy.map((rps, s) => rps / slownesses[s]!)
   const logSaturation = Math.log(saturationOf(twin))
   const crossings = (logRates: Float64Array, logOver: readonly Float64Array[]) =>
     logOver.map((ys) => crossing(logRates, ys, Math.log(allowed)))
@@ -71,7 +74,8 @@ function logOverShares(
   const latencyMs = new Float64Array(requests)
   const warmUp = Math.floor(requests * 0.1)
   const logOver = Array.from(slownesses, () => new Float64Array(logRates.length))
-  const leastMs = limitMs / slownesses.at(-1)!
+  const limitsMs = slownesses.map((slowness) => limitMs / slowness)
+  const leastMs = limitsMs.at(-1)!
   for (const [j, logRate] of logRates.entries()) {
     const scale = (1000 * requests) / total / Math.exp(logRate)
     for (let i = 0; i < requests; i++) arrivals[i] = gaps[i]! * scale
@@ -79,7 +83,7 @@ function logOverShares(
     const over = new Int32Array(slownesses.length)
     for (let i = warmUp; i < requests; i++) {
       const ms = latencyMs[i]!
-      if (ms > leastMs) for (let s = over.length - 1; s >= 0 && ms > limitMs / slownesses[s]!; s--) over[s]!++
+      if (ms > leastMs) for (let s = over.length - 1; s >= 0 && ms > limitsMs[s]!; s--) over[s]!++
     }
     const refused =
       twin.places === undefined
@@ -87,11 +91,8 @@ function logOverShares(
         : latencyMs.subarray(warmUp).reduce((count, ms) => (ms === Number.POSITIVE_INFINITY ? count + 1 : count), 0)
     const most = (count: number) => Math.max(count, (refused * allowed) / allowedFailed)
     for (const [s, count] of over.entries()) logOver[s]![j] = Math.log((most(count) + 0.1) / (requests - warmUp))
-    if (over[0]! > 4 * allowed * requests) {
-      // Even the fastest twin is far over the limit: so are all at higher rates.
-      for (const logs of logOver) logs.fill(0, j + 1)
-      break
-    }
+    // Even the fastest twin is far over the limit: so are all at higher rates, whose shares stay at 1.
+    if (over[0]! > 4 * allowed * requests) break
   }
   return logOver
 }

@@ -7,6 +7,7 @@
  * approximation for several workers or processor sharing. A twin can be put under any load for as long as one likes, at no cost to the server.
  */
 import type { Uniform } from '../seeded-random.ts'
+import { serveBySharing } from './sharing.ts'
 import type { Stalling } from './stalls.ts'
 import { moments, type Steps } from './steps.ts'
 import { leastOf } from './workers.ts'
@@ -20,8 +21,12 @@ export interface Twin {
   /** Indices into `steps`. */
   readonly bins: readonly Int32Array[]
   readonly drain?: Drain
+  /** Who leaves is told by how many younger ones stay, rather than by how many older ones: a server that takes the last who came. */
+  readonly fromBack?: boolean
   /** Requests are served one each by the first of so many workers that is free, steps being their service times. Absent: steps follow one another. */
   readonly workers?: number
+  /** The workers work on all requests at once (see sharing.ts), steps being the work of each. */
+  readonly shared?: boolean
   /** Requests that may be there; one more is refused. Absent: any number. */
   readonly places?: number
 }
@@ -46,15 +51,30 @@ function drainOf(steps: Steps): Drain | undefined {
   return { most, msEach: size.variance > 0 ? Math.max(0, together / size.variance) : 0 }
 }
 
+/** Whether the place of who leaves varies less by those who came after them than by those who came before. */
+function youngestFirst({ present, rank, departed }: Steps): boolean {
+  const several = [...present.keys()].filter((i) => present[i]! > 2 && departed[i] === 1)
+  const fromBack = present.map((k, i) => k - rank[i]!)
+  return several.length >= fewestToFit && moments(fromBack, several).variance < 0.5 * moments(rank, several).variance
+}
+
+/** Whether steps with several present took all of them, up to a largest number: a server that serves batches. */
+export function servesBatches(steps: Steps): boolean {
+  const most = steps.departed.reduce((a, b) => Math.max(a, b), 0)
+  const several = [...steps.present.keys()].filter((i) => steps.present[i]! > 1)
+  return most > 1 && several.length >= fewestToFit && several.filter((i) => tookAll(steps, i, most)).length >= drains * several.length
+}
+
 const tookAll = ({ present, departed }: Steps, i: number, most: number): boolean => departed[i]! === Math.min(present[i]!, most)
 
 const fewestPerBin = 8
-const keepGoing = 0.8
+/** Probability that a step is the one that followed the last. */
+export const keepGoing = 0.8
 /** Variance of the draws over that of as many as there are: of steps, which are no whole picture of the server, and of service times, which are. */
 const overdispersed = { steps: 2, services: 1.5 } as const
 
 /** Groups steps into a twin. Throws a RangeError without any step. */
-export function twinOf(steps: Steps, places?: number, workers?: number): Twin {
+export function twinOf(steps: Steps, places?: number, workers?: number, shared?: boolean): Twin {
   const most = Math.max(...steps.present)
   if (!(most >= 1)) throw new RangeError('no step of the server was observed')
   const byPresent: number[][] = Array.from({ length: most + 1 }, () => [])
@@ -88,7 +108,17 @@ export function twinOf(steps: Steps, places?: number, workers?: number): Twin {
     binOf[k] = bin
   }
   const binOfStep = Int32Array.from(steps.present, (k) => binOf[k]!)
-  return { steps, binOf, binOfStep, bins: groups.map((g) => Int32Array.from(g.members)), drain: drainOf(steps), workers, places }
+  return {
+    steps,
+    binOf,
+    binOfStep,
+    bins: groups.map((g) => Int32Array.from(g.members)),
+    drain: drainOf(steps),
+    fromBack: youngestFirst(steps),
+    workers,
+    shared,
+    places,
+  }
 }
 
 /** Whether two groups of steps differ neither in how long they take nor in how many leave, beyond chance (two standard errors) or 1 %. */
@@ -141,9 +171,16 @@ export function bootstrap(twin: Twin, uniform: Uniform): Twin {
     binOfStep: Int32Array.from(drawn.present, (k) => binOf[k]!),
     bins: drawnBins.map((bin) => Int32Array.from(bin)),
     drain: twin.drain,
+    fromBack: twin.fromBack,
     workers: twin.workers,
+    shared: twin.shared,
     places: twin.places,
   }
+}
+
+/** Whether requests leave in the order of their arrival: by workers, batches, or one by one. */
+export function takesInOrder({ steps, workers, drain }: Twin): boolean {
+  return workers !== undefined || drain !== undefined || steps.rank.every((rank) => rank === 0)
 }
 
 /** Requests per second that the twin serves when they queue without end. */
@@ -171,7 +208,7 @@ export function simulate(
     serveByWorkers(twin, twin.workers, arrivalsMs, slowness, uniform, latencyMs, stalling)
     return
   }
-  const { binOf, bins, binOfStep, drain, places = Number.POSITIVE_INFINITY } = twin
+  const { binOf, bins, binOfStep, drain, fromBack, places = Number.POSITIVE_INFINITY } = twin
   const { msEach = 0, most = 0 } = drain ?? {}
   const { tookMs, departed, rank } = twin.steps
   const n = arrivalsMs.length
@@ -196,7 +233,8 @@ export function simulate(
     const leaving = most > 0 && tookAll(twin.steps, step, most) ? Math.min(present, most) : Math.min(departed[step]!, present)
     const took = Math.max(0, tookMs[step]! + msEach * (leaving - departed[step]!))
     now += slowness * (took + stalling(now, took))
-    const first = Math.min(rank[step]!, present - leaving)
+    const place = fromBack ? present - (twin.steps.present[step]! - rank[step]!) : rank[step]!
+    const first = Math.max(0, Math.min(place, present - leaving))
     for (; arrived < n && arrivalsMs[arrived]! <= now; arrived++) {
       if (tail - head < places) queue[tail++] = arrived
       else latencyMs[arrived] = Number.POSITIVE_INFINITY
@@ -212,7 +250,7 @@ export function simulate(
 
 /** As `simulate`, of a twin with workers: each request begins at its arrival, or at the first departure when all of them are busy. */
 function serveByWorkers(
-  { steps, places = Number.POSITIVE_INFINITY }: Twin,
+  { steps, shared, places = Number.POSITIVE_INFINITY }: Twin,
   workers: number,
   arrivalsMs: Float64Array,
   slowness: number,
@@ -221,13 +259,23 @@ function serveByWorkers(
   stalling: Stalling,
 ): void {
   const { tookMs } = steps
+  let step = -1
+  const serviceMs = (beganMs: number) => {
+    step = step >= 0 && step + 1 < tookMs.length && uniform() < keepGoing ? step + 1 : Math.floor(uniform() * tookMs.length)
+    return slowness * (tookMs[step]! + stalling(beganMs, tookMs[step]!))
+  }
+  if (shared) {
+    serveBySharing(workers, places, arrivalsMs, serviceMs, latencyMs)
+    return
+  }
   const freeMs = new Float64Array(workers).fill(Number.NEGATIVE_INFINITY)
+  const unlimited = places === Number.POSITIVE_INFINITY
   /** When each ends, ascending; those from `head` on are there. */
-  const endsMs = new Float64Array(arrivalsMs.length)
+  const endsMs = new Float64Array(unlimited ? 0 : arrivalsMs.length)
   let head = 0
   let tail = 0
-  let step = -1
-  for (const [i, atMs] of arrivalsMs.entries()) {
+  for (let i = 0; i < arrivalsMs.length; i++) {
+    const atMs = arrivalsMs[i]!
     while (head < tail && endsMs[head]! <= atMs) head++
     if (tail - head >= places) {
       latencyMs[i] = Number.POSITIVE_INFINITY
@@ -235,10 +283,10 @@ function serveByWorkers(
     }
     const first = leastOf(freeMs)
     const beganMs = Math.max(atMs, freeMs[first]!)
-    step = step >= 0 && step + 1 < tookMs.length && uniform() < keepGoing ? step + 1 : Math.floor(uniform() * tookMs.length)
-    const endedMs = beganMs + slowness * (tookMs[step]! + stalling(beganMs, tookMs[step]!))
+    const endedMs = beganMs + serviceMs(beganMs)
     freeMs[first] = endedMs
     latencyMs[i] = endedMs - atMs
+    if (unlimited) continue
     let place = tail++
     for (; place > head && endsMs[place - 1]! > endedMs; place--) endsMs[place] = endsMs[place - 1]!
     endsMs[place] = endedMs

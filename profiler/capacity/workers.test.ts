@@ -2,8 +2,8 @@ import { expect, test } from 'vitest'
 import { trueCapacities } from '../bench/truth.bench.ts'
 import { schedule } from '../generator/arrivals.ts'
 import { gamma, normal, seeded, type Uniform } from '../seeded-random.ts'
+import { DisciplineServer } from '../testing/discipline-server.ts'
 import { QueueServer, type QueueServerOptions } from '../testing/queue-server.ts'
-import { SharingServer } from '../testing/sharing-server.ts'
 import { developmentCases, simpleCases } from '../testing/simple-servers.ts'
 import { virtualCases } from '../testing/virtual-servers.ts'
 import type { Load, LoadRun, VirtualServer } from '../types.ts'
@@ -62,13 +62,28 @@ test.each<[string, number, number, QueueServerOptions['serviceMs']]>([
 ])('services %s: %i workers', async (_, workers, rateRps, serviceMs) => {
   const found = await seen(queue(workers, serviceMs), rateRps)
   expect(found?.workers).toBe(workers)
+  expect(found?.shared).toBe(false)
   expect(found?.loops).toHaveLength(2)
+})
+
+test.each(['the last', 'the shortest'])('%s first is no order that workers are told by', async (order) => {
+  const takes = (waiting: readonly { workMs: number }[]) =>
+    order === 'the last' ? waiting.length - 1 : waiting.reduce((least, { workMs }, i) => (workMs < waiting[least]!.workMs ? i : least), 0)
+  const server = new DisciplineServer({ seed: 5, servers: 1, workMs: (uniform) => 10 * gamma(uniform, 2), takes })
+  expect((await seen(server, 85))?.shared).not.toBe(false)
+})
+
+test('a few slow requests of open load are enough where the closed loops agree', async () => {
+  const found = await seen(
+    queue(1, (_, uniform) => 77 * gamma(uniform, 100)),
+    8,
+  )
+  expect(found?.workers).toBe(1)
 })
 
 test.each<[string, VirtualServer, number]>([
   ['batches', queue(1, (batch) => 5 + 0.5 * batch, { maxBatch: 16 }), 1100],
   ['nearly flat batches', queue(1, (batch) => 20 + batch, { maxBatch: 8 }), 250],
-  ['processor sharing', new SharingServer({ seed: 1, cores: 2, workMs: (uniform) => 15 * gamma(uniform, 4) }), 90],
   ['a core before a batching GPU', virtualCases.find(({ name }) => name === 'CPU, then GPU batch 32')!.server(3), 2200],
 ])('no number fits %s', async (_, server, rateRps) => {
   expect(await seen(server, rateRps)).toBeUndefined()
@@ -125,7 +140,19 @@ test.each([
   ['dev: three workers, 90 % 6 ms, 10 % 45 ms', 0.08],
   ['dev: FIFO 5 ms, 40 ms stall each 1.5 s', 0.03],
 ])('%s: what the closed loops saw of rare slow requests counts', async (name, most) => {
-  const { error, held } = await quick(name, [41, 42, 43, 44, 45])
+  const { error, held } = await quick(name, [41, 42, 43])
   expect(error).toBeLessThan(most)
-  expect(held).toBeGreaterThanOrEqual(4)
+  expect(held).toBeGreaterThanOrEqual(2)
+})
+
+test('loops in which slow requests were more frequent, as of a cache that fills, tell of another server', async () => {
+  // One in 33 is slow at first, one in 170 later: too few for their means to differ by three standard errors.
+  let served = 0
+  const serviceMs = () => (served % (served++ < 250 ? 33 : 170) === 7 ? 40 : 8)
+  const server = queue(1, serviceMs)
+  const early = [await play(server, loop(8)), await play(server, loop(8))]
+  const later = [await play(server, loop(8)), await play(server, loop(8))]
+  const found = workersSeen([{ run: await play(server, open(80)), disturbed: [] }], [...early, ...later])
+  expect(found?.workers).toBe(1)
+  expect(found?.loops).toHaveLength(2)
 })

@@ -9,13 +9,18 @@
  */
 import { sum } from 'simple-statistics'
 import { untilLastRps } from '../statistics/load-point.ts'
+import { quantileOfSorted } from '../statistics/percentile.ts'
 import type { LoadRun } from '../types.ts'
 import { meets, type Spans } from './disturbance.ts'
-import { moments, type Steps } from './steps.ts'
+import { worksOf } from './sharing.ts'
+import { atMost } from './stalls-beside.ts'
+import { moments, type Services, type Steps } from './steps.ts'
 
 /** What open windows and closed loops showed of such a server. */
 export interface WorkersSeen {
   readonly workers: number
+  /** They work on all requests at once, and what follows is the work of each. */
+  readonly shared?: boolean
   /** Service times of each open window, as steps of one request each, in the order in which they began. */
   readonly windows: readonly Steps[]
   /** Of the closed loops that were served alike. */
@@ -32,14 +37,12 @@ const same = 0.02
 /** Standard errors beyond which a difference is one: service times have long tails, and there are many loops to compare; of half of all of them. */
 const certain = 4
 const ratherCertain = 3
+/** Share of requests that may have left before more older ones than there are workers: answers cross on their way. */
+const outOfOrder = 0.02
+/** Times as many requests that another number of workers must explain to be preferred to a smaller one, and sharing to an order. */
+const more = 1.1
 /** Share of services not half as long as nearly all of requests that did not wait, up to which they are chance (2.5 % where they are exponential). */
 const fewShort = 0.04
-
-interface Services {
-  readonly steps: Steps
-  /** Requests that were there when each arrived, beside itself. */
-  readonly found: readonly number[]
-}
 
 /** Service times of a run, were there so many workers. Failed requests, those cut short and those that met a disturbance are left out. */
 export function servicesOf({ sentMs, latencyMs, cutMs }: LoadRun, workers: number, disturbed: Spans = []): Services {
@@ -57,7 +60,7 @@ export function servicesOf({ sentMs, latencyMs, cutMs }: LoadRun, workers: numbe
     const first = leastOf(freeMs)
     const beganMs = Math.max(atMs, freeMs[first]!)
     if (beganMs >= lastMs) break
-    freeMs[first] = endedMs >= lastMs ? Number.POSITIVE_INFINITY : Math.max(endedMs, beganMs)
+    freeMs[first] = Math.max(endedMs, beganMs)
     if (endedMs >= lastMs || meets(disturbed, beganMs, endedMs)) continue
     found.push(taken - left)
     steps.present.push(1)
@@ -78,8 +81,8 @@ export function leastOf(values: Float64Array): number {
 }
 
 /**
- * The fewest workers that make service times independent of the load; undefined for servers that no number fits (batches, processor sharing, several
- * stages), or that were too seldom busy to tell.
+ * The workers that make service times independent of the load, one request after the other or all at once: those that explain most of what was seen, the fewest
+ * of them. Undefined for servers that no number fits (batches, several stages), or that were too seldom busy to tell.
  * @param windows open ones
  * @param loops closed ones in order of time: used from the last one back to the first that was served otherwise
  */
@@ -88,19 +91,53 @@ export function workersSeen(
   loops: readonly LoadRun[],
 ): WorkersSeen | undefined {
   const about = meanBusy(windows, loops)
-  for (let workers = Math.max(1, Math.floor(about / wrong)); workers <= Math.min(mostWorkers, wrong * about + 1); workers++) {
-    const open = windows.map(({ run, disturbed }) => servicesOf(run, workers, disturbed))
-    if (!independent(open, workers)) continue
-    const alike = servedAlike(open, loops, workers)
-    if (loops.length > 0 && alike.length === 0) continue
-    if (independent([...open, ...alike], workers))
-      return { workers, windows: open.map(({ steps }) => steps), loops: alike.map(({ steps }) => steps) }
+  const overtaken = windows.flatMap(({ run }) => overtakenBy(run))
+  let best: WorkersSeen | undefined
+  let explained = 0
+  for (const of of [servicesOf, worksOf]) {
+    for (let workers = Math.max(1, Math.floor(about / wrong)); workers <= Math.min(mostWorkers, wrong * about + 1); workers++) {
+      // Only those at work can be overtaken where all are taken in the order of their arrival.
+      if (of === servicesOf && overtaken.filter((older) => older >= workers).length > outOfOrder * overtaken.length) continue
+      const open = windows.map(({ run, disturbed }) => of(run, workers, disturbed))
+      if (independent(open, workers) === false) continue
+      const alike = servedAlike(
+        open,
+        loops.map((loop) => of(loop, workers)),
+      )
+      if (loops.length > 0 && alike.length === 0) continue
+      const all = [...open, ...alike]
+      if (independent(all, workers) !== true) continue
+      // While there are hardly more requests than cores, those that share them are as those that do not.
+      if (of === worksOf && all.flatMap(({ found }) => found).filter((n) => n >= 2 * workers).length < fewest) continue
+      const requests = sum(all.map(({ found }) => found.length))
+      if (requests <= more * explained) continue
+      explained = requests
+      best = { workers, shared: of === worksOf, windows: open.map(({ steps }) => steps), loops: alike.map(({ steps }) => steps) }
+    }
   }
-  return undefined
+  return best
+}
+
+/** How many older ones each request left behind, in the order in which they left. */
+function overtakenBy({ sentMs, latencyMs, cutMs = Number.POSITIVE_INFINITY }: LoadRun): number[] {
+  const answered = [...sentMs.keys()].filter((i) => !Number.isNaN(latencyMs[i]!)).sort((a, b) => sentMs[a]! - sentMs[b]!)
+  const endMs = (i: number) => sentMs[i]! + latencyMs[i]!
+  const present: number[] = []
+  let arrived = 0
+  return answered
+    .filter((i) => endMs(i) < cutMs - 1e-6)
+    .sort((a, b) => endMs(a) - endMs(b))
+    .map((leaving) => {
+      while (arrived < answered.length && sentMs[answered[arrived]!]! <= endMs(leaving)) present.push(answered[arrived++]!)
+      const older = present.indexOf(leaving)
+      present.splice(older, 1)
+      return older
+    })
 }
 
 /**
  * Workers that are busy at the highest rate of answers seen, were a request served as long as those are that found the fewest others: Little's law.
+ * NaN where nobody was answered.
  */
 function meanBusy(windows: readonly { readonly run: LoadRun }[], loops: readonly LoadRun[]): number {
   const open = windows.map(({ run }) => run)
@@ -108,51 +145,70 @@ function meanBusy(windows: readonly { readonly run: LoadRun }[], loops: readonly
   // With ever so many workers service begins at once.
   const stays = open.map((run) => servicesOf(run, mostWorkers))
   const found = stays.flatMap((stay) => stay.found)
-  const few = found.toSorted((a, b) => a - b)[Math.floor(found.length / 10)] ?? 0
+  const few = found.toSorted((a, b) => a - b)[Math.floor(found.length / 10)]!
   const unhindered = stays.flatMap(({ steps }) => steps.tookMs).filter((_, i) => found[i]! <= few)
-  return unhindered.length === 0 ? 0 : (mostRps * sum(unhindered)) / unhindered.length / 1000
+  return (mostRps * sum(unhindered)) / unhindered.length / 1000
 }
 
-/** Whether requests that waited were served as long as those that did not, and those that found many as long as those that found few. */
-function independent(runs: readonly Services[], workers: number): boolean {
+/**
+ * Whether requests that waited were served as long as those that did not, and those that found many as long as those that found few; undefined where
+ * too few of either tell.
+ */
+function independent(runs: readonly Services[], workers: number): boolean | undefined {
   const ms = runs.flatMap(({ steps }) => steps.tookMs)
   const found = runs.flatMap((run) => run.found)
   const where = (holds: (n: number) => boolean) => ms.filter((_, i) => holds(found[i]!))
   const [atOnce, waited] = [where((n) => n < workers), where((n) => n >= workers)]
-  if (atOnce.length < fewest || waited.length < fewest) return false
+  if (atOnce.length < fewest || waited.length < fewest) return undefined
   const shortMs = 0.5 * atOnce.toSorted((a, b) => a - b)[Math.floor(0.05 * atOnce.length)]!
   const short = waited.filter((each) => each < shortMs).length
   if (short > fewShort * waited.length + ratherCertain * Math.sqrt(fewShort * waited.length)) return false
-  const middle = found.toSorted((a, b) => a - b)[Math.floor(found.length / 2)]!
+  const ascending = found.toSorted((a, b) => a - b)
+  const quarters = [1, 2, 3].map((quarter) => ascending[Math.floor((quarter * found.length) / 4)]!)
   return (
     alike(atOnce, waited, certain) &&
-    alike(
-      where((n) => n < middle),
-      where((n) => n >= middle),
-      certain,
+    [...new Set(quarters)].every((n) =>
+      alike(
+        where((each) => each < n),
+        where((each) => each >= n),
+        certain,
+      ),
     )
   )
 }
 
 /** The last loops whose service times do not differ from those of the open windows and of the loops after them, one by one and the earlier half together. */
-function servedAlike(open: readonly Services[], loops: readonly LoadRun[], workers: number): Services[] {
+function servedAlike(open: readonly Services[], loops: readonly Services[]): Services[] {
   const times = (of: readonly Services[]) => of.flatMap(({ steps }) => steps.tookMs)
   let found: Services[] = []
-  for (const loop of loops.toReversed()) {
-    const services = servicesOf(loop, workers)
+  for (const services of loops.toReversed()) {
     if (!alike(times([...open, ...found]), services.steps.tookMs, certain)) break
     found.unshift(services)
   }
   for (let half = Math.floor(found.length / 2); half > 0; half = Math.floor(found.length / 2)) {
-    if (alike(times([...open, ...found.slice(half)]), times(found.slice(0, half)), ratherCertain)) break
+    const [earlier, later] = [times(found.slice(0, half)), times([...open, ...found.slice(half)])]
+    if (alike(later, earlier, ratherCertain) && !slowOnesGrewRarer(earlier, later)) break
     found = found.slice(half)
   }
   return found
 }
 
+/** A service is slow that takes so many times the median, and rare where no larger share is. */
+const slow = 2
+const rare = 0.1
+/** Probability of fewer slow ones later by chance, below which they became rarer: as of a cache that fills, each of whose inputs is slow once. */
+const chance = 0.05
+
+function slowOnesGrewRarer(earlier: readonly number[], later: readonly number[]): boolean {
+  const leastMs = slow * quantileOfSorted(Float64Array.from([...earlier, ...later]).sort(), 0.5)
+  const [before, after] = [earlier, later].map((times) => times.filter((ms) => ms > leastMs).length)
+  const all = before! + after!
+  return all <= rare * (earlier.length + later.length) && atMost(after!, all, later.length / (earlier.length + later.length)) < chance
+}
+
 /** Whether two samples differ neither in their mean nor in that of their logarithms, beyond 2 % and so many standard errors, were they of one kind. */
 function alike(known: readonly number[], other: readonly number[], errors: number): boolean {
-  if (known.length === 0 || other.length === 0) return true
+  if (other.length === 0) return true
   const mean = sum(known) / known.length
   const logs = (values: readonly number[]) => values.map((value) => Math.log(Math.max(1e-3 * mean, value)))
   return !apart(known, other, same * mean, errors) && !apart(logs(known), logs(other), same, errors)

@@ -53,7 +53,11 @@ async function play(load: Load, signal: AbortSignal): Promise<LoadRun> {
 }
 
 async function playOver(sender: Sender, to: HttpTarget, load: Load, signal: AbortSignal): Promise<LoadRun> {
-  if (load.kind === 'closed') return playClosed(to, load, sender, signal)
+  const run = load.kind === 'closed' ? await playClosed(to, load, sender, signal) : await playPaced(sender, to, load, signal)
+  return { ...run, sampled: sender.takeSampled() }
+}
+
+async function playPaced(sender: Sender, to: HttpTarget, load: Extract<Load, { kind: 'open' }>, signal: AbortSignal): Promise<LoadRun> {
   pacer ??= new Pacer()
   await pacer.ready
   return playOpen(to, load, sender, pacer, signal)

@@ -8,13 +8,13 @@ import { HttpLoadGenerator } from './http-generator.ts'
 
 const generator = new HttpLoadGenerator()
 const { signal } = new AbortController()
-const open: Load = { kind: 'open', rateRps: 200, arrivals: { kind: 'poisson' }, durationS: 0.6, seed: 1 }
+const open: Load = { kind: 'open', rateRps: 200, arrivals: { kind: 'poisson' }, durationS: 0.4, seed: 1 }
 const loads: Load[] = [
-  { kind: 'closed', connections: 1, durationS: 0.3 },
-  { kind: 'closed', connections: 4, durationS: 0.4 },
+  { kind: 'closed', connections: 1, durationS: 0.2 },
+  { kind: 'closed', connections: 4, durationS: 0.2 },
   // As many as autocannon would play.
-  { kind: 'closed', connections: 12, durationS: 0.4 },
-  { kind: 'closed', connections: 12, durationS: 0.3, forOpen: true },
+  { kind: 'closed', connections: 12, durationS: 0.25 },
+  { kind: 'closed', connections: 12, durationS: 0.2, forOpen: true },
   open,
 ]
 const stops: (() => Promise<void>)[] = []

@@ -2,6 +2,7 @@ import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/
 import { answerBytes } from '../bounded-reader.ts'
 import type { TlsOptions } from '../types.ts'
 import { tooLarge } from './answer-reader.ts'
+import { AnswerSampler } from './answer-sampler.ts'
 import type { HttpTarget } from './child-messages.ts'
 import { type Ended, oncePerBody, type Sender } from './sender.ts'
 
@@ -14,10 +15,12 @@ export class GrpcSender implements Sender {
   private readonly clients: readonly Client[]
   private readonly messages: readonly Buffer[]
   private readonly metadata: Metadata
+  private readonly sampler: AnswerSampler
 
   constructor(private readonly target: HttpTarget) {
     this.clients = Array.from({ length: target.connections ?? defaultConnections }, () => grpcClient(target.url, target.tls))
     this.messages = oncePerBody(target, ({ body }) => Buffer.from(body as Uint8Array))
+    this.sampler = new AnswerSampler(target)
     this.metadata = grpcMetadata(target.headers)
   }
 
@@ -29,11 +32,13 @@ export class GrpcSender implements Sender {
 
   send(index: number, ended: Ended): { abandon(): void } {
     let abandoned = false
+    const body = index % this.messages.length
+    const wanted = this.sampler.wants(body)
     const call = this.clients[index % this.clients.length]!.makeUnaryRequest(
       this.target.path,
       asIs,
       asIs,
-      this.messages[index % this.messages.length]!,
+      this.messages[body]!,
       this.metadata,
       // Servers may give up what nobody waits for any more.
       { deadline: Date.now() + this.target.timeoutMs },
@@ -41,7 +46,10 @@ export class GrpcSender implements Sender {
         if (abandoned) return
         if (error !== null) ended(grpcErrorKind(error))
         else if (this.target.expect !== undefined && !answer?.includes(this.target.expect)) ended('bad answer')
-        else ended(undefined)
+        else {
+          if (wanted && answer !== undefined) this.sampler.keep(body, answer)
+          ended(undefined)
+        }
       },
     )
     return {
@@ -50,6 +58,10 @@ export class GrpcSender implements Sender {
         call.cancel()
       },
     }
+  }
+
+  takeSampled() {
+    return this.sampler.take()
   }
 
   async close(): Promise<void> {

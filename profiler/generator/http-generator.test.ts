@@ -152,7 +152,7 @@ describe('contract', () => {
   })
 
   loadGeneratorContract({
-    durationS: 1,
+    durationS: 0.6,
     create: () => new HttpLoadGenerator(),
     servers: () => httpServers(serve),
   })

@@ -33,12 +33,13 @@ export class HttpLoadGenerator implements LoadGenerator {
     try {
       const child = await this.start()
       if (this.sentTarget !== target) {
-        const { serverPids: _, ...plain } = target
-        this.tell(child, { type: 'target', target: plain })
+        const { serverPids: _, sample, ...plain } = target
+        this.tell(child, { type: 'target', target: { ...plain, ...(sample && { sample: { bodies: sample.bodies } }) } })
         this.sentTarget = target
       }
       const told = load.durationS < shortestWatchedS ? undefined : watchMachine(target.serverPids?.() ?? [], [child.pid!])
-      const run = await this.exchange(child, load, signal)
+      const { sampled, ...run } = await this.exchange(child, load, signal)
+      for (const { body, answer } of sampled ?? []) target.sample?.take?.(body, answer)
       return told === undefined ? run : { ...run, machineWait: told() }
     } finally {
       this.busy = false

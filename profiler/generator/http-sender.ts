@@ -1,6 +1,7 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { answerBytes } from '../bounded-reader.ts'
 import { type AnswerReader, outcomeOf, tooLarge, WholeAnswer } from './answer-reader.ts'
+import { AnswerSampler } from './answer-sampler.ts'
 import type { HttpTarget } from './child-messages.ts'
 import { type Broken, Http1Connection, type OnConnection, type Place } from './http1-connection.ts'
 import { errorKind } from './recorder.ts'
@@ -23,6 +24,7 @@ export class HttpSender implements Sender {
   private readonly requests: readonly (readonly Uint8Array[])[]
   private readonly place: Place
   private readonly most: number
+  private readonly sampler: AnswerSampler
   private readonly all = new Set<Http1Connection>()
   private idle: Http1Connection[] = []
   private waiting: Exchange[] = []
@@ -33,6 +35,7 @@ export class HttpSender implements Sender {
     target: HttpTarget,
     private readonly reader: () => AnswerReader = () => new WholeAnswer(target.expect),
   ) {
+    this.sampler = new AnswerSampler(target)
     this.place = { url: target.url, checks: tlsChecks(target.tls), session: { last: undefined } }
     this.most = target.connections ?? defaultConnections
     this.requests = oncePerBody(target, (body) => requestBytes(target, body))
@@ -40,8 +43,13 @@ export class HttpSender implements Sender {
 
   async connect(): Promise<void> {}
 
+  takeSampled() {
+    return this.sampler.take()
+  }
+
   send(index: number, ended: Ended): { abandon(): void } {
-    const exchange = new Exchange(this.requests[index % this.requests.length]!, ended, this.reader(), (again) => this.again(again))
+    const body = index % this.requests.length
+    const exchange = new Exchange(this.requests[body]!, ended, this.sampler.reading(body, this.reader()), (again) => this.again(again))
     const connection = this.nextIdle()
     if (connection !== undefined) exchange.start(connection)
     else {

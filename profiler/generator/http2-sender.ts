@@ -1,6 +1,7 @@
 import { type ClientHttp2Stream, constants } from 'node:http2'
 import { answerBytes } from '../bounded-reader.ts'
 import { type AnswerReader, outcomeOf, tooLarge, WholeAnswer } from './answer-reader.ts'
+import { AnswerSampler } from './answer-sampler.ts'
 import type { HttpTarget } from './child-messages.ts'
 import { Http2Connection, type Http2Request } from './http2-connection.ts'
 import { type ConnectionCounts, type Ended, oncePerBody, type Sender } from './sender.ts'
@@ -13,6 +14,7 @@ const streamsPerConnection = 100
 /** Streams share a connection; a further one is opened when all are full, and requests beyond the last wait. */
 export class Http2Sender implements Sender {
   private readonly requests: readonly Http2Request[]
+  private readonly sampler: AnswerSampler
   private readonly checks: ReturnType<typeof tlsChecks>
   /** And the number of requests under way on each. */
   private readonly connections = new Map<Http2Connection, number>()
@@ -23,6 +25,7 @@ export class Http2Sender implements Sender {
     private readonly target: HttpTarget,
     private readonly reader: () => AnswerReader = () => new WholeAnswer(target.expect),
   ) {
+    this.sampler = new AnswerSampler(target)
     this.checks = tlsChecks(target.tls)
     this.requests = oncePerBody(target, ({ contentType, body }) => ({
       headers: { ...target.headers, ':method': 'POST', ':path': target.path, 'content-type': contentType },
@@ -32,8 +35,13 @@ export class Http2Sender implements Sender {
 
   async connect(): Promise<void> {}
 
+  takeSampled() {
+    return this.sampler.take()
+  }
+
   send(index: number, ended: Ended): { abandon(): void } {
-    const exchange = new Exchange(this.requests[index % this.requests.length]!, ended, this.reader(), (again) => {
+    const body = index % this.requests.length
+    const exchange = new Exchange(this.requests[body]!, ended, this.sampler.reading(body, this.reader()), (again) => {
       this.counts.retried++
       this.waiting.unshift(again)
       this.startWaiting()

@@ -56,9 +56,11 @@ export class Recorder {
     const of = (value: (stream: StreamTimes & { readonly e2eMs: number }, index: number) => number) =>
       Float64Array.from(order, (i) => (this.streams.has(i) ? value(this.streams.get(i)!, i) : Number.NaN))
     return {
-      ttftMs: of((stream, i) => stream.firstTokenMs + this.late[i]!),
-      tpotMs: of(perTokenMs),
-      e2eMs: of((stream) => stream.e2eMs),
+      latenciesMs: {
+        ttft: of((stream, i) => stream.firstTokenMs + this.late[i]!),
+        tpot: of(perTokenMs),
+        e2e: of((stream) => stream.e2eMs),
+      },
       tokens: of((stream) => stream.tokens),
       gapsMs: Float64Array.from([...this.streams.values()].flatMap((stream) => stream.gapsMs)),
     }

@@ -1,4 +1,5 @@
 /** What carries a request to the server and tells of its end, whatever the transport. */
+import type { LoadRun } from '../types.ts'
 import type { HttpTarget } from './child-messages.ts'
 
 /** Times within one streamed answer, ms from the request's actual send. */
@@ -32,6 +33,8 @@ export interface Sender {
   connect(): Promise<void>
   /** Sends the body of this number, round robin. `ended` is called at most once, and not after `abandon`. */
   send(index: number, ended: Ended): { abandon(): void }
+  /** Answers that the target asks to be looked into, since the last time. */
+  takeSampled(): NonNullable<LoadRun['sampled']>
   /** Ends every connection at once. */
   close(): Promise<void>
 }

@@ -18,6 +18,7 @@ export function sseSender(target: HttpTarget): Sender {
     },
     connect: () => sender.connect(),
     send: (_index, ended) => sender.send(sent++, ended),
+    takeSampled: () => sender.takeSampled(),
     close: () => sender.close(),
   }
 }

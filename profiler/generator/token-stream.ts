@@ -1,21 +1,22 @@
+import { isRecord } from '../plain-record.ts'
 import type { StreamTimes } from './sender.ts'
 import { SseParser } from './sse.ts'
 
-/** What is read of a chunk: https://platform.openai.com/docs/api-reference/chat-streaming, and of completions. */
+/** What is read of a chunk: https://platform.openai.com/docs/api-reference/chat-streaming, and of completions. It is the server's word, of any type. */
 interface Chunk {
   readonly error?: unknown
-  readonly choices?: readonly {
-    readonly text?: string
-    readonly delta?: { readonly content?: string | null; readonly reasoning_content?: string | null; readonly reasoning?: string | null }
-    readonly finish_reason?: string | null
-  }[]
-  readonly usage?: { readonly completion_tokens?: number } | null
+  readonly choices?: unknown
+  readonly usage?: unknown
 }
+
+const field = (value: unknown, name: string): unknown => (isRecord(value) ? value[name] : undefined)
+const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''
 
 /** One streamed completion: when its tokens came, and whether it came to its end. */
 export class TokenStream {
   private readonly parser = new SseParser()
   private readonly atMs: number[] = []
+  private readonly texts: string[] = []
   private counted: number | undefined
   private finished = false
   private done = false
@@ -44,19 +45,28 @@ export class TokenStream {
   }
 
   private read(data: string, atMs: number): void {
-    let chunk: Chunk
+    let chunk: unknown
     try {
-      chunk = JSON.parse(data) as Chunk
+      chunk = JSON.parse(data)
     } catch {
-      this.wrong ??= 'bad answer' // A chunk that is not JSON.
+      chunk = undefined // No JSON.
+    }
+    if (!isRecord(chunk)) {
+      this.wrong ??= 'bad answer'
       return
     }
-    if (chunk.error !== undefined && chunk.error !== null) this.wrong ??= 'error in stream'
-    this.counted = chunk.usage?.completion_tokens ?? this.counted
-    const choice = chunk.choices?.[0]
-    if (choice === undefined) return
-    if (choice.text || choice.delta?.content || choice.delta?.reasoning_content || choice.delta?.reasoning) this.atMs.push(atMs)
-    if (choice.finish_reason) this.finished = true
+    const { error, choices, usage } = chunk as Chunk
+    if (error !== undefined && error !== null) this.wrong ??= 'error in stream'
+    const counted = field(usage, 'completion_tokens')
+    if (Number.isSafeInteger(counted) && (counted as number) >= 0) this.counted = counted as number
+    const choice: unknown = Array.isArray(choices) ? choices[0] : undefined
+    const delta = field(choice, 'delta')
+    const said = [field(choice, 'text'), field(delta, 'content'), field(delta, 'reasoning_content'), field(delta, 'reasoning')].find(isText)
+    if (said !== undefined) {
+      this.atMs.push(atMs)
+      this.texts.push(said)
+    }
+    if (field(choice, 'finish_reason')) this.finished = true
   }
 
   /** The class of the error once the answer has ended; undefined for a good one. */
@@ -64,6 +74,11 @@ export class TokenStream {
     if (this.wrong !== undefined) return this.wrong
     if (!this.done && !this.finished) return this.started ? 'cut stream' : 'bad answer'
     return this.started ? undefined : 'no token'
+  }
+
+  /** What it said so far. */
+  get text(): string {
+    return this.texts.join('')
   }
 
   /** Undefined without a token. */

@@ -4,8 +4,9 @@ import { extname, join } from 'node:path'
 import { hintOf, readBytes, readText } from '../bounded-reader.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import { seeded } from '../seeded-random.ts'
-import type { ItemSource } from '../types.ts'
-import { englishText, jpegImage, numericValues, type TensorInput } from './payload-pool.ts'
+import type { ItemSource, PayloadSource } from '../types.ts'
+import { bodiesFromFile, englishText, jpegImage, numericValues, type TensorInput } from './payload-pool.ts'
+import { sizeOf } from './tensor-bytes.ts'
 
 export interface Content {
   /** Items until they repeat; Infinity for what is made up. */
@@ -21,6 +22,12 @@ export interface Content {
 export function contentOf(source: ItemSource): Promise<Content> {
   if (source.kind === 'texts') return textsOf(source)
   return source.kind === 'images' ? imagesOf(source) : Promise.resolve(madeUp(source.seed))
+}
+
+/** Reads what requests are to be made of. @throws PayloadError for what cannot be used, naming every bad file or line */
+export async function checkPayload(source: PayloadSource): Promise<void> {
+  if (source.kind === 'file') await bodiesFromFile(source.path)
+  else await contentOf(source)
 }
 
 function madeUp(seed: number): Content {
@@ -125,12 +132,23 @@ async function pixels(file: string, input: TensorInput): Promise<number[]> {
   return Array.from({ length: area * channels }, (_, i) => value(first ? bytes[(i % area) * channels + Math.floor(i / area)]! : bytes[i]!))
 }
 
+/** Values of one item, of all inputs together; dimensions of one. More is no model's, or no request's. */
+const mostValues = 2 ** 24
+const mostDimensions = 32
+
 /**
  * The inputs as a source fills them. A folder of pictures fills inputs of bytes whatever their name is.
- * Throws a PayloadError where no input takes what the source has.
+ * Throws a PayloadError where no input takes what the source has, and for tensors that are too large to be made.
  */
 export function fitted<Input extends TensorInput>(source: ItemSource, inputs: readonly Input[]): readonly Input[] {
-  const named = `the model takes ${inputs.map(({ name, kind, shape }) => `${name} (${kind}, [${shape.join(', ')}])`).join(', ')}`
+  const all = `the model takes ${inputs.map(({ name, kind, shape }) => `${name} (${kind}, [${shape.join(', ')}])`).join(', ')}`
+  const named = all.length > 400 ? `${all.slice(0, 400)}…` : all
+  const values = inputs.reduce((sum, { shape }) => sum + sizeOf(shape), 0)
+  if (!(values <= mostValues) || inputs.some(({ shape }) => shape.length > mostDimensions || !shape.every(Number.isSafeInteger)))
+    throw new PayloadError(
+      `${named}: a request is made of up to ${mostValues.toLocaleString('en-US')} values, in ${mostDimensions} whole dimensions`,
+      'give request bodies in a JSON Lines file (--payload)',
+    )
   if (source.kind === 'texts' && !inputs.some(({ kind }) => kind === 'text'))
     throw new PayloadError(`${source.path} holds texts, and ${named}`, 'give request bodies in a JSON Lines file')
   if (source.kind !== 'images' || inputs.some((input) => input.kind === 'image' || layoutOf(input) !== undefined)) return inputs

@@ -1,5 +1,7 @@
+import { BoundError, jsonFrom } from '../bounded-reader.ts'
 import { ProtocolError } from '../profiler-errors.ts'
-import type { ItemSource, PayloadSource, Protocol, RequestBody, Target } from '../types.ts'
+import type { Answered, ItemSource, PayloadSource, Protocol, RequestBody, Target } from '../types.ts'
+import { valuesOf } from './golden-answers.ts'
 import { answersOk, excerpt, postOnce } from './http.ts'
 import type { DeclaredTensor } from './meaning.ts'
 import { differentOnes, mixedHint, mixedUp } from './mixed-answers.ts'
@@ -11,6 +13,8 @@ export interface Dialect {
   readonly name: string
   /** All must answer 200. */
   readyPaths(model: string): readonly string[]
+  /** Another sign that it is ready, where no health path was given. */
+  readyToo?(url: string, signal: AbortSignal): Promise<boolean>
   inferPath(model: string): string
   /** A path in the server's URL is that of the inference call. */
   readonly pathOfUrl?: true
@@ -18,8 +22,8 @@ export interface Dialect {
   generate(url: string, model: string, source: ItemSource, signal: AbortSignal): Promise<Generated>
   /** Undefined when the answer is one to what was asked, else what is wrong with it. */
   fault(answer: unknown, asked: Asked): string | undefined
-  /** What of a good answer depends on the request alone; absent: nobody knows. */
-  values?(answer: unknown): readonly unknown[]
+  /** What of a good answer is the model's, by name; absent: all of it may be, and its server may tell of itself in it. */
+  result?(answer: unknown): unknown
   /** A string that every good answer contains. */
   readonly expect: string | undefined
 }
@@ -45,8 +49,16 @@ export function httpProtocol(dialect: Dialect, options: Parameters<ProtocolModul
     name,
     async ready(url, model, signal) {
       const paths = options.healthPath === undefined ? dialect.readyPaths(model) : [options.healthPath]
-      for (const path of paths) if (!(await answersOk(name, new URL(path, url).href, options, signal))) return false
+      for (const path of paths)
+        if (!(await answersOk(name, new URL(path, url).href, options, signal)))
+          return options.healthPath === undefined && (await dialect.readyToo?.(url, signal)) === true
       return true
+    },
+    answers: {
+      tensors: dialect.result !== undefined,
+      ask: async (target, body, signal) => Buffer.from(await postOnce(name, target, target.bodies[body]!, signal)),
+      read: async (answer) => answeredOf(dialect, jsonFrom(Buffer.from(answer).toString())),
+      of: async (document) => answeredOf(dialect, document),
     },
     async prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>> {
       const { origin, pathname } = parseUrl(name, url)
@@ -74,12 +86,18 @@ export function httpProtocol(dialect: Dialect, options: Parameters<ProtocolModul
   }
 }
 
+const answeredOf = (dialect: Dialect, document: unknown): Answered => ({
+  document,
+  result: dialect.result ? dialect.result(document) : document,
+})
+
 async function checkTogether(dialect: Dialect, target: Extract<Target, { kind: 'http' }>, signal: AbortSignal): Promise<void> {
-  if (dialect.values === undefined) return
+  const { result } = dialect
+  if (result === undefined) return
   const bodies = differentOnes(target.bodies)
   const wrong = await mixedUp(bodies.length, async (i) => {
     try {
-      return dialect.values!(JSON.parse(await postOnce(dialect.name, target, bodies[i]!, signal)))
+      return valuesOf({ result: result(jsonFrom(await postOnce(dialect.name, target, bodies[i]!, signal))) })
     } catch {
       signal.throwIfAborted()
       return undefined // Full, say: load tells how often it is.
@@ -112,11 +130,12 @@ function documentOf({ body }: RequestBody): unknown {
 function faultOf(dialect: Dialect, text: string, asked: Asked, expect: string | undefined): string | undefined {
   let answer: unknown
   try {
-    answer = JSON.parse(text)
-  } catch {
+    answer = jsonFrom(text)
+  } catch (error) {
+    if (error instanceof BoundError) return error.message
     return /[[,:]\s*-?(NaN|Infinity)\b/.test(text) ? 'with a number that is none, which JSON has not' : 'not with JSON'
   }
   const wrong = dialect.fault(answer, asked)
-  if (wrong !== undefined) return wrong
+  if (wrong !== undefined) return excerpt(wrong)
   return expect !== undefined && !text.includes(expect) ? `without '${expect}'` : undefined
 }

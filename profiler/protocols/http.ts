@@ -1,7 +1,8 @@
 import { Agent, errors, request } from 'undici'
-import { answerBytes, answerTooLong, BoundError, readAnswer } from '../bounded-reader.ts'
+import { answerBytes, answerTooLong, BoundError, jsonFrom, readAnswer } from '../bounded-reader.ts'
 import { Http2Connection } from '../generator/http2-connection.ts'
 import { tlsChecks, trustHint } from '../generator/tls.ts'
+import { plainText } from '../plain-text.ts'
 import { ProtocolError } from '../profiler-errors.ts'
 import type { RequestBody, TlsOptions } from '../types.ts'
 
@@ -17,6 +18,8 @@ interface Answer {
   readonly text: string
   /** Where it redirects to. */
   readonly location?: string
+  /** What it says it is. */
+  readonly server?: string
 }
 
 const probeTimeoutMs = 5000
@@ -32,16 +35,26 @@ const lasting = (error: unknown): boolean =>
  */
 export async function answersOk(protocol: string, url: string, asking: Asking, signal: AbortSignal): Promise<boolean> {
   try {
-    return (
-      (await ask(url, asking, { method: 'GET', headers: asking.headers ?? {}, timeoutMs: probeTimeoutMs, unread: true }, signal)).status ===
-      200
-    )
+    return (await asked(url, asking, signal)) === 200
   } catch (error) {
     signal.throwIfAborted()
     if (lasting(error)) throw unreachable(protocol, url, error)
     return false // It is not up yet, which is an answer.
   }
 }
+
+/** What a GET answers; undefined for a server that is not up. Rejects only when the signal aborts. */
+export async function statusOf(url: string, asking: Asking, signal: AbortSignal): Promise<number | undefined> {
+  try {
+    return await asked(url, asking, signal)
+  } catch {
+    signal.throwIfAborted()
+    return undefined // It is not up yet.
+  }
+}
+
+const asked = async (url: string, asking: Asking, signal: AbortSignal): Promise<number> =>
+  (await ask(url, asking, { method: 'GET', headers: asking.headers ?? {}, timeoutMs: probeTimeoutMs, unread: true }, signal)).status
 
 export const get = (url: string, asking: Asking, signal: AbortSignal): Promise<Answer> =>
   ask(url, asking, { method: 'GET', headers: asking.headers ?? {}, timeoutMs: probeTimeoutMs }, signal)
@@ -51,8 +64,9 @@ export async function getJson(protocol: string, url: string, asking: Asking, sig
   const answer = await reach(protocol, url, signal, () => get(url, asking, signal))
   if (answer.status !== 200) throw refusal(protocol, url, answer)
   try {
-    return JSON.parse(answer.text)
-  } catch {
+    return jsonFrom(answer.text)
+  } catch (error) {
+    if (error instanceof BoundError) throw new ProtocolError(protocol, `${url} answered with JSON ${error.message}`, error.hint)
     throw new ProtocolError(protocol, `${url} did not answer with JSON: ${excerpt(answer.text)}`)
   }
 }
@@ -102,7 +116,12 @@ async function ask(url: string, { http2, tls }: Asking, question: Question, sign
     const { statusCode, headers, body } = await request(url, { ...rest, signal: late, dispatcher })
     // What is not read is thrown away with its connection.
     body.on('error', () => {})
-    return { status: statusCode, text: unread ? '' : await readAnswer(body), location: headers.location?.toString() }
+    return {
+      status: statusCode,
+      text: unread ? '' : await readAnswer(body),
+      location: headers.location?.toString(),
+      server: headers.server?.toString(),
+    }
   } finally {
     await dispatcher.destroy()
   }
@@ -208,22 +227,30 @@ const requestRefused: ReadonlySet<number> = new Set([400, 413, 415, 422])
 /** TensorFlow Serving's 400 for a path that it does not have (http_rest_api_handler.cc). */
 export const unknownPath = /Malformed request: (GET|POST) /
 
+const pathHint = '--path, or path in an experiment file'
+/** Of one who wants to know who asks. */
+export const headerHint = "give the header it asks for: --header 'Name: value' (headers in an experiment file)"
+
 function refusal(protocol: string, url: string, { status, text }: Answer, refused = false): ProtocolError {
+  const denied = status === 401 || status === 403
   const hint =
     refused && status === 400
       ? 'does the payload fit the model?'
       : status === 404
-        ? 'check the model name, and that the server speaks this protocol'
-        : status === 401 || status === 403
-          ? 'give the header it asks for'
-          : undefined
-  return new ProtocolError(protocol, `${url} answered ${status}: ${excerpt(said(text))}`, hint, refused ? 'refused' : undefined)
+        ? `check the model name, the path of the call (${pathHint}), and that the server speaks this protocol`
+        : status === 405
+          ? `is that the path of the inference call? ${pathHint}`
+          : denied
+            ? headerHint
+            : undefined
+  const why = refused ? 'refused' : denied ? 'denied' : status === 404 || status === 405 ? 'unknown-call' : undefined
+  return new ProtocolError(protocol, `${url} answered ${status}: ${excerpt(said(text))}`, hint, why)
 }
 
 /** The server's own words: the error of a JSON answer, else all of it. */
 function said(text: string): string {
   try {
-    const answer: unknown = JSON.parse(text)
+    const answer = jsonFrom(text)
     const { error, message, detail } = answer as Record<string, unknown>
     const words = [error, message, detail, (error as { message?: unknown } | undefined)?.message].find((each) => typeof each === 'string')
     return (words as string | undefined) ?? text
@@ -233,6 +260,6 @@ function said(text: string): string {
 }
 
 export const excerpt = (text: string): string => {
-  const line = text.replace(/\s+/g, ' ').trim()
+  const line = plainText(text).replace(/\s+/g, ' ').trim()
   return line === '' ? '(empty body)' : line.length > 300 ? `${line.slice(0, 300)}…` : line
 }

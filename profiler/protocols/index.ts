@@ -1,5 +1,5 @@
 import { PayloadError } from '../profiler-errors.ts'
-import type { PayloadSource, Protocol } from '../types.ts'
+import type { AnswerReading, PayloadSource, Protocol } from '../types.ts'
 import { someoneListens } from './http.ts'
 import { parseUrl } from './http-protocol.ts'
 import { byNumber } from './items.ts'
@@ -16,10 +16,17 @@ export function protocolFor(name: ProtocolName, options: ProtocolOptions = {}): 
 function lazily(name: ProtocolName, options: ProtocolOptions): Protocol {
   const { load, timeoutMs } = protocolTable[name]
   const given = { ...options, timeoutMs: options.timeoutMs ?? timeoutMs }
+  const reading = async (): Promise<AnswerReading> => (await load()).create(given).answers!
   return {
     name,
     ready: async (...args) => (await load()).create(given).ready(...args),
     prepare: async (...args) => (await load()).create(given).prepare(...args),
+    answers: {
+      tensors: protocolTable[name].metadata,
+      ask: async (...args) => (await reading()).ask(...args),
+      read: async (...args) => (await reading()).read(...args),
+      of: async (document) => (await reading()).of(document),
+    },
   }
 }
 

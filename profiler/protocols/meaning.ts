@@ -21,6 +21,11 @@ export interface DeclaredTensor {
   readonly shape: readonly number[]
 }
 
+/** The result of a protocol of tensors, as it is compared. */
+export const tensorsByName = (tensors: readonly AnsweredTensor[]): unknown => ({
+  outputs: Object.fromEntries(tensors.map(({ name, shape, data = [] }) => [name, { shape: [...shape], data: Array.from(data) }])),
+})
+
 const shown = (shape: readonly number[]): string => `[${shape.join(', ')}]`
 
 /** @param items of the request: an output with a free first dimension has more than one row for several */

@@ -3,7 +3,7 @@ import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import { type Content, fitted } from './content.ts'
 import { getJson } from './http.ts'
 import { type Dialect, httpProtocol } from './http-protocol.ts'
-import { type AnsweredTensor, type DeclaredTensor, idFault, modelFault, tensorsFault } from './meaning.ts'
+import { type AnsweredTensor, type DeclaredTensor, idFault, modelFault, tensorsByName, tensorsFault } from './meaning.ts'
 import { bytesKind, itemShape, type TensorInput } from './payload-pool.ts'
 import { jsonPool } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
@@ -44,8 +44,7 @@ function dialect(options: ProtocolOptions): Dialect {
         tensorsFault(answer.outputs.map(answeredTensor), outputs, itemsOf(asked))
       )
     },
-    values: (answer) =>
-      (isRecord(answer) ? (answer.outputs as unknown[]) : []).flatMap((output) => Array.from(answeredTensor(output).data ?? [])),
+    result: oipResult,
     async generate(url, model, source, signal) {
       const metadataUrl = new URL(modelPath(model), url).href
       const metadata = await getJson('oip-v2', metadataUrl, options, signal)
@@ -65,6 +64,10 @@ function dialect(options: ProtocolOptions): Dialect {
     },
   }
 }
+
+/** The tensors of an answer in the REST form. */
+export const oipResult = (answer: unknown): unknown =>
+  tensorsByName((isRecord(answer) && Array.isArray(answer.outputs) ? answer.outputs : []).map(answeredTensor))
 
 function answeredTensor(output: unknown): AnsweredTensor {
   const { name, datatype, shape, data } = isRecord(output) ? output : {}

@@ -27,6 +27,17 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
       for (const each of paths) if (await answersOk('openai', origin + each, options, signal)) return true
       return false
     },
+    answers: {
+      tensors: false,
+      ask: async (target, body, signal) => Buffer.from(await postOnce('openai', target, target.bodies[body]!, signal)),
+      read: async (answer) => {
+        const stream = new TokenStream()
+        stream.push(Buffer.from(answer), 0)
+        if (stream.fault !== undefined) throw new Error(faults[stream.fault] ?? stream.fault)
+        return { document: { text: stream.text, model: modelOf(Buffer.from(answer).toString()) }, result: stream.text, generated: true }
+      },
+      of: async (document) => ({ document, result: isRecord(document) ? document.text : document, generated: true }),
+    },
     async prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>> {
       const { origin } = parseUrl('openai', url)
       const bodies = payload.kind === 'generated' ? generated(payload, model, chat) : await fromFile(payload.path, model)
@@ -60,9 +71,11 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
   }
 }
 
+const modelOf = (answer: string): string | undefined => /^data:.*?"model"\s*:\s*"([^"\\]+)"/m.exec(answer)?.[1]
+
 /** The model that the stream names, where it is another one: servers may add a folder or a tag to the name they were asked for. */
 function otherModel(answer: string, asked: string): string | undefined {
-  const said = /^data:.*?"model"\s*:\s*"([^"\\]+)"/m.exec(answer)?.[1]
+  const said = modelOf(answer)
   if (said === undefined) return undefined
   const [a, b] = [said.toLowerCase(), asked.toLowerCase()]
   return a.includes(b) || b.includes(a) ? undefined : said

@@ -1,26 +1,33 @@
 import { PayloadError } from '../profiler-errors.ts'
 import { seeded, type Uniform } from '../seeded-random.ts'
 import type { ItemSource } from '../types.ts'
+import { defaultTemplate, knownHint, placeholder } from './body-template.ts'
 import type { Content } from './content.ts'
+import { statusOf } from './http.ts'
 import { type Dialect, httpProtocol } from './http-protocol.ts'
 import { documentFault } from './meaning.ts'
 import { jsonPool } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 
-const defaultTemplate = '{"text": "{{text}}"}'
 /** {{int}} is drawn beside the items, not between them. */
 const numberStream = 0x1417
-const placeholder = /\{\{\s*(\w+)\s*\}\}/g
 
 /** A server of one's own: POST a JSON body, made from a template, get 200 and JSON. */
 export const json: ProtocolModule = { create: (options) => httpProtocol(dialect(options), options) }
 
-function dialect({ template = defaultTemplate, expect, path, healthPath }: ProtocolOptions): Dialect {
+function dialect(options: ProtocolOptions): Dialect {
+  const { template = defaultTemplate, expect, path, healthPath } = options
   return {
     name: 'json',
     pathOfUrl: true,
     expect,
     readyPaths: () => [healthPath ?? '/healthz'],
+    // It has the path, and takes no GET there: many have no other that says so.
+    readyToo: async (url, signal) => {
+      const { pathname } = new URL(url)
+      const call = path ?? (pathname === '/' ? '/predict' : pathname)
+      return (await statusOf(new URL(call, url).href, options, signal)) === 405
+    },
     inferPath: () => path ?? '/predict',
     fault: (answer) => documentFault(answer),
     async generate(_url, _model, source) {
@@ -76,8 +83,5 @@ async function filler(name: string, content: Content, uniform: Uniform): Promise
   if (name === 'text') return JSON.stringify(content.text()).slice(1, -1)
   if (name === 'image') return (await content.image()).toString('base64')
   if (name === 'int') return String(Math.floor(uniform() * 1_000_000))
-  throw new PayloadError(
-    `the body template asks for {{${name}}}`,
-    'known are {{text}}, {{image}} and {{int}}, and lists of them: {{texts}}',
-  )
+  throw new PayloadError(`the body template asks for {{${name}}}`, knownHint)
 }

@@ -1,6 +1,6 @@
 import { PayloadError } from '../profiler-errors.ts'
+import type { LengthDistribution, PromptSpec } from '../prompt-spec.ts'
 import { normal, seeded, type Uniform } from '../seeded-random.ts'
-import type { LengthDistribution, PromptSpec } from '../types.ts'
 import { commonWord } from './payload-pool.ts'
 
 export interface Prompt {

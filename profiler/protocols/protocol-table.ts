@@ -75,7 +75,7 @@ const table = {
     ...tensors,
     title: 'plain JSON',
     spokenBy: 'a server of your own',
-    readyWhen: '`healthPath` answers 200',
+    readyWhen: '`healthPath` answers 200; without one also when the path of the call answers 405 to a GET',
     goodAnswer: '200 with JSON that is no error',
     transport: 'http',
     metadata: false,

@@ -72,3 +72,16 @@ test('nothing that listens is nothing recognised', async () => {
   await expect(detectProtocol(server.url, 'm', {}, signal)).rejects.toThrow(/no gRPC protocol known here/)
   expect(await protocolFor('oip-v2').looksLike?.('http://127.0.0.1:1', 'm', signal)).toBeUndefined()
 })
+
+test.each<[status: number, healthPath: string | undefined, ready: boolean]>([
+  [405, undefined, true],
+  [404, undefined, false],
+  [503, undefined, false],
+  [405, '/health', false],
+])('plain JSON: a call that answers %i to a GET, health path %s: ready %s', async (status, healthPath, ready) => {
+  const server = createServer((request, response) => response.writeHead(request.url === '/call' ? status : 404).end())
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  stop = () => server.close()
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  expect(await protocolFor('json', { path: '/call', healthPath }).ready(url, 'm', signal)).toBe(ready)
+})

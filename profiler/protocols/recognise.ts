@@ -1,8 +1,10 @@
+import { jsonFrom } from '../bounded-reader.ts'
 import { ProtocolError } from '../profiler-errors.ts'
 import type { Protocol } from '../types.ts'
 import { get } from './http.ts'
 import type { Heard, ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 import { type ProtocolName, protocolNames, protocolTable } from './protocol-table.ts'
+import { whyNever } from './unknown-path.ts'
 
 const probeMs = 1000
 
@@ -54,7 +56,7 @@ async function byHttpSigns(
     try {
       const { status, text } = await get(origin + path, options, AbortSignal.any([signal, AbortSignal.timeout(probeMs)]))
       heard = true
-      return { status, text, json: text.startsWith('{') ? JSON.parse(text) : undefined }
+      return { status, text, json: text.startsWith('{') ? jsonFrom(text) : undefined }
     } catch (error) {
       signal.throwIfAborted()
       refused ||= (error as { code?: unknown }).code === 'ECONNREFUSED'
@@ -85,6 +87,7 @@ export function withRecognition(protocol: Protocol, name: ProtocolName, options:
   return {
     ...protocol,
     looksLike,
+    whyNever: (url, model, signal) => whyNever(name, url, model, options, signal),
     async prepare(url, model, payload, signal) {
       try {
         return await protocol.prepare(url, model, payload, signal)

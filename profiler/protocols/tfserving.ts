@@ -47,7 +47,7 @@ function dialect(options: ProtocolOptions): Dialect {
         return documentFault(answer) ?? `its output '${strange}' is none of the model's, which are ${names.join(', ')}`
       return documentFault(answer)
     },
-    values: (answer) => leavesOf(isRecord(answer) ? answer.predictions : []),
+    result: (answer) => (isRecord(answer) ? { predictions: answer.predictions, outputs: answer.outputs } : undefined),
     async generate(url, model, source, signal) {
       const metadataUrl = new URL(`${modelPath(model)}/metadata`, url).href
       const metadata = await getJson('tfserving', metadataUrl, options, signal)
@@ -66,9 +66,6 @@ function dialect(options: ProtocolOptions): Dialect {
     },
   }
 }
-
-const leavesOf = (value: unknown): unknown[] =>
-  typeof value === 'object' && value !== null ? Object.values(value).flatMap(leavesOf) : [value]
 
 async function valueFor(input: TensorInput, content: Content): Promise<unknown> {
   if (input.kind === 'text') return nest(input.shape, () => content.text())

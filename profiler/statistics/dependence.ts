@@ -34,15 +34,15 @@ interface OverShare {
 
 /**
  * The share of requests over a limit with its effective sample size. Failed requests (NaN) are over.
- * With fewer than 20 over the limit the dispersion is that of the slowest tenth, whose clusters are longer: a cautious stand-in.
+ * The dispersion is the larger of theirs and that of the slowest part, a tenth unless said: a cautious stand-in where few were over.
  */
-export function overShare(latencyMs: Float64Array, limitMs: number): OverShare {
+export function overShare(latencyMs: Float64Array, limitMs: number, slowest = 0.1): OverShare {
   const n = latencyMs.length
   const overLimit = (limit: number) => Uint8Array.from(latencyMs, (ms) => (ms <= limit ? 0 : 1))
   const indicator = overLimit(limitMs)
   const over = indicator.reduce((sum, one) => sum + one, 0)
   const sorted = latencyMs.map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms)).sort()
-  const phi = dispersion(over >= 20 ? indicator : overLimit(Math.min(limitMs, quantileOfSorted(sorted, 0.9))))
+  const phi = Math.max(dispersion(indicator), dispersion(overLimit(Math.min(limitMs, quantileOfSorted(sorted, 1 - slowest)))))
   return { n, over, dispersion: phi, nEff: n / phi }
 }
 

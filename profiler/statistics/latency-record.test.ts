@@ -25,7 +25,11 @@ describe('a record', () => {
 
   test('has parts of streams, and the whole answers whatever the SLO counts', () => {
     const part = (...ms: number[]) => Float64Array.from(ms)
-    const stream = { ttftMs: part(0.002, 0.004), tpotMs: part(0.001, 0.001), e2eMs: part(0.008, 0.016), tokens: part(2, 2), gapsMs: part() }
+    const stream = {
+      latenciesMs: { ttft: part(0.002, 0.004), tpot: part(0.001, 0.001), e2e: part(0.008, 0.016) },
+      tokens: part(2, 2),
+      gapsMs: part(),
+    }
     expect(recordedLatencies(runOf([1, 1], stream))).toEqual({
       e2e: [48, 1, 64, 1],
       ttft: [16, 1, 32, 1],
@@ -62,7 +66,7 @@ describe('the dispersion of a record', () => {
   test('is that of the part of a stream that is most alike, to four digits, and 1 of nothing', () => {
     const even = Float64Array.from({ length: 400 }, (_, i) => 10 + (i % 2))
     const inARow = Float64Array.from(slowest(1 / 3))
-    const stream = { ttftMs: even, tpotMs: inARow, e2eMs: even, tokens: even, gapsMs: even }
+    const stream = { latenciesMs: { ttft: even, tpot: inARow, e2e: even }, tokens: even, gapsMs: even }
     const most = dispersion(Array.from(inARow, (ms) => (ms > 10 ? 1 : 0)))
     const found = recordedLatencies(runOf([...even], stream)).dispersion
     expect(found).toBe(Number(most.toPrecision(4)))

@@ -25,12 +25,11 @@ function recordOf(latencyMs: Float64Array): number[] {
 
 /** A run's latencies, whole answers and parts of streams, and how alike neighbours are. `run` as played, not as an SLO counts it. */
 export function recordedLatencies({ latencyMs, stream }: LoadRun): RecordedLatencies {
-  const e2eMs = stream?.e2eMs ?? latencyMs
-  const series = stream ? [e2eMs, stream.ttftMs, stream.tpotMs] : [e2eMs]
+  const each = stream?.latenciesMs ?? { e2e: latencyMs }
   return {
-    e2e: recordOf(e2eMs),
-    ...(stream && { ttft: recordOf(stream.ttftMs), tpot: recordOf(stream.tpotMs) }),
-    dispersion: Number(Math.max(...series.map(largestDispersion)).toPrecision(4)),
+    e2e: recordOf(each.e2e),
+    ...Object.fromEntries(Object.entries(each).map(([metric, ms]) => [metric, recordOf(ms)])),
+    dispersion: Number(Math.max(...Object.values(each).map(largestDispersion)).toPrecision(4)),
   }
 }
 

@@ -1,3 +1,5 @@
+import { linearRegression } from 'simple-statistics'
+import { byMetric } from '../latency-metrics.ts'
 import { countedRun } from '../slo.ts'
 import type { JointSummary, LatencySummary, LoadPoint, LoadRun, MachineWait, Slo, SloLimit, StreamRun, StreamSummary } from '../types.ts'
 import { recordedLatencies } from './latency-record.ts'
@@ -13,7 +15,7 @@ export function loadPointOf(played: LoadRun, slo: Slo): LoadPoint {
   withFailures.set(answered)
   // A closed loop sends when it is answered: what it did is what it finished within the window. An open loop's answers all count, as all were asked for.
   // Of a streamed answer what counts may be over long before its end.
-  const tookMs = run.stream?.e2eMs ?? run.latencyMs
+  const tookMs = run.stream?.latenciesMs.e2e ?? run.latencyMs
   const finished = run.load.kind === 'closed' ? run.latencyMs.filter((_, i) => run.sentMs[i]! + tookMs[i]! <= run.seconds * 1000) : answered
   const perSecond = (count: number) => (run.seconds > 0 ? count / run.seconds : 0)
   return {
@@ -43,19 +45,16 @@ const countWithin = (latencyMs: Float64Array, limitMs: number): number =>
 
 function jointSummaryOf(countedMs: Float64Array, stream: StreamRun, slo: Slo, limits: readonly SloLimit[]): JointSummary {
   const within = (latencyMs: Float64Array, limitMs: number) => countWithin(latencyMs, limitMs) / countedMs.length
-  const of = { ttft: stream.ttftMs, tpot: stream.tpotMs, e2e: stream.e2eMs }
   return {
     good: within(countedMs, slo.limitMs),
-    kept: Object.fromEntries(limits.map(({ metric, limitMs }) => [metric, within(of[metric], limitMs)])),
+    kept: Object.fromEntries(limits.map(({ metric, limitMs }) => [metric, within(stream.latenciesMs[metric], limitMs)])),
   }
 }
 
 function streamSummaryOf(stream: StreamRun, elapsedS: number): StreamSummary {
   const tokens = stream.tokens.reduce((sum, n) => (Number.isNaN(n) ? sum : sum + n), 0)
   return {
-    ttft: summarise(stream.ttftMs),
-    tpot: summarise(stream.tpotMs),
-    e2e: summarise(stream.e2eMs),
+    ...byMetric((metric) => summarise(stream.latenciesMs[metric])),
     interToken: summarise(stream.gapsMs),
     outputTokensPerSecond: elapsedS > 0 ? tokens / elapsedS : 0,
   }
@@ -110,6 +109,20 @@ function disturbedByMachine(
 /** Answers per second up to the last one: of requests that take longer than a window few are finished in it, all that it sent are by then. */
 export const untilLastRps = ({ latencyMs, elapsedS }: LoadRun): number =>
   elapsedS > 0 ? latencyMs.reduce((count, ms) => (Number.isNaN(ms) ? count : count + 1), 0) / elapsedS : 0
+
+/**
+ * Answers per second of a closed loop while all its connections wait: the slope of the count of answers over time, by least squares, from when each connection had one to the
+ * end of sending. A window starts with an empty server and its first answers take as long as any: a short one of many connections is mostly that.
+ * @returns 0 where too few came since to tell
+ */
+export function allWaitingRps({ sentMs, latencyMs, stream, seconds }: LoadRun, connections: number): number {
+  const tookMs = stream?.latenciesMs.e2e ?? latencyMs
+  const ends = sentMs.map((at, i) => at + tookMs[i]!).filter((at) => at <= 1000 * seconds)
+  const since = ends.sort().subarray(connections)
+  if (since.length < connections) return 0
+  const { m } = linearRegression(Array.from(since, (at, i) => [at / 1000, i]))
+  return Number.isFinite(m) ? m : 0
+}
 
 /** Whether so many of the planned sends were left out (1 %) that the rate was not that rate. */
 export const leftOut = (run: LoadRun): boolean => run.latencyMs.length < 0.99 * run.planned

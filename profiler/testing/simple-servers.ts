@@ -56,6 +56,17 @@ const of = (name: string, limitMs: number, make: VirtualCase['server'], batching
   server: make,
 })
 
+/** With an SLO that is long beside a service, as people's own servers have: their capacity is nearly all of what they can do. */
+const longSloCases: readonly VirtualCase[] = [
+  of('FIFO 3 ms, within 500 ms', 500, server(fixed(3))),
+  of('FIFO 20 ms, within 500 ms', 500, server(fixed(20))),
+  of('FIFO 1 ms, within 1 s', 1000, server(fixed(1))),
+  of('batches of 16 in 5 + 0.5 n ms, within 500 ms', 500, server(batches(5, 0.5), { maxBatch: 16 }), true),
+  of('two workers, 10 ms, within 1 s', 1000, server(fixed(10), { servers: 2 })),
+  of('four workers, 50 ms, within 2 s', 2000, server(fixed(50), { servers: 4 })),
+  of('two workers, 90 % 8 ms, 10 % 30 ms, within 1 s', 1000, server(twoKinds(8, 30, 0.1), { servers: 2 })),
+]
+
 /** Those that results are reported for. */
 export const simpleCases: readonly VirtualCase[] = [
   of('FIFO 8 ms', 60, server(fixed(8))),
@@ -65,6 +76,7 @@ export const simpleCases: readonly VirtualCase[] = [
   of('FIFO 4 ms, refuses beyond 64', 400, server(fixed(4), { queueLimit: 64 })),
   of('FIFO 8 ms, first 300 5x slower', 60, server(warmingUp(8, 5, 300, 'at once'))),
   of('FIFO 8 ms, from 5x over 300', 60, server(warmingUp(8, 5, 300, 'evenly'))),
+  ...longSloCases,
 ]
 
 /** Those that constants were chosen with. */
@@ -77,6 +89,9 @@ export const developmentCases: readonly VirtualCase[] = [
   of('dev: FIFO 3 ms, refuses beyond 40', 300, server(fixed(3), { queueLimit: 40 })),
   of('dev: FIFO 6 ms, first 500 4x slower', 50, server(warmingUp(6, 4, 500, 'at once'))),
   of('dev: FIFO 5 ms, from 8x over 200', 45, server(warmingUp(5, 8, 200, 'evenly'))),
+  of('dev: FIFO 7 ms, within 800 ms', 800, server(fixed(7))),
+  of('dev: batches of 8 in 20 + 4 n ms, within 2 s', 2000, server(batches(20, 4), { maxBatch: 8 }), true),
+  of('dev: three workers, 80 % 10 ms, 20 % 60 ms, within 3 s', 3000, server(twoKinds(10, 60, 0.2), { servers: 3 })),
 ]
 
 export const caseNamed = (name: string): VirtualCase => simpleCases.find((known) => known.name === name)!

@@ -30,7 +30,7 @@ function runOf(load: Load, played: VirtualRun): LoadRun {
   const latencyMs = played.latencyMs.slice(0, n)
   // Requests under way when the window is cut count with the age they had reached.
   if (cutMs !== undefined) for (let i = 0; i < n; i++) latencyMs[i] = Math.min(latencyMs[i]!, cutMs - sentMs[i]!)
-  const answeredMs = played.stream?.e2eMs ?? latencyMs
+  const answeredMs = played.stream?.latenciesMs.e2e ?? latencyMs
   let [failed, lastMs] = [0, cutMs ?? 0]
   for (let i = 0; i < n; i++) {
     if (Number.isNaN(latencyMs[i]!)) failed++

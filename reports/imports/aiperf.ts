@@ -2,8 +2,9 @@
  * AIPerf (and GenAI-Perf, which it follows): profile_export_aiperf.csv and .json of one run, profile_export_aiperf_sweep.csv and .json of a sweep, a row for
  * each combination.
  */
+
+import type { LatencyMetric } from '../../profiler/latency-metrics.ts'
 import { percentileName } from '../../profiler/slo.ts'
-import type { LatencyMetric } from '../../profiler/types.ts'
 import type { CsvRecord } from '../report/csv.ts'
 import { recordsOf, type Source } from './table-text.ts'
 import { figure, type ImportOptions, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'

@@ -1,6 +1,7 @@
 /** GuideLLM: benchmarks.csv (three rows of headings; one row before 0.4) and benchmarks.json, an entry for each load on one server. */
+
+import type { LatencyMetric } from '../../profiler/latency-metrics.ts'
 import { percentileName } from '../../profiler/slo.ts'
-import type { LatencyMetric } from '../../profiler/types.ts'
 import { TableError } from './table-error.ts'
 import { recordsOf, type Source } from './table-text.ts'
 import { figure, type ImportOptions, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'

@@ -1,5 +1,5 @@
 /** What load testers write, in one form: at a load, a server in a configuration answered so many requests a second with such a latency. */
-import type { LatencyMetric } from '../../profiler/types.ts'
+import type { LatencyMetric } from '../../profiler/latency-metrics.ts'
 import { TableError } from './table-error.ts'
 import type { Source } from './table-text.ts'
 

@@ -134,7 +134,7 @@ function asTask(points: readonly ToolPoint[], tools: string, options: Limits): {
   const varying = named.filter((name) => new Set(points.map((p) => of(p)[name])).size > 1)
   // A single run has no load by name, or one load alone.
   const names = varying.length > 0 ? varying : named.length > 0 ? named.slice(0, 1) : ['run']
-  const latency = `${percentileName(percentile)}${{ e2e: '', ttft: 'Ttft', tpot: 'Tpot' }[metric]}Ms`
+  const latency = `${percentileName(percentile)}${metric === 'e2e' ? '' : `${metric[0]!.toUpperCase()}${metric.slice(1)}`}Ms`
   const value = (p: ToolPoint, name: string) => of(p)[name] ?? (name === 'run' ? 1 : '')
   const parameters = names.map((name): ReplayParameter => {
     const values = [...new Set(points.map((p) => value(p, name)))]

@@ -76,13 +76,15 @@ export function recommend(input: RecommendInput): Recommendation {
   }
 }
 
-const figuresOf = ({ trial, held, proven, rateRps, sloMs, sloCi95Ms }: NonNullable<Judged['second']>) => ({
+const figuresOf = ({ trial, held, proven, rateRps, sloMs, sloCi95Ms, sure, seconds, missedRps }: NonNullable<Judged['second']>) => ({
   trial,
   held,
   proven,
   rateRps,
   sloMs,
   sloCi95Ms,
+  ...(sure !== undefined && { sure, seconds }),
+  ...(missedRps !== undefined && { missedRps }),
 })
 
 function conclusionOf({ provenance, confirm }: RecommendInput, best: Judged | undefined, all: readonly Judged[]): Conclusion {
@@ -93,14 +95,14 @@ function conclusionOf({ provenance, confirm }: RecommendInput, best: Judged | un
   return confirm === false && status !== 'refuted' ? 'not asked' : 'unconfirmed'
 }
 
-/** The first in rank; a confirmed one where it is not worse by more than the margin. */
+/** The first in rank; a confirmed one where it is not worse by more than the margin, or the first was refuted. */
 function bestOf(all: readonly Judged[]): Judged | undefined {
   const feasible = all.filter((j) => j.candidate.feasible)
   const [first] = feasible
   const confirmed = feasible.find((j) => isConfirmed(j.candidate.status))
   if (!first || !confirmed) return first
   const margin = confirmationMargin * Math.abs(confirmed.candidate.cost)
-  return first.candidate.cost < confirmed.candidate.cost - margin ? first : confirmed
+  return first.candidate.status !== 'refuted' && first.candidate.cost < confirmed.candidate.cost - margin ? first : confirmed
 }
 
 /** Of those that serve: the one that is over the price by least, else the fastest when idle. Those that cannot serve come last. */

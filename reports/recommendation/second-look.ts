@@ -19,6 +19,11 @@ export interface SecondLook {
   /** The SLO's percentile in the window at that rate, ms. */
   readonly sloMs: number
   readonly sloCi95Ms: readonly [number, number]
+  /** With which certainty it is proven, 0 to 1, and the seconds under load that it took. Absent in old stores, and under another SLO than its own. */
+  readonly sure?: number
+  readonly seconds?: number
+  /** Of what held: the lowest rate beyond it at which a window missed the SLO for certain, in whichever measurement. Absent: none did. */
+  readonly missedRps?: number
 }
 
 /** Undefined where the measurement says nothing: its windows were spoilt, or what was recorded of them does not tell. */
@@ -35,15 +40,16 @@ export function secondLook(trial: Complete, slo: Slo): SecondLook | undefined {
 
 /** Under the SLO it was made for, the measurement's own word counts: it may have joined two windows. */
 function asFound(trial: Complete, measurement: Measurement, windows: readonly Window[]): SecondLook | undefined {
-  const { capacityRps, capacityCi90Rps, outcome } = measurement
+  const { capacityRps, capacityCi90Rps, outcome, sure } = measurement
   if (capacityRps > 0) {
     const at = nearest(windows, capacityRps)
     const [low] = capacityCi90Rps
-    // The profiler lowers the interval of what it could not prove.
-    const proven = at?.proven || low >= capacityRps * (1 - 1e-9)
+    // The profiler lowers the interval of what it could not prove. It looked after each window: a rule for those who look once is for older stores.
+    const proven = low >= capacityRps * (1 - 1e-9) || (sure === undefined && at?.proven === true)
     const surelyRps = low > 0 ? Math.min(low, capacityRps) : unprovenPart * capacityRps
     const { sloMs, sloCi95Ms } = at ?? { sloMs: Number.NaN, sloCi95Ms: [0, Number.POSITIVE_INFINITY] as const }
-    return { trial, held: true, proven, rateRps: capacityRps, surelyRps, sloMs, sloCi95Ms }
+    const proof = sure !== undefined && at !== undefined ? { sure, seconds: at.seconds } : {}
+    return { trial, held: true, proven, rateRps: capacityRps, surelyRps, sloMs, sloCi95Ms, ...proof }
   }
   if (outcome === 'generator-limit' || outcome === 'disturbed') return undefined
   const missed = lowest(windows.filter((w) => w.kept === false))

@@ -83,7 +83,8 @@ export function knownOf(
   const drawn = curve(measurement, slo)
   const windows = [first, ...confirmations].flatMap((trial) => windowsOf(trial.measurement, slo))
   const estimate = estimateOf(first.measurement, measurement, slo, drawn)
-  const second = confirmations.map((trial) => secondLook(trial, slo)).findLast((look) => look !== undefined)
+  const look = confirmations.map((trial) => secondLook(trial, slo)).findLast((look) => look !== undefined)
+  const second = look?.held ? { ...look, ...missedBeyond(windows, look.rateRps, slo) } : look
   const common = { measurement, curve: drawn, windows, ...(second && { second }) }
   if (second?.held && (sameSlo(first.measurement.slo, slo) || estimate.capacityRps <= second.rateRps * (1 + confirmationMargin))) {
     return { ...confirmedAt(second, estimate), ...common, status: second.proven ? 'confirmed' : 'held' }
@@ -130,6 +131,12 @@ function confirmedAt(second: SecondLook, { capacityCi90Rps: [, high] }: Capacity
     sloMsFrom: 'measured',
     derived: false,
   }
+}
+
+/** The lowest rate beyond one that held whose window missed the SLO for certain. */
+function missedBeyond(windows: readonly Window[], heldRps: number, { limitMs }: Slo): Pick<SecondLook, 'missedRps'> {
+  const missed = windows.filter((w) => w.kept === false && w.rateRps > heldRps && w.sloCi95Ms[0] > limitMs).map((w) => w.rateRps)
+  return missed.length > 0 ? { missedRps: Math.min(...missed) } : {}
 }
 
 /** The highest rate below a refuted one whose window kept the SLO. */

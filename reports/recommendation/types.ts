@@ -99,6 +99,11 @@ export interface Recommendation {
     readonly rateRps: number
     readonly sloMs: number
     readonly sloCi95Ms: readonly [number, number]
+    /** With which certainty the rate is proven to hold, 0 to 1, whenever it was looked at; and the seconds under load at it. */
+    readonly sure?: number
+    readonly seconds?: number
+    /** The lowest rate beyond it that missed the SLO for certain. */
+    readonly missedRps?: number
   }
   readonly confidence: {
     /** Absent where it was not assessed, or could not be. */

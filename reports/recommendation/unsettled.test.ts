@@ -1,44 +1,91 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { cost, objectiveKinds, objectiveOf } from '../../search/objective.ts'
 import { sampleInput } from '../samples.contract.ts'
 import { candidatesOf } from './candidates.ts'
 import { A, again, B, C, outOfMemory, tried } from './invented-trials.contract.ts'
 import { type RecommendInput, recommend } from './recommend.ts'
-import { unsettled } from './unsettled.ts'
+import { nextHeat, secondRateRps } from './unsettled.ts'
 
 /** B costs twice as much as A, C four times. */
 const given = (...trials: RecommendInput['trials']) =>
   recommend({ ...sampleInput, pricePerHour: ({ gpuMemoryPercent }) => Number(gpuMemoryPercent), trials })
-const open = (...trials: RecommendInput['trials']) => unsettled(given(...trials)).map(({ trial }) => trial)
-const confirmed = [tried(1, A, 100), again(2, A, [[97, 34]])]
+const next = (...trials: RecommendInput['trials']) => nextHeat(given(...trials), () => false)
+const confirmed = [tried(1, A, 100), again(2, A, [[93, 34]])]
 
-test('the best itself while it was measured once', () => {
-  expect(open(tried(1, A, 100), tried(2, B, 150))).toEqual([1])
+describe('the next heat', () => {
+  test('is of the best itself while it was measured once, down to where the next costs as much', () => {
+    expect(next(tried(1, A, 100), tried(2, B, 150))).toMatchObject({
+      candidate: { trial: 1 },
+      rateRps: 93,
+      // B at 93 % of 150, for twice the price.
+      leastRps: expect.closeTo((0.93 * 150) / 2, 9),
+    })
+    expect(next(tried(1, A, 100))).toEqual({ candidate: expect.objectContaining({ trial: 1 }), rateRps: 93 })
+  })
+
+  test('there is none once it was confirmed and nothing would be better at its own rate', () => {
+    expect(next(...confirmed, tried(3, B, 199), outOfMemory(4, C))).toBeUndefined()
+    expect(next(...confirmed, tried(3, B, 200))).toBeUndefined()
+  })
+
+  test('then is of rivals that would be better at the rate that they are measured at, best first', () => {
+    expect(next(...confirmed, tried(3, B, 202), tried(4, C, 410))).toMatchObject({ candidate: { trial: 4 }, rateRps: 0.93 * 410 })
+    expect(next(...confirmed, tried(3, B, 200.2))).toMatchObject({ candidate: { trial: 3 }, leastRps: expect.closeTo(186, 9) })
+  })
+
+  test('is not of a rival that was measured again and held', () => {
+    expect(next(...confirmed, tried(3, B, 205), again(4, B, [[185, 34]]))).toBeUndefined()
+  })
+
+  test('one that missed gives way to the next, and leads again at a lower rate where that one misses more', () => {
+    const missed = [tried(1, A, 100), again(2, A, [[93, 65]])]
+    expect(next(...missed, tried(3, B, 198))).toMatchObject({ candidate: { trial: 3 }, rateRps: 0.93 * 198 })
+    const both = [...missed, tried(3, B, 198), again(4, B, [[0.93 * 198, 80]])]
+    expect(next(...both)).toMatchObject({
+      candidate: { trial: 1 },
+      rateRps: 0.95 * 93,
+      leastRps: expect.closeTo((0.95 * 0.93 * 198) / 2, 9),
+    })
+    expect(nextHeat(given(...both), ({ trial }) => trial === 1)).toMatchObject({ candidate: { trial: 3 } })
+    expect(nextHeat(given(...both), () => true)).toBeUndefined()
+  })
+
+  test('there is none where nothing meets the SLO', () => {
+    expect(next(outOfMemory(1, A))).toBeUndefined()
+    expect(next()).toBeUndefined()
+  })
 })
 
-test('nothing, once it was confirmed and nothing seems better', () => {
-  expect(open(...confirmed, tried(3, B, 190), outOfMemory(4, C))).toEqual([])
+describe('the rate of a second measurement', () => {
+  const plain = { kind: 'price-per-request' } as const
+  const of = (capacityRps: number, capacityCi90Rps: readonly [number, number]) =>
+    ({ capacityRps, capacityCi90Rps, status: 'measured' }) as const
+  test.each([
+    [100, [98, 105], 93],
+    [100, [81, 120], 90],
+    [100, [0, 120], 93],
+    [100, [0.25, 120], 5],
+    [100, [100, 120], 93],
+    [100, [110, 120], 93],
+  ] as const)('of %d with an interval of %j is %d', (capacityRps, interval, rateRps) => {
+    expect(secondRateRps(of(capacityRps, interval), plain)).toBeCloseTo(rateRps, 9)
+  })
+
+  test('with a demand is what each of as many replicas must serve, where the estimate reaches it', () => {
+    const demand = (demandRps: number) => ({ kind: 'price-for-demand', demandRps, headroom: 0.2 }) as const
+    // Three replicas of 100 less a fifth: 240 in all. 236 take 98.3 of each, 210 no more than the usual.
+    expect(secondRateRps(of(100, [98, 105]), demand(236))).toBeCloseTo(236 / 2.4, 9)
+    expect(secondRateRps(of(100, [98, 105]), demand(240))).toBeCloseTo(100, 9)
+    expect(secondRateRps(of(100, [98, 105]), demand(210))).toBe(93)
+    expect(secondRateRps(of(100, [98, 105]), demand(5))).toBe(93)
+  })
 })
 
-test('then rivals that would be better even with 3 % less, best first', () => {
-  // 194 of B are as good as 97 of A; 200 less 3 % are just that.
-  expect(open(...confirmed, tried(3, B, 202), tried(4, C, 410))).toEqual([4, 3])
-  expect(open(...confirmed, tried(3, B, 200))).toEqual([])
-  expect(open(...confirmed, tried(3, B, 200.2))).toEqual([3])
-})
-
-test('a rival that was measured again is settled, whatever came of it', () => {
-  expect(open(...confirmed, tried(3, B, 205), again(4, B, [[204, 34]]))).toEqual([])
-  expect(open(...confirmed, tried(3, B, 205, { windows: [[203, 45]] }), again(4, B, [[204, 80]]))).toEqual([])
-})
-
-test('a best that its second measurement refuted is not asked again', () => {
-  expect(open(tried(1, A, 100), again(2, A, [[85, 65]]))).toEqual([])
-})
-
-test('nothing, where nothing meets the SLO', () => {
-  expect(open(outOfMemory(1, A))).toEqual([])
-  expect(open()).toEqual([])
+test('a refuted configuration is not recommended before one that held, whatever its windows say', () => {
+  const windows = [[98, 45]] as const
+  const { best, conclusion } = given(tried(1, A, 100, { windows }), again(2, A, [[99, 65]]), tried(3, B, 150), again(4, B, [[140, 40]]))
+  expect(best).toMatchObject({ trial: 3, status: 'confirmed' })
+  expect(conclusion).toBe('confirmed')
 })
 
 test('every candidate once, best first; the nearest in its place', () => {

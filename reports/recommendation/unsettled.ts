@@ -1,24 +1,65 @@
-/** What a further measurement could change. */
-import { cost, type Objective } from '../../search/objective.ts'
-import { isConfirmed } from './status.ts'
+/** What a further measurement could change, and which comes next: the race of those that may be the best. */
+import { capacityToBeatRps, cost, demandOf, type Objective, replicasFor } from '../../search/objective.ts'
+import { candidatesOf } from './candidates.ts'
+import { confirmationMargin, isConfirmed } from './status.ts'
 import type { Candidate, Recommendation } from './types.ts'
 
-/** Estimates come out about this much lower when they are measured again: winners are winners partly by luck. */
-const luck = 0.97
+/** Of an estimate, what holds if the server is what it seems: estimates err by a few percent, and winners are winners partly by luck. */
+const derating = 0.93
+/** Of the rate that was missed, the next one to try. */
+const lower = 0.95
 
-/** A rival that was measured once and that, measured again, may well come before the best; a confirmed figure is not ranked against an estimate as if they were alike. */
-export function isUnsettled(candidate: Candidate, best: Candidate, objective: Objective): boolean {
-  if (candidate.trial === best.trial || !onceMeasured(candidate)) return false
-  return cost(objective, { ...candidate, capacityRps: luck * candidate.capacityRps }) < best.cost
+/** At which rate a configuration is measured a second time. With a demand the rate that as many replicas must each serve, where the estimate reaches it. */
+export function secondRateRps(
+  { capacityRps, capacityCi90Rps: [low], status, missed }: Pick<Candidate, 'capacityRps' | 'capacityCi90Rps' | 'status' | 'missed'>,
+  objective: Objective,
+): number {
+  if (status === 'refuted' && missed) return lower * missed.rateRps
+  const usual = low > 0 && low < capacityRps ? Math.min(derating * capacityRps, Math.sqrt(low * capacityRps)) : derating * capacityRps
+  const demand = demandOf(objective)
+  if (demand === undefined) return usual
+  return Math.max(usual, demand.demandRps / (replicasFor(demand, capacityRps) * (1 - demand.headroom)))
 }
 
-/**
- * Configurations whose second measurement could change what is recommended, in the order in which to measure them: the best itself while it was
- * measured once, then the rivals whose estimates are better. Empty where all is settled, or nothing meets the SLO.
- */
-export function unsettled({ best, alternatives, objective }: Recommendation): readonly Candidate[] {
-  if (!best) return []
-  return [...(onceMeasured(best) ? [best] : []), ...alternatives.filter((rival) => isUnsettled(rival, best, objective))]
+const costAt = (candidate: Candidate, capacityRps: number, objective: Objective): number => cost(objective, { ...candidate, capacityRps })
+
+/** A rival that was measured once and that, measured again, may well come before the best: like is compared with like, its cost at the rate that it would be measured at. */
+export function isUnsettled(candidate: Candidate, best: Candidate, objective: Objective): boolean {
+  if (candidate.trial === best.trial || !onceMeasured(candidate)) return false
+  return costAt(candidate, secondRateRps(candidate, objective), objective) < best.cost
 }
 
 const onceMeasured = ({ feasible, status }: Candidate): boolean => feasible && !isConfirmed(status) && status !== 'refuted'
+
+/** What is to be measured again, and at which rates. */
+interface Heat {
+  readonly candidate: Candidate
+  readonly rateRps: number
+  /** Below this rate another would be better. Absent: there is none. */
+  readonly leastRps?: number
+}
+
+/**
+ * The next heat of the race: of all that may be the best, confirmed ones at the rate that held, others at the rate they are measured at next, the one
+ * that costs least there. Undefined once that is confirmed. One that misses is measured only as far down as it leads, then the next has its turn. One
+ * that is out unrefuted keeps its place: only what could be recommended before it is worth a heat.
+ */
+export function nextHeat(recommendation: Recommendation, isOut: (candidate: Candidate) => boolean): Heat | undefined {
+  const { objective } = recommendation
+  const runners = candidatesOf(recommendation)
+    .flatMap((candidate) => {
+      const done = isConfirmed(candidate.status)
+      const refuted = candidate.status === 'refuted'
+      const out = !done && isOut(candidate)
+      if (refuted ? out : !candidate.feasible) return []
+      const rateRps = done ? candidate.capacityRps : secondRateRps(candidate, objective)
+      return [{ candidate, rateRps, done, out, cost: costAt(candidate, rateRps, objective) }]
+    })
+    .sort((a, b) => a.cost - b.cost)
+  const least = runners[0]?.cost ?? 0
+  const [first, second] = runners.filter(({ out }) => !out)
+  if (first === undefined || first.done || first.cost > least + confirmationMargin * Math.abs(least)) return undefined
+  const { candidate, rateRps } = first
+  const leastRps = capacityToBeatRps(objective, candidate.pricePerHour, second?.cost)
+  return { candidate, rateRps, ...(leastRps !== undefined && { leastRps }) }
+}

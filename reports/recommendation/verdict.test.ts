@@ -140,8 +140,8 @@ describe('why another one was not chosen', () => {
     ['equal, and smaller', { cost: 1, capacityRps: 99.9 }, 'equal, with a lower capacity'],
     ['no longer equal', { cost: 1.0006, capacityCi90Rps: [90, 91] }, '0.1 % dearer'],
     ['far better, once', { status: 'measured', cost: 0.9, capacityRps: 111 }, 'not settled: better by one measurement'],
-    ['equal, once', { status: 'measured', cost: 0.9996, capacityRps: 104 }, 'not settled: equal by one measurement'],
-    ['better by luck', { status: 'measured', cost: 0.98, capacityRps: 102 }, 'as good by one measurement, within the luck of it'],
+    ['equal, once', { status: 'measured', cost: 0.9996, capacityRps: 108 }, 'not settled: equal by one measurement'],
+    ['better by luck', { status: 'measured', cost: 0.98, capacityRps: 102 }, 'no better at the rate that it would be confirmed at'],
     ['cannot serve', { feasible: false, reason: 'out of memory' }, 'out of memory'],
     ['cannot be told', { feasible: false }, 'not chosen'],
   ])('%s', (_, change, text) => {
@@ -156,7 +156,7 @@ describe('why another one was not chosen', () => {
 
   test('half a thousandth is equal, more is not', () => {
     expect(why({ cost: 1.0007, capacityCi90Rps: [90, 91] })).toBe('0.1 % dearer')
-    expect(why({ status: 'measured', cost: 0.9993, capacityRps: 104 })).toBe('not settled: better by one measurement')
+    expect(why({ status: 'measured', cost: 0.9993, capacityRps: 108 })).toBe('not settled: better by one measurement')
     expect(why({ ...cut(99.93) })).toContain('dearer at least')
     expect(why({ ...cut(99.96) })).toContain('not settled')
   })

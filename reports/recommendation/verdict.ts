@@ -70,7 +70,7 @@ export function whyNot(candidate: Candidate, best: Candidate | undefined, object
   if (isUnsettled(candidate, best, objective))
     return part < 0.0005 ? 'not settled: equal by one measurement' : `not settled: better by one measurement`
   if (part < 0.0005) return candidate.capacityRps < best.capacityRps ? 'equal, with a lower capacity' : 'equal'
-  if (candidate.cost < best.cost) return 'as good by one measurement, within the luck of it'
+  if (candidate.cost < best.cost) return 'no better at the rate that it would be confirmed at'
   const unsure = orderIsOpen(objective, candidate, best) ? ', within the uncertainty' : ''
   return `${percent(part)} ${wordsOf(objective.kind).worse}${unsure}`
 }

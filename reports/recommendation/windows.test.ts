@@ -65,6 +65,7 @@ describe('under another SLO', () => {
   test('without a stream nothing is known of its parts', () => {
     expect(seen(40, { ...slo, metric: 'ttft' })).toEqual({
       rateRps: 100,
+      seconds: 10,
       kept: undefined,
       proven: false,
       sloMs: Number.NaN,

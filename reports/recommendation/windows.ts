@@ -15,6 +15,7 @@ export interface Window {
   /** The SLO's percentile in it, ms. */
   readonly sloMs: number
   readonly sloCi95Ms: readonly [number, number]
+  readonly seconds: number
 }
 
 /** Windows of open load at one rate, in time order. A sweep has no one rate, and a closed loop hides its waiting. */
@@ -22,6 +23,7 @@ export function windowsOf(measurement: Measurement, slo: Slo): Window[] {
   const steady = measurement.points.filter((p) => p.load.kind === 'open' && p.load.arrivals.kind !== 'sweep')
   return steady.map((point) => ({
     rateRps: point.offeredRps,
+    seconds: point.seconds,
     kept: keptBy(point, measurement.slo, slo),
     proven: provenUnder(point, slo),
     ...latencyOf(point, measurement, slo),

@@ -1,7 +1,7 @@
 /** A configuration's figures in words, the same wherever they stand. */
 import type { Slo } from '../../profiler/types.ts'
-import { latency, rate, sloFigure, sloValue } from '../format.ts'
-import type { Candidate } from './types.ts'
+import { certaintyPercent, latency, rate, sloFigure, sloValue } from '../format.ts'
+import type { Candidate, Recommendation } from './types.ts'
 
 /** '212 req/s', 'at most 891 req/s'. */
 export const capacityText = ({ capacityRps, bound }: Pick<Candidate, 'capacityRps' | 'bound'>): string =>
@@ -22,3 +22,14 @@ export const atCapacityValue = (slo: Slo, { sloMsAtCapacity, sloMsFrom }: Candid
 export const missedText = (slo: Slo, { missed }: Candidate): string | undefined =>
   missed &&
   `measured again it missed the SLO at ${rate(missed.rateRps)} (${Number.isFinite(missed.sloMs) ? sloFigure(slo, missed.sloMs) : latency(missed.sloMs)})`
+
+/**
+ * What a confirmation proves, and what it does not: '2140 req/s holds (99 % sure), 2300 req/s does not; a stall that comes more seldom than every 20 s
+ * was not looked for'. Undefined where its certainty is not known.
+ */
+export function proofText({ held, rateRps, sure, seconds, missedRps }: NonNullable<Recommendation['confirmation']>): string | undefined {
+  if (!held || sure === undefined || seconds === undefined) return undefined
+  const holds = `${rate(rateRps)} holds (${sure >= 0.5 ? `${certaintyPercent(Math.min(sure, 0.999))} % sure` : 'not proven'})`
+  const beyond = missedRps === undefined ? '' : `, ${rate(missedRps)} does not`
+  return `${holds}${beyond}; a stall that comes more seldom than every ${Math.round(seconds)} s was not looked for`
+}

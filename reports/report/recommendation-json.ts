@@ -1,5 +1,6 @@
 /** The recommendation as a JSON document for other programs: 'tune.recommendation/v1'. */
 import { z } from 'zod'
+import { latencyMetricNames } from '../../profiler/latency-metrics.ts'
 import { protocolNames } from '../../profiler/protocols/protocol-table.ts'
 import { serverKinds } from '../../trials/launchers/server-files/preset.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
@@ -16,9 +17,9 @@ const slo = z.object({
   percentile: z.number().gt(0).lt(1).meta({ description: '0.99 for p99' }),
   limitMs: z.number().positive(),
   maxErrorRate: z.number().min(0).max(1),
-  metric: z.enum(['e2e', 'ttft', 'tpot']).optional().meta({ description: 'which latency of a streamed answer' }),
+  metric: z.enum(latencyMetricNames).optional().meta({ description: 'which latency of a streamed answer' }),
   limits: z
-    .array(z.object({ metric: z.enum(['e2e', 'ttft', 'tpot']), limitMs: z.number().positive() }))
+    .array(z.object({ metric: z.enum(latencyMetricNames), limitMs: z.number().positive() }))
     .optional()
     .meta({
       description:
@@ -121,6 +122,12 @@ export const recommendationDocument = z.object({
       rateRps: z.number(),
       sloMs: figure,
       sloCi95Ms: z.tuple([figure, figure]),
+      sure: z
+        .number()
+        .optional()
+        .meta({ description: 'with which certainty the rate is proven to hold, 0 to 1: always valid, however often it was looked at' }),
+      seconds: z.number().optional().meta({ description: 'under load at that rate: what comes more seldom was not looked for' }),
+      missedRps: z.number().optional().meta({ description: 'the lowest rate beyond it at which a window missed the SLO for certain' }),
     })
     .optional(),
   confidence: z.object({

@@ -6,7 +6,7 @@ import { latency, money, percent, rate, rateInterval, significant, sloFigure, sl
 import { type Judged, judge, type View } from '../recommendation/judged.ts'
 import { statuses } from '../recommendation/status.ts'
 import type { Candidate, Recommendation } from '../recommendation/types.ts'
-import { atCapacityText, capacityText } from '../recommendation/words.ts'
+import { atCapacityText, capacityText, proofText } from '../recommendation/words.ts'
 import { historyOption, loadCurveOption, paretoOption } from './charts/chart-options.ts'
 import { type Block, heading, list, paragraph, table } from './document/blocks.ts'
 
@@ -74,9 +74,11 @@ function reasons(r: Recommendation): string[] {
         : [`The default (${defaultCandidate.label}) ${defaultCandidate.reason ?? 'was not measured'}.`]
   const [low, high] = confirmation?.sloCi95Ms ?? []
   const how = confirmation?.held ? (confirmation.proven ? 'Confirmed' : 'Held') : 'Not confirmed: missed'
+  const proof = confirmation && proofText(confirmation)
   const confirmed = confirmation
     ? [
         `${how} in a second, independent measurement at ${rate(confirmation.rateRps)}: ${sloFigure(r.slo, confirmation.sloMs)} (95 % interval ${sloValue(r.slo, low ?? Number.NaN)} to ${sloValue(r.slo, high ?? Number.NaN)}).`,
+        ...(proof ? [`${proof}.`] : []),
       ]
     : best
       ? ['Not confirmed by a second measurement.']

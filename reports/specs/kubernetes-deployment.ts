@@ -1,5 +1,7 @@
 /** Plain Kubernetes: Deployment and Service, and where it scales, HorizontalPodAutoscaler v2 and PodDisruptionBudget. */
 
+import { builtinContainer } from '../../trials/launchers/kubernetes/manifests.ts'
+import { overlaid, type PodOverlay, restrictedContainer, restrictedSpec, user } from '../../trials/launchers/kubernetes/pod-policy.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { podStorage, storageOf } from './model-storage.ts'
 import { environment, fileMounts, placement, probes, resourcesBlock } from './pod.ts'
@@ -95,7 +97,7 @@ function podTemplate(serving: Serving, parts: PodParts, labels: Readonly<Record<
   const annotations = { ...gpu.annotations, ...(parts.scaled ? scrapeAnnotations(container) : {}) }
   const volumes = [...storage.volumes, ...files.volumes, ...shared]
   const volumeMounts = [...storage.volumeMounts, ...files.volumeMounts, ...shared.map(({ name }) => ({ name, mountPath: '/dev/shm' }))]
-  return {
+  const template = {
     metadata: { labels, ...(Object.keys(annotations).length > 0 ? { annotations } : {}) },
     spec: {
       terminationGracePeriodSeconds: graceSeconds(serving),
@@ -104,7 +106,7 @@ function podTemplate(serving: Serving, parts: PodParts, labels: Readonly<Record<
       ...(storage.initContainers.length > 0 ? { initContainers: storage.initContainers } : {}),
       containers: [
         {
-          name: 'predictor',
+          name: builtinContainer,
           image: container.image,
           command: container.command,
           args: container.args,
@@ -119,6 +121,17 @@ function podTemplate(serving: Serving, parts: PodParts, labels: Readonly<Record<
       ],
       ...(volumes.length > 0 ? { volumes } : {}),
     },
+  }
+  return serving.deployed.server === 'builtin' ? asTrialsRan(template, serving.overlay) : template
+}
+
+/** The built-in predictor's image, and what fetches its weights, run as their trials did: as the restricted profile asks, and as the user says. */
+function asTrialsRan({ metadata, spec }: { readonly metadata: Manifest; readonly spec: Manifest }, overlay: PodOverlay = {}): Manifest {
+  const initContainers = (spec.initContainers as Manifest[] | undefined)?.map((one) => ({ ...one, securityContext: restrictedContainer }))
+  const restricted = overlaid({ ...restrictedSpec(builtinContainer), ...(initContainers && { initContainers }) }, spec)
+  return {
+    metadata: overlaid(overlaid({}, overlay.metadata), metadata),
+    spec: overlaid(overlaid(restricted, { securityContext: { fsGroup: user } }), overlay.spec),
   }
 }
 

@@ -4,6 +4,7 @@ import { replicasFor } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { DraOptions } from '../../trials/launchers/kubernetes/dra.ts'
 import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
+import type { PodOverlay } from '../../trials/launchers/kubernetes/pod-policy.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import type { Resources } from '../../trials/resources.ts'
 import { type Deployed, type Figures, figuresOf } from '../figures.ts'
@@ -91,6 +92,8 @@ export interface ServingOptions {
   readonly namespace?: string
   /** In place of a pod made from the container. Kubernetes alone. */
   readonly pod?: OwnPod
+  /** What the trials' pods of the built-in predictor were made with. */
+  readonly overlay?: PodOverlay
 }
 
 /** A figure of a spec, and where it comes from. */
@@ -114,6 +117,8 @@ export interface Serving {
   readonly scalable: boolean
   readonly container: Container
   readonly pod?: OwnPod
+  /** With the built-in predictor: what the user lays over its pod. */
+  readonly overlay?: PodOverlay
   readonly configuration: Configuration
   readonly resources: Resources
   /** Cores and memory of one replica; what was neither tuned nor measured is absent. */
@@ -187,6 +192,7 @@ export function servingOf({ model, candidate, resources, deployed, container, ev
     figures,
     scalable: figures.hold && candidate.bound !== 'upper' && !doubtful.has(evidence.status),
     ...(options.pod ? { pod: options.pod } : {}),
+    ...(options.overlay && deployed.server === 'builtin' ? { overlay: options.overlay } : {}),
     container: withSecretVariables(container),
     configuration: candidate.configuration,
     resources,

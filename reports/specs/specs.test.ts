@@ -1,6 +1,8 @@
+import type { V1PodTemplateSpec } from '@kubernetes/client-node'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { defaultScheme, gpuSchemes } from '../../trials/launchers/kubernetes/gpu-selection.ts'
+import { restrictedViolations } from '../../trials/launchers/kubernetes/testing/restricted.ts'
 import type { Resources } from '../../trials/resources.ts'
 import { renderSpec } from './index.ts'
 import { specGpus } from './pod-gpus.ts'
@@ -191,6 +193,20 @@ describe('kubernetes', () => {
     expect(selector!.matchLabels).toEqual({ 'app.kubernetes.io/name': 'bert' })
     expect(objects.get('Service')!.spec!.ports![0]!.targetPort).toBe(9090)
     expect([...objects.keys()]).not.toContain('ConfigMap')
+  })
+
+  test('runs the built-in predictor as its trials ran: restricted, and with what the user laid over their pod', async () => {
+    const overlay = {
+      metadata: { annotations: { 'team/owner': 'ml' } },
+      spec: { priorityClassName: 'low', tolerations: [{ key: 'spot', operator: 'Exists' }], securityContext: { runAsUser: 2000 } },
+    }
+    const objects = await valid(serving({ server: 'builtin', overlay }), 'hpa')
+    const { metadata, spec } = objects.get('Deployment')!.spec!.template! as unknown as V1PodTemplateSpec
+    expect(spec!.initContainers).toHaveLength(1)
+    expect(restrictedViolations(spec!)).toEqual([])
+    expect(spec).toMatchObject({ priorityClassName: 'low', securityContext: { runAsUser: 2000, fsGroup: 1000 } })
+    expect(spec!.tolerations!.map(({ key }) => key)).toContain('spot')
+    expect(metadata!.annotations).toMatchObject({ 'team/owner': 'ml' })
   })
 
   test('a typo would not pass the schema', async () => {

@@ -19,7 +19,7 @@ function withoutKnowledge(name: string, strip: (parameter: Parameter) => Paramet
 }
 
 /** What constants and parts are chosen from, by --leave-out. */
-export const candidates = ['gp', 'gp-bolder', 'gp-unsharpened', 'gp-without-monotone', 'gp-unshaken'] as const
+export const candidates = ['gp', 'gp-unshaken', 'gp-without-bounds'] as const
 
 /** What the benchmark can run: the samplers, and the default one with a part taken out or put in. */
 export const variants: Readonly<Record<string, Sampler>> = {
@@ -28,13 +28,9 @@ export const variants: Readonly<Record<string, Sampler>> = {
   random: createSampler('random'),
   grid: createSampler('grid'),
   halton: createSampler('halton'),
-  'gp-without-little': createGpSampler({ withoutLittle: true }),
   'gp-without-bounds': createGpSampler({ withoutBounds: true }),
-  'gp-without-monotone': createGpSampler({ withoutMonotone: true }),
   'gp-unshaken': createGpSampler({ unshaken: true }),
   'gp-without-features': withoutKnowledge('gp-without-features', (p) => (p.kind === 'categorical' ? { ...p, features: undefined } : p)),
   'gp-without-concurrency': withoutKnowledge('gp-without-concurrency', (p) => ({ ...p, concurrency: false })),
-  'gp-bolder': createGpSampler({ choice: { objective: 0.4, feasibility: 1 } }),
-  'gp-unsharpened': createGpSampler({ choice: { objective: 1, feasibility: 1 } }),
   'gp-5-starts': createGpSampler({ starts: 5 }),
 }

@@ -7,7 +7,7 @@ import { runParallel } from './parallel.ts'
 import { type BenchTask, middleTasks, readTasks } from './recorded-tables.ts'
 import type { ReplayJob } from './replay-worker.ts'
 import { SavedRuns } from './saved-runs.ts'
-import { CAP, quantile, type RunScore } from './score.ts'
+import { CAP, calibration, quantile, type RunScore } from './score.ts'
 import { candidates, variants } from './search-variants.ts'
 
 const help = `Replays recorded tables against every sampler.
@@ -155,4 +155,10 @@ function summary({ sampler, group, runs }: Line) {
 }
 if (flags.json)
   console.log(JSON.stringify({ cap: CAP, seeds, history: flags.history, results: lines.map((l) => ({ ...summary(l), scores: l.runs })) }))
-else console.table(lines.map(summary))
+else {
+  console.table(lines.map(summary))
+  if (flags.stop) {
+    console.log('P(something untried is more than 5 % cheaper): stated, and how often it was so')
+    console.table(calibration(linesOf(samplers[0]!).at(-1)!.runs))
+  }
+}

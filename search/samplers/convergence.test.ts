@@ -97,7 +97,7 @@ const cases: Readonly<Record<string, Case>> = {
 }
 
 const CAP = 40
-const SEEDS = 4
+const SEEDS = 6
 
 /** Mean number of trials to within 5 % of the optimum. */
 function trials({ problem, measure }: Case, sampler: Sampler, optimum: number): number {

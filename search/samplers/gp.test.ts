@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { type Choice, logAcquisition } from '../acquisition.ts'
+import { logAcquisition } from '../acquisition.ts'
 import { cdf } from '../normal.ts'
 import { createRng } from '../rng.ts'
-import { configurationKey, enumerate, neighbours } from '../space.ts'
+import { around, configurationKey, enumerate, neighbours } from '../space.ts'
 import { startCount } from '../starts.ts'
 import { fitSurrogate } from '../surrogate.ts'
 import type { Configuration, Observation, OrdinalParameter, Problem, Suggestion } from '../types.ts'
@@ -44,8 +44,8 @@ function expectedImprovement(mean: number, sd: number, best: number): number {
   const z = (best - mean) / sd
   return (best - mean) * cdf(z) + (sd * Math.exp(-0.5 * z * z)) / Math.sqrt(2 * Math.PI)
 }
-/** What is untried with what its expected improvement is worth, in percent, when deviations are multiplied by a factor. */
-function improvements(asked: Problem, observations: readonly Observation[], factor: number) {
+/** What is untried with what its expected improvement is worth, in percent. */
+function improvements(asked: Problem, observations: readonly Observation[]) {
   const surrogate = fitSurrogate(asked, observations, [])
   const tried = observations.map((o) => o.configuration)
   const costs = (configurations: readonly Configuration[]) => {
@@ -54,7 +54,7 @@ function improvements(asked: Problem, observations: readonly Observation[], fact
   }
   const best = Math.min(...costs(tried).map(({ mean }) => mean))
   return costs(untried(asked, tried, seed).configurations)
-    .map(({ c, mean, sd }) => ({ c, percent: 100 * (1 - Math.exp(-expectedImprovement(mean, factor * sd, best))) }))
+    .map(({ c, mean, sd }) => ({ c, percent: 100 * (1 - Math.exp(-expectedImprovement(mean, sd, best))) }))
     .sort((a, b) => b.percent - a.percent)
 }
 const told = ({ why }: Suggestion) => Number(/^expected improvement (\S+) %$/.exec(why)?.[1])
@@ -81,7 +81,7 @@ describe('what is told of a suggestion', () => {
     const left = all.filter((c) => !slow.some((o) => configurationKey(o.configuration) === configurationKey(c)))
     const beliefs = fitSurrogate(limited, slow, []).believe(left)
     const prices = Float64Array.from(left, problem.pricePerHour)
-    const scores = logAcquisition(limited, prices, beliefs, Infinity, { objective: 1.5, feasibility: 1.5 })
+    const scores = logAcquisition(limited, prices, beliefs, Infinity)
     expect(configuration).toEqual(left[scores.indexOf(Math.max(...scores))])
   })
 
@@ -91,7 +91,7 @@ describe('what is told of a suggestion', () => {
     const surrogate = fitSurrogate(limited, readings, [])
     const best = Math.min(...readings.map((o) => logPrice(limited, o.configuration, surrogate.believe([o.configuration]).rate!.mean[0]!)))
     const prices = Float64Array.from(left, problem.pricePerHour)
-    const scores = logAcquisition(limited, prices, surrogate.believe(left), best, { objective: 0.6, feasibility: 1 })
+    const scores = logAcquisition(limited, prices, surrogate.believe(left), best)
     expect(configuration).toEqual(left[scores.indexOf(Math.max(...scores))])
     expect(told(suggest(limited, readings))).toBeCloseTo(Number((100 * (1 - Math.exp(-Math.exp(Math.max(...scores))))).toPrecision(2)), 12)
   })
@@ -117,26 +117,60 @@ describe('what is told of a suggestion', () => {
 
 describe('what is suggested improves most, as the model believes', () => {
   const climbing = trials([1, 1], [1, 4], [2, 4], [4, 8], [4, 16])
-  /** Four that gain nothing after five, and one more. */
-  const stuck = [...climbing, ...trials([1, 2], [2, 1], [8, 1])]
   const physics: Problem = { ...problem, priorLogRate: (c) => Math.log(rps(c)) + 0.05 * Math.sin(7 * Number(c.batch)) }
   const wrong: Problem = { ...problem, priorLogRate: (c) => -3 * Math.log(rps(c)) }
-  const bold: Choice = { objective: 3, feasibility: 1 }
 
   test.each([
-    ['with deviations at 0.6 of what it believes', 0.6, problem, climbing, {}],
-    ['at what it believes where physics leads', 1, physics, climbing.slice(0, 3), {}],
-    ['as without physics where it is wrong', 0.6, wrong, climbing, {}],
-    ['at what is asked for', 3, problem, climbing, { choice: bold }],
-    ['at what it believes where physics leads, whatever is asked for', 1, physics, climbing.slice(0, 3), { choice: bold }],
-    ['at 1.5 once four trials have brought nothing', 1.5, problem, [...stuck, ...trials([2, 2], [1, 8])], {}],
-    ['every second time', 0.6, problem, [...stuck, ...trials([2, 2], [1, 8], [1, 16])], {}],
-    ['not where that is left out', 0.6, problem, [...stuck, ...trials([2, 2], [1, 8])], { unshaken: true }],
-  ] as const)('%s', (_, factor, asked, observations, options) => {
-    const suggestion = suggest(asked, observations, [], createGpSampler(options))
-    const [best] = improvements(asked, observations, factor)
+    ['without physics', problem, climbing],
+    ['where physics leads', physics, climbing.slice(0, 3)],
+    ['as without physics where it is wrong', wrong, climbing],
+  ] as const)('%s', (_, asked, observations) => {
+    const suggestion = suggest(asked, observations)
+    const [best] = improvements(asked, observations)
     expect(suggestion.configuration).toEqual(best!.c)
     expect(told(suggestion)).toBeCloseTo(Number(best!.percent.toPrecision(2)), 12)
+  })
+
+  describe('where the model hopes for hardly anything', () => {
+    // Pools of two kinds of instance: what keeps the limit goes with their sum, so that nothing cheaper than the best is believed to.
+    const pools: Problem = {
+      space: { parameters: ['small', 'large'].map((name) => ordinal(name, [0, 1, 2, 3, 4, 5, 6], { scale: 'linear' })), constraints: [] },
+      objective: { kind: 'price' },
+      constraintLimit: 1,
+      pricePerHour: (c) => 0.1 + 0.16 * Number(c.small) + 0.3 * Number(c.large),
+    }
+    const best = { small: 0, large: 4 }
+    const near = around(pools.space, best).map(configurationKey)
+    const cells = enumerate(pools.space)
+    const read = (c: Configuration): Observation => {
+      const value = Math.exp(0.4 * (7.5 - Number(c.small) - 2 * Number(c.large)))
+      return { configuration: c, state: 'complete', constraint: { value, logSd: 0.02 } }
+    }
+    const cheap = cells.filter((c) => pools.pricePerHour(c) < pools.pricePerHour(best) && !near.includes(configurationKey(c)))
+    const even = [best, ...cheap.slice(cheap.length % 2 === 0 ? 1 : 0)].map(read)
+    const odd = [...even, read({ small: 6, large: 6 })]
+    const tried = (c: Configuration) => even.some((o) => configurationKey(o.configuration) === configurationKey(c))
+
+    test('every second choice is the most promising of what surrounds the best', () => {
+      const { configuration, why } = suggest(pools, even)
+      expect(why).toBe('beside the best: no gain in sight')
+      const left = cells.filter((c) => near.includes(configurationKey(c)) && !tried(c))
+      const prices = Float64Array.from(left, pools.pricePerHour)
+      const scores = logAcquisition(pools, prices, fitSurrogate(pools, even, []).believe(left), Math.log(pools.pricePerHour(best)))
+      expect(configuration).toEqual(left[scores.indexOf(Math.max(...scores))])
+    })
+    test('every other one is not, nor any where that is left out', () => {
+      expect(told(suggest(pools, odd))).toBeLessThan(1)
+      expect(told(suggest(pools, even, [], createGpSampler({ unshaken: true })))).toBeLessThan(1)
+    })
+    test('nor where nothing cheaper surrounds it', () => {
+      const known = [
+        ...even,
+        ...cells.filter((c) => near.includes(configurationKey(c)) && pools.pricePerHour(c) < pools.pricePerHour(best)).map(read),
+      ]
+      const dear = known.length % 2 === 0 ? known : [...known, read({ small: 6, large: 6 })]
+      expect(suggest(pools, dear).why).toMatch(/^expected improvement/)
+    })
   })
 
   test('among many candidates too, though most are scored roughly first', () => {
@@ -144,8 +178,8 @@ describe('what is suggested improves most, as the model believes', () => {
       ...problem,
       space: { ...problem.space, parameters: [ordinal('cores', steps(40)), ordinal('batch', steps(60))] },
     }
-    const observations = steps(36).map((k) => measure({ cores: 1 + ((7 * k) % 19), batch: 1 + ((11 * k) % 23) }))
-    const [best, second] = improvements(large, observations, observations.length % 2 === 0 ? 1.5 : 0.6)
+    const observations = steps(37).map((k) => measure({ cores: 1 + ((7 * k) % 19), batch: 1 + ((11 * k) % 23) }))
+    const [best, second] = improvements(large, observations)
     expect(best!.percent).toBeGreaterThan(second!.percent)
     const suggestion = suggest(large, observations)
     expect(suggestion.configuration).toEqual(best!.c)

@@ -1,11 +1,10 @@
-import { type Choice, logAcquisition } from '../acquisition.ts'
+import { logAcquisition } from '../acquisition.ts'
 import { type Beliefs, logFeasible } from '../feasibility.ts'
 import { believedBest } from '../incumbent.ts'
 import { bestOf, climb } from '../local-search.ts'
 import { z90 } from '../normal.ts'
-import { configurationKey, neighbours } from '../space.ts'
+import { around, configurationKey, neighbours } from '../space.ts'
 import { cheapestByPhysics, spread, startCount } from '../starts.ts'
-import { isStuck } from '../stuck.ts'
 import { asShipped, fitSurrogate, type Surrogate, type SurrogateOptions } from '../surrogate.ts'
 import type { Configuration, Observation, Problem, Rng, Sampler, Suggestion } from '../types.ts'
 import { type Candidates, untried } from '../untried.ts'
@@ -16,8 +15,7 @@ const PHYSICS_TRIES = 2
 const MISLED = 1
 
 interface GpOptions extends SurrogateOptions {
-  readonly choice?: Choice
-  /** Never looks further than the model does, however long nothing has been gained. */
+  /** Never looks around the best, however little is hoped for elsewhere. */
   readonly unshaken?: boolean
   /** Trials spread over the space before the model leads; by default one and one for each parameter that price says nothing about. */
   readonly starts?: number
@@ -44,52 +42,84 @@ export const createGpSampler = (options: GpOptions = asShipped): Sampler => ({
     const surrogate = fitSurrogate(problem, observations, pending, options)
     // What contradicts physics so soon needs the same starts as any other search.
     if (byPhysics && !surrogate.informed && taken.length < starts + MISLED) return spread(problem, taken, configurations, rng)
-    const led = problem.priorLogRate !== undefined && surrogate.informed
-    const usual = led ? BY_PHYSICS : (options.choice ?? USUAL)
-    const choice = !options.unshaken && isStuck(problem, observations) ? LOOKING_AROUND : usual
-    return mostPromising(problem, observations, taken, surrogate, sampled({ configurations, complete }, rng.fork('scored')), choice)
+    const choice = new Choice(problem, observations, taken, surrogate)
+    const hoped = choice.mostPromising(sampled({ configurations, complete }, rng.fork('scored')))
+    const lookAround = hoped.gain < COLLAPSED && observations.length % 2 === 0 && !options.unshaken
+    return (lookAround ? choice.aroundBest() : undefined) ?? hoped.suggestion
   },
 })
 
 export const gpSampler: Sampler = createGpSampler()
 
-/** With a dozen trials in all, knowledge for later trials is worth less than expected improvement says. */
-const USUAL: Choice = { objective: 0.6, feasibility: 1 }
-/** Where physics leads, the first trials are good already and what is left is worth exploring. */
-const BY_PHYSICS: Choice = { objective: 1, feasibility: 1 }
-/** Where the model has been wrong of late, it is so beyond what it believes of itself. */
-const LOOKING_AROUND: Choice = { objective: 1.5, feasibility: 1.5 }
+/** Where the model hopes for no more than this gain anywhere, every second choice looks around the best: the model may be wrong of what it has not seen. */
+const COLLAPSED = 0.01
 
-function mostPromising(
-  problem: Problem,
-  observations: readonly Observation[],
-  taken: readonly Configuration[],
-  surrogate: Surrogate,
-  { configurations, complete }: Candidates,
-  choice: Choice,
-): Suggestion {
-  const best = believedBest(problem, observations, surrogate)
-  const score = (candidates: readonly Configuration[], how?: 'roughly') => {
-    const beliefs = surrogate.believe(candidates, how)
-    const prices = Float64Array.from(candidates, (c) => problem.pricePerHour(c))
-    return { candidates, beliefs, scores: logAcquisition(problem, prices, beliefs, best?.logCost ?? Infinity, choice) }
+interface Scored {
+  readonly candidates: readonly Configuration[]
+  readonly beliefs: Beliefs
+  readonly scores: Float64Array
+}
+
+/** What is to be chosen from after some trials. */
+class Choice {
+  readonly #best: ReturnType<typeof believedBest>
+  readonly #known: ReadonlySet<string>
+
+  constructor(
+    private readonly problem: Problem,
+    observations: readonly Observation[],
+    taken: readonly Configuration[],
+    private readonly surrogate: Surrogate,
+  ) {
+    this.#best = believedBest(problem, observations, surrogate)
+    this.#known = new Set(taken.map(configurationKey))
   }
-  const sample = score(configurations.length > SHORTLIST ? bestOf(score(configurations, 'roughly'), SHORTLIST) : configurations)
-  const known = new Set(taken.map(configurationKey))
-  const around = (configuration: Configuration) =>
-    neighbours(problem.space, configuration).filter((c) => !known.has(configurationKey(c)) && !problem.cannotServe?.(c))
-  const { scores, candidates, beliefs } = complete ? sample : climb(sample, around, score)
-  const at = scores.reduce((highest, score, i) => (score > scores[highest]! ? i : highest), 0)
-  const warnings = [...surrogate.warnings, ...(complete ? [] : [SAMPLED])]
-  return {
-    configuration: candidates[at]!,
-    why: best
-      ? `expected improvement ${(100 * (1 - Math.exp(-Math.exp(scores[at]!)))).toPrecision(2)} %`
-      : 'likeliest to be feasible and cheap',
-    ...predicted(problem, beliefs, at),
-    ...(warnings.length > 0 ? { warning: warnings.join('; ') } : {}),
+
+  /** The greatest score, and the expected improvement that it stands for as a share of the cost; 1 while nothing is feasible. */
+  mostPromising({ configurations, complete }: Candidates): { suggestion: Suggestion; gain: number } {
+    const { problem } = this
+    const shortlist = configurations.length > SHORTLIST ? bestOf(this.#score(configurations, 'roughly'), SHORTLIST) : configurations
+    const sample = this.#score(shortlist)
+    const beside = (c: Configuration) => this.#untried(neighbours(problem.space, c))
+    const { scored, at } = highest(complete ? sample : climb(sample, beside, (candidates) => this.#score(candidates)))
+    const gain = this.#best ? 1 - Math.exp(-Math.exp(scored.scores[at]!)) : 1
+    const why = this.#best ? `expected improvement ${(100 * gain).toPrecision(2)} %` : 'likeliest to be feasible and cheap'
+    return { suggestion: this.#suggestion(scored, at, why, complete), gain }
+  }
+
+  /** The most promising of what surrounds the best; undefined where nothing there can be better. */
+  aroundBest(): Suggestion | undefined {
+    const near = this.#best ? this.#untried(around(this.problem.space, this.#best.configuration)) : []
+    if (near.length === 0) return undefined
+    const { scored, at } = highest(this.#score(near))
+    return scored.scores[at] === -Infinity ? undefined : this.#suggestion(scored, at, 'beside the best: no gain in sight', true)
+  }
+
+  #untried(configurations: readonly Configuration[]): Configuration[] {
+    return configurations.filter((c) => !this.#known.has(configurationKey(c)) && !this.problem.cannotServe?.(c))
+  }
+
+  #score(candidates: readonly Configuration[], how?: 'roughly'): Scored {
+    const beliefs = this.surrogate.believe(candidates, how)
+    const prices = Float64Array.from(candidates, (c) => this.problem.pricePerHour(c))
+    return { candidates, beliefs, scores: logAcquisition(this.problem, prices, beliefs, this.#best?.logCost ?? Infinity) }
+  }
+
+  #suggestion({ candidates, beliefs }: Scored, at: number, why: string, complete: boolean): Suggestion {
+    const warnings = [...this.surrogate.warnings, ...(complete ? [] : [SAMPLED])]
+    return {
+      configuration: candidates[at]!,
+      why,
+      ...predicted(this.problem, beliefs, at),
+      ...(warnings.length > 0 ? { warning: warnings.join('; ') } : {}),
+    }
   }
 }
+
+const highest = (scored: Scored): { scored: Scored; at: number } => ({
+  scored,
+  at: scored.scores.reduce((best, score, i) => (score > scored.scores[best]! ? i : best), 0),
+})
 
 /** More candidates than this are first scored roughly, and the best of them again. */
 const SHORTLIST = 512

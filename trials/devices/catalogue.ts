@@ -1,6 +1,7 @@
 /**
  * The GPU catalogue: datasheet figures, dense (no sparsity) peaks, tensor cores where the GPU has them.
- * Source: vendor datasheets (NVIDIA product briefs and architecture white papers); AWS g5 datasheet for the A10G.
+ * Source: vendor datasheets (NVIDIA product briefs and architecture white papers, AMD Instinct and Intel data sheets); AWS g5 datasheet for the A10G.
+ * A multiprocessor is a compute unit of AMD's, an Xe core of Intel's; the last-level cache stands for the second.
  * RTX cards and the A10G accumulate fp16 in fp32 at half the tensor rate, and that is the rate listed.
  */
 import { DeviceModelError, namesNear } from './device-model-error.ts'
@@ -21,6 +22,8 @@ export interface Gpu {
   readonly bandwidthGBs: number
   readonly l2MiB: number
   readonly tdpWatts: number
+  /** Of a GPU of the user's own: multiprocessors, clock, cache or power are not known but guessed from the rest. */
+  readonly bare?: boolean
   /** Dense peak, 10^12 operations per second. A missing precision is not supported by the hardware. */
   readonly peakTflops: Readonly<Partial<Record<Precision, number>>>
 }
@@ -37,6 +40,9 @@ const gpu = (
   tdpWatts: number,
   peakTflops: Gpu['peakTflops'],
 ): Gpu => ({ name, generation, aliases, multiprocessors, boostMhz, memoryGiB, bandwidthGBs, l2MiB, tdpWatts, peakTflops })
+
+/** MI300X and MI325X are one silicon with other memory. */
+const cdna3Peaks = { fp32: 163.4, tf32: 653.7, fp16: 1307.4, bf16: 1307.4, int8: 2614.9, fp8: 2614.9 } as const
 
 /** Every GPU the product knows by itself, oldest generation first. */
 export const gpuCatalogue: readonly Gpu[] = [
@@ -61,7 +67,7 @@ export const gpuCatalogue: readonly Gpu[] = [
     bf16: 312,
     int8: 624,
   }),
-  gpu('A100-80GB', 'Ampere', ['A100-SXM4-80GB', 'A100-80'], 108, 1410, 80, 2039, 40, 400, {
+  gpu('A100-80GB', 'Ampere', ['A100-SXM4-80GB', 'A100-80', 'A800-SXM4-80GB'], 108, 1410, 80, 2039, 40, 400, {
     fp32: 19.5,
     tf32: 156,
     fp16: 312,
@@ -92,6 +98,8 @@ export const gpuCatalogue: readonly Gpu[] = [
   gpu('A6000', 'Ampere', ['RTX-A6000'], 84, 1800, 48, 768, 6, 300, { fp32: 38.7, tf32: 77.4, fp16: 154.8, bf16: 154.8, int8: 309.7 }),
   gpu('RTX-3080', 'Ampere', ['3080'], 68, 1710, 10, 760, 5, 320, { fp32: 29.8, tf32: 29.8, fp16: 59.5, bf16: 59.5, int8: 238 }),
   gpu('RTX-3090', 'Ampere', ['3090'], 82, 1695, 24, 936, 6, 350, { fp32: 35.6, tf32: 35.6, fp16: 71, bf16: 71, int8: 284 }),
+  gpu('RTX-3060', 'Ampere', ['3060'], 28, 1777, 12, 360, 3, 170, { fp32: 12.7, tf32: 12.7, fp16: 25.3, bf16: 25.3, int8: 101 }),
+  gpu('A4000', 'Ampere', ['RTX-A4000'], 48, 1560, 16, 448, 4, 140, { fp32: 19.2, tf32: 38.3, fp16: 76.7, bf16: 76.7, int8: 153.4 }),
   gpu('L4', 'Ada', [], 58, 2040, 24, 300, 48, 72, { fp32: 30.3, tf32: 60, fp16: 121, bf16: 121, int8: 242, fp8: 242 }),
   gpu('L40', 'Ada', [], 142, 2490, 48, 864, 96, 300, { fp32: 90.5, tf32: 90.5, fp16: 181, bf16: 181, int8: 362, fp8: 362 }),
   gpu('L40S', 'Ada', ['L40S-48GB'], 142, 2520, 48, 864, 96, 350, { fp32: 91.6, tf32: 183, fp16: 362, bf16: 362, int8: 733, fp8: 733 }),
@@ -111,6 +119,10 @@ export const gpuCatalogue: readonly Gpu[] = [
     int8: 728.5,
     fp8: 728.5,
   }),
+  gpu('L20', 'Ada', [], 92, 2520, 48, 864, 96, 275, { fp32: 59.8, tf32: 59.8, fp16: 119.5, bf16: 119.5, int8: 239, fp8: 239 }),
+  gpu('RTX-4080', 'Ada', ['4080'], 76, 2505, 16, 717, 64, 320, { fp32: 48.7, tf32: 48.7, fp16: 97.5, bf16: 97.5, int8: 390, fp8: 195 }),
+  gpu('RTX-5000-Ada', 'Ada', [], 100, 2550, 32, 576, 64, 250, { fp32: 65.3, tf32: 130, fp16: 261, bf16: 261, int8: 522, fp8: 522 }),
+  gpu('RTX-4000-Ada', 'Ada', [], 48, 2175, 20, 360, 48, 130, { fp32: 26.7, tf32: 53, fp16: 107, bf16: 107, int8: 214, fp8: 214 }),
   gpu('H100-PCIe', 'Hopper', ['H100-PCIE-80GB'], 114, 1755, 80, 2000, 50, 350, {
     fp32: 51.2,
     tf32: 378,
@@ -119,7 +131,7 @@ export const gpuCatalogue: readonly Gpu[] = [
     int8: 1513,
     fp8: 1513,
   }),
-  gpu('H100', 'Hopper', ['H100-SXM', 'H100-SXM5', 'H100-80GB', 'H100-SXM5-80GB', 'H100-80GB-HBM3'], 132, 1980, 80, 3350, 50, 700, {
+  gpu('H100', 'Hopper', ['H100-SXM', 'H800', 'H100-SXM5', 'H100-80GB', 'H100-SXM5-80GB', 'H100-80GB-HBM3'], 132, 1980, 80, 3350, 50, 700, {
     fp32: 66.9,
     tf32: 494,
     fp16: 989,
@@ -136,6 +148,7 @@ export const gpuCatalogue: readonly Gpu[] = [
     int8: 1979,
     fp8: 1979,
   }),
+  gpu('H20', 'Hopper', ['H20-3e'], 78, 1980, 96, 4000, 60, 400, { fp32: 44, tf32: 74, fp16: 148, bf16: 148, int8: 296, fp8: 296 }),
   gpu('GH200', 'Hopper', ['GH200-480GB'], 132, 1980, 96, 4000, 50, 700, {
     fp32: 66.9,
     tf32: 494,
@@ -152,6 +165,61 @@ export const gpuCatalogue: readonly Gpu[] = [
     int8: 4500,
     fp8: 4500,
   }),
+  gpu('B300', 'Blackwell', ['B300-SXM6-AC'], 148, 1920, 269, 8000, 126, 1100, {
+    fp32: 77,
+    tf32: 1250,
+    fp16: 2500,
+    bf16: 2500,
+    int8: 155,
+    fp8: 5000,
+  }),
+  gpu('GB200', 'Blackwell', [], 148, 2062, 186, 8000, 126, 1200, {
+    fp32: 80,
+    tf32: 1250,
+    fp16: 2500,
+    bf16: 2500,
+    int8: 5000,
+    fp8: 5000,
+  }),
+  gpu(
+    'RTX-PRO-6000',
+    'Blackwell',
+    ['RTX-PRO-6000-Blackwell-Server-Edition', 'RTX-PRO-6000-Blackwell-Workstation-Edition'],
+    188,
+    2430,
+    96,
+    1597,
+    128,
+    600,
+    { fp32: 117, tf32: 234, fp16: 468, bf16: 468, int8: 937, fp8: 937 },
+  ),
+  gpu('RTX-5090', 'Blackwell', ['5090'], 170, 2407, 32, 1792, 96, 575, {
+    fp32: 104.8,
+    tf32: 104.8,
+    fp16: 209.5,
+    bf16: 209.5,
+    int8: 838,
+    fp8: 419,
+  }),
+  gpu('RTX-5080', 'Blackwell', ['5080'], 84, 2617, 16, 960, 64, 360, {
+    fp32: 56.3,
+    tf32: 56.3,
+    fp16: 112.6,
+    bf16: 112.6,
+    int8: 450,
+    fp8: 225,
+  }),
+  gpu('MI210', 'CDNA2', [], 104, 1700, 64, 1638, 8, 300, { fp32: 22.6, fp16: 181, bf16: 181, int8: 181 }),
+  gpu('MI300X', 'CDNA3', ['MI300X-OAM'], 304, 2100, 192, 5300, 256, 750, cdna3Peaks),
+  gpu('MI325X', 'CDNA3', ['MI325X-OAM'], 304, 2100, 256, 6000, 256, 1000, cdna3Peaks),
+  gpu('MI355X', 'CDNA4', [], 256, 2400, 288, 8000, 256, 1400, { fp32: 157.3, fp16: 2516, bf16: 2516, int8: 5033, fp8: 5033 }),
+  gpu('Max-1550', 'Xe-HPC', ['Data-Center-GPU-Max-1550'], 128, 1600, 128, 3277, 408, 600, {
+    fp32: 52.4,
+    tf32: 419,
+    fp16: 839,
+    bf16: 839,
+    int8: 1678,
+  }),
 ]
 
 /** GDDR boards whose ECC bits live in the same memory: 15360 of 16384 MiB on a T4, 23034 of 24576 on an L4. */
@@ -160,7 +228,12 @@ const inlineEcc: ReadonlySet<string> = new Set(['P4', 'T4', 'A2', 'A10', 'A10G',
 /** MiB that processes can have of the whole GPU, contexts included: what nvidia-smi reports as total, within 1 %. */
 export const usableMemoryMiB = (device: Gpu): number => Math.round(device.memoryGiB * 1024 * (inlineEcc.has(device.name) ? 0.9375 : 0.99))
 
-const plain = (name: string) => name.toLowerCase().replace(/nvidia|tesla|geforce|quadro|generation|[^a-z0-9]/g, '')
+const plain = (name: string) => name.toLowerCase().replace(/nvidia|tesla|geforce|quadro|generation|amd|instinct|intel|[^a-z0-9]/g, '')
+/** The first of those that share a name. */
+const byPlain = (namesOf: (gpu: Gpu) => readonly string[]) =>
+  new Map(gpuCatalogue.flatMap((gpu) => namesOf(gpu).map((name) => [plain(name), gpu] as const)).reverse())
+const catalogueByName = byPlain(({ name }) => [name])
+const catalogueByAlias = byPlain(({ aliases }) => aliases)
 
 /**
  * The GPU of a name or alias; case, spaces, dashes and the vendor's words do not matter ('NVIDIA A100-SXM4-40GB' works).
@@ -168,16 +241,20 @@ const plain = (name: string) => name.toLowerCase().replace(/nvidia|tesla|geforce
  * @throws DeviceModelError for an unknown name, naming close ones.
  */
 export function findGpu(name: string, own: readonly Gpu[] = []): Gpu {
-  const all = [...own, ...gpuCatalogue]
   const wanted = plain(name)
-  const found = all.find((g) => plain(g.name) === wanted) ?? all.find((g) => g.aliases.some((alias) => plain(alias) === wanted))
+  const found =
+    own.find((g) => plain(g.name) === wanted) ??
+    catalogueByName.get(wanted) ??
+    own.find((g) => g.aliases.some((alias) => plain(alias) === wanted)) ??
+    catalogueByAlias.get(wanted)
   if (found) return found
+  const near = namesNear(
+    name,
+    [...own, ...gpuCatalogue].map((g) => g.name),
+  )
   throw new DeviceModelError(
     `unknown GPU '${name}'`,
-    namesNear(
-      name,
-      all.map((g) => g.name),
-    ),
+    `${near}${near.endsWith('?') ? '' : ';'} one of your own is described with --gpu-catalogue FILE`,
     'no-such-gpu',
   )
 }

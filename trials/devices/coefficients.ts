@@ -11,6 +11,8 @@ export interface Runtime {
   /** Input pipelines and copies that the framework does for each item. */
   readonly floorPerItemMs: number
   readonly slowdown: number
+  /** GPUs that it was measured on, by the names of the tables. */
+  readonly gpus: readonly string[]
 }
 
 export interface Coefficients {
@@ -26,8 +28,14 @@ export interface Coefficients {
     readonly calibrated: number
     /** A GPU in the tables, another model. */
     readonly otherModel: number
+    /** A GPU in the tables, a kind of model that they do not have of it. */
+    readonly otherKind: number
     /** A GPU in no table. */
     readonly otherGpu: number
+    /** The same, of which memory, bandwidth and peaks alone are known. */
+    readonly bareGpu: number
+    /** A framework that runs layer by layer, on a GPU where it was not measured. */
+    readonly framework: number
     /** The slowdown by a share under MPS: of a model with a share curve, and of any other. */
     readonly share: number
     readonly otherShare: number
@@ -62,5 +70,12 @@ export interface MemoryCoefficients {
 
 export const calibration = coefficients as unknown as Coefficients
 
-/** Whether published tables of this GPU are behind its figures. */
-export const isCalibrated = (gpu: Gpu, with_: Coefficients = calibration): boolean => with_.deviations[gpu.name] !== undefined
+/** Modules of one silicon at one clock and power, whose memory differs: the tables of one are those of the other. */
+const twins: Readonly<Record<string, string>> = { 'V100-32GB': 'V100', 'A100-80GB': 'A100-40GB' }
+
+/** By which name the tables have this GPU; undefined: they do not. */
+export const tablesOf = ({ name }: Gpu, { deviations }: Pick<Coefficients, 'deviations'>): string | undefined =>
+  [name, twins[name]].find((known) => known !== undefined && deviations[known] !== undefined)
+
+/** Whether published tables of this GPU, or of its twin, are behind its figures. */
+export const isCalibrated = (gpu: Gpu, with_: Coefficients = calibration): boolean => tablesOf(gpu, with_) !== undefined

@@ -9,7 +9,7 @@ import { memoryParts } from './device-memory.ts'
 import { DeviceModelError } from './device-model-error.ts'
 import { type DeviceCall, type DeviceLatency, predictLatency } from './predict.ts'
 
-export type { DeviceCall, DeviceLatency, Sharing } from './predict.ts'
+export type { AnchoredOn, DeviceCall, DeviceLatency, Sharing } from './predict.ts'
 
 /**
  * Time of one batch on the device; queueing, network and pre-processing are not in it.
@@ -40,6 +40,8 @@ interface MemoryNeed {
 
 /** GPU memory that one process with one instance needs to serve batches of this size. */
 export function gpuMemoryMiB(call: DeviceCall & { readonly keepsActivations?: boolean }): MemoryNeed {
+  const measured = call.anchored?.memory
+  if (measured) return { mib: measured.fixedMiB + measured.perItemMiB * call.batch, relativeError: calibration.errors.memory }
   const { precision } = effectivePrecision(call.gpu, call.precision ?? 'fp16')
   const parts = memoryParts(call, precision, calibration.memory)
   return {

@@ -63,7 +63,7 @@ const scalarTiles = [...tiles, { rows: 32, columns: 32, efficiency: 0.5 }] as co
 /** F(2 × 2, 3 × 3) does with 4/9 of the multiplications (Lavin and Gray 2015); transforms eat a part of the gain. */
 const winogradGain = 1.8
 
-/** Weights are read at this part of the bandwidth while a product runs. */
+/** Weights are read at this part of the bandwidth while a product runs. No more than the datasheet's bandwidth is ever had, whatever the tables say. */
 const weightBandwidth = 0.85
 /** Attention over a paged cache reads it at this part. */
 const cacheBandwidth = 0.5
@@ -85,6 +85,10 @@ const processNm: Readonly<Record<string, number>> = {
   Ada: 5,
   Hopper: 5,
   Blackwell: 5,
+  CDNA2: 6,
+  CDNA3: 5,
+  CDNA4: 3,
+  'Xe-HPC': 6,
 }
 /** GA100 is made at 7 nm, the other Ampere chips at 8. */
 const processOf = (gpu: Gpu) => (/^A(100|30)/.test(gpu.name) ? 7 : (processNm[gpu.generation] ?? 8))
@@ -107,7 +111,8 @@ export function latencyParts(
   const { precision, tflops } = executed
   const scalar = precision === 'fp32'
   const narrow = precision === 'int8' || precision === 'fp8'
-  const bandwidth = gpu.bandwidthGBs * 1e6 * Math.exp(deviation.bandwidth) // bytes per ms
+  // Bytes per ms at a part of the bandwidth.
+  const bandwidthAt = (efficiency: number) => gpu.bandwidthGBs * 1e6 * Math.min(1, efficiency * Math.exp(deviation.bandwidth))
   const efficiency = physics.productEfficiency * (convolutional ? physics.convolutionFactor : 1) * (narrow ? physics.int8Efficiency : 1)
   const unlimited = efficiency * tflops
   const powered = physics.tflopsPerWatt * gpu.tdpWatts * thrift[precision] * (12 / processOf(gpu))
@@ -128,7 +133,7 @@ export function latencyParts(
       const blocks = Math.ceil(rows / tile.rows) * Math.ceil(columns / tile.columns)
       best = Math.min(best, (waves(blocks) * 2 * tile.rows * tile.columns * depth) / (perMultiprocessor * tile.efficiency * gain))
     }
-    const weightsMs = (columns * depth * work.weightElementBytes) / (weightBandwidth * bandwidth)
+    const weightsMs = (columns * depth * work.weightElementBytes) / bandwidthAt(weightBandwidth)
     computeMs += count * Math.max(best, weightsMs)
   }
   if (work.attention) {
@@ -140,6 +145,6 @@ export function latencyParts(
   return {
     launchMs: ((work.kernels * physics.launchUs) / 1e3) * Math.exp(deviation.launch) * (1500 / gpu.boostMhz),
     computeMs,
-    memoryMs: (work.activationBytes * miss) / (physics.bandwidthEfficiency * bandwidth) + work.kvBytes / (cacheBandwidth * bandwidth),
+    memoryMs: (work.activationBytes * miss) / bandwidthAt(physics.bandwidthEfficiency) + work.kvBytes / bandwidthAt(cacheBandwidth),
   }
 }

@@ -5,18 +5,23 @@
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import {
+  bareErrors,
   coefficientsFrom,
   errorsOn,
   fitMemory,
+  frameworkErrors,
   kFold,
+  kindErrors,
   leaveOut,
   memoryOf,
   shareErrors,
   slowdownErrors,
 } from './calibration/coefficients-from.ts'
 import { isCompiled } from './calibration/fit-coefficients.ts'
-import { readTables, type Tables } from './calibration/published-tables.ts'
-import { calibration } from './coefficients.ts'
+import { type LatencyRow, readTables, type Tables } from './calibration/published-tables.ts'
+import { type Coefficients, calibration } from './coefficients.ts'
+import { predictLatency } from './predict.ts'
+import { type Foretold, foretoldFrameworks, foretoldLlmServers, foretoldProcesses } from './testing/anchored-tables.ts'
 
 const { values: options } = parseArgs({ options: { tables: { type: 'string' } } })
 
@@ -33,6 +38,30 @@ function report(what: string, errors: readonly number[], target = ''): void {
 function each<T>(rows: readonly T[], group: (row: T) => string, errors: (rows: readonly T[]) => readonly number[]): void {
   for (const name of new Set(rows.map(group))) report(`  ${name}`, errors(rows.filter((row) => group(row) === name)))
 }
+/** How many of the rows lie within the error that is stated of each: two thirds should. */
+function coverage(what: string, rows: readonly LatencyRow[], coefficients: Coefficients): void {
+  if (rows.length === 0) return
+  const within = rows.filter((row) => {
+    const { ms, relativeError } = predictLatency(row, coefficients)
+    return Math.abs(ms / row.latencyMs - 1) <= relativeError
+  })
+  console.log(
+    `${what.padEnd(44)} ${within.length} of ${rows.length} rows within the stated error (${percent(within.length / rows.length).trim()})`,
+  )
+}
+/** Rows that were no anchors, by the device model alone and by the anchored server. */
+function anchoredReport(what: string, rows: readonly Foretold[]): void {
+  const within = rows.filter((r) => Math.abs(r.anchoredMs / r.measuredMs - 1) <= r.relativeError).length
+  report(
+    `${what}, device alone`,
+    rows.map((r) => r.unanchoredMs / r.measuredMs - 1),
+  )
+  report(
+    `${what}, anchored`,
+    rows.map((r) => r.anchoredMs / r.measuredMs - 1),
+    `${within} of ${rows.length} within the stated error`,
+  )
+}
 function skipped(tables: Tables): void {
   for (const [reason, rows] of tables.skipped) console.log(`skipped ${rows} rows: ${reason.split(';')[0]}`)
 }
@@ -48,6 +77,10 @@ if (options.tables !== undefined) {
     (r) => `${r.gpu.name} ${r.architecture.name} ${r.precision}`,
     (rows) => errorsOn(rows, calibration),
   )
+  for (const name of new Set(tables.latency.map((r) => `${r.runtime} ${r.gpu.name} ${r.architecture.name}`))) {
+    const own = tables.latency.filter((r) => `${r.runtime} ${r.gpu.name} ${r.architecture.name}` === name)
+    if (isCompiled(own[0]!) || calibration.runtimes[own[0]!.runtime] !== undefined) coverage(`  ${name}`, own, calibration)
+  }
   const unseen = compiled.filter((r) => calibration.deviations[r.gpu.name] === undefined)
   report('latency, GPUs in no table of ours', errorsOn(unseen, calibration), 'target 12 % / 30 %')
   const frameworks = tables.latency.filter((r) => !isCompiled(r) && calibration.runtimes[r.runtime] !== undefined)
@@ -78,6 +111,18 @@ if (options.tables !== undefined) {
   }
   leftOut('GPU never seen: leave one GPU out', (r) => r.gpu.name, 'target 12 % / 30 %')
   leftOut('leave one model out', (r) => r.architecture.name, '')
+  console.log('Stated errors')
+  coverage('in-sample', rows, fitted)
+  for (const name of new Set(rows.map((r) => r.gpu.name))) {
+    const seen = coefficientsFrom({ latency: rows.filter((r) => r.gpu.name !== name), share: [], memory: [] }, calibration.errors)
+    coverage(
+      `  ${name} left out whole`,
+      rows.filter((r) => r.gpu.name === name),
+      seen,
+    )
+  }
+  report('a kind of model new to its GPU', kindErrors(rows))
+  report('a GPU left out, by memory, bandwidth and peaks', bareErrors(rows))
   console.log('Frameworks that run layer by layer (in-sample)')
   const frameworks = tables.latency.filter((r) => !isCompiled(r))
   each(
@@ -85,6 +130,12 @@ if (options.tables !== undefined) {
     (r) => r.runtime,
     (own) => errorsOn(own, fitted),
   )
+  report('on a GPU where it was not measured', frameworkErrors(tables.latency, fitted))
+  console.log('Servers anchored on a few of their own latencies (the rows of the anchors are not counted)')
+  anchoredReport('ResNet-50 by framework', foretoldFrameworks(frameworks, [1, 8, 32, 128]))
+  for (const model of ['bert', 'resnet50', 'vgg16', 'mobilenetv2'])
+    anchoredReport(`ParvaGPU ${model}, slices and processes`, foretoldProcesses(model))
+  anchoredReport('time between tokens, llama-7b', foretoldLlmServers([1, 4, 16]))
   console.log('MPS share')
   report('models with a share curve: 5 folds', shareErrors(tables.share), 'target 3 %')
   report('slowdown by physics alone', slowdownErrors(tables.share, fitted))

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { findGpu } from './catalogue.ts'
+import { findGpu, gpuCatalogue } from './catalogue.ts'
 import { findMigProfile, migProfilesOf, paidFraction } from './mig.ts'
 
 test('only real profiles exist', () => {
@@ -18,10 +18,19 @@ test('a slice pays for what it takes from others', () => {
 })
 
 test('no profile claims more than its GPU has', () => {
-  for (const name of ['A30', 'A100-40GB', 'A100-80GB', 'H100', 'H200'])
+  for (const { name } of gpuCatalogue)
     for (const slice of migProfilesOf(findGpu(name))) {
-      expect(slice.memoryMiB, slice.name).toBeLessThanOrEqual(findGpu(name).memoryGiB * 1024 * slice.memoryFraction)
+      expect(slice.memoryMiB, `${name} ${slice.name}`).toBeLessThanOrEqual(findGpu(name).memoryGiB * 1024 * slice.memoryFraction)
       expect(slice.multiprocessors, slice.name).toBeLessThanOrEqual(findGpu(name).multiprocessors)
       expect(slice.maxInstances * slice.memoryFraction, slice.name).toBeLessThanOrEqual(1)
     }
+})
+
+test('names as the driver writes them: media engines beside, and compute instances within a slice', () => {
+  const a100 = findGpu('A100-80GB')
+  expect(findMigProfile(a100, '1g.10gb+me')).toEqual({ ...findMigProfile(a100, '1g.10gb'), name: '1g.10gb+me' })
+  const half = findMigProfile(a100, '1c.2g.20gb')
+  expect(half).toMatchObject({ name: '1c.2g.20gb', multiprocessors: 14 })
+  expect(paidFraction(half)).toBeCloseTo(paidFraction(findMigProfile(a100, '2g.20gb')) / 2)
+  for (const name of ['3c.2g.20gb', '1c.9g.90gb', 'c.1g.10gb']) expect(() => findMigProfile(a100, name)).toThrow(/no MIG profile/)
 })

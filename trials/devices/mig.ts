@@ -1,7 +1,7 @@
 /**
  * Multi-Instance GPU profiles: the slices that really exist, with their memory and multiprocessors.
  * Sources: NVIDIA MIG user guide, "Supported MIG profiles" (A30, A100); `nvidia-smi mig -lgip` of an H100 80GB as printed at
- * jbarrow.ai/field_notes/nvidia-mig; H200 memory is approximate.
+ * jbarrow.ai/field_notes/nvidia-mig; memory of H200, H20, GH200 and Blackwell slices is what their names say, and their multiprocessors are in proportion.
  */
 import type { Gpu } from './catalogue.ts'
 import { DeviceModelError } from './device-model-error.ts'
@@ -43,21 +43,33 @@ const a100 = (gib: number, [small, double, half, whole]: readonly [number, numbe
   profile(`4g.${gib / 2}gb`, 1 / 2, 4 / 7, 56, half, 1),
   profile(`7g.${gib}gb`, 1, 1, 98, whole, 1),
 ]
+/** @param multiprocessors of the whole GPU; the printed list is that of 132, others' slices are taken in proportion */
 const hopper = (
+  multiprocessors: number,
   names: readonly [string, string, string, string],
   [small, double, half, whole]: readonly [number, number, number, number],
-): MigProfile[] => [
-  profile(`1g.${names[0]}`, 1 / 8, 1 / 7, 16, small, 7),
-  profile(`1g.${names[1]}`, 1 / 4, 1 / 7, 26, double, 4),
-  profile(`2g.${names[1]}`, 1 / 4, 2 / 7, 32, double, 3),
-  profile(`3g.${names[2]}`, 1 / 2, 3 / 7, 60, half, 2),
-  profile(`4g.${names[2]}`, 1 / 2, 4 / 7, 64, half, 1),
-  profile(`7g.${names[3]}`, 1, 1, 132, whole, 1),
-]
+): MigProfile[] => {
+  const of = (printed: number) => Math.round((printed * multiprocessors) / 132)
+  return [
+    profile(`1g.${names[0]}`, 1 / 8, 1 / 7, of(16), small, 7),
+    profile(`1g.${names[1]}`, 1 / 4, 1 / 7, of(26), double, 4),
+    profile(`2g.${names[1]}`, 1 / 4, 2 / 7, of(32), double, 3),
+    profile(`3g.${names[2]}`, 1 / 2, 3 / 7, of(60), half, 2),
+    profile(`4g.${names[2]}`, 1 / 2, 4 / 7, of(64), half, 1),
+    profile(`7g.${names[3]}`, 1, 1, multiprocessors, whole, 1),
+  ]
+}
+/** Of memory that the names alone tell. */
+const nominal = (multiprocessors: number, [small, double, half, whole]: readonly [number, number, number, number]): MigProfile[] =>
+  hopper(
+    multiprocessors,
+    [`${small}gb`, `${double}gb`, `${half}gb`, `${whole}gb`],
+    [0.96 * small, 0.96 * double, 0.98 * half, 0.99 * whole],
+  )
 
 const a100Of40 = a100(40, [4.75, 9.75, 19.62, 39.5])
 const a100Of80 = a100(80, [9.75, 19.62, 39.5, 79.25])
-const h100 = hopper(['10gb', '20gb', '40gb', '80gb'], [9.75, 19.62, 39.5, 79.25])
+const h100 = (multiprocessors: number) => hopper(multiprocessors, ['10gb', '20gb', '40gb', '80gb'], [9.75, 19.62, 39.5, 79.25])
 
 const profiles: Readonly<Record<string, readonly MigProfile[]>> = {
   A30: [
@@ -69,9 +81,20 @@ const profiles: Readonly<Record<string, readonly MigProfile[]>> = {
   'A100-PCIe-40GB': a100Of40,
   'A100-80GB': a100Of80,
   'A100-PCIe-80GB': a100Of80,
-  H100: h100,
-  'H100-PCIe': h100,
-  H200: hopper(['18gb', '35gb', '71gb', '141gb'], [16.75, 32.5, 69.5, 140]),
+  H100: h100(132),
+  'H100-PCIe': h100(114),
+  'H100-NVL': nominal(132, [12, 24, 47, 94]),
+  GH200: nominal(132, [12, 24, 48, 96]),
+  H20: nominal(78, [12, 24, 48, 96]),
+  H200: hopper(132, ['18gb', '35gb', '71gb', '141gb'], [16.75, 32.5, 69.5, 140]),
+  B200: nominal(148, [23, 45, 90, 180]),
+  GB200: nominal(148, [23, 47, 93, 186]),
+  B300: nominal(148, [34, 67, 135, 269]),
+  'RTX-PRO-6000': [
+    profile('1g.24gb', 1 / 4, 1 / 4, 46, 23.6, 4),
+    profile('2g.48gb', 1 / 2, 1 / 2, 94, 47.4, 2),
+    profile('4g.96gb', 1, 1, 188, 95, 1),
+  ],
 }
 
 /** The MIG profiles of a GPU; empty where it has none or none are known. */
@@ -85,10 +108,27 @@ export function findMigProfile(gpu: Gpu, name: string): MigProfile {
   const known = migProfilesOf(gpu)
   if (known.length === 0)
     throw new DeviceModelError(`${gpu.name} has no MIG profiles`, `GPUs with MIG: ${Object.keys(profiles).join(', ')}`)
-  const found = known.find((p) => p.name === name.toLowerCase())
-  if (found) return found
+  const plain = name.toLowerCase().replace(extras, '')
+  const [, parts, instance] = /^(?:(\d)c\.)?(.+)$/.exec(plain) ?? []
+  const found = known.find((p) => p.name === instance)
+  if (found && parts === undefined) return { ...found, name: name.toLowerCase() }
+  const slices = Number(/^(\d)g/.exec(instance ?? '')?.[1])
+  if (found && Number(parts) <= slices) return computeInstance(found, name.toLowerCase(), Number(parts) / slices)
   throw new DeviceModelError(`${gpu.name} has no MIG profile '${name}'`, `it has ${known.map((p) => p.name).join(', ')}`)
 }
+
+/** Media and graphics engines that a profile has beside or without: '1g.10gb+me', '1g.24gb+gfx', '1g.5gb-me'. */
+const extras = /(\+me(\.all)?|-me|\+gfx)+$/
+
+/** '1c.2g.10gb': some of a slice's compute, with memory and bandwidth that its neighbours share. */
+const computeInstance = (slice: MigProfile, name: string, part: number): MigProfile => ({
+  name,
+  memoryFraction: slice.memoryFraction * part,
+  computeFraction: slice.computeFraction * part,
+  multiprocessors: Math.max(1, Math.round(slice.multiprocessors * part)),
+  memoryMiB: Math.round(slice.memoryMiB * part),
+  maxInstances: Math.round(slice.maxInstances / part),
+})
 
 /** The part of a GPU that a slice takes away from others, hence its price: the larger of its compute slices and memory slices. */
 export const paidFraction = (slice: MigProfile): number => Math.max(slice.memoryFraction, slice.computeFraction)

@@ -41,20 +41,33 @@ const gpuSchema = z.strictObject({
  */
 export function parseGpus(text: string, fileName: string): Gpu[] {
   const read = parseYaml(text, fileName, z.record(z.string(), gpuSchema))
-  return Object.entries(read).map(([name, gpu]) => ({
-    name,
-    generation: gpu.generation ?? 'Ada',
-    aliases: gpu.aliases,
-    multiprocessors: gpu.multiprocessors ?? Math.max(1, Math.round(gpu.peakTflops.fp32 / 0.6)),
-    boostMhz: gpu.boostMhz ?? 1800,
-    memoryGiB: gpu.memoryGiB,
-    bandwidthGBs: gpu.bandwidthGBs,
-    l2MiB: gpu.l2MiB ?? 32,
-    // Without a figure, no power limit.
-    tdpWatts: gpu.tdpWatts ?? 1000,
-    peakTflops: gpu.peakTflops,
-  }))
+  return Object.entries(read).map(([name, gpu]) => completed(name, gpu))
 }
+
+/** What a datasheet must tell; the rest may be guessed. */
+type Datasheet = Pick<Gpu, 'memoryGiB' | 'bandwidthGBs' | 'peakTflops'> & Partial<Omit<Gpu, 'name' | 'bare'>>
+
+/** A GPU of which some figures are those of a GPU of its size. */
+export function completed(name: string, sheet: Datasheet): Gpu {
+  const { multiprocessors, boostMhz, l2MiB, tdpWatts, peakTflops } = sheet
+  const bare = [multiprocessors, boostMhz, l2MiB, tdpWatts].includes(undefined)
+  return {
+    name,
+    generation: sheet.generation ?? 'Ada',
+    aliases: sheet.aliases ?? [],
+    multiprocessors: multiprocessors ?? Math.max(1, Math.round(peakTflops.fp32! / 0.6)),
+    boostMhz: boostMhz ?? 1800,
+    memoryGiB: sheet.memoryGiB,
+    bandwidthGBs: sheet.bandwidthGBs,
+    l2MiB: l2MiB ?? 32,
+    tdpWatts: tdpWatts ?? wattsPerGBs * sheet.bandwidthGBs,
+    peakTflops,
+    ...(bare && { bare }),
+  }
+}
+
+/** Boards of 70 W have 300 GB/s, those of 400 W 1,600 to 2,000: the catalogue's datacentre GPUs lie between 0.16 and 0.33. */
+const wattsPerGBs = 0.24
 
 /** Dimensions as Hugging Face names them; other keys of its config.json are ignored. */
 const architectureSchema = z

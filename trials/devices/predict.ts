@@ -1,10 +1,13 @@
 /** Latency of a call under a set of coefficients: physics, corrected where tables were measured, then shared. */
-import type { Architecture, CallShape } from './architecture.ts'
+
+import { type Anchored, anchorError, anchoredMs, deviceSensitivity, type ServerMemory } from './anchor.ts'
+import { type Architecture, type CallShape, defaultSequenceLength } from './architecture.ts'
 import type { Gpu, Precision } from './catalogue.ts'
-import { type Coefficients, type Runtime, type ShareCurve, shareCurveMs } from './coefficients.ts'
+import { type Coefficients, type Runtime, type ShareCurve, shareCurveMs, tablesOf } from './coefficients.ts'
 import { DeviceModelError } from './device-model-error.ts'
 import { executedPrecision, latencyParts, noDeviation } from './device-physics.ts'
 import type { MigProfile } from './mig.ts'
+import { monotoneMs, type Surface } from './monotone.ts'
 import { type Correction, noCorrection, residualFeatures, residualPosterior, tableNoise } from './residual.ts'
 import { workOf } from './work.ts'
 
@@ -24,6 +27,17 @@ export interface DeviceCall extends CallShape {
   readonly mig?: MigProfile
   /** 'tensorrt' unless said; any of the calibrated runtimes. */
   readonly runtime?: string
+  /** What the server's own latencies say of it, in place of a runtime. */
+  readonly anchored?: AnchoredOn
+  /** Processes of the server that take turns on the GPU, 1 unless said; read where the server is anchored. */
+  readonly processes?: number
+}
+
+/** A server's fit, and the device that it was measured on. Absent: nothing was measured of it. */
+export interface AnchoredOn extends Anchored {
+  readonly on?: Pick<DeviceCall, 'gpu' | 'mig' | 'share' | 'sharing'>
+  /** GPU memory of one process at a batch, fitted to readings of it. */
+  readonly memory?: ServerMemory
 }
 
 /** A modelled quantity. `relativeError`: 0.06 = the truth lies within ± 6 % with a probability of about two in three. */
@@ -33,38 +47,90 @@ export interface DeviceLatency {
 }
 
 export function predictLatency(call: DeviceCall, coefficients: Coefficients): DeviceLatency {
-  const { architecture } = call
   const executed = executedPrecision(call.gpu, call.precision ?? 'fp16')
-  const work = workOf(architecture, call, executed.precision)
-  const deviation = coefficients.deviations[call.gpu.name]
-  const on = (gpu: Gpu) => {
-    const tflops = (executed.tflops * gpu.multiprocessors) / call.gpu.multiprocessors
-    const parts = latencyParts(
-      work,
-      gpu,
-      { ...executed, tflops },
-      coefficients.physics,
-      deviation ?? noDeviation,
-      architecture.kind === 'convnet',
-    )
-    return parts.launchMs + parts.computeMs + parts.memoryMs
+  const tables = tablesOf(call.gpu, coefficients)
+  const posterior = posteriorOf(coefficients, tables, executed.precision, call.architecture.kind)
+  const curve = shareCurveOf(call, executed.precision, coefficients)
+  const correctionOf = (shape: DeviceCall) => posterior?.(residualFeatures(shape.architecture, shape)) ?? noCorrection
+  const at = (shape: DeviceCall) =>
+    shared(shape, curve, (gpu) => physicsMs(shape, gpu, executed, coefficients)) * Math.exp(correctionOf(shape).logRatio)
+  const deviceMs = posterior === undefined && curve === undefined ? at(call) : raised(call, executed.precision, at, coefficients)
+  const known = { curve: curve !== undefined, kindInTables: posterior !== undefined }
+  const { anchored, batch, processes } = call
+  if (anchored) {
+    const moved = transferError(call, anchored, (there) => errorOf(there, correctionOf(there), known, coefficients), coefficients)
+    return {
+      ms: anchoredMs(anchored.at, batch, deviceMs, processes),
+      relativeError: Math.hypot(
+        anchorError(anchored, batch, deviceMs, processes),
+        moved * deviceSensitivity(anchored.at, batch, deviceMs, processes),
+      ),
+    }
   }
-  const block = posteriorOf(coefficients, call.gpu.name, executed.precision, architecture.kind)
-  const correction = block?.(residualFeatures(architecture, call)) ?? noCorrection
-  const deviceMs = shared(call, executed.precision, on, coefficients) * Math.exp(correction.logRatio)
   const runtime = runtimeOf(call, coefficients)
   return {
-    ms: Math.max(runtime.floorMs + runtime.floorPerItemMs * call.batch, runtime.slowdown * deviceMs) + runtime.hostMs,
-    relativeError: errorOf(call, executed.precision, correction, deviation !== undefined, coefficients),
+    ms: Math.max(runtime.floorMs + runtime.floorPerItemMs * batch, runtime.slowdown * deviceMs) + runtime.hostMs,
+    relativeError: errorOf(call, correctionOf(call), known, coefficients),
   }
+}
+
+/** How unsure the ratio of two device times is, here and where the server was measured: none on the same device, both errors on another GPU. */
+function transferError(call: DeviceCall, { on }: AnchoredOn, errorAt: (call: DeviceCall) => number, { errors }: Coefficients): number {
+  const plain = { ...call, anchored: undefined }
+  if (on === undefined) return errorAt(plain)
+  if (call.gpu.name !== on.gpu.name) return Math.hypot(errorAt(plain), errorAt({ ...plain, ...on }))
+  const sameShare = (call.share ?? 1) === (on.share ?? 1) && call.mig?.name === on.mig?.name
+  return sameShare ? 0 : errors.otherModel
+}
+
+/** A whole GPU, or a part of one that is described as a smaller GPU. */
+function physicsMs(call: DeviceCall, gpu: Gpu, executed: ReturnType<typeof executedPrecision>, coefficients: Coefficients): number {
+  const { architecture } = call
+  const tflops = (executed.tflops * gpu.multiprocessors) / call.gpu.multiprocessors
+  const deviation = coefficients.deviations[tablesOf(call.gpu, coefficients) ?? ''] ?? noDeviation
+  const work = workOf(architecture, call, executed.precision)
+  const parts = latencyParts(work, gpu, { ...executed, tflops }, coefficients.physics, deviation, architecture.kind === 'convnet')
+  return parts.launchMs + parts.computeMs + parts.memoryMs
+}
+
+type Surfaces = WeakMap<Gpu, WeakMap<Architecture, Map<string, Surface['known']>>>
+const surfaces = new WeakMap<Coefficients, Surfaces>()
+
+/** The latency as a surface over batch and length that rises in both. */
+function raised(call: DeviceCall, precision: Precision, at: (shape: DeviceCall) => number, coefficients: Coefficients): number {
+  const { architecture, gpu, share = 1, sharing, mig, batch } = call
+  const byGpu = remembered(surfaces, coefficients, () => new WeakMap())
+  const byModel = remembered(byGpu, gpu, () => new WeakMap())
+  const key = [precision, share, sharing, mig?.name, call.phase].join()
+  const known = remembered(
+    remembered(byModel, architecture, () => new Map()),
+    key,
+    () => new Map(),
+  )
+  const image = architecture.kind === 'convnet'
+  const own = image ? architecture.imageSize : defaultSequenceLength
+  const length = (image ? call.imageSize : call.sequenceLength) ?? own
+  const sized = (size: number, edge: number) => at({ ...call, batch: size, ...(image ? { imageSize: edge } : { sequenceLength: edge }) })
+  return monotoneMs({ at: sized, known }, batch, length, own)
+}
+
+function remembered<K, V>(map: { get(key: K): V | undefined; set(key: K, value: V): unknown }, key: K, make: () => V): V {
+  const known = map.get(key)
+  if (known !== undefined) return known
+  const made = make()
+  map.set(key, made)
+  return made
 }
 
 /**
  * A slice is a small GPU: its multiprocessors, and its part of bandwidth, cache and power. Time-slicing gives the device for a share of the time.
  * MPS bounds the multiprocessors alone: launches and memory traffic go on at full speed. A share of memory alone slows nothing.
  */
-function shared(call: DeviceCall, precision: Precision, on: (gpu: Gpu) => number, coefficients: Coefficients): number {
-  const { gpu, mig, batch, share = 1 } = call
+function shared(
+  { gpu, mig, batch, share = 1, sharing = 'time-slice' }: DeviceCall,
+  curve: ShareCurve | undefined,
+  on: (gpu: Gpu) => number,
+): number {
   if (mig)
     return on({
       ...gpu,
@@ -73,18 +139,25 @@ function shared(call: DeviceCall, precision: Precision, on: (gpu: Gpu) => number
       l2MiB: gpu.l2MiB * mig.memoryFraction,
       tdpWatts: (gpu.tdpWatts * mig.multiprocessors) / gpu.multiprocessors,
     })
-  const sharing = share < 1 ? (call.sharing ?? 'time-slice') : 'memory-only'
-  if (sharing === 'memory-only') return on(gpu)
+  if (share === 1 || sharing === 'memory-only') return on(gpu)
   if (sharing === 'time-slice') return on(gpu) / share
-  const curve = shareCurveOf(call, precision, coefficients)
   if (curve) return (on(gpu) * shareCurveMs(curve, batch, share)) / shareCurveMs(curve, batch, 1)
-  return on({ ...gpu, multiprocessors: Math.max(1, gpu.multiprocessors * share) })
+  const multiprocessors = Math.max(1, gpu.multiprocessors * share)
+  // Power in proportion: with all of it to itself a small share would outrun a larger one.
+  return on({ ...gpu, multiprocessors, tdpWatts: (gpu.tdpWatts * multiprocessors) / gpu.multiprocessors })
 }
 
-const shareCurveOf = ({ gpu, architecture }: DeviceCall, precision: Precision, { shareCurves }: Coefficients): ShareCurve | undefined =>
-  shareCurves.find((c) => c.gpu === gpu.name && c.model === architecture.name && c.precision === precision)
+/** Of a share under MPS alone. */
+const shareCurveOf = (
+  { gpu, architecture, mig, share = 1, sharing }: DeviceCall,
+  precision: Precision,
+  { shareCurves }: Coefficients,
+): ShareCurve | undefined =>
+  sharing === 'mps' && share < 1 && mig === undefined
+    ? shareCurves.find((c) => c.gpu === gpu.name && c.model === architecture.name && c.precision === precision)
+    : undefined
 
-const compiled: Runtime = { hostMs: 0, floorMs: 0, floorPerItemMs: 0, slowdown: 1 }
+const compiled: Runtime = { hostMs: 0, floorMs: 0, floorPerItemMs: 0, slowdown: 1, gpus: [] }
 
 function runtimeOf(call: DeviceCall, coefficients: Coefficients): Runtime {
   const name = call.runtime ?? 'tensorrt'
@@ -98,27 +171,45 @@ function runtimeOf(call: DeviceCall, coefficients: Coefficients): Runtime {
 /** No table of language models is behind the model; against composed latencies of four GPUs it is off by 10-40 %. */
 const decoderError = 0.3
 
+/** Models of the tables: on a GPU without any, the other GPUs' say what is particular to them. */
+const tabulated: ReadonlySet<string> = new Set(['bert-base', 'bert-large', 'resnet50'])
+
 function errorOf(
   call: DeviceCall,
-  precision: Precision,
   { ignorance }: Correction,
-  calibratedGpu: boolean,
+  known: { readonly curve: boolean; readonly kindInTables: boolean },
   coefficients: Coefficients,
 ): number {
   const { errors } = coefficients
-  const unseen = !calibratedGpu ? errors.otherGpu : errors.otherModel
-  const device = Math.hypot(tableNoise, errors.calibrated, ignorance ** 2 * unseen)
+  const calibrated = tablesOf(call.gpu, coefficients) !== undefined
+  const gpu = calibrated ? (known.kindInTables ? 0 : errors.otherKind) : call.gpu.bare ? errors.bareGpu : errors.otherGpu
+  const model = known.kindInTables || !tabulated.has(call.architecture.name) ? errors.otherModel : 0
+  const device = Math.hypot(tableNoise, errors.calibrated, ignorance ** 2 * Math.hypot(gpu, model))
   const slice = call.mig ? errors.otherModel : 0
   const family = call.architecture.kind === 'decoder' ? decoderError : 0
   const bounded = call.sharing === 'mps' && !call.mig && (call.share ?? 1) < 1
-  const share = bounded ? (shareCurveOf(call, precision, coefficients) ? errors.share : errors.otherShare) : 0
-  return Math.hypot(device, slice, share, family)
+  const share = bounded ? (known.curve ? errors.share : errors.otherShare) : 0
+  return Math.hypot(device, slice, share, family, runtimeError(call, coefficients))
+}
+
+/** A framework's own part: small where it was measured, large elsewhere. */
+function runtimeError(call: DeviceCall, coefficients: Coefficients): number {
+  const { runtime = 'tensorrt' } = call
+  if (runtime === 'tensorrt' || runtime === 'paddle-trt') return 0
+  const measuredHere = runtimeOf(call, coefficients).gpus.includes(tablesOf(call.gpu, coefficients) ?? '')
+  return measuredHere ? coefficients.errors.otherKind : coefficients.errors.framework
 }
 
 type Posterior = ReturnType<typeof residualPosterior>
 const posteriors = new WeakMap<Coefficients, Map<string, Posterior>>()
 
-function posteriorOf(coefficients: Coefficients, gpu: string, precision: Precision, kind: Architecture['kind']): Posterior | undefined {
+function posteriorOf(
+  coefficients: Coefficients,
+  gpu: string | undefined,
+  precision: Precision,
+  kind: Architecture['kind'],
+): Posterior | undefined {
+  if (gpu === undefined) return undefined
   let known = posteriors.get(coefficients)
   if (known === undefined) {
     known = new Map()

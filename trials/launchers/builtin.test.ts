@@ -61,6 +61,7 @@ describe('the built-in predictor, launched', () => {
 
 describe('which engine auto comes to', () => {
   const t4: GpuFacts = {
+    vendor: 'nvidia',
     index: 0,
     uuid: 'GPU-1',
     name: 'Tesla T4',

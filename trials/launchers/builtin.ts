@@ -3,13 +3,15 @@
 import { processEntry } from '../../profiler/module-entry.ts'
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import type { Configuration } from '../../search/types.ts'
+import type { Gpu } from '../devices/catalogue.ts'
+import { catalogueName } from '../machine/gpu-offer.ts'
 import type { MachineFacts } from '../machine/machine-facts.ts'
 import { type BuiltinProtocol, spoken } from '../predictor/protocol/spoken.ts'
 import { type Resources, servingParametersOf } from '../resources.ts'
 import { LaunchError } from '../types.ts'
 import type { Cause } from './diagnosis.ts'
-import { environmentName, type FilledTemplate } from './fill.ts'
-import { catalogueName, type Holding } from './local/holdings.ts'
+import { boundsGpuMemory, environmentName, type FilledTemplate, type TunedParameter } from './fill.ts'
+import type { GpuUse, Holding } from './local/holdings.ts'
 import type { BuiltinTemplate, CommandTemplate } from './template.ts'
 
 type RunningEngine = Exclude<BuiltinTemplate['engine'], 'auto'>
@@ -18,32 +20,51 @@ type RunningEngine = Exclude<BuiltinTemplate['engine'], 'auto'>
  * The engine that `auto` comes to: real ones where the machine has what the configuration asks for, else the emulated one.
  * @throws LaunchError when a real engine is asked for on a GPU and the package that drives it is not there
  */
-export const engineFor = (template: BuiltinTemplate, asked: Resources, machine: MachineFacts): RunningEngine => {
+export const engineFor = (
+  template: BuiltinTemplate,
+  asked: Resources,
+  machine: MachineFacts,
+  ownGpus: readonly Gpu[] = [],
+): RunningEngine => {
   const wanted = template.engine === 'auto' ? 'tfjs' : template.engine
   if (wanted === 'emulated' || asked.gpu === undefined) return wanted
-  const driver = machine.packages.find(({ name }) => name === gpuPackages[wanted])
-  const drivable = driver?.state === 'ok' && driver.gpuProblem === undefined
-  if (template.engine === 'auto') return drivable && machine.gpus.some((gpu) => catalogueName(gpu) === asked.gpu) ? 'tfjs' : 'emulated'
-  if (!drivable) {
-    const problem =
-      driver?.state === 'broken'
-        ? `cannot be imported: ${driver.problem}`
-        : driver?.state === 'ok'
-          ? `cannot use it: ${driver.gpuProblem}`
-          : 'is not installed'
-    throw new LaunchError(
-      `engine ${wanted} on a ${asked.gpu}: ${gpuPackages[wanted]} ${problem}`,
-      `npm install ${gpuPackages[wanted]}, or use the emulated engine`,
-    )
-  }
+  const missing = missingGpuDriver(wanted, machine)
+  if (template.engine === 'auto')
+    return missing === undefined && machine.gpus.some((gpu) => catalogueName(gpu.name, ownGpus) === asked.gpu) ? 'tfjs' : 'emulated'
+  if (missing !== undefined)
+    throw new LaunchError(`engine ${wanted} on a ${asked.gpu}: ${missing.what}`, `${missing.install}, or use the emulated engine`)
   return wanted
 }
 
-const gpuPackages = { tfjs: '@tensorflow/tfjs-node-gpu', onnx: 'onnxruntime-node' } as const
+const gpuPackages = {
+  tfjs: { name: '@tensorflow/tfjs-node-gpu', install: 'npm install @tensorflow/tfjs-node-gpu@4.22.0 (CUDA 11.2, cuDNN 8.1)' },
+  onnx: { name: 'onnxruntime-node', install: 'ONNXRUNTIME_NODE_INSTALL=cuda12 npm install onnxruntime-node@1.30.0 (CUDA 12, cuDNN 9)' },
+} as const
 
-/** Whether a configuration's GPU must be one of this machine's. */
-export const gpuIsReal = (template: BuiltinTemplate | CommandTemplate, asked: Resources, machine: MachineFacts): boolean =>
-  asked.gpu !== undefined && (template.kind === 'command' || engineFor(template, asked, machine) !== 'emulated')
+/** What keeps an engine of the built-in predictor from the GPUs of this machine, and what to install; undefined: nothing. */
+export const missingGpuDriver = (
+  engine: keyof typeof gpuPackages,
+  { packages, gpus }: Pick<MachineFacts, 'packages' | 'gpus'>,
+): { readonly what: string; readonly install: string } | undefined => {
+  const { name, install } = gpuPackages[engine]
+  if (gpus.length > 0 && gpus.every(({ vendor }) => vendor === 'amd'))
+    return { what: `${name} uses NVIDIA GPUs alone`, install: 'a server built for ROCm is a command of yours' }
+  const driver = packages.find((one) => one.name === name)
+  if (driver?.state === 'ok')
+    return driver.gpuProblem === undefined ? undefined : { what: `${name} cannot use it: ${driver.gpuProblem}`, install }
+  return { what: driver?.state === 'broken' ? `${name} cannot be imported: ${driver.problem}` : `${name} is not installed`, install }
+}
+
+/** Whether a configuration's GPU must be one of this machine's, and whether the predictor keeps to a share of it by itself. */
+export const gpuUseOf = (
+  template: BuiltinTemplate | CommandTemplate,
+  parameters: readonly TunedParameter[],
+  asked: Resources,
+  { machine, ownGpus }: { readonly machine: MachineFacts; readonly ownGpus?: readonly Gpu[] },
+): GpuUse => {
+  if (template.kind === 'command') return { real: asked.gpu !== undefined, boundsMemory: boundsGpuMemory(template, parameters) }
+  return { real: asked.gpu !== undefined && engineFor(template, asked, machine, ownGpus) !== 'emulated', boundsMemory: false }
+}
 
 /** Exit codes of the built-in predictor beside 0 and 1; its help lists them. */
 export const builtinExitCodes: Readonly<Record<number, Cause['kind']>> = { 2: 'misconfigured', 12: 'out-of-memory', 98: 'port-taken' }
@@ -55,9 +76,10 @@ export const builtinCommand = (
   asked: Resources,
   holding: Holding,
   machine: MachineFacts,
+  ownGpus: readonly Gpu[] = [],
 ): FilledTemplate => {
   const entry = processEntry('../predictor/main', import.meta.url)
-  const engine = engineFor(template, asked, machine)
+  const engine = engineFor(template, asked, machine, ownGpus)
   const traits = protocolTable[builtinProtocol(template)]
   return {
     argv: [process.execPath, ...entry.execArgv, entry.path],

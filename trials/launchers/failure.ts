@@ -56,7 +56,7 @@ export const neverReady = (cause: Cause, error: NeverReadyError, log: PredictorL
     return new InfeasibleError('out-of-memory', `${error.message}; out of memory: ${cause.evidence}${lastLines(log)}`, log.path)
   if (saysPortTaken(log.tail(200)))
     return new LaunchError(`${error.message}; it wanted a port that is taken${lastLines(log)}`, portHint, log.path)
-  return new InfeasibleError('never-ready', `${error.message}; raise readyTimeoutS if it only needs longer${lastLines(log)}`, log.path)
+  return new InfeasibleError('never-ready', `${error.message}; raise readyTimeout if it only needs longer${lastLines(log)}`, log.path)
 }
 
 /** @param error a ProtocolError, by name */

@@ -31,6 +31,20 @@ describe('a template filled with a configuration', () => {
     const { argv } = fill({ command: ['serve', '${args}', 'app:app'], argFormat: ['--${kebab-name}', '${value}'] })
     expect(argv).toEqual(['serve', '--worker-class', 'gthread', 'app:app'])
   })
+  test.each(['../../x', '/etc', '..', 'a\0b'])(
+    'a path that leaves the folder once %j is put in is refused, for this configuration',
+    (value) => {
+      const leaving = () =>
+        fillCommand(
+          template({ files: [{ path: '${shape}/f', template: '' }] }),
+          [{ name: 'shape', category: 'server' }],
+          { shape: value },
+          { port: 1, host: 'h', model: 'm' },
+        )
+      expect(leaving).toThrow(/is not a path below the trial's folder/)
+      expect(leaving).toThrow(expect.objectContaining({ final: 'configuration' }))
+    },
+  )
   test('fills files, environment and folder', () => {
     const filled = fill({ env: { T: '${threads}x' }, files: [{ path: 'a/${model}.conf', template: 'n=${threads}' }], cwd: '/srv/${model}' })
     expect(filled).toMatchObject({ env: { T: '4x' }, files: [{ path: 'a/m.conf', contents: 'n=4' }], cwd: '/srv/m' })

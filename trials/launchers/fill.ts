@@ -72,6 +72,15 @@ export const fillCommand = (
     cwd: template.cwd === undefined ? undefined : fill(template.cwd),
   }
   if (missing.size > 0) throw new LaunchError(`predictor template: no value for ${names([...missing])}`, placeholderHint(parameters))
+  // What is put in for a placeholder may lead anywhere.
+  const outside = filled.files.find(leavesFolder)
+  if (outside !== undefined)
+    throw new LaunchError(
+      `files: ${JSON.stringify(outside.path)} is not a path below the trial's folder`,
+      'correct the path, or the values of the parameters in it',
+      undefined,
+      'configuration',
+    )
   return filled
 }
 
@@ -118,6 +127,19 @@ export const templateProblems = (template: CommandTemplate, parameters: readonly
     .map((file) => `files: ${JSON.stringify(file.path)} is not a path below the trial's folder`)
   const empty = template.command.length === 0 ? ['command: is empty'] : []
   return [...empty, ...unknown, ...argFormat, ...unused, ...outside]
+}
+
+/** By these a server learns its share of a GPU's memory. */
+const shareNames: ReadonlySet<string> = new Set(['gpuMemoryFraction', 'gpuMemoryMiB', 'gpuMemoryPercent'])
+
+/** Whether the server is told its share of a GPU's memory, to keep to it: by a flag of its own, a placeholder, or a parameter that it is handed. */
+export const boundsGpuMemory = (template: CommandTemplate, parameters: readonly TunedParameter[]): boolean => {
+  if (template.server?.kind === 'tfserving') return true
+  const texts = [...template.command, ...Object.values(template.env ?? {}), ...(template.files ?? []).map((file) => file.template)]
+  return (
+    texts.flatMap(placeholdersIn).some((name) => shareNames.has(name)) ||
+    parameters.some(({ name, category }) => shareNames.has(name) && (category === 'env' || category === 'args'))
+  )
 }
 
 /** MAX_BATCH_SIZE for maxBatchSize, max-batch-size and max_batch_size. */
@@ -167,7 +189,8 @@ const substitute = (text: string, values: Readonly<Record<string, string | numbe
     return String(values[name])
   })
 
-const leavesFolder = (file: TemplateFile): boolean => file.path.startsWith('/') || file.path.split('/').includes('..') || file.path === ''
+const leavesFolder = ({ path }: Pick<TemplateFile, 'path'>): boolean =>
+  path.startsWith('/') || path.split('/').includes('..') || path === '' || path.endsWith('/') || path.includes('\0')
 
 const placeholderHint = (parameters: readonly TunedParameter[]): string =>
   `known: ${names([...parameters.map((parameter) => parameter.name), ...launcherPlaceholders])} ($\${ writes a plain \${)`

@@ -80,6 +80,8 @@ export interface CommandTemplate {
   readonly healthPath?: string
   /** Request body for protocol 'json', with {{text}}, {{image}} or {{int}} filled in for each request. */
   readonly body?: string
+  /** Sent with every request: HTTP headers, gRPC metadata. */
+  readonly headers?: Readonly<Record<string, string>>
   /** Seconds until it must be ready. Default 60. */
   readonly readyTimeoutS?: number
 }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { inspectCgroups } from './cgroups.ts'
-import { formatCoreList, inspectMachine, parseCoreList } from './machine-facts.ts'
+import { cardsWithoutTool, formatCoreList, inspectMachine, parseCoreList } from './machine-facts.ts'
 
 test('core lists, both ways', () => {
   for (const [list, cores] of [
@@ -25,6 +25,30 @@ test('this machine', async () => {
   expect(machine.memoryMiB).toBeGreaterThan(100)
   expect(machine.availableMemoryMiB).toBeLessThanOrEqual(machine.memoryMiB)
   expect(machine.packages.map((one) => one.name)).toEqual(['@tensorflow/tfjs-node-gpu', 'onnxruntime-node'])
+})
+
+describe('cards on the bus that no tool tells of', () => {
+  let root: string
+  beforeEach(() => {
+    root = mkdtempSync(join(tmpdir(), 'tune-pci-'))
+  })
+  afterEach(() => rmSync(root, { recursive: true, force: true }))
+  const device = (name: string, vendor: string, kind: string) => {
+    mkdirSync(join(root, name))
+    writeFileSync(join(root, name, 'vendor'), `${vendor}\n`)
+    writeFileSync(join(root, name, 'class'), `${kind}\n`)
+  }
+  test('say what to install', () => {
+    device('0000:00:02.0', '0x8086', '0x030000')
+    device('0000:03:00.0', '0x1002', '0x030000')
+    expect(cardsWithoutTool(root)).toBeUndefined()
+    device('0000:01:00.0', '0x10de', '0x030200')
+    device('0000:02:00.0', '0x10de', '0x030000')
+    expect(cardsWithoutTool(root)).toBe('an NVIDIA card is there, and nvidia-smi is not: install the NVIDIA driver')
+    device('0000:04:00.0', '0x1002', '0x120000')
+    expect(cardsWithoutTool(root)).toContain('; an AMD card is there, and rocm-smi is not: install ROCm')
+    expect(cardsWithoutTool(join(root, 'absent'))).toBeUndefined()
+  })
 })
 
 describe('control groups', () => {

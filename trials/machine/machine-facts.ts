@@ -1,13 +1,15 @@
 /** What this machine can do for local trials: cores, memory, control groups, GPUs, optional packages. */
 import { execFile } from 'node:child_process'
-import { accessSync, constants, existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { availableParallelism, cpus, homedir, totalmem } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { type CgroupFacts, inspectCgroups } from './cgroups.ts'
-import { type GpuFacts, listGpus } from './nvidia-smi.ts'
+import { type GpuFacts, listNvidiaGpus } from './nvidia-smi.ts'
+import { programIn } from './programs.ts'
+import { listAmdGpus } from './rocm-smi.ts'
 
 export interface MachineFacts {
   readonly platform: NodeJS.Platform
@@ -22,7 +24,7 @@ export interface MachineFacts {
   /** Path of taskset(1), which holds a predictor to its cores; undefined: not installed. */
   readonly taskset?: string
   readonly gpus: readonly GpuFacts[]
-  /** nvidia-smi is there and failed, in its own words. */
+  /** Why a GPU that is there cannot be seen: the words of nvidia-smi or rocm-smi that failed, or that neither is there for a card on the bus. */
   readonly gpuProblem?: string
   /** A CUDA MPS control daemon runs: processes may share a GPU with limits. */
   readonly mps: boolean
@@ -93,11 +95,34 @@ const affinity = (): number[] => {
 const availableMemoryMiB = (): number => Math.round((process.availableMemory?.() ?? totalmem()) / 2 ** 20)
 
 const gpusOrProblem = async (): Promise<Pick<MachineFacts, 'gpus' | 'gpuProblem'>> => {
-  try {
-    return { gpus: await listGpus() }
-  } catch (error) {
-    return { gpus: [], gpuProblem: (error as Error).message }
+  const asked = await Promise.allSettled([listNvidiaGpus(), listAmdGpus()])
+  const gpus = asked.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []))
+  const failed = asked.flatMap((answer) => (answer.status === 'rejected' ? [(answer.reason as Error).message] : []))
+  const problem = failed.join('; ') || (gpus.length === 0 ? cardsWithoutTool() : undefined)
+  return problem === undefined ? { gpus } : { gpus, gpuProblem: problem }
+}
+
+/** PCI classes: 0x03 displays (0x0302 3D, 0x0380 other), 0x12 processing accelerators. AMD's 0x0300 are graphics beside a CPU, mostly. */
+const cardMakers: Readonly<Record<string, { readonly classes: RegExp; readonly missing: string }>> = {
+  '0x10de': { classes: /^0x(03|12)/, missing: 'an NVIDIA card is there, and nvidia-smi is not: install the NVIDIA driver' },
+  '0x1002': { classes: /^0x(0380|12)/, missing: 'an AMD card is there, and rocm-smi is not: install ROCm' },
+}
+
+/**
+ * What is missing for cards on the bus that no tool told of.
+ * @param root of PCI devices
+ */
+export const cardsWithoutTool = (root = '/sys/bus/pci/devices'): string | undefined => {
+  if (!existsSync(root)) return undefined
+  const read = (device: string, file: string) => {
+    const path = join(root, device, file)
+    return existsSync(path) ? readFileSync(path, 'utf8').trim() : ''
   }
+  const missing = readdirSync(root).flatMap((device) => {
+    const maker = cardMakers[read(device, 'vendor')]
+    return maker?.classes.test(read(device, 'class')) ? [maker.missing] : []
+  })
+  return missing.length === 0 ? undefined : [...new Set(missing)].join('; ')
 }
 
 /** Imports the package in a process of its own: native parts fail at import, and some take seconds or end the process. */
@@ -125,7 +150,7 @@ const inspectPackage = async ({ name, gives }: (typeof optionalPackages)[number]
 const onnxGpuProblem = (folder: string): { gpuProblem?: string } =>
   existsSync(join(folder, 'bin', 'napi-v6', process.platform, process.arch, 'libonnxruntime_providers_cuda.so'))
     ? {}
-    : { gpuProblem: 'its CUDA provider is not installed (ONNXRUNTIME_NODE_INSTALL=cuda12 npm install onnxruntime-node@1.30.0)' }
+    : { gpuProblem: 'its CUDA provider is not installed' }
 
 const packageManifest = (name: string): string | undefined =>
   createRequire(import.meta.url)
@@ -134,19 +159,10 @@ const packageManifest = (name: string): string | undefined =>
     .find(existsSync)
 
 const onPath = (program: string): string | undefined =>
-  (process.env.PATH ?? '')
-    .split(delimiter)
-    .filter((folder) => folder !== '')
-    .map((folder) => join(folder, program))
-    .find((path) => {
-      try {
-        accessSync(path, constants.X_OK)
-        return true
-      } catch {
-        // Not there or not executable: the next folder may have it.
-        return false
-      }
-    })
+  programIn(
+    (process.env.PATH ?? '').split(delimiter).filter((folder) => folder !== ''),
+    program,
+  )
 
 const cluster = (): string | undefined => {
   const named = process.env.KUBECONFIG?.split(delimiter).find(existsSync)

@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { gpuUse, listGpus, parseGpus, parseMemoryOf } from './nvidia-smi.ts'
+import { listNvidiaGpus, nvidiaUse, parseGpus, parseMemoryOf } from './nvidia-smi.ts'
 
 // In the formats of nvidia-smi 470 to 550. The A100's `-L` is that of DataDog/datadog-agent#33120 with other profiles beside.
 const t4 = '0, GPU-3b6a6e9e-2a3f-5a9a-8bd0-0f1c6b1c7a11, Tesla T4, 15360, 2, 470.223.02, Default, [N/A]\n'
@@ -23,6 +23,7 @@ describe('GPUs', () => {
   test('a T4 under a driver that knows neither MIG on it nor compute capability', () => {
     expect(parseGpus(t4, t4List)).toEqual([
       {
+        vendor: 'nvidia',
         index: 0,
         uuid: 'GPU-3b6a6e9e-2a3f-5a9a-8bd0-0f1c6b1c7a11',
         name: 'Tesla T4',
@@ -76,7 +77,7 @@ describe('asking', () => {
     return path
   }
 
-  test('no nvidia-smi: no GPUs', async () => expect(await listGpus(join(folder, 'absent'))).toEqual([]))
+  test('no nvidia-smi: no GPUs', async () => expect(await listNvidiaGpus(join(folder, 'absent'))).toEqual([]))
 
   test('an older driver is asked again without what it does not know', async () => {
     const program = standIn(
@@ -87,17 +88,17 @@ describe('asking', () => {
         *) printf '${t4.trim()}\\n';;
       esac`,
     )
-    expect(await listGpus(program)).toMatchObject([{ name: 'Tesla T4', memoryMiB: 15360 }])
+    expect(await listNvidiaGpus(program)).toMatchObject([{ name: 'Tesla T4', memoryMiB: 15360 }])
   })
 
   test('a driver that fails is a failure in its own words, not a machine without GPUs', async () => {
     const program = standIn('broken', `echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18`)
-    await expect(listGpus(program)).rejects.toThrow('nvidia-smi failed: Failed to initialize NVML: Driver/library version mismatch')
+    await expect(listNvidiaGpus(program)).rejects.toThrow('nvidia-smi failed: Failed to initialize NVML: Driver/library version mismatch')
   })
 
   test('use of a GPU by some processes', async () => {
     const program = standIn('use', `case "$1" in *apps*) echo '7, 300';; *) echo '37';; esac`)
-    expect(await gpuUse('GPU-1', [7], program)).toEqual({ memoryMiB: 300, utilization: 0.37 })
-    expect(await gpuUse('MIG-1', [7], program)).toEqual({ memoryMiB: 300, utilization: undefined })
+    expect(await nvidiaUse('GPU-1', [7], program)).toEqual({ memoryMiB: 300, utilization: 0.37 })
+    expect(await nvidiaUse('MIG-1', [7], program)).toEqual({ memoryMiB: 300, utilization: undefined })
   })
 })

@@ -12,6 +12,8 @@ interface MigDevice {
 }
 
 export interface GpuFacts {
+  readonly vendor: 'nvidia' | 'amd'
+  /** By which the vendor's tools and runtimes count it. */
   readonly index: number
   readonly uuid: string
   /** As the driver calls it, e.g. 'Tesla T4', 'NVIDIA A100-SXM4-40GB'. */
@@ -19,7 +21,7 @@ export interface GpuFacts {
   readonly memoryMiB: number
   readonly usedMemoryMiB: number
   readonly driver: string
-  /** 'Default', 'Exclusive_Process' or 'Prohibited'. */
+  /** 'Default', 'Exclusive_Process' or 'Prohibited'; AMD's is always 'Default'. */
   readonly computeMode: string
   /** e.g. '7.5'; undefined for drivers before 510. */
   readonly computeCapability?: string
@@ -36,7 +38,7 @@ const run = promisify(execFile)
  * Asks nvidia-smi for every GPU. [] when it is not installed.
  * @throws Error with nvidia-smi's own words when it is installed and fails (a driver that does not match, say)
  */
-export const listGpus = async (program = 'nvidia-smi'): Promise<GpuFacts[]> => {
+export const listNvidiaGpus = async (program = 'nvidia-smi'): Promise<GpuFacts[]> => {
   try {
     const [table, list] = await Promise.all([query(program), ask(program, ['-L'])])
     return parseGpus(table, list)
@@ -46,8 +48,8 @@ export const listGpus = async (program = 'nvidia-smi'): Promise<GpuFacts[]> => {
   }
 }
 
-/** GPU memory of given processes and utilisation of a GPU (or of the GPU around a MIG slice, where utilisation is not told). */
-export const gpuUse = async (
+/** GPU memory of given processes and utilisation of an NVIDIA GPU (or of the GPU around a MIG slice, where utilisation is not told). */
+export const nvidiaUse = async (
   uuid: string,
   pids: readonly number[],
   program = 'nvidia-smi',
@@ -68,6 +70,7 @@ export const gpuUse = async (
 export const parseGpus = (table: string, list: string): GpuFacts[] => {
   const slices = parseMigDevices(list)
   return rows(table).map(([index, uuid, name, memory, used, driver, mode, mig, capability]) => ({
+    vendor: 'nvidia',
     index: Number(index),
     uuid: uuid!,
     name: name!,

@@ -1,7 +1,8 @@
+import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startPredictor } from './predictor.ts'
 import type { RunningPredictor } from './running-predictor.ts'
-import { get, metric, post, testSettings } from './testing.contract.ts'
+import { get, metric, post, startForTest, testSettings } from './testing.contract.ts'
 
 let predictor: RunningPredictor
 let infer: string
@@ -23,6 +24,8 @@ const ids = (shape: number[], datatype = 'INT64', name = 'input_ids') => ({
 describe('bad requests get a protocol error that says what is wrong', () => {
   test.each([
     ['malformed JSON', '{"inputs": [', /not JSON/],
+    ['nothing but brackets', '['.repeat(90_000), /nested deeper than 500 levels/],
+    ['brackets deep inside', `{"inputs": ${'['.repeat(600)}1${']'.repeat(600)}}`, /nested deeper than 500 levels/],
     ['an empty body', '', /no body|not JSON/],
     ['an unknown input', { inputs: [ids([1, 4], 'INT64', 'tokens')] }, /'text' \(BYTES \[-1\]\), or 'input_ids'.*got 'tokens' \(INT64\)/],
     ['a wrong type', { inputs: [ids([1, 4], 'FP32')] }, /got 'input_ids' \(FP32\)/],
@@ -102,6 +105,33 @@ describe('bad requests get a protocol error that says what is wrong', () => {
   ])('GET %s: %d', async (path, status) => {
     expect((await get(predictor.url + path)).status).toBe(status)
   })
+})
+
+test('bodies that do not come end at their deadline, and block nobody', async () => {
+  const slow = await startForTest({ REQUEST_TIMEOUT_S: '0.4' })
+  const { port } = slow
+  const head = 'POST /v2/models/bert-tiny/infer HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n{'
+  const ends = await Promise.all(
+    ['', 'POST /v2', head]
+      .flatMap((said) => [said, said, said])
+      .map(
+        (said) =>
+          new Promise<string>((resolve) => {
+            const socket = connect(port, '127.0.0.1', () => socket.write(said))
+            let heard = ''
+            socket.on('data', (chunk) => {
+              heard += chunk
+            })
+            socket.on('close', () => resolve(heard))
+            // One that goes on, a byte at a time, has no more time than another.
+            const more = setInterval(() => said === head && socket.writable && socket.write(' '), 50)
+            socket.on('close', () => clearInterval(more))
+            if (said === '') setTimeout(() => socket.destroy(), 1_000)
+          }),
+      ),
+  )
+  expect(ends.slice(3)).toEqual(Array(6).fill(expect.stringMatching(/^HTTP\/1.1 408 /)))
+  expect((await post(`${slow.url}/v1/models/bert-tiny:predict`, { instances: ['still here'] })).status).toBe(200)
 })
 
 test('after all of that it serves, and has counted', async () => {

@@ -6,6 +6,7 @@ import type { TensorProtocol } from './protocol/spoken.ts'
 import { RequestError } from './protocol/tensors.ts'
 import { tfServingMetadata, tfServingStatus } from './protocol/tfserving-http.ts'
 import type { ModelRepository } from './repository.ts'
+import { requestDeadline } from './request-deadline.ts'
 
 export const serverName = 'tune-predictor'
 export const serverVersion = '0.1.0'
@@ -13,6 +14,7 @@ const extensions = ['binary_tensor_data']
 
 interface ServerOptions {
   readonly maxBodyBytes: number
+  readonly requestTimeoutS: number
 }
 
 /** No route has a schema, and loading fastify's schema compilers would take a third of its start. */
@@ -21,10 +23,17 @@ const noSchemas = (): never => {
 }
 
 /** Routes over a repository; the repository says what is ready. Not yet listening. */
-export function createServer(repository: ModelRepository, metrics: PredictorMetrics, { maxBodyBytes }: ServerOptions): FastifyInstance {
+export function createServer(
+  repository: ModelRepository,
+  metrics: PredictorMetrics,
+  { maxBodyBytes, requestTimeoutS }: ServerOptions,
+): FastifyInstance {
+  const deadline = requestDeadline(requestTimeoutS)
   const app = fastify({
     logger: false,
     bodyLimit: maxBodyBytes,
+    http: deadline,
+    requestTimeout: deadline.requestTimeout,
     forceCloseConnections: 'idle',
     routerOptions: { caseSensitive: true },
     schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },

@@ -36,7 +36,7 @@ export async function startPredictor(settings: Settings): Promise<RunningPredict
   const metrics = new PredictorMetrics()
   const repository = new ModelRepository(settings.model)
   const maxBodyBytes = Math.round(settings.maxBodyMiB * 2 ** 20)
-  const server = createServer(repository, metrics, { maxBodyBytes })
+  const server = createServer(repository, metrics, { maxBodyBytes, requestTimeoutS: settings.requestTimeoutS })
   let grpc: GrpcServer | undefined
   const end = async () => {
     const closed = server.close()

@@ -111,6 +111,11 @@ const table = {
   },
   SEED: { help: "seed of weights that nobody gave and of an emulated engine's outputs", schema: whole(0, 2 ** 31 - 1).default(0) },
   MAX_BODY_MIB: { help: 'largest request body', unit: 'MiB', schema: real(0.001, 1024).default(64) },
+  REQUEST_TIMEOUT_S: {
+    help: 'time in which a request, head and body, must have come; its connection is closed then',
+    unit: 's',
+    schema: real(0.1, 3600).default(30),
+  },
   DRAIN_TIMEOUT_MS: { help: 'time given to requests in flight on SIGTERM', unit: 'ms', schema: whole(0, 3_600_000).default(10_000) },
   EXIT_WITH_PARENT: { help: 'stop when standard input ends, so that a killed parent leaves nothing', schema: flag.default(false) },
 } as const satisfies Readonly<Record<string, Setting>>
@@ -162,6 +167,7 @@ export interface Settings {
   readonly warmUpBatch: number
   readonly seed: number
   readonly maxBodyMiB: number
+  readonly requestTimeoutS: number
   readonly drainTimeoutMs: number
   readonly exitWithParent: boolean
 }
@@ -258,6 +264,7 @@ const named = (raw: RawSettings): Settings => ({
   warmUpBatch: raw.WARM_UP_BATCH ?? raw.BATCH_SIZE,
   seed: raw.SEED,
   maxBodyMiB: raw.MAX_BODY_MIB,
+  requestTimeoutS: raw.REQUEST_TIMEOUT_S,
   drainTimeoutMs: raw.DRAIN_TIMEOUT_MS,
   exitWithParent: raw.EXIT_WITH_PARENT,
 })

@@ -49,8 +49,8 @@ export const defaultPriceBook: PriceBook = {
     V100: { perHour: 2.48, source: attached },
     'V100-32GB': { perHour: 3.12, source: less('AWS p3dn.24xlarge, us-east-1') },
     T4: { perHour: 0.35, source: attached },
-    'A100-40GB': { perHour: 2.93, source: less('GCP a2-highgpu-1g, us-central1') },
-    'A100-80GB': { perHour: 3.97, source: less('GCP a2-ultragpu-1g, us-central1') },
+    'A100-40GB': { perHour: 1.76, source: less('AWS p4d.24xlarge, us-east-1') },
+    'A100-80GB': { perHour: 2.44, source: less('AWS p4de.24xlarge, us-east-1') },
     A10: { perHour: 0.65, source: less('Alibaba ecs.gn7i family, cn-hangzhou, at 7.1 CNY to the USD') },
     A10G: { perHour: 0.81, source: less('AWS g5.xlarge, us-east-1') },
     L4: { perHour: 0.61, source: less('AWS g6.xlarge, us-east-1') },
@@ -58,6 +58,7 @@ export const defaultPriceBook: PriceBook = {
     H100: { perHour: 5.29, source: less('AWS p5.4xlarge, us-east-1') },
     H200: { perHour: 6.07, source: less('AWS p5en.48xlarge, us-east-1') },
     B200: { perHour: 12.4, source: less('AWS p6-b200.48xlarge, us-east-1') },
+    'RTX-PRO-6000': { perHour: 2.84, source: less('AWS g7e.2xlarge, us-east-1') },
   },
 }
 

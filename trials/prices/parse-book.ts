@@ -4,6 +4,7 @@ import { findGpu, type Gpu } from '../devices/catalogue.ts'
 import { DeviceModelError } from '../devices/device-model-error.ts'
 import { parseYaml } from '../yaml.ts'
 import { defaultPriceBook, type Price, type PriceBook } from './book.ts'
+import { providerBook, providerNames } from './providers.ts'
 
 const perHour = z.number('expected a price per hour').nonnegative('expected a price of 0 or more')
 
@@ -11,8 +12,8 @@ const bookSchema = (ownGpus: readonly Gpu[]) =>
   z.strictObject({
     name: z.string().optional(),
     currency: z.string().optional(),
-    /** 'default' adds to the built-in list prices; 'nothing' starts empty. */
-    extends: z.enum(['default', 'nothing']).default('default'),
+    /** 'default' adds to the built-in list prices, a provider's name to that provider's; 'nothing' starts empty. */
+    extends: z.enum(['default', 'nothing', ...providerNames]).default('default'),
     source: z.string().optional(),
     gpus: z
       .record(z.string(), perHour)
@@ -37,7 +38,7 @@ const bookSchema = (ownGpus: readonly Gpu[]) =>
  */
 export function parsePriceBook(text: string, fileName: string, ownGpus: readonly Gpu[] = []): PriceBook {
   const schema = bookSchema(ownGpus).superRefine((book, context) => {
-    if (book.extends === 'default') {
+    if (book.extends !== 'nothing') {
       if (book.currency !== undefined && book.currency !== defaultPriceBook.currency)
         context.addIssue({
           code: 'custom',
@@ -52,14 +53,15 @@ export function parsePriceBook(text: string, fileName: string, ownGpus: readonly
         context.addIssue({ code: 'custom', path: [key], message: `needed because of 'extends: nothing'`, input: undefined })
   })
   const book = parseYaml(text, fileName, schema)
+  const base = providerBook(book.extends) ?? defaultPriceBook
   const source = book.source ?? fileName
   const priced = (value: number): Price => ({ perHour: value, source })
   const own = Object.fromEntries(Object.entries(book.gpus).map(([name, value]) => [findGpu(name, ownGpus).name, priced(value)]))
   return {
     name: book.name ?? fileName,
     currency: book.currency ?? defaultPriceBook.currency,
-    gpus: book.extends === 'default' ? { ...defaultPriceBook.gpus, ...own } : own,
-    vcpu: book.vcpu === undefined ? defaultPriceBook.vcpu : priced(book.vcpu),
-    memoryGiB: book.memoryGiB === undefined ? defaultPriceBook.memoryGiB : priced(book.memoryGiB),
+    gpus: book.extends === 'nothing' ? own : { ...base.gpus, ...own },
+    vcpu: book.vcpu === undefined ? base.vcpu : priced(book.vcpu),
+    memoryGiB: book.memoryGiB === undefined ? base.memoryGiB : priced(book.memoryGiB),
   }
 }

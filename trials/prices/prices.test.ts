@@ -3,6 +3,7 @@ import { gpuCatalogue } from '../devices/catalogue.ts'
 import { resourcesOf } from '../resources.ts'
 import { defaultPriceBook, pricePerHour } from './book.ts'
 import { parsePriceBook } from './parse-book.ts'
+import { providerBook, providerNames } from './providers.ts'
 
 test('price = share of the GPU + cores + memory', () => {
   const quarter = resourcesOf({ cpuCores: 2, memoryMiB: 4096, gpu: 'T4', gpuMemoryPercent: 25 })
@@ -90,4 +91,44 @@ test('every mistake is told at once, with its line', () => {
   expect(() => parsePriceBook('gpus: {V1000: 2}', 'p.yaml')).toThrow(/p.yaml:1: gpus.V1000: unknown GPU 'V1000'; did you mean V100/)
   expect(() => parsePriceBook('extends: nothing', 'p.yaml')).toThrow(/vcpu: needed.*\n.*memoryGiB: needed/)
   expect(() => parsePriceBook('gpus: [', 'p.yaml')).toThrow(/^p.yaml:1: /)
+})
+
+test('a provider’s book: its instances come back from its GPUs, cores and memory, and every price has its place and date', () => {
+  const instances: readonly [string, string, number, number, number, number][] = [
+    ['aws', 'T4', 1, 4, 16, 0.526],
+    ['aws', 'A100-40GB', 8, 96, 1152, 21.957642],
+    ['aws', 'A100-80GB', 8, 96, 1152, 27.44705],
+    ['aws-reserved', 'T4', 1, 4, 16, 0.331],
+    ['gcp', 'A100-80GB', 1, 12, 170, 5.0688],
+    ['azure', 'MI300X', 8, 96, 1850, 48],
+  ]
+  for (const [provider, gpu, gpus, cpuCores, gib, perHour] of instances)
+    expect(
+      pricePerHour(resourcesOf({ gpu, gpus, cpuCores, memoryMiB: gib * 1024 }), providerBook(provider)!),
+      `${provider} ${gpu}`,
+    ).toBeCloseTo(perHour, 2)
+  const known = new Set(gpuCatalogue.map(({ name }) => name))
+  for (const provider of providerNames) {
+    const { name, gpus } = providerBook(provider)!
+    expect(name).toMatch(/20\d\d/)
+    for (const [gpu, { perHour, source }] of Object.entries(gpus)) {
+      expect(known, gpu).toContain(gpu)
+      expect(perHour, `${provider} ${gpu}`).toBeGreaterThan(0.1)
+      expect(source, `${provider} ${gpu}`).toMatch(/20\d\d/)
+    }
+  }
+  expect(providerBook('constructor')).toBeUndefined()
+})
+
+test('the built-in list has AWS’s A100s: GCP’s beside AWS’s other GPUs were two thirds too dear', () => {
+  for (const gpu of ['T4', 'V100', 'A10G', 'A100-40GB', 'A100-80GB', 'L4', 'L40S', 'H100', 'H200', 'B200'])
+    expect(defaultPriceBook.gpus[gpu]!.perHour / providerBook('aws')!.gpus[gpu]!.perHour, gpu).toBeCloseTo(1, 1)
+})
+
+test('a book may start from a provider’s', () => {
+  const mine = parsePriceBook('extends: gcp\ngpus: { T4: 0.2 }', 'mine.yaml')
+  expect(mine.gpus.T4!.perHour).toBe(0.2)
+  expect(mine.gpus.L4).toEqual(providerBook('gcp')!.gpus.L4)
+  expect(mine.vcpu).toEqual(providerBook('gcp')!.vcpu)
+  expect(() => parsePriceBook('extends: gpc', 'mine.yaml')).toThrow(/extends/)
 })

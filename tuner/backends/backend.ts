@@ -3,12 +3,27 @@ import type { LoadPoint, Measurement, Phase } from '../../profiler/types.ts'
 import type { SearchSpace } from '../../search/types.ts'
 import type { Launcher, Predictor } from '../../trials/types.ts'
 
+/** Its capacity under the SLO, as well as it must be known. */
+export interface TrialTask {
+  readonly kind: 'trial'
+  /** Below this it cannot win, and its measurement may be cut short. */
+  readonly capacityToBeatRps?: number
+  /** What is believed of it beforehand: where to look first. A wrong belief costs time and changes no figure. */
+  readonly expectedRps?: number
+  /** Half width of the capacity's interval, as a share of it, that is narrow enough. Absent: as the time under load allows. */
+  readonly precision?: number
+}
+
 /** What is asked of a predictor that serves. */
 export type MeasureTask =
-  /** Its capacity under the SLO. Below `capacityToBeatRps` it cannot win, and its measurement may be cut short. */
-  | { readonly kind: 'trial'; readonly capacityToBeatRps?: number }
+  | TrialTask
   /** Whether the SLO holds at a rate, and at lower ones where not: of a winner just found, or of a recommendation made at any time before. */
-  | { readonly kind: 'confirmation' | 'verification'; readonly rateRps: number }
+  | {
+      readonly kind: 'confirmation' | 'verification'
+      readonly rateRps: number
+      /** Rates below this are of no use: another would be better. */
+      readonly leastRps?: number
+    }
 
 export interface MeasureOptions {
   /** Of the trial: it seeds arrivals of its own. */
@@ -24,7 +39,7 @@ export interface Backend {
   readonly notices: readonly string[]
   /**
    * Measures a predictor of this backend's launcher. What a predictor does wrong is a measurement, also its end.
-   * @throws the signal's reason; what keeps load from being applied at all
+   * @throws InfeasibleError where its answers under load are not those that they should be; the signal's reason; what keeps load from being applied at all
    */
   measure(predictor: Predictor, task: MeasureTask, options: MeasureOptions, signal: AbortSignal): Promise<Measurement>
   /** Ends what is kept between trials: generators, connections, predictors. Idempotent. */

@@ -38,7 +38,13 @@ const posted = () => fake.seen.filter((one) => one.startsWith('POST')).map((one)
 test('every kind of object is tried by the server, and nothing is made', async () => {
   workspace.write('bodies.jsonl', '{}\n')
   const cluster = await open({ load: { payload: 'bodies.jsonl' } })
-  expect(posted().filter((kind) => kind !== 'selfsubjectaccessreviews')).toEqual(['pods', 'resourceclaimtemplates', 'jobs', 'configmaps'])
+  expect(posted().filter((kind) => kind !== 'selfsubjectaccessreviews')).toEqual([
+    'pods',
+    'resourceclaimtemplates',
+    'jobs',
+    'pods',
+    'configmaps',
+  ])
   expect([fake.objects.pods.size, fake.objects.resourceclaimtemplates.size, fake.objects.jobs.size, fake.objects.configmaps.size]).toEqual([
     0, 0, 0, 0,
   ])

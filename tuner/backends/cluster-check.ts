@@ -1,11 +1,14 @@
 /** What a cluster will be asked for, tried on its API server before the first trial: nothing is made. */
 import { defaultValue } from '../../search/space.ts'
 import type { SearchSpace } from '../../search/types.ts'
+import { type Api, ApiError } from '../../trials/launchers/kubernetes/api.ts'
+import { type PolicyKey, podRefused } from '../../trials/launchers/kubernetes/failures.ts'
 import type { KubernetesLauncher } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
 import { loadJobOf } from '../../trials/launchers/kubernetes/load-run.ts'
+import type { Json } from '../../trials/launchers/kubernetes/manifests.ts'
 import type { PayloadMap } from '../../trials/launchers/kubernetes/payload-map.ts'
 import { dryRun } from '../../trials/launchers/kubernetes/server-dry-run.ts'
-import { InfeasibleError } from '../../trials/types.ts'
+import { InfeasibleError, LaunchError } from '../../trials/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import type { JobBase } from './load-from-inside.ts'
 
@@ -13,9 +16,9 @@ import type { JobBase } from './load-from-inside.ts'
 const checkOwner = { name: 'tune-check', uid: 'check' }
 
 /**
- * Has the API server check every kind of object that trials are made of, so that a typo costs no trial.
+ * Has the API server check every kind of object that trials are made of, so that a typo, a policy or a quota costs no trial.
  * @param job absent where load does not come from inside the cluster
- * @throws UserError naming the fields that the server does not know; ApiError for what it refuses
+ * @throws UserError naming the fields that the server does not know; LaunchError where a policy or a quota refuses, ApiError for what else it refuses
  */
 export async function checkObjects(launcher: KubernetesLauncher, space: SearchSpace, job?: JobBase, files?: PayloadMap): Promise<void> {
   const unknown = [...(await unknownInPods(launcher, space)), ...(job ? await unknownInJob(launcher, job) : [])]
@@ -33,8 +36,9 @@ async function unknownInPods(launcher: KubernetesLauncher, { parameters }: Searc
   for (const model of gpu?.kind === 'categorical' ? gpu.values : [undefined]) {
     try {
       const configuration = { ...middle, ...(model !== undefined && { gpu: model }) }
-      const { pod, claimTemplate } = launcher.objectsFor(configuration, 0, checkOwner, 'tune-check')
-      for (const field of await dryRun(api, `/api/v1/namespaces/${api.namespace}/pods`, pod)) unknown.push(`pod ${field}`)
+      const { pod, secret, claimTemplate } = launcher.objectsFor(configuration, 0, checkOwner, 'tune-check')
+      for (const field of await tryPod(api, pod, 'kubernetes.pod')) unknown.push(`pod ${field}`)
+      if (secret !== undefined) await dryRun(api, `/api/v1/namespaces/${api.namespace}/secrets`, secret)
       if (claimTemplate === undefined) continue
       const path = `/apis/${claimTemplate.apiVersion}/namespaces/${api.namespace}/resourceclaimtemplates`
       for (const field of await dryRun(api, path, claimTemplate)) unknown.push(`resource claim template ${field}`)
@@ -48,5 +52,22 @@ async function unknownInPods(launcher: KubernetesLauncher, { parameters }: Searc
 async function unknownInJob({ api }: KubernetesLauncher, job: JobBase): Promise<string[]> {
   const body = loadJobOf({ ...job, trial: 0, owner: checkOwner, task: '{}', deadlineS: 60 }, 'tune-check-load')
   const fields = await dryRun(api, `/apis/batch/v1/namespaces/${api.namespace}/jobs`, body)
+  // Policies and quotas look at pods, and the server makes none of a Job that is only tried.
+  const { metadata, spec } = (body.spec as { template: Json }).template as { metadata: Json; spec: Json }
+  const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { ...metadata, name: 'tune-check-load' }, spec }
+  await tryPod(api, pod, 'kubernetes.job')
   return fields.map((field) => `job ${field}`)
+}
+
+/** @returns fields that the server does not know @throws what a policy or a quota has against the pod, and what to change; any other error as it is */
+async function tryPod(api: Api, pod: Json, key: PolicyKey): Promise<string[]> {
+  try {
+    return await dryRun(api, `/api/v1/namespaces/${api.namespace}/pods`, pod)
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 403) throw error
+    const refusal = podRefused(error, key)
+    throw refusal.kind === 'final'
+      ? refusal.error
+      : new LaunchError(refusal.what, 'the quota of the namespace is used up: free some, or raise it')
+  }
 }

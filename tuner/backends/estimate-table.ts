@@ -46,10 +46,10 @@ export interface EstimateTable {
  * @throws UserError where nothing is known of the predictor
  */
 export function estimateAll(experiment: Experiment, problem: Problem): EstimateTable {
-  if (experiment.predictor.kind !== 'builtin')
+  if (experiment.predictor.kind !== 'builtin' && experiment.calibrated === undefined)
     throw new UserError(
       `a ${experiment.predictor.kind} predictor cannot be estimated: what it does is not known`,
-      'run trials instead, or estimate the built-in predictor',
+      'measure it first: tune calibrate, with the same flags; or run trials, or estimate the built-in predictor',
       exitCodes.usage,
     )
   const of = estimatorsOf(experiment)
@@ -87,12 +87,13 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
 }
 
 /** What is behind the figures: language models have a model of their own. */
-const caveatOf = ({ model, variants, own }: Experiment): string =>
-  architecturesNamed([model.architecture, ...variants.flatMap(({ architecture }) => architecture ?? [])], own).some(
+const caveatOf = ({ model, variants, own, calibrated }: Experiment): string =>
+  (calibrated ? `Anchored on ${calibrated.name}, measured ${calibrated.measuredAt.slice(0, 10)} on ${calibrated.device}. ` : '') +
+  (architecturesNamed([model.architecture, ...variants.flatMap(({ architecture }) => architecture ?? [])], own).some(
     ({ kind }) => kind === 'decoder',
   )
     ? 'ESTIMATED by a closed form of continuous batching over step times fitted to composed per-operation latencies: nothing was launched or measured'
-    : 'ESTIMATED by a device model calibrated on published tables: nothing was launched or measured'
+    : 'ESTIMATED by a device model calibrated on published tables: nothing was launched or measured')
 
 function rowOf(
   configuration: Configuration,

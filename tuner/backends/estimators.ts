@@ -1,12 +1,14 @@
 /** The device model of an experiment's predictor: of its model, or of each of its variants. */
 import type { Configuration } from '../../search/types.ts'
 import { type Architecture, architectureOf } from '../../trials/devices/architecture.ts'
+import type { AnchoredOn } from '../../trials/devices/device-model.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
+import { anchoredBy, usualServer } from '../../trials/devices/server-calibration.ts'
 import { createEstimator, type Estimator } from '../../trials/launchers/simulated/estimate.ts'
 import { createLlmEstimator } from '../../trials/launchers/simulated/llm-estimate.ts'
 import { variantParameter, withVariant } from '../../trials/launchers/variants.ts'
-import type { Experiment, ModelSpec, Variant } from '../experiment/types.ts'
+import type { Experiment, Variant } from '../experiment/types.ts'
 import { architectureNameOf } from '../experiment/variant-settings.ts'
 import { llmRequests } from './llm-requests.ts'
 
@@ -14,17 +16,20 @@ import { llmRequests } from './llm-requests.ts'
 export type EstimatorOf = (given: Configuration) => { readonly estimator: Estimator; readonly configuration: Configuration }
 
 /** Undefined where an architecture is unknown: a user's own files run, and nothing is known of them beforehand. */
-export function estimatorsOf({ model, variants, slo, predictor, own, load }: Experiment): EstimatorOf | undefined {
+export function estimatorsOf(experiment: Experiment): EstimatorOf | undefined {
+  const { variants, slo, predictor, own, load } = experiment
   const requests = () => llmRequests(load.payload)
   const known = new Map<string, Estimator>()
   for (const variant of variants.length > 0 ? variants : [undefined]) {
-    const architecture = architectureFor(model, variant, own)
+    const architecture = architectureFor(experiment, variant)
     if (architecture === undefined) return undefined
+    // Language models' servers have a model of steps of their own; of one that is not ours nothing is known.
+    if (architecture.kind === 'decoder' && predictor.kind !== 'builtin') return undefined
     known.set(
       variant?.name ?? '',
       architecture.kind === 'decoder'
         ? createLlmEstimator({ architecture, slo, requests, ownGpus: own.gpus })
-        : createEstimator({ architecture, slo, ownGpus: own.gpus }),
+        : createEstimator({ architecture, slo, ownGpus: own.gpus, anchored: anchoredServer(experiment, architecture) }),
     )
   }
   return (given) => ({
@@ -33,12 +38,18 @@ export function estimatorsOf({ model, variants, slo, predictor, own, load }: Exp
   })
 }
 
-function architectureFor(model: ModelSpec, variant: Variant | undefined, own: OwnDevices): Architecture | undefined {
+/** What is known of the server beside the device: undefined for the built-in one, whose tables are behind the device model. */
+export function anchoredServer({ calibrated, predictor, own }: Experiment, architecture: Architecture): AnchoredOn | undefined {
+  if (calibrated) return anchoredBy(calibrated, architecture, own.gpus)
+  return predictor.kind === 'builtin' ? undefined : usualServer()
+}
+
+function architectureFor({ model, predictor, own }: Experiment, variant: Variant | undefined): Architecture | undefined {
   const name = architectureNameOf(variant, model)
   try {
     return name === undefined ? undefined : architectureOf(name, own.architectures)
   } catch (error) {
-    if (error instanceof DeviceModelError && model.path !== undefined) return undefined
+    if (error instanceof DeviceModelError && (model.path !== undefined || predictor.kind !== 'builtin')) return undefined
     throw error
   }
 }
@@ -53,3 +64,9 @@ export const architecturesNamed = (names: readonly string[], own: OwnDevices): r
       throw error
     }
   })
+
+/** Whether the device model has something to say of a user's own server: its model is known, it runs on a GPU, and its batches are tuned by name. */
+export const hasServerPrior = (experiment: Experiment): boolean => {
+  const names = experiment.space.parameters.map(({ name }) => name)
+  return names.includes('gpu') && names.includes('batchSize') && estimatorsOf(experiment) !== undefined
+}

@@ -2,20 +2,22 @@
 import { join } from 'node:path'
 import { connect } from '../../trials/launchers/kubernetes/api.ts'
 import { createKubernetesLauncher, type KubernetesLauncher } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
-import { payloadMap } from '../../trials/launchers/kubernetes/payload-map.ts'
+import { payloadFolder, payloadMap } from '../../trials/launchers/kubernetes/payload-map.ts'
 import type { KubernetesLauncherOptions } from '../../trials/launchers/kubernetes/planned-objects.ts'
 import { usageSourceOf } from '../../trials/launchers/kubernetes/pod-usage.ts'
 import { defaultStartPatience } from '../../trials/launchers/kubernetes/start.ts'
 import { type BuiltinTemplate, type CommandTemplate, defaultReadyTimeoutS } from '../../trials/launchers/template.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
+import { isOwnPredictor } from '../experiment/kubernetes-settings.ts'
 import type { LoadOrigin } from '../experiment/names.ts'
 import type { Experiment } from '../experiment/types.ts'
 import type { Backend } from './backend.ts'
 import { checkObjects } from './cluster-check.ts'
 import { fitToCluster } from './cluster-space.ts'
 import { loadFromHere } from './load-from-here.ts'
-import { type InsideOptions, jobBaseOf, loadFromInside } from './load-from-inside.ts'
-import { protocolOf } from './predictor-protocol.ts'
+import { type JobBase, loadFromInside } from './load-from-inside.ts'
+import { answersChecked, protocolOf } from './predictor-protocol.ts'
+import { withTriedJob } from './tried-job.ts'
 
 interface KubernetesBackend extends Backend {
   readonly launcher: KubernetesLauncher
@@ -42,18 +44,26 @@ export async function openKubernetes(experiment: Experiment, experimentId: strin
   const api = await connect(kubernetes.namespace)
   const { space, notices, ...gpus } = await fitToCluster(api, experiment)
   const usageSource = await usageSourceOf(api)
-  const launcher = createKubernetesLauncher({ ...launcherOptionsOf(experiment, template, experimentId), ...gpus, api, usageSource })
-  const inside: InsideOptions | undefined =
+  const options = launcherOptionsOf(experiment, template, experimentId)
+  const pods = createKubernetesLauncher({ ...options, ...gpus, api, usageSource })
+  const job: JobBase | undefined =
     loadFrom === 'cluster'
-      ? { experimentId, image: imageOf(experiment), imagePullSecrets: pullSecretsOf(experiment), files, deadlineS: loadDeadlineS }
+      ? {
+          experimentId,
+          image: imageOf(experiment),
+          imagePullSecrets: pullSecretsOf(experiment),
+          overlay: kubernetes.job,
+          payload: files && { configMap: files.name, folder: payloadFolder },
+        }
       : undefined
-  const here = inside ? undefined : loadFromHere(experiment)
+  const launcher = answersChecked(job ? withTriedJob(pods, job) : pods, experiment, template, options.runDirectory)
+  const here = job ? undefined : loadFromHere(experiment)
   const close = async () => {
     await launcher.close()
     await here?.close()
   }
   try {
-    await checkObjects(launcher, space, inside && jobBaseOf(inside), files)
+    await checkObjects(launcher, space, job, files)
   } catch (error) {
     await close()
     throw error
@@ -66,7 +76,7 @@ export async function openKubernetes(experiment: Experiment, experimentId: strin
       ...(usageSource ? [] : [usageUnknown]),
       `Cluster: ${api.server}, namespace ${api.namespace}; ${loadWords[loadFrom]}`,
     ],
-    ...(here ?? loadFromInside(experiment, launcher, inside!)),
+    ...(here ?? loadFromInside(experiment, launcher, { job: job!, files, deadlineS: loadDeadlineS })),
     close,
   }
 }
@@ -75,7 +85,7 @@ export async function openKubernetes(experiment: Experiment, experimentId: strin
 function podTemplateOf({ predictor, kubernetes }: Experiment): BuiltinTemplate | CommandTemplate {
   if (predictor.kind === 'url')
     throw new UserError('a url predictor runs already: no pod can be made of it', 'use --backend local', exitCodes.usage)
-  if (predictor.kind === 'command' && kubernetes?.pod === undefined)
+  if (predictor.kind === 'command' && !isOwnPredictor(kubernetes?.pod))
     throw new UserError(
       'on Kubernetes a predictor comes from an image',
       'say kubernetes: {pod: {spec: {containers: [...]}}}',
@@ -96,7 +106,7 @@ function launcherOptionsOf(
   return {
     experimentId,
     template,
-    own: kubernetes.pod === undefined ? undefined : { pod: kubernetes.pod, container: kubernetes.container! },
+    ...(isOwnPredictor(kubernetes.pod) ? { own: { pod: kubernetes.pod!, container: kubernetes.container! } } : { overlay: kubernetes.pod }),
     image: imageOf(experiment),
     port: kubernetes.port ?? defaultPort,
     parameters: space.parameters,

@@ -1,4 +1,5 @@
 /** Load from this process, on predictors that listen. */
+import { InfeasibleError } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 import type { Backend } from './backend.ts'
 import { GeneratorPool } from './generator-pool.ts'
@@ -8,8 +9,14 @@ export function loadFromHere(experiment: Experiment): Pick<Backend, 'measure' | 
   const generators = new GeneratorPool()
   const { slo } = experiment
   return {
-    measure: ({ target }, task, { number, onStep }, signal) =>
-      generators.use((generator) => doWork(workOf(experiment, task, number), { target, slo, signal, onStep, generator })),
+    measure: async ({ target, answers, logPath }, task, { number, onStep }, signal) => {
+      const measurement = await generators.use((generator) =>
+        doWork(workOf(experiment, task, number), { target, slo, signal, onStep, generator }),
+      )
+      const fault = await answers?.fault()
+      if (fault !== undefined) throw new InfeasibleError('answers-differ', `under load: ${fault}`, logPath)
+      return measurement
+    },
     close: () => generators.close(),
   }
 }

@@ -2,36 +2,26 @@
 import type { Measurement } from '../../profiler/types.ts'
 import type { KubernetesLauncher } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
 import { type LoadRunOptions, runLoad } from '../../trials/launchers/kubernetes/load-run.ts'
-import { type PayloadMap, payloadFolder } from '../../trials/launchers/kubernetes/payload-map.ts'
+import type { PayloadMap } from '../../trials/launchers/kubernetes/payload-map.ts'
 import { isPodPredictor, type PodPredictor } from '../../trials/launchers/kubernetes/pod-launch.ts'
 import { createConfigMap } from '../../trials/launchers/kubernetes/trial-objects.ts'
-import { LaunchError } from '../../trials/types.ts'
+import { InfeasibleError, LaunchError } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 import type { Backend, MeasureOptions } from './backend.ts'
 import { decodeLine, encodeTask, type LoadLine } from './load-task.ts'
 import { type LoadWork, workOf } from './load-work.ts'
 import { protocolOf } from './predictor-protocol.ts'
 
-export interface InsideOptions {
-  readonly experimentId: string
-  /** An image whose entry point is `tune`. */
-  readonly image: string
-  readonly imagePullSecrets?: unknown
+/** What every Job of an experiment has in common. */
+export type JobBase = Pick<LoadRunOptions, 'experimentId' | 'image' | 'imagePullSecrets' | 'overlay' | 'payload'>
+
+interface InsideOptions {
+  readonly job: JobBase
   /** The payload's files, where it has any. */
   readonly files?: PayloadMap
   /** After this long under load the cluster ends the Job itself. */
   readonly deadlineS: (loadSeconds: number) => number
 }
-
-/** What every Job of an experiment has in common. */
-export type JobBase = Pick<LoadRunOptions, 'experimentId' | 'image' | 'imagePullSecrets' | 'payload'>
-
-export const jobBaseOf = ({ experimentId, image, imagePullSecrets, files }: InsideOptions): JobBase => ({
-  experimentId,
-  image,
-  imagePullSecrets,
-  payload: files && { configMap: files.name, folder: payloadFolder },
-})
 
 export function loadFromInside(experiment: Experiment, launcher: KubernetesLauncher, options: InsideOptions): Pick<Backend, 'measure'> {
   const { files } = options
@@ -55,7 +45,7 @@ export function loadFromInside(experiment: Experiment, launcher: KubernetesLaunc
         await makeFiles(owner, signal)
         const code = await runLoad(
           {
-            ...jobBaseOf(options),
+            ...options.job,
             api: launcher.api,
             watch: launcher.watch,
             trial: number,
@@ -77,7 +67,7 @@ export function loadFromInside(experiment: Experiment, launcher: KubernetesLaunc
 const secondsOf = ({ measure }: LoadWork, { load }: Experiment): number =>
   measure.kind === 'confirm' ? measure.seconds : load.trialSeconds
 
-function taskOf(experiment: Experiment, { pod: { ip, port } }: PodPredictor, work: LoadWork, files: PayloadMap | undefined) {
+function taskOf(experiment: Experiment, { pod: { ip, port }, answers }: PodPredictor, work: LoadWork, files: PayloadMap | undefined) {
   const { name, options } = protocolOf(experiment)
   const { predictor, load, slo } = experiment
   return {
@@ -88,6 +78,7 @@ function taskOf(experiment: Experiment, { pod: { ip, port } }: PodPredictor, wor
     protocolOptions: options,
     payload: files?.source ?? load.payload,
     slo,
+    answers: answers && { spec: answers.spec, bodies: answers.bodies },
   }
 }
 
@@ -108,11 +99,13 @@ function reader(predictor: PodPredictor, onStep: MeasureOptions['onStep']) {
         loaded = true
         onStep(last.step, last.phase)
       }
-      return 'measurement' in last || 'error' in last
+      return !('step' in last)
     },
     /** @throws LaunchError with what the pod said last where it measured nothing */
     measurement: (code: number | undefined): Measurement => {
       if (last && 'measurement' in last) return last.measurement
+      if (last && 'answersDiffer' in last)
+        throw new InfeasibleError('answers-differ', `under load: ${last.answersDiffer}`, predictor.logPath)
       const said = last && 'error' in last ? last.error.message : other.slice(-3).join(' | ') || 'it printed nothing'
       throw new LaunchError(`the load generator${code === undefined ? '' : `'s pod ended with exit code ${code}`}: ${said}`)
     },

@@ -9,6 +9,7 @@ import {
   protocolFor,
   type Slo,
 } from '../../profiler/index.ts'
+import { AnswerCheck, type AnswerSpec } from '../../profiler/protocols/answer-check.ts'
 import { decode, encode } from '../../trials/store/infinity-json.ts'
 import { doWork, type LoadWork } from './load-work.ts'
 
@@ -19,12 +20,16 @@ interface LoadTask extends LoadWork {
   readonly protocolOptions: ProtocolOptions
   readonly payload: PayloadSource
   readonly slo: Slo
+  /** What answers are held against, of these requests by number. */
+  readonly answers?: { readonly spec: AnswerSpec; readonly bodies: readonly number[] }
 }
 
 /** What the process prints, one JSON text a line; the last is a measurement or an error. Numbers that JSON lacks survive. */
 export type LoadLine =
   | { readonly step: LoadPoint; readonly phase: Phase }
   | { readonly measurement: Measurement }
+  /** Answers under load are not those that they should be. */
+  | { readonly answersDiffer: string }
   | { readonly error: { readonly name: string; readonly message: string } }
 
 export const encodeTask = (task: LoadTask): string => encode(task)
@@ -34,9 +39,15 @@ export const decodeLine = (text: string): LoadLine => decode(text) as LoadLine
 export async function runLoadTask(text: string, print: (line: string) => void, signal: AbortSignal): Promise<number> {
   const say = (line: LoadLine) => print(`${encode(line)}\n`)
   try {
-    const { url, model, protocol, protocolOptions, payload, slo, ...work } = decode(text) as LoadTask
-    const target = await protocolFor(protocol, protocolOptions).prepare(url, model, payload, signal)
-    say({ measurement: await doWork(work, { target, slo, signal, onStep: (step, phase) => say({ step, phase }) }) })
+    const { url, model, protocol, protocolOptions, payload, slo, answers, ...work } = decode(text) as LoadTask
+    const speaking = protocolFor(protocol, protocolOptions)
+    const target = await speaking.prepare(url, model, payload, signal)
+    const check = answers && speaking.answers && new AnswerCheck(answers.spec, speaking.answers)
+    const sample = check && { bodies: answers.bodies, take: (body: number, answer: Uint8Array) => check.take(body, answer) }
+    const place = { target: { ...target, sample }, slo, signal, onStep: (step: LoadPoint, phase: Phase) => say({ step, phase }) }
+    const measurement = await doWork(work, place)
+    const answersDiffer = await check?.fault()
+    say(answersDiffer === undefined ? { measurement } : { answersDiffer })
     return 0
   } catch (error) {
     signal.throwIfAborted()

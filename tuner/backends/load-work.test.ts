@@ -7,3 +7,8 @@ test('more time under load buys a finer measurement, never a longer one than all
   const precision = windows.map(({ effort }) => effort.precision)
   expect(precision).toEqual([...precision].sort((a, b) => b - a))
 })
+
+test('no finer than it has to be', () => {
+  expect(effortFor(120, 0.05)).toEqual({ ...effortFor(120), precision: 0.05 })
+  expect(effortFor(3, 0.01)).toEqual(effortFor(3))
+})

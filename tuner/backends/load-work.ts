@@ -19,8 +19,14 @@ import type { MeasureTask } from './backend.ts'
 export interface LoadWork {
   readonly seed: number
   readonly measure:
-    | { readonly kind: 'capacity'; readonly effort: Effort; readonly capacityToBeatRps?: number }
-    | { readonly kind: 'confirm'; readonly rateRps: number; readonly seconds: number; readonly arrivals: Arrivals }
+    | { readonly kind: 'capacity'; readonly effort: Effort; readonly capacityToBeatRps?: number; readonly expectedRps?: number }
+    | {
+        readonly kind: 'confirm'
+        readonly rateRps: number
+        readonly leastRps?: number
+        readonly seconds: number
+        readonly arrivals: Arrivals
+      }
 }
 
 /** More than the seeds that one trial's loads take after its first. */
@@ -32,8 +38,13 @@ export function workOf({ seed, load }: Pick<Experiment, 'seed' | 'load'>, task: 
     seed: seed + seedsOfTrial * number,
     measure:
       task.kind === 'trial'
-        ? { kind: 'capacity', effort: effortFor(load.trialSeconds), capacityToBeatRps: task.capacityToBeatRps }
-        : { kind: 'confirm', rateRps: task.rateRps, seconds: load.confirmSeconds, arrivals: load.arrivals },
+        ? {
+            kind: 'capacity',
+            effort: effortFor(load.trialSeconds, task.precision),
+            capacityToBeatRps: task.capacityToBeatRps,
+            expectedRps: task.expectedRps,
+          }
+        : { kind: 'confirm', rateRps: task.rateRps, leastRps: task.leastRps, seconds: load.confirmSeconds, arrivals: load.arrivals },
   }
 }
 
@@ -49,9 +60,9 @@ interface WorkPlace {
 export const doWork = ({ seed, measure }: LoadWork, place: WorkPlace): Promise<Measurement> =>
   measure.kind === 'capacity' ? measureCapacity({ ...place, ...measure, seed }) : confirmCapacity({ ...place, ...measure, seed })
 
-/** The finest measurement that a trial's time under load allows. */
-export function effortFor(trialSeconds: number): Effort {
+/** The finest measurement that a trial's time under load allows, no finer than it has to be. */
+export function effortFor(trialSeconds: number, precision = 0): Effort {
   const { quick, standard, thorough } = efforts
   const finest = [thorough, standard].find((effort) => trialSeconds >= effort.budgetS) ?? quick
-  return { ...finest, budgetS: trialSeconds }
+  return { ...finest, precision: Math.max(finest.precision, precision), budgetS: trialSeconds }
 }

@@ -8,7 +8,7 @@ import type { Launcher } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 import type { Backend } from './backend.ts'
 import { loadFromHere } from './load-from-here.ts'
-import { protocolOf } from './predictor-protocol.ts'
+import { answersChecked, protocolOf } from './predictor-protocol.ts'
 
 export function localBackend(
   experiment: Experiment,
@@ -43,6 +43,7 @@ function launcherOf(
   const runDirectory = join(experiment.dbPath, '..', experimentId)
   const { gpus: ownGpus } = experiment.own
   const local = createLocalLauncher({ template, parameters, ownGpus, protocol, payload, runDirectory, machine })
-  if (template.kind !== 'command' || template.server?.kind !== 'triton') return local
-  return createTritonLauncher(local, { template, parameters, protocol, payload })
+  const triton = template.kind === 'command' && template.server?.kind === 'triton'
+  const launcher = triton ? createTritonLauncher(local, { template, parameters, protocol, payload }) : local
+  return answersChecked(launcher, experiment, template, runDirectory)
 }

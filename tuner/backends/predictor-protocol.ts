@@ -1,7 +1,19 @@
 /** The client side of what an experiment's predictor speaks. */
+import { join } from 'node:path'
 import { type Protocol, type ProtocolName, type ProtocolOptions, protocolFor } from '../../profiler/index.ts'
 import { builtinProtocol } from '../../trials/launchers/builtin.ts'
+import { withCheckedAnswers } from '../../trials/launchers/checked-answers.ts'
+import { GoldenStore } from '../../trials/launchers/golden-store.ts'
+import type { PredictorTemplate } from '../../trials/launchers/template.ts'
+import type { Launcher } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
+
+/** The launcher, whose predictors answer as they should. @param folder of the experiment; absent: golden answers are kept in memory alone */
+export function answersChecked<L extends Launcher>(launcher: L, experiment: Experiment, template: PredictorTemplate, folder?: string): L {
+  const { answers: reading } = protocolOf(experiment).protocol
+  const store = new GoldenStore(folder === undefined ? undefined : join(folder, 'golden-answers.json'))
+  return reading === undefined ? launcher : withCheckedAnswers(launcher, { rules: experiment.answers, template, reading, store })
+}
 
 interface ProtocolChoice {
   readonly name: ProtocolName
@@ -12,11 +24,11 @@ interface ProtocolChoice {
 
 export function protocolOf({ predictor, load: { timeoutMs } }: Experiment): ProtocolChoice {
   if (predictor.kind === 'builtin') return choice(builtinProtocol(predictor), { timeoutMs })
-  const { path, healthPath, body } = predictor
+  const { path, healthPath, body, headers } = predictor
   const server =
     predictor.kind === 'url'
-      ? { headers: withAuthorization(predictor.url, predictor.headers), http2: predictor.http2, tls: predictor.tls }
-      : {}
+      ? { headers: withAuthorization(predictor.url, headers), http2: predictor.http2, tls: predictor.tls }
+      : { headers }
   return choice(predictor.protocol, { ...server, timeoutMs, path, healthPath, template: body })
 }
 

@@ -8,6 +8,7 @@ import { withVariant } from '../../trials/launchers/variants.ts'
 import type { Launcher } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 import type { Backend } from './backend.ts'
+import { anchoredServer } from './estimators.ts'
 import { llmRequests } from './llm-requests.ts'
 import { doWork, workOf } from './load-work.ts'
 
@@ -29,7 +30,8 @@ export function simulatedBackend(experiment: Experiment): Backend {
 }
 
 /** One launcher for each architecture: variants of a model may differ in it. */
-function simulatedLauncher({ predictor, seed, own, load }: Experiment): Launcher {
+function simulatedLauncher(experiment: Experiment): Launcher {
+  const { predictor, seed, own, load } = experiment
   let known: LlmRequest[] | undefined
   const requests = () => {
     known ??= llmRequests(load.payload)
@@ -38,7 +40,7 @@ function simulatedLauncher({ predictor, seed, own, load }: Experiment): Launcher
   const create = (architecture: Architecture): Launcher =>
     architecture.kind === 'decoder'
       ? createSimulatedLlmLauncher({ architecture, ownGpus: own.gpus, requests: requests() })
-      : createSimulatedLauncher({ architecture, ownGpus: own.gpus, seed })
+      : createSimulatedLauncher({ architecture, ownGpus: own.gpus, seed, anchored: anchoredServer(experiment, architecture) })
   const launchers = new Map<Architecture, Launcher>()
   return {
     name: 'simulated',

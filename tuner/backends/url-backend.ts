@@ -4,10 +4,11 @@ import { createUrlLauncher } from '../../trials/launchers/url/url-launcher.ts'
 import type { Experiment } from '../experiment/types.ts'
 import type { Backend } from './backend.ts'
 import { loadFromHere } from './load-from-here.ts'
-import { protocolOf } from './predictor-protocol.ts'
+import { answersChecked, protocolOf } from './predictor-protocol.ts'
 
 export function urlBackend(experiment: Experiment, template: UrlTemplate): Backend {
   const { protocol } = protocolOf(experiment)
   const { space, load } = experiment
-  return { launcher: createUrlLauncher({ template, protocol, payload: load.payload }), space, notices: [], ...loadFromHere(experiment) }
+  const launcher = createUrlLauncher({ template, protocol, payload: load.payload })
+  return { launcher: answersChecked(launcher, experiment, template), space, notices: [], ...loadFromHere(experiment) }
 }

@@ -1,7 +1,9 @@
 /**
- * The README's command over several seeds, whole, and where its seconds go: `npm run bench:main-job -- [seeds] [flags of tune]`, about two minutes a
- * seed; default flags `--model bert --slo 50ms`. Best on a machine that does nothing else. For each seed: seconds, trials, what is recommended, its
- * status, whether the rate first asked of it held, and what a plain client in C finds in 30 s at the rate that was held (where there is a C compiler).
+ * The README's command over several seeds, whole, and where its seconds go: `npm run bench:main-job -- [seeds] [--foreign S] [--real N] [flags of tune]`,
+ * one to two minutes a seed; default flags `--model bert --slo 50ms`. Best on a machine that does nothing else. For each seed: seconds, trials, what is recommended, its
+ * status, whether the rate first asked of it held, and what a plain client in C finds in S seconds (default 30, 0: it is left out) at the rate that was held (where there is a C
+ * compiler). Then what the seeds come to, how right the terminal's ETA was, and how far the recommended ones are from the cheapest of the emulated space: all
+ * of it by the device model, then the N best (default 5, 0: none) and the recommended ones under real load, about twenty seconds each.
  */
 import { spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
@@ -12,14 +14,24 @@ import { fileURLToPath } from 'node:url'
 import { compilePlainClient } from '../../profiler/bench/plain-client.ts'
 import { type LoadPoint, protocolFor, schedule } from '../../profiler/index.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
+import { configurationKey } from '../../search/space.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { table } from '../render/columns.ts'
-import { withBuiltPredictor } from './built-predictor.ts'
+import { advance, etaSeconds, noProgress } from '../render/progress.ts'
+import { type Cost, experimentIn, measuredCost, modelledCosts, onEmulated } from './emulated-truth.ts'
 
 const cli = fileURLToPath(new URL('../../dist/tuner/cli.js', import.meta.url))
 if (!existsSync(cli)) throw new Error('build first: npm run build')
-const foreignS = 30
-const [, , seedsAsked = '10', ...given] = process.argv
+const [, , seedsAsked = '10', ...rest] = process.argv
+/** The number after a flag of this bench, which is taken off those of `tune`. */
+function own(name: string, fallback: number, of: string[]): number {
+  const at = of.indexOf(name)
+  return at < 0 ? fallback : Number.parseFloat(of.splice(at, 2)[1] ?? '')
+}
+const given = [...rest]
+const foreignS = own('--foreign', 30, given)
+const realBest = own('--real', 5, given)
+if (!(foreignS >= 0 && realBest >= 0)) throw new Error('--foreign takes seconds, --real a number of configurations')
 const flags = given.length > 0 ? given : ['--model', 'bert', '--slo', '50ms']
 const folder = mkdtempSync(join(tmpdir(), 'main-job-'))
 
@@ -33,6 +45,9 @@ interface Run {
   readonly exitCode: number | null
   /** Of the first confirmation: the rate that was asked, and whether it held. */
   readonly first?: { readonly rateRps: number; readonly held: boolean }
+  /** Said on the terminal after each trial, beside what it took from there, seconds. */
+  readonly etas: readonly { readonly saidS: number; readonly tookS: number }[]
+  readonly cwd: string
 }
 
 /** What the time before an event was spent on. */
@@ -55,6 +70,8 @@ async function runOnce(seed: number): Promise<Run> {
   let asked: LoadPoint | undefined
   let first: Run['first']
   let recommendation: Recommendation | undefined
+  let progress = noProgress
+  const said: { readonly atMs: number; readonly saidS: number }[] = []
   for await (const line of createInterface({ input: child.stdout })) {
     const event = JSON.parse(line) as TuneEvent
     const atMs = Date.parse(event.at)
@@ -67,27 +84,22 @@ async function runOnce(seed: number): Promise<Run> {
       first = { rateRps: asked.load.rateRps, held: event.held && event.rateRps >= asked.load.rateRps }
     if (event.type === 'trial-started') confirming = false
     if (event.type === 'recommended') recommendation = event.recommendation
+    progress = advance(progress, event)
+    const saidS = event.type === 'trial-finished' ? etaSeconds(progress, atMs) : undefined
+    if (saidS !== undefined) said.push({ atMs, saidS })
   }
   const exitCode = await exit
   if (recommendation === undefined) throw new Error(`seed ${seed} ended with ${exitCode} and recommended nothing`)
-  return { seconds: (lastMs - startMs) / 1000, spent, recommendation, exitCode, first }
+  const etas = said.map(({ atMs, saidS }) => ({ saidS, tookS: (lastMs - atMs) / 1000 }))
+  return { seconds: (lastMs - startMs) / 1000, spent, recommendation, exitCode, first, etas, cwd }
 }
 
 const plainClient = compilePlainClient(folder)
 
 /** Percentile of the SLO that the plain client finds at the confirmed rate, ms, on an emulated predictor started anew; undefined for others. */
 async function foreign({ best, provenance, confirmation, slo }: Recommendation): Promise<number | undefined> {
-  if (plainClient === undefined || provenance !== 'emulated' || best === undefined || !confirmation?.held) return undefined
-  const { gpu, gpuMemoryPercent = 100, batchSize = 1, cpuCores = 1 } = best.configuration
-  const settings = {
-    model: 'bert',
-    engine: 'emulated',
-    gpu,
-    'gpu-memory-percent': gpuMemoryPercent,
-    'batch-size': batchSize,
-    'cpu-cores': cpuCores,
-  }
-  const named = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)])
+  if (foreignS === 0 || plainClient === undefined || provenance !== 'emulated' || best === undefined || !confirmation?.held)
+    return undefined
   const { signal } = new AbortController()
   const asked = async (url: string) => {
     const { path, bodies } = await protocolFor('oip-v2').prepare(url, 'bert', { kind: 'generated', count: 1, seed: 1 }, signal)
@@ -100,16 +112,18 @@ async function foreign({ best, provenance, confirmation, slo }: Recommendation):
     const sorted = await play(2, foreignS)
     return sorted[Math.ceil(slo.percentile * sorted.length) - 1]
   }
-  return withBuiltPredictor(named, asked, Number(cpuCores) === 1 ? '1' : '0,1')
+  return onEmulated('bert', best.configuration, asked)
 }
 
 const runs: Run[] = []
+const foreignMs: number[] = []
 const rows = [['seed', 'exit', 'seconds', 'trials', 'recommended', 'status', 'held, req/s', 'first asked', 'plain client']]
 for (let seed = 1; seed <= Number(seedsAsked); seed++) {
   const run = await runOnce(seed)
   runs.push(run)
   const { best, trials, confirmation } = run.recommendation
   const found = await foreign(run.recommendation)
+  if (found !== undefined) foreignMs.push(found)
   rows.push([
     String(seed),
     String(run.exitCode),
@@ -123,14 +137,69 @@ for (let seed = 1; seed <= Number(seedsAsked); seed++) {
   ])
   console.error(rows.at(-1)!.join('  '))
 }
-rmSync(folder, { recursive: true, force: true })
 console.log(`tune ${flags.join(' ')}\n${table(rows).join('\n')}`)
-const seconds = runs.map((run) => run.seconds).sort((a, b) => a - b)
-const at = (p: number) => seconds[Math.ceil(p * seconds.length) - 1]!.toFixed(0)
+const quantile = (values: readonly number[], p: number) => [...values].sort((a, b) => a - b)[Math.ceil(p * values.length) - 1]!
+const seconds = runs.map((run) => run.seconds)
 const share = (holds: (run: Run) => boolean) => `${runs.filter(holds).length} of ${runs.length}`
 console.log(
-  `\nmedian ${at(0.5)} s, p90 ${at(0.9)} s; confirmed ${share((r) => r.recommendation.best?.status === 'confirmed')}; the rate first asked held ${share((r) => r.first?.held === true)}`,
+  `\nmedian ${quantile(seconds, 0.5).toFixed(0)} s, p90 ${quantile(seconds, 0.9).toFixed(0)} s; confirmed ${share((r) => r.recommendation.best?.status === 'confirmed')}; the rate first asked held ${share((r) => r.first?.held === true)}`,
 )
+const { limitMs } = runs[0]!.recommendation.slo
+if (foreignMs.length > 0)
+  console.log(
+    `the plain client held the SLO in ${foreignMs.filter((ms) => ms <= limitMs).length} of ${foreignMs.length} windows of ${foreignS} s`,
+  )
+const etas = runs.flatMap((run) => run.etas)
+if (etas.length > 0) {
+  const of = (p: number) =>
+    quantile(
+      etas.map(({ saidS, tookS }) => saidS / tookS),
+      p,
+    ).toFixed(2)
+  console.log(`time left as the terminal said it after each trial, over what it took: median ${of(0.5)}, p10 ${of(0.1)}, p90 ${of(0.9)}`)
+}
 const purposes = [...new Set(runs.flatMap((run) => [...run.spent.keys()]))]
 const mean = (purpose: string) => runs.reduce((sum, run) => sum + (run.spent.get(purpose) ?? 0), 0) / runs.length
 console.log(`\n${table([['seconds of a run', 'mean'], ...purposes.map((purpose) => [purpose, mean(purpose).toFixed(1)])]).join('\n')}`)
+if (runs[0]!.recommendation.provenance === 'emulated') await compareWithCheapest()
+rmSync(folder, { recursive: true, force: true })
+
+/** How far the recommended ones are from the cheapest of the space: by the device model all of it, under real load those that matter. */
+async function compareWithCheapest(): Promise<void> {
+  const experiment = await experimentIn(runs[0]!.cwd)
+  const modelled = await modelledCosts(experiment)
+  const recommended = new Map(
+    runs.flatMap(({ recommendation: { best } }) => (best ? [[configurationKey(best.configuration), best] as const] : [])),
+  )
+  if (modelled.size === 0 || recommended.size === 0) return
+  const keyOf = ({ recommendation: { best } }: Run) => best && configurationKey(best.configuration)
+  const within = (costs: ReadonlyMap<string, Cost>) => {
+    const least = Math.min(...[...costs.values()].map(({ cost }) => cost))
+    return share((run) => (costs.get(keyOf(run) ?? '')?.cost ?? Number.POSITIVE_INFINITY) <= 1.05 * least)
+  }
+  const [cheapest] = modelled.values()
+  console.log(
+    `\nof ${modelled.size} configurations that serve, by the device model: cheapest ${cheapest!.label}, ${cheapest!.capacityRps.toFixed(0)} req/s; recommended within 5 % of it: ${within(modelled)}`,
+  )
+  if (realBest === 0) return
+  const measured = new Map<string, Cost>()
+  const contenders = [...[...modelled.values()].slice(0, realBest), ...recommended.values()]
+  for (const { configuration, pricePerHour } of contenders) {
+    const key = configurationKey(configuration)
+    if (!measured.has(key)) measured.set(key, await measuredCost(experiment, configuration, pricePerHour))
+  }
+  const lines = [...measured].sort(([, a], [, b]) => a.cost - b.cost)
+  const relative = (value: number) => `${(100 * (value / lines[0]![1].cost - 1)).toFixed(1)} %`
+  console.log(
+    `${table([
+      ['under real load', 'req/s', 'dearer than the cheapest', 'by the device model, req/s', 'recommended'],
+      ...lines.map(([key, of]) => [
+        of.label,
+        of.capacityRps.toFixed(0),
+        relative(of.cost),
+        modelled.get(key)?.capacityRps.toFixed(0) ?? '-',
+        share((run) => keyOf(run) === key),
+      ]),
+    ]).join('\n')}\nrecommended within 5 % of the cheapest of these: ${within(measured)}`,
+  )
+}

@@ -1,7 +1,7 @@
 /**
  * `npm run bench:product [-- --seeds N --only TEXT --priors none,physics]`: the search as `tune` poses and ends it. Trials are made into the records that
  * the store keeps, read back as the loop reads them, the stop rule is obeyed, and the winner is the report's: on servers whose truth the
- * device model does not know, and on recorded ones.
+ * device model does not know, and on recorded ones, these also with the prior of a server anchored on five of its cells.
  */
 import { parseArgs } from 'node:util'
 import { judge } from '../../reports/recommendation/judged.ts'
@@ -9,9 +9,11 @@ import { CAP, quantile } from '../../search/bench/score.ts'
 import { assessStop, createRng, createSampler } from '../../search/index.ts'
 import { trueLogCosts } from '../../search/replay-table.ts'
 import { configurationKey } from '../../search/space.ts'
-import type { Observation, Problem, Rng } from '../../search/types.ts'
+import type { Configuration, Observation, Problem, Rng, Suggestion } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { observationOf } from '../loop/observations.ts'
+import { worthOfTrial } from '../loop/trial-worth.ts'
+import { anchoredServer } from './anchored-server.ts'
 import { type ErrorSize, type PerturbedTable, perturbedTable, scenarios } from './perturbed-truth.ts'
 import { recordedServers } from './recorded-servers.ts'
 
@@ -44,9 +46,9 @@ const priors: Record<string, (drawn: PerturbedTable) => Partial<Problem>> = {
 }
 
 /** What the store would hold of a trial. */
-function recordOf(number: number, observation: Observation, limitMs: number): FinishedTrial {
+function recordOf(number: number, observation: Observation, limitMs: number, { predicted }: Suggestion): FinishedTrial {
   const { configuration } = observation
-  const told = { number, configuration, why: '', startedAt: new Date(0).toISOString(), seconds: 30 }
+  const told = { number, configuration, why: '', startedAt: new Date(0).toISOString(), seconds: 30, ...(predicted && { predicted }) }
   if (observation.state === 'infeasible') return { ...told, state: 'infeasible', reason: 'out-of-memory', detail: observation.reason }
   const capacityRps = observation.rate?.value ?? 0
   const spread = Math.exp(1.645 * (observation.rate?.logSd ?? 0.05))
@@ -76,8 +78,17 @@ interface Run {
   readonly right: boolean
 }
 
+/** As the loop ends it, by certainty or because another trial is not worth it. */
+function ends(problem: Problem, observations: readonly Observation[], trials: readonly FinishedTrial[], rng: Rng): boolean {
+  const { stop, expectedGain = Infinity } = assessStop(problem, observations, rng)
+  const { objective } = problem
+  const spending = { trials, spent: 0, best: { cost: 1, pricePerHour: 1 } }
+  const { leastGain } = worthOfTrial({ objective, stop: { tolerance: 0.05, certainty: 0.95 } }, spending)
+  return stop || expectedGain < leastGain
+}
+
 /** One experiment; goes on after the stop to learn when the best would have been found. */
-function experiment(problem: Problem, table: PerturbedTable['table'], rng: Rng): Run {
+function experiment(problem: Problem, table: PerturbedTable['table'], rng: Rng, first: readonly Configuration[] = []): Run {
   const truth = trueLogCosts(table)
   const within = Math.min(...truth.values()) + Math.log(1.05)
   const limitMs = problem.constraintLimit!
@@ -86,13 +97,15 @@ function experiment(problem: Problem, table: PerturbedTable['table'], rng: Rng):
   let stoppedAt: number | undefined
   let hit: number | undefined
   while (trials.length < CAP && (stoppedAt === undefined || hit === undefined)) {
-    const suggestion = sampler.suggest(problem, observations, [], rng)
+    const given = first[trials.length]
+    const suggestion = given ? { configuration: given, why: '' } : sampler.suggest(problem, observations, [], rng)
     if (!suggestion) break
-    const trial = recordOf(trials.length + 1, table.measure(suggestion.configuration, rng.fork(`noise ${trials.length}`)), limitMs)
+    const measured = table.measure(suggestion.configuration, rng.fork(`noise ${trials.length}`))
+    const trial = recordOf(trials.length + 1, measured, limitMs, suggestion)
     trials.push(trial)
     observations.push(observationOf(trial, problem.objective)!)
     if (truth.get(configurationKey(suggestion.configuration))! <= within) hit ??= trials.length
-    if (stoppedAt === undefined && assessStop(problem, observations, rng).stop) stoppedAt = trials.length
+    if (stoppedAt === undefined && ends(problem, observations, trials, rng)) stoppedAt = trials.length
   }
   const seen = trials.slice(0, stoppedAt ?? trials.length)
   const view = {
@@ -139,12 +152,14 @@ for (const scenario of scenarios.filter((s) => s.name.includes(options.only)))
       })
       rows.push(summary(`${scenario.name}, errors: ${errors}`, name, runs))
     }
-for (const { name, table } of recordedServers().filter((s) => s.name.includes(options.only)))
-  rows.push(
-    summary(
-      name,
-      'none',
-      seedNumbers.map((seed) => experiment(table.problem, table, createRng(`${name} ${seed}`))),
-    ),
-  )
+const repeated = (name: string, run: (rng: Rng) => Run) => seedNumbers.map((seed) => run(createRng(`${name} ${seed}`)))
+for (const { name, table } of recordedServers().filter((s) => s.name.includes(options.only))) {
+  const anchored = anchoredServer(name, table.problem)
+  const runs = {
+    none: () => repeated(name, (rng) => experiment(table.problem, table, rng)),
+    // The launch whose server gave the anchors is the first trial.
+    anchored: () => repeated(name, (rng) => experiment({ ...table.problem, ...anchored.prior }, table, rng, [anchored.measuredOn])),
+  }
+  rows.push(...Object.entries(runs).map(([prior, all]) => summary(name, prior, all())))
+}
 console.table(rows)

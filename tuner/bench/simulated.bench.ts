@@ -1,15 +1,18 @@
 /**
  * `npm run bench:simulated [-- --trials N --seed S --cv C]`: simulated trials a second of CPU time, and how far their capacities lie from those that
  * bisection over windows of 60,000 requests finds, over configurations drawn from BERT on five GPUs;
- * C is the coefficient of variation of the time between requests.
+ * C is the coefficient of variation of the time between requests. Then what a trial of a real server would take, its search played in virtual time: seconds
+ * under load with nothing known beforehand, and with the capacity expected right and wrong, beside the figures.
  */
 import { parseArgs } from 'node:util'
-import { measureSimulatedCapacity } from '../../profiler/index.ts'
+import { measureCapacity, measureSimulatedCapacity } from '../../profiler/index.ts'
 import { createRng } from '../../search/index.ts'
 import type { Configuration } from '../../search/types.ts'
 import { architectureOf } from '../../trials/devices/architecture.ts'
 import { createSimulatedLauncher } from '../../trials/launchers/simulated/simulated-launcher.ts'
 import { InfeasibleError } from '../../trials/types.ts'
+import { effortFor } from '../backends/load-work.ts'
+import { table } from '../render/columns.ts'
 
 const { values: options } = parseArgs({
   options: { trials: { type: 'string', default: '300' }, seed: { type: 'string', default: '1' }, cv: { type: 'string', default: '1' } },
@@ -88,3 +91,27 @@ const at = (share: number) => `${(100 * errors[Math.min(errors.length - 1, Math.
 console.log(
   `capacities against long windows of other arrivals, ${errors.length} of them: off by ${at(0.5)} in the median, p90 ${at(0.9)}, at most ${at(1)}; ${within} within their 90 % intervals`,
 )
+
+/** Seconds under load, and capacity over that of long windows, of a search that expects `part` of it. */
+async function searched(configuration: Configuration, truthRps: number, part: number | undefined, seed: number) {
+  const { signal } = new AbortController()
+  const { target } = await launcher.launch(configuration, seed, signal)
+  const expectedRps = part === undefined ? undefined : part * truthRps
+  const found = await measureCapacity({ target, slo, signal, effort: effortFor(3), seed: 1000 * seed, expectedRps })
+  return { seconds: found.seconds, ofTruth: found.capacityRps / truthRps }
+}
+
+const trialSeeds = [1, 2]
+const some = capacities.filter((c) => c.capacityRps > 20).slice(0, 6)
+const rows = [['expected, of the truth', 'seconds under load, mean', 'most', 'capacity off by, median', 'most']]
+for (const part of [undefined, 0.1, 0.5, 0.9, 1, 1.1, 2, 8]) {
+  const found = []
+  for (const { configuration, capacityRps } of some)
+    for (const seed of trialSeeds) found.push(await searched(configuration, capacityRps, part, seed))
+  const took = found.map((f) => f.seconds).sort((a, b) => a - b)
+  const off = found.map((f) => Math.abs(f.ofTruth - 1)).sort((a, b) => a - b)
+  const mean = took.reduce((sum, each) => sum + each, 0) / took.length
+  const shares = [off[Math.floor(off.length / 2)]!, off.at(-1)!].map((share) => `${(100 * share).toFixed(1)} %`)
+  rows.push([part === undefined ? 'nothing' : `${part}`, mean.toFixed(1), took.at(-1)!.toFixed(1), ...shares])
+}
+console.log(`\nthe search of a real trial, in virtual time, ${some.length} configurations\n${table(rows).join('\n')}`)

@@ -70,5 +70,5 @@ export async function reopen(id: string | undefined, { db, slo, rps, headroom, m
 /** Nothing is started here, so an experiment of a larger machine, or of one with GPUs, is as good as one of this machine. */
 function anyMachine(): Surroundings {
   const gpus = gpuCatalogue.map((gpu) => gpu.name)
-  return { cwd: process.cwd(), machine: { cpuCores: 4096, gpus, builtinGpus: gpus } }
+  return { cwd: process.cwd(), machine: { cpuCores: 4096, gpus } }
 }

@@ -78,7 +78,7 @@ describe.skipIf(executablePath === undefined)(
     }
     const verdict = () => page.locator('#verdict')
     const slider = () => page.getByRole('slider')
-    const expectVerdict = (text: string) => page.locator('#verdict', { hasText: text }).waitFor({ timeout: 5_000 })
+    const expectVerdict = (text: string) => page.locator('#verdict', { hasText: text }).waitFor({ timeout: 60_000 })
 
     test('shows the verdict, where the figures come from, and hostile names as plain text', async () => {
       await expectVerdict('1 core, 1/4 L4 (6 GiB), batch 32')
@@ -203,7 +203,7 @@ describe.skipIf(executablePath === undefined)(
     })
 
     test('tells what matters, with intervals, from a worker', async () => {
-      await page.locator('#matters .effects figure').first().waitFor({ timeout: 20_000 })
+      await page.locator('#matters .effects figure').first().waitFor({ timeout: 60_000 })
       expect(await page.locator('[aria-label^="Importance: "]').getAttribute('aria-label')).toMatch(/gpu \d+(\.\d+)? %, .* to /)
       expect(await page.locator('[aria-label*="interval foretold"]').getAttribute('aria-label')).toMatch(/^\d of 1 /)
     })
@@ -242,7 +242,7 @@ describe.skipIf(executablePath === undefined)(
       await offline.goto(`file://${copy.path}`)
       await offline.locator('#verdict', { hasText: 'batch 32' }).waitFor()
       // Under 15 ms too few configurations serve to tell what matters: asked before.
-      await offline.locator('#matters .effects figure').first().waitFor({ timeout: 20_000 })
+      await offline.locator('#matters .effects figure').first().waitFor({ timeout: 60_000 })
       await offline.locator('#slo-limit').fill('15')
       await offline.locator('#verdict', { hasText: 'batch 8' }).waitFor()
       expect(asked).toEqual([])
@@ -287,7 +287,7 @@ describe.skipIf(executablePath === undefined)(
       await expectVerdict('1 core, 1/4 L4 (6 GiB), batch 8')
       expect(await page.locator('#trials .count').textContent()).toBe('8')
       await sample.store.finish(sample.id, 'done', {})
-      await page.locator('.state', { hasText: 'done' }).waitFor({ timeout: 5_000 })
+      await page.locator('.state', { hasText: 'done' }).waitFor({ timeout: 60_000 })
       expect(await verdict().textContent()).toContain('batch 8')
     })
   },

@@ -1,4 +1,7 @@
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
+import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { unpackTrial } from '../../reports/dashboard/data.ts'
 import { asMeasured, Ranker } from '../../reports/dashboard/ranking.ts'
@@ -124,6 +127,27 @@ describe('what it serves', () => {
       expect(answer.body, file).not.toContain('<img src=x')
       expect(answer.body, file).not.toContain('<script>window.attacked')
       expect(answer.body, file).toContain("default-src 'none'")
+    }
+  })
+
+  test('a log that became a link, a pipe or a folder is not read, and holds up no other request', async () => {
+    const log = join(dirname(sample.path), 'predictor.log')
+    renameSync(log, `${log}.kept`)
+    try {
+      for (const [make, said] of [
+        [() => symlinkSync('/etc/passwd', log), 'links are not followed'],
+        [() => execFileSync('mkfifo', [log]), 'is no file'],
+        [() => mkdirSync(log), 'is no file'],
+      ] as const) {
+        make()
+        // More than there are threads that a pipe could hold up.
+        const asked = Array.from({ length: 8 }, () => get(`${path}/trials/4/log`))
+        expect((await get('/api/experiments')).statusCode).toBe(200)
+        expect((await Promise.all(asked)).map(({ body }) => body)).toEqual(Array(8).fill(expect.stringContaining(said)))
+        rmSync(log, { recursive: true })
+      }
+    } finally {
+      renameSync(`${log}.kept`, log)
     }
   })
 

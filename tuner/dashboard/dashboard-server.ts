@@ -1,4 +1,5 @@
 /** The dashboard's server: loopback only, reads only. */
+import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { basename } from 'node:path'
 import Fastify, { type FastifyInstance } from 'fastify'
@@ -89,14 +90,22 @@ export async function createDashboard(reader: StoreReader, around: Surroundings,
   return { server, close: () => server.close() }
 }
 
-/** The end of a predictor's log. The path is the store's, never the request's, and nothing but a file named as launchers name their logs is opened. */
+/** A link is not followed, and a pipe without a writer holds up nothing: the store may be someone else's. */
+const openFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
+
+/**
+ * The end of a predictor's log. The path is the store's, never the request's, and nothing but a regular file named as launchers name their logs is read.
+ */
 async function tailOf(path: string): Promise<string> {
   if (!/^predictor(-\d+)?\.log$/.test(basename(path))) throw new UserError(`${basename(path)} is no log of a predictor`)
-  const handle = await open(path, 'r').catch((error: NodeJS.ErrnoException) => {
+  const handle = await open(path, openFlags).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ELOOP') throw new UserError(`${path} is a link, and links are not followed`)
     throw new UserError(error.code === 'ENOENT' ? `the log is gone: ${path}` : `the log cannot be read: ${error.message}`)
   })
   try {
-    const { size } = await handle.stat()
+    const about = await handle.stat()
+    if (!about.isFile()) throw new UserError(`${path} is no file`)
+    const { size } = about
     const from = Math.max(0, size - logBytes)
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(Math.min(size, logBytes)), 0, Math.min(size, logBytes), from)
     const text = buffer.toString('utf8', 0, bytesRead)

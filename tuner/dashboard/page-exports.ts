@@ -1,5 +1,6 @@
 /** Documents of an experiment under the question that the page asks. */
 import { z } from 'zod'
+import { latencyMetricNames } from '../../profiler/latency-metrics.ts'
 import type { Assets } from '../../reports/dashboard/bundle.ts'
 import { asMeasured, Ranker, type WhatIf } from '../../reports/dashboard/ranking.ts'
 import { standalonePage } from '../../reports/dashboard/standalone.ts'
@@ -21,7 +22,7 @@ import type { Feed } from './watch.ts'
 type Current = Feed & { readonly described: Described }
 
 const positive = z.number().positive().finite()
-const metric = z.enum(['e2e', 'ttft', 'tpot'])
+const metric = z.enum(latencyMetricNames)
 const price = z.object({ perHour: z.number().nonnegative().finite(), source: z.string() })
 const question = z.object({
   slo: z.object({

@@ -23,7 +23,7 @@ export const document = {
   seed: 7,
 }
 
-export const around: Surroundings = { cwd: '/', machine: { cpuCores: 2, gpus: [], builtinGpus: [], onnxGpus: [] } }
+export const around: Surroundings = { cwd: '/', machine: { cpuCores: 2, gpus: [] } }
 
 const on = (gpu: string, batchSize: number, gpuMemoryPercent: number, cpuCores = 2) => ({ cpuCores, gpu, gpuMemoryPercent, batchSize })
 

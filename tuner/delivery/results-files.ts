@@ -22,13 +22,21 @@ interface Results {
   readonly label: (configuration: Configuration) => string
 }
 
+/** Of an experiment that names no folder: below the working directory. */
+export const resultsFolder = ({ outDir }: Pick<Experiment, 'outDir'>, experimentId: string): string =>
+  outDir ?? join(process.cwd(), 'tune-results', experimentId)
+
+/** What stands in it whatever was found. */
+export const resultNames = ['recommendation.json', 'trials.csv'] as const
+
 /** Writes them, each whole or not at all; returns their paths, short where they lie below the working directory. */
 export async function writeResults({ outDir, recommendation, trials, experiment, pricePerHour, label }: Results): Promise<string[]> {
   await mkdir(outDir, { recursive: true })
-  const texts: Record<string, string> = {
+  const always: Record<(typeof resultNames)[number], string> = {
     'recommendation.json': recommendationJson(recommendation),
     'trials.csv': trialsCsv(trials, viewOf(experiment, { pricePerHour, label })),
   }
+  const texts: Record<string, string> = { ...always }
   if (recommendation.best) {
     const serving = withOwnPod(experiment, servingFrom(experiment, recommendation, recommendation.best, trials))
     for (const file of await renderSpec('kubernetes', serving, { autoscaler: 'none' })) texts[file.name] = file.text

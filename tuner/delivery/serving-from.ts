@@ -16,6 +16,7 @@ import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
 import { resourcesOf } from '../../trials/resources.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
+import { isOwnPredictor } from '../experiment/kubernetes-settings.ts'
 import { measuredOf } from '../experiment/measured-of.ts'
 import type { Experiment } from '../experiment/types.ts'
 
@@ -70,6 +71,7 @@ export function servingFrom(
       // By which the trials asked for it; emulated ones asked for none, and it may not give their shares.
       gpuScheme: experiment.devicesUsed === 'gpu' ? experiment.kubernetes?.gpuScheme : undefined,
       dra: experiment.kubernetes?.dra,
+      overlay: isOwnPredictor(experiment.kubernetes?.pod) ? undefined : experiment.kubernetes?.pod,
       ...defined(options),
     },
   )

@@ -8,6 +8,8 @@ export interface Surroundings {
   /** Working directory. */
   readonly cwd: string
   readonly machine: MachineFacts
+  /** The entries are an experiment of a store, whose space has every parameter: no default is added, and nothing is held against this machine. */
+  readonly stored?: boolean
 }
 
 /** Notes something wrong with the value at a path of the experiment file. */

@@ -4,9 +4,11 @@ import { configurationAt, enumerate, GRID_LIMIT, gridSize, parameterValues, sati
 import type { Condition, Configuration, Parameter, SearchSpace } from '../../search/types.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { closest, namesNear } from '../../trials/devices/device-model-error.ts'
+import { catalogueName, type ShareBound } from '../../trials/machine/gpu-offer.ts'
 import { ConditionError, type ConditionNames, parseCondition } from './condition.ts'
 import type { Report } from './context.ts'
 import type { ParameterEntry } from './experiment-schema.ts'
+import { divisions, type GpuOffer, pairings } from './gpus-here.ts'
 import type { Backend } from './names.ts'
 import { knownParameter, knownParameters, toParameter } from './parameters.ts'
 import { powersOfTwo } from './shorthand.ts'
@@ -24,6 +26,12 @@ interface SpaceSetting {
   readonly cpuCores: number
   /** Catalogue names to choose from: those in the machine, or those worth emulating. */
   readonly gpus: readonly string[]
+  /** This machine's GPUs, where the trials hold them; undefined: they are emulated, or a cluster's. */
+  readonly offers?: readonly GpuOffer[]
+  /** What enforces a share of those. */
+  readonly bound?: ShareBound
+  /** An experiment of a store: its space has every parameter. */
+  readonly stored?: boolean
 }
 
 /** The parameters that are tuned where the user names no other values. */
@@ -37,7 +45,7 @@ function defaultSpace(setting: SpaceSetting): Record<string, ParameterEntry> {
   const space: Record<string, ParameterEntry> = { cpuCores: { values: cores } }
   if (setting.devices !== 'cpu') {
     space.gpu = { values: [...setting.gpus] }
-    space.gpuMemoryPercent = { values: [10, 25, 50, 100] }
+    Object.assign(space, divisions(setting.offers, setting.bound))
   }
   if (setting.predictor === 'builtin') space.batchSize = { values: powersOfTwo(1, setting.devices === 'cpu' ? 32 : 128) }
   return space
@@ -65,9 +73,10 @@ export function buildSpace(
 ): { space: SearchSpace; pins: Configuration } {
   const user = entries.space ?? {}
   const pin = entries.pin ?? {}
-  const defaults = defaultSpace(setting)
+  const offers = setting.offers?.filter(({ name }) => chosenGpus(user, pin, setting.gpus, ownGpus).includes(name))
+  const defaults = defaultSpace({ ...setting, offers })
   if (Object.hasOwn(user, 'migProfile') || Object.hasOwn(pin, 'migProfile')) delete defaults.gpuMemoryPercent
-  const all = ordered([...new Set([...Object.keys(defaults), ...Object.keys(user), ...Object.keys(pin)])])
+  const all = ordered([...new Set([...(setting.stored ? [] : Object.keys(defaults)), ...Object.keys(user), ...Object.keys(pin)])])
   const tooMany = all.length > mostParameters
   if (tooMany)
     report(
@@ -108,13 +117,18 @@ export function buildSpace(
     if (Object.hasOwn(pin, name)) pins[name] = parameterValues(parameter)![0]!
     if (setting.backend === 'local' && setting.predictor !== 'url')
       checkCores(parameter, setting.cpuCores, Object.hasOwn(pin, name) ? ['pin', name] : at, report)
-    const condition = entry.when ?? (name === 'gpuMemoryPercent' ? sharesNothing(parameters) : undefined)
+    const condition = conditionOf(name, entry, Object.hasOwn(user, name) && user[name]?.when !== undefined, parameters)
     const when = condition === undefined ? undefined : readCondition(condition, conditionNames, [...at, 'when'], report)
     parameters.push(when ? { ...parameter, when } : parameter)
     conditionNames.set(name, parameter.kind === 'categorical' ? parameter.values : 'number')
   }
 
-  const constraints = (entries.constraints ?? []).flatMap((text, i) =>
+  const own = entries.constraints ?? []
+  const paired =
+    setting.stored || Object.hasOwn(user, 'migProfile')
+      ? []
+      : pairings(offers ?? [], namesOf(parameters, 'gpu'), namesOf(parameters, 'migProfile'))
+  const constraints = [...own, ...paired].flatMap((text, i) =>
     refused && mentionsUnknown(text, conditionNames) ? [] : (readCondition(text, conditionNames, ['constraints', i], report) ?? []),
   )
   const space = { parameters, constraints }
@@ -226,6 +240,29 @@ function checkCores(parameter: Parameter, cpuCores: number, at: Path, report: Re
   if (highest > cpuCores)
     report(at, `cpuCores: ${highest} cores, but this machine has ${cpuCores}`, 'ask for fewer, or use --backend simulated or kubernetes')
 }
+
+/** Catalogue names of the GPUs that the user chooses, or of all that there are. */
+function chosenGpus(
+  user: Readonly<Record<string, ParameterEntry>>,
+  pin: Readonly<Record<string, number | string>>,
+  all: readonly string[],
+  ownGpus: readonly Gpu[],
+): readonly string[] {
+  const chosen = Object.hasOwn(pin, 'gpu') ? [pin.gpu!] : user.gpu?.values
+  return chosen === undefined ? all : chosen.map((name) => catalogueName(String(name), ownGpus))
+}
+
+const namesOf = (parameters: readonly Parameter[], name: string): readonly string[] =>
+  parameters.flatMap((parameter) => (parameter.name === name && parameter.kind === 'categorical' ? parameter.values : []))
+
+/** What the user says, else for what divides a GPU that there is one, beside the default's own condition. */
+function conditionOf(name: string, entry: ParameterEntry, said: boolean, before: readonly Parameter[]): string | undefined {
+  if (said || !dividing.has(name)) return entry.when
+  const both = [sharesNothing(before), entry.when].filter((condition) => condition !== undefined)
+  return both.length === 0 ? undefined : both.join(' and ')
+}
+
+const dividing: ReadonlySet<string> = new Set(['gpuMemoryPercent', 'migProfile'])
 
 /** A share of a GPU means nothing where there is none. */
 function sharesNothing(before: readonly Parameter[]): string | undefined {

@@ -7,12 +7,23 @@ import { migProfilesOf } from '../../trials/devices/mig.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import { modelNames } from '../../trials/predictor/models/model-names.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
+import { isSecretChoice } from '../../trials/secrets.ts'
 import type { Context, Report } from './context.ts'
+import { type GpuOffer, gpusHere } from './gpus-here.ts'
 import { defaults } from './names.ts'
 import type { Experiment, ModelSpec } from './types.ts'
 import type { Path } from './yaml-file.ts'
 
 const ofGpus = ['gpuMemoryPercent', 'migProfile', 'sharing']
+
+/** What is tuned stands in every store, table and file, so that no secret may. */
+export function checkNoSecretChoices({ entries, report }: Context, space: SearchSpace): void {
+  for (const parameter of space.parameters) {
+    if (parameter.kind !== 'categorical' || !parameter.values.some((value) => isSecretChoice(parameter.name, value))) continue
+    const at = Object.hasOwn(entries.pin ?? {}, parameter.name) ? 'pin' : 'space'
+    report([at, parameter.name], `${parameter.name} has a secret among its values`, 'a secret is not tuned: put it into predictor.env')
+  }
+}
 
 /** GPUs of the space must have a price, and be there where they are not emulated. */
 export function checkGpus(
@@ -32,6 +43,9 @@ export function checkGpus(
       )
     return
   }
+  const here = gpusHere(around.machine, own.gpus)
+  const local = (entries.backend ?? defaults.backend) === 'local' && entries.predictor?.url === undefined
+  const held = devicesUsed === 'gpu' && local && here.length > 0
   const at: Path = Object.hasOwn(entries.pin ?? {}, 'gpu') ? ['pin', 'gpu'] : ['space', 'gpu']
   const names = gpu.values.filter((name) => name !== 'none')
   if (devicesUsed === 'cpu' && names.length > 0 && entries.devices === 'cpu')
@@ -42,21 +56,25 @@ export function checkGpus(
       report(
         at,
         `the price book '${book.name}' has no price for the GPU ${name}`,
-        `give one with --prices: gpus: { ${name}: 1.20 }; it has ${Object.keys(book.gpus).join(', ')}`,
+        `give one with --prices FILE, in it gpus: { ${name}: 1.20 }; it has ${Object.keys(book.gpus).join(', ')}`,
       )
-    if (
-      devicesUsed === 'gpu' &&
-      (entries.backend ?? defaults.backend) === 'local' &&
-      around.machine.gpus.length > 0 &&
-      !around.machine.gpus.includes(name) &&
-      entries.predictor?.kind !== 'url'
-    )
+    if (held && !here.some((offer) => offer.name === name))
       report(
         at,
         `this machine has no GPU ${name}`,
-        `it has ${[...new Set(around.machine.gpus)].join(', ')}; --devices emulated emulates others`,
+        `it has ${here.map((offer) => offer.name).join(', ')}; --devices emulated emulates others`,
       )
   }
+  if (held && !around.stored) checkCount(report, space, here)
+}
+
+/** A replica may hold no more GPUs than there are of the model that there is most of. */
+function checkCount(report: Report, space: SearchSpace, here: readonly GpuOffer[]): void {
+  const parameter = space.parameters.find(({ name }) => name === 'gpus')
+  if (parameter === undefined || parameter.kind === 'categorical') return
+  const asked = parameter.kind === 'ordinal' ? Math.max(...parameter.values) : parameter.max
+  const most = Math.max(...here.map(({ wholes }) => wholes))
+  if (asked > most) report(['space', 'gpus'], `gpus: ${asked} GPUs of a replica, but this machine has ${most}`, 'ask for fewer')
 }
 
 /** A MIG profile must exist on one of the GPUs at least; on the others it is an infeasible trial. */

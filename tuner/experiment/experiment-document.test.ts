@@ -29,7 +29,7 @@ test('what the store keeps makes the same experiment again', () => {
       {},
     ],
     [
-      'model: any\nslo: 50ms\npredictor: {command: [serve, "${port}", "${blocks}"], env: {A: b}, files: {"c.txt": "x"}, argFormat: ["--${kebab-name}", "${value}"], protocol: json, path: /p, healthPath: /ready, body: "{{text}}", readyTimeout: 90s}\n' +
+      'model: any\nslo: 50ms\npredictor: {command: [serve, "${port}", "${blocks}"], env: {A: b}, files: {"c.txt": "x"}, argFormat: ["--${kebab-name}", "${value}"], protocol: json, path: /p, healthPath: /ready, body: {text: "{{text}}"}, headers: {accept: text/plain}, readyTimeout: 90s}\n' +
         'space: {mode: {values: [a, b], category: args}, depth: {kind: int, min: 1, max: 9, step: 2, when: mode == a, monotone: down, concurrency: true}, level: {kind: categorical, values: [1, 2]}, blocks: {values: 1..8 x2, category: server, scale: log}}\n' +
         'constraints: depth < 8\nobjective: max-rate\nmaxPricePerHour: $2\nload: {arrivals: gamma:1.5, timeout: 3s}\nstop: {tolerance: 10%, certainty: 0.9}',
       {},

@@ -2,8 +2,9 @@
 import { isRecord } from '../../profiler/plain-record.ts'
 import { demandOf, priceBoundOf } from '../../search/objective.ts'
 import type { Parameter } from '../../search/types.ts'
+import { answerEntries } from './answer-settings.ts'
 import { describeDomain } from './default-space.ts'
-import { containersOf } from './kubernetes-settings.ts'
+import { containersOf, isOwnPredictor } from './kubernetes-settings.ts'
 import { joinPath, type Merged, showOrigin } from './layers.ts'
 import { knownParameter } from './parameters.ts'
 import { payloadEntries } from './payload-settings.ts'
@@ -59,16 +60,22 @@ export function documentOf(
       trialTime: formatDuration(load.trialSeconds * 1000),
       confirmTime: formatDuration(load.confirmSeconds * 1000),
     },
+    ...answerEntries(experiment.answers),
     budget: {
       maxTrials: budget.maxTrials,
       timeLimit: budget.timeLimitS === undefined ? undefined : formatDuration(budget.timeLimitS * 1000),
       cost: budget.maxCost === undefined ? undefined : `$${budget.maxCost}`,
     },
-    stop: { tolerance: formatShare(stop.tolerance), certainty: formatShare(stop.certainty) },
+    stop: {
+      tolerance: formatShare(stop.tolerance),
+      certainty: formatShare(stop.certainty),
+      yearlyBill: stop.yearlyBill === undefined ? undefined : `$${stop.yearlyBill}`,
+    },
     parallel: experiment.parallel,
     seed: experiment.seed,
     sampler: experiment.sampler,
     history: experiment.history,
+    calibration: experiment.calibration,
     gpuCatalogue: experiment.gpuCataloguePath,
     prices: experiment.pricesPath,
     db: experiment.dbPath,
@@ -104,9 +111,9 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
   const readyTimeout = predictor.readyTimeoutS === undefined ? undefined : formatDuration(predictor.readyTimeoutS * 1000)
   const { kind, protocol } = predictor
   if (predictor.kind === 'builtin') return compact({ kind, engine: predictor.engine, protocol, env: predictor.env, readyTimeout })
-  const { path, healthPath, body } = predictor
+  const { path, healthPath, body, headers } = predictor
   if (predictor.kind === 'url') {
-    const { url, headers, http2, tls } = predictor
+    const { url, http2, tls } = predictor
     const checks = { http2, ca: tls?.caPath, insecureSkipVerify: tls?.insecureSkipVerify }
     return compact({ kind, url, protocol, path, healthPath, body, headers, ...checks, readyTimeout })
   }
@@ -114,7 +121,7 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
   const { env, envNames, argFormat, cwd } = predictor
   const server = predictor.server?.kind
   const command = predictor.command.length > 0 ? [...predictor.command] : undefined
-  return compact({ kind, server, command, env, envNames, argFormat, files, cwd, protocol, path, healthPath, body, readyTimeout })
+  return compact({ kind, server, command, env, envNames, argFormat, files, cwd, protocol, path, healthPath, body, headers, readyTimeout })
 }
 
 /** A trace stays a path: its arrivals would be the largest part of the document. */
@@ -143,7 +150,7 @@ function compact(value: Record<string, unknown>): Record<string, unknown> {
 
 /** Paths of the document that are shown and traced as one: parameters, and everything that is no section. */
 function leaves(document: ExperimentDocument): [Path, unknown][] {
-  const parents = new Set(['model', 'slo', 'space', 'pin', 'predictor', 'kubernetes', 'load', 'budget', 'stop'])
+  const parents = new Set(['model', 'slo', 'space', 'pin', 'predictor', 'kubernetes', 'load', 'expect', 'golden', 'budget', 'stop'])
   return Object.entries(document).flatMap(([key, value]): [Path, unknown][] =>
     parents.has(key) && typeof value === 'object' && value !== null
       ? Object.entries(value).map(([inner, leaf]): [Path, unknown] => [[key, inner], leaf])
@@ -184,6 +191,7 @@ function describeLeaf(experiment: Experiment, path: Path, value: unknown): strin
   if (path[0] === 'space') return describeParameter(experiment, String(path[1]))
   switch (joinPath(path)) {
     case 'kubernetes.pod':
+    case 'kubernetes.job':
       return describePod(value)
     case 'predictor.command':
       return (value as string[]).map((word) => (/\s/.test(word) ? `'${word}'` : word)).join(' ')
@@ -202,7 +210,9 @@ function describeParameter({ space }: Experiment, name: string): string {
 /** A pod template is too long for a row: its containers and their images stand for it. */
 function describePod(pod: unknown): string {
   const containers = containersOf(pod as Record<string, unknown>) as { name?: unknown; image?: unknown }[]
-  return containers.map(({ name, image }) => `${name} (${image ?? 'no image'})`).join(', ')
+  return isOwnPredictor(pod as Record<string, unknown>)
+    ? containers.map(({ name, image }) => `${name} (${image ?? 'no image'})`).join(', ')
+    : JSON.stringify(pod)
 }
 
 function describeValue(value: unknown): string {

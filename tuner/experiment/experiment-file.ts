@@ -2,7 +2,7 @@
 import { dirname, resolve } from 'node:path'
 import { importProfilingExperiment, isProfilingExperiment } from './morphling.ts'
 import type { ConfigProblem } from './types.ts'
-import { type Layer, readYamlFile } from './yaml-file.ts'
+import { type Layer, readYaml, readYamlFile } from './yaml-file.ts'
 
 interface ExperimentFile {
   /** Absent: it could not be read. */
@@ -11,10 +11,13 @@ interface ExperimentFile {
   readonly notices: readonly string[]
 }
 
-/** @param file as the user gave it, from the working directory */
-export function readExperimentFile(file: string, cwd: string): ExperimentFile {
+/**
+ * @param file as the user gave it, from the working directory
+ * @param text what will stand in it, where it is not written yet
+ */
+export function readExperimentFile(file: string, cwd: string, text?: string): ExperimentFile {
   const path = resolve(cwd, file)
-  const { layer, problems } = readYamlFile(path, file, dirname(path))
+  const { layer, problems } = text === undefined ? readYamlFile(path, file, dirname(path)) : readYaml(text, file, dirname(path))
   if (!layer || !isProfilingExperiment(layer.raw)) return { layer: layer && { ...layer, path }, problems, notices: [] }
   const imported = importProfilingExperiment(layer)
   return { layer: { ...imported.layer, path }, problems: [...problems, ...imported.problems], notices: imported.notices }

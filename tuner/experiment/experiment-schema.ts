@@ -13,6 +13,8 @@ import { gpuSchemes } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { serverKinds } from '../../trials/launchers/server-files/preset.ts'
 import { engineNames } from '../../trials/predictor/engines/engine-registry.ts'
 import { spoken } from '../../trials/predictor/protocol/spoken.ts'
+import { providerNames } from '../../trials/prices/providers.ts'
+import { expectation, golden } from './answer-schema.ts'
 import { splitCommand } from './command-line.ts'
 import { backends, defaults, deviceChoices, loadOrigins } from './names.ts'
 import { parseItems } from './payload-settings.ts'
@@ -212,12 +214,15 @@ const predictorKeys = z.strictObject({
   protocol: choice(protocolNames, 'a protocol').optional().describe(`how it is asked; default ${spoken.tensors[0]}`),
   path: text('a path').optional().describe(`path of the inference call, for protocol '${pathNamed}'`),
   healthPath: text('a path').optional().describe("path that answers 200 once ready, where it is not the protocol's own"),
-  body: text('a text')
+  body: z
+    .union([text('a text'), z.record(z.string(), z.json()).transform((document) => JSON.stringify(document))], {
+      error: 'expected a text or a JSON object',
+    })
     .optional()
     .describe('request body for protocol \'json\', e.g. {"text": "{{text}}"}; {{text}}, {{image}} and {{int}} are filled in'),
   headers: texts
     .optional()
-    .describe('url: sent with every request, as HTTP headers or gRPC metadata; a value may be ${env:NAME} or ${file:PATH}'),
+    .describe('url, command: sent with every request, as HTTP headers or gRPC metadata; a value may be ${env:NAME} or ${file:PATH}'),
   http2: flag.optional().describe('url: HTTP/2 for REST protocols, over TLS by ALPN, over plain TCP by prior knowledge'),
   ca: text('a path').optional().describe('url, https and grpcs: certificates of the authorities to trust (PEM), relative to this file'),
   insecureSkipVerify: flag.optional().describe('url, https and grpcs: takes any certificate for good'),
@@ -285,7 +290,15 @@ export const experimentFileSchema = z.strictObject({
       pod: z
         .record(z.string(), z.unknown(), { error: 'expected a pod template with metadata and spec' })
         .optional()
-        .describe('pod template (metadata, spec) of your own predictor; tuned values go into its container, all else stays as it is'),
+        .describe(
+          'pod template (metadata, spec) of your own predictor; tuned values go into its container, all else stays as it is. Without an image: laid over the pod of the built-in predictor, e.g. {spec: {tolerations: [...]}}',
+        ),
+      job: z
+        .record(z.string(), z.unknown(), { error: 'expected a pod template with metadata and spec' })
+        .optional()
+        .describe(
+          'laid over the pod of the load generator (metadata, spec; its container is `load`), e.g. {spec: {priorityClassName: low, containers: [{name: load, resources: {limits: {cpu: 1}}}]}}',
+        ),
       container: text('a name').optional().describe('container of the pod that is tuned, default its only one'),
       port: count(1, 'a port').optional().describe('port it serves on, default the first of the container'),
       image: text('an image')
@@ -316,11 +329,22 @@ export const experimentFileSchema = z.strictObject({
         .optional()
         .describe('request bodies: generated, a file, a folder of pictures, or {file, count, items}; default generated'),
       timeout: duration.optional().describe('deadline of one request; default 10 times the SLO, at least 2s'),
-      trialTime: duration.optional().describe(`most time under load of one trial, default ${defaults.trialTime}`),
+      trialTime: duration.optional().describe(`time under open load of one trial, once its server is warm, default ${defaults.trialTime}`),
       confirmTime: duration.optional().describe(`time under load of the winner's confirmation, default ${defaults.confirmTime}`),
     })
     .optional()
     .describe('how trials are loaded'),
+  expect: z
+    .record(text('a path'), expectation, { error: 'expected path: value pairs' })
+    .optional()
+    .describe(
+      "what stands in every answer, path → value or {value, tolerance}, e.g. 'predictions[0].label: spam', 'outputs.logits.data[0]: {value: 0.5, tolerance: 0.01}'",
+    ),
+  golden: golden
+    .optional()
+    .describe(
+      `answers that every other configuration's are held against: first (those of the first configuration), off, or a JSON Lines file of answers; default ${defaults.golden}`,
+    ),
   budget: z
     .strictObject({
       maxTrials: count(1, 'trials').optional().describe(`most trials, default ${defaults.maxTrials}`),
@@ -333,6 +357,9 @@ export const experimentFileSchema = z.strictObject({
     .strictObject({
       tolerance: share.optional().describe(`how much better something untried must be to matter, default ${defaults.tolerance}`),
       certainty: share.optional().describe(`stop when it is this certain that nothing better is left, default ${defaults.certainty}`),
+      yearlyBill: money
+        .optional()
+        .describe('stop when a trial costs more than it may save of this in a year; default the bill of the demand, or of one replica'),
     })
     .optional()
     .describe('when the search has found enough'),
@@ -342,7 +369,10 @@ export const experimentFileSchema = z.strictObject({
   gpuCatalogue: text('a path')
     .optional()
     .describe('GPUs of your own (YAML), name → {memoryGiB, bandwidthGBs, peakTflops: {fp32, fp16, ...}}, relative to this file'),
-  prices: text('a path').optional().describe('price book (YAML), relative to this file; default: on-demand list prices'),
+  calibration: text('a name').optional().describe('name of what `tune calibrate` measured, or none; default its own'),
+  prices: text('a path or a provider')
+    .optional()
+    .describe(`price book: ${providerNames.join(', ')}, or a file (YAML), relative to this file; default: on-demand list prices`),
   db: text('a path').optional().describe(`trial store, relative to this file; default ${defaults.db} in the working directory`),
   out: text('a path').optional().describe('folder for the result files, relative to this file; default tune-results/<experiment>'),
   history: z

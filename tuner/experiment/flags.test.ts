@@ -28,6 +28,11 @@ test('the help begins with examples and says a default for every flag that has o
     .map((flag) => flag.flags.split(' ').find((word) => word.startsWith('--')))
   expect(without.sort()).toEqual([
     '--constraint',
+    '--env',
+    '--expect',
+    '--header',
+    '--http2',
+    '--insecure-skip-verify',
     '--max-price',
     '--model',
     '--no-confirm',
@@ -35,7 +40,9 @@ test('the help begins with examples and says a default for every flag that has o
     '--param',
     '--pin',
     '--slo',
+    '--template',
     '--url',
+    '--write',
   ])
 })
 
@@ -95,4 +102,62 @@ test('environment variables are named after their flags', () => {
   const layer = environmentToLayer({ TUNE_MAX_TRIALS: '3', TUNE_SLO: 'p90<1s', TUNE_NO_CONFIRM: '1' }, '/')
   expect(layer.raw).toEqual({ budget: { maxTrials: '3' }, slo: { percentile: 'p90', limit: '1s' } })
   expect(layer.originOf(['slo', 'limit'])).toEqual({ kind: 'environment', variable: 'TUNE_SLO' })
+})
+
+test('headers are flags: each its own entry, and one that is none is named without its value', () => {
+  const { layer, problems } = flagsToLayer(
+    parse('--header', 'X-Tenant: a', '--header', 'Authorization:Bearer b:c', '--header', 'no header: d'),
+    '/',
+  )
+  expect(layer.raw).toEqual({ predictor: { headers: { 'X-Tenant': 'a', Authorization: 'Bearer b:c' } } })
+  expect(problems).toEqual([expect.objectContaining({ where: '--header', what: "'no header' is no header: write 'Name: value'" })])
+})
+
+test('a flag whose key every object inherits is not there unless it is given', () => {
+  expect(flagsToLayer({}, '/').layer.raw).toEqual({})
+  expect(flagsToLayer({ valueOf: '$5000' }, '/').layer.raw).toEqual({ stop: { yearlyBill: '$5000' } })
+})
+
+test("everything that the file says of a server of one's own has a flag", () => {
+  const { predictor } = experimentJsonSchema().properties as Record<string, { anyOf: { properties?: Record<string, unknown> }[] }>
+  const keys = predictor!.anyOf.flatMap(({ properties }) => Object.keys(properties ?? {}))
+  const set = experimentFlags.filter(({ path }) => path[0] === 'predictor').map(({ path }) => path[1])
+  // What it is follows from the others.
+  expect(keys.filter((key) => key !== 'kind' && !set.includes(key))).toEqual([])
+})
+
+test('a command is described by flags as by a file', () => {
+  const words =
+    '--model m --slo 50ms --protocol json --path /p --template {} --env A=b=c --env-name workers=W --arg-format --${name} --arg-format ${value}'
+  const written = [
+    '--write',
+    'x.yaml=a: ${workers}',
+    '--expect',
+    'label[0]=1',
+    '--expect',
+    'kind=spam',
+    '--ready-timeout',
+    '2m',
+    '--cwd',
+    '/tmp',
+  ]
+  const flags = parse('--command', 'python3 x.py ${port} ${workers}', '--param', 'workers=1..2', ...words.split(' '), ...written)
+  const { predictor, answers } = loadExperiment({ cwd: '/', machine, flags })
+  expect(predictor).toMatchObject({
+    env: { A: 'b=c' },
+    envNames: { workers: 'W' },
+    argFormat: ['--${name}', '${value}'],
+    files: [{ path: 'x.yaml', template: 'a: ${workers}' }],
+    body: '{}',
+    cwd: '/tmp',
+    readyTimeoutS: 120,
+  })
+  expect(answers.expect).toMatchObject([{ value: 1 }, { value: 'spam' }])
+})
+
+test.each([
+  ['--env', 'A', "'A' is not name=value", 'for example --env OMP_NUM_THREADS=1'],
+  ['--pin', 'env:a=1', "'env:a=1' is not name=value", 'for example --pin cpuCores=2'],
+])('%s %s is refused with an example', (flag, text, what, hint) => {
+  expect(flagsToLayer(parse(flag, text), '/').problems).toEqual([{ where: flag, what, hint }])
 })

@@ -1,31 +1,16 @@
 /** Flags of the command line: a short form of the experiment file. Light, for `--help` must be quick: no schema, no YAML. */
 import { type Command, Option } from 'commander'
-import { protocolNames } from '../../profiler/protocols/protocol-table.ts'
-import { categoryNames } from '../../search/categories.ts'
+import { latencyMetricNames, latencyMetrics } from '../../profiler/latency-metrics.ts'
 import { defaultKind, kindsAsking, objectiveKinds } from '../../search/objective.ts'
 import { samplerNames } from '../../search/samplers/sampler-names.ts'
+import { providerNames } from '../../trials/prices/providers.ts'
 import { createDraft, type Draft } from './draft.ts'
+import { type Flag, gatherFlag, namesOf } from './flag-entries.ts'
 import { backends, defaults, deviceChoices } from './names.ts'
+import { serverFlags } from './server-flags.ts'
 import { sloParts } from './slo-text.ts'
 import type { ConfigProblem, Origin } from './types.ts'
-import type { Layer, Path } from './yaml-file.ts'
-
-interface Flag {
-  /** As commander takes it: '--max-trials <n>'. */
-  readonly flags: string
-  readonly group: string
-  readonly what: string
-  /** Where its value goes in the experiment file. Absent: `gather` says. */
-  readonly path?: Path
-  /** For flags that may stand several times: 'name=value' texts. */
-  readonly gather?: 'pin' | 'param' | 'constraint'
-  /** What is written at the path, where it is not the text itself. */
-  readonly value?: unknown
-  /** Splits a short form into entries below the path, so that another flag may set the rest of them. */
-  readonly parts?: (text: string) => Readonly<Record<string, string | undefined>>
-  /** May stand several times: one text with commas. */
-  readonly joined?: boolean
-}
+import type { Layer } from './yaml-file.ts'
 
 const model = 'Model and goal'
 const where = 'Where trials run'
@@ -51,19 +36,12 @@ export const experimentFlags: readonly Flag[] = [
     joined: true,
     what: "latency SLO: 50ms (p99), p95<80ms; of a language model 'ttft p95<300ms', or several at once: 'p90 ttft<200ms tpot<30ms'",
   },
-  {
-    flags: '--slo-ttft <duration>',
+  ...latencyMetricNames.map((metric, i) => ({
+    flags: `--slo-${metric} <duration>`,
     group: model,
-    path: ['slo', 'ttft'],
-    what: 'limit of the time to the first token; a request must keep all limits (default: none)',
-  },
-  {
-    flags: '--slo-tpot <duration>',
-    group: model,
-    path: ['slo', 'tpot'],
-    what: 'limit of the time per output token after the first (default: none)',
-  },
-  { flags: '--slo-e2e <duration>', group: model, path: ['slo', 'e2e'], what: 'limit of the whole answer (default: none)' },
+    path: ['slo', metric],
+    what: `limit of ${latencyMetrics[metric].what}${i === 0 ? '; a request must keep all limits' : ''} (default: none)`,
+  })),
   {
     flags: '--error-rate <share>',
     group: model,
@@ -127,32 +105,7 @@ export const experimentFlags: readonly Flag[] = [
     path: ['kubernetes', 'image'],
     what: 'backend kubernetes: image with `tune` as its entry point, the built-in predictor and load generator (default: tune-predictor:0.1.0)',
   },
-  {
-    flags: '--command <command>',
-    group: where,
-    path: ['predictor', 'command'],
-    what: 'your own predictor: a command with ${port}, ${batchSize}, ... in it, run without a shell (default: the built-in one)',
-  },
-  { flags: '--url <url>', group: where, path: ['predictor', 'url'], what: 'a predictor that runs already' },
-  {
-    flags: '--protocol <name>',
-    group: where,
-    path: ['predictor', 'protocol'],
-    what: `${list(protocolNames)} (default: ${protocolNames[0]}; of language models openai)`,
-  },
-  { flags: '--path <path>', group: where, path: ['predictor', 'path'], what: "path of the inference call (default: the protocol's)" },
-  {
-    flags: '--health-path <path>',
-    group: where,
-    path: ['predictor', 'healthPath'],
-    what: "path that answers 200 once ready (default: the protocol's)",
-  },
-  {
-    flags: '--body <json>',
-    group: where,
-    path: ['predictor', 'body'],
-    what: 'request body for --protocol json, with {{text}}, {{image}} and {{int}} filled in (default: {"text": "{{text}}"})',
-  },
+  ...serverFlags,
 
   {
     flags: '--cores <values>',
@@ -181,15 +134,23 @@ export const experimentFlags: readonly Flag[] = [
   {
     flags: '--param <name=values>',
     group: space,
-    gather: 'param',
-    what: "further parameter, may be repeated: workers=1..8, env:MODE=fast,exact, args:max-num-seqs='16..256 x2'",
+    gather: 'parameters',
+    path: ['space'],
+    what: "further parameter, may be repeated, e.g. workers=1..8, env:MODE=fast,exact, args:max-num-seqs='16..256 x2'",
   },
-  { flags: '--pin <name=value>', group: space, gather: 'pin', what: 'holds a parameter at one value, may be repeated: cpuCores=2' },
+  {
+    flags: '--pin <name=value>',
+    group: space,
+    gather: 'entries',
+    path: ['pin'],
+    what: 'holds a parameter at one value, may be repeated, e.g. cpuCores=2',
+  },
   {
     flags: '--constraint <condition>',
     group: space,
-    gather: 'constraint',
-    what: "what every configuration must keep, may be repeated: 'batchSize <= queueLimit'",
+    gather: 'list',
+    path: ['constraints'],
+    what: "what every configuration must keep, may be repeated, e.g. 'batchSize <= queueLimit'",
   },
 
   {
@@ -212,6 +173,12 @@ export const experimentFlags: readonly Flag[] = [
     what: "items of one request: 4, 1..16, '1:70, 8:30' (weights) (default: 1)",
   },
   {
+    flags: '--golden <answers>',
+    group: load,
+    path: ['golden', 'from'],
+    what: `answers that every other configuration's are held against: first | off | a JSON Lines file of answers (default: ${defaults.golden}, those of the first configuration)`,
+  },
+  {
     flags: '--timeout <duration>',
     group: load,
     path: ['load', 'timeout'],
@@ -221,13 +188,13 @@ export const experimentFlags: readonly Flag[] = [
     flags: '--trial-time <duration>',
     group: load,
     path: ['load', 'trialTime'],
-    what: `most time under load of one trial (default: ${defaults.trialTime})`,
+    what: `time under open load of one trial, once its server is warm (default: ${defaults.trialTime})`,
   },
   {
     flags: '--confirm-time <duration>',
     group: load,
     path: ['load', 'confirmTime'],
-    what: `time under load of the winner's confirmation (default: ${defaults.confirmTime})`,
+    what: `time under load at a rate that is confirmed; a clear case takes a third of it, a close one twice (default: ${defaults.confirmTime})`,
   },
   { flags: '--no-confirm', group: load, path: ['confirm'], value: false, what: 'skip the confirmation of the winner' },
 
@@ -256,6 +223,12 @@ export const experimentFlags: readonly Flag[] = [
     path: ['stop', 'certainty'],
     what: `... with this probability (default: ${defaults.certainty})`,
   },
+  {
+    flags: '--value-of <money>',
+    group: budget,
+    path: ['stop', 'yearlyBill'],
+    what: 'yearly bill to save on: no trial that costs more than it may save (default: that of the demand, or of one replica)',
+  },
   { flags: '--parallel <n>', group: budget, path: ['parallel'], what: `trials at once (default: ${defaults.parallel})` },
   { flags: '--sampler <name>', group: budget, path: ['sampler'], what: `${list(samplerNames)} (default: ${defaults.sampler})` },
   {
@@ -273,7 +246,14 @@ export const experimentFlags: readonly Flag[] = [
     path: ['gpuCatalogue'],
     what: 'GPUs of your own, YAML (default: the built-in catalogue alone)',
   },
+  { flags: '--calibration <name>', group: files, path: ['calibration'], what: 'of `tune calibrate`, or none (default: its own)' },
   { flags: '--prices <file>', group: files, path: ['prices'], what: 'price book, YAML (default: on-demand list prices)' },
+  {
+    flags: '--provider <name>',
+    group: files,
+    path: ['prices'],
+    what: `prices of one provider: ${providerNames.join(', ')}, or a file (default: as --prices)`,
+  },
   { flags: '--db <file>', group: files, path: ['db'], what: `trial store (default: ${defaults.db})` },
   { flags: '-o, --out <folder>', group: files, path: ['out'], what: 'folder for the results (default: tune-results/<experiment>)' },
 ]
@@ -313,37 +293,18 @@ function optionOf(flag: Flag): Option {
   return option
 }
 
-/** --max-trials, and its key among commander's options: maxTrials (confirm for --no-confirm). */
-function namesOf(flag: Flag): { long: string; key: string } {
-  const option = new Option(flag.flags)
-  return { long: option.long ?? flag.flags, key: option.attributeName() }
-}
-
-const paramPattern = new RegExp(`^(?:(${categoryNames.join('|')}):)?([^=:\\s]+)=(.*)$`, 's')
-
 /** The flags as a partial experiment file, and which flag each value came from. Relative paths start from the working directory. */
 export function flagsToLayer(values: FlagValues, folder: string): { layer: Layer; problems: ConfigProblem[] } {
   const draft = createDraft(folder)
   const problems: ConfigProblem[] = []
   for (const flag of experimentFlags) {
     const { long, key } = namesOf(flag)
-    const value = values[key]
+    // `--value-of` is valueOf, which every object inherits.
+    const value = Object.hasOwn(values, key) ? values[key] : undefined
     if (value === undefined || (flag.value !== undefined && value !== flag.value)) continue
     const origin: Origin = { kind: 'flag', flag: long }
-    if (flag.path) setValue(draft, flag, flag.value ?? value, origin)
-    else if (flag.gather === 'constraint') draft.set(['constraints'], value, origin)
-    else
-      for (const text of value as string[]) {
-        const [, category, name, rest] = paramPattern.exec(text) ?? []
-        if (name === undefined || rest === undefined || name === '__proto__' || (flag.gather === 'pin' && category))
-          problems.push({
-            where: long,
-            what: `'${text}' is not name=value`,
-            hint: flag.gather === 'pin' ? 'write --pin cpuCores=2' : 'write --param workers=1..8 or --param env:MODE=a,b',
-          })
-        else if (flag.gather === 'pin') draft.set(['pin', name], rest.trim(), origin)
-        else draft.set(['space', name], category ? { values: rest, category } : rest, origin)
-      }
+    if (flag.gather) gatherFlag(flag, value as string[], { draft, origin, problems })
+    else setValue(draft, flag, flag.value ?? value, origin)
   }
   return { layer: draft.layer(), problems }
 }
@@ -352,7 +313,7 @@ export function flagsToLayer(values: FlagValues, folder: string): { layer: Layer
 export function environmentToLayer(environment: Readonly<Record<string, string | undefined>>, folder: string): Layer {
   const draft = createDraft(folder)
   for (const flag of experimentFlags) {
-    if (!flag.path || flag.value !== undefined) continue
+    if (flag.gather || flag.value !== undefined) continue
     const variable = `TUNE_${namesOf(flag).long.slice(2).replaceAll('-', '_').toUpperCase()}`
     const value = environment[variable]
     if (value !== undefined && value !== '') setValue(draft, flag, value, { kind: 'environment', variable })
@@ -361,6 +322,6 @@ export function environmentToLayer(environment: Readonly<Record<string, string |
 }
 
 function setValue(draft: Draft, flag: Flag, value: unknown, origin: Origin): void {
-  if (!flag.parts) draft.set(flag.path!, value, origin)
-  else for (const [key, part] of Object.entries(flag.parts(String(value)))) draft.set([...flag.path!, key], part, origin)
+  if (!flag.parts) draft.set(flag.path, value, origin)
+  else for (const [key, part] of Object.entries(flag.parts(String(value)))) draft.set([...flag.path, key], part, origin)
 }

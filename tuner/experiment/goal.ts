@@ -1,4 +1,5 @@
 /** What is asked for: the SLO to keep, the objective, and what stays free for peaks. */
+import { latencyMetrics } from '../../profiler/latency-metrics.ts'
 import { protocolNames, protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import type { Slo } from '../../profiler/types.ts'
 import { asksOf, defaultKind, kindsAsking, type Objective, type ObjectiveKind, objectiveOf } from '../../search/objective.ts'
@@ -17,7 +18,7 @@ export function resolveSlo({ entries, report, broken }: Context, streams: boolea
   const maxErrorRate = errorRate ?? parseShare(defaults.errorRate)
   if (maxErrorRate >= 1) report(['slo', 'errorRate'], 'an error rate of 100 % lets every request fail', `write e.g. ${defaults.errorRate}`)
   for (const { metric } of limits)
-    if (metric !== 'e2e' && !streams)
+    if (latencyMetrics[metric].streamed && !streams)
       report(
         ['slo', entry[metric] === undefined ? 'metric' : metric],
         `${metric} is a latency of streamed answers`,

@@ -1,11 +1,13 @@
 /** The cluster part of an experiment: the pod template and which of its containers is tuned. */
 import type { SearchSpace } from '../../search/types.ts'
+import { builtinContainer, loadContainer } from '../../trials/launchers/kubernetes/manifests.ts'
 import type { Context } from './context.ts'
 import { defaults } from './names.ts'
 import type { KubernetesSpec } from './types.ts'
 
 interface Container {
   readonly name?: unknown
+  readonly image?: unknown
   readonly ports?: readonly { readonly containerPort?: unknown }[]
 }
 
@@ -18,7 +20,12 @@ export function resolveKubernetes({ entries, report }: Context): KubernetesSpec 
       `a kubernetes section with backend ${entries.backend ?? defaults.backend}`,
       'say backend: kubernetes, or leave the section out',
     )
+  if (given.job !== undefined) checkOverlay(given.job, 'job', loadContainer, report)
   if (given.pod === undefined) return given
+  if (!isOwnPredictor(given.pod)) {
+    checkOverlay(given.pod, 'pod', builtinContainer, report)
+    return given
+  }
   if (entries.predictor?.command !== undefined || entries.predictor?.engine !== undefined || entries.predictor?.url !== undefined)
     report(
       ['predictor'],
@@ -26,14 +33,6 @@ export function resolveKubernetes({ entries, report }: Context): KubernetesSpec 
       'the pod is the predictor: of `predictor` keep protocol, path, envNames and argFormat at most',
     )
   const containers = containersOf(given.pod)
-  if (containers.length === 0) {
-    report(
-      ['kubernetes', 'pod'],
-      'kubernetes.pod: no containers with a name',
-      'a pod template has spec: {containers: [{name, image, ...}]}',
-    )
-    return given
-  }
   const names = containers.map((container) => String(container.name))
   const container = given.container ?? (names.length === 1 ? names[0] : undefined)
   if (container === undefined)
@@ -42,6 +41,29 @@ export function resolveKubernetes({ entries, report }: Context): KubernetesSpec 
     report(['kubernetes', 'container'], `kubernetes.container: the pod has no container ${container}`, `it has ${names.join(', ')}`)
   const port = given.port ?? containers.find(({ name }) => name === container)?.ports?.[0]?.containerPort
   return { ...given, container, port: typeof port === 'number' ? port : undefined }
+}
+
+/** A pod template with an image is the user's own predictor; one without is laid over the pod of the built-in predictor. */
+export const isOwnPredictor = (pod: Readonly<Record<string, unknown>> | undefined): boolean =>
+  pod !== undefined && containersOf(pod).some(({ image }) => image !== undefined)
+
+/** Of a pod that is made here the user may say more, but adds no container by mistake. */
+function checkOverlay(over: Readonly<Record<string, unknown>>, key: 'pod' | 'job', container: string, report: Context['report']): void {
+  const at = ['kubernetes', key]
+  for (const name of Object.keys(over).filter((name) => name !== 'metadata' && name !== 'spec'))
+    report([...at, name], `kubernetes.${key}: '${name}' is no part of a pod template`, 'it has metadata and spec')
+  for (const part of ['metadata', 'spec'])
+    if (over[part] !== undefined && (typeof over[part] !== 'object' || over[part] === null || Array.isArray(over[part])))
+      report([...at, part], `kubernetes.${key}.${part}: expected an object`, `e.g. ${key}: {spec: {tolerations: [...]}}`)
+  const listed = (over.spec as { containers?: unknown } | null | undefined)?.containers
+  if (listed === undefined) return
+  for (const name of Array.isArray(listed) ? listed.map((one: Container | null) => one?.name) : [undefined])
+    if (name !== container)
+      report(
+        [...at, 'spec', 'containers'],
+        `kubernetes.${key}: ${name === undefined ? 'a container without a name' : `container ${name} has no image`}`,
+        `its own container is called ${container}${key === 'pod' ? '; a predictor of your own names its image' : ''}`,
+      )
 }
 
 /** Containers of a pod template that have a name. */

@@ -1,8 +1,8 @@
 /** Layers of settings (file, environment, flags): each validated against the schema, then laid one over the other with the origin of every value. */
 import type { z } from 'zod'
+import { latencyMetricNames } from '../../profiler/latency-metrics.ts'
 import { closest, namesNear } from '../../trials/devices/device-model-error.ts'
 import { type ExperimentEntries, experimentFileSchema, experimentJsonSchema, type ParameterEntry } from './experiment-schema.ts'
-import { sloMetrics } from './parse-slo.ts'
 import type { ConfigProblem, Origin } from './types.ts'
 import type { Layer, Path } from './yaml-file.ts'
 
@@ -180,7 +180,7 @@ export interface Merged {
 }
 
 /** Laid over each other entry by entry; any other value replaces the one below as a whole: half of one predictor and half of another would be neither. */
-const sections = new Set(['slo', 'load', 'budget', 'stop', 'space', 'pin', 'predictor', 'kubernetes'])
+const sections = new Set(['slo', 'load', 'budget', 'stop', 'space', 'pin', 'predictor', 'kubernetes', 'golden'])
 
 /** A predictor of another kind replaces the one below; a mere `protocol` or `env`, or another URL of one that runs already, is laid over it. */
 const isAnotherPredictor = (key: string, below: unknown, value: unknown) =>
@@ -190,7 +190,7 @@ const isAnotherPredictor = (key: string, below: unknown, value: unknown) =>
 /** An SLO that names a `limit`, if only to say that there is none, replaces the one below; one metric's own limit replaces that of the same metric. */
 function withoutReplaced(below: Record<string, unknown>, above: Record<string, unknown>): Record<string, unknown> {
   const single = ['limit', 'metric']
-  const replaced = 'limit' in above ? [...single, ...sloMetrics] : String(below.metric ?? 'e2e') in above ? single : []
+  const replaced = 'limit' in above ? [...single, ...latencyMetricNames] : String(below.metric ?? 'e2e') in above ? single : []
   return Object.fromEntries(Object.entries(below).filter(([key]) => !replaced.includes(key)))
 }
 

@@ -30,6 +30,11 @@ describe('a model and an SLO are enough', () => {
   test('on the GPUs that are there', () => {
     const experiment = load(bert, { machine: { cpuCores: 6, gpus: ['L4', 'L4'] } })
     expect(experiment.devicesUsed).toBe('gpu')
+    const engineOf = (...able: string[]) => {
+      const { predictor } = load(bert, { machine: { cpuCores: 6, gpus: ['L4'], drivesGpus: (engine) => able.includes(engine) } })
+      return predictor.kind === 'builtin' ? predictor.engine : undefined
+    }
+    expect([engineOf('onnx', 'tfjs'), engineOf('tfjs'), engineOf()]).toEqual(['onnx', 'tfjs', 'emulated'])
     expect(valuesOf(experiment, 'gpu')).toEqual(['L4'])
     expect(valuesOf(experiment, 'cpuCores')).toEqual([1, 2, 4, 6])
   })
@@ -177,10 +182,10 @@ describe('flags', () => {
   test('an ONNX file runs for real: on CPU, or on a GPU that ONNX Runtime can use', () => {
     write('model.onnx', '')
     const flags = { model: './model.onnx', slo: '50ms' }
-    const cpu = load(flags, { machine: { cpuCores: 4, gpus: ['T4'], builtinGpus: ['T4'], onnxGpus: [] } })
+    const cpu = load(flags, { machine: { cpuCores: 4, gpus: ['T4'], drivesGpus: (engine) => engine === 'tfjs' } })
     expect([cpu.devicesUsed, cpu.model.name]).toEqual(['cpu', 'model'])
     expect(cpu.predictor).toMatchObject({ kind: 'builtin', engine: 'onnx', env: { MODEL_PATH: path('model.onnx') } })
-    expect(load(flags, { machine: { cpuCores: 4, gpus: ['T4'], builtinGpus: [] } }).devicesUsed).toBe('gpu')
+    expect(load(flags, { machine: { cpuCores: 4, gpus: ['T4'], drivesGpus: (engine) => engine === 'onnx' } }).devicesUsed).toBe('gpu')
     expect(problemLines(() => load({ ...flags, devices: 'emulated' }))).toEqual(["--model unknown model 'model'"])
   })
 
@@ -251,14 +256,14 @@ describe('everything wrong with a file at once, each with its place', () => {
       "e.yaml:5:3 unknown key 'budget.max_trials' | did you mean maxTrials?",
       'e.yaml:6:14 budget.timeLimit: expected a duration such as 50ms, 2s, 10m, found NaN | ',
       'e.yaml:8:14 batchSize: 2 stands twice | list each value once',
-      "e.yaml:9:8 gpu: unknown GPU 'A1000' | did you mean A10, A5000, A6000?",
+      "e.yaml:9:8 gpu: unknown GPU 'A1000' | did you mean A10, A5000, A6000, A4000? one of your own is described with --gpu-catalogue FILE",
       "e.yaml:10:13 cpuCores: 'max' is missing | write [1, 2, 4], 1..32, or {kind: int, min: 1, max: 32}",
       'e.yaml:11:21 gpuMemoryPercent: 200 is above 100 | gpuMemoryPercent: share of one GPU, %, at most 100',
       "e.yaml:12:18 load.arrivals: 'poison' is no arrival pattern | write poisson, constant, gamma:2 (coefficient of variation), on-off:1s,3s or trace:FILE",
       "e.yaml:15:10 sampler: expected a sampler: gp, random, grid, sobol, halton, found 'grd' | did you mean grid?",
       'e.yaml:16:7 seed: 1.5 is not a whole number | write a whole number of at least 0',
       "e.yaml:17:13 unknown key 'predictor.comand' | did you mean command?",
-      'e.yaml:18:9 prices: expected a path, found 5 | ',
+      'e.yaml:18:9 prices: expected a path or a provider, found 5 | ',
     ])
   })
 
@@ -349,5 +354,26 @@ describe('traces', () => {
   ])('%j is refused', (text, problem) => {
     write('trace.csv', text)
     expect(problemLines(() => load({ ...bert, arrivals: 'trace:trace.csv' }))).toEqual([`--arrivals ${problem}`])
+  })
+})
+
+describe('a body template', () => {
+  const withBody = (body: string) =>
+    `model: m\nslo: 50ms\npredictor:\n  url: http://127.0.0.1:1\n  protocol: json\n  path: /p\n  body: ${body}\n`
+  const bodyOf = (body: string) => loadFile(withBody(body)).predictor
+
+  test('is a text or an object, and may hold references', () => {
+    expect(bodyOf(`'{"text": "{{text}}", "ids": {{ints}}}'`)).toMatchObject({ body: '{"text": "{{text}}", "ids": {{ints}}}' })
+    expect(bodyOf('{"text": "{{text}}", "options": {"k": [1, 2]}}')).toMatchObject({ body: '{"text":"{{text}}","options":{"k":[1,2]}}' })
+    expect(bodyOf(`'{"key": "\${env:HOME}"}'`)).toMatchObject({ protocol: 'json' })
+  })
+
+  test.each([
+    ['{"text": {{text}}}', 'e.yaml:7:18 a key that is no plain text'],
+    [`'{"text": {{text}}}'`, 'e.yaml:7:9 the body template is not JSON once filled in: '],
+    [`'{"text": "{{prompt}}"}'`, 'e.yaml:7:9 the body template asks for {{prompt}}'],
+    [`'{"text": "{{text}}"'`, 'e.yaml:7:9 the body template is not JSON once filled in: '],
+  ])('%s is refused where it stands', (body, line) => {
+    expect(problemLines(() => bodyOf(body))).toEqual([expect.stringContaining(line)])
   })
 })

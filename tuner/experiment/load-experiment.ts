@@ -11,6 +11,8 @@ import type { Layer } from './yaml-file.ts'
 export interface ExperimentRequest extends Surroundings {
   /** Path of the experiment file, as the user gave it. */
   readonly file?: string
+  /** What will stand in that file, where it is not written yet. */
+  readonly text?: string
   /** commander's `opts()`. */
   readonly flags?: FlagValues
   /** TUNE_* variables are read from it. */
@@ -28,7 +30,7 @@ export function loadExperiment(request: ExperimentRequest): Experiment {
   const notices: string[] = []
   let unread = false
   if (file !== undefined) {
-    const read = readExperimentFile(file, cwd)
+    const read = readExperimentFile(file, cwd, request.text)
     problems.push(...read.problems)
     notices.push(...read.notices)
     if (read.layer) layers.push(read.layer)
@@ -54,7 +56,7 @@ export function experimentFromDocument(document: ExperimentDocument, id: string,
   const origin = () => ({ kind: 'stored', id }) as const
   const stored: Layer = { raw: document, originOf: origin, keyOriginOf: origin, folder: around.cwd }
   const fromFlags = flagsToLayer(flags, around.cwd)
-  return assemble([stored, fromFlags.layer], fromFlags.problems, false, `experiment ${id}`, around)
+  return assemble([stored, fromFlags.layer], fromFlags.problems, false, `experiment ${id}`, { ...around, stored: true })
 }
 
 function assemble(

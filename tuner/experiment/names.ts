@@ -22,6 +22,8 @@ export const defaults = {
   maxTrials: 12,
   parallel: 1,
   seed: 1,
+  /** Whose answers all others are held against. */
+  golden: 'first',
   arrivals: 'poisson',
   payloadCount: 64,
   /** Prompts of a language model: one sent again is found in the server's cache. */

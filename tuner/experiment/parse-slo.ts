@@ -1,20 +1,16 @@
 /** SLOs in all the forms they are written in, as one entry; and the SLO that an entry means. */
-import type { LatencyMetric, Slo, SloLimit } from '../../profiler/types.ts'
+import { type LatencyMetric, latencyMetricNames } from '../../profiler/latency-metrics.ts'
+import type { Slo, SloLimit } from '../../profiler/types.ts'
 import { sloParts } from './slo-text.ts'
 import { parseDurationMs, parsePercentile, UnitError } from './units.ts'
 
-/** `limit` is of `metric` (the whole answer where that is not said); `ttft`, `tpot` and `e2e` are limits of their own. All of them hold together. */
-export interface SloEntry {
+/** `limit` is of `metric` (the whole answer where that is not said); each metric may have a limit of its own. All of them hold together. */
+export interface SloEntry extends Readonly<Partial<Record<LatencyMetric, number>>> {
   readonly percentile?: number
   readonly limit?: number
   readonly errorRate?: number
   readonly metric?: LatencyMetric
-  readonly ttft?: number
-  readonly tpot?: number
-  readonly e2e?: number
 }
-
-export const sloMetrics = ['ttft', 'tpot', 'e2e'] as const satisfies readonly LatencyMetric[]
 
 const oneShare = 'a request is good when it keeps every limit, so one share of good requests counts: write the percentile once'
 
@@ -36,7 +32,7 @@ export function parseSlo(input: string | number): SloEntry {
   const parts = sloParts(String(input))
   const percentile = parseSloPercentile(parts.percentile)
   if (parts.limit !== undefined) return { ...(parts.metric && { metric: parts.metric }), percentile, limit: parseSloLimit(parts.limit) }
-  const limits = sloMetrics.flatMap((name) => (parts[name] === undefined ? [] : [[name, parseSloLimit(parts[name])] as const]))
+  const limits = latencyMetricNames.flatMap((name) => (parts[name] === undefined ? [] : [[name, parseSloLimit(parts[name])] as const]))
   return { percentile, ...Object.fromEntries(limits) }
 }
 
@@ -63,7 +59,7 @@ export function joinedSlo(listed: readonly SloEntry[]): SloEntry {
 /** Every limit of an entry, each metric's own before `limit`. */
 export function limitsOf(entry: SloEntry): SloLimit[] {
   const { limit, metric = 'e2e' } = entry
-  return sloMetrics.flatMap((name) => {
+  return latencyMetricNames.flatMap((name) => {
     const own = entry[name] ?? (name === metric ? limit : undefined)
     return own === undefined ? [] : [{ metric: name, limitMs: own }]
   })

@@ -1,6 +1,7 @@
 /** The predictor of an experiment, the devices it uses, and whether they are to be had. */
 import { existsSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
+import { templateFault } from '../../profiler/protocols/body-template.ts'
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { architectureOf } from '../../trials/devices/architecture.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
@@ -12,13 +13,14 @@ import { referencesIn, replaceReferences } from '../../trials/secrets.ts'
 import { noCertificate, readAuthority } from './authority.ts'
 import type { Context } from './context.ts'
 import type { ExperimentEntries } from './experiment-schema.ts'
+import { isOwnPredictor } from './kubernetes-settings.ts'
 import { defaults } from './names.ts'
 import type { Experiment, ModelSpec } from './types.ts'
 import { parseDurationMs } from './units.ts'
 
 export function resolvePredictor(context: Context, model: ModelSpec): PredictorTemplate {
   const { entries, report, own } = context
-  const { server, engine, protocol, path, healthPath, body, env, readyTimeout } = entries.predictor ?? {}
+  const { server, engine, protocol, path, healthPath, body, headers, env, readyTimeout } = entries.predictor ?? {}
   const kind = kindOf(context)
   const readyTimeoutS = (readyTimeout ?? parseDurationMs(defaults.readyTimeout)) / 1000
   if (kind === 'builtin') {
@@ -29,17 +31,19 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
   const asked = protocol ?? (server === undefined ? spoken.tensors[0] : serverProtocol[server])
   if (protocolTable[asked].needsPath && path === undefined)
     report(['predictor', 'protocol'], `protocol '${asked}' needs the path of the inference call`, 'say path: /predict')
-  const common: Called = { model: model.name, protocol: asked, path, healthPath, body, readyTimeoutS }
+  const fault = body === undefined ? undefined : templateFault(replaceReferences(body, () => '1'))
+  if (fault !== undefined && protocolTable[asked].needsPath) report(['predictor', 'body'], fault.what, fault.hint)
+  const common: Called = { model: model.name, protocol: asked, path, healthPath, body, headers, readyTimeoutS }
   return kind === 'url' ? urlTemplate(context, common) : commandTemplate(context, common, model)
 }
 
 /** How any predictor but the built-in one is called. */
-type Called = Pick<UrlTemplate, 'model' | 'protocol' | 'path' | 'healthPath' | 'body' | 'readyTimeoutS'>
+type Called = Pick<UrlTemplate, 'model' | 'protocol' | 'path' | 'healthPath' | 'body' | 'headers' | 'readyTimeoutS'>
 
 /** Keys that mean something for a kind; those that decide it come on top. */
 const keysOf: Readonly<Record<PredictorTemplate['kind'], readonly string[]>> = {
   builtin: ['kind', 'engine', 'protocol', 'env', 'readyTimeout'],
-  command: ['kind', 'protocol', 'path', 'healthPath', 'body', 'env', 'envNames', 'argFormat', 'files', 'cwd', 'readyTimeout'],
+  command: ['kind', 'protocol', 'path', 'healthPath', 'body', 'headers', 'env', 'envNames', 'argFormat', 'files', 'cwd', 'readyTimeout'],
   url: ['kind', 'protocol', 'path', 'healthPath', 'body', 'headers', 'http2', 'ca', 'insecureSkipVerify', 'readyTimeout'],
 }
 const deciding = ['command', 'server', 'url']
@@ -49,7 +53,7 @@ function kindOf({ entries, report }: Context): PredictorTemplate['kind'] {
   const given = entries.predictor ?? {}
   const { command, server, url } = given
   const started = command !== undefined || server !== undefined
-  const inPod = entries.kubernetes?.pod !== undefined && url === undefined
+  const inPod = isOwnPredictor(entries.kubernetes?.pod) && url === undefined
   const kind = started || inPod ? 'command' : url !== undefined ? 'url' : 'builtin'
   if (started && url !== undefined)
     report(
@@ -71,16 +75,16 @@ function kindOf({ entries, report }: Context): PredictorTemplate['kind'] {
 
 function urlTemplate(context: Context, common: Called): UrlTemplate {
   const { entries, report } = context
-  const { url, headers, http2 } = entries.predictor ?? {}
+  const { url, http2 } = entries.predictor ?? {}
   const schemes = protocolTable[common.protocol].transport === 'grpc' ? /^(https?|grpcs?):$/ : /^https?:$/
   if (url === undefined || !isUrl(url, schemes))
     report(['predictor', 'url'], `'${url}' is no http URL`, 'write http://127.0.0.1:8000; for a gRPC protocol grpc://127.0.0.1:8001')
-  return { kind: 'url', url: url ?? '', ...common, headers, http2, tls: resolveTls(context) }
+  return { kind: 'url', url: url ?? '', ...common, http2, tls: resolveTls(context) }
 }
 
 function commandTemplate({ entries, report, pathAt, around }: Context, common: Called, model: ModelSpec): CommandTemplate {
   const { command, server, env, envNames, argFormat, files, cwd } = entries.predictor ?? {}
-  if (entries.kubernetes?.pod !== undefined) return { kind: 'command', command: [], envNames, argFormat, ...common }
+  if (isOwnPredictor(entries.kubernetes?.pod)) return { kind: 'command', command: [], envNames, argFormat, ...common }
   const folder = cwd === undefined ? pathAt(['predictor', 'command'], '.') : pathAt(['predictor', 'cwd'], cwd)
   if (cwd !== undefined && !(existsSync(folder) && statSync(folder).isDirectory()))
     report(['predictor', 'cwd'], `no folder ${folder}`, 'a path starts from the folder of the file that names it')
@@ -158,12 +162,27 @@ export function reportTemplate({ report }: Context, problem: string): void {
   report(key ? ['predictor', key] : ['predictor'], key ? `predictor.${key}: ${what}` : what, hint.join('; '))
 }
 
-export function resolveDevices({ entries, report, around }: Context, predictor: PredictorTemplate): Experiment['devicesUsed'] {
+/** The engine of the built-in predictor that uses a GPU of this machine; undefined: none can. ONNX Runtime comes first, for it installs on today's CUDA. */
+function gpuEngine(
+  { engine }: Pick<BuiltinTemplate, 'engine'>,
+  { path }: ModelSpec,
+  drivesGpus: (engine: 'tfjs' | 'onnx') => boolean,
+): 'tfjs' | 'onnx' | undefined {
+  const able =
+    engine === 'onnx' ? (['onnx'] as const) : engine === 'tfjs' || path !== undefined ? (['tfjs'] as const) : (['onnx', 'tfjs'] as const)
+  return able.find(drivesGpus)
+}
+
+export function resolveDevices(
+  { entries, report, around }: Context,
+  predictor: PredictorTemplate,
+  model: ModelSpec,
+): Experiment['devicesUsed'] {
   const devices = entries.devices ?? defaults.devices
   const backend = entries.backend ?? defaults.backend
-  const { gpus, builtinGpus = gpus, onnxGpus = gpus } = around.machine
+  const { gpus, slices = [], drivesGpus = () => true } = around.machine
   const onnx = predictor.kind === 'builtin' && predictor.engine === 'onnx'
-  const here = (onnx ? onnxGpus : predictor.kind === 'builtin' ? builtinGpus : gpus).length > 0
+  const here = gpus.length + slices.length > 0 && (predictor.kind !== 'builtin' || gpuEngine(predictor, model, drivesGpus) !== undefined)
   if (backend === 'simulated' && predictor.kind !== 'builtin')
     report(['backend'], `a ${predictor.kind} predictor cannot be simulated: what it does is not known`, 'use --backend local')
   if (predictor.kind === 'builtin' && predictor.engine === 'emulated') {
@@ -183,14 +202,18 @@ export function resolveDevices({ entries, report, around }: Context, predictor: 
   if (devices === 'gpu' && backend === 'local' && !here)
     report(['devices'], 'no GPU here that a predictor can use', 'tune doctor says why; use --devices emulated or cpu')
   if (devices !== 'auto') return backend === 'simulated' && devices === 'gpu' ? 'emulated' : devices
-  if (predictor.kind !== 'builtin') return asksForGpu(entries) ? 'gpu' : 'cpu'
+  if (predictor.kind !== 'builtin') {
+    const startedHere = predictor.kind === 'command' && backend === 'local' && !around.stored
+    return asksForGpu(entries) || (startedHere && here) ? 'gpu' : 'cpu'
+  }
   if (backend === 'kubernetes') return 'gpu'
   if (backend === 'local' && here) return 'gpu'
   // Emulating takes an architecture, which a file does not tell; the file itself runs anywhere.
   return backend === 'local' && onnx ? 'cpu' : 'emulated'
 }
 
-const asksForGpu = ({ space, pin }: ExperimentEntries) => Object.hasOwn(space ?? {}, 'gpu') || Object.hasOwn(pin ?? {}, 'gpu')
+/** Whether the user chooses GPUs himself. */
+export const asksForGpu = ({ space, pin }: ExperimentEntries) => Object.hasOwn(space ?? {}, 'gpu') || Object.hasOwn(pin ?? {}, 'gpu')
 
 /**
  * The built-in predictor as it will be started. Real engines serve a user's own files under the model's name; an emulated device, and a model
@@ -200,11 +223,17 @@ export function builtinFor(
   template: BuiltinTemplate,
   model: ModelSpec,
   devicesUsed: Experiment['devicesUsed'],
-  gpuCatalogue?: string,
+  { gpuCatalogue, drivesGpus }: { readonly gpuCatalogue?: string; readonly drivesGpus?: (engine: 'tfjs' | 'onnx') => boolean } = {},
 ): BuiltinTemplate {
   if (devicesUsed === 'emulated')
     return { ...template, model: model.architecture, engine: 'emulated', gpuCatalogue, architectureFile: model.architecturePath }
-  if (model.path === undefined) return { ...template, model: model.architecture }
+  if (model.path === undefined) {
+    const engine =
+      devicesUsed === 'gpu' && template.engine === 'auto' && drivesGpus
+        ? (gpuEngine(template, model, drivesGpus) ?? 'auto')
+        : template.engine
+    return { ...template, model: model.architecture, engine }
+  }
   const version: Record<string, string> = model.version === undefined ? {} : { MODEL_VERSION_POLICY: `specific:${model.version}` }
   return { ...template, model: model.name, env: { MODEL_PATH: model.path, ...version, ...template.env } }
 }

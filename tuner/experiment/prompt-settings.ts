@@ -1,5 +1,5 @@
 /** Prompts for language models: lengths as they are written in the experiment file. */
-import type { LengthDistribution, PromptSpec } from '../../profiler/types.ts'
+import type { LengthDistribution, PromptSpec } from '../../profiler/prompt-spec.ts'
 import { UnitError } from './units.ts'
 
 const hint = 'write 512, 100..500 (uniform), normal:512,128 (mean, deviation) or lognormal:120,0.9 (median, sigma)'

@@ -46,8 +46,7 @@ function row(schema: JsonSchema, path: readonly string[]): string[] {
 
 /** The long forms of the flags that write to a path. */
 function flagsOf(path: string): string {
-  const gathered: Readonly<Record<string, string>> = { pin: 'pin', param: 'space', constraint: 'constraints' }
-  const flags = experimentFlags.filter((flag) => (flag.path?.join('.') ?? gathered[flag.gather ?? '']) === path)
+  const flags = experimentFlags.filter((flag) => flag.path.join('.') === path)
   return flags.map((flag) => `\`${flag.flags.replace(/^-\w, /, '').split(' ')[0]}\``).join(' ')
 }
 

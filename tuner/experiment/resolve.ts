@@ -4,23 +4,27 @@ import { existsSync } from 'node:fs'
 import { basename, dirname, isAbsolute, resolve } from 'node:path'
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import type { Slo } from '../../profiler/types.ts'
+import { parameterValues } from '../../search/space.ts'
 import type { SearchSpace } from '../../search/types.ts'
 import type { Architecture } from '../../trials/devices/architecture.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
 import { builtinProtocol } from '../../trials/launchers/builtin.ts'
-import { templateProblems } from '../../trials/launchers/fill.ts'
+import { boundsGpuMemory, templateProblems } from '../../trials/launchers/fill.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
+import { resolveAnswers } from './answer-settings.ts'
 import type { Context, FileContext, Report, Surroundings } from './context.ts'
 import { buildSpace } from './default-space.ts'
-import { checkArchitecture, checkGpus } from './experiment-checks.ts'
+import { checkArchitecture, checkGpus, checkNoSecretChoices } from './experiment-checks.ts'
 import { documentOf, originsOf } from './experiment-document.ts'
 import { type ExperimentEntries, isDimensionsFile } from './experiment-schema.ts'
 import { resolveHeadroom, resolveObjective, resolveSlo } from './goal.ts'
-import { checkPodGpu, resolveKubernetes } from './kubernetes-settings.ts'
+import { divisionNotices, type GpuOffer, gpusHere, isKnownGpu, reportUnknown, shareHint } from './gpus-here.ts'
+import { checkPodGpu, isOwnPredictor, resolveKubernetes } from './kubernetes-settings.ts'
 import { type Merged, showOrigin } from './layers.ts'
 import { defaults } from './names.ts'
-import { builtinFor, reportTemplate, resolveDevices, resolvePredictor } from './predictor-template.ts'
+import { knownParameter } from './parameters.ts'
+import { asksForGpu, builtinFor, reportTemplate, resolveDevices, resolvePredictor } from './predictor-template.ts'
 import { resolveArchitecture, resolveArrivals, resolveGpus, resolvePayload, resolvePrices } from './sources.ts'
 import type { BudgetSpec, ConfigProblem, Experiment, ModelSpec } from './types.ts'
 import { parseDurationMs, parseShare } from './units.ts'
@@ -63,11 +67,14 @@ export function resolveExperiment(
   const serving = resolveServing(context, asked, model, catalogue?.path)
   const { predictor, devicesUsed, variants } = serving
   const kubernetes = resolveKubernetes(context)
+  const ownPod = isOwnPredictor(kubernetes?.pod)
   const prices = resolvePrices(context)
-  const { space, pins } = resolveSpace(context, serving, kubernetes?.pod !== undefined, prices.book)
+  const { space, pins } = resolveSpace(context, serving, ownPod, prices.book)
+  checkNoSecretChoices(context, space)
   checkGpus(context, space, devicesUsed, prices.book)
+  const divided = checkDivision(context, serving, space)
   checkArchitecture(context, model, predictor, devicesUsed, space)
-  checkTemplate(context, serving, space, kubernetes?.pod !== undefined)
+  checkTemplate(context, serving, space, ownPod)
   if (catalogue?.path !== undefined) checkReach(context, devicesUsed, 'gpuCatalogue')
   else if (model.architecturePath !== undefined) checkReach(context, devicesUsed, 'model')
   const { load, tracePath } = resolveLoad(context, slo, traitsOf(predictor))
@@ -87,22 +94,25 @@ export function resolveExperiment(
     predictor,
     kubernetes,
     load,
+    answers: resolveAnswers(context),
     budget: resolveBudget(entries),
     stop: {
       tolerance: positiveShare(context, 'tolerance', parseShare(defaults.tolerance)),
       certainty: positiveShare(context, 'certainty', parseShare(defaults.certainty)),
+      yearlyBill: entries.stop?.yearlyBill,
     },
     parallel: entries.parallel ?? defaults.parallel,
     seed: entries.seed ?? defaults.seed,
     sampler: entries.sampler ?? defaults.sampler,
     history: entries.history ?? true,
     own,
+    calibration: entries.calibration,
     gpuCataloguePath: catalogue?.path,
     pricesPath: prices.path,
     dbPath: entries.db === undefined ? resolve(around.cwd, defaults.db) : pathAt(['db'], entries.db),
     outDir: entries.out === undefined ? undefined : pathAt(['out'], entries.out),
     confirm: entries.confirm ?? true,
-    notices: [...variantNotices(variants, entries.minQuality), ...dimensionsNotice(model)],
+    notices: [...variantNotices(variants, entries.minQuality), ...dimensionsNotice(model), ...divided],
   }
   // Names that an unreadable GPU file may have explained.
   if (!catalogue) return { problems: problems.filter(({ what }) => !what.includes('unknown GPU')) }
@@ -120,19 +130,28 @@ type Serving = Pick<Experiment, 'predictor' | 'devicesUsed' | 'variants'>
 
 /** @param gpuCatalogue absolute path of the user's own GPUs */
 function resolveServing(context: Context, asked: PredictorTemplate, model: ModelSpec, gpuCatalogue: string | undefined): Serving {
-  const devicesUsed = resolveDevices(context, asked)
+  const devicesUsed = resolveDevices(context, asked, model)
   const variants = resolveVariants(context, asked.kind, devicesUsed)
   if (asked.kind !== 'builtin') return { predictor: asked, devicesUsed, variants }
-  const predictor = variantSettings(builtinFor(asked, model, devicesUsed, gpuCatalogue), variants, model, devicesUsed)
+  const predictor = variantSettings(
+    builtinFor(asked, model, devicesUsed, { gpuCatalogue, ...localDrives(context) }),
+    variants,
+    model,
+    devicesUsed,
+  )
   return { predictor, devicesUsed, variants }
 }
 
-function resolveSpace(context: Context, { predictor, devicesUsed, variants }: Serving, pod: boolean, { gpus: priced }: PriceBook) {
+/** Which engines use this machine's GPUs, where the trials run on them. */
+const localDrives = ({ entries, around }: Context) =>
+  backendOf(entries) === 'local' && !around.stored ? { drivesGpus: around.machine.drivesGpus } : {}
+
+function resolveSpace(context: Context, serving: Serving, pod: boolean, { gpus: priced }: PriceBook) {
   const { entries, report, broken, around, own } = context
-  const { machine } = around
+  const { predictor, devicesUsed, variants } = serving
   const { streams } = traitsOf(predictor)
+  const offers = heldHere(context, serving)
   const named = [...own.gpus.map(({ name }) => name), ...(streams ? emulatedLlmGpus : emulatedGpus)]
-  const here = devicesUsed === 'gpu' && machine.gpus.length > 0
   return buildSpace(
     withVariantParameter(entries, variants, context),
     {
@@ -140,13 +159,55 @@ function resolveSpace(context: Context, { predictor, devicesUsed, variants }: Se
       devices: devicesUsed,
       predictor: pod ? 'pod' : predictor.kind,
       languageModel: predictor.kind === 'builtin' && streams,
-      cpuCores: machine.cpuCores,
-      gpus: [...new Set(here ? machine.gpus : named)].filter((gpu) => here || priced[gpu]),
+      cpuCores: around.machine.cpuCores,
+      gpus: offers?.map(({ name }) => name) ?? named.filter((gpu) => priced[gpu]),
+      offers,
+      bound: boundHere(context, predictor),
+      stored: around.stored,
     },
     report,
     own.gpus,
     broken.has('space') || broken.has('pin'),
   )
+}
+
+/** This machine's GPUs where trials hold them. Those that neither the catalogue nor the user's file knows are reported, unless the user chooses among others. */
+function heldHere({ entries, report, around, own }: Context, { predictor, devicesUsed }: Serving): readonly GpuOffer[] | undefined {
+  if (devicesUsed !== 'gpu' || backendOf(entries) !== 'local' || predictor.kind === 'url') return undefined
+  const offers = gpusHere(around.machine, own.gpus)
+  const known = offers.filter(({ name }) => isKnownGpu(name, own.gpus))
+  if (known.length === 0 && offers.length > 0 && !asksForGpu(entries))
+    reportUnknown(
+      report,
+      offers.map(({ name }) => name),
+    )
+  return offers.length === 0 ? undefined : known
+}
+
+/** What enforces a share of a GPU of this machine for this predictor. */
+function boundHere({ entries, around }: Context, predictor: PredictorTemplate) {
+  const tuned = Object.entries(entries.space ?? {}).map(([name, { category }]) => ({
+    name,
+    category: category ?? knownParameter(name)?.category ?? 'env',
+  }))
+  return around.machine.shareBound?.(predictor.kind === 'command' && boundsGpuMemory(predictor, tuned))
+}
+
+/** Shares of this machine's GPUs must be enforced by something. @returns what a reader must know of them */
+function checkDivision(context: Context, serving: Serving, space: SearchSpace): readonly string[] {
+  const { entries, report, around, own } = context
+  if (around.stored || serving.devicesUsed !== 'gpu' || backendOf(entries) !== 'local' || serving.predictor.kind === 'url') return []
+  const offers = gpusHere(around.machine, own.gpus)
+  const share = space.parameters.find(({ name }) => name === 'gpuMemoryPercent')
+  const shared = share !== undefined && (parameterValues(share) ?? [0]).some((percent) => Number(percent) < 100)
+  const bound = boundHere(context, serving.predictor)
+  if (shared && bound === undefined && offers.length > 0) {
+    const at = Object.hasOwn(entries.pin ?? {}, 'gpuMemoryPercent') ? 'pin' : 'space'
+    const sliced = [...new Set(offers.flatMap(({ slices }) => slices))]
+    const hint = sliced.length > 0 ? `its MIG slices go by their names: migProfile: [${sliced.join(', ')}]` : shareHint
+    report([at, 'gpuMemoryPercent'], 'gpuMemoryPercent: nothing here enforces a share of a GPU', hint)
+  }
+  return divisionNotices(offers, bound, shared, own.gpus)
 }
 
 function checkTemplate(context: Context, { predictor }: Serving, space: SearchSpace, pod: boolean): void {

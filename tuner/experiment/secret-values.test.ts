@@ -113,3 +113,10 @@ test('a document of an older version, with its secrets in it, is shown without t
   const old = { model: 'm', predictor: { kind: 'url', url: 'http://u:planted@h', headers: { authorization: 'planted-header' } } }
   expect(JSON.stringify(shownDocument(old))).not.toContain('planted')
 })
+
+test('a secret is not tuned, and what refuses it does not repeat it', () => {
+  const tuned = text.replace('space: {', 'space: { apiToken: [planted-choice, planted-other], ')
+  const lines = problemLines(() => workspace.loadFile(tuned)).join('\n')
+  expect(lines).toContain('apiToken has a secret among its values')
+  expect(lines).not.toContain('planted')
+})

@@ -39,7 +39,13 @@ export function takeSecrets(entries: ExperimentEntries, layer: Pick<Layer, 'fold
     entries: {
       ...entries,
       ...(predictor && { predictor: taker.predictor(predictor) }),
-      ...(kubernetes?.pod && { kubernetes: { ...kubernetes, pod: taker.pod(kubernetes.pod, ['kubernetes', 'pod']) } }),
+      ...(kubernetes && {
+        kubernetes: {
+          ...kubernetes,
+          ...(kubernetes.pod && { pod: taker.pod(kubernetes.pod, ['kubernetes', 'pod']) }),
+          ...(kubernetes.job && { job: taker.pod(kubernetes.job, ['kubernetes', 'job']) }),
+        },
+      }),
     },
     secrets: taker.secrets,
   }

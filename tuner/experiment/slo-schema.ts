@@ -1,5 +1,6 @@
 /** The `slo` of the experiment file: a short form, an object, or a list of limits. */
 import { z } from 'zod'
+import { byMetric, latencyMetricNames, latencyMetrics } from '../../profiler/latency-metrics.ts'
 import { joinedSlo, parseSlo, parseSloLimit, parseSloPercentile, type SloEntry } from './parse-slo.ts'
 import { choice, quantity, share } from './schema-parts.ts'
 import { UnitError } from './units.ts'
@@ -13,15 +14,17 @@ const sloKeys = z.strictObject({
     .describe('which percentile of the latencies must keep the limit, or share of requests every limit; default p99'),
   limit: latencyLimit.optional().describe('the latency it must stay at or below, e.g. 50ms'),
   errorRate: share.optional().describe('highest tolerated share of failed requests, default 0.1%'),
-  metric: choice(['e2e', 'ttft', 'tpot'], 'a latency')
+  metric: choice(latencyMetricNames, 'a latency')
     .optional()
-    .describe('protocol openai: e2e (whole answer, default), ttft (to the first token) or tpot (per output token after it)'),
-  ttft: latencyLimit.optional().describe('protocol openai: limit of the time to the first token; beside others: a request must keep all'),
-  tpot: latencyLimit.optional().describe('protocol openai: limit of the time per output token after the first'),
-  e2e: latencyLimit.optional().describe('protocol openai: limit of the whole answer'),
+    .describe(
+      `of streamed answers: ${latencyMetricNames.map((metric) => `${metric} (${latencyMetrics[metric].what})`).join(', ')}; default e2e`,
+    ),
+  ...byMetric((metric) =>
+    latencyLimit.optional().describe(`of streamed answers: limit of ${latencyMetrics[metric].what}; a request must keep all limits`),
+  ),
 })
 const sloListed = z.strictObject({
-  metric: choice(['e2e', 'ttft', 'tpot'], 'a latency'),
+  metric: choice(latencyMetricNames, 'a latency'),
   limit: latencyLimit,
   percentile: percentile.optional(),
   errorRate: share.optional(),

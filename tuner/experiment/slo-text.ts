@@ -1,5 +1,5 @@
 /** The short form of an SLO, in its parts: for the schema, and for flags, which load no schema. */
-import type { LatencyMetric } from '../../profiler/types.ts'
+import { type LatencyMetric, latencyMetricNames, latencyMetrics } from '../../profiler/latency-metrics.ts'
 import { defaults } from './names.ts'
 
 /** One limit, of the metric or of the whole answer; or limits by metric, all of which a good request keeps. */
@@ -10,15 +10,9 @@ type SloParts = { readonly percentile: string } & (
 )
 
 /** As vLLM's and GenAI-Perf's `--goodput` call them too: e2el, request_latency, ... */
-const metricNames: Readonly<Record<string, LatencyMetric>> = {
-  ttft: 'ttft',
-  time_to_first_token: 'ttft',
-  tpot: 'tpot',
-  inter_token_latency: 'tpot',
-  e2e: 'e2e',
-  e2el: 'e2e',
-  request_latency: 'e2e',
-}
+const metricNames: Readonly<Record<string, LatencyMetric>> = Object.fromEntries(
+  latencyMetricNames.flatMap((metric) => [metric, ...latencyMetrics[metric].aliases].map((name) => [name, metric])),
+)
 const metric = new RegExp(String.raw`\b(${Object.keys(metricNames).join('|')})\b`, 'gi')
 
 /**

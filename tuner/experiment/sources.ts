@@ -6,6 +6,7 @@ import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { parseArchitecture, parseGpus } from '../../trials/devices/own.ts'
 import { defaultPriceBook, type PriceBook } from '../../trials/prices/book.ts'
 import { parsePriceBook } from '../../trials/prices/parse-book.ts'
+import { providerBook, providerNames } from '../../trials/prices/providers.ts'
 import { YamlFileError } from '../../trials/yaml.ts'
 import type { Context, FileContext } from './context.ts'
 import { readLengths } from './lengths.ts'
@@ -57,6 +58,8 @@ export function resolveArchitecture({ report }: FileContext, path: string, shown
 
 export function resolvePrices({ entries, report, pathAt, own }: Context): { book: PriceBook; path?: string } {
   if (entries.prices === undefined) return { book: defaultPriceBook }
+  const provider = providerBook(entries.prices)
+  if (provider !== undefined) return { book: provider, path: entries.prices }
   const path = pathAt(['prices'], entries.prices)
   try {
     return { book: parsePriceBook(readText(path, 'document'), entries.prices, own.gpus), path }
@@ -66,7 +69,7 @@ export function resolvePrices({ entries, report, pathAt, own }: Context): { book
       report(
         ['prices'],
         `the price book cannot be read: ${(error as Error).message}`,
-        hintOf(error) ?? 'check the path; leave it out for on-demand list prices',
+        hintOf(error) ?? `check the path; a provider is ${providerNames.join(', ')}; leave it out for on-demand list prices`,
       )
     return { book: defaultPriceBook, path }
   }

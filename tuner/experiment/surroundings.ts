@@ -1,19 +1,23 @@
 /** What the experiment needs to know of the machine. */
-import { catalogueName } from '../../trials/launchers/local/holdings.ts'
+import { missingGpuDriver } from '../../trials/launchers/builtin.ts'
+import { isWhole, shareBound } from '../../trials/machine/gpu-offer.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import type { Surroundings } from './context.ts'
 
 /** A GPU counts for the built-in predictor only where the package that drives it works; a user's own command may use every GPU there is. */
 export function surroundings(machine: MachineFacts): Surroundings {
-  const drives = (name: string) => machine.packages.some((p) => p.name === name && p.state === 'ok' && p.gpuProblem === undefined)
-  const gpus = machine.gpus.map((gpu) => catalogueName(gpu))
+  const gpus = machine.gpus.filter(isWhole).map(({ name }) => name)
+  const slices = machine.gpus.flatMap(({ name, migEnabled, migDevices, computeMode }) =>
+    migEnabled && computeMode !== 'Prohibited' ? migDevices.map(({ profile }) => ({ gpu: name, profile })) : [],
+  )
   return {
     cwd: process.cwd(),
     machine: {
       cpuCores: machine.affinity.length,
       gpus,
-      builtinGpus: drives('@tensorflow/tfjs-node-gpu') ? gpus : [],
-      onnxGpus: drives('onnxruntime-node') ? gpus : [],
+      slices,
+      shareBound: (serverBounds) => shareBound(machine.gpus, machine.mps, serverBounds),
+      drivesGpus: (engine) => missingGpuDriver(engine, machine) === undefined,
     },
   }
 }

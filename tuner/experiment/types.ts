@@ -3,9 +3,12 @@ import type { Arrivals, PayloadSource, Slo } from '../../profiler/types.ts'
 import type { SamplerName } from '../../search/samplers/sampler-names.ts'
 import type { Configuration, Objective, SearchSpace } from '../../search/types.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
+import type { ServerCalibration } from '../../trials/devices/server-calibration.ts'
+import type { AnswerRules } from '../../trials/launchers/checked-answers.ts'
 import type { DraOptions } from '../../trials/launchers/kubernetes/dra.ts'
 import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
+import type { ShareBound } from '../../trials/machine/gpu-offer.ts'
 import type { Backend, Devices, LoadOrigin } from './names.ts'
 
 export type { Backend, Devices } from './names.ts'
@@ -38,8 +41,10 @@ export interface Variant {
 /** What the trials on a cluster are made from. */
 export interface KubernetesSpec {
   readonly namespace?: string
-  /** The user's own predictor: its pod template (metadata, spec), as it is. Absent: the built-in predictor's image. */
+  /** With an image, the user's own predictor: its pod template (metadata, spec), as it is. Without, what is laid over the built-in predictor's pod. */
   readonly pod?: Readonly<Record<string, unknown>>
+  /** What is laid over the pod of the load generator's Job. */
+  readonly job?: Readonly<Record<string, unknown>>
   /** Container of the pod that the tuned values go into. */
   readonly container?: string
   readonly port?: number
@@ -71,12 +76,14 @@ export interface BudgetSpec {
   readonly maxCost?: number
 }
 
-/** What `--stop-certainty` and `stop:` set: stop when P(something more than `tolerance` better is left) < 1 - certainty. */
+/** What `--tolerance`, `--certainty`, `--value-of` and `stop:` set: stop when P(something more than `tolerance` better is left) < 1 - certainty, or when another trial is not worth it. */
 interface StopSpec {
   /** 0.05 = 5 %. */
   readonly tolerance: number
   /** 0.95 = 95 %. */
   readonly certainty: number
+  /** $: what a year of the service costs. Absent: that of the demand, or of one replica. */
+  readonly yearlyBill?: number
 }
 
 export interface Experiment {
@@ -103,6 +110,8 @@ export interface Experiment {
   /** For backend 'kubernetes'. With a pod, `predictor` is a command template whose command is empty: the container's own. */
   readonly kubernetes?: KubernetesSpec
   readonly load: LoadSpec
+  /** What answers must be. */
+  readonly answers: AnswerRules
   readonly budget: BudgetSpec
   readonly stop: StopSpec
   /** Trials at once. */
@@ -111,6 +120,10 @@ export interface Experiment {
   readonly sampler: SamplerName
   /** Learn from earlier experiments in the store. */
   readonly history: boolean
+  /** Name of the calibration in the store that says what the server adds to the device; 'none': none. Absent: the server's own, where there is one. */
+  readonly calibration?: string
+  /** That calibration, once the store was asked. */
+  readonly calibrated?: ServerCalibration
   /** The user's GPUs and architecture, from their files. */
   readonly own: OwnDevices
   /** Absolute path of the file of those GPUs. */
@@ -157,12 +170,14 @@ export interface ConfigRow {
 /** What the machine that runs the trials has; given, so that this folder looks nothing up. */
 export interface MachineFacts {
   readonly cpuCores: number
-  /** Catalogue names of the GPUs that are really there. */
+  /** GPUs that a trial may hold whole, each as the driver or the catalogue calls it. */
   readonly gpus: readonly string[]
-  /** Those that the built-in predictor can use, all unless said; none makes `devices: auto` emulate them. */
-  readonly builtinGpus?: readonly string[]
-  /** Those that its engine for ONNX files can use, all unless said; none makes `devices: auto` run them on CPU. */
-  readonly onnxGpus?: readonly string[]
+  /** MIG slices that are made. */
+  readonly slices?: readonly { readonly gpu: string; readonly profile: string }[]
+  /** What enforces a share of a whole GPU, with a server that keeps to its share by itself or without; nothing unless said. */
+  readonly shareBound?: (serverBounds: boolean) => ShareBound | undefined
+  /** Whether an engine of the built-in predictor can use the GPUs, true unless said: else `devices: auto` emulates them, or runs ONNX files on CPU. */
+  readonly drivesGpus?: (engine: 'tfjs' | 'onnx') => boolean
 }
 
 export interface ConfigProblem {

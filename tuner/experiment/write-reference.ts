@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { protocolReference } from '../../profiler/protocols/protocol-table.ts'
 import { replayTaskJsonSchema } from '../../reports/imports/replay-task-schema.ts'
 import { recommendationJsonSchema } from '../../reports/report/recommendation-json.ts'
+import { ownServersReference } from '../../trials/launchers/own-servers.ts'
 import { experimentJsonSchema } from './experiment-schema.ts'
 import { experimentReference } from './reference.ts'
 
@@ -20,6 +21,14 @@ writeFileSync(
   readFileSync(protocols, 'utf8').replace(
     /(<!-- protocols:.*?-->\n)[\s\S]*(<!-- end of protocols -->)/,
     (_, start, end) => `${start}\n${protocolReference()}\n\n${end}`,
+  ),
+)
+const servers = new URL('servers.md', docs)
+writeFileSync(
+  servers,
+  readFileSync(servers, 'utf8').replace(
+    /(<!-- own servers:.*?-->\n)[\s\S]*(<!-- end of own servers -->)/,
+    (_, start, end) => `${start}\n${ownServersReference()}\n\n${end}`,
   ),
 )
 writeFileSync(new URL('experiment.schema.json', docs), `${JSON.stringify(experimentJsonSchema(), null, 2)}\n`)

@@ -38,7 +38,8 @@ export function readYamlFile(path: string, shown: string, folder: string): { lay
   return readYaml(text, shown, folder)
 }
 
-function readYaml(text: string, shown: string, folder: string): { layer?: Layer; problems: ConfigProblem[] } {
+/** As `readYamlFile`, of its text. */
+export function readYaml(text: string, shown: string, folder: string): { layer?: Layer; problems: ConfigProblem[] } {
   if (text.length > maxBytes)
     return { problems: [{ where: shown, what: 'the file is larger than 1 MiB', hint: 'this is no experiment file' }] }
   const excess = yamlExcess(text)
@@ -68,13 +69,18 @@ function readYaml(text: string, shown: string, folder: string): { layer?: Layer;
   const problems: ConfigProblem[] = []
   const walk = (node: unknown, path: Path): void => {
     if (isMap(node) || isSeq(node) || isScalar(node) || isAlias(node)) if (node.range) values.set(keyOf(path), node.range[0])
+    if (isScalar(node) && holdsNul(node.value))
+      problems.push(problem(node.range?.[0] ?? 0, 'a NUL character', 'no program, file or server takes one'))
     if (isSeq(node)) for (const [i, item] of node.items.entries()) walk(item, [...path, i])
     if (!isMap(node)) return
     for (const pair of node.items) {
       if (!isPair(pair) || !isScalar(pair.key)) {
-        problems.push(problem(node.range?.[0] ?? 0, 'a key that is no plain text', 'write `name: value`'))
+        const at = node.range?.[0] ?? 0
+        const hint = isPair(pair) && isMap(pair.key) ? bracesHint : 'write `name: value`'
+        problems.push(problem(at, 'a key that is no plain text', hint))
         continue
       }
+      if (holdsNul(pair.key.value)) problems.push(problem(pair.key.range?.[0] ?? 0, 'a NUL character in a name', ''))
       const inner = [...path, String(pair.key.value)]
       if (keys.has(keyOf(inner))) problems.push(problem(pair.key.range?.[0] ?? 0, 'Map keys must be unique', yamlHints.DUPLICATE_KEY!))
       const at = pair.key.range?.[0] ?? 0
@@ -107,6 +113,12 @@ function readYaml(text: string, shown: string, folder: string): { layer?: Layer;
     problems: [],
   }
 }
+
+/** YAML writes it "\0". */
+const holdsNul = (value: unknown): boolean => typeof value === 'string' && value.includes('\0')
+
+/** To YAML {{text}} is a map within a map. */
+const bracesHint = `quote a text with {{...}}: '{"ids": {{ints}}}'`
 
 const yamlHints: Partial<Record<string, string>> = {
   DUPLICATE_KEY: 'each key may stand once; remove one of the two',

@@ -1,6 +1,9 @@
-/** Confirmations: second, longer, independent measurements at rates that the recommendation can stand by, of the winner and of rivals that might beat it. */
+/**
+ * The race of those that may be the best: second, independent measurements at rates that hold if they are what they seem, until the cheapest at the
+ * rate that it was measured at is one that held.
+ */
 import type { Candidate } from '../../reports/recommendation/types.ts'
-import { unsettled } from '../../reports/recommendation/unsettled.ts'
+import { nextHeat } from '../../reports/recommendation/unsettled.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { MeasureTask } from '../backends/backend.ts'
@@ -10,14 +13,13 @@ import type { LoopParts } from './parts.ts'
 import type { TrialLog } from './trial-log.ts'
 import { runTrial } from './trial-runner.ts'
 
-/** A winner that loses its place when confirmed hands over to the next, and rivals follow; more than this many are not chased. */
-const maxConfirmations = 4
-/** Of one configuration: a confirmation that failed, or that the machine disturbed, says nothing of it. */
+/** A winner that is missed gives way to the next at once; more heats than this there are not. */
+const mostHeats = 4
+/** Of one configuration: one that was missed may lead again at a lower rate; a confirmation that failed, or that the machine disturbed, says nothing of it. */
 const maxTries = 2
 
 /**
- * Confirms what is still open, in the order in which it matters, until nothing is: the best candidate first, then what comes before it once its own
- * figure is confirmed. What was confirmed before, or could not be, is not asked again.
+ * Confirms what is still open, in the order in which it matters, until nothing is. What was confirmed before, or could not be, is not asked again.
  * @throws the signal's reason when it aborts.
  */
 export async function confirmAsNeeded(
@@ -28,14 +30,16 @@ export async function confirmAsNeeded(
   signal: AbortSignal,
 ): Promise<void> {
   const tries = new Map<string, number>()
-  for (let round = 0; round < maxConfirmations; round++) {
-    const open = unsettled(parts.recommend(log.trials, undefined))
-    const next = open.find(({ configuration }) => (tries.get(configurationKey(configuration)) ?? 0) < maxTries)
+  for (let heat = 1; heat <= mostHeats; heat++) {
+    const recommendation = parts.recommend(log.trials, undefined)
+    const next = nextHeat(recommendation, ({ configuration }) => (tries.get(configurationKey(configuration)) ?? 0) >= maxTries)
     if (!next) return
-    const key = configurationKey(next.configuration)
+    const key = configurationKey(next.candidate.configuration)
     tries.set(key, (tries.get(key) ?? 0) + 1)
-    const rateRps = confirmationRateRps(next.capacityRps, next.capacityCi90Rps)
-    const trial = await measureAgain(experiment, parts, log, emit, { kind: 'confirmation', rateRps }, next, signal)
+    const { rateRps, leastRps } = next
+    // The last one goes down until a rate holds: a run that found something ends with something that holds.
+    const task = { kind: 'confirmation', rateRps, ...(heat < mostHeats && { leastRps }) } as const
+    const trial = await measureAgain(experiment, parts, log, emit, task, next.candidate, signal)
     // Where nothing starts any more, trying the rest shows nothing new.
     if (trial.state === 'failed' && trial.final === 'experiment') return
   }
@@ -73,11 +77,4 @@ export async function measureAgain(
   const why = trial.state === 'complete' ? undefined : trial.state === 'failed' ? trial.error : trial.detail
   if (why !== undefined) emit({ type: 'warning', message: `the ${task.kind} of trial ${of} did not complete: ${why}` })
   return trial
-}
-
-/** At exactly the true capacity a window passes about half the time: confirmed is a rate a little below the estimate, or its lower bound where that is near. */
-const derating = 0.97
-
-export function confirmationRateRps(capacityRps: number, [low]: readonly [number, number]): number {
-  return low > 0 && low < capacityRps ? Math.min(derating * capacityRps, Math.sqrt(low * capacityRps)) : derating * capacityRps
 }

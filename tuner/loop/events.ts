@@ -43,7 +43,13 @@ export type TuneEvent = { readonly at: string } & (
       readonly spent: number
     }
   | { readonly type: 'best-changed'; readonly number: number; readonly label: string; readonly costLabel: string }
-  | { readonly type: 'stop-assessed'; readonly assessment: StopAssessment; readonly afterTrials: number }
+  | {
+      readonly type: 'stop-assessed'
+      readonly assessment: StopAssessment
+      readonly afterTrials: number
+      /** How many more there will be, as far as that can be foretold; undefined: as many as may run. */
+      readonly trialsLeft?: number
+    }
   | { readonly type: 'confirming'; readonly number: number; readonly configuration: Configuration; readonly label: string }
   | { readonly type: 'confirmed'; readonly number: number; readonly held: boolean; readonly rateRps: number; readonly sloMs: number }
   | { readonly type: 'warning'; readonly message: string }
@@ -51,7 +57,15 @@ export type TuneEvent = { readonly at: string } & (
   | { readonly type: 'recommended'; readonly recommendation: Recommendation; readonly files: readonly string[] }
 )
 
-export type StopReason = 'certain' | 'max-trials' | 'time-limit' | 'budget' | 'space-exhausted' | 'interrupted' | 'failed'
+export type StopReason =
+  | 'certain'
+  | 'not-worthwhile'
+  | 'max-trials'
+  | 'time-limit'
+  | 'budget'
+  | 'space-exhausted'
+  | 'interrupted'
+  | 'failed'
 
 /** An event before it gets its time. */
 export type EventBody = TuneEvent extends infer E ? (E extends TuneEvent ? Omit<E, 'at'> : never) : never

@@ -12,7 +12,7 @@ const experiment = (flags: Record<string, unknown> = {}): Experiment =>
     flags: { model: 'bert', slo: '50ms', backend: 'simulated', ...flags },
     environment: {},
     cwd: process.cwd(),
-    machine: { cpuCores: 4, gpus, builtinGpus: gpus },
+    machine: { cpuCores: 4, gpus },
   })
 
 async function keep(

@@ -48,7 +48,7 @@ function spaceOf(document: ExperimentDocument, id: string): SearchSpace | undefi
   try {
     return experimentFromDocument(document, id, {
       cwd: process.cwd(),
-      machine: { cpuCores: 4096, gpus, builtinGpus: gpus },
+      machine: { cpuCores: 4096, gpus },
     }).space
   } catch {
     // Of another version, or of files that are gone: the caller names it.

@@ -208,6 +208,29 @@ describe('the loop', () => {
   const disturbed = { ...measurement(100), outcome: 'disturbed', capacityRps: 0, capacityCi90Rps: [0, Number.POSITIVE_INFINITY] } as const
   const batches = (trials: readonly { readonly configuration: Record<string, unknown> }[]) => trials.map((t) => t.configuration.batchSize)
 
+  test.each([
+    ['the load generator could not hold any rate', { outcome: 'generator-limit', capacityCi90Rps: [0, Number.POSITIVE_INFINITY] }],
+    ['an older version stored that its server died', { outcome: 'server-died', capacityCi90Rps: [0, 0] }],
+  ] as const)('a rate of nothing is no figure where %s: a resumed run tries that configuration again', async (_, spoilt) => {
+    const first = await runFakes({}, { budget: { maxTrials: 3 }, confirm: false })
+    const [one, two, three] = first.result.trials as [FinishedTrial, FinishedTrial, FinishedTrial]
+    const earlier = [one, { ...two, measurement: { ...measurement(100), ...spoilt, capacityRps: 0 } } as FinishedTrial, three]
+    const parts = fakeParts()
+    await runLoop(fakeExperiment({ confirm: false }), parts, earlier, () => undefined, never)
+    expect(batches(parts.store.appended)).toEqual([2, 8, 16])
+  })
+
+  test('a search whose predictors never started fails, and is sure of nothing', async () => {
+    const launcher = fakeLauncher(async () => {
+      throw new InfeasibleError('crashed', 'exit code 7; last lines: no such model')
+    })
+    const assessStop = () => ({ probabilityBetterExists: 0, tolerance: 0.05, stop: true })
+    const { result, events } = await runFakes({ launcher, assessStop }, { budget: { maxTrials: 2 } })
+    expect(result.reason).toBe('failed')
+    expect(result.recommendation.confidence.probabilityWithinTolerance).toBeUndefined()
+    expect(events.find((e) => e.type === 'stopped')).toMatchObject({ detail: expect.stringContaining('last lines: no such model') })
+  })
+
   test('a disturbed trial says nothing: it is run again, and its configuration given up after three attempts', async () => {
     const seen: (readonly Observation[])[] = []
     const assessStop = (observations: readonly Observation[]) => {

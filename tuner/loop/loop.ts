@@ -33,7 +33,7 @@ export async function runLoop(
   const search = new Search(experiment, parts, log, emit, signal)
   const ending = await searchAndConfirm(experiment, parts, log, search, emit, signal)
   emit({ type: 'stopped', ...ending })
-  const recommendation = parts.recommend(log.trials, search.assessment)
+  const recommendation = parts.recommend(log.trials, ending.reason === 'failed' ? undefined : search.assessment)
   await parts.store.finish(parts.experimentId, stateAfter(ending.reason), recommendation)
   let unwritten: unknown
   const files = await (ending.reason === 'interrupted' ? Promise.resolve([]) : parts.write(recommendation, log.trials)).catch(

@@ -9,7 +9,7 @@ import { deviceLatencyMs } from '../../trials/devices/device-model.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import { stepError } from '../../trials/predictor/llm/step-model.ts'
 import type { Provenance } from '../../trials/types.ts'
-import { architecturesNamed } from '../backends/estimators.ts'
+import { anchoredServer, architecturesNamed, hasServerPrior } from '../backends/estimators.ts'
 import { measuredOf } from '../experiment/measured-of.ts'
 import type { Experiment } from '../experiment/types.ts'
 
@@ -32,6 +32,19 @@ export function devicesLine(experiment: Experiment, machine: MachineFacts, prove
   return `Devices: ${[...cores, named].join('; ')}`
 }
 
+/** What the prior of a server that is not the built-in one rests on. */
+export function calibrationNotice(experiment: Experiment): string[] {
+  const { calibrated, predictor } = experiment
+  if (calibrated)
+    return [
+      `Prior anchored on ${calibrated.name}: ${calibrated.points.length} sizes measured ${calibrated.measuredAt.slice(0, 10)} on ${calibrated.device}`,
+    ]
+  if (predictor.kind !== 'command' || !hasServerPrior(experiment)) return []
+  return [
+    'Prior: the device model with what servers usually add, anchored by the trials themselves; tune calibrate, with the same flags, measures this one in seconds',
+  ]
+}
+
 /** What earlier experiments the search knows, and which it cannot read. */
 export const historyNotices = (past: readonly PastExperiment[], unread: readonly string[]): string[] => [
   ...(past.length > 0 ? [`Learns from ${past.map((p) => p.name).join(', ')} (--no-history: starts afresh)`] : []),
@@ -48,7 +61,8 @@ function modelErrors(experiment: Experiment): string {
     .map((name) => {
       const gpu = findGpu(name, experiment.own.gpus)
       if (architecture.kind === 'decoder') return `${gpu.name} ${percent(stepError({ gpu, tensorParallel: 1 }))}`
-      const { relativeError } = deviceLatencyMs({ architecture, gpu, batch: typicalBatch })
+      const anchored = anchoredServer(experiment, architecture)
+      const { relativeError } = deviceLatencyMs({ architecture, gpu, batch: typicalBatch, anchored })
       return `${gpu.name} ${percent(relativeError)}${isCalibrated(gpu) ? '' : ' (from its datasheet)'}`
     })
     .join(', ')

@@ -56,6 +56,15 @@ describe('what a trial teaches', () => {
     expect(observationOf(none, objective)).toMatchObject({ state: 'complete', rate: { value: 0, logSd: undefined } })
   })
 
+  test.each(['disturbed', 'generator-limit', 'unsettled', 'server-died'] as const)(
+    'a rate of nothing that says nothing of the server: %s',
+    (outcome) => {
+      expect(
+        observationOf(complete({ outcome, capacityRps: 0, capacityCi90Rps: [0, Number.POSITIVE_INFINITY] }), objective),
+      ).toBeUndefined()
+    },
+  )
+
   test('a trial that was cut short tells of a bound', () => {
     expect(observationOf(complete({ outcome: 'beaten' }), objective)).toMatchObject({ censored: true })
     for (const outcome of ['converged', 'budget', 'generator-limit', 'errors'] as const)

@@ -1,5 +1,6 @@
 /** How trials look to the search. */
 import { percentileOf } from '../../profiler/capacity/capacity-under.ts'
+import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
 import type { Measurement } from '../../profiler/types.ts'
 import { z90 } from '../../search/normal.ts'
 import { learnedRate, type Objective } from '../../search/objective.ts'
@@ -13,13 +14,13 @@ export function logSdOf(measurement: Measurement): number | undefined {
   return Math.log(high / low) / (2 * z90)
 }
 
-/** What a finished trial teaches about its configuration; undefined for failed and disturbed trials and for confirmations, which teach nothing new. */
+/** What a finished trial teaches about its configuration; undefined for failed trials, those that say nothing, and confirmations, which teach nothing new. */
 export function observationOf(trial: FinishedTrial, objective: Objective): Observation | undefined {
   if (trial.state === 'failed' || trial.purpose === 'confirmation') return undefined
   const { configuration } = trial
   if (trial.state === 'infeasible') return { configuration, state: 'infeasible', reason: `${trial.reason}: ${trial.detail}` }
-  const { measurement, usage } = trial
-  if (measurement.outcome === 'disturbed') return undefined
+  const { measurement, usage, predicted } = trial
+  if (saysNothing(measurement)) return undefined
   const idleMs = percentileOf(measurement.idle, measurement.slo.percentile)
   const rate = learnedRate(objective, { capacityRps: measurement.capacityRps, idleMs, usage })
   return {
@@ -28,5 +29,6 @@ export function observationOf(trial: FinishedTrial, objective: Objective): Obser
     rate: Number.isNaN(rate) ? undefined : { value: rate, logSd: logSdOf(measurement) },
     constraint: idleMs > 0 ? { value: idleMs } : undefined,
     censored: measurement.outcome === 'beaten',
+    ...(predicted && { foretold: { value: predicted.rate, logSd: Math.log(predicted.high / predicted.low) / (2 * z90) } }),
   }
 }

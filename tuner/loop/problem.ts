@@ -7,18 +7,21 @@ import type { Gpu } from '../../trials/devices/catalogue.ts'
 import type { Estimator } from '../../trials/launchers/simulated/estimate.ts'
 import { defaultPriceBook, type PriceBook, pricePerHour } from '../../trials/prices/book.ts'
 import { parsePriceBook } from '../../trials/prices/parse-book.ts'
+import { providerBook } from '../../trials/prices/providers.ts'
 import { describeConfiguration, resourcesOf } from '../../trials/resources.ts'
-import { type EstimatorOf, estimatorsOf } from '../backends/estimators.ts'
+import { type EstimatorOf, estimatorsOf, hasServerPrior } from '../backends/estimators.ts'
 import type { Experiment } from '../experiment/types.ts'
 import { qualityOf } from '../experiment/variant-settings.ts'
 import { givenText } from '../given-file.ts'
 import type { Expectation, Expected } from './second-reading.ts'
 
-/** The user's price book, or the built-in one. Throws with every problem of the file, or UserError when it cannot be read. */
-export async function loadPriceBook(path: string | undefined, ownGpus: readonly Gpu[] = []): Promise<PriceBook> {
-  if (path === undefined) return defaultPriceBook
-  const text = givenText(path, 'the price book', '--prices', 'document')
-  return parsePriceBook(text, path, ownGpus)
+/**
+ * @param named a provider, or the path of a user's own book; absent: the built-in one
+ * @throws every problem of the file, or UserError when it cannot be read
+ */
+export async function loadPriceBook(named: string | undefined, ownGpus: readonly Gpu[] = []): Promise<PriceBook> {
+  if (named === undefined) return defaultPriceBook
+  return providerBook(named) ?? parsePriceBook(givenText(named, 'the price book', '--prices', 'document'), named, ownGpus)
 }
 
 /** Price of one replica, $ per hour, remembered per configuration: samplers ask for whole grids. */
@@ -67,6 +70,8 @@ export function problemOf(experiment: Experiment, book: PriceBook): Problem {
  */
 export function expectationOf(experiment: Experiment): Expectation | undefined {
   if (experiment.backend === 'simulated' || !learnsPlainly(experiment.objective)) return undefined
+  // What is usual of servers is no expectation of one.
+  if (experiment.predictor.kind !== 'builtin' && experiment.calibrated === undefined) return undefined
   const of = estimatorsOfGpus(experiment)
   if (of === undefined) return undefined
   const known = new Map<string, Expected | undefined>()
@@ -81,9 +86,11 @@ export function expectationOf(experiment: Experiment): Expectation | undefined {
   }
 }
 
-/** Undefined for anything but the built-in predictor on GPUs. */
+/** Undefined without GPUs, for a server that runs already, and for a command whose model or batches are unknown. */
 function estimatorsOfGpus(experiment: Experiment): EstimatorOf | undefined {
-  if (experiment.predictor.kind !== 'builtin' || gpusOf(experiment).length === 0) return undefined
+  const { predictor, calibrated } = experiment
+  if (gpusOf(experiment).length === 0 || predictor.kind === 'url') return undefined
+  if (predictor.kind === 'command' && calibrated === undefined && !hasServerPrior(experiment)) return undefined
   return estimatorsOf(experiment)
 }
 

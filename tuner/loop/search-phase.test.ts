@@ -160,6 +160,78 @@ describe('what is tried', () => {
   })
 })
 
+describe('the yardstick', () => {
+  const physics = { ...batchProblem, priorLogRate: () => 0 }
+  const defaultConfiguration = { batchSize: 4 }
+  const purposes = ({ log }: ReturnType<typeof search>) => log.trials.map(({ purpose }) => purpose)
+
+  test('is first where nothing says where to begin', async () => {
+    const one = search({ defaultConfiguration }, { budget: { maxTrials: 2 } })
+    await one.running.run()
+    expect([one.batches(), purposes(one)]).toEqual([
+      [4, 1],
+      ['default', undefined],
+    ])
+  })
+
+  test('is last where physics does, one of the trials that may run', async () => {
+    const one = search({ defaultConfiguration, problem: physics }, { budget: { maxTrials: 3 } })
+    expect(await one.running.run()).toEqual({ reason: 'max-trials', detail: '3 trials' })
+    expect([one.batches(), purposes(one)]).toEqual([
+      [1, 2, 4],
+      [undefined, undefined, 'default'],
+    ])
+  })
+
+  test('follows a search that was sure', async () => {
+    const assessStop = () => ({ probabilityBetterExists: 0.01, tolerance: 0.05, stop: true })
+    const one = search({ defaultConfiguration, problem: physics, assessStop })
+    expect(await one.running.run()).toMatchObject({ reason: 'certain' })
+    expect(one.batches()).toEqual([1, 4])
+  })
+
+  test('does not take the only trial', async () => {
+    const one = search({ defaultConfiguration, problem: physics }, { budget: { maxTrials: 1 } })
+    await one.running.run()
+    expect([one.batches(), purposes(one)]).toEqual([[1], [undefined]])
+  })
+
+  test('is the trial of it that the search asked for', async () => {
+    const one = search({ defaultConfiguration: { batchSize: 1 }, problem: physics }, { budget: { maxTrials: 2 } })
+    await one.running.run()
+    expect([one.batches(), purposes(one)]).toEqual([
+      [1, 2],
+      ['default', undefined],
+    ])
+  })
+
+  test('runs beside the first where trials run at once', async () => {
+    const one = search({ defaultConfiguration, problem: physics }, { parallel: 2, budget: { maxTrials: 3 } })
+    await one.running.run()
+    expect(one.of('trial-started').map(({ suggestion }) => suggestion.configuration.batchSize)).toEqual([1, 4, 2])
+  })
+
+  test('is left out once the time is up', async () => {
+    const one = search({ defaultConfiguration: { batchSize: 16 }, problem: physics }, { budget: { maxTrials: 20, timeLimitS: 3 } })
+    expect(await one.running.run()).toMatchObject({ reason: 'time-limit' })
+    expect(one.batches()).not.toContain(16)
+  })
+
+  test('that fails is tried again, three times at most, and the search has ended for all that', async () => {
+    const launcher = fakeLauncher(async ({ batchSize }) => {
+      if (batchSize === 4) throw new LaunchError('no port')
+      return fakePredictor({ isolation: String(batchSize) })
+    })
+    const assessStop = () => ({ probabilityBetterExists: 0.01, tolerance: 0.05, stop: true })
+    const one = search({ defaultConfiguration, problem: physics, launcher, assessStop })
+    expect(await one.running.run()).toMatchObject({ reason: 'certain' })
+    expect([one.batches(), purposes(one)]).toEqual([
+      [1, 4, 4, 4],
+      [undefined, 'default', 'default', 'default'],
+    ])
+  })
+})
+
 describe('when it ends', () => {
   test('after so many seconds of its own, whatever the clock said when it began', async () => {
     // The clock goes on by a quarter of a second each time it is looked at: a trial is several looks.

@@ -1,24 +1,31 @@
 /** The search: trials are asked for, run and recorded, several at once where asked, until there is a reason to stop. */
+import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
 import { writing } from '../../reports/format.ts'
-import { capacityToBeatRps, costText } from '../../search/objective.ts'
+import { costText } from '../../search/objective.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { Configuration, StopAssessment, Suggestion } from '../../search/types.ts'
 import type { FinishedTrial, TrialPurpose } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
-import type { EventBody } from './events.ts'
+import type { EventBody, StopReason } from './events.ts'
 import type { LoopParts } from './parts.ts'
 import { secondReadings } from './second-reading.ts'
 import type { TrialLog } from './trial-log.ts'
 import { runTrial, type TrialRequest } from './trial-runner.ts'
-import { type Ending, whyStop } from './why-stop.ts'
+import { taskOf } from './trial-task.ts'
+import { trialsUntilIdle, type Worth, worthOfTrial } from './trial-worth.ts'
+import { type Ending, spaceExhausted, whyStop } from './why-stop.ts'
 
 /** Tries of one configuration before it is given up. */
 const maxAttempts = 3
+/** Ends after which nothing is left to spend on a yardstick. */
+const endsAtOnce: readonly StopReason[] = ['failed', 'time-limit', 'budget']
 
 interface Pending {
   readonly configuration: Configuration
   readonly done: Promise<FinishedTrial>
 }
+
+type Best = ReturnType<LoopParts['recommend']>['best']
 
 /** State: the log, what runs, what must be tried again, what was given up, and what the stop rule believes. */
 export class Search {
@@ -36,7 +43,12 @@ export class Search {
   /** Configurations whose second reading was asked for. */
   readonly #readAgain = new Set<string>()
   #assessment: StopAssessment | undefined
-  #best: number | undefined
+  /** The best after so many trials: several ask between two of them. */
+  #standing: { readonly trials: number; readonly best: Best } | undefined
+  /** Number of the trial that was announced as the best. */
+  #announced: number | undefined
+  /** Once the search itself has ended. */
+  #ending: Ending | undefined
 
   constructor(experiment: Experiment, parts: LoopParts, log: TrialLog, emit: (event: EventBody) => void, signal: AbortSignal) {
     this.#experiment = experiment
@@ -45,7 +57,7 @@ export class Search {
     this.#emit = emit
     this.#signal = signal
     this.#startedMs = parts.now()
-    this.#best = parts.recommend(log.trials, undefined).best?.trial
+    this.#announced = this.#best()?.trial
   }
 
   /** What the stop rule believed last; undefined before it was asked. */
@@ -57,15 +69,17 @@ export class Search {
   async run(): Promise<Ending> {
     for (;;) {
       this.#signal.throwIfAborted()
-      let ending = this.#whyStop()
-      while (!ending && this.#pending.size < this.#experiment.parallel) {
+      while (!this.#ending && this.#pending.size < this.#experiment.parallel && !this.#whyStop()) {
         const request = this.#next()
         if (!request) break
         this.#start(request)
-        ending = this.#whyStop()
       }
-      if (this.#pending.size === 0)
-        return this.#whyStop() ?? { reason: 'space-exhausted', detail: `all ${this.#log.counted} configurations tried` }
+      if (this.#pending.size === 0) {
+        this.#ending ??= this.#whyStop() ?? spaceExhausted(this.#log)
+        const last = this.#afterwards(this.#ending)
+        if (!last) return this.#ending
+        this.#start(last)
+      }
       await Promise.race([...this.#pending.values()].map(({ done }) => done))
     }
   }
@@ -80,17 +94,47 @@ export class Search {
   #whyStop(): Ending | undefined {
     const { trials, fresh, counted, spent } = this.#log
     const elapsedS = (this.#parts.now() - this.#startedMs) / 1000
-    const state = { trials, fresh, counted: counted + this.#pending.size, spent, elapsedS, assessment: this.#assessment }
-    return whyStop(state, this.#experiment.budget)
+    const { budget } = this.#experiment
+    const counting = counted + this.#pending.size + this.#keptForYardstick()
+    const state = { trials, fresh, counted: counting, spent, elapsedS, assessment: this.#assessment, worth: this.#worth() }
+    return whyStop(state, budget)
   }
 
-  /** The yardstick first, then what must be tried again, then what the sampler suggests. Undefined: nothing is left to try. */
+  #best(): Best {
+    const { trials } = this.#log
+    if (this.#standing?.trials !== trials.length)
+      this.#standing = { trials: trials.length, best: this.#parts.recommend(trials, undefined).best }
+    return this.#standing.best
+  }
+
+  /** What another trial would have to gain; undefined while there is nothing to compare it with. */
+  #worth(): Worth | undefined {
+    const { trials, spent } = this.#log
+    const best = this.#best()
+    return best && worthOfTrial(this.#experiment, { trials, spent, best })
+  }
+
+  /** One trial is kept for the yardstick, but not the only one. */
+  #keptForYardstick(): number {
+    return this.#experiment.budget.maxTrials > 1 && this.#yardstickDue() ? 1 : 0
+  }
+
+  #trialsLeft({ stop, expectedGain }: StopAssessment): number | undefined {
+    const worth = this.#worth()
+    if (!stop && (expectedGain === undefined || worth === undefined)) return undefined
+    const left = stop ? 0 : trialsUntilIdle(expectedGain!, worth!.leastGain)
+    const room = this.#experiment.budget.maxTrials - this.#log.counted
+    return Math.max(0, Math.min(room, left + this.#keptForYardstick()))
+  }
+
+  /** What must be tried again, the yardstick where it helps or stands in nothing's way, then what the sampler suggests. Undefined: nothing is left to try. */
   #next(): TrialRequest | undefined {
-    const { defaultConfiguration, sampler, problem, rng } = this.#parts
+    const { sampler, problem, rng } = this.#parts
     const retry = this.#retries.shift()
     if (retry) return { ...retry, number: this.#log.nextNumber() }
-    if (this.#log.isEmpty && defaultConfiguration)
-      return this.#requestOf({ configuration: defaultConfiguration, why: 'default configuration, the yardstick' }, 'default')
+    // Where physics says where to begin, it would only delay the search; beside another trial it delays nothing.
+    const first = problem.priorLogRate ? this.#pending.size > 0 : this.#log.isEmpty
+    if (first && this.#yardstickDue()) return this.#yardstick()
     const doubted = this.#doubted()
     const again = doubted.find(({ configuration }) => !this.#readAgain.has(configurationKey(configuration)))
     if (again) {
@@ -104,27 +148,54 @@ export class Search {
     return suggestion && this.#requestOf(suggestion)
   }
 
+  /** After the search: the yardstick, which no decision waited for. */
+  #afterwards({ reason }: Ending): TrialRequest | undefined {
+    if (endsAtOnce.includes(reason)) return undefined
+    const retry = this.#retries.find(({ purpose }) => purpose === 'default')
+    if (retry) {
+      this.#retries.length = 0
+      return { ...retry, number: this.#log.nextNumber() }
+    }
+    const room = this.#log.counted < this.#experiment.budget.maxTrials
+    return room && this.#yardstickDue() ? this.#yardstick() : undefined
+  }
+
+  #yardstickDue(): boolean {
+    const { defaultConfiguration } = this.#parts
+    if (!defaultConfiguration) return false
+    const key = configurationKey(defaultConfiguration)
+    const known = [...this.#log.trials, ...this.#pending.values(), ...this.#retries]
+    return !known.some(({ configuration }) => configurationKey(configuration) === key)
+  }
+
+  #yardstick(): TrialRequest {
+    return this.#requestOf({ configuration: this.#parts.defaultConfiguration!, why: 'default configuration, the yardstick' })
+  }
+
   #doubted(): readonly FinishedTrial[] {
     const { expectation } = this.#parts
     return expectation ? secondReadings(this.#log.trials, expectation).due : []
   }
 
-  #requestOf({ configuration, why, predicted }: Suggestion, purpose?: TrialPurpose): TrialRequest {
-    return { number: this.#log.nextNumber(), configuration, why, predicted, purpose, attempt: 1 }
+  #requestOf({ configuration, why, predicted }: Suggestion, given?: TrialPurpose): TrialRequest {
+    const { defaultConfiguration } = this.#parts
+    const isDefault = defaultConfiguration && configurationKey(defaultConfiguration) === configurationKey(configuration)
+    return { number: this.#log.nextNumber(), configuration, why, predicted, purpose: isDefault ? 'default' : given, attempt: 1 }
   }
 
   #start(request: TrialRequest): void {
-    const { number, configuration, purpose } = request
-    const { backend, label, problem, recommend, now } = this.#parts
-    const { objective, slo } = this.#experiment
+    const { number, configuration, purpose, predicted } = request
+    const { backend, label, problem, expectation, now } = this.#parts
+    const { objective, slo, stop } = this.#experiment
     const pricePerHour = problem.pricePerHour(configuration)
     this.#emit({ type: 'trial-started', number, suggestion: suggestionOf(request), label: label(configuration), pricePerHour })
-    const best = recommend(this.#log.trials, undefined).best
-    // The yardstick is measured to the end: a gain is stated against it.
-    const toBeat = purpose === 'default' ? undefined : capacityToBeatRps(objective, pricePerHour, best?.cost)
+    const best = this.#best()
+    const expected = expectation?.(configuration)
+    const { tolerance } = stop
+    const task = taskOf({ purpose, predicted, expected, objective, pricePerHour, bestCost: best?.cost, tolerance })
     const done = runTrial(
       backend,
-      { kind: 'trial', capacityToBeatRps: toBeat },
+      task,
       request,
       {
         now,
@@ -149,14 +220,16 @@ export class Search {
     this.#announceBest()
     if (trial.state !== 'failed') {
       this.#assessment = assessStop(this.#log.observations(), rng)
-      this.#emit({ type: 'stop-assessed', assessment: this.#assessment, afterTrials: this.#log.counted })
+      const trialsLeft = this.#trialsLeft(this.#assessment)
+      const told = { assessment: this.#assessment, afterTrials: this.#log.counted }
+      this.#emit({ type: 'stop-assessed', ...told, ...(trialsLeft !== undefined && { trialsLeft }) })
     }
     return trial
   }
 
   /** A trial that says nothing of its configuration is tried again, or the configuration given up. */
   #tryAgain(trial: FinishedTrial, request: TrialRequest): boolean {
-    const disturbed = trial.state === 'complete' && trial.measurement.outcome === 'disturbed'
+    const disturbed = trial.state === 'complete' && saysNothing(trial.measurement)
     if (trial.state !== 'failed' && !disturbed) return false
     const { number: _, ...same } = request
     const retry = !('final' in trial && trial.final !== undefined) && request.attempt < maxAttempts
@@ -166,9 +239,9 @@ export class Search {
   }
 
   #announceBest(): void {
-    const { best } = this.#parts.recommend(this.#log.trials, undefined)
-    if (!best || best.trial === this.#best) return
-    this.#best = best.trial
+    const best = this.#best()
+    if (!best || best.trial === this.#announced) return
+    this.#announced = best.trial
     const costLabel = costText(this.#experiment.objective, best, writing)
     this.#emit({ type: 'best-changed', number: best.trial, label: best.label, costLabel })
   }

@@ -3,6 +3,7 @@
  * before it counts, and the second reading stands, whatever it says.
  */
 import { contradicts } from '../../profiler/capacity/cross-check.ts'
+import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
 import { z90 } from '../../search/normal.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { Configuration } from '../../search/types.ts'
@@ -43,8 +44,7 @@ export function secondReadings(
 }
 
 const isReading = (trial: FinishedTrial): boolean =>
-  trial.purpose !== 'confirmation' &&
-  (trial.state === 'infeasible' || (trial.state === 'complete' && trial.measurement.outcome !== 'disturbed'))
+  trial.purpose !== 'confirmation' && (trial.state === 'infeasible' || (trial.state === 'complete' && !saysNothing(trial.measurement)))
 
 /** Of a trial that was measured to the end, and of a capacity that both models speak of. */
 function isHardToBelieve(trial: FinishedTrial, expected: Expected | undefined): boolean {

@@ -131,6 +131,7 @@ describe('a configuration that cannot serve is data', () => {
       },
     })
     expect(trial).toMatchObject({ state: 'infeasible', reason: 'out-of-memory', detail: 'needs 9 GiB', logPath: '/logs/2', seconds: 1.5 })
+    expect(trial).not.toHaveProperty('served')
   })
 
   test('where it runs out of memory under load', async () => {
@@ -161,6 +162,28 @@ describe('a configuration that cannot serve is data', () => {
       },
     })
     expect(trial).toMatchObject(expected)
+  })
+
+  test.each([
+    [1, { state: 'failed', error: 'nothing listens any more: 9 of 9 requests failed', served: true }],
+    [
+      2,
+      {
+        state: 'infeasible',
+        reason: 'crashed',
+        detail: 'died under load 2 times: nothing listens any more: 9 of 9 requests failed',
+        served: true,
+      },
+    ],
+  ])('where its port is deserted though its process lives, at try %d', async (attempt, expected) => {
+    const detail = 'nothing listens any more: 9 of 9 requests failed'
+    const { trial } = await run({
+      request: { attempt },
+      predictor: { died: Promise.race([]) },
+      measure: async () => ({ ...measurement(0), outcome: 'server-died', detail }),
+    })
+    expect(trial).toMatchObject(expected)
+    expect(trial).not.toHaveProperty('measurement')
   })
 
   test('a death is a death, also where the load sees it before the launcher hears of it', async () => {

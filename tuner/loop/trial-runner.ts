@@ -1,5 +1,6 @@
 /** One trial: launch, load-test, stop, and say what became of it. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { plainText } from '../../profiler/plain-text.ts'
 import type { LoadPoint, Measurement, Phase } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
 import { finalityOf } from '../../trials/launchers/readiness.ts'
@@ -64,10 +65,12 @@ export async function runTrial(
     ...base,
     state: 'infeasible',
     reason,
-    detail: withoutSecrets(detail),
+    detail: shown(detail),
     seconds: seconds(),
     logPath,
+    ...served(),
   })
+  const served = () => (predictor === undefined ? {} : { served: true as const })
 
   let predictor: Predictor | undefined
   let death: PredictorDeath | undefined
@@ -80,7 +83,11 @@ export async function runTrial(
       died.abort(new Error(what.what))
     })
     const measurement = await measure(predictor, task, { number, onStep: hooks.onStep }, AbortSignal.any([signal, died.signal]))
-    if (measurement.outcome === 'server-died') await Promise.race([predictor.died, sleep(deathNoticeMs)])
+    if (measurement.outcome === 'server-died') {
+      await Promise.race([predictor.died, sleep(deathNoticeMs)])
+      // Its process may live on: one of its workers ended, it left its port, or it is nobody's here.
+      death ??= { what: measurement.detail ?? 'nothing listens any more', outOfMemory: false }
+    }
     if (death) throw new Error(death.what)
     const usage = await predictor.usage()
     await predictor.stop()
@@ -97,6 +104,7 @@ export async function runTrial(
       state: 'failed',
       error: describeFailure(error, predictor),
       ...finality(error),
+      ...served(),
       logPath: predictor?.logPath,
       seconds: seconds(),
     }
@@ -105,11 +113,13 @@ export async function runTrial(
   }
 }
 
-/** What a server answered may repeat what it was sent. */
+/** What a server says may repeat what it was sent, and move the cursor of whoever reads it. */
+const shown = (text: string): string => plainText(withoutSecrets(text))
+
 const speakable = (measurement: Measurement): Measurement => ({
   ...measurement,
-  ...(measurement.detail !== undefined && { detail: withoutSecrets(measurement.detail) }),
-  caveats: measurement.caveats.map(withoutSecrets),
+  ...(measurement.detail !== undefined && { detail: shown(measurement.detail) }),
+  caveats: measurement.caveats.map(shown),
 })
 
 /** Launchers say so of their errors; a payload that cannot be used is the same for every trial. */
@@ -123,5 +133,5 @@ function describeFailure(error: unknown, predictor: Predictor | undefined): stri
   const message = error instanceof Error ? error.message : String(error)
   const hint = error instanceof Error && 'hint' in error && typeof error.hint === 'string' ? ` (${error.hint})` : ''
   const tail = predictor?.logTail().trim().split('\n').slice(-3).join(' | ')
-  return withoutSecrets(`${message}${hint}${tail ? `; last log lines: ${tail}` : ''}`)
+  return shown(`${message}${hint}${tail ? `; last log lines: ${tail}` : ''}`)
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { measurement } from '../testing/fakes.ts'
-import { type SearchState, whyStop } from './why-stop.ts'
+import { type SearchState, spaceExhausted, whyStop } from './why-stop.ts'
 
 const base = (number: number) => ({ number, configuration: {}, why: '', startedAt: '2026-01-01T00:00:00Z', seconds: 10 })
 const complete = (number: number): FinishedTrial => ({ ...base(number), state: 'complete', measurement: measurement(100) })
@@ -65,6 +65,24 @@ describe('why a search stops', () => {
     })
   })
 
+  test.each([
+    [0.0019, 'not-worthwhile'],
+    [0.002, undefined],
+  ])('not certain, and %d to be gained of 0.002 that a trial is worth: %s', (expectedGain, reason) => {
+    const assessment = { probabilityBetterExists: 0.2, tolerance: 0.05, stop: false, expectedGain }
+    const worth = { leastGain: 0.002, because: 'the bill' }
+    expect(whyStop(state([complete(1)], { assessment, worth }), budget)?.reason).toBe(reason)
+    expect(whyStop(state([complete(1)], { assessment }), budget)).toBeUndefined()
+    expect(whyStop(state([complete(1)], { assessment: { ...assessment, expectedGain: undefined }, worth }), budget)).toBeUndefined()
+  })
+
+  test('it says what a trial would gain, what it would have to, why, and how sure the search is', () => {
+    const assessment = { probabilityBetterExists: 0.2, tolerance: 0.05, stop: false, expectedGain: 0.00034 }
+    expect(whyStop(state([complete(1)], { assessment, worth: { leastGain: 0.0021, because: 'the bill' } }), budget)?.detail).toBe(
+      'another trial is expected to gain 0.034 %, and is worth it from 0.21 % on (the bill); with 80 % probability nothing untried is more than 5 % better',
+    )
+  })
+
   test('as sure as the recommendation says', () => {
     // 1 - 0.43 is 0.57, and a hundred times that 56.99999999999999.
     expect(whyStop(state([complete(1)], { assessment: { ...sure, probabilityBetterExists: 0.43 } }), budget)?.detail).toContain('with 57 %')
@@ -106,6 +124,24 @@ describe('why a search stops', () => {
     })
     expect(whyStop(state([...never, infeasible(4, 'out-of-memory')]), budget)).toBeUndefined()
     expect(whyStop(state([...never, infeasible(4, 'crashed')], {}, [complete(0)]), budget)).toBeUndefined()
+  })
+
+  test('a search whose predictors never started does not end well, however few there are', () => {
+    const never = (number: number): FinishedTrial => ({ ...infeasible(number, 'crashed'), configuration: { number } })
+    expect(whyStop(state([never(1)], { assessment: sure }), budget)).toBeUndefined()
+    const ended = { reason: 'failed', detail: 'none of 2 predictors ever served; the last: detail 2' }
+    expect(whyStop(state([never(1), never(2)], { counted: 10, assessment: sure }), budget)).toEqual(ended)
+    expect(spaceExhausted(state([never(1), never(2)]))).toEqual(ended)
+    expect(spaceExhausted(state([never(1)]))).toEqual({ reason: 'failed', detail: 'the one predictor never served; it: detail 1' })
+    expect(spaceExhausted(state([never(1), complete(2)]))).toEqual({ reason: 'space-exhausted', detail: 'all 2 configurations tried' })
+  })
+
+  test('predictors that answered before they died did serve: it is a failure in other words', () => {
+    const died = [1, 2, 3, 4].map((number): FinishedTrial => ({ ...infeasible(number, 'crashed'), served: true }))
+    const ended = { reason: 'failed', detail: 'none of 4 predictors ever got through its trial; the last: detail 4' }
+    expect(whyStop(state(died), budget)).toEqual(ended)
+    expect(spaceExhausted(state(died))).toEqual(ended)
+    expect(whyStop(state([...died, complete(5)]), budget)).toBeUndefined()
   })
 
   test('what is wrong comes before what is reached, and that before a spent budget', () => {

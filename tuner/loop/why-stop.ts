@@ -1,9 +1,10 @@
 /** Whether a search has come to its end, and why. Pure. */
-import { certaintyPercent } from '../../reports/format.ts'
+import { certaintyPercent, significant } from '../../reports/format.ts'
 import type { StopAssessment } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { BudgetSpec } from '../experiment/types.ts'
 import type { StopReason } from './events.ts'
+import type { Worth } from './trial-worth.ts'
 
 /** Why a run ended, in words too. */
 export interface Ending {
@@ -23,14 +24,26 @@ export interface SearchState {
   readonly elapsedS: number
   /** What the stop rule believes, once it was asked. */
   readonly assessment?: StopAssessment
+  /** What another trial would have to gain, once there is something to compare it with. */
+  readonly worth?: Worth
 }
 
 /** Failed trials in a row before the experiment is given up. */
 const maxFailuresInRow = 4
 
 /** Undefined: go on. What is wrong comes before what is reached, and a reached goal before a spent budget. */
-export const whyStop = (state: SearchState, budget: BudgetSpec): Ending | undefined =>
-  hopeless(state) ?? certain(state) ?? exhausted(state, budget)
+export function whyStop(state: SearchState, budget: BudgetSpec): Ending | undefined {
+  const reached = nothingLasted(state) === undefined ? (certain(state) ?? notWorthwhile(state)) : undefined
+  const spent = () => {
+    const ending = exhausted(state, budget)
+    return ending && (nothingLasted(state) ?? ending)
+  }
+  return hopeless(state) ?? reached ?? spent()
+}
+
+/** Nothing is left to try. */
+export const spaceExhausted = ({ trials, counted }: Pick<SearchState, 'trials' | 'counted'>): Ending =>
+  nothingLasted({ trials }) ?? { reason: 'space-exhausted', detail: `all ${counted} configurations tried` }
 
 function hopeless({ trials, fresh }: SearchState): Ending | undefined {
   const failed = (detail: string): Ending => ({ reason: 'failed', detail })
@@ -40,15 +53,34 @@ function hopeless({ trials, fresh }: SearchState): Ending | undefined {
   if (last.length < maxFailuresInRow) return undefined
   if (last.every((trial) => trial.state === 'failed'))
     return failed(`${maxFailuresInRow} trials failed in a row; the last: ${whatWentWrong(last.at(-1)!)}`)
-  if (trials.every(neverServed)) return failed(`none of ${trials.length} predictors ever served; the last: ${whatWentWrong(last.at(-1)!)}`)
-  return undefined
+  return nothingLasted({ trials })
+}
+
+/** Of predictors that never start, or all die, there is no telling which is best: that is no search's end, but a failure. */
+function nothingLasted({ trials }: Pick<SearchState, 'trials'>): Ending | undefined {
+  const last = trials.at(-1)
+  if (last === undefined || !trials.every(broke)) return undefined
+  const none = trials.length === 1 ? 'the one predictor never' : `none of ${trials.length} predictors ever`
+  const served = trials.some((trial) => trial.served) ? 'got through its trial' : 'served'
+  return { reason: 'failed', detail: `${none} ${served}; ${trials.length === 1 ? 'it' : 'the last'}: ${whatWentWrong(last)}` }
 }
 
 function certain({ assessment }: SearchState): Ending | undefined {
   if (!assessment?.stop) return undefined
-  const certainty = certaintyPercent(1 - assessment.probabilityBetterExists)
-  const tolerance = Math.round(assessment.tolerance * 100)
-  return { reason: 'certain', detail: `with ${certainty} % probability nothing untried is more than ${tolerance} % better` }
+  return { reason: 'certain', detail: certaintyText(assessment) }
+}
+
+/** Not certain, but what is left to gain is less than finding it costs. */
+function notWorthwhile({ assessment, worth }: SearchState): Ending | undefined {
+  if (assessment?.expectedGain === undefined || worth === undefined || assessment.expectedGain >= worth.leastGain) return undefined
+  const percent = (share: number) => `${significant(100 * share)} %`
+  const gain = `another trial is expected to gain ${percent(assessment.expectedGain)}, and is worth it from ${percent(worth.leastGain)} on`
+  return { reason: 'not-worthwhile', detail: `${gain} (${worth.because}); ${certaintyText(assessment)}` }
+}
+
+function certaintyText({ probabilityBetterExists, tolerance }: StopAssessment): string {
+  const certainty = certaintyPercent(1 - probabilityBetterExists)
+  return `with ${certainty} % probability nothing untried is more than ${Math.round(tolerance * 100)} % better`
 }
 
 function exhausted({ counted, elapsedS, spent }: SearchState, { maxTrials, timeLimitS, maxCost }: BudgetSpec): Ending | undefined {
@@ -59,8 +91,8 @@ function exhausted({ counted, elapsedS, spent }: SearchState, { maxTrials, timeL
   return undefined
 }
 
-/** A predictor that does not even start says more of the template than of the configuration. */
-const neverServed = (trial: FinishedTrial): boolean =>
+/** A predictor that does not even start, or does not last, says more of the template than of the configuration. */
+const broke = (trial: FinishedTrial): boolean =>
   trial.state === 'failed' || (trial.state === 'infeasible' && (trial.reason === 'crashed' || trial.reason === 'never-ready'))
 
 const whatWentWrong = (trial: FinishedTrial): string =>

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { etaSeconds, noProgress, type Progress, type Row, type RunningTrial } from './progress.ts'
+import { advance, etaSeconds, noProgress, type Progress, type Row, type RunningTrial } from './progress.ts'
 
 const row = { trial: { state: 'complete', seconds: 6 } } as Row
 const running = (startedAtMs: number, confirming = false) => ({ startedAtMs, confirming }) as RunningTrial
@@ -12,11 +12,24 @@ test('nothing is known before the first trial is done', () => {
 test('the trials that may come, and the confirmation', () => {
   const state = progress({ rows: [row, row], running: [running(1000)] })
   expect(etaSeconds(state, 3000)).toBe(58)
-  expect(etaSeconds({ ...state, confirmSeconds: 30 }, 3000)).toBe(92)
+  expect(etaSeconds({ ...state, confirmSeconds: 30 }, 3000)).toBe(77)
+})
+
+test('only the trials that are foretold, where that was done', () => {
+  const assessed = {
+    type: 'stop-assessed',
+    at: '2026-01-01T00:00:00Z',
+    assessment: { probabilityBetterExists: 0.5, tolerance: 0.05, stop: false },
+  } as const
+  const state = progress({ rows: [row, row], running: [running(1000)] })
+  expect(etaSeconds(advance(state, { ...assessed, afterTrials: 2, trialsLeft: 3 }), 3000)).toBe(16)
+  // The next one is done, and nothing new is known yet.
+  expect(etaSeconds({ ...advance(state, { ...assessed, afterTrials: 2, trialsLeft: 3 }), rows: [row, row, row] }, 3000)).toBe(10)
+  expect(etaSeconds(advance(state, { ...assessed, afterTrials: 2 }), 3000)).toBe(58)
 })
 
 test('while it is confirmed, what is left of that; nothing is claimed once it takes longer', () => {
   const state = progress({ rows: [row], confirmSeconds: 30, running: [running(0, true)] })
-  expect(etaSeconds(state, 10_000)).toBe(24)
+  expect(etaSeconds(state, 10_000)).toBe(9)
   expect(etaSeconds(state, 40_000)).toBeUndefined()
 })

@@ -38,6 +38,8 @@ export interface Progress {
   readonly rows: readonly Row[]
   readonly best?: { readonly number: number; readonly label: string; readonly costLabel: string }
   readonly probabilityBetterExists?: number
+  /** Trials that there will be in all, as far as that could be foretold. */
+  readonly foretoldTrials?: number
   readonly spent: number
   readonly stopped?: { readonly reason: StopReason; readonly detail: string }
   readonly recommendation?: Recommendation
@@ -117,7 +119,11 @@ export function advance(state: Progress, event: TuneEvent): Progress {
     case 'best-changed':
       return { ...state, best: { number: event.number, label: event.label, costLabel: event.costLabel } }
     case 'stop-assessed':
-      return { ...state, probabilityBetterExists: event.assessment.probabilityBetterExists }
+      return {
+        ...state,
+        probabilityBetterExists: event.assessment.probabilityBetterExists,
+        foretoldTrials: event.trialsLeft === undefined ? undefined : event.afterTrials + event.trialsLeft,
+      }
     case 'warning':
       return { ...state, warnings: [...state.warnings, event.message] }
     case 'stopped':
@@ -127,19 +133,23 @@ export function advance(state: Progress, event: TuneEvent): Progress {
   }
 }
 
-/** Launch, idle latency and warm-up of a confirmation, seconds. */
+/** Launch, idle latency and warm-up of a confirmation, seconds, and the part of its time that one usually takes (`npm run bench:confirmation`). */
 const confirmOverheadS = 4
+const usualShare = 0.5
 
-/** Seconds left if every trial that may come does come, and one confirmation; undefined before the first is done, and once the confirmation takes longer than that. */
+/**
+ * Seconds left for the trials that are foretold, or all that may come, and one confirmation; undefined before the first trial is done, and once the
+ * confirmation takes longer than that.
+ */
 export function etaSeconds(state: Progress, nowMs: number, parallel = 1): number | undefined {
   const done = state.rows.length
   if (done === 0 || state.stopped) return undefined
   const [first] = state.running
   const inFlight = first ? (nowMs - first.startedAtMs) / 1000 : 0
-  const confirmation = state.confirmSeconds === undefined ? 0 : state.confirmSeconds + confirmOverheadS
+  const confirmation = state.confirmSeconds === undefined ? 0 : usualShare * state.confirmSeconds + confirmOverheadS
   if (first?.confirming) return confirmation > inFlight ? confirmation - inFlight : undefined
   const mean = state.rows.reduce((sum, row) => sum + row.trial.seconds, 0) / done
   const counted = state.rows.filter((row) => row.trial.state !== 'failed').length + state.resumedTrials
-  const left = Math.max(0, state.maxTrials - counted)
+  const left = Math.max(0, Math.min(state.maxTrials, state.foretoldTrials ?? state.maxTrials) - counted)
   return Math.max(0, (left * mean) / Math.max(1, parallel) - inFlight) + confirmation
 }

@@ -2,7 +2,7 @@
 
 import { money, rate, sloFigure, sloValue, writing } from '../../reports/format.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
-import { atCapacityText, capacityText } from '../../reports/recommendation/words.ts'
+import { atCapacityText, capacityText, proofText } from '../../reports/recommendation/words.ts'
 import { costText } from '../../search/objective.ts'
 import { table, wrap } from './columns.ts'
 import { glyph, paint, type Style } from './glyphs.ts'
@@ -60,7 +60,11 @@ function secondLines({ confirmation, slo }: Recommendation): string[] {
   const [low, high] = confirmation.sloCi95Ms
   const interval = Number.isFinite(high) ? `${sloValue(slo, low)} to ${sloValue(slo, high)}` : `at least ${sloValue(slo, low)}`
   const verb = confirmation.held ? (confirmation.proven ? 'Confirmed' : 'Held in a second measurement') : 'NOT confirmed: missed'
-  return [`${verb} at ${rate(confirmation.rateRps)}: ${sloFigure(slo, confirmation.sloMs)} (95 % interval ${interval})`]
+  const proof = proofText(confirmation)
+  return [
+    `${verb} at ${rate(confirmation.rateRps)}: ${sloFigure(slo, confirmation.sloMs)} (95 % interval ${interval})`,
+    ...(proof ? [`Proof: ${proof}`] : []),
+  ]
 }
 
 const cut = (line: string, columns: number, style: Style) =>

@@ -5,6 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, vi } from 'vitest'
+import { openReader } from '../../trials/store/index.ts'
+import type { ExperimentRecord, FinishedTrial } from '../../trials/types.ts'
 
 /** Kept up to date with the sources by build.ts. */
 const cli = fileURLToPath(new URL('../../dist/tuner/cli.js', import.meta.url))
@@ -65,6 +67,25 @@ export class CliBox {
     return this.start(args, env).result
   }
 
+  /** The experiment that was stored last, with its trials. */
+  async stored(): Promise<{ experiment: ExperimentRecord; trials: readonly FinishedTrial[] }> {
+    const reader = await openReader(join(this.folder, '.tune', 'tune.db'))
+    try {
+      const [newest] = await reader.list()
+      return (await reader.load(newest!.id))!
+    } finally {
+      await reader.close()
+    }
+  }
+
+  /** Skips a test of whose trials the machine left none undisturbed, as they themselves tell: nothing was measured that could be recommended. */
+  async skipIfDisturbed(skip: (note: string) => void): Promise<void> {
+    const { trials } = await this.stored()
+    const outcomes = trials.map((trial) => (trial.state === 'complete' ? trial.measurement.outcome : trial.state))
+    if (outcomes.includes('disturbed') && outcomes.every((outcome) => outcome === 'disturbed' || outcome === 'failed'))
+      skip('disturbed: the machine spoilt every trial')
+  }
+
   /** Living processes that were started, at whatever remove, by commands of this box: found by the environment they inherit. */
   processes(): string[] {
     const mark = `TUNE_TEST_BOX=${this.folder}`
@@ -83,9 +104,9 @@ export class CliBox {
       .map(([pid]) => `${pid} ${readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')}`)
   }
 
-  /** Once nothing that it started lives any more; rejects after five seconds. */
+  /** Once nothing that it started lives any more; rejects after a minute. */
   async end(): Promise<void> {
-    await vi.waitFor(() => expect(this.processes()).toEqual([]), { timeout: 5_000 })
+    await vi.waitFor(() => expect(this.processes()).toEqual([]), { timeout: 60_000, interval: 50 })
     this.dispose()
   }
 

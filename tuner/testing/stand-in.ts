@@ -30,7 +30,7 @@ export class ExampleBox extends CliBox {
 
   /** `tune -f experiment.yaml`, briefly, with these flags too. */
   tune(...flags: string[]): Promise<CliResult> {
-    const brief = ['--pin', 'cpuCores=1', '--sampler', 'random', '--slo', '200ms', '--trial-time', '1s']
+    const brief = ['--pin', 'cpuCores=1', '--sampler', 'random', '--slo', 'p75<50ms', '--trial-time', '1s']
     return this.run(['-f', 'experiment.yaml', ...brief, ...flags], { PATH: `${this.bin}:${process.env.PATH}` })
   }
 

@@ -25,7 +25,7 @@ import type { History } from './history.contract.ts'
 const folder = mkdtempSync(join(tmpdir(), 'tune-truth-'))
 const db = join(folder, 'tune.db')
 const gpus = gpuCatalogue.map((gpu) => gpu.name)
-const around = { cwd: folder, machine: { cpuCores: 8, gpus, builtinGpus: gpus } }
+const around = { cwd: folder, machine: { cpuCores: 8, gpus } }
 
 const idOf = (history: History) => `h${histories.indexOf(history)}`
 

@@ -3,6 +3,7 @@ import { grpcClient, grpcErrorKind, grpcMetadata } from '../../generator/grpc-se
 import { trustHint } from '../../generator/tls.ts'
 import { ProtocolError } from '../../profiler-errors.ts'
 import type { TlsOptions } from '../../types.ts'
+import { headerHint } from '../http.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 
 /** Where calls go, and as what. */
@@ -77,7 +78,7 @@ export function asProtocolError({ protocol, url }: GrpcEndpoint, path: string, e
     protocol,
     `${url} ${path} answered ${status[code] ?? code}: ${details || '(no message)'}`,
     hintFor(code, details),
-    code === status.INVALID_ARGUMENT || tooLarge({ code, details }) ? 'refused' : undefined,
+    code === status.INVALID_ARGUMENT || tooLarge({ code, details }) ? 'refused' : denied(code) ? 'denied' : undefined,
   )
 }
 
@@ -92,12 +93,14 @@ export function notUpYet(error: unknown, signal: AbortSignal): false {
 const tooLarge = ({ code, details }: Pick<ServiceError, 'code' | 'details'>): boolean =>
   code === status.RESOURCE_EXHAUSTED && /larger than (the )?max|message.*(too large|exceeds)|max.*message/i.test(details)
 
+const denied = (code: number): boolean => code === status.UNAUTHENTICATED || code === status.PERMISSION_DENIED
+
 function hintFor(code: number, details: string): string | undefined {
   if (tooLarge({ code, details })) return "the server's own limit: send fewer items a request, or raise what it receives at most"
   if (code === status.UNIMPLEMENTED) return 'the server does not speak this protocol: is it another one over gRPC?'
   if (code === status.NOT_FOUND) return 'check the model name'
   if (code === status.INVALID_ARGUMENT) return 'does the payload fit the model?'
-  if (code === status.UNAUTHENTICATED || code === status.PERMISSION_DENIED) return 'give the header it asks for'
+  if (denied(code)) return headerHint
   if (/protocol error|parse error|Received HTTP\/1|HTTP status code/i.test(details)) return 'it does not speak gRPC: is this its REST port?'
   return undefined
 }

@@ -53,21 +53,19 @@ const dialect: GrpcDialect = {
     })
     return { messages, outputs }
   },
-  read: (answer, asked) => {
+  read: (answer) => {
     const { model_name, id, outputs, raw_output_contents: raw } = decodeMessage<InferAnswer>(infer.response, answer)
-    const request = decodeMessage<Pick<InferAnswer, 'id'> & { readonly inputs: readonly OutputTensor[] }>(infer.request, asked.request)
-    const tensors = outputs.map((output, i) => ({
-      ...output,
-      data: raw.length > 0 ? rawValues(output.datatype, raw[i] ?? Buffer.alloc(0)) : ownValues(output),
+    const tensors = outputs.map(({ name, datatype, shape, contents }, i) => ({
+      name,
+      datatype,
+      shape,
+      data: raw.length > 0 ? rawValues(datatype, raw[i] ?? Buffer.alloc(0)) : ownValues(contents),
     }))
-    return {
-      outputs: outputs.map(({ name }) => name),
-      fault:
-        modelFault(model_name, asked.model) ??
-        idFault(id, request.id) ??
-        tensorsFault(tensors, asked.declared, request.inputs[0]?.shape[0]),
-      values: tensors.flatMap(({ data }) => Array.from(data)),
-    }
+    return { model: model_name, id, tensors }
+  },
+  fault: ({ model, id, tensors }, asked) => {
+    const request = decodeMessage<Pick<InferAnswer, 'id'> & { readonly inputs: readonly OutputTensor[] }>(infer.request, asked.request)
+    return modelFault(model, asked.model) ?? idFault(id, request.id) ?? tensorsFault(tensors, asked.declared, request.inputs[0]?.shape[0])
   },
 }
 
@@ -84,7 +82,7 @@ interface InferAnswer {
   readonly raw_output_contents: readonly Buffer[]
 }
 
-const ownValues = ({ contents }: OutputTensor): readonly unknown[] =>
+const ownValues = (contents: OutputTensor['contents']): readonly unknown[] =>
   Object.values(contents ?? {}).find((values) => values.length > 0) ?? []
 
 async function tensorsOf(to: GrpcEndpoint, model: string, signal: AbortSignal) {

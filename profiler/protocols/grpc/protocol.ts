@@ -1,7 +1,9 @@
 import { ProtocolError } from '../../profiler-errors.ts'
-import type { ItemSource, PayloadSource, Protocol, RequestBody, Target } from '../../types.ts'
-import type { DeclaredTensor } from '../meaning.ts'
+import type { Answered, ItemSource, PayloadSource, Protocol, RequestBody, Target } from '../../types.ts'
+import { valuesOf } from '../golden-answers.ts'
+import { type AnsweredTensor, type DeclaredTensor, tensorsByName } from '../meaning.ts'
 import { differentOnes, mixedHint, mixedUp } from '../mixed-answers.ts'
+import { oipResult } from '../oip-v2.ts'
 import { jsonLines } from '../payload-pool.ts'
 import { requestBodies } from '../pool.ts'
 import type { ProtocolModule } from '../protocol-module.ts'
@@ -16,11 +18,16 @@ export interface GrpcDialect {
   ready(to: GrpcEndpoint, model: string, signal: AbortSignal): Promise<boolean>
   /** Request messages: made from what the server says of the model, or from bodies as its REST twin takes them. */
   messages(to: GrpcEndpoint, model: string, payload: PayloadRows, signal: AbortSignal): Promise<GrpcMessages>
-  /** What an answer holds, and what is wrong with it as one to a request. Throws for bytes that are no answer. */
-  read(
-    answer: Buffer,
-    asked: GrpcAsked,
-  ): { readonly outputs: readonly string[]; readonly fault?: string; readonly values: readonly unknown[] }
+  /** Throws for bytes that are no answer. */
+  read(answer: Buffer): GrpcAnswer
+  /** What is wrong with an answer as one to a request. */
+  fault(answer: GrpcAnswer, asked: GrpcAsked): string | undefined
+}
+
+interface GrpcAnswer {
+  readonly model?: string
+  readonly id?: string
+  readonly tensors: readonly AnsweredTensor[]
 }
 
 interface GrpcMessages {
@@ -50,6 +57,18 @@ export function grpcProtocol(dialect: GrpcDialect, options: Parameters<ProtocolM
       const to = endpoint(url)
       return (await healthy(to, signal)) && (await dialect.ready(to, model, signal))
     },
+    answers: {
+      tensors: true,
+      ask: (target, body, signal) => {
+        const to = endpoint(target.url)
+        const request = Buffer.from(target.bodies[body]!.body as Uint8Array)
+        return callRaw(to, dialect.path, request, timeoutMs, signal).catch((error: unknown) => {
+          throw asProtocolError(to, dialect.path, error, signal)
+        })
+      },
+      read: async (answer) => answeredOf(dialect.read(Buffer.from(answer))),
+      of: async (document) => ({ document, result: oipResult(document) }),
+    },
     async prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>> {
       const to = endpoint(url)
       const source: PayloadRows =
@@ -60,7 +79,7 @@ export function grpcProtocol(dialect: GrpcDialect, options: Parameters<ProtocolM
       })
       const [output] = outputsOf(dialect, to, answer, { model, request: messages[0]!, declared })
       const bodies = requestBodies(messages, 'application/grpc')
-      await checkTogether(dialect, to, { model, bodies, declared }, timeoutMs, signal)
+      await checkTogether(dialect, to, bodies, timeoutMs, signal)
       return {
         kind: 'http',
         transport: 'grpc',
@@ -77,10 +96,16 @@ export function grpcProtocol(dialect: GrpcDialect, options: Parameters<ProtocolM
   }
 }
 
+/** As the REST form has it. */
+const answeredOf = ({ model, id, tensors }: GrpcAnswer): Answered => ({
+  document: { model_name: model, id, outputs: tensors.map(({ data = [], ...about }) => ({ ...about, data: Array.from(data) })) },
+  result: tensorsByName(tensors),
+})
+
 async function checkTogether(
   dialect: GrpcDialect,
   to: GrpcEndpoint,
-  { bodies: all, ...asked }: Omit<GrpcAsked, 'request'> & { readonly bodies: readonly RequestBody[] },
+  all: readonly RequestBody[],
   timeoutMs: number,
   signal: AbortSignal,
 ): Promise<void> {
@@ -88,7 +113,7 @@ async function checkTogether(
   const wrong = await mixedUp(bodies.length, async (i) => {
     const request = Buffer.from(bodies[i]!.body as Uint8Array)
     try {
-      return dialect.read(await callRaw(to, dialect.path, request, timeoutMs, signal), { ...asked, request }).values
+      return valuesOf(answeredOf(dialect.read(await callRaw(to, dialect.path, request, timeoutMs, signal))))
     } catch {
       signal.throwIfAborted()
       return undefined // Full, say: load tells how often it is.
@@ -112,14 +137,15 @@ async function healthy(to: GrpcEndpoint, signal: AbortSignal): Promise<boolean> 
 }
 
 function outputsOf(dialect: GrpcDialect, { protocol, url }: GrpcEndpoint, answer: Buffer, asked: GrpcAsked): readonly string[] {
-  let read: ReturnType<GrpcDialect['read']>
+  let read: GrpcAnswer
   try {
-    read = dialect.read(answer, asked)
+    read = dialect.read(answer)
   } catch (error) {
     throw new ProtocolError(protocol, `${url}${dialect.path} answered with what is no answer: ${(error as Error).message}`)
   }
-  const { outputs, fault } = read
+  const outputs = read.tensors.map((tensor) => tensor.name)
   if (outputs.length === 0) throw new ProtocolError(protocol, `${url}${dialect.path} answered without outputs`)
+  const fault = dialect.fault(read, asked)
   if (fault !== undefined) throw new ProtocolError(protocol, `${url}${dialect.path} answered OK, but ${fault}`)
   return outputs
 }

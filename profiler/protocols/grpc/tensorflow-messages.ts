@@ -52,13 +52,14 @@ const dialect: GrpcDialect = {
     })
     return { messages, outputs }
   },
-  read: (answer, { model, request, declared }) => {
+  read: (answer) => {
     const { outputs, model_spec } = decodeMessage<PredictAnswer>(predict.response, answer)
-    const { inputs } = decodeMessage<{ inputs: Record<string, TensorProto> }>(predict.request, request)
-    const tensors = Object.entries(outputs).map(([name, tensor]) => ({ name, ...answered(tensor) }))
-    const meant = declared?.map((one) => ({ ...one, datatype: datatypeOf(one.datatype) }))
-    const fault = modelFault(model_spec?.name, model) ?? tensorsFault(tensors, meant, sizesOf(Object.values(inputs)[0])[0])
-    return { outputs: Object.keys(outputs), fault, values: tensors.flatMap(({ data = [] }) => Array.from(data)) }
+    return { model: model_spec?.name, tensors: Object.entries(outputs).map(([name, tensor]) => ({ name, ...answered(tensor) })) }
+  },
+  fault: ({ model, tensors }, asked) => {
+    const { inputs } = decodeMessage<{ inputs: Record<string, TensorProto> }>(predict.request, asked.request)
+    const meant = asked.declared?.map((one) => ({ ...one, datatype: datatypeOf(one.datatype) }))
+    return modelFault(model, asked.model) ?? tensorsFault(tensors, meant, sizesOf(Object.values(inputs)[0])[0])
   },
 }
 

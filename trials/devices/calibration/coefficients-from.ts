@@ -2,6 +2,7 @@
 import { type Coefficients, type Runtime, type ShareCurve, shareCurveMs } from '../coefficients.ts'
 import { memoryParts } from '../device-memory.ts'
 import { executedPrecision, latencyParts } from '../device-physics.ts'
+import { completed } from '../own.ts'
 import { predictLatency } from '../predict.ts'
 import { type ResidualBlock, type ResidualPoint, residualFeatures } from '../residual.ts'
 import { workOf } from '../work.ts'
@@ -23,7 +24,15 @@ export function coefficientsFrom(tables: Pick<Tables, 'latency' | 'share' | 'mem
     physics: fit.physics,
     deviations: fit.deviations,
     residuals: residualBlocks(compiled, fit),
-    runtimes: { 'paddle-trt': { hostMs: fit.hostMs, floorMs: 0, floorPerItemMs: 0, slowdown: 1 } },
+    runtimes: {
+      'paddle-trt': {
+        hostMs: fit.hostMs,
+        floorMs: 0,
+        floorPerItemMs: 0,
+        slowdown: 1,
+        gpus: gpusOf(compiled.filter((r) => r.runtime === 'paddle-trt')),
+      },
+    },
     shareCurves: fitShareCurves(tables.share),
     errors,
     memory,
@@ -51,6 +60,8 @@ function residualBlocks(rows: readonly LatencyRow[], fit: PhysicsFit): ResidualB
   return [...blocks.values()]
 }
 
+const gpusOf = (rows: readonly LatencyRow[]) => [...new Set(rows.map((r) => r.gpu.name))]
+
 /** Frameworks that run the model layer by layer: a floor that the host sets, and how much slower their kernels are. */
 function fitRuntimes(rows: readonly LatencyRow[], coefficients: Coefficients): Record<string, Runtime> {
   const names = [...new Set(rows.filter((r) => !isCompiled(r)).map((r) => r.runtime))]
@@ -63,6 +74,7 @@ function fitRuntimes(rows: readonly LatencyRow[], coefficients: Coefficients): R
         floorMs: Math.exp(floor!),
         floorPerItemMs: Math.exp(perItem!),
         slowdown: Math.exp(slowdown!),
+        gpus: gpusOf(own),
       })
       const x = leastSquares({
         start: [Math.log(5), Math.log(0.1), Math.log(1.2)],
@@ -151,17 +163,78 @@ export function crossValidated(tables: Pick<Tables, 'latency' | 'share' | 'memor
     const memory = fitMemory(tables.memory.filter((r) => r.architecture.name !== name))
     return tables.memory.filter((r) => r.architecture.name === name).map((r) => memoryOf(r, memory) / r.gpuMemoryMiB - 1)
   })
+  const models = new Set(rows.map((r) => r.architecture.name)).size
+  const gpus = new Set(rows.map((r) => r.gpu.name)).size
   return {
     calibrated: within68(kFold(rows, 5)),
-    otherModel: within68(leaveOut(rows, (r) => r.architecture.name)),
-    otherGpu: within68(leaveOut(rows, (r) => r.gpu.name)),
+    otherModel: widened(
+      leaveOut(rows, (r) => r.architecture.name),
+      models,
+    ),
+    otherKind: widened(kindErrors(rows), 2),
+    otherGpu: widened(
+      leaveOut(rows, (r) => r.gpu.name),
+      gpus,
+    ),
+    bareGpu: widened(bareErrors(rows), gpus),
+    framework: within68(frameworkErrors(tables.latency, modelOf(rows))),
     share: within68(shareErrors(tables.share)),
     otherShare: within68(slowdownErrors(tables.share, modelOf(rows))),
     memory: within68(memoryErrors),
   }
 }
 
-const unknownErrors: Errors = { calibrated: 0, otherModel: 0, otherGpu: 0, share: 0, otherShare: 0, memory: 0 }
+/** One group in 68 % of draws, of so many that were seen: Student's t over the normal's, with the mean's own error. */
+const studentOverNormal = [Number.NaN, Number.NaN, 1.84, 1.32, 1.2, 1.14, 1.11, 1.09, 1.08, 1.07]
+const widened = (errors: readonly number[], groups: number): number =>
+  within68(errors) * (studentOverNormal[groups] ?? 1.06) * Math.sqrt(1 + 1 / groups)
+
+/** Errors for a kind of model on a GPU of which the fit had seen the other kind alone. */
+export const kindErrors = (rows: readonly LatencyRow[]): number[] => {
+  const pairOf = (r: LatencyRow) => `${r.gpu.name} ${r.architecture.kind}`
+  return [...new Set(rows.map(pairOf))].flatMap((pair) => {
+    const held = rows.filter((r) => pairOf(r) === pair)
+    const seen = rows.filter((r) => pairOf(r) !== pair)
+    return seen.some((r) => r.gpu.name === held[0]!.gpu.name) ? errorsOn(held, modelOf(seen)) : []
+  })
+}
+
+/** Errors for a GPU that the fit had not seen and of which the least is known that a user may give. */
+export const bareErrors = (rows: readonly LatencyRow[]): number[] =>
+  [...new Set(rows.map((r) => r.gpu))].flatMap((gpu) => {
+    const { memoryGiB, bandwidthGBs, peakTflops } = gpu
+    const bare = completed(`${gpu.name} by its datasheet`, { memoryGiB, bandwidthGBs, peakTflops })
+    const model = modelOf(rows.filter((r) => r.gpu !== gpu))
+    return errorsOn(
+      rows.filter((r) => r.gpu === gpu).map((row) => ({ ...row, gpu: bare })),
+      model,
+    )
+  })
+
+/** Errors of frameworks on a GPU where the framework was not measured. */
+export const frameworkErrors = (rows: readonly LatencyRow[], coefficients: Coefficients): number[] => {
+  const own = rows.filter((r) => !isCompiled(r))
+  return [...new Set(own.map((r) => r.gpu.name))].flatMap((gpu) => {
+    const runtimes = fitRuntimes(
+      own.filter((r) => r.gpu.name !== gpu),
+      coefficients,
+    )
+    const held = own.filter((r) => r.gpu.name === gpu && runtimes[r.runtime] !== undefined)
+    return errorsOn(held, { ...coefficients, runtimes })
+  })
+}
+
+const unknownErrors: Errors = {
+  calibrated: 0,
+  otherModel: 0,
+  otherKind: 0,
+  otherGpu: 0,
+  bareGpu: 0,
+  framework: 0,
+  share: 0,
+  otherShare: 0,
+  memory: 0,
+}
 const modelOf = (rows: readonly LatencyRow[]) => coefficientsFrom({ latency: [...rows], share: [], memory: [] }, unknownErrors)
 /** predicted / measured − 1 of each row. */
 export const errorsOn = (rows: readonly LatencyRow[], coefficients: Coefficients): number[] =>

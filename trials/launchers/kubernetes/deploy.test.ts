@@ -2,9 +2,11 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { V1PodSpec } from '@kubernetes/client-node'
 import { describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { checkManifests } from '../../../reports/specs/validate.contract.ts'
+import { restrictedViolations } from './testing/restricted.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 const deploy = join(root, 'deploy')
@@ -19,6 +21,20 @@ test.each(manifests)('%s: official fields of stable APIs alone, from 1.28 on', (
   expect(objects.length).toBeGreaterThan(0)
   for (const { apiVersion } of objects) expect(apiVersion).toMatch(/^([a-z0-9.]+\/)?v1$/)
 })
+
+test.each(manifests)('%s: its pods are what the restricted profile asks for, with limits for a quota', (file) => {
+  const pods = parseAllDocuments(read(file)).flatMap((document) => podSpecsIn(document.toJS()))
+  for (const spec of pods) {
+    expect(restrictedViolations(spec)).toEqual([])
+    for (const { resources } of spec.containers)
+      expect(resources?.limits).toMatchObject({ cpu: expect.anything(), memory: expect.anything() })
+  }
+})
+
+function podSpecsIn(object: unknown): V1PodSpec[] {
+  if (typeof object !== 'object' || object === null) return []
+  return 'containers' in object ? [object as V1PodSpec] : Object.values(object).flatMap(podSpecsIn)
+}
 
 test('the kustomization names files that are there', () => {
   const { resources, configMapGenerator } = parseAllDocuments(read('base/kustomization.yaml'))[0]!.toJS()
@@ -51,7 +67,8 @@ describe.each(readdirSync(deploy).filter((file) => file.endsWith('Dockerfile')))
     const [entry] = of('ENTRYPOINT').map((line) => JSON.parse(line) as string[])
     const source = /^\/app\/dist\/(.*)\.js$/.exec(entry!.at(-1)!)?.[1]
     expect(existsSync(join(root, `${source}.ts`)), String(entry)).toBe(true)
-    expect(of('USER')).toEqual(['node'])
+    // A name would not do: a cluster that wants runAsNonRoot could not tell it from root.
+    expect(of('USER')).toEqual(['1000'])
     const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { scripts: Record<string, string> }
     for (const [, script] of lines.join('\n').matchAll(/npm run (?:-s )?(\S+)/g)) expect(scripts).toHaveProperty(script!)
   })

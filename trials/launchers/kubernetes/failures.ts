@@ -35,29 +35,47 @@ export function launchEnd(ended: Ended, log: LogEnd, builtin: boolean): Error {
 
 const signalName = (signal: number): NodeJS.Signals | null => (signal === 9 ? 'SIGKILL' : signal === 15 ? 'SIGTERM' : null)
 
+/** What says how a pod is made. */
+export type PolicyKey = 'kubernetes.pod' | 'kubernetes.job'
+
 /** Why the API server would not have a trial's pod. `busy`: the quota is used up by what runs now; wait for it. */
 type Refusal = { readonly kind: 'busy'; readonly what: string } | { readonly kind: 'final'; readonly error: Error }
 
-export function podRefused(error: unknown): Refusal {
+export function podRefused(error: unknown, key: PolicyKey = 'kubernetes.pod'): Refusal {
   if (!(error instanceof ApiError)) throw error
   const { message, status } = error
-  if (status === 403 && /exceeded quota/.test(message)) {
-    const over = beyondQuota(message)
-    if (over === undefined) return { kind: 'busy', what: message }
-    return { kind: 'final', error: new InfeasibleError(over.includes('gpu') ? 'no-such-gpu' : 'never-ready', message) }
-  }
+  const over = status === 403 ? overQuota(message) : undefined
+  if (over === 'others') return { kind: 'busy', what: message }
+  if (over !== undefined)
+    return { kind: 'final', error: new InfeasibleError(over.resource.includes('gpu') ? 'no-such-gpu' : 'never-ready', message) }
   // 'maximum cpu usage per Container is 2, but limit is 4'
-  if (status === 403 && /(maximum|minimum) .* usage per|must be less than or equal to/.test(message)) {
+  if (status === 403 && /(maximum|minimum) .* usage per|must be less than or equal to/.test(message))
     return { kind: 'final', error: new InfeasibleError('never-ready', message) }
-  }
-  const denied = /admission webhook|violates PodSecurity|is forbidden/.test(message)
-  const hint =
-    error.hint && !denied
-      ? error.hint
-      : denied
-        ? 'the cluster’s policy refuses the pod: correct the template or ask its administrator'
-        : undefined
-  return { kind: 'final', error: new LaunchError(message, hint) }
+  return { kind: 'final', error: new LaunchError(message, policyHint(message, key) ?? error.hint) }
+}
+
+/** Why a Job's controller could make no pod for it, in the cluster's words; undefined while it says nothing of that. */
+export function jobPodRefused(warnings: readonly string[]): Refusal | undefined {
+  const said = warnings.findLast((warning) => warning.startsWith('FailedCreate: '))
+  if (said === undefined) return undefined
+  if (overQuota(said) === 'others') return { kind: 'busy', what: said }
+  return { kind: 'final', error: new LaunchError(`the load generator's Job can make no pod: ${said}`, policyHint(said, 'kubernetes.job')) }
+}
+
+/** What to change where a policy of the cluster refuses a pod. */
+function policyHint(message: string, key: PolicyKey): string | undefined {
+  if (/must specify|exceeded quota|usage per/.test(message))
+    return `give its containers what the quota asks for: ${key}: {spec: {containers: [...]}}`
+  if (/admission webhook|violates PodSecurity|is forbidden/.test(message))
+    return `the cluster’s policy refuses the pod: correct ${key}, or ask its administrator`
+  return undefined
+}
+
+/** Whether a quota refuses: a resource of which the pod alone asks for too much, or others hold it. */
+function overQuota(message: string): 'others' | { readonly resource: string } | undefined {
+  if (!message.includes('exceeded quota')) return undefined
+  const resource = beyondQuota(message)
+  return resource === undefined ? 'others' : { resource }
 }
 
 /** The resource of which a pod alone asks for more than the quota allows in all; undefined: others hold it. */

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import type { V1Pod } from '@kubernetes/client-node'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { protocolFor } from '../../../profiler/protocols/index.ts'
+import { rememberSecret } from '../../secrets.ts'
 import { launcherContract } from '../launcher.contract.ts'
 import type { Api } from './api.ts'
 import { createKubernetesLauncher, type KubernetesLauncher } from './kubernetes-launcher.ts'
@@ -50,12 +51,12 @@ function runs(pod: V1Pod, set: (status: object) => void): void {
   })
 }
 
-const launcherOf = (api: Api, startMs = 400): KubernetesLauncher => {
+const launcherOf = (api: Api, startMs = 400, env: object[] = []): KubernetesLauncher => {
   const made = createKubernetesLauncher({
     api,
     experimentId: 'e',
     template: { kind: 'command', model: 'm', command: [], protocol: 'json', path: '/', readyTimeoutS: 5 },
-    own: { pod: { spec: { containers: [{ name: 'main', image: 'i' }] } }, container: 'main' },
+    own: { pod: { spec: { containers: [{ name: 'main', image: 'i', ...(env.length > 0 && { env }) }] } }, container: 'main' },
     port: (pods.address() as AddressInfo).port,
     parameters: [],
     protocol: protocolFor('json', { path: '/', healthPath: '/', template: '{}' }),
@@ -77,6 +78,18 @@ launcherContract('the Kubernetes launcher', {
   infeasible: { configuration: { memoryMiB: 1 }, reason: 'out-of-memory' },
   leftovers: () => [...fake.objects.pods.keys(), ...fake.objects.jobs.keys()],
   abortAfterMs: [0, 2, 5, 10, 30],
+})
+
+test('a pod is given its secrets by a Secret, which goes with it', async () => {
+  rememberSecret('planted-in-launch')
+  const made = launcherOf(await fake.api(), 400, [{ name: 'API_KEY', value: 'planted-in-launch' }])
+  const predictor = await made.launch({}, 1, never)
+  expect(JSON.stringify([...fake.objects.pods.values()])).not.toContain('planted')
+  expect([...fake.objects.secrets.values()]).toMatchObject([
+    { stringData: { 'secret-1': 'planted-in-launch' }, metadata: { ownerReferences: [{ kind: 'ConfigMap' }] } },
+  ])
+  await predictor.stop()
+  expect(fake.objects.secrets.size).toBe(0)
 })
 
 describe('an API server in trouble', () => {

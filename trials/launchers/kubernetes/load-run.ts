@@ -1,28 +1,23 @@
 /** Runs a load Job in the cluster and hands on what it prints, line by line. */
 import { randomBytes } from 'node:crypto'
 import { StringDecoder } from 'node:string_decoder'
+import type { V1Pod } from '@kubernetes/client-node'
 import { LaunchError } from '../../types.ts'
 import type { Api } from './api.ts'
-import { type Json, labelsOf, loadContainer, loadJob, type Owner } from './manifests.ts'
+import { jobPodRefused, warningsAbout } from './failures.ts'
+import { type LoadJob, loadJob } from './load-job.ts'
+import { type Json, labelsOf, loadContainer } from './manifests.ts'
 import { followLog } from './pod-log.ts'
 import { type PodState, podState } from './pod-state.ts'
 import type { PodWatch } from './pod-watch.ts'
 import { defaultStartPatience, type StartPatience, untilRunning } from './start.ts'
 import { remove } from './sweep.ts'
 
-export interface LoadRunOptions {
+export interface LoadRunOptions extends Omit<LoadJob, 'name' | 'labels'> {
   readonly api: Api
   readonly watch: PodWatch
   readonly experimentId: string
   readonly trial: number
-  readonly owner: Owner
-  readonly image: string
-  readonly imagePullSecrets?: unknown
-  /** What `tune load` is to do, as text. */
-  readonly task: string
-  readonly payload?: { readonly configMap: string; readonly folder: string }
-  /** The cluster ends the Job itself after so long. */
-  readonly deadlineS: number
   /** True: that was the last line, and its pod's end is not waited for (a node tells of it a second or more later). */
   readonly onLine: (line: string) => boolean
   readonly patience?: Partial<StartPatience>
@@ -42,9 +37,10 @@ export const loadJobOf = (options: Omit<LoadRunOptions, 'api' | 'watch' | 'onLin
  */
 export async function runLoad(options: LoadRunOptions, signal: AbortSignal): Promise<number | undefined> {
   const { api, watch, onLine } = options
-  if (Buffer.byteLength(options.task) > mostTaskBytes) {
+  const taskBytes = Buffer.byteLength(options.task ?? '')
+  if (taskBytes > mostTaskBytes) {
     throw new LaunchError(
-      `what the load generator is to do has ${Math.ceil(Buffer.byteLength(options.task) / 1024)} KiB, and it can be told 128`,
+      `what the load generator is to do has ${Math.ceil(taskBytes / 1024)} KiB, and it can be told 128`,
       'use a shorter trace, or say kubernetes: {loadFrom: port-forward}',
     )
   }
@@ -75,7 +71,7 @@ export async function runLoad(options: LoadRunOptions, signal: AbortSignal): Pro
   }
   try {
     await api.request('POST', `/apis/batch/v1/namespaces/${api.namespace}/jobs`, { body, signal })
-    const pod = await watch.until(podOfJob, AbortSignal.any([signal, overdue(options.patience)]))
+    const pod = await madeBy(options, name, podOfJob, signal)
     const template = (body.spec as { template: Json }).template
     await untilRunning({
       api,
@@ -106,11 +102,31 @@ export async function runLoad(options: LoadRunOptions, signal: AbortSignal): Pro
   }
 }
 
-const overdue = (patience?: Partial<StartPatience>): AbortSignal => {
-  const abort = new AbortController()
-  const ms = patience?.startMs ?? 60_000
-  setTimeout(() => abort.abort(new LaunchError(`the Job made no pod within ${ms / 1000} s`, 'kubectl describe job says why')), ms).unref()
-  return abort.signal
+/** How long a Job may go without a pod, ms: for no reason that the cluster names, and because others hold what a quota allows. */
+const [silentMs, busyMs] = [60_000, 10 * 60_000]
+
+/**
+ * The pod that the cluster makes for a Job.
+ * @throws LaunchError in the cluster's words where it will make none, or made none in time
+ */
+async function madeBy({ api, watch, patience }: LoadRunOptions, name: string, podOfJob: () => V1Pod | undefined, signal: AbortSignal) {
+  const gaveUp = new AbortController()
+  const startedMs = performance.now()
+  const look = async () => {
+    // Without leave to see events the clock is all there is.
+    const refusal = jobPodRefused(await warningsAbout(api, name, signal).catch(() => []))
+    if (refusal?.kind === 'final') return gaveUp.abort(refusal.error)
+    const mostMs = patience?.startMs ?? (refusal?.kind === 'busy' ? busyMs : silentMs)
+    if (performance.now() - startedMs < mostMs) return
+    const why = refusal?.what ?? 'kubectl describe job says why'
+    gaveUp.abort(new LaunchError(`the Job made no pod within ${Math.round(mostMs / 1000)} s`, why))
+  }
+  const timer = setInterval(() => void look(), patience?.lookMs ?? defaultStartPatience.lookMs)
+  try {
+    return await watch.until(podOfJob, AbortSignal.any([signal, gaveUp.signal]))
+  } finally {
+    clearInterval(timer)
+  }
 }
 
 const describe = (state: PodState): string => ('what' in state ? state.what : 'why' in state ? state.why : state.kind)

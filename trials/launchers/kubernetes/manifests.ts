@@ -6,6 +6,7 @@ import { fillCommand, type LauncherValues, launcherPlaceholders, type TunedParam
 import type { BuiltinTemplate, CommandTemplate } from '../template.ts'
 import { claimName } from './dra.ts'
 import type { GpuSelection } from './gpu-selection.ts'
+import { overlaid, type PodOverlay, restrictedSpec } from './pod-policy.ts'
 
 /** Plain Kubernetes objects: a user's template may hold fields that no typed model knows. */
 export type Json = { [key: string]: unknown }
@@ -25,8 +26,9 @@ interface TrialPod {
   readonly template: BuiltinTemplate | CommandTemplate
   /** With a command template. */
   readonly own?: PodTemplate
-  /** With the built-in predictor: an image whose entry point is the `tune` command. */
+  /** With the built-in predictor: an image whose entry point is the `tune` command, and what is laid over its pod. */
   readonly image?: string
+  readonly overlay?: PodOverlay
   readonly port: number
   readonly parameters: readonly TunedParameter[]
   /** Defaults included. */
@@ -81,8 +83,9 @@ const cpu = (cores: number): string => (Number.isInteger(cores) ? String(cores) 
 
 /** @throws LaunchError for placeholders without a value */
 export function trialPod(plan: TrialPod): Json {
-  const metadata = (plan.own?.pod.metadata ?? {}) as Json
-  const spec = structuredClone((plan.own?.pod.spec ?? { containers: [{ name: builtinContainer }] }) as Json)
+  const given = plan.own?.pod ?? { metadata: plan.overlay?.metadata, spec: overlaid(ownSpec(builtinContainer), plan.overlay?.spec) }
+  const metadata = (given.metadata ?? {}) as Json
+  const spec = structuredClone((given.spec ?? { containers: [] }) as Json)
   const name = plan.own?.container ?? builtinContainer
   const containers = spec.containers as Json[]
   const { gpu } = plan
@@ -105,7 +108,6 @@ export function trialPod(plan: TrialPod): Json {
       // Variables for every Service of the namespace, of which one may be called like a setting.
       enableServiceLinks: (spec.enableServiceLinks as boolean | undefined) ?? false,
       terminationGracePeriodSeconds: graceSeconds,
-      ...(plan.own === undefined && { automountServiceAccountToken: false }),
       ...(gpu.schedulerName && { schedulerName: gpu.schedulerName }),
       affinity: affinity((spec.affinity ?? {}) as Json, gpu),
       ...((gpu.requirements.length > 0 || gpu.claim) && {
@@ -121,6 +123,9 @@ export function trialPod(plan: TrialPod): Json {
     },
   }
 }
+
+/** Of one container of our own images, none of which calls the API server. */
+export const ownSpec = (container: string): Json => ({ automountServiceAccountToken: false, ...restrictedSpec(container) })
 
 /** From the request to end to the kill. A predictor under trial has nothing to save. */
 export const graceSeconds = 1
@@ -152,14 +157,14 @@ function affinity(given: Json, gpu: GpuSelection): Json {
   }
 }
 
-const awayFromTrials = {
+export const awayFromTrials = {
   weight: 100,
   podAffinityTerm: { topologyKey: 'kubernetes.io/hostname', labelSelector: { matchLabels: { [labelNames.managedBy]: manager } } },
 }
 
 function tunedContainer(container: Json, plan: TrialPod): Json {
   const { configuration, asked, gpu, template } = plan
-  const filled = template.kind === 'builtin' ? builtinFields(template, plan) : ownFields(container, template, plan)
+  const filled = template.kind === 'builtin' ? builtinFields(container, template, plan) : ownFields(container, template, plan)
   const resources = (container.resources ?? {}) as { requests?: Json; limits?: Json; claims?: Json[] }
   const builtin = template.kind === 'builtin'
   const held = {
@@ -184,9 +189,9 @@ function tunedContainer(container: Json, plan: TrialPod): Json {
 
 const isGpu = (resource: string): boolean => /^(nvidia\.com|aliyun\.com|volcano\.sh)\//.test(resource)
 
-function builtinFields(template: BuiltinTemplate, { image, configuration, asked, port }: TrialPod): Json {
+function builtinFields(container: Json, template: BuiltinTemplate, { image, configuration, asked, port }: TrialPod): Json {
   const engine = runningEngine(template)
-  const env = {
+  const env: Readonly<Record<string, string>> = {
     ...predictorEnvironment(template, configuration, engine, asked),
     HOST: '0.0.0.0',
     PORT: String(port),
@@ -194,7 +199,7 @@ function builtinFields(template: BuiltinTemplate, { image, configuration, asked,
   return {
     image,
     args: ['predictor'],
-    env: Object.entries(env).map(([name, value]) => ({ name, value })),
+    env: withVariables((container.env as Json[] | undefined) ?? [], env),
     ports: [{ containerPort: port }],
   }
 }
@@ -226,62 +231,16 @@ function ownFields(container: Json, template: CommandTemplate, { parameters, con
     typeof entry.value === 'string' ? { ...entry, value: fill([entry.value], []).argv[0] } : entry,
   )
   const { env, argv } = fill((container.args as string[] | undefined) ?? [], parameters)
-  const tuned = Object.entries(env).map(([name, value]) => ({ name, value }))
+  const variables = withVariables(given, env)
   return {
     ...(container.command !== undefined && { command: fill(container.command as string[], []).argv }),
     ...(argv.length > 0 && { args: argv }),
-    ...(given.length + tuned.length > 0 && { env: [...given.filter((entry) => !((entry.name as string) in env)), ...tuned] }),
+    ...(variables.length > 0 && { env: variables }),
   }
 }
 
-interface LoadJob {
-  readonly name: string
-  readonly labels: Readonly<Record<string, string>>
-  readonly owner: Owner
-  /** An image whose entry point is the `tune` command. */
-  readonly image: string
-  readonly imagePullSecrets?: unknown
-  /** What `tune load` is to do, as text. */
-  readonly task: string
-  /** A ConfigMap with the payload's files, and where the task says that they are. */
-  readonly payload?: { readonly configMap: string; readonly folder: string }
-  readonly deadlineS: number
-}
-
-/** A pod that loads the predictor from inside the cluster, prints what it measured, and goes. */
-export function loadJob({ name, labels, owner, image, imagePullSecrets, task, payload, deadlineS }: LoadJob): Json {
-  const held = { cpu: '500m', memory: '256Mi' }
-  return {
-    apiVersion: 'batch/v1',
-    kind: 'Job',
-    metadata: { name, labels, ownerReferences: ownerReferences(owner) },
-    spec: {
-      backoffLimit: 0,
-      activeDeadlineSeconds: deadlineS,
-      ttlSecondsAfterFinished: 300,
-      template: {
-        metadata: { labels },
-        spec: {
-          restartPolicy: 'Never',
-          enableServiceLinks: false,
-          automountServiceAccountToken: false,
-          terminationGracePeriodSeconds: graceSeconds,
-          ...(imagePullSecrets !== undefined && { imagePullSecrets }),
-          affinity: { podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [awayFromTrials] } },
-          ...(payload && { volumes: [{ name: 'payload', configMap: { name: payload.configMap } }] }),
-          containers: [
-            {
-              name: loadContainer,
-              image,
-              args: ['load'],
-              env: [{ name: 'TUNE_LOAD', value: task }],
-              ...(payload && { volumeMounts: [{ name: 'payload', mountPath: payload.folder, readOnly: true }] }),
-              // No limit: a generator that is throttled measures itself.
-              resources: { requests: held, limits: { memory: '2Gi' } },
-            },
-          ],
-        },
-      },
-    },
-  }
-}
+/** A container's variables with others, which stand in place of those of the same name. */
+const withVariables = (given: readonly Json[], set: Readonly<Record<string, string>>): Json[] => [
+  ...given.filter(({ name }) => !((name as string) in set)),
+  ...Object.entries(set).map(([name, value]) => ({ name, value })),
+]

@@ -10,6 +10,8 @@ import { type ClusterGpu, schemeFor } from './cluster-facts.ts'
 import { claimTemplate, type DeviceClaim, type DraOptions, type DraVersion } from './dra.ts'
 import { type GpuScheme, GpuSchemeError, type GpuSelection, gpuSelection } from './gpu-selection.ts'
 import { type Json, labelsOf, type Owner, ownerReferences, type PodTemplate, runningEngine, trialPod } from './manifests.ts'
+import type { PodOverlay } from './pod-policy.ts'
+import { withPodSecrets } from './pod-secrets.ts'
 import type { UsageSource } from './pod-usage.ts'
 import type { Reach } from './reach.ts'
 import type { StartPatience } from './start.ts'
@@ -22,6 +24,8 @@ export interface KubernetesLauncherOptions {
   readonly own?: PodTemplate
   /** With the built-in predictor: an image whose entry point is the `tune` command. */
   readonly image?: string
+  /** What the user lays over its pod. */
+  readonly overlay?: PodOverlay
   readonly port: number
   readonly parameters: readonly TunedParameter[]
   readonly defaults?: Configuration
@@ -48,6 +52,8 @@ export interface KubernetesLauncherOptions {
 
 export interface TrialObjects {
   readonly pod: Json
+  /** Where the pod needs secrets. */
+  readonly secret?: Json
   /** With GPUs by DRA: what the pod claims, and the template that its claim is made from. */
   readonly claim?: DeviceClaim
   readonly claimTemplate?: Json
@@ -66,10 +72,11 @@ export function plannedObjects(
   const gpu = selectionFor(asked, options)
   const labels = labelsOf(options.experimentId, 'predictor', trialNumber)
   const deadlineS = options.podDeadlineS ?? 3600
-  const pod = trialPod({ ...options, name, labels, owner, configuration: all, trialNumber, asked, gpu, deadlineS })
-  if (gpu.claim === undefined) return { pod }
   const metadata = { name, labels, ownerReferences: ownerReferences(owner) }
-  return { pod, claim: gpu.claim, claimTemplate: claimTemplate(gpu.claim, metadata, options.draVersion) }
+  const whole = trialPod({ ...options, name, labels, owner, configuration: all, trialNumber, asked, gpu, deadlineS })
+  const objects = withPodSecrets(whole, metadata)
+  if (gpu.claim === undefined) return objects
+  return { ...objects, claim: gpu.claim, claimTemplate: claimTemplate(gpu.claim, metadata, options.draVersion) }
 }
 
 export function resourcesAsked(configuration: Configuration, { ownGpus }: KubernetesLauncherOptions): Resources {

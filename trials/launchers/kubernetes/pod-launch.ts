@@ -1,10 +1,10 @@
 /** One launch of a trial's predictor as a pod: made, running, serving. */
 import { randomBytes } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
-import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { V1Pod } from '@kubernetes/client-node'
 import type { Configuration } from '../../../search/types.ts'
+import { makePrivateFolder } from '../../private-files.ts'
 import { InfeasibleError, type Predictor } from '../../types.ts'
 import { lastLines, noGoodAnswer } from '../failure.ts'
 import type { Cleanup } from '../local/cleanup.ts'
@@ -21,7 +21,7 @@ import type { PodWatch } from './pod-watch.ts'
 import { wayTo } from './reach.ts'
 import { defaultStartPatience, untilRunning } from './start.ts'
 import { remove } from './sweep.ts'
-import { createClaimTemplate, createPod, removePod } from './trial-objects.ts'
+import { createClaimTemplate, createPod, createSecret, removePod } from './trial-objects.ts'
 
 /** A predictor in a pod, and where the cluster has it. */
 export interface PodPredictor extends Predictor {
@@ -102,9 +102,7 @@ async function makePod({
   const name = `tune-${options.experimentId}-${trial}-${randomBytes(3).toString('hex')}`
   const objects = plannedObjects(options, configuration, trial, await owner(signal), name)
 
-  const folder = join(options.runDirectory, 'trials', String(trial))
-  mkdirSync(folder, { recursive: true })
-  const log = openLog(folder)
+  const log = openLog(makePrivateFolder(join(options.runDirectory, 'trials', String(trial))))
   cleanup.add(log.close)
   live.add(name)
   cleanup.add(() => {
@@ -113,6 +111,10 @@ async function makePod({
   if (objects.claimTemplate) {
     cleanup.add(() => remove(api, { kind: 'resourceclaimtemplates', name }))
     await createClaimTemplate(api, objects.claimTemplate, signal)
+  }
+  if (objects.secret) {
+    cleanup.add(() => remove(api, { kind: 'secrets', name }))
+    await createSecret(api, objects.secret, signal)
   }
   // Before it is made: an answer may be lost on its way.
   cleanup.add(() => removePod(api, watch, name))

@@ -7,9 +7,12 @@ import { graceSeconds, labelNames, manager } from './manifests.ts'
 
 const groups = { pods: '/api/v1', configmaps: '/api/v1', jobs: '/apis/batch/v1' } as const
 export type Kind = keyof typeof groups | 'resourceclaimtemplates'
+/** Secrets are made and removed by name: who may list them may read all of a namespace. */
+type Removable = Kind | 'secrets'
 
 /** Where objects of a kind are; undefined: the server has no such kind. */
-async function pathOf(api: Api, kind: Kind): Promise<string | undefined> {
+async function pathOf(api: Api, kind: Removable): Promise<string | undefined> {
+  if (kind === 'secrets') return `/api/v1/namespaces/${api.namespace}/secrets`
   if (kind !== 'resourceclaimtemplates') return `${groups[kind]}/namespaces/${api.namespace}/${kind}`
   const version = await draVersionOf(api)
   return version && `/apis/resource.k8s.io/${version}/namespaces/${api.namespace}/${kind}`
@@ -76,7 +79,11 @@ export async function removeObjects(api: Api, selector: string, { keep = new Set
   }
 }
 
-export async function remove(api: Api, { kind, name }: Pick<Found, 'kind' | 'name'>, signal?: AbortSignal): Promise<void> {
+export async function remove(
+  api: Api,
+  { kind, name }: { readonly kind: Removable; readonly name: string },
+  signal?: AbortSignal,
+): Promise<void> {
   const path = await pathOf(api, kind)
   if (path === undefined) return
   try {

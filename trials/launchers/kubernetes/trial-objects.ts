@@ -15,6 +15,10 @@ export async function createClaimTemplate(api: Api, body: Json, signal: AbortSig
   await api.request('POST', path, { body, signal })
 }
 
+/** @throws ApiError for who may not make any */
+export const createSecret = (api: Api, body: Json, signal: AbortSignal): Promise<unknown> =>
+  api.request('POST', `/api/v1/namespaces/${api.namespace}/secrets`, { body, signal })
+
 /** Makes a ConfigMap, unless one of that name is there. */
 export async function createConfigMap(api: Api, body: Json, signal?: AbortSignal): Promise<void> {
   await api.request('POST', `/api/v1/namespaces/${api.namespace}/configmaps`, { body, signal }).catch((error: unknown) => {

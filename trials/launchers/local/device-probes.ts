@@ -1,6 +1,7 @@
 /** What a predictor's device does, as nvidia-smi or the predictor itself tells. */
 import { readAnswer } from '../../../profiler/bounded-reader.ts'
-import { gpuUse } from '../../machine/nvidia-smi.ts'
+import { nvidiaUse } from '../../machine/nvidia-smi.ts'
+import { amdUse } from '../../machine/rocm-smi.ts'
 
 export interface DeviceReading {
   readonly memoryMiB?: number
@@ -16,7 +17,12 @@ export type DeviceProbe = () => Promise<DeviceReading>
 export const nvidiaProbe =
   (uuid: string, pids: () => readonly number[]): DeviceProbe =>
   () =>
-    gpuUse(uuid, pids())
+    nvidiaUse(uuid, pids())
+
+export const amdProbe =
+  (index: number): DeviceProbe =>
+  () =>
+    amdUse(index)
 
 const scrapeTimeoutMs = 2_000
 

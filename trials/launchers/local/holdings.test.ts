@@ -2,9 +2,10 @@ import { describe, expect, test } from 'vitest'
 import type { MachineFacts } from '../../machine/machine-facts.ts'
 import type { GpuFacts } from '../../machine/nvidia-smi.ts'
 import { resourcesOf } from '../../resources.ts'
-import { createHoldings } from './holdings.ts'
+import { createHoldings, type GpuUse } from './holdings.ts'
 
 const gpu = (more: Partial<GpuFacts> = {}): GpuFacts => ({
+  vendor: 'nvidia',
   index: 0,
   uuid: 'GPU-0',
   name: 'Tesla T4',
@@ -41,8 +42,9 @@ const machine = (more: Partial<MachineFacts> = {}): MachineFacts => ({
   ...more,
 })
 const never = new AbortController().signal
-const take = (facts: MachineFacts, configuration: Record<string, number | string>, gpuReal = true) =>
-  createHoldings(facts).take(resourcesOf(configuration), gpuReal, never)
+const real = { real: true, boundsMemory: false }
+const take = (facts: MachineFacts, configuration: Record<string, number | string>, use: GpuUse = real) =>
+  createHoldings(facts).take(resourcesOf(configuration), use, never)
 
 describe('cores', () => {
   test('come from the end, so that the first stays with the load generator', async () => {
@@ -61,9 +63,9 @@ describe('cores', () => {
   })
   test('are never held twice; the next waits until they are released', async () => {
     const holdings = createHoldings(machine())
-    const first = await holdings.take(resourcesOf({ cpuCores: 3 }), true, never)
+    const first = await holdings.take(resourcesOf({ cpuCores: 3 }), real, never)
     let second: string | undefined
-    const waiting = holdings.take(resourcesOf({ cpuCores: 2 }), true, never).then((holding) => {
+    const waiting = holdings.take(resourcesOf({ cpuCores: 2 }), real, never).then((holding) => {
       second = holding.coreList
     })
     await Promise.resolve()
@@ -75,9 +77,9 @@ describe('cores', () => {
   })
   test('waiting ends with the signal', async () => {
     const holdings = createHoldings(machine())
-    await holdings.take(resourcesOf({ cpuCores: 4 }), true, never)
+    await holdings.take(resourcesOf({ cpuCores: 4 }), real, never)
     const abort = new AbortController()
-    const waiting = holdings.take(resourcesOf({ cpuCores: 1 }), true, abort.signal)
+    const waiting = holdings.take(resourcesOf({ cpuCores: 1 }), real, abort.signal)
     abort.abort(new Error('interrupted'))
     await expect(waiting).rejects.toThrow('interrupted')
   })
@@ -87,7 +89,7 @@ describe('GPUs', () => {
   test('whole, by uuid', async () => {
     const holding = await take(machine({ gpus: [gpu()] }), { gpu: 'T4' })
     expect(holding.env).toEqual({ CUDA_VISIBLE_DEVICES: 'GPU-0' })
-    expect(holding).toMatchObject({ gpuUuid: 'GPU-0', gpuMemoryFraction: 1, gpuWords: 'T4 whole' })
+    expect(holding).toMatchObject({ device: { uuid: 'GPU-0' }, gpuMemoryFraction: 1, gpuWords: 'T4 whole' })
   })
   test('others’ use of its memory is said', async () => {
     expect((await take(machine({ gpus: [gpu({ usedMemoryMiB: 3000 })] }), { gpu: 'T4' })).gpuWords).toContain("3000 MiB were others'")
@@ -101,31 +103,51 @@ describe('GPUs', () => {
     })
     expect(gpuWords).toContain('MPS')
   })
-  test('a share that nothing enforces says so', async () => {
-    expect((await take(machine({ gpus: [gpu()] }), { gpu: 'T4', gpuMemoryPercent: 25 })).gpuWords).toContain('not enforced')
+  test('a share that the server itself keeps to: it alone is told', async () => {
+    const { env, gpuWords } = await take(
+      machine({ gpus: [gpu()] }),
+      { gpu: 'T4', gpuMemoryPercent: 25 },
+      { real: true, boundsMemory: true },
+    )
+    expect(env).toEqual({ CUDA_VISIBLE_DEVICES: 'GPU-0' })
+    expect(gpuWords).toBe('25 % of a T4 by its own limit (memory alone)')
+  })
+  test('a share that nothing enforces does not exist', async () => {
+    const quarter = { gpu: 'T4', gpuMemoryPercent: 25 }
+    await expect(take(machine({ gpus: [gpu()] }), quarter)).rejects.toThrow(/25 % of a T4: nothing here enforces a share/)
+    const alone = machine({ gpus: [gpu({ computeMode: 'Exclusive_Process' })] })
+    await expect(take(alone, quarter, { real: true, boundsMemory: true })).rejects.toThrow(/nothing here enforces a share/)
   })
   test('shares of trials at once add up to one GPU', async () => {
-    const holdings = createHoldings(machine({ gpus: [gpu()] }))
+    const holdings = createHoldings(machine({ gpus: [gpu()], mps: true }))
     const half = resourcesOf({ gpu: 'T4', gpuMemoryPercent: 50 })
-    const [first] = await Promise.all([holdings.take(half, true, never), holdings.take(half, true, never)])
-    const third = holdings.take(half, true, AbortSignal.timeout(20))
+    const [first] = await Promise.all([holdings.take(half, real, never), holdings.take(half, real, never)])
+    const third = holdings.take(half, real, AbortSignal.timeout(20))
     await expect(third).rejects.toThrow(/timeout/)
     first.release()
-    await holdings.take(half, true, never)
+    await holdings.take(half, real, never)
   })
-  test('the least MIG slice that holds the memory', async () => {
-    const holding = await take(machine({ gpus: [a100] }), { gpu: 'A100-40GB', gpuMemoryPercent: 25 })
-    expect(holding.env).toEqual({ CUDA_VISIBLE_DEVICES: 'MIG-10' })
-    expect(holding.gpuWords).toBe('A100-40GB slice 2g.10gb (MIG)')
+  test('a MIG slice by the name of its profile; never by a share, and never the GPU around it', async () => {
+    const holding = await take(machine({ gpus: [a100] }), { gpu: 'A100-40GB', migProfile: '1g.5gb' })
+    expect(holding).toMatchObject({ device: { uuid: 'MIG-5' }, env: { CUDA_VISIBLE_DEVICES: 'MIG-5' }, gpuMemoryFraction: 1 })
+    expect(holding.gpuWords).toBe('A100-40GB slice 1g.5gb (MIG)')
+    for (const configuration of [{}, { gpuMemoryPercent: 25 }, { migProfile: '4g.20gb' }] as Record<string, string | number>[])
+      await expect(take(machine({ gpus: [a100] }), { gpu: 'A100-40GB', ...configuration })).rejects.toMatchObject({
+        reason: 'no-such-gpu',
+        message: expect.stringContaining('3g.20gb, 1g.5gb, 2g.10gb'),
+      })
   })
-  test('a MIG profile by name', async () => {
-    expect((await take(machine({ gpus: [a100] }), { gpu: 'A100-40GB', migProfile: '1g.5gb' })).gpuUuid).toBe('MIG-5')
+  test('an AMD GPU by its index', async () => {
+    const mi300x = gpu({ vendor: 'amd', index: 1, uuid: 'AMD-1', name: 'AMD Instinct MI300X', memoryMiB: 196592 })
+    const here = machine({ gpus: [mi300x] })
+    expect((await take(here, { gpu: 'MI300X' })).env).toEqual({ HIP_VISIBLE_DEVICES: '1' })
+    expect((await take(here, { cpuCores: 1 })).env).toEqual({ HIP_VISIBLE_DEVICES: '-1' })
+    // MPS is NVIDIA's.
+    await expect(take({ ...here, mps: true }, { gpu: 'MI300X', gpuMemoryPercent: 50 })).rejects.toThrow(/nothing here enforces/)
   })
-  test('no slice is large enough', async () => {
-    await expect(take(machine({ gpus: [a100] }), { gpu: 'A100-40GB' })).rejects.toMatchObject({
-      reason: 'no-such-gpu',
-      message: expect.stringContaining('3g.20gb, 1g.5gb, 2g.10gb'),
-    })
+  test('the one that others use least', async () => {
+    const two = machine({ gpus: [gpu({ usedMemoryMiB: 9000 }), gpu({ uuid: 'GPU-1', usedMemoryMiB: 3 })] })
+    expect((await take(two, { gpu: 'T4' })).env).toEqual({ CUDA_VISIBLE_DEVICES: 'GPU-1' })
   })
   test('several', async () => {
     const two = machine({ gpus: [gpu(), gpu({ uuid: 'GPU-1' })] })
@@ -139,8 +161,8 @@ describe('GPUs', () => {
     await expect(take(machine({ gpuProblem: 'driver mismatch' }), { gpu: 'T4' })).rejects.toThrow(/driver mismatch/)
   })
   test('emulated ones take nothing', async () => {
-    const holding = await take(machine(), { gpu: 'V100', gpuMemoryPercent: 50 }, false)
-    expect(holding).toMatchObject({ env: {}, gpuUuid: undefined, gpuWords: 'GPU V100 emulated, 50 %' })
+    const holding = await take(machine(), { gpu: 'V100', gpuMemoryPercent: 50 }, { real: false, boundsMemory: false })
+    expect(holding).toMatchObject({ env: {}, device: undefined, gpuWords: 'GPU V100 emulated, 50 %' })
   })
   test('a configuration without one does not find the machine’s', async () => {
     expect((await take(machine({ gpus: [gpu()] }), { gpu: 'none' })).env).toEqual({ CUDA_VISIBLE_DEVICES: '' })

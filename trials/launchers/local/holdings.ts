@@ -1,6 +1,6 @@
 /** Which cores and which GPU of this machine a trial holds. Trials that run at once never hold the same core or slice; a later one waits. */
-import { findGpu } from '../../devices/catalogue.ts'
-import { DeviceModelError } from '../../devices/device-model-error.ts'
+import type { Gpu } from '../../devices/catalogue.ts'
+import { catalogueName, heldByOthersMiB, type ShareBound, shareBound } from '../../machine/gpu-offer.ts'
 import { formatCoreList, type MachineFacts } from '../../machine/machine-facts.ts'
 import type { GpuFacts } from '../../machine/nvidia-smi.ts'
 import type { Resources } from '../../resources.ts'
@@ -11,8 +11,8 @@ export interface Holding {
   readonly coreList: string
   /** CUDA_VISIBLE_DEVICES and its like. */
   readonly env: Readonly<Record<string, string>>
-  /** UUID of the GPU or slice, for nvidia-smi; undefined: none that is real. */
-  readonly gpuUuid?: string
+  /** The GPU or slice, for the vendor's tool; undefined: none that is real. */
+  readonly device?: HeldDevice
   /** Of the GPU memory, 0-1: what a framework may be told to take. */
   readonly gpuMemoryFraction?: number
   /** 'core 1 (core 0 left to the load generator)' */
@@ -22,33 +22,48 @@ export interface Holding {
   release(): void
 }
 
+interface HeldDevice {
+  readonly vendor: GpuFacts['vendor']
+  readonly index: number
+  /** Of the GPU, or of its slice. */
+  readonly uuid: string
+}
+
+/** How a predictor uses the GPU that its configuration names. */
+export interface GpuUse {
+  /** False: it is emulated, nothing of this machine is taken for it. */
+  readonly real: boolean
+  /** The predictor is told its share of the memory and keeps to it. */
+  readonly boundsMemory: boolean
+}
+
 interface Holdings {
   /**
    * Takes what a configuration asks for, waiting while other trials hold it.
-   * @param gpuReal false: the GPU is emulated, nothing of this machine is taken for it.
-   * @throws LaunchError when the machine never has as many cores, InfeasibleError('no-such-gpu'), or the signal's reason
+   * @throws LaunchError when the machine never has as many cores, or nothing would enforce the share; InfeasibleError('no-such-gpu'), or the signal's reason
    */
-  take(asked: Resources, gpuReal: boolean, signal: AbortSignal): Promise<Holding>
+  take(asked: Resources, use: GpuUse, signal: AbortSignal): Promise<Holding>
 }
 
 interface GpuGrant {
   readonly env: Readonly<Record<string, string>>
-  readonly uuid: string
+  readonly device: HeldDevice
   readonly fraction: number
   readonly words: string
   /** Held part by uuid of GPU or slice. */
   readonly parts: readonly { readonly uuid: string; readonly part: number }[]
 }
 
-export const createHoldings = (machine: MachineFacts): Holdings => {
+/** @param ownGpus the user's own, by whose names the machine's GPUs may go */
+export const createHoldings = (machine: MachineFacts, ownGpus: readonly Gpu[] = []): Holdings => {
   const heldCores = new Set<number>()
   const heldParts = new Map<string, number>()
   let waiting: (() => void)[] = []
 
-  const tryTake = (asked: Resources, gpuReal: boolean): Holding | undefined => {
+  const tryTake = (asked: Resources, use: GpuUse): Holding | undefined => {
     const cores = pickCores(machine, asked.cpuCores, heldCores)
-    const wantsGpu = gpuReal && asked.gpu !== undefined
-    const gpu = wantsGpu ? pickGpu(machine, asked, heldParts) : undefined
+    const wantsGpu = use.real && asked.gpu !== undefined
+    const gpu = wantsGpu ? pickGpu({ machine, ownGpus, asked, use, held: heldParts }) : undefined
     if (cores === undefined || (wantsGpu && gpu === undefined)) return undefined
     for (const core of cores) heldCores.add(core)
     for (const { uuid, part } of gpu?.parts ?? []) heldParts.set(uuid, (heldParts.get(uuid) ?? 0) + part)
@@ -57,8 +72,8 @@ export const createHoldings = (machine: MachineFacts): Holdings => {
       coreList: formatCoreList(cores),
       coresWords: describeCores(machine, cores),
       // Without a GPU of its own a predictor must not find the machine's.
-      env: gpu?.env ?? (machine.gpus.length > 0 ? { CUDA_VISIBLE_DEVICES: '' } : {}),
-      gpuUuid: gpu?.uuid,
+      env: gpu?.env ?? hidden(machine),
+      device: gpu?.device,
       gpuMemoryFraction: gpu?.fraction,
       gpuWords: gpu?.words ?? (asked.gpu === undefined ? undefined : `GPU ${asked.gpu} emulated, ${percent(asked.gpuShare)}`),
       release: () => {
@@ -74,10 +89,10 @@ export const createHoldings = (machine: MachineFacts): Holdings => {
   }
 
   return {
-    take: async (asked, gpuReal, signal) => {
+    take: async (asked, use, signal) => {
       for (;;) {
         signal.throwIfAborted()
-        const holding = tryTake(asked, gpuReal)
+        const holding = tryTake(asked, use)
         if (holding) return holding
         await released(signal, (wake) => waiting.push(wake))
       }
@@ -117,105 +132,104 @@ const describeCores = (machine: MachineFacts, cores: readonly number[]): string 
 
 const words = (cores: readonly number[]) => `${cores.length === 1 ? 'core' : 'cores'} ${formatCoreList(cores)}`
 
-/** Undefined: there is one, and it is held by another trial just now. */
-const pickGpu = (machine: MachineFacts, asked: Resources, held: ReadonlyMap<string, number>): GpuGrant | undefined => {
-  const fitting = machine.gpus.filter((gpu) => catalogueName(gpu) === asked.gpu && gpu.computeMode !== 'Prohibited')
-  if (fitting.length === 0) throw noSuchGpu(machine, `no ${asked.gpu} in this machine`)
-  if (asked.gpus > 1) return pickSeveral(machine, asked, fitting, held)
-  const sliced = fitting.filter((gpu) => gpu.migEnabled)
-  if (asked.migProfile !== undefined || sliced.length === fitting.length) return pickSlice(machine, asked, sliced, held)
-  return pickShare(
-    machine,
-    asked,
-    fitting.filter((gpu) => !gpu.migEnabled),
-    held,
-  )
+/** What each vendor's runtime takes for its GPUs. */
+const visible = (vendor: GpuFacts['vendor'], ids: readonly string[]): Record<string, string> =>
+  vendor === 'amd' ? { HIP_VISIBLE_DEVICES: ids.join(',') } : { CUDA_VISIBLE_DEVICES: ids.join(',') }
+
+/** HIP takes an index that no GPU has for none. */
+const hidden = ({ gpus }: MachineFacts): Record<string, string> =>
+  Object.assign({}, ...gpus.map(({ vendor }) => visible(vendor, vendor === 'amd' ? ['-1'] : [])))
+
+const idOf = ({ vendor, index, uuid }: GpuFacts): string => (vendor === 'amd' ? String(index) : uuid)
+
+interface Asked {
+  readonly machine: MachineFacts
+  readonly ownGpus: readonly Gpu[]
+  readonly asked: Resources
+  readonly use: GpuUse
+  readonly held: ReadonlyMap<string, number>
 }
 
-const pickSeveral = (
-  machine: MachineFacts,
-  asked: Resources,
-  fitting: readonly GpuFacts[],
-  held: ReadonlyMap<string, number>,
-): GpuGrant | undefined => {
-  const whole = fitting.filter((gpu) => !gpu.migEnabled)
-  if (whole.length < asked.gpus) throw noSuchGpu(machine, `${asked.gpus} x ${asked.gpu} asked for, ${whole.length} whole ones here`)
-  const free = whole.filter((gpu) => !held.get(gpu.uuid)).slice(0, asked.gpus)
-  if (free.length < asked.gpus) return undefined
+/** Undefined: there is one, and it is held by another trial just now. */
+const pickGpu = (want: Asked): GpuGrant | undefined => {
+  const { machine, ownGpus, asked } = want
+  const fitting = machine.gpus.filter((gpu) => catalogueName(gpu.name, ownGpus) === asked.gpu && gpu.computeMode !== 'Prohibited')
+  if (fitting.length === 0) throw noSuchGpu(machine, `no ${asked.gpu} in this machine`)
+  if (asked.migProfile !== undefined) return pickSlice(want, fitting)
+  // Those that others use least come first.
+  const wholes = fitting.filter((gpu) => !gpu.migEnabled).sort((a, b) => heldByOthersMiB(a) - heldByOthersMiB(b))
+  if (wholes.length < asked.gpus) throw noSuchGpu(machine, `${asked.gpus} x ${asked.gpu} asked for, ${wholes.length} whole ones here`)
+  return asked.gpuShare === 1 ? pickWhole(want, wholes) : pickShare(want, wholes)
+}
+
+const pickWhole = ({ asked, held }: Asked, wholes: readonly GpuFacts[]): GpuGrant | undefined => {
+  const free = wholes.filter((gpu) => !held.get(gpu.uuid)).slice(0, asked.gpus)
+  const [first] = free
+  if (first === undefined || free.length < asked.gpus) return undefined
   return {
-    env: { CUDA_VISIBLE_DEVICES: free.map((gpu) => gpu.uuid).join(',') },
-    uuid: free[0]!.uuid,
-    fraction: asked.gpuShare,
-    words: `${asked.gpus} x ${asked.gpu}, each whole`,
+    env: visible(first.vendor, free.map(idOf)),
+    device: first,
+    fraction: 1,
+    words: asked.gpus > 1 ? `${asked.gpus} x ${asked.gpu}, each whole` : `${asked.gpu} whole${besideOthers(first)}`,
     parts: free.map((gpu) => ({ uuid: gpu.uuid, part: 1 })),
   }
 }
 
-/** CUDA can allocate a little less of a slice than its name says, and the catalogue's memory is a little less than the GPU's. */
-const sliceTolerance = 0.93
+const besideOthers = (gpu: GpuFacts): string => {
+  const others = heldByOthersMiB(gpu)
+  return others > 0 ? `, of which ${others} MiB were others' at the start` : ''
+}
 
-const pickSlice = (
-  machine: MachineFacts,
-  asked: Resources,
-  gpus: readonly GpuFacts[],
-  held: ReadonlyMap<string, number>,
-): GpuGrant | undefined => {
-  const needed = (asked.gpuMemoryMiB ?? 0) * sliceTolerance
-  const slices = gpus
-    .flatMap((gpu) => gpu.migDevices)
-    .filter((slice) => (asked.migProfile === undefined ? slice.memoryMiB >= needed : slice.profile === asked.migProfile))
-    .sort((a, b) => a.memoryMiB - b.memoryMiB)
-  if (slices.length === 0) throw noSuchGpu(machine, `no MIG slice ${asked.migProfile ?? `of ${asked.gpuMemoryMiB} MiB`} on a ${asked.gpu}`)
+const pickSlice = ({ machine, asked, held }: Asked, gpus: readonly GpuFacts[]): GpuGrant | undefined => {
+  const slices = gpus.flatMap((gpu) =>
+    gpu.migEnabled
+      ? gpu.migDevices.filter(({ profile }) => profile === asked.migProfile).map((slice) => ({ ...gpu, uuid: slice.uuid }))
+      : [],
+  )
+  if (slices.length === 0) throw noSuchGpu(machine, `no MIG slice ${asked.migProfile} on a ${asked.gpu}`)
   const slice = slices.find(({ uuid }) => !held.get(uuid))
   return (
     slice && {
-      env: { CUDA_VISIBLE_DEVICES: slice.uuid },
-      uuid: slice.uuid,
+      env: visible(slice.vendor, [slice.uuid]),
+      device: slice,
       fraction: 1,
-      words: `${asked.gpu} slice ${slice.profile} (MIG)`,
+      words: `${asked.gpu} slice ${asked.migProfile} (MIG)`,
       parts: [{ uuid: slice.uuid, part: 1 }],
     }
   )
 }
 
-const pickShare = (
-  machine: MachineFacts,
-  asked: Resources,
-  gpus: readonly GpuFacts[],
-  held: ReadonlyMap<string, number>,
-): GpuGrant | undefined => {
-  const gpu = gpus.find(({ uuid }) => (held.get(uuid) ?? 0) + asked.gpuShare <= 1 + 1e-9)
-  if (gpu === undefined) return undefined
-  const busy = gpu.usedMemoryMiB > 512 ? `, of which ${gpu.usedMemoryMiB} MiB were others' at the start` : ''
-  const device = { uuid: gpu.uuid, fraction: asked.gpuShare, parts: [{ uuid: gpu.uuid, part: asked.gpuShare }] }
-  if (asked.gpuShare === 1) return { ...device, env: { CUDA_VISIBLE_DEVICES: gpu.uuid }, words: `${asked.gpu} whole${busy}` }
-  if (machine.mps) {
-    return {
-      ...device,
-      // CUDA 11.5 on: <device>=<limit>; devices count from 0 after CUDA_VISIBLE_DEVICES (NVIDIA MPS guide, "Memory Protection").
-      env: {
-        CUDA_VISIBLE_DEVICES: gpu.uuid,
-        CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: `0=${asked.gpuMemoryMiB}M`,
-        CUDA_MPS_ACTIVE_THREAD_PERCENTAGE: String(Math.round(asked.gpuShare * 100)),
-      },
-      words: `${percent(asked.gpuShare)} of a ${asked.gpu} by MPS (memory and threads)${busy}`,
-    }
-  }
+const pickShare = ({ machine, asked, use, held }: Asked, wholes: readonly GpuFacts[]): GpuGrant | undefined => {
+  const bound = shareBound(wholes, machine.mps, use.boundsMemory)
+  if (bound === undefined)
+    throw new LaunchError(
+      `${percent(asked.gpuShare)} of a ${asked.gpu}: nothing here enforces a share`,
+      'start an MPS daemon (nvidia-cuda-mps-control -d), hand ${gpuMemoryFraction} to the server, or hold whole GPUs: gpuMemoryPercent 100',
+    )
+  const free = wholes.filter(({ uuid }) => (held.get(uuid) ?? 0) + asked.gpuShare <= 1 + 1e-9).slice(0, asked.gpus)
+  const [first] = free
+  if (first === undefined || free.length < asked.gpus) return undefined
   return {
-    ...device,
-    env: { CUDA_VISIBLE_DEVICES: gpu.uuid, XLA_PYTHON_CLIENT_MEM_FRACTION: String(asked.gpuShare) },
-    words: `${percent(asked.gpuShare)} of a ${asked.gpu}: memory as the framework is told, not enforced (no MIG, no MPS daemon)${busy}`,
+    env: { ...visible(first.vendor, free.map(idOf)), ...limits[bound](asked) },
+    device: first,
+    fraction: asked.gpuShare,
+    words: `${percent(asked.gpuShare)} of a ${asked.gpu} ${boundWords[bound]}${besideOthers(first)}`,
+    parts: free.map(({ uuid }) => ({ uuid, part: asked.gpuShare })),
   }
 }
 
-/** The catalogue's name of a GPU that is here, or the driver's for one it does not know. */
-export const catalogueName = (gpu: GpuFacts): string => {
-  try {
-    return findGpu(gpu.name).name
-  } catch (error) {
-    if (error instanceof DeviceModelError) return gpu.name
-    throw error
-  }
+/** What a bound needs in the environment. A server that bounds itself is told by its own template. */
+const limits: Readonly<Record<ShareBound, (asked: Resources) => Record<string, string>>> = {
+  // CUDA 11.5 on: <device>=<limit>; devices count from 0 after CUDA_VISIBLE_DEVICES (NVIDIA MPS guide, "Memory Protection").
+  mps: ({ gpuMemoryMiB, gpuShare, gpus }) => ({
+    CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: Array.from({ length: gpus }, (_, device) => `${device}=${gpuMemoryMiB}M`).join(','),
+    CUDA_MPS_ACTIVE_THREAD_PERCENTAGE: String(Math.round(gpuShare * 100)),
+  }),
+  server: () => ({}),
+}
+const boundWords: Readonly<Record<ShareBound, string>> = {
+  mps: 'by MPS (memory and threads)',
+  server: 'by its own limit (memory alone)',
 }
 
 const noSuchGpu = (machine: MachineFacts, what: string) => {

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { protocolFor } from '../../../profiler/protocols/index.ts'
@@ -192,15 +192,18 @@ describe('why a predictor does not serve', () => {
     ['never-ready', /never said it was ready/],
     ['silent', /says it is ready and gave no answer/],
   ])('%s, within the deadline', async (behaviour, message) => {
-    const error = await failure(template(behaviour, { readyTimeoutS: 1 }))
+    const error = await failure(template(behaviour, { readyTimeoutS: 2 }))
     expect(error).toMatchObject({ reason: 'never-ready' })
     expect(error.message).toMatch(message)
   })
 
   test('no such program', async () => {
     const error = await failure(template('serve', { command: ['no-such-server', '--port=${port}'] }))
-    expect(error).toBeInstanceOf(LaunchError)
-    expect(error.message).toContain('no-such-server')
+    expect(error).toMatchObject({ name: 'LaunchError', final: 'experiment', message: "no program 'no-such-server' on the PATH" })
+    const misspelt = await failure(template('serve', { command: ['nodee', '--port=${port}'], env: { PATH: dirname(process.execPath) } }))
+    expect(misspelt).toMatchObject({ hint: expect.stringContaining('did you mean node') })
+    const tuned = await failure(template('serve', { command: ['./servers/${model}', '--port=${port}'] }))
+    expect(tuned).toMatchObject({ final: 'configuration', message: expect.stringContaining('is no program that can be executed') })
   })
 
   test('no such working directory', async () => {
@@ -239,7 +242,7 @@ describe('why a predictor does not serve', () => {
       expect(error.message).toMatch(/3 ports tried.*EADDRINUSE/s)
     })
     test('is seen when the predictor goes on trying, too', async () => {
-      const stuck = (port: number) => template('stuck', { command: [process.execPath, server, `--port=${port}`], readyTimeoutS: 1 })
+      const stuck = (port: number) => template('stuck', { command: [process.execPath, server, `--port=${port}`], readyTimeoutS: 2 })
       const error = await withTakenPort((port) => failure(stuck(port)))
       expect(error).toBeInstanceOf(LaunchError)
       expect(error.message).toContain('EADDRINUSE')

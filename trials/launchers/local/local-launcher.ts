@@ -1,14 +1,14 @@
 /** Launches predictors as processes of this machine. */
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import type { PayloadSource, Protocol } from '../../../profiler/types.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
 import type { MachineFacts } from '../../machine/machine-facts.ts'
-import { privateFile, privateFolder } from '../../private-files.ts'
+import { makePrivateFolder, privateFile } from '../../private-files.ts'
 import { type Resources, resourcesOf } from '../../resources.ts'
 import { LaunchError, type Launcher, type Predictor } from '../../types.ts'
-import { type Announcement, builtinCommand, builtinExitCodes, createAnnouncement, gpuIsReal } from '../builtin.ts'
+import { type Announcement, builtinCommand, builtinExitCodes, createAnnouncement, gpuUseOf } from '../builtin.ts'
 import { type Cause, describeExit, diagnose, memoryKills, saysPortTaken } from '../diagnosis.ts'
 import { describeCause, launchFailure, neverReady, noGoodAnswer, PortTakenError, portHint } from '../failure.ts'
 import { type FilledTemplate, fillCommand, type LauncherValues, type TunedParameter } from '../fill.ts'
@@ -18,13 +18,14 @@ import { withVariant } from '../variants.ts'
 import { experimentVariable, folderVariable } from './abandoned.ts'
 import { Cleanup } from './cleanup.ts'
 import { type ControlGroup, createControlGroup } from './control-group.ts'
-import { metricsProbe, nvidiaProbe } from './device-probes.ts'
+import { amdProbe, metricsProbe, nvidiaProbe } from './device-probes.ts'
 import { createHoldings, type Holding } from './holdings.ts'
 import { noteRunning, sweepLeftovers } from './leftovers.ts'
 import { openLog, type PredictorLog } from './log.ts'
 import { reservePort } from './port.ts'
 import { type Exit, type ProcessGroup, startGroup } from './process-group.ts'
-import { listenersOn } from './processes.ts'
+import { listenersOn, portsOf } from './processes.ts'
+import { checkProgram } from './program.ts'
 import { sampleUsage } from './usage.ts'
 import { watchOver } from './warden.ts'
 
@@ -54,7 +55,7 @@ const host = '127.0.0.1'
 const portTries = 3
 
 export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
-  const holdings = createHoldings(given.machine)
+  const holdings = createHoldings(given.machine, given.ownGpus)
   const runningDirectory = given.runningDirectory ?? join(dirname(resolve(given.runDirectory)), 'running')
   return {
     name: 'local',
@@ -68,7 +69,7 @@ export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
       const cleanup = new Cleanup()
       try {
         const asked = resourcesAsked(configuration, options)
-        const holding = await holdings.take(asked, gpuIsReal(options.template, asked, options.machine), signal)
+        const holding = await holdings.take(asked, gpuUseOf(options.template, options.parameters, asked, options), signal)
         cleanup.add(holding.release)
         for (let attempt = 1; ; attempt++) {
           const trial = new Cleanup()
@@ -115,7 +116,7 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
   const pids = () => group.members().map(({ pid }) => pid)
   const probes = [
     ...(options.template.kind === 'builtin' ? [metricsProbe(httpUrl, asked.gpu !== undefined)] : []),
-    ...(holding.gpuUuid === undefined ? [] : [nvidiaProbe(holding.gpuUuid, pids)]),
+    ...deviceProbes(holding, pids),
   ]
   let sampler = sampleUsage(group.members, probes, launchSeconds)
   cleanup.add(() => sampler.stop())
@@ -147,6 +148,11 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
   }
 }
 
+const deviceProbes = ({ device }: Holding, pids: () => readonly number[]) => {
+  if (device === undefined) return []
+  return [device.vendor === 'amd' ? amdProbe(device.index) : nvidiaProbe(device.uuid, pids)]
+}
+
 /** A predictor's processes, which may not serve yet. */
 interface Started {
   readonly group: ProcessGroup
@@ -163,12 +169,16 @@ const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<Started> 
   const { options, runningDirectory, holding, signal, trialNumber } = launch
   const { template, machine } = options
   const builtin = template.kind === 'builtin'
-  const folder = onDisk(() => makeFolder(join(options.runDirectory, 'trials', String(trialNumber))))
+  const folder = onDisk(() => makePrivateFolder(join(options.runDirectory, 'trials', String(trialNumber))))
   const announced = createAnnouncement()
   const log = onDisk(() => openLog(folder, options.logLimitBytes, builtin ? announced.read : undefined))
   cleanup.add(log.close)
   const port = builtin ? undefined : await portOf(cleanup)
   const command = commandOf(launch, folder, port)
+  const env = { ...inheritedEnvironment(), ...holding.env, ...command.env, ...whose(launch) }
+  const cwd = command.cwd ?? process.cwd()
+  const tuned = template.kind === 'command' && template.command[0]?.includes('${') === true
+  checkProgram(command.argv[0]!, cwd, env.PATH ?? '', tuned ? 'configuration' : 'experiment')
   onDisk(() => writeFiles(folder, command.files))
   const controlGroup = await controlGroupOf(launch)
   cleanup.add(controlGroup.end)
@@ -181,8 +191,8 @@ const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<Started> 
   const group = await startGroup(
     {
       argv: controlGroup.wrap([...affinity.prefix, ...command.argv]),
-      env: { ...inheritedEnvironment(), ...holding.env, ...command.env, ...whose(launch) },
-      cwd: command.cwd ?? process.cwd(),
+      env,
+      cwd,
       tied: builtin,
     },
     note.cookie,
@@ -222,11 +232,11 @@ const untilItServes = async ({ options, signal }: Launch, { group, log, announce
   try {
     const { port, grpcPort, provenance } = await within(announced, timeoutMs, until)
     const url = `http://${host}:${grpcPort ?? port}`
-    const target = await untilServing({ protocol, url, model: template.model, payload }, deadlineMs - performance.now(), until)
-    const listeners = listenersOn(
-      port,
-      group.members().map((member) => member.pid),
-    )
+    const pids = () => group.members().map(({ pid }) => pid)
+    const otherPorts = () => (template.kind === 'builtin' ? [] : portsOf(pids()).filter((other) => other !== port))
+    const endpoint = { protocol, url, model: template.model, payload, otherPorts }
+    const target = await untilServing(endpoint, deadlineMs - performance.now(), until)
+    const listeners = listenersOn(port, pids())
     const othersToo = listeners !== undefined && listeners.byCandidates > 0 && listeners.byCandidates < listeners.total
     const othersOnly = listeners !== undefined && listeners.byCandidates === 0 && saysPortTaken(log.tail(200))
     if (othersToo || othersOnly) throw new PortTakenError(`another server answers on port ${port}`)
@@ -245,7 +255,7 @@ const commandOf = (launch: Launch, folder: string, port: number | undefined): Fi
   const { options, configuration, asked, holding } = launch
   const { template } = options
   if (template.kind === 'builtin')
-    return builtinCommand(template, { ...options.defaults, ...configuration }, asked, holding, options.machine)
+    return builtinCommand(template, { ...options.defaults, ...configuration }, asked, holding, options.machine, options.ownGpus)
   const values: LauncherValues = {
     host,
     port,
@@ -289,14 +299,9 @@ const onDisk = <T>(write: () => T): T => {
   }
 }
 
-const makeFolder = (folder: string): string => {
-  mkdirSync(folder, { recursive: true, mode: privateFolder })
-  return folder
-}
-
 const writeFiles = (folder: string, files: FilledTemplate['files']): void => {
   for (const { path, contents } of files) {
-    mkdirSync(dirname(join(folder, path)), { recursive: true, mode: privateFolder })
+    makePrivateFolder(dirname(join(folder, path)))
     writeFileSync(join(folder, path), contents, { mode: privateFile })
   }
 }

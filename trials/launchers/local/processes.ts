@@ -76,16 +76,40 @@ export const membersOf = (group: GroupIdentity, held: boolean): ProcessStat[] =>
 
 /** Processes that listen on a TCP port of this machine, as far as they may be seen; undefined where /proc does not tell. */
 export const listenersOn = (port: number, candidates: readonly number[]): { total: number; byCandidates: number } | undefined => {
+  const sockets = listeningSockets()?.filter((socket) => socket.port === port)
+  if (sockets === undefined) return undefined
+  const own = new Set(candidates.flatMap(openSockets))
+  return { total: sockets.length, byCandidates: sockets.filter(({ name }) => own.has(name)).length }
+}
+
+/** TCP ports on which processes listen, least first. */
+export const portsOf = (pids: readonly number[]): number[] => {
+  const own = new Set(pids.flatMap(openSockets))
+  const ports = (listeningSockets() ?? []).filter(({ name }) => own.has(name)).map(({ port }) => port)
+  return [...new Set(ports)].sort((a, b) => a - b)
+}
+
+/** Who listens on a TCP port of this machine: of a server with workers its first process. Undefined where it may not be seen. */
+export const serverOn = (port: number): { readonly pid: number; readonly words: readonly string[]; readonly cwd: string } | undefined => {
+  const names = new Set((listeningSockets() ?? []).filter((socket) => socket.port === port).map(({ name }) => name))
+  if (names.size === 0) return undefined
+  const [first] = allProcesses()
+    .filter(({ pid }) => openSockets(pid).some((socket) => names.has(socket)))
+    .sort((a, b) => a.startTicks - b.startTicks || a.pid - b.pid)
+  if (first === undefined) return undefined
+  const words = (readProc(`/proc/${first.pid}/cmdline`) ?? '').split('\0').filter((word) => word !== '')
+  return { pid: first.pid, words, cwd: readlinkOrGone(`/proc/${first.pid}/cwd`) ?? '/' }
+}
+
+/** Every socket that listens, as /proc/PID/fd names it; undefined where /proc does not tell. */
+const listeningSockets = (): { readonly port: number; readonly name: string }[] | undefined => {
   const tables = ['/proc/net/tcp', '/proc/net/tcp6'].map(readProc).filter((text) => text !== undefined)
   if (tables.length === 0) return undefined
-  const hexPort = port.toString(16).toUpperCase().padStart(4, '0')
-  const inodes = tables
+  return tables
     .flatMap((text) => text.split('\n').slice(1))
     .map((line) => line.trim().split(/\s+/))
-    .filter((columns) => columns[1]?.endsWith(`:${hexPort}`) && columns[3] === '0A')
-    .map((columns) => `socket:[${columns[9]}]`)
-  const own = new Set(candidates.flatMap(openSockets))
-  return { total: inodes.length, byCandidates: inodes.filter((inode) => own.has(inode)).length }
+    .filter((columns) => columns[3] === '0A')
+    .map((columns) => ({ port: Number.parseInt(columns[1]!.split(':')[1]!, 16), name: `socket:[${columns[9]}]` }))
 }
 
 const openSockets = (pid: number): string[] => {

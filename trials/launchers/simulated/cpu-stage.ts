@@ -29,3 +29,15 @@ export function cpuStageOf(architecture: Architecture, sequenceLength = defaultS
     relativeError: 0.3,
   }
 }
+
+/**
+ * Of a server whose batch times were measured whole: the host's work is in them. Cores bound the rate all the same, by what the host does for each item.
+ * @param at the server's fit
+ */
+export const anchoredStage = (at: readonly number[]): CpuStage => ({
+  acceptMs: 0,
+  prepareMs: Math.exp(at[1]!),
+  jitter: 0,
+  overheadMs: 0,
+  relativeError: 0,
+})

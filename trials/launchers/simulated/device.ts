@@ -2,7 +2,7 @@
 import type { Configuration } from '../../../search/types.ts'
 import type { Architecture } from '../../devices/architecture.ts'
 import { findGpu, type Gpu, usableMemoryMiB } from '../../devices/catalogue.ts'
-import { type DeviceCall, type DeviceLatency, deviceLatencyMs, gpuMemoryMiB } from '../../devices/device-model.ts'
+import { type AnchoredOn, type DeviceCall, type DeviceLatency, deviceLatencyMs, gpuMemoryMiB } from '../../devices/device-model.ts'
 import { findMigProfile } from '../../devices/mig.ts'
 import { flopsOf, workOf } from '../../devices/work.ts'
 import { type Resources, resourcesOf, type ServingParameters, servingParametersOf } from '../../resources.ts'
@@ -13,10 +13,19 @@ export interface ModelledServer {
   readonly serving: ServingParameters
   /** Device time of one batch of this size. */
   readonly batchLatency: (batch: number) => DeviceLatency
+  /** The server's own fit, and the device's part of a batch's time without it, ms. */
+  readonly anchor?: { readonly anchored: AnchoredOn; readonly deviceMs: (batch: number) => number }
   /** GPU memory of all instances at their largest batch; undefined without a GPU. */
   readonly neededMiB?: number
+  /** As `DeviceLatency.relativeError`, of the memory. */
+  readonly memoryError?: number
   readonly availableMiB?: number
 }
+
+/** The built-in server's; one whose memory was read at several batches; a framework of which nothing was read. */
+const modelledMemoryError = 0.15
+const measuredMemoryError = 0.06
+const unmeasuredMemoryError = 0.5
 
 /**
  * @param defaults values of parameters that the configuration does not name
@@ -27,6 +36,7 @@ export function modelledServer(
   configuration: Configuration,
   defaults: Configuration = {},
   ownGpus: readonly Gpu[] = [],
+  anchored?: AnchoredOn,
 ): ModelledServer {
   const resources = resourcesOf(configuration, defaults, ownGpus)
   const serving = servingParametersOf(configuration, defaults)
@@ -46,19 +56,23 @@ export function modelledServer(
   })
   const { precision, sequenceLength, imageSize, sharing } = serving
   const known = latenciesOf(architecture, gpu, [precision, sequenceLength, imageSize, mig?.name, resources.gpuShare, sharing].join())
+  const bare = (batch: number): DeviceLatency => {
+    let found = known.get(batch)
+    if (found === undefined) {
+      found = deviceLatencyMs(call(batch))
+      known.set(batch, found)
+    }
+    return found
+  }
+  const processes = serving.instances
   return {
     architecture,
     resources,
     serving,
-    batchLatency: (batch) => {
-      let found = known.get(batch)
-      if (found === undefined) {
-        found = deviceLatencyMs(call(batch))
-        known.set(batch, found)
-      }
-      return found
-    },
-    neededMiB: serving.instances * gpuMemoryMiB(call(serving.batchSize)).mib,
+    batchLatency: anchored ? (batch) => deviceLatencyMs({ ...call(batch), anchored, processes }) : bare,
+    ...(anchored && { anchor: { anchored, deviceMs: (batch: number) => bare(batch).ms } }),
+    neededMiB: serving.instances * gpuMemoryMiB({ ...call(serving.batchSize), anchored, keepsActivations: anchored !== undefined }).mib,
+    memoryError: anchored === undefined ? modelledMemoryError : anchored.memory === undefined ? unmeasuredMemoryError : measuredMemoryError,
     availableMiB: mig?.memoryMiB ?? usableMemoryMiB(gpu) * resources.gpuShare,
   }
 }

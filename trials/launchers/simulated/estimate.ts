@@ -4,11 +4,19 @@ import { configurationKey } from '../../../search/space.ts'
 import type { Configuration, MovedPrior, PriorFactors } from '../../../search/types.ts'
 import type { Architecture } from '../../devices/architecture.ts'
 import { findGpu, type Gpu } from '../../devices/catalogue.ts'
-import { deviceLatencyMs } from '../../devices/device-model.ts'
+import { type AnchoredOn, deviceLatencyMs } from '../../devices/device-model.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
-import { type CpuStage, cpuStageOf } from './cpu-stage.ts'
+import { anchoredFactors, shareExponentSd } from './anchored-factors.ts'
+import { anchoredStage, type CpuStage, cpuStageOf } from './cpu-stage.ts'
 import { type ModelledServer, modelledServer } from './device.ts'
-import { type PredictedCapacity, predictCapacity, predictTimedCapacity, type TimedModel, timed } from './estimated-capacity.ts'
+import {
+  type PredictedCapacity,
+  predictCapacity,
+  predictTimedCapacity,
+  softCapacity,
+  type TimedModel,
+  timed,
+} from './estimated-capacity.ts'
 
 interface EstimatorOptions {
   readonly architecture: Architecture
@@ -16,6 +24,8 @@ interface EstimatorOptions {
   /** Values of parameters that configurations do not name. */
   readonly defaults?: Configuration
   readonly ownGpus?: readonly Gpu[]
+  /** What is known of a server that is not the built-in one. */
+  readonly anchored?: AnchoredOn
 }
 
 export type Estimated =
@@ -49,8 +59,7 @@ export interface Estimator {
 }
 
 /** Memory falls short for certain when the need exceeds the share by this much: three times the model's error is out of question. */
-const certainShortage = 1.35
-const memoryError = 0.15
+const certainShortage = ({ memoryError = 0 }: ModelledServer): number => 1 + 2.35 * memoryError
 
 interface Known {
   readonly modelled?: ModelledServer
@@ -77,7 +86,7 @@ export function createEstimator(options: EstimatorOptions): Estimator {
     }
     let found: Known
     try {
-      const modelled = modelledServer(architecture, configuration, options.defaults, options.ownGpus)
+      const modelled = modelledServer(architecture, configuration, options.defaults, options.ownGpus, options.anchored)
       const model = timed(queueingModel(modelled))
       found = { modelled, model, capacity: predictTimedCapacity(model, slo) }
     } catch (error) {
@@ -94,28 +103,31 @@ export function createEstimator(options: EstimatorOptions): Estimator {
       const { capacity } = read(configuration)
       return capacity && Math.log(softCapacity(capacity, slo))
     },
-    priorFactors: (gpus) => ({
-      sd: [
-        cpuStageOf(architecture).relativeError,
-        batchSlopeSd,
-        shareExponentSd,
-        ...gpus.map((gpu) => deviceError(architecture, gpu, options.ownGpus)),
-      ],
-      at: (logFactors) => movedPrior(logFactors, gpus, read, slo),
-    }),
+    priorFactors: (gpus) =>
+      options.anchored
+        ? anchoredFactors(options.anchored, { architecture, ownGpus: options.ownGpus, gpus, read, slo })
+        : {
+            sd: [
+              cpuStageOf(architecture).relativeError,
+              batchSlopeSd,
+              shareExponentSd,
+              ...gpus.map((gpu) => deviceError(architecture, gpu, options.ownGpus)),
+            ],
+            at: (logFactors) => movedPrior(logFactors, gpus, read, slo),
+          },
     priorLogConstraint(configuration) {
       const { capacity } = read(configuration)
       return capacity && Math.log(capacity.idleMs)
     },
     cannotServe(configuration) {
       const { modelled, reason } = read(configuration)
-      return reason !== undefined || (modelled?.neededMiB ?? 0) > certainShortage * (modelled?.availableMiB ?? Number.POSITIVE_INFINITY)
+      return reason !== undefined || (modelled !== undefined && shortOf(modelled, certainShortage(modelled)))
     },
     estimate(configuration) {
       const { modelled, capacity, reason } = read(configuration)
       if (!modelled || !capacity) return { serves: false, reason: reason! }
       const { neededMiB, availableMiB } = modelled
-      if (neededMiB !== undefined && availableMiB !== undefined && neededMiB > availableMiB)
+      if (neededMiB !== undefined && availableMiB !== undefined && shortOf(modelled, 1))
         return {
           serves: false,
           reason: `needs ${Math.ceil(neededMiB)} MiB of GPU memory, has ${Math.floor(availableMiB)} MiB`,
@@ -125,7 +137,7 @@ export function createEstimator(options: EstimatorOptions): Estimator {
         serves: true,
         ...capacity,
         relativeError: capacityError(modelled, capacity, slo),
-        outOfMemory: shortage(neededMiB, availableMiB),
+        outOfMemory: shortage(modelled),
         neededMiB,
         availableMiB,
       }
@@ -135,7 +147,6 @@ export function createEstimator(options: EstimatorOptions): Estimator {
 
 /** Standard deviations: d ln(time) / d ln(batch), and of the exponent of a share. */
 const batchSlopeSd = 0.03
-const shareExponentSd = 0.06
 const typicalBatch = 8
 /** The tables' GPUs in another host, with another version. */
 const leastDeviceError = 0.05
@@ -195,21 +206,22 @@ function movedPrior(
   }
 }
 
-/** Where the model expects the SLO to fail, a rate that falls off smoothly: the model may be wrong, and a logarithm needs a number. */
-const softCapacity = (capacity: PredictedCapacity, slo: EstimatorOptions['slo']): number =>
-  Math.max(capacity.capacityRps, 0.02 * capacity.saturationRps * Math.min(1, slo.limitMs / capacity.idleMs))
-
-export const queueingModel = (
-  modelled: ModelledServer,
-  cpu: CpuStage = cpuStageOf(modelled.architecture, modelled.serving.sequenceLength),
-) => ({
+export const queueingModel = (modelled: ModelledServer, cpu: CpuStage = stageOf(modelled)) => ({
   cpu,
   cpuCores: modelled.resources.cpuCores,
   maxBatchSize: modelled.serving.batchSize,
   maxDelayMs: modelled.serving.maxDelayMs,
-  devices: Math.max(1, modelled.resources.gpus),
+  devices: queuesOf(modelled),
   batchMs: (batch: number) => modelled.batchLatency(batch).ms,
 })
+
+/** Processes of an anchored server take turns: each is a queue of its own, whose batches last as long as the turns of all. */
+export const queuesOf = ({ resources, serving, anchor }: ModelledServer): number =>
+  Math.max(1, resources.gpus) * (anchor ? serving.instances : 1)
+
+/** Work of the host is in the batch times of an anchored server, on cores that there must be. */
+export const stageOf = ({ architecture, serving, anchor }: ModelledServer): CpuStage =>
+  anchor ? anchoredStage(anchor.anchored.at) : cpuStageOf(architecture, serving.sequenceLength)
 
 /** How the errors of device and CPU carry over to the capacity: each input moved by its own error, the changes added in squares. */
 function capacityError(modelled: ModelledServer, capacity: PredictedCapacity, slo: EstimatorOptions['slo']): number {
@@ -229,8 +241,12 @@ function capacityError(modelled: ModelledServer, capacity: PredictedCapacity, sl
   return Math.hypot(change(1 + device, 1), change(1, 1 + model.cpu.relativeError))
 }
 
+/** Whether the memory falls short by more than this factor. */
+const shortOf = ({ neededMiB = 0, availableMiB = Number.POSITIVE_INFINITY }: ModelledServer, factor: number): boolean =>
+  neededMiB > factor * availableMiB
+
 /** P(need > share) for a need that is normal around its estimate (logistic approximation of the normal distribution). */
-function shortage(neededMiB: number | undefined, availableMiB: number | undefined): number {
-  if (neededMiB === undefined || availableMiB === undefined) return 0
+function shortage({ neededMiB, availableMiB, memoryError }: ModelledServer): number {
+  if (neededMiB === undefined || availableMiB === undefined || memoryError === undefined) return 0
   return 1 / (1 + Math.exp((-1.702 * (neededMiB / availableMiB - 1)) / memoryError))
 }

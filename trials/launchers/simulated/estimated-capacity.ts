@@ -111,6 +111,10 @@ export function predictTimedCapacity(model: TimedModel, slo: Pick<Slo, 'percenti
   return { capacityRps, saturationRps, idleMs, binding }
 }
 
+/** Where the model expects the SLO to fail, a rate that falls off smoothly: the model may be wrong, and a logarithm needs a number. */
+export const softCapacity = (capacity: PredictedCapacity, slo: Pick<Slo, 'percentile' | 'limitMs'>): number =>
+  Math.max(capacity.capacityRps, 0.02 * capacity.saturationRps * Math.min(1, slo.limitMs / capacity.idleMs))
+
 /** Ends of the bracket around the highest rate are this far apart. */
 const precision = 1.0005
 

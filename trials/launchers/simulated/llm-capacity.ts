@@ -3,8 +3,10 @@
  * batching: with rate λ, prompts of P tokens and answers of O, prompts take a share u of the time, decoding steps the rest, and λ O T sequences decode
  * at once (Little's law) with T the time per output token.
  */
+
+import type { LatencyMetric } from '../../../profiler/latency-metrics.ts'
 import { countedMs } from '../../../profiler/slo.ts'
-import type { LatencyMetric, Slo } from '../../../profiler/types.ts'
+import type { Slo } from '../../../profiler/types.ts'
 import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
 import type { PredictedCapacity } from './estimated-capacity.ts'
 import type { LlmRequest } from './llm-configuration.ts'

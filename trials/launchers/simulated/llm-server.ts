@@ -129,9 +129,7 @@ function runOf(answers: readonly Answer[], gapsMs: readonly number[]): VirtualRu
     latencyMs: of(e2e),
     failure,
     stream: {
-      ttftMs: of(ttft),
-      tpotMs: of(tpot),
-      e2eMs: of(e2e),
+      latenciesMs: { ttft: of(ttft), tpot: of(tpot), e2e: of(e2e) },
       tokens: of((a) => a.tokens),
       gapsMs: Float64Array.from(gapsMs),
     },

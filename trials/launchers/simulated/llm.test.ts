@@ -37,7 +37,8 @@ describe('a server in virtual time', () => {
   test('alone, the first token takes the prompt, and each further one a decoding step', () => {
     const { server, simulation } = simulated({ gpu: 'H100' }, [request(500, 100)])
     const run = simulation.play({ kind: 'closed', connections: 1, durationS: 5 })
-    const { ttftMs, tpotMs, e2eMs, tokens } = run.stream!
+    const { latenciesMs, tokens } = run.stream!
+    const { ttft: ttftMs, tpot: tpotMs, e2e: e2eMs } = latenciesMs
     expect(ttftMs[0]).toBeCloseTo(server.stepMs({ prefillTokens: 500, decodes: 0, decodeContext: 0 }), 6)
     expect(tpotMs[0]).toBeCloseTo(server.stepMs({ prefillTokens: 0, decodes: 1, decodeContext: 550.5 }), 2)
     expect(e2eMs[0]).toBeCloseTo(ttftMs[0]! + 99 * tpotMs[0]!, 6)
@@ -48,17 +49,17 @@ describe('a server in virtual time', () => {
   test('more load is never faster, and beyond saturation first tokens wait', () => {
     const { simulation } = simulated({ gpu: 'H100', maxNumSeqs: 32 }, [request(200, 80), request(400, 160)])
     const [slow, busy, over] = [2, 15, 60].map((rate) => simulation.play(open(rate, 400)).stream!)
-    expect(mean(busy!.ttftMs)).toBeGreaterThan(mean(slow!.ttftMs))
-    expect(mean(busy!.tpotMs)).toBeGreaterThan(mean(slow!.tpotMs))
-    expect(mean(over!.ttftMs)).toBeGreaterThan(20 * mean(slow!.ttftMs))
+    expect(mean(busy!.latenciesMs.ttft)).toBeGreaterThan(mean(slow!.latenciesMs.ttft))
+    expect(mean(busy!.latenciesMs.tpot)).toBeGreaterThan(mean(slow!.latenciesMs.tpot))
+    expect(mean(over!.latenciesMs.ttft)).toBeGreaterThan(20 * mean(slow!.latenciesMs.ttft))
   })
 
   test('beginnings in common are computed once', () => {
     const prefix = Array.from({ length: 60 }, (_, i) => i)
     const own = simulated({ gpu: 'L4', quantization: 'awq' }, [request(1000, 10)]).simulation.play(open(0.5, 20))
     const shared = simulated({ gpu: 'L4', quantization: 'awq' }, [request(1000, 10, prefix)]).simulation.play(open(0.5, 20))
-    expect(shared.stream!.ttftMs[0]).toBeCloseTo(own.stream!.ttftMs[0]!, 6)
-    expect(mean(shared.stream!.ttftMs)).toBeLessThan(0.6 * mean(own.stream!.ttftMs))
+    expect(shared.stream!.latenciesMs.ttft[0]).toBeCloseTo(own.stream!.latenciesMs.ttft[0]!, 6)
+    expect(mean(shared.stream!.latenciesMs.ttft)).toBeLessThan(0.6 * mean(own.stream!.latenciesMs.ttft))
   })
 
   test('refused requests are failures, and a closed loop goes on', () => {

@@ -86,3 +86,8 @@ test('an SLO that a lone request misses is unattainable, and says by how much', 
 test('says that nothing was measured', async () => {
   expect((await measured({ gpu: 'T4', batchSize: 4 })).caveats.join()).toMatch(/simulated/)
 })
+
+test('a closed loop that ends before a large batch on a slow device does is no saturation below one request at a time', async () => {
+  const { idle, saturationRps } = await measured({ cpuCores: 1, gpu: 'T4', gpuMemoryPercent: 10, batchSize: 128 })
+  expect(saturationRps).toBeGreaterThanOrEqual(900 / idle.meanMs)
+})

@@ -3,24 +3,30 @@ import { createRng } from '../../../search/index.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { Architecture } from '../../devices/architecture.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
+import type { AnchoredOn } from '../../devices/device-model.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
 import { spoken } from '../../predictor/protocol/spoken.ts'
 import { describeConfiguration } from '../../resources.ts'
 import { InfeasibleError, type Launcher, type Predictor } from '../../types.ts'
 import { stretching } from './arrival-times.ts'
 import { SimulatedServer } from './batch-server.ts'
-import { cpuStageOf } from './cpu-stage.ts'
+import type { CpuStage } from './cpu-stage.ts'
 import { type ModelledServer, modelledServer } from './device.ts'
+import { queuesOf, stageOf } from './estimate.ts'
 
 interface SimulatedLauncherOptions {
   readonly architecture: Architecture
   /** Values of parameters that configurations do not name. */
   readonly defaults?: Configuration
   readonly ownGpus?: readonly Gpu[]
+  /** What is known of a server that is not the built-in one. */
+  readonly anchored?: AnchoredOn
   /** Each trial draws from a stream of its own, by this and its number. */
   readonly seed: number
   /** Standard deviation of ln(device time) from batch to batch; 0.01 unless said. */
   readonly deviceJitter?: number
+  /** What a request costs on this CPU, of what the device model expects; 1 unless said. */
+  readonly cpuCostFactor?: number
 }
 
 export function createSimulatedLauncher(options: SimulatedLauncherOptions): Launcher {
@@ -32,13 +38,13 @@ export function createSimulatedLauncher(options: SimulatedLauncherOptions): Laun
       const modelled = serverOrInfeasible(options, configuration)
       const { serving, resources } = modelled
       const server = new SimulatedServer({
-        cpu: cpuStageOf(options.architecture, serving.sequenceLength),
+        cpu: costing(options.cpuCostFactor, stageOf(modelled)),
         cpuCores: resources.cpuCores,
         maxBatchSize: serving.batchSize,
         maxDelayMs: serving.maxDelayMs,
         queueLimit: serving.queueLimit,
         instances: serving.instances,
-        devices: Math.max(1, resources.gpus),
+        devices: queuesOf(modelled),
         batchMs: (batch) => modelled.batchLatency(batch).ms,
         deviceJitter: options.deviceJitter ?? 0.01,
         schedule,
@@ -59,14 +65,19 @@ export function createSimulatedLauncher(options: SimulatedLauncherOptions): Laun
   }
 }
 
+const costing = (factor = 1, cpu: CpuStage): CpuStage => ({ ...cpu, acceptMs: factor * cpu.acceptMs, prepareMs: factor * cpu.prepareMs })
+
 function uniformOf(seed: number, trialNumber: number): () => number {
   const rng = createRng(seed).fork(`simulation-${trialNumber}`)
   return () => 1 - rng.next()
 }
 
-function serverOrInfeasible({ architecture, defaults, ownGpus }: SimulatedLauncherOptions, configuration: Configuration): ModelledServer {
+function serverOrInfeasible(
+  { architecture, defaults, ownGpus, anchored }: SimulatedLauncherOptions,
+  configuration: Configuration,
+): ModelledServer {
   try {
-    const modelled = modelledServer(architecture, configuration, defaults, ownGpus)
+    const modelled = modelledServer(architecture, configuration, defaults, ownGpus, anchored)
     const { neededMiB, availableMiB, serving } = modelled
     if (neededMiB !== undefined && availableMiB !== undefined && neededMiB > availableMiB)
       throw new InfeasibleError(

@@ -37,7 +37,8 @@ launcherContract('a URL launcher', {
   abortAfterMs: [0, 1, 3],
 })
 
-describe('a server that does not serve', () => {
+// At once: long before the ten minutes that a server may take to be ready. They wait, so they wait together.
+describe.concurrent('a server that does not serve', () => {
   const never = new AbortController().signal
   test('is not there', async () => {
     await expect(launcher('http://127.0.0.1:1').launch({}, 1, never)).rejects.toMatchObject({
@@ -52,9 +53,52 @@ describe('a server that does not serve', () => {
       final: 'experiment',
     })
   })
+  test.each([
+    [404, '/v2/health/ready answers 404, as to any path that it does not know', 'is it oip-v2?'],
+    [401, '/v2/health/ready answers 401', 'give the header it asks for'],
+  ])('answers %i to whoever asks whether it is ready: not waited for', async (status, message, hint) => {
+    const stranger = createServer(({ url }, response) => response.writeHead(status).end(`{"detail": "no ${url}"}`)).listen(0, '127.0.0.1')
+    await once(stranger, 'listening')
+    const at = `http://127.0.0.1:${(stranger.address() as AddressInfo).port}`
+    try {
+      const asked = createUrlLauncher({
+        template: { kind: 'url', model: 'm', url: at, protocol: 'oip-v2', readyTimeoutS: 600 },
+        protocol: protocolFor('oip-v2'),
+        payload: { kind: 'generated', seed: 1, count: 1 },
+      })
+      await expect(asked.launch({}, 1, never)).rejects.toMatchObject({
+        message: expect.stringContaining(message),
+        hint: expect.stringContaining(hint),
+        final: 'experiment',
+      })
+    } finally {
+      stranger.close()
+    }
+  })
+  test('a server that still loads is waited for, though it answers 404 for its model', async () => {
+    let asked = 0
+    const loading = createServer((request, response) => {
+      if (request.url !== '/v1/models/m') return response.writeHead(404).end('no such path')
+      if (request.method === 'GET') asked++
+      response.writeHead(404).end('{"error": "Could not find any versions of model m"}')
+    }).listen(0, '127.0.0.1')
+    await once(loading, 'listening')
+    const at = `http://127.0.0.1:${(loading.address() as AddressInfo).port}`
+    try {
+      const launched = createUrlLauncher({
+        template: { kind: 'url', model: 'm', url: at, protocol: 'tfserving', readyTimeoutS: 4 },
+        protocol: protocolFor('tfserving'),
+        payload: { kind: 'generated', seed: 1, count: 1 },
+      }).launch({}, 1, never)
+      await expect(launched).rejects.toMatchObject({ message: expect.stringContaining('never said it was ready (tfserving) within 4 s') })
+      expect(asked).toBeGreaterThan(5)
+    } finally {
+      loading.close()
+    }
+  })
   test('speaks no HTTP/2 where it should: named at once, and not tried again', async () => {
     const asked = createUrlLauncher({
-      template: { kind: 'url', model: 'm', url, protocol: 'json' },
+      template: { kind: 'url', model: 'm', url, protocol: 'json', readyTimeoutS: 600 },
       protocol: protocolFor('json', { http2: true }),
       payload: { kind: 'generated', seed: 1, count: 1 },
     })
@@ -64,10 +108,10 @@ describe('a server that does not serve', () => {
       hint: expect.stringContaining('drop --http2'),
       final: 'experiment',
     })
-  }, 2000)
+  })
   test('speaks another protocol: named at once, and not tried again', async () => {
     const asked = createUrlLauncher({
-      template: { kind: 'url', model: 'm', url, protocol: 'oip-v2' },
+      template: { kind: 'url', model: 'm', url, protocol: 'oip-v2', readyTimeoutS: 600 },
       protocol: protocolFor('oip-v2'),
       payload: { kind: 'generated', seed: 1, count: 1 },
     })
@@ -77,10 +121,10 @@ describe('a server that does not serve', () => {
       hint: 'this looks like TensorFlow Serving; use --protocol tfserving',
       final: 'experiment',
     })
-  }, 2000)
+  })
   test('refuses the payload: in its own words, once', async () => {
     const asked = createUrlLauncher({
-      template: { kind: 'url', model: 'm', url, protocol: 'json', path: '/shape' },
+      template: { kind: 'url', model: 'm', url, protocol: 'json', path: '/shape', readyTimeoutS: 600 },
       protocol: protocolFor('json', { path: '/shape' }),
       payload: { kind: 'generated', seed: 1, count: 1 },
     })
@@ -89,7 +133,7 @@ describe('a server that does not serve', () => {
       hint: 'does the payload fit the model?',
       final: 'experiment',
     })
-  }, 1500)
+  })
   test('answers something else', async () => {
     await expect(launcher(url, 'embedding').launch({}, 1, never)).rejects.toMatchObject({
       name: 'LaunchError',

@@ -157,3 +157,22 @@ test('served over HTTP: metadata, batches, versions by folder, vocabulary beside
     expect(json.outputs[0].data).toEqual([2, 4, 5, 6, 3, 0, 0, 0, 2, 4, 3, 0, 0, 0, 0, 0])
   }
 })
+
+describe('a built-in model by its name', () => {
+  test('runs as a graph with seeded weights, in fp32 and in fp16', async () => {
+    for (const precision of ['fp32', 'fp16'] as const) {
+      const engine = createEngine({ ...options, model: 'bert-tiny', modelPath: undefined, precision, sequenceLength: 16 })
+      const info = await engine.load()
+      expect(info).toMatchObject({ task: 'text', versions: { provider: 'cpu', weights: 'seeded' } })
+      const ids = { datatype: 'INT32' as const, shape: [2, 16], data: Int32Array.from({ length: 32 }, (_, i) => 100 + i) }
+      const { logits } = await engine.infer({ input_ids: ids, attention_mask: { ...ids, data: new Int32Array(32).fill(1) } }, 0)
+      expect(logits!.shape).toEqual([2, 2])
+      expect(new Set(logits!.data).size).toBe(4)
+      await engine.close()
+    }
+  })
+  test('in no other precision, and no other model', async () => {
+    expect(() => createEngine({ ...options, modelPath: undefined, precision: 'int8' })).toThrow(/built-in models in fp32 or fp16, not int8/)
+    await expect(createEngine({ ...options, model: 'bort', modelPath: undefined }).load()).rejects.toThrow(/no built-in model 'bort'/)
+  })
+})

@@ -1,6 +1,6 @@
 /**
- * Real inference of a user's own ONNX file through ONNX Runtime (onnxruntime-node, an optional package), on CPU or, where its CUDA provider is
- * installed, on a GPU. The precision is the file's own.
+ * Real inference through ONNX Runtime (onnxruntime-node, an optional package), on CPU or, where its CUDA provider is installed, on a GPU: of a user's
+ * own file, whose precision is its own, or of a built-in model as a graph with seeded weights, in fp32 or fp16.
  */
 import type { InferenceSession, Tensor as OnnxTensor } from 'onnxruntime-node'
 import {
@@ -15,13 +15,18 @@ import {
 import { ModelError } from '../models/model-registry.ts'
 import { atLength, taskOf } from '../models/task.ts'
 import { warmUp } from './engine-warm-up.ts'
+import { builtinGraph } from './onnx/builtin-graph.ts'
 import { importRuntime, isOutOfMemory, onnxFile, openSession, type Runtime } from './onnx/onnx-session.ts'
 import { datatypeOf, fromOnnx, toOnnx } from './onnx/onnx-tensors.ts'
 
 /** @param load imports onnxruntime-node */
 export function createEngine(options: EngineOptions, load?: () => Promise<Runtime>): Engine {
-  if (options.precision !== 'fp32')
+  const { modelPath } = options
+  const own = modelPath !== undefined
+  if (own && options.precision !== 'fp32')
     throw new Error(`an ONNX file has its precision in it, which --precision ${options.precision} cannot change; export the model so`)
+  if (options.precision !== 'fp32' && options.precision !== 'fp16')
+    throw new Error(`the onnx engine computes built-in models in fp32 or fp16, not ${options.precision}`)
   const threads = Math.max(1, Math.floor(options.cpuThreads))
   let open: { readonly runtime: Runtime; readonly session: InferenceSession; readonly model: OnnxModel } | undefined
   let busyMs = 0
@@ -52,16 +57,20 @@ export function createEngine(options: EngineOptions, load?: () => Promise<Runtim
     device:
       options.gpu === undefined ? `CPU (ONNX Runtime, ${threads} thread${threads > 1 ? 's' : ''})` : `${options.gpu} (ONNX Runtime, CUDA)`,
     async load(): Promise<EngineInfo> {
-      const file = await onnxFile(options.modelPath)
+      const file = modelPath === undefined ? undefined : await onnxFile(modelPath)
       const runtime = await importRuntime(load)
-      const session = await openSession(runtime, file, options)
+      const session = await openSession(runtime, file ?? builtinGraph(options), options)
       try {
         const model = describeModel(session, options)
         open = { runtime, session, model }
         await warmUp(model.offered, options.warmUpBatch, infer)
         busyMs = 0
         const { task, offered: inputs, outputs } = model
-        const versions = { onnxruntime: runtime.env.versions.node ?? 'unknown', provider: options.gpu === undefined ? 'cpu' : 'cuda' }
+        const versions = {
+          onnxruntime: runtime.env.versions.node ?? 'unknown',
+          provider: options.gpu === undefined ? 'cpu' : 'cuda',
+          ...(!own && { weights: 'seeded' }),
+        }
         return { task, inputs, outputs, versions, memoryMiB: memoryMiB() }
       } catch (error) {
         open = undefined

@@ -1,6 +1,7 @@
 /** The OpenAI protocol over the simulated language model: chat and completions, streamed or whole. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { parseJson, RequestError } from '../protocol/tensors.ts'
+import { requestDeadline } from '../request-deadline.ts'
 import type { LlmEngine } from './llm-engine.ts'
 import { type CompletionRequest, prefixHashes, readCompletion } from './prompt.ts'
 import type { Sequence } from './scheduler.ts'
@@ -11,6 +12,7 @@ interface LlmServerOptions {
   readonly device: string
   readonly maxModelLength: number
   readonly maxBodyBytes: number
+  readonly requestTimeoutS: number
   readonly prefixCaching: boolean
   /** Prometheus text. */
   readonly metrics: () => Promise<string>
@@ -28,7 +30,7 @@ const vocabulary = ['the', 'server', 'answers', 'with', 'words', 'that', 'nobody
 export function createLlmServer(engine: LlmEngine, options: LlmServerOptions): LlmServer {
   let draining = false
   let answers = 0
-  const server = createServer((request, response) => {
+  const server = createServer(requestDeadline(options.requestTimeoutS), (request, response) => {
     handle(request, response).catch((error: unknown) => {
       const status = error instanceof RequestError ? error.status : 500
       const message = error instanceof Error ? error.message : String(error)

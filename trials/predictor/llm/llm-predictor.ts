@@ -42,6 +42,7 @@ export async function startLlmPredictor(
     device: described,
     maxModelLength,
     maxBodyBytes: Math.round(settings.maxBodyMiB * 2 ** 20),
+    requestTimeoutS: settings.requestTimeoutS,
     prefixCaching: llm.prefixCaching,
     metrics: () => metrics.registry.metrics(),
     onAnswer: metrics.answered,

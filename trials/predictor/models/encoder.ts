@@ -26,8 +26,10 @@ const variants: Readonly<Record<string, EncoderVariant>> = {
 }
 
 /** Size of the built-in vocabulary; token ids of texts lie below it. */
-const vocabularyOfTexts = 30522
-const classes = 2
+export const vocabularyOfTexts = 30522
+export const classes = 2
+
+export const variantOf = ({ name }: Encoder): EncoderVariant => variants[name] ?? bert
 
 interface Norm {
   readonly gain: tf.Tensor1D
@@ -54,7 +56,7 @@ export function buildEncoder(
   sequenceLength: number,
   seed: number,
   pack?: Pack,
-  variant: EncoderVariant = variants[spec.name] ?? bert,
+  variant: EncoderVariant = variantOf(spec),
 ): Model {
   if (!Number.isInteger(sequenceLength) || sequenceLength < 2 || sequenceLength > spec.maxSequenceLength)
     throw new RangeError(

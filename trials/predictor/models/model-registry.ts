@@ -21,7 +21,7 @@ export class ModelError extends Error {
  * The architecture of a built-in model, by name or alias ('bert' is bert-base).
  * @throws ModelError naming close names.
  */
-function resolveModel(name: string): Exclude<Architecture, { kind: 'decoder' }> {
+export function resolveModel(name: string): Exclude<Architecture, { kind: 'decoder' }> {
   const found = knownArchitecture(name)
   if (found === undefined || found.kind === 'decoder' || !(modelNames as readonly string[]).includes(found.name))
     throw new ModelError(`no built-in model '${name}' (one of your own is given by its path)`, namesNear(name, ['bert', ...modelNames]))

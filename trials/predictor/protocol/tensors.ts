@@ -1,4 +1,5 @@
 /** What the request protocols have in common: decoded requests, reply formats, errors. */
+import { BoundError, jsonFrom } from '../../../profiler/bounded-reader.ts'
 import { isRecord } from '../../../profiler/plain-record.ts'
 import type { EngineInfo, Tensors } from '../engine.ts'
 
@@ -90,8 +91,9 @@ export function shown(value: unknown): string {
 export function parseJson(text: string): Record<string, unknown> {
   let value: unknown
   try {
-    value = JSON.parse(text)
+    value = jsonFrom(text)
   } catch (error) {
+    if (error instanceof BoundError) throw new RequestError(400, `the body is ${error.message}`)
     throw new RequestError(400, `the body is not JSON: ${error instanceof Error ? error.message : error}`)
   }
   if (!isRecord(value)) throw new RequestError(400, 'the body must be a JSON object')

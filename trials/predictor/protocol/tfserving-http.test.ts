@@ -92,7 +92,7 @@ test.each([
     /not rectangular/,
   ],
   ['mixed', { instances: [[1, 'a']] }, text, /mixes numbers with "a"/],
-  ['deep', `{"instances":${'['.repeat(1e5)}1${']'.repeat(1e5)}}`, text, /more than 8 dimensions/],
+  ['deep', `{"instances":${'['.repeat(1e5)}1${']'.repeat(1e5)}}`, text, /nested deeper than 500 levels/],
   ['null', { instances: [null] }, text, /null, which is neither/],
 ])('refuses: %s', (_what, request, model, message) => {
   const body = typeof request === 'string' ? request : JSON.stringify(request)

@@ -10,10 +10,10 @@ import type { Experiment } from '../../experiment/types.ts'
 
 const script = fileURLToPath(new URL('../../../trials/launchers/testing/server.mjs', import.meta.url))
 /** Time of one request, ms. */
-const usualMs = 4
+const usualMs = 2
 
 /** What every experiment on it says, with an SLO that a pause of a busy machine does not break; it is stated as a predictor by one of the following. */
-const brief = { model: 'm', slo: 'p75<200ms', devices: 'cpu', load: { trialTime: '1s', confirmTime: '1s' } } as const
+const brief = { model: 'm', slo: 'p75<100ms', devices: 'cpu', load: { trialTime: '1s', confirmTime: '1s' } } as const
 const plainJson = { protocol: 'json', path: '/predict', healthPath: '/healthz', body: '{}' } as const
 
 /** `behaviour`: 'serve', or 'mortal': it ends after thirty answers. */

@@ -1,7 +1,11 @@
 /** `tune doctor`: what this machine can do, and what is missing for more. */
+import { gpuCatalogue } from '../../../trials/devices/catalogue.ts'
 import type { ClusterFacts } from '../../../trials/launchers/kubernetes/cluster-facts.ts'
+import { catalogueName, gpuWarnings, isWhole, shareBound } from '../../../trials/machine/gpu-offer.ts'
 import { inspectMachine, type MachineFacts } from '../../../trials/machine/machine-facts.ts'
 import { exitCodes } from '../../exit-codes.ts'
+import { shareHint } from '../../experiment/gpus-here.ts'
+import { whyUnused } from '../../loop/gpu-notices.ts'
 import { table } from '../../render/columns.ts'
 import { glyph, paint, type Style, styleOf } from '../../render/glyphs.ts'
 
@@ -15,12 +19,6 @@ interface Finding {
 function findingsOf(machine: MachineFacts): Finding[] {
   const { cgroups } = machine
   const limits = [cgroups.cpuParent && 'CPU time', cgroups.memoryParent && 'memory'].filter((limit) => limit !== undefined)
-  const gpus: Finding[] = machine.gpus.map((gpu) => ({
-    ok: true,
-    what: 'GPU',
-    found: `${gpu.name}, ${gpu.memoryMiB} MiB${gpu.migEnabled ? `, MIG: ${gpu.migDevices.map((d) => d.profile).join(' ')}` : ''}, driver ${gpu.driver}`,
-  }))
-  const noGpu = machine.gpuProblem ? `nvidia-smi failed: ${machine.gpuProblem}` : 'none found by nvidia-smi: GPUs are emulated or simulated'
   return [
     { ok: true, what: 'Node', found: process.version },
     { ok: machine.cores > 1, what: 'CPU', found: `${machine.cores} cores, ${machine.affinity.length} usable (${machine.cpuModel})` },
@@ -39,10 +37,7 @@ function findingsOf(machine: MachineFacts): Finding[] {
       what: 'Control groups',
       found: `version ${cgroups.version || 'none'}, ${limits.length > 0 ? `limits on ${limits.join(' and ')} hold` : 'not writable: limits are not enforced'}`,
     },
-    ...(gpus.length > 0 ? gpus : [{ ok: false, what: 'GPU', found: noGpu }]),
-    ...(gpus.length > 0
-      ? [{ ok: machine.mps, what: 'MPS', found: machine.mps ? 'control daemon runs' : 'no control daemon: GPU shares bound memory only' }]
-      : []),
+    ...gpuFindings(machine),
     ...machine.packages.map((p) => ({
       ok: p.state === 'ok',
       what: p.name,
@@ -59,6 +54,47 @@ function findingsOf(machine: MachineFacts): Finding[] {
       found: machine.cluster ? `configuration at ${machine.cluster}` : 'no KUBECONFIG: trials run on this machine',
     },
   ]
+}
+
+/** The GPUs, what is odd about each, how they can be shared, and whether the built-in server can use them. */
+function gpuFindings(machine: MachineFacts): Finding[] {
+  const { gpus, gpuProblem, mps } = machine
+  const broken: Finding[] = gpuProblem === undefined ? [] : [{ ok: false, what: 'GPU', found: gpuProblem }]
+  if (gpus.length === 0)
+    return gpuProblem === undefined
+      ? [{ ok: false, what: 'GPU', found: 'none found by nvidia-smi or rocm-smi: GPUs are emulated or simulated' }]
+      : broken
+  const found = gpus.flatMap((gpu): Finding[] => {
+    const slices = gpu.migEnabled ? `, MIG: ${gpu.migDevices.map((d) => d.profile).join(' ') || 'no slices'}` : ''
+    const warnings = gpuWarnings(gpu, mps)
+    const unknown = catalogueName(gpu.name) === gpu.name && !gpuCatalogue.some(({ name }) => name === gpu.name)
+    return [
+      { ok: warnings.length === 0, what: 'GPU', found: `${gpu.name}, ${gpu.memoryMiB} MiB${slices}, driver ${gpu.driver}` },
+      ...warnings.map((warning) => ({ ok: false, what: '', found: warning })),
+      ...(unknown
+        ? [
+            {
+              ok: false,
+              what: '',
+              found: `${gpu.name} is not in the catalogue: describe it with --gpu-catalogue FILE, its price with --prices FILE`,
+            },
+          ]
+        : []),
+    ]
+  })
+  const bound = shareBound(gpus, mps, false)
+  const sharing: Finding[] = gpus.some(isWhole)
+    ? [
+        {
+          ok: bound === 'mps',
+          what: 'GPU shares',
+          found: bound === 'mps' ? 'MPS control daemon runs: shares of memory and threads hold' : `whole GPUs alone: ${shareHint}`,
+        },
+      ]
+    : []
+  const unused = whyUnused(['onnx', 'tfjs'], machine)
+  const builtin: Finding = { ok: unused === undefined, what: 'Built-in server', found: unused ?? 'uses the GPU' }
+  return [...broken, ...found, ...sharing, builtin]
 }
 
 /** What the cluster offers, line by line. */

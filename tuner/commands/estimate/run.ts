@@ -2,6 +2,7 @@
 import { latency, percent, rate, significant, sloText, sloValue, writing } from '../../../reports/format.ts'
 import { costText } from '../../../search/objective.ts'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
+import { withCalibration } from '../../backends/calibrated.ts'
 import { type EstimateTable, estimateAll } from '../../backends/estimate-table.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import type { FlagValues } from '../../experiment/flags.ts'
@@ -14,7 +15,9 @@ import { table } from '../../render/columns.ts'
 /** The command. Returns the exit code. */
 export async function estimate(flags: FlagValues & { json?: boolean; top?: string }): Promise<number> {
   const around = surroundings(await inspectMachine())
-  const experiment = loadExperiment({ file: flags.file as string | undefined, flags, environment: process.env, ...around })
+  const experiment = await withCalibration(
+    loadExperiment({ file: flags.file as string | undefined, flags, environment: process.env, ...around }),
+  )
   const top = Number(flags.top ?? 10)
   if (!(Number.isInteger(top) && top >= 1))
     throw new UserError(`--top: '${flags.top}' is not a number of rows`, 'give a whole number from 1', exitCodes.usage)

@@ -14,6 +14,7 @@ import { isSecretHeader, rememberSecret, secretSpans } from '../../../trials/sec
 import { withAuthorization } from '../../backends/predictor-protocol.ts'
 import { exitCodes } from '../../exit-codes.ts'
 import { noCertificate, readAuthority } from '../../experiment/authority.ts'
+import { headerOf, noHeader } from '../../experiment/header-text.ts'
 import { defaults } from '../../experiment/names.ts'
 import { limitsOf, parseSlo, sloOf } from '../../experiment/parse-slo.ts'
 import { parseItems, payloadKind } from '../../experiment/payload-settings.ts'
@@ -173,11 +174,11 @@ function readUrl(text: string): string {
 function readHeaders(lines: readonly string[]): Record<string, string> {
   const headers: Record<string, string> = {}
   for (const line of lines) {
-    const found = /^([!#$%&'*+.^_`|~\w-]+):\s*(.*)$/.exec(line)
-    if (!found) throw new Error(`'${line.split(':')[0]}' is no header: write 'Name: value'`)
-    const [, name, value] = found as unknown as [string, string, string]
-    headers[name.toLowerCase()] = withVariables(value)
-    if (isSecretHeader(name)) rememberSecret(headers[name.toLowerCase()]!)
+    const header = headerOf(line)
+    if (!header) throw new Error(noHeader(line))
+    const name = header.name.toLowerCase()
+    headers[name] = withVariables(header.value)
+    if (isSecretHeader(name)) rememberSecret(headers[name])
   }
   return headers
 }

@@ -1,5 +1,6 @@
 /** A profile in the terminal: verdict, percentile table, latency histogram, load-latency curve. */
-import type { HistogramBin, LatencyMetric, LatencySummary, LoadPoint, Profile, Slo, SteadyWindow } from '../../../profiler/index.ts'
+import type { HistogramBin, LatencySummary, LoadPoint, Profile, Slo, SteadyWindow } from '../../../profiler/index.ts'
+import { type LatencyMetric, latencyMetricNames, latencyMetrics } from '../../../profiler/latency-metrics.ts'
 import { latency, percent, percentileName, significant, sloName, sloValue } from '../../../reports/format.ts'
 import { table, wrap } from '../../render/columns.ts'
 import { glyph, paint, type Style } from '../../render/glyphs.ts'
@@ -63,7 +64,6 @@ function steadyLines({ point, percentiles, nEff, proven }: SteadyWindow, { slo }
 /** Every latency of streamed answers, whichever the SLO is about, and which limits of a joint SLO were kept. */
 function streamLines({ stream, joint }: LoadPoint, { limits }: Slo): string[] {
   if (!stream) return []
-  const { ttft, tpot, e2e, interToken } = stream
   const row = (name: string, s: LatencySummary, metric?: LatencyMetric) => {
     const limit = limits?.find((each) => each.metric === metric)
     const kept = metric && joint?.kept[metric]
@@ -77,10 +77,8 @@ function streamLines({ stream, joint }: LoadPoint, { limits }: Slo): string[] {
     '',
     ...table([
       ['  Streams', 'p50', 'p90', 'p99', ''],
-      row('TTFT', ttft, 'ttft'),
-      row('TPOT', tpot, 'tpot'),
-      row('E2E', e2e, 'e2e'),
-      row('between chunks', interToken),
+      ...latencyMetricNames.map((metric) => row(latencyMetrics[metric].title, stream[metric], metric)),
+      row('between chunks', stream.interToken),
     ]),
     `  ${significant(stream.outputTokensPerSecond)} output tokens a second${joint ? `; ${percent(joint.good)} of requests kept every limit` : ''}`,
   ]

@@ -1,8 +1,7 @@
 /** What a search makes of a recorded table, and how soon, beside random search. */
-import { recommended } from '../../../search/incumbent.ts'
+import { likeliestAnswer } from '../../../search/answer.ts'
 import { bestObservation, configurationKey, createRng, createSampler, observedLogCost } from '../../../search/index.ts'
 import { type RecordedTable, replay, trueLogCosts } from '../../../search/replay-table.ts'
-import { fitSurrogate } from '../../../search/surrogate.ts'
 import type { Observation } from '../../../search/types.ts'
 
 export interface ReplayOptions {
@@ -58,7 +57,7 @@ export function searchTable(recorded: RecordedTable, truth: Truth, seed: number,
   })
   const stopped = assessments.findIndex((a) => a.stop)
   const observations = stopped < 0 ? all : all.slice(0, stopped + 1)
-  const best = recommendation(recorded, observations, noisy)
+  const best = recommendation(recorded, observations, noisy, seed)
   const cost = best ? truth.logCosts.get(configurationKey(best.configuration))! : Number.POSITIVE_INFINITY
   return {
     seed,
@@ -86,10 +85,15 @@ const nearest =
     return at < 0 || leastLogCost === Number.POSITIVE_INFINITY ? Number.POSITIVE_INFINITY : at + 1
   }
 
-/** The cheapest that was read to keep the limit; of noisy readings the one that is believed to, so that a lucky one does not pass for it. */
-function recommendation({ problem }: RecordedTable, observations: readonly Observation[], noisy: boolean): Observation | undefined {
+/** The cheapest that was read to keep the limit; of noisy readings the one likeliest to be the answer, so that a lucky one does not pass for it. */
+function recommendation(
+  { problem }: RecordedTable,
+  observations: readonly Observation[],
+  noisy: boolean,
+  seed: number,
+): Observation | undefined {
   const asRead = bestObservation(problem, observations)
-  const chosen = (noisy && asRead && recommended(problem, observations, fitSurrogate(problem, observations, []))) || asRead
+  const chosen = (noisy && asRead && likeliestAnswer(problem, observations, createRng(seed))) || asRead
   return observations.find((o) => o.configuration === chosen?.configuration)
 }
 

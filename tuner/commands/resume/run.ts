@@ -2,6 +2,8 @@
 import { resolve } from 'node:path'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
 import type { ExperimentRecord, FinishedTrial } from '../../../trials/types.ts'
+import { checkBeforeStart } from '../../backends/before-start.ts'
+import { resultsFolder } from '../../delivery/results-files.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { experimentFromDocument } from '../../experiment/load-experiment.ts'
 import { withSecretValues } from '../../experiment/secret-values.ts'
@@ -30,6 +32,7 @@ export async function resume(id: string | undefined, options: ResumeFlags): Prom
       dbPath: resolve(options.db),
     }
     withSecretValues(experiment)
+    await checkBeforeStart(experiment, resultsFolder(experiment, record.id))
     await store.claim(record.id)
     return await execute(experiment, record.id, store, machine, trials, options)
   } finally {

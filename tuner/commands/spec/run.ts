@@ -8,9 +8,10 @@ import type { Serving } from '../../../reports/specs/serving.ts'
 import { autoscalers, kserveVariants } from '../../../reports/specs/target.ts'
 import { gpuSchemes } from '../../../trials/launchers/kubernetes/gpu-selection.ts'
 import { serverKinds } from '../../../trials/launchers/server-files/preset.ts'
+import { secretSpans, withoutSecrets } from '../../../trials/secrets.ts'
 import { withOwnPod } from '../../delivery/own-pod.ts'
 import { servingFrom } from '../../delivery/serving-from.ts'
-import { exitCodes } from '../../exit-codes.ts'
+import { exitCodes, UserError } from '../../exit-codes.ts'
 import { parseCount, parseRateRps, parseShare } from '../../experiment/units.ts'
 import { givenText } from '../../given-file.ts'
 import { candidateOf } from '../candidate-of.ts'
@@ -39,6 +40,15 @@ export interface SpecFlags extends ReopenFlags {
   readonly maxReplicas?: string
 }
 
+/** What is given here stands in the specs as it is. */
+function refuseSecretIn({ modelUri, image, prometheus }: SpecFlags): void {
+  for (const [flag, value] of Object.entries({ '--model-uri': modelUri, '--image': image, '--prometheus': prometheus })) {
+    if (value === undefined || secretSpans(value).length === 0) continue
+    const hint = 'specs are files that others read: leave it out, and give it to the cluster as a Secret or a service account'
+    throw new UserError(`${flag} holds a secret: ${withoutSecrets(value)}`, hint, exitCodes.usage)
+  }
+}
+
 export async function spec(id: string | undefined, flags: SpecFlags): Promise<number> {
   const target = oneOf(flags.target, specTargets, '--target')
   const variant = flags.variant === undefined ? undefined : oneOf(flags.variant, kserveVariants, '--variant')
@@ -46,6 +56,7 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
   const server = flags.server === undefined ? undefined : oneOf(flags.server, ['custom', ...serverKinds] as const, '--server')
   const gpuScheme = flags.gpuScheme === undefined ? undefined : oneOf(flags.gpuScheme, gpuSchemes, '--gpu-scheme')
   const count = (text: string | undefined) => (text === undefined ? undefined : parseCount(text, 1))
+  refuseSecretIn(flags)
   // The demand sizes the replicas here; it does not rank the configurations.
   const { rps, headroom, ...view } = flags
   const reopened = await reopen(id, view)

@@ -1,6 +1,8 @@
 /** `tune`: a new experiment, from flags to exit code. */
 import { randomBytes } from 'node:crypto'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
+import { checkBeforeStart } from '../../backends/before-start.ts'
+import { resultsFolder } from '../../delivery/results-files.ts'
 import { loadExperiment } from '../../experiment/load-experiment.ts'
 import { withSecretValues } from '../../experiment/secret-values.ts'
 import { surroundings } from '../../experiment/surroundings.ts'
@@ -20,12 +22,12 @@ export interface TuneFlags extends OutputFlags {
 export async function tune(flags: TuneFlags): Promise<number> {
   const machine = await inspectMachine()
   const experiment = loadExperiment({ file: flags.file, flags, environment: process.env, ...surroundings(machine) })
+  const id = newId(experiment.name)
+  await checkBeforeStart(experiment, resultsFolder(experiment, id))
   if (flags.dryRun) return dryRun(experiment, machine, flags)
-  // Before anything is kept or started.
   withSecretValues(experiment)
   const store = await openToWrite(experiment.dbPath)
   try {
-    const id = newId(experiment.name)
     const created = { id, name: experiment.name, createdAt: new Date().toISOString(), spec: experiment.document, seed: experiment.seed }
     await store.create({ ...created, provenance: provenanceOf(experiment) })
     return await execute(experiment, id, store, machine, [], flags)

@@ -3,12 +3,12 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { verifyCommand } from '../../../reports/figures.ts'
-import { openStore } from '../../../trials/store/index.ts'
 import { type Served, serve } from '../../backends/testing/served.ts'
-import { CliBox } from '../../testing/run-cli.ts'
+import { CliBox, type CliResult } from '../../testing/run-cli.ts'
 
+const simulated = new CliBox()
 let box: CliBox
 const servers: Served[] = []
 beforeEach(() => {
@@ -18,22 +18,18 @@ afterEach(async () => {
   await Promise.all(servers.splice(0).map((server) => server.stop()))
   await box.end()
 })
+afterAll(() => simulated.dispose())
 
-/** The one experiment of the box. */
-async function stored() {
-  const store = await openStore(join(box.folder, '.tune', 'tune.db'))
-  try {
-    const [known] = await store.list()
-    return (await store.load(known!.id))!
-  } finally {
-    await store.close()
-  }
-}
 const json = (stdout: string) => JSON.parse(stdout) as Record<string, unknown>
 
+/** Skips a test whose load the machine disturbed, as the command itself found. */
+const skipIfUnknown = ({ code, stdout }: CliResult, skip: (note: string) => void) => {
+  if (code === 1 && json(stdout).finding === 'unknown') skip(`disturbed: ${json(stdout).verdict}`)
+}
+
 describe('an experiment in virtual time', () => {
-  beforeEach(async () => {
-    const { code, stderr } = await box.run([
+  beforeAll(async () => {
+    const { code, stderr } = await simulated.run([
       '--model',
       'bert',
       '--slo',
@@ -49,11 +45,11 @@ describe('an experiment in virtual time', () => {
   })
 
   test('its recommendation holds, and what was measured joins it as a confirmation', async () => {
-    const before = await stored()
-    const { code, stdout, stderr } = await box.run(['verify', '--json'])
+    const before = await simulated.stored()
+    const { code, stdout, stderr } = await simulated.run(['verify', '--json'])
     expect(code, stderr).toBe(0)
     const found = json(stdout)
-    const { experiment, trials } = await stored()
+    const { experiment, trials } = await simulated.stored()
     expect(found).toMatchObject({ schema: 'tune.verify/v1', finding: 'holds', experimentId: experiment.id, heldRps: found.askedRps })
     expect(trials).toHaveLength(before.trials.length + 1)
     expect(trials.at(-1)).toMatchObject({
@@ -71,17 +67,17 @@ describe('an experiment in virtual time', () => {
   })
 
   test('a rate beyond it does not hold: exit 4, with what was measured there', async () => {
-    const { code, stdout } = await box.run(['verify', '--rate', '100000', '--json'])
+    const { code, stdout } = await simulated.run(['verify', '--rate', '100000', '--json'])
     expect(code).toBe(4)
     expect(json(stdout)).toMatchObject({ finding: 'does not hold', askedRps: 100_000 })
-    expect((await stored()).trials.at(-1)).toMatchObject({ purpose: 'confirmation' })
+    expect((await simulated.stored()).trials.at(-1)).toMatchObject({ purpose: 'confirmation' })
   })
 
   test('another trial, by its number; one that is not there is named with those that are', async () => {
-    const { code, stdout } = await box.run(['verify', '--trial', '2', '--json'])
+    const { code, stdout } = await simulated.run(['verify', '--trial', '2', '--json'])
     expect([0, 4]).toContain(code)
     expect(json(stdout)).toMatchObject({ trial: 2 })
-    const wrong = await box.run(['verify', '--trial', '77'])
+    const wrong = await simulated.run(['verify', '--trial', '77'])
     expect(wrong.code).toBe(2)
     expect(wrong.stderr).toMatch(/no trial 77.*\n.*those that do: /)
   })
@@ -91,7 +87,7 @@ describe('an experiment on this machine', () => {
   const server = fileURLToPath(new URL('../../../trials/launchers/testing/server.mjs', import.meta.url))
   const document = {
     model: 'm',
-    slo: 'p75<400ms',
+    slo: 'p75<50ms',
     devices: 'cpu',
     predictor: { command: ['sh', 'serve.sh', '${port}'], protocol: 'json', path: '/predict', healthPath: '/healthz', body: '{}' },
     space: { cpuCores: [1] },
@@ -103,57 +99,54 @@ describe('an experiment on this machine', () => {
     writeFileSync(join(box.folder, 'serve.sh'), `SERVICE_MS=${serviceMs} exec '${process.execPath}' '${server}' --port=$1\n`)
   }
 
-  test('a server that became slower since does not hold; its experiment says so from then on', async () => {
-    install(5)
+  test('Ctrl-C leaves it as it was; a server that became slower since does not hold, and it says so from then on', async ({ skip }) => {
+    install(2)
     const first = await box.run(['-f', 'e.yaml', '--no-confirm'])
+    await box.skipIfDisturbed(skip)
     expect(first.code, first.stderr).toBe(0)
-    const same = await box.run(['verify', '--json'])
-    expect(same.code, same.stderr).toBe(0)
-    install(20)
-    const slower = await box.run(['verify', '--json'])
-    expect(slower.code, slower.stderr).toBe(4)
-    expect(json(slower.stdout)).toMatchObject({ finding: 'does not hold' })
-    const { trials } = await stored()
-    expect(trials.filter(({ purpose }) => purpose === 'confirmation')).toHaveLength(2)
-  }, 180_000)
-
-  test('Ctrl-C leaves the experiment as it was', async () => {
-    install(5)
-    const first = await box.run(['-f', 'e.yaml', '--no-confirm'])
-    expect(first.code, first.stderr).toBe(0)
-    const before = await stored()
+    const before = await box.stored()
     const running = box.start(['verify', '--confirm-time', '30s'])
     await running.said('ready after')
     running.child.kill('SIGINT')
     expect((await running.result).code).toBe(130)
-    const { experiment: after, trials } = await stored()
-    expect(after.state).toBe('done')
-    expect(after.result).toEqual(before.experiment.result)
-    expect(trials).toHaveLength(before.trials.length)
-  }, 180_000)
+    expect(await box.stored()).toEqual(before)
+
+    // Rates far from what either can do: a busy machine moves neither answer.
+    const same = await box.run(['verify', '--rate', '60rps', '--json'])
+    skipIfUnknown(same, skip)
+    expect([same.code, json(same.stdout).finding], same.stderr).toEqual([0, 'holds'])
+    install(50)
+    const slower = await box.run(['verify', '--rate', '60rps', '--json'])
+    skipIfUnknown(slower, skip)
+    expect([slower.code, json(slower.stdout).finding], slower.stderr).toEqual([4, 'does not hold'])
+    const { trials } = await box.stored()
+    expect(trials.filter(({ purpose }) => purpose === 'confirmation')).toHaveLength(2)
+  })
 })
 
 describe('a service that runs', () => {
-  const asked = ['--slo', 'p75<400ms', '--protocol', 'json', '--confirm-time', '1s']
+  const asked = ['--slo', 'p75<100ms', '--protocol', 'json', '--confirm-time', '1s']
   const file = (port: number) => {
     const predictor = { url: `http://127.0.0.1:${port}`, protocol: 'json', path: '/predict', healthPath: '/healthz', body: '{}' }
     writeFileSync(join(box.folder, 'service.yaml'), JSON.stringify({ model: 'm', predictor }))
     return ['verify', '-f', 'service.yaml', ...asked]
   }
 
-  test('holds at a rate that it serves, and not at one beyond it; nothing is kept', async () => {
-    const server = await serve('serve', 25)
+  test('holds at a rate that it serves, and not at one beyond it; nothing is kept', async ({ skip }) => {
+    const server = await serve('serve', 5)
     servers.push(server)
-    const holds = await box.run([...file(server.port), '--rate', '10rps', '--json'])
+    const holds = await box.run([...file(server.port), '--rate', '20rps', '--json'])
+    skipIfUnknown(holds, skip)
     expect(holds.code, holds.stderr).toBe(0)
-    expect(json(holds.stdout)).toMatchObject({ finding: 'holds', heldRps: 10, label: `http://127.0.0.1:${server.port}` })
+    expect(json(holds.stdout)).toMatchObject({ finding: 'holds', heldRps: 20, label: `http://127.0.0.1:${server.port}` })
     expect(json(holds.stdout)).not.toHaveProperty('experimentId')
-    const beyond = await box.run([...file(server.port), '--rate', '100rps'])
+    const beyond = await box.run([...file(server.port), '--rate', '500rps', '--json'])
+    skipIfUnknown(beyond, skip)
     expect(beyond.code, beyond.stderr).toBe(4)
-    expect(beyond.stdout).toMatch(/^Does not hold: http/)
-  }, 180_000)
+    expect(json(beyond.stdout)).toMatchObject({ finding: 'does not hold', verdict: expect.stringMatching(/^Does not hold: http/) })
+  })
 
-  test('the command that a spec prints is all that a server of one’s own JSON takes', async () => {
+  test('the command that a spec prints is all that a server of one’s own JSON takes', async ({ skip }) => {
     const server = createServer((request, response) => {
       request
         .setEncoding('utf8')
@@ -178,14 +171,16 @@ describe('a service that runs', () => {
       })
       const words = [...printed.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain!)
       expect(words.slice(0, 2)).toEqual(['tune', 'verify'])
-      const { code, stdout, stderr } = await box.run([...words.slice(1), '--confirm-time', '1s', '--json'])
+      const verified = await box.run([...words.slice(1), '--confirm-time', '1s', '--json'])
+      skipIfUnknown(verified, skip)
+      const { code, stdout, stderr } = verified
       expect(code, stderr).toBe(0)
       expect(json(stdout)).toMatchObject({ finding: 'holds', heldRps: 20 })
     } finally {
       server.closeAllConnections()
       server.close()
     }
-  }, 60_000)
+  })
 
   test('one that is not there is not known to fail its SLO: exit 1', async () => {
     const { code, stdout } = await box.run([...file(1), '--rate', '40rps'])
@@ -195,7 +190,7 @@ describe('a service that runs', () => {
     const asked = await box.run(['verify', '--url', 'http://127.0.0.1:1', '--model', 'm', '--slo', '50ms', '--rate', '10rps'])
     expect(asked.code).toBe(1)
     expect(asked.stderr).toMatch(/cannot be reached/)
-  }, 180_000)
+  })
 })
 
 test.each([

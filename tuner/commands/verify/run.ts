@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import { detectProtocol } from '../../../profiler/protocols/index.ts'
 import { isConfirmed } from '../../../reports/recommendation/status.ts'
 import type { Candidate } from '../../../reports/recommendation/types.ts'
+import { secondRateRps } from '../../../reports/recommendation/unsettled.ts'
 import { steadyNowMs } from '../../../trials/clock.ts'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
 import type { ExperimentRecord, FinishedTrial, TrialStore } from '../../../trials/types.ts'
@@ -13,7 +14,7 @@ import { experimentFromDocument, loadExperiment } from '../../experiment/load-ex
 import { surroundings } from '../../experiment/surroundings.ts'
 import type { Experiment, ExperimentDocument } from '../../experiment/types.ts'
 import { parseRateRps } from '../../experiment/units.ts'
-import { confirmationRateRps, measureAgain } from '../../loop/confirmation.ts'
+import { measureAgain } from '../../loop/confirmation.ts'
 import type { EventBody } from '../../loop/events.ts'
 import type { LoopParts } from '../../loop/parts.ts'
 import { stopOf } from '../../loop/stored-stop.ts'
@@ -163,7 +164,7 @@ async function verifyCandidate(
   rate: string | undefined,
   signal: AbortSignal,
 ): Promise<Verified> {
-  const askedRps = rate === undefined ? recommendedRps(candidate) : parseRateRps(rate)
+  const askedRps = rate === undefined ? recommendedRps(candidate, experiment) : parseRateRps(rate)
   const task = { kind: 'verification', rateRps: askedRps } as const
   const trial = await measureAgain(experiment, parts, log, sayProgress(experiment), task, candidate, signal)
   const { experimentId } = parts
@@ -171,8 +172,8 @@ async function verifyCandidate(
 }
 
 /** What was confirmed must hold again; of an estimate, a rate a little below it. */
-const recommendedRps = ({ status, capacityRps, capacityCi90Rps }: Candidate): number =>
-  isConfirmed(status) ? capacityRps : confirmationRateRps(capacityRps, capacityCi90Rps)
+const recommendedRps = (candidate: Candidate, { objective }: Experiment): number =>
+  isConfirmed(candidate.status) ? candidate.capacityRps : secondRateRps(candidate, objective)
 
 /** Progress on stderr, a line each. */
 const sayProgress =

@@ -14,11 +14,17 @@ export type Fate = 'killed' | 'endless' | 'survived' | 'unreached'
 /** A test that says nothing for this long is in an endless loop. */
 const SILENCE_MS = 20_000
 
+/** Seconds that a test may take, round by round, the last one a mutant's budget: what a quick one notices no slow one is asked about. */
+const rounds = (budgetS: number): number[] => [0.03, 0.3, budgetS].filter((seconds) => seconds <= budgetS)
+const anyLength = { shortestS: 0, longestS: Number.MAX_VALUE }
+
 export interface Options {
-  /** Seconds of tests for each mutant. */
+  /** Seconds of tests for each mutant; a test that takes longer is not asked. */
   readonly budgetS: number
   /** Tests that import a source over more steps than this are not asked. */
   readonly steps: number
+  /** Only test files whose path holds one of these texts are asked; empty: all. */
+  readonly tests: readonly string[]
 }
 
 /** The fate of each chosen mutant by number; a mutant that is left out was reached by no test. A test that fails without any mutant is named and left out. */
@@ -26,7 +32,7 @@ export async function fatesOf(
   root: string,
   sources: readonly MutatedSource[],
   chosen: readonly NumberedMutant[],
-  { budgetS, steps }: Options,
+  { budgetS, steps, tests: asked }: Options,
 ): Promise<Map<number, Fate>> {
   // Vitest listens once more for each run.
   setMaxListeners(10_000)
@@ -34,7 +40,9 @@ export async function fatesOf(
   const vitest = await openVitest(root, sources)
   try {
     const specifications = await vitest.globTestSpecifications()
-    const files = specifications.map((s) => relative(root, s.moduleId))
+    const files = specifications
+      .map((s) => relative(root, s.moduleId))
+      .filter((file) => asked.length === 0 || asked.some((text) => file.includes(text)))
     const near = distances(
       root,
       files,
@@ -46,7 +54,7 @@ export async function fatesOf(
         .map((s) => [s.first, s.first + s.mutants.length - 1] as const)
     const count = Math.max(0, ...sources.flatMap((s) => s.mutants.map((m) => m.number)))
     const state = new Fates()
-    const play = (order: readonly string[], session: Pick<Session, 'pending' | 'alone'>) => {
+    const play = (order: readonly string[], session: Pick<Session, 'pending' | 'alone' | 'shortestS' | 'longestS'>) => {
       const byFile = new Map(specifications.map((s) => [relative(root, s.moduleId), s]))
       const wanted = order.map((file) => byFile.get(file)!)
       const settings: Session = {
@@ -55,6 +63,7 @@ export async function fatesOf(
         count,
         log: join(folder, 'log'),
         tried: state.tried,
+        tooLongS: state.tooLongS,
         budgetS,
         spentS: state.spentS,
       }
@@ -65,17 +74,18 @@ export async function fatesOf(
     const beside = (file: string) => (folders.has(dirname(file)) ? 0 : 1)
     const least = (file: string) => Math.min(...sources.map((s) => near.get(s.file)!.get(file) ?? Infinity))
     const order = files.filter((file) => least(file) <= steps).sort((a, b) => beside(a) - beside(b) || least(a) - least(b))
-    for (let whole = false; !whole; ) {
-      const pending = chosen.map((m) => m.number).filter((number) => !state.dead(number))
-      whole = (await play(order, { pending })).whole
-      if (!whole)
-        console.error(`a worker went down with mutant ${state.tried.at(-1)}; ${chosen.filter((m) => !state.dead(m.number)).length} live`)
+    const living = () => chosen.map((m) => m.number).filter((number) => !state.dead(number))
+    for (const [i, longestS] of rounds(budgetS).entries()) {
+      for (let whole = false; !whole; ) {
+        whole = (await play(order, { pending: living(), shortestS: rounds(budgetS)[i - 1] ?? 0, longestS })).whole
+        if (!whole) console.error(`a worker went down with mutant ${state.tried.at(-1)}; ${living().length} live`)
+      }
     }
     const outside = chosen.filter((m) => !state.dead(m.number) && state.outside.has(m.number) && !state.inside.has(m.number))
     for (const [i, { number, file }] of outside.entries()) {
       if (i % 20 === 0) console.error(`${outside.length - i} mutants of constants and set-up left, each in a worker of its own`)
       const tests = [...near.get(file)!].sort(([, a], [, b]) => a - b).map(([test]) => test)
-      const { whole, passed } = await play(state.within(tests, budgetS / 2), { pending: [], alone: number })
+      const { whole, passed } = await play(state.within(tests, budgetS / 2), { pending: [], alone: number, ...anyLength })
       state.fates.set(number, !whole ? 'endless' : passed ? 'survived' : 'killed')
     }
     return state.fates
@@ -92,6 +102,8 @@ class Fates {
   /** Reached within a test each time. */
   readonly inside = new Set<number>()
   readonly tried: string[] = []
+  /** Seconds of tests that were left for a later round. */
+  readonly tooLongS: Record<string, number> = {}
   /** Seconds of the tests of a file without any mutant. */
   readonly #secondsOf = new Map<string, number>()
   #open: number | undefined
@@ -141,6 +153,9 @@ class Fates {
           if (!this.fates.has(number)) this.fates.set(number, 'survived')
           this[line.where].add(number)
         }
+        return
+      case 'too long':
+        this.tooLongS[line.test] = line.seconds
         return
       case 'begin':
         this.#open = line.mutant

@@ -1,6 +1,8 @@
+import { fileURLToPath } from 'node:url'
 import { transformSync } from 'esbuild'
 import { expect, test } from 'vitest'
 import { analyse } from './operators.ts'
+import { strayEntries } from './plan.ts'
 import { schemata } from './schemata.ts'
 import { Switch } from './switch.ts'
 
@@ -88,4 +90,8 @@ test('a mutant that is passed without end is stopped', () => {
   expect(() => {
     for (;;) mutation.switched(1)
   }).toThrow('without end')
+})
+
+test('faults with a name, and those that change nothing, still stand in their sources', () => {
+  expect(strayEntries(fileURLToPath(new URL('../../..', import.meta.url)))).toEqual([])
 })

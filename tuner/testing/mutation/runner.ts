@@ -20,6 +20,12 @@ const tried = new Set(session.tried)
 const spentS = new Map(Object.entries(session.spentS).map(([number, s]) => [Number(number), s]))
 const numbersIn = (reached: Uint32Array): number[] => Array.from(reached.keys()).filter((number) => reached[number]! > 0)
 
+/** Computing time so far: what a test costs, however busy the machine is. */
+function cpuS(): number {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1e6
+}
+
 export default class MutationRunner extends TestRunner {
   override onCollectStart(file: RunnerTestFile): void {
     // A counterexample is enough, it need not be a small one.
@@ -31,42 +37,47 @@ export default class MutationRunner extends TestRunner {
     const run = TestRunner.getTestFn(test)
     const name = `${test.file.name} > ${test.name} ${test.id}`
     if (session.alone !== undefined) return this.#alone(test, name, session.alone, run)
-    if (pending.size === 0) return
+    const near = session.near[test.file.name] ?? []
+    const isNear = (mutant: number) => near.some(([least, most]) => least <= mutant && mutant <= most)
+    const knownS = session.tooLongS[name] ?? 0
+    if (![...pending].some(isNear) || knownS > session.longestS || knownS < session.shortestS) return
     const reach = (where: 'inside' | 'outside', mutants: readonly number[], seconds = 0) =>
       (mutants.length > 0 || seconds > 0) && log({ type: 'reached', where, file: test.file.name, mutants, seconds })
     reach('outside', numbersIn(globalThis.mutation.takeReached()))
+    const beganS = cpuS()
     try {
       await run()
     } catch (error) {
-      log({ type: 'failed', test: name, message: String(error) })
-      return
+      globalThis.mutation.takeReached()
+      return log({ type: 'failed', test: name, message: String(error) })
     }
     const first = numbersIn(globalThis.mutation.takeReached())
+    const firstS = cpuS() - beganS
+    if (firstS > session.longestS) return log({ type: 'too long', test: name, seconds: firstS })
     if (first.length === 0) return
-    const startedMs = performance.now()
+    const startedS = cpuS()
     const again = await passes(test, run)
-    const ms = performance.now() - startedMs
+    const seconds = cpuS() - startedS
     const reached = globalThis.mutation.takeReached()
     // Reached the first time alone: remembered since, so that only a fresh worker passes it again.
     const once = (number: number) => !again || reached[number] === 0
     reach('outside', first.filter(once))
-    reach('inside', again ? numbersIn(reached) : [], ms / 1000)
+    reach('inside', again ? numbersIn(reached) : [], seconds)
     if (!again) return
-    const near = session.near[test.file.name] ?? []
-    const asked = numbersIn(reached).filter((number) => near.some(([least, most]) => least <= number && number <= most))
-    for (const mutant of asked) await this.#try(test, name, run, mutant, reached[mutant]!, ms)
+    const asked = numbersIn(reached).filter(isNear)
+    for (const mutant of asked) await this.#try(test, name, run, mutant, reached[mutant]!, seconds)
     globalThis.mutation.takeReached()
   }
 
-  async #try(test: RunnerTestCase, name: string, run: () => unknown, mutant: number, passed: number, ms: number): Promise<void> {
+  async #try(test: RunnerTestCase, name: string, run: () => unknown, mutant: number, passed: number, usualS: number): Promise<void> {
     const spent = spentS.get(mutant) ?? 0
-    if (!pending.has(mutant) || tried.has(`${name}#${mutant}`) || (spent > 0 && spent + ms / 1000 > session.budgetS)) return
+    if (!pending.has(mutant) || tried.has(`${name}#${mutant}`) || (spent > 0 && spent + usualS > session.budgetS)) return
     log({ type: 'begin', mutant, test: name })
-    const startedMs = performance.now()
+    const startedS = cpuS()
     globalThis.mutation.turnOn(mutant, PATIENCE * passed + 1000)
-    const survived = await passes(test, run, PATIENCE * ms + 1000)
+    const survived = await passes(test, run, 1000 * (PATIENCE * usualS + 1))
     globalThis.mutation.turnOff()
-    const seconds = (performance.now() - startedMs) / 1000
+    const seconds = cpuS() - startedS
     spentS.set(mutant, spent + seconds)
     if (!survived && !(await passes(test, run))) {
       log({ type: 'poisoned', mutant, test: name })
@@ -79,9 +90,9 @@ export default class MutationRunner extends TestRunner {
 
   async #alone(test: RunnerTestCase, name: string, mutant: number, run: () => unknown): Promise<void> {
     log({ type: 'begin', mutant, test: name })
-    const startedMs = performance.now()
+    const startedS = cpuS()
     const survived = await passes(test, run)
-    log({ type: 'end', mutant, test: name, killed: !survived, seconds: (performance.now() - startedMs) / 1000 })
+    log({ type: 'end', mutant, test: name, killed: !survived, seconds: cpuS() - startedS })
     if (!survived) throw new Error('killed')
   }
 }

@@ -7,6 +7,12 @@ export const decisions = [
   'profiler/slo.ts',
   'profiler/statistics',
   'profiler/capacity',
+  'profiler/protocols/answer-check.ts',
+  'profiler/protocols/expectations.ts',
+  'profiler/protocols/golden-answers.ts',
+  'trials/launchers/checked-answers.ts',
+  'trials/launchers/golden-store.ts',
+  'trials/machine/gpu-offer.ts',
   'trials/prices',
   'reports/recommendation',
   'reports/plan/plan-costs.ts',
@@ -55,7 +61,7 @@ export const named: readonly NamedMutant[] = [
   },
   {
     name: 'confirming at 100 % of the capacity',
-    file: 'tuner/loop/confirmation.ts',
+    file: 'reports/recommendation/unsettled.ts',
     original: 'low > 0 && low < capacityRps ? Math.min(derating * capacityRps, Math.sqrt(low * capacityRps)) : derating * capacityRps',
     replacement: 'capacityRps',
   },
@@ -69,6 +75,26 @@ export const named: readonly NamedMutant[] = [
 
 export interface Equivalent extends Omit<NamedMutant, 'name'> {
   readonly reason: string
+}
+
+/** Numbers that only keep one stream of chance apart from another. */
+const seeds = {
+  'profiler/capacity/posterior.ts': [
+    ['seed + 101 * r', '(seed) - (101 * r)'],
+    ['101 * r', '(101) / (r)'],
+    ['101', '202'],
+    ['seed + 31 * r', '(seed) - (31 * r)'],
+    ['31 * r', '(31) / (r)'],
+    ['31', '62'],
+  ],
+  'profiler/capacity/twin-capacity.ts': [
+    ['seed + 7', '(seed) - (7)'],
+    ['7', '14'],
+    ['seed + 11', '(seed) - (11)'],
+    ['11', '22'],
+    ['seed + 13', '(seed) - (13)'],
+    ['13', '26'],
+  ],
 }
 
 const eitherWay = 'whether two SLOs are the same does not hang on which comes first'
@@ -100,12 +126,6 @@ export const equivalents: readonly Equivalent[] = [
     reason: 'a shortlist of all is all',
   },
   {
-    file: 'search/feasibility.ts',
-    original: 'bounds[least]! >= own',
-    replacement: '(bounds[least]!) > (own)',
-    reason: 'ln of (1 - p + p) is 0 as well',
-  },
-  {
     file: 'search/starts.ts',
     original: 'distance(row, k)',
     replacement: 'distance(k, row)',
@@ -118,17 +138,38 @@ export const equivalents: readonly Equivalent[] = [
     reason: 'a distance is the same both ways',
   },
   {
-    file: 'search/stopping.ts',
-    original: 'mean + WIDENING * (drawn - mean)',
-    replacement: '(mean) - (WIDENING * (drawn - mean))',
-    reason: 'draws are symmetric about their mean',
-  },
-  {
     file: 'search/physics-prior.ts',
     original: 'Math.sqrt(1 + (z / OUTLIER) ** 2) - 1',
     replacement: '(Math.sqrt(1 + (z / OUTLIER) ** 2)) + (1)',
     reason: 'a constant added to what is minimised',
   },
+  {
+    file: 'profiler/capacity/posterior.ts',
+    original: 'logCapacities[i]! + offset',
+    replacement: '(logCapacities[i]!) - (offset)',
+    reason: 'the twin is wrong either way alike',
+  },
+  {
+    file: 'profiler/capacity/twin-capacity.ts',
+    original: 'total += -Math.log(uniform())',
+    replacement: 'total -= (-Math.log(uniform()))',
+    reason: 'arrivals are divided by their total, sign and all',
+  },
+  {
+    file: 'profiler/capacity/twin-capacity.ts',
+    original: '-Math.log(uniform())',
+    replacement: 'Math.log(uniform())',
+    reason: 'arrivals are divided by their total, sign and all',
+  },
+  {
+    file: 'profiler/capacity/workers.ts',
+    original: 'half > 0',
+    replacement: '(half) >= (0)',
+    reason: 'the earlier half of one loop is none, which differs from nothing',
+  },
+  ...Object.entries(seeds).flatMap(([file, pairs]) =>
+    pairs.map(([original = '', replacement = '']) => ({ file, original, replacement, reason: 'chance is as good from another seed' })),
+  ),
   { file: 'profiler/slo.ts', original: 'countsTheSame(a, b)', replacement: 'countsTheSame(b, a)', reason: eitherWay },
   ...[
     ['countsTheSame(measurement.slo, slo)', 'countsTheSame(slo, measurement.slo)'],

@@ -11,6 +11,11 @@ export interface Session {
   readonly near: Readonly<Record<string, readonly (readonly [first: number, last: number])[]>>
   /** Test and mutant that were tried before: 'test id#number'. */
   readonly tried: readonly string[]
+  /** Tests that take longer are for a later round; those that take no longer than `shortestS` were asked in one before. */
+  readonly longestS: number
+  readonly shortestS: number
+  /** Seconds of tests that were too long for this round or one before it, by name. */
+  readonly tooLongS: Readonly<Record<string, number>>
   /** Seconds of tests that a mutant may take. */
   readonly budgetS: number
   readonly spentS: Readonly<Record<number, number>>
@@ -29,6 +34,8 @@ export type LogLine =
       readonly mutants: readonly number[]
       readonly seconds: number
     }
+  /** It takes longer than this round's tests may. */
+  | { readonly type: 'too long'; readonly test: string; readonly seconds: number }
   | { readonly type: 'begin'; readonly mutant: number; readonly test: string }
   | { readonly type: 'end'; readonly mutant: number; readonly test: string; readonly killed: boolean; readonly seconds: number }
   /** What a mutant left behind makes the test fail without it too: it has to be tried alone. */

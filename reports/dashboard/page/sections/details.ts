@@ -1,5 +1,5 @@
 /** One trial, whole: configuration, figures, load steps, usage, log. */
-
+import { latencyMetricNames, latencyMetrics } from '../../../../profiler/latency-metrics.ts'
 import type { FinishedTrial } from '../../../../trials/types.ts'
 import { latency, money, percent, rate, rateInterval, significant, sloFigure, sloName } from '../../../format.ts'
 import { atCapacityValue, capacityText } from '../../../recommendation/words.ts'
@@ -129,10 +129,12 @@ type Points = readonly (FinishedTrial & { state: 'complete' })['measurement']['p
 function loadSteps(trial: FinishedTrial, points: Points): HTMLElement {
   const streamed = points.some((p) => p.stream)
   const joint = points.some((p) => p.joint)
-  const names = streamed ? ['TTFT p50', 'p99', 'TPOT p50', 'p99', 'E2E p50', 'p99'] : ['p50', 'p90', 'p95', 'p99']
+  const names = streamed
+    ? latencyMetricNames.flatMap((metric) => [`${latencyMetrics[metric].title} p50`, 'p99'])
+    : ['p50', 'p90', 'p95', 'p99']
   const latencies = (p: Points[number]) =>
     p.stream
-      ? [p.stream.ttft, p.stream.tpot, p.stream.e2e].flatMap((summary) => [summary.p50Ms, summary.p99Ms])
+      ? latencyMetricNames.flatMap((metric) => [p.stream![metric].p50Ms, p.stream![metric].p99Ms])
       : streamed
         ? names.map(() => Number.NaN)
         : [p.p50Ms, p.p90Ms, p.p95Ms, p.p99Ms]

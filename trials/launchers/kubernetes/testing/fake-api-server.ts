@@ -13,6 +13,7 @@ const kinds = [
   'pods',
   'jobs',
   'configmaps',
+  'secrets',
   'events',
   'nodes',
   'resourceclaimtemplates',

@@ -3,7 +3,7 @@
  * a folder with an `image` command (`image --node REF FOLDER ENTRYPOINT`), makes one of a fresh build and the packages that pods need.
  */
 import { execFileSync } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -18,6 +18,8 @@ export default function setup(): void {
   const lab = process.env.TUNE_K8S_LAB
   if (!lab) throw new Error('no image to test with: set TUNE_K8S_IMAGE to one whose entry point is `tune`, or TUNE_K8S_LAB')
   const folder = mkdtempSync(join(tmpdir(), 'tune-image-'))
+  // Its pods are no root.
+  chmodSync(folder, 0o755)
   try {
     execFileSync(
       process.execPath,

@@ -1,4 +1,4 @@
-/** Opens a user's ONNX file in ONNX Runtime, which is an optional package. */
+/** Opens a user's ONNX file, or a graph in memory, in ONNX Runtime, which is an optional package. */
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { InferenceSession } from 'onnxruntime-node'
@@ -24,8 +24,7 @@ export async function importRuntime(load: () => Promise<Runtime> = () => import(
 }
 
 /** The file to open: the path itself, or in a folder its model.onnx or its only .onnx file. @throws ModelError */
-export async function onnxFile(path: string | undefined): Promise<string> {
-  if (path === undefined) throw new ModelError('the onnx engine has no model', 'give the path of an .onnx file')
+export async function onnxFile(path: string): Promise<string> {
   const found = await stat(path).catch(() => undefined)
   if (!found) throw new ModelError(`no model at '${path}'`, 'give the path of an .onnx file or of its folder')
   if (!found.isDirectory()) return path
@@ -44,9 +43,13 @@ export async function onnxFile(path: string | undefined): Promise<string> {
  * that it cannot run back to the CPU.
  * @throws ModelError for a file that does not load, OutOfMemoryError, Error where the CUDA provider is not to be had
  */
-export async function openSession(runtime: Runtime, file: string, { gpu, cpuThreads }: EngineOptions): Promise<InferenceSession> {
+export async function openSession(
+  runtime: Runtime,
+  model: string | Uint8Array,
+  { gpu, cpuThreads }: EngineOptions,
+): Promise<InferenceSession> {
   try {
-    return await runtime.InferenceSession.create(file, {
+    return await runtime.InferenceSession.create(model as string, {
       executionProviders: [gpu === undefined ? 'cpu' : 'cuda'],
       intraOpNumThreads: Math.max(1, Math.floor(cpuThreads)),
       interOpNumThreads: 1,
@@ -65,7 +68,7 @@ export async function openSession(runtime: Runtime, file: string, { gpu, cpuThre
           `'ONNXRUNTIME_NODE_INSTALL=cuda12 npm install ${runtimeName}@1.30.0'; or run on CPU`,
       )
     throw new ModelError(
-      `'${file}' does not load: ${what}`,
+      `${typeof model === 'string' ? `'${model}'` : 'the built-in graph'} does not load: ${what}`,
       'check it with onnx.checker, and export it again for an opset that ONNX Runtime 1.30 has',
     )
   }

@@ -1,0 +1,358 @@
+/** What a search asks for next, and what it ends with, given what windows show and what the twin makes of them; whole searches are in virtual-capacity.test.ts. */
+import { describe, expect, test } from 'vitest'
+import { loadPointOf } from '../statistics/load-point.ts'
+import { runOf, scriptedGenerator } from '../testing/scripted-generator.ts'
+import { targetAt } from '../testing/servers.ts'
+import type { Load, LoadRun, Slo } from '../types.ts'
+import { type Effort, efforts } from './effort.ts'
+import { openSearch } from './open-search.ts'
+import type { CapacityPosterior, capacityPosterior, TwinPlay } from './posterior.ts'
+import { Session } from './session.ts'
+
+const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
+type Open = Extract<Load, { kind: 'open' }>
+
+/** An open window of requests at even distances, each as long as `ms` says of it. */
+const windowOf = (load: Open, ms: number | ((i: number) => number) = 5, more: Partial<LoadRun> = {}) =>
+  runOf(
+    load,
+    Array.from({ length: Math.round(load.rateRps * load.durationS) }, (_, i) => (typeof ms === 'number' ? ms : ms(i))),
+    more,
+  )
+const missing = (load: Open, more: Partial<LoadRun> = {}) => windowOf(load, (i) => (i % 20 === 10 ? 60 : 5), more)
+const refusing = (load: Open) =>
+  windowOf(load, (i) => (i % 20 === 10 ? Number.NaN : 5), { errorKinds: { 'status 429': Math.ceil(load.rateRps * load.durationS * 0.05) } })
+const gone = (load: Load) => runOf(load, [Number.NaN, Number.NaN], { errorKinds: { refused: 2 } })
+/** A closed loop that got 1,000 a second out of the server. */
+const loop = (load: Load, more: Partial<LoadRun> = {}) =>
+  runOf(load, Array<number>(Math.round(1000 * load.durationS)).fill(8), {
+    sentMs: new Float64Array(Math.round(1000 * load.durationS)),
+    ...more,
+  })
+
+const posterior = (capacityRps: number, half = 0.01, more: Partial<CapacityPosterior> = {}): CapacityPosterior => ({
+  capacityRps,
+  capacityCi90Rps: [capacityRps * (1 - half), capacityRps * (1 + half)],
+  below: () => 0.5,
+  refuses: false,
+  stalls: false,
+  ...more,
+})
+
+interface Script {
+  /** Of the open windows, the sweep first. */
+  readonly window?: (load: Open, window: number) => LoadRun
+  readonly loop?: (load: Load) => LoadRun
+  readonly estimate?: (play: TwinPlay, windows: number) => CapacityPosterior
+  readonly effort?: Partial<Effort>
+  readonly options?: Partial<Parameters<typeof openSearch>[3]>
+}
+async function searched({
+  window = (load) => windowOf(load),
+  loop: answer = (load) => loop(load),
+  estimate = () => posterior(600),
+  effort,
+  options,
+}: Script) {
+  const asked: Open[] = []
+  const generator = scriptedGenerator((load) => (load.kind === 'open' ? window(load, asked.push(load) - 1) : answer(load)))
+  const session = new Session(targetAt('http://127.0.0.1:1'), slo, generator, new AbortController().signal, () => {})
+  const idle = loadPointOf(runOf({ kind: 'closed', connections: 1, durationS: 1 }, Array<number>(200).fill(5)), slo)
+  const posteriorOf: typeof capacityPosterior = (runs, _, play) => estimate(play, runs.length)
+  const found = await openSearch(session, { ...efforts.quick, ...effort }, idle, { seed: 7, ...options }, posteriorOf, () => undefined)
+  return { found, asked, loops: generator.asked.filter((load) => load.kind === 'closed'), session }
+}
+/** Within what requests of a window, a whole number, leave open. */
+const about = (rps: number) => expect.toSatisfy((rate: number) => Math.abs(rate / rps - 1) < 0.02, `about ${rps}`)
+const rates = (asked: readonly Open[]) => asked.map(({ rateRps }) => Math.round(10 * rateRps) / 10)
+/** Ten windows of a second. */
+const ten = { windowS: 1, windows: 10, budgetS: 10 }
+
+describe('a search', () => {
+  test('sweeps from two fifths of the saturation to a seventh beyond it, then goes where the twin puts the capacity', async () => {
+    const { asked, loops, found } = await searched({ estimate: (_, windows) => posterior(500 + 50 * windows) })
+    expect(asked[0]).toEqual({
+      kind: 'open',
+      rateRps: 775,
+      durationS: 1,
+      arrivals: { kind: 'sweep', fromRps: 400, toRps: 1150 },
+      seed: 7,
+      cut: { overMs: 50, requests: 232.5 },
+    })
+    expect(asked[1]).toEqual({
+      kind: 'open',
+      rateRps: 550,
+      durationS: 1,
+      arrivals: { kind: 'poisson' },
+      seed: 8,
+      cut: { overMs: 50, requests: 165 },
+    })
+    expect(asked[2]).toMatchObject({ rateRps: 600, seed: 9 })
+    expect(asked).toHaveLength(3)
+    // 1.2 times 1,000 a second times 50 ms, and as many for the open load to come.
+    expect(loops.at(-1)).toEqual({ kind: 'closed', connections: 60, durationS: 0.25, forOpen: true })
+    expect(found).toMatchObject({
+      outcome: 'converged',
+      capacityRps: 650,
+      saturationRps: 1000,
+      known: 'held',
+      detail: undefined,
+      caveats: [],
+    })
+    expect(found.capacityCi90Rps).toEqual([600, expect.closeTo(656.5, 9)])
+  })
+
+  test('leaves its sweep out of the curve', async () => {
+    const { session } = await searched({})
+    expect(session.points.filter(({ load }) => load.kind === 'open')).toHaveLength(2)
+  })
+
+  test('of few requests cuts no window before twenty are over', async () => {
+    const { asked } = await searched({ estimate: () => posterior(60) })
+    expect(asked[1]!.cut).toEqual({ overMs: 50, requests: 20 })
+  })
+
+  test.each<[Partial<Effort>, number[]]>([
+    [{}, [1, 1, 1]],
+    // Half of the time at most is swept.
+    [{ windows: 1 }, [1.5, 1.5]],
+    // The shortest budget has room for the sweep and one window.
+    [{ budgetS: 0.5 }, [0.5, 0.25]],
+    [{ budgetS: 2.6, windows: 2 }, [1.3, 1.3]],
+    // What is left, and half a window at least.
+    [{ budgetS: 2.8, windowS: 1, windows: 3 }, [1, 1, 0.8]],
+    [{ budgetS: 2.55, windowS: 1, windows: 3 }, [1, 1, 0.55]],
+    [{ budgetS: 2.45, windowS: 1, windows: 3 }, [1, 1]],
+  ])('with %o has windows of %j seconds', async (effort, seconds) => {
+    const { asked } = await searched({ effort, estimate: () => posterior(600, 0.5) })
+    expect(asked.map(({ durationS }) => durationS)).toEqual(seconds.map((s) => expect.closeTo(s, 9)))
+  })
+
+  test('ends once its interval is narrow and seven tenths of the time are used', async () => {
+    const windows = async (half: number) => (await searched({ effort: ten, estimate: () => posterior(600, half) })).asked.length
+    expect([await windows(0.0599), await windows(0.0601)]).toEqual([7, 10])
+  })
+
+  test('of two windows at least', async () => {
+    // Six that the generator could not hold, and one that it did.
+    const { asked } = await searched({ effort: ten, window: (load, i) => windowOf(load, 5, i < 6 ? { generatorCores: 0.96 } : {}) })
+    expect(asked).toHaveLength(8)
+  })
+
+  test('without a window that counts goes on with seven tenths of the saturation, and of what the generator held', async () => {
+    const { asked, found } = await searched({ window: (load) => windowOf(load, 5, { generatorCores: 0.96 }) })
+    expect(rates(asked)).toEqual([775, ...Array.from(asked.slice(1), (_, i) => about(775 * 0.7 ** (i + 1)))])
+    expect(asked).toHaveLength(9)
+    expect(found).toMatchObject({ outcome: 'generator-limit', capacityRps: 0, known: 'nothing' })
+    expect(found.detail).toMatch(/^the load generator could not hold the rate/)
+    const unheld = await searched({ window: (load, i) => windowOf(load, 5, i === 0 ? { planned: 1e6 } : {}), loop: (load) => loop(load) })
+    expect(rates(unheld.asked)[1]).toBe(542.5)
+  })
+
+  test('plans with a twin played shortly, and ends with the one of its effort', async () => {
+    const plays: TwinPlay[] = []
+    await searched({
+      estimate: (play) => {
+        plays.push(play)
+        return posterior(600)
+      },
+    })
+    expect(plays).toEqual([...Array(3).fill({ requests: 6000, longest: 30_000, replicates: 4 }), efforts.quick.twin])
+  })
+})
+
+describe('the saturation', () => {
+  test('is none of a server that refuses closed loops: what it answered is', async () => {
+    const { asked, loops, found } = await searched({ options: { refusesBeyondRps: 400 }, estimate: () => posterior(300) })
+    expect(loops).toEqual([])
+    expect(asked[0]).toMatchObject({ rateRps: 310, arrivals: { kind: 'sweep', fromRps: 160, toRps: expect.closeTo(460, 9) } })
+    expect(found).toMatchObject({ outcome: 'converged', saturationRps: 400 })
+  })
+
+  test('ends the search where the server dies', async () => {
+    const { found, asked } = await searched({ loop: gone })
+    expect(found).toMatchObject({ outcome: 'server-died', known: 'nothing', capacityRps: 0 })
+    expect(found.detail).toBe('nothing listens any more: 2 of 2 requests failed (refused × 2)')
+    expect(asked).toEqual([])
+  })
+
+  test('below three quarters of what is to be beaten ends a race, unless the generator was its limit', async () => {
+    const racing = (capacityToBeatRps: number, more: Partial<LoadRun> = {}) =>
+      searched({ options: { capacityToBeatRps }, loop: (load) => loop(load, more) })
+    const beaten = await racing(1334)
+    expect(beaten.found).toMatchObject({ outcome: 'beaten', known: 'bound above', saturationRps: 1000 })
+    expect(beaten.found.capacityRps).toBeCloseTo(1000 / 0.75, 9)
+    expect(beaten.found.detail).toBe('saturated at 1000.0 requests per second, far below the 1334.0 it had to beat')
+    expect(beaten.asked).toEqual([])
+    expect((await racing(1333)).asked).not.toEqual([])
+    expect((await racing(1334, { generatorCores: 0.95 })).asked).not.toEqual([])
+  })
+})
+
+describe('a race', () => {
+  const racing = (below: number, more: Script = {}) =>
+    searched({
+      options: { capacityToBeatRps: 1200 },
+      estimate: (_, windows) => posterior(600, 0.1, { below: (rps) => (rps === 1200 && windows > 1 ? below : 0.99) }),
+      ...more,
+    })
+
+  test('is lost after two windows, where the twin is surer than 98 % that the capacity is lower', async () => {
+    const lost = await racing(0.981)
+    expect(lost.asked).toHaveLength(2)
+    expect(lost.found).toMatchObject({ outcome: 'beaten', capacityRps: expect.closeTo(660, 9), known: 'bound above' })
+    expect(lost.found.capacityCi90Rps).toEqual([0, expect.closeTo(660, 9)])
+    expect(lost.found.detail).toBe('certainly below the 1200.0 requests per second it had to beat')
+    expect((await racing(0.98)).found.outcome).not.toBe('beaten')
+  })
+
+  test('not by a server whose interval reaches what is to be beaten, or that held it with room to spare', async () => {
+    const wide = { estimate: () => posterior(600, 0.99, { below: () => 0.99 }) }
+    expect((await racing(0.99, wide)).found.outcome).toBe('beaten')
+    expect(
+      (await racing(0.99, { estimate: () => posterior(600, 1.1, { capacityCi90Rps: [500, 1200], below: () => 0.99 }) })).found.outcome,
+    ).not.toBe('beaten')
+    const held = (rps: number) =>
+      racing(0.99, {
+        options: { capacityToBeatRps: 700 },
+        estimate: () => posterior(rps, 0.001, { below: () => 0.99, capacityCi90Rps: [400, 500] }),
+      })
+    expect((await held(650)).found).toMatchObject({ outcome: 'beaten', capacityRps: 650 })
+    expect((await held(700)).found.outcome).not.toBe('beaten')
+  })
+})
+
+describe('the next rate', () => {
+  test('after a window that missed, where none has held, lies a tenth below it, or at the low end of the twin’s interval', async () => {
+    const low = async (half: number) =>
+      rates((await searched({ effort: ten, window: (load) => missing(load), estimate: () => posterior(600, half) })).asked).slice(1, 5)
+    expect(await low(0.01)).toEqual([600, 540, 486, 437.4])
+    expect(await low(0.2)).toEqual([600, 480, 432, 388.8])
+    const held = await searched({ effort: ten, window: (load, i) => (i === 2 ? missing(load) : windowOf(load)) })
+    expect(rates(held.asked).slice(1, 5)).toEqual([600, 600, 600, 600])
+  })
+
+  test('stays 15 % below one at which requests failed, unless the twin refuses too', async () => {
+    const failing = async (refuses: boolean) =>
+      rates(
+        (
+          await searched({
+            effort: ten,
+            window: (load) => (load.rateRps > 550 && load.arrivals.kind !== 'sweep' ? refusing(load) : windowOf(load)),
+            estimate: () => posterior(600, 0.01, { refuses }),
+          })
+        ).asked,
+      ).slice(1, 4)
+    expect(await failing(false)).toEqual([600, 510, 510])
+    expect((await failing(true))[1]).toBe(540)
+  })
+
+  test('is none that the generator could not hold: seven tenths of it', async () => {
+    const { asked, found } = await searched({
+      effort: ten,
+      window: (load, i) => windowOf(load, 5, i === 1 ? { generatorCores: 0.96 } : {}),
+    })
+    expect(rates(asked).slice(1, 4)).toEqual([600, 420, 420])
+    expect(found).toMatchObject({ outcome: 'generator-limit', capacityRps: 420, known: 'bound below' })
+  })
+})
+
+describe('a search ends', () => {
+  test('where nothing held, after six lower windows', async () => {
+    const { asked, found } = await searched({ window: (load) => missing(load) })
+    // Two of the budget, at half a second each those that look for a rate that holds.
+    expect(rates(asked).slice(1)).toEqual(Array.from({ length: 8 }, (_, i) => about(600 * 0.9 ** i)))
+    expect(asked.slice(3).map(({ durationS }) => durationS)).toEqual(Array(6).fill(0.5))
+    expect(found).toMatchObject({ outcome: 'budget', known: 'bound above', capacityRps: 0, detail: 'no open window held the SLO' })
+    expect(found.capacityCi90Rps).toEqual([0, about(600 * 0.9 ** 7)])
+    const wide = await searched({ window: (load) => missing(load), estimate: () => posterior(100, 0.01) })
+    expect(wide.found.capacityCi90Rps[1]).toBeLessThan(101.01)
+  })
+
+  test('with what held in the end', async () => {
+    const { asked, found } = await searched({
+      window: (load) => (load.rateRps > 400 ? missing(load) : windowOf(load)),
+      estimate: () => posterior(600, 0.3),
+    })
+    expect(rates(asked).slice(1)).toEqual([600, 420, 378])
+    expect(found).toMatchObject({ outcome: 'budget', known: 'held', capacityRps: 600 })
+    expect(found.capacityCi90Rps).toEqual([378, expect.closeTo(780, 9)])
+  })
+
+  test('converged within twice the precision asked for', async () => {
+    const outcome = async (half: number) => (await searched({ estimate: () => posterior(600, half) })).found.outcome
+    expect([await outcome(0.1199), await outcome(0.1201)]).toEqual(['converged', 'budget'])
+  })
+
+  test('below the rate at which requests fail', async () => {
+    const refusesFrom = (rps: number, more: Partial<CapacityPosterior> = {}) =>
+      searched({
+        effort: ten,
+        window: (load) => (load.rateRps >= rps ? refusing(load) : windowOf(load)),
+        estimate: (_, windows) => posterior(windows === 1 ? 600 : 650, 0.01, more),
+      })
+    const { found } = await refusesFrom(590)
+    expect(found).toMatchObject({ outcome: 'converged', known: 'held', capacityRps: 510, capacityCi90Rps: [510, 600] })
+    expect(found.detail).toBe('requests fail from 600.0 per second on, before they get slow')
+    const always = (await refusesFrom(1)).found
+    expect(always).toMatchObject({ outcome: 'errors', known: 'bound above', capacityRps: 0 })
+    expect(always.capacityCi90Rps[0]).toBe(0)
+    const full = (await refusesFrom(590, { refuses: true })).found
+    expect(full).toMatchObject({ outcome: 'converged', capacityRps: 650, known: 'held' })
+    expect(full.detail).toBe('requests fail from 600.0 per second on, before they get slow')
+    expect((await searched({ estimate: () => posterior(600, 0.01, { refuses: true }) })).found.detail).toBe(
+      'requests are refused once its queue is full',
+    )
+  })
+
+  test('unsettled, where the server was still getting faster', async () => {
+    const { found, asked } = await searched({ window: (load, i) => windowOf(load, 0.8 ** i) })
+    expect(found).toMatchObject({ outcome: 'unsettled', known: 'bound below', capacityRps: 600, change: expect.closeTo(1.25, 2) })
+    expect(found.capacityCi90Rps).toEqual([600, Number.POSITIVE_INFINITY])
+    expect(found.detail).toMatch(/^still speeding up: its last window was served 25 % faster/)
+    // The budget began anew with each of the first three windows, and was enough for three more.
+    expect(asked).toHaveLength(7)
+  })
+
+  test('where the server is gone', async () => {
+    for (const when of [0, 1, 2]) {
+      const { found, asked } = await searched({ window: (load, i) => (i === when ? gone(load) : windowOf(load)) })
+      expect(found).toMatchObject({ outcome: 'server-died', saturationRps: 1000 })
+      expect(found.detail).toBe('nothing listens any more: 2 of 2 requests failed (refused × 2)')
+      expect(asked).toHaveLength(when + 1)
+    }
+    // And where rates fall until one holds.
+    expect((await searched({ window: (load, i) => (i === 4 ? gone(load) : missing(load)) })).found.outcome).toBe('server-died')
+  })
+})
+
+describe('a window', () => {
+  const waited = { machineWait: { server: 0.5 } }
+
+  test('that the machine spoilt is played again, three times, at no cost to the budget', async () => {
+    const { asked, found } = await searched({ window: (load, i) => windowOf(load, 5, i >= 1 && i <= 3 ? waited : {}) })
+    expect(rates(asked)).toEqual([775, 600, 600, 600, 600, 600])
+    expect(asked.map(({ seed }) => seed)).toEqual([7, 8, 9, 10, 11, 12])
+    expect(found.outcome).toBe('converged')
+  })
+
+  test('that stays spoilt ends the search: nothing is known', async () => {
+    const { asked, found } = await searched({ window: (load, i) => windowOf(load, 5, i >= 1 ? waited : {}) })
+    expect(asked).toHaveLength(5)
+    expect(found).toMatchObject({ outcome: 'disturbed', known: 'nothing', capacityRps: 0, capacityCi90Rps: [0, Number.POSITIVE_INFINITY] })
+    expect(found.detail).toMatch(/^the machine kept the server or the load generator waiting in every window/)
+  })
+
+  test('that was cut short is waited for until the server has settled', async () => {
+    const settling = async (cutMs: number | undefined) =>
+      (await searched({ window: (load, i) => windowOf(load, 5, i === 1 ? { cutMs } : {}) })).loops.filter(
+        (load) => load.kind === 'closed' && load.connections === 1,
+      ).length
+    expect(await settling(900)).toBe((await settling(undefined)) + 1)
+  })
+
+  test('which disagrees with another at its rate is told', async () => {
+    const { found } = await searched({ effort: ten, window: (load, i) => (i === 3 ? missing(load) : windowOf(load)) })
+    expect(found.caveats).toEqual([expect.stringMatching(/^two windows at about 600.0 requests per second disagree/)])
+  })
+})

@@ -1,0 +1,83 @@
+import { describe, expect, test } from 'vitest'
+import { separateStalls } from './stalls.ts'
+import { stallsBeside } from './stalls-beside.ts'
+import type { Steps } from './steps.ts'
+
+/** Steps of 10 ms of three requests each, others where told. */
+function tens(n: number, other: Readonly<Record<number, number>> = {}, usualMs = 10): Steps {
+  const tookMs = Array.from({ length: n }, (_, i) => other[i] ?? usualMs)
+  let now = 0
+  const each = (value: number) => tookMs.map(() => value)
+  return { present: each(3), departed: each(3), rank: each(0), spreadMs: each(0), tookMs, endedMs: tookMs.map((ms) => (now += ms)) }
+}
+const calm = separateStalls([tens(200, { 100: 60 })])
+const lengths = (of: ReturnType<typeof stallsBeside>) => of.stalls.map((each) => each.map(({ excessesMs }) => excessesMs.length))
+
+describe('closed loops beside open windows', () => {
+  test('show stalls, and how long there was none; the first, of a cold server, does not', () => {
+    const beside = stallsBeside(calm, [tens(50, { 0: 500 }), tens(50, { 20: 60 }), tens(50)])
+    expect(lengths(beside)).toEqual([[1], []])
+    expect(beside.usual.map(({ tookMs }) => tookMs.length)).toEqual([50, 50])
+    expect(Math.max(...beside.usual.flatMap(({ tookMs }) => tookMs))).toBe(10)
+  })
+
+  test('are heard from where the server was as fast as later on', () => {
+    const beside = stallsBeside(calm, [tens(50), tens(50, { 10: 60 }, 30), tens(50, {}, 30), tens(50), tens(50, { 30: 60 })])
+    expect(lengths(beside)).toEqual([[], [1]])
+  })
+
+  test('say nothing where they stall far more often than the windows', () => {
+    expect(stallsBeside(calm, [tens(50), tens(100, { 10: 60, 50: 60, 90: 60 })]).stalls).toHaveLength(1)
+    expect(stallsBeside(separateStalls([tens(2000)]), [tens(50), tens(100, { 10: 60, 50: 60, 90: 60 })]).stalls).toEqual([])
+    expect(stallsBeside(separateStalls([tens(2000, { 500: 60 })]), [tens(50), tens(100)]).stalls).toEqual([[]])
+  })
+
+  /** So many stalls, evenly among n steps. */
+  const stalling = (n: number, count: number, usualMs = 10) =>
+    tens(n, Object.fromEntries(Array.from({ length: count }, (_, i) => [Math.floor(((i + 0.5) * n) / count), 6 * usualMs])), usualMs)
+  const heard = (open: Steps, loop: Steps) => stallsBeside(separateStalls([open]), [tens(50), loop]).usual.length > 0
+
+  test('stall as often up to what chance allows: half a percent either way', () => {
+    // One of seven in two thirds of the steps: 0.69 %; one of eight: 0.26 %.
+    expect(heard(stalling(800, 1), stalling(400, 6))).toBe(true)
+    expect(heard(stalling(800, 1), stalling(400, 7))).toBe(false)
+    expect(heard(stalling(400, 6), stalling(800, 1))).toBe(true)
+    expect(heard(stalling(400, 7), stalling(800, 1))).toBe(false)
+  })
+
+  test('are compared by the step and by the time: a loop may take shorter steps than the windows', () => {
+    // One of five in two thirds of the time, 4.5 %, but in eight ninths of the steps, 0.07 %.
+    expect(heard(stalling(400, 4), stalling(3200, 1, 2.5))).toBe(true)
+    expect(heard(stalling(400, 4), stalling(3200, 1))).toBe(false)
+  })
+
+  test('are heard from the last time the speed changed, of halves of halves', () => {
+    const loops = [90, 90, 90, 90, 30, 30, 10, 10].map((usualMs) => tens(50, {}, usualMs))
+    expect(stallsBeside(calm, [tens(50), ...loops]).usual).toHaveLength(2)
+    expect(stallsBeside(calm, [tens(50), ...loops.slice(5, 7)]).usual).toHaveLength(1)
+  })
+
+  test('say nothing where no window stalled: a loop may pause for reasons of its own', () => {
+    expect(stallsBeside(separateStalls([tens(200)]), [tens(50), tens(50, { 20: 60 }), tens(50)])).toEqual({
+      usual: [],
+      stalls: [],
+      mixed: false,
+    })
+  })
+
+  test('say nothing where long steps are no stalls', () => {
+    const slowEachTime = Object.fromEntries(Array.from({ length: 10 }, (_, i) => [10 * i, 40]))
+    expect(stallsBeside(calm, [tens(50), tens(100, slowEachTime)]).usual).toEqual([])
+  })
+
+  test('a slow time that lasts into the next loop is one', () => {
+    const [end, begin] = [
+      { 47: 20, 48: 20, 49: 20 },
+      { 0: 20, 1: 20, 2: 20, 3: 20 },
+    ]
+    const [first, second] = stallsBeside(calm, [tens(50), tens(50, end), tens(150, begin)]).stalls
+    expect(first).toEqual([{ atMs: 470, excessesMs: Array(7).fill(10), usualMs: Array(7).fill(10) }])
+    expect(second).toEqual([])
+    expect(lengths(stallsBeside(calm, [tens(50), tens(50, { ...end, 49: 10 }), tens(150, begin)]))).toEqual([[1, 1], [4]])
+  })
+})

@@ -1,0 +1,42 @@
+/** What is said of a confirmed rate, and what not. */
+import { expect, test } from 'vitest'
+import { sampleInput } from '../samples.contract.ts'
+import { A, again, tried } from './invented-trials.contract.ts'
+import { recommend } from './recommend.ts'
+import { proofText } from './words.ts'
+
+const first = tried(1, A, 500, {
+  windows: [
+    [450, 30],
+    [520, 90],
+    [560, 120],
+  ],
+})
+const confirmedBy = (change: Parameters<typeof again>[4], windows: Parameters<typeof again>[2] = [[465, 34]]) => {
+  const { confirmation, best } = recommend({ ...sampleInput, trials: [first, again(2, A, windows, true, change)] })
+  return { text: confirmation && proofText(confirmation), confirmation, status: best?.status }
+}
+
+test('a rate with its certainty, what missed beyond it, and how long it was looked at', () => {
+  const { text, confirmation, status } = confirmedBy({ sure: 0.9931 })
+  expect(status).toBe('confirmed')
+  expect(confirmation).toMatchObject({ sure: 0.9931, missedRps: 520, rateRps: 465 })
+  expect(text).toBe(
+    `465 req/s holds (99 % sure), 520 req/s does not; a stall that comes more seldom than every ${Math.round(confirmation!.seconds!)} s was not looked for`,
+  )
+})
+
+test('its certainty is never more than it was, and none is claimed where nothing is proven', () => {
+  expect(confirmedBy({ sure: 1 }).text).toContain('(99 % sure)')
+  expect(confirmedBy({ sure: 0.9599 }).text).toContain('(95 % sure)')
+  const unproven = confirmedBy({ sure: 0.2, capacityCi90Rps: [0.95 * 465, Number.POSITIVE_INFINITY] })
+  expect(unproven.text).toContain('465 req/s holds (not proven)')
+  // Requests enough for a rule that looks once, which a test that looks after each window is not held to.
+  expect(unproven.status).toBe('held')
+})
+
+test('a confirmation of an older store, and one that missed, say nothing of it', () => {
+  expect(confirmedBy({}).text).toBeUndefined()
+  expect(confirmedBy({}).confirmation).toMatchObject({ missedRps: 520 })
+  expect(confirmedBy({}, [[465, 80]]).text).toBeUndefined()
+})

@@ -1,0 +1,56 @@
+import { expect, test } from 'vitest'
+import { createEstimator } from '../launchers/simulated/estimate.ts'
+import { anchoredMs } from './anchor.ts'
+import { architectureOf } from './architecture.ts'
+import { findGpu } from './catalogue.ts'
+import { deviceLatencyMs, gpuMemoryMiB } from './device-model.ts'
+import { anchoredBy, type ServerCalibration, usualServer } from './server-calibration.ts'
+
+const architecture = architectureOf('resnet50')
+const a10 = findGpu('A10')
+/** ln host, ln host per item, ln floor, ln level, slope */
+const truth = [Math.log(2), Math.log(0.2), Math.log(6), Math.log(3), 0]
+const latencyMs = (batch: number) => anchoredMs(truth, batch, deviceLatencyMs({ architecture, gpu: a10, batch }).ms)
+
+const calibration: ServerCalibration = {
+  name: 'own-resnet50-a10',
+  server: 'own',
+  model: 'resnet50',
+  device: 'A10',
+  measuredAt: '2026-11-20T10:00:00.000Z',
+  configuration: { gpu: 'A10', batchSize: 64 },
+  points: [1, 4, 16, 64].map((batch) => ({ batch, latencyMs: latencyMs(batch), processes: 1 })),
+  memory: [1, 4, 16, 64].map((batch) => ({ batch, gpuMemoryMiB: 1500 + 120 * batch })),
+}
+const anchored = anchoredBy(calibration, architecture)
+const slo = { percentile: 0.99, limitMs: 200 }
+const at = (batchSize: number, more = {}) => ({ gpu: 'A10', batchSize, cpuCores: 8, ...more })
+
+test('estimates of a calibrated server are its own, and their error is smaller than that of one of which only the usual is known', () => {
+  const estimates = [usualServer(), anchored].map((server) => createEstimator({ architecture, slo, anchored: server }).estimate(at(32)))
+  const [usual, own] = estimates.map((estimated) => (estimated.serves ? estimated : undefined))
+  expect(own!.saturationRps).toBeGreaterThan((0.93 * 32_000) / latencyMs(32))
+  expect(own!.saturationRps).toBeLessThan((1.07 * 32_000) / latencyMs(32))
+  expect(own!.relativeError).toBeLessThan(0.12)
+  expect(usual!.relativeError).toBeGreaterThan(2 * own!.relativeError)
+})
+
+test('memory that was read decides what fits: at sizes that were not read, and with several processes', () => {
+  expect(gpuMemoryMiB({ architecture, gpu: a10, batch: 128, anchored })).toMatchObject({ mib: 1500 + 120 * 128 })
+  const estimator = createEstimator({ architecture, slo, anchored })
+  expect(estimator.cannotServe(at(128))).toBe(false)
+  expect(estimator.cannotServe(at(128, { instances: 2 }))).toBe(true)
+  expect(estimator.estimate(at(256))).toMatchObject({ serves: false, reason: expect.stringMatching(/needs 32220 MiB of GPU memory/) })
+})
+
+test('the numbers of the fit are what the search learns from trials; the GPU of the anchors is surer than another', () => {
+  const gpus = ['A10', 'L4']
+  const { sd, at: moved } = createEstimator({ architecture, slo, anchored }).priorFactors(gpus)
+  expect(sd.length).toBe(5 + 1 + 2)
+  expect(sd[7]!).toBeGreaterThan(2 * sd[6]!)
+  const slower = moved(sd.map((_, i) => (i === 6 ? 0.3 : 0)))
+  const still = moved(sd.map(() => 0))
+  expect(slower.logRate(at(32))!).toBeLessThan(still.logRate(at(32))!)
+  expect(still.sensitivities(at(32))[6]!).toBeLessThan(0)
+  expect(still.sensitivities(at(32))[7]!).toBe(0)
+})

@@ -1,0 +1,118 @@
+/** Published latencies of servers, a few rows of each taken as its anchors and the others foretold from them. */
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { parseCsv } from '../../../search/bench/recorded-tables.ts'
+import { stepTimes } from '../../predictor/llm/step-model.ts'
+import { type AnchorPoint, anchorError, anchoredMs, fitAnchor } from '../anchor.ts'
+import { architectureOf, type Decoder } from '../architecture.ts'
+import type { LatencyRow } from '../calibration/published-tables.ts'
+import { findGpu } from '../catalogue.ts'
+import { type DeviceCall, deviceLatencyMs } from '../device-model.ts'
+import { findMigProfile } from '../mig.ts'
+
+/** A row that was no anchor: measured, foretold by the device model alone, and by the anchored server with its error. */
+export interface Foretold {
+  readonly measuredMs: number
+  readonly unanchoredMs: number
+  readonly anchoredMs: number
+  readonly relativeError: number
+}
+
+/** Every framework, GPU and precision that has at least three of the anchor batches. */
+export function foretoldFrameworks(rows: readonly LatencyRow[], anchorBatches: readonly number[]): Foretold[] {
+  const groupOf = (r: LatencyRow) => `${r.runtime} ${r.gpu.name} ${r.precision}`
+  return [...new Set(rows.map(groupOf))].flatMap((group) => {
+    const own = rows.filter((row) => groupOf(row) === group)
+    const isAnchor = (row: LatencyRow) => anchorBatches.includes(row.batch)
+    const device = (row: LatencyRow) => deviceLatencyMs({ ...row, runtime: 'tensorrt' }).ms
+    const anchors = own.filter(isAnchor)
+    if (anchors.length < 3) return []
+    const anchored = { ...fitAnchor(anchors.map((row) => ({ ...row, deviceMs: device(row) }))), on: { gpu: own[0]!.gpu } }
+    return own
+      .filter((row) => !isAnchor(row))
+      .map((row) => {
+        const { ms, relativeError } = deviceLatencyMs({ ...row, runtime: undefined, anchored })
+        return { measuredMs: row.latencyMs, unanchoredMs: device(row), anchoredMs: ms, relativeError }
+      })
+  })
+}
+
+const sliceNames: Readonly<Record<string, string>> = { 1: '1g.10gb', 2: '2g.20gb', 3: '3g.40gb', 4: '4g.40gb', 7: '7g.80gb' }
+
+/** A server of ParvaGPU's tables (PyTorch on slices of an A100-80GB) as the device model is asked of it; tf32 is what PyTorch convolves in there. */
+export const parvaCall = (model: string, slices: number | string, batch: number, processes = 1): DeviceCall => {
+  const gpu = findGpu('A100-80GB')
+  const mig = findMigProfile(gpu, sliceNames[slices]!)
+  return { architecture: architectureOf(model), gpu, mig, batch, processes, precision: 'tf32' }
+}
+
+/** Measured on the whole GPU with two processes: four batches one at a time, and one batch in both at once. */
+const isParvaAnchor = ({ slices, processes, batch }: ParvaRow): boolean =>
+  slices === 7 && ((processes === 1 && [1, 4, 16, 64].includes(batch)) || (processes === 2 && batch === 16))
+
+/** The server of a table, anchored on five of its cells. */
+export function parvaAnchored(model: string) {
+  const points = parvaRows(model).filter(isParvaAnchor)
+  const fit = fitAnchor(points.map((p) => ({ ...p, deviceMs: deviceLatencyMs(parvaCall(model, 7, p.batch)).ms })))
+  const { gpu, mig } = parvaCall(model, 7, 1)
+  return { ...fit, on: { gpu, mig } }
+}
+
+/** Every other cell of a model's table: other slices, batches, and processes side by side. */
+export function foretoldProcesses(model: string): Foretold[] {
+  const anchored = parvaAnchored(model)
+  return parvaRows(model)
+    .filter((r) => !isParvaAnchor(r))
+    .map((r) => {
+      const call = parvaCall(model, r.slices, r.batch, r.processes)
+      const { ms, relativeError } = deviceLatencyMs({ ...call, anchored })
+      const unanchoredMs = r.processes * deviceLatencyMs(call).ms
+      return { measuredMs: r.latencyMs, unanchoredMs, anchoredMs: ms, relativeError }
+    })
+}
+
+interface ParvaRow extends AnchorPoint {
+  readonly slices: number
+  readonly processes: number
+}
+
+/** The cells that served. */
+const parvaRows = (model: string): ParvaRow[] =>
+  parseCsv(readFileSync(fileURLToPath(new URL(`../../../search/bench/tables/parvagpu/${model}.csv`, import.meta.url)), 'utf8'))
+    .filter((row) => Number(row.infeasible) === 0)
+    .map((row) => ({
+      slices: Number(row.gpuSlices),
+      batch: Number(row.batchSize),
+      processes: Number(row.processes),
+      latencyMs: Number(row.latencyMs),
+    }))
+
+/** Time between tokens of LLM servers by users, from the step of so many sequences. */
+export function foretoldLlmServers(anchorUsers: readonly number[]): Foretold[] {
+  const [, ...lines] = readFileSync(fileURLToPath(new URL('../tables/llm-servers.csv', import.meta.url)), 'utf8')
+    .trim()
+    .split(/\r?\n/)
+  const rows = lines
+    .map((line) => line.split(','))
+    .filter(([model]) => model === 'llama-7b')
+    .map((c) => ({ gpu: c[1]!, gpus: Number(c[2]), users: Number(c[3]), itlMs: Number(c[11]), context: Number(c[13]) + Number(c[14]) / 2 }))
+  const architecture = architectureOf('llama-2-7b') as Decoder
+  return [...new Set(rows.map((r) => `${r.gpu} x ${r.gpus}`))].flatMap((group) => {
+    const own = rows.filter((r) => `${r.gpu} x ${r.gpus}` === group)
+    const step = stepTimes({ architecture, gpu: findGpu(own[0]!.gpu), precision: 'fp16', tensorParallel: own[0]!.gpus })
+    const deviceMs = ({ users, context }: (typeof own)[number]) =>
+      step({ prefillTokens: 0, decodes: users, decodeContext: users * context })
+    const isAnchor = (row: (typeof own)[number]) => anchorUsers.includes(row.users)
+    const anchors = own.filter(isAnchor)
+    if (anchors.length < 3) return []
+    const fit = fitAnchor(anchors.map((row) => ({ batch: row.users, latencyMs: row.itlMs, deviceMs: deviceMs(row) })))
+    return own
+      .filter((row) => !isAnchor(row))
+      .map((row) => ({
+        measuredMs: row.itlMs,
+        unanchoredMs: deviceMs(row),
+        anchoredMs: anchoredMs(fit.at, row.users, deviceMs(row)),
+        relativeError: anchorError(fit, row.users, deviceMs(row)),
+      }))
+  })
+}

@@ -1,0 +1,234 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { Answered, AnswerReading, Target } from '../../profiler/types.ts'
+import type { Configuration } from '../../search/types.ts'
+import { rememberSecret } from '../secrets.ts'
+import type { Launcher, Predictor } from '../types.ts'
+import { type AnswerRules, withCheckedAnswers } from './checked-answers.ts'
+import { GoldenStore } from './golden-store.ts'
+import type { PredictorTemplate } from './template.ts'
+
+let folder: string
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'tune-golden-'))
+})
+afterEach(() => rmSync(folder, { recursive: true, force: true }))
+
+const { signal } = new AbortController()
+const first: AnswerRules = { expect: [], golden: 'first' }
+const command: PredictorTemplate = { kind: 'command', model: 'm', command: ['serve'], protocol: 'oip-v2' }
+const builtin: PredictorTemplate = {
+  kind: 'builtin',
+  model: 'bert',
+  engine: 'auto',
+  variants: { small: { model: 'distilbert' }, int8: { values: { precision: 'int8' } } },
+}
+
+/** Answers of a configuration to the number of a request. */
+type Answers = (configuration: Configuration, body: number) => unknown
+interface Served {
+  readonly launcher: Launcher
+  readonly stopped: number[]
+  asked: number
+}
+
+/** Predictors of which each answers as told, without any server. */
+function serving(answers: Answers, rules: AnswerRules, template = command, store = new GoldenStore()): Served {
+  const served: Served & { configuration?: Configuration } = { launcher: undefined as unknown as Launcher, stopped: [], asked: 0 }
+  const configurations: Configuration[] = []
+  const reading: AnswerReading = {
+    tensors: true,
+    ask: async (target, body) => {
+      served.asked++
+      const answer = answers(configurations[Number(target.path)]!, body)
+      if (answer === 'refused') throw new Error('503')
+      return Buffer.from(JSON.stringify(answer))
+    },
+    read: async (answer) => answered(JSON.parse(Buffer.from(answer).toString())),
+    of: async (document) => answered(document),
+  }
+  const inner: Launcher = {
+    name: 'fake',
+    sweep: async () => undefined,
+    launch: async (configuration, number): Promise<Predictor> => {
+      configurations[number] = configuration
+      const bodies = [0, 1, 2, 3].map((body) => ({
+        contentType: 'application/json',
+        body: JSON.stringify({ body, size: configuration.imageSize }),
+      }))
+      const target: Target = { kind: 'http', url: 'http://h', path: String(number), headers: {}, bodies, timeoutMs: 1_000 }
+      const stop = async () => void served.stopped.push(number)
+      return {
+        target,
+        protocol: 'oip-v2',
+        provenance: 'measured',
+        isolation: '',
+        logPath: '/log',
+        logTail: () => '',
+        usage: async () => ({}),
+        stop,
+      }
+    },
+  }
+  return Object.assign(served, { launcher: withCheckedAnswers(inner, { rules, template, reading, store }) })
+}
+const answered = (document: unknown): Answered => ({ document, result: document })
+const right: Answers = (_, body) => ({ y: body + 0.5 })
+const brokenAt8: Answers = ({ batch }, body) => ({ y: (batch === 8 ? 4 - body : body) + 0.5 })
+
+test('what answers like the first configuration is measured, what does not cannot serve and is stopped', async () => {
+  const { launcher, stopped } = serving(brokenAt8, first)
+  await launcher.launch({ batch: 1 }, 1, signal)
+  await launcher.launch({ batch: 4 }, 2, signal)
+  await expect(launcher.launch({ batch: 8 }, 3, signal)).rejects.toMatchObject({
+    name: 'InfeasibleError',
+    reason: 'answers-differ',
+    message: expect.stringContaining('request 0, y: 4.5 in place of 0.5, the answer of trial 1'),
+    logPath: '/log',
+  })
+  expect(stopped).toEqual([3])
+})
+
+test('golden answers outlive the run that took them, private', async () => {
+  const path = join(folder, 'e', 'golden-answers.json')
+  await serving(right, first, command, new GoldenStore(path)).launcher.launch({ batch: 1 }, 1, signal)
+  expect(statSync(path).mode & 0o777).toBe(0o600)
+  expect(readFileSync(path, 'utf8')).toContain('trial 1')
+  const resumed = serving(brokenAt8, first, command, new GoldenStore(path))
+  await expect(resumed.launcher.launch({ batch: 8 }, 2, signal)).rejects.toMatchObject({ reason: 'answers-differ' })
+})
+
+const entry = { of: 'trial 1', configuration: {}, random: [], answers: [{ body: 0, leaves: { y: [0.5] } }] }
+test.each(
+  [
+    {},
+    ['key'],
+    [[1, entry]],
+    [['key', {}]],
+    [['key', 'trial 1']],
+    [['key', { ...entry, of: 1 }]],
+    [['key', { ...entry, configuration: undefined }]],
+    [['key', { ...entry, random: 'y' }]],
+    [['key', { ...entry, answers: {} }]],
+    [['key', { ...entry, answers: [null] }]],
+    [['key', { ...entry, answers: [...entry.answers, { body: 1 }] }]],
+    [['key', { ...entry, answers: [{ body: 0, leaves: { y: [0.5], z: 1 } }] }]],
+    [
+      ['key', entry],
+      ['other', {}],
+    ],
+  ]
+    .map((damaged) => JSON.stringify(damaged))
+    .concat('{'),
+)('a damaged file of them is named, and nothing started stays: %s', async (text) => {
+  const path = join(folder, 'golden-answers.json')
+  writeFileSync(path, text)
+  const { launcher, stopped } = serving(right, first, command, new GoldenStore(path))
+  await expect(launcher.launch({}, 1, signal)).rejects.toMatchObject({ message: expect.stringContaining(path), final: 'experiment' })
+  expect(stopped).toEqual([1])
+})
+
+test('a whole file of them is read', async () => {
+  const path = join(folder, 'golden-answers.json')
+  writeFileSync(path, JSON.stringify([['key', entry]]))
+  const { launcher } = serving(right, first, command, new GoldenStore(path))
+  await launcher.launch({ batch: 1 }, 1, signal)
+  expect(JSON.parse(readFileSync(path, 'utf8'))).toHaveLength(2)
+})
+
+test('of several that start at once one gives the golden answers', async () => {
+  const { launcher } = serving(brokenAt8, first)
+  const launched = await Promise.allSettled([1, 8, 1].map((batch, i) => launcher.launch({ batch }, i + 1, signal)))
+  expect(launched.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+})
+
+test('a first configuration that does not answer gives none; the next one does', async () => {
+  const { launcher } = serving((configuration, body) => (configuration.batch === 1 ? 'refused' : brokenAt8(configuration, body)), first)
+  await launcher.launch({ batch: 1 }, 1, signal)
+  await launcher.launch({ batch: 2 }, 2, signal)
+  await expect(launcher.launch({ batch: 8 }, 3, signal)).rejects.toThrow('the answer of trial 2')
+})
+
+describe('what may answer otherwise', () => {
+  const differs: Answers = (configuration, body) => ({ y: body + JSON.stringify(configuration).length })
+  test.each<[string, PredictorTemplate, Configuration, boolean]>([
+    ['another batch', builtin, { batchSize: 16 }, false],
+    ['another length of texts', builtin, { sequenceLength: 64 }, true],
+    ['another size of pictures', builtin, { imageSize: 64 }, true],
+    ['a variant that is another model', builtin, { variant: 'small' }, true],
+    ['a variant that is the same model in another precision', builtin, { variant: 'int8' }, false],
+    ['a variant of a command', command, { variant: 'small' }, true],
+  ])('%s: %#', async (_, template, configuration, may) => {
+    const { launcher } = serving(differs, first, template)
+    await launcher.launch({}, 1, signal)
+    const second = launcher.launch(configuration, 2, signal)
+    await (may ? expect(second).resolves.toBeDefined() : expect(second).rejects.toMatchObject({ reason: 'answers-differ' }))
+  })
+})
+
+test('answers that the user gives are held against the first configuration too', async () => {
+  const golden = { file: 'golden.jsonl', documents: [0, 1, 2, 3].map((body) => ({ y: body + 0.5 })) }
+  const { launcher } = serving(brokenAt8, { expect: [], golden })
+  await expect(launcher.launch({ batch: 8 }, 1, signal)).rejects.toThrow('the answer of golden.jsonl')
+  await launcher.launch({ batch: 1 }, 2, signal)
+})
+
+test('a first configuration that answers otherwise than the user expects gives no golden answers', async () => {
+  const rules: AnswerRules = { expect: [{ path: 'y', value: 2, tolerance: 2 }], golden: 'first' }
+  // One answer of four is another than expected.
+  const { launcher } = serving(({ batch }, body) => ({ y: batch === 1 && body === 2 ? 9 : body + 0.5 }), rules)
+  await expect(launcher.launch({ batch: 1 }, 1, signal)).rejects.toThrow('request 2 was answered, but y is 9')
+  const { answers } = await launcher.launch({ batch: 2 }, 2, signal)
+  expect(answers!.spec.golden!.of).toBe('trial 2')
+})
+
+test('fewer answers of the user than requests: as many are asked', async () => {
+  const golden = { file: 'golden.jsonl', documents: [{ y: 0.5 }, { y: 1.5 }] }
+  const served = serving(right, { expect: [], golden })
+  const { answers } = await served.launcher.launch({ batch: 1 }, 1, signal)
+  expect([served.asked, answers!.bodies]).toEqual([2, [0, 1]])
+  const more = serving(right, { expect: [], golden: { file: 'golden.jsonl', documents: Array(9).fill({ y: 0.5 }) } })
+  await expect(more.launcher.launch({ batch: 1 }, 1, signal)).rejects.toThrow('the answer of golden.jsonl')
+  expect(more.asked).toBe(4)
+})
+
+test('what the user expects', async () => {
+  const rules: AnswerRules = { expect: [{ path: 'y', value: 2, tolerance: 2 }], golden: 'first' }
+  const { launcher } = serving(({ batch }, body) => ({ y: batch === 8 ? 9 : body + 0.5 }), rules)
+  await expect(launcher.launch({ batch: 8 }, 1, signal)).rejects.toThrow('request 0 was answered, but y is 9, and 2 within 2 is expected')
+  await launcher.launch({ batch: 1 }, 2, signal)
+})
+
+test('nobody is asked where nothing is to be checked', async () => {
+  const served = serving(brokenAt8, { expect: [], golden: 'off' })
+  const { answers } = await served.launcher.launch({ batch: 1 }, 1, signal)
+  expect(served.asked).toBe(0)
+  expect(answers).toBeUndefined()
+})
+
+test('answers of a load are held against them too', async () => {
+  const { launcher } = serving(right, first)
+  const { target, answers } = await launcher.launch({}, 1, signal)
+  if (target.kind !== 'http') throw new Error('no HTTP target')
+  expect(target.sample?.bodies).toEqual([0, 1, 2, 3])
+  target.sample!.take!(2, Buffer.from('{"y": 2.5}'))
+  expect(await answers!.fault()).toBeUndefined()
+  target.sample!.take!(2, Buffer.from('{"y": 0.5}'))
+  expect(await answers!.fault()).toContain('request 2, y: 0.5 in place of 2.5')
+})
+
+test('what a server repeats of a secret stands neither in the file nor in the verdict', async () => {
+  rememberSecret('planted-echo')
+  const path = join(folder, 'golden-answers.json')
+  const { launcher } = serving(
+    ({ batch }) => ({ header: 'Bearer planted-echo', label: `${batch} planted-echo` }),
+    first,
+    command,
+    new GoldenStore(path),
+  )
+  await launcher.launch({ batch: 1 }, 1, signal)
+  await expect(launcher.launch({ batch: 8 }, 2, signal)).rejects.toThrow('"8 [secret]" in place of "1 [secret]"')
+  expect(readFileSync(path, 'utf8')).not.toContain('planted-echo')
+})

@@ -1,0 +1,101 @@
+import { describe, expect, test } from 'vitest'
+import { ownServerOf, ownServerSaying, tunedCommand } from './own-command.ts'
+import { ownServers } from './own-servers.ts'
+
+const words = (text: string) => text.split(' ')
+
+describe('who a command starts', () => {
+  test.each([
+    ['gunicorn app:app', 'gunicorn'],
+    ['/opt/venv/bin/gunicorn -w 4 app:app', 'gunicorn'],
+    ['python3 -m gunicorn app:app', 'gunicorn'],
+    ['env OMP_NUM_THREADS=1 uvicorn app:app --port 8000', 'uvicorn'],
+    ['python -m uvicorn app:app', 'uvicorn'],
+    ['hypercorn app:app', 'hypercorn'],
+    ['tritonserver --model-repository=/models', 'NVIDIA Triton'],
+    ['tensorflow_model_server --model_base_path=/m/half', 'TensorFlow Serving'],
+    ['torchserve --start', 'TorchServe'],
+    ['vllm serve meta-llama/Llama-3.1-8B', 'vLLM'],
+    ['python -m vllm.entrypoints.openai.api_server --model m', 'vLLM'],
+    ['python3 -m sglang.launch_server --model-path m', 'SGLang'],
+    ['mlserver start .', 'MLServer'],
+    ['./llama-server -m model.gguf', 'llama-server'],
+    ['bentoml serve service:svc', 'BentoML'],
+    ['serve run app:deployment', 'Ray Serve'],
+    ['waitress-serve app:app', 'waitress'],
+  ])('%s', (command, title) => {
+    expect(ownServerOf(words(command))?.title).toBe(title)
+  })
+
+  test.each(['python3 app.py', 'vllm bench', 'node serve run.js', 'python3 gunicorn.conf.py'])('%s is nobody known', (command) => {
+    expect(ownServerOf(words(command))).toBeUndefined()
+  })
+
+  test('a process that names itself, and the header of answers', () => {
+    expect(ownServerOf(['gunicorn: master [app:app]'])?.title).toBe('gunicorn')
+    expect(ownServerSaying('gunicorn/20.1.0')?.title).toBe('gunicorn')
+    expect(ownServerSaying('nginx/1.22')).toBeUndefined()
+    expect(ownServerSaying(undefined)).toBeUndefined()
+  })
+})
+
+describe('a command for trials', () => {
+  test('what it says of its port and of what is tuned becomes placeholders, wherever it stands', () => {
+    const { command, parameters } = tunedCommand(words('gunicorn -w 6 --bind=0.0.0.0:9000 app:app --threads 2'))
+    expect(command).toEqual(words('gunicorn -w ${workers} --bind ${host}:${port} app:app --threads ${threads}'))
+    expect(parameters).toMatchObject([
+      { name: 'workers', values: '1..6', was: '6' },
+      { name: 'threads', values: '1..8 x2', was: '2' },
+    ])
+  })
+
+  test('what it does not say is appended, and what its user tunes already stays', () => {
+    const { command, parameters } = tunedCommand(words('uvicorn app:app --workers ${processes} --port ${port}'))
+    expect(command).toEqual(words('uvicorn app:app --workers ${processes} --port ${port} --host ${host}'))
+    expect(parameters).toEqual([])
+    expect(tunedCommand(['hypercorn', 'a:app']).command).toEqual(words('hypercorn a:app --bind ${host}:${port} --workers ${workers}'))
+    expect(tunedCommand(words('gunicorn -w4 app:app')).parameters[0]).toMatchObject({ was: '4' })
+  })
+
+  test('a server that reads variables gets them', () => {
+    expect(tunedCommand(words('mlserver start .'))).toMatchObject({
+      command: ['mlserver', 'start', '.'],
+      env: { MLSERVER_HTTP_PORT: '${port}', MLSERVER_PARALLEL_WORKERS: '${parallelWorkers}' },
+    })
+  })
+
+  test('Triton and TensorFlow Serving keep what their files do not say', () => {
+    expect(tunedCommand(words('tritonserver --model-repository /models --http-port=9000 --log-verbose=1'))).toMatchObject({
+      command: ['tritonserver', '--log-verbose=1'],
+      models: '/models',
+    })
+    const served = words('tensorflow_model_server --rest_api_port=8501 --model_name=half --model_base_path=/m/half_plus_two')
+    expect(tunedCommand(served)).toMatchObject({ command: ['tensorflow_model_server'], models: '/m/half_plus_two', model: 'half' })
+  })
+
+  test.each([
+    ['python3 app.py --port 8080', 'python3 app.py --port ${port}'],
+    ['python3 app.py --port=8080', 'python3 app.py --port=${port}'],
+    ['node app.js -p 3000', 'node app.js -p ${port}'],
+    ['./server 0.0.0.0:8080', './server ${host}:${port}'],
+    ['./server --listen :8080', './server --listen ${host}:${port}'],
+  ])('nobody known: the port of %s', (given, command) => {
+    expect(tunedCommand(words(given))).toMatchObject({ command: words(command), env: {}, parameters: [], saysPort: true })
+  })
+
+  test('a command that names no port may read the variable', () => {
+    expect(tunedCommand(words('python3 app.py 12'))).toMatchObject({
+      command: words('python3 app.py 12'),
+      env: { PORT: '${port}' },
+      saysPort: false,
+    })
+  })
+})
+
+test('each server of the table is found again by each of its programs', () => {
+  for (const { title, programs, ...rest } of ownServers)
+    for (const program of programs) {
+      const command = program.includes('.') ? ['python3', '-m', program] : [program, ...('subcommand' in rest ? [rest.subcommand] : [])]
+      expect(ownServerOf(command)?.title).toBe(title)
+    }
+})

@@ -1,0 +1,136 @@
+/** A server's command line read as its user starts it by hand, and rewritten so that a launcher says where it listens and a search tunes it. Pure. */
+import { basename } from 'node:path'
+import { type OwnServer, ownServers, type ServerKnob } from './own-servers.ts'
+
+/** How a command is started for trials. */
+export interface TunedCommand {
+  /** Undefined: nobody known. */
+  readonly server?: OwnServer
+  /** With placeholders for host, port and what is tuned. */
+  readonly command: readonly string[]
+  /** Likewise. */
+  readonly env: Readonly<Record<string, string>>
+  readonly parameters: readonly TunableKnob[]
+  /** Values of the server's own arguments for its models. */
+  readonly models?: string
+  readonly model?: string
+  /** How it is told its port: false where only the variable PORT is left to try. */
+  readonly saysPort: boolean
+}
+
+interface TunableKnob extends ServerKnob {
+  /** What the command said of it. */
+  readonly was?: string
+}
+
+/** Before the program may stand what starts it: python3 -m, env A=b, uv run. */
+const mostWordsBefore = 6
+
+const all: readonly OwnServer[] = ownServers
+
+/** The server that a command starts; undefined where it is none of the table. */
+export function ownServerOf(words: readonly string[]): OwnServer | undefined {
+  const [title] = words
+  // gunicorn names its processes 'gunicorn: master [app:app]'.
+  const named = title && /^([\w-]+): (master|worker)/.exec(title)?.[1]
+  if (named) return all.find(({ programs }) => programs.includes(named))
+  for (const [i, word] of words.slice(0, mostWordsBefore).entries()) {
+    const name = words[i - 1] === '-m' ? word : basename(word)
+    const found = all.find(
+      ({ programs, subcommand }) =>
+        programs.includes(name) && (subcommand === undefined || words[i - 1] === '-m' || words[i + 1] === subcommand),
+    )
+    if (found) return found
+  }
+  return undefined
+}
+
+/** By the header `server` of its answers. */
+export const ownServerSaying = (header: string | undefined): OwnServer | undefined =>
+  header === undefined ? undefined : all.find((server) => server.header && header.toLowerCase().startsWith(server.header))
+
+/** The command as trials start it: where it listens, and what is tuned of it, are placeholders. */
+export function tunedCommand(given: readonly string[]): TunedCommand {
+  const server = ownServerOf(given)
+  let command = [...given]
+  const env: Record<string, string> = {}
+  if (server?.preset) {
+    const { models, model } = server.preset
+    const read = { models: saidOf(command, models), model: model && saidOf(command, model) }
+    for (const name of [models, model, ...presetPorts]) if (name) command = without(command, name)
+    return { server, command, env, parameters: server.knobs, ...read, saysPort: true }
+  }
+  const parameters: TunableKnob[] = []
+  for (const { args, env: variable, value } of server?.listens ?? []) {
+    if (variable) env[variable] = value
+    else if (args) command = withValue(command, args, value)
+  }
+  for (const knob of server?.knobs ?? []) {
+    const was = knob.args?.map((name) => saidOf(command, name)).find((value) => value !== undefined)
+    // Its user has it tuned already, by another name.
+    if (was?.includes('${')) continue
+    const placeholder = `\${${knob.name}}`
+    if (knob.env) env[knob.env] = placeholder
+    else if (knob.args) command = withValue(command, knob.args, placeholder)
+    parameters.push({ ...knob, values: reaching(knob.values, was), ...(was !== undefined && { was }) })
+  }
+  const told = server !== undefined && server.listens.length > 0
+  if (told || command.some((word) => word.includes('${port}'))) return { server, command, env, parameters, saysPort: true }
+  const ported = withPort(command)
+  if (ported) return { server, command: ported, env, parameters, saysPort: true }
+  return { server, command, env: { ...env, PORT: '${port}' }, parameters, saysPort: false }
+}
+
+/** A range that ends below what is used today goes up to it. */
+function reaching(values: ServerKnob['values'], was: string | undefined): ServerKnob['values'] {
+  const [, low, high, factor = ''] = (typeof values === 'string' && /^(\d+)\.\.(\d+)( x\d+)?$/.exec(values)) || []
+  const used = Number(was)
+  if (high === undefined || !Number.isInteger(used) || used <= Number(high)) return values
+  return `${low}..${used}${factor}`
+}
+
+const presetPorts = ['--http-port', '--grpc-port', '--rest_api_port', '--port']
+
+/** '--name value', '--name=value' and '-n4' in one. */
+function placeOf(words: readonly string[], name: string): { at: number; length: 1 | 2; value: string } | undefined {
+  for (const [at, word] of words.entries()) {
+    if (at === 0) continue
+    if (word === name && words[at + 1] !== undefined) return { at, length: 2, value: words[at + 1]! }
+    if (word.startsWith(`${name}=`)) return { at, length: 1, value: word.slice(name.length + 1) }
+    if (/^-\w$/.test(name) && word.startsWith(name) && /^\d+$/.test(word.slice(2))) return { at, length: 1, value: word.slice(2) }
+  }
+  return undefined
+}
+
+const saidOf = (words: readonly string[], name: string): string | undefined => placeOf(words, name)?.value
+
+function without(words: readonly string[], name: string): string[] {
+  const place = placeOf(words, name)
+  return place ? [...words.slice(0, place.at), ...words.slice(place.at + place.length)] : [...words]
+}
+
+function withValue(words: readonly string[], names: readonly [string, ...string[]], value: string): string[] {
+  for (const name of names) {
+    const place = placeOf(words, name)
+    if (place?.value.includes('${')) return [...words]
+    if (place) return [...words.slice(0, place.at), name, value, ...words.slice(place.at + place.length)]
+  }
+  // Two words: not every server reads '--name=value'.
+  return [...words, names[0], value]
+}
+
+const portNames = ['--port', '--http-port', '--http_port', '-p', '--bind', '-b', '--listen', '--address', '--addr']
+const portPattern = /^((?:\d+\.\d+\.\d+\.\d+|localhost|\[?::\]?)?:)?\d{2,5}$/
+
+/** The command with ${port} in place of the port that it names; undefined where none is seen. */
+function withPort(words: readonly string[]): string[] | undefined {
+  for (const name of portNames) {
+    const place = placeOf(words, name)
+    if (!place || !portPattern.test(place.value)) continue
+    const value = place.value.includes(':') ? '${host}:${port}' : '${port}'
+    const written = place.length === 2 ? [name, value] : [`${name}=${value}`]
+    return [...words.slice(0, place.at), ...written, ...words.slice(place.at + place.length)]
+  }
+  const at = words.findIndex((word, i) => i > 0 && word.includes(':') && portPattern.test(word))
+  return at < 0 ? undefined : words.with(at, '${host}:${port}')
+}

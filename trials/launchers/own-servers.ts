@@ -1,0 +1,188 @@
+/**
+ * Servers that people run models on: how each is known, by its program, by what its processes are called or by the header `server` of its answers, and
+ * which of its own arguments are worth tuning. This table feeds `tune init`, its help and docs/servers.md. Light: help shows it.
+ */
+import type { ProtocolName } from '../../profiler/protocols/protocol-table.ts'
+import type { ServerKind } from './server-files/preset.ts'
+
+/** An argument, or an environment variable, of a server that is worth tuning. */
+export interface ServerKnob {
+  /** The parameter's. */
+  readonly name: string
+  /** As the server spells it, the one that is written first; absent for a variable. */
+  readonly args?: readonly [string, ...string[]]
+  readonly env?: string
+  /** As an experiment file has them: 1..4, '16..256 x2', [0.8, 0.9]. */
+  readonly values: string | readonly (number | string)[]
+  readonly what: string
+}
+
+export interface OwnServer {
+  readonly title: string
+  /** Names of its program; of a Python module as it stands after -m. */
+  readonly programs: readonly string[]
+  /** What the header `server` of its answers begins with. */
+  readonly header?: string
+  readonly protocol?: ProtocolName
+  /** How it is told where to listen. */
+  readonly listens: readonly ServerSetting[]
+  readonly knobs: readonly ServerKnob[]
+  /** Its flags and files are written for it: the arguments that name where its models are, and the one served. */
+  readonly preset?: { readonly kind: ServerKind; readonly models: string; readonly model?: string }
+  /** The word after the program that starts it: vllm serve. */
+  readonly subcommand?: string
+  /** What tuning it takes beside its arguments. */
+  readonly note?: string
+}
+
+/** An argument or variable that is always set. */
+interface ServerSetting {
+  readonly args?: readonly [string, ...string[]]
+  readonly env?: string
+  readonly value: string
+}
+
+const port = '${port}'
+const host = '${host}'
+const bind: readonly ServerSetting[] = [{ args: ['--bind', '-b'], value: `${host}:${port}` }]
+const hostAndPort: readonly ServerSetting[] = [
+  { args: ['--host'], value: host },
+  { args: ['--port'], value: port },
+]
+const workers = (...args: [string, ...string[]]): ServerKnob => ({ name: 'workers', args, values: '1..4', what: 'processes' })
+const presetKnob = (name: string, values: ServerKnob['values'], what: string): ServerKnob => ({ name, values, what })
+
+export const ownServers = [
+  {
+    title: 'gunicorn',
+    programs: ['gunicorn'],
+    header: 'gunicorn',
+    listens: bind,
+    knobs: [
+      workers('--workers', '-w'),
+      { name: 'threads', args: ['--threads'], values: '1..8 x2', what: 'threads of each worker; more than one makes it gthread' },
+    ],
+  },
+  { title: 'uvicorn', programs: ['uvicorn'], header: 'uvicorn', listens: hostAndPort, knobs: [workers('--workers')] },
+  { title: 'hypercorn', programs: ['hypercorn'], header: 'hypercorn', listens: bind, knobs: [workers('--workers', '-w')] },
+  {
+    title: 'waitress',
+    programs: ['waitress-serve'],
+    header: 'waitress',
+    listens: hostAndPort,
+    knobs: [{ name: 'threads', args: ['--threads'], values: '1..16 x2', what: 'threads' }],
+  },
+  {
+    title: 'NVIDIA Triton',
+    programs: ['tritonserver'],
+    protocol: 'oip-v2',
+    listens: [],
+    preset: { kind: 'triton', models: '--model-repository' },
+    knobs: [
+      presetKnob('batchSize', '1..32', '`max_batch_size`'),
+      presetKnob('maxDelayMs', [0, 1, 5], '`max_queue_delay_microseconds`, in ms'),
+      presetKnob('instances', '1..2', '`instance_group.count`'),
+    ],
+  },
+  {
+    title: 'TensorFlow Serving',
+    programs: ['tensorflow_model_server'],
+    protocol: 'tfserving',
+    listens: [],
+    preset: { kind: 'tfserving', models: '--model_base_path', model: '--model_name' },
+    knobs: [
+      presetKnob('batchSize', '1..64', '`max_batch_size`'),
+      presetKnob('maxDelayMs', [0, 1, 5], '`batch_timeout_micros`, in ms'),
+      presetKnob('numBatchThreads', '1..4', '`num_batch_threads`'),
+    ],
+  },
+  {
+    title: 'TorchServe',
+    programs: ['torchserve'],
+    listens: [],
+    knobs: [],
+    note: 'workers, batchSize and maxBatchDelay stand in its config.properties: [examples/torchserve](../examples/torchserve/README.md)',
+  },
+  {
+    title: 'vLLM',
+    programs: ['vllm', 'vllm.entrypoints.openai.api_server'],
+    subcommand: 'serve',
+    protocol: 'openai',
+    listens: hostAndPort,
+    knobs: [
+      { name: 'maxNumSeqs', args: ['--max-num-seqs'], values: '16..256 x2', what: 'sequences at once' },
+      { name: 'maxNumBatchedTokens', args: ['--max-num-batched-tokens'], values: '2048..16384 x2', what: 'tokens of one step' },
+      { name: 'gpuMemoryUtilization', args: ['--gpu-memory-utilization'], values: [0.8, 0.9, 0.95], what: 'share of the GPU, 0-1' },
+    ],
+  },
+  {
+    title: 'SGLang',
+    programs: ['sglang.launch_server'],
+    protocol: 'openai',
+    listens: hostAndPort,
+    knobs: [
+      { name: 'maxRunningRequests', args: ['--max-running-requests'], values: '16..256 x2', what: 'requests at once' },
+      { name: 'chunkedPrefillSize', args: ['--chunked-prefill-size'], values: '2048..8192 x2', what: 'tokens of a chunk' },
+      { name: 'memFractionStatic', args: ['--mem-fraction-static'], values: [0.7, 0.8, 0.88], what: 'share of the GPU, 0-1' },
+    ],
+  },
+  {
+    title: 'MLServer',
+    programs: ['mlserver'],
+    subcommand: 'start',
+    protocol: 'oip-v2',
+    listens: [
+      { env: 'MLSERVER_HOST', value: host },
+      { env: 'MLSERVER_HTTP_PORT', value: port },
+      { env: 'MLSERVER_GRPC_PORT', value: '0' },
+    ],
+    knobs: [
+      { name: 'parallelWorkers', env: 'MLSERVER_PARALLEL_WORKERS', values: '0..2', what: 'worker processes; 0: none of their own' },
+      { name: 'batchSize', env: 'MLSERVER_MODEL_MAX_BATCH_SIZE', values: '2..32 x2', what: 'requests of a batch' },
+      { name: 'maxBatchTime', env: 'MLSERVER_MODEL_MAX_BATCH_TIME', values: [0.001, 0.005, 0.02], what: 'seconds that it waits' },
+    ],
+  },
+  {
+    title: 'llama-server',
+    programs: ['llama-server'],
+    header: 'llama.cpp',
+    protocol: 'openai',
+    listens: hostAndPort,
+    knobs: [
+      { name: 'parallel', args: ['--parallel', '-np'], values: '1..8 x2', what: 'sequences at once' },
+      { name: 'threads', args: ['--threads', '-t'], values: '1..4', what: 'threads' },
+      { name: 'ubatchSize', args: ['--ubatch-size', '-ub'], values: '128..512 x2', what: 'tokens of one step' },
+    ],
+  },
+  {
+    title: 'BentoML',
+    programs: ['bentoml'],
+    subcommand: 'serve',
+    listens: [
+      { args: ['--host'], value: host },
+      { args: ['--port', '-p'], value: port },
+    ],
+    knobs: [{ name: 'apiWorkers', args: ['--api-workers'], values: '1..4', what: 'processes that take requests' }],
+  },
+  {
+    title: 'Ray Serve',
+    programs: ['serve'],
+    subcommand: 'run',
+    listens: [],
+    knobs: [],
+    note: 'num_replicas, max_ongoing_requests and num_gpus stand in its config: give it under `files`, with ${replicas} in it, and run `serve run ${dir}/serve.yaml`',
+  },
+] as const satisfies readonly OwnServer[]
+
+/** Of `tune init --help`: gunicorn, uvicorn, ... */
+export const ownServerTitles: readonly string[] = ownServers.map(({ title }) => title)
+
+/** docs/servers.md holds it, and a test holds them equal. */
+export const ownServersReference = (): string => {
+  const spelt = ({ name, args, env, what }: ServerKnob) => `\`${args?.[0] ?? env ?? name}\` (${what})`
+  const rows = (ownServers as readonly OwnServer[]).map(({ title, programs, header, knobs, note, subcommand }) => {
+    const known = programs.map((program, i) => `\`${program}${subcommand && i === 0 ? ` ${subcommand}` : ''}\``).join(', ')
+    return `| ${title} | ${known}${header ? `, \`server: ${header}\`` : ''} | ${note ?? knobs.map(spelt).join(', ')} |`
+  })
+  return ['| server | known by | what is proposed |', '|---|---|---|', ...rows].join('\n')
+}

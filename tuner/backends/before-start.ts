@@ -1,0 +1,81 @@
+/** What a run needs of this machine and of its files, looked at before anything is kept or started: what is missing after an hour of trials costs the hour. */
+import { accessSync, constants, existsSync, mkdtempSync, rmdirSync, statfsSync, statSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { PayloadError } from '../../profiler/profiler-errors.ts'
+import { checkPayload } from '../../profiler/protocols/content.ts'
+import { reservePort } from '../../trials/launchers/local/port.ts'
+import { LaunchError } from '../../trials/types.ts'
+import { resultNames } from '../delivery/results-files.ts'
+import { exitCodes, UserError } from '../exit-codes.ts'
+import type { Experiment } from '../experiment/types.ts'
+
+const MiB = 2 ** 20
+/** Of a run's store, logs and results; trials of an hour take a few MiB. */
+const leastFreeMiB = 16
+
+/**
+ * @param outDir where results go
+ * @throws UserError that names what is wrong, where, and what to do
+ */
+export async function checkBeforeStart(experiment: Experiment, outDir: string): Promise<void> {
+  checkResultsFolder(outDir)
+  for (const path of new Set([outDir, experiment.dbPath])) checkSpace(path)
+  await checkRequests(experiment)
+  await checkPort(experiment)
+}
+
+function checkResultsFolder(outDir: string): void {
+  const hint = 'name a folder that can be written to with --out'
+  const wrong = (what: string) => new UserError(`results cannot be written to ${outDir}: ${what}`, hint, exitCodes.usage)
+  const there = nearest(outDir)
+  if (!statSync(there).isDirectory()) throw wrong(`${there} is no folder`)
+  try {
+    accessSync(there, constants.W_OK | constants.X_OK)
+    // Some file systems say yes and refuse.
+    rmdirSync(mkdtempSync(join(there, '.tune-')))
+  } catch (error) {
+    throw wrong((error as Error).message)
+  }
+  const folder = resultNames.find((name) => existsSync(join(outDir, name)) && statSync(join(outDir, name)).isDirectory())
+  if (folder !== undefined) throw wrong(`${folder} is a folder there`)
+}
+
+function checkSpace(path: string): void {
+  const there = nearest(path)
+  const { bavail, bsize, blocks, files, ffree } = statfsSync(there)
+  const freeMiB = (bavail * bsize) / MiB
+  // File systems without a size of their own say 0 of everything.
+  const full = blocks > 0 && freeMiB < leastFreeMiB ? `${freeMiB.toFixed(1)} MiB of space are left` : undefined
+  const what = full ?? (files > 0 && ffree < 100 ? `${ffree} files may still be made` : undefined)
+  if (what !== undefined)
+    throw new UserError(
+      `the disk at ${there} is full: ${what}, and a run needs ${leastFreeMiB} MiB`,
+      'make room, or name other places with --out and --db',
+    )
+}
+
+/** The folder or file itself, or what of the path there is. */
+function nearest(path: string): string {
+  for (let at = resolve(path); ; at = dirname(at)) if (existsSync(at) || at === dirname(at)) return at
+}
+
+/** Requests of a file are read whole, and pictures begun. */
+async function checkRequests({ load }: Experiment): Promise<void> {
+  try {
+    await checkPayload(load.payload)
+  } catch (error) {
+    if (!(error instanceof PayloadError)) throw error
+    throw new UserError(error.message, error.hint, exitCodes.usage)
+  }
+}
+
+async function checkPort({ backend, predictor }: Experiment): Promise<void> {
+  if (backend !== 'local' || predictor.kind === 'url') return
+  try {
+    const { giveBack } = await reservePort('127.0.0.1')
+    giveBack()
+  } catch (error) {
+    if (!(error instanceof LaunchError)) throw error
+    throw new UserError(error.message, error.hint)
+  }
+}

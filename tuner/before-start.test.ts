@@ -1,0 +1,39 @@
+/** What would cost a run its results is found before its first trial: exit code 1 or 2, and no experiment in the store. */
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { CliBox } from './testing/run-cli.ts'
+
+const box = new CliBox()
+afterAll(() => box.dispose())
+const file = (name: string, text: string | Buffer) => writeFileSync(join(box.folder, name), text)
+file('a-file', 'x')
+file('broken.jsonl', '{"a": 1}\nno json\n')
+file('nul.txt', 'a\0b\n')
+file('utf16.txt', Buffer.from('\ufeffa text', 'utf16le'))
+mkdirSync(join(box.folder, 'pictures'))
+file('pictures/a.jpg', 'no picture')
+mkdirSync(join(box.folder, 'out/recommendation.json'), { recursive: true })
+const simulated = ['--model', 'bert', '--slo', '50ms', '--backend', 'simulated', '--max-trials', '2', '--no-confirm']
+const local = ['--model', 'bert-tiny', '--slo', '50ms', '--max-trials', '1']
+
+describe('refused before anything is kept', () => {
+  test.each<[string, readonly string[], RegExp]>([
+    ['results below a file', [...simulated, '--out', 'a-file/results'], /results cannot be written to .*a-file is no folder/],
+    ['results that are a folder', [...simulated, '--out', 'out'], /recommendation\.json is a folder there/],
+    ['results where nothing can be made', [...simulated, '--out', '/proc/results'], /results cannot be written to \/proc\/results: /],
+    ['requests that are no JSON', [...local, '--payload', 'broken.jsonl'], /broken\.jsonl:2: /],
+    ['texts with a NUL', [...local, '--payload', 'nul.txt'], /nul\.txt:1: a NUL byte/],
+    ['texts in UTF-16', [...local, '--payload', 'utf16.txt'], /is in UTF-16/],
+    ['pictures that are none', [...local, '--payload', 'pictures'], /no picture, whatever its name says/],
+  ])('%s', async (_, args, message) => {
+    const result = await box.run(args)
+    expect(result.stderr).toMatch(message)
+    expect(result.code).toBe(2)
+    expect(existsSync(join(box.folder, '.tune', 'tune.db'))).toBe(false)
+  })
+
+  test('a dry run says so too', async () => {
+    expect((await box.run([...simulated, '--dry-run', '--out', 'a-file/results'])).code).toBe(2)
+  })
+})

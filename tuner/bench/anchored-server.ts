@@ -1,0 +1,57 @@
+/** ParvaGPU's servers as a search sees them that knows five of their cells: the prior of the anchored device model. */
+import type { Configuration, Problem } from '../../search/types.ts'
+import { anchoredMs, movedAnchor } from '../../trials/devices/anchor.ts'
+import { deviceLatencyMs } from '../../trials/devices/device-model.ts'
+import { parvaAnchored, parvaCall } from '../../trials/devices/testing/anchored-tables.ts'
+
+/** A slice's speed against the slice that was measured, as a standard deviation of its logarithm. */
+const sliceSd = 0.1
+const slices = [1, 2, 3, 4, 7]
+const step = 0.05
+
+/** @param name of the task: parvagpu/MODEL@LIMIT */
+export function anchoredServer(name: string, { constraintLimit: limitMs = Infinity }: Problem) {
+  const model = name.split(/[/@]/)[1]!
+  const anchored = parvaAnchored(model)
+  const times = new Map<string, number>()
+  const deviceMs = (slice: number, batch: number) => {
+    const known = times.get(`${slice} ${batch}`) ?? deviceLatencyMs(parvaCall(model, slice, batch)).ms
+    times.set(`${slice} ${batch}`, known)
+    return known
+  }
+  /** @param z standard normals of the fit's five numbers, then ln(factor) of each slice */
+  const logRateAt = (z: readonly number[]) => {
+    const at = movedAnchor(anchored, z)
+    return (configuration: Configuration): number => {
+      const [slice, largest, processes] = ['gpuSlices', 'batchSize', 'processes'].map((key) => Number(configuration[key])) as [
+        number,
+        number,
+        number,
+      ]
+      const factor = Math.exp(z[at.length + slices.indexOf(slice)]!)
+      let best = -Infinity
+      // As the recorded server is read: the best of the batches up to its largest that keep the limit, and steeply less beyond it.
+      for (let batch = 1; batch <= largest; batch *= 2) {
+        const latencyMs = anchoredMs(at, batch, factor * deviceMs(slice, batch), processes)
+        const over = Math.max(0, Math.log(latencyMs / limitMs))
+        best = Math.max(best, Math.log((1000 * processes * batch) / latencyMs) - steepness * over)
+      }
+      return best
+    }
+  }
+  const prior: Pick<Problem, 'priorLogRate' | 'priorLogConstraint' | 'priorFactors'> = {
+    priorLogRate: logRateAt(Array(anchored.at.length + slices.length).fill(0)),
+    priorLogConstraint: (c) => Math.log(anchoredMs(anchored.at, 1, deviceMs(Number(c.gpuSlices), 1), Number(c.processes))),
+    priorFactors: {
+      sd: [...anchored.at.map(() => 1), ...slices.map((slice) => (slice === 7 ? 0.01 : sliceSd))],
+      at: (z) => {
+        const logRate = logRateAt(z)
+        const moved = z.map((_, j) => logRateAt(z.map((v, k) => (k === j ? v + step : v))))
+        return { logRate, sensitivities: (c) => moved.map((rate) => (rate(c) - logRate(c)) / step) }
+      },
+    },
+  }
+  return { prior, measuredOn: { gpuSlices: 7, batchSize: 64, processes: 2 } }
+}
+
+const steepness = 5

@@ -1,0 +1,75 @@
+/** What the cheapest configuration of an emulated space is, apart from any run: all of them by the device model in virtual time, then a few under long real load. */
+import { join } from 'node:path'
+import { measureCapacity, protocolFor } from '../../profiler/index.ts'
+import { cost } from '../../search/objective.ts'
+import { configurationKey, enumerate } from '../../search/space.ts'
+import type { Configuration } from '../../search/types.ts'
+import { predictorEnvironment } from '../../trials/launchers/builtin.ts'
+import { inspectMachine } from '../../trials/machine/machine-facts.ts'
+import { describeConfiguration, resourcesOf } from '../../trials/resources.ts'
+import { loadExperiment, openExisting } from '../commands/open-existing.ts'
+import { experimentFromDocument } from '../experiment/load-experiment.ts'
+import { surroundings } from '../experiment/surroundings.ts'
+import type { Experiment, ExperimentDocument } from '../experiment/types.ts'
+import { expectationOf, loadPriceBook, problemOf } from '../loop/problem.ts'
+import { withBuiltPredictor } from './built-predictor.ts'
+
+/** The built-in predictor with an emulated GPU, as a trial starts it. */
+export function onEmulated<T>(model: string, configuration: Configuration, work: (url: string) => Promise<T>): Promise<T> {
+  const resources = resourcesOf(configuration)
+  const settings = Object.entries(
+    predictorEnvironment({ kind: 'builtin', model, engine: 'emulated' }, configuration, 'emulated', resources),
+  )
+  const flags = settings.flatMap(([name, value]) => [`--${name.toLowerCase().replaceAll('_', '-')}`, value])
+  return withBuiltPredictor(flags, work, resources.cpuCores <= 1 ? '1' : '0,1')
+}
+
+export interface Cost {
+  readonly label: string
+  /** By the device model; of a configuration under real load by that. */
+  readonly capacityRps: number
+  readonly pricePerHour: number
+  readonly cost: number
+}
+
+/** The experiment whose store lies in a folder, as it was run there. */
+export async function experimentIn(folder: string): Promise<Experiment> {
+  const store = await openExisting(join(folder, '.tune', 'tune.db'))
+  try {
+    const { experiment: record } = await loadExperiment(store, undefined)
+    return experimentFromDocument(record.spec as ExperimentDocument, record.id, surroundings(await inspectMachine()))
+  } finally {
+    await store.close()
+  }
+}
+
+/** Costs by configuration, of all that serve by the device model, cheapest first. Empty where it knows nothing of the predictor. */
+export async function modelledCosts(
+  experiment: Experiment,
+): Promise<ReadonlyMap<string, Cost & { readonly configuration: Configuration }>> {
+  const expectation = expectationOf(experiment)
+  if (expectation === undefined) return new Map()
+  const { pricePerHour } = problemOf(experiment, await loadPriceBook(undefined))
+  const all = enumerate(experiment.space).flatMap((configuration) => {
+    const capacityRps = expectation(configuration)?.capacityRps
+    if (capacityRps === undefined) return []
+    const figures = { capacityRps, pricePerHour: pricePerHour(configuration) }
+    return [{ configuration, label: describeConfiguration(configuration), ...figures, cost: cost(experiment.objective, figures) }]
+  })
+  return new Map(all.sort((a, b) => a.cost - b.cost).map((known) => [configurationKey(known.configuration), known]))
+}
+
+/** The same of one under real load, about twenty seconds of it. */
+export async function measuredCost(
+  { slo, objective, model }: Experiment,
+  configuration: Configuration,
+  pricePerHour: number,
+): Promise<Cost> {
+  const { signal } = new AbortController()
+  const { capacityRps } = await onEmulated(model.architecture, configuration, async (url) => {
+    const target = await protocolFor('oip-v2').prepare(url, model.architecture, { kind: 'generated', count: 64, seed: 1 }, signal)
+    return measureCapacity({ target, slo, signal, effort: 'standard', seed: 4242 })
+  })
+  const figures = { capacityRps, pricePerHour }
+  return { label: describeConfiguration(configuration), ...figures, cost: cost(objective, figures) }
+}

@@ -1,0 +1,22 @@
+import { Command } from 'commander'
+import { addExperimentOptions } from '../../experiment/flags.ts'
+import type { CalibrateFlags } from './run.ts'
+
+/** `tune calibrate`: a few sizes measured on a server, so that the device model is that server's. */
+export function registerCalibrate(program: Command): void {
+  const command = new Command('calibrate')
+    .description(
+      'measure a server at a few batch sizes, one at a time, in seconds: estimates, simulations and the search then start from it',
+    )
+    .option('--gpu <name>', 'GPU that it runs on (default: the first of the space)')
+    .option('--batches <sizes>', 'items of a request: three to five sizes', '1,4,16,64')
+    .option('--list', 'the calibrations in the store')
+    .option('--clear [name]', 'remove one, or all')
+    .option('--json', 'print JSON')
+  addExperimentOptions(command)
+  command.action(async (flags: CalibrateFlags) => {
+    const { calibrate } = await import('./run.ts')
+    process.exitCode = await calibrate(flags)
+  })
+  program.addCommand(command)
+}

@@ -1,0 +1,181 @@
+/** `tune calibrate`: a server measured at a few batch sizes, kept in the store; what is kept listed and removed. */
+
+import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
+import { latency } from '../../../reports/format.ts'
+import type { Configuration, Parameter } from '../../../search/types.ts'
+import { architectureOf } from '../../../trials/devices/architecture.ts'
+import { findGpu } from '../../../trials/devices/catalogue.ts'
+import { anchoredBy, type ServerCalibration } from '../../../trials/devices/server-calibration.ts'
+import { inspectMachine, type MachineFacts } from '../../../trials/machine/machine-facts.ts'
+import { describeConfiguration } from '../../../trials/resources.ts'
+import { dropCalibrations, keepCalibration, readCalibrations } from '../../../trials/store/index.ts'
+import { openBackend } from '../../backends/assemble.ts'
+import { serverName } from '../../backends/calibrated.ts'
+import { measureSizes } from '../../backends/measure-sizes.ts'
+import { protocolOf } from '../../backends/predictor-protocol.ts'
+import { exitCodes, UserError } from '../../exit-codes.ts'
+import type { FlagValues } from '../../experiment/flags.ts'
+import { loadExperiment } from '../../experiment/load-experiment.ts'
+import { surroundings } from '../../experiment/surroundings.ts'
+import type { Experiment } from '../../experiment/types.ts'
+import { table } from '../../render/columns.ts'
+import { interruptible } from '../../signals.ts'
+
+export interface CalibrateFlags extends FlagValues {
+  readonly file?: string
+  readonly gpu?: string
+  readonly batches?: string
+  readonly list?: boolean
+  readonly clear?: boolean | string
+  readonly json?: boolean
+}
+
+/** A calibration needs no SLO; an experiment has one. */
+const anySlo = '10s'
+
+/** Returns the exit code. */
+export async function calibrate(flags: CalibrateFlags): Promise<number> {
+  const machine = await inspectMachine()
+  const slo = flags.file === undefined && flags.slo === undefined ? { slo: anySlo } : {}
+  const named = flags.model === undefined && flags.file === undefined && keeps(flags) ? { model: 'bert' } : {}
+  const experiment = loadExperiment({
+    file: flags.file,
+    flags: { ...slo, ...named, ...flags },
+    environment: process.env,
+    ...surroundings(machine),
+  })
+  if (flags.list) return list(experiment.dbPath, flags.json)
+  if (flags.clear !== undefined) return clear(experiment.dbPath, flags.clear, flags.json)
+  return measure(experiment, flags, machine)
+}
+
+/** Of what is in the store no model has to be named. */
+const keeps = ({ list, clear }: CalibrateFlags) => list === true || clear !== undefined
+
+async function measure(experiment: Experiment, flags: CalibrateFlags, machine: MachineFacts): Promise<number> {
+  const batches = batchesOf(flags.batches ?? '')
+  const configuration = configurationOf(experiment, flags.gpu, Math.max(...batches))
+  const architecture = architectureOf(experiment.model.architecture, experiment.own.architectures)
+  const { name: protocolName, protocol } = protocolOf(experiment)
+  if (protocolTable[protocolName].streams || architecture.kind === 'decoder')
+    throw new UserError('language models are not calibrated', 'their requests are no batches: run trials', exitCodes.usage)
+  const device = describeConfiguration(deviceOf(configuration), {}, experiment.own.gpus)
+  const server = serverName(experiment.predictor)
+  const { signal, dispose } = interruptible(() => process.stderr.write('stopping\n'))
+  const backend = await openBackend(experiment, 'calibration', machine)
+  try {
+    process.stderr.write(`starting ${server} on ${device}\n`)
+    const predictor = await backend.launcher.launch(configuration, 1, signal)
+    try {
+      const { points, memory, refused } = await measureSizes(
+        predictor,
+        {
+          protocol,
+          model: experiment.model.name,
+          payload: experiment.load.payload,
+          batches,
+          processes: Number(configuration.instances ?? 1),
+          onPoint: (p) => process.stderr.write(`  batch ${p.batch}${p.processes > 1 ? ', two at once' : ''}: ${latency(p.latencyMs)}\n`),
+        },
+        signal,
+      )
+      if (refused !== undefined) process.stderr.write(`  batch ${refused} was refused\n`)
+      if (points.length < leastSizes)
+        throw new UserError(
+          `only ${points.length} of the sizes ${batches.join(', ')} were served`,
+          `${leastSizes} are needed: --batches 1,2,4`,
+          exitCodes.failure,
+        )
+      const model = architecture.name
+      const name = [server, model, device].map(slug).join('-')
+      const calibration = { name, server, model, device, measuredAt: new Date().toISOString(), configuration, points, memory }
+      // Whatever cannot be read back is refused before it is kept.
+      const anchored = anchoredBy(calibration, architecture, experiment.own.gpus)
+      await keepCalibration(experiment.dbPath, calibration)
+      if (flags.json) process.stdout.write(`${JSON.stringify(calibration, null, 2)}\n`)
+      else process.stdout.write(`${summary(calibration, anchored.at).join('\n')}\n`)
+      return exitCodes.ok
+    } finally {
+      await predictor.stop()
+    }
+  } catch (error) {
+    if (signal.aborted) return exitCodes.interrupted
+    throw error
+  } finally {
+    dispose()
+    await backend.close()
+  }
+}
+
+const leastSizes = 3
+
+function batchesOf(text: string): number[] {
+  const sizes = [...new Set(text.split(',').map(Number))].sort((a, b) => a - b)
+  if (sizes.length >= leastSizes && sizes.every((size) => Number.isInteger(size) && size >= 1)) return sizes
+  throw new UserError(`--batches: '${text}' is no list of at least ${leastSizes} sizes`, '--batches 1,4,16,64', exitCodes.usage)
+}
+
+/** The most of everything, one GPU, and two processes where processes can be chosen. */
+function configurationOf({ space, own, predictor }: Experiment, gpu: string | undefined, largest: number): Configuration {
+  const chosen: Record<string, number | string> = {}
+  for (const parameter of space.parameters) chosen[parameter.name] = mostOf(parameter, largest)
+  if (gpu !== undefined) chosen.gpu = findGpu(gpu, own.gpus).name
+  if (chosen.gpu === undefined || chosen.gpu === 'none')
+    throw new UserError(
+      `which GPU ${predictor.kind === 'url' ? 'it runs on' : 'it is to run on'} is not known`,
+      'name it: --gpu A10 (tune doctor shows those of this machine)',
+      exitCodes.usage,
+    )
+  return chosen
+}
+
+function mostOf(parameter: Parameter, largest: number): number | string {
+  if (parameter.kind === 'categorical') return parameter.values.find((value) => value !== 'none') ?? parameter.values[0]!
+  const values = parameter.kind === 'ordinal' ? [...parameter.values].sort((a, b) => a - b) : [parameter.min, parameter.max]
+  const [least, most] = [values[0]!, values.at(-1)!]
+  if (parameter.name === 'instances') return values.find((value) => value >= 2) ?? least
+  if (parameter.name === 'batchSize') return values.find((value) => value >= largest) ?? most
+  if (parameter.name === 'maxDelayMs' || parameter.name === 'gpus') return least
+  return most
+}
+
+const deviceOf = ({ gpu, migProfile, gpuMemoryPercent }: Configuration): Configuration => ({
+  gpu: gpu!,
+  ...(migProfile !== undefined && { migProfile }),
+  ...(gpuMemoryPercent !== undefined && { gpuMemoryPercent }),
+})
+
+const slug = (text: string) =>
+  text
+    .toLowerCase()
+    .replace(/[^a-z0-9.]+/g, '-')
+    .replace(/^-+|-+$/g, '')
+
+function summary({ name, points, memory }: ServerCalibration, at: readonly number[]): string[] {
+  const [host, perItem, floor, level] = at as readonly [number, number, number, number]
+  return [
+    `Kept as ${name}: ${points.length} sizes${memory.length > 1 ? ', with their GPU memory' : ''}.`,
+    `Host ${latency(Math.exp(host))} and ${latency(Math.exp(perItem))} an item, floor ${latency(Math.exp(floor))}, GPU ${Math.exp(level).toFixed(2)} times the device model's time.`,
+    `Used by tune and tune estimate for this server and model, and elsewhere with --calibration ${name}`,
+  ]
+}
+
+async function list(path: string, json: boolean | undefined): Promise<number> {
+  const known = await readCalibrations(path)
+  const rows = known.map((c) => [c.name, c.server, c.model, c.device, `${c.points.length} sizes`, c.measuredAt.slice(0, 10)])
+  const text = rows.length > 0 ? table([['name', 'server', 'model', 'device', '', 'measured'], ...rows]).join('\n') : 'no calibrations'
+  process.stdout.write(json ? `${JSON.stringify(known, null, 2)}\n` : `${text}\n`)
+  return exitCodes.ok
+}
+
+async function clear(path: string, which: boolean | string, json: boolean | undefined): Promise<number> {
+  const names = (await readCalibrations(path)).map(({ name }) => name)
+  if (typeof which === 'string' && !names.includes(which))
+    throw new UserError(`no calibration '${which}' in ${path}`, names.length > 0 ? `there are: ${names.join(', ')}` : '', exitCodes.usage)
+  const removed = typeof which === 'string' ? [which] : names
+  if (removed.length > 0) await dropCalibrations(path, removed)
+  process.stdout.write(
+    json ? `${JSON.stringify({ removed })}\n` : `${removed.length > 0 ? `removed ${removed.join(', ')}` : 'no calibrations'}\n`,
+  )
+  return exitCodes.ok
+}

@@ -1,0 +1,214 @@
+/** What a server that runs tells of itself when it is asked: protocol, model, path and body of a call, and one answer. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isRecord } from '../../../profiler/plain-record.ts'
+import { ProtocolError } from '../../../profiler/profiler-errors.ts'
+import { templateFault } from '../../../profiler/protocols/body-template.ts'
+import { excerpt, get, postOnce } from '../../../profiler/protocols/http.ts'
+import { detectProtocol, protocolFor } from '../../../profiler/protocols/index.ts'
+import type { ProtocolOptions } from '../../../profiler/protocols/protocol-module.ts'
+import { type ProtocolName, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
+import type { PayloadSource, Target } from '../../../profiler/types.ts'
+import {
+  describedCalls,
+  describedHealth,
+  descriptionPaths,
+  type JsonCall,
+  usualHealthPaths,
+  usualPaths,
+  usualTemplates,
+} from './json-calls.ts'
+
+interface Asked {
+  readonly url: string
+  readonly protocol?: ProtocolName
+  readonly model?: string
+  /** Path, health path, body, headers, certificates: what the user said of them. */
+  readonly options: ProtocolOptions
+  readonly payload: PayloadSource
+}
+
+type HttpTarget = Extract<Target, { kind: 'http' }>
+
+export interface Discovered {
+  readonly protocol: ProtocolName
+  readonly model: string
+  /** As in the experiment file. */
+  readonly path?: string
+  readonly healthPath?: string
+  readonly body?: string
+  /** Other calls that it describes. */
+  readonly otherPaths: readonly string[]
+  readonly target: HttpTarget
+  /** One request and its answer, cut. */
+  readonly request: string
+  readonly answer: string
+  /** What it says it is, in the header `server`. */
+  readonly server?: string
+  /** How long that answer took. */
+  readonly answerMs: number
+}
+
+const readyPatienceMs = 15_000
+
+/** @throws ProtocolError that says what is missing; PayloadError; the signal's reason */
+export async function discover(asked: Asked, signal: AbortSignal): Promise<Discovered> {
+  const found = await discoverCall(asked, signal)
+  if (protocolTable[found.protocol].transport === 'grpc') return found
+  const { server } = await get(asked.url, asked.options, signal)
+  return { ...found, server }
+}
+
+async function discoverCall(asked: Asked, signal: AbortSignal): Promise<Discovered> {
+  const { url, options } = asked
+  const protocol = asked.protocol ?? (await detectProtocol(url, asked.model ?? 'model', options, signal))
+  const model = asked.model ?? (await modelAt(protocol, url, options, signal))
+  if (protocolTable[protocol].needsPath) return jsonServer({ ...asked, model }, protocol, signal)
+  const speaks = protocolFor(protocol, options)
+  const until = AbortSignal.any([signal, AbortSignal.timeout(readyPatienceMs)])
+  try {
+    while (!(await speaks.ready(url, model, until))) {
+      const never = await speaks.whyNever?.(url, model, until)
+      if (never) throw new ProtocolError(protocol, never.what, never.hint)
+      await sleep(200, undefined, { signal: until })
+    }
+  } catch (error) {
+    signal.throwIfAborted()
+    if (!until.aborted) throw error
+    throw new ProtocolError(protocol, `${url} does not say that '${model}' is ready`, 'is that the name it is served by? Say --model NAME')
+  }
+  const target = await speaks.prepare(url, model, asked.payload, signal)
+  const { path, healthPath } = options
+  return { protocol, model, path, healthPath, otherPaths: [], target, ...(await oneAnswer(protocol, options, target, signal)) }
+}
+
+async function oneAnswer(
+  protocol: ProtocolName,
+  options: ProtocolOptions,
+  target: HttpTarget,
+  signal: AbortSignal,
+): Promise<Pick<Discovered, 'request' | 'answer' | 'answerMs'>> {
+  const { answers } = protocolFor(protocol, options)
+  const startedMs = performance.now()
+  const answer = await answers!.ask(target, 0, signal)
+  const answerMs = performance.now() - startedMs
+  const { document } = await answers!.read(answer)
+  const body = Buffer.from(target.bodies[0]!.body)
+  const request = /json/.test(target.bodies[0]!.contentType) ? body.toString() : `${body.length} bytes`
+  return { request: shorter(request), answer: shorter(JSON.stringify(document)), answerMs }
+}
+
+const shorter = (text: string): string => {
+  const line = excerpt(text)
+  return line.length > 160 ? `${line.slice(0, 159)}…` : line
+}
+
+/** The name that a model goes by, where its server tells. @throws ProtocolError where it does not */
+async function modelAt(protocol: ProtocolName, url: string, options: ProtocolOptions, signal: AbortSignal): Promise<string> {
+  if (protocol === 'json') return 'model'
+  const names = await namesAt(protocol, url, options, signal)
+  if (names.length === 1) return names[0]!
+  const hint = names.length > 1 ? `it serves ${names.join(', ')}: say --model ${names[0]}` : 'say --model NAME'
+  throw new ProtocolError(protocol, `${url} speaks ${protocolTable[protocol].title}, and does not say which model is meant`, hint)
+}
+
+async function namesAt(protocol: ProtocolName, url: string, options: ProtocolOptions, signal: AbortSignal): Promise<string[]> {
+  const http = url.replace(/^grpc/, 'http')
+  const read = async (path: string, method: 'GET' | 'POST'): Promise<unknown> => {
+    try {
+      if (method === 'GET') return JSON.parse((await get(new URL(path, http).href, options, signal)).text)
+      const target = { url: http, path, headers: options.headers, http2: options.http2, tls: options.tls, timeoutMs: 5_000 }
+      return JSON.parse(await postOnce(protocol, target, { body: Buffer.from('{}'), contentType: 'application/json' }, signal))
+    } catch {
+      signal.throwIfAborted()
+      return undefined // It has no such list.
+    }
+  }
+  if (protocol === 'openai') {
+    const list = await read('/v1/models', 'GET')
+    return namesOf(isRecord(list) ? list.data : undefined, 'id')
+  }
+  if (protocol !== 'oip-v2') return []
+  const repository = namesOf(await read('/v2/repository/index', 'POST'), 'name')
+  if (repository.length > 0) return repository
+  const list = await read('/v2/models', 'GET')
+  return isRecord(list) && Array.isArray(list.models) ? list.models.map((one) => (isRecord(one) ? String(one.name) : String(one))) : []
+}
+
+const namesOf = (list: unknown, key: string): string[] => [
+  ...new Set(
+    (Array.isArray(list) ? (list as unknown[]) : []).flatMap((one) => (isRecord(one) && typeof one[key] === 'string' ? [one[key]] : [])),
+  ),
+]
+
+async function jsonServer(asked: Asked & { readonly model: string }, protocol: ProtocolName, signal: AbortSignal): Promise<Discovered> {
+  const { url, model, options, payload } = asked
+  const described = await descriptionAt(url, options, signal)
+  const calls = await callsOf(asked, described, signal)
+  const healthPath = options.healthPath ?? (await healthOf(url, options, described, signal))
+  let first: unknown
+  for (const { path, template } of calls)
+    for (const body of template === undefined ? usualTemplates : [template]) {
+      const called = { ...options, path, healthPath, template: body }
+      try {
+        const target = await protocolFor(protocol, called).prepare(url, model, payload, signal)
+        const otherPaths = calls.map((call) => call.path).filter((other) => other !== path)
+        return { protocol, model, path, healthPath, body, otherPaths, target, ...(await oneAnswer(protocol, called, target, signal)) }
+      } catch (error) {
+        signal.throwIfAborted()
+        first ??= error
+        // Nobody who asks for a token changes their mind by another body.
+        if (!(error instanceof ProtocolError) || error.why === 'denied') throw error
+      }
+    }
+  const { message, hint } = first as ProtocolError
+  const say = calls[0]!.template === undefined ? `say its body: --body '{"...": "{{text}}"}'` : (hint ?? 'say another body with --body')
+  throw new ProtocolError(protocol, message, say)
+}
+
+async function descriptionAt(url: string, options: ProtocolOptions, signal: AbortSignal): Promise<unknown> {
+  for (const path of descriptionPaths)
+    try {
+      const { status, text } = await get(new URL(path, url).href, options, signal)
+      const document: unknown = status === 200 ? JSON.parse(text) : undefined
+      if (isRecord(document) && isRecord(document.paths)) return document
+    } catch {
+      signal.throwIfAborted() // Not described there.
+    }
+  return undefined
+}
+
+/** @throws ProtocolError where no path is to be found */
+async function callsOf({ url, options }: Asked, described: unknown, signal: AbortSignal): Promise<JsonCall[]> {
+  const known = describedCalls(described)
+  const { pathname } = new URL(url)
+  const path = options.path ?? (pathname === '/' ? undefined : pathname)
+  if (options.template !== undefined && templateFault(options.template)) return [{ path: path ?? '/predict', template: options.template }]
+  if (path !== undefined) return [{ path, template: options.template ?? known.find((call) => call.path === path)?.template }]
+  if (known.length > 0) return known.map((call) => ({ ...call, template: options.template ?? call.template }))
+  const found: JsonCall[] = []
+  for (const usual of usualPaths) {
+    const { status } = await get(new URL(usual, url).href, options, signal)
+    if (status === 401 || status === 403)
+      throw new ProtocolError(
+        'json',
+        `${new URL(usual, url).href} answers ${status}`,
+        "give the header it asks for: --header 'Name: value'",
+        'denied',
+      )
+    // It knows the path, and wants another method.
+    if (status === 405 || status === 400 || status === 422) found.push({ path: usual, template: options.template })
+  }
+  if (found.length > 0) return found
+  throw new ProtocolError(
+    'json',
+    `${url} answers, by no protocol known here, and at none of ${usualPaths.join(', ')}`,
+    'say how it is called: --path /PATH and --body JSON',
+  )
+}
+
+async function healthOf(url: string, options: ProtocolOptions, described: unknown, signal: AbortSignal): Promise<string | undefined> {
+  const said = describedHealth(described)
+  for (const path of [...(said === undefined ? [] : [said]), ...usualHealthPaths])
+    if ((await get(new URL(path, url).href, options, signal)).status === 200) return path
+  return undefined
+}

@@ -1,0 +1,141 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { CliBox } from '../../testing/run-cli.ts'
+
+/** As many servers are: one path that takes a POST, nothing that says it is ready. PORT_SAID: a port of its own, whatever it is given. */
+const source = `
+import { createServer } from 'node:http'
+const at = process.argv.indexOf('--port')
+const port = Number(process.env.PORT_SAID ?? (at < 0 ? process.env.PORT : process.argv[at + 1]))
+const answer = (response, status, body) => response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+createServer((request, response) => {
+  if (request.url !== '/classify') return answer(response, 404, { error: 'no such path' })
+  if (request.method !== 'POST') return answer(response, 405, { error: 'POST it' })
+  if (process.env.TOKEN && request.headers.authorization !== 'Bearer ' + process.env.TOKEN)
+    return answer(response, 401, { error: '\\u001b[31mwho are you?\\u001b[0m' })
+  let text = ''
+  request.on('data', (chunk) => (text += chunk))
+  request.on('end', () => {
+    const { text: given } = JSON.parse(text)
+    if (typeof given !== 'string') return answer(response, 400, { error: 'text is missing' })
+    answer(response, 200, { label: given.length % 2 ? 'spam' : 'ham' })
+  })
+}).listen(port, '127.0.0.1')
+`
+
+let box: CliBox
+beforeEach(() => {
+  box = new CliBox()
+  writeFileSync(join(box.folder, 'server.mjs'), source)
+  return () => box.end()
+})
+const written = () => readFileSync(join(box.folder, 'experiment.yaml'), 'utf8')
+
+describe('a command', () => {
+  test('is started, asked and written as it is tuned; what was written loads, and is not overwritten', async () => {
+    const first = await box.run(['init', '--slo', '50ms', '--no-smoke', process.execPath, 'server.mjs', '--port', '8080'])
+    expect(first, first.stderr).toMatchObject({ code: 0 })
+    expect(first.stdout).toMatch(/\{"text":.*\n {2}→ \{"label":"(sp|h)am"\}\nWrote experiment\.yaml\.\nNext: tune -f experiment\.yaml/)
+    expect(written()).toContain('server.mjs, --port, "${port}"')
+    expect(written()).toMatch(/protocol: json\n {2}path: \/classify\n/)
+    expect(written()).toContain('# yaml-language-server: $schema=.tune/experiment.schema.json')
+    expect(JSON.parse(readFileSync(join(box.folder, '.tune/experiment.schema.json'), 'utf8'))).toHaveProperty('properties.predictor')
+    const config = await box.run(['config', '-f', 'experiment.yaml'])
+    expect(config, config.stderr).toMatchObject({ code: 0 })
+    const again = await box.run(['init', 'bert'])
+    expect(again).toMatchObject({ code: 2, stderr: expect.stringContaining('experiment.yaml is there already') })
+  })
+
+  test.each<[string, readonly string[], Record<string, string>, RegExp]>([
+    ['a program that is not there', ['pyhton3', 'server.mjs'], {}, /no program 'pyhton3' on the PATH\n {2}hint: did you mean.*python3/],
+    [
+      'a port of its own',
+      [process.execPath, 'server.mjs', '--port', '8080'],
+      { PORT_SAID: '19177' },
+      /it serves on port 19177, and not on \d+/,
+    ],
+    ['a token that is asked for', [process.execPath, 'server.mjs', '--port', '8080'], { TOKEN: 'abc' }, /answered 401: who are you\?/],
+    ['a program that ends', [process.execPath, 'no-such.mjs', '--port', '8080'], {}, /ended: exit code 1/],
+  ])('%s is said once, and nothing is written', async (_, words, env, message) => {
+    const { code, stderr } = await box.run(['init', '--path', '/classify', '--slo', '50ms', '--no-smoke', ...words], env)
+    expect(code, stderr).toBe(1)
+    expect(stderr).toMatch(message)
+    expect(stderr).not.toContain('\u001b')
+    expect(existsSync(join(box.folder, 'experiment.yaml'))).toBe(false)
+  })
+})
+
+test.each<[string, readonly string[], Record<string, string>, string]>([
+  ['a token that is asked for', ['--path', '/classify'], { TOKEN: 'abc' }, 'answered 401: who are you?'],
+  ['a path that is none', ['--path', '/clasify', '--ready-timeout', '8s'], {}, 'as to any path that it does not know'],
+])('a search ends with its first trial: %s', async (_, flags, env, message) => {
+  const command = `${process.execPath} server.mjs --port \${port}`
+  const words = ['--model', 'm', '--slo', '50ms', '--protocol', 'json', '--cores', '1', '--command', command]
+  const { code, stderr } = await box.run([...words, ...flags], env)
+  expect(code, stderr).toBe(1)
+  expect(stderr).toContain(message)
+  expect(stderr).not.toContain('No configuration meets')
+})
+
+describe('a server that runs', () => {
+  let server: Server
+  let url: string
+  beforeAll(async () => {
+    const document = {
+      paths: {
+        '/v1/score': {
+          post: {
+            requestBody: { content: { 'application/json': { schema: { type: 'object', properties: { n: { type: 'integer' } } } } } },
+          },
+        },
+        '/health': { get: {} },
+      },
+    }
+    server = createServer((request, response) => {
+      const known = request.headers['x-api-key'] === 'k3y-of-mine'
+      const answer = (status: number, body: unknown) => response.writeHead(status).end(JSON.stringify(body))
+      if (request.url === '/openapi.json') answer(200, document)
+      else if (request.url === '/health') answer(200, {})
+      else if (request.url !== '/v1/score') answer(404, {})
+      else answer(known ? 200 : 403, known ? { score: 0.5 } : { detail: 'no key' })
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  })
+  afterAll(() => new Promise((resolve) => server.close(resolve)))
+
+  test('is called as it describes itself; a secret becomes a reference', async () => {
+    const { code, stdout, stderr } = await box.run(['init', '--no-smoke', '--header', 'X-Api-Key: k3y-of-mine', url])
+    expect(code, stderr).toBe(0)
+    expect(written()).toMatch(/path: \/v1\/score\n {2}healthPath: \/health\n {2}body: '\{"n": \{\{int\}\}\}'/)
+    expect(written()).not.toContain('k3y-of-mine')
+    const [, name] = /\$\{env:(\w+)\}/.exec(written())!
+    expect(stdout).toContain(`export ${name}`)
+    expect(await box.run(['config', '-f', 'experiment.yaml'])).toMatchObject({ code: 0 })
+  })
+
+  test('without its token it says so in one sentence', async () => {
+    const { code, stderr } = await box.run(['init', '--no-smoke', url])
+    expect({ code, stderr }).toMatchObject({ code: 1, stderr: expect.stringMatching(/answered 403: no key\n {2}hint: give the header/) })
+  })
+
+  test('and where nothing listens too', async () => {
+    const { code, stderr } = await box.run(['init', '--no-smoke', 'http://127.0.0.1:1'])
+    expect({ code, stderr }).toMatchObject({ code: 1, stderr: expect.stringContaining('nothing listens there') })
+    expect(stderr.trim().split('\n')).toHaveLength(2)
+  })
+})
+
+test('a model is written and tried once', async () => {
+  const { code, stdout, stderr } = await box.run(['init', 'bert', '--slo', '50ms', '--devices', 'emulated', '--no-smoke'])
+  expect(code, stderr).toBe(0)
+  expect(stdout).toContain('Next: tune -f experiment.yaml')
+  expect(written()).toMatch(/model: bert\n/)
+})
+
+test('nothing said, and nobody to ask', async () => {
+  expect(await box.run(['init'])).toMatchObject({ code: 2, stderr: expect.stringContaining('tune init: of what?') })
+})

@@ -1,0 +1,117 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { ownServers, ownServersReference } from '../../../trials/launchers/own-servers.ts'
+import { loadExperiment } from '../../experiment/load-experiment.ts'
+import { experimentText } from './experiment-text.ts'
+import { describedCalls, describedHealth } from './json-calls.ts'
+import { commandPlan, sloGuess, targetOf } from './plan.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'init-plan-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+describe('what is to be tuned', () => {
+  const here = (name: string) => ['python3', 'serve.sh', 'bert'].includes(name)
+  test.each([
+    [['http://127.0.0.1:8000'], { kind: 'url', url: 'http://127.0.0.1:8000' }],
+    [['grpc://h:8001'], { kind: 'url', url: 'grpc://h:8001' }],
+    [['localhost:8000/v1'], { kind: 'url', url: 'http://localhost:8000/v1' }],
+    [['gunicorn', '-w', '4', 'app:app'], { kind: 'command', words: ['gunicorn', '-w', '4', 'app:app'] }],
+    [["python3 app.py 'a b'"], { kind: 'command', words: ['python3', 'app.py', 'a b'] }],
+    [['serve.sh'], { kind: 'command', words: ['serve.sh'] }],
+    [['tritonserver'], { kind: 'command', words: ['tritonserver'] }],
+    [['resnet50'], { kind: 'model', model: 'resnet50' }],
+    [['models/mine.onnx'], { kind: 'model', model: 'models/mine.onnx' }],
+  ])('%j', (words, target) => {
+    expect(targetOf(words, here)).toEqual(target)
+  })
+})
+
+describe('a server of the table', () => {
+  test.each(
+    ownServers.filter((server) => !('preset' in server)).map(({ title, programs, ...rest }) => [title, programs[0], rest] as const),
+  )('%s makes an experiment that loads', (_, program, rest) => {
+    const words = [program, ...('subcommand' in rest ? [rest.subcommand as string] : []), 'app:app']
+    const { predictor, space = {} } = commandPlan(words, folder)
+    const document = { model: 'm', slo: '50ms', predictor: { protocol: 'json', path: '/p', ...predictor }, space }
+    const text = experimentText({ document, comments: {}, head: [], foot: [], schemaPath: 's.json' })
+    const experiment = loadExperiment({ cwd: folder, machine: { cpuCores: 4, gpus: [] }, file: 'e.yaml', text })
+    expect(experiment.space.parameters.map(({ name }) => name)).toEqual(expect.arrayContaining(Object.keys(space)))
+  })
+
+  test('Triton and TensorFlow Serving are tuned by their files, over the model that they name', () => {
+    mkdirSync(join(folder, 'models/bert'), { recursive: true })
+    expect(commandPlan(['tritonserver', '--model-repository=models'], folder)).toMatchObject({
+      model: { path: 'models/bert' },
+      predictor: { server: 'triton', protocol: 'oip-v2' },
+      space: { batchSize: '1..32' },
+    })
+    const words = ['tensorflow_model_server', '--model_base_path=models/bert', '--model_name=mine', '--rest_api_port=8501']
+    expect(commandPlan(words, folder)).toMatchObject({ model: { path: 'models/bert', name: 'mine' }, predictor: { server: 'tfserving' } })
+    mkdirSync(join(folder, 'models/other'))
+    expect(() => commandPlan(['tritonserver', '--model-repository=models'], folder)).toThrow('models holds 2 models: which one is tuned?')
+  })
+
+  test('docs/servers.md has the table as it is (npm run docs)', () => {
+    expect(readFileSync(new URL('../../../docs/servers.md', import.meta.url), 'utf8')).toContain(ownServersReference())
+  })
+})
+
+describe('calls that a server describes', () => {
+  const schema = {
+    type: 'object',
+    required: ['texts', 'top_k', 'image_b64', 'pixels'],
+    properties: {
+      texts: { type: 'array', items: { type: 'string' } },
+      top_k: { type: 'integer', default: 3 },
+      image_b64: { type: 'string' },
+      pixels: { type: 'array', minItems: 2, items: { type: 'number' } },
+      language: { anyOf: [{ type: 'string' }, { type: 'null' }] },
+    },
+  }
+  const post = (ref: unknown) => ({ post: { requestBody: { content: { 'application/json': { schema: ref } } } } })
+  const document = {
+    paths: {
+      '/users': post({ type: 'object' }),
+      '/models/{name}/predict': post({ type: 'object' }),
+      '/v1/classify': post({ $ref: '#/components/schemas/Request' }),
+      '/readiness': { get: {} },
+      '/upload': { post: { requestBody: { content: { 'multipart/form-data': {} } } } },
+    },
+    components: { schemas: { Request: schema } },
+  }
+
+  test('an inference comes first, its body as its schema asks', () => {
+    const calls = describedCalls(document)
+    expect(calls.map(({ path }) => path)).toEqual(['/v1/classify', '/users'])
+    expect(calls[0]!.template).toBe('{"texts": {{texts}}, "top_k": 3, "image_b64": "{{image}}", "pixels": [0.5, 0.5]}')
+    expect(describedHealth(document)).toBe('/readiness')
+  })
+
+  test('what is no description describes nothing, and one that refers to itself comes to an end', () => {
+    expect(describedCalls(undefined)).toEqual([])
+    expect(describedCalls({ paths: { '/p': post({ $ref: '#/a' }) }, a: { $ref: '#/a' } })).toHaveLength(1)
+    const endless = { type: 'object', properties: { a: { $ref: '#/a' } } }
+    expect(describedCalls({ paths: { '/p': post(endless) }, a: endless })).toHaveLength(1)
+  })
+})
+
+test('a guess of an SLO is a few times what one answer takes, and easy to say', () => {
+  expect([0.4, 4, 9, 39, 900].map(sloGuess)).toEqual(['10ms', '20ms', '50ms', '200ms', '5s'])
+})
+
+test('the file keeps what it was made of, whatever stands in it, with a schema for editors', () => {
+  const document = {
+    model: 'm',
+    predictor: { command: ['sh', '-c', 'a: #b {{x}}'], body: '{"text": "{{text}}"}' },
+    space: { workers: { values: '1..4' } },
+  }
+  const comments = { 'predictor.body': 'one request', 'space.workers': 'processes', predictor: 'what serves' }
+  const text = experimentText({ document, comments, head: ['head'], foot: ['a', '', 'b'], schemaPath: '.tune/s.json' })
+  expect(parse(text)).toEqual(document)
+  expect(text.split('\n')[0]).toBe('# yaml-language-server: $schema=.tune/s.json')
+  expect(text).toMatch(/workers: \{values: 1\.\.4\} # processes/)
+  expect(text).toMatch(/body: .* # one request/)
+})

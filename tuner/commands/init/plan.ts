@@ -1,0 +1,91 @@
+/** From a target and what is said of it to the settings of an experiment file, before anything is asked. Pure but for what lies at the paths named. */
+import { existsSync, readdirSync } from 'node:fs'
+import { basename, join, resolve } from 'node:path'
+import { ownServerOf, type TunedCommand, tunedCommand } from '../../../trials/launchers/own-command.ts'
+import { exitCodes, UserError } from '../../exit-codes.ts'
+import { splitCommand } from '../../experiment/command-line.ts'
+
+export type Target =
+  | { readonly kind: 'url'; readonly url: string }
+  | { readonly kind: 'command'; readonly words: readonly string[] }
+  | { readonly kind: 'model'; readonly model: string }
+
+/** Which of the three the words are: a URL, a command of several words, else a program that is there, else a model. */
+export function targetOf(words: readonly string[], isProgram: (name: string) => boolean): Target {
+  const [first = ''] = words
+  if (words.length > 1) return { kind: 'command', words }
+  if (/^(https?|grpcs?):\/\//i.test(first)) return { kind: 'url', url: first }
+  if (/^[\w.-]+:\d{1,5}(\/|$)/.test(first)) return { kind: 'url', url: `http://${first}` }
+  const split = splitCommand(first)
+  if (split.length > 1) return { kind: 'command', words: split }
+  if (ownServerOf(split) || (isProgram(first) && !/\.onnx$|\.json$/.test(first))) return { kind: 'command', words: split }
+  return { kind: 'model', model: first }
+}
+
+/** Parts of an experiment file, and what is said of each. */
+export interface Plan {
+  readonly predictor: Readonly<Record<string, unknown>>
+  readonly space?: Readonly<Record<string, unknown>>
+  /** Path of the file → comment. */
+  readonly comments: Readonly<Record<string, string>>
+  readonly model?: unknown
+}
+
+/** A command as trials start it. */
+export function commandPlan(words: readonly string[], cwd: string): Plan & { readonly tuned: TunedCommand } {
+  const tuned = tunedCommand(words)
+  const { server, command, env, parameters } = tuned
+  const comments: Record<string, string> = {}
+  for (const { name, what, was } of parameters) comments[`space.${name}`] = was === undefined ? what : `${what}; ${was} until now`
+  const space = Object.fromEntries(
+    parameters.map(({ name, values, args, env: variable }) => [
+      name,
+      args || variable
+        ? { values: typeof values === 'string' ? values : [...values], category: 'server' }
+        : typeof values === 'string'
+          ? values
+          : [...values],
+    ]),
+  )
+  if (!tuned.saysPort) comments['predictor.env'] = 'it names no port: does it read this variable? Else write ${port} where it does'
+  const given = {
+    ...(server?.preset ? { server: server.preset.kind } : {}),
+    ...(server?.preset && command.length === 1 && command[0] === server.programs[0] ? {} : { command: [...command] }),
+    ...(Object.keys(env).length > 0 ? { env } : {}),
+    ...(server?.protocol ? { protocol: server.protocol } : {}),
+  }
+  return { predictor: given, space, comments, tuned, ...(server?.preset && { model: servedModel(tuned, cwd) }) }
+}
+
+/** The model that Triton's or TensorFlow Serving's own arguments name. @throws UserError where they do not say it */
+function servedModel({ server, models, model }: TunedCommand, cwd: string): unknown {
+  const { kind, models: argument } = server!.preset!
+  const folder = models === undefined ? undefined : resolve(cwd, models)
+  if (models === undefined || folder === undefined || !existsSync(folder))
+    throw new UserError(
+      `${server!.title} serves what ${argument} names, and ${models ?? 'it is not given'} is no folder here`,
+      `say ${argument}=FOLDER`,
+      exitCodes.usage,
+    )
+  if (kind === 'tfserving') return { path: models, ...(model !== undefined && model !== basename(folder) && { name: model }) }
+  const names = readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => name)
+  if (names.length === 1) return { path: join(models, names[0]!) }
+  const hint =
+    names.length > 1
+      ? `one of ${names
+          .slice(0, 8)
+          .map((name) => join(models, name))
+          .join(', ')}`
+      : 'put the model there'
+  throw new UserError(`${models} holds ${names.length} models: which one is tuned?`, `say --model, ${hint}`, exitCodes.usage)
+}
+
+/** A latency that is easy to say, a few times what one answer took. */
+export function sloGuess(answerMs: number): string {
+  const wanted = Math.max(10, 5 * answerMs)
+  const step = 10 ** Math.floor(Math.log10(wanted))
+  const ms = [1, 2, 5, 10].map((times) => times * step).find((value) => value >= wanted)!
+  return ms >= 1000 ? `${ms / 1000}s` : `${ms}ms`
+}

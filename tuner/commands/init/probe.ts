@@ -1,0 +1,74 @@
+/** Asks a server what it is: one that runs, or one that is started for it as a trial would be. */
+import { join } from 'node:path'
+import { statusOf } from '../../../profiler/protocols/http.ts'
+import { protocolFor } from '../../../profiler/protocols/index.ts'
+import type { ProtocolOptions } from '../../../profiler/protocols/protocol-module.ts'
+import { type ProtocolName, protocolNames, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
+import type { Protocol } from '../../../profiler/types.ts'
+import { createLocalLauncher } from '../../../trials/launchers/local/local-launcher.ts'
+import type { MachineFacts } from '../../../trials/machine/machine-facts.ts'
+import { memoryStore } from '../../../trials/store/index.ts'
+import { assemble } from '../../backends/assemble.ts'
+import { protocolOf } from '../../backends/predictor-protocol.ts'
+import { withSecretValues } from '../../experiment/secret-values.ts'
+import type { Experiment } from '../../experiment/types.ts'
+import { type Discovered, discover } from './discover.ts'
+
+/** What the user said, not what stands in for it. */
+interface Said {
+  readonly protocol?: string
+  readonly model?: string
+  readonly path?: string
+}
+
+/** @param given with stand-ins where nothing was said @throws ProtocolError, LaunchError, InfeasibleError that say what is wrong */
+export async function probe(given: Experiment, said: Said, machine: MachineFacts, signal: AbortSignal): Promise<Discovered> {
+  const experiment = withSecretValues(given)
+  const { predictor, load } = experiment
+  const protocol = protocolNames.find((name) => name === said.protocol)
+  const options: ProtocolOptions = { ...protocolOf(experiment).options, path: said.path, timeoutMs: undefined }
+  const asked = { protocol, model: said.model, options, payload: load.payload }
+  if (predictor.kind === 'url') return discover({ ...asked, url: predictor.url }, signal)
+  if (predictor.kind === 'builtin') throw new Error('the built-in predictor needs no asking')
+  let found: Discovered | undefined
+  const discovering: Protocol = {
+    name: protocol ?? 'json',
+    ready: (url, model, until) => answers(url, model, protocol, options, until),
+    prepare: async (url, _model, _payload, until) => {
+      found = await discover({ ...asked, url }, until)
+      return found.target
+    },
+  }
+  const parts = await assemble(given, 'init', memoryStore(), machine)
+  try {
+    process.stderr.write(`Starting ${predictor.command.join(' ')}\n`)
+    const runDirectory = join(experiment.dbPath, '..', 'init')
+    const { parameters } = experiment.space
+    const launcher = createLocalLauncher({
+      template: predictor,
+      parameters,
+      protocol: discovering,
+      payload: load.payload,
+      runDirectory,
+      machine,
+    })
+    const started = await launcher.launch(parts.defaultConfiguration ?? {}, 1, signal)
+    await started.stop()
+    return found!
+  } finally {
+    await parts.backend.close()
+  }
+}
+
+/** Over HTTP whatever it answers; of a gRPC protocol its own readiness. */
+async function answers(
+  url: string,
+  model: string,
+  protocol: ProtocolName | undefined,
+  options: ProtocolOptions,
+  signal: AbortSignal,
+): Promise<boolean> {
+  if (protocol !== undefined && protocolTable[protocol].transport === 'grpc')
+    return protocolFor(protocol, options).ready(url, model, signal)
+  return (await statusOf(new URL('/', url).href, options, signal)) !== undefined
+}

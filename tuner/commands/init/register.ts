@@ -1,0 +1,47 @@
+import { Command } from 'commander'
+import { ownServerTitles } from '../../../trials/launchers/own-servers.ts'
+import { addChosenOptions } from '../../experiment/flags.ts'
+import { serverFlags } from '../../experiment/server-flags.ts'
+import type { InitFlags } from './run.ts'
+
+/** What else of an experiment a new file is asked for. */
+const asked = ['--model', '--slo', '--slo-ttft', '--slo-tpot', '--rps', '--devices', '--param', '--pin', '--payload'] as const
+
+/** `tune init`: from a server, a command or a model to an experiment file. */
+export function registerInit(program: Command): void {
+  const command = new Command('init')
+    .description('write an experiment file for a server, a command or a model: asks it, proposes what to tune, tries it once')
+    .argument('[target...]', 'the URL of a server that runs, the command that starts one, or a model')
+    .option('-f, --file <path>', 'file to write', 'experiment.yaml')
+    .option('--force', 'overwrite it')
+    .option('-y, --yes', 'ask nothing (as without a terminal)')
+    .option('--no-smoke', 'do not try it: no load')
+    .passThroughOptions()
+  addChosenOptions(command, [...asked, ...serverFlags.map(({ flags }) => flags.split(' ')[0]!)])
+  command
+    .addHelpText(
+      'after',
+      `
+Examples:
+  tune init http://127.0.0.1:8000 --slo 50ms
+  tune init --slo 50ms gunicorn --workers 4 app:app
+  tune init --slo 50ms --path /predict --body '{"text": "{{text}}"}' 'python3 app.py --port 8080'
+  tune init bert --slo 50ms
+
+Flags stand before a command. Known by their command, process or answers, with knobs of their own: ${ownServerTitles.join(', ')}.
+Exit codes: 0 written, and it served; 1 it did not; 2 usage.`,
+    )
+    .action(async (target: string[]) => {
+      const { init, startsCommand } = await import('./run.ts')
+      const [first, ...rest] = target
+      // What stands behind a command is its own; behind a URL or a model it is ours.
+      if (first === undefined || rest.length === 0 || startsCommand(first)) {
+        process.exitCode = await init(target, command.opts<InitFlags>())
+        return
+      }
+      const { operands, unknown } = command.parseOptions(rest)
+      if (unknown.length > 0) command.error(`error: unknown option '${unknown[0]}'`)
+      process.exitCode = await init([first, ...operands], command.opts<InitFlags>())
+    })
+  program.addCommand(command)
+}

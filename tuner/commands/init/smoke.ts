@@ -1,0 +1,78 @@
+/** One trial of a new experiment, short: whether it starts, answers and can be measured. */
+
+import { sloText } from '../../../profiler/slo.ts'
+import type { LoadPoint } from '../../../profiler/types.ts'
+import { significant } from '../../../reports/format.ts'
+import { steadyNowMs } from '../../../trials/clock.ts'
+import type { MachineFacts } from '../../../trials/machine/machine-facts.ts'
+import { memoryStore } from '../../../trials/store/index.ts'
+import { assemble } from '../../backends/assemble.ts'
+import { exitCodes } from '../../exit-codes.ts'
+import type { Experiment } from '../../experiment/types.ts'
+import { runTrial } from '../../loop/trial-runner.ts'
+import { duration } from '../../render/columns.ts'
+import { stepLine } from '../../render/trial-line.ts'
+
+/** Under load. */
+const mostSeconds = 20
+const enoughSaid = new Error('the time of a first look is over')
+
+/** Returns the exit code. What it finds goes to stdout, nothing into a store. */
+export async function smoke(experiment: Experiment, machine: MachineFacts, signal: AbortSignal): Promise<number> {
+  const { slo, load, budget } = experiment
+  const parts = await assemble(experiment, 'init', memoryStore(), machine)
+  let readySeconds = 0
+  let point: LoadPoint | undefined
+  const enough = new AbortController()
+  let timer: NodeJS.Timeout | undefined
+  try {
+    const configuration = parts.defaultConfiguration ?? {}
+    const label = parts.label(configuration)
+    process.stderr.write(`One trial to see that it works${label ? `: ${label}` : ''}\n`)
+    const trial = await runTrial(
+      { launcher: parts.backend.launcher, measure: parts.backend.measure },
+      { kind: 'trial' },
+      { number: 1, configuration, why: 'init', attempt: 1 },
+      {
+        now: steadyNowMs,
+        onReady: (_predictor, seconds) => {
+          readySeconds = seconds
+          timer = setTimeout(() => enough.abort(enoughSaid), mostSeconds * 1000)
+        },
+        onStep: (step, phase) => {
+          point = step
+          process.stderr.write(`  ${stepLine(step, slo, phase)}\n`)
+        },
+      },
+      AbortSignal.any([signal, enough.signal]),
+    ).catch((error: unknown) => {
+      if (signal.aborted || error !== enoughSaid) throw error
+      return undefined
+    })
+    if (trial === undefined) {
+      process.stdout.write(
+        `It works: it answers under load${point ? ` (${stepLine(point, slo, 'search').trim()})` : ''}. What it can do takes longer than ${mostSeconds} s to tell here.\n`,
+      )
+      return exitCodes.ok
+    }
+    if (trial.state !== 'complete') {
+      process.stdout.write(`It does not work yet: ${trial.state === 'failed' ? trial.error : trial.detail}\n`)
+      return exitCodes.failure
+    }
+    const { capacityRps, detail, outcome } = trial.measurement
+    const all = (budget.maxTrials * trial.seconds) / experiment.parallel + (experiment.confirm ? load.confirmSeconds + readySeconds : 0)
+    const found =
+      capacityRps > 0
+        ? `${significant(capacityRps)} requests per second at ${sloText(slo)}`
+        : outcome === 'slo-unattainable'
+          ? `${sloText(slo)} is not kept with these values: ${detail}`
+          : `it answers, and how fast is not known yet: ${detail ?? outcome}`
+    process.stdout.write(`It works: ${found}, a first look of ${duration(trial.seconds)}.\n`)
+    if (experiment.predictor.kind !== 'url')
+      process.stdout.write(`At most ${budget.maxTrials} such trials and a confirmation: ${duration(all)}.\n`)
+    return exitCodes.ok
+  } finally {
+    clearTimeout(timer)
+    await parts.backend.close()
+  }
+}

@@ -1,0 +1,36 @@
+/** What answers must be, as it is written: `expect` and `golden`. */
+import { z } from 'zod'
+import { share, text } from './schema-parts.ts'
+
+const expected = z.strictObject({
+  value: z.unknown().optional().describe('what stands there: a number, a text, a list, or an object of which all that it names must be so'),
+  tolerance: z
+    .number({ error: 'expected a number' })
+    .nonnegative({ error: 'must not be negative' })
+    .optional()
+    .describe(
+      'how far numbers may be from the value; without a value the share of the largest number by which they may differ from golden answers',
+    ),
+})
+type ExpectedEntry = z.output<typeof expected>
+const isPlain = (value: unknown): boolean => typeof value !== 'object' || value === null || Array.isArray(value)
+export const expectation = z.union(
+  [
+    z
+      .unknown()
+      .refine(isPlain)
+      .transform((value): ExpectedEntry => ({ value })),
+    expected,
+  ],
+  { error: 'expected a value, or {value, tolerance}' },
+)
+const goldenKeys = z.strictObject({
+  from: text('first, off or a path').optional().describe('first, off, or a JSON Lines file of whole answers, relative to this file'),
+  tolerance: share
+    .optional()
+    .describe('how far numbers may be apart, of the largest; default by precision: fp32 1%, fp16 5%, int8 20%, 4 bits 30%'),
+})
+type GoldenEntry = z.output<typeof goldenKeys>
+export const golden = z.union([text('first, off or a path').transform((from): GoldenEntry => ({ from })), goldenKeys], {
+  error: 'expected first, off, a path, or {from, tolerance}',
+})

@@ -1,0 +1,96 @@
+/** The GPUs of this machine as an experiment may hold them, and the parameters that choose among them. */
+import { type Gpu, gpuCatalogue } from '../../trials/devices/catalogue.ts'
+import { migProfilesOf } from '../../trials/devices/mig.ts'
+import { catalogueName, type ShareBound } from '../../trials/machine/gpu-offer.ts'
+import type { Report } from './context.ts'
+import type { ParameterEntry } from './experiment-schema.ts'
+import type { MachineFacts } from './types.ts'
+
+/** The GPUs of one model that are here. */
+export interface GpuOffer {
+  /** The catalogue's or the user's own name; the driver's for one that neither knows. */
+  readonly name: string
+  /** Those that a trial may hold whole. */
+  readonly wholes: number
+  /** MIG profiles of which slices are made, each once. */
+  readonly slices: readonly string[]
+}
+
+export function gpusHere({ gpus, slices = [] }: MachineFacts, ownGpus: readonly Gpu[]): GpuOffer[] {
+  const called = (name: string) => catalogueName(name, ownGpus)
+  const names = [...new Set([...gpus, ...slices.map(({ gpu }) => gpu)].map(called))]
+  return names.map((name) => ({
+    name,
+    wholes: gpus.filter((gpu) => called(gpu) === name).length,
+    slices: [...new Set(slices.flatMap(({ gpu, profile }) => (called(gpu) === name ? [profile] : [])))],
+  }))
+}
+
+export const isKnownGpu = (name: string, ownGpus: readonly Gpu[]): boolean => [...ownGpus, ...gpuCatalogue].some((gpu) => gpu.name === name)
+
+/** Shares that are tried of a GPU, in %. */
+const shares = [10, 25, 50, 100]
+
+/**
+ * The parameters that divide GPUs: MIG slices by the names of their profiles, shares where something enforces them. None: whole GPUs alone.
+ * @param offers undefined: the GPUs are not this machine's, and may be divided as the model or the cluster does
+ */
+export function divisions(offers: readonly GpuOffer[] | undefined, bound: ShareBound | undefined): Record<string, ParameterEntry> {
+  if (offers === undefined) return { gpuMemoryPercent: { values: shares } }
+  const profiles = [...new Set(offers.flatMap(({ slices }) => slices))]
+  const anyWhole = offers.some(({ wholes }) => wholes > 0)
+  const sliced = profiles.length > 0
+  return {
+    ...(sliced && { migProfile: { values: [...(anyWhole ? ['none'] : []), ...profiles] } }),
+    ...(anyWhole && bound !== undefined && { gpuMemoryPercent: { values: shares, ...(sliced && { when: "migProfile == 'none'" }) } }),
+  }
+}
+
+/** Conditions that keep GPUs and slices together that are here together. */
+export function pairings(offers: readonly GpuOffer[], gpus: readonly string[], profiles: readonly string[]): string[] {
+  if (gpus.length < 2) return []
+  return offers
+    .filter(({ name }) => gpus.includes(name))
+    .flatMap(({ name, wholes, slices }) =>
+      profiles
+        .filter((profile) => (profile === 'none' ? wholes === 0 : !slices.includes(profile)))
+        .map((profile) => `not (gpu == '${name}' and migProfile == '${profile}')`),
+    )
+}
+
+/** What allows a share of a GPU, for a hint. */
+export const shareHint =
+  'an MPS daemon (nvidia-cuda-mps-control -d) enforces shares of memory and threads; ${gpuMemoryFraction} in the command, env or a file tells a server its share of the memory'
+
+/** What a reader must know of how GPUs are divided here. */
+export function divisionNotices(
+  offers: readonly GpuOffer[],
+  bound: ShareBound | undefined,
+  shared: boolean,
+  ownGpus: readonly Gpu[],
+): string[] {
+  const wholes = offers.filter(({ wholes }) => wholes > 0)
+  if (wholes.length === 0) return []
+  if (bound === undefined) {
+    const capable = wholes.filter(({ name }) =>
+      [...ownGpus, ...gpuCatalogue].some((gpu) => gpu.name === name && migProfilesOf(gpu).length > 0),
+    )
+    const mig = capable.length > 0 ? `; MIG slices of ${capable.map(({ name }) => name).join(', ')} would be tuned by their names` : ''
+    return [`Whole GPUs alone: nothing here enforces a share of ${wholes.map(({ name }) => name).join(', ')}. ${shareHint}${mig}`]
+  }
+  return bound === 'server' && shared
+    ? [
+        "Shares of a GPU bound its memory alone, by the server's own limit: each was measured with all of the GPU's compute, which neighbours would share",
+      ]
+    : []
+}
+
+/** @param driverNames of GPUs that neither the catalogue nor the user's file knows */
+export function reportUnknown(report: Report, driverNames: readonly string[]): void {
+  for (const name of driverNames)
+    report(
+      ['gpuCatalogue'],
+      `this machine's GPU '${name}' is not in the catalogue`,
+      `describe it with --gpu-catalogue FILE: '${name}': {memoryGiB: 24, bandwidthGBs: 900, peakTflops: {fp32: 40, fp16: 160}}, and its price with --prices FILE: gpus: {'${name}': 1.20}; or leave it out: --devices cpu`,
+    )
+}

@@ -1,0 +1,120 @@
+/**
+ * Flags of a server of one's own: everything that `predictor` and `expect` of the experiment file say of how it is started and asked. Commands that ask a
+ * server without an experiment (init, verify) take theirs from here.
+ */
+import { protocolNames } from '../../profiler/protocols/protocol-table.ts'
+import type { Flag } from './flag-entries.ts'
+import { defaults } from './names.ts'
+
+const group = "A server of one's own"
+
+export const serverFlags: readonly Flag[] = [
+  {
+    flags: '--command <command>',
+    group,
+    path: ['predictor', 'command'],
+    what: 'your own predictor: a command with ${port}, ${batchSize}, ... in it, run without a shell (default: the built-in one)',
+  },
+  { flags: '--url <url>', group, path: ['predictor', 'url'], what: 'a predictor that runs already' },
+  {
+    flags: '--server <name>',
+    group,
+    path: ['predictor', 'server'],
+    what: 'tfserving or triton: its flags and files are written for each trial (default: the command as it stands)',
+  },
+  {
+    flags: '--protocol <name>',
+    group,
+    path: ['predictor', 'protocol'],
+    what: `${protocolNames.join(' | ')} (default: ${protocolNames[0]}; of language models openai)`,
+  },
+  { flags: '--path <path>', group, path: ['predictor', 'path'], what: "path of the inference call (default: the protocol's)" },
+  {
+    flags: '--health-path <path>',
+    group,
+    path: ['predictor', 'healthPath'],
+    what: "path that answers 200 once ready (default: the protocol's)",
+  },
+  {
+    flags: '--header <header>',
+    group,
+    gather: 'headers',
+    path: ['predictor', 'headers'],
+    what: "sent with every request, may be repeated, e.g. 'Authorization: Bearer x'; gRPC metadata alike",
+  },
+  {
+    flags: '--body <json>',
+    group,
+    path: ['predictor', 'body'],
+    what: 'request body for --protocol json, with {{text}}, {{image}} and {{int}} filled in (default: {"text": "{{text}}"})',
+  },
+  { flags: '--template <json>', group, path: ['predictor', 'body'], what: 'another name of --body' },
+  {
+    flags: '--expect <path=value>',
+    group,
+    gather: 'documents',
+    path: ['expect'],
+    what: "what stands in every answer, may be repeated, e.g. 'predictions[0].label=spam'",
+  },
+  {
+    flags: '--http2',
+    group,
+    path: ['predictor', 'http2'],
+    value: true,
+    what: '--url: HTTP/2, over TLS by ALPN, over plain TCP by prior knowledge',
+  },
+  {
+    flags: '--ca <file>',
+    group,
+    path: ['predictor', 'ca'],
+    what: '--url, https and grpcs: certificates of the authorities to trust, PEM (default: those of this machine)',
+  },
+  {
+    flags: '--insecure-skip-verify',
+    group,
+    path: ['predictor', 'insecureSkipVerify'],
+    value: true,
+    what: '--url, https and grpcs: takes any certificate for good',
+  },
+  {
+    flags: '--env <name=value>',
+    group,
+    gather: 'entries',
+    path: ['predictor', 'env'],
+    what: 'environment of the command, may be repeated, e.g. OMP_NUM_THREADS=1',
+  },
+  {
+    flags: '--env-name <parameter=variable>',
+    group,
+    gather: 'entries',
+    path: ['predictor', 'envNames'],
+    what: "--command: the variable of a parameter 'env:', may be repeated, e.g. batchSize=MAX_BATCH (default: BATCH_SIZE for batchSize)",
+  },
+  {
+    flags: '--arg-format <word>',
+    group,
+    gather: 'list',
+    path: ['predictor', 'argFormat'],
+    what: "--command: how a parameter 'args:' is written, a word each time it stands (default: '--${name}=${value}')",
+  },
+  {
+    flags: '--write <path=text>',
+    group,
+    gather: 'entries',
+    path: ['predictor', 'files'],
+    what: "--command: a file in the folder of the trial, ${dir}, may be repeated, e.g. 'server.yaml=workers: ${workers}'",
+  },
+  { flags: '--cwd <folder>', group, path: ['predictor', 'cwd'], what: '--command: its working directory (default: this one)' },
+  {
+    flags: '--engine <name>',
+    group,
+    path: ['predictor', 'engine'],
+    what: 'the built-in predictor: what runs the model, auto, tfjs, onnx or emulated (default: auto)',
+  },
+  {
+    flags: '--ready-timeout <duration>',
+    group,
+    path: ['predictor', 'readyTimeout'],
+    what: `how long it may take to be ready (default: ${defaults.readyTimeout})`,
+  },
+]

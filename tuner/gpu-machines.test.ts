@@ -1,0 +1,251 @@
+/** The product's commands on machines with GPUs, which stand-ins for nvidia-smi and rocm-smi tell of: nothing here has run on silicon. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { gpuMachines, gpuUuid, plantGpus, sliceUuid } from './testing/gpu-machines.ts'
+import { CliBox } from './testing/run-cli.ts'
+
+const server = fileURLToPath(new URL('../trials/launchers/testing/server.mjs', import.meta.url))
+
+let box: CliBox
+beforeEach(() => {
+  box = new CliBox()
+})
+afterEach(() => box.end())
+
+type MachineName = keyof typeof gpuMachines
+interface Preview {
+  readonly experiment: {
+    readonly space: Record<string, readonly unknown[] | { readonly values: readonly unknown[] }>
+    readonly constraints?: readonly string[]
+  }
+  readonly notices: readonly string[]
+  readonly suggestions: readonly { readonly configuration: Record<string, string | number>; readonly pricePerHour: number }[]
+}
+
+/** A server of the user's own that leaves its environment in a file, then serves. */
+const ownServer = (more = '') => `
+model: m
+slo: 200ms
+predictor:
+  command: [sh, -c, 'env > "$DUMP"; exec "$0" "$@"', ${JSON.stringify(process.execPath)}, ${JSON.stringify(server)}, '--port=\${port}']
+  protocol: json
+  path: /predict
+load: { trialTime: 1s, confirmTime: 250ms }
+budget: { maxTrials: 4 }
+confirm: false
+${more}`
+
+const environment = (name: MachineName) => ({ ...plantGpus(box.folder, gpuMachines[name]), DUMP: join(box.folder, 'environment') })
+
+async function preview(name: MachineName, more = '', yaml = ownServer(more)): Promise<Preview> {
+  writeFileSync(join(box.folder, 'e.yaml'), yaml)
+  const { code, stdout, stderr } = await box.run(['-f', 'e.yaml', '--dry-run', '--json'], environment(name))
+  expect(stderr + stdout.slice(0, code === 0 ? 0 : 2000)).toBe('')
+  return JSON.parse(stdout) as Preview
+}
+
+async function refusal(name: MachineName, more = ''): Promise<string> {
+  writeFileSync(join(box.folder, 'e.yaml'), ownServer(more))
+  const { code, stderr } = await box.run(['-f', 'e.yaml', '--dry-run'], environment(name))
+  expect(code).toBe(2)
+  return stderr
+}
+
+/** The environment in which the first trial's predictor was started; it ends at once, for nothing is measured here. */
+async function started(name: MachineName, more = ''): Promise<Record<string, string>> {
+  writeFileSync(join(box.folder, 'e.yaml'), ownServer(more).replace('exec "$0" "$@"', 'exit 3').replace('maxTrials: 4', 'maxTrials: 1'))
+  await box.run(['-f', 'e.yaml', '--plain'], environment(name))
+  const lines = readFileSync(join(box.folder, 'environment'), 'utf8').split('\n')
+  return Object.fromEntries(lines.filter((line) => /^(CUDA|HIP)_/.test(line)).map((line) => line.split(/=(.*)/s) as [string, string]))
+}
+
+/** Values of the parameters that choose or divide a GPU. */
+const spaceOf = ({ experiment }: Preview) =>
+  Object.fromEntries(
+    Object.entries(experiment.space)
+      .filter(([name]) => /gpu|mig/i.test(name))
+      .map(([name, entry]) => [name, Array.isArray(entry) ? entry : (entry as { values: unknown[] }).values]),
+  )
+const text = ({ notices }: Preview) => notices.join('\n')
+const cpuPerHour = (cores: number) => cores * 0.031611 + 4 * 0.004237
+
+describe('a server of the user’s own has the GPUs that are there', () => {
+  const wholes: readonly [MachineName, string][] = [
+    ['a10', 'A10'],
+    ['h100', 'H100'],
+    ['twoT4', 'T4'],
+    ['exclusive', 'A10'],
+    ['filled', 'A10'],
+    ['eightH100', 'H100'],
+  ]
+  test.each(wholes)('%s: whole %s alone, at its price, and what would allow shares', async (name, gpu) => {
+    const seen = await preview(name)
+    expect(spaceOf(seen)).toEqual({ gpu: [gpu] })
+    expect(text(seen)).toMatch(/Whole GPUs alone: nothing here enforces a share of .*MPS daemon.*gpuMemoryFraction/)
+    for (const { configuration, pricePerHour } of seen.suggestions)
+      expect(pricePerHour - cpuPerHour(Number(configuration.cpuCores))).toBeGreaterThan(0.3)
+  })
+
+  test('MIG slices by their names, each for its part of the price, no trial without one', async () => {
+    const seen = await preview('mig', 'space: { cpuCores: 1 }')
+    expect(spaceOf(seen)).toEqual({ gpu: ['A100-40GB'], migProfile: ['3g.20gb', '2g.10gb', '1g.5gb'] })
+    const price = new Map(
+      seen.suggestions.map(({ configuration, pricePerHour }) => [configuration.migProfile, pricePerHour - cpuPerHour(1)]),
+    )
+    expect(price.get('3g.20gb')! / price.get('1g.5gb')!).toBeCloseTo(7 / 2, 6)
+    expect(price.get('2g.10gb')! / price.get('1g.5gb')!).toBeCloseTo(2, 6)
+  })
+
+  test('slices beside whole GPUs of the same model and of another: only what is there together', async () => {
+    const seen = await preview('a100BesideMig', 'space: { cpuCores: 1 }')
+    expect(spaceOf(seen)).toEqual({ gpu: ['A100-40GB', 'T4'], migProfile: ['none', '1g.5gb'] })
+    expect(seen.experiment.constraints).toEqual(["not (gpu == 'T4' and migProfile == '1g.5gb')"])
+    expect(seen.suggestions.map(({ configuration }) => `${configuration.gpu} ${configuration.migProfile}`).sort()).toEqual([
+      'A100-40GB 1g.5gb',
+      'A100-40GB none',
+      'T4 none',
+    ])
+  })
+
+  test('shares where MPS enforces them', async () => {
+    expect(spaceOf(await preview('mps'))).toEqual({ gpu: ['A10'], gpuMemoryPercent: [10, 25, 50, 100] })
+  })
+
+  test('shares where the server is told its own, and that they bound memory alone', async () => {
+    const told = ownServer().replace("'--port=${port}'", "'--port=${port}', '--memory=${gpuMemoryFraction}'")
+    const seen = await preview('a10', '', told)
+    expect(spaceOf(seen)).toEqual({ gpu: ['A10'], gpuMemoryPercent: [10, 25, 50, 100] })
+    expect(text(seen)).toContain('bound its memory alone')
+    const named = await preview('a10', 'space: { gpuMemoryPercent: { values: [50, 100], category: env } }')
+    expect(spaceOf(named)).toEqual({ gpu: ['A10'], gpuMemoryPercent: [50, 100] })
+  })
+
+  test('a share that nothing enforces is refused, with what would', async () => {
+    expect(await refusal('a10', 'space: { gpuMemoryPercent: [25, 100] }')).toMatch(
+      /gpuMemoryPercent: nothing here enforces a share of a GPU\n +hint: an MPS daemon/,
+    )
+    expect(await refusal('mig', 'space: { gpuMemoryPercent: [25] }')).toMatch(/hint: its MIG slices go by their names: .*1g\.5gb/)
+  })
+
+  test('an AMD GPU goes by the catalogue, and its price is asked for where the book has none', async () => {
+    writeFileSync(join(box.folder, 'p.yaml'), 'gpus: { MI300X: 4 }')
+    expect(spaceOf(await preview('mi300x', 'prices: p.yaml'))).toEqual({ gpu: ['MI300X'] })
+  })
+
+  test('a GPU that no catalogue has: how to describe it', async () => {
+    expect(await refusal('unknown')).toMatch(
+      /GPU 'NVIDIA Zeta 9000' is not in the catalogue\n.*--gpu-catalogue FILE.*--prices FILE.*--devices cpu/s,
+    )
+    writeFileSync(join(box.folder, 'gpus.yaml'), 'NVIDIA Zeta 9000: { memoryGiB: 48, bandwidthGBs: 900, peakTflops: { fp32: 40 } }')
+    writeFileSync(join(box.folder, 'p.yaml'), 'gpus: { NVIDIA Zeta 9000: 2 }')
+    const seen = await preview('unknown', 'gpuCatalogue: gpus.yaml\nprices: p.yaml')
+    expect(spaceOf(seen)).toEqual({ gpu: ['NVIDIA Zeta 9000'] })
+  })
+
+  test('a price that is missing: where to give it', async () => {
+    expect(await refusal('rtx5090')).toMatch(/no price for the GPU RTX-5090\n +hint: give one with --prices FILE/)
+  })
+
+  test.each<[MachineName, RegExp]>([
+    [
+      'migHalfSetUp',
+      /A100-SXM4-40GB \(GPU 0\) is in MIG mode without a slice: nothing can run on it \(nvidia-smi mig -i 0 -cgi 1g\.5gb -C/,
+    ],
+    ['noDriver', /GPU not used: nvidia-smi failed: NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver/],
+  ])('%s: no GPU can be had, and the reason', async (name, reason) => {
+    const seen = await preview(name)
+    expect(spaceOf(seen)).toEqual({})
+    expect(text(seen)).toMatch(reason)
+  })
+
+  test.each<[MachineName, RegExp]>([
+    ['filled', /A10 \(GPU 0\): 21000 of 23028 MiB are others' at the start/],
+    ['exclusive', /A10 \(GPU 0\) is in exclusive mode: one process at a time/],
+  ])('%s: said before anything else', async (name, warning) => {
+    expect((await preview(name)).notices[1]).toMatch(warning)
+  })
+
+  test('devices: cpu hides them, and nothing is said of them', async () => {
+    const seen = await preview('a10', 'devices: cpu')
+    expect(spaceOf(seen)).toEqual({})
+    expect(text(seen)).not.toContain('A10')
+  })
+
+  test('more GPUs of a replica than there are', async () => {
+    expect(await refusal('twoT4', 'space: { gpus: [1, 4] }')).toContain('gpus: 4 GPUs of a replica, but this machine has 2')
+  })
+})
+
+describe('what the started process sees', () => {
+  const first = gpuUuid(0)
+  test.each<[MachineName, string, Record<string, string>]>([
+    ['a10', '', { CUDA_VISIBLE_DEVICES: first }],
+    ['twoT4', '', { CUDA_VISIBLE_DEVICES: first }],
+    ['mig', 'pin: { migProfile: 1g.5gb }', { CUDA_VISIBLE_DEVICES: sliceUuid(0, 2) }],
+    ['eightH100', 'pin: { gpus: 2 }', { CUDA_VISIBLE_DEVICES: `${first},${gpuUuid(1)}` }],
+    [
+      'mps',
+      'pin: { gpuMemoryPercent: 25 }',
+      { CUDA_VISIBLE_DEVICES: first, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: '0=5760M', CUDA_MPS_ACTIVE_THREAD_PERCENTAGE: '25' },
+    ],
+    ['mi300x', 'prices: p.yaml', { HIP_VISIBLE_DEVICES: '0' }],
+    ['a10', 'devices: cpu', { CUDA_VISIBLE_DEVICES: '' }],
+    ['noDriver', '', {}],
+  ])('%s %s', async (name, more, expected) => {
+    writeFileSync(join(box.folder, 'p.yaml'), 'gpus: { MI300X: 4 }')
+    const { CUDA_MPS_PIPE_DIRECTORY: _, ...seen } = await started(name, more)
+    expect(seen).toEqual(expected)
+  })
+})
+
+describe('the built-in server', () => {
+  const emulated = async (name: MachineName, args: readonly string[] = []) => {
+    const { stdout, code } = await box.run(['--model', 'bert', '--slo', '50ms', '--dry-run', ...args], environment(name))
+    expect(code).toBe(0)
+    return stdout.split('\n')
+  }
+
+  test.each<[MachineName, string]>([
+    ['a10', 'NVIDIA A10'],
+    ['h100', 'NVIDIA H100 80GB HBM3'],
+    ['rtx5090', 'NVIDIA GeForce RTX 5090'],
+    ['unknown', 'NVIDIA Zeta 9000'],
+    ['mi300x', 'AMD Instinct MI300X'],
+  ])('%s: a card that it does not use is named at the top, with what to install', async (name, card) => {
+    const [devices, line] = await emulated(name)
+    expect(devices).toMatch(/^Devices: /)
+    expect(line).toContain(`${card} is here and not used`)
+  })
+
+  test('who asks for emulation is not told', async () => {
+    expect((await emulated('a10', ['--devices', 'emulated'])).join('\n')).not.toContain('not used')
+  })
+})
+
+describe('tune doctor', () => {
+  const doctor = async (name: MachineName) => {
+    const { code, stdout } = await box.run(['doctor'], environment(name))
+    expect(code).toBe(0)
+    return stdout
+  }
+  test.each<[MachineName, readonly RegExp[]]>([
+    [
+      'a10',
+      [/GPU +NVIDIA A10, 23028 MiB, driver 570/, /whole GPUs alone: an MPS daemon/, /NVIDIA A10 is here and not used: .*npm install/],
+    ],
+    ['mig', [/MIG: 3g\.20gb 2g\.10gb 1g\.5gb 1g\.5gb/]],
+    ['migHalfSetUp', [/MIG: no slices/, /in MIG mode without a slice/]],
+    ['filled', [/21000 of 23028 MiB are others'/]],
+    ['exclusive', [/exclusive mode/]],
+    ['noDriver', [/couldn't communicate with the NVIDIA driver/]],
+    ['unknown', [/NVIDIA Zeta 9000 is not in the catalogue: describe it with --gpu-catalogue/]],
+    ['mi300x', [/AMD Instinct MI300X, 196592 MiB, driver 6\.10\.5/]],
+    ['eightH100', [/(NVIDIA H100 80GB HBM3, 81559 MiB[^\n]*\n[^\n]*){8}/]],
+    ['mps', [/MPS control daemon runs/]],
+  ])('%s', async (name, lines) => {
+    const said = await doctor(name)
+    for (const line of lines) expect(said).toMatch(line)
+  })
+})

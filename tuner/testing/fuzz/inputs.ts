@@ -1,0 +1,156 @@
+/** What is fuzzed: each reader of something from outside, with inputs to begin from. What it throws must be an error for users, that says where. */
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Http1Answer } from '../../../profiler/generator/http1-answer.ts'
+import { TokenStream } from '../../../profiler/generator/token-stream.ts'
+import { checkPayload } from '../../../profiler/protocols/content.ts'
+import { protocolNames, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
+import { parseArchitecture, parseGpus } from '../../../trials/devices/own.ts'
+import { parsePriceBook } from '../../../trials/prices/parse-book.ts'
+import { openReader } from '../../../trials/store/index.ts'
+import { loadExperiment } from '../../experiment/load-experiment.ts'
+import { readTrace } from '../../experiment/trace.ts'
+import { serving } from './answering-server.ts'
+
+export interface Fuzzed {
+  /** Valid, or nearly so. */
+  readonly seeds: readonly string[] | readonly Buffer[]
+  /** What errors must name: a file or a flag. */
+  readonly names?: RegExp
+  /** @param file holds the input */
+  read(input: Buffer, file: string): unknown
+}
+
+const machine = { cpuCores: 2, gpus: [] }
+const around = { cwd: tmpdir(), machine }
+const text = (input: Buffer) => input.toString('utf8')
+
+const ofRepository = (path: string) => readFileSync(fileURLToPath(new URL(`../../../${path}`, import.meta.url)), 'utf8')
+const experiment = `model: bert
+slo: p99<50ms
+predictor:
+  command: [server, --port, '\${port}', --threads, '\${threads}']
+  env: {TOKEN: '\${env:TOKEN}'}
+  protocol: oip-v2
+  readyTimeout: 60s
+  files: {a/b.conf: 'n = \${threads}'}
+space: {threads: {values: [1, 2, 4], category: server}, batch: {min: 1, max: 64, scale: log, category: env}}
+pin: {cpuCores: 1}
+constraints: ['threads * 2 <= batch', 'batch > 1 || threads == 1']
+load: {trialTime: 10s, payload: {count: 8, items: '1:3, 8:1'}}
+budget: {maxTrials: 10, timeLimit: 1h, cost: $3}
+expect: {outputs.0.data.0: 1}
+stop: {certainty: 95%, tolerance: 5%}
+`
+const flags = JSON.stringify({
+  model: 'bert',
+  slo: '50ms',
+  gpus: 'T4,L4',
+  maxTrials: '5',
+  timeLimit: '10m',
+  rps: '100',
+  constraint: ['batchSize > 1'],
+})
+const trace = 'ms,items,body\n0,1,0\n12.5,2,1\n14,1,2\n'
+const answer = '{"model_name": "m", "id": "0", "outputs": [{"name": "y", "datatype": "FP32", "shape": [1, 2], "data": [0.5, 1.5]}]}'
+const metadata =
+  '{"name": "m", "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3]}], "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, 2]}]}'
+const predictions = '{"predictions": [[0.5, 1.5]]}'
+const signatures =
+  '{"model_spec": {"name": "m"}, "metadata": {"signature_def": {"signature_def": {"serving_default": {"inputs": {"x": {"dtype": "DT_FLOAT", "tensor_shape": {"dim": [{"size": "-1"}, {"size": "3"}]}}}, "outputs": {"y": {"dtype": "DT_FLOAT", "tensor_shape": {"dim": [{"size": "-1"}, {"size": "2"}]}}}}}}}}'
+const stream =
+  'data: {"model": "m", "choices": [{"delta": {"content": "a"}}]}\n\ndata: {"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": {"completion_tokens": 1}}\n\ndata: [DONE]\n\n'
+const http = (body: string) => `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
+const chunked = `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nkeep-alive: timeout=5\r\n\r\n5;x=y\r\nhello\r\n0\r\nt: u\r\n\r\n`
+
+const http1 = (input: Buffer) => {
+  const read = new Http1Answer(() => {})
+  // Cut at places that depend on the input alone.
+  for (let at = 0; at < input.length; at += 1 + (input[at]! % 64)) read.push(input.subarray(at, at + 1 + (input[at]! % 64)))
+  return read.ended()
+}
+const tokens = (input: Buffer) => {
+  const read = new TokenStream()
+  for (let at = 0; at < input.length; at += 97) read.push(input.subarray(at, at + 97), at)
+  return [read.fault, read.text.length, read.times?.tokens]
+}
+
+const store = readFileSync(fileURLToPath(new URL('../../../trials/store/fixtures/v1.db', import.meta.url)))
+
+/** A store with the input's bytes written over it, at a place that they say. */
+async function damagedStore(input: Buffer) {
+  const folder = mkdtempSync(join(tmpdir(), 'tune-fuzz-'))
+  try {
+    const bytes = Buffer.from(store)
+    for (let i = 0; i + 3 < input.length; i += 4) bytes[input.readUIntBE(i, 3) % bytes.length] = input[i + 3]!
+    writeFileSync(join(folder, 'a.db'), bytes)
+    copyFileSync(join(folder, 'a.db'), join(folder, 'tune.db'))
+    const reader = await openReader(join(folder, 'tune.db'), () => {})
+    try {
+      for (const { id } of await reader.list()) await reader.load(id)
+    } finally {
+      await reader.close()
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+/** A server of a protocol answers with the input, whatever is asked. */
+const answers = (input: Buffer, file: string) => serving(input, file)
+
+export const fuzzed: Readonly<Record<string, Fuzzed>> = {
+  experiment: {
+    seeds: [experiment, ofRepository('examples/experiment.yaml')],
+    names: /input|--|TUNE_/,
+    read: (_, file) => loadExperiment({ file, ...around }),
+  },
+  flags: {
+    seeds: [flags],
+    names: /--|command line/,
+    read: (input) => {
+      let given: unknown
+      try {
+        given = JSON.parse(text(input))
+      } catch {
+        return undefined // Not a command line's.
+      }
+      const strings = Object.entries(Object(given)).filter(
+        ([, value]) => typeof value === 'string' || (Array.isArray(value) && value.every((one) => typeof one === 'string')),
+      )
+      return loadExperiment({ flags: Object.fromEntries(strings), ...around })
+    },
+  },
+  prices: {
+    seeds: ['docs/files/on-demand.yaml', 'docs/files/home.yaml'].map(ofRepository),
+    names: /input/,
+    read: (input) => parsePriceBook(text(input), 'input', parseGpus(ofRepository('docs/files/gpus.yaml'), 'gpus')),
+  },
+  gpus: { seeds: [ofRepository('docs/files/gpus.yaml')], names: /input/, read: (input) => parseGpus(text(input), 'input') },
+  architecture: {
+    seeds: [ofRepository('docs/files/sentence-encoder/config.json')],
+    names: /input/,
+    read: (input) => parseArchitecture(text(input), 'input', 'mine'),
+  },
+  trace: { seeds: [trace, '0\n1\n2.5\n'], names: /input/, read: (_, file) => readTrace(file, 'input') },
+  'payload-lines': { seeds: ['{"a": 1}\n{"b": [1, 2]}\n'], names: /input/, read: (_, path) => checkPayload({ kind: 'file', path }) },
+  'payload-texts': { seeds: ['one\ntwo words\n'], names: /input/, read: (_, path) => checkPayload({ kind: 'texts', path, seed: 1 }) },
+  http1: { seeds: [http(answer), chunked, `HTTP/1.1 100 Continue\r\n\r\n${http('{}')}`], read: http1 },
+  stream: { seeds: [stream], read: tokens },
+  store: { seeds: [Buffer.alloc(40, 7), Buffer.from(Array.from({ length: 80 }, (_, i) => (i * 37) % 256))], read: damagedStore },
+  'answers-of-servers': {
+    seeds: [`${metadata}\n\n${answer}`, `${signatures}\n\n${predictions}`, `{}\n\n${predictions}`, `{}\n\n${stream}`],
+    read: answers,
+  },
+  'grpc-answers': {
+    seeds: [Buffer.from('0a016d1a0130220a0a01791204465033321a0101', 'hex'), Buffer.from('0a0d0a01791208080112040a0208012a00', 'hex')],
+    read: async (input) => {
+      for (const name of protocolNames.filter((each) => protocolTable[each].transport === 'grpc')) {
+        const { answers: reading } = (await protocolTable[name].load()).create({ timeoutMs: 1_000 })
+        await reading!.read(input).catch(() => undefined)
+      }
+    },
+  },
+}
