@@ -100,8 +100,19 @@ test('flags that stand several times are gathered, each with its flag', () => {
 
 test('environment variables are named after their flags', () => {
   const layer = environmentToLayer({ TUNE_MAX_TRIALS: '3', TUNE_SLO: 'p90<1s', TUNE_NO_CONFIRM: '1' }, '/')
-  expect(layer.raw).toEqual({ budget: { maxTrials: '3' }, slo: { percentile: 'p90', limit: '1s' } })
+  expect(layer.raw).toEqual({ budget: { maxTrials: '3' }, slo: { percentile: 'p90', limit: '1s' }, confirm: false })
   expect(layer.originOf(['slo', 'limit'])).toEqual({ kind: 'environment', variable: 'TUNE_SLO' })
+})
+
+test.each([
+  ['True', { confirm: false }],
+  ['0', {}],
+  ['no', {}],
+  ['', {}],
+  // Not silently one or the other: the schema refuses it, and names the variable.
+  ['perhaps', { confirm: 'perhaps' }],
+])('a flag without a value is switched by a variable: TUNE_NO_CONFIRM=%s', (value, raw) => {
+  expect(environmentToLayer({ TUNE_NO_CONFIRM: value }, '/').raw).toEqual(raw)
 })
 
 test('headers are flags: each its own entry, and one that is none is named without its value', () => {

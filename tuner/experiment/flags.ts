@@ -309,14 +309,24 @@ export function flagsToLayer(values: FlagValues, folder: string): { layer: Layer
   return { layer: draft.layer(), problems }
 }
 
-/** TUNE_MODEL, TUNE_SLO, TUNE_MAX_TRIALS, TUNE_DB, ...: every flag that takes one value, for CI and containers. They win over the file, flags over them. */
+/** What switches a flag that takes no value, in an environment variable; with one of `off` it is as if the variable were not there. */
+const on = ['1', 'true', 'yes']
+const off = ['0', 'false', 'no']
+
+/**
+ * TUNE_MODEL, TUNE_SLO, TUNE_MAX_TRIALS, TUNE_NO_CONFIRM, ...: every flag that takes one value or none, for CI and containers. They win over the file,
+ * flags over them. What is neither on nor off is set as it stands, for the schema to refuse.
+ */
 export function environmentToLayer(environment: Readonly<Record<string, string | undefined>>, folder: string): Layer {
   const draft = createDraft(folder)
   for (const flag of experimentFlags) {
-    if (flag.gather || flag.value !== undefined) continue
+    if (flag.gather) continue
     const variable = `TUNE_${namesOf(flag).long.slice(2).replaceAll('-', '_').toUpperCase()}`
     const value = environment[variable]
-    if (value !== undefined && value !== '') setValue(draft, flag, value, { kind: 'environment', variable })
+    if (value === undefined || value === '') continue
+    if (flag.value === undefined) setValue(draft, flag, value, { kind: 'environment', variable })
+    else if (!off.includes(value.toLowerCase()))
+      setValue(draft, flag, on.includes(value.toLowerCase()) ? flag.value : value, { kind: 'environment', variable })
   }
   return draft.layer()
 }

@@ -14,6 +14,9 @@ const cli = fileURLToPath(new URL('../../dist/tuner/cli.js', import.meta.url))
 /** Exit codes of a run that recommends something, where its confirmation is not what a test is about: a machine with other work may refute it. */
 export const recommends: readonly (number | null)[] = [0, 4]
 
+/** Well below a test's own limit. */
+const mostRunS = 240
+
 export interface CliResult {
   readonly code: number | null
   readonly stdout: string
@@ -63,8 +66,25 @@ export class CliBox {
     return { child, result, said }
   }
 
-  run(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<CliResult> {
-    return this.start(args, env).result
+  /** Rejects, with what it said and what still ran, where it does not end in time: a test that merely times out tells nothing. */
+  async run(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<CliResult> {
+    const { result } = this.start(args, env)
+    let timer: NodeJS.Timeout | undefined
+    let late: string | undefined
+    const said: CliResult = await Promise.race([
+      result,
+      new Promise<CliResult>((resolve) => {
+        timer = setTimeout(() => {
+          const running = this.processes()
+          late = `tune ${args.join(' ')} did not end in ${mostRunS} s; still running:\n${running.join('\n')}`
+          for (const line of running) process.kill(Number(line.split(' ')[0]), 'SIGKILL')
+          result.then(resolve)
+        }, mostRunS * 1000)
+      }),
+    ])
+    clearTimeout(timer)
+    if (late !== undefined) throw new Error(`${said.stderr}\n${said.stdout}\n${late}`)
+    return said
   }
 
   /** The experiment that was stored last, with its trials. */

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { startVitest } from 'vitest/node'
 import { SkippedReporter } from './skipped-reporter.ts'
 
-test('what is skipped has one line with its reason; what runs has none', async () => {
+test('what is skipped, or passes at a second try, has one line; what runs has none', async () => {
   // Below the repository, where vitest is found.
   const folder = mkdtempSync(join(fileURLToPath(new URL('.', import.meta.url)), '.skipped-'))
   const lines: string[] = []
@@ -15,6 +15,8 @@ test('what is skipped has one line with its reason; what runs has none', async (
       `import { describe, test } from 'vitest'
        test('runs', () => {})
        test.skip('as root', () => {})
+       let tries = 0
+       test('shaky', { retry: 1 }, () => { tries += 1; if (tries === 1) throw new Error('once') })
        test('asks first', ({ skip }) => skip('no nginx'))
        describe.skip('browser (no chromium)', () => { test('a', () => {}); describe('deep', () => { test('b', () => {}) }) })`,
     )
@@ -30,6 +32,7 @@ test('what is skipped has one line with its reason; what runs has none', async (
     rmSync(folder, { recursive: true, force: true })
   }
   expect(lines).toEqual([
+    'passed when tried again: some.test.js: shaky',
     'skipped, 1 test: some.test.js: as root',
     'skipped, 1 test: some.test.js: asks first (no nginx)',
     'skipped, 2 tests: some.test.js: browser (no chromium)',

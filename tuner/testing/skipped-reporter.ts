@@ -1,7 +1,10 @@
 import { relative } from 'node:path'
 import type { Reporter, TestCase, TestModule, TestSuite } from 'vitest/node'
 
-/** One line at the end for each test that was skipped, or for the suite that was skipped whole: its name says what is missing. */
+/**
+ * One line at the end for each test that was skipped, or for the suite that was skipped whole: its name says what is missing. And one for each that
+ * passed only when it was tried again.
+ */
 export class SkippedReporter implements Reporter {
   readonly #write: (line: string) => void
 
@@ -17,6 +20,11 @@ export class SkippedReporter implements Reporter {
       for (const test of module.children.allTests('skipped')) {
         const what = lineOf(test)
         lines.set(what, (lines.get(what) ?? 0) + 1)
+      }
+    for (const module of modules)
+      for (const test of module.children.allTests('passed')) {
+        const { retryCount = 0 } = test.diagnostic() ?? {}
+        if (retryCount > 0) this.#write(`passed when tried again: ${lineOf(test)}`)
       }
     for (const [what, tests] of lines) this.#write(`skipped, ${tests === 1 ? '1 test' : `${tests} tests`}: ${what}`)
   }
