@@ -45,9 +45,6 @@ const measured = [
   'trials/predictor/llm/llm',
 ].map((files) => `${files}.test.{ts,tsx}`)
 
-/** On a machine that is not known, what other work on it upset is tried once more, and the reporter says so. Tests that compute get no second try. */
-const retry = process.env.CI ? 1 : 0
-
 export default defineConfig({
   test: {
     // What takes ten seconds takes minutes on a machine with ten other things to do.
@@ -68,7 +65,6 @@ export default defineConfig({
           include: ['{tuner,profiler,search,reports,trials,examples}/**/*.test.{ts,tsx}', '*.test.ts'],
           exclude: [...configDefaults.exclude, ...pure, ...measured],
           globalSetup: ['./tuner/testing/build.ts'],
-          retry,
           maxWorkers: 2,
           sequence: { groupOrder: 1 },
         },
@@ -80,7 +76,6 @@ export default defineConfig({
           include: measured,
           exclude: [...configDefaults.exclude, ...pure],
           globalSetup: ['./tuner/testing/build.ts'],
-          retry,
           fileParallelism: false,
           sequence: { groupOrder: 2 },
         },

@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { SkippedReporter } from './tuner/testing/skipped-reporter.ts'
 
 /** Tests against the cluster that KUBECONFIG names: npm run test:k8s. */
 export default defineConfig({
@@ -10,6 +11,7 @@ export default defineConfig({
     retry: process.env.CI ? 2 : 0,
     testTimeout: 120_000,
     hookTimeout: 240_000,
-    reporters: process.env.CI ? ['default', ['json', { outputFile: '.ci/results/k8s.json' }]] : ['default'],
+    reporters: ['default', new SkippedReporter(), ...(process.env.CI ? ['json'] : [])],
+    outputFile: { json: '.ci/results/k8s.json' },
   },
 })

@@ -20,12 +20,12 @@ const closing = (status = '0') => {
   return { code, lines: stdout.trimEnd().split('\n') }
 }
 /** Runs test files, by name, and leaves what vitest says of them. */
-async function ran(files: Readonly<Record<string, string>>): Promise<void> {
+async function ran(files: Readonly<Record<string, string>>, results = 'unit.json'): Promise<void> {
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), `import { expect, test } from 'vitest'\n${text}`)
   const exitCode = process.exitCode
   const quiet = vi.spyOn(process.stderr, 'write').mockReturnValue(true)
   try {
-    const outputFile = join(folder, 'results/unit.json')
+    const outputFile = join(folder, 'results', results)
     const include = Object.keys(files)
     const vitest = await startVitest('test', [], { config: false, root: folder, watch: false, include, reporters: ['json'], outputFile })
     await vitest.close()
@@ -63,6 +63,19 @@ test('a failed test is named with the beginning of why, each line to a sane widt
   expect(lines[from + 16]).toMatch(/^ {4}… and \d+ more lines$/)
   expect(lines[lines.indexOf('FAILED broken.test.js') + 1]).toContain('no such thing')
   expect(lines.at(-1)).toBe('0 passed, 2 failed, 0 skipped')
+  expect(code).toBe(1)
+})
+
+test('a second look at files that failed: what passes alone is told, what fails again has failed', async () => {
+  const shaky = `test('shaky', () => expect(WHICH).toBe(2)); test('steady', () => {})`
+  const wrong = `test('wrong', () => expect(1).toBe(2))`
+  await ran({ 'shaky.test.js': shaky.replace('WHICH', '1'), 'wrong.test.js': wrong, 'good.test.js': `test('good', () => {})` })
+  expect(closing('failed-files').lines.sort()).toEqual(['shaky.test.js', 'wrong.test.js'])
+  await ran({ 'shaky.test.js': shaky.replace('WHICH', '2'), 'wrong.test.js': wrong }, 'again.json')
+  const { code, lines } = closing('1')
+  expect(lines).toContain('failed at first, passed alone: shaky.test.js > shaky')
+  expect(lines.filter((line) => line.startsWith('FAILED'))).toEqual(['FAILED wrong.test.js > wrong'])
+  expect(lines.at(-1)).toBe('3 passed, 1 failed, 0 skipped')
   expect(code).toBe(1)
 })
 
