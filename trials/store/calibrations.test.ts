@@ -1,11 +1,15 @@
-import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { ServerCalibration } from '../devices/server-calibration.ts'
 import { dropCalibrations, keepCalibration, readCalibrations } from './calibrations.ts'
+import { Connection } from './connection.ts'
+import { repairStore } from './salvage.ts'
 import { openStore } from './sqlite-store.ts'
+import { checkStore } from './store-care.ts'
+import type { Damage } from './stored-rows.ts'
 
 let folder: string
 let path: string
@@ -48,4 +52,39 @@ test('beside the experiments of a store of version 1, which has none of them yet
   expect((await store.list()).length).toBeGreaterThan(0)
   await store.close()
   expect(await readCalibrations(path)).toEqual([calibration('a')])
+})
+
+test('a damaged one is named and left out, and repaired away; the others stay', async () => {
+  for (const name of ['a', 'b', 'c', 'd']) await keepCalibration(path, calibration(name))
+  const store = await openStore(path)
+  await store.create({ id: 'e', name: 'e', createdAt: '2026-11-20T10:00:00.000Z', spec: {}, provenance: 'simulated', seed: 1 })
+  await store.close()
+  const connection = await Connection.open(path, 100)
+  await connection.direct((sql) =>
+    sql.exec(`UPDATE calibrations SET calibration = substr(calibration, 1, 30) WHERE name = 'a';
+      UPDATE calibrations SET calibration = replace(calibration, '"latencyMs":5', '"latencyMs":7') WHERE name = 'b';
+      UPDATE calibrations SET calibration = replace(calibration, '"latencyMs":5', '"latencyMs":"x"'), digest = NULL WHERE name = 'c'`),
+  )
+  await connection.close()
+  const damage: Damage[] = []
+  expect(await readCalibrations(path, (one) => damage.push(one))).toEqual([calibration('d')])
+  expect(damage.map(({ where, what }) => `${where}: ${what}`)).toEqual([
+    expect.stringMatching(/^calibration a: its text is no JSON/),
+    expect.stringMatching(/^calibration b: it is not what was written/),
+    'calibration c: a point of it is unreadable',
+  ])
+  expect((await checkStore(path)).damage).toEqual(damage)
+  expect((await repairStore(path)).damage).toEqual(damage)
+  expect((await checkStore(path)).damage).toEqual([])
+  expect(await readCalibrations(path)).toEqual([calibration('d')])
+})
+
+test('of a file whose pages are damaged, or that is no store, a run learns instead of ending', async () => {
+  await keepCalibration(path, calibration('a'))
+  const bytes = readFileSync(path)
+  bytes.fill(0xa5, 4096, 8192)
+  writeFileSync(path, bytes)
+  const damage: Damage[] = []
+  expect(await readCalibrations(path, (one) => damage.push(one))).toEqual([])
+  expect(damage[0]!.where).toContain(path)
 })

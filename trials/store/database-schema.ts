@@ -74,6 +74,7 @@ export const migrations: readonly string[] = [
      measured_at TEXT NOT NULL,
      calibration TEXT NOT NULL
    ) STRICT;`,
+  `ALTER TABLE calibrations ADD COLUMN digest TEXT;`,
 ]
 
 /** SQL that makes generated columns anew, guarded against documents that are no JSON; all go before the first comes, for adding one computes those there are. */

@@ -2,9 +2,10 @@
  * Rows of a damaged store, gathered page by page as the file format lays them down (sqlite.org/fileformat2.html, sections 1.5, 1.6, 2.1
  * and 4): every leaf and index page is read by itself, so that neither the header nor the schema nor the pages above need be whole.
  */
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import type { SqlValue } from './connection.ts'
-import type { ExperimentRow, PointRow, TrialRow } from './stored-rows.ts'
+import { StoreError } from './store-error.ts'
+import { type ExperimentRow, type PointRow, shown, type TrialRow } from './stored-rows.ts'
 import { defaultPageBytes, logPages } from './write-ahead-log.ts'
 
 interface PageRows {
@@ -12,22 +13,39 @@ interface PageRows {
   /** Copies of one row may be among them, where pages were left behind. */
   readonly trials: readonly TrialRow[]
   readonly points: readonly PointRow[]
+  /** Rows that have a value of a type which their table has not: what they are of, in words. */
+  readonly strange: readonly string[]
 }
 
 /** What the file at `path` and the write-ahead log beside it hold, as far as it can be read. @throws the file system's errors */
 export function pageRows(path: string): PageRows {
   const { pages, usable } = pagesOf(path)
-  const found = { experiments: [] as ExperimentRow[], trials: [] as TrialRow[], points: [] as PointRow[] }
+  const found: Found = { experiments: [], trials: [], points: [], strange: [] }
   for (const [number, page] of pages) {
     for (const payload of payloadsOf(page, number, pages, usable)) sort(recordOf(payload), found)
   }
   return found
 }
 
+interface Found {
+  experiments: ExperimentRow[]
+  trials: TrialRow[]
+  points: PointRow[]
+  strange: string[]
+}
+
+/** What Node reads into one buffer. */
+const mostBytes = 2 ** 31 - 1
 const magic = 'SQLite format 3\0'
 
 /** Pages by number, from 1; those of the log in place of the file's. */
 function pagesOf(path: string): { pages: Map<number, Buffer>; usable: number } {
+  if (statSync(path).size > mostBytes)
+    throw new StoreError(
+      'corrupt',
+      `the trial store ${path} is damaged, and too large to be read page by page (2 GiB at most)`,
+      'restore a copy of it, or use another file with --db',
+    )
   const file = readFileSync(path)
   const whole = file.subarray(0, 16).toString('latin1') === magic
   const stated = file.length >= 18 ? file.readUInt16BE(16) : 0
@@ -99,11 +117,15 @@ function varint(bytes: Buffer, at: number): { value: number; end: number } | und
   return undefined
 }
 
-/** Section 2.1: a header of serial types, then the values. Undefined for what is no record of texts, integers and NULLs. */
-function recordOf(payload: Buffer): SqlValue[] | undefined {
+/** What stands for a value that no row of ours has: bytes, or a fraction. */
+const strange = Symbol('a value of another type')
+type Value = SqlValue | typeof strange
+
+/** Section 2.1: a header of serial types, then the values. Undefined for what is no record. */
+function recordOf(payload: Buffer): Value[] | undefined {
   const header = varint(payload, 0)
   if (!header || header.value > payload.length) return undefined
-  const values: SqlValue[] = []
+  const values: Value[] = []
   let at = header.value
   for (let next = header.end; next < header.value; ) {
     const type = varint(payload, next)
@@ -118,20 +140,22 @@ function recordOf(payload: Buffer): SqlValue[] | undefined {
 }
 
 const integerBytes = [0, 1, 2, 3, 4, 6, 8]
+const fraction = 7
 
-function valueAt(payload: Buffer, at: number, type: number): { value: SqlValue; bytes: number } | undefined {
+function valueAt(payload: Buffer, at: number, type: number): { value: Value; bytes: number } | undefined {
   if (type === 0) return { value: null, bytes: 0 }
   if (type === 8 || type === 9) return { value: type - 8, bytes: 0 }
-  const bytes = type >= 13 && type % 2 === 1 ? (type - 13) / 2 : integerBytes[type]
+  const bytes = type >= 12 ? (type - 12 - (type % 2)) / 2 : type === fraction ? 8 : integerBytes[type]
   if (bytes === undefined || at + bytes > payload.length) return undefined
+  if (type === fraction || (type >= 12 && type % 2 === 0)) return { value: strange, bytes }
   if (type >= 13) return { value: payload.toString('utf8', at, at + bytes), bytes }
   return { value: bytes === 8 ? Number(payload.readBigInt64BE(at)) : payload.readIntBE(at, bytes), bytes }
 }
 
 /** Which table a record is of shows in the types of its values; the schema and other indexes have none of these. */
-function sort(record: SqlValue[] | undefined, found: { experiments: ExperimentRow[]; trials: TrialRow[]; points: PointRow[] }): void {
+function sort(record: Value[] | undefined, found: Found): void {
   if (!record) return
-  const kinds = record.map((value) => (value === null ? '-' : typeof value === 'string' ? 't' : 'n')).join('')
+  const kinds = record.map((value) => (value === strange ? 's' : value === null ? '-' : typeof value === 'string' ? 't' : 'n')).join('')
   if (/^tttt(n)tt[t-]{2,4}$/.test(kinds)) {
     const [id, name, created_at, provenance, seed, state, spec, result, owner, digest, result_digest] = record
     found.experiments.push({ id, name, created_at, provenance, seed, state, spec, result, owner, digest, result_digest } as ExperimentRow)
@@ -141,5 +165,7 @@ function sort(record: SqlValue[] | undefined, found: { experiments: ExperimentRo
   } else if (/^tnnt$/.test(kinds)) {
     const [experiment_id, trial_number, position, point] = record
     found.points.push({ experiment_id, trial_number, position, point } as PointRow)
-  }
+  } else if (/^t[a-z-]{8,10}$/.test(kinds)) found.strange.push(`experiment ${shown(record[0])}`)
+  // A point's own trial misses it, and is named then.
+  else if (/^tn[s-][a-z-]?$|^tnts$/.test(kinds)) found.strange.push(`trial ${String(record[1])} of experiment ${shown(record[0])}`)
 }

@@ -2,11 +2,11 @@
 import { existsSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { ExperimentRecord, FinishedTrial } from '../types.ts'
-import { Connection, type Transaction } from './connection.ts'
-import { checkLog, checkPages, pagesAreDamaged } from './page-check.ts'
+import type { Connection, Transaction } from './connection.ts'
+import { openSound } from './open-sound.ts'
+import { pagesAreDamaged } from './page-check.ts'
 import { rebuilt, salvage } from './salvage.ts'
 import { StoreError } from './store-error.ts'
-import { mustBeFile } from './store-files.ts'
 import { experimentOf, experimentsOf, find, type OnDamage, onceEach, trialsOf } from './stored-rows.ts'
 
 /** Every call may throw StoreError. What is damaged is left out and told to the `onDamage` that the reader was opened with. */
@@ -77,32 +77,6 @@ export async function openReader(path: string, given?: OnDamage): Promise<StoreR
 }
 
 const memory = ':memory:'
-const busyTimeoutMs = 5_000
-
-/** A connection to a sound store that only reads. Throws StoreError. */
-export async function openSound(file: string): Promise<Connection> {
-  mustBeFile(file)
-  checkLog(file)
-  return checked(file, 'read-only').catch((error: unknown) => {
-    // A write-ahead store wants files beside it, which a read-only folder cannot give; without a log the file is all there is.
-    if (!(error instanceof StoreError && (error.fault === 'cannot-open' || error.fault === 'read-only')) || hasLog(file)) throw error
-    return checked(file, 'immutable')
-  })
-}
-
-const hasLog = (file: string): boolean => (statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0
-
-async function checked(file: string, access: 'read-only' | 'immutable'): Promise<Connection> {
-  const connection = await Connection.open(file, busyTimeoutMs, access)
-  try {
-    await checkPages(connection)
-    return connection
-  } catch (error) {
-    await connection.close()
-    throw error
-  }
-}
-
 /** What can be read of a file that SQLite does not open, page by page; the error itself where that is nothing. */
 async function salvaged(file: string, error: unknown, onDamage: OnDamage): Promise<Connection> {
   const damaged = pagesAreDamaged(error)

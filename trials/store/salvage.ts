@@ -16,6 +16,7 @@ import {
   ownerOf,
   type PointRow,
   resultDigest,
+  shown,
   type TrialRow,
   trialDigest,
   trialOf,
@@ -53,8 +54,9 @@ export function salvage(path: string): Salvage {
   const known = new Set(sound.map((row) => row.id))
   const kept = [...trials.values()].filter(({ row }) => known.has(row.experiment_id))
   for (const id of new Set([...trials.values()].map(({ row }) => row.experiment_id))) {
-    if (!known.has(id)) tell({ where: `experiment ${JSON.stringify(id.slice(0, 80))}`, what: 'its trials are there, its own row is not' })
+    if (!known.has(id)) tell({ where: `experiment ${shown(id)}`, what: 'its trials are there, its own row is not' })
   }
+  for (const where of new Set(found.strange)) tell({ where, what: 'a value in its row is of a type that it never had' })
   return { experiments: sound, trials: kept, damage: [...damage, ...gaps(kept.map(({ row }) => row))] }
 }
 
@@ -69,14 +71,21 @@ function curvesOf(rows: readonly PointRow[]): Map<string, string[]> {
   return new Map([...curves].map(([key, points]) => [key, [...points].sort(([a], [b]) => a - b).map(([, text]) => text)]))
 }
 
+const mostNamed = 20
+
 /** Numbers below an experiment's last that are not there: the rows of lost pages have no other name. */
 function gaps(rows: readonly TrialRow[]): Damage[] {
   const numbers = new Map<string, Set<number>>()
   for (const { experiment_id, number } of rows) numbers.set(experiment_id, (numbers.get(experiment_id) ?? new Set()).add(number))
-  return [...numbers].flatMap(([id, present]) => {
-    const missing = Array.from({ length: Math.max(...present) }, (_, i) => i + 1).filter((number) => !present.has(number))
-    const named = missing.slice(0, 20).join(', ') + (missing.length > 20 ? `, ... (${missing.length} in all)` : '')
-    return missing.length === 0 ? [] : [{ where: `trials of experiment ${id}`, what: `not there, lost or never finished: ${named}` }]
+  return [...numbers].flatMap(([id, found]) => {
+    const present = [...found].filter((number) => number >= 1)
+    const missing = present.reduce((most, number) => Math.max(most, number), 0) - present.length
+    if (missing === 0) return []
+    // A number may be what is damaged: of a gap of 10^15 as many are looked at as are named.
+    const named: number[] = []
+    for (let number = 1; named.length < Math.min(missing, mostNamed); number++) if (!found.has(number)) named.push(number)
+    const more = missing > mostNamed ? `, ... (${missing} in all)` : ''
+    return [{ where: `trials of experiment ${shown(id)}`, what: `not there, lost or never finished: ${named.join(', ')}${more}` }]
   })
 }
 
@@ -132,8 +141,9 @@ interface Repair {
  */
 export async function repairStore(path: string): Promise<Repair> {
   const saved = salvage(path)
+  const lost: Damage[] = []
   // Those that cannot be read any more are measured again in seconds.
-  const calibrations = await readCalibrations(path).catch(() => [])
+  const calibrations = await readCalibrations(path, (one) => lost.push(one)).catch(() => [])
   for (const row of saved.experiments) {
     const owner = row.state === 'running' ? ownerOf(row) : undefined
     if (owner && ['alive', 'unknown'].includes(ownerState(owner))) {
@@ -159,5 +169,5 @@ export async function repairStore(path: string): Promise<Repair> {
   } finally {
     for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(`${next}${suffix}`, { force: true })
   }
-  return { kept, experiments: saved.experiments.length, trials: saved.trials.length, damage: saved.damage }
+  return { kept, experiments: saved.experiments.length, trials: saved.trials.length, damage: [...saved.damage, ...lost] }
 }

@@ -2,7 +2,9 @@
 import { closeSync, existsSync, openSync, renameSync, rmSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { privateFile } from '../private-files.ts'
-import { openReader, openSound } from './reader.ts'
+import { readCalibrations } from './calibrations.ts'
+import { openSound } from './open-sound.ts'
+import { openReader } from './reader.ts'
 import { StoreError } from './store-error.ts'
 import type { Damage } from './stored-rows.ts'
 
@@ -21,6 +23,7 @@ export async function checkStore(path: string): Promise<StoreCheck> {
     const experiments = await reader.list()
     let trials = 0
     for (const { id } of experiments) trials += (await reader.load(id))?.trials.length ?? 0
+    await readCalibrations(path, (one) => damage.push(one))
     return { experiments: experiments.length, trials, damage }
   } finally {
     await reader.close()

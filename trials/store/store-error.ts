@@ -11,6 +11,7 @@ type StoreFault =
   | 'disk-full'
   | 'cannot-open'
   | 'closed'
+  | 'failed'
 
 /** The store refused, or its file failed. `hint` says what a user can do. */
 export class StoreError extends Error {
@@ -63,18 +64,27 @@ const faults: Readonly<Record<string, { fault: StoreFault; what: string; hint: s
     what: 'cannot be opened',
     hint: 'check that its folder exists and that you may write there, or use another file with --db',
   },
+  // What SQLite says of a definition or a value that is not as it was made.
+  ...Object.fromEntries(
+    ['SQLITE_ERROR', 'SQLITE_CONSTRAINT', 'SQLITE_MISMATCH', 'SQLITE_FORMAT', 'SQLITE_TOOBIG'].map((code) => [
+      code,
+      { fault: 'corrupt', what: 'cannot be used', hint: corruptHint } as const,
+    ]),
+  ),
   SQLITE_MISUSE: { fault: 'closed', what: 'is closed already', hint: 'open the store again' },
 }
 
-/** The StoreError that a SQLite error means for a user; errors that are none of the known faults (a bug of ours) come back as they are. */
+/** The StoreError that a SQLite error means for a user, of the file at `path`; what is no error of SQLite comes back as it is. */
 export function storeErrorOf(error: unknown, path: string): Error {
   if (!(error instanceof Error)) return new Error(String(error))
   const code = (error as Error & { code?: string }).code ?? ''
   // An I/O error of a full disk while SQLite makes its shared memory file: SQLite has no code of its own for it.
-  const known = faults[code] ?? (code === 'SQLITE_IOERR' ? ioError : undefined)
+  const known = faults[code] ?? (code === 'SQLITE_IOERR' ? ioError : code.startsWith('SQLITE_') ? otherFault : undefined)
   if (!known) return error
   return new StoreError(known.fault, `the trial store ${path} ${known.what} (${error.message})`, known.hint, { cause: error })
 }
+
+const otherFault = { fault: 'failed', what: 'cannot be used', hint: 'try again, or use another file with --db' } as const
 
 const ioError = {
   fault: 'disk-full',

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto'
 import type { LoadPoint } from '../../profiler/types.ts'
 import type { ExperimentRecord, FinishedTrial } from '../types.ts'
 import type { SqlValue, Transaction } from './connection.ts'
-import { trialProblem } from './document-shape.ts'
+import { experimentProblem, trialProblem } from './document-shape.ts'
 import { decode, encode } from './infinity-json.ts'
 import { type Owner, ownerState } from './owner.ts'
 
@@ -56,7 +56,8 @@ export interface PointRow {
 }
 
 /** 128 bits that tell whether the parts are still those that were written. */
-const digestOf = (parts: readonly SqlValue[]): string => createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32)
+export const digestOf = (parts: readonly SqlValue[]): string =>
+  createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32)
 
 /** Of what an experiment is from its start to its end. */
 export const experimentDigest = (row: Pick<ExperimentRow, 'id' | 'name' | 'created_at' | 'provenance' | 'seed' | 'spec'>): string =>
@@ -81,8 +82,10 @@ export function experimentOf(row: ExperimentRow, onDamage: OnDamage): Experiment
   const where = `experiment ${shown(row.id)}`
   const spec = decoded(row.spec)
   const changed = row.digest != null && row.digest !== experimentDigest(row)
-  if ('problem' in spec || changed) {
-    onDamage({ where, what: 'problem' in spec ? `its specification is unreadable (${spec.problem})` : changedSince })
+  const problem =
+    'problem' in spec ? `its specification is unreadable (${spec.problem})` : changed ? changedSince : experimentProblem(row, spec.document)
+  if ('problem' in spec || problem !== undefined) {
+    onDamage({ where, what: problem! })
     return undefined
   }
   const owner = ownerOf(row)
@@ -192,16 +195,16 @@ async function hasDigests(sql: Transaction): Promise<boolean> {
 
 const states: ReadonlySet<string> = new Set(['running', 'interrupted', 'done', 'failed'])
 
-const changedSince = 'it is not what was written: its digest disagrees'
+export const changedSince = 'it is not what was written: its digest disagrees'
 
 /** Keys may be what is damaged. */
-const shown = (id: unknown): string => JSON.stringify(String(id)).slice(1, -1).slice(0, 80)
+export const shown = (id: unknown): string => JSON.stringify(String(id)).slice(1, -1).slice(0, 80)
 
-function decoded(text: unknown): { readonly document: unknown } | { readonly problem: string } {
+export function decoded(text: unknown): { readonly document: unknown } | { readonly problem: string } {
   if (typeof text !== 'string') return { problem: 'it is no text' }
   try {
     return { document: decode(text) }
   } catch (error) {
-    return { problem: `malformed JSON: ${(error as Error).message.slice(0, 120)}` }
+    return { problem: `its text is no JSON: ${(error as Error).message.slice(0, 120)}` }
   }
 }

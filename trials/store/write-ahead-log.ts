@@ -3,6 +3,7 @@
  * one damaged byte it drops every later commit without a word. Here that is told, and what was dropped can still be read.
  */
 import { readFileSync } from 'node:fs'
+import { mustBeFile } from './store-files.ts'
 
 interface Frame {
   readonly page: number
@@ -79,6 +80,7 @@ function checksum(bytes: Buffer, [first, second]: readonly [number, number], big
 }
 
 function readLog(path: string): Buffer {
+  mustBeFile(path)
   try {
     return readFileSync(path)
   } catch (error) {

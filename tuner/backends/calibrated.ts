@@ -5,6 +5,7 @@ import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import { readCalibrations } from '../../trials/store/index.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import type { Experiment } from '../experiment/types.ts'
+import { tellDamage } from '../tell-damage.ts'
 
 /** What a server is called: 'triton', 'python serve.py', an address; arguments that are tuned are no part of it. */
 export function serverName(predictor: PredictorTemplate): string {
@@ -23,7 +24,7 @@ export function serverName(predictor: PredictorTemplate): string {
 export async function withCalibration(experiment: Experiment): Promise<Experiment> {
   const { calibration: named, predictor, model, dbPath } = experiment
   if (named === 'none' || (named === undefined && predictor.kind === 'builtin')) return experiment
-  const known = await readCalibrations(dbPath)
+  const known = await readCalibrations(dbPath, tellDamage(dbPath))
   if (named !== undefined) {
     const found = known.find(({ name }) => name === named)
     if (found) return { ...experiment, calibrated: found }

@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs'
-import { type Damage, openReader, openStore, type StoreReader } from '../../trials/store/index.ts'
+import { openReader, openStore, type StoreReader } from '../../trials/store/index.ts'
 import type { ExperimentRecord, FinishedTrial, TrialStore } from '../../trials/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
+import { tellDamage } from '../tell-damage.ts'
 
 /** Throws UserError where there is no store: a mistyped --db must not make an empty one. */
 export function existingStore(path: string): void {
@@ -21,19 +22,6 @@ export async function openExisting(path: string): Promise<StoreReader> {
 
 /** Opens a store, new or there already, to write. Damage is named on stderr. */
 export const openToWrite = (path: string): Promise<TrialStore> => openStore(path, { onDamage: tellDamage(path) })
-
-/** Says what of a store is left out, and once what to do about it. */
-function tellDamage(path: string): (damage: Damage) => void {
-  let first = true
-  return ({ where, what }) => {
-    process.stderr.write(`tune: damaged in ${path} and left out: ${where}: ${what}\n`)
-    if (first)
-      process.stderr.write(
-        `  hint: tune store check --db ${path} names all; tune store repair --db ${path} makes a sound file of the rest\n`,
-      )
-    first = false
-  }
-}
 
 /** The experiment of that id, or the newest when no id is given. Throws UserError naming those that are there. */
 export async function loadExperiment(

@@ -20,6 +20,7 @@ import { surroundings } from '../../experiment/surroundings.ts'
 import type { Experiment } from '../../experiment/types.ts'
 import { table } from '../../render/columns.ts'
 import { interruptible } from '../../signals.ts'
+import { tellDamage } from '../../tell-damage.ts'
 
 export interface CalibrateFlags extends FlagValues {
   readonly file?: string
@@ -161,7 +162,7 @@ function summary({ name, points, memory }: ServerCalibration, at: readonly numbe
 }
 
 async function list(path: string, json: boolean | undefined): Promise<number> {
-  const known = await readCalibrations(path)
+  const known = await readCalibrations(path, tellDamage(path))
   const rows = known.map((c) => [c.name, c.server, c.model, c.device, `${c.points.length} sizes`, c.measuredAt.slice(0, 10)])
   const text = rows.length > 0 ? table([['name', 'server', 'model', 'device', '', 'measured'], ...rows]).join('\n') : 'no calibrations'
   process.stdout.write(json ? `${JSON.stringify(known, null, 2)}\n` : `${text}\n`)

@@ -13,6 +13,10 @@ describe('how a command ended', () => {
     ['never', { outOfTime: true }],
     ['with too much memory', { peakMiB: 2_000 }],
     ['with a stack trace', { stderr: 'boom\n    at run (file:///tune/run.js:10:5)\n' }],
+    [
+      'with a stack trace of Node itself',
+      { stderr: "boom\n    at ModuleJob._link (node:internal/modules/esm/module_job:168:49) {\n  code: 'X'\n" },
+    ],
     ['with the database’s own words', { stderr: 'SQLITE_ERROR: malformed JSON\n' }],
     ['with a fault of the program', { stderr: "TypeError: Cannot read properties of undefined (reading 'x')\n" }],
   ])('%s is wrong', (_, end) => expect(wrongEnd({ ...well, ...end }, [0, 3])).toBeDefined())

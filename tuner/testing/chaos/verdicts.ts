@@ -9,7 +9,7 @@ export function wrongEnd({ code, stderr, stdout, peakMiB, outOfTime }: Ended, co
   if (outOfTime) return `did not end: ${lastLine(stderr)}`
   if (code === undefined || !codes.includes(code)) return `ended with exit code ${code} and not ${codes.join(', ')}: ${lastLine(stderr)}`
   if (peakMiB > mostPeakMiB) return `took ${Math.round(peakMiB)} MiB`
-  if (/^\s+at .+:\d+:\d+\)?$/m.test(stderr)) return `printed a stack trace: ${lastLine(stderr)}`
+  if (/^\s+at .+:\d+:\d+\)?(?: \{)?$/m.test(stderr)) return `printed a stack trace: ${lastLine(stderr)}`
   if (/malformed JSON|^SQLITE_|Unhandled|TypeError|RangeError/m.test(stderr)) return `spoke in the program's own words: ${lastLine(stderr)}`
   return stderr.length + stdout.length > mostSaid * 20 ? `said ${stderr.length + stdout.length} characters` : undefined
 }
