@@ -95,7 +95,8 @@ export function capacityPosterior(
   // Of service times every one is known: what is left to doubt is their chance, as of the number of stalls, which more draws show better.
   const draws = seenStalls > 0 || (seen !== undefined && varies(twin.steps.tookMs)) ? 2 * replicates : replicates
   const twins = Array.from({ length: draws }, () => bootstrap(twin, uniform))
-  const rates = stallRates([...usual, ...beside.usual], [...stalls, ...beside.stalls], draws, uniform)
+  const stalling = Math.ceil(beside.likely * draws)
+  const rates = stallRates([...usual, ...beside.usual], [...stalls, ...beside.stalls], stalling, uniform)
   const doubt = doubtOf(twin)
   const likely = slownessLogLikelihoods(twins, windows, slo, failedShare, seed)
   const withPrior = (logs: Float64Array, logSlowness: Float64Array) => logs.map((log, i) => log + logSlownessPrior(logSlowness[i]!, doubt))

@@ -57,12 +57,18 @@ describe('closed loops beside open windows', () => {
     expect(stallsBeside(calm, [tens(50), ...loops.slice(5, 7)]).usual).toHaveLength(1)
   })
 
-  test('say nothing where no window stalled: a loop may pause for reasons of its own', () => {
-    expect(stallsBeside(separateStalls([tens(200)]), [tens(50), tens(50, { 20: 60 }), tens(50)])).toEqual({
-      usual: [],
-      stalls: [],
-      mixed: false,
-    })
+  test('where no window stalled may have paused for reasons of their own: as likely as not, but for the chance that windows met none', () => {
+    const calmWindow = (n: number) => separateStalls([tens(n)])
+    const loops = [tens(50), tens(50, { 20: 60 }), tens(50)]
+    // One stall, of 300 steps a third in loops: a third to one. Two in half of them: a quarter to one.
+    expect(stallsBeside(calmWindow(200), loops).stalls).toHaveLength(2)
+    expect(stallsBeside(calmWindow(200), loops).likely).toBeCloseTo((2 * (1 / 3)) / (1 + 2 * (1 / 3)), 2)
+    expect(stallsBeside(calmWindow(100), [...loops.slice(0, 2), tens(50, { 10: 60 })]).likely).toBeCloseTo(0.5 / 1.5, 2)
+    // Where a window stalled as well, or nothing did, there is no doubt.
+    expect(stallsBeside(calm, loops).likely).toBe(1)
+    expect(stallsBeside(calm, [tens(50), tens(50)]).likely).toBe(1)
+    // Nor are windows' own stalls in doubt where loops stall otherwise, and are not heard.
+    expect(stallsBeside(separateStalls([stalling(800, 1)]), [tens(50), stalling(400, 7)])).toMatchObject({ stalls: [], likely: 1 })
   })
 
   test('say nothing where long steps are no stalls', () => {

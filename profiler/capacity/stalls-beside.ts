@@ -7,15 +7,18 @@ import { joinSteps, type Steps } from './steps.ts'
 /** Probability of counts further apart by chance, below which two rates of stalls differ. */
 const chance = 0.01
 
+/** Stalls of closed loops, and how likely those seen, here and in open windows, are the server's own. */
+interface StallsBeside extends SeparatedStalls {
+  readonly likely: number
+}
+
 /**
  * What closed loops show of stalls beside the open windows: stalls, and steps without any. Those since which the server's speed changed no more; nothing where they
- * stall otherwise than the windows do, beyond chance, or where no window stalled: a loop of a cold server, beside a generator that is busy with it, pauses for
- * other reasons too. The first is left out: it meets a cold server.
+ * stall otherwise than the windows do, beyond chance. Where no window stalled they may have been a cold server's, or a generator's that was busy with it: as likely
+ * as not, but for the chance that so many of the server's own all fell on loops. The first is left out: it meets a cold server.
  * @param loops in order of time
  */
-export function stallsBeside(open: SeparatedStalls, loops: readonly Steps[]): SeparatedStalls {
-  const none = { usual: [], stalls: [], mixed: false }
-  if (open.stalls.every((each) => each.length === 0)) return none
+export function stallsBeside(open: SeparatedStalls, loops: readonly Steps[]): StallsBeside {
   let steady = loops.slice(1)
   for (let half = steady.length >> 1; half > 0; half = steady.length >> 1) {
     if (changeOfSteps(joinSteps(steady.slice(0, half)), joinSteps(steady.slice(half))) === 1) break
@@ -23,7 +26,9 @@ export function stallsBeside(open: SeparatedStalls, loops: readonly Steps[]): Se
   }
   const separated = separateStalls(steady)
   const beside = { ...separated, stalls: joined(separated.usual, separated.stalls) }
-  return !beside.mixed && asOften(open, beside) ? beside : none
+  const byChance = chanceOf(open, beside)
+  if (beside.mixed || byChance < chance) return { usual: [], stalls: [], mixed: false, likely: 1 }
+  return { ...beside, likely: countOf(open) > 0 || countOf(beside) === 0 ? 1 : byChance / (1 + byChance) }
 }
 
 /** Stalls that went on from the last step of one loop to the first of the next are one. */
@@ -45,16 +50,18 @@ function joined(runs: readonly Steps[], stalls: SeparatedStalls['stalls']): Stal
 }
 const near = 1e-3
 
-/** Whether stalls come as often in both, by the step or by the time. */
-function asOften(a: SeparatedStalls, b: SeparatedStalls): boolean {
-  const count = ({ stalls }: SeparatedStalls) => sum(stalls.map((each) => each.length))
+const countOf = ({ stalls }: SeparatedStalls): number => sum(stalls.map((each) => each.length))
+
+/** Probability of counts of stalls as far apart, or further, were they as frequent in both, by the step or by the time. */
+function chanceOf(a: SeparatedStalls, b: SeparatedStalls): number {
   const steps = ({ usual }: SeparatedStalls) => sum(usual.map(({ tookMs }) => tookMs.length))
   const ms = ({ usual }: SeparatedStalls) => sum(usual.map(({ tookMs }) => sum(tookMs)))
-  const all = count(a) + count(b)
-  return [steps, ms].some((exposure) => {
+  const all = countOf(a) + countOf(b)
+  const chances = [steps, ms].map((exposure) => {
     const share = exposure(a) / Math.max(Number.MIN_VALUE, exposure(a) + exposure(b))
-    return Math.min(atMost(count(a), all, share), atMost(count(b), all, 1 - share)) > chance / 2
+    return 2 * Math.min(0.5, atMost(countOf(a), all, share), atMost(countOf(b), all, 1 - share))
   })
+  return Math.max(...chances)
 }
 
 /** Probability of so many or fewer of `n`, each with this probability (binomial). */
