@@ -48,6 +48,10 @@ const looks = 6
 const leastRequests = 250
 /** Rates tried one after the other, as parts of the first, until one holds. A window that misses the SLO is cut as soon as that is certain. */
 const lowerRates = [1, 0.95, 0.9, 0.82, 0.65, 0.45, 0.25, 0.1]
+/** What the machine spoils is tried next at so much of its rate: a machine that is too busy for one is too busy for one just below. */
+const calmer = 0.85
+/** Rates in a row whose windows were all spoilt before the confirmation is given up: lower ones take ever longer, and say no more. */
+const mostSpoiltRates = 3
 /** Of what a server was seen to serve while it fell behind: rates beyond it are passed over. */
 const servedMargin = 1.1
 /** Fewer answers than this tell no rate. */
@@ -87,6 +91,8 @@ class ConfirmationUnderWay {
   private lowestRps = Number.POSITIVE_INFINITY
   /** What the server answered in the last window that missed: it holds none far beyond. */
   private servedRps = Number.POSITIVE_INFINITY
+  /** Rates in a row that the generator or the machine spoilt. */
+  private spoiltRates = 0
   private windows = 0
   private betweens = 0
   private readonly pausedCaveats: string[] = []
@@ -122,6 +128,7 @@ class ConfirmationUnderWay {
 
   private learn(tried: Tried): void {
     const { rps, evidence, played } = tried
+    this.spoiltRates = evidence.decision === 'spoilt' ? this.spoiltRates + 1 : 0
     if (evidence.decision === 'holds') {
       this.found = tried
       this.pausedCaveats.push(...evidence.caveats())
@@ -148,10 +155,12 @@ class ConfirmationUnderWay {
 
   /** While nothing holds, ever lower ones, as far as they are of use; then those between, up to the lowest that was tried and did not. */
   private nextRate(): number | undefined {
-    const { found, lowestRps, servedRps, options } = this
+    const { found, lowestRps, servedRps, spoiltRates, options } = this
     if (found === undefined) {
+      if (spoiltRates === mostSpoiltRates) return undefined
       const { rateRps, leastRps = 0 } = options
-      const lower = lowerRates.map((part) => part * rateRps).filter((rate) => rate < lowestRps)
+      const belowRps = spoiltRates > 0 ? calmer * lowestRps : lowestRps
+      const lower = lowerRates.map((part) => part * rateRps).filter((rate) => rate < belowRps)
       const next = lower.find((rate) => rate <= servedMargin * servedRps) ?? lower.at(-1)
       return next !== undefined && (next === rateRps || next >= leastRps) ? next : undefined
     }

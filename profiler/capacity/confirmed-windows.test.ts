@@ -276,13 +276,29 @@ describe('a window that something else may have spoilt', () => {
     const late = await confirmed((load) => open(load, slow, { latenessP99Ms: 4 }))
     close(
       late.each,
-      [100, 95, 90, 82, 65, 45, 25, 10].flatMap((rate) => [rate, rate, rate]),
+      [100, 82, 65].flatMap((rate) => [rate, rate, rate]),
     )
     expect(late.found).toMatchObject({ outcome: 'generator-limit', known: 'nothing', capacityCi90Rps: [0, infinite] })
     expect(late.found.detail).toMatch(/^the load generator could not hold the rate/)
     const busy = await confirmed((load) => open(load, slow, { machineWait: { server: 0.5 } }))
     expect(busy.found).toMatchObject({ outcome: 'disturbed', known: 'nothing', capacityCi90Rps: [0, infinite] })
     expect(busy.found.detail).toMatch(/^this machine kept the server or the load generator waiting/)
+  })
+
+  test('at one rate is tried at a calmer one, and what holds there is gone on from', async () => {
+    const { found, rates } = await confirmed((load, window) =>
+      window < 3 ? open(load, slow, { machineWait: { server: 0.5 } }) : open(load),
+    )
+    const between = Math.sqrt(100 * 82)
+    close(rates, [100, 82, between])
+    expect(found).toMatchObject({ outcome: 'converged', held: false, capacityRps: expect.closeTo(between, 9) })
+  })
+
+  test('at a rate above one that is missed does not count towards giving up', async () => {
+    const spoilt = (load: Open) => open(load, slow, { machineWait: { server: 0.5 } })
+    const { rates, found } = await confirmed((load) => (load.rateRps > 60 && load.rateRps < 70 ? open(load, slow) : spoilt(load)))
+    close(rates, [100, 82, 65, 45, 25, 10])
+    expect(found).toMatchObject({ outcome: 'disturbed', held: false })
   })
 
   test('by one pause is set aside and told, and nothing ends early any more', async () => {
