@@ -5,7 +5,10 @@ import type { Slo } from '../profiler/types.ts'
 import type { MeasuredServer, MeasuredWith } from '../trials/measured-with.ts'
 import type { Provenance } from '../trials/types.ts'
 
-export type DeployedServer = MeasuredServer | 'vllm' | 'torchserve' | 'ray'
+/** Servers that a spec may start in place of the one that was measured. */
+export const chosenServers = ['tfserving', 'triton', 'torchserve', 'mlserver', 'vllm'] as const
+
+export type DeployedServer = MeasuredServer | (typeof chosenServers)[number] | 'ray'
 
 /** What a spec starts. */
 export interface Deployed {
@@ -34,6 +37,7 @@ export const serverTitles: Readonly<Record<DeployedServer, string>> = {
   triton: 'NVIDIA Triton',
   vllm: 'vLLM',
   torchserve: 'TorchServe',
+  mlserver: 'MLServer',
   ray: 'Ray Serve',
 }
 
@@ -43,6 +47,7 @@ const programs: Readonly<Partial<Record<DeployedServer, string>>> = {
   triton: 'tritonserver',
   vllm: 'vllm',
   torchserve: 'torchserve',
+  mlserver: 'mlserver',
   ray: 'serve',
 }
 
@@ -126,6 +131,8 @@ export function protocolOfServer(server: DeployedServer, measured: ProtocolName)
 const speaks: Readonly<Partial<Record<DeployedServer, readonly ProtocolName[]>>> = {
   tfserving: ['tfserving', 'tfserving-grpc'],
   triton: ['oip-v2', 'grpc-v2'],
+  torchserve: ['json'],
+  mlserver: ['oip-v2', 'grpc-v2'],
   vllm: ['openai'],
 }
 

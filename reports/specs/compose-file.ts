@@ -1,14 +1,17 @@
 /** Docker Compose: `compose.yaml`, one service with its replicas on this machine. */
 import { mapTexts } from '../../trials/secrets.ts'
+import { chosenServers } from '../figures.ts'
+import { podlessNotes } from './laid-over.ts'
 import { header, type SpecFile, yamlOf } from './manifest.ts'
 import { composeStorage, storageOf } from './model-storage.ts'
 import { wholeContainer } from './server-pod.ts'
 import type { Serving } from './serving.ts'
-import type { SpecOptions, SpecTarget } from './target.ts'
+import { fetchesArchive, type SpecOptions, type SpecTarget } from './target.ts'
 
 export const target: SpecTarget = {
   title: 'Docker Compose',
-  servers: ['builtin', 'command', 'url', 'tfserving', 'triton', 'vllm'],
+  servers: ['builtin', 'command', 'url', ...chosenServers],
+  needsModelUri: fetchesArchive,
   takes: ['backend'],
   render: composeSpec,
 }
@@ -59,7 +62,10 @@ function composeSpec(serving: Serving, { backend }: SpecOptions): SpecFile[] {
   const secret =
     secretEnv.length > 0 ? [`needs ${secretEnv.join(', ')} in the environment of docker compose: secrets, which no file here holds`] : []
   return [
-    { name: 'compose.yaml', text: `${header(serving, [...secret, ...container.notes, ...share])}${yamlOf(plain(config, secretEnv))}` },
+    {
+      name: 'compose.yaml',
+      text: `${header(serving, [...secret, ...container.notes, ...share, ...podlessNotes(serving)])}${yamlOf(plain(config, secretEnv))}`,
+    },
   ]
 }
 

@@ -14,6 +14,7 @@ const registry = {
   torchserve: () => import('./torchserve-config.ts'),
   vllm: () => import('./vllm-script.ts'),
   ray: () => import('./ray-serve.ts'),
+  rayservice: () => import('./ray-service.ts'),
   compose: () => import('./compose-file.ts'),
 } as const satisfies Readonly<Record<string, () => Promise<{ readonly target: SpecTarget }>>>
 

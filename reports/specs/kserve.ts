@@ -1,6 +1,9 @@
-/** KServe InferenceService v1beta1: Standard (plain deployments), Knative, and Standard scaled by KEDA. */
+/** KServe: InferenceService v1beta1 in Standard mode (plain deployments), Knative, and Standard scaled by KEDA; LLMInferenceService of vLLM. */
 
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
+import { chosenServers, type DeployedServer } from '../figures.ts'
+import { huggingFaceServer, kserveUri, llmInferenceService } from './kserve-llm.ts'
+import { laidOver, overlayNotes } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml } from './manifest.ts'
 import { platformUri, storageOf } from './model-storage.ts'
 import { nodePlacement, type PlatformServer, plainServer, tfservingServer } from './platform-pod.ts'
@@ -10,29 +13,38 @@ import { defaultPrometheus, kedaNote, queriedNamespace, rateQuery, threshold, un
 import { secretNotes } from './secret-variables.ts'
 import { wholeContainer } from './server-pod.ts'
 import type { Serving } from './serving.ts'
-import type { KserveVariant, SpecOptions, SpecTarget } from './target.ts'
+import { fetchesArchive, type KserveVariant, type SpecOptions, type SpecTarget } from './target.ts'
 import { configFile } from './triton-config.ts'
 
-const byRuntime = ({ deployed }: Serving): boolean => deployed.server === 'tfserving' || deployed.server === 'triton'
+/** By a runtime that KServe brings: vLLM's is its Hugging Face server, which has vLLM in it, where the user names no image of his own. */
+const byRuntime = ({ deployed: { server }, container }: Serving): boolean =>
+  server === 'tfserving' || server === 'triton' || (server === 'vllm' && !container.imageNamed)
 
 export const target: SpecTarget = {
   title: 'KServe',
-  servers: ['builtin', 'command', 'url', 'tfserving', 'triton', 'vllm'],
+  servers: ['builtin', 'command', 'url', ...chosenServers],
   namespaced: true,
   takes: ['variant', 'prometheus', 'backend'],
-  needsModelUri: byRuntime,
+  needsModelUri: (serving) => byRuntime(serving) || fetchesArchive(serving),
   render: (serving, { variant = 'standard', prometheus, backend }) => {
+    if (variant === 'llm') return [llmInferenceService(serving)]
     const { objects, notes, namespace } = kserveObjects(serving, { variant, prometheus })
     return [{ name: 'inferenceservice.yaml', text: manifestsYaml(serving, objects, notes, namespace) }, ...configFile(serving, backend)]
   },
 }
 
-type KserveOptions = Pick<SpecOptions, 'prometheus'> & { readonly variant: KserveVariant }
+type KserveOptions = Pick<SpecOptions, 'prometheus'> & { readonly variant: Exclude<KserveVariant, 'llm'> }
 
 function kserveObjects(serving: Serving, options: KserveOptions): { objects: Manifest[]; notes: string[]; namespace: string | undefined } {
   const scaling = scalingOf(serving, options)
-  const { predictor, server } = byRuntime(serving) ? modelPredictor(serving) : customPredictor(serving, options.variant)
+  const { predictor, server, container } = byRuntime(serving) ? modelPredictor(serving) : customPredictor(serving, options.variant)
   if (options.variant === 'knative') refuseClaim(server.gpu, 'Knative takes')
+  const bare = {
+    metadata: Object.keys(server.gpu.annotations).length > 0 ? { annotations: server.gpu.annotations } : {},
+    spec: { ...nodePlacement(serving, server.gpu), ...predictor, containers: [{ name: kserveContainer, ...container }] },
+  }
+  const { metadata, spec } = laidOver(serving, bare, kserveContainer)
+  const { containers, ...pod } = spec as { readonly containers: readonly Manifest[] }
   const service: Manifest = {
     apiVersion: 'serving.kserve.io/v1beta1',
     kind: 'InferenceService',
@@ -49,9 +61,9 @@ function kserveObjects(serving: Serving, options: KserveOptions): { objects: Man
         minReplicas: serving.minReplicas,
         maxReplicas: scaling.fixed ? serving.minReplicas : serving.maxReplicas,
         ...scaling.fields,
-        ...nodePlacement(serving, server.gpu),
-        ...(Object.keys(server.gpu.annotations).length > 0 ? { annotations: server.gpu.annotations } : {}),
-        ...predictor,
+        ...metadata,
+        ...pod,
+        ...withContainer(serving, containers),
       },
     },
   }
@@ -59,32 +71,58 @@ function kserveObjects(serving: Serving, options: KserveOptions): { objects: Man
     serving.deployed.server === 'triton' ? [`config.pbtxt belongs into the model repository, in the folder ${serving.model}`] : []
   return {
     objects: [...(server.configMap ? [server.configMap] : []), ...claimTemplates(serving, server.gpu), service],
-    notes: [...server.notes, ...scaling.notes, ...place],
+    notes: [...server.notes, ...overlayNotes(serving), ...scaling.notes, ...place],
     namespace: scaling.namespace ?? serving.namespace,
   }
 }
 
-function modelPredictor(serving: Serving): { predictor: Manifest; server: PlatformServer } {
-  const tensorflow = serving.deployed.server === 'tfserving'
-  const server = tensorflow ? tfservingServer(serving, { grpcPort: 9000, restPort: 8080, basePath: '/mnt/models' }) : plainServer(serving)
+/** KServe knows its own container by this name. */
+const kserveContainer = 'kserve-container'
+
+/** A runtime's container is given as `model`, without its name; sidecars of the user's stand beside it. */
+function withContainer(serving: Serving, containers: readonly Manifest[]): Manifest {
+  if (!byRuntime(serving)) return { containers }
+  const own = containers.find(({ name }) => name === kserveContainer)
+  const { name: _, ...model } = own ?? {}
+  const others = containers.filter((one) => one !== own)
+  return { ...(others.length > 0 ? { containers: others } : {}), model }
+}
+
+/** What a target writes of the pod beside its container, and the container. */
+interface Predictor {
+  readonly predictor: Manifest
+  readonly container: Manifest
+  readonly server: PlatformServer
+}
+
+const runtimes: Readonly<Partial<Record<DeployedServer, Manifest>>> = {
+  tfserving: { modelFormat: { name: 'tensorflow' }, runtime: 'kserve-tensorflow-serving' },
+  triton: { modelFormat: { name: 'triton' }, runtime: 'kserve-tritonserver', protocolVersion: 'v2' },
+  vllm: { modelFormat: { name: 'huggingface' }, runtime: 'kserve-huggingfaceserver' },
+}
+
+function modelPredictor(serving: Serving): Predictor {
+  const { server: kind } = serving.deployed
+  const server =
+    kind === 'tfserving'
+      ? tfservingServer(serving, { grpcPort: 9000, restPort: 8080, basePath: '/mnt/models' })
+      : kind === 'vllm'
+        ? huggingFaceServer(serving)
+        : plainServer(serving)
   return {
     server,
-    predictor: {
-      ...(server.volumes.length > 0 ? { volumes: server.volumes } : {}),
-      model: {
-        modelFormat: { name: tensorflow ? 'tensorflow' : 'triton' },
-        runtime: tensorflow ? 'kserve-tensorflow-serving' : 'kserve-tritonserver',
-        ...(tensorflow ? {} : { protocolVersion: 'v2' }),
-        storageUri: platformUri(serving.modelUri!, 'KServe'),
-        // Else that of the runtime.
-        ...(serving.container.imageNamed ? { image: serving.container.image } : {}),
-        ...server.fields,
-      },
+    predictor: server.volumes.length > 0 ? { volumes: server.volumes } : {},
+    container: {
+      ...runtimes[kind],
+      storageUri: kserveUri(serving),
+      // Else that of the runtime.
+      ...(serving.container.imageNamed ? { image: serving.container.image } : {}),
+      ...server.fields,
     },
   }
 }
 
-function customPredictor(serving: Serving, variant: KserveVariant): { predictor: Manifest; server: PlatformServer } {
+function customPredictor(serving: Serving, variant: KserveOptions['variant']): Predictor {
   const container = wholeContainer(serving)
   const files = fileMounts(serving, container.files)
   const plain = plainServer(serving)
@@ -105,28 +143,22 @@ function customPredictor(serving: Serving, variant: KserveVariant): { predictor:
     server,
     predictor: {
       ...(volumes.length > 0 ? { volumes } : {}),
-      containers: [
-        {
-          // KServe knows its own container by this name.
-          name: 'kserve-container',
-          image: container.image,
-          command: container.command,
-          args: container.args,
-          ...environment({ env, secretEnv: container.secretEnv }, serving.name),
-          // KServe calls one port: of a server asked over gRPC that one, by the name it is known by.
-          ports: [
-            asksGrpc
-              ? { name: 'h2c', containerPort: container.grpcPort, protocol: 'TCP' }
-              : { containerPort: container.port, protocol: 'TCP' },
-          ],
-          // Knative has no startup probe on older releases, and waits for readiness itself.
-          ...(variant === 'knative' ? {} : { startupProbe }),
-          readinessProbe,
-          livenessProbe,
-          ...(volumeMounts.length > 0 ? { volumeMounts } : {}),
-          ...server.fields,
-        },
+    },
+    container: {
+      image: container.image,
+      command: container.command,
+      args: container.args,
+      ...environment({ env, secretEnv: container.secretEnv }, serving.name),
+      // KServe calls one port: of a server asked over gRPC that one, by the name it is known by.
+      ports: [
+        asksGrpc ? { name: 'h2c', containerPort: container.grpcPort, protocol: 'TCP' } : { containerPort: container.port, protocol: 'TCP' },
       ],
+      // Knative has no startup probe on older releases, and waits for readiness itself.
+      ...(variant === 'knative' ? {} : { startupProbe }),
+      readinessProbe,
+      livenessProbe,
+      ...(volumeMounts.length > 0 ? { volumeMounts } : {}),
+      ...server.fields,
     },
   }
 }

@@ -1,5 +1,6 @@
 /** KubeDL Inference v1alpha1, with an HPA of its own: the kind's autoScale and batching fields are read by no controller. */
 
+import { laidOver, overlayNotes } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml } from './manifest.ts'
 import { nodePlacement, plainServer, tfservingServer } from './platform-pod.ts'
 import { probes } from './pod.ts'
@@ -32,6 +33,32 @@ function kubedlObjects(serving: Serving): { objects: Manifest[]; notes: readonly
   const livePath = tensorflow ? readyPath : '/v2/health/live'
   const command = tensorflow ? ['/usr/bin/tensorflow_model_server'] : ['tritonserver']
   const tritonArgs = [`--model-repository=${repository}`, `--http-port=${restPort}`, `--grpc-port=${grpcPort}`]
+  const pod = laidOver(
+    serving,
+    {
+      metadata: Object.keys(server.gpu.annotations).length > 0 ? { annotations: server.gpu.annotations } : {},
+      spec: {
+        ...nodePlacement(serving, server.gpu),
+        ...(server.volumes.length > 0 ? { volumes: server.volumes } : {}),
+        containers: [
+          {
+            name: 'predictor',
+            image: serving.container.image,
+            command,
+            ...(tensorflow ? {} : { args: tritonArgs }),
+            // KubeDL finds ports by these names.
+            ports: [
+              { name: 'predictor-http-port', containerPort: restPort },
+              { name: 'predictor-grpc-port', containerPort: grpcPort },
+            ],
+            ...probes(serving, { readyPath, livePath }, restPort),
+            ...server.fields,
+          },
+        ],
+      },
+    },
+    'predictor',
+  )
   const inference: Manifest = {
     apiVersion: 'serving.kubedl.io/v1alpha1',
     kind: 'Inference',
@@ -45,28 +72,7 @@ function kubedlObjects(serving: Serving): { objects: Manifest[]; notes: readonly
           ...(serving.modelVersion ? { modelVersion: serving.modelVersion } : {}),
           replicas: serving.replicas,
           trafficWeight: 100,
-          template: {
-            ...(Object.keys(server.gpu.annotations).length > 0 ? { metadata: { annotations: server.gpu.annotations } } : {}),
-            spec: {
-              ...nodePlacement(serving, server.gpu),
-              ...(server.volumes.length > 0 ? { volumes: server.volumes } : {}),
-              containers: [
-                {
-                  name: 'predictor',
-                  image: serving.container.image,
-                  command,
-                  ...(tensorflow ? {} : { args: tritonArgs }),
-                  // KubeDL finds ports by these names.
-                  ports: [
-                    { name: 'predictor-http-port', containerPort: restPort },
-                    { name: 'predictor-grpc-port', containerPort: grpcPort },
-                  ],
-                  ...probes(serving, { readyPath, livePath }, restPort),
-                  ...server.fields,
-                },
-              ],
-            },
-          },
+          template: pod,
         },
       ],
     },
@@ -77,6 +83,6 @@ function kubedlObjects(serving: Serving): { objects: Manifest[]; notes: readonly
   const scales = ranges && serving.scalable
   return {
     objects: [...(server.configMap ? [server.configMap] : []), inference, ...(scales ? [autoscaler(serving, scaled)] : [])],
-    notes: [...server.notes, ...place, ...(ranges && !scales ? [unscaledNote] : [])],
+    notes: [...server.notes, ...overlayNotes(serving), ...place, ...(ranges && !scales ? [unscaledNote] : [])],
   }
 }

@@ -1,20 +1,22 @@
 /** Plain Kubernetes: Deployment and Service, and where it scales, HorizontalPodAutoscaler v2 and PodDisruptionBudget. */
 
 import { builtinContainer } from '../../trials/launchers/kubernetes/manifests.ts'
-import { overlaid, type PodOverlay, restrictedContainer, restrictedSpec, user } from '../../trials/launchers/kubernetes/pod-policy.ts'
+import { chosenServers } from '../figures.ts'
+import { laidOver, overlayNotes } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { podStorage, storageOf } from './model-storage.ts'
 import { environment, fileMounts, placement, probes, resourcesBlock } from './pod.ts'
 import { claimTemplates, specGpus } from './pod-gpus.ts'
 import { adapterNote, autoscaler, keda, kedaNote, queriedNamespace, scrapeAnnotations, unscaledNote } from './scaling.ts'
 import { secretNotes } from './secret-variables.ts'
-import { type WholeContainer, wholeContainer } from './server-pod.ts'
-import type { Container, OwnPod, Serving } from './serving.ts'
-import type { Autoscaler, SpecOptions, SpecTarget } from './target.ts'
+import { wholeContainer } from './server-pod.ts'
+import type { Container, OwnPod, Serving, WholeContainer } from './serving.ts'
+import { type Autoscaler, fetchesArchive, type SpecOptions, type SpecTarget } from './target.ts'
 
 export const target: SpecTarget = {
   title: 'plain Kubernetes',
-  servers: ['builtin', 'command', 'url', 'tfserving', 'triton', 'vllm'],
+  servers: ['builtin', 'command', 'url', ...chosenServers],
+  needsModelUri: fetchesArchive,
   takes: ['autoscaler', 'prometheus', 'backend'],
   takesOwnPod: true,
   namespaced: true,
@@ -43,7 +45,7 @@ function kubernetesSpec(serving: Serving, { autoscaler: asked = 'hpa', prometheu
   const notes = [
     ...secretNotes(container.secretEnv, serving.name),
     ...gpu.needs.map((need) => `needs: ${need}`),
-    ...(serving.pod ? [] : [...container.notes, ...storage.notes]),
+    ...(serving.pod ? [] : [...container.notes, ...storage.notes, ...overlayNotes(serving)]),
     ...(scaler === 'hpa' ? [adapterNote(serving)] : scaler === 'keda' ? [kedaNote(serving, prometheus)] : []),
     ...(scaler === asked ? [] : [unscaledNote]),
   ]
@@ -122,17 +124,7 @@ function podTemplate(serving: Serving, parts: PodParts, labels: Readonly<Record<
       ...(volumes.length > 0 ? { volumes } : {}),
     },
   }
-  return serving.deployed.server === 'builtin' ? asTrialsRan(template, serving.overlay) : template
-}
-
-/** The built-in predictor's image, and what fetches its weights, run as their trials did: as the restricted profile asks, and as the user says. */
-function asTrialsRan({ metadata, spec }: { readonly metadata: Manifest; readonly spec: Manifest }, overlay: PodOverlay = {}): Manifest {
-  const initContainers = (spec.initContainers as Manifest[] | undefined)?.map((one) => ({ ...one, securityContext: restrictedContainer }))
-  const restricted = overlaid({ ...restrictedSpec(builtinContainer), ...(initContainers && { initContainers }) }, spec)
-  return {
-    metadata: overlaid(overlaid({}, overlay.metadata), metadata),
-    spec: overlaid(overlaid(restricted, { securityContext: { fsGroup: user } }), overlay.spec),
-  }
+  return { ...laidOver(serving, template, builtinContainer) }
 }
 
 const preStopSeconds = 5

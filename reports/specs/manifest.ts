@@ -1,5 +1,6 @@
 /** Kubernetes objects as YAML, under a header that says where each figure comes from. */
 import { stringify } from 'yaml'
+import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { figuresWord, protocolOfServer, verifyCommand } from '../figures.ts'
 import { statuses } from '../recommendation/status.ts'
 import type { Serving } from './serving.ts'
@@ -49,7 +50,9 @@ function verifyOf({ name, model, evidence, deployed, container, perReplicaRps, r
   const { measured, slo } = evidence
   const protocol = protocolOfServer(deployed.server, measured.protocol)
   // Of another server the paths and bodies are its own.
-  const { path, healthPath, body } = protocol === measured.protocol ? measured : {}
+  const own = deployed.server === 'torchserve' ? { path: `/predictions/${model}`, healthPath: container.readyPath } : {}
+  const { path, healthPath, body }: Pick<MeasuredWith, 'path' | 'healthPath' | 'body'> =
+    protocol === measured.protocol && deployed.server !== 'torchserve' ? measured : own
   const rateRps = perReplicaRps * replicas
   return verifyCommand({ host: name, grpcPort: container.grpcPort, protocol, path, healthPath, body, model, rateRps, slo })
 }

@@ -1,5 +1,6 @@
 /** Ray Serve: `serve.yaml` of an application of the user's own, one deployment, tuned values in its user_config. */
-import { header, type SpecFile, yamlOf } from './manifest.ts'
+import { podlessNotes } from './laid-over.ts'
+import { header, type Manifest, type SpecFile, yamlOf } from './manifest.ts'
 import { unscaledNote } from './scaling.ts'
 import type { Serving } from './serving.ts'
 import { SpecError } from './spec-error.ts'
@@ -18,7 +19,25 @@ export const target: SpecTarget = {
   render: raySpec,
 }
 
-function raySpec(serving: Serving, { importPath }: SpecOptions): SpecFile[] {
+function raySpec(serving: Serving, options: SpecOptions): SpecFile[] {
+  const { config, notes } = serveConfig(serving, options)
+  return [{ name: 'serve.yaml', text: `${header(serving, [...notes, ...podlessNotes(serving)])}${yamlOf(config)}` }]
+}
+
+/** What Ray calls a GPU's kind (ray.util.accelerators), of which it knows no sizes; absent: it knows none by that name. */
+const acceleratorKinds: ReadonlySet<string> = new Set(
+  'K80 P4 P100 T4 V100 L4 L40 L40S A10G A10 A30 A40 A100 H100 H200 H20 B200 B300 GB200'.split(' '),
+)
+const acceleratorOf = (gpu: string): string | undefined => {
+  const [kind = ''] = gpu.split('-')
+  return acceleratorKinds.has(kind) ? kind : undefined
+}
+
+/** The application with what was tuned, as `serve deploy` and a RayService take it. @throws SpecError where its place is not known */
+export function serveConfig(
+  serving: Serving,
+  { importPath }: SpecOptions,
+): { readonly config: Manifest; readonly notes: readonly string[] } {
   if (!importPath) throw new SpecError('Ray Serve needs the place of the application', 'give --import-path, e.g. serve_app:app')
   const { gpu, gpus, gpuShare } = serving.resources
   const { cpuCores, memoryMiB } = serving.held
@@ -48,7 +67,7 @@ function raySpec(serving: Serving, { importPath }: SpecOptions): SpecFile[] {
               : { num_replicas: serving.replicas }),
             ray_actor_options: {
               num_cpus: cpuCores,
-              ...(gpu ? { num_gpus: gpuShare < 1 ? gpuShare : gpus } : {}),
+              ...(gpu ? { num_gpus: gpuShare < 1 ? gpuShare : gpus, accelerator_type: acceleratorOf(gpu) } : {}),
               memory: memoryMiB === undefined ? undefined : memoryMiB * 1024 * 1024,
             },
             ...(Object.keys(tuned).length > 0 ? { user_config: tuned } : {}),
@@ -58,5 +77,5 @@ function raySpec(serving: Serving, { importPath }: SpecOptions): SpecFile[] {
     ],
   }
   const notes = scales ? [`max_ongoing_requests ${inFlight} is Little's law at the capacity: rate x mean latency`] : [unscaledNote]
-  return [{ name: 'serve.yaml', text: `${header(serving, notes)}${yamlOf(config)}` }]
+  return { config, notes }
 }

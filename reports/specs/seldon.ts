@@ -1,4 +1,5 @@
 /** Seldon Core v1 SeldonDeployment, with TensorFlow Serving or Triton as its prepackaged server. */
+import { laidOver, overlayNotes } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml } from './manifest.ts'
 import { platformUri } from './model-storage.ts'
 import { nodePlacement, plainServer, tfservingServer } from './platform-pod.ts'
@@ -25,6 +26,18 @@ function seldonObjects(serving: Serving): { objects: Manifest[]; notes: readonly
   // The first unit of a graph is called on these ports.
   const server = tensorflow ? tfservingServer(serving, { grpcPort: 9500, restPort: 9000, basePath: '/mnt/models' }) : plainServer(serving)
   refuseClaim(server.gpu, 'Seldon takes')
+  const pod = laidOver(
+    serving,
+    {
+      metadata: Object.keys(server.gpu.annotations).length > 0 ? { annotations: server.gpu.annotations } : {},
+      spec: {
+        ...nodePlacement(serving, server.gpu),
+        ...(server.volumes.length > 0 ? { volumes: server.volumes } : {}),
+        containers: [{ name: serving.name, image: serving.container.image, ...server.fields }],
+      },
+    },
+    serving.name,
+  )
   const ranges = serving.maxReplicas > serving.minReplicas
   const scales = ranges && serving.scalable
   const deployment: Manifest = {
@@ -49,16 +62,12 @@ function seldonObjects(serving: Serving): { objects: Manifest[]; notes: readonly
           },
           componentSpecs: [
             {
-              ...(Object.keys(server.gpu.annotations).length > 0 ? { metadata: { annotations: server.gpu.annotations } } : {}),
+              ...(Object.keys(pod.metadata).length > 0 ? { metadata: pod.metadata } : {}),
               ...(scales
                 ? { hpaSpec: { minReplicas: serving.minReplicas, maxReplicas: serving.maxReplicas, metricsv2: rateMetrics(serving) } }
                 : {}),
               pdbSpec: { maxUnavailable: 1 },
-              spec: {
-                ...nodePlacement(serving, server.gpu),
-                ...(server.volumes.length > 0 ? { volumes: server.volumes } : {}),
-                containers: [{ name: serving.name, image: serving.container.image, ...server.fields }],
-              },
+              spec: pod.spec,
             },
           ],
         },
@@ -68,6 +77,6 @@ function seldonObjects(serving: Serving): { objects: Manifest[]; notes: readonly
   const place = tensorflow ? [] : [`config.pbtxt belongs into the model repository, in the folder ${serving.model}`]
   return {
     objects: [...(server.configMap ? [server.configMap] : []), deployment],
-    notes: [...server.notes, ...place, ...(ranges && !scales ? [unscaledNote] : [])],
+    notes: [...server.notes, ...overlayNotes(serving), ...place, ...(ranges && !scales ? [unscaledNote] : [])],
   }
 }

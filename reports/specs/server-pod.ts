@@ -1,10 +1,14 @@
 /** The container of a serving, whole: what was tuned in the server's own flags and files, and its weights. For pods and Compose services alike. */
+import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
 import { textProto } from '../../trials/launchers/server-files/text-proto.ts'
 import { weightsHint } from './manifest.ts'
+import { mlserverContainer } from './mlserver-pod.ts'
 import { modelFolder, storageOf } from './model-storage.ts'
-import type { Container, Serving } from './serving.ts'
+import type { Serving, WholeContainer } from './serving.ts'
 import { tfservingConfig } from './tfserving-deployment.ts'
+import { torchserveContainer } from './torchserve-config.ts'
 import { tritonConfig } from './triton-config.ts'
+import { vllmFlags } from './vllm-script.ts'
 
 const tunedFolder = '/etc/tuned'
 const [tritonPort, tfservingPort] = [8000, 8501]
@@ -14,12 +18,6 @@ const monitoring = 'prometheus_config {\n  enable: true\n  path: "/monitoring/pr
 
 /** Stands where only the user knows the image; no node can pull it. */
 export const imageToFill = 'REPLACE_WITH_YOUR_IMAGE'
-
-export interface WholeContainer extends Container {
-  readonly notes: readonly string[]
-  /** It shares large memory between processes. */
-  readonly sharedMemory: boolean
-}
 
 /** @param backend Triton's, of the model */
 export function wholeContainer(serving: Serving, backend?: string): WholeContainer {
@@ -62,11 +60,21 @@ function contained(serving: Serving, backend: string | undefined): WholeContaine
         sharedMemory: true,
       }
     }
+    case 'torchserve':
+      return torchserveContainer(serving, folder, tunedFolder)
+    case 'mlserver':
+      return mlserverContainer(serving, folder)
+    case 'vllm': {
+      const knobs = new Knobs(serving.configuration)
+      const flags = vllmFlags(knobs, serving).map(([name, value]) => `--${name}=${value}`)
+      const args = [...(container.args ?? []), ...flags]
+      return { ...container, args, notes: [...(container.notes ?? []), ...unusedNote(knobs)], sharedMemory: true }
+    }
     default:
       return {
         ...container,
         notes: [...(container.notes ?? []), ...(container.image === imageToFill ? [imageNote] : [])],
-        sharedMemory: deployed.server === 'vllm',
+        sharedMemory: false,
       }
   }
 }

@@ -46,6 +46,13 @@ export interface Container {
   readonly tunedArgs?: readonly string[]
 }
 
+/** With what its server takes of what was tuned. */
+export interface WholeContainer extends Container {
+  readonly notes: readonly string[]
+  /** It shares large memory between processes. */
+  readonly sharedMemory: boolean
+}
+
 /** A pod of the user's own whose container holds the tuned values already: metadata and spec as the user wrote the rest of them. */
 export interface OwnPod {
   readonly metadata?: Readonly<Record<string, unknown>>
@@ -117,7 +124,7 @@ export interface Serving {
   readonly scalable: boolean
   readonly container: Container
   readonly pod?: OwnPod
-  /** With the built-in predictor: what the user lays over its pod. */
+  /** What the user lays over the pods of trials, and of what is deployed. */
   readonly overlay?: PodOverlay
   readonly configuration: Configuration
   readonly resources: Resources
@@ -192,7 +199,7 @@ export function servingOf({ model, candidate, resources, deployed, container, ev
     figures,
     scalable: figures.hold && candidate.bound !== 'upper' && !doubtful.has(evidence.status),
     ...(options.pod ? { pod: options.pod } : {}),
-    ...(options.overlay && deployed.server === 'builtin' ? { overlay: options.overlay } : {}),
+    ...(options.overlay && !options.pod ? { overlay: options.overlay } : {}),
     container: withSecretVariables(container),
     configuration: candidate.configuration,
     resources,

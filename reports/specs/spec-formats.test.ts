@@ -3,8 +3,8 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { renderSpec, specTarget, specTargets } from './index.ts'
-import { servingOf } from './serving.ts'
-import { evidence, found, noGpu, ownCommand, quarter, recommendation, serving } from './spec-samples.contract.ts'
+import { type Serving, servingOf } from './serving.ts'
+import { evidence, found, noGpu, ownCommand, quarter, recommendation, serving, whole } from './spec-samples.contract.ts'
 import { kserveVariants } from './target.ts'
 import {
   batchingParameters,
@@ -20,8 +20,9 @@ const textOf = (files: readonly { name: string; text: string }[], name: string) 
 type Tree = { [key: string]: Tree } & Tree[]
 
 describe('serving platforms', () => {
+  const inferenceServices = kserveVariants.filter((variant) => variant !== 'llm')
   const servers = ['command', 'tfserving', 'triton', 'vllm'] as const
-  test.each(kserveVariants.flatMap((variant) => servers.map((server) => [variant, server] as const)))(
+  test.each(inferenceServices.flatMap((variant) => servers.map((server) => [variant, server] as const)))(
     'KServe %s with %s is valid',
     async (variant, server) => {
       for (const resources of [quarter, noGpu]) {
@@ -41,6 +42,155 @@ describe('serving platforms', () => {
       }
     },
   )
+
+  const llm = (options: Parameters<typeof serving>[0] = {}) => ({
+    ...serving({ server: 'vllm', modelUri: 'org/model', ...options }, whole),
+    configuration: { maxNumSeqs: 64, gpuMemoryUtilization: 0.9 },
+  })
+
+  test("vLLM on KServe is the platform's own runtime with the tuned flags, or the user's image", async () => {
+    const predictorOf = async (s: Serving) => {
+      const { objects, problems } = checkManifests(textOf(await renderSpec('kserve', s), 'inferenceservice.yaml'))
+      expect(problems).toEqual([])
+      return (objects.at(-1) as unknown as Tree).spec!.predictor!
+    }
+    expect((await predictorOf(llm())).model).toMatchObject({
+      modelFormat: { name: 'huggingface' },
+      runtime: 'kserve-huggingfaceserver',
+      storageUri: 'hf://org/model',
+      args: ['--model_name=bert', '--max-num-seqs=64', '--gpu-memory-utilization=0.9'],
+      resources: { limits: { 'nvidia.com/gpu': '1' } },
+    })
+    const own = { ...llm(), container: { ...llm().container, imageNamed: true } }
+    expect((await predictorOf(own)).containers![0]).toMatchObject({ name: 'kserve-container', image: 'registry.example/bert:1' })
+  })
+
+  test('LLMInferenceService: model, replicas, flags that its template reads, parallelism; no other server', async () => {
+    const gpus = { ...llm(), resources: { ...whole, gpus: 2 } }
+    const { objects, problems } = checkManifests(textOf(await renderSpec('kserve', gpus, { variant: 'llm' }), 'llminferenceservice.yaml'))
+    expect(problems).toEqual([])
+    const { spec } = objects.at(-1) as unknown as Tree
+    expect(spec).toMatchObject({ model: { uri: 'hf://org/model', name: 'bert' }, replicas: 6, parallelism: { tensor: 2 } })
+    expect(spec!.template!.containers![0]).toMatchObject({
+      name: 'main',
+      env: [{ name: 'VLLM_ADDITIONAL_ARGS', value: '--max-num-seqs 64 --gpu-memory-utilization 0.9' }],
+    })
+    await expect(renderSpec('kserve', serving({ server: 'triton' }), { variant: 'llm' })).rejects.toThrow(/for language models on vLLM/)
+  })
+
+  test('RayService: the application of ray, a worker for each replica with its GPU, a head that serves nothing', async () => {
+    const s = serving({ server: 'ray' }, whole, { imageNamed: true })
+    const { objects, problems } = checkManifests(textOf(await renderSpec('rayservice', s, { importPath: 'app:bert' }), 'rayservice.yaml'))
+    expect(problems).toEqual([])
+    const { serveConfigV2, rayClusterConfig } = (objects.at(-1) as unknown as Tree).spec!
+    expect(parse(String(serveConfigV2)).applications[0].deployments[0].ray_actor_options).toMatchObject({
+      num_gpus: 1,
+      accelerator_type: 'T4',
+    })
+    const [group] = rayClusterConfig!.workerGroupSpecs!
+    expect(group).toMatchObject({ minReplicas: 6, maxReplicas: 12 })
+    const { containers, affinity } = group!.template!.spec!
+    expect(containers![0]).toMatchObject({ image: 'registry.example/bert:1', resources: { limits: { cpu: '2', 'nvidia.com/gpu': '1' } } })
+    expect(JSON.stringify(affinity)).toContain('Tesla-T4')
+    expect(rayClusterConfig!.headGroupSpec!.rayStartParams).toMatchObject({ 'num-cpus': '0' })
+  })
+
+  const overlay = {
+    metadata: { labels: { team: 'ml' }, annotations: { 'team/owner': 'ml' } },
+    spec: {
+      priorityClassName: 'low',
+      serviceAccountName: 'predictor',
+      tolerations: [{ key: 'spot', operator: 'Exists' }],
+      affinity: {
+        nodeAffinity: {
+          requiredDuringSchedulingIgnoredDuringExecution: {
+            nodeSelectorTerms: [{ matchExpressions: [{ key: 'zone', operator: 'In', values: ['a'] }] }],
+          },
+        },
+      },
+      containers: [
+        {
+          name: 'predictor',
+          securityContext: { runAsUser: 2000 },
+          resources: { limits: { cpu: '64', 'ephemeral-storage': '2Gi' } },
+          env: [{ name: 'OMP_NUM_THREADS', value: '1' }],
+        },
+      ],
+    },
+  }
+  /** Where each object has its pod: labels and annotations, spec, the server's container. */
+  const podOf: Readonly<Record<string, (spec: Tree) => readonly [Tree, Tree, Tree]>> = {
+    Deployment: ({ template }) => [template!.metadata!, template!.spec!, template!.spec!.containers![0]!],
+    InferenceService: ({ predictor }) => [predictor!, predictor!, predictor!.model ?? predictor!.containers![0]!],
+    LLMInferenceService: (spec) => [spec, spec.template!, spec.template!.containers![0]!],
+    SeldonDeployment: ({ predictors }) => {
+      const [part] = predictors![0]!.componentSpecs!
+      return [part!.metadata!, part!.spec!, part!.spec!.containers![0]!]
+    },
+    Inference: ({ predictors }) => {
+      const { metadata, spec } = predictors![0]!.template!
+      return [metadata!, spec!, spec!.containers![0]!]
+    },
+    RayService: ({ rayClusterConfig }) => {
+      const { metadata, spec } = rayClusterConfig!.workerGroupSpecs![0]!.template!
+      return [metadata!, spec!, spec!.containers![0]!]
+    },
+  }
+
+  test.each([
+    ['kubernetes', 'builtin', {}],
+    ['kubernetes', 'triton', {}],
+    ['kserve', 'builtin', {}],
+    ['kserve', 'tfserving', {}],
+    ['kserve', 'vllm', { variant: 'llm' }],
+    ['seldon', 'triton', {}],
+    ['kubedl', 'tfserving', {}],
+    ['rayservice', 'ray', { importPath: 'app:bert' }],
+  ] as const)('%s with %s carries what the user lays over pods, and keeps what was tuned', async (target, server, options) => {
+    const s = serving({ server, overlay }, whole)
+    const files = await renderSpec(target, s, options)
+    const { objects, problems } = checkManifests(files[0]!.text)
+    expect(problems).toEqual([])
+    const object = objects.find(({ kind }) => String(kind) in podOf)!
+    const [metadata, spec, container] = podOf[String(object.kind)]!(object.spec as Tree)
+    expect(metadata).toMatchObject({ labels: { team: 'ml' }, annotations: { 'team/owner': 'ml' } })
+    expect(spec).toMatchObject({ priorityClassName: 'low', serviceAccountName: 'predictor' })
+    expect(spec.tolerations!.map(({ key }) => String(key)).sort()).toEqual(['nvidia.com/gpu', 'spot'])
+    // Alternatives would let a pod run on a node of the zone without the GPU.
+    const terms = spec.affinity!.nodeAffinity!.requiredDuringSchedulingIgnoredDuringExecution!.nodeSelectorTerms!
+    expect(terms.map(({ matchExpressions }) => matchExpressions!.map(({ key }) => String(key)))).toEqual([
+      ['nvidia.com/gpu.product', 'zone'],
+    ])
+    expect(container.securityContext).toMatchObject({ runAsUser: 2000 })
+    expect(container.resources!.limits).toMatchObject({ cpu: '2', 'ephemeral-storage': '2Gi', 'nvidia.com/gpu': '1' })
+    const env = JSON.stringify(container.env ?? [])
+    if (server === 'builtin') expect(env).toContain('OMP_NUM_THREADS')
+    else {
+      expect(env).not.toContain('OMP_NUM_THREADS')
+      expect(files[0]!.text).toContain("kubernetes.pod is the built-in predictor's: env of its container is left out here")
+    }
+  })
+
+  test.each([
+    ['torchserve', /^http:\/\/x$|\/ping/, ['--model-store'], 'config.properties'],
+    ['mlserver', /\/v2\/health\/ready/, ['MLSERVER_MODEL_MAX_BATCH_SIZE'], undefined],
+  ] as const)('%s on Kubernetes is whole: weights, tuned values, probes, metrics', async (server, ready, needles, file) => {
+    const paths = { torchserve: { readyPath: '/ping' }, mlserver: { readyPath: '/v2/health/ready' } }[server]
+    const text = textOf(await renderSpec('kubernetes', serving({ server, modelUri: 's3://bucket/bert' }, whole, paths)), 'deployment.yaml')
+    const { objects, problems } = checkManifests(text)
+    expect(problems).toEqual([])
+    const pod = (objects.find(({ kind }) => kind === 'Deployment') as unknown as Tree).spec!.template!
+    expect(pod.spec!.initContainers![0]).toMatchObject({ args: ['s3://bucket/bert', '/mnt/models'] })
+    expect(String(pod.spec!.containers![0]!.startupProbe!.httpGet!.path)).toMatch(ready)
+    for (const needle of needles) expect(JSON.stringify(pod.spec!.containers![0])).toContain(needle)
+    const [map] = objects as unknown as [Tree]
+    if (file !== undefined) {
+      const properties = String(Object.entries(map.data!).find(([name]) => name.endsWith(file))![1])
+      expect(properties).toContain('"marName":"bert.mar","minWorkers":2,"maxWorkers":2,"batchSize":8,"maxBatchDelay":3')
+    }
+    const bare = renderSpec('kubernetes', serving({ server, modelUri: undefined }, whole))
+    if (server === 'torchserve') await expect(bare).rejects.toThrow(/where the model of TorchServe comes from is not known/)
+  })
 
   test('KServe Standard keeps a fixed number where CPU usage was not measured', async () => {
     const s = {

@@ -66,8 +66,8 @@ export function serving(
       ? { modelKind: 'decoder', command: ['vllm'] }
       : server === 'ray'
         ? { command: ['serve'] }
-        : server === 'torchserve'
-          ? { command: ['torchserve'] }
+        : server === 'torchserve' || server === 'mlserver'
+          ? { command: [server] }
           : { server }),
   } as MeasuredWith
   return servingOf(

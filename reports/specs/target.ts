@@ -6,7 +6,8 @@ import { SpecError } from './spec-error.ts'
 
 export const autoscalers = ['hpa', 'keda', 'none'] as const
 export type Autoscaler = (typeof autoscalers)[number]
-export const kserveVariants = ['standard', 'knative', 'keda'] as const
+/** standard, knative and keda: an InferenceService. llm: a LLMInferenceService. */
+export const kserveVariants = ['standard', 'knative', 'keda', 'llm'] as const
 export type KserveVariant = (typeof kserveVariants)[number]
 
 /** What single targets take beside the serving: see `takes`. */
@@ -83,12 +84,18 @@ export function checkServing(target: SpecTarget, serving: Serving): void {
     if (target.refusesModelUri)
       throw new SpecError(`${target.title} takes no --model-uri: ${target.refusesModelUri.why}`, target.refusesModelUri.hint)
   } else if (target.needsModelUri?.(serving)) {
-    throw new SpecError(`${target.title} fetches the model itself, and its place is not known`, 'give --model-uri, e.g. s3://bucket/model')
+    throw new SpecError(
+      `where the model of ${title} comes from is not known, and ${target.title} has to fetch it`,
+      'give --model-uri, e.g. s3://bucket/model',
+    )
   }
 }
 
 /** Servers whose files say how requests are gathered into batches, not how tokens are scheduled. */
-const batching: ReadonlySet<DeployedServer> = new Set(['tfserving', 'triton', 'torchserve'])
+const batching: ReadonlySet<DeployedServer> = new Set(['tfserving', 'triton', 'torchserve', 'mlserver'])
+
+/** TorchServe's archive names the model, and nothing stands in for it. */
+export const fetchesArchive = ({ deployed }: Serving): boolean => deployed.server === 'torchserve'
 
 /** @throws SpecError for an option that would be ignored */
 export function checkOptions(target: SpecTarget, serving: Serving, options: SpecOptions): void {

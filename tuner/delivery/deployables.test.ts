@@ -2,6 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { expect, test } from 'vitest'
 import { parse, stringify } from 'yaml'
+import { chosenServers } from '../../reports/figures.ts'
 import { recommend } from '../../reports/recommendation/recommend.ts'
 import { complete, measured, sampleInput } from '../../reports/samples.contract.ts'
 import { renderSpec, type SpecTargetName, specTarget, specTargets } from '../../reports/specs/index.ts'
@@ -158,7 +159,8 @@ function faultsOf(kind: Kind, modelUri: string | undefined, { files, serving }: 
   }
   for (const { name, text } of files) {
     if (name === 'compose.yaml') faults.push(...checkCompose(parse(text)))
-    else if (/^(deployment|inferenceservice|seldondeployment|inference)\.yaml$/.test(name)) faults.push(...checkManifests(text).problems)
+    else if (/^(deployment|inferenceservice|seldondeployment|inference|rayservice)\.yaml$/.test(name))
+      faults.push(...checkManifests(text).problems)
     else if (name.endsWith('.sh')) execFileSync('sh', ['-n'], { input: text })
     else if (name === 'config.pbtxt') faults.push(...checkProto(readTextProto(text), tritonModelConfig))
     if (name.endsWith('.pbtxt')) continue
@@ -205,7 +207,7 @@ const uris = [undefined, 's3://bucket/model', 'pvc://weights/model', '/srv/model
 test.each(kindNames)('%s: every target writes a whole spec or refuses with a reason and a way out', async (kind) => {
   const outcomes: Record<string, string> = {}
   for (const target of specTargets)
-    for (const server of [undefined, 'tfserving', 'triton'] as const)
+    for (const server of [undefined, ...chosenServers] as const)
       for (const modelUri of uris) {
         const cell = `${target}${server ? ` --server ${server}` : ''}${modelUri ? ` --model-uri ${modelUri}` : ''}`
         try {
@@ -235,17 +237,19 @@ function expected(kind: Kind): { none: string[]; uri: string[] } {
   const listed = (...names: string[]) => specTargets.filter((target) => names.includes(target))
   const ofOwn = listed('kubernetes', 'kserve', 'compose')
   const servers = listed('tfserving', 'triton')
-  if (kind.startsWith('own pod')) return { none: listed('kubernetes', 'tfserving', 'triton', 'torchserve', 'ray'), uri: servers }
+  if (kind.startsWith('own pod'))
+    return { none: listed('kubernetes', 'tfserving', 'triton', 'torchserve', 'ray', 'rayservice'), uri: servers }
   if (kind === 'own command' || kind === 'own command with secrets' || kind === 'runs already')
-    return { none: listed('kubernetes', 'kserve', 'compose', 'tfserving', 'triton', 'torchserve', 'ray'), uri: servers }
-  if (kind === 'own command, language model') return { none: listed('kubernetes', 'kserve', 'compose', 'vllm', 'ray'), uri: listed('vllm') }
-  if (isLanguage(kind)) return { none: listed(...ofOwn, 'vllm', 'ray'), uri: listed(...ofOwn, 'vllm') }
+    return { none: listed('kubernetes', 'kserve', 'compose', 'tfserving', 'triton', 'torchserve', 'ray', 'rayservice'), uri: servers }
+  if (kind === 'own command, language model')
+    return { none: listed('kubernetes', 'kserve', 'compose', 'vllm', 'ray', 'rayservice'), uri: listed('vllm') }
+  if (isLanguage(kind)) return { none: listed('kubernetes', 'compose', 'vllm', 'ray', 'rayservice'), uri: listed(...ofOwn, 'vllm') }
   if (kind === 'TensorFlow Serving' || kind === 'Triton')
     return {
-      none: listed('kubernetes', 'compose', 'tfserving', 'triton', 'torchserve', 'ray'),
+      none: listed('kubernetes', 'compose', 'tfserving', 'triton', 'torchserve', 'ray', 'rayservice'),
       uri: listed(...ofOwn, 'seldon', 'kubedl', ...servers),
     }
-  return { none: listed(...ofOwn, ...servers, 'torchserve', 'ray'), uri: listed(...ofOwn, ...servers) }
+  return { none: listed(...ofOwn, ...servers, 'torchserve', 'ray', 'rayservice'), uri: listed(...ofOwn, ...servers) }
 }
 
 const envOf = async (flags: Record<string, unknown>, configuration: Configuration, modelUri = 's3://bucket/model') => {

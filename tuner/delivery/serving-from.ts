@@ -2,10 +2,12 @@
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { type Deployed, type DeployedServer, deployedFor } from '../../reports/figures.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
+import { mlserverImage } from '../../reports/specs/mlserver-pod.ts'
 import { weightsPlace } from '../../reports/specs/model-storage.ts'
 import { imageToFill } from '../../reports/specs/server-pod.ts'
 import { type Container, type Evidence, type Serving, type ServingOptions, servingOf } from '../../reports/specs/serving.ts'
 import { tfservingImage } from '../../reports/specs/tfserving-deployment.ts'
+import { torchserveImage } from '../../reports/specs/torchserve-config.ts'
 import { tritonImage } from '../../reports/specs/triton-config.ts'
 import { demandOf } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
@@ -59,7 +61,7 @@ export function servingFrom(
       resources: resourcesOf(configuration, {}, experiment.own.gpus),
       deployed,
       container: {
-        ...(platformContainer(experiment, what.server) ?? containerOf(experiment, configuration, options)),
+        ...(platformContainer(experiment, what.server, options.modelUri) ?? containerOf(experiment, configuration, options)),
         ...(image === undefined ? {} : { image, imageNamed: true }),
       },
       evidence: evidenceOf(recommendation, candidate, trials, measured),
@@ -85,9 +87,9 @@ const defined = (options: Partial<ServingOptions>): Partial<ServingOptions> =>
   Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
 
 /** A known server in place of the experiment's predictor: its official image, probes and metrics; its knobs go into its own configuration. */
-function platformContainer({ model, space }: Experiment, server: DeployedServer): Container | undefined {
+function platformContainer({ model, space }: Experiment, server: DeployedServer, modelUri: string | undefined): Container | undefined {
+  const gpu = space.parameters.some((parameter) => parameter.name === 'gpu')
   if (server === 'tfserving') {
-    const gpu = space.parameters.some((parameter) => parameter.name === 'gpu')
     const readyPath = `/v1/models/${encodeURIComponent(model.name)}`
     return { image: tfservingImage(gpu), port: 8501, grpcPort: 8500, readyPath, requestsMetric: ':tensorflow:serving:request_count' }
   }
@@ -95,6 +97,13 @@ function platformContainer({ model, space }: Experiment, server: DeployedServer)
     const paths = { readyPath: '/v2/health/ready', livePath: '/v2/health/live' }
     return { image: tritonImage, port: 8000, grpcPort: 8001, ...paths, requestsMetric: 'nv_inference_request_success' }
   }
+  if (server === 'torchserve')
+    return { image: torchserveImage(gpu), port: 8080, readyPath: '/ping', requestsMetric: 'ts_inference_requests_total' }
+  if (server === 'mlserver') {
+    const paths = { readyPath: '/v2/health/ready', livePath: '/v2/health/live' }
+    return { image: mlserverImage, port: 8080, ...paths, requestsMetric: 'model_infer_request_success_total' }
+  }
+  if (server === 'vllm') return languageModelContainer(model.name, modelUri)
   return undefined
 }
 
@@ -109,7 +118,7 @@ export function containerOf(
   switch (predictor.kind) {
     case 'builtin': {
       const { streams, transport } = protocolTable[builtinProtocol(predictor)]
-      if (streams) return languageModelContainer(predictor.model, configuration, modelUri)
+      if (streams) return languageModelContainer(predictor.model, modelUri)
       const engine = predictor.engine === 'onnx' ? 'onnx' : 'tfjs'
       const { PRECISION: precision = 'fp32', ...env } = predictorEnvironment(predictor, configuration, engine, resources)
       const image = kubernetes?.image
@@ -173,32 +182,17 @@ function imageOf(onnx: boolean, gpu: boolean): string {
 const versionPolicy = (version: string): string => (/^\d+$/.test(version) ? `specific:${version}` : version)
 
 /** The built-in predictor only emulates language models: what deploys is vLLM, whose scheduler it follows, under the same values. The user names the weights. */
-function languageModelContainer(model: string, configuration: Configuration, modelUri: string | undefined): Container {
-  const { gpus } = resourcesOf(configuration)
-  const flags = Object.entries({ ...configuration, tensorParallelSize: gpus }).filter(
-    ([name, value]) => vllmFlags.has(name) && String(value) !== 'none',
-  )
-  const args = flags.map(([name, value]) => `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}=${value}`)
+function languageModelContainer(model: string, modelUri: string | undefined): Container {
   const weights = modelUri === undefined ? weightsToFill : weightsPlace(modelUri, 'vllm')
   return {
     image: vllmImage,
     command: ['vllm', 'serve', weights],
-    args: [`--port=${port}`, `--served-model-name=${model}`, ...args],
+    args: [`--port=${port}`, `--served-model-name=${model}`],
     port,
     readyPath: '/health',
     requestsMetric: 'vllm:request_success_total',
   }
 }
-
-/** Tuned values that vLLM has by the same name. */
-const vllmFlags: ReadonlySet<string> = new Set([
-  'maxNumSeqs',
-  'maxNumBatchedTokens',
-  'maxModelLen',
-  'gpuMemoryUtilization',
-  'tensorParallelSize',
-  'quantization',
-])
 
 /** The measurement behind a candidate: its confirmation where there is one, else its trial. */
 function evidenceOf(

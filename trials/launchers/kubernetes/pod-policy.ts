@@ -46,6 +46,22 @@ export function overlaid(base: Fields, over: Readonly<Fields> = {}): Fields {
   return Object.fromEntries(Object.entries(kept).filter(([, value]) => value !== null))
 }
 
+/**
+ * Where a pod may run, with more asked of it. Terms of required node affinity are alternatives: each of one side must hold together with each of the other.
+ */
+export function overlaidAffinity(base: Readonly<Fields> = {}, over: Readonly<Fields> = {}): Fields {
+  const key = 'requiredDuringSchedulingIgnoredDuringExecution'
+  const termsOf = (affinity: Readonly<Fields>): readonly Fields[] => {
+    const required = (affinity.nodeAffinity as Fields | undefined)?.[key] as { readonly nodeSelectorTerms?: readonly Fields[] } | undefined
+    return required?.nodeSelectorTerms ?? []
+  }
+  const [ours, theirs] = [termsOf(base), termsOf(over)]
+  const merged = overlaid(base, over)
+  if (ours.length === 0 || theirs.length === 0) return merged
+  const nodeSelectorTerms = ours.flatMap((one) => theirs.map((other) => overlaid(one, other)))
+  return { ...merged, nodeAffinity: { ...(merged.nodeAffinity as Fields), [key]: { nodeSelectorTerms } } }
+}
+
 function laidOver(key: string, below: unknown, value: unknown): unknown {
   if (Array.isArray(value)) return Array.isArray(below) ? joined(below, value, keys[key]) : value
   return isObject(value) ? overlaid(isObject(below) ? below : {}, value) : value

@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
+import { chosenServers } from '../../../reports/figures.ts'
 import { specTargets } from '../../../reports/specs/index.ts'
 import { autoscalers, kserveVariants } from '../../../reports/specs/target.ts'
 import { gpuSchemes } from '../../../trials/launchers/kubernetes/gpu-selection.ts'
-import { serverKinds } from '../../../trials/launchers/server-files/preset.ts'
 import { defaults } from '../../experiment/names.ts'
 import type { SpecFlags } from './run.ts'
 
@@ -21,7 +21,7 @@ export function registerSpec(program: Command): void {
     .option('--image <image>', 'container image of the predictor')
     .option('--model-uri <uri>', 'where the weights are, e.g. s3://bucket/model')
     .option('--model-version <version>', 'version to serve: a number, latest or all')
-    .option('--server <kind>', `${['custom', ...serverKinds].join(' | ')}: which server the platform runs (default: the one measured)`)
+    .option('--server <kind>', `${['custom', ...chosenServers].join(' | ')}: which server the platform runs (default: the one measured)`)
     .option('--gpu-scheme <name>', `${gpuSchemes.join(' | ')} (default: by the share)`)
     .option('--autoscaler <kind>', `kubernetes: ${autoscalers.join(' | ')} (default: hpa)`)
     .option('--variant <mode>', `kserve: ${kserveVariants.join(' | ')} (default: standard)`)

@@ -1,13 +1,13 @@
 /** `tune spec`: from a stored experiment to deployment specs, or into a manifest that the user has. */
 
 import { join } from 'node:path'
+import { chosenServers } from '../../../reports/figures.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
 import { renderSpec, specTarget, specTargets } from '../../../reports/specs/index.ts'
 import { patchManifests } from '../../../reports/specs/patch.ts'
 import type { Serving } from '../../../reports/specs/serving.ts'
 import { autoscalers, kserveVariants } from '../../../reports/specs/target.ts'
 import { gpuSchemes } from '../../../trials/launchers/kubernetes/gpu-selection.ts'
-import { serverKinds } from '../../../trials/launchers/server-files/preset.ts'
 import { secretSpans, withoutSecrets } from '../../../trials/secrets.ts'
 import { withOwnPod } from '../../delivery/own-pod.ts'
 import { servingFrom } from '../../delivery/serving-from.ts'
@@ -53,7 +53,7 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
   const target = oneOf(flags.target, specTargets, '--target')
   const variant = flags.variant === undefined ? undefined : oneOf(flags.variant, kserveVariants, '--variant')
   const autoscaler = flags.autoscaler === undefined ? undefined : oneOf(flags.autoscaler, autoscalers, '--autoscaler')
-  const server = flags.server === undefined ? undefined : oneOf(flags.server, ['custom', ...serverKinds] as const, '--server')
+  const server = flags.server === undefined ? undefined : oneOf(flags.server, ['custom', ...chosenServers] as const, '--server')
   const gpuScheme = flags.gpuScheme === undefined ? undefined : oneOf(flags.gpuScheme, gpuSchemes, '--gpu-scheme')
   const count = (text: string | undefined) => (text === undefined ? undefined : parseCount(text, 1))
   refuseSecretIn(flags)

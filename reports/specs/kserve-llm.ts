@@ -1,0 +1,83 @@
+/** vLLM on KServe: its Hugging Face runtime, which has vLLM in it, and the LLMInferenceService. */
+import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
+import { wasMeasured } from '../figures.ts'
+import { laidOver, overlayNotes } from './laid-over.ts'
+import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
+import { hubName, platformUri } from './model-storage.ts'
+import { nodePlacement, type PlatformServer, plainServer } from './platform-pod.ts'
+import { resourcesBlock } from './pod.ts'
+import { claimTemplates, specGpus } from './pod-gpus.ts'
+import type { Serving } from './serving.ts'
+import { quotedWord } from './shell-words.ts'
+import { SpecError } from './spec-error.ts'
+import { vllmFlags } from './vllm-script.ts'
+
+/** As KServe fetches it: the Hub's names become hf://. @throws SpecError for a path, or no place at all */
+export function kserveUri({ modelUri, deployed }: Serving): string {
+  const hub = deployed.server === 'vllm' && modelUri !== undefined ? hubName(modelUri) : undefined
+  return hub === undefined ? platformUri(modelUri ?? '', 'KServe') : `hf://${hub}`
+}
+
+/** The runtime hands what it does not know on to vLLM. */
+export function huggingFaceServer(serving: Serving): PlatformServer {
+  const knobs = new Knobs(serving.configuration)
+  const server = plainServer(serving)
+  const flags = vllmFlags(knobs, serving).map(([name, value]) => `--${name}=${value}`)
+  return {
+    ...server,
+    notes: [...server.notes, ...unusedNote(knobs), 'the runtime answers below /openai: tune verify --path /openai/v1/completions'],
+    fields: { args: [`--model_name=${serving.model}`, ...flags], ...server.fields },
+  }
+}
+
+/** The container that the controller merges with its own. */
+const main = 'main'
+
+/**
+ * LLMInferenceService: one deployment behind a route of the Gateway API. Its own template starts vLLM, and reads further flags from VLLM_ADDITIONAL_ARGS.
+ * @throws SpecError for another server than vLLM, or an image of the user's own kind
+ */
+export function llmInferenceService(serving: Serving): SpecFile {
+  const { deployed, model, name, container, replicas, resources } = serving
+  if (deployed.server !== 'vllm') throw new SpecError('--variant llm is for language models on vLLM', 'leave it out, or give --server vllm')
+  const gpu = specGpus(resources, serving.gpuScheme, serving.dra)
+  const knobs = new Knobs(serving.configuration)
+  const flags = vllmFlags(knobs, serving).filter(([flag]) => flag !== 'tensor-parallel-size')
+  const extra = flags.map(([flag, value]) => `--${flag} ${quotedWord(value)}`).join(' ')
+  const bare = {
+    metadata: Object.keys(gpu.annotations).length > 0 ? { annotations: gpu.annotations } : {},
+    spec: {
+      ...nodePlacement(serving, gpu),
+      containers: [
+        {
+          name: main,
+          ...(container.imageNamed ? { image: container.image } : {}),
+          ...(extra === '' ? {} : { env: [{ name: 'VLLM_ADDITIONAL_ARGS', value: extra }] }),
+          resources: resourcesBlock(serving, gpu),
+        },
+      ],
+    },
+  }
+  const { metadata, spec } = laidOver(serving, bare, main)
+  const service: Manifest = {
+    apiVersion: 'serving.kserve.io/v1alpha1',
+    kind: 'LLMInferenceService',
+    metadata: { name, annotations: annotationsOf(serving) },
+    spec: {
+      model: { uri: kserveUri(serving), name: model },
+      replicas,
+      ...(resources.gpus > 1 ? { parallelism: { tensor: resources.gpus } } : {}),
+      ...metadata,
+      template: spec,
+      router: { route: {}, gateway: {} },
+    },
+  }
+  const notes = [
+    ...gpu.needs.map((need) => `needs: ${need}`),
+    ...unusedNote(knobs),
+    ...overlayNotes(serving),
+    'needs KServe 0.16 or later with its LLMInferenceService controller and a Gateway; the number of replicas is fixed',
+    ...(wasMeasured(serving.evidence.measured, 'vllm') ? ['the version of vLLM is that of the controller, unless --image names one'] : []),
+  ]
+  return { name: 'llminferenceservice.yaml', text: manifestsYaml(serving, [...claimTemplates(serving, gpu), service], notes) }
+}
