@@ -12,7 +12,7 @@ import type { Manifest } from './manifest.ts'
 import type { Serving } from './serving.ts'
 
 /** Metadata and spec of a pod, as far as a target writes them. */
-export interface PodPart {
+interface PodPart {
   readonly metadata: Manifest
   readonly spec: Manifest
 }
