@@ -1,7 +1,7 @@
 /** The vocabulary of the profiler: SLOs, loads, load points, targets, measurements. Latencies in ms, rates per second. */
 
 import type { LatencyMetric } from './latency-metrics.ts'
-import type { PromptSpec } from './prompt-spec.ts'
+import type { PayloadSource } from './payload-source.ts'
 
 /** The latency a percentile of requests must keep, and the share of requests that may fail. */
 export interface Slo {
@@ -172,12 +172,15 @@ export type Target =
     }
   | { readonly kind: 'virtual'; readonly server: VirtualServer }
 
-/** How the certificate of a server is checked. */
+/** How the certificate of a server is checked, and which one it is shown. */
 export interface TlsOptions {
   /** Authorities to trust in place of the usual ones, PEM. */
   readonly ca?: string
   /** Any certificate is taken for good. */
   readonly insecureSkipVerify?: boolean
+  /** The client's own certificate, and its key, PEM. */
+  readonly cert?: string
+  readonly key?: string
 }
 
 /** A server in virtual time. State (queues, warm-up) lasts from one call to the next. */
@@ -356,42 +359,4 @@ export interface Answered {
   readonly result: unknown
   /** A text of a language model: rounding alone sends two servers different ways after some words, so that its beginning is what is compared. */
   readonly generated?: true
-}
-
-/** Where request bodies come from. */
-export type PayloadSource = ItemSource | { readonly kind: 'file'; readonly path: string; readonly order?: PayloadOrder } // JSONL: one body a line
-
-/** Sources that requests are made from, item by item, as the model's metadata asks. */
-export type ItemSource = (
-  | { readonly kind: 'generated'; readonly count: number /** Of language models. */; readonly prompts?: PromptSpec }
-  /** A file, one text a line. All are used where no count is given. */
-  | { readonly kind: 'texts'; readonly path: string; readonly count?: number }
-  /** A folder of JPEG and PNG files. As many as there are, at most 64, where no count is given. */
-  | { readonly kind: 'images'; readonly path: string; readonly count?: number }
-) & {
-  readonly seed: number
-  /** Items of one request, default 1. */
-  readonly items?: ItemCounts
-  readonly order?: PayloadOrder
-}
-
-/** Numbers of items in one request. */
-export type ItemCounts =
-  | { readonly kind: 'fixed'; readonly items: number }
-  | { readonly kind: 'uniform'; readonly from: number; readonly to: number }
-  /** exp of a normal with mean ln(median) and deviation sigma. */
-  | { readonly kind: 'lognormal'; readonly median: number; readonly sigma: number }
-  /** Each of `items` with the share that its weight has of all. */
-  | { readonly kind: 'weighted'; readonly items: readonly number[]; readonly weights: readonly number[] }
-
-/** What a trace says of its requests beside their times. Every load takes bodies in this order, over and over. */
-export interface PayloadOrder {
-  /** The trace, for errors. */
-  readonly file: string
-  /** Its line of each request, from 1. Length n. */
-  readonly lines: readonly number[]
-  /** Items of each request, in place of the source's. Length n. */
-  readonly items?: readonly number[]
-  /** Number of each request's body, from 0. Length n. */
-  readonly bodies?: readonly number[]
 }

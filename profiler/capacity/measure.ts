@@ -1,5 +1,6 @@
 import { availableParallelism, loadavg } from 'node:os'
 import { HttpLoadGenerator } from '../generator/http-generator.ts'
+import { serverAddress } from '../server-address.ts'
 import { failsTooOften, keeps, sloLimit, sloName, sloValue } from '../slo.ts'
 import { summarise } from '../statistics/load-point.ts'
 import type { CapacityOutcome, LatencySummary, LoadGenerator, LoadPoint, Measurement, Phase, Slo, Target } from '../types.ts'
@@ -228,7 +229,7 @@ const closingShare = 0.05
 export function caveatsOf(target: Target, session: Session): string[] {
   const found: string[] = []
   if (target.kind === 'virtual') return found
-  const host = new URL(target.url).hostname
+  const { host } = serverAddress(target.url)!
   if (/^(localhost|127\.|\[?::1)/.test(host) && session.generatorCores > 0.02) {
     const cores = availableParallelism()
     found.push(

@@ -9,6 +9,7 @@ import { Buffer } from 'node:buffer'
 import { performance } from 'node:perf_hooks'
 import autocannon from 'autocannon'
 import { answerBytes } from '../bounded-reader.ts'
+import { httpUrlOf, serverAddress } from '../server-address.ts'
 import type { Load, LoadRun } from '../types.ts'
 import type { HttpTarget } from './child-messages.ts'
 import { Recorder } from './recorder.ts'
@@ -40,7 +41,7 @@ export const suitsAutocannon = (target: HttpTarget, load: ClosedLoad): boolean =
   !load.forOpen &&
   target.transport === undefined &&
   !target.http2 &&
-  target.url.startsWith('http:')
+  !target.url.startsWith('https:')
 
 /** Plays a closed loop. Undefined when the server does what autocannon's interface has no place for: nothing of it counts then. Rejects with the signal's reason. */
 export async function playAutocannon(target: HttpTarget, load: ClosedLoad, signal: AbortSignal): Promise<LoadRun | undefined> {
@@ -85,9 +86,11 @@ function optionsFor(target: HttpTarget, { connections, durationS }: ClosedLoad, 
   }))
   const meanBytes = requests.reduce((sum, { body }) => sum + body.length, 0) / requests.length + 256
   const each = Math.min(requests.length, Math.max(1, Math.floor(mostRequestBytes / connections / meanBytes)))
+  const address = serverAddress(target.url)!
   let clients = 0
   return {
-    url: target.url,
+    url: httpUrlOf(address),
+    ...(address.socketPath !== undefined && { socketPath: address.socketPath }),
     connections,
     // Both ends are made here: autocannon's own are whole seconds.
     duration: Math.ceil(durationS + target.timeoutMs / 1000) + 1,

@@ -1,5 +1,6 @@
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
 import { answerBytes } from '../bounded-reader.ts'
+import { namesSocket } from '../server-address.ts'
 import type { TlsOptions } from '../types.ts'
 import { tooLarge } from './answer-reader.ts'
 import { AnswerSampler } from './answer-sampler.ts'
@@ -72,16 +73,18 @@ export class GrpcSender implements Sender {
 const asIs = (message: Buffer): Buffer => message
 
 /**
- * A client with a connection of its own. `url`: http://host:port, or https:// for TLS. Messages may be of any size, the server's limit being its own; answers are bounded.
+ * A client with a connection of its own. `url`: http://host:port, https:// for TLS, or unix:/run/x.sock. Messages may be of any size, the server's limit being its own; answers are bounded.
  * Throws for a `ca` that is no PEM.
  */
-export function grpcClient(url: string, { ca, insecureSkipVerify }: TlsOptions = {}): Client {
+export function grpcClient(url: string, { ca, cert, key, insecureSkipVerify }: TlsOptions = {}): Client {
   const { hostname, host, port, protocol } = new URL(url)
   const secure = protocol === 'https:'
   const checks = insecureSkipVerify ? { rejectUnauthorized: false, checkServerIdentity: () => undefined } : {}
-  const how = secure ? credentials.createSsl(ca === undefined ? null : Buffer.from(ca), null, null, checks) : credentials.createInsecure()
+  const pem = (text: string | undefined) => (text === undefined ? null : Buffer.from(text))
+  const how = secure ? credentials.createSsl(pem(ca), pem(key), pem(cert), checks) : credentials.createInsecure()
   // Without a port grpc-js takes 443 for both.
-  return new Client(port === '' ? `${hostname}:${secure ? 443 : 80}` : host, how, {
+  const place = namesSocket(url) ? url : port === '' ? `${hostname}:${secure ? 443 : 80}` : host
+  return new Client(place, how, {
     'grpc.use_local_subchannel_pool': 1,
     'grpc.enable_http_proxy': 0,
     // Transparent ones alone, of calls that no server has taken (https://github.com/grpc/proposal/blob/master/A6-client-retries.md).

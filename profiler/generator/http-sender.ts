@@ -1,5 +1,6 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { answerBytes } from '../bounded-reader.ts'
+import { serverAddress } from '../server-address.ts'
 import { type AnswerReader, outcomeOf, tooLarge, WholeAnswer } from './answer-reader.ts'
 import { AnswerSampler } from './answer-sampler.ts'
 import type { HttpTarget } from './child-messages.ts'
@@ -127,7 +128,7 @@ export class HttpSender implements Sender {
 function requestBytes({ url, path, headers }: HttpTarget, { body, contentType }: HttpTarget['bodies'][number]): Uint8Array[] {
   const bytes = typeof body === 'string' ? Buffer.from(body) : body
   const fields = {
-    host: new URL(url).host,
+    host: serverAddress(url)!.host,
     ...lowerCased(headers),
     'content-type': contentType,
     'content-length': String(bytes.byteLength),

@@ -1,6 +1,7 @@
 /** One connection of HTTP/1.1, and what becomes of the requests on it when it ends. */
 import { connect, isIP, type Socket } from 'node:net'
 import { connect as connectTls, TLSSocket } from 'node:tls'
+import { serverAddress } from '../server-address.ts'
 import { Sent } from './close-race.ts'
 import { Http1Answer } from './http1-answer.ts'
 import type { tlsChecks } from './tls.ts'
@@ -163,6 +164,8 @@ export class Http1Connection {
 const closedByServer = () => Object.assign(new Error('closed by server'), { code: 'closed by server' })
 
 function open({ url, checks, session }: Place): Socket {
+  const { socketPath } = serverAddress(url) ?? {}
+  if (socketPath !== undefined) return connect(socketPath)
   const { protocol, hostname, port } = new URL(url)
   const host = hostname.replace(/^\[|\]$/g, '')
   if (protocol !== 'https:') return connect({ host, port: Number(port || 80) })

@@ -10,6 +10,8 @@ import {
   type IncomingHttpHeaders,
   type OutgoingHttpHeaders,
 } from 'node:http2'
+import { connect as connectSocket } from 'node:net'
+import { serverAddress } from '../server-address.ts'
 import { Sent } from './close-race.ts'
 import { errorKind } from './recorder.ts'
 import type { tlsChecks } from './tls.ts'
@@ -48,7 +50,11 @@ export class Http2Connection {
 
   /** @param unusable called when no further request may be sent, more than once at times */
   constructor(url: string, checks: ReturnType<typeof tlsChecks>, unusable: () => void = () => {}) {
-    this.session = connect(url, { maxSessionMemory: memoryMiB, ...checks })
+    const { socketPath, host } = serverAddress(url) ?? {}
+    this.session =
+      socketPath === undefined
+        ? connect(url, { maxSessionMemory: memoryMiB, ...checks })
+        : connect(`http://${host}`, { maxSessionMemory: memoryMiB, createConnection: () => connectSocket(socketPath) })
     const { session } = this
     const over = (error: Error) => {
       this.error ??= error

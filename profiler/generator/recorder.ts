@@ -76,6 +76,7 @@ export function errorKind(error: unknown): string {
   const code = (error as { code?: unknown }).code
   switch (code) {
     case 'ECONNREFUSED':
+    case 'ENOENT': // of a socket
       return 'refused'
     case 'ECONNRESET':
     case 'EPIPE':

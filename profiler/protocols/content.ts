@@ -2,9 +2,9 @@
 import { open, readdir } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { hintOf, readBytes, readText } from '../bounded-reader.ts'
+import type { ItemSource, PayloadSource } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import { seeded } from '../seeded-random.ts'
-import type { ItemSource, PayloadSource } from '../types.ts'
 import { bodiesFromFile, englishText, jpegImage, numericValues, type TensorInput } from './payload-pool.ts'
 import { sizeOf } from './tensor-bytes.ts'
 

@@ -1,25 +1,27 @@
 import { BoundError, jsonFrom } from '../bounded-reader.ts'
+import type { ItemSource, PayloadSource } from '../payload-source.ts'
 import { ProtocolError } from '../profiler-errors.ts'
-import type { Answered, ItemSource, PayloadSource, Protocol, RequestBody, Target } from '../types.ts'
+import { hrefOf, namesSocket, pathBelow, type ServerAddress, serverAddress, socketHint } from '../server-address.ts'
+import type { Answered, Protocol, RequestBody, Target } from '../types.ts'
 import { valuesOf } from './golden-answers.ts'
 import { answersOk, excerpt, postOnce } from './http.ts'
 import type { DeclaredTensor } from './meaning.ts'
 import { differentOnes, mixedHint, mixedUp } from './mixed-answers.ts'
 import { bodiesFromFile } from './payload-pool.ts'
-import type { ProtocolModule } from './protocol-module.ts'
+import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 
 /** What one protocol adds to the HTTP that all share. */
 export interface Dialect {
   readonly name: string
   /** All must answer 200. */
   readyPaths(model: string): readonly string[]
-  /** Another sign that it is ready, where no health path was given. */
-  readyToo?(url: string, signal: AbortSignal): Promise<boolean>
+  /** Another sign that it is ready, where no health path was given. @param call URL of the inference call */
+  readyToo?(call: string, signal: AbortSignal): Promise<boolean>
   inferPath(model: string): string
   /** A path in the server's URL is that of the inference call. */
   readonly pathOfUrl?: true
   /** Bodies made of the source's items, from what the server says of the model. */
-  generate(url: string, model: string, source: ItemSource, signal: AbortSignal): Promise<Generated>
+  generate(at: OwnPath, model: string, source: ItemSource, signal: AbortSignal): Promise<Generated>
   /** Undefined when the answer is one to what was asked, else what is wrong with it. */
   fault(answer: unknown, asked: Asked): string | undefined
   /** What of a good answer is the model's, by name; absent: all of it may be, and its server may tell of itself in it. */
@@ -27,6 +29,9 @@ export interface Dialect {
   /** A string that every good answer contains. */
   readonly expect: string | undefined
 }
+
+/** The URL of a path of the server's own. */
+type OwnPath = (path: string) => string
 
 interface Generated {
   readonly bodies: readonly RequestBody[]
@@ -48,10 +53,11 @@ export function httpProtocol(dialect: Dialect, options: Parameters<ProtocolModul
   return {
     name,
     async ready(url, model, signal) {
+      const { at, call } = placed(dialect, options, url, model)
       const paths = options.healthPath === undefined ? dialect.readyPaths(model) : [options.healthPath]
       for (const path of paths)
-        if (!(await answersOk(name, new URL(path, url).href, options, signal)))
-          return options.healthPath === undefined && (await dialect.readyToo?.(url, signal)) === true
+        if (!(await answersOk(name, at(path), options, signal)))
+          return options.healthPath === undefined && (await dialect.readyToo?.(at(call), signal)) === true
       return true
     },
     answers: {
@@ -61,14 +67,14 @@ export function httpProtocol(dialect: Dialect, options: Parameters<ProtocolModul
       of: async (document) => answeredOf(dialect, document),
     },
     async prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>> {
-      const { origin, pathname } = parseUrl(name, url)
+      const { origin, path, at } = placed(dialect, options, url, model)
       const made =
-        payload.kind === 'file' ? { bodies: await bodiesFromFile(payload.path) } : await dialect.generate(url, model, payload, signal)
+        payload.kind === 'file' ? { bodies: await bodiesFromFile(payload.path) } : await dialect.generate(at, model, payload, signal)
       const { bodies, outputs } = made as Generated
       const target: Extract<Target, { kind: 'http' }> = {
         kind: 'http',
         url: origin,
-        path: options.path ?? (pathname === '/' || !dialect.pathOfUrl ? dialect.inferPath(model) : pathname),
+        path,
         headers: options.headers ?? {},
         bodies,
         timeoutMs: options.timeoutMs,
@@ -79,7 +85,8 @@ export function httpProtocol(dialect: Dialect, options: Parameters<ProtocolModul
       }
       const text = await postOnce(name, target, bodies[0]!, signal)
       const wrong = faultOf(dialect, text, { model, request: documentOf(bodies[0]!), outputs }, target.expect)
-      if (wrong !== undefined) throw new ProtocolError(name, `${target.url}${target.path} answered 200, but ${wrong}: ${excerpt(text)}`)
+      if (wrong !== undefined)
+        throw new ProtocolError(name, `${hrefOf(parseUrl(name, url), target.path)} answered 200, but ${wrong}: ${excerpt(text)}`)
       await checkTogether(dialect, target, signal)
       return target
     },
@@ -104,19 +111,30 @@ async function checkTogether(dialect: Dialect, target: Extract<Target, { kind: '
     }
   })
   if (wrong !== undefined)
-    throw new ProtocolError(dialect.name, `${target.url}${target.path} answers, but ${wrong}`, mixedHint, 'answers-differ')
+    throw new ProtocolError(
+      dialect.name,
+      `${hrefOf(parseUrl(dialect.name, target.url), target.path)} answers, but ${wrong}`,
+      mixedHint,
+      'answers-differ',
+    )
+}
+
+/** Where the server of a URL is asked. Throws a ProtocolError that says what a URL lacks. */
+function placed({ name, pathOfUrl, inferPath }: Dialect, options: ProtocolOptions, url: string, model: string) {
+  const address = parseUrl(name, url)
+  const ofUrl = pathOfUrl && options.path === undefined && address.path !== '/'
+  const call = ofUrl ? address.path : (options.path ?? inferPath(model))
+  const at: OwnPath = (own) => hrefOf(address, pathBelow(address, call, own))
+  return { origin: address.origin, call, path: pathBelow(address, call, call), at }
 }
 
 /** Throws a ProtocolError that says what a URL lacks. */
-export function parseUrl(name: string, url: string): URL {
-  let parsed: URL
-  try {
-    parsed = new URL(url)
-  } catch {
-    throw new ProtocolError(name, `'${url}' is not a URL`, 'for example http://127.0.0.1:8000')
-  }
-  if (!/^https?:$/.test(parsed.protocol)) throw new ProtocolError(name, `'${url}' is not an http or https URL`)
-  return parsed
+export function parseUrl(name: string, url: string): ServerAddress {
+  const address = serverAddress(url)
+  if (address !== undefined) return address
+  if (namesSocket(url)) throw new ProtocolError(name, `'${url}' names no socket`, socketHint)
+  if (!URL.canParse(url)) throw new ProtocolError(name, `'${url}' is not a URL`, 'for example http://127.0.0.1:8000')
+  throw new ProtocolError(name, `'${url}' is not an http or https URL`)
 }
 
 function documentOf({ body }: RequestBody): unknown {

@@ -4,6 +4,7 @@ import { Http2Connection } from '../generator/http2-connection.ts'
 import { tlsChecks, trustHint } from '../generator/tls.ts'
 import { plainText } from '../plain-text.ts'
 import { ProtocolError } from '../profiler-errors.ts'
+import { hrefOf, httpUrlOf, type ServerAddress, serverAddress } from '../server-address.ts'
 import type { RequestBody, TlsOptions } from '../types.ts'
 
 /** How a server is asked: as the load will be sent. */
@@ -78,7 +79,7 @@ export async function postOnce(
   { body, contentType }: RequestBody,
   signal: AbortSignal,
 ): Promise<string> {
-  const url = new URL(target.path, target.url).href
+  const url = hrefOf(addressOf(target.url), target.path)
   const question: Question = {
     method: 'POST',
     headers: { ...target.headers, 'content-type': contentType },
@@ -89,12 +90,35 @@ export async function postOnce(
   if (answer.status >= 300 && answer.status < 400)
     throw new ProtocolError(
       protocol,
-      `${url} redirects (${answer.status}) to ${answer.location}`,
-      'give the URL it redirects to: a redirect would be timed too',
+      `${url} redirects (${answer.status}) to ${answer.location ?? 'nowhere'}`,
+      redirectHint(url, answer.location),
+      'unknown-call',
     )
   if (answer.status !== 200) throw refusal(protocol, url, answer, requestRefused.has(answer.status) && !unknownPath.test(answer.text))
   return answer.text
 }
+
+/** What is asked here was made of an address. */
+function addressOf(url: string): ServerAddress {
+  const address = serverAddress(url)
+  if (address === undefined) throw new TypeError(`'${url}' is not an http or https URL`)
+  return address
+}
+
+/** What to write in place of what is redirected. */
+export function redirectHint(from: string, location: string | undefined): string {
+  const why = 'a redirect would be timed too'
+  const [asked, to] = [serverAddress(from), location === undefined ? undefined : redirected(from, location)]
+  if (asked === undefined || to === undefined) return `give the URL it redirects to: ${why}`
+  if (to.origin !== asked.origin) return `give the URL it redirects to, --url ${to.origin}${commonBase(asked.path, to.path)}: ${why}`
+  return `give the path it redirects to, ${to.path} (${pathHint}; the URL of a server may have a path too): ${why}`
+}
+
+const redirected = (from: string, location: string): ServerAddress | undefined =>
+  serverAddress(URL.canParse(location) ? location : URL.canParse(location, from) ? new URL(location, from).href : '')
+
+/** What stands before the path that was asked for. */
+const commonBase = (asked: string, path: string): string => (path.endsWith(asked) ? path.slice(0, -asked.length) : '')
 
 interface Question {
   readonly method: 'GET' | 'POST'
@@ -110,10 +134,16 @@ interface Question {
 async function ask(url: string, { http2, tls }: Asking, question: Question, signal: AbortSignal): Promise<Answer> {
   if (http2) return askHttp2(url, tls, question, signal)
   const { timeoutMs, unread, ...rest } = question
-  const dispatcher = new Agent({ connect: tlsChecks(tls), headersTimeout: timeoutMs, bodyTimeout: timeoutMs })
+  const address = addressOf(url)
+  const { socketPath } = address
+  const dispatcher = new Agent({
+    connect: { ...tlsChecks(tls), ...(socketPath !== undefined && { socketPath }) },
+    headersTimeout: timeoutMs,
+    bodyTimeout: timeoutMs,
+  })
   try {
     const late = deadline(signal, 2 * timeoutMs)
-    const { statusCode, headers, body } = await request(url, { ...rest, signal: late, dispatcher })
+    const { statusCode, headers, body } = await request(httpUrlOf(address), { ...rest, signal: late, dispatcher })
     // What is not read is thrown away with its connection.
     body.on('error', () => {})
     return {
@@ -133,8 +163,8 @@ const deadline = (signal: AbortSignal, ms: number): AbortSignal => AbortSignal.a
 async function askHttp2(url: string, tls: TlsOptions | undefined, question: Question, signal: AbortSignal): Promise<Answer> {
   signal.throwIfAborted()
   const { method, headers, body, timeoutMs, unread } = question
-  const { origin, pathname, search } = new URL(url)
-  const connection = new Http2Connection(origin, tlsChecks(tls))
+  const address = addressOf(url)
+  const connection = new Http2Connection(address.origin, tlsChecks(tls))
   const abort = () => connection.session.destroy()
   signal.addEventListener('abort', abort, { once: true })
   let late: NodeJS.Timeout | undefined
@@ -143,7 +173,7 @@ async function askHttp2(url: string, tls: TlsOptions | undefined, question: Ques
       const text: Buffer[] = []
       const most = answerBytes()
       let read = 0
-      const asked = { headers: { ...headers, ':method': method, ':path': pathname + search }, body }
+      const asked = { headers: { ...headers, ':method': method, ':path': address.path + address.query }, body }
       const stream = connection.send(
         asked,
         (chunk) => {
@@ -196,7 +226,7 @@ export async function someoneListens(protocol: string, url: string, asking: Aski
     await get(url.replace(/^grpc/, 'http'), asking, signal)
   } catch (error) {
     const { code } = error as { code?: unknown }
-    if (code === 'ECONNREFUSED' || code === 'ENOTFOUND') throw unreachable(protocol, url, error)
+    if (code === 'ECONNREFUSED' || code === 'ENOTFOUND' || code === 'ENOENT' || code === 'EACCES') throw unreachable(protocol, url, error)
   }
 }
 
@@ -217,6 +247,8 @@ function hintFor(code: unknown, message: string, error: unknown): string | undef
     return `check https against http; ${trustHint}`
   if (code === 'ECONNREFUSED') return 'nothing listens there: is the server up, and the port right?'
   if (code === 'ENOTFOUND') return 'no such host: check the URL'
+  if (code === 'ENOENT') return 'no such socket: is the server up, and the path right?'
+  if (code === 'EACCES') return 'that user may not write to the socket: chmod it, or run as one who may'
   if (/TIMEOUT|ETIMEDOUT/.test(String(code))) return 'it did not answer in time'
   if (error instanceof Http2Error) return 'does it speak HTTP/2 there? If not, drop --http2 (http2 in an experiment file)'
   return undefined

@@ -1,5 +1,6 @@
+import type { PayloadSource } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
-import type { AnswerReading, PayloadSource, Protocol } from '../types.ts'
+import type { AnswerReading, Protocol } from '../types.ts'
 import { someoneListens } from './http.ts'
 import { parseUrl } from './http-protocol.ts'
 import { byNumber } from './items.ts'

@@ -1,6 +1,6 @@
+import type { ItemCounts, ItemSource, PayloadOrder } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import { normal, seeded, type Uniform } from '../seeded-random.ts'
-import type { ItemCounts, ItemSource, PayloadOrder } from '../types.ts'
 
 /** Distributions with a tail end here: a request of more items is a job, not a request. */
 const mostItems = 4096

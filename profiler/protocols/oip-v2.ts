@@ -17,10 +17,12 @@ export interface OipInput extends TensorInput {
 }
 
 const modelPath = (model: string) => `/v2/models/${encodeURIComponent(model)}`
+const inferPath = (model: string) => `${modelPath(model)}/infer`
 
 /** Open Inference Protocol v2 over REST (Triton, KServe, TorchServe, MLServer). */
 export const oipV2: ProtocolModule = {
   create: (options) => httpProtocol(dialect(options), options),
+  callPath: inferPath,
   signs: [
     { path: modelPath, shows: ({ status, json }) => status === 200 && isRecord(json) && 'inputs' in json },
     { path: () => '/v2/health/live', shows: ({ status }) => status === 200 },
@@ -32,7 +34,7 @@ function dialect(options: ProtocolOptions): Dialect {
     name: 'oip-v2',
     expect: '"outputs"',
     readyPaths: (model) => ['/v2/health/ready', modelPath(model)],
-    inferPath: (model) => `${modelPath(model)}/infer`,
+    inferPath,
     fault: (answer, { model, request, outputs }) => {
       if (!isRecord(answer)) return 'not with an object'
       if ('error' in answer) return `with the error ${JSON.stringify(answer.error)}`
@@ -45,8 +47,8 @@ function dialect(options: ProtocolOptions): Dialect {
       )
     },
     result: oipResult,
-    async generate(url, model, source, signal) {
-      const metadataUrl = new URL(modelPath(model), url).href
+    async generate(at, model, source, signal) {
+      const metadataUrl = at(modelPath(model))
       const metadata = await getJson('oip-v2', metadataUrl, options, signal)
       const inputs = fitted(source, oipInputs('oip-v2', metadataUrl, metadata))
       let number = 0

@@ -1,7 +1,9 @@
 import { TokenStream } from '../generator/token-stream.ts'
+import type { PayloadSource } from '../payload-source.ts'
 import { isRecord } from '../plain-record.ts'
 import { PayloadError, ProtocolError } from '../profiler-errors.ts'
-import type { PayloadSource, Protocol, RequestBody, Target } from '../types.ts'
+import { hrefOf, pathBelow } from '../server-address.ts'
+import type { Protocol, RequestBody, Target } from '../types.ts'
 import { answersOk, excerpt, postOnce } from './http.ts'
 import { parseUrl } from './http-protocol.ts'
 import { jsonLines } from './payload-pool.ts'
@@ -13,18 +15,20 @@ const chatPath = '/v1/chat/completions'
 /** The OpenAI protocol with streaming (vLLM, TGI, SGLang, Ollama, ...): chat, or completions where the path says so. */
 export const openai: ProtocolModule = {
   create,
+  callPath: () => chatPath,
   signs: [{ path: () => '/v1/models', shows: ({ json }) => isRecord(json) && json.object === 'list' }],
 }
 
 function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
-  const path = options.path ?? chatPath
-  const chat = path.includes('chat')
+  const ownPath = options.path ?? chatPath
+  const chat = ownPath.includes('chat')
   return {
     name: 'openai',
     async ready(url, _model, signal) {
-      const { origin } = parseUrl('openai', url)
+      const address = parseUrl('openai', url)
       const paths = options.healthPath === undefined ? ['/health', '/v1/models'] : [options.healthPath]
-      for (const each of paths) if (await answersOk('openai', origin + each, options, signal)) return true
+      for (const each of paths)
+        if (await answersOk('openai', hrefOf(address, pathBelow(address, ownPath, each)), options, signal)) return true
       return false
     },
     answers: {
@@ -39,12 +43,14 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
       of: async (document) => ({ document, result: isRecord(document) ? document.text : document, generated: true }),
     },
     async prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>> {
-      const { origin } = parseUrl('openai', url)
+      const address = parseUrl('openai', url)
+      const path = pathBelow(address, ownPath, ownPath)
+      const called = hrefOf(address, path)
       const bodies = payload.kind === 'generated' ? generated(payload, model, chat) : await fromFile(payload.path, model)
       const target: Extract<Target, { kind: 'http' }> = {
         kind: 'http',
         transport: 'sse',
-        url: origin,
+        url: address.origin,
         path,
         headers: options.headers ?? {},
         bodies,
@@ -57,13 +63,13 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
       const stream = new TokenStream()
       stream.push(Buffer.from(answer), 0)
       if (stream.fault !== undefined)
-        throw new ProtocolError('openai', `${origin}${path} answered 200, but ${faults[stream.fault] ?? stream.fault}: ${excerpt(answer)}`)
+        throw new ProtocolError('openai', `${called} answered 200, but ${faults[stream.fault] ?? stream.fault}: ${excerpt(answer)}`)
       const { model: asked } = JSON.parse(String(bodies[0]!.body)) as { model: string }
       const other = otherModel(answer, asked)
       if (other !== undefined)
         throw new ProtocolError(
           'openai',
-          `${origin}${path} answered 200, but from the model '${other}', not '${asked}'`,
+          `${called} answered 200, but from the model '${other}', not '${asked}'`,
           `is --model ${other} meant?`,
         )
       return target

@@ -1,6 +1,6 @@
+import type { ItemSource } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import { seeded, type Uniform } from '../seeded-random.ts'
-import type { ItemSource } from '../types.ts'
 import { defaultTemplate, knownHint, placeholder } from './body-template.ts'
 import type { Content } from './content.ts'
 import { statusOf } from './http.ts'
@@ -12,25 +12,23 @@ import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 /** {{int}} is drawn beside the items, not between them. */
 const numberStream = 0x1417
 
+const callPath = () => '/predict'
+
 /** A server of one's own: POST a JSON body, made from a template, get 200 and JSON. */
-export const json: ProtocolModule = { create: (options) => httpProtocol(dialect(options), options) }
+export const json: ProtocolModule = { create: (options) => httpProtocol(dialect(options), options), callPath }
 
 function dialect(options: ProtocolOptions): Dialect {
-  const { template = defaultTemplate, expect, path, healthPath } = options
+  const { template = defaultTemplate, expect, healthPath } = options
   return {
     name: 'json',
     pathOfUrl: true,
     expect,
     readyPaths: () => [healthPath ?? '/healthz'],
     // It has the path, and takes no GET there: many have no other that says so.
-    readyToo: async (url, signal) => {
-      const { pathname } = new URL(url)
-      const call = path ?? (pathname === '/' ? '/predict' : pathname)
-      return (await statusOf(new URL(call, url).href, options, signal)) === 405
-    },
-    inferPath: () => path ?? '/predict',
+    readyToo: async (call, signal) => (await statusOf(call, options, signal)) === 405,
+    inferPath: callPath,
     fault: (answer) => documentFault(answer),
-    async generate(_url, _model, source) {
+    async generate(_at, _model, source) {
       checkTemplate(template, source)
       const uniform = seeded(source.seed ^ numberStream)
       return { bodies: await jsonPool(source, (content, items) => fill(template, content, items, uniform)) }

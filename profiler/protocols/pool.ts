@@ -1,5 +1,6 @@
+import type { ItemSource } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
-import type { ItemSource, RequestBody } from '../types.ts'
+import type { RequestBody } from '../types.ts'
 import { type Content, contentOf } from './content.ts'
 import { bySize, poolSizes } from './items.ts'
 

@@ -22,6 +22,8 @@ export interface ProtocolOptions {
 /** What a protocol's own file gives to the table of protocols. */
 export interface ProtocolModule {
   create(options: ProtocolOptions & { readonly timeoutMs: number }): Protocol
+  /** Path of the inference call where none is given. Absent: it is none of HTTP's. */
+  callPath?(model: string): string
   /** How its servers are known, over HTTP: all protocols' first signs are asked for before anyone's second. */
   readonly signs?: readonly Sign[]
   /** How its servers are known, over gRPC: a method that no other server has. */

@@ -1,5 +1,6 @@
 import { jsonFrom } from '../bounded-reader.ts'
 import { ProtocolError } from '../profiler-errors.ts'
+import { hrefOf, pathBelow, type ServerAddress, serverAddress } from '../server-address.ts'
 import type { Protocol } from '../types.ts'
 import { get } from './http.ts'
 import type { Heard, ProtocolModule, ProtocolOptions } from './protocol-module.ts'
@@ -18,17 +19,17 @@ export async function recognise(
   options: ProtocolOptions,
   signal: AbortSignal,
 ): Promise<ProtocolName | undefined> {
-  const origin = URL.canParse(url) ? new URL(url.replace(/^grpc/, 'http')).origin : undefined
-  if (origin === undefined) return undefined
+  const address = serverAddress(url.replace(/^grpc/, 'http'))
+  if (address === undefined) return undefined
   const known = await modules()
   const grpc = async () =>
-    (await import('./grpc/recognise-grpc.ts')).recogniseGrpc(origin, grpcMethods(known), options.tls, signal) as Promise<
+    (await import('./grpc/recognise-grpc.ts')).recogniseGrpc(address.origin, grpcMethods(known), options, signal) as Promise<
       ProtocolName | undefined
     >
   const saysGrpc = /^grpcs?:/.test(url)
   const spoken = saysGrpc ? await grpc() : undefined
   if (spoken !== undefined) return spoken
-  const { found, refused, heard } = await byHttpSigns(known, origin, model, options, signal)
+  const { found, refused, heard } = await byHttpSigns(known, address, model, options, signal)
   if (found !== undefined || refused) return found
   // A gRPC server answers over HTTP/2, if with an error.
   return (heard && !options.http2) || saysGrpc ? undefined : grpc()
@@ -37,7 +38,7 @@ export async function recognise(
 /** Why a gRPC server answers to none of the protocols. */
 export async function whyNotRecognised(url: string, options: ProtocolOptions, signal: AbortSignal): Promise<unknown> {
   const { whyNoGrpc } = await import('./grpc/recognise-grpc.ts')
-  return whyNoGrpc(url.replace(/^grpc/, 'http'), grpcMethods(await modules()), options.tls, signal)
+  return whyNoGrpc(url.replace(/^grpc/, 'http'), grpcMethods(await modules()), options, signal)
 }
 
 const grpcMethods = (known: readonly (readonly [ProtocolName, ProtocolModule])[]) =>
@@ -45,30 +46,34 @@ const grpcMethods = (known: readonly (readonly [ProtocolName, ProtocolModule])[]
 
 async function byHttpSigns(
   known: readonly (readonly [ProtocolName, ProtocolModule])[],
-  origin: string,
+  address: ServerAddress,
   model: string,
   options: ProtocolOptions,
   signal: AbortSignal,
 ): Promise<{ found?: ProtocolName; refused: boolean; heard: boolean }> {
   let heard = false
   let refused = false
-  const ask = async (path: string): Promise<Heard> => {
+  const ask = async (own: string, callPath: string): Promise<Heard> => {
     try {
-      const { status, text } = await get(origin + path, options, AbortSignal.any([signal, AbortSignal.timeout(probeMs)]))
+      const { status, text } = await get(
+        hrefOf(address, pathBelow(address, callPath, own)),
+        options,
+        AbortSignal.any([signal, AbortSignal.timeout(probeMs)]),
+      )
       heard = true
       return { status, text, json: text.startsWith('{') ? jsonFrom(text) : undefined }
     } catch (error) {
       signal.throwIfAborted()
-      refused ||= (error as { code?: unknown }).code === 'ECONNREFUSED'
+      refused ||= ['ECONNREFUSED', 'ENOENT'].includes(String((error as { code?: unknown }).code))
       return { status: 0, text: '', json: undefined } // No HTTP, or no JSON: says nothing for this protocol.
     }
   }
   const rounds = Math.max(...known.map(([, { signs = [] }]) => signs.length))
   for (let round = 0; round < rounds; round++) {
-    for (const [name, { signs = [] }] of known) {
+    for (const [name, { signs = [], callPath }] of known) {
       const sign = signs[round]
       if (sign === undefined) continue
-      if (sign.shows(await ask(sign.path(model)))) return { found: name, refused, heard }
+      if (sign.shows(await ask(sign.path(model), callPath?.(model) ?? sign.path(model)))) return { found: name, refused, heard }
       if (refused) return { refused, heard }
     }
   }

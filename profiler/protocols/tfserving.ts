@@ -9,10 +9,12 @@ import { jsonPool } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 
 const modelPath = (model: string) => `/v1/models/${encodeURIComponent(model)}`
+const inferPath = (model: string) => `${modelPath(model)}:predict`
 
 /** TensorFlow Serving's REST API, requests in row format: one instance an item. */
 export const tfserving: ProtocolModule = {
   create: (options) => httpProtocol(dialect(options), options),
+  callPath: inferPath,
   signs: [
     {
       path: modelPath,
@@ -29,14 +31,14 @@ function dialect(options: ProtocolOptions): Dialect {
     name: 'tfserving',
     expect: '"predictions"',
     readyPaths: (model) => [modelPath(model)],
-    inferPath: (model) => `${modelPath(model)}:predict`,
+    inferPath,
     fault: (answer, { request, outputs = [] }) => {
       if (!isRecord(answer)) return 'not with an object'
       if ('error' in answer) return `with the error ${JSON.stringify(answer.error)}`
       const { predictions } = answer
       // A request in columns is answered in columns.
       if (!Array.isArray(predictions)) return answer.outputs === undefined ? 'without predictions' : documentFault(answer)
-      const instances = at(request, 'instances')
+      const instances = within(request, 'instances')
       if (Array.isArray(instances) && predictions.length !== instances.length)
         return `with ${predictions.length} predictions for ${instances.length} instances`
       const names = outputs.map(({ name }) => name)
@@ -48,10 +50,10 @@ function dialect(options: ProtocolOptions): Dialect {
       return documentFault(answer)
     },
     result: (answer) => (isRecord(answer) ? { predictions: answer.predictions, outputs: answer.outputs } : undefined),
-    async generate(url, model, source, signal) {
-      const metadataUrl = new URL(`${modelPath(model)}/metadata`, url).href
+    async generate(at, model, source, signal) {
+      const metadataUrl = at(`${modelPath(model)}/metadata`)
       const metadata = await getJson('tfserving', metadataUrl, options, signal)
-      const signatures = at(metadata, 'metadata', 'signature_def', 'signature_def')
+      const signatures = within(metadata, 'metadata', 'signature_def', 'signature_def')
       const inputs = fitted(source, signatureInputs('tfserving', metadataUrl, signatures))
       const bodies = await jsonPool(source, async (content, items) => {
         const instances: Record<string, unknown>[] = []
@@ -95,23 +97,27 @@ const signatureOf = (signatures: unknown): unknown =>
 
 /** Outputs of that signature; none where it does not name them. */
 export function signatureOutputs(signatures: unknown): DeclaredTensor[] {
-  const outputs = at(signatureOf(signatures), 'outputs')
+  const outputs = within(signatureOf(signatures), 'outputs')
   return Object.entries(isRecord(outputs) ? outputs : {}).map(([name, output]) => {
-    const dims = at(output, 'tensor_shape', 'dim')
-    return { name, datatype: String(at(output, 'dtype')), shape: Array.isArray(dims) ? dims.map((dim) => Number(at(dim, 'size'))) : [] }
+    const dims = within(output, 'tensor_shape', 'dim')
+    return {
+      name,
+      datatype: String(within(output, 'dtype')),
+      shape: Array.isArray(dims) ? dims.map((dim) => Number(within(dim, 'size'))) : [],
+    }
   })
 }
 
 /** Inputs of the signature 'serving_default', or of the first one. Throws a ProtocolError where there is none. */
 export function signatureInputs(protocol: string, url: string, signatures: unknown): TensorFlowInput[] {
-  const inputs = at(signatureOf(signatures), 'inputs')
+  const inputs = within(signatureOf(signatures), 'inputs')
   if (!isRecord(inputs) || Object.keys(inputs).length === 0)
     throw new ProtocolError(protocol, `${url} names no signature with inputs`, 'give request bodies in a JSON Lines file (--payload)')
   return Object.entries(inputs).map(([name, input]): TensorFlowInput => {
-    const dtype = at(input, 'dtype')
-    const dims = at(input, 'tensor_shape', 'dim')
+    const dtype = within(input, 'dtype')
+    const dims = within(input, 'tensor_shape', 'dim')
     if (typeof dtype !== 'string') throw new ProtocolError(protocol, `${url}: input '${name}' has no dtype`)
-    const declared = Array.isArray(dims) ? dims.map((dim) => Number(at(dim, 'size'))) : [-1]
+    const declared = Array.isArray(dims) ? dims.map((dim) => Number(within(dim, 'size'))) : [-1]
     const bytes = dtype === 'DT_STRING'
     // The first dimension is the batch, which the list of instances stands for.
     const shape = bytes ? declared.slice(1).map((size) => (size > 0 ? size : 1)) : itemShape(name, declared).slice(1)
@@ -120,7 +126,7 @@ export function signatureInputs(protocol: string, url: string, signatures: unkno
   })
 }
 
-function at(value: unknown, ...path: string[]): unknown {
+function within(value: unknown, ...path: string[]): unknown {
   let here = value
   for (const key of path) here = isRecord(here) ? here[key] : undefined
   return here

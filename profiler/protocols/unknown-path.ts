@@ -1,5 +1,6 @@
-/** Why a server that runs never says that it is ready: it wants to know who asks, or knows nothing of the path. */
-import { get, headerHint } from './http.ts'
+/** Why a server that runs never says that it is ready: it wants to know who asks, sends elsewhere, or knows nothing of the path. */
+import { hrefOf, pathBelow, serverAddress } from '../server-address.ts'
+import { get, headerHint, redirectHint } from './http.ts'
 import type { ProtocolOptions } from './protocol-module.ts'
 import { type ProtocolName, protocolTable } from './protocol-table.ts'
 
@@ -14,20 +15,35 @@ export async function whyNever(
   options: ProtocolOptions,
   signal: AbortSignal,
 ): Promise<{ readonly what: string; readonly hint: string } | undefined> {
-  const { transport, readyPath } = protocolTable[name]
-  if (transport === 'grpc') return undefined
-  const path = options.healthPath ?? readyPath(model)
-  const answerTo = async (asked: string) => {
-    const { status, text } = await get(new URL(asked, url).href, options, signal)
-    return { status, text: text.replaceAll(asked, '') }
+  const { transport, readyPath, needsPath, load } = protocolTable[name]
+  const address = serverAddress(url)
+  if (transport === 'grpc' || address === undefined) return undefined
+  const callPath = options.path ?? (await load()).callPath!(model)
+  const at = (own: string) => hrefOf(address, pathBelow(address, callPath, own))
+  const answerTo = async (own: string) => {
+    const { status, text, location } = await get(at(own), options, signal)
+    return { status, text: text.replaceAll(pathBelow(address, callPath, own), ''), location }
   }
   try {
+    const path = options.healthPath ?? readyPath(model)
     const answer = await answerTo(path)
-    const what = `${new URL(path, url).href} answers ${answer.status}`
+    if (answer.status >= 300 && answer.status < 400 && answer.location !== undefined)
+      return {
+        what: `${at(path)} redirects (${answer.status}) to ${answer.location}`,
+        hint: redirectHint(at(path), answer.location),
+      }
+    const what = `${at(path)} answers ${answer.status}`
     if (answer.status === 401 || answer.status === 403) return { what, hint: headerHint }
     if (answer.status !== 404 && answer.status !== 405) return undefined
     const madeUp = await answerTo(madeUpPath)
-    if (madeUp.status !== answer.status || madeUp.text !== answer.text) return undefined
+    const isUnknown = (given: typeof answer) => given.status === madeUp.status && given.text === madeUp.text
+    // A router that waits for its applications says so to everyone (Ray Serve).
+    if (!isUnknown(answer) || /routes/i.test(answer.text)) return undefined
+    if (needsPath && isUnknown(await answerTo(callPath)))
+      return {
+        what: `${what}, and so does ${at(callPath)}, as to any path that it does not know`,
+        hint: 'name the path of the inference call (--path, path in an experiment file); and --health-path, where another says that it is ready',
+      }
     const hint = `is it ${name}? Where it says by another path that it is ready: --health-path (healthPath in an experiment file)`
     return { what: `${what}, as to any path that it does not know`, hint }
   } catch {

@@ -1,8 +1,9 @@
 /** Waits until a predictor serves: its health endpoint says ready, then one good answer. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { PayloadSource } from '../../profiler/payload-source.ts'
 import { ProtocolError } from '../../profiler/profiler-errors.ts'
 import { someoneListens } from '../../profiler/protocols/http.ts'
-import type { PayloadSource, Protocol, Target } from '../../profiler/types.ts'
+import type { Protocol, Target } from '../../profiler/types.ts'
 import type { Finality } from '../types.ts'
 
 interface Endpoint {

@@ -106,8 +106,8 @@ export interface UrlTemplate {
   readonly headers?: Readonly<Record<string, string>>
   /** HTTP/2, where its protocol is no gRPC. */
   readonly http2?: boolean
-  /** How its certificate is checked; `caPath` is the file that `ca` was read from. */
-  readonly tls?: TlsOptions & { readonly caPath?: string }
+  /** How its certificate is checked, and which one it is shown; the paths are the files that they were read from. */
+  readonly tls?: TlsOptions & { readonly caPath?: string; readonly certPath?: string; readonly keyPath?: string }
   /** Seconds until it must be ready. Default 60. */
   readonly readyTimeoutS?: number
 }

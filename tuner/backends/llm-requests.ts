@@ -1,7 +1,7 @@
 /** The requests of an experiment on a language model as its simulation takes them: those that a real server would be sent. */
 import { readText } from '../../profiler/bounded-reader.ts'
+import type { PayloadSource } from '../../profiler/payload-source.ts'
 import { defaultPrompts, makePrompts } from '../../profiler/protocols/prompts.ts'
-import type { PayloadSource } from '../../profiler/types.ts'
 import type { LlmRequest } from '../../trials/launchers/simulated/llm-configuration.ts'
 import { prefixHashes, readCompletion } from '../../trials/predictor/llm/prompt.ts'
 import { UserError } from '../exit-codes.ts'

@@ -2,6 +2,7 @@ import { mkdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { testCertificate, testKey } from '../../profiler/testing/certificate.ts'
 import { validateSpace } from '../../search/space.ts'
 import { describeExperiment } from './experiment-document.ts'
 import type { FlagValues } from './flags.ts'
@@ -17,6 +18,8 @@ test('what the store keeps makes the same experiment again', () => {
   write('body.jsonl', '{}\n')
   write('texts.txt', 'some text\n')
   write('ca.pem', '-----BEGIN CERTIFICATE-----\n')
+  write('client.pem', testCertificate)
+  write('client.key', testKey)
   write('sizes.csv', 'ms,items\n0,1\n7,4\n')
   write('prices.yaml', 'gpus:\n  T4: 0.4\n')
   const files: [string, FlagValues][] = [
@@ -39,6 +42,7 @@ test('what the store keeps makes the same experiment again', () => {
       'model: any\nslo: 50ms\npredictor: {url: "grpcs://127.0.0.1:8001", protocol: grpc-v2, headers: {x-key: a}, ca: ca.pem, insecureSkipVerify: false}',
       {},
     ],
+    ['model: any\nslo: 50ms\npredictor: {url: "https://h", protocol: tfserving, tls: {cert: client.pem, key: client.key}}', {}],
   ]
   for (const [text, flags] of files) {
     const { document, origins, ...first } = loadFile(text, flags)

@@ -114,7 +114,8 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
   const { path, healthPath, body, headers } = predictor
   if (predictor.kind === 'url') {
     const { url, http2, tls } = predictor
-    const checks = { http2, ca: tls?.caPath, insecureSkipVerify: tls?.insecureSkipVerify }
+    const pair = tls?.certPath === undefined ? undefined : { cert: tls.certPath, key: tls.keyPath }
+    const checks = { http2, ca: tls?.caPath, tls: pair, insecureSkipVerify: tls?.insecureSkipVerify }
     return compact({ kind, url, protocol, path, healthPath, body, headers, ...checks, readyTimeout })
   }
   const files = predictor.files?.length ? Object.fromEntries(predictor.files.map((file) => [file.path, file.template])) : undefined

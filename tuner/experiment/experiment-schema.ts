@@ -4,20 +4,16 @@
  */
 
 import { z } from 'zod'
-import { protocolNames, protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { categoryNames } from '../../search/categories.ts'
 import { defaultKind, kindsAsking, objectiveKinds } from '../../search/objective.ts'
 import { samplerNames } from '../../search/samplers/sampler-names.ts'
 import { draSharings } from '../../trials/launchers/kubernetes/dra.ts'
 import { gpuSchemes } from '../../trials/launchers/kubernetes/gpu-selection.ts'
-import { serverKinds } from '../../trials/launchers/server-files/preset.ts'
-import { engineNames } from '../../trials/predictor/engines/engine-registry.ts'
-import { spoken } from '../../trials/predictor/protocol/spoken.ts'
 import { providerNames } from '../../trials/prices/providers.ts'
 import { expectation, golden } from './answer-schema.ts'
-import { splitCommand } from './command-line.ts'
 import { backends, defaults, deviceChoices, loadOrigins } from './names.ts'
 import { parseItems } from './payload-settings.ts'
+import { predictor } from './predictor-schema.ts'
 import { parseLengths } from './prompt-settings.ts'
 import { choice, count, duration, money, quantity, rate, share, text } from './schema-parts.ts'
 import { parseShorthand, type Values } from './shorthand.ts'
@@ -187,57 +183,6 @@ const variant = z.strictObject({
     .record(z.string(), scalar, { error: 'expected name: value pairs' })
     .optional()
     .describe('parameters that come with it, e.g. {precision: int8, sequenceLength: 64}; tuned ones win'),
-})
-
-const texts = z.record(z.string(), z.union([z.string(), z.number().transform(String), z.boolean().transform(String)]), {
-  error: 'expected name: value pairs',
-})
-/** Protocols that say nothing of their paths. */
-const pathNamed = protocolNames.filter((name) => protocolTable[name].needsPath).join("', '")
-const flag = z.boolean({ error: 'expected true or false' })
-const predictorKeys = z.strictObject({
-  kind: choice(['builtin', 'command', 'url'], 'a kind of predictor').optional().describe('default: what the other keys say'),
-  engine: choice(['auto', ...engineNames], 'an engine')
-    .optional()
-    .describe('builtin: what runs the model'),
-  command: z
-    .union([
-      z.array(z.union([z.string(), z.number().transform(String)])).min(1, { error: 'expected a program' }),
-      quantity(splitCommand, 'a command'),
-    ])
-    .optional()
-    .describe('command: program and arguments with ${port}, ${model}, ${batchSize}, ...; never run by a shell'),
-  server: choice(serverKinds, 'a server')
-    .optional()
-    .describe('command: TensorFlow Serving or Triton; its flags and files are written for each trial, and `command` may be left out'),
-  url: text('a URL').optional().describe('url: a server that runs already'),
-  protocol: choice(protocolNames, 'a protocol').optional().describe(`how it is asked; default ${spoken.tensors[0]}`),
-  path: text('a path').optional().describe(`path of the inference call, for protocol '${pathNamed}'`),
-  healthPath: text('a path').optional().describe("path that answers 200 once ready, where it is not the protocol's own"),
-  body: z
-    .union([text('a text'), z.record(z.string(), z.json()).transform((document) => JSON.stringify(document))], {
-      error: 'expected a text or a JSON object',
-    })
-    .optional()
-    .describe('request body for protocol \'json\', e.g. {"text": "{{text}}"}; {{text}}, {{image}} and {{int}} are filled in'),
-  headers: texts
-    .optional()
-    .describe('url, command: sent with every request, as HTTP headers or gRPC metadata; a value may be ${env:NAME} or ${file:PATH}'),
-  http2: flag.optional().describe('url: HTTP/2 for REST protocols, over TLS by ALPN, over plain TCP by prior knowledge'),
-  ca: text('a path').optional().describe('url, https and grpcs: certificates of the authorities to trust (PEM), relative to this file'),
-  insecureSkipVerify: flag.optional().describe('url, https and grpcs: takes any certificate for good'),
-  env: texts.optional().describe('builtin, command: fixed environment; tuned values win; a value may be ${env:NAME} or ${file:PATH}'),
-  envNames: texts
-    .optional()
-    .describe('command: parameter → environment variable, where BATCH_SIZE for batchSize is not what the server reads'),
-  argFormat: z.array(z.string()).optional().describe("command: how an 'args' parameter is written, default ['--${name}=${value}']"),
-  files: texts.optional().describe("command: files written into the trial's folder, path → text with placeholders"),
-  cwd: text('a path').optional().describe('command: working directory, relative to this file; default: its folder'),
-  readyTimeout: duration.optional().describe('how long it may take to be ready, default 60s'),
-})
-type PredictorEntry = z.output<typeof predictorKeys>
-const predictor = z.union([z.literal('builtin').transform((): PredictorEntry => ({ kind: 'builtin' })), predictorKeys], {
-  error: 'expected builtin, or an object with engine, command or url',
 })
 
 export const experimentFileSchema = z.strictObject({

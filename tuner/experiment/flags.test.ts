@@ -33,6 +33,7 @@ test('the help begins with examples and says a default for every flag that has o
     '--header',
     '--http2',
     '--insecure-skip-verify',
+    '--key',
     '--max-price',
     '--model',
     '--no-confirm',

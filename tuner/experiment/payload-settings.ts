@@ -1,6 +1,6 @@
 /** Request payloads as they are written: files by what they are, numbers of items. */
 import { existsSync, readdirSync, statSync } from 'node:fs'
-import type { ItemCounts, PayloadSource } from '../../profiler/types.ts'
+import type { ItemCounts, PayloadSource } from '../../profiler/payload-source.ts'
 import { UnitError } from './units.ts'
 
 const itemsHint = "write 4, 1..16 (each as often), '1, 2, 4', '1:70, 8:20, 32:10' (weights) or lognormal:4,0.6 (median, sigma)"

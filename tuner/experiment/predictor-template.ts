@@ -3,6 +3,7 @@ import { existsSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
 import { templateFault } from '../../profiler/protocols/body-template.ts'
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
+import { namesSocket, pathlessHint, type ServerAddress, serverAddress, socketHint } from '../../profiler/server-address.ts'
 import { architectureOf } from '../../trials/devices/architecture.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
@@ -10,7 +11,7 @@ import { type ServerKind, serverCommand, serverProtocol } from '../../trials/lau
 import type { BuiltinTemplate, CommandTemplate, PredictorTemplate, UrlTemplate } from '../../trials/launchers/template.ts'
 import { type BuiltinProtocol, spoken } from '../../trials/predictor/protocol/spoken.ts'
 import { referencesIn, replaceReferences } from '../../trials/secrets.ts'
-import { noCertificate, readAuthority } from './authority.ts'
+import { resolveTls } from './authority.ts'
 import type { Context } from './context.ts'
 import type { ExperimentEntries } from './experiment-schema.ts'
 import { isOwnPredictor } from './kubernetes-settings.ts'
@@ -44,7 +45,7 @@ type Called = Pick<UrlTemplate, 'model' | 'protocol' | 'path' | 'healthPath' | '
 const keysOf: Readonly<Record<PredictorTemplate['kind'], readonly string[]>> = {
   builtin: ['kind', 'engine', 'protocol', 'env', 'readyTimeout'],
   command: ['kind', 'protocol', 'path', 'healthPath', 'body', 'headers', 'env', 'envNames', 'argFormat', 'files', 'cwd', 'readyTimeout'],
-  url: ['kind', 'protocol', 'path', 'healthPath', 'body', 'headers', 'http2', 'ca', 'insecureSkipVerify', 'readyTimeout'],
+  url: ['kind', 'protocol', 'path', 'healthPath', 'body', 'headers', 'http2', 'ca', 'tls', 'insecureSkipVerify', 'readyTimeout'],
 }
 const deciding = ['command', 'server', 'url']
 
@@ -76,9 +77,16 @@ function kindOf({ entries, report }: Context): PredictorTemplate['kind'] {
 function urlTemplate(context: Context, common: Called): UrlTemplate {
   const { entries, report } = context
   const { url, http2 } = entries.predictor ?? {}
-  const schemes = protocolTable[common.protocol].transport === 'grpc' ? /^(https?|grpcs?):$/ : /^https?:$/
-  if (url === undefined || !isUrl(url, schemes))
-    report(['predictor', 'url'], `'${url}' is no http URL`, 'write http://127.0.0.1:8000; for a gRPC protocol grpc://127.0.0.1:8001')
+  const isGrpc = protocolTable[common.protocol].transport === 'grpc'
+  const address = url === undefined ? undefined : addressIn(url, isGrpc ? /^(https?|grpcs?):/i : /^https?:/i)
+  if (url === undefined || address === undefined)
+    report(
+      ['predictor', 'url'],
+      `'${url}' is no http URL`,
+      `write http://127.0.0.1:8000; for a gRPC protocol grpc://127.0.0.1:8001; ${socketHint}`,
+    )
+  else if (isGrpc && address !== 'unknown' && address.path !== '/')
+    report(['predictor', 'url'], `'${url}' has the path ${address.path}`, pathlessHint)
   return { kind: 'url', url: url ?? '', ...common, http2, tls: resolveTls(context) }
 }
 
@@ -98,27 +106,11 @@ function commandTemplate({ entries, report, pathAt, around }: Context, common: C
   return { kind: 'command', command: started, server: preset, env, envNames, argFormat, files: texts, cwd: folder ?? around.cwd, ...common }
 }
 
-/** A part that is a reference may be anything that fits there. */
-function isUrl(text: string, schemes: RegExp): boolean {
-  if (text.startsWith('${')) return referencesIn(text).length > 0
+/** A part that is a reference may be anything that fits there. Undefined for no URL of these schemes, and no socket. */
+function addressIn(text: string, schemes: RegExp): ServerAddress | 'unknown' | undefined {
+  if (text.startsWith('${')) return referencesIn(text).length > 0 ? 'unknown' : undefined
   const sample = replaceReferences(text, () => '1')
-  return URL.canParse(sample) && schemes.test(new URL(sample).protocol)
-}
-
-/** How the certificate of a server that runs already is checked. */
-function resolveTls({ entries, report, pathAt }: Pick<Context, 'entries' | 'report' | 'pathAt'>): UrlTemplate['tls'] {
-  const { url, ca, insecureSkipVerify } = entries.predictor ?? {}
-  if (ca === undefined && insecureSkipVerify === undefined) return undefined
-  const plain = noCertificate(url)
-  if (plain !== undefined) report(['predictor', ca === undefined ? 'insecureSkipVerify' : 'ca'], plain.what, plain.hint)
-  if (ca === undefined) return { insecureSkipVerify }
-  const caPath = pathAt(['predictor', 'ca'], ca)
-  try {
-    return { ca: readAuthority(caPath), caPath, insecureSkipVerify }
-  } catch (error) {
-    report(['predictor', 'ca'], (error as Error).message, 'a file of certificates, PEM')
-    return undefined
-  }
+  return schemes.test(sample) || namesSocket(sample) ? serverAddress(sample.replace(/^grpc/i, 'http')) : undefined
 }
 
 /** The folder that a server is told to serve from. */

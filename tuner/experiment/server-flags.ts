@@ -70,6 +70,13 @@ export const serverFlags: readonly Flag[] = [
     what: '--url, https and grpcs: certificates of the authorities to trust, PEM (default: those of this machine)',
   },
   {
+    flags: '--cert <file>',
+    group,
+    path: ['predictor', 'tls', 'cert'],
+    what: "--url, https and grpcs: the client's own certificate, PEM, where the server asks for one (default: none)",
+  },
+  { flags: '--key <file>', group, path: ['predictor', 'tls', 'key'], what: '--url: the key of --cert, PEM, not encrypted' },
+  {
     flags: '--insecure-skip-verify',
     group,
     path: ['predictor', 'insecureSkipVerify'],

@@ -1,6 +1,7 @@
 /** Files that an experiment names: price book, arrival trace, payload. */
 import { hintOf, readText } from '../../profiler/bounded-reader.ts'
-import type { Arrivals, PayloadOrder, PayloadSource } from '../../profiler/types.ts'
+import type { PayloadOrder, PayloadSource } from '../../profiler/payload-source.ts'
+import type { Arrivals } from '../../profiler/types.ts'
 import type { Architecture } from '../../trials/devices/architecture.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { parseArchitecture, parseGpus } from '../../trials/devices/own.ts'

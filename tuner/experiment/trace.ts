@@ -1,6 +1,6 @@
 /** Arrival traces: when requests came, and where the trace says so how many items each had and which body it was. */
 
-import type { PayloadOrder } from '../../profiler/types.ts'
+import type { PayloadOrder } from '../../profiler/payload-source.ts'
 import { readRows } from './delimited.ts'
 import { UnitError } from './units.ts'
 

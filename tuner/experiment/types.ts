@@ -1,5 +1,6 @@
 /** The effective experiment: what the loop consumes, after defaults, file, environment and flags are merged. */
-import type { Arrivals, PayloadSource, Slo } from '../../profiler/types.ts'
+import type { PayloadSource } from '../../profiler/payload-source.ts'
+import type { Arrivals, Slo } from '../../profiler/types.ts'
 import type { SamplerName } from '../../search/samplers/sampler-names.ts'
 import type { Configuration, Objective, SearchSpace } from '../../search/types.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'

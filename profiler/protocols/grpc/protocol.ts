@@ -1,5 +1,7 @@
+import type { ItemSource, PayloadSource } from '../../payload-source.ts'
 import { ProtocolError } from '../../profiler-errors.ts'
-import type { Answered, ItemSource, PayloadSource, Protocol, RequestBody, Target } from '../../types.ts'
+import { namesSocket, pathlessHint, serverAddress } from '../../server-address.ts'
+import type { Answered, Protocol, RequestBody, Target } from '../../types.ts'
 import { valuesOf } from '../golden-answers.ts'
 import { type AnsweredTensor, type DeclaredTensor, tensorsByName } from '../meaning.ts'
 import { differentOnes, mixedHint, mixedUp } from '../mixed-answers.ts'
@@ -150,10 +152,12 @@ function outputsOf(dialect: GrpcDialect, { protocol, url }: GrpcEndpoint, answer
   return outputs
 }
 
-/** http://host:port from grpc://, http:// or a bare host:port; https:// from grpcs://. */
+/** http://host:port from grpc://, http:// or a bare host:port; https:// from grpcs://; unix:/run/x.sock. */
 function grpcUrl(protocol: string, url: string): string {
-  const text = /^[a-z]+:\/\//i.test(url) ? url.replace(/^grpc(s?):/i, 'http$1:') : `http://${url}`
-  if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol))
+  const text = /^[a-z]+:\/\//i.test(url) || namesSocket(url) ? url.replace(/^grpc(s?):/i, 'http$1:') : `http://${url}`
+  const address = serverAddress(text)
+  if (address === undefined)
     throw new ProtocolError(protocol, `'${url}' is not the URL of a gRPC server`, 'for example grpc://127.0.0.1:8001')
-  return new URL(text).origin
+  if (address.path !== '/') throw new ProtocolError(protocol, `'${url}' has the path ${address.path}`, pathlessHint)
+  return address.origin
 }

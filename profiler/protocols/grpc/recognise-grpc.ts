@@ -1,15 +1,20 @@
 import { type ServiceError, status } from '@grpc/grpc-js'
 import { ProtocolError } from '../../profiler-errors.ts'
-import type { TlsOptions } from '../../types.ts'
+import type { ProtocolOptions } from '../protocol-module.ts'
 import { asProtocolError, callRaw } from './call.ts'
 
 /** Protocols, each with a method that only its servers have. */
 type Methods = readonly (readonly [protocol: string, path: string])[]
 
 /** Why none is recognised: nothing listens, its certificate is not trusted, or it speaks something else. */
-export async function whyNoGrpc(url: string, methods: Methods, tls: TlsOptions | undefined, signal: AbortSignal): Promise<unknown> {
+export async function whyNoGrpc(
+  url: string,
+  methods: Methods,
+  { headers = {}, tls }: ProtocolOptions,
+  signal: AbortSignal,
+): Promise<unknown> {
   const [protocol, path] = methods[0]!
-  const to = { protocol, url, headers: {}, tls }
+  const to = { protocol, url, headers, tls }
   const other = new ProtocolError(protocol, `${url} answers to no gRPC protocol known here`, 'is this its gRPC port?')
   return callRaw(to, path, Buffer.alloc(0), 1000, signal).then(
     () => other,
@@ -21,12 +26,12 @@ export async function whyNoGrpc(url: string, methods: Methods, tls: TlsOptions |
 export async function recogniseGrpc(
   url: string,
   methods: Methods,
-  tls: TlsOptions | undefined,
+  { headers = {}, tls }: ProtocolOptions,
   signal: AbortSignal,
 ): Promise<string | undefined> {
   for (const [protocol, path] of methods) {
     try {
-      await callRaw({ protocol, url, headers: {}, tls }, path, Buffer.alloc(0), 1000, signal)
+      await callRaw({ protocol, url, headers, tls }, path, Buffer.alloc(0), 1000, signal)
       return protocol
     } catch (error) {
       signal.throwIfAborted()

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { readBytes } from '../../../profiler/bounded-reader.ts'
-import type { PayloadSource } from '../../../profiler/types.ts'
+import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import { LaunchError } from '../../types.ts'
 import { type Json, labelsOf, type Owner, ownerName, ownerReferences } from './manifests.ts'
 

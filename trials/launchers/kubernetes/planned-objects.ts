@@ -1,4 +1,5 @@
-import type { PayloadSource, Protocol } from '../../../profiler/types.ts'
+import type { PayloadSource } from '../../../profiler/payload-source.ts'
+import type { Protocol } from '../../../profiler/types.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
 import { type Resources, resourcesOf } from '../../resources.ts'

@@ -4,7 +4,8 @@
  * arguments, environment) restarts it.
  */
 import { readAnswer } from '../../../profiler/bounded-reader.ts'
-import type { PayloadSource, Protocol } from '../../../profiler/types.ts'
+import type { PayloadSource } from '../../../profiler/payload-source.ts'
+import type { Protocol } from '../../../profiler/types.ts'
 import { configurationKey } from '../../../search/space.ts'
 import type { Configuration } from '../../../search/types.ts'
 import { InfeasibleError, LaunchError, type Launcher, type Predictor, type Usage } from '../../types.ts'

@@ -1,5 +1,6 @@
 /** "Launches" a server that runs already: measured as it is, never started, never stopped. */
-import type { PayloadSource, Protocol } from '../../../profiler/types.ts'
+import type { PayloadSource } from '../../../profiler/payload-source.ts'
+import type { Protocol } from '../../../profiler/types.ts'
 import { withoutSecrets } from '../../secrets.ts'
 import { LaunchError, type Launcher } from '../../types.ts'
 import { NeverReadyError, untilServing } from '../readiness.ts'

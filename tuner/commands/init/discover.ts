@@ -1,5 +1,6 @@
 /** What a server that runs tells of itself when it is asked: protocol, model, path and body of a call, and one answer. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import { isRecord } from '../../../profiler/plain-record.ts'
 import { ProtocolError } from '../../../profiler/profiler-errors.ts'
 import { templateFault } from '../../../profiler/protocols/body-template.ts'
@@ -7,7 +8,8 @@ import { excerpt, get, postOnce } from '../../../profiler/protocols/http.ts'
 import { detectProtocol, protocolFor } from '../../../profiler/protocols/index.ts'
 import type { ProtocolOptions } from '../../../profiler/protocols/protocol-module.ts'
 import { type ProtocolName, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
-import type { PayloadSource, Target } from '../../../profiler/types.ts'
+import { hrefOf, pathBelow, serverAddress } from '../../../profiler/server-address.ts'
+import type { Target } from '../../../profiler/types.ts'
 import {
   describedCalls,
   describedHealth,
@@ -115,8 +117,16 @@ async function namesAt(protocol: ProtocolName, url: string, options: ProtocolOpt
   const http = url.replace(/^grpc/, 'http')
   const read = async (path: string, method: 'GET' | 'POST'): Promise<unknown> => {
     try {
-      if (method === 'GET') return JSON.parse((await get(new URL(path, http).href, options, signal)).text)
-      const target = { url: http, path, headers: options.headers, http2: options.http2, tls: options.tls, timeoutMs: 5_000 }
+      if (method === 'GET') return JSON.parse((await get(below(http, path), options, signal)).text)
+      const { origin } = serverAddress(http)!
+      const target = {
+        url: origin,
+        path: pathBelow(serverAddress(http)!, path, path),
+        headers: options.headers,
+        http2: options.http2,
+        tls: options.tls,
+        timeoutMs: 5_000,
+      }
       return JSON.parse(await postOnce(protocol, target, { body: Buffer.from('{}'), contentType: 'application/json' }, signal))
     } catch {
       signal.throwIfAborted()
@@ -139,6 +149,9 @@ const namesOf = (list: unknown, key: string): string[] => [
     (Array.isArray(list) ? (list as unknown[]) : []).flatMap((one) => (isRecord(one) && typeof one[key] === 'string' ? [one[key]] : [])),
   ),
 ]
+
+/** A path of the server at a URL. */
+const below = (url: string, path: string): string => hrefOf(serverAddress(url)!, pathBelow(serverAddress(url)!, path, path))
 
 async function jsonServer(asked: Asked & { readonly model: string }, protocol: ProtocolName, signal: AbortSignal): Promise<Discovered> {
   const { url, model, options, payload } = asked
@@ -168,7 +181,7 @@ async function jsonServer(asked: Asked & { readonly model: string }, protocol: P
 async function descriptionAt(url: string, options: ProtocolOptions, signal: AbortSignal): Promise<unknown> {
   for (const path of descriptionPaths)
     try {
-      const { status, text } = await get(new URL(path, url).href, options, signal)
+      const { status, text } = await get(below(url, path), options, signal)
       const document: unknown = status === 200 ? JSON.parse(text) : undefined
       if (isRecord(document) && isRecord(document.paths)) return document
     } catch {
@@ -180,18 +193,20 @@ async function descriptionAt(url: string, options: ProtocolOptions, signal: Abor
 /** @throws ProtocolError where no path is to be found */
 async function callsOf({ url, options }: Asked, described: unknown, signal: AbortSignal): Promise<JsonCall[]> {
   const known = describedCalls(described)
-  const { pathname } = new URL(url)
-  const path = options.path ?? (pathname === '/' ? undefined : pathname)
+  const pathname = serverAddress(url)!.path
+  // A path that is known nowhere is where the server's own begin.
+  const isCall = pathname !== '/' && known.length === 0 && (await get(url, options, signal)).status !== 404
+  const path = options.path ?? (isCall ? pathname : undefined)
   if (options.template !== undefined && templateFault(options.template)) return [{ path: path ?? '/predict', template: options.template }]
   if (path !== undefined) return [{ path, template: options.template ?? known.find((call) => call.path === path)?.template }]
   if (known.length > 0) return known.map((call) => ({ ...call, template: options.template ?? call.template }))
   const found: JsonCall[] = []
   for (const usual of usualPaths) {
-    const { status } = await get(new URL(usual, url).href, options, signal)
+    const { status } = await get(below(url, usual), options, signal)
     if (status === 401 || status === 403)
       throw new ProtocolError(
         'json',
-        `${new URL(usual, url).href} answers ${status}`,
+        `${below(url, usual)} answers ${status}`,
         "give the header it asks for: --header 'Name: value'",
         'denied',
       )
@@ -209,6 +224,6 @@ async function callsOf({ url, options }: Asked, described: unknown, signal: Abor
 async function healthOf(url: string, options: ProtocolOptions, described: unknown, signal: AbortSignal): Promise<string | undefined> {
   const said = describedHealth(described)
   for (const path of [...(said === undefined ? [] : [said]), ...usualHealthPaths])
-    if ((await get(new URL(path, url).href, options, signal)).status === 200) return path
+    if ((await get(below(url, path), options, signal)).status === 200) return path
   return undefined
 }

@@ -17,6 +17,7 @@ describe('what is to be tuned', () => {
   test.each([
     [['http://127.0.0.1:8000'], { kind: 'url', url: 'http://127.0.0.1:8000' }],
     [['grpc://h:8001'], { kind: 'url', url: 'grpc://h:8001' }],
+    [['unix:/run/x.sock'], { kind: 'url', url: 'unix:/run/x.sock' }],
     [['localhost:8000/v1'], { kind: 'url', url: 'http://localhost:8000/v1' }],
     [['gunicorn', '-w', '4', 'app:app'], { kind: 'command', words: ['gunicorn', '-w', '4', 'app:app'] }],
     [["python3 app.py 'a b'"], { kind: 'command', words: ['python3', 'app.py', 'a b'] }],

@@ -14,7 +14,7 @@ export type Target =
 export function targetOf(words: readonly string[], isProgram: (name: string) => boolean): Target {
   const [first = ''] = words
   if (words.length > 1) return { kind: 'command', words }
-  if (/^(https?|grpcs?):\/\//i.test(first)) return { kind: 'url', url: first }
+  if (/^((https?|grpcs?|http\+unix):\/\/|unix:)/i.test(first)) return { kind: 'url', url: first }
   if (/^[\w.-]+:\d{1,5}(\/|$)/.test(first)) return { kind: 'url', url: `http://${first}` }
   const split = splitCommand(first)
   if (split.length > 1) return { kind: 'command', words: split }

@@ -70,5 +70,5 @@ async function answers(
 ): Promise<boolean> {
   if (protocol !== undefined && protocolTable[protocol].transport === 'grpc')
     return protocolFor(protocol, options).ready(url, model, signal)
-  return (await statusOf(new URL('/', url).href, options, signal)) !== undefined
+  return (await statusOf(url, options, signal)) !== undefined
 }

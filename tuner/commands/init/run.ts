@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { basename, delimiter, dirname, join, relative, resolve } from 'node:path'
 import { isRecord } from '../../../profiler/plain-record.ts'
 import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
+import { namesSocket } from '../../../profiler/server-address.ts'
 import { architectureOf } from '../../../trials/devices/architecture.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
 import { serverOn } from '../../../trials/launchers/local/processes.ts'
@@ -156,8 +157,8 @@ class Initialised {
 
   #urlPlan(url: string): Pick<Plan, 'predictor'> {
     const { hostname, port, protocol } = URL.canParse(url) ? new URL(url) : { hostname: '', port: '', protocol: '' }
-    const local = ['localhost', '127.0.0.1', '[::1]'].includes(hostname)
-    const here = local ? serverOn(Number(port) || (/s:$/.test(protocol) ? 443 : 80)) : undefined
+    const local = namesSocket(url) || ['localhost', '127.0.0.1', '[::1]'].includes(hostname)
+    const here = local && hostname !== '' ? serverOn(Number(port) || (/s:$/.test(protocol) ? 443 : 80)) : undefined
     this.#comments.pin = local ? 'what it runs on, so that it has a price' : 'say what it runs on, so that it has a price'
     const server = here && ownServerOf(here.words)
     if (here && server) {

@@ -13,7 +13,7 @@ import {
 import { isSecretHeader, rememberSecret, secretSpans } from '../../../trials/secrets.ts'
 import { withAuthorization } from '../../backends/predictor-protocol.ts'
 import { exitCodes } from '../../exit-codes.ts'
-import { noCertificate, readAuthority } from '../../experiment/authority.ts'
+import { noCertificate, pairHint, readAuthority, readClientPair } from '../../experiment/authority.ts'
 import { headerOf, noHeader } from '../../experiment/header-text.ts'
 import { defaults } from '../../experiment/names.ts'
 import { limitsOf, parseSlo, sloOf } from '../../experiment/parse-slo.ts'
@@ -39,6 +39,8 @@ export interface ProfileFlags {
   readonly path?: string
   readonly header?: readonly string[]
   readonly ca?: string
+  readonly cert?: string
+  readonly key?: string
   readonly insecureSkipVerify?: boolean
   readonly timeout: string
   readonly http2?: boolean
@@ -84,10 +86,11 @@ export function readFlags(flags: ProfileFlags): Omit<ProfileOptions, 'signal' | 
   const slo = read('slo', () => readSlo(flags.slo, errorRate ?? 0))
   const seed = read('seed', () => parseCount(flags.seed, 0))
   const arrivals = read('arrivals', () => readArrivals(flags.arrivals))
-  const tls = read('ca', () => readTls(flags))
+  const tls = read(flags.ca === undefined ? 'cert' : 'ca', () => readTls(flags))
   const url = read('url', () => readUrl(flags.url)) ?? flags.url
   const plain = tls && noCertificate(url)
-  if (plain !== undefined) problems.push({ where: flags.ca === undefined ? '--insecure-skip-verify' : '--ca', ...plain })
+  if (plain !== undefined)
+    problems.push({ where: flags.ca !== undefined ? '--ca' : flags.cert !== undefined ? '--cert' : '--insecure-skip-verify', ...plain })
   const payload = read('payload', () => readPayload(flags, seed ?? 1, arrivals?.order))
   const options = {
     url,
@@ -159,9 +162,14 @@ function readArrivals(text: string): { arrivals: Arrivals; order?: PayloadOrder 
   }
 }
 
-function readTls({ ca, insecureSkipVerify }: ProfileFlags): TlsOptions | undefined {
-  if (ca === undefined) return insecureSkipVerify ? { insecureSkipVerify } : undefined
-  return { ca: readAuthority(ca), ...(insecureSkipVerify && { insecureSkipVerify }) }
+function readTls({ ca, cert, key, insecureSkipVerify }: ProfileFlags): TlsOptions | undefined {
+  if ((cert === undefined) !== (key === undefined)) throw new Error(`--${cert === undefined ? 'key' : 'cert'} stands alone; ${pairHint}`)
+  if (ca === undefined && cert === undefined) return insecureSkipVerify ? { insecureSkipVerify } : undefined
+  return {
+    ...(ca !== undefined && { ca: readAuthority(ca) }),
+    ...(cert !== undefined && key !== undefined && readClientPair(cert, key)),
+    ...(insecureSkipVerify && { insecureSkipVerify }),
+  }
 }
 
 /** Its references filled in; what is secret in it is remembered. */

@@ -34,6 +34,8 @@ export function registerProfile(program: Command): void {
     .option('--path <path>', "path of the inference call (default: the protocol's)")
     .option('--header <header...>', "sent with every request, e.g. 'Authorization: Bearer x'; gRPC metadata alike")
     .option('--ca <file>', 'https and grpcs: certificates of the authorities to trust, PEM')
+    .option('--cert <file>', "https and grpcs: the client's own certificate, PEM, where the server asks for one")
+    .option('--key <file>', 'the key of --cert, PEM, not encrypted')
     .option('--insecure-skip-verify', 'https and grpcs: take any certificate for good')
     .option('--timeout <time>', 'deadline of a request', '10s')
     .option('--http2', 'HTTP/2: over TLS by ALPN, over plain TCP by prior knowledge')
