@@ -38,7 +38,9 @@ test('the columns that a task names, each once', () => {
 
 test('a cell as a number', () => {
   expect(['1.5', ' 2 ', 3, '1e3'].map(cellNumber)).toEqual([1.5, 2, 3, 1000])
-  expect([undefined, '', '  ', 'fast'].map(cellNumber)).toEqual([NaN, NaN, NaN, NaN])
+  expect(['-.5', '+2.', '1E-3'].map(cellNumber)).toEqual([-0.5, 2, 0.001])
+  for (const none of [undefined, '', '  ', 'fast', 'NaN', 'Infinity', '1e999', '0x10', '0b1', '1_000', '1,5', '5ms', '２'])
+    expect([none, cellNumber(none)]).toEqual([none, NaN])
 })
 
 test('what could not serve is marked by a 1, a yes or a true, whatever the case', () => {

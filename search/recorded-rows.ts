@@ -31,9 +31,18 @@ export function namedColumns(task: ReplayTask): string[] {
   return [...new Set([...task.parameters.map((p) => p.name), price, ...measured, ...(infeasible ? [infeasible] : [])])]
 }
 
-/** As a number; NaN for an empty cell and for what is none. */
-export const cellNumber = (cell: string | number | undefined): number =>
-  cell === undefined || String(cell).trim() === '' ? Number.NaN : Number(cell)
+const decimal = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i
+
+/** As a number; NaN for an empty cell and for what is no finite decimal number. */
+export function cellNumber(cell: string | number | undefined): number {
+  const text = String(cell ?? '').trim()
+  const value = decimal.test(text) ? Number(text) : Number.NaN
+  return Number.isFinite(value) ? value : Number.NaN
+}
+
+/** Figures whose products and quotients are figures still. */
+const SMALLEST = 1e-60
+const GREATEST = 1e60
 
 const yes = /^(1(\.0*)?|true|yes)$/i
 const no = /^(0(\.0*)?|false|no|)$/i
@@ -47,9 +56,13 @@ function marked(cell: string | number | undefined): boolean | undefined {
 export const isInfeasible = (task: ReplayTask, row: ReplayRow): boolean =>
   task.infeasibleColumn ? marked(row[task.infeasibleColumn]) === true : false
 
-/** Columns in which a row that is not marked as infeasible has no reading. */
+/** Columns in which a row that says that its configuration could serve has no reading. */
 export const missingReadings = (task: ReplayTask, row: ReplayRow): string[] =>
-  isInfeasible(task, row) ? [] : columnsOf(task).measured.filter((column) => String(row[column] ?? '').trim() === '')
+  task.infeasibleColumn && marked(row[task.infeasibleColumn]) !== false
+    ? []
+    : columnsOf(task).measured.filter((column) => isEmpty(row[column]))
+
+const isEmpty = (cell: string | number | undefined): boolean => String(cell ?? '').trim() === ''
 
 /** Everything that is wrong with rows: columns that are missing, and cells that do not say what their column should. */
 export function rowFaults(task: ReplayTask, rows: readonly ReplayRow[]): RowFault[] {
@@ -67,14 +80,17 @@ function checkOf(task: ReplayTask): (row: ReplayRow) => string[] {
   const known = new Map(task.parameters.map(({ name, values }) => [name, new Set<string | number>(values)]))
   return (row) => {
     const faults = task.parameters.flatMap(({ name, kind, values }) => {
+      if (isEmpty(row[name]) && !known.get(name)!.has('')) return [`${name} is empty: each row says what was chosen`]
       if (kind === 'ordinal' && Number.isNaN(cellNumber(row[name]))) return notANumber(name, row)
+      if (kind === 'ordinal' && Math.abs(cellNumber(row[name])) > GREATEST) return [`${name} is ${row[name]}: ${beyond}`]
       if (known.get(name)!.has(kind === 'ordinal' ? cellNumber(row[name]) : String(row[name]))) return []
       const listed = values.length > 12 ? `${values.slice(0, 12).join(', ')}, ...` : values.join(', ')
       return [`${name} is '${row[name]}', none of the task's values ${listed}`]
     })
     faults.push(...unless(price, row, (v) => v > 0, 'a price per hour is above 0'))
-    if (infeasible && marked(row[infeasible]) === undefined) faults.push(`${infeasible} is '${row[infeasible]}', neither 0 nor 1`)
-    if (infeasible && marked(row[infeasible])) return faults
+    const mark = infeasible ? marked(row[infeasible]) : false
+    if (mark === undefined) faults.push(`${infeasible} is '${row[infeasible!]}', neither 0 nor 1`)
+    if (mark === true || (mark === undefined && measured.some((column) => isEmpty(row[column])))) return faults
     faults.push(...unless(metric!, row, (v) => v >= 0, 'a constrained metric is not negative'))
     if (rate) faults.push(...unless(rate, row, (v) => v > 0, unserved))
     return faults
@@ -85,9 +101,12 @@ const unserved = 'a rate is above 0; what could not serve is marked 1 in an infe
 
 function unless(column: string, row: ReplayRow, holds: (value: number) => boolean, rule: string): string[] {
   const value = cellNumber(row[column])
-  if (!Number.isFinite(value)) return notANumber(column, row)
-  return holds(value) ? [] : [`${column} is ${row[column]}: ${rule}`]
+  if (Number.isNaN(value)) return notANumber(column, row)
+  if (!holds(value)) return [`${column} is ${row[column]}: ${rule}`]
+  return value > GREATEST || (value < SMALLEST && !holds(0)) ? [`${column} is ${row[column]}: ${beyond}`] : []
 }
+
+const beyond = `figures lie between ${SMALLEST} and ${GREATEST}`
 
 const notANumber = (column: string, row: ReplayRow): string[] => [`${column} is '${row[column] ?? ''}', not a number`]
 

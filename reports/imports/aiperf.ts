@@ -7,7 +7,7 @@ import type { LatencyMetric } from '../../profiler/latency-metrics.ts'
 import { percentileName } from '../../profiler/slo.ts'
 import type { CsvRecord } from '../report/csv.ts'
 import { recordsOf, type Source } from './table-text.ts'
-import { figure, type ImportOptions, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
+import { each, entry, figure, type ImportOptions, type ToolPoint, type ToolReader, wanted, withoutNulls } from './tool-point.ts'
 
 /** Each latency, in ms: as headings, and as tags in the JSON, the older one after the newer. */
 const latencies = {
@@ -82,7 +82,7 @@ function sweepOf(source: Source, { metric, percentile }: ImportOptions): ToolPoi
   const latency = column(latencies[metric].tags, percentileName(percentile))
   const rate = column([rateTag], 'avg')
   const end = records.findIndex(({ cells }) => cells.length !== columns.length)
-  return records.slice(0, end < 0 ? undefined : end).map(({ line, cells }) => {
+  return each(records.slice(0, end < 0 ? undefined : end), ({ line, cells }) => {
     const where = `${source.file}:${line}`
     return {
       where,
@@ -108,13 +108,14 @@ interface Report {
 }
 
 function readJson({ file, text }: Source, { metric, percentile }: ImportOptions): ToolPoint[] | undefined {
-  const report = JSON.parse(text) as Report
+  const report = withoutNulls(text) as Report
   const { tags } = latencies[metric]
   const name = percentileName(percentile)
   if (Array.isArray(report.per_combination_metrics)) {
     const swept = report.per_combination_metrics as NonNullable<Report['per_combination_metrics']>
-    return swept.map(({ parameters = {}, metrics = {} }, i) => {
+    return each(swept, (combination, i) => {
       const where = `${file}: per_combination_metrics[${i}]`
+      const { parameters = {}, metrics = {} } = entry(combination, where)
       const mean = (found: readonly string[], statistic: string) => {
         const key = found.flatMap((tag) => [`${tag}_${statistic}`, `${tag}_${statistic}_ms`]).find((k) => metrics[k])
         return figure(

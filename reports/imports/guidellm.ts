@@ -4,7 +4,7 @@ import type { LatencyMetric } from '../../profiler/latency-metrics.ts'
 import { percentileName } from '../../profiler/slo.ts'
 import { TableError } from './table-error.ts'
 import { recordsOf, type Source } from './table-text.ts'
-import { figure, type ImportOptions, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
+import { each, entry, figure, type ImportOptions, type ToolPoint, type ToolReader, wanted, withoutNulls } from './tool-point.ts'
 
 /** Where each latency stands: heading of the CSV, metric of the JSON, and its unit in ms. Between tokens, the first one's wait left out, as ours. */
 const latencies = {
@@ -46,7 +46,7 @@ function readCsv(source: Source, { metric, percentile }: ImportOptions, headings
   const concurrency = column(['Server Throughput', 'Successful Concurrency', 'Mean'], 'Successful Request concurrency mean')
   const errored = at(['Request Counts', 'Errored', ''], 'Errored Requests')
   const served = at(['Request Counts', 'Successful', ''], 'Successful Requests')
-  return records.slice(headings).map(({ line, cells }) => {
+  return each(records.slice(headings), ({ line, cells }) => {
     const where = `${source.file}:${line}`
     if (cells.length !== columns.length)
       throw new TableError([
@@ -84,13 +84,14 @@ interface Report {
 }
 
 function readJson({ file, text }: Source, { metric, percentile }: ImportOptions): ToolPoint[] | undefined {
-  const { benchmarks } = JSON.parse(text) as Report
+  const { benchmarks } = withoutNulls(text) as Report
   if (!Array.isArray(benchmarks) || !benchmarks.some((b: NonNullable<Report['benchmarks']>[number]) => b?.metrics?.requests_per_second))
     return undefined
   const { key, unitMs } = latencies[metric]
   const name = percentileName(percentile)
-  return (benchmarks as NonNullable<Report['benchmarks']>).map(({ metrics = {}, request_totals }, i) => {
+  return each(benchmarks as NonNullable<Report['benchmarks']>, (benchmark, i) => {
     const where = `${file}: benchmarks[${i}]`
+    const { metrics = {}, request_totals } = entry(benchmark, where)
     const { successful } = wanted<Distribution>(metrics[key], `metric ${key}`, where, Object.keys(metrics))
     const known: Readonly<Record<string, number | undefined>> = { p50: successful?.median, ...successful?.percentiles }
     // p0.1 and p99.9 are p001 and p999 there.

@@ -2,7 +2,7 @@
 
 import { percentileName } from '../../profiler/slo.ts'
 import { tableOf } from './table-text.ts'
-import { figure, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
+import { each, figure, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
 
 const throughput = 'Throughput (infer/sec)'
 const mark = 'Model Config Path'
@@ -21,7 +21,7 @@ export const modelAnalyzer: ToolReader = {
       columns.filter((column) => /latency/i.test(column)),
     )
     wanted(columns.find((column) => column === throughput) ?? undefined, `column '${throughput}'`, source.file, columns)
-    return rows.map(({ where, cells }): ToolPoint => {
+    return each(rows, ({ where, cells }): ToolPoint => {
       const plain = (column: string) => (/^\d+$/.test(cells[column] ?? '') ? Number(cells[column]) : cells[column])
       // '2:GPU', '1/GPU', '2/GPU + 1/CPU': the count in front. Of several models there is one for each: the path tells them apart.
       const instances = Number(/^\s*(\d+)[:/][^,]*$/.exec(cells['Instance Group'] ?? '')?.[1])

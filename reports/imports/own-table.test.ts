@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { recordedTable } from '../../search/replay-table.ts'
 import { readOwnTable } from './own-table.ts'
 import { parseReplayTask } from './replay-task-schema.ts'
+import type { TableError } from './table-error.ts'
 
 const task = (changes: object = {}) =>
   parseReplayTask({
@@ -47,10 +48,42 @@ describe('a table that a stranger brings', () => {
     ['semicolons', rowsOf('1,T4,40,90,0.35', '2,T4,20,80,0.35').replaceAll(',', ';')],
     ['tabs', rowsOf('1,T4,40,90,0.35', '2,T4,20,80,0.35').replaceAll(',', '\t')],
     ['spaces and quotes', rowsOf(' 1 ,"T4", 40,90,0.35', '2,T4,20,80, 0.35')],
+    ['bars', rowsOf('1,T4,40,90,0.35', '2,T4,20,80,0.35').replaceAll(',', '|')],
+    ['line ends of CR alone', rowsOf('1,T4,40,90,0.35', '2,T4,20,80,0.35').replaceAll('\n', '\r')],
+    ["Excel's line that says what parts the columns", `sep=;\r\n${rowsOf('1,T4,40,90,0.35', '2,T4,20,80,0.35').replaceAll(',', ';')}`],
     ['emptied cells of a spreadsheet', `${rowsOf('1,T4,40,90,0.35,,', '2,T4,20,80,0.35')},,,,\n`],
     ['no end of its last line', rowsOf('1,T4,40,90,0.35', '2,T4,20,80,0.35').trimEnd()],
   ])('%s', (_what, text) => {
     expect(read(text).rows).toMatchObject([{ batch: '1', gpu: 'T4', ms: '40' }, { batch: '2' }])
+  })
+
+  test('decimal commas are read where no comma parts the columns, and that is told', () => {
+    const semicolons = (...rows: string[]) => `${header.replaceAll(',', ';')}\n${rows.join('\n')}\n`
+    const { task: found, rows, notes } = read(semicolons('1;T4;40;90;0,35', '2;T4;20,5;1,5e3;0,35'))
+    expect(rows).toMatchObject([
+      { ms: '40', price: '0.35' },
+      { ms: '20.5', rps: '1.5e3' },
+    ])
+    expect(notes).toEqual(['runs.csv: decimal commas are read as points: 0,35 as 0.35'])
+    expect(read(semicolons('0,5;T4;40;90;1', '1;T4;40;90;1')).task.parameters[0]).toMatchObject({ kind: 'ordinal', values: [0.5, 1] })
+    expect(found.parameters[1]).toMatchObject({ values: ['T4'] })
+    // Of thousands, beside points, or where commas part the columns, nobody knows.
+    expect(() => read(semicolons('1;T4;40;1,500;1'))).toThrow("rps is '1,500', not a number")
+    expect(() => read(semicolons('1;T4;40;90;1,5', '2;T4;40;90;1.5'))).toThrow("price is '1,5', not a number")
+    expect(() => read(rowsOf('1,T4,"40,5",90,1'))).toThrow("ms is '40,5', not a number")
+  })
+
+  test('names that are numbers with a unit are told', () => {
+    const { task: found, notes } = read(rowsOf('16GB,T4,40,90,0.35', '32GB,T4,20,80,0.35'))
+    expect(found.parameters[0]).toMatchObject({ kind: 'categorical', values: ['16GB', '32GB'] })
+    expect(notes).toEqual([expect.stringMatching(/^runs\.csv: batch has names \(16GB, 32GB\): numbers without a unit/)])
+    expect(read(rowsOf('fp16,T4,40,90,0.35', 'int8,T4,20,80,0.35')).notes).toEqual([])
+  })
+
+  test('an empty value is one where the task lists it', () => {
+    const rows = rowsOf(',T4,40,90,0.35', 'fast,T4,20,80,0.35')
+    expect(() => read(rows)).toThrow('runs.csv:2: batch is empty: each row says what was chosen')
+    expect(read(rows, { parameters: [{ name: 'batch', values: ['', 'fast'] }] }).task.parameters[0]).toMatchObject({ values: ['', 'fast'] })
   })
 
   test('one price for all rows needs no column; columns that nothing names are told', () => {
@@ -141,6 +174,23 @@ describe('what is wrong is told with its line, all at once', () => {
         /:5: rps is -3/,
       ],
     ],
+    [
+      'slips among the numbers of a parameter',
+      rowsOf('1,T4,1,1,1', '2,T4,1,1,1', 'NaN,T4,1,1,1', '4 x,T4,1,1,1', '8,T4,1,1,1', '0x10,T4,1,1,1', '16,T4,1,1,1'),
+      [/:4: batch is 'NaN', and most of its values are numbers$/, /:5: batch is '4 x'/, /:7: batch is '0x10'/],
+    ],
+    ['parameters without a value', rowsOf('1,T4,1,1,1', ',T4,1,1,1', '4,,1,1,1'), [/:3: batch is empty/, /:4: gpu is empty/]],
+    [
+      'figures of which no cost can be made',
+      rowsOf('1,T4,1,1e-300,1e300', '1e99,T4,1e200,1,1', '3,T4,0x10,1,1'),
+      [
+        /:2: price is 1e300: figures lie between/,
+        /:2: rps is 1e-300/,
+        /:3: batch is 1e99/,
+        /:3: ms is 1e200/,
+        /:4: ms is '0x10', not a number$/,
+      ],
+    ],
     ['no readings at all', rowsOf('1,T4,,,1', '2,T4,,,1'), [/^runs\.csv: no row has a reading of ms and rps$/]],
   ])('%s', (_what, text, told) => {
     let message = ''
@@ -150,6 +200,34 @@ describe('what is wrong is told with its line, all at once', () => {
       message = (error as Error).message
     }
     expect(message.split('\n')).toEqual(told.map((line) => expect.stringMatching(line)))
+  })
+
+  test('a line before the names of the columns is named', () => {
+    const problems = (text: string) => {
+      try {
+        return read(text)
+      } catch (error) {
+        return (error as TableError).problems
+      }
+    }
+    expect(problems(`# of Tuesday\n${rowsOf('1,T4,1,1,1')}`)).toEqual([
+      { where: 'runs.csv:2', what: '5 cells under 1 column', hint: 'line 1 is taken for the names of the columns: # of Tuesday' },
+      { where: 'runs.csv:3', what: '5 cells under 1 column' },
+    ])
+  })
+
+  test('a mark that says neither is no missing reading', () => {
+    const text = 'batch,gpu,ms,rps,price,oom\n1,T4,40,90,0.35,no\n2,T4,,,0.35,ja\n'
+    expect(() => read(text, { infeasibleColumn: 'oom' })).toThrow("runs.csv:3: oom is 'ja', neither 0 nor 1")
+  })
+
+  test.each([
+    ['ms', {}, 'ms is a parameter, and measured'],
+    ['rps', {}, 'rps is a parameter, and measured'],
+    ['oom', { infeasibleColumn: 'oom' }, 'oom is a parameter, and the infeasibleColumn'],
+  ])('what is measured is no parameter: %s', (name, changes, told) => {
+    const text = 'batch,gpu,ms,rps,price,oom\n1,T4,40,90,0.35,0\n'
+    expect(() => read(text, { ...changes, parameters: [{ name: 'batch' }, { name }] })).toThrow(told)
   })
 
   test('a value that the task does not list', () => {

@@ -1,10 +1,18 @@
 /** A recorded table of the user's own, by the task that says what its columns mean. */
-import { cellNumber, mergeRepeats, missingReadings, namedColumns, type RowFault, rowFaults } from '../../search/recorded-rows.ts'
+import {
+  cellNumber,
+  mergeRepeats,
+  missingReadings,
+  namedColumns,
+  type RowFault,
+  rateColumn,
+  rowFaults,
+} from '../../search/recorded-rows.ts'
 import type { ReplayParameter, ReplayRow, ReplayTask } from '../../search/replay-task.ts'
 import { gpuFeatures } from '../../trials/devices/features.ts'
 import type { GivenTask } from './replay-task-schema.ts'
 import { TableError } from './table-error.ts'
-import { type Source, tableOf } from './table-text.ts'
+import { type Source, tableOf, withDecimalPoints } from './table-text.ts'
 
 /** What a replay needs: a task, rows that are fit for it, one a configuration, and what was done to them, for people. */
 export interface Recording {
@@ -27,7 +35,7 @@ const SHOWN = 5
 
 /** Throws TableError naming every row that is wrong, with its line. */
 export function readOwnTable(given: GivenTask, source: Source): Recording {
-  const table = tableOf(source)
+  const { table, note } = withDecimalPoints(source, tableOf(source))
   if (table.rows.length > MOST_ROWS)
     throw new TableError([
       { where: source.file, what: `${table.rows.length} rows; a replay takes ${MOST_ROWS.toLocaleString('en-US')} at most` },
@@ -35,22 +43,47 @@ export function readOwnTable(given: GivenTask, source: Source): Recording {
   const price = typeof given.price === 'string' ? given.price : 'price per hour'
   const columns = typeof given.price === 'string' ? {} : { [price]: given.price }
   const placed = table.rows.map(({ where, cells }): PlacedRow => ({ where, cells: { ...cells, ...columns } }))
+  const ambiguous = given.parameters.flatMap((p) => (p.kind === undefined && p.values === undefined ? mixed(p.name, placed) : []))
+  if (ambiguous.length > 0) throw new TableError(ambiguous)
   const task: ReplayTask = { ...given, price, parameters: given.parameters.map((p) => completed(p, placed)) }
   const unused = table.columns.filter((column) => !namedColumns(task).includes(column))
   const recording = recordingOf(source.file, task, placed)
   return {
     ...recording,
     notes: [
+      ...(note ? [note] : []),
+      ...task.parameters.flatMap((p) => withUnits(source.file, p)),
       ...(unused.length > 0 ? [`${source.file}: columns that the task does not name: ${unused.join(', ')}`] : []),
       ...recording.notes,
     ],
   }
 }
 
+/** Cells of a parameter that are no numbers, or empty, where most of its values are numbers: a slip would make names of all. */
+function mixed(name: string, rows: readonly PlacedRow[]): { where: string; what: string; hint?: string }[] {
+  const cells = rows.flatMap(({ where, cells: row }) => (row[name] === undefined ? [] : [{ where, text: String(row[name]) }]))
+  const values = [...new Set(cells.map(({ text }) => text))]
+  const numeric = values.filter((text) => Number.isFinite(cellNumber(text))).length
+  if (numeric <= values.length - numeric) return []
+  return cells
+    .filter(({ text }) => text !== '' && Number.isNaN(cellNumber(text)))
+    .map(({ where, text }, i) => ({
+      where,
+      what: `${name} is '${text}', and most of its values are numbers`,
+      ...(i === 0 ? { hint: `where that is meant, say of ${name} in the task: kind: categorical` } : {}),
+    }))
+}
+
+/** What is told of names that are numbers with a unit. */
+function withUnits(file: string, { name, kind, values }: ReplayParameter): string[] {
+  if (kind === 'ordinal' || values.length < 2 || !values.every((value) => /^[\d.,_]+ ?[A-Za-zµ%]+$/.test(value))) return []
+  return [`${file}: ${name} has names (${some(values, ', ')}): numbers without a unit would have an order that the search can use`]
+}
+
 /** With the kind and values that the rows show, where the task does not say. */
 function completed(given: GivenTask['parameters'][number], rows: readonly PlacedRow[]): ReplayParameter {
   const { name, kind, values, features, concurrency } = given
-  const shown = values ?? [...new Set(rows.map(({ cells }) => String(cells[name] ?? '')))]
+  const shown = values ?? [...new Set(rows.map(({ cells }) => String(cells[name] ?? '')))].filter((value) => value !== '')
   const ordinal = kind === undefined ? shown.every((v) => Number.isFinite(cellNumber(v))) : kind === 'ordinal'
   if (ordinal) {
     const numbers = [...new Set(shown.map(cellNumber))].filter((v) => Number.isFinite(v)).sort((a, b) => a - b)
@@ -99,28 +132,37 @@ export function recordingOf(file: string, task: ReplayTask, placed: readonly Pla
 }
 
 /** What is wrong with a task beside its table. */
-function taskFaults(file: string, { parameters }: ReplayTask): { where: string; what: string; hint?: string }[] {
-  return parameters.flatMap((p) => {
-    if (p.kind !== 'categorical') return []
-    const features = p.features
-    const without = features ? p.values.filter((value) => !features[value]) : []
-    const widths = new Set(p.values.map((value) => features?.[value]?.length))
-    return [
-      ...(p.values.length > MOST_NAMES
-        ? [
-            {
-              where: file,
-              what: `${p.name} has ${p.values.length} names, ${MOST_NAMES} at most are searched`,
-              hint: 'an identifier is no parameter',
-            },
-          ]
-        : []),
-      ...(without.length > 0 ? [{ where: file, what: `${p.name} has no features for ${some(without, ', ')}` }] : []),
-      ...(without.length === 0 && widths.size > 1
-        ? [{ where: file, what: `${p.name} has more features for some names than for others` }]
-        : []),
-    ]
-  })
+function taskFaults(file: string, task: ReplayTask): { where: string; what: string; hint?: string }[] {
+  const read = [task.constraint.metric, rateColumn(task), task.infeasibleColumn]
+  const told = task.parameters.filter(({ name }) => read.includes(name))
+  const both = told.map(({ name }) => ({
+    where: file,
+    what: `${name} is a parameter, and ${name === task.infeasibleColumn ? 'the infeasibleColumn' : 'measured'}`,
+    hint: 'a parameter is chosen before anything is known of it',
+  }))
+  return [...both, ...task.parameters.flatMap((p) => nameFaults(file, p))]
+}
+
+function nameFaults(file: string, p: ReplayParameter): { where: string; what: string; hint?: string }[] {
+  if (p.kind !== 'categorical') return []
+  const features = p.features
+  const without = features ? p.values.filter((value) => !Object.hasOwn(features, value)) : []
+  const widths = new Set(p.values.map((value) => features?.[value]?.length))
+  return [
+    ...(p.values.length > MOST_NAMES
+      ? [
+          {
+            where: file,
+            what: `${p.name} has ${p.values.length} names, ${MOST_NAMES} at most are searched`,
+            hint: 'an identifier is no parameter',
+          },
+        ]
+      : []),
+    ...(without.length > 0 ? [{ where: file, what: `${p.name} has no features for ${some(without, ', ')}` }] : []),
+    ...(without.length === 0 && widths.size > 1
+      ? [{ where: file, what: `${p.name} has more features for some names than for others` }]
+      : []),
+  ]
 }
 
 const some = (words: readonly string[], between: string): string =>

@@ -2,7 +2,7 @@
 
 import { percentileName } from '../../profiler/slo.ts'
 import { tableOf } from './table-text.ts'
-import { figure, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
+import { each, figure, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
 
 const throughput = 'Inferences/Second'
 
@@ -19,7 +19,8 @@ export const perfAnalyzer: ToolReader = {
       columns.filter((column) => /latency/.test(column)),
     )
     const byRate = columns.includes('Request Rate')
-    return rows.map(
+    return each(
+      rows,
       ({ where, cells }): ToolPoint => ({
         where,
         configuration: {},

@@ -7,21 +7,32 @@ export interface Source {
   readonly text: string
 }
 
-interface TextTable {
+export interface TextTable {
   readonly columns: readonly string[]
   /** By column, and where each stands: 'runs.csv:12'. */
   readonly rows: readonly { readonly where: string; readonly cells: Readonly<Record<string, string>> }[]
 }
 
-const separators = [',', ';', '\t']
+const separators = [',', ';', '\t', '|']
 
-/** Records of a CSV file whose columns stand apart by comma, semicolon or tab, whichever its first line has most of. Throws TableError. */
+/** What Excel is told by a first line 'sep=;'. */
+const told = /^\uFEFF?"?sep=([,;\t|])"?[ ]*\r?$/im
+
+/** What the columns of a CSV file stand apart by: comma, semicolon, tab or bar, whichever its first line has most of, or what a line before says. */
+function separatorOf(text: string): string {
+  const first = /^.*$/m.exec(text.replace(/^[\uFEFF\s]+/, ''))?.[0] ?? ''
+  const named = told.exec(first)?.[1]
+  if (named) return named
+  const count = (separator: string) => first.replace(/"[^"]*"/g, '').split(separator).length
+  return separators.reduce((best, one) => (count(one) > count(best) ? one : best))
+}
+
+/** Records of a CSV file. Throws TableError. */
 export function recordsOf({ file, text }: Source): CsvRecord[] {
-  const first = /^.*$/m.exec(text.replace(/^[\uFEFF\s]+/, ''))?.[0].replace(/"[^"]*"/g, '') ?? ''
-  const count = (separator: string) => first.split(separator).length
-  const separator = separators.reduce((best, one) => (count(one) > count(best) ? one : best))
+  const separator = separatorOf(text)
   try {
-    return csvRecords(text, separator)
+    const records = csvRecords(text, separator)
+    return records[0] && told.test(records[0].cells.join(separator)) ? records.slice(1) : records
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error
     const [, line, what] = /^line (\d+): (.*)$/.exec(error.message) ?? [undefined, 1, error.message]
@@ -42,13 +53,16 @@ export function tableOf(source: Source): TextTable {
       line,
       cells: cells.slice(columns.length).every((cell) => cell.trim() === '') ? cells.slice(0, columns.length) : cells,
     }))
+  const under = `${columns.length} column${columns.length === 1 ? '' : 's'}`
+  const named = `line ${header.line} is taken for the names of the columns: ${header.cells.join(', ').slice(0, 80)}`
   const twice = columns.filter((name, i) => columns.indexOf(name) < i)
   const place = (line: number) => `${file}:${line}`
   const wrong = [
     ...twice.map((name) => ({ where: place(header.line), what: `two columns are named '${name}'` })),
     ...records
       .filter(({ cells }) => cells.length !== columns.length)
-      .map(({ line, cells }) => ({ where: place(line), what: `${cells.length} cells under ${columns.length} columns` })),
+      .map(({ line, cells }) => ({ where: place(line), what: `${cells.length} cells under ${under}` }))
+      .map((problem, i) => (i === 0 ? { ...problem, hint: named } : problem)),
     ...(records.length === 0 ? [{ where: place(header.line), what: 'column names, and no rows under them' }] : []),
   ]
   if (wrong.length > 0) throw new TableError(wrong)
@@ -59,4 +73,25 @@ export function tableOf(source: Source): TextTable {
       cells: Object.fromEntries(columns.map((name, i) => [name, cells[i]!.trim()])),
     })),
   }
+}
+
+const commaNumber = /^[+-]?\d+,\d+(e[+-]?\d+)?$/i
+const pointNumber = /^[+-]?\d*\.\d+(e[+-]?\d+)?$/i
+const thousands = /^[+-]?[1-9]\d{0,2},\d{3}$/
+
+/**
+ * Decimal commas as points, and a note that says so: where no comma parts the columns, no number of the table has a point, and not every comma may be one of
+ * thousands.
+ */
+export function withDecimalPoints({ file, text }: Source, table: TextTable): { table: TextTable; note?: string } {
+  const cells = table.rows.flatMap((row) => Object.values(row.cells))
+  const withComma = cells.filter((cell) => commaNumber.test(cell))
+  const plain = withComma.find((cell) => !thousands.test(cell))
+  if (separatorOf(text) === ',' || plain === undefined || cells.some((cell) => pointNumber.test(cell))) return { table }
+  const read = (cell: string) => (commaNumber.test(cell) ? cell.replace(',', '.') : cell)
+  const rows = table.rows.map(({ where, cells: row }) => ({
+    where,
+    cells: Object.fromEntries(Object.entries(row).map(([name, cell]) => [name, read(cell)])),
+  }))
+  return { table: { columns: table.columns, rows }, note: `${file}: decimal commas are read as points: ${plain} as ${read(plain)}` }
 }

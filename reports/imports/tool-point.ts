@@ -55,3 +55,28 @@ export function wanted<T>(found: T | undefined, name: string, file: string, ther
   const hint = there.length > 0 ? `it has ${there.join(', ')}` : undefined
   throw new TableError([{ where: file, what: `no ${name}`, ...(hint ? { hint } : {}) }])
 }
+
+/** What `read` makes of each; where it throws TableErrors, all of them together. */
+export function each<T, Read>(all: readonly T[], read: (one: T, at: number) => Read): Read[] {
+  const problems: TableError['problems'][number][] = []
+  const found = Array.from(all).flatMap((one, i) => {
+    try {
+      return [read(one, i)]
+    } catch (error) {
+      if (!(error instanceof TableError)) throw error
+      problems.push(...error.problems)
+      return []
+    }
+  })
+  if (problems.length > 0) throw new TableError(problems)
+  return found
+}
+
+/** An entry of a JSON file that has to be an object. Throws TableError. */
+export function entry<T extends object>(value: T | undefined, where: string): T {
+  if (typeof value === 'object') return value
+  throw new TableError([{ where, what: `it is ${JSON.stringify(value) ?? 'null'}, not an object` }])
+}
+
+/** JSON whose nulls are as good as absent. Throws SyntaxError. */
+export const withoutNulls = (text: string): unknown => JSON.parse(text, (_key, value) => value ?? undefined)

@@ -72,7 +72,7 @@ describe("Model Analyzer's table", () => {
     expect(() => read('metrics-model-inference.csv', { metric: 'ttft' })).toThrow(/ttft/)
     expect(said(`${header}\nm,1,1,x,1:GPU,8,Yes,fast,5`)).toThrow("x.csv:2: Throughput (infer/sec) is 'fast', not a number")
     expect(said(header)).toThrow('x.csv:1: column names, and no rows')
-    expect(said(`${header}\nm,1,1,x,1:GPU,8,Yes,10,5\nm,1,1,y,1:GPU,8,Yes,0,5`)).toThrow(/x\.csv:3: ratePerSecond is 0/)
+    expect(said(`${header}\nm,1,1,x,1:GPU,8,Yes,10,5\nm,1,1,y,1:GPU,8,Yes,-3,5`)).toThrow(/x\.csv:3: ratePerSecond is -3/)
   })
 })
 
@@ -167,4 +167,41 @@ test('a file of no tool is refused with what to do; JSON that is none too', () =
   expect(said('{"a": 1')).toThrow(/begins like JSON/)
   expect(said('')).toThrow(/no result/)
   expect(said('{}')).toThrow(/no result/)
+})
+
+describe('of every tool', () => {
+  test('a load that nothing came of is one that did not serve', () => {
+    const { rows } = importResults([{ file: 'p.csv', text: 'Concurrency,Inferences/Second,p99 latency\n1,50,9000\n64,0,0\n' }], options)
+    expect(rows).toMatchObject([
+      { concurrency: 1, failed: 0 },
+      { concurrency: 64, failed: 1 },
+    ])
+  })
+
+  test.each([
+    [
+      'rows of a table',
+      'Concurrency,Inferences/Second,p99 latency\n1,NaN,9000\n2,60,9000\n4,inf,9000\n',
+      ["x.csv:2: Inferences/Second is 'NaN', not a number", "x.csv:4: Inferences/Second is 'inf', not a number"],
+    ],
+    [
+      'combinations of a sweep',
+      '{"per_combination_metrics":[{"metrics":null},null,7]}',
+      ['[0]: no metric request_throughput_avg', '[1]: it is null, not an object', '[2]: it is 7, not an object'],
+    ],
+    [
+      'benchmarks',
+      '{"benchmarks":[{"metrics":{"requests_per_second":{},"request_latency":null}},null]}',
+      ['[0]: no metric request_latency', '[1]: it is null, not an object'],
+    ],
+    ['a latency that is null', '{"request_throughput":{"avg":5},"request_latency":null}', ['x.csv: no metric request_latency']],
+  ])('%s: whatever is wrong is told at once', (_what, text, told) => {
+    let message = ''
+    try {
+      importResults([{ file: 'x.csv', text }], options)
+    } catch (error) {
+      message = (error as Error).message
+    }
+    expect(message.split('\n')).toEqual(told.map((line) => expect.stringContaining(line)))
+  })
 })

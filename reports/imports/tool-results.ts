@@ -124,8 +124,8 @@ function better(a: ToolPoint, b: ToolPoint, options: Limits): boolean {
   return keeps(a) ? a.ratePerSecond > b.ratePerSecond : a.latencyMs < b.latencyMs
 }
 
-const served = ({ errorRate = 0, keepsOwnLimits = true }: ToolPoint, { maxErrorRate, own }: Limits): boolean =>
-  errorRate <= maxErrorRate && (keepsOwnLimits || !own)
+const served = ({ ratePerSecond, errorRate = 0, keepsOwnLimits = true }: ToolPoint, { maxErrorRate, own }: Limits): boolean =>
+  ratePerSecond !== 0 && errorRate <= maxErrorRate && (keepsOwnLimits || !own)
 
 function asTask(points: readonly ToolPoint[], tools: string, options: Limits): { task: ReplayTask; rows: PlacedRow[] } {
   const { metric, percentile, limitMs, pricePerHour } = options

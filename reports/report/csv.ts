@@ -24,7 +24,7 @@ export interface CsvRecord {
 export const parseCsv = (text: string): string[][] => csvRecords(text).map(({ cells }) => [...cells])
 
 /**
- * Rows of fields after RFC 4180, also with bare LF line ends and a byte order mark. Empty lines are skipped.
+ * Rows of fields after RFC 4180, also with bare LF or CR line ends and a byte order mark. Empty lines are skipped.
  * Throws SyntaxError, with the line, for a quote that is never closed.
  */
 export function csvRecords(text: string, separator = ','): CsvRecord[] {
@@ -45,7 +45,8 @@ export function csvRecords(text: string, separator = ','): CsvRecord[] {
   const source = text.startsWith('\uFEFF') ? text.slice(1) : text
   for (let i = 0; i < source.length; i++) {
     const c = source[i]!
-    if (c === '\n') line++
+    const ends = c === '\n' || (c === '\r' && source[i + 1] !== '\n')
+    if (ends) line++
     if (quoted) {
       if (c !== '"') field += c
       else if (source[i + 1] === '"') field += source[++i]
@@ -56,7 +57,7 @@ export function csvRecords(text: string, separator = ','): CsvRecord[] {
     } else if (c === separator) {
       cells.push(field)
       field = ''
-    } else if (c === '\n') end()
+    } else if (ends) end()
     else if (c !== '\r') field += c
   }
   if (quoted) throw new SyntaxError(`line ${opened}: a quote is opened and never closed`)
