@@ -7,7 +7,7 @@ export interface Source {
   readonly text: string
 }
 
-export interface TextTable {
+interface TextTable {
   readonly columns: readonly string[]
   /** By column, and where each stands: 'runs.csv:12'. */
   readonly rows: readonly { readonly where: string; readonly cells: Readonly<Record<string, string>> }[]
