@@ -1,4 +1,5 @@
 /** The gRPC side of the predictor: both inference services on one port, over the same repository and batcher as HTTP. */
+import { type AddressInfo, createServer } from 'node:net'
 import {
   logVerbosity,
   Metadata,
@@ -9,6 +10,7 @@ import {
   setLogVerbosity,
   status,
 } from '@grpc/grpc-js'
+import { GrpcDeadline } from './grpc-deadline.ts'
 import { serverName, serverVersion } from './http-server.ts'
 import { loadCodec } from './protocol/codec.ts'
 import { decodeMessage, encodeMessage } from './protocol/grpc/server-definitions.ts'
@@ -29,35 +31,44 @@ export async function startGrpcServer(
   repository: ModelRepository,
   host: string,
   port: number,
-  { maxBodyBytes }: { readonly maxBodyBytes: number },
+  { maxBodyBytes, requestTimeoutS }: { readonly maxBodyBytes: number; readonly requestTimeoutS: number },
 ): Promise<GrpcServer> {
   await loadCodec('grpc-v2')
   setLogVerbosity(logVerbosity.NONE) // What fails is an error of the call or of the start.
-  const server = new Server({ 'grpc.max_receive_message_length': maxBodyBytes, 'grpc.max_send_message_length': -1 })
+  const deadline = new GrpcDeadline(requestTimeoutS)
+  const server = new Server({
+    'grpc.max_receive_message_length': maxBodyBytes,
+    'grpc.max_send_message_length': -1,
+    'grpc.max_connection_idle_ms': Math.max(leastIdleMs, requestTimeoutS * 1000),
+    interceptors: [deadline.interceptor],
+  })
   add(server, '/inference.GRPCInferenceService/', openInferenceMethods(repository))
   add(server, '/tensorflow.serving.PredictionService/', predictionMethods(repository))
   add(server, '/tensorflow.serving.ModelService/', modelMethods(repository))
   add(server, '/grpc.health.v1.Health/', healthMethods(repository))
-  const bound = await new Promise<number>((resolve, reject) => {
-    const address = `${host.includes(':') ? `[${host}]` : host}:${port}`
-    server.bindAsync(address, ServerCredentials.createInsecure(), (error, taken) => {
-      if (!error) resolve(taken)
-      else
-        reject(/EADDRINUSE/.test(error.message) ? Object.assign(new Error(`listen EADDRINUSE: ${address}`), { code: 'EADDRINUSE' }) : error)
-    })
+  const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
+  const listening = createServer((socket) => {
+    deadline.watch(socket)
+    injector.injectConnection(socket)
   })
+  await new Promise<void>((resolve, reject) => listening.once('error', reject).listen(port, host, resolve))
   return {
-    port: bound,
+    port: (listening.address() as AddressInfo).port,
     close: () =>
       new Promise((resolve) => {
+        listening.close()
         const lastCall = setTimeout(() => server.forceShutdown(), 500)
         server.tryShutdown(() => {
           clearTimeout(lastCall)
+          deadline.close()
           resolve()
         })
       }),
   }
 }
+
+/** A connection that is not used is kept so long at least. */
+const leastIdleMs = 60_000
 
 /** A method deals in bytes: its request and its reply. Throws RequestError. */
 type Method = (request: Buffer) => Buffer | Promise<Buffer>

@@ -51,7 +51,10 @@ export async function startPredictor(settings: Settings): Promise<RunningPredict
     await server.listen({ host: settings.host, port: settings.port, backlog: listenBacklog })
     if (settings.grpcPort !== undefined) {
       const { startGrpcServer } = await import('./grpc-server.ts')
-      grpc = await startGrpcServer(repository, settings.host, settings.grpcPort, { maxBodyBytes })
+      grpc = await startGrpcServer(repository, settings.host, settings.grpcPort, {
+        maxBodyBytes,
+        requestTimeoutS: settings.requestTimeoutS,
+      })
     }
     const outcomes = await starting
     const failure = outcomes.find((outcome) => outcome.status === 'rejected')
