@@ -1,30 +1,57 @@
 /** YAML files of users, checked whole: every problem at once, each with its file and line. */
-import { isMap, isNode, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
+import { type Document, isMap, isNode, isSeq, Lexer, LineCounter, type Node, Parser, parseDocument } from 'yaml'
 import type { z } from 'zod'
 import { namesNear } from './devices/device-model-error.ts'
 
+/** Those that help: who has more of them has another file. */
+const mostProblems = 20
+const mostLetters = 300
+
 export class YamlFileError extends Error {
-  constructor(readonly problems: readonly string[]) {
-    super(problems.join('\n'))
+  /** The first of them, each cut, and how many more there are. */
+  readonly problems: readonly string[]
+
+  constructor(problems: readonly string[]) {
+    const told = firstOf(problems).map((problem) => (problem.length > mostLetters ? `${problem.slice(0, mostLetters)}…` : problem))
+    super(told.join('\n'))
     this.name = 'YamlFileError'
+    this.problems =
+      told.length < problems.length ? [...told, `${told[0]!.split(':')[0]}: and ${problems.length - told.length} more problems`] : told
   }
 }
 
+const firstOf = <T>(all: readonly T[]): readonly T[] => all.slice(0, mostProblems)
+
 const mostEntries = 20_000
 const mostNested = 200
+/** How often aliases may be resolved: they can stand for each other. */
+export const mostAliases = 100
 
-/** Why a text is too much to be a file that people write, before any parser sees it; undefined for one that is not. */
+/** Why a text is too much to be a file that people write, before a document is made of it; undefined for one that is not. */
 export function yamlExcess(text: string): string | undefined {
   let entries = 0
-  let depth = 0
-  for (let i = 0; i < text.length; i++) {
-    const letter = text[i]
+  let brackets = 0
+  for (const letter of text) {
     if (letter === '\n' || letter === ',') entries++
-    if (letter === '[' || letter === '{') depth++
-    if (letter === ']' || letter === '}') depth--
-    if (depth > mostNested) return `nested deeper than ${mostNested} brackets`
+    if (letter === '[' || letter === '{') brackets++
   }
-  return entries > mostEntries ? `more than ${mostEntries.toLocaleString('en-US')} lines and list entries` : undefined
+  if (entries > mostEntries) return `more than ${mostEntries.toLocaleString('en-US')} lines and list entries`
+  const mayNest = text
+    .split('\n')
+    .reduce((most, line) => Math.max(most, /^ */.exec(line)![0].length + (line.match(/[-?:]/g)?.length ?? 0)), brackets)
+  return mayNest > mostNested / 2 && isDeep(text) ? `nested deeper than ${mostNested} levels` : undefined
+}
+
+/** By the parser's own tokens: making a document of what is nested too deep ends the whole process, not with an error. */
+function isDeep(text: string): boolean {
+  const parser = new Parser()
+  // A document, and the value that is being read, beside what they are in.
+  const most = mostNested + 2
+  for (const lexeme of new Lexer().lex(text)) {
+    for (const _ of parser.next(lexeme));
+    if (parser.stack.length > most) return true
+  }
+  return false
 }
 
 /** Plain data alone: no binaries, sets or dates by tag. That keys are unique is checked elsewhere: the parser compares each with each. */
@@ -43,18 +70,18 @@ export function parseYaml<T>(text: string, fileName: string, schema: z.ZodType<T
     throw new YamlFileError(document.errors.map((e) => `${fileName}:${lines.linePos(e.pos[0]).line}: ${e.message}`))
   const again = repeatedKey(document.contents)
   if (again) throw new YamlFileError([`${fileName}:${lines.linePos(again.range?.[0] ?? 0).line}: Map keys must be unique`])
-  const parsed = schema.safeParse(document.toJS(), { reportInput: true })
+  const parsed = schema.safeParse(plainOf(document, fileName), { reportInput: true })
   if (parsed.success) return parsed.data
   const lineOf = (path: readonly PropertyKey[]) => {
     const node = nodeAt(document.contents, path)
     return node?.range ? lines.linePos(node.range[0]).line : 1
   }
   throw new YamlFileError(
-    parsed.error.issues.flatMap((issue) => {
+    firstOf(parsed.error.issues).flatMap((issue) => {
       const at = issue.path.join('.')
       if (issue.code === 'unrecognized_keys') {
         const known = knownKeys(schema, issue.path)
-        return issue.keys.map(
+        return firstOf(issue.keys).map(
           (key) =>
             `${fileName}:${lineOf([...issue.path, key])}: ${at ? `${at}: ` : ''}unknown key '${key}'${known ? `, ${namesNear(key, known)}` : ''}`,
         )
@@ -64,7 +91,23 @@ export function parseYaml<T>(text: string, fileName: string, schema: z.ZodType<T
   )
 }
 
-const got = (input: unknown) => (input === undefined ? '' : `, got ${JSON.stringify(input)?.slice(0, 200)}`)
+/** @throws YamlFileError for aliases that multiply what they stand for */
+function plainOf(document: Document, fileName: string): unknown {
+  try {
+    return document.toJS({ maxAliasCount: mostAliases })
+  } catch (error) {
+    throw new YamlFileError([`${fileName}: ${(error as Error).message}; write the values out instead of aliases (*name)`])
+  }
+}
+
+function got(input: unknown): string {
+  if (input === undefined) return ''
+  try {
+    return `, got ${JSON.stringify(input)?.slice(0, 200)}`
+  } catch {
+    return ', got what stands for itself' // An alias inside of its own anchor.
+  }
+}
 
 /** The first key that stands twice in one map. */
 function repeatedKey(root: unknown): Node | undefined {

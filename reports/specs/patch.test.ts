@@ -198,3 +198,19 @@ describe('patching a manifest', () => {
     expect(checkManifests(result.text).problems).toEqual([])
   })
 })
+
+describe('a manifest that is made to hang or to flood', () => {
+  const workload = 'apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: b}\n'
+  const laughs = Array.from({ length: 9 }, (_, i) => `a${i}: &a${i} [${Array(9).fill(i === 0 ? 'x' : `*a${i - 1}`)}]`).join('\n')
+  test.each([
+    ['entries of entries', '- '.repeat(100_000), /nested deeper/],
+    ['30,000 tags', `${workload}x: ${'!a '.repeat(30_000)}`, /not valid YAML/],
+    ['bytes by a tag', `${workload}x: !!binary ${'aGk='.repeat(1_000)}`, /binary/],
+    ['aliases that multiply', workload + laughs, /alias/i],
+    ['no list where one has to be', `${workload}spec: {template: {spec: {containers: [{name: a, env: [], resources: 5}]}}}`, /resources/],
+  ])('%s: refused, with its file', (_, text, message) => {
+    const refused = () => patchManifests(text, serving, { file: 'deployment.yaml' })
+    expect(refused).toThrow(message)
+    expect(refused).toThrow(/^deployment\.yaml/)
+  })
+})

@@ -5,7 +5,7 @@ import { cpuQuantity, memoryQuantity } from './pod.ts'
 import { refuseClaim, specGpus } from './pod-gpus.ts'
 import type { Serving } from './serving.ts'
 import { SpecError } from './spec-error.ts'
-import { type Change, documentsOf, type Path, type Plain, setAt } from './yaml-edit.ts'
+import { type Change, documentsOf, type Path, type Plain, plainOf, setAt } from './yaml-edit.ts'
 
 interface PatchOptions {
   /** The container to tune, where a pod has several. */
@@ -42,8 +42,18 @@ const podPaths: Readonly<Record<string, Path>> = {
  * Throws SpecError when the file has no workload, or several containers and none is named.
  */
 export function patchManifests(text: string, serving: Serving, options: PatchOptions): Patched {
+  try {
+    return patchedManifests(text, serving, options)
+  } catch (error) {
+    // An edit knows its place in the document, not the file.
+    if (!(error instanceof SpecError) || error.message.includes(options.file)) throw error
+    throw new SpecError(`${options.file}: ${error.message}`, error.hint)
+  }
+}
+
+function patchedManifests(text: string, serving: Serving, options: PatchOptions): Patched {
   const places: Place[] = documentsOf(text, options.file).map((document, index) => {
-    const object = document.toJS() as Plain
+    const object = plainOf(document, options.file)
     return { index, object, title: `${get(object, ['kind'])} ${get(object, ['metadata', 'name'])}` }
   })
   const workload = places.find((p) => podPaths[String(get(p.object, ['kind']))])

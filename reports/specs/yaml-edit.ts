@@ -5,6 +5,7 @@ import {
   isMap,
   isScalar,
   isSeq,
+  LineCounter,
   type Node,
   type Pair,
   parseAllDocuments,
@@ -13,6 +14,7 @@ import {
   type YAMLMap,
   type YAMLSeq,
 } from 'yaml'
+import { mostAliases, plainYaml, yamlExcess } from '../../trials/yaml.ts'
 import { SpecError } from './spec-error.ts'
 
 export type Plain = string | number | boolean | null | readonly Plain[] | { readonly [key: string]: Plain }
@@ -26,11 +28,26 @@ export interface Change {
   readonly to: Plain
 }
 
+/** The data of a document. Throws SpecError for aliases that multiply what they stand for. */
+export function plainOf(document: Document, file: string): Plain {
+  try {
+    return document.toJS({ maxAliasCount: mostAliases }) as Plain
+  } catch (error) {
+    throw new SpecError(`${file} cannot be read: ${(error as Error).message}`, 'write the values out instead of aliases (*name)')
+  }
+}
+
+const parse = (text: string, lineCounter?: LineCounter) => parseAllDocuments(text, { ...plainYaml, prettyErrors: false, lineCounter })
+
 /** The documents of a YAML file. Throws SpecError for text that is not YAML. */
 export function documentsOf(text: string, file: string): Document.Parsed[] {
-  const documents = parseAllDocuments(text)
-  const [error] = documents.flatMap((d) => d.errors)
-  if (error) throw new SpecError(`${file} is not valid YAML: ${error.message}`, 'correct it first')
+  const excess = yamlExcess(text)
+  if (excess !== undefined) throw new SpecError(`${file} is too much for a manifest: ${excess}`, 'give a file with the workload alone')
+  const lines = new LineCounter()
+  const documents = parse(text, lines)
+  const [error] = documents.flatMap((d) => [...d.errors, ...d.warnings])
+  if (error)
+    throw new SpecError(`${file}:${lines.linePos(error.pos[0]).line}: not valid YAML: ${error.message.slice(0, 300)}`, 'correct it first')
   return documents as Document.Parsed[]
 }
 
@@ -66,7 +83,7 @@ const isPlainObject = (value: Plain): value is { readonly [key: string]: Plain }
 
 /** The deepest node on a path that is there, and what of the path is left. */
 function find(text: string, index: number, path: Path): { node: Node | null; rest: Path; depth: number } {
-  let node = (parseAllDocuments(text)[index]?.contents ?? null) as Node | null
+  let node = (parse(text)[index]?.contents ?? null) as Node | null
   for (const [depth, key] of path.entries()) {
     const inner = isMap(node) || isSeq(node) ? (node.get(key, true) as Node | undefined) : undefined
     if (inner === undefined) return { node, rest: path.slice(depth), depth }

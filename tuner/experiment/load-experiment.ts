@@ -80,8 +80,15 @@ function assemble(
   return { ...resolved.experiment, secrets: new Map(checked.flatMap(({ secrets }) => [...secrets])) }
 }
 
-/** By file, line and column; then flags. Each once. */
+/** Those that help: who has more of them has another file. */
+const mostProblems = 50
+
+/** By file, line and column; then flags. Each once, and of very many the first. */
 function sorted(problems: readonly ConfigProblem[]): ConfigProblem[] {
   const once = [...new Map(problems.map((problem) => [`${problem.where}\n${problem.what}`, problem])).values()]
-  return once.sort((a, b) => a.where.localeCompare(b.where, 'en', { numeric: true }))
+  const inOrder = once.sort((a, b) => a.where.localeCompare(b.where, 'en', { numeric: true }))
+  const more = inOrder.length - mostProblems
+  return more <= 0
+    ? inOrder
+    : [...inOrder.slice(0, mostProblems), { where: inOrder[0]!.where, what: `and ${more} more problems`, hint: '' }]
 }

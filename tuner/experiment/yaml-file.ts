@@ -2,7 +2,7 @@
 
 import { isAlias, isMap, isPair, isScalar, isSeq, LineCounter, parseAllDocuments } from 'yaml'
 import { BoundError, readText } from '../../profiler/bounded-reader.ts'
-import { plainYaml, yamlExcess } from '../../trials/yaml.ts'
+import { mostAliases, plainYaml, yamlExcess } from '../../trials/yaml.ts'
 import type { ConfigProblem, Origin } from './types.ts'
 
 export type Path = readonly (string | number)[]
@@ -21,7 +21,6 @@ export interface Layer {
 }
 
 const maxBytes = 1_048_576
-const maxAliases = 100
 const keyOf = (path: Path) => JSON.stringify(path.map(String))
 
 /**
@@ -95,7 +94,7 @@ export function readYaml(text: string, shown: string, folder: string): { layer?:
 
   let raw: unknown
   try {
-    raw = document.toJS({ maxAliasCount: maxAliases })
+    raw = document.toJS({ maxAliasCount: mostAliases })
   } catch (error) {
     return {
       problems: [{ where: shown, what: sentence((error as Error).message), hint: 'write the values out instead of aliases (*name)' }],
@@ -130,7 +129,7 @@ const yamlHints: Partial<Record<string, string>> = {
   BAD_ALIAS: 'texts that start with * need quotes',
 }
 
-const sentence = (message: string) => message.replace(/\s+/g, ' ').trim()
+const sentence = (message: string) => message.replace(/\s+/g, ' ').trim().slice(0, 300)
 
 function unreadable(error: NodeJS.ErrnoException, shown: string): ConfigProblem {
   if (error.code === 'ENOENT') return { where: shown, what: 'no such file', hint: 'check the path after -f' }

@@ -1,0 +1,54 @@
+import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { parseYaml, yamlExcess } from './yaml.ts'
+
+const schema = z.strictObject({ a: z.number().optional() })
+const problemsOf = (text: string): readonly string[] => {
+  try {
+    parseYaml(text, 'file.yaml', schema)
+    return []
+  } catch (error) {
+    return (error as { problems: string[] }).problems
+  }
+}
+
+/** Made into a document, each of them would end the whole process or its stack. */
+describe('what is nested too deep is refused before a document is made of it', () => {
+  test.each([
+    ['entries of entries', '- '.repeat(100_000)],
+    ['entries of entries below a key', `a:\n  ${'- '.repeat(100_000)}x`],
+    ['keys of keys', '? '.repeat(100_000)],
+    ['keys in a line', 'a: '.repeat(50_000)],
+    ['brackets', '['.repeat(20_000)],
+    ['brackets beside others that are only text', `${'[ "]]]", '.repeat(5_000)}`],
+    ['indentation', Array.from({ length: 1_300 }, (_, i) => `${' '.repeat(i)}a:`).join('\n')],
+  ])('%s', (_, text) => {
+    expect(yamlExcess(text)).toMatch(/nested deeper than 200 levels/)
+    expect(problemsOf(text)).toEqual(['file.yaml: nested deeper than 200 levels'])
+  })
+
+  test('and what is wide, or has its brackets in words, is not', () => {
+    expect(yamlExcess(`a: "${'['.repeat(500)}"`)).toBeUndefined()
+    expect(yamlExcess('[1, 2],'.repeat(2_000))).toBeUndefined()
+    expect(yamlExcess(`a: |\n${'  - - - x: y\n'.repeat(300)}`)).toBeUndefined()
+  })
+})
+
+describe('aliases', () => {
+  test('that multiply are refused in words', () => {
+    const laughs = Array.from({ length: 9 }, (_, i) => `a${i}: &a${i} [${Array(9).fill(i === 0 ? 'x' : `*a${i - 1}`)}]`).join('\n')
+    expect(problemsOf(laughs)).toEqual([expect.stringMatching(/^file.yaml: .*alias/i)])
+  })
+
+  test('that stand for what they are in are shown without ending', () => {
+    expect(problemsOf('a: &a [*a]')).toEqual([expect.stringMatching(/^file.yaml:1: a: .*got what stands for itself/)])
+  })
+})
+
+test('of thousands of problems the first are told, each cut', () => {
+  for (const text of [Array.from({ length: 15_000 }, (_, i) => `k${i}: 1`).join('\n'), '!a '.repeat(30_000), '!'.repeat(100_000)]) {
+    const problems = problemsOf(text)
+    expect(problems.length).toBeGreaterThan(0)
+    expect(problems.join('\n').length).toBeLessThan(10_000)
+  }
+})
