@@ -1,4 +1,5 @@
 import { configDefaults, defineConfig } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
 import { SkippedReporter } from './tuner/testing/skipped-reporter.ts'
 
 /** Tests that compute and parse: no process of their own, no load in real time, nothing timed. */
@@ -45,8 +46,36 @@ const measured = [
   'trials/predictor/llm/llm',
 ].map((files) => `${files}.test.{ts,tsx}`)
 
+/** Those that take longest, longest first: begun first, none of them is left to run alone at the end. On a new checkout vitest knows no durations. */
+const longest = [
+  'docs',
+  'tuner/main-job',
+  'tuner/commands/verify/run',
+  'tuner/planted-secrets',
+  'tuner/backends/kubernetes-backend',
+  'profiler/profile',
+  'tuner/whole-run',
+  'tuner/gpu-machines',
+  'tuner/cli',
+  'tuner/dashboard/browser',
+  'tuner/hostile-input',
+  'tuner/commands/init/init',
+  'trials/launchers/local/local-launcher',
+].map((file) => `/${file}.test.ts`)
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const place = ({ moduleId }: TestSpecification) => {
+      const at = longest.findIndex((file) => moduleId.endsWith(file))
+      return at < 0 ? longest.length : at
+    }
+    return (await super.sort(files)).sort((a, b) => place(a) - place(b))
+  }
+}
+
 export default defineConfig({
   test: {
+    sequence: { sequencer: LongestFirst },
     // What takes ten seconds takes minutes on a machine with ten other things to do.
     testTimeout: 300_000,
     hookTimeout: 300_000,

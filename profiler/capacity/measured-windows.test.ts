@@ -133,6 +133,128 @@ describe('a server that is gone', () => {
     const { found } = await measured(answer)
     expect(found).toMatchObject({ outcome: 'server-died', capacityRps: 0, known: 'nothing' })
     expect(found.detail).toBe('nothing listens any more: 2 of 2 requests failed (refused × 2)')
+    expect(found.idle.requests).toBe(0)
+  })
+})
+
+describe('the search', () => {
+  /** So fast as the closed loops say; no window of open load could be held, so that nothing is learnt of them, and each is short work. */
+  const searched = async (idleMs: (idle: number) => number = () => 5, options: Partial<CapacityOptions> = {}) => {
+    let idle = 0
+    const played = await measured(
+      (load) =>
+        load.kind === 'open'
+          ? answers(load, 20, 5, 0, { generatorCores: 0.97 })
+          : answers(load, 300, connectionsOf(load) === 1 ? idleMs(idle++) : 5),
+      options,
+    )
+    return { ...played, open: played.asked.flatMap((load) => (load.kind === 'open' ? [load] : [])), idle }
+  }
+  const gotSlower =
+    'the server got slower while it was measured: one request at a time took 5.0 ms before and 20.0 ms after; the capacity mixes both'
+
+  test('follows one look at a server that is fast enough alone, on arrivals by the seed', async () => {
+    const { found, open, phases } = await searched()
+    expect(found.outcome).toBe('generator-limit')
+    expect(phases.slice(0, 4)).toEqual(['warm-up', 'warm-up', 'idle', 'saturation'])
+    expect(open[0]).toMatchObject({ seed: 1, arrivals: { kind: 'sweep' } })
+    expect((await searched(undefined, { seed: 70 })).open[0]).toMatchObject({ seed: 70 })
+    expect(found.idle).toMatchObject({ requests: 300, p50Ms: 5 })
+  })
+
+  test('follows where the server alone takes just what the SLO allows, by its median, or by the low end of its percentile', async () => {
+    expect((await searched(() => 50)).found.outcome).toBe('generator-limit')
+    /** So many of 300 are over: p99 is the fourth from the top, and its low end lower. */
+    const over = async (n: number) => {
+      const { found } = await measured((load) =>
+        load.kind === 'open'
+          ? answers(load, 20, 5, 0, { generatorCores: 0.97 })
+          : runOf(
+              load,
+              Array.from({ length: 300 }, (_, i) => (connectionsOf(load) === 1 && i < n ? 80 : 5)),
+              { sentMs: new Float64Array(300) },
+            ),
+      )
+      return found.outcome
+    }
+    expect([await over(5), await over(60)]).toEqual(['generator-limit', 'slo-unattainable'])
+  })
+
+  test('is followed by another look at the server alone, no part of the curve: one that changed is told', async () => {
+    const standard = { effort: 'standard' } as const
+    const same = await searched(undefined, standard)
+    expect(same.found.caveats.join()).not.toMatch(/while it was measured/)
+    const slower = await searched((idle) => (idle === 0 ? 5 : 20), standard)
+    expect(slower.found.caveats).toContain(gotSlower)
+    expect(slower.found.points.filter(({ load }) => connectionsOf(load) === 1)).toHaveLength(1)
+    // The settling before it looks at most twenty times.
+    expect(slower.asked.filter((load) => connectionsOf(load) === 1)).toHaveLength(1 + 20 + 1)
+    const quick = await searched((idle) => (idle === 0 ? 5 : 20))
+    expect([quick.found.caveats.join(), quick.idle]).toEqual([expect.not.stringMatching(/while it was/), 1])
+  })
+
+  test.each<[string, Partial<CapacityOptions>, (load: Load) => LoadRun | undefined]>([
+    ['dies', {}, (load) => (connectionsOf(load) > 2 ? refused(load) : undefined)],
+    ['cannot be better', { capacityToBeatRps: 1e6 }, () => undefined],
+  ])('is followed by none at a server that %s', async (_, options, answer) => {
+    const { found, asked } = await measured((load) => answer(load) ?? answers(load, 300), { effort: 'standard', ...options })
+    expect(['server-died', 'beaten']).toContain(found.outcome)
+    expect(asked.filter((load) => load.kind === 'closed' && load.durationS === 0.5)).toHaveLength(1)
+  })
+
+  test('of a server that refuses closed loops is led by what they got, and asks it no more so', async () => {
+    for (const [gently, reachedRps] of [
+      // 250 answers in 0.8 s, and then more than that in a second.
+      [300, 312.5],
+      [900, 900],
+    ] as const) {
+      const { asked } = await measured(
+        (load) => {
+          if (load.kind === 'closed') return answers(load, 300, 5, 50)
+          return answers(load, gently, 5, 0, { generatorCores: load.arrivals.kind === 'sweep' ? 0.97 : 0 })
+        },
+        { effort: 'standard' },
+      )
+      const sweep = asked.find((load) => load.kind === 'open' && load.arrivals.kind === 'sweep')
+      const before = asked.slice(0, asked.indexOf(sweep!)).map(({ kind }) => kind)
+      expect(before.at(-1)).toBe('open')
+      expect(sweep).toMatchObject({ arrivals: { fromRps: expect.closeTo(0.4 * reachedRps, 0) } })
+      // Nor at the end, to see whether it changed.
+      expect(asked.slice(asked.indexOf(sweep!)).map(({ kind }) => kind)).not.toContain('closed')
+    }
+  })
+
+  test('of a server that refuses one request at a time, but not the warm-up, is gentle too', async () => {
+    const { asked, found } = await measured((load) =>
+      load.kind === 'open' ? answers(load, 300, 5, 30) : answers(load, 300, 5, connectionsOf(load) === 1 ? 30 : 0),
+    )
+    expect(asked.filter(({ kind }) => kind === 'open')).toHaveLength(3)
+    expect(found.outcome).toBe('errors')
+  })
+
+  test('of a server that refuses in the warm-up alone is gentle too', async () => {
+    const { asked } = await measured((load) =>
+      load.kind === 'open' ? answers(load, 300, 5, 30) : answers(load, 300, 5, connectionsOf(load) === 2 ? 30 : 0),
+    )
+    expect(asked.filter(({ kind }) => kind === 'open')).toHaveLength(3)
+  })
+})
+
+describe('a warm-up by count', () => {
+  const rounds = async (answered: (round: number) => number) => {
+    let round = 0
+    const { asked } = await measured((load) =>
+      answers(load, connectionsOf(load) === 8 ? answered(round++) : 60, connectionsOf(load) === 1 ? 80 : 5),
+    )
+    return asked.filter((load) => connectionsOf(load) === 8).length
+  }
+
+  test('goes on while its windows answer more and more, the last eight of them', async () => {
+    // 560 requests after four windows.
+    expect(await rounds(() => 110)).toBe(4)
+    const growing = (round: number) => 80 + 20 * Math.min(round, 11)
+    // Windows 11 to 18 are the first eight whose later half has no more than two percent on the earlier: 280 and seven of 300.
+    expect(await rounds(growing)).toBe(18)
   })
 })
 

@@ -62,7 +62,8 @@ describe('refusals by hand', () => {
     const cut = refusing(100, { cutMs: 100 })
     // Refused from 26 ms to 98 ms; let in at 30, 40 ... 90 ms: seven are too few.
     expect(rateLimitOf([cut])).toBeUndefined()
-    expect(rateLimitOf([refusing(100, { cutMs: 111 })])!.seen).toBe(8)
+    // Refused up to 108 ms: what was sent at 112 ms was cut.
+    expect(rateLimitOf([refusing(100, { cutMs: 112 })])!.seen).toBe(8)
   })
 
   test('of fewer than five requests tell nothing', () => {
@@ -73,6 +74,48 @@ describe('refusals by hand', () => {
       )
     expect(rateLimitOf([failing([40, 44, 48, 52])])).toBeUndefined()
     expect(rateLimitOf([failing([40, 44, 48, 52, 56])])?.seen).toBe(12)
+  })
+})
+
+test('what is let in beside the first refusal neither flowed in nor was the burst', () => {
+  const run = runOf(
+    { kind: 'open', rateRps: 500, durationS: 0.2, arrivals: { kind: 'constant' }, seed: 1 },
+    Array.from({ length: 101 }, (_, i) => (i < 14 || i % 5 === 1 ? 4 : Number.NaN)),
+    // The fourteenth comes with the first that is refused.
+    { sentMs: Float64Array.from({ length: 101 }, (_, i) => 2 * (i < 14 ? i : i - 1)) },
+  )
+  const alone = rateLimitOf([run])!
+  // Refused from 26 ms to 198 ms; let in at 30, 40 ... 190 ms.
+  expect(alone.seen).toBe(17)
+  expect(alone.burst).toBeCloseTo(13 - 0.026 * alone.perSecond, 9)
+})
+
+test('a run that such a bucket would have refused far more of, is of no bucket', () => {
+  const load: Load = { kind: 'open', rateRps: 500, durationS: 0.2, arrivals: { kind: 'constant' }, seed: 1 }
+  const refusing = runOf(
+    load,
+    Array.from({ length: 100 }, (_, i) => (i < 13 || i % 5 === 0 ? 4 : Number.NaN)),
+  )
+  // All at once, and all answered: a full bucket holds ten.
+  const together = (n: number) => runOf(load, Array(n).fill(4), { sentMs: new Float64Array(n) })
+  const limit = rateLimitOf([refusing])!
+  expect(Math.floor(limit.burst)).toBe(10)
+  // Fourteen are fewer than three and three roots of fourteen, fifteen are not.
+  expect(rateLimitOf([refusing, together(24)])).toEqual(limit)
+  expect(rateLimitOf([refusing, together(25)])).toBeUndefined()
+  // Fifteen again, of which one was refused.
+  expect(rateLimitOf([refusing, runOf(load, [Number.NaN, ...Array(24).fill(4)], { sentMs: new Float64Array(25) })])).toEqual(limit)
+})
+
+describe('the highest rate is looked for', () => {
+  test('from a thousandth of the limit, where it refuses more than may fail at any', () => {
+    expect(rateWithin({ perSecond: 40, burst: 1 }, 0)).toBe(0.04)
+  })
+
+  test('up to where no more than may fail flows over, in sixteen halves', () => {
+    expect(rateWithin({ perSecond: 40, burst: 1e6 }, 0)).toBeCloseTo(40 - (40 - 0.04) / 2 ** 16, 9)
+    // All may fail: a hundred times the limit.
+    expect(rateWithin({ perSecond: 40, burst: 1e6 }, 1)).toBeCloseTo(4000 - (4000 - 0.04) / 2 ** 16, 6)
   })
 })
 

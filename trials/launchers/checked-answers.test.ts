@@ -32,16 +32,39 @@ interface Served {
   readonly launcher: Launcher
   readonly stopped: number[]
   asked: number
+  /** Numbers of the requests that were asked, and what was waited for, ms. */
+  readonly bodies: number[]
+  readonly slept: number[]
+}
+
+interface More {
+  /** What the bodies of the requests say, by number. */
+  readonly bodies?: readonly unknown[]
+  /** Whether answers are tensors, in which no time stands. */
+  readonly tensors?: boolean
+  /** How long each answer takes, ms of a clock on which waiting takes no time. */
+  readonly answerMs?: number
 }
 
 /** Predictors of which each answers as told, without any server. */
-function serving(answers: Answers, rules: AnswerRules, template = command, store = new GoldenStore()): Served {
-  const served: Served & { configuration?: Configuration } = { launcher: undefined as unknown as Launcher, stopped: [], asked: 0 }
+function serving(answers: Answers, rules: AnswerRules, template = command, store = new GoldenStore(), more: More = {}): Served {
+  const { bodies: texts = [0, 1, 2, 3], tensors = true, answerMs = 0 } = more
+  const served: Served = { launcher: undefined as unknown as Launcher, stopped: [], asked: 0, bodies: [], slept: [] }
   const configurations: Configuration[] = []
+  let nowMs = 5_000
+  const clock = {
+    now: () => nowMs,
+    sleep: async (ms: number) => {
+      served.slept.push(ms)
+      nowMs += ms
+    },
+  }
   const reading: AnswerReading = {
-    tensors: true,
+    tensors,
     ask: async (target, body) => {
       served.asked++
+      served.bodies.push(body)
+      nowMs += answerMs
       const answer = answers(configurations[Number(target.path)]!, body)
       if (answer === 'refused') throw new Error('503')
       return Buffer.from(JSON.stringify(answer))
@@ -54,7 +77,7 @@ function serving(answers: Answers, rules: AnswerRules, template = command, store
     sweep: async () => undefined,
     launch: async (configuration, number): Promise<Predictor> => {
       configurations[number] = configuration
-      const bodies = [0, 1, 2, 3].map((body) => ({
+      const bodies = texts.map((body) => ({
         contentType: 'application/json',
         body: JSON.stringify({ body, size: configuration.imageSize }),
       }))
@@ -72,7 +95,7 @@ function serving(answers: Answers, rules: AnswerRules, template = command, store
       }
     },
   }
-  return Object.assign(served, { launcher: withCheckedAnswers(inner, { rules, template, reading, store }) })
+  return Object.assign(served, { launcher: withCheckedAnswers(inner, { rules, template, reading, store, clock }) })
 }
 const answered = (document: unknown): Answered => ({ document, result: document })
 const right: Answers = (_, body) => ({ y: body + 0.5 })
@@ -231,4 +254,92 @@ test('what a server repeats of a secret stands neither in the file nor in the ve
   await launcher.launch({ batch: 1 }, 1, signal)
   await expect(launcher.launch({ batch: 8 }, 2, signal)).rejects.toThrow('"8 [secret]" in place of "1 [secret]"')
   expect(readFileSync(path, 'utf8')).not.toContain('planted-echo')
+})
+
+describe('which requests are asked', () => {
+  const off: AnswerRules = { expect: [{ path: 'y', value: 0, tolerance: 1e6 }], golden: 'off' }
+  const bodiesOf = async (bodies: readonly unknown[]) => {
+    const served = serving(right, off, command, new GoldenStore(), { bodies })
+    await served.launcher.launch({}, 1, signal)
+    return served.bodies
+  }
+
+  test('eight that differ, from the first to near the last', async () => {
+    expect(await bodiesOf(Array.from({ length: 20 }, (_, i) => i))).toEqual([0, 2, 5, 7, 10, 12, 15, 17])
+    expect(await bodiesOf([1, 1, 2, 2, 1, 3])).toEqual([0, 2, 5])
+  })
+
+  test('of the first 512', async () => {
+    const same = (n: number) => Array<number>(n).fill(0)
+    expect(await bodiesOf([...same(512), 1])).toEqual([0])
+    expect(await bodiesOf([...same(511), 1])).toEqual([0, 511])
+  })
+})
+
+describe('the first configuration is asked', () => {
+  test('one request after the other, all at once, and once more', async () => {
+    const served = serving(right, first)
+    await served.launcher.launch({}, 1, signal)
+    expect(served.bodies).toEqual([0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3])
+    expect(served.slept).toEqual([])
+  })
+
+  test('a second later where a time may stand in its answers', async () => {
+    const slept = async (answerMs: number) => {
+      const served = serving(right, first, command, new GoldenStore(), { tensors: false, answerMs })
+      await served.launcher.launch({}, 1, signal)
+      return served.slept
+    }
+    expect(await slept(100)).toEqual([1100 - 800])
+    expect(await slept(200)).toEqual([0])
+  })
+
+  test('for no more requests than four seconds are enough for', async () => {
+    const served = serving(right, first, command, new GoldenStore(), { answerMs: 2_000 })
+    const { answers } = await served.launcher.launch({}, 1, signal)
+    expect(served.bodies).toEqual([0, 1, 0, 1, 0, 1])
+    expect(answers!.spec.golden!.answers.map(({ body }) => body)).toEqual([0, 1])
+  })
+
+  test.each([
+    ['at once', 4],
+    ['the third time', 8],
+  ])('and what it answers otherwise %s is left out, the first answer kept', async (_, from) => {
+    let asked = 0
+    const { launcher } = serving(
+      (configuration, body) => ({ y: body + 0.5, id: asked++ < from ? 'a' : 'b', size: configuration.batch }),
+      first,
+    )
+    const { answers } = await launcher.launch({ batch: 1 }, 1, signal)
+    expect(answers!.spec.golden).toMatchObject({
+      of: 'trial 1',
+      random: ['id'],
+      answers: [0, 1, 2, 3].map((body) => ({ body, leaves: { id: ['a'] } })),
+    })
+  })
+})
+
+test('a predictor that is right is what was launched, with the check of its answers', async () => {
+  const { launcher, stopped } = serving(right, first, builtin)
+  const { stop, ...launched } = await launcher.launch({ variant: 'int8' }, 1, signal)
+  expect(launched).toMatchObject({ protocol: 'oip-v2', provenance: 'measured', logPath: '/log', target: { url: 'http://h', path: '1' } })
+  // As exact as the variant's precision is.
+  expect(launched.answers!.spec).toMatchObject({ bits: 8, configuration: { variant: 'int8' }, golden: { bits: 8 } })
+  await stop()
+  expect(stopped).toEqual([1])
+})
+
+test('answers that the user gives are exact', async () => {
+  const golden = { file: 'golden.jsonl', documents: [0, 1, 2, 3].map((body) => ({ y: body + 0.5 })) }
+  const { answers } = await serving(right, { expect: [], golden }, builtin).launcher.launch({ variant: 'int8' }, 1, signal)
+  expect(answers!.spec.golden).toMatchObject({ of: 'golden.jsonl', bits: 32, configuration: {}, random: [] })
+})
+
+test('an interrupt is its own reason, whatever else failed', async () => {
+  const path = join(folder, 'golden-answers.json')
+  writeFileSync(path, '{')
+  const reason = new Error('Ctrl-C')
+  const { launcher, stopped } = serving(right, first, command, new GoldenStore(path))
+  await expect(launcher.launch({}, 1, AbortSignal.abort(reason))).rejects.toBe(reason)
+  expect(stopped).toEqual([1])
 })

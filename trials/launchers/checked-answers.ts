@@ -28,6 +28,13 @@ interface CheckedAnswersOptions {
   readonly template: PredictorTemplate
   readonly reading: AnswerReading
   readonly store: GoldenStore
+  /** Default: this machine's. Tests bring one whose time passes at once. */
+  readonly clock?: { now(): number; sleep(ms: number, signal: AbortSignal): Promise<unknown> }
+}
+
+const machineClock: NonNullable<CheckedAnswersOptions['clock']> = {
+  now: () => performance.now(),
+  sleep: (ms, signal) => sleep(ms, undefined, { signal }),
 }
 
 type HttpTarget = Extract<Target, { kind: 'http' }>
@@ -155,15 +162,15 @@ function keyOf({ template, configuration: asGiven }: Asking, target: HttpTarget,
 
 /** The same requests one by one, then at once, and for answers in which a time may stand a second later; as many of them as there is time for. */
 async function severalRounds(target: HttpTarget, bodies: readonly number[], asking: Asking): Promise<(Answered | undefined)[][]> {
-  const { signal, rules, reading } = asking
-  const startedMs = performance.now()
+  const { signal, rules, reading, clock = machineClock } = asking
+  const startedMs = clock.now()
   const alone: (Answered | undefined)[] = []
-  while (alone.length < bodies.length && performance.now() - startedMs < longEnoughMs)
+  while (alone.length < bodies.length && clock.now() - startedMs < longEnoughMs)
     alone.push(...(await askTogether(target, [bodies[alone.length]!], asking)))
   const asked = bodies.slice(0, alone.length)
   if (alone.some((answer) => answer && unexpected(answer.document, rules.expect))) return []
   const rounds = [alone, await askTogether(target, asked, asking)]
-  if (!reading.tensors) await sleep(Math.max(0, anotherSecondMs - (performance.now() - startedMs)), undefined, { signal })
+  if (!reading.tensors) await clock.sleep(Math.max(0, anotherSecondMs - (clock.now() - startedMs)), signal)
   rounds.push(await askTogether(target, asked, asking))
   return rounds
 }
