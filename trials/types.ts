@@ -31,8 +31,11 @@ export type Trial = TrialBase &
   )
 export type FinishedTrial = Exclude<Trial, { state: 'running' }>
 
-/** Another try comes to the same: with this configuration, or with any of the experiment. */
-export type Finality = 'configuration' | 'experiment'
+/**
+ * Another try comes to the same: with this configuration, or with any of the experiment. `run`: with this configuration, as long as this run lasts; a later
+ * one may find it mended (a node with the GPU), and nothing is known of the configuration itself.
+ */
+export type Finality = 'configuration' | 'experiment' | 'run'
 
 interface Finished {
   /** Launch, load and stop, seconds. */

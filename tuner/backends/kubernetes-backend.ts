@@ -116,6 +116,9 @@ function launcherOptionsOf(
     reach: kubernetes.loadFrom === 'here' || inCluster ? 'direct' : 'port-forward',
     podDeadlineS: startS + readyS + loadDeadlineS(Math.max(load.trialSeconds, load.confirmSeconds)),
     ownGpus: own.gpus,
+    ...(kubernetes.scaleUpTimeoutMs !== undefined && {
+      patience: { scaleUpMs: kubernetes.scaleUpTimeoutMs, waitsForScaleUp: true },
+    }),
   }
 }
 

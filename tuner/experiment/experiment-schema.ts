@@ -253,6 +253,11 @@ export const experimentFileSchema = z.strictObject({
         .enum(loadOrigins)
         .optional()
         .describe('cluster: a Job beside the predictor; port-forward: from here through the API server; here: from here to pod addresses'),
+      scaleUpTimeout: duration
+        .optional()
+        .describe(
+          'how long a pod without a place waits for a node, whatever the autoscaler says; default 10m while it says that it adds one',
+        ),
       gpuScheme: z.enum(gpuSchemes).optional().describe('how GPUs are asked for, default: as the nodes that have them are set up'),
       dra: z
         .strictObject({

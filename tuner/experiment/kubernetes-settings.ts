@@ -12,8 +12,9 @@ interface Container {
 }
 
 export function resolveKubernetes({ entries, report }: Context): KubernetesSpec | undefined {
-  const given = entries.kubernetes
-  if (given === undefined) return undefined
+  if (entries.kubernetes === undefined) return undefined
+  const { scaleUpTimeout: scaleUpTimeoutMs, ...rest } = entries.kubernetes
+  const given = { ...rest, ...(scaleUpTimeoutMs !== undefined && { scaleUpTimeoutMs }) }
   if ((entries.backend ?? defaults.backend) !== 'kubernetes')
     report(
       ['kubernetes'],

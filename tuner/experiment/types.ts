@@ -53,6 +53,8 @@ export interface KubernetesSpec {
   readonly image?: string
   /** Where load comes from, default 'cluster'. */
   readonly loadFrom?: LoadOrigin
+  /** How long a pod without a place waits for a node, whatever the autoscaler says. */
+  readonly scaleUpTimeoutMs?: number
   readonly gpuScheme?: GpuScheme
   /** How GPUs are claimed by dynamic resource allocation. */
   readonly dra?: DraOptions

@@ -14,6 +14,9 @@ export function logSdOf(measurement: Measurement): number | undefined {
   return Math.log(high / low) / (2 * z90)
 }
 
+/** The cluster has no place for it now; it may have one when the experiment is resumed. */
+export const withoutPlace = (trial: FinishedTrial): boolean => trial.state === 'failed' && trial.final === 'run'
+
 /** What a finished trial teaches about its configuration; undefined for failed trials, those that say nothing, and confirmations, which teach nothing new. */
 export function observationOf(trial: FinishedTrial, objective: Objective): Observation | undefined {
   if (trial.state === 'failed' || trial.purpose === 'confirmation') return undefined

@@ -95,6 +95,27 @@ describe('what is told', () => {
     expect(of('warning')).toEqual([{ type: 'warning', message: 'the fit fell back' }])
   })
 
+  test('of what has no place now once, as of something to keep away from in this run; a resumed run is told nothing of it', async () => {
+    const seen: string[][] = []
+    const sampler: typeof orderedSampler = {
+      name: 'seeing',
+      suggest: (...given) => {
+        seen.push(given[1].map(({ state }) => state))
+        return orderedSampler.suggest(...given)
+      },
+    }
+    const launcher = fakeLauncher(async ({ batchSize }) => {
+      if (batchSize === 1) throw new LaunchError('no node has a T4', undefined, undefined, 'run')
+      return fakePredictor({ isolation: String(batchSize) })
+    })
+    const { running, log } = search({ launcher, sampler }, { budget: { maxTrials: 2 } })
+    expect((await running.run()).detail).toContain('nothing is known of one configuration that no node had a place for')
+    expect(log.trials.filter(({ configuration }) => configuration.batchSize === 1)).toHaveLength(1)
+    expect(seen.at(-1)).toEqual(['infeasible', 'complete'])
+    const options = { objective: batchProblem.objective, pricePerHour: () => 1, withheld: () => new Set<never>() }
+    expect(new TrialLog({ ...options, earlier: log.trials }).observations().map(({ state }) => state)).toEqual(['complete', 'complete'])
+  })
+
   test('which try it is, from the second on; a failed trial is no reason to ask the stop rule', async () => {
     const launcher = fakeLauncher(async ({ batchSize }) => {
       if (batchSize === 1) throw new LaunchError('no port')

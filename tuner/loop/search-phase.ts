@@ -7,13 +7,14 @@ import type { Configuration, StopAssessment, Suggestion } from '../../search/typ
 import type { FinishedTrial, TrialPurpose } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 import type { EventBody, StopReason } from './events.ts'
+import { withoutPlace } from './observations.ts'
 import type { LoopParts } from './parts.ts'
 import { secondReadings } from './second-reading.ts'
 import type { TrialLog } from './trial-log.ts'
 import { runTrial, type TrialRequest } from './trial-runner.ts'
 import { taskOf } from './trial-task.ts'
 import { trialsUntilIdle, type Worth, worthOfTrial } from './trial-worth.ts'
-import { type Ending, spaceExhausted, whyStop } from './why-stop.ts'
+import { type Ending, spaceExhausted, whyStop, withUnplaced } from './why-stop.ts'
 
 /** Tries of one configuration before it is given up. */
 const maxAttempts = 3
@@ -77,7 +78,7 @@ export class Search {
       if (this.#pending.size === 0) {
         this.#ending ??= this.#whyStop() ?? spaceExhausted(this.#log)
         const last = this.#afterwards(this.#ending)
-        if (!last) return this.#ending
+        if (!last) return withUnplaced(this.#ending, this.#log.fresh)
         this.#start(last)
       }
       await Promise.race([...this.#pending.values()].map(({ done }) => done))
@@ -218,7 +219,7 @@ export class Search {
     const pricePerHour = problem.pricePerHour(trial.configuration)
     this.#emit({ type: 'trial-finished', trial, label: label(trial.configuration), pricePerHour, retry, spent: this.#log.spent })
     this.#announceBest()
-    if (trial.state !== 'failed') {
+    if (trial.state !== 'failed' || withoutPlace(trial)) {
       this.#assessment = assessStop(this.#log.observations(), rng)
       const trialsLeft = this.#trialsLeft(this.#assessment)
       const told = { assessment: this.#assessment, afterTrials: this.#log.counted }

@@ -2,7 +2,7 @@
 import type { Objective } from '../../search/objective.ts'
 import type { Configuration, Observation } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { observationOf } from './observations.ts'
+import { observationOf, withoutPlace } from './observations.ts'
 
 export interface TrialLogOptions {
   readonly objective: Objective
@@ -59,9 +59,15 @@ export class TrialLog {
     const withheld = this.#options.withheld(this.#trials)
     return this.#trials.flatMap((trial) => {
       if (withheld.has(trial)) return []
-      if (!this.#observed.has(trial)) this.#observed.set(trial, observationOf(trial, this.#options.objective))
+      if (!this.#observed.has(trial)) this.#observed.set(trial, observationOf(trial, this.#options.objective) ?? this.#forNow(trial))
       return this.#observed.get(trial) ?? []
     })
+  }
+
+  /** This run has no place for it, and looks for others that it has a place for. */
+  #forNow(trial: FinishedTrial): Observation | undefined {
+    if (trial.state !== 'failed' || !withoutPlace(trial) || this.#options.earlier.includes(trial)) return undefined
+    return { configuration: trial.configuration, state: 'infeasible', reason: trial.error }
   }
 
   /** Trials that count towards the most that may run: failed ones and confirmations do not. */

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { measurement } from '../testing/fakes.ts'
-import { type SearchState, spaceExhausted, whyStop } from './why-stop.ts'
+import { type SearchState, spaceExhausted, whyStop, withUnplaced } from './why-stop.ts'
 
 const base = (number: number) => ({ number, configuration: {}, why: '', startedAt: '2026-01-01T00:00:00Z', seconds: 10 })
 const complete = (number: number): FinishedTrial => ({ ...base(number), state: 'complete', measurement: measurement(100) })
-const failed = (number: number, final?: 'experiment' | 'configuration'): FinishedTrial => ({
+const failed = (number: number, final?: 'experiment' | 'configuration' | 'run'): FinishedTrial => ({
   ...base(number),
   state: 'failed',
   error: `error ${number}`,
@@ -33,6 +33,17 @@ describe('why a search stops', () => {
   test('it goes on while nothing says otherwise', () => {
     expect(whyStop(state([]), budget)).toBeUndefined()
     expect(whyStop(state([complete(1)], { assessment: { ...sure, stop: false } }), budget)).toBeUndefined()
+  })
+
+  test('what no node has a place for fails nothing while others are measured, and is said at the end', () => {
+    const unplaced = [2, 3, 4, 5].map((number) => failed(number, 'run'))
+    expect(whyStop(state([complete(1), ...unplaced]), budget)).toBeUndefined()
+    expect(whyStop(state([complete(1), ...[2, 3, 4, 5].map((number) => failed(number))]), budget)?.reason).toBe('failed')
+    expect(whyStop(state(unplaced), budget)).toMatchObject({ reason: 'failed', detail: expect.stringContaining('error 5') })
+    expect(withUnplaced({ reason: 'certain', detail: 'sure' }, [complete(1), ...unplaced])).toEqual({
+      reason: 'certain',
+      detail: 'sure; nothing is known of 4 configurations that no node had a place for: tune resume tries them again',
+    })
   })
 
   test.each([

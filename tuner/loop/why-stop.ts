@@ -4,6 +4,7 @@ import type { StopAssessment } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { BudgetSpec } from '../experiment/types.ts'
 import type { StopReason } from './events.ts'
+import { withoutPlace } from './observations.ts'
 import type { Worth } from './trial-worth.ts'
 
 /** Why a run ended, in words too. */
@@ -41,6 +42,14 @@ export function whyStop(state: SearchState, budget: BudgetSpec): Ending | undefi
   return hopeless(state) ?? reached ?? spent()
 }
 
+/** An end that says how much was left out for want of a place. */
+export function withUnplaced(ending: Ending, fresh: readonly FinishedTrial[]): Ending {
+  const unplaced = fresh.filter(withoutPlace).length
+  if (unplaced === 0) return ending
+  const what = unplaced === 1 ? 'one configuration that no node had a place for' : `${unplaced} configurations that no node had a place for`
+  return { ...ending, detail: `${ending.detail}; nothing is known of ${what}: tune resume tries ${unplaced === 1 ? 'it' : 'them'} again` }
+}
+
 /** Nothing is left to try. */
 export const spaceExhausted = ({ trials, counted }: Pick<SearchState, 'trials' | 'counted'>): Ending =>
   nothingLasted({ trials }) ?? { reason: 'space-exhausted', detail: `all ${counted} configurations tried` }
@@ -49,9 +58,10 @@ function hopeless({ trials, fresh }: SearchState): Ending | undefined {
   const failed = (detail: string): Ending => ({ reason: 'failed', detail })
   const final = fresh.find((trial) => trial.state === 'failed' && trial.final === 'experiment')
   if (final !== undefined) return failed(`every other trial would fail like trial ${final.number}`)
-  const last = fresh.slice(-maxFailuresInRow)
-  if (last.length < maxFailuresInRow) return undefined
-  if (last.every((trial) => trial.state === 'failed'))
+  if (fresh.length < maxFailuresInRow) return undefined
+  // What has no place now says nothing of the rest.
+  const last = fresh.filter((trial) => !withoutPlace(trial)).slice(-maxFailuresInRow)
+  if (last.length === maxFailuresInRow && last.every((trial) => trial.state === 'failed'))
     return failed(`${maxFailuresInRow} trials failed in a row; the last: ${whatWentWrong(last.at(-1)!)}`)
   return nothingLasted({ trials })
 }

@@ -262,11 +262,11 @@ describe('on a cluster', () => {
         (error: unknown) => error,
       )
     }
-    test('for want of the device: infeasible, with the scheduler’s reason', async () => {
+    test('for want of the device: no place for now, with the scheduler’s reason', async () => {
       publish(sliced)
       expect(await launched()).toMatchObject({
-        name: 'InfeasibleError',
-        reason: 'no-such-gpu',
+        name: 'LaunchError',
+        final: 'run',
         message: expect.stringMatching(/cannot allocate all claims.*no node has 1 x NVIDIA-A100.* of class gpu\.nvidia\.com/),
       })
       expect(fake.objects.resourceclaimtemplates.size).toBe(0)
@@ -281,7 +281,7 @@ describe('on a cluster', () => {
         answer(response, 403, status(403, 'Forbidden', 'resourceslices is forbidden'))
         return true
       }
-      expect(await launched()).toMatchObject({ name: 'InfeasibleError', message: `unschedulable: ${why}` })
+      expect(await launched()).toMatchObject({ name: 'LaunchError', final: 'run', message: `unschedulable: ${why}` })
     })
     test('for want of the class: a failure that says where to name it', async () => {
       expect(await launched('request gpu: device class gpu.nvidia.com does not exist')).toMatchObject({

@@ -93,20 +93,20 @@ describe('on a real cluster', () => {
     })
   })
 
-  test('a GPU that no node has is no such GPU, in the scheduler’s words', async () => {
+  test('a GPU that no node has has no place for now, in the scheduler’s words', async () => {
     await expect(
       launcher({ template: { ...emulated, engine: 'tfjs' } }).launch({ ...small, gpuMemoryPercent: 100 }, 1, never),
     ).rejects.toMatchObject({
-      name: 'InfeasibleError',
-      reason: 'no-such-gpu',
+      name: 'LaunchError',
+      final: 'run',
       message: expect.stringMatching(/0\/\d+ nodes are available.*nvidia\.com\/gpu/s),
     })
   })
 
-  test('more cores than a node has cannot be served', async () => {
+  test('more cores than a node has have no place for now', async () => {
     await expect(launcher().launch({ ...small, cpuCores: 1000 }, 1, never)).rejects.toMatchObject({
-      name: 'InfeasibleError',
-      reason: 'never-ready',
+      name: 'LaunchError',
+      final: 'run',
       message: expect.stringContaining('Insufficient cpu'),
     })
   })
@@ -248,7 +248,7 @@ describe('on a real cluster', () => {
         await first.stop()
         await (await waiting).stop()
         await expect(made.launch({ gpu: 'V100' }, 3, never)).rejects.toMatchObject({
-          reason: 'no-such-gpu',
+          final: 'run',
           message: expect.stringContaining('Tesla-V100'),
         })
       } finally {

@@ -214,12 +214,52 @@ describe('a pod in trouble', () => {
           },
         ],
       },
-      'InfeasibleError',
+      'LaunchError',
       /0\/3 nodes are available/,
     ],
   ])('%s', async (_, given, name, message) => {
     expect(await launchOf(given)).toMatchObject({ name, message: expect.stringMatching(message) })
     expect([...fake.objects.pods.keys()]).toEqual([])
+  })
+
+  test('that no node has waits for the autoscaler while that adds one, and tells its last words', async () => {
+    const conditions = [
+      { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/3 nodes: Insufficient nvidia.com/gpu' },
+    ]
+    const say = (reason: string, message: string, more: object = {}) =>
+      fake.objects.events.set(reason, {
+        metadata: { name: reason, uid: '', resourceVersion: '', creationTimestamp: '' },
+        ...{ reason, message, lastTimestamp: new Date().toISOString(), ...more },
+      })
+    fake.kubelet = (_, set) => setImmediate(() => set({ conditions } as never))
+    const launched = launcherOf(await fake.api()).launch({}, 1, never)
+    say('TriggeredScaleUp', 'pod triggered scale-up: [{gpu-pool 0->1 (max: 4)}]')
+    const early = await Promise.race([launched.catch(() => 'gave up'), new Promise((resolve) => setTimeout(resolve, 500, 'waits'))])
+    expect(early).toBe('waits')
+    say('NotTriggerScaleUp', 'pod did not trigger scale-up: 1 max node group size reached', { lastTimestamp: new Date(Date.now() + 1000) })
+    await expect(launched).rejects.toMatchObject({
+      final: 'run',
+      message: expect.stringMatching(/Insufficient nvidia.*max node group size/),
+    })
+  })
+
+  test('that Karpenter can make no node for is told so', async () => {
+    const conditions = [
+      { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/3 nodes: Insufficient nvidia.com/gpu' },
+    ]
+    fake.objects.events.set('e', {
+      metadata: { name: 'e', uid: '', resourceVersion: '', creationTimestamp: '' },
+      ...{ reason: 'Nominated', message: 'Pod should schedule on: nodeclaim/gpu-x1', lastTimestamp: new Date().toISOString() },
+    })
+    fake.fault = ({ path }, response) => {
+      if (!path.endsWith('/nodeclaims/gpu-x1')) return false
+      answer(response, 200, { status: { conditions: [{ type: 'Launched', status: 'False', reason: 'InsufficientCapacity' }] } })
+      return true
+    }
+    expect(await launchOf({ conditions })).toMatchObject({
+      final: 'run',
+      message: expect.stringContaining('nodeclaim gpu-x1: InsufficientCapacity'),
+    })
   })
 
   test('that a free node would hold is no word on the configuration', async () => {

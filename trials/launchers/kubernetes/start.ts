@@ -1,5 +1,5 @@
 /** From a pod made to a container that runs: what is waited for, how long, and why not longer. */
-import { InfeasibleError, LaunchError } from '../../types.ts'
+import { LaunchError } from '../../types.ts'
 import { type Api, ApiError } from './api.ts'
 import { listDevices, offersClaim } from './device-slices.ts'
 import { type DeviceClaim, draVersionOf } from './dra.ts'
@@ -8,12 +8,15 @@ import { fitOf } from './fits-node.ts'
 import { type Json, labelNames } from './manifests.ts'
 import type { PodState } from './pod-state.ts'
 import type { PodWatch } from './pod-watch.ts'
+import { scaleUpSaid } from './scale-up.ts'
 
 /** Times in ms. */
 export interface StartPatience {
   /** No node fits, and no other trial's end could change that. A cluster that adds nodes gets `scaleUpMs`. */
   readonly unschedulableMs: number
   readonly scaleUpMs: number
+  /** `scaleUpMs` are waited whatever the cluster says: for autoscalers that say nothing. */
+  readonly waitsForScaleUp?: boolean
   /** From a node found to the container running: image pull, volumes. */
   readonly startMs: number
   /** Between two looks at the clock and at the cluster's warnings. */
@@ -72,7 +75,8 @@ function watchTheClock(start: Start, gaveUp: AbortController): { stop: () => voi
       if (othersRun(start)) unschedulableSince = undefined
       else unschedulableSince ??= nowMs
       const waitedMs = nowMs - (unschedulableSince ?? nowMs)
-      if (waitedMs > patience.scaleUpMs || (waitedMs > patience.unschedulableMs && !(await scalingUp(start)))) {
+      const grows = async () => patience.waitsForScaleUp || (await scaleUpOf(start)).grows
+      if (waitedMs > patience.scaleUpMs || (waitedMs > patience.unschedulableMs && !(await grows()))) {
         gaveUp.abort(await neverScheduled(start, now.why))
       }
       return
@@ -119,43 +123,38 @@ const othersRun = ({ watch, name }: Start): boolean =>
         !['Failed', 'Succeeded'].includes(status?.phase ?? ''),
     )
 
-/** The cluster autoscaler or Karpenter is adding a node for the pod. */
-const scalingUp = async ({ api, name, signal }: Start): Promise<boolean> => {
-  const { items } = await api.request<{ items: { reason?: string }[] }>('GET', `/api/v1/namespaces/${api.namespace}/events`, {
-    query: { fieldSelector: `involvedObject.name=${name}` },
-    signal,
-  })
-  return items.some(({ reason }) => reason === 'TriggeredScaleUp' || reason === 'Nominated')
-}
-
-async function neverScheduled({ api, requested, claim, signal }: Start, why: string): Promise<Error> {
+async function neverScheduled(start: Start, why: string): Promise<Error> {
+  const { api, requested, claim, signal } = start
   // Without leave to see nodes or devices the scheduler's word is all there is.
   const seen = <T>(looked: Promise<T>): Promise<T | undefined> =>
     looked.catch((error: unknown) => {
       if (error instanceof ApiError) return undefined
       throw error
     })
+  const { said } = (await seen(scaleUpOf(start))) ?? {}
+  const words = `unschedulable: ${why}${said === undefined ? '' : `; ${said}`}`
   if (claim !== undefined && claimUnmet.test(why)) {
     const offered = await seen(devicesOffer(api, claim, signal))
     const what = `${claim.count} x ${claim.products.join(' or ')}${claim.migProfile ? ` slice ${claim.migProfile}` : ''} of class ${claim.deviceClass}`
-    if (offered) return new LaunchError(`unschedulable: ${why}`, `${what} could hold it, if others did not: free it, or wait`)
-    return new InfeasibleError('no-such-gpu', `unschedulable: ${why}${offered === false ? `; no node has ${what}` : ''}`)
+    if (offered) return new LaunchError(words, `${what} could hold it, if others did not: free it, or wait`)
+    return noPlace(`${words}${offered === false ? `; no node has ${what}` : ''}`)
   }
   if (claim !== undefined && /resource ?claim|device class/i.test(why)) {
-    return new LaunchError(
-      `unschedulable: ${why}`,
-      'tune doctor --backend kubernetes lists the device classes: name one as kubernetes.dra.deviceClass',
-    )
+    return new LaunchError(words, 'tune doctor --backend kubernetes lists the device classes: name one as kubernetes.dra.deviceClass')
   }
   const fit = await seen(fitOf(api, requested, signal))
-  if (fit?.fits) return new LaunchError(`unschedulable: ${why}`, `node ${fit.node} could hold it, if others did not: free it, or wait`)
-  const gpu = fit?.lacks.some((name) => name.includes('gpu') || name.includes('mig')) ?? /gpu|mig-/.test(why)
-  const lacks = fit && fit.lacks.length > 0 ? `; no node has ${fit.lacks.join(' and ')}` : ''
-  return new InfeasibleError(gpu ? 'no-such-gpu' : 'never-ready', `unschedulable: ${why}${lacks}`)
+  if (fit?.fits) return new LaunchError(words, `node ${fit.node} could hold it, if others did not: free it, or wait`)
+  return noPlace(`${words}${fit && fit.lacks.length > 0 ? `; no node has ${fit.lacks.join(' and ')}` : ''}`)
 }
+
+/** No node has it now, which says nothing of the configuration: a node may be added, and a resumed run tries it again. */
+const noPlace = (what: string): LaunchError =>
+  new LaunchError(what, 'tune resume tries it again once there is a node; kubernetes.scaleUpTimeout waits for one', undefined, 'run')
 
 /** The scheduler's words for devices that are not there or not free (its plugin DynamicResources). */
 const claimUnmet = /cannot allocate all claims/
+
+const scaleUpOf = ({ api, name, signal }: Start) => scaleUpSaid(api, name, signal)
 
 async function devicesOffer(api: Api, claim: DeviceClaim, signal: AbortSignal): Promise<boolean> {
   const version = await draVersionOf(api)

@@ -1,0 +1,58 @@
+/** Whether a cluster is adding a node for a pod: what its autoscaler says in events, and of Karpenter's NodeClaims. */
+import type { CoreV1Event } from '@kubernetes/client-node'
+import { type Api, ApiError } from './api.ts'
+
+interface ScaleUp {
+  readonly grows: boolean
+  /** The autoscaler's last words about the pod. */
+  readonly said?: string
+}
+
+interface NodeClaim {
+  readonly status?: {
+    readonly conditions?: readonly { readonly type: string; readonly status: string; readonly reason?: string; readonly message?: string }[]
+  }
+}
+
+/** Events of the cluster autoscaler (GKE's node auto-provisioning and AKS's among them) and of Karpenter. */
+const adds: ReadonlySet<string> = new Set(['TriggeredScaleUp', 'Nominated'])
+const addsNone: ReadonlySet<string> = new Set(['NotTriggerScaleUp', 'FailedScaleUp'])
+
+/** @throws ApiError where events may not be seen */
+export async function scaleUpSaid(api: Api, pod: string, signal: AbortSignal): Promise<ScaleUp> {
+  const { items } = await api.request<{ items: CoreV1Event[] }>('GET', `/api/v1/namespaces/${api.namespace}/events`, {
+    query: { fieldSelector: `involvedObject.name=${pod}` },
+    signal,
+  })
+  const last = items
+    .filter((event) => adds.has(event.reason ?? '') || addsNone.has(event.reason ?? '') || refusedByKarpenter(event))
+    .sort((a, b) => timeOf(a) - timeOf(b))
+    .at(-1)
+  if (last === undefined) return { grows: false }
+  const said = `${last.reason}: ${last.message ?? ''}`.trim()
+  if (!adds.has(last.reason ?? '')) return { grows: false, said }
+  const claim = /nodeclaim\/([a-z0-9.-]+)/.exec(last.message ?? '')?.[1]
+  const lost = claim === undefined ? undefined : await nodeClaimLost(api, claim, signal)
+  return lost === undefined ? { grows: true, said } : { grows: false, said: `${said}; ${lost}` }
+}
+
+/** Karpenter uses the scheduler's own word where it can make no node for a pod. */
+const refusedByKarpenter = ({ reason, reportingComponent, source }: CoreV1Event): boolean =>
+  reason === 'FailedScheduling' && (reportingComponent === 'karpenter' || source?.component === 'karpenter')
+
+const timeOf = ({ lastTimestamp, eventTime, firstTimestamp, metadata }: CoreV1Event): number =>
+  new Date(lastTimestamp ?? eventTime ?? firstTimestamp ?? metadata?.creationTimestamp ?? 0).getTime()
+
+/** Why a node that was asked for will not come; undefined: it may, or it may not be seen (NodeClaims belong to the cluster). */
+async function nodeClaimLost(api: Api, name: string, signal: AbortSignal): Promise<string | undefined> {
+  try {
+    const { status } = await api.request<NodeClaim>('GET', `/apis/karpenter.sh/v1/nodeclaims/${name}`, { signal, once: true })
+    const launched = status?.conditions?.find(({ type }) => type === 'Launched')
+    // Until it is tried nothing is lost.
+    if (launched?.status !== 'False') return undefined
+    return `nodeclaim ${name}: ${launched.reason ?? 'not launched'}${launched.message ? `: ${launched.message}` : ''}`
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error
+    return error.status === 404 ? `nodeclaim ${name} is gone: its node could not be made` : undefined
+  }
+}
