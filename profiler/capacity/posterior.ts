@@ -71,7 +71,7 @@ export interface TwinPlay {
  * Throws a RangeError when no run shows a step.
  * @param places of a server that refuses more requests than so many, see placesOf
  * @param seen service times in place of the runs' steps, of a server whose workers are known
- * @param loops steps of the closed loops in the order of time, for their stalls alone
+ * @param loops steps of the closed loops in the order of time, for their stalls and the size of their batches alone
  */
 export function capacityPosterior(
   runs: readonly ObservedRun[],
@@ -86,7 +86,7 @@ export function capacityPosterior(
   const separated = separateStalls(seen === undefined ? runs.map((run) => run.steps) : [...seen.windows, ...seen.loops])
   const { usual, stalls } = separated
   const beside = stallsBeside(separated, seen === undefined ? loops : [])
-  const twin = twinOf(joinSteps(usual), places, seen?.workers, seen?.shared)
+  const twin = twinOf(joinSteps(usual), places, seen?.workers, seen?.shared, largestBatch(loops))
   const windows = runs.map((run, i) => windowOf(run, slo, stalls[i]!))
   const sent = windows.reduce((sum, w) => sum + w.arrivalsMs.length, 0)
   // Refusals of a full queue are the twin's own.
@@ -132,6 +132,15 @@ export function capacityPosterior(
     }
   }
   return { ...summaryOf(particles), refuses: places !== undefined, stalls: rates[0] !== undefined }
+}
+
+/** Times that a batch as large must have been seen: two that follow each other closely may look like one. */
+const fewestAlike = 3
+
+/** The most that left closed loops together time and again: few requests of an open window find a full batch where a batch takes long. */
+function largestBatch(loops: readonly Steps[]): number {
+  const descending = loops.flatMap(({ departed }) => departed).sort((a, b) => b - a)
+  return descending.find((size, i) => size === descending[i + fewestAlike - 1]) ?? 0
 }
 
 /** Whether values differ by more than a twentieth of their mean. */

@@ -118,6 +118,14 @@ describe('a server that takes all who are there', () => {
     expect(drainOf(times(12, { present: 2, departed: 2 }))).toEqual({ most: 2, msEach: 0 })
   })
 
+  test('takes as many as it was seen to take elsewhere, and only what takes several at all does', () => {
+    const twin = twinOf(stepsOf(batches(8)), undefined, undefined, undefined, 8)
+    expect(twin.drain).toEqual({ most: 8, msEach: expect.closeTo(2, 9) })
+    expect(saturationOf(twin)).toBeCloseTo(8000 / 26, 9)
+    expect(twinOf(stepsOf(times(20, { present: 1, departed: 1 })), undefined, undefined, undefined, 8).drain).toBeUndefined()
+    expect(twinOf(stepsOf(batches(8)), undefined, undefined, undefined, 3).drain?.most).toBe(4)
+  })
+
   test('saturates with full batches, whatever its last group saw', () => {
     expect(saturationOf(twinOf(stepsOf(batches(8))))).toBeCloseTo(4000 / 18, 9)
     // Eight of three and three of four in the last group: each as long as of four.

@@ -41,14 +41,14 @@ interface Drain {
 const drains = 0.8
 const fewestToFit = 12
 
-/** Undefined for a server that takes them otherwise, or one by one. */
-function drainOf(steps: Steps): Drain | undefined {
-  const most = steps.departed.reduce((a, b) => Math.max(a, b), 0)
-  const whole = [...steps.present.keys()].filter((i) => tookAll(steps, i, most))
-  if (most < 2 || whole.length < fewestToFit || whole.length < drains * steps.present.length) return undefined
+/** Undefined for a server that takes them otherwise, or one by one. The largest batch may have been seen elsewhere. */
+function drainOf(steps: Steps, largest: number): Drain | undefined {
+  const seen = steps.departed.reduce((a, b) => Math.max(a, b), 0)
+  const whole = [...steps.present.keys()].filter((i) => tookAll(steps, i, seen))
+  if (seen < 2 || whole.length < fewestToFit || whole.length < drains * steps.present.length) return undefined
   const [ms, size] = [moments(steps.tookMs, whole), moments(steps.departed, whole)]
   const together = whole.reduce((sum, i) => sum + (steps.tookMs[i]! - ms.mean) * (steps.departed[i]! - size.mean), 0) / whole.length
-  return { most, msEach: size.variance > 0 ? Math.max(0, together / size.variance) : 0 }
+  return { most: Math.max(seen, largest), msEach: size.variance > 0 ? Math.max(0, together / size.variance) : 0 }
 }
 
 /** Whether the place of who leaves varies less by those who came after them than by those who came before. */
@@ -73,8 +73,8 @@ export const keepGoing = 0.8
 /** Variance of the draws over that of as many as there are: of steps, which are no whole picture of the server, and of service times, which are. */
 const overdispersed = { steps: 2, services: 1.5 } as const
 
-/** Groups steps into a twin. Throws a RangeError without any step. */
-export function twinOf(steps: Steps, places?: number, workers?: number, shared?: boolean): Twin {
+/** Groups steps into a twin of a server that was seen to take up to `largest` together. Throws a RangeError without any step. */
+export function twinOf(steps: Steps, places?: number, workers?: number, shared?: boolean, largest = 0): Twin {
   const most = Math.max(...steps.present)
   if (!(most >= 1)) throw new RangeError('no step of the server was observed')
   const byPresent: number[][] = Array.from({ length: most + 1 }, () => [])
@@ -113,7 +113,7 @@ export function twinOf(steps: Steps, places?: number, workers?: number, shared?:
     binOf,
     binOfStep,
     bins: groups.map((g) => Int32Array.from(g.members)),
-    drain: drainOf(steps),
+    drain: drainOf(steps, largest),
     fromBack: youngestFirst(steps),
     workers,
     shared,

@@ -30,6 +30,17 @@ describe('capacity of servers whose true one is known', () => {
     expect(await measure(server(1), slo)).toEqual(await measure(server(1), slo))
   })
 
+  test('a server whose full batches take longer than a window of a second has them in its figure: closed loops fill them', async () => {
+    const server = () => new QueueServer({ seed: 1, servers: 1, maxBatch: 64, serviceMs: (batch) => 8.8 + 2.9 * batch })
+    // By six runs of 100,000 arrivals at each of seven rates.
+    const truth = 324.3
+    const found = await Promise.all(
+      [1, 2, 3, 4, 5].map((seed) => measure(server(), { percentile: 0.99, limitMs: 570, maxErrorRate: 0.001 }, { seed: 1000 * seed })),
+    )
+    expect(found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high).length).toBeGreaterThanOrEqual(4)
+    expect(found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)[2]).toBeLessThan(0.03)
+  })
+
   test('a server that gets faster is waited for', async () => {
     const { server, slo } = caseOf('warm-up drift')
     const phases: string[] = []
