@@ -36,6 +36,7 @@ const posterior = (capacityRps: number, half = 0.01, more: Partial<CapacityPoste
   below: () => 0.5,
   refuses: false,
   stalls: false,
+  fading: false,
   ...more,
 })
 

@@ -7,6 +7,7 @@ const posterior = (capacityRps: number, capacityCi90Rps: [number, number]) => ({
   below: () => 0.5,
   refuses: false,
   stalls: false,
+  fading: false,
 })
 
 test('a posterior near what was served stays as it is', () => {

@@ -38,6 +38,8 @@ const imagined = 1.5
 /** Windows below the interval, each at this share of the one before, that look for a rate that holds where none has yet. */
 const lower = 0.9
 const mostLower = 6
+const becomingRarer =
+  'long answers became ever rarer while it was measured, as those of a cache that fills: the figure is nearly that without them, the interval has both'
 /** Times that a server which got faster is searched anew. */
 const mostAnew = 3
 
@@ -192,7 +194,7 @@ class OpenSearch {
         ...this.result('budget', 'no open window held the SLO'),
         ...between(0, Math.min(evidence.missedRps, posterior.capacityCi90Rps[1])),
       }
-    const narrow = this.halfWidth() < 2 * effort.precision
+    const narrow = this.halfWidth() < 2 * effort.precision && !posterior.fading
     return this.result(
       narrow ? 'converged' : 'budget',
       posterior.refuses ? (this.failingFrom() ?? 'requests are refused once its queue is full') : undefined,
@@ -243,6 +245,7 @@ class OpenSearch {
     const { evidence, posterior, saturationRps, session } = this
     const runs = evidence.windows.map(({ run }) => run)
     const caveats = [...disagreements(runs, session.slo.limitMs), ...evidence.caveats()]
+    if (posterior?.fading) caveats.push(becomingRarer)
     const capacity = posterior === undefined ? this.atLeastHeld() : withEvidence(posterior, evidence)
     return { outcome, ...capacity, saturationRps, detail, caveats }
   }

@@ -9,8 +9,8 @@ import { gammaln, sum } from 'simple-statistics'
 import { seeded } from '../seeded-random.ts'
 import type { Capacity, LoadRun, Slo } from '../types.ts'
 import { meets, type Spans } from './disturbance.ts'
-import { replayed, type Stall, separateStalls, stallRates } from './stalls.ts'
-import { stallsBeside } from './stalls-beside.ts'
+import { replayed, type Stall, separateStalls, stallRates, usualTimes } from './stalls.ts'
+import { longOnesFade, stallsBeside } from './stalls-beside.ts'
 import { joinSteps, moments, type Steps } from './steps.ts'
 import { bootstrap, saturationOf, simulate, type Twin, twinOf } from './twin.ts'
 import { capacitiesOf } from './twin-capacity.ts'
@@ -40,6 +40,8 @@ export interface CapacityPosterior extends Omit<Capacity, 'known'> {
   readonly refuses: boolean
   /** Rare stalls were seen: all the time there is goes into their number. */
   readonly stalls: boolean
+  /** They became ever rarer while the server was measured. */
+  readonly fading: boolean
   /** Posterior probability of a capacity below this. */
   below(rateRps: number): number
 }
@@ -50,6 +52,8 @@ const leastLogWeight = 9
 /** Stalls in the runs of a twin which stalls, and times as long that they may be for it: the capacity of shorter ones is as uncertain as their few stalls. */
 const enoughStalls = 100
 const longerWithStalls = 8
+/** Part of the twins that stall on where stalls became ever rarer: they may be the last. */
+const lasting = 0.25
 /** Requests of a window that are compared with the twin: the first ones, as the queue starts empty in both. */
 const mostPerWindow = 8000
 
@@ -83,7 +87,10 @@ export function capacityPosterior(
   loops: readonly Steps[] = [],
 ): CapacityPosterior {
   const uniform = seeded(seed)
-  const separated = separateStalls(seen === undefined ? runs.map((run) => run.steps) : [...seen.windows, ...seen.loops])
+  const learnt = seen === undefined ? runs.map((run) => run.steps) : [...seen.windows, ...seen.loops]
+  const history = [...(seen?.history ?? loops), ...runs.map((run, i) => seen?.windows[i] ?? run.steps)]
+  const fading = longOnesFade(history, usualTimes(learnt))
+  const separated = separateStalls(learnt, fading ? 1 : undefined)
   const { usual, stalls } = separated
   const beside = stallsBeside(separated, seen === undefined ? loops : [])
   const twin = twinOf(joinSteps(usual), places, seen?.workers, seen?.shared, largestBatch(loops))
@@ -95,7 +102,7 @@ export function capacityPosterior(
   // Of service times every one is known: what is left to doubt is their chance, as of the number of stalls, which more draws show better.
   const draws = seenStalls > 0 || (seen !== undefined && varies(twin.steps.tookMs)) ? 2 * replicates : replicates
   const twins = Array.from({ length: draws }, () => bootstrap(twin, uniform))
-  const stalling = Math.ceil(beside.likely * draws)
+  const stalling = Math.ceil((fading ? lasting : 1) * beside.likely * draws)
   const rates = stallRates([...usual, ...beside.usual], [...stalls, ...beside.stalls], stalling, uniform)
   const doubt = doubtOf(twin)
   const likely = slownessLogLikelihoods(twins, windows, slo, failedShare, seed)
@@ -131,7 +138,7 @@ export function capacityPosterior(
         particles.push({ rps: Math.min(mostRps, Math.exp(logCapacities[i]! + offset)), weight: (weight * share) / draws })
     }
   }
-  return { ...summaryOf(particles), refuses: places !== undefined, stalls: rates[0] !== undefined }
+  return { ...summaryOf(particles), refuses: places !== undefined, stalls: rates[0] !== undefined, fading: fading && seenStalls > 0 }
 }
 
 /** Times that a batch as large must have been seen: two that follow each other closely may look like one. */
@@ -242,7 +249,7 @@ function logCount(count: number, mean: number, variance: number): number {
   return gammaln(count + size) - gammaln(size) + size * Math.log(size / (size + mean)) + count * Math.log(mean / (size + mean))
 }
 
-function summaryOf(particles: { rps: number; weight: number }[]): Omit<CapacityPosterior, 'refuses' | 'stalls'> {
+function summaryOf(particles: { rps: number; weight: number }[]): Omit<CapacityPosterior, 'refuses' | 'stalls' | 'fading'> {
   particles.sort((a, b) => a.rps - b.rps)
   const below = (rateRps: number) => particles.reduce((sum, { rps, weight }) => (rps < rateRps ? sum + weight : sum), 0)
   /** Quantile of the particles, each spread evenly to its neighbours. */

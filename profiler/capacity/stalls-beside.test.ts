@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { separateStalls } from './stalls.ts'
-import { stallsBeside } from './stalls-beside.ts'
+import { longOnesFade, stallsBeside } from './stalls-beside.ts'
 import type { Steps } from './steps.ts'
 
 /** Steps of 10 ms of three requests each, others where told. */
@@ -85,5 +85,37 @@ describe('closed loops beside open windows', () => {
     expect(first).toEqual([{ atMs: 470, excessesMs: Array(7).fill(10), usualMs: Array(7).fill(10) }])
     expect(second).toEqual([])
     expect(lengths(stallsBeside(calm, [tens(50), tens(50, { ...end, 49: 10 }), tens(150, begin)]))).toEqual([[1, 1], [4]])
+  })
+})
+
+describe('long steps', () => {
+  /** Runs of a hundred steps each, so many of them long, evenly. */
+  const runs = (...longOnes: readonly number[]) =>
+    longOnes.map((count) =>
+      tens(100, Object.fromEntries(Array.from({ length: count }, (_, i) => [Math.floor(((i + 0.5) * 100) / count), 40]))),
+    )
+  const usualMs = [10, 10, 10, 10]
+
+  test('fade where the later half has fewer than the quarter before it, beyond one case in twenty', () => {
+    expect(longOnesFade(runs(40, 20, 1, 1), usualMs)).toBe(true)
+    // None of three in two thirds of the steps: 3.7 %. Of two: 11 %.
+    expect([longOnesFade(runs(3, 3, 0, 0), usualMs), longOnesFade(runs(2, 2, 0, 0), usualMs)]).toEqual([true, false])
+    expect(longOnesFade(runs(5, 5, 5, 5), usualMs)).toBe(false)
+    expect(longOnesFade(runs(0, 0, 3, 3), usualMs)).toBe(false)
+    expect(longOnesFade([], usualMs)).toBe(false)
+  })
+
+  test('of a cold server, all of whose steps are long, do not fade: it gets warm', () => {
+    const cold = [tens(400, {}, 13), ...runs(2, 2, 2, 2)]
+    expect(longOnesFade(cold, usualMs)).toBe(false)
+    // 12 ms are near enough to 10 for it to be warm.
+    expect(
+      longOnesFade([tens(300, Object.fromEntries(Array.from({ length: 100 }, (_, i) => [3 * i, 40])), 12), ...runs(2, 2, 2)], usualMs),
+    ).toBe(true)
+  })
+
+  test('are counted beside what as many as they served usually take, as many as are known', () => {
+    const times = (present: number, tookMs: number): Steps => ({ ...tens(100, {}, tookMs), present: Array(100).fill(present) })
+    expect(longOnesFade([times(1, 10), times(4, 40), times(1, 10), times(9, 40)], [10, 10, 20, 30, 40])).toBe(false)
   })
 })

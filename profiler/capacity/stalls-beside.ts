@@ -1,7 +1,8 @@
 /** Stalls in closed loops: they tell how often a server stalls, whatever they tell of its capacity. */
 import { sum } from 'simple-statistics'
+import { quantileOfSorted } from '../statistics/percentile.ts'
 import { changeOfSteps } from './speed.ts'
-import { type SeparatedStalls, type Stall, separateStalls } from './stalls.ts'
+import { type SeparatedStalls, type Stall, separateStalls, servedBy } from './stalls.ts'
 import { joinSteps, type Steps } from './steps.ts'
 
 /** Probability of counts further apart by chance, below which two rates of stalls differ. */
@@ -29,6 +30,30 @@ export function stallsBeside(open: SeparatedStalls, loops: readonly Steps[]): St
   const byChance = chanceOf(open, beside)
   if (beside.mixed || byChance < chance) return { usual: [], stalls: [], mixed: false, likely: 1 }
   return { ...beside, likely: countOf(open) > 0 || countOf(beside) === 0 ? 1 : byChance / (1 + byChance) }
+}
+
+/** A loop is of the server as it is now where its middle step is so many times as long as now at most; a step is long from `long` times on. */
+const warm = 1.2
+const long = 1.5
+/** Probability of so few later ones by chance, below which they became rarer. */
+const fades = 0.05
+
+/**
+ * Whether long steps became rarer with what was served, as those of a cache that fills: fewer in the later half than in the quarter before it, beyond chance, since
+ * the middle step was as long as now.
+ * @param history all that was seen of the server, in order of time
+ * @param usualMs time of a step now, by the number it served
+ */
+export function longOnesFade(history: readonly Steps[], usualMs: readonly number[]): boolean {
+  const ratios = (steps: Steps) => steps.tookMs.map((ms, i) => ms / usualMs[Math.min(usualMs.length - 1, servedBy(steps, i))]!)
+  const all = history.map(ratios)
+  const since = all.findIndex((of) => of.length > 0 && quantileOfSorted(Float64Array.from(of).sort(), 0.5) <= warm)
+  if (since < 0) return false
+  const counted = all.slice(since).flat()
+  const longIn = (from: number, to: number) =>
+    counted.slice(from * counted.length, to * counted.length).filter((ratio) => ratio > long).length
+  const [before, after] = [longIn(0.25, 0.5), longIn(0.5, 1)]
+  return atMost(after, before + after, 2 / 3) < fades
 }
 
 /** Stalls that went on from the last step of one loop to the first of the next are one. */

@@ -33,7 +33,6 @@ const fewestAlike = 8
 /** A stall at least adds this share of the usual step, and so many standard deviations of the steps' spread about their usual. */
 const leastShare = 0.5
 const leastDeviations = 8
-/** More frequent ones are part of the service, and no stalls. */
 const mostFrequent = 0.03
 /** Steps in a row from which on a slow time is one, which slows down whatever it meets; fewer are stalls, which add what they take. */
 const slowFrom = 3
@@ -51,8 +50,9 @@ export interface SeparatedStalls {
 /**
  * Takes the stalls out of runs' steps: the steps come back as long as they usually are, the stalls beside them, run by run.
  * Stalls stand apart: where as many steps lie within the upper half of the way to a stall as beyond it, the service has a long tail, and nothing is taken out.
+ * @param most share of steps that may begin one: more frequent ones are part of the service
  */
-export function separateStalls(runs: readonly Steps[]): SeparatedStalls {
+export function separateStalls(runs: readonly Steps[], most = mostFrequent): SeparatedStalls {
   const usualMs = usualTimes(runs)
   const ratios = runs.flatMap((steps) => steps.tookMs.map((ms, i) => ms / usualMs[servedBy(steps, i)]! - 1))
   const deviation = 1.4826 * quantileOfSorted(Float64Array.from(ratios, Math.abs).sort(), 0.5)
@@ -60,7 +60,7 @@ export function separateStalls(runs: readonly Steps[]): SeparatedStalls {
   const beyond = ratios.filter((ratio) => ratio > least).length
   const below = ratios.filter((ratio) => ratio > least / 2 && ratio <= least).length
   const none = { usual: runs, stalls: runs.map(() => []), mixed: beyond > 0 }
-  if (below >= beyond || beyond > longest * mostFrequent * ratios.length) return none
+  if (below >= beyond || beyond > longest * most * ratios.length) return none
   const stalls: Stall[][] = []
   const usual = runs.map((steps) => {
     const found: Stall[] = []
@@ -84,7 +84,7 @@ export function separateStalls(runs: readonly Steps[]): SeparatedStalls {
     end()
     return { ...steps, tookMs }
   })
-  return stalls.flat().length > mostFrequent * ratios.length ? none : { usual, stalls, mixed: false }
+  return stalls.flat().length > most * ratios.length ? none : { usual, stalls, mixed: false }
 }
 
 function oneByOne({ atMs, excessesMs, usualMs }: Stall): Stall[] {

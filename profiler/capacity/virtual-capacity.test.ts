@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { trueCapacities } from '../bench/truth.bench.ts'
-import { QueueServer } from '../testing/queue-server.ts'
+import { QueueServer, type QueueServerOptions } from '../testing/queue-server.ts'
 import { virtualCases } from '../testing/virtual-servers.ts'
 import type { Load, LoadGenerator, LoadRun, Slo, Target, VirtualServer } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
@@ -39,6 +39,26 @@ describe('capacity of servers whose true one is known', () => {
     )
     expect(found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high).length).toBeGreaterThanOrEqual(4)
     expect(found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)[2]).toBeLessThan(0.03)
+  })
+
+  test('a cache that is nearly full: the last first times are not the capacity, are in the interval, and are told of', async () => {
+    const cached = (seed: number) => {
+      const known = new Set<number>()
+      const serviceMs: QueueServerOptions['serviceMs'] = (_, uniform) => {
+        const before = known.size
+        return known.add(Math.floor(uniform() * 150)).size > before ? 45 : 9
+      }
+      return new QueueServer({ seed, servers: 1, maxBatch: 1, serviceMs })
+    }
+    // 9 ms once all inputs are known: by 400,000 arrivals at each of five rates.
+    const truth = 73.8
+    const limits: Slo = { percentile: 0.99, limitMs: 60, maxErrorRate: 0.001 }
+    const found = await Promise.all([1, 2, 3, 4, 5, 6, 7].map((seed) => measure(cached(7 * seed), limits, { seed: 1000 * seed })))
+    expect(found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high).length).toBeGreaterThanOrEqual(6)
+    expect(found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)[3]).toBeLessThan(0.04)
+    const told = found.filter(({ caveats }) => caveats.some((caveat) => caveat.includes('ever rarer')))
+    expect(told.length).toBeGreaterThan(0)
+    expect(told.every(({ outcome }) => outcome !== 'converged')).toBe(true)
   })
 
   test('a server that gets faster is waited for', async () => {

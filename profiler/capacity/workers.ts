@@ -25,6 +25,8 @@ export interface WorkersSeen {
   readonly windows: readonly Steps[]
   /** Of the closed loops that were served alike. */
   readonly loops: readonly Steps[]
+  /** Of all closed loops. */
+  readonly history?: readonly Steps[]
 }
 
 const mostWorkers = 64
@@ -100,10 +102,8 @@ export function workersSeen(
       if (of === servicesOf && overtaken.filter((older) => older >= workers).length > outOfOrder * overtaken.length) continue
       const open = windows.map(({ run, disturbed }) => of(run, workers, disturbed))
       if (independent(open, workers) === false) continue
-      const alike = servedAlike(
-        open,
-        loops.map((loop) => of(loop, workers)),
-      )
+      const history = loops.map((loop) => of(loop, workers))
+      const alike = servedAlike(open, history)
       if (loops.length > 0 && alike.length === 0) continue
       const all = [...open, ...alike]
       if (independent(all, workers) !== true) continue
@@ -112,7 +112,8 @@ export function workersSeen(
       const requests = sum(all.map(({ found }) => found.length))
       if (requests <= more * explained) continue
       explained = requests
-      best = { workers, shared: of === worksOf, windows: open.map(({ steps }) => steps), loops: alike.map(({ steps }) => steps) }
+      const [ofWindows, ofLoops, ofAll] = [open, alike, history].map((each) => each.map(({ steps }) => steps))
+      best = { workers, shared: of === worksOf, windows: ofWindows!, loops: ofLoops!, history: ofAll! }
     }
   }
   return best
