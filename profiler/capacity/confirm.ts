@@ -15,6 +15,8 @@ export interface ConfirmOptions {
   readonly rateRps: number
   /** Lowest rate that is of use to the caller, who has something else to try below it. Absent: any. */
   readonly leastRps?: number
+  /** Where the SLO holds at the rate, or nearly, without proof: lowest rate that, proven, is worth more. Absent: none. */
+  readonly leastProvenRps?: number
   /** Time at one rate after which it is decided by what was seen, default 30; a clear case takes a third of it, one that could still be proven up to twice. */
   readonly seconds?: number
   /** Default Poisson. */
@@ -28,7 +30,7 @@ export interface ConfirmOptions {
 
 /** A measurement whose capacity is the highest rate tried that kept the SLO, 0 when none did. Its points are the rates tried, all windows of one as one. */
 export interface Confirmation extends Measurement {
-  /** Whether the SLO held at the rate that was asked for. */
+  /** Whether the rate that was asked for is the one that held. */
   readonly held: boolean
   readonly rateRps: number
   /** All windows at the highest rate that held, else at the last one. */
@@ -56,6 +58,8 @@ const mostSpoiltRates = 3
 const servedMargin = 1.1
 /** Fewer answers than this tell no rate. */
 const leastServed = 20
+/** From a rate that holds without proof to the next that may be proven. */
+const stepToProof = 0.93
 /** Where the rate that held lies further below the one that missed, those between are tried, up to so many. */
 const wide = 1.15
 const mostBetween = 2
@@ -87,6 +91,9 @@ class ConfirmationUnderWay {
   private readonly points: LoadPoint[] = []
   /** Highest rate that held; lowest one that the server missed, and lowest that was tried and did not hold for whatever reason. */
   private found: Tried | undefined
+  /** Highest rate that held without proof, and the last at which a proof was given up. */
+  private unproven: Tried | undefined
+  private givenUpRps = Number.POSITIVE_INFINITY
   private missedRps = Number.POSITIVE_INFINITY
   private lowestRps = Number.POSITIVE_INFINITY
   /** What the server answered in the last window that missed: it holds none far beyond. */
@@ -122,6 +129,7 @@ class ConfirmationUnderWay {
       if (await session.died(last.point)) return this.result('server-died', last, idle.run)
       this.learn(tried)
     }
+    this.found ??= this.unproven
     if (this.found !== undefined) return this.result('converged', this.found.played, idle.run)
     return this.result(last.point.disturbed ? 'disturbed' : last.point.generatorSaturated ? 'generator-limit' : 'budget', last, idle.run)
   }
@@ -134,7 +142,13 @@ class ConfirmationUnderWay {
       this.pausedCaveats.push(...evidence.caveats())
       return
     }
+    if (evidence.decision === 'unproven') {
+      this.givenUpRps = rps
+      if (evidence.holds) this.unproven ??= tried
+      return
+    }
     this.lowestRps = rps
+    this.unproven = undefined
     if (evidence.decision === 'spoilt') return
     this.missedRps = rps
     this.servedRps = servedRps(played.run)
@@ -153,13 +167,20 @@ class ConfirmationUnderWay {
     })
   }
 
-  /** While nothing holds, ever lower ones, as far as they are of use; then those between, up to the lowest that was tried and did not. */
+  /**
+   * While nothing holds, ever lower ones, as far as they are of use; then those between, up to the lowest that was tried and did not. After one that
+   * could not be proven, a little lower ones.
+   */
   private nextRate(): number | undefined {
-    const { found, lowestRps, servedRps, spoiltRates, options } = this
+    const { found, unproven, lowestRps, givenUpRps, servedRps, spoiltRates, options } = this
+    const { leastProvenRps = Number.POSITIVE_INFINITY } = options
+    const next = stepToProof * givenUpRps
+    if (found === undefined && givenUpRps < lowestRps && (next >= leastProvenRps || unproven !== undefined))
+      return next >= leastProvenRps ? next : undefined
     if (found === undefined) {
       if (spoiltRates === mostSpoiltRates) return undefined
       const { rateRps, leastRps = 0 } = options
-      const belowRps = spoiltRates > 0 ? calmer * lowestRps : lowestRps
+      const belowRps = Math.min(spoiltRates > 0 ? calmer * lowestRps : lowestRps, givenUpRps)
       const lower = lowerRates.map((part) => part * rateRps).filter((rate) => rate < belowRps)
       const next = lower.find((rate) => rate <= servedMargin * servedRps) ?? lower.at(-1)
       return next !== undefined && (next === rateRps || next >= leastRps) ? next : undefined
@@ -173,8 +194,8 @@ class ConfirmationUnderWay {
   /** Windows at a rate until they say enough of it. */
   private async tried(rps: number, unloaded: LoadPoint): Promise<Tried> {
     const { session, options, arrivals, seconds } = this
-    const { slo } = options
-    const evidence = new RateEvidence(rps, slo, seconds)
+    const { slo, leastProvenRps = Number.POSITIVE_INFINITY } = options
+    const evidence = new RateEvidence(rps, slo, seconds, stepToProof * rps >= leastProvenRps)
     // Recorded times, and bursts of some length, are whole in one window alone.
     const parted = arrivals.kind !== 'trace' && arrivals.kind !== 'on-off'
     const durationS = parted ? Math.min(seconds, Math.max(seconds / looks, leastRequests / rps)) : seconds

@@ -256,6 +256,39 @@ describe('where the SLO does not hold', () => {
   })
 })
 
+describe('a rate that holds without proof, where a lower one would do', () => {
+  /** At 100 a second as many over the limit as prove nothing in twice the time, at lower rates none. */
+  const unprovenAt = (share: number) => (load: Open) => open(load, load.rateRps === 100 ? over(share) : undefined)
+
+  test.each([2, 3])('gives way to a little lower one that is proven: %d of 250 over the limit', async (share) => {
+    const { found, each } = await confirmed(unprovenAt(share), { leastProvenRps: 80 })
+    close(each, [100, 100, 93, 93, 93])
+    expect(found).toMatchObject({ capacityRps: expect.closeTo(93, 9), proven: true, outcome: 'converged' })
+  })
+
+  test('stays where the lower one would be too low, and gets its time', async () => {
+    const { found, each } = await confirmed(unprovenAt(2), { leastProvenRps: 94 })
+    expect(each).toEqual([100, 100, 100, 100])
+    expect(found).toMatchObject({ held: true, capacityRps: 100, proven: false })
+    expect((await confirmed(unprovenAt(2))).found).toMatchObject({ held: true, capacityRps: 100, proven: false })
+  })
+
+  test('gives way step by step, and the last one gets its time', async () => {
+    const { found, rates } = await confirmed((load) => open(load, over(2)), { leastProvenRps: 80 })
+    close(rates, [100, 93, 86.49, 80.4357])
+    expect(found).toMatchObject({ capacityRps: expect.closeTo(80.4357, 9), proven: false, known: 'bound below' })
+  })
+
+  test('is not believed where a lower one misses', async () => {
+    const { found, rates } = await confirmed((load) => open(load, load.rateRps === 100 ? over(2) : load.rateRps > 90 ? slow : undefined), {
+      leastProvenRps: 80,
+    })
+    close(rates, [100, 93, 90])
+    expect(found).toMatchObject({ capacityRps: 90, proven: true })
+    expect(found.capacityCi90Rps[1]).toBeCloseTo(93, 9)
+  })
+})
+
 describe('a window that something else may have spoilt', () => {
   test.each<[string, Partial<LoadRun>]>([
     ['the generator', { latenessP99Ms: 4 }],

@@ -36,7 +36,8 @@ export class RateEvidence {
         readonly nEff: number
         readonly kept: number
         readonly missed: number
-        readonly keptTwice: number
+        /** `kept` after so many times as much of the same. */
+        readonly keptAfter: (times: number) => number
       }
     | undefined
 
@@ -45,6 +46,8 @@ export class RateEvidence {
     private readonly slo: Slo,
     /** Time after which it is decided by what was seen, proven or not. */
     private readonly seconds: number,
+    /** Whether a lower rate that is proven would do as well: then no time goes into one that its windows so far would not prove. */
+    private readonly lowerWouldDo = false,
   ) {}
 
   /** Requests over the limit beyond those seen that make a miss certain, whatever the rest of the time brings. */
@@ -77,8 +80,8 @@ export class RateEvidence {
     this.count(played)
   }
 
-  /** Undefined: another window is wanted. 'spoilt': the generator or the machine let none count. */
-  get decision(): 'holds' | 'missed' | 'spoilt' | undefined {
+  /** Undefined: another window is wanted. 'spoilt': the generator or the machine let none count. 'unproven': as it goes on, the time will not prove it. */
+  get decision(): 'holds' | 'missed' | 'spoilt' | 'unproven' | undefined {
     const { state, seconds, countedS, paused, slo } = this
     if (this.spoilt > mostSpoilt) return 'spoilt'
     if (state === undefined) return undefined
@@ -87,11 +90,19 @@ export class RateEvidence {
     const almost = 1e-6 * seconds
     const holds = this.keptBy(state.played)
     // A pause may come back: there is no early end.
-    if (holds && state.kept >= enough && countedS >= leastShare * seconds - almost && paused === undefined) return 'holds'
-    if (countedS < seconds - almost) return undefined
-    if (!holds) return 'missed'
-    const goOn = state.kept < sufficient && state.keptTwice >= sufficient && countedS < longest * seconds - almost
-    return goOn ? undefined : 'holds'
+    if (countedS < leastShare * seconds - almost) return undefined
+    if (holds && state.kept >= enough && paused === undefined) return 'holds'
+    const over = countedS >= seconds - almost
+    if (over && !holds) return 'missed'
+    if (over && this.proven) return 'holds'
+    const mayBeProven = countedS < longest * seconds - almost && state.keptAfter((longest * seconds) / countedS) >= sufficient
+    if (this.lowerWouldDo && !mayBeProven) return 'unproven'
+    return over && !mayBeProven ? 'holds' : undefined
+  }
+
+  /** Of the windows so far, whatever they prove. */
+  get holds(): boolean {
+    return this.state !== undefined && this.keptBy(this.state.played)
   }
 
   /** All windows that count as one; where none does, the one that was spoilt or set aside last. */
@@ -139,6 +150,6 @@ export class RateEvidence {
       Math.min(slowestTenth, Math.max(2 * allowed, leastSlow / joined.latencyMs.length)),
     )
     const evidence = (times: number) => evidenceOn((times * n) / dispersion, (times * over) / dispersion, allowed)
-    this.state = { played: { run: joined, point }, n, nEff, ...evidence(1), keptTwice: evidence(longest).kept }
+    this.state = { played: { run: joined, point }, n, nEff, ...evidence(1), keptAfter: (times) => evidence(times).kept }
   }
 }

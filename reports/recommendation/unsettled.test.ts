@@ -20,7 +20,8 @@ describe('the next heat', () => {
       // B at 93 % of 150, for twice the price.
       leastRps: expect.closeTo((0.93 * 150) / 2, 9),
     })
-    expect(next(tried(1, A, 100))).toEqual({ candidate: expect.objectContaining({ trial: 1 }), rateRps: 93 })
+    const alone = { candidate: expect.objectContaining({ trial: 1 }), rateRps: 93, leastProvenRps: expect.closeTo(0.8 * 93, 9) }
+    expect(next(tried(1, A, 100))).toEqual(alone)
   })
 
   test('there is none once it was confirmed and nothing would be better at its own rate', () => {

@@ -6,6 +6,8 @@ import type { Candidate, Recommendation } from './types.ts'
 
 /** Of an estimate, what holds if the server is what it seems: estimates err by a few percent, and winners are winners partly by luck. */
 const derating = 0.93
+/** Of the rate of a heat, the lowest that is worth more proven than the rate itself without proof. */
+const leastProven = 0.8
 /** Of the rate that was missed, the next one to try. */
 const lower = 0.95
 
@@ -16,9 +18,13 @@ export function secondRateRps(
 ): number {
   if (status === 'refuted' && missed) return lower * missed.rateRps
   const usual = low > 0 && low < capacityRps ? Math.min(derating * capacityRps, Math.sqrt(low * capacityRps)) : derating * capacityRps
+  return Math.max(usual, shareOfDemand(capacityRps, objective))
+}
+
+/** What each of the replicas must serve that a demand takes at a capacity; 0 without a demand. */
+function shareOfDemand(capacityRps: number, objective: Objective): number {
   const demand = demandOf(objective)
-  if (demand === undefined) return usual
-  return Math.max(usual, demand.demandRps / (replicasFor(demand, capacityRps) * (1 - demand.headroom)))
+  return demand === undefined ? 0 : demand.demandRps / (replicasFor(demand, capacityRps) * (1 - demand.headroom))
 }
 
 const costAt = (candidate: Candidate, capacityRps: number, objective: Objective): number => cost(objective, { ...candidate, capacityRps })
@@ -37,6 +43,8 @@ interface Heat {
   readonly rateRps: number
   /** Below this rate another would be better. Absent: there is none. */
   readonly leastRps?: number
+  /** Where the SLO holds at the rate without proof: down to here, a rate that is proven is worth more. A demand's replicas stay as many. */
+  readonly leastProvenRps: number
 }
 
 /**
@@ -61,5 +69,6 @@ export function nextHeat(recommendation: Recommendation, isOut: (candidate: Cand
   if (first === undefined || first.done || first.cost > least + confirmationMargin * Math.abs(least)) return undefined
   const { candidate, rateRps } = first
   const leastRps = capacityToBeatRps(objective, candidate.pricePerHour, second?.cost)
-  return { candidate, rateRps, ...(leastRps !== undefined && { leastRps }) }
+  const leastProvenRps = Math.min(rateRps, Math.max(leastProven * rateRps, shareOfDemand(rateRps, objective)))
+  return { candidate, rateRps, leastProvenRps, ...(leastRps !== undefined && { leastRps }) }
 }

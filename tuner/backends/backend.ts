@@ -23,6 +23,8 @@ export type MeasureTask =
       readonly rateRps: number
       /** Rates below this are of no use: another would be better. */
       readonly leastRps?: number
+      /** Where the SLO holds at the rate without proof: the lowest that, proven, is worth more. */
+      readonly leastProvenRps?: number
     }
 
 export interface MeasureOptions {

@@ -24,6 +24,7 @@ export interface LoadWork {
         readonly kind: 'confirm'
         readonly rateRps: number
         readonly leastRps?: number
+        readonly leastProvenRps?: number
         readonly seconds: number
         readonly arrivals: Arrivals
       }
@@ -44,7 +45,14 @@ export function workOf({ seed, load }: Pick<Experiment, 'seed' | 'load'>, task: 
             capacityToBeatRps: task.capacityToBeatRps,
             expectedRps: task.expectedRps,
           }
-        : { kind: 'confirm', rateRps: task.rateRps, leastRps: task.leastRps, seconds: load.confirmSeconds, arrivals: load.arrivals },
+        : {
+            kind: 'confirm',
+            rateRps: task.rateRps,
+            leastRps: task.leastRps,
+            leastProvenRps: task.leastProvenRps,
+            seconds: load.confirmSeconds,
+            arrivals: load.arrivals,
+          },
   }
 }
 

@@ -36,9 +36,9 @@ export async function confirmAsNeeded(
     if (!next) return
     const key = configurationKey(next.candidate.configuration)
     tries.set(key, (tries.get(key) ?? 0) + 1)
-    const { rateRps, leastRps } = next
+    const { rateRps, leastRps, leastProvenRps } = next
     // The last one goes down until a rate holds: a run that found something ends with something that holds.
-    const task = { kind: 'confirmation', rateRps, ...(heat < mostHeats && { leastRps }) } as const
+    const task = { kind: 'confirmation', rateRps, leastProvenRps, ...(heat < mostHeats && { leastRps }) } as const
     const trial = await measureAgain(experiment, parts, log, emit, task, next.candidate, signal)
     // Where nothing starts any more, trying the rest shows nothing new.
     if (trial.state === 'failed' && trial.final === 'experiment') return
