@@ -19,7 +19,7 @@ export const pure = [
   'trials/machine/gpu-offer',
   'trials/launchers/{checked-answers,golden-store,own-command}',
   'trials/launchers/server-files/**/*',
-  'trials/launchers/kubernetes/{cluster-facts,deploy,manifests,payload-map,pod-policy,pod-secrets}',
+  'trials/launchers/kubernetes/{cluster-facts,deploy,manifests,payload-map,planned-objects,pod-policy,pod-secrets}',
   'trials/launchers/simulated/{simulated-launcher,simulated-capacity,llm,simulated}',
   'trials/predictor/{preprocess,protocol}/**/*',
   'tuner/testing/{chaos,mutation}/**/*',

@@ -1,5 +1,6 @@
 /** Predictors as pods of a cluster, under load from inside it or from here. */
 import { join } from 'node:path'
+import { builtinImage, builtinImageFor } from '../../trials/launchers/builtin-image.ts'
 import { connect } from '../../trials/launchers/kubernetes/api.ts'
 import { createKubernetesLauncher, type KubernetesLauncher } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
 import { payloadFolder, payloadMap } from '../../trials/launchers/kubernetes/payload-map.ts'
@@ -23,8 +24,6 @@ interface KubernetesBackend extends Backend {
   readonly launcher: KubernetesLauncher
 }
 
-/** An image of this project whose entry point is `tune`; deploy/README.md says how it is built. */
-const defaultImage = 'tune-predictor:0.1.0'
 const defaultPort = 8000
 
 /** Time for a pod from being scheduled to its container running, s: image pull, volumes. */
@@ -50,7 +49,7 @@ export async function openKubernetes(experiment: Experiment, experimentId: strin
     loadFrom === 'cluster'
       ? {
           experimentId,
-          image: imageOf(experiment),
+          image: experiment.kubernetes?.image ?? builtinImage,
           imagePullSecrets: pullSecretsOf(experiment),
           overlay: kubernetes.job,
           payload: files && { configMap: files.name, folder: payloadFolder },
@@ -107,7 +106,7 @@ function launcherOptionsOf(
     experimentId,
     template,
     ...(isOwnPredictor(kubernetes.pod) ? { own: { pod: kubernetes.pod!, container: kubernetes.container! } } : { overlay: kubernetes.pod }),
-    image: imageOf(experiment),
+    ...imagesOf(experiment, template),
     port: kubernetes.port ?? defaultPort,
     parameters: space.parameters,
     protocol: protocolOf(experiment).protocol,
@@ -122,7 +121,20 @@ function launcherOptionsOf(
   }
 }
 
-const imageOf = ({ kubernetes }: Experiment): string => kubernetes?.image ?? defaultImage
+/**
+ * Where the user names none: what the engine needs, on a GPU the build for one.
+ * @throws UserError where no image of ours has it
+ */
+function imagesOf({ kubernetes, devicesUsed }: Experiment, template: BuiltinTemplate | CommandTemplate) {
+  if (kubernetes?.image !== undefined || template.kind !== 'builtin') return { image: kubernetes?.image ?? builtinImage }
+  const onnx = template.engine === 'onnx'
+  const image = builtinImageFor({ onnx, gpu: false })
+  if (devicesUsed !== 'gpu') return { image }
+  const gpuImage = builtinImageFor({ onnx, gpu: true })
+  if (gpuImage !== undefined) return { image, gpuImage }
+  const hint = 'build one with CUDA and onnxruntime-node, and say kubernetes: {image: ...}'
+  throw new UserError('no image of ours has ONNX Runtime for GPUs', hint, exitCodes.usage)
+}
 
 const pullSecretsOf = ({ kubernetes }: Experiment): unknown =>
   (kubernetes?.pod?.spec as { imagePullSecrets?: unknown } | undefined)?.imagePullSecrets

@@ -42,5 +42,7 @@ async function tryJob(
   throw new LaunchError(
     `the load generator's pod ended with exit code ${code}: ${tellingLine(said) ?? 'it printed nothing'}`,
     `is tune the entry point of ${job.image}, and may user 1000 read it there? Another user: kubernetes: {job: {spec: {securityContext: {runAsUser: N}}}}`,
+    undefined,
+    'experiment',
   )
 }

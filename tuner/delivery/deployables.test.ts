@@ -267,6 +267,25 @@ const envOf = async (flags: Record<string, unknown>, configuration: Configuratio
   return { env: serving.container.env!, container: serving.container, objects, text: file!.text }
 }
 
+test('a trial that was asked for is the headline, and which one is recommended follows', async () => {
+  const experiment = experimentOf('encoder on CPU')
+  const configuration = firstOf(experiment.space)
+  const recommendation = recommend({
+    ...sampleInput,
+    provenance: provenanceOf(experiment),
+    trials: [complete(1, configuration, measured(265, 10)), complete(2, { ...configuration, batchSize: 2 }, measured(100, 10))],
+    pricePerHour: () => 1,
+    label: ({ batchSize }) => `batch ${batchSize}`,
+  })
+  const headline = async (trial: number) => {
+    const candidate = [recommendation.best!, ...recommendation.alternatives].find((one) => one.trial === trial)!
+    const [file] = await renderSpec('kubernetes', servingFrom(experiment, recommendation, candidate, [], { modelUri: 's3://b/m' }))
+    return file!.text.split('\n')[0]
+  }
+  expect(await headline(1)).toBe(`# ${recommendation.verdict}`)
+  expect(await headline(2)).toMatch(/^# Trial 2: batch 2, \d+ req\/s, measured\. Recommended is trial 1: ./)
+})
+
 test('the built-in predictor is deployed onto the GPU that it is given, in the precision that its engine has', async () => {
   const gpu = { devices: 'emulated', gpus: 'T4' }
   const { env, text } = await envOf(gpu, { cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 50, batchSize: 8, precision: 'fp16' })

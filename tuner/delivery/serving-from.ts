@@ -2,6 +2,7 @@
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { type Deployed, type DeployedServer, deployedFor } from '../../reports/figures.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
+import { capacityText } from '../../reports/recommendation/words.ts'
 import { mlserverImage } from '../../reports/specs/mlserver-pod.ts'
 import { weightsPlace } from '../../reports/specs/model-storage.ts'
 import { imageToFill } from '../../reports/specs/server-pod.ts'
@@ -12,6 +13,7 @@ import { tritonImage } from '../../reports/specs/triton-config.ts'
 import { demandOf } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
 import { builtinProtocol, predictorEnvironment } from '../../trials/launchers/builtin.ts'
+import { builtinImageFor } from '../../trials/launchers/builtin-image.ts'
 import { environmentName, fillCommand } from '../../trials/launchers/fill.ts'
 import { withVariant } from '../../trials/launchers/variants.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
@@ -21,9 +23,6 @@ import type { FinishedTrial } from '../../trials/types.ts'
 import { isOwnPredictor } from '../experiment/kubernetes-settings.ts'
 import { measuredOf } from '../experiment/measured-of.ts'
 import type { Experiment } from '../experiment/types.ts'
-
-/** Built with deploy/predictor.Dockerfile; '-onnx' with PEERS=onnxruntime-node, '-cuda' with deploy/predictor-cuda.Dockerfile. */
-const builtinImage = 'tune-predictor:0.1.0'
 
 /** Its command line is the one that was modelled. */
 const vllmImage = 'vllm/vllm-openai:v0.11.0'
@@ -123,7 +122,7 @@ export function containerOf(
       const { PRECISION: precision = 'fp32', ...env } = predictorEnvironment(predictor, configuration, engine, resources)
       const image = kubernetes?.image
       return {
-        image: image ?? imageOf(engine === 'onnx', resources.gpu !== undefined),
+        image: image ?? builtinImageFor({ onnx: engine === 'onnx', gpu: resources.gpu !== undefined }) ?? imageToFill,
         // The trials' image is one of `tune` itself.
         ...(image === undefined ? {} : { args: ['predictor'] }),
         // Emulated in whatever precision; refused by the engine that computes.
@@ -172,12 +171,6 @@ export function containerOf(
   }
 }
 
-/** ONNX Runtime and the GPU packages are optional; no Dockerfile here holds both, for they want different CUDA releases. */
-function imageOf(onnx: boolean, gpu: boolean): string {
-  if (onnx) return gpu ? imageToFill : `${builtinImage}-onnx`
-  return gpu ? `${builtinImage}-cuda` : builtinImage
-}
-
 /** As the built-in predictor reads it. */
 const versionPolicy = (version: string): string => (/^\d+$/.test(version) ? `specific:${version}` : version)
 
@@ -209,7 +202,8 @@ function evidenceOf(
   const nearest = [...points].sort(
     (a, b) => Math.abs(a.offeredRps - candidate.capacityRps) - Math.abs(b.offeredRps - candidate.capacityRps),
   )[0]
-  const { experimentId, seed, slo, verdict } = recommendation
+  const { experimentId, seed, slo } = recommendation
+  const verdict = verdictOn(recommendation, candidate)
   const meanMs = nearest?.stream?.e2e.meanMs ?? nearest?.meanMs
   return {
     experimentId,
@@ -225,6 +219,13 @@ function evidenceOf(
     peakRssMiB: greatest(runs.map(({ usage }) => usage?.peakRssMiB)),
     meanMsAtCapacity: meanMs !== undefined && Number.isFinite(meanMs) ? meanMs : undefined,
   }
+}
+
+/** What is said first of a trial that was asked for: that it is not the recommended one, and what it came to. */
+function verdictOn({ best, verdict }: Recommendation, candidate: Candidate): string {
+  if (best?.trial === candidate.trial) return verdict
+  const recommended = best === undefined ? 'No trial is recommended' : `Recommended is trial ${best.trial}`
+  return `Trial ${candidate.trial}: ${candidate.label}, ${capacityText(candidate)}, ${candidate.status}. ${recommended}: ${verdict}`
 }
 
 const greatest = (values: readonly (number | undefined)[]): number | undefined => {

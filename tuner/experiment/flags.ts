@@ -103,7 +103,7 @@ export const experimentFlags: readonly Flag[] = [
     flags: '--image <ref>',
     group: where,
     path: ['kubernetes', 'image'],
-    what: 'backend kubernetes: image with `tune` as its entry point, the built-in predictor and load generator (default: tune-predictor:0.1.0)',
+    what: 'backend kubernetes: image with `tune` as its entry point, the built-in predictor and load generator (default: tune-predictor:0.1.0, for trials on GPUs its build with CUDA)',
   },
   ...serverFlags,
 

@@ -51,7 +51,10 @@ export function podRefused(error: unknown, key: PolicyKey = 'kubernetes.pod'): R
   // 'maximum cpu usage per Container is 2, but limit is 4'
   if (status === 403 && /(maximum|minimum) .* usage per|must be less than or equal to/.test(message))
     return { kind: 'final', error: new InfeasibleError('never-ready', message) }
-  return { kind: 'final', error: new LaunchError(message, policyHint(message, key) ?? error.hint) }
+  // What the server understood and will not have, it will not have another time either.
+  const lasting = status === 400 || status === 403 || status === 422
+  const hint = policyHint(message, key) ?? error.hint
+  return { kind: 'final', error: new LaunchError(message, hint, undefined, lasting ? 'configuration' : undefined) }
 }
 
 /** Why a Job's controller could make no pod for it, in the cluster's words; undefined while it says nothing of that. */
@@ -59,7 +62,8 @@ export function jobPodRefused(warnings: readonly string[]): Refusal | undefined 
   const said = warnings.findLast((warning) => warning.startsWith('FailedCreate: '))
   if (said === undefined) return undefined
   if (overQuota(said) === 'others') return { kind: 'busy', what: said }
-  return { kind: 'final', error: new LaunchError(`the load generator's Job can make no pod: ${said}`, policyHint(said, 'kubernetes.job')) }
+  const what = `the load generator's Job can make no pod: ${said}`
+  return { kind: 'final', error: new LaunchError(what, policyHint(said, 'kubernetes.job'), undefined, 'experiment') }
 }
 
 /** What to change where a policy of the cluster refuses a pod. */

@@ -49,7 +49,7 @@ export class FollowedPod {
       await this.lastWords()
       return launchEnd(now, log, this.builtin)
     }
-    if (now.kind === 'broken') return new LaunchError(now.what, now.hint, log.path)
+    if (now.kind === 'broken') return new LaunchError(now.what, now.hint, log.path, now.final ? 'experiment' : undefined)
     if (now.kind === 'lost') return new LaunchError(now.what, 'it is tried again', log.path)
     return new LaunchError(`the pod went back to ${now.kind}`, undefined, log.path)
   }

@@ -222,6 +222,29 @@ describe('a pod in trouble', () => {
     expect([...fake.objects.pods.keys()]).toEqual([])
   })
 
+  test.each([
+    ['with a bad image name', waiting('InvalidImageName', 'couldn’t parse'), 'experiment'],
+    ['whose image is not there', waiting('ErrImagePull', 'manifest unknown: i not found'), 'experiment'],
+    ['whose Secret is not there', waiting('CreateContainerConfigError', 'secret "s" not found'), 'experiment'],
+    ['whose registry is slow', waiting('ImagePullBackOff', 'Back-off pulling image "i"'), undefined],
+    ['that was evicted', { phase: 'Failed', reason: 'Evicted', message: 'low on memory' }, undefined],
+  ])('%s is tried again only where that may help', async (_, given, final) => {
+    expect(await launchOf(given)).toMatchObject({ name: 'LaunchError', final })
+  })
+
+  test('that a policy refuses is not asked for again', async () => {
+    fake.fault = ({ method, path }, response) => {
+      if (method !== 'POST' || !path.endsWith('/pods')) return false
+      answer(response, 403, status(403, 'Forbidden', 'pods "x" is forbidden: violates PodSecurity "restricted:latest"'))
+      return true
+    }
+    expect(await launchOf({})).toMatchObject({
+      name: 'LaunchError',
+      final: 'configuration',
+      hint: expect.stringContaining('kubernetes.pod'),
+    })
+  })
+
   test('that no node has waits for the autoscaler while that adds one, and tells its last words', async () => {
     const conditions = [
       { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/3 nodes: Insufficient nvidia.com/gpu' },

@@ -65,8 +65,7 @@ export async function runLoad(options: LoadRunOptions, signal: AbortSignal): Pro
   const ended = () => {
     const now = state()
     if (now.kind === 'ended') return now.code
-    if (now.kind === 'broken' || now.kind === 'lost')
-      throw new LaunchError(`the load generator's pod: ${now.what}`, 'hint' in now ? now.hint : undefined)
+    if (now.kind === 'broken' || now.kind === 'lost') throw notLoading(now)
     return undefined
   }
   try {
@@ -82,7 +81,7 @@ export async function runLoad(options: LoadRunOptions, signal: AbortSignal): Pro
         // It may have been quicker than the watch: what it printed is all there.
         return now.kind === 'ended' ? { kind: 'running', ip: '' } : now
       },
-      endedAs: async () => new LaunchError(`the load generator's pod: ${describe(state())}`),
+      endedAs: async () => notLoading(state()),
       requested: template,
       patience: { ...defaultStartPatience, ...options.patience },
       signal,
@@ -128,6 +127,14 @@ async function madeBy({ api, watch, patience }: LoadRunOptions, name: string, po
     clearInterval(timer)
   }
 }
+
+const notLoading = (state: PodState): LaunchError =>
+  new LaunchError(
+    `the load generator's pod: ${describe(state)}`,
+    'hint' in state ? state.hint : undefined,
+    undefined,
+    'final' in state && state.final ? 'experiment' : undefined,
+  )
 
 const describe = (state: PodState): string => ('what' in state ? state.what : 'why' in state ? state.why : state.kind)
 

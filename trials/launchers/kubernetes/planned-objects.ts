@@ -25,6 +25,8 @@ export interface KubernetesLauncherOptions {
   readonly own?: PodTemplate
   /** With the built-in predictor: an image whose entry point is the `tune` command. */
   readonly image?: string
+  /** The image of its trials on a GPU; absent: the same. */
+  readonly gpuImage?: string
   /** What the user lays over its pod. */
   readonly overlay?: PodOverlay
   readonly port: number
@@ -74,7 +76,9 @@ export function plannedObjects(
   const labels = labelsOf(options.experimentId, 'predictor', trialNumber)
   const deadlineS = options.podDeadlineS ?? 3600
   const metadata = { name, labels, ownerReferences: ownerReferences(owner) }
-  const whole = trialPod({ ...options, name, labels, owner, configuration: all, trialNumber, asked, gpu, deadlineS })
+  const onGpu = asked.gpu !== undefined && (options.template.kind !== 'builtin' || runningEngine(options.template) !== 'emulated')
+  const image = (onGpu && options.gpuImage) || options.image
+  const whole = trialPod({ ...options, image, name, labels, owner, configuration: all, trialNumber, asked, gpu, deadlineS })
   const objects = withPodSecrets(whole, metadata)
   if (gpu.claim === undefined) return objects
   return { ...objects, claim: gpu.claim, claimTemplate: claimTemplate(gpu.claim, metadata, options.draVersion) }

@@ -10,7 +10,7 @@ export type PodState =
   /** The tuned container has ended. */
   | { readonly kind: 'ended'; readonly code: number; readonly signal: number; readonly outOfMemory: boolean; readonly message: string }
   /** It will not run as it stands: no word on the configuration. */
-  | { readonly kind: 'broken'; readonly what: string; readonly hint: string }
+  | { readonly kind: 'broken'; readonly what: string; readonly hint: string /** Another try comes to the same. */; readonly final: boolean }
   /** Ended or removed by the cluster or by somebody else: it may run another time. */
   | { readonly kind: 'lost'; readonly what: string }
 
@@ -46,7 +46,7 @@ export function podState(pod: V1Pod, container: string): PodState {
   if (ended) {
     const { exitCode, signal = 0, reason, message = '' } = ended
     if (reason === 'ContainerCannotRun' || reason === 'StartError')
-      return { kind: 'broken', what: `${reason}: ${message}`, hint: stuck.RunContainerError! }
+      return { kind: 'broken', what: `${reason}: ${message}`, hint: stuck.RunContainerError!, final: true }
     return { kind: 'ended', code: exitCode, signal, outOfMemory: reason === 'OOMKilled', message }
   }
   const trouble = troubleOf(status?.initContainerStatuses, 'init container') ?? troubleOf(status?.containerStatuses, 'container')
@@ -64,7 +64,8 @@ function troubleOf(statuses: readonly V1ContainerStatus[] = [], what: string): P
     const { waiting, terminated } = state ?? {}
     if (waiting?.reason && waiting.reason in stuck && !(mayPass.has(waiting.reason) && restartCount === 0 && mightPass(waiting.message))) {
       const detail = waiting.message ? `: ${waiting.message}` : ` of ${image}`
-      return { kind: 'broken', what: `${what} ${name}: ${waiting.reason}${detail}`, hint: stuck[waiting.reason]! }
+      const final = lasting.has(waiting.reason) || !mightPass(waiting.message)
+      return { kind: 'broken', what: `${what} ${name}: ${waiting.reason}${detail}`, hint: stuck[waiting.reason]!, final }
     }
     if (what === 'init container' && terminated && terminated.exitCode !== 0) {
       const { exitCode, reason, message } = terminated
@@ -72,10 +73,14 @@ function troubleOf(statuses: readonly V1ContainerStatus[] = [], what: string): P
         kind: 'broken',
         what: `init container ${name} ended with exit code ${exitCode}${reason === 'OOMKilled' ? ' (OOMKilled)' : ''}${message ? `: ${message}` : ''}`,
         hint: 'correct the pod template',
+        final: false,
       }
     }
   }
   return undefined
 }
+
+/** Those that no registry's or node's hiccup explains. */
+const lasting: ReadonlySet<string> = new Set(['InvalidImageName', 'CreateContainerConfigError', 'RunContainerError'])
 
 const mightPass = (message = ''): boolean => !/not found|manifest unknown|denied|unauthorized|forbidden|invalid reference/i.test(message)
