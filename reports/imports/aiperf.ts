@@ -10,11 +10,13 @@ import { recordsOf, type Source } from './table-text.ts'
 import { each, entry, figure, type ImportOptions, type ToolPoint, type ToolReader, wanted, withoutNulls } from './tool-point.ts'
 
 /** Each latency, in ms: as headings, and as tags in the JSON, the older one after the newer. */
-const latencies = {
+const latencies: Partial<Record<LatencyMetric, { readonly heading: string; readonly tags: readonly [string, ...string[]] }>> = {
   e2e: { heading: 'Request Latency', tags: ['request_latency'] },
   ttft: { heading: 'Time to First Token', tags: ['time_to_first_token', 'ttft'] },
   tpot: { heading: 'Inter Token Latency', tags: ['inter_token_latency'] },
-} as const satisfies Record<LatencyMetric, object>
+}
+const latencyOf = (metric: LatencyMetric, file: string) =>
+  wanted(latencies[metric], `${metric} among what AIPerf reports`, file, Object.keys(latencies))
 
 const rateTag = 'request_throughput'
 const sweptMetric = /^(.+)_(mean|std|min|max|cv)(?: \(.*\))?$/
@@ -44,7 +46,7 @@ function runOf(source: Source, { metric, percentile }: ImportOptions): ToolPoint
     }
     return undefined
   }
-  const { heading } = latencies[metric]
+  const { heading } = latencyOf(metric, source.file)
   const column = percentileName(percentile)
   const there = sections[0]![0]!.cells.slice(1)
   const latency = wanted(cell(heading, column), `${column} of '${heading}'`, source.file, there)
@@ -79,7 +81,7 @@ function sweepOf(source: Source, { metric, percentile }: ImportOptions): ToolPoi
     const there = columns.flatMap((name) => /^(.+)_mean/.exec(name)?.[1] ?? [])
     return wanted(at < 0 ? undefined : at, `metric ${names[0]}`, source.file, there)
   }
-  const latency = column(latencies[metric].tags, percentileName(percentile))
+  const latency = column(latencyOf(metric, source.file).tags, percentileName(percentile))
   const rate = column([rateTag], 'avg')
   const end = records.findIndex(({ cells }) => cells.length !== columns.length)
   return each(records.slice(0, end < 0 ? undefined : end), ({ line, cells }) => {
@@ -109,7 +111,7 @@ interface Report {
 
 function readJson({ file, text }: Source, { metric, percentile }: ImportOptions): ToolPoint[] | undefined {
   const report = withoutNulls(text) as Report
-  const { tags } = latencies[metric]
+  const { tags } = latencyOf(metric, file)
   const name = percentileName(percentile)
   if (Array.isArray(report.per_combination_metrics)) {
     const swept = report.per_combination_metrics as NonNullable<Report['per_combination_metrics']>

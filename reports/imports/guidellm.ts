@@ -6,12 +6,21 @@ import { TableError } from './table-error.ts'
 import { recordsOf, type Source } from './table-text.ts'
 import { each, entry, figure, type ImportOptions, type ToolPoint, type ToolReader, wanted, withoutNulls } from './tool-point.ts'
 
+interface Place {
+  readonly heading: readonly [string, string]
+  readonly plain: string
+  readonly key: string
+  readonly unitMs: number
+}
+
 /** Where each latency stands: heading of the CSV, metric of the JSON, and its unit in ms. Between tokens, the first one's wait left out, as ours. */
-const latencies = {
+const latencies: Partial<Record<LatencyMetric, Place>> = {
   e2e: { heading: ['Request Latency', 'Successful Sec'], plain: 'Request latency', key: 'request_latency', unitMs: 1000 },
   ttft: { heading: ['Time to First Token', 'Successful ms'], plain: 'Time to first token ms', key: 'time_to_first_token_ms', unitMs: 1 },
   tpot: { heading: ['Inter Token Latency', 'Successful ms'], plain: 'Inter token latency ms', key: 'inter_token_latency_ms', unitMs: 1 },
-} as const satisfies Record<LatencyMetric, object>
+}
+const placeOf = (metric: LatencyMetric, file: string) =>
+  wanted(latencies[metric], `${metric} among what GuideLLM reports`, file, Object.keys(latencies))
 
 /** What the CSV's lists of percentiles hold; the median has a column of its own. */
 const listed = ['min', 'p0.1', 'p1', 'p5', 'p10', 'p25', 'p75', 'p90', 'p95', 'p99', 'max']
@@ -30,7 +39,7 @@ export const guidellm: ToolReader = {
 function readCsv(source: Source, { metric, percentile }: ImportOptions, headings: 1 | 3): ToolPoint[] {
   const records = recordsOf(source)
   const columns = records[0]!.cells.map((_, i) => records.slice(0, headings).map((row) => row.cells[i] ?? ''))
-  const { heading, plain, unitMs } = latencies[metric]
+  const { heading, plain, unitMs } = placeOf(metric, source.file)
   const at = (three: readonly string[], one: string) =>
     columns.findIndex((names) => names.join('|') === (headings === 3 ? three.join('|') : one))
   const column = (three: readonly string[], one: string) => {
@@ -87,7 +96,7 @@ function readJson({ file, text }: Source, { metric, percentile }: ImportOptions)
   const { benchmarks } = withoutNulls(text) as Report
   if (!Array.isArray(benchmarks) || !benchmarks.some((b: NonNullable<Report['benchmarks']>[number]) => b?.metrics?.requests_per_second))
     return undefined
-  const { key, unitMs } = latencies[metric]
+  const { key, unitMs } = placeOf(metric, file)
   const name = percentileName(percentile)
   return each(benchmarks as NonNullable<Report['benchmarks']>, (benchmark, i) => {
     const where = `${file}: benchmarks[${i}]`
