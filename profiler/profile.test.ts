@@ -50,7 +50,7 @@ test('one rate that holds, without a search', async () => {
 })
 
 test('an SLO that cannot be met is missed, with the evidence', async () => {
-  expect(await profile({ time: { kind: 'fixed', ms: 40 } }, { limitMs: 15 })).toMatchObject({
+  expect(await profile({ time: { kind: 'fixed', ms: 20 } }, { limitMs: 5 })).toMatchObject({
     verdict: 'missed',
     summary: expect.stringMatching(/one request at a time already takes \d+/),
   })

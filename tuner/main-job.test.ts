@@ -4,6 +4,9 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { CliBox, recommends } from './testing/run-cli.ts'
 
+/** Little time under load: what is found is right on any machine, how finely is tested elsewhere. */
+const brief = ['--trial-time', '1s', '--confirm-time', '1s', '--json']
+
 describe('tune --model M --slo S', () => {
   let box: CliBox
   beforeEach(() => {
@@ -31,7 +34,7 @@ describe('tune --model M --slo S', () => {
   })
 
   test('emulated GPUs under real load: a recommendation, its files, and what is emulated', async ({ skip }) => {
-    const args = ['--model', 'bert', '--slo', '80ms', '--gpus', 'T4', '--max-trials', '2', '--confirm-time', '1s', '--json']
+    const args = ['--model', 'bert', '--slo', '80ms', '--gpus', 'T4', '--max-trials', '2', ...brief]
     const { code, stdout, stderr } = await box.run(args)
     await box.skipIfDisturbed(skip)
     expect(recommends, stderr).toContain(code)
@@ -60,7 +63,7 @@ describe('tune --model M --slo S', () => {
 
   test('real inference on the CPU: measured, and the cheapest of all that the space holds', async ({ skip }) => {
     const space = ['--cores', '1', '--batch', '1,8', '--sequence-length', '16']
-    const args = ['--model', 'bert-tiny', '--slo', '150ms', '--devices', 'cpu', ...space, '--confirm-time', '1s', '--json']
+    const args = ['--model', 'bert-tiny', '--slo', '150ms', '--devices', 'cpu', ...space, ...brief]
     const { code, stdout, stderr } = await box.run(args)
     await box.skipIfDisturbed(skip)
     expect(recommends, stderr).toContain(code)

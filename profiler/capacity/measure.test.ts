@@ -47,7 +47,7 @@ test('finds a capacity below what the server can do at all', async () => {
 })
 
 test('a server slower than the SLO when idle is unattainable', async () => {
-  const { measurement } = await capacity({ time: { kind: 'fixed', ms: 40 } }, 15)
+  const { measurement } = await capacity({ time: { kind: 'fixed', ms: 20 } }, 5)
   expect(measurement).toMatchObject({ outcome: 'slo-unattainable', capacityRps: 0 })
   expect(measurement.detail).toMatch(/one request at a time already takes \d+/)
 })

@@ -317,9 +317,9 @@ test('a hundred trials at once: requests and memory stay small', async () => {
 })
 
 const waitFor = async (holds: () => boolean): Promise<void> => {
-  const until = performance.now() + 5_000
+  const until = performance.now() + 60_000
   while (!holds()) {
-    if (performance.now() > until) throw new Error('waited 5 s in vain')
+    if (performance.now() > until) throw new Error('waited a minute in vain')
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
 }

@@ -115,7 +115,8 @@ describe('an experiment on this machine', () => {
     const same = await box.run(['verify', '--rate', '60rps', '--json'])
     skipIfUnknown(same, skip)
     expect([same.code, json(same.stdout).finding], same.stderr).toEqual([0, 'holds'])
-    install(50)
+    // It serves 33 a second, and keeps the SLO at some of the lower rates.
+    install(30)
     const slower = await box.run(['verify', '--rate', '60rps', '--json'])
     skipIfUnknown(slower, skip)
     expect([slower.code, json(slower.stdout).finding], slower.stderr).toEqual([4, 'does not hold'])
