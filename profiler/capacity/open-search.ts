@@ -12,7 +12,7 @@ import { openingLoop, saturate } from './saturation.ts'
 import { failuresOf, type Session } from './session.ts'
 import { joinSteps, placesOf } from './steps.ts'
 import { servesBatches } from './twin.ts'
-import { workersSeen } from './workers.ts'
+import { servesOutOfTurn, workersSeen } from './workers.ts'
 
 interface OpenSearchOptions {
   readonly seed: number
@@ -256,7 +256,8 @@ class OpenSearch {
     else {
       const places = placesOf(this.openedRuns())
       const { loops, slo } = this.session
-      const seen = servesBatches(joinSteps(windows.map(({ steps }) => steps))) ? undefined : this.workersOf(windows, loops)
+      const steps = joinSteps(windows.map((window) => window.steps))
+      const seen = servesBatches(steps) || servesOutOfTurn(steps) ? undefined : this.workersOf(windows, loops)
       const found = this.posteriorOf(windows, slo, play, this.options.seed, places, seen, this.evidence.stepsOfLoops(loops))
       this.posterior = withinReach(found, Math.max(this.saturationRps, servedRps))
     }

@@ -47,11 +47,21 @@ interface Seen {
   readonly over: number
   readonly always?: number
 }
+/** Doubt of steps that all overtake. */
+const allOvertake = 0.055
+
 /**
  * Capacities of slownesses s and errors e of the twin: capacity / s exp(e), up to `mostRps`, each with its probability. Slownesses are known 4 % apart,
  * their likelihoods by straight lines between.
  */
-function expected(doubt: number, slowestRps: number, windows: readonly Seen[] = [], beyond = 0, mostRps = Number.POSITIVE_INFINITY) {
+function expected(
+  doubt: number,
+  slowestRps: number,
+  windows: readonly Seen[] = [],
+  beyond = 0,
+  mostRps = Number.POSITIVE_INFINITY,
+  loose = doubt < allOvertake ? 0 : 0.3,
+) {
   const normalAt = (x: number, sd: number) => Math.exp((-x * x) / (2 * sd * sd)) / sd
   const likelihood = Array.from({ length: 17 }, (_, i) => {
     const isOver = (i - 8) * 0.04 > beyond
@@ -65,7 +75,8 @@ function expected(doubt: number, slowestRps: number, windows: readonly Seen[] = 
     const x = (i - 40) * 0.008
     const [left, share] = [Math.min(15, Math.floor(i / 5)), i / 5 - Math.min(15, Math.floor(i / 5))]
     const log = likelihood[left]! * (1 - share) + likelihood[left + 1]! * share
-    slow.push({ x, weight: Math.exp(log) * (0.75 * normalAt(x, doubt) + 0.25 * normalAt(x, 3 * doubt)) })
+    const within = 0.75 * normalAt(x, doubt) + 0.25 * normalAt(x, 3 * doubt)
+    slow.push({ x, weight: Math.exp(log) * ((1 - loose) * within + loose * normalAt(x, 0.2)) })
   }
   const errors = [-2, -1, 0, 1, 2].map((z) => ({ e: z * doubt, weight: Math.exp(-0.5 * z * z) }))
   const total = slow.reduce((sum, { weight }) => sum + weight, 0) * errors.reduce((sum, { weight }) => sum + weight, 0)
@@ -106,19 +117,36 @@ describe('without a request to compare, a capacity is as uncertain as the twin',
 
   test('half a per cent; up to 5 % more as far as requests overtake one another, and 6 % as far as answers are being written', () => {
     for (const [overtaking, spreadMs, doubt] of [
-      [40, 0, 0.055],
-      [20, 0, 0.03],
+      [2, 0, 0.0075],
       [0, 5, 0.035],
-      [20, 2, 0.042],
+      [2, 2, 0.0195],
     ] as const)
       expectAlike(doubted(stepsOf(overtaking, spreadMs)), expected(doubt, lowestRps))
     expectAlike(doubted(stepsOf()), expected(0.005, lowestRps))
   })
 
+  test('and three in ten open to all speeds where a tenth and more overtake: the order may be another than the twin’s', () => {
+    for (const [overtaking, doubt, loose] of [
+      [40, 0.055, 0.3],
+      [20, 0.03, 0.3],
+      [4, 0.01, 0.3],
+      [3, 0.00875, 0],
+    ] as const)
+      expectAlike(doubted(stepsOf(overtaking)), expected(doubt, lowestRps, [], 0, Number.POSITIVE_INFINITY, loose))
+    // The last come first is an order that is known.
+    const last = {
+      ...stepsOf(40),
+      present: Array.from({ length: 40 }, (_, i) => 3 + (i % 3)),
+      rank: Array.from({ length: 40 }, (_, i) => 2 + (i % 3)),
+    }
+    const found = doubted(last)
+    expect(Math.log(found.capacityCi90Rps[1] / found.capacityCi90Rps[0])).toBeLessThan(6 * 0.055)
+  })
+
   test('and never more than its saturation', () => {
     const found = doubted(stepsOf(40), 1e9)
     // Looked for up to 110 exp(.05) a second.
-    const wanted = expected(0.055, 110 * Math.exp(0.05), [], 0, 100)
+    const wanted = expected(0.055, 110 * Math.exp(0.05), [], 0, 100, 0.3)
     expect(found.below(100)).toBeCloseTo(wanted.below(100), 3)
     expect(found.below(90)).toBeCloseTo(wanted.below(90), 3)
     expect([found.capacityRps, found.capacityCi90Rps[1], found.below(100.001)]).toEqual([100, 100, expect.closeTo(1, 5)])

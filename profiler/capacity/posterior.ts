@@ -57,8 +57,13 @@ const lasting = 0.25
 /** Requests of a window that are compared with the twin: the first ones, as the queue starts empty in both. */
 const mostPerWindow = 8000
 
-/** Log prior of ln slowness: mostly within what the twin is known to be wrong by, sometimes three times as far. */
-const logSlownessPrior = (logSlowness: number, sd: number) => Math.log(0.75 * gauss(logSlowness, sd) + 0.25 * gauss(logSlowness, 3 * sd))
+/** Log prior of ln slowness: mostly within what the twin is known to be wrong by, sometimes three times as far; `loose` is the share of one that is open to all. */
+const logSlownessPrior = (logSlowness: number, sd: number, loose: number) =>
+  Math.log((1 - loose) * (0.75 * gauss(logSlowness, sd) + 0.25 * gauss(logSlowness, 3 * sd)) + loose * gauss(logSlowness, open))
+const open = 0.2
+/** Where requests overtake more often than this, and in no order that is known, the twin's order may be another than the server's: its slowness is half open. */
+const unordered = 0.1
+const halfOpen = 0.3
 const gauss = (x: number, sd: number) => Math.exp(-0.5 * (x / sd) ** 2) / sd
 
 /** How long and how often the twin is played: its own noise against computing time. */
@@ -106,7 +111,9 @@ export function capacityPosterior(
   const rates = stallRates([...usual, ...beside.usual], [...stalls, ...beside.stalls], stalling, uniform)
   const doubt = doubtOf(twin)
   const likely = slownessLogLikelihoods(twins, windows, slo, failedShare, seed)
-  const withPrior = (logs: Float64Array, logSlowness: Float64Array) => logs.map((log, i) => log + logSlownessPrior(logSlowness[i]!, doubt))
+  const loose = twin.fromBack || overtaking(twin) < unordered ? 0 : halfOpen
+  const withPrior = (logs: Float64Array, logSlowness: Float64Array) =>
+    logs.map((log, i) => log + logSlownessPrior(logSlowness[i]!, doubt, loose))
   const logWeights = withPrior(likely, slownessGrid.map(Math.log))
   const most = Math.max(...logWeights)
   // Slownesses that count, and their neighbours.
@@ -165,11 +172,14 @@ const sharingDoubt = 0.015
  * serves one after the other, or batch after batch, is its steps: then there is no reason for the twin to be any faster. Set on the
  * benchmark's servers, whose true capacities are known.
  */
-function doubtOf({ steps, shared }: Twin): number {
-  const overtaking = steps.rank.reduce((count, rank) => (rank > 0 ? count + 1 : count), 0) / steps.rank.length
+function doubtOf(twin: Twin): number {
+  const { steps, shared } = twin
   const writing = sum(steps.spreadMs) / sum(steps.tookMs)
-  return (shared ? sharingDoubt : leastDoubt) + 0.05 * overtaking + 0.06 * writing
+  return (shared ? sharingDoubt : leastDoubt) + 0.05 * overtaking(twin) + 0.06 * writing
 }
+
+/** Share of steps in which a request leaves before an older one. */
+const overtaking = ({ steps }: Twin): number => steps.rank.filter((rank) => rank > 0).length / steps.rank.length
 
 /** Offsets of ln capacity by the twin's own error, and their shares. */
 function discrepancy(sd: number): { offset: number; share: number }[] {

@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { trueCapacities } from '../bench/truth.bench.ts'
+import type { Uniform } from '../seeded-random.ts'
+import { DisciplineServer } from '../testing/discipline-server.ts'
 import { QueueServer, type QueueServerOptions } from '../testing/queue-server.ts'
 import { virtualCases } from '../testing/virtual-servers.ts'
 import type { Load, LoadGenerator, LoadRun, Slo, Target, VirtualServer } from '../types.ts'
@@ -59,6 +61,21 @@ describe('capacity of servers whose true one is known', () => {
     const told = found.filter(({ caveats }) => caveats.some((caveat) => caveat.includes('ever rarer')))
     expect(told.length).toBeGreaterThan(0)
     expect(told.every(({ outcome }) => outcome !== 'converged')).toBe(true)
+  })
+
+  test('a worker that takes the shortest first is no shared core: its interval holds, wide as it is, and no figure converges far below it', async () => {
+    const workMs = (uniform: Uniform) => (uniform() < 0.1 ? 17 : 3.7)
+    const takes = (waiting: readonly { workMs: number }[]) =>
+      Math.max(
+        0,
+        waiting.findIndex((each) => each.workMs < 17),
+      )
+    // By six runs of 100,000 arrivals at each of seven rates.
+    const truth = 110.4
+    const limits: Slo = { percentile: 0.99, limitMs: 44, maxErrorRate: 0.001 }
+    const server = (seed: number) => new DisciplineServer({ seed, servers: 1, workMs, takes })
+    const found = await Promise.all([1, 2, 4, 5, 6, 7, 8].map((seed) => measure(server(7 * seed), limits, { seed: 1000 * seed })))
+    expect(found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high).length).toBeGreaterThanOrEqual(5)
   })
 
   test('a server that gets faster is waited for', async () => {

@@ -2,7 +2,8 @@
 import { describe, expect, test } from 'vitest'
 import { runOf } from '../testing/scripted-generator.ts'
 import type { LoadRun } from '../types.ts'
-import { leastOf, servicesOf, workersSeen } from './workers.ts'
+import type { Steps } from './steps.ts'
+import { leastOf, servesOutOfTurn, servicesOf, workersSeen } from './workers.ts'
 
 type Request = readonly [sentMs: number, serviceMs: number]
 
@@ -307,5 +308,35 @@ describe('closed loops', () => {
   test('without an answer say nothing', () => {
     const silent = runOf({ kind: 'closed', connections: 1, durationS: 1 }, [Number.NaN])
     expect(loopsSeen([loopOf(101), silent])).toEqual([101, Number.NaN])
+  })
+})
+
+describe('one worker that serves out of turn', () => {
+  /** Steps of one request each, of so many who were there, of whom the one at this place left. */
+  const stepsOf = (each: readonly { present: number; tookMs: number; rank: number; departed?: number }[]): Steps => ({
+    present: each.map(({ present }) => present),
+    tookMs: each.map(({ tookMs }) => tookMs),
+    departed: each.map(({ departed = 1 }) => departed),
+    rank: each.map(({ rank }) => rank),
+    endedMs: each.map((_, i) => 100 * i),
+    spreadMs: each.map(() => 0),
+  })
+  /** As many alone as in company, whose steps take so long; of those in company so many left before an older one. */
+  const served = (aloneMs: number, togetherMs: number, overtaking = 20, departed = 1) =>
+    stepsOf(
+      Array.from({ length: 80 }, (_, i) =>
+        i % 2 === 0
+          ? { present: 1, tookMs: aloneMs * (1 + 0.1 * ((i / 2) % 3)), rank: 0 }
+          : { present: 2 + (i % 3), tookMs: togetherMs * (1 + 0.1 * (((i - 1) / 2) % 3)), rank: i < 2 * overtaking ? 1 : 0, departed },
+      ),
+    )
+
+  test('is one whose steps take as long alone as in company, and overtake', () => {
+    expect(servesOutOfTurn(served(10, 10))).toBe(true)
+    // Cores that are shared answer faster one after the other the more were there; a batch is no request.
+    expect(servesOutOfTurn(served(10, 5))).toBe(false)
+    expect(servesOutOfTurn(served(10, 10, 20, 2))).toBe(false)
+    expect(servesOutOfTurn(served(10, 10, 0))).toBe(false)
+    expect(servesOutOfTurn(stepsOf(Array.from({ length: 30 }, () => ({ present: 2, tookMs: 10, rank: 1 }))))).toBe(false)
   })
 })

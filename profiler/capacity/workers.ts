@@ -178,6 +178,16 @@ function independent(runs: readonly Services[], workers: number): boolean | unde
   )
 }
 
+/**
+ * Whether one worker serves requests one after the other, and not in the order of their arrival: steps from one departure to the next, one request each, then take as
+ * long however many were there.
+ */
+export function servesOutOfTurn(steps: Steps): boolean {
+  const overtaken = steps.rank.filter((rank) => rank > 0).length
+  if (overtaken <= outOfOrder * steps.rank.length || steps.departed.some((departed) => departed > 1)) return false
+  return independent([{ steps, found: steps.present.map((present) => present - 1) }], 1) === true
+}
+
 /** The last loops whose service times do not differ from those of the open windows and of the loops after them, one by one and the earlier half together. */
 function servedAlike(open: readonly Services[], loops: readonly Services[]): Services[] {
   const times = (of: readonly Services[]) => of.flatMap(({ steps }) => steps.tookMs)
