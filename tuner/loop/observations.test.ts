@@ -51,6 +51,13 @@ describe('what a trial teaches', () => {
     })
   })
 
+  test('what was foretold of it, with the spread of its 90 % interval', () => {
+    const predicted = { rate: 90, low: 45, high: 180, feasible: 1 }
+    expect(observationOf(complete({}, { predicted }), objective)).toMatchObject({
+      foretold: { value: 90, logSd: expect.closeTo(Math.log(4) / 3.2897, 4) },
+    })
+  })
+
   test('a capacity of nothing is one, and not unknown', () => {
     const none = complete({ outcome: 'slo-unattainable', capacityRps: 0, capacityCi90Rps: [0, 0] })
     expect(observationOf(none, objective)).toMatchObject({ state: 'complete', rate: { value: 0, logSd: undefined } })

@@ -87,6 +87,15 @@ describe('a trial that is measured', () => {
     expect(stopped).toBeGreaterThan(0)
   })
 
+  test('says nothing in the words of its server that moves a cursor', async () => {
+    const said = { ...measurement(100), detail: 'status 500: \x1b[31mon fire\x1b[0m', caveats: ['\x1b[2Jcleared'] }
+    const { trial } = await run({ measure: async () => said })
+    expect(trial).toMatchObject({
+      measurement: { detail: expect.stringContaining('on fire'), caveats: [expect.stringContaining('cleared')] },
+    })
+    expect(JSON.stringify(trial)).not.toContain('\\u001b')
+  })
+
   test('takes as long as its launch, its load and its stop together', async () => {
     let seconds = 0
     const after = async (more: number) => {
@@ -207,6 +216,18 @@ describe('a failure is no word on the configuration', () => {
         throw error
       },
     }).then(({ trial }) => trial)
+
+  test('it is the trial that was asked for', async () => {
+    const trial = await failing(new Error('no'))
+    expect(trial).toMatchObject({
+      number: 7,
+      configuration: { batchSize: 4 },
+      why: 'next',
+      startedAt: '2026-01-01T00:00:00.000Z',
+      state: 'failed',
+      logPath: '/logs/1',
+    })
+  })
 
   test('it tells the error, its hint and the last three lines of the log', async () => {
     const logTail = () => 'one\ntwo\nthree\nfour\n'
