@@ -12,6 +12,7 @@ const measuredAgain = (windows: Windows, change: Partial<Measurement> = {}, prov
 describe('under the SLO that it was made for, its own word counts', () => {
   test.each<[string, Windows, { rateRps: number; sloMs: number; held: boolean }]>([
     ['held where it was asked to', [[100, 34]], { rateRps: 100, sloMs: 34, held: true }],
+    ['held at less than one a second', [[0.5, 34]], { rateRps: 0.5, sloMs: 34, held: true }],
     [
       'held at a lower rate',
       [

@@ -171,6 +171,24 @@ export const equivalents: readonly Equivalent[] = [
     pairs.map(([original = '', replacement = '']) => ({ file, original, replacement, reason: 'chance is as good from another seed' })),
   ),
   { file: 'profiler/slo.ts', original: 'countsTheSame(a, b)', replacement: 'countsTheSame(b, a)', reason: eitherWay },
+  {
+    file: 'reports/recommendation/second-look.ts',
+    original: 'sameSlo(measurement.slo, slo)',
+    replacement: 'sameSlo(slo, measurement.slo)',
+    reason: eitherWay,
+  },
+  {
+    file: 'reports/recommendation/pareto-front.ts',
+    original: 'n > leader',
+    replacement: '(n) >= (leader)',
+    reason: 'the leader itself is passed over',
+  },
+  {
+    file: 'reports/recommendation/reasons.ts',
+    original: 'known !== undefined && minQuality !== undefined',
+    replacement: '(known !== undefined) || (minQuality !== undefined)',
+    reason: 'what is not known is less than nothing, and nothing is less than it',
+  },
   ...[
     ['countsTheSame(measurement.slo, slo)', 'countsTheSame(slo, measurement.slo)'],
     ['countsTheSame(made.slo, slo)', 'countsTheSame(slo, made.slo)'],
