@@ -28,6 +28,8 @@ const fileBytes = {
   document: 4 * MiB,
   /** What machines write: traces, request bodies, recorded tables. */
   data: 256 * MiB,
+  /** Graphs with their weights. */
+  model: 1024 * MiB,
 } as const
 export type FileKind = keyof typeof fileBytes
 const fileVariable = 'TUNE_MAX_FILE_MIB'

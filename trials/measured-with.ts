@@ -3,7 +3,7 @@
 import type { ProtocolName } from '../profiler/protocols/protocol-table.ts'
 import { protocolTable } from '../profiler/protocols/protocol-table.ts'
 import type { Configuration } from '../search/types.ts'
-import { architectureOf, parameterCount } from './devices/architecture.ts'
+import { type Architecture, architectureOf, parameterCount } from './devices/architecture.ts'
 import { DeviceModelError } from './devices/device-model-error.ts'
 import type { OwnDevices } from './devices/own.ts'
 import { builtinProtocol } from './launchers/builtin.ts'
@@ -103,7 +103,7 @@ export function measuredWith({ predictor, provenance, own, image }: Measuring, g
         how,
         server: 'builtin',
         engine,
-        modelKind: language ? 'decoder' : (architecture?.kind ?? 'unknown'),
+        modelKind: language ? 'decoder' : kindOf(architecture),
         weights: engine === 'emulated' ? 'none' : weightsPath === undefined ? 'random' : 'own',
         ...(architecture && { weightsMiB: (4 * parameterCount(architecture)) / 2 ** 20 }),
         ...(weightsPath !== undefined && { weightsPath }),
@@ -121,13 +121,17 @@ const asked = ({ path, healthPath, body }: UrlTemplate | CommandTemplate): Pick<
 
 /** The protocol of language models says what speaks it; else the model's name does, where it is a known one. */
 const served = ({ protocol, model }: { readonly protocol: ProtocolName; readonly model: string }, own: OwnDevices): ModelKind =>
-  protocolTable[protocol].streams ? 'decoder' : (knownArchitecture(model, own)?.kind ?? 'unknown')
+  protocolTable[protocol].streams ? 'decoder' : kindOf(knownArchitecture(model, own))
 
 /** What `auto` came to. GPUs that are emulated, and language models, have no other engine; a CPU is never emulated but in virtual time. */
 function engineOf(asked: string, language: boolean, provenance: Provenance, gpu: string | undefined): NonNullable<MeasuredWith['engine']> {
   if (language || asked === 'emulated' || provenance === 'simulated' || (provenance === 'emulated' && gpu !== undefined)) return 'emulated'
   return asked === 'onnx' ? 'onnx' : 'tfjs'
 }
+
+/** A graph of the user's own is of no family. */
+const kindOf = (architecture: Architecture | undefined): ModelKind =>
+  architecture === undefined || architecture.kind === 'graph' ? 'unknown' : architecture.kind
 
 function knownArchitecture(name: string, own: OwnDevices) {
   try {

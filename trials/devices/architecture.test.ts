@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
 import type { Decoder } from './architecture.ts'
 import { architectureOf, kvBytesPerToken, parameterCount } from './architecture.ts'
-import { flopsOf, type Work, workOf } from './work.ts'
+import { flopsOf, type Work } from './call-work.ts'
+import { workOf } from './work.ts'
 
 /** Weights read in one call, bytes. */
 const weightBytesOf = (work: Work): number =>

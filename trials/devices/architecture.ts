@@ -3,6 +3,8 @@
 import type { Precision } from './catalogue.ts'
 import { bytesPerElement, type Convnet, convnets, convolutionsOf } from './convnets.ts'
 import { DeviceModelError, namesNear } from './device-model-error.ts'
+import type { GraphArchitecture } from './onnx/graph-architecture.ts'
+import type { Takes } from './onnx/graph-inputs.ts'
 
 /** A stack of bidirectional transformer layers over embeddings (Devlin et al. 2018, section 3). */
 export interface Encoder {
@@ -36,7 +38,11 @@ export interface Decoder {
   readonly tiedEmbeddings?: boolean
 }
 
-export type Architecture = Encoder | Decoder | Convnet
+export type Architecture = Encoder | Decoder | Convnet | GraphArchitecture
+
+/** What its requests carry. */
+export const takesOf = (architecture: Architecture): Takes =>
+  architecture.kind === 'graph' ? architecture.takes : architecture.kind === 'convnet' ? 'image' : 'text'
 
 /** The size of one call. `sequenceLength`: tokens of each text (encoder), of each prompt (prefill), or in the cache (decode). */
 export interface CallShape {
@@ -149,6 +155,8 @@ export function parameterCount(architecture: Architecture): number {
       )
     case 'convnet':
       return convolutionsOf(architecture).reduce((sum, layer) => sum + layer.weights, 0)
+    case 'graph':
+      return architecture.parameters
   }
 }
 

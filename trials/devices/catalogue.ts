@@ -22,8 +22,10 @@ export interface Gpu {
   readonly bandwidthGBs: number
   readonly l2MiB: number
   readonly tdpWatts: number
-  /** Of a GPU of the user's own: multiprocessors, clock, cache or power are not known but guessed from the rest. */
+  /** Of a GPU of the user's own: multiprocessors, clock, cache, power or generation are not known but guessed from the rest. */
   readonly bare?: boolean
+  /** Of a GPU whose generation is not known: the process that its operations per joule are taken of. */
+  readonly processNm?: number
   /** Dense peak, 10^12 operations per second. A missing precision is not supported by the hardware. */
   readonly peakTflops: Readonly<Partial<Record<Precision, number>>>
 }

@@ -34,6 +34,8 @@ export interface Coefficients {
     readonly otherGpu: number
     /** The same, of which memory, bandwidth and peaks alone are known. */
     readonly bareGpu: number
+    /** A convolutional network in TensorRT by itself: those of the tables ran inside a framework. */
+    readonly engine: number
     /** A framework that runs layer by layer, on a GPU where it was not measured. */
     readonly framework: number
     /** The slowdown by a share under MPS: of a model with a share curve, and of any other. */

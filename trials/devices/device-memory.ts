@@ -3,6 +3,7 @@ import { type Architecture, type CallShape, defaultSequenceLength, kvBytesPerTok
 import type { Gpu, Precision } from './catalogue.ts'
 import type { MemoryCoefficients } from './coefficients.ts'
 import { bytesPerElement, convolutionsOf } from './convnets.ts'
+import { graphCountOf } from './onnx/graph-architecture.ts'
 
 const mebibyte = 2 ** 20
 /** What a compiled engine reserves for its kernels. */
@@ -48,6 +49,7 @@ export function memoryParts(
 
 /** The largest convolution's input unfolded into a matrix, for one image: frameworks that convolve by products need it. */
 function loweredElements(architecture: Architecture): number {
+  if (architecture.kind === 'graph') return graphCountOf(architecture, {}).lowered
   if (architecture.kind !== 'convnet') return 0
   return Math.max(...convolutionsOf(architecture).map(({ rows, depth }) => (rows > 1 ? rows * depth : 0)))
 }
@@ -68,6 +70,8 @@ function keptElements({ architecture, sequenceLength = defaultSequenceLength, im
       )
     case 'decoder':
       return architecture.layers * sequenceLength * (8 * architecture.hidden + 3 * architecture.intermediate)
+    case 'graph':
+      return graphCountOf(architecture, { sequenceLength, imageSize }).kept
   }
 }
 
@@ -85,5 +89,7 @@ function liveElements({ architecture, sequenceLength = defaultSequenceLength, im
         1.5 * (phase === 'decode' ? 1 : sequenceLength) * (3 * architecture.hidden + 2 * architecture.intermediate) +
         2 * architecture.vocabulary
       )
+    case 'graph':
+      return 1.5 * graphCountOf(architecture, { sequenceLength, imageSize }).live
   }
 }

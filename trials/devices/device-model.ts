@@ -2,7 +2,7 @@
  * The device model: how long a batch takes on a GPU, how much of its memory it needs, and how sure that is.
  * Physics (physics.ts) with coefficients calibrated on published tables (coefficients.json), corrected by what those tables say beyond it.
  */
-import { defaultSequenceLength } from './architecture.ts'
+import { defaultSequenceLength, takesOf } from './architecture.ts'
 import { effectivePrecision, usableMemoryMiB } from './catalogue.ts'
 import { calibration } from './coefficients.ts'
 import { memoryParts } from './device-memory.ts'
@@ -25,9 +25,12 @@ function check(call: DeviceCall): void {
   if (!(share > 0 && share <= 1)) throw new DeviceModelError(`a GPU share of ${share} is not in (0, 1]`)
   if (!(call.batch >= 1)) throw new DeviceModelError(`a batch of ${call.batch} is below 1`)
   const length = call.sequenceLength ?? defaultSequenceLength
-  if (call.architecture.kind !== 'convnet' && length > call.architecture.maxSequenceLength)
+  const { architecture } = call
+  if (architecture.kind === 'convnet' || takesOf(architecture) !== 'text') return
+  const fixed = architecture.kind === 'graph' && architecture.fixedSize !== undefined
+  if (!fixed && length > architecture.maxSequenceLength)
     throw new DeviceModelError(
-      `${call.architecture.name} takes at most ${call.architecture.maxSequenceLength} tokens, not ${length}`,
+      `${architecture.name} takes at most ${architecture.maxSequenceLength} tokens, not ${length}`,
       'lower sequenceLength',
     )
 }

@@ -7,8 +7,9 @@
  *           + activations × miss / bandwidth                        traffic that the cache does not hold
  *   rate    = efficiency × peak, no more than the power budget allows
  */
+
+import type { Work } from './call-work.ts'
 import { effectivePrecision, type Gpu, type Precision } from './catalogue.ts'
-import type { Work } from './work.ts'
 
 /** Fitted to published tables by `npm run calibrate`; the same for every GPU. */
 export interface Physics {
@@ -91,7 +92,8 @@ const processNm: Readonly<Record<string, number>> = {
   'Xe-HPC': 6,
 }
 /** GA100 is made at 7 nm, the other Ampere chips at 8. */
-const processOf = (gpu: Gpu) => (/^A(100|30)/.test(gpu.name) ? 7 : (processNm[gpu.generation] ?? 8))
+export const processOf = (gpu: Pick<Gpu, 'name' | 'generation' | 'processNm'>): number =>
+  gpu.processNm ?? (/^A(100|30)/.test(gpu.name) ? 7 : (processNm[gpu.generation] ?? 8))
 
 /** Operations per joule of a type against fp16. */
 const thrift: Readonly<Record<Precision, number>> = { fp32: 0.25, tf32: 0.5, fp16: 1, bf16: 1, int8: 2, fp8: 2 }
@@ -136,8 +138,7 @@ export function latencyParts(
     const weightsMs = (columns * depth * work.weightElementBytes) / bandwidthAt(weightBandwidth)
     computeMs += count * Math.max(best, weightsMs)
   }
-  if (work.attention) {
-    const { count, blocks, flopsPerBlock } = work.attention
+  for (const { count, blocks, flopsPerBlock } of work.attention ?? []) {
     const gain = narrow ? physics.int8AttentionGain / (2 * physics.int8Efficiency) : 1
     computeMs += (count * waves(blocks) * flopsPerBlock) / (physics.attentionEfficiency * perMultiprocessor * gain)
   }

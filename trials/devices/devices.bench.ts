@@ -2,7 +2,6 @@
  * `npm run bench:devices [-- --tables DIR]`: how far the device model is from published measurements.
  * In-sample, for rows left out (5 folds), for GPUs and models left out whole; with --tables, the committed model on tables it has not seen.
  */
-import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import {
   bareErrors,
@@ -12,16 +11,16 @@ import {
   frameworkErrors,
   kFold,
   kindErrors,
-  leaveOut,
+  leaveOutEach,
   memoryOf,
   shareErrors,
   slowdownErrors,
 } from './calibration/coefficients-from.ts'
 import { isCompiled } from './calibration/fit-coefficients.ts'
-import { type LatencyRow, readTables, type Tables } from './calibration/published-tables.ts'
+import { type LatencyRow, publishedTables, readTables, type Tables } from './calibration/published-tables.ts'
 import { type Coefficients, calibration } from './coefficients.ts'
-import { predictLatency } from './predict.ts'
 import { type Foretold, foretoldFrameworks, foretoldLlmServers, foretoldProcesses } from './testing/anchored-tables.ts'
+import { coverageOf, statedErrors } from './testing/stated-errors.ts'
 
 const { values: options } = parseArgs({ options: { tables: { type: 'string' } } })
 
@@ -38,16 +37,8 @@ function report(what: string, errors: readonly number[], target = ''): void {
 function each<T>(rows: readonly T[], group: (row: T) => string, errors: (rows: readonly T[]) => readonly number[]): void {
   for (const name of new Set(rows.map(group))) report(`  ${name}`, errors(rows.filter((row) => group(row) === name)))
 }
-/** How many of the rows lie within the error that is stated of each: two thirds should. */
 function coverage(what: string, rows: readonly LatencyRow[], coefficients: Coefficients): void {
-  if (rows.length === 0) return
-  const within = rows.filter((row) => {
-    const { ms, relativeError } = predictLatency(row, coefficients)
-    return Math.abs(ms / row.latencyMs - 1) <= relativeError
-  })
-  console.log(
-    `${what.padEnd(44)} ${within.length} of ${rows.length} rows within the stated error (${percent(within.length / rows.length).trim()})`,
-  )
+  if (rows.length > 0) console.log(coverageOf(what, rows, coefficients))
 }
 /** Rows that were no anchors, by the device model alone and by the anchored server. */
 function anchoredReport(what: string, rows: readonly Foretold[]): void {
@@ -92,7 +83,7 @@ if (options.tables !== undefined) {
     'target 6 %',
   )
 } else {
-  const tables = readTables(fileURLToPath(new URL('./tables', import.meta.url)))
+  const tables = publishedTables()
   skipped(tables)
   const rows = tables.latency.filter(isCompiled)
   const fitted = coefficientsFrom(tables, calibration.errors)
@@ -100,29 +91,16 @@ if (options.tables !== undefined) {
   report('in-sample', errorsOn(rows, fitted))
   report('calibrated GPU: 5 folds of rows', kFold(rows, 5), 'target 4 % / 10 %')
   const leftOut = (what: string, group: (row: (typeof rows)[number]) => string, target: string) => {
-    const all = leaveOut(rows, group)
-    report(what, all, target)
-    let from = 0
-    for (const name of new Set(rows.map(group))) {
-      const n = rows.filter((r) => group(r) === name).length
-      report(`  ${name}`, all.slice(from, from + n))
-      from += n
-    }
+    const each = leaveOutEach(rows, group)
+    report(what, each.flat(), target)
+    ;[...new Set(rows.map(group))].forEach((name, i) => {
+      report(`  ${name}`, each[i]!)
+    })
   }
   leftOut('GPU never seen: leave one GPU out', (r) => r.gpu.name, 'target 12 % / 30 %')
   leftOut('leave one model out', (r) => r.architecture.name, '')
-  console.log('Stated errors')
-  coverage('in-sample', rows, fitted)
-  for (const name of new Set(rows.map((r) => r.gpu.name))) {
-    const seen = coefficientsFrom({ latency: rows.filter((r) => r.gpu.name !== name), share: [], memory: [] }, calibration.errors)
-    coverage(
-      `  ${name} left out whole`,
-      rows.filter((r) => r.gpu.name === name),
-      seen,
-    )
-  }
   report('a kind of model new to its GPU', kindErrors(rows))
-  report('a GPU left out, by memory, bandwidth and peaks', bareErrors(rows))
+  report('a GPU left out, by memory, bandwidth and peaks', bareErrors(rows).flat())
   console.log('Frameworks that run layer by layer (in-sample)')
   const frameworks = tables.latency.filter((r) => !isCompiled(r))
   each(
@@ -130,7 +108,12 @@ if (options.tables !== undefined) {
     (r) => r.runtime,
     (own) => errorsOn(own, fitted),
   )
-  report('on a GPU where it was not measured', frameworkErrors(tables.latency, fitted))
+  report(
+    'on a GPU where it was not measured',
+    frameworkErrors(tables.latency, fitted).map(({ error }) => error),
+  )
+  console.log('Stated errors, each by bars chosen on other rows')
+  for (const line of statedErrors(tables)) console.log(line)
   console.log('Servers anchored on a few of their own latencies (the rows of the anchors are not counted)')
   anchoredReport('ResNet-50 by framework', foretoldFrameworks(frameworks, [1, 8, 32, 128]))
   for (const model of ['bert', 'resnet50', 'vgg16', 'mobilenetv2'])

@@ -1,8 +1,10 @@
+import { Matrix, solve } from 'ml-matrix'
 import { expect, test } from 'vitest'
 import { architectureOf, parameterCount } from './architecture.ts'
-import { findGpu } from './catalogue.ts'
+import { findGpu, type Gpu, gpuCatalogue } from './catalogue.ts'
 import { deviceLatencyMs, fits } from './device-model.ts'
-import { parseArchitecture, parseGpus } from './own.ts'
+import { processOf } from './device-physics.ts'
+import { completed, parseArchitecture, parseGpus, thriftyWatts } from './own.ts'
 
 test('a GPU of the user: the figures given, a larger error bar', () => {
   const own = parseGpus('Home Card:\n  memoryGiB: 16\n  bandwidthGBs: 500\n  peakTflops: { fp32: 20, fp16: 80 }\n', 'gpus.yaml')
@@ -12,6 +14,28 @@ test('a GPU of the user: the figures given, a larger error bar', () => {
   expect(ms).toBeLessThan(deviceLatencyMs({ architecture: bert, gpu: findGpu('T4'), batch: 8 }).ms)
   expect(relativeError).toBeGreaterThan(0.1)
   expect(fits({ architecture: bert, gpu, batch: 8 }).fits).toBe(true)
+})
+
+test('power that a datasheet does not tell is that of the catalogue’s GPUs, and one of them left out is met to 25 %', () => {
+  const known = gpuCatalogue.filter((gpu) => gpu.peakTflops.fp16 !== undefined)
+  const truth = (gpu: Gpu) => Math.log((gpu.tdpWatts * 12) / processOf(gpu))
+  const row = (gpu: Gpu) => [1, Math.log(gpu.bandwidthGBs), Math.log(gpu.peakTflops.fp32!)]
+  const fitted = (gpus: readonly Gpu[]) => solve(new Matrix(gpus.map(row)), Matrix.columnVector(gpus.map(truth))).to1DArray()
+  const told = (x: readonly number[], gpu: Gpu) => row(gpu).reduce((sum, value, i) => sum + value * x[i]!, 0)
+  const all = fitted(known)
+  for (const gpu of known) expect(Math.log(thriftyWatts(gpu)), gpu.name).toBeCloseTo(told(all, gpu), 1)
+  const left = known.map((gpu) => told(fitted(known.filter((other) => other !== gpu)), gpu) - truth(gpu))
+  expect(Math.sqrt(left.reduce((sum, e) => sum + e ** 2, 0) / left.length)).toBeLessThan(0.26)
+})
+
+test('a GPU of which the generation alone is not told is as unsure as one with guessed figures, and its process lies between those there are', () => {
+  const { name: _, bare: __, ...sheet } = findGpu('A10')
+  const { generation, ...rest } = sheet
+  expect(completed('Card', { ...rest, generation }).bare).toBeUndefined()
+  expect(completed('Card', rest)).toMatchObject({ bare: true, processNm: 8 })
+  const ms = (gpu: Gpu) => deviceLatencyMs({ architecture: architectureOf('bert'), gpu, batch: 64 }).ms
+  expect(ms(completed('Card', { ...rest, generation: 'Turing' }))).toBeGreaterThan(ms(completed('Card', rest)))
+  expect(ms(completed('Card', { ...rest, generation: 'Ada' }))).toBeLessThan(ms(completed('Card', rest)))
 })
 
 test('every problem of a GPU file at once, with its line', () => {

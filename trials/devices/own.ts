@@ -1,8 +1,12 @@
 /** GPUs and architectures of the user's own, in YAML (or JSON: a Hugging Face config.json is read as it is). */
 import { z } from 'zod'
+import { readText } from '../../profiler/bounded-reader.ts'
 import { parseYaml } from '../yaml.ts'
 import type { Architecture } from './architecture.ts'
 import type { Gpu } from './catalogue.ts'
+import { processOf } from './device-physics.ts'
+import { isOnnxFile } from './onnx/graph-architecture.ts'
+import { readGraphArchitecture } from './onnx/graph-file.ts'
 
 /** What a user knows beside the catalogue and the architectures by name. Plain data: it crosses process boundaries. */
 export interface OwnDevices {
@@ -50,24 +54,34 @@ type Datasheet = Pick<Gpu, 'memoryGiB' | 'bandwidthGBs' | 'peakTflops'> & Partia
 /** A GPU of which some figures are those of a GPU of its size. */
 export function completed(name: string, sheet: Datasheet): Gpu {
   const { multiprocessors, boostMhz, l2MiB, tdpWatts, peakTflops } = sheet
-  const bare = [multiprocessors, boostMhz, l2MiB, tdpWatts].includes(undefined)
+  const bare = [multiprocessors, boostMhz, l2MiB, tdpWatts, sheet.generation].includes(undefined)
+  const generation = sheet.generation ?? 'Ada'
+  const processNm = sheet.generation === undefined ? unknownProcessNm : undefined
   return {
     name,
-    generation: sheet.generation ?? 'Ada',
+    generation,
+    ...(processNm && { processNm }),
     aliases: sheet.aliases ?? [],
     multiprocessors: multiprocessors ?? Math.max(1, Math.round(peakTflops.fp32! / 0.6)),
     boostMhz: boostMhz ?? 1800,
     memoryGiB: sheet.memoryGiB,
     bandwidthGBs: sheet.bandwidthGBs,
     l2MiB: l2MiB ?? 32,
-    tdpWatts: tdpWatts ?? wattsPerGBs * sheet.bandwidthGBs,
+    tdpWatts: tdpWatts ?? (thriftyWatts(sheet) * processOf({ name, generation, processNm })) / 12,
     peakTflops,
     ...(bare && { bare }),
   }
 }
 
-/** Boards of 70 W have 300 GB/s, those of 400 W 1,600 to 2,000: the catalogue's datacentre GPUs lie between 0.16 and 0.33. */
-const wattsPerGBs = 0.24
+/** Between the processes of the catalogue, 16 to 3 nm. */
+const unknownProcessNm = 8
+
+/**
+ * Board power times 12 nm over its process, which is what bounds operations per second: W ∝ bandwidth^0.53 × fp32 peak^0.55, by least squares over the
+ * catalogue's GPUs; one left out is met to 25 % (both tested).
+ */
+export const thriftyWatts = ({ bandwidthGBs, peakTflops }: Pick<Gpu, 'bandwidthGBs' | 'peakTflops'>): number =>
+  1.91 * bandwidthGBs ** 0.527 * peakTflops.fp32! ** 0.552
 
 /** Dimensions as Hugging Face names them; other keys of its config.json are ignored. */
 const architectureSchema = z
@@ -96,6 +110,14 @@ const architectureSchema = z
   })
 
 const encoderTypes = ['bert', 'roberta', 'distilbert', 'albert', 'electra', 'camembert', 'xlm-roberta', 'mpnet', 'deberta']
+
+/**
+ * The architecture of a file: an ONNX graph, or a transformer's dimensions.
+ * @param shown the file's name in errors
+ * @throws YamlFileError, DeviceModelError, BoundError
+ */
+export const architectureFile = (path: string, shown: string, name: string): Architecture =>
+  isOnnxFile(path) ? readGraphArchitecture(path) : parseArchitecture(readText(path, 'document'), shown, name)
 
 /**
  * Reads a transformer's dimensions. Whether it encodes or generates: `model_type`, else whether `architectures` names a CausalLM.

@@ -1,7 +1,7 @@
 /** Latency of a call under a set of coefficients: physics, corrected where tables were measured, then shared. */
 
 import { type Anchored, anchorError, anchoredMs, deviceSensitivity, type ServerMemory } from './anchor.ts'
-import { type Architecture, type CallShape, defaultSequenceLength } from './architecture.ts'
+import { type Architecture, type CallShape, defaultSequenceLength, takesOf } from './architecture.ts'
 import type { Gpu, Precision } from './catalogue.ts'
 import { type Coefficients, type Runtime, type ShareCurve, shareCurveMs, tablesOf } from './coefficients.ts'
 import { DeviceModelError } from './device-model-error.ts'
@@ -9,7 +9,7 @@ import { executedPrecision, latencyParts, noDeviation } from './device-physics.t
 import type { MigProfile } from './mig.ts'
 import { monotoneMs, type Surface } from './monotone.ts'
 import { type Correction, noCorrection, residualFeatures, residualPosterior, tableNoise } from './residual.ts'
-import { workOf } from './work.ts'
+import { isConvolutional, workOf } from './work.ts'
 
 /** How several processes share one GPU. */
 export type Sharing = 'time-slice' | 'mps' | 'memory-only'
@@ -70,9 +70,13 @@ export function predictLatency(call: DeviceCall, coefficients: Coefficients): De
   const runtime = runtimeOf(call, coefficients)
   return {
     ms: Math.max(runtime.floorMs + runtime.floorPerItemMs * batch, runtime.slowdown * deviceMs) + runtime.hostMs,
-    relativeError: errorOf(call, correctionOf(call), known, coefficients),
+    relativeError: Math.hypot(errorOf(call, correctionOf(call), known, coefficients), engineError(call, coefficients)),
   }
 }
+
+/** Convolutional networks of the tables ran in an engine inside a framework; one by itself departs from that by its version and what it fuses. */
+const engineError = ({ architecture, runtime = 'tensorrt' }: DeviceCall, { errors }: Coefficients): number =>
+  isConvolutional(architecture) && runtime === 'tensorrt' ? errors.engine : 0
 
 /** How unsure the ratio of two device times is, here and where the server was measured: none on the same device, both errors on another GPU. */
 function transferError(call: DeviceCall, { on }: AnchoredOn, errorAt: (call: DeviceCall) => number, { errors }: Coefficients): number {
@@ -89,7 +93,7 @@ function physicsMs(call: DeviceCall, gpu: Gpu, executed: ReturnType<typeof execu
   const tflops = (executed.tflops * gpu.multiprocessors) / call.gpu.multiprocessors
   const deviation = coefficients.deviations[tablesOf(call.gpu, coefficients) ?? ''] ?? noDeviation
   const work = workOf(architecture, call, executed.precision)
-  const parts = latencyParts(work, gpu, { ...executed, tflops }, coefficients.physics, deviation, architecture.kind === 'convnet')
+  const parts = latencyParts(work, gpu, { ...executed, tflops }, coefficients.physics, deviation, isConvolutional(architecture))
   return parts.launchMs + parts.computeMs + parts.memoryMs
 }
 
@@ -107,8 +111,8 @@ function raised(call: DeviceCall, precision: Precision, at: (shape: DeviceCall) 
     key,
     () => new Map(),
   )
-  const image = architecture.kind === 'convnet'
-  const own = image ? architecture.imageSize : defaultSequenceLength
+  const image = takesOf(architecture) === 'image'
+  const own = 'imageSize' in architecture && image ? architecture.imageSize : defaultSequenceLength
   const length = (image ? call.imageSize : call.sequenceLength) ?? own
   const sized = (size: number, edge: number) => at({ ...call, batch: size, ...(image ? { imageSize: edge } : { sequenceLength: edge }) })
   return monotoneMs({ at: sized, known }, batch, length, own)
@@ -153,7 +157,7 @@ const shareCurveOf = (
   precision: Precision,
   { shareCurves }: Coefficients,
 ): ShareCurve | undefined =>
-  sharing === 'mps' && share < 1 && mig === undefined
+  sharing === 'mps' && share < 1 && mig === undefined && architecture.kind !== 'graph'
     ? shareCurves.find((c) => c.gpu === gpu.name && c.model === architecture.name && c.precision === precision)
     : undefined
 
@@ -172,7 +176,8 @@ function runtimeOf(call: DeviceCall, coefficients: Coefficients): Runtime {
 const decoderError = 0.3
 
 /** Models of the tables: on a GPU without any, the other GPUs' say what is particular to them. */
-const tabulated: ReadonlySet<string> = new Set(['bert-base', 'bert-large', 'resnet50'])
+const tabulatedNames: ReadonlySet<string> = new Set(['bert-base', 'bert-large', 'resnet50'])
+const isTabulated = ({ kind, name }: Architecture) => kind !== 'graph' && tabulatedNames.has(name)
 
 function errorOf(
   call: DeviceCall,
@@ -183,7 +188,7 @@ function errorOf(
   const { errors } = coefficients
   const calibrated = tablesOf(call.gpu, coefficients) !== undefined
   const gpu = calibrated ? (known.kindInTables ? 0 : errors.otherKind) : call.gpu.bare ? errors.bareGpu : errors.otherGpu
-  const model = known.kindInTables || !tabulated.has(call.architecture.name) ? errors.otherModel : 0
+  const model = known.kindInTables || !isTabulated(call.architecture) ? errors.otherModel : 0
   const device = Math.hypot(tableNoise, errors.calibrated, ignorance ** 2 * Math.hypot(gpu, model))
   const slice = call.mig ? errors.otherModel : 0
   const family = call.architecture.kind === 'decoder' ? decoderError : 0

@@ -2,7 +2,8 @@
 import { CholeskyDecomposition, Matrix } from 'ml-matrix'
 import { matern52 } from '../../search/matern.ts'
 import { type Architecture, type CallShape, defaultSequenceLength } from './architecture.ts'
-import { flopsOf, workOf } from './work.ts'
+import { flopsOf } from './call-work.ts'
+import { workOf } from './work.ts'
 
 /** One measured configuration and ln(measured / physics). */
 export interface ResidualPoint {
@@ -24,9 +25,9 @@ export const tableNoise = 0.02
 
 /** Where a call lies: batch, length and width of the model, in length scales (ln batch 1.2, ln length 0.8, ln width 0.6). */
 export function residualFeatures(architecture: Architecture, shape: CallShape): readonly [number, number, number] {
-  const length =
-    architecture.kind === 'convnet' ? (shape.imageSize ?? architecture.imageSize) : (shape.sequenceLength ?? defaultSequenceLength)
-  const width = architecture.kind === 'convnet' ? flopsOf(workOf(architecture, { batch: 1 }, 'fp16')) ** 0.5 : architecture.hidden
+  const image = architecture.kind === 'convnet' || architecture.kind === 'graph'
+  const length = image ? (shape.imageSize ?? architecture.imageSize) : (shape.sequenceLength ?? defaultSequenceLength)
+  const width = image ? flopsOf(workOf(architecture, { batch: 1 }, 'fp16')) ** 0.5 : architecture.hidden
   return [Math.log(shape.batch) / 1.2, Math.log(length) / 0.8, Math.log(width) / 0.6]
 }
 

@@ -1,38 +1,9 @@
 /** The work that one call of an architecture asks of a device. */
 import { type Architecture, type CallShape, type Decoder, defaultSequenceLength, type Encoder, kvBytesPerToken } from './architecture.ts'
+import { flopsOf, type Work } from './call-work.ts'
 import type { Precision } from './catalogue.ts'
 import { bytesPerElement, type Convnet, convolutionsOf } from './convnets.ts'
-
-/** A matrix product [rows × depth] × [depth × columns], done `count` times, a convolution being one by its output pixels. */
-interface Product {
-  readonly rows: number
-  readonly columns: number
-  readonly depth: number
-  readonly count: number
-  /** A 3 × 3 convolution of stride 1, which CUDA cores do by Winograd's algorithm. */
-  readonly winograd?: boolean
-}
-
-export interface Work {
-  /** Kernels a compiled engine launches, about. */
-  readonly kernels: number
-  readonly products: readonly Product[]
-  /** Fused attention: `count` launches, each of `blocks` thread blocks of `flopsPerBlock` operations. */
-  readonly attention?: { readonly count: number; readonly blocks: number; readonly flopsPerBlock: number }
-  /** Bytes of one weight. */
-  readonly weightElementBytes: number
-  /** Activations to and from memory, when nothing stays in the cache. */
-  readonly activationBytes: number
-  /** What one kernel reads and writes, typically: beside the cache, it tells how much of the traffic stays in it. */
-  readonly workingSetBytes: number
-  /** Keys and values read from their cache (decoding only). */
-  readonly kvBytes: number
-}
-
-/** Operations of a call, 2 × multiply-accumulates, attention included. */
-export const flopsOf = (work: Work): number =>
-  work.products.reduce((sum, p) => sum + 2 * p.rows * p.columns * p.depth * p.count, 0) +
-  (work.attention ? work.attention.count * work.attention.blocks * work.attention.flopsPerBlock : 0)
+import { type GraphArchitecture, graphCountOf } from './onnx/graph-architecture.ts'
 
 export function workOf(architecture: Architecture, shape: CallShape, precision: Precision): Work {
   switch (architecture.kind) {
@@ -42,6 +13,30 @@ export function workOf(architecture: Architecture, shape: CallShape, precision: 
       return decoderWork(architecture, shape, precision)
     case 'convnet':
       return convnetWork(architecture, shape.batch, shape.imageSize ?? architecture.imageSize, bytesPerElement(precision))
+    case 'graph':
+      return graphWork(architecture, shape, bytesPerElement(precision))
+  }
+}
+
+/** Whether convolutions are what it computes. */
+export const isConvolutional = (architecture: Architecture): boolean => {
+  if (architecture.kind !== 'graph') return architecture.kind === 'convnet'
+  const { products } = graphCountOf(architecture, {})
+  return flopsOf({ products: products.filter(({ convolution }) => convolution) }) > flopsOf({ products }) / 2
+}
+
+/** The count of one item, with as many rows and blocks as the batch has items. */
+function graphWork(a: GraphArchitecture, shape: CallShape, bytes: number): Work {
+  const { kernels, products, attention, activations, workingSet } = graphCountOf(a, shape)
+  const { batch } = shape
+  return {
+    kernels,
+    products: products.map((product) => ({ ...product, rows: product.rows * batch })),
+    attention: attention.map((one) => ({ ...one, blocks: one.blocks * batch })),
+    weightElementBytes: bytes,
+    activationBytes: activations * batch * bytes,
+    workingSetBytes: workingSet * batch * bytes,
+    kvBytes: 0,
   }
 }
 
@@ -57,7 +52,7 @@ function encoderWork(a: Encoder, batch: number, length: number, bytes: number): 
       { rows, columns: intermediate, depth: hidden, count: layers },
       { rows, columns: hidden, depth: intermediate, count: layers },
     ],
-    attention: { count: layers, blocks: batch * heads, flopsPerBlock: 4 * length ** 2 * (hidden / heads) },
+    attention: [{ count: layers, blocks: batch * heads, flopsPerBlock: 4 * length ** 2 * (hidden / heads) }],
     weightElementBytes: bytes,
     activationBytes: layers * rows * (14 * hidden + 2 * intermediate) * bytes,
     workingSetBytes: rows * (hidden + intermediate) * bytes,
@@ -86,17 +81,19 @@ function decoderWork(a: Decoder, shape: CallShape, precision: Precision): Work {
       { rows: shape.batch, columns: a.vocabulary, depth: hidden, count: 1 },
     ],
     // Causal: on average half of the keys. A decoding step splits each sequence's keys over several blocks.
-    attention: decode
-      ? {
-          count: layers,
-          blocks: shape.batch * kvHeads * Math.ceil(length / queryBlock),
-          flopsPerBlock: (4 * queryBlock * headSize * heads) / kvHeads,
-        }
-      : {
-          count: layers,
-          blocks: shape.batch * heads * Math.ceil(length / queryBlock),
-          flopsPerBlock: 2 * Math.min(length, queryBlock) * length * headSize,
-        },
+    attention: [
+      decode
+        ? {
+            count: layers,
+            blocks: shape.batch * kvHeads * Math.ceil(length / queryBlock),
+            flopsPerBlock: (4 * queryBlock * headSize * heads) / kvHeads,
+          }
+        : {
+            count: layers,
+            blocks: shape.batch * heads * Math.ceil(length / queryBlock),
+            flopsPerBlock: 2 * Math.min(length, queryBlock) * length * headSize,
+          },
+    ],
     weightElementBytes: bytes,
     activationBytes: layers * rows * (8 * hidden + 3 * intermediate) * activation,
     workingSetBytes: rows * (hidden + intermediate) * activation,

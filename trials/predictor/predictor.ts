@@ -97,11 +97,10 @@ const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0)
 /** What the files of the user say. @throws YamlFileError, or what reading them says. */
 async function ownDevices({ gpuCatalogue, architectureFile, model }: Settings): Promise<OwnDevices> {
   if (gpuCatalogue === undefined && architectureFile === undefined) return { gpus: [], architectures: [] }
-  const { parseArchitecture, parseGpus } = await import('../devices/own.ts')
+  const { architectureFile: readArchitecture, parseGpus } = await import('../devices/own.ts')
   return {
     gpus: gpuCatalogue === undefined ? [] : parseGpus(readText(gpuCatalogue, 'document'), gpuCatalogue),
-    architectures:
-      architectureFile === undefined ? [] : [parseArchitecture(readText(architectureFile, 'document'), architectureFile, model)],
+    architectures: architectureFile === undefined ? [] : [readArchitecture(architectureFile, architectureFile, model)],
   }
 }
 

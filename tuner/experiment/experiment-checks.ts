@@ -1,9 +1,11 @@
 /** What only the catalogue, the price book and the models know to be wrong with a space. */
 import type { SearchSpace } from '../../search/types.ts'
-import { type Architecture, architectureOf } from '../../trials/devices/architecture.ts'
+import { type Architecture, architectureOf, takesOf } from '../../trials/devices/architecture.ts'
 import { findGpu, type Gpu } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError, namesNear } from '../../trials/devices/device-model-error.ts'
 import { migProfilesOf } from '../../trials/devices/mig.ts'
+import { isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
+import { readOnnxFile } from '../../trials/devices/onnx/graph-file.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import { modelNames } from '../../trials/predictor/models/model-names.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
@@ -115,7 +117,19 @@ export function checkArchitecture(
     )
   } catch (error) {
     if (!(error instanceof DeviceModelError)) throw error
-    report(['model'], `unknown model '${model.architecture}'`, `${error.hint ?? ''}${nearest}`)
+    const unread = isOnnxFile(model.path) ? whyNotCounted(model.path) : undefined
+    if (unread) report(['model', 'path'], unread.message, 'or name the architecture nearest to it: architecture: bert-base')
+    else report(['model'], `unknown model '${model.architecture}'`, `${error.hint ?? ''}${nearest}`)
+  }
+}
+
+function whyNotCounted(path: string): DeviceModelError | undefined {
+  try {
+    readOnnxFile(path)
+    return undefined
+  } catch (error) {
+    if (error instanceof DeviceModelError) return error
+    throw error
   }
 }
 
@@ -125,7 +139,8 @@ const tensorParameters: ReadonlySet<string> = new Set(['batchSize', 'maxDelayMs'
 
 /** Sizes of the input must be ones that the model takes. */
 function checkInputs(report: Report, architecture: Architecture, space: SearchSpace): void {
-  const text = architecture.kind !== 'convnet'
+  const takes = takesOf(architecture)
+  const fixed = architecture.kind === 'graph' ? architecture.fixedSize : undefined
   const generates = architecture.kind === 'decoder'
   for (const parameter of space.parameters) {
     const { name } = parameter
@@ -137,13 +152,16 @@ function checkInputs(report: Report, architecture: Architecture, space: SearchSp
           ? `a language model has ${[...languageParameters].join(', ')}`
           : 'it is for language models; batchSize is what batches here',
       )
-    if (name === (text ? 'imageSize' : 'sequenceLength'))
+    const sized = { imageSize: 'image', sequenceLength: 'text' }[name]
+    if (sized !== undefined && (sized !== takes || fixed !== undefined))
       report(
         ['space', name],
         `${name} means nothing for ${architecture.name}`,
-        `it takes ${text ? 'text: sequenceLength' : 'images: imageSize'}`,
+        sized === takes
+          ? `its file fixes it at ${fixed}; export it with that axis open`
+          : `it takes ${{ text: 'text: sequenceLength', image: 'images: imageSize', tensor: 'tensors of its own' }[takes]}`,
       )
-    if (!text || name !== 'sequenceLength' || parameter.kind === 'categorical') continue
+    if (architecture.kind === 'convnet' || takes !== 'text' || name !== 'sequenceLength' || parameter.kind === 'categorical') continue
     const longest = parameter.kind === 'ordinal' ? Math.max(...parameter.values) : parameter.max
     if (longest > architecture.maxSequenceLength)
       report(

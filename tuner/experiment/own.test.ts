@@ -1,6 +1,8 @@
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
+import { vgg19 } from '../../trials/devices/testing/graphs.ts'
 import { withVariant } from '../../trials/launchers/variants.ts'
+import { estimatorsOf } from '../backends/estimators.ts'
 import { experimentFromDocument } from './load-experiment.ts'
 import { machine, originOf, problemsOf, useWorkspace, valuesOf } from './testing/workspace.ts'
 
@@ -67,6 +69,53 @@ describe("the user's own GPUs and dimensions", () => {
     const { predictor } = loadFile(`${own}variants:\n  a: { quality: 0.9 }\n  b: { quality: 0.8, model: distilbert }\n`)
     expect(withVariant(predictor, { variant: 'a' }).template).toMatchObject({ model: 'mine', architectureFile: path('mine/config.json') })
     expect(withVariant(predictor, { variant: 'b' }).template).toMatchObject({ model: 'distilbert', architectureFile: undefined })
+  })
+})
+
+describe('a model of the user’s own by its ONNX file', () => {
+  const onnx = (more: object = {}) => load({ model: './vgg19.onnx', slo: '100ms', ...more })
+
+  test('is simulated, emulated and foretold by what its graph asks of a device, which is said', () => {
+    writeFileSync(path('vgg19.onnx'), vgg19())
+    const experiment = onnx({ backend: 'simulated' })
+    expect(experiment.notices).toContainEqual(
+      expect.stringMatching(/^vgg19 is counted from its graph: 19.6 G multiply-adds for an image of 224 pixels, 144 M weights\.$/),
+    )
+    expect(experiment.own.architectures).toMatchObject([{ kind: 'graph', name: 'vgg19', takes: 'image', fixedSize: 224 }])
+    expect(experiment.predictor).toMatchObject({ engine: 'emulated', model: 'vgg19', architectureFile: path('vgg19.onnx') })
+    const of = estimatorsOf(experiment)!
+    const { estimator, configuration } = of({ gpu: 'T4', cpuCores: 8, batchSize: 8, gpuMemoryPercent: 100 })
+    const { capacityRps, relativeError } = estimator.estimate(configuration) as { capacityRps: number; relativeError: number }
+    // 39 GFLOP an image, of which a T4 does less than its 65 TFLOP/s of the datasheet.
+    expect(capacityRps).toBeGreaterThan(150)
+    expect(capacityRps).toBeLessThan(1650)
+    expect(relativeError).toBeGreaterThan(0.25)
+    const renamed = loadFile('model: { path: vgg19.onnx, name: ours }\nslo: 100ms\nbackend: simulated\n')
+    expect(renamed).toMatchObject({ model: { name: 'ours', architecture: 'vgg19' }, predictor: { model: 'vgg19' } })
+    const again = experimentFromDocument(experiment.document, 'vgg19-1', { cwd: path('.'), machine })
+    expect(again.document).toEqual(experiment.document)
+    expect(again.own).toEqual(experiment.own)
+  })
+
+  test('is run for real where it can be, and has a prior there too; the architecture that is named counts', () => {
+    writeFileSync(path('vgg19.onnx'), vgg19())
+    expect(onnx().predictor).toMatchObject({ engine: 'onnx', env: { MODEL_PATH: path('vgg19.onnx') } })
+    expect(estimatorsOf(onnx())).toBeDefined()
+    const named = loadFile('model: { path: vgg19.onnx, architecture: vgg16 }\nslo: 100ms\nbackend: simulated\n')
+    expect([named.predictor, named.own.architectures]).toMatchObject([{ model: 'vgg16', architectureFile: undefined }, []])
+  })
+
+  test('a size that the file fixes is not tuned, and a file that is no graph is told', () => {
+    writeFileSync(path('vgg19.onnx'), vgg19())
+    const problems = (text: string) => problemsOf(() => loadFile(text)).map(({ what, hint }) => `${what}; ${hint}`)
+    expect(problems('model: { path: vgg19.onnx }\nslo: 100ms\nbackend: simulated\nspace: { imageSize: [128, 224] }\n')).toEqual([
+      'imageSize means nothing for vgg19; its file fixes it at 224; export it with that axis open',
+    ])
+    write('broken.onnx', 'no graph')
+    expect(problems('model: { path: broken.onnx }\nslo: 100ms\nbackend: simulated\n')).toEqual([
+      expect.stringMatching(/broken.onnx is no ONNX model: .*; or name the architecture nearest to it/),
+    ])
+    expect(loadFile('model: { path: broken.onnx }\nslo: 100ms\n').predictor).toMatchObject({ engine: 'onnx' })
   })
 })
 

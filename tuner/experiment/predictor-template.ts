@@ -6,6 +6,7 @@ import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { namesSocket, pathlessHint, type ServerAddress, serverAddress, socketHint } from '../../profiler/server-address.ts'
 import { architectureOf } from '../../trials/devices/architecture.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
+import { graphName, isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
 import { type ServerKind, serverCommand, serverProtocol } from '../../trials/launchers/server-files/preset.ts'
 import type { BuiltinTemplate, CommandTemplate, PredictorTemplate, UrlTemplate } from '../../trials/launchers/template.ts'
@@ -217,8 +218,10 @@ export function builtinFor(
   devicesUsed: Experiment['devicesUsed'],
   { gpuCatalogue, drivesGpus }: { readonly gpuCatalogue?: string; readonly drivesGpus?: (engine: 'tfjs' | 'onnx') => boolean } = {},
 ): BuiltinTemplate {
-  if (devicesUsed === 'emulated')
-    return { ...template, model: model.architecture, engine: 'emulated', gpuCatalogue, architectureFile: model.architecturePath }
+  if (devicesUsed === 'emulated') {
+    const graph = isOnnxFile(model.path) && model.architecture === graphName(model.path) ? model.path : undefined
+    return { ...template, model: model.architecture, engine: 'emulated', gpuCatalogue, architectureFile: model.architecturePath ?? graph }
+  }
   if (model.path === undefined) {
     const engine =
       devicesUsed === 'gpu' && template.engine === 'auto' && drivesGpus

@@ -7,6 +7,9 @@ import type { Slo } from '../../profiler/types.ts'
 import { parameterValues } from '../../search/space.ts'
 import type { SearchSpace } from '../../search/types.ts'
 import type { Architecture } from '../../trials/devices/architecture.ts'
+import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
+import { countText, graphName, isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
+import { readGraphArchitecture } from '../../trials/devices/onnx/graph-file.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
 import { builtinProtocol } from '../../trials/launchers/builtin.ts'
 import { boundsGpuMemory, templateProblems } from '../../trials/launchers/fill.ts'
@@ -112,7 +115,7 @@ export function resolveExperiment(
     dbPath: entries.db === undefined ? resolve(around.cwd, defaults.db) : pathAt(['db'], entries.db),
     outDir: entries.out === undefined ? undefined : pathAt(['out'], entries.out),
     confirm: entries.confirm ?? true,
-    notices: [...variantNotices(variants, entries.minQuality), ...dimensionsNotice(model), ...divided],
+    notices: [...variantNotices(variants, entries.minQuality), ...dimensionsNotice(model), ...graphNotice(own.architectures), ...divided],
   }
   // Names that an unreadable GPU file may have explained.
   if (!catalogue) return { problems: problems.filter(({ what }) => !what.includes('unknown GPU')) }
@@ -265,14 +268,33 @@ function resolveModel(files: FileContext): { model: ModelSpec; architectures?: r
     )
   if (!name && !broken.has('model')) report(['model'], 'no model', 'say which: --model bert, or `model: bert` in the file')
   const version = 'version' in given ? given.version : undefined
-  if (architecturePath === undefined)
-    return { model: { name: name || 'unknown', architecture: asked ?? name ?? 'unknown', path, version }, architectures: [] }
+  if (architecturePath === undefined) {
+    const counted = countedBy(path, asked)
+    return {
+      model: { name: name || 'unknown', architecture: counted?.name ?? asked ?? name ?? 'unknown', path, version },
+      architectures: counted ? [counted] : [],
+    }
+  }
   const architecture = resolveArchitecture(files, architecturePath, asked!, name || 'unknown')
   return {
     model: { name: name || 'unknown', architecture: name || 'unknown', architecturePath, path, version },
     architectures: architecture && [architecture],
   }
 }
+
+/** A model that goes by its own graph, not by another architecture; undefined for what is no ONNX graph: whoever needs its counts says why there are none. */
+function countedBy(path: string | undefined, asked: string | undefined): Architecture | undefined {
+  if (!isOnnxFile(path) || (asked !== undefined && asked !== graphName(path))) return undefined
+  try {
+    return readGraphArchitecture(path)
+  } catch (error) {
+    if (error instanceof DeviceModelError) return undefined
+    throw error
+  }
+}
+
+const graphNotice = (architectures: readonly Architecture[]): string[] =>
+  architectures.flatMap((architecture) => (architecture.kind === 'graph' ? [`${countText(architecture)}.`] : []))
 
 const dimensionsNotice = ({ name, path, architecturePath }: ModelSpec): string[] =>
   architecturePath === undefined || path !== undefined

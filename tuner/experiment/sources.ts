@@ -4,7 +4,7 @@ import type { PayloadOrder, PayloadSource } from '../../profiler/payload-source.
 import type { Arrivals } from '../../profiler/types.ts'
 import type { Architecture } from '../../trials/devices/architecture.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
-import { parseArchitecture, parseGpus } from '../../trials/devices/own.ts'
+import { architectureFile, parseGpus } from '../../trials/devices/own.ts'
 import { defaultPriceBook, type PriceBook } from '../../trials/prices/book.ts'
 import { parsePriceBook } from '../../trials/prices/parse-book.ts'
 import { providerBook, providerNames } from '../../trials/prices/providers.ts'
@@ -44,7 +44,7 @@ export function resolveGpus({ entries, report, pathAt }: FileContext): { gpus: r
 export function resolveArchitecture({ report }: FileContext, path: string, shown: string, name: string): Architecture | undefined {
   const at = ['model', 'architecture']
   try {
-    return parseArchitecture(readText(path, 'document'), shown, name)
+    return architectureFile(path, shown, name)
   } catch (error) {
     if (error instanceof YamlFileError) for (const problem of error.problems) report(at, `architecture file ${problem}`, '')
     else

@@ -2,10 +2,10 @@
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { coefficientsFrom, crossValidated } from './coefficients-from.ts'
-import { readTables } from './published-tables.ts'
+import { heldOut, publishedTables } from './published-tables.ts'
 
-const tables = readTables(fileURLToPath(new URL('../tables', import.meta.url)))
-const coefficients = coefficientsFrom(tables, crossValidated(tables))
+const tables = publishedTables()
+const coefficients = coefficientsFrom(tables, crossValidated(tables, heldOut('resnet50-tensorrt.csv')))
 const file = fileURLToPath(new URL('../coefficients.json', import.meta.url))
 const rounded = JSON.stringify(coefficients, (_, value) => (typeof value === 'number' ? Number(value.toPrecision(6)) : value), 1)
 writeFileSync(file, `${rounded}\n`)

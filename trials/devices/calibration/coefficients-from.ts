@@ -156,15 +156,18 @@ export function memoryOf(row: MemoryRow, memory: Coefficients['memory']): number
   return parts.contextMiB + parts.weightsMiB + parts.workspaceMiB + parts.activationsMiB + parts.cacheMiB
 }
 
-/** Errors of predictions for rows that the fit had not seen. */
-export function crossValidated(tables: Pick<Tables, 'latency' | 'share' | 'memory'>): Errors {
+/**
+ * Errors of predictions for rows that the fit had not seen.
+ * @param inEngine convolutional networks in TensorRT by itself, which the fit never sees
+ */
+export function crossValidated(tables: Pick<Tables, 'latency' | 'share' | 'memory'>, inEngine: readonly LatencyRow[]): Errors {
   const rows = tables.latency.filter(isCompiled)
+  const model = modelOf(rows)
   const memoryErrors = [...new Set(tables.memory.map((r) => r.architecture.name))].flatMap((name) => {
     const memory = fitMemory(tables.memory.filter((r) => r.architecture.name !== name))
     return tables.memory.filter((r) => r.architecture.name === name).map((r) => memoryOf(r, memory) / r.gpuMemoryMiB - 1)
   })
   const models = new Set(rows.map((r) => r.architecture.name)).size
-  const gpus = new Set(rows.map((r) => r.gpu.name)).size
   return {
     calibrated: within68(kFold(rows, 5)),
     otherModel: widened(
@@ -172,14 +175,12 @@ export function crossValidated(tables: Pick<Tables, 'latency' | 'share' | 'memor
       models,
     ),
     otherKind: widened(kindErrors(rows), 2),
-    otherGpu: widened(
-      leaveOut(rows, (r) => r.gpu.name),
-      gpus,
-    ),
-    bareGpu: widened(bareErrors(rows), gpus),
-    framework: within68(frameworkErrors(tables.latency, modelOf(rows))),
+    otherGpu: asTheWorst(leaveOutEach(rows, (r) => r.gpu.name)),
+    bareGpu: asTheWorst(bareErrors(rows)),
+    engine: widened(errorsOn(inEngine, model), 2),
+    framework: within68(frameworkErrors(tables.latency, model).map(({ error }) => error)),
     share: within68(shareErrors(tables.share)),
-    otherShare: within68(slowdownErrors(tables.share, modelOf(rows))),
+    otherShare: within68(slowdownErrors(tables.share, model)),
     memory: within68(memoryErrors),
   }
 }
@@ -188,6 +189,10 @@ export function crossValidated(tables: Pick<Tables, 'latency' | 'share' | 'memor
 const studentOverNormal = [Number.NaN, Number.NaN, 1.84, 1.32, 1.2, 1.14, 1.11, 1.09, 1.08, 1.07]
 const widened = (errors: readonly number[], groups: number): number =>
   within68(errors) * (studentOverNormal[groups] ?? 1.06) * Math.sqrt(1 + 1 / groups)
+
+/** Of groups that differ, as wide as the one that is met worst needs, and for the next group that may be worse. */
+const asTheWorst = (groups: readonly (readonly number[])[]): number =>
+  Math.max(...groups.map(within68)) * (studentOverNormal[groups.length] ?? 1.06) * Math.sqrt(1 + 1 / groups.length)
 
 /** Errors for a kind of model on a GPU of which the fit had seen the other kind alone. */
 export const kindErrors = (rows: readonly LatencyRow[]): number[] => {
@@ -199,20 +204,21 @@ export const kindErrors = (rows: readonly LatencyRow[]): number[] => {
   })
 }
 
-/** Errors for a GPU that the fit had not seen and of which the least is known that a user may give. */
-export const bareErrors = (rows: readonly LatencyRow[]): number[] =>
-  [...new Set(rows.map((r) => r.gpu))].flatMap((gpu) => {
-    const { memoryGiB, bandwidthGBs, peakTflops } = gpu
-    const bare = completed(`${gpu.name} by its datasheet`, { memoryGiB, bandwidthGBs, peakTflops })
+/** Errors for each GPU, not seen by the fit, of which the least is known that a user may give. */
+export const bareErrors = (rows: readonly LatencyRow[]): number[][] =>
+  [...new Set(rows.map((r) => r.gpu))].map((gpu) => {
     const model = modelOf(rows.filter((r) => r.gpu !== gpu))
-    return errorsOn(
-      rows.filter((r) => r.gpu === gpu).map((row) => ({ ...row, gpu: bare })),
-      model,
-    )
+    return errorsOn(rows.filter((r) => r.gpu === gpu).map(byDatasheet), model)
   })
 
-/** Errors of frameworks on a GPU where the framework was not measured. */
-export const frameworkErrors = (rows: readonly LatencyRow[], coefficients: Coefficients): number[] => {
+/** The row's GPU by memory, bandwidth and peaks alone. */
+export const byDatasheet = (row: LatencyRow): LatencyRow => {
+  const { name, memoryGiB, bandwidthGBs, peakTflops } = row.gpu
+  return { ...row, gpu: completed(`${name} by its datasheet`, { memoryGiB, bandwidthGBs, peakTflops }) }
+}
+
+/** Errors of each framework's rows on a GPU where the framework was not measured. */
+export const frameworkErrors = (rows: readonly LatencyRow[], coefficients: Coefficients): { runtime: string; error: number }[] => {
   const own = rows.filter((r) => !isCompiled(r))
   return [...new Set(own.map((r) => r.gpu.name))].flatMap((gpu) => {
     const runtimes = fitRuntimes(
@@ -220,7 +226,8 @@ export const frameworkErrors = (rows: readonly LatencyRow[], coefficients: Coeff
       coefficients,
     )
     const held = own.filter((r) => r.gpu.name === gpu && runtimes[r.runtime] !== undefined)
-    return errorsOn(held, { ...coefficients, runtimes })
+    const errors = errorsOn(held, { ...coefficients, runtimes })
+    return held.map(({ runtime }, i) => ({ runtime, error: errors[i]! }))
   })
 }
 
@@ -230,6 +237,7 @@ const unknownErrors: Errors = {
   otherKind: 0,
   otherGpu: 0,
   bareGpu: 0,
+  engine: 0,
   framework: 0,
   share: 0,
   otherShare: 0,
@@ -245,15 +253,15 @@ export const kFold = (rows: readonly LatencyRow[], k: number): number[] =>
   folds(rows.length, k).flatMap((held) => errorsOn(only(rows, held), modelOf(without(rows, held))))
 
 /** Relative errors of the rows of each group under a fit to the other groups. */
-export function leaveOut(rows: readonly LatencyRow[], group: (row: LatencyRow) => string): number[] {
-  return [...new Set(rows.map(group))].flatMap((name) => {
+export const leaveOutEach = (rows: readonly LatencyRow[], group: (row: LatencyRow) => string): number[][] =>
+  [...new Set(rows.map(group))].map((name) => {
     const model = modelOf(rows.filter((r) => group(r) !== name))
     return errorsOn(
       rows.filter((r) => group(r) === name),
       model,
     )
   })
-}
+const leaveOut = (rows: readonly LatencyRow[], group: (row: LatencyRow) => string): number[] => leaveOutEach(rows, group).flat()
 
 /** k sets of row numbers, drawn without regard to the rows' order but always the same. */
 function folds(n: number, k: number): ReadonlySet<number>[] {

@@ -1,6 +1,7 @@
 /** Published tables of measurements, told apart by their columns. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { type Architecture, architectureOf } from '../architecture.ts'
 import { findGpu, type Gpu, type Precision, precisions } from '../catalogue.ts'
 import { DeviceModelError } from '../device-model-error.ts'
@@ -54,6 +55,12 @@ export function readTables(directory: string): Tables {
   }
   return { ...tables, latency: fastest(tables.latency) }
 }
+
+const own = fileURLToPath(new URL('../tables', import.meta.url))
+/** The tables that the model is fitted to. */
+export const publishedTables = (): Tables => readTables(own)
+/** The rows of a table that nothing is fitted to. */
+export const heldOut = (table: string): LatencyRow[] => readTables(join(own, 'held-out')).latency.filter((row) => row.table === table)
 
 function add(tables: Tables, table: string, row: Record<string, string>): void {
   const architecture = architectureOfRow(row)

@@ -1,5 +1,5 @@
 /** What a request costs on the CPU before it can join a batch. */
-import { type Architecture, defaultSequenceLength } from '../../devices/architecture.ts'
+import { type Architecture, defaultSequenceLength, takesOf } from '../../devices/architecture.ts'
 
 export interface CpuStage {
   /** On the server's one event loop: reading, parsing and answering, ms. */
@@ -20,7 +20,7 @@ export interface CpuStage {
  * text (devices/tables/cpu-tokenizer.csv). Few requests at a time cost two to four times as much, for threads then wake for each.
  */
 export function cpuStageOf(architecture: Architecture, sequenceLength = defaultSequenceLength): CpuStage {
-  const text = architecture.kind !== 'convnet'
+  const text = takesOf(architecture) !== 'image'
   return {
     acceptMs: text ? 0.07 : 1,
     prepareMs: text ? 0.03 + 0.0001 * sequenceLength : 7,

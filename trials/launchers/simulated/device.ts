@@ -1,10 +1,11 @@
 /** A configuration as the device model sees it: what runs, on what, with which limits. */
 import type { Configuration } from '../../../search/types.ts'
-import type { Architecture } from '../../devices/architecture.ts'
+import { type Architecture, takesOf } from '../../devices/architecture.ts'
+import { flopsOf } from '../../devices/call-work.ts'
 import { findGpu, type Gpu, usableMemoryMiB } from '../../devices/catalogue.ts'
 import { type AnchoredOn, type DeviceCall, type DeviceLatency, deviceLatencyMs, gpuMemoryMiB } from '../../devices/device-model.ts'
 import { findMigProfile } from '../../devices/mig.ts'
-import { flopsOf, workOf } from '../../devices/work.ts'
+import { workOf } from '../../devices/work.ts'
 import { type Resources, resourcesOf, type ServingParameters, servingParametersOf } from '../../resources.ts'
 
 export interface ModelledServer {
@@ -48,7 +49,7 @@ export function modelledServer(
     gpu,
     batch,
     precision: serving.precision,
-    sequenceLength: architecture.kind === 'convnet' ? undefined : serving.sequenceLength,
+    sequenceLength: takesOf(architecture) === 'text' ? serving.sequenceLength : undefined,
     imageSize: serving.imageSize,
     share: mig ? 1 : resources.gpuShare,
     sharing: serving.sharing,

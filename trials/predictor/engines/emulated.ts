@@ -2,7 +2,7 @@
  * An engine whose device is a model of a GPU: every batch takes the modelled time, the device does one batch at a time,
  * memory runs out where the model says so, and the outputs are seeded numbers. Everything it says is marked emulated.
  */
-import { type Architecture, architectureOf } from '../../devices/architecture.ts'
+import { type Architecture, architectureOf, takesOf } from '../../devices/architecture.ts'
 import { findGpu, usableMemoryMiB } from '../../devices/catalogue.ts'
 import { type DeviceCall, deviceLatencyMs, gpuMemoryMiB } from '../../devices/device-model.ts'
 import { findMigProfile } from '../../devices/mig.ts'
@@ -22,7 +22,7 @@ export function createEngine(options: EngineOptions): Engine {
     batch,
     precision: options.precision,
     ...(mig ? { mig } : { share: options.gpuMemoryPercent / 100, sharing: options.gpuSharing }),
-    ...(architecture.kind === 'encoder' && { sequenceLength: options.sequenceLength }),
+    ...(takesOf(architecture) === 'text' && { sequenceLength: options.sequenceLength }),
   })
   const device = new EmulatedDevice()
   let sleeper: Sleeper | undefined
@@ -110,7 +110,18 @@ export class Sleeper {
 }
 
 function tensorsOf(architecture: Architecture, sequenceLength: number): Pick<EngineInfo, 'task' | 'inputs' | 'outputs'> {
-  if (architecture.kind === 'convnet')
+  const takes = takesOf(architecture)
+  if (takes === 'tensor' && architecture.kind === 'graph')
+    return {
+      task: 'tensor',
+      inputs: architecture.graph.inputs.map(({ name, floating, shape }) => ({
+        name,
+        datatype: floating ? ('FP32' as const) : ('INT32' as const),
+        shape: [-1, ...shape.slice(1).map((size) => (typeof size === 'number' ? size : sequenceLength))],
+      })),
+      outputs: [{ name: architecture.graph.outputs[0] ?? 'output', datatype: 'FP32', shape: [-1, 2] }],
+    }
+  if (takes === 'image' && 'imageSize' in architecture)
     return {
       task: 'image',
       inputs: [{ name: 'image', datatype: 'FP32', shape: [-1, architecture.imageSize, architecture.imageSize, 3] }],

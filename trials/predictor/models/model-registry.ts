@@ -21,9 +21,9 @@ export class ModelError extends Error {
  * The architecture of a built-in model, by name or alias ('bert' is bert-base).
  * @throws ModelError naming close names.
  */
-export function resolveModel(name: string): Exclude<Architecture, { kind: 'decoder' }> {
+export function resolveModel(name: string): Exclude<Architecture, { kind: 'decoder' | 'graph' }> {
   const found = knownArchitecture(name)
-  if (found === undefined || found.kind === 'decoder' || !(modelNames as readonly string[]).includes(found.name))
+  if (found === undefined || found.kind === 'decoder' || found.kind === 'graph' || !(modelNames as readonly string[]).includes(found.name))
     throw new ModelError(`no built-in model '${name}' (one of your own is given by its path)`, namesNear(name, ['bert', ...modelNames]))
   return found
 }

@@ -1,0 +1,65 @@
+/** What a graph takes, and numbers for the dimensions that it leaves open. */
+import type { GraphDimension, GraphInput, OnnxGraph } from './graph.ts'
+
+/** What a model takes: texts as token numbers, pictures, or anything else. */
+export type Takes = 'text' | 'image' | 'tensor'
+
+/** Numbers for what varies; the batch is one item, or what the file fixes. */
+export interface GraphSizes {
+  /** Tokens of a text, or steps of a sequence. */
+  readonly sequenceLength: number
+  /** Side of square pictures. */
+  readonly imageSize: number
+}
+
+const isIndices = ({ shape, floating }: GraphInput) => !floating && shape.length === 2
+const isPicture = ({ shape, floating }: GraphInput) => floating && shape.length === 4 && channelAxis(shape) !== undefined
+const isChannels = (size: GraphDimension | undefined) => size === 1 || size === 3 || size === 4
+const channelAxis = (shape: readonly GraphDimension[]): 1 | 3 | undefined =>
+  isChannels(shape[1]) ? 1 : isChannels(shape[3]) ? 3 : typeof shape[1] === 'string' && typeof shape[2] === 'string' ? 1 : undefined
+const spatialAxes = (shape: readonly GraphDimension[]): readonly [number, number] => (channelAxis(shape) === 3 ? [1, 2] : [2, 3])
+
+export function takesOfGraph({ inputs }: Pick<OnnxGraph, 'inputs'>): Takes {
+  if (inputs.some(isIndices)) return 'text'
+  return inputs.some(isPicture) ? 'image' : 'tensor'
+}
+
+/** Items that the file fixes as its batch; undefined: any. */
+export function fixedBatch({ inputs }: Pick<OnnxGraph, 'inputs'>): number | undefined {
+  const first = inputs.find(({ shape }) => shape.length > 0)?.shape[0]
+  return typeof first === 'number' ? first : undefined
+}
+
+/** Tokens of a text, or the side of a picture, where the file fixes it. */
+export function fixedSize({ inputs }: Pick<OnnxGraph, 'inputs'>, takes: Takes): number | undefined {
+  const sizes = inputs.flatMap((input) =>
+    takes === 'text' && isIndices(input)
+      ? [input.shape[1]]
+      : takes === 'image' && isPicture(input)
+        ? [input.shape[spatialAxes(input.shape)[0]]]
+        : [],
+  )
+  return sizes.find((size): size is number => typeof size === 'number')
+}
+
+/** Shapes of the inputs with a number for every dimension, and what each name of a dimension stands for. */
+export function boundInputs(graph: OnnxGraph, sizes: GraphSizes): { shapes: Map<string, number[]>; names: Map<string, number> } {
+  const names = new Map<string, number>()
+  const shapes = new Map<string, number[]>()
+  for (const input of graph.inputs) {
+    const bound = input.shape.map((size, axis) => {
+      if (typeof size === 'number') return size
+      const number = names.get(size) ?? sizeAt(input, axis, sizes)
+      if (!size.startsWith('?')) names.set(size, number)
+      return number
+    })
+    shapes.set(input.name, bound)
+  }
+  return { shapes, names }
+}
+
+function sizeAt(input: GraphInput, axis: number, { sequenceLength, imageSize }: GraphSizes): number {
+  if (axis === 0) return 1
+  if (isPicture(input)) return spatialAxes(input.shape).includes(axis) ? imageSize : 3
+  return sequenceLength
+}

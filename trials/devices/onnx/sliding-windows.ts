@@ -1,0 +1,48 @@
+/** Output sizes of convolutions, pools and their inverses (operators Conv, ConvTranspose, MaxPool, AveragePool of the ONNX specification). */
+import type { GraphNode } from './graph.ts'
+import { numberOf, numbersOf, textOf } from './known-tensor.ts'
+
+interface Window {
+  readonly kernel: readonly number[]
+  readonly strides: readonly number[]
+  readonly dilations: readonly number[]
+  /** Begins, then ends. */
+  readonly pads: readonly number[]
+  readonly autoPad: string
+}
+
+function windowOf(node: GraphNode, kernel: readonly number[]): Window {
+  const ones = kernel.map(() => 1)
+  return {
+    kernel: numbersOf(node, 'kernel_shape') ?? kernel,
+    strides: numbersOf(node, 'strides') ?? ones,
+    dilations: numbersOf(node, 'dilations') ?? ones,
+    pads: numbersOf(node, 'pads') ?? kernel.flatMap(() => [0, 0]),
+    autoPad: textOf(node, 'auto_pad') ?? 'NOTSET',
+  }
+}
+
+/** Spatial sizes after a window slid over them. */
+export function slid(node: GraphNode, spatial: readonly number[], kernelShape: readonly number[]): number[] {
+  const { kernel, strides, dilations, pads, autoPad } = windowOf(node, kernelShape)
+  const round = numberOf(node, 'ceil_mode', 0) === 1 ? Math.ceil : Math.floor
+  return spatial.map((size, i) => {
+    const stride = strides[i]!
+    if (autoPad.startsWith('SAME')) return Math.ceil(size / stride)
+    const reach = dilations[i]! * (kernel[i]! - 1) + 1
+    const padded = autoPad === 'VALID' ? size : size + pads[i]! + pads[i + spatial.length]!
+    return Math.max(1, round((padded - reach) / stride) + 1)
+  })
+}
+
+/** Spatial sizes before a window would have slid to these: a transposed convolution. */
+export function unslid(node: GraphNode, spatial: readonly number[], kernelShape: readonly number[]): number[] {
+  const { kernel, strides, dilations, pads, autoPad } = windowOf(node, kernelShape)
+  const more = numbersOf(node, 'output_padding') ?? spatial.map(() => 0)
+  const asked = numbersOf(node, 'output_shape')
+  return spatial.map((size, i) => {
+    if (asked !== undefined) return asked.at(i - spatial.length)!
+    if (autoPad.startsWith('SAME')) return size * strides[i]!
+    return strides[i]! * (size - 1) + more[i]! + dilations[i]! * (kernel[i]! - 1) + 1 - pads[i]! - pads[i + spatial.length]!
+  })
+}
