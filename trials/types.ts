@@ -62,10 +62,23 @@ export interface Usage {
   readonly gpuUtilization?: number
   /** The same in its busiest seconds. */
   readonly busiestGpuUtilization?: number
+  /** Power of its GPU in its busiest seconds, W; a slice's GPU does not tell whose power it is. */
+  readonly gpuWatts?: number
+  /** The same of the machine's processors, by their own counters: all that runs there, and not the predictor alone. */
+  readonly cpuWatts?: number
   /** Mean realised batch of the server, where it tells. */
   readonly realisedBatch?: number
   /** Seconds from start to ready. */
   readonly launchSeconds?: number
+}
+
+/**
+ * Energy of one request at a capacity, J, of what tells its power. At most: power is that of the busiest seconds, and no fewer requests are answered then.
+ * Undefined where nothing tells it.
+ */
+export function joulesPerRequest({ gpuWatts, cpuWatts }: Pick<Usage, 'gpuWatts' | 'cpuWatts'>, capacityRps: number): number | undefined {
+  if ((gpuWatts === undefined && cpuWatts === undefined) || !(capacityRps > 0)) return undefined
+  return ((gpuWatts ?? 0) + (cpuWatts ?? 0)) / capacityRps
 }
 
 /** A predictor that is up and has given one good answer. */

@@ -55,7 +55,7 @@ const candidate = z.object({
   usage: z
     .record(z.string(), z.number())
     .optional()
-    .meta({ description: 'what its trial used: cores busy, memory, GPU, seconds to launch' }),
+    .meta({ description: 'what its trial used: cores busy, memory, GPU, power, seconds to launch' }),
   quality: z.number().optional().meta({ description: 'of the model variant, as the experiment states it' }),
   pricePerHour: figure.meta({ description: 'one replica, $' }),
   pricePerMillionRequests: figure.meta({ description: 'at capacity, $' }),

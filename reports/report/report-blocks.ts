@@ -1,7 +1,7 @@
 /** The report: a page that a manager can read and an engineer can check. */
 import type { EChartsOption } from 'echarts'
 import { demandOf, shownCost } from '../../search/objective.ts'
-import type { FinishedTrial } from '../../trials/types.ts'
+import { type FinishedTrial, joulesPerRequest, type Usage } from '../../trials/types.ts'
 import { latency, money, percent, rate, rateInterval, significant, sloFigure, sloName, sloText, sloValue, times } from '../format.ts'
 import { type Judged, judge, type View } from '../recommendation/judged.ts'
 import { statuses } from '../recommendation/status.ts'
@@ -266,7 +266,14 @@ function skipped(judged: readonly Judged[]): Block[] {
     : [paragraph('Nothing: every configuration that was tried served within the SLO.')]
 }
 
+/** 'at most': see `joulesPerRequest`. */
+function energyText(usage: Usage = {}, capacityRps = 0): string {
+  const joules = joulesPerRequest(usage, capacityRps)
+  return joules === undefined ? '' : `${significant(joules)} J`
+}
+
 function trialTable({ trials, label, pricePerHour }: ReportInput): Block[] {
+  const powered = trials.some((t) => t.usage?.gpuWatts !== undefined || t.usage?.cpuWatts !== undefined)
   const rows = trials.map((t) => {
     const m = t.state === 'complete' ? t.measurement : undefined
     const outcome = t.state === 'complete' ? m!.outcome : t.state === 'infeasible' ? `${t.reason}: ${t.detail}` : `failed: ${t.error}`
@@ -278,6 +285,7 @@ function trialTable({ trials, label, pricePerHour }: ReportInput): Block[] {
       m ? `${sloValue(m.slo, m.idle.p50Ms)} / ${sloValue(m.slo, m.idle.p99Ms)}` : '',
       t.usage?.gpuUtilization === undefined ? '' : percent(t.usage.gpuUtilization),
       t.usage?.cpuCores === undefined ? '' : significant(t.usage.cpuCores),
+      ...(powered ? [energyText(t.usage, m?.capacityRps)] : []),
       money(pricePerHour(t.configuration)),
       `${significant(t.seconds)} s`,
       outcome,
@@ -285,8 +293,21 @@ function trialTable({ trials, label, pricePerHour }: ReportInput): Block[] {
     ]
   })
   return table(
-    ['trial', 'for', 'configuration', 'capacity', 'idle p50 / p99', 'GPU', 'cores', 'per hour', 'took', 'outcome', 'why tried'],
+    [
+      'trial',
+      'for',
+      'configuration',
+      'capacity',
+      'idle p50 / p99',
+      'GPU',
+      'cores',
+      ...(powered ? ['energy a request'] : []),
+      'per hour',
+      'took',
+      'outcome',
+      'why tried',
+    ],
     rows,
-    [0, 3, 4, 5, 6, 7, 8],
+    [0, 3, 4, 5, 6, 7, 8, ...(powered ? [9] : [])],
   )
 }

@@ -1,7 +1,7 @@
 /** All trials as one table, a row each, with documented columns. */
 import type { Measurement } from '../../profiler/types.ts'
 import { configurationKey } from '../../search/space.ts'
-import type { FinishedTrial } from '../../trials/types.ts'
+import { type FinishedTrial, joulesPerRequest } from '../../trials/types.ts'
 import { judge, type View } from '../recommendation/judged.ts'
 import type { Candidate } from '../recommendation/types.ts'
 import { type Cell, csv } from './csv.ts'
@@ -60,6 +60,17 @@ export const trialColumns: readonly { readonly name: string; readonly what: stri
   { name: 'peak_rss_mib', what: 'most memory held, MiB', of: (r) => r.trial.usage?.peakRssMiB },
   { name: 'gpu_memory_mib', what: 'GPU memory held, MiB', of: (r) => r.trial.usage?.gpuMemoryMiB },
   { name: 'gpu_utilization', what: 'mean share of time the GPU was busy, 0-1', of: (r) => r.trial.usage?.gpuUtilization },
+  { name: 'gpu_watts', what: 'power of the GPU in its busiest seconds, where the machine tells it', of: (r) => r.trial.usage?.gpuWatts },
+  {
+    name: 'cpu_watts',
+    what: "power of the machine's processors in their busiest seconds, where they tell it",
+    of: (r) => r.trial.usage?.cpuWatts,
+  },
+  {
+    name: 'joules_per_request',
+    what: 'those over the capacity: energy of a request, at most',
+    of: (r) => joulesPerRequest(r.trial.usage ?? {}, r.measurement?.capacityRps ?? 0),
+  },
   { name: 'realised_batch', what: 'mean batch the server formed', of: (r) => r.trial.usage?.realisedBatch },
   { name: 'launch_seconds', what: 'from start to ready', of: (r) => r.trial.usage?.launchSeconds },
   { name: 'started_at', what: 'ISO 8601', of: (r) => r.trial.startedAt },

@@ -97,8 +97,10 @@ describe('asking', () => {
   })
 
   test('use of a GPU by some processes', async () => {
-    const program = standIn('use', `case "$1" in *apps*) echo '7, 300';; *) echo '37';; esac`)
-    expect(await nvidiaUse('GPU-1', [7], program)).toEqual({ memoryMiB: 300, utilization: 0.37 })
-    expect(await nvidiaUse('MIG-1', [7], program)).toEqual({ memoryMiB: 300, utilization: undefined })
+    const program = standIn('use', `case "$1" in *apps*) echo '7, 300';; *power.draw*) echo '37, 61.50';; esac`)
+    const silent = standIn('silent', `case "$1" in *apps*) echo '7, 300';; *) echo '[N/A], [Not Supported]';; esac`)
+    expect(await nvidiaUse('GPU-1', [7], program)).toEqual({ memoryMiB: 300, utilization: 0.37, gpuWatts: 61.5 })
+    expect(await nvidiaUse('GPU-1', [7], silent)).toEqual({ memoryMiB: 300, utilization: undefined, gpuWatts: undefined })
+    expect(await nvidiaUse('MIG-1', [7], program)).toEqual({ memoryMiB: 300, utilization: undefined, gpuWatts: undefined })
   })
 })

@@ -48,19 +48,20 @@ export const listNvidiaGpus = async (program = 'nvidia-smi'): Promise<GpuFacts[]
   }
 }
 
-/** GPU memory of given processes and utilisation of an NVIDIA GPU (or of the GPU around a MIG slice, where utilisation is not told). */
+/** GPU memory of given processes, utilisation and power of an NVIDIA GPU (or of the GPU around a MIG slice, where those two are not told). */
 export const nvidiaUse = async (
   uuid: string,
   pids: readonly number[],
   program = 'nvidia-smi',
-): Promise<{ memoryMiB?: number; utilization?: number }> => {
+): Promise<{ memoryMiB?: number; utilization?: number; gpuWatts?: number }> => {
   const whole = uuid.startsWith('GPU-') ? ['-i', uuid] : []
-  const [apps, utilization] = await Promise.all([
+  const [apps, told] = await Promise.all([
     ask(program, ['--query-compute-apps=pid,used_gpu_memory', ...csv, ...whole]),
-    whole.length > 0 ? ask(program, ['--query-gpu=utilization.gpu', ...csv, ...whole]) : '',
+    whole.length > 0 ? ask(program, ['--query-gpu=utilization.gpu,power.draw', ...csv, ...whole]) : '',
   ])
-  const share = Number.parseFloat(utilization)
-  return { memoryMiB: parseMemoryOf(apps, pids), utilization: Number.isNaN(share) ? undefined : share / 100 }
+  // '[N/A]' or '[Not Supported]' where the card does not tell.
+  const [utilization, gpuWatts] = told.split(',').map((cell) => finite(Number.parseFloat(cell)))
+  return { memoryMiB: parseMemoryOf(apps, pids), utilization: utilization === undefined ? undefined : utilization / 100, gpuWatts }
 }
 
 /**
@@ -109,6 +110,8 @@ const parseMigDevices = (list: string): Map<string, MigDevice[]> => {
 
 /** '1g.5gb', '1c.3g.20gb', '1g.10gb+me' → MiB. */
 const profileMemoryMiB = (profile: string): number => Number(/(\d+)gb/.exec(profile)?.[1] ?? 0) * 1024
+
+const finite = (value: number): number | undefined => (Number.isFinite(value) ? value : undefined)
 
 const csv = ['--format=csv,noheader,nounits']
 

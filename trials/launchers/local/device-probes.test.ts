@@ -1,9 +1,12 @@
 import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { PredictorMetrics } from '../../predictor/metrics.ts'
-import { metricsProbe, readMetrics } from './device-probes.ts'
+import { metricsProbe, raplProbe, readMetrics } from './device-probes.ts'
 
 test('reads what the predictor’s metrics write', async () => {
   const metrics = new PredictorMetrics()
@@ -36,5 +39,31 @@ test('use between two readings, batches since the first', async () => {
     expect(await probe()).toEqual({ memoryMiB: 1, utilization: 1, realisedBatch: 50 / 7 })
   } finally {
     server.close()
+  }
+})
+
+test('power of the processors is what their counters count between two readings, over their end too; their parts are not counted twice', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'rapl-'))
+  const count = (name: string, microjoules: number) => {
+    mkdirSync(join(folder, name), { recursive: true })
+    writeFileSync(join(folder, name, 'energy_uj'), `${microjoules}\n`)
+    writeFileSync(join(folder, name, 'max_energy_range_uj'), '100000000\n')
+  }
+  try {
+    count('intel-rapl:0', 10_000_000)
+    count('intel-rapl:1', 99_000_000)
+    count('intel-rapl:0:0', 5_000_000)
+    let nowMs = 0
+    const probe = raplProbe(folder, () => nowMs)
+    expect(await probe()).toEqual({})
+    nowMs = 2_000
+    count('intel-rapl:0', 90_000_000)
+    count('intel-rapl:1', 19_000_000)
+    count('intel-rapl:0:0', 50_000_000)
+    // 80 J and 20 J in two seconds.
+    expect(await probe()).toEqual({ cpuWatts: 50 })
+    expect(await raplProbe(join(folder, 'nothing'))()).toEqual({})
+  } finally {
+    rmSync(folder, { recursive: true })
   }
 })

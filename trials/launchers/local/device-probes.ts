@@ -1,4 +1,7 @@
 /** What a predictor's device does, as nvidia-smi or the predictor itself tells. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { readAnswer } from '../../../profiler/bounded-reader.ts'
 import { nvidiaUse } from '../../machine/nvidia-smi.ts'
 import { amdUse } from '../../machine/rocm-smi.ts'
@@ -7,6 +10,10 @@ export interface DeviceReading {
   readonly memoryMiB?: number
   /** Share of the time since the last reading (nvidia-smi: of the last moment) that the device was busy, 0-1. */
   readonly utilization?: number
+  /** Power now (nvidia-smi: mean of the last second), W. */
+  readonly gpuWatts?: number
+  /** Power of the machine's processors since the last reading, W. */
+  readonly cpuWatts?: number
   /** Mean batch since the first reading. */
   readonly realisedBatch?: number
 }
@@ -23,6 +30,40 @@ export const amdProbe =
   (index: number): DeviceProbe =>
   () =>
     amdUse(index)
+
+/**
+ * Power of the machine's processors by their energy counters (RAPL), between two readings. Most kernels let root alone read them: then nothing is told.
+ * @param folder of the kernel's power capping
+ */
+export const raplProbe = (folder = '/sys/class/powercap', now: () => number = () => performance.now()): DeviceProbe => {
+  // intel-rapl:0 is a package, intel-rapl:0:1 a part of it.
+  const packages = packagesOf(folder)
+  let last: { readonly atMs: number; readonly microjoules: readonly number[] } | undefined
+  return async () => {
+    const reading = { atMs: now(), microjoules: await Promise.all(packages.map(({ path }) => readNumber(join(path, 'energy_uj')))) }
+    const before = last
+    last = reading
+    if (before === undefined || packages.length === 0 || reading.atMs <= before.atMs) return {}
+    const used = packages.map(({ range }, i) => {
+      const more = reading.microjoules[i]! - before.microjoules[i]!
+      return more < 0 ? more + range : more
+    })
+    return { cpuWatts: used.reduce((sum, uj) => sum + uj, 0) / 1e3 / (reading.atMs - before.atMs) }
+  }
+}
+
+function packagesOf(folder: string): { path: string; range: number }[] {
+  try {
+    return readdirSync(folder)
+      .filter((name) => /^intel-rapl:\d+$/.test(name))
+      .map((name) => join(folder, name))
+      .map((path) => ({ path, range: Number(readFileSync(join(path, 'max_energy_range_uj'), 'utf8')) }))
+  } catch {
+    return [] // no such counters, or none that we may read
+  }
+}
+
+const readNumber = async (path: string): Promise<number> => Number(await readFile(path, 'utf8'))
 
 const scrapeTimeoutMs = 2_000
 

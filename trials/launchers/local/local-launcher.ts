@@ -19,7 +19,7 @@ import { withVariant } from '../variants.ts'
 import { experimentVariable, folderVariable } from './abandoned.ts'
 import { Cleanup } from './cleanup.ts'
 import { type ControlGroup, createControlGroup } from './control-group.ts'
-import { amdProbe, metricsProbe, nvidiaProbe } from './device-probes.ts'
+import { amdProbe, metricsProbe, nvidiaProbe, raplProbe } from './device-probes.ts'
 import { createHoldings, type Holding } from './holdings.ts'
 import { noteRunning, sweepLeftovers } from './leftovers.ts'
 import { openLog, type PredictorLog } from './log.ts'
@@ -118,6 +118,8 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
   const probes = [
     ...(options.template.kind === 'builtin' ? [metricsProbe(httpUrl, asked.gpu !== undefined)] : []),
     ...deviceProbes(holding, pids),
+    // Beside an emulated GPU the processors' energy would be taken for the whole.
+    ...(provenance === 'emulated' ? [] : [raplProbe()]),
   ]
   let sampler = sampleUsage(group.members, probes, launchSeconds)
   cleanup.add(() => sampler.stop())

@@ -43,6 +43,8 @@ export const sampleUsage = (members: () => readonly ProcessStat[], probes: reado
         gpuMemoryMiB: greatest(numbers(readings.map((reading) => reading.memoryMiB))),
         gpuUtilization: utilization.length === 0 ? undefined : utilization.reduce((sum, value) => sum + value) / utilization.length,
         busiestGpuUtilization: greatest(utilization),
+        gpuWatts: greatest(numbers(readings.map((reading) => reading.gpuWatts))),
+        cpuWatts: greatest(numbers(readings.map((reading) => reading.cpuWatts))),
         realisedBatch: numbers(readings.map((reading) => reading.realisedBatch)).at(-1),
         launchSeconds,
       }

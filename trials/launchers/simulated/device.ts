@@ -21,6 +21,8 @@ export interface ModelledServer {
   /** As `DeviceLatency.relativeError`, of the memory. */
   readonly memoryError?: number
   readonly availableMiB?: number
+  /** The board's power at its limit, of the share that is held; undefined without a GPU. */
+  readonly gpuWatts?: number
 }
 
 /** The built-in server's; one whose memory was read at several batches; a framework of which nothing was read. */
@@ -75,6 +77,7 @@ export function modelledServer(
     neededMiB: serving.instances * gpuMemoryMiB({ ...call(serving.batchSize), anchored, keepsActivations: anchored !== undefined }).mib,
     memoryError: anchored === undefined ? modelledMemoryError : anchored.memory === undefined ? unmeasuredMemoryError : measuredMemoryError,
     availableMiB: mig?.memoryMiB ?? usableMemoryMiB(gpu) * resources.gpuShare,
+    gpuWatts: gpu.tdpWatts * (mig ? mig.multiprocessors / gpu.multiprocessors : resources.gpuShare),
   }
 }
 

@@ -92,14 +92,14 @@ function serverOrInfeasible(
   }
 }
 
-function usageOf(server: SimulatedServer, { neededMiB, resources }: ModelledServer) {
+function usageOf(server: SimulatedServer, { neededMiB, gpuWatts, resources }: ModelledServer) {
   const { elapsedMs, cpuBusyMs, deviceBusyMs, batches, batched } = server.usage
   const played = elapsedMs > 0
   const onGpu = resources.gpu !== undefined
   return {
     ...(played && { cpuCores: cpuBusyMs / elapsedMs }),
     ...(onGpu && played && { gpuUtilization: deviceBusyMs / elapsedMs / resources.gpus }),
-    ...(onGpu && { gpuMemoryMiB: neededMiB }),
+    ...(onGpu && { gpuMemoryMiB: neededMiB, gpuWatts }),
     ...(batches > 0 && { realisedBatch: batched / batches }),
     launchSeconds: 0,
   }

@@ -118,6 +118,8 @@ const usage = ({ usage: u = {} }: FinishedTrial): (readonly [string, string])[] 
   ...(u.gpuUtilization === undefined ? [] : [['GPU busy', percent(u.gpuUtilization)] as const]),
   ...(u.gpuMemoryMiB === undefined ? [] : [['GPU memory', `${significant(u.gpuMemoryMiB)} MiB`] as const]),
   ...(u.peakRssMiB === undefined ? [] : [['memory', `${significant(u.peakRssMiB)} MiB`] as const]),
+  ...(u.gpuWatts === undefined ? [] : [['GPU power', `${significant(u.gpuWatts)} W`] as const]),
+  ...(u.cpuWatts === undefined ? [] : [['processors’ power', `${significant(u.cpuWatts)} W`] as const]),
   ...(u.realisedBatch === undefined ? [] : [['realised batch', significant(u.realisedBatch)] as const]),
 ]
 
