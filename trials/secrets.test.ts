@@ -100,3 +100,9 @@ test.each<[string, string, boolean]>([
   ['auth', 'basic', false],
   ['tokenizer', 'fast', false],
 ])('a tuned %s of %s', (name, value, secret) => expect(isSecretChoice(name, value)).toBe(secret))
+
+test('a URL that was taken for a path keeps no user info', () => {
+  expect(withoutSecrets("ENOENT: open '/home/a/https:/u:planted@host/prices.yaml'")).toBe(
+    "ENOENT: open '/home/a/https:/[secret]@host/prices.yaml'",
+  )
+})

@@ -47,8 +47,8 @@ export function isSecretValue(name: string, value: string): boolean {
 /** Beginning and end of a secret in a text. */
 type Span = readonly [from: number, to: number]
 
-/** User info may hold an @ of its own. */
-const userInfo = /\b[a-z][a-z0-9+.-]*:\/\/([^\s/?#"'<>]+)@/dgi
+/** User info may hold an @ of its own; of a URL that was taken for a path one slash is left. */
+const userInfo = /\b[a-z][a-z0-9+.-]*:\/{1,2}([^\s/?#"'<>]+)@/dgi
 const queryParameter = /[?&]([\w.~%-]+)=([^\s&#"'<>]+?)(?=[.,:;)]*(?:[\s&#"'<>]|$))/dg
 const knownLook =
   /\b((?:sk|pk|rk)[-_][\w-]{16,}|hf_\w{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}|A[KS]IA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)/dg

@@ -1,82 +1,17 @@
 #!/usr/bin/env node
-/** The `tune` command line. Commands load what they need when they run, so that help is instant. */
-import { Command, CommanderError } from 'commander'
-import { registerCalibrate } from './commands/calibrate/register.ts'
-import { registerClean } from './commands/clean/register.ts'
-import { registerConfig } from './commands/config/register.ts'
-import { registerDashboard } from './commands/dashboard/register.ts'
-import { registerDoctor } from './commands/doctor/register.ts'
-import { registerEstimate } from './commands/estimate/register.ts'
-import { registerInit } from './commands/init/register.ts'
-import { registerList } from './commands/list/register.ts'
-import { registerLoad } from './commands/load/register.ts'
-import { registerPlan } from './commands/plan/register.ts'
-import { registerPredictor } from './commands/predictor/register.ts'
-import { registerProfile } from './commands/profile/register.ts'
-import { registerReplay } from './commands/replay/register.ts'
-import { registerReport } from './commands/report/register.ts'
-import { registerResume } from './commands/resume/register.ts'
-import { registerShow } from './commands/show/register.ts'
-import { registerSpec } from './commands/spec/register.ts'
-import { registerStore } from './commands/store/register.ts'
-import { registerTune } from './commands/tune/register.ts'
-import { registerVerify } from './commands/verify/register.ts'
+/** `tune`. */
+import { CommanderError } from 'commander'
+import { commandLine } from './command-line.ts'
 import { exitCodes } from './exit-codes.ts'
-import { programVersion } from './program-version.ts'
-import { cut, reportError } from './report-error.ts'
+import { reportError } from './report-error.ts'
 
 // A reader that went away (`tune list | head`) is no failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error
 })
 
-const program = new Command('tune')
-  .description('Finds, by measuring, the cheapest way to serve a model within its latency SLO.')
-  .option('-v, --version', 'print the version and the commit it was built from')
-  .on('option:version', () => {
-    process.stdout.write(`${programVersion()}\n`)
-    process.exit(exitCodes.ok)
-  })
-  .showHelpAfterError('(tune --help shows every flag)')
-  .showSuggestionAfterError()
-  .enablePositionalOptions()
-  .exitOverride()
-
-registerTune(program)
-for (const register of [
-  registerInit,
-  registerList,
-  registerShow,
-  registerSpec,
-  registerPlan,
-  registerReport,
-  registerVerify,
-  registerDashboard,
-  registerResume,
-  registerReplay,
-  registerConfig,
-  registerEstimate,
-  registerCalibrate,
-  registerClean,
-  registerStore,
-  registerLoad,
-  registerPredictor,
-  registerProfile,
-  registerDoctor,
-])
-  register(program)
-
-const cutErrors = { outputError: (text: string, write: (text: string) => void) => write(`${cut(text.trimEnd())}\n`) }
-for (const command of [program, ...program.commands]) command.configureOutput(cutErrors)
-
-program.addHelpText(
-  'after',
-  `
-Exit codes: 0 the SLO is met and confirmed; 1 failure; 2 usage or configuration; 3 no configuration meets the SLO; 4 best found, not confirmed; 130 interrupted.`,
-)
-
 try {
-  await program.parseAsync()
+  await commandLine().parseAsync()
 } catch (error) {
   if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? exitCodes.ok : exitCodes.usage
   else process.exitCode = reportError(error, process.stderr)

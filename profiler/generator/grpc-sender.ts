@@ -1,4 +1,4 @@
-import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
+import { Client, credentials, logVerbosity, Metadata, type ServiceError, setLogVerbosity, status } from '@grpc/grpc-js'
 import { answerBytes } from '../bounded-reader.ts'
 import { namesSocket } from '../server-address.ts'
 import type { TlsOptions } from '../types.ts'
@@ -77,6 +77,7 @@ const asIs = (message: Buffer): Buffer => message
  * Throws for a `ca` that is no PEM.
  */
 export function grpcClient(url: string, { ca, cert, key, insecureSkipVerify }: TlsOptions = {}): Client {
+  setLogVerbosity(logVerbosity.NONE) // What a server says wrongly is an error of the call, and no line of its own on stderr.
   const { hostname, host, port, protocol } = new URL(url)
   const secure = protocol === 'https:'
   const checks = insecureSkipVerify ? { rejectUnauthorized: false, checkServerIdentity: () => undefined } : {}
@@ -113,5 +114,8 @@ export function grpcErrorKind({ code, details }: Pick<ServiceError, 'code' | 'de
   if (/ENOTFOUND|EAI_AGAIN|Name resolution failed/.test(details)) return 'no such host'
   if (code === status.DEADLINE_EXCEEDED) return 'timeout'
   if (/Received message larger than max/.test(details)) return tooLarge
-  return `grpc ${status[code] ?? code}`
+  return `grpc ${grpcStatus(code)}`
 }
+
+/** Its name; a server may send a number of its own, or none. */
+export const grpcStatus = (code: number): string => (Number.isNaN(code) ? 'status without a number' : (status[code] ?? String(code)))

@@ -1,5 +1,5 @@
 import { type Client, type ServiceError, status } from '@grpc/grpc-js'
-import { grpcClient, grpcErrorKind, grpcMetadata } from '../../generator/grpc-sender.ts'
+import { grpcClient, grpcErrorKind, grpcMetadata, grpcStatus } from '../../generator/grpc-sender.ts'
 import { trustHint } from '../../generator/tls.ts'
 import { ProtocolError } from '../../profiler-errors.ts'
 import type { TlsOptions } from '../../types.ts'
@@ -76,7 +76,7 @@ export function asProtocolError({ protocol, url }: GrpcEndpoint, path: string, e
     return new ProtocolError(protocol, `${url} cannot be reached: ${details}`, `check grpcs against grpc; ${trustHint}`, 'untrusted')
   return new ProtocolError(
     protocol,
-    `${url} ${path} answered ${status[code] ?? code}: ${details || '(no message)'}`,
+    `${url} ${path} answered ${grpcStatus(code)}: ${details || '(no message)'}`,
     hintFor(code, details),
     code === status.INVALID_ARGUMENT || tooLarge({ code, details }) ? 'refused' : denied(code) ? 'denied' : undefined,
   )

@@ -7,6 +7,7 @@ import { type ProtocolName, protocolNames, protocolTable } from '../../../profil
 import type { Protocol } from '../../../profiler/types.ts'
 import { createLocalLauncher } from '../../../trials/launchers/local/local-launcher.ts'
 import type { MachineFacts } from '../../../trials/machine/machine-facts.ts'
+import { withoutSecrets } from '../../../trials/secrets.ts'
 import { memoryStore } from '../../../trials/store/index.ts'
 import { assemble } from '../../backends/assemble.ts'
 import { protocolOf } from '../../backends/predictor-protocol.ts'
@@ -41,7 +42,7 @@ export async function probe(given: Experiment, said: Said, machine: MachineFacts
   }
   const parts = await assemble(given, 'init', memoryStore(), machine)
   try {
-    process.stderr.write(`Starting ${predictor.command.join(' ')}\n`)
+    process.stderr.write(`Starting ${withoutSecrets(predictor.command.join(' '))}\n`)
     const runDirectory = join(experiment.dbPath, '..', 'init')
     const { parameters } = experiment.space
     const launcher = createLocalLauncher({

@@ -1,6 +1,6 @@
 /** Protocols over HTTP, asked of a server that answers questions with the first part of an input, and requests with the second. */
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Server, Socket } from 'node:net'
 import { protocolNames, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 
 const separator = Buffer.from('\n\n')
@@ -13,9 +13,7 @@ export async function serving(input: Buffer, _file: string): Promise<void> {
   const server = createServer((request, response) => {
     request.resume().on('end', () => response.end(request.method === 'GET' ? said : answer))
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  try {
+  await listening(server, async (url) => {
     for (const name of protocolNames.filter((each) => protocolTable[each].transport === 'http')) {
       const protocol = (await protocolTable[name].load()).create({
         timeoutMs: 1_000,
@@ -30,8 +28,18 @@ export async function serving(input: Buffer, _file: string): Promise<void> {
         if (!(error instanceof Error) || !['ProtocolError', 'PayloadError', 'BoundError'].includes(error.name)) throw error
       }
     }
+  })
+}
+
+/** Works with a server, of which nothing is left then. */
+export async function listening(server: Server, work: (url: string) => Promise<void>): Promise<void> {
+  const sockets = new Set<Socket>()
+  server.on('connection', (socket) => sockets.add(socket))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  try {
+    await work(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
   } finally {
-    server.closeAllConnections()
+    for (const socket of sockets) socket.destroy()
     await new Promise((resolve) => server.close(resolve))
   }
 }

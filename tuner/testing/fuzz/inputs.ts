@@ -1,18 +1,28 @@
 /** What is fuzzed: each reader of something from outside, with inputs to begin from. What it throws must be an error for users, that says where. */
+
+import type { EventEmitter } from 'node:events'
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { gzipSync } from 'node:zlib'
 import { Http1Answer } from '../../../profiler/generator/http1-answer.ts'
 import { TokenStream } from '../../../profiler/generator/token-stream.ts'
 import { checkPayload } from '../../../profiler/protocols/content.ts'
 import { protocolNames, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
+import { wire } from '../../../profiler/testing/wire.ts'
+import { patchManifests } from '../../../reports/specs/patch.ts'
+import { serving } from '../../../reports/specs/spec-samples.contract.ts'
 import { parseArchitecture, parseGpus } from '../../../trials/devices/own.ts'
 import { parsePriceBook } from '../../../trials/prices/parse-book.ts'
 import { openReader } from '../../../trials/store/index.ts'
+import { commandLine } from '../../command-line.ts'
+import type { FlagValues } from '../../experiment/flags.ts'
 import { loadExperiment } from '../../experiment/load-experiment.ts'
 import { readTrace } from '../../experiment/trace.ts'
-import { serving } from './answering-server.ts'
+import { serving as answering } from './answering-server.ts'
+import { ends, fields, frame, frameKind, grpcMessage, speaking } from './frames.ts'
+import { storeOfValues } from './store-values.ts'
 
 export interface Fuzzed {
   /** Valid, or nearly so. */
@@ -99,7 +109,105 @@ async function damagedStore(input: Buffer) {
 }
 
 /** A server of a protocol answers with the input, whatever is asked. */
-const answers = (input: Buffer, file: string) => serving(input, file)
+const answers = (input: Buffer, file: string) => answering(input, file)
+
+const manifest = `# ours
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: bert}
+spec:
+  replicas: 2 # by hand
+  template:
+    spec:
+      containers:
+        - name: server
+          image: registry.example/bert:1
+          args: [--threads=4]
+          env: [{name: BATCH_SIZE, value: '1'}, {name: KEY, valueFrom: {secretKeyRef: {name: s, key: k}}}]
+          resources: &r
+            limits: {cpu: 8, memory: 16Gi}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: bert}
+spec: {minReplicas: 1, maxReplicas: 2}
+`
+const tuned = serving()
+
+/** Parsed as \`tune\` does, one word a line; an experiment's flags are read further, and nothing runs. */
+function words(input: Buffer): unknown {
+  const program = commandLine().configureOutput({ writeErr: () => {}, writeOut: () => {} })
+  let flags: FlagValues | undefined
+  program.action((given: FlagValues) => {
+    flags = given
+  })
+  for (const command of program.commands.flatMap((one) => [one, ...one.commands]))
+    command
+      .exitOverride()
+      .configureOutput({ writeErr: () => {}, writeOut: () => {} })
+      .action(() => {})
+  const given = text(input).split('\n').slice(0, 200)
+  ;(program as unknown as EventEmitter).removeAllListeners('option:version') // Ends the process.
+  program.parse(given, { from: 'user' })
+  return flags && loadExperiment({ flags, ...around })
+}
+
+const status = { ':status': '200', 'content-type': 'application/json' }
+const body = Buffer.from(`${metadata.slice(0, -1)}, ${answer.slice(1)}`)
+const http2Answer = [frame(frameKind.headers, ends.headers, 1, fields(status)), frame(frameKind.data, ends.stream, 1, body)]
+const http2Hostile: readonly Buffer[] = [
+  // Headers without an end; a length that is none; a message that resets; window and settings of nonsense; data before headers.
+  Buffer.concat([
+    frame(frameKind.headers, 0, 1, fields(status)),
+    ...Array.from({ length: 200 }, () => frame(frameKind.continuation, 0, 1, fields({ 'x-a': 'b'.repeat(100) }))),
+  ]),
+  Buffer.concat([
+    frame(frameKind.headers, ends.headers, 1, fields({ ...status, 'content-length': '9' })),
+    frame(frameKind.data, ends.stream, 1, body),
+  ]),
+  Buffer.concat([frame(frameKind.headers, ends.headers, 1, fields(status)), frame(frameKind.reset, 0, 1, Buffer.of(0, 0, 0, 2))]),
+  Buffer.concat([
+    frame(frameKind.window, 0, 0, Buffer.of(127, 255, 255, 255)),
+    frame(frameKind.settings, 0, 0, Buffer.alloc(7)),
+    ...http2Answer,
+  ]),
+  Buffer.concat([frame(frameKind.data, 0, 1, body), ...http2Answer]),
+  Buffer.concat([
+    frame(frameKind.goaway, 0, 0, Buffer.alloc(8)),
+    ...Array.from({ length: 500 }, () => frame(frameKind.ping, 0, 0, Buffer.alloc(8))),
+  ]),
+]
+const mostInFrame = 16_384
+const dataFrames = (content: Buffer) =>
+  Array.from({ length: Math.ceil(content.length / mostInFrame) }, (_, i) =>
+    frame(frameKind.data, 0, 1, content.subarray(i * mostInFrame, (i + 1) * mostInFrame)),
+  )
+const grpcHeaders = { ':status': '200', 'content-type': 'application/grpc' }
+const reply = (message: Uint8Array, headers: Readonly<Record<string, string>> = grpcHeaders, compressed = 0) =>
+  Buffer.concat([
+    frame(frameKind.headers, ends.headers, 1, fields(headers)),
+    ...dataFrames(grpcMessage(message, compressed)),
+    frame(frameKind.headers, ends.headers + ends.stream, 1, fields({ 'grpc-status': '0' })),
+  ])
+const twoReplies = (first: Buffer, second: Buffer) => Buffer.concat([first, Buffer.from('\n\n'), second])
+const grpcMetadata = wire([1, 'm'], [4, wire([1, 'x'], [2, 'FP32'], [3, Buffer.of(1, 3)])])
+const grpcAnswer = wire([1, 'm'], [5, wire([1, 'y'], [2, 'FP32'], [3, Buffer.of(1, 1)])], [6, Buffer.alloc(4)])
+const bomb = gzipSync(Buffer.alloc(200 * 2 ** 20))
+const gzipped = { ...grpcHeaders, 'grpc-encoding': 'gzip' }
+const grpcHostile: readonly Buffer[] = [
+  // A bomb; a compression that is not; a length of 4 GiB; messages without an end; a status of words.
+  twoReplies(reply(grpcMetadata), reply(bomb, gzipped, 1)),
+  twoReplies(reply(grpcMetadata), reply(grpcAnswer, gzipped, 1)),
+  Buffer.concat([
+    frame(frameKind.headers, ends.headers, 1, fields(grpcHeaders)),
+    frame(frameKind.data, 0, 1, Buffer.of(0, 255, 255, 255, 255, 1)),
+  ]),
+  Buffer.concat([
+    frame(frameKind.headers, ends.headers, 1, fields(grpcHeaders)),
+    ...Array.from({ length: 300 }, () => frame(frameKind.data, 0, 1, grpcMessage(grpcAnswer))),
+  ]),
+  frame(frameKind.headers, ends.headers + ends.stream, 1, fields({ ...grpcHeaders, 'grpc-status': 'fine', 'grpc-message': '%%%E0%A4%A' })),
+]
 
 export const fuzzed: Readonly<Record<string, Fuzzed>> = {
   experiment: {
@@ -144,6 +252,27 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
     seeds: [`${metadata}\n\n${answer}`, `${signatures}\n\n${predictions}`, `{}\n\n${predictions}`, `{}\n\n${stream}`],
     read: answers,
   },
+  manifests: { seeds: [manifest], names: /input/, read: (input) => patchManifests(text(input), tuned, { file: 'input' }) },
+  'command-lines': {
+    seeds: [
+      '--model bert --slo 50ms --gpus T4,L4 --max-trials 5 --json',
+      'show bert-1 --slo 20ms --rps 100',
+      'store backup a.db --db b.db',
+      'spec kserve --out o',
+    ].map((line) => line.replaceAll(' ', '\n')),
+    read: words,
+  },
+  'store-values': {
+    seeds: [
+      'experiments name x00ff\nexperiments seed 1e300\ntrials number 9007199254740993',
+      'trials trial NULL\nload_points point x7b7d\nload_points position -1',
+      'experiments spec {"model": []}\nexperiments created_at 7\nexperiments provenance nowhere',
+      'experiments spec []\nexperiments result 5\nexperiments owner {"pid": "x"}',
+    ],
+    read: storeOfValues,
+  },
+  'http2-frames': { seeds: [Buffer.concat(http2Answer), ...http2Hostile], read: (input) => speaking(input, 'http2') },
+  'grpc-frames': { seeds: [twoReplies(reply(grpcMetadata), reply(grpcAnswer)), ...grpcHostile], read: (input) => speaking(input, 'grpc') },
   'grpc-answers': {
     seeds: [Buffer.from('0a016d1a0130220a0a01791204465033321a0101', 'hex'), Buffer.from('0a0d0a01791208080112040a0208012a00', 'hex')],
     read: async (input) => {

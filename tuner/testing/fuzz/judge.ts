@@ -22,7 +22,7 @@ const forUsers: ReadonlySet<string> = new Set([
     'SpecError',
     'DemandError',
   ],
-  ...['BoundError', 'PayloadError', 'ProtocolError', 'StoreError', 'TableError', 'NotHttpError'],
+  ...['BoundError', 'PayloadError', 'ProtocolError', 'StoreError', 'TableError', 'NotHttpError', 'CommanderError'],
 ])
 
 /** Undefined where nothing is. */
