@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /** `tune`. */
 import { CommanderError } from 'commander'
-import { commandLine } from './command-line.ts'
 import { exitCodes } from './exit-codes.ts'
+import { commandLine } from './program.ts'
 import { reportError } from './report-error.ts'
 
 // A reader that went away (`tune list | head`) is no failure.
