@@ -62,6 +62,7 @@ export async function tunerKilled(draw: Draw): Promise<Verdict> {
     for (let kill = draw.whole(1, 2); kill > 0; kill--) {
       const known = await listed(box)
       if (typeof known === 'string') return known
+      if (known[0]?.state === 'done') break
       const args = known[0] === undefined ? runArgs(seed) : ['resume', known[0].id]
       const { child, ended } = box.start([...args, '--events'])
       await Promise.race([ended, sleep(draw.whole(300, 4_000))])
@@ -72,7 +73,9 @@ export async function tunerKilled(draw: Draw): Promise<Verdict> {
     if (typeof kept === 'string') return kept
     const [experiment] = kept
     if ((experiment?.trials ?? 0) < seen) return `${seen} trials were finished, and ${experiment?.trials ?? 0} are kept`
-    const end = await box.start([...(experiment === undefined ? runArgs(seed) : ['resume', experiment.id]), '--json']).ended
+    // The kill may have come after its last word.
+    const args = experiment === undefined ? runArgs(seed) : [experiment.state === 'done' ? 'show' : 'resume', experiment.id]
+    const end = await box.start([...args, '--json']).ended
     const wrong = wrongEnd(end, anyResult)
     if (wrong !== undefined) return `resumed, it ${wrong}`
     const outcome = outcomeOf(end)
