@@ -178,6 +178,18 @@ test('a trial number beyond all bounds takes neither memory nor time', async () 
   expect(repaired.damage.map((one) => one.what).join()).toMatch(/1, 2|8, 9, 10/)
 })
 
+test('of one that was cut off before its first whole experiment nothing can be saved, and nobody is sent to repair it', async () => {
+  const path = copy(bytes.subarray(0, 6_000))
+  for (const open of [openReader, checkStore, repairStore]) {
+    const refused = open(path)
+    await expect(refused).rejects.toMatchObject({
+      message: expect.stringContaining('nothing can be saved'),
+      hint: expect.stringContaining('--db'),
+    })
+    await expect(refused).rejects.not.toMatchObject({ hint: expect.stringContaining('store repair') })
+  }
+})
+
 test('what stands beside it as its log and is no file is refused', async () => {
   const path = copy()
   mkdirSync(`${path}-wal`)

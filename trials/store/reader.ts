@@ -5,7 +5,7 @@ import type { ExperimentRecord, FinishedTrial } from '../types.ts'
 import type { Connection, Transaction } from './connection.ts'
 import { openSound } from './open-sound.ts'
 import { pagesAreDamaged } from './page-check.ts'
-import { rebuilt, salvage } from './salvage.ts'
+import { nothingToSave, rebuilt, salvage } from './salvage.ts'
 import { StoreError } from './store-error.ts'
 import { experimentOf, experimentsOf, find, type OnDamage, onceEach, trialsOf } from './stored-rows.ts'
 
@@ -83,7 +83,8 @@ async function salvaged(file: string, error: unknown, onDamage: OnDamage): Promi
   if (!damaged && !(error instanceof StoreError && (error.fault === 'cannot-open' || error.fault === 'read-only'))) throw error
   if (!existsSync(file) || !statSync(file).isFile()) throw error
   const saved = salvage(file)
-  if (saved.experiments.length === 0) throw error
+  // What is no store of ours is left to itself.
+  if (saved.experiments.length === 0) throw damaged && error.fault === 'corrupt' ? nothingToSave(file) : error
   if (damaged) onDamage({ where: file, what: `its pages are damaged (${error.message}); shown is what can be read` })
   for (const one of saved.damage) onDamage(one)
   return rebuilt(saved)

@@ -126,6 +126,10 @@ export async function rebuilt({ experiments, trials }: Salvage, path = ':memory:
   }
 }
 
+/** Of a file whose damage left no experiment whole. */
+export const nothingToSave = (path: string): StoreError =>
+  new StoreError('corrupt', `nothing can be saved of ${path}: no experiment in it is whole`, 'move it away, or use another file with --db')
+
 interface Repair {
   /** Where the file as it was is kept. */
   readonly kept: string
@@ -154,8 +158,7 @@ export async function repairStore(path: string): Promise<Repair> {
       )
     }
   }
-  if (saved.experiments.length === 0)
-    throw new StoreError('corrupt', `nothing can be saved of ${path}: no experiment in it is whole`, 'use another file with --db')
+  if (saved.experiments.length === 0) throw nothingToSave(path)
   const next = `${path}.repair-${process.pid}`
   const kept = unused(`${path}.damaged`)
   try {

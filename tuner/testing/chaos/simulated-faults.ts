@@ -198,7 +198,9 @@ export async function storeDamaged(draw: Draw): Promise<Verdict> {
       if (wrong !== undefined) return `${how}: tune ${args.slice(0, 2).join(' ')} ${wrong}`
     }
     const after = await box.start(['store', 'check']).ended
-    return after.code === 0 ? undefined : `${how}: after repair, check says ${after.stdout.slice(0, 300)}${after.stderr.slice(0, 300)}`
+    return after.code === 0 || /nothing can be saved/.test(after.stderr)
+      ? undefined
+      : `${how}: after repair, check says ${after.stdout.slice(0, 300)}${after.stderr.slice(0, 300)}`
   } finally {
     box.dispose()
   }
