@@ -2,8 +2,8 @@
 /** `tune`. */
 import { CommanderError } from 'commander'
 import { exitCodes } from './exit-codes.ts'
-import { commandLine } from './program.ts'
 import { reportError } from './report-error.ts'
+import { commandLine } from './tune-program.ts'
 
 // A reader that went away (`tune list | head`) is no failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
