@@ -13,6 +13,8 @@ interface FittedSpace {
   readonly space: SearchSpace
   readonly gpuScheme?: GpuScheme
   readonly offers?: readonly ClusterGpu[]
+  /** The same where the scheme is the user's. */
+  readonly boards?: readonly ClusterGpu[]
   readonly dra?: DraOptions
   readonly draVersion?: DraVersion
   readonly notices: readonly string[]
@@ -27,7 +29,11 @@ export async function fitToCluster(api: Api, experiment: Experiment): Promise<Fi
   const { space, kubernetes = {}, devicesUsed } = experiment
   const { gpuScheme, dra } = kubernetes
   const gpu = space.parameters.find(({ name }) => name === 'gpu')
-  if (gpuScheme === 'dra') return { space, gpuScheme, dra, draVersion: await neededDra(api), notices: [] }
+  if (gpuScheme === 'dra') {
+    const draVersion = await neededDra(api)
+    return { space, gpuScheme, dra, draVersion, boards: (await inspectCluster(api)).gpus, notices: [] }
+  }
+  if (gpuScheme !== undefined && byMemory.has(gpuScheme)) return { space, gpuScheme, boards: (await inspectCluster(api)).gpus, notices: [] }
   if (gpuScheme !== undefined || devicesUsed !== 'gpu' || gpu?.kind !== 'categorical') return { space, gpuScheme, notices: [] }
   const facts = await inspectCluster(api)
   if (facts.gpus.length === 0) return { space, notices: [] }
@@ -51,6 +57,9 @@ export async function fitToCluster(api: Api, experiment: Experiment): Promise<Fi
     ],
   }
 }
+
+/** Schemes that are asked for MiB of a GPU. */
+const byMemory: ReadonlySet<GpuScheme> = new Set(['hami', 'volcano', 'aliyun'])
 
 async function neededDra(api: Api): Promise<DraVersion> {
   const version = await draVersionOf(api)

@@ -61,6 +61,17 @@ describe('the problem that the search is posed', () => {
     expect(problem.pricePerHour(onT4)).toBeCloseTo(pricing(defaultPriceBook)(onT4), 12)
   })
 
+  test.each([
+    [{ gpuScheme: 'dra' }, 1],
+    [{ gpuScheme: 'dra', dra: { sharing: 'time-slicing' } }, 1],
+    [{ gpuScheme: 'dra', dra: { sharing: 'capacity' } }, 0.5],
+    [{ gpuScheme: 'hami' }, 0.5],
+  ] as const)('half a GPU by %j is paid as %d of one', (kubernetes, paid) => {
+    const half = { cpuCores: 1, memoryMiB: 1024, gpu: 'T4', gpuMemoryPercent: 50 }
+    const of = problemOf({ ...bert(), backend: 'kubernetes', kubernetes }, defaultPriceBook).pricePerHour(half)
+    expect(of).toBeCloseTo(vcpu.perHour + memoryGiB.perHour + paid * gpus.T4!.perHour, 9)
+  })
+
   test('physics of the built-in predictor on GPUs: a V100 is expected to serve more than a T4, sooner', () => {
     const { priorLogRate, priorLogConstraint, cannotServe, priorFactors } = problemOf(bert(), defaultPriceBook)
     const onV100 = { ...onT4, gpu: 'V100' }

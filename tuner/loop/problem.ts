@@ -24,15 +24,20 @@ export async function loadPriceBook(named: string | undefined, ownGpus: readonly
   return providerBook(named) ?? parsePriceBook(givenText(named, 'the price book', '--prices', 'document'), named, ownGpus)
 }
 
-/** Price of one replica, $ per hour, remembered per configuration: samplers ask for whole grids. */
-export function pricing(book: PriceBook, ownGpus: readonly Gpu[] = []): (configuration: Configuration) => number {
+/** By DRA's MPS and time slices a pod has a GPU to itself, held to a part of it: nobody else has the rest. */
+const holdsWholeGpus = ({ kubernetes, backend }: Experiment): boolean =>
+  backend === 'kubernetes' && kubernetes?.gpuScheme === 'dra' && kubernetes.dra?.sharing !== 'capacity'
+
+/** Price of one replica, $ per hour, remembered per configuration: samplers ask for whole grids. @param wholeGpus a part of a GPU costs all of it */
+export function pricing(book: PriceBook, ownGpus: readonly Gpu[] = [], wholeGpus = false): (configuration: Configuration) => number {
   const known = new Map<string, number>()
   return (configuration) => {
     const { cpuCores, memoryMiB, gpu, gpuMemoryPercent, gpus, migProfile } = configuration
     const key = [cpuCores, memoryMiB, gpu, gpuMemoryPercent, gpus, migProfile].join('/')
     let price = known.get(key)
     if (price === undefined) {
-      price = pricePerHour(resourcesOf(configuration, {}, ownGpus), book)
+      const held = resourcesOf(configuration, {}, ownGpus)
+      price = pricePerHour(wholeGpus && held.gpu !== undefined && !held.migProfile ? { ...held, gpuShare: 1 } : held, book)
       known.set(key, price)
     }
     return price
@@ -58,7 +63,7 @@ export function problemOf(experiment: Experiment, book: PriceBook): Problem {
   return {
     space: known ? space : { ...space, parameters: space.parameters.map((parameter) => ({ ...parameter, monotone: undefined })) },
     objective,
-    pricePerHour: pricing(book, experiment.own.gpus),
+    pricePerHour: pricing(book, experiment.own.gpus, holdsWholeGpus(experiment)),
     constraintLimit: experiment.slo.limitMs,
     ...(known ? physicsOf(experiment) : {}),
   }

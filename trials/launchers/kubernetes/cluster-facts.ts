@@ -5,7 +5,7 @@ import { type Api, ApiError } from './api.ts'
 import { devicesOf, heldDevices, type ResourceSlice, type SliceDevice } from './device-slices.ts'
 import { type DraOptions, type DraVersion, draDriver, draVersionOf } from './dra.ts'
 import { quantity } from './failures.ts'
-import { gpuOfProduct, isProductOf } from './gpu-names.ts'
+import { gpuOfProduct, isProductOf, karpenterProduct } from './gpu-names.ts'
 import { type GpuScheme, GpuSchemeError } from './gpu-selection.ts'
 
 /** GPUs of one product, shared in one way, of all nodes together. */
@@ -16,6 +16,8 @@ export interface ClusterGpu {
   readonly gpu?: string
   readonly scheme: GpuScheme
   readonly nodes: number
+  /** Of one GPU, as the driver tells it, MiB; the least of its nodes. Absent: nobody says. */
+  readonly memoryMiB?: number
   /** By DRA: several claims may each hold a part of one. */
   readonly divisible?: boolean
   /** Resource (by DRA: device class, and the profile of slices) → how many the nodes have, and how many no pod holds; free is undefined where pods of other namespaces may not be seen. */
@@ -82,6 +84,7 @@ function claimableGpus(devices: readonly SliceDevice[], held: ReadonlySet<string
       gpu: gpuOfProduct(product),
       scheme: 'dra',
       nodes: new Set(members.map(({ node }) => node)).size,
+      ...leastOf(members.flatMap(({ migProfile, memoryMiB }) => (migProfile === undefined ? [memoryMiB] : []))),
       ...(divisible && { divisible }),
       resources: Object.fromEntries(resources),
     }
@@ -155,9 +158,33 @@ export function gpusOf(nodes: readonly V1Node[], pods: readonly V1Pod[] | undefi
       gpu: gpuOfProduct(product),
       scheme: schemeOf(members[0]!),
       nodes: members.length,
+      ...leastOf(members.map(memoryOf)),
       resources: Object.fromEntries(resources),
     }
   })
+}
+
+const leastOf = (memories: readonly (number | undefined)[]): { readonly memoryMiB?: number } => {
+  const known = memories.filter((memory) => memory !== undefined)
+  return known.length > 0 ? { memoryMiB: Math.min(...known) } : {}
+}
+
+/** Of one GPU of a node: GPU feature discovery's label, else what HAMi and Volcano register of it, as JSON or in commas. */
+function memoryOf({ metadata }: V1Node): number | undefined {
+  const { labels = {}, annotations = {} } = metadata ?? {}
+  const registered = annotations['hami.io/node-nvidia-register'] ?? annotations['volcano.sh/node-vgpu-register'] ?? ''
+  const found = [
+    labels['nvidia.com/gpu.memory'],
+    ...[...registered.matchAll(/"devmem":\s*(\d+)/g)].map(([, memory]) => memory),
+    ...[...registered.matchAll(/(?:^|:)GPU-[^,:]+,\d+,(\d+),/g)].map(([, memory]) => memory),
+  ].map(Number)
+  const memories = found.filter((memory) => memory > 0)
+  return memories.length > 0 ? Math.min(...memories) : undefined
+}
+
+/** MiB of one GPU of a model on the nodes that have it; undefined: nobody says. */
+export function memoryOnNodes(gpus: readonly ClusterGpu[], gpu: string): number | undefined {
+  return leastOf(gpus.filter(({ product }) => isProductOf(product, gpu)).map(({ memoryMiB }) => memoryMiB)).memoryMiB
 }
 
 const heldBy = ({ spec }: V1Pod, resource: string): number =>
@@ -169,7 +196,8 @@ const productOf = ({ metadata }: V1Node): string => {
   return (
     labels['nvidia.com/gpu.product'] ??
     labels['cloud.google.com/gke-accelerator'] ??
-    labels['karpenter.k8s.aws/instance-gpu-name'] ??
+    (labels['karpenter.k8s.aws/instance-gpu-name'] &&
+      karpenterProduct(labels['karpenter.k8s.aws/instance-gpu-name'], labels['karpenter.k8s.aws/instance-gpu-memory'])) ??
     ('kubernetes.azure.com/accelerator' in labels ? labels['node.kubernetes.io/instance-type'] : undefined) ??
     labels['kubernetes.azure.com/accelerator'] ??
     'unlabelled'

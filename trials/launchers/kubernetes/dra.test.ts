@@ -305,9 +305,18 @@ describe('on a cluster', () => {
         gpu: 'A100-40GB',
         scheme: 'dra',
         nodes: 2,
+        memoryMiB: 40960,
         resources: { 'gpu.nvidia.com': { total: 2, free: 1 }, 'mig.nvidia.com 1g.5gb': { total: 1, free: 1 } },
       },
-      { product: 'NVIDIA-L4', gpu: 'L4', scheme: 'dra', nodes: 1, divisible: true, resources: { 'gpu.nvidia.com': { total: 1, free: 1 } } },
+      {
+        product: 'NVIDIA-L4',
+        gpu: 'L4',
+        scheme: 'dra',
+        nodes: 1,
+        memoryMiB: 24576,
+        divisible: true,
+        resources: { 'gpu.nvidia.com': { total: 1, free: 1 } },
+      },
     ])
     const made = await launcher({ gpuScheme: undefined, offers: facts.gpus })
     const owner = { name: 'o', uid: 'u' }

@@ -104,16 +104,45 @@ export const aksSizes: Readonly<Record<string, readonly string[]>> = {
   H200: ['Standard_ND96isr_H200_v5'],
 }
 
+/**
+ * MiB of a board as the driver tells it (nvidia-smi, memory.total), where that is less than what its name says: error correction and firmware hold the rest.
+ * For where no node can be asked.
+ */
+const reportedMiB: Readonly<Record<string, number>> = {
+  L4: 23_034,
+  A10: 23_028,
+  A10G: 23_028,
+  L40: 46_068,
+  L40S: 46_068,
+  A40: 46_068,
+  A6000: 49_140,
+  'RTX-6000-Ada': 49_140,
+  'RTX-4090': 24_564,
+  H100: 81_559,
+  'H100-PCIe': 81_559,
+  H200: 143_771,
+}
+export const mostMemoryMiB = (gpu: string): number => reportedMiB[gpu] ?? Number.POSITIVE_INFINITY
+
+/** Karpenter has one name for GPUs of two sizes, and a label with the size, MiB. */
+export const karpenterMemory: Readonly<Record<string, string>> = { 'A100-40GB': '40960', 'A100-80GB': '81920' }
+
 /** Product label values of a GPU; a name of the user's own stands for itself. */
 export const productsOf = (gpu: string): readonly string[] =>
   // Labels have dashes where names have spaces.
   products[gpu] ?? [(gpu.includes('NVIDIA') ? gpu : `NVIDIA-${gpu}`).replaceAll(/\s+/g, '-')]
+
+/** What a node of Karpenter's is known by. */
+export const karpenterProduct = (name: string, memoryMiB: string | undefined): string =>
+  name === 'a100' && memoryMiB !== undefined ? `${name}-${memoryMiB}` : name
 
 const boardOf = (label: string): string => label.replace(/-SHARED$/, '').replace(/-MIG-.*$/, '')
 
 /** Catalogue name of a product label, of NVIDIA's or a cloud's, or of an AKS virtual machine's size; the board's own where it is shared or sliced. Undefined: not known here. */
 export function gpuOfProduct(label: string): string | undefined {
   const board = boardOf(label)
+  const sized = Object.keys(karpenterMemory).find((gpu) => board === karpenterProduct('a100', karpenterMemory[gpu]))
+  if (sized) return sized
   const own = Object.entries(products).find(([, names]) => names.includes(board))
   if (own) return own[0]
   const size = Object.entries(aksSizes).find(([, sizes]) => sizes.some((known) => known.toLowerCase() === board.toLowerCase()))
@@ -134,7 +163,11 @@ export function hamiTypes(gpu: string): Record<string, string> {
   const longer = Object.keys(products)
     .map(boardName)
     .filter((other) => other !== own && other.includes(own))
-  return { 'nvidia.com/use-gputype': own, ...(longer.length > 0 ? { 'nvidia.com/nouse-gputype': [...new Set(longer)].join(',') } : {}) }
+  // One board in two sizes, which stand in its type.
+  const [, size] = /-(\d+GB)$/.exec(gpu) ?? []
+  const sizes = Object.keys(products).flatMap((other) => (boardName(other) === own ? (/-(\d+GB)$/.exec(other)?.[1] ?? []) : []))
+  const not = [...new Set([...longer, ...(size === undefined ? [] : sizes.filter((other) => other !== size))])]
+  return { 'nvidia.com/use-gputype': own, ...(not.length > 0 ? { 'nvidia.com/nouse-gputype': not.join(',') } : {}) }
 }
 
 const boardName = (gpu: string): string => gpu.split('-')[0]!

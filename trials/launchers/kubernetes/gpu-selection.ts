@@ -1,7 +1,7 @@
 /** How a share of a GPU is asked for on Kubernetes, by the scheme that the cluster uses. */
 import type { Resources } from '../../resources.ts'
 import { claimNeeds, type DeviceClaim, type DraOptions, deviceClaim } from './dra.ts'
-import { aksSizes, gkeNames, hamiTypes, karpenterNames, productsOf } from './gpu-names.ts'
+import { aksSizes, gkeNames, hamiTypes, karpenterMemory, karpenterNames, mostMemoryMiB, productsOf } from './gpu-names.ts'
 
 /** A scheme cannot give the share that a configuration holds. */
 export class GpuSchemeError extends Error {
@@ -87,7 +87,12 @@ interface Share extends Resources {
 const selections: Readonly<Record<GpuScheme, (share: Share) => Partial<GpuSelection>>> = {
   nvidia: (share) => wholeGpus(share, product(productsOf(share.gpu))),
   gke: (share) => wholeGpus(share, named(share, gkeNames, 'cloud.google.com/gke-accelerator')),
-  karpenter: (share) => wholeGpus(share, named(share, karpenterNames, 'karpenter.k8s.aws/instance-gpu-name')),
+  karpenter: (share) => {
+    const whole = wholeGpus(share, named(share, karpenterNames, 'karpenter.k8s.aws/instance-gpu-name'))
+    const memory = karpenterMemory[share.gpu]
+    const sized = memory === undefined ? [] : [{ key: 'karpenter.k8s.aws/instance-gpu-memory', operator: 'In', values: [memory] } as const]
+    return { ...whole, requirements: [...(whole.requirements ?? []), ...sized] }
+  },
   aks: (share) => wholeGpus(share, named(share, aksSizes, 'node.kubernetes.io/instance-type')),
   'time-slicing': sharedByPlugin,
   mps: sharedByPlugin,
@@ -118,12 +123,14 @@ const selections: Readonly<Record<GpuScheme, (share: Share) => Partial<GpuSelect
     needs: ['the gpushare scheduler extender; it counts whole GiB'],
   }),
   dra: (share) => {
-    const claim = deviceClaim(share, productsOf(share.gpu), share.dra)
+    const claim = deviceClaim({ ...share, gpuMemoryMiB: memoryMiBOf(share) }, productsOf(share.gpu), share.dra)
     return { claim, needs: claimNeeds(claim) }
   },
 }
 
-const memoryMiBOf = ({ gpuMemoryMiB }: Share): number => Math.round(gpuMemoryMiB ?? 0)
+/** Never more than the board has, and so that its parts come to no more either. */
+const memoryMiBOf = ({ gpu, gpuMemoryMiB = 0, gpuShare }: Share): number =>
+  Math.floor(Math.min(gpuMemoryMiB, mostMemoryMiB(gpu) * gpuShare))
 const corePercentOf = ({ gpuShare }: Share): string => String(Math.round(gpuShare * 100))
 
 const product = (values: readonly string[]): NodeRequirement => ({ key: 'nvidia.com/gpu.product', operator: 'In', values })

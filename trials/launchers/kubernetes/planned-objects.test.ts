@@ -1,7 +1,24 @@
 import { expect, test } from 'vitest'
 import { protocolFor } from '../../../profiler/protocols/index.ts'
+import { resourcesOf } from '../../resources.ts'
 import type { Api } from './api.ts'
+import { type ClusterGpu, gpusOf } from './cluster-facts.ts'
+import { type GpuScheme, gpuSelection } from './gpu-selection.ts'
 import { plannedObjects } from './planned-objects.ts'
+
+const base = {
+  api: {} as Api,
+  experimentId: 'e',
+  template: { kind: 'builtin', model: 'bert', engine: 'tfjs' },
+  image: 'on-cpu',
+  gpuImage: 'with-cuda',
+  port: 8000,
+  parameters: [],
+  protocol: protocolFor('oip-v2'),
+  payload: { kind: 'generated', seed: 1, count: 1 },
+  runDirectory: '/tmp',
+  reach: 'direct',
+} as const
 
 test.each([
   [{ cpuCores: 1, gpu: 'T4' }, 'tfjs', 'with-cuda'],
@@ -9,19 +26,51 @@ test.each([
   [{ cpuCores: 1 }, 'tfjs', 'on-cpu'],
   [{ cpuCores: 1, gpu: 'T4' }, 'emulated', 'on-cpu'],
 ] as const)('%j with %s is tried in the image %s', (configuration, engine, image) => {
-  const options = {
-    api: {} as Api,
-    experimentId: 'e',
-    template: { kind: 'builtin', model: 'bert', engine },
-    image: 'on-cpu',
-    gpuImage: 'with-cuda',
-    port: 8000,
-    parameters: [],
-    protocol: protocolFor('oip-v2'),
-    payload: { kind: 'generated', seed: 1, count: 1 },
-    runDirectory: '/tmp',
-    reach: 'direct',
-  } as const
-  const { pod } = plannedObjects(options, configuration, 1, { name: 'o', uid: 'u' }, 'p')
+  const { pod } = plannedObjects({ ...base, template: { ...base.template, engine } }, configuration, 1, { name: 'o', uid: 'u' }, 'p')
   expect((pod.spec as { containers: unknown[] }).containers).toMatchObject([{ image }])
+})
+
+const register = 'GPU-1,10,23034,100,NVIDIA-NVIDIA L4,0,true:'
+const l4: ClusterGpu = { product: 'NVIDIA-L4', gpu: 'L4', scheme: 'hami', nodes: 1, memoryMiB: 23_034, resources: {} }
+
+test.each([
+  ['hami', [l4], 100, 23_034],
+  ['hami', [l4], 50, 11_517],
+  ['hami', [], 100, 23_034],
+  ['volcano', [{ ...l4, memoryMiB: 22_000 }], 100, 22_000],
+  ['volcano', [{ ...l4, memoryMiB: 22_000 }], 50, 11_000],
+] as const)('%s asks for as much memory of an L4 as the node has: %j, %d %% of it', (gpuScheme, boards, gpuMemoryPercent, expected) => {
+  const { pod } = plannedObjects(
+    { ...base, gpuScheme, boards },
+    { cpuCores: 1, gpu: 'L4', gpuMemoryPercent },
+    1,
+    { name: 'o', uid: 'u' },
+    'p',
+  )
+  const [{ resources }] = (pod.spec as { containers: [{ resources: { limits: Record<string, string> } }] }).containers
+  expect(resources.limits[gpuScheme === 'hami' ? 'nvidia.com/gpumem' : 'volcano.sh/vgpu-memory']).toBe(String(expected))
+})
+
+test.each([
+  [{ 'nvidia.com/gpu.memory': '23034' }, {}],
+  [{}, { 'hami.io/node-nvidia-register': register }],
+  [{}, { 'hami.io/node-nvidia-register': '[{"id":"GPU-1","count":10,"devmem":23034,"type":"NVIDIA-NVIDIA L4"}]' }],
+  [{}, { 'volcano.sh/node-vgpu-register': 'GPU-1,10,23034,NVIDIA L4,0,true:' }],
+])('a node says how much its GPU holds: %j %j', (labels, annotations) => {
+  const metadata = { name: 'n', labels: { 'nvidia.com/gpu.product': 'NVIDIA-L4', ...labels }, annotations }
+  expect(gpusOf([{ metadata, status: { allocatable: { 'nvidia.com/gpu': '10' } } }], [])).toMatchObject([{ memoryMiB: 23_034 }])
+})
+
+test('an A100 of 40 GB is none of 80 GB', () => {
+  const asked = (gpu: string, scheme: GpuScheme) => gpuSelection(resourcesOf({ gpu }), scheme)
+  const memory = 'karpenter.k8s.aws/instance-gpu-memory'
+  expect(asked('A100-80GB', 'karpenter').requirements).toContainEqual({ key: memory, operator: 'In', values: ['81920'] })
+  expect(asked('A100-40GB', 'karpenter').requirements).toContainEqual({ key: memory, operator: 'In', values: ['40960'] })
+  expect(asked('T4', 'karpenter').requirements).toHaveLength(1)
+  expect(asked('A100-40GB', 'hami').annotations).toEqual({ 'nvidia.com/use-gputype': 'A100', 'nvidia.com/nouse-gputype': '80GB' })
+  expect(asked('A100-80GB', 'hami').annotations).toEqual({ 'nvidia.com/use-gputype': 'A100', 'nvidia.com/nouse-gputype': '40GB' })
+  const labels = { 'karpenter.k8s.aws/instance-gpu-name': 'a100', [memory]: '81920' }
+  expect(gpusOf([{ metadata: { name: 'n', labels }, status: { allocatable: { 'nvidia.com/gpu': '8' } } }], [])).toMatchObject([
+    { gpu: 'A100-80GB', scheme: 'karpenter' },
+  ])
 })

@@ -7,7 +7,7 @@ import { InfeasibleError, LaunchError } from '../../types.ts'
 import type { TunedParameter } from '../fill.ts'
 import type { BuiltinTemplate, CommandTemplate } from '../template.ts'
 import type { Api } from './api.ts'
-import { type ClusterGpu, schemeFor } from './cluster-facts.ts'
+import { type ClusterGpu, memoryOnNodes, schemeFor } from './cluster-facts.ts'
 import { claimTemplate, type DeviceClaim, type DraOptions, type DraVersion } from './dra.ts'
 import { type GpuScheme, GpuSchemeError, type GpuSelection, gpuSelection } from './gpu-selection.ts'
 import { type Json, labelsOf, type Owner, ownerReferences, type PodTemplate, runningEngine, trialPod } from './manifests.ts'
@@ -43,6 +43,8 @@ export interface KubernetesLauncherOptions {
   readonly gpuScheme?: GpuScheme
   /** What the nodes have, where one scheme may not fit every GPU of the search. */
   readonly offers?: readonly ClusterGpu[]
+  /** What the nodes have, for how much memory their GPUs hold, where the scheme is given. Absent: `offers`. */
+  readonly boards?: readonly ClusterGpu[]
   readonly dra?: DraOptions
   /** Of the server. Default v1. */
   readonly draVersion?: DraVersion
@@ -92,10 +94,18 @@ export function resourcesAsked(configuration: Configuration, { ownGpus }: Kubern
   }
 }
 
+/** A share of what the driver says that a GPU has, which is less than its name says. */
+function asNodesHaveIt(asked: Resources, gpus: readonly ClusterGpu[]): Resources {
+  const memoryMiB = asked.gpu === undefined || asked.migProfile !== undefined ? undefined : memoryOnNodes(gpus, asked.gpu)
+  if (memoryMiB === undefined || asked.gpuMemoryMiB === undefined) return asked
+  return { ...asked, gpuMemoryMiB: Math.min(asked.gpuMemoryMiB, Math.floor(memoryMiB * asked.gpuShare)) }
+}
+
 const noGpu: GpuSelection = { limits: {}, requirements: [], annotations: {}, needs: [] }
 
-function selectionFor(asked: Resources, { template, gpuScheme, offers, dra }: KubernetesLauncherOptions): GpuSelection {
-  if (asked.gpu === undefined || (template.kind === 'builtin' && runningEngine(template) === 'emulated')) return noGpu
+function selectionFor(given: Resources, { template, gpuScheme, offers, boards, dra }: KubernetesLauncherOptions): GpuSelection {
+  if (given.gpu === undefined || (template.kind === 'builtin' && runningEngine(template) === 'emulated')) return noGpu
+  const asked = asNodesHaveIt(given, boards ?? offers ?? [])
   try {
     if (gpuScheme !== undefined || offers === undefined) return gpuSelection(asked, gpuScheme, dra)
     const choice = schemeFor(offers, asked, dra)
