@@ -305,5 +305,23 @@ test('around a configuration is what differs by two steps in all, and not itself
     constraints: [{ text: 'batch != 2', holds: (c: Configuration) => c.batch !== 2 }],
   }
   const found = around(space, { cores: 4, batch: 4 }).map(({ cores, batch }) => `${cores} ${batch}`)
-  expect(found.toSorted()).toEqual(['1 4', '16 4', '2 4', '2 8', '4 16', '4 8', '8 4', '8 8'])
+  expect(found.toSorted()).toEqual(['1 4', '16 4', '2 1', '2 4', '2 8', '4 1', '4 16', '4 8', '8 1', '8 4', '8 8'])
+})
+
+test('around a configuration of a sparse table are the recorded ones next to it, whatever is missing between', () => {
+  const listed = ['a 10', 'a 14', 'b 6', 'b 16', 'b 20', 'c 2', 'c 30'].map((words) => {
+    const [vm, machines] = words.split(' ')
+    return { vm: vm!, machines: Number(machines) }
+  })
+  const recorded = new Set(listed.map((c) => configurationKey(c)))
+  const sparse: SearchSpace = {
+    parameters: [
+      { ...base, name: 'vm', kind: 'categorical', values: ['a', 'b', 'c'] },
+      { ...base, name: 'machines', kind: 'ordinal', values: [2, 6, 10, 12, 14, 16, 20, 30], scale: 'log' },
+    ],
+    constraints: [{ text: 'recorded', holds: (c) => recorded.has(configurationKey(c)) }],
+    listed,
+  }
+  const found = around(sparse, { vm: 'a', machines: 10 }).map(({ vm, machines }) => `${vm} ${machines}`)
+  expect(found.toSorted()).toEqual(['a 14', 'b 16', 'b 6', 'c 2', 'c 30'])
 })

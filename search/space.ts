@@ -101,25 +101,44 @@ export function snap(parameter: RangeParameter, value: number): number {
 }
 
 /** Configurations that differ in one parameter: the next values either side of an ordered one, every other name of a categorical. */
-export function neighbours(space: SearchSpace, configuration: Configuration, reach: 1 | 2 = 2): Configuration[] {
-  const found: Configuration[] = []
-  for (const parameter of space.parameters) {
-    if (!isActive(parameter, configuration)) continue
-    for (const value of nearbyValues(parameter, configuration[parameter.name]!, reach))
-      found.push(repair(space, { ...configuration, [parameter.name]: value }))
-  }
-  return found.filter((neighbour) => satisfies(space, neighbour))
-}
+export const neighbours = (space: SearchSpace, configuration: Configuration): Configuration[] =>
+  moved(space, configuration, (parameter, value) => nearbyValues(parameter, value, 2)).filter((c) => satisfies(space, c))
+
+/** Values that may be missing on the way to the next one, and one. */
+const FARTHEST = 8
 
 /**
  * What is two steps at most from a configuration in all: the values beside its own, in one parameter or in two at once, so that one resource can be had for
- * another. The poll of a direct search (Audet and Dennis, 'Mesh adaptive direct search algorithms', 2006).
+ * another, whatever lies between. The last step along an ordered list goes on to the next value that the space has: of recorded configurations, or of what
+ * constraints leave, few may be side by side. The poll of a direct search (Audet and Dennis, 'Mesh adaptive direct search algorithms', 2006).
  */
 export function around(space: SearchSpace, configuration: Configuration): Configuration[] {
-  const ring = neighbours(space, configuration, 1)
-  const found = new Map([...ring, ...ring.flatMap((c) => neighbours(space, c, 1))].map((c) => [configurationKey(c), c]))
+  const fits = (c: Configuration) => satisfies(space, c)
+  const onwards = (c: Configuration) =>
+    moved(space, c, (parameter, value) => {
+      if (parameter.kind !== 'ordinal') return nearbyValues(parameter, value, 1)
+      const at = parameter.values.indexOf(value as number)
+      const there = (v: number) => fits(repair(space, { ...c, [parameter.name]: v }))
+      const below = parameter.values.slice(Math.max(0, at - FARTHEST), at).reverse()
+      return [below.find(there), parameter.values.slice(at + 1, at + 1 + FARTHEST).find(there)].flatMap((v) => v ?? [])
+    }).filter(fits)
+  const first = moved(space, configuration, (parameter, value) => nearbyValues(parameter, value, 1))
+  const found = new Map([...onwards(configuration), ...first.filter(fits), ...first.flatMap(onwards)].map((c) => [configurationKey(c), c]))
   found.delete(configurationKey(configuration))
   return [...found.values()]
+}
+
+/** A configuration with each active parameter moved to each of some values. */
+function moved(
+  space: SearchSpace,
+  configuration: Configuration,
+  to: (parameter: Parameter, value: number | string) => (number | string)[],
+): Configuration[] {
+  return space.parameters
+    .filter((parameter) => isActive(parameter, configuration))
+    .flatMap((parameter) =>
+      to(parameter, configuration[parameter.name]!).map((value) => repair(space, { ...configuration, [parameter.name]: value })),
+    )
 }
 
 function nearbyValues(parameter: Parameter, value: number | string, reach: 1 | 2): (number | string)[] {
