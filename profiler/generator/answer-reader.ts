@@ -37,6 +37,9 @@ export class WholeAnswer implements AnswerReader {
 /** Error class of an answer longer than may be read. */
 export const tooLarge = 'answer too large'
 
+/** Error class of an answer that is not compressed as it says, or in a way that is not known. */
+export const badEncoding = 'bad encoding'
+
 /** What an answer that came to its end is: an error class by its status, else what its reader says. */
 export const outcomeOf = (status: number, reader: AnswerReader): ReturnType<AnswerReader['end']> =>
   status < 200 || status > 299 ? { failure: `status ${status}` } : reader.end()

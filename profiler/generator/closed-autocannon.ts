@@ -12,6 +12,7 @@ import { answerBytes } from '../bounded-reader.ts'
 import { httpUrlOf, serverAddress } from '../server-address.ts'
 import type { Load, LoadRun } from '../types.ts'
 import type { HttpTarget } from './child-messages.ts'
+import { isEncoded } from './content-encoding.ts'
 import { Recorder } from './recorder.ts'
 import { oncePerBody } from './sender.ts'
 import { StallWatch } from './stall-watch.ts'
@@ -103,7 +104,10 @@ function optionsFor(target: HttpTarget, { connections, durationS }: ClosedLoad, 
       const from = clients++ * Math.max(1, Math.floor(requests.length / connections))
       client.setRequests(Array.from({ length: each }, (_, i) => requests[(from + i) % requests.length]!))
       client.on('headers', (head) => {
-        if ((head as { shouldKeepAlive?: boolean }).shouldKeepAlive === false) tally.giveUp()
+        const { shouldKeepAlive, headers = [] } = head as { shouldKeepAlive?: boolean; headers?: readonly string[] }
+        // It has no decoder.
+        const encoded = headers.some((name, i) => i % 2 === 0 && /^content-encoding$/i.test(name) && isEncoded(headers[i + 1]))
+        if (shouldKeepAlive === false || (encoded && target.expect !== undefined)) tally.giveUp()
       })
       client.on('body', (part) => tally.read(client, (part as Buffer).length))
       tally.add(client)

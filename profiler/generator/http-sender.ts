@@ -1,9 +1,10 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { answerBytes } from '../bounded-reader.ts'
 import { serverAddress } from '../server-address.ts'
-import { type AnswerReader, outcomeOf, tooLarge, WholeAnswer } from './answer-reader.ts'
+import { type AnswerReader, badEncoding, outcomeOf, tooLarge, WholeAnswer } from './answer-reader.ts'
 import { AnswerSampler } from './answer-sampler.ts'
 import type { HttpTarget } from './child-messages.ts'
+import { BodyDecoder } from './content-encoding.ts'
 import { type Broken, Http1Connection, type OnConnection, type Place } from './http1-connection.ts'
 import { errorKind } from './recorder.ts'
 import { type ConnectionCounts, type Ended, oncePerBody, type Sender } from './sender.ts'
@@ -150,6 +151,7 @@ class Exchange implements OnConnection {
   abandoned = false
   private connection: Http1Connection | undefined
   private retried = false
+  private decoder: BodyDecoder | undefined
   private room = answerBytes()
 
   constructor(
@@ -167,10 +169,17 @@ class Exchange implements OnConnection {
   abandon(): void {
     if (this.abandoned) return
     this.abandoned = true
+    this.decoder?.abandon()
     this.connection?.destroy()
   }
 
-  body(chunk: Buffer): void {
+  body(chunk: Buffer, encoding: string | undefined): void {
+    if (this.abandoned) return
+    this.decoder ??= new BodyDecoder(encoding, (part) => this.read(part))
+    this.decoder.write(chunk)
+  }
+
+  private read(chunk: Buffer): void {
     if (this.abandoned) return
     this.room -= chunk.length
     if (this.room >= 0) this.reader.read(chunk)
@@ -183,8 +192,13 @@ class Exchange implements OnConnection {
   answered(status: number): void {
     this.connection = undefined
     if (this.abandoned) return
-    const { failure, stream } = outcomeOf(status, this.reader)
-    this.ended(failure, stream)
+    const end = (fault: boolean) => {
+      if (this.abandoned) return
+      const { failure, stream } = fault ? { failure: badEncoding } : outcomeOf(status, this.reader)
+      this.ended(failure, stream)
+    }
+    if (this.decoder === undefined) end(false)
+    else this.decoder.end(end)
   }
 
   broken({ error, untaken }: Broken): void {

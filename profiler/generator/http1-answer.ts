@@ -7,6 +7,8 @@ interface AnswerHead {
   readonly persistent: boolean
   /** How long the server keeps an idle connection, as it says. */
   readonly idleMs: number | undefined
+  /** How the body is compressed, as the server says. */
+  readonly encoding: string | undefined
   /** Bytes of the body; 'chunked', or 'to the end' of the connection (section 6.3). */
   readonly body: number | 'chunked' | 'to the end'
 }
@@ -173,6 +175,7 @@ function parsed(text: string): AnswerHead {
   return {
     status,
     body,
+    encoding: fields.get('content-encoding'),
     persistent:
       body !== 'to the end' && status !== 101 && !connection.includes('close') && (minor !== '0' || connection.includes('keep-alive')),
     idleMs: idleS === undefined ? undefined : 1000 * Number(idleS),

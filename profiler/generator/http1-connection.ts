@@ -22,7 +22,8 @@ export interface Broken {
 
 /** What a connection tells of the request on it. */
 export interface OnConnection {
-  body(chunk: Buffer): void
+  /** @param encoding of the whole body */
+  body(chunk: Buffer, encoding: string | undefined): void
   /** The connection is free again, or gone, by then. */
   answered(status: number): void
   broken(how: Broken): void
@@ -84,8 +85,8 @@ export class Http1Connection {
   /** @param parts written one after the other */
   send(parts: readonly Uint8Array[], on: OnConnection): void {
     const answer = new Http1Answer((chunk) => {
-      const { status } = answer.head!
-      if (status >= 200 && status <= 299) on.body(chunk)
+      const { status, encoding } = answer.head!
+      if (status >= 200 && status <= 299) on.body(chunk, encoding)
     })
     this.request = { on, answer, sent: new Sent(performance.now() - this.idleSinceMs) }
     if (parts.length > 1) this.socket.cork()

@@ -1,8 +1,9 @@
 import { type ClientHttp2Stream, constants } from 'node:http2'
 import { answerBytes } from '../bounded-reader.ts'
-import { type AnswerReader, outcomeOf, tooLarge, WholeAnswer } from './answer-reader.ts'
+import { type AnswerReader, badEncoding, outcomeOf, tooLarge, WholeAnswer } from './answer-reader.ts'
 import { AnswerSampler } from './answer-sampler.ts'
 import type { HttpTarget } from './child-messages.ts'
+import { BodyDecoder } from './content-encoding.ts'
 import { Http2Connection, type Http2Request } from './http2-connection.ts'
 import { type ConnectionCounts, type Ended, oncePerBody, type Sender } from './sender.ts'
 import { tlsChecks } from './tls.ts'
@@ -124,17 +125,32 @@ class Exchange {
       if (room >= 0) this.reader.read(chunk)
       else this.stream?.close(constants.NGHTTP2_CANCEL)
     }
-    this.stream = connection.send(this.request, read, (end) => {
+    let decoder: BodyDecoder | undefined
+    let encoding: string | undefined
+    const take = (chunk: Buffer) => {
+      decoder ??= new BodyDecoder(encoding, read)
+      decoder.write(chunk)
+    }
+    this.stream = connection.send(this.request, take, (end) => {
       released()
-      if (this.abandoned) return
+      if (this.abandoned) return decoder?.abandon()
       if (room < 0) return this.ended(tooLarge)
       if ('failure' in end) {
         if (!end.untaken || this.retried) return this.ended(this.reader.broken() ?? end.failure)
         this.retried = true
         return this.again(this)
       }
-      const { failure, stream } = outcomeOf(Number(end.headers[':status']), this.reader)
-      this.ended(failure, stream)
+      const over = (fault: boolean) => {
+        if (this.abandoned) return
+        if (room < 0) return this.ended(tooLarge)
+        const { failure, stream } = fault ? { failure: badEncoding } : outcomeOf(Number(end.headers[':status']), this.reader)
+        this.ended(failure, stream)
+      }
+      if (decoder === undefined) over(false)
+      else decoder.end(over)
+    })
+    this.stream.on('response', (headers) => {
+      encoding = headers['content-encoding']
     })
   }
 }

@@ -12,6 +12,13 @@ interface Chunk {
 const field = (value: unknown, name: string): unknown => (isRecord(value) ? value[name] : undefined)
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''
 
+/** Names and arguments of the tools that a chunk calls: tokens like any other. */
+function calledIn(delta: unknown): string {
+  const calls = field(delta, 'tool_calls')
+  const functions = [...(Array.isArray(calls) ? calls.map((call) => field(call, 'function')) : []), field(delta, 'function_call')]
+  return functions.flatMap((each) => [field(each, 'name'), field(each, 'arguments')].filter(isText)).join('')
+}
+
 /** One streamed completion: when its tokens came, and whether it came to its end. */
 export class TokenStream {
   private readonly parser = new SseParser()
@@ -61,7 +68,14 @@ export class TokenStream {
     if (Number.isSafeInteger(counted) && (counted as number) >= 0) this.counted = counted as number
     const choice: unknown = Array.isArray(choices) ? choices[0] : undefined
     const delta = field(choice, 'delta')
-    const said = [field(choice, 'text'), field(delta, 'content'), field(delta, 'reasoning_content'), field(delta, 'reasoning')].find(isText)
+    const texts = [
+      field(choice, 'text'),
+      field(delta, 'content'),
+      field(delta, 'reasoning_content'),
+      field(delta, 'reasoning'),
+      field(delta, 'refusal'),
+    ]
+    const said = [...texts, calledIn(delta)].find(isText)
     if (said !== undefined) {
       this.atMs.push(atMs)
       this.texts.push(said)

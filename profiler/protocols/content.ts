@@ -127,7 +127,9 @@ async function pixels(file: string, input: TensorInput): Promise<number[]> {
   } catch (error) {
     throw new PayloadError(`${file} cannot be decoded: ${(error as Error).message}`, 'remove or convert it')
   }
-  const value = (byte: number) => (input.kind === 'integer' ? byte : Math.round((byte / 255) * 1e4) / 1e4)
+  // Bytes with a sign are quantised around zero.
+  const zero = input.most === 127 ? 128 : 0
+  const value = (byte: number) => (input.kind === 'integer' ? byte - zero : Math.round((byte / 255) * 1e4) / 1e4)
   const area = width * height
   return Array.from({ length: area * channels }, (_, i) => value(first ? bytes[(i % area) * channels + Math.floor(i / area)]! : bytes[i]!))
 }

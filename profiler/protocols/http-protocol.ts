@@ -26,8 +26,8 @@ export interface Dialect {
   fault(answer: unknown, asked: Asked): string | undefined
   /** What of a good answer is the model's, by name; absent: all of it may be, and its server may tell of itself in it. */
   result?(answer: unknown): unknown
-  /** A string that every good answer contains. */
-  readonly expect: string | undefined
+  /** A string that every good answer contains. @param requests the documents that are sent; those of a generated payload are alike */
+  expect(requests: readonly unknown[]): string | undefined
 }
 
 /** The URL of a path of the server's own. */
@@ -78,7 +78,7 @@ export function httpProtocol(dialect: Dialect, options: Parameters<ProtocolModul
         headers: options.headers ?? {},
         bodies,
         timeoutMs: options.timeoutMs,
-        expect: options.expect ?? dialect.expect,
+        expect: options.expect ?? dialect.expect((payload.kind === 'file' ? bodies : bodies.slice(0, 1)).map(documentOf)),
         connections: options.connections,
         http2: options.http2,
         tls: options.tls,

@@ -1,5 +1,7 @@
+import { Readable } from 'node:stream'
 import { Agent, errors, request } from 'undici'
 import { answerBytes, answerTooLong, BoundError, jsonFrom, readAnswer } from '../bounded-reader.ts'
+import { decoded } from '../generator/content-encoding.ts'
 import { Http2Connection } from '../generator/http2-connection.ts'
 import { tlsChecks, trustHint } from '../generator/tls.ts'
 import { plainText } from '../plain-text.ts'
@@ -148,7 +150,7 @@ async function ask(url: string, { http2, tls }: Asking, question: Question, sign
     body.on('error', () => {})
     return {
       status: statusCode,
-      text: unread ? '' : await readAnswer(body),
+      text: unread ? '' : await readAnswer(decoded(body, headers['content-encoding']?.toString())),
       location: headers.location?.toString(),
       server: headers.server?.toString(),
     }
@@ -169,28 +171,35 @@ async function askHttp2(url: string, tls: TlsOptions | undefined, question: Ques
   signal.addEventListener('abort', abort, { once: true })
   let late: NodeJS.Timeout | undefined
   try {
-    return await new Promise<Answer>((resolve, reject) => {
-      const text: Buffer[] = []
-      const most = answerBytes()
-      let read = 0
-      const asked = { headers: { ...headers, ':method': method, ':path': address.path + address.query }, body }
-      const stream = connection.send(
-        asked,
-        (chunk) => {
-          read += chunk.length
-          if (read > most) stream.destroy(answerTooLong(most))
-          else text.push(chunk)
-        },
-        (end) => {
-          if ('failure' in end) reject(end.error instanceof BoundError ? end.error : new Http2Error(end.failure, end.error))
-          else resolve({ status: Number(end.headers[':status']), text: Buffer.concat(text).toString(), location: end.headers.location })
-        },
-      )
-      const tooLate = () => stream.destroy(Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' }))
-      stream.setTimeout(timeoutMs, tooLate)
-      late = setTimeout(tooLate, 2 * timeoutMs)
-      if (unread) stream.once('response', (answer) => resolve({ status: Number(answer[':status']), text: '' }))
-    })
+    const { bytes, encoding, ...answer } = await new Promise<Omit<Answer, 'text'> & { bytes: Buffer; encoding?: string }>(
+      (resolve, reject) => {
+        const text: Buffer[] = []
+        const most = answerBytes()
+        let read = 0
+        const asked = { headers: { ...headers, ':method': method, ':path': address.path + address.query }, body }
+        const stream = connection.send(
+          asked,
+          (chunk) => {
+            read += chunk.length
+            if (read > most) stream.destroy(answerTooLong(most))
+            else text.push(chunk)
+          },
+          (end) => {
+            if ('failure' in end) reject(end.error instanceof BoundError ? end.error : new Http2Error(end.failure, end.error))
+            else {
+              const { location, server } = end.headers
+              const about = { location, server: server?.toString(), encoding: end.headers['content-encoding'] }
+              resolve({ status: Number(end.headers[':status']), bytes: Buffer.concat(text), ...about })
+            }
+          },
+        )
+        const tooLate = () => stream.destroy(Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' }))
+        stream.setTimeout(timeoutMs, tooLate)
+        late = setTimeout(tooLate, 2 * timeoutMs)
+        if (unread) stream.once('response', (answer) => resolve({ status: Number(answer[':status']), bytes: Buffer.alloc(0) }))
+      },
+    )
+    return { ...answer, text: await readAnswer(decoded(Readable.from([bytes]), unread ? undefined : encoding)) }
   } finally {
     signal.removeEventListener('abort', abort)
     clearTimeout(late)

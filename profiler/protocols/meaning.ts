@@ -78,6 +78,9 @@ function declaredFault({ name, datatype, shape }: AnsweredTensor, declared: read
   if (meant.datatype !== datatype) return `is ${datatype}, and the model's is ${meant.datatype}`
   // Of no dimension where the server does not know them; MLServer answers [n, 1] where [-1] is declared.
   if (meant.shape.length === 0) return undefined
+  // One item may be answered without the batch.
+  const alone = items === 1 && meant.shape[0]! < 1 && fits(meant.shape.slice(1), shape)
+  if (alone) return undefined
   if (!fits(meant.shape, shape) && !fits(squeezed(meant.shape), squeezed(shape)))
     return `has the shape ${shown(shape)}, and the model's is ${shown(meant.shape)}`
   // Detectors answer with as many rows as they find; one row for several items is the first item's.

@@ -4,13 +4,13 @@ import { type Content, fitted } from './content.ts'
 import { getJson } from './http.ts'
 import { type Dialect, httpProtocol } from './http-protocol.ts'
 import { type AnsweredTensor, type DeclaredTensor, idFault, modelFault, tensorsByName, tensorsFault } from './meaning.ts'
-import { bytesKind, itemShape, type TensorInput } from './payload-pool.ts'
+import { bytesKind, itemShape, mostOf, type TensorInput } from './payload-pool.ts'
 import { jsonPool } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 import { sizeOf } from './tensor-bytes.ts'
 
 /** An input as the metadata of either form, REST or gRPC, declares it. */
-export interface OipInput extends TensorInput {
+interface OipInput extends TensorInput {
   readonly datatype: string
   /** Its first dimension is the batch, of any size. */
   readonly batched: boolean
@@ -32,7 +32,7 @@ export const oipV2: ProtocolModule = {
 function dialect(options: ProtocolOptions): Dialect {
   return {
     name: 'oip-v2',
-    expect: '"outputs"',
+    expect: () => '"outputs"',
     readyPaths: (model) => ['/v2/health/ready', modelPath(model)],
     inferPath,
     fault: (answer, { model, request, outputs }) => {
@@ -135,6 +135,6 @@ export function oipInputs(protocol: string, url: string, metadata: unknown): Oip
     const declared = input.shape.map(Number)
     const shape = bytes ? declared.map((size) => (size > 0 ? size : 1)) : itemShape(name, declared)
     const kind = bytes ? bytesKind(name) : datatype === 'BOOL' ? 'boolean' : /^U?INT/.test(datatype) ? 'integer' : 'float'
-    return { name, datatype, kind, shape, batched: declared.length > 0 && declared[0]! <= 0 }
+    return { name, datatype, kind, shape, most: mostOf(datatype), batched: declared.length > 0 && declared[0]! <= 0 }
   })
 }

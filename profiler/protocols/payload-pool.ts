@@ -56,6 +56,14 @@ export interface TensorInput {
   readonly kind: 'text' | 'image' | 'integer' | 'float' | 'boolean'
   /** Its shape for one request of one item; every dimension known. */
   readonly shape: readonly number[]
+  /** Of whole numbers, the largest that fits. Absent: more than any here. */
+  readonly most?: number
+}
+
+/** The largest whole number of a datatype: 'UINT8', 'DT_INT8'. Undefined where it is beyond any that is made here. */
+export function mostOf(datatype: string): number | undefined {
+  const [, unsigned, bits] = /^(?:DT_)?(U?)INT(8|16)$/.exec(datatype) ?? []
+  return bits === undefined ? undefined : 2 ** (Number(bits) - (unsigned ? 0 : 1)) - 1
 }
 
 const imageName = /image|jpe?g|png|picture|photo/i
@@ -69,14 +77,15 @@ export function itemShape(name: string, declared: readonly number[]): number[] {
   return declared.map((size, i) => (size > 0 ? size : i === 0 ? 1 : picture ? 224 : imageName.test(name) ? 224 : 128))
 }
 
-/** Row-major values of a numeric tensor: token ids below 20,000, masks of ones, segment ids of zeros, floats in [-1, 1). */
-export function numericValues({ name, kind, shape }: TensorInput, uniform: Uniform): (number | boolean)[] {
+/** Row-major values of a numeric tensor: token ids below 20,000 (of narrow types whatever fits and is not negative), masks of ones, segment ids of zeros, floats in [-1, 1). */
+export function numericValues({ name, kind, shape, most }: TensorInput, uniform: Uniform): (number | boolean)[] {
   const length = sizeOf(shape)
   const value = (): number | boolean => {
     if (kind === 'boolean') return uniform() < 0.5
     if (kind === 'float') return Math.round((2 * uniform() - 1) * 1e4) / 1e4
     if (/mask/i.test(name)) return 1
     if (/segment|token_type|type_id/i.test(name)) return 0
+    if (most !== undefined && most < 20_000) return Math.floor(uniform() * (most + 1))
     return 1000 + Math.floor(uniform() * 19_000)
   }
   return Array.from({ length }, value)

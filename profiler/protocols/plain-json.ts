@@ -22,7 +22,7 @@ function dialect(options: ProtocolOptions): Dialect {
   return {
     name: 'json',
     pathOfUrl: true,
-    expect,
+    expect: () => expect,
     readyPaths: () => [healthPath ?? '/healthz'],
     // It has the path, and takes no GET there: many have no other that says so.
     readyToo: async (call, signal) => (await statusOf(call, options, signal)) === 405,

@@ -9,6 +9,8 @@ export interface ProtocolOptions {
   readonly path?: string
   /** Path that answers 200 when the server is ready, in place of the protocol's own. */
   readonly healthPath?: string
+  /** TensorFlow Serving: the signature that is called, default serving_default, or the model's only one. */
+  readonly signature?: string
   /** JSON protocol: the body, with {{text}}, {{image}} (base64 JPEG) and {{int}} filled in, or lists of them: {{texts}}, {{images}}, {{ints}}. */
   readonly template?: string
   /** JSON protocol: a string that every good answer contains. */

@@ -1,10 +1,10 @@
 import { isRecord } from '../plain-record.ts'
-import { ProtocolError } from '../profiler-errors.ts'
+import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import { type Content, fitted } from './content.ts'
 import { getJson, unknownPath } from './http.ts'
 import { type Dialect, httpProtocol } from './http-protocol.ts'
 import { type DeclaredTensor, documentFault } from './meaning.ts'
-import { bytesKind, itemShape, type TensorInput } from './payload-pool.ts'
+import { bytesKind, itemShape, mostOf, type TensorInput } from './payload-pool.ts'
 import { jsonPool } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 
@@ -29,14 +29,17 @@ export const tfserving: ProtocolModule = {
 function dialect(options: ProtocolOptions): Dialect {
   return {
     name: 'tfserving',
-    expect: '"predictions"',
+    // A request in columns is answered in columns.
+    expect: (requests) => {
+      const columns = requests.filter((request) => within(request, 'inputs') !== undefined).length
+      return columns === 0 ? '"predictions"' : columns === requests.length ? '"outputs"' : undefined
+    },
     readyPaths: (model) => [modelPath(model)],
     inferPath,
     fault: (answer, { request, outputs = [] }) => {
       if (!isRecord(answer)) return 'not with an object'
       if ('error' in answer) return `with the error ${JSON.stringify(answer.error)}`
       const { predictions } = answer
-      // A request in columns is answered in columns.
       if (!Array.isArray(predictions)) return answer.outputs === undefined ? 'without predictions' : documentFault(answer)
       const instances = within(request, 'instances')
       if (Array.isArray(instances) && predictions.length !== instances.length)
@@ -54,19 +57,44 @@ function dialect(options: ProtocolOptions): Dialect {
       const metadataUrl = at(`${modelPath(model)}/metadata`)
       const metadata = await getJson('tfserving', metadataUrl, options, signal)
       const signatures = within(metadata, 'metadata', 'signature_def', 'signature_def')
-      const inputs = fitted(source, signatureInputs('tfserving', metadataUrl, signatures))
+      const signature = signatureNamed('tfserving', metadataUrl, signatures, options.signature)
+      const inputs = fitted(source, signature.inputs)
+      const named = signature.name === defaultSignature ? {} : { signature_name: signature.name }
       const bodies = await jsonPool(source, async (content, items) => {
+        // Rows are stacked to a batch: a model without one takes columns alone.
+        if (!inputs.every(({ batched }) => batched)) return { ...named, inputs: await columnsFor(inputs, content, items) }
         const instances: Record<string, unknown>[] = []
         for (let item = 0; item < items; item++) {
           const instance: Record<string, unknown> = {}
           for (const input of inputs) instance[input.name] = await valueFor(input, content)
           instances.push(instance)
         }
-        return { instances }
+        return { ...named, instances }
       })
-      return { bodies, outputs: signatureOutputs(signatures) }
+      return { bodies, outputs: signature.outputs }
     },
   }
+}
+
+/** Whole tensors by input. Throws a PayloadError for several items where one has no batch dimension. */
+async function columnsFor(inputs: readonly TensorFlowInput[], content: Content, items: number): Promise<Record<string, unknown>> {
+  const columns: Record<string, unknown> = {}
+  for (const input of inputs) {
+    checkItems(input, items)
+    const values: unknown[] = []
+    for (let item = 0; item < items; item++) values.push(await valueFor(input, content))
+    columns[input.name] = input.batched ? values : values[0]
+  }
+  return columns
+}
+
+/** Throws a PayloadError. */
+export function checkItems({ name, shape, batched }: TensorFlowInput, items: number): void {
+  if (items > 1 && !batched)
+    throw new PayloadError(
+      `the model's input '${name}' has the fixed shape [${shape.join(', ')}], and requests have ${items} items`,
+      'leave out items, or serve the model with a dynamic batch dimension',
+    )
 }
 
 async function valueFor(input: TensorInput, content: Content): Promise<unknown> {
@@ -86,18 +114,45 @@ function nest(shape: readonly number[], value: () => unknown): unknown {
   return size === undefined ? value() : Array.from({ length: size }, () => nest(rest, value))
 }
 
-/** An input of a signature; its shape without the batch dimension. */
+/** An input of a signature; its shape without the batch dimension, where it has one. */
 export interface TensorFlowInput extends TensorInput {
+  readonly batched: boolean
   /** 'DT_FLOAT', 'DT_STRING', ... */
   readonly dtype: string
 }
 
-const signatureOf = (signatures: unknown): unknown =>
-  isRecord(signatures) ? (signatures.serving_default ?? Object.values(signatures)[0]) : undefined
+const defaultSignature = 'serving_default'
 
-/** Outputs of that signature; none where it does not name them. */
-export function signatureOutputs(signatures: unknown): DeclaredTensor[] {
-  const outputs = within(signatureOf(signatures), 'outputs')
+/** What a model takes and gives when it is called by one of its signatures. */
+export interface Signature {
+  readonly name: string
+  readonly inputs: readonly TensorFlowInput[]
+  readonly outputs: readonly DeclaredTensor[]
+}
+
+/**
+ * The signature that is asked for, else 'serving_default', else the first one with inputs. Throws a ProtocolError where there is none of them.
+ * @param url where they were read
+ */
+export function signatureNamed(protocol: string, url: string, signatures: unknown, asked: string | undefined): Signature {
+  const all = isRecord(signatures) ? signatures : {}
+  const names = Object.keys(all).filter((name) => Object.keys(within(all[name], 'inputs') ?? {}).length > 0)
+  if (names.length === 0)
+    throw new ProtocolError(protocol, `${url} names no signature with inputs`, 'give request bodies in a JSON Lines file (--payload)')
+  const name = asked ?? (names.includes(defaultSignature) ? defaultSignature : names[0]!)
+  if (!names.includes(name))
+    throw new ProtocolError(
+      protocol,
+      `the model has no signature '${name}' with inputs`,
+      `it has ${names.join(', ')} (--signature)`,
+      'unknown-call',
+    )
+  return { name, inputs: signatureInputs(protocol, url, all[name]), outputs: signatureOutputs(all[name]) }
+}
+
+/** None where it does not name them. */
+function signatureOutputs(signature: unknown): DeclaredTensor[] {
+  const outputs = within(signature, 'outputs')
   return Object.entries(isRecord(outputs) ? outputs : {}).map(([name, output]) => {
     const dims = within(output, 'tensor_shape', 'dim')
     return {
@@ -108,21 +163,20 @@ export function signatureOutputs(signatures: unknown): DeclaredTensor[] {
   })
 }
 
-/** Inputs of the signature 'serving_default', or of the first one. Throws a ProtocolError where there is none. */
-export function signatureInputs(protocol: string, url: string, signatures: unknown): TensorFlowInput[] {
-  const inputs = within(signatureOf(signatures), 'inputs')
-  if (!isRecord(inputs) || Object.keys(inputs).length === 0)
-    throw new ProtocolError(protocol, `${url} names no signature with inputs`, 'give request bodies in a JSON Lines file (--payload)')
-  return Object.entries(inputs).map(([name, input]): TensorFlowInput => {
+function signatureInputs(protocol: string, url: string, signature: unknown): TensorFlowInput[] {
+  const inputs = within(signature, 'inputs')
+  return Object.entries(isRecord(inputs) ? inputs : {}).map(([name, input]): TensorFlowInput => {
     const dtype = within(input, 'dtype')
     const dims = within(input, 'tensor_shape', 'dim')
     if (typeof dtype !== 'string') throw new ProtocolError(protocol, `${url}: input '${name}' has no dtype`)
     const declared = Array.isArray(dims) ? dims.map((dim) => Number(within(dim, 'size'))) : [-1]
     const bytes = dtype === 'DT_STRING'
-    // The first dimension is the batch, which the list of instances stands for.
-    const shape = bytes ? declared.slice(1).map((size) => (size > 0 ? size : 1)) : itemShape(name, declared).slice(1)
+    // A first dimension of any size is the batch, which the list of instances stands for.
+    const batched = declared.length > 0 && !(declared[0]! > 0)
+    const whole = bytes ? declared.map((size) => (size > 0 ? size : 1)) : itemShape(name, declared)
+    const shape = batched ? whole.slice(1) : whole
     const kind = bytes ? bytesKind(name) : dtype === 'DT_BOOL' ? 'boolean' : /^DT_U?INT/.test(dtype) ? 'integer' : 'float'
-    return { name, kind, shape, dtype }
+    return { name, kind, shape, dtype, batched, most: mostOf(dtype) }
   })
 }
 

@@ -58,6 +58,7 @@ export const untilServing = async (
     let recognised = false
     let lookedMs = startedMs
     let listens = !runsAlready
+    let saidNever: string | undefined
     for (let delayMs = 20; !(await protocol.ready(url, model, either)); delayMs = Math.min(250, delayMs * 1.5)) {
       if (!recognised && (runsAlready || performance.now() - startedMs >= recogniseAfterMs)) {
         recognised = true
@@ -73,6 +74,11 @@ export const untilServing = async (
       if (performance.now() - lookedMs >= recogniseAfterMs) {
         lookedMs = performance.now()
         await servesElsewhere(endpoint, either)
+        const never = runsAlready ? undefined : await protocol.whyNever?.(url, model, either)
+        // Once may be a server that is coming up.
+        if (never !== undefined && never.what === saidNever)
+          throw new ProtocolError(protocol.name, never.what, never.hint, 'other-protocol')
+        saidNever = never?.what
       }
       await sleep(delayMs, undefined, { signal: either })
     }

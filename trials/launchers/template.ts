@@ -76,6 +76,8 @@ export interface CommandTemplate {
   readonly protocol: ProtocolName
   /** Path of the inference call, where the protocol needs one. */
   readonly path?: string
+  /** Of TensorFlow Serving: which is called, where it is not the usual one. */
+  readonly signature?: string
   /** Path that answers 200 once ready, where it is not the protocol's own. */
   readonly healthPath?: string
   /** Request body for protocol 'json', with {{text}}, {{image}} or {{int}} filled in for each request. */
@@ -98,6 +100,8 @@ export interface UrlTemplate {
   readonly protocol: ProtocolName
   /** Path of the inference call, where the protocol needs one. */
   readonly path?: string
+  /** Of TensorFlow Serving: which is called, where it is not the usual one. */
+  readonly signature?: string
   /** Path that answers 200 once ready, where it is not the protocol's own. */
   readonly healthPath?: string
   /** Request body for protocol 'json', with {{text}}, {{image}} or {{int}} filled in for each request. */

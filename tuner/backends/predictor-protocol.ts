@@ -24,12 +24,12 @@ interface ProtocolChoice {
 
 export function protocolOf({ predictor, load: { timeoutMs } }: Experiment): ProtocolChoice {
   if (predictor.kind === 'builtin') return choice(builtinProtocol(predictor), { timeoutMs })
-  const { path, healthPath, body, headers } = predictor
+  const { path, signature, healthPath, body, headers } = predictor
   const server =
     predictor.kind === 'url'
       ? { headers: withAuthorization(predictor.url, headers), http2: predictor.http2, tls: predictor.tls }
       : { headers }
-  return choice(predictor.protocol, { ...server, timeoutMs, path, healthPath, template: body })
+  return choice(predictor.protocol, { ...server, timeoutMs, path, signature, healthPath, template: body })
 }
 
 /** The headers, with user and password of the URL as the one that they stand for, where none was given. */

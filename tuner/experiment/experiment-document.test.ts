@@ -42,7 +42,10 @@ test('what the store keeps makes the same experiment again', () => {
       'model: any\nslo: 50ms\npredictor: {url: "grpcs://127.0.0.1:8001", protocol: grpc-v2, headers: {x-key: a}, ca: ca.pem, insecureSkipVerify: false}',
       {},
     ],
-    ['model: any\nslo: 50ms\npredictor: {url: "https://h", protocol: tfserving, tls: {cert: client.pem, key: client.key}}', {}],
+    [
+      'model: any\nslo: 50ms\npredictor: {url: "https://h", protocol: tfserving, signature: classify, tls: {cert: client.pem, key: client.key}}',
+      {},
+    ],
   ]
   for (const [text, flags] of files) {
     const { document, origins, ...first } = loadFile(text, flags)

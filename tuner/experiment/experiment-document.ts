@@ -111,18 +111,34 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
   const readyTimeout = predictor.readyTimeoutS === undefined ? undefined : formatDuration(predictor.readyTimeoutS * 1000)
   const { kind, protocol } = predictor
   if (predictor.kind === 'builtin') return compact({ kind, engine: predictor.engine, protocol, env: predictor.env, readyTimeout })
-  const { path, healthPath, body, headers } = predictor
+  const { path, signature, healthPath, body, headers } = predictor
   if (predictor.kind === 'url') {
     const { url, http2, tls } = predictor
     const pair = tls?.certPath === undefined ? undefined : { cert: tls.certPath, key: tls.keyPath }
     const checks = { http2, ca: tls?.caPath, tls: pair, insecureSkipVerify: tls?.insecureSkipVerify }
-    return compact({ kind, url, protocol, path, healthPath, body, headers, ...checks, readyTimeout })
+    return compact({ kind, url, protocol, path, signature, healthPath, body, headers, ...checks, readyTimeout })
   }
   const files = predictor.files?.length ? Object.fromEntries(predictor.files.map((file) => [file.path, file.template])) : undefined
   const { env, envNames, argFormat, cwd } = predictor
   const server = predictor.server?.kind
   const command = predictor.command.length > 0 ? [...predictor.command] : undefined
-  return compact({ kind, server, command, env, envNames, argFormat, files, cwd, protocol, path, healthPath, body, headers, readyTimeout })
+  return compact({
+    kind,
+    server,
+    command,
+    env,
+    envNames,
+    argFormat,
+    files,
+    cwd,
+    protocol,
+    path,
+    signature,
+    healthPath,
+    body,
+    headers,
+    readyTimeout,
+  })
 }
 
 /** A trace stays a path: its arrivals would be the largest part of the document. */

@@ -31,6 +31,9 @@ const predictorKeys = z.strictObject({
   url: text('a URL').optional().describe('url: a server that runs already'),
   protocol: choice(protocolNames, 'a protocol').optional().describe(`how it is asked; default ${spoken.tensors[0]}`),
   path: text('a path').optional().describe(`path of the inference call, for protocol '${pathNamed}'`),
+  signature: text('a signature')
+    .optional()
+    .describe("protocols 'tfserving': the signature that is called (signature_name); default serving_default, else the model's first"),
   healthPath: text('a path').optional().describe("path that answers 200 once ready, where it is not the protocol's own"),
   body: z
     .union([text('a text'), z.record(z.string(), z.json()).transform((document) => JSON.stringify(document))], {

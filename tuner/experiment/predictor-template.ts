@@ -22,7 +22,7 @@ import { parseDurationMs } from './units.ts'
 
 export function resolvePredictor(context: Context, model: ModelSpec): PredictorTemplate {
   const { entries, report, own } = context
-  const { server, engine, protocol, path, healthPath, body, headers, env, readyTimeout } = entries.predictor ?? {}
+  const { server, engine, protocol, path, signature, healthPath, body, headers, env, readyTimeout } = entries.predictor ?? {}
   const kind = kindOf(context)
   const readyTimeoutS = (readyTimeout ?? parseDurationMs(defaults.readyTimeout)) / 1000
   if (kind === 'builtin') {
@@ -35,18 +35,45 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
     report(['predictor', 'protocol'], `protocol '${asked}' needs the path of the inference call`, 'say path: /predict')
   const fault = body === undefined ? undefined : templateFault(replaceReferences(body, () => '1'))
   if (fault !== undefined && protocolTable[asked].needsPath) report(['predictor', 'body'], fault.what, fault.hint)
-  const common: Called = { model: model.name, protocol: asked, path, healthPath, body, headers, readyTimeoutS }
+  const common: Called = { model: model.name, protocol: asked, path, signature, healthPath, body, headers, readyTimeoutS }
   return kind === 'url' ? urlTemplate(context, common) : commandTemplate(context, common, model)
 }
 
 /** How any predictor but the built-in one is called. */
-type Called = Pick<UrlTemplate, 'model' | 'protocol' | 'path' | 'healthPath' | 'body' | 'headers' | 'readyTimeoutS'>
+type Called = Pick<UrlTemplate, 'model' | 'protocol' | 'path' | 'signature' | 'healthPath' | 'body' | 'headers' | 'readyTimeoutS'>
 
 /** Keys that mean something for a kind; those that decide it come on top. */
 const keysOf: Readonly<Record<PredictorTemplate['kind'], readonly string[]>> = {
   builtin: ['kind', 'engine', 'protocol', 'env', 'readyTimeout'],
-  command: ['kind', 'protocol', 'path', 'healthPath', 'body', 'headers', 'env', 'envNames', 'argFormat', 'files', 'cwd', 'readyTimeout'],
-  url: ['kind', 'protocol', 'path', 'healthPath', 'body', 'headers', 'http2', 'ca', 'tls', 'insecureSkipVerify', 'readyTimeout'],
+  command: [
+    'kind',
+    'protocol',
+    'path',
+    'signature',
+    'healthPath',
+    'body',
+    'headers',
+    'env',
+    'envNames',
+    'argFormat',
+    'files',
+    'cwd',
+    'readyTimeout',
+  ],
+  url: [
+    'kind',
+    'protocol',
+    'path',
+    'signature',
+    'healthPath',
+    'body',
+    'headers',
+    'http2',
+    'ca',
+    'tls',
+    'insecureSkipVerify',
+    'readyTimeout',
+  ],
 }
 const deciding = ['command', 'server', 'url']
 

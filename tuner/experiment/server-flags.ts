@@ -30,6 +30,12 @@ export const serverFlags: readonly Flag[] = [
   },
   { flags: '--path <path>', group, path: ['predictor', 'path'], what: "path of the inference call (default: the protocol's)" },
   {
+    flags: '--signature <name>',
+    group,
+    path: ['predictor', 'signature'],
+    what: "TensorFlow Serving: the signature that is called (default: serving_default, else the model's first)",
+  },
+  {
     flags: '--health-path <path>',
     group,
     path: ['predictor', 'healthPath'],

@@ -2,13 +2,13 @@ import { isRecord } from '../../plain-record.ts'
 import { PayloadError } from '../../profiler-errors.ts'
 import { fitted } from '../content.ts'
 import { idFault, modelFault, tensorsFault } from '../meaning.ts'
-import { type OipInput, oipInputs, oipOutputs, shapeOf, valuesOf } from '../oip-v2.ts'
+import { oipInputs, oipOutputs, shapeOf, valuesOf } from '../oip-v2.ts'
 import { poolOf } from '../pool.ts'
 import type { ProtocolModule } from '../protocol-module.ts'
 import { bytesElements, numbersToBytes, rawValues } from '../tensor-bytes.ts'
 import { call, type GrpcEndpoint, type Method, notUpYet } from './call.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
-import { type GrpcDialect, grpcProtocol } from './protocol.ts'
+import { type GrpcDialect, type GrpcForm, grpcProtocol } from './protocol.ts'
 
 const method = (name: string): Method => ({
   path: `/inference.GRPCInferenceService/${name}`,
@@ -18,7 +18,7 @@ const method = (name: string): Method => ({
 const infer = method('ModelInfer')
 const probeTimeoutMs = 5000
 
-/** Open Inference Protocol v2 over gRPC (Triton, KServe, TorchServe, MLServer). Tensors travel as raw contents. */
+/** Open Inference Protocol v2 over gRPC (Triton, KServe, TorchServe, MLServer). Tensors travel as raw contents, to servers that do not read those as typed ones. */
 export const grpcV2: ProtocolModule = {
   create: (options) => grpcProtocol(dialect, options),
   method: method('ServerLive').path,
@@ -27,6 +27,7 @@ export const grpcV2: ProtocolModule = {
 const dialect: GrpcDialect = {
   name: 'grpc-v2',
   path: infer.path,
+  forms: ['raw', 'typed'],
   async ready(to, model, signal) {
     try {
       const server = await call(to, method('ServerReady'), {}, probeTimeoutMs, signal)
@@ -35,21 +36,16 @@ const dialect: GrpcDialect = {
       return notUpYet(error, signal)
     }
   },
-  async messages(to, model, payload, signal) {
+  async messages(to, model, payload, form, signal) {
     if (payload.kind === 'rows')
-      return { messages: payload.rows.map((row, i) => messageOfRow(model, String(i), row, `${payload.path}, body ${i + 1}`)) }
+      return { messages: payload.rows.map((row, i) => messageOfRow(model, String(i), row, form, `${payload.path}, body ${i + 1}`)) }
     const { inputs: taken, outputs } = await tensorsOf(to, model, signal)
     const inputs = fitted(payload, taken)
     let number = 0
     const messages = await poolOf(payload, async (content, items) => {
-      const contents: Buffer[] = []
-      for (const input of inputs) contents.push(bytesFor(input, await valuesOf(input, content, items)))
-      return message(
-        model,
-        String(number++),
-        inputs.map((input) => ({ ...input, shape: shapeOf(input, items) })),
-        contents,
-      )
+      const tensors: RequestTensor[] = []
+      for (const input of inputs) tensors.push({ ...input, shape: shapeOf(input, items), values: await valuesOf(input, content, items) })
+      return message(model, String(number++), tensors, form)
     })
     return { messages, outputs }
   },
@@ -91,26 +87,40 @@ async function tensorsOf(to: GrpcEndpoint, model: string, signal: AbortSignal) {
   return { inputs: oipInputs('grpc-v2', `${to.url}${about.path}`, metadata), outputs: oipOutputs(metadata) }
 }
 
-const message = (
-  model: string,
-  id: string,
-  inputs: readonly { name: string; datatype: string; shape: readonly number[] }[],
-  contents: Buffer[],
-) =>
-  encodeMessage(infer.request, {
-    model_name: model,
-    id,
-    inputs: inputs.map(({ name, datatype, shape }) => ({ name, datatype, shape })),
-    raw_input_contents: contents,
-  })
+/** A tensor as it is sent; its values bytes and texts for BYTES, else numbers. */
+interface RequestTensor {
+  readonly name: string
+  readonly datatype: string
+  readonly shape: readonly number[]
+  readonly values: readonly unknown[]
+}
 
-const bytesFor = ({ datatype, kind }: OipInput, values: readonly unknown[]): Buffer =>
-  kind === 'text' || kind === 'image'
-    ? bytesElements(values.map((value) => (Buffer.isBuffer(value) ? value : Buffer.from(String(value)))))
-    : numbersToBytes(datatype, values as (number | boolean)[])
+function message(model: string, id: string, tensors: readonly RequestTensor[], form: GrpcForm): Buffer {
+  const typed = form === 'typed'
+  const inputs = tensors.map(({ name, datatype, shape, values }) => ({
+    name,
+    datatype,
+    shape,
+    ...(typed && { contents: { [typedField(datatype)]: datatype === 'BYTES' ? values.map(bytesOf) : values } }),
+  }))
+  const raw = ({ datatype, values }: RequestTensor) =>
+    datatype === 'BYTES' ? bytesElements(values.map(bytesOf)) : numbersToBytes(datatype, values as (number | boolean)[])
+  return encodeMessage(infer.request, { model_name: model, id, inputs, ...(!typed && { raw_input_contents: tensors.map(raw) }) })
+}
+
+/** Where values of a datatype stand in InferTensorContents. Throws a PayloadError for those that have no place there. */
+function typedField(datatype: string): string {
+  if (datatype === 'BOOL') return 'bool_contents'
+  if (datatype === 'BYTES') return 'bytes_contents'
+  const field = { INT64: 'int64_contents', UINT64: 'uint64_contents', FP32: 'fp32_contents', FP64: 'fp64_contents' }[datatype]
+  if (field !== undefined) return field
+  if (/^INT(8|16|32)$/.test(datatype)) return 'int_contents'
+  if (/^UINT(8|16|32)$/.test(datatype)) return 'uint_contents'
+  throw new PayloadError(`tensors of ${datatype} travel as raw contents alone`, 'give request bodies in a JSON Lines file')
+}
 
 /** A body of the protocol's REST form as a message; BYTES elements are text, or {"b64": "..."}. */
-function messageOfRow(model: string, id: string, row: unknown, place: string): Buffer {
+function messageOfRow(model: string, id: string, row: unknown, form: GrpcForm, place: string): Buffer {
   const fail = (what: string): never => {
     throw new PayloadError(
       `${place}: ${what}`,
@@ -123,21 +133,15 @@ function messageOfRow(model: string, id: string, row: unknown, place: string): B
       return fail('an input without name, datatype and shape')
     if (!Array.isArray(input.data)) return fail(`input '${input.name}' has no list of 'data'`)
     const data: unknown[] = input.data.flat(Number.POSITIVE_INFINITY)
-    return {
-      name: input.name,
-      datatype: input.datatype,
-      shape: input.shape.map(Number),
-      contents: input.datatype === 'BYTES' ? bytesElements(data.map(bytesOf)) : numbersToBytes(input.datatype, data as number[]),
-    }
+    return { name: input.name, datatype: input.datatype, shape: input.shape.map(Number), values: data }
   })
-  return message(
-    model,
-    id,
-    tensors,
-    tensors.map(({ contents }) => contents),
-  )
+  return message(model, id, tensors, form)
 }
 
-/** Text as UTF-8, {"b64": "..."} as the bytes it stands for. */
+/** Bytes as they are, text as UTF-8, {"b64": "..."} as the bytes it stands for. */
 export const bytesOf = (value: unknown): Buffer =>
-  isRecord(value) && typeof value.b64 === 'string' ? Buffer.from(value.b64, 'base64') : Buffer.from(String(value))
+  Buffer.isBuffer(value)
+    ? value
+    : isRecord(value) && typeof value.b64 === 'string'
+      ? Buffer.from(value.b64, 'base64')
+      : Buffer.from(String(value))

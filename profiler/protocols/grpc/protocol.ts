@@ -19,12 +19,17 @@ export interface GrpcDialect {
   readonly path: string
   ready(to: GrpcEndpoint, model: string, signal: AbortSignal): Promise<boolean>
   /** Request messages: made from what the server says of the model, or from bodies as its REST twin takes them. */
-  messages(to: GrpcEndpoint, model: string, payload: PayloadRows, signal: AbortSignal): Promise<GrpcMessages>
+  messages(to: GrpcEndpoint, model: string, payload: PayloadRows, form: GrpcForm, signal: AbortSignal): Promise<GrpcMessages>
+  /** How tensors may travel; the next is tried where a server refuses the one before. */
+  readonly forms: readonly [GrpcForm, ...GrpcForm[]]
   /** Throws for bytes that are no answer. */
   read(answer: Buffer): GrpcAnswer
   /** What is wrong with an answer as one to a request. */
   fault(answer: GrpcAnswer, asked: GrpcAsked): string | undefined
 }
+
+/** Tensors as bytes, or as lists of numbers and texts. */
+export type GrpcForm = 'raw' | 'typed'
 
 interface GrpcAnswer {
   readonly model?: string
@@ -75,11 +80,14 @@ export function grpcProtocol(dialect: GrpcDialect, options: Parameters<ProtocolM
       const to = endpoint(url)
       const source: PayloadRows =
         payload.kind === 'file' ? { kind: 'rows', path: payload.path, rows: await jsonLines(payload.path) } : payload
-      const { messages, outputs: declared } = await dialect.messages(to, model, source, signal)
-      const answer = await callRaw(to, dialect.path, messages[0]!, timeoutMs, signal).catch((error: unknown) => {
-        throw asProtocolError(to, dialect.path, error, signal)
+      const { messages, output } = await understood(dialect.forms, async (form) => {
+        const made = await dialect.messages(to, model, source, form, signal)
+        const [request] = made.messages as [Buffer]
+        const answer = await callRaw(to, dialect.path, request, timeoutMs, signal).catch((error: unknown) => {
+          throw asProtocolError(to, dialect.path, error, signal)
+        })
+        return { messages: made.messages, output: outputsOf(dialect, to, answer, { model, request, declared: made.outputs })[0] }
       })
-      const [output] = outputsOf(dialect, to, answer, { model, request: messages[0]!, declared })
       const bodies = requestBodies(messages, 'application/grpc')
       await checkTogether(dialect, to, bodies, timeoutMs, signal)
       return {
@@ -96,6 +104,20 @@ export function grpcProtocol(dialect: GrpcDialect, options: Parameters<ProtocolM
       }
     },
   }
+}
+
+/** What the first form that is answered well gives. Throws the first form's error where none is. */
+async function understood<T>(forms: GrpcDialect['forms'], attempt: (form: GrpcForm) => Promise<T>): Promise<T> {
+  let first: unknown
+  for (const form of forms)
+    try {
+      return await attempt(form)
+    } catch (error) {
+      first ??= error
+      // What nobody lets in, or nobody serves, is no question of form.
+      if (!(error instanceof ProtocolError) || error.why === 'denied' || error.why === 'untrusted') break
+    }
+  throw first
 }
 
 /** As the REST form has it. */

@@ -3,9 +3,9 @@ import { PayloadError } from '../../profiler-errors.ts'
 import { type Content, fitted } from '../content.ts'
 import { modelFault, tensorsFault } from '../meaning.ts'
 import { poolOf } from '../pool.ts'
-import type { ProtocolModule } from '../protocol-module.ts'
+import type { ProtocolModule, ProtocolOptions } from '../protocol-module.ts'
 import { numbersToBytes, rawValues, sizeOf } from '../tensor-bytes.ts'
-import { signatureInputs, signatureOutputs, type TensorFlowInput } from '../tfserving.ts'
+import { checkItems, type Signature, signatureNamed, type TensorFlowInput } from '../tfserving.ts'
 import { call, type GrpcEndpoint, type Method, notUpYet } from './call.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 import { bytesOf } from './oip-messages.ts'
@@ -25,13 +25,14 @@ const probeTimeoutMs = 5000
 
 /** TensorFlow Serving's PredictionService over gRPC. */
 export const tfservingGrpc: ProtocolModule = {
-  create: (options) => grpcProtocol(dialect, options),
+  create: (options) => grpcProtocol(dialect(options), options),
   method: modelStatus.path,
 }
 
-const dialect: GrpcDialect = {
+const dialect = ({ signature: asked }: ProtocolOptions): GrpcDialect => ({
   name: 'tfserving-grpc',
   path: predict.path,
+  forms: ['raw'],
   async ready(to, model, signal) {
     try {
       const status = await call(to, modelStatus, { model_spec: { name: model } }, probeTimeoutMs, signal)
@@ -40,15 +41,16 @@ const dialect: GrpcDialect = {
       return notUpYet(error, signal)
     }
   },
-  async messages(to, model, payload, signal) {
-    const { inputs, outputs } = await signatureOf(to, model, signal)
+  async messages(to, model, payload, _form, signal) {
+    const signature = await signatureOf(to, model, asked, signal)
+    const { inputs, outputs } = signature
     if (payload.kind === 'rows')
-      return { messages: payload.rows.map((row, i) => messageOfRow(model, inputs, row, `${payload.path}, body ${i + 1}`)), outputs }
+      return { messages: payload.rows.map((row, i) => messageOfRow(model, signature, row, `${payload.path}, body ${i + 1}`)), outputs }
     const filled = fitted(payload, inputs)
     const messages = await poolOf(payload, async (content, items) => {
       const tensors: Record<string, unknown> = {}
       for (const input of filled) tensors[input.name] = await tensorOf(input, content, items)
-      return message(model, tensors)
+      return message(model, signature.name, tensors)
     })
     return { messages, outputs }
   },
@@ -56,12 +58,12 @@ const dialect: GrpcDialect = {
     const { outputs, model_spec } = decodeMessage<PredictAnswer>(predict.response, answer)
     return { model: model_spec?.name, tensors: Object.entries(outputs).map(([name, tensor]) => ({ name, ...answered(tensor) })) }
   },
-  fault: ({ model, tensors }, asked) => {
-    const { inputs } = decodeMessage<{ inputs: Record<string, TensorProto> }>(predict.request, asked.request)
-    const meant = asked.declared?.map((one) => ({ ...one, datatype: datatypeOf(one.datatype) }))
-    return modelFault(model, asked.model) ?? tensorsFault(tensors, meant, sizesOf(Object.values(inputs)[0])[0])
+  fault: ({ model, tensors }, { request, declared, model: meantModel }) => {
+    const { inputs } = decodeMessage<{ inputs: Record<string, TensorProto> }>(predict.request, request)
+    const meant = declared?.map((one) => ({ ...one, datatype: datatypeOf(one.datatype) }))
+    return modelFault(model, meantModel) ?? tensorsFault(tensors, meant, sizesOf(Object.values(inputs)[0])[0])
   },
-}
+})
 
 interface TensorProto {
   readonly dtype: string
@@ -92,17 +94,16 @@ function answered(tensor: TensorProto) {
   return { datatype, shape, data: listed?.[0] === 'half_val' ? undefined : data }
 }
 
-async function signatureOf(to: GrpcEndpoint, model: string, signal: AbortSignal) {
+async function signatureOf(to: GrpcEndpoint, model: string, asked: string | undefined, signal: AbortSignal): Promise<Signature> {
   const request = { model_spec: { name: model }, metadata_field: ['signature_def'] }
   const answer = await call(to, metadata, request, probeTimeoutMs, signal)
   const packed = (answer.metadata as Record<string, { value: Buffer }>).signature_def
   const signatures = packed ? decodeMessage('tfserving.SignatureDefMap', packed.value) : {}
-  const inputs = signatureInputs('tfserving-grpc', `${to.url}${metadata.path}`, signatures.signature_def)
-  return { inputs, outputs: signatureOutputs(signatures.signature_def) }
+  return signatureNamed('tfserving-grpc', `${to.url}${metadata.path}`, signatures.signature_def, asked)
 }
 
-const message = (model: string, inputs: Record<string, unknown>) =>
-  encodeMessage(predict.request, { model_spec: { name: model, signature_name: 'serving_default' }, inputs })
+const message = (model: string, signature: string, inputs: Record<string, unknown>) =>
+  encodeMessage(predict.request, { model_spec: { name: model, signature_name: signature }, inputs })
 
 const tensor = (dtype: string, shape: readonly number[], contents: Record<string, unknown>) => ({
   dtype,
@@ -111,7 +112,8 @@ const tensor = (dtype: string, shape: readonly number[], contents: Record<string
 })
 
 async function tensorOf(input: TensorFlowInput, content: Content, items: number) {
-  const shape = [items, ...input.shape]
+  checkItems(input, items)
+  const shape = input.batched ? [items, ...input.shape] : [...input.shape]
   if (input.kind === 'text' || input.kind === 'image') {
     const elements: Buffer[] = []
     for (let i = 0; i < sizeOf(shape); i++) elements.push(input.kind === 'text' ? Buffer.from(content.text()) : await content.image())
@@ -127,7 +129,7 @@ const datatypeOf = (dtype: string): string =>
   ({ DT_FLOAT: 'FP32', DT_DOUBLE: 'FP64', DT_HALF: 'FP16', DT_BFLOAT16: 'BF16' })[dtype] ?? dtype.replace(/^DT_/, '')
 
 /** A body of the REST form, rows ("instances") or columns ("inputs"), as a message. */
-function messageOfRow(model: string, inputs: readonly TensorFlowInput[], row: unknown, place: string): Buffer {
+function messageOfRow(model: string, { name: signature, inputs }: Signature, row: unknown, place: string): Buffer {
   const columns = columnsOf(inputs, row, place)
   const tensors = Object.entries(columns).map(([name, values]) => {
     const input = inputs.find((known) => known.name === name)
@@ -141,7 +143,8 @@ function messageOfRow(model: string, inputs: readonly TensorFlowInput[], row: un
         : { tensor_content: numbersToBytes(datatypeOf(input.dtype), flat as number[]) }
     return [name, tensor(input.dtype, shape, contents)] as const
   })
-  return message(model, Object.fromEntries(tensors))
+  const own = isRecord(row) && typeof row.signature_name === 'string' ? row.signature_name : signature
+  return message(model, own, Object.fromEntries(tensors))
 }
 
 function columnsOf(inputs: readonly TensorFlowInput[], row: unknown, place: string): Record<string, unknown[]> {

@@ -1,0 +1,84 @@
+/** Bodies that come compressed (RFC 9110, section 8.4), as they come: a stream's chunks are read when they are there, not at its end. */
+import { constants, createBrotliDecompress, createGunzip, createInflate, type Gunzip } from 'node:zlib'
+
+const gzipFlush = { flush: constants.Z_SYNC_FLUSH, finishFlush: constants.Z_SYNC_FLUSH }
+const decoders: Readonly<Record<string, () => Pick<Gunzip, 'on' | 'write' | 'end' | 'destroy'>>> = {
+  gzip: () => createGunzip(gzipFlush),
+  'x-gzip': () => createGunzip(gzipFlush),
+  deflate: () => createInflate(gzipFlush),
+  br: () => createBrotliDecompress({ flush: constants.BROTLI_OPERATION_FLUSH, finishFlush: constants.BROTLI_OPERATION_FLUSH }),
+}
+
+export const isEncoded = (encoding: string | undefined): encoding is string =>
+  encoding !== undefined && encoding.trim() !== '' && encoding.trim().toLowerCase() !== 'identity'
+
+/** One body. Chunks of a plain one are read at once. */
+export class BodyDecoder {
+  private readonly decoder: ReturnType<(typeof decoders)[string]> | undefined
+  private fault = false
+  private over = false
+  private ended: ((fault: boolean) => void) | undefined
+
+  /** @param read never called after `end` has told, or after `abandon` */
+  constructor(
+    encoding: string | undefined,
+    private readonly read: (chunk: Buffer) => void,
+  ) {
+    if (!isEncoded(encoding)) return
+    this.decoder = decoders[encoding.trim().toLowerCase()]?.()
+    this.fault = this.decoder === undefined
+    this.decoder?.on('data', (chunk: Buffer) => {
+      if (!this.over) read(chunk)
+    })
+    this.decoder?.on('end', () => this.tell())
+    this.decoder?.on('error', () => {
+      this.fault = true
+      this.tell()
+    })
+  }
+
+  write(chunk: Buffer): void {
+    if (this.over || this.fault) return
+    // The decoder reads it later: the connection may use its memory again.
+    if (this.decoder !== undefined) this.decoder.write(Buffer.from(chunk))
+    else this.read(chunk)
+  }
+
+  /** @param ended called once, with whether what came is not of that encoding; at once for a plain body */
+  end(ended: (fault: boolean) => void): void {
+    this.ended = ended
+    if (this.decoder === undefined || this.fault) this.tell()
+    else this.decoder.end()
+  }
+
+  abandon(): void {
+    this.over = true
+    this.decoder?.destroy()
+  }
+
+  private tell(): void {
+    const { ended } = this
+    if (ended === undefined || this.over) return
+    this.over = true
+    ended(this.fault)
+  }
+}
+
+/** A whole body. Rejects with an Error for one that is not of its encoding, and for encodings that are not known. */
+export function decoded(body: AsyncIterable<Uint8Array>, encoding: string | undefined): AsyncIterable<Uint8Array> {
+  return isEncoded(encoding) ? decodedChunks(body, encoding) : body
+}
+
+async function* decodedChunks(body: AsyncIterable<Uint8Array>, encoding: string): AsyncGenerator<Uint8Array> {
+  const parts: Buffer[] = []
+  const decoder = new BodyDecoder(encoding, (part) => parts.push(Buffer.from(part)))
+  for await (const chunk of body) {
+    decoder.write(Buffer.from(chunk))
+    // What it is given is let through before more is taken: a bomb is stopped by whoever reads this.
+    await new Promise<void>((resolve) => setImmediate(resolve))
+    yield* parts.splice(0)
+  }
+  const fault = await new Promise<boolean>((resolve) => decoder.end(resolve))
+  if (fault) throw new Error(`a body that is no ${encoding}`)
+  yield* parts.splice(0)
+}
