@@ -1,30 +1,28 @@
 /** `--dry-run`: what would be run, from where the values came, and the first suggestions. Nothing is started or written. */
 
+import { existsSync } from 'node:fs'
 import { money } from '../../../reports/format.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { MachineFacts } from '../../../trials/machine/machine-facts.ts'
 import { memoryStore } from '../../../trials/store/index.ts'
+import type { FinishedTrial } from '../../../trials/types.ts'
 import { assemble } from '../../backends/assemble.ts'
 import { exitCodes } from '../../exit-codes.ts'
 import { describeExperiment } from '../../experiment/experiment-document.ts'
 import type { Experiment } from '../../experiment/types.ts'
 import type { LoopParts } from '../../loop/parts.ts'
 import { duration, table } from '../../render/columns.ts'
+import { openExisting } from '../open-existing.ts'
+import { expectedTime, sameServer } from './expected-time.ts'
 
 /** Suggestions shown: those that do not depend on what is measured. */
 const shown = 5
-
-/** Launch, warm-up and stop of a trial beside its load, seconds; from runs of the built-in predictor. */
-const overheadSeconds = 3.5
 
 export async function dryRun(experiment: Experiment, machine: MachineFacts, flags: { json?: boolean }): Promise<number> {
   const parts = await assemble(experiment, 'dry-run', memoryStore(), machine)
   try {
     const suggestions = firstSuggestions(parts, Math.min(shown, experiment.budget.maxTrials))
-    const trialSeconds = experiment.load.trialSeconds + overheadSeconds
-    const atMost =
-      (experiment.budget.maxTrials * trialSeconds) / experiment.parallel +
-      (experiment.confirm ? experiment.load.confirmSeconds + overheadSeconds : 0)
+    const time = expectedTime(experiment, parts.spaceSize, await earlierTrials(experiment))
     const rows = suggestions.map(({ configuration, why }) => ({
       configuration,
       label: parts.label(configuration),
@@ -35,7 +33,9 @@ export async function dryRun(experiment: Experiment, machine: MachineFacts, flag
       const document = {
         experiment: experiment.document,
         spaceSize: parts.spaceSize,
-        atMostSeconds: atMost,
+        aboutSeconds: time.aboutSeconds,
+        atMostSeconds: time.atMostSeconds,
+        timeFrom: time.said,
         notices: parts.notices,
         suggestions: rows,
       }
@@ -49,7 +49,8 @@ export async function dryRun(experiment: Experiment, machine: MachineFacts, flag
       '',
       ...table(config.map((row) => [row.path, row.value, row.origin])),
       '',
-      `At most ${experiment.budget.maxTrials} trials of ${size}, at most ${duration(atMost)}. It would start with:`,
+      `At most ${experiment.budget.maxTrials} trials of ${size}${experiment.confirm ? ', and a confirmation' : ''}: about ${duration(time.aboutSeconds)}, at most ${duration(time.atMostSeconds)} (${time.said}).`,
+      'It would start with:',
       ...table(rows.map((row, i) => [`  ${i + 1}`, row.label, `${money(row.pricePerHour)}/h`, row.why])),
       'Nothing was started.',
     ]
@@ -57,6 +58,22 @@ export async function dryRun(experiment: Experiment, machine: MachineFacts, flag
     return exitCodes.ok
   } finally {
     await parts.backend.close()
+  }
+}
+
+/** Of the newest experiment that ran the same server. A store that cannot be read is told of when one is run. */
+async function earlierTrials(experiment: Experiment): Promise<readonly FinishedTrial[]> {
+  if (!existsSync(experiment.dbPath)) return []
+  const store = await openExisting(experiment.dbPath)
+  try {
+    const newestFirst = [...(await store.list())].sort((a, b) => b.createdAt.localeCompare(a.createdAt))
+    for (const record of newestFirst) {
+      const found = sameServer(record, experiment) ? await store.load(record.id) : undefined
+      if (found !== undefined && found.trials.length > 0) return found.trials
+    }
+    return []
+  } finally {
+    await store.close()
   }
 }
 
