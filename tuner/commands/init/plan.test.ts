@@ -7,7 +7,7 @@ import { ownServers, ownServersReference } from '../../../trials/launchers/own-s
 import { loadExperiment } from '../../experiment/load-experiment.ts'
 import { experimentText } from './experiment-text.ts'
 import { describedCalls, describedHealth } from './json-calls.ts'
-import { commandPlan, sloGuess, targetOf } from './plan.ts'
+import { commandPlan, sloFault, sloGuess, targetOf } from './plan.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'init-plan-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -115,4 +115,9 @@ test('the file keeps what it was made of, whatever stands in it, with a schema f
   expect(text.split('\n')[0]).toBe('# yaml-language-server: $schema=.tune/s.json')
   expect(text).toMatch(/workers: \{values: 1\.\.4\} # processes/)
   expect(text).toMatch(/body: .* # one request/)
+})
+
+test('an answer that is no SLO is told before it is asked for again', () => {
+  for (const good of ['', '50ms', 'p95<80ms', 'ttft<500ms tpot<50ms']) expect(sloFault(good)).toBeUndefined()
+  expect(sloFault('fast')).toBe("'fast' is not a duration: write a duration such as 50ms, 2s, 10m, 1h30m")
 })

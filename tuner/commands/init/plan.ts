@@ -4,6 +4,8 @@ import { basename, join, resolve } from 'node:path'
 import { ownServerOf, type TunedCommand, tunedCommand } from '../../../trials/launchers/own-command.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { splitCommand } from '../../experiment/command-line.ts'
+import { parseSlo } from '../../experiment/parse-slo.ts'
+import { UnitError } from '../../experiment/units.ts'
 
 export type Target =
   | { readonly kind: 'url'; readonly url: string }
@@ -88,4 +90,15 @@ export function sloGuess(answerMs: number): string {
   const step = 10 ** Math.floor(Math.log10(wanted))
   const ms = [1, 2, 5, 10].map((times) => times * step).find((value) => value >= wanted)!
   return ms >= 1000 ? `${ms / 1000}s` : `${ms}ms`
+}
+
+/** What is wrong with an answer to the question for an SLO, in words to be shown before it is asked again; undefined where nothing is, or nothing was said. */
+export function sloFault(text: string): string | undefined {
+  try {
+    if (text !== '') parseSlo(text)
+    return undefined
+  } catch (error) {
+    if (!(error instanceof UnitError)) throw error
+    return `${error.message}: ${error.hint}`
+  }
 }

@@ -23,7 +23,7 @@ import { interruptible } from '../../signals.ts'
 import { type Asker, asker } from './asker.ts'
 import type { Discovered } from './discover.ts'
 import { experimentText } from './experiment-text.ts'
-import { commandPlan, type Plan, sloGuess, type Target, targetOf } from './plan.ts'
+import { commandPlan, type Plan, sloFault, sloGuess, type Target, targetOf } from './plan.ts'
 import { probe } from './probe.ts'
 import { smoke } from './smoke.ts'
 
@@ -221,7 +221,12 @@ class Initialised {
     const streams = found && protocolTable[found.protocol].streams
     const guess = streams ? { ttft: '500ms', tpot: '50ms' } : found ? sloGuess(found.answerMs) : '50ms'
     const text = streams ? "'ttft<500ms tpot<50ms'" : String(guess)
-    const said = await this.ask.say(`Latency SLO, as 50ms or 'p95<80ms' [${text}]`)
+    const question = `Latency SLO, as 50ms or 'p95<80ms' [${text}]`
+    let said = await this.ask.say(question)
+    for (let fault = sloFault(said); fault !== undefined; fault = sloFault(said)) {
+      note(fault)
+      said = await this.ask.say(question)
+    }
     this.#document.slo = said === '' ? guess : said
     if (said === '') this.#comments.slo = 'a guess: what must 99 % of requests keep?'
     if (said === '' && isRecord(guess)) this.#comments['slo.ttft'] = 'a guess'
