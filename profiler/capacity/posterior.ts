@@ -10,7 +10,7 @@ import { seeded } from '../seeded-random.ts'
 import type { Capacity, LoadRun, Slo } from '../types.ts'
 import { meets, type Spans } from './disturbance.ts'
 import { replayed, type Stall, separateStalls, stallRates, usualTimes } from './stalls.ts'
-import { longOnesFade, stallsBeside } from './stalls-beside.ts'
+import { likelyOwn, longOnesFade, stallsBeside } from './stalls-beside.ts'
 import { joinSteps, moments, type Steps } from './steps.ts'
 import { bootstrap, saturationOf, simulate, type Twin, twinOf } from './twin.ts'
 import { capacitiesOf } from './twin-capacity.ts'
@@ -98,6 +98,8 @@ export function capacityPosterior(
   const separated = separateStalls(learnt, fading ? 1 : undefined)
   const { usual, stalls } = separated
   const beside = stallsBeside(separated, seen === undefined ? loops : [])
+  const part = (from: number, to?: number) => ({ usual: usual.slice(from, to), stalls: stalls.slice(from, to), mixed: false })
+  const likelyStalls = seen === undefined ? beside.likely : likelyOwn(part(0, runs.length), part(runs.length))
   const twin = twinOf(joinSteps(usual), places, seen?.workers, seen?.shared, largestBatch(loops))
   const windows = runs.map((run, i) => windowOf(run, slo, stalls[i]!))
   const sent = windows.reduce((sum, w) => sum + w.arrivalsMs.length, 0)
@@ -107,7 +109,7 @@ export function capacityPosterior(
   // Of service times every one is known: what is left to doubt is their chance, as of the number of stalls, which more draws show better.
   const draws = seenStalls > 0 || (seen !== undefined && varies(twin.steps.tookMs)) ? 2 * replicates : replicates
   const twins = Array.from({ length: draws }, () => bootstrap(twin, uniform))
-  const stalling = Math.ceil((fading ? lasting : 1) * beside.likely * draws)
+  const stalling = Math.ceil((fading ? lasting : 1) * likelyStalls * draws)
   const rates = stallRates([...usual, ...beside.usual], [...stalls, ...beside.stalls], stalling, uniform)
   const doubt = doubtOf(twin)
   const likely = slownessLogLikelihoods(twins, windows, slo, failedShare, seed)

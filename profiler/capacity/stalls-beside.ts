@@ -7,6 +7,8 @@ import { joinSteps, type Steps } from './steps.ts'
 
 /** Probability of counts further apart by chance, below which two rates of stalls differ. */
 const chance = 0.01
+/** Stalls that were seen and may be the server's own are in an interval of 90 %. */
+const leastLikely = 0.2
 
 /** Stalls of closed loops, and how likely those seen, here and in open windows, are the server's own. */
 interface StallsBeside extends SeparatedStalls {
@@ -27,9 +29,15 @@ export function stallsBeside(open: SeparatedStalls, loops: readonly Steps[]): St
   }
   const separated = separateStalls(steady)
   const beside = { ...separated, stalls: joined(separated.usual, separated.stalls) }
-  const byChance = chanceOf(open, beside)
-  if (beside.mixed || byChance < chance) return { usual: [], stalls: [], mixed: false, likely: 1 }
-  return { ...beside, likely: countOf(open) > 0 || countOf(beside) === 0 ? 1 : byChance / (1 + byChance) }
+  if (beside.mixed || chanceOf(open, beside) < chance) return { usual: [], stalls: [], mixed: false, likely: 1 }
+  return { ...beside, likely: likelyOwn(open, beside) }
+}
+
+/** How likely stalls of loops are the server's own: certainly where windows stalled as well. */
+export function likelyOwn(open: SeparatedStalls, loops: SeparatedStalls): number {
+  if (countOf(open) > 0 || countOf(loops) === 0) return 1
+  const byChance = chanceOf(open, loops)
+  return Math.max(leastLikely, byChance / (1 + byChance))
 }
 
 /** A loop is of the server as it is now where its middle step is so many times as long as now at most; a step is long from `long` times on. */

@@ -78,6 +78,26 @@ describe('capacity of servers whose true one is known', () => {
     expect(found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high).length).toBeGreaterThanOrEqual(5)
   })
 
+  test.each([2500, 3000])(
+    'one pause, %d ms after the start, in a closed loop, gives no server up and moves no bound by itself',
+    async (pauseAtMs) => {
+      let paused = false
+      const serviceMs = (_batch: number, _uniform: Uniform, atMs: number) => {
+        const pauses = !paused && atMs >= pauseAtMs
+        paused ||= pauses
+        return pauses ? 254 : 4
+      }
+      const server = new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs })
+      // 4 ms in 60, by long simulation.
+      const truth = 213
+      const limits: Slo = { percentile: 0.99, limitMs: 60, maxErrorRate: 0.001 }
+      const found = await measure(server, limits, { seed: 5000, capacityToBeatRps: 190 })
+      expect(found.outcome).not.toBe('beaten')
+      expect(found.capacityCi90Rps[0]).toBeLessThan(truth)
+      expect(found.capacityCi90Rps[1]).toBeGreaterThan(truth)
+    },
+  )
+
   test('a server that gets faster is waited for', async () => {
     const { server, slo } = caseOf('warm-up drift')
     const phases: string[] = []

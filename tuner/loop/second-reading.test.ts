@@ -64,12 +64,19 @@ test('one belief alone condemns nothing', () => {
   expect(due([reading(1, 300)], () => undefined)).toEqual([])
 })
 
-test.each(['budget', 'beaten', 'generator-limit', 'slo-unattainable', 'disturbed'] as const)(
+test.each(['beaten', 'generator-limit', 'slo-unattainable', 'disturbed'] as const)(
   'a search that ended as %s says no figure to doubt',
   (outcome) => {
     expect(due([reading(1, 300, { outcome })])).toEqual([])
   },
 )
+
+test('a figure whose time was up is doubted as far as its own interval is from both beliefs', () => {
+  expect(due([reading(1, 300, { outcome: 'budget' })])).toEqual([1])
+  const measured = reading(1, 300, { outcome: 'budget' })
+  const wide = { ...(measured as Extract<FinishedTrial, { state: 'complete' }>) }
+  expect(due([{ ...wide, measurement: { ...wide.measurement, capacityCi90Rps: [150, 600] } }])).toEqual([])
+})
 
 test('the second reading stands, whatever it says', () => {
   for (const capacityRps of [100, 310]) {

@@ -50,7 +50,7 @@ const isReading = (trial: FinishedTrial): boolean =>
 function isHardToBelieve(trial: FinishedTrial, expected: Expected | undefined): boolean {
   if (trial.state !== 'complete' || trial.purpose === 'confirmation' || !expected || !trial.predicted) return false
   const { capacityRps, capacityCi90Rps, outcome } = trial.measurement
-  if (outcome !== 'converged' || !(capacityRps > 0) || logSdOf(trial.measurement) === undefined) return false
+  if (!['converged', 'budget'].includes(outcome) || !(capacityRps > 0) || logSdOf(trial.measurement) === undefined) return false
   const { rate, low, high } = trial.predicted
   const reading = { capacityRps, capacityCi90Rps, known: 'held' } as const
   const reach = Math.exp(z90 * Math.log1p(expected.relativeError))
