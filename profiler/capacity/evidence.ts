@@ -35,8 +35,6 @@ export class Evidence {
   mostRps = Number.POSITIVE_INFINITY
   /** Speed at the last window that was faster or slower than those before it, over theirs; 1 where none was. */
   change = 1
-  /** The least such speed: the server got slower while it was measured. */
-  slowest = 1
   /** Windows in a row that the machine spoilt, and all of them. */
   private spoiltInARow = 0
   private spoilt = 0
@@ -122,7 +120,6 @@ export class Evidence {
     if (steps.present.length === 0) return 'counts'
     const change = this.windows.length > 0 ? changeOfSteps(joinSteps(this.windows.map((before) => before.steps)), steps) : 1
     this.change = change
-    this.slowest = Math.min(this.slowest, change)
     if (change > 1) {
       this.windows = [window]
       this.missedRps = Number.POSITIVE_INFINITY
@@ -134,12 +131,6 @@ export class Evidence {
 
   caveats(): string[] {
     const found: string[] = []
-    if (this.slowest < 1) {
-      const percent = (100 * (1 / this.slowest - 1)).toFixed(0)
-      found.push(
-        `the server got slower while it was measured: a window's steps took ${percent} % longer than those before it; the capacity mixes both`,
-      )
-    }
     if (this.stalledMs >= 0.02 * this.playedMs && this.stalledMs > 0) {
       const share = ((100 * this.stalledMs) / this.playedMs).toFixed(0)
       const again = Math.min(this.spoilt, mostRepeatsInAll)

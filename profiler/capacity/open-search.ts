@@ -194,7 +194,7 @@ class OpenSearch {
         ...this.result('budget', 'no open window held the SLO'),
         ...between(0, Math.min(evidence.missedRps, posterior.capacityCi90Rps[1])),
       }
-    const narrow = this.halfWidth() < 2 * effort.precision && !posterior.fading && evidence.slowest === 1
+    const narrow = this.halfWidth() < 2 * effort.precision && !posterior.fading
     return this.result(
       narrow ? 'converged' : 'budget',
       posterior.refuses ? (this.failingFrom() ?? 'requests are refused once its queue is full') : undefined,

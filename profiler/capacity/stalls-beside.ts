@@ -7,8 +7,6 @@ import { joinSteps, type Steps } from './steps.ts'
 
 /** Probability of counts further apart by chance, below which two rates of stalls differ. */
 const chance = 0.01
-/** Stalls that were seen and may be the server's own are in an interval of 90 %. */
-const leastLikely = 0.2
 
 /** Stalls of closed loops, and how likely those seen, here and in open windows, are the server's own. */
 interface StallsBeside extends SeparatedStalls {
@@ -37,7 +35,7 @@ export function stallsBeside(open: SeparatedStalls, loops: readonly Steps[]): St
 export function likelyOwn(open: SeparatedStalls, loops: SeparatedStalls): number {
   if (countOf(open) > 0 || countOf(loops) === 0) return 1
   const byChance = chanceOf(open, loops)
-  return Math.max(leastLikely, byChance / (1 + byChance))
+  return byChance / (1 + byChance)
 }
 
 /** A loop is of the server as it is now where its middle step is so many times as long as now at most; a step is long from `long` times on. */
