@@ -3,15 +3,21 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, expect, test } from 'vitest'
+import { parseAllDocuments } from 'yaml'
 import { efforts, HttpLoadGenerator, measureCapacity } from '../../profiler/index.ts'
+import { recommend } from '../../reports/recommendation/recommend.ts'
+import { complete, measured, sampleInput } from '../../reports/samples.contract.ts'
+import { renderSpec } from '../../reports/specs/index.ts'
+import type { Configuration } from '../../search/types.ts'
 import { createLocalLauncher } from '../../trials/launchers/local/local-launcher.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
 import { protocolOf } from '../../tuner/backends/predictor-protocol.ts'
 import { simulatedBackend } from '../../tuner/backends/simulated-backend.ts'
-import { containerOf } from '../../tuner/delivery/serving-from.ts'
+import { containerOf, servingFrom } from '../../tuner/delivery/serving-from.ts'
 import { loadExperiment } from '../../tuner/experiment/load-experiment.ts'
 import { surroundings } from '../../tuner/experiment/surroundings.ts'
+import type { Experiment } from '../../tuner/experiment/types.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-llm-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -62,19 +68,34 @@ test('a trial of it serves, says that it is emulated, keeps every latency of its
   expect(readdirSync(join(folder, 'running'))).toEqual([])
 })
 
-test('what deploys is a server that runs the model for real, under the tuned values', () => {
-  const container = containerOf(experiment, { cpuCores: 1, gpu: 'H100', maxNumSeqs: 64, maxNumBatchedTokens: 2048 })
+/** Arguments of the container in the Deployment that is written for a configuration. */
+async function deployedArgs(of: Experiment, configuration: Configuration): Promise<readonly string[]> {
+  const recommendation = recommend({
+    ...sampleInput,
+    provenance: 'emulated',
+    slo: of.slo,
+    trials: [complete(1, configuration, { ...measured(265, 10), slo: of.slo })],
+    pricePerHour: () => 1,
+    label: () => 'it',
+  })
+  const [file] = await renderSpec('kubernetes', servingFrom(of, recommendation, recommendation.best!, [], { modelUri: 's3://b/m' }))
+  const [deployment] = parseAllDocuments(file!.text).map((one) => one.toJS())
+  return deployment.spec.template.spec.containers[0].args
+}
+
+test('what deploys is a server that runs the model for real, under the tuned values', async () => {
+  const configuration = { cpuCores: 1, gpu: 'H100', maxNumSeqs: 64, maxNumBatchedTokens: 2048 }
+  const container = containerOf(experiment, configuration)
   expect(container).toMatchObject({
     image: expect.stringMatching(/^vllm\//),
     readyPath: '/health',
     command: ['vllm', 'serve', weightsToFill],
   })
-  expect(container.args).toEqual([
+  expect(await deployedArgs(experiment, configuration)).toEqual([
     '--port=8000',
     '--served-model-name=llama-3.1-8b',
     '--max-num-seqs=64',
     '--max-num-batched-tokens=2048',
-    '--tensor-parallel-size=1',
   ])
 })
 
@@ -97,5 +118,5 @@ test('quantised.yaml: variants by quality under limits on both parts of the stre
   expect(wide).toBeGreaterThan(0)
   expect(narrow).toBeGreaterThan(1.3 * wide)
   const best = { cpuCores: 1, gpu: 'L40S', maxNumSeqs: 16, maxNumBatchedTokens: 2048, variant: 'awq' }
-  expect(containerOf(quantised, best).args).toContain('--quantization=awq')
+  expect(await deployedArgs(quantised, best)).toContain('--quantization=awq')
 })

@@ -53,10 +53,12 @@ export function servingFrom(
   const what = { ...deployedFor(measured), ...(server === undefined ? {} : { server, engine: undefined }) }
   const weights = findsOwn.has(what.server) ? 'own' : options.modelUri === undefined ? 'missing' : 'given'
   const deployed: Deployed = { ...what, weights }
+  // vLLM takes what a variant stands for; the built-in predictor's container has it already.
+  const tuned = what.server === 'vllm' ? withVariant(experiment.predictor, configuration).configuration : configuration
   return servingOf(
     {
       model: experiment.model.name,
-      candidate,
+      candidate: { ...candidate, configuration: tuned },
       resources: resourcesOf(configuration, {}, experiment.own.gpus),
       deployed,
       container: {
