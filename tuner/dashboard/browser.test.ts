@@ -251,7 +251,8 @@ describe.skipIf(executablePath === undefined)(
 
     test('is readable on a phone, in the dark and on paper', async () => {
       await page.setViewportSize({ width: 390, height: 844 })
-      expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(390)
+      // Charts are drawn anew a moment after the page became narrower.
+      await expect.poll(() => page.evaluate('document.documentElement.scrollWidth'), { timeout: 30_000 }).toBeLessThanOrEqual(390)
       const ground = () => page.evaluate('getComputedStyle(document.body).backgroundColor')
       const light = await ground()
       await page.getByRole('button', { name: 'Dark or light' }).click()
