@@ -89,12 +89,15 @@ class ConfirmationUnderWay {
   private readonly seconds: number
   private readonly seed: number
   private readonly points: LoadPoint[] = []
-  /** Highest rate that held; lowest one that the server missed, and lowest that was tried and did not hold for whatever reason. */
+  /** Highest rate that held, by its proof. */
   private found: Tried | undefined
-  /** Highest rate that held without proof, and the last at which a proof was given up. */
+  /** Highest rate that held without proof. */
   private unproven: Tried | undefined
+  /** The last rate at which a proof was given up. */
   private givenUpRps = Number.POSITIVE_INFINITY
+  /** Lowest rate that the server missed. */
   private missedRps = Number.POSITIVE_INFINITY
+  /** Lowest rate that was tried and did not hold for whatever reason. */
   private lowestRps = Number.POSITIVE_INFINITY
   /** What the server answered in the last window that missed: it holds none far beyond. */
   private servedRps = Number.POSITIVE_INFINITY
@@ -173,10 +176,11 @@ class ConfirmationUnderWay {
    */
   private nextRate(): number | undefined {
     const { found, unproven, lowestRps, givenUpRps, servedRps, spoiltRates, options } = this
-    const { leastProvenRps = Number.POSITIVE_INFINITY } = options
-    const next = stepToProof * givenUpRps
-    if (found === undefined && givenUpRps < lowestRps && (next >= leastProvenRps || unproven !== undefined))
-      return next >= leastProvenRps ? next : undefined
+    if (found === undefined && givenUpRps < lowestRps) {
+      const easierRps = stepToProof * givenUpRps
+      if (easierRps >= this.leastProvenRps) return easierRps
+      if (unproven !== undefined) return undefined
+    }
     if (found === undefined) {
       if (spoiltRates === mostSpoiltRates) return undefined
       const { rateRps, leastRps = 0 } = options
@@ -194,8 +198,8 @@ class ConfirmationUnderWay {
   /** Windows at a rate until they say enough of it. */
   private async tried(rps: number, unloaded: LoadPoint): Promise<Tried> {
     const { session, options, arrivals, seconds } = this
-    const { slo, leastProvenRps = Number.POSITIVE_INFINITY } = options
-    const evidence = new RateEvidence(rps, slo, seconds, stepToProof * rps >= leastProvenRps)
+    const { slo } = options
+    const evidence = new RateEvidence(rps, slo, seconds, stepToProof * rps >= this.leastProvenRps)
     // Recorded times, and bursts of some length, are whole in one window alone.
     const parted = arrivals.kind !== 'trace' && arrivals.kind !== 'on-off'
     const durationS = parted ? Math.min(seconds, Math.max(seconds / looks, leastRequests / rps)) : seconds
@@ -211,6 +215,10 @@ class ConfirmationUnderWay {
       if (played.run.cutMs !== undefined) await session.settle(unloaded)
       if (evidence.decision !== undefined || (await session.died(played.point))) return { rps, evidence, played: evidence.played ?? played }
     }
+  }
+
+  private get leastProvenRps(): number {
+    return this.options.leastProvenRps ?? Number.POSITIVE_INFINITY
   }
 
   private get arrivals(): Arrivals {

@@ -1,20 +1,23 @@
 /** Bodies that come compressed (RFC 9110, section 8.4), as they come: a stream's chunks are read when they are there, not at its end. */
-import { constants, createBrotliDecompress, createGunzip, createInflate, type Gunzip } from 'node:zlib'
+import { pipeline } from 'node:stream/promises'
+import { type BrotliDecompress, constants, createBrotliDecompress, createGunzip, createInflate, type Gunzip, type Inflate } from 'node:zlib'
 
 const gzipFlush = { flush: constants.Z_SYNC_FLUSH, finishFlush: constants.Z_SYNC_FLUSH }
-const decoders: Readonly<Record<string, () => Pick<Gunzip, 'on' | 'write' | 'end' | 'destroy'>>> = {
+const decoders: Readonly<Record<string, () => Gunzip | Inflate | BrotliDecompress>> = {
   gzip: () => createGunzip(gzipFlush),
   'x-gzip': () => createGunzip(gzipFlush),
   deflate: () => createInflate(gzipFlush),
   br: () => createBrotliDecompress({ flush: constants.BROTLI_OPERATION_FLUSH, finishFlush: constants.BROTLI_OPERATION_FLUSH }),
 }
 
+const decoderOf = (encoding: string) => decoders[encoding.trim().toLowerCase()]?.()
+
 export const isEncoded = (encoding: string | undefined): encoding is string =>
   encoding !== undefined && encoding.trim() !== '' && encoding.trim().toLowerCase() !== 'identity'
 
 /** One body. Chunks of a plain one are read at once. */
 export class BodyDecoder {
-  private readonly decoder: ReturnType<(typeof decoders)[string]> | undefined
+  private readonly decoder: ReturnType<typeof decoderOf>
   private fault = false
   private over = false
   private ended: ((fault: boolean) => void) | undefined
@@ -25,7 +28,7 @@ export class BodyDecoder {
     private readonly read: (chunk: Buffer) => void,
   ) {
     if (!isEncoded(encoding)) return
-    this.decoder = decoders[encoding.trim().toLowerCase()]?.()
+    this.decoder = decoderOf(encoding)
     this.fault = this.decoder === undefined
     this.decoder?.on('data', (chunk: Buffer) => {
       if (!this.over) read(chunk)
@@ -70,15 +73,25 @@ export function decoded(body: AsyncIterable<Uint8Array>, encoding: string | unde
 }
 
 async function* decodedChunks(body: AsyncIterable<Uint8Array>, encoding: string): AsyncGenerator<Uint8Array> {
-  const parts: Buffer[] = []
-  const decoder = new BodyDecoder(encoding, (part) => parts.push(Buffer.from(part)))
-  for await (const chunk of body) {
-    decoder.write(Buffer.from(chunk))
-    // What it is given is let through before more is taken: a bomb is stopped by whoever reads this.
-    await new Promise<void>((resolve) => setImmediate(resolve))
-    yield* parts.splice(0)
+  const decoder = decoderOf(encoding)
+  if (decoder === undefined) throw new Error(`a body that is no ${encoding}`)
+  let own: { readonly error: unknown } | undefined
+  async function* source() {
+    try {
+      yield* body
+    } catch (error) {
+      own = { error }
+      throw error
+    }
   }
-  const fault = await new Promise<boolean>((resolve) => decoder.end(resolve))
-  if (fault) throw new Error(`a body that is no ${encoding}`)
-  yield* parts.splice(0)
+  // Each chunk is decoded once the last one was taken: a bomb is stopped by whoever reads this.
+  const ended = pipeline(source, decoder).catch(() => {})
+  try {
+    yield* decoder
+  } catch {
+    throw own ? own.error : new Error(`a body that is no ${encoding}`)
+  } finally {
+    decoder.destroy()
+    await ended
+  }
 }

@@ -1,10 +1,10 @@
 /** vLLM on KServe: its Hugging Face runtime, which has vLLM in it, and the LLMInferenceService. */
 import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
 import { wasMeasured } from '../figures.ts'
-import { laidOver, overlayNotes } from './laid-over.ts'
+import { overlayNotes, placedPod } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { hubName, platformUri } from './model-storage.ts'
-import { nodePlacement, type PlatformServer, plainServer } from './platform-pod.ts'
+import { type PlatformServer, plainServer } from './platform-pod.ts'
 import { resourcesBlock } from './pod.ts'
 import { claimTemplates, specGpus } from './pod-gpus.ts'
 import type { Serving } from './serving.ts'
@@ -44,21 +44,13 @@ export function llmInferenceService(serving: Serving): SpecFile {
   const knobs = new Knobs(serving.configuration)
   const flags = vllmFlags(knobs, serving).filter(([flag]) => flag !== 'tensor-parallel-size')
   const extra = flags.map(([flag, value]) => `--${flag} ${quotedWord(value)}`).join(' ')
-  const bare = {
-    metadata: Object.keys(gpu.annotations).length > 0 ? { annotations: gpu.annotations } : {},
-    spec: {
-      ...nodePlacement(serving, gpu),
-      containers: [
-        {
-          name: main,
-          ...(container.imageNamed ? { image: container.image } : {}),
-          ...(extra === '' ? {} : { env: [{ name: 'VLLM_ADDITIONAL_ARGS', value: extra }] }),
-          resources: resourcesBlock(serving, gpu),
-        },
-      ],
-    },
+  const vllm = {
+    name: main,
+    ...(container.imageNamed ? { image: container.image } : {}),
+    ...(extra === '' ? {} : { env: [{ name: 'VLLM_ADDITIONAL_ARGS', value: extra }] }),
+    resources: resourcesBlock(serving, gpu),
   }
-  const { metadata, spec } = laidOver(serving, bare, main)
+  const { metadata, spec } = placedPod(serving, gpu, { containers: [vllm] }, main)
   const service: Manifest = {
     apiVersion: 'serving.kserve.io/v1alpha1',
     kind: 'LLMInferenceService',

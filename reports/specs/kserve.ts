@@ -3,10 +3,10 @@
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { chosenServers, type DeployedServer } from '../figures.ts'
 import { huggingFaceServer, kserveUri, llmInferenceService } from './kserve-llm.ts'
-import { laidOver, overlayNotes } from './laid-over.ts'
+import { overlayNotes, placedPod } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml } from './manifest.ts'
 import { platformUri, storageOf } from './model-storage.ts'
-import { nodePlacement, type PlatformServer, plainServer, tfservingServer } from './platform-pod.ts'
+import { mounted, type PlatformServer, plainServer, tfservingServer } from './platform-pod.ts'
 import { environment, fileMounts, probes } from './pod.ts'
 import { claimTemplates, refuseClaim } from './pod-gpus.ts'
 import { defaultPrometheus, kedaNote, queriedNamespace, rateQuery, threshold, unscaledNote } from './scaling.ts'
@@ -39,11 +39,8 @@ function kserveObjects(serving: Serving, options: KserveOptions): { objects: Man
   const scaling = scalingOf(serving, options)
   const { predictor, server, container } = byRuntime(serving) ? modelPredictor(serving) : customPredictor(serving, options.variant)
   if (options.variant === 'knative') refuseClaim(server.gpu, 'Knative takes')
-  const bare = {
-    metadata: Object.keys(server.gpu.annotations).length > 0 ? { annotations: server.gpu.annotations } : {},
-    spec: { ...nodePlacement(serving, server.gpu), ...predictor, containers: [{ name: kserveContainer, ...container }] },
-  }
-  const { metadata, spec } = laidOver(serving, bare, kserveContainer)
+  const bare = { ...predictor, containers: [{ name: kserveContainer, ...container }] }
+  const { metadata, spec } = placedPod(serving, server.gpu, bare, kserveContainer)
   const { containers, ...pod } = spec as { readonly containers: readonly Manifest[] }
   const service: Manifest = {
     apiVersion: 'serving.kserve.io/v1beta1',
@@ -111,7 +108,7 @@ function modelPredictor(serving: Serving): Predictor {
         : plainServer(serving)
   return {
     server,
-    predictor: server.volumes.length > 0 ? { volumes: server.volumes } : {},
+    predictor: mounted(server),
     container: {
       ...runtimes[kind],
       storageUri: kserveUri(serving),
@@ -141,9 +138,7 @@ function customPredictor(serving: Serving, variant: KserveOptions['variant']): P
   const volumeMounts = [...files.volumeMounts, ...shared.map(({ name }) => ({ name, mountPath: '/dev/shm' }))]
   return {
     server,
-    predictor: {
-      ...(volumes.length > 0 ? { volumes } : {}),
-    },
+    predictor: mounted({ volumes }),
     container: {
       image: container.image,
       command: container.command,

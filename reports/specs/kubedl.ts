@@ -1,8 +1,8 @@
 /** KubeDL Inference v1alpha1, with an HPA of its own: the kind's autoScale and batching fields are read by no controller. */
 
-import { laidOver, overlayNotes } from './laid-over.ts'
+import { overlayNotes, placedPod } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml } from './manifest.ts'
-import { nodePlacement, plainServer, tfservingServer } from './platform-pod.ts'
+import { mounted, plainServer, tfservingServer } from './platform-pod.ts'
 import { probes } from './pod.ts'
 import { refuseClaim } from './pod-gpus.ts'
 import { autoscaler, unscaledNote } from './scaling.ts'
@@ -33,32 +33,20 @@ function kubedlObjects(serving: Serving): { objects: Manifest[]; notes: readonly
   const livePath = tensorflow ? readyPath : '/v2/health/live'
   const command = tensorflow ? ['/usr/bin/tensorflow_model_server'] : ['tritonserver']
   const tritonArgs = [`--model-repository=${repository}`, `--http-port=${restPort}`, `--grpc-port=${grpcPort}`]
-  const pod = laidOver(
-    serving,
-    {
-      metadata: Object.keys(server.gpu.annotations).length > 0 ? { annotations: server.gpu.annotations } : {},
-      spec: {
-        ...nodePlacement(serving, server.gpu),
-        ...(server.volumes.length > 0 ? { volumes: server.volumes } : {}),
-        containers: [
-          {
-            name: 'predictor',
-            image: serving.container.image,
-            command,
-            ...(tensorflow ? {} : { args: tritonArgs }),
-            // KubeDL finds ports by these names.
-            ports: [
-              { name: 'predictor-http-port', containerPort: restPort },
-              { name: 'predictor-grpc-port', containerPort: grpcPort },
-            ],
-            ...probes(serving, { readyPath, livePath }, restPort),
-            ...server.fields,
-          },
-        ],
-      },
-    },
-    'predictor',
-  )
+  const container = {
+    name: 'predictor',
+    image: serving.container.image,
+    command,
+    ...(tensorflow ? {} : { args: tritonArgs }),
+    // KubeDL finds ports by these names.
+    ports: [
+      { name: 'predictor-http-port', containerPort: restPort },
+      { name: 'predictor-grpc-port', containerPort: grpcPort },
+    ],
+    ...probes(serving, { readyPath, livePath }, restPort),
+    ...server.fields,
+  }
+  const pod = placedPod(serving, server.gpu, { ...mounted(server), containers: [container] }, container.name)
   const inference: Manifest = {
     apiVersion: 'serving.kubedl.io/v1alpha1',
     kind: 'Inference',

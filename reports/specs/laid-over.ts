@@ -1,4 +1,5 @@
 /** What the user lays over pods (`kubernetes.pod`), in the pods of every target: a cluster's policies ask the same of all of them. */
+import type { GpuSelection } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { builtinContainer } from '../../trials/launchers/kubernetes/manifests.ts'
 import {
   overlaid,
@@ -9,6 +10,7 @@ import {
   user,
 } from '../../trials/launchers/kubernetes/pod-policy.ts'
 import type { Manifest } from './manifest.ts'
+import { nodePlacement } from './platform-pod.ts'
 import type { Serving } from './serving.ts'
 
 /** Metadata and spec of a pod, as far as a target writes them. */
@@ -44,6 +46,15 @@ export function laidOver({ deployed, overlay }: Serving, pod: PodPart, container
       ),
     },
   }
+}
+
+/**
+ * `laidOver` of a pod beside whose containers and volumes only its GPU asks for something: nodes, claims, annotations.
+ * @param spec containers, volumes and whatever the target has beside
+ */
+export function placedPod(serving: Serving, gpu: GpuSelection, spec: Manifest, container: string): PodPart {
+  const metadata = Object.keys(gpu.annotations).length > 0 ? { annotations: gpu.annotations } : {}
+  return laidOver(serving, { metadata, spec: { ...nodePlacement(serving, gpu), ...spec } }, container)
 }
 
 /** What of the overlay has no place in a container of another server. */

@@ -5,7 +5,7 @@ import { cpuQuantity, memoryQuantity } from './pod.ts'
 import { refuseClaim, specGpus } from './pod-gpus.ts'
 import type { Serving } from './serving.ts'
 import { SpecError } from './spec-error.ts'
-import { type Change, documentsOf, type Path, type Plain, plainOf, setAt } from './yaml-edit.ts'
+import { type Change, documentsOf, type Edited, type Path, type Plain, plainOf, setAt } from './yaml-edit.ts'
 
 interface PatchOptions {
   /** The container to tune, where a pod has several. */
@@ -21,8 +21,7 @@ interface Patched {
   readonly unplaced: readonly string[]
 }
 
-interface Place {
-  readonly index: number
+interface Place extends Edited {
   readonly title: string
   readonly object: Plain
 }
@@ -42,19 +41,9 @@ const podPaths: Readonly<Record<string, Path>> = {
  * Throws SpecError when the file has no workload, or several containers and none is named.
  */
 export function patchManifests(text: string, serving: Serving, options: PatchOptions): Patched {
-  try {
-    return patchedManifests(text, serving, options)
-  } catch (error) {
-    // An edit knows its place in the document, not the file.
-    if (!(error instanceof SpecError) || error.message.includes(options.file)) throw error
-    throw new SpecError(`${options.file}: ${error.message}`, error.hint)
-  }
-}
-
-function patchedManifests(text: string, serving: Serving, options: PatchOptions): Patched {
   const places: Place[] = documentsOf(text, options.file).map((document, index) => {
     const object = plainOf(document, options.file)
-    return { index, object, title: `${get(object, ['kind'])} ${get(object, ['metadata', 'name'])}` }
+    return { index, file: options.file, object, title: `${get(object, ['kind'])} ${get(object, ['metadata', 'name'])}` }
   })
   const workload = places.find((p) => podPaths[String(get(p.object, ['kind']))])
   if (!workload) {
@@ -79,7 +68,7 @@ function patchedManifests(text: string, serving: Serving, options: PatchOptions)
       const from = get(place.object, path)
       if (includes(from, value)) return done
       return {
-        text: setAt(done.text, place.index, path, value),
+        text: setAt(done.text, place, path, value),
         changes: [...done.changes, { where: `${place.title}: ${path.join('.')}`, from, to: value }],
       }
     },
@@ -144,7 +133,7 @@ function containerOf({ object, title }: Place, podPath: Path, { container, file 
   const index = container === undefined ? (names.length === 1 ? 0 : names.indexOf('kserve-container')) : names.indexOf(container)
   if (index >= 0) return [...podPath, 'containers', index]
   const problem = container === undefined ? 'has several containers' : `has no container ${container}`
-  throw new SpecError(`${title} ${problem}: ${names.join(', ')}`, 'name the one to tune with --container')
+  throw new SpecError(`${title} in ${file} ${problem}: ${names.join(', ')}`, 'name the one to tune with --container')
 }
 
 /**

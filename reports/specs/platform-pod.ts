@@ -19,6 +19,9 @@ export interface PlatformServer {
   readonly notes: readonly string[]
 }
 
+/** The volumes of a pod, as far as there are any. */
+export const mounted = ({ volumes }: Pick<PlatformServer, 'volumes'>): Manifest => (volumes.length > 0 ? { volumes } : {})
+
 /** TensorFlow Serving with its batching file in a ConfigMap. */
 export function tfservingServer(serving: Serving, places: Omit<TfservingPlaces, 'configFolder' | 'modelName'>): PlatformServer {
   const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)

@@ -1,8 +1,7 @@
 /** RayService v1 of KubeRay: the application of `--target ray` and a cluster with a worker for each replica. */
 
-import { laidOver, overlayNotes } from './laid-over.ts'
+import { laidOver, overlayNotes, placedPod } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile, yamlOf } from './manifest.ts'
-import { nodePlacement } from './platform-pod.ts'
 import { resourcesBlock } from './pod.ts'
 import { claimTemplates, specGpus } from './pod-gpus.ts'
 import { serveConfig } from './ray-serve.ts'
@@ -32,17 +31,7 @@ function rayServiceSpec(serving: Serving, options: SpecOptions): SpecFile[] {
   const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
   const { imageNamed, image } = serving.container
   const named = imageNamed ? image : imageToFill
-  const pod = laidOver(
-    serving,
-    {
-      metadata: Object.keys(gpu.annotations).length > 0 ? { annotations: gpu.annotations } : {},
-      spec: {
-        ...nodePlacement(serving, gpu),
-        containers: [{ name: worker, image: named, resources: resourcesBlock(serving, gpu) }],
-      },
-    },
-    worker,
-  )
+  const pod = placedPod(serving, gpu, { containers: [{ name: worker, image: named, resources: resourcesBlock(serving, gpu) }] }, worker)
   const most = serving.scalable && serving.inFlight !== undefined ? serving.maxReplicas : serving.replicas
   const service: Manifest = {
     apiVersion: 'ray.io/v1',

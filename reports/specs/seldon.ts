@@ -1,8 +1,8 @@
 /** Seldon Core v1 SeldonDeployment, with TensorFlow Serving or Triton as its prepackaged server. */
-import { laidOver, overlayNotes } from './laid-over.ts'
+import { overlayNotes, placedPod } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml } from './manifest.ts'
 import { platformUri } from './model-storage.ts'
-import { nodePlacement, plainServer, tfservingServer } from './platform-pod.ts'
+import { mounted, plainServer, tfservingServer } from './platform-pod.ts'
 import { refuseClaim } from './pod-gpus.ts'
 import { rateMetrics, unscaledNote } from './scaling.ts'
 import type { Serving } from './serving.ts'
@@ -26,18 +26,8 @@ function seldonObjects(serving: Serving): { objects: Manifest[]; notes: readonly
   // The first unit of a graph is called on these ports.
   const server = tensorflow ? tfservingServer(serving, { grpcPort: 9500, restPort: 9000, basePath: '/mnt/models' }) : plainServer(serving)
   refuseClaim(server.gpu, 'Seldon takes')
-  const pod = laidOver(
-    serving,
-    {
-      metadata: Object.keys(server.gpu.annotations).length > 0 ? { annotations: server.gpu.annotations } : {},
-      spec: {
-        ...nodePlacement(serving, server.gpu),
-        ...(server.volumes.length > 0 ? { volumes: server.volumes } : {}),
-        containers: [{ name: serving.name, image: serving.container.image, ...server.fields }],
-      },
-    },
-    serving.name,
-  )
+  const container = { name: serving.name, image: serving.container.image, ...server.fields }
+  const pod = placedPod(serving, server.gpu, { ...mounted(server), containers: [container] }, container.name)
   const ranges = serving.maxReplicas > serving.minReplicas
   const scales = ranges && serving.scalable
   const deployment: Manifest = {

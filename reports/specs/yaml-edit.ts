@@ -51,20 +51,28 @@ export function documentsOf(text: string, file: string): Document.Parsed[] {
   return documents as Document.Parsed[]
 }
 
+/** A document of a file, as an edit finds it. */
+export interface Edited {
+  readonly index: number
+  /** For messages. */
+  readonly file: string
+}
+
 /**
  * Sets the value at a path of one document: a scalar is replaced where it stands, in its own quotes; what is missing is put at the end of the
  * innermost block that is there, in that block's indentation. Objects are merged, key by key; a list is replaced only where there was none.
  * Throws SpecError for values behind aliases and for shapes that do not fit.
  */
-export function setAt(text: string, index: number, path: Path, value: Plain): string {
+export function setAt(text: string, document: Edited, path: Path, value: Plain): string {
+  const { index, file } = document
   if (isPlainObject(value)) {
     const present = find(text, index, path)
     if (present.rest.length === 0 && isMap(present.node)) {
-      return Object.entries(value).reduce((edited, [key, inner]) => setAt(edited, index, [...path, key], inner), text)
+      return Object.entries(value).reduce((edited, [key, inner]) => setAt(edited, document, [...path, key], inner), text)
     }
   }
   const { node, rest, depth } = find(text, index, path)
-  const where = path.slice(0, depth).join('.')
+  const where = `${file}: ${path.slice(0, depth).join('.')}`
   if (isAlias(node)) throw new SpecError(`${where} is an alias (*${node.source})`, 'write the value out there, or edit the anchor by hand')
   if (rest.length === 0) {
     if (isScalar(node)) return splice(text, rangeOf(node), scalarText(value, node))
@@ -74,7 +82,7 @@ export function setAt(text: string, index: number, path: Path, value: Plain): st
   const content = deeper.reduceRight<Plain>((inner, name) => ({ [name]: inner }), value)
   if (isMap(node)) return insertIntoMap(text, node, String(key), content)
   if (isSeq(node) && key === node.items.length) return insertIntoSeq(text, node, content)
-  if (isScalar(node) && node.value === null) return fillEmpty(text, index, path.slice(0, depth), { [String(key)]: content })
+  if (isScalar(node) && node.value === null) return fillEmpty(text, document, path.slice(0, depth), { [String(key)]: content })
   throw new SpecError(`${where} is no block of named values`, 'edit it by hand')
 }
 
@@ -151,12 +159,12 @@ function insertIntoFlow(text: string, node: YAMLMap | YAMLSeq, entry: string): s
 }
 
 /** 'resources:' with nothing behind it. */
-function fillEmpty(text: string, index: number, path: Path, content: Plain): string {
+function fillEmpty(text: string, { index, file }: Edited, path: Path, content: Plain): string {
   const parent = find(text, index, path.slice(0, -1)).node
   const pair = isMap(parent)
     ? (parent.items.find((p) => isScalar(p.key) && p.key.value === path.at(-1)) as Pair<Node, Node> | undefined)
     : undefined
-  if (!pair || !isMap(parent) || parent.flow) throw new SpecError(`${path.join('.')} is empty`, 'edit it by hand')
+  if (!pair || !isMap(parent) || parent.flow) throw new SpecError(`${file}: ${path.join('.')} is empty`, 'edit it by hand')
   const at = pair.key.range![0]
   return insertLines(text, afterLineOf(text, at), indented(block(content), columnOf(text, at) + 2))
 }

@@ -54,11 +54,28 @@ export interface BuiltinTemplate {
   readonly readyTimeoutS?: number
 }
 
-/** Any command that starts an HTTP server. */
-export interface CommandTemplate {
-  readonly kind: 'command'
+/** How any predictor but the built-in one is asked. */
+export interface Called {
   /** The model's name in the protocol's paths. */
   readonly model: string
+  readonly protocol: ProtocolName
+  /** Path of the inference call, where the protocol needs one. */
+  readonly path?: string
+  /** Of TensorFlow Serving: which is called, where it is not the usual one. */
+  readonly signature?: string
+  /** Path that answers 200 once ready, where it is not the protocol's own. */
+  readonly healthPath?: string
+  /** Request body for protocol 'json', with {{text}}, {{image}} or {{int}} filled in for each request. */
+  readonly body?: string
+  /** Sent with every request: HTTP headers, gRPC metadata. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** Seconds until it must be ready. Default 60. */
+  readonly readyTimeoutS?: number
+}
+
+/** Any command that starts an HTTP server. */
+export interface CommandTemplate extends Called {
+  readonly kind: 'command'
   /** Program and arguments, with placeholders; never through a shell. */
   readonly command: readonly string[]
   /** Environment beside the tuner's own, with placeholders. */
@@ -73,19 +90,6 @@ export interface CommandTemplate {
   readonly server?: ServerPreset
   /** Working directory. Default: the experiment's. */
   readonly cwd?: string
-  readonly protocol: ProtocolName
-  /** Path of the inference call, where the protocol needs one. */
-  readonly path?: string
-  /** Of TensorFlow Serving: which is called, where it is not the usual one. */
-  readonly signature?: string
-  /** Path that answers 200 once ready, where it is not the protocol's own. */
-  readonly healthPath?: string
-  /** Request body for protocol 'json', with {{text}}, {{image}} or {{int}} filled in for each request. */
-  readonly body?: string
-  /** Sent with every request: HTTP headers, gRPC metadata. */
-  readonly headers?: Readonly<Record<string, string>>
-  /** Seconds until it must be ready. Default 60. */
-  readonly readyTimeoutS?: number
 }
 export interface TemplateFile {
   readonly path: string
@@ -93,27 +97,13 @@ export interface TemplateFile {
 }
 
 /** A server that runs already: measured as it is, never started, never stopped. */
-export interface UrlTemplate {
+export interface UrlTemplate extends Called {
   readonly kind: 'url'
-  readonly model: string
   readonly url: string
-  readonly protocol: ProtocolName
-  /** Path of the inference call, where the protocol needs one. */
-  readonly path?: string
-  /** Of TensorFlow Serving: which is called, where it is not the usual one. */
-  readonly signature?: string
-  /** Path that answers 200 once ready, where it is not the protocol's own. */
-  readonly healthPath?: string
-  /** Request body for protocol 'json', with {{text}}, {{image}} or {{int}} filled in for each request. */
-  readonly body?: string
-  /** Sent with every request: HTTP headers, gRPC metadata. */
-  readonly headers?: Readonly<Record<string, string>>
   /** HTTP/2, where its protocol is no gRPC. */
   readonly http2?: boolean
   /** How its certificate is checked, and which one it is shown; the paths are the files that they were read from. */
   readonly tls?: TlsOptions & { readonly caPath?: string; readonly certPath?: string; readonly keyPath?: string }
-  /** Seconds until it must be ready. Default 60. */
-  readonly readyTimeoutS?: number
 }
 
 export const defaultReadyTimeoutS = 60

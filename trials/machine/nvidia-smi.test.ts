@@ -1,8 +1,9 @@
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { listNvidiaGpus, nvidiaUse, parseGpus, parseMemoryOf } from './nvidia-smi.ts'
+import { standIn } from './testing/stand-in.ts'
 
 // In the formats of nvidia-smi 470 to 550. The A100's `-L` is that of DataDog/datadog-agent#33120 with other profiles beside.
 const t4 = '0, GPU-3b6a6e9e-2a3f-5a9a-8bd0-0f1c6b1c7a11, Tesla T4, 15360, 2, 470.223.02, Default, [N/A]\n'
@@ -70,17 +71,11 @@ describe('asking', () => {
   })
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
   /** A program in nvidia-smi's place that answers as a script says. */
-  const standIn = (name: string, script: string) => {
-    const path = join(folder, name)
-    writeFileSync(path, `#!/bin/sh\n${script}\n`)
-    chmodSync(path, 0o755)
-    return path
-  }
-
   test('no nvidia-smi: no GPUs', async () => expect(await listNvidiaGpus(join(folder, 'absent'))).toEqual([]))
 
   test('an older driver is asked again without what it does not know', async () => {
     const program = standIn(
+      folder,
       'old',
       `case "$1" in
         -L) printf '${t4List.trim()}\\n';;
@@ -92,13 +87,13 @@ describe('asking', () => {
   })
 
   test('a driver that fails is a failure in its own words, not a machine without GPUs', async () => {
-    const program = standIn('broken', `echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18`)
+    const program = standIn(folder, 'broken', `echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18`)
     await expect(listNvidiaGpus(program)).rejects.toThrow('nvidia-smi failed: Failed to initialize NVML: Driver/library version mismatch')
   })
 
   test('use of a GPU by some processes', async () => {
-    const program = standIn('use', `case "$1" in *apps*) echo '7, 300';; *power.draw*) echo '37, 61.50';; esac`)
-    const silent = standIn('silent', `case "$1" in *apps*) echo '7, 300';; *) echo '[N/A], [Not Supported]';; esac`)
+    const program = standIn(folder, 'use', `case "$1" in *apps*) echo '7, 300';; *power.draw*) echo '37, 61.50';; esac`)
+    const silent = standIn(folder, 'silent', `case "$1" in *apps*) echo '7, 300';; *) echo '[N/A], [Not Supported]';; esac`)
     expect(await nvidiaUse('GPU-1', [7], program)).toEqual({ memoryMiB: 300, utilization: 0.37, gpuWatts: 61.5 })
     expect(await nvidiaUse('GPU-1', [7], silent)).toEqual({ memoryMiB: 300, utilization: undefined, gpuWatts: undefined })
     expect(await nvidiaUse('MIG-1', [7], program)).toEqual({ memoryMiB: 300, utilization: undefined, gpuWatts: undefined })

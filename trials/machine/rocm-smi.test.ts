@@ -1,8 +1,9 @@
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { amdUse, listAmdGpus, parseAmdGpus } from './rocm-smi.ts'
+import { standIn } from './testing/stand-in.ts'
 
 // In the forms of ROCm 6.2 ('Card Series') and 5.7 ('Card series').
 const six = `{"card0": {"Unique ID": "0x5d9b", "VRAM Total Memory (B)": "206141652992", "VRAM Total Used Memory (B)": "297361408", "Card Series": "AMD Instinct MI300X", "Card Model": "0x74a1"}, "system": {"Driver version": "6.10.5"}}`
@@ -13,12 +14,6 @@ beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'tune-rocm-'))
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
-const standIn = (name: string, script: string) => {
-  const path = join(folder, name)
-  writeFileSync(path, `#!/bin/sh\n${script}\n`)
-  chmodSync(path, 0o755)
-  return path
-}
 
 test('an MI300X, by either release, with warnings before the document', () => {
   for (const text of [six, five, `WARNING: AMD GPU device(s) is/are in a low-power state.\n${six}`])
@@ -41,13 +36,13 @@ test('an MI300X, by either release, with warnings before the document', () => {
 
 test('no rocm-smi: no GPUs; one that fails says why', async () => {
   expect(await listAmdGpus(join(folder, 'absent'))).toEqual([])
-  await expect(listAmdGpus(standIn('broken', 'echo "Driver not initialized (amdgpu not found in modules)" >&2; exit 2'))).rejects.toThrow(
-    'rocm-smi failed: Driver not initialized',
-  )
+  await expect(
+    listAmdGpus(standIn(folder, 'broken', 'echo "Driver not initialized (amdgpu not found in modules)" >&2; exit 2')),
+  ).rejects.toThrow('rocm-smi failed: Driver not initialized')
 })
 
 test('use of a card', async () => {
-  const use = standIn('use', `echo '{"card1": {"GPU use (%)": "40", "VRAM Total Used Memory (B)": "1048576000"}}'`)
+  const use = standIn(folder, 'use', `echo '{"card1": {"GPU use (%)": "40", "VRAM Total Used Memory (B)": "1048576000"}}'`)
   expect(await amdUse(1, use)).toEqual({ memoryMiB: 1000, utilization: 0.4 })
   expect(await amdUse(0, use)).toEqual({ memoryMiB: undefined, utilization: undefined })
 })

@@ -9,7 +9,7 @@ import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
 import { graphName, isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
 import { type ServerKind, serverCommand, serverProtocol } from '../../trials/launchers/server-files/preset.ts'
-import type { BuiltinTemplate, CommandTemplate, PredictorTemplate, UrlTemplate } from '../../trials/launchers/template.ts'
+import type { BuiltinTemplate, Called, CommandTemplate, PredictorTemplate, UrlTemplate } from '../../trials/launchers/template.ts'
 import { type BuiltinProtocol, spoken } from '../../trials/predictor/protocol/spoken.ts'
 import { referencesIn, replaceReferences } from '../../trials/secrets.ts'
 import { resolveTls } from './authority.ts'
@@ -39,41 +39,13 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
   return kind === 'url' ? urlTemplate(context, common) : commandTemplate(context, common, model)
 }
 
-/** How any predictor but the built-in one is called. */
-type Called = Pick<UrlTemplate, 'model' | 'protocol' | 'path' | 'signature' | 'healthPath' | 'body' | 'headers' | 'readyTimeoutS'>
-
+/** Keys that say how a predictor is asked, of any kind but the built-in one. */
+const called = ['kind', 'protocol', 'path', 'signature', 'healthPath', 'body', 'headers', 'readyTimeout']
 /** Keys that mean something for a kind; those that decide it come on top. */
 const keysOf: Readonly<Record<PredictorTemplate['kind'], readonly string[]>> = {
   builtin: ['kind', 'engine', 'protocol', 'env', 'readyTimeout'],
-  command: [
-    'kind',
-    'protocol',
-    'path',
-    'signature',
-    'healthPath',
-    'body',
-    'headers',
-    'env',
-    'envNames',
-    'argFormat',
-    'files',
-    'cwd',
-    'readyTimeout',
-  ],
-  url: [
-    'kind',
-    'protocol',
-    'path',
-    'signature',
-    'healthPath',
-    'body',
-    'headers',
-    'http2',
-    'ca',
-    'tls',
-    'insecureSkipVerify',
-    'readyTimeout',
-  ],
+  command: [...called, 'env', 'envNames', 'argFormat', 'files', 'cwd'],
+  url: [...called, 'http2', 'ca', 'tls', 'insecureSkipVerify'],
 }
 const deciding = ['command', 'server', 'url']
 
