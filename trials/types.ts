@@ -113,14 +113,18 @@ export interface PredictorDeath {
   readonly outOfMemory: boolean
 }
 
+/** @param what it waits for, in words */
+export type OnWaiting = (what: string) => void
+
 export interface Launcher {
   readonly name: string
   /**
    * Starts a predictor with a configuration and waits until it serves.
    * Rejects with InfeasibleError (the configuration cannot serve), LaunchError (our fault or the machine's: retry), or the signal's reason.
    * Leaves nothing behind when it rejects.
+   * @param onWaiting told when it waits for something that no trial holds, such as a node that a cluster is adding: others may run meanwhile
    */
-  launch(configuration: Configuration, trialNumber: number, signal: AbortSignal): Promise<Predictor>
+  launch(configuration: Configuration, trialNumber: number, signal: AbortSignal, onWaiting?: OnWaiting): Promise<Predictor>
   /** Ends whatever an earlier, crashed run left behind. */
   sweep(): Promise<void>
   /** Ends what it keeps between trials; call it after the last one. Absent where nothing is kept. */

@@ -53,8 +53,8 @@ export function withCheckedAnswers<L extends Launcher>(inner: L, options: Checke
   if (rules.golden === 'off' && rules.expect.length === 0) return inner
   return {
     ...inner,
-    launch: async (configuration, trialNumber, signal) => {
-      const predictor = await inner.launch(configuration, trialNumber, signal)
+    launch: async (configuration, trialNumber, signal, onWaiting) => {
+      const predictor = await inner.launch(configuration, trialNumber, signal, onWaiting)
       if (predictor.target.kind !== 'http') return predictor
       try {
         return await checked(predictor, predictor.target, { ...options, reading, configuration, trialNumber, signal })

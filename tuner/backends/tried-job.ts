@@ -11,13 +11,13 @@ export function withTriedJob(inner: KubernetesLauncher, job: JobBase): Kubernete
   let tried: Promise<void> | undefined
   return {
     ...inner,
-    launch: async (configuration, trialNumber, signal) => {
+    launch: async (configuration, trialNumber, signal, onWaiting) => {
       tried ??= tryJob(inner, job, trialNumber, signal).catch((error: unknown) => {
         tried = undefined
         throw error
       })
       await tried
-      return inner.launch(configuration, trialNumber, signal)
+      return inner.launch(configuration, trialNumber, signal, onWaiting)
     },
   }
 }

@@ -298,3 +298,73 @@ test('abandoned, what runs is ended, waited for and counted where it finished in
   expect(batches()).toEqual([2])
   expect([...new Set(stopped)].sort()).toEqual(['1', '2', '4'])
 })
+
+describe('a trial that waits for a node', () => {
+  /** Batch 1 waits until others have been measured, unless nothing else is left. */
+  const waitingLauncher = (until: (done: () => void) => void, log: string[]) => ({
+    ...fakeLauncher(async () => fakePredictor()),
+    launch: async ({ batchSize }: Configuration, _number: number, _signal: AbortSignal, onWaiting?: (what: string) => void) => {
+      if (batchSize === 1) {
+        onWaiting?.('a node (TriggeredScaleUp)')
+        await new Promise<void>((resolve) => until(resolve))
+      }
+      log.push(`${batchSize} serves`)
+      return fakePredictor({ isolation: String(batchSize) })
+    },
+  })
+
+  test('lets others run meanwhile, one at a time, and is measured in a turn of its own', async () => {
+    const log: string[] = []
+    let node: () => void = () => undefined
+    let measured = 0
+    let most = 0
+    const launcher = waitingLauncher((done) => {
+      node = done
+    }, log)
+    const load = async ({ isolation }: { isolation: string }) => {
+      measured++
+      most = Math.max(most, measured)
+      // Its node comes in the middle of another's measurement.
+      if (isolation === '4') node()
+      await new Promise((resolve) => setTimeout(resolve, 5))
+      measured--
+      log.push(`${isolation} measured`)
+      return measurement(100)
+    }
+    const { running, batches, of } = search({ launcher, load }, { parallel: 1, budget: { maxTrials: 4 } })
+    await running.run()
+    expect(most).toBe(1)
+    expect(log.indexOf('2 measured')).toBeLessThan(log.indexOf('1 serves'))
+    expect(log.indexOf('1 measured')).toBeGreaterThan(log.indexOf('4 measured'))
+    expect([...batches()].sort()).toEqual([1, 2, 4, 8])
+    expect(of('warning')).toEqual([{ type: 'warning', message: 'trial 1 waits for a node (TriggeredScaleUp); others run meanwhile' }])
+  })
+
+  test('is waited for where it is all that is left', async () => {
+    const launcher = waitingLauncher((done) => setTimeout(done, 30), [])
+    const { running, batches } = search({ launcher }, { parallel: 1, budget: { maxTrials: 1 } })
+    await running.run()
+    expect(batches()).toEqual([1])
+  })
+
+  test('ends with the run', async () => {
+    const stopped = new AbortController()
+    let stops = 0
+    const launcher = {
+      ...fakeLauncher(async () => fakePredictor()),
+      launch: async ({ batchSize }: Configuration, _number: number, _signal: AbortSignal, onWaiting?: (what: string) => void) => {
+        onWaiting?.('a node')
+        if (batchSize === 2) stopped.abort(new Error('interrupted'))
+        return fakePredictor({
+          stop: async () => {
+            stops++
+          },
+        })
+      },
+    }
+    const { running } = search({ launcher }, { parallel: 1 }, stopped.signal)
+    await expect(running.run()).rejects.toThrow('interrupted')
+    await running.abandon(new Error('interrupted'))
+    expect(stops).toBeGreaterThanOrEqual(2)
+  })
+})

@@ -14,6 +14,7 @@ import type { TrialLog } from './trial-log.ts'
 import { runTrial, type TrialRequest } from './trial-runner.ts'
 import { taskOf } from './trial-task.ts'
 import { trialsUntilIdle, type Worth, worthOfTrial } from './trial-worth.ts'
+import { Turns } from './turns.ts'
 import { type Ending, spaceExhausted, whyStop, withUnplaced } from './why-stop.ts'
 
 /** Tries of one configuration before it is given up. */
@@ -39,6 +40,7 @@ export class Search {
   readonly #startedMs: number
   /** By trial number. */
   readonly #pending = new Map<number, Pending>()
+  readonly #turns: Turns
   readonly #retries: Omit<TrialRequest, 'number'>[] = []
   readonly #givenUp: Configuration[] = []
   /** Configurations whose second reading was asked for. */
@@ -57,6 +59,7 @@ export class Search {
     this.#log = log
     this.#emit = emit
     this.#signal = signal
+    this.#turns = new Turns(experiment.parallel)
     this.#startedMs = parts.now()
     this.#announced = this.#best()?.trial
   }
@@ -70,7 +73,7 @@ export class Search {
   async run(): Promise<Ending> {
     for (;;) {
       this.#signal.throwIfAborted()
-      while (!this.#ending && this.#pending.size < this.#experiment.parallel && !this.#whyStop()) {
+      while (!this.#ending && this.#turns.free && !this.#whyStop()) {
         const request = this.#next()
         if (!request) break
         this.#start(request)
@@ -81,7 +84,7 @@ export class Search {
         if (!last) return withUnplaced(this.#ending, this.#log.fresh)
         this.#start(last)
       }
-      await Promise.race([...this.#pending.values()].map(({ done }) => done))
+      await Promise.race([...[...this.#pending.values()].map(({ done }) => done), this.#turns.freed])
     }
   }
 
@@ -186,6 +189,7 @@ export class Search {
 
   #start(request: TrialRequest): void {
     const { number, configuration, purpose, predicted } = request
+    this.#turns.start(number)
     const { backend, label, problem, expectation, now } = this.#parts
     const { objective, slo, stop } = this.#experiment
     const pricePerHour = problem.pricePerHour(configuration)
@@ -202,6 +206,8 @@ export class Search {
         now,
         onReady: (predictor, seconds) => this.#emit({ type: 'predictor-ready', number, isolation: predictor.isolation, seconds }),
         onStep: (point, phase) => this.#emit({ type: 'load-step', number, point, sloMs: slo.limitMs, phase }),
+        onWaiting: (what) => this.#waits(number, what),
+        turn: (signal) => this.#turns.take(number, signal),
       },
       AbortSignal.any([this.#signal, this.#fault.signal]),
     ).then((trial) => this.#record(trial, request))
@@ -210,10 +216,15 @@ export class Search {
     this.#pending.set(number, { configuration, done })
   }
 
+  #waits(number: number, what: string): void {
+    if (this.#turns.giveUp(number)) this.#emit({ type: 'warning', message: `trial ${number} waits for ${what}; others run meanwhile` })
+  }
+
   async #record(trial: FinishedTrial, request: TrialRequest): Promise<FinishedTrial> {
     const { store, experimentId, label, problem, assessStop, rng } = this.#parts
     await store.append(experimentId, trial)
     this.#pending.delete(trial.number)
+    this.#turns.end(trial.number)
     this.#log.add(trial)
     const retry = this.#tryAgain(trial, request)
     const pricePerHour = problem.pricePerHour(trial.configuration)

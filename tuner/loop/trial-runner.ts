@@ -11,6 +11,7 @@ import {
   InfeasibleError,
   type InfeasibleReason,
   LaunchError,
+  type OnWaiting,
   type Prediction,
   type Predictor,
   type PredictorDeath,
@@ -32,6 +33,10 @@ interface TrialHooks {
   readonly now: () => number
   readonly onReady: (predictor: Predictor, seconds: number) => void
   readonly onStep: (point: LoadPoint, phase: Phase) => void
+  /** It waits for what no other trial holds. */
+  readonly onWaiting?: OnWaiting
+  /** Resolves once it may be measured. @throws the signal's reason */
+  readonly turn?: (signal: AbortSignal) => Promise<void>
 }
 
 /** A predictor that dies under load this often with one configuration cannot serve it. */
@@ -75,7 +80,8 @@ export async function runTrial(
   let predictor: Predictor | undefined
   let death: PredictorDeath | undefined
   try {
-    predictor = await launcher.launch(configuration, number, signal)
+    predictor = await launcher.launch(configuration, number, signal, hooks.onWaiting)
+    await hooks.turn?.(signal)
     hooks.onReady(predictor, seconds())
     const died = new AbortController()
     predictor.died?.then((what) => {

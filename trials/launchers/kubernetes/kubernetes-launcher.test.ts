@@ -255,14 +255,43 @@ describe('a pod in trouble', () => {
         ...{ reason, message, lastTimestamp: new Date().toISOString(), ...more },
       })
     fake.kubelet = (_, set) => setImmediate(() => set({ conditions } as never))
-    const launched = launcherOf(await fake.api()).launch({}, 1, never)
+    const waits: string[] = []
+    const launched = launcherOf(await fake.api()).launch({}, 1, never, (what) => waits.push(what))
     say('TriggeredScaleUp', 'pod triggered scale-up: [{gpu-pool 0->1 (max: 4)}]')
     const early = await Promise.race([launched.catch(() => 'gave up'), new Promise((resolve) => setTimeout(resolve, 500, 'waits'))])
     expect(early).toBe('waits')
+    expect(waits[0]).toBe('a node (TriggeredScaleUp: pod triggered scale-up: [{gpu-pool 0->1 (max: 4)}])')
     say('NotTriggerScaleUp', 'pod did not trigger scale-up: 1 max node group size reached', { lastTimestamp: new Date(Date.now() + 1000) })
     await expect(launched).rejects.toMatchObject({
       final: 'run',
       message: expect.stringMatching(/Insufficient nvidia.*max node group size/),
+    })
+  })
+
+  test('whose node group gets no node, by the autoscaler’s own status, waits no longer', async () => {
+    const conditions = [
+      { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/3 nodes: Insufficient nvidia.com/gpu' },
+    ]
+    fake.objects.events.set('e', {
+      metadata: { name: 'e', uid: '', resourceVersion: '', creationTimestamp: '' },
+      ...{
+        reason: 'TriggeredScaleUp',
+        message: 'pod triggered scale-up: [{nap-l4 0->1 (max: 9)}]',
+        lastTimestamp: new Date().toISOString(),
+      },
+    })
+    const group = {
+      name: 'nap-l4',
+      scaleUp: { status: 'Backoff', backoffInfo: { errorCode: 'QUOTA_EXCEEDED', errorMessage: 'NVIDIA_L4_GPUS' } },
+    }
+    fake.fault = ({ path }, response) => {
+      if (!path.endsWith('/kube-system/configmaps/cluster-autoscaler-status')) return false
+      answer(response, 200, { data: { status: JSON.stringify({ nodeGroups: [{ name: 'other' }, group] }) } })
+      return true
+    }
+    expect(await launchOf({ conditions })).toMatchObject({
+      final: 'run',
+      message: expect.stringContaining('node group nap-l4: QUOTA_EXCEEDED: NVIDIA_L4_GPUS'),
     })
   })
 

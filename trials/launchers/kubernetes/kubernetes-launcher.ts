@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import type { Configuration } from '../../../search/types.ts'
-import { LaunchError, type Launcher } from '../../types.ts'
+import { LaunchError, type Launcher, type OnWaiting } from '../../types.ts'
 import { Cleanup } from '../local/cleanup.ts'
 import { type Api, ApiError } from './api.ts'
 import { labelNames, type Owner } from './manifests.ts'
@@ -11,7 +11,7 @@ import { type Kind, removeObjects } from './sweep.ts'
 import { createOwner } from './trial-objects.ts'
 
 export interface KubernetesLauncher extends Launcher {
-  launch(configuration: Configuration, trialNumber: number, signal: AbortSignal): Promise<PodPredictor>
+  launch(configuration: Configuration, trialNumber: number, signal: AbortSignal, onWaiting?: OnWaiting): Promise<PodPredictor>
   readonly api: Api
   readonly watch: PodWatch
   /** The ConfigMap that owns the experiment's objects, made when first asked for. */
@@ -42,10 +42,10 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
 
   const kinds: readonly Kind[] = ['jobs', 'pods', ...(options.draVersion ? (['resourceclaimtemplates'] as const) : [])]
 
-  const launch = async (configuration: Configuration, trialNumber: number, signal: AbortSignal): Promise<PodPredictor> => {
+  const launch: KubernetesLauncher['launch'] = async (configuration, trial, signal, onWaiting) => {
     const cleanup = new Cleanup()
     try {
-      return await launchPod({ options, watch, owner, live, neighbours }, configuration, trialNumber, cleanup, signal)
+      return await launchPod({ options, watch, owner, live, neighbours }, { configuration, trial, cleanup, signal, onWaiting })
     } catch (error) {
       await cleanup.run()
       signal.throwIfAborted()

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { V1Pod } from '@kubernetes/client-node'
 import type { Configuration } from '../../../search/types.ts'
 import { makePrivateFolder } from '../../private-files.ts'
-import { InfeasibleError, type Predictor } from '../../types.ts'
+import { InfeasibleError, type OnWaiting, type Predictor } from '../../types.ts'
 import { lastLines, noGoodAnswer } from '../failure.ts'
 import type { Cleanup } from '../local/cleanup.ts'
 import { metricsProbe } from '../local/device-probes.ts'
@@ -48,21 +48,17 @@ interface Launch {
   readonly trial: number
   readonly cleanup: Cleanup
   readonly signal: AbortSignal
+  readonly onWaiting?: OnWaiting
 }
 
 /** @returns a predictor that serves. What was made goes into `cleanup`, also when it throws. @throws as a launcher */
-export async function launchPod(
-  shared: Shared,
-  configuration: Configuration,
-  trial: number,
-  cleanup: Cleanup,
-  signal: AbortSignal,
-): Promise<PodPredictor> {
+export async function launchPod(shared: Shared, asked: Omit<Launch, 'shared'>): Promise<PodPredictor> {
+  const { trial, cleanup, signal } = asked
   const startedMs = performance.now()
   signal.throwIfAborted()
   // One signal ends every trial, and each waits for several things.
   setMaxListeners(0, signal)
-  const launch: Launch = { shared, configuration, trial, cleanup, signal }
+  const launch: Launch = { shared, ...asked }
   const { followed, objects } = await makePod(launch)
   const ip = await untilItRuns(launch, followed, objects)
   const runningMs = performance.now()
@@ -125,11 +121,11 @@ async function makePod({
 }
 
 /** @returns the pod's address */
-async function untilItRuns({ shared, signal }: Launch, followed: FollowedPod, { pod, claim }: TrialObjects): Promise<string> {
+async function untilItRuns({ shared, signal, onWaiting }: Launch, followed: FollowedPod, { pod, claim }: TrialObjects): Promise<string> {
   const { options, watch } = shared
   const { name, state, endedAs } = followed
   const patience = { ...defaultStartPatience, ...options.patience }
-  const ip = await untilRunning({ api: options.api, watch, name, state, endedAs, requested: pod, claim, patience, signal })
+  const ip = await untilRunning({ api: options.api, watch, name, state, endedAs, requested: pod, claim, patience, signal, onWaiting })
   followed.readLog()
   return ip
 }

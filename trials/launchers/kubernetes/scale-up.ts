@@ -1,5 +1,6 @@
-/** Whether a cluster is adding a node for a pod: what its autoscaler says in events, and of Karpenter's NodeClaims. */
-import type { CoreV1Event } from '@kubernetes/client-node'
+/** Whether a cluster is adding a node for a pod: what its autoscaler says in events, of Karpenter's NodeClaims, and of its node groups. */
+import type { CoreV1Event, V1ConfigMap } from '@kubernetes/client-node'
+import { parse, YAMLError } from 'yaml'
 import { type Api, ApiError } from './api.ts'
 
 interface ScaleUp {
@@ -32,7 +33,7 @@ export async function scaleUpSaid(api: Api, pod: string, signal: AbortSignal): P
   const said = `${last.reason}: ${last.message ?? ''}`.trim()
   if (!adds.has(last.reason ?? '')) return { grows: false, said }
   const claim = /nodeclaim\/([a-z0-9.-]+)/.exec(last.message ?? '')?.[1]
-  const lost = claim === undefined ? undefined : await nodeClaimLost(api, claim, signal)
+  const lost = await (claim === undefined ? groupLost(api, last.message ?? '', signal) : nodeClaimLost(api, claim, signal))
   return lost === undefined ? { grows: true, said } : { grows: false, said: `${said}; ${lost}` }
 }
 
@@ -54,5 +55,34 @@ async function nodeClaimLost(api: Api, name: string, signal: AbortSignal): Promi
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     return error.status === 404 ? `nodeclaim ${name} is gone: its node could not be made` : undefined
+  }
+}
+
+/** As the cluster autoscaler publishes it since 1.30, on GKE with its node auto-provisioning too. */
+interface AutoscalerStatus {
+  readonly nodeGroups?: readonly {
+    readonly name?: string
+    readonly scaleUp?: { readonly status?: string; readonly backoffInfo?: { readonly errorCode?: string; readonly errorMessage?: string } }
+  }[]
+}
+
+const statusMap = '/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status'
+
+/**
+ * Why the group that was to grow does not: no quota, nothing in stock. Undefined: it may, or it may not be seen.
+ * @param said 'pod triggered scale-up: [{GROUP 0->1 (max: 4)}]'
+ */
+async function groupLost(api: Api, said: string, signal: AbortSignal): Promise<string | undefined> {
+  try {
+    const { data } = await api.request<V1ConfigMap>('GET', statusMap, { signal, once: true })
+    const { nodeGroups } = (parse(data?.status ?? '') ?? {}) as AutoscalerStatus
+    const group = nodeGroups?.find(({ name, scaleUp }) => name !== undefined && said.includes(name) && scaleUp?.status === 'Backoff')
+    if (group === undefined) return undefined
+    const { errorCode = 'its last attempt failed', errorMessage } = group.scaleUp?.backoffInfo ?? {}
+    return `node group ${group.name}: ${errorCode}${errorMessage ? `: ${errorMessage}` : ''}`
+  } catch (error) {
+    // Older ones write prose.
+    if (error instanceof ApiError || error instanceof YAMLError) return undefined
+    throw error
   }
 }

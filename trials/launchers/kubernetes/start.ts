@@ -1,5 +1,5 @@
 /** From a pod made to a container that runs: what is waited for, how long, and why not longer. */
-import { LaunchError } from '../../types.ts'
+import { LaunchError, type OnWaiting } from '../../types.ts'
 import { type Api, ApiError } from './api.ts'
 import { listDevices, offersClaim } from './device-slices.ts'
 import { type DeviceClaim, draVersionOf } from './dra.ts'
@@ -38,6 +38,8 @@ interface Start {
   readonly claim?: DeviceClaim
   readonly patience: StartPatience
   readonly signal: AbortSignal
+  /** Told, time and again, while the cluster adds a node. */
+  readonly onWaiting?: OnWaiting
 }
 
 /** Resolves with the pod's address. @throws InfeasibleError, LaunchError, the signal's reason */
@@ -63,7 +65,7 @@ export async function untilRunning(start: Start): Promise<string> {
 
 function watchTheClock(start: Start, gaveUp: AbortController): { stop: () => void } {
   const { patience, state, signal } = start
-  let unschedulableSince: number | undefined
+  const place = new PlaceClock(start)
   let scheduledSince: number | undefined
   const startedMs = performance.now()
   let looking = false
@@ -72,16 +74,10 @@ function watchTheClock(start: Start, gaveUp: AbortController): { stop: () => voi
     const nowMs = performance.now()
     const now = state()
     if (now.kind === 'unschedulable') {
-      if (othersRun(start)) unschedulableSince = undefined
-      else unschedulableSince ??= nowMs
-      const waitedMs = nowMs - (unschedulableSince ?? nowMs)
-      const grows = async () => patience.waitsForScaleUp || (await scaleUpOf(start)).grows
-      if (waitedMs > patience.scaleUpMs || (waitedMs > patience.unschedulableMs && !(await grows()))) {
-        gaveUp.abort(await neverScheduled(start, now.why))
-      }
+      if (await place.isOver(nowMs)) gaveUp.abort(await neverScheduled(start, now.why))
       return
     }
-    unschedulableSince = undefined
+    place.found()
     if (now.kind !== 'starting') return
     if (now.scheduled) scheduledSince ??= nowMs
     const waitedMs = nowMs - (scheduledSince ?? startedMs)
@@ -109,6 +105,48 @@ function watchTheClock(start: Start, gaveUp: AbortController): { stop: () => voi
       })
   }, patience.lookMs)
   return { stop: () => clearInterval(timer) }
+}
+
+/** How long a pod has been without a place. A cluster that adds a node gets its time, and others run meanwhile; what another trial holds is waited for. */
+class PlaceClock {
+  readonly #start: Start
+  #since: number | undefined
+  #grows = false
+  #askedMs = Number.NEGATIVE_INFINITY
+
+  constructor(start: Start) {
+    this.#start = start
+  }
+
+  found(): void {
+    this.#since = undefined
+  }
+
+  /** @throws ApiError where events may not be seen */
+  async isOver(nowMs: number): Promise<boolean> {
+    const { patience, onWaiting } = this.#start
+    const alone = !othersRun(this.#start)
+    // Each look at the events is a request.
+    if (nowMs - this.#askedMs >= Math.min(patience.unschedulableMs, looksBetweenEvents * patience.lookMs)) {
+      this.#askedMs = nowMs
+      const { grows, said } = await scaleUpOf(this.#start).catch(unseen)
+      // Of an autoscaler that says nothing nobody knows whether a trial's end or a node comes first.
+      this.#grows = grows || (patience.waitsForScaleUp === true && (alone || this.#grows))
+      if (this.#grows) onWaiting?.(`a node${said === undefined ? '' : ` (${said})`}`)
+    }
+    if (alone || this.#grows) this.#since ??= nowMs
+    else this.#since = undefined
+    const waitedMs = nowMs - (this.#since ?? nowMs)
+    return waitedMs > (this.#grows ? patience.scaleUpMs : patience.unschedulableMs)
+  }
+}
+
+const looksBetweenEvents = 5
+
+/** Without leave to see events nobody says that a node is added. */
+function unseen(error: unknown): { readonly grows: false; readonly said?: undefined } {
+  if (error instanceof ApiError && error.status === 403) return { grows: false }
+  throw error
 }
 
 /** Another trial's predictor holds what this one may be waiting for. */
