@@ -70,6 +70,8 @@ export interface Usage {
   readonly realisedBatch?: number
   /** Seconds from start to ready. */
   readonly launchSeconds?: number
+  /** Seconds of the `prepare` step before that; absent where what it makes was there. */
+  readonly prepareSeconds?: number
 }
 
 /**
@@ -88,6 +90,8 @@ export interface Predictor {
   readonly provenance: Provenance
   /** One line on how resources were held, e.g. 'cores 0-1 by affinity; GPU T4 emulated, 25 %'. */
   readonly isolation: string
+  /** What its `prepare` step took; `kept`: what it makes was there already. Absent without one. */
+  readonly prepared?: { readonly seconds: number; readonly kept: boolean }
   readonly logPath?: string
   /** Last lines of its output. */
   logTail(): string

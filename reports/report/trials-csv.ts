@@ -73,8 +73,9 @@ export const trialColumns: readonly { readonly name: string; readonly what: stri
   },
   { name: 'realised_batch', what: 'mean batch the server formed', of: (r) => r.trial.usage?.realisedBatch },
   { name: 'launch_seconds', what: 'from start to ready', of: (r) => r.trial.usage?.launchSeconds },
+  { name: 'prepare_seconds', what: 'of the prepare step before that, where it had to be run', of: (r) => r.trial.usage?.prepareSeconds },
   { name: 'started_at', what: 'ISO 8601', of: (r) => r.trial.startedAt },
-  { name: 'seconds', what: 'launch, load and stop', of: (r) => r.trial.seconds },
+  { name: 'seconds', what: 'preparing, launch, load and stop', of: (r) => r.trial.seconds },
   { name: 'why', what: 'why the configuration was tried', of: (r) => r.trial.why },
 ]
 

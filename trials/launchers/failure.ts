@@ -33,9 +33,17 @@ const hints: CauseHints = {
  * A predictor's end before it served, as the loop understands it.
  * @param what the end in words
  * @param cleanExit it ended by itself and well, which a server does not
+ * @param before what it ended before
  */
-export const endBeforeReady = (cause: Cause, what: string, cleanExit: boolean, log: LogEnd, hintOf: CauseHints): Error => {
-  const message = `${what} before it was ready${lastLines(log)}`
+export const endBeforeReady = (
+  cause: Cause,
+  what: string,
+  cleanExit: boolean,
+  log: LogEnd,
+  hintOf: CauseHints,
+  before = 'it was ready',
+): Error => {
+  const message = `${what} before ${before}${lastLines(log)}`
   const reason = infeasible[cause.kind]
   if (reason === undefined) return new LaunchError(message, hintOf[cause.kind as keyof CauseHints], log.path)
   return new InfeasibleError(

@@ -3,7 +3,7 @@ import type { Configuration, Parameter } from '../../search/types.ts'
 import { isReference } from '../secrets.ts'
 import { LaunchError } from '../types.ts'
 import { serverTuning, takenBy } from './server-files/preset.ts'
-import type { CommandTemplate, TemplateFile } from './template.ts'
+import { type CommandTemplate, defaultPrepareTimeoutS, type PrepareStep, type TemplateFile } from './template.ts'
 
 /** What the launcher needs to know of a parameter. */
 export type TunedParameter = Pick<Parameter, 'name' | 'category'>
@@ -20,13 +20,52 @@ export const launcherPlaceholders = [
   'gpuMemoryMiB',
   'gpuMemoryFraction',
 ] as const
-export type LauncherValues = Readonly<Partial<Record<(typeof launcherPlaceholders)[number], string | number>>>
+/** The folder that a `prepare` step fills; there where a template has one. */
+const preparedName = 'prepared'
+export type LauncherValues = Readonly<Partial<Record<(typeof launcherPlaceholders)[number] | typeof preparedName, string | number>>>
 
 export interface FilledTemplate {
   readonly argv: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly files: readonly { readonly path: string; readonly contents: string }[]
   readonly cwd?: string
+}
+
+/** A `prepare` step of one configuration. */
+export interface FilledPrepare {
+  /** The folder that it fills still stands as `preparedPlaceholder`: what a step is known by is the same wherever it is kept. */
+  readonly argv: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly inputs: readonly string[]
+  readonly timeoutS: number
+  /** A value of the configuration stands in it: with another one it may do otherwise. */
+  readonly varies: boolean
+}
+export const preparedPlaceholder = `\${${preparedName}}`
+
+/** What a `prepare` step may name: all that is the same for every trial of a configuration. */
+const preparePlaceholders = ['model', 'cpuCores', 'gpuMemoryMiB', 'gpuMemoryFraction'] as const
+
+/** @throws LaunchError naming every placeholder without a value */
+export const fillPrepare = (
+  { command, env = {}, inputs = [], timeoutS = defaultPrepareTimeoutS }: PrepareStep,
+  configuration: Configuration,
+  values: LauncherValues,
+): FilledPrepare => {
+  const missing = new Set<string>()
+  const known = Object.fromEntries(preparePlaceholders.flatMap((name) => (values[name] === undefined ? [] : [[name, values[name]]])))
+  const fill = (text: string) =>
+    substitute(text, { ...known, ...configuration, [preparedName]: preparedPlaceholder }, (name) => missing.add(name))
+  const texts = [...command, ...Object.values(env)]
+  const filled = {
+    argv: command.map(fill),
+    env: Object.fromEntries(Object.entries(env).map(([name, value]) => [name, fill(value)])),
+    inputs,
+    timeoutS,
+    varies: texts.flatMap(placeholdersIn).some((name) => name !== preparedName && name !== 'model'),
+  }
+  if (missing.size > 0) throw new LaunchError(`prepare: no value for ${names([...missing])}`, 'pin it, or leave it out of `prepare`')
+  return filled
 }
 
 /**
@@ -89,7 +128,8 @@ export const fillCommand = (
  * trial's folder. Messages start with the key at fault, for the experiment file's errors.
  */
 export const templateProblems = (template: CommandTemplate, parameters: readonly TunedParameter[]): string[] => {
-  const known = new Set<string>([...launcherPlaceholders, ...parameters.map((parameter) => parameter.name)])
+  const tuned = parameters.map((parameter) => parameter.name)
+  const known = new Set<string>([...launcherPlaceholders, ...tuned, ...(template.prepare ? [preparedName] : [])])
   const places: [string, string][] = [
     ...template.command.map((text, index): [string, string] => [`command[${index}]`, text]),
     ...Object.entries(template.env ?? {}).map(([name, text]): [string, string] => [`env.${name}`, text]),
@@ -106,6 +146,7 @@ export const templateProblems = (template: CommandTemplate, parameters: readonly
         parameters.map(({ name }) => name),
       ),
   )
+  for (const name of prepareTexts(template.prepare).flatMap(placeholdersIn)) used.add(name)
   const unknown = places.flatMap(([place, text]) =>
     text === argsSlot
       ? []
@@ -126,8 +167,19 @@ export const templateProblems = (template: CommandTemplate, parameters: readonly
     .filter(leavesFolder)
     .map((file) => `files: ${JSON.stringify(file.path)} is not a path below the trial's folder`)
   const empty = template.command.length === 0 ? ['command: is empty'] : []
-  return [...empty, ...unknown, ...argFormat, ...unused, ...outside]
+  const wrong = template.prepare ? prepareProblems(template.prepare, tuned) : []
+  return [...empty, ...unknown, ...wrong, ...argFormat, ...unused, ...outside]
 }
+
+const prepareTexts = (step: PrepareStep | undefined): string[] => [...(step?.command ?? []), ...Object.values(step?.env ?? {})]
+
+const prepareProblems = (step: PrepareStep, tuned: readonly string[]): string[] =>
+  [...new Set(prepareTexts(step).flatMap(placeholdersIn))].flatMap((name) => {
+    if ([...tuned, ...preparePlaceholders, preparedName].includes(name)) return []
+    return (launcherPlaceholders as readonly string[]).includes(name)
+      ? [`prepare: \${${name}} is another one in every trial; what is prepared is kept for all of them: leave it out`]
+      : [`prepare: unknown placeholder \${${name}}; known: ${names([...tuned, ...preparePlaceholders, preparedName])}`]
+  })
 
 /** By these a server learns its share of a GPU's memory. */
 const shareNames: ReadonlySet<string> = new Set(['gpuMemoryFraction', 'gpuMemoryMiB', 'gpuMemoryPercent'])

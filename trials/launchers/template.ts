@@ -9,7 +9,7 @@
  * | `resource` | cores, GPU and GPU memory held by the launcher; also to be had as a placeholder |
  *
  * Placeholders that are always there: `${host}` `${port}` `${model}` `${trial}` `${dir}` (the trial's own folder, where files are written)
- * `${cpuCores}` `${coreList}` ('0-1,4', the cores held) `${gpuMemoryMiB}` `${gpuMemoryFraction}` (of the GPU, 0-1). `$${` writes a plain `${`.
+ * `${cpuCores}` `${coreList}` ('0-1,4', the cores held) `${gpuMemoryMiB}` `${gpuMemoryFraction}` (of the GPU, 0-1), and `${prepared}` where there is a `prepare` step. `$${` writes a plain `${`.
  */
 import type { ProtocolName } from '../../profiler/protocols/protocol-table.ts'
 import type { TlsOptions } from '../../profiler/types.ts'
@@ -86,11 +86,26 @@ export interface CommandTemplate extends Called {
   readonly argFormat?: readonly string[]
   /** Files written into the trial's folder before the start: a path below it, and contents with placeholders. */
   readonly files?: readonly TemplateFile[]
+  /** Run before it is started, once for everything that it depends on. */
+  readonly prepare?: PrepareStep
   /** A server whose flags and files are written for it: the flags follow `command`, and batching, instances and the like are tuned by their usual names. */
   readonly server?: ServerPreset
   /** Working directory. Default: the experiment's. */
   readonly cwd?: string
 }
+/** What is made before a predictor is started, and kept: an engine that is built, a model that is converted. */
+export interface PrepareStep {
+  /** Program and arguments, with placeholders: of parameters, `${prepared}` (the folder to fill), `${model}`, `${cpuCores}` and the GPU's memory. Never through a shell. */
+  readonly command: readonly string[]
+  /** Beside the tuner's own, with placeholders. */
+  readonly env?: Readonly<Record<string, string>>
+  /** Files and folders, absolute, that it reads: when they change it runs again. Files that its words name are known by themselves. */
+  readonly inputs?: readonly string[]
+  /** Seconds that it may take. Default 1800. */
+  readonly timeoutS?: number
+}
+export const defaultPrepareTimeoutS = 1800
+
 export interface TemplateFile {
   readonly path: string
   readonly template: string

@@ -14,7 +14,7 @@ import { demandOf } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
 import { builtinProtocol, predictorEnvironment } from '../../trials/launchers/builtin.ts'
 import { builtinImageFor } from '../../trials/launchers/builtin-image.ts'
-import { environmentName, fillCommand } from '../../trials/launchers/fill.ts'
+import { environmentName, type FilledPrepare, fillCommand, fillPrepare, preparedPlaceholder } from '../../trials/launchers/fill.ts'
 import { withVariant } from '../../trials/launchers/variants.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
@@ -149,7 +149,15 @@ export function containerOf(
       }
     }
     case 'command': {
-      const values = { host: '0.0.0.0', port, model: predictor.model, trial: 0, dir: '/etc/predictor', cpuCores: resources.cpuCores }
+      const values = {
+        host: '0.0.0.0',
+        port,
+        model: predictor.model,
+        trial: 0,
+        dir: '/etc/predictor',
+        cpuCores: resources.cpuCores,
+        prepared: preparedPlace,
+      }
       const { argv, env, files } = fillCommand(predictor, space.parameters, configuration, values)
       const tuned = fillCommand(
         { ...predictor, command: [], env: {}, files: [], server: undefined },
@@ -159,6 +167,7 @@ export function containerOf(
       )
       return {
         image: imageToFill,
+        ...(predictor.prepare && { notes: [preparedNote(fillPrepare(predictor.prepare, configuration, values))] }),
         command: argv,
         env,
         tunedEnv: Object.keys(tuned.env),
@@ -172,6 +181,11 @@ export function containerOf(
       return { image: imageToFill, port, readyPath: predictor.healthPath ?? protocolTable[predictor.protocol].readyPath(predictor.model) }
   }
 }
+
+/** Where an image has what a `prepare` step makes. */
+const preparedPlace = '/prepared'
+const preparedNote = ({ argv }: FilledPrepare): string =>
+  `prepared in the trials by: ${argv.join(' ').replaceAll(preparedPlaceholder, preparedPlace)}; the image needs what that makes in ${preparedPlace}`
 
 /** As the built-in predictor reads it. */
 const versionPolicy = (version: string): string => (/^\d+$/.test(version) ? `specific:${version}` : version)

@@ -119,7 +119,7 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
     return compact({ kind, url, protocol, path, signature, healthPath, body, headers, ...checks, readyTimeout })
   }
   const files = predictor.files?.length ? Object.fromEntries(predictor.files.map((file) => [file.path, file.template])) : undefined
-  const { env, envNames, argFormat, cwd } = predictor
+  const { env, envNames, argFormat, prepare, cwd } = predictor
   const server = predictor.server?.kind
   const command = predictor.command.length > 0 ? [...predictor.command] : undefined
   return compact({
@@ -130,6 +130,12 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
     envNames,
     argFormat,
     files,
+    prepare: prepare && {
+      command: [...prepare.command],
+      env: prepare.env,
+      inputs: prepare.inputs,
+      timeout: prepare.timeoutS === undefined ? undefined : formatDuration(prepare.timeoutS * 1000),
+    },
     cwd,
     protocol,
     path,

@@ -13,18 +13,33 @@ const texts = z.record(z.string(), z.union([z.string(), z.number().transform(Str
 /** Protocols that say nothing of their paths. */
 const pathNamed = protocolNames.filter((name) => protocolTable[name].needsPath).join("', '")
 const flag = z.boolean({ error: 'expected true or false' })
+const command = z.union([
+  z.array(z.union([z.string(), z.number().transform(String)])).min(1, { error: 'expected a program' }),
+  quantity(splitCommand, 'a command'),
+])
+const prepareKeys = z.strictObject({
+  command: command.describe(
+    'program and arguments with ${prepared} (the folder to fill, which the server is told by the same name) and parameters; never run by a shell',
+  ),
+  env: texts.optional().describe('its environment, with the same placeholders; a value may be ${env:NAME} or ${file:PATH}'),
+  inputs: z
+    .array(text('a path'))
+    .optional()
+    .describe(
+      'files and folders that it reads, relative to this file: it is run again when they change. Files that its words name are known by themselves',
+    ),
+  timeout: duration.optional().describe('how long it may take, default 30m'),
+})
+/** A command in short, or all of it. */
+const prepare = z.union([command.transform((words): z.output<typeof prepareKeys> => ({ command: words })), prepareKeys], {
+  error: 'expected a command, or {command, env, inputs, timeout}',
+})
 const predictorKeys = z.strictObject({
   kind: choice(['builtin', 'command', 'url'], 'a kind of predictor').optional().describe('default: what the other keys say'),
   engine: choice(['auto', ...engineNames], 'an engine')
     .optional()
     .describe('builtin: what runs the model'),
-  command: z
-    .union([
-      z.array(z.union([z.string(), z.number().transform(String)])).min(1, { error: 'expected a program' }),
-      quantity(splitCommand, 'a command'),
-    ])
-    .optional()
-    .describe('command: program and arguments with ${port}, ${model}, ${batchSize}, ...; never run by a shell'),
+  command: command.optional().describe('command: program and arguments with ${port}, ${model}, ${batchSize}, ...; never run by a shell'),
   server: choice(serverKinds, 'a server')
     .optional()
     .describe('command: TensorFlow Serving or Triton; its flags and files are written for each trial, and `command` may be left out'),
@@ -61,6 +76,11 @@ const predictorKeys = z.strictObject({
     .describe('command: parameter → environment variable, where BATCH_SIZE for batchSize is not what the server reads'),
   argFormat: z.array(z.string()).optional().describe("command: how an 'args' parameter is written, default ['--${name}=${value}']"),
   files: texts.optional().describe("command: files written into the trial's folder, path → text with placeholders"),
+  prepare: prepare
+    .optional()
+    .describe(
+      'command: run before the server is started, once for each set of values that stand in it: builds an engine, converts a model; what it makes is kept',
+    ),
   cwd: text('a path').optional().describe('command: working directory, relative to this file; default: its folder'),
   readyTimeout: duration.optional().describe('how long it may take to be ready, default 60s'),
 })

@@ -9,7 +9,14 @@ import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
 import { graphName, isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
 import { type ServerKind, serverCommand, serverProtocol } from '../../trials/launchers/server-files/preset.ts'
-import type { BuiltinTemplate, Called, CommandTemplate, PredictorTemplate, UrlTemplate } from '../../trials/launchers/template.ts'
+import type {
+  BuiltinTemplate,
+  Called,
+  CommandTemplate,
+  PredictorTemplate,
+  PrepareStep,
+  UrlTemplate,
+} from '../../trials/launchers/template.ts'
 import { type BuiltinProtocol, spoken } from '../../trials/predictor/protocol/spoken.ts'
 import { referencesIn, replaceReferences } from '../../trials/secrets.ts'
 import { resolveTls } from './authority.ts'
@@ -44,7 +51,7 @@ const called = ['kind', 'protocol', 'path', 'signature', 'healthPath', 'body', '
 /** Keys that mean something for a kind; those that decide it come on top. */
 const keysOf: Readonly<Record<PredictorTemplate['kind'], readonly string[]>> = {
   builtin: ['kind', 'engine', 'protocol', 'env', 'readyTimeout'],
-  command: [...called, 'env', 'envNames', 'argFormat', 'files', 'cwd'],
+  command: [...called, 'env', 'envNames', 'argFormat', 'files', 'prepare', 'cwd'],
   url: [...called, 'http2', 'ca', 'tls', 'insecureSkipVerify'],
 }
 const deciding = ['command', 'server', 'url']
@@ -90,9 +97,18 @@ function urlTemplate(context: Context, common: Called): UrlTemplate {
   return { kind: 'url', url: url ?? '', ...common, http2, tls: resolveTls(context) }
 }
 
-function commandTemplate({ entries, report, pathAt, around }: Context, common: Called, model: ModelSpec): CommandTemplate {
-  const { command, server, env, envNames, argFormat, files, cwd } = entries.predictor ?? {}
-  if (isOwnPredictor(entries.kubernetes?.pod)) return { kind: 'command', command: [], envNames, argFormat, ...common }
+function commandTemplate(context: Context, common: Called, model: ModelSpec): CommandTemplate {
+  const { entries, report, pathAt, around } = context
+  const { command, server, env, envNames, argFormat, files, prepare, cwd } = entries.predictor ?? {}
+  if (isOwnPredictor(entries.kubernetes?.pod)) {
+    if (prepare !== undefined)
+      report(
+        ['predictor', 'prepare'],
+        'prepare is run on this machine, and trials are on a cluster',
+        'use an init container: initContainers of kubernetes.pod',
+      )
+    return { kind: 'command', command: [], envNames, argFormat, ...common }
+  }
   const folder = cwd === undefined ? pathAt(['predictor', 'command'], '.') : pathAt(['predictor', 'cwd'], cwd)
   if (cwd !== undefined && !(existsSync(folder) && statSync(folder).isDirectory()))
     report(['predictor', 'cwd'], `no folder ${folder}`, 'a path starts from the folder of the file that names it')
@@ -103,7 +119,20 @@ function commandTemplate({ entries, report, pathAt, around }: Context, common: C
     modelPath: servedFolder(server, model, report),
     ...(protocolTable[common.protocol].transport === 'grpc' && { grpc: true }),
   }
-  return { kind: 'command', command: started, server: preset, env, envNames, argFormat, files: texts, cwd: folder ?? around.cwd, ...common }
+  const step = prepare && prepareStep(context, prepare)
+  const told = { env, envNames, argFormat, files: texts, prepare: step, cwd: folder ?? around.cwd }
+  return { kind: 'command', command: started, server: preset, ...told, ...common }
+}
+
+function prepareStep(
+  { pathAt, report }: Context,
+  { command, env, inputs, timeout }: NonNullable<NonNullable<ExperimentEntries['predictor']>['prepare']>,
+): PrepareStep {
+  const paths = inputs?.map((input) => pathAt(['predictor', 'prepare'], input))
+  for (const path of paths ?? [])
+    if (!existsSync(path))
+      report(['predictor', 'prepare'], `no file or folder ${path}`, 'a path starts from the folder of the file that names it')
+  return { command, env, inputs: paths, timeoutS: timeout === undefined ? undefined : timeout / 1000 }
 }
 
 /** A part that is a reference may be anything that fits there. Undefined for no URL of these schemes, and no socket. */
@@ -149,7 +178,7 @@ function isLanguageModel({ architecture }: ModelSpec, own: OwnDevices): boolean 
 
 /** 'predictor.command[2]: unknown ...' of a template's own check, put where the key stands. */
 export function reportTemplate({ report }: Context, problem: string): void {
-  const [, key = '', rest = problem] = /^(command|env|files|argFormat|cwd)\b[^:]*:\s*(.*)$/s.exec(problem) ?? []
+  const [, key = '', rest = problem] = /^(command|env|files|prepare|argFormat|cwd)\b[^:]*:\s*(.*)$/s.exec(problem) ?? []
   const [what = '', ...hint] = rest.split('; ')
   report(key ? ['predictor', key] : ['predictor'], key ? `predictor.${key}: ${what}` : what, hint.join('; '))
 }

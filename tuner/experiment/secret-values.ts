@@ -63,11 +63,19 @@ class Taker {
   constructor(private readonly layer: Pick<Layer, 'folder' | 'path'>) {}
 
   predictor(given: Predictor): Predictor {
-    const { headers, env, command, ...rest } = given
+    const { headers, prepare, env, command, ...rest } = given
     const at = ['predictor']
     return {
       ...mapFields(rest, (text, key) => this.text(text, [...at, key])),
       ...(headers && { headers: this.named(headers, [...at, 'headers'], (name) => isSecretHeader(name)) }),
+      ...this.started({ env, command }, at),
+      ...(prepare && { prepare: { ...prepare, ...this.started(prepare, [...at, 'prepare']) } as typeof prepare }),
+    }
+  }
+
+  /** Of what is started: its words, and its environment by the names. */
+  private started({ env, command }: { env?: Texts; command?: string[] }, at: Path) {
+    return {
       ...(env && { env: this.named(env, [...at, 'env'], (name, value) => isSecretName(name) && isSecretValue(name, value)) }),
       ...(command && { command: this.words(command, [...at, 'command']) }),
     }

@@ -117,6 +117,12 @@ export const serverFlags: readonly Flag[] = [
     path: ['predictor', 'files'],
     what: "--command: a file in the folder of the trial, ${dir}, may be repeated, e.g. 'server.yaml=workers: ${workers}'",
   },
+  {
+    flags: '--prepare <command>',
+    group,
+    path: ['predictor', 'prepare'],
+    what: "--command: run before it, once for each set of values that stand in it, e.g. 'python3 build.py --precision ${precision} ${prepared}' (default: nothing)",
+  },
   { flags: '--cwd <folder>', group, path: ['predictor', 'cwd'], what: '--command: its working directory (default: this one)' },
   {
     flags: '--engine <name>',

@@ -63,7 +63,7 @@ export async function measureAgain(
     { number, configuration, why: `${task.kind} of trial ${of}`, purpose: 'confirmation', attempt: 1 },
     {
       now: parts.now,
-      onReady: (predictor, seconds) => emit({ type: 'predictor-ready', number, isolation: predictor.isolation, seconds }),
+      onReady: (ready) => emit({ type: 'predictor-ready', number, ...ready }),
       onStep: (point, phase) => emit({ type: 'load-step', number, point, sloMs: experiment.slo.limitMs, phase }),
     },
     signal,

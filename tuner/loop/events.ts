@@ -30,7 +30,15 @@ export type TuneEvent = { readonly at: string } & (
       readonly label: string
       readonly pricePerHour: number
     }
-  | { readonly type: 'predictor-ready'; readonly number: number; readonly isolation: string; readonly seconds: number }
+  | {
+      readonly type: 'predictor-ready'
+      readonly number: number
+      readonly isolation: string
+      /** Since the trial began, what `prepared` took included. */
+      readonly seconds: number
+      /** Of a predictor with a `prepare` step. */
+      readonly prepared?: { readonly seconds: number; readonly kept: boolean }
+    }
   | { readonly type: 'load-step'; readonly number: number; readonly point: LoadPoint; readonly sloMs: number; readonly phase: Phase }
   | {
       readonly type: 'trial-finished'

@@ -204,7 +204,7 @@ export class Search {
       request,
       {
         now,
-        onReady: (predictor, seconds) => this.#emit({ type: 'predictor-ready', number, isolation: predictor.isolation, seconds }),
+        onReady: (ready) => this.#emit({ type: 'predictor-ready', number, ...ready }),
         onStep: (point, phase) => this.#emit({ type: 'load-step', number, point, sloMs: slo.limitMs, phase }),
         onWaiting: (what) => this.#waits(number, what),
         turn: (signal) => this.#turns.take(number, signal),

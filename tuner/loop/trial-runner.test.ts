@@ -42,7 +42,7 @@ async function run({ predictor, launch, measure = async () => measurement(100), 
           nowMs += 1500
           return nowMs - 1500
         }),
-      onReady: (of, seconds) => told.push([of.isolation, seconds]),
+      onReady: ({ isolation, seconds }) => told.push([isolation, seconds]),
       onStep: ({ offeredRps }, phase) => told.push([offeredRps, phase]),
     },
     signal ?? new AbortController().signal,

@@ -31,7 +31,8 @@ export interface TrialRequest {
 
 interface TrialHooks {
   readonly now: () => number
-  readonly onReady: (predictor: Predictor, seconds: number) => void
+  /** @param ready how it is held, and the seconds since the trial began */
+  readonly onReady: (ready: Pick<Predictor, 'isolation' | 'prepared'> & { readonly seconds: number }) => void
   readonly onStep: (point: LoadPoint, phase: Phase) => void
   /** It waits for what no other trial holds. */
   readonly onWaiting?: OnWaiting
@@ -82,7 +83,8 @@ export async function runTrial(
   try {
     predictor = await launcher.launch(configuration, number, signal, hooks.onWaiting)
     await hooks.turn?.(signal)
-    hooks.onReady(predictor, seconds())
+    const { isolation, prepared } = predictor
+    hooks.onReady({ isolation, seconds: seconds(), ...(prepared && { prepared }) })
     const died = new AbortController()
     predictor.died?.then((what) => {
       death = what

@@ -11,6 +11,7 @@ export interface RunningTrial {
   readonly suggestion: Suggestion
   readonly startedAtMs: number
   readonly isolation?: string
+  readonly prepared?: Extract<TuneEvent, { type: 'predictor-ready' }>['prepared']
   readonly steps: readonly { readonly point: LoadPoint; readonly phase: Phase }[]
   readonly confirming: boolean
 }
@@ -101,7 +102,7 @@ export function advance(state: Progress, event: TuneEvent): Progress {
         ],
       }
     case 'predictor-ready':
-      return { ...state, running: running(event.number, (trial) => ({ ...trial, isolation: event.isolation })) }
+      return { ...state, running: running(event.number, (trial) => ({ ...trial, isolation: event.isolation, prepared: event.prepared })) }
     case 'load-step':
       return {
         ...state,

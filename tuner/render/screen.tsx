@@ -10,7 +10,7 @@ import { advance, etaSeconds, noProgress, type Progress, type RunningTrial } fro
 import { flushed, type Renderer, type RenderIo } from './render-io.ts'
 import { resultLines } from './results.ts'
 import { scatter } from './scatter.ts'
-import { stepLine, trialLine } from './trial-line.ts'
+import { preparedWords, stepLine, trialLine } from './trial-line.ts'
 
 const redrawMs = 100
 const plotHeight = 7
@@ -30,7 +30,11 @@ function Running({ trial, state, style, nowMs }: { trial: RunningTrial; state: P
         <Text color="cyan">{glyph('running', style)} </Text>
         {trial.confirming ? 'confirming ' : ''}#{trial.number} {trial.label} <Text dimColor>{`${trial.suggestion.why}, ${seconds}`}</Text>
       </Text>
-      {trial.isolation ? <Text dimColor>{`  ${trial.isolation}`}</Text> : <Text dimColor>{'  starting'}</Text>}
+      {trial.isolation ? (
+        <Text dimColor>{`  ${trial.prepared ? `${preparedWords(trial.prepared)}; ` : ''}${trial.isolation}`}</Text>
+      ) : (
+        <Text dimColor>{'  starting'}</Text>
+      )}
       {trial.steps.slice(-stepsShown).map((step, i) => (
         <Text
           key={`${trial.number}-${trial.steps.length - i}`}

@@ -77,3 +77,7 @@ export function stepLine(point: LoadPoint, slo: Slo | undefined, phase: Phase): 
 }
 
 const firstLine = (text: string) => text.split('\n')[0] ?? ''
+
+/** Of a predictor with a `prepare` step: what it added to the start. */
+export const preparedWords = ({ seconds, kept }: { readonly seconds: number; readonly kept: boolean }): string =>
+  kept ? 'prepared before' : `${duration(seconds)} of it preparing`

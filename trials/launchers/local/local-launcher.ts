@@ -12,7 +12,7 @@ import { LaunchError, type Launcher, type Predictor } from '../../types.ts'
 import { type Announcement, builtinCommand, builtinExitCodes, createAnnouncement, gpuUseOf } from '../builtin.ts'
 import { type Cause, describeExit, diagnose, memoryKills, saysPortTaken } from '../diagnosis.ts'
 import { describeCause, launchFailure, neverReady, noGoodAnswer, PortTakenError, portHint } from '../failure.ts'
-import { type FilledTemplate, fillCommand, type LauncherValues, type TunedParameter } from '../fill.ts'
+import { type FilledTemplate, fillCommand, fillPrepare, type LauncherValues, type TunedParameter } from '../fill.ts'
 import { NeverReadyError, untilServing, within } from '../readiness.ts'
 import { type BuiltinTemplate, type CommandTemplate, defaultReadyTimeoutS } from '../template.ts'
 import { withVariant } from '../variants.ts'
@@ -24,6 +24,7 @@ import { createHoldings, type Holding } from './holdings.ts'
 import { noteRunning, sweepLeftovers } from './leftovers.ts'
 import { openLog, type PredictorLog } from './log.ts'
 import { reservePort } from './port.ts'
+import { type Prepared, prepare } from './prepare-step.ts'
 import { type Exit, type ProcessGroup, startGroup } from './process-group.ts'
 import { listenersOn, portsOf } from './processes.ts'
 import { checkProgram } from './program.ts'
@@ -72,13 +73,13 @@ export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
         const asked = resourcesAsked(configuration, options)
         const holding = await holdings.take(asked, gpuUseOf(options.template, options.parameters, asked, options), signal)
         cleanup.add(holding.release)
+        const launch = { options, runningDirectory, configuration, asked, holding, trialNumber, signal }
+        const prepared = await preparedFor(launch)
         for (let attempt = 1; ; attempt++) {
           const trial = new Cleanup()
           cleanup.add(() => trial.run())
           try {
-            return await launchOnce({ options, runningDirectory, configuration, asked, holding, trialNumber, signal }, trial, () =>
-              cleanup.run(),
-            )
+            return await launchOnce({ ...launch, prepared }, trial, () => cleanup.run())
           } catch (error) {
             if (!(error instanceof PortTakenError)) throw error
             if (attempt === portTries) throw new LaunchError(`${portTries} ports tried, each taken: ${error.message}`, portHint)
@@ -105,10 +106,12 @@ interface Launch {
   readonly holding: Holding
   readonly trialNumber: number
   readonly signal: AbortSignal
+  /** What the template's `prepare` step made. */
+  readonly prepared?: Prepared
 }
 
 const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promise<void>): Promise<Predictor> => {
-  const { options, holding, asked } = launch
+  const { options, holding, asked, prepared } = launch
   const startedMs = performance.now()
   const started = await startProcess(launch, cleanup)
   const { group, log, causeOf } = started
@@ -130,9 +133,10 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
     protocol: options.protocol.name,
     provenance,
     isolation: started.isolation,
+    ...(prepared && { prepared: { seconds: prepared.seconds, kept: prepared.kept } }),
     logPath: log.path,
     logTail: () => log.tail(),
-    usage: () => sampler.read(),
+    usage: async () => ({ ...(await sampler.read()), ...(prepared && !prepared.kept && { prepareSeconds: prepared.seconds }) }),
     restartUsage: () => {
       sampler.stop()
       sampler = sampleUsage(group.members, probes, launchSeconds)
@@ -169,10 +173,10 @@ interface Started {
 
 /** Starts the processes with their log, port, files, control group and cores, and notes each for whoever sweeps after a crash. */
 const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<Started> => {
-  const { options, runningDirectory, holding, signal, trialNumber } = launch
+  const { options, runningDirectory, holding, signal } = launch
   const { template, machine } = options
   const builtin = template.kind === 'builtin'
-  const folder = onDisk(() => makePrivateFolder(join(options.runDirectory, 'trials', String(trialNumber))))
+  const folder = trialFolder(launch)
   const announced = createAnnouncement()
   const log = onDisk(() => openLog(folder, options.logLimitBytes, builtin ? announced.read : undefined))
   cleanup.add(log.close)
@@ -254,21 +258,52 @@ const untilItServes = async ({ options, signal }: Launch, { group, log, announce
   }
 }
 
+const trialFolder = ({ options, trialNumber }: Launch): string =>
+  onDisk(() => makePrivateFolder(join(options.runDirectory, 'trials', String(trialNumber))))
+
+/** What the template's `prepare` step made, on the trial's own cores and GPU. */
+const preparedFor = async (launch: Launch): Promise<Prepared | undefined> => {
+  const { options, configuration, asked, holding } = launch
+  const { template, machine } = options
+  if (template.kind !== 'command' || template.prepare === undefined) return undefined
+  const step = fillPrepare(template.prepare, { ...options.defaults, ...configuration }, heldValues(launch, template.model))
+  return prepare(
+    step,
+    {
+      preparedDirectory: join(dirname(options.runDirectory), 'prepared'),
+      runningDirectory: launch.runningDirectory,
+      folder: trialFolder(launch),
+      env: { ...inheritedEnvironment(), ...holding.env, ...whose(launch) },
+      cwd: template.cwd ?? process.cwd(),
+      prefix: affinityOf(machine, holding).prefix,
+      device: asked.gpu && `${asked.gpu} ${asked.migProfile ?? ''}`,
+      graceMs: options.graceMs ?? defaultGraceMs,
+      logLimitBytes: options.logLimitBytes,
+    },
+    launch.signal,
+  )
+}
+
+const heldValues = ({ asked, holding }: Launch, model: string): LauncherValues => ({
+  model,
+  cpuCores: asked.cpuCores,
+  gpuMemoryMiB: asked.gpuMemoryMiB ?? 0,
+  gpuMemoryFraction: holding.gpuMemoryFraction ?? 0,
+})
+
 const commandOf = (launch: Launch, folder: string, port: number | undefined): FilledTemplate => {
   const { options, configuration, asked, holding } = launch
   const { template } = options
   if (template.kind === 'builtin')
     return builtinCommand(template, { ...options.defaults, ...configuration }, asked, holding, options.machine, options.ownGpus)
   const values: LauncherValues = {
+    ...heldValues(launch, template.model),
     host,
     port,
-    model: template.model,
     trial: launch.trialNumber,
     dir: folder,
-    cpuCores: asked.cpuCores,
     coreList: holding.coreList,
-    gpuMemoryMiB: asked.gpuMemoryMiB ?? 0,
-    gpuMemoryFraction: holding.gpuMemoryFraction ?? 0,
+    prepared: launch.prepared?.folder,
   }
   return fillCommand(template, options.parameters, { ...options.defaults, ...configuration }, values)
 }

@@ -21,8 +21,13 @@ const defaultLimitBytes = 8 * 2 ** 20
  * When a file reaches `limitBytes` it becomes `.1` and a new one begins: at most twice the limit is kept, the newest of it.
  * @param onLine called for each whole line
  */
-export const openLog = (folder: string, limitBytes = defaultLimitBytes, onLine?: (line: string) => void): PredictorLog => {
-  const path = freeName(folder)
+export const openLog = (
+  folder: string,
+  limitBytes = defaultLimitBytes,
+  onLine?: (line: string) => void,
+  name = 'predictor',
+): PredictorLog => {
+  const path = freeName(folder, name)
   let file: number | undefined = openSync(path, 'wx', privateFile)
   let bytes = 0
   let recent = ''
@@ -70,9 +75,9 @@ export const openLog = (folder: string, limitBytes = defaultLimitBytes, onLine?:
   }
 }
 
-const freeName = (folder: string): string => {
+const freeName = (folder: string, name: string): string => {
   for (let n = 1; ; n++) {
-    const path = join(folder, n === 1 ? 'predictor.log' : `predictor-${n}.log`)
+    const path = join(folder, n === 1 ? `${name}.log` : `${name}-${n}.log`)
     if (!existsSync(path)) return path
   }
 }

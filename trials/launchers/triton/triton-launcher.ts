@@ -114,7 +114,7 @@ export const createTritonLauncher = (inner: Launcher, { template, parameters, pr
 
 /** Tuned names that reach the server through its model control alone: no argument, and no placeholder of the template. */
 const reloadableNames = (template: CommandTemplate, parameters: readonly TunedParameter[]): ReadonlySet<string> => {
-  const texts = JSON.stringify([template.command, template.env, template.files, template.cwd])
+  const texts = JSON.stringify([template.command, template.env, template.files, template.cwd, template.prepare])
   const taken = takenBy(
     'triton',
     parameters.map(({ name }) => name),
@@ -138,10 +138,11 @@ const trialOf = (
   let stopped: Promise<void> | undefined
   return {
     ...predictor,
+    ...(reloadSeconds !== undefined && { prepared: undefined }),
     isolation: `${predictor.isolation}${reloadSeconds === undefined ? '' : '; the server of the trial before, its model reloaded'}`,
     usage: async (): Promise<Usage> => ({
       ...(await predictor.usage()),
-      ...(reloadSeconds !== undefined && { launchSeconds: reloadSeconds }),
+      ...(reloadSeconds !== undefined && { launchSeconds: reloadSeconds, prepareSeconds: undefined }),
       realisedBatch: await realisedBatch(),
     }),
     stop: () => {

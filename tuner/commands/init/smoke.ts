@@ -35,7 +35,7 @@ export async function smoke(experiment: Experiment, machine: MachineFacts, signa
       { number: 1, configuration, why: 'init', attempt: 1 },
       {
         now: steadyNowMs,
-        onReady: (_predictor, seconds) => {
+        onReady: ({ seconds }) => {
           readySeconds = seconds
           timer = setTimeout(() => enough.abort(enoughSaid), mostSeconds * 1000)
         },

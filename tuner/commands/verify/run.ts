@@ -93,7 +93,7 @@ async function verifyService(flags: VerifyFlags, signal: AbortSignal): Promise<V
       request,
       {
         now: steadyNowMs,
-        onReady: (_predictor, seconds) => say({ type: 'predictor-ready', number: 1, isolation: predictor.url, seconds }),
+        onReady: ({ seconds }) => say({ type: 'predictor-ready', number: 1, isolation: predictor.url, seconds }),
         onStep: (point, phase) => say({ type: 'load-step', number: 1, point, sloMs: slo.limitMs, phase }),
       },
       signal,

@@ -113,6 +113,7 @@ function outcomeOf({ recommendation: r, byTrial }: Shown, trial: FinishedTrial):
 }
 
 const usage = ({ usage: u = {} }: FinishedTrial): (readonly [string, string])[] => [
+  ...(u.prepareSeconds === undefined ? [] : [['prepared in', `${significant(u.prepareSeconds)} s`] as const]),
   ...(u.launchSeconds === undefined ? [] : [['ready after', `${significant(u.launchSeconds)} s`] as const]),
   ...(u.cpuCores === undefined ? [] : [['cores busy', significant(u.cpuCores)] as const]),
   ...(u.gpuUtilization === undefined ? [] : [['GPU busy', percent(u.gpuUtilization)] as const]),

@@ -1,0 +1,223 @@
+/**
+ * What is made once before a predictor is started: an engine that is built, a model that is converted. Kept by all that it is made from, so that trials,
+ * resumed runs and later experiments with the same inputs make it no second time.
+ */
+import { createHash, randomUUID } from 'node:crypto'
+import { existsSync, linkSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { makePrivateFolder, privateFile } from '../../private-files.ts'
+import { InfeasibleError, LaunchError } from '../../types.ts'
+import { describeExit, diagnose, memoryKills } from '../diagnosis.ts'
+import { endBeforeReady } from '../failure.ts'
+import { type FilledPrepare, preparedPlaceholder } from '../fill.ts'
+import { noteRunning } from './leftovers.ts'
+import { openLog, type PredictorLog } from './log.ts'
+import { type Exit, startGroup } from './process-group.ts'
+import { bootId, isAlive, processStat } from './processes.ts'
+import { checkProgram } from './program.ts'
+import { watchOver } from './warden.ts'
+
+export interface Prepared {
+  /** What `${prepared}` stands for. */
+  readonly folder: string
+  /** Seconds that it took, waiting for another one's included. */
+  readonly seconds: number
+  /** It was there already. */
+  readonly kept: boolean
+}
+
+interface PrepareSurroundings {
+  /** Holds a folder for each step and its inputs. */
+  readonly preparedDirectory: string
+  readonly runningDirectory: string
+  /** The trial's own, for the log. */
+  readonly folder: string
+  readonly env: Readonly<Record<string, string>>
+  readonly cwd: string
+  /** What holds it to the trial's cores. */
+  readonly prefix: readonly string[]
+  /** The GPU that it may build for, in words: what is built for one is of no use on another. */
+  readonly device: string | undefined
+  readonly graceMs: number
+  readonly logLimitBytes?: number
+}
+
+/**
+ * Runs the step unless what it makes is there. Its processes are ended before it returns, whatever happens, and what is half made is made anew.
+ * @throws InfeasibleError where the step fails with this configuration, LaunchError where it would with any, the signal's reason
+ */
+export async function prepare(step: FilledPrepare, around: PrepareSurroundings, signal: AbortSignal): Promise<Prepared> {
+  const startedMs = performance.now()
+  const seconds = () => (performance.now() - startedMs) / 1000
+  const key = keyOf(step, around)
+  makePrivateFolder(around.preparedDirectory)
+  const folder = join(around.preparedDirectory, key)
+  const isThere = () => existsSync(`${folder}.json`) && existsSync(folder)
+  const release = await lock(`${folder}.lock`, isThere, signal)
+  if (release === undefined) return { folder, seconds: seconds(), kept: true }
+  try {
+    rmSync(folder, { recursive: true, force: true })
+    makePrivateFolder(folder)
+    await run(step, folder, around, signal)
+    const record = JSON.stringify({ seconds: seconds(), at: new Date().toISOString() })
+    writeFileSync(`${folder}.json.new`, record, { mode: privateFile })
+    renameSync(`${folder}.json.new`, `${folder}.json`)
+    return { folder, seconds: seconds(), kept: false }
+  } catch (error) {
+    rmSync(folder, { recursive: true, force: true })
+    throw error
+  } finally {
+    release()
+  }
+}
+
+async function run(step: FilledPrepare, folder: string, around: PrepareSurroundings, signal: AbortSignal): Promise<void> {
+  const fill = (text: string) => text.replaceAll(preparedPlaceholder, folder)
+  const argv = step.argv.map(fill)
+  const env = { ...around.env, ...Object.fromEntries(Object.entries(step.env).map(([name, value]) => [name, fill(value)])) }
+  const log = openLog(around.folder, around.logLimitBytes, undefined, 'prepare')
+  const note = noteRunning(around.runningDirectory, [])
+  const forget = watchOver(around.runningDirectory)
+  try {
+    checkProgram(argv[0]!, around.cwd, env.PATH ?? '', step.varies ? 'configuration' : 'experiment')
+    const killsBefore = memoryKills()
+    signal.throwIfAborted()
+    const group = await startGroup({ argv: [...around.prefix, ...argv], env, cwd: around.cwd }, note.cookie, log)
+    try {
+      note.started(group.identity)
+      const exit = await ended(group.exited, step.timeoutS, signal)
+      if (exit === undefined)
+        throw new InfeasibleError(
+          'never-ready',
+          `prepare took longer than ${step.timeoutS} s; raise prepare.timeout if it only needs longer`,
+          log.path,
+        )
+      if (exit.code !== 0) throw failure(exit, log, step, killsBefore)
+    } finally {
+      await group.stop(around.graceMs)
+    }
+  } finally {
+    note.remove()
+    await forget()
+    log.close()
+  }
+}
+
+/** Undefined once its time is up. */
+async function ended(exited: Promise<Exit>, timeoutS: number, signal: AbortSignal): Promise<Exit | undefined> {
+  const done = new AbortController()
+  const either = AbortSignal.any([signal, done.signal])
+  const late = sleep(timeoutS * 1000, undefined, { signal: either }).catch(() => signal.throwIfAborted())
+  try {
+    return (await Promise.race([exited, late])) ?? undefined
+  } finally {
+    done.abort()
+  }
+}
+
+/** As of a predictor that ends before it serves; what depends on no parameter fails with every configuration. */
+function failure(exit: Exit, log: PredictorLog, { varies }: FilledPrepare, killsBefore: number | undefined): Error {
+  const kills = memoryKills()
+  const cause = diagnose(exit, log.tail(200), kills === undefined || killsBefore === undefined ? undefined : kills > killsBefore)
+  const error = endBeforeReady(cause, `prepare ended: ${describeExit(exit)}`, false, log, hints, 'it was done')
+  const final = varies ? 'configuration' : 'experiment'
+  if (!varies && !(error instanceof InfeasibleError && error.reason === 'out-of-memory'))
+    return new LaunchError(error.message, error instanceof LaunchError ? error.hint : hints.misconfigured, log.path, final)
+  return error instanceof LaunchError && cause.kind !== 'killed' ? new LaunchError(error.message, error.hint, log.path, final) : error
+}
+
+const hints = {
+  'port-taken': 'what it builds must need no port of its own',
+  missing: 'install what the step needs in the environment that it is started in',
+  misconfigured: 'correct `prepare`; it is run as it stands, without a shell',
+  killed: 'something else on this machine ends processes',
+}
+
+/** By which it is found again: what it runs, on what, and the state of the files that it names. */
+function keyOf({ argv, env, inputs }: FilledPrepare, { cwd, device }: PrepareSurroundings): string {
+  const named = argv.flatMap((word) => [word, word.slice(word.indexOf('=') + 1)]).map((word) => resolve(cwd, word))
+  const files = [...new Set(named)].filter((path) => statSync(path, { throwIfNoEntry: false })?.isFile())
+  const all = [...new Set([...files, ...inputs.map((input) => resolve(cwd, input))])].sort()
+  const state = all.map((path) => [path, stateOf(path)])
+  return createHash('sha256')
+    .update(JSON.stringify([argv, Object.entries(env).sort(), cwd, device, state]))
+    .digest('hex')
+    .slice(0, 24)
+}
+
+/** Larger ones are known by size and time. */
+const mostHashedBytes = 64 * 2 ** 20
+
+/** @throws LaunchError for what is not there */
+function stateOf(path: string): unknown {
+  const stat = statSync(path, { throwIfNoEntry: false, bigint: true })
+  if (stat === undefined) throw new LaunchError(`prepare: no file or folder ${path}`, 'correct prepare.inputs', undefined, 'experiment')
+  if (stat.isDirectory())
+    return readdirSync(path)
+      .sort()
+      .map((name) => [name, stateOf(join(path, name))])
+  if (!stat.isFile() || stat.size > mostHashedBytes) return [String(stat.size), String(stat.mtimeNs)]
+  return createHash('sha256').update(readFileSync(path)).digest('hex')
+}
+
+const pollMs = 200
+
+/**
+ * Waits for its turn: a step is run by one process at a time, the others wait for what it makes.
+ * @returns what gives the turn back; undefined where `isThere`
+ */
+async function lock(path: string, isThere: () => boolean, signal: AbortSignal): Promise<(() => void) | undefined> {
+  const giveBack = () => rmSync(path, { force: true })
+  while (!isThere()) {
+    signal.throwIfAborted()
+    if (isTaken(path)) {
+      if (!isThere()) return giveBack
+      giveBack()
+    } else if (!breakStale(path)) await sleep(pollMs, undefined, { signal })
+  }
+  return undefined
+}
+
+/** Written whole before it stands there. */
+function isTaken(path: string): boolean {
+  const mine = `${path}.${randomUUID()}`
+  const owner = { pid: process.pid, startTicks: processStat(process.pid)?.startTicks ?? 0, bootId: bootId() }
+  writeFileSync(mine, JSON.stringify(owner), { mode: privateFile })
+  try {
+    linkSync(mine, path)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
+  } finally {
+    rmSync(mine)
+  }
+}
+
+/** Removes the lock of a process that lives no more. Whether it is gone. */
+function breakStale(path: string): boolean {
+  const held = readOwner(path)
+  if (held === undefined) return true
+  if (held.bootId === bootId() && isAlive(held.pid, held.startTicks)) return false
+  const aside = `${path}.${randomUUID()}`
+  try {
+    renameSync(path, aside)
+    // Another waiter was faster, and holds it now: it has it back.
+    const moved = readOwner(aside)
+    if (moved?.pid !== held.pid || moved.startTicks !== held.startTicks) linkSync(aside, path)
+    rmSync(aside)
+  } catch (error) {
+    if (!['ENOENT', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+  }
+  return true
+}
+
+function readOwner(path: string): { pid: number; startTicks: number; bootId: string } | undefined {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8')) as { pid: number; startTicks: number; bootId: string }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+}
