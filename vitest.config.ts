@@ -1,6 +1,7 @@
 import { configDefaults, defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 import { SkippedReporter } from './tuner/testing/skipped-reporter.ts'
+import { inTwoLanes } from './tuner/testing/two-lanes.ts'
 
 /** Tests that compute and parse: no process of their own, no load in real time, nothing timed. */
 export const pure = [
@@ -23,6 +24,7 @@ export const pure = [
   'trials/launchers/simulated/{simulated-launcher,simulated-capacity,llm,simulated}',
   'trials/predictor/{preprocess,protocol}/**/*',
   'tuner/testing/{chaos,mutation}/**/*',
+  'tuner/testing/two-lanes',
   'tuner/{experiment,render}/**/*',
   'tuner/backends/{cluster-space,load-work,simulated-backend,simulated-llm}',
   'tuner/names',
@@ -34,7 +36,8 @@ export const pure = [
 
 /**
  * Tests of what a measurement says: latencies, rates and shares of cores in real time, held against what is known of the server. They share the
- * cores with what they measure, so they come last and one file at a time, which keeps their figures honest. Tests that load something to see what
+ * cores with what they measure, so they come last and one file at a time, which keeps their figures honest; the main job is here, for beside other
+ * loads its trials are spoilt, and made again. Tests that load something to see what
  * becomes of it (files, failures, what is left behind) are processes: a figure that a busy machine moves is not what they are about.
  */
 const measured = [
@@ -44,38 +47,67 @@ const measured = [
   'trials/launchers/simulated/agreement',
   'trials/launchers/local/control-group',
   'trials/predictor/llm/llm',
+  'tuner/main-job',
 ].map((files) => `${files}.test.{ts,tsx}`)
 
-/** Those that take longest, longest first: begun first, none of them is left to run alone at the end. On a new checkout vitest knows no durations. */
-const longest = [
-  'docs',
-  'tuner/main-job',
-  'tuner/commands/verify/run',
-  'tuner/planted-secrets',
-  'tuner/backends/kubernetes-backend',
-  'profiler/profile',
-  'tuner/whole-run',
-  'tuner/gpu-machines',
-  'tuner/cli',
-  'tuner/dashboard/browser',
-  'tuner/hostile-input',
-  'tuner/commands/init/init',
-  'trials/launchers/local/local-launcher',
-].map((file) => `/${file}.test.ts`)
+/** About how long tests that load something in real time take, beside none of their kind. On a new checkout vitest knows no durations. */
+const loading = {
+  docs: 100,
+  'tuner/planted-secrets': 35,
+  'tuner/commands/verify/run': 35,
+  'tuner/whole-run': 30,
+  'tuner/backends/kubernetes-backend': 29,
+  'tuner/right-answers': 25,
+  'profiler/capacity/measure': 22,
+  'profiler/profile': 19,
+  'profiler/generator/closing-servers': 18,
+  'profiler/protocols/connection': 14,
+  'examples/triton/triton': 11,
+  'tuner/killed-tuner': 11,
+  'tuner/commands/calibrate/run': 11,
+  'tuner/backends/local-backend': 10,
+  'tuner/backends/url-backend': 10,
+  'examples/torchserve/torchserve': 9,
+  'examples/tfserving/tfserving': 8,
+  'profiler/protocols/shapes': 7,
+  'examples/flask-gunicorn/flask-gunicorn': 7,
+  'examples/kserve/kserve': 7,
+  'examples/llm/llm': 6,
+  'profiler/generator/endless-answers': 6,
+  'examples/mlserver/mlserver': 6,
+}
 
-class LongestFirst extends BaseSequencer {
+/** About how long others take. */
+const others = {
+  'tuner/gpu-machines': 43,
+  'tuner/commands/init/init': 29,
+  'tuner/dashboard/browser': 27,
+  'trials/launchers/local/local-launcher': 26,
+  'tuner/cli': 23,
+  'tuner/delivery/deployables': 22,
+  'tuner/hostile-input': 16,
+  'trials/store/damage': 13,
+  'tuner/damaged-store': 12,
+  'trials/launchers/readiness': 10,
+  'trials/predictor/main': 8,
+  'trials/launchers/triton/triton-launcher': 7,
+  'profiler/protocols/addresses': 7,
+  'tuner/commands/replay/run': 7,
+  'trials/launchers/kubernetes/kubernetes-launcher': 7,
+  'trials/predictor/grpc-server': 6,
+  'tuner/before-start': 6,
+  'trials/launchers/builtin': 5,
+}
+
+class TwoLanes extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const place = ({ moduleId }: TestSpecification) => {
-      const at = longest.findIndex((file) => moduleId.endsWith(file))
-      return at < 0 ? longest.length : at
-    }
-    return (await super.sort(files)).sort((a, b) => place(a) - place(b))
+    return inTwoLanes(await super.sort(files), ({ moduleId }) => moduleId, loading, others)
   }
 }
 
 export default defineConfig({
   test: {
-    sequence: { sequencer: LongestFirst },
+    sequence: { sequencer: TwoLanes },
     // What takes ten seconds takes minutes on a machine with ten other things to do.
     testTimeout: 300_000,
     hookTimeout: 300_000,

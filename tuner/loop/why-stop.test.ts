@@ -69,6 +69,13 @@ describe('why a search stops', () => {
     expect(whyStop(state([], { spent }), budget)).toBeUndefined()
   })
 
+  test('spent time or money ends it before the count of trials does: the yardstick is not begun after them', () => {
+    const both = { ...budget, timeLimitS: 60, maxCost: 1 }
+    expect(whyStop(state([], { counted: 10, elapsedS: 60 }), both)).toEqual({ reason: 'time-limit', detail: '60 s of 60 s' })
+    expect(whyStop(state([], { counted: 10, spent: 1 }), both)?.reason).toBe('budget')
+    expect(whyStop(state([], { counted: 10, elapsedS: 59, spent: 0.5 }), both)?.reason).toBe('max-trials')
+  })
+
   test('it says how sure it is, rounded down', () => {
     expect(whyStop(state([complete(1)], { assessment: sure }), budget)).toEqual({
       reason: 'certain',

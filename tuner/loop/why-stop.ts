@@ -93,11 +93,12 @@ function certaintyText({ probabilityBetterExists, tolerance }: StopAssessment): 
   return `with ${certainty} % probability nothing untried is more than ${Math.round(tolerance * 100)} % better`
 }
 
+/** Time and money before the count of trials: where those are spent, nothing is begun any more, not even what stands beside the count. */
 function exhausted({ counted, elapsedS, spent }: SearchState, { maxTrials, timeLimitS, maxCost }: BudgetSpec): Ending | undefined {
-  if (counted >= maxTrials) return { reason: 'max-trials', detail: `${counted} trials` }
   if (timeLimitS !== undefined && elapsedS >= timeLimitS)
     return { reason: 'time-limit', detail: `${Math.round(elapsedS)} s of ${timeLimitS} s` }
   if (maxCost !== undefined && spent >= maxCost) return { reason: 'budget', detail: `$${spent.toFixed(4)} of $${maxCost} spent on trials` }
+  if (counted >= maxTrials) return { reason: 'max-trials', detail: `${counted} trials` }
   return undefined
 }
 
