@@ -4,7 +4,7 @@ import type { AnswerReading, Protocol } from '../types.ts'
 import { someoneListens } from './http.ts'
 import { parseUrl } from './http-protocol.ts'
 import { byNumber } from './items.ts'
-import type { ProtocolOptions } from './protocol-module.ts'
+import type { ModelList, ProtocolOptions } from './protocol-module.ts'
 import { type ProtocolName, protocolTable, unrecognised } from './protocol-table.ts'
 import { recognise, whyNotRecognised, withRecognition } from './recognise.ts'
 
@@ -51,6 +51,15 @@ function checkSource(protocol: ProtocolName, payload: PayloadSource): void {
   if (sized) throw new PayloadError('a request to a language model is one prompt', 'leave out items')
   if (payload.kind === 'texts' || payload.kind === 'images')
     throw new PayloadError(`${payload.path} holds no requests to a language model`, 'give them as JSON Lines')
+}
+
+/** Models that a server tells of, each once; none where its protocol has no such list. `answerTo`: undefined where a list is not there. */
+export async function modelNames(name: ProtocolName, answerTo: (list: ModelList) => Promise<unknown>): Promise<readonly string[]> {
+  for (const list of (await protocolTable[name].load()).modelLists ?? []) {
+    const names = list.names(await answerTo(list))
+    if (names.length > 0) return [...new Set(names)]
+  }
+  return []
 }
 
 /** The protocol that a server answers to; plain JSON where none is recognised. Throws a ProtocolError where nothing listens, and for a gRPC URL where none is recognised. */

@@ -1,4 +1,4 @@
-import { isRecord } from '../plain-record.ts'
+import { isRecord, textsAt, textsIn } from '../plain-record.ts'
 import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import { type Content, fitted } from './content.ts'
 import { getJson } from './http.ts'
@@ -26,6 +26,15 @@ export const oipV2: ProtocolModule = {
   signs: [
     { path: modelPath, shows: ({ status, json }) => status === 200 && isRecord(json) && 'inputs' in json },
     { path: () => '/v2/health/live', shows: ({ status }) => status === 200 },
+  ],
+  modelLists: [
+    { method: 'POST', path: '/v2/repository/index', names: (answer) => textsAt('name', answer) },
+    // Names alone with some servers, records with others.
+    {
+      method: 'GET',
+      path: '/v2/models',
+      names: (answer) => (isRecord(answer) ? [...textsIn(answer.models), ...textsAt('name', answer.models)] : []),
+    },
   ],
 }
 

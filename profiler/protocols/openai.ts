@@ -1,6 +1,6 @@
 import { TokenStream } from '../generator/token-stream.ts'
 import type { PayloadSource } from '../payload-source.ts'
-import { isRecord } from '../plain-record.ts'
+import { isRecord, textsAt } from '../plain-record.ts'
 import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import { hrefOf, pathBelow } from '../server-address.ts'
 import type { Protocol, RequestBody, Target } from '../types.ts'
@@ -17,6 +17,7 @@ export const openai: ProtocolModule = {
   create,
   callPath: () => chatPath,
   signs: [{ path: () => '/v1/models', shows: ({ json }) => isRecord(json) && json.object === 'list' }],
+  modelLists: [{ method: 'GET', path: '/v1/models', names: (answer) => textsAt('id', isRecord(answer) ? answer.data : undefined) }],
 }
 
 function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {

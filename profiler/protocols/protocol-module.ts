@@ -30,6 +30,15 @@ export interface ProtocolModule {
   readonly signs?: readonly Sign[]
   /** How its servers are known, over gRPC: a method that no other server has. */
   readonly method?: string
+  /** Where its servers tell which models they have, over HTTP: the first that names any is believed. Absent: nowhere. */
+  readonly modelLists?: readonly ModelList[]
+}
+
+export interface ModelList {
+  readonly method: 'GET' | 'POST'
+  readonly path: string
+  /** Of the answer, or of undefined where there was none. */
+  names(answer: unknown): readonly string[]
 }
 
 /** A harmless question, and whether the answer is one that only this protocol's servers give. */

@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import type { RequestBody } from '../types.ts'
-import { protocolFor } from './index.ts'
+import { modelNames, protocolFor } from './index.ts'
+import { protocolNames } from './protocol-table.ts'
 
 type Route = (body: string, response: ServerResponse) => unknown
 
@@ -186,5 +187,38 @@ describe('payload files', () => {
 
   test('a missing file is named', async () => {
     await expect(protocolFor('oip-v2').prepare(url, 'm', { kind: 'file', path: '/nowhere.jsonl' }, signal)).rejects.toThrow(/nowhere/)
+  })
+})
+
+describe('the models that a server tells of', () => {
+  const told = (answers: Record<string, unknown>) => {
+    const asked: string[] = []
+    const answerTo = async ({ method, path }: { method: string; path: string }) => {
+      asked.push(`${method} ${path}`)
+      return answers[path]
+    }
+    return { asked, answerTo }
+  }
+
+  test.each<[(typeof protocolNames)[number], Record<string, unknown>, string[]]>([
+    ['openai', { '/v1/models': { object: 'list', data: [{ id: 'llama' }, { id: 'lora' }, { id: 'llama' }, {}] } }, ['llama', 'lora']],
+    ['openai', { '/v1/models': { data: 'none' } }, []],
+    ['oip-v2', { '/v2/repository/index': [{ name: 'bert', state: 'READY' }], '/v2/models': { models: ['other'] } }, ['bert']],
+    ['oip-v2', { '/v2/repository/index': [], '/v2/models': { models: ['bert', 'resnet'] } }, ['bert', 'resnet']],
+    ['oip-v2', { '/v2/models': { models: [{ name: 'bert' }, { id: 7 }] } }, ['bert']],
+    ['oip-v2', {}, []],
+  ])('%s: %o', async (protocol, answers, names) => {
+    expect(await modelNames(protocol, told(answers).answerTo)).toEqual(names)
+  })
+
+  test('are asked of no server whose protocol has no such list, and no second time once one names any', async () => {
+    const lists = async (protocol: (typeof protocolNames)[number], answers = {}) => {
+      const { asked, answerTo } = told(answers)
+      await modelNames(protocol, answerTo)
+      return asked
+    }
+    for (const protocol of protocolNames.filter((name) => !['openai', 'oip-v2'].includes(name))) expect(await lists(protocol)).toEqual([])
+    expect(await lists('oip-v2')).toEqual(['POST /v2/repository/index', 'GET /v2/models'])
+    expect(await lists('oip-v2', { '/v2/repository/index': [{ name: 'm' }] })).toEqual(['POST /v2/repository/index'])
   })
 })

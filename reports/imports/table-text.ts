@@ -1,4 +1,4 @@
-import { type CsvRecord, csvRecords } from '../report/csv.ts'
+import { CsvError, type CsvRecord, csvRecords } from '../report/csv.ts'
 import { TableError } from './table-error.ts'
 
 /** A file as text, under the name the user gave it. */
@@ -34,9 +34,8 @@ export function recordsOf({ file, text }: Source): CsvRecord[] {
     const records = csvRecords(text, separator)
     return records[0] && told.test(records[0].cells.join(separator)) ? records.slice(1) : records
   } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error
-    const [, line, what] = /^line (\d+): (.*)$/.exec(error.message) ?? [undefined, 1, error.message]
-    throw new TableError([{ where: `${file}:${line}`, what: String(what) }])
+    if (!(error instanceof CsvError)) throw error
+    throw new TableError([{ where: `${file}:${error.line}`, what: error.what }])
   }
 }
 

@@ -20,12 +20,22 @@ export interface CsvRecord {
   readonly cells: readonly string[]
 }
 
+/** A quote that is opened and never closed. */
+export class CsvError extends SyntaxError {
+  constructor(
+    readonly line: number,
+    readonly what: string,
+  ) {
+    super(`line ${line}: ${what}`)
+  }
+}
+
 /** `csvRecords` without their lines. */
 export const parseCsv = (text: string): string[][] => csvRecords(text).map(({ cells }) => [...cells])
 
 /**
  * Rows of fields after RFC 4180, also with bare LF or CR line ends and a byte order mark. Empty lines are skipped.
- * Throws SyntaxError, with the line, for a quote that is never closed.
+ * Throws CsvError for a quote that is never closed.
  */
 export function csvRecords(text: string, separator = ','): CsvRecord[] {
   const records: CsvRecord[] = []
@@ -60,7 +70,7 @@ export function csvRecords(text: string, separator = ','): CsvRecord[] {
     } else if (ends) end()
     else if (c !== '\r') field += c
   }
-  if (quoted) throw new SyntaxError(`line ${opened}: a quote is opened and never closed`)
+  if (quoted) throw new CsvError(opened, 'a quote is opened and never closed')
   end()
   return records
 }

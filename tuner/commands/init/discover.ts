@@ -5,7 +5,7 @@ import { isRecord } from '../../../profiler/plain-record.ts'
 import { ProtocolError } from '../../../profiler/profiler-errors.ts'
 import { templateFault } from '../../../profiler/protocols/body-template.ts'
 import { excerpt, get, postOnce } from '../../../profiler/protocols/http.ts'
-import { detectProtocol, protocolFor } from '../../../profiler/protocols/index.ts'
+import { detectProtocol, modelNames, protocolFor } from '../../../profiler/protocols/index.ts'
 import type { ProtocolOptions } from '../../../profiler/protocols/protocol-module.ts'
 import { type ProtocolName, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 import { hrefOf, pathBelow, serverAddress } from '../../../profiler/server-address.ts'
@@ -106,16 +106,16 @@ const shorter = (text: string): string => {
 
 /** The name that a model goes by, where its server tells. @throws ProtocolError where it does not */
 async function modelAt(protocol: ProtocolName, url: string, options: ProtocolOptions, signal: AbortSignal): Promise<string> {
-  if (protocol === 'json') return 'model'
+  if (protocolTable[protocol].needsPath) return 'model'
   const names = await namesAt(protocol, url, options, signal)
   if (names.length === 1) return names[0]!
   const hint = names.length > 1 ? `it serves ${names.join(', ')}: say --model ${names[0]}` : 'say --model NAME'
   throw new ProtocolError(protocol, `${url} speaks ${protocolTable[protocol].title}, and does not say which model is meant`, hint)
 }
 
-async function namesAt(protocol: ProtocolName, url: string, options: ProtocolOptions, signal: AbortSignal): Promise<string[]> {
+async function namesAt(protocol: ProtocolName, url: string, options: ProtocolOptions, signal: AbortSignal): Promise<readonly string[]> {
   const http = url.replace(/^grpc/, 'http')
-  const read = async (path: string, method: 'GET' | 'POST'): Promise<unknown> => {
+  return modelNames(protocol, async ({ method, path }) => {
     try {
       if (method === 'GET') return JSON.parse((await get(below(http, path), options, signal)).text)
       const { origin } = serverAddress(http)!
@@ -132,23 +132,8 @@ async function namesAt(protocol: ProtocolName, url: string, options: ProtocolOpt
       signal.throwIfAborted()
       return undefined // It has no such list.
     }
-  }
-  if (protocol === 'openai') {
-    const list = await read('/v1/models', 'GET')
-    return namesOf(isRecord(list) ? list.data : undefined, 'id')
-  }
-  if (protocol !== 'oip-v2') return []
-  const repository = namesOf(await read('/v2/repository/index', 'POST'), 'name')
-  if (repository.length > 0) return repository
-  const list = await read('/v2/models', 'GET')
-  return isRecord(list) && Array.isArray(list.models) ? list.models.map((one) => (isRecord(one) ? String(one.name) : String(one))) : []
+  })
 }
-
-const namesOf = (list: unknown, key: string): string[] => [
-  ...new Set(
-    (Array.isArray(list) ? (list as unknown[]) : []).flatMap((one) => (isRecord(one) && typeof one[key] === 'string' ? [one[key]] : [])),
-  ),
-]
 
 /** A path of the server at a URL. */
 const below = (url: string, path: string): string => hrefOf(serverAddress(url)!, pathBelow(serverAddress(url)!, path, path))

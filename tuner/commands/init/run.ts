@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { basename, delimiter, dirname, join, relative, resolve } from 'node:path'
 import { isRecord } from '../../../profiler/plain-record.ts'
-import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
+import { type ProtocolName, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 import { namesSocket } from '../../../profiler/server-address.ts'
 import { architectureOf } from '../../../trials/devices/architecture.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
@@ -187,7 +187,8 @@ class Initialised {
       predictor: {
         ...predictor,
         ...(unknown && { protocol: 'json' }),
-        ...(predictor.path === undefined && (unknown || predictor.protocol === 'json') && { path: '/predict' }),
+        ...(predictor.path === undefined &&
+          (unknown || protocolTable[predictor.protocol as ProtocolName]?.needsPath) && { path: '/predict' }),
       },
     }
     const experiment = this.#load(this.#textOf({ model: 'model', slo: '1s', ...provisional }))
