@@ -84,5 +84,6 @@ test('parts of names have a group each, and only those that differ', () => {
   expect(groups('a.x', 'a.y', 'a.z')).toEqual([0, 0, 0])
   expect(groups('v1-a-x', 'v1-a-y', 'v1-b-x')).toEqual([0, 0, 1, 1, 2, 2, 2])
   expect(groups('a.x', 'b', 'a.y')).toEqual([0, 0, 0])
+  expect(groups('a.x', 'a.x.1', 'b.x', 'b.y')).toEqual([0, 0, 0, 0])
   expect(createEncoder(only({ ...loop, values: ['c4.large', 'c4.xlarge', 'm4.large'] }, batch)).groups).toBe(4)
 })

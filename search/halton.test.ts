@@ -19,6 +19,8 @@ test('without permutations it mirrors the digits of the index, in prime bases', 
       if (!Number.isNaN(wanted[j])) expect(value).toBeCloseTo(wanted[j]!, 12)
     })
   }
+  // An index beyond what 32 bits of digits hold in a base that is no power of 2 keeps its greatest digit.
+  expect(point(3 ** 20)[1]).toBeCloseTo(3 ** -21, 14)
   // Bases beyond what a text has digits for: 75 is (1, 4) in base 71.
   expect(point(75)[19]).toBeCloseTo(4 / 71 + 1 / 71 ** 2, 12)
 })

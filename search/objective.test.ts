@@ -82,6 +82,7 @@ describe.each(objectiveKinds)('%s', (kind) => {
     const costed = { ...figures, cost: cost(objective, figures) }
     for (const text of [costText(objective, costed, writing), verdictText(objective, costed, writing), ...Object.values(wordsOf(kind))])
       expect(text).toMatch(/^(?!.*(NaN|undefined|Infinity)).+$/)
+    expect(Object.keys(wordsOf(kind)).sort()).toEqual(['better', 'choice', 'comparative', 'noBetter', 'unit', 'worse'])
   })
 })
 

@@ -79,6 +79,9 @@ describe('faults', () => {
     [{ failed: 'maybe' }, ["failed is 'maybe', neither 0 nor 1"]],
     [{ ms: 0 }, []],
     [{ ms: -1 }, ['ms is -1: a constrained metric is not negative']],
+    [{ throughputRps: '1e60', ms: '1e-60' }, []],
+    [{ throughputRps: '2e60' }, ['throughputRps is 2e60: figures lie between 1e-60 and 1e+60']],
+    [{ throughputRps: '5e-61' }, ['throughputRps is 5e-61: figures lie between 1e-60 and 1e+60']],
     [{ throughputRps: 0 }, ['throughputRps is 0: a rate is above 0; what could not serve is marked 1 in an infeasibleColumn']],
     [{ failed: 1, ms: '', throughputRps: 'none' }, []],
     [{ failed: 1, dollars: -1 }, ['dollars is -1: a price per hour is above 0']],
@@ -99,6 +102,13 @@ describe('faults', () => {
       "0: batch is '99', none of the task's values 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11",
     ])
     expect(whats([row({ batch: 99 })], many(13))[0]).toMatch(/10, 11, \.\.\.$/)
+  })
+  test('a value of the space may be as great as a figure may, and no greater', () => {
+    const great: ReplayTask = { ...task, parameters: [{ name: 'batch', kind: 'ordinal', values: [1e60, 2e60] }] }
+    expect(whats([row({ batch: '1e60' }), row({ batch: '-1e60' }), row({ batch: '2e60' })], great)).toEqual([
+      "1: batch is '-1e60', none of the task's values 1e+60, 2e+60",
+      '2: batch is 2e60: figures lie between 1e-60 and 1e+60',
+    ])
   })
 })
 

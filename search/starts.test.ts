@@ -50,6 +50,41 @@ describe('spread', () => {
     // 49.5 is the middle: 49, 50, 48 are nearest.
     expect([49, 50]).toContain(spread(fine, [], cells, first).configuration.a)
     expect([48, 51]).toContain(spread(fine, [], cells, last).configuration.a)
+    // Of 50 one and a half: two.
+    const half = enumerate(
+      problemOf([
+        ordinal(
+          'a',
+          Array.from({ length: 50 }, (_, i) => i),
+        ),
+      ]).space,
+    )
+    expect(
+      [
+        spread(
+          problemOf([
+            ordinal(
+              'a',
+              Array.from({ length: 50 }, (_, i) => i),
+            ),
+          ]),
+          [],
+          half,
+          first,
+        ),
+        spread(
+          problemOf([
+            ordinal(
+              'a',
+              Array.from({ length: 50 }, (_, i) => i),
+            ),
+          ]),
+          [],
+          half,
+          last,
+        ),
+      ].map(({ configuration }) => configuration.a),
+    ).toEqual([24, 25])
   })
 
   test('goes on where it most shortens the mean distance to the nearest trial', () => {
@@ -105,6 +140,11 @@ describe('cheapestByPhysics', () => {
     expect([chosen(7.95), chosen(8.05)]).toEqual([2, 3])
     expect(chosen(99, {})).toBe(2)
     expect(per({ priorLogRate, priorLogConstraint: latency([1, undefined, 1, 1]), constraintLimit: 10 })!.configuration.a).toBe(2)
+  })
+  test('a limit of which physics knows nothing is taken to be kept, no surer than one that surely is', () => {
+    const priorLogRate = (c: Configuration) => Math.log([1, 5, 7, 9][Number(c.a) - 1]!)
+    const unknown = (at: number) => (c: Configuration) => (c.a === at ? undefined : Math.log(0.1))
+    for (const at of [2, 3, 4]) expect(per({ priorLogRate, priorLogConstraint: unknown(at), constraintLimit: 10 })!.configuration.a).toBe(2)
   })
   test('passes over what physics knows nothing of; the first of equals; nothing where it knows nothing', () => {
     expect(per({ priorLogRate: (c) => (c.a === 2 ? undefined : Math.log(Number(c.a))) })!.configuration.a).toBe(1)

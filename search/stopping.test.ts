@@ -158,6 +158,12 @@ describe('the probability that something better is left', () => {
     test('ends it at the risk that is taken, and not above', () => {
       const order = [4, 3, 2, 1, 8, 7, 6].map(read)
       expect([0.001, 1 / 258, 0.2].map((risk) => assess(asked, order, { risk }).stop)).toEqual([false, true, true])
+      // Usually one in twenty.
+      const doubtful: Problem = { ...asked, constraintLimit: 10.2 }
+      const noisy = [4, 1, 2, 8, 7, 6, 5].map((n) => ({ ...read(n), constraint: { value: 36 / n, logSd: 0.15 } }) as Observation)
+      expect(assess(doubtful, noisy).probabilityBetterExists).toBeGreaterThan(0.055)
+      expect(assess(doubtful, noisy).probabilityBetterExists).toBeLessThan(0.095)
+      expect([{}, { risk: 0.1 }].map((options) => assess(doubtful, noisy, options).stop)).toEqual([false, true])
       // A price within the tolerance is not better.
       const near: Problem = { ...asked, space: line([1, 2, 3, 3.9, 4, 6, 7, 8]) }
       expect(assess(near, order).stop).toBe(true)

@@ -126,6 +126,18 @@ export const equivalents: readonly Equivalent[] = [
     reason: 'a shortlist of all is all',
   },
   {
+    file: 'search/lbfgs.ts',
+    original: 'i < y.length',
+    replacement: '(i) <= (y.length)',
+    reason: 'what is written beyond the end of a typed array is nowhere',
+  },
+  {
+    file: 'search/incumbent.ts',
+    original: 'constraint?.mean[i] ?? Number.NaN',
+    replacement: 'constraint?.mean[i]',
+    reason: 'what is undefined counts as no number',
+  },
+  {
     file: 'search/starts.ts',
     original: 'distance(row, k)',
     replacement: 'distance(k, row)',
