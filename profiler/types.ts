@@ -161,6 +161,8 @@ export type Target =
       readonly transport?: 'grpc' | 'sse'
       /** Over https. */
       readonly tls?: TlsOptions
+      /** Several servers of the same, `url` the first of them: each gets its share of the requests by its weight. */
+      readonly spread?: readonly SpreadServer[]
       /** Answers of open loads that are to be looked into: a few of those to these bodies, by number. */
       readonly sample?: {
         readonly bodies: readonly number[]
@@ -171,6 +173,15 @@ export type Target =
       readonly serverPids?: () => readonly number[]
     }
   | { readonly kind: 'virtual'; readonly server: VirtualServer }
+
+/** One of several servers that share the load. */
+export interface SpreadServer {
+  readonly url: string
+  readonly path: string
+  readonly headers: Readonly<Record<string, string>>
+  /** Of all weights together its share of the requests. */
+  readonly weight: number
+}
 
 /** How the certificate of a server is checked, and which one it is shown. */
 export interface TlsOptions {

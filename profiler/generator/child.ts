@@ -64,6 +64,7 @@ async function playPaced(sender: Sender, to: HttpTarget, load: Extract<Load, { k
 }
 
 async function senderFor(to: HttpTarget): Promise<Sender> {
+  if (to.spread !== undefined) return (await import('./spread-sender.ts')).SpreadSender.to(to, senderFor)
   switch (to.transport) {
     case 'grpc':
       return new (await import('./grpc-sender.ts')).GrpcSender(to)

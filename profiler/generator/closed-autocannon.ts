@@ -41,6 +41,7 @@ export const suitsAutocannon = (target: HttpTarget, load: ClosedLoad): boolean =
   load.connections >= fewestConnections &&
   !load.forOpen &&
   target.transport === undefined &&
+  target.spread === undefined &&
   !target.http2 &&
   !target.url.startsWith('https:')
 

@@ -114,11 +114,21 @@ export interface TemplateFile {
 /** A server that runs already: measured as it is, never started, never stopped. */
 export interface UrlTemplate extends Called {
   readonly kind: 'url'
+  /** Of several the first. */
   readonly url: string
+  /** Several servers of the same, that first one among them: load is spread over them by their weights. */
+  readonly urls?: readonly WeightedUrl[]
   /** HTTP/2, where its protocol is no gRPC. */
   readonly http2?: boolean
   /** How its certificate is checked, and which one it is shown; the paths are the files that they were read from. */
   readonly tls?: TlsOptions & { readonly caPath?: string; readonly certPath?: string; readonly keyPath?: string }
+}
+
+/** A server among several. */
+interface WeightedUrl {
+  readonly url: string
+  /** Of all weights together its share of the requests. */
+  readonly weight: number
 }
 
 export const defaultReadyTimeoutS = 60

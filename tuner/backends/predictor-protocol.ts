@@ -22,12 +22,13 @@ interface ProtocolChoice {
   readonly protocol: Protocol
 }
 
-export function protocolOf({ predictor, load: { timeoutMs } }: Experiment): ProtocolChoice {
+/** @param url one of a predictor's servers, where it has several */
+export function protocolOf({ predictor, load: { timeoutMs } }: Experiment, url?: string): ProtocolChoice {
   if (predictor.kind === 'builtin') return choice(builtinProtocol(predictor), { timeoutMs })
   const { path, signature, healthPath, body, headers } = predictor
   const server =
     predictor.kind === 'url'
-      ? { headers: withAuthorization(predictor.url, headers), http2: predictor.http2, tls: predictor.tls }
+      ? { headers: withAuthorization(url ?? predictor.url, headers), http2: predictor.http2, tls: predictor.tls }
       : { headers }
   return choice(predictor.protocol, { ...server, timeoutMs, path, signature, healthPath, template: body })
 }

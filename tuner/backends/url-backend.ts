@@ -7,8 +7,7 @@ import { loadFromHere } from './load-from-here.ts'
 import { answersChecked, protocolOf } from './predictor-protocol.ts'
 
 export function urlBackend(experiment: Experiment, template: UrlTemplate): Backend {
-  const { protocol } = protocolOf(experiment)
   const { space, load } = experiment
-  const launcher = createUrlLauncher({ template, protocol, payload: load.payload })
+  const launcher = createUrlLauncher({ template, protocolFor: (url) => protocolOf(experiment, url).protocol, payload: load.payload })
   return { launcher: answersChecked(launcher, experiment, template), space, notices: [], ...loadFromHere(experiment) }
 }

@@ -12,7 +12,9 @@ import type { PriceBook } from '../../trials/prices/book.ts'
 import { isSecretChoice } from '../../trials/secrets.ts'
 import type { Context, Report } from './context.ts'
 import { type GpuOffer, gpusHere } from './gpus-here.ts'
+import { isKindUnknown } from './layers.ts'
 import { defaults } from './names.ts'
+import { serverUrlOf } from './server-urls.ts'
 import type { Experiment, ModelSpec } from './types.ts'
 import type { Path } from './yaml-file.ts'
 
@@ -46,7 +48,7 @@ export function checkGpus(
     return
   }
   const here = gpusHere(around.machine, own.gpus)
-  const local = (entries.backend ?? defaults.backend) === 'local' && entries.predictor?.url === undefined
+  const local = (entries.backend ?? defaults.backend) === 'local' && serverUrlOf(entries.predictor) === undefined
   const held = devicesUsed === 'gpu' && local && here.length > 0
   const at: Path = Object.hasOwn(entries.pin ?? {}, 'gpu') ? ['pin', 'gpu'] : ['space', 'gpu']
   const names = gpu.values.filter((name) => name !== 'none')
@@ -100,7 +102,7 @@ export function checkArchitecture(
   devicesUsed: Experiment['devicesUsed'],
   space: SearchSpace,
 ): void {
-  if (broken.has('model') || entries.model === undefined) return
+  if (broken.has('model') || entries.model === undefined || isKindUnknown(broken)) return
   if (predictor.kind === 'builtin' && model.version !== undefined && model.path === undefined)
     report(['model', 'version'], 'a version of a model without files', 'give the path of the folder with its version folders')
   if (!/^[^/:\s]+$/.test(model.name)) report(['model', 'name'], `'${model.name}' cannot be a name in a URL`, 'no slash, colon or space')

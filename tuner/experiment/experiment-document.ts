@@ -113,10 +113,11 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
   if (predictor.kind === 'builtin') return compact({ kind, engine: predictor.engine, protocol, env: predictor.env, readyTimeout })
   const { path, signature, healthPath, body, headers } = predictor
   if (predictor.kind === 'url') {
-    const { url, http2, tls } = predictor
+    const { http2, tls, urls } = predictor
+    const where = urls === undefined ? { url: predictor.url } : { urls: urls.map((one) => ({ ...one })) }
     const pair = tls?.certPath === undefined ? undefined : { cert: tls.certPath, key: tls.keyPath }
     const checks = { http2, ca: tls?.caPath, tls: pair, insecureSkipVerify: tls?.insecureSkipVerify }
-    return compact({ kind, url, protocol, path, signature, healthPath, body, headers, ...checks, readyTimeout })
+    return compact({ kind, ...where, protocol, path, signature, healthPath, body, headers, ...checks, readyTimeout })
   }
   const files = predictor.files?.length ? Object.fromEntries(predictor.files.map((file) => [file.path, file.template])) : undefined
   const { env, envNames, argFormat, prepare, cwd } = predictor

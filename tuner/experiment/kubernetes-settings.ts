@@ -3,6 +3,7 @@ import type { SearchSpace } from '../../search/types.ts'
 import { builtinContainer, loadContainer } from '../../trials/launchers/kubernetes/manifests.ts'
 import type { Context } from './context.ts'
 import { defaults } from './names.ts'
+import { serverUrlOf } from './server-urls.ts'
 import type { KubernetesSpec } from './types.ts'
 
 interface Container {
@@ -27,7 +28,7 @@ export function resolveKubernetes({ entries, report }: Context): KubernetesSpec 
     checkOverlay(given.pod, 'pod', builtinContainer, report)
     return given
   }
-  if (entries.predictor?.command !== undefined || entries.predictor?.engine !== undefined || entries.predictor?.url !== undefined)
+  if (entries.predictor?.command !== undefined || entries.predictor?.engine !== undefined || serverUrlOf(entries.predictor) !== undefined)
     report(
       ['predictor'],
       'a predictor beside a pod template',

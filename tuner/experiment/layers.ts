@@ -27,7 +27,7 @@ export function showOrigin(origin: Origin): string {
 interface CheckedLayer {
   readonly entries: ExperimentEntries
   readonly problems: readonly ConfigProblem[]
-  /** Top-level keys with something wrong inside: not to be called missing as well. */
+  /** Top-level keys with something wrong inside: not to be called missing as well. Of a predictor also which key: 'predictor.command'. */
   readonly broken: ReadonlySet<string>
 }
 
@@ -41,6 +41,7 @@ export function checkLayer(layer: Layer): CheckedLayer {
     const issues = parsed.error.issues.flatMap((issue) => flatten(issue, []))
     for (const issue of issues) {
       problems.push(...describe(issue, layer))
+      if (issue.path[0] === 'predictor') for (const key of brokenInPredictor(issue)) broken.add(key)
       if (issue.path.length > 0) broken.add(String(issue.path[0]))
       else if (issue.code === 'unrecognized_keys')
         for (const key of issue.keys.slice(0, mostKeysNamed)) for (const meant of closest(key, topKeys)) broken.add(meant)
@@ -49,6 +50,20 @@ export function checkLayer(layer: Layer): CheckedLayer {
     if (nothing) return { entries: {}, problems, broken: new Set(topKeys) }
     for (const issue of issues) remove(raw, issue)
   }
+}
+
+/** Keys of a predictor that say of which kind it is. */
+const kindKeys: readonly string[] = ['kind', 'command', 'server', 'url', 'urls', 'engine']
+
+/** Whether it is not known which kind of predictor was meant. */
+export const isKindUnknown = (broken: ReadonlySet<string>): boolean => kindKeys.some((key) => broken.has(`predictor.${key}`))
+
+function brokenInPredictor(issue: Issue): string[] {
+  const key = issue.path[1]
+  if (key !== undefined) return [`predictor.${String(key)}`]
+  const meant =
+    issue.code === 'unrecognized_keys' ? issue.keys.slice(0, mostKeysNamed).flatMap((unknown) => closest(unknown, kindKeys)) : ['kind']
+  return meant.map((name) => `predictor.${name}`)
 }
 
 const topKeys = Object.keys(experimentFileSchema.shape)
@@ -185,7 +200,14 @@ const sections = new Set(['slo', 'load', 'budget', 'stop', 'space', 'pin', 'pred
 /** A predictor of another kind replaces the one below; a mere `protocol` or `env`, or another URL of one that runs already, is laid over it. */
 const isAnotherPredictor = (key: string, below: unknown, value: unknown) =>
   key === 'predictor' &&
-  ['kind', 'command', 'server', 'url', 'engine'].some((name) => name in record(value) && !(name === 'url' && name in record(below)))
+  kindKeys.some((name) => name in record(value) && !(urlKeys.includes(name) && urlKeys.some((key) => key in record(below))))
+const urlKeys: readonly string[] = ['url', 'urls']
+
+/** One URL takes the place of several, and they of one. */
+function withoutOtherUrls(below: Record<string, unknown>, above: Record<string, unknown>): Record<string, unknown> {
+  const replaced = urlKeys.some((key) => key in above) ? urlKeys : []
+  return Object.fromEntries(Object.entries(below).filter(([key]) => !replaced.includes(key)))
+}
 
 /** An SLO that names a `limit`, if only to say that there is none, replaces the one below; one metric's own limit replaces that of the same metric. */
 function withoutReplaced(below: Record<string, unknown>, above: Record<string, unknown>): Record<string, unknown> {
@@ -207,7 +229,9 @@ export function mergeLayers(layers: readonly { readonly layer: Layer; readonly e
           ? {}
           : key === 'slo'
             ? withoutReplaced(record(below[key]), record(value))
-            : record(below[key])
+            : key === 'predictor'
+              ? withoutOtherUrls(record(below[key]), record(value))
+              : record(below[key])
         merged[key] = lay(kept, record(value), layer, inner)
       } else {
         merged[key] = path[0] === 'space' ? overParameter(below[key] as ParameterEntry | undefined, value as ParameterEntry) : value

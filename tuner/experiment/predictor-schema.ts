@@ -6,6 +6,7 @@ import { engineNames } from '../../trials/predictor/engines/engine-registry.ts'
 import { spoken } from '../../trials/predictor/protocol/spoken.ts'
 import { splitCommand } from './command-line.ts'
 import { choice, duration, quantity, text } from './schema-parts.ts'
+import { UnitError } from './units.ts'
 
 const texts = z.record(z.string(), z.union([z.string(), z.number().transform(String), z.boolean().transform(String)]), {
   error: 'expected name: value pairs',
@@ -34,6 +35,26 @@ const prepareKeys = z.strictObject({
 const prepare = z.union([command.transform((words): z.output<typeof prepareKeys> => ({ command: words })), prepareKeys], {
   error: 'expected a command, or {command, env, inputs, timeout}',
 })
+const weighted = z.strictObject({
+  url: text('a URL').describe('one of the servers'),
+  weight: z
+    .number({ error: 'expected a weight above 0' })
+    .positive({ error: 'expected a weight above 0' })
+    .optional()
+    .describe('default 1'),
+})
+/** 'http://a:8000 x3' */
+const weightedText = quantity((given): z.output<typeof weighted> => {
+  const [, url = '', weight] = /^(\S+?)(?:\s+x\s*([\d.]+))?$/.exec(String(given).trim()) ?? []
+  if (url === '' || Number(weight ?? 1) <= 0 || Number.isNaN(Number(weight ?? 1)))
+    throw new UnitError(`'${given}' is no URL with a weight`, 'write http://a:8000 x3')
+  return { url, ...(weight !== undefined && { weight: Number(weight) }) }
+}, 'a URL, with its weight: http://a:8000 x3')
+const urls = z
+  .array(z.union([weightedText, weighted], { error: 'expected a URL, or {url, weight}' }), {
+    error: 'expected a list of URLs, or of {url, weight}',
+  })
+  .min(1, { error: 'expected at least one URL' })
 const predictorKeys = z.strictObject({
   kind: choice(['builtin', 'command', 'url'], 'a kind of predictor').optional().describe('default: what the other keys say'),
   engine: choice(['auto', ...engineNames], 'an engine')
@@ -44,6 +65,11 @@ const predictorKeys = z.strictObject({
     .optional()
     .describe('command: TensorFlow Serving or Triton; its flags and files are written for each trial, and `command` may be left out'),
   url: text('a URL').optional().describe('url: a server that runs already'),
+  urls: urls
+    .optional()
+    .describe(
+      'url: several servers of the same, in place of `url`: {url, weight}, or http://a:8000 x3; load is spread over them by weight',
+    ),
   protocol: choice(protocolNames, 'a protocol').optional().describe(`how it is asked; default ${spoken.tensors[0]}`),
   path: text('a path').optional().describe(`path of the inference call, for protocol '${pathNamed}'`),
   signature: text('a signature')

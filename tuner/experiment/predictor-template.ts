@@ -3,27 +3,19 @@ import { existsSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
 import { templateFault } from '../../profiler/protocols/body-template.ts'
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
-import { namesSocket, pathlessHint, type ServerAddress, serverAddress, socketHint } from '../../profiler/server-address.ts'
 import { architectureOf } from '../../trials/devices/architecture.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
 import { graphName, isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
 import { type ServerKind, serverCommand, serverProtocol } from '../../trials/launchers/server-files/preset.ts'
-import type {
-  BuiltinTemplate,
-  Called,
-  CommandTemplate,
-  PredictorTemplate,
-  PrepareStep,
-  UrlTemplate,
-} from '../../trials/launchers/template.ts'
+import type { BuiltinTemplate, Called, CommandTemplate, PredictorTemplate, PrepareStep } from '../../trials/launchers/template.ts'
 import { type BuiltinProtocol, spoken } from '../../trials/predictor/protocol/spoken.ts'
-import { referencesIn, replaceReferences } from '../../trials/secrets.ts'
-import { resolveTls } from './authority.ts'
+import { replaceReferences } from '../../trials/secrets.ts'
 import type { Context } from './context.ts'
 import type { ExperimentEntries } from './experiment-schema.ts'
 import { isOwnPredictor } from './kubernetes-settings.ts'
 import { defaults } from './names.ts'
+import { serverUrlOf, urlTemplate } from './server-urls.ts'
 import type { Experiment, ModelSpec } from './types.ts'
 import { parseDurationMs } from './units.ts'
 
@@ -52,14 +44,15 @@ const called = ['kind', 'protocol', 'path', 'signature', 'healthPath', 'body', '
 const keysOf: Readonly<Record<PredictorTemplate['kind'], readonly string[]>> = {
   builtin: ['kind', 'engine', 'protocol', 'env', 'readyTimeout'],
   command: [...called, 'env', 'envNames', 'argFormat', 'files', 'prepare', 'cwd'],
-  url: [...called, 'http2', 'ca', 'tls', 'insecureSkipVerify'],
+  url: [...called, 'urls', 'http2', 'ca', 'tls', 'insecureSkipVerify'],
 }
-const deciding = ['command', 'server', 'url']
+const deciding = ['command', 'server', 'url', 'urls']
 
 /** What the keys make it, and whether they go together. */
 function kindOf({ entries, report }: Context): PredictorTemplate['kind'] {
   const given = entries.predictor ?? {}
-  const { command, server, url } = given
+  const { command, server } = given
+  const url = serverUrlOf(given)
   const started = command !== undefined || server !== undefined
   const inPod = isOwnPredictor(entries.kubernetes?.pod) && url === undefined
   const kind = started || inPod ? 'command' : url !== undefined ? 'url' : 'builtin'
@@ -79,22 +72,6 @@ function kindOf({ entries, report }: Context): PredictorTemplate['kind'] {
     if (!keysOf[kind].includes(key) && !deciding.includes(key))
       report(['predictor', key], `'${key}' means nothing for a ${kind} predictor`, 'remove it')
   return kind
-}
-
-function urlTemplate(context: Context, common: Called): UrlTemplate {
-  const { entries, report } = context
-  const { url, http2 } = entries.predictor ?? {}
-  const isGrpc = protocolTable[common.protocol].transport === 'grpc'
-  const address = url === undefined ? undefined : addressIn(url, isGrpc ? /^(https?|grpcs?):/i : /^https?:/i)
-  if (url === undefined || address === undefined)
-    report(
-      ['predictor', 'url'],
-      `'${url}' is no http URL`,
-      `write http://127.0.0.1:8000; for a gRPC protocol grpc://127.0.0.1:8001; ${socketHint}`,
-    )
-  else if (isGrpc && address !== 'unknown' && address.path !== '/')
-    report(['predictor', 'url'], `'${url}' has the path ${address.path}`, pathlessHint)
-  return { kind: 'url', url: url ?? '', ...common, http2, tls: resolveTls(context) }
 }
 
 function commandTemplate(context: Context, common: Called, model: ModelSpec): CommandTemplate {
@@ -133,13 +110,6 @@ function prepareStep(
     if (!existsSync(path))
       report(['predictor', 'prepare'], `no file or folder ${path}`, 'a path starts from the folder of the file that names it')
   return { command, env, inputs: paths, timeoutS: timeout === undefined ? undefined : timeout / 1000 }
-}
-
-/** A part that is a reference may be anything that fits there. Undefined for no URL of these schemes, and no socket. */
-function addressIn(text: string, schemes: RegExp): ServerAddress | 'unknown' | undefined {
-  if (text.startsWith('${')) return referencesIn(text).length > 0 ? 'unknown' : undefined
-  const sample = replaceReferences(text, () => '1')
-  return schemes.test(sample) || namesSocket(sample) ? serverAddress(sample.replace(/^grpc/i, 'http')) : undefined
 }
 
 /** The folder that a server is told to serve from. */

@@ -24,7 +24,7 @@ import { type ExperimentEntries, isDimensionsFile } from './experiment-schema.ts
 import { resolveHeadroom, resolveObjective, resolveSlo } from './goal.ts'
 import { divisionNotices, type GpuOffer, gpusHere, isKnownGpu, reportUnknown, shareHint } from './gpus-here.ts'
 import { checkPodGpu, isOwnPredictor, resolveKubernetes } from './kubernetes-settings.ts'
-import { type Merged, showOrigin } from './layers.ts'
+import { isKindUnknown, type Merged, showOrigin } from './layers.ts'
 import { defaults } from './names.ts'
 import { knownParameter } from './parameters.ts'
 import { asksForGpu, builtinFor, reportTemplate, resolveDevices, resolvePredictor } from './predictor-template.ts'
@@ -38,6 +38,9 @@ import type { Path } from './yaml-file.ts'
 const emulatedGpus = ['T4', 'L4', 'A10G', 'V100', 'A100-40GB']
 /** The same for language models, which need the memory and its bandwidth. */
 const emulatedLlmGpus = ['L4', 'A10G', 'L40S', 'A100-80GB', 'H100']
+
+/** Keys whose meaning is another one for each kind of predictor. */
+const byKind: ReadonlySet<unknown> = new Set(['predictor', 'devices', 'backend', 'kubernetes'])
 
 /**
  * @param fallback where to say that something is missing: the file's name or 'command line'
@@ -53,6 +56,8 @@ export function resolveExperiment(
   const { entries } = merged
   const problems: ConfigProblem[] = []
   const report: Report = (path, what, hint) => {
+    // What follows from not knowing what kind of predictor was meant is no fault of its own.
+    if (byKind.has(path[0]) && isKindUnknown(broken)) return
     const origin = merged.layerOf(path)?.originOf(path)
     problems.push({ where: origin ? showOrigin(origin) : fallback, what, hint })
   }

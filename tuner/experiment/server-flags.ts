@@ -17,6 +17,13 @@ export const serverFlags: readonly Flag[] = [
   },
   { flags: '--url <url>', group, path: ['predictor', 'url'], what: 'a predictor that runs already' },
   {
+    flags: '--urls <url>',
+    group,
+    gather: 'list',
+    path: ['predictor', 'urls'],
+    what: "--url: several of the same, may be repeated, with weights by which load is spread over them, e.g. 'http://a:8000 x3' (default: one)",
+  },
+  {
     flags: '--server <name>',
     group,
     path: ['predictor', 'server'],

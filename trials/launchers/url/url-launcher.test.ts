@@ -24,17 +24,46 @@ afterAll(() => server.close())
 const launcher = (at = url, expected = 'label', readyTimeoutS = 0.3) =>
   createUrlLauncher({
     template: { kind: 'url', model: 'm', url: at, protocol: 'json', readyTimeoutS },
-    protocol: protocolFor('json', { expect: expected }),
+    protocolFor: () => protocolFor('json', { expect: expected }),
     payload: { kind: 'generated', seed: 1, count: 1 },
   })
 
 launcherContract('a URL launcher', {
-  create: () => launcher(),
+  create: () => launcher(url, 'label', 10),
   good: {},
   other: { skip: 'there is one server' },
   infeasible: { skip: 'a server that runs already is as it is' },
   leftovers: () => (server.listening ? [] : ['the server was ended']),
   abortAfterMs: [0, 1, 3],
+})
+
+describe('several of the same', () => {
+  const never = new AbortController().signal
+  const several = (...at: { url: string; weight: number }[]) =>
+    createUrlLauncher({
+      template: { kind: 'url', model: 'm', url: at[0]!.url, urls: at, protocol: 'json', readyTimeoutS: 10 },
+      protocolFor: (one) => protocolFor('json', { expect: 'label', headers: { 'x-server': one } }),
+      payload: { kind: 'generated', seed: 1, count: 1 },
+    }).launch({}, 1, never)
+
+  test('each is asked once, with what it is asked by, and told with its share', async () => {
+    const predictor = await several({ url, weight: 3 }, { url: `${url}/base`, weight: 1 })
+    expect(predictor.target).toMatchObject({
+      url,
+      spread: [
+        { url, path: '/predict', headers: { 'x-server': url }, weight: 3 },
+        { url, path: '/base', headers: { 'x-server': `${url}/base` }, weight: 1 },
+      ],
+    })
+    expect(predictor.isolation).toContain(`${url} (75 %), ${url}/base (25 %)`)
+  })
+
+  test('one that is not there is named', async () => {
+    await expect(several({ url, weight: 1 }, { url: 'http://127.0.0.1:1', weight: 1 })).rejects.toMatchObject({
+      message: expect.stringContaining('http://127.0.0.1:1'),
+      final: 'experiment',
+    })
+  })
 })
 
 // At once: long before the ten minutes that a server may take to be ready. They wait, so they wait together.
@@ -63,7 +92,7 @@ describe.concurrent('a server that does not serve', () => {
     try {
       const asked = createUrlLauncher({
         template: { kind: 'url', model: 'm', url: at, protocol: 'oip-v2', readyTimeoutS: 600 },
-        protocol: protocolFor('oip-v2'),
+        protocolFor: () => protocolFor('oip-v2'),
         payload: { kind: 'generated', seed: 1, count: 1 },
       })
       await expect(asked.launch({}, 1, never)).rejects.toMatchObject({
@@ -87,7 +116,7 @@ describe.concurrent('a server that does not serve', () => {
     try {
       const launched = createUrlLauncher({
         template: { kind: 'url', model: 'm', url: at, protocol: 'tfserving', readyTimeoutS: 4 },
-        protocol: protocolFor('tfserving'),
+        protocolFor: () => protocolFor('tfserving'),
         payload: { kind: 'generated', seed: 1, count: 1 },
       }).launch({}, 1, never)
       await expect(launched).rejects.toMatchObject({ message: expect.stringContaining('never said it was ready (tfserving) within 4 s') })
@@ -99,7 +128,7 @@ describe.concurrent('a server that does not serve', () => {
   test('speaks no HTTP/2 where it should: named at once, and not tried again', async () => {
     const asked = createUrlLauncher({
       template: { kind: 'url', model: 'm', url, protocol: 'json', readyTimeoutS: 600 },
-      protocol: protocolFor('json', { http2: true }),
+      protocolFor: () => protocolFor('json', { http2: true }),
       payload: { kind: 'generated', seed: 1, count: 1 },
     })
     await expect(asked.launch({}, 1, never)).rejects.toMatchObject({
@@ -112,7 +141,7 @@ describe.concurrent('a server that does not serve', () => {
   test('speaks another protocol: named at once, and not tried again', async () => {
     const asked = createUrlLauncher({
       template: { kind: 'url', model: 'm', url, protocol: 'oip-v2', readyTimeoutS: 600 },
-      protocol: protocolFor('oip-v2'),
+      protocolFor: () => protocolFor('oip-v2'),
       payload: { kind: 'generated', seed: 1, count: 1 },
     })
     await expect(asked.launch({}, 1, never)).rejects.toMatchObject({
@@ -125,7 +154,7 @@ describe.concurrent('a server that does not serve', () => {
   test('refuses the payload: in its own words, once', async () => {
     const asked = createUrlLauncher({
       template: { kind: 'url', model: 'm', url, protocol: 'json', path: '/shape', readyTimeoutS: 600 },
-      protocol: protocolFor('json', { path: '/shape' }),
+      protocolFor: () => protocolFor('json', { path: '/shape' }),
       payload: { kind: 'generated', seed: 1, count: 1 },
     })
     await expect(asked.launch({}, 1, never)).rejects.toMatchObject({

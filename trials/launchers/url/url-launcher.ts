@@ -1,6 +1,6 @@
 /** "Launches" a server that runs already: measured as it is, never started, never stopped. */
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
-import type { Protocol } from '../../../profiler/types.ts'
+import type { Protocol, SpreadServer } from '../../../profiler/types.ts'
 import { withoutSecrets } from '../../secrets.ts'
 import { LaunchError, type Launcher } from '../../types.ts'
 import { NeverReadyError, untilServing } from '../readiness.ts'
@@ -8,24 +8,34 @@ import { defaultReadyTimeoutS, type UrlTemplate } from '../template.ts'
 
 interface UrlLauncherOptions {
   readonly template: UrlTemplate
-  /** What speaks the template's protocol. */
-  readonly protocol: Protocol
+  /** What speaks the template's protocol, with one of its servers. */
+  readonly protocolFor: (url: string) => Protocol
   readonly payload: PayloadSource
 }
 
 /** No configuration reaches the server: one whose configuration is empty or fixed is the only one that makes sense, and what fails with it fails again. */
-export const createUrlLauncher = ({ template, protocol, payload }: UrlLauncherOptions): Launcher => ({
+export const createUrlLauncher = ({ template, protocolFor, payload }: UrlLauncherOptions): Launcher => ({
   name: 'url',
   launch: async (_configuration, _trialNumber, signal) => {
     signal.throwIfAborted()
-    const { url, model, readyTimeoutS = defaultReadyTimeoutS } = template
+    const { url, urls, model, readyTimeoutS = defaultReadyTimeoutS } = template
+    const deadlineMs = performance.now() + readyTimeoutS * 1000
+    const untilOneServes = (one: string) => {
+      const endpoint = { protocol: protocolFor(one), url: one, model, payload, runsAlready: true }
+      return untilServing(endpoint, deadlineMs - performance.now(), signal)
+    }
     try {
-      const target = await untilServing({ protocol, url, model, payload, runsAlready: true }, readyTimeoutS * 1000, signal)
+      const target = await untilOneServes(url)
+      const spread: SpreadServer[] = []
+      for (const { url: one, weight } of urls ?? []) {
+        const { url: origin, path, headers } = one === url ? target : await untilOneServes(one)
+        spread.push({ url: origin, path, headers, weight })
+      }
       return {
-        target,
-        protocol: protocol.name,
+        target: spread.length > 0 ? { ...target, spread } : target,
+        protocol: protocolFor(url).name,
         provenance: 'measured',
-        isolation: `${withoutSecrets(url)} as it runs: nothing about it is held or known`,
+        isolation: `${withoutSecrets(serversOf(template))} as ${spread.length > 0 ? 'they run: nothing about them' : 'it runs: nothing about it'} is held or known`,
         logTail: () => '',
         usage: async () => ({}),
         stop: async () => {},
@@ -42,3 +52,10 @@ export const createUrlLauncher = ({ template, protocol, payload }: UrlLauncherOp
   },
   sweep: async () => {},
 })
+
+/** The server, or all of them with their shares of the load. */
+function serversOf({ url, urls }: UrlTemplate): string {
+  if (urls === undefined) return url
+  const total = urls.reduce((sum, { weight }) => sum + weight, 0)
+  return urls.map((one) => `${one.url} (${Math.round((100 * one.weight) / total)} %)`).join(', ')
+}

@@ -1,0 +1,47 @@
+import type { LoadRun } from '../types.ts'
+import type { HttpTarget } from './child-messages.ts'
+import type { ConnectionCounts, Ended, Sender } from './sender.ts'
+import { weightedTurns } from './weighted-turns.ts'
+
+/** Several servers that share the load by their weights, each with connections of its own. */
+export class SpreadSender implements Sender {
+  private readonly next: () => number
+  private constructor(
+    private readonly senders: readonly Sender[],
+    weights: readonly number[],
+  ) {
+    this.next = weightedTurns(weights)
+  }
+
+  /** @param make a sender to one server */
+  static async to(target: HttpTarget, make: (one: HttpTarget) => Promise<Sender>): Promise<SpreadSender> {
+    const { spread = [], ...common } = target
+    const senders = await Promise.all(spread.map(({ url, path, headers }) => make({ ...common, url, path, headers })))
+    return new SpreadSender(
+      senders,
+      spread.map(({ weight }) => weight),
+    )
+  }
+
+  get counts(): ConnectionCounts | undefined {
+    const all = this.senders.flatMap(({ counts }) => counts ?? [])
+    const sum = (name: keyof ConnectionCounts) => all.reduce((total, counts) => total + counts[name], 0)
+    return all.length < this.senders.length ? undefined : { opened: sum('opened'), closed: sum('closed'), retried: sum('retried') }
+  }
+
+  async connect(): Promise<void> {
+    await Promise.all(this.senders.map((sender) => sender.connect()))
+  }
+
+  send(index: number, ended: Ended): { abandon(): void } {
+    return this.senders[this.next()]!.send(index, ended)
+  }
+
+  takeSampled(): NonNullable<LoadRun['sampled']> {
+    return this.senders.flatMap((sender) => sender.takeSampled())
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.senders.map((sender) => sender.close()))
+  }
+}
