@@ -1,6 +1,7 @@
 /** Docker Compose: `compose.yaml`, one service with its replicas on this machine. */
 import { mapTexts } from '../../trials/secrets.ts'
 import { chosenServers } from '../figures.ts'
+import { graceSeconds } from './available.ts'
 import { podlessNotes } from './laid-over.ts'
 import { header, type SpecFile, yamlOf } from './manifest.ts'
 import { composeStorage, storageOf } from './model-storage.ts'
@@ -39,6 +40,7 @@ function composeSpec(serving: Serving, { backend }: SpecOptions): SpecFile[] {
         // The host's ports are given out by Docker: several replicas cannot share one.
         ports: [container.port, container.grpcPort].filter((port) => port !== undefined).map(String),
         ...(container.sharedMemory ? { shm_size: '1gb' } : {}),
+        stop_grace_period: `${graceSeconds(serving)}s`,
         healthcheck: {
           test: ['CMD-SHELL', healthProbe(`http://127.0.0.1:${container.port}${container.readyPath}`)],
           interval: '10s',

@@ -1,11 +1,12 @@
 /** vLLM on KServe: its Hugging Face runtime, which has vLLM in it, and the LLMInferenceService. */
 import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
 import { wasMeasured } from '../figures.ts'
+import { disruptionBudget, lasting, lifecycle } from './available.ts'
 import { overlayNotes, placedPod } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { hubName, platformUri } from './model-storage.ts'
-import { type PlatformServer, plainServer } from './platform-pod.ts'
-import { resourcesBlock } from './pod.ts'
+import { type PlatformServer, plainServer, sharedMemory } from './platform-pod.ts'
+import { probes, resourcesBlock } from './pod.ts'
 import { claimTemplates, specGpus } from './pod-gpus.ts'
 import type { Serving } from './serving.ts'
 import { quotedWord } from './shell-words.ts'
@@ -19,14 +20,22 @@ export function kserveUri({ modelUri, deployed }: Serving): string {
 }
 
 /** The runtime hands what it does not know on to vLLM. */
-export function huggingFaceServer(serving: Serving): PlatformServer {
+export function huggingFaceServer(serving: Serving, port: number): PlatformServer {
   const knobs = new Knobs(serving.configuration)
   const server = plainServer(serving)
   const flags = vllmFlags(knobs, serving).map(([name, value]) => `--${name}=${value}`)
   return {
     ...server,
     notes: [...server.notes, ...unusedNote(knobs), 'the runtime answers below /openai: tune verify --path /openai/v1/completions'],
-    fields: { args: [`--model_name=${serving.model}`, ...flags], ...server.fields },
+    fields: {
+      args: [`--model_name=${serving.model}`, ...flags],
+      ...probes(serving, { readyPath: '/v2/health/ready', livePath: '/v2/health/live' }, port),
+      lifecycle,
+      volumeMounts: [sharedMemory.mount],
+      ...server.fields,
+    },
+    volumes: [sharedMemory.volume],
+    scraped: { port },
   }
 }
 
@@ -48,9 +57,13 @@ export function llmInferenceService(serving: Serving): SpecFile {
     name: main,
     ...(container.imageNamed ? { image: container.image } : {}),
     ...(extra === '' ? {} : { env: [{ name: 'VLLM_ADDITIONAL_ARGS', value: extra }] }),
+    lifecycle,
     resources: resourcesBlock(serving, gpu),
   }
-  const { metadata, spec } = placedPod(serving, gpu, { containers: [vllm] }, main)
+  // The controller's own, as of KServe 0.16.
+  const pods = { 'app.kubernetes.io/name': name, 'app.kubernetes.io/part-of': 'llminferenceservice', 'kserve.io/component': 'workload' }
+  const several = replicas > 1
+  const { metadata, spec } = placedPod(serving, gpu, { ...lasting(serving, pods, several), containers: [vllm] }, main)
   const service: Manifest = {
     apiVersion: 'serving.kserve.io/v1alpha1',
     kind: 'LLMInferenceService',
@@ -71,5 +84,8 @@ export function llmInferenceService(serving: Serving): SpecFile {
     'needs KServe 0.16 or later with its LLMInferenceService controller and a Gateway; the number of replicas is fixed',
     ...(wasMeasured(serving.evidence.measured, 'vllm') ? ['the version of vLLM is that of the controller, unless --image names one'] : []),
   ]
-  return { name: 'llminferenceservice.yaml', text: manifestsYaml(serving, [...claimTemplates(serving, gpu), service], notes) }
+  return {
+    name: 'llminferenceservice.yaml',
+    text: manifestsYaml(serving, [...claimTemplates(serving, gpu), ...disruptionBudget(serving, several, pods), service], notes),
+  }
 }

@@ -2,19 +2,19 @@
 
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { chosenServers, type DeployedServer } from '../figures.ts'
+import { disruptionBudget, lasting, leastReplicas, lifecycle, scrapeAnnotations } from './available.ts'
 import { huggingFaceServer, kserveUri, llmInferenceService } from './kserve-llm.ts'
 import { overlayNotes, placedPod } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml } from './manifest.ts'
 import { platformUri, storageOf } from './model-storage.ts'
-import { mounted, type PlatformServer, plainServer, tfservingServer } from './platform-pod.ts'
+import { mounted, type PlatformServer, plainServer, sharedMemory, tfservingServer, tritonServer } from './platform-pod.ts'
 import { environment, fileMounts, probes } from './pod.ts'
 import { claimTemplates, refuseClaim } from './pod-gpus.ts'
-import { defaultPrometheus, kedaNote, queriedNamespace, rateQuery, threshold, unscaledNote } from './scaling.ts'
+import { behaviour, defaultPrometheus, kedaNote, queriedNamespace, rateQuery, threshold, unscaledNote } from './scaling.ts'
 import { secretNotes } from './secret-variables.ts'
 import { wholeContainer } from './server-pod.ts'
 import type { Serving } from './serving.ts'
 import { fetchesArchive, type KserveVariant, type SpecOptions, type SpecTarget } from './target.ts'
-import { configFile } from './triton-config.ts'
 
 /** By a runtime that KServe brings: vLLM's is its Hugging Face server, which has vLLM in it, where the user names no image of his own. */
 const byRuntime = ({ deployed: { server }, container }: Serving): boolean =>
@@ -28,19 +28,27 @@ export const target: SpecTarget = {
   needsModelUri: (serving) => byRuntime(serving) || fetchesArchive(serving),
   render: (serving, { variant = 'standard', prometheus, backend }) => {
     if (variant === 'llm') return [llmInferenceService(serving)]
-    const { objects, notes, namespace } = kserveObjects(serving, { variant, prometheus })
-    return [{ name: 'inferenceservice.yaml', text: manifestsYaml(serving, objects, notes, namespace) }, ...configFile(serving, backend)]
+    const { objects, notes, namespace } = kserveObjects(serving, { variant, prometheus, backend })
+    return [{ name: 'inferenceservice.yaml', text: manifestsYaml(serving, objects, notes, namespace) }]
   },
 }
 
-type KserveOptions = Pick<SpecOptions, 'prometheus'> & { readonly variant: Exclude<KserveVariant, 'llm'> }
+type KserveOptions = Pick<SpecOptions, 'prometheus' | 'backend'> & { readonly variant: Exclude<KserveVariant, 'llm'> }
 
 function kserveObjects(serving: Serving, options: KserveOptions): { objects: Manifest[]; notes: string[]; namespace: string | undefined } {
   const scaling = scalingOf(serving, options)
-  const { predictor, server, container } = byRuntime(serving) ? modelPredictor(serving) : customPredictor(serving, options.variant)
-  if (options.variant === 'knative') refuseClaim(server.gpu, 'Knative takes')
-  const bare = { ...predictor, containers: [{ name: kserveContainer, ...container }] }
-  const { metadata, spec } = placedPod(serving, server.gpu, bare, kserveContainer)
+  const knative = options.variant === 'knative'
+  const { predictor, server, container } = byRuntime(serving) ? modelPredictor(serving, options) : customPredictor(serving, options)
+  if (knative) refuseClaim(server.gpu, 'Knative takes')
+  const pods = { 'serving.kserve.io/inferenceservice': serving.name, component: 'predictor' }
+  const several = leastReplicas(serving, !scaling.fixed) > 1
+  const bare = {
+    ...(knative ? {} : lasting(serving, pods, several)),
+    ...predictor,
+    containers: [{ name: kserveContainer, ...(knative ? withoutPodOnly(container) : container) }],
+  }
+  const scraped = scaling.scraped ? { annotations: scrapeAnnotations(server.scraped) } : {}
+  const { metadata, spec } = placedPod(serving, server.gpu, bare, kserveContainer, scraped)
   const { containers, ...pod } = spec as { readonly containers: readonly Manifest[] }
   const service: Manifest = {
     apiVersion: 'serving.kserve.io/v1beta1',
@@ -48,7 +56,7 @@ function kserveObjects(serving: Serving, options: KserveOptions): { objects: Man
     metadata: {
       name: serving.name,
       annotations: {
-        'serving.kserve.io/deploymentMode': options.variant === 'knative' ? 'Knative' : 'Standard',
+        'serving.kserve.io/deploymentMode': knative ? 'Knative' : 'Standard',
         ...scaling.annotations,
         ...annotationsOf(serving),
       },
@@ -64,13 +72,18 @@ function kserveObjects(serving: Serving, options: KserveOptions): { objects: Man
       },
     },
   }
-  const place =
-    serving.deployed.server === 'triton' ? [`config.pbtxt belongs into the model repository, in the folder ${serving.model}`] : []
+  const budget = disruptionBudget(serving, several, pods)
   return {
-    objects: [...(server.configMap ? [server.configMap] : []), ...claimTemplates(serving, server.gpu), service],
-    notes: [...server.notes, ...overlayNotes(serving), ...scaling.notes, ...place],
+    objects: [...(server.configMap ? [server.configMap] : []), ...claimTemplates(serving, server.gpu), ...budget, service],
+    notes: [...server.notes, ...overlayNotes(serving), ...scaling.notes],
     namespace: scaling.namespace ?? serving.namespace,
   }
+}
+
+/** Knative ends containers itself, and has no startup probe on older releases: it waits for readiness. */
+function withoutPodOnly(container: Manifest): Manifest {
+  const { lifecycle: _, startupProbe: __, ...rest } = container
+  return rest
 }
 
 /** KServe knows its own container by this name. */
@@ -98,14 +111,17 @@ const runtimes: Readonly<Partial<Record<DeployedServer, Manifest>>> = {
   vllm: { modelFormat: { name: 'huggingface' }, runtime: 'kserve-huggingfaceserver' },
 }
 
-function modelPredictor(serving: Serving): Predictor {
+/** Where the runtimes have them. */
+const places = { http: 8080, grpc: 9000, folder: '/mnt/models' } as const
+
+function modelPredictor(serving: Serving, { backend }: KserveOptions): Predictor {
   const { server: kind } = serving.deployed
   const server =
     kind === 'tfserving'
-      ? tfservingServer(serving, { grpcPort: 9000, restPort: 8080, basePath: '/mnt/models' })
+      ? tfservingServer(serving, places)
       : kind === 'vllm'
-        ? huggingFaceServer(serving)
-        : plainServer(serving)
+        ? huggingFaceServer(serving, places.http)
+        : tritonServer(serving, places, backend)
   return {
     server,
     predictor: mounted(server),
@@ -119,8 +135,8 @@ function modelPredictor(serving: Serving): Predictor {
   }
 }
 
-function customPredictor(serving: Serving, variant: KserveOptions['variant']): Predictor {
-  const container = wholeContainer(serving)
+function customPredictor(serving: Serving, { backend }: KserveOptions): Predictor {
+  const container = wholeContainer(serving, backend)
   const files = fileMounts(serving, container.files)
   const plain = plainServer(serving)
   const asksGrpc = container.grpcPort !== undefined && protocolTable[serving.evidence.measured.protocol].transport === 'grpc'
@@ -128,14 +144,13 @@ function customPredictor(serving: Serving, variant: KserveOptions['variant']): P
     ...plain,
     notes: [...secretNotes(container.secretEnv, serving.name), ...plain.notes, ...container.notes],
     configMap: files.configMap,
+    scraped: container,
   }
-  const { startupProbe, readinessProbe, livenessProbe } = probes(serving, container, container.port)
   // KServe fetches what this variable names to /mnt/models.
   const fetches = storageOf(serving) !== undefined
   const env = { ...container.env, ...(fetches && { STORAGE_URI: platformUri(serving.modelUri!, 'KServe') }) }
-  const shared = container.sharedMemory ? [{ name: 'shared-memory', emptyDir: { medium: 'Memory' } }] : []
-  const volumes = [...files.volumes, ...shared]
-  const volumeMounts = [...files.volumeMounts, ...shared.map(({ name }) => ({ name, mountPath: '/dev/shm' }))]
+  const volumes = [...files.volumes, ...(container.sharedMemory ? [sharedMemory.volume] : [])]
+  const volumeMounts = [...files.volumeMounts, ...(container.sharedMemory ? [sharedMemory.mount] : [])]
   return {
     server,
     predictor: mounted({ volumes }),
@@ -148,10 +163,8 @@ function customPredictor(serving: Serving, variant: KserveOptions['variant']): P
       ports: [
         asksGrpc ? { name: 'h2c', containerPort: container.grpcPort, protocol: 'TCP' } : { containerPort: container.port, protocol: 'TCP' },
       ],
-      // Knative has no startup probe on older releases, and waits for readiness itself.
-      ...(variant === 'knative' ? {} : { startupProbe }),
-      readinessProbe,
-      livenessProbe,
+      ...probes(serving, container, container.port),
+      lifecycle,
       ...(volumeMounts.length > 0 ? { volumeMounts } : {}),
       ...server.fields,
     },
@@ -163,6 +176,8 @@ interface Scaling {
   readonly fields: Manifest
   readonly notes: readonly string[]
   readonly fixed?: boolean
+  /** Prometheus is asked for a counter of these pods. */
+  readonly scraped?: boolean
   /** That its query names. */
   readonly namespace?: string
 }
@@ -187,10 +202,12 @@ function scalingOf(serving: Serving, { variant, prometheus = defaultPrometheus }
       fields: {
         autoScaling: {
           metrics: [{ type: 'External', external: { metric: { backend: 'prometheus', serverAddress: prometheus, query }, target } }],
+          ...behaviour(serving),
         },
       },
+      scraped: true,
       namespace: queriedNamespace(serving),
-      notes: [kedaNote(serving, prometheus)],
+      notes: [kedaNote(serving, prometheus), ...behaviourNotes(serving)],
     }
   }
   const busy = serving.evidence.cpuCoresBusy
@@ -206,16 +223,30 @@ function scalingOf(serving: Serving, { variant, prometheus = defaultPrometheus }
   const target = Math.min(100, Math.max(1, Math.round((100 * busy * (1 - serving.headroom)) / cpuCores)))
   return {
     annotations: { 'serving.kserve.io/autoscalerClass': 'hpa' },
-    fields: { scaleMetric: 'cpu', scaleTarget: target },
+    fields: cpuScaling(serving, target),
     notes: [
+      ...behaviourNotes(serving),
       `the CPU target of ${target} % is the measured usage at the capacity, times 1 - headroom; a request rate is the better signal (--variant keda)`,
     ],
   }
 }
 
-const knativeNotes = ({ resources }: Serving): string[] =>
-  resources.gpu
+/** Rates have a place beside metrics alone: a CPU target goes there too. */
+function cpuScaling(serving: Serving, averageUtilization: number): Manifest {
+  const { behavior } = behaviour(serving)
+  if (behavior === undefined) return { scaleMetric: 'cpu', scaleTarget: averageUtilization }
+  const target = { type: 'Utilization', averageUtilization }
+  return { autoScaling: { metrics: [{ type: 'Resource', resource: { name: 'cpu', target } }], behavior } }
+}
+
+const behaviourNotes = (serving: Serving): string[] =>
+  behaviour(serving).behavior === undefined ? [] : ['autoScaling.behavior needs a KServe that has it (0.20): on an earlier one take it out']
+
+const knativeNotes = ({ resources }: Serving): string[] => [
+  'Knative ends and spreads pods itself: it takes no preStop, grace period or spread, and drains requests for up to its timeoutSeconds (300)',
+  ...(resources.gpu
     ? [
         'Knative must allow affinity and tolerations: features kubernetes.podspec-affinity and kubernetes.podspec-tolerations in config-features',
       ]
-    : []
+    : []),
+]

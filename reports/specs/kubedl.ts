@@ -1,14 +1,14 @@
 /** KubeDL Inference v1alpha1, with an HPA of its own: the kind's autoScale and batching fields are read by no controller. */
 
+import { disruptionBudget, labelsOf, lasting, leastReplicas, scrapeAnnotations } from './available.ts'
 import { overlayNotes, placedPod } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml } from './manifest.ts'
-import { mounted, plainServer, tfservingServer } from './platform-pod.ts'
-import { probes } from './pod.ts'
+import { modelFolder, podStorage, storageOf } from './model-storage.ts'
+import { tfservingServer, tritonServer } from './platform-pod.ts'
 import { refuseClaim } from './pod-gpus.ts'
-import { autoscaler, unscaledNote } from './scaling.ts'
+import { adapterNote, autoscaler, unscaledNote } from './scaling.ts'
 import type { Serving } from './serving.ts'
 import type { SpecTarget } from './target.ts'
-import { configFile } from './triton-config.ts'
 
 export const target: SpecTarget = {
   title: 'KubeDL',
@@ -17,36 +17,46 @@ export const target: SpecTarget = {
   takes: ['backend'],
   needsModelUri: () => true,
   render: (serving, { backend }) => {
-    const { objects, notes } = kubedlObjects(serving)
-    return [{ name: 'inference.yaml', text: manifestsYaml(serving, objects, notes) }, ...configFile(serving, backend)]
+    const { objects, notes } = kubedlObjects(serving, backend)
+    return [{ name: 'inference.yaml', text: manifestsYaml(serving, objects, notes) }]
   },
 }
 
-const [restPort, grpcPort] = [8080, 9000]
+const [http, grpc] = [8080, 9000]
 
-function kubedlObjects(serving: Serving): { objects: Manifest[]; notes: readonly string[] } {
+function kubedlObjects(serving: Serving, backend: string | undefined): { objects: Manifest[]; notes: readonly string[] } {
   const tensorflow = serving.deployed.server === 'tfserving'
-  const repository = serving.modelUri!
-  const server = tensorflow ? tfservingServer(serving, { grpcPort, restPort, basePath: repository }) : plainServer(serving)
+  const kept = storageOf(serving)
+  const storage = podStorage(kept)
+  const folder = kept?.path ?? modelFolder
+  const places = { http, grpc, folder }
+  const server = tensorflow ? tfservingServer(serving, places) : tritonServer(serving, places, backend)
   refuseClaim(server.gpu, 'KubeDL takes')
-  const readyPath = tensorflow ? `/v1/models/${serving.name}` : '/v2/health/ready'
-  const livePath = tensorflow ? readyPath : '/v2/health/live'
-  const command = tensorflow ? ['/usr/bin/tensorflow_model_server'] : ['tritonserver']
-  const tritonArgs = [`--model-repository=${repository}`, `--http-port=${restPort}`, `--grpc-port=${grpcPort}`]
+  const { volumeMounts = [], ...fields } = server.fields as { readonly volumeMounts?: readonly Manifest[] }
   const container = {
     name: 'predictor',
     image: serving.container.image,
-    command,
-    ...(tensorflow ? {} : { args: tritonArgs }),
+    ...(tensorflow ? { command: ['/usr/bin/tensorflow_model_server'] } : {}),
     // KubeDL finds ports by these names.
     ports: [
-      { name: 'predictor-http-port', containerPort: restPort },
-      { name: 'predictor-grpc-port', containerPort: grpcPort },
+      { name: 'predictor-http-port', containerPort: http },
+      { name: 'predictor-grpc-port', containerPort: grpc },
     ],
-    ...probes(serving, { readyPath, livePath }, restPort),
-    ...server.fields,
+    ...fields,
+    volumeMounts: [...storage.volumeMounts, ...volumeMounts],
   }
-  const pod = placedPod(serving, server.gpu, { ...mounted(server), containers: [container] }, container.name)
+  const ranges = serving.maxReplicas > serving.minReplicas
+  const scales = ranges && serving.scalable
+  const several = leastReplicas(serving, scales) > 1
+  const labels = labelsOf(serving)
+  const spec = {
+    ...lasting(serving, labels, several),
+    volumes: [...storage.volumes, ...server.volumes],
+    ...(storage.initContainers.length > 0 ? { initContainers: storage.initContainers } : {}),
+    containers: [container],
+  }
+  const annotations = scales ? scrapeAnnotations(server.scraped) : {}
+  const pod = placedPod(serving, server.gpu, spec, container.name, { labels, annotations })
   const inference: Manifest = {
     apiVersion: 'serving.kubedl.io/v1alpha1',
     kind: 'Inference',
@@ -56,7 +66,8 @@ function kubedlObjects(serving: Serving): { objects: Manifest[]; notes: readonly
       predictors: [
         {
           name: 'predictor',
-          modelPath: repository,
+          // Where KubeDL puts a ModelVersion; what is fetched or mounted here lies elsewhere.
+          ...(kept?.kind === 'path' ? { modelPath: kept.path } : {}),
           ...(serving.modelVersion ? { modelVersion: serving.modelVersion } : {}),
           replicas: serving.replicas,
           trafficWeight: 100,
@@ -66,11 +77,14 @@ function kubedlObjects(serving: Serving): { objects: Manifest[]; notes: readonly
     },
   }
   const scaled = { apiVersion: 'apps/v1', kind: 'Deployment', name: `${serving.name}-predictor` }
-  const place = tensorflow ? [] : [`config.pbtxt belongs into the model repository, in the folder ${serving.model}`]
-  const ranges = serving.maxReplicas > serving.minReplicas
-  const scales = ranges && serving.scalable
+  const budget = disruptionBudget(serving, several, labels)
   return {
-    objects: [...(server.configMap ? [server.configMap] : []), inference, ...(scales ? [autoscaler(serving, scaled)] : [])],
-    notes: [...server.notes, ...overlayNotes(serving), ...place, ...(ranges && !scales ? [unscaledNote] : [])],
+    objects: [...(server.configMap ? [server.configMap] : []), inference, ...(scales ? [autoscaler(serving, scaled)] : []), ...budget],
+    notes: [
+      ...server.notes,
+      ...storage.notes,
+      ...overlayNotes(serving),
+      ...(scales ? [adapterNote(serving)] : ranges ? [unscaledNote] : []),
+    ],
   }
 }

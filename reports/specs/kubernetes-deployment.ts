@@ -2,12 +2,13 @@
 
 import { builtinContainer } from '../../trials/launchers/kubernetes/manifests.ts'
 import { chosenServers } from '../figures.ts'
+import { disruptionBudget, labelsOf, lastingOverZones, leastReplicas, lifecycle, scrapeAnnotations } from './available.ts'
 import { laidOver, overlayNotes } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { podStorage, storageOf } from './model-storage.ts'
 import { environment, fileMounts, placement, probes, resourcesBlock } from './pod.ts'
 import { claimTemplates, specGpus } from './pod-gpus.ts'
-import { adapterNote, autoscaler, keda, kedaNote, queriedNamespace, scrapeAnnotations, unscaledNote } from './scaling.ts'
+import { adapterNote, autoscaler, keda, kedaNote, queriedNamespace, unscaledNote } from './scaling.ts'
 import { secretNotes } from './secret-variables.ts'
 import { wholeContainer } from './server-pod.ts'
 import type { Container, OwnPod, Serving, WholeContainer } from './serving.ts'
@@ -31,8 +32,8 @@ function kubernetesSpec(serving: Serving, { autoscaler: asked = 'hpa', prometheu
   const container = wholeContainer(serving, backend)
   const storage = podStorage(serving.pod ? undefined : storageOf(serving))
   const files = fileMounts(serving, serving.pod ? [] : container.files)
-  const leastReplicas = scaler === 'none' ? serving.replicas : serving.minReplicas
-  const parts = { container, storage, files, scaled: scaler !== 'none', spread: leastReplicas > 1 }
+  const several = leastReplicas(serving, scaler !== 'none') > 1
+  const parts = { container, storage, files, scaled: scaler !== 'none', several }
   const objects: Manifest[] = [
     ...(files.configMap ? [files.configMap] : []),
     ...claimTemplates(serving, gpu),
@@ -40,7 +41,7 @@ function kubernetesSpec(serving: Serving, { autoscaler: asked = 'hpa', prometheu
     service(serving),
     ...(scaler === 'hpa' ? [autoscaler(serving, { apiVersion: 'apps/v1', kind: 'Deployment', name: serving.name })] : []),
     ...(scaler === 'keda' ? [keda(serving, serving.name, prometheus)] : []),
-    ...(leastReplicas > 1 ? [disruptionBudget(serving)] : []),
+    ...disruptionBudget(serving, several, labelsOf(serving)),
   ]
   const notes = [
     ...secretNotes(container.secretEnv, serving.name),
@@ -65,10 +66,8 @@ interface PodParts {
   /** An autoscaler sets the number of replicas. */
   readonly scaled: boolean
   /** There are several at any time. */
-  readonly spread: boolean
+  readonly several: boolean
 }
-
-const labelsOf = (serving: Serving) => ({ 'app.kubernetes.io/name': serving.name })
 
 function deployment(serving: Serving, parts: PodParts): Manifest {
   const labels = labelsOf(serving)
@@ -102,8 +101,7 @@ function podTemplate(serving: Serving, parts: PodParts, labels: Readonly<Record<
   const template = {
     metadata: { labels, ...(Object.keys(annotations).length > 0 ? { annotations } : {}) },
     spec: {
-      terminationGracePeriodSeconds: graceSeconds(serving),
-      ...(parts.spread ? { topologySpreadConstraints: [acrossZones(labels)] } : {}),
+      ...lastingOverZones(serving, labels, parts.several),
       ...placement(serving, gpu, labels),
       ...(storage.initContainers.length > 0 ? { initContainers: storage.initContainers } : {}),
       containers: [
@@ -115,8 +113,7 @@ function podTemplate(serving: Serving, parts: PodParts, labels: Readonly<Record<
           ...environment(container, serving.name),
           ports: portsOf(container).map(({ name, port }) => ({ name, containerPort: port })),
           ...probes(serving, container, 'http'),
-          // Requests still come until every proxy has heard that it ends.
-          lifecycle: { preStop: { exec: { command: ['sleep', String(preStopSeconds)] } } },
+          lifecycle,
           resources: resourcesBlock(serving, gpu),
           ...(volumeMounts.length > 0 ? { volumeMounts } : {}),
         },
@@ -126,19 +123,6 @@ function podTemplate(serving: Serving, parts: PodParts, labels: Readonly<Record<
   }
   return { ...laidOver(serving, template, builtinContainer) }
 }
-
-const preStopSeconds = 5
-
-/** What is under way is answered before the kill: twice the slowest answer that was measured, and never less than Kubernetes' own half minute. */
-const graceSeconds = ({ evidence: { slowestMs = 0 } }: Serving): number =>
-  Math.max(30, 2 * preStopSeconds + Math.ceil((2 * slowestMs) / 1000))
-
-const acrossZones = (labels: Readonly<Record<string, string>>): Manifest => ({
-  maxSkew: 1,
-  topologyKey: 'topology.kubernetes.io/zone',
-  whenUnsatisfiable: 'ScheduleAnyway',
-  labelSelector: { matchLabels: labels },
-})
 
 const portsOf = ({ port, grpcPort }: Pick<Container, 'port' | 'grpcPort'>) => [
   { name: 'http', port },
@@ -155,14 +139,5 @@ function service(serving: Serving): Manifest {
     kind: 'Service',
     metadata: { name: serving.name, labels: labelsOf(serving) },
     spec: { selector: labelsOf(serving), ports },
-  }
-}
-
-function disruptionBudget(serving: Serving): Manifest {
-  return {
-    apiVersion: 'policy/v1',
-    kind: 'PodDisruptionBudget',
-    metadata: { name: serving.name, labels: labelsOf(serving) },
-    spec: { maxUnavailable: 1, selector: { matchLabels: labelsOf(serving) } },
   }
 }

@@ -19,6 +19,11 @@ interface PodPart {
   readonly spec: Manifest
 }
 
+interface PodMetadata {
+  readonly labels?: Readonly<Record<string, string>>
+  readonly annotations?: Readonly<Record<string, string>>
+}
+
 /** Of a container of another server than the one it was written for: how it is run, not what. */
 const policyFields: ReadonlySet<string> = new Set(['name', 'securityContext', 'resources', 'volumeMounts', 'imagePullPolicy'])
 
@@ -51,9 +56,11 @@ export function laidOver({ deployed, overlay }: Serving, pod: PodPart, container
 /**
  * `laidOver` of a pod beside whose containers and volumes only its GPU asks for something: nodes, claims, annotations.
  * @param spec containers, volumes and whatever the target has beside
+ * @param more labels and annotations of the target's own
  */
-export function placedPod(serving: Serving, gpu: GpuSelection, spec: Manifest, container: string): PodPart {
-  const metadata = Object.keys(gpu.annotations).length > 0 ? { annotations: gpu.annotations } : {}
+export function placedPod(serving: Serving, gpu: GpuSelection, spec: Manifest, container: string, more: PodMetadata = {}): PodPart {
+  const annotations = { ...gpu.annotations, ...more.annotations }
+  const metadata = { ...(more.labels && { labels: more.labels }), ...(Object.keys(annotations).length > 0 ? { annotations } : {}) }
   return laidOver(serving, { metadata, spec: { ...nodePlacement(serving, gpu), ...spec } }, container)
 }
 

@@ -1,11 +1,12 @@
 /** The server container and its placement, as the serving platforms' own objects carry them. */
-import { posix } from 'node:path'
 import type { GpuSelection } from '../../trials/launchers/kubernetes/gpu-selection.ts'
+import { lifecycle } from './available.ts'
 import type { Manifest } from './manifest.ts'
-import { resourcesBlock } from './pod.ts'
+import { fileMounts, probes, resourcesBlock } from './pod.ts'
 import { podClaims, specGpus } from './pod-gpus.ts'
-import type { Serving } from './serving.ts'
-import { type TfservingPlaces, tfservingConfig } from './tfserving-deployment.ts'
+import { tfservingMetricsPath, tfservingMonitoring, tritonOnPlatform } from './server-pod.ts'
+import type { Container, Serving } from './serving.ts'
+import { tfservingConfig } from './tfserving-deployment.ts'
 
 const configFolder = '/etc/tfs'
 
@@ -17,40 +18,73 @@ export interface PlatformServer {
   readonly configMap?: Manifest
   readonly gpu: GpuSelection
   readonly notes: readonly string[]
+  /** Where it listens, and where Prometheus reads it. */
+  readonly scraped: Pick<Container, 'port' | 'metrics'>
+}
+
+/** Where the platform wants it. */
+interface Places {
+  readonly http: number
+  readonly grpc: number
+  /** Folder of the model, or of its versions. */
+  readonly folder: string
 }
 
 /** The volumes of a pod, as far as there are any. */
 export const mounted = ({ volumes }: Pick<PlatformServer, 'volumes'>): Manifest => (volumes.length > 0 ? { volumes } : {})
 
-/** TensorFlow Serving with its batching file in a ConfigMap. */
-export function tfservingServer(serving: Serving, places: Omit<TfservingPlaces, 'configFolder' | 'modelName'>): PlatformServer {
-  const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
-  const config = tfservingConfig(serving, { ...places, modelName: serving.name, configFolder })
-  const name = `${serving.name}-batching`
-  const hasFiles = config.files.length > 0
+/** Memory that the server's processes share: a container has 64 MiB otherwise. */
+export const sharedMemory = {
+  volume: { name: 'shared-memory', emptyDir: { medium: 'Memory' } },
+  mount: { name: 'shared-memory', mountPath: '/dev/shm' },
+}
+
+/** TensorFlow Serving with its files in a ConfigMap: batching, versions, and what has it count for Prometheus. */
+export function tfservingServer(serving: Serving, { http, grpc, folder }: Places): PlatformServer {
+  const plain = plainServer(serving)
+  const places = { grpcPort: grpc, restPort: http, basePath: folder, modelName: serving.name, configFolder }
+  const config = tfservingConfig(serving, places)
+  const monitoring = { path: `${configFolder}/monitoring.config`, contents: tfservingMonitoring }
+  const files = fileMounts(serving, [...config.files, monitoring])
+  const readyPath = `/v1/models/${serving.name}`
   return {
-    gpu,
-    notes: [...gpu.needs.map((need) => `needs: ${need}`), ...config.notes],
+    ...plain,
+    notes: [...plain.notes, ...config.notes],
     fields: {
-      args: config.args,
-      ...(hasFiles ? { volumeMounts: [{ name: 'batching', mountPath: configFolder, readOnly: true }] } : {}),
-      resources: resourcesBlock(serving, gpu),
+      args: [...config.args, `--monitoring_config_file=${monitoring.path}`],
+      ...probes(serving, { readyPath }, http),
+      lifecycle,
+      volumeMounts: files.volumeMounts,
+      ...plain.fields,
     },
-    volumes: hasFiles ? [{ name: 'batching', configMap: { name } }] : [],
-    ...(hasFiles
-      ? {
-          configMap: {
-            apiVersion: 'v1',
-            kind: 'ConfigMap',
-            metadata: { name },
-            data: Object.fromEntries(config.files.map((file) => [posix.basename(file.path), file.contents])),
-          },
-        }
-      : {}),
+    volumes: files.volumes,
+    configMap: files.configMap,
+    scraped: { port: http, metrics: { port: http, path: tfservingMetricsPath } },
   }
 }
 
-/** A server whose tuned values are not in its container: Triton reads them from config.pbtxt in the model repository. */
+/** Triton with the tuned config.pbtxt in a ConfigMap, on a repository of its own, of links to the model that the platform fetched. */
+export function tritonServer(serving: Serving, { http, grpc, folder }: Places, backend: string | undefined): PlatformServer {
+  const plain = plainServer(serving)
+  const triton = tritonOnPlatform(serving, folder, { http, grpc }, backend)
+  const files = fileMounts(serving, triton.files)
+  return {
+    ...plain,
+    notes: [...plain.notes, ...triton.notes],
+    fields: {
+      command: triton.command,
+      ...probes(serving, { readyPath: '/v2/health/ready', livePath: '/v2/health/live' }, http),
+      lifecycle,
+      volumeMounts: [...files.volumeMounts, sharedMemory.mount],
+      ...plain.fields,
+    },
+    volumes: [...files.volumes, sharedMemory.volume],
+    configMap: files.configMap,
+    scraped: { port: http, metrics: triton.metrics },
+  }
+}
+
+/** What any server holds; where it listens is the platform's own. */
 export function plainServer(serving: Serving): PlatformServer {
   const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
   return {
@@ -58,6 +92,7 @@ export function plainServer(serving: Serving): PlatformServer {
     notes: gpu.needs.map((need) => `needs: ${need}`),
     fields: { resources: resourcesBlock(serving, gpu) },
     volumes: [],
+    scraped: serving.container,
   }
 }
 

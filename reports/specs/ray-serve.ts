@@ -1,7 +1,8 @@
 /** Ray Serve: `serve.yaml` of an application of the user's own, one deployment, tuned values in its user_config. */
+import { graceSeconds } from './available.ts'
 import { podlessNotes } from './laid-over.ts'
 import { header, type Manifest, type SpecFile, yamlOf } from './manifest.ts'
-import { unscaledNote } from './scaling.ts'
+import { behaviour, unscaledNote } from './scaling.ts'
 import type { Serving } from './serving.ts'
 import { SpecError } from './spec-error.ts'
 import type { SpecOptions, SpecTarget } from './target.ts'
@@ -62,9 +63,11 @@ export function serveConfig(
                     min_replicas: serving.minReplicas,
                     max_replicas: serving.maxReplicas,
                     target_ongoing_requests: Math.max(1, Math.round(inFlight * (1 - serving.headroom))),
+                    downscale_delay_s: behaviour(serving).behavior?.scaleDown.stabilizationWindowSeconds,
                   },
                 }
               : { num_replicas: serving.replicas }),
+            graceful_shutdown_timeout_s: graceSeconds(serving),
             ray_actor_options: {
               num_cpus: cpuCores,
               ...(gpu ? { num_gpus: gpuShare < 1 ? gpuShare : gpus, accelerator_type: acceleratorOf(gpu) } : {}),

@@ -1,5 +1,6 @@
 /** RayService v1 of KubeRay: the application of `--target ray` and a cluster with a worker for each replica. */
 
+import { disruptionBudget, labelsOf, lasting } from './available.ts'
 import { laidOver, overlayNotes, placedPod } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile, yamlOf } from './manifest.ts'
 import { resourcesBlock } from './pod.ts'
@@ -25,13 +26,19 @@ export const target: SpecTarget = {
 /** KubeRay gives a container to Ray whole: what a replica does not hold is the node's own. */
 const headResources = { cpu: '2', memory: '4Gi' }
 const worker = 'ray-worker'
+/** As KubeRay's own samples end a worker: Ray hands its replicas over first. */
+const rayStop = { preStop: { exec: { command: ['/bin/sh', '-c', 'ray stop'] } } }
 
 function rayServiceSpec(serving: Serving, options: SpecOptions): SpecFile[] {
   const { config, notes } = serveConfig(serving, options)
   const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
   const { imageNamed, image } = serving.container
   const named = imageNamed ? image : imageToFill
-  const pod = placedPod(serving, gpu, { containers: [{ name: worker, image: named, resources: resourcesBlock(serving, gpu) }] }, worker)
+  const labels = labelsOf(serving)
+  const several = serving.minReplicas > 1
+  const containers = [{ name: worker, image: named, lifecycle: rayStop, resources: resourcesBlock(serving, gpu) }]
+  const spec = { ...lasting(serving, labels, several), containers }
+  const pod = placedPod(serving, gpu, spec, worker, { labels })
   const most = serving.scalable && serving.inFlight !== undefined ? serving.maxReplicas : serving.replicas
   const service: Manifest = {
     apiVersion: 'ray.io/v1',
@@ -66,7 +73,12 @@ function rayServiceSpec(serving: Serving, options: SpecOptions): SpecFile[] {
     ...overlayNotes(serving),
     'needs KubeRay 1.1 or later; head and workers take the Ray of the image',
   ]
-  return [{ name: 'rayservice.yaml', text: manifestsYaml(serving, [...claimTemplates(serving, gpu), service], all) }]
+  return [
+    {
+      name: 'rayservice.yaml',
+      text: manifestsYaml(serving, [...claimTemplates(serving, gpu), ...disruptionBudget(serving, several, labels), service], all),
+    },
+  ]
 }
 
 /** The head coordinates and holds no GPU; the cluster's policies ask the same of it. */

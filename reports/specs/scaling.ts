@@ -34,11 +34,16 @@ export const rateMetrics = (serving: Serving): readonly Manifest[] => [
 /** 24.5 req/s → '24500m': a quantity has no decimals beyond milli. Rounded down, to scale rather early. */
 const rateQuantity = (rps: number): string => (rps >= 100 || Number.isInteger(rps) ? String(Math.floor(rps)) : `${Math.floor(rps * 1000)}m`)
 
+interface Behaviour {
+  readonly scaleUp: Manifest
+  readonly scaleDown: Manifest & { readonly stabilizationWindowSeconds: number }
+}
+
 /**
  * Doubles at most once in the time that a replica takes to start, so that what was ordered serves before more is ordered; gives one up, or a tenth, in as
  * long, and only after ten times that (at least five minutes) without need. Left to the autoscaler's defaults where the start was not measured.
  */
-function behaviour({ evidence }: Serving): { readonly behavior?: Manifest } {
+export function behaviour({ evidence }: Serving): { readonly behavior?: Behaviour } {
   const { launchSeconds } = evidence
   if (launchSeconds === undefined || !(launchSeconds > 0)) return {}
   const periodSeconds = within(15, launchSeconds, 1800)
@@ -66,13 +71,6 @@ export const adapterNote = ({ container }: Serving): string =>
 /** Instead of a target that nobody measured. */
 export const unscaledNote =
   'no autoscaler: what a replica of this carries was not measured, so the number of replicas is fixed; once tune verify has settled it, scale at the rate that held'
-
-/** Where Prometheus finds the counter, in the annotations that its usual scrape configuration reads. */
-export const scrapeAnnotations = ({ port, metrics = { port, path: '/metrics' } }: Container): Readonly<Record<string, string>> => ({
-  'prometheus.io/scrape': 'true',
-  'prometheus.io/port': String(metrics.port),
-  'prometheus.io/path': metrics.path,
-})
 
 export const defaultPrometheus = 'http://prometheus.monitoring:9090'
 

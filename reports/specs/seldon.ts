@@ -1,13 +1,13 @@
 /** Seldon Core v1 SeldonDeployment, with TensorFlow Serving or Triton as its prepackaged server. */
+import { labelsOf, lasting, leastReplicas } from './available.ts'
 import { overlayNotes, placedPod } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml } from './manifest.ts'
 import { platformUri } from './model-storage.ts'
-import { mounted, plainServer, tfservingServer } from './platform-pod.ts'
+import { mounted, tfservingServer, tritonServer } from './platform-pod.ts'
 import { refuseClaim } from './pod-gpus.ts'
-import { rateMetrics, unscaledNote } from './scaling.ts'
+import { adapterNote, rateMetrics, unscaledNote } from './scaling.ts'
 import type { Serving } from './serving.ts'
 import type { SpecTarget } from './target.ts'
-import { configFile } from './triton-config.ts'
 
 export const target: SpecTarget = {
   title: 'Seldon Core v1',
@@ -16,20 +16,25 @@ export const target: SpecTarget = {
   takes: ['backend'],
   needsModelUri: () => true,
   render: (serving, { backend }) => {
-    const { objects, notes } = seldonObjects(serving)
-    return [{ name: 'seldondeployment.yaml', text: manifestsYaml(serving, objects, notes) }, ...configFile(serving, backend)]
+    const { objects, notes } = seldonObjects(serving, backend)
+    return [{ name: 'seldondeployment.yaml', text: manifestsYaml(serving, objects, notes) }]
   },
 }
 
-function seldonObjects(serving: Serving): { objects: Manifest[]; notes: readonly string[] } {
+/** The first unit of a graph is called on these ports. */
+const places = { http: 9000, grpc: 9500, folder: '/mnt/models' } as const
+
+function seldonObjects(serving: Serving, backend: string | undefined): { objects: Manifest[]; notes: readonly string[] } {
   const tensorflow = serving.deployed.server === 'tfserving'
-  // The first unit of a graph is called on these ports.
-  const server = tensorflow ? tfservingServer(serving, { grpcPort: 9500, restPort: 9000, basePath: '/mnt/models' }) : plainServer(serving)
+  const server = tensorflow ? tfservingServer(serving, places) : tritonServer(serving, places, backend)
   refuseClaim(server.gpu, 'Seldon takes')
   const container = { name: serving.name, image: serving.container.image, ...server.fields }
-  const pod = placedPod(serving, server.gpu, { ...mounted(server), containers: [container] }, container.name)
   const ranges = serving.maxReplicas > serving.minReplicas
   const scales = ranges && serving.scalable
+  const several = leastReplicas(serving, scales) > 1
+  const labels = labelsOf(serving)
+  const spec = { ...lasting(serving, labels, several), ...mounted(server), containers: [container] }
+  const pod = placedPod(serving, server.gpu, spec, container.name, { labels })
   const deployment: Manifest = {
     apiVersion: 'machinelearning.seldon.io/v1',
     kind: 'SeldonDeployment',
@@ -56,7 +61,7 @@ function seldonObjects(serving: Serving): { objects: Manifest[]; notes: readonly
               ...(scales
                 ? { hpaSpec: { minReplicas: serving.minReplicas, maxReplicas: serving.maxReplicas, metricsv2: rateMetrics(serving) } }
                 : {}),
-              pdbSpec: { maxUnavailable: 1 },
+              ...(several ? { pdbSpec: { maxUnavailable: 1 } } : {}),
               spec: pod.spec,
             },
           ],
@@ -64,9 +69,13 @@ function seldonObjects(serving: Serving): { objects: Manifest[]; notes: readonly
       ],
     },
   }
-  const place = tensorflow ? [] : [`config.pbtxt belongs into the model repository, in the folder ${serving.model}`]
+  const scaling = scales ? [seldonAdapter(serving), 'hpaSpec has no place for rates of scaling: the cluster’s own hold'] : [unscaledNote]
   return {
     objects: [...(server.configMap ? [server.configMap] : []), deployment],
-    notes: [...server.notes, ...overlayNotes(serving), ...place, ...(ranges && !scales ? [unscaledNote] : [])],
+    notes: [...server.notes, ...overlayNotes(serving), ...(ranges ? scaling : [])],
   }
 }
+
+/** Seldon's own executor stands in front of the server and counts; its pods carry the annotations to be scraped there already. */
+const seldonAdapter = (serving: Serving): string =>
+  adapterNote({ ...serving, container: { ...serving.container, requestsMetric: 'seldon_api_executor_server_requests_seconds_count' } })

@@ -11,10 +11,12 @@ import { tritonConfig } from './triton-config.ts'
 import { vllmFlags } from './vllm-script.ts'
 
 const tunedFolder = '/etc/tuned'
-const [tritonPort, tfservingPort] = [8000, 8501]
+const [tritonPort, tritonMetricsPort, tfservingPort] = [8000, 8002, 8501]
 
-/** Without it TensorFlow Serving counts for nobody. */
-const monitoring = 'prometheus_config {\n  enable: true\n  path: "/monitoring/prometheus/metrics"\n}\n'
+/** Where it counts for Prometheus, by the monitoring file, without which it counts for nobody. */
+export const tfservingMetricsPath = '/monitoring/prometheus/metrics'
+/** Its contents. */
+export const tfservingMonitoring = `prometheus_config {\n  enable: true\n  path: "${tfservingMetricsPath}"\n}\n`
 
 /** Stands where only the user knows the image; no node can pull it. */
 export const imageToFill = 'REPLACE_WITH_YOUR_IMAGE'
@@ -36,8 +38,8 @@ function contained(serving: Serving, backend: string | undefined): WholeContaine
         ...container,
         command: ['/usr/bin/tensorflow_model_server'],
         args: [...config.args, `--monitoring_config_file=${tunedFolder}/monitoring.config`],
-        files: [...config.files, { path: `${tunedFolder}/monitoring.config`, contents: monitoring }],
-        metrics: { port: tfservingPort, path: '/monitoring/prometheus/metrics' },
+        files: [...config.files, { path: `${tunedFolder}/monitoring.config`, contents: tfservingMonitoring }],
+        metrics: { port: tfservingPort, path: tfservingMetricsPath },
         port: tfservingPort,
         notes: config.notes,
         sharedMemory: false,
@@ -45,18 +47,22 @@ function contained(serving: Serving, backend: string | undefined): WholeContaine
     }
     case 'triton': {
       const config = tritonConfig(serving, backend)
-      const ports = [`--http-port=${tritonPort}`, '--grpc-port=8001', '--metrics-port=8002']
+      const ports = [`--http-port=${tritonPort}`, '--grpc-port=8001', `--metrics-port=${tritonMetricsPort}`]
       return {
         ...container,
-        command: ['sh', '-c', tritonStart, 'sh', model, folder],
-        args: ports,
-        files: [{ path: `${tunedFolder}/config.pbtxt`, contents: textProto(config.message) }],
-        metrics: { port: 8002, path: '/metrics' },
-        port: tritonPort,
-        notes: [
-          ...config.notes,
-          "the model's own config.pbtxt is replaced by the tuned one; Triton completes inputs and outputs from the model",
+        command: [
+          'sh',
+          '-c',
+          `${tritonRepository}shift 2; exec tritonserver --model-repository=${madeRepository} "$@"`,
+          'sh',
+          model,
+          folder,
         ],
+        args: ports,
+        files: [{ path: tunedTritonConfig, contents: textProto(config.message) }],
+        metrics: { port: tritonMetricsPort, path: '/metrics' },
+        port: tritonPort,
+        notes: [...config.notes, tritonNote],
         sharedMemory: true,
       }
     }
@@ -81,17 +87,41 @@ function contained(serving: Serving, backend: string | undefined): WholeContaine
 
 const imageNote = 'does not start yet: which image holds the server is not known; write it again with --image'
 
+const tritonNote = "the model's own config.pbtxt is replaced by the tuned one; Triton completes inputs and outputs from the model"
+
+/** Where the tuned configuration lies. */
+const tunedTritonConfig = `${tunedFolder}/config.pbtxt`
+const madeRepository = '/tmp/repository'
+
 /**
  * The repository of one model, of links to its files and the tuned configuration: what it is made from may be read-only. $1 the model, $2 its repository or
- * its own folder, the rest flags.
+ * its own folder.
  */
-const tritonStart = `set -e
+const tritonRepository = `set -e
 from="$2/$1"; [ -d "$from" ] || from="$2"
 ls -d "$from"/[0-9]*/ >/dev/null 2>&1 || { echo "no version folder of $1 in $2: the model URI must hold a Triton model" >&2; exit 1; }
-to="/tmp/repository/$1"; mkdir -p "$to"
+to="${madeRepository}/$1"; mkdir -p "$to"
 for part in "$from"/*; do ln -sfn "$part" "$to/"; done
-rm -f "$to/config.pbtxt"; cp ${tunedFolder}/config.pbtxt "$to/config.pbtxt"
-shift 2; exec tritonserver --model-repository=/tmp/repository "$@"`
+rm -f "$to/config.pbtxt"; cp ${tunedTritonConfig} "$to/config.pbtxt"
+`
+
+/** As a platform's container: the platform may add arguments of its own, which would name another repository and are not read. */
+export const tritonOnPlatform = (
+  serving: Serving,
+  folder: string,
+  ports: { readonly http: number; readonly grpc: number },
+  backend?: string,
+) => {
+  const config = tritonConfig(serving, backend)
+  const flags = `--http-port=${ports.http} --grpc-port=${ports.grpc} --metrics-port=${tritonMetricsPort}`
+  const start = `${tritonRepository}exec tritonserver --model-repository=${madeRepository} ${flags}`
+  return {
+    command: ['sh', '-c', start, 'sh', serving.model, folder],
+    files: [{ path: tunedTritonConfig, contents: textProto(config.message) }],
+    metrics: { port: tritonMetricsPort, path: '/metrics' },
+    notes: [...config.notes, tritonNote],
+  }
+}
 
 /** Ends at once and says why; what it would be started with stays to be read. */
 const refusing = (container: WholeContainer): WholeContainer => ({

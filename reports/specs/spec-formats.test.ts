@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { renderSpec, specTarget, specTargets } from './index.ts'
 import { type Serving, servingOf } from './serving.ts'
-import { evidence, found, noGpu, ownCommand, quarter, recommendation, serving, whole } from './spec-samples.contract.ts'
+import { evidence, found, noGpu, ownCommand, podOf, quarter, recommendation, serving, type Tree, whole } from './spec-samples.contract.ts'
 import { kserveVariants } from './target.ts'
 import {
   batchingParameters,
@@ -17,7 +17,6 @@ import {
 } from './validate.contract.ts'
 
 const textOf = (files: readonly { name: string; text: string }[], name: string) => files.find((f) => f.name === name)?.text ?? ''
-type Tree = { [key: string]: Tree } & Tree[]
 
 describe('serving platforms', () => {
   const inferenceServices = kserveVariants.filter((variant) => variant !== 'llm')
@@ -38,7 +37,10 @@ describe('serving platforms', () => {
           expect(predictor).toMatchObject({ scaleMetric: 'rps', scaleTarget: 169, minReplicas: 6, maxReplicas: 12 })
         if (variant === 'keda') expect(predictor).not.toHaveProperty('scaleMetric')
         if (variant === 'standard')
-          expect(predictor).toMatchObject({ scaleMetric: 'cpu', scaleTarget: Math.round((100 * 1.2 * 0.8) / resources.cpuCores) })
+          expect(predictor!.autoScaling!.metrics![0]!.resource!.target).toEqual({
+            type: 'Utilization',
+            averageUtilization: Math.round((100 * 1.2 * 0.8) / resources.cpuCores),
+          })
       }
     },
   )
@@ -118,25 +120,6 @@ describe('serving platforms', () => {
       ],
     },
   }
-  /** Where each object has its pod: labels and annotations, spec, the server's container. */
-  const podOf: Readonly<Record<string, (spec: Tree) => readonly [Tree, Tree, Tree]>> = {
-    Deployment: ({ template }) => [template!.metadata!, template!.spec!, template!.spec!.containers![0]!],
-    InferenceService: ({ predictor }) => [predictor!, predictor!, predictor!.model ?? predictor!.containers![0]!],
-    LLMInferenceService: (spec) => [spec, spec.template!, spec.template!.containers![0]!],
-    SeldonDeployment: ({ predictors }) => {
-      const [part] = predictors![0]!.componentSpecs!
-      return [part!.metadata!, part!.spec!, part!.spec!.containers![0]!]
-    },
-    Inference: ({ predictors }) => {
-      const { metadata, spec } = predictors![0]!.template!
-      return [metadata!, spec!, spec!.containers![0]!]
-    },
-    RayService: ({ rayClusterConfig }) => {
-      const { metadata, spec } = rayClusterConfig!.workerGroupSpecs![0]!.template!
-      return [metadata!, spec!, spec!.containers![0]!]
-    },
-  }
-
   test.each([
     ['kubernetes', 'builtin', {}],
     ['kubernetes', 'triton', {}],
@@ -198,7 +181,7 @@ describe('serving platforms', () => {
       evidence: { ...evidence, measured: { ...ownCommand, server: 'triton' as const }, cpuCoresBusy: undefined },
     }
     const { objects } = checkManifests(textOf(await renderSpec('kserve', s), 'inferenceservice.yaml'))
-    expect(objects[0]).toMatchObject({
+    expect(objects.at(-1)).toMatchObject({
       metadata: { annotations: { 'serving.kserve.io/autoscalerClass': 'none' } },
       spec: { predictor: { minReplicas: 6, maxReplicas: 6 } },
     })
@@ -216,8 +199,10 @@ describe('serving platforms', () => {
         expect(kubedl.problems).toEqual([])
         const hpa = kubedl.objects.find((o) => o.kind === 'HorizontalPodAutoscaler') as unknown as Tree
         expect(hpa.spec!.scaleTargetRef!.name).toBe('bert-predictor')
-        if (server === 'triton')
-          expect(textOf(await renderSpec('seldon', serving({ server })), 'config.pbtxt')).toContain('max_batch_size: 8')
+        for (const { objects } of [seldon, kubedl]) {
+          const [map] = objects as unknown as [Tree]
+          expect(JSON.stringify(map!.data)).toMatch(server === 'triton' ? /max_batch_size: 8/ : /max_batch_size/)
+        }
       }
     },
   )
@@ -225,7 +210,7 @@ describe('serving platforms', () => {
   test('TF Serving on a platform gets its batching file by ConfigMap', async () => {
     const { objects } = checkManifests(textOf(await renderSpec('seldon', serving({ server: 'tfserving' })), 'seldondeployment.yaml'))
     const [configMap, deployment] = objects as unknown as [Tree, Tree]
-    const batching = readTextProto(String(configMap.data!['batching_parameters.txt']))
+    const batching = readTextProto(String(configMap.data!['0-batching_parameters.txt']))
     expect(checkProto(batching, batchingParameters)).toEqual([])
     expect(deployment.spec!.predictors![0]!.componentSpecs![0]!.spec!.containers![0]!.args).toEqual([
       '--port=9500',
@@ -235,6 +220,7 @@ describe('serving platforms', () => {
       '--enable_batching=true',
       '--batching_parameters_file=/etc/tfs/batching_parameters.txt',
       '--per_process_gpu_memory_fraction=0.25',
+      '--monitoring_config_file=/etc/tfs/monitoring.config',
     ])
   })
 })

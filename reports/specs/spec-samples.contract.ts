@@ -81,3 +81,25 @@ export function serving(
     { demandRps: 1000, headroom: 0.2, ...(modelUri && { modelUri }), ...options },
   )
 }
+
+/** A parsed object. */
+export type Tree = { [key: string]: Tree } & Tree[]
+
+/** Where each object has its pod: labels and annotations, spec, the server's container. */
+export const podOf: Readonly<Record<string, (spec: Tree) => readonly [Tree, Tree, Tree]>> = {
+  Deployment: ({ template }) => [template!.metadata!, template!.spec!, template!.spec!.containers![0]!],
+  InferenceService: ({ predictor }) => [predictor!, predictor!, predictor!.model ?? predictor!.containers![0]!],
+  LLMInferenceService: (spec) => [spec, spec.template!, spec.template!.containers![0]!],
+  SeldonDeployment: ({ predictors }) => {
+    const [part] = predictors![0]!.componentSpecs!
+    return [part!.metadata!, part!.spec!, part!.spec!.containers![0]!]
+  },
+  Inference: ({ predictors }) => {
+    const { metadata, spec } = predictors![0]!.template!
+    return [metadata!, spec!, spec!.containers![0]!]
+  },
+  RayService: ({ rayClusterConfig }) => {
+    const { metadata, spec } = rayClusterConfig!.workerGroupSpecs![0]!.template!
+    return [metadata!, spec!, spec!.containers![0]!]
+  },
+}

@@ -13,7 +13,7 @@ import type { SpecTarget } from './target.ts'
 export const tfservingImage = (gpu: boolean): string => `tensorflow/serving:2.19.0${gpu ? '-gpu' : ''}`
 
 /** Where a target puts things and listens. */
-export interface TfservingPlaces {
+interface TfservingPlaces {
   readonly grpcPort: number
   readonly restPort: number
   readonly modelName: string

@@ -34,11 +34,9 @@ function versionPolicy(version: string | undefined): ProtoMessage | undefined {
 /** It stands beside the weights, and names none. */
 const aside = (serving: Serving): Serving => ({ ...serving, deployed: { ...serving.deployed, weights: 'own' } })
 
-/** `config.pbtxt` beside another target's files, where that target deploys Triton. */
-export const configFile = (serving: Serving, backend?: string): SpecFile[] => {
-  if (serving.deployed.server !== 'triton') return []
+function configFile(serving: Serving, backend: string | undefined): SpecFile {
   const { message, notes } = tritonConfig(serving, backend)
-  return [{ name: 'config.pbtxt', text: `${header(aside(serving), notes)}${textProto(message)}` }]
+  return { name: 'config.pbtxt', text: `${header(aside(serving), notes)}${textProto(message)}` }
 }
 
 /** `config.pbtxt`, and where the repository is known `serve.sh`, which starts Triton on it. */
@@ -48,7 +46,7 @@ export const target: SpecTarget = {
   implies: 'triton',
   takes: ['backend'],
   imageless: true,
-  render: (serving, { backend }) => [...configFile(serving, backend), ...startScript(serving)],
+  render: (serving, { backend }) => [configFile(serving, backend), ...startScript(serving)],
 }
 
 function startScript(serving: Serving): SpecFile[] {

@@ -50,7 +50,7 @@ const roots = {
   ClusterRoleBinding: 'io.k8s.api.rbac.v1.ClusterRoleBinding',
   ResourceClaimTemplate: ['v1', 'v1beta2', 'v1beta1'].map((version) => `io.k8s.api.resource.${version}.ResourceClaimTemplate`),
 }
-const volumeKinds = ['name', 'configMap', 'emptyDir', 'hostPath', 'persistentVolumeClaim', 'secret']
+const volumeKinds = ['name', 'configMap', 'csi', 'emptyDir', 'hostPath', 'image', 'persistentVolumeClaim', 'secret']
 const definitions = {}
 function visit(name) {
   if (definitions[name]) return
@@ -103,9 +103,10 @@ function crd(file, shape) {
     properties: { apiVersion: { const: `${group}/${name}` }, kind: { const: names.kind }, metadata, spec: shape(spec) },
   }
 }
-const podSpec = (schema) => {
-  const kept = without(schema, ['initContainers', 'ephemeralContainers'].filter((n) => schema.properties[n]))
-  kept.properties.volumes = { ...kept.properties.volumes, items: only(kept.properties.volumes.items, volumeKinds) }
+const podSpec = (schema, unused) => {
+  const kept = without(schema, unused.filter((n) => schema.properties[n]))
+  const { items } = kept.properties.volumes
+  kept.properties.volumes = { ...kept.properties.volumes, items: only(items, volumeKinds.filter((kind) => kind in items.properties)) }
   return kept
 }
 const frameworks = ['huggingface', 'lightgbm', 'onnx', 'paddle', 'pmml', 'pytorch', 'sklearn', 'tensorflow', 'triton', 'xgboost', 'workerSpec']
@@ -114,7 +115,7 @@ write(
   'kserve-v0.20-inferenceservice.json',
   crd('serving.kserve.io_inferenceservices.yaml', (spec) => {
     const kept = only(spec, ['predictor'])
-    kept.properties.predictor = podSpec(without(kept.properties.predictor, frameworks))
+    kept.properties.predictor = podSpec(without(kept.properties.predictor, frameworks), ['initContainers', 'ephemeralContainers'])
     return kept
   }),
 )
@@ -123,7 +124,7 @@ write(
   'kubedl-v1alpha1-inference.json',
   crd('serving.kubedl.io_inferences.yaml', (spec) => {
     const template = spec.properties.predictors.items.properties.template
-    template.properties.spec = podSpec(template.properties.spec)
+    template.properties.spec = podSpec(template.properties.spec, ['ephemeralContainers'])
     return spec
   }),
 )
@@ -136,7 +137,7 @@ const tidy = (value) => {
 }
 const reduced = tidy(compose)
 reduced.properties = only(reduced, ['name', 'services', 'configs', 'volumes']).properties
-const service = ['image', 'command', 'entrypoint', 'environment', 'ports', 'volumes', 'deploy', 'shm_size', 'healthcheck', 'configs', 'restart', 'depends_on']
+const service = ['image', 'command', 'entrypoint', 'environment', 'ports', 'volumes', 'deploy', 'shm_size', 'healthcheck', 'configs', 'restart', 'depends_on', 'stop_grace_period']
 reduced.definitions.service = { ...only(reduced.definitions.service, service), patternProperties: {} }
 const needed = new Set()
 const reach = (value) =>
