@@ -9,7 +9,7 @@ import { openReader } from '../../trials/store/index.ts'
 import type { ExperimentRecord, FinishedTrial } from '../../trials/types.ts'
 
 /** Kept up to date with the sources by build.ts. */
-const cli = fileURLToPath(new URL('../../dist/tuner/cli.js', import.meta.url))
+export const cli = fileURLToPath(new URL('../../dist/tuner/cli.js', import.meta.url))
 
 /** Exit codes of a run that recommends something, where its confirmation is not what a test is about: a machine with other work may refute it. */
 export const recommends: readonly (number | null)[] = [0, 4]

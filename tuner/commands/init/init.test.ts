@@ -1,9 +1,10 @@
+import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { CliBox } from '../../testing/run-cli.ts'
+import { CliBox, cli } from '../../testing/run-cli.ts'
 
 /** As many servers are: one path that takes a POST, nothing that says it is ready. PORT_SAID: a port of its own, whatever it is given. */
 const source = `
@@ -134,6 +135,39 @@ test('a model is written and tried once', async () => {
   expect(code, stderr).toBe(0)
   expect(stdout).toContain('Next: tune -f experiment.yaml')
   expect(written()).toMatch(/model: bert\n/)
+})
+
+/** Runs the command on a terminal, where each question is answered as said: \x03 is Ctrl-C, \x04 is Ctrl-D. Its last line is the exit code. */
+const onTerminal = `
+import os, pty, sys
+pid, fd = pty.fork()
+if pid == 0:
+    os.execvp(sys.argv[2], sys.argv[2:])
+answers, said, sent = eval(sys.argv[1]), b'', 0
+while True:
+    try:
+        got = os.read(fd, 4096)
+    except OSError:
+        break
+    if not got:
+        break
+    said += got
+    if sent < len(answers) and answers[sent][0] in said:
+        os.write(fd, answers[sent][1])
+        said, sent = b'', sent + 1
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+`
+
+test.each<[string, string, number, boolean]>([
+  ['Ctrl-C at the first question', "[(b'tuned?', b'\\x03')]", 130, false],
+  ['Ctrl-C at the second', "[(b'tuned?', b'bert\\r'), (b'SLO', b'\\x03')]", 130, false],
+  ['the end of what is said leaves the rest as it is proposed', "[(b'tuned?', b'bert\\r'), (b'SLO', b'\\x04')]", 0, true],
+  ['the end of what is said before anything was', "[(b'tuned?', b'\\x04')]", 2, false],
+])('on a terminal: %s', (_, answers, code, file) => {
+  const words = ['-c', onTerminal, answers, process.execPath, cli, 'init', '--no-smoke']
+  const { stdout, stderr } = spawnSync('python3', words, { cwd: box.folder, encoding: 'utf8' })
+  expect({ code: stdout.trim(), stderr }).toEqual({ code: String(code), stderr: '' })
+  expect(existsSync(join(box.folder, 'experiment.yaml'))).toBe(file)
 })
 
 test('nothing said, and nobody to ask', async () => {

@@ -47,7 +47,7 @@ export async function init(words: readonly string[], flags: InitFlags): Promise<
   const { layer, problems } = flagsToLayer(flags, cwd)
   if (problems.length > 0) throw new ConfigError(problems)
   const { signal, dispose } = interruptible(() => process.stderr.write('stopping\n'))
-  const ask = asker(!flags.yes)
+  const ask = asker(!flags.yes, signal, () => process.kill(process.pid, 'SIGINT'))
   try {
     const target = await targetFrom(words, flags, ask)
     const machine = await inspectMachine()
