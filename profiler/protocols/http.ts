@@ -62,6 +62,12 @@ const asked = async (url: string, asking: Asking, signal: AbortSignal): Promise<
 export const get = (url: string, asking: Asking, signal: AbortSignal): Promise<Answer> =>
   ask(url, asking, { method: 'GET', headers: asking.headers ?? {}, timeoutMs: probeTimeoutMs }, signal)
 
+/** What a POST of an empty JSON object answers: a path that takes a POST alone may be unknown to a GET. */
+export const postNothing = (url: string, asking: Asking, signal: AbortSignal): Promise<Answer> => {
+  const headers = { ...asking.headers, 'content-type': 'application/json' }
+  return ask(url, asking, { method: 'POST', headers, body: Buffer.from('{}'), timeoutMs: probeTimeoutMs }, signal)
+}
+
 /** Reads a JSON document; a ProtocolError says what came in its place. */
 export async function getJson(protocol: string, url: string, asking: Asking, signal: AbortSignal): Promise<unknown> {
   const answer = await reach(protocol, url, signal, () => get(url, asking, signal))

@@ -23,6 +23,8 @@ describe('who a command starts', () => {
     ['bentoml serve service:svc', 'BentoML'],
     ['serve run app:deployment', 'Ray Serve'],
     ['waitress-serve app:app', 'waitress'],
+    ['uwsgi --http :9090 --module app', 'uWSGI'],
+    ['bundle exec puma -p 9292', 'Puma'],
   ])('%s', (command, title) => {
     expect(ownServerOf(words(command))?.title).toBe(title)
   })
@@ -55,6 +57,22 @@ describe('a command for trials', () => {
     expect(parameters).toEqual([])
     expect(tunedCommand(['hypercorn', 'a:app']).command).toEqual(words('hypercorn a:app --bind ${host}:${port} --workers ${workers}'))
     expect(tunedCommand(words('gunicorn -w4 app:app')).parameters[0]).toMatchObject({ was: '4' })
+  })
+
+  test('an option that a server takes in another form is not said twice, and stands where it is read', () => {
+    expect(tunedCommand(words('waitress-serve --port=8080 --host 0.0.0.0 app:app')).command).toEqual(
+      words('waitress-serve --threads ${threads} --listen ${host}:${port} app:app'),
+    )
+    expect(tunedCommand(words('puma -p 9292 -w 2 config.ru')).command).toEqual(
+      words('puma -w ${workers} config.ru --bind tcp://${host}:${port} --threads ${threads}'),
+    )
+  })
+
+  test('threads are proposed under the workers that have them', () => {
+    const knobs = (command: string) => tunedCommand(words(command)).parameters.map(({ name }) => name)
+    expect(knobs('gunicorn -k gthread app:app')).toEqual(['workers', 'threads'])
+    expect(knobs('gunicorn --worker-class=gevent app:app')).toEqual(['workers'])
+    expect(knobs('gunicorn -k uvicorn.workers.UvicornWorker app:app')).toEqual(['workers'])
   })
 
   test('a server that reads variables gets them', () => {

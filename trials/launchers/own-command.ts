@@ -34,13 +34,18 @@ export function ownServerOf(words: readonly string[]): OwnServer | undefined {
   // gunicorn names its processes 'gunicorn: master [app:app]'.
   const named = title && /^([\w-]+): (master|worker)/.exec(title)?.[1]
   if (named) return all.find(({ programs }) => programs.includes(named))
-  for (const [i, word] of words.slice(0, mostWordsBefore).entries()) {
-    const name = words[i - 1] === '-m' ? word : basename(word)
-    const found = all.find(
+  return startOf(words)?.server
+}
+
+/** The server of the table that a command starts, and the place of the word that names it. */
+function startOf(words: readonly string[]): { readonly server: OwnServer; readonly at: number } | undefined {
+  for (const [at, word] of words.slice(0, mostWordsBefore).entries()) {
+    const name = words[at - 1] === '-m' ? word : basename(word)
+    const server = all.find(
       ({ programs, subcommand }) =>
-        programs.includes(name) && (subcommand === undefined || words[i - 1] === '-m' || words[i + 1] === subcommand),
+        programs.includes(name) && (subcommand === undefined || words[at - 1] === '-m' || words[at + 1] === subcommand),
     )
-    if (found) return found
+    if (server) return { server, at }
   }
   return undefined
 }
@@ -60,18 +65,22 @@ export function tunedCommand(given: readonly string[]): TunedCommand {
     for (const name of [models, model, ...presetPorts]) if (name) command = without(command, name)
     return { server, command, env, parameters: server.knobs, ...read, saysPort: true }
   }
+  // Where options that it does not say go.
+  const end = server?.optionsFirst ? startOf(command)!.at + 1 : undefined
   const parameters: TunableKnob[] = []
-  for (const { args, env: variable, value } of server?.listens ?? []) {
+  for (const { args, env: variable, value, insteadOf = [] } of server?.listens ?? []) {
+    for (const name of insteadOf) command = without(command, name)
     if (variable) env[variable] = value
-    else if (args) command = withValue(command, args, value)
+    else if (args) command = withValue(command, args, value, end)
   }
   for (const knob of server?.knobs ?? []) {
     const was = knob.args?.map((name) => saidOf(command, name)).find((value) => value !== undefined)
+    if (knob.under && !isUnder(command, knob.under)) continue
     // Its user has it tuned already, by another name.
     if (was?.includes('${')) continue
     const placeholder = `\${${knob.name}}`
     if (knob.env) env[knob.env] = placeholder
-    else if (knob.args) command = withValue(command, knob.args, placeholder)
+    else if (knob.args) command = withValue(command, knob.args, placeholder, end)
     parameters.push({ ...knob, values: reaching(knob.values, was), ...(was !== undefined && { was }) })
   }
   const told = server !== undefined && server.listens.length > 0
@@ -109,14 +118,17 @@ function without(words: readonly string[], name: string): string[] {
   return place ? [...words.slice(0, place.at), ...words.slice(place.at + place.length)] : [...words]
 }
 
-function withValue(words: readonly string[], names: readonly [string, ...string[]], value: string): string[] {
+const isUnder = (words: readonly string[], { args, values }: NonNullable<ServerKnob['under']>): boolean =>
+  args.every((name) => values.includes(saidOf(words, name) ?? values[0]!))
+
+function withValue(words: readonly string[], names: readonly [string, ...string[]], value: string, end = words.length): string[] {
   for (const name of names) {
     const place = placeOf(words, name)
     if (place?.value.includes('${')) return [...words]
     if (place) return [...words.slice(0, place.at), name, value, ...words.slice(place.at + place.length)]
   }
   // Two words: not every server reads '--name=value'.
-  return [...words, names[0], value]
+  return [...words.slice(0, end), names[0], value, ...words.slice(end)]
 }
 
 const portNames = ['--port', '--http-port', '--http_port', '-p', '--bind', '-b', '--listen', '--address', '--addr']

@@ -15,6 +15,8 @@ export interface ServerKnob {
   /** As an experiment file has them: 1..4, '16..256 x2', [0.8, 0.9]. */
   readonly values: string | readonly (number | string)[]
   readonly what: string
+  /** Read under these values of another argument alone, or where it is not given. */
+  readonly under?: { readonly args: readonly string[]; readonly values: readonly string[] }
 }
 
 export interface OwnServer {
@@ -27,6 +29,8 @@ export interface OwnServer {
   /** How it is told where to listen. */
   readonly listens: readonly ServerSetting[]
   readonly knobs: readonly ServerKnob[]
+  /** It reads no option behind the application. */
+  readonly optionsFirst?: boolean
   /** Its flags and files are written for it: the arguments that name where its models are, and the one served. */
   readonly preset?: { readonly kind: ServerKind; readonly models: string; readonly model?: string }
   /** The word after the program that starts it: vllm serve. */
@@ -40,6 +44,8 @@ interface ServerSetting {
   readonly args?: readonly [string, ...string[]]
   readonly env?: string
   readonly value: string
+  /** Other arguments that say the same, which it does not take beside this one. */
+  readonly insteadOf?: readonly string[]
 }
 
 const port = '${port}'
@@ -60,7 +66,13 @@ export const ownServers = [
     listens: bind,
     knobs: [
       workers('--workers', '-w'),
-      { name: 'threads', args: ['--threads'], values: '1..8 x2', what: 'threads of each worker; more than one makes it gthread' },
+      {
+        name: 'threads',
+        args: ['--threads'],
+        values: '1..8 x2',
+        what: 'threads of each worker; more than one makes it gthread',
+        under: { args: ['--worker-class', '-k'], values: ['sync', 'gthread'] },
+      },
     ],
   },
   { title: 'uvicorn', programs: ['uvicorn'], header: 'uvicorn', listens: hostAndPort, knobs: [workers('--workers')] },
@@ -69,8 +81,24 @@ export const ownServers = [
     title: 'waitress',
     programs: ['waitress-serve'],
     header: 'waitress',
-    listens: hostAndPort,
+    listens: [{ args: ['--listen'], value: `${host}:${port}`, insteadOf: ['--host', '--port'] }],
+    optionsFirst: true,
     knobs: [{ name: 'threads', args: ['--threads'], values: '1..16 x2', what: 'threads' }],
+  },
+  {
+    title: 'uWSGI',
+    programs: ['uwsgi', 'uwsgi-core'],
+    listens: [{ args: ['--http', '--http-socket'], value: `${host}:${port}` }],
+    knobs: [
+      { name: 'processes', args: ['--processes', '-p'], values: '1..4', what: 'processes' },
+      { name: 'threads', args: ['--threads'], values: '1..8 x2', what: 'threads of each process' },
+    ],
+  },
+  {
+    title: 'Puma',
+    programs: ['puma'],
+    listens: [{ args: ['--bind', '-b'], value: `tcp://${host}:${port}`, insteadOf: ['--port', '-p'] }],
+    knobs: [workers('--workers', '-w'), { name: 'threads', args: ['--threads', '-t'], values: '1..8 x2', what: 'threads of each worker' }],
   },
   {
     title: 'NVIDIA Triton',

@@ -4,7 +4,7 @@ import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import { isRecord } from '../../../profiler/plain-record.ts'
 import { ProtocolError } from '../../../profiler/profiler-errors.ts'
 import { templateFault } from '../../../profiler/protocols/body-template.ts'
-import { excerpt, get, postOnce } from '../../../profiler/protocols/http.ts'
+import { excerpt, get, postNothing, postOnce } from '../../../profiler/protocols/http.ts'
 import { detectProtocol, modelNames, protocolFor } from '../../../profiler/protocols/index.ts'
 import type { ProtocolOptions } from '../../../profiler/protocols/protocol-module.ts'
 import { type ProtocolName, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
@@ -179,8 +179,7 @@ async function descriptionAt(url: string, options: ProtocolOptions, signal: Abor
 async function callsOf({ url, options }: Asked, described: unknown, signal: AbortSignal): Promise<JsonCall[]> {
   const known = describedCalls(described)
   const pathname = serverAddress(url)!.path
-  // A path that is known nowhere is where the server's own begin.
-  const isCall = pathname !== '/' && known.length === 0 && (await get(url, options, signal)).status !== 404
+  const isCall = pathname !== '/' && known.length === 0 && (await knows(url, options, signal))
   const path = options.path ?? (isCall ? pathname : undefined)
   if (options.template !== undefined && templateFault(options.template)) return [{ path: path ?? '/predict', template: options.template }]
   if (path !== undefined) return [{ path, template: options.template ?? known.find((call) => call.path === path)?.template }]
@@ -188,6 +187,7 @@ async function callsOf({ url, options }: Asked, described: unknown, signal: Abor
   const found: JsonCall[] = []
   for (const usual of usualPaths) {
     const { status } = await get(below(url, usual), options, signal)
+    if (status === 404 && (await takesPost(below(url, usual), options, signal))) found.push({ path: usual, template: options.template })
     if (status === 401 || status === 403)
       throw new ProtocolError(
         'json',
@@ -204,6 +204,18 @@ async function callsOf({ url, options }: Asked, described: unknown, signal: Abor
     `${url} answers, by no protocol known here, and at none of ${usualPaths.join(', ')}`,
     'say how it is called: --path /PATH and --body JSON',
   )
+}
+
+/** Whether a URL with a path is that of a call: one that is known nowhere, or leads on to its folder, is where the server's own paths begin. */
+async function knows(url: string, options: ProtocolOptions, signal: AbortSignal): Promise<boolean> {
+  const { status } = await get(url, options, signal)
+  return status === 404 ? takesPost(url, options, signal) : status < 300 || status >= 400
+}
+
+/** Many frameworks answer 404 to a GET of what takes a POST alone: Express, Fastify, Sinatra. */
+async function takesPost(url: string, options: ProtocolOptions, signal: AbortSignal): Promise<boolean> {
+  const { status } = await postNothing(url, options, signal)
+  return status < 300 || (status >= 400 && ![404, 405, 501].includes(status))
 }
 
 async function healthOf(url: string, options: ProtocolOptions, described: unknown, signal: AbortSignal): Promise<string | undefined> {

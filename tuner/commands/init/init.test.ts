@@ -59,6 +59,7 @@ describe('a command', () => {
       /it serves on port 19177, and not on \d+/,
     ],
     ['a token that is asked for', [process.execPath, 'server.mjs', '--port', '8080'], { TOKEN: 'abc' }, /answered 401: who are you\?/],
+    ['a program by its whole path', ['/bin/sh', '-c', 'exit 3', '--port', '80'], {}, /ended: exit code 3/],
     ['a program that ends', [process.execPath, 'no-such.mjs', '--port', '8080'], {}, /ended: exit code 1/],
   ])('%s is said once, and nothing is written', async (_, words, env, message) => {
     const { code, stderr } = await box.run(['init', '--path', '/classify', '--slo', '50ms', '--no-smoke', ...words], env)
@@ -114,13 +115,35 @@ describe('a server that runs', () => {
     expect(written()).toMatch(/path: \/v1\/score\n {2}healthPath: \/health\n {2}body: '\{"n": \{\{int\}\}\}'/)
     expect(written()).not.toContain('k3y-of-mine')
     const [, name] = /\$\{env:(\w+)\}/.exec(written())!
-    expect(stdout).toContain(`export ${name}`)
+    expect(stdout).toContain(`export ${name}=`)
     expect(await box.run(['config', '-f', 'experiment.yaml'])).toMatchObject({ code: 0 })
   })
 
   test('without its token it says so in one sentence', async () => {
     const { code, stderr } = await box.run(['init', '--no-smoke', url])
     expect({ code, stderr }).toMatchObject({ code: 1, stderr: expect.stringMatching(/answered 403: no key\n {2}hint: give the header/) })
+  })
+
+  test('a path that only a POST knows is found, below a folder that redirects to itself', async () => {
+    const express = createServer((request, response) => {
+      const answer = (status: number, body: unknown, headers = {}) => response.writeHead(status, headers).end(JSON.stringify(body))
+      if (request.url === '/ml/prod') return answer(301, {}, { location: '/ml/prod/' })
+      if (request.method !== 'POST' || request.url !== '/ml/prod/generate') return answer(404, {})
+      let body = ''
+      request.on('data', (chunk) => {
+        body += chunk
+      })
+      request.on('end', () => (JSON.parse(body).inputs ? answer(200, { summary: 'a' }) : answer(400, { error: 'inputs?' })))
+    })
+    await new Promise<void>((resolve) => express.listen(0, '127.0.0.1', resolve))
+    try {
+      const at = `http://127.0.0.1:${(express.address() as AddressInfo).port}/ml/prod`
+      const { code, stderr } = await box.run(['init', '--no-smoke', '--slo', '50ms', at])
+      expect(code, stderr).toBe(0)
+      expect(written()).toMatch(/url: http:\/\/127\.0\.0\.1:\d+\/ml\/prod\n {2}protocol: json\n {2}path: \/generate\n {2}body: '\{"inputs"/)
+    } finally {
+      express.close()
+    }
   })
 
   test('and where nothing listens too', async () => {

@@ -9,7 +9,7 @@ import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
 import { serverOn } from '../../../trials/launchers/local/processes.ts'
 import { ownServerOf, ownServerSaying } from '../../../trials/launchers/own-command.ts'
 import { inspectMachine, type MachineFacts } from '../../../trials/machine/machine-facts.ts'
-import { programIn } from '../../../trials/machine/programs.ts'
+import { isProgram as isProgramFile, programIn } from '../../../trials/machine/programs.ts'
 import { withoutSecrets } from '../../../trials/secrets.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { splitCommand } from '../../experiment/command-line.ts'
@@ -77,7 +77,9 @@ async function targetFrom(words: readonly string[], { url, command, model }: Ini
 }
 
 const isProgram = (name: string): boolean =>
-  programIn(name.includes('/') ? [process.cwd()] : (process.env.PATH ?? '').split(delimiter), name) !== undefined
+  name.includes('/')
+    ? isProgramFile(resolve(process.cwd(), name))
+    : programIn((process.env.PATH ?? '').split(delimiter), name) !== undefined
 
 /** Whether it is the first word of a command, and no URL or model. A word that is none of them is one too: of a program that is missing. */
 export function startsCommand(word: string): boolean {
@@ -130,7 +132,8 @@ class Initialised {
     this.#write(text)
     const next = `tune -f ${this.flags.file}`
     const code = this.flags.smoke ? await smoke(experiment, this.machine, this.signal) : exitCodes.ok
-    for (const variable of this.#variables) say(`The secret is not in the file: export ${variable} before you go on.`)
+    for (const variable of this.#variables)
+      say(`The secret is not in the file: export ${variable}=..., what you gave in its place, before you go on.`)
     say(code === exitCodes.ok ? `Next: ${next}` : `Correct ${this.flags.file}, then: ${next}`)
     return code
   }
