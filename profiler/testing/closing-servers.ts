@@ -56,13 +56,21 @@ http {
 }
 `
 
-const freePort = async (): Promise<number> => {
-  const server = createServer()
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  return port
+/** Below the ports that systems give out themselves, so that no other test's socket takes it before the server does. */
+async function freePort(): Promise<number> {
+  for (;;) {
+    const port = 20_000 + Math.floor(12_000 * Math.random())
+    const server = createServer().listen(port, '127.0.0.1')
+    const free = await once(server, 'listening').then(
+      () => true,
+      (error: NodeJS.ErrnoException) => {
+        if (error.code !== 'EADDRINUSE') throw error
+        return false
+      },
+    )
+    server.close()
+    if (free) return port
+  }
 }
 
 /** Resolves once something listens; rejects when the process ends. */
