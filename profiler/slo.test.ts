@@ -9,6 +9,8 @@ import {
   keepsCounts,
   keepsSurely,
   latencyName,
+  mostOver,
+  sameSlo,
   sloAxisName,
   sloLimit,
   sloName,
@@ -75,6 +77,35 @@ test('a window keeps the SLO by its percentile and its failures, of which chance
   expect(keeps({ requests: 0, errors: 0, sloMs: 40 }, of)).toBe(false)
   // P(Binomial(1000, 0.001) >= 4) = 0.0189, >= 5: 0.0036 (Python's decimal): once in a hundred windows lies between.
   expect([4, 5].map((errors) => keeps({ requests: 1000, errors, sloMs: 40 }, of))).toEqual([true, false])
+})
+
+test('as many requests may be over the limit as leave the percentile under it: the percentile itself is one of those that keep it', () => {
+  const over = (percentile: number) => [0, 1, 2, 10, 29, 30, 100].map((requests) => mostOver({ percentile }, requests))
+  expect(over(0.9)).toEqual([0, 0, 0, 1, 2, 3, 10])
+  expect(over(0.5)).toEqual([0, 0, 1, 5, 14, 15, 50])
+  // 0.99 of 700 is 693 but for rounding: seven may be over.
+  expect([0.95, 0.99].map((percentile) => mostOver({ percentile }, 700))).toEqual([35, 7])
+  fc.assert(
+    fc.property(fc.integer({ min: 2, max: 400 }), fc.constantFrom(0.5, 0.75, 0.9, 0.95, 0.99), (requests, percentile) => {
+      const most = mostOver({ percentile }, requests)
+      const sloMs = (slow: number) =>
+        quantileOfSorted(
+          Float64Array.from({ length: requests }, (_, i) => (i < requests - slow ? 1 : 100)),
+          percentile,
+        )
+      expect(sloMs(most)).toBe(1)
+      expect(sloMs(most + 1)).toBe(100)
+    }),
+  )
+})
+
+test('two SLOs are the same where percentile, limit, errors and latency are', () => {
+  const one = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 } as const
+  expect(sameSlo(one, { ...one, metric: 'e2e' })).toBe(true)
+  for (const other of [{ percentile: 0.95 }, { limitMs: 51 }, { maxErrorRate: 0.01 }, { metric: 'ttft' }] as const) {
+    expect([other, sameSlo(one, { ...one, ...other })]).toEqual([other, false])
+    expect([other, sameSlo({ ...one, ...other }, one)]).toEqual([other, false])
+  }
 })
 
 test('as many failures as are tolerated are never too many, and all of them always are', () => {

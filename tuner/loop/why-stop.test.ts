@@ -151,7 +151,14 @@ describe('why a search stops', () => {
     expect(whyStop(state([never(1), never(2)], { counted: 10, assessment: sure }), budget)).toEqual(ended)
     expect(spaceExhausted(state([never(1), never(2)]))).toEqual(ended)
     expect(spaceExhausted(state([never(1)]))).toEqual({ reason: 'failed', detail: 'the one predictor never served; it: detail 1' })
-    expect(spaceExhausted(state([never(1), complete(2)]))).toEqual({ reason: 'space-exhausted', detail: 'all 2 configurations tried' })
+    expect(spaceExhausted(state([never(1), { ...complete(2), configuration: { batch: 2 } }]))).toEqual({
+      reason: 'space-exhausted',
+      detail: 'all 2 configurations tried',
+    })
+  })
+
+  test('a configuration that was tried again and again is one', () => {
+    expect(spaceExhausted(state([complete(1), complete(2), failed(3), complete(4)])).detail).toBe('the one configuration tried')
   })
 
   test('predictors that answered before they died did serve: it is a failure in other words', () => {

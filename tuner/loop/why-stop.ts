@@ -1,5 +1,6 @@
 /** Whether a search has come to its end, and why. Pure. */
 import { certaintyPercent, significant } from '../../reports/format.ts'
+import { configurationKey } from '../../search/space.ts'
 import type { StopAssessment } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { BudgetSpec } from '../experiment/types.ts'
@@ -51,8 +52,11 @@ export function withUnplaced(ending: Ending, fresh: readonly FinishedTrial[]): E
 }
 
 /** Nothing is left to try. */
-export const spaceExhausted = ({ trials, counted }: Pick<SearchState, 'trials' | 'counted'>): Ending =>
-  nothingLasted({ trials }) ?? { reason: 'space-exhausted', detail: `all ${counted} configurations tried` }
+export function spaceExhausted({ trials }: Pick<SearchState, 'trials'>): Ending {
+  const tried = new Set(trials.flatMap((trial) => (trial.state === 'failed' ? [] : configurationKey(trial.configuration)))).size
+  const detail = tried === 1 ? 'the one configuration tried' : `all ${tried} configurations tried`
+  return nothingLasted({ trials }) ?? { reason: 'space-exhausted', detail }
+}
 
 function hopeless({ trials, fresh }: SearchState): Ending | undefined {
   const failed = (detail: string): Ending => ({ reason: 'failed', detail })
