@@ -130,7 +130,7 @@ export interface Launcher {
    */
   launch(configuration: Configuration, trialNumber: number, signal: AbortSignal, onWaiting?: OnWaiting): Promise<Predictor>
   /** Ends whatever an earlier, crashed run left behind. */
-  sweep(): Promise<void>
+  sweep(signal?: AbortSignal): Promise<void>
   /** Ends what it keeps between trials; call it after the last one. Absent where nothing is kept. */
   close?(): Promise<void>
 }
@@ -173,6 +173,11 @@ export interface ExperimentRecord {
   readonly result?: unknown
 }
 
+export interface ClaimOptions {
+  /** Something else says that a tuner of another machine runs it no more: such a process cannot be asked. */
+  readonly fromOtherHosts?: boolean
+}
+
 /** Records, never setters: a finished trial is written once and durable before `append` resolves. Every call may throw StoreError. */
 export interface TrialStore {
   /** Records a new experiment; this process runs it from now on. */
@@ -181,7 +186,7 @@ export interface TrialStore {
    * Takes an experiment over to resume it: only one process runs an experiment at a time.
    * Throws StoreError while the process that runs it lives; takes over from one that died.
    */
-  claim(id: string): Promise<void>
+  claim(id: string, options?: ClaimOptions): Promise<void>
   load(id: string): Promise<{ experiment: ExperimentRecord; trials: readonly FinishedTrial[] } | undefined>
   list(): Promise<readonly (ExperimentRecord & { readonly trials: number })[]>
   /** The highest number of a trial of the experiment, 0 without any: also of one whose row is damaged, and which `load` leaves out. */

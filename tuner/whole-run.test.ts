@@ -93,6 +93,22 @@ describe('interrupts', () => {
     expect(trials.filter(({ state }) => state === 'complete').length).toBeGreaterThanOrEqual(1)
   })
 
+  test('--once goes on with what its key began, whatever the file says by now, and tells again what was found', async () => {
+    write('experiment.yaml', onTestServer('serve', { maxTrials: 2 }))
+    const once = ['-f', 'experiment.yaml', '--no-confirm', '--once', 'job-7']
+    const first = box.start([...once, '--plain'])
+    await first.said('trial 2 of at most')
+    first.child.kill('SIGKILL')
+    await first.result
+    const second = await box.run([...once, '--plain'])
+    expect(second.stderr).toContain('1 trials from before')
+    const { experiment, trials } = await box.stored()
+    expect(experiment).toMatchObject({ id: expect.stringMatching(/-[0-9a-f]{8}$/), state: 'done' })
+    const third = await box.run([...once, '--json'])
+    expect([third.code, JSON.parse(third.stdout).experimentId]).toEqual([second.code, experiment.id])
+    expect((await box.stored()).trials.length).toBe(trials.length)
+  })
+
   test('a second Ctrl-C kills at once', async () => {
     write('experiment.yaml', onTestServer('stubborn'))
     const run = box.start(['-f', 'experiment.yaml'])

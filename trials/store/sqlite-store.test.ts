@@ -96,6 +96,19 @@ describe('the file', () => {
     await expect(openStore(path)).rejects.toMatchObject({ fault: 'not-a-store', hint: expect.stringContaining('--db') })
   })
 
+  test('what another machine runs is taken over only where something else says that it ended there', async () => {
+    const path = fresh()
+    const store = await openStore(path)
+    await store.create(experiment)
+    const other = await Connection.open(path, 50)
+    await other.direct((sql) => sql.exec(`UPDATE experiments SET owner = json_set(owner, '$.host', 'elsewhere')`))
+    await other.close()
+    await expect(store.claim('e')).rejects.toMatchObject({ fault: 'owned-elsewhere' })
+    await store.claim('e', { fromOtherHosts: true })
+    await store.append('e', completeTrial(1))
+    await store.close()
+  })
+
   test('a file locked by another connection is reported after the wait', async () => {
     const path = fresh()
     const store = await openStore(path, { busyTimeoutMs: 50 })

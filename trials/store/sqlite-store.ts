@@ -1,7 +1,7 @@
 /** The trial store on disk: SQLite in write-ahead mode, every commit flushed before it is reported. */
 import { accessSync, constants, existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import type { ExperimentRecord, FinishedTrial, TrialStore } from '../types.ts'
+import type { ClaimOptions, ExperimentRecord, FinishedTrial, TrialStore } from '../types.ts'
 import { Connection, type Transaction } from './connection.ts'
 import { migrate } from './database-schema.ts'
 import { encode } from './infinity-json.ts'
@@ -84,7 +84,7 @@ function refusal(error: unknown, file: string): unknown {
 function sqliteStore(connection: Connection, onDamage: OnDamage): TrialStore {
   return {
     create: (experiment) => connection.write((sql) => create(sql, experiment)),
-    claim: (id) => connection.write((sql) => claim(sql, id)),
+    claim: (id, options) => connection.write((sql) => claim(sql, id, options)),
     load: (id) =>
       connection.read(async (sql) => {
         const row = await find(sql, id)
@@ -113,11 +113,11 @@ async function create(sql: Transaction, experiment: Parameters<TrialStore['creat
   )
 }
 
-async function claim(sql: Transaction, id: string): Promise<void> {
+async function claim(sql: Transaction, id: string, { fromOtherHosts = false }: ClaimOptions = {}): Promise<void> {
   const row = await need(sql, id)
   const owner = row.state === 'running' ? ownerOf(row) : undefined
   const state = owner && ownerState(owner)
-  if (owner && (state === 'alive' || state === 'unknown')) throw ownedElsewhere(id, owner, state)
+  if (owner && (state === 'alive' || (state === 'unknown' && !fromOtherHosts))) throw ownedElsewhere(id, owner, state)
   await sql.run(`UPDATE experiments SET state = 'running', result = NULL, result_digest = NULL, owner = ? WHERE id = ?`, [
     encode(thisProcess()),
     id,

@@ -39,6 +39,7 @@ test('every kind of object is tried by the server, and nothing is made', async (
   workspace.write('bodies.jsonl', '{}\n')
   const cluster = await open({ load: { payload: 'bodies.jsonl' } })
   expect(posted().filter((kind) => kind !== 'selfsubjectaccessreviews')).toEqual([
+    'jobs',
     'pods',
     'resourceclaimtemplates',
     'jobs',

@@ -21,6 +21,7 @@ const checkOwner = { name: 'tune-check', uid: 'check' }
  * @throws UserError naming the fields that the server does not know; LaunchError where a policy or a quota refuses, ApiError for what else it refuses
  */
 export async function checkObjects(launcher: KubernetesLauncher, space: SearchSpace, job?: JobBase, files?: PayloadMap): Promise<void> {
+  await dryRun(launcher.api, `/apis/batch/v1/namespaces/${launcher.api.namespace}/jobs`, launcher.ownerPlan('tune-check-lease'))
   const unknown = [...(await unknownInPods(launcher, space)), ...(job ? await unknownInJob(launcher, job) : [])]
   if (unknown.length > 0)
     throw new UserError(`the API server does not know ${[...new Set(unknown)].join(', ')}`, 'correct kubernetes.pod', exitCodes.usage)

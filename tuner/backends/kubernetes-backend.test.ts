@@ -52,7 +52,12 @@ async function measure({ spec }: V1Job, print: (text: string) => void): Promise<
 
 const taskOf = (spec: V1JobSpec) => spec.template.spec!.containers[0]!.env?.find(({ name }) => name === 'TUNE_LOAD')?.value
 
-const left = () => [...fake.objects.pods.keys(), ...fake.objects.jobs.keys(), ...fake.objects.configmaps.keys()]
+const left = () => [
+  ...fake.objects.pods.keys(),
+  ...fake.objects.jobs.keys(),
+  ...fake.objects.configmaps.keys(),
+  ...fake.objects.leases.keys(),
+]
 
 const open = async (behaviour: Behaviour, loadFrom: string, change: object = {}) => {
   const server = await serve(behaviour)

@@ -113,6 +113,7 @@ function launcherOptionsOf(
     payload: load.payload,
     runDirectory: join(dbPath, '..', experimentId),
     reach: kubernetes.loadFrom === 'here' || inCluster ? 'direct' : 'port-forward',
+    lease: { image: kubernetes.image ?? builtinImage, overlay: kubernetes.job },
     podDeadlineS: startS + readyS + loadDeadlineS(Math.max(load.trialSeconds, load.confirmSeconds)),
     ownGpus: own.gpus,
     ...(kubernetes.scaleUpTimeoutMs !== undefined && {

@@ -211,7 +211,7 @@ describe('on a cluster', () => {
     expect(checkManifests(JSON.stringify(sent(pod as never))).problems).toEqual([])
     expect(template!.metadata).toMatchObject({
       name: predictor.pod.name,
-      ownerReferences: [{ kind: 'ConfigMap' }],
+      ownerReferences: [{ kind: 'Job' }],
       labels: { 'tune/trial': '1' },
     })
     expect(pod!.spec).toMatchObject({

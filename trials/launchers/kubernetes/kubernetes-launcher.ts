@@ -1,26 +1,29 @@
 import { resolve } from 'node:path'
 import type { Configuration } from '../../../search/types.ts'
 import { LaunchError, type Launcher, type OnWaiting } from '../../types.ts'
+import { builtinImage } from '../builtin-image.ts'
 import { Cleanup } from '../local/cleanup.ts'
 import { type Api, ApiError } from './api.ts'
-import { labelNames, type Owner } from './manifests.ts'
+import { ExperimentLease } from './lease.ts'
+import { type Json, labelNames, type Owner } from './manifests.ts'
 import { type KubernetesLauncherOptions, plannedObjects, type TrialObjects } from './planned-objects.ts'
 import { launchPod, type PodPredictor } from './pod-launch.ts'
 import { PodWatch } from './pod-watch.ts'
 import { type Kind, removeObjects } from './sweep.ts'
-import { createOwner } from './trial-objects.ts'
 
 export interface KubernetesLauncher extends Launcher {
   launch(configuration: Configuration, trialNumber: number, signal: AbortSignal, onWaiting?: OnWaiting): Promise<PodPredictor>
   readonly api: Api
   readonly watch: PodWatch
-  /** The ConfigMap that owns the experiment's objects, made when first asked for. */
+  /** The Job that owns the experiment's objects, made when first asked for, and anew where it was lost. @throws LaunchError where another tuner runs the experiment */
   owner(signal: AbortSignal): Promise<Owner>
+  /** That Job, as it would be sent. */
+  ownerPlan(name: string): Json
   /** What a configuration would be made of. @throws InfeasibleError, LaunchError as `launch` */
   objectsFor(configuration: Configuration, trialNumber: number, owner: Owner, name: string): TrialObjects
   /** Numbers of other trials whose predictors run on a node. */
   neighbours(node: string, trial: number): number[]
-  /** Removes the experiment's last object and ends the watch. Idempotent. */
+  /** Removes the experiment's last objects, gives its lease back and ends the watch. Idempotent. */
   close(): Promise<void>
 }
 
@@ -30,17 +33,9 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
   const experimentSelector = `${labelNames.experiment}=${experimentId}`
   const watch = new PodWatch(api, experimentSelector)
   const live = new Set<string>()
-  let owning: Promise<Owner> | undefined
-
-  const owner = (signal: AbortSignal): Promise<Owner> => {
-    owning ??= createOwner(api, experimentId, signal).catch((error) => {
-      owning = undefined
-      throw error
-    })
-    return owning
-  }
-
-  const kinds: readonly Kind[] = ['jobs', 'pods', ...(options.draVersion ? (['resourceclaimtemplates'] as const) : [])]
+  const lease = new ExperimentLease({ image: options.image ?? builtinImage, ...options.lease, api, experimentId })
+  const owner = (signal: AbortSignal): Promise<Owner> => lease.owner(signal)
+  const kinds: readonly Kind[] = ['jobs', 'pods', 'configmaps', ...(options.draVersion ? (['resourceclaimtemplates'] as const) : [])]
 
   const launch: KubernetesLauncher['launch'] = async (configuration, trial, signal, onWaiting) => {
     const cleanup = new Cleanup()
@@ -67,14 +62,18 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
     api,
     watch,
     owner,
+    ownerPlan: (name) => lease.plan(name),
     objectsFor: (...planned) => plannedObjects(options, ...planned),
     neighbours,
     launch,
-    sweep: () => removeObjects(api, experimentSelector, { keep: live, kinds }),
+    // Whose lease it is may sweep: what another tuner runs is left alone.
+    sweep: async (signal = new AbortController().signal) => {
+      await owner(signal)
+      await removeObjects(api, experimentSelector, { keep: new Set([...live, ...(await lease.names())]), kinds, signal })
+    },
     close: async () => {
       await watch.close()
-      if (owning !== undefined) await removeObjects(api, experimentSelector, { keep: live, kinds: [...kinds, 'configmaps'] })
-      owning = undefined
+      if (await lease.end()) await removeObjects(api, experimentSelector, { keep: live, kinds: [...kinds, 'leases'] })
       api.close()
     },
   }

@@ -1,4 +1,4 @@
-/** The objects of a trial: the predictor's pod, the Job that loads it, and the ConfigMap that owns them all. */
+/** The objects of a trial: the predictor's pod, and what names and labels its others have. */
 import type { Configuration } from '../../../search/types.ts'
 import type { Resources } from '../../resources.ts'
 import { predictorEnvironment } from '../builtin.ts'
@@ -42,6 +42,7 @@ interface TrialPod {
   readonly deadlineS: number
 }
 
+/** The Job that owns an experiment's objects (lease.ts). */
 export interface Owner {
   readonly name: string
   readonly uid: string
@@ -59,7 +60,7 @@ export const manager = 'tune'
 export const builtinContainer = 'predictor'
 export const loadContainer = 'load'
 
-/** Labels of one object. Roles: experiment, predictor, load. */
+/** Labels of one object. Roles: experiment, lease, payload, predictor, load. */
 export const labelsOf = (experiment: string, role: string, trial?: number): Record<string, string> => ({
   [labelNames.managedBy]: manager,
   [labelNames.experiment]: experiment,
@@ -67,16 +68,10 @@ export const labelsOf = (experiment: string, role: string, trial?: number): Reco
   ...(trial !== undefined && { [labelNames.trial]: String(trial) }),
 })
 
-/** Owns every object of an experiment: deleting it deletes them. */
-export const ownerConfigMap = (experiment: string, namespace: string): Json => ({
-  apiVersion: 'v1',
-  kind: 'ConfigMap',
-  metadata: { name: ownerName(experiment), namespace, labels: labelsOf(experiment, 'experiment') },
-  data: { experiment },
-})
+/** What names of an experiment's own objects begin with. */
 export const ownerName = (experiment: string): string => `tune-${experiment}`
 
-export const ownerReferences = ({ name, uid }: Owner) => [{ apiVersion: 'v1', kind: 'ConfigMap', name, uid }]
+export const ownerReferences = ({ name, uid }: Owner) => [{ apiVersion: 'batch/v1', kind: 'Job', name, uid }]
 
 /** 2 → '2', 0.5 → '500m'. */
 const cpu = (cores: number): string => (Number.isInteger(cores) ? String(cores) : `${Math.round(cores * 1000)}m`)

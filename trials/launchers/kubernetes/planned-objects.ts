@@ -10,6 +10,7 @@ import type { Api } from './api.ts'
 import { type ClusterGpu, memoryOnNodes, schemeFor } from './cluster-facts.ts'
 import { claimTemplate, type DeviceClaim, type DraOptions, type DraVersion } from './dra.ts'
 import { type GpuScheme, GpuSchemeError, type GpuSelection, gpuSelection } from './gpu-selection.ts'
+import type { LeaseOptions } from './lease.ts'
 import { type Json, labelsOf, type Owner, ownerReferences, type PodTemplate, runningEngine, trialPod } from './manifests.ts'
 import type { PodOverlay } from './pod-policy.ts'
 import { withPodSecrets } from './pod-secrets.ts'
@@ -53,6 +54,8 @@ export interface KubernetesLauncherOptions {
   /** After this long the cluster ends a trial's pod itself, whatever became of the tuner. Default an hour. */
   readonly podDeadlineS?: number
   readonly patience?: Partial<StartPatience>
+  /** What the Job that owns the experiment's objects is made like. */
+  readonly lease?: Partial<Omit<LeaseOptions, 'api' | 'experimentId'>>
 }
 
 export interface TrialObjects {

@@ -5,7 +5,7 @@ import { type Api, ApiError } from './api.ts'
 import { draVersionOf } from './dra.ts'
 import { graceSeconds, labelNames, manager } from './manifests.ts'
 
-const groups = { pods: '/api/v1', configmaps: '/api/v1', jobs: '/apis/batch/v1' } as const
+const groups = { pods: '/api/v1', configmaps: '/api/v1', jobs: '/apis/batch/v1', leases: '/apis/coordination.k8s.io/v1' } as const
 export type Kind = keyof typeof groups | 'resourceclaimtemplates'
 /** Secrets are made and removed by name: who may list them may read all of a namespace. */
 type Removable = Kind | 'secrets'
@@ -40,7 +40,7 @@ export async function findObjects(api: Api, selector: string, kinds: readonly Ki
       if (path === undefined) return []
       const labelSelector = [`${labelNames.managedBy}=${manager}`, selector].filter(Boolean).join(',')
       const { items } = await api.request<Listed>('GET', path, { query: { labelSelector }, signal }).catch((error: unknown): Listed => {
-        // Who may not see claim templates never made any; the ConfigMap that owns them takes others' along.
+        // Who may not see claim templates never made any; the Job that owns them takes others' along.
         if (kind === 'resourceclaimtemplates' && error instanceof ApiError && error.status === 403) return { items: [] }
         throw error
       })

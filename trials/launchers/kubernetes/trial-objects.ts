@@ -1,9 +1,9 @@
-/** Makes and removes the objects of a trial: the ConfigMap that owns them all, its claim template, its pod. */
+/** Makes and removes the objects of a trial: its claim template, its Secret, its pod. */
 import type { V1Pod } from '@kubernetes/client-node'
 import { LaunchError } from '../../types.ts'
 import { type Api, ApiError } from './api.ts'
 import { podRefused } from './failures.ts'
-import { graceSeconds, type Json, type Owner, ownerConfigMap } from './manifests.ts'
+import { graceSeconds, type Json } from './manifests.ts'
 import type { PodWatch } from './pod-watch.ts'
 
 /** Longer than a watch may be silent. */
@@ -80,14 +80,4 @@ async function waited(watch: PodWatch, holds: () => boolean): Promise<boolean> {
     if (!patience.aborted) throw error
     return false
   }
-}
-
-export async function createOwner(api: Api, experimentId: string, signal: AbortSignal): Promise<Owner> {
-  const body = ownerConfigMap(experimentId, api.namespace)
-  const path = `/api/v1/namespaces/${api.namespace}/configmaps`
-  const made = await api.request<{ metadata: Owner }>('POST', path, { body, signal }).catch((error) => {
-    if (!(error instanceof ApiError) || error.reason !== 'AlreadyExists') throw error
-    return api.request<{ metadata: Owner }>('GET', `${path}/${(body.metadata as { name: string }).name}`, { signal })
-  })
-  return { name: made.metadata.name, uid: made.metadata.uid }
 }

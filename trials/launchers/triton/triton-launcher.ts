@@ -73,7 +73,7 @@ export const createTritonLauncher = (inner: Launcher, { template, parameters, pr
 
   return {
     name: inner.name,
-    sweep: () => inner.sweep(),
+    sweep: (signal) => inner.sweep(signal),
     close: async () => {
       await stopAll(idle.splice(0))
       await inner.close?.()

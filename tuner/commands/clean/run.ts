@@ -14,7 +14,7 @@ export interface CleanFlags {
 }
 
 /** Jobs first: they would make their pods anew. */
-const kinds: readonly Kind[] = ['jobs', 'pods', 'resourceclaimtemplates', 'configmaps']
+const kinds: readonly Kind[] = ['jobs', 'pods', 'resourceclaimtemplates', 'configmaps', 'leases']
 
 /** Lists without an experiment, removes with one or with --all. Returns the exit code. */
 export async function clean(experiment: string | undefined, flags: CleanFlags): Promise<number> {

@@ -33,8 +33,11 @@ export async function resume(id: string | undefined, options: ResumeFlags): Prom
     }
     withSecretValues(experiment)
     await checkBeforeStart(experiment, resultsFolder(experiment, record.id))
-    await store.claim(record.id)
-    return await execute(experiment, record.id, store, machine, trials, options)
+    // On a cluster its lease tells whether a tuner of another machine still runs it; elsewhere nobody can.
+    const leased = experiment.backend === 'kubernetes'
+    if (!leased) await store.claim(record.id)
+    const claimLeased = () => store.claim(record.id, { fromOtherHosts: true })
+    return await execute(experiment, record.id, store, machine, trials, options, leased ? claimLeased : undefined)
   } finally {
     await store.close()
   }

@@ -19,7 +19,7 @@ export interface OutputFlags {
 /** Lines to a pipe are not cut where a terminal's would be. */
 const pipedColumns = 400
 
-/** Returns the exit code. `earlier`: the trials of the run that this one takes up. */
+/** Returns the exit code. `earlier`: the trials of the run that this one takes up. `whenSwept`: done once its lease, where it has one, is held. */
 export async function execute(
   experiment: Experiment,
   id: string,
@@ -27,6 +27,7 @@ export async function execute(
   machine: MachineFacts,
   earlier: readonly FinishedTrial[],
   flags: OutputFlags,
+  whenSwept?: () => Promise<void>,
 ): Promise<number> {
   const parts = await assemble(experiment, id, store, machine)
   const renderer = await createRenderer(chooseRenderer(flags, process.stderr, process.env), {
@@ -45,7 +46,8 @@ export async function execute(
     }),
   )
   try {
-    await parts.backend.launcher.sweep()
+    await parts.backend.launcher.sweep(interrupt.signal)
+    await whenSwept?.()
     const { reason, recommendation } = await runLoop(
       experiment,
       { ...parts, lastNumber: await store.lastNumber(id) },

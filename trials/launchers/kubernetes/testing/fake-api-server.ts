@@ -12,6 +12,7 @@ import { Api, type Patience } from '../api.ts'
 const kinds = [
   'pods',
   'jobs',
+  'leases',
   'configmaps',
   'secrets',
   'events',
@@ -184,7 +185,7 @@ export class FakeApiServer {
       if (url.searchParams.get('dryRun') === 'All') return answer(response, 201, { ...body, metadata })
       const stored = this.put(kind as Kind, { ...body, metadata, ...(kind === 'pods' && { status: { phase: 'Pending' } }) }, 'ADDED')
       answer(response, 201, stored)
-      if (kind === 'jobs' && this.jobWork) void this.work(stored)
+      if (kind === 'jobs' && this.jobWork && (stored.spec as { parallelism?: number }).parallelism !== 0) void this.work(stored)
       if (kind === 'pods') this.kubelet(stored as unknown as V1Pod, (given) => this.setStatus(stored.metadata.name, given))
       return
     }
@@ -192,6 +193,13 @@ export class FakeApiServer {
       const object = all.get(name)
       if (!object) return answer(response, 404, status(404, 'NotFound', `${kind} "${name}" not found`))
       if (method === 'DELETE') this.remove(kind as Kind, name)
+      if (method === 'PATCH') {
+        const patch = JSON.parse(await textOf(request)) as Partial<Stored>
+        const { resourceVersion = object.metadata.resourceVersion, uid = object.metadata.uid } = patch.metadata ?? {}
+        if (resourceVersion !== object.metadata.resourceVersion || uid !== object.metadata.uid)
+          return answer(response, 409, status(409, 'Conflict', `${kind} "${name}" has been modified`))
+        return answer(response, 200, this.put(kind as Kind, mergePatched(object, patch) as Stored, 'MODIFIED'))
+      }
       return answer(response, 200, object)
     }
     const selector = url.searchParams.get('labelSelector') ?? ''
@@ -212,7 +220,18 @@ export class FakeApiServer {
   }
 }
 
-const pathPattern = new RegExp(`/(${kinds.join('|')})(?:/([^/]+))?(?:/(log))?$`)
+const pathPattern = new RegExp(`/(${kinds.join('|')})(?:/([^/]+))?(?:/(log|status))?$`)
+
+/** RFC 7386. */
+function mergePatched(target: unknown, patch: unknown): unknown {
+  if (typeof patch !== 'object' || patch === null || Array.isArray(patch)) return patch
+  const merged: Record<string, unknown> = typeof target === 'object' && target !== null ? { ...target } : {}
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === null) delete merged[key]
+    else merged[key] = mergePatched(merged[key], value)
+  }
+  return merged
+}
 
 const podOf = (job: string) => `${job}-pod`
 

@@ -34,6 +34,7 @@ export async function createNamespace(): Promise<TestNamespace> {
         ['/api/v1', 'services'],
         ['/apis/apps/v1', 'deployments'],
         ['/api/v1', 'configmaps'],
+        ['/apis/coordination.k8s.io/v1', 'leases'],
       ] as const
       const found = await Promise.all(
         kinds.map(async ([group, kind]) => (await names(api, group, kind)).map((object) => `${kind}/${object}`)),

@@ -1,0 +1,282 @@
+/**
+ * What keeps an experiment's objects on a cluster alive: its tuner. A Lease says who runs the experiment, and a Job without pods owns every other
+ * object; both are renewed together. A tuner that is gone renews neither: the Job passes its deadline, the cluster removes it at once
+ * (`ttlSecondsAfterFinished`) and whatever it owns with it. No node is asked, and no image has to know of it.
+ */
+import { randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ownerState, type Owner as Process, thisProcess } from '../../store/owner.ts'
+import { LaunchError } from '../../types.ts'
+import { type Api, ApiError } from './api.ts'
+import { type Json, labelsOf, loadContainer, type Owner, ownerName, ownerReferences, ownSpec } from './manifests.ts'
+import { overlaid, type PodOverlay } from './pod-policy.ts'
+import { remove } from './sweep.ts'
+
+/** Times in ms. */
+interface LeasePatience {
+  /** Without a renewal for so long a tuner counts as gone, and the cluster removes what it made. */
+  readonly goneMs: number
+  readonly renewMs: number
+  /** Until a renewal that failed is tried again. */
+  readonly retryMs: number
+}
+
+/** From a kill to the last pod's end: at most `goneMs`, and what the cluster's controllers and a pod's grace take, some seconds. */
+const defaultPatience: LeasePatience = { goneMs: 40_000, renewMs: 10_000, retryMs: 1_000 }
+
+export interface LeaseOptions {
+  readonly api: Api
+  readonly experimentId: string
+  /** Of the Job that has no pods: policies look at its template all the same. */
+  readonly image: string
+  readonly overlay?: PodOverlay
+  readonly patience?: Partial<LeasePatience>
+}
+
+interface LeaseObject {
+  readonly metadata: { readonly resourceVersion: string; readonly ownerReferences?: unknown }
+  readonly spec: { readonly holderIdentity?: string | null; readonly renewTime?: string | null; readonly leaseTransitions?: number }
+}
+
+/** An experiment's lease, taken when first asked for and renewed until it is given back. */
+export class ExperimentLease {
+  private holding: Promise<HeldLease> | undefined
+
+  constructor(private readonly options: LeaseOptions) {}
+
+  /**
+   * The Job that owns what is made from now on; another one where the last ended by itself, or was removed from outside.
+   * @throws LaunchError where another tuner runs the experiment; ApiError; the signal's reason
+   */
+  async owner(signal: AbortSignal): Promise<Owner> {
+    const before = this.holding
+    if ((await before)?.lost && this.holding === before) this.holding = undefined
+    this.holding ??= take(this.options, signal).catch((error: unknown) => {
+      this.holding = undefined
+      throw error
+    })
+    return (await this.holding).owner
+  }
+
+  /** The Job as it is sent; also for a dry run. It never makes a pod. */
+  plan(name: string): Json {
+    return ownerJob(this.options, name, this.options.patience?.goneMs ?? defaultPatience.goneMs)
+  }
+
+  /** Names of the Lease and of the Job, which a sweep leaves alone. */
+  async names(): Promise<string[]> {
+    const held = await this.holding
+    return held === undefined ? [] : [leaseName(this.options.experimentId), held.owner.name]
+  }
+
+  /** Ends the renewals. @returns whether the experiment's objects were still this tuner's to remove; undefined: it was never taken */
+  async end(): Promise<boolean | undefined> {
+    const held = await this.holding?.catch(() => undefined)
+    this.holding = undefined
+    if (held === undefined) return undefined
+    await held.end()
+    if (held.lost) await remove(this.options.api, { kind: 'jobs', name: held.owner.name })
+    return !held.lost
+  }
+}
+
+interface HeldLease {
+  readonly owner: Owner
+  /** The owner is gone, and what it owned goes; or another tuner took the lease. */
+  readonly lost: boolean
+  end(): Promise<void>
+}
+
+const leaseName = ownerName
+
+const leasesOf = (api: Api) => `/apis/coordination.k8s.io/v1/namespaces/${api.namespace}/leases`
+const jobsOf = (api: Api) => `/apis/batch/v1/namespaces/${api.namespace}/jobs`
+
+/** Takes the Lease and makes the Job that will own the experiment's objects. */
+async function take(options: LeaseOptions, signal: AbortSignal): Promise<HeldLease> {
+  const { api, experimentId } = options
+  const patience = { ...defaultPatience, ...options.patience }
+  const before = await untilFree(options, patience, signal)
+  const name = `${ownerName(experimentId)}-lease-${randomBytes(3).toString('hex')}`
+  const made = await api.request<{ metadata: Owner }>('POST', jobsOf(api), { body: ownerJob(options, name, patience.goneMs), signal })
+  const owner = { name: made.metadata.name, uid: made.metadata.uid }
+  const madeMs = performance.now()
+  try {
+    await writeLease(options, patience, owner, before, signal)
+  } catch (error) {
+    await remove(api, { kind: 'jobs', name })
+    throw error
+  }
+  return renewed(options, patience, owner, madeMs)
+}
+
+/** Resolves with the Lease as a tuner that is gone left it, if there is one. */
+async function untilFree(
+  { api, experimentId }: LeaseOptions,
+  { goneMs, retryMs }: LeasePatience,
+  signal: AbortSignal,
+): Promise<LeaseObject | undefined> {
+  let seen: LeaseObject | undefined
+  // Its renewal is timed by our own clock: clocks of two machines need not agree.
+  for (let sinceMs = performance.now(); ; ) {
+    const now = await existing(api, experimentId, signal)
+    const holder = now?.spec.holderIdentity
+    if (now === undefined || !holder) return now
+    const state = stateOf(holder)
+    if (state === 'dead' || state === 'this-process') return now
+    if (state === 'alive') throw runElsewhere(experimentId, holder)
+    if (seen !== undefined && now.spec.renewTime !== seen.spec.renewTime) throw runElsewhere(experimentId, holder)
+    seen ??= now
+    if (performance.now() - sinceMs > goneMs) return now
+    await sleep(retryMs, undefined, { signal }).catch(() => signal.throwIfAborted())
+  }
+}
+
+const runElsewhere = (experimentId: string, holder: string): LaunchError =>
+  new LaunchError(
+    `experiment ${experimentId} is run by another tuner: ${holder} renews its lease`,
+    'end that one first',
+    undefined,
+    'experiment',
+  )
+
+async function existing(api: Api, experimentId: string, signal: AbortSignal): Promise<LeaseObject | undefined> {
+  try {
+    return await api.request<LeaseObject>('GET', `${leasesOf(api)}/${leaseName(experimentId)}`, { signal })
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return undefined
+    throw error
+  }
+}
+
+/** Process, its start and its machine: a later process of the same number is another holder. */
+const identityOf = ({ host, pid, startedAt }: Process): string => `${host}/${pid}/${startedAt}`
+
+function stateOf(holder: string): ReturnType<typeof ownerState> {
+  const [, host, pid, startedAt] = /^([^/]*)\/(\d+)\/(.*)$/.exec(holder) ?? []
+  return host === undefined ? 'unknown' : ownerState({ host, pid: Number(pid), startedAt: startedAt! })
+}
+
+async function writeLease(
+  { api, experimentId }: LeaseOptions,
+  { goneMs }: LeasePatience,
+  owner: Owner,
+  before: LeaseObject | undefined,
+  signal?: AbortSignal,
+): Promise<void> {
+  const name = leaseName(experimentId)
+  const now = microTime()
+  const spec = {
+    holderIdentity: identityOf(thisProcess()),
+    leaseDurationSeconds: Math.ceil(goneMs / 1000),
+    acquireTime: now,
+    renewTime: now,
+    leaseTransitions: before === undefined ? 0 : (before.spec.leaseTransitions ?? 0) + 1,
+  }
+  const metadata = { name, labels: labelsOf(experimentId, 'lease'), ownerReferences: ownerReferences(owner) }
+  const body = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata, spec }
+  if (before === undefined) {
+    await api.request('POST', leasesOf(api), { body, signal })
+    return
+  }
+  // With its version: of two tuners that find it free only one gets it.
+  const versioned = { ...metadata, resourceVersion: before.metadata.resourceVersion }
+  await api.request('PATCH', `${leasesOf(api)}/${name}`, { body: { metadata: versioned, spec }, signal })
+}
+
+/** RFC 3339 with microseconds, as a Lease has it. */
+const microTime = (): string => new Date().toISOString().replace('Z', '000Z')
+
+function renewed(options: LeaseOptions, patience: LeasePatience, owner: Owner, madeMs: number): HeldLease {
+  const { api, experimentId } = options
+  const ended = new AbortController()
+  const lease = `${leasesOf(api)}/${leaseName(experimentId)}`
+  const us = identityOf(thisProcess())
+  let lost = false
+  // A controller that has not yet seen the Job start looks at its first deadline alone: that one is moved once the clock surely runs.
+  let clockRuns = false
+  const once = async (): Promise<void> => {
+    const sinceMs = performance.now() - madeMs
+    await prolong(api, owner, (clockRuns ? sinceMs : 0) + patience.goneMs)
+    clockRuns = true
+    const body = { spec: { renewTime: microTime() } }
+    const now = await api.request<LeaseObject>('PATCH', lease, { body, once: true }).catch((error: unknown) => {
+      if (!(error instanceof ApiError) || error.status !== 404) throw error
+      return writeLease(options, patience, owner, undefined)
+    })
+    if (now !== undefined && now.spec.holderIdentity !== us) throw new OwnerGone(`${now.spec.holderIdentity} has taken the lease`)
+  }
+  const pause = (ms: number) => sleep(ms, undefined, { signal: ended.signal, ref: false }).catch(() => {}) // ended: the loop sees it
+  const renewing = (async () => {
+    await pause(patience.retryMs)
+    while (!ended.signal.aborted && !lost) {
+      // A renewal that fails is repeated: it has until the deadline.
+      const renewed = await once().then(
+        () => true,
+        (error: unknown) => {
+          lost = error instanceof OwnerGone
+          return false
+        },
+      )
+      await pause(renewed ? patience.renewMs : patience.retryMs)
+    }
+  })()
+  return {
+    owner,
+    get lost() {
+      return lost
+    },
+    end: async () => {
+      ended.abort()
+      await renewing
+    },
+  }
+}
+
+/** What was held is not ours any more. */
+class OwnerGone extends Error {}
+
+interface OwnerJob {
+  readonly metadata: { readonly uid: string; readonly creationTimestamp: string; readonly deletionTimestamp?: string }
+  readonly status?: {
+    readonly startTime?: string
+    readonly conditions?: readonly { readonly type: string; readonly status: string }[]
+  }
+}
+
+/** Moves the owner's deadline. @param liveMs from its start on */
+async function prolong(api: Api, { name, uid }: Owner, liveMs: number): Promise<void> {
+  const path = `${jobsOf(api)}/${name}`
+  const body = { metadata: { uid }, spec: { activeDeadlineSeconds: Math.ceil(liveMs / 1000) } }
+  const job = await api.request<OwnerJob>('PATCH', path, { body, once: true }).catch((error: unknown) => {
+    if (error instanceof ApiError && (error.status === 404 || error.status === 409)) throw new OwnerGone('the owner is gone')
+    throw error
+  })
+  const over = job.status?.conditions?.some(({ type, status }) => type === 'Failed' && status === 'True')
+  if (over || job.metadata.deletionTimestamp !== undefined) throw new OwnerGone('the owner has passed its deadline')
+  if (job.status?.startTime !== undefined) return
+  // Its clock does not run yet: a controller before 1.24 keeps no start of a Job that never had a pod.
+  const status = { startTime: job.metadata.creationTimestamp }
+  await api.request('PATCH', `${path}/status`, { body: { status }, once: true })
+}
+
+/** Owns every object of an experiment: deleting it deletes them. It never makes a pod. */
+function ownerJob({ experimentId, image, overlay }: Omit<LeaseOptions, 'api'>, name: string, liveMs: number): Json {
+  const labels = labelsOf(experimentId, 'experiment')
+  const container = { containers: [{ name: loadContainer, image, args: ['--version'], resources: idle }] }
+  const spec = overlaid(overlaid(ownSpec(loadContainer), { restartPolicy: 'Never', ...container }), overlay?.spec)
+  return {
+    apiVersion: 'batch/v1',
+    kind: 'Job',
+    metadata: { name, labels },
+    spec: {
+      parallelism: 0,
+      backoffLimit: 0,
+      activeDeadlineSeconds: Math.ceil(liveMs / 1000),
+      ttlSecondsAfterFinished: 0,
+      template: { metadata: { labels: { ...overlay?.metadata?.labels, ...labels } }, spec },
+    },
+  }
+}
+
+const idle = { requests: { cpu: '10m', memory: '32Mi' }, limits: { cpu: '10m', memory: '32Mi' } }
