@@ -4,23 +4,34 @@ import type { LoadPoint, LoadRun, Slo } from '../types.ts'
 import { disturbances, disturbedMs, type Spans } from './disturbance.ts'
 import { type Pause, pausesOf } from './pauses.ts'
 import type { ObservedRun } from './posterior.ts'
+import { slowdownSeen } from './slowdown.ts'
 import { changeOfSteps } from './speed.ts'
-import { joinSteps, type Steps, stepsOf } from './steps.ts'
+import { joinSteps, noSteps, type Steps, stepsOf } from './steps.ts'
+import { servesBatches } from './twin.ts'
+import { servicesInOrder } from './workers.ts'
 
 /** Departures this close, as a share of the idle latency, are one batch. */
 const batchShare = 0.15
 /** A window that the machine spoilt is played again, up to so many times, and all of them together up to so many. */
 const mostRepeats = 3
 const mostRepeatsInAll = 6
+/** Speed over that of the first window from which on a server that got slower is as fast again. */
+const asBefore = 0.95
 /** Share to go on with of a rate that the generator could not hold. */
 const cautious = 0.7
 
 /** What is to become of a window: it counts; another is to be played in its place; it shows another server than the windows before it, which are dropped. */
-type Verdict = 'counts' | 'again' | 'faster'
+type Verdict = 'counts' | 'again' | 'faster' | 'slower'
+
+/** A window that counts, and what it says of its rate. */
+interface Counted {
+  readonly window: ObservedRun
+  readonly point: LoadPoint
+  readonly steady: boolean
+}
 
 export class Evidence {
-  /** What teaches the twin: open load alone. A closed loop waits for its own answers, which idles the stages of a server that works on several batches at once. */
-  windows: ObservedRun[] = []
+  private counted: Counted[] = []
   /** Highest rate that a steady open window was seen to be served at. */
   servedRps = 0
   /** Highest steady rate whose open window kept the SLO, and the highest whose window kept it with room to spare. */
@@ -33,15 +44,22 @@ export class Evidence {
   cleanRps = 0
   /** What the generator can be asked for, as far as it could not hold what it was. */
   mostRps = Number.POSITIVE_INFINITY
-  /** Speed at the last window that was faster or slower than those before it, over theirs; 1 where none was. */
+  /** Speed at the last window over that of those before it, where it was faster; 1 where it was not. */
   change = 1
+  /** Speed now over that of the first window, as far as the server got slower, and faster again. */
+  slowed = 1
+  /** It may be getting slower: only the end of the last window is, and another has to tell. */
+  slowing = false
+  /** Workers that serve one request each, as far as they are known. */
+  workers: number | undefined
+  private everSlower = false
   /** Windows in a row that the machine spoilt, and all of them. */
   private spoiltInARow = 0
   private spoilt = 0
   private playedMs = 0
   private stalledMs = 0
   /** A window with one pause longer than the limit, set aside until there is a second. */
-  private paused: { window: ObservedRun; point: LoadPoint; pause: Pause; steady: boolean } | undefined
+  private paused: (Counted & { readonly pause: Pause }) | undefined
   private pausesSeen = 0
   private readonly loopSteps = new Map<LoadRun, Steps>()
   private readonly leastDisturbanceMs: number
@@ -49,8 +67,14 @@ export class Evidence {
   constructor(
     private readonly slo: Slo,
     private readonly idleMs: number,
+    private readonly slowdownOf = slowdownSeen,
   ) {
     this.leastDisturbanceMs = Math.max(10, 0.1 * slo.limitMs)
+  }
+
+  /** What teaches the twin: open load alone. A closed loop waits for its own answers, which idles the stages of a server that works on several batches at once. */
+  get windows(): ObservedRun[] {
+    return this.counted.map(({ window }) => window)
   }
 
   /** The machine spoilt every window that was played of late, and those in their place. */
@@ -93,44 +117,76 @@ export class Evidence {
     const pauses = pausesOf(served, this.slo.limitMs)
     this.pausesSeen += pauses.length
     if (this.pausesSeen === 1 && pauses.length === 1) {
-      this.paused = { window, point, pause: pauses[0]!, steady }
+      this.paused = { window, point, steady, pause: pauses[0]! }
       return 'again'
     }
     if (pauses.length > 0 && this.paused !== undefined) {
       // It came back: the server pauses now and then, and its figure has it.
       const { paused } = this
       this.paused = undefined
-      this.learn(paused.window, paused.point, paused.steady)
+      this.learn(paused)
     }
-    return this.learn(window, point, steady)
+    return this.learn({ window, point, steady })
   }
 
-  private learn(window: ObservedRun, point: LoadPoint, steady: boolean): Verdict {
-    const { slo } = this
-    const { run, steps } = window
-    if (steady) {
-      this.servedRps = Math.max(this.servedRps, point.achievedRps)
-      if (failsTooOften(withoutTimeouts(point), slo)) this.failingRps = Math.min(this.failingRps, point.offeredRps)
-      else if (run.cutMs === undefined) this.cleanRps = Math.max(this.cleanRps, point.offeredRps)
-      if (keeps(point, slo) && run.cutMs === undefined) {
-        this.heldRps = Math.max(this.heldRps, point.offeredRps)
-        if (keepsSurely(point, slo) === true) this.surelyHeldRps = Math.max(this.surelyHeldRps, point.offeredRps)
-      } else this.missedRps = Math.min(this.missedRps, point.offeredRps)
-    }
+  private learn(counted: Counted): Verdict {
+    const { steps } = counted.window
+    this.rate(counted)
     if (steps.present.length === 0) return 'counts'
-    const change = this.windows.length > 0 ? changeOfSteps(joinSteps(this.windows.map((before) => before.steps)), steps) : 1
-    this.change = change
-    if (change > 1) {
-      this.windows = [window]
+    const before = this.counted
+    this.change = before.length > 0 ? Math.max(1, changeOfSteps(joinSteps(before.map(({ window }) => window.steps)), steps)) : 1
+    if (this.change > 1) {
+      this.counted = [counted]
       this.missedRps = Number.POSITIVE_INFINITY
+      this.slowing = false
+      const speed = this.slowed * this.change
+      this.slowed = speed > asBefore ? 1 : speed
       return 'faster'
     }
-    this.windows.push(window)
-    return 'counts'
+    this.counted.push(counted)
+    const slowdown = this.slowdownOf(this.comparable())
+    this.slowing = slowdown !== undefined && slowdown.from === this.counted.length
+    if (slowdown === undefined || this.slowing) return 'counts'
+    this.slowed *= slowdown.speed
+    this.everSlower = true
+    this.onlySince(slowdown.from)
+    return 'slower'
+  }
+
+  /** What tells of the server's speed whatever its queue: steps of batches, else service times. Empty where neither is known, as of shared cores. */
+  private comparable(): readonly Steps[] {
+    const { windows, workers } = this
+    const steps = windows.map((window) => window.steps)
+    const inOrder = () => (workers === undefined ? undefined : servicesInOrder(windows, workers))
+    const known = servesBatches(joinSteps(steps)) ? steps : (inOrder() ?? [])
+    // What a server that refuses leaves to be served comes otherwise than what is sent.
+    return known.map((of, i) => (failsTooOften(withoutTimeouts(this.counted[i]!.point), this.slo) ? noSteps : of))
+  }
+
+  /** Forgets the windows before: they were another server's, and so are the rates that they held. */
+  private onlySince(window: number): void {
+    this.counted = this.counted.slice(window)
+    this.heldRps = this.surelyHeldRps = this.servedRps = this.cleanRps = 0
+    this.missedRps = this.failingRps = Number.POSITIVE_INFINITY
+    for (const kept of this.counted) this.rate(kept)
+  }
+
+  /** What a window says of its rate. */
+  private rate({ window: { run }, point, steady }: Counted): void {
+    const { slo } = this
+    if (!steady) return
+    this.servedRps = Math.max(this.servedRps, point.achievedRps)
+    if (failsTooOften(withoutTimeouts(point), slo)) this.failingRps = Math.min(this.failingRps, point.offeredRps)
+    else if (run.cutMs === undefined) this.cleanRps = Math.max(this.cleanRps, point.offeredRps)
+    if (keeps(point, slo) && run.cutMs === undefined) {
+      this.heldRps = Math.max(this.heldRps, point.offeredRps)
+      if (keepsSurely(point, slo) === true) this.surelyHeldRps = Math.max(this.surelyHeldRps, point.offeredRps)
+    } else this.missedRps = Math.min(this.missedRps, point.offeredRps)
   }
 
   caveats(): string[] {
     const found: string[] = []
+    if (this.everSlower) found.push('the server got slower while it was measured: what it did before that is left out')
     if (this.stalledMs >= 0.02 * this.playedMs && this.stalledMs > 0) {
       const share = ((100 * this.stalledMs) / this.playedMs).toFixed(0)
       const again = Math.min(this.spoilt, mostRepeatsInAll)

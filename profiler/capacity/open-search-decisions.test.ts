@@ -8,6 +8,7 @@ import { type Effort, efforts } from './effort.ts'
 import { openSearch } from './open-search.ts'
 import type { CapacityPosterior, capacityPosterior, TwinPlay } from './posterior.ts'
 import { Session } from './session.ts'
+import type { Slowdown } from './slowdown.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 type Open = Extract<Load, { kind: 'open' }>
@@ -47,6 +48,8 @@ interface Script {
   readonly estimate?: (play: TwinPlay, windows: number) => CapacityPosterior
   readonly effort?: Partial<Effort>
   readonly options?: Partial<Parameters<typeof openSearch>[3]>
+  /** Where the server got slower, asked after each window: requests at even distances tell nothing of a queue. */
+  readonly slowdown?: (windows: number) => Slowdown | undefined
 }
 async function searched({
   window = (load) => windowOf(load),
@@ -54,13 +57,22 @@ async function searched({
   estimate = () => posterior(600),
   effort,
   options,
+  slowdown = () => undefined,
 }: Script) {
   const asked: Open[] = []
   const generator = scriptedGenerator((load) => (load.kind === 'open' ? window(load, asked.push(load) - 1) : answer(load)))
   const session = new Session(targetAt('http://127.0.0.1:1'), slo, generator, new AbortController().signal, () => {})
   const idle = loadPointOf(runOf({ kind: 'closed', connections: 1, durationS: 1 }, Array<number>(200).fill(5)), slo)
   const posteriorOf: typeof capacityPosterior = (runs, _, play) => estimate(play, runs.length)
-  const found = await openSearch(session, { ...efforts.quick, ...effort }, idle, { seed: 7, ...options }, posteriorOf, () => undefined)
+  const found = await openSearch(
+    session,
+    { ...efforts.quick, ...effort },
+    idle,
+    { seed: 7, ...options },
+    posteriorOf,
+    () => undefined,
+    (runs) => slowdown(runs.length),
+  )
   return { found, asked, loops: generator.asked.filter((load) => load.kind === 'closed'), session }
 }
 /** Within what requests of a window, a whole number, leave open. */
@@ -304,6 +316,28 @@ describe('a search ends', () => {
     expect((await searched({ estimate: () => posterior(600, 0.01, { refuses: true }) })).found.detail).toBe(
       'requests are refused once its queue is full',
     )
+  })
+
+  test('unsettled, where the server got slower: what it did before is left out, and the time counts anew', async () => {
+    let told = 0
+    const { found, asked } = await searched({
+      window: (load) => windowOf(load, 5, { elapsedS: load.durationS }),
+      slowdown: (windows) => (windows === 3 && told++ === 0 ? { speed: 0.5, from: 2 } : undefined),
+    })
+    // Three windows of a second, of which one is kept, and three more.
+    expect(asked).toHaveLength(6)
+    expect(found).toMatchObject({ outcome: 'unsettled', known: 'held', change: 0.5 })
+    expect(found.detail).toBe('got slower while it was measured: its steps took 2.00 times as long at the end as at the beginning')
+    expect(found.caveats).toEqual(['the server got slower while it was measured: what it did before that is left out'])
+  })
+
+  test('after two more windows, where its last one may have got slower', async () => {
+    const ends = async (slowdown: (windows: number) => Slowdown | undefined) => {
+      const { found, asked } = await searched({ slowdown })
+      return [asked.length, found.outcome, found.detail, found.change]
+    }
+    expect(await ends((windows) => ({ speed: 0.5, from: windows }))).toEqual([5, 'unsettled', 'slowing down at the end', 1])
+    expect(await ends((windows) => (windows === 3 ? { speed: 0.5, from: 3 } : undefined))).toEqual([4, 'converged', undefined, undefined])
   })
 
   test('unsettled, where the server was still getting faster', async () => {

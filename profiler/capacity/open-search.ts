@@ -10,6 +10,7 @@ import { type CapacityPosterior, capacityPosterior, type TwinPlay } from './post
 import { capacityWithin, rateLimitOf } from './rate-limit.ts'
 import { openingLoop, saturate } from './saturation.ts'
 import { failuresOf, type Session } from './session.ts'
+import { slowdownSeen } from './slowdown.ts'
 import { joinSteps, placesOf } from './steps.ts'
 import { servesBatches } from './twin.ts'
 import { servesOutOfTurn, workersSeen } from './workers.ts'
@@ -40,14 +41,20 @@ const lower = 0.9
 const mostLower = 6
 const becomingRarer =
   'long answers became ever rarer while it was measured, as those of a cache that fills: the figure is nearly that without them, the interval has both'
-/** Times that a server which got faster is searched anew. */
+/** Slowest of idle latencies, as a multiple of the middle one, of requests that all take about as long; and how far from a whole number their workers may seem. */
+const even = 2
+const nearlyWhole = 0.15
+/** Times that a server which got faster, or slower, is searched anew. */
 const mostAnew = 3
+/** Further windows of a server whose last one may have got slower. */
+const mostSlowing = 2
 
 /**
  * Saturation by short closed loops, a sweep over rates to learn the server's twin, then windows where the twin puts the capacity, until its
  * interval is narrow enough or the time is up. A rate is a lower bound only where an open window held at it.
  * @param posteriorOf what the windows say of the capacity
  * @param workersOf the workers that they, and closed loops, tell of
+ * @param slowdownOf where they show that the server got slower
  */
 export function openSearch(
   session: Session,
@@ -56,8 +63,9 @@ export function openSearch(
   options: OpenSearchOptions,
   posteriorOf = capacityPosterior,
   workersOf = workersSeen,
+  slowdownOf = slowdownSeen,
 ): Promise<Searched> {
-  return new OpenSearch(session, effort, idle, options, posteriorOf, workersOf).run()
+  return new OpenSearch(session, effort, idle, options, posteriorOf, workersOf, slowdownOf).run()
 }
 
 class OpenSearch {
@@ -76,8 +84,9 @@ class OpenSearch {
     private readonly options: OpenSearchOptions,
     private readonly posteriorOf: typeof capacityPosterior,
     private readonly workersOf: typeof workersSeen,
+    slowdownOf: typeof slowdownSeen,
   ) {
-    this.evidence = new Evidence(session.slo, idle.p50Ms)
+    this.evidence = new Evidence(session.slo, idle.p50Ms, slowdownOf)
     this.saturationRps = options.refusesBeyondRps ?? idle.achievedRps
   }
 
@@ -120,8 +129,17 @@ class OpenSearch {
       const opened = await session.connect(openingLoop(found, session.slo.limitMs, effort.saturationS))
       if (opened !== undefined && failsTooOften(opened.point, session.slo)) this.refusing = opened.run
     }
+    this.evidence.workers = this.workersAtFirst()
     session.startBudget()
     return undefined
+  }
+
+  /** Of a server whose requests all take about as long, those that were at work when it was saturated; unknown where they are no whole number. */
+  private workersAtFirst(): number | undefined {
+    const { p50Ms, p99Ms } = this.idle
+    const busy = (this.saturationRps * p50Ms) / 1000
+    const workers = Math.max(1, Math.round(busy))
+    return p99Ms < even * p50Ms && Math.abs(busy - workers) < nearlyWhole * workers ? workers : undefined
   }
 
   /** Where the twin puts the capacity; lower where a window there missed and none has held yet. */
@@ -147,7 +165,7 @@ class OpenSearch {
       if (await session.died(point)) return this.result('server-died', `nothing listens any more: ${failuresOf(point)}`)
       if (run.cutMs !== undefined && options.refusesBeyondRps === undefined) await session.settle(idle)
       const verdict = evidence.add(run, point, arrivals.kind !== 'sweep')
-      if (verdict === 'faster' && this.anew < mostAnew) {
+      if ((verdict === 'faster' || verdict === 'slower') && this.anew < mostAnew) {
         this.anew++
         session.startBudget()
       }
@@ -175,10 +193,11 @@ class OpenSearch {
   /** The last estimate, and what it is worth. */
   private async ended(): Promise<Searched> {
     const { effort, evidence } = this
-    // Only a window that held is a lower bound: where none has, rates fall until one does.
-    for (let tries = 0; evidence.heldRps === 0 && tries < mostLower; tries++) {
+    // Only a window that held is a lower bound: where none has, rates fall until one does. One that may have got slower is seen again.
+    for (let tries = 0; (evidence.heldRps === 0 && tries < mostLower) || (evidence.slowing && tries < mostSlowing); tries++) {
       const failed = await this.learn(this.nextRate(), effort.windowS)
       if (failed !== undefined) return failed
+      if (evidence.slowed < 1 || evidence.slowing) this.estimate(planning)
     }
     this.estimate(effort.twin)
     const { posterior } = this
@@ -194,6 +213,7 @@ class OpenSearch {
         ...this.result('budget', 'no open window held the SLO'),
         ...between(0, Math.min(evidence.missedRps, posterior.capacityCi90Rps[1])),
       }
+    if (evidence.slowing || evidence.slowed < 1) return this.slower()
     const narrow = this.halfWidth() < 2 * effort.precision && !posterior.fading
     return this.result(
       narrow ? 'converged' : 'budget',
@@ -205,6 +225,18 @@ class OpenSearch {
     const percent = ((change - 1) * 100).toFixed(0)
     const found = this.result('unsettled', `still speeding up: its last window was served ${percent} % faster than those before it`)
     return { ...found, ...this.atLeastHeld(), change }
+  }
+
+  /** The figure is that of the server as it is now, if it gets no slower still. */
+  private slower(): Searched {
+    const { slowing, slowed } = this.evidence
+    const times = `its steps took ${(1 / slowed).toFixed(2)} times as long at the end as at the beginning`
+    const how = slowing
+      ? slowed < 1
+        ? `still slowing down: ${times} already`
+        : 'slowing down at the end'
+      : `got slower while it was measured: ${times}`
+    return { ...this.result('unsettled', how), change: slowed }
   }
 
   private atLeastHeld = () => {
@@ -258,6 +290,7 @@ class OpenSearch {
       const { loops, slo } = this.session
       const steps = joinSteps(windows.map((window) => window.steps))
       const seen = servesBatches(steps) || servesOutOfTurn(steps) ? undefined : this.workersOf(windows, loops)
+      if (seen !== undefined) this.evidence.workers = seen.shared ? undefined : seen.workers
       const found = this.posteriorOf(windows, slo, play, this.options.seed, places, seen, this.evidence.stepsOfLoops(loops))
       this.posterior = withinReach(found, Math.max(this.saturationRps, servedRps))
     }

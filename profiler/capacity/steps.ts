@@ -16,6 +16,8 @@ export interface Steps {
   readonly spreadMs: number[]
 }
 
+export const noSteps: Steps = { present: [], tookMs: [], departed: [], rank: [], endedMs: [], spreadMs: [] }
+
 /** What each request of a run needed, as steps of one request each, were its server of some kind. */
 export interface Services {
   readonly steps: Steps

@@ -183,6 +183,49 @@ test('a server that refuses before it gets slow is bounded by its errors', async
   expect(found.capacityRps).toBeLessThan(37)
 })
 
+describe('a server that slows down while it is measured', () => {
+  const slo: Slo = { percentile: 0.99, limitMs: 60, maxErrorRate: 0.001 }
+  /** In the middle of a window, when all loops were as fast as ever. */
+  const slowsAt = (fromMs: number, slower: number, options: Partial<QueueServerOptions>) =>
+    new QueueServer({
+      servers: 1,
+      maxBatch: 1,
+      seed: 3,
+      ...options,
+      serviceMs: (batch, uniform, atMs) => options.serviceMs!(batch, uniform, atMs) * (atMs < fromMs ? 1 : slower),
+    })
+
+  test.each([
+    ['for good, one by one', 5400, 7 / 3, { serviceMs: () => 3 }, 97, 110],
+    ['for good, in batches', 6000, 1.5, { serviceMs: (n: number) => 6 + 0.6 * n, maxBatch: 16 }, 560, 660],
+  ])('%s, has the capacity that it has since, and is not converged', async (_, fromMs, slower, options, from, to) => {
+    const found = await measure(slowsAt(fromMs, slower, options), slo)
+    expect(found).toMatchObject({ outcome: 'unsettled', known: 'held', change: expect.closeTo(1 / slower, 1) })
+    expect(found.detail).toMatch(/^got slower while it was measured: its steps took [\d.]+ times as long/)
+    expect(found.capacityRps).toBeGreaterThan(from)
+    expect(found.capacityRps).toBeLessThan(to)
+    expect(found.capacityCi90Rps[1]).toBeLessThan(1.1 * to)
+  })
+
+  test('all the time, is never converged', async () => {
+    const found = await Promise.all(
+      [1, 2, 3].map((seed) =>
+        measure(
+          new QueueServer({
+            seed,
+            servers: 1,
+            maxBatch: 1,
+            serviceMs: (_batch, uniform, atMs) => (3 + 0.8 * Math.max(0, atMs / 1000 - 4)) * (0.9 + 0.2 * uniform()),
+          }),
+          slo,
+          { seed },
+        ),
+      ),
+    )
+    expect(found.map(({ outcome }) => outcome)).toEqual(['unsettled', 'unsettled', 'unsettled'])
+  })
+})
+
 test('a server that changes speed while it is measured is said to', async () => {
   const server = new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: (_, __, atMs) => (atMs < 14_000 ? 10 : 25) })
   const found = await measure(server, { percentile: 0.99, limitMs: 200, maxErrorRate: 0.001 }, { effort: 'standard' })

@@ -208,8 +208,10 @@ describe('a pause longer than the limit', () => {
 })
 
 describe('a server that changed', () => {
+  const oneWorker = () => Object.assign(evidence(), { workers: 1 })
+
   test('for the faster is another one: what its windows before it missed is forgotten', () => {
-    const seen = evidence()
+    const seen = oneWorker()
     add(seen, windowOf(100, slow))
     expect(add(seen, windowOf(90, 4))).toBe('faster')
     expect(seen.change).toBeCloseTo(1.25, 9)
@@ -219,11 +221,56 @@ describe('a server that changed', () => {
     expect([seen.change, seen.windows.length]).toEqual([1, 2])
   })
 
-  test('for the slower keeps them', () => {
-    const seen = evidence()
+  test('for the slower is another one too: what it held before is forgotten', () => {
+    const seen = oneWorker()
+    add(seen, windowOf(200, 4))
+    expect(add(seen, windowOf(90, 5))).toBe('slower')
+    expect(seen).toMatchObject({
+      slowed: expect.closeTo(0.8, 9),
+      slowing: false,
+      heldRps: 90,
+      servedRps: 90,
+      cleanRps: 90,
+      surelyHeldRps: 90,
+    })
+    expect(seen.windows).toHaveLength(1)
+    expect(seen.caveats()).toEqual(['the server got slower while it was measured: what it did before that is left out'])
+    // As fast as at first again: what it is said to be is what it is.
+    expect(add(seen, windowOf(90, 4))).toBe('faster')
+    expect([seen.slowed, seen.windows.length]).toEqual([expect.closeTo(1, 9), 1])
+  })
+
+  test('at the end of a window has to be seen again', () => {
+    const seen = oneWorker()
     add(seen, windowOf(100, 4))
-    expect(add(seen, windowOf(90, 5))).toBe('counts')
-    expect(seen.change).toBeCloseTo(0.8, 9)
-    expect(seen.windows).toHaveLength(2)
+    expect(
+      add(
+        seen,
+        windowOf(100, (i) => (i < 600 ? 4 : 5)),
+      ),
+    ).toBe('counts')
+    expect(seen).toMatchObject({ slowing: true, slowed: 1 })
+    expect(add(seen, windowOf(80, 5))).toBe('slower')
+    expect(seen).toMatchObject({ slowing: false, slowed: expect.closeTo(0.8, 9), heldRps: 80 })
+    const back = oneWorker()
+    add(back, windowOf(100, 4))
+    add(
+      back,
+      windowOf(100, (i) => (i < 600 ? 4 : 5)),
+    )
+    add(back, windowOf(100, 4))
+    expect([back.slowing, back.slowed, back.windows.length]).toEqual([false, 1, 3])
+  })
+
+  test('but not where requests are refused: what is left of them comes otherwise', () => {
+    const seen = oneWorker()
+    add(seen, windowOf(100, 4))
+    expect(
+      add(
+        seen,
+        windowOf(90, (i) => (i % 20 === 10 ? Number.NaN : 5), { errorKinds: { 'status 429': 50 } }),
+      ),
+    ).toBe('counts')
+    expect([seen.slowed, seen.windows.length]).toEqual([1, 2])
   })
 })

@@ -75,6 +75,20 @@ export function servicesOf({ sentMs, latencyMs, cutMs }: LoadRun, workers: numbe
   return { steps, found }
 }
 
+/** Service times of runs by so many workers; undefined of a server that does not take requests in their order: more are overtaken than are at work. */
+export function servicesInOrder(
+  windows: readonly { readonly run: LoadRun; readonly disturbed: Spans }[],
+  workers: number,
+): readonly Steps[] | undefined {
+  return overtakesBeyond(windows, workers) ? undefined : windows.map(({ run, disturbed }) => servicesOf(run, workers, disturbed).steps)
+}
+
+/** Only those at work can be overtaken where all are taken in the order of their arrival. */
+function overtakesBeyond(windows: readonly { readonly run: LoadRun }[], workers: number): boolean {
+  const overtaken = windows.flatMap(({ run }) => overtakenBy(run))
+  return overtaken.filter((older) => older >= workers).length > outOfOrder * overtaken.length
+}
+
 /** Index of the least value. */
 export function leastOf(values: Float64Array): number {
   let least = 0
@@ -93,13 +107,11 @@ export function workersSeen(
   loops: readonly LoadRun[],
 ): WorkersSeen | undefined {
   const about = meanBusy(windows, loops)
-  const overtaken = windows.flatMap(({ run }) => overtakenBy(run))
   let best: WorkersSeen | undefined
   let explained = 0
   for (const of of [servicesOf, worksOf]) {
     for (let workers = Math.max(1, Math.floor(about / wrong)); workers <= Math.min(mostWorkers, wrong * about + 1); workers++) {
-      // Only those at work can be overtaken where all are taken in the order of their arrival.
-      if (of === servicesOf && overtaken.filter((older) => older >= workers).length > outOfOrder * overtaken.length) continue
+      if (of === servicesOf && overtakesBeyond(windows, workers)) continue
       const open = windows.map(({ run, disturbed }) => of(run, workers, disturbed))
       if (independent(open, workers) === false) continue
       const history = loops.map((loop) => of(loop, workers))
