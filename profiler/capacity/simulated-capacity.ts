@@ -106,13 +106,16 @@ class SimulatedMeasurement {
     return first.stream ? this.closed(1, (idleAnswers * first.stream.e2e.meanMs) / 1000, 'idle') : first
   }
 
+  /** Long enough for several of the largest batches: one that is cut off with its first was served next to nothing. */
   private async saturated(idle: LoadPoint): Promise<LoadPoint> {
-    if (!idle.stream) {
-      const seconds = Math.max(1, (4 * this.options.slo.limitMs) / 1000)
-      return this.closed(saturatingConnections, atMost(saturationRequests, this.expected?.saturationRps, seconds), 'saturation')
-    }
-    const filled = await this.closed(saturatingConnections, (2 * idle.stream.e2e.maxMs) / 1000, 'saturation')
-    return this.closed(saturatingConnections, (4 * (filled.stream?.e2e.maxMs ?? idle.stream.e2e.maxMs)) / 1000, 'saturation')
+    const { slo } = this.options
+    const seconds = idle.stream
+      ? (2 * idle.stream.e2e.maxMs) / 1000
+      : atMost(saturationRequests, this.expected?.saturationRps, Math.max(1, (4 * slo.limitMs) / 1000))
+    const filled = await this.closed(saturatingConnections, seconds, 'saturation')
+    const slowest = filled.stream?.e2e ?? idle.stream?.e2e ?? filled
+    const enoughS = (4 * slowest.maxMs) / 1000
+    return seconds < enoughS ? this.closed(saturatingConnections, enoughS, 'saturation') : filled
   }
 
   /** Of a server that counts its slow requests by itself; the load curve is played beside it. */

@@ -22,7 +22,7 @@ const tens = (n: number, others: Readonly<Record<number, number>> = {}, each: (i
 const found = (steps: Steps): readonly Stall[] => separateStalls([steps]).stalls[0]!
 
 describe('the usual time of a step', () => {
-  test('is the median of those that served as many, neighbours together until there are eight', () => {
+  test('is the median of those that served as many, neighbours along a line until there are eight', () => {
     const of = (byServed: Readonly<Record<number, readonly number[]>>) => {
       const pairs = Object.entries(byServed).flatMap(([k, times]) => times.map((ms) => [Number(k), ms] as const))
       return usualTimes([
@@ -33,10 +33,20 @@ describe('the usual time of a step', () => {
       ]).slice(1)
     }
     expect(of({ 1: [8, 1, 7, 2, 6, 3, 5, 4], 2: [20, 21, 22, 23, 24, 25, 26, 27, 28] })).toEqual([4, 24])
-    expect(of({ 1: [1, 2, 3, 4], 2: [5, 6, 7, 8], 3: [9, 9, 9, 9, 9, 9, 9, 9] })).toEqual([4, 4, 9])
+    expect(of({ 1: [1, 2, 3, 4], 2: [5, 6, 7, 8], 3: [9, 9, 9, 9, 9, 9, 9, 9] })).toEqual([2, 6, 9])
     // Too few of the largest: as the number before.
     expect(of({ 1: [1, 1, 1, 1, 1, 1, 1, 1], 3: [90, 90] })).toEqual([1, 1, 1])
     expect(of({ 2: [7, 9, 8] })).toEqual([8, 8])
+  })
+
+  test('of few steps of every size: large ones are longer, and none of them stalled', () => {
+    const sizes = [1, 3, 6, 9, 12, 15, 18, 20]
+    const steps = stepsOf(
+      sizes.map((k) => 2 + 10 * k),
+      sizes,
+    )
+    for (const k of sizes) expect(usualTimes([steps])[k]).toBeCloseTo(2 + 10 * k, 6)
+    expect(found(steps)).toEqual([])
   })
 
   test('is by whoever was there, or left', () => {

@@ -99,29 +99,40 @@ function oneByOne({ atMs, excessesMs, usualMs }: Stall): Stall[] {
 /** Requests that a step was about: those present when it began, or as many as left, if more joined them. */
 export const servedBy = ({ present, departed }: Steps, i: number): number => Math.max(present[i]!, departed[i]!)
 
-/** Median time of a step by the number it served, neighbouring numbers together until there are enough. */
+/**
+ * Median time of a step by the number it served. Neighbouring numbers go together until there are enough, along the line between them (Theil 1950, Sen 1968:
+ * the median of the slopes): a step of twenty is no stall for being longer than one of ten.
+ */
 export function usualTimes(runs: readonly Steps[]): number[] {
   const most = runs.reduce((highest, steps) => steps.tookMs.reduce((k, _, i) => Math.max(k, servedBy(steps, i)), highest), 0)
   const times: number[][] = Array.from({ length: most + 1 }, () => [])
   for (const steps of runs) for (const [i, ms] of steps.tookMs.entries()) times[servedBy(steps, i)]!.push(ms)
   const usual: number[] = []
-  let group: number[] = []
+  let group: { readonly k: number; readonly ms: number }[] = []
   let from = 0
   for (let k = 0; k < times.length; k++) {
-    group.push(...times[k]!)
+    group.push(...times[k]!.map((ms) => ({ k, ms })))
     if (group.length < fewestAlike && k < times.length - 1) continue
-    const median =
-      group.length < fewestAlike && from > 0
-        ? usual[from - 1]!
-        : quantileOfSorted(
-            group.sort((a, b) => a - b),
-            0.5,
-          )
-    for (; from <= k; from++) usual[from] = median
+    const few = group.length < fewestAlike && from > 0
+    const slope = few ? 0 : slopeOf(group)
+    const median = few ? usual[from - 1]! : middle(group.map((step) => step.ms - slope * step.k))
+    for (; from <= k; from++) usual[from] = median + slope * from
     group = []
   }
   return usual
 }
+
+/** How much longer a step gets by each that it serves, 0 where all served as many. */
+function slopeOf(steps: readonly { readonly k: number; readonly ms: number }[]): number {
+  const slopes = steps.flatMap((a) => steps.flatMap((b) => (b.k > a.k ? [(b.ms - a.ms) / (b.k - a.k)] : [])))
+  return slopes.length === 0 ? 0 : Math.max(0, middle(slopes))
+}
+
+const middle = (values: number[]): number =>
+  quantileOfSorted(
+    values.sort((a, b) => a - b),
+    0.5,
+  )
 
 /** Stalls where they were seen. */
 export function replayed(stalls: readonly Stall[]): Stalling {

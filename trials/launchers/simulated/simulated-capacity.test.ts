@@ -31,6 +31,18 @@ test.each<Record<string, number | string>>([
   expect(capacityCi90Rps[1]).toBeGreaterThanOrEqual(capacityRps)
 })
 
+test('batches that take longer than a look at the saturation cost no capacity: 128 at a time are nearly as good as 32', async () => {
+  const large = createSimulatedLauncher({ architecture: architectureOf('bert-large'), seed: 7 })
+  const of = async (batchSize: number) => {
+    const { target } = await large.launch({ cpuCores: 1, gpu: 'T4', gpuMemoryPercent: 40, batchSize }, 1, signal)
+    if (target.kind !== 'virtual') throw new Error('not virtual')
+    return measureSimulatedCapacity({ target, slo: { ...slo, limitMs: 200 }, seed: 7, signal })
+  }
+  const [few, many] = [await of(32), await of(128)]
+  expect(many.saturationRps / few.saturationRps).toBeGreaterThan(0.9)
+  expect(Math.abs(many.capacityRps / few.capacityRps - 1)).toBeLessThan(0.05)
+})
+
 /** The highest rate at which no more of 60,000 requests are over than the percentile allows, of arrivals that the search does not play. */
 async function longBisection(configuration: Record<string, number | string>): Promise<number> {
   const { target } = await launcher.launch(configuration, 1, signal)
