@@ -1,5 +1,6 @@
 /** What is wrong with recorded rows, and what rows of one configuration say together. */
-import type { ReplayRow, ReplayTask } from './replay-task.ts'
+import { learnsOf } from './objective.ts'
+import { type ReplayRow, type ReplayTask, taskObjectives } from './replay-task.ts'
 import { configurationKey } from './space.ts'
 import type { Configuration } from './types.ts'
 
@@ -18,7 +19,7 @@ interface TaskColumns {
 }
 
 export const rateColumn = ({ objective, rate }: ReplayTask): string | undefined =>
-  objective === 'price' ? undefined : (rate ?? 'throughputRps')
+  learnsOf(taskObjectives[objective].objective) === 'rate' ? (rate ?? 'throughputRps') : undefined
 
 function columnsOf(task: ReplayTask): TaskColumns {
   const rate = rateColumn(task)

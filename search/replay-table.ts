@@ -1,6 +1,6 @@
 import { observedLogCost } from './observed-cost.ts'
 import { configurationOf, isInfeasible, rateColumn, rowFaults } from './recorded-rows.ts'
-import type { ReplayParameter, ReplayRow, ReplayTask } from './replay-task.ts'
+import { type ReplayParameter, type ReplayRow, type ReplayTask, taskObjectives } from './replay-task.ts'
 import { configurationKey } from './space.ts'
 import { assessStop } from './stopping.ts'
 import type { Configuration, Observation, Parameter, Problem, Rng, Sampler, StopAssessment } from './types.ts'
@@ -46,7 +46,7 @@ export function recordedTable(task: ReplayTask, rows: readonly ReplayRow[]): Rec
         constraints: [{ text: 'recorded in the table', holds: (c) => found(c) !== undefined }],
         listed: configurations,
       },
-      objective: { kind: task.objective === 'price' ? 'price' : 'price-per-request' },
+      objective: taskObjectives[task.objective].objective,
       pricePerHour: (configuration) => Number(rowOf(configuration)[task.price]),
       constraintLimit: task.constraint.max,
       constraintAtRate: rate !== undefined,

@@ -1,5 +1,6 @@
 /** The file that says what a recorded table means: `tune replay --task`. */
 import { z } from 'zod'
+import { taskObjectives } from '../../search/replay-task.ts'
 import { parseYaml } from '../../trials/yaml.ts'
 import type { Source } from './table-text.ts'
 
@@ -52,7 +53,7 @@ const replayTaskSchema = z.strictObject({
   price: z
     .union([column, above0('a price per hour above 0')], { error: 'expected the column of the price per hour, or one price for all rows' })
     .meta({ description: 'column of the price per hour, $; or one price for all rows' }),
-  objective: z.enum(['price', 'pricePerRequest'], { error: 'expected price or pricePerRequest' }).meta({
+  objective: z.enum(Object.keys(taskObjectives) as [keyof typeof taskObjectives], { error: 'expected price or pricePerRequest' }).meta({
     description: 'what is least at the best: the price per hour, or that price per request served',
   }),
   constraint: z

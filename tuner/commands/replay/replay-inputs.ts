@@ -5,6 +5,7 @@ import { type Recording, readOwnTable } from '../../../reports/imports/own-table
 import { type GivenTask, parseReplayTask } from '../../../reports/imports/replay-task-schema.ts'
 import { importResults, toolNames } from '../../../reports/imports/tool-results.ts'
 import { type RecordedTable, recordedTable, trueLogCosts } from '../../../search/replay-table.ts'
+import { taskObjectives } from '../../../search/replay-task.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { defaults } from '../../experiment/names.ts'
 import { limitsOf, parseSlo } from '../../experiment/parse-slo.ts'
@@ -51,8 +52,7 @@ function miscounted(path: string, task: GivenTask, recorded: RecordedTable): str
   }
   const keys = Object.keys(found) as (keyof typeof found)[]
   const differing = keys.filter((key) => task[key] !== undefined && task[key] !== found[key])
-  // Costs are modelled per million requests; the task's per request and second.
-  const best = Math.exp(least) / (task.objective === 'price' ? 1 : 1e6 / 3600)
+  const best = Math.exp(least) / taskObjectives[task.objective].perTaskCost
   const costDiffers = task.bestCost !== undefined && !(Math.abs(best / task.bestCost - 1) < 1e-3)
   return [
     ...differing.map((key) => `${path}: ${key} is ${task[key]}, the table has ${found[key]}`),
