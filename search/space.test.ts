@@ -178,6 +178,7 @@ test('a value snaps to the nearest step that fits into the range', () => {
   expect([-3, 1.4, 1.6, 40].map((v) => snap(whole(), v))).toEqual([1, 1, 2, 9])
   // 0.1, 0.3, 0.5, 0.7, 0.9; 0.95 is no step.
   expect([0.19, 0.21, 0.95, 2].map((v) => snap(real({ min: 0.1, max: 0.95, step: 0.2 }), v))).toEqual([0.1, 0.3, 0.9, 0.9])
+  expect(snap(real({ min: 0.1, max: 1.05, step: 0.2 }), 1.05)).toBe(0.9)
   expect([-1, 0.123, 2].map((v) => snap(real(), v))).toEqual([0, 0.123, 1])
 })
 
@@ -324,4 +325,20 @@ test('around a configuration of a sparse table are the recorded ones next to it,
   }
   const found = around(sparse, { vm: 'a', machines: 10 }).map(({ vm, machines }) => `${vm} ${machines}`)
   expect(found.toSorted()).toEqual(['a 14', 'b 16', 'b 6', 'c 2', 'c 30'])
+})
+
+test('in two steps to the next value that the space has eight may be missing, and no more', () => {
+  const values = Array.from({ length: 30 }, (_, i) => i + 1)
+  const reached = (from: number, left: readonly number[]) =>
+    around(
+      {
+        parameters: [{ ...base, name: 'n', kind: 'ordinal', values, scale: 'linear' }],
+        constraints: [{ text: 'left', holds: (c) => left.includes(Number(c.n)) }],
+      },
+      { n: from },
+    ).map(({ n }) => n)
+  expect(reached(12, [12, 21])).toEqual([21])
+  expect(reached(12, [12, 22])).toEqual([])
+  expect(reached(12, [12, 3])).toEqual([3])
+  expect(reached(12, [12, 2])).toEqual([])
 })
