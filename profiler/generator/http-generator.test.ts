@@ -99,7 +99,7 @@ describe('open loop', () => {
     const load: Load = { ...constant, durationS: 10, cut: { overMs: 50, requests: 5 } }
     const measured = await point({ time: { kind: 'fixed', ms: 200 } }, load, 5000)
     expect(measured.cut).toBe(true)
-    expect(measured.seconds).toBeLessThan(2)
+    expect(measured.seconds).toBeLessThan(10)
     expect(measured.sloMs).toBeGreaterThan(50)
   })
 })
