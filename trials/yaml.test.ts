@@ -15,9 +15,9 @@ const problemsOf = (text: string): readonly string[] => {
 /** Made into a document, each of them would end the whole process or its stack. */
 describe('what is nested too deep is refused before a document is made of it', () => {
   test.each([
-    ['entries of entries', '- '.repeat(100_000)],
-    ['entries of entries below a key', `a:\n  ${'- '.repeat(100_000)}x`],
-    ['keys of keys', '? '.repeat(100_000)],
+    ['entries of entries', '- '.repeat(50_000)],
+    ['entries of entries below a key', `a:\n  ${'- '.repeat(50_000)}x`],
+    ['keys of keys', '? '.repeat(50_000)],
     ['keys in a line', 'a: '.repeat(50_000)],
     ['brackets', '['.repeat(20_000)],
     ['brackets beside others that are only text', `${'[ "]]]", '.repeat(5_000)}`],
@@ -32,6 +32,19 @@ describe('what is nested too deep is refused before a document is made of it', (
     expect(yamlExcess('[1, 2],'.repeat(2_000))).toBeUndefined()
     expect(yamlExcess(`a: |\n${'  - - - x: y\n'.repeat(300)}`)).toBeUndefined()
   })
+})
+
+test.each(['{}', '[]', '""', '&a ', '!a ', '*a ', '"', '- "" '])(
+  'a line of nothing but %s is refused before it becomes an error each',
+  (piece) => {
+    for (const text of [piece.repeat(100_000), `a: ${piece.repeat(100_000)}`, `[${piece.repeat(100_000)}`])
+      expect(problemsOf(text)).toEqual(['file.yaml: more than 60,000 brackets, quotes and other marks'])
+  },
+)
+
+test('errors of the parser take no traces, and others have theirs', () => {
+  expect(problemsOf('{}'.repeat(20)).length).toBeGreaterThan(0)
+  expect(new Error('here').stack).toContain('yaml.test.ts')
 })
 
 describe('aliases', () => {

@@ -23,23 +23,45 @@ export class YamlFileError extends Error {
 const firstOf = <T>(all: readonly T[]): readonly T[] => all.slice(0, mostProblems)
 
 const mostEntries = 20_000
+/** Each is a token of the parser's, if not an error: a file of as many lines as may be has three in each. */
+const mostMarks = 60_000
 const mostNested = 200
 /** How often aliases may be resolved: they can stand for each other. */
 export const mostAliases = 100
 
+const isEntry = codes('\n,')
+const isBracket = codes('[{')
+const isMark = codes('[]{}:?&*!"\'#|>%@`\r')
+const isNesting = codes('-?:')
+const [lineFeed, space, dash] = ['\n', ' ', '-'].map((letter) => letter.charCodeAt(0)) as [number, number, number]
+
+/** ASCII letters by their code. */
+function codes(letters: string): Uint8Array {
+  const table = new Uint8Array(128)
+  for (const letter of letters) table[letter.charCodeAt(0)] = 1
+  return table
+}
+
 /** Why a text is too much to be a file that people write, before a document is made of it; undefined for one that is not. */
 export function yamlExcess(text: string): string | undefined {
-  let entries = 0
-  let brackets = 0
-  for (const letter of text) {
-    if (letter === '\n' || letter === ',') entries++
-    if (letter === '[' || letter === '{') brackets++
+  let [entries, marks, brackets, deepest] = [0, 0, 0, 0]
+  // Of the line: its indentation and what may nest in it.
+  let [indented, nests, isIndent] = [0, 0, true]
+  for (let i = 0; i < text.length; i++) {
+    const letter = text.charCodeAt(i)
+    if (isEntry[letter]) entries++
+    else if (isMark[letter] || (letter === dash && text.charCodeAt(i + 1) === space)) marks++
+    if (entries > mostEntries) return `more than ${mostEntries.toLocaleString('en-US')} lines and list entries`
+    if (marks > mostMarks) return `more than ${mostMarks.toLocaleString('en-US')} brackets, quotes and other marks`
+    if (isBracket[letter]) brackets++
+    isIndent &&= letter === space
+    if (isIndent) indented++
+    if (isNesting[letter]) nests++
+    deepest = Math.max(deepest, indented + nests)
+    if (letter === lineFeed) [indented, nests, isIndent] = [0, 0, true]
   }
-  if (entries > mostEntries) return `more than ${mostEntries.toLocaleString('en-US')} lines and list entries`
-  const mayNest = text
-    .split('\n')
-    .reduce((most, line) => Math.max(most, /^ */.exec(line)![0].length + (line.match(/[-?:]/g)?.length ?? 0)), brackets)
-  return mayNest > mostNested / 2 && isDeep(text) ? `nested deeper than ${mostNested} levels` : undefined
+  const mayNest = Math.max(brackets, deepest) > mostNested / 2
+  return mayNest && isDeep(text) ? `nested deeper than ${mostNested} levels` : undefined
 }
 
 /** By the parser's own tokens: making a document of what is nested too deep ends the whole process, not with an error. */
@@ -55,7 +77,18 @@ function isDeep(text: string): boolean {
 }
 
 /** Plain data alone: no binaries, sets or dates by tag. That keys are unique is checked elsewhere: the parser compares each with each. */
-export const plainYaml = { resolveKnownTags: false, uniqueKeys: false, logLevel: 'error' } as const
+export const plainYaml = { resolveKnownTags: false, uniqueKeys: false, logLevel: 'error', prettyErrors: false } as const
+
+/** Runs the parser. It makes an error of each wrong mark, and where in the program it did so is of no use: that would take longer than all the rest. */
+export function withoutTraces<T>(parse: () => T): T {
+  const before = Error.stackTraceLimit
+  Error.stackTraceLimit = 0
+  try {
+    return parse()
+  } finally {
+    Error.stackTraceLimit = before
+  }
+}
 
 /**
  * Parses YAML (hence also JSON) and validates it.
@@ -65,7 +98,7 @@ export function parseYaml<T>(text: string, fileName: string, schema: z.ZodType<T
   const lines = new LineCounter()
   const excess = yamlExcess(text)
   if (excess !== undefined) throw new YamlFileError([`${fileName}: ${excess}`])
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, ...plainYaml })
+  const document = withoutTraces(() => parseDocument(text, { lineCounter: lines, ...plainYaml }))
   if (document.errors.length > 0)
     throw new YamlFileError(document.errors.map((e) => `${fileName}:${lines.linePos(e.pos[0]).line}: ${e.message}`))
   const again = repeatedKey(document.contents)

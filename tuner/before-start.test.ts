@@ -1,5 +1,5 @@
 /** What would cost a run its results is found before its first trial: exit code 1 or 2, and no experiment in the store. */
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { CliBox } from './testing/run-cli.ts'
@@ -14,6 +14,9 @@ file('utf16.txt', Buffer.from('\ufeffa text', 'utf16le'))
 mkdirSync(join(box.folder, 'pictures'))
 file('pictures/a.jpg', 'no picture')
 mkdirSync(join(box.folder, 'out/recommendation.json'), { recursive: true })
+mkdirSync(join(box.folder, 'spec/deployment.yaml'), { recursive: true })
+symlinkSync('no/such/folder', join(box.folder, 'nowhere'))
+symlinkSync('loop', join(box.folder, 'loop'))
 const simulated = ['--model', 'bert', '--slo', '50ms', '--backend', 'simulated', '--max-trials', '2', '--no-confirm']
 const local = ['--model', 'bert-tiny', '--slo', '50ms', '--max-trials', '1']
 
@@ -22,6 +25,10 @@ describe('refused before anything is kept', () => {
     ['results below a file', [...simulated, '--out', 'a-file/results'], /results cannot be written to .*a-file is no folder/],
     ['results that are a folder', [...simulated, '--out', 'out'], /recommendation\.json is a folder there/],
     ['results where nothing can be made', [...simulated, '--out', '/proc/results'], /results cannot be written to \/proc\/results: /],
+    ['results that are a folder where a spec goes', [...simulated, '--out', 'spec'], /deployment\.yaml is a folder there/],
+    ['results behind a link to nowhere', [...simulated, '--out', 'nowhere'], /results cannot be written to \S+nowhere: E\w+/],
+    ['results behind a link to itself', [...simulated, '--out', 'loop/results'], /results cannot be written to \S+results: ELOOP/],
+    ['results of too long a name', [...simulated, '--out', `new/${'a'.repeat(300)}`], /results cannot be written to .*ENAMETOOLONG/],
     ['requests that are no JSON', [...local, '--payload', 'broken.jsonl'], /broken\.jsonl:2: /],
     ['texts with a NUL', [...local, '--payload', 'nul.txt'], /nul\.txt:1: a NUL byte/],
     ['texts in UTF-16', [...local, '--payload', 'utf16.txt'], /is in UTF-16/],
@@ -31,6 +38,12 @@ describe('refused before anything is kept', () => {
     expect(result.stderr).toMatch(message)
     expect(result.code).toBe(2)
     expect(existsSync(join(box.folder, '.tune', 'tune.db'))).toBe(false)
+    expect(existsSync(join(box.folder, 'new'))).toBe(false)
+  })
+
+  test('a store where nothing can be made', async () => {
+    const result = await box.run([...simulated, '--db', '/proc/no/such/tune.db'])
+    expect([result.code, result.stderr]).toEqual([1, expect.stringMatching(/cannot make the folder of the trial store .*: ENOENT/)])
   })
 
   test('a dry run says so too', async () => {

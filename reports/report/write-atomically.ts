@@ -1,7 +1,8 @@
 /** Result files, written whole or not at all. */
 import { randomBytes } from 'node:crypto'
-import { mkdir, open, rename, rm } from 'node:fs/promises'
+import { open, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { makeFolder } from '../../trials/private-files.ts'
 
 /** A result file could not be written. */
 class WriteError extends Error {
@@ -22,7 +23,7 @@ class WriteError extends Error {
 export async function writeAtomically(path: string, text: string): Promise<void> {
   const temporary = join(dirname(path), `.${randomBytes(6).toString('hex')}.tmp`)
   try {
-    await mkdir(dirname(path), { recursive: true })
+    makeFolder(dirname(path))
     const file = await open(temporary, 'wx')
     try {
       await file.writeFile(text)

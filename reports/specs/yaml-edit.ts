@@ -14,7 +14,7 @@ import {
   type YAMLMap,
   type YAMLSeq,
 } from 'yaml'
-import { mostAliases, plainYaml, yamlExcess } from '../../trials/yaml.ts'
+import { mostAliases, plainYaml, withoutTraces, yamlExcess } from '../../trials/yaml.ts'
 import { SpecError } from './spec-error.ts'
 
 export type Plain = string | number | boolean | null | readonly Plain[] | { readonly [key: string]: Plain }
@@ -37,7 +37,7 @@ export function plainOf(document: Document, file: string): Plain {
   }
 }
 
-const parse = (text: string, lineCounter?: LineCounter) => parseAllDocuments(text, { ...plainYaml, prettyErrors: false, lineCounter })
+const parse = (text: string, lineCounter?: LineCounter) => withoutTraces(() => parseAllDocuments(text, { ...plainYaml, lineCounter }))
 
 /** The documents of a YAML file. Throws SpecError for text that is not YAML. */
 export function documentsOf(text: string, file: string): Document.Parsed[] {

@@ -1,13 +1,13 @@
 /** The store's files: regular ones, readable by their owner alone. */
-import { closeSync, existsSync, mkdirSync, openSync, renameSync, statSync } from 'node:fs'
+import { closeSync, existsSync, openSync, renameSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { privateFile, privateFolder } from '../private-files.ts'
+import { makePrivateFolder, privateFile } from '../private-files.ts'
 import { StoreError } from './store-error.ts'
 
 /** Makes the folder of a store, closed to others where it is new, and the file itself. Throws StoreError. */
 export function makeStoreFile(file: string): void {
   try {
-    mkdirSync(dirname(file), { recursive: true, mode: privateFolder })
+    makePrivateFolder(dirname(file))
   } catch (error) {
     throw new StoreError(
       'cannot-open',

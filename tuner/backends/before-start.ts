@@ -1,11 +1,12 @@
 /** What a run needs of this machine and of its files, looked at before anything is kept or started: what is missing after an hour of trials costs the hour. */
-import { accessSync, constants, existsSync, mkdtempSync, rmdirSync, statfsSync, statSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmdirSync, statfsSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { PayloadError } from '../../profiler/profiler-errors.ts'
 import { checkPayload } from '../../profiler/protocols/content.ts'
 import { reservePort } from '../../trials/launchers/local/port.ts'
+import { makeFolder } from '../../trials/private-files.ts'
 import { LaunchError } from '../../trials/types.ts'
-import { resultNames } from '../delivery/results-files.ts'
+import { resultNames, specName } from '../delivery/results-files.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import type { Experiment } from '../experiment/types.ts'
 
@@ -30,14 +31,31 @@ function checkResultsFolder(outDir: string): void {
   const there = nearest(outDir)
   if (!statSync(there).isDirectory()) throw wrong(`${there} is no folder`)
   try {
-    accessSync(there, constants.W_OK | constants.X_OK)
-    // Some file systems say yes and refuse.
-    rmdirSync(mkdtempSync(join(there, '.tune-')))
+    probeFolder(outDir)
   } catch (error) {
     throw wrong((error as Error).message)
   }
-  const folder = resultNames.find((name) => existsSync(join(outDir, name)) && statSync(join(outDir, name)).isDirectory())
+  const folder = [...resultNames, specName].find((name) => statSync(join(outDir, name), { throwIfNoEntry: false })?.isDirectory())
   if (folder !== undefined) throw wrong(`${folder} is a folder there`)
+}
+
+/** Makes the folder and one in it, and takes away what it made: names that are too long, links to nowhere and file systems that refuse are seen in no other way. */
+function probeFolder(folder: string): void {
+  const there = nearest(folder)
+  try {
+    makeFolder(folder)
+    rmdirSync(mkdtempSync(join(folder, '.tune-')))
+  } finally {
+    for (let at = resolve(folder); at !== there && at !== dirname(at); at = dirname(at)) removeIfEmpty(at)
+  }
+}
+
+function removeIfEmpty(folder: string): void {
+  try {
+    rmdirSync(folder)
+  } catch {
+    // It was never made, or another run has begun to use it.
+  }
 }
 
 function checkSpace(path: string): void {

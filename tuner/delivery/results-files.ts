@@ -1,5 +1,4 @@
 /** The files a tuning run leaves: recommendation.json, trials.csv and, where something meets the SLO, deployment.yaml. */
-import { mkdir } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
 import { recommendationJson } from '../../reports/report/recommendation-json.ts'
@@ -7,6 +6,7 @@ import { trialsCsv } from '../../reports/report/trials-csv.ts'
 import { writeAtomically } from '../../reports/report/write-atomically.ts'
 import { renderSpec } from '../../reports/specs/index.ts'
 import type { Configuration } from '../../search/types.ts'
+import { makeFolder } from '../../trials/private-files.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 import { viewOf } from '../loop/problem.ts'
@@ -29,9 +29,12 @@ export const resultsFolder = ({ outDir }: Pick<Experiment, 'outDir'>, experiment
 /** What stands in it whatever was found. */
 export const resultNames = ['recommendation.json', 'trials.csv'] as const
 
+/** Where something meets the SLO. */
+export const specName = 'deployment.yaml'
+
 /** Writes them, each whole or not at all; returns their paths, short where they lie below the working directory. */
 export async function writeResults({ outDir, recommendation, trials, experiment, pricePerHour, label }: Results): Promise<string[]> {
-  await mkdir(outDir, { recursive: true })
+  makeFolder(outDir)
   const always: Record<(typeof resultNames)[number], string> = {
     'recommendation.json': recommendationJson(recommendation),
     'trials.csv': trialsCsv(trials, viewOf(experiment, { pricePerHour, label })),

@@ -2,7 +2,7 @@
 
 import { isAlias, isMap, isPair, isScalar, isSeq, LineCounter, parseAllDocuments } from 'yaml'
 import { BoundError, readText } from '../../profiler/bounded-reader.ts'
-import { mostAliases, plainYaml, yamlExcess } from '../../trials/yaml.ts'
+import { mostAliases, plainYaml, withoutTraces, yamlExcess } from '../../trials/yaml.ts'
 import type { ConfigProblem, Origin } from './types.ts'
 
 export type Path = readonly (string | number)[]
@@ -45,7 +45,7 @@ export function readYaml(text: string, shown: string, folder: string): { layer?:
   if (excess !== undefined)
     return { problems: [{ where: shown, what: excess, hint: 'this is no experiment file; long lists go into files of their own' }] }
   const lines = new LineCounter()
-  const documents = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, ...plainYaml })
+  const documents = withoutTraces(() => parseAllDocuments(text, { lineCounter: lines, ...plainYaml }))
   const place = (offset: number) => {
     const { line, col } = lines.linePos(Math.min(offset, text.length))
     return { kind: 'file', file: shown, line, column: col } as const

@@ -1,7 +1,8 @@
 /** A note on disk for each predictor that runs, so that what a killed tuner left behind is found and ended, and nothing else is. */
 import { randomUUID } from 'node:crypto'
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { makeFolder } from '../../private-files.ts'
 import { endControlGroup } from './control-group.ts'
 import { endGroup } from './process-group.ts'
 import { bootId, type GroupIdentity, isAlive, processStat } from './processes.ts'
@@ -23,7 +24,7 @@ interface RunningNote {
 
 /** Writes a note before the predictor starts: from then on it can be found by its cookie, whenever the tuner dies. */
 export const noteRunning = (folder: string, controlGroups: readonly string[]): RunningNote => {
-  mkdirSync(folder, { recursive: true })
+  makeFolder(folder)
   const cookie = randomUUID()
   const path = join(folder, `${cookie}.json`)
   const owner = { pid: process.pid, startTicks: processStat(process.pid)?.startTicks ?? 0, bootId: bootId() }

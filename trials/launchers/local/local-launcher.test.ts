@@ -13,7 +13,7 @@ import { InfeasibleError, LaunchError, type Predictor } from '../../types.ts'
 import { launcherContract } from '../launcher.contract.ts'
 import type { CommandTemplate } from '../template.ts'
 import { createLocalLauncher, type LocalLauncherOptions } from './local-launcher.ts'
-import { isAlive, processStat } from './processes.ts'
+import { isAlive, processStat, strangersOn } from './processes.ts'
 
 const server = fileURLToPath(new URL('../testing/server.mjs', import.meta.url))
 const never = new AbortController().signal
@@ -252,6 +252,31 @@ describe('why a predictor does not serve', () => {
       expect(error).toBeInstanceOf(LaunchError)
       expect(error.message).toMatch(/3 ports tried.*another server answers/s)
     })
+    test.runIf(process.platform === 'linux').each(['serve', 'error-500'])(
+      'is left to one that came first while the predictor still loads (%s)',
+      async (usurper) => {
+        const command = [process.execPath, server, '--port=${port}', `--pids=${join(folder, 'pids')}`, `--once=${join(folder, usurper)}`]
+        const predictor = await launcher(template('outrun once', { command, env: { BEHAVIOUR: 'outrun once', USURPER: usurper } })).launch(
+          {},
+          1,
+          never,
+        )
+        try {
+          const said = (await ask(predictor)).arguments as string[]
+          expect(said).toContain(`--once=${join(folder, usurper)}`)
+        } finally {
+          await predictor.stop()
+        }
+        expect(leftovers()).toEqual([])
+      },
+    )
+    test.runIf(process.platform === 'linux')('is told from one of its own by age and by whose it is', () =>
+      withTakenPort(async (port) => {
+        const group = { leader: -1, cookie: 'of-this', bootId: '' }
+        expect(strangersOn(port, { ...group, leaderStartTicks: Number.POSITIVE_INFINITY })).toBe(true)
+        expect(strangersOn(port, { ...group, leaderStartTicks: 0 })).toBe(false)
+      }),
+    )
   })
 })
 

@@ -8,7 +8,7 @@ import type { Gpu } from '../../devices/catalogue.ts'
 import type { MachineFacts } from '../../machine/machine-facts.ts'
 import { makePrivateFolder, privateFile } from '../../private-files.ts'
 import { type Resources, resourcesOf } from '../../resources.ts'
-import { LaunchError, type Launcher, type Predictor } from '../../types.ts'
+import { InfeasibleError, LaunchError, type Launcher, type Predictor } from '../../types.ts'
 import { type Announcement, builtinCommand, builtinExitCodes, createAnnouncement, gpuUseOf } from '../builtin.ts'
 import { type Cause, describeExit, diagnose, memoryKills, saysPortTaken } from '../diagnosis.ts'
 import { describeCause, launchFailure, neverReady, noGoodAnswer, PortTakenError, portHint } from '../failure.ts'
@@ -26,7 +26,7 @@ import { openLog, type PredictorLog } from './log.ts'
 import { reservePort } from './port.ts'
 import { type Prepared, prepare } from './prepare-step.ts'
 import { type Exit, type ProcessGroup, startGroup } from './process-group.ts'
-import { listenersOn, portsOf } from './processes.ts'
+import { listenersOn, portsOf, strangersOn } from './processes.ts'
 import { checkProgram } from './program.ts'
 import { sampleUsage } from './usage.ts'
 import { watchOver } from './warden.ts'
@@ -236,26 +236,34 @@ const untilItServes = async ({ options, signal }: Launch, { group, log, announce
   const ended = new AbortController()
   group.exited.then((exit) => ended.abort(exit))
   const until = AbortSignal.any([signal, ended.signal])
+  let taken = () => false
   try {
     const { port, grpcPort, provenance } = await within(announced, timeoutMs, until)
     const url = `http://${host}:${grpcPort ?? port}`
     const pids = () => group.members().map(({ pid }) => pid)
     const otherPorts = () => (template.kind === 'builtin' ? [] : portsOf(pids()).filter((other) => other !== port))
     const endpoint = { protocol, url, model: template.model, payload, otherPorts }
+    taken = () => isTaken(port, group, log)
     const target = await untilServing(endpoint, deadlineMs - performance.now(), until)
-    const listeners = listenersOn(port, pids())
-    const othersToo = listeners !== undefined && listeners.byCandidates > 0 && listeners.byCandidates < listeners.total
-    const othersOnly = listeners !== undefined && listeners.byCandidates === 0 && saysPortTaken(log.tail(200))
-    if (othersToo || othersOnly) throw new PortTakenError(`another server answers on port ${port}`)
+    if (taken()) throw new PortTakenError(`another server answers on port ${port}`)
     return { target, provenance, httpUrl: `http://${host}:${port}` }
   } catch (error) {
     signal.throwIfAborted()
-    if (ended.signal.aborted) throw launchFailure(causeOf(ended.signal.reason as Exit), describeExit(ended.signal.reason as Exit), log)
-    if (error instanceof NeverReadyError) throw neverReady(causeOf(undefined), error, log)
-    // Anything else is no word of the predictor's: a payload file that cannot be read, say.
-    if (!(error instanceof Error) || error.name !== 'ProtocolError') throw error
-    throw noGoodAnswer(error, log)
+    const why = whyNot(error, ended.signal.aborted ? (ended.signal.reason as Exit) : undefined, causeOf, log)
+    const itsOwn = why instanceof PortTakenError || (why instanceof InfeasibleError && why.reason === 'out-of-memory')
+    // What answered badly, or not at all, was not the predictor.
+    throw !itsOwn && taken() ? new PortTakenError(`another server listens on its port; ${why.message}`) : why
   }
+}
+
+/** Why it does not serve. @param exit where it has ended */
+const whyNot = (error: unknown, exit: Exit | undefined, causeOf: Started['causeOf'], log: PredictorLog): Error => {
+  if (error instanceof PortTakenError) return error
+  if (exit !== undefined) return launchFailure(causeOf(exit), describeExit(exit), log)
+  if (error instanceof NeverReadyError) return neverReady(causeOf(undefined), error, log)
+  // Anything else is no word of the predictor's: a payload file that cannot be read, say.
+  if (!(error instanceof Error) || error.name !== 'ProtocolError') throw error
+  return noGoodAnswer(error, log)
 }
 
 const trialFolder = ({ options, trialNumber }: Launch): string =>
@@ -290,6 +298,17 @@ const heldValues = ({ asked, holding }: Launch, model: string): LauncherValues =
   gpuMemoryMiB: asked.gpuMemoryMiB ?? 0,
   gpuMemoryFraction: holding.gpuMemoryFraction ?? 0,
 })
+
+/** Whether another server listens on a port, beside the predictor or in its place. */
+const isTaken = (port: number, group: ProcessGroup, log: PredictorLog): boolean => {
+  const listeners = listenersOn(
+    port,
+    group.members().map(({ pid }) => pid),
+  )
+  if (listeners === undefined || listeners.total === 0) return false
+  if (listeners.byCandidates > 0) return listeners.byCandidates < listeners.total
+  return saysPortTaken(log.tail(200)) || strangersOn(port, group.identity)
+}
 
 const commandOf = (launch: Launch, folder: string, port: number | undefined): FilledTemplate => {
   const { options, configuration, asked, holding } = launch

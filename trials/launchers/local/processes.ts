@@ -82,6 +82,25 @@ export const listenersOn = (port: number, candidates: readonly number[]): { tota
   return { total: sockets.length, byCandidates: sockets.filter(({ name }) => own.has(name)).length }
 }
 
+/** They listen for containers and units that they start. */
+const listensForOthers: ReadonlySet<string> = new Set(['dockerd', 'systemd'])
+
+/**
+ * Whether those who listen on a TCP port of this machine, as far as they may be seen, are none of a group's for certain: they were there before it, or are
+ * of another predictor. What the group has others start, as `docker run` does, is no stranger.
+ */
+export const strangersOn = (port: number, group: GroupIdentity): boolean => {
+  const names = new Set((listeningSockets() ?? []).filter((socket) => socket.port === port).map(({ name }) => name))
+  if (names.size === 0) return false
+  const listening = allProcesses().filter(({ pid }) => openSockets(pid).some((socket) => names.has(socket)))
+  const isStranger = ({ pid, startTicks }: ProcessStat) => {
+    const cookie = cookieOf(pid)
+    if (cookie !== undefined) return cookie !== group.cookie
+    return startTicks < group.leaderStartTicks && !listensForOthers.has(readProc(`/proc/${pid}/comm`)?.trim() ?? '')
+  }
+  return listening.length > 0 && listening.every(isStranger)
+}
+
 /** TCP ports on which processes listen, least first. */
 export const portsOf = (pids: readonly number[]): number[] => {
   const own = new Set(pids.flatMap(openSockets))
@@ -131,8 +150,13 @@ const allProcesses = (): ProcessStat[] =>
 /** A zombie holds no memory, port or core; it waits for a parent that may never reap it (a container without an init). */
 const isDead = (process: ProcessStat): boolean => process.state === 'Z' || process.state === 'X'
 
-const hasCookie = (pid: number, cookie: string): boolean =>
-  readProc(`/proc/${pid}/environ`)?.split('\0').includes(`${cookieVariable}=${cookie}`) ?? false
+const hasCookie = (pid: number, cookie: string): boolean => cookieOf(pid) === cookie
+
+const cookieOf = (pid: number): string | undefined =>
+  readProc(`/proc/${pid}/environ`)
+    ?.split('\0')
+    .find((variable) => variable.startsWith(`${cookieVariable}=`))
+    ?.slice(cookieVariable.length + 1)
 
 const readProc = (path: string): string | undefined => {
   try {

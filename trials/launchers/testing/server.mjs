@@ -1,7 +1,7 @@
 // A predictor that behaves, or misbehaves, as its arguments say. Speaks plain JSON: GET /healthz, POST /predict.
 // With SERVICE_MS it serves one request at a time, each for so long.
 import { fork, spawn } from 'node:child_process'
-import { appendFileSync } from 'node:fs'
+import { appendFileSync, existsSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 
 const flags = Object.fromEntries(process.argv.slice(2).map((argument) => argument.replace(/^--/, '').split('=')))
@@ -83,8 +83,12 @@ const listen = () =>
     process.send?.('listening')
   })
 process.on('disconnect', () => process.exit())
+const usurp = (env) => fork(process.argv[1], [`--port=${port}`], { env, detached: true, stdio: ['ignore', 'ignore', 'ignore', 'ipc'] })
 if (behaviour === 'usurped') {
   // Another server, with nothing of ours on it, is quicker.
-  const usurper = fork(process.argv[1], [`--port=${port}`], { env: { BEHAVIOUR: 'serve' }, detached: true, stdio: ['ignore', 'ignore', 'ignore', 'ipc'] })
-  usurper.once('message', listen)
+  usurp({ BEHAVIOUR: 'serve' }).once('message', listen)
+} else if (behaviour === 'outrun once' && !existsSync(flags.once)) {
+  // Another tuner's predictor, while this one still loads.
+  writeFileSync(flags.once, '')
+  usurp({ BEHAVIOUR: process.env.USURPER, TUNE_PREDICTOR: 'of-another' })
 } else setTimeout(listen, Number(process.env.LOAD_MS ?? 0))

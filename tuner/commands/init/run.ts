@@ -1,5 +1,5 @@
 /** `tune init`: from a server, a command or a model to an experiment file that was tried. */
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { basename, delimiter, dirname, join, relative, resolve } from 'node:path'
 import { isRecord } from '../../../profiler/plain-record.ts'
 import { type ProtocolName, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
@@ -10,6 +10,7 @@ import { serverOn } from '../../../trials/launchers/local/processes.ts'
 import { ownServerOf, ownServerSaying } from '../../../trials/launchers/own-command.ts'
 import { inspectMachine, type MachineFacts } from '../../../trials/machine/machine-facts.ts'
 import { isProgram as isProgramFile, programIn } from '../../../trials/machine/programs.ts'
+import { makeFolder } from '../../../trials/private-files.ts'
 import { withoutSecrets } from '../../../trials/secrets.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { splitCommand } from '../../experiment/command-line.ts'
@@ -269,7 +270,7 @@ class Initialised {
   }
 
   #write(text: string): void {
-    mkdirSync(dirname(this.#schemaFile()), { recursive: true })
+    makeFolder(dirname(this.#schemaFile()))
     writeFileSync(this.#schemaFile(), `${JSON.stringify(experimentJsonSchema(), null, 2)}\n`)
     writeFileSync(resolve(this.#cwd, this.flags.file), text, { flag: this.flags.force ? 'w' : 'wx' })
     say(`Wrote ${this.flags.file}.`)
