@@ -62,10 +62,14 @@ const asked = async (url: string, asking: Asking, signal: AbortSignal): Promise<
 export const get = (url: string, asking: Asking, signal: AbortSignal): Promise<Answer> =>
   ask(url, asking, { method: 'GET', headers: asking.headers ?? {}, timeoutMs: probeTimeoutMs }, signal)
 
-/** What a POST of an empty JSON object answers: a path that takes a POST alone may be unknown to a GET. */
-export const postNothing = (url: string, asking: Asking, signal: AbortSignal): Promise<Answer> => {
+/** A server, or what stands before it, that does not know the path, takes no POST there, or is not up behind it. */
+const noCall = [404, 405, 501, 502, 503, 504]
+
+/** Whether a path takes a POST of JSON: many frameworks answer 404 to a GET of such a one (Express, Fastify, Sinatra). Rejects where nothing answers. */
+export async function takesPost(url: string, asking: Asking, signal: AbortSignal): Promise<boolean> {
   const headers = { ...asking.headers, 'content-type': 'application/json' }
-  return ask(url, asking, { method: 'POST', headers, body: Buffer.from('{}'), timeoutMs: probeTimeoutMs }, signal)
+  const { status } = await ask(url, asking, { method: 'POST', headers, body: Buffer.from('{}'), timeoutMs: probeTimeoutMs }, signal)
+  return status < 300 || (status >= 400 && !noCall.includes(status))
 }
 
 /** Reads a JSON document; a ProtocolError says what came in its place. */

@@ -3,7 +3,7 @@ import { PayloadError } from '../profiler-errors.ts'
 import { seeded, type Uniform } from '../seeded-random.ts'
 import { defaultTemplate, knownHint, placeholder } from './body-template.ts'
 import type { Content } from './content.ts'
-import { statusOf } from './http.ts'
+import { statusOf, takesPost } from './http.ts'
 import { type Dialect, httpProtocol } from './http-protocol.ts'
 import { documentFault } from './meaning.ts'
 import { jsonPool } from './pool.ts'
@@ -25,7 +25,10 @@ function dialect(options: ProtocolOptions): Dialect {
     expect: () => expect,
     readyPaths: () => [healthPath ?? '/healthz'],
     // It has the path, and takes no GET there: many have no other that says so.
-    readyToo: async (call, signal) => (await statusOf(call, options, signal)) === 405,
+    readyToo: async (call, signal) => {
+      const status = await statusOf(call, options, signal)
+      return status === 405 || (status === 404 && healthPath === undefined && (await answersPost(call, options, signal)))
+    },
     inferPath: callPath,
     fault: (answer) => documentFault(answer),
     async generate(_at, _model, source) {
@@ -33,6 +36,16 @@ function dialect(options: ProtocolOptions): Dialect {
       const uniform = seeded(source.seed ^ numberStream)
       return { bodies: await jsonPool(source, (content, items) => fill(template, content, items, uniform)) }
     },
+  }
+}
+
+/** False too where it went away meanwhile. */
+async function answersPost(call: string, options: ProtocolOptions, signal: AbortSignal): Promise<boolean> {
+  try {
+    return await takesPost(call, options, signal)
+  } catch {
+    signal.throwIfAborted()
+    return false
   }
 }
 

@@ -73,13 +73,19 @@ test('nothing that listens is nothing recognised', async () => {
   expect(await protocolFor('oip-v2').looksLike?.('http://127.0.0.1:1', 'm', signal)).toBeUndefined()
 })
 
-test.each<[status: number, healthPath: string | undefined, ready: boolean]>([
-  [405, undefined, true],
-  [404, undefined, false],
-  [503, undefined, false],
-  [405, '/health', false],
-])('plain JSON: a call that answers %i to a GET, health path %s: ready %s', async (status, healthPath, ready) => {
-  const server = createServer((request, response) => response.writeHead(request.url === '/call' ? status : 404).end())
+test.each<[status: number, posted: number, healthPath: string | undefined, ready: boolean]>([
+  [405, 405, undefined, true],
+  [404, 404, undefined, false],
+  [404, 400, undefined, true],
+  [404, 500, undefined, true],
+  [404, 503, undefined, false],
+  [404, 400, '/health', false],
+  [503, 503, undefined, false],
+  [405, 405, '/health', false],
+])('plain JSON: a call that answers %i to a GET, %i to a POST, health path %s: ready %s', async (status, posted, healthPath, ready) => {
+  const server = createServer(({ url, method }, response) =>
+    response.writeHead(url !== '/call' ? 404 : method === 'POST' ? posted : status).end(),
+  )
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   stop = () => server.close()
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`

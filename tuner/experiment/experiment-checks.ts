@@ -1,4 +1,5 @@
 /** What only the catalogue, the price book and the models know to be wrong with a space. */
+import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import type { SearchSpace } from '../../search/types.ts'
 import { type Architecture, architectureOf, takesOf } from '../../trials/devices/architecture.ts'
 import { findGpu, type Gpu } from '../../trials/devices/catalogue.ts'
@@ -105,7 +106,10 @@ export function checkArchitecture(
   if (broken.has('model') || entries.model === undefined || isKindUnknown(broken)) return
   if (predictor.kind === 'builtin' && model.version !== undefined && model.path === undefined)
     report(['model', 'version'], 'a version of a model without files', 'give the path of the folder with its version folders')
-  if (!/^[^/:\s]+$/.test(model.name)) report(['model', 'name'], `'${model.name}' cannot be a name in a URL`, 'no slash, colon or space')
+  // A server of one's own that is told the name in the body may have it of any form: meta-llama/Llama-3.1-8B, llama3:8b.
+  const inUrl = predictor.kind === 'builtin' || protocolTable[predictor.protocol].metadata
+  if (inUrl && !/^[^/:\s]+$/.test(model.name))
+    report(['model', 'name'], `'${model.name}' cannot be a name in a URL`, 'no slash, colon or space')
   if (predictor.kind !== 'builtin' || (model.path !== undefined && devicesUsed !== 'emulated')) return
   const nearest = model.path === undefined ? '' : '; emulating your own model needs the architecture nearest to it: architecture: bert-base'
   try {

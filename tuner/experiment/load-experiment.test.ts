@@ -332,6 +332,14 @@ describe('models', () => {
       `e.yaml:1:8 model: no file or folder ${path('models/yours')}`,
     ])
   })
+  test.each(['meta-llama/Llama-3.1-8B-Instruct', 'llama3:8b'])(
+    'a server of one’s own that is told the name in the body may have it as its hub does: %s',
+    (name) => {
+      const own = (protocol: string) => `model: ${name}\nslo: 1s\npredictor: {url: 'http://127.0.0.1:8000', protocol: ${protocol}}`
+      expect(loadFile(own('openai')).model).toMatchObject({ name, path: undefined })
+      expect(problemLines(() => loadFile(own('oip-v2')))).toHaveLength(1)
+    },
+  )
   test.each([
     ['berd', "unknown model 'berd'"],
     ['a b', "'a b' cannot be a name in a URL"],

@@ -254,10 +254,18 @@ function resolveLoad(context: Context, slo: Slo, { streams, timeoutMs }: ReturnT
   return { load, tracePath }
 }
 
+/** The name of a model as a hub has it, organisation/name, which a server of one's own is asked for; undefined where it is a path that is there, or anything else. */
+function publishedName({ entries, pathAt }: FileContext): { readonly name: string; readonly path?: undefined } | undefined {
+  const { model, predictor } = entries
+  const isOwn = predictor?.command !== undefined || predictor?.url !== undefined
+  if (!isOwn || predictor.protocol !== 'openai' || model?.path === undefined || model.name !== undefined) return undefined
+  return /^[\w.-]+\/[\w.-]+$/.test(model.path) && !existsSync(pathAt(['model', 'path'], model.path)) ? { name: model.path } : undefined
+}
+
 /** @returns the model, and its architecture where it comes from a file; no list where that file cannot be used */
 function resolveModel(files: FileContext): { model: ModelSpec; architectures?: readonly Architecture[] } {
   const { entries, report, pathAt, broken } = files
-  const given = entries.model ?? {}
+  const given = publishedName(files) ?? entries.model ?? {}
   const path = given.path !== undefined ? pathAt(['model', 'path'], given.path) : undefined
   const asked = 'architecture' in given ? given.architecture : undefined
   const architecturePath = asked !== undefined && isDimensionsFile(asked) ? pathAt(['model', 'architecture'], asked) : undefined
@@ -269,7 +277,7 @@ function resolveModel(files: FileContext): { model: ModelSpec; architectures?: r
     report(
       ['model', 'path'],
       `model: no file or folder ${path}`,
-      'a model by name has no / in it; a path starts from the folder of the file that names it',
+      'a model by name has no / in it (but of a server of your own that speaks openai); a path starts from the folder of the file that names it',
     )
   if (!name && !broken.has('model')) report(['model'], 'no model', 'say which: --model bert, or `model: bert` in the file')
   const version = 'version' in given ? given.version : undefined

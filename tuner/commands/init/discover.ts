@@ -4,7 +4,7 @@ import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import { isRecord } from '../../../profiler/plain-record.ts'
 import { ProtocolError } from '../../../profiler/profiler-errors.ts'
 import { templateFault } from '../../../profiler/protocols/body-template.ts'
-import { excerpt, get, postNothing, postOnce } from '../../../profiler/protocols/http.ts'
+import { excerpt, get, postOnce, takesPost } from '../../../profiler/protocols/http.ts'
 import { detectProtocol, modelNames, protocolFor } from '../../../profiler/protocols/index.ts'
 import type { ProtocolOptions } from '../../../profiler/protocols/protocol-module.ts'
 import { type ProtocolName, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
@@ -210,12 +210,6 @@ async function callsOf({ url, options }: Asked, described: unknown, signal: Abor
 async function knows(url: string, options: ProtocolOptions, signal: AbortSignal): Promise<boolean> {
   const { status } = await get(url, options, signal)
   return status === 404 ? takesPost(url, options, signal) : status < 300 || status >= 400
-}
-
-/** Many frameworks answer 404 to a GET of what takes a POST alone: Express, Fastify, Sinatra. */
-async function takesPost(url: string, options: ProtocolOptions, signal: AbortSignal): Promise<boolean> {
-  const { status } = await postNothing(url, options, signal)
-  return status < 300 || (status >= 400 && ![404, 405, 501].includes(status))
 }
 
 async function healthOf(url: string, options: ProtocolOptions, described: unknown, signal: AbortSignal): Promise<string | undefined> {
