@@ -6,7 +6,13 @@ import type { MeasuredServer, MeasuredWith } from '../trials/measured-with.ts'
 import type { Provenance } from '../trials/types.ts'
 
 /** Servers that a spec may start in place of the one that was measured. */
-export const chosenServers = ['tfserving', 'triton', 'torchserve', 'mlserver', 'vllm'] as const
+export const chosenServers = ['tfserving', 'triton', 'torchserve', 'mlserver', 'vllm', 'sglang', 'tgi'] as const
+
+/** Those of language models, which fetch the Hub's models by themselves. */
+const languageServers = ['vllm', 'sglang', 'tgi'] as const
+export type LanguageServer = (typeof languageServers)[number]
+export const isLanguageServer = (server: DeployedServer): server is LanguageServer =>
+  (languageServers as readonly string[]).includes(server)
 
 export type DeployedServer = MeasuredServer | (typeof chosenServers)[number] | 'ray'
 
@@ -36,6 +42,8 @@ export const serverTitles: Readonly<Record<DeployedServer, string>> = {
   tfserving: 'TensorFlow Serving',
   triton: 'NVIDIA Triton',
   vllm: 'vLLM',
+  sglang: 'SGLang',
+  tgi: 'Text Generation Inference',
   torchserve: 'TorchServe',
   mlserver: 'MLServer',
   ray: 'Ray Serve',
@@ -46,6 +54,8 @@ const programs: Readonly<Partial<Record<DeployedServer, string>>> = {
   tfserving: 'tensorflow_model_server',
   triton: 'tritonserver',
   vllm: 'vllm',
+  sglang: 'sglang.launch_server',
+  tgi: 'text-generation-launcher',
   torchserve: 'torchserve',
   mlserver: 'mlserver',
   ray: 'serve',
@@ -53,7 +63,10 @@ const programs: Readonly<Partial<Record<DeployedServer, string>>> = {
 
 /** Whether that server was measured: as such, or as a command of the user's own. */
 export const wasMeasured = ({ server, command = [] }: MeasuredWith, deployed: DeployedServer): boolean =>
-  server === deployed || (server === 'command' && command.slice(0, 1).some((word) => word.split('/').at(-1) === programs[deployed]))
+  server === deployed || (server === 'command' && programOf(command) !== undefined && programOf(command) === programs[deployed])
+
+/** Of 'python3 -m sglang.launch_server' the module. */
+const programOf = ([program, flag, module]: readonly string[]): string | undefined => (flag === '-m' ? module : program?.split('/').at(-1))
 
 const titleOf = (server: DeployedServer, engine?: string): string =>
   engine === undefined || engine === 'emulated' ? serverTitles[server] : `${serverTitles[server]} with ENGINE=${engine}`
@@ -134,6 +147,8 @@ const speaks: Readonly<Partial<Record<DeployedServer, readonly ProtocolName[]>>>
   torchserve: ['json'],
   mlserver: ['oip-v2', 'grpc-v2'],
   vllm: ['openai'],
+  sglang: ['openai'],
+  tgi: ['openai'],
 }
 
 /**

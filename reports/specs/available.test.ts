@@ -1,6 +1,7 @@
 /** What keeps a service answering, and starts its server whole, on every target of a cluster. */
 import { expect, test } from 'vitest'
 import { renderSpec } from './index.ts'
+import { languageContainer } from './language-servers.ts'
 import { servingOf } from './serving.ts'
 import { found, podOf, serving, type Tree, whole } from './spec-samples.contract.ts'
 import { checkManifests } from './validate.contract.ts'
@@ -61,5 +62,41 @@ test.each(['kserve', 'seldon', 'kubedl'] as const)(
     const mounts = (container.volumeMounts as unknown as { mountPath: string; name: string }[]).map(({ mountPath }) => mountPath)
     expect(mounts).toEqual(expect.arrayContaining(['/etc/tuned/config.pbtxt', '/dev/shm']))
     if (target === 'kubedl') expect(spec.initContainers![0]).toMatchObject({ args: ['s3://bucket/bert', '/mnt/models'] })
+  },
+)
+
+test.each([
+  ['vllm', ['vllm', 'serve', 'org/model'], ['--max-num-seqs=64', '--tensor-parallel-size=2', '--quantization=awq', '--dtype=bfloat16']],
+  [
+    'sglang',
+    ['python3', '-m', 'sglang.launch_server', '--model-path=org/model'],
+    ['--enable-metrics', '--max-running-requests=64', '--tp-size=2', '--quantization=awq', '--dtype=bfloat16'],
+  ],
+  ['tgi', ['text-generation-launcher', '--model-id=org/model'], ['--max-batch-size=64', '--num-shard=2', '--quantize=awq']],
+] as const)(
+  '%s is whole: weights that it fetches, what was tuned in its own words, probes, shared memory',
+  async (server, command, args) => {
+    const base = serving({ server, modelUri: 'org/model' }, whole)
+    const s = {
+      ...base,
+      resources: { ...whole, gpus: 2 },
+      configuration: { maxNumSeqs: 64, quantization: 'awq', precision: 'bf16' },
+      container: languageContainer(server, 'bert', 'org/model'),
+    }
+    for (const target of ['kubernetes', 'kserve'] as const) {
+      const named = { ...s, container: { ...s.container, imageNamed: true } }
+      const { objects, problems } = checkManifests((await renderSpec(target, named))[0]!.text)
+      expect(problems).toEqual([])
+      const [, spec, container] = podOf[String(objects.find(({ kind }) => String(kind) in podOf)!.kind)]!(
+        objects.find(({ kind }) => String(kind) in podOf)!.spec as Tree,
+      )
+      expect(container.command).toEqual(command)
+      expect(container.args).toEqual(expect.arrayContaining([...args]))
+      if (server === 'tgi') expect(JSON.stringify(container.args)).not.toContain('dtype')
+      expect(container.startupProbe!.httpGet!.path).toBe('/health')
+      expect(JSON.stringify(spec.volumes)).toContain('"medium":"Memory"')
+      expect(JSON.stringify(spec)).not.toContain('STORAGE_URI')
+      expect(spec.initContainers).toBeUndefined()
+    }
   },
 )

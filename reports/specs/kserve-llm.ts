@@ -3,6 +3,7 @@ import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
 import { wasMeasured } from '../figures.ts'
 import { disruptionBudget, lasting, lifecycle } from './available.ts'
 import { overlayNotes, placedPod } from './laid-over.ts'
+import { languageFlags } from './language-servers.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { hubName, platformUri } from './model-storage.ts'
 import { type PlatformServer, plainServer, sharedMemory } from './platform-pod.ts'
@@ -11,7 +12,6 @@ import { claimTemplates, specGpus } from './pod-gpus.ts'
 import type { Serving } from './serving.ts'
 import { quotedWord } from './shell-words.ts'
 import { SpecError } from './spec-error.ts'
-import { vllmFlags } from './vllm-script.ts'
 
 /** As KServe fetches it: the Hub's names become hf://. @throws SpecError for a path, or no place at all */
 export function kserveUri({ modelUri, deployed }: Serving): string {
@@ -23,7 +23,7 @@ export function kserveUri({ modelUri, deployed }: Serving): string {
 export function huggingFaceServer(serving: Serving, port: number): PlatformServer {
   const knobs = new Knobs(serving.configuration)
   const server = plainServer(serving)
-  const flags = vllmFlags(knobs, serving).map(([name, value]) => `--${name}=${value}`)
+  const flags = languageFlags('vllm', knobs, serving).map(([name, value]) => `--${name}=${value}`)
   return {
     ...server,
     notes: [...server.notes, ...unusedNote(knobs), 'the runtime answers below /openai: tune verify --path /openai/v1/completions'],
@@ -51,7 +51,7 @@ export function llmInferenceService(serving: Serving): SpecFile {
   if (deployed.server !== 'vllm') throw new SpecError('--variant llm is for language models on vLLM', 'leave it out, or give --server vllm')
   const gpu = specGpus(resources, serving.gpuScheme, serving.dra)
   const knobs = new Knobs(serving.configuration)
-  const flags = vllmFlags(knobs, serving).filter(([flag]) => flag !== 'tensor-parallel-size')
+  const flags = languageFlags('vllm', knobs, serving).filter(([flag]) => flag !== 'tensor-parallel-size')
   const extra = flags.map(([flag, value]) => `--${flag} ${quotedWord(value)}`).join(' ')
   const vllm = {
     name: main,

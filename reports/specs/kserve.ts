@@ -6,7 +6,7 @@ import { disruptionBudget, lasting, leastReplicas, lifecycle, scrapeAnnotations 
 import { huggingFaceServer, kserveUri, llmInferenceService } from './kserve-llm.ts'
 import { overlayNotes, placedPod } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml } from './manifest.ts'
-import { platformUri, storageOf } from './model-storage.ts'
+import { platformUri, podStorage, storageOf } from './model-storage.ts'
 import { mounted, type PlatformServer, plainServer, sharedMemory, tfservingServer, tritonServer } from './platform-pod.ts'
 import { environment, fileMounts, probes } from './pod.ts'
 import { claimTemplates, refuseClaim } from './pod-gpus.ts'
@@ -47,8 +47,8 @@ function kserveObjects(serving: Serving, options: KserveOptions): { objects: Man
     ...predictor,
     containers: [{ name: kserveContainer, ...(knative ? withoutPodOnly(container) : container) }],
   }
-  const scraped = scaling.scraped ? { annotations: scrapeAnnotations(server.scraped) } : {}
-  const { metadata, spec } = placedPod(serving, server.gpu, bare, kserveContainer, scraped)
+  const annotations = { ...server.annotations, ...(scaling.scraped ? scrapeAnnotations(server.scraped) : {}) }
+  const { metadata, spec } = placedPod(serving, server.gpu, bare, kserveContainer, { annotations })
   const { containers, ...pod } = spec as { readonly containers: readonly Manifest[] }
   const service: Manifest = {
     apiVersion: 'serving.kserve.io/v1beta1',
@@ -138,19 +138,23 @@ function modelPredictor(serving: Serving, { backend }: KserveOptions): Predictor
 function customPredictor(serving: Serving, { backend }: KserveOptions): Predictor {
   const container = wholeContainer(serving, backend)
   const files = fileMounts(serving, container.files)
+  const kept = storageOf(serving)
+  // Which KServe does not know: the pod mounts it.
+  const own = podStorage(kept?.kind === 'csi' ? kept : undefined)
   const plain = plainServer(serving)
   const asksGrpc = container.grpcPort !== undefined && protocolTable[serving.evidence.measured.protocol].transport === 'grpc'
   const server = {
     ...plain,
-    notes: [...secretNotes(container.secretEnv, serving.name), ...plain.notes, ...container.notes],
+    notes: [...secretNotes(container.secretEnv, serving.name), ...plain.notes, ...own.notes, ...container.notes],
+    annotations: own.annotations,
     configMap: files.configMap,
     scraped: container,
   }
   // KServe fetches what this variable names to /mnt/models.
-  const fetches = storageOf(serving) !== undefined
+  const fetches = kept !== undefined && kept.kind !== 'csi'
   const env = { ...container.env, ...(fetches && { STORAGE_URI: platformUri(serving.modelUri!, 'KServe') }) }
-  const volumes = [...files.volumes, ...(container.sharedMemory ? [sharedMemory.volume] : [])]
-  const volumeMounts = [...files.volumeMounts, ...(container.sharedMemory ? [sharedMemory.mount] : [])]
+  const volumes = [...own.volumes, ...files.volumes, ...(container.sharedMemory ? [sharedMemory.volume] : [])]
+  const volumeMounts = [...own.volumeMounts, ...files.volumeMounts, ...(container.sharedMemory ? [sharedMemory.mount] : [])]
   return {
     server,
     predictor: mounted({ volumes }),

@@ -55,7 +55,7 @@ function kubedlObjects(serving: Serving, backend: string | undefined): { objects
     ...(storage.initContainers.length > 0 ? { initContainers: storage.initContainers } : {}),
     containers: [container],
   }
-  const annotations = scales ? scrapeAnnotations(server.scraped) : {}
+  const annotations = { ...storage.annotations, ...(scales ? scrapeAnnotations(server.scraped) : {}) }
   const pod = placedPod(serving, server.gpu, spec, container.name, { labels, annotations })
   const inference: Manifest = {
     apiVersion: 'serving.kubedl.io/v1alpha1',

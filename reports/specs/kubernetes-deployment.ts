@@ -95,7 +95,7 @@ function podTemplate(serving: Serving, parts: PodParts, labels: Readonly<Record<
   const { container, storage, files } = parts
   const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
   const shared = container.sharedMemory ? [{ name: 'shared-memory', emptyDir: { medium: 'Memory' } }] : []
-  const annotations = { ...gpu.annotations, ...(parts.scaled ? scrapeAnnotations(container) : {}) }
+  const annotations = { ...gpu.annotations, ...storage.annotations, ...(parts.scaled ? scrapeAnnotations(container) : {}) }
   const volumes = [...storage.volumes, ...files.volumes, ...shared]
   const volumeMounts = [...storage.volumeMounts, ...files.volumeMounts, ...shared.map(({ name }) => ({ name, mountPath: '/dev/shm' }))]
   const template = {

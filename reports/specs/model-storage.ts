@@ -1,5 +1,5 @@
 /** Where weights come from, and how they come into a pod or a Compose project. */
-import type { DeployedServer } from '../figures.ts'
+import { type DeployedServer, isLanguageServer } from '../figures.ts'
 import type { Manifest } from './manifest.ts'
 import type { Serving } from './serving.ts'
 import { SpecError } from './spec-error.ts'
@@ -12,6 +12,16 @@ type ModelStorage =
   | { readonly kind: 'path'; readonly path: string }
   /** A PersistentVolumeClaim. */
   | { readonly kind: 'claim'; readonly claim: string; readonly subPath?: string; readonly path: string }
+  /** A volume that a CSI driver makes for the pod: a bucket, say. */
+  | {
+      readonly kind: 'csi'
+      readonly driver: string
+      readonly attributes: Readonly<Record<string, string>>
+      readonly subPath?: string
+      readonly path: string
+    }
+  /** The files of a container image, without running it. */
+  | { readonly kind: 'image'; readonly reference: string; readonly path: string }
   /** Downloaded before the server starts. */
   | { readonly kind: 'fetched'; readonly uri: string; readonly path: string }
 
@@ -30,19 +40,33 @@ function modelStorage(uri: string): ModelStorage {
     if (/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/.test(claim) && !folders.includes('..'))
       return { kind: 'claim', claim, ...subPath, path: modelFolder }
   }
+  if (scheme === 'csi') {
+    const csi = csiVolume(rest)
+    if (csi) return csi
+  }
+  if (scheme === 'oci' && /^[a-z0-9][\w.\-/:@]*$/.test(rest)) return { kind: 'image', reference: rest, path: modelFolder }
   if (fetched.some((known) => known === scheme)) return { kind: 'fetched', uri, path: modelFolder }
   throw new SpecError(
     `the weights cannot be fetched from ${JSON.stringify(uri)}`,
-    `give --model-uri as ${fetched.map((known) => `${known}://`).join(', ')}, pvc://CLAIM/FOLDER, or an absolute path in the image`,
+    `give --model-uri as ${fetched.map((known) => `${known}://`).join(', ')}, pvc://CLAIM/FOLDER, csi://DRIVER/FOLDER?ATTRIBUTE=VALUE, oci://IMAGE, or an absolute path in the image`,
   )
 }
 
-/** 'org/name' or 'hf://org/name': vLLM fetches it by itself. Undefined for anything else. */
+/** 'gcsfuse.csi.storage.gke.io/bert?bucketName=models': driver, folder in the volume, attributes of the volume. */
+function csiVolume(rest: string): ModelStorage | undefined {
+  const [, driver, folder = '', query = ''] = /^([a-z0-9][a-z0-9.-]*[a-z0-9])(?:\/([^?]*))?(?:\?(.*))?$/.exec(rest) ?? []
+  const folders = folder.split('/').filter((part) => part !== '')
+  if (driver === undefined || folders.includes('..')) return undefined
+  const subPath = folders.length > 0 ? { subPath: folders.join('/') } : {}
+  return { kind: 'csi', driver, attributes: Object.fromEntries(new URLSearchParams(query)), ...subPath, path: modelFolder }
+}
+
+/** 'org/name' or 'hf://org/name': servers of language models fetch it by themselves. Undefined for anything else. */
 export const hubName = (uri: string): string | undefined => /^(?:hf:\/\/)?([\w.-]+\/[\w.-]+)$/.exec(uri)?.[1]
 
 /** Where a server finds the weights once they are there. What is no place for a pod stays as it was given: scripts run anywhere. */
 export function weightsPlace(uri: string, server: DeployedServer): string {
-  const hub = server === 'vllm' ? hubName(uri) : undefined
+  const hub = isLanguageServer(server) ? hubName(uri) : undefined
   if (hub !== undefined) return hub
   try {
     return modelStorage(uri).path
@@ -54,7 +78,7 @@ export function weightsPlace(uri: string, server: DeployedServer): string {
 
 /** For a script on a machine, where nothing is mounted or fetched: the place as the server itself reads it. Throws SpecError for a claim. */
 export function scriptPlace(uri: string): string {
-  if (uri.startsWith('pvc://'))
+  if (/^(pvc|csi|oci):/.test(uri))
     throw new SpecError(
       `a script cannot mount ${uri}`,
       'give --model-uri as a path or a store that the server reads, or choose --target kubernetes',
@@ -68,14 +92,19 @@ interface PodStorage {
   readonly initContainers: readonly Manifest[]
   readonly volumes: readonly Manifest[]
   readonly volumeMounts: readonly Manifest[]
+  /** Of the pod. */
+  readonly annotations: Readonly<Record<string, string>>
   readonly notes: readonly string[]
 }
 
-const noStorage: PodStorage = { initContainers: [], volumes: [], volumeMounts: [], notes: [] }
+const noStorage: PodStorage = { initContainers: [], volumes: [], volumeMounts: [], annotations: {}, notes: [] }
+
+/** Drivers that mount through a sidecar, which an annotation of the pod asks for. */
+const sidecars: Readonly<Record<string, string>> = { 'gcsfuse.csi.storage.gke.io': 'gke-gcsfuse/volumes' }
 
 /** Of a serving; undefined where no weights were named, or the server fetches them by itself. @throws SpecError for a place of no known kind */
 export const storageOf = ({ modelUri, deployed }: Pick<Serving, 'modelUri' | 'deployed'>): ModelStorage | undefined =>
-  modelUri === undefined || (deployed.server === 'vllm' && hubName(modelUri) !== undefined) ? undefined : modelStorage(modelUri)
+  modelUri === undefined || (isLanguageServer(deployed.server) && hubName(modelUri) !== undefined) ? undefined : modelStorage(modelUri)
 
 /** The weights in a pod: its volumes, their mounts in the server, and what runs before it. */
 export function podStorage(storage: ModelStorage | undefined): PodStorage {
@@ -90,8 +119,29 @@ export function podStorage(storage: ModelStorage | undefined): PodStorage {
         volumes: [{ name: volume, persistentVolumeClaim: { claimName: storage.claim, readOnly: true } }],
         volumeMounts: [{ name: volume, mountPath: modelFolder, subPath: storage.subPath, readOnly: true }],
       }
+    case 'csi': {
+      const { driver, attributes, subPath } = storage
+      const sidecar = sidecars[driver]
+      return {
+        ...noStorage,
+        volumes: [{ name: volume, csi: { driver, readOnly: true, volumeAttributes: attributes } }],
+        volumeMounts: [{ name: volume, mountPath: modelFolder, subPath, readOnly: true }],
+        annotations: sidecar === undefined ? {} : { [sidecar]: 'true' },
+        notes: [
+          `needs the CSI driver ${driver}, which must make volumes for single pods, and the pod's service account may have to read what it mounts`,
+        ],
+      }
+    }
+    case 'image':
+      return {
+        ...noStorage,
+        volumes: [{ name: volume, image: { reference: storage.reference, pullPolicy: 'IfNotPresent' } }],
+        volumeMounts: [{ name: volume, mountPath: modelFolder, readOnly: true }],
+        notes: ['needs image volumes: Kubernetes 1.35, or from 1.31 on its gate ImageVolume and a runtime that has them'],
+      }
     case 'fetched':
       return {
+        ...noStorage,
         initContainers: [
           {
             name: 'fetch-model',
@@ -123,8 +173,12 @@ export function composeStorage(storage: ModelStorage | undefined): {
     case 'path':
       return { ...none, mounts: [{ type: 'bind', source: storage.path, target: storage.path, read_only: true }] }
     case 'claim':
+    case 'csi':
+    case 'image':
       throw new SpecError(
-        'Compose knows no PersistentVolumeClaims',
+        { claim: 'Compose knows no PersistentVolumeClaims', csi: 'Compose knows no CSI drivers', image: 'Compose mounts no images' }[
+          storage.kind
+        ],
         'give --model-uri as a path of this machine, or where it can be fetched from',
       )
     case 'fetched':
@@ -143,9 +197,14 @@ export function composeStorage(storage: ModelStorage | undefined): {
   }
 }
 
-/** For platforms that fetch by themselves: the URI, if it is one. Throws SpecError for a path. */
-export function platformUri(uri: string, platform: string): string {
+/** For platforms that fetch by themselves: the URI, if it is one that they know. Throws SpecError for a path, and for what only a pod can mount. */
+export function platformUri(uri: string, platform: 'KServe' | 'Seldon'): string {
   const storage = modelStorage(uri)
+  if (storage.kind === 'csi' || (storage.kind === 'image' && platform !== 'KServe'))
+    throw new SpecError(
+      `${platform} fetches the model itself, and knows no ${storage.kind === 'csi' ? 'csi' : 'oci'}://`,
+      'give --model-uri as pvc://CLAIM/FOLDER, s3://, gs:// or https://, or choose --target kubernetes',
+    )
   if (storage.kind === 'path')
     throw new SpecError(
       `${platform} fetches the model itself, and ${uri} is a path`,

@@ -18,6 +18,8 @@ export interface PlatformServer {
   readonly configMap?: Manifest
   readonly gpu: GpuSelection
   readonly notes: readonly string[]
+  /** Of the pod. */
+  readonly annotations?: Readonly<Record<string, string>>
   /** Where it listens, and where Prometheus reads it. */
   readonly scraped: Pick<Container, 'port' | 'metrics'>
 }

@@ -1,6 +1,6 @@
 /** The container of a serving, whole: what was tuned in the server's own flags and files, and its weights. For pods and Compose services alike. */
-import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
 import { textProto } from '../../trials/launchers/server-files/text-proto.ts'
+import { wholeLanguageContainer } from './language-servers.ts'
 import { weightsHint } from './manifest.ts'
 import { mlserverContainer } from './mlserver-pod.ts'
 import { modelFolder, storageOf } from './model-storage.ts'
@@ -8,7 +8,6 @@ import type { Serving, WholeContainer } from './serving.ts'
 import { tfservingConfig } from './tfserving-deployment.ts'
 import { torchserveContainer } from './torchserve-config.ts'
 import { tritonConfig } from './triton-config.ts'
-import { vllmFlags } from './vllm-script.ts'
 
 const tunedFolder = '/etc/tuned'
 const [tritonPort, tritonMetricsPort, tfservingPort] = [8000, 8002, 8501]
@@ -70,12 +69,10 @@ function contained(serving: Serving, backend: string | undefined): WholeContaine
       return torchserveContainer(serving, folder, tunedFolder)
     case 'mlserver':
       return mlserverContainer(serving, folder)
-    case 'vllm': {
-      const knobs = new Knobs(serving.configuration)
-      const flags = vllmFlags(knobs, serving).map(([name, value]) => `--${name}=${value}`)
-      const args = [...(container.args ?? []), ...flags]
-      return { ...container, args, notes: [...(container.notes ?? []), ...unusedNote(knobs)], sharedMemory: true }
-    }
+    case 'vllm':
+    case 'sglang':
+    case 'tgi':
+      return wholeLanguageContainer(deployed.server, serving)
     default:
       return {
         ...container,

@@ -1,9 +1,10 @@
 /** One configuration as specs have it, for tests: measured for real of the user's own command unless a test says otherwise. */
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import type { Resources } from '../../trials/resources.ts'
-import type { Deployed } from '../figures.ts'
+import { type Deployed, isLanguageServer } from '../figures.ts'
 import { recommend } from '../recommendation/recommend.ts'
 import { sampleInput, slo } from '../samples.contract.ts'
+import { languageContainer } from './language-servers.ts'
 import { type Container, type Evidence, type Serving, type ServingOptions, servingOf } from './serving.ts'
 
 export const recommendation = recommend(sampleInput)
@@ -62,8 +63,8 @@ export function serving(
   const modelUri = ours ? undefined : 's3://bucket/bert'
   const measured = {
     ...ownCommand,
-    ...(server === 'vllm'
-      ? { modelKind: 'decoder', command: ['vllm'] }
+    ...(isLanguageServer(server)
+      ? { modelKind: 'decoder', command: languageContainer(server, 'bert', undefined).command }
       : server === 'ray'
         ? { command: ['serve'] }
         : server === 'torchserve' || server === 'mlserver'

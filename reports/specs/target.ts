@@ -1,5 +1,5 @@
 /** What a spec target is: one file that says what it can deploy and writes it. */
-import { type DeployedServer, serverTitles, wasMeasured } from '../figures.ts'
+import { type DeployedServer, isLanguageServer, serverTitles, wasMeasured } from '../figures.ts'
 import type { SpecFile } from './manifest.ts'
 import type { Serving } from './serving.ts'
 import { SpecError } from './spec-error.ts'
@@ -56,9 +56,9 @@ export function checkServing(target: SpecTarget, serving: Serving): void {
   const { modelKind } = serving.evidence.measured
   const title = serverTitles[server]
   const notLanguage = modelKind !== 'decoder'
-  if (server === 'vllm' && notLanguage)
+  if (isLanguageServer(server) && notLanguage)
     throw new SpecError(
-      `vLLM serves language models, and ${serving.model} is ${kinds[modelKind]}`,
+      `${title} serves language models, and ${serving.model} is ${kinds[modelKind]}`,
       'choose --target kubernetes, tfserving or triton',
     )
   if (!target.servers.includes(server)) {

@@ -1,8 +1,9 @@
 /** How a recommended (or any) configuration is deployed: the container that the experiment's template makes, with the measurement behind it. */
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
-import { type Deployed, type DeployedServer, deployedFor } from '../../reports/figures.ts'
+import { type Deployed, type DeployedServer, deployedFor, isLanguageServer } from '../../reports/figures.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
 import { capacityText } from '../../reports/recommendation/words.ts'
+import { languageContainer } from '../../reports/specs/language-servers.ts'
 import { mlserverImage } from '../../reports/specs/mlserver-pod.ts'
 import { weightsPlace } from '../../reports/specs/model-storage.ts'
 import { imageToFill } from '../../reports/specs/server-pod.ts'
@@ -23,9 +24,6 @@ import type { FinishedTrial } from '../../trials/types.ts'
 import { isOwnPredictor } from '../experiment/kubernetes-settings.ts'
 import { measuredOf } from '../experiment/measured-of.ts'
 import type { Experiment } from '../experiment/types.ts'
-
-/** Its command line is the one that was modelled. */
-const vllmImage = 'vllm/vllm-openai:v0.11.0'
 
 const [port, grpcPort] = [8000, 8001]
 
@@ -53,8 +51,8 @@ export function servingFrom(
   const what = { ...deployedFor(measured), ...(server === undefined ? {} : { server, engine: undefined }) }
   const weights = findsOwn.has(what.server) ? 'own' : options.modelUri === undefined ? 'missing' : 'given'
   const deployed: Deployed = { ...what, weights }
-  // vLLM takes what a variant stands for; the built-in predictor's container has it already.
-  const tuned = what.server === 'vllm' ? withVariant(experiment.predictor, configuration).configuration : configuration
+  // A server of language models takes what a variant stands for; the built-in predictor's container has it already.
+  const tuned = isLanguageServer(what.server) ? withVariant(experiment.predictor, configuration).configuration : configuration
   return servingOf(
     {
       model: experiment.model.name,
@@ -104,7 +102,7 @@ function platformContainer({ model, space }: Experiment, server: DeployedServer,
     const paths = { readyPath: '/v2/health/ready', livePath: '/v2/health/live' }
     return { image: mlserverImage, port: 8080, ...paths, requestsMetric: 'model_infer_request_success_total' }
   }
-  if (server === 'vllm') return languageModelContainer(model.name, modelUri)
+  if (isLanguageServer(server)) return languageContainer(server, model.name, modelUri)
   return undefined
 }
 
@@ -119,7 +117,8 @@ export function containerOf(
   switch (predictor.kind) {
     case 'builtin': {
       const { streams, transport } = protocolTable[builtinProtocol(predictor)]
-      if (streams) return languageModelContainer(predictor.model, modelUri)
+      // The built-in predictor only emulates language models: what deploys is vLLM, whose scheduler it follows, under the same values.
+      if (streams) return languageContainer('vllm', predictor.model, modelUri)
       const engine = predictor.engine === 'onnx' ? 'onnx' : 'tfjs'
       const { PRECISION: precision = 'fp32', ...env } = predictorEnvironment(predictor, configuration, engine, resources)
       const image = kubernetes?.image
@@ -189,19 +188,6 @@ const preparedNote = ({ argv }: FilledPrepare): string =>
 
 /** As the built-in predictor reads it. */
 const versionPolicy = (version: string): string => (/^\d+$/.test(version) ? `specific:${version}` : version)
-
-/** The built-in predictor only emulates language models: what deploys is vLLM, whose scheduler it follows, under the same values. The user names the weights. */
-function languageModelContainer(model: string, modelUri: string | undefined): Container {
-  const weights = modelUri === undefined ? weightsToFill : weightsPlace(modelUri, 'vllm')
-  return {
-    image: vllmImage,
-    command: ['vllm', 'serve', weights],
-    args: [`--port=${port}`, `--served-model-name=${model}`],
-    port,
-    readyPath: '/health',
-    requestsMetric: 'vllm:request_success_total',
-  }
-}
 
 /** The measurement behind a candidate: its confirmation where there is one, else its trial. */
 function evidenceOf(
