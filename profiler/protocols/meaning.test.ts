@@ -47,6 +47,13 @@ test.each([
   [{ results: [{ status: 503 }] }, "with the status of 'results'[0] 503"],
   [{ errors: ['out of memory'] }, 'with the error "out of memory"'],
   [{ success: false }, 'with success: false'],
+  [{ ok: false }, 'with ok: false'],
+  [null, 'with null, which is no answer'],
+  [{ exception: 'java.lang.OutOfMemoryError' }, 'with the error "java.lang.OutOfMemoryError"'],
+  [{ fault: { faultstring: 'no route' } }, 'with the error {"faultstring":"no route"}'],
+  [{ Error: 'ModelError' }, 'with the error "ModelError"'],
+  [{ code: 500, message: 'boom' }, 'with the code 500: "boom"'],
+  [{ detail: 'Not Found' }, 'with the error "Not Found"'],
   [{ score: 'NaN' }, "'score' holds NaN"],
   [{ scores: [0.1, null] }, "'scores' holds null in place of a number"],
   [
@@ -67,4 +74,9 @@ test.each([
   { text: 'an error occurred, says the page', tags: ['NaN is a word here'] },
   [1, 2, 3],
   'text',
+  { code: 200, message: 'fine' },
+  { code: 404 },
+  { detail: 'a closer look', score: 0.5 },
+  { label: null },
+  { ok: true },
 ])('%j has none', (answer) => expect(documentFault(answer)).toBeUndefined())

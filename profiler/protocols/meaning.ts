@@ -103,18 +103,27 @@ export const idFault = (said: unknown, asked: unknown): string | undefined =>
 /** Lists of results in answers are looked through so deep. */
 const mostDeep = 3
 
-/** An error inside a document, of the whole or of one of its items; numbers that are none. */
+/** Fields in which servers and gateways say what went wrong. */
+const errorFields = ['error', 'Error', 'exception', 'fault']
+
+/** Nothing in the place of an answer, an error inside of it, of the whole or of one of its items, or numbers that are none. */
 export function documentFault(value: unknown, place = 'it', deep = 0): string | undefined {
+  if (value === null && place === 'it') return 'with null, which is no answer'
   if (value === 'NaN' || value === 'Infinity' || value === '-Infinity') return `${place} holds ${value}`
   if (Array.isArray(value)) return listFault(value, place, deep)
   if (!isRecord(value)) return undefined
-  const { error, errors, status, success } = value
+  const { errors, status, success, ok, code, message, detail } = value
   const of = place === 'it' ? '' : ` of ${place}`
-  if (error !== undefined && error !== null && error !== false && error !== '') return `with the error${of} ${JSON.stringify(error)}`
+  const error = errorFields.map((name) => value[name]).find((one) => one !== undefined && one !== null && one !== false && one !== '')
+  if (error !== undefined) return `with the error${of} ${JSON.stringify(error)}`
   if (Array.isArray(errors) && errors.length > 0) return `with the error${of} ${JSON.stringify(errors[0])}`
   if (typeof status === 'string' && /^(error|fail(ed|ure)?)$/i.test(status)) return `with the status${of} '${status}'`
-  if (typeof status === 'number' && status >= 400 && status < 600) return `with the status${of} ${status}`
+  if (isErrorCode(status)) return `with the status${of} ${status}`
+  if (isErrorCode(code) && typeof message === 'string') return `with the code${of} ${code}: ${JSON.stringify(message)}`
+  // All that FastAPI and Django say of a request that they refuse.
+  if (detail !== undefined && place === 'it' && Object.keys(value).length === 1) return `with the error ${JSON.stringify(detail)}`
   if (success === false) return `with success: false${of}`
+  if (ok === false) return `with ok: false${of}`
   if (deep === mostDeep) return undefined
   for (const [key, inner] of Object.entries(value)) {
     const fault = documentFault(inner, place === 'it' ? `'${key}'` : `${place}.${key}`, deep + 1)
@@ -122,6 +131,8 @@ export function documentFault(value: unknown, place = 'it', deep = 0): string | 
   }
   return undefined
 }
+
+const isErrorCode = (code: unknown): boolean => typeof code === 'number' && code >= 400 && code < 600
 
 function listFault(list: readonly unknown[], place: string, deep: number): string | undefined {
   const isNumeric = list.length > 0 && list.every((one) => typeof one === 'number' || one === null)

@@ -1,8 +1,8 @@
 /** Reads a model.json and the weight files beside it. */
-import { readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { io } from '@tensorflow/tfjs-core'
 import { z } from 'zod'
+import { BoundError, readBytes, readText } from '../../../../profiler/bounded-reader.ts'
 import { ModelError } from '../../models/model-registry.ts'
 
 export interface ModelFile {
@@ -18,7 +18,12 @@ const modelJson = z
 
 /** @throws ModelError naming the file that is missing, no JSON, not a model, or shorter than its weights. */
 export async function readModelFile(path: string): Promise<ModelFile> {
-  const json = modelJson.safeParse(parsed(path, await readFile(path, 'utf8').catch(() => missing(path))))
+  const json = modelJson.safeParse(
+    parsed(
+      path,
+      fileAt(path, () => readText(path, 'data')),
+    ),
+  )
   if (!json.success) {
     const [issue] = json.error.issues
     throw new ModelError(
@@ -34,7 +39,7 @@ export async function readModelFile(path: string): Promise<ModelFile> {
       load: () =>
         io.getModelArtifactsForJSON(json.data as unknown as io.ModelJSON, async (groups) => [
           groups.flatMap((group) => group.weights),
-          await readWeights(path, groups),
+          readWeights(path, groups),
         ]),
     },
   }
@@ -48,10 +53,10 @@ function parsed(path: string, text: string): unknown {
   }
 }
 
-async function readWeights(path: string, groups: io.WeightsManifestConfig): Promise<ArrayBuffer> {
+function readWeights(path: string, groups: io.WeightsManifestConfig): ArrayBuffer {
   const files = groups.flatMap((group) => group.paths)
-  const parts = await Promise.all(files.map((file) => readFile(join(dirname(path), file)).catch(() => missing(join(dirname(path), file)))))
-  const whole = Buffer.concat(parts)
+  const paths = files.map((file) => join(dirname(path), file))
+  const whole = Buffer.concat(paths.map((file) => fileAt(file, () => readBytes(file, 'model'))))
   const wanted = io.getWeightSpecs(groups).reduce((bytes, { shape, dtype, quantization }) => {
     const element = quantization ? { uint8: 1, uint16: 2, float16: 2 }[quantization.dtype] : ({ bool: 1, string: 0 }[dtype as string] ?? 4)
     return bytes + element * shape.reduce((a, b) => a * b, 1)
@@ -64,6 +69,12 @@ async function readWeights(path: string, groups: io.WeightsManifestConfig): Prom
   return whole.buffer.slice(whole.byteOffset, whole.byteOffset + whole.length) as ArrayBuffer
 }
 
-function missing(path: string): never {
-  throw new ModelError(`cannot read '${path}'`, 'all weight files that model.json names must lie beside it')
+/** @throws ModelError where it cannot be read, or is no file of a model's size */
+function fileAt<T>(path: string, read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof BoundError) throw new ModelError(error.message, error.hint)
+    throw new ModelError(`cannot read '${path}'`, 'all weight files that model.json names must lie beside it')
+  }
 }

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import * as tf from '@tensorflow/tfjs-core'
@@ -201,6 +201,8 @@ describe('what does not load says why', () => {
     await expect(load(path)).rejects.toThrow(/weights of '.*model\.json' have 18 bytes, and it needs 28/)
     rmSync(join(path, 'group1-shard2of2.bin'))
     await expect(load(path)).rejects.toThrow(/cannot read '.*group1-shard2of2\.bin'/)
+    symlinkSync('/dev/zero', join(path, 'group1-shard2of2.bin'))
+    await expect(load(path)).rejects.toThrow(/group1-shard2of2\.bin is a device/)
   })
   test('an operation that TensorFlow.js does not have', async () => {
     const path = graphModel('unknown', {
