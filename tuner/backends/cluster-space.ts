@@ -53,6 +53,7 @@ export async function fitToCluster(api: Api, experiment: Experiment): Promise<Fi
     draVersion: offers.some(({ scheme }) => scheme === 'dra') ? facts.dra?.version : undefined,
     notices: [
       schemesNotice(offers),
+      ...(facts.migFaults ?? []),
       ...(missing.length > 0 ? [`Not in the cluster, and left out of the search: ${missing.join(', ')} (it has ${there})`] : []),
     ],
   }

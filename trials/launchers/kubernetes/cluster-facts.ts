@@ -7,6 +7,7 @@ import { type DraOptions, type DraVersion, draDriver, draVersionOf } from './dra
 import { quantity } from './failures.ts'
 import { gpuOfProduct, isProductOf, karpenterProduct } from './gpu-names.ts'
 import { type GpuScheme, GpuSchemeError } from './gpu-selection.ts'
+import { migFaults } from './mig-config.ts'
 
 /** GPUs of one product, shared in one way, of all nodes together. */
 export interface ClusterGpu {
@@ -34,6 +35,8 @@ export interface ClusterFacts {
   readonly gpus: readonly ClusterGpu[]
   /** Absent: the server has no resource.k8s.io. */
   readonly dra?: { readonly version: DraVersion; readonly deviceClasses: readonly string[] }
+  /** Nodes whose GPUs are not cut as they were told to be. */
+  readonly migFaults?: readonly string[]
   /** What could not be looked at, and why. */
   readonly problems: readonly string[]
 }
@@ -67,6 +70,7 @@ export async function inspectCluster(api: Api): Promise<ClusterFacts> {
     memoryMiB: Math.round(sum('memory') / 2 ** 20),
     gpus: [...gpusOf(nodes, pods), ...claimableGpus(devices, held)],
     ...(version && { dra: { version, deviceClasses: (classes ?? []).map(({ metadata }) => metadata.name) } }),
+    migFaults: migFaults(nodes),
     problems,
   }
 }

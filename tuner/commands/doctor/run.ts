@@ -127,6 +127,7 @@ export function clusterFindings(facts: ClusterFacts): Finding[] {
         ]
       : []),
     ...(gpus.length > 0 ? gpus : [{ ok: false, what: 'GPU', found: 'no node offers any: tune CPU configurations, or emulated GPUs' }]),
+    ...(facts.migFaults ?? []).map((found) => ({ ok: false, what: 'MIG', found })),
     ...facts.problems.map((problem) => ({ ok: false, what: 'Not seen', found: problem })),
   ]
 }
