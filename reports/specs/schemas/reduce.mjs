@@ -43,6 +43,7 @@ const roots = {
   Job: 'io.k8s.api.batch.v1.Job',
   CronJob: 'io.k8s.api.batch.v1.CronJob',
   PersistentVolumeClaim: 'io.k8s.api.core.v1.PersistentVolumeClaim',
+  NetworkPolicy: 'io.k8s.api.networking.v1.NetworkPolicy',
   ServiceAccount: 'io.k8s.api.core.v1.ServiceAccount',
   Role: 'io.k8s.api.rbac.v1.Role',
   RoleBinding: 'io.k8s.api.rbac.v1.RoleBinding',

@@ -34,6 +34,8 @@ const plural: Readonly<Record<string, string>> = {
   RoleBinding: 'rolebindings',
   PersistentVolumeClaim: 'persistentvolumeclaims',
   Job: 'jobs',
+  Deployment: 'deployments',
+  NetworkPolicy: 'networkpolicies',
 }
 const pathOf = ({ apiVersion, kind }: Json) =>
   `${apiVersion === 'v1' ? '/api/v1' : `/apis/${apiVersion}`}/namespaces/${namespace.name}/${plural[kind as string]}`
@@ -41,11 +43,12 @@ const pathOf = ({ apiVersion, kind }: Json) =>
 test('every object is taken as written', async () => {
   const { minor } = await namespace.api.request<{ minor: string }>('GET', '/version')
   const old = Number.parseInt(minor, 10) < 26
+  const others = ['dashboard/deployment.yaml', 'dashboard/rbac.yaml', 'network-policies/policies.yaml'].flatMap(read)
   const [cronJob] = read('cronjob.yaml')
   // batch/v1 has CronJobs from 1.21 on: its Job is what can be checked everywhere.
   const { jobTemplate } = cronJob!.spec as { jobTemplate: Json }
   const job: Json = { apiVersion: 'batch/v1', kind: 'Job', metadata: { name: 'weekly' }, ...jobTemplate }
-  for (const object of [...read('base/rbac.yaml'), ...read('base/volume.yaml'), ...read('base/job.yaml'), job]) {
+  for (const object of [...read('base/rbac.yaml'), ...read('base/volume.yaml'), ...read('base/job.yaml'), job, ...others]) {
     // Servers before 1.26 have no podFailurePolicy: there a Job that cannot succeed is tried ten times.
     const unknown = (await dryRun(namespace.api, pathOf(object), object)).filter((field) => !(old && field === 'spec.podFailurePolicy'))
     expect(unknown, String(object.kind)).toEqual([])

@@ -2,10 +2,12 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { V1PodSpec } from '@kubernetes/client-node'
+import type { V1Deployment, V1LabelSelector, V1NetworkPolicy, V1PodSpec } from '@kubernetes/client-node'
 import { describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { checkManifests } from '../../../reports/specs/validate.contract.ts'
+import { loadJob } from './load-job.ts'
+import { labelNames, labelsOf } from './manifests.ts'
 import { restrictedViolations } from './testing/restricted.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
@@ -36,9 +38,59 @@ function podSpecsIn(object: unknown): V1PodSpec[] {
   return 'containers' in object ? [object as V1PodSpec] : Object.values(object).flatMap(podSpecsIn)
 }
 
-test('the kustomization names files that are there', () => {
-  const { resources, configMapGenerator } = parseAllDocuments(read('base/kustomization.yaml'))[0]!.toJS()
-  for (const file of [...resources, ...configMapGenerator[0].files]) expect(existsSync(join(deploy, 'base', file)), file).toBe(true)
+test.each(['base', 'dashboard', 'network-policies'])('the kustomization of %s names files that are there', (folder) => {
+  const { resources, configMapGenerator = [] } = parseAllDocuments(read(`${folder}/kustomization.yaml`))[0]!.toJS()
+  const files = [...resources, ...configMapGenerator.flatMap((one: { files: string[] }) => one.files)]
+  for (const file of files) expect(existsSync(join(deploy, folder, file)), file).toBe(true)
+})
+
+describe('in a namespace that denies by default', () => {
+  const policies = parseAllDocuments(read('network-policies/policies.yaml')).map((document) => document.toJS() as V1NetworkPolicy)
+  const { template } = parseAllDocuments(read('base/job.yaml'))[0]!.toJS().spec
+  const load = loadJob({ name: 'l', labels: labelsOf('e', 'load', 1), owner: { name: 'o', uid: 'u' }, image: 'i', deadlineS: 1 })
+  /** As pods are labelled when they are made. */
+  const pods = {
+    tuner: template.metadata.labels,
+    load: (load.spec as { template: { metadata: { labels: Record<string, string> } } }).template.metadata.labels,
+    predictor: labelsOf('e', 'predictor', 1),
+    stranger: { app: 'shop', [labelNames.role]: 'predictor' },
+  }
+  const selects = (selector: V1LabelSelector | undefined, labels: Record<string, string>) =>
+    Object.entries(selector?.matchLabels ?? {}).every(([name, value]) => labels[name] === value)
+  const allows = (from: keyof typeof pods, to: keyof typeof pods): boolean => {
+    const leaves = policies
+      .filter(({ spec }) => spec!.policyTypes!.includes('Egress') && selects(spec!.podSelector, pods[from]))
+      .some(({ spec }) =>
+        spec!.egress?.some(({ to: peers }) => peers?.some((peer) => !peer.namespaceSelector && selects(peer.podSelector, pods[to]))),
+      )
+    const enters = policies
+      .filter(({ spec }) => selects(spec!.podSelector, pods[to]))
+      .some(({ spec }) => spec!.ingress?.some(({ from: peers }) => peers?.some((peer) => selects(peer.podSelector, pods[from]))))
+    return leaves && enters
+  }
+
+  test('load generator and tuner reach predictors, and nothing reaches or leaves beyond that', () => {
+    const allowed = (Object.keys(pods) as (keyof typeof pods)[]).flatMap((from) =>
+      (Object.keys(pods) as (keyof typeof pods)[]).filter((to) => allows(from, to)).map((to) => `${from} → ${to}`),
+    )
+    expect(allowed.sort()).toEqual(['load → predictor', 'tuner → predictor'])
+  })
+
+  test('every policy selects pods of ours alone', () => {
+    for (const { spec } of policies) expect(selects(spec!.podSelector, pods.stranger), JSON.stringify(spec!.podSelector)).toBe(false)
+  })
+})
+
+test('the dashboard has no rights, no Service and a store that it cannot write', () => {
+  const objects = ['dashboard/deployment.yaml', 'dashboard/rbac.yaml'].flatMap((file) =>
+    parseAllDocuments(read(file)).map((one) => one.toJS()),
+  )
+  expect(objects.map(({ kind }) => kind)).toEqual(['Deployment', 'Role'])
+  const { spec } = (objects[0] as V1Deployment).spec!.template
+  expect(spec).toMatchObject({ automountServiceAccountToken: false })
+  expect(spec!.serviceAccountName).toBeUndefined()
+  for (const { volumeMounts } of [...spec!.containers, ...spec!.initContainers!])
+    expect(volumeMounts).toEqual([expect.objectContaining({ readOnly: true })])
 })
 
 describe.each(readdirSync(deploy).filter((file) => file.endsWith('Dockerfile')))('%s', (file) => {
