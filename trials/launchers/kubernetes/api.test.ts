@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { ApiError, pauseBefore } from './api.ts'
+import { ApiError, Pace, pauseBefore } from './api.ts'
 import { FakeApiServer } from './testing/fake-api-server.ts'
 
 describe('pauses', () => {
@@ -46,4 +46,24 @@ test('an abort between the arrival of an answer’s end and its reading harms no
     process.off('uncaughtException', note)
     await fake.stop()
   }
+})
+
+describe('requests are paced', () => {
+  test('so many at once, then no more a second than that', async () => {
+    const pace = new Pace(100, 20)
+    const startedMs = performance.now()
+    await Promise.all(Array.from({ length: 50 }, () => pace.turn()))
+    // Of the 30 beyond the burst the last comes 30 hundredths of a second later; a busy machine only makes it later.
+    expect(performance.now() - startedMs).toBeGreaterThan(280)
+  })
+
+  test('who waits for a turn and is interrupted ends with the reason', async () => {
+    const pace = new Pace(0.001, 1)
+    await pace.turn()
+    const abort = new AbortController()
+    const waiting = pace.turn(abort.signal)
+    const reason = new Error('interrupted')
+    abort.abort(reason)
+    await expect(waiting).rejects.toBe(reason)
+  })
 })

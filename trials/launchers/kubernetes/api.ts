@@ -46,6 +46,8 @@ export interface Patience {
 
 const defaultPatience: Patience = { requestMs: 20_000, retryMs: 60_000, firstBackoffMs: 250 }
 const longestBackoffMs = 5_000
+/** What one tuner asks of a server that others share: as much as kubectl's own limit a second, and a third of its burst. */
+const [requestsPerSecond, requestsAtOnce] = [50, 100]
 /** Credentials are looked up again after this long: tokens expire, certificates are renewed. */
 const credentialsMs = 60_000
 
@@ -59,6 +61,7 @@ export class Api {
   /** Requests sent so far, retries and streams included. */
   requests = 0
   private connection: Connection | undefined
+  private readonly pace = new Pace(requestsPerSecond, requestsAtOnce)
 
   constructor(
     readonly config: KubeConfig,
@@ -130,6 +133,7 @@ export class Api {
     for (const [key, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(key, String(value))
     const { headers, agent } = await this.connect()
     signal?.throwIfAborted()
+    await this.pace.turn(signal)
     this.requests++
     const text = body === undefined ? undefined : JSON.stringify(body)
     const contentType = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
@@ -179,6 +183,28 @@ export class Api {
     const agent = cluster.proxyUrl ? (options.agent as https.Agent) : direct()
     this.connection = { headers, agent, readAt: performance.now() }
     return this.connection
+  }
+}
+
+/** So many at once, and then so many a second, in the order in which they came. */
+export class Pace {
+  private free: number
+  private countedMs = performance.now()
+
+  constructor(
+    private readonly perSecond: number,
+    private readonly atOnce: number,
+  ) {
+    this.free = atOnce
+  }
+
+  /** Resolves when it is the caller's turn. @throws the signal's reason */
+  async turn(signal?: AbortSignal): Promise<void> {
+    const nowMs = performance.now()
+    this.free = Math.min(this.atOnce, this.free + ((nowMs - this.countedMs) / 1000) * this.perSecond) - 1
+    this.countedMs = nowMs
+    if (this.free >= 0) return
+    await sleep((-this.free / this.perSecond) * 1000, undefined, { signal }).catch(() => signal?.throwIfAborted())
   }
 }
 

@@ -44,6 +44,11 @@ test.each(['base', 'dashboard', 'network-policies'])('the kustomization of %s na
   for (const file of files) expect(existsSync(join(deploy, folder, file)), file).toBe(true)
 })
 
+/** As it is written; the client's own type renames `from`. */
+interface Ingress {
+  readonly from: readonly { readonly podSelector: V1LabelSelector }[]
+}
+
 describe('in a namespace that denies by default', () => {
   const policies = parseAllDocuments(read('network-policies/policies.yaml')).map((document) => document.toJS() as V1NetworkPolicy)
   const { template } = parseAllDocuments(read('base/job.yaml'))[0]!.toJS().spec
@@ -65,7 +70,11 @@ describe('in a namespace that denies by default', () => {
       )
     const enters = policies
       .filter(({ spec }) => selects(spec!.podSelector, pods[to]))
-      .some(({ spec }) => spec!.ingress?.some(({ from: peers }) => peers?.some((peer) => selects(peer.podSelector, pods[from]))))
+      .some(({ spec }) =>
+        (spec!.ingress as readonly Ingress[] | undefined)?.some(({ from: peers }) =>
+          peers.some((peer) => selects(peer.podSelector, pods[from])),
+        ),
+      )
     return leaves && enters
   }
 
