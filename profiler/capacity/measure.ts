@@ -3,10 +3,11 @@ import { HttpLoadGenerator } from '../generator/http-generator.ts'
 import { serverAddress } from '../server-address.ts'
 import { failsTooOften, keeps, sloLimit, sloName, sloValue } from '../slo.ts'
 import { summarise } from '../statistics/load-point.ts'
-import type { CapacityOutcome, LatencySummary, LoadGenerator, LoadPoint, Measurement, Phase, Slo, Target } from '../types.ts'
+import type { CapacityOutcome, LatencySummary, LoadGenerator, LoadPoint, LoadRun, Measurement, Phase, Slo, Target } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { changeOfSpeed } from './checks.ts'
 import { type Effort, efforts } from './effort.ts'
+import { contradictAlone, idleContradiction } from './idle-check.ts'
 import { noCapacity, type Searched, unknownCapacity } from './known-capacity.ts'
 import { openSearch } from './open-search.ts'
 import { rateBisection } from './rate-bisection.ts'
@@ -113,10 +114,7 @@ class CapacityMeasurement {
     const found = this.streamed(point)
       ? await rateBisection(session, effort, point, seed)
       : await openSearch(session, effort, point, { seed, capacityToBeatRps, expectedRps, refusesBeyondRps, warmedRps })
-    if (effort.checksSpeed && !['server-died', 'beaten', 'disturbed'].includes(found.outcome) && refusesBeyondRps === undefined) {
-      await session.settle(point)
-      this.doubts.push(...changeOfSpeed(run, (await session.closed(1, effort.idleS, 'idle', false)).run))
-    }
+    if (!['server-died', 'beaten', 'disturbed'].includes(found.outcome) && refusesBeyondRps === undefined) await this.idleAgain(run, point)
     return found
   }
 
@@ -151,6 +149,26 @@ class CapacityMeasurement {
     if (await session.died(last)) return nothing('server-died', `nothing listens any more: ${failuresOf(last)}`)
     if (failsTooOften(last, slo)) this.refused = last
     return undefined
+  }
+
+  /** The idle latency again after the load, to see a server that changed; always where requests that met nobody under load contradict the first. */
+  private async idleAgain(before: LoadRun, point: LoadPoint): Promise<void> {
+    const { session, effort, doubts } = this
+    const { limitMs } = this.options.slo
+    const answered = (latencyMs: Float64Array) => [...latencyMs.filter((ms) => !Number.isNaN(ms))]
+    // Latencies of streams are those of their parts.
+    const [first, alone] = [answered(before.latencyMs), this.streamed(point) ? [] : session.aloneMs]
+    const contradicted = contradictAlone(first, alone, limitMs)
+    if (!effort.checksSpeed && !contradicted) return
+    await session.settle(point)
+    const { run } = await session.closed(1, effort.idleS, 'idle', false)
+    if (!contradicted) {
+      doubts.push(...changeOfSpeed(before, run))
+      return
+    }
+    const again = answered(run.latencyMs)
+    doubts.push(idleContradiction(first, again, alone, limitMs))
+    if (!contradictAlone(again, alone, limitMs)) this.idle = summarise(run.latencyMs)
   }
 
   /** One request at a time, or gently where the server refuses closed loops; an outcome where that tells enough. */

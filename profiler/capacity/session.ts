@@ -1,6 +1,7 @@
 import { countedRun } from '../slo.ts'
 import { loadPointOf } from '../statistics/load-point.ts'
 import type { Arrivals, Load, LoadGenerator, LoadPoint, LoadRun, Phase, Slo, Target } from '../types.ts'
+import { aloneIn } from './idle-check.ts'
 
 /** What requests fail with when their server ends. */
 const brokenKinds = ['refused', 'reset', 'closed by server']
@@ -16,6 +17,8 @@ export class Session {
   readonly points: LoadPoint[] = []
   /** Closed loops in the order they were played. */
   readonly loops: LoadRun[] = []
+  /** Latencies of requests that met nobody in open windows of the search, ms. */
+  readonly aloneMs: number[] = []
   /** Time under load, seconds; in virtual time that time. */
   totalS = 0
   private budgetFromS = 0
@@ -58,6 +61,7 @@ export class Session {
     this.generatorCores = Math.max(this.generatorCores, run.generatorCores)
     if (keep) this.points.push(point)
     if (load.kind === 'closed') this.loops.push(run)
+    else if (phase === 'search' && !point.disturbed) this.aloneMs.push(...aloneIn(run))
     this.onStep(point, phase)
     return { run, point }
   }
