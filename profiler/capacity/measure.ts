@@ -185,7 +185,7 @@ class CapacityMeasurement {
       const refusing = refused ?? idleRun.point
       const gently = await this.gentle(refusing)
       if ('outcome' in gently) return gently
-      this.refusesBeyondRps = Math.max(gently.point.achievedRps, refusing.achievedRps)
+      this.refusesBeyondRps = Math.max(gently.point.achievedRps, this.answeredOf(refusing))
       idleRun = gently
     }
     const { run, point } = idleRun
@@ -205,7 +205,7 @@ class CapacityMeasurement {
   private async gentle(refusing: LoadPoint): Promise<Searched | Played> {
     const { session, effort } = this
     const { slo, seed = 1 } = this.options
-    let rateRps = Math.max(1, gentleShare * refusing.achievedRps)
+    let rateRps = Math.max(1, gentleShare * this.answeredOf(refusing))
     let last = refusing
     for (let tries = 0; tries < gentleTries; tries++) {
       const played = await session.open(rateRps, Math.min(6, Math.max(2 * effort.idleS, 20 / rateRps)), seed + tries, 'idle')
@@ -217,6 +217,9 @@ class CapacityMeasurement {
     }
     return nothing('errors', last.requests === 0 ? 'no request was answered' : failuresOf(last))
   }
+
+  /** What a loop got, per second; of one that got nothing what all of them did: a limit by the second or the minute refuses whole loops, and let in those before. */
+  private answeredOf = (refusing: LoadPoint): number => (refusing.achievedRps > 0 ? refusing.achievedRps : this.session.answeredRps)
 
   private streamed(point: LoadPoint): boolean {
     const { target } = this.options

@@ -41,6 +41,13 @@ export class Session {
     return this.totalS - this.budgetFromS
   }
 
+  /** Good answers of all closed loops, per second of them. */
+  get answeredRps(): number {
+    const answered = this.loops.reduce((count, { latencyMs }) => count + latencyMs.filter((ms) => !Number.isNaN(ms)).length, 0)
+    const seconds = this.loops.reduce((total, { elapsedS }) => total + elapsedS, 0)
+    return seconds > 0 ? answered / seconds : 0
+  }
+
   /** Time that shall not count against the budget, seconds. */
   forgive(seconds: number): void {
     this.budgetFromS += seconds

@@ -96,8 +96,11 @@ function oneByOne({ atMs, excessesMs, usualMs }: Stall): Stall[] {
   })
 }
 
-/** Requests that a step was about: those present when it began, or as many as left, if more joined them. */
-export const servedBy = ({ present, departed }: Steps, i: number): number => Math.max(present[i]!, departed[i]!)
+/**
+ * Requests that a step was about: those present when it began, or as many as left, if more joined them. Of a batch those in it: how many more waited for the next one
+ * makes it no longer.
+ */
+export const servedBy = ({ present, departed }: Steps, i: number): number => (departed[i]! > 1 ? departed[i]! : present[i]!)
 
 /**
  * Median time of a step by the number it served. Neighbouring numbers go together until there are enough, along the line between them (Theil 1950, Sen 1968:

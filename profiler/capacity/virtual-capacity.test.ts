@@ -43,6 +43,13 @@ describe('capacity of servers whose true one is known', () => {
     expect(found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)[2]).toBeLessThan(0.03)
   })
 
+  test('a stall that only closed loops met is in the interval: batches of as many are alike, however many more waited', async () => {
+    const { server, slo, name } = caseOf('batch 16, 60 ms stalls by the clock')
+    const found = await measure(server(7021), slo, { seed: 1_003_000 })
+    expect(found.capacityRps).toBeGreaterThan(truths[name]!)
+    expect(found.capacityCi90Rps[0]).toBeLessThan(truths[name]!)
+  })
+
   test('a cache that is nearly full: the last first times are not the capacity, are in the interval, and are told of', async () => {
     const cached = (seed: number) => {
       const known = new Set<number>()
