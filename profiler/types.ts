@@ -2,6 +2,7 @@
 
 import type { LatencyMetric } from './latency-metrics.ts'
 import type { PayloadSource } from './payload-source.ts'
+import type { MetricReading } from './prometheus.ts'
 
 /** The latency a percentile of requests must keep, and the share of requests that may fail. */
 export interface Slo {
@@ -321,6 +322,8 @@ export interface Measurement extends Omit<Capacity, 'known'> {
   readonly change?: number
   /** The SLO the search was made for. */
   readonly slo: Slo
+  /** The server's own metrics at the capacity, where they are asked for. */
+  readonly metrics?: readonly MetricReading[]
   /** One request at a time. */
   readonly idle: LatencySummary
   /** Rate of a saturated closed loop, whatever its latency. */

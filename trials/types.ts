@@ -48,7 +48,14 @@ interface Finished {
 }
 
 /** A configuration that cannot serve: data, which the model learns. */
-export type InfeasibleReason = 'out-of-memory' | 'never-ready' | 'no-such-gpu' | 'crashed' | 'answers-differ' | 'slo-unattainable'
+export type InfeasibleReason =
+  | 'out-of-memory'
+  | 'never-ready'
+  | 'no-such-gpu'
+  | 'crashed'
+  | 'answers-differ'
+  | 'over-bound'
+  | 'slo-unattainable'
 
 /** What a predictor used while it ran. */
 export interface Usage {

@@ -256,6 +256,13 @@ function unreachable(protocol: string, url: string, error: unknown): ProtocolErr
   const message = late ? 'no whole answer in time' : (error instanceof Error ? error.message || String(code) : String(error)).trim()
   if (error instanceof Http2Error && error.kind === 'no HTTP/2')
     return new ProtocolError(protocol, `${url} does not speak HTTP/2: ${message}`, 'drop --http2 (http2 in an experiment file)')
+  if (/wrong.version.number/i.test(message))
+    return new ProtocolError(
+      protocol,
+      `${url} speaks no TLS`,
+      `write ${url.replace(/^https:\/\/([^/]*).*$/, 'http://$1')}`,
+      'other-protocol',
+    )
   return new ProtocolError(protocol, `${url} cannot be reached: ${message}`, hintFor(code, message, error))
 }
 

@@ -3,6 +3,7 @@ import { ProtocolError } from '../profiler-errors.ts'
 import { hrefOf, pathBelow, type ServerAddress, serverAddress } from '../server-address.ts'
 import type { Protocol } from '../types.ts'
 import { get } from './http.ts'
+import { otherScheme } from './other-scheme.ts'
 import type { Heard, ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 import { type ProtocolName, protocolNames, protocolTable } from './protocol-table.ts'
 import { whyNever } from './unknown-path.ts'
@@ -92,7 +93,7 @@ export function withRecognition(protocol: Protocol, name: ProtocolName, options:
   return {
     ...protocol,
     looksLike,
-    whyNever: (url, model, signal) => whyNever(name, url, model, options, signal),
+    whyNever: async (url, model, signal) => (await whyNever(name, url, model, options, signal)) ?? otherScheme(url, signal),
     async prepare(url, model, payload, signal) {
       try {
         return await protocol.prepare(url, model, payload, signal)

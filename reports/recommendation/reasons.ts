@@ -64,6 +64,7 @@ const words = {
   'no-such-gpu': 'no such GPU',
   crashed: 'crashed',
   'answers-differ': 'answers differ',
+  'over-bound': 'over a bound',
   'slo-unattainable': 'misses the SLO at any rate',
 } as const
 

@@ -1,4 +1,5 @@
 /** All trials as one table, a row each, with documented columns. */
+import { metricText } from '../../profiler/prometheus.ts'
 import type { Measurement } from '../../profiler/types.ts'
 import { configurationKey } from '../../search/space.ts'
 import { type FinishedTrial, joulesPerRequest } from '../../trials/types.ts'
@@ -88,11 +89,21 @@ export function trialsCsv(trials: readonly FinishedTrial[], view: View): string 
   const head = trialColumns.slice(0, parametersAfter)
   const tail = trialColumns.slice(parametersAfter)
   const candidates = new Map(judge(trials, view).map((j) => [configurationKey(j.trial.configuration), j]))
+  const metrics = [...new Set(trials.flatMap((t) => (t.state === 'complete' ? (t.measurement.metrics ?? []) : []).map(metricText)))]
   const rows = trials.map((trial) => {
     const judged = candidates.get(configurationKey(trial.configuration))
     const candidate = judged?.trial === trial ? judged.candidate : undefined
     const row: Row = { trial, candidate, measurement: trial.state === 'complete' ? trial.measurement : undefined }
-    return [...head.map((c) => c.of(row)), ...parameters.map((name) => trial.configuration[name]), ...tail.map((c) => c.of(row))]
+    const read = metrics.map((name) => row.measurement?.metrics?.find((metric) => metricText(metric) === name)?.value)
+    return [...head.map((c) => c.of(row)), ...parameters.map((name) => trial.configuration[name]), ...tail.map((c) => c.of(row)), ...read]
   })
-  return csv([...head.map((c) => c.name), ...parameters.map((name) => `parameter.${name}`), ...tail.map((c) => c.name)], rows)
+  return csv(
+    [
+      ...head.map((c) => c.name),
+      ...parameters.map((name) => `parameter.${name}`),
+      ...tail.map((c) => c.name),
+      ...metrics.map((name) => `metric.${name}`),
+    ],
+    rows,
+  )
 }

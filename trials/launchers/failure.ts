@@ -1,5 +1,5 @@
 /** A predictor's end before it served, as the errors that the loop understands. */
-import { InfeasibleError, type InfeasibleReason, LaunchError } from '../types.ts'
+import { type Finality, InfeasibleError, type InfeasibleReason, LaunchError } from '../types.ts'
 import { type Cause, saysPortTaken } from './diagnosis.ts'
 import type { PredictorLog } from './local/log.ts'
 import { finalityOf, type NeverReadyError } from './readiness.ts'
@@ -34,6 +34,7 @@ const hints: CauseHints = {
  * @param what the end in words
  * @param cleanExit it ended by itself and well, which a server does not
  * @param before what it ended before
+ * @param final of what another try does not mend; absent: it is tried again
  */
 export const endBeforeReady = (
   cause: Cause,
@@ -42,10 +43,12 @@ export const endBeforeReady = (
   log: LogEnd,
   hintOf: CauseHints,
   before = 'it was ready',
+  final?: Finality,
 ): Error => {
   const message = `${what} before ${before}${lastLines(log)}`
   const reason = infeasible[cause.kind]
-  if (reason === undefined) return new LaunchError(message, hintOf[cause.kind as keyof CauseHints], log.path)
+  if (reason === undefined)
+    return new LaunchError(message, hintOf[cause.kind as keyof CauseHints], log.path, lasting.has(cause.kind) ? final : undefined)
   return new InfeasibleError(
     reason,
     `${message}${cause.kind === 'crashed' && cleanExit ? ' (a predictor must stay in the foreground)' : ''}`,
@@ -53,9 +56,15 @@ export const endBeforeReady = (
   )
 }
 
-/** @param how the exit in words */
-export const launchFailure = (cause: Cause, how: string, log: PredictorLog): Error => {
-  const error = endBeforeReady(cause, describeCause(cause, how), how === 'exit code 0', log, hints)
+/** What is there next time neither. */
+const lasting: ReadonlySet<Cause['kind']> = new Set(['missing', 'misconfigured'])
+
+/**
+ * @param how the exit in words
+ * @param final of what another try does not mend
+ */
+export const launchFailure = (cause: Cause, how: string, log: PredictorLog, final: Finality): Error => {
+  const error = endBeforeReady(cause, describeCause(cause, how), how === 'exit code 0', log, hints, undefined, final)
   return cause.kind === 'port-taken' ? new PortTakenError(error.message) : error
 }
 

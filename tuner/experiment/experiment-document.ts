@@ -6,6 +6,7 @@ import { answerEntries } from './answer-settings.ts'
 import { describeDomain } from './default-space.ts'
 import { containersOf, isOwnPredictor } from './kubernetes-settings.ts'
 import { joinPath, type Merged, showOrigin } from './layers.ts'
+import { metricEntries } from './metric-settings.ts'
 import { knownParameter } from './parameters.ts'
 import { payloadEntries } from './payload-settings.ts'
 import { promptEntries } from './prompt-settings.ts'
@@ -60,6 +61,7 @@ export function documentOf(
       trialTime: formatDuration(load.trialSeconds * 1000),
       confirmTime: formatDuration(load.confirmSeconds * 1000),
     },
+    metrics: metricEntries(experiment.metrics),
     ...answerEntries(experiment.answers),
     budget: {
       maxTrials: budget.maxTrials,

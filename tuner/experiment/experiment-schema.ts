@@ -11,6 +11,7 @@ import { draSharings } from '../../trials/launchers/kubernetes/dra.ts'
 import { gpuSchemes } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { providerNames } from '../../trials/prices/providers.ts'
 import { expectation, golden } from './answer-schema.ts'
+import { metrics } from './metric-schema.ts'
 import { backends, defaults, deviceChoices, loadOrigins } from './names.ts'
 import { parseItems } from './payload-settings.ts'
 import { predictor } from './predictor-schema.ts'
@@ -284,6 +285,11 @@ export const experimentFileSchema = z.strictObject({
     })
     .optional()
     .describe('how trials are loaded'),
+  metrics: metrics
+    .optional()
+    .describe(
+      "the server's own metrics (Prometheus text), read under load at each rate that is measured: a name, or {name, max, ...}; over its `max` a configuration is infeasible",
+    ),
   expect: z
     .record(text('a path'), expectation, { error: 'expected path: value pairs' })
     .optional()

@@ -25,6 +25,7 @@ import { resolveHeadroom, resolveObjective, resolveSlo } from './goal.ts'
 import { divisionNotices, type GpuOffer, gpusHere, isKnownGpu, reportUnknown, shareHint } from './gpus-here.ts'
 import { checkPodGpu, isOwnPredictor, resolveKubernetes } from './kubernetes-settings.ts'
 import { isKindUnknown, type Merged, showOrigin } from './layers.ts'
+import { resolveMetrics } from './metric-settings.ts'
 import { defaults } from './names.ts'
 import { knownParameter } from './parameters.ts'
 import { asksForGpu, builtinFor, reportTemplate, resolveDevices, resolvePredictor } from './predictor-template.ts'
@@ -102,6 +103,7 @@ export function resolveExperiment(
     predictor,
     kubernetes,
     load,
+    metrics: resolveMetrics(context, predictor),
     answers: resolveAnswers(context),
     budget: resolveBudget(entries),
     stop: {

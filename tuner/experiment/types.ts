@@ -1,5 +1,6 @@
 /** The effective experiment: what the loop consumes, after defaults, file, environment and flags are merged. */
 import type { PayloadSource } from '../../profiler/payload-source.ts'
+import type { AskedMetric } from '../../profiler/prometheus.ts'
 import type { Arrivals, Slo } from '../../profiler/types.ts'
 import type { SamplerName } from '../../search/samplers/sampler-names.ts'
 import type { Configuration, Objective, SearchSpace } from '../../search/types.ts'
@@ -113,6 +114,8 @@ export interface Experiment {
   /** For backend 'kubernetes'. With a pod, `predictor` is a command template whose command is empty: the container's own. */
   readonly kubernetes?: KubernetesSpec
   readonly load: LoadSpec
+  /** The server's own metrics that are read at each capacity, with their bounds. */
+  readonly metrics: readonly AskedMetric[]
   /** What answers must be. */
   readonly answers: AnswerRules
   readonly budget: BudgetSpec

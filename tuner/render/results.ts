@@ -10,6 +10,12 @@ import { glyph, paint, type Style } from './glyphs.ts'
 /** Alternatives shown on the terminal; the rest is in the files. */
 const shown = 6
 
+/** Nothing was measured, for one reason: the sentence that says it is all there is to say. */
+const isOneFailure = ({ best, nearest, alternatives }: Recommendation): boolean =>
+  best === undefined &&
+  alternatives.every(({ trial, status }) => status === 'failed' && trial === (nearest ?? alternatives[0])!.trial) &&
+  (nearest ?? alternatives[0])?.status === 'failed'
+
 /** Lines for stdout. */
 export function resultLines(recommendation: Recommendation, files: readonly string[], style: Style, columns = 120): string[] {
   const { best, nearest, objective, slo, conclusion } = recommendation
@@ -32,6 +38,13 @@ export function resultLines(recommendation: Recommendation, files: readonly stri
       .map((a) => row(' ', a, a.whyNot)),
   ]
   const more = recommendation.alternatives.length - shown
+  if (isOneFailure(recommendation))
+    return [
+      '',
+      ...wrap(recommendation.verdict, columns, '').map((line) => paint(line, 'yellow', style)),
+      '',
+      `Experiment ${recommendation.experimentId}: tune show ${recommendation.experimentId}`,
+    ]
   const lines = [
     '',
     ...wrap(recommendation.verdict, columns, '').map((line) =>

@@ -1,7 +1,8 @@
 /** One finished trial, or one load step, as a line. */
 import { capacityOf } from '../../profiler/capacity/known-capacity.ts'
+import { metricText } from '../../profiler/prometheus.ts'
 import type { LoadPoint, Phase, Slo } from '../../profiler/types.ts'
-import { latency, money, percent, rate, rateInterval, sloFigure, sloName, sloValue } from '../../reports/format.ts'
+import { latency, money, percent, rate, rateInterval, significant, sloFigure, sloName, sloValue } from '../../reports/format.ts'
 import { type Complete, secondLook } from '../../reports/recommendation/second-look.ts'
 import { duration } from './columns.ts'
 import { glyph, type Paint, type Style } from './glyphs.ts'
@@ -47,7 +48,11 @@ function measuredLine({ measurement, seconds }: Complete, head: string, pricePer
   }
   const figures = known === 'bound below' ? `at least ${rate(capacityRps)}` : `about ${rate(capacityRps)} [${rateInterval(ci)}]`
   const cost = money((pricePerHour / 3600 / capacityRps) * 1e6)
-  return { mark: glyph('done', style), paint: 'green', text: `${head}: ${figures}, ${cost} per million, ${took}` }
+  return {
+    mark: glyph('done', style),
+    paint: 'green',
+    text: `${head}: ${figures}, ${cost} per million${metricWords(measurement)}, ${took}`,
+  }
 }
 
 function secondLine(trial: Complete, head: string, style: Style): Line {
@@ -81,3 +86,9 @@ const firstLine = (text: string) => text.split('\n')[0] ?? ''
 /** Of a predictor with a `prepare` step: what it added to the start. */
 export const preparedWords = ({ seconds, kept }: { readonly seconds: number; readonly kept: boolean }): string =>
   kept ? 'prepared before' : `${duration(seconds)} of it preparing`
+
+/** The server's own metrics at the capacity, with their bounds. */
+const metricWords = ({ metrics = [] }: Complete['measurement']): string =>
+  metrics
+    .map((one) => `, ${metricText(one)} ${significant(one.value)}${one.max === undefined ? '' : ` of ${significant(one.max)}`}`)
+    .join('')

@@ -249,7 +249,7 @@ const untilItServes = async ({ options, signal }: Launch, { group, log, announce
     return { target, provenance, httpUrl: `http://${host}:${port}` }
   } catch (error) {
     signal.throwIfAborted()
-    const why = whyNot(error, ended.signal.aborted ? (ended.signal.reason as Exit) : undefined, causeOf, log)
+    const why = whyNot(error, ended.signal.aborted ? (ended.signal.reason as Exit) : undefined, options, { causeOf, log })
     const itsOwn = why instanceof PortTakenError || (why instanceof InfeasibleError && why.reason === 'out-of-memory')
     // What answered badly, or not at all, was not the predictor.
     throw !itsOwn && taken() ? new PortTakenError(`another server listens on its port; ${why.message}`) : why
@@ -257,9 +257,14 @@ const untilItServes = async ({ options, signal }: Launch, { group, log, announce
 }
 
 /** Why it does not serve. @param exit where it has ended */
-const whyNot = (error: unknown, exit: Exit | undefined, causeOf: Started['causeOf'], log: PredictorLog): Error => {
+const whyNot = (
+  error: unknown,
+  exit: Exit | undefined,
+  options: LocalLauncherOptions,
+  { causeOf, log }: Pick<Started, 'causeOf' | 'log'>,
+): Error => {
   if (error instanceof PortTakenError) return error
-  if (exit !== undefined) return launchFailure(causeOf(exit), describeExit(exit), log)
+  if (exit !== undefined) return launchFailure(causeOf(exit), describeExit(exit), log, reachesIt(options) ? 'configuration' : 'experiment')
   if (error instanceof NeverReadyError) return neverReady(causeOf(undefined), error, log)
   // Anything else is no word of the predictor's: a payload file that cannot be read, say.
   if (!(error instanceof Error) || error.name !== 'ProtocolError') throw error
@@ -309,6 +314,9 @@ const isTaken = (port: number, group: ProcessGroup, log: PredictorLog): boolean 
   if (listeners.byCandidates > 0) return listeners.byCandidates < listeners.total
   return saysPortTaken(log.tail(200)) || strangersOn(port, group.identity)
 }
+
+/** Whether a value of the configuration reaches it, so that another one may do better. */
+const reachesIt = ({ parameters }: LocalLauncherOptions): boolean => parameters.some(({ category }) => category !== 'resource')
 
 const commandOf = (launch: Launch, folder: string, port: number | undefined): FilledTemplate => {
   const { options, configuration, asked, holding } = launch

@@ -1,0 +1,51 @@
+import { expect, test } from 'vitest'
+import { metricNames, metricText, readingOf } from './prometheus.ts'
+
+const before = `# HELP queue_depth Requests that wait.
+# TYPE queue_depth gauge
+queue_depth{model="a"} 4
+queue_depth{model="b"} 1 1700000000000
+# TYPE vllm:prompt_tokens_total counter
+vllm:prompt_tokens_total{model_name="m",path="a\\"b}"} 1e3
+vllm:prompt_tokens_total{model_name="n"} 10
+# TYPE wait_seconds histogram
+wait_seconds_bucket{le="0.1"} 5
+wait_seconds_bucket{le="+Inf"} 10
+wait_seconds_sum 2
+wait_seconds_count 10
+untyped_total 7
+limit +Inf
+`
+const after = before
+  .replace('{model="a"} 4', '{model="a"} 8')
+  .replace('} 1e3', '} 1.5e3')
+  .replace('"n"} 10', '"n"} 110')
+  .replace('sum 2', 'sum 5')
+  .replace('count 10', 'count 16')
+  .replace('untyped_total 7', 'untyped_total 9')
+const scrapes = [
+  { atS: 10, text: before },
+  { atS: 14, text: after },
+]
+
+test.each([
+  ['a gauge is its mean over time, of several series the largest', { name: 'queue_depth' }, 6],
+  ['by its labels one of them', { name: 'queue_depth', labels: { model: 'b' } }, 1],
+  ['a counter grows so much a second, all series together', { name: 'vllm:prompt_tokens_total' }, 150],
+  ['a label with quotes and braces', { name: 'vllm:prompt_tokens_total', labels: { path: 'a"b}' } }, 125],
+  ['a histogram is the mean of what it observed meanwhile', { name: 'wait_seconds' }, 0.5],
+  ['a counter by its name', { name: 'untyped_total' }, 0.5],
+  ['infinite', { name: 'limit' }, Number.POSITIVE_INFINITY],
+  ['not there', { name: 'queue' }, undefined],
+  ['not with that label', { name: 'queue_depth', labels: { model: 'c' } }, undefined],
+] as const)('%s', (_, asked, value) => expect(readingOf(asked, scrapes)).toBe(value))
+
+test('a histogram that observed nothing says nothing', () => {
+  expect(readingOf({ name: 'wait_seconds' }, [scrapes[0]!, { ...scrapes[0]!, atS: 12 }])).toBeUndefined()
+})
+
+test('names as they can be asked for, and as they are told', () => {
+  expect(metricNames(before)).toContain('wait_seconds_sum')
+  expect(metricText({ name: 'queue_depth', labels: { model: 'a' } })).toBe('queue_depth{model="a"}')
+  expect(metricText({ name: 'queue_depth' })).toBe('queue_depth')
+})

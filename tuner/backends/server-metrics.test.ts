@@ -1,0 +1,64 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { HttpLoadGenerator } from '../../profiler/index.ts'
+import { targetAt } from '../../profiler/testing/servers.ts'
+import { okBody } from '../../profiler/testing/service.ts'
+import { metricsUnderLoad, overBound } from './server-metrics.ts'
+
+const generator = new HttpLoadGenerator()
+let requests = 0
+const server = createServer((request, response) => {
+  if (request.url === '/metrics' && request.headers['x-key'] === 'k')
+    return response.end(`# TYPE requests_total counter\nrequests_total ${requests}\n# TYPE depth gauge\ndepth{m="a"} 3\n`)
+  if (request.method === 'GET') return response.writeHead(404).end()
+  requests++
+  request.resume().on('end', () => response.end(okBody))
+})
+let url = ''
+beforeAll(async () => {
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+})
+afterAll(async () => {
+  await generator.close()
+  server.closeAllConnections()
+  server.close()
+})
+
+const load = { kind: 'open', rateRps: 100, arrivals: { kind: 'constant' }, durationS: 1, seed: 1 } as const
+const read = (...asked: Parameters<typeof metricsUnderLoad>[0]) =>
+  metricsUnderLoad(asked, { ...targetAt(url), headers: { 'x-key': 'k' } }, load, generator, new AbortController().signal)
+
+test('they are read while the load runs, as it is asked itself', async () => {
+  const [rate, depth] = await read({ name: 'requests_total', max: 50, from: '/metrics' }, { name: 'depth', from: `${url}/metrics` })
+  // Of a busy machine only that it was under load, and how heavy about.
+  expect(rate!.value).toBeGreaterThan(30)
+  expect(rate!.value).toBeLessThan(300)
+  expect(depth).toEqual({ name: 'depth', value: 3 })
+})
+
+test.each([
+  [{ name: 'dept', from: '/metrics' }, /no dept at .*\/metrics$/, /did you mean depth/],
+  [{ name: 'depth', labels: { m: 'b' }, from: '/metrics' }, /no depth\{m="b"\}/, /not with those labels/],
+  [{ name: 'depth', from: '/metric' }, /\/metric answers 404/, /from: \/metrics/],
+])('what is not there is named, with what there is: %o', async (asked, message, hint) => {
+  await expect(read(asked)).rejects.toMatchObject({
+    name: 'LaunchError',
+    message: expect.stringMatching(message),
+    hint: expect.stringMatching(hint),
+    final: 'experiment',
+  })
+})
+
+test('what is over its bound is said with its figures', () => {
+  const readings = [
+    { name: 'a', value: 5 },
+    { name: 'b', labels: { m: 'x' }, max: 0.9, value: 0.97123 },
+  ]
+  expect(overBound(readings, 212.34)).toBe('b{m="x"} is 0.9712 at 212 requests per second, over its bound of 0.9')
+  expect(overBound([{ name: 'b', max: 0.9, value: 0.9 }], 1)).toBeUndefined()
+  expect(overBound([{ name: 'b', max: 0.9, value: Number.NaN }], 1)).toMatch(/over its bound/)
+})
