@@ -174,7 +174,7 @@ function hintForKey(key: string, path: Path): string {
   const { here, everywhere } = knownKeys(path)
   if (closest(key, here).length > 0) return namesNear(key, here)
   const names = [...new Set(everywhere.map(([name]) => name))]
-  const [other] = closest(key, names)
+  const other = names.includes(key) ? key : closest(key, names)[0]
   const place = everywhere.find(([name, where]) => name === other && !where.includes('*'))
   return place ? `did you mean ${place[1]}?` : namesNear(key, here)
 }
