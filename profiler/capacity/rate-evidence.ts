@@ -8,9 +8,9 @@ import { inARow } from './joined-runs.ts'
 import { type Pause, pausesOf } from './pauses.ts'
 import type { Played } from './session.ts'
 
-/** An e-value that ends it at once, either way: 99 %. */
+/** An e-value that ends it at once as missed, for good: 99 %. */
 const enough = 100
-/** What counts as proven once the time is up: 95 %. */
+/** What counts as proven, at whatever look it is reached first: 95 % (Ville's inequality: an e-process exceeds 20 with at most that chance, ever). */
 const sufficient = 20
 /** Part of the time that a proof takes at least: a stall that comes more seldom than that has not been looked for. */
 const leastShare = 1 / 3
@@ -91,7 +91,7 @@ export class RateEvidence {
     const holds = this.keptBy(state.played)
     // A pause may come back: there is no early end.
     if (countedS < leastShare * seconds - almost) return undefined
-    if (holds && state.kept >= enough && paused === undefined) return 'holds'
+    if (holds && this.proven && paused === undefined) return 'holds'
     const over = countedS >= seconds - almost
     if (over && !holds) return 'missed'
     if (over && this.proven) return 'holds'
