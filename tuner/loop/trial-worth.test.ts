@@ -7,12 +7,12 @@ const asked = { stop: { tolerance: 0.05, certainty: 0.95 }, objective: { kind: '
 const best = { cost: 0.08, pricePerHour: 1 }
 
 describe('a trial is worth it', () => {
-  test('from a quarter of the tolerance on, half of it over all that come, where it costs next to nothing', () => {
+  test('from a third of the tolerance on, two thirds of it over all that come, where it costs next to nothing', () => {
     const { leastGain, because } = worthOfTrial(asked, { trials: [trial(4), trial(6)], spent: 0.001, best })
-    expect(leastGain).toBeCloseTo(0.0125, 12)
-    expect(because).toBe('all that come would gain about 2 times as much together: half of a tolerance of 5 %')
+    expect(leastGain).toBeCloseTo(0.05 / 3, 12)
+    expect(because).toBe('all that come would gain about 2 times as much together: two thirds of a tolerance of 5 %')
     const finer = { ...asked, stop: { ...asked.stop, tolerance: 0.01 } }
-    expect(worthOfTrial(finer, { trials: [], spent: 0, best }).leastGain).toBeCloseTo(0.0025, 12)
+    expect(worthOfTrial(finer, { trials: [], spent: 0, best }).leastGain).toBeCloseTo(0.01 / 3, 12)
   })
 
   // Two trials of half an hour: $3 each of the price book, and half an hour of waiting at $60.
@@ -32,7 +32,7 @@ describe('a trial is worth it', () => {
   })
 
   test('from the tolerance on however large the bill', () => {
-    expect(worthOfTrial({ ...asked, stop: { ...asked.stop, yearlyBill: 1e9 } }, spending).leastGain).toBeCloseTo(0.0125, 12)
+    expect(worthOfTrial({ ...asked, stop: { ...asked.stop, yearlyBill: 1e9 } }, spending).leastGain).toBeCloseTo(0.05 / 3, 12)
   })
 })
 

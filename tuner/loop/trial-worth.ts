@@ -24,12 +24,12 @@ const hoursPerYear = 8760
 const waitingPerHour = 60
 
 /** Of the tolerance: what all the trials to come must be expected to gain together. */
-const idleShare = 0.5
+const idleShare = 2 / 3
 /** What all trials to come are expected to gain together, as many times what the next one is: each leaves about half to gain (`npm run bench:virtual-job -- --gains`). */
 const allOverNext = 2
 
 /**
- * Who is content with a tolerance of 5 % has no use for trials that would gain less than half of it together, however many more may run. Where a trial takes
+ * Who is content with a tolerance of 5 % has no use for trials that would gain less than two thirds of it together, however many more may run. Where a trial takes
  * long, on dear machines, it must also save what it costs within a year: its price and the wait for it, beside the yearly bill. Stopping where the
  * expected gain no longer pays for the next evaluation: Xie et al., Cost-aware stopping for Bayesian optimization, 2025.
  */
@@ -43,7 +43,7 @@ export function worthOfTrial({ stop, objective }: Pick<Experiment, 'stop' | 'obj
     ? { leastGain: paid, because: `it costs ${money(costs)}, its time counted, of a bill of ${money(bill)} a year` }
     : {
         leastGain: idle,
-        because: `all that come would gain about ${allOverNext} times as much together: half of a tolerance of ${percent(stop.tolerance)}`,
+        because: `all that come would gain about ${allOverNext} times as much together: two thirds of a tolerance of ${percent(stop.tolerance)}`,
       }
 }
 
