@@ -49,6 +49,22 @@ describe('the usual time of a step', () => {
     expect(found(steps)).toEqual([])
   })
 
+  test('of very many that served as many is found at once: they are in no pair with each other', () => {
+    const many = 50_000
+    const served = [1, 2, 3, ...Array<number>(many).fill(4)]
+    const started = process.cpuUsage()
+    expect(
+      usualTimes([
+        stepsOf(
+          served.map((k) => 2 + 10 * k),
+          served,
+        ),
+      ]).slice(1),
+    ).toEqual([12, 22, 32, 42])
+    // Each with each would take over ten seconds.
+    expect(process.cpuUsage(started).user / 1e6).toBeLessThan(3)
+  })
+
   test('is by whoever was there, or left', () => {
     const steps = { ...stepsOf(Array<number>(16).fill(5)), present: Array<number>(16).fill(1) }
     steps.departed.splice(8, 8, ...Array<number>(8).fill(3))

@@ -125,9 +125,18 @@ export function usualTimes(runs: readonly Steps[]): number[] {
   return usual
 }
 
-/** How much longer a step gets by each that it serves, 0 where all served as many. */
+/**
+ * How much longer a step gets by each that it serves, 0 where all served as many.
+ * @param steps by what they served, least first: of a fast server thousands serve as many, and are in no pair with each other
+ */
 function slopeOf(steps: readonly { readonly k: number; readonly ms: number }[]): number {
-  const slopes = steps.flatMap((a) => steps.flatMap((b) => (b.k > a.k ? [(b.ms - a.ms) / (b.k - a.k)] : [])))
+  const slopes: number[] = []
+  let larger = steps.length
+  for (let i = steps.length - 1; i >= 0; i--) {
+    const a = steps[i]!
+    if (i + 1 < steps.length && steps[i + 1]!.k > a.k) larger = i + 1
+    for (const b of steps.slice(larger)) slopes.push((b.ms - a.ms) / (b.k - a.k))
+  }
   return slopes.length === 0 ? 0 : Math.max(0, middle(slopes))
 }
 
