@@ -13,7 +13,8 @@ test('tunes batching through the file of batching parameters, under requests of 
   const { code, stdout, stderr } = await box.tune('--max-trials', '1', '--no-confirm')
   await box.skipIfDisturbed(skip)
   expect(recommends, `${stdout}\n${stderr}`).toContain(code)
-  expect(box.completeTrials()).toHaveLength(1)
+  // One whose figure is not settled is tried again.
+  expect(box.completeTrials()).not.toHaveLength(0)
   for (const flags of box.starts().trim().split('\n'))
     expect(flags).toMatch(/--port=0 --rest_api_port=\d+ --model_name=half_plus_two .*--batching_parameters_file=/)
   const spec = await box.run(['spec', '--target', 'tfserving'])

