@@ -3,6 +3,7 @@
  * server has longer queues and larger batches, which alone make steps look otherwise.
  */
 import { quantileOfSorted } from '../statistics/percentile.ts'
+import { theilSenSlope } from '../statistics/theil-sen.ts'
 import { joinSteps, type Steps } from './steps.ts'
 
 const fewest = 12
@@ -104,8 +105,7 @@ function expectation(seen: Steps): (present: number, departed: number) => number
 
 function lineThrough(all: readonly { size: number; ms: number }[]): (size: number) => number {
   const some = all.filter((_, i) => i % Math.ceil(all.length / mostPaired) === 0)
-  const slopes = some.flatMap((a, i) => some.slice(i + 1).flatMap((b) => (a.size === b.size ? [] : [(b.ms - a.ms) / (b.size - a.size)])))
-  const msEach = slopes.length > 0 ? Math.max(0, median(slopes)) : 0
+  const msEach = Math.max(0, theilSenSlope(some.map(({ size, ms }) => ({ x: size, y: ms }))))
   const baseMs = all.length > 0 ? median(all.map(({ size, ms }) => ms - msEach * size)) : 0
   return (size) => baseMs + msEach * size
 }

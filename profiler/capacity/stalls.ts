@@ -9,6 +9,7 @@
 import { gammaln, probit, sum } from 'simple-statistics'
 import { gamma, normal, type Uniform } from '../seeded-random.ts'
 import { quantileOfSorted } from '../statistics/percentile.ts'
+import { theilSenSlope } from '../statistics/theil-sen.ts'
 import type { Steps } from './steps.ts'
 
 export interface Stall {
@@ -117,27 +118,12 @@ export function usualTimes(runs: readonly Steps[]): number[] {
     group.push(...times[k]!.map((ms) => ({ k, ms })))
     if (group.length < fewestAlike && k < times.length - 1) continue
     const few = group.length < fewestAlike && from > 0
-    const slope = few ? 0 : slopeOf(group)
+    const slope = few ? 0 : Math.max(0, theilSenSlope(group.map((step) => ({ x: step.k, y: step.ms }))))
     const median = few ? usual[from - 1]! : middle(group.map((step) => step.ms - slope * step.k))
     for (; from <= k; from++) usual[from] = median + slope * from
     group = []
   }
   return usual
-}
-
-/**
- * How much longer a step gets by each that it serves, 0 where all served as many.
- * @param steps by what they served, least first: of a fast server thousands serve as many, and are in no pair with each other
- */
-function slopeOf(steps: readonly { readonly k: number; readonly ms: number }[]): number {
-  const slopes: number[] = []
-  let larger = steps.length
-  for (let i = steps.length - 1; i >= 0; i--) {
-    const a = steps[i]!
-    if (i + 1 < steps.length && steps[i + 1]!.k > a.k) larger = i + 1
-    for (const b of steps.slice(larger)) slopes.push((b.ms - a.ms) / (b.k - a.k))
-  }
-  return slopes.length === 0 ? 0 : Math.max(0, middle(slopes))
 }
 
 const middle = (values: number[]): number =>
