@@ -1,11 +1,11 @@
 /** docs/paths.md as its reader follows it: each section from a folder with what it says, its commands in their order, timed until the first recommendation. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { chmodSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { afterEach, expect, test } from 'vitest'
+import { freePort } from '../profiler/testing/free-port.ts'
 import { exitCodeOf } from './exit-codes.ts'
 import { CliBox } from './testing/run-cli.ts'
 
@@ -33,14 +33,6 @@ afterEach(async () => {
   server = undefined
   await box?.end()
 })
-
-async function freePort(): Promise<number> {
-  const listening = createServer()
-  await new Promise<void>((resolve) => listening.listen(0, '127.0.0.1', resolve))
-  const { port } = listening.address() as { port: number }
-  await new Promise((resolve) => listening.close(resolve))
-  return port
-}
 
 /** Puts a stand-in of trials/launchers/testing on the PATH of the box. */
 function standIn(program: string, script: string): void {

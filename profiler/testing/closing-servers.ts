@@ -2,9 +2,9 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { freePort } from './free-port.ts'
 
 interface InstalledServer {
   readonly name: string
@@ -55,23 +55,6 @@ http {
   server { listen 127.0.0.1:${port}; ${settings}; location / { return 200 '${answer}'; } }
 }
 `
-
-/** Below the ports that systems give out themselves, so that no other test's socket takes it before the server does. */
-async function freePort(): Promise<number> {
-  for (;;) {
-    const port = 20_000 + Math.floor(12_000 * Math.random())
-    const server = createServer().listen(port, '127.0.0.1')
-    const free = await once(server, 'listening').then(
-      () => true,
-      (error: NodeJS.ErrnoException) => {
-        if (error.code !== 'EADDRINUSE') throw error
-        return false
-      },
-    )
-    server.close()
-    if (free) return port
-  }
-}
 
 /** Resolves once something listens; rejects when the process ends. */
 async function listening(child: ChildProcess, url: string): Promise<void> {

@@ -6,12 +6,12 @@
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { copyFileSync, existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { delimiter, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { parse } from 'yaml'
 import { serverAddress } from '../../profiler/server-address.ts'
+import { freePort } from '../../profiler/testing/free-port.ts'
 import { programIn } from '../../trials/machine/programs.ts'
 import { exitCodes } from '../exit-codes.ts'
 import { table } from '../render/columns.ts'
@@ -31,14 +31,6 @@ function missing({ needs }: ForeignRow): string[] {
     const asked = kind === 'python' ? ['/usr/bin/python3', '-c', `import ${name}`] : ['ruby', '-e', `require '${name}'`]
     return spawnSync(asked[0]!, asked.slice(1)).status !== 0
   })
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as { port: number }
-  await new Promise((resolve) => server.close(resolve))
-  return port
 }
 
 interface Outcome {
