@@ -1,6 +1,6 @@
 /** The recommendation: trials, an SLO, an objective and prices in; a verdict, its reasons and its rivals out. Pure. */
 
-import { gainOver } from '../../search/objective.ts'
+import { gainOver, type Objective } from '../../search/objective.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
@@ -11,6 +11,7 @@ import { type Judged, judge, type View } from './judged.ts'
 import { paretoFront, qualityFronts } from './pareto-front.ts'
 import { confirmationMargin, isConfirmed } from './status.ts'
 import type { Conclusion, Recommendation, StopBelief } from './types.ts'
+import { costAgain } from './unsettled.ts'
 import { confidenceOf, verdictOf, verdictOfNone, verdictOfNothing, whyNot } from './verdict.ts'
 
 export interface RecommendInput extends View {
@@ -33,7 +34,7 @@ export interface RecommendInput extends View {
 export function recommend(input: RecommendInput): Recommendation {
   const all = judge(input.trials, input)
   const { slo, objective } = input
-  const best = bestOf(all)
+  const best = bestOf(all, objective)
   const conclusion = conclusionOf(input, best, all)
   const nearest = best ? undefined : nearestOf(all)
   const subject = best ?? nearest
@@ -95,14 +96,15 @@ function conclusionOf({ provenance, confirm }: RecommendInput, best: Judged | un
   return confirm === false && status !== 'refuted' ? 'not asked' : 'unconfirmed'
 }
 
-/** The first in rank; a confirmed one where it is not worse by more than the margin, or the first was refuted. */
-function bestOf(all: readonly Judged[]): Judged | undefined {
+/** The first in rank; where one was confirmed that one, unless a rival is better by more than the margin at the rate that it would be confirmed at. */
+function bestOf(all: readonly Judged[], objective: Objective): Judged | undefined {
   const feasible = all.filter((j) => j.candidate.feasible)
-  const [first] = feasible
   const confirmed = feasible.find((j) => isConfirmed(j.candidate.status))
-  if (!first || !confirmed) return first
+  if (!confirmed) return feasible[0]
+  const again = feasible.map((rival) => ({ rival, cost: costAgain(rival.candidate, objective) }))
+  const first = again.reduce((a, b) => (b.cost < a.cost ? b : a))
   const margin = confirmationMargin * Math.abs(confirmed.candidate.cost)
-  return first.candidate.status !== 'refuted' && first.candidate.cost < confirmed.candidate.cost - margin ? first : confirmed
+  return first.cost < confirmed.candidate.cost - margin ? first.rival : confirmed
 }
 
 /** Of those that serve: the one that is over the price by least, else the fastest when idle. Those that cannot serve come last. */

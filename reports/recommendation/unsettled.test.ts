@@ -89,6 +89,23 @@ test('a refuted configuration is not recommended before one that held, whatever 
   expect(conclusion).toBe('confirmed')
 })
 
+test('once the race is over, the best is confirmed: a rival is compared at the rate that the race would measure it at, not by what it seems', () => {
+  // B seems 25 % cheaper, by an interval so wide that its heat would be run at 158, where it costs more than A at 93.
+  const wide = tried(3, B, 250, { capacityCi90Rps: [100, 400] })
+  expect(next(...confirmed, wide)).toBeUndefined()
+  expect(given(...confirmed, wide)).toMatchObject({ best: { trial: 1 }, conclusion: 'confirmed' })
+  expect(given(...confirmed, wide).alternatives[0]).toMatchObject({
+    trial: 3,
+    whyNot: 'no better at the rate that it would be confirmed at',
+  })
+  // One that would cost less there has its heat, and is the best until then.
+  const narrow = tried(3, B, 250)
+  expect(next(...confirmed, narrow)).toMatchObject({ candidate: { trial: 3 } })
+  expect(given(...confirmed, narrow)).toMatchObject({ best: { trial: 3 }, conclusion: 'unconfirmed' })
+  // The rival is the cheapest of all at its own rate, whatever the order of the estimates.
+  expect(given(...confirmed, wide, tried(4, C, 480))).toMatchObject({ best: { trial: 4 } })
+})
+
 test('every candidate once, best first; the nearest in its place', () => {
   const numbers = (...trials: RecommendInput['trials']) => candidatesOf(given(...trials)).map(({ trial }) => trial)
   expect(numbers(tried(1, A, 100), tried(2, B, 150), tried(3, C, 500))).toEqual([3, 1, 2])

@@ -29,13 +29,16 @@ function shareOfDemand(capacityRps: number, objective: Objective): number {
 
 const costAt = (candidate: Candidate, capacityRps: number, objective: Objective): number => cost(objective, { ...candidate, capacityRps })
 
-/** A rival that was measured once and that, measured again, may well come before the best: like is compared with like, its cost at the rate that it would be measured at. */
-export function isUnsettled(candidate: Candidate, best: Candidate, objective: Objective): boolean {
-  if (candidate.trial === best.trial || !onceMeasured(candidate)) return false
-  return costAt(candidate, secondRateRps(candidate, objective), objective) < best.cost
+/** What a candidate is compared by with one that a second measurement held: its cost at the rate that it would be measured at again; Infinity where it is no rival. */
+export function costAgain(candidate: Candidate, objective: Objective): number {
+  const { feasible, status } = candidate
+  if (!feasible || isConfirmed(status) || status === 'refuted') return Number.POSITIVE_INFINITY
+  return costAt(candidate, secondRateRps(candidate, objective), objective)
 }
 
-const onceMeasured = ({ feasible, status }: Candidate): boolean => feasible && !isConfirmed(status) && status !== 'refuted'
+/** A rival that was measured once and that, measured again, may well come before the best. */
+export const isUnsettled = (candidate: Candidate, best: Candidate, objective: Objective): boolean =>
+  candidate.trial !== best.trial && costAgain(candidate, objective) < best.cost
 
 /** What is to be measured again, and at which rates. */
 interface Heat {
