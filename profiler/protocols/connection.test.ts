@@ -123,8 +123,11 @@ describe.each(kinds)('over %s', (kind) => {
     const url = await serve(kind, (request, response) => {
       if (request.method === 'GET') oip(request, response)
     })
-    const late = protocolFor('oip-v2', { ...options, timeoutMs: 150 }).prepare(url, 'm', generated, signal)
-    await expect(late).rejects.toMatchObject({ hint: 'it did not answer in time' })
+    const late = protocolFor('oip-v2', { ...options, timeoutMs: 150, firstAnswerMs: 150 }).prepare(url, 'm', generated, signal)
+    await expect(late).rejects.toMatchObject({
+      message: expect.stringContaining('did not answer its first request within 0.1'),
+      why: 'no-answer',
+    })
     const abort = new AbortController()
     const given = protocolFor('oip-v2', { ...options, timeoutMs: 60_000 }).prepare(url, 'm', generated, abort.signal)
     setTimeout(() => abort.abort(new Error('enough')), 100)

@@ -4,11 +4,12 @@ import { ProtocolError } from '../profiler-errors.ts'
 import { hrefOf, namesSocket, pathBelow, type ServerAddress, serverAddress, socketHint } from '../server-address.ts'
 import type { Answered, Protocol, RequestBody, Target } from '../types.ts'
 import { valuesOf } from './golden-answers.ts'
-import { answersOk, excerpt, postOnce } from './http.ts'
+import { answersOk, firstAnswer, postOnce } from './http.ts'
 import type { DeclaredTensor } from './meaning.ts'
 import { differentOnes, mixedHint, mixedUp } from './mixed-answers.ts'
 import { bodiesFromFile } from './payload-pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
+import { excerpt, noJsonHint } from './refusals.ts'
 
 /** What one protocol adds to the HTTP that all share. */
 export interface Dialect {
@@ -18,6 +19,8 @@ export interface Dialect {
   /** Another sign that it is ready, where no health path was given. @param call URL of the inference call */
   readyToo?(call: string, signal: AbortSignal): Promise<boolean>
   inferPath(model: string): string
+  /** Its answers may be several documents, one a line. */
+  readonly lines?: true
   /** A path in the server's URL is that of the inference call. */
   readonly pathOfUrl?: true
   /** Bodies made of the source's items, from what the server says of the model. */
@@ -63,7 +66,7 @@ export function httpProtocol(dialect: Dialect, options: Parameters<ProtocolModul
     answers: {
       tensors: dialect.result !== undefined,
       ask: async (target, body, signal) => Buffer.from(await postOnce(name, target, target.bodies[body]!, signal)),
-      read: async (answer) => answeredOf(dialect, jsonFrom(Buffer.from(answer).toString())),
+      read: async (answer) => answeredOf(dialect, answerFrom(dialect, Buffer.from(answer).toString())),
       of: async (document) => answeredOf(dialect, document),
     },
     async prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>> {
@@ -83,10 +86,14 @@ export function httpProtocol(dialect: Dialect, options: Parameters<ProtocolModul
         http2: options.http2,
         tls: options.tls,
       }
-      const text = await postOnce(name, target, bodies[0]!, signal)
+      const text = await firstAnswer(name, target, bodies[0]!, options.firstAnswerMs, signal)
       const wrong = faultOf(dialect, text, { model, request: documentOf(bodies[0]!), outputs }, target.expect)
       if (wrong !== undefined)
-        throw new ProtocolError(name, `${hrefOf(parseUrl(name, url), target.path)} answered 200, but ${wrong}: ${excerpt(text)}`)
+        throw new ProtocolError(
+          name,
+          `${hrefOf(parseUrl(name, url), target.path)} answered 200, but ${wrong}: ${excerpt(text)}`,
+          noJsonHint(text),
+        )
       await checkTogether(dialect, target, signal)
       return target
     },
@@ -137,6 +144,17 @@ export function parseUrl(name: string, url: string): ServerAddress {
   throw new ProtocolError(name, `'${url}' is not an http or https URL`)
 }
 
+/** A document, or where the dialect has them several, one a line, as a list. @throws what JSON.parse and the bounded reader throw */
+function answerFrom({ lines }: Dialect, text: string): unknown {
+  try {
+    return jsonFrom(text)
+  } catch (error) {
+    const each = text.split(/\r?\n/).filter((line) => line.trim() !== '')
+    if (!lines || each.length < 2) throw error
+    return each.map((line) => jsonFrom(line))
+  }
+}
+
 function documentOf({ body }: RequestBody): unknown {
   try {
     return JSON.parse(Buffer.from(body as Uint8Array).toString())
@@ -148,7 +166,7 @@ function documentOf({ body }: RequestBody): unknown {
 function faultOf(dialect: Dialect, text: string, asked: Asked, expect: string | undefined): string | undefined {
   let answer: unknown
   try {
-    answer = jsonFrom(text)
+    answer = answerFrom(dialect, text)
   } catch (error) {
     if (error instanceof BoundError) return error.message
     return /[[,:]\s*-?(NaN|Infinity)\b/.test(text) ? 'with a number that is none, which JSON has not' : 'not with JSON'

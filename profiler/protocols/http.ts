@@ -4,10 +4,10 @@ import { answerBytes, answerTooLong, BoundError, jsonFrom, readAnswer } from '..
 import { decoded } from '../generator/content-encoding.ts'
 import { Http2Connection } from '../generator/http2-connection.ts'
 import { tlsChecks, trustHint } from '../generator/tls.ts'
-import { plainText } from '../plain-text.ts'
 import { ProtocolError } from '../profiler-errors.ts'
 import { hrefOf, httpUrlOf, type ServerAddress, serverAddress } from '../server-address.ts'
 import type { RequestBody, TlsOptions } from '../types.ts'
+import { excerpt, pathHint, refusal } from './refusals.ts'
 
 /** How a server is asked: as the load will be sent. */
 interface Asking {
@@ -84,6 +84,9 @@ export async function getJson(protocol: string, url: string, asking: Asking, sig
   }
 }
 
+/** As under load, but for those that have no answer in them: 202, a job that is answered later, and 204. */
+const isGood = (status: number): boolean => status >= 200 && status <= 299 && status !== 202 && status !== 204
+
 /** Sends one request as the load will, and returns the answer's text when it is good. */
 export async function postOnce(
   protocol: string,
@@ -106,8 +109,33 @@ export async function postOnce(
       redirectHint(url, answer.location),
       'unknown-call',
     )
-  if (answer.status !== 200) throw refusal(protocol, url, answer, requestRefused.has(answer.status) && !unknownPath.test(answer.text))
+  if (!isGood(answer.status)) throw refusal(protocol, url, answer, true)
   return answer.text
+}
+
+/** As long as a server may take to be ready, where nothing else is said. */
+export const usualFirstAnswerMs = 60_000
+
+/** The first request: a server may load its model with it. @throws ProtocolError, also after `patienceMs` */
+export async function firstAnswer(
+  protocol: string,
+  target: Parameters<typeof postOnce>[1],
+  body: RequestBody,
+  patienceMs: number | undefined,
+  signal: AbortSignal,
+): Promise<string> {
+  const timeoutMs = Math.max(target.timeoutMs, patienceMs ?? usualFirstAnswerMs)
+  try {
+    return await postOnce(protocol, { ...target, timeoutMs }, body, signal)
+  } catch (error) {
+    if (!(error instanceof ProtocolError) || error.hint !== lateHint) throw error
+    throw new ProtocolError(
+      protocol,
+      `${hrefOf(addressOf(target.url), target.path)} did not answer its first request within ${Number((timeoutMs / 1000).toFixed(1))} s`,
+      'a server that loads its model with the first request may take longer: --ready-timeout 5m (readyTimeout in an experiment file)',
+      'no-answer',
+    )
+  }
 }
 
 /** What is asked here was made of an address. */
@@ -266,6 +294,8 @@ function unreachable(protocol: string, url: string, error: unknown): ProtocolErr
   return new ProtocolError(protocol, `${url} cannot be reached: ${message}`, hintFor(code, message, error))
 }
 
+const lateHint = 'it did not answer in time'
+
 function hintFor(code: unknown, message: string, error: unknown): string | undefined {
   if (error instanceof errors.HTTPParserError || /NO_APPLICATION_PROTOCOL/.test(String(code)))
     return 'does it speak HTTP/2 alone? Then say --http2 (http2 in an experiment file)'
@@ -275,49 +305,8 @@ function hintFor(code: unknown, message: string, error: unknown): string | undef
   if (code === 'ENOTFOUND') return 'no such host: check the URL'
   if (code === 'ENOENT') return 'no such socket: is the server up, and the path right?'
   if (code === 'EACCES') return 'that user may not write to the socket: chmod it, or run as one who may'
-  if (/TIMEOUT|ETIMEDOUT/.test(String(code))) return 'it did not answer in time'
+  if (/CONNECT_TIMEOUT/.test(String(code))) return 'nothing answers there: is the address right, and does a firewall let it through?'
+  if (/TIMEOUT|ETIMEDOUT/.test(String(code))) return lateHint
   if (error instanceof Http2Error) return 'does it speak HTTP/2 there? If not, drop --http2 (http2 in an experiment file)'
   return undefined
-}
-
-/** Statuses by which a server that knows the call refuses what is in it. */
-const requestRefused: ReadonlySet<number> = new Set([400, 413, 415, 422])
-/** TensorFlow Serving's 400 for a path that it does not have (http_rest_api_handler.cc). */
-export const unknownPath = /Malformed request: (GET|POST) /
-
-const pathHint = '--path, or path in an experiment file'
-/** Of one who wants to know who asks. */
-export const headerHint = "give the header it asks for: --header 'Name: value' (headers in an experiment file)"
-
-function refusal(protocol: string, url: string, { status, text }: Answer, refused = false): ProtocolError {
-  const denied = status === 401 || status === 403
-  const hint =
-    refused && status === 400
-      ? 'does the payload fit the model?'
-      : status === 404
-        ? `check the model name, the path of the call (${pathHint}), and that the server speaks this protocol`
-        : status === 405
-          ? `is that the path of the inference call? ${pathHint}`
-          : denied
-            ? headerHint
-            : undefined
-  const why = refused ? 'refused' : denied ? 'denied' : status === 404 || status === 405 ? 'unknown-call' : undefined
-  return new ProtocolError(protocol, `${url} answered ${status}: ${excerpt(said(text))}`, hint, why)
-}
-
-/** The server's own words: the error of a JSON answer, else all of it. */
-function said(text: string): string {
-  try {
-    const answer = jsonFrom(text)
-    const { error, message, detail } = answer as Record<string, unknown>
-    const words = [error, message, detail, (error as { message?: unknown } | undefined)?.message].find((each) => typeof each === 'string')
-    return (words as string | undefined) ?? text
-  } catch {
-    return text // No JSON, or none with an error in it.
-  }
-}
-
-export const excerpt = (text: string): string => {
-  const line = plainText(text).replace(/\s+/g, ' ').trim()
-  return line === '' ? '(empty body)' : line.length > 300 ? `${line.slice(0, 300)}…` : line
 }

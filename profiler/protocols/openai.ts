@@ -4,11 +4,12 @@ import { isRecord, textsAt } from '../plain-record.ts'
 import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import { hrefOf, pathBelow } from '../server-address.ts'
 import type { Protocol, RequestBody, Target } from '../types.ts'
-import { answersOk, excerpt, postOnce } from './http.ts'
+import { answersOk, firstAnswer, postOnce } from './http.ts'
 import { parseUrl } from './http-protocol.ts'
 import { jsonLines } from './payload-pool.ts'
 import { defaultPrompts, makePrompts, type Prompt } from './prompts.ts'
 import type { ProtocolModule } from './protocol-module.ts'
+import { excerpt } from './refusals.ts'
 
 const chatPath = '/v1/chat/completions'
 
@@ -60,7 +61,7 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
         http2: options.http2,
         tls: options.tls,
       }
-      const answer = await postOnce('openai', target, bodies[0]!, signal)
+      const answer = await firstAnswer('openai', target, bodies[0]!, options.firstAnswerMs, signal)
       const stream = new TokenStream()
       stream.push(Buffer.from(answer), 0)
       if (stream.fault !== undefined)

@@ -22,6 +22,7 @@ function dialect(options: ProtocolOptions): Dialect {
   return {
     name: 'json',
     pathOfUrl: true,
+    lines: true,
     expect: () => expect,
     readyPaths: () => [healthPath ?? '/healthz'],
     // It has the path, and takes no GET there: many have no other that says so.

@@ -5,6 +5,8 @@ export interface ProtocolOptions {
   readonly headers?: Readonly<Record<string, string>>
   /** Deadline of each request; default: the protocol's. */
   readonly timeoutMs?: number
+  /** How long the first answer may take, where a model is loaded with it; default 60 s, and no less than the deadline. */
+  readonly firstAnswerMs?: number
   /** Path of the inference call, in place of the protocol's own. */
   readonly path?: string
   /** Path that answers 200 when the server is ready, in place of the protocol's own. */

@@ -106,7 +106,7 @@ describe('Open Inference Protocol', () => {
       const answer = route(body, response)
       return answer
     }
-    const failure = protocolFor('oip-v2', { timeoutMs: 500 }).prepare(url, 'm', generated, signal)
+    const failure = protocolFor('oip-v2', { timeoutMs: 500, firstAnswerMs: 500 }).prepare(url, 'm', generated, signal)
     await expect(failure).rejects.toThrow(ProtocolError)
     await expect(failure).rejects.toThrow(message)
   })

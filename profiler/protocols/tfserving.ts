@@ -1,12 +1,13 @@
 import { isRecord } from '../plain-record.ts'
 import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import { type Content, fitted } from './content.ts'
-import { getJson, unknownPath } from './http.ts'
+import { getJson } from './http.ts'
 import { type Dialect, httpProtocol } from './http-protocol.ts'
 import { type DeclaredTensor, documentFault } from './meaning.ts'
 import { bytesKind, itemShape, mostOf, type TensorInput } from './payload-pool.ts'
 import { jsonPool } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
+import { unknownPath } from './refusals.ts'
 
 const modelPath = (model: string) => `/v1/models/${encodeURIComponent(model)}`
 const inferPath = (model: string) => `${modelPath(model)}:predict`

@@ -1,8 +1,9 @@
 /** Why a server that runs never says that it is ready: it wants to know who asks, sends elsewhere, or knows nothing of the path. */
 import { hrefOf, pathBelow, serverAddress } from '../server-address.ts'
-import { get, headerHint, redirectHint } from './http.ts'
+import { get, redirectHint } from './http.ts'
 import type { ProtocolOptions } from './protocol-module.ts'
 import { type ProtocolName, protocolTable } from './protocol-table.ts'
+import { headerHint } from './refusals.ts'
 
 /** No server has it. */
 const madeUpPath = '/tune-asks-for-no-such-path'

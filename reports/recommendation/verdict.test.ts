@@ -121,7 +121,7 @@ describe('where nothing meets the SLO', () => {
   test('nothing is known of any', () => {
     const failed = candidate({ reason: 'not measured: no port' })
     expect(verdictOfNothing([])).toBe('Nothing has been measured yet')
-    expect(verdictOfNothing([failed])).toBe('Nothing is known of the one configuration tried: one: not measured: no port')
+    expect(verdictOfNothing([failed])).toBe('Not measured: no port')
     expect(verdictOfNothing([failed, candidate()])).toBe(
       'Nothing is known of any of the 2 configurations tried: one: not measured: no port',
     )

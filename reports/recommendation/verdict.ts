@@ -58,10 +58,13 @@ export function verdictOfNone(nearest: Candidate | undefined, slo: Slo, objectiv
 }
 
 /** The verdict when no trial tells anything of its configuration. */
-export const verdictOfNothing = (all: readonly Candidate[]): string =>
-  all.length === 0
-    ? 'Nothing has been measured yet'
-    : `Nothing is known of ${all.length === 1 ? 'the one configuration' : `any of the ${all.length} configurations`} tried: ${all[0]!.label}: ${all[0]!.reason}`
+export function verdictOfNothing(all: readonly Candidate[]): string {
+  const [first] = all
+  if (first === undefined) return 'Nothing has been measured yet'
+  const { label, reason = '' } = first
+  if (all.length === 1) return `${reason.charAt(0).toUpperCase()}${reason.slice(1)}`
+  return `Nothing is known of any of the ${all.length} configurations tried: ${label}: ${reason}`
+}
 
 /** Why an alternative was not chosen: '12 % dearer', '3 % dearer, within the uncertainty', or why it cannot serve. */
 export function whyNot(candidate: Candidate, best: Candidate | undefined, objective: Objective): string {

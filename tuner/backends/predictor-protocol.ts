@@ -4,7 +4,7 @@ import { type Protocol, type ProtocolName, type ProtocolOptions, protocolFor } f
 import { builtinProtocol } from '../../trials/launchers/builtin.ts'
 import { withCheckedAnswers } from '../../trials/launchers/checked-answers.ts'
 import { GoldenStore } from '../../trials/launchers/golden-store.ts'
-import type { PredictorTemplate } from '../../trials/launchers/template.ts'
+import { defaultReadyTimeoutS, type PredictorTemplate } from '../../trials/launchers/template.ts'
 import type { Launcher } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 
@@ -24,13 +24,14 @@ interface ProtocolChoice {
 
 /** @param url one of a predictor's servers, where it has several */
 export function protocolOf({ predictor, load: { timeoutMs } }: Experiment, url?: string): ProtocolChoice {
-  if (predictor.kind === 'builtin') return choice(builtinProtocol(predictor), { timeoutMs })
+  const firstAnswerMs = 1000 * (predictor.readyTimeoutS ?? defaultReadyTimeoutS)
+  if (predictor.kind === 'builtin') return choice(builtinProtocol(predictor), { timeoutMs, firstAnswerMs })
   const { path, signature, healthPath, body, headers } = predictor
   const server =
     predictor.kind === 'url'
       ? { headers: withAuthorization(url ?? predictor.url, headers), http2: predictor.http2, tls: predictor.tls }
       : { headers }
-  return choice(predictor.protocol, { ...server, timeoutMs, path, signature, healthPath, template: body })
+  return choice(predictor.protocol, { ...server, timeoutMs, firstAnswerMs, path, signature, healthPath, template: body })
 }
 
 /** The headers, with user and password of the URL as the one that they stand for, where none was given. */

@@ -1,6 +1,6 @@
 /**
  * Servers and gateways of others, each from an empty folder by `tune init` and `tune -f experiment.yaml --max-trials 2 --trial-time 1s`:
- * `npm run bench:foreign -- [part of a name]`, about twenty seconds each. Says of each whether it was recognised (its title, or its protocol), whether the
+ * `npm run bench:foreign -- [part of a name]`, about twenty seconds each, three minutes at most. Says of each whether it was recognised (its title, or its protocol), whether the
  * file calls it as it wants to be called, whether a trial of it was measured (of those that trials start: with its parameters in the space), and whether
  * nothing is left of it. What Debian and npm have is run where it is installed; what is not is named. Exit code 1 where anything is not as it should be.
  */
@@ -22,12 +22,18 @@ import { type ForeignRow, foreignRows } from './foreign-rows.ts'
 const root = fileURLToPath(new URL('../..', import.meta.url))
 process.env.PATH = `${process.env.PATH}${delimiter}/usr/sbin`
 
+/** Of each of the two commands; a server that hangs holds no other up. */
+const mostS = 90
+/** Where Debian's packages for Node stand. */
+const nodeFolders = [join(root, 'node_modules'), '/usr/share/nodejs']
+process.env.NODE_PATH = nodeFolders[1]
+
 /** What of its needs is not here. */
 function missing({ needs }: ForeignRow): string[] {
   return needs.filter((need) => {
     const [kind, name] = need.includes(':') ? [need.slice(0, need.indexOf(':')), need.slice(need.indexOf(':') + 1)] : ['program', need]
     if (kind === 'program') return programIn(process.env.PATH!.split(delimiter), name!) === undefined
-    if (kind === 'node') return !existsSync(join(root, 'node_modules', name!))
+    if (kind === 'node') return !nodeFolders.some((folder) => existsSync(join(folder, name!)))
     const asked = kind === 'python' ? ['/usr/bin/python3', '-c', `import ${name}`] : ['ruby', '-e', `require '${name}'`]
     return spawnSync(asked[0]!, asked.slice(1)).status !== 0
   })
@@ -59,7 +65,7 @@ class ForeignRun {
     symlinkSync(join(root, 'node_modules'), join(box.folder, 'node_modules'))
     try {
       await this.#startGateway()
-      const init = await box.run(['init', '--yes', '--no-smoke', '--slo', 'p75<250ms', ...row.init.map(this.#filled)])
+      const init = await box.run(['init', '--yes', '--no-smoke', '--slo', 'p75<250ms', ...row.init.map(this.#filled)], {}, mostS)
       const file = join(box.folder, 'experiment.yaml')
       const text = existsSync(file) ? readFileSync(file, 'utf8') : ''
       const [, named] = /Recognised ([^:,]+?)(?::|, process| by its answers)/.exec(init.stderr) ?? []
@@ -93,7 +99,7 @@ class ForeignRun {
   async #tune(written: boolean, variables: Readonly<Record<string, string>>): Promise<string | undefined> {
     if (!written) return 'no file was written'
     const flags = ['--max-trials', '2', '--trial-time', '1s', '--no-confirm', '--pin', 'cpuCores=1']
-    const { code, stdout, stderr } = await this.box.run(['-f', 'experiment.yaml', ...flags], variables)
+    const { code, stdout, stderr } = await this.box.run(['-f', 'experiment.yaml', ...flags], variables, mostS)
     const { trials } = await this.box.stored()
     const complete = trials.filter(({ state }) => state === 'complete').length
     const wanted = this.row.gateway === undefined && this.row.knobs.length > 0 ? 2 : 1
@@ -129,15 +135,21 @@ class ForeignRun {
       const child = spawn(program!, args, { cwd: this.box.folder, stdio: ['ignore', 'ignore', 'pipe'], detached: true })
       child.stderr!.on('data', () => {})
       this.#children.push(child)
+      // Some gateways ask nobody for a while who did not answer once.
+      if (words === upstream) await this.#until(() => answers(`http://127.0.0.1:${this.#names['@UPSTREAM@']}`), upstream)
     }
     const url = this.#filled(init.at(-1)!)
     const { path, origin } = serverAddress(url)!
     const socket = url.startsWith('unix:') ? url.slice('unix:'.length) : undefined
+    await this.#until(async () => (socket ? existsSync(socket) : answers(origin + path)), gateway)
+  }
+
+  async #until(isUp: () => Promise<boolean>, words: readonly string[]): Promise<void> {
     for (let i = 0; i < 300; i++) {
       await sleep(100)
-      if (socket ? existsSync(socket) : await answers(origin + path)) return
+      if (await isUp()) return
     }
-    throw new Error(`${gateway.join(' ')} did not start`)
+    throw new Error(`${words.join(' ')} did not start`)
   }
 }
 
@@ -157,7 +169,10 @@ for (const row of rows) {
     process.stderr.write(`${row.name}: not here: ${absent.join(', ')}\n`)
     continue
   }
-  const outcome = await new ForeignRun(row).run()
+  const outcome = await new ForeignRun(row).run().catch((error: Error): Outcome => {
+    const nothing = { recognised: false, payload: false, tuned: false, nothingLeft: false, seconds: Number.NaN }
+    return { row, ...nothing, said: error.message }
+  })
   outcomes.push(outcome)
   const right = isRight(outcome)
   process.stderr.write(`${row.name}: ${right ? 'right' : 'NOT RIGHT'}, ${outcome.seconds.toFixed(0)} s\n`)

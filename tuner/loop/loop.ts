@@ -86,7 +86,7 @@ const startedEvent = (experiment: Experiment, parts: LoopParts, resumedTrials: n
   provenance: parts.provenance,
   seed: experiment.seed,
   slo: experiment.slo,
-  maxTrials: experiment.budget.maxTrials,
+  maxTrials: Math.min(experiment.budget.maxTrials, parts.spaceSize),
   spaceSize: parts.spaceSize,
   notices: parts.notices,
   resumedTrials,

@@ -48,7 +48,7 @@ export function pricing(book: PriceBook, ownGpus: readonly Gpu[] = [], wholeGpus
 export const labelOf =
   ({ own }: Pick<Experiment, 'own'>) =>
   (configuration: Configuration): string =>
-    describeConfiguration(configuration, {}, own.gpus)
+    describeConfiguration(configuration, {}, own.gpus) || 'as it runs'
 
 /** What an experiment's candidates are ranked by. */
 export const viewOf = (

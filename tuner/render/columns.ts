@@ -8,6 +8,12 @@ export function duration(seconds: number): string {
   return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`
 }
 
+/** 1 trial, 1,200 trials. */
+export const counted = (count: number, what: string): string => `${count.toLocaleString('en-US')} ${what}${count === 1 ? '' : 's'}`
+
+/** How many configurations a space has. */
+export const spaceText = (size: number): string => (Number.isFinite(size) ? counted(size, 'configuration') : 'a continuous space')
+
 /** Left-aligned text columns, the last one ragged. */
 export function table(rows: readonly (readonly string[])[]): string[] {
   const widths = rows.reduce<number[]>((w, row) => row.map((cell, i) => Math.max(w[i] ?? 0, cell.length)), [])

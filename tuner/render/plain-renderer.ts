@@ -2,7 +2,7 @@
 
 import { money } from '../../reports/format.ts'
 import type { TuneEvent } from '../loop/events.ts'
-import { duration, wrap } from './columns.ts'
+import { counted, duration, spaceText, wrap } from './columns.ts'
 import { paint } from './glyphs.ts'
 import { advance, etaSeconds, noProgress } from './progress.ts'
 import { flushed, type Renderer, type RenderIo } from './render-io.ts'
@@ -18,9 +18,10 @@ export function createPlainProgress(io: RenderIo): (event: TuneEvent) => void {
     switch (event.type) {
       case 'experiment-started': {
         for (const notice of event.notices) for (const line of wrap(notice, io.columns)) say(paint(line, 'yellow', io.errStyle))
-        const size = Number.isFinite(event.spaceSize) ? `${event.spaceSize.toLocaleString('en-US')} configurations` : 'a continuous space'
         const resumed = event.resumedTrials > 0 ? `, ${event.resumedTrials} trials from before` : ''
-        say(`experiment ${event.experimentId}: at most ${event.maxTrials} trials of ${size}, seed ${event.seed}${resumed}`)
+        say(
+          `experiment ${event.experimentId}: at most ${counted(event.maxTrials, 'trial')} of ${spaceText(event.spaceSize)}, seed ${event.seed}${resumed}`,
+        )
         break
       }
       case 'trial-started': {

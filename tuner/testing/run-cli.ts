@@ -67,7 +67,7 @@ export class CliBox {
   }
 
   /** Rejects, with what it said and what still ran, where it does not end in time: a test that merely times out tells nothing. */
-  async run(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<CliResult> {
+  async run(args: readonly string[], env: Readonly<Record<string, string>> = {}, mostS = mostRunS): Promise<CliResult> {
     const { result } = this.start(args, env)
     let timer: NodeJS.Timeout | undefined
     let late: string | undefined
@@ -76,10 +76,10 @@ export class CliBox {
       new Promise<CliResult>((resolve) => {
         timer = setTimeout(() => {
           const running = this.processes()
-          late = `tune ${args.join(' ')} did not end in ${mostRunS} s; still running:\n${running.join('\n')}`
+          late = `tune ${args.join(' ')} did not end in ${mostS} s; still running:\n${running.join('\n')}`
           for (const line of running) process.kill(Number(line.split(' ')[0]), 'SIGKILL')
           result.then(resolve)
-        }, mostRunS * 1000)
+        }, mostS * 1000)
       }),
     ])
     clearTimeout(timer)

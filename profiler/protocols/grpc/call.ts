@@ -3,7 +3,7 @@ import { grpcClient, grpcErrorKind, grpcMetadata, grpcStatus } from '../../gener
 import { trustHint } from '../../generator/tls.ts'
 import { ProtocolError } from '../../profiler-errors.ts'
 import type { TlsOptions } from '../../types.ts'
-import { headerHint } from '../http.ts'
+import { headerHint } from '../refusals.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 
 /** Where calls go, and as what. */

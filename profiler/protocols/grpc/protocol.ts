@@ -3,6 +3,7 @@ import { ProtocolError } from '../../profiler-errors.ts'
 import { namesSocket, pathlessHint, serverAddress } from '../../server-address.ts'
 import type { Answered, Protocol, RequestBody, Target } from '../../types.ts'
 import { valuesOf } from '../golden-answers.ts'
+import { usualFirstAnswerMs } from '../http.ts'
 import { type AnsweredTensor, type DeclaredTensor, tensorsByName } from '../meaning.ts'
 import { differentOnes, mixedHint, mixedUp } from '../mixed-answers.ts'
 import { oipResult } from '../oip-v2.ts'
@@ -56,7 +57,7 @@ type PayloadRows = ItemSource | { readonly kind: 'rows'; readonly path: string; 
 export function grpcProtocol(dialect: GrpcDialect, options: Parameters<ProtocolModule['create']>[0]): Protocol {
   const { name } = dialect
   const headers = options.headers ?? {}
-  const { timeoutMs } = options
+  const { timeoutMs, firstAnswerMs = usualFirstAnswerMs } = options
   const endpoint = (url: string): GrpcEndpoint => ({ protocol: name, url: grpcUrl(name, url), headers, tls: options.tls })
   return {
     name,
@@ -83,7 +84,7 @@ export function grpcProtocol(dialect: GrpcDialect, options: Parameters<ProtocolM
       const { messages, output } = await understood(dialect.forms, async (form) => {
         const made = await dialect.messages(to, model, source, form, signal)
         const [request] = made.messages as [Buffer]
-        const answer = await callRaw(to, dialect.path, request, timeoutMs, signal).catch((error: unknown) => {
+        const answer = await callRaw(to, dialect.path, request, Math.max(timeoutMs, firstAnswerMs), signal).catch((error: unknown) => {
           throw asProtocolError(to, dialect.path, error, signal)
         })
         return { messages: made.messages, output: outputsOf(dialect, to, answer, { model, request, declared: made.outputs })[0] }

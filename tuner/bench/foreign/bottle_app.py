@@ -20,4 +20,5 @@ def ping():
     return {}
 
 
-run(app, host="127.0.0.1", port=int(sys.argv[sys.argv.index("-p") + 1]), quiet=True)
+server = sys.argv[sys.argv.index("--server") + 1] if "--server" in sys.argv else "wsgiref"
+run(app, host="127.0.0.1", port=int(sys.argv[sys.argv.index("-p") + 1]), server=server, quiet=True)

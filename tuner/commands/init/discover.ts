@@ -4,10 +4,11 @@ import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import { isRecord } from '../../../profiler/plain-record.ts'
 import { ProtocolError } from '../../../profiler/profiler-errors.ts'
 import { templateFault } from '../../../profiler/protocols/body-template.ts'
-import { excerpt, get, postOnce, takesPost } from '../../../profiler/protocols/http.ts'
+import { get, postOnce, takesPost } from '../../../profiler/protocols/http.ts'
 import { detectProtocol, modelNames, protocolFor } from '../../../profiler/protocols/index.ts'
 import type { ProtocolOptions } from '../../../profiler/protocols/protocol-module.ts'
 import { type ProtocolName, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
+import { excerpt, refusal } from '../../../profiler/protocols/refusals.ts'
 import { hrefOf, pathBelow, serverAddress } from '../../../profiler/server-address.ts'
 import type { Target } from '../../../profiler/types.ts'
 import {
@@ -186,7 +187,10 @@ async function callsOf({ url, options }: Asked, described: unknown, signal: Abor
   if (known.length > 0) return known.map((call) => ({ ...call, template: options.template ?? call.template }))
   const found: JsonCall[] = []
   for (const usual of usualPaths) {
-    const { status } = await get(below(url, usual), options, signal)
+    const answer = await get(below(url, usual), options, signal)
+    const { status } = answer
+    // A gateway, whatever is asked of it.
+    if (status >= 502 && status <= 504) throw refusal('json', below(url, usual), answer, true)
     if (status === 404 && (await takesPost(below(url, usual), options, signal))) found.push({ path: usual, template: options.template })
     if (status === 401 || status === 403)
       throw new ProtocolError(

@@ -11,7 +11,7 @@ import { exitCodes } from '../../exit-codes.ts'
 import { describeExperiment } from '../../experiment/experiment-document.ts'
 import type { Experiment } from '../../experiment/types.ts'
 import type { LoopParts } from '../../loop/parts.ts'
-import { duration, table } from '../../render/columns.ts'
+import { counted, duration, spaceText, table } from '../../render/columns.ts'
 import { openExisting } from '../open-existing.ts'
 import { expectedTime, sameServer } from './expected-time.ts'
 
@@ -43,13 +43,12 @@ export async function dryRun(experiment: Experiment, machine: MachineFacts, flag
       return exitCodes.ok
     }
     const config = describeExperiment(experiment)
-    const size = Number.isFinite(parts.spaceSize) ? `${parts.spaceSize.toLocaleString('en-US')} configurations` : 'a continuous space'
     const lines = [
       ...parts.notices,
       '',
       ...table(config.map((row) => [row.path, row.value, row.origin])),
       '',
-      `At most ${experiment.budget.maxTrials} trials of ${size}${experiment.confirm ? ', and a confirmation' : ''}: about ${duration(time.aboutSeconds)}, at most ${duration(time.atMostSeconds)} (${time.said}).`,
+      `At most ${counted(Math.min(experiment.budget.maxTrials, parts.spaceSize), 'trial')} of ${spaceText(parts.spaceSize)}${experiment.confirm ? ', and a confirmation' : ''}: about ${duration(time.aboutSeconds)}, at most ${duration(time.atMostSeconds)} (${time.said}).`,
       'It would start with:',
       ...table(rows.map((row, i) => [`  ${i + 1}`, row.label, `${money(row.pricePerHour)}/h`, row.why])),
       'Nothing was started.',

@@ -1,0 +1,56 @@
+import { describe, expect, test } from 'vitest'
+import { noJsonHint, refusal } from './refusals.ts'
+
+const refused = (status: number, text = '') => {
+  const { message, hint, why } = refusal('json', 'http://h/p', { status, text }, true)
+  return { message, hint, why }
+}
+
+describe('a refused request says what to change', () => {
+  test.each([
+    [202, '{"id": "j-1"}', 'answers them later, which is not measured here', 'other-protocol'],
+    [204, '', 'does that path answer inferences?', undefined],
+    [400, '{"error": "bad shape"}', 'does the payload fit the model?', 'refused'],
+    [400, 'expected multipart/form-data', "--form 'file={{image}}'", 'refused'],
+    [401, '', '--header', 'denied'],
+    [403, '', '--header', 'denied'],
+    [403, '<p>CSRF verification failed.</p>', 'csrf_exempt', 'denied'],
+    [404, '', '--path', 'unknown-call'],
+    [405, '', '--path', 'unknown-call'],
+    [413, '', 'send less', 'refused'],
+    [415, '{"detail": "Unsupported Media Type"}', '--content-type', 'refused'],
+    [429, '', 'limits the rate', undefined],
+    [500, '', 'its own log', undefined],
+    [503, '', 'no server behind it', undefined],
+  ])('%i %s: %s', (status, text, hint, why) => {
+    expect(refused(status, text)).toMatchObject({ hint: expect.stringContaining(hint), why })
+  })
+
+  test("FastAPI's list of what is missing, in words, with the body to write", () => {
+    const detail = ['texts', 'top_k'].map((name) => ({ type: 'missing', loc: ['body', name], msg: 'Field required', input: {} }))
+    expect(refused(422, JSON.stringify({ detail }))).toEqual({
+      message: 'http://h/p answered 422: body.texts: Field required; body.top_k: Field required',
+      hint: expect.stringContaining(`--body '{"texts": ..., "top_k": ...}'; of a form --form 'texts={{image}}'`),
+      why: 'refused',
+    })
+    const wrong = { detail: [{ type: 'int_parsing', loc: ['body', 'n'], msg: 'Input should be a valid integer' }] }
+    expect(refused(422, JSON.stringify(wrong))).toMatchObject({
+      message: 'http://h/p answered 422: body.n: Input should be a valid integer',
+      hint: expect.stringContaining('--body'),
+    })
+    // Its own words stay where its list is none of FastAPI's.
+    expect(refused(422, '{"detail": [1, {"loc": 2}], "message": "no"}').message).toBe('http://h/p answered 422: no')
+  })
+
+  test('a question about the server that is not answered says nothing of the request', () => {
+    const { hint, why } = refusal('json', 'http://h/metadata', { status: 400, text: '' })
+    expect([hint, why]).toEqual([undefined, undefined])
+    expect(refusal('tfserving', 'http://h/p', { status: 400, text: 'Malformed request: POST /p' }, true).why).toBeUndefined()
+  })
+})
+
+test('a page is no answer of a model', () => {
+  expect(noJsonHint('\n<!DOCTYPE html><html>')).toContain('that is a page')
+  expect(noJsonHint('<html lang="en">')).toContain('--path')
+  expect(noJsonHint('spam')).toBeUndefined()
+})

@@ -1,0 +1,116 @@
+/** What an answer that is no good one says, and what to do about it, by its status and its words. */
+import { jsonFrom } from '../bounded-reader.ts'
+import { isRecord } from '../plain-record.ts'
+import { plainText } from '../plain-text.ts'
+import { ProtocolError } from '../profiler-errors.ts'
+
+interface Refused {
+  readonly status: number
+  readonly text: string
+}
+
+/** Statuses by which a server that knows the call refuses what is in it. */
+const requestRefused: ReadonlySet<number> = new Set([400, 413, 415, 422])
+/** TensorFlow Serving's 400 for a path that it does not have (http_rest_api_handler.cc). */
+export const unknownPath = /Malformed request: (GET|POST) /
+
+export const pathHint = '--path, or path in an experiment file'
+/** Of one who wants to know who asks. */
+export const headerHint = "give the header it asks for: --header 'Name: value' (headers in an experiment file)"
+const csrfHint =
+  "its CSRF check refuses calls without a token: exempt the path of the call (csrf_exempt in Django), or give the token by --header 'Name: value'"
+const formHint = `a form is sent by --form 'file={{image}}' (form in an experiment file), anything else by --content-type TYPE with --body`
+
+/** @param asked whether a request for an inference was refused, and not a question about the server */
+export function refusal(protocol: string, url: string, { status, text }: Refused, asked = false): ProtocolError {
+  const refused = asked && requestRefused.has(status) && !unknownPath.test(text)
+  const why = refused
+    ? 'refused'
+    : status === 401 || status === 403
+      ? 'denied'
+      : status === 404 || status === 405
+        ? 'unknown-call'
+        : asked && status === 202
+          ? 'other-protocol'
+          : undefined
+  return new ProtocolError(protocol, `${url} answered ${status}: ${excerpt(said(text))}`, hintFor(status, text, asked), why)
+}
+
+function hintFor(status: number, text: string, asked: boolean): string | undefined {
+  if (status === 401) return headerHint
+  if (status === 403) return /csrf/i.test(text) ? csrfHint : headerHint
+  if (status === 404) return `check the model name, the path of the call (${pathHint}), and that the server speaks this protocol`
+  if (status === 405) return `is that the path of the inference call? ${pathHint}`
+  if (!asked) return undefined
+  switch (status) {
+    case 202:
+      return 'it takes jobs and answers them later, which is not measured here: give the path of a call that waits for its answer'
+    case 204:
+      return `does that path answer inferences? ${pathHint}`
+    case 400:
+      return /multipart|form-data/i.test(text) ? formHint : 'does the payload fit the model?'
+    case 413:
+      return 'its limit of a request is lower than what the payload has: raise it, or send less'
+    case 415:
+      return formHint
+    case 422:
+      return fieldHint(text)
+    case 429:
+      return 'something limits the rate: measure past it, or with a key that it does not limit'
+    case 502:
+    case 503:
+    case 504:
+      return 'what answers has no server behind it that does: is it up, and done with loading?'
+    default:
+      return status >= 500 ? 'the request arrived, and the server failed on it: its own log says why' : undefined
+  }
+}
+
+/** Fields that a FastAPI server misses. */
+function fieldHint(text: string): string {
+  const missing = details(text).flatMap(({ loc, type }) => (type === 'missing' && loc[0] === 'body' && loc.length > 1 ? [loc.at(-1)!] : []))
+  if (missing.length === 0) return 'does the payload fit the model? Its body is said by --body (body in an experiment file)'
+  const fields = missing.map((name) => `${JSON.stringify(name)}: ...`).join(', ')
+  return `say its body, with {{text}}, {{texts}}, {{image}} or {{int}} in it: --body '{${fields}}'; of a form --form '${missing[0]}={{image}}'`
+}
+
+/** Of FastAPI's 422: [{"type": "missing", "loc": ["body", "text"], "msg": "Field required"}]. */
+function details(text: string): { readonly loc: readonly string[]; readonly msg: string; readonly type?: string }[] {
+  const document = documentOf(text)
+  const list = isRecord(document) && Array.isArray(document.detail) ? document.detail : []
+  return list.flatMap((one) => {
+    if (!isRecord(one) || !Array.isArray(one.loc) || typeof one.msg !== 'string') return []
+    return [{ loc: one.loc.map(String), msg: one.msg, ...(typeof one.type === 'string' && { type: one.type }) }]
+  })
+}
+
+/** The server's own words: the error of a JSON answer, else all of it. */
+function said(text: string): string {
+  const fields = details(text)
+  if (fields.length > 0) return fields.map(({ loc, msg }) => `${loc.join('.')}: ${msg}`).join('; ')
+  const answer = documentOf(text)
+  if (!isRecord(answer)) return text
+  const { error, message, detail } = answer
+  const words = [error, message, detail, isRecord(error) ? error.message : undefined].find((each) => typeof each === 'string')
+  return (words as string | undefined) ?? text
+}
+
+function documentOf(text: string): unknown {
+  try {
+    return jsonFrom(text)
+  } catch {
+    return undefined // No JSON.
+  }
+}
+
+/** What to do about a good status whose body is not JSON. */
+export function noJsonHint(text: string): string | undefined {
+  if (/^\s*<(!doctype|html|\?xml|head|body)\b/i.test(text)) return `that is a page: is the path that of the inference call? ${pathHint}`
+  return undefined
+}
+
+/** In one line, without what would move a cursor, 300 characters at most. */
+export const excerpt = (text: string): string => {
+  const line = plainText(text).replace(/\s+/g, ' ').trim()
+  return line === '' ? '(empty body)' : line.length > 300 ? `${line.slice(0, 300)}…` : line
+}
