@@ -6,16 +6,16 @@
  */
 import type { LoadRun } from '../types.ts'
 import { meets, type Spans } from './disturbance.ts'
+import { answeredOf } from './stays.ts'
 import type { Services, Steps } from './steps.ts'
 
 /** The work of each request, ms of one core, were so many cores shared, in the order of their arrival. Failed requests, those cut short and those that met a disturbance are left out. */
-export function worksOf({ sentMs, latencyMs, cutMs }: LoadRun, cores: number, disturbed: Spans = []): Services {
+export function worksOf(run: LoadRun, cores: number, disturbed: Spans = []): Services {
   const steps: Steps = { present: [], tookMs: [], departed: [], rank: [], endedMs: [], spreadMs: [] }
   const found: number[] = []
-  const lastMs = (cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
-  const endMs = (i: number) => sentMs[i]! + latencyMs[i]!
-  const answered = [...sentMs.keys()].filter((i) => !Number.isNaN(latencyMs[i]!)).sort((a, b) => sentMs[a]! - sentMs[b]!)
-  const leaving = answered.filter((i) => endMs(i) < lastMs).sort((a, b) => endMs(a) - endMs(b))
+  const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
+  const { sentMs, endMs } = answeredOf(run)
+  const leaving = [...endMs.keys()].filter((i) => endMs[i]! < lastMs).sort((a, b) => endMs[a]! - endMs[b]!)
   /** Work that each of those present was given since the start. */
   let given = 0
   let now = 0
@@ -28,26 +28,26 @@ export function worksOf({ sentMs, latencyMs, cutMs }: LoadRun, cores: number, di
   const foundBy = new Int32Array(sentMs.length)
   const workMs = new Float64Array(sentMs.length).fill(Number.NaN)
   let next = 0
-  for (const i of answered) {
-    for (; next < leaving.length && endMs(leaving[next]!) <= sentMs[i]! + 1e-6; next++) leave(leaving[next]!)
-    goOn(sentMs[i]!)
+  for (const [i, atMs] of sentMs.entries()) {
+    for (; next < leaving.length && endMs[leaving[next]!]! <= atMs + 1e-6; next++) leave(leaving[next]!)
+    goOn(atMs)
     givenBefore[i] = given
     foundBy[i] = present++
   }
   for (; next < leaving.length; next++) leave(leaving[next]!)
   function leave(i: number): void {
-    goOn(endMs(i))
+    goOn(endMs[i]!)
     workMs[i] = given - givenBefore[i]!
     present--
   }
-  for (const i of answered) {
-    if (Number.isNaN(workMs[i]!) || meets(disturbed, sentMs[i]!, endMs(i))) continue
+  for (const [i, atMs] of sentMs.entries()) {
+    if (Number.isNaN(workMs[i]!) || meets(disturbed, atMs, endMs[i]!)) continue
     found.push(foundBy[i]!)
     steps.present.push(1)
     steps.tookMs.push(Math.max(0, workMs[i]!))
     steps.departed.push(1)
     steps.rank.push(0)
-    steps.endedMs.push(sentMs[i]! + workMs[i]!)
+    steps.endedMs.push(atMs + workMs[i]!)
     steps.spreadMs.push(0)
   }
   return { steps, found }

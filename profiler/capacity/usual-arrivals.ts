@@ -1,6 +1,6 @@
 /** Poisson windows as hard as the long run is on the whole: chance makes one of ten seconds easy and the next hard, far more than a few percent of rate do. */
+import { quickselect } from 'simple-statistics'
 import { schedule } from '../generator/arrivals.ts'
-import { quantileOfSorted } from '../statistics/percentile.ts'
 import type { Load } from '../types.ts'
 
 type OpenLoad = Extract<Load, { kind: 'open' }>
@@ -33,12 +33,15 @@ export const seedsOfWindow = drawn
 
 function hardnessOf(atMs: Float64Array): number {
   const meanGapMs = (atMs.at(-1)! - atMs[0]!) / Math.max(1, atMs.length - 1)
-  const waiting = new Float64Array(atMs.length)
+  const waiting = new Array<number>(atMs.length)
+  const last = Math.floor(tail * (atMs.length - 1))
   let hardness = 0
   for (const utilization of utilizations) {
     const serviceMs = utilization * meanGapMs
+    waiting[0] = 0
     for (let i = 1; i < atMs.length; i++) waiting[i] = Math.max(0, waiting[i - 1]! + serviceMs - (atMs[i]! - atMs[i - 1]!))
-    hardness += Math.log(quantileOfSorted(Float64Array.from(waiting).sort(), tail) / serviceMs + 0.1)
+    quickselect(waiting, last)
+    hardness += Math.log(waiting[last]! / serviceMs + 0.1)
   }
   return hardness
 }

@@ -9,12 +9,12 @@
  */
 import { sum } from 'simple-statistics'
 import { untilLastRps } from '../statistics/load-point.ts'
-import { quantileOfSorted } from '../statistics/percentile.ts'
 import type { LoadRun } from '../types.ts'
 import { meets, type Spans } from './disturbance.ts'
+import { fewest, independent, servedAlike } from './independence.ts'
 import { worksOf } from './sharing.ts'
-import { atMost } from './stalls-beside.ts'
-import { moments, type Services, type Steps } from './steps.ts'
+import { answeredOf } from './stays.ts'
+import type { Services, Steps } from './steps.ts'
 
 /** What open windows and closed loops showed of such a server. */
 export interface WorkersSeen {
@@ -32,39 +32,26 @@ export interface WorkersSeen {
 const mostWorkers = 64
 /** Factor that their number may differ by from what the busy ones at the highest rate tell. */
 const wrong = 1.6
-/** Fewest requests that waited, and that did not, to tell whether it makes a difference. */
-const fewest = 25
-/** Difference of mean service times, as a share of them, that is none. */
-const same = 0.02
-/** Standard errors beyond which a difference is one: service times have long tails, and there are many loops to compare; of half of all of them. */
-const certain = 4
-const ratherCertain = 3
 /** Share of requests that may have left before more older ones than there are workers: answers cross on their way. */
 const outOfOrder = 0.02
 /** Times as many requests that another number of workers must explain to be preferred to a smaller one, and sharing to an order. */
 const more = 1.1
-/** Share of services not half as long as nearly all of requests that did not wait, up to which they are chance (2.5 % where they are exponential). */
-const fewShort = 0.04
 
 /** Service times of a run, were there so many workers. Failed requests, those cut short and those that met a disturbance are left out. */
-export function servicesOf({ sentMs, latencyMs, cutMs }: LoadRun, workers: number, disturbed: Spans = []): Services {
+export function servicesOf(run: LoadRun, workers: number, disturbed: Spans = []): Services {
   const steps: Steps = { present: [], tookMs: [], departed: [], rank: [], endedMs: [], spreadMs: [] }
   const found: number[] = []
-  const lastMs = (cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
-  const answered = [...sentMs.keys()].filter((i) => !Number.isNaN(latencyMs[i]!)).sort((a, b) => sentMs[a]! - sentMs[b]!)
-  const endsMs = Float64Array.from(answered, (i) => sentMs[i]! + latencyMs[i]!).sort()
+  const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
+  const { sentMs, endMs, foundThere } = answeredOf(run)
   const freeMs = new Float64Array(workers).fill(Number.NEGATIVE_INFINITY)
-  let left = 0
-  for (const [taken, i] of answered.entries()) {
-    const atMs = sentMs[i]!
-    const endedMs = atMs + latencyMs[i]!
-    while (left < endsMs.length && endsMs[left]! <= atMs + 1e-6) left++
+  for (const [i, atMs] of sentMs.entries()) {
+    const endedMs = endMs[i]!
     const first = leastOf(freeMs)
     const beganMs = Math.max(atMs, freeMs[first]!)
     if (beganMs >= lastMs) break
     freeMs[first] = Math.max(endedMs, beganMs)
     if (endedMs >= lastMs || meets(disturbed, beganMs, endedMs)) continue
-    found.push(taken - left)
+    found.push(foundThere[i]!)
     steps.present.push(1)
     steps.tookMs.push(Math.max(0, endedMs - beganMs))
     steps.departed.push(1)
@@ -80,12 +67,16 @@ export function servicesInOrder(
   windows: readonly { readonly run: LoadRun; readonly disturbed: Spans }[],
   workers: number,
 ): readonly Steps[] | undefined {
-  return overtakesBeyond(windows, workers) ? undefined : windows.map(({ run, disturbed }) => servicesOf(run, workers, disturbed).steps)
+  return overtakesBeyond(
+    windows.flatMap(({ run }) => overtakenBy(run)),
+    workers,
+  )
+    ? undefined
+    : windows.map(({ run, disturbed }) => servicesOf(run, workers, disturbed).steps)
 }
 
 /** Only those at work can be overtaken where all are taken in the order of their arrival. */
-function overtakesBeyond(windows: readonly { readonly run: LoadRun }[], workers: number): boolean {
-  const overtaken = windows.flatMap(({ run }) => overtakenBy(run))
+function overtakesBeyond(overtaken: readonly number[], workers: number): boolean {
   return overtaken.filter((older) => older >= workers).length > outOfOrder * overtaken.length
 }
 
@@ -107,11 +98,12 @@ export function workersSeen(
   loops: readonly LoadRun[],
 ): WorkersSeen | undefined {
   const about = meanBusy(windows, loops)
+  const overtaken = windows.flatMap(({ run }) => overtakenBy(run))
   let best: WorkersSeen | undefined
   let explained = 0
   for (const of of [servicesOf, worksOf]) {
     for (let workers = Math.max(1, Math.floor(about / wrong)); workers <= Math.min(mostWorkers, wrong * about + 1); workers++) {
-      if (of === servicesOf && overtakesBeyond(windows, workers)) continue
+      if (of === servicesOf && overtakesBeyond(overtaken, workers)) continue
       const open = windows.map(({ run, disturbed }) => of(run, workers, disturbed))
       if (independent(open, workers) === false) continue
       const history = loops.map((loop) => of(loop, workers))
@@ -132,16 +124,16 @@ export function workersSeen(
 }
 
 /** How many older ones each request left behind, in the order in which they left. */
-function overtakenBy({ sentMs, latencyMs, cutMs = Number.POSITIVE_INFINITY }: LoadRun): number[] {
-  const answered = [...sentMs.keys()].filter((i) => !Number.isNaN(latencyMs[i]!)).sort((a, b) => sentMs[a]! - sentMs[b]!)
-  const endMs = (i: number) => sentMs[i]! + latencyMs[i]!
+function overtakenBy(run: LoadRun): number[] {
+  const { sentMs, endMs } = answeredOf(run)
+  const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
   const present: number[] = []
   let arrived = 0
-  return answered
-    .filter((i) => endMs(i) < cutMs - 1e-6)
-    .sort((a, b) => endMs(a) - endMs(b))
+  return [...endMs.keys()]
+    .filter((i) => endMs[i]! < lastMs)
+    .sort((a, b) => endMs[a]! - endMs[b]!)
     .map((leaving) => {
-      while (arrived < answered.length && sentMs[answered[arrived]!]! <= endMs(leaving)) present.push(answered[arrived++]!)
+      while (arrived < sentMs.length && sentMs[arrived]! <= endMs[leaving]!) present.push(arrived++)
       const older = present.indexOf(leaving)
       present.splice(older, 1)
       return older
@@ -164,33 +156,6 @@ function meanBusy(windows: readonly { readonly run: LoadRun }[], loops: readonly
 }
 
 /**
- * Whether requests that waited were served as long as those that did not, and those that found many as long as those that found few; undefined where
- * too few of either tell.
- */
-function independent(runs: readonly Services[], workers: number): boolean | undefined {
-  const ms = runs.flatMap(({ steps }) => steps.tookMs)
-  const found = runs.flatMap((run) => run.found)
-  const where = (holds: (n: number) => boolean) => ms.filter((_, i) => holds(found[i]!))
-  const [atOnce, waited] = [where((n) => n < workers), where((n) => n >= workers)]
-  if (atOnce.length < fewest || waited.length < fewest) return undefined
-  const shortMs = 0.5 * atOnce.toSorted((a, b) => a - b)[Math.floor(0.05 * atOnce.length)]!
-  const short = waited.filter((each) => each < shortMs).length
-  if (short > fewShort * waited.length + ratherCertain * Math.sqrt(fewShort * waited.length)) return false
-  const ascending = found.toSorted((a, b) => a - b)
-  const quarters = [1, 2, 3].map((quarter) => ascending[Math.floor((quarter * found.length) / 4)]!)
-  return (
-    alike(atOnce, waited, certain) &&
-    [...new Set(quarters)].every((n) =>
-      alike(
-        where((each) => each < n),
-        where((each) => each >= n),
-        certain,
-      ),
-    )
-  )
-}
-
-/**
  * Whether one worker serves requests one after the other, and not in the order of their arrival: steps from one departure to the next, one request each, then take as
  * long however many were there.
  */
@@ -198,49 +163,4 @@ export function servesOutOfTurn(steps: Steps): boolean {
   const overtaken = steps.rank.filter((rank) => rank > 0).length
   if (overtaken <= outOfOrder * steps.rank.length || steps.departed.some((departed) => departed > 1)) return false
   return independent([{ steps, found: steps.present.map((present) => present - 1) }], 1) === true
-}
-
-/** The last loops whose service times do not differ from those of the open windows and of the loops after them, one by one and the earlier half together. */
-function servedAlike(open: readonly Services[], loops: readonly Services[]): Services[] {
-  const times = (of: readonly Services[]) => of.flatMap(({ steps }) => steps.tookMs)
-  let found: Services[] = []
-  for (const services of loops.toReversed()) {
-    if (!alike(times([...open, ...found]), services.steps.tookMs, certain)) break
-    found.unshift(services)
-  }
-  for (let half = Math.floor(found.length / 2); half > 0; half = Math.floor(found.length / 2)) {
-    const [earlier, later] = [times(found.slice(0, half)), times([...open, ...found.slice(half)])]
-    if (alike(later, earlier, ratherCertain) && !slowOnesGrewRarer(earlier, later)) break
-    found = found.slice(half)
-  }
-  return found
-}
-
-/** A service is slow that takes so many times the median, and rare where no larger share is. */
-const slow = 2
-const rare = 0.1
-/** Probability of fewer slow ones later by chance, below which they became rarer: as of a cache that fills, each of whose inputs is slow once. */
-const chance = 0.05
-
-function slowOnesGrewRarer(earlier: readonly number[], later: readonly number[]): boolean {
-  const leastMs = slow * quantileOfSorted(Float64Array.from([...earlier, ...later]).sort(), 0.5)
-  const [before, after] = [earlier, later].map((times) => times.filter((ms) => ms > leastMs).length)
-  const all = before! + after!
-  return all <= rare * (earlier.length + later.length) && atMost(after!, all, later.length / (earlier.length + later.length)) < chance
-}
-
-/** Whether two samples differ neither in their mean nor in that of their logarithms, beyond 2 % and so many standard errors, were they of one kind. */
-function alike(known: readonly number[], other: readonly number[], errors: number): boolean {
-  if (other.length === 0) return true
-  const mean = sum(known) / known.length
-  const logs = (values: readonly number[]) => values.map((value) => Math.log(Math.max(1e-3 * mean, value)))
-  return !apart(known, other, same * mean, errors) && !apart(logs(known), logs(other), same, errors)
-}
-
-/** Whether two means differ by more than `least` and so many standard errors. */
-function apart(a: readonly number[], b: readonly number[], least: number, errors: number): boolean {
-  const both = [...a, ...b]
-  const { mean, variance } = moments(both, [...both.keys()])
-  const difference = (sum([...a]) / a.length - mean) * (1 + a.length / b.length)
-  return Math.abs(difference) > Math.max(least, errors * Math.sqrt(variance * (1 / a.length + 1 / b.length)))
 }
