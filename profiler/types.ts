@@ -170,6 +170,8 @@ export type Target =
         /** Called in the process that asks for the load. */
         take?(body: number, answer: Uint8Array): void
       }
+      /** What is wrong with an answer as one to a body, in words that follow 'answered, but'; undefined where nothing is. Not for other processes. */
+      readonly meaning?: (asked: RequestBody, answer: Uint8Array) => string | undefined
       /** The server's processes, where they run on this machine: loads then tell how long they were kept from a core. */
       readonly serverPids?: () => readonly number[]
     }

@@ -33,7 +33,7 @@ export class HttpLoadGenerator implements LoadGenerator {
     try {
       const child = await this.start()
       if (this.sentTarget !== target) {
-        const { serverPids: _, sample, ...plain } = target
+        const { serverPids: _, meaning: __, sample, ...plain } = target
         this.tell(child, { type: 'target', target: { ...plain, ...(sample && { sample: { bodies: sample.bodies } }) } })
         this.sentTarget = target
       }

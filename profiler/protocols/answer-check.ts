@@ -1,5 +1,5 @@
 /** Answers held against what is expected of them and against golden ones, one after another: before a load, and a few of its own. */
-import type { Answered, AnswerReading } from '../types.ts'
+import type { Answered, AnswerReading, Target } from '../types.ts'
 import { covers, type Expectation, unexpected } from './expectations.ts'
 import { type Bits, type Comparison, differenceFrom, type GoldenAnswers, mostOthers } from './golden-answers.ts'
 
@@ -14,6 +14,9 @@ export interface AnswerSpec {
   readonly tolerance?: number
 }
 
+/** What is wrong with an answer, in words. @param what follows 'answered, but' */
+export const answeredBut = (body: number, what: string): string => `request ${body} was answered, but ${what}`
+
 export class AnswerCheck {
   private readonly comparison: Comparison
   private readonly others: string[] = []
@@ -22,9 +25,11 @@ export class AnswerCheck {
   private wrong: string | undefined
   private pending: Promise<void> = Promise.resolve()
 
+  /** @param target whose answers they are: absent, nobody looks whether they mean what was asked */
   constructor(
     private readonly spec: AnswerSpec,
     private readonly reading: AnswerReading,
+    private readonly target?: Pick<Extract<Target, { kind: 'http' }>, 'bodies' | 'meaning'>,
   ) {
     const { bits, configuration, tolerance, expect } = spec
     const toleranceAt = (leaf: string) => expect.find(({ path, value }) => value === undefined && covers(path, leaf))?.tolerance
@@ -36,7 +41,9 @@ export class AnswerCheck {
     this.pending = this.pending.then(async () => {
       if (this.wrong !== undefined) return
       try {
-        this.add(body, await this.reading.read(answer))
+        const strange = this.target?.meaning?.(this.target.bodies[body]!, answer)
+        if (strange === undefined) this.add(body, await this.reading.read(answer))
+        else this.wrong = answeredBut(body, strange)
       } catch (error) {
         this.wrong = `request ${body} got what is no answer: ${(error as Error).message}`
       }
@@ -46,7 +53,7 @@ export class AnswerCheck {
   add(body: number, answer: Answered): void {
     const { expect, golden } = this.spec
     const strange = unexpected(answer.document, expect)
-    if (strange !== undefined) this.wrong ??= `request ${body} was answered, but ${strange}`
+    if (strange !== undefined) this.wrong ??= answeredBut(body, strange)
     if (golden === undefined) return
     this.compared++
     this.generated ||= answer.generated === true

@@ -74,6 +74,8 @@ export function httpProtocol(dialect: Dialect, options: Parameters<ProtocolModul
       const made =
         payload.kind === 'file' ? { bodies: await bodiesFromFile(payload.path) } : await dialect.generate(at, model, payload, signal)
       const { bodies, outputs } = made as Generated
+      const expect = options.expect ?? dialect.expect((payload.kind === 'file' ? bodies : bodies.slice(0, 1)).map(documentOf))
+      const wrongWith = (asked: RequestBody, text: string) => faultOf(dialect, text, { model, request: documentOf(asked), outputs }, expect)
       const target: Extract<Target, { kind: 'http' }> = {
         kind: 'http',
         url: origin,
@@ -81,13 +83,14 @@ export function httpProtocol(dialect: Dialect, options: Parameters<ProtocolModul
         headers: options.headers ?? {},
         bodies,
         timeoutMs: options.timeoutMs,
-        expect: options.expect ?? dialect.expect((payload.kind === 'file' ? bodies : bodies.slice(0, 1)).map(documentOf)),
+        expect,
+        meaning: (asked, answer) => wrongWith(asked, Buffer.from(answer).toString()),
         connections: options.connections,
         http2: options.http2,
         tls: options.tls,
       }
       const text = await firstAnswer(name, target, bodies[0]!, options.firstAnswerMs, signal)
-      const wrong = faultOf(dialect, text, { model, request: documentOf(bodies[0]!), outputs }, target.expect)
+      const wrong = wrongWith(bodies[0]!, text)
       if (wrong !== undefined)
         throw new ProtocolError(
           name,

@@ -63,6 +63,7 @@ function typeOf(datatype: string): ((value: unknown) => boolean) | undefined {
   if (datatype === 'BOOL') return (value) => typeof value === 'boolean' || value === 0 || value === 1
   if (/^U?INT\d+$/.test(datatype)) return (value) => Number.isInteger(value)
   if (/^(FP|BF)\d+$/.test(datatype)) return (value) => typeof value === 'number'
+  if (datatype === 'STRING') return (value) => typeof value === 'string' || value instanceof Uint8Array || isRecord(value)
   return undefined
 }
 

@@ -60,26 +60,36 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
         connections: options.connections,
         http2: options.http2,
         tls: options.tls,
+        meaning: (asked, answer) => streamFault(asked, Buffer.from(answer).toString())?.what,
       }
       const answer = await firstAnswer('openai', target, bodies[0]!, options.firstAnswerMs, signal)
-      const stream = new TokenStream()
-      stream.push(Buffer.from(answer), 0)
-      if (stream.fault !== undefined)
-        throw new ProtocolError('openai', `${called} answered 200, but ${faults[stream.fault] ?? stream.fault}: ${excerpt(answer)}`)
-      const { model: asked } = JSON.parse(String(bodies[0]!.body)) as { model: string }
-      const other = otherModel(answer, asked)
-      if (other !== undefined)
-        throw new ProtocolError(
-          'openai',
-          `${called} answered 200, but from the model '${other}', not '${asked}'`,
-          `is --model ${other} meant?`,
-        )
+      const fault = streamFault(bodies[0]!, answer)
+      if (fault !== undefined) throw new ProtocolError('openai', `${called} answered 200, but ${fault.what}`, fault.hint)
       return target
     },
   }
 }
 
 const modelOf = (answer: string): string | undefined => /^data:.*?"model"\s*:\s*"([^"\\]+)"/m.exec(answer)?.[1]
+
+/** What is wrong with a stream as the answer to a body. */
+function streamFault({ body }: RequestBody, answer: string): { readonly what: string; readonly hint?: string } | undefined {
+  const stream = new TokenStream()
+  stream.push(Buffer.from(answer), 0)
+  if (stream.fault !== undefined) return { what: `${faults[stream.fault] ?? stream.fault}: ${excerpt(answer)}` }
+  const asked = JSON.parse(String(body)) as { readonly model: string; readonly max_tokens?: unknown; readonly n?: unknown }
+  const other = otherModel(answer, asked.model)
+  if (other !== undefined) return { what: `from the model '${other}', not '${asked.model}'`, hint: `is --model ${other} meant?` }
+  const { tokens } = stream.times!
+  const most = typeof asked.max_tokens === 'number' && (asked.n ?? 1) === 1 ? asked.max_tokens : Number.POSITIVE_INFINITY
+  const bytes = Buffer.byteLength(stream.text)
+  if (tokens > most && tokens > bytes + unseen)
+    return { what: `its usage counts ${tokens} tokens in a text of ${bytes} bytes, and ${most} were asked for at most` }
+  return tokens === 0 ? { what: 'its usage counts no tokens, and its stream has some' } : undefined
+}
+
+/** Servers may count the tokens that begin and end a text. */
+const unseen = 2
 
 /** The model that the stream names, where it is another one: servers may add a folder or a tag to the name they were asked for. */
 function otherModel(answer: string, asked: string): string | undefined {

@@ -3,7 +3,7 @@ import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import { type Content, fitted } from './content.ts'
 import { getJson } from './http.ts'
 import { type Dialect, httpProtocol } from './http-protocol.ts'
-import { type DeclaredTensor, documentFault } from './meaning.ts'
+import { type AnsweredTensor, type DeclaredTensor, documentFault, tensorsFault } from './meaning.ts'
 import { bytesKind, itemShape, mostOf, type TensorInput } from './payload-pool.ts'
 import { jsonPool } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
@@ -41,17 +41,11 @@ function dialect(options: ProtocolOptions): Dialect {
       if (!isRecord(answer)) return 'not with an object'
       if ('error' in answer) return `with the error ${JSON.stringify(answer.error)}`
       const { predictions } = answer
-      if (!Array.isArray(predictions)) return answer.outputs === undefined ? 'without predictions' : documentFault(answer)
       const instances = within(request, 'instances')
-      if (Array.isArray(instances) && predictions.length !== instances.length)
+      if (Array.isArray(predictions) && Array.isArray(instances) && predictions.length !== instances.length)
         return `with ${predictions.length} predictions for ${instances.length} instances`
-      const names = outputs.map(({ name }) => name)
-      const strange = predictions
-        .flatMap((item) => (isRecord(item) && !('b64' in item) ? Object.keys(item) : []))
-        .find((name) => !names.includes(name))
-      if (names.length > 0 && strange !== undefined)
-        return documentFault(answer) ?? `its output '${strange}' is none of the model's, which are ${names.join(', ')}`
-      return documentFault(answer)
+      if (!Array.isArray(predictions) && answer.outputs === undefined) return 'without predictions'
+      return documentFault(answer) ?? signatureFault(answer, outputs)
     },
     result: (answer) => (isRecord(answer) ? { predictions: answer.predictions, outputs: answer.outputs } : undefined),
     async generate(at, model, source, signal) {
@@ -75,6 +69,39 @@ function dialect(options: ProtocolOptions): Dialect {
       return { bodies, outputs: signature.outputs }
     },
   }
+}
+
+/** What of an answer is not as the model's signature says: in rows, each of one output or of all by their names, or in columns. */
+function signatureFault(
+  { predictions, outputs: columns }: Record<string, unknown>,
+  declared: readonly DeclaredTensor[],
+): string | undefined {
+  if (declared.length === 0) return undefined
+  const names = declared.map(({ name }) => name)
+  const inRows = Array.isArray(predictions)
+  const given: readonly unknown[] = inRows ? predictions : [columns]
+  const named = given.find((one): one is Record<string, unknown> => isRecord(one) && typeof one.b64 !== 'string')
+  if (named === undefined && names.length > 1) return `without the names of its outputs, which are ${names.join(', ')}`
+  const strange = Object.keys(named ?? {}).find((name) => !names.includes(name))
+  if (strange !== undefined) return `its output '${strange}' is none of the model's, which are ${names.join(', ')}`
+  const missing = named && names.find((name) => !(name in named))
+  if (missing !== undefined) return `without its output '${missing}'`
+  const valuesAt = (name: string) => {
+    const ofEach = named === undefined ? given : given.map((one) => within(one, name))
+    return inRows ? ofEach : ofEach[0]
+  }
+  return tensorsFault(
+    declared.map(({ name, datatype }) => ({ name, datatype, ...nested(valuesAt(name)) })),
+    declared,
+    inRows ? predictions.length : undefined,
+  )
+}
+
+/** Shape and values of lists within each other: a ragged one has more or fewer values than its shape. */
+function nested(value: unknown): Pick<AnsweredTensor, 'shape' | 'data'> {
+  const shape: number[] = []
+  for (let level = value; Array.isArray(level); level = level[0]) shape.push(level.length)
+  return { shape, data: [value].flat(shape.length + 1) }
 }
 
 /** Whole tensors by input. Throws a PayloadError for several items where one has no batch dimension. */
@@ -151,6 +178,10 @@ export function signatureNamed(protocol: string, url: string, signatures: unknow
   return { name, inputs: signatureInputs(protocol, url, all[name]), outputs: signatureOutputs(all[name]) }
 }
 
+/** DT_FLOAT → FP32, DT_INT64 → INT64. */
+export const datatypeOf = (dtype: string): string =>
+  ({ DT_FLOAT: 'FP32', DT_DOUBLE: 'FP64', DT_HALF: 'FP16', DT_BFLOAT16: 'BF16' })[dtype] ?? dtype.replace(/^DT_/, '')
+
 /** None where it does not name them. */
 function signatureOutputs(signature: unknown): DeclaredTensor[] {
   const outputs = within(signature, 'outputs')
@@ -158,7 +189,7 @@ function signatureOutputs(signature: unknown): DeclaredTensor[] {
     const dims = within(output, 'tensor_shape', 'dim')
     return {
       name,
-      datatype: String(within(output, 'dtype')),
+      datatype: datatypeOf(String(within(output, 'dtype'))),
       shape: Array.isArray(dims) ? dims.map((dim) => Number(within(dim, 'size'))) : [],
     }
   })

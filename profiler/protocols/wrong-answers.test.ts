@@ -1,9 +1,9 @@
 /** Servers that answer 200, or OK, to something else than they were asked: each is refused before it is measured, and its twin that answers well is not. */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { type Handler, startGrpcServer } from '../testing/known-grpc-server.ts'
-import { wire } from '../testing/wire.ts'
+import { type Field, wire } from '../testing/wire.ts'
 import { protocolFor } from './index.ts'
 import type { ProtocolName } from './protocol-table.ts'
 
@@ -16,31 +16,32 @@ let url: string
 let answer: Answer
 /** Collects requests that come together, and answers each with the value of the one that `rowOf` says. */
 let together: ((row: number, rows: number) => number) | undefined
+const metadataPath = '/v1/models/m/metadata'
+const signature = {
+  inputs: { x: { dtype: 'DT_FLOAT', tensor_shape: { dim: [{ size: '-1' }, { size: '3' }] } } },
+  outputs: { y: { dtype: 'DT_FLOAT', tensor_shape: { dim: [{ size: '-1' }, { size: '1' }] } } },
+}
+const withOutputs = (outputs: object, inputs: object = signature.inputs) => ({
+  metadata: { signature_def: { signature_def: { serving_default: { inputs, outputs } } } },
+})
 const metadata: Record<string, unknown> = {
   '/v2/models/m': {
     name: 'm',
     inputs: [{ name: 'x', datatype: 'FP32', shape: [-1, 3] }],
     outputs: [{ name: 'y', datatype: 'FP32', shape: [-1, 1] }],
   },
-  '/v1/models/m/metadata': {
-    metadata: {
-      signature_def: {
-        signature_def: {
-          serving_default: {
-            inputs: { x: { dtype: 'DT_FLOAT', tensor_shape: { dim: [{ size: '-1' }, { size: '3' }] } } },
-            outputs: { y: { dtype: 'DT_FLOAT', tensor_shape: { dim: [{ size: '-1' }, { size: '1' }] } } },
-          },
-        },
-      },
-    },
-  },
+  [metadataPath]: withOutputs(signature.outputs),
 }
+let served = metadata
+afterEach(() => {
+  served = metadata
+})
 beforeAll(async () => {
   server = createServer(async (request, response) => {
     let body = ''
     for await (const chunk of request) body += chunk
     if (together !== undefined && body !== '') return inBatches(JSON.parse(body), (said) => response.end(JSON.stringify(said)))
-    const said = metadata[request.url!] ?? (body === '' ? {} : answer(JSON.parse(body)))
+    const said = served[request.url!] ?? (body === '' ? {} : answer(JSON.parse(body)))
     response.end(typeof said === 'string' ? said : JSON.stringify(said))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -128,8 +129,51 @@ describe('TensorFlow Serving', () => {
     ['another output', () => ({ predictions: [{ z: 1 }, { z: 2 }] }), "'z' is none of the model's, which are y"],
     ['an error in an item', () => ({ predictions: [[0.1], { error: 'no batch' }] }), `with the error of 'predictions'[1] "no batch"`],
     ['null', () => ({ predictions: [[0.1], [null]] }), 'holds null in place of a number'],
+    ['words', () => ({ predictions: [['a'], ['b']] }), `'y' is FP32 and holds "a" at 0`],
+    ['truths', () => ({ predictions: [[true], [false]] }), "'y' is FP32 and holds true at 0"],
+    ['objects', () => ({ predictions: [[{ y: 1 }], [{ y: 2 }]] }), `'y' is FP32 and holds {"y":1} at 0`],
+    [
+      'another shape',
+      () => ({
+        predictions: [
+          [0.1, 0.2],
+          [0.1, 0.2],
+        ],
+      }),
+      "'y' has the shape [2, 2], and the model's is [-1, 1]",
+    ],
+    ['ragged rows', () => ({ predictions: [[0.1], [0.1, 0.2]] }), "'y' has the shape [2, 1] and 3 values"],
+    ['an output missing in a row', () => ({ predictions: [{ y: [1] }, {}] }), "'y' is FP32 and holds undefined at 1"],
   ])('%s', async (_, wrong, words) => {
     await expect(prepared('tfserving', wrong)).rejects.toThrow(words)
+  })
+
+  const twoOutputs = () => {
+    const label = { dtype: 'DT_STRING', tensor_shape: { dim: [{ size: '-1' }] } }
+    const outputs = { ...signature.outputs, label }
+    return { ...metadata, [metadataPath]: withOutputs(outputs), outputs }
+  }
+  const rows = (...of: object[]) => ({ predictions: of })
+  test('several outputs by name', async () => {
+    served = twoOutputs()
+    const said = rows({ y: [1], label: 'a' }, { y: [2], label: { b64: 'YQ==' } })
+    await expect(prepared('tfserving', () => said)).resolves.toBeDefined()
+  })
+  test('several outputs in columns, of a model without a batch', async () => {
+    const x = { dtype: 'DT_FLOAT', tensor_shape: { dim: [{ size: '3' }] } }
+    served = { ...metadata, [metadataPath]: withOutputs(twoOutputs().outputs, { x }) }
+    const said = (label: unknown) => ({ outputs: { y: [[1], [2]], label } })
+    await expect(prepared('tfserving', () => said(['a', 'b']), false)).resolves.toBeDefined()
+    const words = "'label' has the shape [1, 2], and the model's is [-1]"
+    await expect(prepared('tfserving', () => said([['a', 'b']]), false)).rejects.toThrow(words)
+  })
+  test.each<[string, object, string]>([
+    ['without names', { predictions: [[1], [2]] }, 'without the names of its outputs, which are y, label'],
+    ['one of them', rows({ y: [1] }, { y: [2] }), "without its output 'label'"],
+    ['numbers for texts', rows({ y: [1], label: 7 }, { y: [2], label: 8 }), "'label' is STRING and holds 7 at 0"],
+  ])('several outputs, %s', async (_, said, words) => {
+    served = twoOutputs()
+    await expect(prepared('tfserving', () => said)).rejects.toThrow(words)
   })
 })
 
@@ -148,6 +192,48 @@ describe('OpenAI', () => {
   )
   test('another model', async () => {
     await expect(prepared('openai', () => stream('qwen'), false)).rejects.toThrow("from the model 'qwen', not 'm'")
+  })
+  const counted = (tokens: number) =>
+    stream('m').replace('data: [DONE]', `data: {"usage": {"completion_tokens": ${tokens}}}\n\ndata: [DONE]`)
+  test('a token more than can be seen', () => expect(prepared('openai', () => counted(3), false)).resolves.toBeDefined())
+  test.each([
+    ['more tokens than were asked for', 1_000_000, /its usage counts 1000000 tokens in a text of 1 bytes, and \d+ were asked for at most/],
+    ['no tokens', 0, /its usage counts no tokens, and its stream has some/],
+  ])('%s', async (_, tokens, words) => {
+    await expect(prepared('openai', () => counted(tokens), false)).rejects.toThrow(words)
+  })
+})
+
+describe('answers under load are one to what was asked', () => {
+  const meantBy = async (protocol: ProtocolName, good: Answer, items = true) => {
+    const { meaning, bodies } = await prepared(protocol, good, items)
+    return (said: unknown, body = 1) => meaning!(bodies[body]!, Buffer.from(typeof said === 'string' ? said : JSON.stringify(said)))
+  }
+  test('of the Open Inference Protocol', async () => {
+    const y = { name: 'y', datatype: 'FP32', shape: [2, 1], data: [0.1, 0.2] }
+    const fault = await meantBy('oip-v2', ({ id }) => ({ model_name: 'm', id, outputs: [y] }))
+    expect(fault({ model_name: 'm', id: '1', outputs: [y] })).toBeUndefined()
+    expect(fault({ model_name: 'other', id: '1', outputs: [y] })).toBe("from the model 'other', not 'm'")
+    expect(fault({ model_name: 'm', id: '0', outputs: [y] })).toBe("to the request '0', not '1'")
+    expect(fault('{"outputs": ')).toBe('not with JSON')
+  })
+  test('of TensorFlow Serving', async () => {
+    const fault = await meantBy('tfserving', () => ({ predictions: [[0.1], [0.2]] }))
+    expect(fault({ predictions: [[1], [2]] })).toBeUndefined()
+    expect(fault({ predictions: [[1]] })).toBe('with 1 predictions for 2 instances')
+    expect(fault({ predictions: [['a'], ['b']] })).toBe(`its output 'y' is FP32 and holds "a" at 0`)
+  })
+  test('of plain JSON', async () => {
+    const fault = await meantBy('json', () => ({ score: 1 }), false)
+    expect(fault({ score: 2 })).toBeUndefined()
+    expect(fault({ error: 'no' })).toBe('with the error "no"')
+  })
+  test('of a stream', async () => {
+    const say = (model: string) => `data: ${JSON.stringify({ model, choices: [{ text: 'a', finish_reason: 'stop' }] })}\n\n`
+    const fault = await meantBy('openai', () => say('m'), false)
+    expect(fault(say('m'))).toBeUndefined()
+    expect(fault(say('qwen'))).toBe("from the model 'qwen', not 'm'")
+    expect(fault('data: {"choices": [{"text": "a"}]}\n\n')).toMatch(/^its stream ends without \[DONE\]/)
   })
 })
 
@@ -171,6 +257,14 @@ describe('gRPC', () => {
   const outputs = [5, tensor('y', 'FP32', 2, 1)] as const
   test('a good answer', () =>
     expect(grpc(() => wire([1, 'm'], [3, '0'], outputs, [6, floats(1, 2)]))).resolves.toMatchObject({ expect: 'y' }))
+  test('answers under load', async () => {
+    const { meaning, bodies } = await grpc(() => wire([1, 'm'], outputs, [6, floats(1, 2)]))
+    const fault = (...fields: Field[]) => meaning!(bodies[1]!, wire(...fields))
+    expect(fault([1, 'm'], [3, '1'], outputs, [6, floats(1, 2)])).toBeUndefined()
+    expect(fault([1, 'other'], outputs, [6, floats(1, 2)])).toBe("from the model 'other', not 'm'")
+    expect(fault([3, '0'], outputs, [6, floats(1, 2)])).toBe("to the request '0', not '1'")
+    expect(fault(outputs, [6, floats(1, Number.NaN)])).toBe("its output 'y' holds NaN at 1")
+  })
   test.each<[string, Handler, string]>([
     ['another model', () => wire([1, 'other'], outputs, [6, floats(1, 2)]), "from the model 'other', not 'm'"],
     ['another id', () => wire([1, 'm'], [3, 'no-such'], outputs, [6, floats(1, 2)]), "to the request 'no-such', not '0'"],

@@ -44,11 +44,13 @@ interface More {
   readonly tensors?: boolean
   /** How long each answer takes, ms of a clock on which waiting takes no time. */
   readonly answerMs?: number
+  /** What is wrong with an answer. */
+  readonly meaning?: (answer: { readonly model?: string }) => string | undefined
 }
 
 /** Predictors of which each answers as told, without any server. */
 function serving(answers: Answers, rules: AnswerRules, template = command, store = new GoldenStore(), more: More = {}): Served {
-  const { bodies: texts = [0, 1, 2, 3], tensors = true, answerMs = 0 } = more
+  const { bodies: texts = [0, 1, 2, 3], tensors = true, answerMs = 0, meaning } = more
   const served: Served = { launcher: undefined as unknown as Launcher, stopped: [], asked: 0, bodies: [], slept: [] }
   const configurations: Configuration[] = []
   let nowMs = 5_000
@@ -82,9 +84,10 @@ function serving(answers: Answers, rules: AnswerRules, template = command, store
         body: JSON.stringify({ body, size: configuration.imageSize }),
       }))
       const target: Target = { kind: 'http', url: 'http://h', path: String(number), headers: {}, bodies, timeoutMs: 1_000 }
+      const meant = meaning && { meaning: (_: unknown, answer: Uint8Array) => meaning(JSON.parse(Buffer.from(answer).toString())) }
       const stop = async () => void served.stopped.push(number)
       return {
-        target,
+        target: { ...target, ...meant },
         protocol: 'oip-v2',
         provenance: 'measured',
         isolation: '',
@@ -224,11 +227,24 @@ test('what the user expects', async () => {
   await launcher.launch({ batch: 1 }, 2, signal)
 })
 
-test('nobody is asked where nothing is to be checked', async () => {
-  const served = serving(brokenAt8, { expect: [], golden: 'off' })
-  const { answers } = await served.launcher.launch({ batch: 1 }, 1, signal)
-  expect(served.asked).toBe(0)
-  expect(answers).toBeUndefined()
+test('nothing is compared where it is off, and what is no answer to the request cannot serve all the same', async () => {
+  const meaning: More['meaning'] = (answer) => (answer.model === 'other' ? "from the model 'other'" : undefined)
+  const other: Answers = ({ batch }, body) => ({ y: batch, ...(batch === 8 && body === 2 && { model: 'other' }) })
+  const { launcher, stopped } = serving(other, { expect: [], golden: 'off' }, command, undefined, { meaning })
+  await launcher.launch({ batch: 1 }, 1, signal)
+  const { answers, target } = await launcher.launch({ batch: 4 }, 2, signal)
+  expect(answers!.spec.golden).toBeUndefined()
+  await expect(launcher.launch({ batch: 8 }, 3, signal)).rejects.toMatchObject({
+    reason: 'answers-differ',
+    message: "request 2 was answered, but from the model 'other'",
+    logPath: '/log',
+  })
+  expect(stopped).toEqual([3])
+  const { take } = (target as Extract<Target, { kind: 'http' }>).sample!
+  take!(1, Buffer.from('{"y": 5}'))
+  expect(await answers!.fault()).toBeUndefined()
+  take!(1, Buffer.from('{"y": 4, "model": "other"}'))
+  expect(await answers!.fault()).toBe("request 1 was answered, but from the model 'other'")
 })
 
 test('answers of a load are held against them too', async () => {

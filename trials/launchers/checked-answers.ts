@@ -1,10 +1,11 @@
 /**
- * A launcher whose predictors answer as they should before they are measured, and while: as the user expects, and like the configuration that was first.
+ * A launcher whose predictors answer as they should before they are measured, and while: to what was asked, as the user expects, and like the configuration
+ * that was first.
  * That one is asked the same several times, so that what it answers otherwise each time is not held against others (profiler/protocols/golden-answers.ts).
  */
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { AnswerCheck, type AnswerSpec } from '../../profiler/protocols/answer-check.ts'
+import { AnswerCheck, type AnswerSpec, answeredBut } from '../../profiler/protocols/answer-check.ts'
 import { type Expectation, unexpected } from '../../profiler/protocols/expectations.ts'
 import { bitsOf, type GoldenAnswers, goldenOf } from '../../profiler/protocols/golden-answers.ts'
 import type { Answered, AnswerReading, Target } from '../../profiler/types.ts'
@@ -48,16 +49,21 @@ const longEnoughMs = 4_000
 const anotherSecondMs = 1_100
 
 export function withCheckedAnswers<L extends Launcher>(inner: L, options: CheckedAnswersOptions): L {
-  const { rules } = options
   const reading = withoutEchoes(options.reading)
-  if (rules.golden === 'off' && rules.expect.length === 0) return inner
   return {
     ...inner,
     launch: async (configuration, trialNumber, signal, onWaiting) => {
       const predictor = await inner.launch(configuration, trialNumber, signal, onWaiting)
       if (predictor.target.kind !== 'http') return predictor
       try {
-        return await checked(predictor, predictor.target, { ...options, reading, configuration, trialNumber, signal })
+        return await checked(predictor, predictor.target, {
+          ...options,
+          reading,
+          configuration,
+          trialNumber,
+          signal,
+          logPath: predictor.logPath,
+        })
       } catch (error) {
         await predictor.stop()
         signal.throwIfAborted()
@@ -85,6 +91,7 @@ interface Asking extends CheckedAnswersOptions {
   readonly configuration: Configuration
   readonly trialNumber: number
   readonly signal: AbortSignal
+  readonly logPath?: string
 }
 
 async function checked(predictor: Predictor, target: HttpTarget, asking: Asking): Promise<Predictor> {
@@ -103,7 +110,7 @@ async function checked(predictor: Predictor, target: HttpTarget, asking: Asking)
   for (const [i, answer] of answers.entries()) if (answer !== undefined) before.add(bodies[i]!, answer)
   const fault = await before.fault()
   if (fault !== undefined) throw new InfeasibleError('answers-differ', fault, predictor.logPath)
-  const loaded = new AnswerCheck(spec, reading)
+  const loaded = new AnswerCheck(spec, reading, target)
   return {
     ...predictor,
     target: { ...target, sample: { bodies, take: (body, answer) => loaded.take(body, answer) } },
@@ -176,13 +183,21 @@ async function severalRounds(target: HttpTarget, bodies: readonly number[], aski
 }
 
 /** Undefined in place of an answer that did not come: load tells how often that is. */
-const askTogether = (target: HttpTarget, bodies: readonly number[], { reading, signal }: Asking): Promise<(Answered | undefined)[]> =>
+const askTogether = (
+  target: HttpTarget,
+  bodies: readonly number[],
+  { reading, signal, logPath }: Asking,
+): Promise<(Answered | undefined)[]> =>
   Promise.all(
     bodies.map(async (body) => {
       try {
-        return await reading.read(await reading.ask(target, body, signal))
-      } catch {
+        const answer = await reading.ask(target, body, signal)
+        const strange = target.meaning?.(target.bodies[body]!, answer)
+        if (strange !== undefined) throw new InfeasibleError('answers-differ', answeredBut(body, strange), logPath)
+        return await reading.read(answer)
+      } catch (error) {
         signal.throwIfAborted()
+        if (error instanceof InfeasibleError) throw error
         return undefined
       }
     }),

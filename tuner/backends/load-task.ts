@@ -42,7 +42,7 @@ export async function runLoadTask(text: string, print: (line: string) => void, s
     const { url, model, protocol, protocolOptions, payload, slo, answers, ...work } = decode(text) as LoadTask
     const speaking = protocolFor(protocol, protocolOptions)
     const target = await speaking.prepare(url, model, payload, signal)
-    const check = answers && speaking.answers && new AnswerCheck(answers.spec, speaking.answers)
+    const check = answers && speaking.answers && new AnswerCheck(answers.spec, speaking.answers, target)
     const sample = check && { bodies: answers.bodies, take: (body: number, answer: Uint8Array) => check.take(body, answer) }
     const place = { target: { ...target, sample }, slo, signal, onStep: (step: LoadPoint, phase: Phase) => say({ step, phase }) }
     const measurement = await doWork(work, place)

@@ -81,13 +81,13 @@ export function grpcProtocol(dialect: GrpcDialect, options: Parameters<ProtocolM
       const to = endpoint(url)
       const source: PayloadRows =
         payload.kind === 'file' ? { kind: 'rows', path: payload.path, rows: await jsonLines(payload.path) } : payload
-      const { messages, output } = await understood(dialect.forms, async (form) => {
+      const { messages, outputs, declared } = await understood(dialect.forms, async (form) => {
         const made = await dialect.messages(to, model, source, form, signal)
         const [request] = made.messages as [Buffer]
         const answer = await callRaw(to, dialect.path, request, Math.max(timeoutMs, firstAnswerMs), signal).catch((error: unknown) => {
           throw asProtocolError(to, dialect.path, error, signal)
         })
-        return { messages: made.messages, output: outputsOf(dialect, to, answer, { model, request, declared: made.outputs })[0] }
+        return { ...made, declared: made.outputs, outputs: outputsOf(dialect, to, answer, { model, request, declared: made.outputs }) }
       })
       const bodies = requestBodies(messages, 'application/grpc')
       await checkTogether(dialect, to, bodies, timeoutMs, signal)
@@ -99,7 +99,9 @@ export function grpcProtocol(dialect: GrpcDialect, options: Parameters<ProtocolM
         headers,
         bodies,
         timeoutMs,
-        expect: options.expect ?? output,
+        expect: options.expect ?? outputs[0],
+        meaning: ({ body }, answer) =>
+          dialect.fault(dialect.read(Buffer.from(answer)), { model, request: Buffer.from(body as Uint8Array), declared }),
         connections: options.connections,
         tls: options.tls,
       }

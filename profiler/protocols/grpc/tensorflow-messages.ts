@@ -5,7 +5,7 @@ import { modelFault, tensorsFault } from '../meaning.ts'
 import { poolOf } from '../pool.ts'
 import type { ProtocolModule, ProtocolOptions } from '../protocol-module.ts'
 import { numbersToBytes, rawValues, sizeOf } from '../tensor-bytes.ts'
-import { checkItems, type Signature, signatureNamed, type TensorFlowInput } from '../tfserving.ts'
+import { checkItems, datatypeOf, type Signature, signatureNamed, type TensorFlowInput } from '../tfserving.ts'
 import { call, type GrpcEndpoint, type Method, notUpYet } from './call.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 import { bytesOf } from './oip-messages.ts'
@@ -60,8 +60,7 @@ const dialect = ({ signature: asked }: ProtocolOptions): GrpcDialect => ({
   },
   fault: ({ model, tensors }, { request, declared, model: meantModel }) => {
     const { inputs } = decodeMessage<{ inputs: Record<string, TensorProto> }>(predict.request, request)
-    const meant = declared?.map((one) => ({ ...one, datatype: datatypeOf(one.datatype) }))
-    return modelFault(model, meantModel) ?? tensorsFault(tensors, meant, sizesOf(Object.values(inputs)[0])[0])
+    return modelFault(model, meantModel) ?? tensorsFault(tensors, declared, sizesOf(Object.values(inputs)[0])[0])
   },
 })
 
@@ -123,10 +122,6 @@ async function tensorOf(input: TensorFlowInput, content: Content, items: number)
   for (let item = 0; item < items; item++) for (const value of await content.numbers(input)) values.push(value)
   return tensor(input.dtype, shape, { tensor_content: numbersToBytes(datatypeOf(input.dtype), values) })
 }
-
-/** DT_FLOAT → FP32, DT_INT64 → INT64. */
-const datatypeOf = (dtype: string): string =>
-  ({ DT_FLOAT: 'FP32', DT_DOUBLE: 'FP64', DT_HALF: 'FP16', DT_BFLOAT16: 'BF16' })[dtype] ?? dtype.replace(/^DT_/, '')
 
 /** A body of the REST form, rows ("instances") or columns ("inputs"), as a message. */
 function messageOfRow(model: string, { name: signature, inputs }: Signature, row: unknown, place: string): Buffer {
