@@ -9,6 +9,8 @@ export interface CgroupFacts {
   readonly cpuParent?: string
   /** Folder in which we may make groups that limit memory. */
   readonly memoryParent?: string
+  /** Folder in which we may make groups that limit nothing, and hold whatever is started in them. */
+  readonly holdParent?: string
   /** Cores' worth of CPU time that this process and all it starts may use; undefined: no limit. */
   readonly cpuQuotaCores?: number
   readonly memoryLimitMiB?: number
@@ -35,6 +37,7 @@ const unified = (root: string, own: string): CgroupFacts => {
     version: 2,
     cpuParent: parentWith('cpu', root, folder),
     memoryParent: parentWith('memory', root, folder),
+    holdParent: holdsIn(folder),
     cpuQuotaCores: quota === undefined || quota === 'max' ? undefined : Number(quota) / Number(period),
     memoryLimitMiB: limitMiB(readIfThere(join(folder, 'memory.max'))),
   }
@@ -69,10 +72,16 @@ const legacy = (root: string, paths: ReadonlyMap<string, string>): CgroupFacts =
     version: 1,
     cpuParent: cpu !== undefined && mayWrite(cpu) ? cpu : undefined,
     memoryParent: memory !== undefined && mayWrite(memory) ? memory : undefined,
+    holdParent: [join(root, 'unified', paths.get('') ?? ''), join(root, 'unified'), cpu, memory]
+      .map(holdsIn)
+      .find((folder) => folder !== undefined),
     cpuQuotaCores: quota > 0 ? quota / Number(readIfThere(join(cpu!, 'cpu.cfs_period_us'))) : undefined,
     memoryLimitMiB: limitMiB(memory && readIfThere(join(memory, 'memory.limit_in_bytes'))),
   }
 }
+
+const holdsIn = (folder: string | undefined): string | undefined =>
+  folder !== undefined && mayWrite(folder) && mayWrite(join(folder, 'cgroup.procs')) ? folder : undefined
 
 /** 'max' and the 2^63 of version 1 mean no limit. */
 const limitMiB = (text: string | undefined): number | undefined => {

@@ -1,4 +1,4 @@
-/** Control groups that limit what a predictor uses where cores by number do not: parts of a core, and memory. */
+/** Control groups: they hold all that a predictor starts, and limit what it uses where cores by number do not: parts of a core, and memory. */
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -6,7 +6,7 @@ import type { CgroupFacts } from '../../machine/cgroups.ts'
 import { LaunchError } from '../../types.ts'
 
 export interface ControlGroup {
-  /** One folder with version 2, one a controller with version 1. Empty: nothing was to be limited. */
+  /** One folder with version 2, one a controller with version 1. Empty: nothing was to be limited, and nothing can be held. */
   readonly folders: readonly string[]
   /** The command, run inside. */
   wrap(argv: readonly string[]): readonly string[]
@@ -18,12 +18,15 @@ export interface ControlGroup {
 }
 
 interface Limits {
+  /** Without a limit too, where this machine lets us: nothing that is started inside gets out. */
+  readonly hold?: boolean
   /** Cores' worth of CPU time. */
   readonly cpuCores?: number
   readonly memoryMiB?: number
 }
 
 const periodUs = 100_000
+const shell = '/bin/sh'
 
 /** @throws LaunchError where a limit is asked for and this machine lets us set none */
 export const createControlGroup = async (facts: CgroupFacts, name: string, limits: Limits): Promise<ControlGroup> => {
@@ -41,9 +44,10 @@ export const createControlGroup = async (facts: CgroupFacts, name: string, limit
     return folder
   }
   const end = async () => {
-    for (const folder of folders) await endControlGroup(folder)
+    for (const folder of heldOnly === undefined ? folders : [heldOnly]) await endControlGroup(folder)
   }
   let memory: string | undefined
+  let heldOnly: string | undefined
   try {
     if (limits.cpuCores !== undefined) {
       const folder = folderFor(facts.cpuParent, `CPU time (cpuCores ${limits.cpuCores})`)
@@ -67,27 +71,43 @@ export const createControlGroup = async (facts: CgroupFacts, name: string, limit
     if (error instanceof LaunchError) throw error
     throw new LaunchError(`control group ${name}: ${(error as Error).message}`, 'leave fractions of cores and memoryMiB out of the search')
   }
+  if (folders.size === 0 && limits.hold === true) heldOnly = heldIn(facts.holdParent, name)
   const parts = [
     ...(limits.cpuCores === undefined ? [] : [`CPU time of ${limits.cpuCores} cores`]),
     ...(limits.memoryMiB === undefined ? [] : [`${limits.memoryMiB} MiB memory`]),
   ]
   return {
-    folders: [...folders],
+    folders: heldOnly === undefined ? [...folders] : [heldOnly],
     // The shell puts itself in and then becomes the command: no process of the predictor ever runs outside.
     wrap: (argv) =>
-      folders.size === 0
-        ? argv
-        : [
-            '/bin/sh',
-            '-c',
-            `${[...folders].map((_, k) => `echo $$ >"\${${k + 1}}"`).join(' && ')} && shift ${folders.size} && exec "$@"`,
-            'sh',
-            ...[...folders].map((folder) => join(folder, 'cgroup.procs')),
-            ...argv,
-          ],
+      heldOnly !== undefined
+        ? // Where it cannot go in, it runs all the same.
+          [shell, '-c', 'echo $$ 2>/dev/null >"$1"; shift && exec "$@"', 'sh', join(heldOnly, 'cgroup.procs'), ...argv]
+        : folders.size === 0
+          ? argv
+          : [
+              shell,
+              '-c',
+              `${[...folders].map((_, k) => `echo $$ >"\${${k + 1}}"`).join(' && ')} && shift ${folders.size} && exec "$@"`,
+              'sh',
+              ...[...folders].map((folder) => join(folder, 'cgroup.procs')),
+              ...argv,
+            ],
     words: parts.length === 0 ? undefined : `${parts.join(', ')} by cgroup v${facts.version}`,
     memoryKills: () => (memory === undefined ? undefined : killsIn(memory, facts.version)),
     end,
+  }
+}
+
+/** A group of that name; undefined where none can be made, and processes are known by what they inherit alone. */
+function heldIn(parent: string | undefined, name: string): string | undefined {
+  if (parent === undefined || !existsSync(shell)) return undefined
+  const folder = join(parent, name)
+  try {
+    mkdirSync(folder)
+    return folder
+  } catch {
+    return undefined
   }
 }
 

@@ -79,6 +79,8 @@ describe.runIf(process.platform === 'linux')('sweep', () => {
     await once(tuner, 'exit')
     expect(pidsOf()).toHaveLength(1)
     expect(pidsOf().filter(isRunning)).toEqual([])
+    await sweepLeftovers(running(), 500)
+    expect(notes()).toEqual([])
   })
 
   test('never ends a process that has got the pid of a dead predictor', async () => {

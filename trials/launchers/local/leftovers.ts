@@ -29,7 +29,7 @@ export const noteRunning = (folder: string, controlGroups: readonly string[]): R
   const path = join(folder, `${cookie}.json`)
   const owner = { pid: process.pid, startTicks: processStat(process.pid)?.startTicks ?? 0, bootId: bootId() }
   const write = (predictor: GroupIdentity) => writeFileSync(path, JSON.stringify({ predictor, controlGroups, owner } satisfies Note))
-  write({ leader: notStarted, leaderStartTicks: 0, cookie, bootId: bootId() })
+  write({ leader: notStarted, leaderStartTicks: 0, cookie, bootId: bootId(), controlGroups })
   return { cookie, started: write, remove: () => rmSync(path, { force: true }) }
 }
 

@@ -23,7 +23,7 @@ import { amdProbe, metricsProbe, nvidiaProbe, raplProbe } from './device-probes.
 import { createHoldings, type Holding } from './holdings.ts'
 import { noteRunning, sweepLeftovers } from './leftovers.ts'
 import { openLog, type PredictorLog } from './log.ts'
-import { reservePort } from './port.ts'
+import { checkLeft, reservePort } from './port.ts'
 import { type Prepared, prepare } from './prepare-step.ts'
 import { type Exit, type ProcessGroup, startGroup } from './process-group.ts'
 import { listenersOn, portsOf, strangersOn } from './processes.ts'
@@ -204,8 +204,12 @@ const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<Started> 
     },
     note.cookie,
     log,
+    controlGroup.folders,
   )
-  cleanup.add(() => group.stop(options.graceMs ?? defaultGraceMs))
+  cleanup.add(async () => {
+    await group.stop(options.graceMs ?? defaultGraceMs)
+    if (port !== undefined) await checkLeft(port, group.identity, log)
+  })
   onDisk(() => note.started(group.identity))
   const parts = [`${holding.coresWords} ${affinity.words}`, controlGroup.words, holding.gpuWords]
   return {
@@ -227,6 +231,7 @@ const controlGroupOf = ({ options, configuration, asked, trialNumber }: Launch):
   createControlGroup(options.machine.cgroups, `tune-${process.pid}-${trialNumber}-${Math.floor(performance.now())}`, {
     cpuCores: Number.isInteger(asked.cpuCores) ? undefined : asked.cpuCores,
     memoryMiB: 'memoryMiB' in configuration ? asked.memoryMiB : undefined,
+    hold: options.template.kind !== 'builtin',
   })
 
 const untilItServes = async ({ options, signal }: Launch, { group, log, announced, causeOf }: Started) => {

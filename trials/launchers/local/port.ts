@@ -1,7 +1,10 @@
 /** Ports for predictors that must be told theirs. */
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { LaunchError } from '../../types.ts'
+import type { PredictorLog } from './log.ts'
+import { type GroupIdentity, serverOn, strangersOn } from './processes.ts'
 
 /** Handed out by this process and perhaps not yet bound: parallel launches get different ones. */
 const handedOut = new Set<number>()
@@ -41,3 +44,24 @@ const isFree = (host: string, port: number): Promise<boolean> =>
     server.once('error', (error: NodeJS.ErrnoException) => (error.code === 'EADDRINUSE' ? resolve(false) : reject(error)))
     server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(true)))
   })
+
+/**
+ * Nothing that a predictor started listens on its port once it has been stopped.
+ * @throws LaunchError that names the process: it left its session, environment, output and control group, so that nothing says for certain whose it is
+ */
+export const checkLeft = async (port: number, stopped: GroupIdentity, { path }: PredictorLog): Promise<void> => {
+  const found = () => (strangersOn(port, stopped) ? undefined : serverOn(port))
+  let left = found()
+  // What loses its parent takes a moment to see it.
+  for (let waitedMs = 0; left !== undefined && waitedMs < 1_000; waitedMs += 50) {
+    await sleep(50)
+    left = found()
+  }
+  if (left === undefined) return
+  throw new LaunchError(
+    `process ${left.pid} (${left.words.join(' ').slice(0, 120)}) listens on port ${port} still, though its predictor was stopped: it left the predictor's session, and no control group holds it`,
+    `end it (kill ${left.pid}), and have the command run its server in the foreground`,
+    path,
+    'experiment',
+  )
+}

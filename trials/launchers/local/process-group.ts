@@ -5,7 +5,7 @@ import type { Readable, Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { LaunchError } from '../../types.ts'
 import type { PredictorLog } from './log.ts'
-import { bootId, cookieVariable, type GroupIdentity, membersOf, type ProcessStat, processStat } from './processes.ts'
+import { bootId, cookieVariable, type GroupIdentity, membersOf, outputsOf, type ProcessStat, processStat, straysOf } from './processes.ts'
 
 interface CommandLine {
   /** Program and arguments. */
@@ -41,9 +41,15 @@ process.on('exit', () => {
 /**
  * Starts a command as leader of a new session and group. Every line of output goes to `log`.
  * @param cookie unique; every process of the group inherits it
+ * @param controlGroups folders of those that the command runs in
  * @throws LaunchError when the program cannot be executed
  */
-export const startGroup = async (command: CommandLine, cookie: string, log: PredictorLog): Promise<ProcessGroup> => {
+export const startGroup = async (
+  command: CommandLine,
+  cookie: string,
+  log: PredictorLog,
+  controlGroups?: readonly string[],
+): Promise<ProcessGroup> => {
   const [program, ...args] = command.argv
   const child = spawn(program!, args, {
     cwd: command.cwd,
@@ -65,8 +71,7 @@ export const startGroup = async (command: CommandLine, cookie: string, log: Pred
       log.path,
     )
   }
-  const leader = child.pid!
-  const identity = { leader, leaderStartTicks: processStat(leader)?.startTicks ?? 0, cookie, bootId: bootId() }
+  const identity = identityOf(child.pid!, cookie, controlGroups)
   running.add(identity)
 
   let stopping: Promise<void> | undefined
@@ -88,6 +93,15 @@ export const startGroup = async (command: CommandLine, cookie: string, log: Pred
   }
 }
 
+const identityOf = (leader: number, cookie: string, controlGroups: readonly string[] | undefined): GroupIdentity => ({
+  leader,
+  leaderStartTicks: processStat(leader)?.startTicks ?? 0,
+  cookie,
+  bootId: bootId(),
+  controlGroups,
+  outputs: outputsOf(leader),
+})
+
 const leaderExit = async (child: ChildProcess): Promise<Exit> => {
   try {
     const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null]
@@ -104,7 +118,11 @@ const leaderExit = async (child: ChildProcess): Promise<Exit> => {
 export const endGroup = async (group: GroupIdentity, graceMs: number, held: boolean): Promise<void> => {
   const startedMs = performance.now()
   const signalled = new Set<number>()
-  for (let members = membersOf(group, held); members.length > 0; members = membersOf(group, held)) {
+  const left = () => {
+    const members = membersOf(group, held)
+    return members.length > 0 ? members : straysOf(group)
+  }
+  for (let members = left(); members.length > 0; members = left()) {
     const waited = performance.now() - startedMs
     if (waited > graceMs + unkillableAfterMs) {
       throw new LaunchError(

@@ -23,6 +23,10 @@ export interface GroupIdentity {
   readonly leaderStartTicks: number
   /** Value of the environment variable `cookieVariable` that every member inherited. */
   readonly cookie: string
+  /** Folders of its control groups, with whatever its members have started, though it inherited nothing. */
+  readonly controlGroups?: readonly string[]
+  /** Sockets that its output goes to, as /proc/PID/fd names them: whoever writes there was started by it. */
+  readonly outputs?: readonly string[]
   /** /proc/sys/kernel/random/boot_id: start ticks of another boot say nothing. */
   readonly bootId: string
 }
@@ -67,12 +71,30 @@ export const isAlive = (pid: number, startTicks: number): boolean => {
 export const membersOf = (group: GroupIdentity, held: boolean): ProcessStat[] => {
   if (group.bootId !== bootId()) return []
   const trusted = held || isAlive(group.leader, group.leaderStartTicks)
+  const inside = new Set(group.controlGroups?.flatMap(pidsIn))
   return allProcesses().filter((process) => {
     if (isDead(process) || process.startTicks < group.leaderStartTicks) return false
     const related = process.processGroup === group.leader || process.session === group.leader
-    return (trusted && related) || hasCookie(process.pid, group.cookie)
+    return (trusted && related) || inside.has(process.pid) || hasCookie(process.pid, group.cookie)
   })
 }
+
+const pidsIn = (controlGroup: string): number[] => readProc(`${controlGroup}/cgroup.procs`)?.split('\n').filter(Boolean).map(Number) ?? []
+
+/** Where a process writes to that nobody else was given. */
+export const outputsOf = (pid: number): string[] =>
+  [1, 2].flatMap((descriptor) => {
+    const link = readlinkOrGone(`/proc/${pid}/fd/${descriptor}`)
+    return link?.startsWith('socket:') ? [link] : []
+  })
+
+/** Living processes that were started by a group and left it without a trace: they write where it writes. */
+export const straysOf = ({ outputs = [], bootId: boot, leaderStartTicks }: GroupIdentity): ProcessStat[] =>
+  outputs.length === 0 || boot !== bootId()
+    ? []
+    : allProcesses().filter(
+        (one) => !isDead(one) && one.startTicks >= leaderStartTicks && openSockets(one.pid).some((socket) => outputs.includes(socket)),
+      )
 
 /** Processes that listen on a TCP port of this machine, as far as they may be seen; undefined where /proc does not tell. */
 export const listenersOn = (port: number, candidates: readonly number[]): { total: number; byCandidates: number } | undefined => {
