@@ -15,6 +15,16 @@ export type LatencyMetric = keyof typeof latencyMetrics
 
 export const latencyMetricNames = Object.keys(latencyMetrics) as [LatencyMetric, ...LatencyMetric[]]
 
+/** Every latency that a window of streamed answers is told by: those of `latencyMetrics`, and the gaps between tokens, which no SLO bounds. In the order of an answer. */
+export const streamLatencies = {
+  ttft: latencyMetrics.ttft,
+  interToken: { title: 'ITL', what: 'the gap between two output tokens' },
+  tpot: latencyMetrics.tpot,
+  e2e: latencyMetrics.e2e,
+} as const
+export type StreamLatency = keyof typeof streamLatencies
+export const streamLatencyNames = Object.keys(streamLatencies) as [StreamLatency, ...StreamLatency[]]
+
 /** One value for each metric. */
 export const byMetric = <T>(value: (metric: LatencyMetric) => T): Record<LatencyMetric, T> =>
   Object.fromEntries(latencyMetricNames.map((metric) => [metric, value(metric)])) as Record<LatencyMetric, T>

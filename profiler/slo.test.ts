@@ -8,10 +8,9 @@ import {
   keeps,
   keepsCounts,
   keepsSurely,
-  latencyName,
   mostOver,
   sameSlo,
-  sloAxisName,
+  sloAxis,
   sloLimit,
   sloName,
   sloText,
@@ -172,17 +171,21 @@ test('names say what a percentile is of', () => {
   expect([sloValue(slo, 164), sloValue(slo, Number.POSITIVE_INFINITY)]).toEqual(['82 % of the limits', 'no answer'])
 })
 
-test('what an axis shows is named with its unit, of a joint SLO that of its first limit', () => {
+test('what an axis shows is named with its unit, of a joint SLO the part of its limits', () => {
   const single: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0 }
-  expect([single, { ...single, metric: 'ttft' } as const, slo].map(latencyName)).toEqual([
+  expect([single, { ...single, metric: 'ttft' } as const, slo].map((each) => sloAxis(each).latencyName)).toEqual([
     'latency, ms',
     'TTFT, ms',
-    'worst limit, as ms of TTFT',
+    'TTFT and TPOT and E2E, % of the limits',
   ])
-  expect([single, { ...single, metric: 'tpot' } as const, slo].map(sloAxisName)).toEqual([
+  expect([single, { ...single, metric: 'tpot' } as const, slo].map((each) => sloAxis(each).name)).toEqual([
     'p99 latency, ms',
     'TPOT p99 latency, ms',
-    'p50 of TTFT and TPOT and E2E, as ms of TTFT',
+    'p50 of TTFT and TPOT and E2E, % of the limits',
+  ])
+  expect([single, slo].map((each) => [sloAxis(each).limit, sloAxis(each).of(each.limitMs / 2)])).toEqual([
+    [50, 25],
+    [100, 50],
   ])
 })
 

@@ -50,6 +50,13 @@ export function limitsOf({ metric = 'e2e', limits, limitMs }: Pick<Slo, 'metric'
   return limits.map((limit) => ({ ...limit, limitMs: limit.limitMs * scale }))
 }
 
+/** The SLO with another limit in the place of one of its `limitsOf`; of a joint one the others stay. */
+export function withLimit(slo: Slo, place: number, limitMs: number): Slo {
+  if (slo.limits === undefined) return { ...slo, limitMs }
+  const limits = limitsOf(slo).map((limit, i) => (i === place ? { ...limit, limitMs } : limit))
+  return { ...slo, limits, limitMs: limits[0]!.limitMs }
+}
+
 /** How many of so many requests may be over the limit: as many as leave the percentile at or under it. */
 export const mostOver = ({ percentile }: Pick<Slo, 'percentile'>, requests: number): number =>
   requests - Math.min(requests, Math.max(1, Math.ceil(percentile * requests - 1e-9)))
@@ -155,14 +162,24 @@ export function sloValue({ limits, limitMs }: Slo, ms: number): string {
 /** 'TTFT p99 180 ms', 'p99 of TTFT and TPOT at 82 % of the limits'. */
 export const sloFigure = (slo: Slo, ms: number): string => `${sloName(slo)}${slo.limits ? ' at' : ''} ${sloValue(slo, ms)}`
 
-/** What an SLO counts, at whatever percentile: 'latency, ms', 'TTFT, ms'; of a joint one the greatest part of a limit, in units of the first. */
-export const latencyName = ({ metric, limits }: Slo): string =>
-  limits
-    ? `worst limit, as ms of ${latencyMetrics[limits[0]!.metric].title}`
-    : metric
-      ? `${latencyMetrics[metric].title}, ms`
-      : 'latency, ms'
+/** An axis of latencies under an SLO: its titles, what it shows of a latency, and where the limit stands. Of a joint SLO parts of the limits. */
+export interface SloAxis {
+  /** Of the SLO percentile: 'TTFT p99 latency, ms', 'p99 of TTFT and TPOT, % of the limits'. */
+  readonly name: string
+  /** Of whatever percentile: 'TTFT, ms', 'TTFT and TPOT, % of the limits'. */
+  readonly latencyName: string
+  readonly unit: 'ms' | '%'
+  readonly limit: number
+  readonly of: (ms: number) => number
+}
 
-/** What an axis of SLO latencies shows; of a joint SLO the greatest part of a limit, in units of the first. */
-export const sloAxisName = (slo: Slo): string =>
-  slo.limits === undefined ? `${sloName(slo)} latency, ms` : `${sloName(slo)}, as ms of ${latencyMetrics[slo.limits[0]!.metric].title}`
+export function sloAxis(slo: Slo): SloAxis {
+  const { metric, limits, limitMs } = slo
+  if (limits === undefined) {
+    const latencyName = metric ? `${latencyMetrics[metric].title}, ms` : 'latency, ms'
+    return { name: `${sloName(slo)} latency, ms`, latencyName, unit: 'ms', limit: limitMs, of: (ms) => ms }
+  }
+  const titles = limits.map((limit) => latencyMetrics[limit.metric].title).join(' and ')
+  const of = (ms: number) => (100 * ms) / limitMs
+  return { name: `${sloName(slo)}, % of the limits`, latencyName: `${titles}, % of the limits`, unit: '%', limit: 100, of }
+}

@@ -1,6 +1,6 @@
 /** The vocabulary of the profiler: SLOs, loads, load points, targets, measurements. Latencies in ms, rates per second. */
 
-import type { LatencyMetric } from './latency-metrics.ts'
+import type { LatencyMetric, StreamLatency } from './latency-metrics.ts'
 import type { PayloadSource } from './payload-source.ts'
 import type { MetricReading } from './prometheus.ts'
 
@@ -128,17 +128,21 @@ export interface JointSummary {
   readonly kept: Readonly<Partial<Record<LatencyMetric, number>>>
 }
 
-/** Latencies of streamed answers. */
-export interface StreamSummary extends Readonly<Record<LatencyMetric, LatencySummary>> {
-  /** Gaps between chunks with tokens, over all answers. */
-  readonly interToken: LatencySummary
+/** Streamed answers of a window: their latencies and their tokens. */
+export interface StreamSummary extends Readonly<Record<StreamLatency, LatencySummary>> {
+  /** Of an open window that keeps the SLO at the rate of its load; else until its last answer. */
   readonly outputTokensPerSecond: number
+  /** Means of an answered request. Absent in old stores, and where neither server nor prompts tell. */
+  readonly outputTokens?: number
+  readonly inputTokens?: number
 }
 
 /** One prepared request body, and how many items it carries. */
 export interface RequestBody {
   readonly contentType: string
   readonly body: string | Uint8Array
+  /** Tokens of a prompt, as far as its maker knows. */
+  readonly inputTokens?: number
 }
 
 /** Where requests go: a real HTTP endpoint, or a server that exists in virtual time only. */
@@ -271,7 +275,9 @@ export interface StreamRun {
   readonly latenciesMs: Readonly<Record<LatencyMetric, Float64Array>>
   /** Output tokens. */
   readonly tokens: Float64Array
-  /** Gaps between chunks with tokens, of all answers. */
+  /** Tokens of the prompts; NaN where neither server nor prompts tell. */
+  readonly inputTokens?: Float64Array
+  /** Gaps between tokens, of all answers. */
   readonly gapsMs: Float64Array
 }
 

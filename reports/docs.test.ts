@@ -4,14 +4,14 @@ import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { parseReplayTask, replayTaskJsonSchema } from './imports/replay-task-schema.ts'
 import { recommendationDocument, recommendationJsonSchema } from './report/recommendation-json.ts'
-import { trialColumns } from './report/trials-csv.ts'
+import { tokenColumns, trialColumns } from './report/trials-csv.ts'
 import { specTargets } from './specs/index.ts'
 
 const doc = (name: string) => readFileSync(join(dirname(fileURLToPath(import.meta.url)), '..', 'docs', name), 'utf8')
 
 test('every column of trials.csv is documented in its own words', () => {
   const text = doc('recommendation.md')
-  for (const { name, what } of trialColumns) expect(text).toContain(`| \`${name}\` | ${what} |`)
+  for (const { name, what } of [...trialColumns, ...tokenColumns]) expect(text).toContain(`| \`${name}\` | ${what} |`)
 })
 
 test('the schema of recommendation.json is the one the program checks by', () => {

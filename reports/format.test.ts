@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Slo } from '../profiler/types.ts'
-import { certaintyPercent, rateInterval, sloAxisName, sloFigure, sloName, sloText, sloValue } from './format.ts'
+import { certaintyPercent, rateInterval, sloAxis, sloFigure, sloName, sloText, sloValue } from './format.ts'
 
 test('an interval without an upper end is a lower bound, and never infinite', () => {
   expect(rateInterval([95, 1050])).toBe('95 to 1,050')
@@ -30,7 +30,7 @@ describe('SLOs', () => {
     expect(sloText({ ...joint, limitMs: 100 })).toBe('TTFT <= 100 ms and TPOT <= 15 ms for 99.9 % of requests')
     expect(sloFigure(joint, 164)).toBe('p99.9 of TTFT and TPOT at 82 % of the limits')
     expect(sloValue(joint, Number.POSITIVE_INFINITY)).toBe('no answer')
-    expect(sloAxisName(joint)).toContain('as ms of TTFT')
+    expect(sloAxis(joint).name).toContain('% of the limits')
   })
 })
 

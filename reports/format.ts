@@ -1,9 +1,8 @@
 /** Numbers as people read them: rates and money; of latencies and SLOs as the profiler writes them. */
 export {
   latency,
-  latencyName,
   percentileName,
-  sloAxisName,
+  sloAxis,
   sloFigure,
   sloLimit,
   sloName,

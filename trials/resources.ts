@@ -67,6 +67,14 @@ export function resourcesOf(configuration: Configuration, defaults: Configuratio
   }
 }
 
+/** How many GPUs a configuration holds, a share counted as that share; 0 without one. A slice is one of a GPU of the catalogue. Throws DeviceModelError for what is none. */
+export function heldGpus(configuration: Configuration): number {
+  const { gpu, gpus, gpuMemoryPercent, migProfile }: Configuration = { ...resourceDefaults, ...configuration }
+  if (isNone(gpu)) return 0
+  const share = isNone(migProfile) ? Number(gpuMemoryPercent) / 100 : paidFraction(findMigProfile(findGpu(String(gpu)), String(migProfile)))
+  return Number(gpus) * share
+}
+
 /**
  * Reads `batchSize`, `maxDelayMs`, `instances`, `precision`, `sequenceLength`, `imageSize`, `sharing` ('time-slice', 'mps', 'memory-only') and `queueLimit`.
  * @throws DeviceModelError for a value out of range or an unknown precision.

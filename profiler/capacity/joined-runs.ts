@@ -21,6 +21,7 @@ export function inARow(a: LoadRun, b: LoadRun): LoadRun {
       b.stream && {
         latenciesMs: byMetric((metric) => joined(a.stream!.latenciesMs[metric], b.stream!.latenciesMs[metric])),
         tokens: joined(a.stream.tokens, b.stream.tokens),
+        ...(a.stream.inputTokens && b.stream.inputTokens && { inputTokens: joined(a.stream.inputTokens, b.stream.inputTokens) }),
         gapsMs: joined(a.stream.gapsMs, b.stream.gapsMs),
       },
   }

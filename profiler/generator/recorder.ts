@@ -62,6 +62,7 @@ export class Recorder {
         e2e: of((stream) => stream.e2eMs),
       },
       tokens: of((stream) => stream.tokens),
+      inputTokens: of((stream) => stream.inputTokens ?? Number.NaN),
       gapsMs: Float64Array.from([...this.streams.values()].flatMap((stream) => stream.gapsMs)),
     }
   }

@@ -10,7 +10,9 @@ export interface StreamTimes {
   readonly lastTokenMs: number
   /** Output tokens, as the server counted them, or chunks where it did not. */
   readonly tokens: number
-  /** Gaps between chunks with tokens. */
+  /** Tokens of the prompt, as the server counted them; else as the prompt's maker did. */
+  readonly inputTokens?: number
+  /** Gaps between tokens: those of one chunk share the time since the chunk before. */
   readonly gapsMs: readonly number[]
 }
 

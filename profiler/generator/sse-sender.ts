@@ -17,7 +17,13 @@ export function sseSender(target: HttpTarget): Sender {
       return sender.counts
     },
     connect: () => sender.connect(),
-    send: (_index, ended) => sender.send(sent++, ended),
+    send: (_index, ended) => {
+      const number = sent++
+      const { inputTokens } = target.bodies[number % target.bodies.length]!
+      return sender.send(number, (failure, stream) =>
+        ended(failure, stream && inputTokens !== undefined ? { inputTokens, ...stream } : stream),
+      )
+    },
     takeSampled: () => sender.takeSampled(),
     close: () => sender.close(),
   }

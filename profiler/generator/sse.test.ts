@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { serverStreams } from '../testing/server-streams.ts'
 import { SseParser } from './sse.ts'
 import { TokenStream } from './token-stream.ts'
 
@@ -52,7 +53,7 @@ describe('streamed completions', () => {
       [70, `${usage}data: [DONE]\n\n`],
     )
     expect(stream.fault).toBeUndefined()
-    expect(stream.times).toEqual({ firstTokenMs: 10, lastTokenMs: 60, tokens: 7, gapsMs: [20, 0, 30] })
+    expect(stream.times).toEqual({ firstTokenMs: 10, lastTokenMs: 60, tokens: 7, gapsMs: [10, 10, 0, 15, 15] })
   })
 
   test('completions have text, and without usage chunks are counted', () => {
@@ -70,5 +71,41 @@ describe('streamed completions', () => {
     ['nothing', '', 'bad answer'],
   ])('%s is an error', (_, text, fault) => {
     expect(read([1, text]).fault).toBe(fault)
+  })
+})
+
+describe('streams of real servers', () => {
+  test.each(serverStreams)('$server', ({ writes, text, tokens, inputTokens, tokensEach, fault }) => {
+    const whole = new TokenStream()
+    for (const [i, write] of writes.entries()) whole.push(Buffer.from(write), 10 * (i + 1))
+    expect([whole.fault, whole.text, whole.times?.tokens ?? 0]).toEqual([fault, text, tokens])
+    expect(whole.times?.inputTokens).toBe(inputTokens)
+    expect(whole.times?.gapsMs.length ?? 0).toBe(tokensEach.reduce((sum, n) => sum + n, 0))
+    // Byte by byte, characters of several bytes among them.
+    const cut = new TokenStream()
+    for (const byte of Buffer.from(writes.join(''))) cut.push(Buffer.of(byte), 10)
+    expect([cut.fault, cut.text, cut.times?.tokens]).toEqual([fault, text, whole.times?.tokens])
+  })
+
+  test('tokens that come together share the time since those before', () => {
+    const { writes } = serverStreams.find(({ server }) => server.startsWith('SGLang with a stream interval'))!
+    const stream = new TokenStream()
+    for (const [i, write] of writes.entries()) stream.push(Buffer.from(write), 60 * (i + 1))
+    expect(stream.times!.gapsMs).toEqual([10, 10, 10, 10, 10, 10, 20, 20, 20])
+    expect(stream.times).toMatchObject({ firstTokenMs: 120, lastTokenMs: 240, tokens: 12, inputTokens: 7 })
+  })
+
+  test('a count that no text of that length can have fills no memory', () => {
+    const stream = new TokenStream()
+    stream.push(Buffer.from(`data: ${JSON.stringify({ choices: [{ delta: { content: 'ab' } }] })}\n\n`), 1)
+    stream.push(
+      Buffer.from(
+        `data: ${JSON.stringify({ choices: [{ delta: { content: 'c' }, finish_reason: 'stop' }], usage: { prompt_tokens: 1e9 } })}\n\n`,
+      ),
+      3,
+    )
+    stream.push(Buffer.from(`data: ${JSON.stringify({ choices: [], usage: { completion_tokens: 999_999 } })}\n\n`), 4)
+    expect(stream.times!.inputTokens).toBeUndefined()
+    expect(stream.times!.gapsMs.length).toBeLessThan(10)
   })
 })

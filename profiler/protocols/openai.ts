@@ -115,7 +115,7 @@ function generated({ seed, count, prompts = defaultPrompts }: Extract<PayloadSou
     // vLLM and SGLang: the drawn length, whatever the model would rather say. Others skip what they do not know.
     ...(prompts.ignoreEos !== false && { ignore_eos: true }),
   })
-  return makePrompts(prompts, seed, count).map((prompt) => streamed(bodyOf(prompt)))
+  return makePrompts(prompts, seed, count).map((prompt) => ({ ...streamed(bodyOf(prompt)), inputTokens: prompt.inputTokens }))
 }
 
 const streamed = (body: Record<string, unknown>): RequestBody => ({

@@ -5,6 +5,7 @@ import { commonWord } from './payload-pool.ts'
 
 export interface Prompt {
   readonly text: string
+  readonly inputTokens: number
   /** Output tokens to ask for. */
   readonly outputTokens: number
 }
@@ -27,8 +28,13 @@ export function makePrompts(spec: PromptSpec, seed: number, count: number): Prom
   return Array.from({ length: count }, (_, i) => {
     const [tokens, outputTokens] = spec.recorded?.[i % spec.recorded.length] ?? [drawLength(spec.inputTokens, uniform), undefined]
     const prefix = prefixes[i % Math.max(1, prefixes.length)]
-    const own = text(uniform, Math.max(1, tokens - (prefix === undefined ? 0 : shared)))
-    return { text: prefix === undefined ? own : `${prefix} ${own}`, outputTokens: outputTokens ?? drawLength(spec.outputTokens, uniform) }
+    const ownTokens = Math.max(1, tokens - (prefix === undefined ? 0 : shared))
+    const own = text(uniform, ownTokens)
+    return {
+      text: prefix === undefined ? own : `${prefix} ${own}`,
+      inputTokens: ownTokens + (prefix === undefined ? 0 : shared),
+      outputTokens: outputTokens ?? drawLength(spec.outputTokens, uniform),
+    }
   })
 }
 

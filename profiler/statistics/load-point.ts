@@ -1,6 +1,6 @@
 import { linearRegression } from 'simple-statistics'
 import { byMetric } from '../latency-metrics.ts'
-import { countedRun } from '../slo.ts'
+import { countedRun, keeps } from '../slo.ts'
 import type { JointSummary, LatencySummary, LoadPoint, LoadRun, MachineWait, Slo, SloLimit, StreamRun, StreamSummary } from '../types.ts'
 import { recordedLatencies } from './latency-record.ts'
 import { quantileInterval, quantileOfSorted } from './percentile.ts'
@@ -18,6 +18,9 @@ export function loadPointOf(played: LoadRun, slo: Slo): LoadPoint {
   const tookMs = run.stream?.latenciesMs.e2e ?? run.latencyMs
   const finished = run.load.kind === 'closed' ? run.latencyMs.filter((_, i) => run.sentMs[i]! + tookMs[i]! <= run.seconds * 1000) : answered
   const perSecond = (count: number) => (run.seconds > 0 ? count / run.seconds : 0)
+  const sloMs = n === 0 ? Number.POSITIVE_INFINITY : quantileOfSorted(withFailures, slo.percentile)
+  // What keeps up with its load answers at the rate of the load, however long the last answers take; else more was asked than is done by the window's end.
+  const keptUp = run.load.kind === 'open' && keeps({ requests: n, errors, sloMs }, slo)
   return {
     ...summaryOfSorted(answered),
     requests: n,
@@ -27,7 +30,7 @@ export function loadPointOf(played: LoadRun, slo: Slo): LoadPoint {
     goodputRps: perSecond(countWithin(finished, slo.limitMs)),
     errors,
     errorKinds: run.errorKinds,
-    sloMs: n === 0 ? Number.POSITIVE_INFINITY : quantileOfSorted(withFailures, slo.percentile),
+    sloMs,
     sloCi95Ms: quantileInterval(withFailures, slo.percentile, 0.95),
     generatorSaturated: generatorSaturated(run, slo),
     latenessP99Ms: run.latenessP99Ms,
@@ -35,7 +38,7 @@ export function loadPointOf(played: LoadRun, slo: Slo): LoadPoint {
     cut: run.cutMs !== undefined,
     latencies: recordedLatencies(run),
     ...(disturbedByMachine(run.machineWait ?? {}, slo) && { disturbed: true }),
-    ...(run.stream && { stream: streamSummaryOf(run.stream, run.elapsedS) }),
+    ...(run.stream && { stream: streamSummaryOf(run.stream, keptUp ? run.seconds : run.elapsedS) }),
     ...(run.stream && slo.limits && n > 0 && { joint: jointSummaryOf(run.latencyMs, run.stream, slo, slo.limits) }),
   }
 }
@@ -51,13 +54,21 @@ function jointSummaryOf(countedMs: Float64Array, stream: StreamRun, slo: Slo, li
   }
 }
 
-function streamSummaryOf(stream: StreamRun, elapsedS: number): StreamSummary {
-  const tokens = stream.tokens.reduce((sum, n) => (Number.isNaN(n) ? sum : sum + n), 0)
+function streamSummaryOf(stream: StreamRun, overS: number): StreamSummary {
+  const output = countedTokens(stream.tokens)
+  const input = countedTokens(stream.inputTokens ?? new Float64Array(0))
   return {
     ...byMetric((metric) => summarise(stream.latenciesMs[metric])),
     interToken: summarise(stream.gapsMs),
-    outputTokensPerSecond: elapsedS > 0 ? tokens / elapsedS : 0,
+    outputTokensPerSecond: overS > 0 ? output.sum / overS : 0,
+    ...(output.answers > 0 && { outputTokens: output.sum / output.answers }),
+    ...(input.answers > 0 && { inputTokens: input.sum / input.answers }),
   }
+}
+
+function countedTokens(tokens: Float64Array): { readonly sum: number; readonly answers: number } {
+  const known = tokens.filter((n) => !Number.isNaN(n))
+  return { sum: known.reduce((sum, n) => sum + n, 0), answers: known.length }
 }
 
 /** Percentiles of answered requests, in ms. All NaN when there are none. */

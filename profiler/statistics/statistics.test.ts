@@ -294,12 +294,14 @@ describe('streamed answers', () => {
     expect(loadPointOf(played([200, 200.1], [30, 30], [3, 3]), slo).joint).toEqual({ good: 0.5, kept: { ttft: 0.5, tpot: 1 } })
   })
 
-  test('tokens count over the whole run, those of requests that failed not at all', () => {
+  test('tokens a second are at the rate of a load that is kept up with, of one that is not until the last answer', () => {
     const { stream } = loadPointOf(played([10, 20, Number.NaN], [1, 1, Number.NaN], [7, 9, Number.NaN]), slo)
-    expect(stream!.outputTokensPerSecond).toBe(8)
+    expect(stream!.outputTokensPerSecond).toBe(16)
+    expect(stream!.outputTokens).toBe(8)
+    expect(stream!.inputTokens).toBeUndefined()
     expect([stream!.interToken.p50Ms, stream!.interToken.maxMs, stream!.tpot.requests]).toEqual([5, 15, 2])
-    expect(loadPointOf(played([10], [1], [7], 0), slo).stream!.outputTokensPerSecond).toBe(0)
-    expect(loadPointOf(played([10], [1], [7], 1), slo).stream!.outputTokensPerSecond).toBe(7)
+    expect(loadPointOf(played([300, 300], [1, 1], [7, 9]), slo).stream!.outputTokensPerSecond).toBe(8)
+    expect(loadPointOf(played([300], [1], [7], 0), slo).stream!.outputTokensPerSecond).toBe(0)
   })
 
   test('a window without a request has no shares, one with a single request has', () => {

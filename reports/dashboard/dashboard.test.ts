@@ -1,9 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { limitsOf, withLimit } from '../../profiler/slo.ts'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
 import { anyTrial } from '../../trials/store/samples.contract.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { candidatesOf } from '../recommendation/candidates.ts'
+import { A, B, tight, tried } from '../recommendation/invented-trials.contract.ts'
 import { recommend } from '../recommendation/recommend.ts'
 import type { Candidate } from '../recommendation/types.ts'
 import { sampleInput, sampleTrials } from '../samples.contract.ts'
@@ -52,6 +54,33 @@ test('a packed trial is the trial', () => {
 describe('ranking in the page', () => {
   const ranker = new Ranker(experiment)
   const whatIf = asMeasured(experiment)
+
+  test('of several limits each moves by itself, and no load curve of other limits is remembered', () => {
+    const trials = [
+      tried(1, A, 100, {
+        slo: tight,
+        windows: [
+          [60, 110],
+          [90, 160],
+        ],
+      }),
+      tried(2, B, 120, {
+        slo: tight,
+        windows: [
+          [70, 120],
+          [110, 170],
+        ],
+      }),
+    ]
+    const remembering = new Ranker({ ...experiment, slo: tight })
+    // Times per token are a tenth of those to the first token in these windows: a limit of 12 ms is the one that binds.
+    for (const slo of [tight, withLimit(tight, 1, 12), withLimit(tight, 0, 130), tight]) {
+      const asked = { ...asMeasured({ ...experiment, slo: tight }), slo }
+      const figures = (ranker: Ranker) => ranker.recommend(trials, asked).best?.capacityRps
+      expect(figures(remembering)).toBe(figures(new Ranker({ ...experiment, slo: tight })))
+    }
+    expect(limitsOf(withLimit(tight, 1, 12)).map(({ limitMs }) => limitMs)).toEqual([200, 12, 2000])
+  })
 
   test('says what the command line says, also after another question has been asked', () => {
     const reference = recommend({ ...sampleInput, ...ranker.view(whatIf), curve: undefined, provenance: 'emulated', notices: [] })

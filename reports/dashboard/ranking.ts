@@ -1,6 +1,7 @@
 /** Ranking in the page: the same code as everywhere else, with what does not change between two rankings remembered. Pure. */
 
 import { type CurveKnot, loadCurve } from '../../profiler/capacity/capacity-under.ts'
+import { countsTheSame } from '../../profiler/slo.ts'
 import type { Measurement, Slo } from '../../profiler/types.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
@@ -85,10 +86,11 @@ export class Ranker {
     return candidates.flatMap((c) => byTrial.get(c.trial) ?? [])
   }
 
-  /** A load curve depends on the percentile and the error bound, not on the limit: dragging the limit makes none anew. */
+  /** A load curve depends on what is counted, the percentile and the error bound, not on the limit: dragging a single limit makes none anew. */
   #curve(measurement: Measurement, slo: Slo): readonly CurveKnot[] {
     const known = this.#curves.get(measurement)
-    if (known && known.slo.percentile === slo.percentile && known.slo.maxErrorRate === slo.maxErrorRate) return known.curve
+    if (known && countsTheSame(known.slo, slo) && known.slo.percentile === slo.percentile && known.slo.maxErrorRate === slo.maxErrorRate)
+      return known.curve
     const curve = loadCurve(measurement, slo)
     this.#curves.set(measurement, { slo, curve })
     return curve

@@ -1,6 +1,7 @@
 /** The capacity plan in words and tables, as JSON, and as CSV. */
 import type { EChartsOption } from 'echarts'
 import { latency, money, percent, rate, significant } from '../format.ts'
+import { latencyRows, rateRows } from '../recommendation/token-figures.ts'
 import { demandOption } from '../report/charts/chart-options.ts'
 import { type Cell, csv } from '../report/csv.ts'
 import { type Block, heading, list, paragraph, table } from '../report/document/blocks.ts'
@@ -51,6 +52,7 @@ export async function planBlocks(
       plan.units.map(fleetRow),
       [2, 3, 4, 5, 6, 7, 8],
     ),
+    ...tokenBlocks(best),
     ...(plan.input.months > 1 ? growthBlocks(best) : []),
     ...existingBlocks(plan),
     ...priceBlocks(plan),
@@ -97,6 +99,27 @@ function broken(outcome: FleetOutcome): string {
   const hours = outcome.brokenHours
   const when = hours.length > 8 ? `in ${hours.length} hours of the day` : `in hour${hours.length === 1 ? '' : 's'} ${hours.join(', ')}`
   return `${percent(outcome.brokenTime)} of the time, ${percent(outcome.brokenRequests)} of requests, ${when}`
+}
+
+/** What the demand is in tokens, and what the streams of one replica are like. */
+function tokenBlocks({ unit: { label, tokens }, months: [first] }: UnitPlan): Block[] {
+  if (tokens === undefined || first?.outputTokensPerSecond === undefined) return []
+  const { inputTokensPerSecond, outputTokensPerSecond, staticPerMillionOutputTokens } = first
+  const input = inputTokensPerSecond === undefined ? '' : ` and ${significant(inputTokensPerSecond)} input tokens`
+  const price =
+    staticPerMillionOutputTokens === undefined
+      ? ''
+      : `: ${money(staticPerMillionOutputTokens)} per million output tokens on the static fleet, its idle hours paid for`
+  return [
+    heading(2, 'Tokens, month 1'),
+    ...list([
+      `the mean demand is ${significant(outputTokensPerSecond)} output${input} a second${price}`,
+      `one replica of ${label}: ${rateRows(tokens)
+        .map(([title, value]) => `${title} ${value}`)
+        .join('; ')}`,
+    ]),
+    ...table([`at ${rate(tokens.windowRps)}`, 'p50', 'p90', 'p99'], latencyRows(tokens), [1, 2, 3]),
+  ]
 }
 
 function growthBlocks({ unit, months }: UnitPlan): Block[] {
@@ -194,6 +217,9 @@ export function planCsv({ units }: Plan): string {
     'autoscaled_mean_replicas',
     'autoscaled_broken_time',
     'autoscaled_broken_requests',
+    'output_tokens_per_second',
+    'input_tokens_per_second',
+    'static_per_million_output_tokens',
   ]
   const rows = units.flatMap(({ unit, months }) =>
     months.map((m): Cell[] => [
@@ -212,6 +238,9 @@ export function planCsv({ units }: Plan): string {
       m.autoscaled.meanReplicas,
       m.autoscaled.brokenTime,
       m.autoscaled.brokenRequests,
+      m.outputTokensPerSecond,
+      m.inputTokensPerSecond,
+      m.staticPerMillionOutputTokens,
     ]),
   )
   return csv(head, rows)

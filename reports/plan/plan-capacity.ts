@@ -2,6 +2,7 @@
 import { latencyAt } from '../../profiler/capacity/capacity-under.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { Status } from '../recommendation/status.ts'
+import type { TokenFigures } from '../recommendation/token-figures.ts'
 import { type Demand, meanOf, peakOf, scaled } from './demand.ts'
 import { autoscaledFleet, type FleetOutcome, type FleetUnit, replicasForPeak, staticFleet } from './fleet.ts'
 import { type BreakEven, breakEven, type CloudCost, cloudCosts, hoursPerMonth, replicasForZones } from './plan-costs.ts'
@@ -20,6 +21,8 @@ export interface PlanUnit extends FleetUnit {
   readonly resources: Resources
   /** One replica; the first list is the one that decides. */
   readonly prices: readonly PriceList[]
+  /** Of streamed answers. */
+  readonly tokens?: TokenFigures
   /** Price per hour of the same with the GPU whole, where it holds a share. */
   readonly wholeGpuPerHour?: number
 }
@@ -55,6 +58,10 @@ interface MonthPlan {
   readonly withSparePerMonth: number
   readonly autoscaled: FleetOutcome
   readonly autoscaledPerMonth: number
+  /** Of streamed answers: the mean demand in tokens, and what a million of the output cost on the static fleet, which is paid for when it is idle too. */
+  readonly outputTokensPerSecond?: number
+  readonly inputTokensPerSecond?: number
+  readonly staticPerMillionOutputTokens?: number
 }
 
 export interface UnitPlan {
@@ -146,6 +153,7 @@ function unitPlan(unit: PlanUnit, input: PlanInput): UnitPlan {
       withSparePerMonth: cents((replicas + 1) * perMonth),
       autoscaled,
       autoscaledPerMonth: cents(autoscaled.meanReplicas * perMonth),
+      ...(unit.tokens && tokensOf(unit.tokens, meanOf(demand), replicas * perMonth)),
     }
   })
   const { replicas } = months[0]!
@@ -166,6 +174,15 @@ function unitPlan(unit: PlanUnit, input: PlanInput): UnitPlan {
     zoneReplicas,
     zonePerMonth: cents(zoneReplicas * perMonth),
     ...(whole === undefined ? {} : { sharingSavesPerMonth: cents(replicas * (whole - unit.prices[0]!.perHour) * hoursPerMonth) }),
+  }
+}
+
+function tokensOf({ outputTokens, inputTokens }: TokenFigures, meanRps: number, perMonth: number) {
+  const outputTokensPerSecond = meanRps * outputTokens
+  return {
+    outputTokensPerSecond,
+    ...(inputTokens !== undefined && { inputTokensPerSecond: meanRps * inputTokens }),
+    ...(outputTokensPerSecond > 0 && { staticPerMillionOutputTokens: (perMonth / (outputTokensPerSecond * 3600 * hoursPerMonth)) * 1e6 }),
   }
 }
 

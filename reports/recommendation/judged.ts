@@ -9,6 +9,7 @@ import type { FinishedTrial } from '../../trials/types.ts'
 import { whyNotFeasible, whyNotServed } from './reasons.ts'
 import type { SecondLook } from './second-look.ts'
 import { answersNothing, type Known, knownOf, type Standing, type Status, standingsOf } from './status.ts'
+import { tokenFiguresOf } from './token-figures.ts'
 import type { Candidate } from './types.ts'
 
 /** What candidates are ranked by. */
@@ -97,6 +98,7 @@ function figuresAt(trial: FinishedTrial, measurement: Measurement, capacity: Cap
   const idleMs = percentileOf(idle, view.slo.percentile)
   const demand = demandOf(view.objective)
   const replicas = demand && replicasFor(demand, capacityRps)
+  const tokens = tokenFiguresOf(measurement, { capacityRps, pricePerHour }, configuration)
   return {
     trial: trial.number,
     configuration,
@@ -111,6 +113,7 @@ function figuresAt(trial: FinishedTrial, measurement: Measurement, capacity: Cap
     ...qualityIn(configuration, view),
     pricePerHour,
     pricePerMillionRequests: capacityRps > 0 ? (pricePerHour / (capacityRps * 3600)) * 1e6 : Number.POSITIVE_INFINITY,
+    ...(tokens && { tokens }),
     ...(replicas === undefined ? {} : { replicas, totalPricePerHour: replicas * pricePerHour }),
   }
 }

@@ -4,6 +4,7 @@ import type { Configuration, Objective, StopAssessment } from '../../search/type
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import type { FinishedTrial, Provenance, Usage } from '../../trials/types.ts'
 import type { Status } from './status.ts'
+import type { TokenFigures } from './token-figures.ts'
 
 /** A trial seen through the SLO, the prices and the demand. Derived, never stored. */
 export interface Candidate {
@@ -34,6 +35,8 @@ export interface Candidate {
   /** One replica. */
   readonly pricePerHour: number
   readonly pricePerMillionRequests: number
+  /** Of streamed answers; absent where none were, or nothing under load counts. */
+  readonly tokens?: TokenFigures
   /** With a demand: ceil(demand / (capacity × (1 − headroom))). */
   readonly replicas?: number
   readonly totalPricePerHour?: number

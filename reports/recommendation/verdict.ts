@@ -3,6 +3,7 @@ import type { Slo } from '../../profiler/types.ts'
 import { cost, isTooDear, orderIsOpen, priceBoundOf, shownCost, verdictText, wordsOf } from '../../search/objective.ts'
 import type { Objective } from '../../search/types.ts'
 import { certaintyPercent, money, percent, sloText, sloValue, times, writing } from '../format.ts'
+import { tokensInBrief } from './token-figures.ts'
 import type { Candidate, Conclusion, Recommendation, StopBelief } from './types.ts'
 import { isUnsettled } from './unsettled.ts'
 import { atCapacityText, capacityText, missedText } from './words.ts'
@@ -25,7 +26,8 @@ export function verdictOf(
   const figures = `${capacityText(best)} ${slo.limits ? 'with' : 'at'} ${atCapacityText(slo, best)}`
   const gain = gainPhrase(best, objective, fallback)
   const missed = missedText(slo, best)
-  const said = [figures, verdictText(objective, best, writing), ...(gain ? [gain] : [])].join(', ')
+  const tokens = best.tokens ? [tokensInBrief(best.tokens)] : []
+  const said = [figures, verdictText(objective, best, writing), ...tokens, ...(gain ? [gain] : [])].join(', ')
   return `${preamble[conclusion] ?? ''}${best.label}: ${said}${missed ? `; ${missed}` : ''}`
 }
 

@@ -1,6 +1,6 @@
 /** The recommendation as a JSON document for other programs: 'tune.recommendation/v1'. */
 import { z } from 'zod'
-import { latencyMetricNames } from '../../profiler/latency-metrics.ts'
+import { latencyMetricNames, type StreamLatency, streamLatencies } from '../../profiler/latency-metrics.ts'
 import { protocolNames } from '../../profiler/protocols/protocol-table.ts'
 import { serverKinds } from '../../trials/launchers/server-files/preset.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
@@ -28,6 +28,25 @@ const slo = z.object({
 })
 
 const conclusionNames = Object.keys(conclusions) as [Conclusion, ...Conclusion[]]
+
+const streamPercentiles = z.object({ p50Ms: figure, p90Ms: figure, p99Ms: figure })
+const tokens = z.object({
+  windowRps: z.number().meta({ description: 'rate of the window nearest to the capacity, which latencies and goodput are of' }),
+  latencies: z.object(
+    Object.fromEntries(
+      Object.entries(streamLatencies).map(([name, { what }]) => [name, streamPercentiles.meta({ description: what })]),
+    ) as Record<StreamLatency, typeof streamPercentiles>,
+  ),
+  goodputRps: z.number().meta({ description: 'requests that kept the SLO in that window, per second' }),
+  inputTokens: z.number().optional().meta({ description: 'mean of a request' }),
+  outputTokens: z.number().meta({ description: 'mean of a request' }),
+  outputTokensPerSecond: z.number().meta({ description: 'of one replica at its capacity' }),
+  totalTokensPerSecond: z.number().optional().meta({ description: 'input and output' }),
+  outputTokensPerSecondPerGpu: z.number().optional().meta({ description: 'a share of a GPU counts as that share' }),
+  pricePerMillionInputTokens: figure.optional().meta({ description: 'the whole price borne by the input, $' }),
+  pricePerMillionOutputTokens: figure.meta({ description: 'the whole price borne by the output, $' }),
+  pricePerMillionTokens: figure.optional().meta({ description: 'borne by input and output alike, $' }),
+}) satisfies z.ZodType<unknown>
 
 const candidate = z.object({
   trial: z.number().int().meta({ description: 'number of the trial it was measured in' }),
@@ -59,6 +78,7 @@ const candidate = z.object({
   quality: z.number().optional().meta({ description: 'of the model variant, as the experiment states it' }),
   pricePerHour: figure.meta({ description: 'one replica, $' }),
   pricePerMillionRequests: figure.meta({ description: 'at capacity, $' }),
+  tokens: tokens.optional().meta({ description: 'of streamed answers' }),
   replicas: figure.optional(),
   totalPricePerHour: figure.optional(),
   cost: figure.meta({ description: 'what is minimised: $, ms, or a negative rate' }),

@@ -5,6 +5,7 @@ import { type FinishedTrial, joulesPerRequest, type Usage } from '../../trials/t
 import { latency, money, percent, rate, rateInterval, significant, sloFigure, sloName, sloText, sloValue, times } from '../format.ts'
 import { type Judged, judge, type View } from '../recommendation/judged.ts'
 import { statuses } from '../recommendation/status.ts'
+import { latencyRows, rateRows, tokensInBrief } from '../recommendation/token-figures.ts'
 import type { Candidate, Recommendation } from '../recommendation/types.ts'
 import { atCapacityText, capacityText, proofText } from '../recommendation/words.ts'
 import { historyOption, loadCurveOption, paretoOption } from './charts/chart-options.ts'
@@ -46,6 +47,7 @@ export async function reportBlocks(input: ReportInput, chart?: (option: EChartsO
     ...list(reasons(r)),
     ...(await paretoBlocks(input, judged, top, chart)),
     ...(await curveBlocks(input, top, chart)),
+    ...tokenBlocks(r),
     ...qualityBlocks(r),
     ...capacityBlocks(r),
     heading(2, 'Runners-up'),
@@ -138,6 +140,20 @@ async function curveBlocks({ slo }: ReportInput, top: readonly Judged[], chart: 
 const hollowNote =
   'Filled points are measured windows, the first one request at a time; a hollow one is where the model of the server reaches the SLO.'
 
+/** What the streamed answers of the best say. */
+function tokenBlocks({ best, nearest }: Recommendation): Block[] {
+  const figures = (best ?? nearest)?.tokens
+  if (figures === undefined) return []
+  return [
+    heading(2, 'Tokens'),
+    ...table([`at ${rate(figures.windowRps)}`, 'p50', 'p90', 'p99'], latencyRows(figures), [1, 2, 3]),
+    ...list(rateRows(figures).map(([title, value]) => `${title}: ${value}`)),
+    paragraph(
+      'Latencies and goodput are of the window nearest to the capacity; tokens and prices are those of the mean request at the capacity. Prices of input, of output and of both each bear the whole cost: none adds to another.',
+    ),
+  ]
+}
+
 function capacityBlocks({ best, objective }: Recommendation): Block[] {
   if (!best) return []
   const headroom = demandOf(objective)?.headroom ?? 0
@@ -177,7 +193,9 @@ function qualityBlocks(r: Recommendation): Block[] {
 }
 
 function rankedTable(r: Recommendation): Block[] {
-  const qualities = [r.best, r.nearest, ...r.alternatives].some((c) => c?.quality !== undefined)
+  const all = [r.best, r.nearest, ...r.alternatives]
+  const qualities = all.some((c) => c?.quality !== undefined)
+  const streamed = all.some((c) => c?.tokens)
   const row = (c: Candidate, note: string) => [
     String(c.trial),
     c.label,
@@ -188,6 +206,7 @@ function rankedTable(r: Recommendation): Block[] {
     c.capacityRps > 0 ? atCapacityText(r.slo, c) : '',
     money(c.pricePerHour),
     Number.isFinite(c.pricePerMillionRequests) ? money(c.pricePerMillionRequests) : '',
+    ...(streamed ? [c.tokens ? tokensInBrief(c.tokens) : ''] : []),
     c.replicas !== undefined && Number.isFinite(c.replicas) ? String(c.replicas) : '',
     note,
   ]
@@ -212,6 +231,7 @@ function rankedTable(r: Recommendation): Block[] {
         'at capacity',
         'per hour',
         'per million requests',
+        ...(streamed ? ['tokens'] : []),
         'replicas',
         'why not',
       ],

@@ -4,6 +4,7 @@ import type { Measurement } from '../../profiler/types.ts'
 import { configurationKey } from '../../search/space.ts'
 import { type FinishedTrial, joulesPerRequest } from '../../trials/types.ts'
 import { judge, type View } from '../recommendation/judged.ts'
+import { tokenFigures } from '../recommendation/token-figures.ts'
 import type { Candidate } from '../recommendation/types.ts'
 import { type Cell, csv } from './csv.ts'
 
@@ -80,6 +81,13 @@ export const trialColumns: readonly { readonly name: string; readonly what: stri
   { name: 'why', what: 'why the configuration was tried', of: (r) => r.trial.why },
 ]
 
+/** Of streamed answers: after the others, where any trial had them. */
+export const tokenColumns: typeof trialColumns = tokenFigures.map(({ column, title, what, of }) => ({
+  name: column,
+  what: `${title}: ${what}`,
+  of: ({ candidate }) => candidate?.tokens && of(candidate.tokens),
+}))
+
 const ci = ({ measurement }: Row) => measurement
 const parametersAfter = 3
 
@@ -87,8 +95,9 @@ const parametersAfter = 3
 export function trialsCsv(trials: readonly FinishedTrial[], view: View): string {
   const parameters = [...new Set(trials.flatMap((t) => Object.keys(t.configuration)))]
   const head = trialColumns.slice(0, parametersAfter)
-  const tail = trialColumns.slice(parametersAfter)
-  const candidates = new Map(judge(trials, view).map((j) => [configurationKey(j.trial.configuration), j]))
+  const all = judge(trials, view)
+  const tail = [...trialColumns.slice(parametersAfter), ...(all.some(({ candidate }) => candidate.tokens) ? tokenColumns : [])]
+  const candidates = new Map(all.map((j) => [configurationKey(j.trial.configuration), j]))
   const metrics = [...new Set(trials.flatMap((t) => (t.state === 'complete' ? (t.measurement.metrics ?? []) : []).map(metricText)))]
   const rows = trials.map((trial) => {
     const judged = candidates.get(configurationKey(trial.configuration))

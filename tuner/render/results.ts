@@ -1,6 +1,8 @@
 /** What a tuning run says at its end: verdict, ranked alternatives, what binds, caveats, files. */
 
-import { money, rate, sloFigure, sloValue, writing } from '../../reports/format.ts'
+import { money, rate, significant, sloFigure, sloValue, writing } from '../../reports/format.ts'
+import { candidatesOf } from '../../reports/recommendation/candidates.ts'
+import { latencyRows, rateRows } from '../../reports/recommendation/token-figures.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
 import { atCapacityText, capacityText, proofText } from '../../reports/recommendation/words.ts'
 import { costText } from '../../search/objective.ts'
@@ -19,6 +21,7 @@ const isOneFailure = ({ best, nearest, alternatives }: Recommendation): boolean 
 /** Lines for stdout. */
 export function resultLines(recommendation: Recommendation, files: readonly string[], style: Style, columns = 120): string[] {
   const { best, nearest, objective, slo, conclusion } = recommendation
+  const streamed = candidatesOf(recommendation).some(({ tokens }) => tokens)
   const row = (mark: string, candidate: Candidate, note: string) => [
     mark,
     candidate.quality === undefined ? candidate.label : `${candidate.label}, quality ${candidate.quality}`,
@@ -26,6 +29,7 @@ export function resultLines(recommendation: Recommendation, files: readonly stri
     candidate.capacityRps > 0 ? capacityText(candidate) : '-',
     candidate.capacityRps > 0 ? atCapacityText(slo, candidate) : '-',
     candidate.feasible ? costText(objective, candidate, writing) : `${money(candidate.pricePerHour)}/h`,
+    ...(streamed ? tokenCells(candidate) : []),
     note,
   ]
   const top = best ?? nearest
@@ -51,8 +55,12 @@ export function resultLines(recommendation: Recommendation, files: readonly stri
       paint(line, best && conclusion !== 'unconfirmed' ? 'bold' : 'yellow', style),
     ),
     '',
-    ...table([['', 'configuration', 'status', 'capacity', 'at capacity', 'cost', ''], ...rows]).map((line) => cut(line, columns, style)),
+    ...table([
+      ['', 'configuration', 'status', 'capacity', 'at capacity', 'cost', ...(streamed ? ['output tokens/s', '$/M output'] : []), ''],
+      ...rows,
+    ]).map((line) => cut(line, columns, style)),
     ...(more > 0 ? [`  and ${more} more in the files`] : []),
+    ...tokenLines(top, columns),
     '',
     `Binding: ${recommendation.binding.what} (${recommendation.binding.evidence})`,
     recommendation.confidence.statement,
@@ -65,6 +73,23 @@ export function resultLines(recommendation: Recommendation, files: readonly stri
   )
   if (files.length > 0) lines.push('', ...files.map((file) => `  ${file}`))
   return lines
+}
+
+const tokenCells = ({ tokens }: Candidate): string[] =>
+  tokens ? [significant(tokens.outputTokensPerSecond), money(tokens.pricePerMillionOutputTokens)] : ['-', '-']
+
+/** What the streamed answers of the best say. */
+function tokenLines(best: Candidate | undefined, columns: number): string[] {
+  if (!best?.tokens) return []
+  const rates = rateRows(best.tokens).map(([title, value]) => `${title} ${value}`)
+  return [
+    '',
+    ...table([
+      [`Tokens at ${rate(best.tokens.windowRps)}`, 'p50', 'p90', 'p99'],
+      ...latencyRows(best.tokens).map(([name, ...rest]) => [`  ${name}`, ...rest]),
+    ]),
+    ...wrap(`  ${rates.join('; ')}`, columns, '  '),
+  ]
 }
 
 /** What the second measurement of the best says. */

@@ -1,6 +1,8 @@
 /** One finished trial, or one load step, as a line. */
 import { capacityOf } from '../../profiler/capacity/known-capacity.ts'
+import { latencyMetrics } from '../../profiler/latency-metrics.ts'
 import { metricText } from '../../profiler/prometheus.ts'
+import { limitsOf } from '../../profiler/slo.ts'
 import type { LoadPoint, Phase, Slo } from '../../profiler/types.ts'
 import { latency, money, percent, rate, rateInterval, significant, sloFigure, sloName, sloValue } from '../../reports/format.ts'
 import { type Complete, secondLook } from '../../reports/recommendation/second-look.ts'
@@ -78,7 +80,19 @@ export function stepLine(point: LoadPoint, slo: Slo | undefined, phase: Phase): 
   const errors = point.errors > 0 ? `, ${point.errors} errors` : ''
   const good = point.joint ? ` (${percent(point.joint.good)} good)` : ''
   const load = point.load.kind === 'closed' ? `${point.load.connections} at a time, ${rate(point.achievedRps)}` : rate(point.offeredRps)
-  return `${phase}: ${load}: ${name} ${slo ? sloValue(slo, point.sloMs) : latency(point.sloMs)}${limit}${good}${errors}${point.generatorSaturated ? ' (generator saturated)' : ''}`
+  return `${phase}: ${load}: ${name} ${slo ? sloValue(slo, point.sloMs) : latency(point.sloMs)}${limit}${good}${streamWords(point, slo)}${errors}${point.generatorSaturated ? ' (generator saturated)' : ''}`
+}
+
+/** ', TTFT 198 of 300 ms, TPOT 14 of 30 ms, 8,040 tokens/s': the parts of several limits at the SLO's percentile, and the tokens of any stream. */
+function streamWords({ stream }: LoadPoint, slo: Slo | undefined): string {
+  if (stream === undefined || stream.e2e.requests === 0) return ''
+  const parts = slo?.limits === undefined ? [] : limitsOf(slo)
+  const words = parts.map(({ metric, limitMs }) => {
+    const { p50Ms, p90Ms, p95Ms, p99Ms } = stream[metric]
+    const ms = slo!.percentile <= 0.5 ? p50Ms : slo!.percentile <= 0.9 ? p90Ms : slo!.percentile <= 0.95 ? p95Ms : p99Ms
+    return `${latencyMetrics[metric].title} ${significant(ms)} of ${significant(limitMs)} ms`
+  })
+  return [...words, `${significant(stream.outputTokensPerSecond)} tokens/s`].map((each) => `, ${each}`).join('')
 }
 
 const firstLine = (text: string) => text.split('\n')[0] ?? ''

@@ -1,6 +1,6 @@
 /** Load curves: offered rate against latency percentiles, with the SLO and each curve's knee. Pure. */
 import type { LoadPoint, Slo } from '../../../profiler/types.ts'
-import { latencyName, sloAxisName } from '../../format.ts'
+import { sloAxis } from '../../format.ts'
 import type { Judged } from '../../recommendation/judged.ts'
 import { knotPoint } from '../../report/charts/chart-options.ts'
 import { kneeOf } from '../analysis.ts'
@@ -8,12 +8,13 @@ import { axis, base, type ChartOption, colour, legend, logAxis, symbol, type The
 
 /** Curves of the SLO's percentile, one a configuration: colour and symbol follow the order given. */
 export function curvesOption(judged: readonly Judged[], slo: Slo, theme: Theme): ChartOption {
+  const shown = sloAxis(slo)
   const finite = judged.map((j) => ({ j, knots: (j.curve ?? []).filter((k) => Number.isFinite(k.latencyMs)) }))
-  const latencies = finite.flatMap(({ knots }) => knots.map((k) => k.latencyMs))
-  const most = slo.limitMs * 8
+  const latencies = finite.flatMap(({ knots }) => knots.map((k) => shown.of(k.latencyMs)))
+  const most = shown.limit * 8
   const scale = logAxis(
     latencies.filter((ms) => ms <= most),
-    [slo.limitMs * 1.5],
+    [shown.limit * 1.5],
   )
   return {
     ...base(theme),
@@ -21,7 +22,7 @@ export function curvesOption(judged: readonly Judged[], slo: Slo, theme: Theme):
     legend: legend(theme, { left: 8, right: 'auto', data: judged.map((j) => nameOf(j)) }),
     tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
     xAxis: { type: 'value', min: 0, ...axis('offered rate, requests per second', theme) },
-    yAxis: { ...scale, ...yAxis(`${sloAxisName(slo)} (log)`, theme) },
+    yAxis: { ...scale, ...yAxis(`${shown.name} (log)`, theme) },
     series: [
       ...finite.flatMap(({ j, knots }, i) => [
         {
@@ -32,11 +33,13 @@ export function curvesOption(judged: readonly Judged[], slo: Slo, theme: Theme):
           symbol: symbol(i),
           symbolSize: 7,
           lineStyle: { width: 2 },
-          data: knots.filter((k) => k.latencyMs <= most).map((k) => knotPoint(k, [k.rateRps, k.latencyMs, j.candidate.trial])),
+          data: knots
+            .filter((k) => shown.of(k.latencyMs) <= most)
+            .map((k) => knotPoint(k, [k.rateRps, shown.of(k.latencyMs), j.candidate.trial])),
           ...(i === 0 ? sloMarks(slo, theme) : {}),
           z: 3,
         },
-        kneeSeries(j, i, theme),
+        kneeSeries(j, i, shown.of, theme),
       ]),
     ],
   }
@@ -45,19 +48,20 @@ export function curvesOption(judged: readonly Judged[], slo: Slo, theme: Theme):
 const nameOf = ({ candidate }: Judged): string => `trial ${candidate.trial}`
 
 function sloMarks(slo: Slo, theme: Theme): object {
+  const { limit, unit } = sloAxis(slo)
   return {
     markLine: {
       silent: true,
       symbol: 'none',
       lineStyle: { color: theme.warn, type: [6, 4], width: 1.5 },
-      label: { formatter: slo.limits ? 'SLO' : `SLO ${slo.limitMs} ms`, color: theme.warn, position: 'insideEndTop' },
-      data: [{ yAxis: slo.limitMs }],
+      label: { formatter: `SLO ${limit} ${unit}`, color: theme.warn, position: 'insideEndTop' },
+      data: [{ yAxis: limit }],
     },
-    markArea: { silent: true, itemStyle: { color: `${theme.warn}12` }, data: [[{ yAxis: slo.limitMs }, { yAxis: 1e9 }]] },
+    markArea: { silent: true, itemStyle: { color: `${theme.warn}12` }, data: [[{ yAxis: limit }, { yAxis: 1e9 }]] },
   }
 }
 
-function kneeSeries(j: Judged, i: number, theme: Theme): object {
+function kneeSeries(j: Judged, i: number, of: (ms: number) => number, theme: Theme): object {
   const knee = j.curve && kneeOf(j.curve)
   return {
     type: 'scatter',
@@ -67,7 +71,7 @@ function kneeSeries(j: Judged, i: number, theme: Theme): object {
     symbolSize: 15,
     itemStyle: { color: 'transparent', borderColor: colour(i, theme), borderWidth: 2 },
     label: { show: i === 0, formatter: 'knee', position: 'top', color: theme.muted, fontSize: 11 },
-    data: knee ? [[knee.rateRps, knee.latencyMs]] : [],
+    data: knee ? [[knee.rateRps, of(knee.latencyMs)]] : [],
     z: 4,
   }
 }
@@ -81,6 +85,7 @@ const percentiles = [
 
 /** Every percentile that one trial's load steps measured; steps that failed are left out. */
 export function percentilesOption(points: readonly LoadPoint[], slo: Slo, theme: Theme): ChartOption {
+  const shown = sloAxis(slo)
   const usable = points
     .filter((p) => p.load.kind === 'open' && !p.generatorSaturated && p.p50Ms > 0)
     .sort((a, b) => a.offeredRps - b.offeredRps)
@@ -88,14 +93,19 @@ export function percentilesOption(points: readonly LoadPoint[], slo: Slo, theme:
     ...base(theme),
     grid: { left: 58, right: 20, top: 34, bottom: 48 },
     legend: legend(theme, { left: 8, right: 'auto' }),
-    tooltip: { trigger: 'axis', confine: true, renderMode: 'richText', valueFormatter: (v: number) => `${Number(v).toFixed(1)} ms` },
+    tooltip: {
+      trigger: 'axis',
+      confine: true,
+      renderMode: 'richText',
+      valueFormatter: (v: number) => `${Number(v).toFixed(1)} ${shown.unit}`,
+    },
     xAxis: { type: 'value', min: 0, ...axis('offered rate, requests per second', theme) },
     yAxis: {
       ...logAxis(
-        usable.flatMap((p) => [p.p50Ms, p.p99Ms]),
-        [slo.limitMs * 1.5],
+        usable.flatMap((p) => [shown.of(p.p50Ms), shown.of(p.p99Ms)]),
+        [shown.limit * 1.5],
       ),
-      ...yAxis(`${latencyName(slo)} (log)`, theme),
+      ...yAxis(`${shown.latencyName} (log)`, theme),
     },
     series: percentiles.map(([name, key], i) => ({
       type: 'line',
@@ -103,7 +113,7 @@ export function percentilesOption(points: readonly LoadPoint[], slo: Slo, theme:
       color: colour(i, theme),
       symbol: symbol(i),
       symbolSize: 6,
-      data: usable.filter((p) => Number.isFinite(p[key])).map((p) => [p.offeredRps, p[key]]),
+      data: usable.filter((p) => Number.isFinite(p[key])).map((p) => [p.offeredRps, shown.of(p[key])]),
       ...(i === 0 ? sloMarks(slo, theme) : {}),
     })),
   }

@@ -1,6 +1,7 @@
 /** Latency against throughput: every configuration at its capacity, its load curve, the front, the SLO. Pure. */
+import type { Slo } from '../../../profiler/types.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
-import { sloAxisName } from '../../format.ts'
+import { sloAxis } from '../../format.ts'
 import { candidatesOf } from '../../recommendation/candidates.ts'
 import type { Judged } from '../../recommendation/judged.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
@@ -29,20 +30,23 @@ const errorBars = 150
 /** Pixels of a point in large mode: below 4 ECharts fills squares one by one; above, all become one path, which a canvas takes minutes to fill. */
 const dot = 3
 
-/** Latencies from the fastest idle predictor to well beyond the SLO. */
-export function latencyAxis(trials: readonly FinishedTrial[], percentile: number, limitMs: number): LatencyAxis {
+/** Latencies from the fastest idle predictor to well beyond the SLO, as the SLO's axis has them. */
+export function latencyAxis(trials: readonly FinishedTrial[], asked: Slo): LatencyAxis {
+  const { of, limit } = sloAxis(asked)
+  const { percentile } = asked
   const known: number[] = []
   for (const t of trials) {
     if (t.state !== 'complete') continue
     const { idle, slo } = t.measurement
-    known.push(percentile >= 0.9 ? idle.p99Ms : idle.p50Ms, slo.limitMs * 1.8)
+    known.push(of(percentile >= 0.9 ? idle.p99Ms : idle.p50Ms), of(slo.limitMs) * 1.8)
   }
-  return logAxis(known, [limitMs / 1.5, limitMs * 1.5])
+  return logAxis(known, [limit / 1.5, limit * 1.5])
 }
 
 export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
   const { recommendation: r, curves, throughput, devices, latencies } = input
-  const { slo } = r
+  const shown = sloAxis(r.slo)
+  const x: Across = (c) => shown.of(c.sloMsAtCapacity)
   const all = candidatesOf(r)
   const y = (rps: number, c: Candidate) => (throughput === 'per-dollar' ? requestsPerDollar(rps, c.pricePerHour) : rps)
   const place = (device: string) => Math.max(0, devices.indexOf(device))
@@ -63,7 +67,7 @@ export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
     data: served
       .filter((c) => c.feasible && deviceOf(c.configuration) === device)
       .map((c) => {
-        const value = [c.sloMsAtCapacity, y(c.capacityRps, c), c.trial]
+        const value = [x(c), y(c.capacityRps, c), c.trial]
         return size && !many ? { value, symbolSize: size(c) } : value
       }),
     z: 4,
@@ -80,24 +84,25 @@ export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
       ],
     }),
     tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
-    xAxis: { ...latencies, ...axis(`${sloAxisName(slo)} (log)`, theme) },
+    xAxis: { ...latencies, ...axis(`${shown.name} (log)`, theme) },
     yAxis: { type: 'value', min: 0, ...yAxis(throughput === 'per-dollar' ? 'requests per dollar' : 'requests per second', theme) },
     series: [
-      ...curves.map((j) => curveSeries(j, y, latencies.max, colour(place(deviceOf(j.candidate.configuration)), theme))),
+      ...curves.map((j) => curveSeries(j, shown.of, y, latencies.max, colour(place(deviceOf(j.candidate.configuration)), theme))),
       ...points,
-      missed(all, input.trials, y, theme, many),
-      frontSeries(r.front, y, latencies.max, theme),
-      ...qualitySeries(r, y, latencies.max, theme),
-      ...(many ? [] : [intervalSeries(served.filter((c) => c.feasible).slice(0, errorBars), y, theme)]),
-      ...marks(r, y, theme),
-      sloSeries(slo.limitMs, latencies.max, theme),
+      missed(all, input.trials, x, y, theme, many),
+      frontSeries(r.front, x, y, latencies.max, theme),
+      ...qualitySeries(r, x, y, latencies.max, theme),
+      ...(many ? [] : [intervalSeries(served.filter((c) => c.feasible).slice(0, errorBars), x, y, theme)]),
+      ...marks(r, x, y, theme),
+      sloSeries(shown.limit, latencies.max, theme),
     ],
   }
 }
 
+type Across = (c: Candidate) => number
 type Height = (rps: number, c: Candidate) => number
 
-function curveSeries({ candidate, curve }: Judged, y: Height, most: number, color: string): object {
+function curveSeries({ candidate, curve }: Judged, of: (ms: number) => number, y: Height, most: number, color: string): object {
   return {
     type: 'line',
     id: `curve ${candidate.trial}`,
@@ -108,14 +113,14 @@ function curveSeries({ candidate, curve }: Judged, y: Height, most: number, colo
     lineStyle: { width: 1, opacity: 0.35 },
     itemStyle: { opacity: 0.5 },
     data: (curve ?? [])
-      .filter((k) => k.rateRps > 0 && k.latencyMs <= most)
-      .map((k) => knotPoint(k, [k.latencyMs, y(k.rateRps, candidate)])),
+      .filter((k) => k.rateRps > 0 && of(k.latencyMs) <= most)
+      .map((k) => knotPoint(k, [of(k.latencyMs), y(k.rateRps, candidate)])),
     z: 2,
   }
 }
 
 /** Measured, but over the SLO even when idle: crosses at the rate of one request at a time. Those that never served have no place here. */
-function missed(all: readonly Candidate[], trials: readonly FinishedTrial[], y: Height, theme: Theme, many: boolean): object {
+function missed(all: readonly Candidate[], trials: readonly FinishedTrial[], x: Across, y: Height, theme: Theme, many: boolean): object {
   const byNumber = new Map(trials.map((t) => [t.number, t]))
   return {
     type: 'scatter',
@@ -131,7 +136,7 @@ function missed(all: readonly Candidate[], trials: readonly FinishedTrial[], y: 
       const trial = c.feasible ? undefined : byNumber.get(c.trial)
       if (trial?.state !== 'complete' || !(c.sloMsAtCapacity > 0)) return []
       const rps = c.capacityRps > 0 ? c.capacityRps : 1000 / trial.measurement.idle.meanMs
-      return [[c.sloMsAtCapacity, y(rps, c), c.trial]]
+      return [[x(c), y(rps, c), c.trial]]
     }),
     z: 3,
   }
@@ -159,23 +164,23 @@ const dashOf = (i: number) => dashes[i % dashes.length]
 const frontName = (leastQuality: number) => `front of quality ≥ ${leastQuality}`
 const qualityFrontNames = (r: Recommendation): string[] => betterFronts(r).map(({ leastQuality }) => frontName(leastQuality))
 
-function qualitySeries(r: Recommendation, y: Height, most: number, theme: Theme): object[] {
+function qualitySeries(r: Recommendation, x: Across, y: Height, most: number, theme: Theme): object[] {
   return betterFronts(r).map(({ leastQuality, front }, i) => ({
-    ...frontSeries(front, y, most, theme),
+    ...frontSeries(front, x, y, most, theme),
     id: frontName(leastQuality),
     name: frontName(leastQuality),
     lineStyle: { width: 2, type: dashOf(i) },
   }))
 }
 
-function frontSeries(front: readonly Candidate[], y: Height, most: number, theme: Theme): object {
+function frontSeries(front: readonly Candidate[], x: Across, y: Height, most: number, theme: Theme): object {
   const top = Math.max(...front.map((c) => y(c.capacityRps, c)))
   const steps: [number, number][] = []
   let height = 0
   for (const [i, c] of front.entries()) {
     const next = y(c.capacityRps, c)
     if (next - height < leastRise * top && i < front.length - 1) continue
-    steps.push([c.sloMsAtCapacity, height], [c.sloMsAtCapacity, next])
+    steps.push([x(c), height], [x(c), next])
     height = next
   }
   return {
@@ -192,14 +197,14 @@ function frontSeries(front: readonly Candidate[], y: Height, most: number, theme
 }
 
 /** 90 % intervals of the capacity, upright. */
-function intervalSeries(served: readonly Candidate[], y: Height, theme: Theme): object {
+function intervalSeries(served: readonly Candidate[], x: Across, y: Height, theme: Theme): object {
   return {
     type: 'custom',
     id: 'intervals',
     silent: true,
     data: served
       .filter((c) => Number.isFinite(c.capacityCi90Rps[1]))
-      .map((c) => [c.sloMsAtCapacity, y(c.capacityCi90Rps[0], c), y(c.capacityCi90Rps[1], c)]),
+      .map((c) => [x(c), y(c.capacityCi90Rps[0], c), y(c.capacityCi90Rps[1], c)]),
     renderItem: (_: unknown, api: { value(i: number): number; coord(at: number[]): number[] }) => {
       const [x, low] = api.coord([api.value(0), api.value(1)]) as [number, number]
       const [, high] = api.coord([api.value(0), api.value(2)]) as [number, number]
@@ -215,7 +220,7 @@ function intervalSeries(served: readonly Candidate[], y: Height, theme: Theme): 
   }
 }
 
-function marks(r: Recommendation, y: Height, theme: Theme): object[] {
+function marks(r: Recommendation, x: Across, y: Height, theme: Theme): object[] {
   const mark = (c: Candidate | undefined, name: string, shape: string, position: string) =>
     c && c.capacityRps > 0
       ? [
@@ -236,7 +241,7 @@ function marks(r: Recommendation, y: Height, theme: Theme): object[] {
               textBorderColor: theme.surface,
               textBorderWidth: 3,
             },
-            data: [[c.sloMsAtCapacity, y(c.capacityRps, c), c.trial]],
+            data: [[x(c), y(c.capacityRps, c), c.trial]],
             z: 6,
           },
         ]
@@ -248,7 +253,7 @@ function marks(r: Recommendation, y: Height, theme: Theme): object[] {
 }
 
 /** The limit, and everything beyond it shaded. */
-function sloSeries(limitMs: number, most: number, theme: Theme): object {
+function sloSeries(limit: number, most: number, theme: Theme): object {
   return {
     type: 'line',
     id: 'slo',
@@ -259,9 +264,9 @@ function sloSeries(limitMs: number, most: number, theme: Theme): object {
       symbol: 'none',
       lineStyle: { color: theme.warn, type: [6, 4], width: 1.5 },
       label: { show: false },
-      data: [{ xAxis: limitMs }],
+      data: [{ xAxis: limit }],
     },
-    markArea: { silent: true, itemStyle: { color: `${theme.warn}14` }, data: [[{ xAxis: limitMs }, { xAxis: Math.max(most, limitMs) }]] },
+    markArea: { silent: true, itemStyle: { color: `${theme.warn}14` }, data: [[{ xAxis: limit }, { xAxis: Math.max(most, limit) }]] },
     z: 1,
   }
 }

@@ -1,9 +1,9 @@
 /** Chart options (ECharts), pure: for SVG on the server and for the browser alike. */
 import type { EChartsOption, SeriesOption } from 'echarts'
 import type { CurveKnot } from '../../../profiler/capacity/capacity-under.ts'
+import { type SloAxis, sloAxis } from '../../../profiler/slo.ts'
 import type { Slo } from '../../../profiler/types.ts'
 import { type Objective, shownCost, wordsOf } from '../../../search/objective.ts'
-import { sloAxisName } from '../../format.ts'
 import type { Judged } from '../../recommendation/judged.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
 
@@ -22,12 +22,12 @@ const axis = (name: string) => ({
 })
 const yAxis = (name: string) => ({ ...axis(name), nameGap: 50 })
 
-const sloLine = (slo: Slo, along: 'xAxis' | 'yAxis') => ({
+const sloLine = ({ limit, unit }: SloAxis, along: 'xAxis' | 'yAxis') => ({
   silent: true,
   symbol: 'none',
   lineStyle: { color: '#b00020', type: 'dashed' as const, width: 1.5 },
-  label: { formatter: slo.limits ? 'SLO' : `SLO ${slo.limitMs} ms`, color: '#b00020', position: 'insideEndTop' as const },
-  data: [{ [along]: slo.limitMs }],
+  label: { formatter: `SLO ${limit} ${unit}`, color: '#b00020', position: 'insideEndTop' as const },
+  data: [{ [along]: limit }],
 })
 
 /** Latency of the SLO percentile against requests per dollar: a curve per configuration, the front over them, the SLO with its far side shaded. */
@@ -40,7 +40,8 @@ export function paretoOption(
   qualityFronts: Recommendation['qualityFronts'] = [],
 ): EChartsOption {
   const perDollar = (rps: number, pricePerHour: number) => (rps * 3600) / pricePerHour
-  const xMax = slo.limitMs * 1.6
+  const shown = sloAxis(slo)
+  const xMax = shown.limit * 1.6
   const series: SeriesOption[] = judged.map((j, i) => ({
     type: 'line',
     name: j.candidate.label,
@@ -49,8 +50,8 @@ export function paretoOption(
     color: palette[i % palette.length],
     lineStyle: { width: 1 },
     data: (j.curve ?? [])
-      .filter((k) => k.rateRps > 0 && k.latencyMs <= xMax)
-      .map((k) => knotPoint(k, [k.latencyMs, perDollar(k.rateRps, j.candidate.pricePerHour)])),
+      .filter((k) => k.rateRps > 0 && shown.of(k.latencyMs) <= xMax)
+      .map((k) => knotPoint(k, [shown.of(k.latencyMs), perDollar(k.rateRps, j.candidate.pricePerHour)])),
   }))
   const marked = marks.flatMap(({ trial, name }, i) => {
     const c = judged.find((j) => j.candidate.trial === trial)?.candidate
@@ -58,7 +59,7 @@ export function paretoOption(
     const label = { show: true, formatter: name, position: 'top' as const, color: '#000', fontWeight: 'bold' as const }
     return [
       {
-        value: [c.sloMsAtCapacity, perDollar(c.capacityRps, c.pricePerHour)],
+        value: [shown.of(c.sloMsAtCapacity), perDollar(c.capacityRps, c.pricePerHour)],
         symbol: i === 0 ? 'pin' : 'diamond',
         symbolSize: i === 0 ? 26 : 14,
         label,
@@ -73,7 +74,7 @@ export function paretoOption(
       textStyle: { color: '#333', fontSize: 11 },
       data: [...judged.map((j) => j.candidate.label), ...qualityFronts.slice(0, -1).map((q) => `quality ≥ ${q.leastQuality}`)],
     },
-    xAxis: { type: 'value', max: xMax, ...axis(sloAxisName(slo)) },
+    xAxis: { type: 'value', max: xMax, ...axis(shown.name) },
     yAxis: { type: 'value', ...yAxis('requests per dollar') },
     series: [
       ...series,
@@ -84,9 +85,9 @@ export function paretoOption(
         symbol: 'none',
         color: '#000',
         lineStyle: { width: 2.5 },
-        data: front.map((c) => [c.sloMsAtCapacity, perDollar(c.capacityRps, c.pricePerHour)]),
-        markLine: sloLine(slo, 'xAxis'),
-        markArea: { silent: true, itemStyle: { color: '#b0002012' }, data: [[{ xAxis: slo.limitMs }, { xAxis: xMax }]] },
+        data: front.map((c) => [shown.of(c.sloMsAtCapacity), perDollar(c.capacityRps, c.pricePerHour)]),
+        markLine: sloLine(shown, 'xAxis'),
+        markArea: { silent: true, itemStyle: { color: '#b0002012' }, data: [[{ xAxis: shown.limit }, { xAxis: xMax }]] },
       },
       ...qualityFronts.slice(0, -1).map(
         ({ leastQuality, front: better }, i): SeriesOption => ({
@@ -96,7 +97,7 @@ export function paretoOption(
           symbol: 'none',
           color: '#000',
           lineStyle: { width: 1.5, type: i % 2 === 0 ? 'dashed' : 'dotted' },
-          data: better.map((c) => [c.sloMsAtCapacity, perDollar(c.capacityRps, c.pricePerHour)]),
+          data: better.map((c) => [shown.of(c.sloMsAtCapacity), perDollar(c.capacityRps, c.pricePerHour)]),
         }),
       ),
       { type: 'scatter', name: 'marks', color: '#000', data: marked },
@@ -110,11 +111,12 @@ const hollow = { symbol: 'emptyCircle', symbolSize: 10 }
 
 /** Offered rate against the SLO percentile, logarithmic, with each curve's interval ends and the SLO. */
 export function loadCurveOption(judged: readonly Judged[], slo: Slo): EChartsOption {
+  const shown = sloAxis(slo)
   return {
     grid,
     legend: { type: 'plain', top: 0, textStyle: { color: '#333', fontSize: 11 } },
     xAxis: { type: 'value', min: 0, ...axis('offered rate, req/s') },
-    yAxis: { type: 'log', ...yAxis(sloAxisName(slo)) },
+    yAxis: { type: 'log', ...yAxis(shown.name) },
     series: judged.map((j, i): SeriesOption => {
       const knots = (j.curve ?? []).filter((k) => Number.isFinite(k.latencyMs))
       return {
@@ -123,8 +125,8 @@ export function loadCurveOption(judged: readonly Judged[], slo: Slo): EChartsOpt
         color: palette[i % palette.length],
         symbol: symbols[i % symbols.length],
         symbolSize: 7,
-        data: knots.map((k) => knotPoint(k, [k.rateRps, k.latencyMs])),
-        ...(i === 0 ? { markLine: sloLine(slo, 'yAxis') } : {}),
+        data: knots.map((k) => knotPoint(k, [k.rateRps, shown.of(k.latencyMs)])),
+        ...(i === 0 ? { markLine: sloLine(shown, 'yAxis') } : {}),
       }
     }),
   }

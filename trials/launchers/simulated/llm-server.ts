@@ -57,7 +57,14 @@ export class SimulatedLlmServer implements VirtualServer {
     const arrive = (sentMs: number) => {
       const number = answers.length
       const request = requests[number % requests.length]!
-      const answer: Answer = { sentMs, firstMs: Number.NaN, lastMs: Number.NaN, index: 0, tokens: request.outputTokens }
+      const answer: Answer = {
+        sentMs,
+        firstMs: Number.NaN,
+        lastMs: Number.NaN,
+        index: 0,
+        tokens: request.outputTokens,
+        inputTokens: request.promptTokens,
+      }
       answers.push(answer)
       const token = (index: number, last: boolean) => {
         if (index === 0) answer.firstMs = now
@@ -109,6 +116,7 @@ const refusedMs = 20
 interface Answer {
   readonly sentMs: number
   readonly tokens: number
+  readonly inputTokens: number
   firstMs: number
   lastMs: number
   /** Of the last token told of. */
@@ -131,6 +139,7 @@ function runOf(answers: readonly Answer[], gapsMs: readonly number[]): VirtualRu
     stream: {
       latenciesMs: { ttft: of(ttft), tpot: of(tpot), e2e: of(e2e) },
       tokens: of((a) => a.tokens),
+      inputTokens: of((a) => a.inputTokens),
       gapsMs: Float64Array.from(gapsMs),
     },
   }

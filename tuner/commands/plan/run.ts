@@ -147,6 +147,7 @@ function unitsOf(
       trial: candidate.trial,
       status: candidate.status,
       capacityRps: candidate.capacityRps,
+      tokens: candidate.tokens,
       curve,
       limitMs: experiment.slo.limitMs,
       launchSeconds: trial.usage?.launchSeconds ?? assumedLaunchSeconds,

@@ -1,6 +1,6 @@
 /** A profile as files: JSON, CSV of its load points, an HTML report. */
 import type { LoadPoint, Profile } from '../../../profiler/index.ts'
-import { percentileName, significant, sloAxisName, sloName, sloText, sloValue } from '../../../reports/format.ts'
+import { percentileName, significant, sloAxis, sloName, sloText, sloValue } from '../../../reports/format.ts'
 import { palette } from '../../../reports/report/charts/chart-options.ts'
 import { renderSvg } from '../../../reports/report/charts/svg.ts'
 import { csv } from '../../../reports/report/csv.ts'
@@ -92,20 +92,21 @@ export async function profileHtml(profile: Profile, at: Date): Promise<string> {
 const axis = (name: string) => ({ name, nameLocation: 'middle' as const, nameGap: 32 })
 
 function curveSvg(points: readonly LoadPoint[], { slo }: Profile): Promise<string> {
+  const shown = sloAxis(slo)
   return renderSvg({
     grid: { left: 70, right: 30, top: 30, bottom: 50 },
     xAxis: { type: 'value', min: 0, ...axis('offered rate, requests per second') },
-    yAxis: { type: 'log', ...axis(sloAxisName(slo)), nameGap: 50 },
+    yAxis: { type: 'log', ...axis(shown.name), nameGap: 50 },
     series: [
       {
         type: 'line',
         color: palette[0],
-        data: points.map((p) => [p.offeredRps, p.sloMs]),
+        data: points.map((p) => [p.offeredRps, shown.of(p.sloMs)]),
         markLine: {
           silent: true,
           symbol: 'none',
-          data: [{ yAxis: slo.limitMs }],
-          label: { formatter: `SLO ${slo.limitMs} ms`, position: 'insideEndTop' },
+          data: [{ yAxis: shown.limit }],
+          label: { formatter: `SLO ${shown.limit} ${shown.unit}`, position: 'insideEndTop' },
         },
       },
     ],

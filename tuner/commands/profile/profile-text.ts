@@ -1,6 +1,6 @@
 /** A profile in the terminal: verdict, percentile table, latency histogram, load-latency curve. */
 import type { HistogramBin, LatencySummary, LoadPoint, Profile, Slo, SteadyWindow } from '../../../profiler/index.ts'
-import { type LatencyMetric, latencyMetricNames, latencyMetrics } from '../../../profiler/latency-metrics.ts'
+import { type StreamLatency, streamLatencies, streamLatencyNames } from '../../../profiler/latency-metrics.ts'
 import { latency, percent, percentileName, significant, sloName, sloValue } from '../../../reports/format.ts'
 import { table, wrap } from '../../render/columns.ts'
 import { glyph, paint, type Style } from '../../render/glyphs.ts'
@@ -64,9 +64,9 @@ function steadyLines({ point, percentiles, nEff, proven }: SteadyWindow, { slo }
 /** Every latency of streamed answers, whichever the SLO is about, and which limits of a joint SLO were kept. */
 function streamLines({ stream, joint }: LoadPoint, { limits }: Slo): string[] {
   if (!stream) return []
-  const row = (name: string, s: LatencySummary, metric?: LatencyMetric) => {
+  const row = (name: string, s: LatencySummary, metric: StreamLatency) => {
     const limit = limits?.find((each) => each.metric === metric)
-    const kept = metric && joint?.kept[metric]
+    const kept = metric === 'interToken' ? undefined : joint?.kept[metric]
     return [
       `  ${name}`,
       ...[s.p50Ms, s.p90Ms, s.p99Ms].map(latency),
@@ -77,12 +77,16 @@ function streamLines({ stream, joint }: LoadPoint, { limits }: Slo): string[] {
     '',
     ...table([
       ['  Streams', 'p50', 'p90', 'p99', ''],
-      ...latencyMetricNames.map((metric) => row(latencyMetrics[metric].title, stream[metric], metric)),
-      row('between chunks', stream.interToken),
+      ...streamLatencyNames.map((metric) => row(streamLatencies[metric].title, stream[metric], metric)),
     ]),
-    `  ${significant(stream.outputTokensPerSecond)} output tokens a second${joint ? `; ${percent(joint.good)} of requests kept every limit` : ''}`,
+    `  ${significant(stream.outputTokensPerSecond)} output tokens a second${requestTokens(stream)}${joint ? `; ${percent(joint.good)} of requests kept every limit` : ''}`,
   ]
 }
+
+const requestTokens = ({ inputTokens, outputTokens }: NonNullable<LoadPoint['stream']>): string =>
+  outputTokens === undefined
+    ? ''
+    : `, ${significant(outputTokens)} a request${inputTokens === undefined ? '' : ` for ${significant(inputTokens)} of input`}`
 
 /** One bar a bin; bins over the SLO are marked. */
 export function histogramLines(bins: readonly HistogramBin[], limitMs: number, style: Style, columns: number): string[] {

@@ -1,7 +1,10 @@
 /** One trial, whole: configuration, figures, load steps, usage, log. */
-import { latencyMetricNames, latencyMetrics } from '../../../../profiler/latency-metrics.ts'
+import { seenUnder } from '../../../../profiler/capacity/stream-view.ts'
+import { streamLatencies, streamLatencyNames } from '../../../../profiler/latency-metrics.ts'
+import { countsTheSame } from '../../../../profiler/slo.ts'
 import type { FinishedTrial } from '../../../../trials/types.ts'
 import { latency, money, percent, rate, rateInterval, significant, sloFigure, sloName } from '../../../format.ts'
+import { latencyRows, rateRows, type TokenFigures } from '../../../recommendation/token-figures.ts'
 import { atCapacityValue, capacityText } from '../../../recommendation/words.ts'
 import { percentilesOption } from '../../charts/curves-chart.ts'
 import type { Shown } from '../app.ts'
@@ -58,7 +61,8 @@ function describe(shown: Shown, trial: FinishedTrial, online: boolean): HTMLElem
   const candidate = byTrial.get(trial.number)
   const m = trial.state === 'complete' ? trial.measurement : undefined
   const chart = m && new Chart(`trial-${trial.number}`, `Latency percentiles of trial ${trial.number} by offered rate`, 'small')
-  if (m) chart?.set(() => percentilesOption(m.points, whatIf.slo, theme))
+  // Recorded latencies are those that the trial's own SLO counted.
+  if (m) chart?.set(() => percentilesOption((countsTheSame(m.slo, whatIf.slo) ? m : seenUnder(m, whatIf.slo)).points, whatIf.slo, theme))
   return [
     h('h2', { attributes: { id: 'trial-title' } }, `Trial ${trial.number}: ${ranker.label(trial.configuration)}`),
     h('p', { class: 'outcome' }, outcomeOf(shown, trial)),
@@ -77,6 +81,7 @@ function describe(shown: Shown, trial: FinishedTrial, online: boolean): HTMLElem
             ['capacity', `${capacityText(candidate)}${candidate.derived ? ', read off the load curve' : ''}`],
             ['90 % interval', rateInterval(candidate.capacityCi90Rps)],
             [sloName(whatIf.slo), `${atCapacityValue(whatIf.slo, candidate)}, at the capacity`],
+            ...(candidate.tokens ? tokenFacts(candidate.tokens) : []),
           ] as const)
         : []),
       ...(m
@@ -112,6 +117,11 @@ function outcomeOf({ recommendation: r, byTrial }: Shown, trial: FinishedTrial):
   return byTrial.has(trial.number) ? 'Nearest to the SLO.' : 'Measured again later.'
 }
 
+const tokenFacts = (figures: TokenFigures): (readonly [string, string])[] => [
+  ...latencyRows(figures).map(([name, ...rest]) => [`${name} p50, p90, p99`, `${rest.join(', ')} at ${rate(figures.windowRps)}`] as const),
+  ...rateRows(figures),
+]
+
 const usage = ({ usage: u = {} }: FinishedTrial): (readonly [string, string])[] => [
   ...(u.prepareSeconds === undefined ? [] : [['prepared in', `${significant(u.prepareSeconds)} s`] as const]),
   ...(u.launchSeconds === undefined ? [] : [['ready after', `${significant(u.launchSeconds)} s`] as const]),
@@ -133,15 +143,24 @@ function loadSteps(trial: FinishedTrial, points: Points): HTMLElement {
   const streamed = points.some((p) => p.stream)
   const joint = points.some((p) => p.joint)
   const names = streamed
-    ? latencyMetricNames.flatMap((metric) => [`${latencyMetrics[metric].title} p50`, 'p99'])
+    ? streamLatencyNames.flatMap((name) => [`${streamLatencies[name].title} p50`, 'p90', 'p99'])
     : ['p50', 'p90', 'p95', 'p99']
   const latencies = (p: Points[number]) =>
     p.stream
-      ? latencyMetricNames.flatMap((metric) => [p.stream![metric].p50Ms, p.stream![metric].p99Ms])
+      ? streamLatencyNames.flatMap((name) => [p.stream![name].p50Ms, p.stream![name].p90Ms, p.stream![name].p99Ms])
       : streamed
         ? names.map(() => Number.NaN)
         : [p.p50Ms, p.p90Ms, p.p95Ms, p.p99Ms]
-  const heads = ['load', 'offered', 'answered', ...(joint ? ['good'] : []), ...names, 'errors', 'seconds']
+  const heads = [
+    'load',
+    'offered',
+    'answered',
+    ...(joint ? ['good'] : []),
+    ...(streamed ? ['output tok/s'] : []),
+    ...names,
+    'errors',
+    'seconds',
+  ]
   return table(
     heads,
     points.map((p) => [
@@ -149,6 +168,7 @@ function loadSteps(trial: FinishedTrial, points: Points): HTMLElement {
       significant(p.offeredRps),
       significant(p.achievedRps),
       ...(joint ? [p.joint ? percent(p.joint.good) : ''] : []),
+      ...(streamed ? [p.stream ? significant(p.stream.outputTokensPerSecond) : ''] : []),
       ...latencies(p).map(latency),
       p.errors === 0
         ? '0'

@@ -30,7 +30,7 @@ export function paretoSection(app: App): Section {
   }
   function show(shown: Shown): void {
     const { recommendation: r, candidates, trials, whatIf, devices, theme, ranker } = shown
-    if (!handle.held) latencies = latencyAxis(trials, r.slo.percentile, r.slo.limitMs)
+    if (!handle.held) latencies = latencyAxis(trials, r.slo)
     const drawn = candidates.filter((c) => c.capacityRps > 0).slice(0, curvesDrawn)
     chart.set(() =>
       paretoOption({ recommendation: r, trials, latencies, curves: ranker.judged(trials, drawn, whatIf), throughput, devices }, theme),
@@ -76,8 +76,10 @@ export function hoverCard(shown: Shown, { value }: Hovered): HTMLElement | undef
         ['capacity', c.capacityRps > 0 ? `${rate(c.capacityRps)} (${rateInterval(c.capacityCi90Rps)})` : 'none'],
         [sloName(shown.whatIf.slo), sloValue(shown.whatIf.slo, c.sloMsAtCapacity)],
         ...(c.quality === undefined ? [] : [['quality', String(c.quality)] as [string, string]]),
+        ...(c.tokens ? [['output', `${significant(c.tokens.outputTokensPerSecond)} tokens/s`] as [string, string]] : []),
         ['price', `${money(c.pricePerHour)} / h`],
         ...(c.capacityRps > 0 ? [['per million', money(c.pricePerMillionRequests)] as [string, string]] : []),
+        ...(c.tokens ? [['per million output tokens', money(c.tokens.pricePerMillionOutputTokens)] as [string, string]] : []),
         ...(c.reason ? [['why not', c.reason] as [string, string]] : []),
       ]
     : [

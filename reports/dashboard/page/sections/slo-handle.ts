@@ -1,5 +1,5 @@
-/** The SLO as a line on a chart, which can be dragged or moved by keys. */
-import { sloName, sloText } from '../../../format.ts'
+/** The SLO as a line on a chart, which can be dragged or moved by keys. Several limits have a slider each beside the chart, and no line of their own. */
+import { sloName } from '../../../format.ts'
 import type { LatencyAxis } from '../../charts/pareto-chart.ts'
 import type { App } from '../app.ts'
 import type { Chart } from '../chart.ts'
@@ -53,11 +53,11 @@ export class SloHandle {
     const { handle, label, chart } = this
     const { min, max } = this.axis()
     const slo = this.app.whatIf?.slo
-    const x = slo && chart.pixelOf(Math.min(Math.max(slo.limitMs, min), max))
+    const x = slo && slo.limits === undefined ? chart.pixelOf(Math.min(Math.max(slo.limitMs, min), max)) : undefined
     handle.hidden = x === undefined
     if (x === undefined || slo === undefined) return
     handle.style.left = `${x}px`
-    label.textContent = slo.limits ? `◂ SLO ${sloText(slo)} ▸` : `◂ SLO ${sloName(slo)} ≤ ${Number(slo.limitMs.toPrecision(4))} ms ▸`
+    label.textContent = `◂ SLO ${sloName(slo)} ≤ ${Number(slo.limitMs.toPrecision(4))} ms ▸`
     handle.classList.toggle('flip', x > chart.element.clientWidth - 110)
     setAttributes(handle, {
       'aria-valuemin': min,
@@ -84,7 +84,7 @@ export class SloHandle {
       this.hold()
     })
     // The line itself can be taken too, wherever no point lies on it.
-    const onLine = (x: number) => Math.abs(x - handle.offsetLeft) < reach
+    const onLine = (x: number) => !handle.hidden && Math.abs(x - handle.offsetLeft) < reach
     chart.onPointer('mousedown', (x, overItem) => {
       if (!overItem && onLine(x)) this.hold()
     })

@@ -51,7 +51,10 @@ const number = (name: string, of: (c: Candidate) => number | undefined, show: (v
 /** Under several limits the part of them, short for a narrow column. */
 const partOrLatency = ({ limits, limitMs }: Slo) => (limits ? (ms: number) => percent(ms / limitMs) : latency)
 
-export const columnsFor = (slo: Slo, qualities: boolean): readonly TrialColumn[] => [
+export const columnsFor = (
+  slo: Slo,
+  { qualities, tokens }: { readonly qualities: boolean; readonly tokens: boolean },
+): readonly TrialColumn[] => [
   { name: 'rank', numeric: true, key: (r) => r.rank, cell: (r) => (r.rank < absent ? String(r.rank) : '') },
   { name: 'trial', numeric: true, key: (r) => r.trial.number, cell: (r) => String(r.trial.number) },
   { name: 'configuration', key: (r) => r.label, cell: (r) => r.label },
@@ -76,8 +79,20 @@ export const columnsFor = (slo: Slo, qualities: boolean): readonly TrialColumn[]
   number('idle', (c) => c.idleMs, partOrLatency(slo)),
   number('$ / h', (c) => c.pricePerHour, money),
   number('$ / M req', (c) => c.pricePerMillionRequests, money),
+  ...(tokens ? tokenColumns : []),
   { name: 'took', numeric: true, key: (r) => r.trial.seconds, cell: (r) => `${significant(r.trial.seconds)} s` },
   { name: 'why', key: (r) => r.outcome, cell: (r) => r.outcome },
+]
+
+/** Of streamed answers, short for narrow columns. */
+const tokenColumns: readonly TrialColumn[] = [
+  number('TTFT p99', (c) => c.tokens?.latencies.ttft.p99Ms, latency),
+  number('ITL p99', (c) => c.tokens?.latencies.interToken.p99Ms, latency),
+  number('TPOT p99', (c) => c.tokens?.latencies.tpot.p99Ms, latency),
+  number('out tok/s', (c) => c.tokens?.outputTokensPerSecond, significant),
+  number('per GPU', (c) => c.tokens?.outputTokensPerSecondPerGpu, significant),
+  number('$ / M in', (c) => c.tokens?.pricePerMillionInputTokens, money),
+  number('$ / M out', (c) => c.tokens?.pricePerMillionOutputTokens, money),
 ]
 
 function intervalOf({ candidate: c }: TrialRow): string {

@@ -86,10 +86,11 @@ class TrialTable {
   show(shown: Shown): void {
     const { slo } = shown.whatIf
     const qualities = shown.candidates.some((c) => c.quality !== undefined)
-    const heads = `${sloName(slo)} ${qualities} ${slo.limits ? slo.limitMs : ''}`
+    const tokens = shown.candidates.some((c) => c.tokens)
+    const heads = `${sloName(slo)} ${qualities} ${tokens} ${slo.limits ? slo.limitMs : ''}`
     if (heads !== this.headed) {
       this.headed = heads
-      this.columns = columnsFor(slo, qualities)
+      this.columns = columnsFor(slo, { qualities, tokens })
       this.drawHead()
     }
     this.rows = rowsOf(shown)

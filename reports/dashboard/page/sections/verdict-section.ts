@@ -1,11 +1,12 @@
 /** The verdict in one sentence, how it came about, and the figures behind it. */
 import { wordsOf } from '../../../../search/objective.ts'
-import { certaintyPercent, money, percent, rate, rateInterval, sloFigure, sloLimit, sloName, times } from '../../../format.ts'
+import { certaintyPercent, money, percent, rate, rateInterval, significant, sloFigure, sloLimit, sloName, times } from '../../../format.ts'
 import { statuses } from '../../../recommendation/status.ts'
+import { latencyRows, rateRows } from '../../../recommendation/token-figures.ts'
 import type { Recommendation } from '../../../recommendation/types.ts'
 import { atCapacityValue, capacityText } from '../../../recommendation/words.ts'
 import type { Section, Shown } from '../app.ts'
-import { fill, h, setAttributes } from '../dom.ts'
+import { fill, h, setAttributes, table } from '../dom.ts'
 
 const provenanceWords = {
   measured: ['●', 'measured', 'on the hardware that is named'],
@@ -32,9 +33,19 @@ export function verdictSection(): Section {
   const sentence = h('p', { class: 'sentence', attributes: { id: 'verdict', 'aria-live': 'polite' } })
   const facts = h('p', { class: 'facts' })
   const tiles = h('dl', { class: 'tiles' })
+  const tokens = h('div', {})
   const caveats = h('ul', { class: 'caveats' })
   const rivals = h('div', {})
-  const element = h('section', { class: 'verdict', attributes: { 'aria-label': 'Verdict' } }, sentence, facts, tiles, caveats, rivals)
+  const element = h(
+    'section',
+    { class: 'verdict', attributes: { 'aria-label': 'Verdict' } },
+    sentence,
+    facts,
+    tiles,
+    tokens,
+    caveats,
+    rivals,
+  )
   return {
     element,
     update(shown) {
@@ -51,6 +62,7 @@ export function verdictSection(): Section {
         tiles,
         ...figures(r).map(([name, value, note]) => h('div', {}, h('dt', {}, name), h('dd', {}, value, note && h('small', {}, note)))),
       )
+      fill(tokens, ...tokenBlock(r))
       fill(caveats, ...[...r.caveats, r.confidence.statement].map((text) => h('li', {}, text)))
       fill(rivals, ...runnersUp(r))
     },
@@ -71,6 +83,22 @@ function figures(r: Recommendation): (readonly [string, string, string?])[] {
       `${money(c.pricePerHour)} / h`,
       c.capacityRps > 0 ? `${money(c.pricePerMillionRequests)} per million requests` : undefined,
     ],
+    ...(c.tokens
+      ? ([
+          [
+            'output tokens a second',
+            significant(c.tokens.outputTokensPerSecond),
+            c.tokens.outputTokensPerSecondPerGpu === undefined ? undefined : `${significant(c.tokens.outputTokensPerSecondPerGpu)} per GPU`,
+          ],
+          [
+            'a million output tokens',
+            money(c.tokens.pricePerMillionOutputTokens),
+            c.tokens.pricePerMillionInputTokens === undefined
+              ? undefined
+              : `or ${money(c.tokens.pricePerMillionInputTokens)} a million input tokens: each bears the whole price`,
+          ],
+        ] as const)
+      : []),
     ...(c.replicas !== undefined
       ? [
           [
@@ -95,6 +123,27 @@ function figures(r: Recommendation): (readonly [string, string, string?])[] {
           ] as const,
         ]
       : []),
+  ]
+}
+
+/** What the streamed answers of the best say. */
+function tokenBlock({ best, nearest }: Recommendation): HTMLElement[] {
+  const figures = (best ?? nearest)?.tokens
+  if (figures === undefined) return []
+  return [
+    h(
+      'details',
+      { class: 'tokens', attributes: { open: true } },
+      h('summary', {}, `Streams at ${rate(figures.windowRps)}`),
+      table(['', 'p50', 'p90', 'p99'], latencyRows(figures), [1, 2, 3], 'Latencies of streams'),
+      h(
+        'p',
+        { class: 'facts' },
+        rateRows(figures)
+          .map(([title, value]) => `${title} ${value}`)
+          .join(' · '),
+      ),
+    ),
   ]
 }
 

@@ -1,4 +1,8 @@
 /** The question: SLO, objective, demand and prices, all editable; every change re-ranks at once. */
+
+import { latencyMetrics } from '../../../../profiler/latency-metrics.ts'
+import { limitsOf, withLimit } from '../../../../profiler/slo.ts'
+import type { Slo } from '../../../../profiler/types.ts'
 import {
   asksOf,
   defaultKind,
@@ -8,18 +12,16 @@ import {
   priceBoundOf,
   wordsOf,
 } from '../../../../search/objective.ts'
-import { sloText } from '../../../format.ts'
 import type { App, Section, Shown } from '../app.ts'
 import { field, fill, h } from '../dom.ts'
 
 const percentiles = [0.5, 0.9, 0.95, 0.99] as const
 
 export function whatIfSection(app: App): Section {
-  const slo = numberInput('slo-limit', 0.1, (limitMs) => app.whatIf && app.ask({ slo: { ...app.whatIf.slo, limitMs } }))
+  const slo = limitFields(app)
   const percentile = h('select', {
     on: { change: () => app.whatIf && app.ask({ slo: { ...app.whatIf.slo, percentile: Number(percentile.value) } }) },
   })
-  const unit = h('span', {})
   const kind = h(
     'select',
     { on: { change: () => setObjective() } },
@@ -46,7 +48,7 @@ export function whatIfSection(app: App): Section {
       attributes: { 'aria-label': 'What if: SLO, objective, demand and prices' },
       on: { submit: (event) => event.preventDefault() },
     },
-    field('SLO', slo, unit),
+    slo.element,
     field('at', percentile),
     field('Find the', kind),
     field('Demand', demand, 'req/s'),
@@ -73,9 +75,7 @@ export function whatIfSection(app: App): Section {
     update(shown) {
       const { whatIf, original, planning } = shown
       const { objective } = whatIf
-      const { slo: asked } = whatIf
-      put(slo, asked.limitMs)
-      fill(unit, asked.limits ? `ms of ${sloText(asked)}` : asked.metric ? `ms ${asked.metric.toUpperCase()}` : 'ms')
+      slo.update(shown)
       showQualities(quality, qualityField, shown)
       showPercentiles(percentile, shown)
       kind.value = objective.kind
@@ -90,6 +90,49 @@ export function whatIfSection(app: App): Section {
         bookShown = book
         fill(prices, ...priceFields(app, shown))
       }
+    },
+  }
+}
+
+/** Of a range input: from a tenth to ten times the experiment's own limit, in even ratios. */
+const ends = 500
+
+/** A number for each limit of the SLO, and of several limits a slider for each, for the chart has but one line. */
+function limitFields(app: App): { readonly element: HTMLElement; update(shown: Shown): void } {
+  const element = h('div', { class: 'limits' })
+  let made = ''
+  let updates: ((slo: Slo, own: Slo) => void)[] = []
+  return {
+    element,
+    update({ whatIf: { slo }, experiment: { slo: own } }) {
+      const titles = limitsOf(slo).map(({ metric }) => (slo.limits || slo.metric ? latencyMetrics[metric].title : 'SLO'))
+      if (made !== titles.join()) {
+        made = titles.join()
+        const fields = titles.map((title, place) => limitField(app, title, place, titles.length > 1))
+        fill(element, ...fields.map((each) => each.element))
+        updates = fields.map((each) => each.update)
+      }
+      for (const update of updates) update(slo, own)
+    },
+  }
+}
+
+function limitField(app: App, title: string, place: number, slides: boolean) {
+  const ask = (limitMs: number, dragging = false) => app.whatIf && app.ask({ slo: withLimit(app.whatIf.slo, place, limitMs) }, dragging)
+  const number = numberInput(place === 0 ? 'slo-limit' : `slo-limit-${place}`, 0.1, (limitMs) => ask(limitMs))
+  const slider = h('input', {
+    attributes: { type: 'range', min: -ends, max: ends, step: 1, id: `slo-slider-${place}`, 'aria-label': `Limit of ${title}` },
+  })
+  let ownMs = 1
+  slider.addEventListener('input', () => ask(Number((ownMs * 10 ** (slider.valueAsNumber / ends)).toPrecision(3)), true))
+  return {
+    element: h('div', {}, field(title, number, 'ms'), slides && slider),
+    update(slo: Slo, own: Slo) {
+      const { limitMs } = limitsOf(slo)[place]!
+      ownMs = limitsOf(own)[place]?.limitMs ?? limitMs
+      put(number, limitMs)
+      if (document.activeElement !== slider) slider.value = String(Math.round(ends * Math.log10(limitMs / ownMs)))
+      slider.setAttribute('aria-valuetext', `${Number(limitMs.toPrecision(4))} milliseconds`)
     },
   }
 }

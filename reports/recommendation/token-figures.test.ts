@@ -1,0 +1,80 @@
+import { describe, expect, test } from 'vitest'
+import type { LoadPoint, Measurement } from '../../profiler/types.ts'
+import type { Configuration } from '../../search/types.ts'
+import { tight, tried } from './invented-trials.contract.ts'
+import { latencyRows, rateRows, tokenFigures, tokenFiguresOf } from './token-figures.ts'
+
+const configuration: Configuration = { gpu: 'T4', gpus: 2, gpuMemoryPercent: 50 }
+type Streamed = { readonly inputTokens?: number; readonly outputTokens?: number }
+
+/** Windows at these rates, of 10 s each, and what their requests are like. */
+function measured(capacityRps: number, windows: readonly (readonly [rate: number, p99Ms: number, tokens: Streamed])[]): Measurement {
+  const trial = tried(1, configuration, capacityRps, { slo: tight, windows: windows.map(([rate, p99Ms]) => [rate, p99Ms]) })
+  const { measurement } = trial as typeof trial & { state: 'complete' }
+  const points = measurement.points.map((point, i): LoadPoint => ({ ...point, stream: { ...point.stream!, ...windows[i]![2] } }))
+  return { ...measurement, points }
+}
+const each: Streamed = { inputTokens: 300, outputTokens: 100 }
+const figures = (measurement: Measurement, capacityRps = 10) =>
+  tokenFiguresOf(measurement, { capacityRps, pricePerHour: 3.6 }, configuration)
+
+describe('what streams say at the capacity', () => {
+  test('tokens and prices of the mean request, each price bearing the whole', () => {
+    const found = figures(measured(10, [[10, 100, each]]))!
+    expect(found).toMatchObject({
+      outputTokens: 100,
+      inputTokens: 300,
+      outputTokensPerSecond: 1000,
+      totalTokensPerSecond: 4000,
+      windowRps: 10,
+    })
+    // Two halves of a GPU are one.
+    expect(found.outputTokensPerSecondPerGpu).toBe(1000)
+    expect(found.pricePerMillionOutputTokens).toBeCloseTo(1, 9)
+    expect(found.pricePerMillionInputTokens).toBeCloseTo(1 / 3, 9)
+    expect(found.pricePerMillionTokens).toBeCloseTo(0.25, 9)
+    expect(found.latencies.ttft.p99Ms).toBe(100)
+    expect(latencyRows(found).map(([name]) => name)).toEqual(['TTFT', 'ITL', 'TPOT', 'E2E'])
+    expect(rateRows(found).map(([title]) => title)).toContain('per million tokens')
+    expect(tokenFigures.every(({ of }) => Number.isFinite(of(found)))).toBe(true)
+  })
+
+  test('latencies are of the window nearest below, not of one that missed beyond; requests are the mean of all', () => {
+    const found = figures(
+      measured(10, [
+        [4, 50, { inputTokens: 100, outputTokens: 40 }],
+        [9.5, 80, { inputTokens: 100, outputTokens: 100 }],
+        [10.4, 900, { inputTokens: 100, outputTokens: 100 }],
+      ]),
+    )!
+    expect([found.windowRps, found.latencies.ttft.p99Ms]).toEqual([9.5, 80])
+    expect(found.outputTokens).toBeCloseTo((40 * 40 + 100 * 95 + 100 * 104) / (40 + 95 + 104), 9)
+  })
+
+  test('windows that were cut, spoilt or late do not count', () => {
+    const measurement = measured(10, [
+      [5, 60, each],
+      [10, 100, each],
+    ])
+    const spoilt = (change: Partial<LoadPoint>) => ({
+      ...measurement,
+      points: measurement.points.map((point, i) => (i === 1 ? { ...point, ...change } : point)),
+    })
+    for (const change of [{ cut: true }, { disturbed: true }, { generatorSaturated: true }])
+      expect(figures(spoilt(change))!.windowRps).toBe(5)
+  })
+
+  test('without input tokens nothing is said of them; of an old store, or without a capacity, nothing at all', () => {
+    const blind = figures(measured(10, [[10, 100, { outputTokens: 100 }]]))!
+    expect(blind.pricePerMillionTokens).toBeUndefined()
+    expect(blind.totalTokensPerSecond).toBeUndefined()
+    expect(blind.pricePerMillionOutputTokens).toBeCloseTo(1, 9)
+    expect(figures(measured(10, [[10, 100, {}]]))).toBeUndefined()
+    expect(figures(measured(10, [[10, 100, each]]), 0)).toBeUndefined()
+  })
+
+  test('without a GPU there is no figure per GPU', () => {
+    const found = tokenFiguresOf(measured(10, [[10, 100, each]]), { capacityRps: 10, pricePerHour: 1 }, { gpu: 'none' })!
+    expect(found.outputTokensPerSecondPerGpu).toBeUndefined()
+  })
+})
