@@ -26,9 +26,9 @@ export interface TokenFigures {
   readonly pricePerMillionTokens?: number
 }
 
-export type StreamPercentiles = Pick<LatencySummary, (typeof percentiles)[number]>
+type StreamPercentiles = Pick<LatencySummary, (typeof percentiles)[number]>
 const percentiles = ['p50Ms', 'p90Ms', 'p99Ms'] as const
-export const streamPercentileNames = { p50Ms: 'p50', p90Ms: 'p90', p99Ms: 'p99' } as const
+const streamPercentileNames = { p50Ms: 'p50', p90Ms: 'p90', p99Ms: 'p99' } as const
 
 /** One of the figures: as a column of a table, a field of a file, a line of a text. */
 interface TokenFigure {
