@@ -1,17 +1,22 @@
 /**
- * How true, how certain and how fast a capacity is: `npm run bench:profiler -- [seeds] [server] [method]`, the last two regular expressions.
- * Servers in virtual time (their true capacities from long simulation), the profiler's search beside bisection with 3 s and 10 s windows.
+ * How true, how certain and how fast a capacity is: `npm run bench:profiler -- [seeds] [server] [method] [--http]`, the last two regular expressions.
+ * Servers in virtual time (their true capacities from long simulation), the profiler's search beside bisection with 3 s and 10 s windows. With `--http` the
+ * plain queues among them as processes, over real HTTP (5 seeds unless said), on a machine that does nothing else: runs that were disturbed are counted and left out.
  */
 import { efforts } from '../capacity/effort.ts'
 import { type CapacityOptions, measureCapacity } from '../capacity/measure.ts'
 import { heldOutCases } from '../testing/held-out-servers.ts'
+import { startTestServer } from '../testing/servers.ts'
 import { developmentCases, simpleCases } from '../testing/simple-servers.ts'
 import { type VirtualCase, virtualCases } from '../testing/virtual-servers.ts'
+import type { CapacityOutcome } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { openBisection } from './open-bisection.bench.ts'
 import { trueCapacities } from './truth.bench.ts'
 
 interface Found {
+  /** Of bisection absent. */
+  readonly outcome?: CapacityOutcome
   readonly capacityRps: number
   readonly capacityCi90Rps: readonly [number, number]
   readonly seconds: number
@@ -30,13 +35,28 @@ const bisection =
   (of, seed) =>
     openBisection(generator, { kind: 'virtual', server: of.server(seed * 7) }, of.slo, windowS, seed * 1000)
 
-const methods: Record<string, Method> = {
-  standard: open('standard'),
-  quick: open('quick'),
-  'in 12 s': open({ ...efforts.standard, budgetS: 8 }),
-  'bisection 3 s': bisection(3),
-  'bisection 10 s': bisection(10),
-}
+const overHttp =
+  (effort: CapacityOptions['effort']): Method =>
+  async (of, seed) => {
+    const server = await startTestServer({ time: { kind: 'known', name: of.name }, seed: seed * 7 })
+    try {
+      return await measureCapacity({ target: server.target, slo: of.slo, signal, seed: seed * 1000, effort })
+    } finally {
+      await server.stop()
+    }
+  }
+
+const args = process.argv.slice(2).filter((arg) => arg !== '--http')
+const http = args.length < process.argv.length - 2
+const methods: Record<string, Method> = http
+  ? { quick: overHttp('quick'), standard: overHttp('standard') }
+  : {
+      standard: open('standard'),
+      quick: open('quick'),
+      'in 12 s': open({ ...efforts.standard, budgetS: 8 }),
+      'bisection 3 s': bisection(3),
+      'bisection 10 s': bisection(10),
+    }
 
 const quantile = (values: number[], p: number) =>
   [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(p * values.length))]!
@@ -45,19 +65,25 @@ const percent = (share: number) => `${(100 * share).toFixed(1)} %`.padStart(8)
 
 /** Beyond those that the search was developed with. */
 const firstSeed = 1000
-const seeds = Number(process.argv[2] ?? 100)
-const only = new RegExp(process.argv[3] ?? '.')
-const onlyMethods = new RegExp(process.argv[4] ?? '.')
+const [seedsAsked, onlyServers = '.', methodsAsked = '.'] = args
+const seeds = Number(seedsAsked ?? (http ? 5 : 100))
+const only = new RegExp(onlyServers)
+const onlyMethods = new RegExp(methodsAsked)
 const truths = trueCapacities()
 console.log(`${'server'.padEnd(37)}${'method'.padEnd(16)}  err med  err p90     bias   covers    ± half  seconds requests`)
-const cases = [...simpleCases, ...developmentCases, ...virtualCases, ...heldOutCases].filter((c) =>
-  process.argv[3] ? only.test(c.name) : !c.name.startsWith('dev'),
-)
+const all = http ? [...simpleCases, ...developmentCases] : [...simpleCases, ...developmentCases, ...virtualCases, ...heldOutCases]
+const cases = all.filter((c) => (onlyServers === '.' ? !c.name.startsWith('dev') : only.test(c.name)))
 for (const of of cases) {
   const truth = truths[of.name]!
   for (const [name, method] of Object.entries(methods).filter(([method]) => onlyMethods.test(method))) {
-    const found: Found[] = []
-    for (let i = 1; i <= seeds; i++) found.push(await method(of, firstSeed + i))
+    const runs: Found[] = []
+    for (let i = 1; i <= seeds; i++) runs.push(await method(of, firstSeed + i))
+    const found = runs.filter(({ outcome }) => outcome !== 'disturbed')
+    const disturbed = runs.length > found.length ? `  ${runs.length - found.length} disturbed` : ''
+    if (found.length === 0) {
+      console.log(`${of.name.padEnd(37)}${name.padEnd(16)}${disturbed}`)
+      continue
+    }
     const errors = found.map((f) => f.capacityRps / truth - 1)
     const absolute = errors.map(Math.abs)
     const covers = mean(found.map(({ capacityCi90Rps: [low, high] }) => (low <= truth && truth <= high ? 1 : 0)))
@@ -77,6 +103,6 @@ for (const of of cases) {
         .toFixed(0)
         .padStart(8),
     ]
-    console.log(`${of.name.padEnd(37)}${name.padEnd(16)} ${[...columns, ...effort].join(' ')}`)
+    console.log(`${of.name.padEnd(37)}${name.padEnd(16)} ${[...columns, ...effort].join(' ')}${disturbed}`)
   }
 }

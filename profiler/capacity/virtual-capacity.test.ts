@@ -43,6 +43,17 @@ describe('capacity of servers whose true one is known', () => {
     expect(found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)[2]).toBeLessThan(0.03)
   })
 
+  test('where no closed loop left anyone behind, its largest batch is the largest known, though each was seen once or twice', async () => {
+    const server = () => new QueueServer({ seed: 1, servers: 1, maxBatch: 128, serviceMs: (batch) => 10 + 5 * batch })
+    // By six runs of 60 s at each rate of a bisection.
+    const truth = 178.6
+    const found = await Promise.all(
+      [1, 2, 3, 4, 5].map((seed) => measure(server(), { percentile: 0.99, limitMs: 400, maxErrorRate: 0.001 }, { seed: 1000 * seed })),
+    )
+    expect(found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high).length).toBeGreaterThanOrEqual(4)
+    expect(found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)[2]).toBeLessThan(0.025)
+  })
+
   test('a stall that only closed loops met is in the interval: batches of as many are alike, however many more waited', async () => {
     const { server, slo, name } = caseOf('batch 16, 60 ms stalls by the clock')
     const found = await measure(server(7021), slo, { seed: 1_003_000 })

@@ -84,6 +84,12 @@ const servers: readonly Known[] = [
     service: { time: { kind: 'fixed', ms: 60 }, servers: 1, fault: { kind: 'slow-down', factor: 0.2, afterRequests: 30 } },
     serviceMs: (atMs) => (_n, _uniform, now) => (atMs[30] !== undefined && now >= atMs[30] ? 12 : 60),
   },
+  {
+    name: 'one of those in virtual time, as a process: one at a time, 20 ms',
+    rateRps: 47,
+    service: { time: { kind: 'known', name: 'FIFO 20 ms, within 500 ms' }, servers: 1 },
+    serviceMs: () => () => 20,
+  },
 ]
 type OpenLoad = Extract<Load, { kind: 'open' }>
 const loadOf = ({ rateRps }: Known): OpenLoad => ({ kind: 'open', rateRps, arrivals: { kind: 'poisson' }, durationS: 2.5, seed: 3 })

@@ -28,7 +28,7 @@ export class QueueServer implements VirtualServer {
   private readonly uniform: Uniform
   private clockMs = 0
 
-  constructor(private readonly options: QueueServerOptions) {
+  constructor(readonly options: QueueServerOptions) {
     this.uniform = seeded(options.seed)
   }
 

@@ -5,7 +5,9 @@ import { createServer as createHttpsServer } from 'node:https'
 import type { AddressInfo, Server } from 'node:net'
 import { normal, seeded } from '../seeded-random.ts'
 import { testCertificate as cert, testKey as key } from './certificate.ts'
+import type { QueueServerOptions } from './queue-server.ts'
 import { okBody, type TestService } from './service.ts'
+import { caseNamed } from './simple-servers.ts'
 
 const waiting: { readonly response: ServerResponse; readonly arrivedMs: number }[] = []
 let service: TestService
@@ -13,8 +15,11 @@ let uniform = seeded(0)
 let busy = 0
 let requests = 0
 let stalledUntil = 0
+/** Of a known queue: how long a batch takes. */
+let knownMs: QueueServerOptions['serviceMs']
 
-function serviceMs(batch: number): number {
+/** @param atMs when the batch begins, on this process' clock */
+function serviceMs(batch: number, atMs: number): number {
   const { time, fault } = service
   const slower = fault?.kind === 'slow-down' && requests > fault.afterRequests ? fault.factor : 1
   switch (time.kind) {
@@ -26,6 +31,8 @@ function serviceMs(batch: number): number {
       return slower * (uniform() < time.slowShare ? time.slowMs : time.fastMs)
     case 'batch':
       return slower * (time.baseMs + time.perItemMs * batch)
+    case 'known':
+      return knownMs(batch, uniform, atMs)
   }
 }
 
@@ -37,7 +44,8 @@ function serve(): void {
     const now = performance.now()
     const batch = waiting.splice(0, service.maxBatch)
     busy++
-    const endMs = Math.max(freeAtMs.pop() ?? 0, batch[0]!.arrivedMs, stalledUntil) + serviceMs(batch.length)
+    const beganMs = Math.max(freeAtMs.pop() ?? 0, batch[0]!.arrivedMs, stalledUntil)
+    const endMs = beganMs + serviceMs(batch.length, beganMs)
     setTimeout(
       () => {
         busy--
@@ -128,8 +136,16 @@ function listener(http: TestService['http']): Server {
   return server
 }
 
+/** A known queue's own numbers in place of those given. */
+function completed(given: TestService): TestService {
+  if (given.time.kind !== 'known') return given
+  const { options } = caseNamed(given.time.name).server(given.seed)
+  knownMs = options.serviceMs
+  return { ...given, servers: options.servers, maxBatch: options.maxBatch, queueLimit: options.queueLimit }
+}
+
 process.once('message', (given: TestService) => {
-  service = given
+  service = completed(given)
   uniform = seeded(given.seed)
   const server = listener(given.http)
   server.listen(0, '127.0.0.1', () => process.send?.({ port: (server.address() as AddressInfo).port }))

@@ -7,6 +7,8 @@ export interface TestService {
     | { readonly kind: 'bimodal'; readonly fastMs: number; readonly slowMs: number; readonly slowShare: number }
     /** A batch of b takes baseMs + perItemMs × b. */
     | { readonly kind: 'batch'; readonly baseMs: number; readonly perItemMs: number }
+    /** As the queue of that name in simple-servers.ts, which also says how many are served at once, in batches of how many, and how many may wait. */
+    | { readonly kind: 'known'; readonly name: string }
   /** Batches served at once; 0 = any number (no queue). */
   readonly servers: number
   /** Most requests in a batch; waiting ones are taken together when a server is free. */

@@ -10,6 +10,11 @@ type Service = QueueServerOptions['serviceMs']
 const server = (serviceMs: () => Service, rest: Partial<QueueServerOptions> = {}) => {
   return (seed: number) => new QueueServer({ seed, servers: 1, maxBatch: 1, ...rest, serviceMs: serviceMs() })
 }
+
+/** A queue in virtual time, which a process can serve as well (server-child.ts). */
+interface SimpleCase extends VirtualCase {
+  server(seed: number): QueueServer
+}
 const fixed =
   (ms: number): (() => Service) =>
   () =>
@@ -49,7 +54,7 @@ const warmingUp =
     }
   }
 
-const of = (name: string, limitMs: number, make: VirtualCase['server'], batching = false): VirtualCase => ({
+const of = (name: string, limitMs: number, make: SimpleCase['server'], batching = false): SimpleCase => ({
   name,
   slo: slo(limitMs),
   batching,
@@ -57,7 +62,7 @@ const of = (name: string, limitMs: number, make: VirtualCase['server'], batching
 })
 
 /** With an SLO that is long beside a service, as people's own servers have: their capacity is nearly all of what they can do. */
-const longSloCases: readonly VirtualCase[] = [
+const longSloCases: readonly SimpleCase[] = [
   of('FIFO 3 ms, within 500 ms', 500, server(fixed(3))),
   of('FIFO 20 ms, within 500 ms', 500, server(fixed(20))),
   of('FIFO 1 ms, within 1 s', 1000, server(fixed(1))),
@@ -68,7 +73,7 @@ const longSloCases: readonly VirtualCase[] = [
 ]
 
 /** Those that results are reported for. */
-export const simpleCases: readonly VirtualCase[] = [
+export const simpleCases: readonly SimpleCase[] = [
   of('FIFO 8 ms', 60, server(fixed(8))),
   of('batches of 16 in 5 + 0.5 n ms', 60, server(batches(5, 0.5), { maxBatch: 16 }), true),
   of('two workers, 95 % 4 ms, 5 % 40 ms', 60, server(twoKinds(4, 40, 0.05), { servers: 2 })),
@@ -80,7 +85,7 @@ export const simpleCases: readonly VirtualCase[] = [
 ]
 
 /** Those that constants were chosen with. */
-export const developmentCases: readonly VirtualCase[] = [
+export const developmentCases: readonly SimpleCase[] = [
   of('dev: FIFO 11 ms', 90, server(fixed(11))),
   of('dev: batches of 8 in 3 + 1.2 n ms', 50, server(batches(3, 1.2), { maxBatch: 8 }), true),
   of('dev: batches of 64 in 10 + 0.25 n ms', 100, server(batches(10, 0.25), { maxBatch: 64 }), true),
@@ -94,4 +99,4 @@ export const developmentCases: readonly VirtualCase[] = [
   of('dev: three workers, 80 % 10 ms, 20 % 60 ms, within 3 s', 3000, server(twoKinds(10, 60, 0.2), { servers: 3 })),
 ]
 
-export const caseNamed = (name: string): VirtualCase => simpleCases.find((known) => known.name === name)!
+export const caseNamed = (name: string): SimpleCase => simpleCases.find((known) => known.name === name)!
