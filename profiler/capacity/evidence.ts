@@ -6,6 +6,7 @@ import { type Pause, pausesOf } from './pauses.ts'
 import type { ObservedRun } from './posterior.ts'
 import { slowdownSeen } from './slowdown.ts'
 import { changeOfSteps } from './speed.ts'
+import { speedUpPerS } from './speed-up.ts'
 import { joinSteps, noSteps, type Steps, stepsOf } from './steps.ts'
 import { servesBatches } from './twin.ts'
 import { servicesInOrder } from './workers.ts'
@@ -154,13 +155,19 @@ export class Evidence {
   }
 
   /** What tells of the server's speed whatever its queue: steps of batches, else service times. Empty where neither is known, as of shared cores. */
-  private comparable(): readonly Steps[] {
+  private comparable(otherwise: readonly Steps[] = []): readonly Steps[] {
     const { windows, workers } = this
     const steps = windows.map((window) => window.steps)
     const inOrder = () => (workers === undefined ? undefined : servicesInOrder(windows, workers))
-    const known = servesBatches(joinSteps(steps)) ? steps : (inOrder() ?? [])
+    const known = servesBatches(joinSteps(steps)) ? steps : (inOrder() ?? otherwise)
     // What a server that refuses leaves to be served comes otherwise than what is sent.
     return known.map((of, i) => (failsTooOften(withoutTimeouts(this.counted[i]!.point), this.slo) ? noSteps : of))
+  }
+
+  /** Share of its speed that the server gains per second, seen over its steady windows. */
+  get speedUpPerS(): number {
+    const known = this.comparable(this.windows.map(({ steps }) => steps))
+    return speedUpPerS(known.filter((_, i) => this.counted[i]!.steady))
   }
 
   /** Forgets the windows before: they were another server's, and so are the rates that they held. */

@@ -44,6 +44,12 @@ const becomingRarer =
 /** Slowest of idle latencies, as a multiple of the middle one, of requests that all take about as long; and how far from a whole number their workers may seem. */
 const even = 2
 const nearlyWhole = 0.15
+/** Times that a server which still gets faster is warmed further, the share of its saturation that does it, and the longest, seconds. */
+const mostWarmings = 2
+const warming = 0.8
+const longestWarmingS = 15
+/** Share of its speed that a server may still gain in as long again as half of its time under load, to be taken as warm. */
+const stillToGain = 0.02
 /** Times that a server which got faster, or slower, is searched anew. */
 const mostAnew = 3
 /** Further windows of a server whose last one may have got slower. */
@@ -52,11 +58,12 @@ const mostSlowing = 2
 /**
  * Saturation by short closed loops, a sweep over rates to learn the server's twin, then windows where the twin puts the capacity, until its
  * interval is narrow enough or the time is up. A rate is a lower bound only where an open window held at it.
+ * A server that still gets faster is warmed further, and searched anew.
  * @param posteriorOf what the windows say of the capacity
  * @param workersOf the workers that they, and closed loops, tell of
  * @param slowdownOf where they show that the server got slower
  */
-export function openSearch(
+export async function openSearch(
   session: Session,
   effort: Effort,
   idle: LoadPoint,
@@ -65,8 +72,19 @@ export function openSearch(
   workersOf = workersSeen,
   slowdownOf = slowdownSeen,
 ): Promise<Searched> {
-  return new OpenSearch(session, effort, idle, options, posteriorOf, workersOf, slowdownOf).run()
+  const points = session.points.length
+  for (let warmings = 0; ; warmings++) {
+    const search = new OpenSearch(session, effort, idle, options, posteriorOf, workersOf, slowdownOf)
+    const found = await search.run()
+    if (!search.cold || warmings === mostWarmings) return found
+    await session.open(warming * found.saturationRps, warmingS(session), options.seed, 'warm-up')
+    session.forget(points)
+    session.startBudget()
+  }
 }
+
+/** Half as long again as it has been under load, seconds. */
+const warmingS = ({ totalS }: Session): number => Math.min(longestWarmingS, Math.max(2, totalS / 2))
 
 class OpenSearch {
   private readonly evidence: Evidence
@@ -76,6 +94,8 @@ class OpenSearch {
   /** A closed loop that the server refused: it tells how many requests it takes in. */
   private refusing: LoadRun | undefined
   private played = 0
+  /** It ended while the server still got faster, too slowly for one window to be told from the next. */
+  cold = false
 
   constructor(
     private readonly session: Session,
@@ -185,7 +205,7 @@ class OpenSearch {
     const fewest = expectedRps < toBeatRps && this.asExpected() ? 1 : 2
     if (posterior === undefined || evidence.windows.length < fewest || posterior.below(toBeatRps) <= 0.98) return undefined
     const boundRps = Math.max(posterior.capacityCi90Rps[1], evidence.surelyHeldRps)
-    if (boundRps >= toBeatRps) return undefined
+    if (boundRps >= toBeatRps || boundRps * (1 + this.toGain()) >= toBeatRps) return undefined
     const detail = `certainly below the ${toBeatRps.toFixed(1)} requests per second it had to beat`
     return { ...this.result('beaten', detail), ...atMost(boundRps) }
   }
@@ -208,6 +228,11 @@ class OpenSearch {
         ...this.atLeastHeld(),
       }
     if (evidence.change > 1) return this.unsettled(evidence.change)
+    const toGain = this.toGain()
+    if (toGain > stillToGain) {
+      this.cold = true
+      return this.unsettled(1 + toGain)
+    }
     if (evidence.heldRps === 0)
       return {
         ...this.result('budget', 'no open window held the SLO'),
@@ -223,8 +248,16 @@ class OpenSearch {
 
   private unsettled(change: number): Searched {
     const percent = ((change - 1) * 100).toFixed(0)
-    const found = this.result('unsettled', `still speeding up: its last window was served ${percent} % faster than those before it`)
-    return { ...found, ...this.atLeastHeld(), change }
+    const seen = this.evidence.change > 1
+    const how = seen
+      ? `its last window was served ${percent} % faster than those before it`
+      : `${percent} % in half of the time it took so far`
+    return { ...this.result('unsettled', `still speeding up: ${how}`), ...this.atLeastHeld(), change }
+  }
+
+  /** What a server that still gets faster would gain in half of its time under load, as a share of its speed. */
+  private toGain(): number {
+    return (this.evidence.speedUpPerS * this.session.totalS) / 2
   }
 
   /** The figure is that of the server as it is now, if it gets no slower still. */

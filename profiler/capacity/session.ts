@@ -58,6 +58,13 @@ export class Session {
     this.budgetFromS = this.totalS
   }
 
+  /** Forgets what was seen of a server that is another by now, but for the first points, so many of them. */
+  forget(points: number): void {
+    this.points.length = points
+    this.loops.length = 0
+    this.aloneMs.length = 0
+  }
+
   /** `keep: false` leaves the point out of the load curve (warm-up). */
   async play(load: Load, phase: Phase, keep = true): Promise<Played> {
     const run = countedRun(await this.generator.play(this.target, load, this.signal), this.slo)

@@ -54,7 +54,7 @@ export function slowdownSeen(runs: readonly Steps[]): Slowdown | undefined {
 }
 
 /** Ln of how many times as long the later steps take as such steps took earlier, and its standard error: infinite where too few are alike. */
-function comparison(before: Steps, after: Steps): { readonly slower: number; readonly error: number } {
+export function comparison(before: Steps, after: Steps): { readonly slower: number; readonly error: number } {
   const expected = expectation(before)
   const logs = (steps: Steps) =>
     Float64Array.from(
