@@ -56,6 +56,9 @@ const measured = [
   'tuner/main-job',
 ].map((files) => `${files}.test.{ts,tsx}`)
 
+/** docs/paths.md as its reader follows it: minutes, and a stage of its own, `npm run test:paths`. */
+const paths = ['tuner/paths.test.ts']
+
 /** About how long tests that load something in real time take, beside none of their kind. On a new checkout vitest knows no durations. */
 const loading = {
   docs: 100,
@@ -130,7 +133,7 @@ export default defineConfig({
         test: {
           name: 'processes',
           include: ['{tuner,profiler,search,reports,trials,examples}/**/*.test.{ts,tsx}', '*.test.ts'],
-          exclude: [...configDefaults.exclude, ...pure, ...measured],
+          exclude: [...configDefaults.exclude, ...pure, ...measured, ...paths],
           globalSetup: ['./tuner/testing/build.ts'],
           maxWorkers: 2,
           sequence: { groupOrder: 1 },
@@ -145,6 +148,16 @@ export default defineConfig({
           globalSetup: ['./tuner/testing/build.ts'],
           fileParallelism: false,
           sequence: { groupOrder: 2 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'paths',
+          include: paths,
+          globalSetup: ['./tuner/testing/build.ts'],
+          fileParallelism: false,
+          sequence: { groupOrder: 3 },
         },
       },
     ],

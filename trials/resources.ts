@@ -1,7 +1,6 @@
 /** The resources that a configuration asks for, by the standard parameter names. */
 import type { Configuration } from '../search/types.ts'
-import { findGpu, type Gpu, type Precision, precisions, usableMemoryMiB } from './devices/catalogue.ts'
-import type { Sharing } from './devices/device-model.ts'
+import { findGpu, type Gpu, type Precision, precisions, type Sharing, sharings, usableMemoryMiB } from './devices/catalogue.ts'
 import { DeviceModelError, namesNear } from './devices/device-model-error.ts'
 import { findMigProfile, paidFraction } from './devices/mig.ts'
 
@@ -76,7 +75,7 @@ export function heldGpus(configuration: Configuration): number {
 }
 
 /**
- * Reads `batchSize`, `maxDelayMs`, `instances`, `precision`, `sequenceLength`, `imageSize`, `sharing` ('time-slice', 'mps', 'memory-only') and `queueLimit`.
+ * Reads `batchSize`, `maxDelayMs`, `instances`, `precision`, `sequenceLength`, `imageSize`, `sharing` and `queueLimit`.
  * @throws DeviceModelError for a value out of range or an unknown precision.
  */
 export function servingParametersOf(configuration: Configuration, defaults: Configuration = {}): ServingParameters {
@@ -90,7 +89,7 @@ export function servingParametersOf(configuration: Configuration, defaults: Conf
     precision: oneOf(all, 'precision', precisions),
     sequenceLength: all.sequenceLength === undefined ? undefined : positive(all, 'sequenceLength'),
     imageSize: all.imageSize === undefined ? undefined : positive(all, 'imageSize'),
-    sharing: oneOf(all, 'sharing', ['time-slice', 'mps', 'memory-only'] as const),
+    sharing: oneOf(all, 'sharing', sharings),
     queueLimit: positive(all, 'queueLimit'),
   }
 }

@@ -34,7 +34,7 @@ describe('tune --model M --slo S', () => {
   })
 
   test('emulated GPUs under real load: a recommendation, its files, and what is emulated', async ({ skip }) => {
-    const args = ['--model', 'bert', '--slo', '80ms', '--gpus', 'T4', '--max-trials', '2', ...brief]
+    const args = ['--model', 'bert', '--slo', '80ms', '--gpus', 'T4', '--max-trials', '1', ...brief]
     const { code, stdout, stderr } = await box.run(args)
     await box.skipIfDisturbed(skip)
     expect(recommends, stderr).toContain(code)

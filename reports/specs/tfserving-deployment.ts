@@ -1,6 +1,6 @@
 /** TensorFlow Serving: its command line, batching_parameters_file and model_config_file. */
 
-import { defaultScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
+import { boundsMemory, defaultScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
 import { type ProtoMessage, Text, textProto } from '../../trials/launchers/server-files/text-proto.ts'
 import { batchingFile, tfservingTuning } from '../../trials/launchers/server-files/tfserving-files.ts'
@@ -77,8 +77,7 @@ function modelConfig(serving: Serving, places: TfservingPlaces): ProtoMessage {
 function memoryFraction(serving: Serving): number | undefined {
   const { gpuShare, gpu, migProfile } = serving.resources
   const scheme = serving.gpuScheme ?? defaultScheme(serving.resources)
-  const byMps = scheme === 'dra' && (serving.dra?.sharing ?? 'mps') === 'mps'
-  if (!gpu || gpuShare >= 1 || migProfile || scheme === 'hami' || scheme === 'volcano' || byMps) return undefined
+  if (!gpu || gpuShare >= 1 || migProfile || (scheme !== undefined && boundsMemory(scheme, serving.dra))) return undefined
   return gpuShare
 }
 

@@ -9,6 +9,10 @@ import { DeviceModelError, namesNear } from './device-model-error.ts'
 export const precisions = ['fp32', 'tf32', 'fp16', 'bf16', 'int8', 'fp8'] as const
 export type Precision = (typeof precisions)[number]
 
+/** How several processes share one GPU: what a share of it bounds is memory and time slices, memory and multiprocessors, or memory alone. */
+export const sharings = ['time-slice', 'mps', 'memory-only'] as const
+export type Sharing = (typeof sharings)[number]
+
 export interface Gpu {
   /** Short and typable: 'T4', 'A100-80GB'. */
   readonly name: string

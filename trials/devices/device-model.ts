@@ -9,7 +9,7 @@ import { memoryParts } from './device-memory.ts'
 import { DeviceModelError } from './device-model-error.ts'
 import { type DeviceCall, type DeviceLatency, predictLatency } from './predict.ts'
 
-export type { AnchoredOn, DeviceCall, DeviceLatency, Sharing } from './predict.ts'
+export type { AnchoredOn, DeviceCall, DeviceLatency } from './predict.ts'
 
 /**
  * Time of one batch on the device; queueing, network and pre-processing are not in it.

@@ -2,7 +2,7 @@
 
 import { type Anchored, anchorError, anchoredMs, deviceSensitivity, type ServerMemory } from './anchor.ts'
 import { type Architecture, type CallShape, defaultSequenceLength, takesOf } from './architecture.ts'
-import type { Gpu, Precision } from './catalogue.ts'
+import type { Gpu, Precision, Sharing } from './catalogue.ts'
 import { type Coefficients, type Runtime, type ShareCurve, shareCurveMs, tablesOf } from './coefficients.ts'
 import { DeviceModelError } from './device-model-error.ts'
 import { executedPrecision, latencyParts, noDeviation } from './device-physics.ts'
@@ -10,9 +10,6 @@ import type { MigProfile } from './mig.ts'
 import { monotoneMs, type Surface } from './monotone.ts'
 import { type Correction, noCorrection, residualFeatures, residualPosterior, tableNoise } from './residual.ts'
 import { isConvolutional, workOf } from './work.ts'
-
-/** How several processes share one GPU. */
-export type Sharing = 'time-slice' | 'mps' | 'memory-only'
 
 export interface DeviceCall extends CallShape {
   readonly architecture: Architecture

@@ -3,6 +3,7 @@
  * The server around it speaks HTTP, prepares inputs on CPU workers and forms batches; an engine only sees tensors.
  */
 
+import type { Precision, Sharing } from '../devices/catalogue.ts'
 import type { OwnDevices } from '../devices/own.ts'
 
 /** Element types that engines take and give; the names of the Open Inference Protocol. */
@@ -59,15 +60,15 @@ export interface EngineOptions {
   readonly batchSize: number
   /** Tokens a text is padded or cut to. */
   readonly sequenceLength: number
-  readonly precision: 'fp32' | 'tf32' | 'fp16' | 'bf16' | 'int8' | 'fp8'
+  readonly precision: Precision
   /** Catalogue name of the GPU; undefined: CPU. */
   readonly gpu?: string
   /** The user's own GPUs and architectures, for an engine that emulates. */
   readonly own?: OwnDevices
   /** Share of the GPU that this predictor may take, in (0, 100]. */
   readonly gpuMemoryPercent: number
-  /** What that share bounds: memory and time slices, memory and multiprocessors, or memory alone. */
-  readonly gpuSharing: 'time-slice' | 'mps' | 'memory-only'
+  /** What that share bounds. */
+  readonly gpuSharing: Sharing
   /** A hardware slice of the GPU, e.g. '1g.5gb'; the share then says nothing. */
   readonly migProfile?: string
   /** Engine instances of this predictor that share the device; each holds its own weights. */

@@ -1,6 +1,7 @@
 /** The predictor's settings: one table for flags, environment variables, help and checks. */
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
+import { precisions, type Sharing, sharings } from '../devices/catalogue.ts'
 import { type EngineName, engineNames } from './engines/engine-registry.ts'
 import { llmDefaults } from './llm/serving-limits.ts'
 import { type Quantization, quantizations } from './llm/step-model.ts'
@@ -65,8 +66,8 @@ const table = {
   ARCHITECTURE_FILE: { help: "emulated: the model's dimensions, a Hugging Face config.json or YAML", schema: word.optional() },
   GPU_MEMORY_PERCENT: { help: 'share of the GPU', unit: '%', schema: real(0.1, 100).default(100) },
   GPU_SHARING: {
-    help: 'what the share bounds: time-slice, mps, memory-only',
-    schema: z.enum(['time-slice', 'mps', 'memory-only']).default('time-slice'),
+    help: `what the share bounds: ${sharings.join(', ')}`,
+    schema: z.enum(sharings).default('time-slice'),
   },
   MIG_PROFILE: { help: 'hardware slice of the GPU instead of a share, e.g. 1g.5gb; none: no slice', schema: word.optional() },
   INSTANCES: {
@@ -102,7 +103,7 @@ const table = {
   SEQUENCE_LENGTH: { help: 'tokens a text is cut or padded to', unit: 'tokens', schema: whole(2, 131_072).default(128) },
   PRECISION: {
     help: 'number format of the engine; default: fp32, of language models fp16',
-    schema: z.enum(['fp32', 'tf32', 'fp16', 'bf16', 'int8', 'fp8']).optional(),
+    schema: z.enum(precisions).optional(),
   },
   WARM_UP_BATCH: {
     help: 'items of the batch run before ready; 0: none; default: BATCH_SIZE',
@@ -157,7 +158,7 @@ export interface Settings {
   readonly gpuCatalogue?: string
   readonly architectureFile?: string
   readonly gpuMemoryPercent: number
-  readonly gpuSharing: 'time-slice' | 'mps' | 'memory-only'
+  readonly gpuSharing: Sharing
   readonly migProfile?: string
   readonly instances: number
   readonly cpuThreads: number

@@ -4,7 +4,7 @@ import type { Api } from '../../trials/launchers/kubernetes/api.ts'
 import { type ClusterFacts, type ClusterGpu, inspectCluster } from '../../trials/launchers/kubernetes/cluster-facts.ts'
 import { type DraOptions, type DraVersion, draVersionOf } from '../../trials/launchers/kubernetes/dra.ts'
 import { isProductOf } from '../../trials/launchers/kubernetes/gpu-names.ts'
-import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
+import { asksForMiB, type GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import type { Experiment } from '../experiment/types.ts'
 
@@ -33,7 +33,7 @@ export async function fitToCluster(api: Api, experiment: Experiment): Promise<Fi
     const draVersion = await neededDra(api)
     return { space, gpuScheme, dra, draVersion, boards: (await inspectCluster(api)).gpus, notices: [] }
   }
-  if (gpuScheme !== undefined && byMemory.has(gpuScheme)) return { space, gpuScheme, boards: (await inspectCluster(api)).gpus, notices: [] }
+  if (gpuScheme !== undefined && asksForMiB(gpuScheme)) return { space, gpuScheme, boards: (await inspectCluster(api)).gpus, notices: [] }
   if (gpuScheme !== undefined || devicesUsed !== 'gpu' || gpu?.kind !== 'categorical') return { space, gpuScheme, notices: [] }
   const facts = await inspectCluster(api)
   if (facts.gpus.length === 0) return { space, notices: [] }
@@ -58,9 +58,6 @@ export async function fitToCluster(api: Api, experiment: Experiment): Promise<Fi
     ],
   }
 }
-
-/** Schemes that are asked for MiB of a GPU. */
-const byMemory: ReadonlySet<GpuScheme> = new Set(['hami', 'volcano', 'aliyun'])
 
 async function neededDra(api: Api): Promise<DraVersion> {
   const version = await draVersionOf(api)

@@ -1,6 +1,6 @@
 /** What the product knows of parameters by their standard names, and how an entry of the experiment file becomes a parameter. */
 import type { CategoricalParameter, Category, OrdinalParameter, Parameter, Scale } from '../../search/types.ts'
-import { findGpu, type Gpu, precisions } from '../../trials/devices/catalogue.ts'
+import { findGpu, type Gpu, precisions, sharings } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError, namesNear } from '../../trials/devices/device-model-error.ts'
 import { gpuFeatures } from '../../trials/devices/features.ts'
 import { quantizations } from '../../trials/predictor/llm/step-model.ts'
@@ -101,7 +101,7 @@ export const knownParameters: readonly KnownParameter[] = [
   },
   { name: 'precision', what: 'arithmetic', category: 'server', scale: 'linear', names: precisions },
   { name: 'quantization', what: 'weights of a language model in fewer bits', category: 'server', scale: 'linear', names: quantizations },
-  { name: 'sharing', what: 'how a GPU is shared', category: 'resource', scale: 'linear', names: ['time-slice', 'mps', 'memory-only'] },
+  { name: 'sharing', what: 'how a GPU is shared', category: 'resource', scale: 'linear', names: sharings },
 ]
 
 export const knownParameter = (name: string): KnownParameter | undefined => knownParameters.find((known) => known.name === name)

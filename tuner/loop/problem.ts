@@ -4,6 +4,7 @@ import { learnsPlainly } from '../../search/objective.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { Configuration, Problem } from '../../search/types.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
+import { holdsWholeGpu } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import type { Estimator } from '../../trials/launchers/simulated/estimate.ts'
 import { defaultPriceBook, type PriceBook, pricePerHour } from '../../trials/prices/book.ts'
 import { parsePriceBook } from '../../trials/prices/parse-book.ts'
@@ -24,9 +25,8 @@ export async function loadPriceBook(named: string | undefined, ownGpus: readonly
   return providerBook(named) ?? parsePriceBook(givenText(named, 'the price book', '--prices', 'document'), named, ownGpus)
 }
 
-/** By DRA's MPS and time slices a pod has a GPU to itself, held to a part of it: nobody else has the rest. */
 const holdsWholeGpus = ({ kubernetes, backend }: Experiment): boolean =>
-  backend === 'kubernetes' && kubernetes?.gpuScheme === 'dra' && kubernetes.dra?.sharing !== 'capacity'
+  backend === 'kubernetes' && kubernetes?.gpuScheme !== undefined && holdsWholeGpu(kubernetes.gpuScheme, kubernetes.dra)
 
 /** Price of one replica, $ per hour, remembered per configuration: samplers ask for whole grids. @param wholeGpus a part of a GPU costs all of it */
 export function pricing(book: PriceBook, ownGpus: readonly Gpu[] = [], wholeGpus = false): (configuration: Configuration) => number {

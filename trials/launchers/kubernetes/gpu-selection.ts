@@ -35,6 +35,17 @@ export const gpuSchemes = [
 ] as const
 export type GpuScheme = (typeof gpuSchemes)[number]
 
+/** Schemes that are asked for MiB of a GPU. */
+const inMiB: ReadonlySet<GpuScheme> = new Set(['hami', 'volcano', 'aliyun'])
+export const asksForMiB = (scheme: GpuScheme): boolean => inMiB.has(scheme)
+
+/** Whether a share of a GPU costs the whole: by DRA's MPS and time slices a pod has one to itself, held to a part of it, and nobody else has the rest. */
+export const holdsWholeGpu = (scheme: GpuScheme, { sharing }: DraOptions = {}): boolean => scheme === 'dra' && sharing !== 'capacity'
+
+/** Whether the cluster holds a pod to its share of a GPU's memory; else the server has to itself. */
+export const boundsMemory = (scheme: GpuScheme, { sharing = 'mps' }: DraOptions = {}): boolean =>
+  scheme === 'hami' || scheme === 'volcano' || (scheme === 'dra' && sharing === 'mps')
+
 export interface NodeRequirement {
   readonly key: string
   readonly operator: 'In' | 'Exists'
