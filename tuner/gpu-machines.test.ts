@@ -2,11 +2,15 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { gpuMachines, gpuUuid, plantGpus, sliceUuid } from './testing/gpu-machines.ts'
 import { CliBox } from './testing/run-cli.ts'
+import { WarmCli } from './testing/warm-cli.ts'
 
 const server = fileURLToPath(new URL('../trials/launchers/testing/server.mjs', import.meta.url))
+
+const tune = new WarmCli()
+afterAll(() => tune.end())
 
 let box: CliBox
 beforeEach(() => {
@@ -41,14 +45,14 @@ const environment = (name: MachineName) => ({ ...plantGpus(box.folder, gpuMachin
 
 async function preview(name: MachineName, more = '', yaml = ownServer(more)): Promise<Preview> {
   writeFileSync(join(box.folder, 'e.yaml'), yaml)
-  const { code, stdout, stderr } = await box.run(['-f', 'e.yaml', '--dry-run', '--json'], environment(name))
+  const { code, stdout, stderr } = await tune.run(box, ['-f', 'e.yaml', '--dry-run', '--json'], environment(name))
   expect(stderr + stdout.slice(0, code === 0 ? 0 : 2000)).toBe('')
   return JSON.parse(stdout) as Preview
 }
 
 async function refusal(name: MachineName, more = ''): Promise<string> {
   writeFileSync(join(box.folder, 'e.yaml'), ownServer(more))
-  const { code, stderr } = await box.run(['-f', 'e.yaml', '--dry-run'], environment(name))
+  const { code, stderr } = await tune.run(box, ['-f', 'e.yaml', '--dry-run'], environment(name))
   expect(code).toBe(2)
   return stderr
 }
@@ -56,7 +60,7 @@ async function refusal(name: MachineName, more = ''): Promise<string> {
 /** The environment in which the first trial's predictor was started; it ends at once, for nothing is measured here. */
 async function started(name: MachineName, more = ''): Promise<Record<string, string>> {
   writeFileSync(join(box.folder, 'e.yaml'), ownServer(more).replace('exec "$0" "$@"', 'exit 3').replace('maxTrials: 4', 'maxTrials: 1'))
-  await box.run(['-f', 'e.yaml', '--plain'], environment(name))
+  await tune.run(box, ['-f', 'e.yaml', '--plain'], environment(name))
   const lines = readFileSync(join(box.folder, 'environment'), 'utf8').split('\n')
   return Object.fromEntries(lines.filter((line) => /^(CUDA|HIP)_/.test(line)).map((line) => line.split(/=(.*)/s) as [string, string]))
 }
@@ -202,7 +206,7 @@ describe('what the started process sees', () => {
 
 describe('the built-in server', () => {
   const emulated = async (name: MachineName, args: readonly string[] = []) => {
-    const { stdout, code } = await box.run(['--model', 'bert', '--slo', '50ms', '--dry-run', ...args], environment(name))
+    const { stdout, code } = await tune.run(box, ['--model', 'bert', '--slo', '50ms', '--dry-run', ...args], environment(name))
     expect(code).toBe(0)
     return stdout.split('\n')
   }
@@ -226,7 +230,7 @@ describe('the built-in server', () => {
 
 describe('tune doctor', () => {
   const doctor = async (name: MachineName) => {
-    const { code, stdout } = await box.run(['doctor'], environment(name))
+    const { code, stdout } = await tune.run(box, ['doctor'], environment(name))
     expect(code).toBe(0)
     return stdout
   }

@@ -1,5 +1,5 @@
 /** The `tune` command line: its commands and their flags. Commands load what they need when they run, so that help is instant. */
-import { Command } from 'commander'
+import { Command, CommanderError } from 'commander'
 import { registerCalibrate } from './commands/calibrate/register.ts'
 import { registerClean } from './commands/clean/register.ts'
 import { registerConfig } from './commands/config/register.ts'
@@ -22,7 +22,7 @@ import { registerTune } from './commands/tune/register.ts'
 import { registerVerify } from './commands/verify/register.ts'
 import { exitCodes } from './exit-codes.ts'
 import { programVersion } from './program-version.ts'
-import { cut } from './report-error.ts'
+import { cut, reportError } from './report-error.ts'
 
 /** Not yet parsed. What is wrong with what is parsed is a CommanderError. */
 export function commandLine(): Command {
@@ -71,4 +71,14 @@ export function commandLine(): Command {
 Exit codes: 0 the SLO is met and confirmed; 1 failure; 2 usage or configuration; 3 no configuration meets the SLO; 4 best found, not confirmed; 130 interrupted.`,
   )
   return program
+}
+
+/** Parses and runs the words of a command line; whatever is wrong is told on stderr, and its exit code left in `process.exitCode`. */
+export async function run(words: readonly string[]): Promise<void> {
+  try {
+    await commandLine().parseAsync(words, { from: 'user' })
+  } catch (error) {
+    if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? exitCodes.ok : exitCodes.usage
+    else process.exitCode = reportError(error, process.stderr)
+  }
 }
