@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, test } from 'vitest'
 import { exitCodeOf } from './tuner/exit-codes.ts'
 import { CliBox, type CliResult } from './tuner/testing/run-cli.ts'
+import { WarmCli } from './tuner/testing/warm-cli.ts'
 
 const root = fileURLToPath(new URL('.', import.meta.url))
 const pages = [
@@ -55,9 +56,15 @@ afterAll(() => {
   for (const { kept } of runs.values()) kept.dispose()
 })
 
+/** For what loads nothing, or hardly. */
+const tune = new WarmCli()
+afterAll(() => tune.end())
+
 async function runOnce(words: readonly string[], box: CliBox, inVirtualTime: boolean): Promise<CliResult> {
   const env = { ...brief, ...(inVirtualTime && { TUNE_BACKEND: 'simulated' }) }
-  if (words[0] !== '--model' || words.some((word) => existsSync(join(box.folder, word)))) return box.run(words, env)
+  const loadsNothing = inVirtualTime || words.some((word) => readers.includes(word) || certain.includes(word))
+  const run = () => (loadsNothing ? tune.run(box, words, env) : box.run(words, env))
+  if (words[0] !== '--model' || words.some((word) => existsSync(join(box.folder, word)))) return run()
   const id = JSON.stringify([words, env])
   const before = runs.get(id)
   if (before) {
@@ -65,7 +72,7 @@ async function runOnce(words: readonly string[], box: CliBox, inVirtualTime: boo
     else copyLeft(before.kept, box)
     return before.result
   }
-  const result = await box.run(words, env)
+  const result = await run()
   const kept = new CliBox()
   copyLeft(box, kept)
   runs.set(id, { result, kept })
@@ -90,7 +97,7 @@ afterAll(() => searched?.dispose())
 async function leaveKnown(box: CliBox): Promise<void> {
   if (searched === undefined) {
     searched = new CliBox()
-    expect((await searched.run(known)).code).toBe(0)
+    expect((await tune.run(searched, known)).code).toBe(0)
   }
   for (const name of left) rmSync(join(box.folder, name), { recursive: true, force: true })
   copyLeft(searched, box)

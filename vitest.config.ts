@@ -61,7 +61,7 @@ const paths = ['tuner/paths.test.ts']
 
 /** About how long tests that load something in real time take, beside none of their kind. On a new checkout vitest knows no durations. */
 const loading = {
-  docs: 100,
+  docs: 50,
   'tuner/planted-secrets': 35,
   'tuner/commands/verify/run': 35,
   'tuner/whole-run': 30,
@@ -88,11 +88,11 @@ const loading = {
 
 /** About how long others take. */
 const others = {
-  'tuner/gpu-machines': 43,
+  'tuner/gpu-machines': 14,
   'tuner/commands/init/init': 29,
   'tuner/dashboard/browser': 27,
   'trials/launchers/local/local-launcher': 26,
-  'tuner/cli': 23,
+  'tuner/cli': 17,
   'tuner/delivery/deployables': 22,
   'tuner/hostile-input': 16,
   'trials/store/damage': 13,
@@ -101,7 +101,6 @@ const others = {
   'trials/predictor/main': 8,
   'trials/launchers/triton/triton-launcher': 7,
   'profiler/protocols/addresses': 7,
-  'tuner/commands/replay/run': 7,
   'trials/launchers/kubernetes/kubernetes-launcher': 7,
   'trials/predictor/grpc-server': 6,
   'tuner/before-start': 6,

@@ -1,8 +1,12 @@
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { onTestServer } from './testing/experiment-on-test-server.ts'
 import { CliBox } from './testing/run-cli.ts'
+import { WarmCli } from './testing/warm-cli.ts'
+
+const tune = new WarmCli()
+afterAll(() => tune.end())
 
 let box: CliBox
 beforeEach(() => {
@@ -42,7 +46,7 @@ describe('what is wrong with the input is said at once, with exit code 2', () =>
       ['nowhere.db', '--db'],
     ],
   ])('tune %j', async (args, words) => {
-    const { code, stderr, stdout } = await box.run(args)
+    const { code, stderr, stdout } = await tune.run(box, args)
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     for (const word of words) expect(stderr).toContain(word)
     expect(existsSync(join(box.folder, '.tune'))).toBe(false)
@@ -50,7 +54,7 @@ describe('what is wrong with the input is said at once, with exit code 2', () =>
 
   test('every problem of a file with its line', async () => {
     write('bad.yaml', 'model: bert\nslo: 50 parsecs\nspcae:\n  batchSize: [1]\nbudget:\n  maxTrials: none\n')
-    const { code, stderr } = await box.run(['-f', 'bad.yaml'])
+    const { code, stderr } = await tune.run(box, ['-f', 'bad.yaml'])
     expect(code).toBe(2)
     expect(stderr).toMatch(/bad\.yaml:2:\d+: .*parsecs/)
     expect(stderr).toMatch(/bad\.yaml:3:\d+: .*spcae/)

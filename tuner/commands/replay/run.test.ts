@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { CliBox } from '../../testing/run-cli.ts'
+import { WarmCli } from '../../testing/warm-cli.ts'
 
 const task = {
   name: 'two knobs',
@@ -24,6 +25,9 @@ const table = `batchSize,gpu,latencyMs,throughputRps,pricePerHour,infeasible
 4,L4,,,0.7,1
 `
 
+const tune = new WarmCli()
+afterAll(() => tune.end())
+
 describe('tune replay', () => {
   const box = new CliBox()
   afterAll(() => box.dispose())
@@ -31,7 +35,7 @@ describe('tune replay', () => {
   writeFileSync(join(box.folder, 'runs.csv'), table)
 
   test('recommends the cheapest recorded configuration within the constraint', async () => {
-    const { code, stdout } = await box.run(['replay', '--table', 'runs.csv', '--task', 'task.json', '--sampler', 'grid', '--json'])
+    const { code, stdout } = await tune.run(box, ['replay', '--table', 'runs.csv', '--task', 'task.json', '--sampler', 'grid', '--json'])
     expect(code).toBe(0)
     const document = JSON.parse(stdout)
     expect(document.recommended.configuration).toEqual({ batchSize: 2, gpu: 'L4' })
@@ -41,7 +45,7 @@ describe('tune replay', () => {
 
   test('nothing within the constraint: exit 3', async () => {
     writeFileSync(join(box.folder, 'tight.json'), JSON.stringify({ ...task, constraint: { metric: 'latencyMs', max: 1 } }))
-    const { code, stdout } = await box.run(['replay', '--table', 'runs.csv', '--task', 'tight.json'])
+    const { code, stdout } = await tune.run(box, ['replay', '--table', 'runs.csv', '--task', 'tight.json'])
     expect(code).toBe(3)
     expect(stdout).toContain('latencyMs <= 1')
   })
@@ -53,7 +57,7 @@ describe('tune replay', () => {
   ])('%s: exit 2 with the place', async (_what, csv, badTask, message) => {
     writeFileSync(join(box.folder, 'runs-bad.csv'), csv)
     writeFileSync(join(box.folder, 'task-bad.json'), JSON.stringify(badTask, null, 1))
-    const { code, stderr } = await box.run(['replay', '--table', 'runs-bad.csv', '--task', 'task-bad.json'])
+    const { code, stderr } = await tune.run(box, ['replay', '--table', 'runs-bad.csv', '--task', 'task-bad.json'])
     expect(stderr).toMatch(message)
     expect(code).toBe(2)
   })
@@ -61,7 +65,7 @@ describe('tune replay', () => {
   test('what is wrong with rows is told all at once, each with its line, and capped', async () => {
     const rows = Array.from({ length: 300 }, (_, i) => `${2 ** (i % 3)},T4,${i % 2 ? -20 : 20},0,-1,2`)
     writeFileSync(join(box.folder, 'all-bad.csv'), `${table.split('\n')[0]}\n${rows.join('\n')}\n`)
-    const { code, stdout, stderr } = await box.run(['replay', 'all-bad.csv', '--task', 'task.json'])
+    const { code, stdout, stderr } = await tune.run(box, ['replay', 'all-bad.csv', '--task', 'task.json'])
     expect(code).toBe(2)
     expect(stdout).toBe('')
     const lines = stderr.trim().split('\n')
@@ -76,14 +80,14 @@ describe('tune replay', () => {
 
   test('noise, seeds and random search beside it, in words and as JSON', async () => {
     const args = ['replay', 'runs.csv', '--task', 'task.json', '--noise', '2%', '--seeds', '3']
-    const { code, stdout } = await box.run(args)
+    const { code, stdout } = await tune.run(box, args)
     expect(code).toBe(0)
     expect(stdout).toContain('Noise of 2 % was drawn on every reading')
     expect(stdout).toMatch(
       /Within 5 % of the cheapest, at most 40 look-ups: the search after .*median.*random search after .*the same 3 seeds/,
     )
     expect(stdout).toContain('It is the cheapest of the table.')
-    const document = JSON.parse((await box.run([...args, '--json'])).stdout)
+    const document = JSON.parse((await tune.run(box, [...args, '--json'])).stdout)
     expect(document.within5Percent).toMatchObject({ seeds: 3, search: { reached: 1 }, random: { reached: 1 } })
     expect(document.runs.map((run: { seed: number }) => run.seed)).toEqual([1, 2, 3])
     expect(document.noise).toBe(0.02)
@@ -92,7 +96,7 @@ describe('tune replay', () => {
 
   test('a task may name its table, and what it counted otherwise is told', async () => {
     writeFileSync(join(box.folder, 'counting.json'), JSON.stringify({ ...task, table: 'runs.csv', feasible: 7, configurations: 6 }))
-    const { code, stderr } = await box.run(['replay', '--task', 'counting.json'])
+    const { code, stderr } = await tune.run(box, ['replay', '--task', 'counting.json'])
     expect(code).toBe(0)
     expect(stderr).toBe('counting.json: feasible is 7, the table has 4\n')
   })
@@ -103,12 +107,23 @@ describe('tune replay', () => {
       join(box.folder, 'metrics.csv'),
       `${header}\nm,1,8,c0,1:GPU,8,300,20\nm,1,8,c1,2:GPU,8,420,22\nm,1,8,c2,2:GPU,16,500,41\n`,
     )
-    const { code, stdout } = await box.run(['replay', '--table', 'metrics.csv', '--slo', '30ms', '--price-per-hour', '$0.5', '--json'])
+    const { code, stdout } = await tune.run(box, [
+      'replay',
+      '--table',
+      'metrics.csv',
+      '--slo',
+      '30ms',
+      '--price-per-hour',
+      '$0.5',
+      '--json',
+    ])
     expect(code).toBe(0)
     const { recommended } = JSON.parse(stdout)
     expect(recommended.configuration).toEqual({ maxBatchSize: 8, instances: 2 })
     expect(recommended.cost).toBeCloseTo((0.5 / 3600 / 420) * 1e6, 6)
-    expect(JSON.parse((await box.run(['replay', 'metrics.csv', '--slo', '30ms', '--json'])).stdout).recommended.configuration).toEqual({
+    expect(
+      JSON.parse((await tune.run(box, ['replay', 'metrics.csv', '--slo', '30ms', '--json'])).stdout).recommended.configuration,
+    ).toEqual({
       maxBatchSize: 8,
       instances: 2,
     })
@@ -124,6 +139,6 @@ describe('tune replay', () => {
     ['a sampler that is none', ['runs.csv', '--task', 'task.json', '--sampler', 'best'], /'best' is no sampler/],
     ['noise that is none', ['runs.csv', '--task', 'task.json', '--noise', 'much'], /much/],
   ])('%s: exit 2', async (_what, args, message) => {
-    expect(await box.run(['replay', ...args])).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(message) })
+    expect(await tune.run(box, ['replay', ...args])).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(message) })
   })
 })
