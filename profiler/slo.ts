@@ -57,6 +57,10 @@ export function withLimit(slo: Slo, place: number, limitMs: number): Slo {
   return { ...slo, limits, limitMs: limits[0]!.limitMs }
 }
 
+/** How many requests took no longer than a limit; one that has no latency failed, and did not. */
+export const countWithin = (latencyMs: Float64Array, limitMs: number): number =>
+  latencyMs.reduce((count, ms) => (ms <= limitMs ? count + 1 : count), 0)
+
 /** How many of so many requests may be over the limit: as many as leave the percentile at or under it. */
 export const mostOver = ({ percentile }: Pick<Slo, 'percentile'>, requests: number): number =>
   requests - Math.min(requests, Math.max(1, Math.ceil(percentile * requests - 1e-9)))

@@ -82,8 +82,8 @@ async function shown(): Promise<CliResult[]> {
     ['list', '--json'],
     ['show'],
     ['show', '--json'],
-    ...['html', 'md', 'csv', 'json'].map((form) => ['report', '--out', `report.${form}`]),
-    // The other targets are asked of the dashboard.
+    // The other forms and targets are asked of the dashboard.
+    ['report', '--out', 'report.md'],
     ['spec', '--target', 'kubernetes', '--out', 'spec.yaml'],
   ]
   const results: CliResult[] = []
@@ -191,6 +191,7 @@ test('nor of one whose answers repeat what it is sent', async () => {
   expect(refused.code, refused.stderr).toBe(1)
   expect(refused.stderr).toContain('401')
   expectNothing(Object.values(own), [refused, ...(await shown())], given)
+  expect(leaks(Object.values(own), await served(pages))).toEqual([])
 })
 
 test('of a server that runs already: in its URL and headers', async () => {

@@ -68,15 +68,16 @@ describe('a whole run', () => {
 })
 
 describe('interrupts', () => {
-  test('Ctrl-C drains, exits 130, says how to resume; a kill -9 after that loses nothing that was finished, and resume sweeps its leftovers', async () => {
-    write('experiment.yaml', onTestServer('serve'))
-    const run = box.start(['-f', 'experiment.yaml', '--no-confirm'])
+  test('Ctrl-C drains, exits 130, says how to resume; a kill -9 after that loses nothing; --once goes on with what its key began, sweeps what is left over, and tells again what was found', async () => {
+    write('experiment.yaml', onTestServer('serve', { maxTrials: 2 }))
+    const once = ['-f', 'experiment.yaml', '--no-confirm', '--once', 'job-7']
+    const run = box.start([...once, '--plain'])
     await run.said('trial 2 of at most')
     run.child.kill('SIGINT')
     const { code, stderr } = await run.result
     expect(code).toBe(130)
     const [, id] = /tune resume (\S+)/.exec(stderr) ?? []
-    expect(id).toBeDefined()
+    expect(id).toMatch(/-[0-9a-f]{8}$/)
     expect(box.processes()).toEqual([])
 
     const killed = box.start(['resume', id!])
@@ -85,27 +86,16 @@ describe('interrupts', () => {
     killed.child.kill('SIGKILL')
     expect((await killed.result).stderr).toContain('1 trials from before')
 
-    const resumed = await box.run(['resume', '--max-trials', '2', '--json'])
-    expect(resumed.stderr).toContain('1 trials from before')
-    expect(box.processes()).toEqual([])
-    const { experiment, trials } = await box.stored()
-    expect(experiment.id).toBe(id)
-    expect(trials.filter(({ state }) => state === 'complete').length).toBeGreaterThanOrEqual(1)
-  })
-
-  test('--once goes on with what its key began, whatever the file says by now, and tells again what was found', async () => {
-    write('experiment.yaml', onTestServer('serve', { maxTrials: 2 }))
-    const once = ['-f', 'experiment.yaml', '--no-confirm', '--once', 'job-7']
-    const first = box.start([...once, '--plain'])
-    await first.said('trial 2 of at most')
-    first.child.kill('SIGKILL')
-    await first.result
+    // Whatever the file says by now.
+    write('experiment.yaml', onTestServer('serve', { maxTrials: 5 }))
     const second = await box.run([...once, '--plain'])
     expect(second.stderr).toContain('1 trials from before')
+    expect(box.processes()).toEqual([])
     const { experiment, trials } = await box.stored()
-    expect(experiment).toMatchObject({ id: expect.stringMatching(/-[0-9a-f]{8}$/), state: 'done' })
+    expect(experiment).toMatchObject({ id, state: 'done' })
+    expect(trials.filter(({ state }) => state === 'complete').length).toBeGreaterThanOrEqual(1)
     const third = await box.run([...once, '--json'])
-    expect([third.code, JSON.parse(third.stdout).experimentId]).toEqual([second.code, experiment.id])
+    expect([third.code, JSON.parse(third.stdout).experimentId]).toEqual([second.code, id])
     expect((await box.stored()).trials.length).toBe(trials.length)
   })
 

@@ -1,5 +1,5 @@
 /** What windows of open load at one rate have shown so far, looked at after each: whether that is enough to say that the SLO holds there, or does not. */
-import { failsTooOften, keeps } from '../slo.ts'
+import { countWithin, failsTooOften, keeps } from '../slo.ts'
 import { overShare } from '../statistics/dependence.ts'
 import { leftOut, loadPointOf } from '../statistics/load-point.ts'
 import { evidenceOn, sureness } from '../statistics/sequential.ts'
@@ -53,7 +53,7 @@ export class RateEvidence {
   /** Requests over the limit beyond those seen that make a miss certain, whatever the rest of the time brings. */
   get overForMiss(): number {
     const { slo, rateRps, seconds, state } = this
-    const over = state === undefined ? 0 : state.played.run.latencyMs.reduce((sum, ms) => (ms <= slo.limitMs ? sum : sum + 1), 0)
+    const over = state === undefined ? 0 : state.played.run.latencyMs.length - countWithin(state.played.run.latencyMs, slo.limitMs)
     return Math.max(5, Math.ceil(1.5 * rateRps * seconds * (1 - slo.percentile)) + 5 - over)
   }
 

@@ -1,6 +1,6 @@
 import { linearRegression } from 'simple-statistics'
 import { byMetric } from '../latency-metrics.ts'
-import { countedRun, keeps } from '../slo.ts'
+import { countedRun, countWithin, keeps } from '../slo.ts'
 import type { JointSummary, LatencySummary, LoadPoint, LoadRun, MachineWait, Slo, SloLimit, StreamRun, StreamSummary } from '../types.ts'
 import { recordedLatencies } from './latency-record.ts'
 import { quantileInterval, quantileOfSorted } from './percentile.ts'
@@ -42,9 +42,6 @@ export function loadPointOf(played: LoadRun, slo: Slo): LoadPoint {
     ...(run.stream && slo.limits && n > 0 && { joint: jointSummaryOf(run.latencyMs, run.stream, slo, slo.limits) }),
   }
 }
-
-const countWithin = (latencyMs: Float64Array, limitMs: number): number =>
-  latencyMs.reduce((count, ms) => (ms <= limitMs ? count + 1 : count), 0)
 
 function jointSummaryOf(countedMs: Float64Array, stream: StreamRun, slo: Slo, limits: readonly SloLimit[]): JointSummary {
   const within = (latencyMs: Float64Array, limitMs: number) => countWithin(latencyMs, limitMs) / countedMs.length

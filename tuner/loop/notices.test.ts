@@ -62,6 +62,13 @@ describe('banners', () => {
     expect(notices.at(-1)).toBe('Left out, for less quality than 0.95: b (0.9)')
   })
 
+  test('without a GPU what a simulation takes for the cores', () => {
+    const [banner] = noticesOf(bert({ backend: 'simulated', devices: 'cpu' }), 'simulated')
+    expect(banner).toBe(
+      'SIMULATED in virtual time: nothing is launched or measured. Inference on cores goes by its operations, within (two cases of three) 40 %.',
+    )
+  })
+
   test('a language model has a model of its steps', () => {
     const language = loadFile('model: llama-3.1-8b\nslo: {limit: 400ms, metric: ttft}\n', { backend: 'simulated', gpus: 'H100' })
     expect(noticesOf(language, 'simulated')[0]).toMatch(

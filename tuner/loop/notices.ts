@@ -6,6 +6,7 @@ import { architectureOf } from '../../trials/devices/architecture.ts'
 import { findGpu } from '../../trials/devices/catalogue.ts'
 import { isCalibrated } from '../../trials/devices/coefficients.ts'
 import { deviceLatencyMs } from '../../trials/devices/device-model.ts'
+import { cpuError } from '../../trials/launchers/simulated/device.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import { stepError } from '../../trials/predictor/llm/step-model.ts'
 import type { Provenance } from '../../trials/types.ts'
@@ -71,6 +72,7 @@ function modelErrors(experiment: Experiment): string {
 /** Banners a reader must not miss; also the caveats of the recommendation. */
 export function noticesOf(experiment: Experiment, provenance: Provenance): string[] {
   if (provenance === 'measured') return [...experiment.notices]
+  const gpus = gpusOf(experiment)
   const { architecture, path } = experiment.model
   const language = architecturesNamed([architecture], experiment.own).some(({ kind }) => kind === 'decoder') && path === undefined
   const tables = language
@@ -80,9 +82,13 @@ export function noticesOf(experiment: Experiment, provenance: Provenance): strin
   const banner =
     provenance === 'emulated'
       ? `The GPUs are EMULATED: real predictor processes under real load, but the GPU's time comes from ${source}.`
-      : `SIMULATED in virtual time: nothing is launched or measured. GPUs are ${source}.`
+      : `SIMULATED in virtual time: nothing is launched or measured. ${
+          gpus.length > 0
+            ? `GPUs are ${source}.`
+            : `Inference on cores goes by its operations, within (two cases of three) ${percent(cpuError)}.`
+        }`
   // A configuration without a GPU is measured for real even here: its spec says so itself.
-  const [gpu] = gpusOf(experiment)
+  const [gpu] = gpus
   const deploys = deployNotice(measuredOf(experiment, provenance, gpu === undefined ? {} : { gpu }))
   return [banner, ...(deploys === undefined ? [] : [deploys]), ...experiment.notices]
 }

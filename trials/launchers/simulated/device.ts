@@ -96,7 +96,8 @@ function latenciesOf(architecture: Architecture, gpu: Gpu, rest: string): Map<nu
 
 /** Operations that one core of a server does per ms in the WebAssembly backend; 26-29 GFLOP/s on large products, measured. */
 const coreFlopsPerMs = 27e6
-const cpuError = 0.4
+/** How far off such a time may be, two cases of three. */
+export const cpuError = 0.4
 
 /** Inference on the CPU itself: the cores are the device. */
 function onCores(architecture: Architecture, { cpuCores }: Resources, { sequenceLength, imageSize }: ServingParameters) {
