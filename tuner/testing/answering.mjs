@@ -6,6 +6,11 @@ let underWay = 0
 let freeAtMs = 0
 createServer((request, response) => {
   if (request.url === '/healthz') return response.end()
+  // Who comes before it listens asks a little later whether there is such a path.
+  if (request.method !== 'POST') {
+    response.statusCode = 405
+    return response.end()
+  }
   let body = ''
   request.on('data', (chunk) => {
     body += chunk
