@@ -173,12 +173,6 @@ export const equivalents: readonly Equivalent[] = [
     replacement: 'Math.log(uniform())',
     reason: 'arrivals are divided by their total, sign and all',
   },
-  {
-    file: 'profiler/capacity/workers.ts',
-    original: 'half > 0',
-    replacement: '(half) >= (0)',
-    reason: 'the earlier half of one loop is none, which differs from nothing',
-  },
   ...Object.entries(seeds).flatMap(([file, pairs]) =>
     pairs.map(([original = '', replacement = '']) => ({ file, original, replacement, reason: 'chance is as good from another seed' })),
   ),
