@@ -3,9 +3,14 @@ import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { CliBox } from './testing/run-cli.ts'
+import { WarmCli } from './testing/warm-cli.ts'
 
+const tune = new WarmCli()
 const box = new CliBox()
-afterAll(() => box.dispose())
+afterAll(() => {
+  tune.end()
+  box.dispose()
+})
 const file = (name: string, text: string | Buffer) => writeFileSync(join(box.folder, name), text)
 file('a-file', 'x')
 file('broken.jsonl', '{"a": 1}\nno json\n')
@@ -34,7 +39,7 @@ describe('refused before anything is kept', () => {
     ['texts in UTF-16', [...local, '--payload', 'utf16.txt'], /is in UTF-16/],
     ['pictures that are none', [...local, '--payload', 'pictures'], /no picture, whatever its name says/],
   ])('%s', async (_, args, message) => {
-    const result = await box.run(args)
+    const result = await tune.run(box, args)
     expect(result.stderr).toMatch(message)
     expect(result.code).toBe(2)
     expect(existsSync(join(box.folder, '.tune', 'tune.db'))).toBe(false)
@@ -42,11 +47,11 @@ describe('refused before anything is kept', () => {
   })
 
   test('a store where nothing can be made', async () => {
-    const result = await box.run([...simulated, '--db', '/proc/no/such/tune.db'])
+    const result = await tune.run(box, [...simulated, '--db', '/proc/no/such/tune.db'])
     expect([result.code, result.stderr]).toEqual([1, expect.stringMatching(/cannot make the folder of the trial store .*: ENOENT/)])
   })
 
   test('a dry run says so too', async () => {
-    expect((await box.run([...simulated, '--dry-run', '--out', 'a-file/results'])).code).toBe(2)
+    expect((await tune.run(box, [...simulated, '--dry-run', '--out', 'a-file/results'])).code).toBe(2)
   })
 })

@@ -7,6 +7,7 @@ import { Connection } from '../trials/store/connection.ts'
 import { openStore } from '../trials/store/index.ts'
 import { completeTrial } from '../trials/store/samples.contract.ts'
 import { CliBox } from './testing/run-cli.ts'
+import { WarmCli } from './testing/warm-cli.ts'
 
 const simulated = [
   '--model',
@@ -22,6 +23,10 @@ const simulated = [
   '3',
   '--json',
 ]
+/** One process for all commands: what they leave and say is what this is about. */
+const tune = new WarmCli()
+afterAll(() => tune.end())
+
 /** With one experiment, which every test has a copy of. */
 const sample = new CliBox()
 let box: CliBox
@@ -29,7 +34,7 @@ let db: string
 let id: string
 
 beforeAll(async () => {
-  expect((await sample.run(simulated)).code).toBe(0)
+  expect((await tune.run(sample, simulated)).code).toBe(0)
   id = (await sample.stored()).experiment.id
 })
 beforeEach(() => {
@@ -63,24 +68,24 @@ describe('a damaged row', () => {
   test('is named, and every command goes on with the rest', async () => {
     await damage()
     for (const args of [['list'], ['show', id], ['show', 'other'], ['report', id, '--out', 'r.html'], simulated]) {
-      const { code, stderr } = await box.run(args)
+      const { code, stderr } = await tune.run(box, args)
       expect([args[0], code, /stack|SyntaxError|SQLITE/.test(stderr)], stderr).toEqual([args[0], 0, false])
     }
-    const { stderr } = await box.run(['show', 'other'])
+    const { stderr } = await tune.run(box, ['show', 'other'])
     expect(stderr).toContain('trial 2 of experiment other')
     expect(stderr).toContain('tune store repair')
   })
 
   test('is found by check, gone after repair, and a backup can be taken', async () => {
     await damage()
-    const check = await box.run(['store', 'check'])
+    const check = await tune.run(box, ['store', 'check'])
     expect([check.code, check.stdout.includes('trial 2 of experiment other')]).toEqual([1, true])
-    const repair = await box.run(['store', 'repair', '--json'])
+    const repair = await tune.run(box, ['store', 'repair', '--json'])
     expect(JSON.parse(repair.stdout)).toMatchObject({ repaired: true, experiments: 2, kept: `${db}.damaged` })
-    expect((await box.run(['store', 'check'])).code).toBe(0)
-    expect((await box.run(['store', 'backup', 'copy.db'])).code).toBe(0)
-    expect(JSON.parse((await box.run(['list', '--json', '--db', 'copy.db'])).stdout)).toHaveLength(2)
-    const again = await box.run(['store', 'backup', 'copy.db'])
+    expect((await tune.run(box, ['store', 'check'])).code).toBe(0)
+    expect((await tune.run(box, ['store', 'backup', 'copy.db'])).code).toBe(0)
+    expect(JSON.parse((await tune.run(box, ['list', '--json', '--db', 'copy.db'])).stdout)).toHaveLength(2)
+    const again = await tune.run(box, ['store', 'backup', 'copy.db'])
     expect([again.code, again.stderr.includes('there already')]).toEqual([1, true])
   })
 
@@ -88,10 +93,10 @@ describe('a damaged row', () => {
     const bytes = readFileSync(db)
     bytes.fill(0xff, 0, 20)
     writeFileSync(db, bytes)
-    expect((await box.run(['show', id])).code).toBe(0)
-    const { code, stderr } = await box.run(simulated)
+    expect((await tune.run(box, ['show', id])).code).toBe(0)
+    const { code, stderr } = await tune.run(box, simulated)
     expect(code, stderr).toBe(0)
-    expect(JSON.parse((await box.run(['list', '--json'])).stdout)).toHaveLength(2)
+    expect(JSON.parse((await tune.run(box, ['list', '--json'])).stdout)).toHaveLength(2)
   })
 })
 
@@ -106,7 +111,7 @@ describe('reading', () => {
     const writer = await Connection.open(db, 1000)
     await writer.direct((sql) => sql.exec(`BEGIN IMMEDIATE; UPDATE experiments SET name = 'changed'`))
     for (const args of [['list'], ['show', id], ['report', id, '--out', 'r.html'], ['store', 'check']]) {
-      const { code, stdout, stderr } = await box.run(args)
+      const { code, stdout, stderr } = await tune.run(box, args)
       expect([args[0], code], stderr).toEqual([args[0], 0])
       expect(stdout).not.toContain('changed')
     }

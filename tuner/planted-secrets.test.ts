@@ -3,9 +3,14 @@ import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeEach, expect, test } from 'vitest'
 import { specTargets } from '../reports/specs/index.ts'
 import { CliBox, type CliResult } from './testing/run-cli.ts'
+import { WarmCli } from './testing/warm-cli.ts'
+
+/** For what reads and prints alone. */
+const tune = new WarmCli()
+afterAll(() => tune.end())
 
 let box: CliBox
 beforeEach(() => {
@@ -87,7 +92,7 @@ async function shown(): Promise<CliResult[]> {
     ['spec', '--target', 'kubernetes', '--out', 'spec.yaml'],
   ]
   const results: CliResult[] = []
-  for (const command of commands) results.push(await box.run(command))
+  for (const command of commands) results.push(await tune.run(box, command))
   return results
 }
 
@@ -157,9 +162,9 @@ test('of a predictor that a command starts: in its command, environment, files, 
   const env = { PLANTED_TOKEN: own.token }
   const file = ['-f', 'experiment.yaml']
   const before = [
-    await box.run(['config', ...file]),
-    await box.run(['config', ...file, '--json']),
-    await box.run([...file, '--dry-run', '--json']),
+    await tune.run(box, ['config', ...file]),
+    await tune.run(box, ['config', ...file, '--json']),
+    await tune.run(box, [...file, '--dry-run', '--json']),
   ]
   const tuned = await box.run([...file, ...load, '--json'], env)
   // It had them all; whether a busy machine lets it be measured is not what this is about.

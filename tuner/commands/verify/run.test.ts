@@ -7,7 +7,11 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { verifyCommand } from '../../../reports/figures.ts'
 import { type Served, serve } from '../../backends/testing/served.ts'
 import { CliBox, type CliResult } from '../../testing/run-cli.ts'
+import { WarmCli } from '../../testing/warm-cli.ts'
 
+/** For what loads nothing. */
+const tune = new WarmCli()
+afterAll(() => tune.end())
 const simulated = new CliBox()
 let box: CliBox
 const servers: Served[] = []
@@ -29,7 +33,7 @@ const skipIfUnknown = ({ code, stdout }: CliResult, skip: (note: string) => void
 
 describe('an experiment in virtual time', () => {
   beforeAll(async () => {
-    const { code, stderr } = await simulated.run([
+    const { code, stderr } = await tune.run(simulated, [
       '--model',
       'bert',
       '--slo',
@@ -46,7 +50,7 @@ describe('an experiment in virtual time', () => {
 
   test('its recommendation holds, and what was measured joins it as a confirmation', async () => {
     const before = await simulated.stored()
-    const { code, stdout, stderr } = await simulated.run(['verify', '--json'])
+    const { code, stdout, stderr } = await tune.run(simulated, ['verify', '--json'])
     expect(code, stderr).toBe(0)
     const found = json(stdout)
     const { experiment, trials } = await simulated.stored()
@@ -67,17 +71,17 @@ describe('an experiment in virtual time', () => {
   })
 
   test('a rate beyond it does not hold: exit 4, with what was measured there', async () => {
-    const { code, stdout } = await simulated.run(['verify', '--rate', '100000', '--json'])
+    const { code, stdout } = await tune.run(simulated, ['verify', '--rate', '100000', '--json'])
     expect(code).toBe(4)
     expect(json(stdout)).toMatchObject({ finding: 'does not hold', askedRps: 100_000 })
     expect((await simulated.stored()).trials.at(-1)).toMatchObject({ purpose: 'confirmation' })
   })
 
   test('another trial, by its number; one that is not there is named with those that are', async () => {
-    const { code, stdout } = await simulated.run(['verify', '--trial', '2', '--json'])
+    const { code, stdout } = await tune.run(simulated, ['verify', '--trial', '2', '--json'])
     expect([0, 4]).toContain(code)
     expect(json(stdout)).toMatchObject({ trial: 2 })
-    const wrong = await simulated.run(['verify', '--trial', '77'])
+    const wrong = await tune.run(simulated, ['verify', '--trial', '77'])
     expect(wrong.code).toBe(2)
     expect(wrong.stderr).toMatch(/no trial 77.*\n.*those that do: /)
   })
@@ -199,7 +203,7 @@ test.each([
   [['verify', 'bert-7f3a', '--url', 'http://127.0.0.1:1', '--slo', '50ms', '--rate', '10rps'], /one of them/],
   [['verify'], /no trial store/],
 ])('tune %j: exit 2, and what to say instead', async (args, words) => {
-  const { code, stdout, stderr } = await box.run(args)
+  const { code, stdout, stderr } = await tune.run(box, args)
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
   expect(stderr).toMatch(words)
 })
