@@ -62,9 +62,9 @@ const paths = ['tuner/paths.test.ts']
 /** About how long tests that load something in real time take, beside none of their kind. On a new checkout vitest knows no durations. */
 const loading = {
   docs: 50,
-  'tuner/planted-secrets': 35,
+  'tuner/planted-secrets': 30,
   'tuner/commands/verify/run': 35,
-  'tuner/whole-run': 30,
+  'tuner/whole-run': 25,
   'tuner/backends/kubernetes-backend': 29,
   'tuner/right-answers': 25,
   'profiler/capacity/measure': 22,
@@ -96,14 +96,13 @@ const others = {
   'tuner/delivery/deployables': 22,
   'tuner/hostile-input': 16,
   'trials/store/damage': 13,
-  'tuner/damaged-store': 12,
+  'tuner/damaged-store': 6,
   'trials/launchers/readiness': 10,
   'trials/predictor/main': 8,
   'trials/launchers/triton/triton-launcher': 7,
   'profiler/protocols/addresses': 7,
   'trials/launchers/kubernetes/kubernetes-launcher': 7,
   'trials/predictor/grpc-server': 6,
-  'tuner/before-start': 6,
   'trials/launchers/builtin': 5,
 }
 
