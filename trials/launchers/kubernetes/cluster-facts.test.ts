@@ -7,7 +7,7 @@ import { gpusOf, schemeFor } from './cluster-facts.ts'
 import { podRefused, quantity } from './failures.ts'
 import { fitAmong } from './fits-node.ts'
 import { gpuOfProduct, isProductOf, productsOf } from './gpu-names.ts'
-import { type GpuScheme, GpuSchemeError, gpuSelection } from './gpu-selection.ts'
+import { asksForMiB, boundsMemory, type GpuScheme, GpuSchemeError, gpuSchemes, gpuSelection, holdsWholeGpu } from './gpu-selection.ts'
 
 const node = (
   name: string,
@@ -147,5 +147,23 @@ describe('which scheme gives a share', () => {
     ])
     expect(offers.find(({ scheme }) => scheme === 'aks')).toMatchObject({ gpu: 'V100-PCIe', product: 'Standard_NC6s_v3' })
     expect(() => gpuSelection(resourcesOf({ gpu: 'L40S' }), 'aks')).toThrow(/no name in scheme aks/)
+  })
+})
+
+describe('what depends on a scheme', () => {
+  const those = (of: (scheme: GpuScheme) => boolean) => gpuSchemes.filter(of)
+
+  test('which are asked for MiB, hold a pod to its memory, and take a whole GPU for a share', () => {
+    expect(those(asksForMiB)).toEqual(['hami', 'volcano', 'aliyun'])
+    expect(those((scheme) => boundsMemory(scheme))).toEqual(['hami', 'volcano', 'dra'])
+    expect(those((scheme) => holdsWholeGpu(scheme))).toEqual(['dra'])
+  })
+
+  test.each([
+    ['mps', true, true],
+    ['time-slicing', false, true],
+    ['capacity', false, false],
+  ] as const)('dra by %s', (sharing, memory, whole) => {
+    expect([boundsMemory('dra', { sharing }), holdsWholeGpu('dra', { sharing })]).toEqual([memory, whole])
   })
 })
