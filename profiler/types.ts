@@ -320,6 +320,23 @@ export type CapacityKnown =
   | 'nothing' // neither
 
 /** What one trial measured. */
+/** What a way to a server (a Service, a gateway, a mesh) adds to its latency. */
+export interface Detour {
+  /** In words, e.g. 'the Service'. */
+  readonly by: string
+  /** One request at a time by that way. */
+  readonly way: DetourLatency
+  /** In turn with it by the server's own address; undefined: it answers nobody. */
+  readonly direct?: DetourLatency
+}
+
+interface DetourLatency {
+  /** Answered ones. */
+  readonly requests: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+}
+
 export interface Measurement extends Omit<Capacity, 'known'> {
   readonly outcome: CapacityOutcome
   /** Absent in old stores: see capacityOf. */
@@ -342,6 +359,8 @@ export interface Measurement extends Omit<Capacity, 'known'> {
   readonly seconds: number
   /** Evidence in one line for outcomes other than 'converged'. */
   readonly detail?: string
+  /** Where load took a way that is not the server's own address: one request at a time by both. */
+  readonly detour?: Detour
   /** Things the reader of the figure must know (generator shared the cores, ...). */
   readonly caveats: readonly string[]
 }

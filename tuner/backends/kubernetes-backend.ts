@@ -7,11 +7,12 @@ import { payloadFolder, payloadMap } from '../../trials/launchers/kubernetes/pay
 import type { KubernetesLauncherOptions } from '../../trials/launchers/kubernetes/planned-objects.ts'
 import { usageSourceOf } from '../../trials/launchers/kubernetes/pod-usage.ts'
 import { defaultStartPatience } from '../../trials/launchers/kubernetes/start.ts'
+import { inMesh, type Through } from '../../trials/launchers/kubernetes/through.ts'
 import { type BuiltinTemplate, type CommandTemplate, defaultReadyTimeoutS } from '../../trials/launchers/template.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import { isOwnPredictor } from '../experiment/kubernetes-settings.ts'
 import type { LoadOrigin } from '../experiment/names.ts'
-import type { Experiment } from '../experiment/types.ts'
+import type { Experiment, KubernetesSpec } from '../experiment/types.ts'
 import type { Backend } from './backend.ts'
 import { checkObjects } from './cluster-check.ts'
 import { fitToCluster } from './cluster-space.ts'
@@ -51,7 +52,7 @@ export async function openKubernetes(experiment: Experiment, experimentId: strin
           experimentId,
           image: experiment.kubernetes?.image ?? builtinImage,
           imagePullSecrets: pullSecretsOf(experiment),
-          overlay: kubernetes.job,
+          overlay: inMesh(kubernetes.mesh, kubernetes.job),
           payload: files && { configMap: files.name, folder: payloadFolder },
         }
       : undefined
@@ -73,7 +74,7 @@ export async function openKubernetes(experiment: Experiment, experimentId: strin
     notices: [
       ...notices,
       ...(usageSource ? [] : [usageUnknown]),
-      `Cluster: ${api.server}, namespace ${api.namespace}; ${loadWords[loadFrom]}`,
+      `Cluster: ${api.server}, namespace ${api.namespace}; ${loadWords[loadFrom]}${throughWords(throughOf(kubernetes))}`,
     ],
     ...(here ?? loadFromInside(experiment, launcher, { job: job!, files, deadlineS: loadDeadlineS })),
     close,
@@ -93,6 +94,10 @@ function podTemplateOf({ predictor, kubernetes }: Experiment): BuiltinTemplate |
   return predictor
 }
 
+/** A mesh encrypts what goes to Services; undefined: load goes to the pods' own addresses. */
+const throughOf = ({ through, mesh }: KubernetesSpec): Through | undefined =>
+  through === 'pod' ? undefined : (through ?? (mesh === undefined ? undefined : 'service'))
+
 /** What the experiment says of its pods; what the cluster says is added. */
 function launcherOptionsOf(
   experiment: Experiment,
@@ -100,19 +105,22 @@ function launcherOptionsOf(
   experimentId: string,
 ): Omit<KubernetesLauncherOptions, 'api'> {
   const { kubernetes = {}, load, own, space, dbPath } = experiment
+  const pod = inMesh(kubernetes.mesh, kubernetes.pod)
   const inCluster = process.env.KUBERNETES_SERVICE_HOST !== undefined
   const readyS = Math.ceil(template.readyTimeoutS ?? defaultReadyTimeoutS)
   return {
     experimentId,
     template,
-    ...(isOwnPredictor(kubernetes.pod) ? { own: { pod: kubernetes.pod!, container: kubernetes.container! } } : { overlay: kubernetes.pod }),
+    ...(isOwnPredictor(kubernetes.pod) ? { own: { pod: pod!, container: kubernetes.container! } } : { overlay: pod }),
     ...imagesOf(experiment, template),
     port: kubernetes.port ?? defaultPort,
     parameters: space.parameters,
     protocol: protocolOf(experiment).protocol,
     payload: load.payload,
     runDirectory: join(dbPath, '..', experimentId),
-    reach: kubernetes.loadFrom === 'here' || inCluster ? 'direct' : 'port-forward',
+    // A sidecar may turn away who comes without one; what the API server forwards reaches the pod's own loopback.
+    reach: kubernetes.loadFrom === 'here' || (inCluster && kubernetes.mesh === undefined) ? 'direct' : 'port-forward',
+    through: throughOf(kubernetes),
     lease: { image: kubernetes.image ?? builtinImage, overlay: kubernetes.job },
     podDeadlineS: startS + readyS + loadDeadlineS(Math.max(load.trialSeconds, load.confirmSeconds)),
     ownGpus: own.gpus,
@@ -141,6 +149,9 @@ const pullSecretsOf = ({ kubernetes }: Experiment): unknown =>
   (kubernetes?.pod?.spec as { imagePullSecrets?: unknown } | undefined)?.imagePullSecrets
 
 const usageUnknown = 'CPU and memory that trials use stay unknown: the cluster has no metrics.k8s.io, and nodes/proxy is not allowed'
+
+const throughWords = (through: Through | undefined): string =>
+  through === undefined ? '' : `, through ${through === 'service' ? 'a Service of each trial' : through.gateway}`
 
 const loadWords: Readonly<Record<LoadOrigin, string>> = {
   cluster: 'load from a Job inside the cluster',

@@ -67,12 +67,14 @@ export function loadFromInside(experiment: Experiment, launcher: KubernetesLaunc
 const secondsOf = ({ measure }: LoadWork, { load }: Experiment): number =>
   measure.kind === 'confirm' ? measure.seconds : load.trialSeconds
 
-function taskOf(experiment: Experiment, { pod: { ip, port }, answers }: PodPredictor, work: LoadWork, files: PayloadMap | undefined) {
+function taskOf(experiment: Experiment, { pod: { ip, port, way }, answers }: PodPredictor, work: LoadWork, files: PayloadMap | undefined) {
   const { name, options } = protocolOf(experiment)
   const { predictor, load, slo } = experiment
+  const directUrl = `http://${ip.includes(':') ? `[${ip}]` : ip}:${port}`
   return {
     ...work,
-    url: `http://${ip.includes(':') ? `[${ip}]` : ip}:${port}`,
+    url: way?.url ?? directUrl,
+    way: way && { name: way.name, headers: way.headers, directUrl },
     model: predictor.model,
     protocol: name,
     protocolOptions: options,

@@ -8,9 +8,13 @@ import {
   type ProtocolOptions,
   protocolFor,
   type Slo,
+  type Target,
 } from '../../profiler/index.ts'
 import { AnswerCheck, type AnswerSpec } from '../../profiler/protocols/answer-check.ts'
+import { untilServing } from '../../trials/launchers/readiness.ts'
 import { decode, encode } from '../../trials/store/infinity-json.ts'
+import { LaunchError } from '../../trials/types.ts'
+import { detourSentence, measureDetour } from './detour.ts'
 import { doWork, type LoadWork } from './load-work.ts'
 
 interface LoadTask extends LoadWork {
@@ -20,6 +24,8 @@ interface LoadTask extends LoadWork {
   readonly protocolOptions: ProtocolOptions
   readonly payload: PayloadSource
   readonly slo: Slo
+  /** `url` is a way to the predictor, in words; its own address is what the way is compared with. */
+  readonly way?: { readonly name: string; readonly headers: Readonly<Record<string, string>>; readonly directUrl: string }
   /** What answers are held against, of these requests by number. */
   readonly answers?: { readonly spec: AnswerSpec; readonly bodies: readonly number[] }
 }
@@ -35,17 +41,50 @@ export type LoadLine =
 export const encodeTask = (task: LoadTask): string => encode(task)
 export const decodeLine = (text: string): LoadLine => decode(text) as LoadLine
 
+/** How long a way may take to lead to a pod that serves: names, routes and endpoints are told of within seconds. */
+const wayMs = 60_000
+
+function wayClosed(error: unknown, name: string): unknown {
+  if (!(error instanceof Error) || error.name === 'AbortError') return error
+  return new LaunchError(`the predictor is not reached through ${name}, though its pod serves: ${error.message}`)
+}
+
+async function withDetour(
+  measured: Measurement,
+  way: NonNullable<LoadTask['way']>,
+  target: Target,
+  asked: Promise<Target>,
+  signal: AbortSignal,
+): Promise<Measurement> {
+  const direct = await asked.catch(() => {
+    signal.throwIfAborted()
+    return undefined
+  })
+  const detour = await measureDetour({ by: way.name, way: target, direct }, signal)
+  return { ...measured, detour, caveats: [...measured.caveats, detourSentence(detour)] }
+}
+
 /** Does a task, prints its lines. Returns the exit code: 0 measured, 1 not. */
 export async function runLoadTask(text: string, print: (line: string) => void, signal: AbortSignal): Promise<number> {
   const say = (line: LoadLine) => print(`${encode(line)}\n`)
   try {
-    const { url, model, protocol, protocolOptions, payload, slo, answers, ...work } = decode(text) as LoadTask
-    const speaking = protocolFor(protocol, protocolOptions)
-    const target = await speaking.prepare(url, model, payload, signal)
+    const { url, model, protocol, protocolOptions, payload, slo, way, answers, ...work } = decode(text) as LoadTask
+    const speaking = protocolFor(protocol, { ...protocolOptions, headers: { ...protocolOptions.headers, ...way?.headers } })
+    const target =
+      way === undefined
+        ? await speaking.prepare(url, model, payload, signal)
+        : await untilServing({ protocol: speaking, url, model, payload }, wayMs, signal).catch((error: unknown) => {
+            throw wayClosed(error, way.name)
+          })
     const check = answers && speaking.answers && new AnswerCheck(answers.spec, speaking.answers, target)
     const sample = check && { bodies: answers.bodies, take: (body: number, answer: Uint8Array) => check.take(body, answer) }
     const place = { target: { ...target, sample }, slo, signal, onStep: (step: LoadPoint, phase: Phase) => say({ step, phase }) }
-    const measurement = await doWork(work, place)
+    const measured = await doWork(work, place)
+    // A confirmation is of what a trial has told of already.
+    const direct = way && work.measure.kind === 'capacity' ? protocolFor(protocol, protocolOptions) : undefined
+    const measurement = direct
+      ? await withDetour(measured, way!, target, direct.prepare(way!.directUrl, model, payload, signal), signal)
+      : measured
     const answersDiffer = await check?.fault()
     say(answersDiffer === undefined ? { measurement } : { answersDiffer })
     return 0

@@ -17,6 +17,12 @@ test('a pod with an image is the predictor; one without is laid over the built-i
   })
 })
 
+test('a way that leads to each trial is taken as it is written', () => {
+  const through = { gateway: 'http://gw', headers: { host: '${service}.example' } }
+  expect(load({ through }).kubernetes).toEqual({ through })
+  expect(load({ through: 'service', mesh: 'istio' }).kubernetes).toEqual({ through: 'service', mesh: 'istio' })
+})
+
 test.each([
   [{ pod: { spec: { containers: [{ name: 'web' }] } } }, /container web has no image.*its own container is called predictor/s],
   [{ pod: { spec: { containers: [{ tty: true }] } } }, /a container without a name/],
@@ -26,6 +32,10 @@ test.each([
   ],
   [{ job: { tolerations: [] } }, /kubernetes.job: 'tolerations' is no part of a pod template.*it has metadata and spec/s],
   [{ pod: { spec: [] } }, /kubernetes.pod.spec: expected an object/],
+  [{ through: 'service', loadFrom: 'port-forward' }, /kubernetes.through with loadFrom port-forward.*leave loadFrom out/s],
+  [{ through: { gateway: 'gw' } }, /'gw' is no URL/],
+  [{ through: { gateway: 'http://gw' } }, /cannot know which trial is meant.*parent: \{name, namespace\}/s],
+  [{ through: 'mesh' }, /expected pod, service, or \{gateway: URL/],
 ])('%j is an error with its place and what to do', (kubernetes, message) => {
   expect(() => load(kubernetes)).toThrow(message)
 })

@@ -9,6 +9,7 @@ import type { ServerCalibration } from '../../trials/devices/server-calibration.
 import type { AnswerRules } from '../../trials/launchers/checked-answers.ts'
 import type { DraOptions } from '../../trials/launchers/kubernetes/dra.ts'
 import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
+import type { Mesh, Through } from '../../trials/launchers/kubernetes/through.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import type { ShareBound } from '../../trials/machine/gpu-offer.ts'
 import type { Backend, Devices, LoadOrigin } from './names.ts'
@@ -54,6 +55,10 @@ export interface KubernetesSpec {
   readonly image?: string
   /** Where load comes from, default 'cluster'. */
   readonly loadFrom?: LoadOrigin
+  /** By which way load takes to predictors, default 'pod', in a mesh 'service'. */
+  readonly through?: 'pod' | Through
+  /** Whose sidecars predictors and load generators get. */
+  readonly mesh?: Mesh
   /** How long a pod without a place waits for a node, whatever the autoscaler says. */
   readonly scaleUpTimeoutMs?: number
   readonly gpuScheme?: GpuScheme

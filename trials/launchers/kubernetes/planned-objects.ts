@@ -1,4 +1,5 @@
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
+import { type ProtocolName, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 import type { Protocol } from '../../../profiler/types.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
@@ -17,6 +18,7 @@ import { withPodSecrets } from './pod-secrets.ts'
 import type { UsageSource } from './pod-usage.ts'
 import type { Reach } from './reach.ts'
 import type { StartPatience } from './start.ts'
+import { type Through, trialRoute, trialService } from './through.ts'
 
 export interface KubernetesLauncherOptions {
   readonly api: Api
@@ -54,6 +56,8 @@ export interface KubernetesLauncherOptions {
   /** After this long the cluster ends a trial's pod itself, whatever became of the tuner. Default an hour. */
   readonly podDeadlineS?: number
   readonly patience?: Partial<StartPatience>
+  /** By which way load takes; absent: to the pod's own address. */
+  readonly through?: Through
   /** What the Job that owns the experiment's objects is made like. */
   readonly lease?: Partial<Omit<LeaseOptions, 'api' | 'experimentId'>>
 }
@@ -65,6 +69,8 @@ export interface TrialObjects {
   /** With GPUs by DRA: what the pod claims, and the template that its claim is made from. */
   readonly claim?: DeviceClaim
   readonly claimTemplate?: Json
+  /** Where load takes a way: what it leads over, the Service first. */
+  readonly way?: readonly Json[]
 }
 
 /** @throws InfeasibleError where no GPU can be asked for so; LaunchError where the space asks for what there is not */
@@ -84,9 +90,18 @@ export function plannedObjects(
   const onGpu = asked.gpu !== undefined && (options.template.kind !== 'builtin' || runningEngine(options.template) !== 'emulated')
   const image = (onGpu && options.gpuImage) || options.image
   const whole = trialPod({ ...options, image, name, labels, owner, configuration: all, trialNumber, asked, gpu, deadlineS })
-  const objects = withPodSecrets(whole, metadata)
+  const objects = { ...withPodSecrets(whole, metadata), ...wayObjects(options, { name, labels, owner, port: options.port }) }
   if (gpu.claim === undefined) return objects
   return { ...objects, claim: gpu.claim, claimTemplate: claimTemplate(gpu.claim, metadata, options.draVersion) }
+}
+
+function wayObjects(
+  { through, protocol, api }: KubernetesLauncherOptions,
+  of: Parameters<typeof trialService>[0],
+): Pick<TrialObjects, 'way'> {
+  if (through === undefined) return {}
+  const route = trialRoute(through, of, api.namespace)
+  return { way: [trialService(of, protocolTable[protocol.name as ProtocolName].transport), ...(route ? [route] : [])] }
 }
 
 export function resourcesAsked(configuration: Configuration, { ownGpus }: KubernetesLauncherOptions): Resources {

@@ -21,11 +21,20 @@ import type { PodWatch } from './pod-watch.ts'
 import { wayTo } from './reach.ts'
 import { defaultStartPatience, untilRunning } from './start.ts'
 import { remove } from './sweep.ts'
-import { createClaimTemplate, createPod, createSecret, removePod } from './trial-objects.ts'
+import { type Way, wayOf } from './through.ts'
+import { createClaimTemplate, createPod, createSecret, createWay, removePod, wayKind } from './trial-objects.ts'
 
 /** A predictor in a pod, and where the cluster has it. */
 export interface PodPredictor extends Predictor {
-  readonly pod: { readonly name: string; readonly ip: string; readonly port: number; readonly node: string; readonly trial: number }
+  readonly pod: {
+    readonly name: string
+    readonly ip: string
+    readonly port: number
+    readonly node: string
+    readonly trial: number
+    /** The way that load takes to it; absent: to its own address. */
+    readonly way?: Way
+  }
 }
 export const isPodPredictor = (predictor: Predictor): predictor is PodPredictor => 'pod' in predictor
 
@@ -77,7 +86,7 @@ export async function launchPod(shared: Shared, asked: Omit<Launch, 'shared'>): 
     usage: async () => ({ launchSeconds, ...(await usage()) }),
     restartUsage,
     died: followed.died(),
-    pod: { name: followed.name, ip, port, node, trial },
+    pod: { name: followed.name, ip, port, node, trial, way: wayTaken(options, followed.name) },
     stop: () => {
       followed.stop()
       return cleanup.run()
@@ -112,6 +121,10 @@ async function makePod({
     cleanup.add(() => remove(api, { kind: 'secrets', name }))
     await createSecret(api, objects.secret, signal)
   }
+  for (const object of objects.way ?? []) {
+    cleanup.add(() => remove(api, { kind: wayKind(object), name }))
+    await createWay(api, object, signal)
+  }
   // Before it is made: an answer may be lost on its way.
   cleanup.add(() => removePod(api, watch, name))
   await createPod(api, watch, objects.pod, signal)
@@ -119,6 +132,9 @@ async function makePod({
   cleanup.add(() => followed.stop())
   return { followed, objects }
 }
+
+const wayTaken = ({ through, port, api }: KubernetesLauncherOptions, service: string): Way | undefined =>
+  through && wayOf(through, { service, namespace: api.namespace, port })
 
 /** @returns the pod's address */
 async function untilItRuns({ shared, signal, onWaiting }: Launch, followed: FollowedPod, { pod, claim }: TrialObjects): Promise<string> {

@@ -4,15 +4,20 @@ import { LaunchError } from '../../types.ts'
 import { type Api, ApiError } from './api.ts'
 import { draVersionOf } from './dra.ts'
 import { graceSeconds, labelNames, manager } from './manifests.ts'
+import { gatewayGroup } from './through.ts'
 
 const groups = { pods: '/api/v1', configmaps: '/api/v1', jobs: '/apis/batch/v1', leases: '/apis/coordination.k8s.io/v1' } as const
 export type Kind = keyof typeof groups | 'resourceclaimtemplates'
-/** Secrets are made and removed by name: who may list them may read all of a namespace. */
-type Removable = Kind | 'secrets'
+/**
+ * Made and removed by name, never listed: who may list Secrets may read all of a namespace, and of the others what a killed tuner left goes with the Job that
+ * owns it.
+ */
+type Removable = Kind | 'secrets' | 'services' | 'httproutes'
 
 /** Where objects of a kind are; undefined: the server has no such kind. */
-async function pathOf(api: Api, kind: Removable): Promise<string | undefined> {
-  if (kind === 'secrets') return `/api/v1/namespaces/${api.namespace}/secrets`
+export async function pathOf(api: Api, kind: Removable): Promise<string | undefined> {
+  if (kind === 'secrets' || kind === 'services') return `/api/v1/namespaces/${api.namespace}/${kind}`
+  if (kind === 'httproutes') return `/apis/${gatewayGroup}/namespaces/${api.namespace}/${kind}`
   if (kind !== 'resourceclaimtemplates') return `${groups[kind]}/namespaces/${api.namespace}/${kind}`
   const version = await draVersionOf(api)
   return version && `/apis/resource.k8s.io/${version}/namespaces/${api.namespace}/${kind}`

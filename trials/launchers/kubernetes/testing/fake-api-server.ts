@@ -21,6 +21,8 @@ const kinds = [
   'resourceclaims',
   'resourceslices',
   'deviceclasses',
+  'services',
+  'httproutes',
 ] as const
 type Kind = (typeof kinds)[number]
 interface Stored {
