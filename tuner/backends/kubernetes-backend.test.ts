@@ -118,6 +118,7 @@ describe('load', () => {
     fake.jobWork = measure
     fake.kubelet = run
     fake.fault = undefined
+    fake.jobMade = () => {}
   })
   const never = new AbortController().signal
   const measured = async (loadFrom = 'cluster') => {
@@ -233,12 +234,9 @@ describe('load', () => {
 
   test('a Job that the cluster makes no pod for is told in its words, at once', async () => {
     fake.jobWork = undefined
-    fake.fault = ({ method, path, query }, response) => {
-      const asked = query.get('fieldSelector') ?? ''
-      if (method !== 'GET' || !path.endsWith('/events') || !asked.includes('-load-')) return false
+    fake.jobMade = (name) => {
       const message = 'Error creating: pods "x" is forbidden: failed quota: q: must specify limits.ephemeral-storage'
-      response.setHeader('content-type', 'application/json').end(JSON.stringify({ items: [{ reason: 'FailedCreate', message }] }))
-      return true
+      if (name.includes('-load-')) fake.say(name, 'FailedCreate', message, { type: 'Warning' })
     }
     expect(await measured().catch((error: unknown) => error)).toMatchObject({
       message: expect.stringContaining('must specify limits.ephemeral-storage'),

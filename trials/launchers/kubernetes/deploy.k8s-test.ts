@@ -7,7 +7,6 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { protocolFor } from '../../../profiler/protocols/index.ts'
 import { Api } from './api.ts'
-import { warningsAbout } from './failures.ts'
 import { createKubernetesLauncher } from './kubernetes-launcher.ts'
 import { runLoad } from './load-run.ts'
 import type { Json } from './manifests.ts'
@@ -92,7 +91,10 @@ test('the Role is enough for a trial, its load, its events and its removal', asy
     const onLine = (line: string) => lines.push(line) < 0
     expect(await runLoad({ ...options, task: '{}', onLine }, never)).toBe(1)
     expect(lines.at(-1)).toContain('error')
-    await warningsAbout(api, predictor.pod.name, never)
+    expect(await launcher.watch.events.of(predictor.pod.name, never)).toEqual(
+      expect.arrayContaining([expect.objectContaining({ reason: 'Started' })]),
+    )
+    expect(launcher.watch.events.problem).toBeUndefined()
   } finally {
     await predictor.stop()
     await launcher.close()

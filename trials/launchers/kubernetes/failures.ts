@@ -4,7 +4,7 @@ import { InfeasibleError, LaunchError } from '../../types.ts'
 import { builtinExitCodes } from '../builtin.ts'
 import { type Cause, describeExit, diagnose } from '../diagnosis.ts'
 import { type CauseHints, describeCause, endBeforeReady, type LogEnd } from '../failure.ts'
-import { type Api, ApiError } from './api.ts'
+import { ApiError } from './api.ts'
 import type { PodState } from './pod-state.ts'
 
 type Ended = Extract<PodState, { kind: 'ended' }>
@@ -117,11 +117,9 @@ export function quantity(text: string): number {
   return number === '' ? Number.NaN : Number(number) * (suffixes[suffix] ?? Number.NaN)
 }
 
-/** The last warnings of the cluster about a pod, newest last: 'FailedMount: ...'. */
-export async function warningsAbout(api: Api, pod: string, signal: AbortSignal): Promise<string[]> {
-  const { items } = await api.request<{ items: CoreV1Event[] }>('GET', `/api/v1/namespaces/${api.namespace}/events`, {
-    query: { fieldSelector: `involvedObject.name=${pod},type=Warning` },
-    signal,
-  })
-  return items.slice(-3).map(({ reason, message }) => `${reason}: ${message}`)
-}
+/** The cluster's last warnings among what it said, newest last: 'FailedMount: ...'. */
+export const warningsIn = (events: readonly CoreV1Event[]): string[] =>
+  events
+    .filter(({ type }) => type === 'Warning')
+    .slice(-3)
+    .map(({ reason, message }) => `${reason}: ${message}`)

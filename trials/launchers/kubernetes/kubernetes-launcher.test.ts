@@ -155,7 +155,7 @@ describe('an API server in trouble', () => {
     fake.kubelet = () => {}
     const made = await launcher()
     const launch = made.launch({}, 1, never)
-    await waitFor(() => fake.seen.some((request) => request.includes('(watch)')))
+    await waitFor(() => fake.objects.pods.size === 1 && fake.seen.some((request) => request.includes('/pods (watch)')))
     fake.endWatches('gone')
     fake.setStatus([...fake.objects.pods.keys()][0]!, running)
     await (await launch).stop()
@@ -177,8 +177,12 @@ describe('an API server in trouble', () => {
 })
 
 describe('a pod in trouble', () => {
-  const launchOf = async (given: object): Promise<unknown> => {
-    fake.kubelet = (_, set) => setImmediate(() => set(given))
+  const launchOf = async (given: object, say: (pod: string) => void = () => {}): Promise<unknown> => {
+    fake.kubelet = ({ metadata }, set) =>
+      setImmediate(() => {
+        say(metadata!.name!)
+        set(given)
+      })
     return (await launcher()).launch({}, 1, never).then(
       () => 'it launched',
       (error: unknown) => error,
@@ -249,19 +253,20 @@ describe('a pod in trouble', () => {
     const conditions = [
       { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/3 nodes: Insufficient nvidia.com/gpu' },
     ]
-    const say = (reason: string, message: string, more: object = {}) =>
-      fake.objects.events.set(reason, {
-        metadata: { name: reason, uid: '', resourceVersion: '', creationTimestamp: '' },
-        ...{ reason, message, lastTimestamp: new Date().toISOString(), ...more },
+    let pod = ''
+    fake.kubelet = ({ metadata }, set) =>
+      setImmediate(() => {
+        pod = metadata!.name!
+        fake.say(pod, 'TriggeredScaleUp', 'pod triggered scale-up: [{gpu-pool 0->1 (max: 4)}]')
+        set({ conditions } as never)
       })
-    fake.kubelet = (_, set) => setImmediate(() => set({ conditions } as never))
     const waits: string[] = []
     const launched = launcherOf(await fake.api()).launch({}, 1, never, (what) => waits.push(what))
-    say('TriggeredScaleUp', 'pod triggered scale-up: [{gpu-pool 0->1 (max: 4)}]')
     const early = await Promise.race([launched.catch(() => 'gave up'), new Promise((resolve) => setTimeout(resolve, 500, 'waits'))])
     expect(early).toBe('waits')
     expect(waits[0]).toBe('a node (TriggeredScaleUp: pod triggered scale-up: [{gpu-pool 0->1 (max: 4)}])')
-    say('NotTriggerScaleUp', 'pod did not trigger scale-up: 1 max node group size reached', { lastTimestamp: new Date(Date.now() + 1000) })
+    const lastTimestamp = new Date(Date.now() + 1000).toISOString()
+    fake.say(pod, 'NotTriggerScaleUp', 'pod did not trigger scale-up: 1 max node group size reached', { lastTimestamp })
     await expect(launched).rejects.toMatchObject({
       final: 'run',
       message: expect.stringMatching(/Insufficient nvidia.*max node group size/),
@@ -272,14 +277,7 @@ describe('a pod in trouble', () => {
     const conditions = [
       { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/3 nodes: Insufficient nvidia.com/gpu' },
     ]
-    fake.objects.events.set('e', {
-      metadata: { name: 'e', uid: '', resourceVersion: '', creationTimestamp: '' },
-      ...{
-        reason: 'TriggeredScaleUp',
-        message: 'pod triggered scale-up: [{nap-l4 0->1 (max: 9)}]',
-        lastTimestamp: new Date().toISOString(),
-      },
-    })
+    const say = (pod: string) => fake.say(pod, 'TriggeredScaleUp', 'pod triggered scale-up: [{nap-l4 0->1 (max: 9)}]')
     const group = {
       name: 'nap-l4',
       scaleUp: { status: 'Backoff', backoffInfo: { errorCode: 'QUOTA_EXCEEDED', errorMessage: 'NVIDIA_L4_GPUS' } },
@@ -289,7 +287,7 @@ describe('a pod in trouble', () => {
       answer(response, 200, { data: { status: JSON.stringify({ nodeGroups: [{ name: 'other' }, group] }) } })
       return true
     }
-    expect(await launchOf({ conditions })).toMatchObject({
+    expect(await launchOf({ conditions }, say)).toMatchObject({
       final: 'run',
       message: expect.stringContaining('node group nap-l4: QUOTA_EXCEEDED: NVIDIA_L4_GPUS'),
     })
@@ -299,16 +297,13 @@ describe('a pod in trouble', () => {
     const conditions = [
       { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/3 nodes: Insufficient nvidia.com/gpu' },
     ]
-    fake.objects.events.set('e', {
-      metadata: { name: 'e', uid: '', resourceVersion: '', creationTimestamp: '' },
-      ...{ reason: 'Nominated', message: 'Pod should schedule on: nodeclaim/gpu-x1', lastTimestamp: new Date().toISOString() },
-    })
+    const say = (pod: string) => fake.say(pod, 'Nominated', 'Pod should schedule on: nodeclaim/gpu-x1')
     fake.fault = ({ path }, response) => {
       if (!path.endsWith('/nodeclaims/gpu-x1')) return false
       answer(response, 200, { status: { conditions: [{ type: 'Launched', status: 'False', reason: 'InsufficientCapacity' }] } })
       return true
     }
-    expect(await launchOf({ conditions })).toMatchObject({
+    expect(await launchOf({ conditions }, say)).toMatchObject({
       final: 'run',
       message: expect.stringContaining('nodeclaim gpu-x1: InsufficientCapacity'),
     })
@@ -340,6 +335,9 @@ test('a hundred trials at once: requests and memory stay small', async () => {
   await Promise.all(predictors.map((predictor) => predictor.stop()))
   const perTrial = (fake.seen.length - before) / 100
   expect(perTrial).toBeLessThan(6)
+  // One list and one watch of each, however many trials: no trial asks for events, or for pods, by itself.
+  const asked = (kind: string) => fake.seen.filter((request) => request === `GET /api/v1/namespaces/test/${kind}`)
+  expect([asked('pods').length, asked('events').length]).toEqual([1, 1])
   console.info(
     `${perTrial.toFixed(2)} API requests a trial, ${Math.round(process.memoryUsage().rss / 2 ** 20)} MiB resident with 100 at once`,
   )

@@ -5,7 +5,7 @@ import { builtinImage } from '../builtin-image.ts'
 import { Cleanup } from '../local/cleanup.ts'
 import { type Api, ApiError } from './api.ts'
 import { ExperimentLease } from './lease.ts'
-import { type Json, labelNames, type Owner } from './manifests.ts'
+import { type Json, labelNames, type Owner, ownerName } from './manifests.ts'
 import { type KubernetesLauncherOptions, plannedObjects, type TrialObjects } from './planned-objects.ts'
 import { launchPod, type PodPredictor } from './pod-launch.ts'
 import { PodWatch } from './pod-watch.ts'
@@ -31,7 +31,7 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
   const options = { ...given, runDirectory: resolve(given.runDirectory) }
   const { api, experimentId } = options
   const experimentSelector = `${labelNames.experiment}=${experimentId}`
-  const watch = new PodWatch(api, experimentSelector)
+  const watch = new PodWatch(api, experimentSelector, `${ownerName(experimentId)}-`)
   const live = new Set<string>()
   const lease = new ExperimentLease({ image: options.image ?? builtinImage, ...options.lease, api, experimentId })
   const owner = (signal: AbortSignal): Promise<Owner> => lease.owner(signal)

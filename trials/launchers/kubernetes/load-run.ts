@@ -4,7 +4,7 @@ import { StringDecoder } from 'node:string_decoder'
 import type { V1Pod } from '@kubernetes/client-node'
 import { LaunchError } from '../../types.ts'
 import type { Api } from './api.ts'
-import { jobPodRefused, warningsAbout } from './failures.ts'
+import { jobPodRefused, warningsIn } from './failures.ts'
 import { type LoadJob, loadJob } from './load-job.ts'
 import { type Json, labelsOf, loadContainer } from './manifests.ts'
 import { followLog } from './pod-log.ts'
@@ -69,6 +69,7 @@ export async function runLoad(options: LoadRunOptions, signal: AbortSignal): Pro
     return undefined
   }
   try {
+    await watch.events.begin()
     await api.request('POST', `/apis/batch/v1/namespaces/${api.namespace}/jobs`, { body, signal })
     const pod = await madeBy(options, name, podOfJob, signal)
     const template = (body.spec as { template: Json }).template
@@ -98,6 +99,7 @@ export async function runLoad(options: LoadRunOptions, signal: AbortSignal): Pro
     return code
   } finally {
     await remove(api, { kind: 'jobs', name })
+    watch.events.forget(name)
   }
 }
 
@@ -108,12 +110,12 @@ const [silentMs, busyMs] = [60_000, 10 * 60_000]
  * The pod that the cluster makes for a Job.
  * @throws LaunchError in the cluster's words where it will make none, or made none in time
  */
-async function madeBy({ api, watch, patience }: LoadRunOptions, name: string, podOfJob: () => V1Pod | undefined, signal: AbortSignal) {
+async function madeBy({ watch, patience }: LoadRunOptions, name: string, podOfJob: () => V1Pod | undefined, signal: AbortSignal) {
   const gaveUp = new AbortController()
   const startedMs = performance.now()
   const look = async () => {
     // Without leave to see events the clock is all there is.
-    const refusal = jobPodRefused(await warningsAbout(api, name, signal).catch(() => []))
+    const refusal = jobPodRefused(warningsIn(await watch.events.of(name, signal).catch(() => [])))
     if (refusal?.kind === 'final') return gaveUp.abort(refusal.error)
     const mostMs = patience?.startMs ?? (refusal?.kind === 'busy' ? busyMs : silentMs)
     if (performance.now() - startedMs < mostMs) return

@@ -8,7 +8,7 @@ beforeEach(async () => {
   fake = new FakeApiServer()
   await fake.start()
   const api = await fake.api()
-  watch = new PodWatch(api, 'a=b', { relistMs: 300, firstBackoffMs: 10 })
+  watch = new PodWatch(api, 'a=b', 'tune-', { renewMs: 300, firstBackoffMs: 10 })
   await api.request('POST', '/api/v1/namespaces/test/pods', { body: { metadata: { name: 'p', labels: { a: 'b' } } } })
   await watch.until(() => watch.get('p') && true, AbortSignal.timeout(60_000))
   const until = performance.now() + 60_000
@@ -28,10 +28,18 @@ test('a change is seen as it happens', async () => {
   expect(await seen).toBe(true)
 })
 
-test('a watch that falls silent is replaced', async () => {
+test('a watch that falls silent is replaced, from where it stood: the pods are not listed anew', async () => {
   fake.endWatches('silence')
   fake.setStatus('p', { phase: 'Running' })
   expect(await sees('Running')).toBe(true)
+  expect(fake.seen.filter((request) => request === 'GET /api/v1/namespaces/test/pods')).toHaveLength(1)
+})
+
+test('who set which field is not kept', async () => {
+  fake.objects.pods.get('p')!.metadata = { ...fake.objects.pods.get('p')!.metadata, managedFields: ['much'] } as never
+  fake.setStatus('p', { phase: 'Running' })
+  await sees('Running')
+  expect(watch.get('p')!.metadata).not.toHaveProperty('managedFields')
 })
 
 test('one that is too old is begun anew, and what went meanwhile is gone', async () => {

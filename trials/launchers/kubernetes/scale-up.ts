@@ -19,13 +19,9 @@ interface NodeClaim {
 const adds: ReadonlySet<string> = new Set(['TriggeredScaleUp', 'Nominated'])
 const addsNone: ReadonlySet<string> = new Set(['NotTriggerScaleUp', 'FailedScaleUp'])
 
-/** @throws ApiError where events may not be seen */
-export async function scaleUpSaid(api: Api, pod: string, signal: AbortSignal): Promise<ScaleUp> {
-  const { items } = await api.request<{ items: CoreV1Event[] }>('GET', `/api/v1/namespaces/${api.namespace}/events`, {
-    query: { fieldSelector: `involvedObject.name=${pod}` },
-    signal,
-  })
-  const last = items
+/** @param events about the pod */
+export async function scaleUpSaid(api: Api, events: readonly CoreV1Event[], signal: AbortSignal): Promise<ScaleUp> {
+  const last = events
     .filter((event) => adds.has(event.reason ?? '') || addsNone.has(event.reason ?? '') || refusedByKarpenter(event))
     .sort((a, b) => timeOf(a) - timeOf(b))
     .at(-1)

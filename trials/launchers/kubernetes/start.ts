@@ -3,7 +3,7 @@ import { LaunchError, type OnWaiting } from '../../types.ts'
 import { type Api, ApiError } from './api.ts'
 import { listDevices, offersClaim } from './device-slices.ts'
 import { type DeviceClaim, draVersionOf } from './dra.ts'
-import { warningsAbout } from './failures.ts'
+import { warningsIn } from './failures.ts'
 import { fitOf } from './fits-node.ts'
 import { type Json, labelNames } from './manifests.ts'
 import type { PodState } from './pod-state.ts'
@@ -82,9 +82,9 @@ function watchTheClock(start: Start, gaveUp: AbortController): { stop: () => voi
     if (now.scheduled) scheduledSince ??= nowMs
     const waitedMs = nowMs - (scheduledSince ?? startedMs)
     const late = waitedMs > patience.startMs
-    // A look at the events costs a request: now and then only.
+    // Without leave to watch them a look at the events costs a request: now and then only.
     if (!late && ++looks % 10 !== 0) return
-    const warnings = await warningsAbout(start.api, start.name, signal)
+    const warnings = warningsIn(await start.watch.events.of(start.name, signal))
     const missing = warnings.find((warning) => /^FailedMount.*(not found|references non-existent)/s.test(warning))
     if (missing) gaveUp.abort(new LaunchError(missing, 'does every volume that the pod names exist?'))
     else if (late) {
@@ -126,7 +126,7 @@ class PlaceClock {
   async isOver(nowMs: number): Promise<boolean> {
     const { patience, onWaiting } = this.#start
     const alone = !othersRun(this.#start)
-    // Each look at the events is a request.
+    // Each look at nodes that are to come, and without leave to watch them at events, is a request.
     if (nowMs - this.#askedMs >= Math.min(patience.unschedulableMs, looksBetweenEvents * patience.lookMs)) {
       this.#askedMs = nowMs
       const { grows, said } = await scaleUpOf(this.#start).catch(unseen)
@@ -192,7 +192,7 @@ const noPlace = (what: string): LaunchError =>
 /** The scheduler's words for devices that are not there or not free (its plugin DynamicResources). */
 const claimUnmet = /cannot allocate all claims/
 
-const scaleUpOf = ({ api, name, signal }: Start) => scaleUpSaid(api, name, signal)
+const scaleUpOf = async ({ api, watch, name, signal }: Start) => scaleUpSaid(api, await watch.events.of(name, signal), signal)
 
 async function devicesOffer(api: Api, claim: DeviceClaim, signal: AbortSignal): Promise<boolean> {
   const version = await draVersionOf(api)

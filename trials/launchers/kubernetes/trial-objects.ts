@@ -49,6 +49,7 @@ export async function createConfigMap(api: Api, body: Json, signal?: AbortSignal
 /** While only what runs now is in the way (a quota used up), it is tried again. */
 export async function createPod(api: Api, watch: PodWatch, body: Json, signal: AbortSignal): Promise<void> {
   const until = performance.now() + 10 * 60_000
+  await watch.events.begin()
   for (;;) {
     try {
       watch.note(await api.request<V1Pod>('POST', `/api/v1/namespaces/${api.namespace}/pods`, { body, signal }))
@@ -71,6 +72,7 @@ export async function createPod(api: Api, watch: PodWatch, body: Json, signal: A
  * @throws ApiError when the server does not take it; LaunchError when it is still there long after
  */
 export async function removePod(api: Api, watch: PodWatch, name: string): Promise<void> {
+  watch.events.forget(name)
   const path = `/api/v1/namespaces/${api.namespace}/pods/${name}`
   const remove = (gracePeriodSeconds: number) =>
     api.request('DELETE', path, { query: { gracePeriodSeconds } }).then(

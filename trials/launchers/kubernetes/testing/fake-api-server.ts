@@ -51,6 +51,8 @@ export class FakeApiServer {
   readonly seen: string[] = []
   fault: Fault | undefined
   kubelet: Kubelet = () => {}
+  /** Told of every Job. */
+  jobMade: (name: string) => void = () => {}
   /** Absent: Jobs make no pods. */
   jobWork: JobWork | undefined
   log = ''
@@ -59,13 +61,13 @@ export class FakeApiServer {
   private version = 1
   private server: Server | undefined
   private port = 0
-  /** Of pods, in order: a watch is told what came after the version it starts from. */
-  private readonly history: { version: number; type: string; object: Stored }[] = []
+  /** Of pods and events, in order: a watch is told what came after the version it starts from. */
+  private readonly history: { version: number; kind: Kind; type: string; object: Stored }[] = []
   /** Logs that are followed, until their pod ends. */
   private readonly logs = new Map<ServerResponse, string>()
   /** What pods of Jobs have printed. */
   private readonly printed = new Map<string, string>()
-  private readonly watchers = new Set<{ response: ServerResponse; selector: string }>()
+  private readonly watchers = new Set<{ response: ServerResponse; kind: Kind; selector: string }>()
 
   async start(): Promise<void> {
     this.server = createServer((request, response) => void this.handle(request, response)).listen(this.port, '127.0.0.1')
@@ -114,7 +116,7 @@ export class FakeApiServer {
     if (!object) return
     this.objects[kind].delete(name)
     this.version++
-    if (kind === 'pods') this.tell('DELETED', object)
+    if (kind === 'pods') this.tell(kind, 'DELETED', object)
     if (kind === 'jobs') this.remove('pods', podOf(name))
   }
 
@@ -144,19 +146,27 @@ export class FakeApiServer {
   private put(kind: Kind, object: Stored, type: 'ADDED' | 'MODIFIED'): Stored {
     const stored = { ...object, metadata: { ...object.metadata, resourceVersion: String(++this.version) } }
     this.objects[kind].set(stored.metadata.name, stored)
-    if (kind === 'pods') this.tell(type, stored)
+    if (kind === 'pods' || kind === 'events') this.tell(kind, type, stored)
     return stored
   }
 
-  private tell(type: string, object: Stored): void {
+  /** An event about an object, as the cluster says it. Of the same reason: the one before, said again. */
+  say(name: string, reason: string, message: string, more: object = {}): void {
+    const event = `${name}.${reason}`
+    const said = { reason, message, lastTimestamp: new Date().toISOString(), involvedObject: { name }, ...more }
+    const metadata = { name: event, uid: '', resourceVersion: '', creationTimestamp: new Date().toISOString() }
+    this.put('events', { metadata, ...said }, this.objects.events.has(event) ? 'MODIFIED' : 'ADDED')
+  }
+
+  private tell(kind: Kind, type: string, object: Stored): void {
     for (const [response, pod] of this.logs) {
       if (pod !== object.metadata.name || (type !== 'DELETED' && runs(object))) continue
       response.end()
       this.logs.delete(response)
     }
-    this.history.push({ version: this.version, type, object })
-    for (const { response, selector } of this.watchers)
-      if (matches(object, selector)) response.write(`${JSON.stringify({ type, object })}\n`)
+    this.history.push({ version: this.version, kind, type, object })
+    for (const { response, kind: watched, selector } of this.watchers)
+      if (watched === kind && matches(object, selector)) response.write(`${JSON.stringify({ type, object })}\n`)
   }
 
   private async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -187,6 +197,7 @@ export class FakeApiServer {
       if (url.searchParams.get('dryRun') === 'All') return answer(response, 201, { ...body, metadata })
       const stored = this.put(kind as Kind, { ...body, metadata, ...(kind === 'pods' && { status: { phase: 'Pending' } }) }, 'ADDED')
       answer(response, 201, stored)
+      if (kind === 'jobs') this.jobMade(stored.metadata.name)
       if (kind === 'jobs' && this.jobWork && (stored.spec as { parallelism?: number }).parallelism !== 0) void this.work(stored)
       if (kind === 'pods') this.kubelet(stored as unknown as V1Pod, (given) => this.setStatus(stored.metadata.name, given))
       return
@@ -208,10 +219,10 @@ export class FakeApiServer {
     if (url.searchParams.has('watch')) {
       response.writeHead(200, { 'content-type': 'application/json' }).flushHeaders()
       const from = Number(url.searchParams.get('resourceVersion'))
-      for (const { version, type, object } of this.history) {
-        if (version > from && matches(object, selector)) response.write(`${JSON.stringify({ type, object })}\n`)
+      for (const { version, kind: told, type, object } of this.history) {
+        if (told === kind && version > from && matches(object, selector)) response.write(`${JSON.stringify({ type, object })}\n`)
       }
-      const watcher = { response, selector }
+      const watcher = { response, kind: kind as Kind, selector }
       this.watchers.add(watcher)
       response.on('close', () => this.watchers.delete(watcher))
       setTimeout(() => this.watchers.delete(watcher) && response.end(), Number(url.searchParams.get('timeoutSeconds')) * 1000).unref()
