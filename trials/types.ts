@@ -75,8 +75,10 @@ export interface Usage {
   readonly cpuWatts?: number
   /** Mean realised batch of the server, where it tells. */
   readonly realisedBatch?: number
-  /** Seconds from start to ready. */
+  /** Seconds from start to ready; of a pod without the wait for a node. */
   readonly launchSeconds?: number
+  /** Seconds that a pod had no place on a node before that; absent: it had one at once. */
+  readonly nodeWaitSeconds?: number
   /** Seconds of the `prepare` step before that; absent where what it makes was there. */
   readonly prepareSeconds?: number
 }

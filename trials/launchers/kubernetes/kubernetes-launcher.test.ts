@@ -318,6 +318,32 @@ describe('a pod in trouble', () => {
     expect(await launchOf(given)).toMatchObject({ name: 'LaunchError', hint: expect.stringContaining('node n could hold it') })
   })
 
+  test('that gets its node late tells the wait apart from its start', async () => {
+    const why = { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/3 nodes: Insufficient nvidia.com/gpu' }
+    let pod = ''
+    fake.kubelet = ({ metadata }, set) => {
+      pod = metadata!.name!
+      fake.say(pod, 'TriggeredScaleUp', 'pod triggered scale-up: [{gpu-pool 0->1 (max: 4)}]')
+      setImmediate(() => set({ conditions: [why] } as never))
+    }
+    const waits: string[] = []
+    const startedMs = performance.now()
+    const launched = launcherOf(await fake.api(), 60_000).launch({}, 1, never, (what) => waits.push(what))
+    await waitFor(() => waits.length > 0)
+    fake.setStatus(pod, running)
+    const predictor = await launched
+    const { launchSeconds = 0, nodeWaitSeconds = 0 } = await predictor.usage()
+    // The clock of a place looks every 20 ms.
+    expect(nodeWaitSeconds).toBeGreaterThan(0.01)
+    expect(launchSeconds + nodeWaitSeconds).toBeLessThan((performance.now() - startedMs) / 1000)
+    await predictor.stop()
+    // One that had a place at once waited for none.
+    fake.kubelet = runs
+    const second = await launcherOf(await fake.api()).launch({}, 2, never)
+    expect(await second.usage()).not.toHaveProperty('nodeWaitSeconds')
+    await second.stop()
+  })
+
   test('that dies under load has died, out of memory where the cluster says so', async () => {
     const predictor = await (await launcher()).launch({}, 1, never)
     fake.setStatus(predictor.pod.name, { containerStatuses: [container({ terminated: { exitCode: 137, reason: 'OOMKilled' } })] as never })

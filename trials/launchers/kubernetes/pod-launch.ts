@@ -63,16 +63,17 @@ interface Launch {
 /** @returns a predictor that serves. What was made goes into `cleanup`, also when it throws. @throws as a launcher */
 export async function launchPod(shared: Shared, asked: Omit<Launch, 'shared'>): Promise<PodPredictor> {
   const { trial, cleanup, signal } = asked
-  const startedMs = performance.now()
   signal.throwIfAborted()
   // One signal ends every trial, and each waits for several things.
   setMaxListeners(0, signal)
   const launch: Launch = { shared, ...asked }
   const { followed, objects } = await makePod(launch)
-  const ip = await untilItRuns(launch, followed, objects)
+  // What a quota has it wait for is no part of a start, and neither is a node that is added first.
+  const madeMs = performance.now()
+  const { ip, unplacedMs } = await untilItRuns(launch, followed, objects)
   const runningMs = performance.now()
   const { way, target } = await untilItServes(launch, followed, ip)
-  const launchSeconds = (performance.now() - startedMs) / 1000
+  const launchSeconds = (performance.now() - madeMs - unplacedMs) / 1000
   const { node, usage, restartUsage } = await watchUsage(launch, followed, way.url, runningMs)
   const { options, neighbours } = shared
   const { template, protocol, port } = options
@@ -83,7 +84,7 @@ export async function launchPod(shared: Shared, asked: Omit<Launch, 'shared'>): 
     isolation: isolationOf(objects.pod, followed.pod!, followed.container, neighbours(node, trial)),
     logPath: followed.log.path,
     logTail: () => followed.log.tail(),
-    usage: async () => ({ launchSeconds, ...(await usage()) }),
+    usage: async () => ({ launchSeconds, ...(unplacedMs > 0 && { nodeWaitSeconds: unplacedMs / 1000 }), ...(await usage()) }),
     restartUsage,
     died: followed.died(),
     pod: { name: followed.name, ip, port, node, trial, way: wayTaken(options, followed.name) },
@@ -136,14 +137,13 @@ async function makePod({
 const wayTaken = ({ through, port, api }: KubernetesLauncherOptions, service: string): Way | undefined =>
   through && wayOf(through, { service, namespace: api.namespace, port })
 
-/** @returns the pod's address */
-async function untilItRuns({ shared, signal, onWaiting }: Launch, followed: FollowedPod, { pod, claim }: TrialObjects): Promise<string> {
+async function untilItRuns({ shared, signal, onWaiting }: Launch, followed: FollowedPod, { pod, claim }: TrialObjects) {
   const { options, watch } = shared
   const { name, state, endedAs } = followed
   const patience = { ...defaultStartPatience, ...options.patience }
-  const ip = await untilRunning({ api: options.api, watch, name, state, endedAs, requested: pod, claim, patience, signal, onWaiting })
+  const started = await untilRunning({ api: options.api, watch, name, state, endedAs, requested: pod, claim, patience, signal, onWaiting })
   followed.readLog()
-  return ip
+  return started
 }
 
 async function untilItServes({ shared: { options }, cleanup, signal }: Launch, followed: FollowedPod, ip: string) {

@@ -42,21 +42,33 @@ interface Start {
   readonly onWaiting?: OnWaiting
 }
 
-/** Resolves with the pod's address. @throws InfeasibleError, LaunchError, the signal's reason */
-export async function untilRunning(start: Start): Promise<string> {
+interface Started {
+  readonly ip: string
+  /** For so long the scheduler had no place for it; 0: it found one at once. */
+  readonly unplacedMs: number
+}
+
+/** Resolves once the pod runs. @throws InfeasibleError, LaunchError, the signal's reason */
+export async function untilRunning(start: Start): Promise<Started> {
   const { watch, state, signal } = start
   const gaveUp = new AbortController()
   const clock = watchTheClock(start, gaveUp)
+  let unplacedMs = 0
+  let unplacedSince: number | undefined
   try {
     const found = await watch.until(
       () => {
         const now = state()
+        const placeless = now.kind === 'unschedulable'
+        if (placeless) unplacedSince ??= performance.now()
+        else if (unplacedSince !== undefined) unplacedMs += performance.now() - unplacedSince
+        if (!placeless) unplacedSince = undefined
         if (now.kind === 'starting' || now.kind === 'unschedulable') return undefined
         return now
       },
       AbortSignal.any([signal, gaveUp.signal]),
     )
-    if (found.kind === 'running') return found.ip
+    if (found.kind === 'running') return { ip: found.ip, unplacedMs }
     throw await start.endedAs()
   } finally {
     clock.stop()

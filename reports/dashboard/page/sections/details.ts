@@ -123,6 +123,7 @@ const tokenFacts = (figures: TokenFigures): (readonly [string, string])[] => [
 ]
 
 const usage = ({ usage: u = {} }: FinishedTrial): (readonly [string, string])[] => [
+  ...(u.nodeWaitSeconds === undefined ? [] : [['waited for a node', `${significant(u.nodeWaitSeconds)} s`] as const]),
   ...(u.prepareSeconds === undefined ? [] : [['prepared in', `${significant(u.prepareSeconds)} s`] as const]),
   ...(u.launchSeconds === undefined ? [] : [['ready after', `${significant(u.launchSeconds)} s`] as const]),
   ...(u.cpuCores === undefined ? [] : [['cores busy', significant(u.cpuCores)] as const]),
