@@ -1,10 +1,12 @@
 /** The profiler's one entry: load generation, protocols, capacity under an SLO. */
+
 export { type Confirmation, type ConfirmOptions, confirmCapacity } from './capacity/confirm.ts'
 export { type Effort, efforts } from './capacity/effort.ts'
 export { keptUnder, provenUnder } from './capacity/kept-under.ts'
 export { capacityOf } from './capacity/known-capacity.ts'
 export { type CapacityOptions, measureCapacity } from './capacity/measure.ts'
 export { measureSimulatedCapacity } from './capacity/simulated-capacity.ts'
+export type { Detour } from './detour.ts'
 export { schedule } from './generator/arrivals.ts'
 export { HttpLoadGenerator } from './generator/http-generator.ts'
 export type { PayloadOrder, PayloadSource } from './payload-source.ts'

@@ -1,5 +1,5 @@
 /** The vocabulary of the profiler: SLOs, loads, load points, targets, measurements. Latencies in ms, rates per second. */
-
+import type { Detour } from './detour.ts'
 import type { LatencyMetric, StreamLatency } from './latency-metrics.ts'
 import type { PayloadSource } from './payload-source.ts'
 import type { MetricReading } from './prometheus.ts'
@@ -320,23 +320,6 @@ export type CapacityKnown =
   | 'nothing' // neither
 
 /** What one trial measured. */
-/** What a way to a server (a Service, a gateway, a mesh) adds to its latency. */
-export interface Detour {
-  /** In words, e.g. 'the Service'. */
-  readonly by: string
-  /** One request at a time by that way. */
-  readonly way: DetourLatency
-  /** In turn with it by the server's own address; undefined: it answers nobody. */
-  readonly direct?: DetourLatency
-}
-
-interface DetourLatency {
-  /** Answered ones. */
-  readonly requests: number
-  readonly p50Ms: number
-  readonly p99Ms: number
-}
-
 export interface Measurement extends Omit<Capacity, 'known'> {
   readonly outcome: CapacityOutcome
   /** Absent in old stores: see capacityOf. */

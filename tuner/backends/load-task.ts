@@ -14,8 +14,8 @@ import { AnswerCheck, type AnswerSpec } from '../../profiler/protocols/answer-ch
 import { untilServing } from '../../trials/launchers/readiness.ts'
 import { decode, encode } from '../../trials/store/infinity-json.ts'
 import { LaunchError } from '../../trials/types.ts'
-import { detourSentence, measureDetour } from './detour.ts'
 import { doWork, type LoadWork } from './load-work.ts'
+import { detourSentence, measureDetour } from './measure-detour.ts'
 
 interface LoadTask extends LoadWork {
   readonly url: string

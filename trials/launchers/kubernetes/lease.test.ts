@@ -51,6 +51,20 @@ const eventually = async (holds: () => boolean): Promise<void> => {
 }
 const elsewhere = 'another-host/7/boot/1'
 
+test('an interrupt between the Job and the answer leaves no Job behind', async () => {
+  const interrupted = new AbortController()
+  fake.fault = ({ method, path }, response) => {
+    if (method !== 'POST' || !path.endsWith('/jobs')) return false
+    // It is made, and nobody hears of it.
+    fake.fault = undefined
+    response.end = () => response
+    fake.jobMade = () => interrupted.abort(new Error('interrupted'))
+    return false
+  }
+  await expect(leaseOf().owner(interrupted.signal)).rejects.toThrow('interrupted')
+  expect(jobs()).toEqual([])
+})
+
 test('renewals move the lease and the deadline of a Job without pods that satisfies the restricted profile', async () => {
   // Whole seconds are all that a deadline has.
   const owner = await leaseOf({ patience: { goneMs: 1_000, renewMs: 20, retryMs: 20 } }).owner(never)

@@ -98,16 +98,18 @@ async function take(options: LeaseOptions, signal: AbortSignal): Promise<HeldLea
   const patience = { ...defaultPatience, ...options.patience }
   const before = await untilFree(options, patience, signal)
   const name = `${ownerName(experimentId)}-lease-${randomBytes(3).toString('hex')}`
-  const made = await api.request<{ metadata: Owner }>('POST', jobsOf(api), { body: ownerJob(options, name, patience.goneMs), signal })
-  const owner = { name: made.metadata.name, uid: made.metadata.uid }
-  const madeMs = performance.now()
   try {
+    const body = ownerJob(options, name, patience.goneMs)
+    const { metadata } = await api.request<{ metadata: Owner }>('POST', jobsOf(api), { body, signal })
+    const owner = { name: metadata.name, uid: metadata.uid }
+    const madeMs = performance.now()
     await writeLease(options, patience, owner, before, signal)
+    return renewed(options, patience, owner, madeMs)
   } catch (error) {
+    // An interrupt may have come between the Job and the answer.
     await remove(api, { kind: 'jobs', name })
     throw error
   }
-  return renewed(options, patience, owner, madeMs)
 }
 
 /** Resolves with the Lease as a tuner that is gone left it, if there is one. */

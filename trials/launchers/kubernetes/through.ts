@@ -8,7 +8,7 @@ import type { PodOverlay } from './pod-policy.ts'
 /** `service`: the name of a Service, by the node's proxy or the mesh. A gateway routes to that Service. */
 export type Through = 'service' | GatewayWay
 
-export interface GatewayWay {
+interface GatewayWay {
   /** Its address, as a pod of the cluster calls it; `${service}` and `${namespace}` stand for the trial's own. */
   readonly gateway: string
   /** Of every request, `host` among them; with the same placeholders. */

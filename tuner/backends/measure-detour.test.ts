@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { LoadGenerator, Target } from '../../profiler/index.ts'
-import { detourSentence, measureDetour } from './detour.ts'
+import { detourSentence, measureDetour } from './measure-detour.ts'
 
 const way = { url: 'way' } as Extract<Target, { kind: 'http' }>
 const direct = { url: 'direct' } as Extract<Target, { kind: 'http' }>
