@@ -29,6 +29,9 @@ export default function setup(): void {
         stdio: 'inherit',
       },
     )
+    // As the build before these tests has bundled it.
+    const page = 'dist/reports/dashboard/page'
+    cpSync(join(root, page), join(folder, page), { recursive: true })
     cpSync(join(root, 'package.json'), join(folder, 'package.json'))
     const copy = (packages: readonly string[]) => {
       for (const path of packages) {
