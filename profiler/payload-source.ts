@@ -2,7 +2,10 @@
 import type { PromptSpec } from './prompt-spec.ts'
 
 /** Where request bodies come from. */
-export type PayloadSource = ItemSource | { readonly kind: 'file'; readonly path: string; readonly order?: PayloadOrder } // JSONL: one body a line
+export type PayloadSource =
+  | ItemSource
+  /** JSON Lines: one body a line. With a content type: the whole file is every request's body, as it is. */
+  | { readonly kind: 'file'; readonly path: string; readonly contentType?: string; readonly order?: PayloadOrder }
 
 /** Sources that requests are made from, item by item, as the model's metadata asks. */
 export type ItemSource = (

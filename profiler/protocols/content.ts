@@ -26,7 +26,7 @@ export function contentOf(source: ItemSource): Promise<Content> {
 
 /** Reads what requests are to be made of. @throws PayloadError for what cannot be used, naming every bad file or line */
 export async function checkPayload(source: PayloadSource): Promise<void> {
-  if (source.kind === 'file') await bodiesFromFile(source.path)
+  if (source.kind === 'file') await bodiesFromFile(source)
   else await contentOf(source)
 }
 

@@ -71,8 +71,7 @@ export function httpProtocol(dialect: Dialect, options: Parameters<ProtocolModul
     },
     async prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>> {
       const { origin, path, at } = placed(dialect, options, url, model)
-      const made =
-        payload.kind === 'file' ? { bodies: await bodiesFromFile(payload.path) } : await dialect.generate(at, model, payload, signal)
+      const made = payload.kind === 'file' ? { bodies: await bodiesFromFile(payload) } : await dialect.generate(at, model, payload, signal)
       const { bodies, outputs } = made as Generated
       const expect = options.expect ?? dialect.expect((payload.kind === 'file' ? bodies : bodies.slice(0, 1)).map(documentOf))
       const wrongWith = (asked: RequestBody, text: string) => faultOf(dialect, text, { model, request: documentOf(asked), outputs }, expect)

@@ -46,6 +46,11 @@ function inOrder(protocol: Protocol, name: ProtocolName): Protocol {
 /** Throws a PayloadError for what a protocol cannot make requests of. */
 function checkSource(protocol: ProtocolName, payload: PayloadSource): void {
   const sized = payload.order?.items !== undefined || (payload.kind !== 'file' && payload.items !== undefined)
+  if (payload.kind === 'file' && payload.contentType !== undefined && !protocolTable[protocol].needsPath)
+    throw new PayloadError(
+      `${payload.path} is a request of a server's own, and no request of ${protocolTable[protocol].title}`,
+      'give a folder of pictures, texts (.txt) or JSON Lines',
+    )
   if (payload.kind === 'file' && sized) throw new PayloadError(`${payload.path} holds whole requests: their items cannot be chosen`)
   if (!protocolTable[protocol].streams) return
   if (sized) throw new PayloadError('a request to a language model is one prompt', 'leave out items')

@@ -1,4 +1,4 @@
-import { hintOf, readText } from '../bounded-reader.ts'
+import { hintOf, readBytes, readText } from '../bounded-reader.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import { normal, type Uniform } from '../seeded-random.ts'
 import type { RequestBody } from '../types.ts'
@@ -91,21 +91,38 @@ export function numericValues({ name, kind, shape, most }: TensorInput, uniform:
   return Array.from({ length }, value)
 }
 
-/** Bodies from a JSON Lines file, one whole request body a line. Throws a PayloadError that names every bad line. */
-export async function bodiesFromFile(path: string): Promise<RequestBody[]> {
+/** Bodies from a JSON Lines file, one whole request body a line; with a content type the whole file is one. Throws a PayloadError that names every bad line. */
+export async function bodiesFromFile({ path, contentType }: { path: string; contentType?: string }): Promise<RequestBody[]> {
+  if (contentType !== undefined) return [{ contentType, body: readWhole(path, readBytes) }]
   return (await linesOf(path)).map(({ line }) => ({ contentType: 'application/json', body: Buffer.from(line) }))
 }
 
 /** The values of a JSON Lines file. Throws a PayloadError that names every bad line. */
 export const jsonLines = async (path: string): Promise<unknown[]> => (await linesOf(path)).map(({ value }) => value)
 
-async function linesOf(path: string): Promise<{ line: string; value: unknown }[]> {
-  let text: string
+function readWhole<T>(path: string, read: (path: string, kind: 'data') => T): T {
   try {
-    text = readText(path, 'data')
+    return read(path, 'data')
   } catch (error) {
     throw new PayloadError(`payload file ${path} cannot be read: ${(error as Error).message}`, hintOf(error))
   }
+}
+
+/** One request written over several lines. */
+function isDocument(text: string): boolean {
+  const trimmed = text.trim()
+  if (!/^\{\s*\n/.test(trimmed)) return false
+  try {
+    JSON.parse(trimmed)
+    return true
+  } catch {
+    return false
+  }
+}
+
+async function linesOf(path: string): Promise<{ line: string; value: unknown }[]> {
+  const text = readWhole(path, readText)
+  if (isDocument(text)) return [{ line: text.trim(), value: JSON.parse(text) }]
   const lines: { line: string; value: unknown }[] = []
   const wrong: string[] = []
   for (const [i, line] of text.split('\n').entries()) {

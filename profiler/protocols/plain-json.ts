@@ -1,13 +1,13 @@
 import type { ItemSource } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
-import { seeded, type Uniform } from '../seeded-random.ts'
-import { defaultTemplate, knownHint, placeholder } from './body-template.ts'
-import type { Content } from './content.ts'
+import { seeded } from '../seeded-random.ts'
+import { placeholder } from './body-template.ts'
 import { statusOf, takesPost } from './http.ts'
 import { type Dialect, httpProtocol } from './http-protocol.ts'
 import { documentFault } from './meaning.ts'
-import { jsonPool } from './pool.ts'
+import { poolOf, requestBodies } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
+import { filledRequest, templatesOf, typeOf } from './request-forms.ts'
 
 /** {{int}} is drawn beside the items, not between them. */
 const numberStream = 0x1417
@@ -18,7 +18,7 @@ const callPath = () => '/predict'
 export const json: ProtocolModule = { create: (options) => httpProtocol(dialect(options), options), callPath }
 
 function dialect(options: ProtocolOptions): Dialect {
-  const { template = defaultTemplate, expect, healthPath } = options
+  const { expect, healthPath } = options
   return {
     name: 'json',
     pathOfUrl: true,
@@ -33,9 +33,11 @@ function dialect(options: ProtocolOptions): Dialect {
     inferPath: callPath,
     fault: (answer) => documentFault(answer),
     async generate(_at, _model, source) {
-      checkTemplate(template, source)
+      checkPlaces(options, source)
       const uniform = seeded(source.seed ^ numberStream)
-      return { bodies: await jsonPool(source, (content, items) => fill(template, content, items, uniform)) }
+      const whole = () => Math.floor(uniform() * 1_000_000)
+      const bodies = await poolOf(source, (content, items) => filledRequest(options, { content, items, whole }))
+      return { bodies: requestBodies(bodies, typeOf(options)) }
     },
   }
 }
@@ -50,50 +52,11 @@ async function answersPost(call: string, options: ProtocolOptions, signal: Abort
   }
 }
 
-/** Throws a PayloadError for a template that has no place for the source's items. */
-function checkTemplate(template: string, source: ItemSource): void {
-  const names = new Set([...template.matchAll(placeholder)].map(([, name]) => name!))
+/** Throws a PayloadError for a request that has no place for the source's items. */
+function checkPlaces(options: ProtocolOptions, source: ItemSource): void {
+  const names = new Set(templatesOf(options).flatMap((template) => [...template.matchAll(placeholder)].map(([, name]) => name!)))
   if (source.kind === 'generated') return
   const wanted = source.kind === 'texts' ? 'text' : 'image'
   if (!names.has(wanted) && !names.has(`${wanted}s`))
     throw new PayloadError(`the body template has no place for what ${source.path} holds`, `write {{${wanted}}} where it goes`)
-}
-
-/**
- * Replaces {{text}}, {{image}} and {{int}}, and {{texts}}, {{images}} and {{ints}} by lists. Throws a PayloadError for other names, for several
- * items where there is no list, and for a result that is not JSON.
- */
-async function fill(template: string, content: Content, items: number, uniform: Uniform): Promise<unknown> {
-  let filled = ''
-  let end = 0
-  let lists = 0
-  for (const match of template.matchAll(placeholder)) {
-    const [whole, name = ''] = match
-    const one = name.replace(/s$/, '')
-    filled += template.slice(end, match.index)
-    if (one === name) filled += await filler(name, content, uniform)
-    else {
-      lists++
-      const values: string[] = []
-      for (let i = 0; i < items; i++) values.push(await filler(one, content, uniform))
-      filled += `[${values.map((value) => (one === 'int' ? value : `"${value}"`)).join(', ')}]`
-    }
-    end = match.index + whole.length
-  }
-  filled += template.slice(end)
-  if (items > 1 && lists === 0)
-    throw new PayloadError(`the body template has one item, and requests have ${items}`, 'write a list: {"texts": {{texts}}}')
-  try {
-    return JSON.parse(filled)
-  } catch (error) {
-    throw new PayloadError(`the body template is not JSON once filled in: ${(error as Error).message}`, `for example ${defaultTemplate}`)
-  }
-}
-
-/** A value as it stands within the quotes of a JSON text. */
-async function filler(name: string, content: Content, uniform: Uniform): Promise<string> {
-  if (name === 'text') return JSON.stringify(content.text()).slice(1, -1)
-  if (name === 'image') return (await content.image()).toString('base64')
-  if (name === 'int') return String(Math.floor(uniform() * 1_000_000))
-  throw new PayloadError(`the body template asks for {{${name}}}`, knownHint)
 }

@@ -1,6 +1,8 @@
 import type { Protocol, TlsOptions } from '../types.ts'
+import type { RequestForm } from './request-forms.ts'
 
-export interface ProtocolOptions {
+/** What a request of a server's own is written as means something for the JSON protocol alone. */
+export interface ProtocolOptions extends RequestForm {
   /** Sent with every request. */
   readonly headers?: Readonly<Record<string, string>>
   /** Deadline of each request; default: the protocol's. */
@@ -13,8 +15,6 @@ export interface ProtocolOptions {
   readonly healthPath?: string
   /** TensorFlow Serving: the signature that is called, default serving_default, or the model's only one. */
   readonly signature?: string
-  /** JSON protocol: the body, with {{text}}, {{image}} (base64 JPEG) and {{int}} filled in, or lists of them: {{texts}}, {{images}}, {{ints}}. */
-  readonly template?: string
   /** JSON protocol: a string that every good answer contains. */
   readonly expect?: string
   readonly connections?: number

@@ -67,6 +67,10 @@ export interface Called {
   readonly healthPath?: string
   /** Request body for protocol 'json', with {{text}}, {{image}} or {{int}} filled in for each request. */
   readonly body?: string
+  /** Of the body, where it is not JSON. */
+  readonly contentType?: string
+  /** Fields of a multipart form in place of the body, filled in likewise; {{image}} alone is a file. */
+  readonly form?: Readonly<Record<string, string>>
   /** Sent with every request: HTTP headers, gRPC metadata. */
   readonly headers?: Readonly<Record<string, string>>
   /** Seconds until it must be ready. Default 60. */

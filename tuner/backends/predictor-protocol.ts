@@ -26,12 +26,12 @@ interface ProtocolChoice {
 export function protocolOf({ predictor, load: { timeoutMs } }: Experiment, url?: string): ProtocolChoice {
   const firstAnswerMs = 1000 * (predictor.readyTimeoutS ?? defaultReadyTimeoutS)
   if (predictor.kind === 'builtin') return choice(builtinProtocol(predictor), { timeoutMs, firstAnswerMs })
-  const { path, signature, healthPath, body, headers } = predictor
+  const { path, signature, healthPath, body, contentType, form, headers } = predictor
   const server =
     predictor.kind === 'url'
       ? { headers: withAuthorization(url ?? predictor.url, headers), http2: predictor.http2, tls: predictor.tls }
       : { headers }
-  return choice(predictor.protocol, { ...server, timeoutMs, firstAnswerMs, path, signature, healthPath, template: body })
+  return choice(predictor.protocol, { ...server, timeoutMs, firstAnswerMs, path, signature, healthPath, template: body, contentType, form })
 }
 
 /** The headers, with user and password of the URL as the one that they stand for, where none was given. */

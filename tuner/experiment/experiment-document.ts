@@ -113,13 +113,13 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
   const readyTimeout = predictor.readyTimeoutS === undefined ? undefined : formatDuration(predictor.readyTimeoutS * 1000)
   const { kind, protocol } = predictor
   if (predictor.kind === 'builtin') return compact({ kind, engine: predictor.engine, protocol, env: predictor.env, readyTimeout })
-  const { path, signature, healthPath, body, headers } = predictor
+  const { path, signature, healthPath, body, contentType, form, headers } = predictor
   if (predictor.kind === 'url') {
     const { http2, tls, urls } = predictor
     const where = urls === undefined ? { url: predictor.url } : { urls: urls.map((one) => ({ ...one })) }
     const pair = tls?.certPath === undefined ? undefined : { cert: tls.certPath, key: tls.keyPath }
     const checks = { http2, ca: tls?.caPath, tls: pair, insecureSkipVerify: tls?.insecureSkipVerify }
-    return compact({ kind, ...where, protocol, path, signature, healthPath, body, headers, ...checks, readyTimeout })
+    return compact({ kind, ...where, protocol, path, signature, healthPath, body, contentType, form, headers, ...checks, readyTimeout })
   }
   const files = predictor.files?.length ? Object.fromEntries(predictor.files.map((file) => [file.path, file.template])) : undefined
   const { env, envNames, argFormat, prepare, cwd } = predictor
@@ -145,6 +145,8 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
     signature,
     healthPath,
     body,
+    contentType,
+    form,
     headers,
     readyTimeout,
   })

@@ -27,11 +27,14 @@ test('the help begins with examples and says a default for every flag that has o
     .filter((flag) => !flag.what.includes('default'))
     .map((flag) => flag.flags.split(' ').find((word) => word.startsWith('--')))
   expect(without.sort()).toEqual([
+    '--body-file',
     '--constraint',
     '--env',
     '--expect',
+    '--form',
     '--header',
     '--http2',
+    '--insecure',
     '--insecure-skip-verify',
     '--key',
     '--max-price',

@@ -167,6 +167,13 @@ export const experimentFlags: readonly Flag[] = [
     what: 'request bodies: JSON Lines, .txt (one text a line) or a folder of pictures (default: generated for the model)',
   },
   {
+    flags: '--body-file <file>',
+    group: load,
+    path: ['load', 'payload'],
+    parts: (text) => ({ file: text }),
+    what: 'another name of --payload: one file that is the whole request, e.g. image.jpg, clip.wav, request.json',
+  },
+  {
     flags: '--items <numbers>',
     group: load,
     path: ['load', 'payload', 'items'],

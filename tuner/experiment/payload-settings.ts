@@ -1,10 +1,12 @@
 /** Request payloads as they are written: files by what they are, numbers of items. */
 import { existsSync, readdirSync, statSync } from 'node:fs'
 import type { ItemCounts, PayloadSource } from '../../profiler/payload-source.ts'
+import { typeOfFile } from '../../profiler/protocols/request-forms.ts'
 import { UnitError } from './units.ts'
 
 const itemsHint = "write 4, 1..16 (each as often), '1, 2, 4', '1:70, 8:20, 32:10' (weights) or lognormal:4,0.6 (median, sigma)"
-const payloadHint = 'JSON Lines (one request body a line), .txt (one text a line) or a folder of JPEG and PNG files'
+const payloadHint =
+  'JSON Lines (one request body a line), .txt (one text a line), a folder of JPEG and PNG files, or one file that is the whole request (.jpg, .wav, ...)'
 const mostItems = 4096
 
 /** '4', '1..16', '1, 2, 4', '1:70, 8:20, 32:10', 'lognormal:4,0.6'; throws a UnitError. */
@@ -68,3 +70,7 @@ export const payloadEntries = (payload: PayloadSource): Record<string, unknown> 
   ...(payload.kind !== 'generated' && { file: payload.path }),
   ...(payload.kind !== 'file' && { count: payload.count, items: payload.items && formatItems(payload.items) }),
 })
+
+/** The content type of a file that is one whole request; undefined for one that holds requests. @param said as the user has it, for files that names do not tell */
+export const wholeType = (path: string, said: string | undefined): string | undefined =>
+  /\.jsonl?$|\.ndjson$/i.test(path) ? undefined : (said ?? typeOfFile(path))

@@ -82,6 +82,16 @@ const predictorKeys = z.strictObject({
     })
     .optional()
     .describe('request body for protocol \'json\', e.g. {"text": "{{text}}"}; {{text}}, {{image}} and {{int}} are filled in'),
+  contentType: text('a content type')
+    .optional()
+    .describe(
+      "protocol 'json': type of the body, or of the payload's one file, where it is not JSON, e.g. image/jpeg with body '{{image}}'",
+    ),
+  form: texts
+    .optional()
+    .describe(
+      "protocol 'json': multipart/form-data in place of the body, field → template, e.g. {file: '{{image}}', top_k: 3}; {{image}} alone is sent as a file",
+    ),
   headers: texts
     .optional()
     .describe('url, command: sent with every request, as HTTP headers or gRPC metadata; a value may be ${env:NAME} or ${file:PATH}'),

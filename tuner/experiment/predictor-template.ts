@@ -1,8 +1,8 @@
 /** The predictor of an experiment, the devices it uses, and whether they are to be had. */
 import { existsSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
-import { templateFault } from '../../profiler/protocols/body-template.ts'
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
+import { requestFault } from '../../profiler/protocols/request-forms.ts'
 import { architectureOf } from '../../trials/devices/architecture.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
 import { graphName, isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
@@ -21,7 +21,8 @@ import { parseDurationMs } from './units.ts'
 
 export function resolvePredictor(context: Context, model: ModelSpec): PredictorTemplate {
   const { entries, report, own } = context
-  const { server, engine, protocol, path, signature, healthPath, body, headers, env, readyTimeout } = entries.predictor ?? {}
+  const { server, engine, protocol, path, signature, healthPath, body, contentType, form, headers, env, readyTimeout } =
+    entries.predictor ?? {}
   const kind = kindOf(context)
   const readyTimeoutS = (readyTimeout ?? parseDurationMs(defaults.readyTimeout)) / 1000
   if (kind === 'builtin') {
@@ -32,14 +33,35 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
   const asked = protocol ?? (server === undefined ? spoken.tensors[0] : serverProtocol[server])
   if (protocolTable[asked].needsPath && path === undefined)
     report(['predictor', 'protocol'], `protocol '${asked}' needs the path of the inference call`, 'say path: /predict')
-  const fault = body === undefined ? undefined : templateFault(replaceReferences(body, () => '1'))
-  if (fault !== undefined && protocolTable[asked].needsPath) report(['predictor', 'body'], fault.what, fault.hint)
-  const common: Called = { model: model.name, protocol: asked, path, signature, healthPath, body, headers, readyTimeoutS }
+  if (protocolTable[asked].needsPath) checkRequest(context)
+  const common: Called = {
+    model: model.name,
+    protocol: asked,
+    path,
+    signature,
+    healthPath,
+    body,
+    contentType,
+    form,
+    headers,
+    readyTimeoutS,
+  }
   return kind === 'url' ? urlTemplate(context, common) : commandTemplate(context, common, model)
 }
 
+function checkRequest({ entries, report }: Context): void {
+  const { body, contentType, form } = entries.predictor ?? {}
+  const at = ['predictor', form === undefined ? 'body' : 'form']
+  if (form !== undefined && (body !== undefined || contentType !== undefined))
+    report(at, `a form beside a ${body === undefined ? 'content type' : 'body'}`, 'keep one of them: a form has a type of its own')
+  const asWritten = (text: string) => replaceReferences(text, () => '1')
+  const fields = form && Object.fromEntries(Object.entries(form).map(([name, text]) => [name, asWritten(text)]))
+  const fault = requestFault({ template: body && asWritten(body), contentType, form: fields })
+  if (fault !== undefined) report(at, fault.what, fault.hint)
+}
+
 /** Keys that say how a predictor is asked, of any kind but the built-in one. */
-const called = ['kind', 'protocol', 'path', 'signature', 'healthPath', 'body', 'headers', 'readyTimeout']
+const called = ['kind', 'protocol', 'path', 'signature', 'healthPath', 'body', 'contentType', 'form', 'headers', 'readyTimeout']
 /** Keys that mean something for a kind; those that decide it come on top. */
 const keysOf: Readonly<Record<PredictorTemplate['kind'], readonly string[]>> = {
   builtin: ['kind', 'engine', 'protocol', 'env', 'readyTimeout'],

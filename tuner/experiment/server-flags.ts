@@ -63,6 +63,19 @@ export const serverFlags: readonly Flag[] = [
   },
   { flags: '--template <json>', group, path: ['predictor', 'body'], what: 'another name of --body' },
   {
+    flags: '--content-type <type>',
+    group,
+    path: ['predictor', 'contentType'],
+    what: "of --body or --body-file, e.g. image/jpeg with --body '{{image}}' (default: application/json; of a file by its name)",
+  },
+  {
+    flags: '--form <name=value>',
+    group,
+    gather: 'entries',
+    path: ['predictor', 'form'],
+    what: "a field of multipart/form-data in place of --body, may be repeated, e.g. 'file={{image}}', which is sent as a file",
+  },
+  {
     flags: '--expect <path=value>',
     group,
     gather: 'documents',
@@ -96,6 +109,7 @@ export const serverFlags: readonly Flag[] = [
     value: true,
     what: '--url, https and grpcs: takes any certificate for good',
   },
+  { flags: '--insecure', group, path: ['predictor', 'insecureSkipVerify'], value: true, what: 'another name of --insecure-skip-verify' },
   {
     flags: '--env <name=value>',
     group,

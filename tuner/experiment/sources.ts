@@ -12,7 +12,7 @@ import { YamlFileError } from '../../trials/yaml.ts'
 import type { Context, FileContext } from './context.ts'
 import { readLengths } from './lengths.ts'
 import { defaults } from './names.ts'
-import { payloadKind } from './payload-settings.ts'
+import { payloadKind, wholeType } from './payload-settings.ts'
 import { promptsOf } from './prompt-settings.ts'
 import { readTrace } from './trace.ts'
 import { UnitError } from './units.ts'
@@ -139,5 +139,6 @@ export function resolvePayload({ entries, report, pathAt }: Context, order: Payl
   if (count !== undefined) report([...at, 'count'], 'a count of bodies beside a file of them', 'keep one of the two')
   if (items !== undefined || order?.items !== undefined)
     report([...at, 'file'], `${given.file} holds whole requests: their items cannot be chosen`, 'give texts (.txt) or a folder of pictures')
-  return { kind, path, ...(order && { order }) }
+  const contentType = wholeType(path, entries.predictor?.contentType)
+  return { kind, path, ...(contentType && { contentType }), ...(order && { order }) }
 }

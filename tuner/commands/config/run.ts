@@ -1,11 +1,13 @@
 /** `tune config`: every effective value and where it came from. */
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
+import { withoutSecrets } from '../../../trials/secrets.ts'
 import { describeExperiment } from '../../experiment/experiment-document.ts'
 import { experimentJsonSchema } from '../../experiment/experiment-schema.ts'
 import type { FlagValues } from '../../experiment/flags.ts'
 import { loadExperiment } from '../../experiment/load-experiment.ts'
 import { surroundings } from '../../experiment/surroundings.ts'
 import { table } from '../../render/columns.ts'
+import { requestExample } from './request-example.ts'
 
 export async function showConfig(flags: FlagValues & { json?: boolean; schema?: boolean }): Promise<void> {
   if (flags.schema) {
@@ -18,4 +20,7 @@ export async function showConfig(flags: FlagValues & { json?: boolean; schema?: 
   const rows = describeExperiment(experiment)
   const text = flags.json ? JSON.stringify(rows, null, 2) : table(rows.map((r) => [r.path, r.value, r.origin])).join('\n')
   process.stdout.write(`${text}\n`)
+  if (flags.json) return
+  const example = await requestExample(experiment)
+  if (example !== undefined) process.stdout.write(`\n${withoutSecrets(example)}\n`)
 }

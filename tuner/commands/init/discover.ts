@@ -39,6 +39,7 @@ export interface Discovered {
   readonly path?: string
   readonly healthPath?: string
   readonly body?: string
+  readonly form?: Readonly<Record<string, string>>
   /** Other calls that it describes. */
   readonly otherPaths: readonly string[]
   readonly target: HttpTarget
@@ -145,13 +146,13 @@ async function jsonServer(asked: Asked & { readonly model: string }, protocol: P
   const calls = await callsOf(asked, described, signal)
   const healthPath = options.healthPath ?? (await healthOf(url, options, described, signal))
   let first: unknown
-  for (const { path, template } of calls)
-    for (const body of template === undefined ? usualTemplates : [template]) {
-      const called = { ...options, path, healthPath, template: body }
+  for (const { path, template, form } of calls)
+    for (const body of template !== undefined || form !== undefined || payload.kind === 'file' ? [template] : usualTemplates) {
+      const called = { ...options, path, healthPath, template: body, form }
       try {
         const target = await protocolFor(protocol, called).prepare(url, model, payload, signal)
         const otherPaths = calls.map((call) => call.path).filter((other) => other !== path)
-        return { protocol, model, path, healthPath, body, otherPaths, target, ...(await oneAnswer(protocol, called, target, signal)) }
+        return { protocol, model, path, healthPath, body, form, otherPaths, target, ...(await oneAnswer(protocol, called, target, signal)) }
       } catch (error) {
         signal.throwIfAborted()
         first ??= error
@@ -183,15 +184,17 @@ async function callsOf({ url, options }: Asked, described: unknown, signal: Abor
   const isCall = pathname !== '/' && known.length === 0 && (await knows(url, options, signal))
   const path = options.path ?? (isCall ? pathname : undefined)
   if (options.template !== undefined && templateFault(options.template)) return [{ path: path ?? '/predict', template: options.template }]
-  if (path !== undefined) return [{ path, template: options.template ?? known.find((call) => call.path === path)?.template }]
-  if (known.length > 0) return known.map((call) => ({ ...call, template: options.template ?? call.template }))
+  const { template, form } = options
+  const said = template === undefined && form === undefined ? undefined : { template, form }
+  if (path !== undefined) return [{ ...(said ?? known.find((call) => call.path === path)), path }]
+  if (known.length > 0) return known.map((call) => ({ ...(said ?? call), path: call.path }))
   const found: JsonCall[] = []
   for (const usual of usualPaths) {
     const answer = await get(below(url, usual), options, signal)
     const { status } = answer
     // A gateway, whatever is asked of it.
     if (status >= 502 && status <= 504) throw refusal('json', below(url, usual), answer, true)
-    if (status === 404 && (await takesPost(below(url, usual), options, signal))) found.push({ path: usual, template: options.template })
+    if (status === 404 && (await takesPost(below(url, usual), options, signal))) found.push({ ...said, path: usual })
     if (status === 401 || status === 403)
       throw new ProtocolError(
         'json',
@@ -200,7 +203,7 @@ async function callsOf({ url, options }: Asked, described: unknown, signal: Abor
         'denied',
       )
     // It knows the path, and wants another method.
-    if (status === 405 || status === 400 || status === 422) found.push({ path: usual, template: options.template })
+    if (status === 405 || status === 400 || status === 422) found.push({ ...said, path: usual })
   }
   if (found.length > 0) return found
   throw new ProtocolError(

@@ -5,6 +5,8 @@ import { isRecord } from '../../../profiler/plain-record.ts'
 export interface JsonCall {
   readonly path: string
   readonly template?: string
+  /** Fields of multipart/form-data in its place. */
+  readonly form?: Readonly<Record<string, string>>
 }
 
 export const descriptionPaths = ['/openapi.json', '/docs.json', '/swagger.json'] as const
@@ -32,15 +34,17 @@ export const usualTemplates = [
 const inference = /predict|infer|classif|embed|generat|score|invocation|complet|summar|translat|detect/i
 const deepest = 6
 
-/** Calls that an OpenAPI document names: POST with a JSON body, the likeliest to be an inference first. */
+/** Calls that an OpenAPI document names: POST with a JSON body or a form, the likeliest to be an inference first. */
 export function describedCalls(document: unknown): JsonCall[] {
   const paths = isRecord(document) && isRecord(document.paths) ? document.paths : {}
   const calls = Object.entries(paths).flatMap(([path, item]): JsonCall[] => {
     if (path.includes('{') || !isRecord(item) || !isRecord(item.post)) return []
     const content = at(resolved(document, item.post.requestBody), 'content')
-    if (!isRecord(content) || !isRecord(content['application/json'])) return []
-    const schema = content['application/json'].schema
-    return [{ path, template: templateOf(document, schema, 'text', 0) }]
+    if (!isRecord(content)) return []
+    if (isRecord(content['application/json']))
+      return [{ path, template: templateOf(document, content['application/json'].schema, 'text', 0) }]
+    const form = at(content['multipart/form-data'], 'schema')
+    return form === undefined ? [] : [{ path, form: formOf(document, form) }]
   })
   return calls.sort((a, b) => Number(inference.test(b.path)) - Number(inference.test(a.path)))
 }
@@ -72,6 +76,23 @@ function templateOf(document: unknown, given: unknown, name: string, depth: numb
       return `{${wanted.map(([key, value]) => `${JSON.stringify(key)}: ${templateOf(document, value, key, depth + 1)}`).join(', ')}}`
     }
   }
+}
+
+/** Its fields as templates: what is a file is sent a picture. Fields that need not be given are left out. */
+function formOf(document: unknown, given: unknown): Record<string, string> {
+  const schema = resolved(document, given)
+  const properties = isRecord(schema) && isRecord(schema.properties) ? schema.properties : {}
+  const required: readonly unknown[] = isRecord(schema) && Array.isArray(schema.required) ? schema.required : []
+  const isFile = (field: unknown): boolean =>
+    at(field, 'format') === 'binary' ||
+    at(field, 'contentMediaType') !== undefined ||
+    (at(field, 'items') !== undefined && isFile(resolved(document, at(field, 'items'))))
+  return Object.fromEntries(
+    Object.entries(properties)
+      .map(([name, field]) => [name, resolved(document, field)] as const)
+      .filter(([name, field]) => isFile(field) || required.length === 0 || required.includes(name))
+      .map(([name, field]) => [name, isFile(field) ? '{{image}}' : templateOf(document, field, name, 1).replace(/^"(.*)"$/, '$1')]),
+  )
 }
 
 function listOf(document: unknown, schema: Record<string, unknown>, name: string, depth: number): string {

@@ -72,6 +72,16 @@ describe('calls that a server describes', () => {
       language: { anyOf: [{ type: 'string' }, { type: 'null' }] },
     },
   }
+  const upload = {
+    type: 'object',
+    required: ['file', 'top_k'],
+    properties: {
+      file: { type: 'string', contentMediaType: 'application/octet-stream' },
+      more: { type: 'array', items: { type: 'string', format: 'binary' } },
+      top_k: { type: 'integer' },
+      prompt: { type: 'string' },
+    },
+  }
   const post = (ref: unknown) => ({ post: { requestBody: { content: { 'application/json': { schema: ref } } } } })
   const document = {
     paths: {
@@ -80,13 +90,15 @@ describe('calls that a server describes', () => {
       '/v1/classify': post({ $ref: '#/components/schemas/Request' }),
       '/readiness': { get: {} },
       '/upload': { post: { requestBody: { content: { 'multipart/form-data': {} } } } },
+      '/images': { post: { requestBody: { content: { 'multipart/form-data': { schema: { $ref: '#/components/schemas/Upload' } } } } } },
     },
-    components: { schemas: { Request: schema } },
+    components: { schemas: { Request: schema, Upload: upload } },
   }
 
   test('an inference comes first, its body as its schema asks', () => {
     const calls = describedCalls(document)
-    expect(calls.map(({ path }) => path)).toEqual(['/v1/classify', '/users'])
+    expect(calls.map(({ path }) => path)).toEqual(['/v1/classify', '/users', '/images'])
+    expect(calls[2]).toEqual({ path: '/images', form: { file: '{{image}}', more: '{{image}}', top_k: '{{int}}' } })
     expect(calls[0]!.template).toBe('{"texts": {{texts}}, "top_k": 3, "image_b64": "{{image}}", "pixels": [0.5, 0.5]}')
     expect(describedHealth(document)).toBe('/readiness')
   })

@@ -205,7 +205,7 @@ class Initialised {
   }
 
   #takeFound(found: Discovered): void {
-    const { protocol, model, path, healthPath, body, otherPaths, request, answer, answerMs } = found
+    const { protocol, model, path, healthPath, body, form, otherPaths, request, answer, answerMs } = found
     note(`It speaks ${protocolTable[protocol].title}, and answers in ${answerMs < 10 ? answerMs.toFixed(1) : Math.round(answerMs)} ms:`)
     say(withoutSecrets(`  ${request}\n  → ${answer}`))
     const server = this.target.kind === 'url' && this.#foot.length === 0 ? ownServerSaying(found.server) : undefined
@@ -215,7 +215,7 @@ class Initialised {
     }
     // A server of plain JSON has no name for it: the folder's will do.
     this.#document.model ??= protocolTable[protocol].needsPath ? basename(this.#cwd) : model
-    const known = { protocol, ...(path && { path }), ...(healthPath && { healthPath }), ...(body && { body }) }
+    const known = { protocol, ...(path && { path }), ...(healthPath && { healthPath }), ...(body && { body }), ...(form && { form }) }
     this.#document.predictor = { ...(this.#document.predictor as Draft), ...known, ...(this.#said.predictor as Draft) }
     this.#comments['predictor.body'] = 'one request: {{text}}, {{image}} and {{int}} are filled in; --payload has your own'
     if (otherPaths.length > 0) this.#comments['predictor.path'] = `also there: ${otherPaths.slice(0, 5).join(', ')}`
@@ -286,7 +286,7 @@ const ownKnobs = [
 const say = (text: string) => process.stdout.write(`${text}\n`)
 const note = (text: string) => process.stderr.write(`${text}\n`)
 /** What is read first comes first. */
-const predictorOrder = ['url', 'server', 'command', 'env', 'protocol', 'path', 'healthPath', 'body', 'headers']
+const predictorOrder = ['url', 'server', 'command', 'env', 'protocol', 'path', 'healthPath', 'body', 'form', 'headers']
 function inOrder(predictor: unknown): unknown {
   if (!isRecord(predictor)) return predictor
   const rest = Object.keys(predictor).filter((key) => !predictorOrder.includes(key))

@@ -2,6 +2,7 @@
 import {
   type Arrivals,
   efforts,
+  PayloadError,
   type PayloadOrder,
   type PayloadSource,
   type ProfileOptions,
@@ -10,6 +11,7 @@ import {
   type Slo,
   type TlsOptions,
 } from '../../../profiler/index.ts'
+import { requestFault } from '../../../profiler/protocols/request-forms.ts'
 import { isSecretHeader, rememberSecret, secretSpans } from '../../../trials/secrets.ts'
 import { withAuthorization } from '../../backends/predictor-protocol.ts'
 import { exitCodes } from '../../exit-codes.ts'
@@ -17,7 +19,7 @@ import { noCertificate, pairHint, readAuthority, readClientPair } from '../../ex
 import { headerOf, noHeader } from '../../experiment/header-text.ts'
 import { defaults } from '../../experiment/names.ts'
 import { limitsOf, parseSlo, sloOf } from '../../experiment/parse-slo.ts'
-import { parseItems, payloadKind } from '../../experiment/payload-settings.ts'
+import { parseItems, payloadKind, wholeType } from '../../experiment/payload-settings.ts'
 import { withVariables } from '../../experiment/secret-values.ts'
 import { readTrace } from '../../experiment/trace.ts'
 import { parseCount, parseDurationMs, parsePercentile, parseRateRps, parseShare } from '../../experiment/units.ts'
@@ -36,6 +38,12 @@ export interface ProfileFlags {
   readonly payload?: string
   readonly items?: string
   readonly template?: string
+  /** Other names of `template`, `payload` and `insecureSkipVerify`. */
+  readonly body?: string
+  readonly bodyFile?: string
+  readonly insecure?: boolean
+  readonly contentType?: string
+  readonly form?: readonly string[]
   readonly path?: string
   readonly header?: readonly string[]
   readonly ca?: string
@@ -66,7 +74,13 @@ export class FlagError extends Error {
 }
 
 /** Throws a FlagError. */
-export function readFlags(flags: ProfileFlags): Omit<ProfileOptions, 'signal' | 'onStep'> {
+export function readFlags(given: ProfileFlags): Omit<ProfileOptions, 'signal' | 'onStep'> {
+  const flags = {
+    ...given,
+    template: given.template ?? given.body,
+    payload: given.payload ?? given.bodyFile,
+    insecureSkipVerify: given.insecureSkipVerify ?? given.insecure,
+  }
   const problems: Problem[] = []
   const read = <T>(flag: string, parse: () => T): T | undefined => {
     try {
@@ -102,6 +116,8 @@ export function readFlags(flags: ProfileFlags): Omit<ProfileOptions, 'signal' | 
     effort: oneOf('effort', flags.effort, Object.keys(efforts) as (keyof typeof efforts)[]),
     connections: flags.connections === undefined ? undefined : read('connections', () => parseCount(flags.connections!, 1)),
     template: flags.template,
+    contentType: flags.contentType,
+    form: read(flags.form === undefined ? 'body' : 'form', () => readForm(flags)),
     path: flags.path,
     headers: read('header', () => withAuthorization(url, readHeaders(flags.header ?? []))),
     tls,
@@ -119,7 +135,11 @@ export function readFlags(flags: ProfileFlags): Omit<ProfileOptions, 'signal' | 
   }
 }
 
-function readPayload({ payload, items: asked, protocol }: ProfileFlags, seed: number, order: PayloadOrder | undefined): PayloadSource {
+function readPayload(
+  { payload, items: asked, protocol, contentType }: ProfileFlags,
+  seed: number,
+  order: PayloadOrder | undefined,
+): PayloadSource {
   const items = asked === undefined ? undefined : parseItems(asked)
   if (items !== undefined && order?.items !== undefined) throw new Error('--items beside a trace that has them: keep one of the two')
   const known = protocolNames.find((name) => name === protocol)
@@ -129,7 +149,17 @@ function readPayload({ payload, items: asked, protocol }: ProfileFlags, seed: nu
   const kind = payloadKind(payload)
   if (kind !== 'file') return { kind, path: payload, ...common }
   if (items !== undefined || order?.items !== undefined) throw new Error(`${payload} holds whole requests: their items cannot be chosen`)
-  return { kind, path: payload, ...(order && { order }) }
+  const whole = wholeType(payload, contentType)
+  return { kind, path: payload, ...(whole && { contentType: whole }), ...(order && { order }) }
+}
+
+/** @throws PayloadError for what cannot be filled in */
+function readForm({ form, template, contentType }: ProfileFlags): Record<string, string> | undefined {
+  const fields = form && Object.fromEntries(form.map((text) => [text.split('=', 1)[0]!, text.slice(text.indexOf('=') + 1)]))
+  if (fields && (template !== undefined || contentType !== undefined)) throw new Error('a form beside a body: keep one of the two')
+  const fault = requestFault({ template, contentType, form: fields })
+  if (fault) throw new PayloadError(fault.what, fault.hint)
+  return fields
 }
 
 function readSlo(text: string, maxErrorRate: number): Slo {

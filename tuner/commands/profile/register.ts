@@ -31,12 +31,20 @@ export function registerProfile(program: Command): void {
     )
     .option('--items <numbers>', "items of one request: 4, 1..16, '1:70, 8:30' (weights) or lognormal:4,0.6 (default: 1)")
     .option('--template <json>', 'body for --protocol json, with {{text}}, {{image}} and {{int}} filled in, or {{texts}}, ... as lists')
+    .option('--body <json>', 'another name of --template')
+    .option(
+      '--content-type <type>',
+      "of --body or --body-file, e.g. image/jpeg with --body '{{image}}' (default: application/json; of a file by its name)",
+    )
+    .option('--form <name=value...>', "fields of multipart/form-data in place of --body, e.g. 'file={{image}}'")
+    .option('--body-file <file>', 'another name of --payload: one file that is the whole request, e.g. image.jpg')
     .option('--path <path>', "path of the inference call (default: the protocol's)")
     .option('--header <header...>', "sent with every request, e.g. 'Authorization: Bearer x'; gRPC metadata alike")
     .option('--ca <file>', 'https and grpcs: certificates of the authorities to trust, PEM')
     .option('--cert <file>', "https and grpcs: the client's own certificate, PEM, where the server asks for one")
     .option('--key <file>', 'the key of --cert, PEM, not encrypted')
     .option('--insecure-skip-verify', 'https and grpcs: take any certificate for good')
+    .option('--insecure', 'another name of --insecure-skip-verify')
     .option('--timeout <time>', 'deadline of a request', '10s')
     .option('--http2', 'HTTP/2: over TLS by ALPN, over plain TCP by prior knowledge')
     .option('--seed <n>', 'seed of arrivals and payload', '1')

@@ -1,0 +1,43 @@
+/** One request as it will go out, filled in: for `tune config`. */
+import { bodiesFromFile } from '../../../profiler/protocols/payload-pool.ts'
+import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
+import { excerpt } from '../../../profiler/protocols/refusals.ts'
+import { exampleRequest } from '../../../profiler/protocols/request-forms.ts'
+import type { RequestBody } from '../../../profiler/types.ts'
+import type { Experiment } from '../../experiment/types.ts'
+
+/**
+ * Two lines: how a server of its own protocol is called, and the first body. Undefined for protocols whose requests are made from what the server says.
+ * @throws PayloadError for what cannot be made
+ */
+export async function requestExample({ predictor, load: { payload } }: Experiment): Promise<string | undefined> {
+  if (predictor.kind === 'builtin' || !protocolTable[predictor.protocol].needsPath) return undefined
+  const { path, body, contentType, form } = predictor
+  const [first] =
+    payload.kind === 'file' ? await bodiesFromFile(payload) : [await exampleRequest({ template: body, contentType, form }, payload)]
+  return `A request: POST ${path}, ${first!.contentType.split(';')[0]}\n  ${shown(first!)}`
+}
+
+/** In one line; files and long values by their length. */
+function shown({ body, contentType }: RequestBody): string {
+  const [, boundary] = /boundary=(\S+)/.exec(contentType) ?? []
+  const bytes = Buffer.from(body as Uint8Array)
+  if (boundary === undefined) return valueText(bytes)
+  const parts = bytes.toString('latin1').split(`--${boundary}`).slice(1, -1)
+  return parts
+    .map((part) => {
+      const end = part.indexOf('\r\n\r\n')
+      const head = part.slice(0, end)
+      const [, name, file] = / name="([^"]*)"(?:; filename="([^"]*)")?/.exec(head) ?? []
+      const given = Buffer.from(part.slice(end + 4, -2), 'latin1')
+      return `${name}=${file === undefined ? valueText(given) : `@${file} (${byteCount(given)})`}`
+    })
+    .join(', ')
+}
+
+const byteCount = (bytes: Buffer): string => `${bytes.length.toLocaleString('en-US')} bytes`
+
+function valueText(bytes: Buffer): string {
+  if (bytes.includes(0)) return byteCount(bytes)
+  return excerpt(bytes.toString().replace(/[A-Za-z0-9+/=]{60,}/g, (long) => `${long.slice(0, 20)}…`))
+}

@@ -1,0 +1,108 @@
+/** What a stranger's server meets first, through the command: how it is called, what it refuses, and what one is told. */
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { exitCodes } from '../../exit-codes.ts'
+import { CliBox } from '../../testing/run-cli.ts'
+
+/** Longer than a request may take once a server is warm: the default of --timeout for this SLO. */
+const loadsForMs = 2_600
+let isLoaded = false
+const answerOf: Record<string, (request: IncomingMessage, body: Buffer) => readonly [number, string | Buffer] | Promise<[number, string]>> =
+  {
+    '/lazy': async () => {
+      if (!isLoaded) await sleep(loadsForMs)
+      isLoaded = true
+      return [200, '{"label": "spam"}']
+    },
+    '/job': () => [202, '{"id": "job-1"}'],
+    '/key': ({ headers }) => (headers.authorization === 'Bearer secret-1' ? [200, '{"label": "spam"}'] : [401, '{"error": "who asks?"}']),
+    '/upload': ({ headers }, body) =>
+      /^multipart\/form-data/.test(headers['content-type']!) && body.includes('filename="image.jpg"')
+        ? [200, '{"label": "cat"}']
+        : [422, '{"detail": [{"type": "missing", "loc": ["body", "file"], "msg": "Field required"}]}'],
+    '/picture': ({ headers }, body) =>
+      headers['content-type'] === 'image/jpeg' && body.readUInt16BE() === 0xffd8 ? [200, '{"label": "cat"}'] : [415, 'image/jpeg alone'],
+    '/lines': () => [201, '{"token": "a"}\n{"token": "b"}\n'],
+  }
+
+const server = createServer((request: IncomingMessage, response: ServerResponse) => {
+  const chunks: Buffer[] = []
+  request.on('data', (chunk) => chunks.push(chunk))
+  request.on('end', async () => {
+    const answer = request.method === 'POST' ? answerOf[request.url!] : undefined
+    const [status, text] = answer ? await answer(request, Buffer.concat(chunks)) : [request.url === '/healthz' ? 200 : 404, '{}']
+    response.writeHead(status).end(text)
+  })
+})
+const box = new CliBox()
+let url = ''
+
+beforeAll(async () => {
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+})
+afterAll(async () => {
+  server.closeAllConnections()
+  server.close()
+  await box.end()
+})
+
+const asked = (path: string, ...flags: string[]) => ['--model', 'm', '--url', url, '--protocol', 'json', '--path', path, ...flags]
+const profiled = (path: string, ...flags: string[]) =>
+  box.run(['profile', '--slo', 'p50<2s', '--rate', '20rps', '--duration', '1s', ...asked(path, ...flags)])
+const heard = (stdout: string) => JSON.parse(stdout) as { verdict: string }
+
+describe('what it takes', () => {
+  test.each([
+    ['/upload', ['--form', 'file={{image}}']],
+    ['/picture', ['--content-type', 'image/jpeg', '--body', '{{image}}']],
+    ['/lines', []],
+    ['/key', ['--header', 'Authorization: Bearer secret-1']],
+  ])('%s %s', async (path, flags) => {
+    const { code, stdout, stderr } = await profiled(path, '--json', ...flags)
+    expect(stderr).not.toContain('hint:')
+    expect([exitCodes.ok, exitCodes.sloUnmet]).toContain(code)
+    expect(heard(stdout)).toHaveProperty('verdict')
+  })
+
+  test('a file that is the whole request, and what would be sent of a form', async () => {
+    writeFileSync(join(box.folder, 'cat.jpg'), Buffer.from([0xff, 0xd8, 0xff, 0xe0, 0]))
+    expect((await profiled('/picture', '--body-file', 'cat.jpg')).stderr).not.toContain('hint:')
+    const { stdout } = await box.run(['config', '--slo', '50ms', ...asked('/upload', '--form', 'file={{image}}', '--form', 'k=3')])
+    expect(stdout).toMatch(/\nA request: POST \/upload, multipart\/form-data\n {2}file=@image\.jpg \([\d,]+ bytes\), k=3\n$/)
+  })
+})
+
+/** What it said on the lines that begin with its name, or the result of a run. */
+test.each([
+  ['/job', 'answered 202', 'answers them later, which is not measured here'],
+  ['/upload', 'answered 422: body.file: Field required', "--form 'file={{image}}'"],
+  ['/picture', 'answered 415: image/jpeg alone', '--content-type'],
+])('what %s refuses: one try, one sentence, what to change', async (path, what, hint) => {
+  const { code, stderr } = await profiled(path)
+  expect(code).toBe(exitCodes.failure)
+  expect(stderr.split('\n').filter((line) => line.startsWith('tune: '))).toEqual([expect.stringContaining(what)])
+  expect(stderr).toMatch(/^ {2}hint: /m)
+  expect(stderr).toContain(hint)
+})
+
+test('a run whose only trial failed ends with one sentence, and exit code 1', async () => {
+  const { code, stdout, stderr } = await box.run(['--slo', '50ms', ...asked('/key')])
+  expect(code).toBe(exitCodes.failure)
+  expect(stderr.match(/^trial \d+ of at most/gm)).toEqual(['trial 1 of at most'])
+  expect(stdout.split('\n').filter((line) => line !== '' && !line.startsWith('Experiment '))).toEqual([
+    `Not measured: no good answer: ${url}/key answered 401: who asks? (give the header it asks for: --header 'Name: value' (headers in an experiment file))`,
+  ])
+})
+
+test('a server that loads its model with the first request is waited for', async () => {
+  const { code, stderr } = await box.run(['--slo', 'p50<200ms', '--trial-time', '1s', '--no-confirm', ...asked('/lazy')])
+  expect(stderr).not.toContain('did not answer its first request')
+  expect(code).not.toBe(exitCodes.failure)
+})
