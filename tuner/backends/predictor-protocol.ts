@@ -1,6 +1,7 @@
 /** The client side of what an experiment's predictor speaks. */
 import { join } from 'node:path'
 import { type Protocol, type ProtocolName, type ProtocolOptions, protocolFor } from '../../profiler/index.ts'
+import { withWarmUp } from '../../profiler/protocols/warm-up.ts'
 import { builtinProtocol } from '../../trials/launchers/builtin.ts'
 import { withCheckedAnswers } from '../../trials/launchers/checked-answers.ts'
 import { GoldenStore } from '../../trials/launchers/golden-store.ts'
@@ -23,8 +24,13 @@ interface ProtocolChoice {
 }
 
 /** @param url one of a predictor's servers, where it has several */
-export function protocolOf({ predictor, load: { timeoutMs } }: Experiment, url?: string): ProtocolChoice {
+export function protocolOf({ predictor, load: { timeoutMs, warmUp } }: Experiment, url?: string): ProtocolChoice {
   const firstAnswerMs = 1000 * (predictor.readyTimeoutS ?? defaultReadyTimeoutS)
+  const choice = (name: ProtocolName, options: ProtocolOptions): ProtocolChoice => ({
+    name,
+    options,
+    protocol: withWarmUp(protocolFor(name, options), warmUp, firstAnswerMs),
+  })
   if (predictor.kind === 'builtin') return choice(builtinProtocol(predictor), { timeoutMs, firstAnswerMs })
   const { path, signature, healthPath, body, contentType, form, headers } = predictor
   const server =
@@ -50,5 +56,3 @@ function plainly(text: string): string {
     return text
   }
 }
-
-const choice = (name: ProtocolName, options: ProtocolOptions): ProtocolChoice => ({ name, options, protocol: protocolFor(name, options) })

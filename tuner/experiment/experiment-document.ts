@@ -57,6 +57,9 @@ export function documentOf(
         ...payloadEntries(load.payload),
         ...(load.payload.kind === 'generated' && load.payload.prompts && promptEntries(load.payload.prompts, lengthsPath)),
       },
+      warmUp:
+        load.warmUp &&
+        compact({ ...load.warmUp, payload: load.warmUp.payload?.kind === 'generated' ? undefined : load.warmUp.payload?.path }),
       timeout: formatDuration(load.timeoutMs),
       trialTime: formatDuration(load.trialSeconds * 1000),
       confirmTime: formatDuration(load.confirmSeconds * 1000),

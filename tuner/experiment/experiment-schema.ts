@@ -21,6 +21,7 @@ import { choice, count, duration, money, quantity, rate, share, text } from './s
 import { parseShorthand, type Values } from './shorthand.ts'
 import { slo } from './slo-schema.ts'
 import { parseDurationMs, UnitError } from './units.ts'
+import { warmUp } from './warm-up-schema.ts'
 
 const modelKeys = z.strictObject({
   name: text('a name').optional().describe('the name it is served under, e.g. bert'),
@@ -311,6 +312,11 @@ export const experimentFileSchema = z.strictObject({
         .optional()
         .describe('request bodies: generated, a file, a folder of pictures, or {file, count, items}; default generated'),
       timeout: duration.optional().describe('deadline of one request; default 10 times the SLO, at least 2s'),
+      warmUp: warmUp
+        .optional()
+        .describe(
+          'requests before anything is measured, counted in the time of the launch: a number, a file of them, or {requests, atOnce, payload}',
+        ),
       trialTime: duration.optional().describe(`time under open load of one trial, once its server is warm, default ${defaults.trialTime}`),
       confirmTime: duration.optional().describe(`time under load of the winner's confirmation, default ${defaults.confirmTime}`),
     })

@@ -192,6 +192,12 @@ export const experimentFlags: readonly Flag[] = [
     what: 'deadline of one request (default: 10 times the SLO, at least 2s)',
   },
   {
+    flags: '--warm-up <requests>',
+    group: load,
+    path: ['load', 'warmUp'],
+    what: 'requests before anything is measured, counted in the time of the launch: 100, or a file of them (default: none but a first one)',
+  },
+  {
     flags: '--trial-time <duration>',
     group: load,
     path: ['load', 'trialTime'],

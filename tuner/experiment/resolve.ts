@@ -29,7 +29,7 @@ import { resolveMetrics } from './metric-settings.ts'
 import { defaults } from './names.ts'
 import { knownParameter } from './parameters.ts'
 import { asksForGpu, builtinFor, reportTemplate, resolveDevices, resolvePredictor } from './predictor-template.ts'
-import { resolveArchitecture, resolveArrivals, resolveGpus, resolvePayload, resolvePrices } from './sources.ts'
+import { resolveArchitecture, resolveArrivals, resolveGpus, resolvePayload, resolvePrices, resolveWarmUp } from './sources.ts'
 import type { BudgetSpec, ConfigProblem, Experiment, ModelSpec } from './types.ts'
 import { parseDurationMs, parseShare } from './units.ts'
 import { resolveVariants, variantNotices, variantSettings, withVariantParameter } from './variant-settings.ts'
@@ -242,6 +242,7 @@ function resolveLoad(context: Context, slo: Slo, { streams, timeoutMs }: ReturnT
   const load: Experiment['load'] = {
     arrivals,
     payload: resolvePayload(context, order, streams),
+    warmUp: resolveWarmUp(context),
     timeoutMs: entries.load?.timeout ?? (streams ? timeoutMs : Math.max(2000, 10 * slo.limitMs)),
     trialSeconds: (entries.load?.trialTime ?? parseDurationMs(defaults.trialTime)) / 1000,
     confirmSeconds: (entries.load?.confirmTime ?? parseDurationMs(defaults.confirmTime)) / 1000,

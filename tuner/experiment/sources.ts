@@ -1,6 +1,7 @@
 /** Files that an experiment names: price book, arrival trace, payload. */
 import { hintOf, readText } from '../../profiler/bounded-reader.ts'
 import type { PayloadOrder, PayloadSource } from '../../profiler/payload-source.ts'
+import type { WarmUp } from '../../profiler/protocols/warm-up.ts'
 import type { Arrivals } from '../../profiler/types.ts'
 import type { Architecture } from '../../trials/devices/architecture.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
@@ -96,7 +97,8 @@ export function resolveArrivals({ entries, report, pathAt }: Context): { arrival
  * @param order what the trace says of the requests
  * @param streamed they are prompts of a language model
  */
-export function resolvePayload({ entries, report, pathAt }: Context, order: PayloadOrder | undefined, streamed: boolean): PayloadSource {
+export function resolvePayload(context: Context, order: PayloadOrder | undefined, streamed: boolean): PayloadSource {
+  const { entries, report, pathAt } = context
   const given = entries.load?.payload ?? {}
   const { items, count } = given
   const seed = entries.seed ?? defaults.seed
@@ -128,17 +130,41 @@ export function resolvePayload({ entries, report, pathAt }: Context, order: Payl
     }
   if (prompts !== undefined) report(at, 'lengths of prompts beside a file of them', 'keep one of the two')
   const path = pathAt([...at, 'file'], given.file)
-  let kind: ReturnType<typeof payloadKind> = 'file'
-  try {
-    kind = payloadKind(path)
-  } catch (error) {
-    if (!(error instanceof UnitError)) throw error
-    report([...at, 'file'], error.message, error.hint)
-  }
+  const kind = kindAt(context, [...at, 'file'], path)
   if (kind !== 'file') return { kind, path, ...(count !== undefined && { count }), ...common }
   if (count !== undefined) report([...at, 'count'], 'a count of bodies beside a file of them', 'keep one of the two')
   if (items !== undefined || order?.items !== undefined)
     report([...at, 'file'], `${given.file} holds whole requests: their items cannot be chosen`, 'give texts (.txt) or a folder of pictures')
   const contentType = wholeType(path, entries.predictor?.contentType)
   return { kind, path, ...(contentType && { contentType }), ...(order && { order }) }
+}
+
+/** What a file holds; `file` for one that is refused. */
+function kindAt({ report }: Context, at: Path, path: string): ReturnType<typeof payloadKind> {
+  try {
+    return payloadKind(path)
+  } catch (error) {
+    if (!(error instanceof UnitError)) throw error
+    report(at, error.message, error.hint)
+    return 'file'
+  }
+}
+
+/** Requests before those that are measured; undefined where none are asked for. */
+export function resolveWarmUp(context: Context): WarmUp | undefined {
+  const { entries, report, pathAt } = context
+  const given = entries.load?.warmUp
+  if (given === undefined) return undefined
+  const at: Path = ['load', 'warmUp']
+  if (entries.backend === 'simulated') report(at, 'a simulated predictor is always warm', 'leave it out, or use --backend local')
+  const { requests, atOnce, payload } = given
+  if (requests === undefined && payload === undefined) report(at, 'no requests to warm up with', 'say how many: warmUp: 100')
+  const common = { ...(requests !== undefined && { requests }), ...(atOnce !== undefined && { atOnce }) }
+  if (payload === undefined) return common
+  const path = pathAt(at, payload)
+  const kind = kindAt(context, at, path)
+  const contentType = wholeType(path, entries.predictor?.contentType)
+  const source: PayloadSource =
+    kind === 'file' ? { kind, path, ...(contentType && { contentType }) } : { kind, path, seed: entries.seed ?? defaults.seed }
+  return { ...common, payload: source }
 }

@@ -1,6 +1,7 @@
 /** The effective experiment: what the loop consumes, after defaults, file, environment and flags are merged. */
 import type { PayloadSource } from '../../profiler/payload-source.ts'
 import type { AskedMetric } from '../../profiler/prometheus.ts'
+import type { WarmUp } from '../../profiler/protocols/warm-up.ts'
 import type { Arrivals, Slo } from '../../profiler/types.ts'
 import type { SamplerName } from '../../search/samplers/sampler-names.ts'
 import type { Configuration, Objective, SearchSpace } from '../../search/types.ts'
@@ -71,6 +72,8 @@ interface LoadSpec {
   readonly payload: PayloadSource
   /** Deadline of one request. */
   readonly timeoutMs: number
+  /** Requests that each predictor gets before it is measured. */
+  readonly warmUp?: WarmUp
   /** Upper bound of the load of one trial, seconds. */
   readonly trialSeconds: number
   /** Length of the winner's confirmation, seconds. */

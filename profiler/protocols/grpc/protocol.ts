@@ -70,7 +70,7 @@ export function grpcProtocol(dialect: GrpcDialect, options: Parameters<ProtocolM
       ask: (target, body, signal) => {
         const to = endpoint(target.url)
         const request = Buffer.from(target.bodies[body]!.body as Uint8Array)
-        return callRaw(to, dialect.path, request, timeoutMs, signal).catch((error: unknown) => {
+        return callRaw(to, dialect.path, request, target.timeoutMs, signal).catch((error: unknown) => {
           throw asProtocolError(to, dialect.path, error, signal)
         })
       },

@@ -12,6 +12,7 @@ import { CliBox } from '../../testing/run-cli.ts'
 /** Longer than a request may take once a server is warm: the default of --timeout for this SLO. */
 const loadsForMs = 2_600
 let isLoaded = false
+let warmed = 0
 const answerOf: Record<string, (request: IncomingMessage, body: Buffer) => readonly [number, string | Buffer] | Promise<[number, string]>> =
   {
     '/lazy': async () => {
@@ -27,6 +28,7 @@ const answerOf: Record<string, (request: IncomingMessage, body: Buffer) => reado
         : [422, '{"detail": [{"type": "missing", "loc": ["body", "file"], "msg": "Field required"}]}'],
     '/picture': ({ headers }, body) =>
       headers['content-type'] === 'image/jpeg' && body.readUInt16BE() === 0xffd8 ? [200, '{"label": "cat"}'] : [415, 'image/jpeg alone'],
+    '/warm': () => (++warmed === 3 ? [500, '{"error": "no kernel for it"}'] : [200, '{"label": "spam"}']),
     '/lines': () => [201, '{"token": "a"}\n{"token": "b"}\n'],
   }
 
@@ -99,6 +101,13 @@ test('a run whose only trial failed ends with one sentence, and exit code 1', as
   expect(stdout.split('\n').filter((line) => line !== '' && !line.startsWith('Experiment '))).toEqual([
     `Not measured: no good answer: ${url}/key answered 401: who asks? (give the header it asks for: --header 'Name: value' (headers in an experiment file))`,
   ])
+})
+
+test('a warm-up request that is not answered ends the run with its answer', async () => {
+  const { code, stdout } = await box.run(['--slo', '50ms', '--warm-up', '5', ...asked('/warm')])
+  expect([code, warmed]).toEqual([exitCodes.failure, 3])
+  expect(stdout).toContain('Not measured: no good answer: warm-up request 2 of 5: ')
+  expect(stdout).toContain('answered 500: no kernel for it')
 })
 
 test('a server that loads its model with the first request is waited for', async () => {

@@ -1,0 +1,19 @@
+/** `load.warmUp` as it is written: a number of requests, a file of them, or both. */
+import { z } from 'zod'
+import { count, quantity, text } from './schema-parts.ts'
+
+const warmUpKeys = z.strictObject({
+  requests: count(1, 'requests').optional().describe('how many; default: every request of its payload once'),
+  atOnce: count(1, 'requests').optional().describe('sent together, for servers that batch, default 1'),
+  payload: text('a path')
+    .optional()
+    .describe('requests of its own, as load.payload takes them, relative to this file; default: those that are measured'),
+})
+/** 100, or the path of a file. */
+const short = quantity((given): z.output<typeof warmUpKeys> => {
+  const requests = Number(given)
+  return Number.isInteger(requests) && requests > 0 ? { requests } : { payload: String(given) }
+}, 'a number of requests, or a file of them')
+export const warmUp = z.union([short, warmUpKeys], {
+  error: 'expected a number of requests, a file of them, or {requests, atOnce, payload}',
+})
