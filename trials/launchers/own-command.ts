@@ -75,6 +75,7 @@ export function tunedCommand(given: readonly string[]): TunedCommand {
   }
   for (const knob of server?.knobs ?? []) {
     const was = knob.args?.map((name) => saidOf(command, name)).find((value) => value !== undefined)
+    if (knob.setting !== undefined) continue
     if (knob.under && !isUnder(command, knob.under)) continue
     // Its user has it tuned already, by another name.
     if (was?.includes('${')) continue

@@ -12,6 +12,9 @@ export interface ServerKnob {
   /** As the server spells it, the one that is written first; absent for a variable. */
   readonly args?: readonly [string, ...string[]]
   readonly env?: string
+  /** Or as a file of its settings has it; of the model's part of that file where `of` says so. */
+  readonly setting?: string
+  readonly of?: 'model'
   /** As an experiment file has them: 1..4, '16..256 x2', [0.8, 0.9]. */
   readonly values: string | readonly (number | string)[]
   readonly what: string
@@ -35,6 +38,8 @@ export interface OwnServer {
   readonly preset?: { readonly kind: ServerKind; readonly models: string; readonly model?: string }
   /** The word after the program that starts it: vllm serve. */
   readonly subcommand?: string
+  /** Its tuning stands in a file of settings, which is written for each trial. */
+  readonly settings?: 'torchserve' | 'ray-serve'
   /** What tuning it takes beside its arguments. */
   readonly note?: string
 }
@@ -56,6 +61,12 @@ const hostAndPort: readonly ServerSetting[] = [
   { args: ['--port'], value: port },
 ]
 const workers = (...args: [string, ...string[]]): ServerKnob => ({ name: 'workers', args, values: '1..4', what: 'processes' })
+const settingKnob = (name: string, setting: string, values: ServerKnob['values'], what: string): ServerKnob => ({
+  name,
+  setting,
+  values,
+  what,
+})
 const presetKnob = (name: string, values: ServerKnob['values'], what: string): ServerKnob => ({ name, values, what })
 
 export const ownServers = [
@@ -128,8 +139,14 @@ export const ownServers = [
     title: 'TorchServe',
     programs: ['torchserve'],
     listens: [],
-    knobs: [],
-    note: 'workers, batchSize and maxBatchDelay stand in its config.properties: [examples/torchserve](../examples/torchserve/README.md)',
+    settings: 'torchserve',
+    knobs: [
+      settingKnob('nettyThreads', 'number_of_netty_threads', '1..4 x2', 'threads that take requests'),
+      { ...settingKnob('workers', 'minWorkers', '1..4', 'processes of the model'), of: 'model' },
+      { ...settingKnob('batchSize', 'batchSize', '1..16 x2', 'requests of a batch'), of: 'model' },
+      { ...settingKnob('maxBatchDelay', 'maxBatchDelay', [1, 5, 20], 'ms that it waits'), of: 'model' },
+    ],
+    note: 'its config.properties is written for each trial; the model by --models NAME=FILE.mar: [examples/torchserve](../examples/torchserve/README.md)',
   },
   {
     title: 'vLLM',
@@ -197,8 +214,13 @@ export const ownServers = [
     programs: ['serve'],
     subcommand: 'run',
     listens: [],
-    knobs: [],
-    note: 'num_replicas, max_ongoing_requests and num_gpus stand in its config: give it under `files`, with ${replicas} in it, and run `serve run ${dir}/serve.yaml`',
+    settings: 'ray-serve',
+    knobs: [
+      settingKnob('replicas', 'num_replicas', '1..4', 'processes of each deployment'),
+      settingKnob('maxOngoingRequests', 'max_ongoing_requests', '4..64 x2', 'requests at once in each'),
+      settingKnob('numCpus', 'ray_actor_options.num_cpus', [0.5, 1], 'cores that each asks for'),
+    ],
+    note: 'the configuration that `serve run FILE` names is written for each trial; of `serve run app:app` make one by `serve build app:app -o serve.yaml`',
   },
 ] as const satisfies readonly OwnServer[]
 
@@ -207,10 +229,10 @@ export const ownServerTitles: readonly string[] = ownServers.map(({ title }) => 
 
 /** docs/servers.md holds it, and a test holds them equal. */
 export const ownServersReference = (): string => {
-  const spelt = ({ name, args, env, what }: ServerKnob) => `\`${args?.[0] ?? env ?? name}\` (${what})`
+  const spelt = ({ name, args, env, setting, what }: ServerKnob) => `\`${args?.[0] ?? env ?? setting ?? name}\` (${what})`
   const rows = (ownServers as readonly OwnServer[]).map(({ title, programs, header, knobs, note, subcommand }) => {
     const known = programs.map((program, i) => `\`${program}${subcommand && i === 0 ? ` ${subcommand}` : ''}\``).join(', ')
-    return `| ${title} | ${known}${header ? `, \`server: ${header}\`` : ''} | ${note ?? knobs.map(spelt).join(', ')} |`
+    return `| ${title} | ${known}${header ? `, \`server: ${header}\`` : ''} | ${[knobs.map(spelt).join(', '), note].filter(Boolean).join('; ')} |`
   })
   return ['| server | known by | what is proposed |', '|---|---|---|', ...rows].join('\n')
 }

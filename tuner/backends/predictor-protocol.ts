@@ -1,7 +1,7 @@
 /** The client side of what an experiment's predictor speaks. */
 import { join } from 'node:path'
 import { type Protocol, type ProtocolName, type ProtocolOptions, protocolFor } from '../../profiler/index.ts'
-import { withWarmUp } from '../../profiler/protocols/warm-up.ts'
+import { withWarmUp } from '../../profiler/protocols/warm-up-requests.ts'
 import { builtinProtocol } from '../../trials/launchers/builtin.ts'
 import { withCheckedAnswers } from '../../trials/launchers/checked-answers.ts'
 import { GoldenStore } from '../../trials/launchers/golden-store.ts'

@@ -1,7 +1,7 @@
 /** Files that an experiment names: price book, arrival trace, payload. */
 import { hintOf, readText } from '../../profiler/bounded-reader.ts'
 import type { PayloadOrder, PayloadSource } from '../../profiler/payload-source.ts'
-import type { WarmUp } from '../../profiler/protocols/warm-up.ts'
+import type { WarmUp } from '../../profiler/protocols/warm-up-requests.ts'
 import type { Arrivals } from '../../profiler/types.ts'
 import type { Architecture } from '../../trials/devices/architecture.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'

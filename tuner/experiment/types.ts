@@ -1,7 +1,7 @@
 /** The effective experiment: what the loop consumes, after defaults, file, environment and flags are merged. */
 import type { PayloadSource } from '../../profiler/payload-source.ts'
 import type { AskedMetric } from '../../profiler/prometheus.ts'
-import type { WarmUp } from '../../profiler/protocols/warm-up.ts'
+import type { WarmUp } from '../../profiler/protocols/warm-up-requests.ts'
 import type { Arrivals, Slo } from '../../profiler/types.ts'
 import type { SamplerName } from '../../search/samplers/sampler-names.ts'
 import type { Configuration, Objective, SearchSpace } from '../../search/types.ts'

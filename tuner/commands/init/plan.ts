@@ -6,6 +6,7 @@ import { exitCodes, UserError } from '../../exit-codes.ts'
 import { splitCommand } from '../../experiment/command-line.ts'
 import { parseSlo } from '../../experiment/parse-slo.ts'
 import { UnitError } from '../../experiment/units.ts'
+import { settingsFile } from './settings-file.ts'
 
 export type Target =
   | { readonly kind: 'url'; readonly url: string }
@@ -36,27 +37,32 @@ export interface Plan {
 /** A command as trials start it. */
 export function commandPlan(words: readonly string[], cwd: string): Plan & { readonly tuned: TunedCommand } {
   const tuned = tunedCommand(words)
-  const { server, command, env, parameters } = tuned
+  const settings = settingsFile(tuned, cwd)
+  const { server, env } = tuned
+  const command = settings?.command ?? tuned.command
+  const parameters = settings?.knobs.map((knob): TunedCommand['parameters'][number] => knob) ?? tuned.parameters
   const comments: Record<string, string> = {}
   for (const { name, what, was } of parameters) comments[`space.${name}`] = was === undefined ? what : `${what}; ${was} until now`
   const space = Object.fromEntries(
-    parameters.map(({ name, values, args, env: variable }) => [
+    parameters.map(({ name, values, args, env: variable, setting }) => [
       name,
-      args || variable
+      args || variable || setting
         ? { values: typeof values === 'string' ? values : [...values], category: 'server' }
         : typeof values === 'string'
           ? values
           : [...values],
     ]),
   )
-  if (!tuned.saysPort) comments['predictor.env'] = 'it names no port: does it read this variable? Else write ${port} where it does'
+  if (!tuned.saysPort && settings === undefined)
+    comments['predictor.env'] = 'it names no port: does it read this variable? Else write ${port} where it does'
   const given = {
     ...(server?.preset ? { server: server.preset.kind } : {}),
     ...(server?.preset && command.length === 1 && command[0] === server.programs[0] ? {} : { command: [...command] }),
-    ...(Object.keys(env).length > 0 ? { env } : {}),
+    ...(Object.keys(env).length > 0 && settings === undefined ? { env } : {}),
+    ...(settings && { files: settings.files, ...settings.predictor }),
     ...(server?.protocol ? { protocol: server.protocol } : {}),
   }
-  return { predictor: given, space, comments, tuned, ...(server?.preset && { model: servedModel(tuned, cwd) }) }
+  return { predictor: given, space, comments, tuned: { ...tuned, parameters }, ...(server?.preset && { model: servedModel(tuned, cwd) }) }
 }
 
 /** The model that Triton's or TensorFlow Serving's own arguments name. @throws UserError where they do not say it */

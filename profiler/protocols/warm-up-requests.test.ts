@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { ProtocolError } from '../profiler-errors.ts'
 import type { Protocol, RequestBody, Target } from '../types.ts'
-import { withWarmUp } from './warm-up.ts'
+import { withWarmUp } from './warm-up-requests.ts'
 
 const signal = new AbortController().signal
 const bodyOf = (body: string): RequestBody => ({ contentType: 'application/json', body })
