@@ -13,3 +13,11 @@ test('tunes workers and batching through config.properties', async ({ skip }) =>
   // One whose figure is not settled is tried again.
   expect(box.completeTrials()).not.toHaveLength(0)
 })
+
+test('init writes the file of a command as it is started by hand, and finds how the model is called', async () => {
+  const words = ['torchserve', '--start', '--ncs', '--disable-token-auth', '--model-store=/srv/model-store', '--models=bert=bert.mar']
+  const { code, stdout, stderr } = await box.init(...words)
+  expect(code, stderr).toBe(0)
+  expect(stderr).toContain('Recognised TorchServe: nettyThreads, workers, batchSize, maxBatchDelay')
+  expect(stdout).toContain('"label"')
+})

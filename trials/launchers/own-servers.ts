@@ -146,7 +146,7 @@ export const ownServers = [
       { ...settingKnob('batchSize', 'batchSize', '1..16 x2', 'requests of a batch'), of: 'model' },
       { ...settingKnob('maxBatchDelay', 'maxBatchDelay', [1, 5, 20], 'ms that it waits'), of: 'model' },
     ],
-    note: 'its config.properties is written for each trial; the model by --models NAME=FILE.mar: [examples/torchserve](../examples/torchserve/README.md)',
+    note: 'its config.properties is written for each trial; the model by --models NAME=FILE.mar',
   },
   {
     title: 'vLLM',

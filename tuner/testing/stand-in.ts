@@ -28,6 +28,11 @@ export class ExampleBox extends CliBox {
     chmodSync(started, 0o755)
   }
 
+  /** `tune init` of a command that starts the stand-in, without a trial. */
+  init(...words: string[]): Promise<CliResult> {
+    return this.run(['init', '--yes', '--force', '--no-smoke', '--slo', 'p75<50ms', ...words], { PATH: `${this.bin}:${process.env.PATH}` })
+  }
+
   /** `tune -f experiment.yaml`, briefly, with these flags too. */
   tune(...flags: string[]): Promise<CliResult> {
     const brief = ['--pin', 'cpuCores=1', '--sampler', 'random', '--slo', 'p75<50ms', '--trial-time', '1s']

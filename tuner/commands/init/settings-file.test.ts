@@ -17,7 +17,7 @@ test("TorchServe's config.properties: what stands there stays, but for the ports
   )
   const plan = planOf('torchserve --start --ncs --ts-config config.properties --model-store store --models bert=bert.mar')
   expect(plan.predictor.command).toEqual(
-    'torchserve --start --ncs --model-store store --models bert=bert.mar --foreground --ts-config ${dir}/config.properties'.split(' '),
+    'torchserve --start --ncs --model-store store --foreground --ts-config=${dir}/config.properties'.split(' '),
   )
   const lines = fileOf(plan, 'config.properties').split('\n')
   expect(lines.slice(0, 2)).toEqual(['job_queue_size=1000', 'inference_address=http://${host}:${port}'])

@@ -32,9 +32,10 @@ function taken(words: readonly string[], name: string): { value?: string; rest: 
 
 /** Its config.properties: addresses, threads, and workers and batches of the model that --models names. */
 function torchServe(words: readonly string[], knobs: readonly ServerKnob[], cwd: string): SettingsFile {
-  const { value: path, rest } = taken(words, '--ts-config')
-  const model = taken(words, '--models').value
-  const [, name, archive] = /^([\w.-]+)=([^\s/]+\.mar)$/.exec(model ?? '') ?? []
+  const { value: path, rest: plain } = taken(words, '--ts-config')
+  const named = taken(plain, '--models')
+  const [, name, archive] = /^([\w.-]+)=([^\s/]+\.mar)$/.exec(named.value ?? '') ?? []
+  const rest = name === undefined ? plain : named.rest
   const file = path && resolve(cwd, path)
   const given = file && existsSync(file) ? readFileSync(file, 'utf8').split(/\r?\n/) : []
   const global = knobs.filter(({ of }) => of !== 'model')
@@ -48,13 +49,14 @@ function torchServe(words: readonly string[], knobs: readonly ServerKnob[], cwd:
   if (name !== undefined) {
     const [workers, ...batching] = own.map((knob) => [knob.setting!, placeholder(knob)] as const)
     const values = [['maxWorkers', workers![1]], workers!, ...batching].map(([key, value]) => `"${key}": ${value}`).join(', ')
+    settings.load_models = archive!
     settings.models = `{"${name}": {"1.0": {"defaultVersion": true, "marName": "${archive}", ${values}, "responseTimeout": 120}}}`
   }
   const kept = given.filter((line) => !Object.keys(settings).some((key) => line.trim().startsWith(`${key}=`)))
   const lines = [...kept.filter((line) => line.trim() !== ''), ...Object.entries(settings).map(([key, value]) => `${key}=${value}`)]
   const foreground = rest.includes('--foreground') ? [] : ['--foreground']
   return {
-    command: [...rest, ...foreground, '--ts-config', '${dir}/config.properties'],
+    command: [...rest, ...foreground, '--ts-config=${dir}/config.properties'],
     files: { 'config.properties': `${lines.join('\n')}\n` },
     knobs: name === undefined ? global : [...global, ...own],
     predictor: { ...(name !== undefined && { protocol: 'json', path: `/predictions/${name}` }), healthPath: '/ping', readyTimeout: '3m' },
