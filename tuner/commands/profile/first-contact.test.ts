@@ -110,8 +110,14 @@ test('a warm-up request that is not answered ends the run with its answer', asyn
   expect(stdout).toContain('answered 500: no kernel for it')
 })
 
-test('a server that loads its model with the first request is waited for', async () => {
-  const { code, stderr } = await box.run(['--slo', 'p50<200ms', '--trial-time', '1s', '--no-confirm', ...asked('/lazy')])
+test('a server that loads its model with the first request is waited for, and the next dry run knows how long that took', async () => {
+  const flags = ['--slo', 'p50<200ms', '--trial-time', '1s', ...asked('/lazy')]
+  const { code, stderr } = await box.run([...flags, '--no-confirm'])
   expect(stderr).not.toContain('did not answer its first request')
   expect(code).not.toBe(exitCodes.failure)
+  // What that took is known from then on: the start with it, and a confirmation on top.
+  const foretold = async (...more: string[]) => JSON.parse((await box.run([...flags, '--dry-run', '--json', ...more])).stdout)
+  const { aboutSeconds, timeFrom } = await foretold('--no-confirm')
+  expect(timeFrom).toMatch(/^as its last \d+ trials? took, /)
+  expect((await foretold()).aboutSeconds).toBeGreaterThan(aboutSeconds + 15)
 })

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { ExperimentRecord, FinishedTrial } from '../../../trials/types.ts'
 import type { Experiment } from '../../experiment/types.ts'
-import { duration } from '../../render/columns.ts'
+import { counted, duration } from '../../render/columns.ts'
 
 interface ExpectedTime {
   readonly aboutSeconds: number
@@ -40,7 +40,7 @@ export function expectedTime(experiment: Experiment, spaceSize: number, earlier:
     backend === 'simulated'
       ? 'time is simulated, only the search takes any'
       : known.length > 0
-        ? `as its last ${known.length} trials took, ${duration(trial.about)} each`
+        ? `as its last ${counted(known.length, 'trial')} took, ${duration(trial.about)} each`
         : `if it starts in ${duration(start.about)}: every further second is one for each of up to ${starts} starts`
   return { aboutSeconds: Math.min(limit, total('about')), atMostSeconds: Math.min(limit, total('atMost')), said }
 }
