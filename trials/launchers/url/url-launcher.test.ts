@@ -164,7 +164,7 @@ describe.concurrent('a server that does not serve', () => {
     })
   })
   test('answers something else', async () => {
-    await expect(launcher(url, 'embedding').launch({}, 1, never)).rejects.toMatchObject({
+    await expect(launcher(url, 'embedding', 30).launch({}, 1, never)).rejects.toMatchObject({
       name: 'LaunchError',
       message: expect.stringContaining("without 'embedding'"),
     })
