@@ -40,7 +40,7 @@ export function commandPlan(words: readonly string[], cwd: string): Plan & { rea
   const settings = settingsFile(tuned, cwd)
   const { server, env } = tuned
   const command = settings?.command ?? tuned.command
-  const parameters = settings?.knobs.map((knob): TunedCommand['parameters'][number] => knob) ?? tuned.parameters
+  const parameters: TunedCommand['parameters'] = settings?.knobs ?? tuned.parameters
   const comments: Record<string, string> = {}
   for (const { name, what, was } of parameters) comments[`space.${name}`] = was === undefined ? what : `${what}; ${was} until now`
   const space = Object.fromEntries(
