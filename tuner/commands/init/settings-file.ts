@@ -5,7 +5,7 @@ import { isMap, isSeq, parseDocument, type YAMLMap } from 'yaml'
 import type { TunedCommand } from '../../../trials/launchers/own-command.ts'
 import type { ServerKnob } from '../../../trials/launchers/own-servers.ts'
 
-export interface SettingsFile {
+interface SettingsFile {
   readonly command: readonly string[]
   /** Path in the folder of a trial → text with placeholders. */
   readonly files: Readonly<Record<string, string>>
