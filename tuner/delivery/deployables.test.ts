@@ -1,6 +1,6 @@
 /** Every target with every kind of predictor and model, with and without a place for the weights: each is a whole spec, or a refusal that says why. */
 import { execFileSync } from 'node:child_process'
-import { expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { parse, stringify } from 'yaml'
 import { chosenServers } from '../../reports/figures.ts'
 import { recommend } from '../../reports/recommendation/recommend.ts'
@@ -107,7 +107,11 @@ function experimentOf(kind: Kind): Experiment {
 const firstOf = ({ parameters }: SearchSpace): Configuration =>
   Object.fromEntries(parameters.map((p) => [p.name, 'values' in p ? p.values[0]! : (p as { min: number }).min]))
 
-async function filesOf(kind: Kind, target: SpecTargetName, { modelUri, server }: DeployOptions) {
+/** What a spec is written of: the same for every target, so that a test makes it once. */
+const found = new Map<Kind, ReturnType<typeof foundOf>>()
+beforeEach(() => found.clear())
+
+function foundOf(kind: Kind) {
   const experiment = experimentOf(kind)
   const configuration = firstOf(experiment.space)
   const usage = { launchSeconds: kind.includes('simulated') ? 0 : 4, cpuCores: 0.9, peakRssMiB: 300 }
@@ -119,6 +123,12 @@ async function filesOf(kind: Kind, target: SpecTargetName, { modelUri, server }:
     pricePerHour: () => 1,
     label: () => 'it',
   })
+  return { experiment, recommendation }
+}
+
+async function filesOf(kind: Kind, target: SpecTargetName, { modelUri, server }: DeployOptions) {
+  if (!found.has(kind)) found.set(kind, foundOf(kind))
+  const { experiment, recommendation } = found.get(kind)!
   const { implies, takes } = await specTarget(target)
   const implied = server ?? implies
   const serving = withOwnPod(experiment, servingFrom(experiment, recommendation, recommendation.best!, [], { modelUri, server: implied }))
