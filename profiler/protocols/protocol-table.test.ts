@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { protocolFor } from './index.ts'
 import { protocolNames, protocolReference, protocolTable, unrecognised } from './protocol-table.ts'
@@ -39,4 +39,14 @@ describe.each(protocolNames)('%s', (name) => {
 test('docs/protocols.md has the table as it is', () => {
   const docs = readFileSync(new URL('../../docs/protocols.md', import.meta.url), 'utf8')
   expect(docs).toContain(protocolReference())
+})
+
+test('what a protocol can do is asked of the table, never by its name', () => {
+  const root = new URL('../../', import.meta.url)
+  const asks = new RegExp(`\\bprotocol(Name)?\\)? *[!=]== *'(${protocolNames.join('|')})'`)
+  const asking = ['profiler', 'trials', 'reports', 'tuner']
+    .flatMap((folder) => readdirSync(new URL(folder, root), { recursive: true, encoding: 'utf8' }).map((file) => `${folder}/${file}`))
+    .filter((file) => /\.tsx?$/.test(file) && !/\.(test|bench|contract|k8s-test)\.tsx?$/.test(file))
+    .filter((file) => asks.test(readFileSync(new URL(file, root), 'utf8')))
+  expect(asking).toEqual([])
 })

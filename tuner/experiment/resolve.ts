@@ -261,7 +261,8 @@ function resolveLoad(context: Context, slo: Slo, { streams, timeoutMs }: ReturnT
 function publishedName({ entries, pathAt }: FileContext): { readonly name: string; readonly path?: undefined } | undefined {
   const { model, predictor } = entries
   const isOwn = predictor?.command !== undefined || predictor?.url !== undefined
-  if (!isOwn || predictor.protocol !== 'openai' || model?.path === undefined || model.name !== undefined) return undefined
+  const prompted = predictor?.protocol !== undefined && protocolTable[predictor.protocol].streams
+  if (!isOwn || !prompted || model?.path === undefined || model.name !== undefined) return undefined
   return /^[\w.-]+\/[\w.-]+$/.test(model.path) && !existsSync(pathAt(['model', 'path'], model.path)) ? { name: model.path } : undefined
 }
 
