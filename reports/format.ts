@@ -34,8 +34,11 @@ export function money(dollars: number): string {
   return `$${dollars.toLocaleString('en-US', { minimumFractionDigits: small ? 0 : digits, maximumFractionDigits: digits })}`
 }
 
+/** 0.35 J. */
+export const energy = (joules: number): string => `${significant(joules)} J`
+
 /** As objectives write their figures. */
-export const writing = { money, rate, latency } as const
+export const writing = { money, rate, latency, energy } as const
 
 /** 12 %, 3.4 %. */
 export const percent = (share: number): string => `${Number((share * 100).toFixed(Math.abs(share) < 0.095 ? 1 : 0))} %`

@@ -27,7 +27,14 @@ import {
 const given = { demandRps: 500, headroom: 0.2, maxPricePerHour: 100 }
 const positive = fc.double({ min: 0.01, max: 90, noNaN: true })
 const rate = fc.double({ min: 1, max: 5000, noNaN: true })
-const writing = { money: (v: number) => `$${v}`, rate: (v: number) => `${v} req/s`, latency: (v: number) => `${v} ms` }
+/** One watt: energy is the capacity's inverse. */
+const usage = { gpuWatts: 1 }
+const writing = {
+  money: (v: number) => `$${v}`,
+  rate: (v: number) => `${v} req/s`,
+  latency: (v: number) => `${v} ms`,
+  energy: (v: number) => `${v} J`,
+}
 
 describe.each(objectiveKinds)('%s', (kind) => {
   const objective = objectiveOf(kind, given)
@@ -35,7 +42,7 @@ describe.each(objectiveKinds)('%s', (kind) => {
   test('costs the search what it costs the reader', () => {
     fc.assert(
       fc.property(positive, rate, positive, (pricePerHour, capacityRps, idleMs) => {
-        const costs = cost(objective, { pricePerHour, capacityRps, idleMs })
+        const costs = cost(objective, { pricePerHour, capacityRps, idleMs, usage })
         const shown = shownCost(objective, costs)
         expect(Math.abs(logCost(objective, pricePerHour, Math.log(capacityRps), Math.log(idleMs)))).toBeCloseTo(
           Math.abs(Math.log(shown)),
@@ -49,10 +56,10 @@ describe.each(objectiveKinds)('%s', (kind) => {
   test('what must be measured to win is what wins, and less does not', () => {
     fc.assert(
       fc.property(positive, rate, positive, (pricePerHour, capacityRps, other) => {
-        const bestCost = cost(objective, { pricePerHour: other, capacityRps, idleMs: 5 })
+        const bestCost = cost(objective, { pricePerHour: other, capacityRps, idleMs: 5, usage })
         const toBeat = capacityToBeatRps(objective, pricePerHour, bestCost)
         if (toBeat === undefined) return
-        const at = (rps: number) => cost(objective, { pricePerHour, capacityRps: rps, idleMs: 5 })
+        const at = (rps: number) => cost(objective, { pricePerHour, capacityRps: rps, idleMs: 5, usage })
         expect(at(toBeat * 1.001)).toBeLessThanOrEqual(bestCost * (bestCost > 0 ? 1 + 1e-9 : 1 - 1e-9))
         expect(at(toBeat * 0.999)).toBeGreaterThan(bestCost)
       }),
@@ -63,8 +70,8 @@ describe.each(objectiveKinds)('%s', (kind) => {
 
   test('the better of two is a gain, whichever way the objective points', () => {
     const [good, bad] = [
-      { pricePerHour: 1, capacityRps: 900, idleMs: 5 },
-      { pricePerHour: 2, capacityRps: 300, idleMs: 9 },
+      { pricePerHour: 1, capacityRps: 900, idleMs: 5, usage },
+      { pricePerHour: 2, capacityRps: 300, idleMs: 9, usage },
     ].map((figures) => cost(objective, figures))
     expect(good).toBeLessThan(bad!)
     expect(gainOver(objective, good!, bad!)).toBeGreaterThan(1)
@@ -72,13 +79,13 @@ describe.each(objectiveKinds)('%s', (kind) => {
 
   test('intervals leave the order open only where capacities decide it', () => {
     const at = (capacityRps: number, spread: number) =>
-      ({ pricePerHour: 1, capacityRps, idleMs: 5, capacityCi90Rps: [capacityRps - spread, capacityRps + spread] }) as const
+      ({ pricePerHour: 1, capacityRps, idleMs: 5, usage, capacityCi90Rps: [capacityRps - spread, capacityRps + spread] }) as const
     expect(orderIsOpen(objective, at(500, 300), at(600, 300))).toBe(learnsOf(objective) === 'rate')
     expect(orderIsOpen(objective, at(50, 1), at(6000, 1))).toBe(false)
   })
 
   test('has words', () => {
-    const figures = { pricePerHour: 1, capacityRps: 900, idleMs: 5 }
+    const figures = { pricePerHour: 1, capacityRps: 900, idleMs: 5, usage }
     const costed = { ...figures, cost: cost(objective, figures) }
     for (const text of [costText(objective, costed, writing), verdictText(objective, costed, writing), ...Object.values(wordsOf(kind))])
       expect(text).toMatch(/^(?!.*(NaN|undefined|Infinity)).+$/)
@@ -102,6 +109,14 @@ test('what was not measured costs infinitely much', () => {
   expect(cost(objectiveOf('price-per-request', given), { pricePerHour: 1, capacityRps: 0 })).toBe(Number.POSITIVE_INFINITY)
 })
 
+test('energy counts what tells its power, nothing where nothing does, and is endless of what serves nothing', () => {
+  const energy = objectiveOf('min-energy', given)
+  const costs = (usage: object | undefined, capacityRps = 100) => cost(energy, { pricePerHour: 1, capacityRps, usage })
+  expect([costs({ cpuWatts: 50 }), costs({ gpuWatts: 50, cpuWatts: 50 })]).toEqual([0.5, 1])
+  expect([costs(undefined), costs({ cpuCores: 2 }), costs({ gpuWatts: 50 }, 0)]).toEqual(Array(3).fill(Number.POSITIVE_INFINITY))
+  expect([learnedRate(energy, { capacityRps: 100 }), learnedRate(energy, { capacityRps: 0 })]).toEqual([Number.NaN, 0])
+})
+
 test('replicas are whole, enough, and not one too many for a rounding error', () => {
   const replicas = (demandRps: number, capacityRps: number, headroom = 0) => replicasFor({ demandRps, headroom }, capacityRps)
   expect([
@@ -117,7 +132,7 @@ test('replicas are whole, enough, and not one too many for a rounding error', ()
 
 describe('in figures', () => {
   const of = (kind: ObjectiveKind) => objectiveOf(kind, { demandRps: 500, headroom: 0.2, maxPricePerHour: 4 })
-  const figures = { pricePerHour: 3.6, capacityRps: 200, idleMs: 12 }
+  const figures = { pricePerHour: 3.6, capacityRps: 200, idleMs: 12, usage: { gpuWatts: 60, cpuWatts: 40 } }
   const texts = (kind: ObjectiveKind, more: object = {}) => {
     const costed = { ...figures, ...more, cost: cost(of(kind), { ...figures, ...more }) }
     return [costText(of(kind), costed, writing), verdictText(of(kind), costed, writing)]
@@ -130,13 +145,15 @@ describe('in figures', () => {
     ['price-for-demand', 14.4, ['$14.4/h for 4 replicas', '4 replicas for 500 req/s at $14.4 per hour']],
     ['max-rate', -200, ['200 req/s', '$3.6 per hour']],
     ['min-latency', 12, ['12 ms when idle', '12 ms when idle, $3.6 per hour']],
+    ['min-energy', 0.5, ['0.5 J per request', '0.5 J per request, $3.6 per hour']],
   ] as const)('%s costs %d', (kind, costs, words) => {
     expect(cost(of(kind), figures)).toBeCloseTo(costs, 9)
     expect(texts(kind)).toEqual(words)
     const { learned } = { learned: kind === 'max-rate' ? -Math.log(200) : Math.log(costs) }
-    expect(logCost(of(kind), 3.6, Math.log(200), Math.log(12))).toBeCloseTo(learned, 9)
+    const rate = learnedRate(of(kind), figures)
+    expect(logCost(of(kind), 3.6, Math.log(rate), Math.log(12))).toBeCloseTo(learned, 9)
     expect([shownCost(of(kind), costs), gainOver(of(kind), costs, 2 * costs)]).toEqual([Math.abs(costs), kind === 'max-rate' ? 0.5 : 2])
-    expect([learnsPlainly(of(kind)), learnedRate(of(kind), figures)]).toEqual([true, 200])
+    expect([learnsPlainly(of(kind)), rate]).toEqual(kind === 'min-energy' ? [false, 2] : [true, 200])
   })
 
   test('one replica is one', () => expect(texts('price-for-demand', { capacityRps: 625 })[0]).toBe('$3.6/h for 1 replica'))
@@ -156,10 +173,17 @@ describe('in figures', () => {
 
   test('what is asked for, and by which', () => {
     expect([kindsAsking('demand'), kindsAsking('price bound')]).toEqual([['price-for-demand'], ['max-rate', 'min-latency']])
-    expect(kindsAsking('nothing').map(asksOf)).toEqual(['nothing', 'nothing'])
-    expect(objectiveKinds.map((kind) => demandOf(of(kind))?.demandRps)).toEqual([undefined, undefined, 500, undefined, undefined])
-    expect(objectiveKinds.map((kind) => priceBoundOf(of(kind)))).toEqual([undefined, undefined, undefined, 4, 4])
-    expect(objectiveKinds.map((kind) => isTooDear(of(kind), 4.01))).toEqual([false, false, false, true, true])
+    expect(kindsAsking('nothing').map(asksOf)).toEqual(['nothing', 'nothing', 'nothing'])
+    expect(objectiveKinds.map((kind) => demandOf(of(kind))?.demandRps)).toEqual([
+      undefined,
+      undefined,
+      500,
+      undefined,
+      undefined,
+      undefined,
+    ])
+    expect(objectiveKinds.map((kind) => priceBoundOf(of(kind)))).toEqual([undefined, undefined, undefined, 4, 4, undefined])
+    expect(objectiveKinds.map((kind) => isTooDear(of(kind), 4.01))).toEqual([false, false, false, true, true, false])
   })
 
   test('an order is open as long as the better end of one touches the worse end of the other', () => {

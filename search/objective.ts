@@ -3,13 +3,28 @@
  * asks here; nothing else asks which objective it is.
  */
 
+/** What was drawn in a predictor's busiest seconds, W, of what tells it. */
+export interface Power {
+  readonly gpuWatts?: number
+  readonly cpuWatts?: number
+}
+
+/**
+ * Energy of one request at a capacity, J, of what tells its power. At most: power is that of the busiest seconds, and no fewer requests are answered then.
+ * Undefined where nothing tells it.
+ */
+export function joulesPerRequest({ gpuWatts, cpuWatts }: Power, capacityRps: number): number | undefined {
+  if ((gpuWatts === undefined && cpuWatts === undefined) || !(capacityRps > 0)) return undefined
+  return ((gpuWatts ?? 0) + (cpuWatts ?? 0)) / capacityRps
+}
+
 /** What a trial measured. */
 export interface Measured {
   readonly capacityRps: number
   /** SLO percentile of one request at a time, ms. */
   readonly idleMs?: number
   /** What its trial used: cores busy, MiB, ... by name. */
-  readonly usage?: object
+  readonly usage?: Power
 }
 
 /** What is known of a configuration that serves. */
@@ -26,6 +41,7 @@ export interface Writing {
   readonly money: (dollars: number) => string
   readonly rate: (rps: number) => string
   readonly latency: (ms: number) => string
+  readonly energy: (joules: number) => string
 }
 
 export interface Demand {
@@ -143,6 +159,22 @@ const objectives = {
     },
     costText: (_, { cost }, { latency }) => `${latency(cost)} when idle`,
     verdictText: (_, { cost, pricePerHour }, { latency, money }) => `${latency(cost)} when idle, ${money(pricePerHour)} per hour`,
+  }),
+  'min-energy': entry('nothing', {
+    learns: 'rate',
+    // Requests of a joule; what serves nothing serves nothing for any energy.
+    learned: ({ usage = {}, capacityRps }) => (capacityRps > 0 ? 1 / (joulesPerRequest(usage, capacityRps) ?? Number.NaN) : 0),
+    figure: (_, __, requestsPerJoule) => 1 / requestsPerJoule,
+    words: {
+      choice: 'least energy per request',
+      unit: 'J per request',
+      better: 'the energy efficiency of',
+      comparative: 'the energy efficiency',
+      worse: 'more energy',
+      noBetter: 'no better than the default',
+    },
+    costText: (_, { cost }, { energy }) => `${energy(cost)} per request`,
+    verdictText: (_, { cost, pricePerHour }, { energy, money }) => `${energy(cost)} per request, ${money(pricePerHour)} per hour`,
   }),
 }
 

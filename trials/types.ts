@@ -83,15 +83,6 @@ export interface Usage {
   readonly prepareSeconds?: number
 }
 
-/**
- * Energy of one request at a capacity, J, of what tells its power. At most: power is that of the busiest seconds, and no fewer requests are answered then.
- * Undefined where nothing tells it.
- */
-export function joulesPerRequest({ gpuWatts, cpuWatts }: Pick<Usage, 'gpuWatts' | 'cpuWatts'>, capacityRps: number): number | undefined {
-  if ((gpuWatts === undefined && cpuWatts === undefined) || !(capacityRps > 0)) return undefined
-  return ((gpuWatts ?? 0) + (cpuWatts ?? 0)) / capacityRps
-}
-
 /** A predictor that is up and has given one good answer. */
 export interface Predictor {
   readonly target: Target

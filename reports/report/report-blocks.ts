@@ -1,8 +1,21 @@
 /** The report: a page that a manager can read and an engineer can check. */
 import type { EChartsOption } from 'echarts'
-import { demandOf, shownCost } from '../../search/objective.ts'
-import { type FinishedTrial, joulesPerRequest, type Usage } from '../../trials/types.ts'
-import { latency, money, percent, rate, rateInterval, significant, sloFigure, sloName, sloText, sloValue, times } from '../format.ts'
+import { demandOf, joulesPerRequest, shownCost } from '../../search/objective.ts'
+import type { FinishedTrial, Usage } from '../../trials/types.ts'
+import {
+  energy,
+  latency,
+  money,
+  percent,
+  rate,
+  rateInterval,
+  significant,
+  sloFigure,
+  sloName,
+  sloText,
+  sloValue,
+  times,
+} from '../format.ts'
 import { type Judged, judge, type View } from '../recommendation/judged.ts'
 import { statuses } from '../recommendation/status.ts'
 import { latencyRows, rateRows, tokensInBrief } from '../recommendation/token-figures.ts'
@@ -289,7 +302,7 @@ function skipped(judged: readonly Judged[]): Block[] {
 /** 'at most': see `joulesPerRequest`. */
 function energyText(usage: Usage = {}, capacityRps = 0): string {
   const joules = joulesPerRequest(usage, capacityRps)
-  return joules === undefined ? '' : `${significant(joules)} J`
+  return joules === undefined ? '' : energy(joules)
 }
 
 function trialTable({ trials, label, pricePerHour }: ReportInput): Block[] {

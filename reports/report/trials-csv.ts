@@ -1,8 +1,9 @@
 /** All trials as one table, a row each, with documented columns. */
 import { metricText } from '../../profiler/prometheus.ts'
 import type { Measurement } from '../../profiler/types.ts'
+import { joulesPerRequest } from '../../search/objective.ts'
 import { configurationKey } from '../../search/space.ts'
-import { type FinishedTrial, joulesPerRequest } from '../../trials/types.ts'
+import type { FinishedTrial } from '../../trials/types.ts'
 import { judge, type View } from '../recommendation/judged.ts'
 import { tokenFigures } from '../recommendation/token-figures.ts'
 import type { Candidate } from '../recommendation/types.ts'

@@ -220,12 +220,21 @@ describe('GPU schemes', () => {
   test('each gives a valid pod, or says why it cannot', async () => {
     const slice: Resources = { ...quarter, gpu: 'A100-40GB', migProfile: '1g.5gb', gpuShare: 1 / 7, gpuMemoryMiB: 4864 }
     for (const scheme of gpuSchemes) {
-      const fitting = scheme.startsWith('mig') ? slice : ['nvidia', 'gke', 'karpenter', 'aks'].includes(scheme) ? whole : quarter
+      const ofVendor = { amd: 'MI300X', intel: 'Max-1550' }[String(scheme)]
+      const fitting = ofVendor
+        ? { ...whole, gpu: ofVendor }
+        : scheme.startsWith('mig')
+          ? slice
+          : ['nvidia', 'gke', 'karpenter', 'aks'].includes(scheme)
+            ? whole
+            : quarter
       const text = textOf(await renderSpec('kubernetes', serving({ gpuScheme: scheme }, fitting)), 'deployment.yaml')
       expect(checkManifests(text).problems, scheme).toEqual([])
     }
     for (const scheme of ['nvidia', 'gke', 'mig-mixed'] as const) expect(() => specGpus(quarter, scheme)).toThrow(SpecError)
     expect(() => specGpus({ ...whole, gpu: 'P40' }, 'gke')).toThrow(/no name in scheme gke/)
+    expect(() => specGpus({ ...whole, gpu: 'MI300X' }, 'nvidia')).toThrow(/no MI300X, which is of another vendor/)
+    expect(() => specGpus(whole, 'amd')).toThrow(/another vendor/)
   })
 
   test('follow the traps of each: one shared replica, a dot for a plus, no substring matches', async () => {

@@ -234,6 +234,15 @@ const inlineEcc: ReadonlySet<string> = new Set(['P4', 'T4', 'A2', 'A10', 'A10G',
 /** MiB that processes can have of the whole GPU, contexts included: what nvidia-smi reports as total, within 1 %. */
 export const usableMemoryMiB = (device: Gpu): number => Math.round(device.memoryGiB * 1024 * (inlineEcc.has(device.name) ? 0.9375 : 0.99))
 
+export type Vendor = 'nvidia' | 'amd' | 'intel'
+/** Of a GPU by its catalogue name; undefined of one of the user's own whose name does not tell. */
+export function vendorOf(name: string): Vendor | undefined {
+  const generation = gpuCatalogue.find((gpu) => gpu.name === name)?.generation
+  if (/^CDNA/.test(generation ?? '') || /\bamd\b|instinct|radeon/i.test(name)) return 'amd'
+  if (/^Xe/.test(generation ?? '') || /\bintel\b/i.test(name)) return 'intel'
+  return generation === undefined && !/nvidia/i.test(name) ? undefined : 'nvidia'
+}
+
 const plain = (name: string) => name.toLowerCase().replace(/nvidia|tesla|geforce|quadro|generation|amd|instinct|intel|[^a-z0-9]/g, '')
 /** The first of those that share a name. */
 const byPlain = (namesOf: (gpu: Gpu) => readonly string[]) =>

@@ -39,6 +39,7 @@ export function documentOf(
     demand: demandRps === undefined ? undefined : `${demandRps} rps`,
     headroom: formatShare(experiment.headroom),
     maxPricePerHour: bound === undefined ? undefined : `$${bound}`,
+    maxJoulesPerRequest: experiment.maxJoulesPerRequest,
     backend: experiment.backend,
     devices: experiment.devices,
     space:

@@ -208,6 +208,13 @@ export const experimentFileSchema = z.strictObject({
   maxPricePerHour: money
     .optional()
     .describe(`bound for the objectives ${kindsAsking('price bound').join(' and ')}, $ per hour of one replica`),
+  maxJoulesPerRequest: z.coerce
+    .number({ error: 'expected a number' })
+    .positive({ error: 'must be more than 0' })
+    .optional()
+    .describe(
+      'most energy of a request, J, of what tells its power (nvidia-smi, RAPL); over it, and where nothing tells it, a configuration is infeasible',
+    ),
   backend: choice(backends, 'a backend').optional().describe(`where trials run, default ${defaults.backend}`),
   devices: choice(deviceChoices, 'devices')
     .optional()

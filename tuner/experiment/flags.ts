@@ -78,6 +78,12 @@ export const experimentFlags: readonly Flag[] = [
     path: ['maxPricePerHour'],
     what: `$ per hour of one replica, for ${list(kindsAsking('price bound'))}`,
   },
+  {
+    flags: '--max-energy <joules>',
+    group: model,
+    path: ['maxJoulesPerRequest'],
+    what: 'most energy of a request, J, of what tells its power (default: any)',
+  },
   { flags: '--name <name>', group: model, path: ['name'], what: 'name of the experiment (default: the model)' },
 
   { flags: '--backend <name>', group: where, path: ['backend'], what: `${list(backends)} (default: ${defaults.backend})` },

@@ -93,6 +93,7 @@ export function resolveExperiment(
     slo,
     objective,
     headroom,
+    maxJoulesPerRequest: entries.maxJoulesPerRequest,
     backend: backendOf(entries),
     devices: entries.devices ?? defaults.devices,
     devicesUsed,

@@ -105,6 +105,8 @@ export interface Experiment {
   readonly objective: Objective
   /** Share of the capacity kept free for peaks, 0.2 = 20 %. Also inside `objective` where it is 'price-for-demand'. */
   readonly headroom: number
+  /** Over it, and where nothing tells it, a configuration is infeasible. */
+  readonly maxJoulesPerRequest?: number
   readonly backend: Backend
   /** As asked. */
   readonly devices: Devices

@@ -201,7 +201,7 @@ export class Search {
     const done = runTrial(
       backend,
       task,
-      request,
+      { ...request, maxJoulesPerRequest: this.#experiment.maxJoulesPerRequest },
       {
         now,
         onReady: (ready) => this.#emit({ type: 'predictor-ready', number, ...ready }),

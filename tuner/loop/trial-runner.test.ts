@@ -50,6 +50,24 @@ async function run({ predictor, launch, measure = async () => measurement(100), 
   return { trial, told, stopped }
 }
 
+test('a configuration whose requests take more energy than they may is infeasible, and so is one whose energy nothing tells', async () => {
+  const bounded = async (usage: object, maxJoulesPerRequest?: number) =>
+    (await run({ predictor: { usage: async () => usage }, request: { maxJoulesPerRequest } })).trial
+  const watts = { gpuWatts: 60, cpuWatts: 20 }
+  expect(await bounded(watts, 0.8)).toMatchObject({ state: 'complete', usage: watts })
+  expect(await bounded(watts, 0.79)).toMatchObject({
+    state: 'infeasible',
+    reason: 'over-bound',
+    detail: '0.8 J per request at 100 req/s, over its bound of 0.79 J',
+    served: true,
+  })
+  expect(await bounded({}, 0.79)).toMatchObject({
+    state: 'infeasible',
+    detail: expect.stringContaining('neither nvidia-smi nor RAPL tells'),
+  })
+  expect(await bounded({})).toMatchObject({ state: 'complete' })
+})
+
 /** A death that comes when it is called for. */
 function mortal() {
   let die = (_: PredictorDeath) => {}

@@ -2,6 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { plainText } from '../../profiler/plain-text.ts'
 import type { LoadPoint, Measurement, Phase } from '../../profiler/types.ts'
+import { energy, rate } from '../../reports/format.ts'
+import { joulesPerRequest } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
 import { finalityOf } from '../../trials/launchers/readiness.ts'
 import { withoutSecrets } from '../../trials/secrets.ts'
@@ -16,6 +18,7 @@ import {
   type Predictor,
   type PredictorDeath,
   type TrialPurpose,
+  type Usage,
 } from '../../trials/types.ts'
 import type { Backend, MeasureTask } from '../backends/backend.ts'
 
@@ -27,6 +30,8 @@ export interface TrialRequest {
   readonly purpose?: TrialPurpose
   /** 1 for the first try of a configuration. */
   readonly attempt: number
+  /** Of what tells its power; a trial over it is infeasible. */
+  readonly maxJoulesPerRequest?: number
 }
 
 interface TrialHooks {
@@ -99,6 +104,8 @@ export async function runTrial(
     if (death) throw new Error(death.what)
     const usage = await predictor.usage()
     await predictor.stop()
+    const over = overEnergy(measurement.capacityRps, usage, request.maxJoulesPerRequest)
+    if (over !== undefined) throw new InfeasibleError('over-bound', over, predictor.logPath)
     return { ...base, state: 'complete', measurement: speakable(measurement), usage, logPath: predictor.logPath, seconds: seconds() }
   } catch (error) {
     if (signal.aborted) throw signal.reason
@@ -119,6 +126,15 @@ export async function runTrial(
   } finally {
     await predictor?.stop()
   }
+}
+
+/** Why a configuration that serves may not for its energy; undefined where it may. */
+function overEnergy(capacityRps: number, usage: Usage, max: number | undefined): string | undefined {
+  if (max === undefined || !(capacityRps > 0)) return undefined
+  const joules = joulesPerRequest(usage, capacityRps)
+  if (joules === undefined)
+    return `no energy of a request is known to be within ${energy(max)}: neither nvidia-smi nor RAPL tells any power`
+  return joules <= max ? undefined : `${energy(joules)} per request at ${rate(capacityRps)}, over its bound of ${energy(max)}`
 }
 
 /** What a server says may repeat what it was sent, and move the cursor of whoever reads it. */

@@ -31,6 +31,8 @@ describe('GPUs of a cluster', () => {
     ['gke', node('n', { 'cloud.google.com/gke-accelerator': 'nvidia-l4' }, { [gpu]: '1' })],
     ['karpenter', node('n', { 'karpenter.k8s.aws/instance-gpu-name': 't4' }, { [gpu]: '1' })],
     ['aks', node('n', { 'kubernetes.azure.com/accelerator': 'nvidia' }, { [gpu]: '1' })],
+    ['amd', node('n', { 'amd.com/gpu.product-name': 'AMD_Instinct_MI300X_OAM' }, { 'amd.com/gpu': '8' })],
+    ['intel', node('n', { 'gpu.intel.com/product': 'Max_1550' }, { 'gpu.intel.com/i915': '4' })],
   ])('%s is recognised', (scheme, one) => {
     expect(gpusOf([one], [])).toMatchObject([{ scheme, nodes: 1 }])
   })

@@ -6,7 +6,7 @@ import { devicesOf, heldDevices, type ResourceSlice, type SliceDevice } from './
 import { type DraOptions, type DraVersion, draDriver, draVersionOf } from './dra.ts'
 import { quantity } from './failures.ts'
 import { gpuOfProduct, isProductOf, karpenterProduct } from './gpu-names.ts'
-import { type GpuScheme, GpuSchemeError } from './gpu-selection.ts'
+import { type GpuScheme, GpuSchemeError, vendorLabels, vendorResources } from './gpu-selection.ts'
 import { migFaults } from './mig-config.ts'
 
 /** GPUs of one product, shared in one way, of all nodes together. */
@@ -102,7 +102,20 @@ function grouped<T>(items: readonly T[], key: (item: T) => string): [string, T[]
 }
 
 /** Whole GPUs first from those that nobody shares; shares from what holds a pod to its share, time slices last. */
-const wholeFirst: readonly GpuScheme[] = ['nvidia', 'gke', 'karpenter', 'aks', 'dra', 'hami', 'volcano', 'aliyun', 'mps', 'time-slicing']
+const wholeFirst: readonly GpuScheme[] = [
+  'nvidia',
+  'amd',
+  'intel',
+  'gke',
+  'karpenter',
+  'aks',
+  'dra',
+  'hami',
+  'volcano',
+  'aliyun',
+  'mps',
+  'time-slicing',
+]
 const sharedFirst: readonly GpuScheme[] = ['hami', 'volcano', 'aliyun', 'mps', 'dra', 'time-slicing']
 const slicedFirst: readonly GpuScheme[] = ['mig-mixed', 'mig-single', 'dra']
 
@@ -141,7 +154,7 @@ export function schemeFor(gpus: readonly ClusterGpu[], asked: Resources, dra: Dr
   return { scheme, dra: { ...(divisible && { sharing: 'capacity' }), ...dra } }
 }
 
-const gpuResource = /^(nvidia\.com\/(gpu|mig-|gpumem|gpucores)|volcano\.sh\/vgpu-|aliyun\.com\/gpu-)/
+const gpuResource = /^(nvidia\.com\/(gpu|mig-|gpumem|gpucores)|volcano\.sh\/vgpu-|aliyun\.com\/gpu-|amd\.com\/gpu$|gpu\.intel\.com\/i915$)/
 const resourcesOfNode = ({ status }: V1Node) =>
   Object.entries(status?.allocatable ?? {}).filter(([name, amount]) => gpuResource.test(name) && quantity(amount) > 0)
 const hasGpu = (node: V1Node): boolean => resourcesOfNode(node).length > 0
@@ -199,6 +212,8 @@ const productOf = ({ metadata }: V1Node): string => {
   const labels = metadata?.labels ?? {}
   return (
     labels['nvidia.com/gpu.product'] ??
+    labels[vendorLabels.amd] ??
+    labels[vendorLabels.intel] ??
     labels['cloud.google.com/gke-accelerator'] ??
     (labels['karpenter.k8s.aws/instance-gpu-name'] &&
       karpenterProduct(labels['karpenter.k8s.aws/instance-gpu-name'], labels['karpenter.k8s.aws/instance-gpu-memory'])) ??
@@ -218,6 +233,8 @@ function schemeOf(node: V1Node): GpuScheme {
   // HAMi advertises only nvidia.com/gpu, and registers devices in an annotation.
   if (has('nvidia.com/gpumem') || 'hami.io/node-nvidia-register' in (node.metadata?.annotations ?? {})) return 'hami'
   if (has('nvidia.com/mig-')) return 'mig-mixed'
+  if (has(vendorResources.amd)) return 'amd'
+  if (has(vendorResources.intel)) return 'intel'
   const product = labels['nvidia.com/gpu.product']
   if (product?.includes('-MIG-')) return 'mig-single'
   const sharing = labels['nvidia.com/gpu.sharing-strategy']

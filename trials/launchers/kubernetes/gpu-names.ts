@@ -58,7 +58,7 @@ const products: Readonly<Record<string, readonly string[]>> = {
   MI300X: ['AMD_Instinct_MI300X_OAM'],
   MI325X: ['AMD_Instinct_MI325X_OAM'],
   MI355X: ['AMD_Instinct_MI355X_OAM'],
-  'Max-1550': ['Intel-Data-Center-GPU-Max-1550'],
+  'Max-1550': ['Max_1550'],
   A16: ['NVIDIA-A16'],
   'TITAN-X': ['NVIDIA-TITAN-X-Pascal', 'TITAN-X-Pascal'],
 }

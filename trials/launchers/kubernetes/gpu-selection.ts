@@ -1,4 +1,5 @@
 /** How a share of a GPU is asked for on Kubernetes, by the scheme that the cluster uses. */
+import { type Vendor, vendorOf } from '../../devices/catalogue.ts'
 import type { Resources } from '../../resources.ts'
 import { claimNeeds, type DeviceClaim, type DraOptions, deviceClaim } from './dra.ts'
 import { aksSizes, gkeNames, hamiTypes, karpenterMemory, karpenterNames, mostMemoryMiB, productsOf } from './gpu-names.ts'
@@ -16,6 +17,7 @@ export class GpuSchemeError extends Error {
 
 /**
  * nvidia: whole GPUs of NVIDIA's device plugin. time-slicing and mps: its shared replicas. mig-mixed, mig-single: its MIG strategies.
+ * amd, intel: whole GPUs of these vendors' device plugins.
  * hami, volcano, aliyun: memory shares of these schedulers. gke, karpenter, aks: whole GPUs, picked by the cloud's own node labels.
  * dra: devices claimed of NVIDIA's driver for dynamic resource allocation, whole, sliced or shared.
  */
@@ -31,6 +33,8 @@ export const gpuSchemes = [
   'gke',
   'karpenter',
   'aks',
+  'amd',
+  'intel',
   'dra',
 ] as const
 export type GpuScheme = (typeof gpuSchemes)[number]
@@ -66,9 +70,17 @@ export interface GpuSelection {
 
 const none: GpuSelection = { limits: {}, requirements: [], annotations: {}, needs: [] }
 
+/** What advertises GPUs of other vendors than NVIDIA, and where nodes say which they are. */
+const vendorSchemes: Readonly<Partial<Record<Vendor, GpuScheme>>> = { amd: 'amd', intel: 'intel' }
+export const vendorResources = { amd: 'amd.com/gpu', intel: 'gpu.intel.com/i915' } as const
+export const vendorLabels = { amd: 'amd.com/gpu.product-name', intel: 'gpu.intel.com/product' } as const
+const wholeResource = (scheme: GpuScheme): string => (scheme === 'amd' || scheme === 'intel' ? vendorResources[scheme] : 'nvidia.com/gpu')
+
 /** The scheme that fits a share where the user names none. */
 export function defaultScheme(resources: Resources): GpuScheme | undefined {
   if (!resources.gpu) return undefined
+  const ofVendor = vendorSchemes[vendorOf(resources.gpu) ?? 'nvidia']
+  if (ofVendor) return ofVendor
   if (resources.migProfile) return 'mig-mixed'
   return resources.gpuShare < 1 ? 'time-slicing' : 'nvidia'
 }
@@ -85,7 +97,20 @@ export function gpuSelection(
 ): GpuSelection {
   const { gpu } = resources
   if (!gpu || !scheme) return none
+  refuseOtherVendor(gpu, scheme)
   return { ...none, ...selections[scheme]({ ...resources, gpu, scheme, dra }) }
+}
+
+/** @throws GpuSchemeError for a scheme of another vendor's GPUs */
+function refuseOtherVendor(gpu: string, scheme: GpuScheme): void {
+  const vendor = vendorOf(gpu)
+  if (vendor === undefined) return
+  const fits = vendorSchemes[vendor]
+  if (fits === undefined ? !Object.values(vendorSchemes).includes(scheme) : scheme === fits) return
+  throw new GpuSchemeError(
+    `scheme ${scheme} has no ${gpu}, which is of another vendor`,
+    `leave --gpu-scheme out, or take ${fits ?? 'nvidia'}`,
+  )
 }
 
 /** What is asked of a scheme. */
@@ -105,6 +130,14 @@ const selections: Readonly<Record<GpuScheme, (share: Share) => Partial<GpuSelect
     return { ...whole, requirements: [...(whole.requirements ?? []), ...sized] }
   },
   aks: (share) => wholeGpus(share, named(share, aksSizes, 'node.kubernetes.io/instance-type')),
+  amd: (share) => ({
+    ...wholeGpus(share, { key: vendorLabels.amd, operator: 'In', values: productsOf(share.gpu) }),
+    needs: ["AMD's device plugin and node labeller"],
+  }),
+  intel: (share) => ({
+    ...wholeGpus(share, { key: vendorLabels.intel, operator: 'In', values: productsOf(share.gpu) }),
+    needs: [`Intel's GPU device plugin, and nodes labelled ${vendorLabels.intel}=${productsOf(share.gpu)[0]}`],
+  }),
   'time-slicing': sharedByPlugin,
   mps: sharedByPlugin,
   'mig-mixed': migSlice,
@@ -160,7 +193,7 @@ function wholeGpus({ gpu, gpus, gpuShare, scheme }: Share, label: NodeRequiremen
       'choose --gpu-scheme time-slicing, mps, mig-mixed, hami, volcano, aliyun or dra',
     )
   }
-  return { limits: { 'nvidia.com/gpu': String(gpus) }, requirements: [label] }
+  return { limits: { [wholeResource(scheme)]: String(gpus) }, requirements: [label] }
 }
 
 /** Replicas of a GPU that NVIDIA's device plugin offers, by turns or by MPS. */

@@ -74,3 +74,18 @@ test('an A100 of 40 GB is none of 80 GB', () => {
     { gpu: 'A100-80GB', scheme: 'karpenter' },
   ])
 })
+
+test.each([
+  ['MI300X', 'amd', 'amd.com/gpu', 'amd.com/gpu.product-name', 'AMD_Instinct_MI300X_OAM'],
+  ['Max-1550', 'intel', 'gpu.intel.com/i915', 'gpu.intel.com/product', 'Max_1550'],
+  ['T4', 'nvidia', 'nvidia.com/gpu', 'nvidia.com/gpu.product', 'Tesla-T4'],
+] as const)('%s is asked for as its vendor names it, and pods get past the taint of that name', (gpu, scheme, resource, label, product) => {
+  const selected = gpuSelection(resourcesOf({ gpu, gpus: 2 }))
+  expect(selected.limits).toEqual({ [resource]: '2' })
+  expect(selected.requirements).toEqual([{ key: label, operator: 'In', values: expect.arrayContaining([product]) }])
+  const { pod } = plannedObjects(base, { cpuCores: 1, gpu }, 1, { name: 'o', uid: 'u' }, 'p')
+  expect((pod.spec as { tolerations: unknown[] }).tolerations).toEqual([{ key: resource, operator: 'Exists', effect: 'NoSchedule' }])
+  const node = { metadata: { name: 'n', labels: { [label]: product } }, status: { allocatable: { [resource]: '8' } } }
+  expect(gpusOf([node], [])).toMatchObject([{ gpu, scheme, resources: { [resource]: { total: 8, free: 8 } } }])
+  if (scheme !== 'nvidia') expect(() => gpuSelection(resourcesOf({ gpu, gpuMemoryPercent: 50 }))).toThrow('gives whole GPUs')
+})

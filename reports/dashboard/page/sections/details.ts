@@ -2,8 +2,9 @@
 import { seenUnder } from '../../../../profiler/capacity/stream-view.ts'
 import { streamLatencies, streamLatencyNames } from '../../../../profiler/latency-metrics.ts'
 import { countsTheSame } from '../../../../profiler/slo.ts'
+import { joulesPerRequest } from '../../../../search/objective.ts'
 import type { FinishedTrial } from '../../../../trials/types.ts'
-import { latency, money, percent, rate, rateInterval, significant, sloFigure, sloName } from '../../../format.ts'
+import { energy, latency, money, percent, rate, rateInterval, significant, sloFigure, sloName } from '../../../format.ts'
 import { latencyRows, rateRows, type TokenFigures } from '../../../recommendation/token-figures.ts'
 import { atCapacityValue, capacityText } from '../../../recommendation/words.ts'
 import { percentilesOption } from '../../charts/curves-chart.ts'
@@ -122,18 +123,23 @@ const tokenFacts = (figures: TokenFigures): (readonly [string, string])[] => [
   ...rateRows(figures),
 ]
 
-const usage = ({ usage: u = {} }: FinishedTrial): (readonly [string, string])[] => [
-  ...(u.nodeWaitSeconds === undefined ? [] : [['waited for a node', `${significant(u.nodeWaitSeconds)} s`] as const]),
-  ...(u.prepareSeconds === undefined ? [] : [['prepared in', `${significant(u.prepareSeconds)} s`] as const]),
-  ...(u.launchSeconds === undefined ? [] : [['ready after', `${significant(u.launchSeconds)} s`] as const]),
-  ...(u.cpuCores === undefined ? [] : [['cores busy', significant(u.cpuCores)] as const]),
-  ...(u.gpuUtilization === undefined ? [] : [['GPU busy', percent(u.gpuUtilization)] as const]),
-  ...(u.gpuMemoryMiB === undefined ? [] : [['GPU memory', `${significant(u.gpuMemoryMiB)} MiB`] as const]),
-  ...(u.peakRssMiB === undefined ? [] : [['memory', `${significant(u.peakRssMiB)} MiB`] as const]),
-  ...(u.gpuWatts === undefined ? [] : [['GPU power', `${significant(u.gpuWatts)} W`] as const]),
-  ...(u.cpuWatts === undefined ? [] : [['processors’ power', `${significant(u.cpuWatts)} W`] as const]),
-  ...(u.realisedBatch === undefined ? [] : [['realised batch', significant(u.realisedBatch)] as const]),
-]
+function usage(trial: FinishedTrial): (readonly [string, string])[] {
+  const { usage: u = {} } = trial
+  const joules = trial.state === 'complete' ? joulesPerRequest(u, trial.measurement.capacityRps) : undefined
+  return [
+    ...(u.nodeWaitSeconds === undefined ? [] : [['waited for a node', `${significant(u.nodeWaitSeconds)} s`] as const]),
+    ...(u.prepareSeconds === undefined ? [] : [['prepared in', `${significant(u.prepareSeconds)} s`] as const]),
+    ...(u.launchSeconds === undefined ? [] : [['ready after', `${significant(u.launchSeconds)} s`] as const]),
+    ...(u.cpuCores === undefined ? [] : [['cores busy', significant(u.cpuCores)] as const]),
+    ...(u.gpuUtilization === undefined ? [] : [['GPU busy', percent(u.gpuUtilization)] as const]),
+    ...(u.gpuMemoryMiB === undefined ? [] : [['GPU memory', `${significant(u.gpuMemoryMiB)} MiB`] as const]),
+    ...(u.peakRssMiB === undefined ? [] : [['memory', `${significant(u.peakRssMiB)} MiB`] as const]),
+    ...(u.gpuWatts === undefined ? [] : [['GPU power', `${significant(u.gpuWatts)} W`] as const]),
+    ...(u.cpuWatts === undefined ? [] : [['processors’ power', `${significant(u.cpuWatts)} W`] as const]),
+    ...(joules === undefined ? [] : [['energy of a request', `at most ${energy(joules)}`] as const]),
+    ...(u.realisedBatch === undefined ? [] : [['realised batch', significant(u.realisedBatch)] as const]),
+  ]
+}
 
 const facts = (rows: readonly (readonly [string, string])[]): HTMLElement =>
   h('dl', { class: 'facts' }, ...rows.map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value))))
