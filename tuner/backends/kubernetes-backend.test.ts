@@ -187,6 +187,17 @@ describe('load', () => {
     }
   })
 
+  test('in a mesh predictors get its sidecar, and load takes a Service unless the pod is asked for', async () => {
+    const planned = async (kubernetes: object) => {
+      const { backend } = await open('serve', 'cluster', {}, { mesh: 'istio', ...kubernetes })
+      const { pod, way } = backend.launcher.objectsFor({ cpuCores: 1 }, 1, { name: 'o', uid: 'u' }, 'n')
+      await backend.close()
+      return { pod, way: way?.map(({ kind }) => kind) }
+    }
+    expect(await planned({})).toMatchObject({ pod: { metadata: { labels: { 'sidecar.istio.io/inject': 'true' } } }, way: ['Service'] })
+    expect((await planned({ through: 'pod' })).way).toBeUndefined()
+  })
+
   test('a Gateway where the cluster has no Gateway API is told before the first trial', async () => {
     fake.fault = ({ path }, response) => {
       if (!path.endsWith('/httproutes')) return false
