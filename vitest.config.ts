@@ -14,7 +14,7 @@ export const pure = [
   'profiler/{plain-text,prometheus,server-address,slo}',
   'profiler/{statistics,testing,virtual}/**/*',
   'profiler/generator/{answer-sampler,arrivals,http1-answer,sse}',
-  'profiler/protocols/{answer-check,expectations,meaning,protocol-table,refusals,tensor-bytes,warm-up-requests}',
+  'profiler/protocols/{answer-check,expectations,meaning,protocol-table,refusals,tensor-bytes,tokenizer,warm-up-requests}',
   'profiler/capacity/{[!m]*,measured-*}',
   'trials/*',
   'trials/{devices,prices}/**/*',

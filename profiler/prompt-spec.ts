@@ -8,6 +8,8 @@ export interface PromptSpec {
   readonly sharedPrefixTokens?: number
   /** Different prefixes, taken in turn. Default 1. */
   readonly prefixes?: number
+  /** Path of a `tokenizer.json`: prompts then have exactly so many of its tokens. Absent: a token is a common word. */
+  readonly tokenizer?: string
   /** Default true: answers of the drawn length, whatever the model would rather say. */
   readonly ignoreEos?: boolean
 }

@@ -2,6 +2,7 @@ import { PayloadError } from '../profiler-errors.ts'
 import type { LengthDistribution, PromptSpec } from '../prompt-spec.ts'
 import { normal, seeded, type Uniform } from '../seeded-random.ts'
 import { commonWord } from './payload-pool.ts'
+import { type CountTokens, tokenCounter } from './tokenizer.ts'
 
 export interface Prompt {
   readonly text: string
@@ -17,28 +18,64 @@ export const defaultPrompts: PromptSpec = {
 }
 
 /**
- * Prompts of drawn lengths. A token is a common English word here, which tokenizers of today keep whole but for a few:
- * the server's own count (`usage`) may differ by some per cent.
+ * Prompts of drawn lengths, of common English words. With a tokenizer each has exactly so many of its tokens. Without one a token is a word, which tokenizers
+ * of today keep whole but for a few: the server's own count (`usage`) may differ by some per cent. What a server's chat template adds comes on top.
+ * @throws PayloadError for a tokenizer that cannot be read, or with which no text has that length
  */
 export function makePrompts(spec: PromptSpec, seed: number, count: number): Prompt[] {
   if (!Number.isInteger(count) || count < 1) throw new PayloadError(`a payload pool needs at least one prompt, not ${count}`)
   const uniform = seeded(seed)
+  const text = spec.tokenizer === undefined ? words : exactText(tokenCounter(spec.tokenizer))
   const shared = spec.sharedPrefixTokens ?? 0
-  const prefixes = Array.from({ length: shared > 0 ? (spec.prefixes ?? 1) : 0 }, () => text(uniform, shared))
+  const prefixes = Array.from({ length: shared > 0 ? (spec.prefixes ?? 1) : 0 }, () => text(uniform, shared, ''))
   return Array.from({ length: count }, (_, i) => {
     const [tokens, outputTokens] = spec.recorded?.[i % spec.recorded.length] ?? [drawLength(spec.inputTokens, uniform), undefined]
     const prefix = prefixes[i % Math.max(1, prefixes.length)]
     const ownTokens = Math.max(1, tokens - (prefix === undefined ? 0 : shared))
-    const own = text(uniform, ownTokens)
+    const inputTokens = ownTokens + (prefix === undefined ? 0 : shared)
     return {
-      text: prefix === undefined ? own : `${prefix} ${own}`,
-      inputTokens: ownTokens + (prefix === undefined ? 0 : shared),
+      text: text(uniform, inputTokens, prefix ?? '', ownTokens),
+      inputTokens,
       outputTokens: outputTokens ?? drawLength(spec.outputTokens, uniform),
     }
   })
 }
 
-const text = (uniform: Uniform, tokens: number) => Array.from({ length: tokens }, () => commonWord(uniform)).join(' ')
+/** So many tokens in all, `own` of them after the beginning. */
+type MakeText = (uniform: Uniform, tokens: number, beginning: string, own?: number) => string
+
+const words: MakeText = (uniform, tokens, beginning, own = tokens) => {
+  const drawn = Array.from({ length: own }, () => commonWord(uniform)).join(' ')
+  return beginning === '' ? drawn : `${beginning} ${drawn}`
+}
+
+/** Most attempts to come to a length, the last token by single letters. */
+const mostTries = 200
+/** Letters that seldom stand together, so that tokenizers have few of their pairs. */
+const odd = 'qxzj'
+
+const exactText =
+  (count: CountTokens): MakeText =>
+  (uniform, tokens, beginning, own = tokens) => {
+    const before = beginning === '' ? 0 : count(beginning)
+    let text = words(uniform, tokens, beginning, own)
+    for (let tried = 0; tried < mostTries; tried++) {
+      const counted = count(text)
+      const missing = tokens - counted
+      if (missing === 0) return text
+      const drawn = text.slice(beginning.length).trim().split(' ')
+      const perWord = Math.max(1, (counted - before) / drawn.length)
+      const whole = Math.round(missing / perWord)
+      if (missing < 0 && drawn.length > -whole && whole < 0) text = cut(text, beginning, drawn.slice(0, drawn.length + whole))
+      else if (missing < 0) text = text.slice(0, Math.max(beginning.length + 1, text.length - 1))
+      else if (whole > 1) text += ` ${words(uniform, whole - 1, '')}`
+      else text += `${missing > 1 ? ' ' : ''}${odd[tried % odd.length]}`
+    }
+    throw new PayloadError(`no text has exactly ${tokens} tokens by this tokenizer`, 'ask for longer prompts, or leave the tokenizer out')
+  }
+
+const cut = (text: string, beginning: string, kept: readonly string[]): string =>
+  `${beginning}${text[beginning.length] === ' ' ? ' ' : ''}${kept.join(' ')}`
 
 /** A whole number of tokens, at least 1 and at most `most` where that is said. */
 export function drawLength(distribution: LengthDistribution, uniform: Uniform): number {

@@ -14,10 +14,16 @@ export function llmRequests(payload: PayloadSource): LlmRequest[] {
 interface Asked {
   readonly words: readonly string[]
   readonly maxTokens: number
+  /** By a tokenizer; absent: a token is a word. */
+  readonly promptTokens?: number
 }
 
 const generated = ({ prompts = defaultPrompts, seed, count }: Extract<PayloadSource, { kind: 'generated' }>): Asked[] =>
-  makePrompts(prompts, seed, count).map(({ text, outputTokens }) => ({ words: text.split(' '), maxTokens: outputTokens }))
+  makePrompts(prompts, seed, count).map(({ text, inputTokens, outputTokens }) => ({
+    words: text.split(' '),
+    maxTokens: outputTokens,
+    promptTokens: inputTokens,
+  }))
 
 function fromFile(path: string): Asked[] {
   const lines = readText(path, 'data').split('\n')
@@ -34,7 +40,11 @@ function fromFile(path: string): Asked[] {
 
 /** Beginnings that two prompts have in common are kept; the rest of each stands for ever new text, which no cache knows. */
 function withoutRepeats(asked: readonly Asked[]): LlmRequest[] {
-  const all = asked.map(({ words, maxTokens }) => ({ promptTokens: words.length, outputTokens: maxTokens, hashes: prefixHashes(words) }))
+  const all = asked.map(({ words, maxTokens, promptTokens = words.length }) => ({
+    promptTokens,
+    outputTokens: maxTokens,
+    hashes: prefixHashes(words),
+  }))
   const uses = new Map<number, number>()
   for (const { hashes } of all) for (const hash of hashes) uses.set(hash, (uses.get(hash) ?? 0) + 1)
   return all.map(({ hashes, ...lengths }) => ({ ...lengths, prefix: hashes.filter((hash) => uses.get(hash)! > 1) }))

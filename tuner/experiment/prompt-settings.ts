@@ -41,16 +41,18 @@ interface PromptEntries {
   readonly sharedPrefixTokens?: number
   readonly prefixes?: number
   readonly ignoreEos?: boolean
+  /** Path of a tokenizer.json. */
+  readonly tokenizer?: string
   /** Path of a file of lengths. */
   readonly lengths?: string
 }
 
-const promptKeys = ['inputTokens', 'outputTokens', 'sharedPrefixTokens', 'prefixes', 'ignoreEos'] as const
+const promptKeys = ['inputTokens', 'outputTokens', 'sharedPrefixTokens', 'prefixes', 'ignoreEos', 'tokenizer'] as const
 
 /** Chat-like where nothing is said: the profiler's own default. Undefined without any of the keys. */
 export function promptsOf(given: PromptEntries, recorded?: PromptSpec['recorded']): PromptSpec | undefined {
   if (recorded === undefined && promptKeys.every((key) => given[key] === undefined)) return undefined
-  const { inputTokens, outputTokens, sharedPrefixTokens, prefixes, ignoreEos } = given
+  const { inputTokens, outputTokens, sharedPrefixTokens, prefixes, ignoreEos, tokenizer } = given
   return {
     ...(recorded && { recorded }),
     inputTokens: inputTokens ?? { kind: 'lognormal', median: 120, sigma: 0.9 },
@@ -58,6 +60,7 @@ export function promptsOf(given: PromptEntries, recorded?: PromptSpec['recorded'
     sharedPrefixTokens,
     prefixes,
     ignoreEos,
+    ...(tokenizer !== undefined && { tokenizer }),
   }
 }
 

@@ -1,6 +1,8 @@
 /** Files that an experiment names: price book, arrival trace, payload. */
 import { hintOf, readText } from '../../profiler/bounded-reader.ts'
 import type { PayloadOrder, PayloadSource } from '../../profiler/payload-source.ts'
+import { PayloadError } from '../../profiler/profiler-errors.ts'
+import { tokenCounter } from '../../profiler/protocols/tokenizer.ts'
 import type { WarmUp } from '../../profiler/protocols/warm-up-requests.ts'
 import type { Arrivals } from '../../profiler/types.ts'
 import type { Architecture } from '../../trials/devices/architecture.ts'
@@ -115,7 +117,15 @@ export function resolvePayload(context: Context, order: PayloadOrder | undefined
     }
   }
   const recorded = given.lengths === undefined ? undefined : lengthsAt(given.lengths)
-  const prompts = promptsOf(given, recorded)
+  const tokenizer = given.tokenizer === undefined ? undefined : pathAt([...at, 'tokenizer'], given.tokenizer)
+  if (tokenizer !== undefined)
+    try {
+      tokenCounter(tokenizer)
+    } catch (error) {
+      if (!(error instanceof PayloadError)) throw error
+      report([...at, 'tokenizer'], error.message, error.hint ?? 'another file, or none: a token is a word then')
+    }
+  const prompts = promptsOf({ ...given, ...(tokenizer !== undefined && { tokenizer }) }, recorded)
   if (items !== undefined && order?.items !== undefined)
     report([...at, 'items'], 'items beside a trace that has them', 'keep one of the two')
   if (entries.backend === 'simulated' && (items ?? order?.items) !== undefined)

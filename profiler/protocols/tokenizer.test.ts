@@ -1,0 +1,66 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { byteLevelTokenizer, sentencePieceTokenizer } from '../testing/tokenizer-files.ts'
+import { makePrompts } from './prompts.ts'
+import { tokenCounter } from './tokenizer.ts'
+
+let folder: string
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'tokenizer-'))
+})
+afterAll(() => rmSync(folder, { recursive: true }))
+
+const written = (name: string, document: object | string): string => {
+  const path = join(folder, `${name}.json`)
+  writeFileSync(path, typeof document === 'string' ? document : JSON.stringify(document))
+  return path
+}
+
+describe.each([
+  ['byte-level', byteLevelTokenizer(), 'the the', 2 + 1],
+  ['sentencepiece', sentencePieceTokenizer(), 'the on', 3],
+])('a %s tokenizer', (name, document, text, tokens) => {
+  test('counts by its merges', () => {
+    // Byte-level: 'the', 'Ġthe'; SentencePiece: '▁the', '▁', 'on'.
+    expect(tokenCounter(written(name, document))(text)).toBe(name === 'byte-level' ? 2 : tokens)
+  })
+
+  test('makes prompts of exactly so many tokens, prefixes in common among them', () => {
+    const path = written(name, document)
+    const count = tokenCounter(path)
+    const spec = {
+      tokenizer: path,
+      inputTokens: { kind: 'uniform', from: 40, to: 300 },
+      outputTokens: { kind: 'fixed', tokens: 4 },
+      sharedPrefixTokens: 30,
+      prefixes: 2,
+    } as const
+    const prompts = makePrompts(spec, 7, 40)
+    for (const prompt of prompts) expect(count(prompt.text)).toBe(prompt.inputTokens)
+    expect(new Set(prompts.map(({ inputTokens }) => inputTokens)).size).toBeGreaterThan(20)
+    const shared = (a: string, b: string) => [...a].findIndex((character, i) => character !== b[i])
+    expect(count(prompts[0]!.text.slice(0, shared(prompts[0]!.text, prompts[2]!.text)))).toBeGreaterThanOrEqual(30)
+    expect(makePrompts(spec, 7, 40)).toEqual(prompts)
+  })
+})
+
+test('what is no tokenizer is refused by name', () => {
+  for (const [name, text] of [
+    ['list', '[]'],
+    ['broken', '{"model": '],
+    ['strange', '{"model": {"type": "Magic"}}'],
+  ] as const)
+    expect(() => tokenCounter(written(name, text))).toThrow(`${name}.json is no tokenizer: `)
+  expect(() => tokenCounter(join(folder, 'nowhere'))).toThrow(join('nowhere', 'tokenizer.json'))
+})
+
+test('a length that no text has is said, not sent', () => {
+  const path = written('silent', {
+    ...byteLevelTokenizer(),
+    normalizer: { type: 'Replace', pattern: { Regex: '[\\s\\S]+' }, content: 'x' },
+  })
+  const fixed = { kind: 'fixed', tokens: 5 } as const
+  expect(() => makePrompts({ tokenizer: path, inputTokens: fixed, outputTokens: fixed }, 1, 1)).toThrow('no text has exactly 5 tokens')
+})
