@@ -95,6 +95,15 @@ describe('streams of real servers', () => {
     expect(stream.times).toMatchObject({ firstTokenMs: 120, lastTokenMs: 240, tokens: 12, inputTokens: 7 })
   })
 
+  test('a count that goes up and down with every chunk fills no memory', () => {
+    const stream = new TokenStream()
+    for (let i = 0; i < 100; i++) {
+      const usage = { completion_tokens: i % 2 === 0 ? 0 : 1_000_000 }
+      stream.push(Buffer.from(`data: ${JSON.stringify({ choices: [{ text: 'a' }], usage })}\n\n`), i)
+    }
+    expect(stream.times!.gapsMs.length).toBeLessThan(1000)
+  })
+
   test('a count that no text of that length can have fills no memory', () => {
     const stream = new TokenStream()
     stream.push(Buffer.from(`data: ${JSON.stringify({ choices: [{ delta: { content: 'ab' } }] })}\n\n`), 1)

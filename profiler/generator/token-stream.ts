@@ -125,7 +125,7 @@ export class TokenStream {
     if (said !== undefined) {
       const running = countIn(usage, 'completion_tokens')
       this.countedEach &&= running !== undefined
-      const since = this.countedEach ? running! - before : 0
+      const since = this.countedEach ? Math.min(running! - before, mostTokensPerCharacter * said.length) : 0
       this.chunks.push({ atMs, text: said, tokens: tokensTold(choice) ?? (since > 0 ? since : undefined) })
     }
     if (field(choice, 'finish_reason')) this.finished = true

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { Measurement } from '../../profiler/types.ts'
 import { measurement } from '../testing/fakes.ts'
-import { trialLine } from './trial-line.ts'
+import { stepLine, trialLine } from './trial-line.ts'
 
 const line = (given: Partial<Measurement>) => {
   const trial = { id: 1, number: 3, purpose: 'search', configuration: {}, startedAt: '', seconds: 4, state: 'complete' } as const
@@ -13,4 +13,20 @@ test('a capacity is told with its interval, or as the bound that it is', () => {
   expect(line({})).toMatch(/^#3 2 cores: about 120 req\/s \[114 to 126\], /)
   expect(line({ outcome: 'beaten' })).toMatch(/: at most 126 req\/s/)
   expect(line({ capacityCi90Rps: [114, Number.POSITIVE_INFINITY] })).toMatch(/: at least 120 req\/s, \$/)
+})
+
+test('a step under several limits says each of them, and the tokens of its streams', () => {
+  const of = (p99Ms: number) => ({ requests: 9, meanMs: 1, p50Ms: 1, p90Ms: 2, p95Ms: 3, p99Ms, maxMs: p99Ms })
+  const slo = {
+    percentile: 0.99,
+    limitMs: 300,
+    maxErrorRate: 0,
+    limits: [
+      { metric: 'ttft', limitMs: 300 },
+      { metric: 'tpot', limitMs: 30 },
+    ],
+  } as const
+  const stream = { ttft: of(66), tpot: of(14.2), e2e: of(900), interToken: of(20), outputTokensPerSecond: 8040 }
+  const point = { ...measurement(50).points[0]!, sloMs: 142, stream }
+  expect(stepLine(point, slo, 'search')).toContain('47 % of the limits, TTFT 66 of 300 ms, TPOT 14.2 of 30 ms, 8,040 tokens/s')
 })

@@ -1,4 +1,5 @@
 /** One finished trial, or one load step, as a line. */
+import { percentileOf } from '../../profiler/capacity/capacity-under.ts'
 import { capacityOf } from '../../profiler/capacity/known-capacity.ts'
 import { latencyMetrics } from '../../profiler/latency-metrics.ts'
 import { metricText } from '../../profiler/prometheus.ts'
@@ -88,8 +89,7 @@ function streamWords({ stream }: LoadPoint, slo: Slo | undefined): string {
   if (stream === undefined || stream.e2e.requests === 0) return ''
   const parts = slo?.limits === undefined ? [] : limitsOf(slo)
   const words = parts.map(({ metric, limitMs }) => {
-    const { p50Ms, p90Ms, p95Ms, p99Ms } = stream[metric]
-    const ms = slo!.percentile <= 0.5 ? p50Ms : slo!.percentile <= 0.9 ? p90Ms : slo!.percentile <= 0.95 ? p95Ms : p99Ms
+    const ms = percentileOf(stream[metric], slo!.percentile)
     return `${latencyMetrics[metric].title} ${significant(ms)} of ${significant(limitMs)} ms`
   })
   return [...words, `${significant(stream.outputTokensPerSecond)} tokens/s`].map((each) => `, ${each}`).join('')
