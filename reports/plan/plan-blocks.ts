@@ -1,6 +1,7 @@
 /** The capacity plan in words and tables, as JSON, and as CSV. */
 import type { EChartsOption } from 'echarts'
-import { latency, money, percent, rate, significant } from '../format.ts'
+import type { Slo } from '../../profiler/types.ts'
+import { money, percent, rate, significant, sloValue } from '../format.ts'
 import { latencyRows, rateRows } from '../recommendation/token-figures.ts'
 import { demandOption } from '../report/charts/chart-options.ts'
 import { type Cell, csv } from '../report/csv.ts'
@@ -49,7 +50,7 @@ export async function planBlocks(
         'autoscaled replicas',
         'SLO broken while scaling',
       ],
-      plan.units.map(fleetRow),
+      plan.units.map((unit) => fleetRow(unit, plan.input.slo)),
       [2, 3, 4, 5, 6, 7, 8],
     ),
     ...tokenBlocks(best),
@@ -78,14 +79,14 @@ function verdict({ units, input, demand }: Plan): string {
   return `${best!.unit.label}: ${month.replicas} replica${month.replicas === 1 ? '' : 's'} for ${demand.what}, ${money(month.staticPerMonth)} per month${total}${auto}${rival}`
 }
 
-function fleetRow({ unit, months }: UnitPlan): string[] {
+function fleetRow({ unit, months }: UnitPlan, slo: Slo): string[] {
   const m = months[0]!
   return [
     unit.label,
     unit.status,
     String(m.replicas),
     percent(m.utilisation),
-    m.sloMsAtPeak === undefined ? '' : latency(m.sloMsAtPeak),
+    m.sloMsAtPeak === undefined ? '' : sloValue(slo, m.sloMsAtPeak),
     money(m.staticPerMonth),
     money(m.withSparePerMonth),
     money(m.autoscaledPerMonth),

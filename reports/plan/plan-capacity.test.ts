@@ -21,6 +21,7 @@ const unit = (capacityRps: number, perHour: number, change: Partial<PlanUnit> = 
 })
 const input = (change: Partial<PlanInput>): PlanInput => ({
   units: [unit(100, 1)],
+  slo: { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 },
   demand: steadyDemand(100),
   headroom: 0,
   growthPerMonth: 0,

@@ -1,5 +1,6 @@
 /** The capacity plan: how many replicas of what, when, at which price, and what breaks. Pure. */
 import { latencyAt } from '../../profiler/capacity/capacity-under.ts'
+import type { Slo } from '../../profiler/types.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { Status } from '../recommendation/status.ts'
 import type { TokenFigures } from '../recommendation/token-figures.ts'
@@ -31,6 +32,8 @@ export interface PlanInput {
   /** Trial of the recommended configuration: the plan is made with it, the others stand beside it. Absent: with the cheapest for the demand. */
   readonly recommended?: number
   readonly units: readonly PlanUnit[]
+  /** That the capacities keep. */
+  readonly slo: Slo
   readonly demand: Demand
   readonly headroom: number
   /** 0.05 = 5 % more each month. */

@@ -118,6 +118,7 @@ describe('the capacity plan in words', () => {
     }))
   const planInput: PlanInput = {
     units,
+    slo,
     demand: patternDemand('daily', 1000),
     headroom: 0.2,
     growthPerMonth: 0.05,
@@ -151,6 +152,16 @@ describe('the capacity plan in words', () => {
     expect(text).not.toMatch(/NaN|undefined|Infinity/)
     expect(toMarkdown(blocks)).toContain('| configuration | status | replicas |')
     expect(toHtml('plan', blocks)).toContain('<svg')
+  })
+
+  test('a fleet under several limits is at a part of them at its peak, not at a latency', async () => {
+    const limits = [
+      { metric: 'ttft', limitMs: 50 },
+      { metric: 'tpot', limitMs: 5 },
+    ] as const
+    const text = toText(await planBlocks(planCapacity({ ...planInput, slo: { ...slo, limits } }), []))
+    expect(text).toMatch(/ % of the limits +\$/)
+    expect(toText(await planBlocks(planCapacity(planInput), []))).not.toContain('of the limits')
   })
 
   test('gives every month in CSV, and every figure in JSON', () => {

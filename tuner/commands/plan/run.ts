@@ -59,6 +59,7 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
   const input: PlanInput = {
     recommended: reopened.recommendation.best?.trial,
     units: unitsOf(reopened, books, wanted, fleet?.trial),
+    slo: reopened.experiment.slo,
     demand,
     headroom: parseShare(flags.headroom ?? '0%'),
     growthPerMonth,
