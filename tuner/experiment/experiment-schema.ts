@@ -171,9 +171,7 @@ const payloadKeys = z.strictObject({
     .describe('openai: recorded lengths, a CSV with inputTokens,outputTokens (or ContextTokens,GeneratedTokens), relative to this file'),
   tokenizer: text('a path')
     .optional()
-    .describe(
-      'openai: tokenizer.json of the model, relative to this file: prompts of exactly so many of its tokens; default: a token is a word',
-    ),
+    .describe('openai: tokenizer.json of the model: prompts of exactly so many of its tokens; default words'),
   ignoreEos: z.boolean({ error: 'expected true or false' }).optional().describe('openai: answers of the drawn length, default true'),
 })
 type PayloadEntry = z.output<typeof payloadKeys>
