@@ -169,9 +169,7 @@ const payloadKeys = z.strictObject({
   lengths: text('a path')
     .optional()
     .describe('openai: recorded lengths, a CSV with inputTokens,outputTokens (or ContextTokens,GeneratedTokens), relative to this file'),
-  tokenizer: text('a path')
-    .optional()
-    .describe('openai: tokenizer.json of the model: prompts of exactly so many of its tokens; default words'),
+  tokenizer: text('a path').optional().describe('openai: tokenizer.json of the model, for exact lengths; default: a token is a word'),
   ignoreEos: z.boolean({ error: 'expected true or false' }).optional().describe('openai: answers of the drawn length, default true'),
 })
 type PayloadEntry = z.output<typeof payloadKeys>
