@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, describe, expect, test, vi } from 'vitest'
-import { type BoundError, readAnswer, readBytes, readText } from './bounded-reader.ts'
+import { type BoundError, readAnswer, readBytes, readLines, readText } from './bounded-reader.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-bounded-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -71,4 +71,23 @@ test('an answer without end is given up at the limit', async () => {
   expect(given).toBeLessThanOrEqual(2 ** 20 + 2 ** 16)
   vi.stubEnv('TUNE_MAX_ANSWER_MIB', '2')
   await expect(readAnswer(endless())).rejects.toMatchObject({ hint: expect.stringContaining('TUNE_MAX_ANSWER_MIB=8') })
+})
+
+describe('lines of an answer that goes on', () => {
+  const linesOf = async (parts: (string | Uint8Array)[], most?: number) => {
+    async function* body() {
+      for (const part of parts) yield Buffer.from(part)
+    }
+    const lines: string[] = []
+    for await (const line of readLines(body(), most)) lines.push(line)
+    return lines
+  }
+  test('are whole however they come, the last one too', async () => {
+    const [first, second] = [Buffer.from('ü').subarray(0, 1), Buffer.from('ü').subarray(1)]
+    expect(await linesOf(['a', 'b\nc\n\n', first, second, '\nd'])).toEqual(['ab', 'c', '', 'ü', 'd'])
+  })
+  test('one without end is given up at the limit', async () => {
+    await expect(linesOf(Array(20).fill('x'.repeat(100)), 1_000)).rejects.toThrow(/and no end/)
+    expect(await linesOf(Array(20).fill(`${'x'.repeat(100)}\n`), 1_000)).toHaveLength(20)
+  })
 })

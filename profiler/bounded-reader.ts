@@ -133,6 +133,26 @@ export async function readAnswer(body: AsyncIterable<Uint8Array> | null, most: n
   return Buffer.concat(parts, read).toString('utf8')
 }
 
+/** The lines of an answer that goes on, without their ends, each up to `most` bytes. Throws BoundError for a longer one, and what broke the stream. */
+export async function* readLines(body: AsyncIterable<Uint8Array>, most: number = answerBytes()): AsyncGenerator<string> {
+  const decoder = new TextDecoder()
+  let rest: string[] = []
+  let kept = 0
+  for await (const part of body) {
+    const lines = decoder.decode(part, { stream: true }).split('\n')
+    const last = lines.pop()!
+    for (const line of lines) {
+      yield [...rest, line].join('')
+      rest = []
+      kept = 0
+    }
+    kept += last.length
+    if (kept > most) throw answerTooLong(most)
+    if (last !== '') rest.push(last)
+  }
+  if (rest.length > 0) yield rest.join('')
+}
+
 /** Lists and objects of a document within each other: none that a program means goes so deep, and whatever walks it would run out of stack. */
 const mostNested = 500
 

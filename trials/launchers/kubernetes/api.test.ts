@@ -1,4 +1,5 @@
-import { describe, expect, test } from 'vitest'
+import type { ServerResponse } from 'node:http'
+import { describe, expect, test, vi } from 'vitest'
 import { ApiError, Pace, pauseBefore } from './api.ts'
 import { FakeApiServer } from './testing/fake-api-server.ts'
 
@@ -46,6 +47,44 @@ test('an abort between the arrival of an answer’s end and its reading harms no
     process.off('uncaughtException', note)
     await fake.stop()
   }
+})
+
+describe('an answer that is none', () => {
+  const endless = (response: ServerResponse) => {
+    const more = () => {
+      while (!response.destroyed && response.write(' '.repeat(65_536)));
+      if (!response.destroyed) response.once('drain', more)
+    }
+    more()
+  }
+  const dripping = (response: ServerResponse) => {
+    const timer = setInterval(() => response.write(' '), 20)
+    response.on('close', () => clearInterval(timer))
+  }
+  test.each<[string, (response: ServerResponse) => unknown, string, RegExp]>([
+    ['without end', endless, 'TooLarge', /more than 1 MiB and no end/],
+    ['a byte at a time', dripping, 'Unreachable', /the answer broke off: no end within 0.3 s/],
+    ['a page', (response) => response.end('<html>'), 'NotKubernetes', /^GET \/version was answered with no JSON: <html>$/],
+    ['nothing', (response) => response.end(), 'NotKubernetes', /answered with no JSON/],
+    ['nested without end', (response) => response.end('['.repeat(10_000)), 'NotKubernetes', /nested deeper than 500 levels/],
+  ])('%s is refused', async (_, answer, reason, message) => {
+    vi.stubEnv('TUNE_MAX_ANSWER_MIB', '1')
+    const fake = new FakeApiServer()
+    await fake.start()
+    try {
+      fake.fault = (_request, response) => {
+        answer(response)
+        return true
+      }
+      const api = await fake.api({ requestMs: 300, retryMs: 1 })
+      const failure = api.request('GET', '/version')
+      await expect(failure).rejects.toMatchObject({ name: 'ApiError', reason, message: expect.stringMatching(message) })
+      api.close()
+    } finally {
+      vi.unstubAllEnvs()
+      await fake.stop()
+    }
+  })
 })
 
 describe('requests are paced', () => {

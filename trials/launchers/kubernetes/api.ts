@@ -7,6 +7,7 @@ import https from 'node:https'
 import type { Duplex } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { KubeConfig } from '@kubernetes/client-node'
+import { BoundError, jsonFrom, readAnswer } from '../../../profiler/bounded-reader.ts'
 
 /** The API server refused a request, in its own words. */
 export class ApiError extends Error {
@@ -84,7 +85,7 @@ export class Api {
       options.signal?.throwIfAborted()
       try {
         const response = await this.send(method, path, options, this.patience.requestMs)
-        return JSON.parse(await textOf(response)) as T
+        return documentOf<T>(await textOf(response, this.patience.requestMs), `${method} ${path}`)
       } catch (error) {
         options.signal?.throwIfAborted()
         if (!(error instanceof ApiError)) throw error
@@ -166,7 +167,7 @@ export class Api {
       request.end(text)
     })
     if (response.statusCode! >= 200 && response.statusCode! < 300) return response
-    throw refusal(response, await textOf(response), `${method} ${path}`)
+    throw refusal(response, await textOf(response, this.patience.requestMs), `${method} ${path}`)
   }
 
   private async connect(): Promise<Connection> {
@@ -263,15 +264,27 @@ const parsed = (text: string): { message?: string; reason?: string } | undefined
   }
 }
 
-const textOf = async (response: http.IncomingMessage): Promise<string> => {
-  let text = ''
-  response.setEncoding('utf8')
+/** @throws ApiError for one that breaks off, takes longer than that, or is longer than any answer may be */
+const textOf = async (response: http.IncomingMessage, mostMs: number): Promise<string> => {
+  const timer = setTimeout(() => response.destroy(new Error(`no end within ${mostMs / 1000} s`)), mostMs)
   try {
-    for await (const chunk of response) text += chunk
+    return await readAnswer(response)
   } catch (error) {
+    response.destroy()
+    if (error instanceof BoundError) throw new ApiError(0, 'TooLarge', `the answer has ${error.message}`, error.hint)
     throw new ApiError(0, 'Unreachable', `the answer broke off: ${(error as Error).message}`)
+  } finally {
+    clearTimeout(timer)
   }
-  return text
+}
+
+function documentOf<T>(text: string, what: string): T {
+  try {
+    return jsonFrom(text) as T
+  } catch (error) {
+    const shown = error instanceof BoundError ? `JSON ${error.message}` : `no JSON: ${text.slice(0, 100)}`
+    throw new ApiError(0, 'NotKubernetes', `${what} was answered with ${shown}`, unreachableHint)
+  }
 }
 
 const nameIn = (body: unknown): string => (body as { metadata?: { name?: string } } | undefined)?.metadata?.name ?? ''

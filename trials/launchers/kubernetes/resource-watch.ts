@@ -1,6 +1,6 @@
 /** Objects of one kind as the cluster has them: listed once, then watched from version to version, whatever breaks in between. */
-import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { jsonFrom, readLines } from '../../../profiler/bounded-reader.ts'
 import { type Api, ApiError, pauseBefore } from './api.ts'
 
 interface Watched {
@@ -121,7 +121,7 @@ export abstract class ResourceWatch<T extends Watched> {
     }
     try {
       const response = await this.api.stream(this.path, query, AbortSignal.any([signal, overdue]))
-      for await (const line of createInterface(response)) this.apply(JSON.parse(line) as WatchEvent<T>)
+      for await (const line of readLines(response)) if (line !== '') this.apply(jsonFrom(line) as WatchEvent<T>)
     } catch (error) {
       if (!overdue.aborted || signal.aborted) throw error
     }
