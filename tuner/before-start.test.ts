@@ -1,5 +1,8 @@
 /** What would cost a run its results is found before its first trial: exit code 1 or 2, and no experiment in the store. */
-import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { existsSync, lstatSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { CliBox } from './testing/run-cli.ts'
@@ -54,4 +57,47 @@ describe('refused before anything is kept', () => {
   test('a dry run says so too', async () => {
     expect((await tune.run(box, [...simulated, '--dry-run', '--out', 'a-file/results'])).code).toBe(2)
   })
+})
+
+describe('a file that cannot be written is refused before anybody is asked for it', () => {
+  execFileSync('mkfifo', [join(box.folder, 'pipe.html')])
+  const places: readonly (readonly [string, string, RegExp])[] = [
+    ['below a file', 'a-file/x.html', /EEXIST|ENOTDIR/],
+    ['a folder', 'folder.html', /is a folder/],
+    ['in a file system that takes none', '/proc/x.html', /ENOENT/],
+    ['behind a link to itself', 'loop/x.html', /ELOOP|EEXIST/],
+    ['of too long a name', `${'a'.repeat(300)}.html`, /ENAMETOOLONG/],
+    ['a pipe', 'pipe.html', /is no file, but a device, a pipe or a socket/],
+  ]
+  mkdirSync(join(box.folder, 'folder.html'))
+
+  test.each(places)('of a profile: %s', async (_, place, message) => {
+    let asked = 0
+    const server = createServer((_request, response) => {
+      asked++
+      response.end('{}')
+    }).listen(0, '127.0.0.1')
+    try {
+      await new Promise((resolve) => server.once('listening', resolve))
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/predict`
+      const result = await box.run(['profile', '--url', url, '--protocol', 'json', '--slo', '50ms', '--html', place])
+      expect([result.code, result.stderr]).toEqual([2, expect.stringMatching(message)])
+      expect(result.stderr).toContain(`--html ${place.slice(0, 50)}`)
+      expect(asked).toBe(0)
+    } finally {
+      server.close()
+    }
+  })
+
+  test.each(['report', 'plan'])('of a %s', async (command) => {
+    const result = await box.run([command, '--out', 'folder.html', ...(command === 'plan' ? ['--peak', '100'] : [])])
+    expect([result.code, result.stderr]).toEqual([2, expect.stringContaining('--out folder.html: is a folder')])
+  })
+
+  test('of a new experiment', async () => {
+    const result = await box.run(['init', '--model', 'bert', '--slo', '50ms', '--yes', '-f', '/proc/x.yaml'])
+    expect([result.code, result.stderr]).toEqual([2, expect.stringContaining('-f /proc/x.yaml: ENOENT')])
+  })
+
+  test('and what stands there is left alone', () => expect(lstatSync(join(box.folder, 'pipe.html')).isFIFO()).toBe(true))
 })

@@ -1,6 +1,6 @@
 /** Result files, written whole or not at all. */
 import { randomBytes } from 'node:crypto'
-import { open, rename, rm } from 'node:fs/promises'
+import { open, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { makeFolder } from '../../trials/private-files.ts'
 
@@ -23,6 +23,9 @@ class WriteError extends Error {
 export async function writeAtomically(path: string, text: string): Promise<void> {
   const temporary = join(dirname(path), `.${randomBytes(6).toString('hex')}.tmp`)
   try {
+    const there = await stat(path).catch(() => undefined)
+    // A rename would put a file in the place of a device.
+    if (there !== undefined && !there.isFile()) throw new Error('no regular file stands there')
     makeFolder(dirname(path))
     const file = await open(temporary, 'wx')
     try {
@@ -36,6 +39,6 @@ export async function writeAtomically(path: string, text: string): Promise<void>
     await rm(temporary, { force: true }).catch(() => {
       // The folder cannot be written at all; that is what the error below says.
     })
-    throw new WriteError(path, 'choose another folder with --out, or free some space', error)
+    throw new WriteError(path, 'name another place, or free some space', error)
   }
 }

@@ -1,14 +1,14 @@
 /** What a run needs of this machine and of its files, looked at before anything is kept or started: what is missing after an hour of trials costs the hour. */
-import { existsSync, mkdtempSync, rmdirSync, statfsSync, statSync } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import { statfsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import { PayloadError } from '../../profiler/profiler-errors.ts'
 import { checkPayload } from '../../profiler/protocols/content.ts'
 import { reservePort } from '../../trials/launchers/local/port.ts'
-import { makeFolder } from '../../trials/private-files.ts'
 import { LaunchError } from '../../trials/types.ts'
 import { resultNames, specName } from '../delivery/results-files.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import type { Experiment } from '../experiment/types.ts'
+import { nearest, probeFolder } from '../writable-places.ts'
 
 const MiB = 2 ** 20
 /** Of a run's store, logs and results; trials of an hour take a few MiB. */
@@ -39,25 +39,6 @@ function checkResultsFolder(outDir: string): void {
   if (folder !== undefined) throw wrong(`${folder} is a folder there`)
 }
 
-/** Makes the folder and one in it, and takes away what it made: names that are too long, links to nowhere and file systems that refuse are seen in no other way. */
-function probeFolder(folder: string): void {
-  const there = nearest(folder)
-  try {
-    makeFolder(folder)
-    rmdirSync(mkdtempSync(join(folder, '.tune-')))
-  } finally {
-    for (let at = resolve(folder); at !== there && at !== dirname(at); at = dirname(at)) removeIfEmpty(at)
-  }
-}
-
-function removeIfEmpty(folder: string): void {
-  try {
-    rmdirSync(folder)
-  } catch {
-    // It was never made, or another run has begun to use it.
-  }
-}
-
 function checkSpace(path: string): void {
   const there = nearest(path)
   const { bavail, bsize, blocks, files, ffree } = statfsSync(there)
@@ -70,11 +51,6 @@ function checkSpace(path: string): void {
       `the disk at ${there} is full: ${what}, and a run needs ${leastFreeMiB} MiB`,
       'make room, or name other places with --out and --db',
     )
-}
-
-/** The folder or file itself, or what of the path there is. */
-function nearest(path: string): string {
-  for (let at = resolve(path); ; at = dirname(at)) if (existsSync(at) || at === dirname(at)) return at
 }
 
 /** Requests of a file are read whole, and pictures begun. */

@@ -21,6 +21,7 @@ import { takeSecrets } from '../../experiment/secret-values.ts'
 import { surroundings } from '../../experiment/surroundings.ts'
 import { ConfigError, type Experiment } from '../../experiment/types.ts'
 import { interruptible } from '../../signals.ts'
+import { mustBeWritable } from '../../writable-places.ts'
 import { type Asker, asker } from './asker.ts'
 import type { Discovered } from './discover.ts'
 import { experimentText } from './experiment-text.ts'
@@ -45,6 +46,7 @@ export async function init(words: readonly string[], flags: InitFlags): Promise<
   const cwd = process.cwd()
   if (existsSync(resolve(cwd, flags.file)) && !flags.force)
     throw new UserError(`${flags.file} is there already`, 'write another with -f FILE, or over it with --force', exitCodes.usage)
+  mustBeWritable({ '-f': flags.file })
   const { layer, problems } = flagsToLayer(flags, cwd)
   if (problems.length > 0) throw new ConfigError(problems)
   const { signal, dispose } = interruptible(() => process.stderr.write('stopping\n'))

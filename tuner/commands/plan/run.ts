@@ -16,6 +16,7 @@ import { exitCodes, UserError } from '../../exit-codes.ts'
 import { parseCount, parseDurationMs, parseRateRps, parseShare } from '../../experiment/units.ts'
 import { givenText } from '../../given-file.ts'
 import { loadPriceBook, viewOf } from '../../loop/problem.ts'
+import { mustBeWritable } from '../../writable-places.ts'
 import { oneOf } from '../one-of.ts'
 import { type Reopened, reopen } from '../reopened.ts'
 
@@ -49,6 +50,7 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
   const form = flags.json ? '.json' : flags.out === undefined ? '.txt' : extname(flags.out).toLowerCase()
   const render = forms[form]
   if (!render) throw new UserError(`--out ${flags.out}: no plan ends in '${form}'`, 'one of .md, .html, .csv, .json, .txt', exitCodes.usage)
+  mustBeWritable({ '--out': flags.out })
   const demand = await demandOf(flags)
   const reopened = await reopen(id, { db: flags.db, slo: flags.slo, prices: flags.prices[0] })
   const { gpus } = reopened.experiment.own

@@ -5,6 +5,7 @@ import { exitCodes } from '../../exit-codes.ts'
 import { styleOf } from '../../render/glyphs.ts'
 import { stepLine } from '../../render/trial-line.ts'
 import { interruptible } from '../../signals.ts'
+import { mustBeWritable } from '../../writable-places.ts'
 import { type ProfileFlags, readFlags } from './profile-flags.ts'
 import { profileCsv, profileHtml, profileJson } from './profile-json.ts'
 import { profileLines } from './profile-text.ts'
@@ -12,6 +13,7 @@ import { profileLines } from './profile-text.ts'
 /** Runs `tune profile`; returns its exit code. Progress goes to stderr, the result to stdout. */
 export async function profile(flags: ProfileFlags): Promise<number> {
   const options = readFlags(flags)
+  mustBeWritable({ '--html': flags.html, '--csv': flags.csv })
   const { signal, dispose } = interruptible(() => process.stderr.write('stopping\n'))
   const live = process.stderr.isTTY === true && !process.env.CI && process.env.TERM !== 'dumb'
   try {
@@ -24,10 +26,10 @@ export async function profile(flags: ProfileFlags): Promise<number> {
     if (live) process.stderr.write('\r\u001b[2K')
     const { url, summary, caveats } = profiled
     const found = { ...profiled, url: withoutSecrets(url), summary: withoutSecrets(summary), caveats: caveats.map(withoutSecrets) }
-    if (flags.html !== undefined) await writeAtomically(flags.html, await profileHtml(found, new Date()))
-    if (flags.csv !== undefined) await writeAtomically(flags.csv, profileCsv(found))
     const style = styleOf(process.stdout, process.env)
     process.stdout.write(flags.json ? profileJson(found) : `${profileLines(found, style, process.stdout.columns ?? 100).join('\n')}\n`)
+    if (flags.html !== undefined) await writeAtomically(flags.html, await profileHtml(found, new Date()))
+    if (flags.csv !== undefined) await writeAtomically(flags.csv, profileCsv(found))
     return found.verdict === 'met' ? exitCodes.ok : found.verdict === 'missed' ? exitCodes.sloUnmet : exitCodes.failure
   } catch (error) {
     if (signal.aborted) return exitCodes.interrupted

@@ -14,6 +14,7 @@ import { exitCodes, UserError } from '../../exit-codes.ts'
 import { shownDocument } from '../../experiment/secret-values.ts'
 import type { ExperimentDocument } from '../../experiment/types.ts'
 import { viewOf } from '../../loop/problem.ts'
+import { mustBeWritable } from '../../writable-places.ts'
 import { type Reopened, type ReopenFlags, reopen } from '../reopened.ts'
 
 export interface ReportFlags extends ReopenFlags {
@@ -25,6 +26,7 @@ export async function report(id: string | undefined, flags: ReportFlags): Promis
   const render = forms[form]
   if (!render)
     throw new UserError(`--out ${flags.out}: no report ends in '${form}'`, `one of ${Object.keys(forms).join(', ')}`, exitCodes.usage)
+  mustBeWritable({ '--out': flags.out })
   const reopened = await reopen(id, flags)
   const path = flags.out ?? join('tune-results', reopened.record.id, 'report.html')
   await writeAtomically(path, await render(reopened))
