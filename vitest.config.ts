@@ -5,7 +5,7 @@ import { inTwoLanes } from './tuner/testing/two-lanes.ts'
 
 /** Tests that compute and parse: no process of their own, no load in real time, nothing timed. */
 export const pure = [
-  '{architecture,licences,readers}',
+  '{architecture,licences}',
   'search/**/*',
   'reports/*',
   'reports/{dashboard,imports,plan,recommendation,specs}/**/*',

@@ -1,25 +1,30 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { afterEach, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { openReader } from '../trials/store/index.ts'
 import { CliBox } from './testing/run-cli.ts'
 
 const box = new CliBox()
-afterEach(() => box.dispose())
+afterAll(() => box.dispose())
 
-test('a date that is set back by an hour again and again makes no negative trial and no negative price', async () => {
+const run = (body: string, ...flags: string[]) => {
   const steps = join(box.folder, 'steps.mjs')
-  writeFileSync(steps, `let steps = 0; const now = Date.now; Date.now = () => now() - 3600_000 * steps++`)
-  const { code, stdout, stderr } = await box.run(
-    ['--model', 'bert', '--slo', '50ms', '--backend', 'simulated', '--max-trials', '5', '--no-confirm', '--events'],
-    { NODE_OPTIONS: `--import ${pathToFileURL(steps)}` },
-  )
-  expect(code, stderr).toBe(0)
-  const events = stdout
+  writeFileSync(steps, body)
+  const args = ['--model', 'bert', '--slo', '50ms', '--backend', 'simulated', '--no-confirm', '--events', ...flags]
+  return box.run(args, { NODE_OPTIONS: `--import ${pathToFileURL(steps)}` })
+}
+const eventsOf = (stdout: string) =>
+  stdout
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line))
+const setBy = (hours: number) => `let steps = 0; const now = Date.now; Date.now = () => now() + ${hours} * 3600_000 * steps++`
+
+test('a date that is set back by an hour again and again makes no negative trial and no negative price', async () => {
+  const { code, stdout, stderr } = await run(setBy(-1), '--max-trials', '5')
+  expect(code, stderr).toBe(0)
+  const events = eventsOf(stdout)
   const spent = events.filter((event) => event.type === 'trial-finished').map((event) => event.spent)
   expect(spent.length).toBeGreaterThanOrEqual(3)
   expect(spent.every((value, i) => value >= (spent[i - 1] ?? 0))).toBe(true)
@@ -30,4 +35,24 @@ test('a date that is set back by an hour again and again makes no negative trial
   const { trials } = (await reader.load(experiment!.id))!
   await reader.close()
   for (const trial of trials) expect(trial.seconds).toBeGreaterThanOrEqual(0)
+})
+
+test.each([
+  ['set back', -1],
+  ['set forward', 24],
+])('a time limit is of time that has passed, though the date is %s again and again', async (_, hours) => {
+  const [short, long] = [
+    await run(setBy(hours), '--sampler', 'random', '--max-trials', '100000', '--time-limit', '1s'),
+    await run(setBy(hours), '--max-trials', '3', '--time-limit', '23h'),
+  ]
+  const stopped = ({ stdout }: typeof short) => eventsOf(stdout).find(({ type }) => type === 'stopped')
+  expect(stopped(short)).toMatchObject({ reason: 'time-limit' })
+  expect(stopped(long).reason).not.toBe('time-limit')
+})
+
+test('what trials cost is of the time that they took, whatever the date says', async () => {
+  const { stdout } = await run(setBy(24), '--max-trials', '3')
+  const spent = eventsOf(stdout).findLast(({ type }) => type === 'trial-finished').spent
+  // A day of any GPU costs more.
+  expect(spent).toBeLessThan(1)
 })

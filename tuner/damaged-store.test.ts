@@ -126,6 +126,7 @@ describe('reading', () => {
     ['left with its log by a crash', 'log'],
   ])('works on a disk that cannot be written, of a store that was %s (needs mount namespaces)', async (_, log) => {
     const cli = join(import.meta.dirname, '../dist/tuner/cli.js')
+    const elsewhere = new CliBox()
     const leave = `import { openStore } from '${join(import.meta.dirname, '../dist/trials/store/index.js')}';
       const store = await openStore(process.argv[1]);
       await store.claim('${id}');
@@ -135,10 +136,16 @@ describe('reading', () => {
       rm -f ${db}-shm ${log ? '' : `${db}-wal`}
       mount --bind ${box.folder} ${box.folder} && mount -o remount,ro,bind ${box.folder} && cd ${box.folder} || exit 9
       ls ${box.folder}/.tune
-      for command in "list" "show ${id}" "store check" "spec ${id}"; do node ${cli} $command > /dev/null || exit 8; done`
+      for command in "list" "show ${id}" "store check" "spec ${id}" "report ${id} --out ${elsewhere.folder}/r.html"; do node ${cli} $command > /dev/null || exit 8; done
+      node ${cli} dashboard --port 0 > ${elsewhere.folder}/url 2> /dev/null & page=$!
+      until grep -q http ${elsewhere.folder}/url; do kill -0 $page || exit 7; done
+      node -e "fetch(new URL('/api/experiments', require('fs').readFileSync('${elsewhere.folder}/url', 'utf8').trim())).then((a) => a.text()).then(console.log)"
+      kill $page`
     const done = spawnSync('unshare', ['-rm', 'sh', '-c', script], { encoding: 'utf8' })
     expect(done.stderr.replace('Killed\n', '')).toBe('')
     expect(done.status).toBe(0)
     expect(done.stdout.includes('-wal')).toBe(log !== '')
+    expect(done.stdout).toContain(`"id":"${id}"`)
+    elsewhere.dispose()
   })
 })

@@ -28,6 +28,8 @@ async function config(args: readonly string[]): Promise<{ code: number; text: st
 const base = 'model: bert\nslo: 50ms\n'
 const many = (count: number, line: (i: number) => string) => Array.from({ length: count }, (_, i) => line(i)).join('')
 const long = 'a'.repeat(100_000)
+const thousand = Array.from({ length: 1_000 }, (_, i) => i)
+const laughs = `name: &a [x,x,x,x,x,x,x,x,x]\n${many(9, (i) => `k${i}: &${'bcdefghij'[i]} [${Array(9).fill(`*${'abcdefghi'[i]}`)}]\n`)}`
 
 describe('an experiment file with', () => {
   test.each([
@@ -55,6 +57,14 @@ describe('an experiment file with', () => {
     ],
     ['20,000 brackets', `model: ${'['.repeat(20_000)}\n`, /nested deeper than 200/],
     ['a key that stands twice', `${base}name: a\nname: b\n`, /:4:1: Map keys must be unique/],
+    ['nine anchors of nine each', `${base}${laughs}`, /Excessive alias count/],
+    ['an SLO of more than a life', 'model: bert\nslo: 1e308s\n', /is longer than ten years/],
+    ['a demand of too many digits', `${base}demand: 1e999999999\n`, /demand/],
+    ['a megabyte of a key', `${base}${'x'.repeat(900_000)}: 1\n`, /at most 1024 chars/],
+    ['20 parameters of 1,000 values', `${base}space:\n${many(20, (i) => `  k${i}: {values: [${thousand}]}\n`)}`, /more than 20,000/],
+    ['50,000 variables', `${base}predictor: {env: {${many(50_000, (i) => `A${i}: x,`)}}}\n`, /more than 20,000/],
+    ['an SLO of 10,000 limits', `model: bert\nslo: '${'p99<50ms '.repeat(10_000)}'\n`, /slo/],
+    ['100,000 documents', base + '---\n'.repeat(100_000), /more than 20,000/],
     ['a NUL byte', `${base}name: a\0b\n`, /NUL byte/],
     ['a NUL that is written', `${base}name: "a\\0b"\n`, /:3:7: a NUL character/],
   ])('%s', async (_, text, message) => {
@@ -64,6 +74,16 @@ describe('an experiment file with', () => {
     expect(result.code).toBe(2)
     expect(result.text.length).toBeLessThan(10_000)
   })
+})
+
+test('long values are shown by their beginnings', async () => {
+  const deep = `expect: {'${'a.'.repeat(50_000)}b': 1}\n`
+  const wide = `constraints: ['batchSize${'* 9999999999'.repeat(400)} > 1']\n`
+  writeFileSync(join(box.folder, 'e.yaml'), base + deep + wide)
+  const result = await config(['-f', 'e.yaml'])
+  expect(result.code).toBe(0)
+  expect(result.text.length).toBeLessThan(50_000)
+  expect(result.text).toContain('… (100008 characters)')
 })
 
 describe('a command line with', () => {

@@ -256,3 +256,31 @@ test('of a server that runs already: in its URL and headers', async () => {
     server.close()
   }
 })
+
+test('of a run that ends with a recommendation: in its results, plan, manifests and page', async () => {
+  const secrets = {
+    token: 'planted-token-0021',
+    database: 'planted-database-0022',
+    file: 'planted-file-0023',
+    referred: 'planted-referred-0024',
+  }
+  const env = `{ API_TOKEN: ${secrets.token}, DB_URL: 'postgres://u:${secrets.database}@h/x', CERT_KEY: '\${file:key.txt}', HF_TOKEN: '\${env:PLANTED}' }`
+  writeFileSync(join(box.folder, 'experiment.yaml'), `model: bert\nslo: 50ms\npredictor: { env: ${env} }\n`)
+  writeFileSync(join(box.folder, 'key.txt'), secrets.file)
+  const given = { PLANTED: secrets.referred }
+  const file = ['-f', 'experiment.yaml']
+  const tuned = await box.run([...file, '--backend', 'simulated', '--max-trials', '6', '--out', 'results', '--events'], given)
+  expect(tuned.code, tuned.stderr).toBe(0)
+  const rest = [
+    await box.run(['config', ...file], given),
+    await box.run(['plan', '--demand', '500', '--out', 'plan.html']),
+    await box.run(['plan', '--demand', '500', '--json']),
+    ...(await shown()),
+  ]
+  expect(rest.filter(({ code }) => code !== 0)).toEqual([])
+  const manifest = readFileSync(join(box.folder, 'results/deployment.yaml'), 'utf8')
+  for (const name of ['API_TOKEN', 'CERT_KEY', 'HF_TOKEN'])
+    expect(manifest).toMatch(new RegExp(`name: ${name}\\n\\s+valueFrom:\\n\\s+secretKeyRef:`))
+  expectNothing(Object.values(secrets), [tuned, ...rest], ['experiment.yaml', 'key.txt'])
+  expect(leaks(Object.values(secrets), await served(pages))).toEqual([])
+})

@@ -49,8 +49,16 @@ function parse(input: string | number, kind: Kind): number {
 
 const durationUnits = { us: 0.001, µs: 0.001, ms: 1, s: 1000, sec: 1000, m: 60_000, min: 60_000, h: 3_600_000, d: 86_400_000 }
 
-/** '50ms', '2s', '10m', '1h30m' → milliseconds, more than 0. A bare number is refused: its unit would be a guess. */
+const mostDurationMs = 10 * 365 * durationUnits.d
+
+/** '50ms', '2s', '10m', '1h30m' → milliseconds, more than 0 and of ten years at most. A bare number is refused: its unit would be a guess. */
 export function parseDurationMs(input: string | number): number {
+  const ms = durationMs(input)
+  if (ms > mostDurationMs) throw new UnitError(`${shown(input)} is longer than ten years`, 'write for example 50ms, 2s or 10m')
+  return ms
+}
+
+function durationMs(input: string | number): number {
   const parts = typeof input === 'string' ? input.replaceAll(/\s+/g, '').match(/^(\d+(?:\.\d+)?[hms]+){2,}$/) : null
   if (parts) {
     const pieces =

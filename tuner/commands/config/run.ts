@@ -9,6 +9,10 @@ import { surroundings } from '../../experiment/surroundings.ts'
 import { table } from '../../render/columns.ts'
 import { requestExample } from './request-example.ts'
 
+/** A cell as a screen takes it; --json has them whole. */
+const mostShown = 200
+const cut = (text: string): string => (text.length > mostShown ? `${text.slice(0, mostShown)}… (${text.length} characters)` : text)
+
 export async function showConfig(flags: FlagValues & { json?: boolean; schema?: boolean }): Promise<void> {
   if (flags.schema) {
     process.stdout.write(`${JSON.stringify(experimentJsonSchema(), null, 2)}\n`)
@@ -18,7 +22,7 @@ export async function showConfig(flags: FlagValues & { json?: boolean; schema?: 
   const experiment = loadExperiment({ file: flags.file as string | undefined, flags, environment: process.env, ...around })
   for (const notice of experiment.notices) process.stderr.write(`${notice}\n`)
   const rows = describeExperiment(experiment)
-  const text = flags.json ? JSON.stringify(rows, null, 2) : table(rows.map((r) => [r.path, r.value, r.origin])).join('\n')
+  const text = flags.json ? JSON.stringify(rows, null, 2) : table(rows.map((r) => [r.path, r.value, r.origin].map(cut))).join('\n')
   process.stdout.write(`${text}\n`)
   if (flags.json) return
   const example = await requestExample(experiment)
