@@ -76,7 +76,7 @@ describe('an answer that is none', () => {
         answer(response)
         return true
       }
-      const api = await fake.api({ requestMs: 300, retryMs: 1 })
+      const api = await fake.api({ requestMs: answer === dripping ? 300 : 20_000, retryMs: 1 })
       const failure = api.request('GET', '/version')
       await expect(failure).rejects.toMatchObject({ name: 'ApiError', reason, message: expect.stringMatching(message) })
       api.close()
