@@ -161,6 +161,11 @@ describe('what is not the answer', () => {
     expect(await faultOf({ first: [about(10, 1)], later: about(20, 4) })).toMatch(/size/)
     expect(await faultOf({ first: [about(10, 1)], later: about(20, 8), tensors: true })).toMatch(/pid/)
   })
+  test('headers that a server repeats are of whoever asks', async () => {
+    const echoed = (headers: object) => [of({ headers, label: 'a' })]
+    const [first, later] = [echoed({ host: 'h', connection: 'keep-alive' }), echoed({ host: 'h' })]
+    expect(await faultOf({ first: [first], later })).toBeUndefined()
+  })
   test('a parameter repeated is one value alone, and that of each configuration', async () => {
     const sizes = (...size: number[]) => [of({ size })]
     expect(await faultOf({ first: [sizes(1)], later: sizes(8) })).toBeUndefined()

@@ -121,7 +121,7 @@ const areNames = (a: readonly unknown[], b: readonly unknown[]): boolean =>
 
 /** What a name of a field says of the server rather than of the request. */
 const ofTheServer =
-  /^(id|uid|uuid|pid|port|host(name)?|node|pod|server|worker|thread|process|replica|instance|device|gpus?|cores?|cpus?|threads?|batch(_?size|es)?|max_?batch.*|arg(ument|v|)s?|env|config|settings|version|build|commit|precision|dtype|quanti[sz]ation|trial|model(_?(name|version|path))?|created(_?at)?|time(stamp)?|uptime|now|latency|duration|elapsed|took|counter|request_?id|.*_(ms|us|ns|at|time|seconds))$/i
+  /^(id|uid|uuid|pid|port|host(name)?|node|pod|server|worker|thread|process|replica|instance|device|gpus?|cores?|cpus?|threads?|batch(_?size|es)?|max_?batch.*|arg(ument|v|)s?|env|config|settings|version|build|commit|precision|dtype|quanti[sz]ation|trial|model(_?(name|version|path))?|created(_?at)?|time(stamp)?|uptime|now|latency|duration|elapsed|took|counter|request_?id|headers?|.*_(ms|us|ns|at|time|seconds))$/i
 
 const saysOfServer = (path: string): boolean => path.split('.').some((name) => ofTheServer.test(name.replace(/(\[\])+$/, '')))
 
