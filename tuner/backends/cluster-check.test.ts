@@ -81,3 +81,29 @@ test('a payload that no ConfigMap holds is refused at once', async () => {
   await expect(open({ load: { payload: 'bodies.jsonl' } })).rejects.toMatchObject({ message: expect.stringContaining('at most 1024 KiB') })
   expect(fake.seen).toEqual([])
 })
+
+test('nodes whose GPUs the user wants cut are cut before anything is looked at, told of, and told to go back', async () => {
+  const [config, state] = ['nvidia.com/mig.config', 'nvidia.com/mig.config.state']
+  const product = { 'nvidia.com/mig.capable': 'true', 'nvidia.com/gpu.product': 'NVIDIA-A100-SXM4-40GB' }
+  fake.objects.nodes.set('gpu-1', {
+    metadata: { name: 'gpu-1', labels: product },
+    status: { allocatable: { 'nvidia.com/gpu': '1' } },
+  } as never)
+  const told: string[] = []
+  fake.fault = ({ method, path }) => {
+    if (method === 'PATCH' && path.endsWith('/nodes/gpu-1'))
+      setImmediate(() => {
+        const node = fake.objects.nodes.get('gpu-1') as unknown as { metadata: { labels: Record<string, string> }; status: object }
+        told.push(node.metadata.labels[config]!)
+        node.metadata.labels[state] = 'success'
+        node.status = { allocatable: { 'nvidia.com/gpu': '0', 'nvidia.com/mig-1g.5gb': '7' } }
+      })
+    return false
+  }
+  const space = { gpu: ['A100-40GB'], migProfile: ['1g.5gb'] }
+  const cluster = await open({ space, kubernetes: { image: 'i', configureMig: { 'gpu-1': 'all-1g.5gb' } } })
+  expect(cluster.notices[0]).toMatch(/^Node gpu-1 is cut as all-1g.5gb for this run, and told all-disabled at its end/)
+  expect(cluster.notices).toContain('GPU scheme mig-mixed, as the nodes are set up')
+  await cluster.close()
+  expect(told).toEqual(['all-1g.5gb', 'all-disabled'])
+})

@@ -5,26 +5,56 @@ import { migProfilesOf } from '../../devices/mig.ts'
 import { quantity } from './failures.ts'
 import { gpuOfProduct } from './gpu-names.ts'
 
+export const configLabel = 'nvidia.com/mig.config'
+/** What its manager says of it: pending, rebooting, success, failed. */
+export const stateLabel = 'nvidia.com/mig.config.state'
+
 /** What is wrong with the slices of nodes, a sentence for each; a custom layout of the user's own is not judged. */
 export const migFaults = (nodes: readonly V1Node[]): string[] => nodes.flatMap((node) => faultOf(node) ?? [])
 
 function faultOf({ metadata, status }: V1Node): string | undefined {
   const labels = metadata?.labels ?? {}
-  const config = labels['nvidia.com/mig.config']
+  const config = labels[configLabel]
   if (config === undefined || config === 'all-disabled') return undefined
-  const said = `node ${metadata?.name}: nvidia.com/mig.config=${config}`
-  const state = labels['nvidia.com/mig.config.state']
+  const said = `node ${metadata?.name}: ${configLabel}=${config}`
+  const state = labels[stateLabel]
   if (state !== undefined && state !== 'success')
     return `${said} is ${state}${state === 'failed' ? ": the log of NVIDIA's MIG manager says why" : ', and its slices are not there yet'}`
-  const profile = /^all-(\d+g\.\d+gb)$/.exec(config)?.[1]
-  const product = labels['nvidia.com/gpu.product']?.replace(/-MIG-.*$/, '')
-  const name = product === undefined ? undefined : gpuOfProduct(product)
-  const gpu = gpuCatalogue.find((one) => one.name === name)
-  if (profile === undefined || gpu === undefined) return undefined
-  const known = migProfilesOf(gpu).map((one) => one.name)
-  if (!known.includes(profile)) return `${said}: a ${gpu.name} has no such slice${known.length > 0 ? `; it has ${known.join(', ')}` : ''}`
+  const cannot = impossibleLayout(labels, config)
+  if (cannot !== undefined) return `${said}: ${cannot}`
+  const profile = profileOf(config)
+  if (profile === undefined || gpuOf(labels) === undefined) return undefined
   const advertised = Object.entries(status?.allocatable ?? {}).some(
     ([resource, amount]) => (resource === `nvidia.com/mig-${profile}` || resource === 'nvidia.com/gpu') && quantity(amount) > 0,
   )
   return advertised ? undefined : `${said}: the device plugin offers no such slice (MIG strategy none?)`
+}
+
+/** The one profile that the operator's own layouts cut whole GPUs into: all-1g.5gb. */
+const profileOf = (layout: string): string | undefined => /^all-(\d+g\.\d+gb)$/.exec(layout)?.[1]
+
+type Labels = Readonly<Record<string, string>>
+
+function gpuOf(labels: Labels) {
+  const product = labels['nvidia.com/gpu.product']?.replace(/-MIG-.*$/, '')
+  const name = product === undefined ? undefined : gpuOfProduct(product)
+  return gpuCatalogue.find((one) => one.name === name)
+}
+
+/** Why the GPUs of a node cannot be cut so; undefined: they can, or it is not known. */
+export function impossibleLayout(labels: Labels, layout: string): string | undefined {
+  const [profile, gpu] = [profileOf(layout), gpuOf(labels)]
+  if (profile === undefined || gpu === undefined) return undefined
+  const known = migProfilesOf(gpu).map((one) => one.name)
+  if (known.includes(profile)) return undefined
+  return `a ${gpu.name} has no such slice${known.length > 0 ? `; it has ${known.join(', ')}` : ''}`
+}
+
+/** Whether the device plugin offers what a layout cuts, and no longer what was there before; of a layout of the user's own nobody knows. */
+export function offersLayout({ metadata, status }: V1Node, layout: string): boolean {
+  const profile = profileOf(layout)
+  if (profile === undefined) return true
+  const has = (resource: string) => quantity(status?.allocatable?.[resource] ?? '0') > 0
+  const single = metadata?.labels?.['nvidia.com/gpu.product']?.endsWith(`-MIG-${profile}`)
+  return has(`nvidia.com/mig-${profile}`) || (single === true && has('nvidia.com/gpu'))
 }
