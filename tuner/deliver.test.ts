@@ -21,7 +21,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 const t4 = (batchSize: number, gpuMemoryPercent: number) => ({ cpuCores: 2, gpu: 'T4', gpuMemoryPercent, batchSize })
 const trials: FinishedTrial[] = [
   complete(1, t4(1, 100), measured(150, 10), { purpose: 'default', usage: { launchSeconds: 12 } }),
-  complete(2, t4(8, 25), measured(265, 10), { usage: { launchSeconds: 11, cpuCores: 1.1, gpuUtilization: 0.95 } }),
+  complete(2, t4(8, 25), measured(265, 10), { usage: { launchSeconds: 11, nodeWaitSeconds: 240, cpuCores: 1.1, gpuUtilization: 0.95 } }),
   complete(3, t4(16, 25), measured(240, 70)),
 ]
 
@@ -154,7 +154,7 @@ describe('tune plan', () => {
     const json = JSON.parse(await run(() => plan(undefined, { ...wanted, json: true })))
     expect(json.units[0].months).toHaveLength(12)
     expect(json.units[0].byPriceList.map((p: { name: string }) => p.name)).toEqual(['list', 'spot'])
-    expect(json.units[0].launchSeconds).toBe(11)
+    expect(json.units[0].launchSeconds).toBe(251)
     for (const form of ['csv', 'md', 'html']) await run(() => plan(undefined, { ...wanted, out: join(folder, `plan.${form}`) }))
     expect(parseCsv(readFileSync(join(folder, 'plan.csv'), 'utf8'))).toHaveLength(1 + 2 * 12)
     expect(readFileSync(join(folder, 'plan.md'), 'utf8')).toContain('| month |')

@@ -195,7 +195,7 @@ function assumptions({ input, units }: Plan): string[] {
     `A month has 30 days (${hoursPerMonth} hours); the period repeats; ${percent(input.growthPerMonth)} growth per month.`,
     `Replicas = demand / (capacity x (1 - headroom ${percent(input.headroom)})), rounded up. Capacity is the highest rate at which one replica keeps the SLO; its status says how far that can be relied on.`,
     'Replicas share the demand evenly; each answers as its own measured load curve says. No credit is taken for the smoothing that pooling brings.',
-    `Autoscaling: ordered ${input.reactionSeconds} s after the need arises, serving after the measured launch (${[...new Set(launch)].join(', ')}), taken away after ${input.scaleDownSeconds} s without need; paid from order to end.`,
+    `Autoscaling: ordered ${input.reactionSeconds} s after the need arises, serving after the measured launch and wait for a node (${[...new Set(launch)].join(', ')}), taken away after ${input.scaleDownSeconds} s without need; paid from order to end.`,
     'Cloud instances: list prices; replicas fill instances by GPU share, cores and memory, none kept back for the system. Spot prices move: give yours with --prices.',
   ]
 }

@@ -40,6 +40,11 @@ test('a start may take three times the measured launch; no virtual or emulated o
   expect(start(0, false, { ...bert, weightsMiB: 30_000 })).toBe(450)
 })
 
+test('a wait for a node is told, and is no part of the start', () => {
+  const [, , start] = heldOf({ measured: ownCommand, launchSeconds: 31, nodeWaitSeconds: 240 }, own, true, noGpu, {}).sources
+  expect(start).toMatchObject({ value: 'start within 93 s', from: expect.stringContaining('240 s that its pod waited for a node') })
+})
+
 test('of a server that ran already nobody knows what it held', () => {
   expect(heldOf({ measured: { ...ownCommand, server: 'url' } }, { server: 'url', weights: 'own' }, false, noGpu, {})).not.toHaveProperty(
     'cpuCores',

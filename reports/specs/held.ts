@@ -16,6 +16,7 @@ export interface Held {
 interface Measured {
   readonly measured: MeasuredWith
   readonly launchSeconds?: number
+  readonly nodeWaitSeconds?: number
   readonly peakRssMiB?: number
 }
 
@@ -36,7 +37,7 @@ const weightsMiBPerSecond = 200
 
 /** @param holds whether the figures are those of what is deployed */
 export function heldOf(
-  { measured, launchSeconds, peakRssMiB }: Measured,
+  { measured, launchSeconds, nodeWaitSeconds, peakRssMiB }: Measured,
   deployed: Deployed,
   holds: boolean,
   resources: Resources,
@@ -44,7 +45,7 @@ export function heldOf(
 ): Held {
   const cpu = coresOf(measured, holds, resources, configuration)
   const memory = memoryOf({ measured, peakRssMiB }, deployed, holds, resources, configuration)
-  const startup = startupOf(measured, holds ? launchSeconds : undefined)
+  const startup = startupOf(measured, holds ? { launchSeconds, nodeWaitSeconds } : {})
   return {
     ...(cpu.cores === undefined ? {} : { cpuCores: cpu.cores }),
     ...(memory.mib === undefined ? {} : { memoryMiB: memory.mib }),
@@ -86,7 +87,10 @@ function memoryOf(
 const floorMiB = ({ weightsMiB = 0 }: MeasuredWith, { server }: Deployed): number =>
   server === 'builtin' ? Math.ceil(builtinMemoryMiB(weightsMiB) / 64) * 64 : leastMemoryMiB
 
-function startupOf({ weightsMiB = 0 }: MeasuredWith, launchSeconds: number | undefined) {
+function startupOf(
+  { weightsMiB = 0 }: MeasuredWith,
+  { launchSeconds, nodeWaitSeconds = 0 }: Pick<Measured, 'launchSeconds' | 'nodeWaitSeconds'>,
+) {
   const reading = Math.ceil(weightsMiB / weightsMiBPerSecond)
   const more = reading > 0 ? ` + ${reading} s to read the weights` : ''
   if (launchSeconds === undefined || !(launchSeconds > 0))
@@ -95,8 +99,10 @@ function startupOf({ weightsMiB = 0 }: MeasuredWith, launchSeconds: number | und
       from: `the launch of what this deploys was not measured: ${unmeasuredStartSeconds} s${more}`,
     }
   const floor = startFloorSeconds + reading
+  // No probe runs before there is a node.
+  const without = nodeWaitSeconds < 1 ? '' : `; the ${significant(nodeWaitSeconds)} s that its pod waited for a node come before that`
   return {
     seconds: Math.max(floor, Math.ceil(3 * launchSeconds)),
-    from: `three times the measured launch of ${significant(launchSeconds)} s, at least ${startFloorSeconds} s${more}`,
+    from: `three times the measured launch of ${significant(launchSeconds)} s, at least ${startFloorSeconds} s${more}${without}`,
   }
 }

@@ -70,8 +70,10 @@ export interface Evidence {
   readonly measuredAt?: string
   /** What it was taken of. */
   readonly measured: MeasuredWith
-  /** Seconds from start to ready, where measured. */
+  /** Seconds from start to ready, of a pod without its wait for a node, where measured. */
   readonly launchSeconds?: number
+  /** Seconds that a pod waited for its node before that. */
+  readonly nodeWaitSeconds?: number
   /** Cores busy at the capacity, where measured. */
   readonly cpuCoresBusy?: number
   /** Of all processes together, where measured. */

@@ -216,6 +216,7 @@ function evidenceOf(
     status: candidate.status,
     measuredAt: trial?.startedAt,
     launchSeconds: greatest(runs.map(({ usage }) => usage?.launchSeconds)),
+    nodeWaitSeconds: greatest(runs.map(({ usage }) => usage?.nodeWaitSeconds)),
     cpuCoresBusy: coresAtCapacity(trial, candidate),
     slowestMs: slowestOf(trial),
     peakRssMiB: greatest(runs.map(({ usage }) => usage?.peakRssMiB)),

@@ -153,7 +153,7 @@ function unitsOf(
       tokens: candidate.tokens,
       curve,
       limitMs: experiment.slo.limitMs,
-      launchSeconds: trial.usage?.launchSeconds ?? assumedLaunchSeconds,
+      launchSeconds: (trial.usage?.launchSeconds ?? assumedLaunchSeconds) + (trial.usage?.nodeWaitSeconds ?? 0),
       resources,
       prices: books.map((book) => ({ name: book.name, currency: book.currency, perHour: pricePerHour(resources, book) })),
       ...(shared ? { wholeGpuPerHour: pricePerHour({ ...resources, gpuShare: 1 }, books[0]!) } : {}),
