@@ -13,6 +13,7 @@ import { meshes } from '../../trials/launchers/kubernetes/through.ts'
 import { providerNames } from '../../trials/prices/providers.ts'
 import { expectation, golden } from './answer-schema.ts'
 import { metrics } from './metric-schema.ts'
+import { migLayouts } from './mig-schema.ts'
 import { backends, defaults, deviceChoices, loadOrigins } from './names.ts'
 import { parseItems } from './payload-settings.ts'
 import { predictor } from './predictor-schema.ts'
@@ -48,20 +49,6 @@ function readModel(name: string): ModelEntry {
 
 /** Whether an architecture is a file of dimensions rather than a name. */
 export const isDimensionsFile = (architecture: string): boolean => /\.(json|ya?ml)$/i.test(architecture)
-
-const layout = z.string({ error: 'expected the name of a layout' }).regex(/^[A-Za-z0-9]([\w.-]{0,61}[A-Za-z0-9])?$/, {
-  error: 'expected a layout of the MIG manager, e.g. all-1g.5gb',
-})
-const migLayouts = z.union(
-  [
-    z.record(z.string(), layout, { error: 'expected node: layout pairs' }),
-    z
-      .string()
-      .regex(/^[^=,\s]+=[\w.-]+(,[^=,\s]+=[\w.-]+)*$/, { error: 'expected node=layout, e.g. gpu-1=all-1g.5gb' })
-      .transform((list) => Object.fromEntries(list.split(',').map((pair) => pair.split('=') as [string, string]))),
-  ],
-  { error: 'expected node: layout pairs, or node=layout, e.g. gpu-1=all-1g.5gb' },
-)
 
 const scalar = z.union([z.number(), z.string()], { error: 'expected a number or a text' })
 const parameterKeys = z.strictObject({
@@ -313,11 +300,7 @@ export const experimentFileSchema = z.strictObject({
         .describe(
           'how long a pod without a place waits for a node, whatever the autoscaler says; default 10m while it says that it adds one',
         ),
-      configureMig: migLayouts
-        .optional()
-        .describe(
-          'cuts the GPUs of these nodes before the first trial, and tells them at the end to be as they were: node → layout of the MIG manager, e.g. {gpu-1: all-1g.5gb}; no other node is touched',
-        ),
+      configureMig: migLayouts.optional(),
       gpuScheme: z.enum(gpuSchemes).optional().describe('how GPUs are asked for, default: as the nodes that have them are set up'),
       dra: z
         .strictObject({
