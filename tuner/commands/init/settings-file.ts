@@ -1,7 +1,8 @@
 /** Servers whose tuning stands in a file of settings, not in arguments: the file as trials write it, from the one that the command names. */
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { isMap, isSeq, parseDocument, type YAMLMap } from 'yaml'
+import { readText } from '../../../profiler/bounded-reader.ts'
 import type { TunedCommand } from '../../../trials/launchers/own-command.ts'
 import type { ServerKnob } from '../../../trials/launchers/own-servers.ts'
 
@@ -37,7 +38,7 @@ function torchServe(words: readonly string[], knobs: readonly ServerKnob[], cwd:
   const [, name, archive] = /^([\w.-]+)=([^\s/]+\.mar)$/.exec(named.value ?? '') ?? []
   const rest = name === undefined ? plain : named.rest
   const file = path && resolve(cwd, path)
-  const given = file && existsSync(file) ? readFileSync(file, 'utf8').split(/\r?\n/) : []
+  const given = file && existsSync(file) ? readText(file, 'document').split(/\r?\n/) : []
   const global = knobs.filter(({ of }) => of !== 'model')
   const settings: Record<string, string> = {
     inference_address: 'http://${host}:${port}',
@@ -68,7 +69,7 @@ function rayServe(words: readonly string[], knobs: readonly ServerKnob[], cwd: s
   const at = words.findIndex((word) => /\.ya?ml$/.test(word))
   const file = at < 0 ? undefined : resolve(cwd, words[at]!)
   if (file === undefined || !existsSync(file)) return undefined
-  const document = parseDocument(readFileSync(file, 'utf8'))
+  const document = parseDocument(readText(file, 'document'))
   const applications = document.get('applications')
   const deployments = isSeq(applications)
     ? applications.items.flatMap((one) => {
