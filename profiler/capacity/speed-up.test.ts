@@ -39,6 +39,13 @@ describe('speed gained per second', () => {
     expect(speedUpPerS(windows(() => 4 + 8 * uniform()))).toBe(0)
   })
 
+  test('is none of one whose steps differ once, be it by little or by much', () => {
+    expect(speedUpPerS(windows((atMs) => (atMs < 700 ? 8 : 7)))).toBe(0)
+    expect(speedUpPerS(windows((atMs) => (atMs > 1300 ? 7 : 8)))).toBe(0)
+    // Little by little, and far too much for a server that was as fast from one window to the next.
+    expect(speedUpPerS(windows((atMs) => 16 * Math.exp(-atMs / 1000)))).toBe(0)
+  })
+
   test('is not told by a dozen steps', () => {
     expect(speedUpPerS([window((atMs) => 100 * Math.exp(-atMs / 2000))])).toBe(0)
     expect(speedUpPerS([])).toBe(0)

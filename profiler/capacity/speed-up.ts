@@ -9,6 +9,10 @@ const fewestSteps = 36
 /** Standard errors beyond which a difference is one, and the least error, as clocks have it. */
 const certain = 4
 const leastError = 1e-3
+/** Beyond this a window differs from the one before: steps of several kinds, of which others were seen, do too. */
+const mostGained = 0.4
+/** Share of what is gained that either half of the time has to show. */
+const leastPart = 0.2
 
 /**
  * Speed gained per second, as a share, from the first third of the steps to the last; 0 where it is none beyond chance, or too few steps tell.
@@ -30,11 +34,14 @@ export function speedUpPerS(windows: readonly Steps[]): number {
   })
   if (all.length < fewestSteps) return 0
   const third = Math.floor(all.length / 3)
-  const [first, last] = [all.slice(0, third), all.slice(-third)].map(columns) as [Steps, Steps]
+  const [first, second, last] = [all.slice(0, third), all.slice(third, 2 * third), all.slice(-third)].map(columns) as [Steps, Steps, Steps]
   const { slower, error } = comparison(first, last)
-  const faster = -slower
-  if (!(faster > certain * Math.max(error, leastError))) return 0
-  return (1000 * faster) / (middle(last.endedMs) - middle(first.endedMs))
+  const gained = -slower
+  if (!(gained > certain * Math.max(error, leastError)) || gained > mostGained) return 0
+  // Little by little: one lot of other steps is none.
+  const parts = [comparison(first, second), comparison(second, last)]
+  if (parts.some((part) => -part.slower < leastPart * gained)) return 0
+  return (1000 * gained) / (middle(last.endedMs) - middle(first.endedMs))
 }
 
 const middle = (ascending: readonly number[]): number => ascending[ascending.length >> 1]!
