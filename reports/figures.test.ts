@@ -56,6 +56,7 @@ test('beside a verdict: nothing where the figures are those of what deploys', ()
   expect(deployNotice(onT4)).toMatch(/^What deploys is the built-in predictor with ENGINE=tfjs, .*tune verify --url/)
   expect(deployNotice({ ...onT4, modelKind: 'decoder' })).toMatch(/^What deploys is vLLM, /)
   expect(deployedFor({ ...onT4, modelKind: 'decoder' })).toEqual({ server: 'vllm' })
+  expect(deployedFor({ ...onT4, modelKind: 'decoder', standsFor: 'tgi' })).toEqual({ server: 'tgi' })
   expect(deployedFor({ ...cpu, engine: 'onnx' })).toEqual({ server: 'builtin', engine: 'onnx' })
 })
 

@@ -2,17 +2,12 @@
 import { type ProtocolName, protocolTable } from '../profiler/protocols/protocol-table.ts'
 import { sloFlag } from '../profiler/slo.ts'
 import type { Slo } from '../profiler/types.ts'
+import { languageServers } from '../trials/launchers/server-files/language-programs.ts'
 import type { MeasuredServer, MeasuredWith } from '../trials/measured-with.ts'
 import type { Provenance } from '../trials/types.ts'
 
 /** Servers that a spec may start in place of the one that was measured. */
-export const chosenServers = ['tfserving', 'triton', 'torchserve', 'mlserver', 'vllm', 'sglang', 'tgi'] as const
-
-/** Those of language models, which fetch the Hub's models by themselves. */
-const languageServers = ['vllm', 'sglang', 'tgi'] as const
-export type LanguageServer = (typeof languageServers)[number]
-export const isLanguageServer = (server: DeployedServer): server is LanguageServer =>
-  (languageServers as readonly string[]).includes(server)
+export const chosenServers = ['tfserving', 'triton', 'torchserve', 'mlserver', ...languageServers] as const
 
 export type DeployedServer = MeasuredServer | (typeof chosenServers)[number] | 'ray'
 
@@ -72,9 +67,9 @@ const titleOf = (server: DeployedServer, engine?: string): string =>
   engine === undefined || engine === 'emulated' ? serverTitles[server] : `${serverTitles[server]} with ENGINE=${engine}`
 
 /** What deploys where the user names nothing else: the server that was measured; of what was only emulated the one that it stands for. */
-export function deployedFor({ server, engine, modelKind }: MeasuredWith): Pick<Deployed, 'server' | 'engine'> {
+export function deployedFor({ server, engine, modelKind, standsFor = 'vllm' }: MeasuredWith): Pick<Deployed, 'server' | 'engine'> {
   if (server !== 'builtin') return { server }
-  if (modelKind === 'decoder') return { server: 'vllm' }
+  if (modelKind === 'decoder') return { server: standsFor }
   return { server, engine: engine === 'onnx' ? 'onnx' : 'tfjs' }
 }
 

@@ -7,6 +7,7 @@ import { type Architecture, architectureOf, parameterCount } from './devices/arc
 import { DeviceModelError } from './devices/device-model-error.ts'
 import type { OwnDevices } from './devices/own.ts'
 import { builtinProtocol } from './launchers/builtin.ts'
+import type { LanguageServer } from './launchers/server-files/language-programs.ts'
 import type { ServerKind } from './launchers/server-files/preset.ts'
 import type { CommandTemplate, PredictorTemplate, UrlTemplate } from './launchers/template.ts'
 import { withVariant } from './launchers/variants.ts'
@@ -26,6 +27,8 @@ export interface MeasuredWith {
   readonly server: MeasuredServer
   /** Of the built-in predictor. 'emulated': nothing computed; times came from the device model. */
   readonly engine?: 'tfjs' | 'onnx' | 'emulated'
+  /** Of the built-in predictor with a language model: the server that the user named, which deploys. */
+  readonly standsFor?: LanguageServer
   readonly model: string
   /** In which it was asked. */
   readonly protocol: ProtocolName
@@ -102,6 +105,7 @@ export function measuredWith({ predictor, provenance, own, image }: Measuring, g
         ...common,
         how,
         server: 'builtin',
+        ...(template.standsFor !== undefined && { standsFor: template.standsFor }),
         engine,
         modelKind: language ? 'decoder' : kindOf(architecture),
         weights: engine === 'emulated' ? 'none' : weightsPath === undefined ? 'random' : 'own',

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { latencyMetricNames, type StreamLatency, streamLatencies } from '../../profiler/latency-metrics.ts'
 import { protocolNames } from '../../profiler/protocols/protocol-table.ts'
+import { languageServers } from '../../trials/launchers/server-files/language-programs.ts'
 import { serverKinds } from '../../trials/launchers/server-files/preset.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { statuses, statusNames } from '../recommendation/status.ts'
@@ -90,6 +91,10 @@ const measuredWith = z.object({
   how: z.enum(provenances),
   server: z.enum(['builtin', ...serverKinds, 'command', 'url']),
   engine: z.enum(['tfjs', 'onnx', 'emulated']).optional().meta({ description: 'of the built-in predictor' }),
+  standsFor: z
+    .enum(languageServers)
+    .optional()
+    .meta({ description: 'of the built-in predictor: the server that was named, which deploys' }),
   model: z.string(),
   protocol: z.enum(protocolNames).meta({ description: 'in which it was asked' }),
   path: z.string().optional().meta({ description: "of the inference call, where it is not the protocol's own" }),

@@ -1,5 +1,6 @@
 /** Where weights come from, and how they come into a pod or a Compose project. */
-import { type DeployedServer, isLanguageServer } from '../figures.ts'
+import { isLanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
+import type { DeployedServer } from '../figures.ts'
 import type { Manifest } from './manifest.ts'
 import type { Serving } from './serving.ts'
 import { SpecError } from './spec-error.ts'

@@ -1,7 +1,9 @@
 /** One configuration as specs have it, for tests: measured for real of the user's own command unless a test says otherwise. */
+
+import { isLanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import type { Resources } from '../../trials/resources.ts'
-import { type Deployed, isLanguageServer } from '../figures.ts'
+import type { Deployed } from '../figures.ts'
 import { recommend } from '../recommendation/recommend.ts'
 import { sampleInput, slo } from '../samples.contract.ts'
 import { languageContainer } from './language-servers.ts'

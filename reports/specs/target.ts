@@ -1,5 +1,6 @@
 /** What a spec target is: one file that says what it can deploy and writes it. */
-import { type DeployedServer, isLanguageServer, serverTitles, wasMeasured } from '../figures.ts'
+import { isLanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
+import { type DeployedServer, serverTitles, wasMeasured } from '../figures.ts'
 import type { SpecFile } from './manifest.ts'
 import type { Serving } from './serving.ts'
 import { SpecError } from './spec-error.ts'

@@ -62,9 +62,11 @@ const lasting: ReadonlySet<Cause['kind']> = new Set(['missing', 'misconfigured']
 /**
  * @param how the exit in words
  * @param final of what another try does not mend
+ * @param install what brings the server to a machine that lacks it, where that is known
  */
-export const launchFailure = (cause: Cause, how: string, log: PredictorLog, final: Finality): Error => {
-  const error = endBeforeReady(cause, describeCause(cause, how), how === 'exit code 0', log, hints, undefined, final)
+export const launchFailure = (cause: Cause, how: string, log: PredictorLog, final: Finality, install = hints.missing): Error => {
+  const hintOf = { ...hints, missing: install }
+  const error = endBeforeReady(cause, describeCause(cause, how), how === 'exit code 0', log, hintOf, undefined, final)
   return cause.kind === 'port-taken' ? new PortTakenError(error.message) : error
 }
 

@@ -186,7 +186,7 @@ const shareNames: ReadonlySet<string> = new Set(['gpuMemoryFraction', 'gpuMemory
 
 /** Whether the server is told its share of a GPU's memory, to keep to it: by a flag of its own, a placeholder, or a parameter that it is handed. */
 export const boundsGpuMemory = (template: CommandTemplate, parameters: readonly TunedParameter[]): boolean => {
-  if (template.server?.kind === 'tfserving') return true
+  if (template.server !== undefined && template.server.kind !== 'triton') return true
   const texts = [...template.command, ...Object.values(template.env ?? {}), ...(template.files ?? []).map((file) => file.template)]
   return (
     texts.flatMap(placeholdersIn).some((name) => shareNames.has(name)) ||

@@ -16,6 +16,7 @@ import type { TlsOptions } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { EngineName } from '../predictor/engines/engine-registry.ts'
 import type { BuiltinProtocol } from '../predictor/protocol/spoken.ts'
+import type { LanguageServer } from './server-files/language-programs.ts'
 import type { ServerPreset } from './server-files/preset.ts'
 
 export type PredictorTemplate = BuiltinTemplate | CommandTemplate | UrlTemplate
@@ -42,6 +43,8 @@ export interface BuiltinTemplate {
   readonly engine: BuiltinEngine
   /** Which it is asked with. Default: the first of those it speaks of tensors. */
   readonly protocol?: BuiltinProtocol
+  /** The server of language models whose values are tuned and which deploys. Default: vLLM. */
+  readonly standsFor?: LanguageServer
   /** File of the user's own GPUs, absolute, for the emulated engine. */
   readonly gpuCatalogue?: string
   /** File of the model's own dimensions, absolute, for the emulated engine. */

@@ -1,6 +1,6 @@
 /** How a recommended (or any) configuration is deployed: the container that the experiment's template makes, with the measurement behind it. */
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
-import { type Deployed, type DeployedServer, deployedFor, isLanguageServer } from '../../reports/figures.ts'
+import { type Deployed, type DeployedServer, deployedFor } from '../../reports/figures.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
 import { capacityText } from '../../reports/recommendation/words.ts'
 import { languageContainer } from '../../reports/specs/language-servers.ts'
@@ -16,6 +16,7 @@ import type { Configuration } from '../../search/types.ts'
 import { builtinProtocol, predictorEnvironment } from '../../trials/launchers/builtin.ts'
 import { builtinImageFor } from '../../trials/launchers/builtin-image.ts'
 import { environmentName, type FilledPrepare, fillCommand, fillPrepare, preparedPlaceholder } from '../../trials/launchers/fill.ts'
+import { isLanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
 import { withVariant } from '../../trials/launchers/variants.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
@@ -117,8 +118,8 @@ export function containerOf(
   switch (predictor.kind) {
     case 'builtin': {
       const { streams, transport } = protocolTable[builtinProtocol(predictor)]
-      // The built-in predictor only emulates language models: what deploys is vLLM, whose scheduler it follows, under the same values.
-      if (streams) return languageContainer('vllm', predictor.model, modelUri)
+      // The built-in predictor only emulates language models: what deploys is the server that was named, else vLLM, whose scheduler it follows, under the same values.
+      if (streams) return languageContainer(predictor.standsFor ?? 'vllm', predictor.model, modelUri)
       const engine = predictor.engine === 'onnx' ? 'onnx' : 'tfjs'
       const { PRECISION: precision = 'fp32', ...env } = predictorEnvironment(predictor, configuration, engine, resources)
       const image = kubernetes?.image

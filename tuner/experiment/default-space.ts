@@ -2,6 +2,7 @@
 import { createRng } from '../../search/rng.ts'
 import { configurationAt, enumerate, GRID_LIMIT, gridSize, parameterValues, satisfies } from '../../search/space.ts'
 import type { Condition, Configuration, Parameter, SearchSpace } from '../../search/types.ts'
+import type { Decoder } from '../../trials/devices/architecture.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { closest, namesNear } from '../../trials/devices/device-model-error.ts'
 import { catalogueName, type ShareBound } from '../../trials/machine/gpu-offer.ts'
@@ -12,6 +13,7 @@ import { divisions, type GpuOffer, pairings } from './gpus-here.ts'
 import type { Backend } from './names.ts'
 import { knownParameter, knownParameters, toParameter } from './parameters.ts'
 import { powersOfTwo } from './shorthand.ts'
+import { splitConditions, usualSplits } from './tensor-parallel.ts'
 import type { Path } from './yaml-file.ts'
 
 /** What a default space depends on. */
@@ -21,8 +23,10 @@ interface SpaceSetting {
   readonly devices: 'cpu' | 'gpu' | 'emulated'
   /** 'pod': a pod template of the user's own. */
   readonly predictor: 'builtin' | 'command' | 'url' | 'pod'
-  /** The built-in predictor serves a language model. */
+  /** Served by the built-in predictor, or by a server whose arguments are written for it. */
   readonly languageModel?: boolean
+  /** Of a named server of language models that is modelled: GPUs of a replica are tuned, as far as this one is split. */
+  readonly split?: Decoder
   readonly cpuCores: number
   /** Catalogue names to choose from: those in the machine, or those worth emulating. */
   readonly gpus: readonly string[]
@@ -39,7 +43,14 @@ function defaultSpace(setting: SpaceSetting): Record<string, ParameterEntry> {
   if (setting.predictor === 'url' || setting.predictor === 'pod') return {}
   if (setting.languageModel) {
     const scheduling = { maxNumSeqs: { values: [16, 32, 64, 128, 256] }, maxNumBatchedTokens: { values: powersOfTwo(512, 8192) } }
-    return { cpuCores: { values: [1] }, ...(setting.devices !== 'cpu' && { gpu: { values: [...setting.gpus] } }), ...scheduling }
+    const splits = setting.split && { gpus: { values: usualSplits(setting.split) } }
+    const cores = setting.predictor === 'builtin' || setting.backend !== 'local' ? 1 : setting.cpuCores
+    return {
+      cpuCores: { values: [cores] },
+      ...(setting.devices !== 'cpu' && { gpu: { values: [...setting.gpus] } }),
+      ...splits,
+      ...scheduling,
+    }
   }
   const cores = setting.backend === 'local' ? powersOfTwo(1, setting.cpuCores) : [1, 2, 4, 8]
   const space: Record<string, ParameterEntry> = { cpuCores: { values: cores } }
@@ -128,7 +139,8 @@ export function buildSpace(
     setting.stored || Object.hasOwn(user, 'migProfile')
       ? []
       : pairings(offers ?? [], namesOf(parameters, 'gpu'), namesOf(parameters, 'migProfile'))
-  const constraints = [...own, ...paired].flatMap((text, i) =>
+  const split = setting.stored || setting.split === undefined ? [] : splitsOf(setting.split, parameters, ownGpus)
+  const constraints = [...own, ...paired, ...split].flatMap((text, i) =>
     refused && mentionsUnknown(text, conditionNames) ? [] : (readCondition(text, conditionNames, ['constraints', i], report) ?? []),
   )
   const space = { parameters, constraints }
@@ -254,6 +266,26 @@ function chosenGpus(
 
 const namesOf = (parameters: readonly Parameter[], name: string): readonly string[] =>
   parameters.flatMap((parameter) => (parameter.name === name && parameter.kind === 'categorical' ? parameter.values : []))
+
+/** Of GPUs and their number, where both are choices; what decides over memory beside them may be held, and is not tuned. */
+function splitsOf(architecture: Decoder, parameters: readonly Parameter[], ownGpus: readonly Gpu[]): string[] {
+  const splits = parameters.find(({ name }) => name === 'gpus')
+  const numbers = splits === undefined ? undefined : parameterValues(splits)?.filter((value) => typeof value === 'number')
+  if (numbers === undefined) return []
+  const beside = parameters.filter(({ name }) => memoryNames.has(name)).map((one) => [one.name, parameterValues(one) ?? []] as const)
+  const gpus = beside.some(([, values]) => values.length !== 1) ? [] : namesOf(parameters, 'gpu').filter((name) => name !== 'none')
+  const held = Object.fromEntries(beside.flatMap(([name, [value]]) => (value === undefined ? [] : [[name, value]])))
+  return splitConditions(architecture, { gpus, splits: numbers, held }, ownGpus)
+}
+
+const memoryNames: ReadonlySet<string> = new Set([
+  'precision',
+  'quantization',
+  'maxModelLen',
+  'gpuMemoryUtilization',
+  'gpuMemoryPercent',
+  'migProfile',
+])
 
 /** What the user says, else for what divides a GPU that there is one, beside the default's own condition. */
 function conditionOf(name: string, entry: ParameterEntry, said: boolean, before: readonly Parameter[]): string | undefined {

@@ -116,7 +116,8 @@ function shortest(entry: { values: unknown[] } & Record<string, unknown>): unkno
 function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
   const readyTimeout = predictor.readyTimeoutS === undefined ? undefined : formatDuration(predictor.readyTimeoutS * 1000)
   const { kind, protocol } = predictor
-  if (predictor.kind === 'builtin') return compact({ kind, engine: predictor.engine, protocol, env: predictor.env, readyTimeout })
+  if (predictor.kind === 'builtin')
+    return compact({ kind, engine: predictor.engine, server: predictor.standsFor, protocol, env: predictor.env, readyTimeout })
   const { path, signature, healthPath, body, contentType, form, headers } = predictor
   if (predictor.kind === 'url') {
     const { http2, tls, urls } = predictor

@@ -63,7 +63,9 @@ const predictorKeys = z.strictObject({
   command: command.optional().describe('command: program and arguments with ${port}, ${model}, ${batchSize}, ...; never run by a shell'),
   server: choice(serverKinds, 'a server')
     .optional()
-    .describe('command: TensorFlow Serving or Triton; its flags and files are written for each trial, and `command` may be left out'),
+    .describe(
+      'command: TensorFlow Serving, Triton, or vLLM, SGLang and TGI by stated versions; its flags and files are written for each trial, and `command` may be left out',
+    ),
   url: text('a URL').optional().describe('url: a server that runs already'),
   urls: urls
     .optional()

@@ -3,10 +3,11 @@ import { existsSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { requestFault } from '../../profiler/protocols/request-forms.ts'
-import { architectureOf } from '../../trials/devices/architecture.ts'
+import { architectureOf, type Decoder } from '../../trials/devices/architecture.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
 import { graphName, isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
+import { isLanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
 import { type ServerKind, serverCommand, serverProtocol } from '../../trials/launchers/server-files/preset.ts'
 import type { BuiltinTemplate, Called, CommandTemplate, PredictorTemplate, PrepareStep } from '../../trials/launchers/template.ts'
 import { type BuiltinProtocol, spoken } from '../../trials/predictor/protocol/spoken.ts'
@@ -28,9 +29,12 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
   if (kind === 'builtin') {
     const asked = builtinProtocol(report, protocol, model, own)
     const built = engine ?? (model.path?.endsWith('.onnx') ? 'onnx' : 'auto')
-    return { kind, model: model.name, engine: built, protocol: asked, env, readyTimeoutS }
+    if (server !== undefined && !protocolTable[asked].streams)
+      report(['predictor', 'server'], `${server} serves language models, and ${model.name} is none`, 'leave the server out')
+    const standsFor = server !== undefined && isLanguageServer(server) ? { standsFor: server } : {}
+    return { kind, model: model.name, engine: built, protocol: asked, ...standsFor, env, readyTimeoutS }
   }
-  const asked = protocol ?? (server === undefined ? spoken.tensors[0] : serverProtocol[server])
+  const asked = protocol ?? (server === undefined ? spoken.tensors[0] : serverProtocol(server))
   if (protocolTable[asked].needsPath && path === undefined)
     report(['predictor', 'protocol'], `protocol '${asked}' needs the path of the inference call`, 'say path: /predict')
   if (protocolTable[asked].needsPath) checkRequest(context)
@@ -70,12 +74,16 @@ const keysOf: Readonly<Record<PredictorTemplate['kind'], readonly string[]>> = {
 }
 const deciding = ['command', 'server', 'url', 'urls']
 
+/** The built-in predictor stands for the server that is named: a server of language models where nothing is started for real. */
+const isModelled = ({ predictor: { server, command } = {}, backend, devices }: ExperimentEntries): boolean =>
+  server !== undefined && isLanguageServer(server) && command === undefined && (backend === 'simulated' || devices === 'emulated')
+
 /** What the keys make it, and whether they go together. */
 function kindOf({ entries, report }: Context): PredictorTemplate['kind'] {
   const given = entries.predictor ?? {}
   const { command, server } = given
   const url = serverUrlOf(given)
-  const started = command !== undefined || server !== undefined
+  const started = command !== undefined || (server !== undefined && !isModelled(entries))
   const inPod = isOwnPredictor(entries.kubernetes?.pod) && url === undefined
   const kind = started || inPod ? 'command' : url !== undefined ? 'url' : 'builtin'
   if (started && url !== undefined)
@@ -112,10 +120,11 @@ function commandTemplate(context: Context, common: Called, model: ModelSpec): Co
   if (cwd !== undefined && !(existsSync(folder) && statSync(folder).isDirectory()))
     report(['predictor', 'cwd'], `no folder ${folder}`, 'a path starts from the folder of the file that names it')
   const texts = Object.entries(files ?? {}).map(([file, template]) => ({ path: file, template }))
-  const started = command ?? (server === undefined ? [] : [serverCommand[server]])
+  const modelPath = server && (isLanguageServer(server) ? weightsOf(server, model, report) : servedFolder(server, model, report))
+  const started = command ?? (server === undefined ? [] : serverCommand(server, modelPath!))
   const preset = server && {
     kind: server,
-    modelPath: servedFolder(server, model, report),
+    modelPath: modelPath!,
     ...(protocolTable[common.protocol].transport === 'grpc' && { grpc: true }),
   }
   const step = prepare && prepareStep(context, prepare)
@@ -132,6 +141,17 @@ function prepareStep(
     if (!existsSync(path))
       report(['predictor', 'prepare'], `no file or folder ${path}`, 'a path starts from the folder of the file that names it')
   return { command, env, inputs: paths, timeoutS: timeout === undefined ? undefined : timeout / 1000 }
+}
+
+/** A folder, or the model's name on the Hub, from where a server of language models fetches it. */
+function weightsOf(server: ServerKind, { path, name }: ModelSpec, report: Context['report']): string {
+  if (path === undefined && !name.includes('/'))
+    report(
+      ['model'],
+      `${server} needs the weights of ${name}`,
+      'its folder, or its name on the Hub: --model meta-llama/Llama-3.1-8B-Instruct; --backend simulated needs none',
+    )
+  return path ?? name
 }
 
 /** The folder that a server is told to serve from. */
@@ -151,19 +171,20 @@ function builtinProtocol(
   model: ModelSpec,
   own: OwnDevices,
 ): BuiltinProtocol {
-  const names: readonly BuiltinProtocol[] = isLanguageModel(model, own) ? spoken.prompts : spoken.tensors
+  const names: readonly BuiltinProtocol[] = languageModelOf(model.architecture, own) ? spoken.prompts : spoken.tensors
   const found = names.find((name) => name === protocol)
   if (protocol !== undefined && found === undefined)
     report(['predictor', 'protocol'], `the built-in predictor does not speak ${protocol} with ${model.name}`, `use ${names.join(', ')}`)
   return found ?? names[0]!
 }
 
-/** False for an architecture that is not known: that is said elsewhere. */
-function isLanguageModel({ architecture }: ModelSpec, own: OwnDevices): boolean {
+/** Undefined also for an architecture that is not known: that is said elsewhere. */
+export function languageModelOf(name: string, own: OwnDevices): Decoder | undefined {
   try {
-    return architectureOf(architecture, own.architectures).kind === 'decoder'
+    const architecture = architectureOf(name, own.architectures)
+    return architecture.kind === 'decoder' ? architecture : undefined
   } catch (error) {
-    if (error instanceof DeviceModelError) return false
+    if (error instanceof DeviceModelError) return undefined
     throw error
   }
 }

@@ -13,6 +13,7 @@ import { readGraphArchitecture } from '../../trials/devices/onnx/graph-file.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
 import { builtinProtocol } from '../../trials/launchers/builtin.ts'
 import { boundsGpuMemory, templateProblems } from '../../trials/launchers/fill.ts'
+import { serverProtocol } from '../../trials/launchers/server-files/preset.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
 import { resolveAnswers } from './answer-settings.ts'
@@ -28,7 +29,7 @@ import { isKindUnknown, type Merged, showOrigin } from './layers.ts'
 import { resolveMetrics } from './metric-settings.ts'
 import { defaults } from './names.ts'
 import { knownParameter } from './parameters.ts'
-import { asksForGpu, builtinFor, reportTemplate, resolveDevices, resolvePredictor } from './predictor-template.ts'
+import { asksForGpu, builtinFor, languageModelOf, reportTemplate, resolveDevices, resolvePredictor } from './predictor-template.ts'
 import { resolveArchitecture, resolveArrivals, resolveGpus, resolvePayload, resolvePrices, resolveWarmUp } from './sources.ts'
 import type { BudgetSpec, ConfigProblem, Experiment, ModelSpec } from './types.ts'
 import { parseDurationMs, parseShare } from './units.ts'
@@ -169,7 +170,8 @@ function resolveSpace(context: Context, serving: Serving, pod: boolean, { gpus: 
       backend: backendOf(entries),
       devices: devicesUsed,
       predictor: pod ? 'pod' : predictor.kind,
-      languageModel: predictor.kind === 'builtin' && streams,
+      languageModel: streams && (predictor.kind === 'builtin' || (predictor.kind === 'command' && predictor.server !== undefined)),
+      split: variants.length === 0 ? splitOf(predictor, own) : undefined,
       cpuCores: around.machine.cpuCores,
       gpus: offers?.map(({ name }) => name) ?? named.filter((gpu) => priced[gpu]),
       offers,
@@ -180,6 +182,12 @@ function resolveSpace(context: Context, serving: Serving, pod: boolean, { gpus: 
     own.gpus,
     broken.has('space') || broken.has('pin'),
   )
+}
+
+/** The model of a named server that is modelled; undefined for one that is not known, which is said elsewhere. */
+function splitOf(predictor: PredictorTemplate, own: OwnDevices) {
+  if (predictor.kind !== 'builtin' || predictor.standsFor === undefined) return undefined
+  return languageModelOf(predictor.model, own)
 }
 
 /** This machine's GPUs where trials hold them. Those that neither the catalogue nor the user's file knows are reported, unless the user chooses among others. */
@@ -261,8 +269,9 @@ function resolveLoad(context: Context, slo: Slo, { streams, timeoutMs }: ReturnT
 /** The name of a model as a hub has it, organisation/name, which a server of one's own is asked for; undefined where it is a path that is there, or anything else. */
 function publishedName({ entries, pathAt }: FileContext): { readonly name: string; readonly path?: undefined } | undefined {
   const { model, predictor } = entries
-  const isOwn = predictor?.command !== undefined || predictor?.url !== undefined
-  const prompted = predictor?.protocol !== undefined && protocolTable[predictor.protocol].streams
+  const isOwn = predictor?.command !== undefined || predictor?.server !== undefined || predictor?.url !== undefined
+  const protocol = predictor?.protocol ?? (predictor?.server && serverProtocol(predictor.server))
+  const prompted = protocol !== undefined && protocolTable[protocol].streams
   if (!isOwn || !prompted || model?.path === undefined || model.name !== undefined) return undefined
   return /^[\w.-]+\/[\w.-]+$/.test(model.path) && !existsSync(pathAt(['model', 'path'], model.path)) ? { name: model.path } : undefined
 }

@@ -3,6 +3,7 @@
  * server without an experiment (init, verify) take theirs from here.
  */
 import { protocolNames } from '../../profiler/protocols/protocol-table.ts'
+import { serverKinds } from '../../trials/launchers/server-files/preset.ts'
 import type { Flag } from './flag-entries.ts'
 import { defaults } from './names.ts'
 
@@ -27,7 +28,7 @@ export const serverFlags: readonly Flag[] = [
     flags: '--server <name>',
     group,
     path: ['predictor', 'server'],
-    what: 'tfserving or triton: its flags and files are written for each trial (default: the command as it stands)',
+    what: `${serverKinds.join(' | ')}: its flags and files are written for each trial (default: the command as it stands)`,
   },
   {
     flags: '--protocol <name>',

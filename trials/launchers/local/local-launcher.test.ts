@@ -200,6 +200,12 @@ describe('why a predictor does not serve', () => {
   test('no such program', async () => {
     const error = await failure(template('serve', { command: ['no-such-server', '--port=${port}'] }))
     expect(error).toMatchObject({ name: 'LaunchError', final: 'experiment', message: "no program 'no-such-server' on the PATH" })
+    const named = template('serve', {
+      command: ['vllm', 'serve', 'm'],
+      server: { kind: 'vllm', modelPath: 'm' },
+      env: { PATH: '/nowhere' },
+    })
+    expect(await failure(named)).toMatchObject({ final: 'experiment', hint: 'pip install vllm==0.11.0' })
     const misspelt = await failure(template('serve', { command: ['nodee', '--port=${port}'], env: { PATH: dirname(process.execPath) } }))
     expect(misspelt).toMatchObject({ hint: expect.stringContaining('did you mean node') })
     const tuned = await failure(template('serve', { command: ['./servers/${model}', '--port=${port}'] }))

@@ -14,6 +14,7 @@ import { type Cause, describeExit, diagnose, memoryKills, saysPortTaken } from '
 import { describeCause, launchFailure, neverReady, noGoodAnswer, PortTakenError, portHint } from '../failure.ts'
 import { type FilledTemplate, fillCommand, fillPrepare, type LauncherValues, type TunedParameter } from '../fill.ts'
 import { NeverReadyError, untilServing, within } from '../readiness.ts'
+import { serverInstall } from '../server-files/preset.ts'
 import { type BuiltinTemplate, type CommandTemplate, defaultReadyTimeoutS } from '../template.ts'
 import { withVariant } from '../variants.ts'
 import { experimentVariable, folderVariable } from './abandoned.ts'
@@ -185,7 +186,7 @@ const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<Started> 
   const env = { ...inheritedEnvironment(), ...holding.env, ...command.env, ...whose(launch) }
   const cwd = command.cwd ?? process.cwd()
   const tuned = template.kind === 'command' && template.command[0]?.includes('${') === true
-  checkProgram(command.argv[0]!, cwd, env.PATH ?? '', tuned ? 'configuration' : 'experiment')
+  checkProgram(command.argv[0]!, cwd, env.PATH ?? '', tuned ? 'configuration' : 'experiment', installOf(template))
   onDisk(() => writeFiles(folder, command.files))
   const controlGroup = await controlGroupOf(launch)
   cleanup.add(controlGroup.end)
@@ -220,6 +221,9 @@ const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<Started> 
     causeOf: (exit) => diagnose(exit, log.tail(200), killedForMemory(controlGroup, killsBefore), builtin ? builtinExitCodes : {}),
   }
 }
+
+/** What brings its server here, where that is known. */
+const installOf = (template: LocalLauncherOptions['template']) => (template.kind === 'command' ? serverInstall(template.server) : undefined)
 
 const portOf = async (cleanup: Cleanup): Promise<number> => {
   const { port, giveBack } = await reservePort(host)
@@ -269,7 +273,11 @@ const whyNot = (
   { causeOf, log }: Pick<Started, 'causeOf' | 'log'>,
 ): Error => {
   if (error instanceof PortTakenError) return error
-  if (exit !== undefined) return launchFailure(causeOf(exit), describeExit(exit), log, reachesIt(options) ? 'configuration' : 'experiment')
+  if (exit !== undefined) {
+    const install = installOf(options.template)
+    const final = install === undefined && reachesIt(options) ? 'configuration' : 'experiment'
+    return launchFailure(causeOf(exit), describeExit(exit), log, final, install)
+  }
   if (error instanceof NeverReadyError) return neverReady(causeOf(undefined), error, log)
   // Anything else is no word of the predictor's: a payload file that cannot be read, say.
   if (!(error instanceof Error) || error.name !== 'ProtocolError') throw error

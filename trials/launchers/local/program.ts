@@ -8,9 +8,10 @@ import { type Finality, LaunchError } from '../../types.ts'
 /**
  * @param path the PATH that it is looked for in, where it names no folder
  * @param finality of its absence: other configurations may name other programs
+ * @param install what brings it here, where that is known
  * @throws LaunchError when no such program can be executed from `cwd`
  */
-export function checkProgram(program: string, cwd: string, path: string, finality: Finality): void {
+export function checkProgram(program: string, cwd: string, path: string, finality: Finality, install?: string): void {
   if (program.includes('/')) {
     const file = resolve(cwd, program)
     if (!isProgram(file)) throw new LaunchError(`${file} is no program that can be executed`, whereHint, undefined, finality)
@@ -18,6 +19,7 @@ export function checkProgram(program: string, cwd: string, path: string, finalit
   }
   const folders = path.split(delimiter).map((folder) => resolve(cwd, folder))
   if (programIn(folders, program) !== undefined) return
+  if (install !== undefined) throw new LaunchError(`no program '${program}' on the PATH`, install, undefined, finality)
   const near = closest(program, [...new Set(folders.flatMap(namesIn))])
   const hint = near.length > 0 ? `did you mean ${near.join(', ')}? ${whereHint}` : whereHint
   throw new LaunchError(`no program '${program}' on the PATH`, hint, undefined, finality)

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { fillCommand, templateProblems } from '../fill.ts'
 import type { CommandTemplate } from '../template.ts'
-import { takenBy } from './preset.ts'
+import { serverCommand, takenBy } from './preset.ts'
 
 const values = { host: '127.0.0.1', port: 8501, model: 'half', trial: 1, dir: '/runs/1', cpuCores: 2, gpuMemoryFraction: 0 }
-const template = (kind: 'tfserving' | 'triton', more: Partial<CommandTemplate> = {}): CommandTemplate => ({
+const template = (kind: 'tfserving' | 'triton' | 'vllm' | 'sglang' | 'tgi', more: Partial<CommandTemplate> = {}): CommandTemplate => ({
   kind: 'command',
   model: 'half',
   command: ['server'],
@@ -89,6 +89,30 @@ test('Triton is started on the repository around the model, open to model contro
     '--allow-metrics=false',
   ])
   expect(filled.files).toEqual([])
+})
+
+describe('servers of language models get what was tuned in words of their own', () => {
+  const tuned = { gpus: 2, maxNumSeqs: 64, maxNumBatchedTokens: 2048, kvCacheDtype: 'fp8' }
+  const parameters = [server('maxNumSeqs'), server('maxNumBatchedTokens'), env('kvCacheDtype')]
+  const started = (kind: 'vllm' | 'sglang' | 'tgi') => {
+    const weights = serverCommand(kind, 'org/half')
+    const filled = fillCommand(template(kind, { command: weights, server: { kind, modelPath: 'org/half' } }), parameters, tuned, values)
+    expect([filled.env, filled.files]).toEqual([{}, []])
+    return filled.argv.join(' ')
+  }
+
+  test('vLLM 0.11', () =>
+    expect(started('vllm')).toBe(
+      'vllm serve org/half --host=127.0.0.1 --port=8501 --served-model-name=half --max-num-seqs=64 --max-num-batched-tokens=2048 --tensor-parallel-size=2 --kv-cache-dtype=fp8',
+    ))
+  test('SGLang 0.5', () =>
+    expect(started('sglang')).toBe(
+      'python3 -m sglang.launch_server --model-path=org/half --host=127.0.0.1 --port=8501 --served-model-name=half --enable-metrics --max-running-requests=64 --chunked-prefill-size=2048 --tp-size=2 --kv-cache-dtype=fp8',
+    ))
+  test('TGI 3.3', () =>
+    expect(started('tgi')).toBe(
+      'text-generation-launcher --model-id=org/half --hostname=127.0.0.1 --port=8501 --served-model-name=half --max-batch-size=64 --max-batch-prefill-tokens=2048 --num-shard=2 --kv-cache-dtype=fp8',
+    ))
 })
 
 test('what the server does not take must reach it otherwise', () => {

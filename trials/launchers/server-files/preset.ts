@@ -2,25 +2,34 @@
 import type { ProtocolName } from '../../../profiler/protocols/protocol-table.ts'
 import type { Configuration } from '../../../search/types.ts'
 import { Knobs } from './knobs.ts'
+import { isLanguageServer, languagePrograms, languageServers } from './language-programs.ts'
 import { batchingFile, tfservingTuning } from './tfserving-files.ts'
 import { tritonTuning } from './triton-files.ts'
 
-export const serverKinds = ['tfserving', 'triton'] as const
+export const serverKinds = ['tfserving', 'triton', ...languageServers] as const
 export type ServerKind = (typeof serverKinds)[number]
 
 export interface ServerPreset {
   readonly kind: ServerKind
-  /** Folder of the model with its version folders; for Triton named as the model, inside the model repository. */
+  /** Folder of the model with its version folders; for Triton named as the model, inside the model repository. Of language models also the Hub's name. */
   readonly modelPath: string
   /** TensorFlow Serving: it is asked over gRPC, and listens for that alone. */
   readonly grpc?: boolean
 }
 
-/** The program that starts it where the user names none. */
-export const serverCommand: Readonly<Record<ServerKind, string>> = { tfserving: 'tensorflow_model_server', triton: 'tritonserver' }
+/** What starts it where the user names nothing. */
+export function serverCommand(kind: ServerKind, modelPath: string): readonly string[] {
+  if (isLanguageServer(kind)) return languagePrograms[kind].command(modelPath)
+  return [kind === 'triton' ? 'tritonserver' : 'tensorflow_model_server']
+}
+
+/** What brings the program to a machine that lacks it; undefined where this is not known. */
+export const serverInstall = (preset: Pick<ServerPreset, 'kind'> | undefined): string | undefined =>
+  preset !== undefined && isLanguageServer(preset.kind) ? languagePrograms[preset.kind].install : undefined
 
 /** How it is asked where the user does not say. */
-export const serverProtocol: Readonly<Record<ServerKind, ProtocolName>> = { tfserving: 'tfserving', triton: 'oip-v2' }
+export const serverProtocol = (kind: ServerKind): ProtocolName =>
+  isLanguageServer(kind) ? 'openai' : kind === 'triton' ? 'oip-v2' : 'tfserving'
 
 /** What the launcher gives a trial. */
 interface ServerPlace {
@@ -52,6 +61,14 @@ export function serverTuning(
   place: ServerPlace,
 ): ServerTuning {
   const knobs = new Knobs(configuration)
+  const { gpuMemoryFraction: fraction } = place
+  const partly = fraction > 0 && fraction < 1
+  if (isLanguageServer(kind)) {
+    const { serves, flags } = languagePrograms[kind]
+    const held = { gpus: Number(configuration.gpus ?? 1), ...(partly && { share: fraction }) }
+    const given = flags(knobs, held).map(([name, value]) => `--${name}=${value}`)
+    return { args: [...serves(place), ...given], files: [], taken: knobs.used }
+  }
   if (kind === 'triton') {
     tritonTuning(knobs, false)
     const repository = modelPath.replace(/[/\\][^/\\]*[/\\]*$/, '') || '/'
@@ -67,14 +84,13 @@ export function serverTuning(
     return { args, files: [], taken: knobs.used }
   }
   const { flags, batching } = tfservingTuning(knobs, place.dir)
-  const { gpuMemoryFraction: fraction } = place
   const args = [
     `--port=${grpc ? place.port : 0}`,
     `--rest_api_port=${grpc ? 0 : place.port}`,
     `--model_name=${place.model}`,
     `--model_base_path=${modelPath}`,
     ...flags,
-    ...(fraction > 0 && fraction < 1 ? [`--per_process_gpu_memory_fraction=${fraction}`] : []),
+    ...(partly ? [`--per_process_gpu_memory_fraction=${fraction}`] : []),
   ]
   return { args, files: batching === undefined ? [] : [{ path: batchingFile, contents: batching }], taken: knobs.used }
 }

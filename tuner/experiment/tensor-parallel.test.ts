@@ -1,0 +1,58 @@
+import { expect, test } from 'vitest'
+import { architectureOf, type Decoder } from '../../trials/devices/architecture.ts'
+import { experimentFromDocument } from './load-experiment.ts'
+import { splitConditions, usualSplits } from './tensor-parallel.ts'
+import { machine, problemLines, problemsOf, useWorkspace, valuesOf } from './testing/workspace.ts'
+
+const { load, path } = useWorkspace()
+const decoder = (name: string) => architectureOf(name) as Decoder
+const modelled = { model: 'llama-3.1-8b', sloTtft: '300ms', sloTpot: '30ms', backend: 'simulated', server: 'sglang' }
+
+test('heads and the feed-forward part divide evenly', () => {
+  expect(usualSplits(decoder('llama-3.1-8b'))).toEqual([1, 2, 4, 8])
+  expect(usualSplits(decoder('qwen2.5-7b'))).toEqual([1, 2, 4])
+  expect(usualSplits(decoder('qwen2.5-0.5b'))).toEqual([1, 2])
+  expect(splitConditions(decoder('llama-3.1-8b'), { gpus: [], splits: [1, 3], held: {} }, [])).toEqual(['gpus != 3'])
+})
+
+test('GPUs that do not hold the weights are left out, as far as the precision of what is held tells', () => {
+  const seventy = (held: Record<string, string>) =>
+    splitConditions(decoder('llama-3.1-70b'), { gpus: ['L4', 'H100'], splits: [1, 2, 8], held }, [])
+  expect(seventy({})).toEqual(["not (gpu == 'L4' and gpus == 1)", "not (gpu == 'L4' and gpus == 2)", "not (gpu == 'H100' and gpus == 1)"])
+  expect(seventy({ quantization: 'awq' })).toEqual(["not (gpu == 'L4' and gpus == 1)"])
+})
+
+test('a named server is modelled by the built-in predictor, deploys by its name, and is found again in a store', () => {
+  const experiment = load(modelled)
+  expect(experiment.predictor).toMatchObject({ kind: 'builtin', engine: 'emulated', protocol: 'openai', standsFor: 'sglang' })
+  expect(valuesOf(experiment, 'gpus')).toEqual([1, 2, 4, 8])
+  expect(experiment.document).toMatchObject({ predictor: { kind: 'builtin', server: 'sglang' } })
+  expect(experimentFromDocument(experiment.document, experiment.name, { cwd: path(), machine })).toMatchObject({
+    predictor: experiment.predictor,
+    space: { parameters: experiment.space.parameters },
+  })
+  const { space } = load({ ...modelled, model: 'llama-3.1-70b' })
+  expect(space.constraints.some(({ holds }) => !holds({ gpu: 'L4', gpus: 2 }))).toBe(true)
+  expect(space.constraints.every(({ holds }) => holds({ gpu: 'H100', gpus: 4 }))).toBe(true)
+  // What decides over memory is tuned: each trial says it.
+  expect(load({ ...modelled, param: ['quantization=none,awq'] }).space.constraints).toEqual([])
+  expect(load({ ...modelled, server: undefined }).space.parameters.map(({ name }) => name)).not.toContain('gpus')
+})
+
+test('started for real it takes weights by their folder or their name on the Hub', () => {
+  const started = { ...modelled, backend: 'local', model: 'meta-llama/Llama-3.1-8B', server: 'vllm' }
+  const experiment = load(started)
+  expect(experiment.predictor).toMatchObject({
+    kind: 'command',
+    protocol: 'openai',
+    command: ['vllm', 'serve', 'meta-llama/Llama-3.1-8B'],
+    server: { kind: 'vllm', modelPath: 'meta-llama/Llama-3.1-8B' },
+  })
+  expect(experiment.space.parameters.map(({ name }) => name)).toEqual(['cpuCores', 'maxNumSeqs', 'maxNumBatchedTokens'])
+  expect(problemLines(() => load({ ...started, model: 'llama-3.1-8b' }))).toEqual([
+    expect.stringContaining('vllm needs the weights of llama-3.1-8b'),
+  ])
+  expect(problemsOf(() => load({ model: 'bert', slo: '50ms', backend: 'simulated', server: 'sglang' })).map(({ what }) => what)).toContain(
+    'sglang serves language models, and bert is none',
+  )
+})
