@@ -55,16 +55,15 @@ export function resultLines(recommendation: Recommendation, files: readonly stri
       paint(line, best && conclusion !== 'unconfirmed' ? 'bold' : 'yellow', style),
     ),
     '',
-    ...table([
-      ['', 'configuration', 'status', 'capacity', 'at capacity', 'cost', ...(streamed ? ['output tokens/s', '$/M output'] : []), ''],
-      ...rows,
-    ]).map((line) => cut(line, columns, style)),
+    ...ranked(['', 'configuration', 'status', 'capacity', 'at capacity', 'cost', ...(streamed ? tokenColumns : []), ''], rows, columns),
     ...(more > 0 ? [`  and ${more} more in the files`] : []),
     ...tokenLines(top, columns),
     '',
-    `Binding: ${recommendation.binding.what} (${recommendation.binding.evidence})`,
-    recommendation.confidence.statement,
-    ...secondLines(recommendation),
+    ...[
+      `Binding: ${recommendation.binding.what} (${recommendation.binding.evidence})`,
+      recommendation.confidence.statement,
+      ...secondLines(recommendation),
+    ].flatMap((line) => wrap(line, columns)),
   ]
   const notes = recommendation.caveats.flatMap((caveat) => wrap(`Note: ${caveat}`, columns))
   lines.push(...notes.map((line) => paint(line, 'yellow', style)))
@@ -75,6 +74,22 @@ export function resultLines(recommendation: Recommendation, files: readonly stri
   return lines
 }
 
+/** A table as wide as the terminal lets it be: what it is told of each comes below it where there is no room beside it, and all of it where that does not do. */
+function ranked(header: readonly string[], rows: readonly (readonly string[])[], columns: number): string[] {
+  const fits = (lines: readonly string[]) => lines.every((line) => line.length <= columns)
+  const whole = table([header, ...rows])
+  if (fits(whole)) return whole
+  const indent = '     '
+  const below = (text: string) => (text === '' ? [] : wrap(text, columns - indent.length, '').map((line) => indent + line))
+  const [head, ...lines] = table([header, ...rows].map((row) => row.slice(0, -1)))
+  if (fits([head!, ...lines])) return [head!, ...lines.flatMap((line, i) => [line, ...below(rows[i]!.at(-1)!)])]
+  return rows.flatMap(([mark = '', label = '', ...rest]) => [
+    ...wrap(label, columns - 3, '  ').map((line, i) => `${i === 0 ? mark.padEnd(3) : '   '}${line}`),
+    ...below(rest.filter((cell) => cell !== '' && cell !== '-').join(', ')),
+  ])
+}
+
+const tokenColumns = ['output tokens/s', '$/M output']
 const tokenCells = ({ tokens }: Candidate): string[] =>
   tokens ? [significant(tokens.outputTokensPerSecond), money(tokens.pricePerMillionOutputTokens)] : ['-', '-']
 
@@ -104,6 +119,3 @@ function secondLines({ confirmation, slo }: Recommendation): string[] {
     ...(proof ? [`Proof: ${proof}`] : []),
   ]
 }
-
-const cut = (line: string, columns: number, style: Style) =>
-  line.length <= columns ? line : `${line.slice(0, columns - glyph('ellipsis', style).length)}${glyph('ellipsis', style)}`
