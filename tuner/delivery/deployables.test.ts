@@ -29,6 +29,18 @@ const kinds = {
   'ONNX file': { model: './files/mine.onnx', devices: 'cpu' },
   'language model, emulated': { model: 'llama-3.2-1b', slo: 'ttft<500ms', devices: 'emulated', gpus: 'L4' },
   'language model, simulated': { model: 'llama-3.2-1b', slo: 'ttft<500ms', backend: 'simulated' },
+  'language model on SGLang, simulated': {
+    model: 'llama-3.2-1b',
+    slo: 'ttft<500ms',
+    backend: 'simulated',
+    predictor: { server: 'sglang' },
+  },
+  'language model on vLLM': {
+    model: 'org/tiny',
+    slo: 'ttft<500ms',
+    predictor: { server: 'vllm' },
+    space: { cpuCores: [2], maxNumSeqs: [8] },
+  },
   'own command': { model: 'sentiment', predictor: own, space: tuned },
   'own command, language model': {
     model: 'tiny',
@@ -253,6 +265,9 @@ function expected(kind: Kind): { none: string[]; uri: string[] } {
     return { none: listed('kubernetes', 'kserve', 'compose', 'tfserving', 'triton', 'torchserve', 'ray', 'rayservice'), uri: servers }
   if (kind === 'own command, language model')
     return { none: listed('kubernetes', 'kserve', 'compose', 'vllm', 'ray', 'rayservice'), uri: listed('vllm') }
+  // KServe has no runtime of its own for it: a container, with a placeholder for the weights.
+  if (kind === 'language model on SGLang, simulated')
+    return { none: listed(...ofOwn, 'vllm', 'ray', 'rayservice'), uri: listed(...ofOwn, 'vllm') }
   if (isLanguage(kind)) return { none: listed('kubernetes', 'compose', 'vllm', 'ray', 'rayservice'), uri: listed(...ofOwn, 'vllm') }
   if (kind === 'TensorFlow Serving' || kind === 'Triton')
     return {
@@ -294,6 +309,15 @@ test('a trial that was asked for is the headline, and which one is recommended f
   }
   expect(await headline(1)).toBe(`# ${recommendation.verdict}`)
   expect(await headline(2)).toMatch(/^# Trial 2: batch 2, \d+ req\/s, measured\. Recommended is trial 1: ./)
+})
+
+test.each([
+  ['language model on SGLang, simulated', 'lmsysorg/sglang:', '--max-running-requests='],
+  ['language model on vLLM', 'vllm/vllm-openai:', '--max-num-seqs=8'],
+] as const)('%s deploys by its name, in its own words', async (kind, image, flag) => {
+  const text = (await filesOf(kind, 'kubernetes', {})).files.map((file) => file.text).join('\n')
+  expect(text).toContain(`image: ${image}`)
+  expect(text).toContain(flag)
 })
 
 test('the built-in predictor is deployed onto the GPU that it is given, in the precision that its engine has', async () => {
