@@ -1,7 +1,7 @@
 /** What is fuzzed: each reader of something from outside, with inputs to begin from. What it throws must be an error for users, that says where. */
 
 import type { EventEmitter } from 'node:events'
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -10,6 +10,8 @@ import { Http1Answer } from '../../../profiler/generator/http1-answer.ts'
 import { TokenStream } from '../../../profiler/generator/token-stream.ts'
 import { checkPayload } from '../../../profiler/protocols/content.ts'
 import { protocolNames, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
+import { tokenCounter } from '../../../profiler/protocols/tokenizer.ts'
+import { byteLevelTokenizer, sentencePieceTokenizer } from '../../../profiler/testing/tokenizer-files.ts'
 import { wire } from '../../../profiler/testing/wire.ts'
 import { patchManifests } from '../../../reports/specs/patch.ts'
 import { serving } from '../../../reports/specs/spec-samples.contract.ts'
@@ -245,6 +247,14 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
   trace: { seeds: [trace, '0\n1\n2.5\n'], names: /input/, read: (_, file) => readTrace(file, 'input') },
   'payload-lines': { seeds: ['{"a": 1}\n{"b": [1, 2]}\n'], names: /input/, read: (_, path) => checkPayload({ kind: 'file', path }) },
   'payload-texts': { seeds: ['one\ntwo words\n'], names: /input/, read: (_, path) => checkPayload({ kind: 'texts', path, seed: 1 }) },
+  tokenizer: {
+    seeds: [byteLevelTokenizer(), sentencePieceTokenizer()].map((each) => JSON.stringify(each)),
+    names: /input/,
+    read: (_, file) => {
+      renameSync(file, `${file}.json`)
+      return tokenCounter(`${file}.json`)('The other, in 12 words: ünï 😀\n')
+    },
+  },
   http1: { seeds: [http(answer), chunked, `HTTP/1.1 100 Continue\r\n\r\n${http('{}')}`], read: http1 },
   stream: { seeds: [stream], read: tokens },
   store: { seeds: [Buffer.alloc(40, 7), Buffer.from(Array.from({ length: 80 }, (_, i) => (i * 37) % 256))], read: damagedStore },
