@@ -53,6 +53,24 @@ test.each([
   })
 })
 
+test('another port, or host, is asked without the keys of the server', async () => {
+  const seen: (string | undefined)[] = []
+  const other = createServer((request, response) => {
+    seen.push(request.headers['x-key'] as string | undefined)
+    response.end('# TYPE depth gauge\ndepth 4\n')
+  })
+  other.listen(0, '127.0.0.1')
+  await once(other, 'listening')
+  try {
+    const [depth] = await read({ name: 'depth', from: `http://127.0.0.1:${(other.address() as AddressInfo).port}/metrics` })
+    expect(depth!.value).toBe(4)
+    expect(new Set(seen)).toEqual(new Set([undefined]))
+  } finally {
+    other.closeAllConnections()
+    other.close()
+  }
+})
+
 test('what is over its bound is said with its figures', () => {
   const readings = [
     { name: 'a', value: 5 },

@@ -60,11 +60,17 @@ function placeOf({ url }: HttpTarget, from: string): string {
   return /^https?:/i.test(from) || address === undefined ? from : hrefOf(address, from.startsWith('/') ? from : `/${from}`)
 }
 
+/** Keys, certificates and HTTP/2 are the server's own: another port or host is asked without them. */
+function isItsOwn(target: HttpTarget, url: string): boolean {
+  const [own, asked] = [target.url, url].map(serverAddress)
+  return own?.origin === asked?.origin
+}
+
 async function scrape(target: HttpTarget, from: string, signal: AbortSignal): Promise<Scrape> {
   const url = placeOf(target, from)
   const hint = 'say where they are: metrics: {name: ..., from: /metrics}, or a URL of another port'
   try {
-    const { status, text } = await get(url, { headers: target.headers, tls: target.tls, http2: target.http2 }, signal)
+    const { status, text } = await get(url, isItsOwn(target, url) ? target : { headers: {} }, signal)
     if (status !== 200) throw new LaunchError(`metrics: ${url} answers ${status}`, hint, undefined, 'experiment')
     return { atS: performance.now() / 1000, text }
   } catch (error) {

@@ -6,6 +6,13 @@ const { loadFile } = useWorkspace()
 describe('the space', () => {
   const space = (text: string, facts = machine) => loadFile(`model: bert\nslo: 50ms\nspace:\n${text}`, {}, facts)
 
+  test.each(['cpuCores', 'memoryMiB', 'gpus', 'batchSize', 'queueLimit', 'instances', 'cpuThreads', 'sequenceLength', 'imageSize'])(
+    '%s beyond all that is built is refused with what there is',
+    (name) => {
+      expect(() => space(`  ${name}: [1, 1e300]`)).toThrow(new RegExp(`${name}: 1e\\+300 is above \\d+[\\s\\S]*at most \\d+`))
+    },
+  )
+
   test('each kind of parameter', () => {
     const experiment = space(
       [
