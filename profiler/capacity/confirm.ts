@@ -56,6 +56,8 @@ const calmer = 0.85
 const mostSpoiltRates = 3
 /** Of what a server was seen to serve while it fell behind: rates beyond it are passed over. */
 const servedMargin = 1.1
+/** At the first miss not below this part of the rate: a server and a generator that share a machine serve far less while they fall behind than just before. */
+const leastAtFirst = 0.9
 /** Fewer answers than this tell no rate. */
 const leastServed = 20
 /** From a rate that holds without proof to the next that may be proven. */
@@ -101,6 +103,7 @@ class ConfirmationUnderWay {
   private lowestRps = Number.POSITIVE_INFINITY
   /** What the server answered in the last window that missed: it holds none far beyond. */
   private servedRps = Number.POSITIVE_INFINITY
+  private misses = 0
   /** Rates in a row that the generator or the machine spoilt. */
   private spoiltRates = 0
   private windows = 0
@@ -154,6 +157,7 @@ class ConfirmationUnderWay {
     this.unproven = undefined
     if (evidence.decision === 'spoilt') return
     this.missedRps = rps
+    this.misses++
     this.servedRps = servedRps(played.run)
   }
 
@@ -186,7 +190,8 @@ class ConfirmationUnderWay {
       const { rateRps, leastRps = 0 } = options
       const belowRps = Math.min(spoiltRates > 0 ? calmer * lowestRps : lowestRps, givenUpRps)
       const lower = lowerRates.map((part) => part * rateRps).filter((rate) => rate < belowRps)
-      const next = lower.find((rate) => rate <= servedMargin * servedRps) ?? lower.at(-1)
+      const mostRps = Math.max(servedMargin * servedRps, this.misses > 1 ? 0 : leastAtFirst * rateRps)
+      const next = lower.find((rate) => rate <= mostRps * (1 + 1e-9)) ?? lower.at(-1)
       return next !== undefined && (next === rateRps || next >= leastRps) ? next : undefined
     }
     const highest = Math.min(lowestRps, servedMargin * servedRps)

@@ -207,31 +207,42 @@ describe('where the SLO does not hold', () => {
     expect(found.detail).toBe('the SLO did not hold at 10.0 requests per second either')
   })
 
-  test('rates a tenth beyond what the server was seen to serve are passed over', async () => {
+  test('rates a tenth beyond what the server was seen to serve are passed over, from the second miss on', async () => {
     /** Answers come so many ms apart, whatever is sent; the window is seen to its end, or up to a cut. */
     const serving = (everyMs: number, load: Open, cutMs?: number) => {
       const gapMs = 1000 / load.rateRps
       return open(load, (i) => 5 + i * Math.max(0, everyMs - gapMs) + (i % 20 === 10 ? 100 : 0), { cutMs })
     }
     // 20 a second: 22 and less.
-    close((await confirmed((load) => (load.rateRps > 20 ? serving(50, load) : open(load)))).rates.slice(0, 2), [100, 10])
+    close((await confirmed((load) => (load.rateRps > 20 ? serving(50, load) : open(load)))).rates.slice(0, 3), [100, 90, 10])
     // 60 a second: 66 and less. Up to a cut at 2 s as well.
     for (const cutMs of [undefined, 2000])
       close(
-        (await confirmed((load) => (load.rateRps > 60 ? serving(1000 / 60, load, cutMs) : open(load)))).rates.slice(0, 3),
-        [100, 65, 45],
+        (await confirmed((load) => (load.rateRps > 60 ? serving(1000 / 60, load, cutMs) : open(load)))).rates.slice(0, 4),
+        [100, 90, 65, 45],
       )
     // From its first answer on: sent from 1.25 s on, 60 a second answered.
     const sentMs = Float64Array.from({ length: 250 }, (_, i) => 1250 + 5 * i)
     const late = (load: Open) => open(load, (i) => 5 + i * (1000 / 60 - 5), { sentMs })
-    close((await confirmed((load) => (load.rateRps > 96 ? late(load) : open(load)))).rates.slice(0, 2), [100, 65])
-    // 58 answers are 57 distances, of 2.5 s: 25 a second is within a tenth of that; 57 answers are not enough.
-    const until = (answers: number) => (load: Open) => open(load, (i) => 1 + i * (2490 / (answers - 1) - 10))
-    close((await confirmed((load) => (load.rateRps > 60 ? until(58)(load) : open(load)))).rates.slice(0, 2), [100, 25])
-    close((await confirmed((load) => (load.rateRps > 60 ? until(57)(load) : open(load)))).rates.slice(0, 2), [100, 10])
+    close((await confirmed((load) => (load.rateRps > 60 ? late(load) : open(load)))).rates.slice(0, 3), [100, 90, 65])
+    // At 90 a second 65 answers are 64 distances, of 2.78 s: 25 a second is within a tenth of that; 64 answers are not enough.
+    const until = (answers: number) => (load: Open) => {
+      const gapMs = 1000 / load.rateRps
+      return open(load, (i) => 1 + i * ((1000 * load.durationS - gapMs) / (answers - 1) - gapMs))
+    }
+    close((await confirmed((load) => (load.rateRps > 60 ? until(65)(load) : open(load)))).rates.slice(0, 3), [100, 90, 25])
+    close((await confirmed((load) => (load.rateRps > 60 ? until(64)(load) : open(load)))).rates.slice(0, 3), [100, 90, 10])
     // Fewer than 20 answers tell no rate: 19 in a window, 20 in one.
-    close((await confirmed((load) => (load.rateRps > 96 ? serving(134, load) : open(load)))).rates.slice(0, 2), [100, 95])
-    close((await confirmed((load) => (load.rateRps > 96 ? serving(126, load) : open(load)))).rates.slice(0, 2), [100, 10])
+    close((await confirmed((load) => (load.rateRps > 60 ? serving(134, load) : open(load)))).rates.slice(0, 2), [100, 95])
+    close((await confirmed((load) => (load.rateRps > 60 ? serving(126, load) : open(load)))).rates.slice(0, 3), [100, 90, 10])
+  })
+
+  test('the first miss leads no lower than a tenth, however little was served while it fell behind', async () => {
+    // Beyond 92 a second what server and generator share gives way: 20 a second are answered. At 90 all is well.
+    const collapsing = (load: Open) => (load.rateRps > 92 ? open(load, (i) => 5 + 40 * i) : open(load))
+    const { found, rates } = await confirmed(collapsing)
+    close(rates, [100, 90])
+    expect(found).toMatchObject({ outcome: 'converged', capacityRps: 90 })
   })
 
   test('requests that failed are told', async () => {
