@@ -103,10 +103,12 @@ describe.each(histories)('$what', (history) => {
     expect(text).toContain(history.asked ? 'was not assessed' : 'With 96 % probability')
     const { best, slo } = recommendation
     if (!best) return
-    const row = text.split('\n').find((line) => line.startsWith('*') || line.startsWith('★'))!
-    // A row is cut at the width of the terminal.
-    const figures = atCapacityText(slo, best).slice(0, 30)
-    for (const part of [best.label, best.status, capacityText(best), figures]) expect(row).toContain(part)
+    // What does not fit beside it stands below it.
+    const lines = text.split('\n')
+    const from = lines.findIndex((line) => line.startsWith('*') || line.startsWith('★'))
+    const to = lines.findIndex((line, i) => i > from && !line.startsWith('     '))
+    const told = oneLine(lines.slice(from, to).join('\n'))
+    for (const part of [best.label, best.status, capacityText(best), atCapacityText(slo, best)]) expect(told).toContain(oneLine(part))
   })
 
   test('CSV', async () => {
