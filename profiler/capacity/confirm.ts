@@ -191,7 +191,7 @@ class ConfirmationUnderWay {
       const belowRps = Math.min(spoiltRates > 0 ? calmer * lowestRps : lowestRps, givenUpRps)
       const lower = lowerRates.map((part) => part * rateRps).filter((rate) => rate < belowRps)
       const mostRps = Math.max(servedMargin * servedRps, this.misses > 1 ? 0 : leastAtFirst * rateRps)
-      const next = lower.find((rate) => rate <= mostRps * (1 + 1e-9)) ?? lower.at(-1)
+      const next = lower.find((rate) => rate <= mostRps) ?? lower.at(-1)
       return next !== undefined && (next === rateRps || next >= leastRps) ? next : undefined
     }
     const highest = Math.min(lowestRps, servedMargin * servedRps)

@@ -12,7 +12,7 @@ import { meets, type Spans } from './disturbance.ts'
 import { replayed, type Stall, separateStalls, stallRates, usualTimes } from './stalls.ts'
 import { likelyOwn, longOnesFade, stallsBeside } from './stalls-beside.ts'
 import { joinSteps, moments, type Steps } from './steps.ts'
-import { bootstrap, saturationOf, simulate, type Twin, twinOf } from './twin.ts'
+import { bootstrap, largestBatch, saturationOf, simulate, type Twin, twinOf } from './twin.ts'
 import { capacitiesOf } from './twin-capacity.ts'
 import type { WorkersSeen } from './workers.ts'
 
@@ -148,25 +148,6 @@ export function capacityPosterior(
     }
   }
   return { ...summaryOf(particles), refuses: places !== undefined, stalls: rates[0] !== undefined, fading: fading && seenStalls > 0 }
-}
-
-/** Times that a batch as large must have been seen: two that follow each other closely may look like one. */
-const fewestAlike = 3
-/** Share of larger steps that must have taken all who were there, for no limit to have been seen. */
-const mostlyWhole = 0.8
-
-/**
- * The most that a server takes together, by closed loops: few requests of an open window find a full batch where a batch takes long. As many as left
- * together time and again; more where all of those that found more than that were taken together, once though it be: then no limit was seen.
- */
-function largestBatch(loops: readonly Steps[]): number {
-  const descending = loops.flatMap(({ departed }) => departed).sort((a, b) => b - a)
-  const known = descending.find((size, i) => size === descending[i + fewestAlike - 1]) ?? 0
-  const beyond = loops.flatMap(({ present, departed }) =>
-    present.flatMap((there, i) => (there > known ? [{ size: there, whole: departed[i] === there }] : [])),
-  )
-  const whole = beyond.filter((step) => step.whole)
-  return whole.length > 0 && whole.length >= mostlyWhole * beyond.length ? Math.max(...whole.map(({ size }) => size)) : known
 }
 
 /** Whether values differ by more than a twentieth of their mean. */

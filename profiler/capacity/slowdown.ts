@@ -4,7 +4,7 @@
  */
 import { quantileOfSorted } from '../statistics/percentile.ts'
 import { theilSenSlope } from '../statistics/theil-sen.ts'
-import { joinSteps, type Steps } from './steps.ts'
+import { joinSteps, type Steps, sliceSteps } from './steps.ts'
 
 const fewest = 12
 const certain = 4
@@ -123,15 +123,6 @@ const median = (values: readonly number[]): number => quantileOfSorted(Float64Ar
 function partsOf(steps: Steps): Steps[] {
   const n = steps.tookMs.length
   const lots = Math.min(mostLots, Math.max(1, Math.floor(n / fewest)))
-  return Array.from({ length: lots }, (_, part) => {
-    const of = <T>(values: readonly T[]) => values.slice(Math.floor((part * n) / lots), Math.floor(((part + 1) * n) / lots))
-    return {
-      present: of(steps.present),
-      tookMs: of(steps.tookMs),
-      departed: of(steps.departed),
-      rank: of(steps.rank),
-      endedMs: of(steps.endedMs),
-      spreadMs: of(steps.spreadMs),
-    }
-  })
+  const from = (part: number) => Math.floor((part * n) / lots)
+  return Array.from({ length: lots }, (_, part) => sliceSteps(steps, from(part), from(part + 1)))
 }

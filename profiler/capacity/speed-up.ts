@@ -3,7 +3,7 @@
  * from the first to the last it does not, and how much faster it will get in the end no measurement can know.
  */
 import { comparison } from './slowdown.ts'
-import type { Steps } from './steps.ts'
+import { joinSteps, type Steps, sliceSteps } from './steps.ts'
 
 const fewestSteps = 36
 /** Standard errors beyond which a difference is one, and the least error, as clocks have it. */
@@ -20,21 +20,17 @@ const leastPart = 0.2
  */
 export function speedUpPerS(windows: readonly Steps[]): number {
   let beforeMs = 0
-  const all = windows.flatMap((steps) => {
-    const offsetMs = beforeMs
-    beforeMs += steps.endedMs.at(-1) ?? 0
-    return steps.tookMs.map((tookMs, i) => ({
-      present: steps.present[i]!,
-      tookMs,
-      departed: steps.departed[i]!,
-      rank: steps.rank[i]!,
-      endedMs: offsetMs + steps.endedMs[i]!,
-      spreadMs: steps.spreadMs[i]!,
-    }))
-  })
-  if (all.length < fewestSteps) return 0
-  const third = Math.floor(all.length / 3)
-  const [first, second, last] = [all.slice(0, third), all.slice(third, 2 * third), all.slice(-third)].map(columns) as [Steps, Steps, Steps]
+  const all = joinSteps(
+    windows.map((steps) => {
+      const offsetMs = beforeMs
+      beforeMs += steps.endedMs.at(-1) ?? 0
+      return { ...steps, endedMs: steps.endedMs.map((ms) => offsetMs + ms) }
+    }),
+  )
+  const count = all.tookMs.length
+  if (count < fewestSteps) return 0
+  const third = Math.floor(count / 3)
+  const [first, second, last] = [sliceSteps(all, 0, third), sliceSteps(all, third, 2 * third), sliceSteps(all, -third)]
   const { slower, error } = comparison(first, last)
   const gained = -slower
   if (!(gained > certain * Math.max(error, leastError)) || gained > mostGained) return 0
@@ -45,15 +41,3 @@ export function speedUpPerS(windows: readonly Steps[]): number {
 }
 
 const middle = (ascending: readonly number[]): number => ascending[ascending.length >> 1]!
-
-function columns(steps: readonly { readonly [K in keyof Steps]: number }[]): Steps {
-  const of = (key: keyof Steps) => steps.map((step) => step[key])
-  return {
-    present: of('present'),
-    tookMs: of('tookMs'),
-    departed: of('departed'),
-    rank: of('rank'),
-    endedMs: of('endedMs'),
-    spreadMs: of('spreadMs'),
-  }
-}

@@ -145,6 +145,18 @@ export function joinSteps(all: readonly Steps[]): Steps {
   }
 }
 
+/** Those from one place up to another, as of an array. */
+export function sliceSteps(steps: Steps, from: number, to?: number): Steps {
+  return {
+    present: steps.present.slice(from, to),
+    tookMs: steps.tookMs.slice(from, to),
+    departed: steps.departed.slice(from, to),
+    rank: steps.rank.slice(from, to),
+    endedMs: steps.endedMs.slice(from, to),
+    spreadMs: steps.spreadMs.slice(from, to),
+  }
+}
+
 /** Mean and variance of the values at some indices. */
 export function moments(values: readonly number[], of: readonly number[]): { mean: number; variance: number } {
   let sum = 0

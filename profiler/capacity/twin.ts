@@ -51,6 +51,23 @@ function drainOf(steps: Steps, largest: number): Drain | undefined {
   return { most: Math.max(seen, largest), msEach: size.variance > 0 ? Math.max(0, together / size.variance) : 0 }
 }
 
+/** Times that a batch as large must have been seen: two that follow each other closely may look like one. */
+const fewestAlike = 3
+
+/**
+ * The most that a server takes together, by closed loops: few requests of an open window find a full batch where a batch takes long. As many as left
+ * together time and again; more where all of those that found more than that were taken together, once though it be: then no limit was seen.
+ */
+export function largestBatch(loops: readonly Steps[]): number {
+  const descending = loops.flatMap(({ departed }) => departed).sort((a, b) => b - a)
+  const known = descending.find((size, i) => size === descending[i + fewestAlike - 1]) ?? 0
+  const beyond = loops.flatMap(({ present, departed }) =>
+    present.flatMap((there, i) => (there > known ? [{ size: there, whole: departed[i] === there }] : [])),
+  )
+  const whole = beyond.filter((step) => step.whole)
+  return whole.length > 0 && whole.length >= drains * beyond.length ? Math.max(...whole.map(({ size }) => size)) : known
+}
+
 /** Whether the place of who leaves varies less by those who came after them than by those who came before. */
 function youngestFirst({ present, rank, departed }: Steps): boolean {
   const several = [...present.keys()].filter((i) => present[i]! > 2 && departed[i] === 1)
