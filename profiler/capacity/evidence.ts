@@ -9,7 +9,7 @@ import { changeOfSteps } from './speed.ts'
 import { speedUpPerS } from './speed-up.ts'
 import { joinSteps, noSteps, type Steps, stepsOf } from './steps.ts'
 import { servesBatches } from './twin.ts'
-import { servicesInOrder } from './workers.ts'
+import { servicesInOrder, type WorkersSeen } from './workers.ts'
 
 /** Departures this close, as a share of the idle latency, are one batch. */
 const batchShare = 0.15
@@ -51,8 +51,8 @@ export class Evidence {
   slowed = 1
   /** It may be getting slower: only the end of the last window is, and another has to tell. */
   slowing = false
-  /** Workers that serve one request each, as far as they are known. */
-  workers: number | undefined
+  /** Workers that serve one request each in the order of arrival, as far as they are known. */
+  workers: Pick<WorkersSeen, 'workers' | 'besideMs'> | undefined
   private everSlower = false
   /** Windows in a row that the machine spoilt, and all of them. */
   private spoiltInARow = 0

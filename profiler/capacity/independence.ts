@@ -36,6 +36,14 @@ export function independent(runs: readonly Services[], workers: number): boolean
   return [...new Set([workers, ...quarters])].every((n) => splitAlike(sample, (i) => found[i]! >= n, certain))
 }
 
+/** How unlike services of requests that waited are to those of the others: the difference of their mean logarithms, in standard errors, squared. */
+export function misfit(runs: readonly Services[], workers: number): number {
+  const found = runs.flatMap((run) => run.found)
+  const { logs } = sampleOf(Float64Array.from(runs.flatMap(({ steps }) => steps.tookMs)))
+  const { difference, error } = differenceOf(logs, (i) => found[i]! >= workers)
+  return error > 0 ? (difference / error) ** 2 : 0
+}
+
 /** The last loops whose service times do not differ from those of the open windows and of the loops after them, one by one and the earlier half together. */
 export function servedAlike(open: readonly Services[], loops: readonly Services[]): Services[] {
   const times = (of: readonly Services[]) => of.flatMap(({ steps }) => steps.tookMs)
@@ -97,12 +105,13 @@ function splitAlike({ values, logs }: Sample, isOther: (i: number) => boolean, e
 }
 
 /** Whether the means of two parts differ by more than `least`, given that of the first, and so many standard errors. */
-function apart(
-  { of, mean, variance }: Moments,
-  isOther: (i: number) => boolean,
-  least: (knownMean: number) => number,
-  errors: number,
-): boolean {
+function apart(of: Moments, isOther: (i: number) => boolean, least: (knownMean: number) => number, errors: number): boolean {
+  const { difference, restMean, error } = differenceOf(of, isOther)
+  return Math.abs(difference) > Math.max(least(restMean), errors * error)
+}
+
+/** Mean of one part over that of the rest, and its standard error were they of one kind; no difference where one of them is empty. */
+function differenceOf({ of, mean, variance }: Moments, isOther: (i: number) => boolean) {
   let others = 0
   let sum = 0
   for (let i = 0; i < of.length; i++) {
@@ -111,8 +120,7 @@ function apart(
     sum += of[i]!
   }
   const rest = of.length - others
-  if (others === 0 || rest === 0) return false
+  if (others === 0 || rest === 0) return { difference: 0, restMean: mean, error: 0 }
   const restMean = (mean * of.length - sum) / rest
-  const error = Math.sqrt(variance * (1 / others + 1 / rest))
-  return Math.abs(sum / others - restMean) > Math.max(least(restMean), errors * error)
+  return { difference: sum / others - restMean, restMean, error: Math.sqrt(variance * (1 / others + 1 / rest)) }
 }

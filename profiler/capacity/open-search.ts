@@ -155,11 +155,11 @@ class OpenSearch {
   }
 
   /** Of a server whose requests all take about as long, those that were at work when it was saturated; unknown where they are no whole number. */
-  private workersAtFirst(): number | undefined {
+  private workersAtFirst(): Evidence['workers'] {
     const { p50Ms, p99Ms } = this.idle
     const busy = (this.saturationRps * p50Ms) / 1000
     const workers = Math.max(1, Math.round(busy))
-    return p99Ms < even * p50Ms && Math.abs(busy - workers) < nearlyWhole * workers ? workers : undefined
+    return p99Ms < even * p50Ms && Math.abs(busy - workers) < nearlyWhole * workers ? { workers, besideMs: 0 } : undefined
   }
 
   /** Where the twin puts the capacity; lower where a window there missed and none has held yet. */
@@ -323,7 +323,7 @@ class OpenSearch {
       const { loops, slo } = this.session
       const steps = joinSteps(windows.map((window) => window.steps))
       const seen = servesBatches(steps) || servesOutOfTurn(steps) ? undefined : this.workersOf(windows, loops)
-      if (seen !== undefined) this.evidence.workers = seen.shared ? undefined : seen.workers
+      if (seen !== undefined) this.evidence.workers = seen.shared ? undefined : seen
       const found = this.posteriorOf(windows, slo, play, this.options.seed, places, seen, this.evidence.stepsOfLoops(loops))
       this.posterior = withinReach(found, Math.max(this.saturationRps, servedRps))
     }

@@ -231,7 +231,7 @@ describe('requests over the limit tell how slow the server is', () => {
 
 describe('a server that refuses once its queue is full', () => {
   /** One worker and no room to wait: Erlang's B, of which the refused share is rho / (1 + rho). */
-  const seenBy = (workers: number): WorkersSeen => ({ workers, windows: [stepsOf()], loops: [] })
+  const seenBy = (workers: number): WorkersSeen => ({ workers, besideMs: 0, windows: [stepsOf()], loops: [] })
   const refusing = (maxErrorRate: number, percentile = 0.5) =>
     capacityPosterior(
       [window([])],
@@ -264,7 +264,7 @@ describe('the luck of the twin', () => {
     return new Set(Array.from({ length: 3000 }, (_, i) => below(80 + i / 100).toFixed(6))).size - 1
   }
   const spread = (ms: number) => stepsOf(0, 0, (i) => 10 + (i % 2 === 0 ? -ms : ms) + i / 100)
-  const workers = (...windows: Steps[]): WorkersSeen => ({ workers: 1, windows, loops: [] })
+  const workers = (...windows: Steps[]): WorkersSeen => ({ workers: 1, besideMs: 0, windows, loops: [] })
 
   test('is drawn as often as it is played; twice, of service times that spread by a twentieth or stall', () => {
     expect(drawn(spread(0.3))).toBe(3)
@@ -280,6 +280,7 @@ describe('the luck of the twin', () => {
   test('of closed loops counts beside that of windows', () => {
     const { capacityRps } = capacityPosterior([window([])], slo(1e9), play, 1, undefined, {
       workers: 1,
+      besideMs: 0,
       windows: [stepsOf()],
       loops: [stepsOf(0, 0, () => 30)],
     })

@@ -112,7 +112,9 @@ export function capacityPosterior(
   const stalling = Math.ceil((fading ? lasting : 1) * likelyStalls * draws)
   const rates = stallRates([...usual, ...beside.usual], [...stalls, ...beside.stalls], stalling, uniform)
   const doubt = doubtOf(twin)
-  const likely = slownessLogLikelihoods(twins, windows, slo, failedShare, seed)
+  // Of the limit, the twin has what is left beside its workers.
+  const limitMs = slo.limitMs - (seen?.besideMs ?? 0)
+  const likely = slownessLogLikelihoods(twins, windows, limitMs, failedShare, seed)
   const loose = twin.fromBack || overtaking(twin) < unordered ? 0 : halfOpen
   const withPrior = (logs: Float64Array, logSlowness: Float64Array) =>
     logs.map((log, i) => log + logSlownessPrior(logSlowness[i]!, doubt, loose))
@@ -134,7 +136,7 @@ export function capacityPosterior(
       twin: replicate,
       stalls: rates[r],
       slownesses,
-      limitMs: slo.limitMs,
+      limitMs,
       allowed,
       allowedFailed: Math.max(1e-4, slo.maxErrorRate),
       seed: seed + 101 * r,
@@ -219,7 +221,7 @@ function normalised(logWeights: Float64Array): Float64Array {
 function slownessLogLikelihoods(
   twins: readonly Twin[],
   windows: readonly Window[],
-  slo: Slo,
+  limitMs: number,
   failedShare: number,
   seed: number,
 ): Float64Array {
@@ -234,7 +236,7 @@ function slownessLogLikelihoods(
       for (const [r, twin] of twins.entries()) {
         simulate(twin, window.arrivalsMs, slowness, seeded(seed + 31 * r), latencyMs, replayed(window.stalls))
         let over = failedShare * n
-        for (let j = 0; j < n; j++) if (latencyMs[j]! > slo.limitMs) over += window.counts[j]!
+        for (let j = 0; j < n; j++) if (latencyMs[j]! > limitMs) over += window.counts[j]!
         sum += over
         squares += over * over
       }

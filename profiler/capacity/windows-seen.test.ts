@@ -208,7 +208,7 @@ describe('a pause longer than the limit', () => {
 })
 
 describe('a server that changed', () => {
-  const oneWorker = () => Object.assign(evidence(), { workers: 1 })
+  const oneWorker = () => Object.assign(evidence(), { workers: { workers: 1, besideMs: 0 } })
 
   test('for the faster is another one: what its windows before it missed is forgotten', () => {
     const seen = oneWorker()

@@ -66,6 +66,27 @@ test.each<[string, number, number, QueueServerOptions['serviceMs']]>([
   expect(found?.loops).toHaveLength(2)
 })
 
+test.each<[string, number, number, QueueServerOptions['serviceMs'], number]>([
+  ['always as long', 1, 90, () => 8, 1.2],
+  ['always as long', 2, 130, () => 12, 2],
+  ['of two kinds', 2, 230, twoKinds, 1],
+  ['gamma', 2, 180, (_, uniform) => 10 * gamma(uniform, 25), 2],
+])('services %s: %i workers, and the way to them and back', async (_, workers, rateRps, serviceMs, besideMs) => {
+  const found = await seen(queue(workers, serviceMs, { besideMs }), rateRps)
+  expect(found?.workers).toBe(workers)
+  expect(found?.shared).toBe(false)
+  expect(found?.besideMs).toBeGreaterThan(0.5 * besideMs)
+  expect(found?.besideMs).toBeLessThan(1.5 * besideMs)
+})
+
+test('too few workers with much beside them are not taken for the right ones', async () => {
+  const found = await seen(
+    queue(4, (_, uniform) => 10 * gamma(uniform, 25)),
+    380,
+  )
+  expect(found).toMatchObject({ workers: 4, besideMs: 0 })
+})
+
 test.each(['the last', 'the shortest'])('%s first is no order that workers are told by', async (order) => {
   const takes = (waiting: readonly { workMs: number }[]) =>
     order === 'the last' ? waiting.length - 1 : waiting.reduce((least, { workMs }, i) => (workMs < waiting[least]!.workMs ? i : least), 0)

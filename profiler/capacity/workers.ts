@@ -7,11 +7,11 @@
  * too long. Closed loops show the same service times, only more of them, which open windows of a few seconds have too few of where slow
  * requests are rare.
  */
-import { sum } from 'simple-statistics'
+import { median, sum } from 'simple-statistics'
 import { untilLastRps } from '../statistics/load-point.ts'
 import type { LoadRun } from '../types.ts'
 import { meets, type Spans } from './disturbance.ts'
-import { fewest, independent, servedAlike } from './independence.ts'
+import { fewest, independent, misfit, servedAlike } from './independence.ts'
 import { worksOf } from './sharing.ts'
 import { answeredOf } from './stays.ts'
 import type { Services, Steps } from './steps.ts'
@@ -19,6 +19,8 @@ import type { Services, Steps } from './steps.ts'
 /** What open windows and closed loops showed of such a server. */
 export interface WorkersSeen {
   readonly workers: number
+  /** What each request takes beside the workers, on its way to them and back, ms. */
+  readonly besideMs: number
   /** They work on all requests at once, and what follows is the work of each. */
   readonly shared?: boolean
   /** Service times of each open window, as steps of one request each, in the order in which they began. */
@@ -36,6 +38,11 @@ const wrong = 1.6
 const outOfOrder = 0.02
 /** Times as many requests that another number of workers must explain to be preferred to a smaller one, and sharing to an order. */
 const more = 1.1
+/** Time beside the workers as a share of that with them, from which on it is looked for, and up to which it is believed. */
+const leastBeside = 0.02
+const mostBeside = 0.35
+/** What time beside the workers must explain (a misfit, see independence.ts) to be believed: too few workers look like the right ones with much beside them. */
+const besideCosts = 4
 
 /** Service times of a run, were there so many workers. Failed requests, those cut short and those that met a disturbance are left out. */
 export function servicesOf(run: LoadRun, workers: number, disturbed: Spans = []): Services {
@@ -65,14 +72,20 @@ export function servicesOf(run: LoadRun, workers: number, disturbed: Spans = [])
 /** Service times of runs by so many workers; undefined of a server that does not take requests in their order: more are overtaken than are at work. */
 export function servicesInOrder(
   windows: readonly { readonly run: LoadRun; readonly disturbed: Spans }[],
-  workers: number,
+  { workers, besideMs }: Pick<WorkersSeen, 'workers' | 'besideMs'>,
 ): readonly Steps[] | undefined {
   return overtakesBeyond(
     windows.flatMap(({ run }) => overtakenBy(run)),
     workers,
   )
     ? undefined
-    : windows.map(({ run, disturbed }) => servicesOf(run, workers, disturbed).steps)
+    : windows.map(({ run, disturbed }) => servicesOf(atWorkers(run, besideMs), workers, disturbed).steps)
+}
+
+/** A run as the workers saw it: requests came later by what each takes beside them. */
+function atWorkers(run: LoadRun, besideMs: number): LoadRun {
+  if (besideMs === 0) return run
+  return { ...run, sentMs: run.sentMs.map((at) => at + besideMs), latencyMs: run.latencyMs.map((ms) => Math.max(0, ms - besideMs)) }
 }
 
 /** Only those at work can be overtaken where all are taken in the order of their arrival. */
@@ -88,8 +101,7 @@ export function leastOf(values: Float64Array): number {
 }
 
 /**
- * The workers that make service times independent of the load, one request after the other or all at once: those that explain most of what was seen, the fewest
- * of them. Undefined for servers that no number fits (batches, several stages), or that were too seldom busy to tell.
+ * The workers that make service times independent of the load, one request after the other or all at once: those that explain most of what was seen, and best. Undefined for servers that no number fits (batches, several stages), or that were too seldom busy to tell.
  * @param windows open ones
  * @param loops closed ones in order of time: used from the last one back to the first that was served otherwise
  */
@@ -99,28 +111,66 @@ export function workersSeen(
 ): WorkersSeen | undefined {
   const about = meanBusy(windows, loops)
   const overtaken = windows.flatMap(({ run }) => overtakenBy(run))
-  let best: WorkersSeen | undefined
-  let explained = 0
+  let best: Explanation | undefined
   for (const of of [servicesOf, worksOf]) {
     for (let workers = Math.max(1, Math.floor(about / wrong)); workers <= Math.min(mostWorkers, wrong * about + 1); workers++) {
       if (of === servicesOf && overtakesBeyond(overtaken, workers)) continue
-      const open = windows.map(({ run, disturbed }) => of(run, workers, disturbed))
-      if (independent(open, workers) === false) continue
-      const history = loops.map((loop) => of(loop, workers))
-      const alike = servedAlike(open, history)
-      if (loops.length > 0 && alike.length === 0) continue
-      const all = [...open, ...alike]
-      if (independent(all, workers) !== true) continue
-      // While there are hardly more requests than cores, those that share them are as those that do not.
-      if (of === worksOf && all.flatMap(({ found }) => found).filter((n) => n >= 2 * workers).length < fewest) continue
-      const requests = sum(all.map(({ found }) => found.length))
-      if (requests <= more * explained) continue
-      explained = requests
-      const [ofWindows, ofLoops, ofAll] = [open, alike, history].map((each) => each.map(({ steps }) => steps))
-      best = { workers, shared: of === worksOf, windows: ofWindows!, loops: ofLoops!, history: ofAll! }
+      const seen = explainedBy(windows, loops, workers, of)
+      if (seen === undefined) continue
+      const fitsBetter = best !== undefined && best.shared === seen.shared && seen.misfit < best.misfit
+      if (best === undefined || seen.explained > (fitsBetter ? 1 / more : more) * best.explained) best = seen
     }
   }
   return best
+}
+
+/** `explained`: requests; `misfit`: what it leaves unexplained of them. */
+interface Explanation extends WorkersSeen {
+  readonly explained: number
+  readonly misfit: number
+}
+
+/** What was seen as the work of so many workers, where it is independent of the load: by itself, or without what each request takes beside them. */
+function explainedBy(
+  windows: readonly { readonly run: LoadRun; readonly disturbed: Spans }[],
+  loops: readonly LoadRun[],
+  workers: number,
+  of: typeof servicesOf,
+  besideMs = 0,
+): Explanation | undefined {
+  const open = windows.map(({ run, disturbed }) => of(atWorkers(run, besideMs), workers, disturbed))
+  const history = loops.map((loop) => of(atWorkers(loop, besideMs), workers))
+  const alike = independent(open, workers) === false ? [] : servedAlike(open, history)
+  const all = [...open, ...alike]
+  if ((loops.length > 0 && alike.length === 0) || independent(all, workers) !== true) {
+    const foundMs = besideMs === 0 ? besideOf([...open, ...history], workers) : 0
+    return foundMs > 0 ? explainedBy(windows, loops, workers, of, foundMs) : undefined
+  }
+  // While there are hardly more requests than cores, those that share them are as those that do not.
+  if (of === worksOf && all.flatMap(({ found }) => found).filter((n) => n >= 2 * workers).length < fewest) return undefined
+  const [ofWindows, ofLoops, ofAll] = [open, alike, history].map((each) => each.map(({ steps }) => steps))
+  const explained = sum(all.map(({ found }) => found.length))
+  const unexplained = misfit(all, workers) + (besideMs > 0 ? besideCosts : 0)
+  return {
+    workers,
+    besideMs,
+    shared: of === worksOf,
+    windows: ofWindows!,
+    loops: ofLoops!,
+    history: ofAll!,
+    explained,
+    misfit: unexplained,
+  }
+}
+
+/** How much longer requests seem to be served that found a worker free: those that waited did what is beside the workers meanwhile. 0 where that is no explanation. */
+function besideOf(runs: readonly Services[], workers: number): number {
+  const [free, waited] = [true, false].map((atOnce) =>
+    runs.flatMap(({ steps, found }) => steps.tookMs.filter((_, i) => found[i]! < workers === atOnce)),
+  )
+  if (Math.min(free!.length, waited!.length) < fewest) return 0
+  const besideMs = median(free!) - median(waited!)
+  return besideMs > leastBeside * median(waited!) && besideMs < mostBeside * median(waited!) ? besideMs : 0
 }
 
 /** How many older ones each request left behind, in the order in which they left. */

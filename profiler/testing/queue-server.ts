@@ -12,6 +12,8 @@ export interface QueueServerOptions {
   readonly maxDelayMs?: number
   /** Service time of a batch, ms, at a time since the server's start. */
   readonly serviceMs: (batch: number, uniform: Uniform, atMs: number) => number
+  /** What each request takes before it waits for a server, ms: its way there and back. */
+  readonly besideMs?: number
   /** Share of requests that fail once served. */
   readonly errorShare?: number
   /** Waiting requests beyond which further ones are refused. */
@@ -33,7 +35,15 @@ export class QueueServer implements VirtualServer {
   }
 
   play(load: Load): VirtualRun {
-    const { servers, maxBatch, maxDelayMs = 0, serviceMs, errorShare = 0, queueLimit = Number.POSITIVE_INFINITY } = this.options
+    const {
+      servers,
+      maxBatch,
+      maxDelayMs = 0,
+      besideMs = 0,
+      serviceMs,
+      errorShare = 0,
+      queueLimit = Number.POSITIVE_INFINITY,
+    } = this.options
     const sent: number[] = []
     const latency: number[] = []
     const events = new EventQueue<Event>()
@@ -42,7 +52,7 @@ export class QueueServer implements VirtualServer {
     let busy = 0
     const send = (at: number) => {
       latency.push(Number.NaN)
-      events.push(at, { request: sent.push(at) - 1 })
+      events.push(at + besideMs, { request: sent.push(at) - 1 })
     }
     if (load.kind === 'open') for (const at of schedule(load)) send(at)
     else for (let i = 0; i < load.connections; i++) send(0)
@@ -51,7 +61,7 @@ export class QueueServer implements VirtualServer {
     const serve = () => {
       while (busy < servers && head < waiting.length) {
         const ready = waiting.length - head
-        const oldest = sent[waiting[head]!]!
+        const oldest = sent[waiting[head]!]! + besideMs
         if (ready < maxBatch && now < oldest + maxDelayMs - 1e-9) {
           events.push(oldest + maxDelayMs, 'batch-delay-over')
           return

@@ -1,7 +1,7 @@
 /** Servers in virtual time that stand for kinds of real ones, with the SLO each is tested under. The benchmark's cases. */
 import { gamma, normal, seeded, type Uniform } from '../seeded-random.ts'
 import type { Slo, VirtualServer } from '../types.ts'
-import { QueueServer } from './queue-server.ts'
+import { QueueServer, type QueueServerOptions } from './queue-server.ts'
 import { SharingServer } from './sharing-server.ts'
 import { StagedServer } from './staged-server.ts'
 
@@ -15,8 +15,9 @@ export interface VirtualCase {
 const slo = (limitMs: number): Slo => ({ percentile: 0.99, limitMs, maxErrorRate: 0.001 })
 const jitter = (uniform: Uniform, cv: number) => gamma(uniform, 1 / cv ** 2)
 
-const queue = (servers: number, maxBatch: number, serviceMs: (batch: number, uniform: Uniform, atMs: number) => number, maxDelayMs = 0) => {
-  return (seed: number) => new QueueServer({ seed, servers, maxBatch, maxDelayMs, serviceMs })
+type Service = QueueServerOptions['serviceMs']
+const queue = (servers: number, maxBatch: number, serviceMs: Service, maxDelayMs = 0, besideMs = 0) => {
+  return (seed: number) => new QueueServer({ seed, servers, maxBatch, maxDelayMs, besideMs, serviceMs })
 }
 const gpuBatchMs = (batch: number, uniform: Uniform) => (5 + 0.55 * batch) * jitter(uniform, 0.04)
 const gpuWithStalls = (stallMs: number) => queue(1, 32, (batch, uniform) => gpuBatchMs(batch, uniform) + (uniform() < 0.01 ? stallMs : 0))
@@ -107,6 +108,13 @@ export const virtualCases: readonly VirtualCase[] = [
   { name: 'two workers, garbage collection', slo: slo(150), batching: false, server: collectingGarbage },
   // Held out: looked at only when the search was done.
   { name: 'batch 16, a neighbour now and then', slo: slo(120), batching: true, server: besideANeighbour },
-  // Written after real predictors had been found to be measured too low: a closed loop idles a stage while it waits for the other.
+  // Written after real predictors had been found to be measured too low: requests take time on their way; a closed loop idles a stage while it waits for the other.
+  { name: 'FIFO 8 ms, 1.2 ms beside it', slo: slo(60), batching: false, server: queue(1, 1, () => 8, 0, 1.2) },
+  {
+    name: 'two workers, 95 % 4 ms, 5 % 40 ms, 1 ms beside',
+    slo: slo(60),
+    batching: false,
+    server: queue(2, 1, (_, uniform) => (uniform() < 0.05 ? 40 : 4), 0, 1),
+  },
   { name: 'CPU, then GPU batch 32', slo: slo(50), batching: true, server: decodingAndWriting },
 ]
