@@ -1,15 +1,19 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { limitsOf, withLimit } from '../../profiler/slo.ts'
+import type { Objective } from '../../search/types.ts'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
 import { anyTrial } from '../../trials/store/samples.contract.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
+import { times } from '../format.ts'
 import { candidatesOf } from '../recommendation/candidates.ts'
 import { A, B, tight, tried } from '../recommendation/invented-trials.contract.ts'
 import { recommend } from '../recommendation/recommend.ts'
 import type { Candidate } from '../recommendation/types.ts'
 import { sampleInput, sampleTrials } from '../samples.contract.ts'
 import { fleetFor, historyOf, kneeOf, pairsOf, sensitivityOf } from './analysis.ts'
+import { billOf, billsOf, cheapestByCapacity, decisionOption } from './charts/decision-chart.ts'
+import { effectOption } from './charts/matters-chart.ts'
 import { paretoOption } from './charts/pareto-chart.ts'
 import { darkTheme, lightTheme, logAxis } from './charts/theme.ts'
 import { type DashboardExperiment, packTrial, unpackTrial } from './data.ts'
@@ -249,6 +253,66 @@ describe('charts', () => {
     expect(data(darkTheme)).toEqual(data(lightTheme))
     expect(data(lightTheme).find(([id]) => id === 'device T4')?.[1]).toHaveLength(3)
   })
+})
+
+describe('money against capacity', () => {
+  const a = candidate({ trial: 1, capacityRps: 100, pricePerHour: 1, label: 'small' })
+  const b = candidate({ trial: 2, capacityRps: 1000, pricePerHour: 4, label: 'large' })
+  const dear = candidate({ trial: 3, capacityRps: 90, pricePerHour: 2, label: 'dear' })
+
+  test('of at least its capacity nothing is cheaper than what the line goes through', () => {
+    fc.assert(
+      fc.property(fc.array(fc.tuple(fc.integer({ min: 1, max: 50 }), fc.integer({ min: 1, max: 50 }))), (drawn) => {
+        const all = drawn.map(([capacityRps, pricePerHour], trial) => candidate({ trial, capacityRps, pricePerHour }))
+        const cost = (c: Candidate) => c.pricePerHour
+        const line = cheapestByCapacity(all, cost)
+        const cheapest = (atLeast: number, of: readonly Candidate[]) => Math.min(...of.filter((c) => c.capacityRps >= atLeast).map(cost))
+        for (const { capacityRps } of all) expect(cheapest(capacityRps, line)).toBe(cheapest(capacityRps, all))
+      }),
+    )
+    expect(cheapestByCapacity([a, b, dear], (c) => c.pricePerHour)).toEqual([b, a])
+  })
+
+  test('the first bill is that of the objective', () => {
+    const first = (objective: Objective) => billsOf({ objective })[0]
+    expect(first({ kind: 'price-per-request' })).toBe('price-per-request')
+    expect(first({ kind: 'max-rate', maxPricePerHour: 3 })).toBe('price')
+    const demand = { kind: 'price-for-demand', demandRps: 150, headroom: 0 } as const
+    expect(first(demand)).toBe('price-for-demand')
+    expect(billOf('price-for-demand', { objective: demand })(a)).toBe(2)
+    expect(billOf('price-per-request', { objective: demand })(a)).toBeCloseTo(1e6 / 360_000)
+    expect(billOf('price', { objective: demand })(b)).toBe(4)
+  })
+
+  test('shows the default, the gain, the status by its mark, and no two GPUs alike', () => {
+    const recommendation = new Ranker(experiment).recommend(sampleTrials, asMeasured(experiment))
+    const devices = ['T4', 'L4', 'A10G', 'V100', 'A100-40GB', 'H100', 'L40S']
+    const series = decisionOption({ recommendation, bill: 'price-per-request', devices }, lightTheme).series as {
+      id: string
+      symbol: string
+      color: string
+      data: { value: number[] }[]
+      markLine?: { label: { formatter: string } }
+    }[]
+    const of = (id: string) => series.find((s) => s.id === id)!
+    expect(of('recommended').data).toHaveLength(1)
+    expect(of('gain').markLine!.label.formatter).toBe(`${times(recommendation.gainOverDefault!)} cheaper`)
+    expect(of('capacity intervals').data.length).toBeGreaterThan(1)
+    expect(new Set(devices.map((d) => of(`decide ${d}`).symbol)).size).toBe(7)
+    expect(new Set(devices.map((d) => of(`decide ${d}`).color)).size).toBe(7)
+    const names = of('device names').data as unknown as { label: { formatter: string } }[]
+    expect(names.map((n) => n.label.formatter)).toEqual(['T4'])
+  })
+})
+
+test('between values that are no numbers there is no line', () => {
+  const range = { low: 1, median: 1, high: 1 }
+  const width = (values: readonly (number | string)[]) => {
+    const effect = { parameter: 'p', importance: range, values: values.map((value) => ({ ...range, value })) }
+    return (effectOption(effect, lightTheme).series as { lineStyle: { width: number } }[])[0]!.lineStyle.width
+  }
+  expect(width(['T4', 'L4'])).toBe(0)
+  expect(width([1, 2])).toBeGreaterThan(0)
 })
 
 test('a saved page holds its data where no text of theirs can end the element', () => {

@@ -1,11 +1,10 @@
 /** What a reader must know before relying on a recommendation. */
-import { cost, orderIsOpen } from '../../search/objective.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { FinishedTrial, Provenance } from '../../trials/types.ts'
 import { rate, rateInterval } from '../format.ts'
 import type { Judged, View } from './judged.ts'
 import type { Candidate } from './types.ts'
-import { isUnsettled } from './unsettled.ts'
+import { openRivals } from './unsettled.ts'
 import { missedText } from './words.ts'
 
 interface Told extends View {
@@ -46,15 +45,12 @@ const isSecondOf = (t: FinishedTrial, of: FinishedTrial): boolean =>
   t.purpose === 'confirmation' && t.state === 'complete' && configurationKey(t.configuration) === configurationKey(of.configuration)
 
 function ofRivals({ objective }: Told, all: readonly Judged[], best: Candidate): string[] {
-  const rivals = all.map((j) => j.candidate).filter((c) => c.trial !== best.trial)
-  const better = rivals.filter((c) => isUnsettled(c, best, objective) || couldBeat(c))
-  const close = rivals.filter((c) => c.feasible && !better.includes(c) && orderIsOpen(objective, c, best))
+  const { better, close } = openRivals(
+    all.map((j) => j.candidate),
+    best,
+    objective,
+  )
   return [...naming('not settled, better by what one measurement shows', better), ...naming('within the uncertainty of the best', close)]
-
-  /** A trial that was cut short, under a question in which its bound would win. */
-  function couldBeat(c: Candidate): boolean {
-    return c.bound === 'upper' && c.capacityRps > 0 && cost(objective, c) < best.cost
-  }
 }
 
 function naming(what: string, candidates: readonly Candidate[]): string[] {

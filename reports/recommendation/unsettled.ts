@@ -1,5 +1,5 @@
 /** What a further measurement could change, and which comes next: the race of those that may be the best. */
-import { capacityToBeatRps, cost, demandOf, type Objective, replicasFor } from '../../search/objective.ts'
+import { capacityToBeatRps, cost, demandOf, type Objective, orderIsOpen, replicasFor } from '../../search/objective.ts'
 import { candidatesOf } from './candidates.ts'
 import { confirmationMargin, isConfirmed } from './status.ts'
 import type { Candidate, Recommendation } from './types.ts'
@@ -39,6 +39,22 @@ export function costAgain(candidate: Candidate, objective: Objective): number {
 /** A rival that was measured once and that, measured again, may well come before the best. */
 export const isUnsettled = (candidate: Candidate, best: Candidate, objective: Objective): boolean =>
   candidate.trial !== best.trial && costAgain(candidate, objective) < best.cost
+
+/** What is not settled between the best and the others. */
+interface OpenRivals {
+  /** Better by what one measurement shows, or by a bound of what was cut short. */
+  readonly better: readonly Candidate[]
+  /** No better, but within the uncertainty. */
+  readonly close: readonly Candidate[]
+}
+
+/** Rivals of the best of which the order is open. */
+export function openRivals(candidates: readonly Candidate[], best: Candidate, objective: Objective): OpenRivals {
+  const rivals = candidates.filter((c) => c.trial !== best.trial)
+  const couldBeat = (c: Candidate) => c.bound === 'upper' && c.capacityRps > 0 && cost(objective, c) < best.cost
+  const better = rivals.filter((c) => isUnsettled(c, best, objective) || couldBeat(c))
+  return { better, close: rivals.filter((c) => c.feasible && !better.includes(c) && orderIsOpen(objective, c, best)) }
+}
 
 /** What is to be measured again, and at which rates. */
 interface Heat {

@@ -104,6 +104,11 @@ describe.skipIf(executablePath === undefined)(
         caveats: await verdict.locator('.caveats li').allTextContents(),
         rivals: await verdict.locator('.rivals li').allTextContents(),
       }
+      expect(await verdict.locator('.three > div').count()).toBe(3)
+      expect(await verdict.locator('.caveats').isVisible(), 'notes are one click away').toBe(false)
+      await verdict.locator('summary').first().click()
+      expect(await verdict.locator('.caveats').isVisible()).toBe(true)
+      expect(await verdict.locator('.three').textContent()).toContain(times(r.gainOverDefault!))
       expect(shown.sentence).toBe(r.verdict)
       expect(shown.conclusion).toBe(r.conclusion)
       expect(shown.tiles.status).toContain(best.status)
@@ -161,6 +166,18 @@ describe.skipIf(executablePath === undefined)(
       await page.locator('#demand').fill('2000')
       await expectVerdict('replicas for 2,000 req/s')
       expect(await page.locator('#capacity').textContent()).toMatch(/5 replicas of .* carry 2,000 req\/s/)
+    })
+
+    test('money against capacity is told by GPU, with the default and what was gained, and per hour too', async () => {
+      const chart = page.locator('#decide figure')
+      const words = await chart.getAttribute('aria-label')
+      expect(words).toMatch(/Recommended: 1 core, 1\/4 L4 .*per million requests.*Default: /)
+      await page.getByRole('radio', { name: 'per hour, one replica' }).check()
+      expect(await chart.getAttribute('aria-label')).toContain('per hour, one replica')
+      await page.locator('#demand').fill('2000')
+      await expectVerdict('replicas for 2,000 req/s')
+      expect(await page.getByRole('radio', { name: 'per hour, all replicas' }).isChecked()).toBe(true)
+      expect(await chart.getAttribute('aria-label')).toContain('per hour, all replicas')
     })
 
     test('a click on a point of the Pareto chart opens its trial', async () => {

@@ -70,7 +70,8 @@ export function effectOption({ parameter, values }: Effect, theme: Theme): Chart
         name: parameter,
         color: colour(0, theme),
         symbolSize: 8,
-        lineStyle: { width: 1.5 },
+        // Between GPU models there is nothing that a line could stand for.
+        lineStyle: { width: values.some((v) => typeof v.value === 'string') ? 0 : 1.5 },
         data: values.map((v) => v.median),
         markLine: {
           silent: true,
@@ -146,7 +147,7 @@ export function historyOption(
       {
         type: 'scatter',
         name: 'trial',
-        color: colour(5, theme),
+        color: colour(6, theme),
         symbolSize: known.length > 2_000 ? 3 : 8,
         large: known.length > 2_000,
         largeThreshold: 1,
@@ -224,7 +225,7 @@ const stateColour = (trial: FinishedTrial, theme: Theme): string =>
     : trial.state === 'complete'
       ? colour(0, theme)
       : trial.state === 'infeasible'
-        ? colour(4, theme)
+        ? colour(5, theme)
         : theme.warn
 
 /** When each trial ran, in as many lanes as ran at once. Minutes from the first start. */

@@ -11,6 +11,7 @@ export interface Theme {
   readonly surface: string
   readonly accent: string
   readonly warn: string
+  readonly good: string
 }
 
 export const lightTheme: Theme = {
@@ -22,6 +23,7 @@ export const lightTheme: Theme = {
   surface: '#ffffff',
   accent: '#0b5cad',
   warn: '#b3261e',
+  good: '#00694b',
 }
 export const darkTheme: Theme = {
   dark: true,
@@ -32,6 +34,7 @@ export const darkTheme: Theme = {
   surface: '#171d26',
   accent: '#6cb2ff',
   warn: '#ff8a80',
+  good: '#5fd3a8',
 }
 
 export type ChartOption = EChartsCoreOption
@@ -39,7 +42,7 @@ export type ChartOption = EChartsCoreOption
 const font = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif'
 
 /** Okabe and Ito's colours, and the same hues lighter where the ground is dark. */
-const onDark = ['#4aa8e0', '#f28c4b', '#2cc79b', '#e4a3c8', '#f2b93b', '#9ad4f5', '#ffffff'] as const
+const onDark = ['#4aa8e0', '#f28c4b', '#2cc79b', '#e4a3c8', '#ffffff', '#f2b93b', '#9ad4f5'] as const
 export const colour = (i: number, theme: Theme): string => (theme.dark ? onDark : palette)[i % palette.length]!
 /** Told apart without colour; beyond seven they repeat, with another colour. */
 export const symbol = (i: number): string => symbols[i % symbols.length]!

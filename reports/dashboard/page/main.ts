@@ -5,6 +5,7 @@ import { fill, h } from './dom.ts'
 import { capacitySection } from './sections/capacity.ts'
 import { compareSection } from './sections/compare.ts'
 import { curvesSection } from './sections/curves.ts'
+import { decisionSection } from './sections/decision.ts'
 import { trialDetails } from './sections/details.ts'
 import { exportsSection } from './sections/exports.ts'
 import { mattersSection } from './sections/matters.ts'
@@ -26,18 +27,12 @@ async function start(root: HTMLElement): Promise<void> {
   const choice = h('select', { attributes: { id: 'experiment', 'aria-label': 'Experiment' } })
   const notice = h('p', { class: 'problem', attributes: { role: 'alert' } })
   notice.hidden = true
-  const elements = app.add(
-    verdictSection(),
-    whatIfSection(app),
-    paretoSection(app),
-    capacitySection(),
-    curvesSection(app),
-    mattersSection(app),
-    trialsSection(app),
-    timelineSection(app),
-    compareSection(app),
-    exportsSection(online),
-  )
+  const elements = [
+    ...app.add(verdictSection(), whatIfSection(app)),
+    h('div', { class: 'decide' }, ...app.add(decisionSection(app), curvesSection(app))),
+    ...app.add(paretoSection(app), capacitySection(), mattersSection(app)),
+    ...app.add(trialsSection(app), timelineSection(app), compareSection(app), exportsSection(online)),
+  ]
   const state = stateLine(app)
   app.add(state)
   fill(root, header(app, choice, state.element), h('main', {}, notice, ...elements), details.element)
@@ -53,7 +48,7 @@ const header = (app: App, choice: HTMLElement, state: HTMLElement): HTMLElement 
   h(
     'header',
     { class: 'top' },
-    h('a', { class: 'brand', attributes: { href: '#pareto' } }, 'tune'),
+    h('a', { class: 'brand', attributes: { href: '#decide' } }, 'tune'),
     choice,
     state,
     h(
@@ -117,9 +112,10 @@ const entryText = ({ id, provenance, createdAt }: ExperimentEntry): string =>
   `${id} · ${provenance} · ${createdAt.slice(0, 16).replace('T', ' ')}`
 
 const sections = [
-  ['pareto', 'Pareto'],
-  ['capacity', 'Capacity'],
+  ['decide', 'Decide'],
   ['curves', 'Load'],
+  ['pareto', 'All SLOs'],
+  ['capacity', 'Capacity'],
   ['matters', 'What matters'],
   ['trials', 'Trials'],
   ['export', 'Take away'],

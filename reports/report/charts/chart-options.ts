@@ -7,10 +7,18 @@ import { type Objective, shownCost, wordsOf } from '../../../search/objective.ts
 import type { Judged } from '../../recommendation/judged.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
 
-/** Okabe and Ito's colours, told apart by every kind of colour vision. */
-export const palette = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000'] as const
-/** Told apart without colour as well. */
-export const symbols = ['circle', 'rect', 'triangle', 'diamond', 'roundRect', 'pin', 'arrow'] as const
+/** Okabe and Ito's colours, told apart by every kind of colour vision; the two oranges and the two blues stand far from each other. */
+export const palette = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#000000', '#e69f00', '#56b4e9'] as const
+/** Told apart without colour as well: circle, square, triangle, diamond, plus, triangle downward, star. */
+export const symbols = [
+  'circle',
+  'rect',
+  'triangle',
+  'diamond',
+  'path://M3.5 0 H6.5 V3.5 H10 V6.5 H6.5 V10 H3.5 V6.5 H0 V3.5 H3.5 Z',
+  'path://M0 0.5 L10 0.5 L5 9.5 Z',
+  'path://M5 0 L6.2 3.6 L10 3.8 L7 6.1 L8.1 9.8 L5 7.7 L1.9 9.8 L3 6.1 L0 3.8 L3.8 3.6 Z',
+] as const
 
 const grid = { left: 70, right: 30, top: 60, bottom: 50 }
 const axis = (name: string) => ({
@@ -146,7 +154,7 @@ export function historyOption(points: readonly { trial: number; cost: number }[]
     xAxis: { type: 'value', minInterval: 1, ...axis('trial') },
     yAxis: { type: points.every((p) => shown(p.cost) > 0) ? 'log' : 'value', ...yAxis(wordsOf(objective.kind).unit) },
     series: [
-      { type: 'scatter', name: 'trial', color: palette[5], symbolSize: 8, data: points.map((p) => [p.trial, shown(p.cost)]) },
+      { type: 'scatter', name: 'trial', color: palette[6], symbolSize: 8, data: points.map((p) => [p.trial, shown(p.cost)]) },
       { type: 'line', name: 'best so far', color: palette[0], step: 'end', symbol: 'none', data: bestSoFar },
     ],
   }

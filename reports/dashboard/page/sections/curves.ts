@@ -34,6 +34,7 @@ export function curvesSection(app: App): Section {
     update({ trials, candidates, whatIf, ranker, theme }) {
       const served = candidates.filter((c) => c.capacityRps > 0).slice(0, drawn)
       const judged = ranker.judged(trials, served, whatIf)
+      element.hidden = judged.length === 0
       chart.set(() => curvesOption(judged, whatIf.slo, theme))
       chart.describe(
         `Load curves of ${judged.map((j) => `trial ${j.candidate.trial}, ${j.candidate.status}: ${capacityText(j.candidate)}`).join('; ') || 'nothing yet'}`,

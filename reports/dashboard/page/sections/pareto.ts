@@ -46,7 +46,7 @@ export function paretoSection(app: App): Section {
     h(
       'header',
       {},
-      h('h2', {}, 'Latency against throughput'),
+      h('h2', {}, 'Throughput against latency, over all SLOs'),
       h(
         'fieldset',
         { class: 'switch' },
@@ -59,7 +59,7 @@ export function paretoSection(app: App): Section {
     h(
       'p',
       { class: 'note' },
-      'Each point is a configuration at the highest rate that keeps the SLO, with its 90 % interval; thin lines are its load curve, hollow points on it are modelled, not measured. Drag the SLO line to ask for another SLO. Click a point to open its trial.',
+      'The bold steps are the front: what would win under each tighter or wider SLO. Each point is a configuration at the highest rate that keeps the SLO, with its 90 % interval; thin lines are its load curve, hollow points on it are modelled, not measured. Drag the SLO line to ask for another SLO. Click a point to open its trial.',
     ),
   )
   return { element, update: show }

@@ -1,9 +1,22 @@
 /** The verdict in one sentence, how it came about, and the figures behind it. */
-import { wordsOf } from '../../../../search/objective.ts'
-import { certaintyPercent, money, percent, rate, rateInterval, significant, sloFigure, sloLimit, sloName, times } from '../../../format.ts'
+import { costText, wordsOf } from '../../../../search/objective.ts'
+import {
+  certaintyPercent,
+  money,
+  percent,
+  rate,
+  rateInterval,
+  significant,
+  sloFigure,
+  sloLimit,
+  sloName,
+  times,
+  writing,
+} from '../../../format.ts'
 import { statuses } from '../../../recommendation/status.ts'
 import { latencyRows, rateRows } from '../../../recommendation/token-figures.ts'
 import type { Recommendation } from '../../../recommendation/types.ts'
+import { openRivals } from '../../../recommendation/unsettled.ts'
 import { atCapacityValue, capacityText } from '../../../recommendation/words.ts'
 import type { Section, Shown } from '../app.ts'
 import { fill, h, setAttributes, table } from '../dom.ts'
@@ -32,6 +45,8 @@ const bindingWords = {
 export function verdictSection(): Section {
   const sentence = h('p', { class: 'sentence', attributes: { id: 'verdict', 'aria-live': 'polite' } })
   const facts = h('p', { class: 'facts' })
+  const three = h('dl', { class: 'three' })
+  const all = h('summary', {})
   const tiles = h('dl', { class: 'tiles' })
   const tokens = h('div', {})
   const caveats = h('ul', { class: 'caveats' })
@@ -41,10 +56,8 @@ export function verdictSection(): Section {
     { class: 'verdict', attributes: { 'aria-label': 'Verdict' } },
     sentence,
     facts,
-    tiles,
-    tokens,
-    caveats,
-    rivals,
+    three,
+    h('details', { class: 'more' }, all, tiles, tokens, caveats, rivals),
   )
   return {
     element,
@@ -58,18 +71,52 @@ export function verdictSection(): Section {
         ` ${experiment.hardware} · ${experiment.load} · seed ${experiment.seed} · ${trials.length} trial${trials.length === 1 ? '' : 's'}`,
         !original && h('strong', { class: 'asked' }, ' · what if: re-ranked from the measured load curves, no new trials'),
       )
-      fill(
-        tiles,
-        ...figures(r).map(([name, value, note]) => h('div', {}, h('dt', {}, name), h('dd', {}, value, note && h('small', {}, note)))),
-      )
+      fill(three, ...figureElements(threeFacts(shown)))
+      const notes = [...r.caveats, r.confidence.statement]
+      fill(all, `All figures, ${notes.length} note${notes.length === 1 ? '' : 's'} and the runners-up`)
+      fill(tiles, ...figureElements(figures(r)))
       fill(tokens, ...tokenBlock(r))
-      fill(caveats, ...[...r.caveats, r.confidence.statement].map((text) => h('li', {}, text)))
+      fill(caveats, ...notes.map((text) => h('li', {}, text)))
       fill(rivals, ...runnersUp(r))
     },
   }
 }
 
-function figures(r: Recommendation): (readonly [string, string, string?])[] {
+type Figure = readonly [name: string, value: string, note?: string]
+
+const figureElements = (figures: readonly Figure[]): HTMLElement[] =>
+  figures.map(([name, value, note]) => h('div', {}, h('dt', {}, name), h('dd', {}, value, note && h('small', {}, note))))
+
+/** What a decision hangs on: how sure the figure is, what was gained, what is still open. */
+function threeFacts({ recommendation: r, candidates }: Shown): Figure[] {
+  const c = r.best ?? r.nearest
+  if (!c) return []
+  const start = r.defaultCandidate
+  const gain: Figure =
+    r.gainOverDefault !== undefined && start
+      ? [
+          'gained over the default',
+          `${times(r.gainOverDefault)} ${wordsOf(r.objective.kind).comparative}`,
+          `${costText(r.objective, c, writing)} in place of ${costText(r.objective, start, writing)} with ${start.label}`,
+        ]
+      : ['what limits it', bindingWords[r.binding.what], r.binding.evidence]
+  const sure = c.capacityRps > 0 ? `${statuses[c.status]}; 90 % interval ${rateInterval(c.capacityCi90Rps)} req/s` : statuses[c.status]
+  return [['how sure', c.status, sure], gain, ['not settled', ...openFact(r, candidates)]]
+}
+
+function openFact(r: Recommendation, candidates: Shown['candidates']): [string, string] {
+  const { better, close } = r.best ? openRivals(candidates, r.best, r.objective) : { better: [], close: [] }
+  if (!r.best) return [certainty(r), r.confidence.statement]
+  const [first] = better.length > 0 ? better : close
+  if (!first) return ['no measured rival', r.confidence.statement]
+  const count = better.length + close.length
+  return [
+    `${count} rival${count === 1 ? '' : 's'} ${better.length > 0 ? 'may be better' : 'within the uncertainty'}`,
+    `trial ${first.trial}, ${first.label}${count > 1 ? ', first of them' : ''}. ${r.confidence.statement}`,
+  ]
+}
+
+function figures(r: Recommendation): Figure[] {
   const c = r.best ?? r.nearest
   if (!c) return []
   const interval = c.capacityRps > 0 ? `90 %: ${rateInterval(c.capacityCi90Rps)}` : undefined

@@ -1,0 +1,257 @@
+/** What people decide on: money against capacity, each configuration with its interval and status, the default, the gain, and what is not settled. Pure. */
+import { asksOf, cost, demandOf, type ObjectiveKind, objectiveKinds, objectiveOf, wordsOf } from '../../../search/objective.ts'
+import { money as dollars, rate, times } from '../../format.ts'
+import { candidatesOf } from '../../recommendation/candidates.ts'
+import { isConfirmed, type Status } from '../../recommendation/status.ts'
+import type { Candidate, Recommendation } from '../../recommendation/types.ts'
+import { openRivals } from '../../recommendation/unsettled.ts'
+import { deviceOf } from '../ranking.ts'
+import { axis, base, type ChartOption, colour, legend, logAxis, symbol, type Theme, yAxis } from './theme.ts'
+
+/** What stands on the upright axis: what an objective of money counts. */
+export type Bill = ObjectiveKind
+
+interface DecisionInput {
+  readonly recommendation: Recommendation
+  readonly bill: Bill
+  /** Devices in a fixed order, so that colour and shape stay with their GPU. */
+  readonly devices: readonly string[]
+}
+
+/** Beyond this many, points are small and have neither intervals nor labels. */
+const many = 600
+
+type Cost = (c: Candidate, capacityRps?: number) => number
+
+/** The bills that a recommendation can be seen by, that of its own objective first. Without a demand there is none for it. */
+export function billsOf({ objective }: Pick<Recommendation, 'objective'>): readonly Bill[] {
+  const bills = objectiveKinds.filter((kind) => wordsOf(kind).unit.startsWith('$') && (demandOf(objective) || asksOf(kind) === 'nothing'))
+  return [...bills.filter((kind) => kind === objective.kind), ...bills.filter((kind) => kind !== objective.kind)]
+}
+
+/** Dollars of a configuration at its capacity or at another one. */
+export function billOf(bill: Bill, { objective }: Pick<Recommendation, 'objective'>): Cost {
+  const { demandRps, headroom } = demandOf(objective) ?? { demandRps: 0, headroom: 0 }
+  const counted = objectiveOf(bill, { demandRps, headroom, maxPricePerHour: Number.POSITIVE_INFINITY })
+  return (c, capacityRps = c.capacityRps) => cost(counted, { ...c, capacityRps })
+}
+
+/** '$ per hour, one replica', without the sign. */
+export const billName = (bill: Bill): string => wordsOf(bill).unit.replace(/^\$ /, '')
+
+/** Those that nothing is cheaper than with at least their capacity, by falling capacity. */
+export function cheapestByCapacity(candidates: readonly Candidate[], dollarsOf: Cost): Candidate[] {
+  const front: Candidate[] = []
+  for (const c of candidates.filter((c) => c.feasible).sort((a, b) => b.capacityRps - a.capacityRps || dollarsOf(a) - dollarsOf(b))) {
+    const last = front.at(-1)
+    if (!last || dollarsOf(c) < dollarsOf(last)) front.push(c)
+  }
+  return front
+}
+
+export function decisionOption({ recommendation: r, bill, devices }: DecisionInput, theme: Theme): ChartOption {
+  const dollarsOf = billOf(bill, r)
+  const served = candidatesOf(r).filter((c) => c.capacityRps > 0 && Number.isFinite(c.pricePerHour))
+  const few = served.length <= many
+  const place = (c: Candidate) => Math.max(0, devices.indexOf(deviceOf(c.configuration)))
+  const at = (c: Candidate) => [c.capacityRps, dollarsOf(c), c.trial]
+  const scale = scales(served, dollarsOf)
+  return {
+    ...base(theme),
+    grid: { left: 64, right: 72, top: 44, bottom: 48 },
+    legend: legend(theme, { left: 8, right: 8, data: [...devices] }),
+    tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
+    xAxis: { ...scale.x, ...axis('capacity of one replica, requests per second (log)', theme) },
+    yAxis: {
+      ...scale.y,
+      ...yAxis(`${wordsOf(bill).unit} (log)`, theme, { nameGap: 50, axisLabel: { color: theme.muted, fontSize: 11, formatter: dollars } }),
+    },
+    series: [
+      frontSeries(cheapestByCapacity(served, dollarsOf), dollarsOf, theme),
+      ...devices.map((device, i) => ({
+        type: 'scatter',
+        id: `decide ${device}`,
+        name: device,
+        color: colour(i, theme),
+        symbol: symbol(i),
+        symbolSize: few ? 11 : 4,
+        data: served
+          .filter((c) => deviceOf(c.configuration) === device)
+          .map((c) => ({ value: at(c), itemStyle: markOf(c.status, colour(i, theme), theme) })),
+        z: 4,
+      })),
+      ...(few ? [intervals(served, dollarsOf, scale.x, theme), crosses(served, at, theme), names(served, place, at, theme)] : []),
+      ...(r.best ? story(r, r.best, at, theme) : []),
+    ],
+  }
+}
+
+/** With room under the cheapest for its name. */
+function scales(served: readonly Candidate[], dollarsOf: Cost) {
+  const costs = served.map((c) => dollarsOf(c))
+  const capacities = served.map((c) => c.capacityRps)
+  return {
+    x: logAxis(
+      capacities,
+      served.flatMap((c) => c.capacityCi90Rps),
+    ),
+    y: logAxis(
+      costs,
+      costs.map((each) => each * 0.8),
+    ),
+  }
+}
+
+/** Full and outlined: a second measurement held. Full: measured once. Hollow: not to be relied on. */
+function markOf(status: Status, color: string, theme: Theme): object {
+  if (isConfirmed(status)) return { opacity: 1, color, borderColor: theme.text, borderWidth: 2.5 }
+  if (status === 'measured') return { opacity: 1, color, borderColor: theme.surface, borderWidth: 1 }
+  return { opacity: 1, color: theme.surface, borderColor: color, borderWidth: 1.5, borderType: status === 'bound' ? 'dotted' : 'solid' }
+}
+
+function frontSeries(front: readonly Candidate[], dollarsOf: Cost, theme: Theme): object {
+  return {
+    type: 'line',
+    id: 'cheapest',
+    silent: true,
+    symbol: 'none',
+    step: 'start',
+    color: theme.muted,
+    lineStyle: { width: 1.5, opacity: 0.6 },
+    data: [...front].reverse().map((c) => [c.capacityRps, dollarsOf(c)]),
+    z: 1,
+  }
+}
+
+/** 90 % intervals: what the configuration costs at each end of its capacity's interval. An open end reaches the edge. */
+function intervals(served: readonly Candidate[], dollarsOf: Cost, x: { readonly max: number }, theme: Theme): object {
+  const ends = served
+    .filter((c) => c.capacityCi90Rps[0] > 0)
+    .map((c) => {
+      const [low, high] = [c.capacityCi90Rps[0], Math.min(c.capacityCi90Rps[1], x.max)]
+      return [low, dollarsOf(c, low), high, dollarsOf(c, high)]
+    })
+  return {
+    type: 'custom',
+    id: 'capacity intervals',
+    silent: true,
+    data: ends,
+    encode: { x: [0, 2], y: [1, 3] },
+    renderItem: (_: unknown, api: { value(i: number): number; coord(at: number[]): number[] }) => {
+      const [x1, y1] = api.coord([api.value(0), api.value(1)]) as [number, number]
+      const [x2, y2] = api.coord([api.value(2), api.value(3)]) as [number, number]
+      const line = (ax: number, ay: number, bx: number, by: number) => ({
+        type: 'line',
+        shape: { x1: ax, y1: ay, x2: bx, y2: by },
+        style: { stroke: theme.muted, lineWidth: 1.2 },
+      })
+      return { type: 'group', children: [line(x1, y1, x2, y2), line(x1, y1 - 4, x1, y1 + 4), line(x2, y2 - 4, x2, y2 + 4)] }
+    },
+    z: 3,
+  }
+}
+
+const cross = 'path://M0 0 L2 0 L5 3.6 L8 0 L10 0 L6 5 L10 10 L8 10 L5 6.4 L2 10 L0 10 L4 5 Z'
+
+function crosses(served: readonly Candidate[], at: (c: Candidate) => number[], theme: Theme): object {
+  return {
+    type: 'scatter',
+    id: 'refuted',
+    silent: true,
+    symbol: cross,
+    symbolSize: 15,
+    color: theme.warn,
+    data: served.filter((c) => c.status === 'refuted').map(at),
+    z: 5,
+  }
+}
+
+/** The name of each GPU beside the best of its configurations. */
+function names(served: readonly Candidate[], place: (c: Candidate) => number, at: (c: Candidate) => number[], theme: Theme): object {
+  const first = new Map<string, Candidate>()
+  for (const c of served) if (!first.has(deviceOf(c.configuration))) first.set(deviceOf(c.configuration), c)
+  return {
+    type: 'scatter',
+    id: 'device names',
+    silent: true,
+    symbolSize: 0.1,
+    data: [...first].map(([device, c]) => ({
+      value: at(c),
+      label: { ...labelOf(device, 'right', theme), color: colour(place(c), theme) },
+    })),
+    labelLayout: { hideOverlap: true, moveOverlap: 'shiftY' },
+    z: 7,
+  }
+}
+
+const labelOf = (formatter: string, position: string, theme: Theme): object => ({
+  show: true,
+  formatter,
+  position,
+  distance: 9,
+  fontSize: 12,
+  fontWeight: 600,
+  color: theme.text,
+  textBorderColor: theme.surface,
+  textBorderWidth: 3,
+})
+
+/** The recommended one, the default with what was gained over it, and rivals whose order is open. */
+function story(r: Recommendation, best: Candidate, at: (c: Candidate) => number[], theme: Theme): object[] {
+  const { defaultCandidate: start, gainOverDefault: gain } = r
+  const ring = (id: string, found: readonly Candidate[], size: number, border: object, label?: object) => ({
+    type: 'scatter',
+    id,
+    silent: true,
+    symbol: 'circle',
+    symbolSize: size,
+    itemStyle: { color: 'transparent', ...border },
+    ...(label && { label }),
+    data: found.map(at),
+    z: 6,
+  })
+  const { better, close } = openRivals(candidatesOf(r), best, r.objective)
+  const open = [...better, ...close].filter((c) => c.capacityRps > 0).slice(0, most)
+  const away = start && start.capacityRps > 0 && start.trial !== best.trial ? start : undefined
+  return [
+    ring('not settled', open, 21, { borderColor: theme.warn, borderWidth: 1.5, borderType: 'dashed' }),
+    ring('recommended', [best], 21, { borderColor: theme.text, borderWidth: 2 }, labelOf('recommended', 'bottom', theme)),
+    ...(away ? [ring('default', [away], 21, { borderColor: theme.muted, borderWidth: 1.5 }, labelOf('default', 'top', theme))] : []),
+    ...(away && gain !== undefined ? [gained(away, best, `${times(gain)} ${wordsOf(r.objective.kind).comparative}`, at, theme)] : []),
+  ]
+}
+const most = 12
+
+function gained(from: Candidate, to: Candidate, text: string, at: (c: Candidate) => number[], theme: Theme): object {
+  const coord = (c: Candidate) => at(c).slice(0, 2)
+  return {
+    type: 'line',
+    id: 'gain',
+    silent: true,
+    data: [],
+    markLine: {
+      silent: true,
+      symbol: ['none', 'arrow'],
+      symbolSize: 9,
+      lineStyle: { color: theme.muted, type: 'dashed', width: 1.5 },
+      label: { ...labelOf(text, 'middle', theme), color: theme.good, backgroundColor: theme.surface, padding: [2, 5], borderRadius: 4 },
+      data: [[{ coord: coord(from) }, { coord: coord(to) }]],
+    },
+    z: 6,
+  }
+}
+
+/** The chart in words, for those who do not see it. */
+export function decisionWords(r: Recommendation, bill: Bill): string {
+  const dollarsOf = billOf(bill, r)
+  const served = candidatesOf(r).filter((c) => c.capacityRps > 0)
+  if (!r.best) return `Money against capacity of ${served.length} configurations: none meets the SLO`
+  const one = (c: Candidate) => `${c.label}, ${c.status}: ${rate(c.capacityRps)}, ${dollars(dollarsOf(c))} ${billName(bill)}`
+  return `Money against capacity of ${served.length} configurations. Recommended: ${one(r.best)}. ${r.defaultCandidate ? `Default: ${one(r.defaultCandidate)}. ` : ''}Cheapest by capacity: ${cheapestByCapacity(
+    served,
+    dollarsOf,
+  )
+    .slice(0, 6)
+    .map((c) => `trial ${c.trial}`)
+    .join(', ')}`
+}
