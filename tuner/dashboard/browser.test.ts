@@ -266,18 +266,63 @@ describe.skipIf(executablePath === undefined)(
       await offline.close()
     })
 
-    test('is readable on a phone, in the dark and on paper', async () => {
-      await page.setViewportSize({ width: 390, height: 844 })
+    test.each([1440, 820, 390])('fits a screen of %d px, with a way to every section and the SLO in sight', async (width) => {
+      await page.setViewportSize({ width, height: 844 })
       // Charts are drawn anew a moment after the page became narrower.
-      await expect.poll(() => page.evaluate('document.documentElement.scrollWidth'), { timeout: 30_000 }).toBeLessThanOrEqual(390)
+      await expect.poll(() => page.evaluate('document.documentElement.scrollWidth'), { timeout: 30_000 }).toBeLessThanOrEqual(width)
+      expect(await page.locator('.top nav a').first().isVisible()).toBe(true)
+      await page.locator('#pareto .chart').scrollIntoViewIfNeeded()
+      for (const limit of ['50', '85', '9']) {
+        await page.locator('#slo-limit').fill(limit)
+        await page.locator('.slo-label', { hasText: `${limit} ms` }).waitFor()
+        const { x, width: long } = (await page.locator('.slo-label').boundingBox())!
+        expect(x, limit).toBeGreaterThanOrEqual(0)
+        expect(x + long, limit).toBeLessThanOrEqual(width)
+      }
+    })
+
+    test('is readable in the dark', async () => {
       const ground = () => page.evaluate('getComputedStyle(document.body).backgroundColor')
       const light = await ground()
       await page.getByRole('button', { name: 'Dark or light' }).click()
       expect(await ground()).not.toBe(light)
-      await page.emulateMedia({ media: 'print' })
-      expect(await page.locator('.whatif').isVisible()).toBe(false)
-      const pdf = await page.pdf({ format: 'A4' })
-      expect(pdf.length).toBeGreaterThan(20_000)
+    })
+
+    test('prints as one report: charts that were never scrolled to, every trial, what is one click away, and nothing to press', async () => {
+      await page.evaluate("dispatchEvent(new Event('beforeprint'))")
+      await page.emulateMedia({ media: 'print', colorScheme: 'dark' })
+      expect(await page.evaluate('getComputedStyle(document.body).color')).toBe('rgb(0, 0, 0)')
+      const figures =
+        (await page.evaluate(`[...document.querySelectorAll('main figure.chart')].filter((f) => f.checkVisibility()).map((f) => {
+        const canvas = f.querySelector('.paper canvas')
+        const pixels = canvas ? canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data : []
+        return { name: f.getAttribute('aria-label'), drawn: pixels.some((v) => v > 0), width: canvas?.getBoundingClientRect().right }
+      })`)) as { name: string; drawn: boolean; width: number }[]
+      expect(figures.length).toBeGreaterThanOrEqual(9)
+      expect(figures.filter((f) => !f.drawn || f.width > 1280)).toEqual([])
+      expect(await page.locator('#trials tbody tr:not(.spacer)').count()).toBe(7)
+      expect(await page.locator('.caveats').isVisible()).toBe(true)
+      expect(await page.locator('.paper-only').textContent()).toContain('bert-7f3a')
+      for (const gone of ['.whatif', '.top nav', '#compare', '#reset', '.save', 'select'])
+        expect(await page.locator(gone).first().isVisible(), gone).toBe(false)
+      await page.evaluate("dispatchEvent(new Event('afterprint'))")
+      expect(await page.locator('.paper canvas').count()).toBe(0)
+      expect(await page.locator('.more[open]').count()).toBe(0)
+      const pdf = (await page.pdf({ format: 'A4' })).toString('latin1')
+      expect(pdf.match(/\/Type \/Page\n/g)?.length).toBeLessThanOrEqual(8)
+    })
+
+    test('the recommended trial opens with its chart filled, at once', async () => {
+      await page.locator('#trials tbody tr:not(.spacer) .link').first().click()
+      expect(await page.locator('dialog .outcome').textContent()).toContain('Best found')
+      const drawn = () =>
+        page.evaluate(`(() => {
+          const canvas = document.querySelector('dialog .canvas canvas')
+          return canvas ? canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some((v) => v > 0) : false
+        })()`)
+      await expect.poll(drawn).toBe(true)
+      const box = (await page.locator('dialog .canvas').boundingBox())!
+      expect(box.y + box.height).toBeLessThan(1000)
     })
 
     test('every control has a name that can be spoken', async () => {

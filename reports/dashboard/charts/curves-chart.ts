@@ -83,12 +83,13 @@ const percentiles = [
   ['p99', 'p99Ms'],
 ] as const
 
+/** A window of open load whose figures are those of the server. */
+export const isDrawn = (p: LoadPoint): boolean => p.load.kind === 'open' && !p.generatorSaturated && p.p50Ms > 0
+
 /** Every percentile that one trial's load steps measured; steps that failed are left out. */
 export function percentilesOption(points: readonly LoadPoint[], slo: Slo, theme: Theme): ChartOption {
   const shown = sloAxis(slo)
-  const usable = points
-    .filter((p) => p.load.kind === 'open' && !p.generatorSaturated && p.p50Ms > 0)
-    .sort((a, b) => a.offeredRps - b.offeredRps)
+  const usable = points.filter(isDrawn).sort((a, b) => a.offeredRps - b.offeredRps)
   return {
     ...base(theme),
     grid: { left: 58, right: 20, top: 34, bottom: 48 },

@@ -18,7 +18,7 @@ export function importanceOption(effects: readonly Effect[], theme: Theme): Char
       min: 0,
       max: 1,
       ...axis('share of the variation of capacity', theme, {
-        axisLabel: { color: theme.muted, formatter: (v: number) => `${Math.round(v * 100)} %` },
+        axisLabel: { color: theme.muted, hideOverlap: true, formatter: (v: number) => `${Math.round(v * 100)} %` },
       }),
     },
     yAxis: {

@@ -20,6 +20,8 @@ interface ParetoInput {
   readonly latencies: LatencyAxis
   /** Devices in a fixed order, so that a colour stays with its GPU. */
   readonly devices: readonly string[]
+  /** Writes the limit beside its line, where no handle says it. */
+  readonly still?: boolean
 }
 
 export type LatencyAxis = ReturnType<typeof logAxis>
@@ -94,7 +96,7 @@ export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
       ...qualitySeries(r, x, y, latencies.max, theme),
       ...(many ? [] : [intervalSeries(served.filter((c) => c.feasible).slice(0, errorBars), x, y, theme)]),
       ...marks(r, x, y, theme),
-      sloSeries(shown.limit, latencies.max, theme),
+      sloSeries(shown.limit, latencies.max, theme, input.still ? `SLO ${shown.limit} ${shown.unit}` : undefined),
     ],
   }
 }
@@ -253,7 +255,7 @@ function marks(r: Recommendation, x: Across, y: Height, theme: Theme): object[] 
 }
 
 /** The limit, and everything beyond it shaded. */
-function sloSeries(limit: number, most: number, theme: Theme): object {
+function sloSeries(limit: number, most: number, theme: Theme, text?: string): object {
   return {
     type: 'line',
     id: 'slo',
@@ -263,7 +265,7 @@ function sloSeries(limit: number, most: number, theme: Theme): object {
       silent: true,
       symbol: 'none',
       lineStyle: { color: theme.warn, type: [6, 4], width: 1.5 },
-      label: { show: false },
+      label: { show: text !== undefined, formatter: text, color: theme.warn, position: 'end' },
       data: [{ xAxis: limit }],
     },
     markArea: { silent: true, itemStyle: { color: `${theme.warn}14` }, data: [[{ xAxis: limit }, { xAxis: Math.max(most, limit) }]] },

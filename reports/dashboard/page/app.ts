@@ -148,7 +148,7 @@ function assumed({ best }: Recommendation, { headroom }: DashboardExperiment): P
 /** The theme that the reader chose, else the system's; paper is light. */
 function currentTheme(): Theme {
   const chosen = document.documentElement.dataset.theme
-  if (chosen === 'light' || matchMedia('print').matches) return lightTheme
+  if (chosen === 'light' || document.documentElement.dataset.printing !== undefined) return lightTheme
   if (chosen === 'dark') return darkTheme
   return matchMedia('(prefers-color-scheme: dark)').matches ? darkTheme : lightTheme
 }

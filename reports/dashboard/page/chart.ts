@@ -26,11 +26,36 @@ export interface Hovered {
   readonly value: readonly number[]
 }
 
+type Size = 'tall' | 'middle' | 'small' | 'strip'
+/** Width and height on paper, px: A4 between its margins is 700 px wide, two small charts side by side. */
+const paperSizes: Readonly<Record<Size, readonly [number, number]>> = {
+  tall: [700, 400],
+  middle: [700, 320],
+  small: [340, 240],
+  strip: [700, 110],
+}
+/** Dots of a canvas to a px of paper: about 300 to the inch. */
+const paperDots = 3
+
+/** Options of a chart. @param still on paper and in files nothing can be moved, and what handles say is drawn */
+type Make = (still: boolean) => ChartOption
+
+const charts = new WeakMap<Element, Chart>()
+
+/** The charts that are in the page, seen or not; what is hidden is left out. */
+export const chartsOnPage = (): Chart[] =>
+  [...document.querySelectorAll<HTMLElement>('main figure.chart')].flatMap((element) => {
+    const chart = element.closest('[hidden]') ? undefined : charts.get(element)
+    return chart ? [chart] : []
+  })
+
 export class Chart {
   readonly element: HTMLElement
+  readonly #paper = h('div', { class: 'paper', attributes: { 'aria-hidden': 'true' } })
+  #onPaper?: EChartsType
   readonly #canvas = h('div', { class: 'canvas' })
   #chart?: EChartsType
-  #make?: () => ChartOption
+  #make?: Make
   #dirty = false
   #seen = false
   #drawn: (() => void)[] = []
@@ -39,7 +64,7 @@ export class Chart {
   constructor(
     readonly name: string,
     description: string,
-    height: 'tall' | 'middle' | 'small' | 'strip' = 'middle',
+    private readonly size: Size = 'middle',
     private readonly hover?: (item: Hovered) => HTMLElement | undefined,
   ) {
     const save = h(
@@ -51,7 +76,14 @@ export class Chart {
       },
       'SVG',
     )
-    this.element = h('figure', { class: `chart ${height}`, attributes: { role: 'group', 'aria-label': description } }, this.#canvas, save)
+    this.element = h(
+      'figure',
+      { class: `chart ${size}`, attributes: { role: 'group', 'aria-label': description } },
+      this.#canvas,
+      this.#paper,
+      save,
+    )
+    charts.set(this.element, this)
     new IntersectionObserver(
       ([entry]) => {
         this.#seen = entry?.isIntersecting ?? false
@@ -66,7 +98,7 @@ export class Chart {
   }
 
   /** Shows what `make` says, now if the chart is on the screen, else when it comes there. */
-  set(make: () => ChartOption): void {
+  set(make: Make): void {
     this.#make = make
     this.#dirty = true
     if (this.#seen) this.draw()
@@ -84,8 +116,23 @@ export class Chart {
       for (const listener of this.#onInit) listener(this.#chart)
     }
     this.#dirty = false
-    this.#chart.setOption(this.#option(this.#make()), { notMerge: true })
+    this.#chart.setOption(this.#option(this.#make(false)), { notMerge: true })
     for (const listener of this.#drawn) listener()
+  }
+
+  /** Draws the chart as it will stand on paper, beside the one on the screen, which paper does not show. */
+  toPaper(): void {
+    if (!this.#make) return
+    this.fromPaper()
+    const [width, height] = paperSizes[this.size]
+    this.#onPaper = init(this.#paper, null, { renderer: 'canvas', width, height, devicePixelRatio: paperDots })
+    this.#onPaper.setOption({ ...this.#make(true), tooltip: { show: false } })
+    this.#onPaper.getZr().flush()
+  }
+
+  fromPaper(): void {
+    this.#onPaper?.dispose()
+    this.#onPaper = undefined
   }
 
   onClick(listener: (item: Hovered) => void): void {
@@ -124,7 +171,7 @@ export class Chart {
     const width = Math.max(640, this.#canvas.clientWidth)
     const chart = init(null, null, { renderer: 'svg', ssr: true, width, height: Math.max(320, this.#canvas.clientHeight) })
     try {
-      chart.setOption({ ...(this.#make?.() ?? {}), tooltip: { show: false } })
+      chart.setOption({ ...(this.#make?.(true) ?? {}), tooltip: { show: false } })
       return chart.renderToSVGString()
     } finally {
       chart.dispose()

@@ -2,6 +2,7 @@
 import { type ExperimentEntry, type Snapshot, unpackTrial } from '../data.ts'
 import { App, type Section } from './app.ts'
 import { fill, h } from './dom.ts'
+import { paperHead, printWell } from './print.ts'
 import { capacitySection } from './sections/capacity.ts'
 import { compareSection } from './sections/compare.ts'
 import { curvesSection } from './sections/curves.ts'
@@ -28,7 +29,7 @@ async function start(root: HTMLElement): Promise<void> {
   const notice = h('p', { class: 'problem', attributes: { role: 'alert' } })
   notice.hidden = true
   const elements = [
-    ...app.add(verdictSection(), whatIfSection(app)),
+    ...app.add(paperHead(), verdictSection(), whatIfSection(app)),
     h('div', { class: 'decide' }, ...app.add(decisionSection(app), curvesSection(app))),
     ...app.add(paretoSection(app), capacitySection(), mattersSection(app)),
     ...app.add(trialsSection(app), timelineSection(app), compareSection(app), exportsSection(online)),
@@ -37,6 +38,7 @@ async function start(root: HTMLElement): Promise<void> {
   app.add(state)
   fill(root, header(app, choice, state.element), h('main', {}, notice, ...elements), details.element)
   redrawWithTheme(app)
+  printWell(app)
   if (snapshot) return showSnapshot(app, choice, snapshot)
   await followServer(app, choice, (message) => {
     notice.hidden = message === ''
@@ -134,8 +136,6 @@ function themeButton(app: App): HTMLElement {
 
 function redrawWithTheme(app: App): void {
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => app.refresh())
-  addEventListener('beforeprint', () => app.refresh())
-  addEventListener('afterprint', () => app.refresh())
 }
 
 if (typeof document === 'undefined') serveEffects(self as unknown as Parameters<typeof serveEffects>[0])

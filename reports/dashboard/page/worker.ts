@@ -2,6 +2,7 @@
 
 import type { Parameter } from '../../../search/types.ts'
 import { type Effects, effectsOf, type ServedPoint } from '../importance.ts'
+import { isPrinting } from './print.ts'
 
 interface EffectsQuestion {
   readonly parameters: readonly Parameter[]
@@ -22,9 +23,13 @@ export function serveEffects(scope: {
 let worker: Worker | undefined
 let timer: ReturnType<typeof setTimeout> | undefined
 
-/** Asks; a later question replaces one that is not answered yet. Waits for a pause first: a drag asks sixty times a second. */
+/** Asks; a later question replaces one that is not answered yet. Waits for a pause first, for a drag asks sixty times a second; paper waits for nothing. */
 export function askForEffects(question: EffectsQuestion, done: (effects: Effects | undefined) => void): void {
   clearTimeout(timer)
+  if (isPrinting()) {
+    done(answer(question))
+    return
+  }
   timer = setTimeout(() => {
     if (location.protocol !== 'http:') {
       done(answer(question))

@@ -75,6 +75,7 @@ export function compareSection(app: App): Section {
         ...others.map((e) => h('option', { attributes: { value: e.id } }, `${e.id} (${e.trials} trials, ${e.provenance})`)),
       )
     }
+    element.classList.toggle('unasked', other === undefined)
     if (!other) fill(body)
     else if (other.problem) fill(body, h('p', { class: 'problem' }, other.problem))
     else if (!other.ranker) fill(body, h('p', {}, 'loading'))

@@ -7,7 +7,7 @@ import type { FinishedTrial } from '../../../../trials/types.ts'
 import { energy, latency, money, percent, rate, rateInterval, significant, sloFigure, sloName } from '../../../format.ts'
 import { latencyRows, rateRows, type TokenFigures } from '../../../recommendation/token-figures.ts'
 import { atCapacityValue, capacityText } from '../../../recommendation/words.ts'
-import { percentilesOption } from '../../charts/curves-chart.ts'
+import { isDrawn, percentilesOption } from '../../charts/curves-chart.ts'
 import type { Shown } from '../app.ts'
 import { Chart } from '../chart.ts'
 import { fill, h, table } from '../dom.ts'
@@ -50,20 +50,32 @@ export function trialDetails(online: boolean): Details {
     const at = shown.trials.indexOf(trial)
     previous.disabled = at === 0
     next.disabled = at === shown.trials.length - 1
-    fill(content, ...describe(shown, trial, online))
+    const chart = latencyChart(shown, trial)
+    fill(content, ...describe(shown, trial, online, chart))
     if (!element.open) element.showModal()
+    chart?.draw()
     element.scrollTop = 0
   }
   return { element, open }
 }
 
-function describe(shown: Shown, trial: FinishedTrial, online: boolean): HTMLElement[] {
-  const { byTrial, ranker, whatIf, theme } = shown
+/** Every window of open load that its configuration was measured in, also when it was measured again; undefined where there was none. */
+function latencyChart({ byTrial, ranker, trials, whatIf, theme }: Shown, trial: FinishedTrial): Chart | undefined {
+  if (trial.state !== 'complete') return undefined
+  const candidate = byTrial.get(trial.number)
+  const whole = (candidate && ranker.judged(trials, [candidate], whatIf)[0]?.measurement) ?? trial.measurement
+  // Recorded latencies are those that the trial's own SLO counted.
+  const { points } = countsTheSame(whole.slo, whatIf.slo) ? whole : seenUnder(whole, whatIf.slo)
+  if (!points.some(isDrawn)) return undefined
+  const chart = new Chart(`trial-${trial.number}`, `Latency percentiles of trial ${trial.number} by offered rate`, 'small')
+  chart.set(() => percentilesOption(points, whatIf.slo, theme))
+  return chart
+}
+
+function describe(shown: Shown, trial: FinishedTrial, online: boolean, chart: Chart | undefined): HTMLElement[] {
+  const { byTrial, ranker, whatIf } = shown
   const candidate = byTrial.get(trial.number)
   const m = trial.state === 'complete' ? trial.measurement : undefined
-  const chart = m && new Chart(`trial-${trial.number}`, `Latency percentiles of trial ${trial.number} by offered rate`, 'small')
-  // Recorded latencies are those that the trial's own SLO counted.
-  if (m) chart?.set(() => percentilesOption((countsTheSame(m.slo, whatIf.slo) ? m : seenUnder(m, whatIf.slo)).points, whatIf.slo, theme))
   return [
     h('h2', { attributes: { id: 'trial-title' } }, `Trial ${trial.number}: ${ranker.label(trial.configuration)}`),
     h('p', { class: 'outcome' }, outcomeOf(shown, trial)),
@@ -72,6 +84,7 @@ function describe(shown: Shown, trial: FinishedTrial, online: boolean): HTMLElem
       { class: 'note' },
       `Tried because: ${trial.why}. Started ${trial.startedAt.slice(0, 19).replace('T', ' ')} UTC, took ${significant(trial.seconds)} s.`,
     ),
+    ...(m ? [h('h3', {}, 'Latency by load'), chart?.element ?? h('p', { class: 'note' }, noWindow)] : []),
     facts([
       ...Object.entries(trial.configuration).map(([name, value]) => [name, String(value)] as const),
       ...(candidate?.quality === undefined ? [] : [['quality', String(candidate.quality)] as const]),
@@ -102,11 +115,13 @@ function describe(shown: Shown, trial: FinishedTrial, online: boolean): HTMLElem
         : []),
       ...usage(trial),
     ]),
-    ...(m && chart ? [h('h3', {}, 'Latency by load'), chart.element, loadSteps(trial, m.points)] : []),
+    ...(m ? [h('h3', {}, 'Load steps'), loadSteps(trial, m.points)] : []),
     ...(m && m.caveats.length > 0 ? [h('ul', { class: 'caveats' }, ...m.caveats.map((c) => h('li', {}, c)))] : []),
     ...(trial.logPath && online ? [logOf(shown.experiment.id, trial.number)] : []),
   ]
 }
+
+const noWindow = 'No window of open load can be drawn: it was measured in a closed loop alone, or the load generator could not keep up.'
 
 function outcomeOf({ recommendation: r, byTrial }: Shown, trial: FinishedTrial): string {
   if (trial.state === 'failed') return `Not measured: ${trial.error}`

@@ -14,7 +14,7 @@ export function exportsSection(online: boolean): Section {
     h('h2', {}, 'Take away'),
     links,
     spec?.element,
-    h('details', {}, h('summary', {}, 'The experiment, to repeat it'), specification),
+    h('details', { class: 'more' }, h('summary', {}, 'The experiment, to repeat it'), specification),
     h('p', { class: 'note' }, 'Each chart saves as SVG by its own button. To print, use the browser.'),
   )
   return {

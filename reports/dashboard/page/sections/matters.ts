@@ -8,6 +8,7 @@ import type { Effects, ServedPoint } from '../../importance.ts'
 import type { App, Section, Shown } from '../app.ts'
 import { Chart } from '../chart.ts'
 import { fill, h } from '../dom.ts'
+import { isPrinting } from '../print.ts'
 import { askForEffects } from '../worker.ts'
 import { hoverCard } from './pareto.ts'
 
@@ -104,7 +105,7 @@ function importanceAndEffects(app: App): Part {
   const importance = new Chart('importance', 'Importance of the parameters', 'small')
   const charts = new EffectCharts()
   const method = h('p', { class: 'note' })
-  const few = h('p', { class: 'note' }, 'Too few trials have served yet to say what matters.')
+  const few = h('p', { class: 'note' })
   const ranked = h(
     'div',
     { class: 'columns' },
@@ -112,11 +113,13 @@ function importanceAndEffects(app: App): Part {
     h('div', {}, h('h3', {}, 'Effect on the capacity'), charts.element),
   )
   let asked = ''
+  let answered = ''
   let known: Effects | undefined
 
   function draw({ theme }: Shown): void {
     ranked.hidden = known === undefined
     few.hidden = known !== undefined
+    few.textContent = answered === asked ? 'Too few trials have served yet to say what matters.' : 'What matters is being worked out.'
     if (!known) return
     const { effects } = known
     importance.set(() => importanceOption(effects, theme))
@@ -129,11 +132,12 @@ function importanceAndEffects(app: App): Part {
   function ask(shown: Shown): void {
     const served = servedPoints(shown)
     const key = `${served.length} ${shown.whatIf.slo.limitMs} ${shown.whatIf.slo.percentile} ${served.at(-1)?.capacityRps}`
-    if (key === asked || app.loading) return
+    if (key === answered || (key === asked && !isPrinting()) || app.loading) return
     asked = key
     askForEffects({ parameters: shown.experiment.parameters, served, seed: shown.experiment.seed }, (answer) => {
       if (asked !== key || !app.shown) return
       known = answer
+      answered = key
       draw(app.shown)
     })
   }

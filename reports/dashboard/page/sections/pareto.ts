@@ -32,8 +32,11 @@ export function paretoSection(app: App): Section {
     const { recommendation: r, candidates, trials, whatIf, devices, theme, ranker } = shown
     if (!handle.held) latencies = latencyAxis(trials, r.slo)
     const drawn = candidates.filter((c) => c.capacityRps > 0).slice(0, curvesDrawn)
-    chart.set(() =>
-      paretoOption({ recommendation: r, trials, latencies, curves: ranker.judged(trials, drawn, whatIf), throughput, devices }, theme),
+    chart.set((still) =>
+      paretoOption(
+        { recommendation: r, trials, latencies, curves: ranker.judged(trials, drawn, whatIf), throughput, devices, still },
+        theme,
+      ),
     )
     chart.describe(
       `Pareto chart of ${candidates.length} configurations. ${r.best ? `Recommended: ${r.best.label}, ${rate(r.best.capacityRps)}.` : 'None meets the SLO.'} Front: ${r.front.map((c) => `${sloValue(r.slo, c.sloMsAtCapacity)}: ${rate(c.capacityRps)} for ${money(c.pricePerHour)} per hour`).join('; ')}`,
@@ -59,7 +62,8 @@ export function paretoSection(app: App): Section {
     h(
       'p',
       { class: 'note' },
-      'The bold steps are the front: what would win under each tighter or wider SLO. Each point is a configuration at the highest rate that keeps the SLO, with its 90 % interval; thin lines are its load curve, hollow points on it are modelled, not measured. Drag the SLO line to ask for another SLO. Click a point to open its trial.',
+      'The bold steps are the front: what would win under each tighter or wider SLO. Each point is a configuration at the highest rate that keeps the SLO, with its 90 % interval; thin lines are its load curve, hollow points on it are modelled, not measured.',
+      h('span', { class: 'screen-only' }, ' Drag the SLO line to ask for another SLO. Click a point to open its trial.'),
     ),
   )
   return { element, update: show }

@@ -58,7 +58,9 @@ export class SloHandle {
     if (x === undefined || slo === undefined) return
     handle.style.left = `${x}px`
     label.textContent = `◂ SLO ${sloName(slo)} ≤ ${Number(slo.limitMs.toPrecision(4))} ms ▸`
-    handle.classList.toggle('flip', x > chart.element.clientWidth - 110)
+    // The label stays whole on a narrow screen, wherever its line stands.
+    const half = label.offsetWidth / 2
+    label.style.marginLeft = `${Math.min(0, chart.element.clientWidth - x - half) + Math.max(0, half - x)}px`
     setAttributes(handle, {
       'aria-valuemin': min,
       'aria-valuemax': max,

@@ -3,10 +3,13 @@
 import { sloName } from '../../../format.ts'
 import type { App, Section, Shown } from '../app.ts'
 import { fill, h, setAttributes } from '../dom.ts'
+import { isPrinting } from '../print.ts'
 import { absent, columnsFor, kinds, rowsOf, type TrialColumn, type TrialRow } from './trial-rows.ts'
 
 const rowHeight = 32
 const spare = 8
+/** Columns whose figures fit on A4 without a break. */
+const mostUnbroken = 13
 
 export function trialsSection(app: App): Section {
   const filters = trialFilters(() => table.arrange())
@@ -17,8 +20,6 @@ export function trialsSection(app: App): Section {
     h('header', {}, h('h2', {}, 'Trials'), filters.element),
     table.element,
   )
-  addEventListener('beforeprint', () => table.draw(true))
-  addEventListener('afterprint', () => table.draw())
   return { element, update: (shown) => table.show(shown) }
 }
 
@@ -91,6 +92,7 @@ class TrialTable {
     if (heads !== this.headed) {
       this.headed = heads
       this.columns = columnsFor(slo, { qualities, tokens })
+      this.element.classList.toggle('many', this.columns.length > mostUnbroken)
       this.drawHead()
     }
     this.rows = rowsOf(shown)
@@ -111,9 +113,10 @@ class TrialTable {
     this.draw()
   }
 
-  /** @param whole as for print: from the first row on, up to 500 */
-  draw(whole = false): void {
+  /** The rows in view; on paper from the first one on, up to 500. */
+  draw(): void {
     const { view, element, above, below } = this
+    const whole = isPrinting()
     const from = whole ? 0 : Math.max(0, Math.floor(element.scrollTop / rowHeight) - spare)
     const shown = whole ? 500 : Math.ceil((element.clientHeight || 400) / rowHeight) + 2 * spare
     const to = Math.min(view.length, from + shown)
@@ -135,8 +138,13 @@ class TrialTable {
         column.name,
         sorted && (sort.descending ? ' ↓' : ' ↑'),
       )
+      // Chromium leaves buttons out of a table's head where a page repeats it: paper takes the name.
       const order = sorted ? (sort.descending ? 'descending' : 'ascending') : 'none'
-      return h('th', { class: column.numeric ? 'n' : undefined, attributes: { scope: 'col', 'aria-sort': order } }, button)
+      return h(
+        'th',
+        { class: column.numeric ? 'n' : undefined, attributes: { scope: 'col', 'aria-sort': order, 'data-name': column.name } },
+        button,
+      )
     })
     fill(this.head, ...heads)
   }
