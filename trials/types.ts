@@ -53,6 +53,7 @@ export type InfeasibleReason =
   | 'never-ready'
   | 'no-such-gpu'
   | 'crashed'
+  | 'requests-fail'
   | 'answers-differ'
   | 'over-bound'
   | 'slo-unattainable'

@@ -22,12 +22,15 @@ class StreamingGenerator implements LoadGenerator {
     places: number,
     /** Late sends, ms, as far as there are. */
     private readonly lateMs = 0,
+    /** Answers one at a time, and refuses all of open load. */
+    private readonly refuses = false,
   ) {
     this.server = new QueueServer({ seed: 1, servers: places, maxBatch: 1, serviceMs: () => answerMs })
   }
 
   async play(_target: Target, load: Load): Promise<LoadRun> {
     const run = await this.inner.play({ kind: 'virtual', server: this.server }, load, signal)
+    if (this.refuses && load.kind === 'open') return allRefused(run)
     const late = load.kind === 'open' ? this.lateMs : 0
     const each = (value: number) => run.latencyMs.map(() => value)
     const ttftMs = run.latencyMs.map((ms) => ms - answerMs + 1 + late)
@@ -45,6 +48,12 @@ class StreamingGenerator implements LoadGenerator {
 
   async close() {}
 }
+
+const allRefused = (run: LoadRun): LoadRun => ({
+  ...run,
+  latencyMs: run.latencyMs.map(() => Number.NaN),
+  errorKinds: { 'status 503': run.latencyMs.length },
+})
 
 const measure = (generator: LoadGenerator, budgetS: number, seed: number) =>
   measureCapacity({
@@ -72,6 +81,15 @@ describe('answers that take seconds', () => {
     const found = await measure(new StreamingGenerator(400), 1, 1)
     expect(found).toMatchObject({ outcome: 'budget', detail: expect.stringMatching(/when the time was up/) })
     expect(found.capacityCi90Rps[1]).toBe(Number.POSITIVE_INFINITY)
+  })
+
+  test('a server that answers one at a time and refuses every rate fails its requests: it did not run out of time', async () => {
+    const found = await measure(new StreamingGenerator(4, 0, true), 40, 1)
+    expect(found).toMatchObject({
+      outcome: 'errors',
+      capacityRps: 0,
+      detail: expect.stringMatching(/requests failed \(status 503 × \d+\)/),
+    })
   })
 
   test('misses that late sends explain are those of the generator', async () => {

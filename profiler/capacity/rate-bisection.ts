@@ -1,4 +1,4 @@
-import { keeps } from '../slo.ts'
+import { failsTooOften, keeps } from '../slo.ts'
 import type { LoadPoint } from '../types.ts'
 import type { Effort } from './effort.ts'
 import { between, type Searched } from './known-capacity.ts'
@@ -26,19 +26,19 @@ export async function rateBisection(session: Session, effort: Effort, idle: Load
   let held = 0
   let missed = Number.POSITIVE_INFINITY
   let disturbed = 0
+  /** While every window that missed did so by failed requests. */
+  let refused: LoadPoint | undefined
+  let slow = false
   let saturationRps = idle.achievedRps
-  const finish = (outcome: Searched['outcome'], detail?: string): Searched => ({
-    outcome,
-    ...between(held, missed),
-    saturationRps,
-    detail,
-  })
+  const finish = (outcome: Searched['outcome'], detail?: string): Searched => ({ outcome, ...between(held, missed), saturationRps, detail })
+  const ended = (outcome: 'converged' | 'budget', detail?: string): Searched =>
+    held === 0 && refused !== undefined && !slow ? finish('errors', failuresOf(refused)) : finish(outcome, detail)
 
   for (let window = 0, rateRps = 2 / answerS; missed / held > narrow; window++) {
     const wanted = Math.max(effort.windowS, answersPerWindow * answerS, Math.min(requestsPerWindow / rateRps, effort.budgetS / 6))
     const seconds = Math.min(wanted, Math.max(effort.windowS, effort.budgetS))
     if (window > 0 && session.spentS + seconds > effort.budgetS)
-      return finish(
+      return ended(
         'budget',
         `the SLO held at ${held.toFixed(2)} req/s${missed < Number.POSITIVE_INFINITY ? ` and not at ${missed.toFixed(2)}` : ''} when the time was up`,
       )
@@ -51,9 +51,13 @@ export async function rateBisection(session: Session, effort: Effort, idle: Load
       if (++disturbed === mostDisturbed)
         return finish('generator-limit', 'the load generator could not hold the rate: the server may do more')
       continue
-    } else missed = rateRps
+    } else {
+      missed = rateRps
+      if (failsTooOften(point, slo)) refused = point
+      else slow = true
+    }
     disturbed = 0
     rateRps = missed === Number.POSITIVE_INFINITY ? 2 * held : held === 0 ? missed / 2 : Math.sqrt(held * missed)
   }
-  return finish('converged')
+  return ended('converged')
 }

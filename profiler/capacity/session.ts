@@ -121,7 +121,7 @@ export class Session {
 }
 
 /** The failures of a point in words: "12 of 300 requests failed (status 503 × 12)". */
-export function failuresOf(point: LoadPoint): string {
+export function failuresOf(point: Pick<LoadPoint, 'errors' | 'requests' | 'errorKinds'>): string {
   const kinds = Object.entries(point.errorKinds)
     .sort((a, b) => b[1] - a[1])
     .map(([kind, count]) => `${kind} × ${count}`)

@@ -63,6 +63,7 @@ const words = {
   'never-ready': 'never got ready',
   'no-such-gpu': 'no such GPU',
   crashed: 'crashed',
+  'requests-fail': 'requests fail',
   'answers-differ': 'answers differ',
   'over-bound': 'over a bound',
   'slo-unattainable': 'misses the SLO at any rate',

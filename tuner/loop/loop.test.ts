@@ -231,6 +231,20 @@ describe('the loop', () => {
     expect(events.find((e) => e.type === 'stopped')).toMatchObject({ detail: expect.stringContaining('last lines: no such model') })
   })
 
+  test('a configuration whose requests all fail under load is tried twice, and taught as one that cannot serve', async () => {
+    const seen: (readonly Observation[])[] = []
+    const assessStop = (observations: readonly Observation[]) => {
+      seen.push([...observations])
+      return { probabilityBetterExists: 1, tolerance: 0.05, stop: false }
+    }
+    const refused = { ...measurement(0), outcome: 'errors', detail: '30 of 30 requests failed (status 503 × 30)' } as const
+    const load = async ({ isolation }: { isolation: string }) => (isolation === '2' ? refused : measurement(100 * Number(isolation)))
+    const { parts } = await runFakes({ load, assessStop }, { confirm: false })
+    expect(batches(parts.store.appended)).toEqual([1, 2, 2, 4, 8, 16])
+    const taught = seen.at(-1)!.find(({ configuration }) => configuration.batchSize === 2)
+    expect(taught).toMatchObject({ state: 'infeasible', reason: expect.stringContaining('status 503 × 30') })
+  })
+
   test('a disturbed trial says nothing: it is run again, and its configuration given up after three attempts', async () => {
     const seen: (readonly Observation[])[] = []
     const assessStop = (observations: readonly Observation[]) => {

@@ -191,6 +191,22 @@ describe('a configuration that cannot serve is data', () => {
     expect(trial).toMatchObject(expected)
   })
 
+  const refusals = 'its requests fail under load: 600 of 800 requests failed (status 503 × 600); from 3 per second on'
+  test.each([
+    [1, { state: 'failed', error: refusals, served: true }],
+    [2, { state: 'infeasible', reason: 'requests-fail', detail: `in 2 trials: ${refusals}`, served: true }],
+  ])('where it refuses everything under load, at try %d', async (attempt, expected) => {
+    const idle = loadPoint(100, 48)
+    const refused = { ...idle, requests: 300, errors: 300, errorKinds: { 'status 503': 300 } }
+    const points = [{ ...idle, requests: 200, errors: 0 }, refused, refused]
+    const { trial } = await run({
+      request: { attempt },
+      measure: async () => ({ ...measurement(0), outcome: 'errors', detail: 'from 3 per second on', points }),
+    })
+    expect(trial).toMatchObject(expected)
+    expect(trial).not.toHaveProperty('measurement')
+  })
+
   test.each([
     [1, { state: 'failed', error: 'nothing listens any more: 9 of 9 requests failed', served: true }],
     [

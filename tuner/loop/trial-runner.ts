@@ -1,8 +1,10 @@
 /** One trial: launch, load-test, stop, and say what became of it. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { failuresOf } from '../../profiler/capacity/session.ts'
 import { plainText } from '../../profiler/plain-text.ts'
 import type { LoadPoint, Measurement, Phase } from '../../profiler/types.ts'
 import { energy, rate } from '../../reports/format.ts'
+import { answersNothing } from '../../reports/recommendation/status.ts'
 import { joulesPerRequest } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
 import { finalityOf } from '../../trials/launchers/readiness.ts'
@@ -45,7 +47,7 @@ interface TrialHooks {
   readonly turn?: (signal: AbortSignal) => Promise<void>
 }
 
-/** A predictor that dies under load this often with one configuration cannot serve it. */
+/** A predictor that dies under load this often with one configuration cannot serve it; nor can one whose requests fail at any load. */
 const deathsThatCondemn = 2
 /** On a busy machine the load sees that nothing listens any more before the launcher hears that the process ended. */
 const deathNoticeMs = 1_000
@@ -85,6 +87,7 @@ export async function runTrial(
 
   let predictor: Predictor | undefined
   let death: PredictorDeath | undefined
+  let refusal: string | undefined
   try {
     predictor = await launcher.launch(configuration, number, signal, hooks.onWaiting)
     await hooks.turn?.(signal)
@@ -102,6 +105,10 @@ export async function runTrial(
       death ??= { what: measurement.detail ?? 'nothing listens any more', outOfMemory: false }
     }
     if (death) throw new Error(death.what)
+    if (task.kind === 'trial' && measurement.outcome === 'errors' && answersNothing(measurement)) {
+      refusal = refusedAll(measurement)
+      throw new Error(refusal)
+    }
     const usage = await predictor.usage()
     await predictor.stop()
     const over = overEnergy(measurement.capacityRps, usage, request.maxJoulesPerRequest)
@@ -113,6 +120,9 @@ export async function runTrial(
     if (death?.outOfMemory) return infeasible('out-of-memory', `under load: ${death.what}`, predictor?.logPath)
     if (death && request.attempt >= deathsThatCondemn) {
       return infeasible('crashed', `died under load ${request.attempt} times: ${death.what}`, predictor?.logPath)
+    }
+    if (refusal !== undefined && request.attempt >= deathsThatCondemn) {
+      return infeasible('requests-fail', `in ${request.attempt} trials: ${refusal}`, predictor?.logPath)
     }
     return {
       ...base,
@@ -126,6 +136,16 @@ export async function runTrial(
   } finally {
     await predictor?.stop()
   }
+}
+
+/** What a server that answered before the load did with its requests under it. */
+function refusedAll({ points, detail }: Measurement): string {
+  const errorKinds: Record<string, number> = {}
+  for (const point of points)
+    for (const [kind, count] of Object.entries(point.errorKinds)) errorKinds[kind] = (errorKinds[kind] ?? 0) + count
+  const sum = (count: 'errors' | 'requests') => points.reduce((all, point) => all + point[count], 0)
+  const counted = failuresOf({ errors: sum('errors'), requests: sum('requests'), errorKinds })
+  return `its requests fail under load: ${counted}${detail === undefined ? '' : `; ${detail}`}`
 }
 
 /** Why a configuration that serves may not for its energy; undefined where it may. */

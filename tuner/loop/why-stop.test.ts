@@ -11,7 +11,7 @@ const failed = (number: number, final?: 'experiment' | 'configuration' | 'run'):
   error: `error ${number}`,
   ...(final && { final }),
 })
-const infeasible = (number: number, reason: 'crashed' | 'never-ready' | 'out-of-memory'): FinishedTrial => ({
+const infeasible = (number: number, reason: 'crashed' | 'requests-fail' | 'never-ready' | 'out-of-memory'): FinishedTrial => ({
   ...base(number),
   state: 'infeasible',
   reason,
@@ -161,8 +161,8 @@ describe('why a search stops', () => {
     expect(spaceExhausted(state([complete(1), complete(2), failed(3), complete(4)])).detail).toBe('the one configuration tried')
   })
 
-  test('predictors that answered before they died did serve: it is a failure in other words', () => {
-    const died = [1, 2, 3, 4].map((number): FinishedTrial => ({ ...infeasible(number, 'crashed'), served: true }))
+  test.each(['crashed', 'requests-fail'] as const)('predictors that served before they %s: it is a failure in other words', (reason) => {
+    const died = [1, 2, 3, 4].map((number): FinishedTrial => ({ ...infeasible(number, reason), served: true }))
     const ended = { reason: 'failed', detail: 'none of 4 predictors ever got through its trial; the last: detail 4' }
     expect(whyStop(state(died), budget)).toEqual(ended)
     expect(spaceExhausted(state(died))).toEqual(ended)

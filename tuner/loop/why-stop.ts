@@ -2,7 +2,7 @@
 import { certaintyPercent, significant } from '../../reports/format.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { StopAssessment } from '../../search/types.ts'
-import type { FinishedTrial } from '../../trials/types.ts'
+import type { FinishedTrial, InfeasibleReason } from '../../trials/types.ts'
 import type { BudgetSpec } from '../experiment/types.ts'
 import type { StopReason } from './events.ts'
 import { withoutPlace } from './observations.ts'
@@ -106,9 +106,10 @@ function exhausted({ counted, elapsedS, spent }: SearchState, { maxTrials, timeL
   return undefined
 }
 
+const breaks: readonly InfeasibleReason[] = ['crashed', 'never-ready', 'requests-fail']
+
 /** A predictor that does not even start, or does not last, says more of the template than of the configuration. */
-const broke = (trial: FinishedTrial): boolean =>
-  trial.state === 'failed' || (trial.state === 'infeasible' && (trial.reason === 'crashed' || trial.reason === 'never-ready'))
+const broke = (trial: FinishedTrial): boolean => trial.state === 'failed' || (trial.state === 'infeasible' && breaks.includes(trial.reason))
 
 const whatWentWrong = (trial: FinishedTrial): string =>
   trial.state === 'failed' ? trial.error : trial.state === 'infeasible' ? trial.detail : ''
