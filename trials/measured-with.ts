@@ -9,8 +9,10 @@ import type { OwnDevices } from './devices/own.ts'
 import { builtinProtocol } from './launchers/builtin.ts'
 import type { LanguageServer } from './launchers/server-files/language-programs.ts'
 import type { ServerKind } from './launchers/server-files/preset.ts'
-import type { CommandTemplate, PredictorTemplate, UrlTemplate } from './launchers/template.ts'
+import type { BuiltinTemplate, CommandTemplate, PredictorTemplate, UrlTemplate } from './launchers/template.ts'
 import { withVariant } from './launchers/variants.ts'
+import { llmDefaults } from './predictor/llm/serving-limits.ts'
+import { fourBitBytes, layerWeights } from './predictor/llm/step-model.ts'
 import { resourcesOf } from './resources.ts'
 import { withoutSecrets } from './secrets.ts'
 import type { Provenance } from './types.ts'
@@ -41,8 +43,10 @@ export interface MeasuredWith {
   readonly modelKind: ModelKind
   /** 'none': nothing computed. 'random': drawn from a seed. 'own': the user's, or those that the server found for itself. */
   readonly weights: 'none' | 'random' | 'own'
-  /** Of the weights in 32 bits, MiB, where the architecture is known. */
+  /** Of the weights, MiB, where the architecture is known: in 32 bits; of language models as their files are. */
   readonly weightsMiB?: number
+  /** Of language models: the longest sequence, prompt and answer, where nothing of it was tuned and it is known. */
+  readonly maxModelLen?: number
   /** Where the weights lay on the machine that measured. */
   readonly weightsPath?: string
   /** Of trials on a cluster. */
@@ -91,6 +95,7 @@ export function measuredWith({ predictor, provenance, own, image }: Measuring, g
         server: server?.kind ?? 'command',
         modelKind: served(template, own),
         weights: 'own',
+        ...languageWeights(knownArchitecture(template.model, own), configuration),
         command,
         ...(weightsPath !== undefined && { weightsPath }),
       }
@@ -109,7 +114,11 @@ export function measuredWith({ predictor, provenance, own, image }: Measuring, g
         engine,
         modelKind: language ? 'decoder' : kindOf(architecture),
         weights: engine === 'emulated' ? 'none' : weightsPath === undefined ? 'random' : 'own',
-        ...(architecture && { weightsMiB: (4 * parameterCount(architecture)) / 2 ** 20 }),
+        ...(architecture?.kind === 'decoder'
+          ? languageWeights(architecture, configuration)
+          : architecture && { weightsMiB: (4 * parameterCount(architecture)) / 2 ** 20 }),
+        ...(language &&
+          architecture?.kind === 'decoder' && { maxModelLen: Math.min(modelLength(template), architecture.maxSequenceLength) }),
         ...(weightsPath !== undefined && { weightsPath }),
         ...(image !== undefined && { image }),
       }
@@ -122,6 +131,18 @@ const asked = ({ path, healthPath, body }: UrlTemplate | CommandTemplate): Pick<
   ...(healthPath !== undefined && { healthPath }),
   ...(body !== undefined && { body }),
 })
+
+/** As the built-in predictor takes it where it is not tuned. */
+const modelLength = ({ env }: BuiltinTemplate): number => Number(env?.MAX_MODEL_LEN ?? llmDefaults.maxModelLen)
+
+/** Language models are published in 16 bits; awq and gptq in files of their own, while fp8 is made of the 16 bits as they load. */
+function languageWeights(architecture: Architecture | undefined, { quantization }: Configuration): Pick<MeasuredWith, 'weightsMiB'> {
+  if (architecture?.kind !== 'decoder') return {}
+  const all = parameterCount(architecture)
+  const layers = layerWeights(architecture)
+  const narrow = quantization === 'awq' || quantization === 'gptq'
+  return { weightsMiB: (2 * (all - layers) + (narrow ? fourBitBytes : 2) * layers) / 2 ** 20 }
+}
 
 /** The protocol of language models says what speaks it; else the model's name does, where it is a known one. */
 const served = ({ protocol, model }: { readonly protocol: ProtocolName; readonly model: string }, own: OwnDevices): ModelKind =>

@@ -105,6 +105,7 @@ const measuredWith = z.object({
     .enum(['none', 'random', 'own'])
     .meta({ description: "none: nothing computed; random: drawn from a seed; own: the user's, or the server's" }),
   weightsMiB: z.number().optional(),
+  maxModelLen: z.number().optional(),
   weightsPath: z.string().optional(),
   image: z.string().optional().meta({ description: 'of trials on a cluster' }),
   command: z.array(z.string()).optional().meta({ description: 'as the experiment says it, placeholders and all' }),

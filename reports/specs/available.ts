@@ -1,4 +1,5 @@
 /** What keeps a service answering while single replicas come and go: spread, a budget for evictions, and an end after what is under way. */
+import { preStopSeconds } from './held.ts'
 import type { Manifest } from './manifest.ts'
 import type { Container, Serving } from './serving.ts'
 
@@ -7,14 +8,8 @@ type Labels = Readonly<Record<string, string>>
 /** By which the replicas of a serving are known, where the platform has no labels of its own for them. */
 export const labelsOf = ({ name }: Pick<Serving, 'name'>): Labels => ({ 'app.kubernetes.io/name': name })
 
-const preStopSeconds = 5
-
 /** Requests still come until every proxy has heard that it ends. */
 export const lifecycle: Manifest = { preStop: { exec: { command: ['sleep', String(preStopSeconds)] } } }
-
-/** What is under way is answered before the kill: twice the slowest answer that was measured, and never less than Kubernetes' own half minute. */
-export const graceSeconds = ({ evidence: { slowestMs = 0 } }: Pick<Serving, 'evidence'>): number =>
-  Math.max(30, 2 * preStopSeconds + Math.ceil((2 * slowestMs) / 1000))
 
 /** How many there are at any time. @param scaled an autoscaler sets their number */
 export const leastReplicas = ({ replicas, minReplicas }: Serving, scaled: boolean): number => (scaled ? minReplicas : replicas)
@@ -28,7 +23,7 @@ const apart = (labels: Labels, keys: readonly string[]): readonly Manifest[] =>
 
 /** Fields of a pod's spec. @param several there is more than one at any time @param keys what they are spread over */
 export const lasting = (serving: Serving, labels: Labels, several: boolean, keys: readonly string[] = [zones, nodes]): Manifest => ({
-  terminationGracePeriodSeconds: graceSeconds(serving),
+  terminationGracePeriodSeconds: serving.held.graceSeconds,
   ...(several ? { topologySpreadConstraints: apart(labels, keys) } : {}),
 })
 

@@ -1,7 +1,6 @@
 /** Docker Compose: `compose.yaml`, one service with its replicas on this machine. */
 import { mapTexts } from '../../trials/secrets.ts'
 import { chosenServers } from '../figures.ts'
-import { graceSeconds } from './available.ts'
 import { podlessNotes } from './laid-over.ts'
 import { header, type SpecFile, yamlOf } from './manifest.ts'
 import { composeStorage, storageOf } from './model-storage.ts'
@@ -21,7 +20,16 @@ function composeSpec(serving: Serving, { backend }: SpecOptions): SpecFile[] {
   const { resources, held } = serving
   const container = wholeContainer(serving, backend)
   const storage = composeStorage(storageOf(serving))
-  const { files = [], secretEnv = [] } = container
+  const { files = [], secretEnv = [], optionalSecretEnv = [] } = container
+  const cache = container.cachePath === undefined ? [] : [{ type: 'volume', source: cacheVolume, target: container.cachePath }]
+  const mounts = [...storage.mounts, ...cache]
+  const volumes = { ...storage.volumes, ...(cache.length > 0 && { [cacheVolume]: {} }) }
+  const environment = {
+    ...Object.fromEntries(secretEnv.map((name) => [name, `$(${name})`])),
+    // Without a value: that of who starts it, if any.
+    ...Object.fromEntries(optionalSecretEnv.map((name) => [name, null])),
+    ...container.env,
+  }
   const limits = {
     cpus: held.cpuCores === undefined ? undefined : String(held.cpuCores),
     memory: held.memoryMiB === undefined ? undefined : `${Math.ceil(held.memoryMiB)}m`,
@@ -34,19 +42,17 @@ function composeSpec(serving: Serving, { backend }: SpecOptions): SpecFile[] {
         ...(Object.keys(storage.dependsOn).length > 0 ? { depends_on: storage.dependsOn } : {}),
         entrypoint: container.command,
         command: container.args,
-        ...(container.env || secretEnv.length > 0
-          ? { environment: { ...Object.fromEntries(secretEnv.map((name) => [name, `$(${name})`])), ...container.env } }
-          : {}),
+        ...(container.env || Object.keys(environment).length > 0 ? { environment } : {}),
         // The host's ports are given out by Docker: several replicas cannot share one.
         ports: [container.port, container.grpcPort].filter((port) => port !== undefined).map(String),
-        ...(container.sharedMemory ? { shm_size: '1gb' } : {}),
-        stop_grace_period: `${graceSeconds(serving)}s`,
+        ...(container.sharedMemory ? { shm_size: held.sharedMemoryMiB === undefined ? '1gb' : `${held.sharedMemoryMiB}m` } : {}),
+        stop_grace_period: `${held.graceSeconds}s`,
         healthcheck: {
           test: ['CMD-SHELL', healthProbe(`http://127.0.0.1:${container.port}${container.readyPath}`)],
           interval: '10s',
           start_period: `${held.startupSeconds}s`,
         },
-        ...(storage.mounts.length > 0 ? { volumes: storage.mounts } : {}),
+        ...(mounts.length > 0 ? { volumes: mounts } : {}),
         ...(files.length > 0 ? { configs: files.map((file, i) => ({ source: `file-${i}`, target: file.path })) } : {}),
         deploy: {
           replicas: serving.replicas,
@@ -57,7 +63,7 @@ function composeSpec(serving: Serving, { backend }: SpecOptions): SpecFile[] {
         },
       },
     },
-    ...(Object.keys(storage.volumes).length > 0 ? { volumes: storage.volumes } : {}),
+    ...(Object.keys(volumes).length > 0 ? { volumes } : {}),
     ...(files.length > 0 ? { configs: Object.fromEntries(files.map((file, i) => [`file-${i}`, { content: file.contents }])) } : {}),
   }
   const share = resources.gpu && resources.gpuShare < 1 ? ['Compose gives whole GPUs: the server must hold itself to its part'] : []
@@ -70,6 +76,9 @@ function composeSpec(serving: Serving, { backend }: SpecOptions): SpecFile[] {
     },
   ]
 }
+
+/** Shared by the replicas of this machine, and kept when they end. */
+const cacheVolume = 'cache'
 
 /** With what the image has: wget, curl, or node, which the built-in predictor's has. */
 const healthProbe = (url: string): string =>

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { slo } from '../samples.contract.ts'
 import { heldOf } from './held.ts'
 import { noGpu, ownCommand, whole } from './spec-samples.contract.ts'
 
@@ -8,12 +9,12 @@ const own = { server: 'command', weights: 'own' } as const
 
 test('memory is what was tuned, or measured with a margin, or not asked for; never made up', () => {
   const memory = (...args: Parameters<typeof heldOf>) => heldOf(...args).memoryMiB
-  expect(memory({ measured: ownCommand, peakRssMiB: 1000 }, own, true, noGpu, { cpuCores: 2 })).toBe(1536)
-  expect(memory({ measured: ownCommand, peakRssMiB: 10 }, own, true, noGpu, {})).toBe(256)
-  expect(memory({ measured: ownCommand, peakRssMiB: 1000 }, own, true, noGpu, { memoryMiB: 1500 })).toBe(1500)
-  expect(memory({ measured: ownCommand }, own, true, noGpu, { cpuCores: 2 })).toBeUndefined()
-  expect(memory({ measured: bert, peakRssMiB: 200 }, builtin, false, whole, { cpuCores: 2 })).toBeUndefined()
-  expect(heldOf({ measured: bert, peakRssMiB: 200 }, builtin, false, whole, {}).sources[1]).toEqual({
+  expect(memory({ slo, measured: ownCommand, peakRssMiB: 1000 }, own, true, noGpu, { cpuCores: 2 })).toBe(1536)
+  expect(memory({ slo, measured: ownCommand, peakRssMiB: 10 }, own, true, noGpu, {})).toBe(256)
+  expect(memory({ slo, measured: ownCommand, peakRssMiB: 1000 }, own, true, noGpu, { memoryMiB: 1500 })).toBe(1500)
+  expect(memory({ slo, measured: ownCommand }, own, true, noGpu, { cpuCores: 2 })).toBeUndefined()
+  expect(memory({ slo, measured: bert, peakRssMiB: 200 }, builtin, false, whole, { cpuCores: 2 })).toBeUndefined()
+  expect(heldOf({ slo, measured: bert, peakRssMiB: 200 }, builtin, false, whole, {}).sources[1]).toEqual({
     value: 'no memory asked for',
     from: 'not tuned, and not measured of what this deploys: set it yourself, once it has run',
   })
@@ -21,16 +22,22 @@ test('memory is what was tuned, or measured with a margin, or not asked for; nev
 
 test('what was tuned in emulation is raised to what a real start needs', () => {
   const held = (memoryMiB: number, cpuCores = 2) =>
-    heldOf({ measured: bert }, builtin, false, { ...whole, memoryMiB, cpuCores }, { memoryMiB, cpuCores })
-  expect(held(512)).toMatchObject({ memoryMiB: 2304, sources: [{}, { from: '512 MiB were tuned; a real start needs about 2304 MiB' }, {}] })
+    heldOf({ slo, measured: bert }, builtin, false, { ...whole, memoryMiB, cpuCores }, { memoryMiB, cpuCores })
+  expect(held(512)).toMatchObject({
+    memoryMiB: 2304,
+    sources: [{}, { from: '512 MiB were tuned; a real start needs about 2304 MiB' }, {}, {}],
+  })
   expect(held(8192).memoryMiB).toBe(8192)
-  expect(held(8192, 0.25)).toMatchObject({ cpuCores: 0.5, sources: [{ from: '0.25 were tuned; a real start needs 0.5' }, {}, {}] })
-  expect(heldOf({ measured: ownCommand }, own, true, { ...noGpu, cpuCores: 0.25 }, { cpuCores: 0.25 }).cpuCores).toBe(0.25)
+  expect(held(8192, 0.25)).toMatchObject({
+    cpuCores: 0.5,
+    sources: [{ from: '0.25 were tuned, and priced; a real start needs 0.5' }, {}, {}, {}],
+  })
+  expect(heldOf({ slo, measured: ownCommand }, own, true, { ...noGpu, cpuCores: 0.25 }, { cpuCores: 0.25 }).cpuCores).toBe(0.25)
 })
 
 test('a start may take three times the measured launch; no virtual or emulated one becomes a deadline', () => {
   const start = (launchSeconds: number | undefined, holds: boolean, measured: typeof ownCommand = ownCommand) =>
-    heldOf({ measured, launchSeconds }, own, holds, noGpu, {}).startupSeconds
+    heldOf({ slo, measured, launchSeconds }, own, holds, noGpu, {}).startupSeconds
   expect(start(31, true)).toBe(93)
   expect(start(1.2, true)).toBe(60)
   expect(start(0, true)).toBe(300)
@@ -41,12 +48,69 @@ test('a start may take three times the measured launch; no virtual or emulated o
 })
 
 test('a wait for a node is told, and is no part of the start', () => {
-  const [, , start] = heldOf({ measured: ownCommand, launchSeconds: 31, nodeWaitSeconds: 240 }, own, true, noGpu, {}).sources
+  const [, , start] = heldOf({ slo, measured: ownCommand, launchSeconds: 31, nodeWaitSeconds: 240 }, own, true, noGpu, {}).sources
   expect(start).toMatchObject({ value: 'start within 93 s', from: expect.stringContaining('240 s that its pod waited for a node') })
 })
 
 test('of a server that ran already nobody knows what it held', () => {
-  expect(heldOf({ measured: { ...ownCommand, server: 'url' } }, { server: 'url', weights: 'own' }, false, noGpu, {})).not.toHaveProperty(
-    'cpuCores',
-  )
+  expect(
+    heldOf({ slo, measured: { ...ownCommand, server: 'url' } }, { server: 'url', weights: 'own' }, false, noGpu, {}),
+  ).not.toHaveProperty('cpuCores')
+})
+
+const llama = {
+  ...ownCommand,
+  server: 'builtin',
+  engine: 'emulated',
+  how: 'simulated',
+  modelKind: 'decoder',
+  weightsMiB: 15_317,
+  maxModelLen: 4096,
+} as const
+const vllm = { server: 'vllm', weights: 'given' } as const
+const streamed = {
+  percentile: 0.99,
+  maxErrorRate: 0,
+  limitMs: 300,
+  limits: [
+    { metric: 'ttft', limitMs: 300 },
+    { metric: 'tpot', limitMs: 30 },
+  ],
+} as const
+
+test('a server of language models holds its weights, a worker for each GPU and what they share, where nothing was measured of it', () => {
+  const held = (gpus: number, configuration = {}, memoryMiB = 4096) =>
+    heldOf({ slo: streamed, measured: llama }, vllm, false, { ...whole, cpuCores: 1, memoryMiB, gpus }, configuration)
+  // 15,317 of weights, 2,048, 4,096 and 2,048 MiB, in whole GiB.
+  expect(held(1)).toMatchObject({ cpuCores: 3, memoryMiB: 23 * 1024, sharedMemoryMiB: 2048 })
+  expect(held(4)).toMatchObject({ cpuCores: 6, memoryMiB: 49 * 1024, sharedMemoryMiB: 16_384 })
+  expect(held(1, { memoryMiB: 4096 })).toMatchObject({ memoryMiB: 23 * 1024 })
+  expect(held(1, { memoryMiB: 65_536 }, 65_536)).toMatchObject({ memoryMiB: 65_536 })
+  expect(held(1).sources[1]!.from).toContain('estimated: weights 15317 MiB')
+  const { weightsMiB: _, ...unknown } = llama
+  expect(heldOf({ slo, measured: unknown }, vllm, false, whole, {}).memoryMiB).toBeUndefined()
+})
+
+test('what a language server took is held with what its processes share beside it', () => {
+  const measured = { ...llama, server: 'vllm', how: 'measured' } as const
+  expect(heldOf({ slo, measured, peakRssMiB: 10_000 }, vllm, true, whole, {}).memoryMiB).toBe(15_040 + 2048)
+})
+
+test('a start has the time to read the weights, and where the server fetches them itself, to download them', () => {
+  const held = (uri?: string, launchSeconds?: number) =>
+    heldOf({ slo, measured: llama, launchSeconds }, vllm, launchSeconds !== undefined, whole, {}, uri)
+  expect(held('s3://bucket/llama')).toMatchObject({ startupSeconds: 377, progressSeconds: 600 + 377 + 307 })
+  expect(held('org/model')).toMatchObject({ startupSeconds: 377 + 307, progressSeconds: 600 + 377 + 307 })
+  expect(held('org/model', 200)).toMatchObject({ startupSeconds: 600 + 307, progressSeconds: 600 + 600 + 307 })
+})
+
+test('a replica that ends has as long as the longest answer that it accepts takes at the pace of the SLO', () => {
+  const grace = (configuration: Record<string, number>, slowestMs = 0, of: typeof streamed | typeof slo = streamed) =>
+    heldOf({ slo: of, measured: llama, slowestMs }, vllm, false, whole, configuration).graceSeconds
+  // 4,096 tokens of 30 ms, after 300 ms.
+  expect(grace({})).toBe(10 + 124)
+  expect(grace({ maxModelLen: 8192 })).toBe(10 + 247)
+  expect(grace({}, 100_000)).toBe(10 + 200)
+  expect(grace({ maxModelLen: 1_000_000 })).toBe(10 + 3600)
+  expect(grace({}, 45_000, slo)).toBe(100)
 })

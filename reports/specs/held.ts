@@ -1,5 +1,10 @@
 /** What one replica holds beside GPUs, and how long it may take to start: from measurements of what is deployed, never below what a real start needs. */
+
+import { limitsOf } from '../../profiler/slo.ts'
+import type { Slo } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
+import { Knobs } from '../../trials/launchers/server-files/knobs.ts'
+import { hubName, isLanguageServer, longestSequence } from '../../trials/launchers/server-files/language-programs.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { Deployed } from '../figures.ts'
@@ -10,6 +15,12 @@ export interface Held {
   readonly memoryMiB?: number
   /** Seconds until a replica must be ready. */
   readonly startupSeconds: number
+  /** Seconds until a rollout has failed: what comes before its start, and the start. */
+  readonly progressSeconds: number
+  /** Seconds that one which is told to end has for what is under way. */
+  readonly graceSeconds: number
+  /** Of a server of language models: what its processes may share, part of its memory. */
+  readonly sharedMemoryMiB?: number
   readonly sources: readonly { readonly value: string; readonly from: string }[]
 }
 
@@ -18,7 +29,12 @@ interface Measured {
   readonly launchSeconds?: number
   readonly nodeWaitSeconds?: number
   readonly peakRssMiB?: number
+  readonly slowestMs?: number
+  readonly slo: Slo
 }
+
+/** Requests still come for so long after the end was said. */
+export const preStopSeconds = 5
 
 /** Over the measured peak: page cache, a longer life, larger requests than the payload's. */
 const memoryMargin = 1.5
@@ -34,35 +50,67 @@ const leastCores = 0.5
 const startFloorSeconds = 60
 const unmeasuredStartSeconds = 300
 const weightsMiBPerSecond = 200
+/** Over a network, from the Hub or a store. */
+const fetchedMiBPerSecond = 50
+/** Kubernetes' own limit of a rollout, which is left to a node, and the image. */
+const rolloutSeconds = 600
+/** No pod is waited for longer. */
+const longestGraceSeconds = 3600
+/**
+ * Of servers of language models: Python, the API and the scheduler; each GPU's worker with its CUDA context and pinned buffers. Estimated with room to
+ * spare, beside the weights, whose files pass through the page cache. Two cores and one for each GPU are the least that vLLM names.
+ */
+const [languageMiB, workerMiB, languageCores] = [2048, 4096, 2]
+/** 32 GiB for eight GPUs, as SGLang's own images are started; one GPU exchanges nothing with others. */
+const sharedMiB = (gpus: number): number => (gpus > 1 ? 4096 * gpus : 2048)
 
-/** @param holds whether the figures are those of what is deployed */
+/** @param holds whether the figures are those of what is deployed @param modelUri where its weights come from */
 export function heldOf(
-  { measured, launchSeconds, nodeWaitSeconds, peakRssMiB }: Measured,
+  found: Measured,
   deployed: Deployed,
   holds: boolean,
   resources: Resources,
   configuration: Configuration,
+  modelUri?: string,
 ): Held {
-  const cpu = coresOf(measured, holds, resources, configuration)
-  const memory = memoryOf({ measured, peakRssMiB }, deployed, holds, resources, configuration)
-  const startup = startupOf(measured, holds ? { launchSeconds, nodeWaitSeconds } : {})
+  const { measured, launchSeconds, nodeWaitSeconds } = found
+  const language = isLanguageServer(deployed.server)
+  const shared = language ? sharedMiB(resources.gpus) : undefined
+  const cpu = coresOf(measured, deployed, holds, resources, configuration)
+  const memory = memoryOf(found, deployed, holds, resources, configuration)
+  const fetchSeconds = Math.ceil((measured.weightsMiB ?? 0) / fetchedMiBPerSecond)
+  const downloads = language && modelUri !== undefined && hubName(modelUri) !== undefined
+  const startup = startupOf(measured, holds ? { launchSeconds, nodeWaitSeconds } : {}, downloads ? fetchSeconds : 0)
+  const end = endOf(found, language, configuration)
   return {
     ...(cpu.cores === undefined ? {} : { cpuCores: cpu.cores }),
     ...(memory.mib === undefined ? {} : { memoryMiB: memory.mib }),
+    ...(shared === undefined ? {} : { sharedMemoryMiB: shared }),
     startupSeconds: startup.seconds,
+    progressSeconds: rolloutSeconds + startup.seconds + (downloads ? 0 : fetchSeconds),
+    graceSeconds: end.seconds,
     sources: [
       { value: cpu.cores === undefined ? 'no cores asked for' : `${cpu.cores} ${cpu.cores === 1 ? 'core' : 'cores'}`, from: cpu.from },
       { value: memory.mib === undefined ? 'no memory asked for' : `memory ${memory.mib} MiB`, from: memory.from },
+      ...(shared === undefined ? [] : [{ value: `shared memory ${shared} MiB`, from: 'between its processes; part of the memory' }]),
       { value: `start within ${startup.seconds} s`, from: startup.from },
+      { value: `end within ${end.seconds} s`, from: end.from },
     ],
   }
 }
 
-function coresOf({ server }: MeasuredWith, holds: boolean, { cpuCores }: Resources, configuration: Configuration) {
+function coresOf(
+  { server }: MeasuredWith,
+  deployed: Deployed,
+  holds: boolean,
+  { cpuCores, gpus }: Resources,
+  configuration: Configuration,
+) {
   const tuned = 'cpuCores' in configuration
   if (!tuned && server === 'url') return { from: 'how many the server had is not known: set them yourself' }
-  const cores = holds ? cpuCores : Math.max(cpuCores, leastCores)
-  if (cores > cpuCores) return { cores, from: `${cpuCores} were tuned; a real start needs ${leastCores}` }
+  const least = isLanguageServer(deployed.server) ? languageCores + gpus : leastCores
+  const cores = holds ? cpuCores : Math.max(cpuCores, least)
+  if (cores > cpuCores) return { cores, from: `${cpuCores} ${tuned ? 'were tuned' : 'were held'}, and priced; a real start needs ${least}` }
   return { cores, from: tuned ? 'tuned' : 'what each trial held' }
 }
 
@@ -70,39 +118,76 @@ function memoryOf(
   { measured, peakRssMiB }: Measured,
   deployed: Deployed,
   holds: boolean,
-  { memoryMiB }: Resources,
+  { memoryMiB, gpus }: Resources,
   configuration: Configuration,
 ) {
+  const shared = isLanguageServer(deployed.server) ? sharedMiB(gpus) : 0
+  const floor = isLanguageServer(deployed.server) ? languageFloor(measured, gpus) : floorMiB(measured, deployed)
   if ('memoryMiB' in configuration) {
-    const floor = holds ? 0 : floorMiB(measured, deployed)
-    if (floor > memoryMiB) return { mib: floor, from: `${memoryMiB} MiB were tuned; a real start needs about ${floor} MiB` }
+    if (!holds && floor !== undefined && floor > memoryMiB)
+      return { mib: floor, from: `${memoryMiB} MiB were tuned; a real start needs about ${floor} MiB` }
     return { mib: Math.ceil(memoryMiB), from: holds ? 'tuned' : 'tuned, with a server that was not this one' }
   }
-  if (!holds || peakRssMiB === undefined || !(peakRssMiB > 0))
+  if (holds && peakRssMiB !== undefined && peakRssMiB > 0) {
+    const mib = Math.max(leastMemoryMiB, Math.ceil((memoryMargin * peakRssMiB) / 64) * 64) + shared
+    const more = shared > 0 ? `, and ${shared} MiB that is shared` : ''
+    return { mib, from: `${memoryMargin} x the measured peak of ${significant(peakRssMiB)} MiB, at least ${leastMemoryMiB} MiB${more}` }
+  }
+  if (shared === 0 || floor === undefined)
     return { from: 'not tuned, and not measured of what this deploys: set it yourself, once it has run' }
-  const mib = Math.max(leastMemoryMiB, Math.ceil((memoryMargin * peakRssMiB) / 64) * 64)
-  return { mib, from: `${memoryMargin} x the measured peak of ${significant(peakRssMiB)} MiB, at least ${leastMemoryMiB} MiB` }
+  const weights = Math.ceil(measured.weightsMiB ?? 0)
+  return {
+    mib: floor,
+    from: `estimated: weights ${weights} MiB, ${languageMiB} MiB and ${workerMiB} MiB a GPU for its processes, ${shared} MiB shared; set what it takes, once it has run`,
+  }
 }
 
 const floorMiB = ({ weightsMiB = 0 }: MeasuredWith, { server }: Deployed): number =>
   server === 'builtin' ? Math.ceil(builtinMemoryMiB(weightsMiB) / 64) * 64 : leastMemoryMiB
 
+/** Whole GiB; undefined where the weights are not known. */
+const languageFloor = ({ weightsMiB }: MeasuredWith, gpus: number): number | undefined =>
+  weightsMiB === undefined
+    ? undefined
+    : Math.ceil((weightsMiB + languageMiB + workerMiB * Math.max(1, gpus) + sharedMiB(gpus)) / 1024) * 1024
+
+/** @param downloadSeconds of the weights, where the server itself fetches them: a trial found them on its machine */
 function startupOf(
   { weightsMiB = 0 }: MeasuredWith,
   { launchSeconds, nodeWaitSeconds = 0 }: Pick<Measured, 'launchSeconds' | 'nodeWaitSeconds'>,
+  downloadSeconds: number,
 ) {
   const reading = Math.ceil(weightsMiB / weightsMiBPerSecond)
-  const more = reading > 0 ? ` + ${reading} s to read the weights` : ''
+  const read = reading > 0 ? ` + ${reading} s to read the weights` : ''
+  const more = downloadSeconds > 0 ? ` + ${downloadSeconds} s to download them` : ''
   if (launchSeconds === undefined || !(launchSeconds > 0))
     return {
-      seconds: unmeasuredStartSeconds + reading,
-      from: `the launch of what this deploys was not measured: ${unmeasuredStartSeconds} s${more}`,
+      seconds: unmeasuredStartSeconds + reading + downloadSeconds,
+      from: `the launch of what this deploys was not measured: ${unmeasuredStartSeconds} s${read}${more}`,
     }
   const floor = startFloorSeconds + reading
   // No probe runs before there is a node.
   const without = nodeWaitSeconds < 1 ? '' : `; the ${significant(nodeWaitSeconds)} s that its pod waited for a node come before that`
   return {
-    seconds: Math.max(floor, Math.ceil(3 * launchSeconds)),
-    from: `three times the measured launch of ${significant(launchSeconds)} s, at least ${startFloorSeconds} s${more}${without}`,
+    seconds: Math.max(floor, Math.ceil(3 * launchSeconds)) + downloadSeconds,
+    from: `three times the measured launch of ${significant(launchSeconds)} s, at least ${startFloorSeconds} s${read}${more}${without}`,
+  }
+}
+
+/**
+ * What is under way is answered before the kill: twice the slowest answer that was measured, the longest that a server of language models accepts at the
+ * pace of the SLO, and never less than Kubernetes' own half minute.
+ */
+function endOf({ measured, slo, slowestMs = 0 }: Measured, language: boolean, configuration: Configuration) {
+  const measuredSeconds = Math.ceil((2 * slowestMs) / 1000)
+  const limits = limitsOf(slo)
+  const [tpot, ttft] = (['tpot', 'ttft'] as const).map((metric) => limits.find((limit) => limit.metric === metric)?.limitMs)
+  const tokens = longestSequence(new Knobs(configuration)) ?? measured.maxModelLen
+  const longest = language && tpot !== undefined && tokens !== undefined ? Math.ceil(((ttft ?? 0) + tokens * tpot) / 1000) : 0
+  const seconds = Math.max(30, 2 * preStopSeconds + Math.max(measuredSeconds, Math.min(longest, longestGraceSeconds)))
+  if (longest > measuredSeconds) return { seconds, from: `an answer of ${tokens} tokens at the pace of the SLO, at most an hour` }
+  return {
+    seconds,
+    from: slowestMs > 0 ? `twice the slowest answer of ${significant(slowestMs / 1000)} s, at least 30 s` : 'no answer was measured',
   }
 }

@@ -1,13 +1,14 @@
 /** vLLM on KServe: its Hugging Face runtime, which has vLLM in it, and the LLMInferenceService. */
 import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
+import { hubName } from '../../trials/launchers/server-files/language-programs.ts'
 import { wasMeasured } from '../figures.ts'
 import { disruptionBudget, lasting, lifecycle } from './available.ts'
 import { overlayNotes, placedPod } from './laid-over.ts'
-import { languageFlags } from './language-servers.ts'
+import { languageFlags, languageProbeSeconds, nodeNotes } from './language-servers.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
-import { hubName, platformUri } from './model-storage.ts'
-import { type PlatformServer, plainServer, sharedMemory } from './platform-pod.ts'
-import { probes, resourcesBlock } from './pod.ts'
+import { platformUri } from './model-storage.ts'
+import { type PlatformServer, plainServer } from './platform-pod.ts'
+import { memoryQuantity, probes, resourcesBlock, scratch } from './pod.ts'
 import { claimTemplates, specGpus } from './pod-gpus.ts'
 import type { Serving } from './serving.ts'
 import { quotedWord } from './shell-words.ts'
@@ -19,22 +20,37 @@ export function kserveUri({ modelUri, deployed }: Serving): string {
   return hub === undefined ? platformUri(modelUri ?? '', 'KServe') : `hf://${hub}`
 }
 
+/** KServe's own step fetches them, and knows the pod's service account alone. */
+const fetchNotes = ({ modelUri }: Serving): string[] =>
+  modelUri !== undefined && hubName(modelUri) !== undefined
+    ? [
+        'a model of the Hub that is not public needs HF_TOKEN from a Secret of the service account that kubernetes.pod, or the namespace, gives the pod',
+      ]
+    : []
+
 /** The runtime hands what it does not know on to vLLM. */
 export function huggingFaceServer(serving: Serving, port: number): PlatformServer {
   const knobs = new Knobs(serving.configuration)
   const server = plainServer(serving)
+  const shared = scratch(serving, { sharedMemory: true })
   const flags = languageFlags('vllm', knobs, serving).map(([name, value]) => `--${name}=${value}`)
   return {
     ...server,
-    notes: [...server.notes, ...unusedNote(knobs), 'the runtime answers below /openai: tune verify --path /openai/v1/completions'],
+    notes: [
+      ...server.notes,
+      ...unusedNote(knobs),
+      ...nodeNotes(serving),
+      'the runtime answers below /openai: tune verify --path /openai/v1/completions',
+      ...fetchNotes(serving),
+    ],
     fields: {
       args: [`--model_name=${serving.model}`, ...flags],
-      ...probes(serving, { readyPath: '/v2/health/ready', livePath: '/v2/health/live' }, port),
+      ...probes(serving, { readyPath: '/v2/health/ready', livePath: '/v2/health/live', probeSeconds: languageProbeSeconds.vllm }, port),
       lifecycle,
-      volumeMounts: [sharedMemory.mount],
+      volumeMounts: shared.volumeMounts,
       ...server.fields,
     },
-    volumes: [sharedMemory.volume],
+    volumes: shared.volumes,
     scraped: { port },
   }
 }
@@ -57,13 +73,19 @@ export function llmInferenceService(serving: Serving): SpecFile {
     name: main,
     ...(container.imageNamed ? { image: container.image } : {}),
     ...(extra === '' ? {} : { env: [{ name: 'VLLM_ADDITIONAL_ARGS', value: extra }] }),
+    // Asked by the template's own path and scheme, which differ by version: merged with it.
+    startupProbe: { periodSeconds: 5, failureThreshold: Math.ceil(serving.held.startupSeconds / 5) },
     lifecycle,
     resources: resourcesBlock(serving, gpu),
   }
+  const { sharedMemoryMiB } = serving.held
+  // In place of the template's 1 GiB, which it mounts by this name.
+  const volumes =
+    sharedMemoryMiB === undefined ? [] : [{ name: 'dshm', emptyDir: { medium: 'Memory', sizeLimit: memoryQuantity(sharedMemoryMiB) } }]
   // The controller's own, as of KServe 0.16.
   const pods = { 'app.kubernetes.io/name': name, 'app.kubernetes.io/part-of': 'llminferenceservice', 'kserve.io/component': 'workload' }
   const several = replicas > 1
-  const { metadata, spec } = placedPod(serving, gpu, { ...lasting(serving, pods, several), containers: [vllm] }, main)
+  const { metadata, spec } = placedPod(serving, gpu, { ...lasting(serving, pods, several), volumes, containers: [vllm] }, main)
   const service: Manifest = {
     apiVersion: 'serving.kserve.io/v1alpha1',
     kind: 'LLMInferenceService',
@@ -80,6 +102,8 @@ export function llmInferenceService(serving: Serving): SpecFile {
   const notes = [
     ...gpu.needs.map((need) => `needs: ${need}`),
     ...unusedNote(knobs),
+    ...nodeNotes(serving),
+    ...fetchNotes(serving),
     ...overlayNotes(serving),
     'needs KServe 0.16 or later with its LLMInferenceService controller and a Gateway; the number of replicas is fixed',
     ...(wasMeasured(serving.evidence.measured, 'vllm') ? ['the version of vLLM is that of the controller, unless --image names one'] : []),

@@ -7,8 +7,8 @@ import { huggingFaceServer, kserveUri, llmInferenceService } from './kserve-llm.
 import { overlayNotes, placedPod } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml } from './manifest.ts'
 import { platformUri, podStorage, storageOf } from './model-storage.ts'
-import { mounted, type PlatformServer, plainServer, sharedMemory, tfservingServer, tritonServer } from './platform-pod.ts'
-import { environment, fileMounts, probes } from './pod.ts'
+import { mounted, type PlatformServer, plainServer, tfservingServer, tritonServer } from './platform-pod.ts'
+import { environment, fileMounts, probes, scratch } from './pod.ts'
 import { claimTemplates, refuseClaim } from './pod-gpus.ts'
 import { behaviour, defaultPrometheus, kedaNote, queriedNamespace, rateQuery, threshold, unscaledNote } from './scaling.ts'
 import { secretNotes } from './secret-variables.ts'
@@ -57,6 +57,7 @@ function kserveObjects(serving: Serving, options: KserveOptions): { objects: Man
       name: serving.name,
       annotations: {
         'serving.kserve.io/deploymentMode': knative ? 'Knative' : 'Standard',
+        ...(knative ? { 'serving.knative.dev/progress-deadline': `${serving.held.progressSeconds}s` } : {}),
         ...scaling.annotations,
         ...annotationsOf(serving),
       },
@@ -145,7 +146,7 @@ function customPredictor(serving: Serving, { backend }: KserveOptions): Predicto
   const asksGrpc = container.grpcPort !== undefined && protocolTable[serving.evidence.measured.protocol].transport === 'grpc'
   const server = {
     ...plain,
-    notes: [...secretNotes(container.secretEnv, serving.name), ...plain.notes, ...own.notes, ...container.notes],
+    notes: [...secretNotes(container, serving.name), ...plain.notes, ...own.notes, ...container.notes],
     annotations: own.annotations,
     configMap: files.configMap,
     scraped: container,
@@ -153,8 +154,9 @@ function customPredictor(serving: Serving, { backend }: KserveOptions): Predicto
   // KServe fetches what this variable names to /mnt/models.
   const fetches = kept !== undefined && kept.kind !== 'csi'
   const env = { ...container.env, ...(fetches && { STORAGE_URI: platformUri(serving.modelUri!, 'KServe') }) }
-  const volumes = [...own.volumes, ...files.volumes, ...(container.sharedMemory ? [sharedMemory.volume] : [])]
-  const volumeMounts = [...own.volumeMounts, ...files.volumeMounts, ...(container.sharedMemory ? [sharedMemory.mount] : [])]
+  const empty = scratch(serving, container)
+  const volumes = [...own.volumes, ...files.volumes, ...empty.volumes]
+  const volumeMounts = [...own.volumeMounts, ...files.volumeMounts, ...empty.volumeMounts]
   return {
     server,
     predictor: mounted({ volumes }),
@@ -162,7 +164,7 @@ function customPredictor(serving: Serving, { backend }: KserveOptions): Predicto
       image: container.image,
       command: container.command,
       args: container.args,
-      ...environment({ env, secretEnv: container.secretEnv }, serving.name),
+      ...environment({ ...container, env }, serving.name),
       // KServe calls one port: of a server asked over gRPC that one, by the name it is known by.
       ports: [
         asksGrpc ? { name: 'h2c', containerPort: container.grpcPort, protocol: 'TCP' } : { containerPort: container.port, protocol: 'TCP' },

@@ -6,7 +6,7 @@ import { disruptionBudget, labelsOf, lastingOverZones, leastReplicas, lifecycle,
 import { laidOver, overlayNotes } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { podStorage, storageOf } from './model-storage.ts'
-import { environment, fileMounts, placement, probes, resourcesBlock } from './pod.ts'
+import { environment, fileMounts, placement, probes, resourcesBlock, scratch } from './pod.ts'
 import { claimTemplates, specGpus } from './pod-gpus.ts'
 import { adapterNote, autoscaler, keda, kedaNote, queriedNamespace, unscaledNote } from './scaling.ts'
 import { secretNotes } from './secret-variables.ts'
@@ -44,7 +44,7 @@ function kubernetesSpec(serving: Serving, { autoscaler: asked = 'hpa', prometheu
     ...disruptionBudget(serving, several, labelsOf(serving)),
   ]
   const notes = [
-    ...secretNotes(container.secretEnv, serving.name),
+    ...secretNotes(container, serving.name),
     ...gpu.needs.map((need) => `needs: ${need}`),
     ...(serving.pod ? [] : [...container.notes, ...storage.notes, ...overlayNotes(serving)]),
     ...(scaler === 'hpa' ? [adapterNote(serving)] : scaler === 'keda' ? [kedaNote(serving, prometheus)] : []),
@@ -79,6 +79,7 @@ function deployment(serving: Serving, parts: PodParts): Manifest {
       // The autoscaler owns the number; set here as well, each apply would set it back.
       ...(parts.scaled ? {} : { replicas: serving.replicas }),
       selector: { matchLabels: labels },
+      progressDeadlineSeconds: serving.held.progressSeconds,
       template: serving.pod ? ownTemplate(serving.pod, labels) : podTemplate(serving, parts, labels),
     },
   }
@@ -94,10 +95,10 @@ function ownTemplate({ metadata, spec }: OwnPod, labels: Readonly<Record<string,
 function podTemplate(serving: Serving, parts: PodParts, labels: Readonly<Record<string, string>>): Manifest {
   const { container, storage, files } = parts
   const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
-  const shared = container.sharedMemory ? [{ name: 'shared-memory', emptyDir: { medium: 'Memory' } }] : []
+  const empty = scratch(serving, container)
   const annotations = { ...gpu.annotations, ...storage.annotations, ...(parts.scaled ? scrapeAnnotations(container) : {}) }
-  const volumes = [...storage.volumes, ...files.volumes, ...shared]
-  const volumeMounts = [...storage.volumeMounts, ...files.volumeMounts, ...shared.map(({ name }) => ({ name, mountPath: '/dev/shm' }))]
+  const volumes = [...storage.volumes, ...files.volumes, ...empty.volumes]
+  const volumeMounts = [...storage.volumeMounts, ...files.volumeMounts, ...empty.volumeMounts]
   const template = {
     metadata: { labels, ...(Object.keys(annotations).length > 0 ? { annotations } : {}) },
     spec: {

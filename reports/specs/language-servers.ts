@@ -1,6 +1,7 @@
 /** Servers of language models as containers: their images, command lines, and what was tuned in the words of each. */
 import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
-import { type LanguageServer, languagePrograms } from '../../trials/launchers/server-files/language-programs.ts'
+import { hubName, type LanguageServer, languagePrograms } from '../../trials/launchers/server-files/language-programs.ts'
+import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
 import { weightsPlace } from './model-storage.ts'
 import type { Container, Serving, WholeContainer } from './serving.ts'
@@ -14,23 +15,67 @@ const requestsMetrics: Readonly<Record<LanguageServer, string>> = {
   tgi: 'tgi_request_success',
 }
 
-/** What was tuned as the server's flags. */
-export const languageFlags = (server: LanguageServer, knobs: Knobs, { resources: { gpu, gpuShare, gpus } }: Serving) =>
-  languagePrograms[server].flags(knobs, { gpus, ...(gpu && gpuShare < 1 ? { share: gpuShare } : {}) })
+/** Seconds that an answer of `/health` may take: SGLang makes a token for it behind what is under way. */
+export const languageProbeSeconds: Readonly<Record<LanguageServer, number>> = { vllm: 10, sglang: 20, tgi: 10 }
+
+/** What was tuned as the server's flags, and the longest sequence that it was tuned with: the model's own may not fit beside its weights. */
+export const languageFlags = (server: LanguageServer, knobs: Knobs, { resources: { gpu, gpuShare, gpus }, evidence }: Serving) =>
+  languagePrograms[server].flags(knobs, {
+    gpus,
+    ...(gpu && gpuShare < 1 ? { share: gpuShare } : {}),
+    ...(evidence.measured.maxModelLen === undefined ? {} : { length: evidence.measured.maxModelLen }),
+  })
+
+/** Where it keeps what it downloads and compiles. */
+const cachePath = '/cache'
+/** As the Hub's own libraries read it. */
+const tokenVariable = 'HF_TOKEN'
+
+/** As many as servers that are sold have. */
+const mostGpus = 8
+/** What one pod cannot be. */
+export const nodeNotes = ({ resources: { gpus } }: Pick<Serving, 'resources'>): string[] =>
+  gpus > mostGpus
+    ? [
+        `needs a node of ${gpus} GPUs, and most have ${mostGpus} at the most: several nodes (a LeaderWorkerSet) are not written, for what the network between them costs was neither modelled nor measured`,
+      ]
+    : []
 
 /** The container before its flags: the user names the weights, or a placeholder stands for them. */
 export function languageContainer(server: LanguageServer, model: string, modelUri: string | undefined): Container {
   const { image, command, serves } = languagePrograms[server]
   const weights = modelUri === undefined ? weightsToFill : weightsPlace(modelUri, server)
   const args = serves({ port, model })
-  return { image, command: command(weights), args, port, readyPath: '/health', requestsMetric: requestsMetrics[server] }
+  return {
+    image,
+    command: command(weights),
+    args,
+    port,
+    readyPath: '/health',
+    probeSeconds: languageProbeSeconds[server],
+    requestsMetric: requestsMetrics[server],
+  }
 }
 
 /** With what was tuned. */
 export function wholeLanguageContainer(server: LanguageServer, serving: Serving): WholeContainer {
-  const { container, configuration } = serving
+  const { container, configuration, modelUri, evidence } = serving
   const knobs = new Knobs(configuration)
   const flags = languageFlags(server, knobs, serving).map(([name, value]) => `--${name}=${value}`)
-  const notes = [...(container.notes ?? []), ...unusedNote(knobs)]
-  return { ...container, args: [...(container.args ?? []), ...flags], notes, sharedMemory: true }
+  const hub = modelUri !== undefined && hubName(modelUri) !== undefined
+  const notes = [...(container.notes ?? []), ...unusedNote(knobs), ...nodeNotes(serving), ...(hub ? [cacheNote(evidence.measured)] : [])]
+  return {
+    ...container,
+    args: [...(container.args ?? []), ...flags],
+    env: { ...container.env, HF_HOME: `${cachePath}/huggingface`, ...(server === 'vllm' && { VLLM_CACHE_ROOT: `${cachePath}/vllm` }) },
+    ...(hub && { optionalSecretEnv: [tokenVariable] }),
+    notes,
+    sharedMemory: true,
+    cachePath,
+  }
+}
+
+function cacheNote({ weightsMiB }: MeasuredWith): string {
+  const size = weightsMiB === undefined ? 'its weights' : `its weights (${Math.ceil(weightsMiB / 1024)} GiB)`
+  return `it downloads ${size} into the volume 'cache': that of a pod ends with the pod, and --model-uri pvc://CLAIM/FOLDER keeps them`
 }

@@ -1,5 +1,5 @@
 /** Where weights come from, and how they come into a pod or a Compose project. */
-import { isLanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
+import { hubName, isLanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
 import type { DeployedServer } from '../figures.ts'
 import type { Manifest } from './manifest.ts'
 import type { Serving } from './serving.ts'
@@ -61,9 +61,6 @@ function csiVolume(rest: string): ModelStorage | undefined {
   const subPath = folders.length > 0 ? { subPath: folders.join('/') } : {}
   return { kind: 'csi', driver, attributes: Object.fromEntries(new URLSearchParams(query)), ...subPath, path: modelFolder }
 }
-
-/** 'org/name' or 'hf://org/name': servers of language models fetch it by themselves. Undefined for anything else. */
-export const hubName = (uri: string): string | undefined => /^(?:hf:\/\/)?([\w.-]+\/[\w.-]+)$/.exec(uri)?.[1]
 
 /** Where a server finds the weights once they are there. What is no place for a pod stays as it was given: scripts run anywhere. */
 export function weightsPlace(uri: string, server: DeployedServer): string {

@@ -2,7 +2,7 @@
 import type { GpuSelection } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { lifecycle } from './available.ts'
 import type { Manifest } from './manifest.ts'
-import { fileMounts, probes, resourcesBlock } from './pod.ts'
+import { fileMounts, probes, resourcesBlock, scratch } from './pod.ts'
 import { podClaims, specGpus } from './pod-gpus.ts'
 import { tfservingMetricsPath, tfservingMonitoring, tritonOnPlatform } from './server-pod.ts'
 import type { Container, Serving } from './serving.ts'
@@ -35,12 +35,6 @@ interface Places {
 /** The volumes of a pod, as far as there are any. */
 export const mounted = ({ volumes }: Pick<PlatformServer, 'volumes'>): Manifest => (volumes.length > 0 ? { volumes } : {})
 
-/** Memory that the server's processes share: a container has 64 MiB otherwise. */
-export const sharedMemory = {
-  volume: { name: 'shared-memory', emptyDir: { medium: 'Memory' } },
-  mount: { name: 'shared-memory', mountPath: '/dev/shm' },
-}
-
 /** TensorFlow Serving with its files in a ConfigMap: batching, versions, and what has it count for Prometheus. */
 export function tfservingServer(serving: Serving, { http, grpc, folder }: Places): PlatformServer {
   const plain = plainServer(serving)
@@ -70,6 +64,7 @@ export function tritonServer(serving: Serving, { http, grpc, folder }: Places, b
   const plain = plainServer(serving)
   const triton = tritonOnPlatform(serving, folder, { http, grpc }, backend)
   const files = fileMounts(serving, triton.files)
+  const shared = scratch(serving, { sharedMemory: true })
   return {
     ...plain,
     notes: [...plain.notes, ...triton.notes],
@@ -77,10 +72,10 @@ export function tritonServer(serving: Serving, { http, grpc, folder }: Places, b
       command: triton.command,
       ...probes(serving, { readyPath: '/v2/health/ready', livePath: '/v2/health/live' }, http),
       lifecycle,
-      volumeMounts: [...files.volumeMounts, sharedMemory.mount],
+      volumeMounts: [...files.volumeMounts, ...shared.volumeMounts],
       ...plain.fields,
     },
-    volumes: [...files.volumes, sharedMemory.volume],
+    volumes: [...files.volumes, ...shared.volumes],
     configMap: files.configMap,
     scraped: { port: http, metrics: triton.metrics },
   }

@@ -4,7 +4,7 @@ import type { GpuSelection } from '../../trials/launchers/kubernetes/gpu-selecti
 import type { Manifest } from './manifest.ts'
 import { containerClaims, podClaims, specGpus } from './pod-gpus.ts'
 import { secretVariable } from './secret-variables.ts'
-import type { Container, Serving } from './serving.ts'
+import type { Container, Serving, WholeContainer } from './serving.ts'
 
 /** 2 → '2', 1.5 → '1500m'. */
 export const cpuQuantity = (cores: number): string => (Number.isInteger(cores) ? String(cores) : `${Math.round(cores * 1000)}m`)
@@ -52,22 +52,40 @@ export function placement(serving: Serving, gpu: GpuSelection, labels: Readonly<
 /** Probes by the protocol's own paths; the startup deadline comes from the measured launch. */
 export function probes(
   { held }: Pick<Serving, 'held'>,
-  { readyPath, livePath }: Pick<Container, 'readyPath' | 'livePath'>,
+  { readyPath, livePath, probeSeconds }: Pick<Container, 'readyPath' | 'livePath' | 'probeSeconds'>,
   port: string | number,
 ): Manifest {
   const get = (path: string) => ({ httpGet: { path, port } })
   const periodSeconds = 5
+  const within = probeSeconds === undefined ? {} : { timeoutSeconds: probeSeconds }
   return {
-    startupProbe: { ...get(readyPath), periodSeconds, failureThreshold: Math.ceil(held.startupSeconds / periodSeconds) },
-    readinessProbe: { ...get(readyPath), periodSeconds },
-    livenessProbe: { ...get(livePath ?? readyPath), periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 3 },
+    startupProbe: { ...get(readyPath), periodSeconds, ...within, failureThreshold: Math.ceil(held.startupSeconds / periodSeconds) },
+    readinessProbe: { ...get(readyPath), periodSeconds, ...within },
+    livenessProbe: { ...get(livePath ?? readyPath), periodSeconds: 10, timeoutSeconds: probeSeconds ?? 5, failureThreshold: 3 },
   }
 }
 
 /** What a Secret gives, then the rest in the order it was given; all values are strings. Nothing where there is none. */
-export function environment({ env = {}, secretEnv = [] }: Pick<Container, 'env' | 'secretEnv'>, of: string): { readonly env?: Manifest[] } {
-  const list = [...secretEnv.map((name) => secretVariable(name, of)), ...Object.entries(env).map(([name, value]) => ({ name, value }))]
+export function environment(
+  { env = {}, secretEnv = [], optionalSecretEnv = [] }: Pick<Container, 'env' | 'secretEnv' | 'optionalSecretEnv'>,
+  of: string,
+): { readonly env?: Manifest[] } {
+  const secret = [...secretEnv.map((name) => secretVariable(name, of)), ...optionalSecretEnv.map((name) => secretVariable(name, of, true))]
+  const list = [...secret, ...Object.entries(env).map(([name, value]) => ({ name, value }))]
   return list.length > 0 ? { env: list } : {}
+}
+
+/** Volumes that a pod begins with empty: memory that the server's processes share, of which a container has 64 MiB otherwise, and its cache. */
+export function scratch({ held }: Pick<Serving, 'held'>, { sharedMemory, cachePath }: Pick<WholeContainer, 'sharedMemory' | 'cachePath'>) {
+  const limit = held.sharedMemoryMiB === undefined ? {} : { sizeLimit: memoryQuantity(held.sharedMemoryMiB) }
+  const all: readonly (readonly [string, string, Manifest])[] = [
+    ...(sharedMemory ? [['shared-memory', '/dev/shm', { medium: 'Memory', ...limit }] as const] : []),
+    ...(cachePath === undefined ? [] : [['cache', cachePath, {}] as const]),
+  ]
+  return {
+    volumes: all.map(([name, , emptyDir]): Manifest => ({ name, emptyDir })),
+    volumeMounts: all.map(([name, mountPath]): Manifest => ({ name, mountPath })),
+  }
 }
 
 interface FileMounts {

@@ -1,5 +1,4 @@
 /** Ray Serve: `serve.yaml` of an application of the user's own, one deployment, tuned values in its user_config. */
-import { graceSeconds } from './available.ts'
 import { podlessNotes } from './laid-over.ts'
 import { header, type Manifest, type SpecFile, yamlOf } from './manifest.ts'
 import { behaviour, unscaledNote } from './scaling.ts'
@@ -67,7 +66,7 @@ export function serveConfig(
                   },
                 }
               : { num_replicas: serving.replicas }),
-            graceful_shutdown_timeout_s: graceSeconds(serving),
+            graceful_shutdown_timeout_s: serving.held.graceSeconds,
             ray_actor_options: {
               num_cpus: cpuCores,
               ...(gpu ? { num_gpus: gpuShare < 1 ? gpuShare : gpus, accelerator_type: acceleratorOf(gpu) } : {}),

@@ -11,6 +11,7 @@ interface Startable {
   readonly files?: readonly { readonly path: string; readonly contents: string }[]
   readonly notes?: readonly string[]
   readonly secretEnv?: readonly string[]
+  readonly optionalSecretEnv?: readonly string[]
 }
 
 /** HF_TOKEN for `env:HF_TOKEN`; for a place in a file its last step: AUTHORIZATION. */
@@ -67,19 +68,20 @@ export function withSecretVariables<Container extends Startable>(container: Cont
 /** The name of the Secret of a serving. */
 const secretOf = (name: string): string => `${name}-secrets`
 
-/** As Kubernetes takes a variable from the Secret. */
-export const secretVariable = (variable: string, of: string): Plain => ({
+/** As Kubernetes takes a variable from the Secret. @param optional the container starts without it too */
+export const secretVariable = (variable: string, of: string, optional = false): Plain => ({
   name: variable,
-  valueFrom: { secretKeyRef: { name: secretOf(of), key: variable } },
+  valueFrom: { secretKeyRef: { name: secretOf(of), key: variable, ...(optional && { optional }) } },
 })
 
 /** How the Secret is made; nothing where none is needed. */
-export const secretNotes = (variables: readonly string[] = [], of: string): string[] =>
-  variables.length === 0
-    ? []
-    : [
-        `needs the Secret ${secretOf(of)}, which no file here holds: kubectl create secret generic ${secretOf(of)} ${variables.map((name) => `--from-literal=${name}="$${name}"`).join(' ')}`,
-      ]
+export function secretNotes({ secretEnv = [], optionalSecretEnv = [] }: Startable, of: string): string[] {
+  const all = [...secretEnv, ...optionalSecretEnv]
+  if (all.length === 0) return []
+  const made = `kubectl create secret generic ${secretOf(of)} ${all.map((name) => `--from-literal=${name}="$${name}"`).join(' ')}`
+  if (secretEnv.length > 0) return [`needs the Secret ${secretOf(of)}, which no file here holds: ${made}`]
+  return [`takes ${all.join(', ')} from the Secret ${secretOf(of)}, where there is one; a model that is not public needs it: ${made}`]
+}
 
 /** The user's own pod likewise. */
 export function podWithSecretVariables<Pod extends { readonly spec: Plain }>(

@@ -26,6 +26,8 @@ export interface Container {
   readonly env?: Readonly<Record<string, string>>
   /** Variables whose values a Secret gives; `$(NAME)` in other texts stands for them. */
   readonly secretEnv?: readonly string[]
+  /** Likewise, where the Secret is there: it starts without them too. */
+  readonly optionalSecretEnv?: readonly string[]
   /** Absolute paths in the container. */
   readonly files?: readonly { readonly path: string; readonly contents: string }[]
   readonly port: number
@@ -34,6 +36,8 @@ export interface Container {
   readonly readyPath: string
   /** Absent: the ready path. */
   readonly livePath?: string
+  /** Seconds that an answer of either may take; absent: what any server has. */
+  readonly probeSeconds?: number
   /** Prometheus counter of answered requests; absent: http_requests_total. */
   readonly requestsMetric?: string
   /** Where Prometheus reads it; absent: /metrics of the port. */
@@ -51,6 +55,8 @@ export interface WholeContainer extends Container {
   readonly notes: readonly string[]
   /** It shares large memory between processes. */
   readonly sharedMemory: boolean
+  /** Where it keeps what it downloads and compiles, beyond its own restart. */
+  readonly cachePath?: string
 }
 
 /** A pod of the user's own whose container holds the tuned values already: metadata and spec as the user wrote the rest of them. */
@@ -205,7 +211,7 @@ export function servingOf({ model, candidate, resources, deployed, container, ev
     container: withSecretVariables(container),
     configuration: candidate.configuration,
     resources,
-    held: heldOf(evidence, deployed, figures.hold, resources, candidate.configuration),
+    held: heldOf(evidence, deployed, figures.hold, resources, candidate.configuration, options.modelUri),
     gpuScheme: options.gpuScheme,
     ...(options.dra ? { dra: options.dra } : {}),
     replicas,

@@ -1,8 +1,9 @@
 /** vLLM: `serve.sh` with its command line. */
 import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
+import { hubName } from '../../trials/launchers/server-files/language-programs.ts'
 import { languageFlags } from './language-servers.ts'
 import { header, type SpecFile, weightsHint } from './manifest.ts'
-import { hubName, scriptPlace } from './model-storage.ts'
+import { scriptPlace } from './model-storage.ts'
 import type { Serving } from './serving.ts'
 import { quotedWord } from './shell-words.ts'
 import type { SpecTarget } from './target.ts'

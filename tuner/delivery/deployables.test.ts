@@ -268,6 +268,8 @@ function expected(kind: Kind): { none: string[]; uri: string[] } {
   // KServe has no runtime of its own for it: a container, with a placeholder for the weights.
   if (kind === 'language model on SGLang, simulated')
     return { none: listed(...ofOwn, 'vllm', 'ray', 'rayservice'), uri: listed(...ofOwn, 'vllm') }
+  // Trials of a server that fetched its weights by their name on the Hub say which these are.
+  if (kind === 'language model on vLLM') return { none: listed(...ofOwn, 'vllm', 'ray', 'rayservice'), uri: listed(...ofOwn, 'vllm') }
   if (isLanguage(kind)) return { none: listed('kubernetes', 'compose', 'vllm', 'ray', 'rayservice'), uri: listed(...ofOwn, 'vllm') }
   if (kind === 'TensorFlow Serving' || kind === 'Triton')
     return {

@@ -16,7 +16,7 @@ import type { Configuration } from '../../search/types.ts'
 import { builtinProtocol, predictorEnvironment } from '../../trials/launchers/builtin.ts'
 import { builtinImageFor } from '../../trials/launchers/builtin-image.ts'
 import { environmentName, type FilledPrepare, fillCommand, fillPrepare, preparedPlaceholder } from '../../trials/launchers/fill.ts'
-import { isLanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
+import { hubName, isLanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
 import { withVariant } from '../../trials/launchers/variants.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
@@ -50,7 +50,8 @@ export function servingFrom(
   const { configuration } = candidate
   const measured = measuredOf(experiment, recommendation.provenance, configuration)
   const what = { ...deployedFor(measured), ...(server === undefined ? {} : { server, engine: undefined }) }
-  const weights = findsOwn.has(what.server) ? 'own' : options.modelUri === undefined ? 'missing' : 'given'
+  const modelUri = options.modelUri ?? (isLanguageServer(what.server) ? hubPlace(measured) : undefined)
+  const weights = findsOwn.has(what.server) ? 'own' : modelUri === undefined ? 'missing' : 'given'
   const deployed: Deployed = { ...what, weights }
   // A server of language models takes what a variant stands for; the built-in predictor's container has it already.
   const tuned = isLanguageServer(what.server) ? withVariant(experiment.predictor, configuration).configuration : configuration
@@ -61,7 +62,7 @@ export function servingFrom(
       resources: resourcesOf(configuration, {}, experiment.own.gpus),
       deployed,
       container: {
-        ...(platformContainer(experiment, what.server, options.modelUri) ?? containerOf(experiment, configuration, options)),
+        ...(platformContainer(experiment, what.server, modelUri) ?? containerOf(experiment, configuration, options)),
         ...(image === undefined ? {} : { image, imageNamed: true }),
       },
       evidence: evidenceOf(recommendation, candidate, trials, measured),
@@ -74,10 +75,13 @@ export function servingFrom(
       gpuScheme: experiment.devicesUsed === 'gpu' ? experiment.kubernetes?.gpuScheme : undefined,
       dra: experiment.kubernetes?.dra,
       overlay: isOwnPredictor(experiment.kubernetes?.pod) ? undefined : experiment.kubernetes?.pod,
-      ...defined(options),
+      ...defined({ ...options, modelUri }),
     },
   )
 }
+
+/** Never a path of the machine that measured. */
+const hubPlace = ({ weightsPath = '' }: MeasuredWith): string | undefined => (hubName(weightsPath) === undefined ? undefined : weightsPath)
 
 /** Servers that know where their weights are, each in its own way. */
 const findsOwn: ReadonlySet<DeployedServer> = new Set(['command', 'url', 'ray', 'torchserve'])

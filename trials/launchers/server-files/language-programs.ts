@@ -6,13 +6,18 @@ export const languageServers = ['vllm', 'sglang', 'tgi'] as const
 export type LanguageServer = (typeof languageServers)[number]
 export const isLanguageServer = (name: string): name is LanguageServer => (languageServers as readonly string[]).includes(name)
 
+/** 'org/name' or 'hf://org/name': servers of language models fetch it by themselves. Undefined for anything else. */
+export const hubName = (uri: string): string | undefined => /^(?:hf:\/\/)?([\w.-]+\/[\w.-]+)$/.exec(uri)?.[1]
+
 type Flags = readonly (readonly [string, string])[]
 
-/** GPUs that a server is given. */
+/** GPUs that a server is given, and what holds where nothing of it was tuned. */
 interface HeldGpus {
   readonly gpus: number
   /** Of each one's memory, 0-1; absent: all of it, or no GPU. */
   readonly share?: number
+  /** Longest sequence, prompt and answer; absent: the model's own. */
+  readonly length?: number
 }
 
 interface LanguageProgram {
@@ -28,15 +33,19 @@ interface LanguageProgram {
   readonly flags: (knobs: Knobs, held: HeldGpus) => Flags
 }
 
+/** Tokens of prompt and answer together, by the names that the servers give it; undefined where it was not tuned. */
+export const longestSequence = (knobs: Knobs): number | undefined =>
+  knobs.number('maxModelLen', 'contextLength', 'maxTotalTokens', 'sequenceLength')
+
 /** What they have in common: how many at once, tokens of a step, share of the GPU, longest sequence, GPUs, types. */
-function tuned(knobs: Knobs, { gpus, share }: HeldGpus) {
+function tuned(knobs: Knobs, { gpus, share, length }: HeldGpus) {
   const quantization = knobs.value('quantization', 'quantize')
   const cache = knobs.value('kvCacheDtype')
   return {
     sequences: knobs.number('maxNumSeqs', 'maxRunningRequests', 'batchSize', 'maxBatchSize'),
     tokens: knobs.number('maxNumBatchedTokens', 'chunkedPrefillSize', 'maxBatchPrefillTokens'),
     memory: knobs.number('gpuMemoryUtilization', 'memFractionStatic', 'cudaMemoryFraction') ?? share,
-    length: knobs.number('maxModelLen', 'contextLength', 'maxTotalTokens', 'sequenceLength'),
+    length: longestSequence(knobs) ?? length,
     gpus: knobs.number('tensorParallelSize', 'tpSize', 'numShard') ?? (gpus > 1 ? gpus : undefined),
     quantization: quantization === undefined || quantization === 'none' ? undefined : String(quantization),
     dtype: dtypeOf(knobs.value('dtype', 'precision')),

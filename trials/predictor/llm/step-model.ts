@@ -81,7 +81,7 @@ interface Arithmetic {
 }
 
 /** Groups of 128 weights with a scale and a zero point, both 16 bits (Lin et al., AWQ, MLSys 2024; Frantar et al., GPTQ, ICLR 2023). */
-const fourBitBytes = 0.5 + 4 / 128
+export const fourBitBytes = 0.5 + 4 / 128
 /** Products of prompts with 4-bit weights run at about this much longer than with 16-bit ones (Frantar et al., MARLIN, PPoPP 2025). An assumption, not calibrated. */
 const fourBitWidening = 1.1
 

@@ -1,0 +1,145 @@
+/** Pods of language models' servers, read back: what makes them start, and end, whole. */
+import { expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { renderSpec } from './index.ts'
+import { languageContainer } from './language-servers.ts'
+import { servingOf } from './serving.ts'
+import { evidence, found, ownCommand, podOf, type Tree, whole } from './spec-samples.contract.ts'
+import { checkCompose, checkManifests } from './validate.contract.ts'
+
+const servers = ['vllm', 'sglang', 'tgi'] as const
+const slo = {
+  percentile: 0.99,
+  maxErrorRate: 0,
+  limitMs: 300,
+  limits: [
+    { metric: 'ttft', limitMs: 300 },
+    { metric: 'tpot', limitMs: 30 },
+  ],
+} as const
+const measured = {
+  ...ownCommand,
+  server: 'builtin',
+  engine: 'emulated',
+  how: 'simulated',
+  modelKind: 'decoder',
+  weights: 'none',
+  weightsMiB: 15_317,
+  maxModelLen: 4096,
+} as const
+
+/** An 8B in 16 bits, simulated. */
+function llama(server: (typeof servers)[number], modelUri: string | undefined, gpus = 1) {
+  const configuration = { maxNumSeqs: 64, gpus }
+  return servingOf(
+    {
+      ...found,
+      model: 'llama-3.1-8b',
+      candidate: { ...found.candidate, configuration },
+      resources: { ...whole, gpu: 'H100', gpus },
+      deployed: { server, weights: modelUri === undefined ? 'missing' : 'given' },
+      container: { ...languageContainer(server, 'llama-3.1-8b', modelUri), imageNamed: true },
+      evidence: { ...evidence, measured, slo, launchSeconds: undefined, peakRssMiB: undefined, slowestMs: undefined },
+    },
+    { headroom: 0.2, ...(modelUri !== undefined && { modelUri }) },
+  )
+}
+
+const hub = 'meta-llama/Llama-3.1-8B-Instruct'
+
+async function podIn(target: 'kubernetes' | 'kserve', serving: ReturnType<typeof llama>, options = {}) {
+  const [file] = await renderSpec(target, serving, options)
+  const { objects, problems } = checkManifests(file!.text)
+  expect(problems).toEqual([])
+  const object = objects.find(({ kind }) => String(kind) in podOf)!
+  const [, spec, container] = podOf[String(object.kind)]!(object.spec as Tree)
+  return { text: file!.text, object: object as unknown as Tree, spec, container }
+}
+const flagOf = { vllm: '--max-model-len=4096', sglang: '--context-length=4096', tgi: '--max-total-tokens=4096' }
+
+test.each(servers)(
+  '%s has memory, GPUs and shared memory for its weights and cache, and the length that it was tuned with',
+  async (server) => {
+    for (const target of ['kubernetes', 'kserve'] as const) {
+      const { container, spec } = await podIn(target, llama(server, hub, 2))
+      expect(container.resources).toEqual({
+        requests: { cpu: '4', memory: '33Gi' },
+        limits: { cpu: '4', memory: '33Gi', 'nvidia.com/gpu': '2' },
+      })
+      expect(spec.volumes).toContainEqual({ name: 'shared-memory', emptyDir: { medium: 'Memory', sizeLimit: '8Gi' } })
+      expect(container.volumeMounts).toContainEqual({ name: 'shared-memory', mountPath: '/dev/shm' })
+      expect(container.args).toContain(flagOf[server])
+    }
+  },
+)
+
+test.each(servers)("%s takes the Hub's token from a Secret, and keeps what it downloads in a volume", async (server) => {
+  for (const target of ['kubernetes', 'kserve'] as const) {
+    const { container, spec, text } = await podIn(target, llama(server, hub))
+    expect([...(container.command as unknown as string[])].join(' ')).toContain(hub)
+    expect(container.env).toContainEqual({
+      name: 'HF_TOKEN',
+      valueFrom: { secretKeyRef: { name: 'llama-3-1-8b-secrets', key: 'HF_TOKEN', optional: true } },
+    })
+    expect(text).toContain('kubectl create secret generic llama-3-1-8b-secrets --from-literal=HF_TOKEN="$HF_TOKEN"')
+    expect(container.env).toContainEqual({ name: 'HF_HOME', value: '/cache/huggingface' })
+    expect(spec.volumes).toContainEqual({ name: 'cache', emptyDir: {} })
+    expect(container.volumeMounts).toContainEqual({ name: 'cache', mountPath: '/cache' })
+    // Weights from elsewhere need no token.
+    expect(JSON.stringify((await podIn(target, llama(server, 's3://bucket/llama'))).object)).not.toContain('HF_TOKEN')
+  }
+})
+
+test.each(servers)('%s has the time to download and read its weights, and to end its longest answer', async (server) => {
+  const { container, spec, object } = await podIn('kubernetes', llama(server, hub))
+  const startup = container.startupProbe as unknown as { periodSeconds: number; failureThreshold: number }
+  expect(startup.periodSeconds * startup.failureThreshold).toBe(685)
+  expect(object.spec!.progressDeadlineSeconds).toBe(1284)
+  expect(container.readinessProbe).toMatchObject({
+    httpGet: { path: '/health', port: 'http' },
+    timeoutSeconds: server === 'sglang' ? 20 : 10,
+  })
+  expect(spec.terminationGracePeriodSeconds).toBe(134)
+})
+
+test('more GPUs than a node has are told of, and why no several nodes are written', async () => {
+  const several = /needs a node of 16 GPUs.*LeaderWorkerSet/
+  expect((await podIn('kubernetes', llama('vllm', hub, 16))).text).toMatch(several)
+  expect((await podIn('kserve', llama('vllm', hub, 16), { variant: 'llm' })).text).toMatch(several)
+  expect((await podIn('kubernetes', llama('vllm', hub, 8))).text).not.toContain('LeaderWorkerSet')
+})
+
+test('an LLMInferenceService waits for its model as long, with as much shared memory', async () => {
+  const { container, spec, text } = await podIn('kserve', llama('vllm', hub, 2), { variant: 'llm' })
+  expect(container.startupProbe).toEqual({ periodSeconds: 5, failureThreshold: 137 })
+  expect(spec.volumes).toEqual([{ name: 'dshm', emptyDir: { medium: 'Memory', sizeLimit: '8Gi' } }])
+  expect(container.env).toContainEqual({ name: 'VLLM_ADDITIONAL_ARGS', value: '--max-num-seqs 64 --max-model-len 4096' })
+  expect(container.resources!.limits).toMatchObject({ memory: '33Gi' })
+  expect(spec.terminationGracePeriodSeconds).toBe(134)
+  expect(text).toContain('needs HF_TOKEN from a Secret of the service account')
+})
+
+test("KServe's own runtime and Knative wait as long", async () => {
+  const named = llama('vllm', hub)
+  const byRuntime = { ...named, container: { ...named.container, imageNamed: false } }
+  const standard = await podIn('kserve', byRuntime)
+  expect(standard.object.spec!.predictor!.model!.args).toContain('--max-model-len=4096')
+  expect(standard.container.startupProbe).toMatchObject({ periodSeconds: 5, failureThreshold: 137, timeoutSeconds: 10 })
+  const { object } = await podIn('kserve', byRuntime, { variant: 'knative' })
+  expect(object.metadata!.annotations).toMatchObject({ 'serving.knative.dev/progress-deadline': '1284s' })
+})
+
+test('Compose passes the token on, keeps the cache in a volume, and waits as long', async () => {
+  const [file] = await renderSpec('compose', llama('vllm', hub, 2))
+  const project = parse(file!.text)
+  expect(checkCompose(project)).toEqual([])
+  const service = project.services['llama-3-1-8b']
+  expect(service).toMatchObject({
+    shm_size: '8192m',
+    stop_grace_period: '134s',
+    environment: { HF_TOKEN: null, HF_HOME: '/cache/huggingface', VLLM_CACHE_ROOT: '/cache/vllm' },
+    volumes: [{ type: 'volume', source: 'cache', target: '/cache' }],
+    deploy: { resources: { limits: { cpus: '4', memory: '33792m' } } },
+  })
+  expect(project.volumes).toEqual({ cache: {} })
+})
