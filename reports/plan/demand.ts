@@ -1,12 +1,17 @@
 /** Demand over time: one period (a day, or a trace) that repeats. */
 
-import { rate } from '../format.ts'
+import { rate, significant } from '../format.ts'
 import { parseCsv } from '../report/csv.ts'
 
+/** A rate, requests per second, and how long it holds. */
+export interface DemandSpan {
+  readonly rps: number
+  readonly seconds: number
+}
+
 export interface Demand {
-  /** Samples of requests per second, each held for `stepSeconds`. */
-  readonly rps: readonly number[]
-  readonly stepSeconds: number
+  /** One after the other, each as long as it was given: no peak is averaged away or left out. */
+  readonly spans: readonly DemandSpan[]
   /** For people: 'a steady 100 req/s'. */
   readonly what: string
 }
@@ -29,7 +34,7 @@ const daySeconds = 86_400
 export function steadyDemand(rps: number): Demand {
   if (!(rps > 0 && Number.isFinite(rps)))
     throw new DemandError(`a demand of ${rps} requests per second cannot be planned for`, 'give a number above 0')
-  return { rps: [rps], stepSeconds: daySeconds, what: `a steady ${rate(rps)}` }
+  return { spans: [{ rps, seconds: daySeconds }], what: `a steady ${rate(rps)}` }
 }
 
 /** A day in hours: '0-8:20, 8-20:200, 20-24:60'. Every hour must be there once; half hours are written 8.5. */
@@ -49,12 +54,13 @@ export function tableDemand(text: string): Demand {
   }
   const missing = rps.findIndex(Number.isNaN)
   if (missing >= 0) throw new DemandError(`hour ${missing / 4} is not given`, hint)
-  return checked({ rps, stepSeconds, what: `a day of ${text.trim()}` })
+  return checked({ spans: spansOf(rps, stepSeconds), what: `a day of ${text.trim()}` })
 }
 
 /**
- * A trace: two columns, timestamp (seconds, milliseconds or ISO 8601) and rate, with or without a header. Each rate holds until the next timestamp;
- * the last one as long as the one before it. Resampled to the median step.
+ * A trace: two columns, timestamp (seconds, milliseconds or ISO 8601) and rate, with or without a header. Each rate holds exactly until the next
+ * timestamp, the last one as long as the one before it; a last row whole days after the first closes the period and holds for no time, unless its rate
+ * is the highest.
  */
 export function traceDemand(text: string, file: string): Demand {
   const hint = 'give two columns: timestamp (seconds or ISO 8601), requests per second'
@@ -73,16 +79,12 @@ export function traceDemand(text: string, file: string): Demand {
   const backwards = gaps.findIndex((gap) => gap <= 0)
   if (backwards >= 0)
     throw new DemandError(`${file}, row ${backwards + 2 + header}: the time does not go on`, 'sort the trace by time, each time once')
-  const stepSeconds = [...gaps].sort((a, b) => a - b)[Math.floor(gaps.length / 2)]!
-  const start = samples[0]!.at
-  const total = samples.at(-1)!.at - start + gaps.at(-1)!
-  const steps = Math.max(1, Math.round(total / stepSeconds))
-  let at = 0
-  const rps = Array.from({ length: steps }, (_, i) => {
-    while (at + 1 < samples.length && samples[at + 1]!.at - start <= (i + 1e-9) * stepSeconds) at++
-    return samples[at]!.rps
-  })
-  return checked({ rps, stepSeconds, what: `the trace ${file} (${steps} steps of ${stepSeconds} s)` })
+  const days = (samples.at(-1)!.at - samples[0]!.at) / daySeconds
+  const spans = samples.map(({ rps }, i): DemandSpan => ({ rps, seconds: gaps[i] ?? gaps.at(-1)! }))
+  const closes = days >= 1 && Math.abs(days - Math.round(days)) < 1e-9 && spans.slice(0, -1).some(({ rps }) => rps >= spans.at(-1)!.rps)
+  const demand = { spans: closes ? spans.slice(0, -1) : spans, what: '' }
+  const lasts = `${significant(periodSeconds(demand) / 3600)} h`
+  return checked({ ...demand, what: `the trace ${file} (${demand.spans.length} rates over ${lasts})` })
 }
 
 /** Seconds. Numbers beyond the year 5138 in seconds are taken for milliseconds. */
@@ -115,8 +117,10 @@ export function patternDemand(pattern: DemandPattern, peakRps: number): Demand {
   const shares = Array.from({ length: daySeconds / stepSeconds }, (_, i) => shapes[pattern]((i * stepSeconds) / 3600))
   const highest = Math.max(...shares)
   return {
-    rps: shares.map((share) => (peakRps * share) / highest),
-    stepSeconds,
+    spans: spansOf(
+      shares.map((share) => (peakRps * share) / highest),
+      stepSeconds,
+    ),
     what: `pattern ${pattern} with a peak of ${rate(peakRps)}`,
   }
 }
@@ -126,6 +130,15 @@ function checked(demand: Demand): Demand {
   return demand
 }
 
-export const peakOf = (demand: Demand): number => demand.rps.reduce((peak, rps) => Math.max(peak, rps), 0)
-export const meanOf = (demand: Demand): number => demand.rps.reduce((sum, rps) => sum + rps, 0) / demand.rps.length
-export const scaled = (demand: Demand, factor: number): Demand => ({ ...demand, rps: demand.rps.map((rps) => rps * factor) })
+const spansOf = (rps: readonly number[], seconds: number): DemandSpan[] => rps.map((r) => ({ rps: r, seconds }))
+
+export const periodSeconds = ({ spans }: Pick<Demand, 'spans'>): number => spans.reduce((sum, { seconds }) => sum + seconds, 0)
+export const peakOf = ({ spans }: Demand): number => spans.reduce((peak, { rps }) => Math.max(peak, rps), 0)
+export const leastOf = ({ spans }: Demand): number => spans.reduce((least, { rps }) => Math.min(least, rps), Number.POSITIVE_INFINITY)
+/** Over time: a rate counts as long as it holds. */
+export const meanOf = (demand: Demand): number =>
+  demand.spans.reduce((sum, { rps, seconds }) => sum + rps * seconds, 0) / periodSeconds(demand)
+export const scaled = (demand: Demand, factor: number): Demand => ({
+  ...demand,
+  spans: demand.spans.map(({ rps, seconds }) => ({ rps: rps * factor, seconds })),
+})

@@ -1,147 +1,180 @@
 /**
- * What a fleet of equal replicas does under a demand: hours in which the SLO breaks, and replica-hours to pay.
- * Replicas are pooled by an even split: n replicas at a demand d each see d / n, and answer with the latency of their own load curve there.
- * That is what a good load balancer comes near to; it takes no credit for the smoothing that pooling brings, and none is lost to a bad one.
+ * What a fleet of equal replicas does under a demand: minutes in which the SLO is lost, and replica-hours to pay.
+ * The period is played twice and the second time counts, so that it begins as it ended, with what waits.
  */
-import { type CurveKnot, latencyAt } from '../../profiler/capacity/capacity-under.ts'
 import { replicasFor } from '../../search/objective.ts'
-import { type Demand, peakOf } from './demand.ts'
+import { type Demand, peakOf, scaled } from './demand.ts'
+import { Hpa, type HpaSettings, syncSeconds } from './hpa.ts'
+import { NodePool } from './node-pool.ts'
+import { Course, type SloKept, SloMinutes } from './period.ts'
+import { Queues } from './queues.ts'
+import { RateSeen } from './rate-seen.ts'
+import type { FleetUnit } from './replica.ts'
 
-/** A configuration to plan with. */
-export interface FleetUnit {
-  readonly label: string
-  /** Highest rate of one replica within the SLO, requests per second. */
-  readonly capacityRps: number
-  /** SLO-percentile load curve of one replica; absent: the SLO breaks beyond the capacity. */
-  readonly curve?: readonly CurveKnot[]
-  readonly limitMs: number
-  /** Seconds from start to ready. */
-  readonly launchSeconds: number
-}
-
-interface AutoscalerModel {
-  /** Share of the capacity kept free. */
-  readonly headroom: number
-  readonly minReplicas: number
-  readonly maxReplicas: number
-  /** From a rise in demand to the order of a replica: metric window and control loop, seconds. */
+/** What lies between requests and replicas. */
+export interface Surroundings {
+  /** After which a client gives up, seconds. */
+  readonly timeoutSeconds: number
+  /** How old the rates are that an autoscaler sees (scrapes, adapters), seconds, besides the minute that they are means of. */
   readonly reactionSeconds: number
-  /** A replica is taken away when it was not needed for this long, seconds (Kubernetes' default: 300). */
-  readonly scaleDownSeconds: number
 }
 
-export interface FleetOutcome {
-  /** Mean of replicas that are paid for (ready or starting). */
+export interface FleetOutcome extends SloKept {
+  /** Mean of replicas that are paid for: those there are, starting or not, and the places of nodes that are held empty. */
   readonly meanReplicas: number
   readonly leastReplicas: number
   readonly mostReplicas: number
-  /** Share of the time in which the SLO breaks, and of the requests that fall into it. */
-  readonly brokenTime: number
-  readonly brokenRequests: number
-  /** Hours of the day (0-23) in which it breaks at all. */
-  readonly brokenHours: readonly number[]
-}
-
-/** Whether n replicas keep the SLO at a demand. */
-export function keepsSlo(unit: FleetUnit, rps: number, replicas: number): boolean {
-  if (rps === 0) return true
-  if (replicas === 0) return false
-  const each = rps / replicas
-  // The curve passes through the capacity at the limit; without the allowance rounding would break a fleet that is sized to the request.
-  if (each <= unit.capacityRps * (1 + 1e-9)) return true
-  return unit.curve !== undefined && each <= unit.curve.at(-1)!.rateRps && latencyAt(unit.curve, each) <= unit.limitMs
+  /** Ready replicas from each time on, seconds into the period. */
+  readonly ready: readonly { readonly seconds: number; readonly replicas: number }[]
 }
 
 /** A number of replicas that never changes. */
-export function staticFleet(unit: FleetUnit, demand: Demand, replicas: number): FleetOutcome {
-  const broken = new Broken(demand.stepSeconds)
-  for (const [i, rps] of demand.rps.entries()) broken.add(i * demand.stepSeconds, rps, keepsSlo(unit, rps, replicas))
-  return { meanReplicas: replicas, leastReplicas: replicas, mostReplicas: replicas, ...broken.outcome() }
-}
-
-/** Replicas for the peak of a demand. */
-export const replicasForPeak = (unit: FleetUnit, demand: Demand, headroom: number): number =>
-  replicasFor({ demandRps: peakOf(demand), headroom }, unit.capacityRps)
-
-/**
- * A fleet that follows the demand: it orders replicas `reactionSeconds` after they are needed, they serve `launchSeconds` later, and they go when they were
- * not needed for `scaleDownSeconds`. The period is played twice and the second time counts, so that it begins as it ended.
- */
-export function autoscaledFleet(unit: FleetUnit, demand: Demand, model: AutoscalerModel): FleetOutcome {
-  const period = demand.rps.length * demand.stepSeconds
-  // 15 s is the control loop of Kubernetes' autoscaler; longer traces are played in at most 200,000 steps.
-  const dt = Math.max(Math.min(15, demand.stepSeconds), period / 200_000)
-  const steps = Math.round(period / dt)
-  const at = (step: number) => demand.rps[Math.floor((((step + steps) % steps) * dt) / demand.stepSeconds)] ?? demand.rps.at(-1)!
-  const wanted = (step: number) =>
-    Math.min(
-      model.maxReplicas,
-      Math.max(model.minReplicas, replicasFor({ demandRps: at(step), headroom: model.headroom }, unit.capacityRps)),
-    )
-  const reaction = Math.round(model.reactionSeconds / dt)
-  const launch = Math.round(unit.launchSeconds / dt)
-  const hold = Math.max(1, Math.round(model.scaleDownSeconds / dt))
-
-  const broken = new Broken(dt)
-  const starting: { readyAt: number; count: number }[] = []
-  const recent: { step: number; wanted: number }[] = []
-  let ready = wanted(0)
-  let paid = 0
-  let least = Number.POSITIVE_INFINITY
-  let most = 0
-  for (let step = 0; step < 2 * steps; step++) {
-    while (starting[0] && starting[0].readyAt <= step) ready += starting.shift()!.count
-    const now = wanted(step - reaction)
-    // The highest wish of the last `hold` steps, as a queue of falling values.
-    while (recent.length > 0 && recent.at(-1)!.wanted <= now) recent.pop()
-    recent.push({ step, wanted: now })
-    while (recent[0]!.step <= step - hold) recent.shift()
-    const target = recent[0]!.wanted
-    let running = ready + starting.reduce((sum, s) => sum + s.count, 0)
-    if (target > running) starting.push({ readyAt: step + launch, count: target - running })
-    while (running > target) {
-      const last = starting.at(-1)
-      const gone = Math.min(running - target, last ? last.count : ready)
-      if (!last) ready -= gone
-      else if (gone === last.count) starting.pop()
-      else starting[starting.length - 1] = { ...last, count: last.count - gone }
-      running -= gone
+export function staticFleet(unit: FleetUnit, demand: Demand, replicas: number, { timeoutSeconds }: Surroundings): FleetOutcome {
+  const course = new Course(demand)
+  const period = course.periodSeconds
+  const queues = new Queues(unit, timeoutSeconds)
+  queues.add(replicas)
+  const minutes = new SloMinutes(period, unit.percentile)
+  for (const counts of [false, true]) {
+    const start = counts ? period : 0
+    for (let at = 0; at < period - 1e-9; ) {
+      const { rps, until } = course.at(start + at)
+      const end = Math.min(minutes.end(at), until - start, period)
+      const flow = queues.advance(rps, end - at)
+      if (counts) minutes.add(at, flow)
+      at = end
     }
-    if (launch === 0) while (starting.length > 0) ready += starting.shift()!.count
-    if (step < steps) continue
-    const total = Math.max(target, running)
-    paid += total
-    least = Math.min(least, total)
-    most = Math.max(most, total)
-    broken.add((step - steps) * dt, at(step), keepsSlo(unit, at(step), ready))
   }
-  return { meanReplicas: paid / steps, leastReplicas: least, mostReplicas: most, ...broken.outcome() }
+  const ready = [{ seconds: 0, replicas }]
+  return { meanReplicas: replicas, leastReplicas: replicas, mostReplicas: replicas, ready, ...minutes.outcome() }
 }
 
-class Broken {
-  #time = 0
-  #brokenTime = 0
-  #requests = 0
-  #brokenRequests = 0
-  readonly #hours = new Set<number>()
-  constructor(readonly stepSeconds: number) {}
+/** The fewest replicas that keep the SLO, with the headroom besides: in every minute, and over the whole period taken together. */
+export function replicasThatKeep(
+  unit: FleetUnit,
+  demand: Demand,
+  headroom: number,
+  surroundings: Surroundings,
+): { readonly everyMinute: number; readonly wholePeriod: number } {
+  const asked = scaled(demand, 1 / (1 - headroom))
+  const peak = replicasFor({ demandRps: peakOf(asked), headroom: 0 }, unit.capacityRps)
+  const fewest = (keeps: (outcome: FleetOutcome) => boolean, most: number) => {
+    let [low, high] = [0, most]
+    while (high - low > 1) {
+      const middle = Math.floor((low + high) / 2)
+      if (keeps(staticFleet(unit, asked, middle, surroundings))) high = middle
+      else low = middle
+    }
+    return high
+  }
+  const everyMinute = fewest(({ lostMinutes }) => lostMinutes === 0, peak)
+  return { everyMinute, wholePeriod: fewest(({ over }) => over <= (1 - unit.percentile) * (1 + 1e-6), everyMinute) }
+}
 
-  add(atSeconds: number, rps: number, kept: boolean): void {
-    this.#time += 1
-    this.#requests += rps
-    if (kept) return
-    this.#brokenTime += 1
-    this.#brokenRequests += rps
-    const last = atSeconds + this.stepSeconds - 1e-6
-    for (let hour = Math.floor(atSeconds / 3600); hour <= Math.min(Math.floor(last / 3600), Math.floor(atSeconds / 3600) + 23); hour++)
-      this.#hours.add(hour % 24)
+/** A fleet whose size an autoscaler sets, on nodes that a cluster autoscaler brings and takes away. */
+export function autoscaledFleet(unit: FleetUnit, demand: Demand, settings: HpaSettings, surroundings: Surroundings): FleetOutcome {
+  return new AutoscaledPlay(unit, demand, settings, surroundings).outcome()
+}
+
+class AutoscaledPlay {
+  readonly #course: Course
+  readonly #hpa: Hpa
+  readonly #queues: Queues
+  readonly #pool: NodePool
+  readonly #seen: RateSeen
+  readonly #minutes: SloMinutes
+  readonly #ready: { seconds: number; replicas: number }[] = []
+  readonly #memorySeconds: number
+  #starting: { readyAt: number; count: number }[] = []
+  #pods: number
+  #paid = 0
+  #least = Number.POSITIVE_INFINITY
+  #most = 0
+  /** Since when nothing has changed, and at which rate. */
+  #quiet = { since: 0, rps: Number.NaN }
+
+  constructor(unit: FleetUnit, demand: Demand, settings: HpaSettings, surroundings: Surroundings) {
+    this.#course = new Course(demand)
+    this.#hpa = new Hpa(settings)
+    this.#queues = new Queues(unit, surroundings.timeoutSeconds)
+    this.#pool = new NodePool(unit)
+    this.#seen = new RateSeen(surroundings.reactionSeconds, settings.counts)
+    this.#minutes = new SloMinutes(this.#course.periodSeconds, unit.percentile)
+    this.#memorySeconds = Math.max(this.#hpa.memorySeconds, this.#pool.memorySeconds) + this.#seen.memorySeconds + syncSeconds
+    const wished = Math.ceil(demand.spans[0]!.rps / settings.targetRps - 1e-9)
+    this.#pods = Math.min(settings.maxReplicas, Math.max(settings.minReplicas, wished))
+    this.#queues.add(this.#pods)
+    this.#pool.needs(0, this.#pods)
   }
 
-  outcome(): Pick<FleetOutcome, 'brokenTime' | 'brokenRequests' | 'brokenHours'> {
+  outcome(): FleetOutcome {
+    const period = this.#course.periodSeconds
+    for (let at = 0; at < 2 * period - 1e-9; ) {
+      this.#look(at)
+      const end = Math.min(2 * period, this.#nextLook(at))
+      this.#until(at, end)
+      at = end
+    }
     return {
-      brokenTime: this.#brokenTime / this.#time,
-      brokenRequests: this.#requests > 0 ? this.#brokenRequests / this.#requests : 0,
-      brokenHours: [...this.#hours].sort((a, b) => a - b),
+      meanReplicas: this.#paid / period,
+      leastReplicas: this.#least,
+      mostReplicas: this.#most,
+      ready: this.#ready,
+      ...this.#minutes.outcome(),
     }
+  }
+
+  /** The autoscaler's. */
+  #look(at: number): void {
+    const wanted = this.#hpa.replicas(at, this.#seen.rps(at), this.#pods)
+    const before = this.#pods
+    for (const { inSeconds, count } of this.#pool.places(at, before, wanted)) this.#starting.push({ readyAt: at + inSeconds, count })
+    let gone = before - wanted
+    this.#starting.sort((a, b) => a.readyAt - b.readyAt)
+    for (let last = this.#starting.at(-1); gone > 0 && last; last = this.#starting.at(-1)) {
+      const taken = Math.min(gone, last.count)
+      last.count -= taken
+      gone -= taken
+      if (last.count === 0) this.#starting.pop()
+    }
+    if (gone > 0) this.#queues.remove(gone)
+    this.#pods = wanted
+    this.#pool.needs(at, wanted)
+    const { rps } = this.#course.at(at)
+    const busy = wanted !== before || this.#starting.length > 0 || this.#queues.waiting || rps !== this.#quiet.rps
+    if (busy) this.#quiet = { since: at, rps }
+  }
+
+  /** Where nothing has changed for as long as anything remembers, nothing will until shortly before the rate does. */
+  #nextLook(at: number): number {
+    if (at - this.#quiet.since < this.#memorySeconds) return at + syncSeconds
+    const { until } = this.#course.at(at)
+    const looks = Math.floor((until - this.#memorySeconds - at) / syncSeconds)
+    return at + Math.max(1, looks) * syncSeconds
+  }
+
+  #until(from: number, to: number): void {
+    const period = this.#course.periodSeconds
+    for (let at = from; at < to - 1e-9; ) {
+      while (this.#starting[0] && this.#starting[0].readyAt <= at + 1e-9) this.#queues.add(this.#starting.shift()!.count)
+      const { rps, until } = this.#course.at(at)
+      const into = at >= period - 1e-9 ? at - period : at
+      const minute = at - into + this.#minutes.end(into)
+      const halves = into === at ? period : 2 * period
+      const end = Math.min(to, until, minute, halves, this.#starting[0]?.readyAt ?? to)
+      const flow = this.#queues.advance(rps, end - at)
+      this.#seen.add(end, flow)
+      if (into !== at) this.#count(into, end - at, flow)
+      at = end
+    }
+  }
+
+  #count(into: number, seconds: number, flow: Parameters<SloMinutes['add']>[1]): void {
+    this.#minutes.add(into, flow)
+    this.#paid += this.#pool.paid(this.#pods) * seconds
+    this.#least = Math.min(this.#least, this.#pods)
+    this.#most = Math.max(this.#most, this.#pods)
+    const replicas = this.#queues.ready
+    if (this.#ready.at(-1)?.replicas !== replicas) this.#ready.push({ seconds: into, replicas })
   }
 }

@@ -6,8 +6,10 @@ import { latencyRows, rateRows } from '../recommendation/token-figures.ts'
 import { demandOption } from '../report/charts/chart-options.ts'
 import { type Cell, csv } from '../report/csv.ts'
 import { type Block, heading, list, paragraph, table } from '../report/document/blocks.ts'
-import { peakOf } from './demand.ts'
+import { leastOf, peakOf } from './demand.ts'
 import type { FleetOutcome } from './fleet.ts'
+import { defaultBehaviour, syncSeconds, tolerance } from './hpa.ts'
+import type { ScaledFleet } from './lossless.ts'
 import type { Plan, UnitPlan } from './plan-capacity.ts'
 import { hoursPerMonth } from './plan-costs.ts'
 
@@ -32,7 +34,7 @@ export async function planBlocks(
           {
             kind: 'chart' as const,
             svg: await chart(demandOption(plan.demand, carries, `${first.replicas} replicas carry`)),
-            alt: `Demand over one period: from ${rate(Math.min(...plan.demand.rps))} to ${rate(peakOf(plan.demand))}; ${first.replicas} replicas carry ${rate(carries)}.`,
+            alt: `Demand over one period: from ${rate(leastOf(plan.demand))} to ${rate(peakOf(plan.demand))}; ${first.replicas} replicas carry ${rate(carries)}.`,
           },
         ]
       : []),
@@ -48,11 +50,12 @@ export async function planBlocks(
         'with a spare',
         'autoscaled / month',
         'autoscaled replicas',
-        'SLO broken while scaling',
+        'SLO minutes lost while scaling',
       ],
       plan.units.map((unit) => fleetRow(unit, plan.input.slo)),
       [2, 3, 4, 5, 6, 7, 8],
     ),
+    ...scalingBlocks(plan),
     ...tokenBlocks(best),
     ...(plan.input.months > 1 ? growthBlocks(best) : []),
     ...existingBlocks(plan),
@@ -91,15 +94,57 @@ function fleetRow({ unit, months }: UnitPlan, slo: Slo): string[] {
     money(m.withSparePerMonth),
     money(m.autoscaledPerMonth),
     `${m.autoscaled.leastReplicas} to ${m.autoscaled.mostReplicas}`,
-    broken(m.autoscaled),
+    lostText(m.autoscaled),
   ]
 }
 
-function broken(outcome: FleetOutcome): string {
-  if (outcome.brokenTime === 0) return 'never'
-  const hours = outcome.brokenHours
-  const when = hours.length > 8 ? `in ${hours.length} hours of the day` : `in hour${hours.length === 1 ? '' : 's'} ${hours.join(', ')}`
-  return `${percent(outcome.brokenTime)} of the time, ${percent(outcome.brokenRequests)} of requests, ${when}`
+function lostText({ lostMinutes, lostTime, lostHours, over }: FleetOutcome): string {
+  if (lostMinutes === 0) return 'none'
+  const when =
+    lostHours.length > 8 ? `in ${lostHours.length} hours of the day` : `in hour${lostHours.length === 1 ? '' : 's'} ${lostHours.join(', ')}`
+  return `${lostMinutes} (${percent(lostTime)} of the time), ${percent(over)} of requests over the limit, ${when}`
+}
+
+/** What the autoscaler does with the settings of the spec, and with those that lose no minute. */
+function scalingBlocks({ scaling: { given, countedBefore, lossless }, units, input }: Plan): Block[] {
+  const { unit, months } = units[0]!
+  const { replicas, replicasOverPeriod, staticPerMonth, autoscaledPerMonth } = months[0]!
+  const allowed = `${percent(1 - input.slo.percentile)} of requests may be over the limit`
+  const row = (name: string, { settings, outcome }: ScaledFleet, perMonth: number) => [
+    name,
+    rate(settings.targetRps),
+    String(settings.minReplicas),
+    settings.behaviour === defaultBehaviour ? "Kubernetes' own" : "by the replicas' start",
+    `${outcome.leastReplicas} to ${outcome.mostReplicas}`,
+    lostText(outcome),
+    money(perMonth),
+  ]
+  const headings = ['settings', 'target per replica', 'least replicas', 'pace', 'replicas', 'SLO minutes lost', 'per month']
+  return [
+    heading(2, `Autoscaling ${unit.label}, month 1`),
+    ...table(
+      headings,
+      [row('as the spec has them', given, autoscaledPerMonth), ...(lossless ? [row('lose no minute', lossless, lossless.perMonth)] : [])],
+      [1, 2, 6],
+    ),
+    ...list([
+      lossless
+        ? `written into a manifest by --spec FOLDER: at most ${lossless.settings.maxReplicas} replicas; saves ${money(staticPerMonth - lossless.perMonth)} per month against ${replicas} that never change`
+        : `no settings lose no minute and cost less than ${replicas} replicas that never change (${money(staticPerMonth)})`,
+      ...(given.outcome.lostMinutes === countedBefore.outcome.lostMinutes
+        ? []
+        : [
+            `of requests that wait the replicas' own counters know nothing: counted before them, by a gateway, the spec's settings would lose ${lostText(countedBefore.outcome)}`,
+          ]),
+      ...(replicas === 1
+        ? []
+        : [
+            replicasOverPeriod < replicas
+              ? `over the whole period taken together (${allowed}) ${replicasOverPeriod} replicas that never change would do`
+              : `fewer replicas that never change miss the SLO over the whole period taken together, too (${allowed})`,
+          ]),
+    ]),
+  ]
 }
 
 /** What the demand is in tokens, and what the streams of one replica are like. */
@@ -136,14 +181,14 @@ function growthBlocks({ unit, months }: UnitPlan): Block[] {
 
 function existingBlocks({ existing, input }: Plan): Block[] {
   if (!existing) return []
-  const fails = existing.underDemand.find((m) => m.outcome.brokenTime > 0)
+  const fails = existing.underDemand.find((m) => m.outcome.lostMinutes > 0)
   return [
     heading(2, `The fleet there is: ${existing.replicas} x ${existing.label}`),
     ...list([
       `carries ${rate(existing.carriesRps)} with ${percent(input.headroom)} headroom, ${rate(existing.atMostRps)} at most, ${rate(existing.withOneLostRps)} with one replica lost`,
       `costs ${money(existing.perMonth)} per month`,
       fails
-        ? `breaks the SLO from month ${fails.month} on: ${broken(fails.outcome)}`
+        ? `breaks the SLO from month ${fails.month} on: ${lostText(fails.outcome)}`
         : `keeps the SLO in all ${input.months} month${input.months === 1 ? '' : 's'}`,
     ]),
   ]
@@ -190,12 +235,13 @@ function breakEvenBlocks({ breakEven, units }: Plan): Block[] {
 }
 
 function assumptions({ input, units }: Plan): string[] {
-  const launch = units.map((u) => `${significant(u.unit.launchSeconds)} s`)
+  const { timeoutSeconds, reactionSeconds } = input.surroundings
+  const [{ startupSeconds, nodeSeconds, perNode }] = [units[0]!.unit]
   return [
     `A month has 30 days (${hoursPerMonth} hours); the period repeats; ${percent(input.growthPerMonth)} growth per month.`,
-    `Replicas = demand / (capacity x (1 - headroom ${percent(input.headroom)})), rounded up. Capacity is the highest rate at which one replica keeps the SLO; its status says how far that can be relied on.`,
-    'Replicas share the demand evenly; each answers as its own measured load curve says. No credit is taken for the smoothing that pooling brings.',
-    `Autoscaling: ordered ${input.reactionSeconds} s after the need arises, serving after the measured launch and wait for a node (${[...new Set(launch)].join(', ')}), taken away after ${input.scaleDownSeconds} s without need; paid from order to end.`,
+    `Replicas are the fewest that lose no minute of the period, the demand taken 1 / (1 - headroom ${percent(input.headroom)}) times; a minute is lost when more of its requests than the SLO's percentile allows are over the limit. Capacity is the highest rate at which one replica keeps the SLO; its status says how far that can be relied on.`,
+    `The demand is played as given, each rate as long as it holds, without noise within it. Replicas share it evenly; below saturation each answers as its own measured load curve says, its tail taken as exponential; what is more waits at the replica, until a client gives up after ${significant(timeoutSeconds)} s. No credit is taken for the smoothing that pooling brings.`,
+    `Autoscaling as Kubernetes does it: every ${syncSeconds} s, on the mean of a minute of ${input.minReplicas === 0 ? 'requests that came, counted before the replicas (a gateway)' : 'answered requests'} that is ${reactionSeconds} s old, left alone within ${percent(tolerance)} of its target, by stabilisation windows and policies. A replica serves ${significant(startupSeconds)} s after its order where a node has room${nodeSeconds > 0 ? `, else a node comes first, ${significant(nodeSeconds)} s; a node holds ${perNode}, is paid whole, and goes when it was not needed for 10 minutes` : ''}.`,
     'Cloud instances: list prices; replicas fill instances by GPU share, cores and memory, none kept back for the system. Spot prices move: give yours with --prices.',
   ]
 }
@@ -210,14 +256,15 @@ export function planCsv({ units }: Plan): string {
     'peak_rps',
     'mean_rps',
     'replicas',
+    'replicas_over_period',
     'utilisation',
     'slo_ms_at_peak',
     'static_per_month',
     'with_spare_per_month',
     'autoscaled_per_month',
     'autoscaled_mean_replicas',
-    'autoscaled_broken_time',
-    'autoscaled_broken_requests',
+    'autoscaled_lost_minutes',
+    'autoscaled_over_limit',
     'output_tokens_per_second',
     'input_tokens_per_second',
     'static_per_million_output_tokens',
@@ -231,14 +278,15 @@ export function planCsv({ units }: Plan): string {
       m.peakRps,
       m.meanRps,
       m.replicas,
+      m.replicasOverPeriod,
       m.utilisation,
       m.sloMsAtPeak,
       m.staticPerMonth,
       m.withSparePerMonth,
       m.autoscaledPerMonth,
       m.autoscaled.meanReplicas,
-      m.autoscaled.brokenTime,
-      m.autoscaled.brokenRequests,
+      m.autoscaled.lostMinutes,
+      m.autoscaled.over,
       m.outputTokensPerSecond,
       m.inputTokensPerSecond,
       m.staticPerMillionOutputTokens,
@@ -251,5 +299,5 @@ export function planCsv({ units }: Plan): string {
 export function planJson(plan: Plan): string {
   const units = plan.units.map(({ unit: { curve: _, ...unit }, ...rest }) => ({ ...unit, ...rest }))
   const { units: __, demand: ___, ...settings } = plan.input
-  return `${JSON.stringify({ schema: 'tune.plan/v1', demand: plan.demand, settings, units, breakEven: plan.breakEven, existing: plan.existing }, null, 2)}\n`
+  return `${JSON.stringify({ schema: 'tune.plan/v1', demand: plan.demand, settings, units, scaling: plan.scaling, breakEven: plan.breakEven, existing: plan.existing }, null, 2)}\n`
 }

@@ -1,20 +1,36 @@
+import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { replicasFor } from '../../search/objective.ts'
 import { gpuCatalogue } from '../../trials/devices/catalogue.ts'
-import { DemandError, demandPatterns, meanOf, patternDemand, peakOf, steadyDemand, tableDemand, traceDemand } from './demand.ts'
-import { autoscaledFleet, type FleetUnit, keepsSlo, staticFleet } from './fleet.ts'
+import {
+  DemandError,
+  demandPatterns,
+  leastOf,
+  meanOf,
+  patternDemand,
+  peakOf,
+  periodSeconds,
+  steadyDemand,
+  tableDemand,
+  traceDemand,
+} from './demand.ts'
+import { replicasThatKeep } from './fleet.ts'
 import { instances } from './instances.ts'
 import { type PlanInput, type PlanUnit, planCapacity } from './plan-capacity.ts'
 import { breakEven, cloudCosts, hoursPerMonth, replicasForZones, replicasPerInstance } from './plan-costs.ts'
 
+const surroundings = { timeoutSeconds: 10, reactionSeconds: 30 }
 const unit = (capacityRps: number, perHour: number, change: Partial<PlanUnit> = {}): PlanUnit => ({
   label: `${capacityRps} req/s at $${perHour}`,
   status: 'confirmed',
   trial: 1,
   capacityRps,
+  percentile: 0.99,
   limitMs: 50,
-  launchSeconds: 60,
+  startupSeconds: 60,
+  nodeSeconds: 0,
+  perNode: 1,
   resources: { cpuCores: 4, memoryMiB: 16_384, gpu: 'V100', gpus: 1, gpuShare: 1 },
   prices: [{ name: 'on-demand', currency: 'USD', perHour }],
   ...change,
@@ -27,8 +43,7 @@ const input = (change: Partial<PlanInput>): PlanInput => ({
   growthPerMonth: 0,
   months: 1,
   zones: 3,
-  reactionSeconds: 30,
-  scaleDownSeconds: 300,
+  surroundings,
   minReplicas: 1,
   ...change,
 })
@@ -48,21 +63,38 @@ describe('the published example', () => {
 describe('demand', () => {
   test('a table covers the day, each hour once', () => {
     const day = tableDemand('0-8:20, 8-20.5:200, 20.5-24:60')
-    expect(day.rps).toHaveLength(96)
-    expect([day.rps[31], day.rps[32], day.rps[81], day.rps[82]]).toEqual([20, 200, 200, 60])
+    expect(day.spans).toHaveLength(96)
+    expect([31, 32, 81, 82].map((i) => day.spans[i]!.rps)).toEqual([20, 200, 200, 60])
     for (const bad of ['0-8:20', '0-25:1', '0-12:1,6-24:1', '8-8:1', 'x', '0-24:0', ''])
       expect(() => tableDemand(bad), bad).toThrow(DemandError)
   })
 
   test('a trace is read with any timestamps, header or not, and gaps held', () => {
-    expect(traceDemand('timestamp,rate\n0,10\n60,20\n240,30\n300,5\n', 't.csv')).toMatchObject({
-      stepSeconds: 60,
-      rps: [10, 20, 20, 20, 30, 5],
-    })
-    expect(traceDemand('2026-01-01T00:00:00Z,1\n2026-01-01T01:00:00Z,2\n', 't.csv')).toMatchObject({ stepSeconds: 3600, rps: [1, 2] })
-    expect(traceDemand('1767225600000,1\n1767225660000,2', 't.csv').stepSeconds).toBe(60)
+    const read = (text: string) => traceDemand(text, 't.csv').spans.map(({ rps, seconds }) => [rps, seconds])
+    expect(read('timestamp,rate\n0,10\n60,20\n240,30\n300,5\n')).toEqual([
+      [10, 60],
+      [20, 180],
+      [30, 60],
+      [5, 60],
+    ])
+    expect(read('2026-01-01T00:00:00Z,1\n2026-01-01T01:00:00Z,2\n')).toEqual([
+      [1, 3600],
+      [2, 3600],
+    ])
+    expect(read('1767225600000,1\n1767225660000,2')[0]).toEqual([1, 60])
     for (const bad of ['', 'a,b\n1,2', '1,2\n2,x', '1,2\n2,-1', '2,1\n1,1', '1,2\n2,', '1,0\n2,0'])
       expect(() => traceDemand(bad, 't.csv'), bad).toThrow(DemandError)
+  })
+
+  test('a trace keeps its peaks and its mean, whatever its gaps: half an hour at 9,000 in hours at 100 takes eleven of 830', () => {
+    const spike = traceDemand('0,100\n3600,100\n7200,100\n11700,9000\n13500,100\n18000,100\n21600,100', 't.csv')
+    expect(peakOf(spike)).toBe(9000)
+    expect(meanOf(spike)).toBeCloseTo((9000 * 1800 + 100 * (25_200 - 1800)) / 25_200, 9)
+    expect(replicasThatKeep(unit(830, 1), spike, 0, surroundings)).toEqual({ everyMinute: 11, wholePeriod: 11 })
+    // Its last row stands where the day begins anew.
+    const day = traceDemand(readFileSync('docs/files/last-month.csv', 'utf8'), 't.csv')
+    expect([meanOf(day), periodSeconds(day)]).toEqual([106, 86_400])
+    expect(peakOf(traceDemand('0,1\n43200,2\n86400,9', 't.csv'))).toBe(9)
   })
 
   test('patterns peak where they should and are low on the mean', () => {
@@ -70,75 +102,10 @@ describe('demand', () => {
       const day = patternDemand(pattern, 500)
       expect(peakOf(day)).toBeCloseTo(500, 6)
       expect(meanOf(day)).toBeLessThan(320)
-      expect(Math.min(...day.rps)).toBeGreaterThan(0)
+      expect(leastOf(day)).toBeGreaterThan(0)
     }
     expect(() => patternDemand('daily', 0)).toThrow(DemandError)
     expect(() => steadyDemand(Number.NaN)).toThrow(DemandError)
-  })
-})
-
-describe('fleets', () => {
-  const hundred: FleetUnit = { label: 'x', capacityRps: 100, limitMs: 50, launchSeconds: 60 }
-  const model = { headroom: 0, minReplicas: 1, maxReplicas: Number.POSITIVE_INFINITY, reactionSeconds: 30, scaleDownSeconds: 300 }
-
-  test('a static fleet breaks exactly in the hours beyond its capacity', () => {
-    const day = tableDemand('0-8:50, 8-10:400, 10-24:200')
-    expect(staticFleet(hundred, day, 4)).toMatchObject({ brokenTime: 0, brokenHours: [] })
-    const small = staticFleet(hundred, day, 2)
-    expect(small.brokenTime).toBeCloseTo(2 / 24, 9)
-    expect(small.brokenHours).toEqual([8, 9])
-    expect(small.brokenRequests).toBeCloseTo(800 / (400 + 800 + 2800), 9)
-  })
-
-  test('an autoscaled one breaks for the reaction and the launch after a rise, and pays until it may go down', () => {
-    const day = tableDemand('0-12:100, 12-13:300, 13-24:100')
-    const outcome = autoscaledFleet(hundred, day, model)
-    // 30 s until ordered, 60 s until ready.
-    expect(outcome.brokenTime * 86_400).toBeCloseTo(90, 6)
-    expect(outcome.brokenHours).toEqual([12])
-    // Two more replicas from 12:00:30 to 13:00:30 + 300 s.
-    expect(outcome.meanReplicas).toBeCloseTo(1 + (2 * 3900) / 86_400, 2)
-    expect(outcome).toMatchObject({ leastReplicas: 1, mostReplicas: 3 })
-  })
-
-  test('follows no faster than allowed, and costs no more than a static one for the peak', () => {
-    fc.assert(
-      fc.property(
-        fc.array(fc.integer({ min: 1, max: 900 }), { minLength: 1, maxLength: 24 }),
-        fc.double({ min: 0, max: 0.5, noNaN: true }),
-        fc.integer({ min: 0, max: 600 }),
-        (rps, headroom, launchSeconds) => {
-          const demand = { rps, stepSeconds: 3600, what: '' }
-          const outcome = autoscaledFleet({ ...hundred, launchSeconds }, demand, { ...model, headroom })
-          const most = replicasFor({ demandRps: Math.max(...rps), headroom }, 100)
-          expect(outcome.mostReplicas).toBe(most)
-          expect(outcome.meanReplicas).toBeLessThanOrEqual(most + 1e-9)
-          expect(outcome.meanReplicas).toBeGreaterThanOrEqual(Math.min(...rps) / 100 - 1e-9)
-          expect(outcome.brokenTime).toBeLessThanOrEqual(Math.min(1, ((launchSeconds + 30 + 30) * rps.length) / (3600 * rps.length)) + 1e-9)
-          expect(staticFleet(hundred, demand, most).brokenTime).toBe(0)
-        },
-      ),
-      { numRuns: 40 },
-    )
-  })
-
-  test('without reaction, launch or hold it never breaks', () => {
-    const instant = autoscaledFleet({ ...hundred, launchSeconds: 0 }, patternDemand('evening-bursts', 700), {
-      ...model,
-      reactionSeconds: 0,
-      scaleDownSeconds: 0,
-    })
-    expect(instant.brokenTime).toBe(0)
-  })
-
-  test('the SLO is judged by the load curve, evenly split', () => {
-    const knot = (rateRps: number, latencyMs: number) => ({ rateRps, latencyMs, lowMs: latencyMs, highMs: latencyMs, requests: 100 })
-    const curved = { ...hundred, capacityRps: 90, curve: [knot(0, 10), knot(90, 40), knot(110, 60)] }
-    expect(keepsSlo(curved, 200, 2)).toBe(true)
-    expect(keepsSlo(curved, 220, 2)).toBe(false)
-    expect(keepsSlo(curved, 1000, 2)).toBe(false)
-    expect(keepsSlo(curved, 0, 0)).toBe(true)
-    expect(keepsSlo(curved, 1, 0)).toBe(false)
   })
 })
 
@@ -163,11 +130,11 @@ describe('a plan', () => {
     expect(dear).toMatchObject({ zoneReplicas: 21, zonePerMonth: 21 * 2 * 720, sharingSavesPerMonth: 13 * 720 })
     expect(cheap.sharingSavesPerMonth).toBeUndefined()
     expect(plan.existing).toMatchObject({ carriesRps: 22 * 60 * 0.8, atMostRps: 1320, withOneLostRps: 1260, perMonth: 22 * 720 })
-    expect(plan.existing!.underDemand.map((m) => m.outcome.brokenTime)).toEqual([0, 0, 0])
+    expect(plan.existing!.underDemand.map((m) => m.outcome.lostTime)).toEqual([0, 0, 0])
     const tight = planCapacity(
       input({ demand: steadyDemand(1000), growthPerMonth: 0.5, months: 2, units: [unit(60, 1)], existing: { trial: 1, replicas: 22 } }),
     )
-    expect(tight.existing!.underDemand.map((m) => m.outcome.brokenTime)).toEqual([0, 1])
+    expect(tight.existing!.underDemand.map((m) => m.outcome.lostTime)).toEqual([0, 1])
   })
 
   test('is refused for what cannot be', () => {

@@ -5,8 +5,11 @@ import type { Resources } from '../../trials/resources.ts'
 import type { Status } from '../recommendation/status.ts'
 import type { TokenFigures } from '../recommendation/token-figures.ts'
 import { type Demand, meanOf, peakOf, scaled } from './demand.ts'
-import { autoscaledFleet, type FleetOutcome, type FleetUnit, replicasForPeak, staticFleet } from './fleet.ts'
+import { autoscaledFleet, type FleetOutcome, replicasThatKeep, type Surroundings, staticFleet } from './fleet.ts'
+import { behaviourOf, defaultBehaviour, type HpaSettings } from './hpa.ts'
+import { losslessSettings, type ScaledFleet } from './lossless.ts'
 import { type BreakEven, breakEven, type CloudCost, cloudCosts, hoursPerMonth, replicasForZones } from './plan-costs.ts'
+import { type FleetUnit, shareOver } from './replica.ts'
 
 /** One price list: on-demand, reserved, spot, of one cloud or another. */
 interface PriceList {
@@ -22,6 +25,8 @@ export interface PlanUnit extends FleetUnit {
   readonly resources: Resources
   /** One replica; the first list is the one that decides. */
   readonly prices: readonly PriceList[]
+  /** From start to ready as trials measured it, by which a spec sets the autoscaler's pace; absent: not measured. */
+  readonly measuredLaunchSeconds?: number
   /** Of streamed answers. */
   readonly tokens?: TokenFigures
   /** Price per hour of the same with the GPU whole, where it holds a share. */
@@ -40,8 +45,11 @@ export interface PlanInput {
   readonly growthPerMonth: number
   readonly months: number
   readonly zones: number
-  readonly reactionSeconds: number
-  readonly scaleDownSeconds: number
+  /** Between requests and replicas, and how old an autoscaler's rates are. */
+  readonly surroundings: Surroundings
+  /** In place of the autoscaler's own: how long it lets replicas be that are not needed. */
+  readonly scaleDownSeconds?: number
+  /** 0: the last one goes, too. */
   readonly minReplicas: number
   /** A fleet there is already: the trial and how many of it. */
   readonly existing?: { readonly trial: number; readonly replicas: number }
@@ -52,7 +60,10 @@ interface MonthPlan {
   readonly month: number
   readonly peakRps: number
   readonly meanRps: number
+  /** That lose no minute. */
   readonly replicas: number
+  /** That keep the SLO's percentile over all requests of the period, minutes may be lost. */
+  readonly replicasOverPeriod: number
   /** Mean demand over what the replicas could carry, 0-1. */
   readonly utilisation: number
   /** SLO percentile of the static fleet at the month's peak, from the load curve, ms. */
@@ -84,6 +95,16 @@ export interface UnitPlan {
   readonly sharingSavesPerMonth?: number
 }
 
+/** The autoscaler's settings for the configuration that the plan is made with, month 1. */
+interface Scaling {
+  /** As the spec has them without a plan. */
+  readonly given: ScaledFleet
+  /** The same, the requests counted before the replicas, by a gateway: those that wait count, too. */
+  readonly countedBefore: ScaledFleet
+  /** The cheapest that lose no minute; absent: none is cheaper than a fleet that never changes. */
+  readonly lossless?: ScaledFleet & { readonly perMonth: number }
+}
+
 interface ExistingFleet {
   readonly label: string
   readonly replicas: number
@@ -100,6 +121,7 @@ export interface Plan {
   readonly input: PlanInput
   /** Cheapest static fleet in month 1 first. */
   readonly units: readonly UnitPlan[]
+  readonly scaling: Scaling
   readonly breakEven: readonly BreakEven[]
   readonly existing?: ExistingFleet
 }
@@ -116,6 +138,7 @@ export function planCapacity(input: PlanInput): Plan {
     demand: input.demand,
     input,
     units,
+    scaling: scalingOf(units[0]!, input),
     breakEven: breakEven(rivals, 4 * lastPeak, input.headroom),
     ...(input.existing ? { existing: existingFleet(input, input.existing) } : {}),
   }
@@ -143,15 +166,20 @@ function unitPlan(unit: PlanUnit, input: PlanInput): UnitPlan {
   const perMonth = unit.prices[0]!.perHour * hoursPerMonth
   const months = Array.from({ length: input.months }, (_, i): MonthPlan => {
     const demand = monthDemand(input, i + 1)
-    const replicas = Math.max(input.minReplicas, replicasForPeak(unit, demand, input.headroom))
-    const autoscaled = autoscaledFleet(unit, demand, { ...input, maxReplicas: Number.POSITIVE_INFINITY })
+    const kept = replicasThatKeep(unit, demand, input.headroom, input.surroundings)
+    const replicas = Math.max(input.minReplicas, kept.everyMinute)
+    const autoscaled = autoscaledFleet(unit, demand, settingsOf(unit, input), input.surroundings)
     return {
       month: i + 1,
       peakRps: peakOf(demand),
       meanRps: meanOf(demand),
       replicas,
+      replicasOverPeriod: Math.max(input.minReplicas, kept.wholePeriod),
       utilisation: meanOf(demand) / (replicas * unit.capacityRps),
-      ...(unit.curve ? { sloMsAtPeak: latencyAt(unit.curve, peakOf(demand) / replicas) } : {}),
+      // A peak that is short enough to wait has no latency of its own.
+      ...(unit.curve && shareOver(unit, peakOf(demand) / replicas) < 1
+        ? { sloMsAtPeak: latencyAt(unit.curve, peakOf(demand) / replicas) }
+        : {}),
       staticPerMonth: cents(replicas * perMonth),
       withSparePerMonth: cents((replicas + 1) * perMonth),
       autoscaled,
@@ -180,6 +208,35 @@ function unitPlan(unit: PlanUnit, input: PlanInput): UnitPlan {
   }
 }
 
+/** As the spec has them. */
+function settingsOf(unit: PlanUnit, { headroom, minReplicas, scaleDownSeconds }: PlanInput): HpaSettings {
+  const behaviour = behaviourOf(unit.measuredLaunchSeconds) ?? defaultBehaviour
+  const stabilizationWindowSeconds = scaleDownSeconds
+  return {
+    targetRps: unit.capacityRps * (1 - headroom),
+    minReplicas,
+    maxReplicas: Number.POSITIVE_INFINITY,
+    behaviour:
+      stabilizationWindowSeconds === undefined
+        ? behaviour
+        : { ...behaviour, scaleDown: { ...behaviour.scaleDown, stabilizationWindowSeconds } },
+    counts: minReplicas === 0 ? 'came' : 'answered',
+  }
+}
+
+function scalingOf({ unit, months: [first] }: UnitPlan, input: PlanInput): Scaling {
+  const settings = settingsOf(unit, input)
+  const before = { ...settings, counts: 'came' } as const
+  const lossless = losslessSettings(unit, input.demand, settings, first!.replicas, input.surroundings)
+  return {
+    given: { settings, outcome: first!.autoscaled },
+    countedBefore: { settings: before, outcome: autoscaledFleet(unit, input.demand, before, input.surroundings) },
+    ...(lossless && {
+      lossless: { ...lossless, perMonth: cents(lossless.outcome.meanReplicas * unit.prices[0]!.perHour * hoursPerMonth) },
+    }),
+  }
+}
+
 function tokensOf({ outputTokens, inputTokens }: TokenFigures, meanRps: number, perMonth: number) {
   const outputTokensPerSecond = meanRps * outputTokens
   return {
@@ -202,7 +259,7 @@ function existingFleet(input: PlanInput, { trial, replicas }: { trial: number; r
     perMonth: cents(replicas * unit.prices[0]!.perHour * hoursPerMonth),
     underDemand: Array.from({ length: input.months }, (_, i) => ({
       month: i + 1,
-      outcome: staticFleet(unit, monthDemand(input, i + 1), replicas),
+      outcome: staticFleet(unit, monthDemand(input, i + 1), replicas, input.surroundings),
     })),
   }
 }

@@ -108,7 +108,10 @@ describe('the capacity plan in words', () => {
       capacityRps: j.candidate.capacityRps,
       curve: j.curve,
       limitMs: slo.limitMs,
-      launchSeconds: j.trial.state === 'complete' ? (j.trial.usage?.launchSeconds ?? 30) : 30,
+      percentile: slo.percentile,
+      startupSeconds: 30,
+      nodeSeconds: 0,
+      perNode: 4,
       resources: { cpuCores: 2, memoryMiB: 4096, gpu: 'T4', gpus: 1, gpuShare: 0.25 },
       prices: [
         { name: 'on-demand', currency: 'USD', perHour: price(j.candidate.configuration) },
@@ -124,8 +127,7 @@ describe('the capacity plan in words', () => {
     growthPerMonth: 0.05,
     months: 12,
     zones: 3,
-    reactionSeconds: 30,
-    scaleDownSeconds: 300,
+    surroundings: { timeoutSeconds: 10, reactionSeconds: 30 },
     minReplicas: 1,
     existing: { trial: 2, replicas: 6 },
   }
@@ -147,6 +149,9 @@ describe('the capacity plan in words', () => {
       'reserved, 1 year',
       'Which is cheapest as demand grows',
       'evenly',
+      'SLO minutes lost',
+      'as the spec has them',
+      'lose no minute',
     ])
       expect(text).toContain(part)
     expect(text).not.toMatch(/NaN|undefined|Infinity/)

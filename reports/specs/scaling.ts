@@ -1,4 +1,5 @@
 /** Scaling on what one replica was measured to carry. Only for figures that hold of what is deployed. */
+import { behaviourOf, type ScalingBehaviour } from '../plan/hpa.ts'
 import type { Manifest } from './manifest.ts'
 import type { Container, Serving } from './serving.ts'
 
@@ -34,36 +35,11 @@ export const rateMetrics = (serving: Serving): readonly Manifest[] => [
 /** 24.5 req/s → '24500m': a quantity has no decimals beyond milli. Rounded down, to scale rather early. */
 const rateQuantity = (rps: number): string => (rps >= 100 || Number.isInteger(rps) ? String(Math.floor(rps)) : `${Math.floor(rps * 1000)}m`)
 
-interface Behaviour {
-  readonly scaleUp: Manifest
-  readonly scaleDown: Manifest & { readonly stabilizationWindowSeconds: number }
+/** Those of a plan, else made from the measured start; left to the autoscaler's defaults where there is neither. */
+export function behaviour({ scaling, evidence }: Serving): { readonly behavior?: ScalingBehaviour } {
+  const behavior = scaling ?? behaviourOf(evidence.launchSeconds)
+  return behavior === undefined ? {} : { behavior }
 }
-
-/**
- * Doubles at most once in the time that a replica takes to start, so that what was ordered serves before more is ordered; gives one up, or a tenth, in as
- * long, and only after ten times that (at least five minutes) without need. Left to the autoscaler's defaults where the start was not measured.
- */
-export function behaviour({ evidence }: Serving): { readonly behavior?: Behaviour } {
-  const { launchSeconds } = evidence
-  if (launchSeconds === undefined || !(launchSeconds > 0)) return {}
-  const periodSeconds = within(15, launchSeconds, 1800)
-  return {
-    behavior: {
-      scaleUp: { stabilizationWindowSeconds: 0, policies: [{ type: 'Percent', value: 100, periodSeconds }] },
-      scaleDown: {
-        stabilizationWindowSeconds: within(300, 10 * launchSeconds, 3600),
-        selectPolicy: 'Max',
-        policies: [
-          { type: 'Pods', value: 1, periodSeconds },
-          { type: 'Percent', value: 10, periodSeconds },
-        ],
-      },
-    },
-  }
-}
-
-/** The bounds are the API's own. */
-const within = (least: number, seconds: number, most: number): number => Math.min(most, Math.max(least, Math.ceil(seconds)))
 
 export const adapterNote = ({ container }: Serving): string =>
   `needs a metrics adapter that serves ${rateMetric} per pod, e.g. prometheus-adapter with metricsQuery sum(rate(${requestsMetric(container)}{<<.LabelMatchers>>}[1m])) by (<<.GroupBy>>)`

@@ -9,6 +9,7 @@ import type { MeasuredWith } from '../../trials/measured-with.ts'
 import type { Resources } from '../../trials/resources.ts'
 import { type Deployed, type Figures, figuresOf } from '../figures.ts'
 import { money, percent, rate, rateInterval, sloLimit } from '../format.ts'
+import type { ScalingBehaviour } from '../plan/hpa.ts'
 import type { Status } from '../recommendation/status.ts'
 import type { Candidate } from '../recommendation/types.ts'
 import { atCapacityText, capacityText } from '../recommendation/words.ts'
@@ -97,6 +98,8 @@ export interface ServingOptions {
   readonly headroom: number
   readonly minReplicas?: number
   readonly maxReplicas?: number
+  /** How fast an autoscaler may change the number of replicas; absent: by the measured start. */
+  readonly scaling?: ScalingBehaviour
   readonly gpuScheme?: GpuScheme
   /** With GPU scheme dra. */
   readonly dra?: DraOptions
@@ -145,6 +148,7 @@ export interface Serving {
   readonly sized: boolean
   readonly minReplicas: number
   readonly maxReplicas: number
+  readonly scaling?: ScalingBehaviour
   readonly headroom: number
   /** Capacity × (1 − headroom): what one replica is planned to carry. */
   readonly perReplicaRps: number
@@ -218,6 +222,7 @@ export function servingOf({ model, candidate, resources, deployed, container, ev
     sized: [options.demandRps, candidate.replicas, options.minReplicas, options.maxReplicas].some((given) => given !== undefined),
     minReplicas,
     maxReplicas,
+    ...(options.scaling ? { scaling: options.scaling } : {}),
     headroom,
     perReplicaRps,
     ...(evidence.meanMsAtCapacity ? { inFlight: Math.ceil((candidate.capacityRps * evidence.meanMsAtCapacity) / 1000) } : {}),

@@ -162,16 +162,20 @@ export function historyOption(points: readonly { trial: number; cost: number }[]
 
 /** Demand over one period against what a static fleet carries. Hours on the x axis. */
 export function demandOption(
-  demand: { readonly rps: readonly number[]; readonly stepSeconds: number },
+  { spans }: { readonly spans: readonly { readonly rps: number; readonly seconds: number }[] },
   carriesRps: number,
   name: string,
 ): EChartsOption {
-  const hour = (i: number) => (i * demand.stepSeconds) / 3600
-  const last = demand.rps.length
+  let seconds = 0
+  const steps: [number, number][] = spans.map((span) => {
+    seconds += span.seconds
+    return [(seconds - span.seconds) / 3600, span.rps]
+  })
+  const hours = seconds / 3600
   return {
     grid,
     legend: { top: 0, textStyle: { color: '#333' } },
-    xAxis: { type: 'value', max: hour(last), ...axis('hours') },
+    xAxis: { type: 'value', max: hours, ...axis('hours') },
     yAxis: { type: 'value', ...yAxis('requests per second') },
     series: [
       {
@@ -181,7 +185,7 @@ export function demandOption(
         symbol: 'none',
         color: palette[0],
         areaStyle: { opacity: 0.15 },
-        data: [...demand.rps.map((rps, i) => [hour(i), rps]), [hour(last), demand.rps.at(-1)!]],
+        data: [...steps, [hours, spans.at(-1)!.rps]],
       },
       {
         type: 'line',
@@ -190,7 +194,7 @@ export function demandOption(
         color: palette[1],
         data: [
           [0, carriesRps],
-          [hour(last), carriesRps],
+          [hours, carriesRps],
         ],
       },
     ],

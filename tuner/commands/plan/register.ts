@@ -20,12 +20,21 @@ export function registerPlan(program: Command): void {
     .option('--trials <list>', 'trials to plan with, e.g. 3,7 (default: the best three)')
     .option('--fleet <n x trial>', 'how much can the fleet that is there take? e.g. 6x3 = six replicas of trial 3')
     .option('--zones <n>', 'zones; the plan stands the loss of one', '3')
-    .option('--reaction <time>', 'from a rise in demand to the order of a replica', '30s')
-    .option('--scale-down <time>', 'a replica goes when it was not needed for this long', '5min')
-    .option('--min-replicas <n>', 'least replicas of any fleet', '1')
+    .option(
+      '--startup <time>',
+      'from the start of a replica to ready, on a node that is there (default: as measured, else 30s; with a GPU 90s, a language model 3min)',
+    )
+    .option(
+      '--node <time>',
+      'from the order of a node until it takes replicas, images pulled; 0s: always there (default: as measured, else 2min; with a GPU 4min, for a language model 5min)',
+    )
+    .option('--reaction <time>', "age of the autoscaler's rate: scrapes and adapter, before the minute that it is a mean of", '30s')
+    .option('--scale-down <time>', 'how long the autoscaler leaves replicas that are not needed (default: as the spec sets it)')
+    .option('--min-replicas <n>', 'least replicas of any fleet; 0: an autoscaler takes the last one, too', '1')
     .option('--prices <file>', 'price book (YAML); repeat it to compare lists: on-demand, reserved, spot, other clouds', collect, [])
     .option('--slo <slo>', "plan for another SLO, e.g. 30ms or 'p95<80ms'")
     .option('--out <file>', '.md, .html, .csv or .json (default: text on the terminal)')
+    .option('--spec <folder>', 'write a deployment there whose autoscaler has the settings that lose no minute')
     .option('--json', 'print JSON')
     .option('--db <file>', 'trial store (SQLite)', defaults.db)
     .addHelpText(

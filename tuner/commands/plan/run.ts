@@ -1,17 +1,21 @@
 /** `tune plan`: a capacity plan from a stored experiment. */
 
-import { extname } from 'node:path'
-import { type Demand, demandPatterns, patternDemand, steadyDemand, tableDemand, traceDemand } from '../../../reports/plan/demand.ts'
+import { extname, join } from 'node:path'
+import { type Demand, demandPatterns, patternDemand, peakOf, steadyDemand, tableDemand, traceDemand } from '../../../reports/plan/demand.ts'
 import { planBlocks, planCsv, planJson } from '../../../reports/plan/plan-blocks.ts'
 import { type Plan, type PlanInput, type PlanUnit, planCapacity } from '../../../reports/plan/plan-capacity.ts'
+import { assumedStartup, perNodeOf } from '../../../reports/plan/startup.ts'
 import { candidatesOf } from '../../../reports/recommendation/candidates.ts'
 import { judge } from '../../../reports/recommendation/judged.ts'
 import { renderSvg } from '../../../reports/report/charts/svg.ts'
 import { toHtml } from '../../../reports/report/document/html.ts'
 import { toMarkdown, toText } from '../../../reports/report/document/markdown.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
+import { renderSpec } from '../../../reports/specs/index.ts'
 import { type PriceBook, pricePerHour } from '../../../trials/prices/book.ts'
 import { resourcesOf } from '../../../trials/resources.ts'
+import { withOwnPod } from '../../delivery/own-pod.ts'
+import { servingFrom } from '../../delivery/serving-from.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { parseCount, parseDurationMs, parseRateRps, parseShare } from '../../experiment/units.ts'
 import { givenText } from '../../given-file.ts'
@@ -33,18 +37,19 @@ export interface PlanFlags {
   readonly trials?: string
   readonly fleet?: string
   readonly zones: string
+  readonly startup?: string
+  readonly node?: string
   readonly reaction: string
-  readonly scaleDown: string
+  readonly scaleDown?: string
   readonly minReplicas: string
   readonly prices: readonly string[]
   readonly out?: string
+  readonly spec?: string
   readonly json?: boolean
 }
 
 /** Configurations planned with where none is named. */
 const planned = 3
-/** Where the launch was not measured, seconds. */
-const assumedLaunchSeconds = 60
 
 export async function plan(id: string | undefined, flags: PlanFlags): Promise<number> {
   const form = flags.json ? '.json' : flags.out === undefined ? '.txt' : extname(flags.out).toLowerCase()
@@ -60,25 +65,59 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
   const wanted = flags.trials?.split(',').map((n) => parseCount(n.trim(), 1))
   const input: PlanInput = {
     recommended: reopened.recommendation.best?.trial,
-    units: unitsOf(reopened, books, wanted, fleet?.trial),
+    units: unitsOf(reopened, books, wanted, fleet?.trial, timesOf(flags)),
     slo: reopened.experiment.slo,
     demand,
     headroom: parseShare(flags.headroom ?? '0%'),
     growthPerMonth,
     months: flags.months === undefined ? (growthPerMonth === 0 ? 1 : 12) : parseCount(flags.months, 1),
     zones: parseCount(flags.zones, 1),
-    reactionSeconds: parseDurationMs(flags.reaction) / 1000,
-    scaleDownSeconds: parseDurationMs(flags.scaleDown) / 1000,
-    minReplicas: parseCount(flags.minReplicas, 1),
+    surroundings: { timeoutSeconds: reopened.experiment.load.timeoutMs / 1000, reactionSeconds: secondsOf(flags.reaction)! },
+    scaleDownSeconds: secondsOf(flags.scaleDown),
+    minReplicas: parseCount(flags.minReplicas, 0),
     existing: fleet,
   }
-  const text = await render(checkedPlan(input), aboutOf(reopened, input))
+  const made = checkedPlan(input)
+  const text = await render(made, aboutOf(reopened, input))
+  if (flags.spec !== undefined) await writeScaled(reopened, made, flags.spec)
   if (flags.out === undefined) process.stdout.write(text)
   else {
     await writeAtomically(flags.out, text)
     process.stdout.write(`${flags.out}\n`)
   }
   return exitCodes.ok
+}
+
+const secondsOf = (text: string | undefined): number | undefined => (text === undefined ? undefined : parseDurationMs(text) / 1000)
+
+const timesOf = ({ startup, node }: PlanFlags) => ({ startup: secondsOf(startup), node: secondsOf(node) })
+
+/** The deployment with the autoscaler's settings of the plan: those that lose no minute, or as many replicas as do without. */
+async function writeScaled(
+  { experiment, recommendation, trials }: Reopened,
+  { units, scaling, input }: Plan,
+  folder: string,
+): Promise<void> {
+  const { unit, months } = units[0]!
+  const fixed = { ...scaling.given.settings, minReplicas: months[0]!.replicas, maxReplicas: months[0]!.replicas }
+  const { minReplicas, maxReplicas, targetRps, behaviour } = scaling.lossless?.settings ?? fixed
+  const candidate = candidatesOf(recommendation).find((c) => c.trial === unit.trial)!
+  const made = servingFrom(experiment, recommendation, candidate, trials, {
+    demandRps: peakOf(input.demand),
+    headroom: 1 - targetRps / unit.capacityRps,
+    minReplicas,
+    maxReplicas,
+    scaling: behaviour,
+  })
+  for (const file of await renderSpec(
+    'kubernetes',
+    withOwnPod(experiment, made),
+    minReplicas === maxReplicas ? { autoscaler: 'none' } : {},
+  )) {
+    const path = join(folder, file.name)
+    await writeAtomically(path, file.text)
+    process.stderr.write(`${path}\n`)
+  }
 }
 
 const forms: Readonly<Record<string, (plan: Plan, about: readonly string[]) => Promise<string>>> = {
@@ -124,6 +163,7 @@ function unitsOf(
   books: readonly PriceBook[],
   wanted: readonly number[] | undefined,
   fleet: number | undefined,
+  given: { readonly startup?: number; readonly node?: number },
 ): PlanUnit[] {
   const judged = judge(trials, viewOf(experiment, { pricePerHour: price, label }))
   // In the order of the recommendation: what is not known to keep the SLO at any rate is planned with only when asked for.
@@ -142,8 +182,11 @@ function unitsOf(
       missing.length > 0 ? exitCodes.usage : exitCodes.sloUnmet,
     )
   }
-  return chosen.map(({ candidate, trial, curve }): PlanUnit => {
+  return chosen.map(({ candidate, trial, measurement, curve }): PlanUnit => {
     const resources = resourcesOf(candidate.configuration, {}, experiment.own.gpus)
+    const assumed = assumedStartup(resources, candidate.tokens !== undefined)
+    // A simulated launch takes no time, and an emulated one is not that of what it stands for.
+    const launched = experiment.devicesUsed === 'emulated' ? undefined : trial.usage?.launchSeconds || undefined
     const shared = resources.gpu !== undefined && resources.gpuShare < 1
     return {
       label: candidate.bound === 'upper' ? `${candidate.label} (capacity at most)` : candidate.label,
@@ -153,7 +196,12 @@ function unitsOf(
       tokens: candidate.tokens,
       curve,
       limitMs: experiment.slo.limitMs,
-      launchSeconds: (trial.usage?.launchSeconds ?? assumedLaunchSeconds) + (trial.usage?.nodeWaitSeconds ?? 0),
+      percentile: experiment.slo.percentile,
+      saturationRps: measurement?.saturationRps,
+      startupSeconds: given.startup ?? launched ?? assumed.startupSeconds,
+      nodeSeconds: given.node ?? trial.usage?.nodeWaitSeconds ?? assumed.nodeSeconds,
+      perNode: perNodeOf(resources),
+      measuredLaunchSeconds: launched,
       resources,
       prices: books.map((book) => ({ name: book.name, currency: book.currency, perHour: pricePerHour(resources, book) })),
       ...(shared ? { wholeGpuPerHour: pricePerHour({ ...resources, gpuShare: 1 }, books[0]!) } : {}),
