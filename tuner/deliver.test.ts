@@ -153,7 +153,7 @@ describe('tune plan', () => {
     const json = JSON.parse(await run(() => plan(undefined, { ...wanted, json: true })))
     expect(json.units[0].months).toHaveLength(12)
     expect(json.units[0].byPriceList.map((p: { name: string }) => p.name)).toEqual(['list', 'spot'])
-    expect(json.units[0]).toMatchObject({ startupSeconds: 11, nodeSeconds: 240, perNode: 4 })
+    expect(json.units[0]).toMatchObject({ startupSeconds: 90, nodeSeconds: 240, perNode: 4 })
     for (const form of ['csv', 'md', 'html']) await run(() => plan(undefined, { ...wanted, out: join(folder, `plan.${form}`) }))
     expect(parseCsv(readFileSync(join(folder, 'plan.csv'), 'utf8'))).toHaveLength(1 + 2 * 12)
     expect(readFileSync(join(folder, 'plan.md'), 'utf8')).toContain('| month |')
