@@ -4,7 +4,7 @@ import { rate, significant } from '../format.ts'
 import { parseCsv } from '../report/csv.ts'
 
 /** A rate, requests per second, and how long it holds. */
-export interface DemandSpan {
+interface DemandSpan {
   readonly rps: number
   readonly seconds: number
 }

@@ -2,13 +2,13 @@
  * How many replicas Kubernetes' HorizontalPodAutoscaler (autoscaling/v2) asks for, tick by tick: its tolerance, its stabilisation windows and its policies
  * (kubernetes/kubernetes, pkg/controller/podautoscaler/horizontal.go and replica_calculator.go). KEDA makes such an autoscaler and adds the way to zero.
  */
-export interface ScalingPolicy {
+interface ScalingPolicy {
   readonly type: 'Percent' | 'Pods'
   readonly value: number
   readonly periodSeconds: number
 }
 
-export interface ScalingRules {
+interface ScalingRules {
   readonly stabilizationWindowSeconds: number
   /** Max: the policy that changes most decides. */
   readonly selectPolicy?: 'Max'
