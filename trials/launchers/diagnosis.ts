@@ -25,6 +25,16 @@ const outOfMemoryLines = [
   /Cannot allocate memory|ENOMEM/,
   /\bout of memory\b/i,
 ]
+/** Those of them, and of the emulated engine's, that can only be the GPU's. */
+const gpuMemoryLines = [
+  /(CUDA|HIP) out of memory|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|cudaMalloc failed: out of memory/i,
+  /failed to allocate memory on (the )?device|OOM when allocating tensor.*GPU/i,
+  /MiB of GPU memory/,
+]
+
+/** What an end for want of memory says of itself tells that it was the GPU's; where it does not, it may have been the machine's. */
+export const lacksGpuMemory = (detail: string): boolean => gpuMemoryLines.some((pattern) => pattern.test(detail))
+
 const noGpuLines = [/no CUDA-capable device is detected/i, /CUDA_ERROR_NO_DEVICE/, /No CUDA GPUs are available/i]
 const portTakenLines = [/EADDRINUSE/, /address already in use/i, /Connection in use: \(/] // the last is gunicorn's
 const missingLines = [

@@ -46,7 +46,8 @@ export async function assemble(asked: Experiment, experimentId: string, store: T
       expectation: expectationOf(experiment),
       defaultConfiguration: defaultConfiguration(problem),
       sampler: createSampler(experiment.sampler),
-      assessStop: (observations, rng) => assessStop(problem, observations, rng, { tolerance: stop.tolerance, risk: 1 - stop.certainty }),
+      assessStop: (known, observations, rng) =>
+        assessStop(known, observations, rng, { tolerance: stop.tolerance, risk: 1 - stop.certainty }),
       rng: createRng(seed),
       backend,
       store,

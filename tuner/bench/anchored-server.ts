@@ -2,12 +2,33 @@
 import type { Configuration, Problem } from '../../search/types.ts'
 import { anchoredMs, movedAnchor } from '../../trials/devices/anchor.ts'
 import { deviceLatencyMs } from '../../trials/devices/device-model.ts'
-import { parvaAnchored, parvaCall } from '../../trials/devices/testing/anchored-tables.ts'
+import { parvaAnchored, parvaCall, parvaProfile } from '../../trials/devices/testing/anchored-tables.ts'
+import type { FinishedTrial } from '../../trials/types.ts'
+import { withoutMemoryLacks } from '../loop/out-of-memory.ts'
 
 /** A slice's speed against the slice that was measured, as a standard deviation of its logarithm. */
 const sliceSd = 0.1
 const slices = [1, 2, 3, 4, 7]
 const step = 0.05
+
+/** The names by which a run reads memory, for a configuration of the tables. */
+const servedAs = ({ gpuSlices, batchSize, processes }: Configuration): Configuration => ({
+  gpu: 'A100-80GB',
+  migProfile: parvaProfile(gpuSlices!),
+  batchSize: batchSize!,
+  instances: processes!,
+})
+
+/** What launches of the tables that ran out of memory teach, by the same rule as in a run. */
+export function withTableLacks(problem: Problem, trials: readonly FinishedTrial[]): Problem {
+  const named = (name: string, values: readonly number[]) => ({ kind: 'ordinal', category: 'server', scale: 'log', name, values }) as const
+  const space = { parameters: [named('batchSize', []), named('instances', [])], constraints: [] }
+  const learned = withoutMemoryLacks(
+    { ...problem, space, cannotServe: undefined },
+    trials.map((trial) => ({ ...trial, configuration: servedAs(trial.configuration) })),
+  )
+  return { ...problem, cannotServe: (c) => problem.cannotServe?.(c) === true || learned.cannotServe?.(servedAs(c)) === true }
+}
 
 /** @param name of the task: parvagpu/MODEL@LIMIT */
 export function anchoredServer(name: string, { constraintLimit: limitMs = Infinity }: Problem) {

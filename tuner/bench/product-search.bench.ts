@@ -13,7 +13,7 @@ import type { Configuration, Observation, Problem, Rng, Suggestion } from '../..
 import type { FinishedTrial } from '../../trials/types.ts'
 import { observationOf } from '../loop/observations.ts'
 import { worthOfTrial } from '../loop/trial-worth.ts'
-import { anchoredServer } from './anchored-server.ts'
+import { anchoredServer, withTableLacks } from './anchored-server.ts'
 import { type ErrorSize, type PerturbedTable, perturbedTable, scenarios } from './perturbed-truth.ts'
 import { recordedServers } from './recorded-servers.ts'
 
@@ -49,7 +49,8 @@ const priors: Record<string, (drawn: PerturbedTable) => Partial<Problem>> = {
 function recordOf(number: number, observation: Observation, limitMs: number, { predicted }: Suggestion): FinishedTrial {
   const { configuration } = observation
   const told = { number, configuration, why: '', startedAt: new Date(0).toISOString(), seconds: 30, ...(predicted && { predicted }) }
-  if (observation.state === 'infeasible') return { ...told, state: 'infeasible', reason: 'out-of-memory', detail: observation.reason }
+  if (observation.state === 'infeasible')
+    return { ...told, state: 'infeasible', reason: 'out-of-memory', detail: `needs more MiB of GPU memory: ${observation.reason}` }
   const capacityRps = observation.rate?.value ?? 0
   const spread = Math.exp(1.645 * (observation.rate?.logSd ?? 0.05))
   const idleMs = observation.constraint?.value ?? Number.NaN
@@ -88,30 +89,37 @@ function ends(problem: Problem, observations: readonly Observation[], trials: re
 }
 
 /** One experiment; goes on after the stop to learn when the best would have been found. */
-function experiment(problem: Problem, table: PerturbedTable['table'], rng: Rng, first: readonly Configuration[] = []): Run {
+function experiment(
+  given: Problem,
+  table: PerturbedTable['table'],
+  rng: Rng,
+  first: readonly Configuration[] = [],
+  learned = (problem: Problem, _: readonly FinishedTrial[]) => problem,
+): Run {
   const truth = trueLogCosts(table)
   const within = Math.min(...truth.values()) + Math.log(1.05)
-  const limitMs = problem.constraintLimit!
+  const limitMs = given.constraintLimit!
   const trials: FinishedTrial[] = []
   const observations: Observation[] = []
   let stoppedAt: number | undefined
   let hit: number | undefined
   while (trials.length < CAP && (stoppedAt === undefined || hit === undefined)) {
-    const given = first[trials.length]
-    const suggestion = given ? { configuration: given, why: '' } : sampler.suggest(problem, observations, [], rng)
+    const problem = learned(given, trials)
+    const told = first[trials.length]
+    const suggestion = told ? { configuration: told, why: '' } : sampler.suggest(problem, observations, [], rng)
     if (!suggestion) break
     const measured = table.measure(suggestion.configuration, rng.fork(`noise ${trials.length}`))
     const trial = recordOf(trials.length + 1, measured, limitMs, suggestion)
     trials.push(trial)
-    observations.push(observationOf(trial, problem.objective)!)
+    observations.push(observationOf(trial, given.objective)!)
     if (truth.get(configurationKey(suggestion.configuration))! <= within) hit ??= trials.length
-    if (stoppedAt === undefined && ends(problem, observations, trials, rng)) stoppedAt = trials.length
+    if (stoppedAt === undefined && ends(learned(given, trials), observations, trials, rng)) stoppedAt = trials.length
   }
   const seen = trials.slice(0, stoppedAt ?? trials.length)
   const view = {
     slo: { percentile: 0.99, limitMs, maxErrorRate: 0.001 },
-    objective: problem.objective,
-    pricePerHour: problem.pricePerHour,
+    objective: given.objective,
+    pricePerHour: given.pricePerHour,
     label: configurationKey,
   }
   const winner = judge(seen, view)[0]
@@ -156,9 +164,10 @@ const repeated = (name: string, run: (rng: Rng) => Run) => seedNumbers.map((seed
 for (const { name, table } of recordedServers().filter((s) => s.name.includes(options.only))) {
   const anchored = anchoredServer(name, table.problem)
   const runs = {
-    none: () => repeated(name, (rng) => experiment(table.problem, table, rng)),
+    none: () => repeated(name, (rng) => experiment(table.problem, table, rng, [], withTableLacks)),
     // The launch whose server gave the anchors is the first trial.
-    anchored: () => repeated(name, (rng) => experiment({ ...table.problem, ...anchored.prior }, table, rng, [anchored.measuredOn])),
+    anchored: () =>
+      repeated(name, (rng) => experiment({ ...table.problem, ...anchored.prior }, table, rng, [anchored.measuredOn], withTableLacks)),
   }
   rows.push(...Object.entries(runs).map(([prior, all]) => summary(name, prior, all())))
 }

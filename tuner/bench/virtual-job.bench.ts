@@ -123,13 +123,13 @@ function listening(parts: LoopParts, { stop, objective }: Experiment, beliefs: B
     trials.push(trial)
     await parts.store.append(id, trial)
   }
-  const assessStop: LoopParts['assessStop'] = (observations, rng) => {
-    const assessment = parts.assessStop(observations, rng)
+  const assessStop: LoopParts['assessStop'] = (problem, observations, rng) => {
+    const assessment = parts.assessStop(problem, observations, rng)
     const { best } = parts.recommend(trials, undefined)
     const worth = best && worthOfTrial({ stop, objective }, { trials, spent: 0, best })
     const { expectedGain } = assessment
     const stops = assessment.stop || (worth !== undefined && expectedGain !== undefined && expectedGain < worth.leastGain)
-    const told = gainUntold(parts.problem, observations) ?? expectedGain
+    const told = gainUntold(problem, observations) ?? expectedGain
     beliefs.push({ stops, best: best?.configuration, ...(told !== undefined && { expectedGain: told }) })
     return options.gains ? { ...assessment, stop: false, expectedGain: undefined } : assessment
   }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Configuration, Observation } from '../../search/types.ts'
+import type { Configuration, Observation, Problem } from '../../search/types.ts'
 import { type FinishedTrial, InfeasibleError, LaunchError } from '../../trials/types.ts'
 import { runFakes } from '../testing/fake-run.ts'
 import { batchProblem, fakeExperiment, fakeLauncher, fakeParts, fakePredictor, measurement, orderedSampler } from '../testing/fakes.ts'
@@ -169,7 +169,7 @@ describe('the loop', () => {
   })
 
   test('stops when the stop rule is certain', async () => {
-    const assessStop = (observations: readonly unknown[]) => ({
+    const assessStop = (_: Problem, observations: readonly unknown[]) => ({
       probabilityBetterExists: observations.length >= 3 ? 0.02 : 0.5,
       tolerance: 0.05,
       stop: observations.length >= 3,
@@ -247,7 +247,7 @@ describe('the loop', () => {
 
   test('a disturbed trial says nothing: it is run again, and its configuration given up after three attempts', async () => {
     const seen: (readonly Observation[])[] = []
-    const assessStop = (observations: readonly Observation[]) => {
+    const assessStop = (_: Problem, observations: readonly Observation[]) => {
       seen.push([...observations])
       return { probabilityBetterExists: 1, tolerance: 0.05, stop: false }
     }
@@ -274,7 +274,7 @@ describe('the loop', () => {
       measurement(isolation === '2' && ++tries === 1 ? 7 : 100 * Number(isolation))
     const expectation = ({ batchSize }: Configuration) => ({ capacityRps: 100 * Number(batchSize), relativeError: 0.1 })
     const judged: number[][] = []
-    const assessStop = (known: readonly Observation[]) => {
+    const assessStop = (_: Problem, known: readonly Observation[]) => {
       judged.push(known.flatMap((o) => (o.state === 'complete' && o.rate ? [o.rate.value] : [])))
       return { probabilityBetterExists: 1, tolerance: 0.05, stop: false }
     }

@@ -17,7 +17,8 @@ export interface LoopParts {
   /** Measured before anything else: the yardstick of the gain. */
   readonly defaultConfiguration?: Configuration
   readonly sampler: Sampler
-  readonly assessStop: (observations: readonly Observation[], rng: Rng) => StopAssessment
+  /** @param problem without what trials have shown to be impossible */
+  readonly assessStop: (problem: Problem, observations: readonly Observation[], rng: Rng) => StopAssessment
   readonly rng: Rng
   readonly backend: Pick<Backend, 'launcher' | 'measure' | 'close'>
   readonly store: TrialStore

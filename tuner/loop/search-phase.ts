@@ -3,11 +3,12 @@ import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
 import { writing } from '../../reports/format.ts'
 import { costText } from '../../search/objective.ts'
 import { configurationKey } from '../../search/space.ts'
-import type { Configuration, StopAssessment, Suggestion } from '../../search/types.ts'
+import type { Configuration, Problem, StopAssessment, Suggestion } from '../../search/types.ts'
 import type { FinishedTrial, TrialPurpose } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 import type { EventBody, StopReason } from './events.ts'
 import { withoutPlace } from './observations.ts'
+import { withMemoryLesson, withoutMemoryLacks } from './out-of-memory.ts'
 import type { LoopParts } from './parts.ts'
 import { secondReadings } from './second-reading.ts'
 import type { TrialLog } from './trial-log.ts'
@@ -133,7 +134,8 @@ export class Search {
 
   /** What must be tried again, the yardstick where it helps or stands in nothing's way, then what the sampler suggests. Undefined: nothing is left to try. */
   #next(): TrialRequest | undefined {
-    const { sampler, problem, rng } = this.#parts
+    const { sampler, rng } = this.#parts
+    const problem = this.#problem()
     const retry = this.#retries.shift()
     if (retry) return { ...retry, number: this.#log.nextNumber() }
     // Where physics says where to begin, it would only delay the search; beside another trial it delays nothing.
@@ -162,6 +164,11 @@ export class Search {
     }
     const room = this.#log.counted < this.#experiment.budget.maxTrials
     return room && this.#yardstickDue() ? this.#yardstick() : undefined
+  }
+
+  /** Without what trials have shown to run out of memory. */
+  #problem(): Problem {
+    return withoutMemoryLacks(this.#parts.problem, this.#log.trials, this.#experiment.own.gpus)
   }
 
   #yardstickDue(): boolean {
@@ -220,8 +227,9 @@ export class Search {
     if (this.#turns.giveUp(number)) this.#emit({ type: 'warning', message: `trial ${number} waits for ${what}; others run meanwhile` })
   }
 
-  async #record(trial: FinishedTrial, request: TrialRequest): Promise<FinishedTrial> {
+  async #record(ended: FinishedTrial, request: TrialRequest): Promise<FinishedTrial> {
     const { store, experimentId, label, problem, assessStop, rng } = this.#parts
+    const trial = withMemoryLesson(ended, problem, this.#log.trials, this.#experiment.own.gpus)
     await store.append(experimentId, trial)
     this.#pending.delete(trial.number)
     this.#turns.end(trial.number)
@@ -231,7 +239,7 @@ export class Search {
     this.#emit({ type: 'trial-finished', trial, label: label(trial.configuration), pricePerHour, retry, spent: this.#log.spent })
     this.#announceBest()
     if (trial.state !== 'failed' || withoutPlace(trial)) {
-      this.#assessment = assessStop(this.#log.observations(), rng)
+      this.#assessment = assessStop(this.#problem(), this.#log.observations(), rng)
       const trialsLeft = this.#trialsLeft(this.#assessment)
       const told = { assessment: this.#assessment, afterTrials: this.#log.counted }
       this.#emit({ type: 'stop-assessed', ...told, ...(trialsLeft !== undefined && { trialsLeft }) })

@@ -169,6 +169,7 @@ export function fakeExperiment(overrides: Partial<Experiment> = {}): Experiment 
     space: batchProblem.space,
     pins: {},
     predictor: { kind: 'builtin', model: 'fake', engine: 'emulated' },
+    own: { gpus: [], architectures: [] },
     load: {
       arrivals: { kind: 'poisson' },
       payload: { kind: 'generated', seed: 1, count: 1 },

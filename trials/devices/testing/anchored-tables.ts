@@ -39,10 +39,13 @@ export function foretoldFrameworks(rows: readonly LatencyRow[], anchorBatches: r
 
 const sliceNames: Readonly<Record<string, string>> = { 1: '1g.10gb', 2: '2g.20gb', 3: '3g.40gb', 4: '4g.40gb', 7: '7g.80gb' }
 
+/** @param slices of the tables */
+export const parvaProfile = (slices: number | string): string => sliceNames[slices]!
+
 /** A server of ParvaGPU's tables (PyTorch on slices of an A100-80GB) as the device model is asked of it; tf32 is what PyTorch convolves in there. */
 export const parvaCall = (model: string, slices: number | string, batch: number, processes = 1): DeviceCall => {
   const gpu = findGpu('A100-80GB')
-  const mig = findMigProfile(gpu, sliceNames[slices]!)
+  const mig = findMigProfile(gpu, parvaProfile(slices))
   return { architecture: architectureOf(model), gpu, mig, batch, processes, precision: 'tf32' }
 }
 
