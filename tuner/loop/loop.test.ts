@@ -233,7 +233,7 @@ describe('the loop', () => {
 
   test('a configuration whose requests all fail under load is tried twice, and taught as one that cannot serve', async () => {
     const seen: (readonly Observation[])[] = []
-    const assessStop = (observations: readonly Observation[]) => {
+    const assessStop = (_: Problem, observations: readonly Observation[]) => {
       seen.push([...observations])
       return { probabilityBetterExists: 1, tolerance: 0.05, stop: false }
     }

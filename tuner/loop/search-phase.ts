@@ -49,6 +49,7 @@ export class Search {
   #assessment: StopAssessment | undefined
   /** The best after so many trials: several ask between two of them. */
   #standing: { readonly trials: number; readonly best: Best } | undefined
+  #known: { readonly trials: number; readonly problem: Problem } | undefined
   /** Number of the trial that was announced as the best. */
   #announced: number | undefined
   /** Once the search itself has ended. */
@@ -168,7 +169,11 @@ export class Search {
 
   /** Without what trials have shown to run out of memory. */
   #problem(): Problem {
-    return withoutMemoryLacks(this.#parts.problem, this.#log.trials, this.#experiment.own.gpus)
+    const { trials } = this.#log
+    // The same object between two trials: models are remembered by it.
+    if (this.#known?.trials !== trials.length)
+      this.#known = { trials: trials.length, problem: withoutMemoryLacks(this.#parts.problem, trials, this.#experiment.own.gpus) }
+    return this.#known.problem
   }
 
   #yardstickDue(): boolean {

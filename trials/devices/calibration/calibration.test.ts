@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { calibration } from '../coefficients.ts'
 import { predictLatency } from '../predict.ts'
-import { errorsOn, fitMemory, memoryOf, shareErrors } from './coefficients-from.ts'
+import { errorsOn, fitMemory, frameworkErrors, memoryOf, otherFrameworkError, shareErrors } from './coefficients-from.ts'
 import { fitPhysics, isCompiled } from './fit-coefficients.ts'
 import { leastSquares } from './least-squares.ts'
 import { heldOut, publishedTables } from './published-tables.ts'
@@ -40,6 +40,17 @@ test.each([
   expect(held.length).toBeGreaterThan(2)
   expect(within.length / held.length).toBeGreaterThan(2 / 3)
 })
+
+test.each(['mxnet', 'tensorflow', 'tensorflow+xla'])(
+  '%s on a GPU where it was not measured: two thirds within what the others say',
+  (runtime) => {
+    const errors = frameworkErrors(tables.latency, calibration)
+    const bar = otherFrameworkError(errors.filter((e) => e.runtime !== runtime))
+    const own = errors.filter((e) => e.runtime === runtime)
+    expect(own.filter(({ error }) => Math.abs(error) <= bar).length / own.length).toBeGreaterThan(2 / 3)
+    expect(bar).toBeLessThanOrEqual(1.2 * calibration.errors.framework)
+  },
+)
 
 test('memory of a model left out is within 6 % at the median', () => {
   const errors = ['vgg16', 'vgg-s'].flatMap((left) => {

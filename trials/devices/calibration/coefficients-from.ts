@@ -178,7 +178,7 @@ export function crossValidated(tables: Pick<Tables, 'latency' | 'share' | 'memor
     otherGpu: asTheWorst(leaveOutEach(rows, (r) => r.gpu.name)),
     bareGpu: asTheWorst(bareErrors(rows)),
     engine: widened(errorsOn(inEngine, model), 2),
-    framework: within68(frameworkErrors(tables.latency, model).map(({ error }) => error)),
+    framework: otherFrameworkError(frameworkErrors(tables.latency, model)),
     share: within68(shareErrors(tables.share)),
     otherShare: within68(slowdownErrors(tables.share, model)),
     memory: within68(memoryErrors),
@@ -193,6 +193,12 @@ const widened = (errors: readonly number[], groups: number): number =>
 /** Of groups that differ, as wide as the one that is met worst needs, and for the next group that may be worse. */
 const asTheWorst = (groups: readonly (readonly number[])[]): number =>
   Math.max(...groups.map(within68)) * (studentOverNormal[groups.length] ?? 1.06) * Math.sqrt(1 + 1 / groups.length)
+
+/** The bar of a framework where it was not measured, by each framework on a GPU that was left out: what one is off by says little of the next. */
+export const otherFrameworkError = (errors: ReturnType<typeof frameworkErrors>): number =>
+  asTheWorst([...new Set(errors.map(groupOf))].map((group) => errors.filter((e) => groupOf(e) === group).map(({ error }) => error)))
+
+const groupOf = ({ runtime, gpu }: { runtime: string; gpu: string }) => `${runtime} on ${gpu}`
 
 /** Errors for a kind of model on a GPU of which the fit had seen the other kind alone. */
 export const kindErrors = (rows: readonly LatencyRow[]): number[] => {
@@ -218,7 +224,10 @@ export const byDatasheet = (row: LatencyRow): LatencyRow => {
 }
 
 /** Errors of each framework's rows on a GPU where the framework was not measured. */
-export const frameworkErrors = (rows: readonly LatencyRow[], coefficients: Coefficients): { runtime: string; error: number }[] => {
+export const frameworkErrors = (
+  rows: readonly LatencyRow[],
+  coefficients: Coefficients,
+): { runtime: string; gpu: string; error: number }[] => {
   const own = rows.filter((r) => !isCompiled(r))
   return [...new Set(own.map((r) => r.gpu.name))].flatMap((gpu) => {
     const runtimes = fitRuntimes(
@@ -227,7 +236,7 @@ export const frameworkErrors = (rows: readonly LatencyRow[], coefficients: Coeff
     )
     const held = own.filter((r) => r.gpu.name === gpu && runtimes[r.runtime] !== undefined)
     const errors = errorsOn(held, { ...coefficients, runtimes })
-    return held.map(({ runtime }, i) => ({ runtime, error: errors[i]! }))
+    return held.map(({ runtime }, i) => ({ runtime, gpu, error: errors[i]! }))
   })
 }
 

@@ -2,7 +2,7 @@
  * Whether stated errors hold where it counts: rows that neither the fit nor the choice of the bars saw. A GPU, a model or a framework is left out of both, or
  * the table is one that nothing is fitted to.
  */
-import { byDatasheet, coefficientsFrom, crossValidated, frameworkErrors } from '../calibration/coefficients-from.ts'
+import { byDatasheet, coefficientsFrom, crossValidated, frameworkErrors, otherFrameworkError } from '../calibration/coefficients-from.ts'
 import { isCompiled } from '../calibration/fit-coefficients.ts'
 import { heldOut, type LatencyRow, type Tables } from '../calibration/published-tables.ts'
 import { type Coefficients, calibration } from '../coefficients.ts'
@@ -66,12 +66,11 @@ const without = (tables: Tables, isHeld: (row: LatencyRow) => boolean, engine: r
   )
 }
 
-/** Each framework on a GPU where it was not measured, within what the other frameworks were off by there. */
+/** Each framework on a GPU where it was not measured, within the bar that the other frameworks give. */
 function* frameworksLeftOut(tables: Tables): Generator<string> {
   const errors = frameworkErrors(tables.latency, calibration)
   for (const runtime of new Set(errors.map((e) => e.runtime))) {
-    const others = errors.filter((e) => e.runtime !== runtime).map(({ error }) => Math.abs(error))
-    const bar = others.sort((a, b) => a - b)[Math.floor(0.68 * others.length)]!
+    const bar = otherFrameworkError(errors.filter((e) => e.runtime !== runtime))
     const own = errors.filter((e) => e.runtime === runtime)
     yield lineOf({
       what: `${runtime} on the GPU where it was not measured`,
