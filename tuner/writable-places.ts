@@ -27,6 +27,22 @@ function mustBeFile(flag: string, path: string): void {
 }
 
 /**
+ * @param flag that names the folder
+ * @throws UserError, exit code 2, for a folder in which no file can be written
+ */
+export function mustTakeFiles(flag: string, folder: string | undefined): void {
+  if (folder === undefined) return
+  const wrong = (what: string) =>
+    new UserError(`${flag} ${JSON.stringify(folder)}: ${what}`, 'name a folder that can be written to', exitCodes.usage)
+  if (folder === '') throw wrong('no folder is named')
+  try {
+    probeFolder(folder)
+  } catch (error) {
+    throw wrong((error as Error).message)
+  }
+}
+
+/**
  * Makes the folder and one in it, and takes away what it made: names that are too long, links to nowhere and file systems that refuse are seen in no other
  * way. Throws what the file system says.
  */

@@ -1,7 +1,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { PayloadError } from '../profiler-errors.ts'
 import { byteLevelTokenizer, sentencePieceTokenizer } from '../testing/tokenizer-files.ts'
 import { makePrompts } from './prompts.ts'
 import { tokenCounter } from './tokenizer.ts'
@@ -54,6 +56,28 @@ test('what is no tokenizer is refused by name', () => {
   ] as const)
     expect(() => tokenCounter(written(name, text))).toThrow(`${name}.json is no tokenizer: `)
   expect(() => tokenCounter(join(folder, 'nowhere'))).toThrow(join('nowhere', 'tokenizer.json'))
+})
+
+test('one that reads well, and fails on a later text, is named with the text', () => {
+  const { Tokenizer } = createRequire(import.meta.url)('@huggingface/tokenizers') as typeof import('@huggingface/tokenizers')
+  const encode = Tokenizer.prototype.encode
+  const damaged = vi.spyOn(Tokenizer.prototype, 'encode').mockImplementation(function (
+    this: typeof Tokenizer.prototype,
+    text: string,
+    options?: object,
+  ) {
+    if (text.includes('w')) throw new TypeError('undefined is no token')
+    return encode.call(this, text, options)
+  })
+  try {
+    const path = written('damaged', byteLevelTokenizer())
+    const fixed = { kind: 'fixed', tokens: 400 } as const
+    expect(() => tokenCounter(path)('a word')).toThrow(`${path} cannot encode "a word": undefined is no token`)
+    expect(() => makePrompts({ tokenizer: path, inputTokens: fixed, outputTokens: fixed }, 1, 1)).toThrow(PayloadError)
+    expect(() => tokenCounter(path)('w'.repeat(1_000))).toThrow(`"${'w'.repeat(40)}..."`)
+  } finally {
+    damaged.mockRestore()
+  }
 })
 
 test('a length that no text has is said, not sent', () => {

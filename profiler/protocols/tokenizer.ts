@@ -10,6 +10,8 @@ import { PayloadError } from '../profiler-errors.ts'
 export type CountTokens = (text: string) => number
 
 const hint = 'the tokenizer.json that stands beside the weights of a model on Hugging Face'
+/** Of a text that it fails on. */
+const shownCharacters = 40
 const known = new Map<string, CountTokens>()
 
 /**
@@ -19,8 +21,16 @@ const known = new Map<string, CountTokens>()
 export function tokenCounter(path: string): CountTokens {
   const before = known.get(path)
   if (before !== undefined) return before
-  const tokenizer = tokenizerOf(path.endsWith('.json') ? path : join(path, 'tokenizer.json'))
-  const count: CountTokens = (text) => tokenizer.encode(text, { add_special_tokens: false }).ids.length
+  const file = path.endsWith('.json') ? path : join(path, 'tokenizer.json')
+  const tokenizer = tokenizerOf(file)
+  const count: CountTokens = (text) => {
+    try {
+      return tokenizer.encode(text, { add_special_tokens: false }).ids.length
+    } catch (error) {
+      const part = JSON.stringify(text.length > shownCharacters ? `${text.slice(0, shownCharacters)}...` : text)
+      throw new PayloadError(`${file} cannot encode ${part}: ${(error as Error).message}`, `is it damaged? ${hint}`)
+    }
+  }
   known.set(path, count)
   return count
 }

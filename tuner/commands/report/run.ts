@@ -29,6 +29,7 @@ export async function report(id: string | undefined, flags: ReportFlags): Promis
   mustBeWritable({ '--out': flags.out })
   const reopened = await reopen(id, flags)
   const path = flags.out ?? join('tune-results', reopened.record.id, 'report.html')
+  mustBeWritable({ '--out': path })
   await writeAtomically(path, await render(reopened))
   process.stdout.write(`${path}\n`)
   return exitCodes.ok

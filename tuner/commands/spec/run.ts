@@ -14,6 +14,7 @@ import { servingFrom } from '../../delivery/serving-from.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { parseCount, parseRateRps, parseShare } from '../../experiment/units.ts'
 import { givenText } from '../../given-file.ts'
+import { mustBeWritable, mustTakeFiles } from '../../writable-places.ts'
 import { candidateOf } from '../candidate-of.ts'
 import { oneOf } from '../one-of.ts'
 import { type ReopenFlags, reopen } from '../reopened.ts'
@@ -57,6 +58,9 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
   const gpuScheme = flags.gpuScheme === undefined ? undefined : oneOf(flags.gpuScheme, gpuSchemes, '--gpu-scheme')
   const count = (text: string | undefined) => (text === undefined ? undefined : parseCount(text, 1))
   refuseSecretIn(flags)
+  if (flags.patch === undefined) mustTakeFiles('--out', flags.out)
+  else if (flags.write) mustBeWritable({ '--patch': flags.patch })
+  const manifest = flags.patch === undefined ? undefined : givenText(flags.patch, 'the manifest', '--patch', 'document')
   // The demand sizes the replicas here; it does not rank the configurations.
   const { rps, headroom, ...view } = flags
   const reopened = await reopen(id, view)
@@ -75,7 +79,7 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
     maxReplicas: count(flags.maxReplicas),
   })
   const serving = withOwnPod(experiment, made)
-  if (flags.patch !== undefined) return patch(serving, flags.patch, flags)
+  if (flags.patch !== undefined) return patch(serving, flags.patch, manifest!, flags)
   const { prometheus, importPath, tritonBackend: backend } = flags
   const files = await renderSpec(target, serving, { autoscaler, variant, prometheus, importPath, backend })
   if (flags.out === undefined) {
@@ -90,8 +94,7 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
   return exitCodes.ok
 }
 
-async function patch(serving: Serving, path: string, { container, write }: SpecFlags): Promise<number> {
-  const text = givenText(path, 'the manifest', '--patch', 'document')
+async function patch(serving: Serving, path: string, text: string, { container, write }: SpecFlags): Promise<number> {
   const patched = patchManifests(text, serving, { container, file: path })
   for (const doubt of serving.figures.doubts) process.stderr.write(`NOT MEASURED OF WHAT THIS DEPLOYS: ${doubt}\n`)
   for (const { where, from, to } of patched.changes) {
