@@ -92,6 +92,7 @@ const others = {
   'tuner/gpu-machines': 14,
   'tuner/commands/init/init': 29,
   'tuner/dashboard/browser': 27,
+  'tuner/dashboard/screens': 27,
   'trials/launchers/local/local-launcher': 26,
   'tuner/cli': 17,
   'tuner/delivery/deployables': 22,

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { limitsOf, withLimit } from '../../profiler/slo.ts'
+import { demandOf, objectiveKinds, objectiveOf } from '../../search/objective.ts'
 import type { Objective } from '../../search/types.ts'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
 import { anyTrial } from '../../trials/store/samples.contract.ts'
@@ -11,6 +12,7 @@ import { A, B, tight, tried } from '../recommendation/invented-trials.contract.t
 import { recommend } from '../recommendation/recommend.ts'
 import type { Candidate } from '../recommendation/types.ts'
 import { sampleInput, sampleTrials } from '../samples.contract.ts'
+import { addressOf, askedBy, withPrice } from './address.ts'
 import { fleetFor, historyOf, kneeOf, pairsOf, sensitivityOf } from './analysis.ts'
 import { billOf, billsOf, cheapestByCapacity, decisionOption } from './charts/decision-chart.ts'
 import { effectOption } from './charts/matters-chart.ts'
@@ -302,6 +304,57 @@ describe('money against capacity', () => {
     expect(new Set(devices.map((d) => of(`decide ${d}`).color)).size).toBe(7)
     const names = of('device names').data as unknown as { label: { formatter: string } }[]
     expect(names.map((n) => n.label.formatter)).toEqual(['T4'])
+  })
+})
+
+describe('the address is the question', () => {
+  const many: DashboardExperiment = { ...experiment, slo: tight, minQuality: 0.9 }
+  const some = fc.double({ min: 0.001, max: 1e6, noNaN: true })
+  const objectives = fc.constantFrom(...objectiveKinds)
+
+  test('whatever is asked, its address asks the same', () => {
+    fc.assert(
+      fc.property(
+        fc.boolean(),
+        fc.record({
+          a: some,
+          b: some,
+          c: some,
+          d: some,
+          quality: fc.option(some, { nil: undefined }),
+          kind: objectives,
+          share: fc.double({ min: 0, max: 0.99, noNaN: true }),
+        }),
+        fc.option(fc.integer({ min: 1 }), { nil: undefined }),
+        fc.option(fc.string({ minLength: 1 }), { nil: undefined }),
+        (several, { a, b, c, d, quality, kind, share }, trial, compared) => {
+          const of = several ? many : experiment
+          const objective = objectiveOf(kind, { demandRps: a, headroom: share, maxPricePerHour: b })
+          const prices = withPrice(withPrice(defaultPriceBook, 'L4', c), 'vCPU', d)
+          const slo = { ...withLimit(of.slo, 0, a), percentile: 0.9 }
+          const planning = demandOf(objective) ? undefined : { demandRps: d, headroom: share }
+          const asked = { whatIf: { slo, objective, prices, minQuality: quality }, planning, trial, compared }
+          const { refused, ...read } = askedBy(addressOf(asked, of), of)
+          expect(refused).toEqual([])
+          expect(JSON.parse(JSON.stringify(read))).toEqual(JSON.parse(JSON.stringify(asked)))
+        },
+      ),
+    )
+  })
+
+  test('the own question has the shortest address, and what cannot be asked is named and left', () => {
+    const own = { whatIf: asMeasured(experiment) }
+    expect(addressOf(own, experiment)).toBe('?experiment=bert-7f3a')
+    const words =
+      '?experiment=bert-7f3a&slo=-3&percentile=2&objective=fastest&demand=x&headroom=7&quality=good&price.T99=1&price.T4=-1&trial=0'
+    const { refused, whatIf, trial } = askedBy(words, experiment)
+    expect(refused.map((part) => part.split('=')[0]).sort()).toEqual(
+      ['slo', 'percentile', 'objective', 'demand', 'headroom', 'quality', 'price.T99', 'price.T4', 'trial'].sort(),
+    )
+    expect(isAsMeasured(experiment, whatIf)).toBe(true)
+    expect(trial).toBeUndefined()
+    expect(askedBy('?slo=20,30', experiment).refused).toEqual(['slo=20,30'])
+    expect(askedBy('?objective=price-for-demand', experiment).refused, 'without a demand').toEqual(['objective=price-for-demand'])
   })
 })
 

@@ -2,7 +2,7 @@
 import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { basename } from 'node:path'
-import Fastify, { type FastifyInstance } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify'
 import { loadAssets } from '../../reports/dashboard/bundle.ts'
 import { SpecError } from '../../reports/specs/spec-error.ts'
 import type { StoreReader } from '../../trials/store/index.ts'
@@ -10,6 +10,7 @@ import { UserError } from '../exit-codes.ts'
 import type { Surroundings } from '../experiment/context.ts'
 import { ConfigError } from '../experiment/types.ts'
 import { guard, securityHeaders } from './guard.ts'
+import { notFoundPage } from './not-found.ts'
 import { exported, questionOf, specText } from './page-exports.ts'
 import { streamExperiment } from './stream.ts'
 import { StoreWatcher } from './watch.ts'
@@ -33,7 +34,17 @@ export async function createDashboard(reader: StoreReader, around: Surroundings,
   const server = Fastify({ forceCloseConnections: true, exposeHeadRoutes: true, routerOptions: { maxParamLength: 200 } })
   guard(server)
   const file = (path: string, type: string, text: string) => server.get(path, (_, reply) => reply.type(`${type}; charset=utf-8`).send(text))
-  file('/', 'text/html', assets.html)
+  const missing = async (what: string, reply: FastifyReply) =>
+    reply
+      .code(404)
+      .type('text/html; charset=utf-8')
+      .send(notFoundPage(what, await watcher.list()))
+  server.get<{ Querystring: { experiment?: string | string[] } }>('/', async ({ query }, reply) => {
+    const { experiment } = query
+    const known = experiment === undefined || (await watcher.list()).some(({ id }) => id === experiment)
+    if (!known) return missing(`There is no experiment ${String(experiment)} in the store.`, reply)
+    return reply.type('text/html; charset=utf-8').send(assets.html)
+  })
   file('/app.js', 'text/javascript', assets.script)
   file('/style.css', 'text/css', assets.style)
 
@@ -77,7 +88,11 @@ export async function createDashboard(reader: StoreReader, around: Surroundings,
     },
   )
 
-  server.setNotFoundHandler((_, reply) => reply.code(404).type('text/plain; charset=utf-8').send('there is no such page\n'))
+  server.setNotFoundHandler((request, reply) =>
+    request.headers.accept?.includes('text/html')
+      ? missing('There is no such page.', reply)
+      : reply.code(404).type('text/plain; charset=utf-8').send('there is no such page\n'),
+  )
   server.setErrorHandler((error: Error, _, reply) => {
     const ours = error instanceof UserError || error instanceof SpecError || error instanceof ConfigError
     const hint = 'hint' in error && typeof error.hint === 'string' ? `\nhint: ${error.hint}` : ''

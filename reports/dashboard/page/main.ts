@@ -1,5 +1,6 @@
 /** The page: sections in the order in which people ask, fed by a server or by a snapshot inside the page. */
 import { type ExperimentEntry, type Snapshot, unpackTrial } from '../data.ts'
+import { AddressBar } from './address-bar.ts'
 import { App, type Section } from './app.ts'
 import { fill, h } from './dom.ts'
 import { paperHead, printWell } from './print.ts'
@@ -23,27 +24,29 @@ const stateWords = { running: '▶ running', interrupted: '‖ interrupted', don
 async function start(root: HTMLElement): Promise<void> {
   const snapshot = embeddedSnapshot()
   const online = snapshot === undefined
-  const details = trialDetails(online)
+  const details = trialDetails(online, (number) => address.openTrial(number))
   const app = new App({ online, openTrial: (number) => app.shown && details.open(app.shown, number) })
   const choice = h('select', { attributes: { id: 'experiment', 'aria-label': 'Experiment' } })
   const notice = h('p', { class: 'problem', attributes: { role: 'alert' } })
   notice.hidden = true
+  const problem = (message: string) => {
+    notice.hidden = message === ''
+    notice.textContent = message
+  }
+  const address = new AddressBar(app, problem)
   const elements = [
     ...app.add(paperHead(), verdictSection(), whatIfSection(app)),
     h('div', { class: 'decide' }, ...app.add(decisionSection(app), curvesSection(app))),
     ...app.add(paretoSection(app), capacitySection(), mattersSection(app)),
-    ...app.add(trialsSection(app), timelineSection(app), compareSection(app), exportsSection(online)),
+    ...app.add(trialsSection(app), timelineSection(app), compareSection(app, address), exportsSection(online)),
   ]
   const state = stateLine(app)
-  app.add(state)
+  app.add(state, address)
   fill(root, header(app, choice, state.element), h('main', {}, notice, ...elements), details.element)
   redrawWithTheme(app)
   printWell(app)
   if (snapshot) return showSnapshot(app, choice, snapshot)
-  await followServer(app, choice, (message) => {
-    notice.hidden = message === ''
-    notice.textContent = message
-  })
+  await followServer(app, choice, address, problem)
 }
 
 const header = (app: App, choice: HTMLElement, state: HTMLElement): HTMLElement =>
@@ -85,8 +88,7 @@ function showSnapshot(app: App, choice: HTMLElement, { experiment, trials }: Sna
   app.addTrials(trials.map(unpackTrial))
 }
 
-/** @param problem says what is wrong; '' when it is well again */
-async function followServer(app: App, choice: HTMLSelectElement, problem: (message: string) => void): Promise<void> {
+async function followServer(app: App, choice: HTMLSelectElement, address: AddressBar, problem: (message: string) => void): Promise<void> {
   try {
     const { chosen, experiments } = await listExperiments()
     app.experiments = experiments
@@ -95,11 +97,16 @@ async function followServer(app: App, choice: HTMLSelectElement, problem: (messa
     fill(choice, ...newestFirst.map((e) => h('option', { attributes: { value: e.id, selected: e.id === id } }, entryText(e))))
     choice.addEventListener('change', () => location.assign(`/?experiment=${encodeURIComponent(choice.value)}`))
     follow(id, {
-      experiment: (e) => app.setExperiment(e),
+      experiment: (e) => {
+        const first = app.whatIf === undefined
+        app.setExperiment(e)
+        if (first) address.open(e)
+      },
       trials: (more) => app.addTrials(more),
       ready: () => {
         app.loading = false
         app.refresh()
+        openAskedTrial(app, address)
         document.documentElement.dataset.ready = 'true'
       },
       problem,
@@ -107,6 +114,16 @@ async function followServer(app: App, choice: HTMLSelectElement, problem: (messa
     })
   } catch (error) {
     problem(`The experiments could not be read: ${(error as Error).message}`)
+  }
+}
+
+function openAskedTrial(app: App, address: AddressBar): void {
+  const number = address.takeTrial()
+  if (number === undefined) return
+  if (app.shown?.trials.some((t) => t.number === number)) app.actions.openTrial(number)
+  else {
+    address.refuse([`trial=${number}`])
+    address.openTrial(undefined)
   }
 }
 

@@ -2,7 +2,8 @@
 import type { Block } from './blocks.ts'
 
 /** Text for HTML content and quoted attributes. Control characters, which HTML has no place for, become blanks. */
-const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`).replace(/(?![\t\n\r])\p{Cc}/gu, ' ')
+export const escapeHtml = (text: string): string =>
+  text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`).replace(/(?![\t\n\r])\p{Cc}/gu, ' ')
 
 const style = `
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; --accent: #0072b2 }

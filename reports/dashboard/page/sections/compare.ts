@@ -7,6 +7,7 @@ import type { Recommendation } from '../../../recommendation/types.ts'
 import { pairsOf } from '../../analysis.ts'
 import type { DashboardExperiment } from '../../data.ts'
 import { Ranker } from '../../ranking.ts'
+import type { AddressBar } from '../address-bar.ts'
 import type { App, Section, Shown } from '../app.ts'
 import { type Child, fill, h, table } from '../dom.ts'
 import { follow } from '../source.ts'
@@ -21,7 +22,7 @@ interface Other {
   stop: () => void
 }
 
-export function compareSection(app: App): Section {
+export function compareSection(app: App, address: AddressBar): Section {
   const select = h('select', {
     attributes: { id: 'compare-with', 'aria-label': 'Compare with' },
     on: { change: () => choose(select.value) },
@@ -60,6 +61,7 @@ export function compareSection(app: App): Section {
       })
       other = next
     }
+    address.compare(id)
     if (app.shown) show(app.shown)
   }
 
@@ -76,6 +78,13 @@ export function compareSection(app: App): Section {
       )
     }
     element.classList.toggle('unasked', other === undefined)
+    const asked = address.takeCompared()
+    if (asked !== undefined) {
+      select.value = others.some((e) => e.id === asked) ? asked : ''
+      if (select.value === '') address.refuse([`compare=${asked}`])
+      choose(select.value)
+      return
+    }
     if (!other) fill(body)
     else if (other.problem) fill(body, h('p', { class: 'problem' }, other.problem))
     else if (!other.ranker) fill(body, h('p', {}, 'loading'))

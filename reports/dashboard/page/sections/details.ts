@@ -17,8 +17,11 @@ interface Details {
   open(shown: Shown, number: number): void
 }
 
-/** @param online a server is there to ask for logs. */
-export function trialDetails(online: boolean): Details {
+/**
+ * @param online a server is there to ask for logs
+ * @param opened told which trial is shown, and undefined when it is closed
+ */
+export function trialDetails(online: boolean, opened: (number: number | undefined) => void): Details {
   const content = h('div', {})
   const close = h('button', { attributes: { type: 'button', 'aria-label': 'Close' }, on: { click: () => element.close() } }, 'Close')
   const previous = h('button', { attributes: { type: 'button' }, on: { click: () => step(-1) } }, '← previous')
@@ -28,7 +31,7 @@ export function trialDetails(online: boolean): Details {
     {
       class: 'trial',
       attributes: { 'aria-labelledby': 'trial-title' },
-      on: { click: (event) => event.target === element && element.close() },
+      on: { click: (event) => event.target === element && element.close(), close: () => opened(undefined) },
     },
     h('nav', {}, previous, next, close),
     content,
@@ -54,6 +57,7 @@ export function trialDetails(online: boolean): Details {
     fill(content, ...describe(shown, trial, online, chart))
     if (!element.open) element.showModal()
     chart?.draw()
+    opened(number)
     element.scrollTop = 0
   }
   return { element, open }

@@ -12,6 +12,8 @@ import {
   priceBoundOf,
   wordsOf,
 } from '../../../../search/objective.ts'
+import type { PriceBook } from '../../../../trials/prices/book.ts'
+import { withPrice } from '../../address.ts'
 import type { App, Section, Shown } from '../app.ts'
 import { field, fill, h } from '../dom.ts'
 
@@ -156,26 +158,18 @@ function showPercentiles(select: HTMLSelectElement, { experiment, whatIf }: Show
 }
 
 function priceFields(app: App, { whatIf: { prices }, devices }: Shown): HTMLElement[] {
-  const edit = (change: (perHour: number) => object) => (perHour: number) =>
-    app.whatIf && app.ask({ prices: { ...app.whatIf.prices, ...change(perHour) } })
-  const own = (perHour: number) => ({ perHour, source: 'edited in the dashboard' })
-  const row = (name: string, perHour: number, source: string, change: (perHour: number) => object) => {
-    const input = numberInput(`price-${name}`, 0, edit(change))
+  const row = (name: string, { perHour, source }: PriceBook['vcpu'], unit = name) => {
+    const edit = (edited: number) => app.whatIf && app.ask({ prices: withPrice(app.whatIf.prices, name, edited) })
+    const input = numberInput(`price-${name}`, 0, edit)
     put(input, perHour)
     input.title = source
-    return field(name, input, '$ / h')
+    return field(unit, input, '$ / h')
   }
   return [
     h('p', {}, `${prices.name}, ${prices.currency}`),
-    row('vCPU', prices.vcpu.perHour, prices.vcpu.source, (perHour) => ({ vcpu: own(perHour) })),
-    row('GiB memory', prices.memoryGiB.perHour, prices.memoryGiB.source, (perHour) => ({ memoryGiB: own(perHour) })),
-    ...devices
-      .filter((gpu) => prices.gpus[gpu])
-      .map((gpu) =>
-        row(gpu, prices.gpus[gpu]!.perHour, prices.gpus[gpu]!.source, (perHour) => ({
-          gpus: { ...(app.whatIf ?? { prices }).prices.gpus, [gpu]: own(perHour) },
-        })),
-      ),
+    row('vCPU', prices.vcpu),
+    row('GiB', prices.memoryGiB, 'GiB memory'),
+    ...devices.filter((gpu) => prices.gpus[gpu]).map((gpu) => row(gpu, prices.gpus[gpu]!)),
   ]
 }
 

@@ -1,0 +1,80 @@
+/** Keeps the browser's address to what the page asks, and asks what the address says when the page opens. */
+import { demandOf } from '../../../search/objective.ts'
+import { type Asked, addressOf, askedBy } from '../address.ts'
+import type { DashboardExperiment } from '../data.ts'
+import type { App, Section, Shown } from './app.ts'
+import { h } from './dom.ts'
+
+/** A drag changes the question sixty times a second; browsers refuse so many addresses. */
+const pauseMs = 150
+
+export class AddressBar implements Section {
+  readonly element = h('span', {})
+  /** What the address asked that is still to be done: trial to open, experiment to compare with. */
+  private readonly asked: { trial?: number; compared?: string } = {}
+  private trial?: number
+  private compared?: string
+  private timer?: ReturnType<typeof setTimeout>
+  private shown?: Shown
+
+  /** @param problem says which parts of the address cannot be asked */
+  constructor(
+    private readonly app: App,
+    private readonly problem: (message: string) => void,
+  ) {}
+
+  /** Asks what the address says. */
+  open(experiment: DashboardExperiment): void {
+    const { whatIf, planning, trial, compared, refused } = askedBy(location.search, experiment)
+    if (planning) this.app.plan(planning)
+    this.app.ask(whatIf)
+    Object.assign(this.asked, { trial, compared })
+    Object.assign(this, { trial, compared })
+    this.refuse(refused)
+  }
+
+  /** Says that parts of the address ask for what is not there; nothing where none does. */
+  refuse(parts: readonly string[]): void {
+    if (parts.length > 0)
+      this.problem(
+        `The address asks for what is not here: ${parts.join(', ')}. Shown is the rest of what it asks, and else what was measured.`,
+      )
+  }
+
+  /** The trial that the address opened the page with, once. */
+  takeTrial(): number | undefined {
+    const { trial } = this.asked
+    delete this.asked.trial
+    return trial
+  }
+  takeCompared(): string | undefined {
+    const { compared } = this.asked
+    delete this.asked.compared
+    return compared
+  }
+
+  openTrial(number: number | undefined): void {
+    this.trial = number
+    this.write()
+  }
+  compare(id: string): void {
+    this.compared = id === '' ? undefined : id
+    this.write()
+  }
+
+  update(shown: Shown): void {
+    this.shown = shown
+    if (!this.app.loading) this.write()
+  }
+
+  private write(): void {
+    clearTimeout(this.timer)
+    this.timer = setTimeout(() => {
+      if (!this.shown || !this.app.actions.online) return
+      const { experiment, whatIf, planning } = this.shown
+      const { trial, compared } = this
+      const asked: Asked = { whatIf, trial, compared, ...(planning.assumed || demandOf(whatIf.objective) ? {} : { planning }) }
+      history.replaceState(null, '', `${addressOf(asked, experiment)}${location.hash}`)
+    }, pauseMs)
+  }
+}
