@@ -160,6 +160,47 @@ describe('tune plan', () => {
     expect(readFileSync(join(folder, 'plan.html'), 'utf8')).toContain('<svg')
   })
 
+  test('--spec writes the settings of the autoscaler that lose no minute, of what was measured for real', async () => {
+    const real = join(folder, 'real.db')
+    const flagsOfIt = {
+      model: 'mine',
+      slo: '50ms',
+      devices: 'cpu',
+      backend: 'local',
+      db: real,
+      command: 'serve --port {port}',
+    }
+    const experiment = loadExperiment({ flags: flagsOfIt, environment: {}, cwd: folder, machine: { cpuCores: 4, gpus: [] } })
+    const store = await openStore(real)
+    const record = {
+      id: 'mine-1',
+      name: 'mine',
+      createdAt: '2026-11-20T10:00:00.000Z',
+      spec: experiment.document,
+      provenance: 'measured',
+      seed: 1,
+    } as const
+    await store.create(record)
+    await store.append('mine-1', complete(1, { cpuCores: 2 }, measured(100, 10), { purpose: 'default', usage: { launchSeconds: 40 } }))
+    await store.close()
+    const out = join(folder, 'planned')
+    const json = JSON.parse(
+      (await run(() => plan(undefined, { ...flags, db: real, pattern: 'daily', peak: '1500', spec: out, json: true }))).replace(
+        /^.*\.yaml\n/m,
+        '',
+      ),
+    )
+    expect(json.units[0]).toMatchObject({ startupSeconds: 40, nodeSeconds: 120, perNode: 1 })
+    const { settings, outcome } = json.scaling.lossless
+    expect(outcome.lostMinutes).toBe(0)
+    const { objects, problems } = checkManifests(readFileSync(join(out, 'deployment.yaml'), 'utf8'))
+    expect(problems).toEqual([])
+    const { spec: hpa } = objects.find(({ kind }) => kind === 'HorizontalPodAutoscaler') as unknown as { spec: Record<string, unknown> }
+    expect(hpa).toMatchObject({ minReplicas: settings.minReplicas, maxReplicas: settings.maxReplicas, behavior: settings.behaviour })
+    const quantity = (hpa as { metrics: { pods: { target: { averageValue: string } } }[] }).metrics[0]!.pods.target.averageValue
+    expect(quantity.endsWith('m') ? Number.parseInt(quantity, 10) / 1000 : Number(quantity)).toBeCloseTo(settings.targetRps, 0)
+  })
+
   test('reads a trace', async () => {
     const trace = join(folder, 'trace.csv')
     writeFileSync(trace, 'timestamp,rate\n0,100\n3600,900\n7200,100\n')
