@@ -5,8 +5,8 @@ import type { Flow } from './queues.ts'
 export interface SloKept {
   /** Minutes of the period in which more requests than the SLO's percentile allows were over its limit. */
   readonly lostMinutes: number
-  /** Of the period. */
-  readonly lostTime: number
+  /** Of the whole period. */
+  readonly minutes: number
   /** Share of all requests of the period over the limit: the SLO's percentile over the whole period holds where it is at most 1 - percentile. */
   readonly over: number
   /** Hours of the period (of the day, where it is no longer) that have such minutes. */
@@ -73,7 +73,7 @@ export class SloMinutes {
     }
     return {
       lostMinutes: lost,
-      lostTime: lost / this.#came.length,
+      minutes: this.#came.length,
       over: came > 0 ? over / came : 0,
       lostHours: [...hours].sort((a, b) => a - b),
     }

@@ -66,14 +66,12 @@ export async function planBlocks(
   ]
 }
 
-function verdict({ units, input, demand }: Plan): string {
+function verdict({ units, input, demand, scaling }: Plan): string {
   const [best] = units
   const month = best!.months[0]!
-  const follower = units.reduce((a, b) => (b.autoscaledTotal < a.autoscaledTotal ? b : a))
   const total = input.months > 1 ? ` (${money(best!.staticTotal)} over ${input.months} months)` : ''
-  const price = money(follower.months[0]!.autoscaledPerMonth)
-  const other = follower === best ? `, or ${price} when autoscaled` : `; autoscaled, ${follower.unit.label} costs ${price}`
-  const auto = follower.autoscaledTotal < best!.staticTotal * 0.98 ? other : ''
+  const scaled = scaling.lossless?.perMonth ?? Number.POSITIVE_INFINITY
+  const auto = scaled < month.staticPerMonth * 0.98 ? `, or ${money(scaled)} when autoscaled so that no minute is lost` : ''
   const cheapest = units.reduce((a, b) => (b.months[0]!.staticPerMonth < a.months[0]!.staticPerMonth * 0.98 ? b : a))
   const rival =
     cheapest === best
@@ -98,11 +96,11 @@ function fleetRow({ unit, months }: UnitPlan, slo: Slo): string[] {
   ]
 }
 
-function lostText({ lostMinutes, lostTime, lostHours, over }: FleetOutcome): string {
+function lostText({ lostMinutes, minutes, lostHours, over }: FleetOutcome): string {
   if (lostMinutes === 0) return 'none'
   const when =
     lostHours.length > 8 ? `in ${lostHours.length} hours of the day` : `in hour${lostHours.length === 1 ? '' : 's'} ${lostHours.join(', ')}`
-  return `${lostMinutes} (${percent(lostTime)} of the time), ${percent(over)} of requests over the limit, ${when}`
+  return `${lostMinutes} of ${minutes} minutes (${percent(lostMinutes / minutes)}), ${percent(over)} of requests over the limit, ${when}`
 }
 
 /** What the autoscaler does with the settings of the spec, and with those that lose no minute. */
@@ -124,7 +122,7 @@ function scalingBlocks({ scaling: { given, countedBefore, lossless }, units, inp
     heading(2, `Autoscaling ${unit.label}, month 1`),
     ...table(
       headings,
-      [row('as the spec has them', given, autoscaledPerMonth), ...(lossless ? [row('lose no minute', lossless, lossless.perMonth)] : [])],
+      [row('as given', given, autoscaledPerMonth), ...(lossless ? [row('lose no minute', lossless, lossless.perMonth)] : [])],
       [1, 2, 6],
     ),
     ...list([
@@ -134,7 +132,7 @@ function scalingBlocks({ scaling: { given, countedBefore, lossless }, units, inp
       ...(given.outcome.lostMinutes === countedBefore.outcome.lostMinutes
         ? []
         : [
-            `of requests that wait the replicas' own counters know nothing: counted before them, by a gateway, the spec's settings would lose ${lostText(countedBefore.outcome)}`,
+            `of requests that wait the replicas' own counters know nothing: counted before them, by a gateway, the settings given would lose ${lostText(countedBefore.outcome)}`,
           ]),
       ...(replicas === 1
         ? []

@@ -130,11 +130,11 @@ describe('a plan', () => {
     expect(dear).toMatchObject({ zoneReplicas: 21, zonePerMonth: 21 * 2 * 720, sharingSavesPerMonth: 13 * 720 })
     expect(cheap.sharingSavesPerMonth).toBeUndefined()
     expect(plan.existing).toMatchObject({ carriesRps: 22 * 60 * 0.8, atMostRps: 1320, withOneLostRps: 1260, perMonth: 22 * 720 })
-    expect(plan.existing!.underDemand.map((m) => m.outcome.lostTime)).toEqual([0, 0, 0])
+    expect(plan.existing!.underDemand.map((m) => m.outcome.lostMinutes)).toEqual([0, 0, 0])
     const tight = planCapacity(
       input({ demand: steadyDemand(1000), growthPerMonth: 0.5, months: 2, units: [unit(60, 1)], existing: { trial: 1, replicas: 22 } }),
     )
-    expect(tight.existing!.underDemand.map((m) => m.outcome.lostTime)).toEqual([0, 1])
+    expect(tight.existing!.underDemand.map((m) => m.outcome.lostMinutes)).toEqual([0, 24 * 60])
   })
 
   test('is refused for what cannot be', () => {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { money } from '../format.ts'
 import { patternDemand, steadyDemand } from '../plan/demand.ts'
 import { planBlocks, planCsv, planJson } from '../plan/plan-blocks.ts'
 import { type PlanInput, planCapacity } from '../plan/plan-capacity.ts'
@@ -150,7 +151,7 @@ describe('the capacity plan in words', () => {
       'Which is cheapest as demand grows',
       'evenly',
       'SLO minutes lost',
-      'as the spec has them',
+      'as given',
       'lose no minute',
     ])
       expect(text).toContain(part)
@@ -177,6 +178,19 @@ describe('the capacity plan in words', () => {
     const json = JSON.parse(planJson(plan))
     expect(json).toMatchObject({ schema: 'tune.plan/v1', settings: { months: 12, headroom: 0.2 }, existing: { replicas: 6 } })
     expect(json.units[0].curve).toBeUndefined()
+  })
+
+  test('the first sentence names no price at which the SLO is lost', async () => {
+    const spike = { what: 'a spike', spans: [50, 9000, 50].map((rps) => ({ rps, seconds: 1800 })) }
+    const plan = planCapacity({ ...planInput, demand: spike, months: 1, growthPerMonth: 0 })
+    const [best] = plan.units
+    expect(best!.months[0]!.autoscaled.lostMinutes).toBeGreaterThan(5)
+    expect(best!.months[0]!.autoscaledPerMonth).toBeLessThan(0.9 * best!.months[0]!.staticPerMonth)
+    const first = toText(await planBlocks(plan, []))
+      .split('\n')
+      .find((line) => line.includes('a spike'))!
+    expect(first).not.toContain(money(best!.months[0]!.autoscaledPerMonth))
+    expect(first.includes('when autoscaled so that no minute is lost')).toBe(plan.scaling.lossless !== undefined)
   })
 
   test('says the published sum', async () => {
