@@ -49,6 +49,12 @@ const typeOf = (text: string, name: string): string | undefined =>
     .map((line) => /^#\s*TYPE\s+(\S+)\s+(\S+)/.exec(line))
     .find((found) => found?.[1] === name)?.[2]
 
+/** Of one look: the largest of a metric's series (ranks of a server tell the same each); undefined where there is none. */
+export function seriesValue(text: string, name: string): number | undefined {
+  const values = seriesOf(text).flatMap((one) => (one.name === name && Number.isFinite(one.value) ? [one.value] : []))
+  return values.length === 0 ? undefined : Math.max(...values)
+}
+
 /** Names that can be asked for. */
 export const metricNames = (text: string): string[] => [...new Set(seriesOf(text).map(({ name }) => name))]
 

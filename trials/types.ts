@@ -76,6 +76,14 @@ export interface Usage {
   readonly cpuWatts?: number
   /** Mean realised batch of the server, where it tells. */
   readonly realisedBatch?: number
+  /** Of a server of language models, by its own metrics: most sequences at once, */
+  readonly sequences?: number
+  /** most that waited, */
+  readonly waiting?: number
+  /** fullest share of the cache of keys and values, 0-1, */
+  readonly cacheUse?: number
+  /** and sequences that gave their place in it up since the start. */
+  readonly preemptions?: number
   /** Seconds from start to ready; of a pod without the wait for a node. */
   readonly launchSeconds?: number
   /** Seconds that a pod had no place on a node before that; absent: it had one at once. */

@@ -1,6 +1,7 @@
 /** What keeps a configuration from doing better, with the evidence. */
 import type { Slo } from '../../profiler/types.ts'
 import { latency, percent, rate, significant, sloLimit, sloName, sloValue } from '../format.ts'
+import { engineBinding } from './engine-binding.ts'
 import type { Judged } from './judged.ts'
 import { answersNothing } from './status.ts'
 import type { Recommendation } from './types.ts'
@@ -35,14 +36,20 @@ export function bindingOf(judged: Judged, all: readonly Judged[], slo: Slo): Rec
   const gpu = `GPU busy ${percent(gpuShare)} of the time`
   const cpu = `${significant(coresBusy ?? 0)} of ${significant(cores)} cores busy`
   const used = [...(gpuUtilization === undefined ? [] : [gpu]), ...(cpuShare > 0 ? [cpu] : [])]
+  const ofSaturation = measurement.saturationRps > 0 ? candidate.capacityRps / measurement.saturationRps : 1
+  const engine = engineBinding(usage, trial.configuration)
+  // The first measurement also overloads it: what was full then binds only where the capacity is near.
+  const near = second !== undefined || ofSaturation >= busy
+  if (engine?.full && near) return { what: engine.what, evidence: [engine.evidence, ...used].join(', ') }
   if (Math.max(gpuShare, cpuShare) >= busy) {
     return gpuShare >= cpuShare
-      ? { what: 'gpu', evidence: used.join(', ') }
+      ? engine !== undefined && !engine.full
+        ? { what: engine.what, evidence: [...used, engine.evidence].join(', ') }
+        : { what: 'gpu', evidence: used.join(', ') }
       : { what: 'cpu', evidence: [cpu, ...used.slice(0, -1)].join(', ') }
   }
   const neighbour = outOfMemoryNeighbour(judged, all)
   if (neighbour) return { what: 'memory', evidence: [`${neighbour} is out of memory`, ...used].join(', ') }
-  const ofSaturation = measurement.saturationRps > 0 ? candidate.capacityRps / measurement.saturationRps : 1
   const ofLimit = (candidate.idleMs ?? 0) / limitMs
   if (ofSaturation < busy || ofLimit > 0.5) {
     const saturated =

@@ -61,7 +61,20 @@ export type Conclusion = keyof typeof conclusions
 /** What the stop rule believed at the end. */
 export type StopBelief = Omit<StopAssessment, 'stop'>
 
-export type Binding = 'gpu' | 'cpu' | 'memory' | 'slo' | 'generator' | 'unknown'
+/** What limits a configuration, in words. From kv-memory to bandwidth: of a server of language models. */
+export const bindings = {
+  gpu: 'the GPU',
+  cpu: 'the CPU cores',
+  memory: 'memory',
+  'kv-memory': 'memory for keys and values',
+  scheduler: 'how many sequences it takes at once',
+  compute: "the GPU's arithmetic",
+  bandwidth: "the GPU's memory bandwidth",
+  slo: 'the SLO itself',
+  generator: 'the load generator',
+  unknown: 'not known',
+} as const
+export type Binding = keyof typeof bindings
 
 export interface Recommendation {
   readonly schema: 'tune.recommendation/v1'

@@ -6,7 +6,7 @@ import { languageServers } from '../../trials/launchers/server-files/language-pr
 import { serverKinds } from '../../trials/launchers/server-files/preset.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { statuses, statusNames } from '../recommendation/status.ts'
-import { type Conclusion, conclusions, type Recommendation } from '../recommendation/types.ts'
+import { type Binding, bindings, type Conclusion, conclusions, type Recommendation } from '../recommendation/types.ts'
 import { objectiveDocument } from './objective-document.ts'
 
 /** JSON has no infinity: null stands for a figure that is infinite or was never measured (the price per request of what cannot serve). */
@@ -29,6 +29,7 @@ const slo = z.object({
 })
 
 const conclusionNames = Object.keys(conclusions) as [Conclusion, ...Conclusion[]]
+const bindingNames = Object.keys(bindings) as [Binding, ...Binding[]]
 
 const streamPercentiles = z.object({ p50Ms: figure, p90Ms: figure, p99Ms: figure })
 const tokens = z.object({
@@ -131,7 +132,7 @@ export const recommendationDocument = z.object({
   measuredWith: measuredWith.optional().meta({
     description: 'what the figures of `best` (or `nearest`) were measured of: only that server, so started, is known to have them',
   }),
-  binding: z.object({ what: z.enum(['gpu', 'cpu', 'memory', 'slo', 'generator', 'unknown']), evidence: z.string() }),
+  binding: z.object({ what: z.enum(bindingNames), evidence: z.string() }),
   front: z.array(candidate),
   qualityFronts: z
     .array(z.object({ leastQuality: z.number(), front: z.array(candidate) }))

@@ -19,7 +19,7 @@ import {
 import { type Judged, judge, type View } from '../recommendation/judged.ts'
 import { statuses } from '../recommendation/status.ts'
 import { latencyRows, rateRows, tokensInBrief } from '../recommendation/token-figures.ts'
-import type { Candidate, Recommendation } from '../recommendation/types.ts'
+import { bindings, type Candidate, type Recommendation } from '../recommendation/types.ts'
 import { atCapacityText, capacityText, proofText } from '../recommendation/words.ts'
 import { historyOption, loadCurveOption, paretoOption } from './charts/chart-options.ts'
 import { type Block, heading, list, paragraph, table } from './document/blocks.ts'
@@ -104,21 +104,12 @@ function reasons(r: Recommendation): string[] {
           `Status: ${subject.status} (${statuses[subject.status]}). ${capacityText(subject)} ${r.slo.limits ? 'with' : 'at'} ${atCapacityText(r.slo, subject)}.`,
         ]
       : []),
-    ...(subject ? [`What limits ${best ? 'it' : 'the nearest'}: ${bindingWords[r.binding.what]} (${r.binding.evidence}).`] : []),
+    ...(subject ? [`What limits ${best ? 'it' : 'the nearest'}: ${bindings[r.binding.what]} (${r.binding.evidence}).`] : []),
     ...default_,
     ...confirmed,
     confidence.statement,
   ]
 }
-
-const bindingWords = {
-  gpu: 'the GPU',
-  cpu: 'the CPU cores',
-  memory: 'memory',
-  slo: 'the SLO itself',
-  generator: 'the load generator',
-  unknown: 'not known',
-} as const
 
 async function paretoBlocks(
   { recommendation: r, slo }: ReportInput,

@@ -16,6 +16,13 @@ export interface DeviceReading {
   readonly cpuWatts?: number
   /** Mean batch since the first reading. */
   readonly realisedBatch?: number
+  /** Sequences under way, and waiting, in a server of language models. */
+  readonly sequences?: number
+  readonly waiting?: number
+  /** Share of its cache that is in use, 0-1. */
+  readonly cacheUse?: number
+  /** Sequences that gave up their place in it since the first reading. */
+  readonly preemptions?: number
 }
 
 /** Reads once. Rejects when it cannot be read just now. */
@@ -65,7 +72,8 @@ function packagesOf(folder: string): { path: string; range: number }[] {
 
 const readNumber = async (path: string): Promise<number> => Number(await readFile(path, 'utf8'))
 
-const scrapeTimeoutMs = 2_000
+/** Of a look at a server's own metrics. */
+export const scrapeTimeoutMs = 2_000
 
 /**
  * The built-in predictor's own metrics.

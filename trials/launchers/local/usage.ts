@@ -46,6 +46,10 @@ export const sampleUsage = (members: () => readonly ProcessStat[], probes: reado
         gpuWatts: greatest(numbers(readings.map((reading) => reading.gpuWatts))),
         cpuWatts: greatest(numbers(readings.map((reading) => reading.cpuWatts))),
         realisedBatch: numbers(readings.map((reading) => reading.realisedBatch)).at(-1),
+        sequences: greatest(numbers(readings.map((reading) => reading.sequences))),
+        waiting: greatest(numbers(readings.map((reading) => reading.waiting))),
+        cacheUse: greatest(numbers(readings.map((reading) => reading.cacheUse))),
+        preemptions: numbers(readings.map((reading) => reading.preemptions)).at(-1),
         launchSeconds,
       }
     },

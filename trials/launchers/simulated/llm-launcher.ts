@@ -61,11 +61,11 @@ function refuseTooLong(requests: readonly LlmRequest[], { maxModelLength }: LlmS
 }
 
 function usageOf(server: SimulatedLlmServer, { memoryMiB, device }: LlmServer) {
-  const { elapsedMs, busyMs, steps, stepSequences } = server.usage
+  const { elapsedMs, busyMs, steps, stepSequences, ...engine } = server.usage
   return {
     ...(elapsedMs > 0 && { gpuUtilization: busyMs / elapsedMs }),
     gpuMemoryMiB: memoryMiB * device.tensorParallel,
-    ...(steps > 0 && { realisedBatch: stepSequences / steps }),
+    ...(steps > 0 && { realisedBatch: stepSequences / steps, ...engine }),
     launchSeconds: 0,
   }
 }

@@ -21,6 +21,11 @@ interface SimulatedLlmUsage {
   readonly steps: number
   /** Sequences over all steps. */
   readonly stepSequences: number
+  /** Most at once, most that waited, and the fullest cache (0-1). */
+  readonly sequences: number
+  readonly waiting: number
+  readonly cacheUse: number
+  readonly preemptions: number
 }
 
 const failure = 'status 429'
@@ -31,7 +36,7 @@ export class SimulatedLlmServer implements VirtualServer {
   readonly #options: SimulatedLlmOptions
   /** Lasts from one load to the next, and with it what it knows of beginnings. */
   readonly #batcher: ContinuousBatcher
-  #usage: SimulatedLlmUsage = { elapsedMs: 0, busyMs: 0, steps: 0, stepSequences: 0 }
+  #usage: SimulatedLlmUsage = { elapsedMs: 0, busyMs: 0, steps: 0, stepSequences: 0, sequences: 0, waiting: 0, cacheUse: 0, preemptions: 0 }
 
   constructor(options: SimulatedLlmOptions) {
     this.#options = options
@@ -53,6 +58,7 @@ export class SimulatedLlmServer implements VirtualServer {
     const keptGaps = Math.max(1, Math.ceil((arrivals.length * meanOutput(requests)) / gapsKept))
     const gapsMs: number[] = []
     let [now, next, busyMs, steps, stepSequences] = [0, 0, 0, 0, 0]
+    let { sequences, waiting, cacheUse } = this.#usage
 
     const arrive = (sentMs: number) => {
       const number = answers.length
@@ -87,6 +93,9 @@ export class SimulatedLlmServer implements VirtualServer {
         now = arrivals[next]!
         continue
       }
+      sequences = Math.max(sequences, batcher.running)
+      waiting = Math.max(waiting, batcher.waiting)
+      cacheUse = Math.max(cacheUse, batcher.cacheUse)
       const once = server.stepMs(step.work)
       // Steps of the same sequences alone, up to the next arrival, are done as one: their time grows evenly with the context.
       const untilNext = next < arrivals.length ? Math.ceil((arrivals[next]! - now) / once) : Number.POSITIVE_INFINITY
@@ -105,6 +114,10 @@ export class SimulatedLlmServer implements VirtualServer {
       busyMs: before.busyMs + busyMs,
       steps: before.steps + steps,
       stepSequences: before.stepSequences + stepSequences,
+      sequences,
+      waiting,
+      cacheUse,
+      preemptions: batcher.preemptions,
     }
     return runOf(answers, gapsMs)
   }

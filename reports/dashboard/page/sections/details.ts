@@ -3,8 +3,10 @@ import { seenUnder } from '../../../../profiler/capacity/stream-view.ts'
 import { streamLatencies, streamLatencyNames } from '../../../../profiler/latency-metrics.ts'
 import { countsTheSame } from '../../../../profiler/slo.ts'
 import { joulesPerRequest } from '../../../../search/objective.ts'
-import type { FinishedTrial } from '../../../../trials/types.ts'
+import type { Configuration } from '../../../../search/types.ts'
+import type { FinishedTrial, Usage } from '../../../../trials/types.ts'
 import { energy, latency, money, percent, rate, rateInterval, significant, sloFigure, sloName } from '../../../format.ts'
+import { engineBinding, engineWords } from '../../../recommendation/engine-binding.ts'
 import { latencyRows, rateRows, type TokenFigures } from '../../../recommendation/token-figures.ts'
 import { atCapacityValue, capacityText } from '../../../recommendation/words.ts'
 import { isDrawn, percentilesOption } from '../../charts/curves-chart.ts'
@@ -157,7 +159,13 @@ function usage(trial: FinishedTrial): (readonly [string, string])[] {
     ...(u.cpuWatts === undefined ? [] : [['processors’ power', `${significant(u.cpuWatts)} W`] as const]),
     ...(joules === undefined ? [] : [['energy of a request', `at most ${energy(joules)}`] as const]),
     ...(u.realisedBatch === undefined ? [] : [['realised batch', significant(u.realisedBatch)] as const]),
+    ...(u.sequences === undefined ? [] : [['at its busiest', busiest(u, trial.configuration)] as const]),
   ]
+}
+
+function busiest(used: Usage, configuration: Configuration): string {
+  const engine = engineBinding(used, configuration)
+  return engine === undefined ? engineWords(used, configuration) : `${engine.what}: ${engine.evidence}`
 }
 
 const facts = (rows: readonly (readonly [string, string])[]): HTMLElement =>

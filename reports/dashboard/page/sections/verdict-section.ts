@@ -15,7 +15,7 @@ import {
 } from '../../../format.ts'
 import { statuses } from '../../../recommendation/status.ts'
 import { latencyRows, rateRows } from '../../../recommendation/token-figures.ts'
-import type { Recommendation } from '../../../recommendation/types.ts'
+import { bindings, type Recommendation } from '../../../recommendation/types.ts'
 import { openRivals } from '../../../recommendation/unsettled.ts'
 import { atCapacityValue, capacityText } from '../../../recommendation/words.ts'
 import type { Section, Shown } from '../app.ts'
@@ -32,15 +32,6 @@ export function provenanceBadge(provenance: keyof typeof provenanceWords): HTMLE
   const [glyph, word, meaning] = provenanceWords[provenance]
   return h('span', { class: `badge ${provenance}`, attributes: { title: `${word}: ${meaning}` } }, `${glyph} ${word}`)
 }
-
-const bindingWords = {
-  gpu: 'the GPU',
-  cpu: 'the CPU cores',
-  memory: 'memory',
-  slo: 'the SLO itself',
-  generator: 'the load generator',
-  unknown: 'nothing that was seen',
-} as const
 
 export function verdictSection(): Section {
   const sentence = h('p', { class: 'sentence', attributes: { id: 'verdict', 'aria-live': 'polite' } })
@@ -99,7 +90,7 @@ function threeFacts({ recommendation: r, candidates }: Shown): Figure[] {
           `${times(r.gainOverDefault)} ${wordsOf(r.objective.kind).comparative}`,
           `${costText(r.objective, c, writing)} in place of ${costText(r.objective, start, writing)} with ${start.label}`,
         ]
-      : ['what limits it', bindingWords[r.binding.what], r.binding.evidence]
+      : ['what limits it', bindings[r.binding.what], r.binding.evidence]
   const sure = c.capacityRps > 0 ? `${statuses[c.status]}; 90 % interval ${rateInterval(c.capacityCi90Rps)} req/s` : statuses[c.status]
   return [['how sure', c.status, sure], gain, ['not settled', ...openFact(r, candidates)]]
 }
@@ -159,7 +150,7 @@ function figures(r: Recommendation): Figure[] {
     ...(c.quality === undefined
       ? []
       : [['quality', String(c.quality), `of ${String(c.configuration.variant)}, as the experiment states it`] as const]),
-    ['what limits it', bindingWords[r.binding.what], r.binding.evidence],
+    ['what limits it', bindings[r.binding.what], r.binding.evidence],
     ['nothing better left', certainty(r), `probability that nothing untried is over ${percent(r.confidence.tolerance)} better`],
     ...(r.confirmation
       ? [

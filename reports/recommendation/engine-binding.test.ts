@@ -1,0 +1,71 @@
+import { expect, test } from 'vitest'
+import type { Configuration } from '../../search/types.ts'
+import type { FinishedTrial, Usage } from '../../trials/types.ts'
+import { complete, measured, sampleInput } from '../samples.contract.ts'
+import { engineBinding, engineWords } from './engine-binding.ts'
+import { recommend } from './recommend.ts'
+
+const own: Configuration = { cpuCores: 2, gpu: 'H100', maxNumSeqs: 64 }
+const busy: Usage = { gpuUtilization: 1, sequences: 40, waiting: 0, cacheUse: 0.4, preemptions: 0 }
+
+test.each<[string, Usage, string, string]>([
+  [
+    'a full cache',
+    { ...busy, cacheUse: 0.97, preemptions: 14 },
+    'kv-memory',
+    'KV cache 97 % full, 14 preemptions, 40 of 64 sequences at once',
+  ],
+  [
+    'sequences that had to yield',
+    { ...busy, preemptions: 1 },
+    'kv-memory',
+    'KV cache 40 % full, 1 preemptions, 40 of 64 sequences at once',
+  ],
+  [
+    'all places taken while others wait',
+    { ...busy, sequences: 64, waiting: 20 },
+    'scheduler',
+    'KV cache 40 % full, 64 of 64 sequences at once, 20 waiting',
+  ],
+  // 989 TFLOPS in 16 bits over 3,350 GB/s.
+  [
+    'few sequences',
+    { ...busy, waiting: 2 },
+    'bandwidth',
+    'KV cache 40 % full, 40 of 64 sequences at once, 2 waiting, and from 295 sequences a step on its arithmetic takes longer than reading its weights',
+  ],
+])('%s', (_, usage, what, evidence) => {
+  expect(engineBinding(usage, own)).toMatchObject({ what, evidence })
+})
+
+test('many sequences compute; fewer do with weights of 4 bits, which are read sooner', () => {
+  expect(engineBinding({ ...busy, sequences: 300 }, { ...own, maxNumSeqs: 512 })?.what).toBe('compute')
+  expect(engineBinding({ ...busy, sequences: 100 }, { ...own, maxNumSeqs: 512 })?.what).toBe('bandwidth')
+  expect(engineBinding({ ...busy, sequences: 100 }, { ...own, maxNumSeqs: 512, quantization: 'awq' })?.what).toBe('compute')
+})
+
+test('nothing is said of servers that tell nothing, nor of a GPU that nobody knows', () => {
+  expect(engineBinding({ gpuUtilization: 1 }, own)).toBeUndefined()
+  expect(engineBinding(busy, { ...own, gpu: 'none' })).toBeUndefined()
+  expect(engineBinding(busy, { ...own, gpu: 'X9000' })).toBeUndefined()
+  expect(engineWords({ sequences: 12, waiting: 3 }, {})).toBe('12 sequences at once, 3 waiting')
+})
+
+const bindingOf = (usage: Usage, saturationRps = 200) => {
+  const measurement = { ...measured(200, 5), saturationRps }
+  const trial: FinishedTrial = complete(1, own, measurement, { usage })
+  return recommend({ ...sampleInput, trials: [trial] }).binding
+}
+
+test('the verdict names it: at the capacity, and not what only an overload filled', () => {
+  const full = { ...busy, cacheUse: 0.99, preemptions: 3 }
+  expect(bindingOf(full)).toEqual({
+    what: 'kv-memory',
+    evidence: 'KV cache 99 % full, 3 preemptions, 40 of 64 sequences at once, GPU busy 100 % of the time',
+  })
+  expect(bindingOf(full, 1000).what).not.toBe('kv-memory')
+  expect(bindingOf(busy)).toMatchObject({
+    what: 'bandwidth',
+    evidence: expect.stringMatching(/^GPU busy 100 % of the time, KV cache 40 %/),
+  })
+})

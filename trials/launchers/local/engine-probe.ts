@@ -1,0 +1,44 @@
+/** What a server of language models says of its scheduler and its cache, in the metrics of the versions that `language-programs.ts` names. */
+import { readAnswer } from '../../../profiler/bounded-reader.ts'
+import { seriesValue } from '../../../profiler/prometheus.ts'
+import type { LanguageServer } from '../server-files/language-programs.ts'
+import { type DeviceProbe, type DeviceReading, scrapeTimeoutMs } from './device-probes.ts'
+
+type EngineFigure = 'sequences' | 'waiting' | 'cacheUse' | 'preemptions'
+
+/** The first of these names that is there. TGI tells no use of its cache, and takes no place back. */
+const names: Readonly<Record<LanguageServer, Readonly<Partial<Record<EngineFigure, readonly string[]>>>>> = {
+  vllm: {
+    sequences: ['vllm:num_requests_running'],
+    waiting: ['vllm:num_requests_waiting'],
+    cacheUse: ['vllm:kv_cache_usage_perc', 'vllm:gpu_cache_usage_perc'],
+    preemptions: ['vllm:num_preemptions_total'],
+  },
+  sglang: {
+    sequences: ['sglang:num_running_reqs'],
+    waiting: ['sglang:num_queue_reqs'],
+    cacheUse: ['sglang:token_usage'],
+    preemptions: ['sglang:num_retracted_requests_total', 'sglang:num_retracted_reqs_total'],
+  },
+  tgi: { sequences: ['tgi_batch_current_size'], waiting: ['tgi_queue_size'] },
+}
+
+/** Reads `/metrics` of a server that was started. */
+export const engineProbe = (url: string, server: LanguageServer): DeviceProbe => {
+  let first: number | undefined
+  return async () => {
+    const response = await fetch(new URL('/metrics', url), { signal: AbortSignal.timeout(scrapeTimeoutMs) })
+    const reading = engineReading(await readAnswer(response.body), server)
+    first ??= reading.preemptions
+    return { ...reading, ...(reading.preemptions !== undefined && { preemptions: reading.preemptions - first! }) }
+  }
+}
+
+/** What one look tells, preemptions since its start; what the server does not tell is absent. */
+export function engineReading(text: string, server: LanguageServer): Pick<DeviceReading, EngineFigure> {
+  const entries = Object.entries(names[server]).flatMap(([figure, of]) => {
+    const value = of.map((name) => seriesValue(text, name)).find((each) => each !== undefined)
+    return value === undefined ? [] : [[figure, value] as const]
+  })
+  return Object.fromEntries(entries)
+}
