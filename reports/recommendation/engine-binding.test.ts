@@ -15,12 +15,7 @@ test.each<[string, Usage, string, string]>([
     'kv-memory',
     'KV cache 97 % full, 14 preemptions, 40 of 64 sequences at once',
   ],
-  [
-    'sequences that had to yield',
-    { ...busy, preemptions: 1 },
-    'kv-memory',
-    'KV cache 40 % full, 1 preemptions, 40 of 64 sequences at once',
-  ],
+  ['sequences that had to yield', { ...busy, preemptions: 1 }, 'kv-memory', 'KV cache 40 % full, 1 preemption, 40 of 64 sequences at once'],
   [
     'all places taken while others wait',
     { ...busy, sequences: 64, waiting: 20 },

@@ -39,7 +39,7 @@ export function engineWords({ sequences, waiting = 0, cacheUse, preemptions = 0 
   const most = mostSequences(configuration)
   return [
     ...(cacheUse === undefined ? [] : [`KV cache ${percent(cacheUse)} full`]),
-    ...(preemptions > 0 ? [`${preemptions} preemptions`] : []),
+    ...(preemptions > 0 ? [`${preemptions} ${preemptions === 1 ? 'preemption' : 'preemptions'}`] : []),
     `${sequences}${most === undefined ? '' : ` of ${most}`} sequences at once`,
     ...(waiting > 0 ? [`${waiting} waiting`] : []),
   ].join(', ')
