@@ -201,6 +201,13 @@ describe('tune plan', () => {
     expect(quantity.endsWith('m') ? Number.parseInt(quantity, 10) / 1000 : Number(quantity)).toBeCloseTo(settings.targetRps, 0)
   })
 
+  test('--spec of an emulated GPU writes no autoscaler, and says so', async () => {
+    const out = join(folder, 'emulated')
+    const said = await run(() => plan('bert-1', { ...flags, pattern: 'daily', peak: '1500', spec: out }))
+    expect(said).toContain('no autoscaler is written')
+    expect(readFileSync(join(out, 'deployment.yaml'), 'utf8')).not.toContain('HorizontalPodAutoscaler')
+  })
+
   test('reads a trace', async () => {
     const trace = join(folder, 'trace.csv')
     writeFileSync(trace, 'timestamp,rate\n0,100\n3600,900\n7200,100\n')
@@ -220,6 +227,7 @@ describe('tune plan', () => {
       { demand: '5', headroom: '100%' },
       { demand: '5', out: 'x.pdf' },
       { trace: '/none' },
+      { demand: '5', spec: '/dev/null/x' },
     ]) {
       await expect(plan(undefined, { ...flags, ...bad }), JSON.stringify(bad)).rejects.toMatchObject({ exitCode: 2 })
     }

@@ -44,6 +44,17 @@ test("by the replicas' start it doubles once in a start, and gives up one, or a 
   expect(behaviourOf(0)).toBeUndefined()
 })
 
+test('a policy counts from the replicas at the start of its period, what was taken away in it among them', () => {
+  const policies = (value: number, periodSeconds: number) => [{ type: 'Percent', value, periodSeconds } as const]
+  const behaviour = {
+    scaleUp: { stabilizationWindowSeconds: 0, policies: policies(100, 60) },
+    scaleDown: { stabilizationWindowSeconds: 0, policies: policies(50, 15) },
+  }
+  // Ten become five; within the minute they may be twice ten, after it twice five.
+  expect(looks([100, 9000], 10, { behaviour })).toEqual([5, 20])
+  expect(looks([100, ...steady(500, 4), 9000], 10, { behaviour }).at(-1)).toBe(10)
+})
+
 test('the last one goes after five minutes without a request, and comes back at a poll', () => {
   const none = { minReplicas: 0 }
   const seen = looks([50, ...steady(0, 25), 0, 50, 50], 1, none)

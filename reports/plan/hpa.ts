@@ -136,17 +136,16 @@ export class Hpa {
 
   #allowed(at: number, wanted: number, current: number): number {
     const { scaleUp, scaleDown } = this.#settings.behaviour
-    const before = (seconds: number, sign: 1 | -1) =>
-      current - this.#changes.reduce((sum, c) => (c.at > at - seconds && c.by * sign > 0 ? sum + c.by : sum), 0)
+    const before = (seconds: number) => current - this.#changes.reduce((sum, c) => (c.at > at - seconds ? sum + c.by : sum), 0)
     if (wanted > current) {
       const limits = scaleUp.policies.map(({ type, value, periodSeconds }) => {
-        const from = before(periodSeconds, 1)
+        const from = before(periodSeconds)
         return type === 'Pods' ? from + value : Math.ceil(from * (1 + value / 100))
       })
       return Math.max(current, Math.min(wanted, Math.max(...limits)))
     }
     const limits = scaleDown.policies.map(({ type, value, periodSeconds }) => {
-      const from = before(periodSeconds, -1)
+      const from = before(periodSeconds)
       return type === 'Pods' ? from - value : Math.floor(from * (1 - value / 100))
     })
     return Math.min(current, Math.max(wanted, Math.min(...limits)))

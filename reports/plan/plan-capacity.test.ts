@@ -137,6 +137,15 @@ describe('a plan', () => {
     expect(tight.existing!.underDemand.map((m) => m.outcome.lostMinutes)).toEqual([0, 24 * 60])
   })
 
+  test('settings that are to be written keep one replica and count its answers, though the plan goes to none', () => {
+    const demand = tableDemand('0-8:10, 8-20:900, 20-24:10')
+    const { scaling } = planCapacity(input({ demand, headroom: 0.2, minReplicas: 0 }))
+    expect(scaling.given.settings).toMatchObject({ minReplicas: 0, counts: 'came' })
+    expect(scaling.lossless!.settings).toMatchObject({ counts: 'answered' })
+    expect(scaling.lossless!.settings.minReplicas).toBeGreaterThanOrEqual(1)
+    expect(scaling.lossless!.outcome.lostMinutes).toBe(0)
+  })
+
   test('is refused for what cannot be', () => {
     for (const bad of [
       { units: [] },

@@ -97,7 +97,7 @@ export interface UnitPlan {
 
 /** The autoscaler's settings for the configuration that the plan is made with, month 1. */
 interface Scaling {
-  /** As the spec has them without a plan. */
+  /** Target, least replicas and windows as given, at the pace that a spec sets. */
   readonly given: ScaledFleet
   /** The same, the requests counted before the replicas, by a gateway: those that wait count, too. */
   readonly countedBefore: ScaledFleet
@@ -208,7 +208,7 @@ function unitPlan(unit: PlanUnit, input: PlanInput): UnitPlan {
   }
 }
 
-/** As the spec has them. */
+/** As given, at the pace that a spec sets. */
 function settingsOf(unit: PlanUnit, { headroom, minReplicas, scaleDownSeconds }: PlanInput): HpaSettings {
   const behaviour = behaviourOf(unit.measuredLaunchSeconds) ?? defaultBehaviour
   const stabilizationWindowSeconds = scaleDownSeconds
@@ -227,7 +227,9 @@ function settingsOf(unit: PlanUnit, { headroom, minReplicas, scaleDownSeconds }:
 function scalingOf({ unit, months: [first] }: UnitPlan, input: PlanInput): Scaling {
   const settings = settingsOf(unit, input)
   const before = { ...settings, counts: 'came' } as const
-  const lossless = losslessSettings(unit, input.demand, settings, first!.replicas, input.surroundings)
+  // As a manifest has them: without KEDA there is no way to zero, and the replicas count.
+  const writable = { ...settings, minReplicas: Math.max(1, settings.minReplicas), counts: 'answered' } as const
+  const lossless = losslessSettings(unit, input.demand, writable, first!.replicas, input.surroundings)
   return {
     given: { settings, outcome: first!.autoscaled },
     countedBefore: { settings: before, outcome: autoscaledFleet(unit, input.demand, before, input.surroundings) },

@@ -20,7 +20,7 @@ import { exitCodes, UserError } from '../../exit-codes.ts'
 import { parseCount, parseDurationMs, parseRateRps, parseShare } from '../../experiment/units.ts'
 import { givenText } from '../../given-file.ts'
 import { loadPriceBook, viewOf } from '../../loop/problem.ts'
-import { mustBeWritable } from '../../writable-places.ts'
+import { mustBeWritable, mustTakeFiles } from '../../writable-places.ts'
 import { oneOf } from '../one-of.ts'
 import { type Reopened, reopen } from '../reopened.ts'
 
@@ -56,6 +56,7 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
   const render = forms[form]
   if (!render) throw new UserError(`--out ${flags.out}: no plan ends in '${form}'`, 'one of .md, .html, .csv, .json, .txt', exitCodes.usage)
   mustBeWritable({ '--out': flags.out })
+  mustTakeFiles('--spec', flags.spec)
   const demand = await demandOf(flags)
   const reopened = await reopen(id, { db: flags.db, slo: flags.slo, prices: flags.prices[0] })
   const { gpus } = reopened.experiment.own
@@ -109,6 +110,10 @@ async function writeScaled(
     maxReplicas,
     scaling: behaviour,
   })
+  if (!made.scalable)
+    process.stderr.write(
+      'no autoscaler is written: what a replica of what this deploys carries was not measured (tune verify settles it)\n',
+    )
   for (const file of await renderSpec(
     'kubernetes',
     withOwnPod(experiment, made),
