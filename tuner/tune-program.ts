@@ -1,7 +1,9 @@
 /** The `tune` command line: its commands and their flags. Commands load what they need when they run, so that help is instant. */
 import { Command, CommanderError } from 'commander'
+import { namesNear } from '../trials/devices/device-model-error.ts'
 import { registerCalibrate } from './commands/calibrate/register.ts'
 import { registerClean } from './commands/clean/register.ts'
+import { registerCompletion } from './commands/completion/register.ts'
 import { registerConfig } from './commands/config/register.ts'
 import { registerDashboard } from './commands/dashboard/register.ts'
 import { registerDoctor } from './commands/doctor/register.ts'
@@ -20,7 +22,7 @@ import { registerSpec } from './commands/spec/register.ts'
 import { registerStore } from './commands/store/register.ts'
 import { registerTune } from './commands/tune/register.ts'
 import { registerVerify } from './commands/verify/register.ts'
-import { exitCodes } from './exit-codes.ts'
+import { exitCodes, UserError } from './exit-codes.ts'
 import { programVersion } from './program-version.ts'
 import { cut, reportError } from './report-error.ts'
 
@@ -35,6 +37,7 @@ export function commandLine(): Command {
     })
     .showHelpAfterError('(tune --help shows every flag)')
     .showSuggestionAfterError()
+    .helpCommand('help [command]', 'show the flags of a command')
     .enablePositionalOptions()
     .exitOverride()
 
@@ -59,6 +62,7 @@ export function commandLine(): Command {
     registerPredictor,
     registerProfile,
     registerDoctor,
+    registerCompletion,
   ])
     register(program)
 
@@ -73,10 +77,20 @@ Exit codes: 0 the SLO is met and confirmed; 1 failure; 2 usage or configuration;
   return program
 }
 
+/** A first word that is no command is one misspelt, and so is what help is asked for. @throws UserError that names the nearest. */
+function checkCommand(program: Command, words: readonly string[]): void {
+  const word = words[0] === 'help' ? words[1] : words[0]
+  const known = [...program.commands.map((command) => command.name()), 'help']
+  if (word === undefined || word.startsWith('-') || known.includes(word)) return
+  throw new UserError(`there is no command '${word}'`, `${namesNear(word, known)} (tune --help lists them)`, exitCodes.usage)
+}
+
 /** Parses and runs the words of a command line; whatever is wrong is told on stderr, and its exit code left in `process.exitCode`. */
 export async function run(words: readonly string[]): Promise<void> {
   try {
-    await commandLine().parseAsync(words, { from: 'user' })
+    const program = commandLine()
+    checkCommand(program, words)
+    await program.parseAsync(words, { from: 'user' })
   } catch (error) {
     if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? exitCodes.ok : exitCodes.usage
     else process.exitCode = reportError(error, process.stderr)

@@ -37,34 +37,41 @@ export interface Reopened {
 }
 
 /** The experiment of that id, or the newest. @throws UserError, ConfigError and StoreError. */
-export async function reopen(id: string | undefined, { db, slo, rps, headroom, minQuality, prices }: ReopenFlags): Promise<Reopened> {
-  const store = await openExisting(db)
+export async function reopen(id: string | undefined, flags: ReopenFlags): Promise<Reopened> {
+  const store = await openExisting(flags.db)
   try {
-    const { experiment: record, trials } = await findExperiment(store, id)
-    // A demand asks for the price of serving it, whatever the experiment ranked by.
-    const objective = rps === undefined ? undefined : defaultKind.withDemand
-    const flags = { slo, rps, objective, headroom, minQuality, prices: prices && resolve(prices) }
-    const experiment = experimentFromDocument(record.spec as ExperimentDocument, record.id, anyMachine(), flags)
-    // Of another question the stop rule was not asked.
-    const asksTheSame = Object.values(flags).every((flag) => flag === undefined)
-    const book = await loadPriceBook(experiment.pricesPath, experiment.own.gpus)
-    const { pricePerHour } = problemOf(experiment, book)
-    const label = labelOf(experiment)
-    const recommendation = recommend({
-      experimentId: record.id,
-      provenance: record.provenance,
-      seed: record.seed,
-      trials,
-      confirm: experiment.confirm,
-      notices: noticesOf(experiment, record.provenance),
-      measuredWith: (configuration) => measuredOf(experiment, record.provenance, configuration),
-      ...(asksTheSame && { stop: stopOf(record) }),
-      ...viewOf(experiment, { pricePerHour, label }),
-    })
-    return { record, trials, experiment, book, pricePerHour, label, recommendation }
+    return await seenAgain(await findExperiment(store, id), flags)
   } finally {
     await store.close()
   }
+}
+
+/** An experiment that was read, under its own question or that of flags. @throws UserError and ConfigError. */
+export async function seenAgain(
+  { experiment: record, trials }: { readonly experiment: ExperimentRecord; readonly trials: readonly FinishedTrial[] },
+  { slo, rps, headroom, minQuality, prices }: Omit<ReopenFlags, 'db'> = {},
+): Promise<Reopened> {
+  // A demand asks for the price of serving it, whatever the experiment ranked by.
+  const objective = rps === undefined ? undefined : defaultKind.withDemand
+  const flags = { slo, rps, objective, headroom, minQuality, prices: prices && resolve(prices) }
+  const experiment = experimentFromDocument(record.spec as ExperimentDocument, record.id, anyMachine(), flags)
+  // Of another question the stop rule was not asked.
+  const asksTheSame = Object.values(flags).every((flag) => flag === undefined)
+  const book = await loadPriceBook(experiment.pricesPath, experiment.own.gpus)
+  const { pricePerHour } = problemOf(experiment, book)
+  const label = labelOf(experiment)
+  const recommendation = recommend({
+    experimentId: record.id,
+    provenance: record.provenance,
+    seed: record.seed,
+    trials,
+    confirm: experiment.confirm,
+    notices: noticesOf(experiment, record.provenance),
+    measuredWith: (configuration) => measuredOf(experiment, record.provenance, configuration),
+    ...(asksTheSame && { stop: stopOf(record) }),
+    ...viewOf(experiment, { pricePerHour, label }),
+  })
+  return { record, trials, experiment, book, pricePerHour, label, recommendation }
 }
 
 /** Nothing is started here, so an experiment of a larger machine, or of one with GPUs, is as good as one of this machine. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { duration, table, wrap } from './columns.ts'
+import { ago, duration, table, wrap } from './columns.ts'
 
 test.each([
   [7.2, '7 s'],
@@ -27,4 +27,18 @@ test('wrapping loses no word and keeps to the width where the words do', () => {
       for (const line of lines) expect(line.length).toBeLessThanOrEqual(columns)
     }),
   )
+})
+
+test('an age is told in one unit, and of a clock that went back nothing strange', () => {
+  expect([0, -5, 59, 60, 3599, 3600, 172_799, 172_800, 1e7].map(ago)).toEqual([
+    'just now',
+    'just now',
+    '59 s ago',
+    '1 min ago',
+    '59 min ago',
+    '1 h ago',
+    '47 h ago',
+    '2 days ago',
+    '115 days ago',
+  ])
 })

@@ -8,6 +8,13 @@ export function duration(seconds: number): string {
   return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`
 }
 
+/** '40 s ago', '3 h ago', '12 days ago'; of a clock that went back, 'just now'. */
+export function ago(seconds: number): string {
+  if (seconds < 1) return 'just now'
+  const [size, unit] = seconds < 60 ? [1, 's'] : seconds < 3600 ? [60, 'min'] : seconds < 172_800 ? [3600, 'h'] : [86_400, 'days']
+  return `${Math.floor(seconds / (size as number))} ${unit} ago`
+}
+
 /** 1 trial, 1,200 trials. */
 export const counted = (count: number, what: string): string => `${count.toLocaleString('en-US')} ${what}${count === 1 ? '' : 's'}`
 
