@@ -201,6 +201,11 @@ describe('tune plan', () => {
     expect(quantity.endsWith('m') ? Number.parseInt(quantity, 10) / 1000 : Number(quantity)).toBeCloseTo(settings.targetRps, 0)
   })
 
+  test('times are inputs: nodes that are always there take none, and cost none', async () => {
+    const json = JSON.parse(await run(() => plan('bert-1', { ...flags, demand: '500', startup: '45s', node: '0s', json: true })))
+    expect(json.units[0]).toMatchObject({ startupSeconds: 45, nodeSeconds: 0 })
+  })
+
   test('--spec of an emulated GPU writes no autoscaler, and says so', async () => {
     const out = join(folder, 'emulated')
     const said = await run(() => plan('bert-1', { ...flags, pattern: 'daily', peak: '1500', spec: out }))

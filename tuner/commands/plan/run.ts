@@ -89,7 +89,9 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
   return exitCodes.ok
 }
 
-const secondsOf = (text: string | undefined): number | undefined => (text === undefined ? undefined : parseDurationMs(text) / 1000)
+/** Nodes may be there, and rates be known, at once. */
+const secondsOf = (text: string | undefined): number | undefined =>
+  text === undefined ? undefined : /^\s*0(s|ms)?\s*$/.test(text) ? 0 : parseDurationMs(text) / 1000
 
 const timesOf = ({ startup, node }: PlanFlags) => ({ startup: secondsOf(startup), node: secondsOf(node) })
 
