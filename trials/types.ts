@@ -138,8 +138,11 @@ export interface Launcher {
    * @param onWaiting told when it waits for something that no trial holds, such as a node that a cluster is adding: others may run meanwhile
    */
   launch(configuration: Configuration, trialNumber: number, signal: AbortSignal, onWaiting?: OnWaiting): Promise<Predictor>
-  /** Ends whatever an earlier, crashed run left behind. */
-  sweep(signal?: AbortSignal): Promise<void>
+  /**
+   * Ends whatever an earlier, crashed run left behind.
+   * @param onLeft told, in words, of what may be of it and is not ended, as nothing says so for certain
+   */
+  sweep(signal?: AbortSignal, onLeft?: (what: string) => void): Promise<void>
   /** Ends what it keeps between trials; call it after the last one. Absent where nothing is kept. */
   close?(): Promise<void>
 }

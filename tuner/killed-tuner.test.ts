@@ -1,6 +1,7 @@
 /** What is left on this machine when the tuner itself is killed. */
 import { spawn } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
@@ -67,6 +68,26 @@ describe.runIf(process.platform === 'linux')('a tuner killed with SIGKILL', () =
       expect([code, stdout.includes(`process ${left.pid}`)]).toEqual([0, true])
       expect(await ended).toBe('SIGTERM')
       expect((await box.run(['clean', 'lost-1', '--local'])).stdout).toContain('nothing left of lost-1')
+    } finally {
+      left.kill('SIGKILL')
+    }
+  })
+
+  test('and who is known by nothing but the port of its predictor is shown by tune clean, and left alone', async () => {
+    const serve = `require('net').createServer().listen(0, '127.0.0.1', function () { console.log(this.address().port) })`
+    const left = spawn(process.execPath, ['-e', serve], { env: {}, stdio: ['ignore', 'pipe', 'ignore'] })
+    try {
+      const [said] = await once(left.stdout!, 'data')
+      const port = Number(String(said))
+      const bootId = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+      const predictor = { leader: 2 ** 30, leaderStartTicks: 1, cookie: 'gone', bootId }
+      mkdirSync(join(box.folder, '.tune/running'), { recursive: true })
+      const note = { predictor, controlGroups: [], port, owner: { pid: 2 ** 30, startTicks: 1, bootId } }
+      writeFileSync(join(box.folder, '.tune/running/gone.json'), JSON.stringify(note))
+      const shown = await box.run(['clean', '--local', '--json'])
+      expect(JSON.parse(shown.stdout).listening).toEqual([{ pid: left.pid, port, command: expect.stringContaining('createServer') }])
+      expect((await box.run(['clean', 'lost-2', '--local'])).stdout).toContain(`end it by hand (kill ${left.pid})`)
+      expect(left.exitCode).toBeNull()
     } finally {
       left.kill('SIGKILL')
     }

@@ -9,7 +9,7 @@ import type { Protocol } from '../../../profiler/types.ts'
 import { type CgroupFacts, inspectCgroups } from '../../machine/cgroups.ts'
 import { inspectMachine } from '../../machine/machine-facts.ts'
 import { createControlGroup } from './control-group.ts'
-import { noteRunning, sweepLeftovers } from './leftovers.ts'
+import { listeningLeft, noteRunning, sweepLeftovers } from './leftovers.ts'
 import { createLocalLauncher } from './local-launcher.ts'
 import { openLog } from './log.ts'
 import { startGroup } from './process-group.ts'
@@ -107,11 +107,11 @@ describe.skipIf(process.platform !== 'linux' || noSetsid)('a daemon without envi
     expect(daemons().filter(isRunning)).toEqual([])
   })
 
-  test('that is found by nothing but its port is told of, with what ends it', async () => {
+  const launchOne = async () => {
     const serve = `${process.execPath} ${server} --port=\${port} --pids=${folder}/daemon`
     const command = ['/bin/sh', '-c', `setsid env -i ${serve} >/dev/null 2>&1 </dev/null & sleep 1000`]
     const machine = { ...(await inspectMachine()), cgroups: { version: 0 } as const }
-    const predictor = await createLocalLauncher({
+    const launcher = createLocalLauncher({
       template: { kind: 'command', model: 'm', command, protocol: 'json' },
       parameters: [],
       protocol: plainProtocol,
@@ -119,7 +119,33 @@ describe.skipIf(process.platform !== 'linux' || noSetsid)('a daemon without envi
       runDirectory: join(folder, 'experiment'),
       machine,
       graceMs: 200,
-    }).launch({}, 1, new AbortController().signal)
+    })
+    return { launcher, predictor: await launcher.launch({}, 1, new AbortController().signal) }
+  }
+
+  test('that is found by nothing but its port is told of after a tuner that was killed, until it has ended', async () => {
+    const { launcher, predictor } = await launchOne()
+    const running = join(folder, 'running')
+    disown(running)
+    const sweep = async () => {
+      const told: string[] = []
+      await launcher.sweep(undefined, (left) => told.push(left))
+      return told
+    }
+    const [pid] = daemons()
+    const words = expect.stringMatching(new RegExp(`^process ${pid} \\(.*server\\.mjs.*\\) listens on port \\d+, .*kill ${pid}`))
+    expect(await sweep()).toEqual([words])
+    expect(await sweep()).toEqual([words])
+    expect(await listeningLeft(running)).toEqual([expect.objectContaining({ pid })])
+    expect(isRunning(pid!)).toBe(true)
+    process.kill(pid!, 'SIGKILL')
+    await predictor.stop()
+    expect(await sweep()).toEqual([])
+    expect(readdirSync(running)).toEqual([])
+  })
+
+  test('that is found by nothing but its port is told of, with what ends it', async () => {
+    const { predictor } = await launchOne()
     const [pid] = daemons()
     await expect(predictor.stop()).rejects.toMatchObject({
       message: expect.stringMatching(new RegExp(`^process ${pid} \\(.*server\\.mjs.*\\) listens on port \\d+ still`)),

@@ -4,13 +4,16 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { makeFolder } from '../../private-files.ts'
 import { endControlGroup } from './control-group.ts'
+import { listensStill } from './port.ts'
 import { endGroup } from './process-group.ts'
-import { bootId, type GroupIdentity, isAlive, processStat } from './processes.ts'
+import { bootId, type GroupIdentity, isAlive, membersOf, processStat } from './processes.ts'
 
 interface Note {
   readonly predictor: GroupIdentity
   /** Folders of the control groups made for it. */
   readonly controlGroups: readonly string[]
+  /** That it was given to serve on. */
+  readonly port?: number
   /** The tuner that started it: while it lives, the predictor is its business. */
   readonly owner: { readonly pid: number; readonly startTicks: number; readonly bootId: string }
 }
@@ -18,7 +21,7 @@ interface Note {
 interface RunningNote {
   readonly cookie: string
   /** Adds what is known once the predictor has started. */
-  started(predictor: GroupIdentity): void
+  started(predictor: GroupIdentity, port?: number): void
   remove(): void
 }
 
@@ -28,7 +31,8 @@ export const noteRunning = (folder: string, controlGroups: readonly string[]): R
   const cookie = randomUUID()
   const path = join(folder, `${cookie}.json`)
   const owner = { pid: process.pid, startTicks: processStat(process.pid)?.startTicks ?? 0, bootId: bootId() }
-  const write = (predictor: GroupIdentity) => writeFileSync(path, JSON.stringify({ predictor, controlGroups, owner } satisfies Note))
+  const write = (predictor: GroupIdentity, port?: number) =>
+    writeFileSync(path, JSON.stringify({ predictor, controlGroups, port, owner } satisfies Note))
   write({ leader: notStarted, leaderStartTicks: 0, cookie, bootId: bootId(), controlGroups })
   return { cookie, started: write, remove: () => rmSync(path, { force: true }) }
 }
@@ -42,8 +46,34 @@ export const isOwned = (path: string): boolean => {
   return owner !== undefined && owner.bootId === bootId() && isAlive(owner.pid, owner.startTicks)
 }
 
-/** Ends the predictors of tuners that live no more, and removes their notes. */
-export const sweepLeftovers = async (folder: string, graceMs: number): Promise<void> => {
+/** Listens on the port of a predictor whose tuner is gone, and nothing else says that it is its: it may be another's, so nobody but the user ends it. */
+export interface Listening {
+  readonly pid: number
+  readonly command: string
+  readonly port: number
+}
+
+/** Who is known by nothing but the port of a killed tuner's predictor. */
+export const listeningLeft = async (folder: string): Promise<Listening[]> => {
+  const found: Listening[] = []
+  for (const name of notesIn(folder)) {
+    const path = join(folder, name)
+    const note = readNote(path)
+    if (note === undefined || isOwned(path)) continue
+    const left = await listenerOf(note)
+    if (left !== undefined && !membersOf(note.predictor, false).some(({ pid }) => pid === left.pid)) found.push(left)
+  }
+  return found
+}
+
+const listenerOf = async ({ port, predictor }: Note): Promise<Listening | undefined> => {
+  if (port === undefined || predictor.bootId !== bootId()) return undefined
+  const left = await listensStill(port, predictor)
+  return left && { pid: left.pid, command: left.words.join(' '), port }
+}
+
+/** Ends the predictors of tuners that live no more, and removes their notes, but of those whose port is listened on still. */
+export const sweepLeftovers = async (folder: string, graceMs: number, onLeft: (left: Listening) => void = () => {}): Promise<void> => {
   for (const name of notesIn(folder)) {
     const path = join(folder, name)
     const note = readNote(path)
@@ -51,6 +81,11 @@ export const sweepLeftovers = async (folder: string, graceMs: number): Promise<v
       if (isOwned(path)) continue
       await endGroup(note.predictor, graceMs, false)
       for (const group of note.controlGroups) await endControlGroup(group)
+      const left = await listenerOf(note)
+      if (left !== undefined) {
+        onLeft(left)
+        continue
+      }
     }
     rmSync(path, { force: true })
   }
@@ -74,3 +109,7 @@ const readNote = (path: string): Note | undefined => {
     throw error
   }
 }
+
+/** A sentence and what to do. */
+export const wordsOfListening = ({ pid, command, port }: Listening): string =>
+  `process ${pid} (${command.slice(0, 120)}) listens on port ${port}, which a predictor of a killed tuner had, and nothing else says whose it is: end it by hand (kill ${pid}) if it is that one's`

@@ -24,7 +24,7 @@ import { type ControlGroup, createControlGroup } from './control-group.ts'
 import { amdProbe, metricsProbe, nvidiaProbe, raplProbe } from './device-probes.ts'
 import { engineProbe } from './engine-probe.ts'
 import { createHoldings, type Holding } from './holdings.ts'
-import { noteRunning, sweepLeftovers } from './leftovers.ts'
+import { noteRunning, sweepLeftovers, wordsOfListening } from './leftovers.ts'
 import { openLog, type PredictorLog } from './log.ts'
 import { checkLeft, reservePort } from './port.ts'
 import { type Prepared, prepare } from './prepare-step.ts'
@@ -95,7 +95,8 @@ export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
         throw error
       }
     },
-    sweep: () => sweepLeftovers(runningDirectory, given.graceMs ?? defaultGraceMs),
+    sweep: (_signal, onLeft = () => {}) =>
+      sweepLeftovers(runningDirectory, given.graceMs ?? defaultGraceMs, (left) => onLeft(wordsOfListening(left))),
   }
 }
 
@@ -215,7 +216,7 @@ const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<Started> 
     await group.stop(options.graceMs ?? defaultGraceMs)
     if (port !== undefined) await checkLeft(port, group.identity, log)
   })
-  onDisk(() => note.started(group.identity))
+  onDisk(() => note.started(group.identity, port))
   const parts = [`${holding.coresWords} ${affinity.words}`, controlGroup.words, holding.gpuWords]
   return {
     group,
@@ -235,8 +236,10 @@ const portOf = async (cleanup: Cleanup): Promise<number> => {
   return port
 }
 
+const controlGroupName = (trialNumber: number) => `tune-${process.pid}-${trialNumber}-${Math.floor(performance.now())}`
+
 const controlGroupOf = ({ options, configuration, asked, trialNumber }: Launch): Promise<ControlGroup> =>
-  createControlGroup(options.machine.cgroups, `tune-${process.pid}-${trialNumber}-${Math.floor(performance.now())}`, {
+  createControlGroup(options.machine.cgroups, controlGroupName(trialNumber), {
     cpuCores: Number.isInteger(asked.cpuCores) ? undefined : asked.cpuCores,
     memoryMiB: 'memoryMiB' in configuration ? asked.memoryMiB : undefined,
     hold: options.template.kind !== 'builtin',
@@ -306,6 +309,12 @@ const preparedFor = async (launch: Launch): Promise<Prepared | undefined> => {
       env: { ...inheritedEnvironment(), ...holding.env, ...whose(launch) },
       cwd: template.cwd ?? process.cwd(),
       prefix: affinityOf(machine, holding).prefix,
+      // Its memory is not limited: building may take more than serving.
+      controlGroup: () =>
+        createControlGroup(machine.cgroups, `${controlGroupName(launch.trialNumber)}-prepare`, {
+          cpuCores: Number.isInteger(asked.cpuCores) ? undefined : asked.cpuCores,
+          hold: true,
+        }),
       device: asked.gpu && `${asked.gpu} ${asked.migProfile ?? ''}`,
       graceMs: options.graceMs ?? defaultGraceMs,
       logLimitBytes: options.logLimitBytes,

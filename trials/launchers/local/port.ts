@@ -45,18 +45,23 @@ const isFree = (host: string, port: number): Promise<boolean> =>
     server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(true)))
   })
 
+/** Who listens on the port of a predictor that was stopped, and is no stranger; waits a moment for what loses its parent to see it. */
+export const listensStill = async (port: number, stopped: GroupIdentity) => {
+  const found = () => (strangersOn(port, stopped) ? undefined : serverOn(port))
+  let left = found()
+  for (let waitedMs = 0; left !== undefined && waitedMs < 1_000; waitedMs += 50) {
+    await sleep(50)
+    left = found()
+  }
+  return left
+}
+
 /**
  * Nothing that a predictor started listens on its port once it has been stopped.
  * @throws LaunchError that names the process: it left its session, environment, output and control group, so that nothing says for certain whose it is
  */
 export const checkLeft = async (port: number, stopped: GroupIdentity, { path }: PredictorLog): Promise<void> => {
-  const found = () => (strangersOn(port, stopped) ? undefined : serverOn(port))
-  let left = found()
-  // What loses its parent takes a moment to see it.
-  for (let waitedMs = 0; left !== undefined && waitedMs < 1_000; waitedMs += 50) {
-    await sleep(50)
-    left = found()
-  }
+  const left = await listensStill(port, stopped)
   if (left === undefined) return
   throw new LaunchError(
     `process ${left.pid} (${left.words.join(' ').slice(0, 120)}) listens on port ${port} still, though its predictor was stopped: it left the predictor's session, and no control group holds it`,

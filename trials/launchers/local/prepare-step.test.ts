@@ -2,9 +2,11 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { inspectCgroups } from '../../machine/cgroups.ts'
 import { InfeasibleError, LaunchError } from '../../types.ts'
 import { fillPrepare } from '../fill.ts'
 import type { PrepareStep } from '../template.ts'
+import { createControlGroup } from './control-group.ts'
 import { prepare } from './prepare-step.ts'
 import { isAlive, processStat } from './processes.ts'
 
@@ -14,6 +16,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(root, { recursive: true, force: true }))
 
+const cgroups = inspectCgroups()
 const never = new AbortController().signal
 /** Writes down that it ran, then does as told. */
 const script = (then: string) => [
@@ -36,6 +39,7 @@ const run = (step: PrepareStep, configuration = {}, { signal = never, device }: 
       env: process.env as Record<string, string>,
       cwd: root,
       prefix: [],
+      controlGroup: () => createControlGroup(cgroups, `tune-prepare-${process.pid}-${performance.now()}`, { hold: true }),
       device,
       graceMs: 500,
     },
@@ -169,3 +173,16 @@ describe('its processes', () => {
     expect(leftovers()).toEqual([])
   })
 })
+
+test.skipIf(cgroups.holdParent === undefined)(
+  'a daemon that a step lets go of, with nothing inherited, ends with it (where a control group may be made)',
+  async () => {
+    const daemon = `${process.execPath} -e "require('fs').writeFileSync('${root}/daemon', String(process.pid)); setInterval(() => {}, 1e6)"`
+    const waits = `while [ ! -s ${root}/daemon ]; do sleep 0.05; done; touch "$0/engine"`
+    const silent = `setsid env -i ${daemon} >/dev/null 2>&1 </dev/null &`
+    const { folder } = await run({ command: ['/bin/sh', '-c', `${silent} ${waits}`, '${prepared}'] })
+    expect(existsSync(join(folder, 'engine'))).toBe(true)
+    expect(['Z', undefined]).toContain(processStat(Number(readFileSync(join(root, 'daemon'), 'utf8')))?.state)
+    expect(readdirSync(cgroups.holdParent!).filter((name) => name.startsWith(`tune-prepare-${process.pid}-`))).toEqual([])
+  },
+)

@@ -11,6 +11,7 @@ import { InfeasibleError, LaunchError } from '../../types.ts'
 import { describeExit, diagnose, memoryKills } from '../diagnosis.ts'
 import { endBeforeReady } from '../failure.ts'
 import { type FilledPrepare, preparedPlaceholder } from '../fill.ts'
+import type { ControlGroup } from './control-group.ts'
 import { noteRunning } from './leftovers.ts'
 import { openLog, type PredictorLog } from './log.ts'
 import { type Exit, startGroup } from './process-group.ts'
@@ -37,6 +38,8 @@ interface PrepareSurroundings {
   readonly cwd: string
   /** What holds it to the trial's cores. */
   readonly prefix: readonly string[]
+  /** Makes what holds all that the step starts. */
+  readonly controlGroup: () => Promise<ControlGroup>
   /** The GPU that it may build for, in words: what is built for one is of no use on another. */
   readonly device: string | undefined
   readonly graceMs: number
@@ -77,13 +80,21 @@ async function run(step: FilledPrepare, folder: string, around: PrepareSurroundi
   const argv = step.argv.map(fill)
   const env = { ...around.env, ...Object.fromEntries(Object.entries(step.env).map(([name, value]) => [name, fill(value)])) }
   const log = openLog(around.folder, around.logLimitBytes, undefined, 'prepare')
-  const note = noteRunning(around.runningDirectory, [])
   const forget = watchOver(around.runningDirectory)
+  let controlGroup: ControlGroup | undefined
+  let note: ReturnType<typeof noteRunning> | undefined
   try {
+    controlGroup = await around.controlGroup()
+    note = noteRunning(around.runningDirectory, controlGroup.folders)
     checkProgram(argv[0]!, around.cwd, env.PATH ?? '', step.varies ? 'configuration' : 'experiment')
     const killsBefore = memoryKills()
     signal.throwIfAborted()
-    const group = await startGroup({ argv: [...around.prefix, ...argv], env, cwd: around.cwd }, note.cookie, log)
+    const group = await startGroup(
+      { argv: controlGroup.wrap([...around.prefix, ...argv]), env, cwd: around.cwd },
+      note.cookie,
+      log,
+      controlGroup.folders,
+    )
     try {
       note.started(group.identity)
       const exit = await ended(group.exited, step.timeoutS, signal)
@@ -98,9 +109,13 @@ async function run(step: FilledPrepare, folder: string, around: PrepareSurroundi
       await group.stop(around.graceMs)
     }
   } finally {
-    note.remove()
-    await forget()
-    log.close()
+    try {
+      await controlGroup?.end()
+      note?.remove()
+    } finally {
+      await forget()
+      log.close()
+    }
   }
 }
 

@@ -73,7 +73,7 @@ export const createTritonLauncher = (inner: Launcher, { template, parameters, pr
 
   return {
     name: inner.name,
-    sweep: (signal) => inner.sweep(signal),
+    sweep: (signal, onLeft) => inner.sweep(signal, onLeft),
     close: async () => {
       await stopAll(idle.splice(0))
       await inner.close?.()

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { defaults } from '../../experiment/names.ts'
 import type { CleanFlags } from './run.ts'
 
 /** `tune clean`: ends and removes what a tuner that was killed left, on this machine and on a cluster. */
@@ -10,6 +11,11 @@ export function registerClean(program: Command): void {
     .option(
       '--all',
       'end what every killed experiment left on this machine, and remove what every one has in the namespace, running ones included',
+    )
+    .option(
+      '--db <file>',
+      'trial store: what listens on ports that its killed runs had, and is known by nothing else, is shown',
+      defaults.db,
     )
     .option('--local', 'this machine alone')
     .option('--namespace <name>', 'default: that of the current context')

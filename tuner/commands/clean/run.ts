@@ -1,12 +1,15 @@
 /** `tune clean`: what killed tuners left running on this machine, what experiments have on a cluster, and the end of both. */
+import { dirname, join, resolve } from 'node:path'
 import { connect } from '../../../trials/launchers/kubernetes/api.ts'
 import { labelNames } from '../../../trials/launchers/kubernetes/manifests.ts'
 import { type Found, findObjects, type Kind, removeObjects } from '../../../trials/launchers/kubernetes/sweep.ts'
 import { type Abandoned, endAbandoned, findAbandoned } from '../../../trials/launchers/local/abandoned.ts'
+import { listeningLeft, wordsOfListening } from '../../../trials/launchers/local/leftovers.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { table } from '../../render/columns.ts'
 
 export interface CleanFlags {
+  readonly db: string
   readonly namespace?: string
   readonly all?: boolean
   readonly local?: boolean
@@ -25,9 +28,13 @@ export async function clean(experiment: string | undefined, flags: CleanFlags): 
   const remove = experiment !== undefined || flags.all === true
   const predictors = (findAbandoned() ?? []).filter((one) => experiment === undefined || one.experiment === experiment)
   if (remove) await endAbandoned(predictors)
+  const listening = await listeningLeft(join(dirname(resolve(flags.db)), 'running'))
   const cluster = flags.local ? undefined : await cleanCluster(experiment, remove, flags)
-  if (flags.json) process.stdout.write(`${JSON.stringify({ removed: remove, predictors, ...cluster }, null, 2)}\n`)
-  else process.stdout.write(`${[...localLines(predictors, experiment, remove), ...clusterLines(cluster, experiment, remove)].join('\n')}\n`)
+  if (flags.json) process.stdout.write(`${JSON.stringify({ removed: remove, predictors, listening, ...cluster }, null, 2)}\n`)
+  else {
+    const local = [...localLines(predictors, experiment, remove), ...listening.map(wordsOfListening)]
+    process.stdout.write(`${[...local, ...clusterLines(cluster, experiment, remove)].join('\n')}\n`)
+  }
   return exitCodes.ok
 }
 

@@ -38,15 +38,12 @@ export async function execute(
     columns: process.stdout.columns ?? pipedColumns,
     now: steadyNowMs,
   })
+  const warn = (message: string) => renderer.handle({ at: new Date(steadyNowMs()).toISOString(), type: 'warning', message })
   const interrupt = interruptible((name) =>
-    renderer.handle({
-      at: new Date(steadyNowMs()).toISOString(),
-      type: 'warning',
-      message: `${name}: stopping the running trial, press again to kill. To go on later: tune resume ${id}`,
-    }),
+    warn(`${name}: stopping the running trial, press again to kill. To go on later: tune resume ${id}`),
   )
   try {
-    await parts.backend.launcher.sweep(interrupt.signal)
+    await parts.backend.launcher.sweep(interrupt.signal, warn)
     await whenSwept?.()
     const { reason, recommendation } = await runLoop(
       experiment,

@@ -147,7 +147,7 @@ async function asItsOwner<T>(
   const lastNumber = await store.lastNumber(experimentId)
   const log = new TrialLog({ objective, pricePerHour, earlier, lastNumber, withheld: () => new Set() })
   try {
-    await backend.launcher.sweep()
+    await backend.launcher.sweep(undefined, (left) => process.stderr.write(`${left}\n`))
     return await work(log)
   } finally {
     const state = record.state === 'running' ? 'interrupted' : record.state
