@@ -176,10 +176,14 @@ test('of a predictor that a command starts: in its command, environment, files, 
   resuming.child.kill('SIGINT')
   const resumed = await resuming.result
   expect(resumed.code, resumed.stderr).toBe(130)
+  const verified = await box.run(['verify', '--trial', '1', '--rate', '20rps', '--confirm-time', '1s', '--json'], env)
+  expect(verified.stderr).toContain('ready after')
   const without = await box.run(['resume', '--max-trials', '9'])
+  const unverified = await box.run(['verify', '--trial', '1', '--rate', '20rps'])
+  expect([unverified.code, unverified.stderr]).toEqual([2, expect.stringContaining('export PLANTED_TOKEN=')])
   expect([without.code, without.stderr]).toEqual([2, expect.stringContaining('export PLANTED_TOKEN=')])
   const secrets = Object.values(own)
-  expectNothing(secrets, [...before, tuned, resumed, without, ...(await shown())], given)
+  expectNothing(secrets, [...before, tuned, resumed, verified, without, unverified, ...(await shown())], given)
   expect(leaks(secrets, await served((id) => [...pages(id), `/api/experiments/${id}/trials/1/log`]))).toEqual([])
   const log = [...filesOf(box.folder, given)].find((path) => path.endsWith('predictor.log'))!
   expect(readFileSync(log, 'utf8')).toContain('waking up with [secret] and nothing else')
@@ -250,7 +254,18 @@ test('of a server that runs already: in its URL and headers', async () => {
     expect(profiled.stdout).toContain('[secret]@127.0.0.1')
     const refused = await box.run(['profile', '--url', url, '--slo', '500ms', '--protocol', 'json'])
     expect(refused.stderr).toContain('401')
-    expectNothing(Object.values(secrets), [tuned, again, wrong, profiled, refused, ...(await shown())], ['experiment.yaml'])
+    const verify = ['verify', '-f', 'experiment.yaml', '--rate', '20rps', '--confirm-time', '1s']
+    const verified = await box.run([...verify, '--url', url, '--json'])
+    expect(JSON.parse(verified.stdout).label).toContain('${env:TUNE_SECRET_PREDICTOR_URL}@127.0.0.1')
+    expect(verified.stderr).toContain('ready after')
+    const unverified = [await box.run(verify), await box.run([...verify, '--url', url.replace(`${port}`, '1')])]
+    expect(unverified.map(({ code }) => code)).toEqual([1, 1])
+    expect(unverified[0]!.stdout).toContain('401')
+    expectNothing(
+      Object.values(secrets),
+      [tuned, again, wrong, profiled, refused, verified, ...unverified, ...(await shown())],
+      ['experiment.yaml'],
+    )
     expect(leaks(Object.values(secrets), await served(pages))).toEqual([])
   } finally {
     server.close()

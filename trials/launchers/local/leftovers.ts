@@ -47,7 +47,7 @@ export const isOwned = (path: string): boolean => {
 }
 
 /** Listens on the port of a predictor whose tuner is gone, and nothing else says that it is its: it may be another's, so nobody but the user ends it. */
-export interface Listening {
+interface Listening {
   readonly pid: number
   readonly command: string
   readonly port: number
@@ -73,7 +73,7 @@ const listenerOf = async ({ port, predictor }: Note): Promise<Listening | undefi
 }
 
 /** Ends the predictors of tuners that live no more, and removes their notes, but of those whose port is listened on still. */
-export const sweepLeftovers = async (folder: string, graceMs: number, onLeft: (left: Listening) => void = () => {}): Promise<void> => {
+export const sweepLeftovers = async (folder: string, graceMs: number, onLeft: (what: string) => void = () => {}): Promise<void> => {
   for (const name of notesIn(folder)) {
     const path = join(folder, name)
     const note = readNote(path)
@@ -83,7 +83,7 @@ export const sweepLeftovers = async (folder: string, graceMs: number, onLeft: (l
       for (const group of note.controlGroups) await endControlGroup(group)
       const left = await listenerOf(note)
       if (left !== undefined) {
-        onLeft(left)
+        onLeft(wordsOfListening(left))
         continue
       }
     }

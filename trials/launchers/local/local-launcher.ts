@@ -24,7 +24,7 @@ import { type ControlGroup, createControlGroup } from './control-group.ts'
 import { amdProbe, metricsProbe, nvidiaProbe, raplProbe } from './device-probes.ts'
 import { engineProbe } from './engine-probe.ts'
 import { createHoldings, type Holding } from './holdings.ts'
-import { noteRunning, sweepLeftovers, wordsOfListening } from './leftovers.ts'
+import { noteRunning, sweepLeftovers } from './leftovers.ts'
 import { openLog, type PredictorLog } from './log.ts'
 import { checkLeft, reservePort } from './port.ts'
 import { type Prepared, prepare } from './prepare-step.ts'
@@ -95,8 +95,7 @@ export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
         throw error
       }
     },
-    sweep: (_signal, onLeft = () => {}) =>
-      sweepLeftovers(runningDirectory, given.graceMs ?? defaultGraceMs, (left) => onLeft(wordsOfListening(left))),
+    sweep: (_signal, onLeft) => sweepLeftovers(runningDirectory, given.graceMs ?? defaultGraceMs, onLeft),
   }
 }
 
@@ -193,7 +192,7 @@ const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<Started> 
   const tuned = template.kind === 'command' && template.command[0]?.includes('${') === true
   checkProgram(command.argv[0]!, cwd, env.PATH ?? '', tuned ? 'configuration' : 'experiment', installOf(template))
   onDisk(() => writeFiles(folder, command.files))
-  const controlGroup = await controlGroupOf(launch)
+  const controlGroup = await controlGroupOf(launch, 'memoryMiB' in launch.configuration ? launch.asked.memoryMiB : undefined)
   cleanup.add(controlGroup.end)
   const affinity = affinityOf(machine, holding)
   const killsBefore = memoryKills()
@@ -236,12 +235,10 @@ const portOf = async (cleanup: Cleanup): Promise<number> => {
   return port
 }
 
-const controlGroupName = (trialNumber: number) => `tune-${process.pid}-${trialNumber}-${Math.floor(performance.now())}`
-
-const controlGroupOf = ({ options, configuration, asked, trialNumber }: Launch): Promise<ControlGroup> =>
-  createControlGroup(options.machine.cgroups, controlGroupName(trialNumber), {
+const controlGroupOf = ({ options, asked, trialNumber }: Launch, memoryMiB?: number): Promise<ControlGroup> =>
+  createControlGroup(options.machine.cgroups, `tune-${process.pid}-${trialNumber}-${Math.floor(performance.now())}`, {
     cpuCores: Number.isInteger(asked.cpuCores) ? undefined : asked.cpuCores,
-    memoryMiB: 'memoryMiB' in configuration ? asked.memoryMiB : undefined,
+    memoryMiB,
     hold: options.template.kind !== 'builtin',
   })
 
@@ -309,12 +306,7 @@ const preparedFor = async (launch: Launch): Promise<Prepared | undefined> => {
       env: { ...inheritedEnvironment(), ...holding.env, ...whose(launch) },
       cwd: template.cwd ?? process.cwd(),
       prefix: affinityOf(machine, holding).prefix,
-      // Its memory is not limited: building may take more than serving.
-      controlGroup: () =>
-        createControlGroup(machine.cgroups, `${controlGroupName(launch.trialNumber)}-prepare`, {
-          cpuCores: Number.isInteger(asked.cpuCores) ? undefined : asked.cpuCores,
-          hold: true,
-        }),
+      controlGroup: () => controlGroupOf(launch),
       device: asked.gpu && `${asked.gpu} ${asked.migProfile ?? ''}`,
       graceMs: options.graceMs ?? defaultGraceMs,
       logLimitBytes: options.logLimitBytes,

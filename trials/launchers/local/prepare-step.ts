@@ -38,7 +38,7 @@ interface PrepareSurroundings {
   readonly cwd: string
   /** What holds it to the trial's cores. */
   readonly prefix: readonly string[]
-  /** Makes what holds all that the step starts. */
+  /** Makes what holds all that the step starts; its memory is not limited, as building may take more than serving. */
   readonly controlGroup: () => Promise<ControlGroup>
   /** The GPU that it may build for, in words: what is built for one is of no use on another. */
   readonly device: string | undefined
