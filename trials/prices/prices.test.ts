@@ -3,7 +3,7 @@ import { gpuCatalogue } from '../devices/catalogue.ts'
 import { resourcesOf } from '../resources.ts'
 import { defaultPriceBook, pricePerHour } from './book.ts'
 import { parsePriceBook } from './parse-book.ts'
-import { providerBook, providerNames } from './providers.ts'
+import { providerBook, providerNames, unknownRatesHint } from './providers.ts'
 
 test('price = share of the GPU + cores + memory', () => {
   const quarter = resourcesOf({ cpuCores: 2, memoryMiB: 4096, gpu: 'T4', gpuMemoryPercent: 25 })
@@ -131,4 +131,12 @@ test('a book may start from a provider’s', () => {
   expect(mine.gpus.L4).toEqual(providerBook('gcp')!.gpus.L4)
   expect(mine.vcpu).toEqual(providerBook('gcp')!.vcpu)
   expect(() => parsePriceBook('extends: gpc', 'mine.yaml')).toThrow(/extends/)
+})
+
+test('prices that nobody lists are asked of the user, by the provider that the file may start from', () => {
+  expect(unknownRatesHint('gcp-spot')).toMatch(
+    /no spot prices of gcp: they move by the hour; give yours with --prices FILE: {2}extends: gcp, source/,
+  )
+  expect(unknownRatesHint('azure-committed')).toMatch(/no committed prices of azure: no dated list/)
+  for (const name of ['aws-reserved', 'gcp', 'our-spot', './aws-spot.yaml']) expect(unknownRatesHint(name)).toBeUndefined()
 })

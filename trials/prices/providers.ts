@@ -117,3 +117,11 @@ export const providerNames: readonly string[] = Object.keys(providerBooks)
 
 /** Undefined: no provider has the name. */
 export const providerBook = (name: string): PriceBook | undefined => (Object.hasOwn(providerBooks, name) ? providerBooks[name] : undefined)
+
+/** What to do about a name such as `aws-spot` or `gcp-committed` that has no list; undefined for what is no provider's. */
+export function unknownRatesHint(name: string): string | undefined {
+  const [provider, kind] = /^(aws|gcp|azure)-(spot|preemptible|committed|reserved|savings)$/.exec(name)?.slice(1) ?? []
+  if (provider === undefined || providerBook(name) !== undefined) return undefined
+  const why = kind === 'spot' || kind === 'preemptible' ? 'they move by the hour' : 'no dated list of them is known here'
+  return `there are no ${kind} prices of ${provider}: ${why}; give yours with --prices FILE:  extends: ${provider}, source: where and when, gpus: { T4: 0.16 }, vcpu: 0.01, memoryGiB: 0.001`
+}

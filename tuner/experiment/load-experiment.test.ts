@@ -179,6 +179,14 @@ describe('flags', () => {
     [{ constraint: ['batchSize > 1000'] }, "--constraint the space is empty: none of its 480 configurations keeps 'batchSize > 1000'"],
   ])('%j is refused', (flags, problem) => expect(problemLines(() => load({ ...bert, ...flags }))).toEqual([problem]))
 
+  test('prices that no provider lists are answered with how to give them', () => {
+    expect(() => load({ ...bert, prices: 'gcp-spot' })).toThrow(
+      expect.objectContaining({
+        problems: [expect.objectContaining({ hint: expect.stringMatching(/no spot prices of gcp.*--prices FILE/) })],
+      }),
+    )
+  })
+
   test('an ONNX file runs for real: on CPU, or on a GPU that ONNX Runtime can use', () => {
     write('model.onnx', '')
     const flags = { model: './model.onnx', slo: '50ms' }

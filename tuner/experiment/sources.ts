@@ -10,7 +10,7 @@ import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { architectureFile, parseGpus } from '../../trials/devices/own.ts'
 import { defaultPriceBook, type PriceBook } from '../../trials/prices/book.ts'
 import { parsePriceBook } from '../../trials/prices/parse-book.ts'
-import { providerBook, providerNames } from '../../trials/prices/providers.ts'
+import { providerBook, providerNames, unknownRatesHint } from '../../trials/prices/providers.ts'
 import { YamlFileError } from '../../trials/yaml.ts'
 import type { Context, FileContext } from './context.ts'
 import { readLengths } from './lengths.ts'
@@ -73,7 +73,9 @@ export function resolvePrices({ entries, report, pathAt, own }: Context): { book
       report(
         ['prices'],
         `the price book cannot be read: ${(error as Error).message}`,
-        hintOf(error) ?? `check the path; a provider is ${providerNames.join(', ')}; leave it out for on-demand list prices`,
+        unknownRatesHint(entries.prices) ??
+          hintOf(error) ??
+          `check the path; a provider is ${providerNames.join(', ')}; leave it out for on-demand list prices`,
       )
     return { book: defaultPriceBook, path }
   }
