@@ -85,9 +85,9 @@ function copyLeft(from: CliBox, to: CliBox, names = left): void {
 }
 
 /** Commands of which no measurement decides how they end. */
-const certain = ['calibrate', 'config', 'doctor', 'estimate', 'list', 'predictor', 'replay', 'store', '--dry-run']
+const certain = ['calibrate', 'completion', 'config', 'doctor', 'estimate', 'list', 'predictor', 'replay', 'store', '--dry-run']
 
-/** Commands that read what was found: each page's stand after the same search in virtual time, whose end is known. */
+/** Commands that read what was found: each page's stand after its own simulated search of a named server, else after the same search in virtual time, whose end is known. */
 const readers = ['show', 'plan', 'spec', 'report']
 const known = ['--model', 'bert', '--slo', '50ms', '--backend', 'simulated', '--gpus', 'T4', '--max-trials', '4', '--seed', '1']
 let searched: CliBox | undefined
@@ -126,6 +126,7 @@ describe.each(pages.filter((page) => page !== 'docs/paths.md' && commandsOf(page
       const [line = '', output] = command.replace(/^npm ci && npm start -- /, 'tune ').split(' > ')
       const words = wordsOf(line)
       expect(words[0], 'only tune commands stand in sh blocks').toBe('tune')
+      if (isSearch(words.slice(1))) knowing = words.includes('simulated') && words.includes('--server')
       if (readers.includes(words[1]!) && !knowing) {
         await leaveKnown(box)
         knowing = true
