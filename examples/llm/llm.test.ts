@@ -96,6 +96,7 @@ test('what deploys is a server that runs the model for real, under the tuned val
     '--served-model-name=llama-3.1-8b',
     '--max-num-seqs=64',
     '--max-num-batched-tokens=2048',
+    '--max-model-len=4096',
   ])
 })
 
