@@ -1,31 +1,21 @@
 /** The report in a real browser. Needs Chromium; skipped where there is none. */
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { chromium } from 'playwright-core'
 import { expect, test } from 'vitest'
+import { args, executablePath } from '../chromium.contract.ts'
 import { recommend } from '../recommendation/recommend.ts'
 import { sampleInput, sampleTrials } from '../samples.contract.ts'
 import { renderSvg } from './charts/svg.ts'
 import { toHtml } from './document/html.ts'
 import { reportBlocks } from './report-blocks.ts'
 
-const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path))
-const quiet = [
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-]
-
 test.skipIf(executablePath === undefined)(
   'names full of markup stay text; nothing runs, nothing is asked for, and a phone can read it',
   async () => {
     const folder = mkdtempSync(join(tmpdir(), 'tune-report-'))
-    const browser = await chromium.launch({ executablePath, args: quiet })
+    const browser = await chromium.launch({ executablePath, args })
     try {
       const evil = `</title></style></svg>"'><img src=x onerror=alert(1)><script>alert(2)</script><a href="javascript:alert(3)">x</a>`
       const trials = sampleTrials.map((t) => ({ ...t, why: evil }))

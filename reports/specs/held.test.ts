@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { slo } from '../samples.contract.ts'
 import { heldOf } from './held.ts'
-import { noGpu, ownCommand, whole } from './spec-samples.contract.ts'
+import { llama, noGpu, ownCommand, streamed, whole } from './spec-samples.contract.ts'
 
 const builtin = { server: 'builtin', engine: 'tfjs', weights: 'given' } as const
 const bert = { ...ownCommand, server: 'builtin', engine: 'emulated', how: 'emulated', modelKind: 'encoder', weightsMiB: 418 } as const
@@ -58,25 +58,7 @@ test('of a server that ran already nobody knows what it held', () => {
   ).not.toHaveProperty('cpuCores')
 })
 
-const llama = {
-  ...ownCommand,
-  server: 'builtin',
-  engine: 'emulated',
-  how: 'simulated',
-  modelKind: 'decoder',
-  weightsMiB: 15_317,
-  maxModelLen: 4096,
-} as const
 const vllm = { server: 'vllm', weights: 'given' } as const
-const streamed = {
-  percentile: 0.99,
-  maxErrorRate: 0,
-  limitMs: 300,
-  limits: [
-    { metric: 'ttft', limitMs: 300 },
-    { metric: 'tpot', limitMs: 30 },
-  ],
-} as const
 
 test('a server of language models holds its weights, a worker for each GPU and what they share, where nothing was measured of it', () => {
   const held = (gpus: number, configuration = {}, memoryMiB = 4096) =>

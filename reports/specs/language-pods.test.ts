@@ -4,32 +4,13 @@ import { parse } from 'yaml'
 import { renderSpec } from './index.ts'
 import { languageContainer } from './language-servers.ts'
 import { servingOf } from './serving.ts'
-import { evidence, found, ownCommand, podOf, type Tree, whole } from './spec-samples.contract.ts'
+import { evidence, found, llama, podOf, streamed, type Tree, whole } from './spec-samples.contract.ts'
 import { checkCompose, checkManifests } from './validate.contract.ts'
 
 const servers = ['vllm', 'sglang', 'tgi'] as const
-const slo = {
-  percentile: 0.99,
-  maxErrorRate: 0,
-  limitMs: 300,
-  limits: [
-    { metric: 'ttft', limitMs: 300 },
-    { metric: 'tpot', limitMs: 30 },
-  ],
-} as const
-const measured = {
-  ...ownCommand,
-  server: 'builtin',
-  engine: 'emulated',
-  how: 'simulated',
-  modelKind: 'decoder',
-  weights: 'none',
-  weightsMiB: 15_317,
-  maxModelLen: 4096,
-} as const
 
 /** An 8B in 16 bits, simulated. */
-function llama(server: (typeof servers)[number], modelUri: string | undefined, gpus = 1) {
+function servingOfLlama(server: (typeof servers)[number], modelUri: string | undefined, gpus = 1) {
   const configuration = { maxNumSeqs: 64, gpus }
   return servingOf(
     {
@@ -39,7 +20,7 @@ function llama(server: (typeof servers)[number], modelUri: string | undefined, g
       resources: { ...whole, gpu: 'H100', gpus },
       deployed: { server, weights: modelUri === undefined ? 'missing' : 'given' },
       container: { ...languageContainer(server, 'llama-3.1-8b', modelUri), imageNamed: true },
-      evidence: { ...evidence, measured, slo, launchSeconds: undefined, peakRssMiB: undefined, slowestMs: undefined },
+      evidence: { ...evidence, measured: llama, slo: streamed, launchSeconds: undefined, peakRssMiB: undefined, slowestMs: undefined },
     },
     { headroom: 0.2, ...(modelUri !== undefined && { modelUri }) },
   )
@@ -47,7 +28,7 @@ function llama(server: (typeof servers)[number], modelUri: string | undefined, g
 
 const hub = 'meta-llama/Llama-3.1-8B-Instruct'
 
-async function podIn(target: 'kubernetes' | 'kserve', serving: ReturnType<typeof llama>, options = {}) {
+async function podIn(target: 'kubernetes' | 'kserve', serving: ReturnType<typeof servingOfLlama>, options = {}) {
   const [file] = await renderSpec(target, serving, options)
   const { objects, problems } = checkManifests(file!.text)
   expect(problems).toEqual([])
@@ -61,7 +42,7 @@ test.each(servers)(
   '%s has memory, GPUs and shared memory for its weights and cache, and the length that it was tuned with',
   async (server) => {
     for (const target of ['kubernetes', 'kserve'] as const) {
-      const { container, spec } = await podIn(target, llama(server, hub, 2))
+      const { container, spec } = await podIn(target, servingOfLlama(server, hub, 2))
       expect(container.resources).toEqual({
         requests: { cpu: '4', memory: '33Gi' },
         limits: { cpu: '4', memory: '33Gi', 'nvidia.com/gpu': '2' },
@@ -75,7 +56,7 @@ test.each(servers)(
 
 test.each(servers)("%s takes the Hub's token from a Secret, and keeps what it downloads in a volume", async (server) => {
   for (const target of ['kubernetes', 'kserve'] as const) {
-    const { container, spec, text } = await podIn(target, llama(server, hub))
+    const { container, spec, text } = await podIn(target, servingOfLlama(server, hub))
     expect([...(container.command as unknown as string[])].join(' ')).toContain(hub)
     expect(container.env).toContainEqual({
       name: 'HF_TOKEN',
@@ -86,12 +67,12 @@ test.each(servers)("%s takes the Hub's token from a Secret, and keeps what it do
     expect(spec.volumes).toContainEqual({ name: 'cache', emptyDir: {} })
     expect(container.volumeMounts).toContainEqual({ name: 'cache', mountPath: '/cache' })
     // Weights from elsewhere need no token.
-    expect(JSON.stringify((await podIn(target, llama(server, 's3://bucket/llama'))).object)).not.toContain('HF_TOKEN')
+    expect(JSON.stringify((await podIn(target, servingOfLlama(server, 's3://bucket/llama'))).object)).not.toContain('HF_TOKEN')
   }
 })
 
 test.each(servers)('%s has the time to download and read its weights, and to end its longest answer', async (server) => {
-  const { container, spec, object } = await podIn('kubernetes', llama(server, hub))
+  const { container, spec, object } = await podIn('kubernetes', servingOfLlama(server, hub))
   const startup = container.startupProbe as unknown as { periodSeconds: number; failureThreshold: number }
   expect(startup.periodSeconds * startup.failureThreshold).toBe(685)
   expect(object.spec!.progressDeadlineSeconds).toBe(1284)
@@ -104,13 +85,13 @@ test.each(servers)('%s has the time to download and read its weights, and to end
 
 test('more GPUs than a node has are told of, and why no several nodes are written', async () => {
   const several = /needs a node of 16 GPUs.*LeaderWorkerSet/
-  expect((await podIn('kubernetes', llama('vllm', hub, 16))).text).toMatch(several)
-  expect((await podIn('kserve', llama('vllm', hub, 16), { variant: 'llm' })).text).toMatch(several)
-  expect((await podIn('kubernetes', llama('vllm', hub, 8))).text).not.toContain('LeaderWorkerSet')
+  expect((await podIn('kubernetes', servingOfLlama('vllm', hub, 16))).text).toMatch(several)
+  expect((await podIn('kserve', servingOfLlama('vllm', hub, 16), { variant: 'llm' })).text).toMatch(several)
+  expect((await podIn('kubernetes', servingOfLlama('vllm', hub, 8))).text).not.toContain('LeaderWorkerSet')
 })
 
 test('an LLMInferenceService waits for its model as long, with as much shared memory', async () => {
-  const { container, spec, text } = await podIn('kserve', llama('vllm', hub, 2), { variant: 'llm' })
+  const { container, spec, text } = await podIn('kserve', servingOfLlama('vllm', hub, 2), { variant: 'llm' })
   expect(container.startupProbe).toEqual({ periodSeconds: 5, failureThreshold: 137 })
   expect(spec.volumes).toEqual([{ name: 'dshm', emptyDir: { medium: 'Memory', sizeLimit: '8Gi' } }])
   expect(container.env).toContainEqual({ name: 'VLLM_ADDITIONAL_ARGS', value: '--max-num-seqs 64 --max-model-len 4096' })
@@ -120,7 +101,7 @@ test('an LLMInferenceService waits for its model as long, with as much shared me
 })
 
 test("KServe's own runtime and Knative wait as long", async () => {
-  const named = llama('vllm', hub)
+  const named = servingOfLlama('vllm', hub)
   const byRuntime = { ...named, container: { ...named.container, imageNamed: false } }
   const standard = await podIn('kserve', byRuntime)
   expect(standard.object.spec!.predictor!.model!.args).toContain('--max-model-len=4096')
@@ -130,7 +111,7 @@ test("KServe's own runtime and Knative wait as long", async () => {
 })
 
 test('Compose passes the token on, keeps the cache in a volume, and waits as long', async () => {
-  const [file] = await renderSpec('compose', llama('vllm', hub, 2))
+  const [file] = await renderSpec('compose', servingOfLlama('vllm', hub, 2))
   const project = parse(file!.text)
   expect(checkCompose(project)).toEqual([])
   const service = project.services['llama-3-1-8b']

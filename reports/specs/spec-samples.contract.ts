@@ -42,6 +42,28 @@ export const evidence: Evidence = {
   cpuCoresBusy: 1.2,
   meanMsAtCapacity: 25,
 }
+
+/** An 8B in 16 bits, simulated, and the limits on both parts of its stream. */
+export const llama = {
+  ...ownCommand,
+  server: 'builtin',
+  engine: 'emulated',
+  how: 'simulated',
+  modelKind: 'decoder',
+  weights: 'none',
+  weightsMiB: 15_317,
+  maxModelLen: 4096,
+} as const
+export const streamed = {
+  percentile: 0.99,
+  maxErrorRate: 0,
+  limitMs: 300,
+  limits: [
+    { metric: 'ttft', limitMs: 300 },
+    { metric: 'tpot', limitMs: 30 },
+  ],
+} as const
+
 export const quarter: Resources = { cpuCores: 2, memoryMiB: 4096, gpu: 'T4', gpus: 1, gpuShare: 0.25, gpuMemoryMiB: 3840 }
 export const whole: Resources = { ...quarter, gpuShare: 1, gpuMemoryMiB: 15360 }
 export const noGpu: Resources = { cpuCores: 1.5, memoryMiB: 1500, gpus: 0, gpuShare: 0 }

@@ -5,11 +5,12 @@ import { chromium } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { sloName } from '../../profiler/slo.ts'
 import type { Slo } from '../../profiler/types.ts'
+import { args, executablePath } from '../../reports/chromium.contract.ts'
 import { money, significant, times } from '../../reports/format.ts'
 import type { Candidate } from '../../reports/recommendation/types.ts'
 import { atCapacityValue, capacityText } from '../../reports/recommendation/words.ts'
 import { recommendationDocument } from '../../reports/report/recommendation-json.ts'
-import { args, describeInChromium, executablePath } from './in-chromium.contract.ts'
+import { describeInChromium } from './in-chromium.contract.ts'
 import { late } from './samples.contract.ts'
 
 describeInChromium('the dashboard in Chromium', (its) => {

@@ -1,25 +1,14 @@
 /** Chromium with the dashboard of a sample store open in it, for the tests of the page. */
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Browser, chromium, type Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect } from 'vitest'
+import { args, executablePath } from '../../reports/chromium.contract.ts'
 import { openReader } from '../../trials/store/index.ts'
 import { createDashboard, type DashboardServer } from './dashboard-server.ts'
 import { around, type SampleStore, sampleStore } from './samples.contract.ts'
-
-export const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path))
-
-export const args = [
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-]
 
 /** What a test of the page has: `page` is new for each test, with the newest experiment open. */
 export interface InChromium {
