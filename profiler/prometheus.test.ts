@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { metricNames, metricText, readingOf } from './prometheus.ts'
 
 const before = `# HELP queue_depth Requests that wait.
@@ -38,10 +38,36 @@ test.each([
   ['infinite', { name: 'limit' }, Number.POSITIVE_INFINITY],
   ['not there', { name: 'queue' }, undefined],
   ['not with that label', { name: 'queue_depth', labels: { model: 'c' } }, undefined],
-] as const)('%s', (_, asked, value) => expect(readingOf(asked, scrapes)).toBe(value))
+] as const)('%s', (_, asked, value) => expect(readingOf(asked, [scrapes])).toBe(value))
 
 test('a histogram that observed nothing says nothing', () => {
-  expect(readingOf({ name: 'wait_seconds' }, [scrapes[0]!, { ...scrapes[0]!, atS: 12 }])).toBeUndefined()
+  expect(readingOf({ name: 'wait_seconds' }, [[scrapes[0]!, { ...scrapes[0]!, atS: 12 }]])).toBeUndefined()
+})
+
+describe('of several servers', () => {
+  const page = (depth: number, tokens: number, sum: number, count: number) =>
+    `# TYPE depth gauge\ndepth ${depth}\n# TYPE tokens counter\ntokens ${tokens}\n# TYPE wait histogram\nwait_sum ${sum}\nwait_count ${count}\n`
+  const looks = (first: string, last: string) => [
+    { atS: 0, text: first },
+    { atS: 2, text: last },
+  ]
+  const one = looks(page(4, 100, 0, 0), page(6, 120, 1, 10))
+  const other = looks(page(20, 900, 5, 40), page(40, 904, 14, 70))
+
+  test('counters are added, of a gauge the largest counts, of histograms all that was observed', () => {
+    const of = (name: string) => readingOf({ name }, [one, other])
+    expect([of('tokens'), of('depth'), of('wait')]).toEqual([12, 30, 0.25])
+  })
+
+  test('what one of them has not counted yet is nothing; a gauge that one lacks is not known', () => {
+    const idle = looks('', 'up 1\n')
+    const of = (name: string) => [idle, one].flatMap((first, i, all) => [readingOf({ name }, [first, all[1 - i]!])])
+    expect([of('tokens'), of('wait'), of('depth')]).toEqual([
+      [10, 10],
+      [0.1, 0.1],
+      [undefined, undefined],
+    ])
+  })
 })
 
 test('names as they can be asked for, and as they are told', () => {

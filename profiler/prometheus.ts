@@ -58,29 +58,49 @@ export function seriesValue(text: string, name: string): number | undefined {
 /** Names that can be asked for. */
 export const metricNames = (text: string): string[] => [...new Set(seriesOf(text).map(({ name }) => name))]
 
+/** The looks at one server, in order of time, at least two. */
+export type Looks = readonly Scrape[]
+
 /**
- * What a metric was between the first and the last of at least two looks. Several series of a gauge: the largest; of a counter, histogram or summary: all together.
- * Undefined where there is no such metric, or nothing was observed in that time.
+ * What a metric was between the first and the last look, of one server or of several that share a load. Several series of a gauge: the largest; of a counter,
+ * histogram or summary: all together; and so of several servers. Undefined where there is no such metric, or nothing was observed in that time, or one of the
+ * servers lacks a gauge: what it would say is not known, where what a server has not counted is nothing.
  */
-export function readingOf({ name, labels = {} }: Pick<AskedMetric, 'name' | 'labels'>, scrapes: readonly Scrape[]): number | undefined {
-  const [first, last] = [scrapes[0]!, scrapes.at(-1)!]
-  const matching = (text: string, of: string) =>
-    seriesOf(text)
-      .filter((one) => one.name === of && Object.entries(labels).every(([key, value]) => one.labels[key] === value))
-      .map(({ value }) => value)
-  const total = (text: string, of: string) => matching(text, of).reduce((sum, value) => sum + value, 0)
-  const grown = (of: string) => total(last.text, of) - total(first.text, of)
-  const isThere = matching(last.text, name).length > 0
-  if (!isThere && matching(last.text, `${name}_count`).length > 0) {
-    const observed = grown(`${name}_count`)
+export function readingOf(asked: Pick<AskedMetric, 'name' | 'labels'>, servers: readonly Looks[]): number | undefined {
+  const { name } = asked
+  const sum = (values: readonly number[]) => values.reduce((all, value) => all + value, 0)
+  const grown = (of: string) => sum(servers.map((looks) => grownOf({ ...asked, name: of }, looks)))
+  const having = (of: string) => servers.filter((looks) => valuesOf({ ...asked, name: of }, looks.at(-1)!.text).length > 0)
+  const [there] = having(name)
+  if (there === undefined) {
+    const observed = having(`${name}_count`).length > 0 ? grown(`${name}_count`) : 0
     return observed > 0 ? grown(`${name}_sum`) / observed : undefined
   }
-  if (!isThere) return undefined
-  const type = typeOf(last.text, name) ?? typeOf(last.text, name.replace(/_(total|sum|count|bucket)$/, ''))
-  const counts = type === 'counter' || (type !== 'gauge' && /_(total|sum|count|bucket)$/.test(name))
-  if (counts) return grown(name) / (last.atS - first.atS)
-  const looks = scrapes.map(({ text }) => matching(text, name)).filter((values) => values.length > 0)
-  return looks.reduce((sum, values) => sum + Math.max(...values), 0) / looks.length
+  if (counts(name, there.at(-1)!.text)) return sum(servers.map((looks) => grownOf(asked, looks) / (looks.at(-1)!.atS - looks[0]!.atS)))
+  return having(name).length < servers.length ? undefined : Math.max(...servers.map((looks) => meanOf(asked, looks)))
+}
+
+const valuesOf = ({ name, labels = {} }: Pick<AskedMetric, 'name' | 'labels'>, text: string): number[] =>
+  seriesOf(text)
+    .filter((one) => one.name === name && Object.entries(labels).every(([key, value]) => one.labels[key] === value))
+    .map(({ value }) => value)
+
+/** Of all series together. */
+function grownOf(asked: Pick<AskedMetric, 'name' | 'labels'>, looks: Looks): number {
+  const total = ({ text }: Scrape) => valuesOf(asked, text).reduce((sum, value) => sum + value, 0)
+  return total(looks.at(-1)!) - total(looks[0]!)
+}
+
+/** Of the largest series. */
+function meanOf(asked: Pick<AskedMetric, 'name' | 'labels'>, looks: Looks): number {
+  const seen = looks.map(({ text }) => valuesOf(asked, text)).filter((values) => values.length > 0)
+  return seen.reduce((sum, values) => sum + Math.max(...values), 0) / seen.length
+}
+
+/** Whether it is a counter: by its type, else by its name. */
+function counts(name: string, text: string): boolean {
+  const type = typeOf(text, name) ?? typeOf(text, name.replace(/_(total|sum|count|bucket)$/, ''))
+  return type === 'counter' || (type !== 'gauge' && /_(total|sum|count|bucket)$/.test(name))
 }
 
 /** 'queue_depth{model="bert"}' */

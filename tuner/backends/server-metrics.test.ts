@@ -71,6 +71,41 @@ test('another port, or host, is asked without the keys of the server', async () 
   }
 })
 
+test('servers that share a load are all read, each with its own keys, and the one that lacks a metric is named', async () => {
+  const pages = ['depth 9\nasked_total 0\n', 'asked_total 0\n']
+  const keys: (string | undefined)[] = []
+  const others = pages.map((page) =>
+    createServer((request, response) => {
+      if (request.method === 'GET') keys.push(request.headers['x-key'] as string | undefined)
+      if (request.method === 'GET') return response.end(page)
+      request.resume().on('end', () => response.end(okBody))
+    }).listen(0, '127.0.0.1'),
+  )
+  await Promise.all(others.map((other) => once(other, 'listening')))
+  try {
+    const urls = others.map((other) => `http://127.0.0.1:${(other.address() as AddressInfo).port}`)
+    const own = { ...targetAt(url), headers: { 'x-key': 'k' } }
+    const { path } = own
+    const spreadTo = (i: number) => ({
+      ...own,
+      spread: [
+        { url, path, headers: own.headers, weight: 1 },
+        { url: urls[i]!, path, headers: { 'x-key': 'other' }, weight: 1 },
+      ],
+    })
+    const of = (i: number) =>
+      metricsUnderLoad([{ name: 'depth', from: '/metrics' }], spreadTo(i), load, generator, new AbortController().signal)
+    expect(await of(0)).toEqual([{ name: 'depth', value: 9 }])
+    expect(new Set(keys)).toEqual(new Set(['other']))
+    await expect(of(1)).rejects.toMatchObject({ message: `metrics: no depth at ${urls[1]}/metrics` })
+  } finally {
+    for (const other of others) {
+      other.closeAllConnections()
+      other.close()
+    }
+  }
+})
+
 test('what is over its bound is said with its figures', () => {
   const readings = [
     { name: 'a', value: 5 },
