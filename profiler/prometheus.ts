@@ -103,6 +103,12 @@ function counts(name: string, text: string): boolean {
   return type === 'counter' || (type !== 'gauge' && /_(total|sum|count|bucket)$/.test(name))
 }
 
+/** By name, labels and all; a figure that is none (NaN, or null of a store) is left out. Undefined where nothing was read. */
+export function metricValues(readings: readonly MetricReading[] = []): Readonly<Record<string, number>> | undefined {
+  const known = readings.filter(({ value }) => typeof value === 'number' && !Number.isNaN(value))
+  return known.length === 0 ? undefined : Object.fromEntries(known.map((reading) => [metricText(reading), reading.value]))
+}
+
 /** 'queue_depth{model="bert"}' */
 export const metricText = ({ name, labels }: Pick<AskedMetric, 'name' | 'labels'>): string =>
   labels === undefined || Object.keys(labels).length === 0

@@ -38,7 +38,7 @@ export function money(dollars: number): string {
 export const energy = (joules: number): string => `${significant(joules)} J`
 
 /** As objectives write their figures. */
-export const writing = { money, rate, latency, energy } as const
+export const writing = { money, rate, latency, energy, plain: significant } as const
 
 /** 12 %, 3.4 %. */
 export const percent = (share: number): string => `${Number((share * 100).toFixed(Math.abs(share) < 0.095 ? 1 : 0))} %`

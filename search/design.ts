@@ -1,5 +1,6 @@
 import { createEncoder } from './encoding.ts'
 import type { GpShape, Rows } from './gp-model.ts'
+import { learnsPlainly } from './objective.ts'
 import { remembered } from './remembered.ts'
 import { GRID_LIMIT, gridSize, satisfies } from './space.ts'
 import type { Configuration, Parameter, Problem, SearchSpace } from './types.ts'
@@ -55,7 +56,7 @@ export function createDesign(problem: Problem, quantity: Quantity, knowledge?: K
   const { span, row } = baseRows(problem)
   const parameters = new Map(problem.space.parameters.map((p) => [p.name, p]))
   const strength = knowledge?.correction ?? 1
-  const direction = knowledge ? 0 : DIRECTION[quantity]
+  const direction = knowledge || !isDirected(problem, quantity) ? 0 : DIRECTION[quantity]
   const offset = knowledge ? { mean: 0, sd: knowledge.offsetSd } : quantity === 'serves' ? SERVES_OFFSET : { mean: 0, sd: OFFSET_SD }
   const columns = [
     ...encoder.columns.map((c) => {
@@ -80,6 +81,9 @@ export function createDesign(problem: Problem, quantity: Quantity, knowledge?: K
     },
   }
 }
+
+/** A quantity of the objective's own may fall where a dearer or busier configuration serves more. */
+const isDirected = ({ objective }: Problem, quantity: Quantity): boolean => quantity !== 'rate' || learnsPlainly(objective)
 
 /** The columns that need no knowledge, and the spread of ln price: encoded parameters, ln price from 0 to 1 where it differs at all, 1. */
 const baseRows = remembered((problem: Problem) => {
@@ -110,7 +114,13 @@ export function slope(parameter: Parameter, direction: number, strength = 1): Sl
 /** Of a parameter that says how many are served at once; undefined of others, and of a metric without load, which does not depend on it. */
 export function concurrencySlope(problem: Problem, parameter: Parameter, quantity: Quantity): Slope | undefined {
   const reach = parameter.concurrency && parameter.kind !== 'categorical' ? logReach(parameter) : undefined
-  if (reach === undefined || quantity === 'serves' || (quantity === 'constraint' && !problem.constraintAtRate)) return undefined
+  if (
+    reach === undefined ||
+    quantity === 'serves' ||
+    !isDirected(problem, quantity) ||
+    (quantity === 'constraint' && !problem.constraintAtRate)
+  )
+    return undefined
   return { mean: CONCURRENCY_ELASTICITY * reach, sd: CONCURRENCY_SD * reach }
 }
 

@@ -10,33 +10,40 @@ import {
   isTooDear,
   kindsAsking,
   learnedRate,
+  learnedScale,
   learnsOf,
   learnsPlainly,
   logCost,
+  metricOf,
+  type Objective,
   type ObjectiveKind,
   objectiveKinds,
   objectiveOf,
   orderIsOpen,
+  partWorse,
   priceBoundOf,
   replicasFor,
   shownCost,
+  unitOf,
   verdictText,
   wordsOf,
 } from './objective.ts'
 
-const given = { demandRps: 500, headroom: 0.2, maxPricePerHour: 100 }
+const given = { demandRps: 500, headroom: 0.2, maxPricePerHour: 100, metric: 'depth' }
 const positive = fc.double({ min: 0.01, max: 90, noNaN: true })
 const rate = fc.double({ min: 1, max: 5000, noNaN: true })
 /** One watt: energy is the capacity's inverse. */
 const usage = { gpuWatts: 1 }
+const usual = objectiveKinds.filter((kind) => asksOf(kind) !== 'metric')
 const writing = {
   money: (v: number) => `$${v}`,
   rate: (v: number) => `${v} req/s`,
   latency: (v: number) => `${v} ms`,
   energy: (v: number) => `${v} J`,
+  plain: (v: number) => `${v}`,
 }
 
-describe.each(objectiveKinds)('%s', (kind) => {
+describe.each(usual)('%s', (kind) => {
   const objective = objectiveOf(kind, given)
 
   test('costs the search what it costs the reader', () => {
@@ -90,6 +97,76 @@ describe.each(objectiveKinds)('%s', (kind) => {
     for (const text of [costText(objective, costed, writing), verdictText(objective, costed, writing), ...Object.values(wordsOf(kind))])
       expect(text).toMatch(/^(?!.*(NaN|undefined|Infinity)).+$/)
     expect(Object.keys(wordsOf(kind)).sort()).toEqual(['better', 'choice', 'comparative', 'noBetter', 'unit', 'worse'])
+  })
+})
+
+describe('a metric of the server', () => {
+  const [least, most] = (['min-metric', 'max-metric'] as const).map((kind) => objectiveOf(kind, given)) as [Objective, Objective]
+  const at = (value: number | undefined, capacityRps = 100) => ({
+    pricePerHour: 2,
+    capacityRps,
+    ...(value !== undefined && { metrics: { depth: value, other: 7 } }),
+  })
+  const any = fc.double({ min: -1e9, max: 1e9, noNaN: true })
+
+  test('is ranked by as it is, of any sign; unread, or of what serves nothing, it is worse than any', () => {
+    expect([3, 0, -3].map((value) => cost(least, at(value)))).toEqual([3, 0, -3])
+    expect([3, 0, -3].map((value) => shownCost(most, cost(most, at(value))))).toEqual([3, 0, -3])
+    for (const objective of [least, most])
+      for (const figures of [at(undefined), at(Number.NaN), at(-5, 0), { ...at(1), metrics: { other: 7 } }])
+        expect(cost(objective, figures)).toBe(Number.POSITIVE_INFINITY)
+  })
+
+  test('the search learns it without a logarithm of it: the order is that of the costs, whatever sign and scale', () => {
+    fc.assert(
+      fc.property(fc.constantFrom(least, most), any, any, fc.double({ min: 1e-6, max: 1e6, noNaN: true }), (objective, a, b, scale) => {
+        const [costA, costB] = [a, b].map((value) => cost(objective, at(value)))
+        const [badA, badB] = [a, b].map((value) => logCost(objective, 2, Math.log(learnedRate(objective, at(value), scale)), Number.NaN))
+        expect(Number.isFinite(badA)).toBe(true)
+        if (costA! < costB!) expect(badA!).toBeLessThanOrEqual(badB! + 1e-12)
+      }),
+    )
+    expect([learnedRate(least, at(0)), learnedRate(least, at(5, 0)), learnedRate(least, at(undefined))]).toEqual([1, 0, Number.NaN])
+  })
+
+  test('a tenth less is about a tenth better, far from zero, in whatever unit', () => {
+    for (const unit of [1e-6, 1, 1e6]) {
+      const scale = learnedScale(least, [at(0), at(2 * unit), at(50 * unit)])
+      const [before, after] = [2, 1.8].map((value) => Math.log(learnedRate(least, at(value * unit), scale)))
+      expect(after! - before!).toBeCloseTo(-Math.log(0.9), 2)
+    }
+  })
+
+  test('its scale is that of the first other than zero, for good; zero is zero by any', () => {
+    expect(learnedScale(most, [])).toBe(1)
+    expect(learnedScale(most, [at(0), at(Number.POSITIVE_INFINITY), at(undefined), at(-4), at(900)])).toBeCloseTo(0.4, 12)
+    expect(learnedScale(objectiveOf('max-rate', given), [at(4)])).toBe(1)
+    expect(learnedRate(most, at(0), 0.4)).toBe(learnedRate(most, at(0), 7))
+  })
+
+  test('how many times as good, and by which share, is told only where it means something', () => {
+    expect([gainOver(least, 2, 6), gainOver(most, -6, -2)]).toEqual([3, 3])
+    expect([gainOver(least, 0, 6), gainOver(least, -2, 6), gainOver(most, 1, 2)]).toEqual([undefined, undefined, undefined])
+    expect([partWorse(least, 3, 2), partWorse(most, -2, -2)]).toEqual([undefined, 0])
+    expect(partWorse(objectiveOf('price', given), 3, 2)).toBeCloseTo(0.5, 12)
+    expect(partWorse(objectiveOf('max-rate', given), -100, -200)).toBeCloseTo(0.5, 12)
+  })
+
+  test('words: its name and its value, and no money but the price', () => {
+    const texts = (objective: Objective, value: number) => {
+      const costed = { ...at(value), cost: cost(objective, at(value)) }
+      return [costText(objective, costed, writing), verdictText(objective, costed, writing), unitOf(objective)]
+    }
+    expect(texts(least, -3)).toEqual(['depth -3', 'depth -3, $2 per hour', 'depth'])
+    expect(texts(most, 0.5)).toEqual(['depth 0.5', 'depth 0.5, $2 per hour', 'depth'])
+    for (const objective of [least, most])
+      for (const text of Object.values(wordsOf(objective.kind))) expect(text).not.toMatch(/\$|cheap|dear/)
+  })
+
+  test('no capacity decides, no interval leaves it open, and nothing of physics is known of it', () => {
+    expect(capacityToBeatRps(least, 1, 5)).toBeUndefined()
+    expect(orderIsOpen(least, { ...at(3), capacityCi90Rps: [1, 1000] }, { ...at(3), capacityCi90Rps: [1, 1000] })).toBe(false)
+    expect([learnsPlainly(most), metricOf(most), metricOf(objectiveOf('price', given))]).toEqual([false, 'depth', undefined])
   })
 })
 
@@ -173,17 +250,11 @@ describe('in figures', () => {
 
   test('what is asked for, and by which', () => {
     expect([kindsAsking('demand'), kindsAsking('price bound')]).toEqual([['price-for-demand'], ['max-rate', 'min-latency']])
+    expect(kindsAsking('metric')).toEqual(['min-metric', 'max-metric'])
     expect(kindsAsking('nothing').map(asksOf)).toEqual(['nothing', 'nothing', 'nothing'])
-    expect(objectiveKinds.map((kind) => demandOf(of(kind))?.demandRps)).toEqual([
-      undefined,
-      undefined,
-      500,
-      undefined,
-      undefined,
-      undefined,
-    ])
-    expect(objectiveKinds.map((kind) => priceBoundOf(of(kind)))).toEqual([undefined, undefined, undefined, 4, 4, undefined])
-    expect(objectiveKinds.map((kind) => isTooDear(of(kind), 4.01))).toEqual([false, false, false, true, true, false])
+    expect(usual.map((kind) => demandOf(of(kind))?.demandRps)).toEqual([undefined, undefined, 500, undefined, undefined, undefined])
+    expect(usual.map((kind) => priceBoundOf(of(kind)))).toEqual([undefined, undefined, undefined, 4, 4, undefined])
+    expect(usual.map((kind) => isTooDear(of(kind), 4.01))).toEqual([false, false, false, true, true, false])
   })
 
   test('an order is open as long as the better end of one touches the worse end of the other', () => {

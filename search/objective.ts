@@ -25,6 +25,8 @@ export interface Measured {
   readonly idleMs?: number
   /** What its trial used: cores busy, MiB, ... by name. */
   readonly usage?: Power
+  /** Of the server's own metrics at that capacity, by name. */
+  readonly metrics?: Readonly<Record<string, number>>
 }
 
 /** What is known of a configuration that serves. */
@@ -42,6 +44,8 @@ export interface Writing {
   readonly rate: (rps: number) => string
   readonly latency: (ms: number) => string
   readonly energy: (joules: number) => string
+  /** A figure without a unit of ours. */
+  readonly plain: (figure: number) => string
 }
 
 export interface Demand {
@@ -53,15 +57,26 @@ export interface PriceBound {
   readonly maxPricePerHour: number
 }
 
+export interface MetricName {
+  /** Of a metric of the server's own, labels and all: 'queue_depth{model="bert"}'. */
+  readonly metric: string
+}
+
 /** What a user must say beside the name. */
 interface Asked {
   nothing: object
   demand: Demand
   'price bound': PriceBound
+  metric: MetricName
 }
 export type Asks = keyof Asked
 /** Fields of what is asked. */
-export const askedFields = { nothing: [], demand: ['demandRps', 'headroom'], 'price bound': ['maxPricePerHour'] } as const satisfies {
+export const askedFields = {
+  nothing: [],
+  demand: ['demandRps', 'headroom'],
+  'price bound': ['maxPricePerHour'],
+  metric: ['metric'],
+} as const satisfies {
   [A in Asks]: readonly (keyof Asked[A])[]
 }
 
@@ -70,7 +85,9 @@ interface Entry<A extends Asks> {
   /** What a measurement must tell; the search models it, and the cost falls with a rate and rises with a latency, in proportion. */
   readonly learns: 'nothing' | 'rate' | 'latency'
   /** What is learned where it is neither the capacity nor the idle latency: requests per joule, say. Such a rate has no physics and no direction known beforehand. */
-  learned?(measured: Measured): number
+  learned?(measured: Measured, objective: Asked[A]): number
+  /** What is learned may be zero or less, and has neither a logarithm nor a share: the search learns how good it is on an axis of its own (`goodness`). */
+  readonly anySign?: true
   /** What is to be minimised, in `unit`, of a price per hour and of what was learned; a quantity to be maximised where `most`. */
   figure(objective: Asked[A], pricePerHour: number, learned: number): number
   readonly most?: true
@@ -101,6 +118,21 @@ export interface ObjectiveWords {
 const cheaper = { better: 'cheaper than', comparative: 'cheaper', worse: 'dearer', noBetter: 'no better than the default' } as const
 
 const entry = <A extends Asks>(asks: A, rest: Omit<Entry<A>, 'asks'>): Entry<A> => ({ asks, ...rest })
+
+const metricWords = {
+  unit: 'the metric',
+  better: 'as good by the metric as',
+  comparative: 'as good',
+  noBetter: 'no better than the default',
+} as const
+
+/** Of what serves nothing a metric says nothing. */
+const ofMetric = {
+  learns: 'rate',
+  learned: ({ metrics, capacityRps }, { metric }) => (capacityRps > 0 ? (metrics?.[metric] ?? Number.NaN) : Number.NaN),
+  figure: (_, __, value) => value,
+  anySign: true,
+} as const satisfies Partial<Entry<'metric'>>
 
 const objectives = {
   price: entry('nothing', {
@@ -176,6 +208,19 @@ const objectives = {
     costText: (_, { cost }, { energy }) => `${energy(cost)} per request`,
     verdictText: (_, { cost, pricePerHour }, { energy, money }) => `${energy(cost)} per request, ${money(pricePerHour)} per hour`,
   }),
+  'min-metric': entry('metric', {
+    ...ofMetric,
+    words: { ...metricWords, choice: 'least of a metric', worse: 'more of the metric' },
+    costText: ({ metric }, { cost }, { plain }) => `${metric} ${plain(cost)}`,
+    verdictText: ({ metric }, { cost, pricePerHour }, { plain, money }) => `${metric} ${plain(cost)}, ${money(pricePerHour)} per hour`,
+  }),
+  'max-metric': entry('metric', {
+    ...ofMetric,
+    most: true,
+    words: { ...metricWords, choice: 'most of a metric', worse: 'less of the metric' },
+    costText: ({ metric }, { cost }, { plain }) => `${metric} ${plain(-cost)}`,
+    verdictText: ({ metric }, { cost, pricePerHour }, { plain, money }) => `${metric} ${plain(-cost)}, ${money(pricePerHour)} per hour`,
+  }),
 }
 
 export type ObjectiveKind = keyof typeof objectives
@@ -188,12 +233,13 @@ export const objectiveKinds = Object.keys(objectives) as [ObjectiveKind, ...Obje
 export const defaultKind = { plain: 'price-per-request', withDemand: 'price-for-demand' } as const satisfies Record<string, ObjectiveKind>
 
 const of = (kind: ObjectiveKind) => objectives[kind] as Entry<Asks> & Entry<'nothing'>
-const said = (objective: Objective) => objective as Objective & Demand & PriceBound
+type AllAsked = Demand & PriceBound & Partial<MetricName>
+const said = (objective: Objective) => objective as Objective & AllAsked & MetricName
 
 export const kindsAsking = (asks: Asks): ObjectiveKind[] => objectiveKinds.filter((kind) => asksOf(kind) === asks)
 export const asksOf = (kind: ObjectiveKind): Asks => of(kind).asks
 /** An objective with what it asks for, out of more. */
-export const objectiveOf = (kind: ObjectiveKind, given: Demand & PriceBound): Objective =>
+export const objectiveOf = (kind: ObjectiveKind, given: AllAsked): Objective =>
   ({ kind, ...Object.fromEntries(askedFields[asksOf(kind)].map((field) => [field, given[field]])) }) as unknown as Objective
 
 /** The demand that is to be served, where there is one. */
@@ -201,6 +247,9 @@ export const demandOf = (objective: Objective): Demand | undefined => (asksOf(ob
 /** The most that one replica may cost an hour, $; undefined where nothing bounds it. */
 export const priceBoundOf = (objective: Objective): number | undefined =>
   asksOf(objective.kind) === 'price bound' ? said(objective).maxPricePerHour : undefined
+/** The metric that is ranked by, where one is. */
+export const metricOf = (objective: Objective): string | undefined =>
+  asksOf(objective.kind) === 'metric' ? said(objective).metric : undefined
 export const isTooDear = (objective: Objective, pricePerHour: number): boolean =>
   pricePerHour > (priceBoundOf(objective) ?? Number.POSITIVE_INFINITY)
 
@@ -219,8 +268,37 @@ function replicasText(demand: Demand, capacityRps: number): string {
 export const learnsOf = ({ kind }: Objective): Entry<Asks>['learns'] => of(kind).learns
 /** Whether the search learns capacities and idle latencies, of which physics tells something beforehand, and not a quantity of the objective's own. */
 export const learnsPlainly = ({ kind }: Objective): boolean => of(kind).learned === undefined
-/** What the search learns as the rate of a configuration: its capacity, unless the objective counts requests by something else. NaN where it was not measured. */
-export const learnedRate = ({ kind }: Objective, measured: Measured): number => of(kind).learned?.(measured) ?? measured.capacityRps
+/**
+ * What the search learns as the rate of a configuration: its capacity, unless the objective counts requests by something else. Always the more the better, 0 of what
+ * serves nothing, NaN where it was not measured. @param scale as `learnedScale` has it
+ */
+export function learnedRate(objective: Objective, measured: Measured, scale = 1): number {
+  const { learned, anySign } = of(objective.kind)
+  if (!anySign) return learned?.(measured, said(objective)) ?? measured.capacityRps
+  if (!(measured.capacityRps > 0)) return 0
+  const costs = costOf(objective, 0, learned!(measured, said(objective)))
+  return Number.isFinite(costs) ? Math.exp(goodness(costs / scale)) : Number.NaN
+}
+
+/** Good as ln rate is, of any sign: logarithmic for what is far from zero, by the scale, and even around it. */
+const goodness = (costs: number): number => -Math.asinh(costs)
+
+/** Of what `scale` is the tenth part, values are told apart by their ratios. */
+const evenPart = 0.1
+
+/**
+ * The scale of a quantity that may be zero or less: of the first trial that has one other than zero, for one that moved with each trial would move what earlier
+ * ones taught. 1 where there is none, and where the quantity needs none.
+ */
+export function learnedScale(objective: Objective, measured: Iterable<Measured>): number {
+  const { learned, anySign } = of(objective.kind)
+  if (!anySign) return 1
+  for (const one of measured) {
+    const size = Math.abs(learned!(one, said(objective)))
+    if (size > 0 && Number.isFinite(size)) return evenPart * size
+  }
+  return 1
+}
 
 /** Price bounds left out: of a capacity, an idle latency or what else is learned. Infinity where that is unknown or nothing. */
 function costOf(objective: Objective, pricePerHour: number, learned: number): number {
@@ -232,14 +310,18 @@ function costOf(objective: Objective, pricePerHour: number, learned: number): nu
 /** What an objective minimises, in its unit (what is to be maximised is negated); Infinity where it was not measured. */
 export function cost(objective: Objective, figures: Figures): number {
   const { learns, learned } = of(objective.kind)
-  const known = learned ? learned(figures) : learns === 'latency' ? figures.idleMs : figures.capacityRps
+  const known = learned ? learned(figures, said(objective)) : learns === 'latency' ? figures.idleMs : figures.capacityRps
   return costOf(objective, figures.pricePerHour, known ?? Number.NaN)
 }
 
-/** The same in ln, of what the search believes: ln rate, ln idle latency. Infinity where the price is out of bounds, NaN where nothing is believed. */
+/**
+ * The same in ln, of what the search believes: ln rate, ln idle latency; of what may be zero or less its badness, which rises with it. Infinity where the price is out of
+ * bounds, NaN where nothing is believed.
+ */
 export function logCost(objective: Objective, pricePerHour: number, logRate: number, logLatency: number): number {
   if (isTooDear(objective, pricePerHour)) return Number.POSITIVE_INFINITY
-  const { figure, learns, most } = of(objective.kind)
+  const { figure, learns, most, anySign } = of(objective.kind)
+  if (anySign) return -logRate
   const logFigure = Math.log(figure(said(objective), pricePerHour, Math.exp(learns === 'latency' ? logLatency : logRate)))
   return most ? -logFigure : logFigure
 }
@@ -259,18 +341,32 @@ export function orderIsOpen(
   a: Figures & { readonly capacityCi90Rps: readonly [number, number] },
   b: Figures & { readonly capacityCi90Rps: readonly [number, number] },
 ): boolean {
-  if (learnsOf(objective) !== 'rate') return false
+  if (learnsOf(objective) !== 'rate' || of(objective.kind).anySign) return false
   const at = (c: Figures, capacityRps: number) => cost(objective, { ...c, capacityRps })
   return at(a, a.capacityCi90Rps[1]) <= at(b, b.capacityCi90Rps[0])
 }
 
-/** How many times as good (cheap, fast, much) a cost is as another. */
-export const gainOver = (objective: Objective, better: number, than: number): number =>
-  of(objective.kind).most ? better / than : than / better
+/** How many times as good (cheap, fast, much) a cost is as another; undefined where that has no meaning: of what may be zero or less, unless neither is. */
+export function gainOver(objective: Objective, better: number, than: number): number | undefined {
+  const { most, anySign } = of(objective.kind)
+  if (anySign && !(shownCost(objective, better) > 0 && shownCost(objective, than) > 0)) return undefined
+  return most ? better / than : than / better
+}
+
+/**
+ * By which share a cost is worse than another, 0.12 = 12 %; negative where it is better. Of what may be zero or less there is no share: undefined, and 0 for equal ones.
+ */
+export function partWorse(objective: Objective, costs: number, than: number): number | undefined {
+  const { most, anySign } = of(objective.kind)
+  if (anySign) return costs === than ? 0 : undefined
+  return most ? 1 - costs / than : costs / than - 1
+}
 /** What a cost stands for: itself, or what is maximised. */
 export const shownCost = (objective: Objective, costs: number): number => (of(objective.kind).most ? -costs : costs)
 
 export const wordsOf = (kind: ObjectiveKind): ObjectiveWords => of(kind).words
+/** What the figures of an objective are of: '$ per million requests', or the metric's name. */
+export const unitOf = (objective: Objective): string => metricOf(objective) ?? wordsOf(objective.kind).unit
 export const costText = (objective: Objective, candidate: Costed, write: Writing): string =>
   of(objective.kind).costText(said(objective), candidate, write)
 export const verdictText = (objective: Objective, candidate: Costed, write: Writing): string =>

@@ -1,7 +1,7 @@
 import { movesPrice, representatives } from './design.ts'
 import { createEncoder } from './encoding.ts'
 import { logCdf } from './normal.ts'
-import { logCost } from './objective.ts'
+import { learnsPlainly, logCost } from './objective.ts'
 import type { Configuration, Problem, Rng, Suggestion } from './types.ts'
 
 const CANDIDATES = 1_000
@@ -12,7 +12,8 @@ const MIDDLE = 0.03
  * price nor what it means tells.
  */
 export function startCount(problem: Problem): number {
-  const unknown = problem.space.parameters.filter((p) => !p.concurrency && !p.monotone && !movesPrice(problem, p.name))
+  const plain = learnsPlainly(problem.objective)
+  const unknown = problem.space.parameters.filter((p) => !plain || (!p.concurrency && !p.monotone && !movesPrice(problem, p.name)))
   return Math.min(2 + unknown.length, 6)
 }
 

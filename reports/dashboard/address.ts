@@ -3,7 +3,16 @@
  * experiment's own is left out, so that an address stays short and says what was changed. Pure.
  */
 import { limitsOf, withLimit } from '../../profiler/slo.ts'
-import { asksOf, type Demand, demandOf, type ObjectiveKind, objectiveKinds, objectiveOf, priceBoundOf } from '../../search/objective.ts'
+import {
+  asksOf,
+  type Demand,
+  demandOf,
+  metricOf,
+  type ObjectiveKind,
+  objectiveKinds,
+  objectiveOf,
+  priceBoundOf,
+} from '../../search/objective.ts'
 import type { Objective } from '../../search/types.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
 import type { DashboardExperiment } from './data.ts'
@@ -34,6 +43,7 @@ export function addressOf({ whatIf, planning, trial, compared }: Asked, experime
   say('demand', demand?.demandRps)
   say('headroom', demand?.headroom)
   if (changed) say('max-price', priceBoundOf(objective))
+  if (changed) say('metric', metricOf(objective))
   if (whatIf.minQuality !== own.minQuality) say('quality', whatIf.minQuality ?? 'any')
   for (const [name, perHour] of rowsOf(whatIf.prices)) if (perHour !== rowsOf(own.prices).get(name)) say(`price.${name}`, perHour)
   say('trial', trial)
@@ -57,7 +67,8 @@ export function askedBy(address: string, experiment: DashboardExperiment): Asked
   const demandRps = read('demand', within(0, Number.POSITIVE_INFINITY))
   const headroom = read('headroom', (text) => (Number(text) === 0 ? 0 : within(0, 1)(text)))
   const maxPricePerHour = read('max-price', within(0, Number.POSITIVE_INFINITY))
-  const objective = read('objective', (text) => objectiveAsked(text, own.objective, { demandRps, headroom, maxPricePerHour }))
+  const metric = read('metric', (text) => text || undefined)
+  const objective = read('objective', (text) => objectiveAsked(text, own.objective, { demandRps, headroom, maxPricePerHour, metric }))
   const minQuality = words.get('quality') === 'any' ? undefined : (read('quality', finite) ?? own.minQuality)
   const trial = read('trial', (text) => (/^[1-9]\d*$/.test(text) ? Number(text) : undefined))
   const compared = words.get('compare') ?? undefined
@@ -95,16 +106,22 @@ function withLimits(own: WhatIf['slo'], limits: readonly number[]): WhatIf['slo'
 function objectiveAsked(
   text: string,
   own: Objective,
-  given: { demandRps?: number; headroom?: number; maxPricePerHour?: number },
+  given: { demandRps?: number; headroom?: number; maxPricePerHour?: number; metric?: string },
 ): Objective | undefined {
   const kind = objectiveKinds.find((name): name is ObjectiveKind => name === text)
   if (!kind) return undefined
   const demandRps = given.demandRps ?? demandOf(own)?.demandRps
   const maxPricePerHour = given.maxPricePerHour ?? priceBoundOf(own)
-  const missing = { nothing: false, demand: demandRps === undefined, 'price bound': maxPricePerHour === undefined }[asksOf(kind)]
+  const metric = given.metric ?? metricOf(own)
+  const missing = {
+    nothing: false,
+    demand: demandRps === undefined,
+    'price bound': maxPricePerHour === undefined,
+    metric: metric === undefined,
+  }[asksOf(kind)]
   if (missing) return undefined
   const headroom = given.headroom ?? demandOf(own)?.headroom ?? 0
-  return objectiveOf(kind, { demandRps: demandRps ?? 0, headroom, maxPricePerHour: maxPricePerHour ?? 0 })
+  return objectiveOf(kind, { demandRps: demandRps ?? 0, headroom, maxPricePerHour: maxPricePerHour ?? 0, metric })
 }
 
 /** Names of prices that can be edited → $ per hour. */

@@ -329,7 +329,7 @@ describe('the address is the question', () => {
         fc.option(fc.string({ minLength: 1 }), { nil: undefined }),
         (several, { a, b, c, d, quality, kind, share }, trial, compared) => {
           const of = several ? many : experiment
-          const objective = objectiveOf(kind, { demandRps: a, headroom: share, maxPricePerHour: b })
+          const objective = objectiveOf(kind, { demandRps: a, headroom: share, maxPricePerHour: b, metric: 'depth{model="a b"}' })
           const prices = withPrice(withPrice(defaultPriceBook, 'L4', c), 'vCPU', d)
           const slo = { ...withLimit(of.slo, 0, a), percentile: 0.9 }
           const planning = demandOf(objective) ? undefined : { demandRps: d, headroom: share }

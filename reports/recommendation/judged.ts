@@ -6,6 +6,7 @@ import type { Measurement, Slo } from '../../profiler/types.ts'
 import { cost, demandOf, replicasFor } from '../../search/objective.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
+import { metricsAt, metricsRead } from './read-metrics.ts'
 import { whyNotFeasible, whyNotServed } from './reasons.ts'
 import type { SecondLook } from './second-look.ts'
 import { answersNothing, type Known, knownOf, type Standing, type Status, standingsOf } from './status.ts'
@@ -55,12 +56,13 @@ function judged({ trial, confirmations }: Standing, view: View): Judged {
   const complete = confirmations.filter((c) => c.state === 'complete')
   const known = knownOf(trial, complete, view.slo, view.curve)
   const { second, measurement, curve } = known
-  return { trial, second, measurement, curve, candidate: candidateOf(trial, known, view) }
+  return { trial, second, measurement, curve, candidate: candidateOf([trial, ...complete], known, view) }
 }
 
-function candidateOf(trial: FinishedTrial, known: Known, view: View): Candidate {
+/** @param trials the one that stands for the configuration, then its second measurements */
+function candidateOf(trials: readonly [FinishedTrial, ...FinishedTrial[]], known: Known, view: View): Candidate {
   const { second, status } = known
-  const { idleMs: idle, ...rest } = figuresAt(trial, known.measurement, known, view)
+  const { idleMs: idle, ...rest } = figuresAt(trials, known.measurement, known, view)
   // One request at a time takes no longer than one among others did.
   const least = Math.min(...known.windows.filter((w) => w.kept === true).map((w) => w.sloMs))
   const figures = { ...rest, ...(idle === undefined ? {} : { idleMs: Math.min(idle, least) }) }
@@ -70,9 +72,14 @@ function candidateOf(trial: FinishedTrial, known: Known, view: View): Candidate 
     ...figures,
     status: servesNothing(known) ? 'infeasible' : status,
     sloMsFrom: known.sloMsFrom,
-    ...(second && status === 'refuted' ? { missed: { rateRps: second.rateRps, sloMs: second.sloMs } } : {}),
+    ...(second && status === 'refuted' ? { missed: missedAt(second, trials) } : {}),
     ...(reason === undefined ? { cost: costs, feasible: true } : { cost: Number.POSITIVE_INFINITY, feasible: false, reason }),
   }
+}
+
+function missedAt({ rateRps, sloMs }: SecondLook, trials: readonly FinishedTrial[]): Candidate['missed'] {
+  const metrics = metricsRead(trials)
+  return { rateRps, sloMs, ...(metrics && { metrics }) }
 }
 
 /** Even one request at a time misses the SLO, or all fail. */
@@ -80,9 +87,9 @@ const servesNothing = ({ capacityRps, status, measurement }: Known): boolean =>
   (!(capacityRps > 0) && status === 'measured') || answersNothing({ ...measurement, capacityRps })
 
 /** What a configuration serves under a tighter limit, read off its load curve. */
-export function operatingPoint({ trial, measurement, candidate }: Judged, capacity: CapacityUnder, view: View): Candidate {
+export function operatingPoint({ trial, second, measurement, candidate }: Judged, capacity: CapacityUnder, view: View): Candidate {
   if (!measurement) return candidate
-  const figures = figuresAt(trial, measurement, capacity, view)
+  const figures = figuresAt([trial, ...(second ? [second.trial] : [])], measurement, capacity, view)
   const costs = cost(view.objective, figures)
   return { ...figures, status: 'measured' satisfies Status, sloMsFrom: 'model', cost: costs, feasible: true }
 }
@@ -90,12 +97,19 @@ export function operatingPoint({ trial, measurement, candidate }: Judged, capaci
 type Figures = Omit<Candidate, 'status' | 'sloMsFrom' | 'cost' | 'feasible'>
 
 /** A measured configuration at a capacity. */
-function figuresAt(trial: FinishedTrial, measurement: Measurement, capacity: CapacityUnder, view: View): Figures {
+function figuresAt(
+  trials: readonly [FinishedTrial, ...FinishedTrial[]],
+  measurement: Measurement,
+  capacity: CapacityUnder,
+  view: View,
+): Figures {
+  const [trial] = trials
   const { configuration } = trial
   const pricePerHour = view.pricePerHour(configuration)
   const { capacityRps } = capacity
   const { idle } = countsTheSame(measurement.slo, view.slo) ? measurement : seenUnder(measurement, view.slo)
   const idleMs = percentileOf(idle, view.slo.percentile)
+  const metrics = metricsAt(trials, capacityRps)
   const demand = demandOf(view.objective)
   const replicas = demand && replicasFor(demand, capacityRps)
   const tokens = tokenFiguresOf(measurement, { capacityRps, pricePerHour }, configuration)
@@ -108,6 +122,7 @@ function figuresAt(trial: FinishedTrial, measurement: Measurement, capacity: Cap
     sloMsAtCapacity: capacity.sloMs,
     ...(Number.isFinite(idleMs) ? { idleMs } : {}),
     ...(trial.usage ? { usage: trial.usage } : {}),
+    ...(metrics && { metrics }),
     ...(capacity.derived ? { derived: true } : {}),
     ...boundOf(capacity),
     ...qualityIn(configuration, view),

@@ -1,6 +1,6 @@
 /** Why a configuration is no candidate. */
 import type { Slo } from '../../profiler/types.ts'
-import { isTooDear, priceBoundOf, wordsOf } from '../../search/objective.ts'
+import { isTooDear, metricOf, priceBoundOf, unitOf } from '../../search/objective.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { money, rate, sloFigure, sloLimit, sloName, sloValue } from '../format.ts'
@@ -26,10 +26,16 @@ export function whyNotFeasible(
     (isTooDear(objective, of.pricePerHour)
       ? `costs ${money(of.pricePerHour)} per hour, more than ${money(priceBoundOf(objective)!)}`
       : undefined) ??
-    (Number.isFinite(of.costs) || !Number.isFinite(of.pricePerHour)
-      ? undefined
-      : `what the objective ranks by (${wordsOf(objective.kind).unit}) was not measured`)
+    (Number.isFinite(of.costs) || !Number.isFinite(of.pricePerHour) ? undefined : notRanked(objective, known.capacityRps))
   )
+}
+
+/** A metric is read at one rate, that of a trial's capacity under its own SLO. */
+function notRanked(objective: Objective, capacityRps: number): string {
+  const metric = metricOf(objective)
+  return metric === undefined
+    ? `what the objective ranks by (${unitOf(objective)}) was not measured`
+    : `${metric}, which the objective ranks by, was not read at ${rate(capacityRps)}`
 }
 
 /** Why no rate is known at which it keeps the SLO. */

@@ -154,7 +154,7 @@ function whatHeld(windows: readonly Window[], missedRps: number, estimate: Capac
 }
 
 /** A window this near stands for the rate itself. */
-const sameRate = 0.005
+export const sameRate = 0.005
 
 function onceMeasured(estimate: CapacityUnder, windows: readonly Window[]): CapacityUnder & Pick<Known, 'status' | 'sloMsFrom'> {
   const { capacityRps, capacityCi90Rps, known } = estimate

@@ -3,6 +3,7 @@ import type { Slo } from '../../profiler/types.ts'
 import type { Configuration, Objective, StopAssessment } from '../../search/types.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import type { FinishedTrial, Provenance, Usage } from '../../trials/types.ts'
+import type { MetricValues } from './read-metrics.ts'
 import type { Status } from './status.ts'
 import type { TokenFigures } from './token-figures.ts'
 
@@ -27,9 +28,16 @@ export interface Candidate {
   /** The true capacity is at least ('lower') or at most ('upper') the stated one. */
   readonly bound?: 'lower' | 'upper'
   /** Of a refuted one: where its second measurement missed the SLO, requests per second, and the percentile there. */
-  readonly missed?: { readonly rateRps: number; readonly sloMs: number }
+  readonly missed?: {
+    readonly rateRps: number
+    readonly sloMs: number
+    /** Of the server's own metrics, as they were read last, at a rate that it did not hold: all that is known of them. */
+    readonly metrics?: MetricValues
+  }
   /** What its trial used, of which some objectives count. */
   readonly usage?: Usage
+  /** Of the server's own metrics, by name, as they were read at this very capacity. */
+  readonly metrics?: MetricValues
   /** Of the model variant, as the experiment states it; absent without variants. */
   readonly quality?: number
   /** One replica. */

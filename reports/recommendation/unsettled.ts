@@ -27,7 +27,9 @@ function shareOfDemand(capacityRps: number, objective: Objective): number {
   return demand === undefined ? 0 : demand.demandRps / (replicasFor(demand, capacityRps) * (1 - demand.headroom))
 }
 
-const costAt = (candidate: Candidate, capacityRps: number, objective: Objective): number => cost(objective, { ...candidate, capacityRps })
+/** What its own metrics will be at another rate is best told by what they were. */
+const costAt = (candidate: Candidate, capacityRps: number, objective: Objective): number =>
+  cost(objective, { ...candidate, metrics: candidate.metrics ?? candidate.missed?.metrics, capacityRps })
 
 /** What a candidate is compared by with one that a second measurement held: its cost at the rate that it would be measured at again; Infinity where it is no rival. */
 export function costAgain(candidate: Candidate, objective: Objective): number {

@@ -1,6 +1,17 @@
 /** Sentences: the verdict, and why the others were not chosen. */
 import type { Slo } from '../../profiler/types.ts'
-import { cost, isTooDear, orderIsOpen, priceBoundOf, shownCost, verdictText, wordsOf } from '../../search/objective.ts'
+import {
+  cost,
+  costText,
+  isTooDear,
+  metricOf,
+  orderIsOpen,
+  partWorse,
+  priceBoundOf,
+  shownCost,
+  verdictText,
+  wordsOf,
+} from '../../search/objective.ts'
 import type { Objective } from '../../search/types.ts'
 import { certaintyPercent, money, percent, sloText, sloValue, times, writing } from '../format.ts'
 import { tokensInBrief } from './token-figures.ts'
@@ -39,7 +50,8 @@ function gainPhrase(
   if (!candidate) return undefined
   if (candidate.trial === best.trial) return 'which is the default itself'
   if (!candidate.feasible) return 'where the default does not meet the SLO'
-  if (gain === undefined) return undefined
+  if (gain === undefined && metricOf(objective) === undefined) return undefined
+  if (gain === undefined) return `against ${costText(objective, candidate, writing)} of the default`
   const { better, noBetter } = wordsOf(objective.kind)
   return gain < 1.005 ? noBetter : `${times(gain)} ${better} the default`
 }
@@ -71,21 +83,27 @@ export function verdictOfNothing(all: readonly Candidate[]): string {
 /** Why an alternative was not chosen: '12 % dearer', '3 % dearer, within the uncertainty', or why it cannot serve. */
 export function whyNot(candidate: Candidate, best: Candidate | undefined, objective: Objective): string {
   if (!candidate.feasible || !best) return atLeastDearer(candidate, best, objective) ?? candidate.reason ?? 'not chosen'
-  const part = Math.abs(shownCost(objective, candidate.cost) / shownCost(objective, best.cost) - 1)
+  const part = partWorse(objective, candidate.cost, best.cost)
+  const equal = part !== undefined && Math.abs(part) < 0.0005
   if (isUnsettled(candidate, best, objective))
-    return part < 0.0005 ? 'not settled: equal by one measurement' : `not settled: better by one measurement`
-  if (part < 0.0005) return candidate.capacityRps < best.capacityRps ? 'equal, with a lower capacity' : 'equal'
+    return equal ? 'not settled: equal by one measurement' : `not settled: better by one measurement`
+  if (equal) return candidate.capacityRps < best.capacityRps ? 'equal, with a lower capacity' : 'equal'
   if (candidate.cost < best.cost) return 'no better at the rate that it would be confirmed at'
   const unsure = orderIsOpen(objective, candidate, best) ? ', within the uncertainty' : ''
-  return `${percent(part)} ${wordsOf(objective.kind).worse}${unsure}`
+  return `${worseText(objective, candidate, best, part)}${unsure}`
+}
+
+/** '12 % dearer'; of what has no shares 'queue_depth 5 against 3'. */
+function worseText(objective: Objective, candidate: Candidate, best: Candidate, part: number | undefined): string {
+  if (part !== undefined) return `${percent(Math.abs(part))} ${wordsOf(objective.kind).worse}`
+  return `${costText(objective, candidate, writing)} against ${writing.plain(shownCost(objective, best.cost))}`
 }
 
 /** Of a trial that was cut short: '12 % dearer at least: serves at most 891 req/s'. */
 function atLeastDearer(candidate: Candidate, best: Candidate | undefined, objective: Objective): string | undefined {
   if (!best || candidate.bound !== 'upper' || !(candidate.capacityRps > 0)) return undefined
-  const part = shownCost(objective, cost(objective, candidate)) / shownCost(objective, best.cost) - 1
-  const worse = shownCost(objective, 1) > 0 ? part : -part
-  return worse > 0.0005
+  const worse = partWorse(objective, cost(objective, candidate), best.cost)
+  return worse !== undefined && worse > 0.0005
     ? `${percent(worse)} ${wordsOf(objective.kind).worse} at least: ${candidate.reason}`
     : `not settled: ${candidate.reason}`
 }

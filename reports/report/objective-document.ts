@@ -6,6 +6,7 @@ const fields = {
   demandRps: z.number().positive(),
   headroom: z.number().min(0).lt(1),
   maxPricePerHour: z.number().positive(),
+  metric: z.string().meta({ description: "of the server's own metrics, labels and all" }),
 } as const
 
 const documents = objectiveKinds.map((kind) =>

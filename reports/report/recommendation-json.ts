@@ -32,6 +32,7 @@ const conclusionNames = Object.keys(conclusions) as [Conclusion, ...Conclusion[]
 const bindingNames = Object.keys(bindings) as [Binding, ...Binding[]]
 
 const streamPercentiles = z.object({ p50Ms: figure, p90Ms: figure, p99Ms: figure })
+const metrics = z.record(z.string(), figure)
 const tokens = z.object({
   windowRps: z.number().meta({ description: 'rate of the window nearest to the capacity, which latencies and goodput are of' }),
   latencies: z.object(
@@ -70,20 +71,21 @@ const candidate = z.object({
   derived: z.boolean().optional().meta({ description: 'read off a load curve measured under another SLO' }),
   bound: z.enum(['lower', 'upper']).optional(),
   missed: z
-    .object({ rateRps: z.number(), sloMs: figure })
+    .object({ rateRps: z.number(), sloMs: figure, metrics: metrics.optional() })
     .optional()
     .meta({ description: 'of a refuted one: where its second measurement missed the SLO' }),
   usage: z
     .record(z.string(), z.number())
     .optional()
     .meta({ description: 'what its trial used: cores busy, memory, GPU, power, seconds to launch' }),
+  metrics: metrics.optional().meta({ description: "of the server's own metrics, name → value, as they were read at this capacity" }),
   quality: z.number().optional().meta({ description: 'of the model variant, as the experiment states it' }),
   pricePerHour: figure.meta({ description: 'one replica, $' }),
   pricePerMillionRequests: figure.meta({ description: 'at capacity, $' }),
   tokens: tokens.optional().meta({ description: 'of streamed answers' }),
   replicas: figure.optional(),
   totalPricePerHour: figure.optional(),
-  cost: figure.meta({ description: 'what is minimised: $, ms, or a negative rate' }),
+  cost: figure.meta({ description: 'what is minimised: $, ms, J, a metric, or a negative rate or metric' }),
   feasible: z.boolean(),
   reason: z.string().optional(),
 })

@@ -1,6 +1,6 @@
 /** The report: a page that a manager can read and an engineer can check. */
 import type { EChartsOption } from 'echarts'
-import { demandOf, joulesPerRequest, shownCost } from '../../search/objective.ts'
+import { costText, demandOf, joulesPerRequest, shownCost } from '../../search/objective.ts'
 import type { FinishedTrial, Usage } from '../../trials/types.ts'
 import {
   energy,
@@ -15,8 +15,10 @@ import {
   sloText,
   sloValue,
   times,
+  writing,
 } from '../format.ts'
 import { type Judged, judge, type View } from '../recommendation/judged.ts'
+import { type MetricValues, metricsRead } from '../recommendation/read-metrics.ts'
 import { statuses } from '../recommendation/status.ts'
 import { latencyRows, rateRows, tokensInBrief } from '../recommendation/token-figures.ts'
 import { bindings, type Candidate, type Recommendation } from '../recommendation/types.ts'
@@ -86,7 +88,11 @@ function reasons(r: Recommendation): string[] {
         ? [
             `The default (${defaultCandidate.label}) serves ${rate(defaultCandidate.capacityRps)} for ${money(defaultCandidate.pricePerHour)} per hour: the recommendation is ${times(gainOverDefault)} better.`,
           ]
-        : [`The default (${defaultCandidate.label}) ${defaultCandidate.reason ?? 'was not measured'}.`]
+        : defaultCandidate.feasible
+          ? [
+              `The default (${defaultCandidate.label}) serves ${rate(defaultCandidate.capacityRps)}: ${costText(r.objective, defaultCandidate, writing)}.`,
+            ]
+          : [`The default (${defaultCandidate.label}) ${defaultCandidate.reason ?? 'was not measured'}.`]
   const [low, high] = confirmation?.sloCi95Ms ?? []
   const how = confirmation?.held ? (confirmation.proven ? 'Confirmed' : 'Held') : 'Not confirmed: missed'
   const proof = confirmation && proofText(confirmation)
@@ -105,6 +111,7 @@ function reasons(r: Recommendation): string[] {
         ]
       : []),
     ...(subject ? [`What limits ${best ? 'it' : 'the nearest'}: ${bindings[r.binding.what]} (${r.binding.evidence}).`] : []),
+    ...(subject?.metrics ? [`The server's own metrics at ${rate(subject.capacityRps)}: ${metricsText(subject.metrics)}.`] : []),
     ...default_,
     ...confirmed,
     confidence.statement,
@@ -290,14 +297,23 @@ function skipped(judged: readonly Judged[]): Block[] {
     : [paragraph('Nothing: every configuration that was tried served within the SLO.')]
 }
 
+const metricsText = (metrics: MetricValues): string =>
+  Object.entries(metrics)
+    .map(([name, value]) => `${name} ${significant(value)}`)
+    .join(', ')
+
 /** 'at most': see `joulesPerRequest`. */
 function energyText(usage: Usage = {}, capacityRps = 0): string {
   const joules = joulesPerRequest(usage, capacityRps)
   return joules === undefined ? '' : energy(joules)
 }
 
+/** Of the server's own metrics, at the trial's capacity. */
+const readOf = (trial: FinishedTrial): MetricValues => metricsRead([trial]) ?? {}
+
 function trialTable({ trials, label, pricePerHour }: ReportInput): Block[] {
   const powered = trials.some((t) => t.usage?.gpuWatts !== undefined || t.usage?.cpuWatts !== undefined)
+  const metrics = [...new Set(trials.flatMap((t) => Object.keys(readOf(t))))]
   const rows = trials.map((t) => {
     const m = t.state === 'complete' ? t.measurement : undefined
     const outcome = t.state === 'complete' ? m!.outcome : t.state === 'infeasible' ? `${t.reason}: ${t.detail}` : `failed: ${t.error}`
@@ -310,6 +326,7 @@ function trialTable({ trials, label, pricePerHour }: ReportInput): Block[] {
       t.usage?.gpuUtilization === undefined ? '' : percent(t.usage.gpuUtilization),
       t.usage?.cpuCores === undefined ? '' : significant(t.usage.cpuCores),
       ...(powered ? [energyText(t.usage, m?.capacityRps)] : []),
+      ...metrics.map((name) => (readOf(t)[name] === undefined ? '' : significant(readOf(t)[name]!))),
       money(pricePerHour(t.configuration)),
       `${significant(t.seconds)} s`,
       outcome,
@@ -326,12 +343,13 @@ function trialTable({ trials, label, pricePerHour }: ReportInput): Block[] {
       'GPU',
       'cores',
       ...(powered ? ['energy a request'] : []),
+      ...metrics,
       'per hour',
       'took',
       'outcome',
       'why tried',
     ],
     rows,
-    [0, 3, 4, 5, 6, 7, 8, ...(powered ? [9] : [])],
+    Array.from({ length: (powered ? 10 : 9) + metrics.length }, (_, i) => i).filter((i) => i !== 1 && i !== 2),
   )
 }

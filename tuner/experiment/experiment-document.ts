@@ -1,6 +1,6 @@
 /** The effective experiment written back in the form of the experiment file: for the store, `tune config`, and to be read again. */
 import { isRecord } from '../../profiler/plain-record.ts'
-import { demandOf, priceBoundOf } from '../../search/objective.ts'
+import { demandOf, metricOf, priceBoundOf } from '../../search/objective.ts'
 import type { Parameter } from '../../search/types.ts'
 import { answerEntries } from './answer-settings.ts'
 import { describeDomain } from './default-space.ts'
@@ -36,6 +36,7 @@ export function documentOf(
       metric: slo.metric,
     },
     objective: objective.kind,
+    objectiveMetric: metricOf(objective),
     demand: demandRps === undefined ? undefined : `${demandRps} rps`,
     headroom: formatShare(experiment.headroom),
     maxPricePerHour: bound === undefined ? undefined : `$${bound}`,

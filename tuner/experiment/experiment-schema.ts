@@ -166,6 +166,11 @@ export const experimentFileSchema = z.strictObject({
     .describe(
       `what is best among configurations that keep the SLO; default ${defaultKind.withDemand} with a demand, else ${defaultKind.plain}`,
     ),
+  objectiveMetric: text('the name of a metric')
+    .optional()
+    .describe(
+      `what the objectives ${kindsAsking('metric').join(' and ')} rank by: one of \`metrics\`, with its labels where several have the name; default the only one`,
+    ),
   demand: rate.optional().describe('requests per second that the replicas must serve together'),
   headroom: share.optional().describe(`share of the capacity kept free for peaks, default ${defaults.headroom}`),
   maxPricePerHour: money

@@ -73,6 +73,12 @@ export const experimentFlags: readonly Flag[] = [
     what: `${list(objectiveKinds)} (default: ${defaultKind.withDemand} with --rps, else ${defaultKind.plain})`,
   },
   {
+    flags: '--objective-metric <name>',
+    group: model,
+    path: ['objectiveMetric'],
+    what: `which of the file's metrics, for ${list(kindsAsking('metric'))} (default: the only one)`,
+  },
+  {
     flags: '--max-price <money>',
     group: model,
     path: ['maxPricePerHour'],

@@ -1,5 +1,6 @@
 /** What is asked for: the SLO to keep, the objective, and what stays free for peaks. */
 import { latencyMetrics } from '../../profiler/latency-metrics.ts'
+import { metricText } from '../../profiler/prometheus.ts'
 import { protocolNames, protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import type { Slo } from '../../profiler/types.ts'
 import { asksOf, defaultKind, kindsAsking, type Objective, type ObjectiveKind, objectiveOf } from '../../search/objective.ts'
@@ -38,7 +39,7 @@ export function resolveHeadroom({ entries, report }: Context): number {
 }
 
 export function resolveObjective({ entries, report, broken }: Context, headroom: number): Objective {
-  const { demand, maxPricePerHour } = entries
+  const { demand, maxPricePerHour, objectiveMetric } = entries
   const kind: ObjectiveKind = entries.objective ?? (demand === undefined ? defaultKind.plain : defaultKind.withDemand)
   const asks = asksOf(kind)
   const bounded = kindsAsking('price bound').join(' or ')
@@ -54,5 +55,40 @@ export function resolveObjective({ entries, report, broken }: Context, headroom:
     report(['objective'], `${kind} needs a demand`, 'say how many requests per second: --rps 500, or `demand: 500 rps`')
   if (asks === 'price bound' && maxPricePerHour === undefined && !broken.has('maxPricePerHour'))
     report(['objective'], `${kind} needs a bound of the price`, 'say how much: --max-price $2, or `maxPricePerHour: $2`')
-  return objectiveOf(kind, { demandRps: demand ?? 1, headroom, maxPricePerHour: maxPricePerHour ?? 1 })
+  if (objectiveMetric !== undefined && asks !== 'metric')
+    report(
+      ['objectiveMetric'],
+      `a metric does nothing for the objective ${kind}`,
+      `use it with objective ${kindsAsking('metric').join(' or ')}`,
+    )
+  const metric = asks === 'metric' ? rankedMetric({ entries, report, broken }) : undefined
+  return objectiveOf(kind, { demandRps: demand ?? 1, headroom, maxPricePerHour: maxPricePerHour ?? 1, metric })
+}
+
+/** The one that `objectiveMetric` names, by its name where that is the only one of it; where it names none, the only one that is read. */
+function rankedMetric({ entries, report, broken }: Pick<Context, 'entries' | 'report' | 'broken'>): string {
+  const { objective, objectiveMetric, metrics = [] } = entries
+  const [only, ...others] =
+    objectiveMetric === undefined ? metrics : metrics.filter((m) => [m.name, metricText(m)].includes(objectiveMetric))
+  if (only !== undefined && others.length === 0) return metricText(only)
+  const texts = metrics.map(metricText)
+  if (broken.has('metrics') || broken.has('objectiveMetric')) return objectiveMetric ?? ''
+  if (objectiveMetric === undefined)
+    report(
+      ['objective'],
+      `${objective} needs a metric`,
+      texts.length === 0
+        ? 'say which of the server is read: `metrics: queue_depth`'
+        : `say which: \`objectiveMetric: ...\`, or --objective-metric: ${texts.join(', ')}`,
+    )
+  else if (only === undefined)
+    report(
+      ['objectiveMetric'],
+      `no ${objectiveMetric} among metrics`,
+      texts.length === 0
+        ? `add it: \`metrics: ${objectiveMetric}\``
+        : `there are ${texts.join(', ')}: name one of them, or add it to metrics`,
+    )
+  else report(['objectiveMetric'], `several of metrics are called ${objectiveMetric}`, `name one with its labels: ${texts.join(', ')}`)
+  return objectiveMetric ?? ''
 }

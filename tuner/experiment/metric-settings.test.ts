@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { experimentFromDocument } from './load-experiment.ts'
 import { machine, problemLines, useWorkspace } from './testing/workspace.ts'
 
@@ -15,6 +15,35 @@ test('a name, an object, a list of both; read again as they were kept', () => {
   const kept = JSON.parse(JSON.stringify(experiment.document))
   expect(experimentFromDocument(kept, 'm-1', { cwd: '/', machine }).metrics).toEqual([one, bound])
   expect(loadFile('model: bert\nslo: 50ms\n').metrics).toEqual([])
+})
+
+describe('a metric to rank by', () => {
+  const ranked = (metrics: string, more = '') => `${withMetrics(metrics)}objective: max-metric\n${more}`
+  const two = '[{name: depth, labels: {m: a}}, {name: depth, labels: {m: b}}, served_total]'
+
+  test('is the only one, or is named, with its labels where several have the name; read again as it was kept', () => {
+    expect(loadFile(ranked('depth')).objective).toEqual({ kind: 'max-metric', metric: 'depth' })
+    expect(loadFile(ranked(two, 'objectiveMetric: served_total\n')).objective).toMatchObject({ metric: 'served_total' })
+    const experiment = loadFile(ranked(two, `objectiveMetric: 'depth{m="b"}'\n`))
+    expect(experiment.objective).toEqual({ kind: 'max-metric', metric: 'depth{m="b"}' })
+    const kept = JSON.parse(JSON.stringify(experiment.document))
+    expect(experimentFromDocument(kept, 'm-1', { cwd: '/', machine }).objective).toEqual(experiment.objective)
+  })
+
+  test.each([
+    [ranked('depth', 'objectiveMetric: dept\n'), 'e.yaml:6:18 no dept among metrics'],
+    [ranked(two, 'objectiveMetric: depth\n'), 'e.yaml:6:18 several of metrics are called depth'],
+    [ranked(two), 'e.yaml:5:12 max-metric needs a metric'],
+    [`${withMetrics('depth')}objectiveMetric: depth\n`, 'e.yaml:5:18 a metric does nothing for the objective price-per-request'],
+  ])('%j', (text, line) => {
+    const [first, ...more] = problemLines(() => loadFile(text))
+    expect(first).toMatch(new RegExp(`^${line}`))
+    expect(more).toEqual([])
+  })
+
+  test('what is wrong with metrics themselves is told once', () => {
+    expect(problemLines(() => loadFile(ranked('{max: 1}', 'objectiveMetric: depth\n')))).toHaveLength(1)
+  })
 })
 
 test('what cannot be read is named with its place', () => {

@@ -40,7 +40,7 @@ function keysOf(schema: JsonSchema, path: readonly string[]): string[][] {
 
 function row(schema: JsonSchema, path: readonly string[]): string[] {
   const name = path.join('.')
-  const words = schema.enum && schema.enum.length < 8 ? `${schema.enum.map((value) => `\`${value}\``).join(', ')}. ` : ''
+  const words = schema.enum && schema.enum.length <= 8 ? `${schema.enum.map((value) => `\`${value}\``).join(', ')}. ` : ''
   return [`\`${name}\``, flagsOf(name), words + (schema.description ?? '')]
 }
 

@@ -5,7 +5,7 @@ import type { TrialStore } from '../../trials/types.ts'
 import { experimentFromDocument } from '../experiment/load-experiment.ts'
 import type { Experiment, ExperimentDocument } from '../experiment/types.ts'
 import { provenanceOf } from './notices.ts'
-import { observationOf } from './observations.ts'
+import { observationOf, scaleOf } from './observations.ts'
 
 /** The newest so many are learned from: each costs a fit, and old ones tell of old machines. */
 const MOST = 8
@@ -36,7 +36,8 @@ export async function historyOf(
     const space = spaceOf(found.experiment.spec as ExperimentDocument, id)
     if (!space) unread.push(id)
     else if (tunesNothingElse(space, experiment.space)) {
-      const observations = found.trials.flatMap((trial) => observationOf(trial, experiment.objective) ?? [])
+      const scale = scaleOf(found.trials, experiment.objective)
+      const observations = found.trials.flatMap((trial) => observationOf(trial, experiment.objective, scale) ?? [])
       if (observations.length >= LEAST_TRIALS) past.push({ name: id, space, observations })
     }
   }

@@ -1,9 +1,10 @@
 /** How trials look to the search. */
 import { percentileOf } from '../../profiler/capacity/capacity-under.ts'
 import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
+import { metricValues } from '../../profiler/prometheus.ts'
 import type { Measurement } from '../../profiler/types.ts'
 import { z90 } from '../../search/normal.ts'
-import { learnedRate, type Objective } from '../../search/objective.ts'
+import { learnedRate, learnedScale, type Measured, metricOf, type Objective } from '../../search/objective.ts'
 import type { Observation } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 
@@ -17,19 +18,32 @@ export function logSdOf(measurement: Measurement): number | undefined {
 /** The cluster has no place for it now; it may have one when the experiment is resumed. */
 export const withoutPlace = (trial: FinishedTrial): boolean => trial.state === 'failed' && trial.final === 'run'
 
-/** What a finished trial teaches about its configuration; undefined for failed trials, those that say nothing, and confirmations, which teach nothing new. */
-export function observationOf(trial: FinishedTrial, objective: Objective): Observation | undefined {
+const measuredOf = ({ measurement, usage }: FinishedTrial & { readonly state: 'complete' }): Measured => ({
+  capacityRps: measurement.capacityRps,
+  usage,
+  metrics: metricValues(measurement.metrics),
+})
+
+/** Of what the objective ranks by, where that may be zero or less: the same for trials and any that come after them. */
+export const scaleOf = (trials: readonly FinishedTrial[], objective: Objective): number =>
+  learnedScale(
+    objective,
+    trials.flatMap((trial) => (trial.state === 'complete' && trial.purpose !== 'confirmation' ? [measuredOf(trial)] : [])),
+  )
+
+/** What a finished trial teaches about its configuration; undefined for failed trials, those that say nothing, and confirmations, which teach nothing new. @param scale of what may be zero or less, as `scaleOf` has it */
+export function observationOf(trial: FinishedTrial, objective: Objective, scale = 1): Observation | undefined {
   if (trial.state === 'failed' || trial.purpose === 'confirmation') return undefined
   const { configuration } = trial
   if (trial.state === 'infeasible') return { configuration, state: 'infeasible', reason: `${trial.reason}: ${trial.detail}` }
-  const { measurement, usage, predicted } = trial
+  const { measurement, predicted } = trial
   if (saysNothing(measurement)) return undefined
   const idleMs = percentileOf(measurement.idle, measurement.slo.percentile)
-  const rate = learnedRate(objective, { capacityRps: measurement.capacityRps, idleMs, usage })
+  const rate = learnedRate(objective, { ...measuredOf(trial), idleMs }, scale)
   return {
     configuration,
     state: 'complete',
-    rate: Number.isNaN(rate) ? undefined : { value: rate, logSd: logSdOf(measurement) },
+    rate: Number.isNaN(rate) ? undefined : { value: rate, logSd: metricOf(objective) === undefined ? logSdOf(measurement) : undefined },
     constraint: idleMs > 0 ? { value: idleMs } : undefined,
     censored: measurement.outcome === 'beaten',
     ...(predicted && { foretold: { value: predicted.rate, logSd: Math.log(predicted.high / predicted.low) / (2 * z90) } }),

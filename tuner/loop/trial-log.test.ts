@@ -25,6 +25,24 @@ const logOf = (options: Partial<TrialLogOptions> = {}) =>
     ...options,
   })
 
+test('what a metric teaches stays as it was, the same object too, whatever is read after it', () => {
+  const log = logOf({ objective: { kind: 'min-metric', metric: 'depth' } })
+  const read = (number: number, ...metrics: { name: string; value: number }[]) =>
+    trial(number, { measurement: { ...measurement(100), metrics } })
+  for (const [i, value] of [0, -20, 4000].entries()) log.add(read(i + 1, { name: 'depth', value }))
+  const first = log.observations()
+  log.add(read(4, { name: 'depth', value: -1e6 }))
+  log.add(read(5))
+  const all = log.observations()
+  expect(all.slice(0, 3).every((one, i) => one === first[i])).toBe(true)
+  const rates = all.map((one) => (one.state === 'complete' ? one.rate?.value : undefined))
+  // Less is better: -1e6, then -20, 0, 4000; the one without a value teaches only that it serves.
+  expect(rates[4]).toBeUndefined()
+  expect([rates[3]! > rates[1]!, rates[1]! > rates[0]!, rates[0] === 1, rates[0]! > rates[2]!, rates[2]! > 0]).toEqual(Array(5).fill(true))
+  // What a capacity was unsure by says nothing of a metric.
+  expect(all[0]).toMatchObject({ rate: { logSd: undefined } })
+})
+
 describe('money', () => {
   test('$3.60 an hour for a minute is six cents, of every trial, failed ones and confirmations too', () => {
     const log = logOf()

@@ -2,7 +2,7 @@
 import type { Objective } from '../../search/objective.ts'
 import type { Configuration, Observation } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { observationOf, withoutPlace } from './observations.ts'
+import { observationOf, scaleOf, withoutPlace } from './observations.ts'
 
 export interface TrialLogOptions {
   readonly objective: Objective
@@ -56,10 +56,12 @@ export class TrialLog {
 
   /** What the search learns from. */
   observations(): Observation[] {
+    const { objective } = this.#options
     const withheld = this.#options.withheld(this.#trials)
+    const scale = scaleOf(this.#trials, objective)
     return this.#trials.flatMap((trial) => {
       if (withheld.has(trial)) return []
-      if (!this.#observed.has(trial)) this.#observed.set(trial, observationOf(trial, this.#options.objective) ?? this.#forNow(trial))
+      if (!this.#observed.has(trial)) this.#observed.set(trial, observationOf(trial, objective, scale) ?? this.#forNow(trial))
       return this.#observed.get(trial) ?? []
     })
   }

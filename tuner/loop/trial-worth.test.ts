@@ -31,6 +31,11 @@ describe('a trial is worth it', () => {
     expect(worth.because).toContain('it costs $33.00, its time counted, of a bill of $')
   })
 
+  test('and not for a metric, which no bill falls with', () => {
+    const metric = { kind: 'min-metric', metric: 'depth' } as const
+    expect(worthOfTrial({ ...asked, objective: metric }, spending).because).not.toContain('$')
+  })
+
   test('from the tolerance on however large the bill', () => {
     expect(worthOfTrial({ ...asked, stop: { ...asked.stop, yearlyBill: 1e9 } }, spending).leastGain).toBeCloseTo(0.05 / 3, 12)
   })

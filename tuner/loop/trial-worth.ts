@@ -1,6 +1,6 @@
 /** What another trial has to gain to be worth its while. Pure. */
 import { money, percent } from '../../reports/format.ts'
-import { demandOf } from '../../search/objective.ts'
+import { demandOf, metricOf } from '../../search/objective.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 
@@ -39,7 +39,8 @@ export function worthOfTrial({ stop, objective }: Pick<Experiment, 'stop' | 'obj
   const waited = trials.reduce((sum, { seconds }) => sum + seconds, 0) / 3600
   const costs = (spent + waited * waitingPerHour) / Math.max(1, trials.length)
   const paid = costs / bill
-  return paid > idle
+  // No bill falls with a metric.
+  return paid > idle && metricOf(objective) === undefined
     ? { leastGain: paid, because: `it costs ${money(costs)}, its time counted, of a bill of ${money(bill)} a year` }
     : {
         leastGain: idle,

@@ -1,5 +1,5 @@
 /** Importance and effect of parameters, history, predictions, timeline. Pure. */
-import { type Objective, shownCost, wordsOf } from '../../../search/objective.ts'
+import { type Objective, shownCost, unitOf } from '../../../search/objective.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 import type { HistoryPoint } from '../analysis.ts'
 import type { Effect, Range } from '../importance.ts'
@@ -141,7 +141,7 @@ export function historyOption(
     },
     yAxis: {
       ...scale,
-      ...yAxis(`${wordsOf(objective.kind).unit}${log ? ' (log)' : ''}`, theme),
+      ...yAxis(`${unitOf(objective)}${log ? ' (log)' : ''}`, theme),
     },
     series: [
       {

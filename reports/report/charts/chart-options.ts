@@ -3,7 +3,7 @@ import type { EChartsOption, SeriesOption } from 'echarts'
 import type { CurveKnot } from '../../../profiler/capacity/capacity-under.ts'
 import { type SloAxis, sloAxis } from '../../../profiler/slo.ts'
 import type { Slo } from '../../../profiler/types.ts'
-import { type Objective, shownCost, wordsOf } from '../../../search/objective.ts'
+import { type Objective, shownCost, unitOf } from '../../../search/objective.ts'
 import type { Judged } from '../../recommendation/judged.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
 
@@ -152,7 +152,7 @@ export function historyOption(points: readonly { trial: number; cost: number }[]
     grid,
     legend: { top: 0, textStyle: { color: '#333' } },
     xAxis: { type: 'value', minInterval: 1, ...axis('trial') },
-    yAxis: { type: points.every((p) => shown(p.cost) > 0) ? 'log' : 'value', ...yAxis(wordsOf(objective.kind).unit) },
+    yAxis: { type: points.every((p) => shown(p.cost) > 0) ? 'log' : 'value', ...yAxis(unitOf(objective)) },
     series: [
       { type: 'scatter', name: 'trial', color: palette[6], symbolSize: 8, data: points.map((p) => [p.trial, shown(p.cost)]) },
       { type: 'line', name: 'best so far', color: palette[0], step: 'end', symbol: 'none', data: bestSoFar },

@@ -1,8 +1,9 @@
 /** One trial, whole: configuration, figures, load steps, usage, log. */
 import { seenUnder } from '../../../../profiler/capacity/stream-view.ts'
 import { streamLatencies, streamLatencyNames } from '../../../../profiler/latency-metrics.ts'
+import { metricText } from '../../../../profiler/prometheus.ts'
 import { countsTheSame } from '../../../../profiler/slo.ts'
-import { joulesPerRequest } from '../../../../search/objective.ts'
+import { joulesPerRequest, learnsPlainly } from '../../../../search/objective.ts'
 import type { Configuration } from '../../../../search/types.ts'
 import type { FinishedTrial, Usage } from '../../../../trials/types.ts'
 import { energy, latency, money, percent, rate, rateInterval, significant, sloFigure, sloName } from '../../../format.ts'
@@ -114,7 +115,8 @@ function describe(shown: Shown, trial: FinishedTrial, online: boolean, chart: Ch
             ['capacity search', `${m.outcome}${m.detail ? `: ${m.detail}` : ''}, ${m.requests.toLocaleString('en-US')} requests`],
           ] as const)
         : []),
-      ...(trial.predicted
+      ...metricFacts(trial),
+      ...(trial.predicted && learnsPlainly(shown.experiment.objective)
         ? ([
             ['foretold', `${rate(trial.predicted.rate)} (${significant(trial.predicted.low)} to ${significant(trial.predicted.high)})`],
           ] as const)
@@ -143,6 +145,15 @@ const tokenFacts = (figures: TokenFigures): (readonly [string, string])[] => [
   ...latencyRows(figures).map(([name, ...rest]) => [`${name} p50, p90, p99`, `${rest.join(', ')} at ${rate(figures.windowRps)}`] as const),
   ...rateRows(figures),
 ]
+
+/** Of the server's own, at the rate that they were read at. */
+const metricFacts = (trial: FinishedTrial): (readonly [string, string])[] =>
+  trial.state !== 'complete'
+    ? []
+    : (trial.measurement.metrics ?? []).map((reading) => [
+        metricText(reading),
+        `${significant(reading.value ?? Number.NaN)} at ${rate(trial.measurement.capacityRps)}${reading.max === undefined ? '' : `, at most ${reading.max} asked for`}`,
+      ])
 
 function usage(trial: FinishedTrial): (readonly [string, string])[] {
   const { usage: u = {} } = trial

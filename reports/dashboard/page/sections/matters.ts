@@ -1,6 +1,7 @@
 /** What matters: importance and effect of the parameters, history, and predictions against measurements. */
 
 import { z90 } from '../../../../search/normal.ts'
+import { learnsPlainly } from '../../../../search/objective.ts'
 import { percent } from '../../../format.ts'
 import { historyOf } from '../../analysis.ts'
 import { effectOption, historyOption, importanceOption, predictedOption } from '../../charts/matters-chart.ts'
@@ -85,9 +86,11 @@ function predictedAgainstMeasured(app: App): Part {
     chart.element,
     h('p', { class: 'note' }, 'Before each trial the model said what it expected, with a 90 % interval. On the diagonal it was right.'),
   )
-  function show({ trials, theme }: Shown): void {
+  function show({ trials, theme, experiment }: Shown): void {
+    // What is believed of another quantity than a rate is not compared with rates.
+    const rates = learnsPlainly(experiment.objective)
     const pairs = trials.flatMap(({ number, predicted, ...t }) =>
-      predicted && t.state === 'complete' && t.measurement.capacityRps > 0
+      rates && predicted && t.state === 'complete' && t.measurement.capacityRps > 0
         ? [{ trial: number, predicted: predicted.rate, low: predicted.low, high: predicted.high, measured: t.measurement.capacityRps }]
         : [],
     )

@@ -6,6 +6,7 @@ import type { Slo } from '../../../../profiler/types.ts'
 import {
   asksOf,
   defaultKind,
+  metricOf,
   type ObjectiveKind,
   objectiveKinds,
   objectiveOf,
@@ -13,6 +14,7 @@ import {
   wordsOf,
 } from '../../../../search/objective.ts'
 import type { PriceBook } from '../../../../trials/prices/book.ts'
+import { metricsRead } from '../../../recommendation/read-metrics.ts'
 import { withPrice } from '../../address.ts'
 import type { App, Section, Shown } from '../app.ts'
 import { field, fill, h } from '../dom.ts'
@@ -30,12 +32,14 @@ export function whatIfSection(app: App): Section {
     ...objectiveKinds.map((value) => h('option', { attributes: { value } }, wordsOf(value).choice)),
   )
   const demand = numberInput('demand', 0.001, () => {
-    if (asksOf(kind.value as ObjectiveKind) === 'nothing') kind.value = defaultKind.withDemand
+    if (['nothing', 'metric'].includes(asksOf(kind.value as ObjectiveKind))) kind.value = defaultKind.withDemand
     setObjective()
   })
   const headroom = numberInput('headroom', 0, () => setObjective(), 99)
   const mostPrice = numberInput('most-price', 0.001, () => setObjective())
   const mostPriceField = field('At most', mostPrice, '$ / h')
+  const metric = h('select', { attributes: { id: 'metric' }, on: { change: () => setObjective() } })
+  const metricField = field('Metric', metric)
   const quality = h('select', {
     attributes: { id: 'least-quality' },
     on: { change: () => app.ask({ minQuality: quality.value === '' ? undefined : Number(quality.value) }) },
@@ -56,6 +60,7 @@ export function whatIfSection(app: App): Section {
     field('Demand', demand, 'req/s'),
     field('Headroom', headroom, '%'),
     mostPriceField,
+    metricField,
     qualityField,
     h('details', {}, h('summary', {}, 'Prices'), prices),
     reset,
@@ -68,7 +73,7 @@ export function whatIfSection(app: App): Section {
     const demandRps = positive(demand.value) ?? shown.planning.demandRps
     const free = Math.min(0.99, Math.max(0, headroom.valueAsNumber / 100 || 0))
     app.plan({ demandRps, headroom: free })
-    app.ask({ objective: objectiveOf(kind.value as ObjectiveKind, { demandRps, headroom: free, maxPricePerHour }) })
+    app.ask({ objective: objectiveOf(kind.value as ObjectiveKind, { demandRps, headroom: free, maxPricePerHour, metric: metric.value }) })
   }
 
   let bookShown = ''
@@ -80,6 +85,7 @@ export function whatIfSection(app: App): Section {
       slo.update(shown)
       showQualities(quality, qualityField, shown)
       showPercentiles(percentile, shown)
+      showMetrics(kind, metric, metricField, shown)
       kind.value = objective.kind
       put(demand, planning.demandRps)
       put(headroom, Math.round(planning.headroom * 1000) / 10)
@@ -147,6 +153,24 @@ function showQualities(select: HTMLSelectElement, around: HTMLElement, { experim
     fill(select, h('option', { attributes: { value: '' } }, 'any'), ...options)
   }
   select.value = String(qualities.filter((each) => minQuality !== undefined && each >= minQuality).at(-1) ?? '')
+}
+
+/** Those that trials read; without any, nothing can be ranked by one. */
+function showMetrics(
+  kind: HTMLSelectElement,
+  select: HTMLSelectElement,
+  around: HTMLElement,
+  { trials, whatIf: { objective } }: Shown,
+): void {
+  const own = metricOf(objective)
+  const names = [
+    ...new Set([...(own === undefined ? [] : [own]), ...trials.flatMap((trial) => Object.keys(metricsRead([trial]) ?? {}))]),
+  ].sort()
+  for (const option of kind.options) option.hidden = names.length === 0 && asksOf(option.value as ObjectiveKind) === 'metric'
+  if ([...select.options].map(({ value }) => value).join('\n') !== names.join('\n'))
+    fill(select, ...names.map((value) => h('option', { attributes: { value } }, value)))
+  if (own !== undefined) select.value = own
+  around.hidden = own === undefined
 }
 
 /** The usual ones and the experiment's own. */
