@@ -66,6 +66,11 @@ describe('what is believed of a parameter before any trial', () => {
     expect(concurrencySlope(problem, batch, 'constraint')).toBeUndefined()
     expect(concurrencySlope({ ...problem, constraintAtRate: true }, batch, 'serves')).toBeUndefined()
     expect(concurrencySlope(problem, cores, 'rate')).toBeUndefined()
+    const ofMetric = { ...problem, objective: { kind: 'min-metric', metric: 'depth' } } as const
+    expect(concurrencySlope(ofMetric, batch, 'rate')).toBeUndefined()
+    expect(concurrencySlope({ ...ofMetric, constraintAtRate: true }, batch, 'constraint')).toBeDefined()
+    const leaning = (of: Problem) => createDesign(of, 'rate').shape.slopeMean.some((mean) => mean !== 0)
+    expect([leaning(problem), leaning(ofMetric)]).toEqual([true, false])
     expect(concurrencySlope(problem, { ...batch, scale: 'linear' }, 'rate')).toBeUndefined()
   })
 })

@@ -1,6 +1,6 @@
 import { createEncoder } from './encoding.ts'
 import type { GpShape, Rows } from './gp-model.ts'
-import { learnsPlainly } from './objective.ts'
+import { metricOf } from './objective.ts'
 import { remembered } from './remembered.ts'
 import { GRID_LIMIT, gridSize, satisfies } from './space.ts'
 import type { Configuration, Parameter, Problem, SearchSpace } from './types.ts'
@@ -82,8 +82,8 @@ export function createDesign(problem: Problem, quantity: Quantity, knowledge?: K
   }
 }
 
-/** A quantity of the objective's own may fall where a dearer or busier configuration serves more. */
-const isDirected = ({ objective }: Problem, quantity: Quantity): boolean => quantity !== 'rate' || learnsPlainly(objective)
+/** A metric of the server's own may fall where a dearer or busier configuration serves more. */
+const isDirected = ({ objective }: Problem, quantity: Quantity): boolean => quantity !== 'rate' || metricOf(objective) === undefined
 
 /** The columns that need no knowledge, and the spread of ln price: encoded parameters, ln price from 0 to 1 where it differs at all, 1. */
 const baseRows = remembered((problem: Problem) => {

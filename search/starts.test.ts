@@ -27,6 +27,9 @@ test('two starts, and one for each parameter that neither price nor words tell o
   expect([0, 1, 3, 4, 5].map((count) => startCount(problemOf(unknown.slice(0, count))))).toEqual([2, 3, 5, 6, 6])
   const told = [ordinal('a', [1, 2], { concurrency: true }), ordinal('b', [1, 2], { monotone: 'up' }), ordinal('c', [1, 2])]
   expect(startCount(problemOf(told, { pricePerHour: (c) => Number(c.c) }))).toBe(2)
+  // None of that tells of a metric.
+  const objective = { kind: 'max-metric', metric: 'recall' } as const
+  expect(startCount(problemOf(told, { objective, pricePerHour: (c) => Number(c.c) }))).toBe(5)
 })
 
 describe('spread', () => {

@@ -1,7 +1,7 @@
 import { movesPrice, representatives } from './design.ts'
 import { createEncoder } from './encoding.ts'
 import { logCdf } from './normal.ts'
-import { learnsPlainly, logCost } from './objective.ts'
+import { logCost, metricOf } from './objective.ts'
 import type { Configuration, Problem, Rng, Suggestion } from './types.ts'
 
 const CANDIDATES = 1_000
@@ -12,8 +12,8 @@ const MIDDLE = 0.03
  * price nor what it means tells.
  */
 export function startCount(problem: Problem): number {
-  const plain = learnsPlainly(problem.objective)
-  const unknown = problem.space.parameters.filter((p) => !plain || (!p.concurrency && !p.monotone && !movesPrice(problem, p.name)))
+  const unforeseen = metricOf(problem.objective) !== undefined
+  const unknown = problem.space.parameters.filter((p) => unforeseen || (!p.concurrency && !p.monotone && !movesPrice(problem, p.name)))
   return Math.min(2 + unknown.length, 6)
 }
 

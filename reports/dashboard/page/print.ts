@@ -1,5 +1,5 @@
 /** The page on paper: one A4 report under the question that is asked, with every chart drawn, wherever the reader had scrolled. */
-import { wordsOf } from '../../../search/objective.ts'
+import { metricOf, wordsOf } from '../../../search/objective.ts'
 import { sloText } from '../../format.ts'
 import type { App, Section } from './app.ts'
 import { chartsOnPage } from './chart.ts'
@@ -34,9 +34,10 @@ export function paperHead(): Section {
   return {
     element,
     update({ experiment, whatIf: { slo, objective, prices }, original }) {
+      const metric = metricOf(objective)
       fill(
         element,
-        `${experiment.name} (${experiment.id}), ${experiment.createdAt.slice(0, 16).replace('T', ' ')} UTC. Asked: ${wordsOf(objective.kind).choice}, ${sloText(slo)}, prices: ${prices.name} (${prices.currency})${original ? '' : '; not the question that the experiment was run for'}.`,
+        `${experiment.name} (${experiment.id}), ${experiment.createdAt.slice(0, 16).replace('T', ' ')} UTC. Asked: ${wordsOf(objective.kind).choice}${metric === undefined ? '' : ` (${metric})`}, ${sloText(slo)}, prices: ${prices.name} (${prices.currency})${original ? '' : '; not the question that the experiment was run for'}.`,
       )
     },
   }

@@ -150,6 +150,9 @@ function figures(r: Recommendation): Figure[] {
     ...(c.quality === undefined
       ? []
       : [['quality', String(c.quality), `of ${String(c.configuration.variant)}, as the experiment states it`] as const]),
+    ...Object.entries(c.metrics ?? {}).map(
+      ([name, value]): Figure => [name, significant(value), `of the server's own, at ${rate(c.capacityRps)}`],
+    ),
     ['what limits it', bindings[r.binding.what], r.binding.evidence],
     ['nothing better left', certainty(r), `probability that nothing untried is over ${percent(r.confidence.tolerance)} better`],
     ...(r.confirmation
