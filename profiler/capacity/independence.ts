@@ -19,27 +19,45 @@ const fewShort = 0.04
  * too few of either tell.
  */
 export function independent(runs: readonly Services[], workers: number): boolean | undefined {
-  const ms = Float64Array.from(runs.flatMap(({ steps }) => steps.tookMs))
-  const found = Int32Array.from(runs.flatMap((run) => run.found))
-  const atOnce: number[] = []
-  const waited: number[] = []
-  for (const [i, n] of found.entries()) (n < workers ? atOnce : waited).push(ms[i]!)
+  const { free: atOnce, waited } = byWaiting(runs, workers)
   if (atOnce.length < fewest || waited.length < fewest) return undefined
   const twentieth = Math.floor(0.05 * atOnce.length)
   quickselect(atOnce, twentieth)
   const shortMs = 0.5 * atOnce[twentieth]!
   const short = waited.filter((each) => each < shortMs).length
   if (short > fewShort * waited.length + ratherCertain * Math.sqrt(fewShort * waited.length)) return false
+  const { ms, found } = joined(runs)
   const ascending = found.slice().sort()
   const quarters = [1, 2, 3].map((quarter) => ascending[Math.floor((quarter * found.length) / 4)]!)
   const sample = sampleOf(ms)
   return [...new Set([workers, ...quarters])].every((n) => splitAlike(sample, (i) => found[i]! >= n, certain))
 }
 
+/** Service times of requests that found a worker free, and of those that did not. */
+export function byWaiting(runs: readonly Services[], workers: number): { readonly free: number[]; readonly waited: number[] } {
+  const free: number[] = []
+  const waited: number[] = []
+  for (const { steps, found } of runs) for (let i = 0; i < found.length; i++) (found[i]! < workers ? free : waited).push(steps.tookMs[i]!)
+  return { free, waited }
+}
+
+function joined(runs: readonly Services[]): { readonly ms: Float64Array; readonly found: Int32Array } {
+  const size = runs.reduce((sum, { found }) => sum + found.length, 0)
+  const ms = new Float64Array(size)
+  const found = new Int32Array(size)
+  let at = 0
+  for (const run of runs) {
+    ms.set(run.steps.tookMs, at)
+    found.set(run.found, at)
+    at += run.found.length
+  }
+  return { ms, found }
+}
+
 /** How unlike services of requests that waited are to those of the others: the difference of their mean logarithms, in standard errors, squared. */
 export function misfit(runs: readonly Services[], workers: number): number {
-  const found = runs.flatMap((run) => run.found)
-  const { logs } = sampleOf(Float64Array.from(runs.flatMap(({ steps }) => steps.tookMs)))
+  const { ms, found } = joined(runs)
+  const { logs } = sampleOf(ms)
   const { difference, error } = differenceOf(logs, (i) => found[i]! >= workers)
   return error > 0 ? (difference / error) ** 2 : 0
 }
@@ -75,7 +93,7 @@ function slowOnesGrewRarer(earlier: readonly number[], later: readonly number[])
 
 /** Whether two samples differ neither in their mean nor in that of their logarithms, beyond 2 % and so many standard errors, were they of one kind. */
 function alike(known: readonly number[], other: readonly number[], errors: number): boolean {
-  return splitAlike(sampleOf(Float64Array.from([...known, ...other])), (i) => i >= known.length, errors)
+  return splitAlike(sampleOf(new Float64Array([...known, ...other])), (i) => i >= known.length, errors)
 }
 
 /** Values, and what their means are compared by. */

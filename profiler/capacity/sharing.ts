@@ -7,15 +7,16 @@
 import type { LoadRun } from '../types.ts'
 import { meets, type Spans } from './disturbance.ts'
 import { answeredOf } from './stays.ts'
-import type { Services, Steps } from './steps.ts'
+import { type Services, stepsOfOne } from './steps.ts'
 
 /** The work of each request, ms of one core, were so many cores shared, in the order of their arrival. Failed requests, those cut short and those that met a disturbance are left out. */
-export function worksOf(run: LoadRun, cores: number, disturbed: Spans = []): Services {
-  const steps: Steps = { present: [], tookMs: [], departed: [], rank: [], endedMs: [], spreadMs: [] }
+export function worksOf(run: LoadRun, cores: number, disturbed: Spans = [], besideMs = 0): Services {
   const found: number[] = []
+  const tookMs: number[] = []
+  const endedMs: number[] = []
   const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
-  const { sentMs, endMs } = answeredOf(run)
-  const leaving = [...endMs.keys()].filter((i) => endMs[i]! < lastMs).sort((a, b) => endMs[a]! - endMs[b]!)
+  const { sentMs, endMs, ...stays } = answeredOf(run, besideMs)
+  const leaving = stays.leaving.filter((i) => endMs[i]! < lastMs)
   /** Work that each of those present was given since the start. */
   let given = 0
   let now = 0
@@ -43,14 +44,10 @@ export function worksOf(run: LoadRun, cores: number, disturbed: Spans = []): Ser
   for (const [i, atMs] of sentMs.entries()) {
     if (Number.isNaN(workMs[i]!) || meets(disturbed, atMs, endMs[i]!)) continue
     found.push(foundBy[i]!)
-    steps.present.push(1)
-    steps.tookMs.push(Math.max(0, workMs[i]!))
-    steps.departed.push(1)
-    steps.rank.push(0)
-    steps.endedMs.push(atMs + workMs[i]!)
-    steps.spreadMs.push(0)
+    tookMs.push(Math.max(0, workMs[i]!))
+    endedMs.push(atMs + workMs[i]!)
   }
-  return { steps, found }
+  return { steps: stepsOfOne(tookMs, endedMs), found }
 }
 
 /** Latencies under arrivals (ms, ascending), in their order, into `latencyMs`: Infinity for those that found `places` there. */

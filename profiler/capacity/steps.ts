@@ -25,6 +25,12 @@ export interface Services {
   readonly found: readonly number[]
 }
 
+/** Steps of one request each. */
+export function stepsOfOne(tookMs: number[], endedMs: number[]): Steps {
+  const each = (value: number) => new Array<number>(tookMs.length).fill(value)
+  return { present: each(1), tookMs, departed: each(1), rank: each(0), endedMs, spreadMs: each(0) }
+}
+
 /** Squared coefficient of variation of the gaps between departures beyond which a server answers in bursts; 1 where they come at random. */
 const bursty = 3
 /** How long the writing of a batch may pause, in times of `togetherMs`: either side may have to wait for a core. */

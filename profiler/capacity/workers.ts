@@ -11,10 +11,10 @@ import { median, sum } from 'simple-statistics'
 import { untilLastRps } from '../statistics/load-point.ts'
 import type { LoadRun } from '../types.ts'
 import { meets, type Spans } from './disturbance.ts'
-import { fewest, independent, misfit, servedAlike } from './independence.ts'
+import { byWaiting, fewest, independent, misfit, servedAlike } from './independence.ts'
 import { worksOf } from './sharing.ts'
 import { answeredOf } from './stays.ts'
-import type { Services, Steps } from './steps.ts'
+import { type Services, type Steps, stepsOfOne } from './steps.ts'
 
 /** What open windows and closed loops showed of such a server. */
 export interface WorkersSeen {
@@ -44,12 +44,16 @@ const mostBeside = 0.35
 /** What time beside the workers must explain (a misfit, see independence.ts) to be believed: too few workers look like the right ones with much beside them. */
 const besideCosts = 4
 
-/** Service times of a run, were there so many workers. Failed requests, those cut short and those that met a disturbance are left out. */
-export function servicesOf(run: LoadRun, workers: number, disturbed: Spans = []): Services {
-  const steps: Steps = { present: [], tookMs: [], departed: [], rank: [], endedMs: [], spreadMs: [] }
+/**
+ * Service times of a run, were there so many workers. Failed requests, those cut short and those that met a disturbance are left out.
+ * @param besideMs what each request takes beside them: they saw it later by so much
+ */
+export function servicesOf(run: LoadRun, workers: number, disturbed: Spans = [], besideMs = 0): Services {
   const found: number[] = []
+  const tookMs: number[] = []
+  const departedMs: number[] = []
   const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
-  const { sentMs, endMs, foundThere } = answeredOf(run)
+  const { sentMs, endMs, foundThere } = answeredOf(run, besideMs)
   const freeMs = new Float64Array(workers).fill(Number.NEGATIVE_INFINITY)
   for (const [i, atMs] of sentMs.entries()) {
     const endedMs = endMs[i]!
@@ -59,14 +63,10 @@ export function servicesOf(run: LoadRun, workers: number, disturbed: Spans = [])
     freeMs[first] = Math.max(endedMs, beganMs)
     if (endedMs >= lastMs || meets(disturbed, beganMs, endedMs)) continue
     found.push(foundThere[i]!)
-    steps.present.push(1)
-    steps.tookMs.push(Math.max(0, endedMs - beganMs))
-    steps.departed.push(1)
-    steps.rank.push(0)
-    steps.endedMs.push(endedMs)
-    steps.spreadMs.push(0)
+    tookMs.push(Math.max(0, endedMs - beganMs))
+    departedMs.push(endedMs)
   }
-  return { steps, found }
+  return { steps: stepsOfOne(tookMs, departedMs), found }
 }
 
 /** Service times of runs by so many workers; undefined of a server that does not take requests in their order: more are overtaken than are at work. */
@@ -79,13 +79,7 @@ export function servicesInOrder(
     workers,
   )
     ? undefined
-    : windows.map(({ run, disturbed }) => servicesOf(atWorkers(run, besideMs), workers, disturbed).steps)
-}
-
-/** A run as the workers saw it: requests came later by what each takes beside them. */
-function atWorkers(run: LoadRun, besideMs: number): LoadRun {
-  if (besideMs === 0) return run
-  return { ...run, sentMs: run.sentMs.map((at) => at + besideMs), latencyMs: run.latencyMs.map((ms) => Math.max(0, ms - besideMs)) }
+    : windows.map(({ run, disturbed }) => servicesOf(run, workers, disturbed, besideMs).steps)
 }
 
 /** Only those at work can be overtaken where all are taken in the order of their arrival. */
@@ -138,14 +132,16 @@ function explainedBy(
   of: typeof servicesOf,
   besideMs = 0,
 ): Explanation | undefined {
-  const open = windows.map(({ run, disturbed }) => of(atWorkers(run, besideMs), workers, disturbed))
-  const history = loops.map((loop) => of(atWorkers(loop, besideMs), workers))
-  const alike = independent(open, workers) === false ? [] : servedAlike(open, history)
-  const all = [...open, ...alike]
-  if ((loops.length > 0 && alike.length === 0) || independent(all, workers) !== true) {
-    const foundMs = besideMs === 0 ? besideOf([...open, ...history], workers) : 0
+  const open = windows.map(({ run, disturbed }) => of(run, workers, disturbed, besideMs))
+  const otherwise = (seen: readonly Services[]) => {
+    const foundMs = besideMs === 0 ? besideOf(seen, workers) : 0
     return foundMs > 0 ? explainedBy(windows, loops, workers, of, foundMs) : undefined
   }
+  if (independent(open, workers) === false) return otherwise(open)
+  const history = loops.map((loop) => of(loop, workers, [], besideMs))
+  const alike = servedAlike(open, history)
+  const all = [...open, ...alike]
+  if ((loops.length > 0 && alike.length === 0) || independent(all, workers) !== true) return otherwise([...open, ...history])
   // While there are hardly more requests than cores, those that share them are as those that do not.
   if (of === worksOf && all.flatMap(({ found }) => found).filter((n) => n >= 2 * workers).length < fewest) return undefined
   const [ofWindows, ofLoops, ofAll] = [open, alike, history].map((each) => each.map(({ steps }) => steps))
@@ -165,29 +161,27 @@ function explainedBy(
 
 /** How much longer requests seem to be served that found a worker free: those that waited did what is beside the workers meanwhile. 0 where that is no explanation. */
 function besideOf(runs: readonly Services[], workers: number): number {
-  const [free, waited] = [true, false].map((atOnce) =>
-    runs.flatMap(({ steps, found }) => steps.tookMs.filter((_, i) => found[i]! < workers === atOnce)),
-  )
-  if (Math.min(free!.length, waited!.length) < fewest) return 0
-  const besideMs = median(free!) - median(waited!)
-  return besideMs > leastBeside * median(waited!) && besideMs < mostBeside * median(waited!) ? besideMs : 0
+  const { free, waited } = byWaiting(runs, workers)
+  if (Math.min(free.length, waited.length) < fewest) return 0
+  const besideMs = median(free) - median(waited)
+  return besideMs > leastBeside * median(waited) && besideMs < mostBeside * median(waited) ? besideMs : 0
 }
 
 /** How many older ones each request left behind, in the order in which they left. */
 function overtakenBy(run: LoadRun): number[] {
-  const { sentMs, endMs } = answeredOf(run)
+  const { sentMs, endMs, leaving } = answeredOf(run)
   const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
   const present: number[] = []
   let arrived = 0
-  return [...endMs.keys()]
-    .filter((i) => endMs[i]! < lastMs)
-    .sort((a, b) => endMs[a]! - endMs[b]!)
-    .map((leaving) => {
-      while (arrived < sentMs.length && sentMs[arrived]! <= endMs[leaving]!) present.push(arrived++)
-      const older = present.indexOf(leaving)
-      present.splice(older, 1)
-      return older
-    })
+  const overtaken: number[] = []
+  for (const i of leaving) {
+    if (endMs[i]! >= lastMs) break
+    while (arrived < sentMs.length && sentMs[arrived]! <= endMs[i]!) present.push(arrived++)
+    const older = present.indexOf(i)
+    present.splice(older, 1)
+    overtaken.push(older)
+  }
+  return overtaken
 }
 
 /**
