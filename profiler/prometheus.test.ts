@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { metricNames, metricText, readingOf } from './prometheus.ts'
+import { metricNames, metricOfText, metricText, readingOf } from './prometheus.ts'
 
 const before = `# HELP queue_depth Requests that wait.
 # TYPE queue_depth gauge
@@ -68,6 +68,21 @@ describe('of several servers', () => {
       [undefined, undefined],
     ])
   })
+})
+
+test.each([
+  ['queue_depth', { name: 'queue_depth' }],
+  ['vllm:tokens{path="a\\"b",m="x, y"}', { name: 'vllm:tokens', labels: { path: 'a"b', m: 'x, y' } }],
+  ['queue depth', undefined],
+  ['queue_depth 3', undefined],
+  ['{m="a"}', undefined],
+  ['a\nb', undefined],
+  ['', undefined],
+])('a series by its text: %j', (text, series) => expect(metricOfText(text)).toEqual(series))
+
+test('a series is named as it is read', () => {
+  const series = { name: 'a', labels: { path: 'x"y\\z\n', m: '1' } }
+  expect(metricOfText(metricText(series))).toEqual(series)
 })
 
 test('names as they can be asked for, and as they are told', () => {

@@ -28,18 +28,21 @@ interface Series {
   readonly value: number
 }
 
+const namedSeries = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})?$/
 const sampleLine = /^([a-zA-Z_:][\w:]*)\s*(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*$/
 const label = /([a-zA-Z_]\w*)\s*=\s*"((?:\\.|[^"\\])*)"/g
+
+/** 'model="bert",gpu="0"' */
+const labelsOf = (text: string): Record<string, string> =>
+  Object.fromEntries(
+    [...text.matchAll(label)].map(([, key, value]) => [key!, value!.replace(/\\(.)/g, (_, c: string) => (c === 'n' ? '\n' : c))]),
+  )
 
 function seriesOf(text: string): Series[] {
   return text.split('\n').flatMap((line) => {
     const [, name, labels = '', value] = sampleLine.exec(line) ?? []
     if (name === undefined || value === undefined) return []
-    const pairs = [...labels.matchAll(label)].map(([, key, text]) => [
-      key!,
-      text!.replace(/\\(.)/g, (_, c: string) => (c === 'n' ? '\n' : c)),
-    ])
-    return [{ name, labels: Object.fromEntries(pairs), value: Number(value.replace(/^([+-]?)Inf$/i, '$1Infinity')) }]
+    return [{ name, labels: labelsOf(labels), value: Number(value.replace(/^([+-]?)Inf$/i, '$1Infinity')) }]
   })
 }
 
@@ -53,6 +56,14 @@ const typeOf = (text: string, name: string): string | undefined =>
 export function seriesValue(text: string, name: string): number | undefined {
   const values = seriesOf(text).flatMap((one) => (one.name === name && Number.isFinite(one.value) ? [one.value] : []))
   return values.length === 0 ? undefined : Math.max(...values)
+}
+
+/** The series that a text names, 'queue_depth{model="bert"}', as `metricText` writes it; undefined where it is none. */
+export function metricOfText(text: string): Pick<AskedMetric, 'name' | 'labels'> | undefined {
+  const [, name, written = ''] = namedSeries.exec(text) ?? []
+  if (name === undefined) return undefined
+  const labels = labelsOf(written)
+  return { name, ...(Object.keys(labels).length > 0 && { labels }) }
 }
 
 /** Names that can be asked for. */
@@ -114,5 +125,5 @@ export const metricText = ({ name, labels }: Pick<AskedMetric, 'name' | 'labels'
   labels === undefined || Object.keys(labels).length === 0
     ? name
     : `${name}{${Object.entries(labels)
-        .map(([key, value]) => `${key}="${value}"`)
+        .map(([key, value]) => `${key}="${value.replace(/[\\"]/g, '\\$&').replaceAll('\n', '\\n')}"`)
         .join(',')}}`

@@ -48,15 +48,23 @@ export const formFault = (templates: Readonly<Record<string, string>>): { readon
 export function templateFault(template: string): { readonly what: string; readonly hint: string } | undefined {
   const unknown = unknownName(template)
   if (unknown !== undefined) return unknown
-  const filled = template.replaceAll(placeholder, (_, name: string) => examples[name]!)
+  const filled = template.trimEnd().replaceAll(placeholder, (_, name: string) => examples[name]!)
   try {
     JSON.parse(filled)
     return undefined
   } catch (error) {
     const bare = /(^|[^"\w])\{\{\s*(text|image)\s*\}\}/.test(template)
-    const hint = bare ? 'write "{{text}}" and "{{image}}" with their quotes' : `for example ${defaultTemplate}`
+    const quotedList = /"\s*\{\{\s*(texts|images|ints)\s*\}\}\s*"/.test(template)
+    const hint = bare
+      ? 'write "{{text}}" and "{{image}}" with their quotes'
+      : quotedList
+        ? 'write {{texts}}, {{images}} and {{ints}} without quotes: they are lists'
+        : `for example ${defaultTemplate}`
     const { message } = error as Error
     const line = lineOfFault(message, filled)
-    return { what: `the body template is not JSON once filled in${line === undefined ? '' : `, line ${line}`}: ${message}`, hint }
+    return {
+      what: `the body template is not JSON once filled in${line === undefined ? '' : `, line ${line}`}: ${message.replace(/\s+/g, ' ')}`,
+      hint,
+    }
   }
 }

@@ -301,7 +301,7 @@ export const experimentFileSchema = z.strictObject({
   metrics: metrics
     .optional()
     .describe(
-      "the server's own metrics (Prometheus text), read under load at each rate that is measured: a name, or {name, max, ...}; over its `max` a configuration is infeasible",
+      "the server's own metrics (Prometheus text), read under load at each rate that is measured: a name, queue_depth <= 20, or {name, labels, max, from}; over its `max` a configuration is infeasible",
     ),
   expect: z
     .record(text('a path'), expectation, { error: 'expected path: value pairs' })

@@ -73,10 +73,17 @@ export const experimentFlags: readonly Flag[] = [
     what: `${list(objectiveKinds)} (default: ${defaultKind.withDemand} with --rps, else ${defaultKind.plain})`,
   },
   {
+    flags: '--metric <name>',
+    group: model,
+    gather: 'list',
+    path: ['metrics'],
+    what: "a metric of the server's own, read under load, and its bound, may be repeated, e.g. 'queue_depth <= 20' (default: none)",
+  },
+  {
     flags: '--objective-metric <name>',
     group: model,
     path: ['objectiveMetric'],
-    what: `which of the file's metrics, for ${list(kindsAsking('metric'))} (default: the only one)`,
+    what: `which of the metrics, for ${list(kindsAsking('metric'))} (default: the only one)`,
   },
   {
     flags: '--max-price <money>',

@@ -1,5 +1,6 @@
 /** The server's own metrics as they are written: `metrics`. */
 import { z } from 'zod'
+import { metricOfText } from '../../profiler/prometheus.ts'
 import { text } from './schema-parts.ts'
 
 const metricKeys = z.strictObject({
@@ -13,9 +14,17 @@ const metricKeys = z.strictObject({
   max: z.number({ error: 'expected a number' }).optional().describe('over this a configuration is infeasible; default: it is only shown'),
   from: text('a path or a URL').optional().describe('where they are: a path on the server, or a URL of another port, default /metrics'),
 })
-const one = z.union([text('the name of a metric').transform((name): z.output<typeof metricKeys> => ({ name })), metricKeys], {
-  error: 'expected the name of a metric, or {name, labels, max, from}',
+const forms = `a metric such as queue_depth, 'queue_depth{model="bert"} <= 20', or {name, labels, max, from}`
+/** 'queue_depth', 'queue_depth{model="bert"} <= 20'. */
+const written = text('the name of a metric').transform((given, context): z.output<typeof metricKeys> => {
+  const [, series = given, bound] = /^(.*\}|[^{}]*?)\s*<=\s*([^{}]*)$/s.exec(given) ?? []
+  const named = metricOfText(series.trim())
+  const max = bound === undefined ? undefined : Number(bound.trim() || Number.NaN)
+  if (named !== undefined && !Number.isNaN(max)) return { ...named, ...(max !== undefined && { max }) }
+  context.addIssue({ code: 'custom', message: `expected ${forms}` })
+  return z.NEVER
 })
+const one = z.union([written, metricKeys], { error: `expected ${forms}` })
 export const metrics = z.union([one.transform((metric) => [metric]), z.array(one)], {
-  error: 'expected a list of metrics, or of {name, labels, max, from}',
+  error: `expected ${forms}, or a list of these`,
 })

@@ -46,9 +46,22 @@ describe('a metric to rank by', () => {
   })
 })
 
+test('a text names a series and its bound, and so does a flag', () => {
+  const long = [
+    { name: 'depth', labels: { m: 'a<=b' }, max: 2.5, from: '/metrics' },
+    { name: 'up', from: '/metrics' },
+  ]
+  expect(loadFile(withMetrics(`['depth{m="a<=b"} <= 2.5', up]`)).metrics).toEqual(long)
+  expect(loadFile(withMetrics('other'), { metric: ['depth{m="a<=b"}<=2.5', 'up'] }).metrics).toEqual(long)
+  for (const wrong of ['queue depth', "[up, 'depth <= many']", "'depth <='", "'depth{'"])
+    expect(problemLines(() => loadFile(withMetrics(wrong)))).toEqual([
+      expect.stringMatching(/^e\.yaml:4:\d+ .*expected a metric such as queue_depth/),
+    ])
+})
+
 test('what cannot be read is named with its place', () => {
   expect(problemLines(() => loadFile(withMetrics('{max: 1}')))).toEqual([
-    expect.stringMatching(/^e\.yaml:4:\d+ .*expected a list of metrics, or of \{name, labels, max, from\}/),
+    expect.stringMatching(/^e\.yaml:4:\d+ .*expected a metric such as queue_depth, .*or a list of these/),
   ])
   expect(problemLines(() => loadFile(withMetrics('queue_depth', 'grpc-v2')))).toEqual([
     expect.stringContaining('a gRPC port has no /metrics'),

@@ -117,7 +117,7 @@ export function readYaml(text: string, shown: string, folder: string): { layer?:
 const holdsNul = (value: unknown): boolean => typeof value === 'string' && value.includes('\0')
 
 /** To YAML {{text}} is a map within a map. */
-const bracesHint = `quote a text with {{...}}: '{"ids": {{ints}}}'`
+const bracesHint = `put a template in single quotes, and a text in its own: '{"text": "{{text}}", "ids": {{ints}}}'`
 
 const yamlHints: Partial<Record<string, string>> = {
   DUPLICATE_KEY: 'each key may stand once; remove one of the two',
