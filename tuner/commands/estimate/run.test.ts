@@ -112,4 +112,7 @@ test('the command prints a table, says what it is, and exits with 3 where nothin
   const wrong = await box.start(['estimate', '--model', 'bert', '--slo', '50ms', '--top', 'many']).result
   expect(wrong.code).toBe(2)
   expect(wrong.stderr).toMatch(/--top: 'many' is not a number of rows/)
+  const unknown = await box.start(['estimate', '--model', 'bert', '--slo', '50ms', '--objective', 'min-energy']).result
+  expect([unknown.code, unknown.stdout]).toEqual([2, ''])
+  expect(unknown.stderr).toMatch(/nothing of J per request/)
 })

@@ -1,6 +1,6 @@
 /** `tune estimate`: what the device model expects of every configuration, with error bars; nothing is started or measured. */
 import { latency, percent, rate, significant, sloText, sloValue, writing } from '../../../reports/format.ts'
-import { costText } from '../../../search/objective.ts'
+import { costText, learnsPlainly, unitOf } from '../../../search/objective.ts'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
 import { withCalibration } from '../../backends/calibrated.ts'
 import { type EstimateTable, estimateAll } from '../../backends/estimate-table.ts'
@@ -18,6 +18,12 @@ export async function estimate(flags: FlagValues & { json?: boolean; top?: strin
   const experiment = await withCalibration(
     loadExperiment({ file: flags.file as string | undefined, flags, environment: process.env, ...around }),
   )
+  if (!learnsPlainly(experiment.objective))
+    throw new UserError(
+      `the device model expects rates and latencies, and nothing of ${unitOf(experiment.objective)}`,
+      'estimate by another objective: --objective price-per-request',
+      exitCodes.usage,
+    )
   const top = Number(flags.top ?? 10)
   if (!(Number.isInteger(top) && top >= 1))
     throw new UserError(`--top: '${flags.top}' is not a number of rows`, 'give a whole number from 1', exitCodes.usage)
