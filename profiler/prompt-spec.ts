@@ -2,8 +2,12 @@
 export interface PromptSpec {
   readonly inputTokens: LengthDistribution
   readonly outputTokens: LengthDistribution
-  /** Lengths of recorded requests, in their order, over and over; the distributions say nothing then. */
-  readonly recorded?: readonly (readonly [inputTokens: number, outputTokens: number])[]
+  /** Recorded requests, in their order, over and over; the distributions say nothing then. */
+  readonly recorded?: readonly RecordedPrompt[]
+  /** Turns of a conversation: each prompt is all that was said before, answers too, and as much more as `inputTokens` says. Absent: every prompt begins anew. */
+  readonly turns?: LengthDistribution
+  /** Conversations that take turns: so many requests lie between two prompts of one. Default 32. */
+  readonly conversations?: number
   /** Tokens that prompts have in common at their start, counted in their input tokens. Default 0. */
   readonly sharedPrefixTokens?: number
   /** Different prefixes, taken in turn. Default 1. */
@@ -13,6 +17,12 @@ export interface PromptSpec {
   /** Default true: answers of the drawn length, whatever the model would rather say. */
   readonly ignoreEos?: boolean
 }
+
+/** What a trace tells of a request: its lengths, and which blocks of `recordedBlockTokens` it begins with, where it does (equal numbers are equal text). */
+export type RecordedPrompt = readonly [inputTokens: number, outputTokens: number, blocks?: readonly number[]]
+
+/** Of Mooncake's traces (Qin et al., FAST 2025). */
+export const recordedBlockTokens = 512
 
 /** Lengths in tokens, never above `most` (default 32,768). */
 export type LengthDistribution = { readonly most?: number } & (

@@ -107,9 +107,9 @@ const faults: Readonly<Record<string, string>> = {
 }
 
 function generated({ seed, count, prompts = defaultPrompts }: Extract<PayloadSource, { kind: 'generated' }>, model: string, chat: boolean) {
-  const bodyOf = ({ text, outputTokens }: Prompt) => ({
+  const bodyOf = ({ text, said, outputTokens }: Prompt) => ({
     model,
-    ...(chat ? { messages: [{ role: 'user', content: text }] } : { prompt: text }),
+    ...(chat ? { messages: said.map((content, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content })) } : { prompt: text }),
     max_tokens: outputTokens,
     temperature: 0,
     // vLLM and SGLang: the drawn length, whatever the model would rather say. Others skip what they do not know.

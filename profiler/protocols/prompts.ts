@@ -1,11 +1,14 @@
 import { PayloadError } from '../profiler-errors.ts'
-import type { LengthDistribution, PromptSpec } from '../prompt-spec.ts'
+import { type LengthDistribution, type PromptSpec, type RecordedPrompt, recordedBlockTokens } from '../prompt-spec.ts'
 import { normal, seeded, type Uniform } from '../seeded-random.ts'
 import { commonWord } from './payload-pool.ts'
 import { type CountTokens, tokenCounter } from './tokenizer.ts'
 
 export interface Prompt {
+  /** All of it. */
   readonly text: string
+  /** What the user and the model said in turn, the last of it the user's: joined by spaces, the text. */
+  readonly said: readonly string[]
   readonly inputTokens: number
   /** Output tokens to ask for. */
   readonly outputTokens: number
@@ -28,18 +31,96 @@ export function makePrompts(spec: PromptSpec, seed: number, count: number): Prom
   const text = spec.tokenizer === undefined ? words : exactText(tokenCounter(spec.tokenizer))
   const shared = spec.sharedPrefixTokens ?? 0
   const prefixes = Array.from({ length: shared > 0 ? (spec.prefixes ?? 1) : 0 }, () => text(uniform, shared, ''))
+  const beginning = (i: number): Beginning => ({
+    said: [],
+    text: prefixes[i % Math.max(1, prefixes.length)] ?? '',
+    tokens: prefixes.length > 0 ? shared : 0,
+  })
+  if (spec.recorded !== undefined) return asRecorded(spec.recorded, blocksBefore(seed, text), beginning, count, uniform, text)
+  return spec.turns === undefined
+    ? Array.from({ length: count }, (_, i) => firstPrompt(spec, beginning(i), uniform, text))
+    : inTurns(spec, spec.turns, beginning, count, uniform, text)
+}
+
+/** What was said before a prompt: of a conversation in turn, or a beginning that prompts have in common. */
+interface Beginning {
+  readonly said: readonly string[]
+  readonly text: string
+  readonly tokens: number
+}
+
+/** Beginnings that prompts share are counted in their input tokens. */
+function firstPrompt({ inputTokens, outputTokens }: PromptSpec, beginning: Beginning, uniform: Uniform, text: MakeText): Prompt {
+  const own = Math.max(1, drawLength(inputTokens, uniform) - beginning.tokens)
+  return { ...prompt(beginning, own, uniform, text), outputTokens: drawLength(outputTokens, uniform) }
+}
+
+function prompt({ said, text: before, tokens }: Beginning, own: number, uniform: Uniform, text: MakeText) {
+  const all = text(uniform, tokens + own, before, own)
+  const last = said.length === 0 ? all : all.slice(before.length).trimStart()
+  return { text: all, said: [...said, last], inputTokens: tokens + own }
+}
+
+/** Conversations side by side, each of as many turns as it draws, or as fit into the longest sequence; where one ends another begins. */
+function inTurns(
+  spec: PromptSpec,
+  turns: LengthDistribution,
+  beginning: (i: number) => Beginning,
+  count: number,
+  uniform: Uniform,
+  text: MakeText,
+): Prompt[] {
+  const side = Array.from({ length: spec.conversations ?? defaultConversations }, () => ({ left: 0, before: beginning(0) }))
+  let begun = 0
   return Array.from({ length: count }, (_, i) => {
-    const [tokens, outputTokens] = spec.recorded?.[i % spec.recorded.length] ?? [drawLength(spec.inputTokens, uniform), undefined]
-    const prefix = prefixes[i % Math.max(1, prefixes.length)]
-    const ownTokens = Math.max(1, tokens - (prefix === undefined ? 0 : shared))
-    const inputTokens = ownTokens + (prefix === undefined ? 0 : shared)
-    return {
-      text: text(uniform, inputTokens, prefix ?? '', ownTokens),
-      inputTokens,
-      outputTokens: outputTokens ?? drawLength(spec.outputTokens, uniform),
+    const one = side[i % side.length]!
+    const [own, outputTokens] = [drawLength(spec.inputTokens, uniform), drawLength(spec.outputTokens, uniform)]
+    if (one.left === 0 || one.before.tokens + own + outputTokens > longestDrawn) {
+      one.left = drawLength(turns, uniform)
+      one.before = beginning(begun++)
     }
+    const first = one.before.said.length === 0
+    const asked = prompt(one.before, first ? Math.max(1, own - one.before.tokens) : own, uniform, text)
+    const answered = prompt({ said: asked.said, text: asked.text, tokens: asked.inputTokens }, outputTokens, uniform, text)
+    one.left--
+    one.before = { said: answered.said, text: answered.text, tokens: answered.inputTokens }
+    return { ...asked, outputTokens }
   })
 }
+
+const defaultConversations = 32
+
+function asRecorded(
+  recorded: readonly RecordedPrompt[],
+  before: ReturnType<typeof blocksBefore>,
+  beginning: (i: number) => Beginning,
+  count: number,
+  uniform: Uniform,
+  text: MakeText,
+): Prompt[] {
+  return Array.from({ length: count }, (_, i) => {
+    const [inputTokens, outputTokens, blocks] = recorded[i % recorded.length]!
+    const from = blocks === undefined ? beginning(i) : before(inputTokens, blocks)
+    return { ...prompt(from, Math.max(1, inputTokens - from.tokens), uniform, text), outputTokens }
+  })
+}
+
+/** The blocks that a recorded prompt begins with: those of one number are the same text in all. The last one, which is seldom full, is the request's own. */
+function blocksBefore(seed: number, text: MakeText): (inputTokens: number, blocks: readonly number[]) => Beginning {
+  const known = new Map<number, string>()
+  const block = (id: number): string => {
+    const found = known.get(id) ?? text(seeded(seed + 1 + id), recordedBlockTokens, '')
+    known.set(id, found)
+    return found
+  }
+  return (inputTokens, blocks) => {
+    const whole = blocks.slice(0, Math.max(0, Math.floor((inputTokens - leastOwn) / recordedBlockTokens)))
+    return { said: [], text: whole.map(block).join(' '), tokens: whole.length * recordedBlockTokens }
+  }
+}
+
+/** Where blocks meet a tokenizer may count some tokens more or fewer: what follows them makes up for it. */
+const leastOwn = 32
 
 /** So many tokens in all, `own` of them after the beginning. */
 type MakeText = (uniform: Uniform, tokens: number, beginning: string, own?: number) => string
@@ -77,6 +158,8 @@ const exactText =
 const cut = (text: string, beginning: string, kept: readonly string[]): string =>
   `${beginning}${text[beginning.length] === ' ' ? ' ' : ''}${kept.join(' ')}`
 
+const longestDrawn = 32_768
+
 /** A whole number of tokens, at least 1 and at most `most` where that is said. */
 export function drawLength(distribution: LengthDistribution, uniform: Uniform): number {
   const draw = () => {
@@ -91,5 +174,5 @@ export function drawLength(distribution: LengthDistribution, uniform: Uniform): 
         return distribution.median * Math.exp(distribution.sigma * normal(uniform))
     }
   }
-  return Math.min(distribution.most ?? 32_768, Math.max(1, Math.round(draw())))
+  return Math.min(distribution.most ?? longestDrawn, Math.max(1, Math.round(draw())))
 }

@@ -46,6 +46,26 @@ describe.each([
     expect(count(prompts[0]!.text.slice(0, shared(prompts[0]!.text, prompts[2]!.text)))).toBeGreaterThanOrEqual(30)
     expect(makePrompts(spec, 7, 40)).toEqual(prompts)
   })
+
+  test('counts conversations and blocks of recorded requests as exactly', () => {
+    const path = written(name, document)
+    const count = tokenCounter(path)
+    const lengths = { inputTokens: { kind: 'uniform', from: 5, to: 40 }, outputTokens: { kind: 'uniform', from: 1, to: 9 } } as const
+    const talk = makePrompts({ ...lengths, tokenizer: path, turns: { kind: 'fixed', tokens: 3 }, conversations: 2 }, 3, 12)
+    const recorded = makePrompts(
+      {
+        ...lengths,
+        tokenizer: path,
+        recorded: [
+          [1200, 3, [1, 2, 3]],
+          [1090, 3, [1, 4]],
+        ],
+      },
+      3,
+      2,
+    )
+    for (const prompt of [...talk, ...recorded]) expect(count(prompt.text)).toBe(prompt.inputTokens)
+  })
 })
 
 test('what is no tokenizer is refused by name', () => {

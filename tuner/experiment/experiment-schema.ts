@@ -128,9 +128,17 @@ const payloadKeys = z.strictObject({
   outputTokens: quantity(parseLengths, 'a length in tokens').optional().describe('openai: likewise, default lognormal:160,0.7'),
   sharedPrefixTokens: count(0, 'tokens').optional().describe('openai: tokens that prompts begin with in common, default 0'),
   prefixes: count(1, 'prefixes').optional().describe('openai: how many different such beginnings, default 1'),
+  turns: quantity(parseLengths, 'a number of turns')
+    .optional()
+    .describe('openai: turns of a conversation, 4 or 1..6: each prompt is all that was said before and inputTokens more; default: none'),
+  conversations: count(1, 'conversations')
+    .optional()
+    .describe('openai: how many take turns, default 32: so many requests are between two of one'),
   lengths: text('a path')
     .optional()
-    .describe('openai: recorded lengths, a CSV with inputTokens,outputTokens (or ContextTokens,GeneratedTokens), relative to this file'),
+    .describe(
+      "openai: recorded lengths, a CSV with inputTokens,outputTokens (or ContextTokens,GeneratedTokens) or Mooncake's JSON Lines, relative to this file",
+    ),
   tokenizer: text('a path').optional().describe('openai: tokenizer.json of the model, for exact lengths; default: a token is a word'),
   ignoreEos: z.boolean({ error: 'expected true or false' }).optional().describe('openai: answers of the drawn length, default true'),
 })

@@ -1,24 +1,37 @@
-/** Lengths of recorded requests to language models: a CSV with a header, as public traces have it. */
+/** Lengths of recorded requests to language models: a CSV with a header, or JSON Lines, as public traces have them. */
+import type { RecordedPrompt } from '../../profiler/prompt-spec.ts'
 import { readRows } from './delimited.ts'
+import { isMooncake, readMooncake } from './mooncake.ts'
 import { UnitError } from './units.ts'
 
 /** Headers, in lower case and without spaces and underscores: this product's own, Azure's LLM inference traces, BurstGPT, Mooncake. */
 const inputNames = ['inputtokens', 'contexttokens', 'requesttokens', 'prompttokens', 'inputlength']
 const outputNames = ['outputtokens', 'generatedtokens', 'responsetokens', 'completiontokens', 'outputlength']
-const hint = 'a CSV with columns inputTokens,outputTokens, or ContextTokens,GeneratedTokens as in the Azure LLM inference traces'
+const hint =
+  'a CSV with columns inputTokens,outputTokens, or ContextTokens,GeneratedTokens as in the Azure LLM inference traces, or JSON Lines as Mooncake has them'
 /** More are not needed: lengths repeat from the start. */
 const most = 20_000
+
+/** The columns of input and output tokens by a trace's header; -1 for one that it does not have. */
+export function lengthColumns(header: readonly string[]): readonly [input: number, output: number] {
+  const names = header.map((cell) => cell.toLowerCase().replace(/[\s_"]/g, ''))
+  const at = (known: readonly string[]) => names.findIndex((name) => known.includes(name))
+  return [at(inputNames), at(outputNames)]
+}
 
 /**
  * [input, output] tokens of each line, in order, the first 20,000; lines with 0 tokens on either side are left out, as failed requests are recorded so.
  * @throws UnitError that names the line
  */
-export function readLengths(path: string, shown: string): (readonly [number, number])[] {
+export function readLengths(path: string, shown: string): RecordedPrompt[] {
+  if (isMooncake(path))
+    return readMooncake(path, shown)
+      .slice(0, most)
+      .map(({ prompt }) => prompt)
   const rows = readRows(path, 'lengths', hint)
-  const names = rows[0]!.map((cell) => cell.toLowerCase().replace(/[\s_"]/g, ''))
-  const [input, output] = [inputNames, outputNames].map((known) => names.findIndex((name) => known.includes(name))) as [number, number]
+  const [input, output] = lengthColumns(rows[0]!)
   if (input < 0 || output < 0) throw new UnitError(`${shown} has no column of ${input < 0 ? 'input' : 'output'} tokens`, hint)
-  const lengths: (readonly [number, number])[] = []
+  const lengths: RecordedPrompt[] = []
   for (let i = 1; i < rows.length && lengths.length < most; i++) {
     const row = rows[i]!
     if (row.every((cell) => cell === '')) continue

@@ -40,6 +40,8 @@ interface PromptEntries {
   readonly outputTokens?: LengthDistribution
   readonly sharedPrefixTokens?: number
   readonly prefixes?: number
+  readonly turns?: LengthDistribution
+  readonly conversations?: number
   readonly ignoreEos?: boolean
   /** Path of a tokenizer.json. */
   readonly tokenizer?: string
@@ -47,18 +49,29 @@ interface PromptEntries {
   readonly lengths?: string
 }
 
-const promptKeys = ['inputTokens', 'outputTokens', 'sharedPrefixTokens', 'prefixes', 'ignoreEos', 'tokenizer'] as const
+const promptKeys = [
+  'inputTokens',
+  'outputTokens',
+  'sharedPrefixTokens',
+  'prefixes',
+  'turns',
+  'conversations',
+  'ignoreEos',
+  'tokenizer',
+] as const
 
 /** Chat-like where nothing is said: the profiler's own default. Undefined without any of the keys. */
 export function promptsOf(given: PromptEntries, recorded?: PromptSpec['recorded']): PromptSpec | undefined {
   if (recorded === undefined && promptKeys.every((key) => given[key] === undefined)) return undefined
-  const { inputTokens, outputTokens, sharedPrefixTokens, prefixes, ignoreEos, tokenizer } = given
+  const { inputTokens, outputTokens, sharedPrefixTokens, prefixes, turns, conversations, ignoreEos, tokenizer } = given
   return {
     ...(recorded && { recorded }),
     inputTokens: inputTokens ?? { kind: 'lognormal', median: 120, sigma: 0.9 },
     outputTokens: outputTokens ?? { kind: 'lognormal', median: 160, sigma: 0.7 },
     sharedPrefixTokens,
     prefixes,
+    ...(turns && { turns }),
+    ...(conversations !== undefined && { conversations }),
     ignoreEos,
     ...(tokenizer !== undefined && { tokenizer }),
   }
@@ -66,9 +79,10 @@ export function promptsOf(given: PromptEntries, recorded?: PromptSpec['recorded'
 
 /** The keys of `load.payload` again. */
 export const promptEntries = (
-  { recorded, inputTokens, outputTokens, ...prompts }: PromptSpec,
+  { recorded, inputTokens, outputTokens, turns, ...prompts }: PromptSpec,
   lengthsPath?: string,
 ): Record<string, unknown> => ({
   ...prompts,
+  ...(turns && { turns: formatLengths(turns) }),
   ...(recorded ? { lengths: lengthsPath } : { inputTokens: formatLengths(inputTokens), outputTokens: formatLengths(outputTokens) }),
 })

@@ -118,6 +118,10 @@ export function resolvePayload(context: Context, order: PayloadOrder | undefined
       return undefined
     }
   }
+  if (given.conversations !== undefined && given.turns === undefined)
+    report([...at, 'conversations'], 'conversations without turns', 'add turns: 1..6, say')
+  if (given.turns !== undefined && given.lengths !== undefined)
+    report([...at, 'turns'], 'turns beside recorded lengths', 'keep one of the two')
   const recorded = given.lengths === undefined ? undefined : lengthsAt(given.lengths)
   const tokenizer = given.tokenizer === undefined ? undefined : pathAt([...at, 'tokenizer'], given.tokenizer)
   if (tokenizer !== undefined)

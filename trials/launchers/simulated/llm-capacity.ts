@@ -28,10 +28,8 @@ const blockTokens = 16
 
 /** @param caches whether beginnings that were seen are not computed again */
 export function llmLoad(requests: readonly LlmRequest[], caches = true): LlmLoad {
-  const prompts = Float64Array.from(
-    requests,
-    ({ promptTokens, prefix }) => promptTokens - (caches ? Math.min(prefix.length * blockTokens, promptTokens - 1) : 0),
-  ).sort()
+  const found = caches ? foundTokens(requests) : []
+  const prompts = Float64Array.from(requests, ({ promptTokens }, i) => promptTokens - Math.min(found[i] ?? 0, promptTokens - 1)).sort()
   const outputs = Float64Array.from(requests, ({ outputTokens }) => outputTokens).sort()
   const mean = (of: (request: LlmRequest, i: number) => number) => requests.reduce((sum, r, i) => sum + of(r, i), 0) / requests.length
   const meanPrompt = prompts.reduce((sum, p) => sum + p, 0) / prompts.length
@@ -40,6 +38,23 @@ export function llmLoad(requests: readonly LlmRequest[], caches = true): LlmLoad
   const meanHeld = mean(({ promptTokens, outputTokens }) => outputTokens * (promptTokens + outputTokens / 2)) / meanOutput
   const variance = prompts.reduce((sum, p) => sum + (p - meanPrompt) ** 2, 0) / prompts.length
   return { meanPrompt, meanOutput, meanHeld, promptCv2: variance / meanPrompt ** 2, prompts, outputs }
+}
+
+/**
+ * Tokens that each request finds in a cache of beginnings when all are sent over and over: of blocks that one had before it, at most half of all requests ago. So what a
+ * conversation said is found by its next turn, and not when it begins anew.
+ */
+function foundTokens(requests: readonly LlmRequest[]): number[] {
+  const lastUse = new Map<number, number>()
+  const longAgo = Math.max(1, requests.length / 2)
+  const play = (from: number) =>
+    requests.map(({ prefix }, i) => {
+      const unknown = prefix.findIndex((hash) => !(from + i - (lastUse.get(hash) ?? Number.NEGATIVE_INFINITY) <= longAgo))
+      for (const hash of prefix) lastUse.set(hash, from + i)
+      return blockTokens * (unknown < 0 ? prefix.length : unknown)
+    })
+  play(0)
+  return play(requests.length)
 }
 
 const at = (ascending: Float64Array, q: number): number => ascending[Math.min(ascending.length - 1, Math.floor(q * ascending.length))]!

@@ -1,0 +1,85 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { llmRequests } from '../backends/llm-requests.ts'
+import { readLengths } from './lengths.ts'
+import { loadExperiment } from './load-experiment.ts'
+import { readMooncake } from './mooncake.ts'
+import { readTrace } from './trace.ts'
+
+let folder: string
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'mooncake-'))
+})
+afterAll(() => rmSync(folder, { recursive: true }))
+
+const write = (name: string, text: string): string => {
+  const path = join(folder, name)
+  writeFileSync(path, text)
+  return path
+}
+const trace = [
+  { timestamp: 27, input_length: 6758, output_length: 500, hash_ids: [0, 1, 2] },
+  { timestamp: 30, input_length: 0, output_length: 490, hash_ids: [] },
+  { timestamp: 3527, input_length: 1200, output_length: 9, hash_ids: [0, 1, 5] },
+]
+const lines = (of: readonly object[]) => `${of.map((each) => JSON.stringify(each)).join('\n')}\n`
+
+test('lengths, blocks and times of one file, failed requests left out of all', () => {
+  const path = write('t.jsonl', lines(trace))
+  expect(readLengths(path, 't.jsonl')).toEqual([
+    [6758, 500, [0, 1, 2]],
+    [1200, 9, [0, 1, 5]],
+  ])
+  expect(readTrace(path, 't.jsonl')).toEqual({ atMs: [0, 3500] })
+})
+
+test.each([
+  ['{"timestamp": 1, "input_length": 5}\n', 't.jsonl:1: output_length: '],
+  ['{"timestamp": 1, "input_length": 5, "output_length": 5}\n{', 't.jsonl:2: no JSON'],
+  [
+    lines([
+      { ...trace[0], timestamp: 5 },
+      { ...trace[0], timestamp: 4 },
+    ]),
+    't.jsonl:2: 4 is before the line above',
+  ],
+  ['\n', 't.jsonl has no request with tokens on both sides'],
+])('%j names its line', (text, message) => {
+  expect(() => readMooncake(write('t.jsonl', text), 't.jsonl')).toThrow(message)
+})
+
+test('as load of an experiment: what requests share is known to the simulated cache', () => {
+  write('t.jsonl', lines(trace))
+  write('e.yaml', 'model: llama-3.1-8b\nslo: ttft<1s\nload: {arrivals: "trace:t.jsonl", payload: {lengths: t.jsonl, count: 2}}\n')
+  const { load } = loadExperiment({ file: 'e.yaml', cwd: folder, machine: { cpuCores: 2, gpus: [] } })
+  expect(load.arrivals).toMatchObject({ kind: 'trace', atMs: [0, 3500] })
+  expect(
+    llmRequests(load.payload).map(({ promptTokens, outputTokens, prefix }) => [promptTokens, outputTokens, 16 * prefix.length]),
+  ).toEqual([
+    [6758, 500, 1024],
+    [1200, 9, 1024],
+  ])
+})
+
+test('turns and conversations go into the experiment and its document; they contradict recorded lengths', () => {
+  const load = (payload: string) => {
+    write('e.yaml', `model: llama-3.1-8b\nslo: ttft<1s\nload: {payload: ${payload}}\n`)
+    return loadExperiment({ file: 'e.yaml', cwd: folder, machine: { cpuCores: 2, gpus: [] } })
+  }
+  const { load: read, document } = load('{inputTokens: 100, outputTokens: 20, turns: 1..3, conversations: 8, count: 40}')
+  expect(read.payload).toMatchObject({ prompts: { turns: { kind: 'uniform', from: 1, to: 3 }, conversations: 8 } })
+  expect(document.load).toMatchObject({ payload: { turns: '1..3', conversations: 8 } })
+  expect(() => load('{conversations: 8}')).toThrow('conversations without turns')
+  expect(() => load('{turns: 2, lengths: t.jsonl}')).toThrow('turns beside recorded lengths')
+})
+
+test("times of Azure's and BurstGPT's traces", () => {
+  const azure =
+    'TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n2023-11-16 18:15:46.9,0,0\n2023-11-16 18:15:50.9951690,396,109\n'
+  expect(readTrace(write('azure.csv', azure), 'azure.csv').atMs).toEqual([0, 4315])
+  const burst = 'Timestamp,Model,Request tokens,Response tokens\n5,ChatGPT,472,18\n45,ChatGPT,1087,230\n'
+  expect(readTrace(write('burst.csv', burst), 'burst.csv').atMs).toEqual([0, 40_000])
+  expect(() => readTrace(write('odd.csv', 'timestamp\nsoon\nlater\n'), 'odd.csv')).toThrow("odd.csv:2: 'soon' is no time")
+})
