@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { metricNames, metricOfText, metricText, readingOf } from './prometheus.ts'
+import { metricNames, metricOfText, metricText, readingOf, seriesValue } from './prometheus.ts'
 
 const before = `# HELP queue_depth Requests that wait.
 # TYPE queue_depth gauge
@@ -9,7 +9,7 @@ queue_depth{model="b"} 1 1700000000000
 vllm:prompt_tokens_total{model_name="m",path="a\\"b}"} 1e3
 vllm:prompt_tokens_total{model_name="n"} 10
 # TYPE wait_seconds histogram
-wait_seconds_bucket{le="0.1"} 5
+wait_seconds_bucket{le="0.1"} 5 # {trace="x}y"} 0.05 1700000000.1
 wait_seconds_bucket{le="+Inf"} 10
 wait_seconds_sum 2
 wait_seconds_count 10
@@ -30,6 +30,7 @@ const scrapes = [
 
 test.each([
   ['a gauge is its mean over time, of several series the largest', { name: 'queue_depth' }, 6],
+  ['an example of what was observed is no part of it', { name: 'wait_seconds_bucket', labels: { le: '0.1' } }, 0],
   ['by its labels one of them', { name: 'queue_depth', labels: { model: 'b' } }, 1],
   ['a counter grows so much a second, all series together', { name: 'vllm:prompt_tokens_total' }, 150],
   ['a label with quotes and braces', { name: 'vllm:prompt_tokens_total', labels: { path: 'a"b}' } }, 125],
@@ -80,8 +81,13 @@ test.each([
   ['', undefined],
 ])('a series by its text: %j', (text, series) => expect(metricOfText(text)).toEqual(series))
 
+test('a page of very many series is read', () => {
+  const text = Array.from({ length: 150_000 }, (_, i) => `depth{i="${i}"} ${i % 7}`).join('\n')
+  expect(seriesValue(text, 'depth')).toBe(6)
+})
+
 test('a series is named as it is read', () => {
-  const series = { name: 'a', labels: { path: 'x"y\\z\n', m: '1' } }
+  const series = { name: 'a', labels: { path: 'x"y\\z\n\\n', m: '1' } }
   expect(metricOfText(metricText(series))).toEqual(series)
 })
 

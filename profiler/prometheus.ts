@@ -28,23 +28,55 @@ interface Series {
   readonly value: number
 }
 
-const namedSeries = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})?$/
-const sampleLine = /^([a-zA-Z_:][\w:]*)\s*(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*$/
-const label = /([a-zA-Z_]\w*)\s*=\s*"((?:\\.|[^"\\])*)"/g
-
-/** 'model="bert",gpu="0"' */
-const labelsOf = (text: string): Record<string, string> =>
-  Object.fromEntries(
-    [...text.matchAll(label)].map(([, key, value]) => [key!, value!.replace(/\\(.)/g, (_, c: string) => (c === 'n' ? '\n' : c))]),
-  )
-
-function seriesOf(text: string): Series[] {
-  return text.split('\n').flatMap((line) => {
-    const [, name, labels = '', value] = sampleLine.exec(line) ?? []
-    if (name === undefined || value === undefined) return []
-    return [{ name, labels: labelsOf(labels), value: Number(value.replace(/^([+-]?)Inf$/i, '$1Infinity')) }]
-  })
+/** A name with its labels, and what stands after them. Read in one pass: a page may be a mistake of megabytes, or meant to keep its reader busy. */
+function namedSeries(text: string): { readonly name: string; readonly labels: Record<string, string>; readonly rest: string } | undefined {
+  const [name] = /^[a-zA-Z_:][\w:]*/.exec(text) ?? []
+  if (name === undefined) return undefined
+  const after = text.slice(name.length)
+  const braces = after.trimStart()
+  if (!braces.startsWith('{')) return { name, labels: {}, rest: after }
+  const end = closingBrace(braces)
+  return end < 0 ? undefined : { name, labels: labelsOf(braces.slice(1, end)), rest: ` ${braces.slice(end + 1)}` }
 }
+
+function closingBrace(text: string): number {
+  let quoted = false
+  for (let i = 1; i < text.length; i++) {
+    if (quoted && text[i] === '\\') i++
+    else if (text[i] === '"') quoted = !quoted
+    else if (text[i] === '}' && !quoted) return i
+  }
+  return -1
+}
+
+/** 'model="bert",gpu="0"'; what is none ends them. */
+function labelsOf(text: string): Record<string, string> {
+  const pairs: (readonly [string, string])[] = []
+  const key = /[\s,]*([a-zA-Z_]\w*)\s*=\s*"/y
+  for (let found = key.exec(text); found; found = key.exec(text)) {
+    let value = ''
+    let at = key.lastIndex
+    for (; at < text.length && text[at] !== '"'; at++) {
+      if (text[at] !== '\\') value += text[at]
+      else value += text[++at] === 'n' ? '\n' : (text[at] ?? '')
+    }
+    pairs.push([found[1]!, value])
+    key.lastIndex = at + 1
+  }
+  return Object.fromEntries(pairs)
+}
+
+/** One line of a page: a value, perhaps the time of it, perhaps an example of what was observed. */
+function seriesIn(line: string): Series[] {
+  const series = namedSeries(line)
+  if (series === undefined || !/^\s/.test(series.rest)) return []
+  const { name, labels, rest } = series
+  const [value = '', time = '0', ...more] = rest.split(' # ', 1)[0]!.trim().split(/\s+/)
+  if (value === '' || more.length > 0 || Number.isNaN(Number(time))) return []
+  return [{ name, labels, value: Number(value.replace(/^([+-]?)Inf$/i, '$1Infinity')) }]
+}
+
+const seriesOf = (text: string): Series[] => text.split('\n').flatMap(seriesIn)
 
 const typeOf = (text: string, name: string): string | undefined =>
   text
@@ -52,17 +84,20 @@ const typeOf = (text: string, name: string): string | undefined =>
     .map((line) => /^#\s*TYPE\s+(\S+)\s+(\S+)/.exec(line))
     .find((found) => found?.[1] === name)?.[2]
 
+/** Of as many as a page has: more than may be arguments. */
+const largest = (values: readonly number[]): number => values.reduce((most, value) => Math.max(most, value), Number.NEGATIVE_INFINITY)
+
 /** Of one look: the largest of a metric's series (ranks of a server tell the same each); undefined where there is none. */
 export function seriesValue(text: string, name: string): number | undefined {
   const values = seriesOf(text).flatMap((one) => (one.name === name && Number.isFinite(one.value) ? [one.value] : []))
-  return values.length === 0 ? undefined : Math.max(...values)
+  return values.length === 0 ? undefined : largest(values)
 }
 
 /** The series that a text names, 'queue_depth{model="bert"}', as `metricText` writes it; undefined where it is none. */
 export function metricOfText(text: string): Pick<AskedMetric, 'name' | 'labels'> | undefined {
-  const [, name, written = ''] = namedSeries.exec(text) ?? []
-  if (name === undefined) return undefined
-  const labels = labelsOf(written)
+  const series = namedSeries(text)
+  if (series === undefined || series.rest.trim() !== '') return undefined
+  const { name, labels } = series
   return { name, ...(Object.keys(labels).length > 0 && { labels }) }
 }
 
@@ -105,7 +140,7 @@ function grownOf(asked: Pick<AskedMetric, 'name' | 'labels'>, looks: Looks): num
 /** Of the largest series. */
 function meanOf(asked: Pick<AskedMetric, 'name' | 'labels'>, looks: Looks): number {
   const seen = looks.map(({ text }) => valuesOf(asked, text)).filter((values) => values.length > 0)
-  return seen.reduce((sum, values) => sum + Math.max(...values), 0) / seen.length
+  return seen.reduce((sum, values) => sum + largest(values), 0) / seen.length
 }
 
 /** Whether it is a counter: by its type, else by its name. */

@@ -115,6 +115,7 @@ describe('a metric of the server', () => {
     for (const objective of [least, most])
       for (const figures of [at(undefined), at(Number.NaN), at(-5, 0), { ...at(1), metrics: { other: 7 } }])
         expect(cost(objective, figures)).toBe(Number.POSITIVE_INFINITY)
+    expect(cost(objectiveOf('min-metric', { ...given, metric: 'toString' }), at(3))).toBe(Number.POSITIVE_INFINITY)
   })
 
   test('the search learns it without a logarithm of it: the order is that of the costs, whatever sign and scale', () => {

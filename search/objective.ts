@@ -129,7 +129,8 @@ const metricWords = {
 /** Of what serves nothing a metric says nothing. */
 const ofMetric = {
   learns: 'rate',
-  learned: ({ metrics, capacityRps }, { metric }) => (capacityRps > 0 ? (metrics?.[metric] ?? Number.NaN) : Number.NaN),
+  learned: ({ metrics = {}, capacityRps }, { metric }) =>
+    capacityRps > 0 && Object.hasOwn(metrics, metric) ? metrics[metric]! : Number.NaN,
   figure: (_, __, value) => value,
   anySign: true,
 } as const satisfies Partial<Entry<'metric'>>

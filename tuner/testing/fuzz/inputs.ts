@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import { Http1Answer } from '../../../profiler/generator/http1-answer.ts'
 import { TokenStream } from '../../../profiler/generator/token-stream.ts'
+import { metricNames, metricOfText, metricText, readingOf } from '../../../profiler/prometheus.ts'
 import { checkPayload } from '../../../profiler/protocols/content.ts'
 import { protocolNames, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 import { tokenCounter } from '../../../profiler/protocols/tokenizer.ts'
@@ -87,6 +88,20 @@ const tokens = (input: Buffer) => {
   const read = new TokenStream()
   for (let at = 0; at < input.length; at += 97) read.push(input.subarray(at, at + 97), at)
   return [read.fault, read.text.length, read.times?.tokens]
+}
+
+const metricsPage =
+  '# TYPE depth gauge\ndepth{m="a\\"b",n="x\\\\"} 3 1700000000000\n# TYPE w histogram\nw_bucket{le="+Inf"} 3\nw_sum 3\nw_count 3\nasked_total 3e3\nlimit +Inf\nnone NaN'
+
+/** Two looks at a server's metrics: each that has a name is read, and its series are told so that they are found again. */
+function metrics(input: Buffer): void {
+  const [first = '', last = first] = text(input).split('\n\n')
+  const looks = [first, last].map((page, atS) => ({ atS, text: page }))
+  for (const name of metricNames(last)) {
+    const value = readingOf({ name }, [looks])
+    if (value !== undefined && typeof value !== 'number') throw new TypeError(`${name} is read as ${typeof value}`)
+    if (metricOfText(metricText({ name, labels: { of: first } }))?.labels?.of !== first) throw new TypeError(`labels of ${name} are lost`)
+  }
 }
 
 const store = readFileSync(fileURLToPath(new URL('../../../trials/store/fixtures/v1.db', import.meta.url)))
@@ -255,6 +270,7 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
       return tokenCounter(`${file}.json`)('The other, in 12 words: ünï 😀\n')
     },
   },
+  'metrics-pages': { seeds: [`${metricsPage}\n\n${metricsPage.replaceAll(' 3', ' 5.5')}`], read: metrics },
   http1: { seeds: [http(answer), chunked, `HTTP/1.1 100 Continue\r\n\r\n${http('{}')}`], read: http1 },
   stream: { seeds: [stream], read: tokens },
   store: { seeds: [Buffer.alloc(40, 7), Buffer.from(Array.from({ length: 80 }, (_, i) => (i * 37) % 256))], read: damagedStore },
