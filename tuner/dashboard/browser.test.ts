@@ -106,6 +106,24 @@ describeInChromium('the dashboard in Chromium', (its) => {
     expect(await its.page.locator('#capacity').textContent()).toMatch(/5 replicas of .* carry 2,000 req\/s/)
   })
 
+  test('a metric of the server that was read may be ranked by, is in the address, and stands among the figures', async () => {
+    const metric = its.page.locator('#metric')
+    expect(await metric.isVisible()).toBe(false)
+    await its.page.getByLabel('Find the').selectOption('min-metric')
+    await its.expectVerdict('2 cores, 1/4 T4 (4 GiB), batch 8')
+    expect(await metric.isVisible()).toBe(true)
+    expect(await its.page.locator('#verdict').textContent()).toMatch(/depth\{of=.*\} -2/)
+    await its.page.getByLabel('Find the').selectOption('max-metric')
+    await its.expectVerdict('batch 32')
+    await its.page.waitForURL(/objective=max-metric&.*metric=depth/)
+    await its.page.reload()
+    await its.expectVerdict('depth{of=')
+    expect(await its.page.locator('section.verdict .tiles').textContent()).toMatch(/depth\{of=.*\}4of the server's own, at 576 req\/s/)
+    await its.page.locator('#slo-limit').fill('15')
+    await its.expectVerdict('No configuration is known to meet p99 <= 15 ms')
+    expect(await its.page.locator('#trials').textContent()).toContain('which the objective ranks by, was not read at')
+  })
+
   test('money against capacity is told by GPU, with the default and what was gained, and per hour too', async () => {
     const chart = its.page.locator('#decide figure')
     const words = await chart.getAttribute('aria-label')

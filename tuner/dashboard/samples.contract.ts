@@ -27,14 +27,20 @@ export const around: Surroundings = { cwd: '/', machine: { cpuCores: 2, gpus: []
 
 const on = (gpu: string, batchSize: number, gpuMemoryPercent: number, cpuCores = 2) => ({ cpuCores, gpu, gpuMemoryPercent, batchSize })
 
+/** Of the server's own; what it is called is hostile too. */
+const depth = (value: number) => [{ name: 'depth', labels: { of: attack }, value }]
+
 /** Trial 3 is cheapest at 50 ms; at 15 ms, which it cannot keep, trial 2 is. */
 export const trials = (logPath: string): readonly FinishedTrial[] => [
   complete(1, on('T4', 1, 100), measured(150, 8), {
     purpose: 'default',
     usage: { gpuUtilization: 0.55, cpuCores: 0.8, launchSeconds: 12 },
   }),
-  complete(2, on('T4', 8, 25), measured(240, 10), { usage: { gpuUtilization: 0.9, cpuCores: 1.2 } }),
-  { ...complete(3, on('L4', 32, 25, 1), measured(900, 18)), predicted: { rate: 500, low: 300, high: 800, feasible: 0.98 } },
+  complete(2, on('T4', 8, 25), { ...measured(240, 10), metrics: depth(-2) }, { usage: { gpuUtilization: 0.9, cpuCores: 1.2 } }),
+  {
+    ...complete(3, on('L4', 32, 25, 1), { ...measured(900, 18), metrics: depth(4) }),
+    predicted: { rate: 500, low: 300, high: 800, feasible: 0.98 },
+  },
   { ...complete(4, on('L4', 32, 100), measured(1200, 60)), logPath },
   {
     number: 5,
