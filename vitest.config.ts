@@ -72,7 +72,7 @@ const loading = {
   'profiler/generator/closing-servers': 18,
   'profiler/protocols/connection': 14,
   'examples/triton/triton': 11,
-  'tuner/commands/profile/first-contact': 30,
+  'tuner/commands/profile/first-contact': 22,
   'tuner/killed-tuner': 11,
   'tuner/commands/calibrate/run': 11,
   'tuner/backends/local-backend': 10,
@@ -90,7 +90,7 @@ const loading = {
 /** About how long others take. */
 const others = {
   'tuner/gpu-machines': 14,
-  'tuner/commands/init/init': 29,
+  'tuner/commands/init/init': 13,
   'tuner/dashboard/browser': 27,
   'tuner/dashboard/screens': 27,
   'trials/launchers/local/local-launcher': 26,
@@ -120,6 +120,8 @@ export default defineConfig({
     // What takes ten seconds takes minutes on a machine with ten other things to do.
     testTimeout: 300_000,
     hookTimeout: 300_000,
+    // Of the tests of one file that may run beside one another: most of their time they wait.
+    maxConcurrency: 3,
     setupFiles: ['./tuner/testing/property-runs.ts'],
     reporters: ['default', new SkippedReporter(), ...(process.env.CI ? ['json'] : [])],
     outputFile: { json: '.ci/results/unit.json' },

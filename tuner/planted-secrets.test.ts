@@ -3,20 +3,16 @@ import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeEach, expect, test } from 'vitest'
+import { afterAll, expect } from 'vitest'
 import { specTargets } from '../reports/specs/index.ts'
-import { CliBox, type CliResult } from './testing/run-cli.ts'
+import { boxed } from './testing/boxed.ts'
+import type { CliBox, CliResult } from './testing/run-cli.ts'
 import { WarmCli } from './testing/warm-cli.ts'
 
+const test = boxed()
 /** For what reads and prints alone. */
 const tune = new WarmCli()
 afterAll(() => tune.end())
-
-let box: CliBox
-beforeEach(() => {
-  box = new CliBox()
-})
-afterEach(() => box.dispose())
 
 /** In every form that a program may print. */
 const formsOf = (secret: string) => [
@@ -40,7 +36,7 @@ function* filesOf(folder: string, given: readonly string[]): Generator<string> {
   }
 }
 
-function expectNothing(secrets: readonly string[], results: readonly CliResult[], given: readonly string[]): void {
+function expectNothing(box: CliBox, secrets: readonly string[], results: readonly CliResult[], given: readonly string[]): void {
   const files = [...filesOf(box.folder, given)]
   const found = [
     ...files.map((path) => [path, leaks(secrets, readFileSync(path))] as const),
@@ -50,7 +46,7 @@ function expectNothing(secrets: readonly string[], results: readonly CliResult[]
 }
 
 /** What the dashboard serves of its newest experiment. */
-async function served(paths: (id: string) => readonly string[]): Promise<string> {
+async function served(box: CliBox, paths: (id: string) => readonly string[]): Promise<string> {
   const dashboard = box.start(['dashboard', '--port', '0'])
   const listening = new Promise<string>((resolve) => dashboard.child.stdout!.once('data', (chunk) => resolve(String(chunk).trim())))
   await dashboard.said('Ctrl-C ends it')
@@ -81,7 +77,7 @@ const pages = (id: string) => [
 ]
 
 /** Everything that shows a stored experiment, and what the dashboard serves of it. */
-async function shown(): Promise<CliResult[]> {
+async function shown(box: CliBox): Promise<CliResult[]> {
   const commands = [
     ['list'],
     ['list', '--json'],
@@ -154,7 +150,7 @@ predictor:
 space: { maxBatchSize: { values: [1, 2], category: env } }
 ${more}`
 
-test('of a predictor that a command starts: in its command, environment, files, bodies and paths', async () => {
+test('of a predictor that a command starts: in its command, environment, files, bodies and paths', async ({ box }) => {
   const given = ['experiment.yaml', 'chatty.mjs', 'given.json', 'conf.yaml']
   writeFileSync(join(box.folder, 'experiment.yaml'), experiment())
   writeFileSync(join(box.folder, 'chatty.mjs'), chatty)
@@ -183,15 +179,15 @@ test('of a predictor that a command starts: in its command, environment, files, 
   expect([unverified.code, unverified.stderr]).toEqual([2, expect.stringContaining('export PLANTED_TOKEN=')])
   expect([without.code, without.stderr]).toEqual([2, expect.stringContaining('export PLANTED_TOKEN=')])
   const secrets = Object.values(own)
-  expectNothing(secrets, [...before, tuned, resumed, verified, without, unverified, ...(await shown())], given)
-  expect(leaks(secrets, await served((id) => [...pages(id), `/api/experiments/${id}/trials/1/log`]))).toEqual([])
+  expectNothing(box, secrets, [...before, tuned, resumed, verified, without, unverified, ...(await shown(box))], given)
+  expect(leaks(secrets, await served(box, (id) => [...pages(id), `/api/experiments/${id}/trials/1/log`]))).toEqual([])
   const log = [...filesOf(box.folder, given)].find((path) => path.endsWith('predictor.log'))!
   expect(readFileSync(log, 'utf8')).toContain('waking up with [secret] and nothing else')
   for (const path of [log, join(log, '..'), join(box.folder, '.tune/tune.db')])
     expect([path, (statSync(path).mode & 0o077).toString(8)]).toEqual([path, '0'])
 })
 
-test('nor of one whose answers repeat what it is sent', async () => {
+test('nor of one whose answers repeat what it is sent', async ({ box }) => {
   const given = ['experiment.yaml', 'chatty.mjs', 'given.json', 'conf.yaml']
   writeFileSync(join(box.folder, 'experiment.yaml'), experiment())
   writeFileSync(join(box.folder, 'chatty.mjs'), chatty)
@@ -199,11 +195,11 @@ test('nor of one whose answers repeat what it is sent', async () => {
   const refused = await box.run(['-f', 'experiment.yaml', ...load], { PLANTED_TOKEN: own.token })
   expect(refused.code, refused.stderr).toBe(1)
   expect(refused.stderr).toContain('401')
-  expectNothing(Object.values(own), [refused, ...(await shown())], given)
-  expect(leaks(Object.values(own), await served(pages))).toEqual([])
+  expectNothing(box, Object.values(own), [refused, ...(await shown(box))], given)
+  expect(leaks(Object.values(own), await served(box, pages))).toEqual([])
 })
 
-test('of a server that runs already: in its URL and headers', async () => {
+test('of a server that runs already: in its URL and headers', async ({ box }) => {
   const secrets = { password: 'planted-password-0011', key: 'planted-key-0012', signature: 'planted-signature-0013' }
   let freeAtMs = 0
   const answer: RequestListener = (request, response) => {
@@ -262,17 +258,18 @@ test('of a server that runs already: in its URL and headers', async () => {
     expect(unverified.map(({ code }) => code)).toEqual([1, 1])
     expect(unverified[0]!.stdout).toContain('401')
     expectNothing(
+      box,
       Object.values(secrets),
-      [tuned, again, wrong, profiled, refused, verified, ...unverified, ...(await shown())],
+      [tuned, again, wrong, profiled, refused, verified, ...unverified, ...(await shown(box))],
       ['experiment.yaml'],
     )
-    expect(leaks(Object.values(secrets), await served(pages))).toEqual([])
+    expect(leaks(Object.values(secrets), await served(box, pages))).toEqual([])
   } finally {
     server.close()
   }
 })
 
-test('of a run that ends with a recommendation: in its results, plan, manifests and page', async () => {
+test('of a run that ends with a recommendation: in its results, plan, manifests and page', async ({ box }) => {
   const secrets = {
     token: 'planted-token-0021',
     database: 'planted-database-0022',
@@ -290,12 +287,12 @@ test('of a run that ends with a recommendation: in its results, plan, manifests 
     await box.run(['config', ...file], given),
     await box.run(['plan', '--demand', '500', '--out', 'plan.html']),
     await box.run(['plan', '--demand', '500', '--json']),
-    ...(await shown()),
+    ...(await shown(box)),
   ]
   expect(rest.filter(({ code }) => code !== 0)).toEqual([])
   const manifest = readFileSync(join(box.folder, 'results/deployment.yaml'), 'utf8')
   for (const name of ['API_TOKEN', 'CERT_KEY', 'HF_TOKEN'])
     expect(manifest).toMatch(new RegExp(`name: ${name}\\n\\s+valueFrom:\\n\\s+secretKeyRef:`))
-  expectNothing(Object.values(secrets), [tuned, ...rest], ['experiment.yaml', 'key.txt'])
-  expect(leaks(Object.values(secrets), await served(pages))).toEqual([])
+  expectNothing(box, Object.values(secrets), [tuned, ...rest], ['experiment.yaml', 'key.txt'])
+  expect(leaks(Object.values(secrets), await served(box, pages))).toEqual([])
 })

@@ -1,10 +1,12 @@
-import { spawnSync } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { CliBox, cli } from '../../testing/run-cli.ts'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect } from 'vitest'
+import { boxed } from '../../testing/boxed.ts'
+import { type CliBox, cli } from '../../testing/run-cli.ts'
 
 /** As many servers are: one path that takes a POST, nothing that says it is ready. PORT_SAID: a port of its own, whatever it is given; 0 is any. */
 const source = `
@@ -27,22 +29,17 @@ createServer((request, response) => {
 }).listen(port, '127.0.0.1')
 `
 
-let box: CliBox
-beforeEach(() => {
-  box = new CliBox()
-  writeFileSync(join(box.folder, 'server.mjs'), source)
-  return () => box.end()
-})
-const written = () => readFileSync(join(box.folder, 'experiment.yaml'), 'utf8')
+const test = boxed(({ folder }) => writeFileSync(join(folder, 'server.mjs'), source))
+const written = ({ folder }: CliBox) => readFileSync(join(folder, 'experiment.yaml'), 'utf8')
 
-describe('a command', () => {
-  test('is started, asked and written as it is tuned; what was written loads, and is not overwritten', async () => {
+describe.concurrent('a command', () => {
+  test('is started, asked and written as it is tuned; what was written loads, and is not overwritten', async ({ box }) => {
     const first = await box.run(['init', '--slo', '50ms', '--no-smoke', process.execPath, 'server.mjs', '--port', '8080'])
     expect(first, first.stderr).toMatchObject({ code: 0 })
     expect(first.stdout).toMatch(/\{"text":.*\n {2}→ \{"label":"(sp|h)am"\}\nWrote experiment\.yaml\.\nNext: tune -f experiment\.yaml/)
-    expect(written()).toContain('server.mjs, --port, "${port}"')
-    expect(written()).toMatch(/protocol: json\n {2}path: \/classify\n/)
-    expect(written()).toContain('# yaml-language-server: $schema=.tune/experiment.schema.json')
+    expect(written(box)).toContain('server.mjs, --port, "${port}"')
+    expect(written(box)).toMatch(/protocol: json\n {2}path: \/classify\n/)
+    expect(written(box)).toContain('# yaml-language-server: $schema=.tune/experiment.schema.json')
     expect(JSON.parse(readFileSync(join(box.folder, '.tune/experiment.schema.json'), 'utf8'))).toHaveProperty('properties.predictor')
     const config = await box.run(['config', '-f', 'experiment.yaml'])
     expect(config, config.stderr).toMatchObject({ code: 0 })
@@ -50,7 +47,7 @@ describe('a command', () => {
     expect(again).toMatchObject({ code: 2, stderr: expect.stringContaining('experiment.yaml is there already') })
   })
 
-  test.each<[string, readonly string[], Record<string, string>, RegExp]>([
+  test.for<[string, readonly string[], Record<string, string>, RegExp]>([
     ['a program that is not there', ['pyhton3', 'server.mjs'], {}, /no program 'pyhton3' on the PATH\n {2}hint: did you mean.*python3/],
     [
       'a port of its own',
@@ -61,7 +58,7 @@ describe('a command', () => {
     ['a token that is asked for', [process.execPath, 'server.mjs', '--port', '8080'], { TOKEN: 'abc' }, /answered 401: who are you\?/],
     ['a program by its whole path', ['/bin/sh', '-c', 'exit 3', '--port', '80'], {}, /ended: exit code 3/],
     ['a program that ends', [process.execPath, 'no-such.mjs', '--port', '8080'], {}, /ended: exit code 1/],
-  ])('%s is said once, and nothing is written', async (_, words, env, message) => {
+  ])('%s is said once, and nothing is written', async ([_, words, env, message], { box }) => {
     const { code, stderr } = await box.run(['init', '--path', '/classify', '--slo', '50ms', '--no-smoke', ...words], env)
     expect(code, stderr).toBe(1)
     expect(stderr).toMatch(message)
@@ -70,10 +67,10 @@ describe('a command', () => {
   })
 })
 
-test.each<[string, readonly string[], Record<string, string>, string]>([
+test.for<[string, readonly string[], Record<string, string>, string]>([
   ['a token that is asked for', ['--path', '/classify'], { TOKEN: 'abc' }, 'answered 401: who are you?'],
   ['a path that is none', ['--path', '/clasify', '--ready-timeout', '8s'], {}, 'as to any path that it does not know'],
-])('a search ends with its first trial: %s', async (_, flags, env, message) => {
+])('a search ends with its first trial: %s', async ([_, flags, env, message], { box }) => {
   const command = `${process.execPath} server.mjs --port \${port}`
   const words = ['--model', 'm', '--slo', '50ms', '--protocol', 'json', '--cores', '1', '--command', command]
   const { code, stderr } = await box.run([...words, ...flags], env)
@@ -82,7 +79,7 @@ test.each<[string, readonly string[], Record<string, string>, string]>([
   expect(stderr).not.toContain('No configuration meets')
 })
 
-describe('a server that runs', () => {
+describe.concurrent('a server that runs', () => {
   let server: Server
   let url: string
   beforeAll(async () => {
@@ -109,22 +106,22 @@ describe('a server that runs', () => {
   })
   afterAll(() => new Promise((resolve) => server.close(resolve)))
 
-  test('is called as it describes itself; a secret becomes a reference', async () => {
+  test('is called as it describes itself; a secret becomes a reference', async ({ box }) => {
     const { code, stdout, stderr } = await box.run(['init', '--no-smoke', '--header', 'X-Api-Key: k3y-of-mine', url])
     expect(code, stderr).toBe(0)
-    expect(written()).toMatch(/path: \/v1\/score\n {2}healthPath: \/health\n {2}body: '\{"n": \{\{int\}\}\}'/)
-    expect(written()).not.toContain('k3y-of-mine')
-    const [, name] = /\$\{env:(\w+)\}/.exec(written())!
+    expect(written(box)).toMatch(/path: \/v1\/score\n {2}healthPath: \/health\n {2}body: '\{"n": \{\{int\}\}\}'/)
+    expect(written(box)).not.toContain('k3y-of-mine')
+    const [, name] = /\$\{env:(\w+)\}/.exec(written(box))!
     expect(stdout).toContain(`export ${name}=`)
     expect(await box.run(['config', '-f', 'experiment.yaml'])).toMatchObject({ code: 0 })
   })
 
-  test('without its token it says so in one sentence', async () => {
+  test('without its token it says so in one sentence', async ({ box }) => {
     const { code, stderr } = await box.run(['init', '--no-smoke', url])
     expect({ code, stderr }).toMatchObject({ code: 1, stderr: expect.stringMatching(/answered 403: no key\n {2}hint: give the header/) })
   })
 
-  test('a path that only a POST knows is found, below a folder that redirects to itself', async () => {
+  test('a path that only a POST knows is found, below a folder that redirects to itself', async ({ box }) => {
     const express = createServer((request, response) => {
       const answer = (status: number, body: unknown, headers = {}) => response.writeHead(status, headers).end(JSON.stringify(body))
       if (request.url === '/ml/prod') return answer(301, {}, { location: '/ml/prod/' })
@@ -140,24 +137,26 @@ describe('a server that runs', () => {
       const at = `http://127.0.0.1:${(express.address() as AddressInfo).port}/ml/prod`
       const { code, stderr } = await box.run(['init', '--no-smoke', '--slo', '50ms', at])
       expect(code, stderr).toBe(0)
-      expect(written()).toMatch(/url: http:\/\/127\.0\.0\.1:\d+\/ml\/prod\n {2}protocol: json\n {2}path: \/generate\n {2}body: '\{"inputs"/)
+      expect(written(box)).toMatch(
+        /url: http:\/\/127\.0\.0\.1:\d+\/ml\/prod\n {2}protocol: json\n {2}path: \/generate\n {2}body: '\{"inputs"/,
+      )
     } finally {
       express.close()
     }
   })
 
-  test('and where nothing listens too', async () => {
+  test('and where nothing listens too', async ({ box }) => {
     const { code, stderr } = await box.run(['init', '--no-smoke', 'http://127.0.0.1:1'])
     expect({ code, stderr }).toMatchObject({ code: 1, stderr: expect.stringContaining('nothing listens there') })
     expect(stderr.trim().split('\n')).toHaveLength(2)
   })
 })
 
-test('a model is written and tried once', async () => {
+test('a model is written and tried once', async ({ box }) => {
   const { code, stdout, stderr } = await box.run(['init', 'bert', '--slo', '50ms', '--devices', 'emulated', '--no-smoke'])
   expect(code, stderr).toBe(0)
   expect(stdout).toContain('Next: tune -f experiment.yaml')
-  expect(written()).toMatch(/model: bert\n/)
+  expect(written(box)).toMatch(/model: bert\n/)
 })
 
 /** Runs the command on a terminal, where each question is answered as said: \x03 is Ctrl-C, \x04 is Ctrl-D. Its last line is the exit code. */
@@ -181,18 +180,18 @@ while True:
 print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 `
 
-test.each<[string, string, number, boolean]>([
+test.for<[string, string, number, boolean]>([
   ['Ctrl-C at the first question', "[(b'tuned?', b'\\x03')]", 130, false],
   ['Ctrl-C at the second', "[(b'tuned?', b'bert\\r'), (b'SLO', b'\\x03')]", 130, false],
   ['the end of what is said leaves the rest as it is proposed', "[(b'tuned?', b'bert\\r'), (b'SLO', b'\\x04')]", 0, true],
   ['the end of what is said before anything was', "[(b'tuned?', b'\\x04')]", 2, false],
-])('on a terminal: %s', (_, answers, code, file) => {
+])('on a terminal: %s', async ([_, answers, code, file], { box }) => {
   const words = ['-c', onTerminal, answers, process.execPath, cli, 'init', '--no-smoke']
-  const { stdout, stderr } = spawnSync('python3', words, { cwd: box.folder, encoding: 'utf8' })
+  const { stdout, stderr } = await promisify(execFile)('python3', words, { cwd: box.folder })
   expect({ code: stdout.trim(), stderr }).toEqual({ code: String(code), stderr: '' })
   expect(existsSync(join(box.folder, 'experiment.yaml'))).toBe(file)
 })
 
-test('nothing said, and nobody to ask', async () => {
+test('nothing said, and nobody to ask', async ({ box }) => {
   expect(await box.run(['init'])).toMatchObject({ code: 2, stderr: expect.stringContaining('tune init: of what?') })
 })

@@ -5,12 +5,14 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect } from 'vitest'
 import { exitCodes } from '../../exit-codes.ts'
-import { CliBox } from '../../testing/run-cli.ts'
+import { boxed } from '../../testing/boxed.ts'
+import type { CliBox } from '../../testing/run-cli.ts'
 
 /** Longer than a request may take once a server is warm: the default of --timeout for this SLO. */
 const loadsForMs = 2_600
+const answersInMs = 10
 let isLoaded = false
 let warmed = 0
 const answerOf: Record<string, (request: IncomingMessage, body: Buffer) => readonly [number, string | Buffer] | Promise<[number, string]>> =
@@ -38,10 +40,12 @@ const server = createServer((request: IncomingMessage, response: ServerResponse)
   request.on('end', async () => {
     const answer = request.method === 'POST' ? answerOf[request.url!] : undefined
     const [status, text] = answer ? await answer(request, Buffer.concat(chunks)) : [request.url === '/healthz' ? 200 : 404, '{}']
+    // As long as a small model takes: a server that takes nothing is sent more than a test needs.
+    await sleep(answersInMs)
     response.writeHead(status).end(text)
   })
 })
-const box = new CliBox()
+const test = boxed()
 let url = ''
 
 beforeAll(async () => {
@@ -49,52 +53,51 @@ beforeAll(async () => {
   await once(server, 'listening')
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 })
-afterAll(async () => {
+afterAll(() => {
   server.closeAllConnections()
   server.close()
-  await box.end()
 })
 
 const asked = (path: string, ...flags: string[]) => ['--model', 'm', '--url', url, '--protocol', 'json', '--path', path, ...flags]
-const profiled = (path: string, ...flags: string[]) =>
+const profiled = (box: CliBox, path: string, ...flags: string[]) =>
   box.run(['profile', '--slo', 'p50<2s', '--rate', '20rps', '--duration', '1s', ...asked(path, ...flags)])
 const heard = (stdout: string) => JSON.parse(stdout) as { verdict: string }
 
-describe('what it takes', () => {
-  test.each([
+describe.concurrent('what it takes', () => {
+  test.for<[string, string[]]>([
     ['/upload', ['--form', 'file={{image}}']],
     ['/picture', ['--content-type', 'image/jpeg', '--body', '{{image}}']],
     ['/lines', []],
     ['/key', ['--header', 'Authorization: Bearer secret-1']],
-  ])('%s %s', async (path, flags) => {
-    const { code, stdout, stderr } = await profiled(path, '--json', ...flags)
+  ])('%s %s', async ([path, flags], { box }) => {
+    const { code, stdout, stderr } = await profiled(box, path, '--json', ...flags)
     expect(stderr).not.toContain('hint:')
     expect([exitCodes.ok, exitCodes.sloUnmet]).toContain(code)
     expect(heard(stdout)).toHaveProperty('verdict')
   })
 
-  test('a file that is the whole request, and what would be sent of a form', async () => {
+  test('a file that is the whole request, and what would be sent of a form', async ({ box }) => {
     writeFileSync(join(box.folder, 'cat.jpg'), Buffer.from([0xff, 0xd8, 0xff, 0xe0, 0]))
-    expect((await profiled('/picture', '--body-file', 'cat.jpg')).stderr).not.toContain('hint:')
+    expect((await profiled(box, '/picture', '--body-file', 'cat.jpg')).stderr).not.toContain('hint:')
     const { stdout } = await box.run(['config', '--slo', '50ms', ...asked('/upload', '--form', 'file={{image}}', '--form', 'k=3')])
     expect(stdout).toMatch(/\nA request: POST \/upload, multipart\/form-data\n {2}file=@image\.jpg \([\d,]+ bytes\), k=3\n$/)
   })
 })
 
 /** What it said on the lines that begin with its name, or the result of a run. */
-test.each([
+test.for<[path: string, what: string, hint: string]>([
   ['/job', 'answered 202', 'answers them later, which is not measured here'],
   ['/upload', 'answered 422: body.file: Field required', "--form 'file={{image}}'"],
   ['/picture', 'answered 415: image/jpeg alone', '--content-type'],
-])('what %s refuses: one try, one sentence, what to change', async (path, what, hint) => {
-  const { code, stderr } = await profiled(path)
+])('what %s refuses: one try, one sentence, what to change', async ([path, what, hint], { box }) => {
+  const { code, stderr } = await profiled(box, path)
   expect(code).toBe(exitCodes.failure)
   expect(stderr.split('\n').filter((line) => line.startsWith('tune: '))).toEqual([expect.stringContaining(what)])
   expect(stderr).toMatch(/^ {2}hint: /m)
   expect(stderr).toContain(hint)
 })
 
-test('a run whose only trial failed ends with one sentence, and exit code 1', async () => {
+test('a run whose only trial failed ends with one sentence, and exit code 1', async ({ box }) => {
   const { code, stdout, stderr } = await box.run(['--slo', '50ms', ...asked('/key')])
   expect(code).toBe(exitCodes.failure)
   expect(stderr.match(/^trial \d+ of at most/gm)).toEqual(['trial 1 of at most'])
@@ -103,15 +106,17 @@ test('a run whose only trial failed ends with one sentence, and exit code 1', as
   ])
 })
 
-test('a warm-up request that is not answered ends the run with its answer', async () => {
+test('a warm-up request that is not answered ends the run with its answer', async ({ box }) => {
   const { code, stdout } = await box.run(['--slo', '50ms', '--warm-up', '5', ...asked('/warm')])
   expect([code, warmed]).toEqual([exitCodes.failure, 3])
   expect(stdout).toContain('Not measured: no good answer: warm-up request 2 of 5: ')
   expect(stdout).toContain('answered 500: no kernel for it')
 })
 
-test('a server that loads its model with the first request is waited for, and the next dry run knows how long that took', async () => {
-  const flags = ['--slo', 'p50<200ms', '--trial-time', '1s', ...asked('/lazy')]
+test('a server that loads its model with the first request is waited for, and the next dry run knows how long that took', async ({
+  box,
+}) => {
+  const flags = ['--slo', 'p50<200ms', '--trial-time', '1s', '--max-trials', '1', ...asked('/lazy')]
   const { code, stderr } = await box.run([...flags, '--no-confirm'])
   expect(stderr).not.toContain('did not answer its first request')
   expect(code).not.toBe(exitCodes.failure)
