@@ -10,6 +10,7 @@ import { renderSvg } from './charts/svg.ts'
 import { parseCsv } from './csv.ts'
 import { toHtml } from './document/html.ts'
 import { toMarkdown, toText } from './document/markdown.ts'
+import { recommendationDocument } from './recommendation-json.ts'
 import { type ReportInput, reportBlocks } from './report-blocks.ts'
 
 const input: ReportInput = {
@@ -43,6 +44,24 @@ describe('the report', () => {
     }
     expect(html.match(/<svg/g)).toHaveLength(3)
     expect(html).not.toMatch(/NaN|undefined|Infinity|\[object/)
+  })
+
+  test('has the values of a metric that is ranked by, of any sign, on charts too, and those of the default', async () => {
+    const trials = sampleTrials.map((t, i) =>
+      t.state === 'complete' ? { ...t, measurement: { ...t.measurement, metrics: [{ name: 'depth', value: 1 - 2 * i }] } } : t,
+    )
+    const asked = { ...sampleInput, trials, objective: { kind: 'max-metric', metric: 'depth' } } as const
+    const recommendation = recommend(asked)
+    const html = toHtml('bert', await reportBlocks({ ...input, ...asked, recommendation }, chart))
+    expect(recommendation).toMatchObject({ best: { cost: -1 }, defaultCandidate: { feasible: true } })
+    expect(recommendationDocument.parse(JSON.parse(JSON.stringify(recommendation)))).toMatchObject({ best: { metrics: { depth: 1 } } })
+    expect(html).toMatch(/The server(&#39;|')s own metrics at [\d.]+ req\/s: depth 1\./)
+    expect(html).toMatch(/<th[^>]*>depth<\/th>/)
+    expect(html).toMatch(/<td[^>]*>-3<\/td>/)
+    expect(html).not.toMatch(/NaN|undefined|Infinity|\[object/)
+    const worse = recommend({ ...asked, objective: { kind: 'min-metric', metric: 'depth' } })
+    const text = toText(await reportBlocks({ ...input, ...asked, objective: worse.objective, recommendation: worse }, undefined))
+    expect(text).toMatch(/The default \(.*\) serves [\d.]+ req\/s: depth 1\./)
   })
 
   test('is one file: nothing is fetched, nothing runs', async () => {
