@@ -82,7 +82,7 @@ describeInChromium('the dashboard in Chromium', (its) => {
     await its.expectVerdict('2 cores, 1/4 T4 (4 GiB), batch 8')
     await its.page.mouse.up()
     // The fields follow the line a frame later.
-    await its.page.waitForFunction("Number(document.querySelector('#slo-limit').value) < 18")
+    await expect.poll(async () => Number(await its.page.locator('#slo-limit').inputValue())).toBeLessThan(18)
     expect(await its.page.locator('section.verdict').textContent()).toContain('no new trials')
     await its.page.getByRole('button', { name: 'As measured' }).click()
     await its.expectVerdict('batch 32')

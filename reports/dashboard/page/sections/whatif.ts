@@ -155,6 +155,15 @@ function showQualities(select: HTMLSelectElement, around: HTMLElement, { experim
   select.value = String(qualities.filter((each) => minQuality !== undefined && each >= minQuality).at(-1) ?? '')
 }
 
+let lastRead: { last?: Shown['trials'][number]; names: readonly string[] } = { names: [] }
+
+/** Looked up again only once a trial has joined: a drag asks sixty times a second. */
+function namesRead(trials: Shown['trials']): readonly string[] {
+  const last = trials.at(-1)
+  if (lastRead.last !== last) lastRead = { last, names: trials.flatMap((trial) => Object.keys(metricsRead([trial]) ?? {})) }
+  return lastRead.names
+}
+
 /** Those that trials read; without any, nothing can be ranked by one. */
 function showMetrics(
   kind: HTMLSelectElement,
@@ -163,9 +172,7 @@ function showMetrics(
   { trials, whatIf: { objective } }: Shown,
 ): void {
   const own = metricOf(objective)
-  const names = [
-    ...new Set([...(own === undefined ? [] : [own]), ...trials.flatMap((trial) => Object.keys(metricsRead([trial]) ?? {}))]),
-  ].sort()
+  const names = [...new Set([...(own === undefined ? [] : [own]), ...namesRead(trials)])].sort()
   for (const option of kind.options) option.hidden = names.length === 0 && asksOf(option.value as ObjectiveKind) === 'metric'
   if ([...select.options].map(({ value }) => value).join('\n') !== names.join('\n'))
     fill(select, ...names.map((value) => h('option', { attributes: { value } }, value)))
