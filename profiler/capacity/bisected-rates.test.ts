@@ -16,14 +16,20 @@ const taking = (load: Load, ms: number, more: Partial<LoadRun> = {}): LoadRun =>
   runOf(load, Array<number>(Math.max(1, Math.round(rateOf(load) * load.durationS))).fill(ms), more)
 
 /** Answers that take half a second alone. */
-async function bisected(answer: (load: Load, window: number) => LoadRun, budgetS = 1000, windowS = 0.5, stream?: LoadRun['stream']) {
+async function bisected(
+  answer: (load: Load, window: number) => LoadRun,
+  budgetS = 1000,
+  windowS = 0.5,
+  stream?: LoadRun['stream'],
+  aim = {},
+) {
   const generator = scriptedGenerator(answer)
   const session = new Session(targetAt('http://127.0.0.1:1'), slo, generator, new AbortController().signal, () => {})
   const idle = loadPointOf(
     runOf({ kind: 'closed', connections: 1, durationS: 1 }, [500, 500, 500], { stream, sentMs: new Float64Array(3) }),
     slo,
   )
-  const found = await rateBisection(session, { ...efforts.quick, windowS, budgetS }, idle, 7)
+  const found = await rateBisection(session, { ...efforts.quick, windowS, budgetS }, idle, { seed: 7, ...aim })
   return { found, asked: generator.asked, rates: generator.asked.map(rateOf) }
 }
 const upTo = (capacityRps: number) => (load: Load) => taking(load, rateOf(load) <= capacityRps ? 50 : 150)
@@ -72,9 +78,9 @@ describe('a window', () => {
     expect((await lengths(1000)).slice(0, 4)).toEqual([15, 7.5, 3.75, 2])
     expect((await lengths(60)).slice(0, 4)).toEqual([10, 7.5, 3.75, 2])
     expect((await lengths(1000, 5)).slice(0, 4)).toEqual([15, 7.5, 5, 5])
-    // The first is played whatever the time, within it.
-    expect(await lengths(1)).toEqual([1])
-    expect(await lengths(0.2)).toEqual([0.5])
+    // Whatever the time, until a rate held and another, 30 % beyond it at most, did not.
+    expect(await lengths(1)).toEqual([2, 2, 2, 2, 2, 2])
+    expect(await lengths(0.2, 3)).toEqual([3, 3, 3, 3, 3, 3])
   })
 
   test('for which no time is left ends the search, with what it knows', async () => {
@@ -85,8 +91,13 @@ describe('a window', () => {
     const unbounded = (
       await bisected(() => taking({ kind: 'open', rateRps: 1, arrivals: { kind: 'poisson' }, durationS: 2, seed: 1 }, 50), 5)
     ).found
-    expect(unbounded).toMatchObject({ outcome: 'budget', known: 'bound below', detail: 'the SLO held at 8.00 req/s when the time was up' })
-    expect(unbounded.capacityCi90Rps).toEqual([8, infinite])
+    // Eight windows, where no rate is missed.
+    expect(unbounded).toMatchObject({
+      outcome: 'budget',
+      known: 'bound below',
+      detail: 'the SLO held at 512.00 req/s when the time was up',
+    })
+    expect(unbounded.capacityCi90Rps).toEqual([512, infinite])
   })
 
   test('tells what the server answered, its last answers included', async () => {
@@ -95,6 +106,51 @@ describe('a window', () => {
     const failing = await bisected((load) => taking(load, Number.NaN, { errorKinds: { timeout: 1 } }), 4)
     expect(failing.found.saturationRps).toBe(3)
   })
+})
+
+describe('what is known beforehand', () => {
+  const from = (capacityRps: number, aim: object) => bisected(upTo(capacityRps), 1000, 0.5, undefined, aim)
+
+  test('is where it begins, and further from it by ever longer strides', async () => {
+    close((await from(20, { expectedRps: 18 })).rates.slice(0, 3), [18, 22.5, Math.sqrt(18 * 22.5)])
+    close((await from(100, { expectedRps: 18 })).rates.slice(0, 4), [18, 22.5, 22.5 * 1.25 ** 2, 22.5 * 1.25 ** 6])
+    close((await from(10, { expectedRps: 18 })).rates.slice(0, 4), [18, 14.4, 14.4 / 1.25 ** 2, Math.sqrt(14.4 * (14.4 / 1.25 ** 2))])
+  })
+
+  test('a rate that has to be beaten, and is missed as expected, takes one window', async () => {
+    const { found, rates } = await from(10, { expectedRps: 12, capacityToBeatRps: 15 })
+    expect(rates).toEqual([15])
+    expect(found).toMatchObject({
+      outcome: 'beaten',
+      known: 'bound above',
+      detail: 'misses the SLO at 15.00 req/s, below the 15.00 that it had to beat',
+    })
+    expect(found.capacityCi90Rps[1]).toBe(15)
+    // Not a rate far beyond what is expected: an overload teaches nothing.
+    expect((await from(10, { expectedRps: 8, capacityToBeatRps: 100 })).rates[0]).toBe(12)
+  })
+
+  test('missed against expectation, or without any, it takes two windows', async () => {
+    const against = await from(10, { expectedRps: 20, capacityToBeatRps: 15 })
+    close(against.rates, [20, 16, 16 / 1.25 ** 2])
+    expect(against.found.outcome).toBe('beaten')
+    const without = await from(10, { capacityToBeatRps: 14 })
+    close(without.rates, [4, 8, 16, Math.sqrt(128)])
+    expect(without.found.outcome).toBe('beaten')
+    expect((await from(20, { expectedRps: 12, capacityToBeatRps: 15 })).found).toMatchObject({ outcome: 'converged', known: 'held' })
+  })
+
+  test('without it, latencies far below the limit are quadrupled from', async () => {
+    const { rates } = await bisected((load) => taking(load, rateOf(load) <= 10 ? 20 : rateOf(load) <= 40 ? 60 : 150))
+    close(rates.slice(0, 4), [4, 16, 32, 64])
+  })
+})
+
+test('a miss in a window that the machine disturbed is played again, three times in a row at most', async () => {
+  const disturbed = (load: Load, ms: number) => taking(load, ms, { machineWait: { server: 0.4 } })
+  const { found, rates } = await bisected((load) => (rateOf(load) > 10 ? disturbed(load, 150) : taking(load, 50)))
+  expect(rates).toEqual([4, 8, 16, 16, 16])
+  expect(found.outcome).toBe('disturbed')
 })
 
 describe('a generator at its limit', () => {

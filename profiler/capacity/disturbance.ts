@@ -3,6 +3,10 @@ import type { LoadRun } from '../types.ts'
 /** Spans of time in which the machine disturbed a run, ms, ascending and apart. */
 export type Spans = readonly (readonly [fromMs: number, toMs: number])[]
 
+/** What is said of a measurement that the machine left nothing of. */
+export const disturbedThroughout =
+  'the machine kept the server or the load generator waiting in every window, also in those that were played again'
+
 /** A stall's queue takes about twice as long again to drain. */
 const aftermath = 2
 

@@ -112,7 +112,7 @@ class CapacityMeasurement {
     const { capacityToBeatRps, expectedRps, seed = 1 } = this.options
     const { refusesBeyondRps, warmedRps } = this
     const found = this.streamed(point)
-      ? await rateBisection(session, effort, point, seed)
+      ? await rateBisection(session, effort, point, { seed, capacityToBeatRps, expectedRps })
       : await openSearch(session, effort, point, { seed, capacityToBeatRps, expectedRps, refusesBeyondRps, warmedRps })
     if (!['server-died', 'beaten', 'disturbed'].includes(found.outcome) && refusesBeyondRps === undefined) await this.idleAgain(run, point)
     return found

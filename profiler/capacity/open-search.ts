@@ -2,6 +2,7 @@
 import { cutAfter, failsTooOften } from '../slo.ts'
 import type { Arrivals, CapacityOutcome, LoadPoint, LoadRun } from '../types.ts'
 import { disagreements } from './checks.ts'
+import { disturbedThroughout } from './disturbance.ts'
 import type { Effort } from './effort.ts'
 import { Evidence } from './evidence.ts'
 import { bornOut } from './expectation.ts'
@@ -278,8 +279,7 @@ class OpenSearch {
   }
 
   private disturbed(): Searched {
-    const detail = 'the machine kept the server or the load generator waiting in every window, also in those that were played again'
-    return { ...this.result('disturbed', detail), ...unknownCapacity }
+    return { ...this.result('disturbed', disturbedThroughout), ...unknownCapacity }
   }
 
   /** Requests fail at rates whose latencies would do: a queue limit, a rate limit. */

@@ -1,7 +1,8 @@
 import { failsTooOften, keeps } from '../slo.ts'
 import type { LoadPoint } from '../types.ts'
+import { disturbedThroughout } from './disturbance.ts'
 import type { Effort } from './effort.ts'
-import { between, type Searched } from './known-capacity.ts'
+import { atMost, between, type Searched } from './known-capacity.ts'
 import { failuresOf, type Session } from './session.ts'
 
 /** A window lasts this many answers: shorter ones end before the server has filled. */
@@ -10,54 +11,162 @@ const answersPerWindow = 4
 const requestsPerWindow = 60
 /** Ratio of the first missed to the last held rate that is narrow enough. */
 const narrow = 1.08
-/** Windows in a row that the generator spoiled until it is taken to be the limit. */
-const mostDisturbed = 3
+/** Windows in a row that the generator or the machine spoiled until that is what is told. */
+const mostSpoilt = 3
+/** Windows that the search may have, whatever their time, to find a rate that holds and one that does not, roughly: answers may take longer than the time that was meant for all. */
+const mostUntilRough = 8
+const rough = 1.3
+/** From one rate to the next while all hold, or none does; beside what was expected by less, the further the more. */
+const stride = 2
+const strideBesideExpected = 1.25
+/** Where the latency of a window that holds is below this share of the limit, and none was expected, the next rate may be as many times as high. */
+const ample = 0.5
+const longestStride = 4
+/** Beyond what is expected of a server, for a rate that it would have to hold to be of use. */
+const beyondExpected = 1.5
+
+interface Aim {
+  readonly seed: number
+  /** As `CapacityOptions` have them. */
+  readonly expectedRps?: number
+  readonly capacityToBeatRps?: number
+}
 
 /** Answers over the time that the window took with its last answer. */
 const answeredRps = (point: LoadPoint, answerS: number): number => (point.requests - point.errors) / (point.seconds + answerS)
 
 /**
- * Capacity for answers that take seconds, streamed ones: open windows several answers long, their rate doubled or halved until the SLO is
- * both held and missed, then bisected. No model of the server is behind it. The interval spans the last held and the first missed rate.
+ * Capacity for answers that take seconds, streamed ones: open windows several answers long, from what is expected (else two under way) upward or downward until the SLO is
+ * both held and missed, then bisected while there is time. No model of the server is behind it. The interval spans the last held and the first missed rate.
  */
-export async function rateBisection(session: Session, effort: Effort, idle: LoadPoint, seed: number): Promise<Searched> {
-  const { slo } = session
-  const answerS = (idle.stream?.e2e.p90Ms ?? idle.p90Ms) / 1000
-  let held = 0
-  let missed = Number.POSITIVE_INFINITY
-  let disturbed = 0
-  /** While every window that missed did so by failed requests. */
-  let refused: LoadPoint | undefined
-  let slow = false
-  let saturationRps = idle.achievedRps
-  const finish = (outcome: Searched['outcome'], detail?: string): Searched => ({ outcome, ...between(held, missed), saturationRps, detail })
-  const ended = (outcome: 'converged' | 'budget', detail?: string): Searched =>
-    held === 0 && refused !== undefined && !slow ? finish('errors', failuresOf(refused)) : finish(outcome, detail)
-
-  for (let window = 0, rateRps = 2 / answerS; missed / held > narrow; window++) {
-    const wanted = Math.max(effort.windowS, answersPerWindow * answerS, Math.min(requestsPerWindow / rateRps, effort.budgetS / 6))
-    const seconds = Math.min(wanted, Math.max(effort.windowS, effort.budgetS))
-    if (window > 0 && session.spentS + seconds > effort.budgetS)
-      return ended(
-        'budget',
-        `the SLO held at ${held.toFixed(2)} req/s${missed < Number.POSITIVE_INFINITY ? ` and not at ${missed.toFixed(2)}` : ''} when the time was up`,
-      )
-    const { point } = await session.open(rateRps, seconds, seed + window, 'search')
-    saturationRps = Math.max(saturationRps, answeredRps(point, answerS))
-    if (await session.died(point)) return finish('server-died', `nothing listens any more: ${failuresOf(point)}`)
-    if (keeps(point, slo)) held = rateRps
-    else if (point.generatorSaturated && point.sloMs - point.latenessP99Ms <= slo.limitMs) {
-      // Late sends count as latency: what holds holds all the same, and a miss that they explain is measured again.
-      if (++disturbed === mostDisturbed)
-        return finish('generator-limit', 'the load generator could not hold the rate: the server may do more')
-      continue
-    } else {
-      missed = rateRps
-      if (failsTooOften(point, slo)) refused = point
-      else slow = true
-    }
-    disturbed = 0
-    rateRps = missed === Number.POSITIVE_INFINITY ? 2 * held : held === 0 ? missed / 2 : Math.sqrt(held * missed)
-  }
-  return ended('converged')
+export async function rateBisection(session: Session, effort: Effort, idle: LoadPoint, aim: Aim): Promise<Searched> {
+  return new RateBisection(session, effort, idle, aim).run()
 }
+
+class RateBisection {
+  private readonly answerS: number
+  private held = 0
+  private missed = Number.POSITIVE_INFINITY
+  private misses = 0
+  private spoilt = 0
+  private windows = 0
+  private strides = 0
+  /** While every window that missed did so by failed requests. */
+  private refused: LoadPoint | undefined
+  private slow = false
+  private saturationRps: number
+
+  constructor(
+    private readonly session: Session,
+    private readonly effort: Effort,
+    idle: LoadPoint,
+    private readonly aim: Aim,
+  ) {
+    this.answerS = (idle.stream?.e2e.p90Ms ?? idle.p90Ms) / 1000
+    this.saturationRps = idle.achievedRps
+  }
+
+  async run(): Promise<Searched> {
+    const { session, answerS, aim } = this
+    for (let rateRps = this.firstRps(); this.missed / this.held > narrow; this.windows++) {
+      const seconds = this.windowS(rateRps)
+      if (this.timeIsUp(seconds)) return this.ended('budget', this.whenTimeWasUp())
+      const { point } = await session.open(rateRps, seconds, aim.seed + this.windows, 'search')
+      this.saturationRps = Math.max(this.saturationRps, answeredRps(point, answerS))
+      if (await session.died(point)) return this.finish('server-died', `nothing listens any more: ${failuresOf(point)}`)
+      if (!keeps(point, session.slo)) {
+        const why = this.spoiler(point)
+        if (why !== undefined) {
+          if (++this.spoilt < mostSpoilt) continue
+          return this.finish(why, spoiltBy[why])
+        }
+      }
+      this.spoilt = 0
+      this.learn(rateRps, point)
+      const beaten = this.beaten()
+      if (beaten !== undefined) return beaten
+      rateRps = this.nextRps(point)
+    }
+    return this.ended('converged')
+  }
+
+  /** A rate that would be needed, where less is expected: one miss there tells enough. */
+  private firstRps(): number {
+    const { expectedRps, capacityToBeatRps: toBeatRps = 0 } = this.aim
+    if (expectedRps === undefined || !(expectedRps > 0)) return 2 / this.answerS
+    return expectedRps < toBeatRps ? Math.min(toBeatRps, beyondExpected * expectedRps) : expectedRps
+  }
+
+  private nextRps({ sloMs }: LoadPoint): number {
+    const { held, missed, aim, session } = this
+    if (held > 0 && missed < Number.POSITIVE_INFINITY) return Math.sqrt(held * missed)
+    const besideExpected = Math.min(longestStride, strideBesideExpected ** (2 ** this.strides++))
+    if (aim.expectedRps !== undefined) return held > 0 ? held * besideExpected : missed / besideExpected
+    if (held === 0) return missed / stride
+    return held * (sloMs < ample * session.slo.limitMs ? longestStride : stride)
+  }
+
+  private learn(rateRps: number, point: LoadPoint): void {
+    if (keeps(point, this.session.slo)) {
+      this.held = rateRps
+      return
+    }
+    this.missed = rateRps
+    this.misses++
+    if (failsTooOften(point, this.session.slo)) this.refused = point
+    else this.slow = true
+  }
+
+  /** What kept a window from holding that was not the server; late sends count as latency: what holds holds all the same. */
+  private spoiler(point: LoadPoint): keyof typeof spoiltBy | undefined {
+    if (point.generatorSaturated && point.sloMs - point.latenessP99Ms <= this.session.slo.limitMs) return 'generator-limit'
+    return point.disturbed ? 'disturbed' : undefined
+  }
+
+  /** It takes two windows that missed a rate of use, or one where that was expected. */
+  private beaten(): Searched | undefined {
+    const { missed, misses, aim } = this
+    const { expectedRps, capacityToBeatRps: toBeatRps = 0 } = aim
+    const asExpected = expectedRps !== undefined && expectedRps < toBeatRps
+    if (missed > toBeatRps || misses < (asExpected ? 1 : 2)) return undefined
+    const detail = `misses the SLO at ${missed.toFixed(2)} req/s, below the ${toBeatRps.toFixed(2)} that it had to beat`
+    return { ...this.finish('beaten', detail), ...atMost(missed) }
+  }
+
+  private windowS(rateRps: number): number {
+    const { effort, answerS } = this
+    const wanted = Math.max(effort.windowS, answersPerWindow * answerS, Math.min(requestsPerWindow / rateRps, effort.budgetS / 6))
+    return this.roughlyKnown() ? Math.min(wanted, Math.max(effort.windowS, effort.budgetS)) : wanted
+  }
+
+  private timeIsUp(nextS: number): boolean {
+    if (this.windows === 0 || this.session.spentS + nextS <= this.effort.budgetS) return false
+    return this.roughlyKnown() || this.windows >= mostUntilRough
+  }
+
+  private roughlyKnown(): boolean {
+    return this.missed / this.held <= rough
+  }
+
+  private whenTimeWasUp(): string {
+    const { held, missed } = this
+    return `the SLO held at ${held.toFixed(2)} req/s${missed < Number.POSITIVE_INFINITY ? ` and not at ${missed.toFixed(2)}` : ''} when the time was up`
+  }
+
+  private ended(outcome: 'converged' | 'budget', detail?: string): Searched {
+    return this.held === 0 && this.refused !== undefined && !this.slow
+      ? this.finish('errors', failuresOf(this.refused))
+      : this.finish(outcome, detail)
+  }
+
+  private finish(outcome: Searched['outcome'], detail?: string): Searched {
+    const { held, missed, saturationRps } = this
+    return { outcome, ...between(held, missed), saturationRps, detail }
+  }
+}
+
+/** Outcomes of a search whose windows were spoilt, and what is said of them. */
+const spoiltBy = {
+  'generator-limit': 'the load generator could not hold the rate: the server may do more',
+  disturbed: disturbedThroughout,
+} as const
