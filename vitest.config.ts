@@ -96,7 +96,7 @@ const others = {
   'trials/launchers/local/local-launcher': 26,
   'tuner/cli': 17,
   'tuner/delivery/deployables': 22,
-  'tuner/hostile-input': 16,
+  'tuner/hostile-input': 12,
   'trials/store/damage': 13,
   'tuner/damaged-store': 6,
   'trials/launchers/readiness': 10,
@@ -120,8 +120,6 @@ export default defineConfig({
     // What takes ten seconds takes minutes on a machine with ten other things to do.
     testTimeout: 300_000,
     hookTimeout: 300_000,
-    // Of the tests of one file that may run beside one another: most of their time they wait.
-    maxConcurrency: 3,
     setupFiles: ['./tuner/testing/property-runs.ts'],
     reporters: ['default', new SkippedReporter(), ...(process.env.CI ? ['json'] : [])],
     outputFile: { json: '.ci/results/unit.json' },

@@ -4,17 +4,17 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { afterAll, describe, expect, test } from 'vitest'
-import { CliBox } from './testing/run-cli.ts'
+import { describe, expect } from 'vitest'
+import { boxed } from './testing/boxed.ts'
+import type { CliBox } from './testing/run-cli.ts'
 
-const box = new CliBox()
-afterAll(() => box.dispose())
+const test = boxed()
 const cli = fileURLToPath(new URL('../dist/tuner/cli.js', import.meta.url))
 
 /** CPU seconds tell apart what hangs from a busy machine; a slow one takes several times the two that the longest takes here. */
 const mostCpuSeconds = 20
 
-async function config(args: readonly string[]): Promise<{ code: number; text: string }> {
+async function config(box: CliBox, args: readonly string[]): Promise<{ code: number; text: string }> {
   const limited = ['-c', `ulimit -t ${mostCpuSeconds}; exec "$@"`, 'sh', process.execPath, cli, 'config', ...args]
   try {
     const { stdout, stderr } = await promisify(execFile)('/bin/sh', limited, { cwd: box.folder, maxBuffer: 2 ** 26 })
@@ -32,7 +32,7 @@ const thousand = Array.from({ length: 1_000 }, (_, i) => i)
 const laughs = `name: &a [x,x,x,x,x,x,x,x,x]\n${many(9, (i) => `k${i}: &${'bcdefghij'[i]} [${Array(9).fill(`*${'abcdefghi'[i]}`)}]\n`)}`
 
 describe('an experiment file with', () => {
-  test.each([
+  test.for<[what: string, text: string, message: RegExp]>([
     ['a binary for the model', 'model: !!binary aGVsbG8=\nslo: 50ms\n', /:1:8: Unresolved tag/],
     ['a set for the SLO', 'model: bert\nslo: !!set {a, b}\n', /:2:6: Unresolved tag/],
     ['a model of 100,000 letters', `model: ${long}\nslo: 50ms\n`, /unknown model .*100002? characters/],
@@ -67,34 +67,34 @@ describe('an experiment file with', () => {
     ['100,000 documents', base + '---\n'.repeat(100_000), /more than 20,000/],
     ['a NUL byte', `${base}name: a\0b\n`, /NUL byte/],
     ['a NUL that is written', `${base}name: "a\\0b"\n`, /:3:7: a NUL character/],
-  ])('%s', async (_, text, message) => {
+  ])('%s', async ([_, text, message], { box }) => {
     writeFileSync(join(box.folder, 'e.yaml'), text)
-    const result = await config(['-f', 'e.yaml'])
+    const result = await config(box, ['-f', 'e.yaml'])
     expect(result.text).toMatch(message)
     expect(result.code).toBe(2)
     expect(result.text.length).toBeLessThan(10_000)
   })
 })
 
-test('long values are shown by their beginnings', async () => {
+test('long values are shown by their beginnings', async ({ box }) => {
   const deep = `expect: {'${'a.'.repeat(50_000)}b': 1}\n`
   const wide = `constraints: ['batchSize${'* 9999999999'.repeat(400)} > 1']\n`
   writeFileSync(join(box.folder, 'e.yaml'), base + deep + wide)
-  const result = await config(['-f', 'e.yaml'])
+  const result = await config(box, ['-f', 'e.yaml'])
   expect(result.code).toBe(0)
   expect(result.text.length).toBeLessThan(50_000)
   expect(result.text).toContain('… (100008 characters)')
 })
 
 describe('a command line with', () => {
-  test.each([
+  test.for<[what: string, args: string[]]>([
     ['a model of 100,000 letters', ['--model', long, '--slo', '50ms']],
     ['an SLO of 100,000 letters', ['--model', 'bert', '--slo', long]],
     ['a GPU of 100,000 letters', ['--model', 'bert', '--slo', '50ms', '--gpus', long]],
     ['a constraint of 100,000 letters', ['--model', 'bert', '--slo', '50ms', '--constraint', long]],
     ['an unknown flag of 100,000 letters', [`--${long}`]],
-  ])('%s', async (_, args) => {
-    const result = await config(args)
+  ])('%s', async ([_, args], { box }) => {
+    const result = await config(box, args)
     expect([1, 2]).toContain(result.code)
     expect(result.text.length).toBeLessThan(10_000)
   })
