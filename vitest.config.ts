@@ -83,6 +83,7 @@ const loading = {
   'examples/flask-gunicorn/flask-gunicorn': 7,
   'examples/kserve/kserve': 7,
   'examples/llm/llm': 6,
+  'profiler/generator/failing-servers': 15,
   'profiler/generator/endless-answers': 6,
   'examples/mlserver/mlserver': 6,
 }

@@ -40,43 +40,9 @@ describe.each(loads)('$kind loop', (load) => {
     expect(p50Ms % 1).not.toBe(0)
   })
 
-  test.each<[TestService['fault'], RegExp]>([
-    [{ kind: 'status', status: 503, share: 0.3 }, /^status 503$/],
-    [{ kind: 'error-body', share: 0.3 }, /^bad answer$/],
-    [{ kind: 'reset', share: 0.3 }, /^reset$/],
-    [{ kind: 'cut-body', share: 0.3 }, /^(closed by server|reset)$/],
-    [{ kind: 'hang-up', share: 0.3 }, /^(closed by server|reset)$/],
-    [{ kind: 'half-open', share: 0.3 }, /^timeout$/],
-  ])('counts %o by its class, and keeps later latencies true', async (fault, kind) => {
-    const measured = await point({ fault, time: { kind: 'fixed', ms: 5 } }, load)
-    const share = measured.errors / measured.requests
-    expect(share).toBeGreaterThan(0.1)
-    expect(share).toBeLessThan(0.6)
-    expect(Object.keys(measured.errorKinds).every((name) => kind.test(name))).toBe(true)
-    expect(measured.sloMs).toBe(Number.POSITIVE_INFINITY)
-    // Shorter than service would be an answer taken for another request's.
-    expect(measured.p50Ms).toBeGreaterThan(5)
-  })
-
   test('times an answer to its last byte', async () => {
     const measured = await point({ fault: { kind: 'slow-body', ms: 40 } }, load)
     expect(measured.p50Ms).toBeGreaterThan(44)
-  })
-
-  test('a port where nothing listens is refused requests, not a hang or a storm', async () => {
-    const measured = await generator.run(targetAt('http://127.0.0.1:1'), load, slo, signal)
-    expect(measured.errorKinds.refused).toBe(measured.requests)
-    expect(measured.requests).toBeLessThan(500)
-  })
-
-  test('stops at once when the signal aborts, and works again after', async () => {
-    server = await startTestServer({ fault: { kind: 'half-open', share: 1 } })
-    const abort = new AbortController()
-    setTimeout(() => abort.abort(new Error('enough')), 150)
-    // A window and answers of ten minutes: only a stop at once comes within the test's time.
-    await expect(generator.run(targetAt(server.url, 600_000), { ...load, durationS: 600 }, slo, abort.signal)).rejects.toThrow('enough')
-    await server.stop()
-    expect((await point({}, load)).errors).toBe(0)
   })
 })
 
