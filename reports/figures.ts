@@ -15,7 +15,7 @@ export type DeployedServer = MeasuredServer | (typeof chosenServers)[number] | '
 export interface Deployed {
   readonly server: DeployedServer
   /** Of the built-in predictor. */
-  readonly engine?: 'tfjs' | 'onnx'
+  readonly engine?: 'tfjs' | 'onnx' | 'gguf'
   /** 'given': by a place that the user named. 'missing': by a placeholder that refuses to start. 'own': the server finds them for itself. */
   readonly weights: 'given' | 'missing' | 'own'
 }
@@ -69,6 +69,7 @@ const titleOf = (server: DeployedServer, engine?: string): string =>
 /** What deploys where the user names nothing else: the server that was measured; of what was only emulated the one that it stands for. */
 export function deployedFor({ server, engine, modelKind, standsFor = 'vllm' }: MeasuredWith): Pick<Deployed, 'server' | 'engine'> {
   if (server !== 'builtin') return { server }
+  if (engine === 'gguf') return { server, engine }
   if (modelKind === 'decoder') return { server: standsFor }
   return { server, engine: engine === 'onnx' ? 'onnx' : 'tfjs' }
 }

@@ -28,7 +28,7 @@ export interface MeasuredWith {
   readonly how: Provenance
   readonly server: MeasuredServer
   /** Of the built-in predictor. 'emulated': nothing computed; times came from the device model. */
-  readonly engine?: 'tfjs' | 'onnx' | 'emulated'
+  readonly engine?: 'tfjs' | 'onnx' | 'gguf' | 'emulated'
   /** Of the built-in predictor with a language model: the server that the user named, which deploys. */
   readonly standsFor?: LanguageServer
   readonly model: string
@@ -150,6 +150,7 @@ const served = ({ protocol, model }: { readonly protocol: ProtocolName; readonly
 
 /** What `auto` came to. GPUs that are emulated, and language models, have no other engine; a CPU is never emulated but in virtual time. */
 function engineOf(asked: string, language: boolean, provenance: Provenance, gpu: string | undefined): NonNullable<MeasuredWith['engine']> {
+  if (asked === 'gguf') return asked
   if (language || asked === 'emulated' || provenance === 'simulated' || (provenance === 'emulated' && gpu !== undefined)) return 'emulated'
   return asked === 'onnx' ? 'onnx' : 'tfjs'
 }

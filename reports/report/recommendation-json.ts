@@ -93,7 +93,7 @@ const candidate = z.object({
 const measuredWith = z.object({
   how: z.enum(provenances),
   server: z.enum(['builtin', ...serverKinds, 'command', 'url']),
-  engine: z.enum(['tfjs', 'onnx', 'emulated']).optional().meta({ description: 'of the built-in predictor' }),
+  engine: z.enum(['tfjs', 'onnx', 'gguf', 'emulated']).optional().meta({ description: 'of the built-in predictor' }),
   standsFor: z
     .enum(languageServers)
     .optional()

@@ -6,6 +6,7 @@ import type { Configuration } from '../../search/types.ts'
 import type { Gpu } from '../devices/catalogue.ts'
 import { catalogueName } from '../machine/gpu-offer.ts'
 import type { MachineFacts } from '../machine/machine-facts.ts'
+import { bindingInstall, bindingName } from '../predictor/llm/gguf/gguf-knobs.ts'
 import { type BuiltinProtocol, spoken } from '../predictor/protocol/spoken.ts'
 import { type Resources, servingParametersOf } from '../resources.ts'
 import { LaunchError } from '../types.ts'
@@ -36,24 +37,35 @@ export const engineFor = (
   return wanted
 }
 
+/** Engines that compute, each through a package of its own where it uses a GPU. */
+export type ComputingEngine = Exclude<RunningEngine, 'emulated'>
+
 const gpuPackages = {
   tfjs: { name: '@tensorflow/tfjs-node-gpu', install: 'npm install @tensorflow/tfjs-node-gpu@4.22.0 (CUDA 11.2, cuDNN 8.1)' },
   onnx: { name: 'onnxruntime-node', install: 'ONNXRUNTIME_NODE_INSTALL=cuda12 npm install onnxruntime-node@1.30.0 (CUDA 12, cuDNN 9)' },
-} as const
+  gguf: { name: bindingName, install: `${bindingInstall} (CUDA 12 or 13, Vulkan or Metal)` },
+} as const satisfies Record<ComputingEngine, object>
 
 /** What keeps an engine of the built-in predictor from the GPUs of this machine, and what to install; undefined: nothing. */
 export const missingGpuDriver = (
-  engine: keyof typeof gpuPackages,
+  engine: ComputingEngine,
   { packages, gpus }: Pick<MachineFacts, 'packages' | 'gpus'>,
 ): { readonly what: string; readonly install: string } | undefined => {
   const { name, install } = gpuPackages[engine]
-  if (gpus.length > 0 && gpus.every(({ vendor }) => vendor === 'amd'))
+  // llama.cpp reaches AMD's by Vulkan.
+  if (engine !== 'gguf' && gpus.length > 0 && gpus.every(({ vendor }) => vendor === 'amd'))
     return { what: `${name} uses NVIDIA GPUs alone`, install: 'a server built for ROCm is a command of yours' }
   const driver = packages.find((one) => one.name === name)
   if (driver?.state === 'ok')
     return driver.gpuProblem === undefined ? undefined : { what: `${name} cannot use it: ${driver.gpuProblem}`, install }
   return { what: driver?.state === 'broken' ? `${name} cannot be imported: ${driver.problem}` : `${name} is not installed`, install }
 }
+
+/** What keeps GGUF files from being served on this machine, and what to install; undefined: nothing. */
+export const missingGguf = ({
+  packages,
+}: Pick<MachineFacts, 'packages'>): { readonly what: string; readonly install: string } | undefined =>
+  missingGpuDriver('gguf', { packages, gpus: [] })
 
 /** Whether a configuration's GPU must be one of this machine's, and whether the predictor keeps to a share of it by itself. */
 export const gpuUseOf = (

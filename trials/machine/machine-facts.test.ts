@@ -24,7 +24,7 @@ test('this machine', async () => {
   expect(machine.affinity.length).toBeLessThanOrEqual(machine.cores)
   expect(machine.memoryMiB).toBeGreaterThan(100)
   expect(machine.availableMemoryMiB).toBeLessThanOrEqual(machine.memoryMiB)
-  expect(machine.packages.map((one) => one.name)).toEqual(['@tensorflow/tfjs-node-gpu', 'onnxruntime-node'])
+  expect(machine.packages.map((one) => one.name)).toEqual(['@tensorflow/tfjs-node-gpu', 'onnxruntime-node', 'node-llama-cpp'])
 })
 
 describe('cards on the bus that no tool tells of', () => {

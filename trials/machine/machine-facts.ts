@@ -43,6 +43,7 @@ type PackageFacts = { readonly name: string; readonly gives: string } & (
 const optionalPackages = [
   { name: '@tensorflow/tfjs-node-gpu', gives: 'models on an NVIDIA GPU' },
   { name: 'onnxruntime-node', gives: 'ONNX models' },
+  { name: 'node-llama-cpp', gives: 'GGUF language models' },
 ]
 
 /** Looks at the machine. Takes milliseconds; with GPUs or optional packages a second or two. Never throws for something that is missing. */

@@ -4,7 +4,7 @@ import { Worker } from 'node:worker_threads'
 import { processEntry, threadEntry } from '../../profiler/module-entry.ts'
 import { type EngineOptions, largeBuffers, OutOfMemoryError, type Tensors, type Utilization } from './engine.ts'
 import type { FromEngine, LoadedEngine, ToEngine } from './engine-messages.ts'
-import { type EngineName, engines } from './engines/engine-registry.ts'
+import { engines, type TensorEngineName } from './engines/engine-registry.ts'
 import { machineNowMs } from './machine-clock.ts'
 
 interface BatchResult {
@@ -39,7 +39,7 @@ export interface EngineHost {
  * Starts `options.instances` instances and resolves when all have loaded.
  * Rejects with OutOfMemoryError or the engine's error, having ended them all.
  */
-export async function startEngines(engine: EngineName, options: EngineOptions): Promise<EngineHost> {
+export async function startEngines(engine: TensorEngineName, options: EngineOptions): Promise<EngineHost> {
   const { place } = engines[engine]
   const connect = place === 'thread' ? connectThread : connectProcess
   const connections = Array.from({ length: place === 'thread' ? 1 : options.instances }, () => new EngineConnection(connect()))
@@ -146,7 +146,7 @@ class EngineConnection implements EngineInstance {
     })
   }
 
-  load(engine: EngineName, options: EngineOptions): Promise<LoadedEngine> {
+  load(engine: TensorEngineName, options: EngineOptions): Promise<LoadedEngine> {
     return new Promise((resolve, reject) => {
       if (this.#ended !== undefined) return reject(new Error(this.#ended))
       this.#loading = { resolve, reject }

@@ -1,9 +1,9 @@
 /** What passes between an engine host and its engine worker, over a process channel or a message port. */
 import type { EngineInfo, EngineOptions, Tensors, Utilization } from './engine.ts'
-import type { EngineName } from './engines/engine-registry.ts'
+import type { TensorEngineName } from './engines/engine-registry.ts'
 
 export type ToEngine =
-  | { readonly type: 'load'; readonly engine: EngineName; readonly options: EngineOptions }
+  | { readonly type: 'load'; readonly engine: TensorEngineName; readonly options: EngineOptions }
   | {
       readonly type: 'infer'
       readonly call: number

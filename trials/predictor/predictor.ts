@@ -23,15 +23,17 @@ const listenBacklog = 4096
  * Rejects with OutOfMemoryError, with the listen error (`code` 'EADDRINUSE'), or what the engine says; nothing is left then.
  */
 export async function startPredictor(settings: Settings): Promise<RunningPredictor> {
+  const { engine } = settings
+  if (engine === 'gguf') return (await import('./llm/gguf/gguf-predictor.ts')).startGgufPredictor(settings)
   const own = await ownDevices(settings)
-  if (settings.engine === 'emulated') {
+  if (engine === 'emulated') {
     const architecture = architectureOf(settings.model, own.architectures)
     if (architecture.kind === 'decoder') return (await import('./llm/llm-predictor.ts')).startLlmPredictor(settings, architecture, own.gpus)
   }
   const versions = await versionsToServe(settings.modelPath, settings.versionPolicy)
   // Threads and processes start by themselves while this thread loads the web server.
   const pool = new CpuPool(settings.cpuCores)
-  const starting = Promise.allSettled(versions.map((version) => startEngines(settings.engine, engineOptions(settings, own, version))))
+  const starting = Promise.allSettled(versions.map((version) => startEngines(engine, engineOptions(settings, own, version))))
   const { createServer } = await import('./http-server.ts')
   const metrics = new PredictorMetrics()
   const repository = new ModelRepository(settings.model)

@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { precisions, type Sharing, sharings } from '../devices/catalogue.ts'
 import { type EngineName, engineNames } from './engines/engine-registry.ts'
+import { flashAttentions, ggufSequences, kvCacheTypes } from './llm/gguf/gguf-knobs.ts'
 import { llmDefaults } from './llm/serving-limits.ts'
 import { type Quantization, quantizations } from './llm/step-model.ts'
 import { weightsToFill } from './weights-to-fill.ts'
@@ -79,7 +80,10 @@ const table = {
     unit: 'threads',
     schema: whole(1, 256).optional(),
   },
-  MAX_NUM_SEQS: { help: 'language models: sequences under way at once', schema: whole(1, 4096).default(llmDefaults.maxNumSeqs) },
+  MAX_NUM_SEQS: {
+    help: `language models: sequences under way at once; default: ${llmDefaults.maxNumSeqs}, of gguf ${ggufSequences}`,
+    schema: whole(1, 4096).optional(),
+  },
   MAX_NUM_BATCHED_TOKENS: {
     help: 'language models: tokens of one step',
     unit: 'tokens',
@@ -100,6 +104,12 @@ const table = {
     schema: z.enum(quantizations).default(llmDefaults.quantization),
   },
   ENABLE_PREFIX_CACHING: { help: 'language models: beginnings seen before are not computed again', schema: flag.default(true) },
+  KV_CACHE_TYPE: {
+    help: `gguf: numbers of the cache of keys and values, ${kvCacheTypes.join(', ')}`,
+    schema: z.enum(kvCacheTypes).default('f16'),
+  },
+  FLASH_ATTENTION: { help: `gguf: ${flashAttentions.join(', ')}`, schema: z.enum(flashAttentions).default('auto') },
+  GPU_LAYERS: { help: 'gguf: layers on the GPU; default: all with --gpu; none without', unit: 'layers', schema: whole(0, 1000).optional() },
   SEQUENCE_LENGTH: { help: 'tokens a text is cut or padded to', unit: 'tokens', schema: whole(2, 131_072).default(128) },
   PRECISION: {
     help: 'number format of the engine; default: fp32, of language models fp16',
@@ -138,6 +148,10 @@ interface LlmSettings {
   readonly gpuMemoryUtilization: number
   readonly tensorParallel: number
   readonly prefixCaching: boolean
+  readonly kvCacheType: RawSettings['KV_CACHE_TYPE']
+  readonly flashAttention: RawSettings['FLASH_ATTENTION']
+  /** Absent: all where there is a GPU. */
+  readonly gpuLayers?: number
 }
 
 /** Effective settings. Names as in the table, in camel case. */
@@ -227,8 +241,9 @@ const options = () =>
 
 const withoutGpu = ({ GPU }: RawSettings) => GPU === undefined || GPU === 'none'
 
-/** On CPU one for each core: threads of one instance wait for one another at every operation, worst when the cores have other work. */
-const instancesOf = (raw: RawSettings): number => raw.INSTANCES ?? (withoutGpu(raw) ? Math.min(raw.CPU_CORES, 64) : 1)
+/** On CPU one for each core, but of a language model one: threads of one instance wait for one another at every operation, worst when the cores have other work. */
+const instancesOf = (raw: RawSettings): number =>
+  raw.INSTANCES ?? (withoutGpu(raw) && raw.ENGINE !== 'gguf' ? Math.min(raw.CPU_CORES, 64) : 1)
 
 const named = (raw: RawSettings): Settings => ({
   model: raw.MODEL,
@@ -255,12 +270,15 @@ const named = (raw: RawSettings): Settings => ({
   llm: {
     precision: raw.PRECISION ?? llmDefaults.precision,
     quantization: raw.QUANTIZATION,
-    maxSequences: raw.MAX_NUM_SEQS,
+    maxSequences: raw.MAX_NUM_SEQS ?? (raw.ENGINE === 'gguf' ? ggufSequences : llmDefaults.maxNumSeqs),
     maxBatchedTokens: raw.MAX_NUM_BATCHED_TOKENS,
     maxModelLength: raw.MAX_MODEL_LEN,
     gpuMemoryUtilization: raw.GPU_MEMORY_UTILIZATION,
     tensorParallel: raw.TENSOR_PARALLEL_SIZE,
     prefixCaching: raw.ENABLE_PREFIX_CACHING,
+    kvCacheType: raw.KV_CACHE_TYPE,
+    flashAttention: raw.FLASH_ATTENTION,
+    gpuLayers: raw.GPU_LAYERS,
   },
   warmUpBatch: raw.WARM_UP_BATCH ?? raw.BATCH_SIZE,
   seed: raw.SEED,

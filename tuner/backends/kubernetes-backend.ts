@@ -166,13 +166,17 @@ function launcherOptionsOf(
  */
 function imagesOf({ kubernetes, devicesUsed }: Experiment, template: BuiltinTemplate | CommandTemplate) {
   if (kubernetes?.image !== undefined || template.kind !== 'builtin') return { image: kubernetes?.image ?? builtinImage }
-  const onnx = template.engine === 'onnx'
-  const image = builtinImageFor({ onnx, gpu: false })
+  const { engine } = template
+  const image = builtinImageFor({ engine, gpu: false })
   if (devicesUsed !== 'gpu') return { image }
-  const gpuImage = builtinImageFor({ onnx, gpu: true })
+  const gpuImage = builtinImageFor({ engine, gpu: true })
   if (gpuImage !== undefined) return { image, gpuImage }
-  const hint = 'build one with CUDA and onnxruntime-node, and say kubernetes: {image: ...}'
-  throw new UserError('no image of ours has ONNX Runtime for GPUs', hint, exitCodes.usage)
+  const [what, from] = engine === 'gguf' ? ['llama.cpp', 'node-llama-cpp'] : ['ONNX Runtime', 'onnxruntime-node']
+  throw new UserError(
+    `no image of ours has ${what} for GPUs`,
+    `build one with CUDA and ${from}, and say kubernetes: {image: ...}`,
+    exitCodes.usage,
+  )
 }
 
 const pullSecretsOf = ({ kubernetes }: Experiment): unknown =>

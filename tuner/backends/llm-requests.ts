@@ -31,7 +31,8 @@ function fromFile(path: string): Asked[] {
     if (line.trim() === '') return []
     try {
       const body = JSON.parse(line) as Record<string, unknown>
-      return [readCompletion(body, body.messages !== undefined, Number.POSITIVE_INFINITY)]
+      const { text, maxTokens } = readCompletion(body, body.messages !== undefined)
+      return [{ words: text.trim().split(/\s+/), maxTokens }]
     } catch (error) {
       throw new UserError(`${path}:${i + 1}: ${(error as Error).message}`, 'one JSON body with messages or prompt a line')
     }

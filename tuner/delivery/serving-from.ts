@@ -122,13 +122,14 @@ export function containerOf(
   switch (predictor.kind) {
     case 'builtin': {
       const { streams, transport } = protocolTable[builtinProtocol(predictor)]
-      // The built-in predictor only emulates language models: what deploys is the server that was named, else vLLM, whose scheduler it follows, under the same values.
-      if (streams) return languageContainer(predictor.standsFor ?? 'vllm', predictor.model, modelUri)
-      const engine = predictor.engine === 'onnx' ? 'onnx' : 'tfjs'
+      // Of a language model that was emulated, what deploys is the server that was named, else vLLM, whose scheduler it follows, under the same values.
+      const gguf = predictor.engine === 'gguf'
+      if (streams && !gguf) return languageContainer(predictor.standsFor ?? 'vllm', predictor.model, modelUri)
+      const engine = gguf || predictor.engine === 'onnx' ? predictor.engine : 'tfjs'
       const { PRECISION: precision = 'fp32', ...env } = predictorEnvironment(predictor, configuration, engine, resources)
       const image = kubernetes?.image
       return {
-        image: image ?? builtinImageFor({ onnx: engine === 'onnx', gpu: resources.gpu !== undefined }) ?? imageToFill,
+        image: image ?? builtinImageFor({ engine, gpu: resources.gpu !== undefined }) ?? imageToFill,
         // The trials' image is one of `tune` itself.
         ...(image === undefined ? {} : { args: ['predictor'] }),
         // Emulated in whatever precision; refused by the engine that computes.
@@ -147,8 +148,8 @@ export function containerOf(
         },
         port,
         ...(transport === 'grpc' && { grpcPort }),
-        readyPath: '/v2/health/ready',
-        livePath: '/v2/health/live',
+        readyPath: gguf ? '/health' : '/v2/health/ready',
+        livePath: gguf ? '/health' : '/v2/health/live',
         requestsMetric: 'predictor_requests_total',
       }
     }

@@ -25,6 +25,8 @@ interface SpaceSetting {
   readonly predictor: 'builtin' | 'command' | 'url' | 'pod'
   /** Served by the built-in predictor, or by a server whose arguments are written for it. */
   readonly languageModel?: boolean
+  /** A language model that llama.cpp runs here: it computes on the cores, and each sequence has its part of the memory from the start. */
+  readonly gguf?: boolean
   /** Of a named server of language models that is modelled: GPUs of a replica are tuned, as far as this one is split. */
   readonly split?: Decoder
   readonly cpuCores: number
@@ -41,6 +43,13 @@ interface SpaceSetting {
 /** The parameters that are tuned where the user names no other values. */
 function defaultSpace(setting: SpaceSetting): Record<string, ParameterEntry> {
   if (setting.predictor === 'url' || setting.predictor === 'pod') return {}
+  if (setting.gguf)
+    return {
+      cpuCores: { values: setting.backend === 'local' ? powersOfTwo(1, setting.cpuCores) : [1, 2, 4, 8] },
+      ...(setting.devices !== 'cpu' && { gpu: { values: [...setting.gpus] } }),
+      maxNumSeqs: { values: powersOfTwo(1, 16) },
+      maxNumBatchedTokens: { values: powersOfTwo(128, 512) },
+    }
   if (setting.languageModel) {
     const scheduling = { maxNumSeqs: { values: [16, 32, 64, 128, 256] }, maxNumBatchedTokens: { values: powersOfTwo(512, 8192) } }
     const splits = setting.split && { gpus: { values: usualSplits(setting.split) } }

@@ -41,10 +41,10 @@ const model = z.union([text('the name of a model').transform(readModel), modelKe
   error: 'expected the name of a model, or {name, architecture, path, version}',
 })
 
-/** 'bert', 'models/mine', 'mine.onnx', 'mine/config.json' (dimensions, no weights). */
+/** 'bert', 'models/mine', 'mine.onnx', 'mine.gguf', 'mine/config.json' (dimensions, no weights). */
 function readModel(name: string): ModelEntry {
   if (isDimensionsFile(name)) return { architecture: name }
-  return /[/\\]|\.onnx$/.test(name) ? { path: name } : { name }
+  return /[/\\]|\.(onnx|gguf)$/.test(name) ? { path: name } : { name }
 }
 
 /** Whether an architecture is a file of dimensions rather than a name. */

@@ -3,6 +3,7 @@ import type { CategoricalParameter, Category, OrdinalParameter, Parameter, Scale
 import { findGpu, type Gpu, precisions, sharings } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError, namesNear } from '../../trials/devices/device-model-error.ts'
 import { gpuFeatures } from '../../trials/devices/features.ts'
+import { flashAttentions, kvCacheTypes } from '../../trials/predictor/llm/gguf/gguf-knobs.ts'
 import { quantizations } from '../../trials/predictor/llm/step-model.ts'
 import type { ParameterEntry } from './experiment-schema.ts'
 import { geometric, powersOfTwo } from './shorthand.ts'
@@ -145,6 +146,9 @@ export const knownParameters: readonly KnownParameter[] = [
     min: 0.05,
     max: 1,
   },
+  { name: 'kvCacheType', what: 'numbers of the cache of a GGUF model', category: 'server', scale: 'linear', names: kvCacheTypes },
+  { name: 'flashAttention', what: 'of a GGUF model', category: 'server', scale: 'linear', names: flashAttentions },
+  { name: 'gpuLayers', what: 'layers of a GGUF model on the GPU', category: 'server', scale: 'linear', whole: true, min: 0, max: 1000 },
   { name: 'precision', what: 'arithmetic', category: 'server', scale: 'linear', names: precisions },
   { name: 'quantization', what: 'weights of a language model in fewer bits', category: 'server', scale: 'linear', names: quantizations },
   { name: 'sharing', what: 'how a GPU is shared', category: 'resource', scale: 'linear', names: sharings },

@@ -7,9 +7,11 @@ import { architectureOf, type Decoder } from '../../trials/devices/architecture.
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
 import { graphName, isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
+import type { ComputingEngine } from '../../trials/launchers/builtin.ts'
 import { isLanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
 import { type ServerKind, serverCommand, serverProtocol } from '../../trials/launchers/server-files/preset.ts'
 import type { BuiltinTemplate, Called, CommandTemplate, PredictorTemplate, PrepareStep } from '../../trials/launchers/template.ts'
+import { isGgufFile } from '../../trials/predictor/llm/gguf/gguf-knobs.ts'
 import { type BuiltinProtocol, spoken } from '../../trials/predictor/protocol/spoken.ts'
 import { replaceReferences } from '../../trials/secrets.ts'
 import type { Context } from './context.ts'
@@ -27,8 +29,9 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
   const kind = kindOf(context)
   const readyTimeoutS = (readyTimeout ?? parseDurationMs(defaults.readyTimeout)) / 1000
   if (kind === 'builtin') {
-    const asked = builtinProtocol(report, protocol, model, own)
-    const built = engine ?? (model.path?.endsWith('.onnx') ? 'onnx' : 'auto')
+    const built = engine ?? (model.path?.endsWith('.onnx') ? 'onnx' : isGgufFile(model.path) ? 'gguf' : 'auto')
+    const asked = builtinProtocol(report, protocol, model, own, built === 'gguf')
+    if (built === 'gguf') checkGguf(context, model)
     if (server !== undefined && !protocolTable[asked].streams)
       report(['predictor', 'server'], `${server} serves language models, and ${model.name} is none`, 'leave the server out')
     const standsFor = server !== undefined && isLanguageServer(server) ? { standsFor: server } : {}
@@ -51,6 +54,18 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
     readyTimeoutS,
   }
   return kind === 'url' ? urlTemplate(context, common) : commandTemplate(context, common, model)
+}
+
+/** It runs for real or not at all: how fast llama.cpp is on a device is not modelled. */
+function checkGguf({ entries, report, around }: Context, { path }: ModelSpec): void {
+  const backend = entries.backend ?? defaults.backend
+  if (path === undefined) report(['predictor', 'engine'], 'the gguf engine needs a file', 'say which: --model ./model.gguf')
+  if (backend === 'simulated' || entries.devices === 'emulated') {
+    const hint = 'use --backend local with --devices cpu or gpu; or name its architecture alone: --model llama-3.1-8b'
+    report([backend === 'simulated' ? 'backend' : 'devices'], 'a GGUF model is run for real, and neither simulated nor emulated', hint)
+  }
+  const missing = backend === 'local' && !around.stored ? around.machine.missingGguf : undefined
+  if (missing !== undefined) report(['model'], `GGUF models are served through llama.cpp: ${missing.what}`, missing.install)
 }
 
 function checkRequest({ entries, report }: Context): void {
@@ -170,8 +185,9 @@ function builtinProtocol(
   protocol: NonNullable<ExperimentEntries['predictor']>['protocol'],
   model: ModelSpec,
   own: OwnDevices,
+  gguf: boolean,
 ): BuiltinProtocol {
-  const names: readonly BuiltinProtocol[] = languageModelOf(model.architecture, own) ? spoken.prompts : spoken.tensors
+  const names: readonly BuiltinProtocol[] = gguf || languageModelOf(model.architecture, own) ? spoken.prompts : spoken.tensors
   const found = names.find((name) => name === protocol)
   if (protocol !== undefined && found === undefined)
     report(['predictor', 'protocol'], `the built-in predictor does not speak ${protocol} with ${model.name}`, `use ${names.join(', ')}`)
@@ -200,8 +216,9 @@ export function reportTemplate({ report }: Context, problem: string): void {
 function gpuEngine(
   { engine }: Pick<BuiltinTemplate, 'engine'>,
   { path }: ModelSpec,
-  drivesGpus: (engine: 'tfjs' | 'onnx') => boolean,
-): 'tfjs' | 'onnx' | undefined {
+  drivesGpus: (engine: ComputingEngine) => boolean,
+): ComputingEngine | undefined {
+  if (engine === 'gguf') return drivesGpus(engine) ? engine : undefined
   const able =
     engine === 'onnx' ? (['onnx'] as const) : engine === 'tfjs' || path !== undefined ? (['tfjs'] as const) : (['onnx', 'tfjs'] as const)
   return able.find(drivesGpus)
@@ -215,7 +232,7 @@ export function resolveDevices(
   const devices = entries.devices ?? defaults.devices
   const backend = entries.backend ?? defaults.backend
   const { gpus, slices = [], drivesGpus = () => true } = around.machine
-  const onnx = predictor.kind === 'builtin' && predictor.engine === 'onnx'
+  const runsAnywhere = predictor.kind === 'builtin' && (predictor.engine === 'onnx' || predictor.engine === 'gguf')
   const here = gpus.length + slices.length > 0 && (predictor.kind !== 'builtin' || gpuEngine(predictor, model, drivesGpus) !== undefined)
   if (backend === 'simulated' && predictor.kind !== 'builtin')
     report(['backend'], `a ${predictor.kind} predictor cannot be simulated: what it does is not known`, 'use --backend local')
@@ -243,7 +260,7 @@ export function resolveDevices(
   if (backend === 'kubernetes') return 'gpu'
   if (backend === 'local' && here) return 'gpu'
   // Emulating takes an architecture, which a file does not tell; the file itself runs anywhere.
-  return backend === 'local' && onnx ? 'cpu' : 'emulated'
+  return backend === 'local' && runsAnywhere ? 'cpu' : 'emulated'
 }
 
 /** Whether the user chooses GPUs himself. */
@@ -257,7 +274,7 @@ export function builtinFor(
   template: BuiltinTemplate,
   model: ModelSpec,
   devicesUsed: Experiment['devicesUsed'],
-  { gpuCatalogue, drivesGpus }: { readonly gpuCatalogue?: string; readonly drivesGpus?: (engine: 'tfjs' | 'onnx') => boolean } = {},
+  { gpuCatalogue, drivesGpus }: { readonly gpuCatalogue?: string; readonly drivesGpus?: (engine: ComputingEngine) => boolean } = {},
 ): BuiltinTemplate {
   if (devicesUsed === 'emulated') {
     const graph = isOnnxFile(model.path) && model.architecture === graphName(model.path) ? model.path : undefined

@@ -171,6 +171,7 @@ function resolveSpace(context: Context, serving: Serving, pod: boolean, { gpus: 
       devices: devicesUsed,
       predictor: pod ? 'pod' : predictor.kind,
       languageModel: streams && (predictor.kind === 'builtin' || (predictor.kind === 'command' && predictor.server !== undefined)),
+      gguf: predictor.kind === 'builtin' && predictor.engine === 'gguf',
       split: variants.length === 0 ? splitOf(predictor, own) : undefined,
       cpuCores: around.machine.cpuCores,
       gpus: offers?.map(({ name }) => name) ?? named.filter((gpu) => priced[gpu]),

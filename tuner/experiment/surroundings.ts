@@ -1,5 +1,5 @@
 /** What the experiment needs to know of the machine. */
-import { missingGpuDriver } from '../../trials/launchers/builtin.ts'
+import { missingGguf, missingGpuDriver } from '../../trials/launchers/builtin.ts'
 import { isWhole, shareBound } from '../../trials/machine/gpu-offer.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import type { Surroundings } from './context.ts'
@@ -18,6 +18,7 @@ export function surroundings(machine: MachineFacts): Surroundings {
       slices,
       shareBound: (serverBounds) => shareBound(machine.gpus, machine.mps, serverBounds),
       drivesGpus: (engine) => missingGpuDriver(engine, machine) === undefined,
+      missingGguf: missingGguf(machine),
     },
   }
 }

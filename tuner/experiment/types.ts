@@ -1,4 +1,5 @@
 /** The effective experiment: what the loop consumes, after defaults, file, environment and flags are merged. */
+
 import type { PayloadSource } from '../../profiler/payload-source.ts'
 import type { AskedMetric } from '../../profiler/prometheus.ts'
 import type { WarmUp } from '../../profiler/protocols/warm-up-requests.ts'
@@ -7,6 +8,7 @@ import type { SamplerName } from '../../search/samplers/sampler-names.ts'
 import type { Configuration, Objective, SearchSpace } from '../../search/types.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
 import type { ServerCalibration } from '../../trials/devices/server-calibration.ts'
+import type { ComputingEngine } from '../../trials/launchers/builtin.ts'
 import type { AnswerRules } from '../../trials/launchers/checked-answers.ts'
 import type { DraOptions } from '../../trials/launchers/kubernetes/dra.ts'
 import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
@@ -195,7 +197,9 @@ export interface MachineFacts {
   /** What enforces a share of a whole GPU, with a server that keeps to its share by itself or without; nothing unless said. */
   readonly shareBound?: (serverBounds: boolean) => ShareBound | undefined
   /** Whether an engine of the built-in predictor can use the GPUs, true unless said: else `devices: auto` emulates them, or runs ONNX files on CPU. */
-  readonly drivesGpus?: (engine: 'tfjs' | 'onnx') => boolean
+  readonly drivesGpus?: (engine: ComputingEngine) => boolean
+  /** What keeps GGUF files from being served, and what to install; absent: nothing. */
+  readonly missingGguf?: { readonly what: string; readonly install: string }
 }
 
 export interface ConfigProblem {

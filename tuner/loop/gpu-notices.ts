@@ -1,6 +1,6 @@
 /** What a reader must know of this machine's GPUs before anything else: why one is not used, and what is odd about one that is. */
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
-import { builtinProtocol, missingGpuDriver } from '../../trials/launchers/builtin.ts'
+import { builtinProtocol, type ComputingEngine, missingGpuDriver } from '../../trials/launchers/builtin.ts'
 import { gpuWarnings, isWhole } from '../../trials/machine/gpu-offer.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import type { Experiment } from '../experiment/types.ts'
@@ -9,7 +9,7 @@ import type { Experiment } from '../experiment/types.ts'
  * Why the built-in server leaves the GPUs alone, and what to install; undefined: it uses them, or there is none.
  * @param engines those that could run the model, the first of them preferred
  */
-export function whyUnused(engines: readonly ('tfjs' | 'onnx')[], machine: MachineFacts): string | undefined {
+export function whyUnused(engines: readonly ComputingEngine[], machine: MachineFacts): string | undefined {
   const names = [...new Set(machine.gpus.filter(canRun).map(({ name }) => name))]
   const missing = engines
     .map((engine) => missingGpuDriver(engine, machine))
@@ -36,6 +36,7 @@ export function gpuNotices(experiment: Experiment, machine: MachineFacts): strin
 
 /** Files of TensorFlow.js run in its engine alone, ONNX files in theirs, built-in models in either; language models are emulated. */
 function unusedBy({ model, predictor }: Experiment, machine: MachineFacts): string | undefined {
+  if (predictor.kind === 'builtin' && predictor.engine === 'gguf') return whyUnused(['gguf'], machine)
   const names = machine.gpus.filter(canRun).map(({ name }) => name)
   if (names.length > 0 && protocolTable[predictor.kind === 'builtin' ? builtinProtocol(predictor) : predictor.protocol].streams)
     return `${[...new Set(names)].join(', ')}: here and not used, for the built-in server emulates language models; give one that runs them, vLLM say, as --command`

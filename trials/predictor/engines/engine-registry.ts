@@ -16,5 +16,7 @@ export const engines = {
   emulated: { place: 'thread', load: () => import('./emulated.ts') },
 } as const satisfies Readonly<Record<string, EngineEntry>>
 
-export type EngineName = keyof typeof engines
-export const engineNames = Object.keys(engines) as EngineName[]
+export type TensorEngineName = keyof typeof engines
+/** `gguf` runs language models (`llm/gguf`), which are no batches of tensors. */
+export type EngineName = TensorEngineName | 'gguf'
+export const engineNames: readonly EngineName[] = [...(Object.keys(engines) as TensorEngineName[]), 'gguf']

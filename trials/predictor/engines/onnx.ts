@@ -12,11 +12,12 @@ import {
   type TensorSpec,
   type Tensors,
 } from '../engine.ts'
+import { modelFile } from '../models/model-file.ts'
 import { ModelError } from '../models/model-registry.ts'
 import { atLength, taskOf } from '../models/task.ts'
 import { warmUp } from './engine-warm-up.ts'
 import { builtinGraph } from './onnx/builtin-graph.ts'
-import { importRuntime, isOutOfMemory, onnxFile, openSession, type Runtime } from './onnx/onnx-session.ts'
+import { importRuntime, isOutOfMemory, openSession, type Runtime } from './onnx/onnx-session.ts'
 import { datatypeOf, fromOnnx, toOnnx } from './onnx/onnx-tensors.ts'
 
 /** @param load imports onnxruntime-node */
@@ -57,7 +58,7 @@ export function createEngine(options: EngineOptions, load?: () => Promise<Runtim
     device:
       options.gpu === undefined ? `CPU (ONNX Runtime, ${threads} thread${threads > 1 ? 's' : ''})` : `${options.gpu} (ONNX Runtime, CUDA)`,
     async load(): Promise<EngineInfo> {
-      const file = modelPath === undefined ? undefined : await onnxFile(modelPath)
+      const file = modelPath === undefined ? undefined : await modelFile(modelPath, 'onnx')
       const runtime = await importRuntime(load)
       const session = await openSession(runtime, file ?? builtinGraph(options), options)
       try {

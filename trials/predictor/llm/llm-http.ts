@@ -1,19 +1,14 @@
-/** The OpenAI protocol over the simulated language model: chat and completions, streamed or whole. */
+/** The OpenAI protocol over a language model: chat and completions, streamed or whole. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { parseJson, RequestError } from '../protocol/tensors.ts'
 import { requestDeadline } from '../request-deadline.ts'
-import type { LlmEngine } from './llm-engine.ts'
-import { type CompletionRequest, prefixHashes, readCompletion } from './prompt.ts'
-import type { Sequence } from './scheduler.ts'
+import type { CompletionEngine } from './completion-engine.ts'
+import { type CompletionRequest, checkLength, readCompletion } from './prompt.ts'
 
 interface LlmServerOptions {
   readonly model: string
-  /** 'emulated L4 × 2'. */
-  readonly device: string
-  readonly maxModelLength: number
   readonly maxBodyBytes: number
   readonly requestTimeoutS: number
-  readonly prefixCaching: boolean
   /** Prometheus text. */
   readonly metrics: () => Promise<string>
   readonly onAnswer: (status: number) => void
@@ -25,9 +20,11 @@ interface LlmServer {
   drain(): void
 }
 
-const vocabulary = ['the', 'server', 'answers', 'with', 'words', 'that', 'nobody', 'computed', 'for', 'they', 'are', 'emulated']
-
-export function createLlmServer(engine: LlmEngine, options: LlmServerOptions): LlmServer {
+export function createLlmServer<Prompt extends { readonly length: number }>(
+  engine: CompletionEngine<Prompt>,
+  options: LlmServerOptions,
+): LlmServer {
+  const { maxModelLength, provenance } = engine
   let draining = false
   let answers = 0
   const server = createServer(requestDeadline(options.requestTimeoutS), (request, response) => {
@@ -48,7 +45,7 @@ export function createLlmServer(engine: LlmEngine, options: LlmServerOptions): L
       case 'GET /v1/models':
         return sendJson(response, 200, {
           object: 'list',
-          data: [{ id: options.model, object: 'model', owned_by: 'tune', max_model_len: options.maxModelLength, provenance: 'emulated' }],
+          data: [{ id: options.model, object: 'model', owned_by: 'tune', max_model_len: maxModelLength, provenance }],
         })
       case 'GET /metrics':
         response.setHeader('content-type', 'text/plain; version=0.0.4')
@@ -67,20 +64,27 @@ export function createLlmServer(engine: LlmEngine, options: LlmServerOptions): L
     const body = parseJson(text)
     if (body.model !== undefined && body.model !== options.model)
       throw new RequestError(404, `The model '${String(body.model)}' does not exist; this predictor serves '${options.model}'`)
-    const request = readCompletion(body, chat, options.maxModelLength)
-    const answer = new Answer(request, chat, `${chat ? 'chatcmpl' : 'cmpl'}-${++answers}`, options, response)
-    const sequence: Sequence = {
-      promptTokens: request.words.length,
-      outputTokens: request.maxTokens,
-      prefix: options.prefixCaching ? prefixHashes(request.words) : [],
-      token: (index, last) => {
-        answer.token(index, last)
-        if (last) options.onAnswer(200)
+    const request = readCompletion(body, chat)
+    const prompt = engine.read(request.text)
+    const { maxTokens, ignoreEos } = request
+    checkLength(prompt.length, maxTokens, maxModelLength)
+    const id = `${chat ? 'chatcmpl' : 'cmpl'}-${++answers}`
+    const answer = new Answer({ ...request, promptTokens: prompt.length }, { id, chat, model: options.model, engine }, response)
+    const forget = engine.add(prompt, {
+      maxTokens,
+      ignoreEos,
+      token: (piece, end) => {
+        answer.token(piece, end)
+        if (end) options.onAnswer(200)
       },
-    }
-    if (!engine.add(sequence)) throw new RequestError(429, 'too many requests wait')
+      failed: (error) => {
+        options.onAnswer(500)
+        answer.failed(error)
+      },
+    })
+    if (!forget) throw new RequestError(429, 'too many requests wait')
     // A client that leaves frees its place.
-    response.once('close', () => engine.remove(sequence))
+    response.once('close', forget)
   }
   return {
     server,
@@ -90,62 +94,74 @@ export function createLlmServer(engine: LlmEngine, options: LlmServerOptions): L
   }
 }
 
+interface Given extends CompletionRequest {
+  readonly promptTokens: number
+}
+
+/** What every chunk of an answer says. */
+interface Head {
+  readonly id: string
+  readonly chat: boolean
+  readonly model: string
+  readonly engine: Pick<CompletionEngine<never>, 'provenance' | 'device'>
+}
+
 /** One completion on its way out. */
 class Answer {
-  readonly #words: string[] = []
+  readonly #pieces: string[] = []
+  #tokens = 0
 
   constructor(
-    private readonly request: CompletionRequest,
-    private readonly chat: boolean,
-    private readonly id: string,
-    private readonly options: LlmServerOptions,
+    private readonly request: Given,
+    private readonly of: Head,
     private readonly response: ServerResponse,
   ) {
-    response.setHeader('x-provenance', 'emulated')
+    response.setHeader('x-provenance', of.engine.provenance)
     if (request.stream) response.setHeader('content-type', 'text/event-stream')
   }
 
-  token(index: number, last: boolean): void {
-    const word = `${index === 0 ? '' : ' '}${vocabulary[index % vocabulary.length]}`
+  token(piece: string, end: 'length' | 'stop' | undefined): void {
+    this.#tokens += 1
     if (!this.request.stream) {
-      this.#words.push(word)
-      if (last) sendJson(this.response, 200, this.whole())
+      this.#pieces.push(piece)
+      if (end) sendJson(this.response, 200, this.whole(end))
       return
     }
-    this.event([this.choice(index === 0 && this.chat ? { role: 'assistant', content: word } : { content: word }, last ? 'length' : null)])
-    if (!last) return
+    this.event([this.choice(this.#tokens === 1 && this.of.chat ? { role: 'assistant', content: piece } : { content: piece }, end ?? null)])
+    if (!end) return
     if (this.request.includeUsage) this.event([], this.usage())
     this.response.end('data: [DONE]\n\n')
   }
 
+  failed({ message }: Error): void {
+    const error = { error: { message, type: 'server_error', code: 500 } }
+    if (this.response.headersSent) this.response.end(`data: ${JSON.stringify(error)}\n\n`)
+    else sendJson(this.response, 500, error)
+  }
+
   private event(choices: readonly object[], usage?: object): void {
-    const chunk = { ...this.head(this.chat ? 'chat.completion.chunk' : 'text_completion'), choices, ...(usage && { usage }) }
+    const chunk = { ...this.head(this.of.chat ? 'chat.completion.chunk' : 'text_completion'), choices, ...(usage && { usage }) }
     this.response.write(`data: ${JSON.stringify(chunk)}\n\n`)
   }
 
   private choice(delta: { readonly role?: string; readonly content: string }, finish: string | null) {
-    return { index: 0, ...(this.chat ? { delta } : { text: delta.content }), finish_reason: finish }
+    return { index: 0, ...(this.of.chat ? { delta } : { text: delta.content }), finish_reason: finish }
   }
 
-  private whole() {
-    const text = this.#words.join('')
-    const content = this.chat ? { message: { role: 'assistant', content: text } } : { text }
-    const choices = [{ index: 0, ...content, finish_reason: 'length' }]
-    return { ...this.head(this.chat ? 'chat.completion' : 'text_completion'), choices, usage: this.usage() }
+  private whole(finish: 'length' | 'stop') {
+    const text = this.#pieces.join('')
+    const content = this.of.chat ? { message: { role: 'assistant', content: text } } : { text }
+    const choices = [{ index: 0, ...content, finish_reason: finish }]
+    return { ...this.head(this.of.chat ? 'chat.completion' : 'text_completion'), choices, usage: this.usage() }
   }
 
   private head(object: string) {
-    return {
-      id: this.id,
-      object,
-      created: Math.floor(Date.now() / 1000),
-      model: this.options.model,
-      system_fingerprint: this.options.device,
-    }
+    const { id, model, engine } = this.of
+    return { id, object, created: Math.floor(Date.now() / 1000), model, system_fingerprint: engine.device }
   }
 
   private usage() {
-    const [prompt, completion] = [this.request.words.length, this.request.maxTokens]
+    const [prompt, completion] = [this.request.promptTokens, this.#tokens]
     return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
   }
 }

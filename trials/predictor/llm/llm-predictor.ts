@@ -1,12 +1,12 @@
-import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
-import { Counter, Gauge, Registry } from 'prom-client'
 import type { Decoder } from '../../devices/architecture.ts'
 import { findGpu, type Gpu } from '../../devices/catalogue.ts'
 import type { RunningPredictor } from '../running-predictor.ts'
 import type { Settings } from '../settings.ts'
+import type { Completion, CompletionEngine } from './completion-engine.ts'
 import { LlmEngine } from './llm-engine.ts'
-import { createLlmServer } from './llm-http.ts'
+import { prefixHashes } from './prompt.ts'
+import type { Sequence } from './scheduler.ts'
+import { serveCompletions } from './serve-completions.ts'
 import { llmServer } from './serving-limits.ts'
 
 /**
@@ -35,87 +35,54 @@ export async function startLlmPredictor(
     queueLimit: settings.queueLimit,
   })
   const engine = new LlmEngine(limits, stepMs)
-  const metrics = metricsOf(settings.model, engine, memoryMiB, tensorParallel)
+  const scheduler = engine.scheduler
   const described = `${gpu.name}${tensorParallel > 1 ? ` × ${tensorParallel}` : ''} (emulated)`
-  const { server, drain } = createLlmServer(engine, {
-    model: settings.model,
-    device: described,
-    maxModelLength,
-    maxBodyBytes: Math.round(settings.maxBodyMiB * 2 ** 20),
-    requestTimeoutS: settings.requestTimeoutS,
-    prefixCaching: llm.prefixCaching,
-    metrics: () => metrics.registry.metrics(),
-    onAnswer: metrics.answered,
-  })
-  server.listen({ host: settings.host, port: settings.port, backlog: 4096 })
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-
-  let stopped: Promise<void> | undefined
-  const stop = async () => {
-    drain()
-    let limit: NodeJS.Timeout | undefined
-    await Promise.race([
-      engine.drained(),
-      new Promise((resolve) => {
-        limit = setTimeout(resolve, settings.drainTimeoutMs)
-      }),
-    ])
-    clearTimeout(limit)
-    engine.close()
-    const closed = new Promise((resolve) => server.close(resolve))
-    server.closeIdleConnections()
-    const lastCall = setTimeout(() => server.closeAllConnections(), 500)
-    await closed
-    clearTimeout(lastCall)
-  }
-  return {
-    url: `http://${settings.host.includes(':') ? `[${settings.host}]` : settings.host}:${port}`,
-    port,
-    model: settings.model,
-    device: described,
-    provenance: 'emulated',
-    died: new Promise(() => {}),
-    stop: () => {
-      stopped ??= stop()
-      return stopped
-    },
-  }
-}
-
-/** The names of the tensor predictor's metrics where they mean the same. */
-function metricsOf(model: string, engine: LlmEngine, memoryMiB: number, gpus: number) {
-  const registry = new Registry()
-  const registers = [registry]
-  const requests = new Counter({
-    name: 'predictor_requests_total',
-    help: 'Requests answered, by HTTP status',
-    labelNames: ['model', 'status'],
-    registers,
-  })
-  const readyAt = performance.now()
-  const figures: readonly (readonly [name: string, help: string, value: () => number])[] = [
+  return serveCompletions(new EmulatedCompletions(engine, described, maxModelLength, llm.prefixCaching), settings, [
     ['predictor_batches_total', 'Steps done', () => engine.steps],
     ['predictor_items_total', 'Sequences over all steps; items / batches is the mean batch', () => engine.stepSequences],
-    ['predictor_waiting', 'Sequences that wait', () => engine.scheduler.waiting],
-    ['predictor_running', 'Sequences under way', () => engine.scheduler.running],
-    ['predictor_cache_use', 'Share of the cache in use, 0-1', () => engine.scheduler.cacheUse],
-    ['predictor_preemptions_total', 'Sequences that had to start over for want of cache', () => engine.scheduler.preemptions],
-    ['predictor_prefix_hit_tokens_total', 'Prompt tokens found in the cache', () => engine.scheduler.prefixHitTokens],
-    ['predictor_device_busy_seconds_total', 'Time that the emulated devices computed', () => (gpus * engine.busyMs) / 1000],
-    ['predictor_device_memory_bytes', 'Memory used on the emulated devices', () => gpus * memoryMiB * 2 ** 20],
-    ['predictor_devices', 'Emulated devices', () => gpus],
-    ['predictor_ready_seconds', 'Time since ready', () => (performance.now() - readyAt) / 1000],
-  ]
-  for (const [name, help, value] of figures) {
-    new Gauge({
-      name,
-      help,
-      registers,
-      collect() {
-        this.set(value())
-      },
-    })
+    ['predictor_waiting', 'Sequences that wait', () => scheduler.waiting],
+    ['predictor_running', 'Sequences under way', () => scheduler.running],
+    ['predictor_cache_use', 'Share of the cache in use, 0-1', () => scheduler.cacheUse],
+    ['predictor_preemptions_total', 'Sequences that had to start over for want of cache', () => scheduler.preemptions],
+    ['predictor_prefix_hit_tokens_total', 'Prompt tokens found in the cache', () => scheduler.prefixHitTokens],
+    ['predictor_device_busy_seconds_total', 'Time that the emulated devices computed', () => (tensorParallel * engine.busyMs) / 1000],
+    ['predictor_device_memory_bytes', 'Memory used on the emulated devices', () => tensorParallel * memoryMiB * 2 ** 20],
+    ['predictor_devices', 'Emulated devices', () => tensorParallel],
+  ])
+}
+
+const vocabulary = ['the', 'server', 'answers', 'with', 'words', 'that', 'nobody', 'computed', 'for', 'they', 'are', 'emulated']
+
+/** A token is a word here, and nothing but the asked length ends an answer. */
+class EmulatedCompletions implements CompletionEngine<readonly string[]> {
+  readonly provenance = 'emulated'
+
+  constructor(
+    private readonly engine: LlmEngine,
+    readonly device: string,
+    readonly maxModelLength: number,
+    private readonly prefixCaching: boolean,
+  ) {}
+
+  read(text: string): readonly string[] {
+    return text.trim().split(/\s+/)
   }
-  return { registry, answered: (status: number) => requests.inc({ model, status }) }
+
+  add(words: readonly string[], { maxTokens, token }: Completion): (() => void) | undefined {
+    const sequence: Sequence = {
+      promptTokens: words.length,
+      outputTokens: maxTokens,
+      prefix: this.prefixCaching ? prefixHashes(words) : [],
+      token: (index, last) => token(`${index === 0 ? '' : ' '}${vocabulary[index % vocabulary.length]}`, last ? 'length' : undefined),
+    }
+    return this.engine.add(sequence) ? () => this.engine.remove(sequence) : undefined
+  }
+
+  drained(): Promise<void> {
+    return this.engine.drained()
+  }
+
+  close(): void {
+    this.engine.close()
+  }
 }

@@ -1,19 +1,20 @@
-/** Prompts as the simulator sees them: how many tokens, and which beginnings they share. */
+/** Requests for completions, and prompts as the simulator sees them: which beginnings they share. */
 import { isRecord } from '../../../profiler/plain-record.ts'
 import { RequestError } from '../protocol/tensors.ts'
 import { blockTokens } from './scheduler.ts'
 
 export interface CompletionRequest {
-  readonly words: readonly string[]
+  readonly text: string
   readonly maxTokens: number
+  readonly ignoreEos: boolean
   readonly stream: boolean
   readonly includeUsage: boolean
 }
 
 const defaultMaxTokens = 128
 
-/** Reads a chat or completions request. A token is a word here. Throws RequestError 400. */
-export function readCompletion(body: Record<string, unknown>, chat: boolean, maxModelLength: number): CompletionRequest {
+/** Reads a chat or completions request. Throws RequestError 400. */
+export function readCompletion(body: Record<string, unknown>, chat: boolean): CompletionRequest {
   const text = chat ? chatText(body.messages) : body.prompt
   if (typeof text !== 'string' || text.trim() === '')
     throw new RequestError(400, chat ? "'messages' must be a list of {role, content} with text" : "'prompt' must be a text")
@@ -21,15 +22,19 @@ export function readCompletion(body: Record<string, unknown>, chat: boolean, max
   if (typeof maxTokens !== 'number' || !Number.isInteger(maxTokens) || maxTokens < 1)
     throw new RequestError(400, "'max_tokens' must be a whole number of at least 1")
   if (body.n !== undefined && body.n !== 1) throw new RequestError(400, "'n' other than 1 is not supported")
-  const words = text.trim().split(/\s+/)
-  if (words.length + maxTokens > maxModelLength)
+  const options = isRecord(body.stream_options) ? body.stream_options : {}
+  const [stream, ignoreEos, includeUsage] = [body.stream === true, body.ignore_eos === true, options.include_usage === true]
+  return { text, maxTokens, ignoreEos, stream, includeUsage }
+}
+
+/** Throws RequestError 400 where prompt and answer are longer than the model takes. */
+export function checkLength(promptTokens: number, maxTokens: number, maxModelLength: number): void {
+  if (promptTokens + maxTokens > maxModelLength)
     throw new RequestError(
       400,
-      `This model's maximum context length is ${maxModelLength} tokens. However, you requested ${words.length + maxTokens} tokens ` +
-        `(${words.length} in the messages, ${maxTokens} in the completion).`,
+      `This model's maximum context length is ${maxModelLength} tokens. However, you requested ${promptTokens + maxTokens} tokens ` +
+        `(${promptTokens} in the messages, ${maxTokens} in the completion).`,
     )
-  const options = isRecord(body.stream_options) ? body.stream_options : {}
-  return { words, maxTokens, stream: body.stream === true, includeUsage: options.include_usage === true }
 }
 
 function chatText(messages: unknown): string | undefined {

@@ -21,7 +21,7 @@ export function targetOf(words: readonly string[], isProgram: (name: string) => 
   if (/^[\w.-]+:\d{1,5}(\/|$)/.test(first)) return { kind: 'url', url: `http://${first}` }
   const split = splitCommand(first)
   if (split.length > 1) return { kind: 'command', words: split }
-  if (ownServerOf(split) || (isProgram(first) && !/\.onnx$|\.json$/.test(first))) return { kind: 'command', words: split }
+  if (ownServerOf(split) || (isProgram(first) && !/\.(onnx|gguf|json)$/.test(first))) return { kind: 'command', words: split }
   return { kind: 'model', model: first }
 }
 

@@ -87,7 +87,7 @@ const isProgram = (name: string): boolean =>
 /** Whether it is the first word of a command, and no URL or model. A word that is none of them is one too: of a program that is missing. */
 export function startsCommand(word: string): boolean {
   const target = targetOf([word], isProgram)
-  return target.kind === 'command' || (target.kind === 'model' && !/[/\\]|\.onnx$|\.json$/.test(word) && !isArchitecture(word))
+  return target.kind === 'command' || (target.kind === 'model' && !/[/\\]|\.(onnx|gguf|json)$/.test(word) && !isArchitecture(word))
 }
 
 function isArchitecture(name: string): boolean {

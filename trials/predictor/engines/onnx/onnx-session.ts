@@ -1,6 +1,4 @@
 /** Opens a user's ONNX file, or a graph in memory, in ONNX Runtime, which is an optional package. */
-import { readdir, stat } from 'node:fs/promises'
-import { join } from 'node:path'
 import type { InferenceSession } from 'onnxruntime-node'
 import { type EngineOptions, OutOfMemoryError } from '../../engine.ts'
 import { ModelError } from '../../models/model-registry.ts'
@@ -21,21 +19,6 @@ export async function importRuntime(load: () => Promise<Runtime> = () => import(
         'download of the CUDA provider fails or is not wanted, set ONNXRUNTIME_NODE_INSTALL=skip for that',
     )
   }
-}
-
-/** The file to open: the path itself, or in a folder its model.onnx or its only .onnx file. @throws ModelError */
-export async function onnxFile(path: string): Promise<string> {
-  const found = await stat(path).catch(() => undefined)
-  if (!found) throw new ModelError(`no model at '${path}'`, 'give the path of an .onnx file or of its folder')
-  if (!found.isDirectory()) return path
-  const files = (await readdir(path)).filter((name) => name.endsWith('.onnx'))
-  const file = files.includes('model.onnx') ? 'model.onnx' : files.length === 1 ? files[0] : undefined
-  if (file === undefined)
-    throw new ModelError(
-      `the folder '${path}' holds ${files.length === 0 ? 'no .onnx file' : `several: ${files.join(', ')}`}`,
-      'give the path of the file, or name it model.onnx',
-    )
-  return join(path, file)
 }
 
 /**

@@ -1,0 +1,12 @@
+/** The binding to llama.cpp, an optional package, and what may be chosen of it beside what servers of language models have in common. */
+export const bindingName = 'node-llama-cpp'
+export const bindingInstall = `npm install ${bindingName}@3.22.1`
+
+/** Whether a path is that of a language model's file that llama.cpp runs. */
+export const isGgufFile = (path: string | undefined): path is string => path !== undefined && /\.gguf$/i.test(path)
+
+/** Sequences under way at once where nothing is said: each takes its part of the memory from the start. */
+export const ggufSequences = 4
+
+export const kvCacheTypes = ['f16', 'q8_0', 'q4_0'] as const
+export const flashAttentions = ['auto', 'on', 'off'] as const

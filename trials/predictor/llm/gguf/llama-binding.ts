@@ -1,0 +1,137 @@
+/** Opens a GGUF file in llama.cpp through node-llama-cpp, which is an optional package. Nothing is built or downloaded: its npm packages hold the binaries. */
+import { OutOfMemoryError } from '../../engine.ts'
+import { modelFile } from '../../models/model-file.ts'
+import { ModelError } from '../../models/model-registry.ts'
+import { bindingInstall, bindingName } from './gguf-knobs.ts'
+
+export type Token = number
+
+type Evaluated = readonly ({ readonly next?: { readonly token?: Token | null } } | undefined)[]
+export type EvaluationInput = Token | readonly [Token, { readonly generateNext: { readonly token: true } }]
+
+/** A place in the cache, and what is in it. */
+export interface LlamaSequence {
+  readonly contextTokens: readonly Token[]
+  eraseContextTokenRanges(ranges: readonly { readonly start: number; readonly end: number }[]): Promise<void>
+  controlledEvaluate(input: readonly EvaluationInput[]): Promise<Evaluated>
+}
+
+/** What one sequence asks of the next batch. */
+export interface BatchItem {
+  readonly tokens: readonly Token[]
+}
+
+interface ContextOptions {
+  readonly contextSize: number
+  readonly sequences: number
+  readonly batchSize: number
+  readonly threads: number
+  readonly flashAttention: 'auto' | boolean
+  readonly experimentalKvCacheKeyType: string
+  readonly experimentalKvCacheValueType: string
+  readonly failedCreationRemedy: false
+  readonly batching: {
+    readonly itemPrioritizationStrategy: (asked: { readonly items: readonly BatchItem[]; readonly size: number }) => {
+      readonly item: BatchItem
+      readonly processAmount: number
+    }[]
+  }
+}
+
+interface Memory {
+  /** Bytes. */
+  readonly vram: number
+}
+
+export interface LlamaContext {
+  readonly contextSize: number
+  readonly memoryUsage: Memory
+  getSequence(): LlamaSequence
+}
+
+export interface LlamaModel {
+  readonly trainContextSize: number
+  readonly gpuLayers: number
+  readonly memoryUsage: Memory
+  readonly tokens: { readonly bos: Token | null; readonly shouldPrependBosToken: boolean }
+  tokenize(text: string): Token[]
+  detokenize(tokens: readonly Token[], special: boolean, before?: readonly Token[]): string
+  isEogToken(token: Token): boolean
+  createContext(options: ContextOptions): Promise<LlamaContext>
+}
+
+export interface Llama {
+  readonly gpu: string | false
+  loadModel(options: { readonly modelPath: string; readonly gpuLayers: number | 'max' }): Promise<LlamaModel>
+  dispose(): Promise<void>
+}
+
+/** node-llama-cpp, as far as it is used. */
+interface Binding {
+  getLlama(options: {
+    readonly build: 'never'
+    readonly skipDownload: true
+    readonly progressLogs: false
+    readonly gpu: 'auto' | false
+    readonly maxThreads: number
+    readonly logLevel: 'error'
+  }): Promise<Llama>
+}
+
+/** @throws Error saying how to install it, or that it has no binary for this machine or its GPU */
+export async function startLlama(
+  { gpu, threads }: { readonly gpu: boolean; readonly threads: number },
+  load: () => Promise<unknown> = () => import(bindingName as string),
+): Promise<Llama> {
+  let binding: Binding
+  try {
+    binding = (await load()) as Binding
+  } catch (error) {
+    throw new Error(`GGUF models need ${bindingName}, which cannot be imported (${firstLine(error)}); install it with '${bindingInstall}'`)
+  }
+  const options = { build: 'never', skipDownload: true, progressLogs: false, maxThreads: threads, logLevel: 'error' } as const
+  let llama: Llama
+  try {
+    llama = await binding.getLlama({ ...options, gpu: gpu ? 'auto' : false })
+  } catch (error) {
+    throw new Error(
+      `${bindingName} has no llama.cpp for this machine (${firstLine(error)}); its binaries are optional packages of npm: install it again ` +
+        `without --omit=optional: '${bindingInstall}'`,
+    )
+  }
+  if (!gpu || llama.gpu !== false) return llama
+  await llama.dispose()
+  throw new Error(`${bindingName} finds no GPU that it can use (CUDA, Vulkan or Metal); run on CPU, or see its driver`)
+}
+
+/** @throws ModelError for a file that is none or does not load, OutOfMemoryError */
+export async function openModel(llama: Llama, path: string | undefined, gpuLayers: number | 'max'): Promise<LlamaModel> {
+  if (path === undefined) throw new ModelError('the gguf engine has no model', '--model-path names a .gguf file')
+  const modelPath = await modelFile(path, 'gguf')
+  try {
+    return await llama.loadModel({ modelPath, gpuLayers })
+  } catch (error) {
+    if (isOutOfMemory(error)) throw new OutOfMemoryError(firstLine(error))
+    throw new ModelError(`'${path}' does not load: ${firstLine(error)}`, 'is it a GGUF file of a language model, and whole?')
+  }
+}
+
+/** @throws OutOfMemoryError where the cache of all sequences does not fit, Error for what llama.cpp refuses */
+export async function openContext(model: LlamaModel, options: ContextOptions): Promise<LlamaContext> {
+  const { sequences, contextSize } = options
+  try {
+    return await model.createContext(options)
+  } catch (error) {
+    const what = `${sequences} sequences of ${contextSize} tokens: ${firstLine(error)}`
+    if (isOutOfMemory(error)) throw new OutOfMemoryError(`out of memory: ${what}`)
+    throw new Error(`llama.cpp makes no context of ${what}`)
+  }
+}
+
+/** By the binding's own class of errors, or llama.cpp's words. */
+const isOutOfMemory = (error: unknown): boolean =>
+  error instanceof Error &&
+  (error.constructor.name === 'InsufficientMemoryError' ||
+    /out of memory|failed to allocate|too large for the available/i.test(error.message))
+
+const firstLine = (error: unknown): string => (error instanceof Error ? error.message : String(error)).split('\n')[0]!
