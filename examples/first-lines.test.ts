@@ -18,7 +18,7 @@ const examples = readdirSync(folder, { withFileTypes: true })
   )
 const experiments = examples.filter((file) => basename(file) !== 'task.yaml')
 /** Its model is written by a script, or given by the user, beside it. */
-const written = /no folder|needs the model's folder|no such file/
+const written = /no file or folder|no folder|needs the model's folder|no such file/
 const testsBeside = (file: string) => readdirSync(dirname(file)).filter((name) => name.endsWith('.test.ts'))
 
 test('there are some', () => expect(examples.length).toBeGreaterThan(11))
