@@ -8,7 +8,7 @@ import type { CompletionEngine } from './completion-engine.ts'
 import { createLlmServer } from './llm-http.ts'
 
 /** A gauge of /metrics. The names of the tensor predictor's metrics where they mean the same. */
-export type EngineFigure = readonly [name: string, help: string, value: () => number]
+type EngineFigure = readonly [name: string, help: string, value: () => number]
 
 /** Rejects with the listen error; the engine is closed then. */
 export async function serveCompletions<Prompt extends { readonly length: number }>(

@@ -11,7 +11,7 @@ interface Job {
   left: boolean
 }
 
-export interface GgufOptions {
+interface GgufOptions {
   readonly device: string
   readonly maxModelLength: number
   readonly queueLimit: number

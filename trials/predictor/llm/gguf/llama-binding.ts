@@ -43,7 +43,7 @@ interface Memory {
   readonly vram: number
 }
 
-export interface LlamaContext {
+interface LlamaContext {
   readonly contextSize: number
   readonly memoryUsage: Memory
   getSequence(): LlamaSequence
