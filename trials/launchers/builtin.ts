@@ -43,7 +43,7 @@ export type ComputingEngine = Exclude<RunningEngine, 'emulated'>
 const gpuPackages = {
   tfjs: { name: '@tensorflow/tfjs-node-gpu', install: 'npm install @tensorflow/tfjs-node-gpu@4.22.0 (CUDA 11.2, cuDNN 8.1)' },
   onnx: { name: 'onnxruntime-node', install: 'ONNXRUNTIME_NODE_INSTALL=cuda12 npm install onnxruntime-node@1.30.0 (CUDA 12, cuDNN 9)' },
-  gguf: { name: bindingName, install: `${bindingInstall} (CUDA 12 or 13, Vulkan or Metal)` },
+  gguf: { name: bindingName, install: `${bindingInstall} (CUDA, Vulkan or Metal)` },
 } as const satisfies Record<ComputingEngine, object>
 
 /** What keeps an engine of the built-in predictor from the GPUs of this machine, and what to install; undefined: nothing. */
