@@ -28,6 +28,15 @@ interface Limits {
 const periodUs = 100_000
 const shell = '/bin/sh'
 
+/** The name of a trial's group: says whose it is when nothing else does. */
+export const groupName = (trialNumber: number): string => `tune-${process.pid}-${trialNumber}-${Math.floor(performance.now())}`
+
+/** Pid of the tuner that made a group of that name; undefined: no trial's. */
+export const tunerOf = (name: string): number | undefined => {
+  const pid = /^tune-(\d+)-\d+-\d+$/.exec(name)?.[1]
+  return pid === undefined ? undefined : Number(pid)
+}
+
 /** @throws LaunchError where a limit is asked for and this machine lets us set none */
 export const createControlGroup = async (facts: CgroupFacts, name: string, limits: Limits): Promise<ControlGroup> => {
   const folders = new Set<string>()

@@ -20,7 +20,7 @@ import { type BuiltinTemplate, type CommandTemplate, defaultReadyTimeoutS } from
 import { withVariant } from '../variants.ts'
 import { experimentVariable, folderVariable } from './abandoned.ts'
 import { Cleanup } from './cleanup.ts'
-import { type ControlGroup, createControlGroup } from './control-group.ts'
+import { type ControlGroup, createControlGroup, groupName } from './control-group.ts'
 import { amdProbe, metricsProbe, nvidiaProbe, raplProbe } from './device-probes.ts'
 import { engineProbe } from './engine-probe.ts'
 import { createHoldings, type Holding } from './holdings.ts'
@@ -236,7 +236,7 @@ const portOf = async (cleanup: Cleanup): Promise<number> => {
 }
 
 const controlGroupOf = ({ options, asked, trialNumber }: Launch, memoryMiB?: number): Promise<ControlGroup> =>
-  createControlGroup(options.machine.cgroups, `tune-${process.pid}-${trialNumber}-${Math.floor(performance.now())}`, {
+  createControlGroup(options.machine.cgroups, groupName(trialNumber), {
     cpuCores: Number.isInteger(asked.cpuCores) ? undefined : asked.cpuCores,
     memoryMiB,
     hold: options.template.kind !== 'builtin',

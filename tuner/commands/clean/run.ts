@@ -4,7 +4,9 @@ import { connect } from '../../../trials/launchers/kubernetes/api.ts'
 import { labelNames } from '../../../trials/launchers/kubernetes/manifests.ts'
 import { type Found, findObjects, type Kind, removeObjects } from '../../../trials/launchers/kubernetes/sweep.ts'
 import { type Abandoned, endAbandoned, findAbandoned } from '../../../trials/launchers/local/abandoned.ts'
+import { endLeftGroups, type LeftGroup, leftGroups } from '../../../trials/launchers/local/left-groups.ts'
 import { listeningLeft, wordsOfListening } from '../../../trials/launchers/local/leftovers.ts'
+import { inspectCgroups } from '../../../trials/machine/cgroups.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { table } from '../../render/columns.ts'
 
@@ -28,11 +30,14 @@ export async function clean(experiment: string | undefined, flags: CleanFlags): 
   const remove = experiment !== undefined || flags.all === true
   const predictors = (findAbandoned() ?? []).filter((one) => experiment === undefined || one.experiment === experiment)
   if (remove) await endAbandoned(predictors)
+  const controlGroups = groupsBeside(predictors, experiment)
+  if (remove) await endLeftGroups(controlGroups)
   const listening = await listeningLeft(join(dirname(resolve(flags.db)), 'running'))
   const cluster = flags.local ? undefined : await cleanCluster(experiment, remove, flags)
-  if (flags.json) process.stdout.write(`${JSON.stringify({ removed: remove, predictors, listening, ...cluster }, null, 2)}\n`)
+  if (flags.json)
+    process.stdout.write(`${JSON.stringify({ removed: remove, predictors, controlGroups, listening, ...cluster }, null, 2)}\n`)
   else {
-    const local = [...localLines(predictors, experiment, remove), ...listening.map(wordsOfListening)]
+    const local = [...localLines(predictors, controlGroups, experiment, remove), ...listening.map(wordsOfListening)]
     process.stdout.write(`${[...local, ...clusterLines(cluster, experiment, remove)].join('\n')}\n`)
   }
   return exitCodes.ok
@@ -40,11 +45,25 @@ export async function clean(experiment: string | undefined, flags: CleanFlags): 
 
 const hint = 'remove with `tune clean EXPERIMENT` or `tune clean --all`'
 
-function localLines(predictors: readonly Abandoned[], experiment: string | undefined, removed: boolean): string[] {
-  if (predictors.length === 0) return [`nothing left of ${experiment ?? 'any killed experiment'} on this machine`]
+/** Left groups but those of predictors that are shown. They do not say of which experiment they are: one experiment has none. */
+function groupsBeside(predictors: readonly Abandoned[], experiment: string | undefined): LeftGroup[] {
+  if (experiment !== undefined) return []
+  const shown = new Set(predictors.flatMap(({ processes }) => processes.map(({ pid }) => pid)))
+  return leftGroups(inspectCgroups()).filter(({ pids }) => !pids.some((pid) => shown.has(pid)))
+}
+
+function localLines(
+  predictors: readonly Abandoned[],
+  groups: readonly LeftGroup[],
+  experiment: string | undefined,
+  removed: boolean,
+): string[] {
+  if (predictors.length + groups.length === 0) return [`nothing left of ${experiment ?? 'any killed experiment'} on this machine`]
   const rows = predictors.flatMap(({ experiment, processes }) =>
     processes.map(({ pid, command }) => [experiment, `process ${pid}`, command.slice(0, 120)]),
   )
+  for (const { folders, pids } of groups)
+    rows.push(['control group', folders.join(', '), pids.length === 0 ? 'empty' : `with process ${pids.join(', ')}`])
   return [...table(rows), removed ? 'ended on this machine' : `left running on this machine by a tuner that is gone; ${hint}`]
 }
 
