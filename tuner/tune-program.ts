@@ -8,6 +8,7 @@ import { registerConfig } from './commands/config/register.ts'
 import { registerDashboard } from './commands/dashboard/register.ts'
 import { registerDoctor } from './commands/doctor/register.ts'
 import { registerEstimate } from './commands/estimate/register.ts'
+import { registerFleet } from './commands/fleet/register.ts'
 import { registerInit } from './commands/init/register.ts'
 import { registerList } from './commands/list/register.ts'
 import { registerLoad } from './commands/load/register.ts'
@@ -48,6 +49,7 @@ export function commandLine(): Command {
     registerShow,
     registerSpec,
     registerPlan,
+    registerFleet,
     registerReport,
     registerVerify,
     registerDashboard,

@@ -1,0 +1,73 @@
+/** What the same models would cost without a plan for all of them. */
+import { fitTogether } from '../../trials/devices/mig-placements.ts'
+import { bestPerSlice, type FleetModel, type GpuKind, type Packing, pack, type Segment, whole } from './packing.ts'
+
+export interface Compared {
+  readonly gpus: number
+  readonly pricePerHour: number
+}
+
+/** Whole GPUs for each model, of the kind that serves it at the least money; undefined where one has no figure on a whole GPU. */
+export function aGpuEach(models: readonly FleetModel[], demandRps: readonly number[], kinds: readonly GpuKind[]): Compared | undefined {
+  const each = models.map((model, i) => {
+    const fleets = bestPerSlice(model, kinds)
+      .filter((segment) => takesAll(segment, kinds))
+      .map((segment) => {
+        const gpus = Math.ceil(demandRps[i]! / segment.rateRps - 1e-9) * segment.gpus
+        return { gpus, pricePerHour: gpus * kindOf(segment, kinds).pricePerHour }
+      })
+    return fleets.sort((a, b) => a.pricePerHour - b.pricePerHour)[0]
+  })
+  return each.every((fleet) => fleet !== undefined) ? added(each) : undefined
+}
+
+/** Each model on GPUs of its own, cut as is best for it alone; the bound is of that. */
+export async function eachAlone(models: readonly FleetModel[], demandRps: readonly number[], kinds: readonly GpuKind[]): Promise<Packing> {
+  const alone: Packing[] = []
+  for (const [i, model] of models.entries()) alone.push(await pack([model], [demandRps[i]!], kinds, secondsAlone))
+  return {
+    gpus: alone.flatMap(({ gpus }) => gpus),
+    pricePerHour: alone.reduce((sum, { pricePerHour }) => sum + pricePerHour, 0),
+    boundPerHour: alone.reduce((sum, { boundPerHour }) => sum + boundPerHour, 0),
+  }
+}
+
+/** One model takes the solver milliseconds. */
+const secondsAlone = 5
+
+/**
+ * First fit decreasing: each model takes as many of the slice that carries most per money as it needs, and slices go, the largest first, to the first GPU on which they
+ * fit beside what it has.
+ */
+export function firstFitDecreasing(models: readonly FleetModel[], demandRps: readonly number[], kinds: readonly GpuKind[]): Compared {
+  const slices = models.flatMap((model, i) => {
+    const perMoney = (segment: Segment) => segment.rateRps / (segment.gpus * partOf(segment, kinds) * kindOf(segment, kinds).pricePerHour)
+    const [best] = bestPerSlice(model, kinds).sort((a, b) => perMoney(b) - perMoney(a))
+    if (best === undefined) return []
+    return Array.from({ length: Math.ceil(demandRps[i]! / best.rateRps - 1e-9) * best.gpus }, () => best)
+  })
+  const open: { readonly kind: GpuKind; readonly slices: string[] }[] = []
+  for (const segment of slices.sort((a, b) => partOf(b, kinds) - partOf(a, kinds))) {
+    const kind = kindOf(segment, kinds)
+    const fits = open.find((gpu) => gpu.kind === kind && fitTogether(kind.partitions, [...gpu.slices, segment.slice]))
+    if (fits) fits.slices.push(segment.slice)
+    else open.push({ kind, slices: [segment.slice] })
+  }
+  return { gpus: open.length, pricePerHour: open.reduce((sum, { kind }) => sum + kind.pricePerHour, 0) }
+}
+
+const kindOf = ({ gpu }: Segment, kinds: readonly GpuKind[]): GpuKind => kinds.find(({ name }) => name === gpu)!
+
+const takesAll = (segment: Segment, kinds: readonly GpuKind[]): boolean =>
+  segment.slice === whole || kindOf(segment, kinds).partitions.some((partition) => partition.length === 1 && partition[0] === segment.slice)
+
+/** Of a GPU: as many of the slice as fit on one. */
+function partOf(segment: Segment, kinds: readonly GpuKind[]): number {
+  const most = kindOf(segment, kinds).partitions.map((partition) => partition.filter((slice) => slice === segment.slice).length)
+  return 1 / Math.max(...most)
+}
+
+const added = (all: readonly Compared[]): Compared => ({
+  gpus: all.reduce((sum, { gpus }) => sum + gpus, 0),
+  pricePerHour: all.reduce((sum, { pricePerHour }) => sum + pricePerHour, 0),
+})

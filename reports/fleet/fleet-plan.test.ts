@@ -1,0 +1,62 @@
+import { expect, test } from 'vitest'
+import { steadyDemand, tableDemand } from '../plan/demand.ts'
+import { toText } from '../report/document/markdown.ts'
+import { fleetBlocks, fleetJson } from './fleet-blocks.ts'
+import { hourlyPeaks, planFleet } from './fleet-plan.ts'
+import { whole } from './packing.ts'
+import { readSegments } from './segment-table.ts'
+
+const kinds = [{ name: 'T4', pricePerHour: 1, partitions: [[whole]] }]
+const models = ['a', 'b'].map((name, i) => ({
+  name,
+  segments: [{ gpu: 'T4', slice: whole, gpus: 1, rateRps: 10, label: 'batch 4' }],
+  demand: tableDemand(i === 0 ? '0-12:8, 12-24:28' : '0-6:28, 6-24:8'),
+}))
+
+test('the highest rate of each hour, over all days', () => {
+  expect(hourlyPeaks(tableDemand('0-8:20, 8-8.5:90, 8.5-24:60')).slice(7, 10)).toEqual([20, 90, 60])
+  expect(hourlyPeaks(steadyDemand(5))).toEqual(Array(24).fill(5))
+  // Twelve hours that repeat, and two days.
+  const spans = (...rates: number[]) => ({ what: '', spans: rates.map((rps) => ({ rps, seconds: 43_200 })) })
+  expect(new Set(hourlyPeaks(spans(7)))).toEqual(new Set([7]))
+  expect(hourlyPeaks(spans(1, 2, 5, 1)).filter((_, hour) => hour % 12 === 0)).toEqual([5, 2])
+})
+
+test('one packing for the peaks, and one for every hour; what is kept free counts', async () => {
+  const plan = await planFleet(models, kinds)
+  expect(plan.atPeaks.pricePerHour).toBe(6)
+  expect(plan.byHour?.map(({ pricePerHour }) => pricePerHour)).toEqual([...Array(6).fill(4), ...Array(6).fill(2), ...Array(12).fill(4)])
+  expect(plan.peaksRps).toEqual([28, 28])
+  expect((await planFleet(models, kinds, 0.3)).atPeaks.pricePerHour).toBe(8)
+  const steady = models.map((model) => ({ ...model, demand: steadyDemand(5) }))
+  expect((await planFleet(steady, kinds)).byHour).toBeUndefined()
+  const text = toText(fleetBlocks(plan, ['a', 'b'], 0))
+  expect(text).toContain('6 T4 for 2 models: $6.00/h, $4,380 a month; no packing of these costs less')
+  expect(text).toMatch(/0-6 +4 T4 +\$4/)
+  const { gpus, byHour } = JSON.parse(fleetJson(plan))
+  expect(gpus[0]).toEqual({ kind: 'T4', slices: [{ slice: 'whole', model: expect.any(String), configuration: 'batch 4', rateRps: 10 }] })
+  expect(byHour).toHaveLength(24)
+})
+
+test('a table of replicas: slices by name or by their number, what takes too long or failed left out', () => {
+  const text = 'gpuSlices,batchSize,latencyMs,throughputRps,infeasible\n1,4,20,50,0\n7,8,90,400,0\n2,8,40,120,0\n4,8,,,1\n'
+  expect(readSegments(text, 't.csv', 'A100-80GB', 50)).toEqual([
+    { gpu: 'A100-80GB', slice: '1g.10gb', gpus: 1, rateRps: 50, label: 'batchSize 4' },
+    { gpu: 'A100-80GB', slice: '2g.20gb', gpus: 1, rateRps: 120, label: 'batchSize 8' },
+  ])
+  expect(readSegments('gpu,slice,rateRps\nL4,,9\nA30,2g.12gb,4\n', 't.csv', undefined).map(({ gpu, slice }) => [gpu, slice])).toEqual([
+    ['L4', 'whole'],
+    ['A30', '2g.12gb'],
+  ])
+})
+
+test.each([
+  ['latencyMs\n5\n', 't.csv has no column of rates'],
+  ['rateRps\n5\n', 't.csv has no column of latencies'],
+  ['rateRps,latencyMs\n-5,1\n', "t.csv:2: '-5' is no rate above 0"],
+  ['rateRps,latencyMs\n5,1\n', 't.csv:2: which GPU this ran on is not said'],
+  ['gpu,slice,rateRps,latencyMs\nT4,1g.5gb,5,1\n', "t.csv:2: T4 has no slice '1g.5gb'"],
+  ['gpu,rateRps,latencyMs\nX9,5,1\n', 't.csv:2: '],
+])('%j is refused by its line', (text, message) => {
+  expect(() => readSegments(text, 't.csv', undefined, 10)).toThrow(message)
+})

@@ -1,0 +1,79 @@
+/** A fleet over a day: one packing for its peaks, and one for every hour where GPUs may be cut anew. */
+import { type Demand, periodSeconds } from '../plan/demand.ts'
+import { aGpuEach, type Compared, eachAlone, firstFitDecreasing } from './comparisons.ts'
+import { type FleetModel, type GpuKind, type Packing, pack } from './packing.ts'
+
+export interface FleetPlan {
+  /** For the highest rate of each model at once. */
+  readonly atPeaks: Packing
+  /** What each hour of the day would take by itself; absent where all are alike. */
+  readonly byHour?: readonly Packing[]
+  readonly peaksRps: readonly number[]
+  readonly compared: { readonly aGpuEach?: Compared; readonly eachAlone: Compared; readonly firstFit: Compared }
+}
+
+const hoursOfDay = 24
+
+/**
+ * @param headroom share of each replica's rate that is kept free
+ * @param seconds for the solver, half of them for the peaks, the others for the hours that differ
+ * @throws FleetError as `pack` does
+ */
+export async function planFleet(
+  models: readonly (FleetModel & { readonly demand: Demand })[],
+  kinds: readonly GpuKind[],
+  headroom = 0,
+  seconds = 40,
+): Promise<FleetPlan> {
+  const hours = models.map(({ demand }) => hourlyPeaks(demand).map((rps) => rps / (1 - headroom)))
+  const peaks = hours.map((rates) => Math.max(...rates))
+  // Comparisons have as many GPUs as they want.
+  const endless = kinds.map(({ count: _, ...kind }) => kind)
+  const alone = await eachAlone(models, peaks, endless)
+  const distinct = new Set(Array.from({ length: hoursOfDay }, (_, hour) => hours.map((rates) => rates[hour]).join())).size
+  const atPeaks = cheaper(await pack(models, peaks, kinds, seconds / 2), alone, kinds)
+  const alike = hours.every((rates) => rates.every((rps) => rps === rates[0]))
+  const known = new Map<string, Packing>()
+  const packed = async (rates: readonly number[]) => {
+    const key = rates.join()
+    const found = known.get(key) ?? (await pack(models, rates, kinds, seconds / 2 / distinct))
+    known.set(key, found)
+    return found
+  }
+  const byHour: Packing[] = []
+  for (let hour = 0; !alike && hour < hoursOfDay; hour++) byHour.push(await packed(hours.map((rates) => rates[hour]!)))
+  return {
+    atPeaks,
+    ...(byHour.length > 0 && { byHour }),
+    peaksRps: hours.map((rates) => Math.max(...rates) * (1 - headroom)),
+    compared: {
+      aGpuEach: aGpuEach(models, peaks, endless),
+      eachAlone: { gpus: alone.gpus.length, pricePerHour: alone.pricePerHour },
+      firstFit: firstFitDecreasing(models, peaks, endless),
+    },
+  }
+}
+
+/** A search that ran out of time may have found less than what is known without it. */
+function cheaper(found: Packing, alone: Packing, kinds: readonly GpuKind[]): Packing {
+  const enough = kinds.every(({ name, count = Number.POSITIVE_INFINITY }) => alone.gpus.filter(({ kind }) => kind === name).length <= count)
+  return enough && alone.pricePerHour < found.pricePerHour ? { ...alone, boundPerHour: found.boundPerHour } : found
+}
+
+/** The highest rate in each hour of the day, over all days of the period. Length 24. */
+export function hourlyPeaks(demand: Demand): number[] {
+  const peaks = new Array<number>(hoursOfDay).fill(0)
+  const days = Math.max(1, Math.ceil(periodSeconds(demand) / 86_400 - 1e-9))
+  let fromS = 0
+  // A period shorter than a day begins anew within it.
+  while (fromS < days * 86_400) {
+    for (const { rps, seconds } of demand.spans) {
+      const last = Math.ceil((fromS + seconds) / 3600 - 1e-9)
+      for (let hour = Math.floor(fromS / 3600 + 1e-9); hour < Math.min(last, days * hoursOfDay); hour++) {
+        peaks[hour % hoursOfDay] = Math.max(peaks[hour % hoursOfDay]!, rps)
+      }
+      fromS += seconds
+    }
+  }
+  return peaks
+}

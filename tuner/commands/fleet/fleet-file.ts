@@ -1,0 +1,127 @@
+/** What a fleet file says: models with their traffic and what was measured of them, and the GPUs to be had. */
+import { dirname, resolve } from 'node:path'
+import { z } from 'zod'
+import { hintOf, readText } from '../../../profiler/bounded-reader.ts'
+import { type GpuKind, whole } from '../../../reports/fleet/packing.ts'
+import { type Demand, DemandError, steadyDemand, tableDemand, traceDemand } from '../../../reports/plan/demand.ts'
+import { findGpu } from '../../../trials/devices/catalogue.ts'
+import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
+import { partitionsOf } from '../../../trials/devices/mig-placements.ts'
+import type { PriceBook } from '../../../trials/prices/book.ts'
+import { parseYaml } from '../../../trials/yaml.ts'
+import { exitCodes, UserError } from '../../exit-codes.ts'
+import { parseDurationMs, parseShare } from '../../experiment/units.ts'
+import { givenText } from '../../given-file.ts'
+
+const positive = z.number().positive()
+/** A value as some function of this product reads it. */
+const read = <T>(what: string, parse: (text: string | number) => T) =>
+  z.union([z.string(), z.number()]).transform((value, context): T => {
+    try {
+      return parse(value)
+    } catch (error) {
+      context.addIssue({ code: 'custom', message: `${(error as Error).message} (${what})`, input: value })
+      return z.NEVER
+    }
+  })
+const gpuName = read("a GPU of the catalogue, as in 'A100-80GB'", (text) => findGpu(String(text)))
+const demand = z.union([
+  positive.transform((rps): Demand => steadyDemand(rps)),
+  z.strictObject({ trace: z.string().min(1) }),
+  read("requests per second, or a day: '0-8:20, 8-20:200, 20-24:60'", (text): Demand => tableDemand(String(text))),
+])
+
+const gpu = z.strictObject({
+  price: positive.optional(),
+  count: z.number().int().min(0).optional(),
+  mig: z.boolean().default(true),
+})
+const model = z
+  .strictObject({
+    experiment: z.string().min(1).optional(),
+    table: z.string().min(1).optional(),
+    gpu: gpuName.optional(),
+    slo: read('a duration', (text) => parseDurationMs(text)).optional(),
+    demand,
+  })
+  .superRefine(({ experiment, table }, context) => {
+    if ((experiment === undefined) === (table === undefined))
+      context.addIssue({ code: 'custom', message: 'needs what was measured of it: experiment: ID, or table: FILE.csv (one of the two)' })
+  })
+const fleet = z.strictObject({
+  gpus: z.record(
+    z.string(),
+    gpu.nullable().transform((given) => given ?? { price: undefined, count: undefined, mig: true }),
+  ),
+  models: z.record(z.string(), model),
+  headroom: read('a share', (text) => parseShare(text)).default(0),
+})
+
+export interface FleetModelEntry {
+  readonly name: string
+  /** Of the store. */
+  readonly experiment?: string
+  /** Path of a table. */
+  readonly table?: string
+  /** What a table's rows were measured on, where they do not say. */
+  readonly gpu?: string
+  readonly sloMs?: number
+  readonly demand: Demand
+}
+
+interface FleetFile {
+  readonly kinds: readonly GpuKind[]
+  readonly models: readonly FleetModelEntry[]
+  readonly headroom: number
+}
+
+/** @throws UserError, and YamlFileError with every problem */
+export function readFleetFile(path: string, book: PriceBook): FleetFile {
+  const given = parseYaml(givenText(path, 'the fleet', '--file', 'document'), path, fleet)
+  const kinds = Object.entries(given.gpus).map(([name, entry]) => gpuKind(name, entry, path, book))
+  const models = Object.entries(given.models).map(([name, { slo, gpu: on, table, experiment, demand: asked }]): FleetModelEntry => {
+    const measuredOn = on?.name ?? (kinds.length === 1 ? kinds[0]!.name : undefined)
+    return {
+      name,
+      experiment,
+      ...(table !== undefined && { table: resolve(dirname(path), table) }),
+      ...(measuredOn !== undefined && { gpu: measuredOn }),
+      ...(slo !== undefined && { sloMs: slo }),
+      demand: 'trace' in asked ? tracedFrom(resolve(dirname(path), asked.trace), `${path}: ${name}`) : asked,
+    }
+  })
+  if (kinds.length === 0 || models.length === 0)
+    throw new UserError(
+      `${path} has no ${kinds.length === 0 ? 'gpus' : 'models'}`,
+      'gpus: {A100-80GB: {}} and models: {bert: {table: bert.csv, slo: 50ms, demand: 800}}',
+      exitCodes.usage,
+    )
+  return { kinds, models, headroom: given.headroom }
+}
+
+function gpuKind(name: string, { price, count, mig }: z.output<typeof gpu>, path: string, book: PriceBook): GpuKind {
+  try {
+    const found = findGpu(name)
+    const pricePerHour = price ?? book.gpus[found.name]?.perHour
+    if (pricePerHour === undefined)
+      throw new UserError(`${path}: no price is known for ${found.name}`, `give one: gpus: {${name}: {price: 2.50}}`, exitCodes.usage)
+    return {
+      name: found.name,
+      pricePerHour,
+      ...(count !== undefined && { count }),
+      partitions: [[whole], ...(mig ? partitionsOf(found) : [])],
+    }
+  } catch (error) {
+    if (!(error instanceof DeviceModelError)) throw error
+    throw new UserError(`${path}: gpus: ${error.message}`, error.hint, exitCodes.usage)
+  }
+}
+
+function tracedFrom(path: string, where: string): Demand {
+  try {
+    return traceDemand(readText(path, 'data'), path)
+  } catch (error) {
+    if (error instanceof DemandError) throw error
+    throw new UserError(`${where}: the trace cannot be read: ${(error as Error).message}`, hintOf(error), exitCodes.usage)
+  }
+}

@@ -1,0 +1,34 @@
+import type { Command } from 'commander'
+import { defaults } from '../../experiment/names.ts'
+import type { FleetFlags } from './run.ts'
+
+/** `tune fleet`: several models on shared GPUs. */
+export function registerFleet(program: Command): void {
+  program
+    .command('fleet')
+    .description('which GPUs, cut into which MIG slices, serve several models at the least money')
+    .requiredOption('-f, --file <file>', 'fleet file: models, their demand, the GPUs to be had')
+    .option('--prices <file>', 'price book (YAML), or a provider')
+    .option('--solver-time <time>', 'for the solver, after which the best that is known is taken', '40s')
+    .option('--out <file>', '.md, .html, .json or .txt (default: text on the terminal)')
+    .option('--json', 'print JSON')
+    .option('--db <file>', 'trial store (SQLite), for models that name an experiment', defaults.db)
+    .addHelpText(
+      'after',
+      `
+A fleet file:
+  gpus:
+    A100-80GB: {count: 8}                # count, price and mig: false are optional
+  models:
+    bert: {experiment: bert-4f2a, demand: '0-8:20, 8-20:800, 20-24:60'}
+    resnet50: {table: resnet50.csv, gpu: A100-80GB, slo: 200ms, demand: 2200}
+
+Examples:
+  tune fleet -f fleet.yaml
+  tune fleet -f fleet.yaml --json`,
+    )
+    .action(async (flags: FleetFlags) => {
+      const { fleet } = await import('./run.ts')
+      process.exitCode = await fleet(flags)
+    })
+}
