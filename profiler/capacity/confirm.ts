@@ -44,6 +44,7 @@ export interface Confirmation extends Measurement {
 /** Of the rate to be confirmed, as parts of the time at it: a server under load for the first time compiles, allocates and fills its caches. */
 const warmUpShare = 1 / 30
 const mostWarmUps = 5
+const mostAtOnce = 128
 const warmUpSeeds = 9000
 /** Looks at a rate in its time; each window has at least so many requests. */
 const looks = 6
@@ -161,12 +162,16 @@ class ConfirmationUnderWay {
     this.servedRps = servedRps(played.run)
   }
 
-  private warmUp(unloaded: LoadPoint): Promise<void> {
+  /** First as many at a time as are there at the rate, by Little's law: a cold server that gets all of it at once is overloaded, and what it heaped up slows it for long. */
+  private async warmUp(unloaded: LoadPoint): Promise<void> {
     const { session, options, seconds, seed, arrivals } = this
     const { rateRps, slo } = options
+    const atOnce = Math.min(mostAtOnce, Math.round((rateRps * unloaded.p50Ms) / 1000))
+    if (unloaded.stream === undefined && atOnce > 2)
+      await untilNoFaster(mostWarmUps, async () => (await session.closed(atOnce, 0.5 * warmUpShare * seconds, 'warm-up', false)).run)
     // A warm-up may miss the SLO for a while: that is what it is for.
     const cut = cutAfter(slo, 0.3 * rateRps * warmUpShare * seconds + 20)
-    return untilNoFaster(mostWarmUps, async (round) => {
+    await untilNoFaster(mostWarmUps, async (round) => {
       const load = { kind: 'open', rateRps, durationS: warmUpShare * seconds, arrivals, seed: seed + warmUpSeeds + round, cut } as const
       const { run } = await session.play(load, 'warm-up', false)
       if (run.cutMs !== undefined) await session.settle(unloaded)

@@ -66,7 +66,9 @@ describe('a confirmation', () => {
       expect(Math.floor((load.seed - 5) / 15)).toBe(i)
     }
     const short = await confirmed((load) => open(load), { seconds: 6, rateRps: 500, arrivals: { kind: 'gamma', cv: 2 } })
-    expect(short.all.map(({ durationS }) => durationS)).toEqual([0.6, 0.6, 0.2, 0.2, 1, 1])
+    // As many at a time as are there at the rate, before all of it: three, of 5 ms each.
+    expect(short.all.map(({ durationS }) => durationS)).toEqual([0.6, 0.6, 0.1, 0.1, 0.2, 0.2, 1, 1])
+    expect(short.all.slice(2, 4).map((load) => load.kind === 'closed' && load.connections)).toEqual([3, 3])
     expect(short.asked[0]!.arrivals).toEqual({ kind: 'gamma', cv: 2 })
   })
 

@@ -16,19 +16,36 @@ const examples: Readonly<Record<string, string>> = {
   ints: '[1]',
 }
 
-/** V8 shows so many characters before the one that it stumbled over. */
-const shownBefore = 10
-
-/** The line, from 1, at which JSON.parse stopped, as far as its words tell; undefined for a text of one line. */
+/**
+ * Line of a text at which it stops to be the beginning of JSON, from 1; undefined for a text of one line. The parser of Node 20 says the place in some messages alone: with less and
+ * less of the text it is where `message` is no longer what it says.
+ */
 function lineOfFault(message: string, text: string): number | undefined {
-  const lineAt = (position: number) => text.slice(0, position).split('\n').length
-  if (lineAt(text.length) === 1) return undefined
-  if (/Unexpected end/.test(message)) return lineAt(text.length)
-  const [, position] = /at position (\d+)/.exec(message) ?? []
-  if (position !== undefined) return lineAt(Number(position))
-  const [, cut, excerpt = ''] = /, (\.\.\.)?"([\s\S]*)"(?:\.\.\.)? is not valid JSON/.exec(message) ?? []
-  const from = cut === undefined ? -1 : text.indexOf(excerpt)
-  return from < 0 ? undefined : lineAt(from + shownBefore)
+  if (!text.includes('\n')) return undefined
+  const told = /at position (\d+)/.exec(message)?.[1]
+  const at = told === undefined ? lastNeeded(message, text) : Number(told)
+  return text.slice(0, at).split('\n').length
+}
+
+/** How much of a text it takes for the parser to stop at the same token. */
+function lastNeeded(message: string, text: string): number {
+  const token = /^[^,]*/.exec(message)![0]
+  let [fine, faulty] = [0, text.length]
+  while (faulty - fine > 1) {
+    const middle = Math.floor((fine + faulty) / 2)
+    if (faultOf(text.slice(0, middle))?.startsWith(token)) faulty = middle
+    else fine = middle
+  }
+  return fine
+}
+
+function faultOf(text: string): string | undefined {
+  try {
+    JSON.parse(text)
+    return undefined
+  } catch (error) {
+    return (error as Error).message
+  }
 }
 
 /** The first name that is filled in nowhere. */

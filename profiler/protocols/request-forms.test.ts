@@ -52,7 +52,7 @@ describe('a request of a server of its own', () => {
 test.each([
   ['{\n  "text": {{text}},\n  "n": 1\n}', 2],
   ['{\n  "text": "{{text}}",\n  "n": {{int}} 7\n}', 3],
-  ['{\n  "text": "{{text}}",\n', 3],
+  ['{\n  "text": "{{text}}",\n', 2],
 ])('a template of several lines says at which it goes wrong: %s', (template, line) => {
   expect(templateFault(template)?.what).toContain(`once filled in, line ${line}: `)
 })
