@@ -28,7 +28,6 @@ const bounded: Readonly<Record<string, readonly [times: number, by: string]>> = 
   'trials/launchers/local/abandoned.ts': [1, ofTheKernel],
   'trials/launchers/local/control-group.ts': [1, ofTheKernel],
   'trials/launchers/local/device-probes.ts': [2, ofTheKernel],
-  'trials/launchers/local/left-groups.ts': [1, ofTheKernel],
   'trials/launchers/local/leftovers.ts': [1, ourOwn],
   'trials/launchers/local/port.ts': [1, ofTheKernel],
   'trials/launchers/local/prepare-step.ts': [2, 'looks at the size first; a note of our own'],

@@ -74,12 +74,10 @@ class RateBisection {
       const { point } = await session.open(rateRps, seconds, aim.seed + this.windows, 'search')
       this.saturationRps = Math.max(this.saturationRps, answeredRps(point, answerS))
       if (await session.died(point)) return this.finish('server-died', `nothing listens any more: ${failuresOf(point)}`)
-      if (!keeps(point, session.slo)) {
-        const why = this.spoiler(point)
-        if (why !== undefined) {
-          if (++this.spoilt < mostSpoilt) continue
-          return this.finish(why, spoiltBy[why])
-        }
+      const why = this.spoiler(point)
+      if (why !== undefined) {
+        if (++this.spoilt < mostSpoilt) continue
+        return this.finish(why, spoiltBy[why])
       }
       this.spoilt = 0
       this.learn(rateRps, point)
@@ -119,6 +117,7 @@ class RateBisection {
 
   /** What kept a window from holding that was not the server; late sends count as latency: what holds holds all the same. */
   private spoiler(point: LoadPoint): keyof typeof spoiltBy | undefined {
+    if (keeps(point, this.session.slo)) return undefined
     if (point.generatorSaturated && point.sloMs - point.latenessP99Ms <= this.session.slo.limitMs) return 'generator-limit'
     return point.disturbed ? 'disturbed' : undefined
   }

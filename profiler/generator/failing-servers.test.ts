@@ -1,29 +1,10 @@
 /** What the generator of HTTP makes of servers that fail. No figure here moves with a busy machine. */
-import { afterAll, afterEach, describe, expect, test } from 'vitest'
-import { startTestServer, type TestServer, targetAt } from '../testing/servers.ts'
+import { describe, expect, test } from 'vitest'
+import { loadedServer, loads, signal, slo } from '../testing/loaded-server.ts'
+import { targetAt } from '../testing/servers.ts'
 import type { TestService } from '../testing/service.ts'
-import type { Load } from '../types.ts'
-import { HttpLoadGenerator } from './http-generator.ts'
 
-const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
-const generator = new HttpLoadGenerator()
-const signal = new AbortController().signal
-const loads: Load[] = [
-  { kind: 'closed', connections: 4, durationS: 0.5 },
-  { kind: 'open', rateRps: 200, arrivals: { kind: 'poisson' }, durationS: 0.5, seed: 1 },
-]
-let server: TestServer | undefined
-
-afterEach(async () => {
-  await server?.stop()
-  server = undefined
-})
-afterAll(() => generator.close())
-
-const point = async (service: Partial<TestService>, load: Load, timeoutMs = 5000) => {
-  server = await startTestServer(service)
-  return generator.run({ ...server.target, timeoutMs }, load, slo, signal)
-}
+const { generator, started, point } = loadedServer(5000)
 
 describe.each(loads)('$kind loop', (load) => {
   test.each<[TestService['fault'], RegExp]>([
@@ -53,7 +34,7 @@ describe.each(loads)('$kind loop', (load) => {
   })
 
   test('stops at once when the signal aborts, and works again after', async () => {
-    server = await startTestServer({ fault: { kind: 'half-open', share: 1 } })
+    const server = await started({ fault: { kind: 'half-open', share: 1 } })
     const abort = new AbortController()
     setTimeout(() => abort.abort(new Error('enough')), 150)
     // A window and answers of ten minutes: only a stop at once comes within the test's time.

@@ -1,7 +1,8 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { summarise } from '../statistics/load-point.ts'
+import { loadedServer, loads, signal, slo } from '../testing/loaded-server.ts'
 import { startTestServer, type TestServer, targetAt } from '../testing/servers.ts'
 import type { TestService } from '../testing/service.ts'
 import { skipIfDisturbed } from '../testing/undisturbed.ts'
@@ -9,29 +10,11 @@ import type { Load } from '../types.ts'
 import { HttpLoadGenerator } from './http-generator.ts'
 import { httpServers, loadGeneratorContract } from './load-generator.contract.ts'
 
-const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
-const generator = new HttpLoadGenerator()
-const signal = new AbortController().signal
-const loads: Load[] = [
-  { kind: 'closed', connections: 4, durationS: 0.5 },
-  { kind: 'open', rateRps: 200, arrivals: { kind: 'poisson' }, durationS: 0.5, seed: 1 },
-]
-let server: TestServer | undefined
-
-afterEach(async () => {
-  await server?.stop()
-  server = undefined
-})
-afterAll(() => generator.close())
-
-const point = async (service: Partial<TestService>, load: Load, timeoutMs = 400) => {
-  server = await startTestServer(service)
-  return generator.run({ ...server.target, timeoutMs }, load, slo, signal)
-}
+const { generator, started, point } = loadedServer(400)
 
 describe.each(loads)('$kind loop', (load) => {
   test('measures a fixed latency, to the fraction of a millisecond', async ({ skip }) => {
-    server = await startTestServer({ time: { kind: 'fixed', ms: 20 } })
+    const server = await started({ time: { kind: 'fixed', ms: 20 } })
     const run = await generator.play(server.target, load, signal)
     skipIfDisturbed(run, skip)
     const { p50Ms } = summarise(run.latencyMs)

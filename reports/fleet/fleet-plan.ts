@@ -30,21 +30,14 @@ export async function planFleet(
   // Comparisons have as many GPUs as they want.
   const endless = kinds.map(({ count: _, ...kind }) => kind)
   const alone = await eachAlone(models, peaks, endless)
-  const distinct = new Set(Array.from({ length: hoursOfDay }, (_, hour) => hours.map((rates) => rates[hour]).join())).size
   const atPeaks = cheaper(await pack(models, peaks, kinds, seconds / 2), alone, kinds)
-  const alike = hours.every((rates) => rates.every((rps) => rps === rates[0]))
-  const known = new Map<string, Packing>()
-  const packed = async (rates: readonly number[]) => {
-    const key = rates.join()
-    const found = known.get(key) ?? (await pack(models, rates, kinds, seconds / 2 / distinct))
-    known.set(key, found)
-    return found
-  }
-  const byHour: Packing[] = []
-  for (let hour = 0; !alike && hour < hoursOfDay; hour++) byHour.push(await packed(hours.map((rates) => rates[hour]!)))
+  const ratesOf = Array.from({ length: hoursOfDay }, (_, hour) => hours.map((rates) => rates[hour]!))
+  const distinct = new Map(ratesOf.map((rates) => [rates.join(), rates]))
+  const packed = new Map<string, Packing>()
+  if (distinct.size > 1) for (const [key, rates] of distinct) packed.set(key, await pack(models, rates, kinds, seconds / 2 / distinct.size))
   return {
     atPeaks,
-    ...(byHour.length > 0 && { byHour }),
+    ...(packed.size > 0 && { byHour: ratesOf.map((rates) => packed.get(rates.join())!) }),
     peaksRps: hours.map((rates) => Math.max(...rates) * (1 - headroom)),
     compared: {
       aGpuEach: aGpuEach(models, peaks, endless),

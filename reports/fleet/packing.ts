@@ -13,6 +13,9 @@ import type { Partition } from '../../trials/devices/mig-placements.ts'
 
 /** Its types are written for another module system than it is loaded by. */
 const loadHighs = highs as unknown as typeof highs.default
+let loaded: ReturnType<typeof loadHighs> | undefined
+/** One runtime for all programmes: each would take its own megabytes, and the time to compile them. */
+const solver = () => (loaded ??= loadHighs())
 
 /** A GPU that is not cut. */
 export const whole = 'whole'
@@ -73,12 +76,6 @@ export class FleetError extends Error {
   readonly exitCode = 2
 }
 
-/** Of one slice of a GPU kind: its name in the programme stands by its place. */
-interface SliceKind {
-  readonly gpu: string
-  readonly slice: string
-}
-
 /** Of the costs, as a share: what the programme's ends may lie apart, and what is taken for a replica that nobody needs. */
 const gap = 1e-6
 const idleReplica = 1e-7
@@ -127,7 +124,7 @@ async function solve(
   programme: string,
   seconds: number,
 ): Promise<{ readonly counts: readonly number[]; readonly bound: number } | 'infeasible'> {
-  const { withModel, constants } = await loadHighs()
+  const { withModel, constants } = await solver()
   return withModel({ format: 'lp', data: programme }, (model) => {
     model.options.set({ output_flag: false, mip_rel_gap: gap, time_limit: seconds })
     model.run()
@@ -172,9 +169,7 @@ function programmeOf(columns: readonly Column[], replicas: readonly Replica[], k
   const least = Math.min(...kinds.map(({ pricePerHour }) => pricePerHour))
   const sum = (terms: readonly (readonly [factor: number, name: string])[]) =>
     terms.map(([factor, name]) => ` ${factor < 0 ? '-' : '+'} ${Math.abs(factor)} ${name}`).join('\n')
-  const slices: SliceKind[] = kinds.flatMap(({ name, partitions }) =>
-    [...new Set(partitions.flat())].map((slice) => ({ gpu: name, slice })),
-  )
+  const slices = kinds.flatMap(({ name, partitions }) => [...new Set(partitions.flat())].map((slice) => ({ gpu: name, slice })))
   const room = slices.map(({ gpu, slice }, i) => {
     const given = columns.flatMap(({ name, kind, partition }) => {
       const count = kind.name === gpu ? partition.filter((each) => each === slice).length : 0

@@ -32,13 +32,11 @@ export function partitionsOf(gpu: Gpu): Partition[] {
   return all.filter((partition) => !all.some((other) => other.length > partition.length && holds(other, partition)))
 }
 
-/** Where a slice of so many places may begin: the largest of half a GPU at its start alone, the smallest not in the last of eight. */
+/** Where a slice of so many places may begin: at multiples of its size, as far as there is something to compute with. Of eight places the last has nothing of its own. */
 function startsOf({ computeFraction }: MigProfile, size: number, places: number): number[] {
+  const computing = places === 8 ? 7 : places
   const starts = Array.from({ length: Math.floor(places / size) }, (_, i) => i * size)
-  if (size < places && computeFraction > 0.5) return [0]
-  // Seven compute slices have eight places of memory: the last place has none of its own.
-  if (places === 8) return starts.filter((start) => start + Math.round(7 * computeFraction) <= 7 || size > 2)
-  return starts
+  return starts.filter((start) => start + Math.round(computing * computeFraction) <= computing)
 }
 
 /** Whether one partition has all slices of another. */

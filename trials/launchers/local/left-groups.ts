@@ -1,11 +1,11 @@
 /** Control groups of this machine that tuners made and left, found by their names: no note tells of them, or the note's store is gone. */
 import { randomUUID } from 'node:crypto'
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { readdirSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { CgroupFacts } from '../../machine/cgroups.ts'
 import { endControlGroup, tunerOf } from './control-group.ts'
 import { endGroup } from './process-group.ts'
-import { bootId, processStat } from './processes.ts'
+import { bootId, pidsIn, processStat } from './processes.ts'
 
 export interface LeftGroup {
   /** Folders of that name, one a hierarchy. */
@@ -39,16 +39,6 @@ export async function endLeftGroups(groups: readonly LeftGroup[]): Promise<void>
 }
 
 const graceMs = 1_000
-
-const pidsIn = (folder: string): number[] => {
-  try {
-    return readFileSync(join(folder, 'cgroup.procs'), 'utf8').split('\n').filter(Boolean).map(Number)
-  } catch (error) {
-    // Its warden removed it meanwhile.
-    if (['ENOENT', 'ENODEV'].includes((error as NodeJS.ErrnoException).code ?? '')) return []
-    throw error
-  }
-}
 
 /** The kernel shows a process that our namespace does not have as 0. */
 const isOfOurNamespace = (pid: number): boolean => {

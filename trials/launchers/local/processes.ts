@@ -79,7 +79,9 @@ export const membersOf = (group: GroupIdentity, held: boolean): ProcessStat[] =>
   })
 }
 
-const pidsIn = (controlGroup: string): number[] => readProc(`${controlGroup}/cgroup.procs`)?.split('\n').filter(Boolean).map(Number) ?? []
+/** Processes in a control group; none where it is gone. */
+export const pidsIn = (controlGroup: string): number[] =>
+  readProc(`${controlGroup}/cgroup.procs`)?.split('\n').filter(Boolean).map(Number) ?? []
 
 /** Where a process writes to that nobody else was given. */
 export const outputsOf = (pid: number): string[] =>
@@ -198,6 +200,6 @@ const readlinkOrGone = (path: string): string | undefined => {
 
 /** Processes end while they are looked at, and other users' are closed to us: neither is an error here. */
 const gone = <T>(error: unknown, instead: T): T => {
-  if (['ENOENT', 'ESRCH', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return instead
+  if (['ENOENT', 'ENODEV', 'ESRCH', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return instead
   throw error
 }

@@ -1,16 +1,15 @@
 /** What a fleet file says: models with their traffic and what was measured of them, and the GPUs to be had. */
 import { dirname, resolve } from 'node:path'
 import { z } from 'zod'
-import { hintOf, readText } from '../../../profiler/bounded-reader.ts'
 import { type GpuKind, whole } from '../../../reports/fleet/packing.ts'
-import { type Demand, DemandError, steadyDemand, tableDemand, traceDemand } from '../../../reports/plan/demand.ts'
+import { type Demand, steadyDemand, tableDemand, traceDemand } from '../../../reports/plan/demand.ts'
 import { findGpu } from '../../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
 import { partitionsOf } from '../../../trials/devices/mig-placements.ts'
 import type { PriceBook } from '../../../trials/prices/book.ts'
 import { parseYaml } from '../../../trials/yaml.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
-import { parseDurationMs, parseShare } from '../../experiment/units.ts'
+import { duration, share } from '../../experiment/schema-parts.ts'
 import { givenText } from '../../given-file.ts'
 
 const positive = z.number().positive()
@@ -41,7 +40,7 @@ const model = z
     experiment: z.string().min(1).optional(),
     table: z.string().min(1).optional(),
     gpu: gpuName.optional(),
-    slo: read('a duration', (text) => parseDurationMs(text)).optional(),
+    slo: duration.optional(),
     demand,
   })
   .superRefine(({ experiment, table }, context) => {
@@ -54,7 +53,7 @@ const fleet = z.strictObject({
     gpu.nullable().transform((given) => given ?? { price: undefined, count: undefined, mig: true }),
   ),
   models: z.record(z.string(), model),
-  headroom: read('a share', (text) => parseShare(text)).default(0),
+  headroom: share.default(0),
 })
 
 export interface FleetModelEntry {
@@ -87,7 +86,7 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
       ...(table !== undefined && { table: resolve(dirname(path), table) }),
       ...(measuredOn !== undefined && { gpu: measuredOn }),
       ...(slo !== undefined && { sloMs: slo }),
-      demand: 'trace' in asked ? tracedFrom(resolve(dirname(path), asked.trace), `${path}: ${name}`) : asked,
+      demand: 'trace' in asked ? tracedFrom(resolve(dirname(path), asked.trace), name) : asked,
     }
   })
   if (kinds.length === 0 || models.length === 0)
@@ -117,11 +116,4 @@ function gpuKind(name: string, { price, count, mig }: z.output<typeof gpu>, path
   }
 }
 
-function tracedFrom(path: string, where: string): Demand {
-  try {
-    return traceDemand(readText(path, 'data'), path)
-  } catch (error) {
-    if (error instanceof DemandError) throw error
-    throw new UserError(`${where}: the trace cannot be read: ${(error as Error).message}`, hintOf(error), exitCodes.usage)
-  }
-}
+const tracedFrom = (path: string, model: string): Demand => traceDemand(givenText(path, `the trace of ${model}`, '--file', 'data'), path)

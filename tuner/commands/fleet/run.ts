@@ -1,11 +1,12 @@
 /** `tune fleet`: a packing of several models onto GPUs. Runs nothing. */
 import { extname } from 'node:path'
 import { fleetBlocks, fleetJson } from '../../../reports/fleet/fleet-blocks.ts'
-import { planFleet } from '../../../reports/fleet/fleet-plan.ts'
+import { type FleetPlan, planFleet } from '../../../reports/fleet/fleet-plan.ts'
 import { FleetError, type FleetModel, type Segment, whole } from '../../../reports/fleet/packing.ts'
 import { readSegments } from '../../../reports/fleet/segment-table.ts'
 import type { Demand } from '../../../reports/plan/demand.ts'
 import { candidatesOf } from '../../../reports/recommendation/candidates.ts'
+import type { Block } from '../../../reports/report/document/blocks.ts'
 import { toHtml } from '../../../reports/report/document/html.ts'
 import { toMarkdown, toText } from '../../../reports/report/document/markdown.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
@@ -29,33 +30,33 @@ export interface FleetFlags {
 
 export async function fleet(flags: FleetFlags): Promise<number> {
   const form = flags.json ? '.json' : flags.out === undefined ? '.txt' : extname(flags.out).toLowerCase()
-  if (!['.txt', '.md', '.html', '.json'].includes(form))
-    throw new UserError(`--out ${flags.out}: no fleet ends in '${form}'`, 'one of .md, .html, .json, .txt', exitCodes.usage)
+  const render = forms[form]
+  if (!render) throw new UserError(`--out ${flags.out}: no fleet ends in '${form}'`, 'one of .md, .html, .json, .txt', exitCodes.usage)
   mustBeWritable({ '--out': flags.out })
   const { kinds, models: entries, headroom } = readFleetFile(flags.file, await loadPriceBook(flags.prices))
   const models: (FleetModel & { readonly demand: Demand })[] = []
   for (const entry of entries) models.push({ name: entry.name, demand: entry.demand, segments: await segmentsOf(entry, flags.db) })
   const plan = await planFleet(models, kinds, headroom, parseDurationMs(flags.solverTime) / 1000)
-  const blocks = () =>
+  const text = render(plan, () =>
     fleetBlocks(
       plan,
       models.map(({ name }) => name),
       headroom,
-    )
-  const text =
-    form === '.json'
-      ? fleetJson(plan)
-      : form === '.md'
-        ? toMarkdown(blocks())
-        : form === '.html'
-          ? toHtml('tune: fleet', blocks())
-          : toText(blocks())
+    ),
+  )
   if (flags.out === undefined) process.stdout.write(text)
   else {
     await writeAtomically(flags.out, text)
     process.stderr.write(`${flags.out}\n`)
   }
   return exitCodes.ok
+}
+
+const forms: Readonly<Record<string, (plan: FleetPlan, blocks: () => readonly Block[]) => string>> = {
+  '.txt': (_, blocks) => toText(blocks()),
+  '.md': (_, blocks) => toMarkdown(blocks()),
+  '.html': (_, blocks) => toHtml('tune: fleet', blocks()),
+  '.json': (plan) => fleetJson(plan),
 }
 
 async function segmentsOf({ name, table, gpu, sloMs, experiment }: FleetModelEntry, db: string): Promise<Segment[]> {
