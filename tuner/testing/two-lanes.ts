@@ -1,4 +1,4 @@
-/** The order in which two workers that take one file after the other hardly ever load something in real time both at once. */
+/** The order in which workers that take one file after the other seldom load something in real time at once. */
 
 /** Files by the end of their path, without `.test.ts`, and about how long each takes alone on a machine with two cores, s. */
 export type ExpectedSeconds = Readonly<Record<string, number>>
@@ -7,8 +7,9 @@ export type ExpectedSeconds = Readonly<Record<string, number>>
 const short = 1.5
 
 /**
- * Two loads at once spoil each other's windows, and each is made again and again, so that both take longer than one after the other. While one of two
- * workers runs files of `loading`, the other runs the rest, each the longest first; what is left of the longer of both is shared in the end.
+ * Several loads at once spoil each other's windows, and each is made again and again, so that all take longer than one after the other. As much time of
+ * files of `loading` as of the rest comes at a time, of both the longest first; what is left of the longer of both is last. Of two workers one loads at
+ * a time until then, of three hardly ever more than two.
  */
 export function inTwoLanes<T>(files: readonly T[], pathOf: (file: T) => string, loading: ExpectedSeconds, rest: ExpectedSeconds): T[] {
   const [loads, others]: [Timed<T>[], Timed<T>[]] = [[], []]
