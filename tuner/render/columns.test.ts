@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { ago, duration, table, wrap } from './columns.ts'
+import { ago, columnsOf, duration, table, wrap } from './columns.ts'
 
 test.each([
   [7.2, '7 s'],
@@ -8,6 +8,12 @@ test.each([
   [7500, '2 h 5 min'],
   [-1, '0 s'],
 ])('%d s is %s', (seconds, text) => expect(duration(seconds)).toBe(text))
+
+test.each([
+  [{ columns: 120 }, 120],
+  [{ columns: 0 }, 80],
+  [{}, 400],
+])('lines to %j have %d columns', (stream, columns) => expect(columnsOf(stream)).toBe(columns))
 
 test('columns line up, the last is ragged', () => {
   expect(

@@ -1,5 +1,14 @@
 /** Durations and tables as people read them; rates, latencies and money are in reports/format.ts. */
 
+/** What a terminal has that does not say, as some of CI's do. */
+const usualColumns = 80
+/** Lines to a pipe are not cut where a terminal's would be. */
+const pipedColumns = 400
+
+/** Characters in a line of a stream, as of now: people make their windows wider and narrower. */
+export const columnsOf = (stream: object): number =>
+  'columns' in stream && typeof stream.columns === 'number' ? stream.columns || usualColumns : pipedColumns
+
 /** 7 s, 1 min 20 s, 2 h 5 min. */
 export function duration(seconds: number): string {
   const s = Math.max(0, Math.round(seconds))

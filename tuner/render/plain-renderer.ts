@@ -2,7 +2,7 @@
 
 import { money } from '../../reports/format.ts'
 import type { TuneEvent } from '../loop/events.ts'
-import { counted, duration, spaceText, wrap } from './columns.ts'
+import { columnsOf, counted, duration, spaceText, wrap } from './columns.ts'
 import { paint } from './glyphs.ts'
 import { advance, etaSeconds, noProgress } from './progress.ts'
 import { flushed, type Renderer, type RenderIo } from './render-io.ts'
@@ -17,7 +17,7 @@ export function createPlainProgress(io: RenderIo): (event: TuneEvent) => void {
     state = advance(state, event)
     switch (event.type) {
       case 'experiment-started': {
-        for (const notice of event.notices) for (const line of wrap(notice, io.columns)) say(paint(line, 'yellow', io.errStyle))
+        for (const notice of event.notices) for (const line of wrap(notice, columnsOf(io.stderr))) say(paint(line, 'yellow', io.errStyle))
         const resumed = event.resumedTrials > 0 ? `, ${event.resumedTrials} trials from before` : ''
         say(
           `experiment ${event.experimentId}: at most ${counted(event.maxTrials, 'trial')} of ${spaceText(event.spaceSize)}, seed ${event.seed}${resumed}`,
@@ -72,7 +72,7 @@ export function createPlainRenderer(io: RenderIo): Renderer {
     handle(event) {
       progress(event)
       if (event.type === 'recommended') {
-        io.stdout.write(`${resultLines(event.recommendation, event.files, io.outStyle, io.columns).join('\n')}\n`)
+        io.stdout.write(`${resultLines(event.recommendation, event.files, io.outStyle, columnsOf(io.stdout)).join('\n')}\n`)
       }
     },
     close: () => flushed(io.stdout),

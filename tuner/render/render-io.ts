@@ -14,8 +14,6 @@ export interface RenderIo {
   readonly stderr: NodeJS.WritableStream
   readonly outStyle: Style
   readonly errStyle: Style
-  /** Width of the terminal, characters. */
-  readonly columns: number
   /** Milliseconds since 1970. */
   readonly now: () => number
 }

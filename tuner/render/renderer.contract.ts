@@ -24,7 +24,6 @@ export function paperIo(overrides: Partial<RenderIo> = {}): RenderIo & { readonl
   return {
     outStyle: plain,
     errStyle: plain,
-    columns: 100,
     now: () => Date.parse('2026-01-01T00:01:00Z'),
     ...overrides,
     stdout: new Paper(),

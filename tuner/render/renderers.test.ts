@@ -49,6 +49,21 @@ test('plain progress names trials, steps, the best and the reason of the stop', 
   expect(io.stdout.text).toContain('Held in a second measurement at')
 })
 
+test.each([
+  ['plain', createPlainRenderer],
+  ['the screen', createScreenRenderer],
+])('%s is as wide as the terminal is by then', async (_name, create) => {
+  const io = paperIo()
+  const renderer = create(io)
+  for (const event of await recordedEvents()) {
+    io.stdout.columns = 60
+    renderer.handle(event)
+  }
+  await renderer.close()
+  const widths = io.stdout.text.split('\n').map((line) => line.length)
+  expect(Math.max(...widths)).toBeLessThanOrEqual(60)
+})
+
 test('every line of --events is an event; Infinity survives as a string', async () => {
   const io = paperIo()
   const renderer = createEventsRenderer(io)

@@ -4,7 +4,7 @@ import { Box, render, Static, Text } from 'ink'
 import { useEffect, useState } from 'react'
 import { certaintyPercent, money, sloText } from '../../reports/format.ts'
 import type { TuneEvent } from '../loop/events.ts'
-import { duration, wrap } from './columns.ts'
+import { columnsOf, duration, wrap } from './columns.ts'
 import { glyph, type Style } from './glyphs.ts'
 import { advance, etaSeconds, noProgress, type Progress, type RunningTrial } from './progress.ts'
 import { flushed, type Renderer, type RenderIo } from './render-io.ts'
@@ -109,7 +109,7 @@ function Live({ feed, io }: { feed: Feed; io: RenderIo }) {
       unsubscribe()
     }
   }, [feed, io])
-  return <Screen state={state} style={io.errStyle} columns={io.columns} nowMs={Math.max(nowMs, state.startedAtMs)} />
+  return <Screen state={state} style={io.errStyle} columns={columnsOf(io.stderr)} nowMs={Math.max(nowMs, state.startedAtMs)} />
 }
 
 export function createScreenRenderer(io: RenderIo): Renderer {
@@ -134,11 +134,11 @@ export function createScreenRenderer(io: RenderIo): Renderer {
     handle(event: TuneEvent) {
       state = advance(state, event)
       if (event.type === 'experiment-started') {
-        for (const notice of event.notices) io.stderr.write(`${wrap(notice, io.columns).join('\n')}\n`)
+        for (const notice of event.notices) io.stderr.write(`${wrap(notice, columnsOf(io.stderr)).join('\n')}\n`)
         const stream = io.stderr as NodeJS.WriteStream
         app = render(<Live feed={feed} io={io} />, { stdout: stream, stderr: stream, exitOnCtrlC: false, patchConsole: false })
       }
-      if (event.type === 'recommended') results = resultLines(event.recommendation, event.files, io.outStyle, io.columns)
+      if (event.type === 'recommended') results = resultLines(event.recommendation, event.files, io.outStyle, columnsOf(io.stdout))
       due ??= setTimeout(notify, redrawMs)
     },
     async close() {

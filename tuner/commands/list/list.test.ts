@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { CliBox } from '../../testing/run-cli.ts'
+import { CliBox, cli } from '../../testing/run-cli.ts'
 import { WarmCli } from '../../testing/warm-cli.ts'
 
 const tune = new WarmCli()
@@ -21,10 +21,23 @@ afterAll(async () => {
 })
 
 describe('tune list', () => {
-  test('has age, SLO, status and what each came to, within 80 columns', async () => {
+  test('keeps to 80 columns on a terminal that says it has none', ({ skip }) => {
+    if (process.platform !== 'linux') skip('needs the command script of util-linux')
+    const { stdout } = spawnSync('script', ['-qec', `'${process.execPath}' '${cli}' list`, '/dev/null'], {
+      cwd: box.folder,
+      env: { ...process.env, NO_COLOR: '1' },
+      stdio: ['ignore', 'pipe', 'ignore'],
+      encoding: 'utf8',
+    })
+    const lines = stdout.trimEnd().split(/\r?\n/)
+    expect(lines.length).toBeGreaterThan(4)
+    expect(lines.filter((line) => line.length > 80)).toEqual([])
+  })
+
+  test('has age, SLO, status and what each came to, an experiment in two lines for who reads them from a pipe', async () => {
     const { stdout } = await run('list')
     const lines = stdout.trimEnd().split('\n')
-    expect(lines.filter((line) => line.length > 80)).toEqual([])
+    expect(lines).toHaveLength(4)
     expect(lines[0]).toMatch(/^none-\w+ +done +(just now|\d+ (s|min) ago) +\d+ trials +simulated +p99 <= 0.5 ms$/)
     expect(lines[1]).toMatch(/^ {2}No configuration meets p99 <= 0.5 ms/)
     expect(stdout).toMatch(/bert-\w+ .* p99 <= 50 ms\n {2}\w+: .*\$[\d.]+ +per\s+million\s+requests/s)

@@ -5,7 +5,7 @@ import { costText } from '../../../search/objective.ts'
 import type { StoreReader } from '../../../trials/store/index.ts'
 import type { ExperimentRecord } from '../../../trials/types.ts'
 import { exitCodes } from '../../exit-codes.ts'
-import { ago, counted, table, wrap } from '../../render/columns.ts'
+import { ago, columnsOf, counted, table, wrap } from '../../render/columns.ts'
 import { openExisting } from '../open-existing.ts'
 import { seenAgain } from '../reopened.ts'
 
@@ -16,9 +16,6 @@ export interface ListFlags {
 
 /** What an experiment came to; one that this version cannot read is listed with why. */
 type Outcome = { readonly recommendation: Recommendation } | { readonly unreadable: string }
-
-/** Width where none is known, as of a pipe; some terminals of CI say 0. */
-const usualColumns = 80
 
 export async function list(flags: ListFlags): Promise<number> {
   const store = await openExisting(flags.db)
@@ -31,7 +28,7 @@ export async function list(flags: ListFlags): Promise<number> {
       process.stdout.write(`${JSON.stringify(rows, null, 2)}\n`)
       return exitCodes.ok
     }
-    const lines = linesOf(experiments, outcomes, Date.now(), process.stdout.columns || usualColumns)
+    const lines = linesOf(experiments, outcomes, Date.now(), columnsOf(process.stdout))
     process.stdout.write(experiments.length > 0 ? `${lines.join('\n')}\n` : 'no experiments yet: tune --model bert --slo 50ms\n')
     return exitCodes.ok
   } finally {

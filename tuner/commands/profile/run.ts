@@ -2,6 +2,7 @@ import { profileEndpoint } from '../../../profiler/index.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
 import { withoutSecrets } from '../../../trials/secrets.ts'
 import { exitCodes } from '../../exit-codes.ts'
+import { columnsOf } from '../../render/columns.ts'
 import { styleOf } from '../../render/glyphs.ts'
 import { stepLine } from '../../render/trial-line.ts'
 import { interruptible } from '../../signals.ts'
@@ -27,7 +28,7 @@ export async function profile(flags: ProfileFlags): Promise<number> {
     const { url, summary, caveats } = profiled
     const found = { ...profiled, url: withoutSecrets(url), summary: withoutSecrets(summary), caveats: caveats.map(withoutSecrets) }
     const style = styleOf(process.stdout, process.env)
-    process.stdout.write(flags.json ? profileJson(found) : `${profileLines(found, style, process.stdout.columns ?? 100).join('\n')}\n`)
+    process.stdout.write(flags.json ? profileJson(found) : `${profileLines(found, style, columnsOf(process.stdout)).join('\n')}\n`)
     if (flags.html !== undefined) await writeAtomically(flags.html, await profileHtml(found, new Date()))
     if (flags.csv !== undefined) await writeAtomically(flags.csv, profileCsv(found))
     return found.verdict === 'met' ? exitCodes.ok : found.verdict === 'missed' ? exitCodes.sloUnmet : exitCodes.failure

@@ -16,9 +16,6 @@ export interface OutputFlags {
   readonly plain?: boolean
 }
 
-/** Lines to a pipe are not cut where a terminal's would be. */
-const pipedColumns = 400
-
 /** Returns the exit code. `earlier`: the trials of the run that this one takes up. `whenSwept`: done once its lease, where it has one, is held. */
 export async function execute(
   experiment: Experiment,
@@ -35,7 +32,6 @@ export async function execute(
     stderr: process.stderr,
     outStyle: styleOf(process.stdout, process.env),
     errStyle: styleOf(process.stderr, process.env),
-    columns: process.stdout.columns ?? pipedColumns,
     now: steadyNowMs,
   })
   const warn = (message: string) => renderer.handle({ at: new Date(steadyNowMs()).toISOString(), type: 'warning', message })
