@@ -12,6 +12,8 @@ export const exitCodes = {
   sloUnmet: 3,
   /** A configuration was found, and no second measurement confirms it. */
   unconfirmed: 4,
+  /** `tune watch --once`: what was recommended no longer holds. */
+  offPlan: 5,
   /** Ctrl-C or SIGTERM; what was measured is kept, `tune resume` continues. */
   interrupted: 130,
 } as const

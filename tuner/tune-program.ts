@@ -23,6 +23,7 @@ import { registerSpec } from './commands/spec/register.ts'
 import { registerStore } from './commands/store/register.ts'
 import { registerTune } from './commands/tune/register.ts'
 import { registerVerify } from './commands/verify/register.ts'
+import { registerWatch } from './commands/watch/register.ts'
 import { exitCodes, UserError } from './exit-codes.ts'
 import { programVersion } from './program-version.ts'
 import { cut, reportError } from './report-error.ts'
@@ -52,6 +53,7 @@ export function commandLine(): Command {
     registerFleet,
     registerReport,
     registerVerify,
+    registerWatch,
     registerDashboard,
     registerResume,
     registerReplay,
@@ -74,7 +76,7 @@ export function commandLine(): Command {
   program.addHelpText(
     'after',
     `
-Exit codes: 0 the SLO is met and confirmed; 1 failure; 2 usage or configuration; 3 no configuration meets the SLO; 4 best found, not confirmed; 130 interrupted.`,
+Exit codes: 0 the SLO is met and confirmed; 1 failure; 2 usage or configuration; 3 no configuration meets the SLO; 4 best found, not confirmed; 5 no longer holds (tune watch --once); 130 interrupted.`,
   )
   return program
 }

@@ -22,7 +22,8 @@ export interface FleetUnit {
 }
 
 /** What a replica answers at most, requests per second. */
-export const mostOf = ({ saturationRps = 0, capacityRps }: FleetUnit): number => Math.max(saturationRps, capacityRps)
+export const mostOf = ({ saturationRps = 0, capacityRps }: Pick<FleetUnit, 'saturationRps' | 'capacityRps'>): number =>
+  Math.max(saturationRps, capacityRps)
 
 /**
  * Share of requests that take longer than the SLO's limit at a steady rate of one replica, when those before them already wait `waitMs`.
@@ -46,7 +47,7 @@ export function shareOver(unit: FleetUnit, rateRps: number, waitMs = 0): number 
 }
 
 /** SLO percentile at a steady rate, ms. Beyond the measured rates what is over the idle latency grows as a queue's does, without end at saturation. */
-function latencyOf(unit: FleetUnit, curve: readonly CurveKnot[], rateRps: number): number {
+export function latencyOf(unit: Pick<FleetUnit, 'saturationRps' | 'capacityRps'>, curve: readonly CurveKnot[], rateRps: number): number {
   const last = curve.at(-1)!
   if (rateRps <= last.rateRps) return latencyAt(curve, rateRps)
   const left = mostOf(unit) - rateRps

@@ -1,19 +1,14 @@
 /** Calibrations of servers, in the store beside the experiments. */
-import { copyFileSync, existsSync, mkdtempSync, rmSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { existsSync, statSync } from 'node:fs'
+import { resolve } from 'node:path'
 import type { ServerCalibration } from '../devices/server-calibration.ts'
-import { Connection, type Transaction } from './connection.ts'
-import { migrate } from './database-schema.ts'
+import type { Transaction } from './connection.ts'
 import { calibrationProblem } from './document-shape.ts'
 import { encode } from './infinity-json.ts'
-import { openSound } from './open-sound.ts'
 import { pagesAreDamaged } from './page-check.ts'
-import { StoreError } from './store-error.ts'
-import { makeStoreFile } from './store-files.ts'
+import { reading } from './reading.ts'
 import { changedSince, decoded, digestOf, type OnDamage, shown } from './stored-rows.ts'
-
-const busyTimeoutMs = 5_000
+import { writing } from './writing.ts'
 
 interface CalibrationRow {
   readonly name: string
@@ -33,34 +28,11 @@ export async function readCalibrations(path: string, onDamage: OnDamage = () => 
   // An empty one is a store to be.
   if (statSync(file).isFile() && statSync(file).size === 0) return []
   try {
-    return await readFrom(file, onDamage)
+    return await reading(file, (sql) => calibrationsOf(sql, onDamage))
   } catch (error) {
-    if (error instanceof StoreError && (error.fault === 'cannot-open' || error.fault === 'read-only'))
-      return await readFromCopy(file, onDamage)
     if (!pagesAreDamaged(error) || error.fault === 'not-a-store') throw error
     onDamage({ where: `calibrations of ${file}`, what: error.message })
     return []
-  }
-}
-
-async function readFrom(file: string, onDamage: OnDamage): Promise<readonly ServerCalibration[]> {
-  const connection = await openSound(file)
-  try {
-    return await connection.read((sql) => calibrationsOf(sql, onDamage))
-  } finally {
-    await connection.close()
-  }
-}
-
-/** Where a crash left a log and nothing can be written beside it, SQLite reads neither: a copy of both is read. */
-async function readFromCopy(file: string, onDamage: OnDamage): Promise<readonly ServerCalibration[]> {
-  const folder = mkdtempSync(join(tmpdir(), 'tune-store-'))
-  try {
-    const copy = join(folder, 'tune.db')
-    for (const suffix of ['', '-wal']) if (existsSync(file + suffix)) copyFileSync(file + suffix, copy + suffix)
-    return await readFrom(copy, onDamage)
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
   }
 }
 
@@ -103,16 +75,3 @@ export const dropCalibrations = (path: string, names: readonly string[]): Promis
       for (const name of names) await sql.run('DELETE FROM calibrations WHERE name = ?', [name])
     }),
   )
-
-async function writing(path: string, work: (connection: Connection) => Promise<void>): Promise<void> {
-  const file = resolve(path)
-  makeStoreFile(file)
-  const connection = await Connection.open(file, busyTimeoutMs)
-  try {
-    await connection.direct((sql) => sql.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL'))
-    await migrate(connection)
-    await work(connection)
-  } finally {
-    await connection.close()
-  }
-}

@@ -75,6 +75,12 @@ export const migrations: readonly string[] = [
      calibration TEXT NOT NULL
    ) STRICT;`,
   `ALTER TABLE calibrations ADD COLUMN digest TEXT;`,
+  `CREATE TABLE watches (
+     name TEXT PRIMARY KEY,
+     updated_at TEXT NOT NULL,
+     state TEXT NOT NULL,
+     digest TEXT NOT NULL
+   ) STRICT;`,
 ]
 
 /** SQL that makes generated columns anew, guarded against documents that are no JSON; all go before the first comes, for adding one computes those there are. */

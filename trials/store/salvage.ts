@@ -21,6 +21,7 @@ import {
   trialDigest,
   trialOf,
 } from './stored-rows.ts'
+import { keepWatch, readWatches } from './watches.ts'
 
 interface Salvage {
   readonly experiments: readonly ExperimentRow[]
@@ -148,6 +149,8 @@ export async function repairStore(path: string): Promise<Repair> {
   const lost: Damage[] = []
   // Those that cannot be read any more are measured again in seconds.
   const calibrations = await readCalibrations(path, (one) => lost.push(one)).catch(() => [])
+  // A watch that is lost begins anew.
+  const watches = await readWatches(path, (one) => lost.push(one)).catch(() => new Map<string, unknown>())
   for (const row of saved.experiments) {
     const owner = row.state === 'running' ? ownerOf(row) : undefined
     if (owner && ['alive', 'unknown'].includes(ownerState(owner))) {
@@ -169,6 +172,7 @@ export async function repairStore(path: string): Promise<Repair> {
     renameSync(path, kept)
     renameSync(next, path)
     for (const calibration of calibrations) await keepCalibration(path, calibration)
+    for (const [name, state] of watches) await keepWatch(path, name, state, new Date().toISOString())
   } finally {
     for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(`${next}${suffix}`, { force: true })
   }

@@ -7,6 +7,7 @@ import { openSound } from './open-sound.ts'
 import { openReader } from './reader.ts'
 import { StoreError } from './store-error.ts'
 import type { Damage } from './stored-rows.ts'
+import { readWatches } from './watches.ts'
 
 export interface StoreCheck {
   readonly experiments: number
@@ -24,6 +25,7 @@ export async function checkStore(path: string): Promise<StoreCheck> {
     let trials = 0
     for (const { id } of experiments) trials += (await reader.load(id))?.trials.length ?? 0
     await readCalibrations(path, (one) => damage.push(one))
+    await readWatches(path, (one) => damage.push(one))
     return { experiments: experiments.length, trials, damage }
   } finally {
     await reader.close()

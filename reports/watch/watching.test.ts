@@ -1,0 +1,82 @@
+import { expect, test } from 'vitest'
+import type { ProductionWindow } from './production-window.ts'
+import { findingText } from './watch-text.ts'
+import { nothingSeen, type Watched, type WatchState, watching, windowSeen } from './watching.ts'
+
+const knot = (rateRps: number, latencyMs: number) => ({ rateRps, latencyMs, lowMs: latencyMs, highMs: latencyMs, requests: 1000 })
+const watched: Watched = {
+  server: { capacityRps: 100, curve: [knot(0, 10), knot(80, 20), knot(100, 50)] },
+  slo: { percentile: 0.99, limitMs: 50, maxErrorRate: 0.01 },
+  headroom: 0.2,
+  replicas: 3,
+  pricePerHour: { stored: 1, today: 1 },
+  drift: { tolerance: 0.07, quietDays: 365 },
+  detourMs: 0,
+}
+const window = (i: number, about: Partial<ProductionWindow> = {}): ProductionWindow => ({
+  fromS: 1_790_000_000 - (1_790_000_000 % 3600) + i * 300,
+  seconds: 300,
+  rateRps: 150,
+  sloMs: 16,
+  errorShare: 0,
+  ...about,
+})
+const after = (windows: readonly ProductionWindow[], of: Watched = watched, before: WatchState = nothingSeen(1)) =>
+  watching(
+    windows.reduce((state, one) => windowSeen(state, one, of), before),
+    of,
+  )
+const kinds = (...args: Parameters<typeof after>) => after(...args).findings.map(({ kind }) => kind)
+
+test('nothing is found where nothing is wrong', () => {
+  expect(kinds([0, 1, 2, 3].map((i) => window(i)))).toEqual([])
+  expect(kinds([])).toEqual([])
+})
+
+test('the SLO is broken now where three windows in a row miss it, by latency or by errors, and no longer', () => {
+  const missed = (i: number) => window(i, i % 2 === 0 ? { sloMs: 51 } : { errorShare: 0.02 })
+  expect(kinds([missed(0), missed(1)])).toEqual([])
+  expect(kinds([missed(0), missed(1), missed(2)])).toEqual(['slo'])
+  expect(kinds([missed(0), missed(1), missed(2), window(3)])).toEqual([])
+  // Three slow ones of twenty requests say nothing of a 99th percentile.
+  expect(kinds([0, 1, 2].map((i) => window(i, { sloMs: 500, rateRps: 0.1 })))).toEqual([])
+})
+
+test('traffic beyond what the replicas carry is told with its minutes, and what production says of replicas goes before the flag', () => {
+  const busy = [0, 1, 2].map((i) => window(i, { rateRps: 310 }))
+  expect(after(busy).findings[0]).toMatchObject({ kind: 'traffic-over', minutes: 15, mostRps: 310, carriesRps: 300, replicas: 3 })
+  expect(kinds(busy.map((one) => ({ ...one, replicas: 4 })))).toEqual([])
+})
+
+test('replicas that a whole week does not need are told with what they cost, and not before a week', () => {
+  const days = (n: number, most: number) =>
+    Array.from({ length: n * 24 }, (_, hour) => window(hour * 12, { rateRps: hour % 24 === 20 ? most : 20 }))
+  expect(kinds(days(6, 70))).toEqual([])
+  expect(after(days(7, 70)).findings).toEqual([{ kind: 'traffic-under', peakRps: 70, replicas: 3, needed: 1, perHour: 2 }])
+  expect(kinds(days(7, 200))).toEqual([])
+})
+
+test('a version that was not measured, and a price that has moved', () => {
+  const of = { ...watched, version: '3', pricePerHour: { stored: 1, today: 1.2 } }
+  expect(after([window(0, { versions: ['3'] }), window(1, { versions: ['3', '4'] })], of).findings).toEqual([
+    { kind: 'version', measured: '3', seen: ['4'] },
+    { kind: 'price-change', stored: 1, today: 1.2 },
+  ])
+  // Without one that was measured, the first that was seen.
+  expect(kinds([window(0, { versions: ['7'] }), window(1, { versions: ['8'] })])).toEqual(['version'])
+  expect(kinds([window(0, { pricePerHour: 1.5 })])).toEqual(['price-change'])
+})
+
+test('a window that was seen before changes nothing', () => {
+  const { state } = after([window(0), window(1)])
+  expect(windowSeen(state, window(1, { sloMs: 400 }), watched)).toBe(state)
+})
+
+test('every finding says what was seen, what was expected and how sure it is', () => {
+  const told = [
+    findingText({ kind: 'drift', slowness: 1.15, sinceS: 1_790_000_000, establishedS: 1_790_032_400 }, watched),
+    findingText({ kind: 'slo', windows: 3, minutes: 15, sloMs: 61, errorShare: 0.02 }, watched),
+  ]
+  expect(told[0]).toMatch(/1\.15 times as long as measured, since 2026-09-21 .* once in 365 days/)
+  expect(told[1]).toMatch(/p99 61 ms, 2 % of requests fail.*3 windows in a row, 15 minutes/)
+})

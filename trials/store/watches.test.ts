@@ -1,0 +1,54 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { Connection } from './connection.ts'
+import { repairStore } from './salvage.ts'
+import { openStore } from './sqlite-store.ts'
+import { checkStore } from './store-care.ts'
+import type { Damage } from './stored-rows.ts'
+import { dropWatch, keepWatch, readWatches } from './watches.ts'
+
+let folder: string
+let path: string
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'watches-'))
+  path = join(folder, 'tune.db')
+  const store = await openStore(path)
+  await store.create({ id: 'e', name: 'e', createdAt: '2026-11-20T10:00:00.000Z', spec: {}, provenance: 'simulated', seed: 1 })
+  await store.close()
+})
+afterEach(() => rmSync(folder, { recursive: true }))
+
+const at = '2026-11-20T10:00:00.000Z'
+
+test('kept by name, the later in the place of the earlier, and dropped by name', async () => {
+  expect(await readWatches(path)).toEqual(new Map())
+  await keepWatch(path, 'shop', { windows: 1 }, at)
+  await keepWatch(path, 'bank', { windows: 2 }, at)
+  await keepWatch(path, 'shop', { windows: 3 }, at)
+  expect([...(await readWatches(path))]).toEqual([
+    ['bank', { windows: 2 }],
+    ['shop', { windows: 3 }],
+  ])
+  await dropWatch(path, 'shop')
+  expect([...(await readWatches(path)).keys()]).toEqual(['bank'])
+})
+
+test('a damaged one is named, left out and repaired away; the others stay', async () => {
+  for (const name of ['a', 'b', 'c']) await keepWatch(path, name, { name, windows: 5 }, at)
+  const connection = await Connection.open(path, 100)
+  await connection.direct((sql) =>
+    sql.exec(
+      `UPDATE watches SET state = substr(state, 1, 9) WHERE name = 'a'; UPDATE watches SET state = replace(state, '5', '6') WHERE name = 'b'`,
+    ),
+  )
+  await connection.close()
+  const damage: Damage[] = []
+  expect([...(await readWatches(path, (one) => damage.push(one))).keys()]).toEqual(['c'])
+  expect(damage.map(({ where }) => where)).toEqual(['watch a', 'watch b'])
+  expect((await checkStore(path)).damage).toEqual(damage)
+  expect((await repairStore(path)).damage).toEqual(damage)
+  expect((await checkStore(path)).damage).toEqual([])
+  expect((await readWatches(path)).get('c')).toEqual({ name: 'c', windows: 5 })
+})

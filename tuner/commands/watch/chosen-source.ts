@@ -1,0 +1,80 @@
+/** Which source the flags ask for. */
+import { deployedFor } from '../../../reports/figures.ts'
+import { exitCodes, UserError } from '../../exit-codes.ts'
+import { parseDurationMs } from '../../experiment/units.ts'
+import { oneOf } from '../one-of.ts'
+import type { Reopened } from '../reopened.ts'
+import { fieldsWith, logFormats } from './access-log.ts'
+import {
+  defaultQueries,
+  type FigureName,
+  figureNames,
+  noPercentile,
+  type Queries,
+  type TellingServer,
+  tellingServers,
+} from './default-queries.ts'
+import { LogSource } from './log-source.ts'
+import type { Source } from './production-source.ts'
+import { PrometheusSource } from './prometheus-source.ts'
+import type { WatchFlags } from './watch-flags.ts'
+import type { Deployed } from './watched.ts'
+
+/** @throws UserError */
+export function sourceOf(flags: WatchFlags, windowS: number, reopened: Reopened, deployed: Deployed): Source {
+  if ((flags.prometheus === undefined) === (flags.log === undefined))
+    throw new UserError('one source is needed', 'give --prometheus http://prometheus:9090, or --log access.log', exitCodes.usage)
+  const { percentile } = deployed.slo
+  if (flags.log !== undefined) {
+    if (deployed.replicas === undefined)
+      throw new UserError('a log does not say how many replicas serve', 'give --replicas', exitCodes.usage)
+    return new LogSource({
+      path: flags.log,
+      format: flags.logFormat === undefined ? undefined : oneOf(flags.logFormat, logFormats, '--log-format'),
+      fields: fieldsWith(flags.field, flags.versionLabel),
+      paths: flags.path,
+      windowS,
+      percentile,
+    })
+  }
+  const { rate, latency, ...others } = queriesOf(flags, reopened, deployed)
+  if (rate === undefined || latency === undefined) {
+    const missing = rate === undefined ? 'rate' : 'latency'
+    const why = noPercentile[flags.server as TellingServer]
+    throw new UserError(
+      `there is no query for the ${missing}${why === undefined ? '' : `: ${why}`}`,
+      `name the server or mesh that tells it with --server (${tellingServers.join(', ')}), or write it: --query '${missing}=...'`,
+      exitCodes.usage,
+    )
+  }
+  const firstS = parseDurationMs(flags.since) / 1000
+  const token = process.env.TUNE_PROMETHEUS_TOKEN
+  return new PrometheusSource({
+    url: addressOf(flags.prometheus!),
+    queries: { rate, latency, ...others },
+    windowS,
+    selector: flags.selector,
+    percentile,
+    firstS,
+    ...(token && { token }),
+  })
+}
+
+function addressOf(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url?.protocol === 'http:' || url?.protocol === 'https:') return url
+  throw new UserError(`--prometheus ${text} is no address`, 'write for example http://prometheus.monitoring:9090', exitCodes.usage)
+}
+
+/** Those of the server, with the user's own in their places. */
+function queriesOf({ server, query, versionLabel, replicas }: WatchFlags, { recommendation }: Reopened, { slo }: Deployed): Queries {
+  const measured = recommendation.measuredWith && deployedFor(recommendation.measuredWith).server
+  const named = server === undefined ? tellingServers.find((one) => one === measured) : oneOf(server, tellingServers, '--server')
+  const known = named === undefined ? {} : defaultQueries(named, slo.metric ?? 'e2e', versionLabel)
+  const { replicas: counted, ...rest } = known
+  const own = query.map((text): [FigureName, string] => {
+    const [, name = '', promql = ''] = /^\s*(\w+)\s*=\s*(\S[\s\S]*)$/.exec(text) ?? []
+    return [oneOf(name, figureNames, '--query'), promql]
+  })
+  return { ...rest, ...(replicas === undefined && counted && { replicas: counted }), ...Object.fromEntries(own) }
+}

@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest'
+import { defaultQueries, filledQuery, noPercentile, tellingServers } from './default-queries.ts'
+
+const asked = { windowS: 300, selector: 'namespace="shop"', percentile: 0.99 }
+
+test('every server has a query for its rate, and one for its percentile or a reason why not', () => {
+  for (const server of tellingServers) {
+    const { rate, latency } = defaultQueries(server, 'e2e')
+    expect(rate, server).toBeDefined()
+    if (latency === undefined) expect(noPercentile, server).toHaveProperty(server)
+  }
+})
+
+test('window, labels and percentile are filled in wherever they stand', () => {
+  for (const selector of ['', asked.selector])
+    for (const server of tellingServers)
+      for (const query of Object.values(defaultQueries(server, 'e2e'))) {
+        const filled = filledQuery(query, { ...asked, selector })
+        expect(filled).not.toMatch(/\$|,\s*}|{,/)
+        expect(filled.includes(selector)).toBe(true)
+      }
+  expect(filledQuery(defaultQueries('vllm', 'ttft').latency!, asked)).toBe(
+    'histogram_quantile(0.99, sum by (le) (rate(vllm:time_to_first_token_seconds_bucket{namespace="shop"}[300s]))) * 1000',
+  )
+  expect(filledQuery(defaultQueries('builtin', 'e2e').errors!, { ...asked, selector: '' })).toContain('{status=~"5.."}[300s]')
+})

@@ -1,0 +1,92 @@
+import { appendFileSync, copyFileSync, mkdtempSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { usualFields } from './access-log.ts'
+import { LogSource } from './log-source.ts'
+import type { Reading } from './production-source.ts'
+
+let folder: string
+let path: string
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'log-source-'))
+  path = join(folder, 'access.log')
+})
+afterEach(() => rmSync(folder, { recursive: true }))
+
+const start = 1_790_000_040
+const line = (second: number, latency = 10, status = 200, uri = '/v2/a') =>
+  `${JSON.stringify({ ts: start + second, latency_ms: latency, status, uri })}\n`
+const seconds = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => line(from + i)).join('')
+
+/** Looks one after the other, as a CronJob: each begins with what the last one left, written and read again. */
+class Looks {
+  readonly #source = new LogSource({ path, fields: usualFields, paths: [], windowS: 60, percentile: 0.99 })
+  #place: unknown
+  #since: number | undefined
+
+  async at(second: number): Promise<readonly (readonly [from: number, requests: number])[]> {
+    const read: Reading = await this.#source.read(start + second, this.#since, this.#place, new AbortController().signal)
+    this.#place = JSON.parse(JSON.stringify(read.place))
+    const last = read.windows.at(-1)
+    if (last) this.#since = last.fromS + last.seconds
+    return read.windows.map(({ fromS, rateRps }) => [fromS - start, Math.round(rateRps * 60)])
+  }
+}
+
+test('a window is told once it is over, its requests however often the log was looked at meanwhile', async () => {
+  const looks = new Looks()
+  writeFileSync(path, seconds(0, 90))
+  expect(await looks.at(90)).toEqual([[0, 60]])
+  expect(await looks.at(95)).toEqual([])
+  appendFileSync(path, seconds(90, 150) + line(150).slice(0, 20))
+  expect(await looks.at(150)).toEqual([[60, 60]])
+  appendFileSync(path, line(150).slice(20) + seconds(151, 200))
+  expect(await looks.at(200)).toEqual([[120, 60]])
+})
+
+test('a log that is moved aside is read to its end, and so are those between', async () => {
+  const looks = new Looks()
+  writeFileSync(path, seconds(0, 70))
+  expect(await looks.at(70)).toEqual([[0, 60]])
+  appendFileSync(path, seconds(70, 100))
+  renameSync(path, `${path}.1`)
+  writeFileSync(path, seconds(100, 130))
+  expect(await looks.at(130)).toEqual([[60, 60]])
+  renameSync(`${path}.1`, `${path}.2`)
+  appendFileSync(path, seconds(130, 170))
+  renameSync(path, `${path}.1`)
+  writeFileSync(path, seconds(170, 260))
+  expect(await looks.at(260)).toEqual([
+    [120, 60],
+    [180, 60],
+  ])
+})
+
+test('a log that is copied and cut loses nothing that the copy has', async () => {
+  const looks = new Looks()
+  writeFileSync(path, seconds(0, 70))
+  expect(await looks.at(70)).toEqual([[0, 60]])
+  appendFileSync(path, seconds(70, 110))
+  copyFileSync(path, `${path}.1`)
+  truncateSync(path)
+  appendFileSync(path, seconds(110, 125))
+  expect(await looks.at(130)).toEqual([[60, 60]])
+})
+
+test('rate, percentile and failures: what a client got wrong is no failure, what the server did is in no percentile', async () => {
+  writeFileSync(path, seconds(0, 57) + line(57, 900, 503) + line(58, 1, 404) + line(59, 40))
+  const source = new LogSource({ path, fields: usualFields, paths: ['/v2'], windowS: 60, percentile: 0.99 })
+  const { windows } = await source.read(start + 70, undefined, undefined, new AbortController().signal)
+  expect(windows).toEqual([{ fromS: start, seconds: 60, rateRps: 1, sloMs: 40, errorShare: 1 / 60 }])
+  appendFileSync(path, 'what is this\n')
+  expect((await source.read(start + 70, undefined, undefined, new AbortController().signal)).notes[0]).toContain('1 of 61 lines')
+})
+
+test('what is no log is refused, with what it needs', async () => {
+  const source = new LogSource({ path, fields: usualFields, paths: [], windowS: 60, percentile: 0.99 })
+  const read = () => source.read(start, undefined, undefined, new AbortController().signal)
+  await expect(read()).rejects.toThrow('there is no log')
+  writeFileSync(path, 'a\nb\n')
+  await expect(read()).rejects.toThrow(/no line that is known: b/)
+})

@@ -1,0 +1,150 @@
+/** Windows of production from Prometheus' HTTP API, a query for each figure. */
+import { BoundError, jsonFrom, readAnswer } from '../../../profiler/bounded-reader.ts'
+import type { ProductionWindow } from '../../../reports/watch/production-window.ts'
+import { withoutSecrets } from '../../../trials/secrets.ts'
+import { exitCodes, UserError } from '../../exit-codes.ts'
+import { type FigureName, filledQuery, type Queries } from './default-queries.ts'
+import type { Source } from './production-source.ts'
+
+interface PrometheusOptions {
+  readonly url: URL
+  readonly queries: Queries & { readonly rate: string; readonly latency: string }
+  readonly windowS: number
+  /** Labels that default queries select by: 'namespace="shop"'. */
+  readonly selector: string
+  readonly percentile: number
+  /** How far back the first look goes. */
+  readonly firstS: number
+  /** Sent as a bearer token. */
+  readonly token?: string
+}
+
+/** By the end of the window; samples that are not numbers are left out. */
+type Values = ReadonlyMap<number, number>
+type Series = { readonly labels: Readonly<Record<string, string>>; readonly values: Values }
+
+const timeoutMs = 30_000
+/** Scrapes come as late as this. */
+const lateS = 30
+/** Prometheus refuses more points of a series; so many windows are read at a time. */
+const mostWindows = 10_000
+
+export class PrometheusSource implements Source {
+  readonly #options: PrometheusOptions
+
+  constructor(options: PrometheusOptions) {
+    this.#options = options
+  }
+
+  async read(nowS: number, sinceS: number | undefined, _place: unknown, signal: AbortSignal) {
+    const { windowS, firstS } = this.#options
+    const last = Math.floor((nowS - lateS) / windowS) * windowS
+    const first = Math.max(Math.ceil((sinceS ?? nowS - firstS) / windowS) * windowS + windowS, last - (mostWindows - 1) * windowS)
+    if (first > last) return { windows: [], notes: [] }
+    const figures = new Map<FigureName, readonly Series[]>()
+    for (const [name, query] of Object.entries(this.#options.queries) as [FigureName, string][])
+      figures.set(name, await this.#range(name, query, first, last, signal))
+    return { windows: this.#windows(figures, first, last), notes: this.#silent(figures) }
+  }
+
+  #windows(figures: ReadonlyMap<FigureName, readonly Series[]>, first: number, last: number): ProductionWindow[] {
+    const { windowS } = this.#options
+    const at = (name: FigureName, end: number) => figures.get(name)?.[0]?.values.get(end)
+    const windows: ProductionWindow[] = []
+    for (let end = first; end <= last; end += windowS) {
+      const rateRps = at('rate', end)
+      if (rateRps === undefined) continue
+      const optional = {
+        sloMs: at('latency', end),
+        errorShare: at('errors', end),
+        replicas: at('replicas', end),
+        gpuShare: at('gpu', end),
+        pricePerHour: at('price', end),
+        versions: figures.get('version')?.flatMap(({ labels, values }) => (values.has(end) ? [versionOf(labels)] : [])),
+      }
+      const known = Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== undefined))
+      windows.push({ fromS: end - windowS, seconds: windowS, rateRps, ...known })
+    }
+    return windows
+  }
+
+  #silent(figures: ReadonlyMap<FigureName, readonly Series[]>): string[] {
+    const empty = [...figures]
+      .filter(([name, series]) => series.length === 0 && !(name === 'gpu' || name === 'price'))
+      .map(([name]) => name)
+    return empty.length === 0
+      ? []
+      : [`Prometheus has nothing of: ${empty.join(', ')} (--query NAME=..., --selector, --server change what is asked)`]
+  }
+
+  async #range(name: FigureName, query: string, start: number, end: number, signal: AbortSignal): Promise<readonly Series[]> {
+    const { url, token, ...rest } = this.#options
+    const address = new URL(`${url.pathname.replace(/\/$/, '')}/api/v1/query_range`, url)
+    const filled = filledQuery(query, rest)
+    const body = new URLSearchParams({ query: filled, start: String(start), end: String(end), step: String(rest.windowS) })
+    const series = seriesOf(await answerOf(address, body, token, signal), `--query ${name}=${filled}`)
+    if (name !== 'version' && series.length > 1)
+      throw new UserError(
+        `the query of ${name} gives ${series.length} series, and one is asked for: ${filled}`,
+        `put sum(...), avg(...) or max(...) around it: --query '${name}=sum(...)'`,
+        exitCodes.usage,
+      )
+    return series
+  }
+}
+
+const versionOf = (labels: Readonly<Record<string, string>>): string =>
+  Object.entries(labels)
+    .filter(([key]) => key !== '__name__')
+    .map(([, value]) => value)
+    .join(' ')
+
+async function answerOf(address: URL, body: URLSearchParams, token: string | undefined, signal: AbortSignal): Promise<string> {
+  const where = withoutSecrets(address.href)
+  const timeout = AbortSignal.timeout(timeoutMs)
+  try {
+    const answer = await fetch(address, {
+      method: 'POST',
+      body,
+      signal: AbortSignal.any([signal, timeout]),
+      ...(token && { headers: { authorization: `Bearer ${token}` } }),
+    })
+    const text = await readAnswer(answer.body)
+    if (answer.ok || answer.status === 400 || answer.status === 422) return text
+    const hint =
+      answer.status === 401 || answer.status === 403
+        ? 'give a bearer token in TUNE_PROMETHEUS_TOKEN'
+        : 'is it the address of Prometheus itself?'
+    throw new UserError(`Prometheus at ${where} answered with status ${answer.status}`, hint)
+  } catch (error) {
+    signal.throwIfAborted()
+    if (error instanceof UserError) throw error
+    const why = timeout.aborted ? `no answer within ${timeoutMs / 1000} s` : error instanceof BoundError ? error.message : causeOf(error)
+    throw new UserError(`Prometheus at ${where} cannot be asked: ${why}`, 'check --prometheus, e.g. http://prometheus.monitoring:9090')
+  }
+}
+
+const causeOf = (error: unknown): string => {
+  const { message, cause } = error as Error & { readonly cause?: { readonly message?: string } }
+  return cause?.message || message
+}
+
+/** The series of an answer of query_range. @throws UserError for what Prometheus refuses, and for what is no such answer */
+function seriesOf(text: string, what: string): Series[] {
+  const refused = (why: string) =>
+    new UserError(`Prometheus refuses ${what}: ${why}`, 'docs/watch.md has the default queries', exitCodes.usage)
+  let answer: { status?: unknown; error?: unknown; data?: { resultType?: unknown; result?: unknown } }
+  try {
+    answer = (jsonFrom(text) ?? {}) as typeof answer
+  } catch {
+    throw new UserError(`what answers ${what} is no JSON`, 'is it the address of Prometheus itself?')
+  }
+  if (answer.status !== 'success') throw refused(String(answer.error ?? 'no reason is given'))
+  const { resultType, result } = answer.data ?? {}
+  if (resultType !== 'matrix' || !Array.isArray(result)) throw refused(`its answer is a ${String(resultType)}, no matrix`)
+  return result.map(({ metric, values }: { metric?: Record<string, string>; values?: unknown }) => {
+    const pairs = Array.isArray(values) ? (values as [number, string][]) : []
+    const numbers = pairs.map(([at, value]) => [Math.round(at), Number(value)] as const).filter(([, value]) => Number.isFinite(value))
+    return { labels: metric ?? {}, values: new Map(numbers) }
+  })
+}

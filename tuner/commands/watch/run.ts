@@ -1,0 +1,179 @@
+/** `tune watch`: looks at production, decides whether the recommendation holds, tells it, and keeps what was seen in the store. */
+import { setTimeout as wait } from 'node:timers/promises'
+import { specTargets } from '../../../reports/specs/index.ts'
+import { type Proposal, replan } from '../../../reports/watch/replan.ts'
+import { weekSeen } from '../../../reports/watch/traffic.ts'
+import { findingText, proposalText, statusLine } from '../../../reports/watch/watch-text.ts'
+import { asksForAPlan, nothingSeen, type Watching, type WatchState, watching, windowSeen } from '../../../reports/watch/watching.ts'
+import { demandOf } from '../../../search/objective.ts'
+import { dropWatch, keepWatch, readWatches } from '../../../trials/store/index.ts'
+import { exitCodes, UserError } from '../../exit-codes.ts'
+import { parseDurationMs, parseShare } from '../../experiment/units.ts'
+import { interruptible } from '../../signals.ts'
+import { tellDamage } from '../../tell-damage.ts'
+import { mustTakeFiles } from '../../writable-places.ts'
+import { oneOf } from '../one-of.ts'
+import { existingStore } from '../open-existing.ts'
+import { type Reopened, reopen } from '../reopened.ts'
+import { sourceOf } from './chosen-source.ts'
+import { writeProposal } from './proposal-files.ts'
+import type { WatchFlags } from './watch-flags.ts'
+import { type Deployed, deployedOf, optionsAt } from './watched.ts'
+
+/** Seconds after a window's end at which it is looked at. */
+const comesLateS = 35
+
+/** What is kept between looks. */
+interface Kept {
+  readonly state: WatchState
+  readonly place?: unknown
+  readonly windowS: number
+}
+
+export async function watch(id: string | undefined, flags: WatchFlags): Promise<number> {
+  oneOf(flags.target, specTargets, '--target')
+  const windowS = parseDurationMs(flags.window) / 1000
+  if (windowS < 10 || windowS > 1800 || windowS % 1 !== 0)
+    throw new UserError(`--window ${flags.window}: windows are of 10 s to 30 min, in whole seconds`, 'the default is 5m', exitCodes.usage)
+  mustTakeFiles('--out', flags.out)
+  existingStore(flags.db)
+  const { signal, dispose } = interruptible(() => {})
+  try {
+    if (flags.once) return codeOf(await looked(id, flags, windowS, signal, true))
+    for (let first = true; ; first = false) {
+      await looked(id, flags, windowS, signal, first).catch((error: unknown) => {
+        // What is wrong from the start stays wrong; a Prometheus that is away comes back.
+        if (first || signal.aborted || !(error instanceof UserError)) throw error
+        process.stderr.write(`${error.message}\n`)
+      })
+      await wait((windowS - ((Date.now() / 1000) % windowS) + comesLateS) * 1000, undefined, { signal })
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error
+    return exitCodes.interrupted
+  } finally {
+    dispose()
+  }
+}
+
+/** One look: the experiment and today's prices, what is new in production, what follows; kept and told. */
+async function looked(id: string | undefined, flags: WatchFlags, windowS: number, signal: AbortSignal, first: boolean): Promise<Watching> {
+  const reopened = await reopen(id, { db: flags.db, prices: flags.prices })
+  const deployed = deployedOf(reopened, flags)
+  const source = sourceOf(flags, windowS, reopened, deployed)
+  const name = flags.name ?? reopened.record.id
+  if (first && flags.reset) await dropWatch(flags.db, name)
+  if (first && !flags.json) process.stderr.write(`${name}: trial ${deployed.trial}, ${deployed.label}\n`)
+  const before = await keptOf(flags, name, deployed, windowS)
+  const nowS = Date.now() / 1000
+  const { windows, place, notes } = await source.read(nowS, before.state.untilS, before.place, signal)
+  const state = windows.reduce((seen, window) => windowSeen(seen, window, deployed), before.state)
+  await keepWatch(flags.db, name, { ...before, state, ...(place !== undefined && { place }) }, new Date(nowS * 1000).toISOString())
+  const seen = watching(state, deployed)
+  const proposal = proposalOf(seen, reopened, deployed, flags)
+  const written =
+    flags.out === undefined || !proposal ? [] : await writeProposal(reopened, proposal, filesAsked(flags, seen, reopened, deployed))
+  tell({ seen, proposal, notes, written, reopened, deployed, flags, name })
+  return seen
+}
+
+/** What the last watch of that name left, where it was of the same configuration and windows. */
+async function keptOf({ db }: WatchFlags, name: string, { trial }: Deployed, windowS: number): Promise<Kept> {
+  const anew: Kept = { state: nothingSeen(trial), windowS }
+  const found = (await readWatches(db, tellDamage(db))).get(name) as Kept | undefined
+  if (found === undefined || found.state?.schema !== anew.state.schema) return anew
+  if (found.state.trial !== trial) {
+    process.stderr.write(`${name} watched trial ${found.state.trial}: it begins anew with trial ${trial}\n`)
+    return anew
+  }
+  if (found.windowS === windowS) return found
+  throw new UserError(
+    `${name} was watched in windows of ${found.windowS} s`,
+    `give --window ${found.windowS}s; --reset begins anew, --name keeps another watch beside it`,
+    exitCodes.usage,
+  )
+}
+
+function proposalOf(seen: Watching, reopened: Reopened, { trial, headroom }: Deployed, flags: WatchFlags): Proposal | undefined {
+  if (!seen.findings.some(({ kind }) => asksForAPlan(kind))) return undefined
+  return replan({
+    findings: seen.findings,
+    options: optionsAt(reopened, slownessOf(seen)),
+    deployed: { trial, ...(seen.replicas !== undefined && { replicas: seen.replicas }) },
+    peakRps: peakOf(seen, reopened),
+    headroom,
+    leastGain: parseShare(flags.minGain),
+  })
+}
+
+const slownessOf = ({ findings }: Watching): number => Math.max(1, findings.find((finding) => finding.kind === 'drift')?.slowness ?? 1)
+
+/** Before a week was seen, what was planned for counts too. */
+const peakOf = ({ peakRps, state }: Watching, { experiment }: Reopened): number =>
+  Math.max(peakRps, !weekSeen(state.traffic) ? (demandOf(experiment.objective)?.demandRps ?? 0) : 0)
+
+const filesAsked = (flags: WatchFlags, seen: Watching, reopened: Reopened, deployed: Deployed) => ({
+  folder: flags.out!,
+  target: oneOf(flags.target, specTargets, '--target'),
+  patch: flags.patch,
+  container: flags.container,
+  deployed: { trial: deployed.trial, replicas: seen.replicas },
+  peakRps: peakOf(seen, reopened),
+  headroom: deployed.headroom,
+  slowness: slownessOf(seen),
+})
+
+interface Told {
+  readonly seen: Watching
+  readonly proposal?: Proposal
+  readonly notes: readonly string[]
+  readonly written: readonly string[]
+  readonly reopened: Reopened
+  readonly deployed: Deployed
+  readonly flags: WatchFlags
+  readonly name: string
+}
+
+function tell({ seen, proposal, notes, written, reopened, deployed, flags, name }: Told): void {
+  const command = proposal?.kind === 'tune again' ? commandOf(proposal, reopened, flags) : ''
+  if (flags.json) {
+    const { state, drift, findings, replicas, peakRps } = seen
+    const line = {
+      ...{ schema: 'tune.watch-look/v1', name, experiment: reopened.record.id, trial: deployed.trial, at: new Date().toISOString() },
+      ...{ windows: state.windows, last: state.last, replicas, peakRps, drift, falseAlarmDays: deployed.drift.quietDays },
+      ...{
+        findings: findings.map((finding) => ({ ...finding, text: findingText(finding, deployed) })),
+        proposal,
+        command: command || undefined,
+        written,
+        notes,
+      },
+    }
+    process.stdout.write(`${JSON.stringify(line)}\n`)
+    return
+  }
+  const lines = [
+    statusLine(seen, deployed),
+    ...seen.findings.map((finding) => `  ${findingText(finding, deployed)}`),
+    ...(proposal ? [`  -> ${proposalText(proposal, command)}`] : []),
+    ...written.map((path) => `     ${path}`),
+  ]
+  process.stdout.write(`${lines.join('\n')}\n`)
+  for (const note of notes) process.stderr.write(`${note}\n`)
+}
+
+/** The command that measures what is not known. */
+function commandOf(proposal: Extract<Proposal, { kind: 'tune again' }>, { record, trials }: Reopened, { db, out }: WatchFlags): string {
+  if (!proposal.newModel) return `tune resume ${record.id} --max-trials ${trials.length + 10} --db ${db}`
+  return out === undefined
+    ? 'give --out FOLDER: the experiment is written there, to be run again on the new version'
+    : `tune -f ${out}/experiment.yaml --db ${db}`
+}
+
+/** @throws UserError where nothing was ever seen */
+function codeOf({ state, findings }: Watching): number {
+  if (state.windows === 0)
+    throw new UserError('nothing of production was seen: there is no whole window yet', 'see the notes above, or look again later')
+  if (findings.some(({ kind }) => kind === 'slo')) return exitCodes.sloUnmet
+  return findings.length > 0 ? exitCodes.offPlan : exitCodes.ok
+}

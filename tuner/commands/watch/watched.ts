@@ -1,0 +1,68 @@
+/** What is watched: the configuration that was recommended, and how it was measured. */
+import { limitsOf, sloText } from '../../../profiler/slo.ts'
+import { type Judged, judge } from '../../../reports/recommendation/judged.ts'
+import type { Option } from '../../../reports/watch/replan.ts'
+import type { Watched } from '../../../reports/watch/watching.ts'
+import { exitCodes, UserError } from '../../exit-codes.ts'
+import { parseCount, parseDurationMs, parseShare } from '../../experiment/units.ts'
+import { viewOf } from '../../loop/problem.ts'
+import type { Reopened } from '../reopened.ts'
+import type { WatchFlags } from './watch-flags.ts'
+
+/** The configuration in production. */
+export interface Deployed extends Watched {
+  readonly trial: number
+  readonly label: string
+}
+
+type StoredCandidate = { readonly trial?: unknown; readonly pricePerHour?: unknown }
+
+/** @throws UserError where nothing was recommended, or what was has no load curve */
+export function deployedOf(reopened: Reopened, flags: WatchFlags): Deployed {
+  const { record, experiment, recommendation } = reopened
+  const { slo } = experiment
+  if (limitsOf(slo).length > 1)
+    throw new UserError(
+      `tune watch follows one latency, and ${sloText(slo)} bounds several`,
+      'watch an experiment with a single limit',
+      exitCodes.usage,
+    )
+  const result = (record.result ?? {}) as { readonly best?: StoredCandidate; readonly alternatives?: readonly StoredCandidate[] }
+  const asked = flags.trial === undefined ? undefined : parseCount(flags.trial, 1)
+  const trial = asked ?? (result.best?.trial as number | undefined) ?? recommendation.best?.trial
+  const known = judgedAt(reopened, 1).filter(({ candidate, curve }) => candidate.capacityRps > 0 && curve !== undefined)
+  const found = known.find(({ candidate }) => candidate.trial === trial)
+  if (!found) {
+    const what = trial === undefined ? 'recommends nothing' : `has no trial ${trial} that serves within its SLO under load`
+    const hint =
+      known.length > 0 ? `those that do: ${known.map(({ candidate }) => candidate.trial).join(', ')}` : `to see why: tune show ${record.id}`
+    throw new UserError(`experiment ${record.id} ${what}`, hint, exitCodes.usage)
+  }
+  const { candidate, measurement, curve } = found
+  const stored = [result.best, ...(result.alternatives ?? [])].find((one) => one?.trial === candidate.trial)?.pricePerHour
+  return {
+    trial: candidate.trial,
+    label: candidate.label,
+    server: { capacityRps: candidate.capacityRps, saturationRps: measurement?.saturationRps, curve: curve! },
+    slo,
+    headroom: flags.headroom === undefined ? experiment.headroom : parseShare(flags.headroom),
+    ...(flags.replicas !== undefined && { replicas: parseCount(flags.replicas, 1) }),
+    ...(experiment.model.version !== undefined && { version: experiment.model.version }),
+    pricePerHour: { stored: typeof stored === 'number' ? stored : candidate.pricePerHour, today: candidate.pricePerHour },
+    drift: { tolerance: parseShare(flags.tolerance), quietDays: parseCount(flags.quietDays, 1) },
+    detourMs: flags.detour === undefined ? 0 : parseDurationMs(flags.detour),
+  }
+}
+
+/** What was measured, if every step of every server takes `slowness` times as long: what kept a limit at a rate keeps that times the factor at the rate over it. */
+const judgedAt = ({ experiment, trials, pricePerHour, label }: Reopened, slowness: number): readonly Judged[] =>
+  judge(trials, { ...viewOf(experiment, { pricePerHour, label }), slo: { ...experiment.slo, limitMs: experiment.slo.limitMs / slowness } })
+
+/** Every measured configuration, as slow as production is. */
+export const optionsAt = (reopened: Reopened, slowness: number): readonly Option[] =>
+  judgedAt(reopened, slowness).map(({ candidate: { trial, label, capacityRps, pricePerHour, feasible } }) => ({
+    trial,
+    label,
+    capacityRps: feasible ? capacityRps / slowness : 0,
+    pricePerHour,
+  }))
