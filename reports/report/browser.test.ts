@@ -48,3 +48,27 @@ test.skipIf(executablePath === undefined)(
     }
   },
 )
+
+test.skipIf(executablePath === undefined)('on paper nothing is cut off and nothing stays folded', async () => {
+  const browser = await chromium.launch({ executablePath, args })
+  try {
+    const recommendation = recommend(sampleInput)
+    const specification = `note: ${'0123456789'.repeat(40)}`
+    const input = { ...sampleInput, recommendation, name: 'bert', specification, environment: [] }
+    // A4 between the margins, CSS pixels.
+    const page = await browser.newPage({ viewport: { width: 703, height: 1000 } })
+    await page.emulateMedia({ media: 'print' })
+    await page.setContent(toHtml('bert', await reportBlocks(input, (option) => renderSvg(option))))
+    const seen = await page.evaluate(`({
+      width: document.documentElement.scrollWidth,
+      cut: [...document.querySelectorAll('table, pre, figure')].filter((e) => e.scrollWidth > e.clientWidth + 1 || e.parentElement.scrollWidth > e.parentElement.clientWidth + 1).length,
+      folded: [...document.querySelectorAll('details > *')].filter((e) => !e.checkVisibility({ contentVisibilityAuto: true })).length,
+      inside: document.querySelectorAll('details > *').length,
+      alone: [...document.querySelectorAll('h1, h2, h3')].filter((e) => getComputedStyle(e).breakAfter !== 'avoid').length,
+    })`)
+    expect(seen).toEqual({ width: 703, cut: 0, folded: 0, inside: expect.any(Number), alone: 0 })
+    expect((seen as { inside: number }).inside).toBeGreaterThan(2)
+  } finally {
+    await browser.close()
+  }
+})

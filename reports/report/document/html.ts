@@ -14,7 +14,10 @@ p.strong { font-size: 1.15rem; font-weight: 600; border-left: 4px solid var(--ac
 th, td { text-align: left; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top } .n { text-align: right }
 pre { overflow-x: auto; background: var(--soft); padding: .8rem; font-size: .8rem } figure { margin: 1rem 0; background: #fff; overflow-x: auto }
 figure svg { display: block; max-width: 100%; height: auto } summary { cursor: pointer; font-weight: 600 } details { margin: 1rem 0 }
-@media print { details > * { display: block } body { max-width: none } figure, tr { break-inside: avoid } }
+@page { size: A4; margin: 14mm 12mm }
+@media print { details > * { display: block } body { max-width: none; font-size: 12px } h1, h2, h3, summary { break-after: avoid } figure, tr { break-inside: avoid }
+.wide, pre, figure { overflow: visible } pre { white-space: pre-wrap; overflow-wrap: anywhere } table { font-size: .7rem }
+details::details-content { content-visibility: visible } figure svg { max-height: 75mm } }
 `
 
 /** A whole page. */
