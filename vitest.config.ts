@@ -92,6 +92,7 @@ const loading = {
 const others = {
   'tuner/gpu-machines': 14,
   'tuner/commands/init/init': 13,
+  'tuner/commands/watch/prometheus-source': 11,
   'tuner/dashboard/browser': 27,
   'tuner/dashboard/screens': 27,
   'trials/launchers/local/local-launcher': 26,

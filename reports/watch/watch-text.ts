@@ -48,7 +48,7 @@ export function findingText(finding: Finding, { slo, drift }: Watched): string {
     case 'drift':
       return `CAPACITY DRIFT: requests take ${significant(finding.slowness)} times as long as measured, since ${stamp(finding.sinceS)} (established ${stamp(finding.establishedS)}); a server that has not changed looks so once in ${drift.quietDays} days on average, or more rarely`
     case 'traffic-over':
-      return `TRAFFIC OFF THE PLAN: up to ${rate(finding.mostRps)}, where ${replicas(finding.replicas)} carry ${rate(finding.carriesRps)}; ${significant(finding.minutes)} minutes of the last hour`
+      return `TRAFFIC OFF THE PLAN: up to ${rate(finding.mostRps)}, where ${replicas(finding.replicas)} carry ${rate(finding.carriesRps)}; ${significant(finding.minutes)} of the last ${significant(finding.ofMinutes)} minutes`
     case 'traffic-under':
       return `TRAFFIC OFF THE PLAN: the busiest window of a week had ${rate(finding.peakRps)}, for which ${replicas(finding.needed)} are enough; ${finding.replicas} ran all the time (${money(finding.perHour)} per hour for nothing)`
     case 'version':

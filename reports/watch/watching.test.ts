@@ -38,13 +38,28 @@ test('the SLO is broken now where three windows in a row miss it, by latency or 
   expect(kinds([missed(0), missed(1)])).toEqual([])
   expect(kinds([missed(0), missed(1), missed(2)])).toEqual(['slo'])
   expect(kinds([missed(0), missed(1), missed(2), window(3)])).toEqual([])
+  // One with too few requests to say is neither here nor there.
+  expect(kinds([missed(0), missed(1), missed(2), window(3, { rateRps: 0.1 })])).toEqual(['slo'])
   // Three slow ones of twenty requests say nothing of a 99th percentile.
   expect(kinds([0, 1, 2].map((i) => window(i, { sloMs: 500, rateRps: 0.1 })))).toEqual([])
 })
 
+test('windows of half an hour count as those of five minutes do', () => {
+  const half = (i: number) => ({ ...window(6 * i, { sloMs: 60, rateRps: 310 }), seconds: 1800 })
+  expect(kinds([half(0), half(1)])).toEqual([])
+  expect(kinds([half(0), half(1), half(2)])).toEqual(['slo', 'traffic-over'])
+})
+
 test('traffic beyond what the replicas carry is told with its minutes, and what production says of replicas goes before the flag', () => {
   const busy = [0, 1, 2].map((i) => window(i, { rateRps: 310 }))
-  expect(after(busy).findings[0]).toMatchObject({ kind: 'traffic-over', minutes: 15, mostRps: 310, carriesRps: 300, replicas: 3 })
+  expect(after(busy).findings[0]).toMatchObject({
+    kind: 'traffic-over',
+    minutes: 15,
+    ofMinutes: 60,
+    mostRps: 310,
+    carriesRps: 300,
+    replicas: 3,
+  })
   expect(kinds(busy.map((one) => ({ ...one, replicas: 4 })))).toEqual([])
 })
 

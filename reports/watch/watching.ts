@@ -27,7 +27,8 @@ interface Look {
   readonly rateRps: number
   readonly sloMs?: number
   readonly errorShare?: number
-  readonly missed: boolean
+  /** Absent where its requests are too few to say. */
+  readonly missed?: boolean
   readonly over: boolean
 }
 
@@ -41,7 +42,7 @@ export interface WatchState {
   readonly windows: number
   readonly drift: DriftState
   readonly traffic: Traffic
-  /** The last hour. */
+  /** The last hour or so. */
   readonly looks: readonly Look[]
   readonly firstVersion?: string
   readonly versions?: readonly string[]
@@ -64,6 +65,7 @@ export type Finding =
   | {
       readonly kind: 'traffic-over'
       readonly minutes: number
+      readonly ofMinutes: number
       readonly mostRps: number
       readonly carriesRps: number
       readonly replicas: number
@@ -86,10 +88,13 @@ export interface Watching {
   readonly findings: readonly Finding[]
 }
 
-/** Windows in a row that miss the SLO, and windows of the last hour over what the replicas carry, before either is said. */
+/** Windows in a row that miss the SLO, and windows of the last hour or so over what the replicas carry, before either is said. */
 const inARow = 3
 /** A price that moves less is rounding. */
 const samePrice = 0.01
+
+/** What is told of the traffic and the SLO is told of the last hour, or of four windows if that is longer. */
+const spanS = ({ seconds }: Pick<ProductionWindow, 'seconds'>): number => Math.max(3600, 4 * seconds)
 
 /** @param window later than those before it; one that is not changes nothing */
 export function windowSeen(before: WatchState, window: ProductionWindow, watched: Watched): WatchState {
@@ -105,7 +110,7 @@ export function windowSeen(before: WatchState, window: ProductionWindow, watched
     rateRps: window.rateRps,
     ...(window.sloMs !== undefined && { sloMs: window.sloMs }),
     ...(window.errorShare !== undefined && { errorShare: window.errorShare }),
-    missed: (says && (window.sloMs ?? 0) > slo.limitMs) || (says && (window.errorShare ?? 0) > slo.maxErrorRate),
+    ...(says && { missed: (window.sloMs ?? 0) > slo.limitMs || (window.errorShare ?? 0) > slo.maxErrorRate }),
     over: replicas !== undefined && window.rateRps > replicas * server.capacityRps,
   }
   const firstVersion = before.firstVersion ?? window.versions?.[0]
@@ -116,7 +121,7 @@ export function windowSeen(before: WatchState, window: ProductionWindow, watched
     windows: before.windows + 1,
     drift: driftAfter(before.drift, judged, server, replicas || 1, watched.drift),
     traffic: trafficAfter(before.traffic, window, replicas),
-    looks: [...before.looks, look].filter((one) => one.fromS > window.fromS - 3600),
+    looks: [...before.looks, look].filter((one) => one.fromS > window.fromS - spanS(window)),
     ...(firstVersion !== undefined && { firstVersion }),
     ...(versions !== undefined && { versions }),
     last: window,
@@ -149,7 +154,8 @@ export function watching(state: WatchState, watched: Watched): Watching {
 export const asksForAPlan = (kind: Finding['kind']): boolean => kind !== 'slo'
 
 function sloFinding({ looks, last }: WatchState): Finding | undefined {
-  const row = looks.slice(looks.findLastIndex((look) => !look.missed) + 1)
+  const saying = looks.filter(({ missed }) => missed !== undefined)
+  const row = saying.slice(saying.findLastIndex(({ missed }) => !missed) + 1)
   const worst = row.at(-1)
   if (row.length < inARow || !worst || !last) return undefined
   const { sloMs, errorShare } = worst
@@ -164,7 +170,8 @@ function overFinding({ looks, last }: WatchState, { server }: Watched, replicas:
   const over = looks.filter((look) => look.over)
   if (over.length < inARow || !last || replicas === undefined) return undefined
   const mostRps = Math.max(...over.map(({ rateRps }) => rateRps))
-  return { kind: 'traffic-over', minutes: (over.length * last.seconds) / 60, mostRps, carriesRps: replicas * server.capacityRps, replicas }
+  const minutes = (over.length * last.seconds) / 60
+  return { kind: 'traffic-over', minutes, ofMinutes: spanS(last) / 60, mostRps, carriesRps: replicas * server.capacityRps, replicas }
 }
 
 function underFinding({ traffic }: WatchState, { server, headroom, pricePerHour }: Watched, slower: number): Finding | undefined {

@@ -1,0 +1,160 @@
+/** Against Prometheus itself (Debian's package `prometheus`), filled with what the built-in predictor tells of days in virtual time. */
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { freePort } from '../../../profiler/testing/free-port.ts'
+import { PredictorMetrics } from '../../../trials/predictor/metrics.ts'
+import { CliBox } from '../../testing/run-cli.ts'
+import { WarmCli } from '../../testing/warm-cli.ts'
+import { defaultQueries, tellingServers } from './default-queries.ts'
+import { PrometheusSource } from './prometheus-source.ts'
+import { playedRequests } from './testing/slowed-production.ts'
+
+const installed = ['prometheus', 'promtool'].every((program) => spawnSync(program, ['--version']).status === 0)
+
+describe.skipIf(!installed)('Prometheus', () => {
+  const tune = new WarmCli()
+  const box = new CliBox()
+  let prometheus: ChildProcess
+  let url: string
+  const hourS = 3600
+  const endS = Math.floor(Date.now() / 1000 / hourS) * hourS - 3 * hourS
+  const startS = endS - 94 * hourS
+  /** The 15 % begin here. */
+  const slowS = endS - 14 * hourS
+
+  beforeAll(async () => {
+    const search = [
+      '--model',
+      'bert',
+      '--slo',
+      '50ms',
+      '--backend',
+      'simulated',
+      '--gpus',
+      'T4',
+      '--max-trials',
+      '6',
+      '--seed',
+      '1',
+      '--rps',
+      '500',
+    ]
+    expect((await tune.run(box, search)).code).toBe(0)
+    writeFileSync(join(box.folder, 'metrics.txt'), await history())
+    execFileSync('promtool', ['tsdb', 'create-blocks-from', 'openmetrics', 'metrics.txt', 'data'], { cwd: box.folder, stdio: 'ignore' })
+    writeFileSync(join(box.folder, 'prometheus.yml'), 'scrape_configs: []\n')
+    const port = await freePort()
+    url = `http://127.0.0.1:${port}`
+    const flags = [
+      '--config.file=prometheus.yml',
+      '--storage.tsdb.path=data',
+      '--storage.tsdb.retention.time=1y',
+      `--web.listen-address=127.0.0.1:${port}`,
+    ]
+    prometheus = spawn('prometheus', flags, { cwd: box.folder, stdio: ['ignore', 'ignore', 'pipe'] })
+    for await (const line of createInterface({ input: prometheus.stderr! })) if (line.includes('ready to receive web requests')) break
+    prometheus.stderr!.resume()
+  })
+  afterAll(async () => {
+    tune.end()
+    if (prometheus?.exitCode === null) {
+      prometheus.kill()
+      await once(prometheus, 'exit')
+    }
+    await box.end()
+  })
+
+  /** Scrapes of a minute each, as the predictor would have answered them. */
+  async function history(): Promise<string> {
+    const requests = await playedRequests(join(box.folder, '.tune/tune.db'), 3, startS, [
+      { hours: 80, slowness: 1 },
+      { hours: 14, slowness: 1.15 },
+    ])
+    const metrics = new PredictorMetrics()
+    const model = metrics.of('bert', '1')
+    const series = new Map<string, string[]>()
+    let next = 0
+    for (let atS = startS; atS <= endS; atS += 60) {
+      for (; next < requests.length && requests[next]!.atS <= atS; next++) model.answered(requests[next]!.latencyMs)
+      for (const line of (await metrics.registry.metrics()).split('\n')) {
+        const [, series_ = '', value = ''] = /^(predictor_request(?:s_total|_seconds_\w+)\{[^}]*)\} (\S+)$/.exec(line) ?? []
+        if (series_ === '') continue
+        const known = series.get(series_) ?? []
+        known.push(`${series_},instance="a:8000"} ${value} ${atS}`)
+        series.set(series_, known)
+      }
+    }
+    const of = (start: string) => [...series].filter(([name]) => name.startsWith(start)).flatMap(([, lines]) => lines)
+    const counter = ['# TYPE predictor_requests counter', ...of('predictor_requests_total')]
+    return `${[...counter, '# TYPE predictor_request_seconds histogram', ...of('predictor_request_seconds')].join('\n')}\n# EOF\n`
+  }
+
+  const look = (...args: string[]) => tune.run(box, ['watch', '--prometheus', url, '--since', '98h', '--once', ...args])
+
+  test('the 15 % by which the emulated predictor slows are seen by its own metrics, with the default queries', async () => {
+    const { code, stdout, stderr } = await look('--json')
+    const told = JSON.parse(stdout)
+    expect({ code, kinds: told.findings.map(({ kind }: { kind: string }) => kind) }, `${stdout}\n${stderr}`).toEqual({
+      code: 5,
+      kinds: ['drift'],
+    })
+    expect(told).toMatchObject({ replicas: 1, last: { errorShare: 0, versions: ['1'] } })
+    expect(told.findings[0].establishedS).toBeGreaterThan(slowS)
+    expect(told.windows).toBeGreaterThan(94 * 12 - 3)
+    // What was seen is not seen again.
+    expect(JSON.parse((await look('--json')).stdout)).toMatchObject({ windows: told.windows, findings: [{ kind: 'drift' }] })
+  })
+
+  test('every default query is one that Prometheus understands', async () => {
+    for (const server of tellingServers)
+      for (const metric of ['e2e', 'ttft', 'tpot'] as const) {
+        const queries = defaultQueries(server, metric)
+        const options = { windowS: 300, percentile: 0.99, firstS: 3600, url: new URL(url) }
+        for (const selector of ['', 'namespace="shop",job="bert"'])
+          await new PrometheusSource({ ...options, selector, queries: { latency: 'vector(1)', rate: 'vector(1)', ...queries } }).read(
+            ...([endS, undefined, undefined, new AbortController().signal] as const),
+          )
+      }
+  })
+
+  test('a query of several series, or one that is none, is refused with what to do', async () => {
+    const refused = async (query: string) => {
+      const { code, stderr } = await look('--name', 'other', '--query', query)
+      expect(code).toBe(2)
+      return stderr
+    }
+    expect(await refused('rate=predictor_request_seconds_bucket')).toMatch(/gives \d+ series, and one is asked for.*\n.*--query 'rate=sum/)
+    expect(await refused('rate=sum(')).toMatch(/Prometheus refuses --query rate=sum\(: .*parse error/)
+  })
+
+  test('where it has nothing the watch says of what', async () => {
+    const { code, stderr } = await look('--name', 'none', '--selector', 'job="none"')
+    expect(stderr).toContain('Prometheus has nothing of: rate, latency')
+    expect(code).toBe(1)
+  })
+})
+
+test('what is no Prometheus, and one that asks who comes', async () => {
+  const server = createServer((request, response) => {
+    if (request.headers.authorization === undefined) response.writeHead(401).end()
+    else response.end('<html>')
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const options = {
+    url: new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`),
+    ...{ queries: { rate: '1', latency: '1' }, windowS: 60, selector: '', percentile: 0.99, firstS: 600 },
+  }
+  const read = (token?: string) => new PrometheusSource({ ...options, token }).read(1e9, undefined, undefined, new AbortController().signal)
+  await expect(read()).rejects.toMatchObject({
+    message: expect.stringContaining('status 401'),
+    hint: expect.stringContaining('TUNE_PROMETHEUS_TOKEN'),
+  })
+  await expect(read('secret')).rejects.toThrow('is no JSON')
+  server.close()
+})
