@@ -56,6 +56,20 @@ describe('beliefs', () => {
   test('from few readings are the same roughly as exactly', () => {
     expect(surrogate.believe(all, 'roughly')).toEqual(surrogate.believe(all))
   })
+  test('of whether it serves are the lower of what failures say and what is known of them, once something failed', () => {
+    const known = { ...problem, probablyServes: ({ batch }: Configuration) => (Number(batch) >= 8 ? 0.1 : 1) }
+    const trials = [...observations, failed({ cores: 1, batch: 16 })]
+    const asked = [
+      { cores: 8, batch: 8 },
+      { cores: 1, batch: 16 },
+      { cores: 8, batch: 1 },
+    ]
+    const [plain, told] = [problem, known].map((p) => fitSurrogate(p, trials, []).believe(asked).logServes)
+    expect(told![0]).toBeCloseTo(Math.min(plain![0]!, Math.log(0.1)), 9)
+    expect(told![0]).toBeLessThan(plain![0]!)
+    expect(told![1]).toBeCloseTo(Math.min(plain![1]!, Math.log(0.1)), 9)
+    expect(told![2]).toBe(plain![2])
+  })
   test('without a limit are of ln(metric) itself', () => {
     const { constraint } = fitSurrogate({ ...problem, constraintLimit: undefined }, observations, []).believe(some)
     for (const [i, c] of some.entries()) expect(Math.abs(constraint!.mean[i]! - Math.log(ms(c)))).toBeLessThan(0.03)

@@ -95,7 +95,13 @@ function fitModels(
   const logServes = (configurations: readonly Configuration[]): Float64Array => {
     const latent = serving?.gp.predict(serving.rows(configurations))
     if (latent === undefined) return new Float64Array(configurations.length)
-    return latent.mean.map((mean, i) => logCdf(mean / Math.sqrt(SERVING.s ** 2 + latent.variance[i]!)))
+    // Both were taught by the same trials: the one that doubts more is believed, not their product.
+    return latent.mean.map((mean, i) =>
+      Math.min(
+        logCdf(mean / Math.sqrt(SERVING.s ** 2 + latent.variance[i]!)),
+        Math.log(Math.max(1e-9, problem.probablyServes?.(configurations[i]!) ?? 1)),
+      ),
+    )
   }
   const marginals = (model: Model | undefined, configurations: readonly Configuration[], how: 'exactly' | 'roughly') =>
     how === 'exactly' ? model?.gp.predict(model.rows(configurations)) : model?.gp.predictRoughly(model.rows(configurations))

@@ -27,7 +27,9 @@ export function withTableLacks(problem: Problem, trials: readonly FinishedTrial[
     { ...problem, space, cannotServe: undefined },
     trials.map((trial) => ({ ...trial, configuration: servedAs(trial.configuration) })),
   )
-  return { ...problem, cannotServe: (c) => problem.cannotServe?.(c) === true || learned.cannotServe?.(servedAs(c)) === true }
+  const { probablyServes } = learned
+  const serves = probablyServes && { probablyServes: (c: Configuration) => probablyServes(servedAs(c)) }
+  return { ...problem, ...serves, cannotServe: (c) => problem.cannotServe?.(c) === true || learned.cannotServe?.(servedAs(c)) === true }
 }
 
 /** @param name of the task: parvagpu/MODEL@LIMIT */

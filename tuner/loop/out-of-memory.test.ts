@@ -56,6 +56,12 @@ describe('a launch that ran out of GPU memory', () => {
     expect(known.cannotServe!({ ...base, memoryMiB: 4096, batchSize: 32 })).toBe(true)
   })
 
+  test('makes what is near it doubtful to the search: less of the batch, with as much memory', () => {
+    const { probablyServes } = withoutMemoryLacks(problem, [ended(base)])
+    expect(probablyServes!({ ...base, batchSize: 1 })).toBeLessThan(probablyServes!({ ...base, gpuMemoryPercent: 100, batchSize: 1 }))
+    expect(withoutMemoryLacks(problem, [ended(base, 'out of memory (std::bad_alloc)')]).probablyServes!({ ...base, batchSize: 1 })).toBe(1)
+  })
+
   test('other ends teach nothing, and what was impossible stays so', () => {
     expect(withoutMemoryLacks(problem, [{ ...ended(base), reason: 'crashed' }])).toBe(problem)
     const bound = { ...problem, cannotServe: (c: Configuration) => c.batchSize === 1 }

@@ -7,6 +7,7 @@ import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
 import { lacksGpuMemory } from '../../trials/launchers/diagnosis.ts'
 import { type Resources, resourcesOf } from '../../trials/resources.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
+import { memoryBelief } from './memory-belief.ts'
 
 /** Amounts of memory; `resourcesOf` reads them together. */
 const memories: ReadonlySet<string> = new Set(['gpu', 'gpuMemoryPercent', 'migProfile', 'memoryMiB'])
@@ -29,15 +30,21 @@ const lackOf = (trial: FinishedTrial): Lack | undefined =>
     : undefined
 
 /**
- * The problem without the configurations that trials have shown to run out of memory.
+ * The problem without the configurations that trials have shown to run out of memory, and with what they make likely of the others.
  * @param trials with the configuration of every one that ended so; the same problem where none did
  */
 export function withoutMemoryLacks(problem: Problem, trials: readonly FinishedTrial[], ownGpus: readonly Gpu[] = []): Problem {
   const lacks = trials.flatMap((trial) => lackOf(trial) ?? [])
   if (lacks.length === 0) return problem
   const { parameters } = problem.space
+  const readings = trials.flatMap((trial) => {
+    if (trial.state === 'complete') return [{ configuration: trial.configuration, lacked: false }]
+    const lack = lackOf(trial)
+    return lack?.gpuMemory ? [{ configuration: trial.configuration, lacked: true }] : []
+  })
   return {
     ...problem,
+    probablyServes: memoryBelief(readings, ownGpus),
     cannotServe: (c) => problem.cannotServe?.(c) === true || lacks.some((lack) => lacksToo(lack, c, parameters, ownGpus)),
   }
 }
