@@ -32,9 +32,11 @@ interface Look {
   readonly over: boolean
 }
 
+export const watchSchema = 'tune.watch/v1'
+
 /** What is known after all windows so far. Plain data, JSON-safe. */
 export interface WatchState {
-  readonly schema: 'tune.watch/v1'
+  readonly schema: typeof watchSchema
   /** Of the configuration that is watched. */
   readonly trial: number
   /** Until when windows were read, seconds since 1970. */
@@ -50,7 +52,7 @@ export interface WatchState {
 }
 
 export const nothingSeen = (trial: number): WatchState => ({
-  schema: 'tune.watch/v1',
+  schema: watchSchema,
   trial,
   windows: 0,
   drift: noDrift,

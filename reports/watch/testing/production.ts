@@ -10,7 +10,8 @@ import type { ProductionWindow } from '../production-window.ts'
 import type { MeasuredServer } from '../slowness.ts'
 
 const windowS = 300
-const limitMs = 400
+/** Of the SLO, at the 99th percentile. */
+export const limitMs = 400
 /** Windows are played at so many rates, this much apart, down from the server's capacity. */
 const steps = 24
 const step = 1.12

@@ -61,3 +61,15 @@ test('lines without the time that a request took, and lines that are none, are n
     expect(formatOf([line], usualFields), line).toBeUndefined()
   fc.assert(fc.property(fc.string(), (line) => formatOf([line], usualFields) === undefined || line.length > 10))
 })
+
+test('lines that were made to keep their reader busy do not', () => {
+  const many = 200_000
+  for (const line of [
+    `a b ${'['.repeat(many)}`,
+    `a b [x] "${'y'.repeat(many)}`,
+    `a b [x] "GET /" 200 1 ${'1 '.repeat(many)}x`,
+    `[x] "${'y '.repeat(many)}`,
+    `{"a":${'['.repeat(many)}`,
+  ])
+    expect(formatOf([line], usualFields)).toBeUndefined()
+})

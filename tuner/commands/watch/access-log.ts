@@ -70,12 +70,17 @@ export const formatOf = (lines: readonly string[], fields: JsonFields): LogForma
 
 /** 127.0.0.1 - - [23/Nov/2026:13:30:21 +0000] "GET /x HTTP/1.1" 200 12 "-" "agent" 0.012, or rt=0.012 anywhere behind; of Apache's %D whole microseconds. */
 function ofCombined(line: string): LoggedRequest | undefined {
-  const found = /^\S+ \S+ .*?\[([^\]]+)\] "(?:\S+ )?([^" ]*)[^"]*" (\d{3}) (?:\d+|-)(.*)$/.exec(line)
+  const found = /^[^[]*\[([^\]]+)\] "([^"]*)" (\d{3}) (?:\d+|-)(.*)$/.exec(line)
   if (!found) return undefined
-  const [, time = '', path = '', status, rest = ''] = found
+  const [, time = '', request = '', status, rest = ''] = found
   const took = /\b(?:rt|request_time)="?(\d+(?:\.\d+)?)/.exec(rest)?.[1] ?? /(?:^|\s)"?(\d+(?:\.\d+)?)"?\s*$/.exec(rest)?.[1]
   if (took === undefined) return undefined
-  return { atS: clfTime(time), latencyMs: Number(took) * (took.includes('.') ? 1000 : 0.001), status: Number(status), path }
+  return {
+    atS: clfTime(time),
+    latencyMs: Number(took) * (took.includes('.') ? 1000 : 0.001),
+    status: Number(status),
+    path: pathOf(request),
+  }
 }
 
 const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
@@ -90,11 +95,11 @@ function clfTime(text: string): number {
 
 /** [2026-11-23T13:30:21.120Z] "POST /x HTTP/2" 200 - 154 0 226 100 ...; Istio has three words behind the flags. Logged at the end, stamped at the start. */
 function ofEnvoy(line: string): LoggedRequest | undefined {
-  const found = /^\[([^\]]+)\] "\S+ (\S+)[^"]*" (\d+) \S+ (?:[^\d"\s]\S* [^\d"\s]\S* (?:"[^"]*"|-) )?(\d+) (\d+) (\d+) /.exec(line)
+  const found = /^\[([^\]]+)\] "([^"]*)" (\d+) \S+ (?:[^\d"\s]\S* [^\d"\s]\S* (?:"[^"]*"|-) )?(\d+) (\d+) (\d+) /.exec(line)
   if (!found) return undefined
-  const [, time = '', path = '', status, , , took] = found
+  const [, time = '', request = '', status, , , took] = found
   const latencyMs = Number(took)
-  return { atS: Date.parse(time) / 1000 + latencyMs / 1000, latencyMs, status: Number(status), path }
+  return { atS: Date.parse(time) / 1000 + latencyMs / 1000, latencyMs, status: Number(status), path: pathOf(request) }
 }
 
 function ofJson(line: string, fields: JsonFields): LoggedRequest | undefined {
@@ -132,5 +137,5 @@ function jsonTime(value: unknown): number {
   return Date.parse(String(value).replace(/(\d),(\d)/, '$1.$2')) / 1000 || clfTime(String(value))
 }
 
-/** nginx's $request has the method before it. */
-const pathOf = (text: string): string => /^[A-Z]+ (\S+)/.exec(text)?.[1] ?? text
+/** Of a request's first line, 'POST /x HTTP/1.1'; a path stays what it is. */
+const pathOf = (text: string): string => text.split(' ', 2)[1] ?? text

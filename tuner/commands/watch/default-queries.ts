@@ -80,13 +80,11 @@ const told = {
     requests: 'revision_app_request_count',
     failed: { labels: 'response_code_class="5xx"' },
     latency: { e2e: ['revision_app_request_latencies', 1] },
-    version: 'revision_name',
   },
   istio: {
     requests: 'istio_requests_total',
     failed: { labels: 'response_code=~"5.."' },
     latency: { e2e: ['istio_request_duration_milliseconds', 1] },
-    version: 'destination_version',
   },
 } as const satisfies Readonly<Record<string, Told>>
 

@@ -114,6 +114,16 @@ test('prices that have moved since are told', async () => {
   })
 })
 
+test('what is deployed is watched on, whatever is recommended meanwhile, until the flag says otherwise', async () => {
+  writeFileSync(path('kept.log'), between(0, 3).join(''))
+  const kept = await look('--log', 'kept.log', '--name', 'kept', '--trial', '2')
+  expect(kept.stderr).toMatch(/kept: trial 2.*\nrecommended is trial 1/)
+  expect((await look('--log', 'kept.log', '--name', 'kept')).stderr).toMatch(/kept: trial 2/)
+  const changed = await look('--log', 'kept.log', '--name', 'kept', '--trial', '1', '--json')
+  expect(changed.stderr).toMatch(/until now trial 2 was watched: this begins anew/)
+  expect(JSON.parse(changed.stdout)).toMatchObject({ trial: 1, windows: 6 })
+})
+
 test('what is wrong is told before anything is read', async () => {
   const wrong: readonly (readonly [readonly string[], RegExp])[] = [
     [[], /one source is needed/],

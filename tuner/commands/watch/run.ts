@@ -4,7 +4,15 @@ import { specTargets } from '../../../reports/specs/index.ts'
 import { type Proposal, replan } from '../../../reports/watch/replan.ts'
 import { weekSeen } from '../../../reports/watch/traffic.ts'
 import { findingText, proposalText, statusLine } from '../../../reports/watch/watch-text.ts'
-import { asksForAPlan, nothingSeen, type Watching, type WatchState, watching, windowSeen } from '../../../reports/watch/watching.ts'
+import {
+  asksForAPlan,
+  nothingSeen,
+  type Watching,
+  type WatchState,
+  watching,
+  watchSchema,
+  windowSeen,
+} from '../../../reports/watch/watching.ts'
 import { demandOf } from '../../../search/objective.ts'
 import { dropWatch, keepWatch, readWatches } from '../../../trials/store/index.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
@@ -59,12 +67,13 @@ export async function watch(id: string | undefined, flags: WatchFlags): Promise<
 /** One look: the experiment and today's prices, what is new in production, what follows; kept and told. */
 async function looked(id: string | undefined, flags: WatchFlags, windowS: number, signal: AbortSignal, first: boolean): Promise<Watching> {
   const reopened = await reopen(id, { db: flags.db, prices: flags.prices })
-  const deployed = deployedOf(reopened, flags)
-  const source = sourceOf(flags, windowS, reopened, deployed)
   const name = flags.name ?? reopened.record.id
   if (first && flags.reset) await dropWatch(flags.db, name)
-  if (first && !flags.json) process.stderr.write(`${name}: trial ${deployed.trial}, ${deployed.label}\n`)
-  const before = await keptOf(flags, name, deployed, windowS)
+  const kept = await keptOf(flags, name, windowS)
+  const deployed = deployedOf(reopened, flags, kept?.state.trial)
+  const source = sourceOf(flags, windowS, reopened, deployed)
+  const before = kept?.state.trial === deployed.trial ? kept : { state: nothingSeen(deployed.trial), windowS }
+  if (first) process.stderr.write(introduction(name, deployed, kept?.state.trial))
   const nowS = Date.now() / 1000
   const { windows, place, notes } = await source.read(nowS, before.state.untilS, before.place, signal)
   const state = windows.reduce((seen, window) => windowSeen(seen, window, deployed), before.state)
@@ -77,15 +86,19 @@ async function looked(id: string | undefined, flags: WatchFlags, windowS: number
   return seen
 }
 
-/** What the last watch of that name left, where it was of the same configuration and windows. */
-async function keptOf({ db }: WatchFlags, name: string, { trial }: Deployed, windowS: number): Promise<Kept> {
-  const anew: Kept = { state: nothingSeen(trial), windowS }
+const introduction = (name: string, { trial, label, recommended }: Deployed, before: number | undefined): string =>
+  [
+    `${name}: trial ${trial}, ${label}\n`,
+    ...(before !== undefined && before !== trial ? [`until now trial ${before} was watched: this begins anew\n`] : []),
+    ...(recommended !== undefined && recommended !== trial
+      ? [`recommended is trial ${recommended}: give --trial ${recommended} once it is deployed\n`]
+      : []),
+  ].join('')
+
+/** What the last watch of that name left, where it was of the same windows. */
+async function keptOf({ db }: WatchFlags, name: string, windowS: number): Promise<Kept | undefined> {
   const found = (await readWatches(db, tellDamage(db))).get(name) as Kept | undefined
-  if (found === undefined || found.state?.schema !== anew.state.schema) return anew
-  if (found.state.trial !== trial) {
-    process.stderr.write(`${name} watched trial ${found.state.trial}: it begins anew with trial ${trial}\n`)
-    return anew
-  }
+  if (found?.state?.schema !== watchSchema) return undefined
   if (found.windowS === windowS) return found
   throw new UserError(
     `${name} was watched in windows of ${found.windowS} s`,

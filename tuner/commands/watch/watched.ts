@@ -13,12 +13,17 @@ import type { WatchFlags } from './watch-flags.ts'
 export interface Deployed extends Watched {
   readonly trial: number
   readonly label: string
+  /** What the experiment recommends today. */
+  readonly recommended?: number
 }
 
 type StoredCandidate = { readonly trial?: unknown; readonly pricePerHour?: unknown }
 
-/** @throws UserError where nothing was recommended, or what was has no load curve */
-export function deployedOf(reopened: Reopened, flags: WatchFlags): Deployed {
+/**
+ * @param before the trial that was watched until now: what is recommended since is not deployed yet
+ * @throws UserError where nothing was recommended, or what was has no load curve
+ */
+export function deployedOf(reopened: Reopened, flags: WatchFlags, before: number | undefined): Deployed {
   const { record, experiment, recommendation } = reopened
   const { slo } = experiment
   if (limitsOf(slo).length > 1)
@@ -29,7 +34,8 @@ export function deployedOf(reopened: Reopened, flags: WatchFlags): Deployed {
     )
   const result = (record.result ?? {}) as { readonly best?: StoredCandidate; readonly alternatives?: readonly StoredCandidate[] }
   const asked = flags.trial === undefined ? undefined : parseCount(flags.trial, 1)
-  const trial = asked ?? (result.best?.trial as number | undefined) ?? recommendation.best?.trial
+  const recommended = (result.best?.trial as number | undefined) ?? recommendation.best?.trial
+  const trial = asked ?? before ?? recommended
   const known = judgedAt(reopened, 1).filter(({ candidate, curve }) => candidate.capacityRps > 0 && curve !== undefined)
   const found = known.find(({ candidate }) => candidate.trial === trial)
   if (!found) {
@@ -43,6 +49,7 @@ export function deployedOf(reopened: Reopened, flags: WatchFlags): Deployed {
   return {
     trial: candidate.trial,
     label: candidate.label,
+    recommended,
     server: { capacityRps: candidate.capacityRps, saturationRps: measurement?.saturationRps, curve: curve! },
     slo,
     headroom: flags.headroom === undefined ? experiment.headroom : parseShare(flags.headroom),

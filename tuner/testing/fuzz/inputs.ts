@@ -19,6 +19,7 @@ import { serving } from '../../../reports/specs/spec-samples.contract.ts'
 import { parseArchitecture, parseGpus } from '../../../trials/devices/own.ts'
 import { parsePriceBook } from '../../../trials/prices/parse-book.ts'
 import { openReader } from '../../../trials/store/index.ts'
+import { formatOf, requestOf, usualFields } from '../../commands/watch/access-log.ts'
 import type { FlagValues } from '../../experiment/flags.ts'
 import { loadExperiment } from '../../experiment/load-experiment.ts'
 import { readTrace } from '../../experiment/trace.ts'
@@ -92,6 +93,15 @@ const tokens = (input: Buffer) => {
 
 const metricsPage =
   '# TYPE depth gauge\ndepth{m="a\\"b",n="x\\\\"} 3 1700000000000\n# TYPE w histogram\nw_bucket{le="+Inf"} 3\nw_sum 3\nw_count 3\nasked_total 3e3\nlimit +Inf\nnone NaN'
+
+/** A line of any log: what is read of it are figures. */
+function accessLog(input: Buffer): void {
+  const line = text(input)
+  const format = formatOf([line], usualFields)
+  const request = format && requestOf(line, format, usualFields)
+  if (request && !(Number.isFinite(request.atS) && request.latencyMs >= 0 && request.status > 0))
+    throw new TypeError(`read as ${JSON.stringify(request)}`)
+}
 
 /** Two looks at a server's metrics: each that has a name is read, and its series are told so that they are found again. */
 function metrics(input: Buffer): void {
@@ -269,6 +279,14 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
       renameSync(file, `${file}.json`)
       return tokenCounter(`${file}.json`)('The other, in 12 words: ünï 😀\n')
     },
+  },
+  'access-logs': {
+    seeds: [
+      '10.0.0.1 - - [23/Nov/2026:13:30:21 +0000] "POST /x HTTP/1.1" 200 153 "-" "curl" 0.012',
+      '[2026-11-23T13:30:21.000Z] "POST /x HTTP/1.1" 200 - via_upstream - "-" 154 99 226 100 "-" "agent"',
+      '{"time":"2026-11-23T13:30:21Z","request_time":"0.012","status":200,"path":"/x"}',
+    ],
+    read: accessLog,
   },
   'metrics-pages': { seeds: [`${metricsPage}\n\n${metricsPage.replaceAll(' 3', ' 5.5')}`], read: metrics },
   http1: { seeds: [http(answer), chunked, `HTTP/1.1 100 Continue\r\n\r\n${http('{}')}`], read: http1 },
