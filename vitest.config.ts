@@ -36,6 +36,7 @@ export const pure = [
   'tuner/commands/{init/plan,init/settings-file,profile/profile,replay/replay-outcome,spec/run,tune/expected-time,watch/access-log,watch/default-queries}',
   'tuner/delivery/own-pod',
   'tuner/commands/verify/verified',
+  'tuner/library/search-function',
   'tuner/loop/*',
   'tuner/truth/*',
 ].map((files) => `${files}.test.{ts,tsx}`)
@@ -90,6 +91,7 @@ const loading = {
 
 /** About how long others take. */
 const others = {
+  'tuner/library/package': 40,
   'tuner/gpu-machines': 14,
   'tuner/commands/init/init': 13,
   'tuner/commands/watch/prometheus-source': 11,

@@ -1,9 +1,9 @@
 import { observedLogCost } from './observed-cost.ts'
 import { configurationOf, isInfeasible, rateColumn, rowFaults } from './recorded-rows.ts'
 import { type ReplayParameter, type ReplayRow, type ReplayTask, taskObjectives } from './replay-task.ts'
+import { type RoundOptions, type Searched, searchRounds } from './rounds.ts'
 import { configurationKey } from './space.ts'
-import { assessStop } from './stopping.ts'
-import type { Configuration, Observation, Parameter, Problem, Rng, Sampler, StopAssessment } from './types.ts'
+import type { Configuration, Observation, Parameter, Problem, Rng, Sampler } from './types.ts'
 
 export interface RecordedTable {
   readonly problem: Problem
@@ -95,36 +95,16 @@ const parameterOf = (parameter: ReplayParameter): Parameter =>
 export const trueLogCosts = (table: RecordedTable): Map<string, number> =>
   new Map(table.configurations.map((c) => [configurationKey(c), observedLogCost(table.problem, table.measure(c))]))
 
-interface ReplayOptions {
-  readonly maxTrials: number
+interface ReplayOptions extends RoundOptions {
   /** Draw the task's noise on each look-up. */
   readonly noisy?: boolean
-  /** Ends the replay when the stop rule says so ('obey'), or asks it until it first does ('assess'). */
-  readonly stop?: 'obey' | 'assess' | 'never'
-  /** Called after each trial; true ends the replay. */
-  readonly until?: (observations: readonly Observation[], assessments: readonly StopAssessment[]) => boolean
-}
-interface Replay {
-  readonly observations: readonly Observation[]
-  /** One for each trial where the stop rule was asked. */
-  readonly assessments: readonly StopAssessment[]
 }
 
 /** Runs a sampler against a table: every suggestion is looked up instead of measured. */
-export function replay(table: RecordedTable, sampler: Sampler, rng: Rng, options: ReplayOptions): Replay {
-  const { maxTrials, noisy = false, stop = 'obey', until } = options
-  const observations: Observation[] = []
-  const assessments: StopAssessment[] = []
-  while (observations.length < maxTrials) {
-    const suggestion = sampler.suggest(table.problem, observations, [], rng)
-    if (!suggestion) break
-    observations.push(table.measure(suggestion.configuration, noisy ? rng.fork(`noise ${observations.length}`) : undefined))
-    if (stop !== 'never' && !assessments.at(-1)?.stop) {
-      const assessment = assessStop(table.problem, observations, rng)
-      assessments.push(assessment)
-      if (stop === 'obey' && assessment.stop) break
-    }
-    if (until?.(observations, assessments)) break
-  }
-  return { observations, assessments }
+export function replay(table: RecordedTable, sampler: Sampler, rng: Rng, { noisy = false, ...options }: ReplayOptions): Searched {
+  const rounds = searchRounds(table.problem, sampler, rng, options)
+  let step = rounds.next()
+  for (let trial = 0; !step.done; trial++)
+    step = rounds.next(table.measure(step.value.configuration, noisy ? rng.fork(`noise ${trial}`) : undefined))
+  return step.value
 }

@@ -134,6 +134,11 @@ export function rememberSecret(value: string): void {
   knownBytes = known.map((form) => Buffer.from(form).toString('latin1')).sort((a, b) => b.length - a.length)
 }
 
+/** Those that show themselves in a text, such as a URL, are remembered. */
+export function rememberSecretsIn(text: string): void {
+  for (const [from, to] of secretSpans(text)) rememberSecret(text.slice(from, to))
+}
+
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text)

@@ -1,15 +1,16 @@
-/** What of a store is damaged, told on stderr. */
+/** What of a store is damaged, told to whoever listens. */
 import type { Damage } from '../trials/store/index.ts'
 
-/** Says what of a store is left out, and once what to do about it. */
-export function tellDamage(path: string): (damage: Damage) => void {
+const toStderr = (line: string): void => {
+  process.stderr.write(`${line}\n`)
+}
+
+/** Says what of a store is left out, and once what to do about it. @param say what becomes of a line, default stderr */
+export function tellDamage(path: string, say: (line: string) => void = toStderr): (damage: Damage) => void {
   let first = true
   return ({ where, what }) => {
-    process.stderr.write(`tune: damaged in ${path} and left out: ${where}: ${what}\n`)
-    if (first)
-      process.stderr.write(
-        `  hint: tune store check --db ${path} names all; tune store repair --db ${path} makes a sound file of the rest\n`,
-      )
+    say(`tune: damaged in ${path} and left out: ${where}: ${what}`)
+    if (first) say(`  hint: tune store check --db ${path} names all; tune store repair --db ${path} makes a sound file of the rest`)
     first = false
   }
 }

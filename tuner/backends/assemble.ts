@@ -3,6 +3,7 @@ import { recommend } from '../../reports/recommendation/recommend.ts'
 import { assessStop, createRng, createSampler, spaceSize } from '../../search/index.ts'
 import { steadyNowMs } from '../../trials/clock.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
+import type { Damage } from '../../trials/store/index.ts'
 import type { TrialStore } from '../../trials/types.ts'
 import { resultsFolder, writeResults } from '../delivery/results-files.ts'
 import { measuredOf } from '../experiment/measured-of.ts'
@@ -22,9 +23,18 @@ import { localBackend } from './local-backend.ts'
 import { simulatedBackend } from './simulated-backend.ts'
 import { urlBackend } from './url-backend.ts'
 
-/** @throws UserError for what this machine cannot do, and the price book's errors. Close the backend of what is returned. */
-export async function assemble(asked: Experiment, experimentId: string, store: TrialStore, machine: MachineFacts): Promise<LoopParts> {
-  const given = await withCalibration(asked)
+/**
+ * @param onDamage told of what of the store's calibrations is damaged; default: on stderr
+ * @throws UserError for what this machine cannot do, and the price book's errors. Close the backend of what is returned.
+ */
+export async function assemble(
+  asked: Experiment,
+  experimentId: string,
+  store: TrialStore,
+  machine: MachineFacts,
+  onDamage?: (damage: Damage) => void,
+): Promise<LoopParts> {
+  const given = await withCalibration(asked, onDamage)
   const book = await loadPriceBook(given.pricesPath, given.own.gpus)
   const backend = await openBackend(given, experimentId, machine)
   try {

@@ -15,12 +15,12 @@ const MiB = 2 ** 20
 const leastFreeMiB = 16
 
 /**
- * @param outDir where results go
+ * @param outDir where results go; absent: nowhere
  * @throws UserError that names what is wrong, where, and what to do
  */
-export async function checkBeforeStart(experiment: Experiment, outDir: string): Promise<void> {
-  checkResultsFolder(outDir)
-  for (const path of new Set([outDir, experiment.dbPath])) checkSpace(path)
+export async function checkBeforeStart(experiment: Experiment, outDir: string | undefined): Promise<void> {
+  if (outDir !== undefined) checkResultsFolder(outDir)
+  for (const path of new Set([outDir ?? experiment.dbPath, experiment.dbPath])) checkSpace(path)
   await checkRequests(experiment)
   await checkPort(experiment)
 }

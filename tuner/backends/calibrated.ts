@@ -21,10 +21,10 @@ export function serverName(predictor: PredictorTemplate): string {
  * The experiment with the calibration that it names, or the newest of its server and model.
  * @throws UserError for a name that the store does not have, with those that it has
  */
-export async function withCalibration(experiment: Experiment): Promise<Experiment> {
+export async function withCalibration(experiment: Experiment, onDamage = tellDamage(experiment.dbPath)): Promise<Experiment> {
   const { calibration: named, predictor, model, dbPath } = experiment
   if (named === 'none' || (named === undefined && predictor.kind === 'builtin')) return experiment
-  const known = await readCalibrations(dbPath, tellDamage(dbPath))
+  const known = await readCalibrations(dbPath, onDamage)
   if (named !== undefined) {
     const found = known.find(({ name }) => name === named)
     if (found) return { ...experiment, calibrated: found }

@@ -367,6 +367,9 @@ export const experimentFileSchema = z.strictObject({
 /** One layer of settings (defaults, a file, flags), in base units. */
 export type ExperimentEntries = z.output<typeof experimentFileSchema>
 
+/** What people write in the file, and programs in an object: '50ms', '20%', '1..32'. */
+export type ExperimentInput = z.input<typeof experimentFileSchema>
+
 /** The schema of the file for editors: what may be written, not what it is read as. */
 export const experimentJsonSchema = () => ({
   ...z.toJSONSchema(experimentFileSchema, { io: 'input', unrepresentable: 'any' }),

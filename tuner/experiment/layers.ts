@@ -18,10 +18,20 @@ export function showOrigin(origin: Origin): string {
       return `$${origin.variable}`
     case 'flag':
       return origin.flag
+    case 'given':
+      return 'experiment'
     case 'stored':
       return `experiment ${origin.id}`
   }
 }
+
+/** Data that all came from one place. */
+export const uniformLayer = (raw: unknown, origin: Origin, folder: string): Layer => ({
+  raw,
+  originOf: () => origin,
+  keyOriginOf: () => origin,
+  folder,
+})
 
 /** What a layer says once validated, and what is wrong with it. Wrong values are left out of `entries`, so that the rest can be checked further. */
 interface CheckedLayer {

@@ -1,8 +1,9 @@
 /** The experiment of a command line: file, environment and flags together. The entry of this folder. */
 import type { Surroundings } from './context.ts'
 import { readExperimentFile } from './experiment-file.ts'
+import type { ExperimentInput } from './experiment-schema.ts'
 import { environmentToLayer, type FlagValues, flagsToLayer } from './flags.ts'
-import { checkLayer, mergeLayers } from './layers.ts'
+import { checkLayer, mergeLayers, uniformLayer } from './layers.ts'
 import { resolveExperiment } from './resolve.ts'
 import { takeSecrets } from './secret-values.ts'
 import { ConfigError, type ConfigProblem, type Experiment, type ExperimentDocument } from './types.ts'
@@ -13,6 +14,8 @@ export interface ExperimentRequest extends Surroundings {
   readonly file?: string
   /** What will stand in that file, where it is not written yet. */
   readonly text?: string
+  /** What a program gives, in the form of the experiment file. */
+  readonly given?: ExperimentInput
   /** commander's `opts()`. */
   readonly flags?: FlagValues
   /** TUNE_* variables are read from it. */
@@ -20,11 +23,11 @@ export interface ExperimentRequest extends Surroundings {
 }
 
 /**
- * The effective experiment: defaults, then file, environment (TUNE_*) and flags, the later winning.
+ * The effective experiment: defaults, then file, what a program gives, environment (TUNE_*) and flags, the later winning.
  * @throws ConfigError with everything that is wrong, each with its file:line:column or flag.
  */
 export function loadExperiment(request: ExperimentRequest): Experiment {
-  const { file, flags = {}, environment = {}, cwd } = request
+  const { file, given, flags = {}, environment = {}, cwd } = request
   const problems: ConfigProblem[] = []
   const layers: Layer[] = []
   const notices: string[] = []
@@ -36,13 +39,14 @@ export function loadExperiment(request: ExperimentRequest): Experiment {
     if (read.layer) layers.push(read.layer)
     else unread = true
   }
+  if (given !== undefined) layers.push(uniformLayer(given, { kind: 'given' }, cwd))
   const fromFlags = flagsToLayer(flags, cwd)
   problems.push(...fromFlags.problems)
   const experiment = assemble(
     [...layers, environmentToLayer(environment, cwd), fromFlags.layer],
     problems,
     unread,
-    file ?? 'command line',
+    file ?? (given === undefined ? 'command line' : 'experiment'),
     request,
   )
   return { ...experiment, notices: [...notices, ...experiment.notices] }
@@ -53,8 +57,7 @@ export function loadExperiment(request: ExperimentRequest): Experiment {
  * @throws ConfigError as loadExperiment does.
  */
 export function experimentFromDocument(document: ExperimentDocument, id: string, around: Surroundings, flags: FlagValues = {}): Experiment {
-  const origin = () => ({ kind: 'stored', id }) as const
-  const stored: Layer = { raw: document, originOf: origin, keyOriginOf: origin, folder: around.cwd }
+  const stored = uniformLayer(document, { kind: 'stored', id }, around.cwd)
   const fromFlags = flagsToLayer(flags, around.cwd)
   return assemble([stored, fromFlags.layer], fromFlags.problems, false, `experiment ${id}`, { ...around, stored: true })
 }

@@ -1,6 +1,7 @@
 /** SLOs in all the forms they are written in, as one entry; and the SLO that an entry means. */
 import { type LatencyMetric, latencyMetricNames } from '../../profiler/latency-metrics.ts'
 import type { Slo, SloLimit } from '../../profiler/types.ts'
+import { defaults } from './names.ts'
 import { sloParts } from './slo-text.ts'
 import { parseDurationMs, parsePercentile, UnitError } from './units.ts'
 
@@ -70,4 +71,10 @@ export function sloOf(limits: readonly SloLimit[], percentile: number, maxErrorR
   const [{ metric, limitMs }] = limits as readonly [SloLimit, ...SloLimit[]]
   if (limits.length > 1) return { percentile, limitMs, maxErrorRate, limits }
   return { percentile, limitMs, maxErrorRate, ...(metric !== 'e2e' && { metric }) }
+}
+
+/** The SLO of a text as `parseSlo` reads it, p99 where it says no percentile. @param maxErrorRate 0-1. Throws a UnitError. */
+export function writtenSlo(text: string, maxErrorRate: number): Slo {
+  const entry = parseSlo(text)
+  return sloOf(limitsOf(entry), entry.percentile ?? parsePercentile(defaults.percentile), maxErrorRate)
 }

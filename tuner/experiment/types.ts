@@ -17,6 +17,7 @@ import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import type { ShareBound } from '../../trials/machine/gpu-offer.ts'
 import type { Backend, Devices, LoadOrigin } from './names.ts'
 
+export { ConfigError, type ConfigProblem } from './config-error.ts'
 export type { Backend, Devices } from './names.ts'
 
 export interface ModelSpec {
@@ -174,6 +175,8 @@ export type Origin =
   | { readonly kind: 'file'; readonly file: string; readonly line: number; readonly column: number }
   | { readonly kind: 'environment'; readonly variable: string }
   | { readonly kind: 'flag'; readonly flag: string }
+  /** An object that a program gave. */
+  | { readonly kind: 'given' }
   /** An experiment of the store, resumed. */
   | { readonly kind: 'stored'; readonly id: string }
 
@@ -200,19 +203,4 @@ export interface MachineFacts {
   readonly drivesGpus?: (engine: ComputingEngine) => boolean
   /** What keeps GGUF files from being served, and what to install; absent: nothing. */
   readonly missingGguf?: { readonly what: string; readonly install: string }
-}
-
-export interface ConfigProblem {
-  /** 'experiment.yaml:7:3' or '--slo'. */
-  readonly where: string
-  readonly what: string
-  readonly hint: string
-}
-
-/** Everything wrong with an experiment, at once. The command line exits with 2. */
-export class ConfigError extends Error {
-  constructor(readonly problems: readonly ConfigProblem[]) {
-    super(problems.map((p) => `${p.where}: ${p.what}${p.hint ? `\n  hint: ${p.hint}` : ''}`).join('\n'))
-    this.name = 'ConfigError'
-  }
 }

@@ -10,10 +10,11 @@ import { secondReadings } from './second-reading.ts'
 import { TrialLog } from './trial-log.ts'
 import type { Ending } from './why-stop.ts'
 
-interface LoopResult {
-  readonly reason: StopReason
+export interface LoopResult extends Ending {
   readonly recommendation: Recommendation
   readonly trials: readonly FinishedTrial[]
+  /** Paths of the result files. */
+  readonly files: readonly string[]
 }
 
 /**
@@ -45,7 +46,7 @@ export async function runLoop(
   emit({ type: 'recommended', recommendation, files })
   // What was found is stored and said first: a folder that cannot be written does not undo it.
   if (unwritten !== undefined) throw unwritten
-  return { reason: ending.reason, recommendation, trials: log.trials }
+  return { ...ending, recommendation, trials: log.trials, files }
 }
 
 /** An interrupt ends it with what is there; any other error passes through once every predictor has stopped. */

@@ -10,13 +10,14 @@ interface EngineEntry {
   readonly load: () => Promise<{ readonly createEngine: CreateEngine }>
 }
 
-export const engines = {
+export type TensorEngineName = 'tfjs' | 'onnx' | 'emulated'
+
+export const engines: Readonly<Record<TensorEngineName, EngineEntry>> = {
   tfjs: { place: 'process', load: () => import('./tfjs.ts') },
   onnx: { place: 'process', load: () => import('./onnx.ts') },
   emulated: { place: 'thread', load: () => import('./emulated.ts') },
-} as const satisfies Readonly<Record<string, EngineEntry>>
+}
 
-export type TensorEngineName = keyof typeof engines
 /** `gguf` runs language models (`llm/gguf`), which are no batches of tensors. */
 export type EngineName = TensorEngineName | 'gguf'
 export const engineNames: readonly EngineName[] = [...(Object.keys(engines) as TensorEngineName[]), 'gguf']

@@ -8,21 +8,20 @@ import {
   type ProfileOptions,
   protocolNames,
   protocolTable,
-  type Slo,
   type TlsOptions,
 } from '../../../profiler/index.ts'
 import { requestFault } from '../../../profiler/protocols/request-forms.ts'
-import { isSecretHeader, rememberSecret, secretSpans } from '../../../trials/secrets.ts'
+import { isSecretHeader, rememberSecret, rememberSecretsIn } from '../../../trials/secrets.ts'
 import { withAuthorization } from '../../backends/predictor-protocol.ts'
 import { exitCodes } from '../../exit-codes.ts'
 import { noCertificate, pairHint, readAuthority, readClientPair } from '../../experiment/authority.ts'
 import { headerOf, noHeader } from '../../experiment/header-text.ts'
 import { defaults } from '../../experiment/names.ts'
-import { limitsOf, parseSlo, sloOf } from '../../experiment/parse-slo.ts'
+import { writtenSlo } from '../../experiment/parse-slo.ts'
 import { parseItems, payloadKind, wholeType } from '../../experiment/payload-settings.ts'
 import { withVariables } from '../../experiment/secret-values.ts'
 import { readTrace } from '../../experiment/trace.ts'
-import { parseCount, parseDurationMs, parsePercentile, parseRateRps, parseShare } from '../../experiment/units.ts'
+import { parseCount, parseDurationMs, parseRateRps, parseShare } from '../../experiment/units.ts'
 
 export interface ProfileFlags {
   readonly url: string
@@ -97,7 +96,7 @@ export function readFlags(given: ProfileFlags): Omit<ProfileOptions, 'signal' | 
     return found
   }
   const errorRate = read('error-rate', () => parseShare(flags.errorRate))
-  const slo = read('slo', () => readSlo(flags.slo, errorRate ?? 0))
+  const slo = read('slo', () => writtenSlo(flags.slo, errorRate ?? 0))
   const seed = read('seed', () => parseCount(flags.seed, 0))
   const arrivals = read('arrivals', () => readArrivals(flags.arrivals))
   const tls = read(flags.ca === undefined ? 'cert' : 'ca', () => readTls(flags))
@@ -162,11 +161,6 @@ function readForm({ form, template, contentType }: ProfileFlags): Record<string,
   return fields
 }
 
-function readSlo(text: string, maxErrorRate: number): Slo {
-  const entry = parseSlo(text)
-  return sloOf(limitsOf(entry), entry.percentile ?? parsePercentile(defaults.percentile), maxErrorRate)
-}
-
 function readArrivals(text: string): { arrivals: Arrivals; order?: PayloadOrder } {
   const [kind, rest = ''] = text.split(/:(.*)/s)
   switch (kind) {
@@ -205,7 +199,7 @@ function readTls({ ca, cert, key, insecureSkipVerify }: ProfileFlags): TlsOption
 /** Its references filled in; what is secret in it is remembered. */
 function readUrl(text: string): string {
   const url = withVariables(text)
-  for (const [from, to] of secretSpans(url)) rememberSecret(url.slice(from, to))
+  rememberSecretsIn(url)
   return url
 }
 

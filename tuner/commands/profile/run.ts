@@ -1,7 +1,6 @@
-import { profileEndpoint } from '../../../profiler/index.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
-import { withoutSecrets } from '../../../trials/secrets.ts'
 import { exitCodes } from '../../exit-codes.ts'
+import { profileWithoutSecrets } from '../../library/profile-server.ts'
 import { columnsOf } from '../../render/columns.ts'
 import { styleOf } from '../../render/glyphs.ts'
 import { stepLine } from '../../render/trial-line.ts'
@@ -18,15 +17,13 @@ export async function profile(flags: ProfileFlags): Promise<number> {
   const { signal, dispose } = interruptible(() => process.stderr.write('stopping\n'))
   const live = process.stderr.isTTY === true && !process.env.CI && process.env.TERM !== 'dumb'
   try {
-    const profiled = await profileEndpoint({
+    const found = await profileWithoutSecrets({
       ...options,
       signal,
       onStep: (point, phase) =>
         process.stderr.write(live ? `\r\u001b[2K${stepLine(point, options.slo, phase)}` : `${stepLine(point, options.slo, phase)}\n`),
     })
     if (live) process.stderr.write('\r\u001b[2K')
-    const { url, summary, caveats } = profiled
-    const found = { ...profiled, url: withoutSecrets(url), summary: withoutSecrets(summary), caveats: caveats.map(withoutSecrets) }
     const style = styleOf(process.stdout, process.env)
     process.stdout.write(flags.json ? profileJson(found) : `${profileLines(found, style, columnsOf(process.stdout)).join('\n')}\n`)
     if (flags.html !== undefined) await writeAtomically(flags.html, await profileHtml(found, new Date()))

@@ -3,9 +3,10 @@ import { steadyNowMs } from '../../../trials/clock.ts'
 import type { MachineFacts } from '../../../trials/machine/machine-facts.ts'
 import type { FinishedTrial, TrialStore } from '../../../trials/types.ts'
 import { assemble } from '../../backends/assemble.ts'
+import { runAssembled, warningEvent } from '../../backends/assembled-run.ts'
 import { exitCodeOf, exitCodes } from '../../exit-codes.ts'
 import type { Experiment } from '../../experiment/types.ts'
-import { runLoop } from '../../loop/loop.ts'
+import type { TuneEvent } from '../../loop/events.ts'
 import { styleOf } from '../../render/glyphs.ts'
 import { chooseRenderer, createRenderer } from '../../render/renderer.ts'
 import { interruptible } from '../../signals.ts'
@@ -34,26 +35,24 @@ export async function execute(
     errStyle: styleOf(process.stderr, process.env),
     now: steadyNowMs,
   })
-  const warn = (message: string) => renderer.handle({ at: new Date(steadyNowMs()).toISOString(), type: 'warning', message })
   const interrupt = interruptible((name) =>
-    warn(`${name}: stopping the running trial, press again to kill. To go on later: tune resume ${id}`),
+    renderer.handle(warningEvent(`${name}: stopping the running trial, press again to kill. To go on later: tune resume ${id}`)),
   )
   try {
-    await parts.backend.launcher.sweep(interrupt.signal, warn)
-    await whenSwept?.()
-    const { reason, recommendation } = await runLoop(
+    const listener = (event: TuneEvent) => renderer.handle(event)
+    const { reason, recommendation } = await runAssembled({
       experiment,
-      { ...parts, lastNumber: await store.lastNumber(id) },
+      parts,
       earlier,
-      (event) => renderer.handle(event),
-      interrupt.signal,
-    )
+      listener,
+      signal: interrupt.signal,
+      whenSwept,
+    })
     if (reason === 'interrupted') return exitCodes.interrupted
     if (reason === 'failed') return exitCodes.failure
     return exitCodeOf(recommendation)
   } finally {
     await renderer.close()
-    await parts.backend.close()
     interrupt.dispose()
   }
 }
