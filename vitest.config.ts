@@ -8,7 +8,7 @@ export const pure = [
   '{architecture,licences}',
   'search/**/*',
   'reports/*',
-  'reports/{dashboard,fleet,imports,plan,recommendation,specs,watch}/**/*',
+  'reports/{comparison,dashboard,fleet,imports,plan,recommendation,specs,watch}/**/*',
   'reports/report/{recommendation-json,report-blocks}',
   'examples/first-lines',
   'profiler/{plain-text,prometheus,server-address,slo}',

@@ -14,6 +14,8 @@ export const exitCodes = {
   unconfirmed: 4,
   /** `tune watch --once`: what was recommended no longer holds. */
   offPlan: 5,
+  /** `tune ci`: it costs more than the baseline by more than is allowed. */
+  regressed: 6,
   /** Ctrl-C or SIGTERM; what was measured is kept, `tune resume` continues. */
   interrupted: 130,
 } as const

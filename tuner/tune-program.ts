@@ -2,7 +2,9 @@
 import { Command, CommanderError } from 'commander'
 import { namesNear } from '../trials/devices/device-model-error.ts'
 import { registerCalibrate } from './commands/calibrate/register.ts'
+import { registerCi } from './commands/ci/register.ts'
 import { registerClean } from './commands/clean/register.ts'
+import { registerCompare } from './commands/compare/register.ts'
 import { registerCompletion } from './commands/completion/register.ts'
 import { registerConfig } from './commands/config/register.ts'
 import { registerDashboard } from './commands/dashboard/register.ts'
@@ -48,6 +50,8 @@ export function commandLine(): Command {
     registerInit,
     registerList,
     registerShow,
+    registerCompare,
+    registerCi,
     registerSpec,
     registerPlan,
     registerFleet,
@@ -76,7 +80,7 @@ export function commandLine(): Command {
   program.addHelpText(
     'after',
     `
-Exit codes: 0 the SLO is met and confirmed; 1 failure; 2 usage or configuration; 3 no configuration meets the SLO; 4 best found, not confirmed; 5 no longer holds (tune watch --once); 130 interrupted.`,
+Exit codes: 0 the SLO is met and confirmed; 1 failure; 2 usage or configuration; 3 no configuration meets the SLO; 4 best found, not confirmed; 5 no longer holds (tune watch --once); 6 dearer than allowed (tune ci); 130 interrupted.`,
   )
   return program
 }

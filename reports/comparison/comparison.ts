@@ -1,0 +1,105 @@
+/** Two recommendations side by side: by how much one costs more, how far their intervals leave that open, and what of them is not alike. */
+import { cost, costText, type Figures, gainOver, type Objective, unitOf, wordsOf } from '../../search/objective.ts'
+import { percent, sloText, writing } from '../format.ts'
+import type { RecommendationDocument } from '../report/recommendation-json.ts'
+
+/** Shares of the earlier cost: 0.05 is 5 % worse, -0.05 as much better. */
+export interface Change {
+  readonly worse: number
+  /** 90 %, of the capacities that were measured; prices and idle latencies have none. */
+  readonly interval90: readonly [number, number]
+}
+
+/** What a change comes to beside the most that is allowed. `undecided`: the intervals hold both. */
+export type Decision = 'regressed' | 'kept' | 'undecided'
+
+type Best = NonNullable<RecommendationDocument['best']>
+
+/** Of a 90 % interval, one half in standard deviations. */
+const halfWidth = 1.645
+
+/**
+ * By which share what is recommended now costs more than before, by the objective of both. The logarithms of both costs err by halves of their intervals
+ * over 1.645, independently, and upwards as downwards by its own half.
+ * @param than 'measured': the earlier one may have been better than its figure, up to the end of its interval. 'promised': more than its figure was not promised,
+ * so that a rate that was proven twice is kept, whatever lies beyond it
+ * @returns undefined where costs have no ratio (a metric that may be zero or less), or one of them is not known
+ */
+export function changeOf(before: RecommendationDocument, now: RecommendationDocument, than: 'measured' | 'promised'): Change | undefined {
+  if (!before.best || !now.best) return undefined
+  const { objective } = now
+  const [earlier, b] = [costsOf(before.best, objective), costsOf(now.best, objective)]
+  const a = than === 'measured' ? earlier : { ...earlier, best: earlier.cost }
+  const log = (better: number, than: number) => Math.log(gainOver(objective, better, than) ?? Number.NaN)
+  const worse = log(a.cost, b.cost)
+  if (!Number.isFinite(worse)) return undefined
+  const up = Math.hypot(log(b.cost, b.worst), log(a.best, a.cost)) / halfWidth
+  const down = Math.hypot(log(b.best, b.cost), log(a.cost, a.worst)) / halfWidth
+  return { worse: Math.expm1(worse), interval90: [Math.expm1(worse - halfWidth * down), Math.expm1(worse + halfWidth * up)] }
+}
+
+interface Costs {
+  readonly cost: number
+  readonly best: number
+  readonly worst: number
+}
+
+/** A document has null for what is infinite. */
+const figuresOf = ({ capacityRps, pricePerHour, idleMs, usage, metrics }: Best): Figures => ({
+  capacityRps,
+  pricePerHour: pricePerHour ?? Number.POSITIVE_INFINITY,
+  ...(idleMs != null && { idleMs }),
+  ...(usage && { usage }),
+  ...(metrics && { metrics: Object.fromEntries(Object.entries(metrics).map(([name, value]) => [name, value ?? Number.NaN])) }),
+})
+
+/** At the capacity and at the ends of its interval. */
+function costsOf(best: Best, objective: Objective): Costs {
+  const [low, high] = best.capacityCi90Rps
+  const at = (capacityRps: number) => cost(objective, { ...figuresOf(best), capacityRps })
+  return { cost: at(best.capacityRps), best: at(high ?? Number.POSITIVE_INFINITY), worst: at(low ?? 0) }
+}
+
+/** '$0.066 per million requests' of what is recommended; undefined where nothing is. */
+export function bestCostText({ best, objective }: RecommendationDocument): string | undefined {
+  if (!best) return undefined
+  const figures = figuresOf(best)
+  return costText(objective, { ...figures, cost: cost(objective, figures) }, writing)
+}
+
+/** '4.2 % dearer (90 %: 1 % cheaper to 9 % dearer)' */
+export function changeText({ worse, interval90: [low, high] }: Change, { objective }: Pick<RecommendationDocument, 'objective'>): string {
+  const words = wordsOf(objective.kind)
+  const side = (share: number) =>
+    `${Number.isFinite(share) ? percent(Math.abs(share)) : 'infinitely'} ${share < 0 ? words.comparative : words.worse}`
+  return low === high ? side(worse) : `${side(worse)} (90 %: ${side(low)} to ${side(high)})`
+}
+
+/** @param mostWorse the share by which it may be worse, 0.05 = 5 % */
+export function decisionOf({ interval90: [low, high] }: Change, mostWorse: number): Decision {
+  if (low > mostWorse) return 'regressed'
+  return high <= mostWorse ? 'kept' : 'undecided'
+}
+
+/** Questions that differ, so that costs cannot be compared at all. */
+export function otherQuestions(before: RecommendationDocument, now: RecommendationDocument): string[] {
+  return different([
+    ['the SLO', sloText(before.slo), sloText(now.slo)],
+    ['the objective', objectiveText(before.objective), objectiveText(now.objective)],
+  ])
+}
+
+const objectiveText = (objective: Objective): string => `${unitOf(objective)} (${Object.values(objective).join(', ')})`
+
+/** What else is not alike, and may be the reason for a change. */
+export function otherCircumstances(before: RecommendationDocument, now: RecommendationDocument): string[] {
+  const [a, b] = [before.measuredWith, now.measuredWith]
+  const of = (name: keyof NonNullable<typeof a>) => [name, String(a?.[name] ?? 'none'), String(b?.[name] ?? 'none')] as const
+  return different([
+    ['figures', before.provenance, now.provenance],
+    ...(a && b ? (['model', 'server', 'engine', 'weights', 'protocol', 'path', 'body', 'image', 'url'] as const).map(of) : []),
+  ])
+}
+
+const different = (pairs: readonly (readonly [string, string, string])[]): string[] =>
+  pairs.filter(([, a, b]) => a !== b).map(([what, a, b]) => `${what}: ${a}, now ${b}`)

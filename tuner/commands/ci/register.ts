@@ -1,0 +1,33 @@
+import type { Command } from 'commander'
+import { defaults } from '../../experiment/names.ts'
+import type { CiFlags } from './run.ts'
+
+/** `tune ci`: fails a build that made serving dearer. */
+export function registerCi(program: Command): void {
+  program
+    .command('ci')
+    .description('compare an experiment with a baseline and fail the build where serving became dearer')
+    .argument('[experiment]', 'id, as in tune list (default: the newest)')
+    .option('--baseline <id or file>', 'experiment of the store, or a recommendation.json that was kept')
+    .option('--max-regression <share>', 'by how much it may cost more', '5%')
+    .option('--save-baseline <file>', 'keep the recommendation as the baseline of later builds')
+    .option('--junit <file>', "write the checks as JUnit's XML")
+    .option('--db <file>', 'trial store (SQLite)', defaults.db)
+    .option('--prices <file>', 'another price book (YAML), for the experiments of the store')
+    .option('--json', 'print the checks as JSON')
+    .addHelpText(
+      'after',
+      `
+Runs nothing: tune first, as in
+  tune -f experiment.yaml --seed 1
+  tune ci --baseline baseline.json --max-regression 5% --junit tune.xml
+
+A regression is one that the intervals of both measurements do not explain (95 % sure); what they leave open is said, and fails no build.
+On GitHub the checks are annotations, and a table in the step's summary.
+Exit codes: 0 nothing failed; 3 nothing meets the SLO; 4 not confirmed; 6 dearer than allowed.`,
+    )
+    .action(async (id: string | undefined, flags: CiFlags) => {
+      const { ci } = await import('./run.ts')
+      process.exitCode = await ci(id, flags)
+    })
+}

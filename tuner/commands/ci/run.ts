@@ -1,0 +1,84 @@
+/** `tune ci`: an experiment beside a baseline, as a build server wants it. Runs nothing. */
+import { appendFileSync } from 'node:fs'
+import { annotations, junitXml, summaryMarkdown } from '../../../reports/comparison/build-output.ts'
+import { type Check, checksOf } from '../../../reports/comparison/checks.ts'
+import { otherQuestions } from '../../../reports/comparison/comparison.ts'
+import { documentOf, type RecommendationDocument } from '../../../reports/report/recommendation-json.ts'
+import { writeAtomically } from '../../../reports/report/write-atomically.ts'
+import { exitCodes, UserError } from '../../exit-codes.ts'
+import { parseShare } from '../../experiment/units.ts'
+import { glyph, paint, type Style, styleOf } from '../../render/glyphs.ts'
+import { mustBeWritable } from '../../writable-places.ts'
+import { recommended } from '../recommended.ts'
+import { reopen } from '../reopened.ts'
+
+export interface CiFlags {
+  readonly db: string
+  readonly maxRegression: string
+  readonly baseline?: string
+  readonly saveBaseline?: string
+  readonly junit?: string
+  readonly prices?: string
+  readonly json?: boolean
+}
+
+const usage = (message: string, hint: string) => new UserError(message, hint, exitCodes.usage)
+
+/** Returns the exit code. @throws UserError */
+export async function ci(id: string | undefined, flags: CiFlags): Promise<number> {
+  if (flags.baseline === undefined && flags.saveBaseline === undefined)
+    throw usage('tune ci compares with nothing', 'name a baseline (--baseline), or keep the first one: --save-baseline baseline.json')
+  const mostWorse = share(flags.maxRegression)
+  mustBeWritable({ '--junit': flags.junit, '--save-baseline': flags.saveBaseline })
+  const { record, recommendation } = await reopen(id, flags)
+  const now = documentOf(recommendation)
+  const checks = flags.baseline === undefined ? [] : checksAgainst(await recommended(flags.baseline, flags, '--baseline'), now, mostWorse)
+  await tell(record.name, checks, flags)
+  if (flags.saveBaseline !== undefined) {
+    await writeAtomically(flags.saveBaseline, `${JSON.stringify(now, null, 2)}\n`)
+    if (!flags.json) process.stdout.write(`${flags.saveBaseline}\n`)
+  }
+  return exitCodeFor(checks)
+}
+
+function share(text: string): number {
+  try {
+    return parseShare(text)
+  } catch (error) {
+    throw usage(`--max-regression ${text}: ${(error as Error).message}`, 'e.g. --max-regression 5%')
+  }
+}
+
+function checksAgainst(baseline: RecommendationDocument, now: RecommendationDocument, mostWorse: number): Check[] {
+  const other = otherQuestions(baseline, now)
+  if (other.length === 0) return checksOf(baseline, now, mostWorse)
+  throw usage(`the baseline was asked another question: ${other.join('; ')}`, 'keep a new one: --save-baseline FILE')
+}
+
+async function tell(name: string, checks: readonly Check[], { json, junit }: CiFlags): Promise<void> {
+  const { GITHUB_ACTIONS, GITHUB_STEP_SUMMARY } = process.env
+  if (junit !== undefined) await writeAtomically(junit, junitXml(name, checks))
+  if (json) process.stdout.write(`${JSON.stringify({ experiment: name, checks }, null, 2)}\n`)
+  else {
+    const style = styleOf(process.stdout, process.env)
+    for (const check of checks) process.stdout.write(`${line(check, style)}\n`)
+  }
+  if (!GITHUB_ACTIONS || checks.length === 0) return
+  // GitHub reads both streams.
+  process.stderr.write(`${annotations(name, checks).join('\n')}\n`)
+  if (GITHUB_STEP_SUMMARY) appendFileSync(GITHUB_STEP_SUMMARY, summaryMarkdown(name, checks))
+}
+
+function line({ name, state, message }: Check, style: Style): string {
+  const mark = { passed: paint(glyph('done', style), 'green', style), failed: paint(glyph('failed', style), 'red', style), undecided: '?' }[
+    state
+  ]
+  return `${mark} ${name}: ${message}${state === 'undecided' ? ' (no pass)' : ''}`
+}
+
+function exitCodeFor(checks: readonly Check[]): number {
+  const failed = checks.filter(({ state }) => state === 'failed').map(({ name }) => name)
+  if (failed.includes('slo')) return exitCodes.sloUnmet
+  if (failed.includes('regression')) return exitCodes.regressed
+  return failed.includes('confirmed') ? exitCodes.unconfirmed : exitCodes.ok
+}

@@ -1,0 +1,22 @@
+import type { Command } from 'commander'
+import { defaults } from '../../experiment/names.ts'
+import type { CompareFlags } from './run.ts'
+
+/** `tune compare`: what experiments came to, side by side. */
+export function registerCompare(program: Command): void {
+  program
+    .command('compare')
+    .description('what experiments came to, side by side: the later ones against the first, with how sure differences are')
+    .argument('<experiments...>', 'ids, as in tune list, or recommendation.json files; one alone is compared with the newest')
+    .option('--db <file>', 'trial store (SQLite)', defaults.db)
+    .option('--slo <slo>', "all ranked by this SLO, e.g. 30ms or 'p95<80ms'")
+    .option('--rps <rate>', 'all ranked by the price of serving this demand, requests per second')
+    .option('--headroom <share>', 'share of the capacity kept free, e.g. 20% (with --rps)')
+    .option('--min-quality <number>', 'leaves out model variants of less quality')
+    .option('--prices <file>', 'one price book (YAML) for all')
+    .option('--json', 'print JSON')
+    .action(async (names: readonly string[], flags: CompareFlags) => {
+      const { compare } = await import('./run.ts')
+      process.exitCode = await compare(names, flags)
+    })
+}
