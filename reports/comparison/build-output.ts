@@ -1,6 +1,6 @@
 /** Checks as build servers read them: JUnit's XML, GitHub's annotations and its summary. */
 import { escapeHtml } from '../report/document/html.ts'
-import type { Check } from './checks.ts'
+import type { Check } from './build-checks.ts'
 
 /** JUnit XML of one suite; what is undecided is a skipped case, with why. */
 export function junitXml(suite: string, checks: readonly Check[]): string {

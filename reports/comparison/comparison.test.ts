@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest'
 import { recommend } from '../recommendation/recommend.ts'
 import { documentOf, type RecommendationDocument } from '../report/recommendation-json.ts'
 import { sampleInput } from '../samples.contract.ts'
+import { type Check, checksOf } from './build-checks.ts'
 import { annotations, junitXml, summaryMarkdown } from './build-output.ts'
-import { type Check, checksOf } from './checks.ts'
 import { bestCostText, changeOf, changeText, decisionOf, otherCircumstances, otherQuestions } from './comparison.ts'
 
 const sample = documentOf(recommend(sampleInput))

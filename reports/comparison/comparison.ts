@@ -11,7 +11,7 @@ export interface Change {
 }
 
 /** What a change comes to beside the most that is allowed. `undecided`: the intervals hold both. */
-export type Decision = 'regressed' | 'kept' | 'undecided'
+type Decision = 'regressed' | 'kept' | 'undecided'
 
 type Best = NonNullable<RecommendationDocument['best']>
 

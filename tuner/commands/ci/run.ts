@@ -1,7 +1,7 @@
 /** `tune ci`: an experiment beside a baseline, as a build server wants it. Runs nothing. */
 import { appendFileSync } from 'node:fs'
+import { type Check, checksOf } from '../../../reports/comparison/build-checks.ts'
 import { annotations, junitXml, summaryMarkdown } from '../../../reports/comparison/build-output.ts'
-import { type Check, checksOf } from '../../../reports/comparison/checks.ts'
 import { otherQuestions } from '../../../reports/comparison/comparison.ts'
 import { documentOf, type RecommendationDocument } from '../../../reports/report/recommendation-json.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
