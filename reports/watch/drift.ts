@@ -139,7 +139,7 @@ function judged(before: DriftState, hour: Hour, { tolerance, quietDays }: DriftQ
   const slow = (one: Hour) => one.ln > Math.log1p(tolerance)
   const hours = [...before.hours, hour].slice(-rememberedHours)
   if (before.established) {
-    const last = hours.filter(({ atS }) => atS > before.established!.atS).slice(-endHours)
+    const last = hours.filter(({ atS }) => atS >= before.established!.atS).slice(-endHours)
     const over = last.length === endHours && last.filter(slow).length <= endHours / 4
     const { established: _, ...rest } = before
     return over ? { ...rest, evidence: noEvidence, hours } : { ...before, hours }

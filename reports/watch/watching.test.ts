@@ -95,3 +95,30 @@ test('every finding says what was seen, what was expected and how sure it is', (
   expect(told[0]).toMatch(/1\.15 times as long as measured, since 2026-09-21 .* once in 365 days/)
   expect(told[1]).toMatch(/p99 61 ms, 2 % of requests fail.*3 windows in a row, 15 minutes/)
 })
+
+test('prices that move by rounding alone have not moved', () => {
+  const at = (today: number) => kinds([window(0)], { ...watched, pricePerHour: { stored: 1, today } })
+  expect([at(1.009), at(0.991), at(1.015), at(0.985)]).toEqual([[], [], ['price-change'], ['price-change']])
+  expect(kinds([window(0)], { ...watched, pricePerHour: { stored: 0, today: 1 } })).toEqual([])
+})
+
+test('windows are counted, and the last of those that missed is told', () => {
+  const { state, findings } = after([70, 65, 61].map((sloMs, i) => window(i, { sloMs })))
+  expect(state.windows).toBe(3)
+  expect(findings).toEqual([{ kind: 'slo', windows: 3, minutes: 15, sloMs: 61, errorShare: 0 }])
+})
+
+test('what the way to the server adds is taken off before it is compared with what was measured, and not from the SLO', () => {
+  const list = Array.from({ length: 75 * 12 }, (_, i) => window(i, { sloMs: 45 + 14 * (i % 2) }))
+  const seen = after(list, { ...watched, detourMs: 45 })
+  // 14 ms and next to nothing are the middle of both: of 50 req/s a replica, by the curve.
+  expect(seen.drift.state).toBe('quiet')
+  expect(seen.state.looks.filter(({ missed }) => missed).length).toBe(6)
+})
+
+test('the fewest replicas of an hour count when a fleet is judged too large', () => {
+  const week = Array.from({ length: 7 * 24 }, (_, hour) =>
+    [0, 1].map((k) => window(hour * 12 + k, { rateRps: 20, replicas: k === 0 ? 4 : 2 })),
+  ).flat()
+  expect(after(week).findings).toEqual([{ kind: 'traffic-under', peakRps: 20, replicas: 2, needed: 1, perHour: 1 }])
+})

@@ -16,6 +16,7 @@ export const decisions = [
   'trials/prices',
   'reports/recommendation',
   'reports/plan/plan-costs.ts',
+  'reports/watch',
   'tuner/loop',
 ] as const
 
