@@ -53,11 +53,12 @@ test('each load has its own offset where it was seen often, and the nearest oneâ
     driftView(hours({ ...state, open: undefined }, 100, [...same(1, slowness, perReplicaRps), [50, 1]])).slowness
   expect(told(20, 1.06)).toBeCloseTo(1, 3)
   expect(told(25, 1.06)).toBeCloseTo(1, 3)
+  expect(told(40, 1.06)).toBeCloseTo(1.06, 3)
   expect(told(60, 1.1)).toBeCloseTo(1.1, 3)
 })
 
 test('a curve is set right by 10 % beyond its own interval, and no further', () => {
-  const offset = (slowness: number, of = server) => hours(noDrift, 0, same(settlingHours + 1, slowness), 12, of).offsets!['-3']
+  const offset = (slowness: number, of = server) => hours(noDrift, 0, same(settlingHours + 1, slowness), 12, of).offsets!.all
   expect(offset(1.3)).toBeCloseTo(Math.log(1.1), 3)
   expect(offset(0.5)).toBeCloseTo(-Math.log(1.1), 3)
   const vague = { ...server, curve: [knot(0, 10), knot(20, 10, 0.05), knot(100, 10, 0.1)] }

@@ -26,6 +26,7 @@ test('more latency at the same rate is never less slow', () => {
 test('beyond the capacity, and where nothing was asked, nothing is said', () => {
   expect(slownessOf(server, 101, 400)).toBeNaN()
   expect(slownessOf(server, 0, 10)).toBeNaN()
+  expect(slownessOf(server, 50, 0)).toBeNaN()
   // A steep curve: what would be four times the latency is a little less capacity.
   expect(slownessOf(server, 90, 60)).toBeLessThan(1.15)
 })

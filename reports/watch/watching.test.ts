@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { ProductionWindow } from './production-window.ts'
-import { findingText } from './watch-text.ts'
+import { findingText, statusLine } from './watch-text.ts'
 import { nothingSeen, type Watched, type WatchState, watching, windowSeen } from './watching.ts'
 
 const knot = (rateRps: number, latencyMs: number) => ({ rateRps, latencyMs, lowMs: latencyMs, highMs: latencyMs, requests: 1000 })
@@ -67,6 +67,7 @@ test('replicas that a whole week does not need are told with what they cost, and
   const days = (n: number, most: number) =>
     Array.from({ length: n * 24 }, (_, hour) => window(hour * 12, { rateRps: hour % 24 === 20 ? most : 20 }))
   expect(kinds(days(6, 70))).toEqual([])
+  expect(kinds(days(7, 70).slice(0, -2))).toEqual([])
   expect(after(days(7, 70)).findings).toEqual([{ kind: 'traffic-under', peakRps: 70, replicas: 3, needed: 1, perHour: 2 }])
   expect(kinds(days(7, 200))).toEqual([])
 })
@@ -121,4 +122,15 @@ test('the fewest replicas of an hour count when a fleet is judged too large', ()
     [0, 1].map((k) => window(hour * 12 + k, { rateRps: 20, replicas: k === 0 ? 4 : 2 })),
   ).flat()
   expect(after(week).findings).toEqual([{ kind: 'traffic-under', peakRps: 20, replicas: 2, needed: 1, perHour: 1 }])
+})
+
+test('one line says what production does and what is known of drift', () => {
+  const line = (n: number, about: Partial<ProductionWindow> = {}) =>
+    statusLine(after(Array.from({ length: n }, (_, i) => window(i, about))), watched)
+  expect(line(0)).toBe('nothing was seen yet')
+  expect(line(13, { gpuShare: 0.4 })).toMatch(
+    / UTC {2}150 req\/s on 3 replicas, p99 16 ms of 50 ms, errors 0 %, GPU 40 %; drift: 1 of 72 hours/,
+  )
+  expect(line(72 * 12 + 1)).toContain('drift: no hour judged yet')
+  expect(line(75 * 12)).toContain('drift: none (1 times as long as measured; no evidence)')
 })
