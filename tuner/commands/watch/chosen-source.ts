@@ -62,6 +62,8 @@ export function sourceOf(flags: WatchFlags, windowS: number, reopened: Reopened,
 
 function addressOf(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url !== undefined && (url.username !== '' || url.password !== ''))
+    throw new UserError('--prometheus holds a password', 'give a bearer token in TUNE_PROMETHEUS_TOKEN in its place', exitCodes.usage)
   if (url?.protocol === 'http:' || url?.protocol === 'https:') return url
   throw new UserError(`--prometheus ${text} is no address`, 'write for example http://prometheus.monitoring:9090', exitCodes.usage)
 }

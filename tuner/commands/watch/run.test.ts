@@ -133,6 +133,7 @@ test('what is wrong is told before anything is read', async () => {
     [['--log', 'a.log', '--window', '10m'], /was watched in windows of 1800 s/],
     [['--log', 'a.log', '--trial', '99'], /no trial 99/],
     [['--prometheus', 'prometheus:9090'], /is no address/],
+    [['--prometheus', 'http://me:secret@x:9090'], /^(?!.*secret).*holds a password/s],
     [['--prometheus', 'http://127.0.0.1:1', '--query', 'speed=1'], /--query/],
     [['--prometheus', 'http://127.0.0.1:1', '--server', 'torchserve'], /no query for the latency: TorchServe/],
   ]

@@ -14,9 +14,10 @@ import {
   windowSeen,
 } from '../../../reports/watch/watching.ts'
 import { demandOf } from '../../../search/objective.ts'
-import { dropWatch, keepWatch, readWatches } from '../../../trials/store/index.ts'
+import { dropWatch, keepWatch, readWatches, StoreError } from '../../../trials/store/index.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { parseDurationMs, parseShare } from '../../experiment/units.ts'
+import { reportError } from '../../report-error.ts'
 import { interruptible } from '../../signals.ts'
 import { tellDamage } from '../../tell-damage.ts'
 import { mustTakeFiles } from '../../writable-places.ts'
@@ -47,14 +48,16 @@ export async function watch(id: string | undefined, flags: WatchFlags): Promise<
   existingStore(flags.db)
   const { signal, dispose } = interruptible(() => {})
   try {
-    if (flags.once) return codeOf(await looked(id, flags, windowS, signal, true))
-    for (let first = true; ; first = false) {
-      await looked(id, flags, windowS, signal, first).catch((error: unknown) => {
-        // What is wrong from the start stays wrong; a Prometheus that is away comes back.
-        if (first || signal.aborted || !(error instanceof UserError)) throw error
-        process.stderr.write(`${error.message}\n`)
+    // The experiment of the first look stays the one, whichever is the newest later.
+    const { experiment, seen } = await looked(id, flags, windowS, signal, true)
+    if (flags.once) return codeOf(seen)
+    for (;;) {
+      await nextLook(windowS, signal)
+      await looked(experiment, flags, windowS, signal, false).catch((error: unknown) => {
+        // What is wrong from the start stays wrong; a Prometheus that is away, and a store that is busy, come back.
+        if (signal.aborted || !(error instanceof UserError || error instanceof StoreError)) throw error
+        reportError(error, process.stderr)
       })
-      await wait((windowS - ((Date.now() / 1000) % windowS) + comesLateS) * 1000, undefined, { signal })
     }
   } catch (error) {
     if (!signal.aborted) throw error
@@ -64,8 +67,18 @@ export async function watch(id: string | undefined, flags: WatchFlags): Promise<
   }
 }
 
+/** Shortly after the end of the next window. */
+const nextLook = (windowS: number, signal: AbortSignal): Promise<void> =>
+  wait((windowS - ((Date.now() / 1000) % windowS) + comesLateS) * 1000, undefined, { signal })
+
 /** One look: the experiment and today's prices, what is new in production, what follows; kept and told. */
-async function looked(id: string | undefined, flags: WatchFlags, windowS: number, signal: AbortSignal, first: boolean): Promise<Watching> {
+async function looked(
+  id: string | undefined,
+  flags: WatchFlags,
+  windowS: number,
+  signal: AbortSignal,
+  first: boolean,
+): Promise<{ readonly experiment: string; readonly seen: Watching }> {
   const reopened = await reopen(id, { db: flags.db, prices: flags.prices })
   const name = flags.name ?? reopened.record.id
   if (first && flags.reset) await dropWatch(flags.db, name)
@@ -83,7 +96,7 @@ async function looked(id: string | undefined, flags: WatchFlags, windowS: number
   const written =
     flags.out === undefined || !proposal ? [] : await writeProposal(reopened, proposal, filesAsked(flags, seen, reopened, deployed))
   tell({ seen, proposal, notes, written, reopened, deployed, flags, name })
-  return seen
+  return { experiment: reopened.record.id, seen }
 }
 
 const introduction = (name: string, { trial, label, recommended }: Deployed, before: number | undefined): string =>
