@@ -3,11 +3,10 @@
  * a folder with an `image` command (`image --node REF FOLDER ENTRYPOINT`), makes one of a fresh build and the packages that pods need.
  */
 import { execFileSync } from 'node:child_process'
-import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { productionPackages } from '../../testing/production-packages.ts'
 
 const root = fileURLToPath(new URL('../../../..', import.meta.url))
 
@@ -43,7 +42,7 @@ export default function setup(): void {
       }
       execFileSync('find', [join(folder, 'node_modules'), '-name', '*.map', '-delete'])
     }
-    const packages = productionPackages(root)
+    const packages = productionPackages()
     copy(packages.filter((path) => !tunerOnly.test(path.slice('node_modules/'.length))))
     const image = (reference: string, entry: readonly string[]) =>
       execFileSync(join(lab, 'image'), ['--node', reference, folder, JSON.stringify(entry)], { stdio: ['ignore', 'ignore', 'inherit'] })
@@ -58,4 +57,25 @@ export default function setup(): void {
   }
   process.env.TUNE_K8S_IMAGE = 'lab/tune:test'
   process.env.TUNE_K8S_TUNER_IMAGE = 'lab/tuner:test'
+}
+
+const productionPackages = (): string[] => {
+  // npm reports extraneous packages by its exit code; what it lists is right all the same.
+  const npm = ['ls', '--omit=dev', '--all', '--parseable']
+  // Where the packages lie, the folder may be another's (a worktree's link).
+  const packagesIn = dirname(realpathSync(join(root, 'node_modules')))
+  const listed = (() => {
+    try {
+      return execFileSync('npm', npm, { cwd: packagesIn, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
+    } catch (error) {
+      return (error as { stdout: string }).stdout
+    }
+  })()
+  const paths = listed
+    .trim()
+    .split('\n')
+    .slice(1)
+    .map((path) => relative(packagesIn, path))
+  // A package goes with what is nested in it.
+  return paths.sort((a, b) => a.length - b.length)
 }
