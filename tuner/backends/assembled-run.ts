@@ -1,10 +1,12 @@
 /** What `assemble` put together, run to its end: the same for the command line and for programs. */
 import { steadyNowMs } from '../../trials/clock.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
+import { withSecretValues } from '../experiment/secret-values.ts'
 import type { Experiment } from '../experiment/types.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { type LoopResult, runLoop } from '../loop/loop.ts'
 import type { LoopParts } from '../loop/parts.ts'
+import { openOutputs } from '../outputs/outputs.ts'
 
 interface AssembledRun {
   readonly experiment: Experiment
@@ -24,9 +26,18 @@ export const warningEvent = (message: string): TuneEvent => ({ at: new Date(stea
 export async function runAssembled({ experiment, parts, earlier, listener, signal, whenSwept }: AssembledRun): Promise<LoopResult> {
   const { backend, store, experimentId } = parts
   try {
-    await backend.launcher.sweep(signal, (what) => listener(warningEvent(what)))
-    await whenSwept?.()
-    return await runLoop(experiment, { ...parts, lastNumber: await store.lastNumber(experimentId) }, earlier, listener, signal)
+    const outputs = await openOutputs(withSecretValues(experiment).outputs, (message) => listener(warningEvent(message)))
+    const tell = (event: TuneEvent) => {
+      listener(event)
+      outputs.handle(event)
+    }
+    try {
+      await backend.launcher.sweep(signal, (what) => tell(warningEvent(what)))
+      await whenSwept?.()
+      return await runLoop(experiment, { ...parts, lastNumber: await store.lastNumber(experimentId) }, earlier, tell, signal)
+    } finally {
+      await outputs.close()
+    }
   } finally {
     await backend.close()
   }

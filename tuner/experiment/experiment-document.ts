@@ -7,6 +7,7 @@ import { describeDomain } from './default-space.ts'
 import { containersOf, isOwnPredictor } from './kubernetes-settings.ts'
 import { joinPath, type Merged, showOrigin } from './layers.ts'
 import { metricEntries } from './metric-settings.ts'
+import { sendEntries } from './output-schema.ts'
 import { knownParameter } from './parameters.ts'
 import { payloadEntries } from './payload-settings.ts'
 import { promptEntries } from './prompt-settings.ts'
@@ -87,6 +88,7 @@ export function documentOf(
     prices: experiment.pricesPath,
     db: experiment.dbPath,
     out: experiment.outDir,
+    send: sendEntries(experiment.outputs),
     confirm: experiment.confirm,
   }) as ExperimentDocument
 }

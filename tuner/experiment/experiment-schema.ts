@@ -16,6 +16,7 @@ import { arrivals } from './arrivals-schema.ts'
 import { metrics } from './metric-schema.ts'
 import { migLayouts } from './mig-schema.ts'
 import { backends, defaults, deviceChoices, loadOrigins } from './names.ts'
+import { send } from './output-schema.ts'
 import { parseItems } from './payload-settings.ts'
 import { predictor } from './predictor-schema.ts'
 import { parseLengths } from './prompt-settings.ts'
@@ -352,6 +353,7 @@ export const experimentFileSchema = z.strictObject({
     .describe(`price book: ${providerNames.join(', ')}, or a file (YAML), relative to this file; default: on-demand list prices`),
   db: text('a path').optional().describe(`trial store, relative to this file; default ${defaults.db} in the working directory`),
   out: text('a path').optional().describe('folder for the result files, relative to this file; default tune-results/<experiment>'),
+  send: send.optional().describe('programs that the run is told to while it goes on, by kind; see docs/outputs.md'),
   history: z
     .union([z.boolean(), z.enum(['true', 'false']).transform((value) => value === 'true')], { error: 'expected true or false' })
     .optional()

@@ -18,7 +18,7 @@ export interface Flag {
   /** What is written at the path, where it is not the text itself. */
   readonly value?: unknown
   /** Splits a short form into entries below the path, so that another flag may set the rest of them. */
-  readonly parts?: (text: string) => Readonly<Record<string, string | undefined>>
+  readonly parts?: (text: string) => Readonly<Record<string, unknown>>
   /** May stand several times: one text with commas. */
   readonly joined?: boolean
 }

@@ -68,9 +68,9 @@ test('help needs nothing heavy: of packages, commander alone', () => {
 
 test('every flag lands on a key that the schema knows', () => {
   const properties = experimentJsonSchema().properties as Record<string, { properties?: object; anyOf?: { properties?: object }[] }>
-  for (const { path, flags } of experimentFlags) {
+  for (const { path, flags, parts } of experimentFlags) {
     if (!path) continue
-    const [section, key] = path.map(String)
+    const [section, key] = (path.length > 0 ? path : Object.keys(parts!('results'))).map(String)
     const schema = properties[section!]
     expect(schema, flags).toBeDefined()
     if (key === undefined || section === 'space') continue

@@ -6,7 +6,8 @@ import { samplerNames } from '../../search/samplers/sampler-names.ts'
 import { providerNames } from '../../trials/prices/providers.ts'
 import { createDraft, type Draft } from './draft.ts'
 import { type Flag, gatherFlag, namesOf } from './flag-entries.ts'
-import { backends, defaults, deviceChoices } from './names.ts'
+import { backends, defaults, deviceChoices, outputKinds } from './names.ts'
+import { readOut } from './out-text.ts'
 import { serverFlags } from './server-flags.ts'
 import { sloParts } from './slo-text.ts'
 import type { ConfigProblem, Origin } from './types.ts'
@@ -293,7 +294,14 @@ export const experimentFlags: readonly Flag[] = [
     what: `prices of one provider: ${providerNames.join(', ')}, or a file (default: as --prices)`,
   },
   { flags: '--db <file>', group: files, path: ['db'], what: `trial store (default: ${defaults.db})` },
-  { flags: '-o, --out <folder>', group: files, path: ['out'], what: 'folder for the results (default: tune-results/<experiment>)' },
+  {
+    flags: '-o, --out <where>',
+    group: files,
+    path: [],
+    parts: readOut,
+    joined: true,
+    what: `folder for the results (default: tune-results/<experiment>); KIND=URL sends the run on as well, KIND one of ${outputKinds.join(', ')} (docs/outputs.md); may stand several times`,
+  },
 ]
 
 export const exampleCommands: readonly (readonly [command: string, what: string])[] = [

@@ -28,6 +28,7 @@ import { checkPodGpu, isOwnPredictor, resolveKubernetes } from './kubernetes-set
 import { isKindUnknown, type Merged, showOrigin } from './layers.ts'
 import { resolveMetrics } from './metric-settings.ts'
 import { defaults } from './names.ts'
+import { outputTargets } from './output-schema.ts'
 import { knownParameter } from './parameters.ts'
 import { asksForGpu, builtinFor, languageModelOf, reportTemplate, resolveDevices, resolvePredictor } from './predictor-template.ts'
 import { resolveArchitecture, resolveArrivals, resolveGpus, resolvePayload, resolvePrices, resolveWarmUp } from './sources.ts'
@@ -123,16 +124,20 @@ export function resolveExperiment(
     pricesPath: prices.path,
     dbPath: entries.db === undefined ? resolve(around.cwd, defaults.db) : pathAt(['db'], entries.db),
     outDir: entries.out === undefined ? undefined : pathAt(['out'], entries.out),
+    outputs: outputTargets(entries.send),
     confirm: entries.confirm ?? true,
     notices: [...variantNotices(variants, entries.minQuality), ...dimensionsNotice(model), ...graphNotice(own.architectures), ...divided],
   }
-  // Names that an unreadable GPU file may have explained.
+  // An unreadable GPU file may have explained them.
   if (!catalogue) return { problems: problems.filter(({ what }) => !what.includes('unknown GPU')) }
   if (problems.length > 0) return { problems }
-  const lengths = entries.load?.payload?.lengths
-  const lengthsPath = lengths === undefined ? undefined : pathAt(['load', 'payload', 'lengths'], lengths)
-  const document = documentOf(withoutSources, tracePath, lengthsPath)
+  const document = documentOf(withoutSources, tracePath, lengthsPathOf(files))
   return { experiment: { ...withoutSources, document, origins: originsOf(document, merged, devicesUsed) }, problems }
+}
+
+const lengthsPathOf = ({ entries, pathAt }: FileContext): string | undefined => {
+  const lengths = entries.load?.payload?.lengths
+  return lengths === undefined ? undefined : pathAt(['load', 'payload', 'lengths'], lengths)
 }
 
 const backendOf = ({ backend }: ExperimentEntries): Experiment['backend'] => backend ?? defaults.backend

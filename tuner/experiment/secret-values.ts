@@ -33,12 +33,13 @@ interface Taken {
 
 /** The entries of a layer without the secrets that are written out in it. */
 export function takeSecrets(entries: ExperimentEntries, layer: Pick<Layer, 'folder' | 'path'>): Taken {
-  const { predictor, kubernetes } = entries
+  const { predictor, kubernetes, send } = entries
   const taker = new Taker(layer)
   return {
     entries: {
       ...entries,
       ...(predictor && { predictor: taker.predictor(predictor) }),
+      ...(send && { send: taker.outputs(send) }),
       ...(kubernetes && {
         kubernetes: {
           ...kubernetes,
@@ -56,6 +57,7 @@ export const shownDocument = (document: ExperimentDocument): ExperimentDocument 
   takeSecrets(document as ExperimentEntries, { folder: '/' }).entries as ExperimentDocument
 
 type Predictor = NonNullable<ExperimentEntries['predictor']>
+type Outputs = NonNullable<ExperimentEntries['send']>
 type Texts = Readonly<Record<string, string>>
 
 class Taker {
@@ -72,6 +74,16 @@ class Taker {
       ...(urls && { urls: urls.map((one, i) => ({ ...one, url: this.text(one.url, [...at, 'urls', i, 'url']) })) }),
       ...(prepare && { prepare: { ...prepare, ...this.started(prepare, [...at, 'prepare']) } as typeof prepare }),
     }
+  }
+
+  outputs(given: Outputs): Outputs {
+    return Object.fromEntries(
+      Object.entries(given).map(([kind, target]) => {
+        const at = ['send', kind]
+        const headers = target?.headers && this.named(target.headers, [...at, 'headers'], (name) => isSecretHeader(name))
+        return [kind, target && { ...target, url: this.text(target.url, [...at, 'url']), ...(headers && { headers }) }]
+      }),
+    )
   }
 
   /** Of what is started: its words, and its environment by the names. */
@@ -169,7 +181,7 @@ const mapFields = <T extends object>(fields: T, change: (text: string, key: stri
  * @throws ConfigError naming every secret that is not to be had, and where to give it
  */
 export function withSecretValues(experiment: Experiment): Experiment {
-  const { predictor, kubernetes, secrets = new Map<string, string>() } = experiment
+  const { predictor, kubernetes, outputs, secrets = new Map<string, string>() } = experiment
   const problems = new Map<string, ConfigProblem>()
   const secretFor = (name: string, asTemplate: boolean): string => {
     const written = secrets.get(name)
@@ -188,6 +200,7 @@ export function withSecretValues(experiment: Experiment): Experiment {
     ...experiment,
     predictor: fill<PredictorTemplate>(predictor, predictor.kind === 'command'),
     ...(kubernetes && { kubernetes: fill(kubernetes, false) }),
+    outputs: fill(outputs, false),
   }
   if (problems.size > 0) throw new ConfigError([...problems.values()])
   return filled

@@ -15,7 +15,7 @@ import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.
 import type { Mesh, Through } from '../../trials/launchers/kubernetes/through.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import type { ShareBound } from '../../trials/machine/gpu-offer.ts'
-import type { Backend, Devices, LoadOrigin } from './names.ts'
+import type { Backend, Devices, LoadOrigin, OutputKind } from './names.ts'
 
 export { ConfigError, type ConfigProblem } from './config-error.ts'
 export type { Backend, Devices } from './names.ts'
@@ -103,6 +103,14 @@ interface StopSpec {
   readonly yearlyBill?: number
 }
 
+/** Where else a run is told of while it goes on. */
+export interface OutputTarget {
+  readonly kind: OutputKind
+  readonly url: string
+  /** Of every message, such as `Authorization`. */
+  readonly headers?: Readonly<Record<string, string>>
+}
+
 export interface Experiment {
   readonly name: string
   readonly model: ModelSpec
@@ -155,6 +163,8 @@ export interface Experiment {
   readonly dbPath: string
   /** Absolute folder for the result files; absent: `tune-results/<experiment id>` in the working directory. */
   readonly outDir?: string
+  /** Programs that the run is told to, as it goes on. */
+  readonly outputs: readonly OutputTarget[]
   /** Measure the winner once more, independently. */
   readonly confirm: boolean
   /** What a reader must know of how the experiment was read, e.g. parts of an imported one that have no meaning here. */

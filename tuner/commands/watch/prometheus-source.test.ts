@@ -1,26 +1,23 @@
 /** Against Prometheus itself (Debian's package `prometheus`), filled with what the built-in predictor tells of days in virtual time. */
-import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { freePort } from '../../../profiler/testing/free-port.ts'
 import { PredictorMetrics } from '../../../trials/predictor/metrics.ts'
+import { type PrometheusItself, prometheusInstalled, startPrometheus } from '../../testing/prometheus-itself.ts'
 import { CliBox } from '../../testing/run-cli.ts'
 import { WarmCli } from '../../testing/warm-cli.ts'
 import { defaultQueries, tellingServers } from './default-queries.ts'
 import { PrometheusSource } from './prometheus-source.ts'
 import { playedRequests } from './testing/slowed-production.ts'
 
-const installed = ['prometheus', 'promtool'].every((program) => spawnSync(program, ['--version']).status === 0)
-
-describe.skipIf(!installed)('Prometheus', () => {
+describe.skipIf(!prometheusInstalled)('Prometheus', () => {
   const tune = new WarmCli()
   const box = new CliBox()
-  let prometheus: ChildProcess
+  let prometheus: PrometheusItself | undefined
   let url: string
   const hourS = 3600
   const endS = Math.floor(Date.now() / 1000 / hourS) * hourS - 3 * hourS
@@ -48,25 +45,12 @@ describe.skipIf(!installed)('Prometheus', () => {
     expect((await tune.run(box, search)).code).toBe(0)
     writeFileSync(join(box.folder, 'metrics.txt'), await history())
     execFileSync('promtool', ['tsdb', 'create-blocks-from', 'openmetrics', 'metrics.txt', 'data'], { cwd: box.folder, stdio: 'ignore' })
-    writeFileSync(join(box.folder, 'prometheus.yml'), 'scrape_configs: []\n')
-    const port = await freePort()
-    url = `http://127.0.0.1:${port}`
-    const flags = [
-      '--config.file=prometheus.yml',
-      '--storage.tsdb.path=data',
-      '--storage.tsdb.retention.time=1y',
-      `--web.listen-address=127.0.0.1:${port}`,
-    ]
-    prometheus = spawn('prometheus', flags, { cwd: box.folder, stdio: ['ignore', 'ignore', 'pipe'] })
-    for await (const line of createInterface({ input: prometheus.stderr! })) if (line.includes('ready to receive web requests')) break
-    prometheus.stderr!.resume()
+    prometheus = await startPrometheus(box.folder, ['--storage.tsdb.retention.time=1y'])
+    url = prometheus.url
   })
   afterAll(async () => {
     tune.end()
-    if (prometheus?.exitCode === null) {
-      prometheus.kill()
-      await once(prometheus, 'exit')
-    }
+    await prometheus?.end()
     await box.end()
   })
 

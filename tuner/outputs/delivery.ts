@@ -1,0 +1,115 @@
+/** Messages to a receiver, in order, in the background: tried again while it is worth it, and told of when they are lost. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { readAnswer } from '../../profiler/bounded-reader.ts'
+import { plainText } from '../../profiler/plain-text.ts'
+import { withoutSecrets } from '../../trials/secrets.ts'
+import { withAuthorization } from '../backends/predictor-protocol.ts'
+import type { OutputTarget } from '../experiment/types.ts'
+
+const timeoutMs = 5_000
+/** Before the second try, the third, ... */
+const pausesMs = [250, 1_000]
+/** Of an answer that refuses. */
+const mostAnswerBytes = 4_096
+/** Once a receiver is not to be had, messages are lost without a try for this long: a run does not wait for it. */
+const restMs = 30_000
+
+interface Message {
+  /** Below the target's URL; absent: the URL itself. */
+  readonly path?: string
+  readonly contentType: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body: string | Uint8Array
+}
+
+export class Delivery {
+  readonly #target: OutputTarget
+  readonly #warn: (message: string) => void
+  readonly #now: () => number
+  #last: Promise<unknown> = Promise.resolve()
+  #lost = 0
+  #restingUntilMs = 0
+  #told = false
+
+  /** @param warn told once when messages begin to be lost, and at the end how many were */
+  constructor(target: OutputTarget, warn: (message: string) => void, now: () => number) {
+    this.#target = target
+    this.#warn = warn
+    this.#now = now
+  }
+
+  /** Queues a message. Resolves with the answer's text, or undefined where it was lost, which has been told; never rejects. */
+  send(message: Message): Promise<string | undefined> {
+    const sent = this.#last.then(() => this.#deliver(message))
+    this.#last = sent
+    return sent
+  }
+
+  /** Waits for what is under way, and says what was lost. */
+  async close(): Promise<void> {
+    await this.#last
+    if (this.#lost > 1) this.#warn(`${this.#shown}: ${this.#lost} messages were lost; the result itself is complete`)
+  }
+
+  get #shown(): string {
+    return `${this.#target.kind}=${withoutSecrets(withoutUser(this.#target.url))}`
+  }
+
+  async #deliver(message: Message): Promise<string | undefined> {
+    let fault = ''
+    if (this.#now() >= this.#restingUntilMs) {
+      for (let attempt = 0; ; attempt++) {
+        const { text, refused, problem } = await this.#try(message)
+        if (text !== undefined) return text
+        fault = problem
+        if (refused || attempt >= pausesMs.length) {
+          if (!refused) this.#restingUntilMs = this.#now() + restMs
+          break
+        }
+        await sleep(pausesMs[attempt]!)
+      }
+    }
+    this.#lost++
+    if (!this.#told) this.#warn(`${this.#shown}: ${fault}; the run goes on, and what is not delivered is lost`)
+    this.#told = true
+    return undefined
+  }
+
+  async #try(message: Message): Promise<{ text?: string; refused: boolean; problem: string }> {
+    const { url, headers } = this.#target
+    try {
+      const response = await fetch(addressOf(url, message.path), {
+        method: 'POST',
+        headers: { ...withAuthorization(url, headers), 'content-type': message.contentType, ...message.headers },
+        body: message.body,
+        signal: AbortSignal.timeout(timeoutMs),
+        redirect: 'error',
+      })
+      const text = await readAnswer(response.body, mostAnswerBytes).catch(() => '')
+      if (response.ok) return { text, refused: false, problem: '' }
+      // Too many requests and failures of the receiver may pass; what it refuses once it refuses again.
+      const refused = response.status < 500 && response.status !== 429
+      return {
+        refused,
+        problem: `status ${response.status}${text === '' ? '' : `: ${plainText(withoutSecrets(text)).trim().slice(0, 200)}`}`,
+      }
+    } catch (error) {
+      const { message: said, cause } = error as Error & { cause?: Error }
+      return { refused: false, problem: `not to be reached (${withoutSecrets(cause?.message || said)})` }
+    }
+  }
+}
+
+/** fetch takes no user info: it is in a header. */
+function withoutUser(text: string): string {
+  const url = new URL(text)
+  url.username = ''
+  url.password = ''
+  return url.href
+}
+
+function addressOf(base: string, path: string | undefined): string {
+  const url = new URL(withoutUser(base))
+  if (path !== undefined) url.pathname = `${url.pathname.replace(/\/$/, '')}${path}`
+  return url.href
+}

@@ -1,0 +1,34 @@
+/** Everything that a run is sent to. */
+import { steadyNowMs } from '../../trials/clock.ts'
+import { withoutSecrets } from '../../trials/secrets.ts'
+import { exitCodes, UserError } from '../exit-codes.ts'
+import type { OutputKind } from '../experiment/names.ts'
+import type { OutputTarget } from '../experiment/types.ts'
+import type { TuneEvent } from '../loop/events.ts'
+import type { Output } from './output.ts'
+
+type OpenOutput = (target: OutputTarget, warn: (message: string) => void, now: () => number) => Output
+
+const openers: Readonly<Record<OutputKind, () => Promise<OpenOutput>>> = {
+  prometheus: async () => (await import('./remote-write.ts')).remoteWrite,
+}
+
+/**
+ * The outputs of a run as one. Nothing is sent before the first event, and a receiver that is not to be had neither ends the run nor changes what it comes to.
+ * @param warn told of what is lost
+ * @throws UserError for a URL that is none once its references are filled in
+ */
+export async function openOutputs(targets: readonly OutputTarget[], warn: (message: string) => void): Promise<Output> {
+  for (const { kind, url } of targets)
+    if (!/^https?:/i.test(url) || !URL.canParse(url))
+      throw new UserError(`send.${kind}: '${withoutSecrets(url)}' is no http URL`, 'write http://HOST:PORT/PATH', exitCodes.usage)
+  const outputs = await Promise.all(targets.map(async (target) => (await openers[target.kind]())(target, warn, steadyNowMs)))
+  return {
+    handle: (event: TuneEvent) => {
+      for (const output of outputs) output.handle(event)
+    },
+    close: async () => {
+      await Promise.all(outputs.map((output) => output.close()))
+    },
+  }
+}

@@ -1,0 +1,82 @@
+/** Prometheus' remote write 1.0 (https://prometheus.io/docs/specs/prw/remote_write_spec/): samples as protobuf, in snappy's block format. */
+import protobuf from 'protobufjs'
+import snappy from 'snappyjs'
+import type { OutputTarget } from '../experiment/types.ts'
+import type { TuneEvent } from '../loop/events.ts'
+import { Delivery } from './delivery.ts'
+import type { Output } from './output.ts'
+import { RunSeries, type Sample } from './prometheus-series.ts'
+
+const { root } = protobuf.parse(
+  `syntax = "proto3";
+  message WriteRequest { repeated TimeSeries timeseries = 1; }
+  message TimeSeries { repeated Label labels = 1; repeated Sample samples = 2; }
+  message Label { string name = 1; string value = 2; }
+  message Sample { double value = 1; int64 timestamp = 2; }`,
+)
+const WriteRequest = root.lookupType('WriteRequest')
+
+/** Samples of one message, at most; so many are sent at once, and what there is as soon as the one before has arrived. */
+const mostSamples = 2_000
+
+/** @param warn told of what is lost */
+export function remoteWrite(target: OutputTarget, warn: (message: string) => void, now: () => number): Output {
+  const delivery = new Delivery(target, warn, now)
+  const series = new RunSeries()
+  const times = new StrictTimes()
+  let waiting: Sample[] = []
+  let sending: Promise<void> | undefined
+  const drain = async () => {
+    while (waiting.length > 0) {
+      const batch = waiting.slice(0, mostSamples)
+      waiting = waiting.slice(mostSamples)
+      await delivery.send({ contentType: 'application/x-protobuf', headers: protocolHeaders, body: snappy.compress(encoded(batch)) })
+    }
+    sending = undefined
+  }
+  return {
+    handle(event: TuneEvent) {
+      waiting.push(...series.samplesOf(event).map((sample) => times.after(sample)))
+      // In a later turn: what comes at once goes together.
+      sending ??= Promise.resolve().then(drain)
+    },
+    async close() {
+      await sending
+      await delivery.close()
+    },
+  }
+}
+
+const protocolHeaders = { 'content-encoding': 'snappy', 'x-prometheus-remote-write-version': '0.1.0' }
+
+/** A receiver refuses two samples of a series at one time, as steps in virtual time have them: later ones are moved on by a millisecond each. */
+class StrictTimes {
+  readonly #last = new Map<string, number>()
+
+  after(sample: Sample): Sample {
+    const key = JSON.stringify(labelsOf(sample))
+    const atMs = Math.max(sample.atMs, (this.#last.get(key) ?? Number.NEGATIVE_INFINITY) + 1)
+    this.#last.set(key, atMs)
+    return { ...sample, atMs }
+  }
+}
+
+/** Sorted by name, as the protocol asks; those without a value are none. */
+const labelsOf = ({ name, labels }: Sample) =>
+  Object.entries<string>({ ...labels, __name__: name })
+    .filter(([, value]) => value !== '')
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([label, value]) => ({ name: label, value }))
+
+/** One series for each set of labels, its samples in the order of time. */
+function encoded(samples: readonly Sample[]): Uint8Array {
+  const bySeries = new Map<string, { labels: ReturnType<typeof labelsOf>; samples: { value: number; timestamp: number }[] }>()
+  for (const sample of samples) {
+    const labels = labelsOf(sample)
+    const key = JSON.stringify(labels)
+    const one = bySeries.get(key) ?? { labels, samples: [] }
+    one.samples.push({ value: sample.value, timestamp: sample.atMs })
+    bySeries.set(key, one)
+  }
+  return WriteRequest.encode(WriteRequest.create({ timeseries: [...bySeries.values()] })).finish()
+}
