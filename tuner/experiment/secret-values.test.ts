@@ -122,7 +122,7 @@ test('a secret is not tuned, and what refuses it does not repeat it', () => {
 })
 
 test('secrets of what a run is sent to are kept nowhere, from the command line and from a file', () => {
-  const model = { model: 'm', slo: '50ms', backend: 'simulated' }
+  const model = { model: 'bert', slo: '50ms', backend: 'simulated' }
   const flagged = workspace.load({ ...model, out: 'results, prometheus=http://u:planted-flag@h:9090/write?token=planted-token' })
   expect(flagged.outDir).toBe(workspace.path('results'))
   expect(JSON.stringify(flagged)).not.toContain('planted')
