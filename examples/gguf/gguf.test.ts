@@ -54,6 +54,23 @@ describe.skipIf(missing)('a GGUF model by node-llama-cpp (skipped without: npm i
     expect(await metric(predictor.url, 'predictor_running')).toBe(0)
   })
 
+  test('sequences that are under way share their steps, and begin as they do alone', async () => {
+    const prompts = ['one of three', 'two of three, and a little longer', 'three']
+    const alone: string[] = []
+    for (const prompt of prompts) alone.push((await complete(40, prompt)).json.choices[0].text)
+    const counted = async () => [
+      await metric(predictor.url, 'predictor_items_total'),
+      await metric(predictor.url, 'predictor_batches_total'),
+    ]
+    const [itemsBefore, batchesBefore] = await counted()
+    const answers = await Promise.all(prompts.map((prompt) => complete(40, prompt)))
+    const [items, batches] = await counted()
+    expect((items! - itemsBefore!) / (batches! - batchesBefore!)).toBeGreaterThan(2.5)
+    // Sums of another order round otherwise, and a model of random weights has near ties soon.
+    const begins = (text: string) => text.slice(0, 8)
+    expect(answers.map(({ json }) => begins(json.choices[0].text))).toEqual(alone.map(begins))
+  })
+
   test('a prompt says the same from the cache as anew, beside others and alone', async () => {
     const prompt = 'what is said once is said again in the very same way'
     const [first] = await Promise.all([complete(12, prompt), complete(30, 'another'), complete(30, 'and one more')])

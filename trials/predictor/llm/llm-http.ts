@@ -14,6 +14,9 @@ interface LlmServerOptions {
   readonly onAnswer: (status: number) => void
 }
 
+/** As the other predictors: of windows with few requests no connection idles for so long. Node's own is 5 s. */
+const keptIdleMs = 72_000
+
 interface LlmServer {
   readonly server: Server
   /** From now on new requests get 503. */
@@ -27,7 +30,7 @@ export function createLlmServer<Prompt extends { readonly length: number }>(
   const { maxModelLength, provenance } = engine
   let draining = false
   let answers = 0
-  const server = createServer(requestDeadline(options.requestTimeoutS), (request, response) => {
+  const server = createServer({ ...requestDeadline(options.requestTimeoutS), keepAliveTimeout: keptIdleMs }, (request, response) => {
     handle(request, response).catch((error: unknown) => {
       const status = error instanceof RequestError ? error.status : 500
       const message = error instanceof Error ? error.message : String(error)

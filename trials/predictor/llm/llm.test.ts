@@ -33,6 +33,7 @@ describe('OpenAI protocol', () => {
     const { status, json, headers } = await chat('how are you')
     expect(status).toBe(200)
     expect(headers.get('x-provenance')).toBe('emulated')
+    expect(headers.get('keep-alive')).toBe('timeout=72')
     expect(json).toMatchObject({
       object: 'chat.completion',
       usage: { prompt_tokens: 3, completion_tokens: 5 },

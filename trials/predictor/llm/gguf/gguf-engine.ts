@@ -1,9 +1,9 @@
 /**
- * Several sequences over llama.cpp: a place for each that may be under way, one context for all. Every step of the device takes the next token of all
- * that are ready with theirs and, in what is left of the batch, pieces of prompts in the order of their arrival.
+ * Several sequences over llama.cpp, a place in the cache for each that may be under way. Every step of the device takes the next token of all that answer
+ * and, in what is left of the batch, pieces of prompts in the order of their arrival: continuous batching with prompts in chunks, as language servers do.
  */
 import type { Completion, CompletionEngine } from '../completion-engine.ts'
-import type { BatchItem, EvaluationInput, LlamaModel, LlamaSequence, Token } from './llama-binding.ts'
+import type { EvaluationInput, LlamaModel, LlamaSequence, Token } from './llama-binding.ts'
 
 interface Job {
   readonly prompt: readonly Token[]
@@ -11,9 +11,21 @@ interface Job {
   left: boolean
 }
 
+/** A job in its place. */
+interface Sequence {
+  readonly job: Job
+  readonly place: LlamaSequence
+  readonly text: TokenText
+  /** Not computed yet: what is left of the prompt, then the last token. */
+  rest: readonly Token[]
+  produced: number
+}
+
 interface GgufOptions {
   readonly device: string
   readonly maxModelLength: number
+  /** Tokens of one step, of all sequences. */
+  readonly batchSize: number
   readonly queueLimit: number
   /** What a place still holds of a beginning is not computed again. */
   readonly prefixCaching: boolean
@@ -21,46 +33,29 @@ interface GgufOptions {
   readonly dispose: () => Promise<void>
 }
 
-/** Counts what the device does, a batch at a time, and says what goes into the next one. */
-export class BatchSchedule {
-  /** Steps, and sequences over all of them: their ratio is the mean batch. */
-  steps = 0
-  stepSequences = 0
-
-  readonly next = ({ items, size }: { readonly items: readonly BatchItem[]; readonly size: number }) => {
-    const answering = items.filter(({ tokens }) => tokens.length === 1)
-    const reading = items.filter(({ tokens }) => tokens.length > 1)
-    let room = size
-    const batch = [...answering, ...reading].flatMap((item) => {
-      const processAmount = Math.min(item.tokens.length, room)
-      room -= processAmount
-      return processAmount > 0 ? [{ item, processAmount }] : []
-    })
-    this.steps += 1
-    this.stepSequences += batch.length
-    return batch
-  }
-}
-
 export class GgufEngine implements CompletionEngine<readonly Token[]> {
   readonly provenance = 'measured'
   readonly #places: LlamaSequence[]
   readonly #all: readonly LlamaSequence[]
   #waiting: Job[] = []
-  readonly #running = new Set<Promise<void>>()
-  #idle: (() => void)[] = []
+  /** Those that waited longest for a step come first. */
+  #running: Sequence[] = []
+  #working: Promise<void> | undefined
   #closed = false
   #busyMs = 0
   #busySince: number | undefined
   prefixHitTokens = 0
+  /** Steps, and sequences over all of them: their ratio is the mean batch. */
+  steps = 0
+  stepSequences = 0
 
   constructor(
     private readonly model: LlamaModel,
-    sequences: readonly LlamaSequence[],
+    places: readonly LlamaSequence[],
     private readonly options: GgufOptions,
   ) {
-    this.#all = sequences
-    this.#places = [...sequences]
+    this.#all = places
+    this.#places = [...places]
   }
 
   get device(): string {
@@ -73,7 +68,7 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
     return this.#waiting.length
   }
   get running(): number {
-    return this.#running.size
+    return this.#running.length
   }
   /** Time in which some sequence was under way. */
   get busyMs(): number {
@@ -92,10 +87,10 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
   }
 
   add(prompt: readonly Token[], completion: Completion): (() => void) | undefined {
-    if (this.#waiting.length >= this.options.queueLimit) return undefined
+    if (this.#closed || this.#waiting.length >= this.options.queueLimit) return undefined
     const job: Job = { prompt, completion, left: false }
     this.#waiting.push(job)
-    this.#admit()
+    this.#working ??= this.#work()
     return () => {
       job.left = true
       this.#waiting = this.#waiting.filter((other) => other !== job)
@@ -103,38 +98,48 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
   }
 
   drained(): Promise<void> {
-    return this.#running.size === 0 ? Promise.resolve() : new Promise((resolve) => this.#idle.push(resolve))
+    return this.#working ?? Promise.resolve()
   }
 
-  /** What is under way ends at its next token. */
+  /** What is under way ends with its step. */
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
     this.#waiting = []
-    await Promise.all(this.#running)
+    await this.#working
     await this.options.dispose()
   }
 
-  #admit(): void {
-    while (!this.#closed && this.#waiting.length > 0 && this.#places.length > 0) {
+  /** Step after step, until nothing is there. */
+  async #work(): Promise<void> {
+    this.#busySince = performance.now()
+    while (!this.#closed) {
+      for (const sequence of this.#running.filter(({ job }) => job.left)) this.#leave(sequence)
+      await this.#admit()
+      if (this.#running.length === 0) break
+      await this.#step()
+    }
+    for (const sequence of [...this.#running]) this.#leave(sequence)
+    this.#busyMs = this.busyMs
+    this.#busySince = undefined
+    this.#working = undefined
+  }
+
+  async #admit(): Promise<void> {
+    while (this.#waiting.length > 0 && this.#places.length > 0) {
       const job = this.#waiting.shift()!
       const { at, shared } = this.#best(job.prompt)
       const [place] = this.#places.splice(at, 1)
-      this.#busySince ??= performance.now()
-      const run = this.#run(place!, shared, job).finally(() => {
-        this.#running.delete(run)
-        this.#places.push(place!)
-        this.#admit()
-        if (this.#running.size === 0) this.#rest()
-      })
-      this.#running.add(run)
+      const sequence: Sequence = { job, place: place!, text: new TokenText(this.model), rest: job.prompt.slice(shared), produced: 0 }
+      this.#running.push(sequence)
+      try {
+        const held = place!.contextTokens.length
+        if (held > shared) await place!.eraseContextTokenRanges([{ start: shared, end: held }])
+        this.prefixHitTokens += shared
+      } catch (error) {
+        this.#fail(sequence, error)
+      }
     }
-  }
-
-  #rest(): void {
-    this.#busyMs = this.busyMs
-    this.#busySince = undefined
-    for (const resolve of this.#idle.splice(0)) resolve()
   }
 
   /** The place that holds most of the prompt's beginning, and how much of it; its last token is always computed. The longest unused of equals. */
@@ -148,36 +153,66 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
     return { at: shared.indexOf(most), shared: most }
   }
 
-  async #run(place: LlamaSequence, shared: number, job: Job): Promise<void> {
-    try {
-      const held = place.contextTokens.length
-      if (held > shared) await place.eraseContextTokenRanges([{ start: shared, end: held }])
-      this.prefixHitTokens += shared
-      await this.#answer(place, job.prompt.slice(shared), job)
-    } catch (error) {
-      if (!job.left) job.completion.failed(error instanceof Error ? error : new Error(String(error)))
-    }
+  /** All of it is given to the context at once, which computes it as one batch. */
+  async #step(): Promise<void> {
+    const batch = this.#batch()
+    this.steps += 1
+    this.stepSequences += batch.length
+    const served = new Set(batch.map(({ sequence }) => sequence))
+    this.#running = [...this.#running.filter((sequence) => !served.has(sequence)), ...served]
+    await Promise.all(
+      batch.map(async ({ sequence, count }) => {
+        try {
+          const results = await sequence.place.controlledEvaluate(inputOf(sequence.rest, count))
+          sequence.rest = sequence.rest.slice(count)
+          if (sequence.rest.length === 0) this.#take(sequence, results.at(-1)?.next?.token)
+        } catch (error) {
+          this.#fail(sequence, error)
+        }
+      }),
+    )
   }
 
-  async #answer(place: LlamaSequence, rest: readonly Token[], job: Job): Promise<void> {
+  #batch(): { readonly sequence: Sequence; readonly count: number }[] {
+    let room = this.options.batchSize
+    const answering = this.#running.filter(({ rest }) => rest.length === 1)
+    const reading = this.#running.filter(({ rest }) => rest.length > 1)
+    return [...answering, ...reading].flatMap((sequence) => {
+      const count = Math.min(sequence.rest.length, room)
+      room -= count
+      return count > 0 ? [{ sequence, count }] : []
+    })
+  }
+
+  #take(sequence: Sequence, token: Token | null | undefined): void {
+    const { job, text } = sequence
+    if (job.left || this.#closed) return
+    if (token === undefined || token === null) throw new Error('llama.cpp gave no token')
     const { maxTokens, ignoreEos, token: tell } = job.completion
-    const text = new TokenText(this.model)
-    let input: EvaluationInput[] = [...rest.slice(0, -1), wanted(rest.at(-1)!)]
-    for (let produced = 1; ; produced++) {
-      const results = await place.controlledEvaluate(input)
-      if (job.left || this.#closed) return
-      const token = results.at(-1)?.next?.token
-      if (token === undefined || token === null) throw new Error('llama.cpp gave no token')
-      const stops = !ignoreEos && this.model.isEogToken(token)
-      const end = stops ? 'stop' : produced >= maxTokens ? 'length' : undefined
-      tell(stops ? '' : text.after(token, end !== undefined), end)
-      if (end) return
-      input = [wanted(token)]
-    }
+    sequence.produced++
+    const stops = !ignoreEos && this.model.isEogToken(token)
+    const end = stops ? 'stop' : sequence.produced >= maxTokens ? 'length' : undefined
+    if (end) this.#leave(sequence)
+    else sequence.rest = [token]
+    tell(stops ? '' : text.after(token, end !== undefined), end)
+  }
+
+  #fail(sequence: Sequence, error: unknown): void {
+    this.#leave(sequence)
+    if (!sequence.job.left) sequence.job.completion.failed(error instanceof Error ? error : new Error(String(error)))
+  }
+
+  /** Its place is the next one's. */
+  #leave(sequence: Sequence): void {
+    if (!this.#running.includes(sequence)) return
+    this.#running = this.#running.filter((other) => other !== sequence)
+    this.#places.push(sequence.place)
   }
 }
 
-const wanted = (token: Token): EvaluationInput => [token, { generateNext: { token: true } }]
+/** The first so many, and what follows them where they are the last. */
+const inputOf = (rest: readonly Token[], count: number): EvaluationInput[] =>
+  count < rest.length ? [...rest.slice(0, count)] : [...rest.slice(0, -1), [rest.at(-1)!, { generateNext: { token: true } }]]
 
 /** Tokens as text, bit by bit: of a character of several byte tokens nothing is told until it is whole. */
 class TokenText {

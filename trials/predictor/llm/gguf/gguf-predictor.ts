@@ -2,7 +2,7 @@ import { cpus } from 'node:os'
 import type { RunningPredictor } from '../../running-predictor.ts'
 import type { Settings } from '../../settings.ts'
 import { serveCompletions } from '../serve-completions.ts'
-import { BatchSchedule, GgufEngine } from './gguf-engine.ts'
+import { GgufEngine } from './gguf-engine.ts'
 import { type Llama, openContext, openModel, startLlama } from './llama-binding.ts'
 
 /**
@@ -25,7 +25,6 @@ async function serve(llama: Llama, settings: Settings): Promise<RunningPredictor
   const { llm, gpu, cpuThreads } = settings
   const model = await openModel(llama, settings.modelPath, gpu === undefined ? 0 : (llm.gpuLayers ?? 'max'))
   const maxModelLength = Math.min(llm.maxModelLength, model.trainContextSize)
-  const schedule = new BatchSchedule()
   const kvCache = llm.kvCacheType.toUpperCase()
   const context = await openContext(model, {
     contextSize: maxModelLength,
@@ -36,21 +35,21 @@ async function serve(llama: Llama, settings: Settings): Promise<RunningPredictor
     experimentalKvCacheKeyType: kvCache,
     experimentalKvCacheValueType: kvCache,
     failedCreationRemedy: false,
-    batching: { itemPrioritizationStrategy: schedule.next },
   })
   const sequences = Array.from({ length: llm.maxSequences }, () => context.getSequence())
   const where = gpu === undefined ? `${cpus()[0]?.model.trim() || 'CPU'}, ${threadsText(cpuThreads)}` : `${gpu}, ${model.gpuLayers} layers`
   const engine = new GgufEngine(model, sequences, {
     device: `${where} (llama.cpp${llama.gpu === false ? '' : `, ${llama.gpu}`})`,
     maxModelLength,
+    batchSize: llm.maxBatchedTokens,
     queueLimit: settings.queueLimit,
     prefixCaching: llm.prefixCaching,
     dispose: () => llama.dispose(),
   })
   const memoryBytes = gpu === undefined ? () => process.memoryUsage.rss() : () => model.memoryUsage.vram + context.memoryUsage.vram
   return serveCompletions(engine, settings, [
-    ['predictor_batches_total', 'Steps done', () => schedule.steps],
-    ['predictor_items_total', 'Sequences over all steps; items / batches is the mean batch', () => schedule.stepSequences],
+    ['predictor_batches_total', 'Steps done', () => engine.steps],
+    ['predictor_items_total', 'Sequences over all steps; items / batches is the mean batch', () => engine.stepSequences],
     ['predictor_waiting', 'Sequences that wait', () => engine.waiting],
     ['predictor_running', 'Sequences under way', () => engine.running],
     ['predictor_cache_use', 'Share of the cache that holds tokens, 0-1', () => engine.cacheUse],

@@ -16,11 +16,6 @@ export interface LlamaSequence {
   controlledEvaluate(input: readonly EvaluationInput[]): Promise<Evaluated>
 }
 
-/** What one sequence asks of the next batch. */
-export interface BatchItem {
-  readonly tokens: readonly Token[]
-}
-
 interface ContextOptions {
   readonly contextSize: number
   readonly sequences: number
@@ -30,12 +25,6 @@ interface ContextOptions {
   readonly experimentalKvCacheKeyType: string
   readonly experimentalKvCacheValueType: string
   readonly failedCreationRemedy: false
-  readonly batching: {
-    readonly itemPrioritizationStrategy: (asked: { readonly items: readonly BatchItem[]; readonly size: number }) => {
-      readonly item: BatchItem
-      readonly processAmount: number
-    }[]
-  }
 }
 
 interface Memory {
