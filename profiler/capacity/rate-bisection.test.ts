@@ -55,10 +55,10 @@ const allRefused = (run: LoadRun): LoadRun => ({
   errorKinds: { 'status 503': run.latencyMs.length },
 })
 
-const measure = (generator: LoadGenerator, budgetS: number, seed: number) =>
+const measure = (generator: LoadGenerator, budgetS: number, seed: number, within: Slo = slo) =>
   measureCapacity({
     target: { ...targetAt('http://127.0.0.1:1'), transport: 'sse' },
-    slo,
+    slo: within,
     signal,
     generator,
     seed,
@@ -82,6 +82,14 @@ describe('answers that take seconds', () => {
     expect(found).toMatchObject({ outcome: 'budget', detail: expect.stringMatching(/and not at [\d.]+ when the time was up/) })
     expect(found.capacityRps).toBeGreaterThan(500)
     expect(found.capacityCi90Rps[1]).toBeLessThan(4000)
+  })
+
+  // 20 requests per second at most: a queue that grows in a window of one second never makes anyone wait for two.
+  test.each([1, 2, 3, 4])('what a long limit hides of a queue that grows is not held (seed %d)', async (seed) => {
+    const { capacityRps, capacityCi90Rps } = await measure(new StreamingGenerator(4), 6, seed, { ...slo, limitMs: 2000 })
+    expect(capacityRps).toBeGreaterThan(16)
+    expect(capacityRps).toBeLessThan(25)
+    expect(capacityCi90Rps[1]).toBeLessThan(33)
   })
 
   test('a server that answers one at a time and refuses every rate fails its requests: it did not run out of time', async () => {

@@ -1,4 +1,4 @@
-import { failsTooOften, keeps } from '../slo.ts'
+import { failsTooOften, keeps, limitsOf } from '../slo.ts'
 import type { LoadPoint } from '../types.ts'
 import { disturbedThroughout } from './disturbance.ts'
 import type { Effort } from './effort.ts'
@@ -7,6 +7,10 @@ import { failuresOf, type Session } from './session.ts'
 
 /** A window lasts this many answers: shorter ones end before the server has filled. */
 const answersPerWindow = 4
+/** And this many of the longest limit: a server that is asked for a quarter more than it does keeps the limit for four times as long, while its queue grows. */
+const limitsPerWindow = 4
+/** As far as that takes no longer than this, or than the time for all windows. */
+const mostForLimitsS = 10
 /** Requests of a window, where the time allows it. */
 const requestsPerWindow = 60
 /** Ratio of the first missed to the last held rate that is narrow enough. */
@@ -45,6 +49,7 @@ export async function rateBisection(session: Session, effort: Effort, idle: Load
 
 class RateBisection {
   private readonly answerS: number
+  private readonly longestLimitS: number
   private held = 0
   private missed = Number.POSITIVE_INFINITY
   private misses = 0
@@ -64,6 +69,7 @@ class RateBisection {
   ) {
     this.answerS = (idle.stream?.e2e.p90Ms ?? idle.p90Ms) / 1000
     this.saturationRps = idle.achievedRps
+    this.longestLimitS = Math.max(...limitsOf(session.slo).map(({ limitMs }) => limitMs)) / 1000
   }
 
   async run(): Promise<Searched> {
@@ -134,7 +140,13 @@ class RateBisection {
 
   private windowS(rateRps: number): number {
     const { effort, answerS } = this
-    const wanted = Math.max(effort.windowS, answersPerWindow * answerS, Math.min(requestsPerWindow / rateRps, effort.budgetS / 6))
+    const forLimits = Math.min(limitsPerWindow * this.longestLimitS, Math.max(mostForLimitsS, effort.budgetS))
+    const wanted = Math.max(
+      effort.windowS,
+      answersPerWindow * answerS,
+      forLimits,
+      Math.min(requestsPerWindow / rateRps, effort.budgetS / 6),
+    )
     return this.roughlyKnown() ? Math.min(wanted, Math.max(effort.windowS, effort.budgetS)) : wanted
   }
 
