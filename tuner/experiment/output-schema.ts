@@ -8,7 +8,7 @@ const isHttp = (url: string): boolean => /^https?:\/\//i.test(url) && URL.canPar
 
 const address = text('a URL').refine((url) => url.includes('${') || isHttp(url), {
   error: 'no http URL',
-  params: { hint: 'write http://HOST:PORT/PATH, for Prometheus http://HOST:9090/api/v1/write' },
+  params: { hint: 'write http://HOST:PORT/PATH: for Prometheus http://HOST:9090/api/v1/write, for MLflow http://HOST:5000' },
 })
 
 interface Target {
@@ -31,6 +31,7 @@ const target: z.ZodType<Target, string | Target> = z.union(
 )
 
 const what: Readonly<Record<OutputKind, string>> = {
+  mlflow: 'URL of an MLflow tracking server, e.g. http://mlflow:5000',
   prometheus: 'URL of a receiver of remote write (Prometheus with --web.enable-remote-write-receiver, Mimir, VictoriaMetrics, ...)',
 }
 

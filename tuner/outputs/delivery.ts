@@ -9,17 +9,19 @@ import type { OutputTarget } from '../experiment/types.ts'
 const timeoutMs = 5_000
 /** Before the second try, the third, ... */
 const pausesMs = [250, 1_000]
-/** Of an answer that refuses. */
-const mostAnswerBytes = 4_096
+const mostAnswerBytes = 65_536
 /** Once a receiver is not to be had, messages are lost without a try for this long: a run does not wait for it. */
 const restMs = 30_000
 
 interface Message {
-  /** Below the target's URL; absent: the URL itself. */
+  /** Below the target's URL, a query with it; absent: the URL itself. */
   readonly path?: string
   readonly contentType: string
   readonly headers?: Readonly<Record<string, string>>
-  readonly body: string | Uint8Array
+  /** Absent: it is asked for (GET). */
+  readonly body?: string | Uint8Array
+  /** What stands for the answer where there is no such thing (404); absent: that is a fault like any other. */
+  readonly absentAs?: string
 }
 
 export class Delivery {
@@ -69,23 +71,29 @@ export class Delivery {
         await sleep(pausesMs[attempt]!)
       }
     }
+    this.lost(fault)
+    return undefined
+  }
+
+  /** Something was lost, and why: what is said once, and counted. */
+  lost(fault: string): void {
     this.#lost++
     if (!this.#told) this.#warn(`${this.#shown}: ${fault}; the run goes on, and what is not delivered is lost`)
     this.#told = true
-    return undefined
   }
 
   async #try(message: Message): Promise<{ text?: string; refused: boolean; problem: string }> {
     const { url, headers } = this.#target
     try {
       const response = await fetch(addressOf(url, message.path), {
-        method: 'POST',
+        method: message.body === undefined ? 'GET' : 'POST',
         headers: { ...withAuthorization(url, headers), 'content-type': message.contentType, ...message.headers },
         body: message.body,
         signal: AbortSignal.timeout(timeoutMs),
         redirect: 'error',
       })
       const text = await readAnswer(response.body, mostAnswerBytes).catch(() => '')
+      if (response.status === 404 && message.absentAs !== undefined) return { text: message.absentAs, refused: false, problem: '' }
       if (response.ok) return { text, refused: false, problem: '' }
       // Too many requests and failures of the receiver may pass; what it refuses once it refuses again.
       const refused = response.status < 500 && response.status !== 429
@@ -110,6 +118,9 @@ function withoutUser(text: string): string {
 
 function addressOf(base: string, path: string | undefined): string {
   const url = new URL(withoutUser(base))
-  if (path !== undefined) url.pathname = `${url.pathname.replace(/\/$/, '')}${path}`
+  if (path === undefined) return url.href
+  const [below, query] = path.split('?')
+  url.pathname = `${url.pathname.replace(/\/$/, '')}${below}`
+  if (query !== undefined) url.search = query
   return url.href
 }

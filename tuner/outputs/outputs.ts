@@ -10,6 +10,7 @@ import type { Output } from './output.ts'
 type OpenOutput = (target: OutputTarget, warn: (message: string) => void, now: () => number) => Output
 
 const openers: Readonly<Record<OutputKind, () => Promise<OpenOutput>>> = {
+  mlflow: async () => (await import('./mlflow.ts')).mlflow,
   prometheus: async () => (await import('./remote-write.ts')).remoteWrite,
 }
 

@@ -1,6 +1,4 @@
 import { readFileSync } from 'node:fs'
-import { createServer, type IncomingMessage } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import protobuf from 'protobufjs'
 import snappy from 'snappyjs'
@@ -9,6 +7,7 @@ import { freePort } from '../../profiler/testing/free-port.ts'
 import { prometheusInstalled, startPrometheus } from '../testing/prometheus-itself.ts'
 import { CliBox } from '../testing/run-cli.ts'
 import { seriesHelp } from './prometheus-series.ts'
+import { type Receiver, startReceiver } from './testing/receiver.ts'
 
 const dashboard = JSON.parse(readFileSync(new URL('../../deploy/grafana/tune.json', import.meta.url), 'utf8')) as {
   readonly panels: readonly Panel[]
@@ -62,24 +61,16 @@ describe.skipIf(!prometheusInstalled)('Prometheus itself', () => {
 })
 
 describe('a receiver', () => {
-  let stop: (() => void) | undefined
-  afterEach(() => stop?.())
+  let open: Receiver | undefined
+  afterEach(() => open?.stop())
 
   /** Answers with these states in turn, then with 204. */
-  async function receiver(states: readonly number[] = []) {
-    const heard: { readonly headers: IncomingMessage['headers']; readonly body: Buffer }[] = []
-    const server = createServer((request, response) => {
-      const chunks: Buffer[] = []
-      request.on('data', (chunk: Buffer) => chunks.push(chunk))
-      request.on('end', () => {
-        response.statusCode = states[heard.length] ?? 204
-        heard.push({ headers: request.headers, body: Buffer.concat(chunks) })
-        response.end(response.statusCode >= 400 ? 'out of quota for team hush-hush-2' : undefined)
-      })
-    })
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    stop = () => server.close()
-    return { heard, address: `127.0.0.1:${(server.address() as AddressInfo).port}` }
+  async function receiver(states: readonly number[] = []): Promise<Receiver> {
+    open = await startReceiver((_, before) => ({
+      status: states[before] ?? 204,
+      body: (states[before] ?? 204) < 400 ? undefined : 'out of quota for team hush-hush-2',
+    }))
+    return open
   }
 
   const run = async (out: string, box: CliBox) => {
