@@ -14,14 +14,22 @@ import { protocolNames, protocolTable } from '../../../profiler/protocols/protoc
 import { tokenCounter } from '../../../profiler/protocols/tokenizer.ts'
 import { byteLevelTokenizer, sentencePieceTokenizer } from '../../../profiler/testing/tokenizer-files.ts'
 import { wire } from '../../../profiler/testing/wire.ts'
+import { readSegments } from '../../../reports/fleet/segment-table.ts'
+import { recommend } from '../../../reports/recommendation/recommend.ts'
+import { documentOf } from '../../../reports/report/recommendation-json.ts'
+import { sampleInput } from '../../../reports/samples.contract.ts'
 import { patchManifests } from '../../../reports/specs/patch.ts'
 import { serving } from '../../../reports/specs/spec-samples.contract.ts'
 import { parseArchitecture, parseGpus } from '../../../trials/devices/own.ts'
 import { parsePriceBook } from '../../../trials/prices/parse-book.ts'
 import { openReader } from '../../../trials/store/index.ts'
+import { readFleetFile } from '../../commands/fleet/fleet-file.ts'
+import { recommended } from '../../commands/recommended.ts'
 import { formatOf, requestOf, usualFields } from '../../commands/watch/access-log.ts'
 import type { FlagValues } from '../../experiment/flags.ts'
+import { readLengths } from '../../experiment/lengths.ts'
 import { loadExperiment } from '../../experiment/load-experiment.ts'
+import { readMooncake } from '../../experiment/mooncake.ts'
 import { readTrace } from '../../experiment/trace.ts'
 import { commandLine } from '../../tune-program.ts'
 import { serving as answering } from './answering-server.ts'
@@ -270,6 +278,44 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
     read: (input) => parseArchitecture(text(input), 'input', 'mine'),
   },
   trace: { seeds: [trace, '0\n1\n2.5\n'], names: /input/, read: (_, file) => readTrace(file, 'input') },
+  'mooncake-traces': {
+    seeds: [
+      '{"timestamp": 0, "input_length": 6755, "output_length": 500, "hash_ids": [0, 1, 2]}\n{"timestamp": 3000, "input_length": 7319, "output_length": 490, "hash_ids": [0, 3]}\n',
+    ],
+    names: /input/,
+    read: (_, file) => {
+      renameSync(file, `${file}.jsonl`)
+      return [readMooncake(`${file}.jsonl`, 'input'), readTrace(`${file}.jsonl`, 'input')]
+    },
+  },
+  'token-lengths': {
+    seeds: [
+      'TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,4808,10\n2023-11-16 18:17:04.0319600,3180,8\n',
+      'Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,Conversation log\n',
+      'inputTokens,outputTokens\n10,20\n',
+    ],
+    names: /input/,
+    read: (_, file) => readLengths(file, 'input'),
+  },
+  'fleet-files': {
+    seeds: [
+      `gpus:\n  A100-80GB: {count: 8}\n  L4:\nmodels:\n  bert: {experiment: bert-4f2a, demand: '0-8:20, 8-20:800, 20-24:60'}\n  resnet50: {table: resnet50.csv, gpu: A100-80GB, slo: 200ms, demand: 2200}\nheadroom: 10%\n`,
+    ],
+    names: /input/,
+    read: (_, file) => readFleetFile(file, parsePriceBook(ofRepository('docs/files/on-demand.yaml'), 'prices')),
+  },
+  'fleet-tables': {
+    seeds: [
+      'gpu,slice,throughputRps,latencyMs,batch\nA100-80GB,1g.10gb,120.5,40,8\nA100-80GB,whole,900,25,16\nA100-80GB,3,400,infeasible,4\n',
+    ],
+    names: /input/,
+    read: (input) => readSegments(text(input), 'input', undefined, 50),
+  },
+  recommendations: {
+    seeds: [JSON.stringify(documentOf(recommend(sampleInput)))],
+    names: /input/,
+    read: (_, file) => recommended(file, { db: 'none' }, '--baseline'),
+  },
   'payload-lines': { seeds: ['{"a": 1}\n{"b": [1, 2]}\n'], names: /input/, read: (_, path) => checkPayload({ kind: 'file', path }) },
   'payload-texts': { seeds: ['one\ntwo words\n'], names: /input/, read: (_, path) => checkPayload({ kind: 'texts', path, seed: 1 }) },
   tokenizer: {

@@ -21,6 +21,7 @@ const forUsers: ReadonlySet<string> = new Set([
     'DeviceModelError',
     'SpecError',
     'DemandError',
+    'FleetError',
   ],
   ...['BoundError', 'PayloadError', 'ProtocolError', 'StoreError', 'TableError', 'NotHttpError', 'CommanderError'],
 ])
