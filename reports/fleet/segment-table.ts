@@ -1,7 +1,7 @@
 /** Replicas of a model as a table has them: a row each, with where it ran, what it carried, and how long that took. */
 import { findGpu, type Gpu } from '../../trials/devices/catalogue.ts'
 import { migProfilesOf } from '../../trials/devices/mig.ts'
-import { csvRecords } from '../report/csv.ts'
+import { CsvError, type CsvRecord, csvRecords } from '../report/csv.ts'
 import { FleetError, type Segment, whole } from './packing.ts'
 
 /** Names of columns, in lower case and without separators; ParvaGPU's among them. */
@@ -22,7 +22,7 @@ const hint =
  * @throws FleetError that names the line
  */
 export function readSegments(text: string, shown: string, onGpu: string | undefined, sloMs = Number.POSITIVE_INFINITY): Segment[] {
-  const [header, ...records] = csvRecords(text)
+  const [header, ...records] = recordsIn(text, shown)
   const names = (header?.cells ?? []).map((cell) => cell.toLowerCase().replace(/[\s_-]/g, ''))
   const at = Object.fromEntries(
     Object.entries(known).map(([column, all]) => [column, names.findIndex((name) => (all as readonly string[]).includes(name))]),
@@ -44,6 +44,15 @@ export function readSegments(text: string, shown: string, onGpu: string | undefi
     const label = told.flatMap((name, i) => (name === undefined ? [] : [`${name} ${cells[i]}`])).join(', ')
     return [{ gpu: gpu.name, slice: sliceOf(cells[at.slice], gpu, `${shown}:${line}`), gpus: 1, rateRps, label }]
   })
+}
+
+function recordsIn(text: string, shown: string): CsvRecord[] {
+  try {
+    return csvRecords(text)
+  } catch (error) {
+    if (error instanceof CsvError) throw new FleetError(`${shown}:${error.line}: ${error.what}`, hint)
+    throw error
+  }
 }
 
 const isTrue = (cell: string | undefined): boolean => cell !== undefined && /^(1|true|yes)$/i.test(cell.trim())
