@@ -12,7 +12,7 @@ export const loadOrigins = ['cluster', 'port-forward', 'here'] as const
 export type LoadOrigin = (typeof loadOrigins)[number]
 
 /** Programs that a run can be sent to while it goes on. */
-export const outputKinds = ['prometheus', 'mlflow'] as const
+export const outputKinds = ['prometheus', 'mlflow', 'opentelemetry'] as const
 export type OutputKind = (typeof outputKinds)[number]
 
 /** What stands where the user says nothing; also printed in the help. Those that depend on others are worked out in defaults.ts. */

@@ -32,6 +32,7 @@ const target: z.ZodType<Target, string | Target> = z.union(
 
 const what: Readonly<Record<OutputKind, string>> = {
   mlflow: 'URL of an MLflow tracking server, e.g. http://mlflow:5000',
+  opentelemetry: 'URL of an OTLP/HTTP receiver, e.g. http://collector:4318',
   prometheus: 'URL of a receiver of remote write (Prometheus with --web.enable-remote-write-receiver, Mimir, VictoriaMetrics, ...)',
 }
 

@@ -11,6 +11,7 @@ type OpenOutput = (target: OutputTarget, warn: (message: string) => void, now: (
 
 const openers: Readonly<Record<OutputKind, () => Promise<OpenOutput>>> = {
   mlflow: async () => (await import('./mlflow.ts')).mlflow,
+  opentelemetry: async () => (await import('./opentelemetry.ts')).openTelemetry,
   prometheus: async () => (await import('./remote-write.ts')).remoteWrite,
 }
 

@@ -3,6 +3,7 @@ import protobuf from 'protobufjs'
 import snappy from 'snappyjs'
 import type { OutputTarget } from '../experiment/types.ts'
 import type { TuneEvent } from '../loop/events.ts'
+import { Batches } from './batches.ts'
 import { Delivery } from './delivery.ts'
 import type { Output } from './output.ts'
 import { RunSeries, type Sample } from './prometheus-series.ts'
@@ -16,32 +17,20 @@ const { root } = protobuf.parse(
 )
 const WriteRequest = root.lookupType('WriteRequest')
 
-/** Samples of one message, at most; so many are sent at once, and what there is as soon as the one before has arrived. */
-const mostSamples = 2_000
-
 /** @param warn told of what is lost */
 export function remoteWrite(target: OutputTarget, warn: (message: string) => void, now: () => number): Output {
   const delivery = new Delivery(target, warn, now)
   const series = new RunSeries()
   const times = new StrictTimes()
-  let waiting: Sample[] = []
-  let sending: Promise<void> | undefined
-  const drain = async () => {
-    while (waiting.length > 0) {
-      const batch = waiting.slice(0, mostSamples)
-      waiting = waiting.slice(mostSamples)
-      await delivery.send({ contentType: 'application/x-protobuf', headers: protocolHeaders, body: snappy.compress(encoded(batch)) })
-    }
-    sending = undefined
-  }
+  const samples = new Batches<Sample>((batch) =>
+    delivery.send({ contentType: 'application/x-protobuf', headers: protocolHeaders, body: snappy.compress(encoded(batch)) }),
+  )
   return {
     handle(event: TuneEvent) {
-      waiting.push(...series.samplesOf(event).map((sample) => times.after(sample)))
-      // In a later turn: what comes at once goes together.
-      sending ??= Promise.resolve().then(drain)
+      samples.add(...series.samplesOf(event).map((sample) => times.after(sample)))
     },
     async close() {
-      await sending
+      await samples.sent()
       await delivery.close()
     },
   }
