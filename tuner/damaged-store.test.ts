@@ -6,23 +6,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { Connection } from '../trials/store/connection.ts'
 import { openStore } from '../trials/store/index.ts'
 import { completeTrial } from '../trials/store/samples.contract.ts'
-import { CliBox } from './testing/run-cli.ts'
+import { CliBox, simulatedSearch } from './testing/run-cli.ts'
 import { WarmCli } from './testing/warm-cli.ts'
 
-const simulated = [
-  '--model',
-  'bert',
-  '--slo',
-  '50ms',
-  '--backend',
-  'simulated',
-  '--gpus',
-  'T4',
-  '--no-confirm',
-  '--max-trials',
-  '3',
-  '--json',
-]
+const simulated = simulatedSearch('--no-confirm', '--max-trials', '3', '--json')
 /** One process for all commands: what they leave and say is what this is about. */
 const tune = new WarmCli()
 afterAll(() => tune.end())

@@ -14,6 +14,12 @@ export const cli = fileURLToPath(new URL('../../dist/tuner/cli.js', import.meta.
 /** Exit codes of a run that recommends something, where its confirmation is not what a test is about: a machine with other work may refute it. */
 export const recommends: readonly (number | null)[] = [0, 4]
 
+/** A search in virtual time, a second long, whose end is known: and more words. */
+export const simulatedSearch = (...more: readonly string[]): string[] => [
+  ...['--model', 'bert', '--slo', '50ms', '--backend', 'simulated', '--gpus', 'T4'],
+  ...more,
+]
+
 /** Well below a test's own limit. */
 const mostRunS = 240
 

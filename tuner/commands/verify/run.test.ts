@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { verifyCommand } from '../../../reports/figures.ts'
 import { type Served, serve } from '../../backends/testing/served.ts'
-import { CliBox, type CliResult } from '../../testing/run-cli.ts'
+import { CliBox, type CliResult, simulatedSearch } from '../../testing/run-cli.ts'
 import { WarmCli } from '../../testing/warm-cli.ts'
 
 /** For what loads nothing. */
@@ -33,18 +33,7 @@ const skipIfUnknown = ({ code, stdout }: CliResult, skip: (note: string) => void
 
 describe('an experiment in virtual time', () => {
   beforeAll(async () => {
-    const { code, stderr } = await tune.run(simulated, [
-      '--model',
-      'bert',
-      '--slo',
-      '50ms',
-      '--backend',
-      'simulated',
-      '--gpus',
-      'T4',
-      '--max-trials',
-      '4',
-    ])
+    const { code, stderr } = await tune.run(simulated, simulatedSearch('--max-trials', '4'))
     expect(code, stderr).toBe(0)
   })
 

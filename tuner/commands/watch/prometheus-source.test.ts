@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { PredictorMetrics } from '../../../trials/predictor/metrics.ts'
 import { type PrometheusItself, prometheusInstalled, startPrometheus } from '../../testing/prometheus-itself.ts'
-import { CliBox } from '../../testing/run-cli.ts'
+import { CliBox, simulatedSearch } from '../../testing/run-cli.ts'
 import { WarmCli } from '../../testing/warm-cli.ts'
 import { defaultQueries, tellingServers } from './default-queries.ts'
 import { PrometheusSource } from './prometheus-source.ts'
@@ -26,23 +26,7 @@ describe.skipIf(!prometheusInstalled)('Prometheus', () => {
   const slowS = endS - 14 * hourS
 
   beforeAll(async () => {
-    const search = [
-      '--model',
-      'bert',
-      '--slo',
-      '50ms',
-      '--backend',
-      'simulated',
-      '--gpus',
-      'T4',
-      '--max-trials',
-      '6',
-      '--seed',
-      '1',
-      '--rps',
-      '500',
-    ]
-    expect((await tune.run(box, search)).code).toBe(0)
+    expect((await tune.run(box, simulatedSearch('--max-trials', '6', '--seed', '1', '--rps', '500'))).code).toBe(0)
     writeFileSync(join(box.folder, 'metrics.txt'), await history())
     execFileSync('promtool', ['tsdb', 'create-blocks-from', 'openmetrics', 'metrics.txt', 'data'], { cwd: box.folder, stdio: 'ignore' })
     prometheus = await startPrometheus(box.folder, ['--storage.tsdb.retention.time=1y'])

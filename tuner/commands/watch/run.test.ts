@@ -1,7 +1,7 @@
 import { appendFileSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { CliBox } from '../../testing/run-cli.ts'
+import { CliBox, simulatedSearch } from '../../testing/run-cli.ts'
 import { WarmCli } from '../../testing/warm-cli.ts'
 import { type PlayedRequest, playedRequests } from './testing/slowed-production.ts'
 
@@ -12,23 +12,7 @@ const rateRps = 0.25
 let all: readonly PlayedRequest[]
 
 beforeAll(async () => {
-  const search = [
-    '--model',
-    'bert',
-    '--slo',
-    '50ms',
-    '--backend',
-    'simulated',
-    '--gpus',
-    'T4',
-    '--max-trials',
-    '6',
-    '--seed',
-    '1',
-    '--rps',
-    '500',
-  ]
-  expect((await tune.run(box, search)).code).toBe(0)
+  expect((await tune.run(box, simulatedSearch('--max-trials', '6', '--seed', '1', '--rps', '500'))).code).toBe(0)
   all = await playedRequests(join(box.folder, '.tune/tune.db'), rateRps, startS, [
     { hours: 80, slowness: 1 },
     { hours: 24, slowness: 1.15 },
