@@ -1,8 +1,8 @@
 /** `send`: programs that a run is told to while it goes on. */
 import { z } from 'zod'
 import { type OutputKind, outputKinds } from './names.ts'
+import type { OutputAddress, OutputTarget } from './output-target.ts'
 import { text } from './schema-parts.ts'
-import type { OutputTarget } from './types.ts'
 
 const isHttp = (url: string): boolean => /^https?:\/\//i.test(url) && URL.canParse(url)
 
@@ -11,14 +11,9 @@ const address = text('a URL').refine((url) => url.includes('${') || isHttp(url),
   params: { hint: 'write http://HOST:PORT/PATH: for Prometheus http://HOST:9090/api/v1/write, for MLflow http://HOST:5000' },
 })
 
-interface Target {
-  readonly url: string
-  readonly headers?: Readonly<Record<string, string>>
-}
-
-const target: z.ZodType<Target, string | Target> = z.union(
+const target: z.ZodType<OutputAddress, string | OutputAddress> = z.union(
   [
-    address.transform((url): Target => ({ url })),
+    address.transform((url): OutputAddress => ({ url })),
     z.strictObject({
       url: address,
       headers: z
@@ -36,7 +31,7 @@ const what: Readonly<Record<OutputKind, string>> = {
   prometheus: 'URL of a receiver of remote write (Prometheus with --web.enable-remote-write-receiver, Mimir, VictoriaMetrics, ...)',
 }
 
-type Entries = { readonly [K in OutputKind]?: Target }
+type Entries = { readonly [K in OutputKind]?: OutputAddress }
 
 export const send = z.strictObject(
   Object.fromEntries(outputKinds.map((kind) => [kind, target.optional().describe(what[kind])])) as Record<

@@ -15,7 +15,8 @@ import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.
 import type { Mesh, Through } from '../../trials/launchers/kubernetes/through.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import type { ShareBound } from '../../trials/machine/gpu-offer.ts'
-import type { Backend, Devices, LoadOrigin, OutputKind } from './names.ts'
+import type { Backend, Devices, LoadOrigin } from './names.ts'
+import type { OutputTarget } from './output-target.ts'
 
 export { ConfigError, type ConfigProblem } from './config-error.ts'
 export type { Backend, Devices } from './names.ts'
@@ -101,14 +102,6 @@ interface StopSpec {
   readonly certainty: number
   /** $: what a year of the service costs. Absent: that of the demand, or of one replica. */
   readonly yearlyBill?: number
-}
-
-/** Where else a run is told of while it goes on. */
-export interface OutputTarget {
-  readonly kind: OutputKind
-  readonly url: string
-  /** Of every message, such as `Authorization`. */
-  readonly headers?: Readonly<Record<string, string>>
 }
 
 export interface Experiment {

@@ -3,7 +3,7 @@ import { steadyNowMs } from '../../trials/clock.ts'
 import { withoutSecrets } from '../../trials/secrets.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import type { OutputKind } from '../experiment/names.ts'
-import type { OutputTarget } from '../experiment/types.ts'
+import type { OutputTarget } from '../experiment/output-target.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import type { Output } from './output.ts'
 

@@ -1,7 +1,7 @@
 /** Prometheus' remote write 1.0 (https://prometheus.io/docs/specs/prw/remote_write_spec/): samples as protobuf, in snappy's block format. */
 import protobuf from 'protobufjs'
 import snappy from 'snappyjs'
-import type { OutputTarget } from '../experiment/types.ts'
+import type { OutputTarget } from '../experiment/output-target.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { Batches } from './batches.ts'
 import { Delivery } from './delivery.ts'

@@ -1,0 +1,12 @@
+/** Where else a run is told of while it goes on. */
+import type { OutputKind } from './names.ts'
+
+export interface OutputAddress {
+  readonly url: string
+  /** Of every message, such as `Authorization`. */
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+export interface OutputTarget extends OutputAddress {
+  readonly kind: OutputKind
+}
