@@ -49,6 +49,7 @@ const bounded: Readonly<Record<string, readonly [times: number, by: string]>> = 
   'reports/dashboard/page/source.ts': [2, 'the page, from its own server'],
   'tuner/commands/init/asker.ts': [3, 'what a person types at a terminal'],
   'tuner/commands/report/run.ts': [1, ourOwn],
+  'tuner/commands/watch/log-source.ts': [3, 'a regular file, line by line with a limit'],
   'tuner/experiment/write-reference.ts': [3, ourOwn],
   'tuner/program-version.ts': [2, ourOwn],
 }
