@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { ConfigError } from '../experiment/types.ts'
-import { type SearchTrial, search } from './search-function.ts'
+import { type SearchOptions, type SearchTrial, search } from './search-function.ts'
 
 /** Least, 2, at workers 8 in mode fast. */
 const cost = (workers: unknown, mode: unknown) => 2 + Math.log2(Number(workers) / 8) ** 2 + (mode === 'fast' ? 0 : 3)
@@ -64,6 +64,8 @@ describe('search', () => {
     const wrong = search({ space: { 'a b': [1], n: { min: 5, max: 1 } }, constraints: ['m > 1'], evaluate: () => 1 })
     await expect(wrong).rejects.toThrow(ConfigError)
     await expect(wrong).rejects.toThrow(/'a b' is no name[\s\S]*min 5 is above max 1/)
+    const untyped = { space, evaluate: () => 1, goal: 'mid', sampler: 'best', maxTrials: 0 } as unknown as SearchOptions
+    await expect(search(untyped)).rejects.toMatchObject({ problems: [{ where: 'goal' }, { where: 'sampler' }, { where: 'maxTrials' }] })
     await expect(search({ space: {}, evaluate: () => 1 })).rejects.toThrow('space: no parameters')
     await expect(search({ space: { n: [1] }, evaluate: () => Number.NaN })).rejects.toThrow('evaluate gave NaN for {"n":1}')
     await expect(

@@ -2,7 +2,7 @@
 import { createRng, createSampler, spaceSize } from '../../search/index.ts'
 import { learnedRate, learnedScale, type Objective } from '../../search/objective.ts'
 import { type Searched, searchRounds } from '../../search/rounds.ts'
-import type { SamplerName } from '../../search/samplers/sampler-names.ts'
+import { type SamplerName, samplerNames } from '../../search/samplers/sampler-names.ts'
 import type { Configuration, Observation, Problem, StopAssessment } from '../../search/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import { ConfigError, type ConfigProblem } from '../experiment/config-error.ts'
@@ -111,10 +111,22 @@ function endOf(reason: Searched['reason'], allTried: boolean): SearchResult['rea
 }
 
 /** @throws ConfigError with everything that is wrong with it */
-function spaceOf({ space: asked, constraints = [] }: SearchOptions) {
+function spaceOf({
+  space: asked,
+  constraints = [],
+  goal = 'min',
+  sampler = defaults.sampler,
+  maxTrials = defaults.maxTrials,
+}: SearchOptions) {
   const layer = uniformLayer({ space: asked, constraints: [...constraints] }, { kind: 'given' }, process.cwd())
   const { entries, problems: found } = checkLayer(layer)
   const problems: ConfigProblem[] = [...found]
+  // Programs without types give what they like.
+  if (!['min', 'max'].includes(goal)) problems.push({ where: 'goal', what: `'${goal}' is no goal`, hint: 'min or max' })
+  if (!samplerNames.includes(sampler))
+    problems.push({ where: 'sampler', what: `'${sampler}' is no sampler`, hint: `one of ${samplerNames.join(', ')}` })
+  if (!(Number.isInteger(maxTrials) && maxTrials > 0))
+    problems.push({ where: 'maxTrials', what: `${maxTrials} is no number of trials`, hint: 'a whole number above 0' })
   // Names of servers' parameters mean nothing here.
   const own = Object.fromEntries(Object.entries(entries.space ?? {}).map(([name, entry]) => [name, { category: 'env' as const, ...entry }]))
   const { space } = buildSpace(

@@ -1,6 +1,6 @@
 /** Everything that a run is sent to. */
 import { steadyNowMs } from '../../trials/clock.ts'
-import { withoutSecrets } from '../../trials/secrets.ts'
+import { mapTexts, withoutSecrets } from '../../trials/secrets.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import type { OutputKind } from '../experiment/names.ts'
 import type { OutputTarget } from '../experiment/output-target.ts'
@@ -16,7 +16,7 @@ const openers: Readonly<Record<OutputKind, () => Promise<OpenOutput>>> = {
 }
 
 /**
- * The outputs of a run as one. Nothing is sent before the first event, and a receiver that is not to be had neither ends the run nor changes what it comes to.
+ * The outputs of a run as one; secrets that are known stand in no text that is sent. Nothing is sent before the first event, and a receiver that is not to be had neither ends the run nor changes what it comes to.
  * @param warn told of what is lost
  * @throws UserError for a URL that is none once its references are filled in
  */
@@ -27,7 +27,9 @@ export async function openOutputs(targets: readonly OutputTarget[], warn: (messa
   const outputs = await Promise.all(targets.map(async (target) => (await openers[target.kind]())(target, warn, steadyNowMs)))
   return {
     handle: (event: TuneEvent) => {
-      for (const output of outputs) output.handle(event)
+      if (outputs.length === 0) return
+      const told = mapTexts(event, withoutSecrets)
+      for (const output of outputs) output.handle(told)
     },
     close: async () => {
       await Promise.all(outputs.map((output) => output.close()))

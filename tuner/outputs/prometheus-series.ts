@@ -19,7 +19,7 @@ export const seriesHelp = {
   tune_load_slo_latency_seconds:
     "of a load step: latency at the SLO's percentile, failed requests counted as infinitely slow (`trial`, `phase`)",
   tune_load_error_ratio: 'of a load step: share of requests that failed (`trial`, `phase`)',
-  tune_trials: 'trials that ended, by `state`',
+  tune_trials: 'trials of this run that ended, by `state`',
   tune_trial_capacity_requests_per_second: 'of a complete trial: highest rate that keeps the SLO (`trial`, `configuration`)',
   tune_trial_price_dollars_per_hour: 'of a trial that ended: price of one replica (`trial`, `configuration`, `state`)',
   tune_trial_duration_seconds: 'of a trial that ended: launch, load and stop (`trial`, `configuration`, `state`)',
