@@ -303,6 +303,7 @@ export type CapacityOutcome =
   | 'disturbed' // the machine spoilt the windows, and those played in their place: nothing is known
   | 'beaten' // cut short: certainly worse than the best so far; capacity is an upper bound
   | 'server-died'
+  | 'imported' // read from another tool's results: there was no search, only the loads that it tells of
 
 /** A capacity, and how it is known. Every search for one ends with it. */
 export interface Capacity {
@@ -314,7 +315,7 @@ export interface Capacity {
 }
 
 export type CapacityKnown =
-  | 'held' // an open window held the SLO at the interval's lower end, something bounds its upper one; or no rate keeps the SLO
+  | 'held' // an open window (of imported results: a load) held the SLO at the interval's lower end, something bounds its upper one; or no rate keeps the SLO
   | 'bound below' // an open window held, and nothing says how much more the server does: at least
   | 'bound above' // no window held below the bound (capacity 0), or the search was cut short (capacity the bound): at most
   | 'nothing' // neither

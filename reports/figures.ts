@@ -34,6 +34,7 @@ export const serverTitles: Readonly<Record<DeployedServer, string>> = {
   builtin: 'the built-in predictor',
   command: "the experiment's own command",
   url: 'a server that ran already',
+  imported: 'the server that another tool measured',
   tfserving: 'TensorFlow Serving',
   triton: 'NVIDIA Triton',
   vllm: 'vLLM',
@@ -80,7 +81,9 @@ export function figuresOf(measured: MeasuredWith, deployed: Deployed): Figures {
   const deploys = titleOf(deployed.server, deployed.engine)
   const device = gpu ?? 'CPU'
   const doubts: string[] = []
-  if (how === 'simulated')
+  if (how === 'imported')
+    doubts.push(`imported: another tool measured it, and how its server was started is not known; this deploys ${deploys}`)
+  else if (how === 'simulated')
     doubts.push(`simulated in virtual time from a device model of a ${device}: nothing was launched; this deploys ${deploys}`)
   else if (how === 'emulated') {
     const model = measured.modelKind === 'decoder' ? 'a model of steps' : 'a device model calibrated on TensorRT and framework tables'

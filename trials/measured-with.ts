@@ -20,8 +20,8 @@ import type { Provenance } from './types.ts'
 /** 'decoder': a language model that streams tokens. 'unknown': files of the user's own, or a name that stands for no known architecture. */
 type ModelKind = 'encoder' | 'convnet' | 'decoder' | 'unknown'
 
-/** What serves: the built-in predictor, a server whose files tune writes, any other command, or one that ran already. */
-export type MeasuredServer = 'builtin' | ServerKind | 'command' | 'url'
+/** What serves: the built-in predictor, a server whose files tune writes, any other command, one that ran already, or one that another tool measured. */
+export type MeasuredServer = 'builtin' | ServerKind | 'command' | 'url' | 'imported'
 
 export interface MeasuredWith {
   /** Of this configuration: one without a GPU is measured for real even where GPUs are emulated. */
@@ -75,6 +75,8 @@ export function measuredWith({ predictor, provenance, own, image }: Measuring, g
   const protocol = template.kind === 'builtin' ? builtinProtocol(template) : template.protocol
   const common = { model: template.model, protocol, ...(gpu !== undefined && { gpu }) }
   switch (template.kind) {
+    case 'imported':
+      return { ...common, how: provenance, server: 'imported', modelKind: served(template, own), weights: 'own' }
     case 'url':
       return {
         ...common,

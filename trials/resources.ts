@@ -108,6 +108,9 @@ function oneOf<T extends string>(values: Configuration, name: string, allowed: r
   return value
 }
 
+/** The parameter that names, wherever figures of another tool are shown, the files that they are from. */
+export const sourceParameter = 'importedFrom'
+
 /** A configuration for people: '2 cores, 1/4 T4 (4 GiB), batch 8'. Parameters of any other name follow as 'name value'. */
 export function describeConfiguration(configuration: Configuration, defaults: Configuration = {}, ownGpus: readonly Gpu[] = []): string {
   const held = resourcesOf(configuration, defaults, ownGpus)
@@ -146,6 +149,8 @@ function describeParameter(name: string, value: number | string): string {
       return `batch ${value}`
     case 'sequenceLength':
       return `${value} tokens`
+    case sourceParameter:
+      return `imported from ${value}`
     case 'instances':
       return `${value} instance${value === 1 ? '' : 's'}`
     case 'maxDelayMs':

@@ -3,8 +3,8 @@ import type { AnswerSpec } from '../profiler/protocols/answer-check.ts'
 import type { Measurement, Target } from '../profiler/types.ts'
 import type { Configuration, Suggestion } from '../search/types.ts'
 
-/** How the figures came about. Shown wherever they are shown. */
-export type Provenance = 'measured' | 'emulated' | 'simulated'
+/** How the figures came about, `imported`: another tool says so. Shown wherever they are shown. */
+export type Provenance = 'measured' | 'emulated' | 'simulated' | 'imported'
 
 export type TrialPurpose = 'search' | 'default' | 'confirmation'
 

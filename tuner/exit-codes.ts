@@ -28,6 +28,7 @@ const byConclusion: Readonly<Record<Conclusion, number>> = {
   unconfirmed: exitCodes.unconfirmed,
   'not asked': exitCodes.ok,
   simulated: exitCodes.ok,
+  imported: exitCodes.unconfirmed,
   none: exitCodes.sloUnmet,
   unknown: exitCodes.failure,
 }

@@ -95,6 +95,7 @@ describe('the docs name what there is', () => {
     ['kubernetes.md', gpuSchemes],
     ['servers.md', serverKinds],
     ['replay.md', toolNames],
+    ['import.md', toolNames],
   ])('docs/%s', (name, names) => {
     const text = page(name)
     expect(names.filter((one) => !new RegExp(`(?<![\\w-])${one}(?![\\w-])`).test(text))).toEqual([])

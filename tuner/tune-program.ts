@@ -11,6 +11,7 @@ import { registerDashboard } from './commands/dashboard/register.ts'
 import { registerDoctor } from './commands/doctor/register.ts'
 import { registerEstimate } from './commands/estimate/register.ts'
 import { registerFleet } from './commands/fleet/register.ts'
+import { registerImport } from './commands/import/register.ts'
 import { registerInit } from './commands/init/register.ts'
 import { registerList } from './commands/list/register.ts'
 import { registerLoad } from './commands/load/register.ts'
@@ -61,6 +62,7 @@ export function commandLine(): Command {
     registerDashboard,
     registerResume,
     registerReplay,
+    registerImport,
     registerConfig,
     registerEstimate,
     registerCalibrate,

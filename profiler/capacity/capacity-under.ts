@@ -7,28 +7,10 @@
  * the derived capacity is the measured one, and it moves away from it without a jump.
  */
 import { countsTheSame, failsTooOften, sameSlo } from '../slo.ts'
-import type { Capacity, LatencySummary, LoadPoint, Measurement, Slo } from '../types.ts'
-import { capacityOf } from './known-capacity.ts'
+import type { LatencySummary, LoadPoint, Measurement, Slo } from '../types.ts'
+import { importedCapacity, importedCurve, isImported } from './imported-loads.ts'
+import { type CapacityUnder, type CurveKnot, capacityOf } from './known-capacity.ts'
 import { seenUnder } from './stream-view.ts'
-
-export interface CapacityUnder extends Capacity {
-  /** SLO percentile at the capacity, ms. Of the idle predictor when the capacity is 0. */
-  readonly sloMs: number
-  /** False: the profiler searched for exactly this SLO. True: read off the load curve, with a widened interval. */
-  readonly derived: boolean
-}
-
-/** One knot of a load curve: offered rate against a latency percentile with its 95 % interval. Infinity: too many requests failed. */
-export interface CurveKnot {
-  readonly rateRps: number
-  readonly latencyMs: number
-  readonly lowMs: number
-  readonly highMs: number
-  /** Requests behind it. */
-  readonly requests: number
-  /** The profiler's estimate of where the SLO is reached: no window was measured there. */
-  readonly modelled?: true
-}
 
 /**
  * The capacity of a measured predictor under `slo`.
@@ -42,6 +24,7 @@ export function capacityUnder(
 ): CapacityUnder {
   if (!(slo.percentile > 0 && slo.percentile < 1)) throw new RangeError(`percentile must be between 0 and 1, not ${slo.percentile}`)
   if (!(slo.limitMs > 0)) throw new RangeError(`limitMs must be positive, not ${slo.limitMs}`)
+  if (isImported(measurement)) return importedCapacity(measurement, slo, curve)
   if (sameSlo(measurement.slo, slo)) {
     const capacity = capacityOf(measurement)
     const { capacityRps } = capacity
@@ -86,6 +69,7 @@ function interval(measurement: Measurement, slo: Slo, curve: readonly CurveKnot[
  * Points that failed too many requests, and windows that were cut short because of their latency, count as infinitely slow.
  */
 export function loadCurve(made: Measurement, slo: Slo): CurveKnot[] {
+  if (isImported(made)) return importedCurve(made, slo)
   const measurement = countsTheSame(made.slo, slo) ? made : seenUnder(made, slo)
   // A sweep has no one rate that its percentiles belong to.
   const sweeps = (p: LoadPoint) => p.load.kind === 'open' && p.load.arrivals.kind === 'sweep'

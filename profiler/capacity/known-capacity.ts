@@ -5,6 +5,25 @@ import type { Capacity, Measurement } from '../types.ts'
 export type Searched = Capacity &
   Pick<Measurement, 'outcome' | 'saturationRps' | 'detail' | 'change'> & { readonly caveats?: readonly string[] }
 
+export interface CapacityUnder extends Capacity {
+  /** SLO percentile at the capacity, ms. Of the idle predictor when the capacity is 0. */
+  readonly sloMs: number
+  /** False: the profiler searched for exactly this SLO. True: read off the load curve, with a widened interval. */
+  readonly derived: boolean
+}
+
+/** One knot of a load curve: offered rate against a latency percentile with its 95 % interval. Infinity: too many requests failed. */
+export interface CurveKnot {
+  readonly rateRps: number
+  readonly latencyMs: number
+  readonly lowMs: number
+  readonly highMs: number
+  /** Requests behind it. */
+  readonly requests: number
+  /** The profiler's estimate of where the SLO is reached: no window was measured there. */
+  readonly modelled?: true
+}
+
 /** Of a rate that a window held without proving the SLO at it, this part is relied on. */
 export const unprovenPart = 0.95
 

@@ -55,7 +55,8 @@ const figuresOf = ({ capacityRps, pricePerHour, idleMs, usage, metrics }: Best):
 
 /** At the capacity and at the ends of its interval. */
 function costsOf(best: Best, objective: Objective): Costs {
-  const [low, high] = best.capacityCi90Rps
+  // The loads on both sides of an imported capacity are no interval: how far it may be off is not known.
+  const [low, high] = best.status === 'imported' ? [0, null] : best.capacityCi90Rps
   const at = (capacityRps: number) => cost(objective, { ...figuresOf(best), capacityRps })
   return { cost: at(best.capacityRps), best: at(high ?? Number.POSITIVE_INFINITY), worst: at(low ?? 0) }
 }

@@ -1,6 +1,6 @@
 /** Figures behind the dashboard's charts that are neither ranking nor search: the knee of a load curve, history, capacity, comparison. Pure. */
 
-import type { CurveKnot } from '../../profiler/capacity/capacity-under.ts'
+import type { CurveKnot } from '../../profiler/capacity/known-capacity.ts'
 import { replicasFor } from '../../search/objective.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { FinishedTrial } from '../../trials/types.ts'

@@ -7,7 +7,7 @@ import type { LatencyMetric } from '../../profiler/latency-metrics.ts'
 import { percentileName } from '../../profiler/slo.ts'
 import type { CsvRecord } from '../report/csv.ts'
 import { recordsOf, type Source } from './table-text.ts'
-import { each, entry, figure, type ImportOptions, type ToolPoint, type ToolReader, wanted, withoutNulls } from './tool-point.ts'
+import { each, entry, failures, figure, type ImportOptions, jsonOf, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
 
 /** Each latency, in ms: as headings, and as tags in the JSON, the older one after the newer. */
 const latencies: Partial<Record<LatencyMetric, { readonly heading: string; readonly tags: readonly [string, ...string[]] }>> = {
@@ -23,6 +23,7 @@ const sweptMetric = /^(.+)_(mean|std|min|max|cv)(?: \(.*\))?$/
 
 export const aiperf: ToolReader = {
   tool: 'AIPerf',
+  language: true,
   read(source, options) {
     if (/^\s*\{/.test(source.text)) return readJson(source, options)
     if (/^\uFEFF?"?Metric"?,/.test(source.text)) return [runOf(source, options)]
@@ -61,11 +62,9 @@ function runOf(source: Source, { metric, percentile }: ImportOptions): ToolPoint
     load: {},
     ratePerSecond: figure(rate.text, 'Request Throughput', rate.where),
     latencyMs: figure(latency.text, heading, latency.where),
-    ...errorsOf(count('Error Request Count'), count('Request Count')),
+    ...failures(count('Error Request Count'), count('Request Count')),
   }
 }
-
-const errorsOf = (failed: number, good: number) => (failed + good > 0 ? { errorRate: failed / (failed + good) } : {})
 
 /** The first table of the file; below it stand what AIPerf makes of it and a description. */
 function sweepOf(source: Source, { metric, percentile }: ImportOptions): ToolPoint[] {
@@ -106,11 +105,15 @@ interface Report {
     readonly metrics?: Readonly<Record<string, Statistics>>
   }[]
   readonly records?: Readonly<Record<string, Statistics>>
-  readonly input_config?: { readonly loadgen?: { readonly concurrency?: number; readonly request_rate?: number } }
+  readonly input_config?: {
+    readonly endpoint?: { readonly model_names?: readonly string[] }
+    readonly loadgen?: { readonly concurrency?: number; readonly request_rate?: number }
+  }
 }
 
-function readJson({ file, text }: Source, { metric, percentile }: ImportOptions): ToolPoint[] | undefined {
-  const report = withoutNulls(text) as Report
+function readJson(source: Source, { metric, percentile }: ImportOptions): ToolPoint[] | undefined {
+  const { file } = source
+  const report = jsonOf(source) as Report
   const { tags } = latencyOf(metric, file)
   const name = percentileName(percentile)
   if (Array.isArray(report.per_combination_metrics)) {
@@ -140,6 +143,7 @@ function readJson({ file, text }: Source, { metric, percentile }: ImportOptions)
   )
   const percentiles = Object.keys(latency).filter((key) => /^p\d/.test(key))
   const { concurrency, request_rate } = report.input_config?.loadgen ?? {}
+  const model = report.input_config?.endpoint?.model_names?.[0]
   return [
     {
       where: file,
@@ -147,7 +151,8 @@ function readJson({ file, text }: Source, { metric, percentile }: ImportOptions)
       load: { ...(concurrency === undefined ? {} : { concurrency }), ...(request_rate === undefined ? {} : { requestRate: request_rate }) },
       ratePerSecond: figure(rate.avg ?? undefined, rateTag, file),
       latencyMs: figure(wanted(latency[name] ?? undefined, `${name} of ${tags[0]}`, file, percentiles), name, file),
-      ...errorsOf(Number(metrics.error_request_count?.avg ?? 0), Number(metrics.request_count?.avg ?? 0)),
+      ...(typeof model === 'string' && { model }),
+      ...failures(Number(metrics.error_request_count?.avg ?? 0), Number(metrics.request_count?.avg ?? 0)),
     },
   ]
 }

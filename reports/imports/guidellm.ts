@@ -4,7 +4,7 @@ import type { LatencyMetric } from '../../profiler/latency-metrics.ts'
 import { percentileName } from '../../profiler/slo.ts'
 import { TableError } from './table-error.ts'
 import { recordsOf, type Source } from './table-text.ts'
-import { each, entry, figure, type ImportOptions, type ToolPoint, type ToolReader, wanted, withoutNulls } from './tool-point.ts'
+import { each, entry, failures, figure, type ImportOptions, jsonOf, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
 
 interface Place {
   readonly heading: readonly [string, string]
@@ -28,6 +28,7 @@ const list = '[min, 0.1, 1, 5, 10, 25, 75, 90, 95, 99, max]'
 
 export const guidellm: ToolReader = {
   tool: 'GuideLLM',
+  language: true,
   read(source, options) {
     if (/^\s*\{/.test(source.text)) return readJson(source, options)
     if (/^\uFEFF?Run Info,/.test(source.text)) return readCsv(source, options, 3)
@@ -92,8 +93,9 @@ interface Report {
   }[]
 }
 
-function readJson({ file, text }: Source, { metric, percentile }: ImportOptions): ToolPoint[] | undefined {
-  const { benchmarks } = withoutNulls(text) as Report
+function readJson(source: Source, { metric, percentile }: ImportOptions): ToolPoint[] | undefined {
+  const { file } = source
+  const { benchmarks } = jsonOf(source) as Report
   if (!Array.isArray(benchmarks) || !benchmarks.some((b: NonNullable<Report['benchmarks']>[number]) => b?.metrics?.requests_per_second))
     return undefined
   const { key, unitMs } = placeOf(metric, file)
@@ -126,6 +128,6 @@ function pointOf(
   ratePerSecond: number,
   { latencyMs, failed, good }: { readonly latencyMs: number; readonly failed: number; readonly good: number },
 ): ToolPoint {
-  const errorRate = failed + good > 0 ? failed / (failed + good) : 0
-  return { where, configuration: {}, load: { concurrency: Number(concurrency.toPrecision(4)) }, ratePerSecond, latencyMs, errorRate }
+  const load = { concurrency: Number(concurrency.toPrecision(4)) }
+  return { where, configuration: {}, load, ratePerSecond, latencyMs, ...failures(failed, good) }
 }

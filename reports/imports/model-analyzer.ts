@@ -42,6 +42,7 @@ export const modelAnalyzer: ToolReader = {
             ] as const
           ).flatMap(([key, column]) => (cells[column] === undefined ? [] : [[key, plain(column) ?? '']])),
         ),
+        ...(cells.Model ? { model: cells.Model } : {}),
         ...(cells[satisfies] === 'No' ? { keepsOwnLimits: false } : {}),
         ratePerSecond: figure(cells[throughput], throughput, where),
         latencyMs: worstOf(cells[latency]) ?? figure(cells[latency], latency, where),

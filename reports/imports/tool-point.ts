@@ -26,6 +26,12 @@ export interface ToolPoint {
   readonly latencyMs: number
   /** Share of requests that failed, where the file says. */
   readonly errorRate?: number
+  /** All of them, failed ones too, where the file says. */
+  readonly requests?: number
+  /** How long the load lasted, where the file says. */
+  readonly seconds?: number
+  /** What was served, where the file says. */
+  readonly model?: string
   /** The tool's own word on limits it was given. */
   readonly keepsOwnLimits?: boolean
 }
@@ -33,6 +39,8 @@ export interface ToolPoint {
 /** One tool's files: `read` gives undefined for a file of another, and throws TableError for one of its own that lacks something. */
 export interface ToolReader {
   readonly tool: string
+  /** Its servers answer in tokens. */
+  readonly language?: true
   read(source: Source, options: ImportOptions): readonly ToolPoint[] | undefined
 }
 
@@ -79,4 +87,23 @@ export function entry<T extends object>(value: T | undefined, where: string): T 
 }
 
 /** JSON whose nulls are as good as absent. Throws SyntaxError. */
-export const withoutNulls = (text: string): unknown => JSON.parse(text, (_key, value) => value ?? undefined)
+const withoutNulls = (text: string): unknown => JSON.parse(text, (_key, value) => value ?? undefined)
+
+const documents = new WeakMap<Source, unknown>()
+
+/** The JSON of a file, nulls as good as absent; parsed once, whoever asks. Throws SyntaxError. */
+export function jsonOf(source: Source): unknown {
+  if (!documents.has(source)) documents.set(source, withoutNulls(source.text))
+  return documents.get(source)
+}
+
+/** Of each line its JSON object; undefined where the file is one document. */
+export function jsonLinesOf({ text }: Source): unknown[] | undefined {
+  const lines = text.split('\n').filter((line) => line.trim() !== '')
+  if (lines.length < 2 || !lines.every((line) => /^\s*\{.*\}\s*$/.test(line))) return undefined
+  return lines.map(withoutNulls)
+}
+
+/** How many requests there were, and which share of them failed; nothing where neither is told. */
+export const failures = (failed: number, good: number): Pick<ToolPoint, 'errorRate' | 'requests'> =>
+  failed + good > 0 ? { errorRate: failed / (failed + good), requests: failed + good } : {}

@@ -149,6 +149,54 @@ describe('AIPerf', () => {
   })
 })
 
+describe('k6', () => {
+  test.each([
+    ['k6-summary-export.json', 10, 52.9, 38.4, 0],
+    ['k6-handle-summary.json', 20, 126.4 * (1 - 2 / 3792), 151.9, 0],
+  ])('%s is a row of whole answers, those that failed left out of its rate', (name, vus, rate, p99Ms, failed) => {
+    const { task, rows } = read(name, { limitMs: 1000 })
+    expect(task.parameters).toMatchObject([{ name: 'vus', values: [vus] }])
+    expect(rows[0]).toMatchObject({ p99Ms, failed })
+    expect(rows[0]!.ratePerSecond).toBeCloseTo(rate, 6)
+    expect(read(name, { maxErrorRate: 0.0005 }).rows[0]).toMatchObject({ failed: name.includes('handle') ? 1 : 0 })
+    expect(read(name, { percentile: 0.5 }).rows[0]!.p50Ms).toBe(name.includes('handle') ? 74 : 17.5)
+  })
+
+  test('a percentile that its run did not keep is refused with the flag that keeps it', () => {
+    expect(() => read('k6-summary-export.json', { percentile: 0.999 })).toThrow(
+      /no p\(99\.9\) of http_req_duration \(k6 run --summary-trend-stats/,
+    )
+    expect(() => read('k6-summary-export.json', { metric: 'ttft' })).toThrow(/k6 reports no ttft/)
+  })
+})
+
+describe('vllm bench serve', () => {
+  test('is a run a file: its throughput at the rate that was asked', () => {
+    const { task, rows } = read('vllm-bench-serve.json', { metric: 'ttft', limitMs: 100 })
+    expect(task.parameters).toMatchObject([{ name: 'requestRate', values: [2] }])
+    expect(rows).toMatchObject([{ ratePerSecond: 1.93, p99TtftMs: 60.3, failed: 0 }])
+    expect(read('vllm-bench-serve.json', { limitMs: 2000 }).rows).toMatchObject([{ p99Ms: 1061.4 }])
+  })
+
+  test('a run a line with --append-result, and what --metadata names is the configuration', () => {
+    const { task, rows } = read('vllm-bench-serve-appended.jsonl', { metric: 'ttft', limitMs: 100 })
+    expect(task.parameters).toEqual([{ kind: 'ordinal', name: 'tensor_parallel_size', values: [1, 2] }])
+    expect(rows).toMatchObject([
+      { tensor_parallel_size: 1, ratePerSecond: 3.81, p99TtftMs: 96.48 },
+      { tensor_parallel_size: 2, ratePerSecond: 3.81 },
+    ])
+  })
+
+  test('waits in its own queue count, old versions count no failures, and a latency it was not asked for names the flags', () => {
+    const run = JSON.parse(fixture('vllm-bench-serve.json').text)
+    const of = (changed: object, given: Partial<ImportOptions> = {}) =>
+      importResults([{ file: 'v.json', text: JSON.stringify({ ...run, ...changed }) }], { ...options, limitMs: 5000, ...given })
+    expect(of({ max_concurrency: 8, p99_e2el_including_client_queue_ms: 4000 }).rows).toMatchObject([{ p99Ms: 4000 }])
+    expect(of({ failed: undefined, num_prompts: 202 }).notes.join()).toMatch(/1 of 1 loads failed/)
+    expect(() => of({ p99_e2el_ms: undefined })).toThrow(/no p99_e2el_ms \(--percentile-metrics e2el --metric-percentiles 99 reports it\)/)
+  })
+})
+
 test('several files are a configuration each, named by what tells their paths apart, each with its best load', () => {
   const files = ['l4/benchmarks.json', 'h100/benchmarks.json'].map((file) => fixture('guidellm-benchmarks.json', file))
   const { task, rows } = importResults(files, { ...options, limitMs: 2000 })
@@ -163,7 +211,7 @@ test('several files are a configuration each, named by what tells their paths ap
 })
 
 test('a file of no tool is refused with what to do; JSON that is none too', () => {
-  expect(said('batch,price\n1,2\n')).toThrow('it is no result of Model Analyzer, perf_analyzer, GuideLLM, AIPerf')
+  expect(said('batch,price\n1,2\n')).toThrow('it is no result of Model Analyzer, perf_analyzer, vllm bench serve, GuideLLM, AIPerf, k6')
   expect(said('{"a": 1')).toThrow(/begins like JSON/)
   expect(said('')).toThrow(/no result/)
   expect(said('{}')).toThrow(/no result/)

@@ -8,12 +8,14 @@ import type { ReplayParameter, ReplayTask } from '../../search/replay-task.ts'
 import { configurationKey } from '../../search/space.ts'
 import { aiperf } from './aiperf.ts'
 import { guidellm } from './guidellm.ts'
+import { k6 } from './k6.ts'
 import { modelAnalyzer } from './model-analyzer.ts'
 import { type PlacedRow, type Recording, recordingOf } from './own-table.ts'
 import { perfAnalyzer } from './perf-analyzer.ts'
 import { TableError } from './table-error.ts'
 import type { Source } from './table-text.ts'
 import type { ImportOptions, ToolPoint, ToolReader } from './tool-point.ts'
+import { vllmBench } from './vllm-bench.ts'
 
 /** With a limit in any case, and whether it is the tool's own word that counts for want of another. */
 interface Limits extends ImportOptions {
@@ -21,7 +23,7 @@ interface Limits extends ImportOptions {
   readonly own: boolean
 }
 
-const readers: readonly ToolReader[] = [modelAnalyzer, perfAnalyzer, guidellm, aiperf]
+const readers: readonly ToolReader[] = [modelAnalyzer, perfAnalyzer, vllmBench, guidellm, aiperf, k6]
 export const toolNames: readonly string[] = readers.map(({ tool }) => tool)
 
 /**
@@ -30,7 +32,7 @@ export const toolNames: readonly string[] = readers.map(({ tool }) => tool)
  * @throws TableError
  */
 export function importResults(sources: readonly Source[], given: ImportOptions): Recording {
-  const read = sources.map((source) => readOne(source, given))
+  const read = sources.map((source) => readOne(source, given, ownTable))
   const tools = [...new Set(read.map(({ tool }) => tool))].join(' and ')
   const labels = sources.length > 1 ? labelsOf(sources.map(({ file }) => file)) : []
   const points = read.flatMap(({ points }, i) =>
@@ -66,24 +68,30 @@ export function importResults(sources: readonly Source[], given: ImportOptions):
   }
 }
 
-function readOne(source: Source, options: ImportOptions): { tool: string; points: readonly ToolPoint[] } {
+const ownTable = 'for a table of your own give --task FILE, which says what its columns mean (docs/replay.md)'
+
+/** What the tool whose file it is says in it. @throws TableError */
+export function readOne(
+  source: Source,
+  options: ImportOptions,
+  hint?: string,
+): Pick<ToolReader, 'tool' | 'language'> & { points: readonly ToolPoint[] } {
   try {
-    for (const { tool, read } of readers) {
+    for (const { tool, language, read } of readers) {
       const points = read(source, options)
       if (points?.length === 0) throw new TableError([{ where: source.file, what: 'it has no rows' }])
-      if (points) return { tool, points }
+      if (points) return { tool, language, points }
     }
   } catch (error) {
     if (error instanceof SyntaxError)
       throw new TableError([{ where: source.file, what: `it begins like JSON, and is none: ${error.message}` }])
     throw error
   }
-  const hint = 'for a table of your own give --task FILE, which says what its columns mean (docs/replay.md)'
-  throw new TableError([{ where: source.file, what: `it is no result of ${toolNames.join(', ')}`, hint }])
+  throw new TableError([{ where: source.file, what: `it is no result of ${toolNames.join(', ')}`, ...(hint && { hint }) }])
 }
 
 /** What tells files apart: their names, or the folders they lie in, where the names are the same. */
-function labelsOf(files: readonly string[]): string[] {
+export function labelsOf(files: readonly string[]): string[] {
   let names = [...files]
   while (new Set(names.map(lastOf)).size < names.length && names.some((name) => dirname(name) !== name)) names = names.map(dirname)
   return new Set(names.map(lastOf)).size < names.length ? [...files] : names.map(lastOf)
@@ -92,7 +100,7 @@ function labelsOf(files: readonly string[]): string[] {
 const lastOf = (path: string): string => (path.split(sep).at(-1) ?? path).replace(/\.(csv|json)$/, '')
 
 /** Points with what changes among their configurations alone, the path of a configuration left out where the rest tells as much; and whether anything does. */
-function distinguished(points: readonly ToolPoint[]): { points: readonly ToolPoint[]; configured: boolean } {
+export function distinguished(points: readonly ToolPoint[]): { points: readonly ToolPoint[]; configured: boolean } {
   const varying = Object.keys(points[0]!.configuration).filter((name) => new Set(points.map((p) => p.configuration[name])).size > 1)
   const pick = ({ configuration }: ToolPoint, kept: readonly string[]) =>
     Object.fromEntries(kept.map((name) => [name, configuration[name] ?? '']))

@@ -1,5 +1,6 @@
 /** One replica under a steady rate: the share of its requests that take longer than a limit, from its load curve. */
-import { type CurveKnot, latencyAt } from '../../profiler/capacity/capacity-under.ts'
+import { latencyAt } from '../../profiler/capacity/capacity-under.ts'
+import type { CurveKnot } from '../../profiler/capacity/known-capacity.ts'
 
 /** A configuration to plan with. */
 export interface FleetUnit {

@@ -32,8 +32,14 @@ function ofTheBest({ slo, trials }: Told, { candidate, second, trial }: Judged):
   const missed = missedText(slo, candidate)
   return [
     ...(candidate.derived ? ['read off load curves measured under another SLO: confirm before you rely on it'] : []),
-    ...(candidate.bound === 'lower' ? [`the capacity is a lower bound: nothing above ${rate(candidate.capacityRps)} was measured`] : []),
-    ...(low > 0 && high / low > 1.5 ? [`the capacity is uncertain: ${rateInterval(candidate.capacityCi90Rps)} req/s (90 % interval)`] : []),
+    ...(candidate.bound === 'lower'
+      ? [
+          `the capacity is a lower bound: nothing above ${rate(candidate.capacityRps)} was ${candidate.status === 'imported' ? 'imported' : 'measured'}`,
+        ]
+      : []),
+    ...(candidate.status !== 'imported' && low > 0 && high / low > 1.5
+      ? [`the capacity is uncertain: ${rateInterval(candidate.capacityCi90Rps)} req/s (90 % interval)`]
+      : []),
     ...(missed ? [`not confirmed: ${missed}; ${rate(candidate.capacityRps)} is what held`] : []),
     ...(!second && trials.some((t) => isSecondOf(t, trial))
       ? ['its second measurement says nothing: the machine or the load generator spoilt it']

@@ -1,5 +1,6 @@
 /** Trials seen through an SLO, an objective and prices. */
-import { type CapacityUnder, type CurveKnot, percentileOf } from '../../profiler/capacity/capacity-under.ts'
+import { percentileOf } from '../../profiler/capacity/capacity-under.ts'
+import type { CapacityUnder, CurveKnot } from '../../profiler/capacity/known-capacity.ts'
 import { seenUnder } from '../../profiler/capacity/stream-view.ts'
 import { countsTheSame } from '../../profiler/slo.ts'
 import type { Measurement, Slo } from '../../profiler/types.ts'
@@ -91,7 +92,13 @@ export function operatingPoint({ trial, second, measurement, candidate }: Judged
   if (!measurement) return candidate
   const figures = figuresAt([trial, ...(second ? [second.trial] : [])], measurement, capacity, view)
   const costs = cost(view.objective, figures)
-  return { ...figures, status: 'measured' satisfies Status, sloMsFrom: 'model', cost: costs, feasible: true }
+  return {
+    ...figures,
+    status: candidate.status === 'imported' ? candidate.status : ('measured' satisfies Status),
+    sloMsFrom: 'model',
+    cost: costs,
+    feasible: true,
+  }
 }
 
 type Figures = Omit<Candidate, 'status' | 'sloMsFrom' | 'cost' | 'feasible'>

@@ -44,6 +44,10 @@ function whyNotHeld(known: Known, slo: Slo): string | undefined {
   if (answersNothing({ ...measurement, capacityRps }))
     return measurement.detail ?? (measurement.outcome === 'errors' ? 'fails requests at any load' : 'died under load')
   if (status === 'disturbed') return because('nothing is known of it', measurement.detail)
+  if (status === 'imported' && !(capacityRps > 0))
+    return known.known === 'nothing'
+      ? `what was imported does not tell its ${sloName(slo)}; import it again with that SLO`
+      : `no load that was imported keeps it: at least ${sloFigure(slo, sloMs)}`
   if (capacityRps > 0) {
     return known.known === 'bound above' ? because(`serves at most ${rate(capacityCi90Rps[1])}`, measurement.detail) : undefined
   }

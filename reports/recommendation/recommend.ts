@@ -70,7 +70,7 @@ export function recommend(input: RecommendInput): Recommendation {
     ...(fallback ? { defaultCandidate: fallback.candidate } : {}),
     ...(gain === undefined ? {} : { gainOverDefault: gain }),
     ...(confirmation ? { confirmation: figuresOf(confirmation) } : {}),
-    confidence: confidenceOf(input.stop),
+    confidence: input.provenance === 'imported' ? noSearch : confidenceOf(input.stop),
     caveats: caveatsOf(input, all, best),
     seed: input.seed,
     trials: input.trials.length,
@@ -89,12 +89,18 @@ const figuresOf = ({ trial, held, proven, rateRps, sloMs, sloCi95Ms, sure, secon
 })
 
 function conclusionOf({ provenance, confirm }: RecommendInput, best: Judged | undefined, all: readonly Judged[]): Conclusion {
-  if (!best) return all.some(({ candidate: { status } }) => status !== 'failed' && status !== 'disturbed') ? 'none' : 'unknown'
+  if (!best) return all.some(tellsSomething) ? 'none' : 'unknown'
   const { status } = best.candidate
-  if (provenance === 'simulated') return 'simulated'
+  if (provenance === 'simulated' || provenance === 'imported') return provenance
   if (isConfirmed(status)) return 'confirmed'
   return confirm === false && status !== 'refuted' ? 'not asked' : 'unconfirmed'
 }
+
+const noSearch = { ...confidenceOf(), statement: 'There was no search: of configurations that were not imported nothing is known.' }
+
+/** Imported results do not tell every percentile. */
+const tellsSomething = ({ candidate: { status, sloMsAtCapacity } }: Judged): boolean =>
+  status !== 'failed' && status !== 'disturbed' && !(status === 'imported' && Number.isNaN(sloMsAtCapacity))
 
 /** The first in rank; where one was confirmed that one, unless a rival is better by more than the margin at the rate that it would be confirmed at. */
 function bestOf(all: readonly Judged[], objective: Objective): Judged | undefined {

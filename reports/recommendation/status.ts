@@ -2,7 +2,9 @@
  * How far what is known of a configuration can be relied on, from its trials alone. Whatever shows, ranks, recommends or deploys a configuration
  * takes its status and its figures from here.
  */
-import { type CapacityUnder, type CurveKnot, capacityUnder, loadCurve } from '../../profiler/capacity/capacity-under.ts'
+import { capacityUnder, loadCurve } from '../../profiler/capacity/capacity-under.ts'
+import { isImported } from '../../profiler/capacity/imported-loads.ts'
+import type { CapacityUnder, CurveKnot } from '../../profiler/capacity/known-capacity.ts'
 import { sameSlo } from '../../profiler/slo.ts'
 import type { Measurement, Slo } from '../../profiler/types.ts'
 import { configurationKey } from '../../search/space.ts'
@@ -15,6 +17,7 @@ export const statuses = {
   confirmed: 'a second, independent measurement held the SLO and proves it',
   held: 'a second measurement held the SLO, with too few requests to prove it',
   measured: 'measured once',
+  imported: 'another tool measured it, not tune',
   bound: 'only a bound of its capacity is known',
   refuted: 'its second measurement missed the SLO',
   disturbed: 'the machine spoilt its measurement: nothing is known of it',
@@ -92,7 +95,7 @@ export function knownOf(
   if (second && !second.held && second.rateRps <= estimate.capacityRps) {
     return { ...whatHeld(windows, second.rateRps, estimate), ...common, status: 'refuted' }
   }
-  return { ...onceMeasured(estimate, windows), ...common }
+  return { ...onceMeasured(estimate, windows, isImported(first.measurement)), ...common }
 }
 
 /** The first measurement's estimate, on the points of all: a window that missed below it takes it off the load curve. */
@@ -156,8 +159,13 @@ function whatHeld(windows: readonly Window[], missedRps: number, estimate: Capac
 /** A window this near stands for the rate itself. */
 export const sameRate = 0.005
 
-function onceMeasured(estimate: CapacityUnder, windows: readonly Window[]): CapacityUnder & Pick<Known, 'status' | 'sloMsFrom'> {
+function onceMeasured(
+  estimate: CapacityUnder,
+  windows: readonly Window[],
+  imported: boolean,
+): CapacityUnder & Pick<Known, 'status' | 'sloMsFrom'> {
   const { capacityRps, capacityCi90Rps, known } = estimate
+  if (imported) return { ...estimate, status: 'imported', sloMsFrom: 'measured' }
   const status =
     known === 'nothing' ? 'disturbed' : known === 'held' && !(capacityRps > 0 && capacityCi90Rps[0] === 0) ? 'measured' : 'bound'
   if (!(capacityRps > 0)) return { ...estimate, status, sloMsFrom: 'idle' }

@@ -61,6 +61,7 @@ export const conclusions = {
   unconfirmed: 'the best found was not confirmed by a second measurement',
   'not asked': 'the best found was measured once, as asked',
   simulated: 'nothing is measured, all is simulated',
+  imported: 'another tool measured it, not tune',
   none: 'no configuration meets the SLO',
   unknown: 'nothing is known of any configuration',
 } as const

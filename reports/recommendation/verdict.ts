@@ -24,6 +24,7 @@ const preamble: Readonly<Partial<Record<Conclusion, string>>> = {
   unconfirmed: 'Best found, NOT confirmed: ',
   'not asked': 'Best found, measured once as asked: ',
   simulated: 'Simulated, nothing measured: ',
+  imported: 'Imported, not measured by tune: ',
 }
 
 /** '2 cores, 1/4 T4 (4 GiB), batch 8: 212 req/s at p99 43 ms, $0.11 per million requests, 2.3x cheaper than the default' */

@@ -7,6 +7,9 @@ import type { Candidate, Recommendation } from './types.ts'
 export const capacityText = ({ capacityRps, bound }: Pick<Candidate, 'capacityRps' | 'bound'>): string =>
   `${bound === undefined || capacityRps === 0 ? '' : bound === 'lower' ? 'at least ' : 'at most '}${rate(capacityRps)}`
 
+/** What stands on both sides of a capacity: of imported results the loads that kept the SLO and missed it, which is no interval of confidence. */
+export const intervalName = ({ status }: Pick<Candidate, 'status'>): string => (status === 'imported' ? 'loads' : '90 %')
+
 /** What stands after a latency that was not measured at the rate beside it. */
 const source = { measured: '', model: ' by the model', idle: ' when idle' } as const
 

@@ -11,7 +11,7 @@ import { objectiveDocument } from './objective-document.ts'
 
 /** JSON has no infinity: null stands for a figure that is infinite or was never measured (the price per request of what cannot serve). */
 const figure = z.number().nullable()
-const provenances = ['measured', 'emulated', 'simulated'] as const
+const provenances = ['measured', 'emulated', 'simulated', 'imported'] as const
 const configuration = z.record(z.string(), z.union([z.number(), z.string()]))
 
 const slo = z.object({
@@ -92,7 +92,7 @@ const candidate = z.object({
 
 const measuredWith = z.object({
   how: z.enum(provenances),
-  server: z.enum(['builtin', ...serverKinds, 'command', 'url']),
+  server: z.enum(['builtin', ...serverKinds, 'command', 'url', 'imported']),
   engine: z.enum(['tfjs', 'onnx', 'gguf', 'emulated']).optional().meta({ description: 'of the built-in predictor' }),
   standsFor: z
     .enum(languageServers)

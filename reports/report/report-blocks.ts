@@ -1,5 +1,6 @@
 /** The report: a page that a manager can read and an engineer can check. */
 import type { EChartsOption } from 'echarts'
+import { isImported } from '../../profiler/capacity/imported-loads.ts'
 import { costText, demandOf, joulesPerRequest, shownCost } from '../../search/objective.ts'
 import type { FinishedTrial, Usage } from '../../trials/types.ts'
 import {
@@ -46,6 +47,7 @@ const provenanceText = {
   measured: 'measured on the hardware that is named',
   emulated: 'emulated: real servers and real load, GPUs played by a model of them',
   simulated: 'simulated: servers and load in virtual time, by models',
+  imported: 'imported: results of other load testers, in the files that are named; tune measured none of them',
 } as const
 
 /** The document. `chart`: renders chart options to SVG; absent: no charts. */
@@ -263,6 +265,11 @@ function method({ trials, recommendation: r }: ReportInput): string[] {
   const outcomes = [...new Set(complete.map((t) => t.measurement.outcome))].map(
     (o) => `${o} ${complete.filter((t) => t.measurement.outcome === o).length}`,
   )
+  if (r.provenance === 'imported')
+    return [
+      ...complete.map(({ number, measurement }) => `Trial ${number}: ${measurement.detail}.`),
+      `Capacity is the rate of the load that served most with a ${sloName(r.slo)} within ${latency(r.slo.limitMs)} and at most ${percent(r.slo.maxErrorRate)} of its requests failed, as the tool tells it. Intervals end at the next load that did not.`,
+    ]
   return [
     `Capacity is the highest offered rate at which ${r.slo.limits ? `at least ${Number((r.slo.percentile * 100).toFixed(4))} % of all requests keep every limit (${sloText(r.slo)}), failed requests counted as missing them` : `the ${sloName(r.slo)} of all requests stays within ${latency(r.slo.limitMs)}, failed requests counted as infinitely slow`}, and at most ${percent(r.slo.maxErrorRate)} fail.`,
     `${requests.toLocaleString('en-US')} requests in ${points.length} load steps, ${open} of them open-loop (sent on a schedule whatever the answers, so that waiting is not hidden); ${significant(seconds / 60)} minutes in all.`,
@@ -322,7 +329,7 @@ function trialTable({ trials, label, pricePerHour }: ReportInput): Block[] {
       t.purpose ?? 'search',
       label(t.configuration),
       m ? rate(m.capacityRps) : '',
-      m ? `${sloValue(m.slo, m.idle.p50Ms)} / ${sloValue(m.slo, m.idle.p99Ms)}` : '',
+      m && !(isImported(m) && m.idle.requests === 0) ? `${sloValue(m.slo, m.idle.p50Ms)} / ${sloValue(m.slo, m.idle.p99Ms)}` : '',
       t.usage?.gpuUtilization === undefined ? '' : percent(t.usage.gpuUtilization),
       t.usage?.cpuCores === undefined ? '' : significant(t.usage.cpuCores),
       ...(powered ? [energyText(t.usage, m?.capacityRps)] : []),

@@ -12,7 +12,7 @@ import { money, percent, rate, rateInterval, sloLimit } from '../format.ts'
 import type { ScalingBehaviour } from '../plan/hpa.ts'
 import type { Status } from '../recommendation/status.ts'
 import type { Candidate } from '../recommendation/types.ts'
-import { atCapacityText, capacityText } from '../recommendation/words.ts'
+import { atCapacityText, capacityText, intervalName } from '../recommendation/words.ts'
 import { type Held, heldOf } from './held.ts'
 import { withSecretVariables } from './secret-variables.ts'
 import { SpecError } from './spec-error.ts'
@@ -234,12 +234,13 @@ export function servingOf({ model, candidate, resources, deployed, container, ev
 function sourcesOf(candidate: Candidate, serving: Omit<Serving, 'sources'>, { demandRps, headroom, ...options }: ServingOptions): Source[] {
   const { slo } = serving.evidence
   const trial = `trial ${candidate.trial}`
+  const origin = candidate.status === 'imported' ? 'imported' : 'tuned'
   const given = (value: number | undefined, otherwise: string) => (value === undefined ? otherwise : 'as given')
   return [
-    ...Object.entries(serving.configuration).map(([name, value]) => ({ value: `${name} = ${value}`, from: `tuned, ${trial}` })),
+    ...Object.entries(serving.configuration).map(([name, value]) => ({ value: `${name} = ${value}`, from: `${origin}, ${trial}` })),
     {
       value: `capacity ${capacityText(candidate)}`,
-      from: `${trial}, ${candidate.status}: ${atCapacityText(slo, candidate)} (SLO ${sloLimit(slo)}), 90 % interval ${rateInterval(candidate.capacityCi90Rps)}`,
+      from: `${trial}, ${candidate.status}: ${atCapacityText(slo, candidate)} (SLO ${sloLimit(slo)}), interval (${intervalName(candidate)}) ${rateInterval(candidate.capacityCi90Rps)}`,
     },
     {
       value: `replicas ${serving.replicas}`,

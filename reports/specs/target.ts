@@ -131,6 +131,8 @@ const flags: Readonly<Record<keyof SpecOptions, string>> = {
 const kinds = { encoder: 'an encoder', convnet: 'an image model', decoder: 'a language model', unknown: 'not known to be one' } as const
 
 function serverHint(target: SpecTarget, { evidence }: Serving): string {
+  if (evidence.measured.server === 'imported')
+    return 'say what is to serve, e.g. --server triton; the figures are then those of another server'
   const others = target.servers.filter((server) => server === 'tfserving' || server === 'triton')
   if (evidence.measured.modelKind === 'decoder' || others.length === 0)
     return 'choose another --target: kubernetes deploys what was measured'

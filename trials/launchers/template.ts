@@ -19,7 +19,7 @@ import type { BuiltinProtocol } from '../predictor/protocol/spoken.ts'
 import type { LanguageServer } from './server-files/language-programs.ts'
 import type { ServerPreset } from './server-files/preset.ts'
 
-export type PredictorTemplate = BuiltinTemplate | CommandTemplate | UrlTemplate
+export type PredictorTemplate = BuiltinTemplate | CommandTemplate | UrlTemplate | ImportedTemplate
 
 /** The engines of the built-in predictor. `auto`: tfjs on the devices that are there. */
 type BuiltinEngine = 'auto' | EngineName
@@ -130,6 +130,17 @@ export interface UrlTemplate extends Called {
   /** How its certificate is checked, and which one it is shown; the paths are the files that they were read from. */
   readonly tls?: TlsOptions & { readonly caPath?: string; readonly certPath?: string; readonly keyPath?: string }
 }
+
+/** What another load tester measured: nothing of it can be started or asked. */
+export interface ImportedTemplate extends Called {
+  readonly kind: 'imported'
+  /** The files, each with its tool: 'Model Analyzer: metrics-model-inference.csv'. */
+  readonly from: readonly string[]
+}
+
+/** Whether trials start it: not a server that runs already, nor one of which only results are there. */
+export const isStarted = (template: PredictorTemplate): template is BuiltinTemplate | CommandTemplate =>
+  template.kind === 'builtin' || template.kind === 'command'
 
 /** A server among several. */
 interface WeightedUrl {

@@ -2,7 +2,7 @@
 import { isRecord } from '../../profiler/plain-record.ts'
 import type { Provenance } from '../types.ts'
 
-const provenances: ReadonlySet<string> = new Set<Provenance>(['measured', 'emulated', 'simulated'])
+const provenances: ReadonlySet<string> = new Set<Provenance>(['measured', 'emulated', 'simulated', 'imported'])
 
 /** What is wrong with a trial's document, in words; undefined for one that can be used. `points` are its load curve. */
 export function trialProblem(document: unknown, number: number, points: readonly unknown[]): string | undefined {

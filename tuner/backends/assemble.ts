@@ -1,4 +1,5 @@
 /** Puts the parts together that an experiment asks for. The one place that knows which backend and sampler there are. */
+
 import { recommend } from '../../reports/recommendation/recommend.ts'
 import { assessStop, createRng, createSampler, spaceSize } from '../../search/index.ts'
 import { steadyNowMs } from '../../trials/clock.ts'
@@ -6,6 +7,7 @@ import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import type { Damage } from '../../trials/store/index.ts'
 import type { TrialStore } from '../../trials/types.ts'
 import { resultsFolder, writeResults } from '../delivery/results-files.ts'
+import { exitCodes, UserError } from '../exit-codes.ts'
 import { measuredOf } from '../experiment/measured-of.ts'
 import { withSecretValues } from '../experiment/secret-values.ts'
 import type { Experiment } from '../experiment/types.ts'
@@ -95,6 +97,12 @@ export async function assemble(
 export async function openBackend(given: Experiment, experimentId: string, machine: MachineFacts): Promise<Backend> {
   const experiment = withSecretValues(given)
   const { predictor } = experiment
+  if (predictor.kind === 'imported')
+    throw new UserError(
+      `nothing can be run of ${predictor.from.join('; ')}: these are results of another tool`,
+      'name what serves with --url or --server, or a command behind --',
+      exitCodes.usage,
+    )
   switch (experiment.backend) {
     case 'simulated':
       return simulatedBackend(experiment)

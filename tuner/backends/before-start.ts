@@ -1,9 +1,11 @@
 /** What a run needs of this machine and of its files, looked at before anything is kept or started: what is missing after an hour of trials costs the hour. */
+
 import { statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { PayloadError } from '../../profiler/profiler-errors.ts'
 import { checkPayload } from '../../profiler/protocols/content.ts'
 import { reservePort } from '../../trials/launchers/local/port.ts'
+import { isStarted } from '../../trials/launchers/template.ts'
 import { LaunchError } from '../../trials/types.ts'
 import { resultNames, specName } from '../delivery/results-files.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
@@ -64,7 +66,7 @@ async function checkRequests({ load }: Experiment): Promise<void> {
 }
 
 async function checkPort({ backend, predictor }: Experiment): Promise<void> {
-  if (backend !== 'local' || predictor.kind === 'url') return
+  if (backend !== 'local' || !isStarted(predictor)) return
   try {
     const { giveBack } = await reservePort('127.0.0.1')
     giveBack()

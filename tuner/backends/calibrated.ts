@@ -11,6 +11,7 @@ import { tellDamage } from '../tell-damage.ts'
 export function serverName(predictor: PredictorTemplate): string {
   if (predictor.kind === 'builtin') return `built-in ${predictor.engine}`
   if (predictor.kind === 'url') return URL.canParse(predictor.url) ? new URL(predictor.url).host : predictor.url
+  if (predictor.kind === 'imported') return predictor.from.join('; ')
   if (predictor.server !== undefined) return predictor.server.kind
   const [program = '', ...rest] = predictor.command
   const script = rest.find((word) => !word.startsWith('-') && !word.includes('${'))

@@ -9,7 +9,7 @@ import type { KubernetesLauncherOptions } from '../../trials/launchers/kubernete
 import { usageSourceOf } from '../../trials/launchers/kubernetes/pod-usage.ts'
 import { defaultStartPatience } from '../../trials/launchers/kubernetes/start.ts'
 import { inMesh, type Through } from '../../trials/launchers/kubernetes/through.ts'
-import { type BuiltinTemplate, type CommandTemplate, defaultReadyTimeoutS } from '../../trials/launchers/template.ts'
+import { type BuiltinTemplate, type CommandTemplate, defaultReadyTimeoutS, isStarted } from '../../trials/launchers/template.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import { isOwnPredictor } from '../experiment/kubernetes-settings.ts'
 import type { LoadOrigin } from '../experiment/names.ts'
@@ -113,7 +113,7 @@ async function openOn(
 
 /** @throws UserError where no pod can be made of the predictor */
 function podTemplateOf({ predictor, kubernetes }: Experiment): BuiltinTemplate | CommandTemplate {
-  if (predictor.kind === 'url')
+  if (!isStarted(predictor))
     throw new UserError('a url predictor runs already: no pod can be made of it', 'use --backend local', exitCodes.usage)
   if (predictor.kind === 'command' && !isOwnPredictor(kubernetes?.pod))
     throw new UserError(

@@ -75,7 +75,7 @@ export async function seenAgain(
 }
 
 /** Nothing is started here, so an experiment of a larger machine, or of one with GPUs, is as good as one of this machine. */
-function anyMachine(): Surroundings {
+export function anyMachine(): Surroundings {
   const gpus = gpuCatalogue.map((gpu) => gpu.name)
   return { cwd: process.cwd(), machine: { cpuCores: 4096, gpus } }
 }

@@ -20,7 +20,7 @@ import { hubName, isLanguageServer } from '../../trials/launchers/server-files/l
 import { withVariant } from '../../trials/launchers/variants.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
-import { resourcesOf } from '../../trials/resources.ts'
+import { resourcesOf, sourceParameter } from '../../trials/resources.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { isOwnPredictor } from '../experiment/kubernetes-settings.ts'
 import { measuredOf } from '../experiment/measured-of.ts'
@@ -54,7 +54,9 @@ export function servingFrom(
   const weights = findsOwn.has(what.server) ? 'own' : modelUri === undefined ? 'missing' : 'given'
   const deployed: Deployed = { ...what, weights }
   // A server of language models takes what a variant stands for; the built-in predictor's container has it already.
-  const tuned = isLanguageServer(what.server) ? withVariant(experiment.predictor, configuration).configuration : configuration
+  const { [sourceParameter]: _, ...tuned } = isLanguageServer(what.server)
+    ? withVariant(experiment.predictor, configuration).configuration
+    : configuration
   return servingOf(
     {
       model: experiment.model.name,
@@ -84,7 +86,7 @@ export function servingFrom(
 const hubPlace = ({ weightsPath = '' }: MeasuredWith): string | undefined => (hubName(weightsPath) === undefined ? undefined : weightsPath)
 
 /** Servers that know where their weights are, each in its own way. */
-const findsOwn: ReadonlySet<DeployedServer> = new Set(['command', 'url', 'ray', 'torchserve'])
+const findsOwn: ReadonlySet<DeployedServer> = new Set(['command', 'url', 'imported', 'ray', 'torchserve'])
 
 /** A flag that was not given must not undo what the experiment says. */
 const defined = (options: Partial<ServingOptions>): Partial<ServingOptions> =>
@@ -182,6 +184,7 @@ export function containerOf(
         readyPath: predictor.healthPath ?? protocolTable[predictor.protocol].readyPath(predictor.model),
       }
     }
+    case 'imported':
     case 'url':
       return { image: imageToFill, port, readyPath: predictor.healthPath ?? protocolTable[predictor.protocol].readyPath(predictor.model) }
   }

@@ -22,7 +22,7 @@ interface SpaceSetting {
   /** What the trials use, 'auto' decided. */
   readonly devices: 'cpu' | 'gpu' | 'emulated'
   /** 'pod': a pod template of the user's own. */
-  readonly predictor: 'builtin' | 'command' | 'url' | 'pod'
+  readonly predictor: 'builtin' | 'command' | 'url' | 'imported' | 'pod'
   /** Served by the built-in predictor, or by a server whose arguments are written for it. */
   readonly languageModel?: boolean
   /** A language model that llama.cpp runs here: it computes on the cores, and each sequence has its part of the memory from the start. */
@@ -42,7 +42,7 @@ interface SpaceSetting {
 
 /** The parameters that are tuned where the user names no other values. */
 function defaultSpace(setting: SpaceSetting): Record<string, ParameterEntry> {
-  if (setting.predictor === 'url' || setting.predictor === 'pod') return {}
+  if (setting.predictor !== 'builtin' && setting.predictor !== 'command') return {}
   if (setting.gguf)
     return {
       cpuCores: { values: setting.backend === 'local' ? powersOfTwo(1, setting.cpuCores) : [1, 2, 4, 8] },
@@ -135,7 +135,7 @@ export function buildSpace(
       continue
     }
     if (Object.hasOwn(pin, name)) pins[name] = parameterValues(parameter)![0]!
-    if (setting.backend === 'local' && setting.predictor !== 'url')
+    if (setting.backend === 'local' && setting.predictor !== 'url' && setting.predictor !== 'imported')
       checkCores(parameter, setting.cpuCores, Object.hasOwn(pin, name) ? ['pin', name] : at, report)
     const condition = conditionOf(name, entry, Object.hasOwn(user, name) && user[name]?.when !== undefined, parameters)
     const when = condition === undefined ? undefined : readCondition(condition, conditionNames, [...at, 'when'], report)

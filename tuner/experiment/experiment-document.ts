@@ -121,6 +121,7 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
   const { kind, protocol } = predictor
   if (predictor.kind === 'builtin')
     return compact({ kind, engine: predictor.engine, server: predictor.standsFor, protocol, env: predictor.env, readyTimeout })
+  if (predictor.kind === 'imported') return { kind, from: [...predictor.from], protocol }
   const { path, signature, healthPath, body, contentType, form, headers } = predictor
   if (predictor.kind === 'url') {
     const { http2, tls, urls } = predictor

@@ -63,7 +63,7 @@ export function checkLayer(layer: Layer): CheckedLayer {
 }
 
 /** Keys of a predictor that say of which kind it is. */
-const kindKeys: readonly string[] = ['kind', 'command', 'server', 'url', 'urls', 'engine']
+const kindKeys: readonly string[] = ['kind', 'command', 'server', 'url', 'urls', 'engine', 'from']
 
 /** Whether it is not known which kind of predictor was meant. */
 export const isKindUnknown = (broken: ReadonlySet<string>): boolean => kindKeys.some((key) => broken.has(`predictor.${key}`))

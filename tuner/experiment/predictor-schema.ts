@@ -56,7 +56,7 @@ const urls = z
   })
   .min(1, { error: 'expected at least one URL' })
 const predictorKeys = z.strictObject({
-  kind: choice(['builtin', 'command', 'url'], 'a kind of predictor').optional().describe('default: what the other keys say'),
+  kind: choice(['builtin', 'command', 'url', 'imported'], 'a kind of predictor').optional().describe('default: what the other keys say'),
   engine: choice(['auto', ...engineNames], 'an engine')
     .optional()
     .describe('builtin: what runs the model'),
@@ -67,6 +67,11 @@ const predictorKeys = z.strictObject({
       'command: TensorFlow Serving, Triton, or vLLM, SGLang and TGI by stated versions; its flags and files are written for each trial, and `command` may be left out',
     ),
   url: text('a URL').optional().describe('url: a server that runs already'),
+  from: z
+    .array(text('a file'))
+    .min(1, { error: 'expected at least one file' })
+    .optional()
+    .describe('imported: what `tune import` writes, the files of another tool whose results the trials are; nothing can be run'),
   urls: urls
     .optional()
     .describe(

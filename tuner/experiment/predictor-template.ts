@@ -53,6 +53,7 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
     headers,
     readyTimeoutS,
   }
+  if (kind === 'imported') return { kind, from: entries.predictor?.from ?? [], model: model.name, protocol: asked }
   return kind === 'url' ? urlTemplate(context, common) : commandTemplate(context, common, model)
 }
 
@@ -85,9 +86,10 @@ const called = ['kind', 'protocol', 'path', 'signature', 'healthPath', 'body', '
 const keysOf: Readonly<Record<PredictorTemplate['kind'], readonly string[]>> = {
   builtin: ['kind', 'engine', 'protocol', 'env', 'readyTimeout'],
   command: [...called, 'env', 'envNames', 'argFormat', 'files', 'prepare', 'cwd'],
+  imported: ['kind', 'protocol'],
   url: [...called, 'urls', 'http2', 'ca', 'tls', 'insecureSkipVerify'],
 }
-const deciding = ['command', 'server', 'url', 'urls']
+const deciding = ['command', 'server', 'url', 'urls', 'from']
 
 /** The built-in predictor stands for the server that is named: a server of language models where nothing is started for real. */
 const isModelled = ({ predictor: { server, command } = {}, backend, devices }: ExperimentEntries): boolean =>
@@ -100,7 +102,7 @@ function kindOf({ entries, report }: Context): PredictorTemplate['kind'] {
   const url = serverUrlOf(given)
   const started = command !== undefined || (server !== undefined && !isModelled(entries))
   const inPod = isOwnPredictor(entries.kubernetes?.pod) && url === undefined
-  const kind = started || inPod ? 'command' : url !== undefined ? 'url' : 'builtin'
+  const kind = started || inPod ? 'command' : url !== undefined ? 'url' : given.from !== undefined ? 'imported' : 'builtin'
   if (started && url !== undefined)
     report(
       ['predictor', 'url'],
@@ -111,7 +113,7 @@ function kindOf({ entries, report }: Context): PredictorTemplate['kind'] {
     report(
       ['predictor', 'kind'],
       `kind ${given.kind}, but its keys make it ${kind}`,
-      `a ${given.kind} predictor needs ${given.kind === 'builtin' ? 'neither command nor url' : `'${given.kind}'`}`,
+      `a ${given.kind} predictor needs ${{ builtin: 'neither command nor url', command: "'command'", url: "'url'", imported: "'from'" }[given.kind]}`,
     )
   for (const key of Object.keys(given))
     if (!keysOf[kind].includes(key) && !deciding.includes(key))

@@ -15,6 +15,7 @@ import { builtinProtocol } from '../../trials/launchers/builtin.ts'
 import { boundsGpuMemory, templateProblems } from '../../trials/launchers/fill.ts'
 import { serverProtocol } from '../../trials/launchers/server-files/preset.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
+import { isStarted } from '../../trials/launchers/template.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
 import { resolveAnswers } from './answer-settings.ts'
 import type { Context, FileContext, Report, Surroundings } from './context.ts'
@@ -198,7 +199,7 @@ function splitOf(predictor: PredictorTemplate, own: OwnDevices) {
 
 /** This machine's GPUs where trials hold them. Those that neither the catalogue nor the user's file knows are reported, unless the user chooses among others. */
 function heldHere({ entries, report, around, own }: Context, { predictor, devicesUsed }: Serving): readonly GpuOffer[] | undefined {
-  if (devicesUsed !== 'gpu' || backendOf(entries) !== 'local' || predictor.kind === 'url') return undefined
+  if (devicesUsed !== 'gpu' || backendOf(entries) !== 'local' || !isStarted(predictor)) return undefined
   const offers = gpusHere(around.machine, own.gpus)
   const known = offers.filter(({ name }) => isKnownGpu(name, own.gpus))
   if (known.length === 0 && offers.length > 0 && !asksForGpu(entries))
@@ -221,7 +222,7 @@ function boundHere({ entries, around }: Context, predictor: PredictorTemplate) {
 /** Shares of this machine's GPUs must be enforced by something. @returns what a reader must know of them */
 function checkDivision(context: Context, serving: Serving, space: SearchSpace): readonly string[] {
   const { entries, report, around, own } = context
-  if (around.stored || serving.devicesUsed !== 'gpu' || backendOf(entries) !== 'local' || serving.predictor.kind === 'url') return []
+  if (around.stored || serving.devicesUsed !== 'gpu' || backendOf(entries) !== 'local' || !isStarted(serving.predictor)) return []
   const offers = gpusHere(around.machine, own.gpus)
   const share = space.parameters.find(({ name }) => name === 'gpuMemoryPercent')
   const shared = share !== undefined && (parameterValues(share) ?? [0]).some((percent) => Number(percent) < 100)

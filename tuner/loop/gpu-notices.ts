@@ -1,6 +1,8 @@
 /** What a reader must know of this machine's GPUs before anything else: why one is not used, and what is odd about one that is. */
+
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { builtinProtocol, type ComputingEngine, missingGpuDriver } from '../../trials/launchers/builtin.ts'
+import { isStarted } from '../../trials/launchers/template.ts'
 import { gpuWarnings, isWhole } from '../../trials/machine/gpu-offer.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import type { Experiment } from '../experiment/types.ts'
@@ -24,7 +26,7 @@ const canRun = (gpu: MachineFacts['gpus'][number]): boolean => isWhole(gpu) || g
 /** In the order of weight; empty where trials run elsewhere. */
 export function gpuNotices(experiment: Experiment, machine: MachineFacts): string[] {
   const { backend, predictor, devices, devicesUsed } = experiment
-  if (backend !== 'local' || predictor.kind === 'url') return []
+  if (backend !== 'local' || !isStarted(predictor)) return []
   const problem = machine.gpuProblem === undefined || devices === 'cpu' ? [] : [`GPU not used: ${machine.gpuProblem}`]
   const warnings = machine.gpus.flatMap((gpu) => gpuWarnings(gpu, machine.mps))
   if (devicesUsed === 'gpu') return [...problem, ...warnings]

@@ -7,6 +7,7 @@ import { findGpu } from '../../trials/devices/catalogue.ts'
 import { isCalibrated } from '../../trials/devices/coefficients.ts'
 import { deviceLatencyMs } from '../../trials/devices/device-model.ts'
 import { cpuError } from '../../trials/launchers/simulated/device.ts'
+import type { ImportedTemplate } from '../../trials/launchers/template.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import { stepError } from '../../trials/predictor/llm/step-model.ts'
 import type { Provenance } from '../../trials/types.ts'
@@ -14,8 +15,9 @@ import { anchoredServer, architecturesNamed, hasServerPrior } from '../backends/
 import { measuredOf } from '../experiment/measured-of.ts'
 import type { Experiment } from '../experiment/types.ts'
 
-/** Simulated: virtual time. Emulated: real processes and load, the GPU's time modelled. Measured: nothing is modelled. */
+/** Imported: of other tools. Simulated: virtual time. Emulated: real processes and load, the GPU's time modelled. Measured: nothing is modelled. */
 export function provenanceOf(experiment: Experiment): Provenance {
+  if (experiment.predictor.kind === 'imported') return 'imported'
   if (experiment.backend === 'simulated') return 'simulated'
   return experiment.devicesUsed === 'emulated' ? 'emulated' : 'measured'
 }
@@ -69,9 +71,13 @@ function modelErrors(experiment: Experiment): string {
     .join(', ')
 }
 
+const importedNotice = ({ from }: ImportedTemplate): string =>
+  `IMPORTED: the figures are those of ${from.join('; ')}, and tune measured none of them. What lies between two loads is not known, the intervals are those loads, and closed loops hide waiting: settle what you deploy with tune verify --url.`
+
 /** Banners a reader must not miss; also the caveats of the recommendation. */
 export function noticesOf(experiment: Experiment, provenance: Provenance): string[] {
   if (provenance === 'measured') return [...experiment.notices]
+  if (experiment.predictor.kind === 'imported') return [importedNotice(experiment.predictor), ...experiment.notices]
   const gpus = gpusOf(experiment)
   const { architecture, path } = experiment.model
   const language = architecturesNamed([architecture], experiment.own).some(({ kind }) => kind === 'decoder') && path === undefined

@@ -1,4 +1,5 @@
 /** An experiment as the search sees it: space, exact prices, the SLO as limit. */
+
 import type { View } from '../../reports/recommendation/judged.ts'
 import { learnsPlainly } from '../../search/objective.ts'
 import { configurationKey } from '../../search/space.ts'
@@ -6,6 +7,7 @@ import type { Configuration, Problem } from '../../search/types.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { holdsWholeGpu } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import type { Estimator } from '../../trials/launchers/simulated/estimate.ts'
+import { isStarted } from '../../trials/launchers/template.ts'
 import { defaultPriceBook, type PriceBook, pricePerHour } from '../../trials/prices/book.ts'
 import { parsePriceBook } from '../../trials/prices/parse-book.ts'
 import { providerBook } from '../../trials/prices/providers.ts'
@@ -94,7 +96,7 @@ export function expectationOf(experiment: Experiment): Expectation | undefined {
 /** Undefined without GPUs, for a server that runs already, and for a command whose model or batches are unknown. */
 function estimatorsOfGpus(experiment: Experiment): EstimatorOf | undefined {
   const { predictor, calibrated } = experiment
-  if (gpusOf(experiment).length === 0 || predictor.kind === 'url') return undefined
+  if (gpusOf(experiment).length === 0 || !isStarted(predictor)) return undefined
   if (predictor.kind === 'command' && calibrated === undefined && !hasServerPrior(experiment)) return undefined
   return estimatorsOf(experiment)
 }

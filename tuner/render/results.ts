@@ -68,7 +68,7 @@ export function resultLines(recommendation: Recommendation, files: readonly stri
   const notes = recommendation.caveats.flatMap((caveat) => wrap(`Note: ${caveat}`, columns))
   lines.push(...notes.map((line) => paint(line, 'yellow', style)))
   lines.push(
-    `Repeat with --seed ${recommendation.seed}. Experiment ${recommendation.experimentId}: tune show ${recommendation.experimentId}`,
+    `${recommendation.provenance === 'imported' ? '' : `Repeat with --seed ${recommendation.seed}. `}Experiment ${recommendation.experimentId}: tune show ${recommendation.experimentId}`,
   )
   if (files.length > 0) lines.push('', ...files.map((file) => `  ${file}`))
   return lines

@@ -1,5 +1,6 @@
 /** One finished trial, or one load step, as a line. */
 import { percentileOf } from '../../profiler/capacity/capacity-under.ts'
+import { isImported } from '../../profiler/capacity/imported-loads.ts'
 import { capacityOf } from '../../profiler/capacity/known-capacity.ts'
 import { latencyMetrics } from '../../profiler/latency-metrics.ts'
 import { metricText } from '../../profiler/prometheus.ts'
@@ -38,7 +39,7 @@ export function trialLine({ trial, label, pricePerHour }: Row, style: Style): Li
 function measuredLine({ measurement, seconds }: Complete, head: string, pricePerHour: number, style: Style): Line {
   const { slo, idle, detail } = measurement
   const { capacityRps, capacityCi90Rps: ci, known } = capacityOf(measurement)
-  const took = duration(seconds)
+  const took = isImported(measurement) ? (detail ?? 'imported') : duration(seconds)
   if (known === 'nothing')
     return { mark: glyph('failed', style), paint: 'yellow', text: `${head}: nothing is known (${detail ?? measurement.outcome})` }
   if (known === 'bound above' || (capacityRps > 0 && ci[0] === 0)) {
@@ -47,7 +48,11 @@ function measuredLine({ measurement, seconds }: Complete, head: string, pricePer
   }
   if (capacityRps <= 0) {
     const alone = `${sloName({ ...slo, percentile: 0.99 })} ${sloValue(slo, idle.p99Ms)} unloaded`
-    return { mark: glyph('infeasible', style), paint: 'yellow', text: `${head}: misses the SLO (${detail ?? alone})` }
+    return {
+      mark: glyph('infeasible', style),
+      paint: 'yellow',
+      text: `${head}: ${isImported(measurement) ? 'no load kept the SLO' : 'misses the SLO'} (${detail ?? alone})`,
+    }
   }
   const figures = known === 'bound below' ? `at least ${rate(capacityRps)}` : `about ${rate(capacityRps)} [${rateInterval(ci)}]`
   const cost = money((pricePerHour / 3600 / capacityRps) * 1e6)

@@ -1,6 +1,6 @@
 /** Chart options (ECharts), pure: for SVG on the server and for the browser alike. */
 import type { EChartsOption, SeriesOption } from 'echarts'
-import type { CurveKnot } from '../../../profiler/capacity/capacity-under.ts'
+import type { CurveKnot } from '../../../profiler/capacity/known-capacity.ts'
 import { type SloAxis, sloAxis } from '../../../profiler/slo.ts'
 import type { Slo } from '../../../profiler/types.ts'
 import { type Objective, shownCost, unitOf } from '../../../search/objective.ts'

@@ -8,6 +8,7 @@ import {
   otherQuestions,
 } from '../../../reports/comparison/comparison.ts'
 import { rate, rateInterval, sloName, sloText, sloValue } from '../../../reports/format.ts'
+import { intervalName } from '../../../reports/recommendation/words.ts'
 import type { RecommendationDocument } from '../../../reports/report/recommendation-json.ts'
 import { exitCodes } from '../../exit-codes.ts'
 import { columnsOf, counted, wrap } from '../../render/columns.ts'
@@ -83,10 +84,15 @@ function linesOf({ name, document, questions, circumstances, change }: Side, fir
 }
 
 /** '7,635 req/s (90 %: 7,635 to 8,610) at p99 13 ms, $0.066 per million requests' */
-function figures(document: RecommendationDocument, { capacityRps, capacityCi90Rps: [low, high], sloMsAtCapacity }: Best): string {
+function figures(document: RecommendationDocument, best: Best): string {
   const { slo } = document
+  const {
+    capacityRps,
+    capacityCi90Rps: [low, high],
+    sloMsAtCapacity,
+  } = best
   const at = sloMsAtCapacity === null ? '' : ` at ${sloName(slo)} ${sloValue(slo, sloMsAtCapacity)}`
-  return `${rate(capacityRps)} (90 %: ${rateInterval([low ?? 0, high ?? Number.POSITIVE_INFINITY])})${at}, ${bestCostText(document)}`
+  return `${rate(capacityRps)} (${intervalName(best)}: ${rateInterval([low ?? 0, high ?? Number.POSITIVE_INFINITY])})${at}, ${bestCostText(document)}`
 }
 
 const isOpen = ({ interval90: [low, high] }: Change): boolean => low <= 0 && high >= 0

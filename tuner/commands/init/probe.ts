@@ -30,7 +30,7 @@ export async function probe(given: Experiment, said: Said, machine: MachineFacts
   const options: ProtocolOptions = { ...protocolOf(experiment).options, path: said.path, timeoutMs: undefined }
   const asked = { protocol, model: said.model, options, payload: load.payload }
   if (predictor.kind === 'url') return discover({ ...asked, url: predictor.url }, signal)
-  if (predictor.kind === 'builtin') throw new Error('the built-in predictor needs no asking')
+  if (predictor.kind !== 'command') throw new Error(`a ${predictor.kind} predictor needs no asking`)
   let found: Discovered | undefined
   const discovering: Protocol = {
     name: protocol ?? 'json',

@@ -51,8 +51,12 @@ function inputOf({ record, trials, experiment, pricePerHour, label, recommendati
     specification: stringify(shownDocument(record.spec as ExperimentDocument), { lineWidth: 0 }),
     environment: [
       `tune ${packageVersion()}; Node ${process.versions.node}; reported on ${platform()} ${release()} ${arch()}, ${cpus()[0]?.model ?? 'unknown CPU'}`,
-      `started ${record.createdAt}; seed ${record.seed}; prices: ${book.name} (${book.currency})`,
-      `to repeat it: save the following as experiment.yaml and run tune -f experiment.yaml --seed ${record.seed}`,
+      ...(record.provenance === 'imported'
+        ? [`imported ${record.createdAt}; prices: ${book.name} (${book.currency})`]
+        : [
+            `started ${record.createdAt}; seed ${record.seed}; prices: ${book.name} (${book.currency})`,
+            `to repeat it: save the following as experiment.yaml and run tune -f experiment.yaml --seed ${record.seed}`,
+          ]),
     ],
   }
 }

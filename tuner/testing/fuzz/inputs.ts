@@ -15,6 +15,7 @@ import { tokenCounter } from '../../../profiler/protocols/tokenizer.ts'
 import { byteLevelTokenizer, sentencePieceTokenizer } from '../../../profiler/testing/tokenizer-files.ts'
 import { wire } from '../../../profiler/testing/wire.ts'
 import { readSegments } from '../../../reports/fleet/segment-table.ts'
+import { importTrials } from '../../../reports/imports/imported-trials.ts'
 import { recommend } from '../../../reports/recommendation/recommend.ts'
 import { documentOf } from '../../../reports/report/recommendation-json.ts'
 import { sampleInput } from '../../../reports/samples.contract.ts'
@@ -318,6 +319,26 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
   },
   'payload-lines': { seeds: ['{"a": 1}\n{"b": [1, 2]}\n'], names: /input/, read: (_, path) => checkPayload({ kind: 'file', path }) },
   'payload-texts': { seeds: ['one\ntwo words\n'], names: /input/, read: (_, path) => checkPayload({ kind: 'texts', path, seed: 1 }) },
+  'tool-results': {
+    seeds: [
+      ...[
+        'metrics-model-inference.csv',
+        'metrics-model-gpu.csv',
+        'perf-analyzer.csv',
+        'guidellm-benchmarks.csv',
+        'guidellm-benchmarks.json',
+      ],
+      ...['profile_export_aiperf.csv', 'profile_export_aiperf.json', 'profile_export_aiperf_sweep.csv', 'profile_export_aiperf_sweep.json'],
+      ...['k6-summary-export.json', 'k6-handle-summary.json', 'vllm-bench-serve.json', 'vllm-bench-serve-appended.jsonl'],
+    ].map((name) => ofRepository(`reports/imports/fixtures/${name}`)),
+    names: /input/,
+    read: (input) =>
+      importTrials(
+        [{ source: { file: 'input', text: text(input) }, configuration: {} }],
+        { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 },
+        false,
+      ),
+  },
   tokenizer: {
     seeds: [byteLevelTokenizer(), sentencePieceTokenizer()].map((each) => JSON.stringify(each)),
     names: /input/,

@@ -1,4 +1,5 @@
 /** One trial, whole: configuration, figures, load steps, usage, log. */
+import { isImported } from '../../../../profiler/capacity/imported-loads.ts'
 import { seenUnder } from '../../../../profiler/capacity/stream-view.ts'
 import { streamLatencies, streamLatencyNames } from '../../../../profiler/latency-metrics.ts'
 import { metricText } from '../../../../profiler/prometheus.ts'
@@ -9,7 +10,7 @@ import type { FinishedTrial, Usage } from '../../../../trials/types.ts'
 import { energy, latency, money, percent, rate, rateInterval, significant, sloFigure, sloName } from '../../../format.ts'
 import { engineBinding, engineWords } from '../../../recommendation/engine-binding.ts'
 import { latencyRows, rateRows, type TokenFigures } from '../../../recommendation/token-figures.ts'
-import { atCapacityValue, capacityText } from '../../../recommendation/words.ts'
+import { atCapacityValue, capacityText, intervalName } from '../../../recommendation/words.ts'
 import { isDrawn, percentilesOption } from '../../charts/curves-chart.ts'
 import type { Shown } from '../app.ts'
 import { Chart } from '../chart.ts'
@@ -100,19 +101,30 @@ function describe(shown: Shown, trial: FinishedTrial, online: boolean, chart: Ch
         ? ([
             ['status', candidate.status],
             ['capacity', `${capacityText(candidate)}${candidate.derived ? ', read off the load curve' : ''}`],
-            ['90 % interval', rateInterval(candidate.capacityCi90Rps)],
+            [`interval (${intervalName(candidate)})`, rateInterval(candidate.capacityCi90Rps)],
             [sloName(whatIf.slo), `${atCapacityValue(whatIf.slo, candidate)}, at the capacity`],
             ...(candidate.tokens ? tokenFacts(candidate.tokens) : []),
           ] as const)
         : []),
       ...(m
         ? ([
-            [
-              'one request at a time',
-              [0.5, 0.99].map((q) => sloFigure({ ...m.slo, percentile: q }, q === 0.5 ? m.idle.p50Ms : m.idle.p99Ms)).join(', '),
-            ],
-            ['saturated at', `${rate(m.saturationRps)} in a closed loop`],
-            ['capacity search', `${m.outcome}${m.detail ? `: ${m.detail}` : ''}, ${m.requests.toLocaleString('en-US')} requests`],
+            ...(Number.isNaN(m.idle.p99Ms)
+              ? []
+              : [
+                  [
+                    'one request at a time',
+                    [0.5, 0.99].map((q) => sloFigure({ ...m.slo, percentile: q }, q === 0.5 ? m.idle.p50Ms : m.idle.p99Ms)).join(', '),
+                  ] as const,
+                ]),
+            ...(isImported(m)
+              ? [['results of', m.detail ?? ''] as const]
+              : [
+                  ['saturated at', `${rate(m.saturationRps)} in a closed loop`] as const,
+                  [
+                    'capacity search',
+                    `${m.outcome}${m.detail ? `: ${m.detail}` : ''}, ${m.requests.toLocaleString('en-US')} requests`,
+                  ] as const,
+                ]),
           ] as const)
         : []),
       ...metricFacts(trial),
@@ -214,13 +226,13 @@ function loadSteps(trial: FinishedTrial, points: Points): HTMLElement {
       significant(p.achievedRps),
       ...(joint ? [p.joint ? percent(p.joint.good) : ''] : []),
       ...(streamed ? [p.stream ? significant(p.stream.outputTokensPerSecond) : ''] : []),
-      ...latencies(p).map(latency),
+      ...latencies(p).map((ms) => (Number.isNaN(ms) && p.requests === 0 ? '' : latency(ms))),
       p.errors === 0
         ? '0'
         : `${p.errors}: ${Object.entries(p.errorKinds)
             .map(([kind, n]) => `${kind} ${n}`)
             .join(', ')}`,
-      significant(p.seconds),
+      Number.isNaN(p.seconds) ? '' : significant(p.seconds),
     ]),
     heads.flatMap((name, i) => (name === 'load' || name === 'errors' ? [] : [i])),
     `Load steps of trial ${trial.number}`,

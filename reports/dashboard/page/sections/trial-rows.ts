@@ -21,6 +21,7 @@ export const kinds: Readonly<Record<Kind, string>> = {
   confirmed: '✓ confirmed',
   held: '✓ held',
   measured: '· measured',
+  imported: '◇ imported',
   bound: '≤ bound',
   refuted: '✕ refuted',
   disturbed: '~ disturbed',

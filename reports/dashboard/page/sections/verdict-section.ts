@@ -17,7 +17,7 @@ import { statuses } from '../../../recommendation/status.ts'
 import { latencyRows, rateRows } from '../../../recommendation/token-figures.ts'
 import { bindings, type Recommendation } from '../../../recommendation/types.ts'
 import { openRivals } from '../../../recommendation/unsettled.ts'
-import { atCapacityValue, capacityText } from '../../../recommendation/words.ts'
+import { atCapacityValue, capacityText, intervalName } from '../../../recommendation/words.ts'
 import type { Section, Shown } from '../app.ts'
 import { fill, h, setAttributes, table } from '../dom.ts'
 
@@ -25,6 +25,7 @@ const provenanceWords = {
   measured: ['●', 'measured', 'on the hardware that is named'],
   emulated: ['◐', 'emulated', 'real servers and real load, GPUs played by a model of them'],
   simulated: ['○', 'simulated', 'servers and load in virtual time, by models'],
+  imported: ['◇', 'imported', 'results of other load testers, in the files that are named; tune measured none of them'],
 } as const
 
 /** Badge that says by shape, word and colour how the figures came about. */
@@ -91,7 +92,8 @@ function threeFacts({ recommendation: r, candidates }: Shown): Figure[] {
           `${costText(r.objective, c, writing)} in place of ${costText(r.objective, start, writing)} with ${start.label}`,
         ]
       : ['what limits it', bindings[r.binding.what], r.binding.evidence]
-  const sure = c.capacityRps > 0 ? `${statuses[c.status]}; 90 % interval ${rateInterval(c.capacityCi90Rps)} req/s` : statuses[c.status]
+  const sure =
+    c.capacityRps > 0 ? `${statuses[c.status]}; ${intervalName(c)}: ${rateInterval(c.capacityCi90Rps)} req/s` : statuses[c.status]
   return [['how sure', c.status, sure], gain, ['not settled', ...openFact(r, candidates)]]
 }
 
@@ -110,7 +112,7 @@ function openFact(r: Recommendation, candidates: Shown['candidates']): [string, 
 function figures(r: Recommendation): Figure[] {
   const c = r.best ?? r.nearest
   if (!c) return []
-  const interval = c.capacityRps > 0 ? `90 %: ${rateInterval(c.capacityCi90Rps)}` : undefined
+  const interval = c.capacityRps > 0 ? `${intervalName(c)}: ${rateInterval(c.capacityCi90Rps)}` : undefined
   const gain = r.gainOverDefault
   return [
     ['status', c.status, statuses[c.status]],

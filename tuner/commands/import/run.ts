@@ -1,0 +1,196 @@
+/** `tune import`: results of other load testers as an experiment of the store. Runs nothing. */
+import { existsSync } from 'node:fs'
+import { importTrials } from '../../../reports/imports/imported-trials.ts'
+import { TableError } from '../../../reports/imports/table-error.ts'
+import type { Source } from '../../../reports/imports/table-text.ts'
+import { recommendationJson } from '../../../reports/report/recommendation-json.ts'
+import type { Configuration } from '../../../search/types.ts'
+import { sourceParameter } from '../../../trials/resources.ts'
+import type { ExperimentRecord, FinishedTrial } from '../../../trials/types.ts'
+import { exitCodes, UserError } from '../../exit-codes.ts'
+import { loadExperiment } from '../../experiment/load-experiment.ts'
+import { defaults } from '../../experiment/names.ts'
+import { knownParameter } from '../../experiment/parameters.ts'
+import { writtenSlo } from '../../experiment/parse-slo.ts'
+import type { Experiment } from '../../experiment/types.ts'
+import { parseShare, UnitError } from '../../experiment/units.ts'
+import { givenText } from '../../given-file.ts'
+import { experimentId, newRecord } from '../../loop/experiment-record.ts'
+import { columnsOf } from '../../render/columns.ts'
+import { styleOf } from '../../render/glyphs.ts'
+import { resultLines } from '../../render/results.ts'
+import { openToWrite } from '../open-existing.ts'
+import { anyMachine, seenAgain } from '../reopened.ts'
+
+export interface ImportFlags {
+  readonly db: string
+  readonly slo: string
+  readonly on?: string
+  readonly oneServer?: boolean
+  readonly model?: string
+  readonly name?: string
+  readonly rps?: string
+  readonly prices?: string
+  readonly json?: boolean
+}
+
+type Imported = ReturnType<typeof importTrials>
+
+const usage = (message: string, hint: string) => new UserError(message, hint, exitCodes.usage)
+
+/** Each is written by itself, safe from a crash. */
+const mostConfigurations = 10_000
+
+/** Returns the exit code. @throws TableError, ConfigError and UserError */
+export async function importFiles(given: readonly string[], flags: ImportFlags): Promise<number> {
+  const slo = writtenSlo(flags.slo, parseShare(defaults.errorRate))
+  if (slo.limits)
+    throw usage(
+      'results of other tools have no joint percentile, and --slo names several limits',
+      "give one limit, e.g. 50ms or 'ttft p95<300ms'",
+    )
+  const on = flags.on === undefined ? {} : valuesOf(flags.on, '--on')
+  const imported = readAll(given, (files) => importTrials(files, slo, flags.oneServer === true), on)
+  refuse(imported, flags)
+  const model = flags.model ?? imported.model
+  if (model === undefined) throw usage('the files do not tell which model was served', 'say it: --model bert')
+  const experiment = experimentOf(imported, model, flags)
+  const trials = trialsOf(imported, new Date().toISOString())
+  const record: ExperimentRecord = { ...newRecord(experiment, experimentId(experiment.name)), state: 'done' }
+  const { recommendation } = await seenAgain({ experiment: record, trials })
+  await keep(record, trials, recommendation, flags.db)
+  if (flags.json) process.stdout.write(recommendationJson(recommendation))
+  else {
+    const lines = resultLines(recommendation, [], styleOf(process.stdout, process.env), columnsOf(process.stdout))
+    process.stdout.write(`${lines.slice(1).join('\n')}\n`)
+  }
+  return exitCodes.ok
+}
+
+/** What is wrong with all the files is told at once: those that cannot be read, and those that are no results. */
+function readAll(
+  given: readonly string[],
+  read: (files: readonly { source: Source; configuration: Configuration }[]) => Imported,
+  on: Configuration,
+): Imported {
+  const problems: TableError['problems'][number][] = []
+  const files = given.flatMap((word) => {
+    const { file, values } = fileOf(word)
+    try {
+      return [{ source: { file, text: givenText(file, 'the file', 'FILE', 'data') }, configuration: { ...on, ...values } }]
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error
+      problems.push({ where: file, what: error.message, ...(error.hint === undefined ? {} : { hint: error.hint }) })
+      return []
+    }
+  })
+  try {
+    if (files.length > 0 || problems.length === 0) {
+      const imported = read(files)
+      if (problems.length === 0) return imported
+    }
+  } catch (error) {
+    if (!(error instanceof TableError)) throw error
+    problems.push(...error.problems)
+  }
+  throw new TableError(problems)
+}
+
+/** 'gpu=L4,batchSize=8@run.json', or a file alone. */
+function fileOf(word: string): { file: string; values: Configuration } {
+  const [, values, file] = /^([A-Za-z_]\w*=[^@]*)@(.+)$/s.exec(word) ?? []
+  if (values === undefined || file === undefined || existsSync(word)) return { file: word, values: {} }
+  return { file, values: valuesOf(values, file) }
+}
+
+/** 'gpu=L4,cpuCores=4' */
+function valuesOf(text: string, where: string): Configuration {
+  return Object.fromEntries(
+    text.split(',').map((pair) => {
+      const [, name, value] = /^\s*([A-Za-z_][\w.-]*)\s*=\s*(\S.*?)\s*$/.exec(pair) ?? []
+      if (name === undefined || value === undefined || name === sourceParameter)
+        throw usage(`${where}: '${pair}' names no value`, 'write gpu=T4,cpuCores=4')
+      return [name, givenValue(name, value, where)]
+    }),
+  )
+}
+
+function givenValue(name: string, text: string, where: string): number | string {
+  if (Number.isFinite(Number(text))) return Number(text)
+  try {
+    return knownParameter(name)?.parse?.(text) ?? text
+  } catch (error) {
+    if (!(error instanceof UnitError)) throw error
+    throw usage(`${where}: ${name}: ${error.message}`, error.hint)
+  }
+}
+
+/** A price that nobody named is no price. */
+function refuse({ trials }: Imported, { on }: ImportFlags): void {
+  if (trials.length > mostConfigurations)
+    throw usage(`${trials.length} configurations: at most ${mostConfigurations} are imported at once`, 'give fewer files')
+  const unpriced = trials.find(({ configuration }) => configuration.gpu === undefined && configuration.cpuCores === undefined)
+  if (unpriced !== undefined)
+    throw usage(
+      `what the server of ${unpriced.configuration[sourceParameter]} ran on is not known, and with it its price`,
+      on === undefined
+        ? 'say it: --on gpu=T4,cpuCores=4, or gpu=T4@FILE where files differ'
+        : 'name a gpu or cpuCores: --on gpu=T4,cpuCores=4',
+    )
+}
+
+function experimentOf({ trials, from, language }: Imported, model: string, flags: ImportFlags): Experiment {
+  const names = new Set(trials.flatMap(({ configuration }) => Object.keys(configuration)))
+  names.delete(sourceParameter)
+  const space = Object.fromEntries(
+    [...names].map((name) => {
+      const values = [...new Set(trials.flatMap(({ configuration }) => configuration[name] ?? []))]
+      const numbers = values.every((value) => typeof value === 'number')
+      const sorted = numbers ? values.sort((a, b) => a - b) : values.map(String)
+      return [name, { values: sorted, ...(knownParameter(name) ? {} : { category: 'server' as const }) }]
+    }),
+  )
+  return loadExperiment({
+    ...anyMachine(),
+    stored: true,
+    given: {
+      name: flags.name ?? model,
+      model: { name: model },
+      slo: flags.slo,
+      predictor: { kind: 'imported', from: [...from], ...(language && { protocol: 'openai' as const }) },
+      space,
+      budget: { maxTrials: trials.length },
+      ...(flags.rps !== undefined && { demand: flags.rps }),
+      ...(flags.prices !== undefined && { prices: flags.prices }),
+      db: flags.db,
+    },
+  })
+}
+
+const trialsOf = ({ trials }: Imported, startedAt: string): FinishedTrial[] =>
+  trials.map(({ configuration, measurement, usage: used, why }, i) => ({
+    number: i + 1,
+    configuration,
+    why,
+    startedAt,
+    state: 'complete',
+    measurement,
+    seconds: measurement.seconds,
+    ...(used && { usage: used }),
+  }))
+
+async function keep(
+  { state: _, ...record }: ExperimentRecord,
+  trials: readonly FinishedTrial[],
+  result: unknown,
+  db: string,
+): Promise<void> {
+  const store = await openToWrite(db)
+  try {
+    await store.create(record)
+    for (const trial of trials) await store.append(record.id, trial)
+    await store.finish(record.id, 'done', result)
+  } finally {
+    await store.close()
+  }
+}
