@@ -15,12 +15,9 @@ type Decision = 'regressed' | 'kept' | 'undecided'
 
 type Best = NonNullable<RecommendationDocument['best']>
 
-/** Of a 90 % interval, one half in standard deviations. */
-const halfWidth = 1.645
-
 /**
- * By which share what is recommended now costs more than before, by the objective of both. The logarithms of both costs err by halves of their intervals
- * over 1.645, independently, and upwards as downwards by its own half.
+ * By which share what is recommended now costs more than before, by the objective of both. The logarithms of both costs err independently, upwards and
+ * downwards each by its own half of the interval: halves add as squares.
  * @param than 'measured': the earlier one may have been better than its figure, up to the end of its interval. 'promised': more than its figure was not promised,
  * so that a rate that was proven twice is kept, whatever lies beyond it
  * @returns undefined where costs have no ratio (a metric that may be zero or less), or one of them is not known
@@ -30,12 +27,12 @@ export function changeOf(before: RecommendationDocument, now: RecommendationDocu
   const { objective } = now
   const [earlier, b] = [costsOf(before.best, objective), costsOf(now.best, objective)]
   const a = than === 'measured' ? earlier : { ...earlier, best: earlier.cost }
-  const log = (better: number, than: number) => Math.log(gainOver(objective, better, than) ?? Number.NaN)
+  const log = (better: number, worse: number) => Math.log(gainOver(objective, better, worse) ?? Number.NaN)
   const worse = log(a.cost, b.cost)
   if (!Number.isFinite(worse)) return undefined
-  const up = Math.hypot(log(b.cost, b.worst), log(a.best, a.cost)) / halfWidth
-  const down = Math.hypot(log(b.best, b.cost), log(a.cost, a.worst)) / halfWidth
-  return { worse: Math.expm1(worse), interval90: [Math.expm1(worse - halfWidth * down), Math.expm1(worse + halfWidth * up)] }
+  const up = Math.hypot(log(b.cost, b.worst), log(a.best, a.cost))
+  const down = Math.hypot(log(b.best, b.cost), log(a.cost, a.worst))
+  return { worse: Math.expm1(worse), interval90: [Math.expm1(worse - down), Math.expm1(worse + up)] }
 }
 
 interface Costs {
