@@ -10,17 +10,17 @@ import { nextHeat, secondRateRps } from './unsettled.ts'
 const given = (...trials: RecommendInput['trials']) =>
   recommend({ ...sampleInput, pricePerHour: ({ gpuMemoryPercent }) => Number(gpuMemoryPercent), trials })
 const next = (...trials: RecommendInput['trials']) => nextHeat(given(...trials), () => false)
-const confirmed = [tried(1, A, 100), again(2, A, [[93, 34]])]
+const confirmed = [tried(1, A, 100), again(2, A, [[90, 34]])]
 
 describe('the next heat', () => {
   test('is of the best itself while it was measured once, down to where the next costs as much', () => {
     expect(next(tried(1, A, 100), tried(2, B, 150))).toMatchObject({
       candidate: { trial: 1 },
-      rateRps: 93,
-      // B at 93 % of 150, for twice the price.
-      leastRps: expect.closeTo((0.93 * 150) / 2, 9),
+      rateRps: 90,
+      // B at 90 % of 150, for twice the price.
+      leastRps: expect.closeTo((0.9 * 150) / 2, 9),
     })
-    const alone = { candidate: expect.objectContaining({ trial: 1 }), rateRps: 93, leastProvenRps: expect.closeTo(0.8 * 93, 9) }
+    const alone = { candidate: expect.objectContaining({ trial: 1 }), rateRps: 90, leastProvenRps: expect.closeTo(0.8 * 90, 9) }
     expect(next(tried(1, A, 100))).toEqual(alone)
   })
 
@@ -30,8 +30,8 @@ describe('the next heat', () => {
   })
 
   test('then is of rivals that would be better at the rate that they are measured at, best first', () => {
-    expect(next(...confirmed, tried(3, B, 202), tried(4, C, 410))).toMatchObject({ candidate: { trial: 4 }, rateRps: 0.93 * 410 })
-    expect(next(...confirmed, tried(3, B, 200.2))).toMatchObject({ candidate: { trial: 3 }, leastRps: expect.closeTo(186, 9) })
+    expect(next(...confirmed, tried(3, B, 202), tried(4, C, 410))).toMatchObject({ candidate: { trial: 4 }, rateRps: 0.9 * 410 })
+    expect(next(...confirmed, tried(3, B, 200.2))).toMatchObject({ candidate: { trial: 3 }, leastRps: expect.closeTo(180, 9) })
   })
 
   test('is not of a rival that was measured again and held', () => {
@@ -39,13 +39,13 @@ describe('the next heat', () => {
   })
 
   test('one that missed gives way to the next, and leads again at a lower rate where that one misses more', () => {
-    const missed = [tried(1, A, 100), again(2, A, [[93, 65]])]
-    expect(next(...missed, tried(3, B, 198))).toMatchObject({ candidate: { trial: 3 }, rateRps: 0.93 * 198 })
-    const both = [...missed, tried(3, B, 198), again(4, B, [[0.93 * 198, 80]])]
+    const missed = [tried(1, A, 100), again(2, A, [[90, 65]])]
+    expect(next(...missed, tried(3, B, 198))).toMatchObject({ candidate: { trial: 3 }, rateRps: 0.9 * 198 })
+    const both = [...missed, tried(3, B, 198), again(4, B, [[0.9 * 198, 80]])]
     expect(next(...both)).toMatchObject({
       candidate: { trial: 1 },
-      rateRps: 0.95 * 93,
-      leastRps: expect.closeTo((0.95 * 0.93 * 198) / 2, 9),
+      rateRps: 0.95 * 90,
+      leastRps: expect.closeTo((0.95 * 0.9 * 198) / 2, 9),
     })
     expect(nextHeat(given(...both), ({ trial }) => trial === 1)).toMatchObject({ candidate: { trial: 3 } })
     expect(nextHeat(given(...both), () => true)).toBeUndefined()
@@ -62,12 +62,12 @@ describe('the rate of a second measurement', () => {
   const of = (capacityRps: number, capacityCi90Rps: readonly [number, number]) =>
     ({ capacityRps, capacityCi90Rps, status: 'measured' }) as const
   test.each([
-    [100, [98, 105], 93],
-    [100, [81, 120], 90],
-    [100, [0, 120], 93],
+    [100, [98, 105], 90],
+    [100, [64, 120], 80],
+    [100, [0, 120], 90],
     [100, [0.25, 120], 5],
-    [100, [100, 120], 93],
-    [100, [110, 120], 93],
+    [100, [100, 120], 90],
+    [100, [110, 120], 90],
   ] as const)('of %d with an interval of %j is %d', (capacityRps, interval, rateRps) => {
     expect(secondRateRps(of(capacityRps, interval), plain)).toBeCloseTo(rateRps, 9)
   })
@@ -77,8 +77,8 @@ describe('the rate of a second measurement', () => {
     // Three replicas of 100 less a fifth: 240 in all. 236 take 98.3 of each, 210 no more than the usual.
     expect(secondRateRps(of(100, [98, 105]), demand(236))).toBeCloseTo(236 / 2.4, 9)
     expect(secondRateRps(of(100, [98, 105]), demand(240))).toBeCloseTo(100, 9)
-    expect(secondRateRps(of(100, [98, 105]), demand(210))).toBe(93)
-    expect(secondRateRps(of(100, [98, 105]), demand(5))).toBe(93)
+    expect(secondRateRps(of(100, [98, 105]), demand(210))).toBe(90)
+    expect(secondRateRps(of(100, [98, 105]), demand(5))).toBe(90)
   })
 })
 
@@ -90,7 +90,7 @@ test('a refuted configuration is not recommended before one that held, whatever 
 })
 
 test('once the race is over, the best is confirmed: a rival is compared at the rate that the race would measure it at, not by what it seems', () => {
-  // B seems 25 % cheaper, by an interval so wide that its heat would be run at 158, where it costs more than A at 93.
+  // B seems 25 % cheaper, by an interval so wide that its heat would be run at 158, where it costs more than A at 90.
   const wide = tried(3, B, 250, { capacityCi90Rps: [100, 400] })
   expect(next(...confirmed, wide)).toBeUndefined()
   expect(given(...confirmed, wide)).toMatchObject({ best: { trial: 1 }, conclusion: 'confirmed' })

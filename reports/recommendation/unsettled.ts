@@ -5,7 +5,7 @@ import { confirmationMargin, isConfirmed } from './status.ts'
 import type { Candidate, Recommendation } from './types.ts'
 
 /** Of an estimate, what holds if the server is what it seems: estimates err by a few percent, and winners are winners partly by luck. */
-const derating = 0.93
+const derating = 0.9
 /** Of the rate of a heat, the lowest that is worth more proven than the rate itself without proof. */
 const leastProven = 0.8
 /** Of the rate that was missed, the next one to try. */

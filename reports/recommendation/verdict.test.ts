@@ -139,8 +139,8 @@ describe('why another one was not chosen', () => {
     ['equal', { cost: 1.0004 }, 'equal'],
     ['equal, and smaller', { cost: 1, capacityRps: 99.9 }, 'equal, with a lower capacity'],
     ['no longer equal', { cost: 1.0006, capacityCi90Rps: [90, 91] }, '0.1 % dearer'],
-    ['far better, once', { status: 'measured', cost: 0.9, capacityRps: 111 }, 'not settled: better by one measurement'],
-    ['equal, once', { status: 'measured', cost: 0.9996, capacityRps: 108 }, 'not settled: equal by one measurement'],
+    ['far better, once', { status: 'measured', cost: 0.87, capacityRps: 115 }, 'not settled: better by one measurement'],
+    ['equal, once', { status: 'measured', cost: 0.9996, capacityRps: 112 }, 'not settled: equal by one measurement'],
     ['better by luck', { status: 'measured', cost: 0.98, capacityRps: 102 }, 'no better at the rate that it would be confirmed at'],
     ['cannot serve', { feasible: false, reason: 'out of memory' }, 'out of memory'],
     ['cannot be told', { feasible: false }, 'not chosen'],
@@ -156,7 +156,7 @@ describe('why another one was not chosen', () => {
 
   test('half a thousandth is equal, more is not', () => {
     expect(why({ cost: 1.0007, capacityCi90Rps: [90, 91] })).toBe('0.1 % dearer')
-    expect(why({ status: 'measured', cost: 0.9993, capacityRps: 108 })).toBe('not settled: better by one measurement')
+    expect(why({ status: 'measured', cost: 0.9993, capacityRps: 112 })).toBe('not settled: better by one measurement')
     expect(why({ ...cut(99.93) })).toContain('dearer at least')
     expect(why({ ...cut(99.96) })).toContain('not settled')
   })

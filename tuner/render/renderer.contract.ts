@@ -63,7 +63,7 @@ export function rendererContract(name: string, create: (io: RenderIo) => Promise
 
     test('puts the result on stdout, and no progress there', async () => {
       const { stdout } = await play()
-      expect(stdout.text).toContain('744 req/s at p99 48 ms')
+      expect(stdout.text).toContain('720 req/s at p99 48 ms')
       expect(stdout.text).not.toContain('trial 1 of at most')
     })
 

@@ -266,7 +266,7 @@ export const histories: readonly History[] = [
   { what: 'nothing yet', trials: [], conclusion: 'unknown', exit: 1, statuses: {} },
   {
     what: 'a rival a little better by one measurement',
-    trials: [tried(1, A, 500), tried(2, B, 810), again(3, A, [[485, 34]])],
+    trials: [tried(1, A, 500), tried(2, B, 840), again(3, A, [[485, 34]])],
     conclusion: 'confirmed',
     exit: 0,
     statuses: { 1: 'confirmed', 2: 'measured' },
