@@ -49,7 +49,7 @@ export const pure = [
  */
 const measured = [
   'profiler/generator/{http-generator,http2,known-servers,machine-watch}',
-  'profiler/protocols/openai',
+  'profiler/protocols/{connection,openai}',
   'profiler/protocols/grpc/*',
   'trials/launchers/simulated/agreement',
   'trials/launchers/local/control-group',
@@ -71,7 +71,6 @@ const loading = {
   'profiler/capacity/measure': 22,
   'profiler/profile': 19,
   'profiler/generator/closing-servers': 18,
-  'profiler/protocols/connection': 14,
   'examples/triton/triton': 11,
   'tuner/commands/profile/first-contact': 22,
   'tuner/killed-tuner': 11,

@@ -125,7 +125,7 @@ describe('reading', () => {
       ls ${box.folder}/.tune
       for command in "list" "show ${id}" "store check" "spec ${id}" "report ${id} --out ${elsewhere.folder}/r.html"; do node ${cli} $command > /dev/null || exit 8; done
       node ${cli} dashboard --port 0 > ${elsewhere.folder}/url 2> /dev/null & page=$!
-      until grep -q http ${elsewhere.folder}/url; do kill -0 $page || exit 7; done
+      until grep -qs http ${elsewhere.folder}/url; do kill -0 $page || exit 7; done
       node -e "fetch(new URL('/api/experiments', require('fs').readFileSync('${elsewhere.folder}/url', 'utf8').trim())).then((a) => a.text()).then(console.log)"
       kill $page`
     const done = spawnSync('unshare', ['-rm', 'sh', '-c', script], { encoding: 'utf8' })
