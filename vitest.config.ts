@@ -26,7 +26,7 @@ export const pure = [
   'trials/launchers/kubernetes/{cluster-facts,deploy,manifests,payload-map,planned-objects,pod-policy,pod-secrets}',
   'trials/launchers/simulated/{simulated-launcher,simulated-capacity,llm,simulated}',
   'trials/predictor/{batcher,images,repository,settings}',
-  'trials/predictor/llm/{scheduler,step-costs,step-model}',
+  'trials/predictor/llm/{scheduler,step-costs,step-model,gguf/gguf-engine}',
   'trials/predictor/{preprocess,protocol}/**/*',
   'tuner/testing/{chaos,mutation}/**/*',
   'tuner/testing/two-lanes',

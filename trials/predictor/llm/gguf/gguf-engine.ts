@@ -19,6 +19,8 @@ interface Sequence {
   /** Not computed yet: what is left of the prompt, then the last token. */
   rest: readonly Token[]
   produced: number
+  /** The last one it was in, by its number. */
+  step: number
 }
 
 interface GgufOptions {
@@ -38,7 +40,7 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
   readonly #places: LlamaSequence[]
   readonly #all: readonly LlamaSequence[]
   #waiting: Job[] = []
-  /** Those that waited longest for a step come first. */
+  /** In the order of their arrival. */
   #running: Sequence[] = []
   #working: Promise<void> | undefined
   #closed = false
@@ -116,8 +118,9 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
     while (!this.#closed) {
       for (const sequence of this.#running.filter(({ job }) => job.left)) this.#leave(sequence)
       await this.#admit()
-      if (this.#running.length === 0) break
-      await this.#step()
+      if (this.#running.length > 0) await this.#step()
+      // Asked in the same turn as the end, so that none comes between.
+      else if (this.#waiting.length === 0) break
     }
     for (const sequence of [...this.#running]) this.#leave(sequence)
     this.#busyMs = this.busyMs
@@ -130,7 +133,14 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
       const job = this.#waiting.shift()!
       const { at, shared } = this.#best(job.prompt)
       const [place] = this.#places.splice(at, 1)
-      const sequence: Sequence = { job, place: place!, text: new TokenText(this.model), rest: job.prompt.slice(shared), produced: 0 }
+      const sequence: Sequence = {
+        job,
+        place: place!,
+        text: new TokenText(this.model),
+        rest: job.prompt.slice(shared),
+        produced: 0,
+        step: 0,
+      }
       this.#running.push(sequence)
       try {
         const held = place!.contextTokens.length
@@ -158,11 +168,10 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
     const batch = this.#batch()
     this.steps += 1
     this.stepSequences += batch.length
-    const served = new Set(batch.map(({ sequence }) => sequence))
-    this.#running = [...this.#running.filter((sequence) => !served.has(sequence)), ...served]
     await Promise.all(
       batch.map(async ({ sequence, count }) => {
         try {
+          sequence.step = this.steps
           const results = await sequence.place.controlledEvaluate(inputOf(sequence.rest, count))
           sequence.rest = sequence.rest.slice(count)
           if (sequence.rest.length === 0) this.#take(sequence, results.at(-1)?.next?.token)
@@ -175,7 +184,8 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
 
   #batch(): { readonly sequence: Sequence; readonly count: number }[] {
     let room = this.options.batchSize
-    const answering = this.#running.filter(({ rest }) => rest.length === 1)
+    // Where they are more than a batch takes, those that waited longest.
+    const answering = this.#running.filter(({ rest }) => rest.length === 1).sort((a, b) => a.step - b.step)
     const reading = this.#running.filter(({ rest }) => rest.length > 1)
     return [...answering, ...reading].flatMap((sequence) => {
       const count = Math.min(sequence.rest.length, room)
