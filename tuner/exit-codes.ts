@@ -44,3 +44,6 @@ export class UserError extends Error {
     this.name = 'UserError'
   }
 }
+
+/** The command line, or a file that it names, is wrong. */
+export const usageError = (message: string, hint: string): UserError => new UserError(message, hint, exitCodes.usage)

@@ -7,6 +7,7 @@
  * the derived capacity is the measured one, and it moves away from it without a jump.
  */
 import { countsTheSame, failsTooOften, sameSlo } from '../slo.ts'
+import { keptPercentiles } from '../statistics/latency-summary.ts'
 import type { LatencySummary, LoadPoint, Measurement, Slo } from '../types.ts'
 import { importedCapacity, importedCurve, isImported } from './imported-loads.ts'
 import { type CapacityUnder, type CurveKnot, capacityOf } from './known-capacity.ts'
@@ -197,12 +198,7 @@ const idlePercentile = (measurement: Measurement, slo: Slo): number => percentil
  * (exact for a fixed service time with an exponential tail), with the maximum as the 1 - 1/(n + 1) quantile. NaN for an empty summary.
  */
 export function percentileOf(summary: LatencySummary, percentile: number): number {
-  const known: [number, number][] = [
-    [0.5, summary.p50Ms],
-    [0.9, summary.p90Ms],
-    [0.95, summary.p95Ms],
-    [0.99, summary.p99Ms],
-  ]
+  const known = keptPercentiles.map(([kept, name]): [number, number] => [kept, summary[name]])
   const top = 1 - 1 / (summary.requests + 1)
   if (top > 0.99) known.push([top, summary.maxMs])
   if (percentile >= known.at(-1)![0]) return known.at(-1)![1]

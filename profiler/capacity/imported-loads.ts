@@ -3,19 +3,18 @@
  * that the tool did not report is not guessed.
  */
 import { countsTheSame, failsTooOften } from '../slo.ts'
+import { keptPercentiles } from '../statistics/latency-summary.ts'
 import type { LoadPoint, Measurement, Slo } from '../types.ts'
 import { between, type CapacityUnder, type CurveKnot, noCapacity, unknownCapacity } from './known-capacity.ts'
 
 export const isImported = ({ outcome }: Pick<Measurement, 'outcome'>): boolean => outcome === 'imported'
-
-const reported = { 0.5: 'p50Ms', 0.9: 'p90Ms', 0.95: 'p95Ms', 0.99: 'p99Ms' } as const satisfies Readonly<Record<number, keyof LoadPoint>>
 
 /** The SLO's percentile of a load, ms; Infinity where too many requests failed; NaN where the tool does not tell it. */
 function latencyOf(point: LoadPoint, measured: Slo, slo: Slo): number {
   if (slo.limits || !countsTheSame(measured, slo)) return Number.NaN
   if (point.requests > 0 && failsTooOften(point, slo)) return Number.POSITIVE_INFINITY
   if (slo.percentile === measured.percentile) return point.sloMs
-  const name = reported[slo.percentile as keyof typeof reported]
+  const [, name] = keptPercentiles.find(([kept]) => kept === slo.percentile) ?? []
   return name === undefined ? Number.NaN : point[name]
 }
 

@@ -2,6 +2,7 @@
 import { failsTooOften, limitsOf, mostOver } from '../slo.ts'
 import { provesPercentile } from '../statistics/early-stopping.ts'
 import { countWithin } from '../statistics/latency-record.ts'
+import { keptPercentiles } from '../statistics/latency-summary.ts'
 import type { LatencySummary, LoadPoint, Slo, SloLimit } from '../types.ts'
 
 /**
@@ -49,14 +50,8 @@ function withinLimit(point: LoadPoint, { metric, limitMs }: SloLimit): Bounds | 
   const answered = point.requests - point.errors
   if (answered === 0) return [0, 0]
   let [least, most] = [0, answered]
-  const known: [number, number][] = [
-    [0.5, summary.p50Ms],
-    [0.9, summary.p90Ms],
-    [0.95, summary.p95Ms],
-    [0.99, summary.p99Ms],
-    [1, summary.maxMs],
-  ]
-  for (const [share, ms] of known) {
+  for (const [share, name] of [...keptPercentiles, [1, 'maxMs'] as const]) {
+    const ms = summary[name]
     const rank = Math.max(1, Math.ceil(share * answered - 1e-9))
     if (ms <= limitMs) least = Math.max(least, rank)
     else if (ms > limitMs) most = Math.min(most, rank - 1)

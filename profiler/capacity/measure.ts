@@ -2,8 +2,9 @@ import { availableParallelism, loadavg } from 'node:os'
 import { HttpLoadGenerator } from '../generator/http-generator.ts'
 import { serverAddress } from '../server-address.ts'
 import { failsTooOften, keeps, sloLimit, sloName, sloValue } from '../slo.ts'
+import { noLatency } from '../statistics/latency-summary.ts'
 import { summarise } from '../statistics/load-point.ts'
-import type { CapacityOutcome, LatencySummary, LoadGenerator, LoadPoint, LoadRun, Measurement, Phase, Slo, Target } from '../types.ts'
+import type { CapacityOutcome, LoadGenerator, LoadPoint, LoadRun, Measurement, Phase, Slo, Target } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { changeOfSpeed } from './checks.ts'
 import { type Effort, efforts } from './effort.ts'
@@ -43,16 +44,6 @@ const gentleTries = 3
  */
 const warmByCount = (requests: number, seconds: number, answered: readonly number[]): boolean =>
   seconds >= 16 || (requests >= 512 && !(answered.length >= 4 && grew(answered.slice(-8))))
-
-export const noLatency: LatencySummary = {
-  requests: 0,
-  meanMs: Number.NaN,
-  p50Ms: Number.NaN,
-  p90Ms: Number.NaN,
-  p95Ms: Number.NaN,
-  p99Ms: Number.NaN,
-  maxMs: Number.NaN,
-}
 
 /**
  * Finds the capacity of a target under an SLO: warm-up, idle latency, then the search.

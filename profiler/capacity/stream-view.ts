@@ -1,5 +1,6 @@
 /** A measurement of streamed answers as it looks under an SLO on other parts of the stream than the one it was made for. */
 import type { Counted } from '../slo.ts'
+import { keptPercentiles, noLatency } from '../statistics/latency-summary.ts'
 import type { LatencySummary, LoadPoint, Measurement, Slo, StreamSummary } from '../types.ts'
 
 /**
@@ -10,9 +11,7 @@ import type { LatencySummary, LoadPoint, Measurement, Slo, StreamSummary } from 
 export function seenUnder(measurement: Measurement, slo: Slo): Measurement {
   const points = measurement.points.flatMap((point) => (point.stream ? [seen(point, point.stream, slo)] : []))
   const [alone] = points.filter(({ load }) => load.kind === 'closed' && load.connections === 1)
-  const unknown = Number.NaN
-  const nothing = { requests: 0, meanMs: unknown, p50Ms: unknown, p90Ms: unknown, p95Ms: unknown, p99Ms: unknown, maxMs: unknown }
-  return { ...measurement, slo, capacityRps: 0, capacityCi90Rps: [0, 0], idle: alone ?? nothing, points }
+  return { ...measurement, slo, capacityRps: 0, capacityCi90Rps: [0, 0], idle: alone ?? noLatency, points }
 }
 
 function seen(point: LoadPoint, stream: StreamSummary, slo: Slo): LoadPoint {
@@ -43,5 +42,4 @@ function counted(stream: StreamSummary, { metric = 'e2e', limits }: Counted): La
 }
 
 /** Percentile of a summary: the least of those kept that is as high. */
-const at = (s: LatencySummary, percentile: number): number =>
-  percentile <= 0.5 ? s.p50Ms : percentile <= 0.9 ? s.p90Ms : percentile <= 0.95 ? s.p95Ms : percentile <= 0.99 ? s.p99Ms : s.maxMs
+const at = (s: LatencySummary, percentile: number): number => s[keptPercentiles.find(([kept]) => percentile <= kept)?.[1] ?? 'maxMs']

@@ -3,6 +3,7 @@ import { byMetric } from '../latency-metrics.ts'
 import { countedRun, countWithin, keeps } from '../slo.ts'
 import type { JointSummary, LatencySummary, LoadPoint, LoadRun, MachineWait, Slo, SloLimit, StreamRun, StreamSummary } from '../types.ts'
 import { recordedLatencies } from './latency-record.ts'
+import { summaryOfSorted } from './latency-summary.ts'
 import { quantileInterval, quantileOfSorted } from './percentile.ts'
 
 /** Summarises a run against an SLO. Failed requests count as infinitely slow in the SLO percentile, and not at all in the latency summary. */
@@ -78,18 +79,6 @@ function answeredSorted(latencyMs: Float64Array): Float64Array {
   let n = 0
   for (let i = 0; i < latencyMs.length; i++) if (!Number.isNaN(latencyMs[i]!)) answered[n++] = latencyMs[i]!
   return answered.subarray(0, n).sort()
-}
-
-function summaryOfSorted(ascending: Float64Array): LatencySummary {
-  return {
-    requests: ascending.length,
-    meanMs: ascending.reduce((sum, ms) => sum + ms, 0) / ascending.length,
-    p50Ms: quantileOfSorted(ascending, 0.5),
-    p90Ms: quantileOfSorted(ascending, 0.9),
-    p95Ms: quantileOfSorted(ascending, 0.95),
-    p99Ms: quantileOfSorted(ascending, 0.99),
-    maxMs: quantileOfSorted(ascending, 1),
-  }
 }
 
 /** Sends later than this (p99) spoil a window: latencies then measure the generator. */

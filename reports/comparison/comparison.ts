@@ -13,7 +13,8 @@ export interface Change {
 /** What a change comes to beside the most that is allowed. `undecided`: the intervals hold both. */
 type Decision = 'regressed' | 'kept' | 'undecided'
 
-type Best = NonNullable<RecommendationDocument['best']>
+/** What is recommended. */
+export type Best = NonNullable<RecommendationDocument['best']>
 
 /**
  * By which share what is recommended now costs more than before, by the objective of both. The logarithms of both costs err independently, upwards and

@@ -4,6 +4,7 @@
  */
 import { basename } from 'node:path'
 import { importedCapacity, importedCurve } from '../../profiler/capacity/imported-loads.ts'
+import { keptPercentiles, noLatency } from '../../profiler/statistics/latency-summary.ts'
 import type { Load, LoadPoint, Measurement, Slo } from '../../profiler/types.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { Configuration } from '../../search/types.ts'
@@ -87,8 +88,6 @@ export function importTrials(files: readonly ImportedFile[], slo: Slo, oneServer
   }
 }
 
-const percentiles = { p50Ms: 0.5, p90Ms: 0.9, p95Ms: 0.95, p99Ms: 0.99 } as const
-
 /** All loads of a file, with what it tells of other percentiles than the SLO's. */
 function toldIn({ source, configuration }: ImportedFile, slo: Slo, usage: ReadonlyMap<string, Usage>): Told[] {
   const { metric = 'e2e', percentile, limitMs, maxErrorRate } = slo
@@ -98,7 +97,7 @@ function toldIn({ source, configuration }: ImportedFile, slo: Slo, usage: Readon
     for (const [what, value] of Object.entries({ 'requests per second': ratePerSecond, latency: latencyMs }))
       if (value < 0) throw new TableError([{ where, what: `${what} of ${value}` }])
   })
-  const others = Object.values(percentiles).filter((one) => one !== percentile)
+  const others = keptPercentiles.map(([kept]) => kept).filter((kept) => kept !== percentile)
   const further = others.map((one) => [one, told(source, { ...options, percentile: one })] as const)
   return points.map((point, i) => {
     const used = usage.get(String(point.configuration.configuration))
@@ -151,7 +150,7 @@ function measurementOf(loads: readonly Told[], slo: Slo, where: string): Measure
     capacityRps: 0,
     capacityCi90Rps: [0, 0],
     slo,
-    idle: alone ?? unknown,
+    idle: alone ?? noLatency,
     saturationRps: Math.max(...points.map(({ achievedRps }) => achievedRps)),
     points,
     requests: sum(points.map(({ requests }) => requests)),
@@ -163,24 +162,16 @@ function measurementOf(loads: readonly Told[], slo: Slo, where: string): Measure
   return { ...measurement, capacityRps, capacityCi90Rps, known }
 }
 
-const unknown = {
-  requests: 0,
-  meanMs: Number.NaN,
-  p50Ms: Number.NaN,
-  p90Ms: Number.NaN,
-  p95Ms: Number.NaN,
-  p99Ms: Number.NaN,
-  maxMs: Number.NaN,
-} as const
-
-function loadPoint({ point, percentiles: known }: Told, { percentile }: Slo): LoadPoint {
+function loadPoint({ point, percentiles }: Told, { percentile }: Slo): LoadPoint {
   const { ratePerSecond, errorRate = 0, requests = 0, seconds = Number.NaN } = point
   const failed = Math.round(errorRate * requests)
   const load = loadOf(point, seconds)
-  const ms = (of: number) => known.get(of) ?? Number.NaN
+  const ms = (of: number) => percentiles.get(of) ?? Number.NaN
   // Failed requests are the slowest ones.
   const missed = ratePerSecond === 0 || errorRate >= 1 - percentile
   return {
+    ...noLatency,
+    ...Object.fromEntries(keptPercentiles.map(([kept, name]) => [name, ms(kept)])),
     load,
     offeredRps: load.kind === 'open' ? load.rateRps : ratePerSecond,
     achievedRps: ratePerSecond,
@@ -188,12 +179,6 @@ function loadPoint({ point, percentiles: known }: Told, { percentile }: Slo): Lo
     requests: Math.round(requests),
     errors: failed,
     errorKinds: failed > 0 ? { failed } : {},
-    meanMs: Number.NaN,
-    maxMs: Number.NaN,
-    p50Ms: ms(percentiles.p50Ms),
-    p90Ms: ms(percentiles.p90Ms),
-    p95Ms: ms(percentiles.p95Ms),
-    p99Ms: ms(percentiles.p99Ms),
     sloMs: missed ? Number.POSITIVE_INFINITY : ms(percentile),
     sloCi95Ms: [0, Number.POSITIVE_INFINITY],
     generatorSaturated: false,

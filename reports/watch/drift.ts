@@ -2,7 +2,7 @@
 import { median } from 'simple-statistics'
 import { latencyAt } from '../../profiler/capacity/capacity-under.ts'
 import { afterHour, type Evidence, hoursOf, noEvidence } from './e-detector.ts'
-import { type ProductionWindow, untilS } from './production-window.ts'
+import { hourOf, hourS, type ProductionWindow, untilS } from './production-window.ts'
 import { type MeasuredServer, slownessOf } from './slowness.ts'
 
 export interface DriftQuestion {
@@ -23,7 +23,6 @@ export const settlingHours = 72
 /** Hours that are remembered, for the size of a drift and for its end. */
 const rememberedHours = 48
 const endHours = 12
-const hourS = 3600
 
 interface Hour {
   /** Its beginning, seconds since 1970. */
@@ -73,7 +72,7 @@ export function driftAfter(
   replicas: number,
   question: DriftQuestion,
 ): DriftState {
-  const atS = Math.floor(window.fromS / hourS) * hourS
+  const atS = hourOf(window.fromS)
   const closed = before.open && atS > before.open.atS ? hourClosed(before, server, question, window.seconds) : before
   const perReplica = window.rateRps / replicas
   const ln = window.sloMs === undefined ? Number.NaN : Math.log(slownessOf(server, perReplica, window.sloMs))

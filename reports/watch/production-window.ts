@@ -19,4 +19,9 @@ export interface ProductionWindow {
   readonly versions?: readonly string[]
 }
 
+export const hourS = 3600
+
+/** The beginning of the hour of a time, seconds since 1970. */
+export const hourOf = (atS: number): number => Math.floor(atS / hourS) * hourS
+
 export const untilS = ({ fromS, seconds }: Pick<ProductionWindow, 'fromS' | 'seconds'>): number => fromS + seconds

@@ -1,8 +1,7 @@
 /** Traffic against what the deployed replicas carry: counted, hour by hour. */
 import { replicasFor } from '../../search/objective.ts'
-import type { ProductionWindow } from './production-window.ts'
+import { hourOf, hourS, type ProductionWindow } from './production-window.ts'
 
-const hourS = 3600
 /** Hours by which a fleet is judged too large: a week, of which so many must have been seen. */
 const weekHours = 168
 const seenHours = 120
@@ -19,7 +18,7 @@ interface TrafficHour {
 export type Traffic = readonly TrafficHour[]
 
 export function trafficAfter(before: Traffic, { fromS, rateRps }: ProductionWindow, replicas: number | undefined): Traffic {
-  const atS = Math.floor(fromS / hourS) * hourS
+  const atS = hourOf(fromS)
   const last = before.at(-1)
   const hour = { atS, mostRps: rateRps, ...(replicas !== undefined && { replicas }) }
   if (last?.atS !== atS) return [...before, hour].filter((one) => one.atS > atS - weekHours * hourS)

@@ -1,5 +1,4 @@
 /** Puts the parts together that an experiment asks for. The one place that knows which backend and sampler there are. */
-
 import { recommend } from '../../reports/recommendation/recommend.ts'
 import { assessStop, createRng, createSampler, spaceSize } from '../../search/index.ts'
 import { steadyNowMs } from '../../trials/clock.ts'

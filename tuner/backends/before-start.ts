@@ -1,5 +1,4 @@
 /** What a run needs of this machine and of its files, looked at before anything is kept or started: what is missing after an hour of trials costs the hour. */
-
 import { statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { PayloadError } from '../../profiler/profiler-errors.ts'

@@ -1,5 +1,4 @@
 /** What a reader must know of this machine's GPUs before anything else: why one is not used, and what is odd about one that is. */
-
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { builtinProtocol, type ComputingEngine, missingGpuDriver } from '../../trials/launchers/builtin.ts'
 import { isStarted } from '../../trials/launchers/template.ts'

@@ -1,5 +1,4 @@
 /** An experiment as the search sees it: space, exact prices, the SLO as limit. */
-
 import type { View } from '../../reports/recommendation/judged.ts'
 import { learnsPlainly } from '../../search/objective.ts'
 import { configurationKey } from '../../search/space.ts'

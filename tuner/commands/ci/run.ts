@@ -3,9 +3,9 @@ import { appendFileSync } from 'node:fs'
 import { type Check, checksOf } from '../../../reports/comparison/build-checks.ts'
 import { annotations, junitXml, summaryMarkdown } from '../../../reports/comparison/build-output.ts'
 import { otherQuestions } from '../../../reports/comparison/comparison.ts'
-import { documentOf, type RecommendationDocument } from '../../../reports/report/recommendation-json.ts'
+import { documentOf, type RecommendationDocument, recommendationJson } from '../../../reports/report/recommendation-json.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
-import { exitCodes, UserError } from '../../exit-codes.ts'
+import { exitCodes, usageError } from '../../exit-codes.ts'
 import { parseShare } from '../../experiment/units.ts'
 import { glyph, paint, type Style, styleOf } from '../../render/glyphs.ts'
 import { mustBeWritable } from '../../writable-places.ts'
@@ -22,12 +22,10 @@ export interface CiFlags {
   readonly json?: boolean
 }
 
-const usage = (message: string, hint: string) => new UserError(message, hint, exitCodes.usage)
-
 /** Returns the exit code. @throws UserError */
 export async function ci(id: string | undefined, flags: CiFlags): Promise<number> {
   if (flags.baseline === undefined && flags.saveBaseline === undefined)
-    throw usage('tune ci compares with nothing', 'name a baseline (--baseline), or keep the first one: --save-baseline baseline.json')
+    throw usageError('tune ci compares with nothing', 'name a baseline (--baseline), or keep the first one: --save-baseline baseline.json')
   const mostWorse = share(flags.maxRegression)
   mustBeWritable({ '--junit': flags.junit, '--save-baseline': flags.saveBaseline })
   const { record, recommendation } = await reopen(id, flags)
@@ -35,7 +33,7 @@ export async function ci(id: string | undefined, flags: CiFlags): Promise<number
   const checks = flags.baseline === undefined ? [] : checksAgainst(await recommended(flags.baseline, flags, '--baseline'), now, mostWorse)
   await tell(record.name, checks, flags)
   if (flags.saveBaseline !== undefined) {
-    await writeAtomically(flags.saveBaseline, `${JSON.stringify(now, null, 2)}\n`)
+    await writeAtomically(flags.saveBaseline, recommendationJson(recommendation))
     if (!flags.json) process.stdout.write(`${flags.saveBaseline}\n`)
   }
   return exitCodeFor(checks)
@@ -45,14 +43,14 @@ function share(text: string): number {
   try {
     return parseShare(text)
   } catch (error) {
-    throw usage(`--max-regression ${text}: ${(error as Error).message}`, 'e.g. --max-regression 5%')
+    throw usageError(`--max-regression ${text}: ${(error as Error).message}`, 'e.g. --max-regression 5%')
   }
 }
 
 function checksAgainst(baseline: RecommendationDocument, now: RecommendationDocument, mostWorse: number): Check[] {
   const other = otherQuestions(baseline, now)
   if (other.length === 0) return checksOf(baseline, now, mostWorse)
-  throw usage(`the baseline was asked another question: ${other.join('; ')}`, 'keep a new one: --save-baseline FILE')
+  throw usageError(`the baseline was asked another question: ${other.join('; ')}`, 'keep a new one: --save-baseline FILE')
 }
 
 async function tell(name: string, checks: readonly Check[], { json, junit }: CiFlags): Promise<void> {

@@ -1,5 +1,6 @@
 /** `tune compare`: recommendations side by side, the later ones against the first. Runs nothing. */
 import {
+  type Best,
   bestCostText,
   type Change,
   changeOf,
@@ -27,8 +28,6 @@ interface Side {
   readonly circumstances: readonly string[]
   readonly change?: Change
 }
-
-type Best = NonNullable<RecommendationDocument['best']>
 
 /** One alone is compared with the newest. Returns the exit code. @throws UserError */
 export async function compare(given: readonly string[], flags: CompareFlags): Promise<number> {

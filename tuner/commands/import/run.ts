@@ -7,7 +7,7 @@ import { recommendationJson } from '../../../reports/report/recommendation-json.
 import type { Configuration } from '../../../search/types.ts'
 import { sourceParameter } from '../../../trials/resources.ts'
 import type { ExperimentRecord, FinishedTrial } from '../../../trials/types.ts'
-import { exitCodes, UserError } from '../../exit-codes.ts'
+import { exitCodes, UserError, usageError } from '../../exit-codes.ts'
 import { loadExperiment } from '../../experiment/load-experiment.ts'
 import { defaults } from '../../experiment/names.ts'
 import { knownParameter } from '../../experiment/parameters.ts'
@@ -36,8 +36,6 @@ export interface ImportFlags {
 
 type Imported = ReturnType<typeof importTrials>
 
-const usage = (message: string, hint: string) => new UserError(message, hint, exitCodes.usage)
-
 /** Each is written by itself, safe from a crash. */
 const mostConfigurations = 10_000
 
@@ -45,7 +43,7 @@ const mostConfigurations = 10_000
 export async function importFiles(given: readonly string[], flags: ImportFlags): Promise<number> {
   const slo = writtenSlo(flags.slo, parseShare(defaults.errorRate))
   if (slo.limits)
-    throw usage(
+    throw usageError(
       'results of other tools have no joint percentile, and --slo names several limits',
       "give one limit, e.g. 50ms or 'ttft p95<300ms'",
     )
@@ -53,7 +51,7 @@ export async function importFiles(given: readonly string[], flags: ImportFlags):
   const imported = readAll(given, (files) => importTrials(files, slo, flags.oneServer === true), on)
   refuse(imported, flags)
   const model = flags.model ?? imported.model
-  if (model === undefined) throw usage('the files do not tell which model was served', 'say it: --model bert')
+  if (model === undefined) throw usageError('the files do not tell which model was served', 'say it: --model bert')
   const experiment = experimentOf(imported, model, flags)
   const trials = trialsOf(imported, new Date().toISOString())
   const record: ExperimentRecord = { ...newRecord(experiment, experimentId(experiment.name)), state: 'done' }
@@ -109,7 +107,7 @@ function valuesOf(text: string, where: string): Configuration {
     text.split(',').map((pair) => {
       const [, name, value] = /^\s*([A-Za-z_][\w.-]*)\s*=\s*(\S.*?)\s*$/.exec(pair) ?? []
       if (name === undefined || value === undefined || name === sourceParameter)
-        throw usage(`${where}: '${pair}' names no value`, 'write gpu=T4,cpuCores=4')
+        throw usageError(`${where}: '${pair}' names no value`, 'write gpu=T4,cpuCores=4')
       return [name, givenValue(name, value, where)]
     }),
   )
@@ -121,17 +119,17 @@ function givenValue(name: string, text: string, where: string): number | string 
     return knownParameter(name)?.parse?.(text) ?? text
   } catch (error) {
     if (!(error instanceof UnitError)) throw error
-    throw usage(`${where}: ${name}: ${error.message}`, error.hint)
+    throw usageError(`${where}: ${name}: ${error.message}`, error.hint)
   }
 }
 
 /** A price that nobody named is no price. */
 function refuse({ trials }: Imported, { on }: ImportFlags): void {
   if (trials.length > mostConfigurations)
-    throw usage(`${trials.length} configurations: at most ${mostConfigurations} are imported at once`, 'give fewer files')
+    throw usageError(`${trials.length} configurations: at most ${mostConfigurations} are imported at once`, 'give fewer files')
   const unpriced = trials.find(({ configuration }) => configuration.gpu === undefined && configuration.cpuCores === undefined)
   if (unpriced !== undefined)
-    throw usage(
+    throw usageError(
       `what the server of ${unpriced.configuration[sourceParameter]} ran on is not known, and with it its price`,
       on === undefined
         ? 'say it: --on gpu=T4,cpuCores=4, or gpu=T4@FILE where files differ'

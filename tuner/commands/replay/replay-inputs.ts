@@ -6,7 +6,7 @@ import { type GivenTask, parseReplayTask } from '../../../reports/imports/replay
 import { importResults, toolNames } from '../../../reports/imports/tool-results.ts'
 import { type RecordedTable, recordedTable, trueLogCosts } from '../../../search/replay-table.ts'
 import { taskObjectives } from '../../../search/replay-task.ts'
-import { exitCodes, UserError } from '../../exit-codes.ts'
+import { usageError } from '../../exit-codes.ts'
 import { defaults } from '../../experiment/names.ts'
 import { limitsOf, parseSlo } from '../../experiment/parse-slo.ts'
 import { parseMoney, parsePercentile, parseShare } from '../../experiment/units.ts'
@@ -24,19 +24,18 @@ export function readRecording(files: readonly string[], flags: InputFlags): Reco
   return flags.task === undefined ? fromTools(given, flags) : fromTask(given, flags.task, flags)
 }
 
-const usage = (message: string, hint: string): UserError => new UserError(message, hint, exitCodes.usage)
 const source = (file: string, flag: string) => ({ file, text: givenText(file, 'the file', flag, 'data') })
 
 function fromTask(files: readonly string[], path: string, { slo, pricePerHour }: InputFlags): Recording {
   if (slo !== undefined || pricePerHour !== undefined)
-    throw usage(
+    throw usageError(
       `${slo === undefined ? '--price-per-hour' : '--slo'} is for results of other tools; a task has its own`,
       'leave it out, or change the task: constraint, price',
     )
-  if (files.length > 1) throw usage('a task explains one table', 'give one file')
+  if (files.length > 1) throw usageError('a task explains one table', 'give one file')
   const task = parseReplayTask(source(path, '--task'))
   const table = files[0] ?? (task.table && join(dirname(path), task.table))
-  if (table === undefined) throw usage('no table is given', `tune replay FILE --task ${path}, or table: FILE in the task`)
+  if (table === undefined) throw usageError('no table is given', `tune replay FILE --task ${path}, or table: FILE in the task`)
   const recording = readOwnTable(task, source(table, 'FILE'))
   return { ...recording, notes: [...recording.notes, ...miscounted(path, task, recordedTable(recording.task, recording.rows))] }
 }
@@ -62,14 +61,14 @@ function miscounted(path: string, task: GivenTask, recorded: RecordedTable): str
 
 function fromTools(files: readonly string[], { slo, pricePerHour }: InputFlags): Recording {
   if (files.length === 0)
-    throw usage(
+    throw usageError(
       'no table is given',
       `tune replay TABLE --task TASK, or tune replay RESULTS --slo 50ms with results of ${toolNames.join(', ')}`,
     )
   const entry = slo === undefined ? undefined : parseSlo(slo)
   const [limit, ...more] = entry ? limitsOf(entry) : []
   if (more.length > 0)
-    throw usage(
+    throw usageError(
       'results of other tools have no joint percentile, and --slo names several limits',
       "give one limit, e.g. 50ms or 'ttft p95<300ms'",
     )

@@ -18,7 +18,7 @@ interface LogOptions {
   readonly percentile: number
 }
 
-/** Where reading goes on: which file, and behind which byte. */
+/** Where reading goes on: which file, and behind which byte: the last one before the first request of a window that is not over. */
 interface Place {
   readonly inode: number
   readonly offset: number
@@ -54,11 +54,15 @@ export class LogSource implements Source {
     const now = fileAt(path)
     if (now === undefined) throw new UserError(`there is no log ${path}`, 'check the path given with --log', exitCodes.usage)
     const open = new Map<number, Open>()
-    const rest: { inode: number; offset: number; fromS: number }[] = []
+    const until = Math.floor((nowS - lateS) / windowS) * windowS
+    const before = placeOf(place)
+    let next = before ?? { inode: now.ino, offset: 0 }
+    /** A request of a window that is not over was read. */
+    let ahead = false
     let [strange, seen] = [0, 0]
     let example = ''
     let format = this.#options.format
-    for (const { file, inode, offset } of filesSince(path, now, placeOf(place))) {
+    for (const { file, inode, offset } of filesSince(path, now, before)) {
       for await (const { text, end } of linesOf(file, offset, signal)) {
         if (text === '') continue
         seen++
@@ -70,16 +74,16 @@ export class LogSource implements Source {
           continue
         }
         const fromS = Math.floor(request.atS / windowS) * windowS
-        rest.push({ inode, offset: end, fromS })
+        ahead ||= fromS >= until
+        if (!ahead) next = { inode, offset: end }
         if (fromS >= (sinceS ?? 0)) this.#count(open, fromS, request)
       }
     }
     if (seen > 0 && strange === seen) throw unreadable(path, example)
-    const until = Math.floor((nowS - lateS) / windowS) * windowS
     const closed = [...open].filter(([fromS]) => fromS < until).sort(([a], [b]) => a - b)
     return {
       windows: closed.map(([fromS, window]) => this.#window(fromS, window)),
-      place: placeBefore(rest, until, placeOf(place), now),
+      place: next,
       notes: strange > 0 ? [`${strange} of ${seen} lines of ${path} are no requests, e.g. ${example.slice(0, 120)}`] : [],
     }
   }
@@ -119,18 +123,6 @@ const unreadable = (path: string, line: string): UserError =>
 const placeOf = (value: unknown): Place | undefined => {
   const { inode, offset } = (value ?? {}) as Partial<Place>
   return typeof inode === 'number' && typeof offset === 'number' ? { inode, offset } : undefined
-}
-
-/** Behind the last line before the first that belongs to a window that is not over. */
-function placeBefore(
-  lines: readonly { readonly inode: number; readonly offset: number; readonly fromS: number }[],
-  until: number,
-  before: Place | undefined,
-  now: Stats,
-): Place {
-  const first = lines.findIndex(({ fromS }) => fromS >= until)
-  const last = first < 0 ? lines.at(-1) : lines[first - 1]
-  return last ? { inode: last.inode, offset: last.offset } : (before ?? { inode: now.ino, offset: 0 })
 }
 
 const fileAt = (path: string): Stats | undefined => {
