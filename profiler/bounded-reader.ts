@@ -38,6 +38,9 @@ const fileVariable = 'TUNE_MAX_FILE_MIB'
 const answerVariable = 'TUNE_MAX_ANSWER_MIB'
 export const answerBytes = (): number => raised(answerVariable) ?? 64 * MiB
 
+/** How many answers of a size are held at once, to be compared: together no more than one may have; never none. @param bytes of one */
+export const answersHeld = (bytes: number): number => Math.max(1, Math.floor(answerBytes() / Math.max(1, bytes)))
+
 /** A limit that the user has set in the environment, bytes. */
 function raised(variable: string): number | undefined {
   const given = Number(process.env[variable])

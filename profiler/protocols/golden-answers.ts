@@ -5,6 +5,7 @@
  * What a server answers otherwise each time that it is asked the same (sampled texts, ids, times) is found by asking it several times, and left out; so is what
  * tells of the server and not of the request (its port, its process, its settings).
  */
+import { createHash } from 'node:crypto'
 import { isRecord } from '../plain-record.ts'
 import type { Answered } from '../types.ts'
 
@@ -46,6 +47,10 @@ const tolerances: Readonly<Record<Bits, Tolerance>> = {
 /** Of a longer list so many are kept, from its beginning to its end. */
 const mostKept = 2_048
 const mostPaths = 1_000
+/** Of a longer text its beginning is kept, with what tells it from others. */
+const mostLetters = 2_048
+const digestOf = (text: string): string =>
+  `${text.slice(0, 80)}... (${text.length} characters, sha256 ${createHash('sha256').update(text).digest('hex').slice(0, 16)})`
 
 function leavesOf({ result, generated }: Pick<Answered, 'result' | 'generated'>): Leaves {
   if (generated) return { text: [firstWord(String(result))] }
@@ -76,7 +81,8 @@ function gather(value: unknown, path: string, leaves: Record<string, unknown[]>)
 }
 
 /** The count stands in front: a list that is longer is another answer. */
-function thinned(values: readonly unknown[]): readonly unknown[] {
+function thinned(all: readonly unknown[]): readonly unknown[] {
+  const values = all.map((value) => (typeof value === 'string' && value.length > mostLetters ? digestOf(value) : value))
   if (values.length <= mostKept) return values
   const step = values.length / mostKept
   return [`${values.length} values`, ...Array.from({ length: mostKept }, (_, i) => values[Math.floor(i * step)])]

@@ -1,4 +1,4 @@
-import { BoundError, jsonFrom } from '../bounded-reader.ts'
+import { answersHeld, BoundError, jsonFrom } from '../bounded-reader.ts'
 import type { ItemSource, PayloadSource } from '../payload-source.ts'
 import { ProtocolError } from '../profiler-errors.ts'
 import { hrefOf, namesSocket, pathBelow, type ServerAddress, serverAddress, socketHint } from '../server-address.ts'
@@ -96,7 +96,7 @@ export function httpProtocol(dialect: Dialect, options: Parameters<ProtocolModul
           `${hrefOf(parseUrl(name, url), target.path)} answered 200, but ${wrong}: ${excerpt(text)}`,
           noJsonHint(text),
         )
-      await checkTogether(dialect, target, signal)
+      await checkTogether(dialect, target, differentOnes(bodies).slice(0, answersHeld(text.length)), signal)
       return target
     },
   }
@@ -107,10 +107,14 @@ const answeredOf = (dialect: Dialect, document: unknown): Answered => ({
   result: dialect.result ? dialect.result(document) : document,
 })
 
-async function checkTogether(dialect: Dialect, target: Extract<Target, { kind: 'http' }>, signal: AbortSignal): Promise<void> {
+async function checkTogether(
+  dialect: Dialect,
+  target: Extract<Target, { kind: 'http' }>,
+  bodies: readonly RequestBody[],
+  signal: AbortSignal,
+): Promise<void> {
   const { result } = dialect
   if (result === undefined) return
-  const bodies = differentOnes(target.bodies)
   const wrong = await mixedUp(bodies.length, async (i) => {
     try {
       return valuesOf({ result: result(jsonFrom(await postOnce(dialect.name, target, bodies[i]!, signal))) })

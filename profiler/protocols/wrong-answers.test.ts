@@ -1,7 +1,7 @@
 /** Servers that answer 200, or OK, to something else than they were asked: each is refused before it is measured, and its twin that answers well is not. */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { type Handler, startGrpcServer } from '../testing/known-grpc-server.ts'
 import { type Field, wire } from '../testing/wire.ts'
 import { protocolFor } from './index.ts'
@@ -92,6 +92,11 @@ describe('requests that come together', () => {
       why: 'answers-differ',
       message: expect.stringMatching(/requests that come together get other answers than alone: \[.+\] in place of \[.+\]/),
     })
+  })
+  test('not more at once than are held: of answers as long as all of them may be, none', async () => {
+    vi.stubEnv('TUNE_MAX_ANSWER_MIB', String(200 / 2 ** 20))
+    await expect(asked(() => 0)).resolves.toBeDefined()
+    vi.unstubAllEnvs()
   })
   test('of a server whose answers differ by themselves nothing is said', () => {
     randomly = true

@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Answered, AnswerReading, Target } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
 import { rememberSecret } from '../secrets.ts'
@@ -14,7 +14,10 @@ let folder: string
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'tune-golden-'))
 })
-afterEach(() => rmSync(folder, { recursive: true, force: true }))
+afterEach(() => {
+  vi.unstubAllEnvs()
+  rmSync(folder, { recursive: true, force: true })
+})
 
 const { signal } = new AbortController()
 const first: AnswerRules = { expect: [], golden: 'first' }
@@ -315,6 +318,27 @@ describe('the first configuration is asked', () => {
     const { answers } = await served.launcher.launch({}, 1, signal)
     expect(served.bodies).toEqual([0, 1, 0, 1, 0, 1])
     expect(answers!.spec.golden!.answers.map(({ body }) => body)).toEqual([0, 1])
+  })
+
+  test('for no more answers than are held at once, and so is every other one', async () => {
+    // Of 1 KiB in all, and each a little less than half of it.
+    vi.stubEnv('TUNE_MAX_ANSWER_MIB', String(1 / 1024))
+    const long: Answers = (_, body) => ({ y: body + 0.5, why: 'x'.repeat(450) })
+    const served = serving(long, first)
+    await served.launcher.launch({ batch: 1 }, 1, signal)
+    expect(served.bodies).toEqual([0, 1, 0, 1, 0, 1])
+    await served.launcher.launch({ batch: 2 }, 2, signal)
+    expect(served.bodies.slice(6)).toEqual([0, 1])
+  })
+
+  test('and of a long text what tells it from others is kept, not all of it', async () => {
+    const path = join(folder, 'golden-answers.json')
+    const long = 'x'.repeat(100_000)
+    const served = serving(({ batch }) => ({ text: batch === 8 ? `${long}y` : long }), first, command, new GoldenStore(path))
+    await served.launcher.launch({ batch: 1 }, 1, signal)
+    expect(statSync(path).size).toBeLessThan(4_000)
+    await served.launcher.launch({ batch: 4 }, 2, signal)
+    await expect(served.launcher.launch({ batch: 8 }, 3, signal)).rejects.toMatchObject({ reason: 'answers-differ' })
   })
 
   test.each([

@@ -5,6 +5,7 @@
  */
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { answersHeld } from '../../profiler/bounded-reader.ts'
 import { AnswerCheck, type AnswerSpec, answeredBut } from '../../profiler/protocols/answer-check.ts'
 import { type Expectation, unexpected } from '../../profiler/protocols/expectations.ts'
 import { bitsOf, type GoldenAnswers, goldenOf } from '../../profiler/protocols/golden-answers.ts'
@@ -106,7 +107,7 @@ async function checked(predictor: Predictor, target: HttpTarget, asking: Asking)
   const before = new AnswerCheck(spec, reading)
   // Those who gave the golden answers just did, and were right.
   const own = golden?.of === nameOf(asking)
-  const answers = own ? [] : await askTogether(target, bodies, asking)
+  const answers = own ? [] : await askMany(target, bodies, asking)
   for (const [i, answer] of answers.entries()) if (answer !== undefined) before.add(bodies[i]!, answer)
   const fault = await before.fault()
   if (fault !== undefined) throw new InfeasibleError('answers-differ', fault, predictor.logPath)
@@ -172,33 +173,44 @@ async function severalRounds(target: HttpTarget, bodies: readonly number[], aski
   const { signal, rules, reading, clock = machineClock } = asking
   const startedMs = clock.now()
   const alone: (Answered | undefined)[] = []
-  while (alone.length < bodies.length && clock.now() - startedMs < longEnoughMs)
-    alone.push(...(await askTogether(target, [bodies[alone.length]!], asking)))
+  let most = bodies.length
+  while (alone.length < most && clock.now() - startedMs < longEnoughMs) {
+    const { answer, bytes } = await ask(target, bodies[alone.length]!, asking)
+    alone.push(answer)
+    most = Math.min(most, answersHeld(bytes))
+  }
   const asked = bodies.slice(0, alone.length)
+  const askTogether = async () => (await Promise.all(asked.map((body) => ask(target, body, asking)))).map(({ answer }) => answer)
   if (alone.some((answer) => answer && unexpected(answer.document, rules.expect))) return []
-  const rounds = [alone, await askTogether(target, asked, asking)]
+  const rounds = [alone, await askTogether()]
   if (!reading.tensors) await clock.sleep(Math.max(0, anotherSecondMs - (clock.now() - startedMs)), signal)
-  rounds.push(await askTogether(target, asked, asking))
+  rounds.push(await askTogether())
   return rounds
 }
 
-/** Undefined in place of an answer that did not come: load tells how often that is. */
-const askTogether = (
+/** The first, and then at once as many more as are held together. */
+async function askMany(target: HttpTarget, bodies: readonly number[], asking: Asking): Promise<(Answered | undefined)[]> {
+  const [first, ...others] = bodies
+  if (first === undefined) return []
+  const { answer, bytes } = await ask(target, first, asking)
+  const rest = await Promise.all(others.slice(0, answersHeld(bytes) - 1).map((body) => ask(target, body, asking)))
+  return [answer, ...rest.map((one) => one.answer)]
+}
+
+/** No answer in place of one that did not come: load tells how often that is. */
+async function ask(
   target: HttpTarget,
-  bodies: readonly number[],
+  body: number,
   { reading, signal, logPath }: Asking,
-): Promise<(Answered | undefined)[]> =>
-  Promise.all(
-    bodies.map(async (body) => {
-      try {
-        const answer = await reading.ask(target, body, signal)
-        const strange = target.meaning?.(target.bodies[body]!, answer)
-        if (strange !== undefined) throw new InfeasibleError('answers-differ', answeredBut(body, strange), logPath)
-        return await reading.read(answer)
-      } catch (error) {
-        signal.throwIfAborted()
-        if (error instanceof InfeasibleError) throw error
-        return undefined
-      }
-    }),
-  )
+): Promise<{ readonly answer?: Answered; readonly bytes: number }> {
+  try {
+    const bytes = await reading.ask(target, body, signal)
+    const strange = target.meaning?.(target.bodies[body]!, bytes)
+    if (strange !== undefined) throw new InfeasibleError('answers-differ', answeredBut(body, strange), logPath)
+    return { answer: await reading.read(bytes), bytes: bytes.byteLength }
+  } catch (error) {
+    signal.throwIfAborted()
+    if (error instanceof InfeasibleError) throw error
+    return { bytes: 0 }
+  }
+}

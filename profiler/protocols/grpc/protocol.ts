@@ -1,3 +1,4 @@
+import { answersHeld } from '../../bounded-reader.ts'
 import type { ItemSource, PayloadSource } from '../../payload-source.ts'
 import { ProtocolError } from '../../profiler-errors.ts'
 import { namesSocket, pathlessHint, serverAddress } from '../../server-address.ts'
@@ -81,16 +82,21 @@ export function grpcProtocol(dialect: GrpcDialect, options: Parameters<ProtocolM
       const to = endpoint(url)
       const source: PayloadRows =
         payload.kind === 'file' ? { kind: 'rows', path: payload.path, rows: await jsonLines(payload.path) } : payload
-      const { messages, outputs, declared } = await understood(dialect.forms, async (form) => {
+      const { messages, outputs, declared, held } = await understood(dialect.forms, async (form) => {
         const made = await dialect.messages(to, model, source, form, signal)
         const [request] = made.messages as [Buffer]
         const answer = await callRaw(to, dialect.path, request, Math.max(timeoutMs, firstAnswerMs), signal).catch((error: unknown) => {
           throw asProtocolError(to, dialect.path, error, signal)
         })
-        return { ...made, declared: made.outputs, outputs: outputsOf(dialect, to, answer, { model, request, declared: made.outputs }) }
+        return {
+          ...made,
+          declared: made.outputs,
+          outputs: outputsOf(dialect, to, answer, { model, request, declared: made.outputs }),
+          held: answersHeld(answer.length),
+        }
       })
       const bodies = requestBodies(messages, 'application/grpc')
-      await checkTogether(dialect, to, bodies, timeoutMs, signal)
+      await checkTogether(dialect, to, differentOnes(bodies).slice(0, held), timeoutMs, signal)
       return {
         kind: 'http',
         transport: 'grpc',
@@ -132,11 +138,10 @@ const answeredOf = ({ model, id, tensors }: GrpcAnswer): Answered => ({
 async function checkTogether(
   dialect: GrpcDialect,
   to: GrpcEndpoint,
-  all: readonly RequestBody[],
+  bodies: readonly RequestBody[],
   timeoutMs: number,
   signal: AbortSignal,
 ): Promise<void> {
-  const bodies = differentOnes(all)
   const wrong = await mixedUp(bodies.length, async (i) => {
     const request = Buffer.from(bodies[i]!.body as Uint8Array)
     try {
