@@ -65,3 +65,11 @@ test('of thousands of problems the first are told, each cut', () => {
     expect(problems.join('\n').length).toBeLessThan(10_000)
   }
 })
+
+test('of several forms the problem of the one that was meant is told, where it stands', () => {
+  const forms = z.strictObject({ a: z.union([z.number(), z.strictObject({ file: z.string(), rows: z.number() })]) })
+  expect(() => parseYaml('a:\n  file: x\n  rows: many\n', 'file.yaml', forms)).toThrow(
+    /^file.yaml:3: a.rows: .*expected number.*got "many"/,
+  )
+  expect(() => parseYaml('a: []', 'file.yaml', forms)).toThrow(/^file.yaml:1: a: Invalid input, got \[\]/)
+})

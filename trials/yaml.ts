@@ -110,7 +110,7 @@ export function parseYaml<T>(text: string, fileName: string, schema: z.ZodType<T
     return node?.range ? lines.linePos(node.range[0]).line : 1
   }
   throw new YamlFileError(
-    firstOf(parsed.error.issues).flatMap((issue) => {
+    firstOf(parsed.error.issues.flatMap((issue) => meantIssues(issue))).flatMap((issue) => {
       const at = issue.path.join('.')
       if (issue.code === 'unrecognized_keys') {
         const known = knownKeys(schema, issue.path)
@@ -122,6 +122,20 @@ export function parseYaml<T>(text: string, fileName: string, schema: z.ZodType<T
       return [`${fileName}:${lineOf(issue.path)}: ${at ? `${at}: ` : ''}${issue.message}${got(issue.input)}`]
     }),
   )
+}
+
+type Issue = z.core.$ZodIssue
+
+/** An issue with its path from the root; that of a union is replaced by those of the alternative that was meant: the only one whose outer type fits. */
+export function meantIssues(issue: Issue, before: readonly PropertyKey[] = []): Issue[] {
+  const path = [...before, ...issue.path]
+  if (issue.code === 'invalid_union' && issue.errors.length > 0) {
+    const meant = issue.errors.filter(
+      (issues) => !issues.some((i) => i.path.length === 0 && ['invalid_type', 'invalid_value', 'invalid_union'].includes(i.code)),
+    )
+    if (meant.length === 1) return meant[0]!.flatMap((inner) => meantIssues(inner, path))
+  }
+  return [{ ...issue, path }]
 }
 
 /** @throws YamlFileError for aliases that multiply what they stand for */

@@ -2,6 +2,7 @@
 import type { z } from 'zod'
 import { latencyMetricNames } from '../../profiler/latency-metrics.ts'
 import { closest, namesNear } from '../../trials/devices/device-model-error.ts'
+import { meantIssues } from '../../trials/yaml.ts'
 import { type ExperimentEntries, experimentFileSchema, experimentJsonSchema, type ParameterEntry } from './experiment-schema.ts'
 import type { ConfigProblem, Origin } from './types.ts'
 import type { Layer, Path } from './yaml-file.ts'
@@ -48,7 +49,7 @@ export function checkLayer(layer: Layer): CheckedLayer {
   for (;;) {
     const parsed = experimentFileSchema.safeParse(raw)
     if (parsed.success) return { entries: parsed.data, problems, broken }
-    const issues = parsed.error.issues.flatMap((issue) => flatten(issue, []))
+    const issues = parsed.error.issues.flatMap((issue) => meantIssues(issue))
     for (const issue of issues) {
       problems.push(...describe(issue, layer))
       if (issue.path[0] === 'predictor') for (const key of brokenInPredictor(issue)) broken.add(key)
@@ -79,18 +80,6 @@ function brokenInPredictor(issue: Issue): string[] {
 const topKeys = Object.keys(experimentFileSchema.shape)
 
 type Issue = z.core.$ZodIssue
-
-/** An issue of a union is replaced by those of the alternative that was meant: the only one whose outer type fits. */
-function flatten(issue: Issue, before: Path): Issue[] {
-  const path = [...before, ...(issue.path as Path)] as PropertyKey[]
-  if (issue.code === 'invalid_union' && issue.errors.length > 0) {
-    const meant = issue.errors.filter(
-      (issues) => !issues.some((i) => i.path.length === 0 && ['invalid_type', 'invalid_value', 'invalid_union'].includes(i.code)),
-    )
-    if (meant.length === 1) return meant[0]!.flatMap((inner) => flatten(inner, path as Path))
-  }
-  return [{ ...issue, path }]
-}
 
 /** Of the keys of one map; they are all wrong for one reason. */
 const mostKeysNamed = 20

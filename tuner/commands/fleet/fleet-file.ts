@@ -25,9 +25,11 @@ const read = <T>(what: string, parse: (text: string | number) => T) =>
   })
 const gpuName = read("a GPU of the catalogue, as in 'A100-80GB'", (text) => findGpu(String(text)))
 const demand = z.union([
-  positive.transform((rps): Demand => steadyDemand(rps)),
   z.strictObject({ trace: z.string().min(1) }),
-  read("requests per second, or a day: '0-8:20, 8-20:200, 20-24:60'", (text): Demand => tableDemand(String(text))),
+  read(
+    "requests per second, or a day: '0-8:20, 8-20:200, 20-24:60'",
+    (given): Demand => (typeof given === 'number' ? steadyDemand(given) : tableDemand(given)),
+  ),
 ])
 
 const gpu = z.strictObject({

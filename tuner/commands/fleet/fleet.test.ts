@@ -40,7 +40,7 @@ test('all that is wrong is told at once, with its line', () => {
   for (const message of [
     /fleet.yaml:1: gpus.A100-80GB.count/,
     /fleet.yaml:3: models.a: needs what was measured of it/,
-    /fleet.yaml:4: models.b.demand/,
+    /fleet.yaml:4: models.b.demand: hour 8 is not given .*got "0-8:5"/,
     /fleet.yaml:5: models.c: unknown key 'oops'/,
   ])
     expect(wrong).toThrow(message)
