@@ -85,7 +85,20 @@ function copyLeft(from: CliBox, to: CliBox, names = left): void {
 }
 
 /** Commands of which no measurement decides how they end. */
-const certain = ['calibrate', 'completion', 'config', 'doctor', 'estimate', 'import', 'list', 'predictor', 'replay', 'store', '--dry-run']
+const certain = [
+  'calibrate',
+  'completion',
+  'config',
+  'doctor',
+  'estimate',
+  'fleet',
+  'import',
+  'list',
+  'predictor',
+  'replay',
+  'store',
+  '--dry-run',
+]
 
 /** Commands that read what was found: each page's stand after its own simulated search of a named server, else after the same search in virtual time, whose end is known. */
 const readers = ['show', 'compare', 'ci', 'plan', 'spec', 'report', 'watch']

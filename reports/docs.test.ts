@@ -60,3 +60,8 @@ const fewFigures = 4
 test('every spec target is documented', () => {
   for (const target of specTargets) expect(doc('deploying.md')).toContain(`| \`${target}\` |`)
 })
+
+test('the fleet file that is shown is the one that the page reads', () => {
+  const [, yaml] = /```yaml\n([\s\S]*?)```/.exec(doc('fleet.md'))!
+  expect(yaml).toBe(doc(join('files', 'fleet.yaml')))
+})

@@ -53,7 +53,7 @@ export function fleetBlocks({ atPeaks, byHour, compared, peaksRps }: FleetPlan, 
   ]
 }
 
-export const fleetJson = ({ atPeaks, byHour, ...plan }: FleetPlan): string =>
+export const fleetJson = ({ atPeaks, byHour, hoursRps: _, ...plan }: FleetPlan): string =>
   `${JSON.stringify({ schemaVersion: 1, ...packed(atPeaks), ...plan, ...(byHour && { byHour: byHour.map(packed) }) }, null, 2)}\n`
 
 const packed = ({ gpus, pricePerHour, boundPerHour }: Packing) => ({

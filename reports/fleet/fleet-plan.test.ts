@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { steadyDemand, tableDemand } from '../plan/demand.ts'
+import { steadyDemand, tableDemand, traceDemand } from '../plan/demand.ts'
 import { toText } from '../report/document/markdown.ts'
 import { fleetBlocks, fleetJson } from './fleet-blocks.ts'
 import { hourlyPeaks, planFleet } from './fleet-plan.ts'
@@ -22,6 +22,16 @@ test('the highest rate of each hour, over all days', () => {
   expect(hourlyPeaks(spans(1, 2, 5, 1)).filter((_, hour) => hour % 12 === 0)).toEqual([5, 2])
 })
 
+test('a trace with times of the calendar is taken at its hours, by the clock of the zone', () => {
+  const begin = Date.UTC(2026, 6, 1, 22) / 1000
+  const trace = (from: number) => traceDemand(`${from},5\n${from + 3600},90\n${from + 7200},20\n${from + 86_400},5\n`, 't.csv')
+  const busiest = (...given: Parameters<typeof hourlyPeaks>) => hourlyPeaks(...given).indexOf(90)
+  expect(busiest(trace(begin))).toBe(23)
+  expect(busiest(trace(begin), 'Europe/Berlin')).toBe(1)
+  expect(busiest(trace(0), 'Europe/Berlin')).toBe(1)
+  expect(hourlyPeaks(trace(begin)).toSorted()).toEqual(hourlyPeaks(trace(0)).toSorted())
+})
+
 test('one packing for the peaks, and one for every hour; what is kept free counts', async () => {
   const plan = await planFleet(models, kinds)
   expect(plan.atPeaks.pricePerHour).toBe(6)
@@ -41,8 +51,8 @@ test('one packing for the peaks, and one for every hour; what is kept free count
 test('a table of replicas: slices by name or by their number, what takes too long or failed left out', () => {
   const text = 'gpuSlices,batchSize,latencyMs,throughputRps,infeasible\n1,4,20,50,0\n7,8,90,400,0\n2,8,40,120,0\n4,8,,,1\n'
   expect(readSegments(text, 't.csv', 'A100-80GB', 50)).toEqual([
-    { gpu: 'A100-80GB', slice: '1g.10gb', gpus: 1, rateRps: 50, label: 'batchSize 4' },
-    { gpu: 'A100-80GB', slice: '2g.20gb', gpus: 1, rateRps: 120, label: 'batchSize 8' },
+    { gpu: 'A100-80GB', slice: '1g.10gb', gpus: 1, rateRps: 50, label: 'batchSize 4', row: { line: 2, values: { batchSize: '4' } } },
+    { gpu: 'A100-80GB', slice: '2g.20gb', gpus: 1, rateRps: 120, label: 'batchSize 8', row: { line: 4, values: { batchSize: '8' } } },
   ])
   expect(readSegments('gpu,slice,rateRps\nL4,,9\nA30,2g.12gb,4\n', 't.csv', undefined).map(({ gpu, slice }) => [gpu, slice])).toEqual([
     ['L4', 'whole'],

@@ -9,6 +9,8 @@ export interface FleetPlan {
   /** What each hour of the day would take by itself; absent where all are alike. */
   readonly byHour?: readonly Packing[]
   readonly peaksRps: readonly number[]
+  /** Of each model, what its replicas must carry in each hour of the day, what is kept free counted in. */
+  readonly hoursRps: readonly (readonly number[])[]
   readonly compared: { readonly aGpuEach?: Compared; readonly eachAlone: Compared; readonly firstFit: Compared }
 }
 
@@ -17,6 +19,7 @@ const hoursOfDay = 24
 /**
  * @param headroom share of each replica's rate that is kept free
  * @param seconds for the solver, half of them for the peaks, the others for the hours that differ
+ * @param timezone of the hours, IANA
  * @throws FleetError as `pack` does
  */
 export async function planFleet(
@@ -24,8 +27,9 @@ export async function planFleet(
   kinds: readonly GpuKind[],
   headroom = 0,
   seconds = 40,
+  timezone = 'UTC',
 ): Promise<FleetPlan> {
-  const hours = models.map(({ demand }) => hourlyPeaks(demand).map((rps) => rps / (1 - headroom)))
+  const hours = models.map(({ demand }) => hourlyPeaks(demand, timezone).map((rps) => rps / (1 - headroom)))
   const peaks = hours.map((rates) => Math.max(...rates))
   // Comparisons have as many GPUs as they want.
   const endless = kinds.map(({ count: _, ...kind }) => kind)
@@ -39,6 +43,7 @@ export async function planFleet(
     atPeaks,
     ...(packed.size > 0 && { byHour: ratesOf.map((rates) => packed.get(rates.join())!) }),
     peaksRps: hours.map((rates) => Math.max(...rates) * (1 - headroom)),
+    hoursRps: hours,
     compared: {
       aGpuEach: aGpuEach(models, peaks, endless),
       eachAlone: { gpus: alone.gpus.length, pricePerHour: alone.pricePerHour },
@@ -54,19 +59,27 @@ function cheaper(found: Packing, alone: Packing, kinds: readonly GpuKind[]): Pac
 }
 
 /** The highest rate in each hour of the day, over all days of the period. Length 24. */
-export function hourlyPeaks(demand: Demand): number[] {
+export function hourlyPeaks(demand: Demand, timezone = 'UTC'): number[] {
   const peaks = new Array<number>(hoursOfDay).fill(0)
   const days = Math.max(1, Math.ceil(periodSeconds(demand) / 86_400 - 1e-9))
-  let fromS = 0
+  const beginsS = demand.beginsAtS === undefined ? 0 : secondOfDay(demand.beginsAtS, timezone)
+  let fromS = beginsS
   // A period shorter than a day begins anew within it.
-  while (fromS < days * 86_400) {
+  while (fromS < beginsS + days * 86_400) {
     for (const { rps, seconds } of demand.spans) {
       const last = Math.ceil((fromS + seconds) / 3600 - 1e-9)
-      for (let hour = Math.floor(fromS / 3600 + 1e-9); hour < Math.min(last, days * hoursOfDay); hour++) {
+      for (let hour = Math.floor(fromS / 3600 + 1e-9); hour < Math.min(last, beginsS / 3600 + days * hoursOfDay); hour++) {
         peaks[hour % hoursOfDay] = Math.max(peaks[hour % hoursOfDay]!, rps)
       }
       fromS += seconds
     }
   }
   return peaks
+}
+
+/** By the clock of a zone at that time. */
+function secondOfDay(sinceEpochS: number, timeZone: string): number {
+  const clock = new Intl.DateTimeFormat('en', { timeZone, hourCycle: 'h23', hour: 'numeric', minute: 'numeric', second: 'numeric' })
+  const part = Object.fromEntries(clock.formatToParts(sinceEpochS * 1000).map(({ type, value }) => [type, Number(value)]))
+  return part.hour! * 3600 + part.minute! * 60 + part.second!
 }

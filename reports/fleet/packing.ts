@@ -39,6 +39,10 @@ export interface Segment {
   /** What it carries within the SLO. */
   readonly rateRps: number
   readonly label: string
+  /** Of its experiment. */
+  readonly trial?: number
+  /** Of its table: where it stands, and what is told with it. */
+  readonly row?: { readonly line: number; readonly values: Readonly<Record<string, string>> }
 }
 
 export interface FleetModel {

@@ -41,8 +41,11 @@ export function readSegments(text: string, shown: string, onGpu: string | undefi
     const rateRps = number('rate')
     if (at.latency >= 0 && number('latency') > sloMs) return []
     const gpu = gpuOf(cells[at.gpu] ?? onGpu, `${shown}:${line}`)
-    const label = told.flatMap((name, i) => (name === undefined ? [] : [`${name} ${cells[i]}`])).join(', ')
-    return [{ gpu: gpu.name, slice: sliceOf(cells[at.slice], gpu, `${shown}:${line}`), gpus: 1, rateRps, label }]
+    const values = Object.fromEntries(told.flatMap((name, i) => (name === undefined || cells[i] === undefined ? [] : [[name, cells[i]]])))
+    const label = Object.entries(values)
+      .map(([name, value]) => `${name} ${value}`)
+      .join(', ')
+    return [{ gpu: gpu.name, slice: sliceOf(cells[at.slice], gpu, `${shown}:${line}`), gpus: 1, rateRps, label, row: { line, values } }]
   })
 }
 

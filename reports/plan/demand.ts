@@ -14,6 +14,8 @@ export interface Demand {
   readonly spans: readonly DemandSpan[]
   /** For people: 'a steady 100 req/s'. */
   readonly what: string
+  /** When it begins, seconds since 1970; absent: at midnight of any day. */
+  readonly beginsAtS?: number
 }
 
 /** The demand cannot be read; `hint` says what form it has. */
@@ -29,6 +31,7 @@ export class DemandError extends Error {
 }
 
 const daySeconds = 86_400
+const aYearSeconds = 365 * daySeconds
 
 /** The same rate around the clock. */
 export function steadyDemand(rps: number): Demand {
@@ -82,7 +85,9 @@ export function traceDemand(text: string, file: string): Demand {
   const days = (samples.at(-1)!.at - samples[0]!.at) / daySeconds
   const spans = samples.map(({ rps }, i): DemandSpan => ({ rps, seconds: gaps[i] ?? gaps.at(-1)! }))
   const closes = days >= 1 && Math.abs(days - Math.round(days)) < 1e-9 && spans.slice(0, -1).some(({ rps }) => rps >= spans.at(-1)!.rps)
-  const demand = { spans: closes ? spans.slice(0, -1) : spans, what: '' }
+  const beginsAtS = samples[0]!.at
+  // Smaller numbers are seconds since the trace's own beginning.
+  const demand = { spans: closes ? spans.slice(0, -1) : spans, what: '', ...(beginsAtS > aYearSeconds && { beginsAtS }) }
   const lasts = `${significant(periodSeconds(demand) / 3600)} h`
   return checked({ ...demand, what: `the trace ${file} (${demand.spans.length} rates over ${lasts})` })
 }

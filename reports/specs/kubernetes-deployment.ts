@@ -6,6 +6,7 @@ import { disruptionBudget, labelsOf, lastingOverZones, leastReplicas, lifecycle,
 import { laidOver, overlayNotes } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { podStorage, storageOf } from './model-storage.ts'
+import { cronScaled, placedNotes } from './placed.ts'
 import { environment, fileMounts, placement, probes, resourcesBlock, scratch } from './pod.ts'
 import { claimTemplates, specGpus } from './pod-gpus.ts'
 import { adapterNote, autoscaler, keda, kedaNote, queriedNamespace, unscaledNote } from './scaling.ts'
@@ -27,13 +28,14 @@ export const target: SpecTarget = {
 /** `deployment.yaml`. Throws SpecError when the GPU scheme cannot give the share, or the weights cannot be fetched. */
 function kubernetesSpec(serving: Serving, { autoscaler: asked = 'hpa', prometheus, backend }: SpecOptions): SpecFile[] {
   const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
+  const scheduled = cronScaled(serving)
   // Its targets are figures of what scales, or they are not there.
-  const scaler: Autoscaler = serving.scalable ? asked : 'none'
+  const scaler: Autoscaler = serving.scalable && serving.placed === undefined ? asked : 'none'
   const container = wholeContainer(serving, backend)
   const storage = podStorage(serving.pod ? undefined : storageOf(serving))
   const files = fileMounts(serving, serving.pod ? [] : container.files)
   const several = leastReplicas(serving, scaler !== 'none') > 1
-  const parts = { container, storage, files, scaled: scaler !== 'none', several }
+  const parts = { container, storage, files, scaled: scaler !== 'none', scheduled: scheduled.length > 0, several }
   const objects: Manifest[] = [
     ...(files.configMap ? [files.configMap] : []),
     ...claimTemplates(serving, gpu),
@@ -41,6 +43,7 @@ function kubernetesSpec(serving: Serving, { autoscaler: asked = 'hpa', prometheu
     service(serving),
     ...(scaler === 'hpa' ? [autoscaler(serving, { apiVersion: 'apps/v1', kind: 'Deployment', name: serving.name })] : []),
     ...(scaler === 'keda' ? [keda(serving, serving.name, prometheus)] : []),
+    ...scheduled,
     ...disruptionBudget(serving, several, labelsOf(serving)),
   ]
   const notes = [
@@ -48,7 +51,8 @@ function kubernetesSpec(serving: Serving, { autoscaler: asked = 'hpa', prometheu
     ...gpu.needs.map((need) => `needs: ${need}`),
     ...(serving.pod ? [] : [...container.notes, ...storage.notes, ...overlayNotes(serving)]),
     ...(scaler === 'hpa' ? [adapterNote(serving)] : scaler === 'keda' ? [kedaNote(serving, prometheus)] : []),
-    ...(scaler === asked ? [] : [unscaledNote]),
+    ...(scaler === asked || serving.placed ? [] : [unscaledNote]),
+    ...placedNotes(serving),
   ]
   const namespace = scaler === 'keda' ? queriedNamespace(serving) : serving.namespace
   return [
@@ -65,6 +69,8 @@ interface PodParts {
   readonly files: ReturnType<typeof fileMounts>
   /** An autoscaler sets the number of replicas. */
   readonly scaled: boolean
+  /** Hours set it. */
+  readonly scheduled: boolean
   /** There are several at any time. */
   readonly several: boolean
 }
@@ -77,7 +83,9 @@ function deployment(serving: Serving, parts: PodParts): Manifest {
     metadata: { name: serving.name, labels, annotations: annotationsOf(serving) },
     spec: {
       // The autoscaler owns the number; set here as well, each apply would set it back.
-      ...(parts.scaled ? {} : { replicas: serving.replicas }),
+      ...(parts.scaled || parts.scheduled ? {} : { replicas: serving.replicas }),
+      // No slice is there for one more.
+      ...(serving.placed ? { strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 0, maxUnavailable: 1 } } } : {}),
       selector: { matchLabels: labels },
       progressDeadlineSeconds: serving.held.progressSeconds,
       template: serving.pod ? ownTemplate(serving.pod, labels) : podTemplate(serving, parts, labels),

@@ -37,7 +37,7 @@ export function header(serving: Serving, notes: readonly string[] = [], mark = '
       : [`NOT MEASURED OF WHAT THIS DEPLOYS: ${figures.doubts.join('; ')}.`, `Settle it once it runs: ${verifyOf(serving)}`]),
     evidence.verdict,
     `Status: ${evidence.status} (${statuses[evidence.status]}).`,
-    `Written by tune from experiment ${evidence.experimentId}, trial ${trial} (${figures.how}${evidence.measuredAt ? `, ${evidence.measuredAt}` : ''}, seed ${evidence.seed}).`,
+    `Written by tune from ${evidence.table ?? `experiment ${evidence.experimentId}, trial ${trial} (${figures.how}${evidence.measuredAt ? `, ${evidence.measuredAt}` : ''}, seed ${evidence.seed})`}.`,
     ...sources.map((s) => `  ${s.value.padEnd(width)}  ${s.from}`),
     ...[...figures.remarks, ...notes].map((note) => `Note: ${note}`),
   ]

@@ -69,6 +69,8 @@ export interface OwnPod {
 /** The measurement that stands behind a spec. */
 export interface Evidence {
   readonly experimentId: string
+  /** Of no experiment, but a line of a table: which. */
+  readonly table?: string
   readonly seed: number
   readonly slo: Slo
   readonly verdict: string
@@ -91,7 +93,20 @@ export interface Evidence {
   readonly meanMsAtCapacity?: number
 }
 
+/** Replicas that a plan of several models placed: their GPUs have room for exactly these. */
+export interface Placed {
+  readonly replicas: number
+  /** Of each hour of the day, 24, from the first hour of `timezone`; absent: all the same. */
+  readonly byHour?: readonly number[]
+  /** Of the IANA database. */
+  readonly timezone: string
+}
+
 export interface ServingOptions {
+  /** Of what is deployed, made a DNS label; absent: the model's. */
+  readonly name?: string
+  /** In place of a demand. */
+  readonly placed?: Placed
   /** Requests per second to serve; absent: one replica. */
   readonly demandRps?: number
   /** Share of the capacity kept free. */
@@ -144,6 +159,7 @@ export interface Serving {
   readonly gpuScheme?: GpuScheme
   readonly dra?: DraOptions
   readonly replicas: number
+  readonly placed?: Placed
   /** Whether a demand, or the user, says how many. */
   readonly sized: boolean
   readonly minReplicas: number
@@ -187,12 +203,14 @@ export function servingOf({ model, candidate, resources, deployed, container, ev
       'give small letters, digits and dashes, such as --namespace ml',
     )
   const perReplicaRps = candidate.capacityRps * (1 - headroom)
+  const { placed } = options
   const replicas =
-    options.demandRps === undefined
+    placed?.replicas ??
+    (options.demandRps === undefined
       ? (candidate.replicas ?? 1)
-      : replicasFor({ demandRps: options.demandRps, headroom }, candidate.capacityRps)
+      : replicasFor({ demandRps: options.demandRps, headroom }, candidate.capacityRps))
   const minReplicas = options.minReplicas ?? replicas
-  const maxReplicas = options.maxReplicas ?? Math.max(2 * replicas, minReplicas)
+  const maxReplicas = options.maxReplicas ?? (placed ? replicas : Math.max(2 * replicas, minReplicas))
   if (!(Number.isInteger(minReplicas) && Number.isInteger(maxReplicas) && minReplicas >= 1 && maxReplicas >= minReplicas)) {
     throw new SpecError(
       `replicas from ${minReplicas} to ${maxReplicas} are no range`,
@@ -202,7 +220,7 @@ export function servingOf({ model, candidate, resources, deployed, container, ev
   const figures = figuresOf(evidence.measured, deployed)
   const serving = {
     trial: candidate.trial,
-    name: dnsLabel(model),
+    name: dnsLabel(options.name ?? model),
     model,
     modelUri: options.modelUri,
     modelVersion: options.modelVersion,
@@ -219,7 +237,8 @@ export function servingOf({ model, candidate, resources, deployed, container, ev
     gpuScheme: options.gpuScheme,
     ...(options.dra ? { dra: options.dra } : {}),
     replicas,
-    sized: [options.demandRps, candidate.replicas, options.minReplicas, options.maxReplicas].some((given) => given !== undefined),
+    ...(placed ? { placed } : {}),
+    sized: [placed, options.demandRps, candidate.replicas, options.minReplicas, options.maxReplicas].some((given) => given !== undefined),
     minReplicas,
     maxReplicas,
     ...(options.scaling ? { scaling: options.scaling } : {}),
@@ -244,14 +263,15 @@ function sourcesOf(candidate: Candidate, serving: Omit<Serving, 'sources'>, { de
     },
     {
       value: `replicas ${serving.replicas}`,
-      from:
-        demandRps === undefined && candidate.replicas === undefined
+      from: options.placed
+        ? 'as the fleet has room for'
+        : demandRps === undefined && candidate.replicas === undefined
           ? 'no demand was given: one'
           : `demand${demandRps === undefined ? '' : ` ${rate(demandRps)}`} / (capacity x (1 - headroom ${percent(headroom)})), rounded up`,
     },
     {
       value: `scaling ${serving.minReplicas} to ${serving.maxReplicas}`,
-      from: `least: ${given(options.minReplicas, 'the replicas for the demand')}; most: ${given(options.maxReplicas, 'twice as many')}`,
+      from: `least: ${given(options.minReplicas, 'the replicas for the demand')}; most: ${given(options.maxReplicas, options.placed ? 'the same' : 'twice as many')}`,
     },
     ...(serving.scalable
       ? [{ value: `scaling target ${rate(serving.perReplicaRps)} per replica`, from: `capacity x (1 - headroom ${percent(headroom)})` }]
@@ -265,7 +285,7 @@ function sourcesOf(candidate: Candidate, serving: Omit<Serving, 'sources'>, { de
 const doubtful: ReadonlySet<Status> = new Set(['refuted', 'disturbed', 'infeasible', 'failed'])
 
 /** A name that Kubernetes takes: lower case letters, digits and dashes, at most 50 characters (suffixes follow). */
-function dnsLabel(text: string): string {
+export function dnsLabel(text: string): string {
   const label = text
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '-')

@@ -7,6 +7,7 @@ import { findGpu } from '../../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
 import { partitionsOf } from '../../../trials/devices/mig-placements.ts'
 import type { PriceBook } from '../../../trials/prices/book.ts'
+import { secretSpans } from '../../../trials/secrets.ts'
 import { parseYaml } from '../../../trials/yaml.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { duration, share } from '../../experiment/schema-parts.ts'
@@ -32,10 +33,28 @@ const demand = z.union([
   ),
 ])
 
+/** It stands in manifests as it is. */
+const withoutSecret = z
+  .string()
+  .min(1)
+  .refine(
+    (text) => secretSpans(text).length === 0,
+    'holds a secret, and manifests are files that others read: give it to the cluster as a Secret',
+  )
+
+function isTimezone(name: string): boolean {
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone: name }) !== undefined
+  } catch {
+    return false
+  }
+}
+
 const gpu = z.strictObject({
   price: positive.optional(),
   count: z.number().int().min(0).optional(),
   mig: z.boolean().default(true),
+  perNode: z.number().int().min(1).default(1),
 })
 const model = z
   .strictObject({
@@ -43,6 +62,10 @@ const model = z
     table: z.string().min(1).optional(),
     gpu: gpuName.optional(),
     slo: duration.optional(),
+    image: withoutSecret.optional(),
+    port: z.number().int().min(1).max(65_535).optional(),
+    health: z.string().startsWith('/').optional(),
+    modelUri: withoutSecret.optional(),
     demand,
   })
   .superRefine(({ experiment, table }, context) => {
@@ -52,10 +75,11 @@ const model = z
 const fleet = z.strictObject({
   gpus: z.record(
     z.string(),
-    gpu.nullable().transform((given) => given ?? { price: undefined, count: undefined, mig: true }),
+    gpu.nullable().transform((given) => given ?? { price: undefined, count: undefined, mig: true, perNode: 1 }),
   ),
   models: z.record(z.string(), model),
   headroom: share.default(0),
+  timezone: z.string().refine(isTimezone, "no time zone of the IANA database, such as 'Europe/Berlin'").default('UTC'),
 })
 
 export interface FleetModelEntry {
@@ -68,36 +92,49 @@ export interface FleetModelEntry {
   readonly gpu?: string
   readonly sloMs?: number
   readonly demand: Demand
+  /** How it is deployed, as far as its experiment does not say. */
+  readonly image?: string
+  readonly port?: number
+  readonly health?: string
+  readonly modelUri?: string
 }
 
-interface FleetFile {
+export interface FleetFile {
   readonly kinds: readonly GpuKind[]
   readonly models: readonly FleetModelEntry[]
   readonly headroom: number
+  /** Of its hours. */
+  readonly timezone: string
+  /** GPUs of a node, of a kind. */
+  readonly perNode: (kind: string) => number
 }
 
 /** @throws UserError, and YamlFileError with every problem */
 export function readFleetFile(path: string, book: PriceBook): FleetFile {
   const given = parseYaml(givenText(path, 'the fleet', '--file', 'document'), path, fleet)
   const kinds = Object.entries(given.gpus).map(([name, entry]) => gpuKind(name, entry, path, book))
-  const models = Object.entries(given.models).map(([name, { slo, gpu: on, table, experiment, demand: asked }]): FleetModelEntry => {
-    const measuredOn = on?.name ?? (kinds.length === 1 ? kinds[0]!.name : undefined)
-    return {
-      name,
-      experiment,
-      ...(table !== undefined && { table: resolve(dirname(path), table) }),
-      ...(measuredOn !== undefined && { gpu: measuredOn }),
-      ...(slo !== undefined && { sloMs: slo }),
-      demand: 'trace' in asked ? tracedFrom(resolve(dirname(path), asked.trace), name) : asked,
-    }
-  })
+  const models = Object.entries(given.models).map(
+    ([name, { slo, gpu: on, table, experiment, demand: asked, ...deployed }]): FleetModelEntry => {
+      const measuredOn = on?.name ?? (kinds.length === 1 ? kinds[0]!.name : undefined)
+      return {
+        name,
+        experiment,
+        ...deployed,
+        ...(table !== undefined && { table: resolve(dirname(path), table) }),
+        ...(measuredOn !== undefined && { gpu: measuredOn }),
+        ...(slo !== undefined && { sloMs: slo }),
+        demand: 'trace' in asked ? tracedFrom(resolve(dirname(path), asked.trace), name) : asked,
+      }
+    },
+  )
   if (kinds.length === 0 || models.length === 0)
     throw new UserError(
       `${path} has no ${kinds.length === 0 ? 'gpus' : 'models'}`,
       'gpus: {A100-80GB: {}} and models: {bert: {table: bert.csv, slo: 50ms, demand: 800}}',
       exitCodes.usage,
     )
-  return { kinds, models, headroom: given.headroom }
+  const sizes = new Map(kinds.map(({ name }, i) => [name, Object.values(given.gpus)[i]!.perNode]))
+  return { kinds, models, headroom: given.headroom, timezone: given.timezone, perNode: (kind) => sizes.get(kind) ?? 1 }
 }
 
 function gpuKind(name: string, { price, count, mig }: z.output<typeof gpu>, path: string, book: PriceBook): GpuKind {

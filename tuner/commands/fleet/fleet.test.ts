@@ -1,8 +1,10 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { checkManifests } from '../../../reports/specs/validate.contract.ts'
 import { defaultPriceBook } from '../../../trials/prices/book.ts'
+import { CliBox, type CliResult } from '../../testing/run-cli.ts'
 import { readFleetFile } from './fleet-file.ts'
 
 let folder: string
@@ -47,4 +49,44 @@ test('all that is wrong is told at once, with its line', () => {
   expect(() => fileOf('gpus: {T5: {}}\nmodels: {a: {table: a.csv, demand: 1}}\n')).toThrow(/gpus: .*T5/)
   expect(() => fileOf('gpus: {GB300: {}}\nmodels: {a: {table: a.csv, demand: 1}}\n')).toThrow()
   expect(() => fileOf('gpus: {T4: {}}\nmodels: {}\n')).toThrow('has no models')
+})
+
+test('keys of deployment: GPUs of a node, the zone of the hours, and no secret that would stand in a manifest', () => {
+  const { perNode, timezone, models } = fileOf(
+    'gpus: {A100-80GB: {perNode: 8}, L4: }\nmodels: {a: {table: a.csv, demand: 5, image: "x:1", port: 9000, health: /h}}\ntimezone: Asia/Kolkata\n',
+  )
+  expect([perNode('A100-80GB'), perNode('L4'), timezone]).toEqual([8, 1, 'Asia/Kolkata'])
+  expect(models[0]).toMatchObject({ image: 'x:1', port: 9000, health: '/h' })
+  expect(() => fileOf('gpus: {L4: }\nmodels: {a: {table: a.csv, demand: 5}}\ntimezone: Mars\n')).toThrow(/no time zone/)
+  expect(() => fileOf('gpus: {L4: }\nmodels: {a: {table: a.csv, demand: 5, modelUri: "https://u:hunter22@host/m"}}\n')).toThrow(
+    /holds a secret/,
+  )
+})
+
+test('the files that it hands over are valid; what is not written, or was there before, is named', async () => {
+  const box = new CliBox()
+  try {
+    for (const name of ['fleet.yaml', 'resnet50.csv', 'vgg19.csv'])
+      writeFileSync(join(box.folder, name), readFileSync(join('docs', 'files', name)))
+    mkdirSync(join(box.folder, 'out', 'models'), { recursive: true })
+    writeFileSync(join(box.folder, 'out', 'models', 'old.yaml'), 'kind: Old\n')
+    const { code, stdout, stderr }: CliResult = await box.run(['fleet', '-f', 'fleet.yaml', '--out', 'out'])
+    expect({ code, stderr }).toMatchObject({ code: 0 })
+    expect(stdout).toContain('no packing of these costs less')
+    expect(stderr).toContain('not written: vgg19-a100-80gb')
+    expect(stderr).toContain('out/models/old.yaml is not of this fleet')
+    const written = [
+      join('nodes', 'mig-layouts.yaml'),
+      ...readdirSync(join(box.folder, 'out', 'models'))
+        .filter((f) => f !== 'old.yaml')
+        .map((f) => join('models', f)),
+    ]
+    expect(written.length).toBeGreaterThan(2)
+    for (const path of written) expect(checkManifests(readFileSync(join(box.folder, 'out', path), 'utf8')).problems, path).toEqual([])
+    const document = await box.run(['fleet', '-f', 'fleet.yaml', '--out', 'fleet.md'])
+    expect(document).toMatchObject({ code: 0, stdout: 'fleet.md\n', stderr: '' })
+    expect((await box.run(['fleet', '-f', 'fleet.yaml', '--target', 'kserve'])).stderr).toContain('name a folder')
+  } finally {
+    box.dispose()
+  }
 })

@@ -10,7 +10,8 @@ export function registerFleet(program: Command): void {
     .requiredOption('-f, --file <file>', 'fleet file: models, their demand, the GPUs to be had')
     .option('--prices <file>', 'price book (YAML), or a provider')
     .option('--solver-time <time>', 'for the solver, after which the best that is known is taken', '40s')
-    .option('--out <file>', '.md, .html, .json or .txt (default: text on the terminal)')
+    .option('--out <file>', '.md, .html, .json or .txt; or a folder, for manifests as well (default: text on the terminal)')
+    .option('--target <name>', 'of the manifests: kubernetes | kserve | seldon | kubedl (default: kubernetes)')
     .option('--json', 'print JSON')
     .option('--db <file>', 'trial store (SQLite), for models that name an experiment', defaults.db)
     .addHelpText(
@@ -25,6 +26,7 @@ A fleet file:
 
 Examples:
   tune fleet -f fleet.yaml
+  tune fleet -f fleet.yaml --out fleet            # what is said of it, and what is applied
   tune fleet -f fleet.yaml --json`,
     )
     .action(async (flags: FleetFlags) => {

@@ -1,0 +1,167 @@
+/** What a fleet hands over: cuts of nodes, deployments, replicas by hour. */
+import { expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { renderSpec } from '../specs/index.ts'
+import { checkManifests } from '../specs/validate.contract.ts'
+import { migLayoutsYaml, nodeLayouts } from './node-layouts.ts'
+import { type PackedGpu, type Segment, whole } from './packing.ts'
+import { placementsOf } from './placements.ts'
+import { tableServing } from './table-serving.ts'
+
+const segment = (slice: string, rateRps: number, gpus = 1): Segment => ({
+  gpu: 'A100-80GB',
+  slice,
+  gpus,
+  rateRps,
+  label: 'batchSize 8',
+  row: { line: 3, values: { batchSize: '8' } },
+})
+const [small, half] = [segment('1g.10gb', 10), segment('3g.40gb', 40)]
+const gpuOf = (...slots: PackedGpu['slots']): PackedGpu => ({ kind: 'A100-80GB', slots })
+const sevenths = gpuOf(...Array.from({ length: 7 }, () => ({ slice: '1g.10gb', model: 'a', segment: small })))
+const halves = gpuOf({ slice: '3g.40gb', model: 'a', segment: half }, { slice: '3g.40gb' })
+const uncut = gpuOf({ slice: whole, model: 'b', segment: segment(whole, 100, 2) })
+
+test('every slot of a packing stands in one placement, and the shares of a model are one', () => {
+  const placements = placementsOf([sevenths, sevenths, halves, uncut, uncut], () => Array(24).fill(1))
+  expect(placements.map(({ model, replicas }) => [model, replicas])).toEqual([
+    ['a', 14],
+    ['a', 1],
+    ['b', 1],
+  ])
+  expect(placements.map(({ share }) => share)).toEqual([140 / 180, 40 / 180, 1])
+})
+
+test('each hour has what its share of the requests takes, one at least, and what is spare at the peak', () => {
+  const hours = Array.from({ length: 24 }, (_, hour) => (hour < 8 ? 0 : hour < 20 ? 170 : 90))
+  const [a, b] = placementsOf([sevenths, sevenths, halves], () => hours)
+  expect(a!.byHour).toEqual([...Array(8).fill(1), ...Array(12).fill(14), ...Array(4).fill(7)])
+  expect(b!.byHour).toBeUndefined()
+  // With nine at the peak, five of fourteen are spare at every hour.
+  const [spared] = placementsOf([sevenths, sevenths], () => hours.map((rps) => rps / 2))
+  expect(spared!.byHour).toEqual([...Array(8).fill(6), ...Array(12).fill(14), ...Array(4).fill(10)])
+  for (const [i, rps] of hours.entries())
+    expect([a!, b!].every(({ byHour, replicas, share, segment: { rateRps } }) => (byHour?.[i] ?? replicas) * rateRps >= share * rps)).toBe(
+      true,
+    )
+})
+
+test('nodes are filled with GPUs that are cut alike; what the MIG manager is told has exactly the cuts of the packing', () => {
+  const gpus = [sevenths, halves, sevenths, uncut, sevenths, { ...uncut, kind: 'L4' }]
+  const layouts = nodeLayouts(gpus, (kind) => (kind === 'L4' ? 1 : 2))
+  expect(layouts.map(({ kind, config, nodes }) => [kind, config, nodes])).toEqual([
+    ['A100-80GB', 'fleet-a100-80gb-1', 1],
+    ['A100-80GB', 'fleet-a100-80gb-2', 1],
+    ['A100-80GB', undefined, 1],
+    ['L4', undefined, 1],
+  ])
+  const text = migLayoutsYaml(layouts, () => 2)!
+  const { objects, problems } = checkManifests(text)
+  expect(problems).toEqual([])
+  const { version, 'mig-configs': configs } = parse((objects[0]!.data as Record<string, string>)['config.yaml']!)
+  expect(version).toBe('v1')
+  expect(configs).toEqual({
+    'all-disabled': [{ devices: 'all', 'mig-enabled': false }],
+    'fleet-a100-80gb-1': [{ devices: 'all', 'mig-enabled': true, 'mig-devices': { '1g.10gb': 7 } }],
+    'fleet-a100-80gb-2': [
+      { devices: [0], 'mig-enabled': true, 'mig-devices': { '1g.10gb': 7 } },
+      { devices: [1], 'mig-enabled': true, 'mig-devices': { '3g.40gb': 2 } },
+    ],
+  })
+  expect(text).toContain('#   1 node with A100-80GB: kubectl label node NODE nvidia.com/mig.config=fleet-a100-80gb-1 --overwrite')
+  expect(text).toContain('#   1 node with A100-80GB stay whole: kubectl label node NODE nvidia.com/mig.config=all-disabled --overwrite')
+  const cut = layouts
+    .flatMap(({ nodes, cuts }) => Array(nodes).fill(cuts.flatMap(({ devices, slices }) => devices.flatMap(() => slices))))
+    .flat()
+  expect(cut.sort()).toEqual(gpus.flatMap(({ slots }) => slots.flatMap(({ slice }) => (slice === whole ? [] : [slice]))).sort())
+  expect(
+    migLayoutsYaml(
+      nodeLayouts([uncut], () => 1),
+      () => 1,
+    ),
+  ).toBeUndefined()
+})
+
+test('a node that is not full says what the rest of it is', () => {
+  const told = parse(
+    (
+      checkManifests(
+        migLayoutsYaml(
+          nodeLayouts([halves], () => 4),
+          () => 4,
+        )!,
+      ).objects[0]!.data as Record<string, string>
+    )['config.yaml']!,
+  )
+  expect(told['mig-configs']['fleet-a100-80gb-1']).toEqual([
+    { devices: [0], 'mig-enabled': true, 'mig-devices': { '3g.40gb': 2 } },
+    { devices: [1, 2, 3], 'mig-enabled': false },
+  ])
+})
+
+const replica = (byHour?: readonly number[]) =>
+  tableServing(
+    {
+      name: 'a A100 1g',
+      model: 'a',
+      table: 'a.csv',
+      segment: small,
+      headroom: 0.1,
+      sloMs: 200,
+      placed: { replicas: 14, ...(byHour && { byHour }), timezone: 'Europe/Berlin' },
+    },
+    { image: 'registry.example/a:1', port: 9000, health: '/healthz' },
+  )
+const manifestsOf = async (byHour?: readonly number[]) => {
+  const { text } = (await renderSpec('kubernetes', replica(byHour)))[0]!
+  const { objects, problems } = checkManifests(text)
+  expect(problems).toEqual([])
+  return {
+    text,
+    of: (kind: string) => objects.find((object) => object.kind === kind) as { metadata: { name: string }; spec: object } | undefined,
+  }
+}
+
+test('a row of a table deploys the image that was named, on its slice, with what the row tells, and claims nothing', async () => {
+  const { text, of } = await manifestsOf()
+  expect(of('Deployment')).toMatchObject({
+    metadata: { name: 'a-a100-1g' },
+    spec: {
+      replicas: 14,
+      strategy: { rollingUpdate: { maxSurge: 0, maxUnavailable: 1 } },
+      template: {
+        spec: {
+          containers: [
+            {
+              image: 'registry.example/a:1',
+              env: [{ name: 'BATCH_SIZE', value: '8' }],
+              ports: [{ containerPort: 9000 }],
+              readinessProbe: { httpGet: { path: '/healthz' } },
+              resources: { limits: { 'nvidia.com/mig-1g.10gb': '1' } },
+            },
+          ],
+        },
+      },
+    },
+  })
+  expect(of('HorizontalPodAutoscaler')).toBeUndefined()
+  expect(of('ScaledObject')).toBeUndefined()
+  expect(text).toContain('# NOT MEASURED OF WHAT THIS DEPLOYS: a.csv, line 3 says what a replica carries')
+  expect(text).toContain('Written by tune from a.csv, line 3.')
+  expect((await renderSpec('kserve', replica())).flatMap((file) => checkManifests(file.text).problems)).toEqual([])
+})
+
+test('replicas follow the hours by cron, over midnight too, begun before their hour; the number is left to it', async () => {
+  const { of } = await manifestsOf([...Array(2).fill(14), ...Array(6).fill(1), ...Array(12).fill(7), ...Array(4).fill(14)])
+  expect(of('Deployment')!.spec).not.toHaveProperty('replicas')
+  const cron = (start: string, end: string, desiredReplicas: string) => ({
+    type: 'cron',
+    metadata: { timezone: 'Europe/Berlin', start, end, desiredReplicas },
+  })
+  expect(of('ScaledObject')!.spec).toEqual({
+    scaleTargetRef: { name: 'a-a100-1g' },
+    minReplicaCount: 1,
+    maxReplicaCount: 14,
+    triggers: [cron('55 7 * * *', '0 20 * * *', '7'), cron('55 19 * * *', '0 2 * * *', '14')],
+  })
+})

@@ -1,0 +1,124 @@
+/** How the GPUs of a packing stand in nodes, and what NVIDIA's MIG manager is told to cut there. */
+import { stringify } from 'yaml'
+import { type PackedGpu, whole } from './packing.ts'
+
+/** GPUs of a node that are cut alike. No slices: they stay whole. */
+interface Cut {
+  /** Indexes within the node. */
+  readonly devices: readonly number[]
+  readonly slices: readonly string[]
+}
+
+/** Nodes that are alike. */
+export interface NodeLayout {
+  readonly kind: string
+  /** Value of the label that the MIG manager reads; absent: nothing there is cut. */
+  readonly config?: string
+  readonly nodes: number
+  readonly cuts: readonly Cut[]
+}
+
+/** The label's value for GPUs that stay whole, of NVIDIA's own layouts. */
+const uncut = 'all-disabled'
+const label = 'nvidia.com/mig.config'
+const configMapName = 'tune-fleet-mig-layouts'
+
+/**
+ * Fills nodes with GPUs that are cut alike, so that few layouts are needed; what is left over shares nodes.
+ * @param perNode GPUs of a node, of a kind
+ */
+export function nodeLayouts(gpus: readonly PackedGpu[], perNode: (kind: string) => number): NodeLayout[] {
+  return [...new Set(gpus.map(({ kind }) => kind))].flatMap((kind) => {
+    const alike = grouped(
+      gpus.filter((gpu) => gpu.kind === kind),
+      (gpu) => slicesOf(gpu).join(),
+    )
+    const size = perNode(kind)
+    const groups = [...alike.values()]
+    const full = groups.flatMap((group) => chunks(group.slice(0, group.length - (group.length % size)), size))
+    const rest = chunks(
+      groups.flatMap((group) => group.slice(group.length - (group.length % size))),
+      size,
+    )
+    const byCuts = grouped([...full, ...rest].map(cutsOf), (cuts) => JSON.stringify(cuts))
+    let named = 0
+    return [...byCuts.values()].map((nodes): NodeLayout => {
+      const [cuts] = nodes
+      const isCut = cuts!.some(({ slices }) => slices.length > 0)
+      return { kind, nodes: nodes.length, cuts: cuts!, ...(isCut && { config: `fleet-${kind.toLowerCase()}-${++named}` }) }
+    })
+  })
+}
+
+function grouped<T>(all: readonly T[], keyOf: (one: T) => string): Map<string, T[]> {
+  const groups = new Map<string, T[]>()
+  for (const one of all) groups.set(keyOf(one), [...(groups.get(keyOf(one)) ?? []), one])
+  return groups
+}
+
+const slicesOf = ({ slots }: PackedGpu): string[] => slots.flatMap(({ slice }) => (slice === whole ? [] : [slice])).sort()
+
+const chunks = <T>(all: readonly T[], size: number): T[][] =>
+  Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.slice(i * size, (i + 1) * size))
+
+function cutsOf(node: readonly PackedGpu[]): Cut[] {
+  const alike = grouped(
+    node.map((gpu, index) => ({ index, slices: slicesOf(gpu) })),
+    ({ slices }) => slices.join(),
+  )
+  return [...alike.values()].map((cut) => ({ devices: cut.map(({ index }) => index), slices: cut[0]!.slices }))
+}
+
+/** A ConfigMap of these layouts for the MIG manager of NVIDIA's GPU operator; undefined where nothing is cut. @param perNode as nodeLayouts was told */
+export function migLayoutsYaml(layouts: readonly NodeLayout[], perNode: (kind: string) => number): string | undefined {
+  const cut = layouts.filter(({ config }) => config !== undefined)
+  if (cut.length === 0) return undefined
+  const configs = Object.fromEntries(cut.map((layout) => [layout.config!, devicesOf(layout, perNode(layout.kind))]))
+  const all = { version: 'v1', 'mig-configs': { [uncut]: [{ devices: 'all', 'mig-enabled': false }], ...configs } }
+  const map = {
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: { name: configMapName, namespace: 'gpu-operator' },
+    data: { 'config.yaml': stringify(all, { lineWidth: 0 }) },
+  }
+  return `${headerOf(layouts)}${stringify(map, { lineWidth: 0, version: '1.1' })}`
+}
+
+function devicesOf({ cuts }: NodeLayout, size: number): readonly object[] {
+  const whole = (devices: 'all' | readonly number[]) => ({ devices, 'mig-enabled': false })
+  const cutAs = (devices: 'all' | readonly number[], slices: readonly string[]) => ({
+    devices,
+    'mig-enabled': true,
+    'mig-devices': Object.fromEntries([...grouped(slices, (slice) => slice)].map(([slice, same]) => [slice, same.length])),
+  })
+  const used = cuts.reduce((sum, { devices }) => sum + devices.length, 0)
+  const spare = Array.from({ length: size - used }, (_, i) => used + i)
+  return [
+    ...cuts.map(({ devices, slices }) => {
+      const which = devices.length === size ? 'all' : devices
+      return slices.length === 0 ? whole(which) : cutAs(which, slices)
+    }),
+    ...(spare.length > 0 ? [whole(spare)] : []),
+  ]
+}
+
+const headerOf = (layouts: readonly NodeLayout[]): string =>
+  [
+    "How a fleet's GPUs are cut, for the MIG manager of NVIDIA's GPU operator, which runs with mig.strategy=mixed. Its own layouts are not in here.",
+    `kubectl patch clusterpolicies.nvidia.com/cluster-policy --type=merge -p '{"spec": {"migManager": {"config": {"name": "${configMapName}"}}}}'`,
+    'Then tell nodes that nothing runs on, as many as are said:',
+    ...layouts
+      .filter(({ config }) => config !== undefined)
+      .map(
+        ({ kind, nodes, config }) =>
+          `  ${nodes} ${nodes === 1 ? 'node' : 'nodes'} with ${kind}: kubectl label node NODE ${label}=${config} --overwrite`,
+      ),
+    ...layouts
+      .filter(({ config, kind }) => config === undefined && layouts.some((other) => other.kind === kind && other.config !== undefined))
+      .map(
+        ({ kind, nodes }) =>
+          `  ${nodes} ${nodes === 1 ? 'node' : 'nodes'} with ${kind} stay whole: kubectl label node NODE ${label}=${uncut} --overwrite`,
+      ),
+  ]
+    .map((line) => `# ${line}\n`)
+    .join('')

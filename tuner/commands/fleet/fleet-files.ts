@@ -1,0 +1,116 @@
+/** A fleet as files to apply: the cuts of its nodes, and a deployment for every model on every kind of slice. */
+import { basename, join } from 'node:path'
+import type { FleetPlan } from '../../../reports/fleet/fleet-plan.ts'
+import { migLayoutsYaml, type NodeLayout, nodeLayouts } from '../../../reports/fleet/node-layouts.ts'
+import { whole } from '../../../reports/fleet/packing.ts'
+import { type Placement, placementsOf } from '../../../reports/fleet/placements.ts'
+import { tableServing } from '../../../reports/fleet/table-serving.ts'
+import { percent } from '../../../reports/format.ts'
+import { candidatesOf } from '../../../reports/recommendation/candidates.ts'
+import { renderSpec, type SpecTargetName } from '../../../reports/specs/index.ts'
+import { dnsLabel, type Placed, type Serving } from '../../../reports/specs/serving.ts'
+import { SpecError } from '../../../reports/specs/spec-error.ts'
+import { withOwnPod } from '../../delivery/own-pod.ts'
+import { servingFrom } from '../../delivery/serving-from.ts'
+import type { FleetFile, FleetModelEntry } from './fleet-file.ts'
+import type { ModelSource } from './model-source.ts'
+
+export interface FleetFiles {
+  readonly files: readonly { readonly path: string; readonly text: string }[]
+  /** Models for which nothing is written, and why. */
+  readonly leftOut: readonly string[]
+  readonly layouts: readonly NodeLayout[]
+}
+
+interface Deployable {
+  readonly entry: FleetModelEntry
+  readonly source: ModelSource
+}
+
+/** `nodes/mig-layouts.yaml`, and `models/NAME.yaml` for each deployment. Throws what a store or a pod of the user's own does. */
+export async function fleetFiles(
+  { atPeaks, hoursRps }: FleetPlan,
+  { headroom, perNode, timezone }: FleetFile,
+  models: readonly Deployable[],
+  target: SpecTargetName,
+): Promise<FleetFiles> {
+  const layouts = nodeLayouts(atPeaks.gpus, perNode)
+  const placements = placementsOf(atPeaks.gpus, (model) => hoursRps[models.findIndex(({ entry }) => entry.name === model)]!)
+  const names = deploymentNames(placements)
+  const files: { path: string; text: string }[] = []
+  const leftOut: string[] = []
+  for (const [i, placement] of placements.entries()) {
+    const { entry, source } = models.find((one) => one.entry.name === placement.model)!
+    const placed: Placed = { replicas: placement.replicas, ...(placement.byHour && { byHour: placement.byHour }), timezone }
+    try {
+      const serving = servingOf(entry, source, placement, names[i]!, headroom, placed)
+      const written = await renderSpec(target, serving)
+      const folder = written.length === 1 ? 'models' : join('models', serving.name)
+      for (const { name, text } of written)
+        files.push({
+          path: join(folder, written.length === 1 ? `${serving.name}.yaml` : name),
+          text: `${routing(placement, placements)}${target === 'kubernetes' ? '' : unscheduled(placement)}${text}`,
+        })
+    } catch (error) {
+      if (!(error instanceof SpecError)) throw error
+      leftOut.push(`${names[i]}: ${error.message}${error.hint ? ` (${error.hint})` : ''}`)
+    }
+  }
+  const cuts = migLayoutsYaml(layouts, perNode)
+  return { files: [...(cuts === undefined ? [] : [{ path: join('nodes', 'mig-layouts.yaml'), text: cuts }]), ...files], leftOut, layouts }
+}
+
+function servingOf(
+  entry: FleetModelEntry,
+  { reopened }: ModelSource,
+  { segment }: Placement,
+  name: string,
+  headroom: number,
+  placed: Placed,
+): Serving {
+  const { image, port, health, modelUri, sloMs } = entry
+  if (reopened === undefined) {
+    if (image === undefined) throw new SpecError('a table does not say what serves', 'name its image: in the fleet file')
+    if (sloMs === undefined) throw new SpecError('nothing says what would prove it', 'give its slo: in the fleet file')
+    const given = { image, port: port ?? defaultPort, health: health ?? defaultHealth }
+    return tableServing({ name, model: entry.name, table: basename(entry.table!), segment, headroom, sloMs, placed }, given)
+  }
+  const { experiment, recommendation, trials } = reopened
+  const candidate = candidatesOf(recommendation).find(({ trial }) => trial === segment.trial)!
+  const made = servingFrom(experiment, recommendation, candidate, trials, {
+    name,
+    headroom,
+    placed,
+    image,
+    modelUri,
+    // As its node is cut, whichever way the trials asked.
+    gpuScheme: segment.slice === whole ? undefined : 'mig-mixed',
+  })
+  return withOwnPod(experiment, made)
+}
+
+/** Of the protocol that most servers speak. */
+const [defaultPort, defaultHealth] = [8000, '/v2/health/ready']
+
+/** What a gateway before several deployments of one model needs to know. */
+function routing({ model, share, segment }: Placement, all: readonly Placement[]): string {
+  const others = all.filter((placement) => placement.model === model && placement.segment !== segment)
+  return others.length === 0 ? '' : `# Of the requests of ${model} these replicas are to get ${percent(share)}: weigh their Service so.\n`
+}
+
+/** Of a target that is not told the hours. */
+const unscheduled = ({ byHour }: Placement): string =>
+  byHour === undefined
+    ? ''
+    : `# Of these replicas ${Math.min(...byHour)} would do in some hours: --target kubernetes writes them by the hour.\n`
+
+/** bert-a100-80gb-1g-10gb: one for each model and kind of slice, told apart where that is not enough. */
+function deploymentNames(placements: readonly Placement[]): string[] {
+  const taken = new Map<string, number>()
+  return placements.map(({ model, segment: { gpu, slice, gpus } }) => {
+    const name = dnsLabel([model, ...(gpus > 1 ? [`${gpus}x`] : []), gpu, ...(slice === whole ? [] : [slice])].join('-'))
+    const before = taken.get(name) ?? 0
+    taken.set(name, before + 1)
+    return before === 0 ? name : `${name}-${before + 1}`
+  })
+}
