@@ -3,11 +3,15 @@ import { money, percent, rate } from '../format.ts'
 import { type Block, heading, list, paragraph, table } from '../report/document/blocks.ts'
 import type { Compared } from './comparisons.ts'
 import type { FleetPlan } from './fleet-plan.ts'
-import type { PackedGpu, Packing } from './packing.ts'
+import { pictureBlocks } from './gpu-pictures.ts'
+import { type PackedGpu, type Packing, whole } from './packing.ts'
+import { type Placement, placementsOf } from './placements.ts'
 
 const hoursPerMonth = 730
 
-export function fleetBlocks({ atPeaks, byHour, compared, peaksRps }: FleetPlan, models: readonly string[], headroom: number): Block[] {
+/** @param pictured draws every GPU */
+export function fleetBlocks(plan: FleetPlan, models: readonly string[], headroom: number, pictured = false): Block[] {
+  const { atPeaks, byHour, compared, peaksRps, hoursRps } = plan
   const perHour = atPeaks.pricePerHour
   const beside = ([what, other]: readonly [string, Compared | undefined]) =>
     other === undefined
@@ -31,6 +35,7 @@ export function fleetBlocks({ atPeaks, byHour, compared, peaksRps }: FleetPlan, 
       groupsOf(atPeaks.gpus).map(({ count, gpu }) => [String(count), gpu.kind, slotsOf(gpu)]),
       [0],
     ),
+    ...(pictured ? pictureBlocks(atPeaks.gpus, models, headroom, busyByHour(plan, models, headroom)) : []),
     heading(2, 'Models'),
     ...table(
       ['model', 'demand', 'replicas', 'carry', 'busy at the peak'],
@@ -50,7 +55,14 @@ export function fleetBlocks({ atPeaks, byHour, compared, peaksRps }: FleetPlan, 
       [1, 2, 3],
     ),
     ...(byHour ? hourBlocks(byHour, perHour) : []),
+    ...(byHour ? replicaBlocks(placementsOf(atPeaks.gpus, (model) => hoursRps[models.indexOf(model)]!)) : []),
   ]
+}
+
+/** Asked for of what all replicas of a model carry, 0-1. */
+function busyByHour({ atPeaks, hoursRps }: FleetPlan, models: readonly string[], headroom: number): (model: string) => readonly number[] {
+  const busy = models.map((name, i) => hoursRps[i]!.map((rps) => (rps * (1 - headroom)) / standingOf(name, atPeaks).carries))
+  return (model) => busy[models.indexOf(model)]!
 }
 
 export const fleetJson = ({ atPeaks, byHour, hoursRps: _, ...plan }: FleetPlan): string =>
@@ -95,12 +107,17 @@ function groupsOf(gpus: readonly PackedGpu[]): { readonly count: number; readonl
   return [...groups.values()].map((alike) => ({ count: alike.length, gpu: alike[0]! }))
 }
 
-function modelRow(name: string, demandRps: number, { gpus }: Packing): string[] {
+/** Replicas of a model, and what they carry together, requests per second. */
+function standingOf(name: string, { gpus }: Packing): { readonly replicas: number; readonly carries: number } {
   const own = gpus.flatMap(({ slots }) => slots.filter(({ model }) => model === name))
   // A replica on several GPUs stands on each of them.
-  const replicas = own.reduce((sum, { segment }) => sum + 1 / segment!.gpus, 0)
-  const carries = own.reduce((sum, { segment }) => sum + segment!.rateRps / segment!.gpus, 0)
-  return [name, rate(demandRps), String(Math.round(replicas)), rate(carries), carries > 0 ? percent(demandRps / carries) : '-']
+  const replicas = Math.round(own.reduce((sum, { segment }) => sum + 1 / segment!.gpus, 0))
+  return { replicas, carries: own.reduce((sum, { segment }) => sum + segment!.rateRps / segment!.gpus, 0) }
+}
+
+function modelRow(name: string, demandRps: number, packing: Packing): string[] {
+  const { replicas, carries } = standingOf(name, packing)
+  return [name, rate(demandRps), String(replicas), rate(carries), carries > 0 ? percent(demandRps / carries) : '-']
 }
 
 function hourBlocks(byHour: readonly Packing[], perHour: number): Block[] {
@@ -110,18 +127,37 @@ function hourBlocks(byHour: readonly Packing[], perHour: number): Block[] {
     paragraph(
       `Cut anew each hour, and rented by it, the same would be ${money(day)} a day in place of ${money(24 * perHour)}; what cutting and moving costs is not in it.`,
     ),
-    ...table(['hours', 'GPUs', 'per hour'], spansOf(byHour), [2]),
+    ...table(
+      ['hours', 'GPUs', 'per hour'],
+      spansOf(byHour, gpusOf).map(({ from, to, value }) => [`${from}-${to}`, gpusOf(value), money(value.pricePerHour)]),
+      [2],
+    ),
   ]
 }
 
-/** Hours one after the other with as many GPUs of each kind as one row. */
-function spansOf(byHour: readonly Packing[]): string[][] {
-  const rows: { from: number; to: number; gpus: string; price: string }[] = []
-  for (const [hour, packing] of byHour.entries()) {
-    const [gpus, price] = [gpusOf(packing), money(packing.pricePerHour)]
-    const last = rows.at(-1)
-    if (last?.gpus === gpus) last.to = hour + 1
-    else rows.push({ from: hour, to: hour + 1, gpus, price })
+const replicaBlocks = (placements: readonly Placement[]): Block[] => [
+  paragraph(
+    'On the GPUs of the peaks, cut as they are, so many replicas do in each hour; the slices of the others are free for other work.',
+  ),
+  ...table(
+    ['model', 'on', 'replicas by hours'],
+    placements.map(({ model, segment, replicas, byHour = Array<number>(24).fill(replicas) }) => [
+      model,
+      segment.slice === whole ? segment.gpu : `${segment.slice} of ${segment.gpu}`,
+      spansOf(byHour, String)
+        .map(({ from, to, value }) => `${from}-${to}: ${value}`)
+        .join(', '),
+    ]),
+  ),
+]
+
+/** Hours one after the other that are alike, as one. */
+function spansOf<T>(byHour: readonly T[], keyOf: (one: T) => string): { readonly from: number; readonly to: number; readonly value: T }[] {
+  const spans: { from: number; to: number; value: T }[] = []
+  for (const [hour, value] of byHour.entries()) {
+    const last = spans.at(-1)
+    if (last !== undefined && keyOf(last.value) === keyOf(value)) last.to = hour + 1
+    else spans.push({ from: hour, to: hour + 1, value })
   }
-  return rows.map(({ from, to, gpus, price }) => [`${from}-${to}`, gpus, price])
+  return spans
 }

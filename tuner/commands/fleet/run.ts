@@ -48,11 +48,12 @@ export async function fleet(flags: FleetFlags): Promise<number> {
     models.push({ name: entry.name, demand: entry.demand, segments: source.segments, entry, source })
   }
   const plan = await planFleet(models, file.kinds, file.headroom, parseDurationMs(flags.solverTime) / 1000, file.timezone)
-  const blocks = () =>
+  const blocks = (pictured?: boolean) =>
     fleetBlocks(
       plan,
       models.map(({ name }) => name),
       file.headroom,
+      pictured,
     )
   if (folder !== undefined) await handOver(folder, await fleetFiles(plan, file, models, target), plan, blocks)
   const text = render(plan, blocks)
@@ -68,7 +69,12 @@ export async function fleet(flags: FleetFlags): Promise<number> {
 const clusterTargets = ['kubernetes', 'kserve', 'seldon', 'kubedl'] as const satisfies readonly SpecTargetName[]
 
 /** Everything in one folder: what is said of the fleet, and what is applied. */
-async function handOver(folder: string, { files, leftOut }: FleetFiles, plan: FleetPlan, blocks: () => readonly Block[]): Promise<void> {
+async function handOver(
+  folder: string,
+  { files, leftOut }: FleetFiles,
+  plan: FleetPlan,
+  blocks: (pictured?: boolean) => readonly Block[],
+): Promise<void> {
   const all = [
     { path: 'fleet.html', text: forms['.html']!(plan, blocks) },
     { path: 'fleet.json', text: forms['.json']!(plan, blocks) },
@@ -86,9 +92,9 @@ async function handOver(folder: string, { files, leftOut }: FleetFiles, plan: Fl
         process.stderr.write(`${join(folder, sub, name)} is not of this fleet: it was there before\n`)
 }
 
-const forms: Readonly<Record<string, (plan: FleetPlan, blocks: () => readonly Block[]) => string>> = {
+const forms: Readonly<Record<string, (plan: FleetPlan, blocks: (pictured?: boolean) => readonly Block[]) => string>> = {
   '.txt': (_, blocks) => toText(blocks()),
   '.md': (_, blocks) => toMarkdown(blocks()),
-  '.html': (_, blocks) => toHtml('tune: fleet', blocks()),
+  '.html': (_, blocks) => toHtml('tune: fleet', blocks(true)),
   '.json': (plan) => fleetJson(plan),
 }
