@@ -9,7 +9,14 @@ export type PayloadSource =
 
 /** Sources that requests are made from, item by item, as the model's metadata asks. */
 export type ItemSource = (
-  | { readonly kind: 'generated'; readonly count: number /** Of language models. */; readonly prompts?: PromptSpec }
+  | {
+      readonly kind: 'generated'
+      readonly count: number
+      /** Of language models. */
+      readonly prompts?: PromptSpec
+      /** Prompts that are longer than a server's context are sent as they are, and it refuses them. Absent: they are cut to what it takes. */
+      readonly asDrawn?: boolean
+    }
   /** A file, one text a line. All are used where no count is given. */
   | { readonly kind: 'texts'; readonly path: string; readonly count?: number }
   /** A folder of JPEG and PNG files. As many as there are, at most 64, where no count is given. */

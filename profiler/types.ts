@@ -176,6 +176,8 @@ export type Target =
       }
       /** What is wrong with an answer as one to a body, in words that follow 'answered, but'; undefined where nothing is. Not for other processes. */
       readonly meaning?: (asked: RequestBody, answer: Uint8Array) => string | undefined
+      /** What a reader of the figures must know of these requests, a sentence each. */
+      readonly remarks?: readonly string[]
       /** The server's processes, where they run on this machine: loads then tell how long they were kept from a core. */
       readonly serverPids?: () => readonly number[]
     }

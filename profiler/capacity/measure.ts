@@ -239,8 +239,8 @@ const crowded = 1.5
 const closingShare = 0.05
 
 export function caveatsOf(target: Target, session: Session): string[] {
-  const found: string[] = []
-  if (target.kind === 'virtual') return found
+  if (target.kind === 'virtual') return []
+  const found = [...(target.remarks ?? [])]
   const { host } = serverAddress(target.url)!
   if (/^(localhost|127\.|\[?::1)/.test(host) && session.generatorCores > 0.02) {
     const cores = availableParallelism()

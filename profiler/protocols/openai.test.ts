@@ -20,6 +20,7 @@ let server: Server
 let url: string
 let bodies: Record<string, unknown>[]
 let behave: Behaviour
+let models: readonly object[] | undefined
 const chunk = (content: string, finish: string | null = null) =>
   `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: finish }] })}\n\n`
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
@@ -38,10 +39,12 @@ const steady: Behaviour = async (response) => {
 beforeEach(async () => {
   bodies = []
   behave = steady
+  models = undefined
   server = createServer(async (request: IncomingMessage, response) => {
     let body = ''
     for await (const part of request) body += part
     if (request.url === '/health') return response.end()
+    if (request.url === '/v1/models' && models) return response.end(JSON.stringify({ object: 'list', data: models }))
     if (request.method === 'GET') return response.writeHead(404).end()
     bodies.push(JSON.parse(body))
     return behave(response, bodies.at(-1)!)
@@ -77,6 +80,51 @@ describe('requests', () => {
       /body 1: neither 'messages' nor 'prompt'/,
     )
     await rm(folder, { recursive: true })
+  })
+
+  describe('a server that tells its context', () => {
+    /** Counts two tokens a word and ten of a template, and refuses what is longer than the context, as vLLM does. */
+    const context = 256
+    const refuses: Behaviour = (response, { messages, max_tokens: most }) => {
+      const [{ content }] = messages as [{ content: string }]
+      const tokens = 2 * content.split(' ').length + 10
+      if (tokens + Number(most) > context) return response.writeHead(400).end('{"error":{"message":"maximum context length is 256"}}')
+      return response.end(
+        `${chunk('x', 'length')}data: ${JSON.stringify({ choices: [], usage: { prompt_tokens: tokens } })}\n\ndata: [DONE]\n\n`,
+      )
+    }
+    const prompts = { inputTokens: { kind: 'uniform', from: 20, to: 400 }, outputTokens: { kind: 'uniform', from: 5, to: 400 } } as const
+    beforeEach(() => {
+      behave = refuses
+      models = [
+        { id: 'other', max_model_len: 9 },
+        { id: 'm', max_model_len: context },
+      ]
+    })
+
+    test('gets no request that it refuses, and the reader is told', async () => {
+      const target = await protocolFor('openai').prepare(url, 'm', { ...generated, count: 60, prompts }, signal)
+      const asked = target.bodies.map(({ body }) => JSON.parse(String(body)) as Record<string, unknown>)
+      for (const { messages, max_tokens: most } of asked) {
+        const [{ content }] = messages as [{ content: string }]
+        expect(2 * content.split(' ').length + 10 + Number(most)).toBeLessThanOrEqual(context)
+      }
+      expect(target.remarks).toEqual([
+        expect.stringMatching(/^the server takes 256 tokens of prompt and answer together: \d\d of 60 requests were cut/),
+      ])
+    })
+
+    test('is told the drawn lengths where they fit, and nothing is said', async () => {
+      const short = { inputTokens: { kind: 'fixed', tokens: 20 }, outputTokens: { kind: 'fixed', tokens: 30 } } as const
+      const target = await protocolFor('openai').prepare(url, 'm', { ...generated, prompts: short }, signal)
+      expect(target.remarks).toBeUndefined()
+      expect(bodies.at(-1)).toMatchObject({ max_tokens: 30 })
+    })
+
+    test('refuses them as they are drawn where that is asked', async () => {
+      const long = { ...generated, asDrawn: true, prompts: { ...prompts, inputTokens: { kind: 'fixed', tokens: 300 } } } as const
+      await expect(protocolFor('openai').prepare(url, 'm', long, signal)).rejects.toThrow(/answered 400.*maximum context length is 256/)
+    })
   })
 
   test.each<[string, Behaviour, RegExp]>([

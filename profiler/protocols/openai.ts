@@ -4,21 +4,23 @@ import { isRecord, textsAt } from '../plain-record.ts'
 import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import { hrefOf, pathBelow } from '../server-address.ts'
 import type { Protocol, RequestBody, Target } from '../types.ts'
-import { answersOk, firstAnswer, postOnce } from './http.ts'
+import { promptsWithin } from './fitted-prompts.ts'
+import { answersOk, firstAnswer, getJson, postOnce } from './http.ts'
 import { parseUrl } from './http-protocol.ts'
 import { jsonLines } from './payload-pool.ts'
-import { defaultPrompts, makePrompts, type Prompt } from './prompts.ts'
-import type { ProtocolModule } from './protocol-module.ts'
+import type { Prompt } from './prompts.ts'
+import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 import { excerpt } from './refusals.ts'
 
 const chatPath = '/v1/chat/completions'
+const modelsPath = '/v1/models'
 
 /** The OpenAI protocol with streaming (vLLM, TGI, SGLang, Ollama, ...): chat, or completions where the path says so. */
 export const openai: ProtocolModule = {
   create,
   callPath: () => chatPath,
-  signs: [{ path: () => '/v1/models', shows: ({ json }) => isRecord(json) && json.object === 'list' }],
-  modelLists: [{ method: 'GET', path: '/v1/models', names: (answer) => textsAt('id', isRecord(answer) ? answer.data : undefined) }],
+  signs: [{ path: () => modelsPath, shows: ({ json }) => isRecord(json) && json.object === 'list' }],
+  modelLists: [{ method: 'GET', path: modelsPath, names: (answer) => textsAt('id', isRecord(answer) ? answer.data : undefined) }],
 }
 
 function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
@@ -28,7 +30,7 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
     name: 'openai',
     async ready(url, _model, signal) {
       const address = parseUrl('openai', url)
-      const paths = options.healthPath === undefined ? ['/health', '/v1/models'] : [options.healthPath]
+      const paths = options.healthPath === undefined ? ['/health', modelsPath] : [options.healthPath]
       for (const each of paths)
         if (await answersOk('openai', hrefOf(address, pathBelow(address, ownPath, each)), options, signal)) return true
       return false
@@ -48,26 +50,50 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
       const address = parseUrl('openai', url)
       const path = pathBelow(address, ownPath, ownPath)
       const called = hrefOf(address, path)
-      const bodies = payload.kind === 'generated' ? generated(payload, model, chat) : await fromFile(payload.path, model)
-      const target: Extract<Target, { kind: 'http' }> = {
+      const place: Omit<Extract<Target, { kind: 'http' }>, 'bodies'> = {
         kind: 'http',
         transport: 'sse',
         url: address.origin,
         path,
         headers: options.headers ?? {},
-        bodies,
         timeoutMs: options.timeoutMs,
         connections: options.connections,
         http2: options.http2,
         tls: options.tls,
         meaning: (asked, answer) => streamFault(asked, Buffer.from(answer).toString())?.what,
       }
-      const answer = await firstAnswer('openai', target, bodies[0]!, options.firstAnswerMs, signal)
+      const ask = (body: RequestBody) => firstAnswer('openai', place, body, options.firstAnswerMs, signal)
+      const requests = async () => {
+        if (payload.kind !== 'generated') return { bodies: await fromFile(payload.path, model) }
+        const of = { model, chat, ignoreEos: payload.prompts?.ignoreEos }
+        const context = payload.asDrawn
+          ? undefined
+          : await contextTold(hrefOf(address, pathBelow(address, ownPath, modelsPath)), model, options, signal)
+        const { prompts, remarks } = await promptsWithin(context, payload, async (prompt) => {
+          const stream = new TokenStream()
+          stream.push(Buffer.from(await ask(bodyOf(prompt, of))), 0)
+          return stream.times?.inputTokens
+        })
+        return { bodies: prompts.map((prompt) => bodyOf(prompt, of)), ...(remarks.length > 0 && { remarks }) }
+      }
+      const target: Extract<Target, { kind: 'http' }> = { ...place, ...(await requests()) }
+      const { bodies } = target
+      const answer = await ask(bodies[0]!)
       const fault = streamFault(bodies[0]!, answer)
       if (fault !== undefined) throw new ProtocolError('openai', `${called} answered 200, but ${fault.what}`, fault.hint)
       return target
     },
   }
+}
+
+/** Tokens of prompt and answer together, where the server tells (vLLM, SGLang, the built-in one): `max_model_len` of its list of models. */
+async function contextTold(url: string, model: string, asking: ProtocolOptions, signal: AbortSignal): Promise<number | undefined> {
+  const list = await getJson('openai', url, asking, signal).catch(() => undefined)
+  signal.throwIfAborted()
+  const models = isRecord(list) && Array.isArray(list.data) ? list.data.filter(isRecord) : []
+  const own = models.find(({ id }) => id === model) ?? (models.length === 1 ? models[0] : undefined)
+  const told = own?.max_model_len
+  return Number.isSafeInteger(told) && (told as number) > 0 ? (told as number) : undefined
 }
 
 const modelOf = (answer: string): string | undefined => /^data:.*?"model"\s*:\s*"([^"\\]+)"/m.exec(answer)?.[1]
@@ -106,16 +132,23 @@ const faults: Readonly<Record<string, string>> = {
   'error in stream': 'with an error in its stream',
 }
 
-function generated({ seed, count, prompts = defaultPrompts }: Extract<PayloadSource, { kind: 'generated' }>, model: string, chat: boolean) {
-  const bodyOf = ({ text, said, outputTokens }: Prompt) => ({
+function bodyOf({ text, said, inputTokens, outputTokens }: Prompt, { model, chat, ignoreEos = true }: Completions): RequestBody {
+  const asked = streamed({
     model,
     ...(chat ? { messages: said.map((content, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content })) } : { prompt: text }),
     max_tokens: outputTokens,
     temperature: 0,
     // vLLM and SGLang: the drawn length, whatever the model would rather say. Others skip what they do not know.
-    ...(prompts.ignoreEos !== false && { ignore_eos: true }),
+    ...(ignoreEos && { ignore_eos: true }),
   })
-  return makePrompts(prompts, seed, count).map((prompt) => ({ ...streamed(bodyOf(prompt)), inputTokens: prompt.inputTokens }))
+  return { ...asked, inputTokens }
+}
+
+/** What all requests have in common. */
+interface Completions {
+  readonly model: string
+  readonly chat: boolean
+  readonly ignoreEos?: boolean
 }
 
 const streamed = (body: Record<string, unknown>): RequestBody => ({

@@ -1,6 +1,7 @@
 import { PayloadError } from '../profiler-errors.ts'
 import { type LengthDistribution, type PromptSpec, type RecordedPrompt, recordedBlockTokens } from '../prompt-spec.ts'
 import { normal, seeded, type Uniform } from '../seeded-random.ts'
+import { type ContextFit, fits, lengthsWithin, longestPrompt } from './context-fit.ts'
 import { commonWord } from './payload-pool.ts'
 import { type CountTokens, tokenCounter } from './tokenizer.ts'
 
@@ -12,6 +13,8 @@ export interface Prompt {
   readonly inputTokens: number
   /** Output tokens to ask for. */
   readonly outputTokens: number
+  /** What the context did to it: its lengths are not those that were drawn, or its conversation begins before the last one was over. */
+  readonly fitted?: 'cut' | 'begun anew'
 }
 
 /** Chat-like lengths, about those of ShareGPT's conversations (Kwon et al., SOSP 2023, section 6.1). */
@@ -23,23 +26,34 @@ export const defaultPrompts: PromptSpec = {
 /**
  * Prompts of drawn lengths, of common English words. With a tokenizer each has exactly so many of its tokens. Without one a token is a word, which tokenizers
  * of today keep whole but for a few: the server's own count (`usage`) may differ by some per cent. What a server's chat template adds comes on top.
+ * @param fit what prompt and answer must keep within together; absent: they are as they are drawn
  * @throws PayloadError for a tokenizer that cannot be read, or with which no text has that length
  */
-export function makePrompts(spec: PromptSpec, seed: number, count: number): Prompt[] {
+export function makePrompts(spec: PromptSpec, seed: number, count: number, fit?: ContextFit): Prompt[] {
   if (!Number.isInteger(count) || count < 1) throw new PayloadError(`a payload pool needs at least one prompt, not ${count}`)
   const uniform = seeded(seed)
   const text = spec.tokenizer === undefined ? words : exactText(tokenCounter(spec.tokenizer))
-  const shared = spec.sharedPrefixTokens ?? 0
+  const shared = Math.min(spec.sharedPrefixTokens ?? 0, fit === undefined ? Number.POSITIVE_INFINITY : longestPrompt(fit) - 1)
   const prefixes = Array.from({ length: shared > 0 ? (spec.prefixes ?? 1) : 0 }, () => text(uniform, shared, ''))
   const beginning = (i: number): Beginning => ({
     said: [],
     text: prefixes[i % Math.max(1, prefixes.length)] ?? '',
     tokens: prefixes.length > 0 ? shared : 0,
   })
-  if (spec.recorded !== undefined) return asRecorded(spec.recorded, blocksBefore(seed, text), beginning, count, uniform, text)
+  const make: Making = { beginning, count, uniform, text, fit }
+  if (spec.recorded !== undefined) return asRecorded(spec.recorded, blocksBefore(seed, text), make)
   return spec.turns === undefined
-    ? Array.from({ length: count }, (_, i) => firstPrompt(spec, beginning(i), uniform, text))
-    : inTurns(spec, spec.turns, beginning, count, uniform, text)
+    ? Array.from({ length: count }, (_, i) => firstPrompt(spec, beginning(i), make))
+    : inTurns(spec, spec.turns, make)
+}
+
+/** What all prompts of a pool are made with. */
+interface Making {
+  readonly beginning: (i: number) => Beginning
+  readonly count: number
+  readonly uniform: Uniform
+  readonly text: MakeText
+  readonly fit: ContextFit | undefined
 }
 
 /** What was said before a prompt: of a conversation in turn, or a beginning that prompts have in common. */
@@ -50,9 +64,10 @@ interface Beginning {
 }
 
 /** Beginnings that prompts share are counted in their input tokens. */
-function firstPrompt({ inputTokens, outputTokens }: PromptSpec, beginning: Beginning, uniform: Uniform, text: MakeText): Prompt {
-  const own = Math.max(1, drawLength(inputTokens, uniform) - beginning.tokens)
-  return { ...prompt(beginning, own, uniform, text), outputTokens: drawLength(outputTokens, uniform) }
+function firstPrompt(drawn: PromptSpec, beginning: Beginning, { uniform, text, fit }: Making): Prompt {
+  const asked = Math.max(beginning.tokens + 1, drawLength(drawn.inputTokens, uniform))
+  const lengths = lengthsWithin(fit, asked, drawLength(drawn.outputTokens, uniform))
+  return { ...lengths, ...prompt(beginning, lengths.inputTokens - beginning.tokens, uniform, text) }
 }
 
 function prompt({ said, text: before, tokens }: Beginning, own: number, uniform: Uniform, text: MakeText) {
@@ -62,29 +77,27 @@ function prompt({ said, text: before, tokens }: Beginning, own: number, uniform:
 }
 
 /** Conversations side by side, each of as many turns as it draws, or as fit into the longest sequence; where one ends another begins. */
-function inTurns(
-  spec: PromptSpec,
-  turns: LengthDistribution,
-  beginning: (i: number) => Beginning,
-  count: number,
-  uniform: Uniform,
-  text: MakeText,
-): Prompt[] {
+function inTurns(spec: PromptSpec, turns: LengthDistribution, { beginning, count, uniform, text, fit }: Making): Prompt[] {
   const side = Array.from({ length: spec.conversations ?? defaultConversations }, () => ({ left: 0, before: beginning(0) }))
   let begun = 0
   return Array.from({ length: count }, (_, i) => {
     const one = side[i % side.length]!
     const [own, outputTokens] = [drawLength(spec.inputTokens, uniform), drawLength(spec.outputTokens, uniform)]
-    if (one.left === 0 || one.before.tokens + own + outputTokens > longestDrawn) {
+    const asks = one.before.tokens + own
+    const ends = fit !== undefined && one.left > 0 && !fits(fit, asks, outputTokens, one.before.said.length + 1)
+    if (one.left === 0 || ends || asks + outputTokens > longestDrawn) {
       one.left = drawLength(turns, uniform)
       one.before = beginning(begun++)
     }
     const first = one.before.said.length === 0
-    const asked = prompt(one.before, first ? Math.max(1, own - one.before.tokens) : own, uniform, text)
-    const answered = prompt({ said: asked.said, text: asked.text, tokens: asked.inputTokens }, outputTokens, uniform, text)
+    const lengths = first
+      ? lengthsWithin(fit, Math.max(one.before.tokens + 1, own), outputTokens)
+      : { inputTokens: one.before.tokens + own, outputTokens }
+    const asked = prompt(one.before, lengths.inputTokens - one.before.tokens, uniform, text)
+    const answered = prompt({ said: asked.said, text: asked.text, tokens: asked.inputTokens }, lengths.outputTokens, uniform, text)
     one.left--
     one.before = { said: answered.said, text: answered.text, tokens: answered.inputTokens }
-    return { ...asked, outputTokens }
+    return { ...asked, ...(ends && { fitted: 'begun anew' as const }), ...lengths }
   })
 }
 
@@ -93,15 +106,14 @@ const defaultConversations = 32
 function asRecorded(
   recorded: readonly RecordedPrompt[],
   before: ReturnType<typeof blocksBefore>,
-  beginning: (i: number) => Beginning,
-  count: number,
-  uniform: Uniform,
-  text: MakeText,
+  { beginning, count, uniform, text, fit }: Making,
 ): Prompt[] {
   return Array.from({ length: count }, (_, i) => {
-    const [inputTokens, outputTokens, blocks] = recorded[i % recorded.length]!
-    const from = blocks === undefined ? beginning(i) : before(inputTokens, blocks)
-    return { ...prompt(from, Math.max(1, inputTokens - from.tokens), uniform, text), outputTokens }
+    const [input, output, blocks] = recorded[i % recorded.length]!
+    const shared = blocks === undefined ? beginning(i) : undefined
+    const lengths = lengthsWithin(fit, Math.max(input, (shared?.tokens ?? 0) + 1), output)
+    const from = shared ?? before(lengths.inputTokens, blocks!)
+    return { ...lengths, ...prompt(from, lengths.inputTokens - from.tokens, uniform, text) }
   })
 }
 

@@ -32,6 +32,14 @@ describe('settings', () => {
     expect(settings).toMatchObject({ batchSize: 8, maxDelayMs: 2.5, cpuCores: 3, exitWithParent: true, gpu: undefined, warmUpBatch: 8 })
   })
 
+  test('of gguf no more sequences than llama.cpp takes', () => {
+    expect(readSettings(['--max-num-seqs', '256', '--engine', 'gguf'], {})?.llm.maxSequences).toBe(256)
+    expect(faultsOf(['--max-num-seqs', '257', '--engine', 'gguf'])).toEqual([
+      '--max-num-seqs (MAX_NUM_SEQS): llama.cpp takes 256 sequences at most',
+    ])
+    expect(readSettings(['--max-num-seqs', '257'], {})?.llm.maxSequences).toBe(257)
+  })
+
   test('where there is no GPU, an instance for each core, or fewer with the cores shared out as threads', () => {
     const shared = (env: Record<string, string>) => {
       const settings = readSettings([], { CPU_CORES: '4', ...env })

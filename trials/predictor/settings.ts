@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { precisions, type Sharing, sharings } from '../devices/catalogue.ts'
 import { type EngineName, engineNames } from './engines/engine-registry.ts'
-import { flashAttentions, ggufSequences, kvCacheTypes } from './llm/gguf/gguf-knobs.ts'
+import { flashAttentions, ggufSequences, kvCacheTypes, mostGgufSequences } from './llm/gguf/gguf-knobs.ts'
 import { llmDefaults } from './llm/serving-limits.ts'
 import { type Quantization, quantizations } from './llm/step-model.ts'
 import { weightsToFill } from './weights-to-fill.ts'
@@ -225,6 +225,8 @@ export function readSettings(args: readonly string[], env: Readonly<Record<strin
     for (const { path, message } of checked.error.issues) faults.push(`--${kebab(String(path[0]))} (${String(path[0])}): ${message}`)
   if (checked.success && checked.data.ENGINE === 'emulated' && withoutGpu(checked.data))
     faults.push('--gpu (GPU): the emulated engine needs a GPU to emulate, e.g. T4')
+  if (checked.success && checked.data.ENGINE === 'gguf' && (checked.data.MAX_NUM_SEQS ?? 0) > mostGgufSequences)
+    faults.push(`--max-num-seqs (MAX_NUM_SEQS): llama.cpp takes ${mostGgufSequences} sequences at most`)
   if (checked.success && checked.data.MODEL_PATH === weightsToFill)
     faults.push(
       `--model-path (MODEL_PATH): ${weightsToFill} stands where the weights belong: the spec was written without --model-uri, and weights are not made up for a deployment; name their folder or file`,

@@ -8,6 +8,7 @@ import { migProfilesOf } from '../../trials/devices/mig.ts'
 import { isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
 import { readOnnxFile } from '../../trials/devices/onnx/graph-file.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
+import { mostGgufSequences } from '../../trials/predictor/llm/gguf/gguf-knobs.ts'
 import { modelNames } from '../../trials/predictor/models/model-names.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
 import { isSecretChoice } from '../../trials/secrets.ts'
@@ -80,6 +81,16 @@ function checkCount(report: Report, space: SearchSpace, here: readonly GpuOffer[
   const asked = parameter.kind === 'ordinal' ? Math.max(...parameter.values) : parameter.max
   const most = Math.max(...here.map(({ wholes }) => wholes))
   if (asked > most) report(['space', 'gpus'], `gpus: ${asked} GPUs of a replica, but this machine has ${most}`, 'ask for fewer')
+}
+
+/** llama.cpp has places for so many sequences and no more, whatever the memory. */
+export function checkSequences({ report, entries }: Context, predictor: PredictorTemplate, { parameters }: SearchSpace): void {
+  const parameter = parameters.find(({ name }) => name === 'maxNumSeqs')
+  if (predictor.kind !== 'builtin' || predictor.engine !== 'gguf' || parameter === undefined || parameter.kind === 'categorical') return
+  const asked = parameter.kind === 'ordinal' ? Math.max(...parameter.values) : parameter.max
+  if (asked <= mostGgufSequences) return
+  const at = Object.hasOwn(entries.pin ?? {}, 'maxNumSeqs') ? 'pin' : 'space'
+  report([at, 'maxNumSeqs'], `maxNumSeqs: ${asked} sequences, but llama.cpp takes ${mostGgufSequences}`, 'ask for fewer')
 }
 
 /** A MIG profile must exist on one of the GPUs at least; on the others it is an infeasible trial. */

@@ -20,7 +20,7 @@ import type { PriceBook } from '../../trials/prices/book.ts'
 import { resolveAnswers } from './answer-settings.ts'
 import type { Context, FileContext, Report, Surroundings } from './context.ts'
 import { buildSpace } from './default-space.ts'
-import { checkArchitecture, checkGpus, checkNoSecretChoices } from './experiment-checks.ts'
+import { checkArchitecture, checkGpus, checkNoSecretChoices, checkSequences } from './experiment-checks.ts'
 import { documentOf, originsOf } from './experiment-document.ts'
 import { type ExperimentEntries, isDimensionsFile } from './experiment-schema.ts'
 import { resolveHeadroom, resolveObjective, resolveSlo } from './goal.ts'
@@ -86,6 +86,7 @@ export function resolveExperiment(
   checkGpus(context, space, devicesUsed, prices.book)
   const divided = checkDivision(context, serving, space)
   checkArchitecture(context, model, predictor, devicesUsed, space)
+  checkSequences(context, predictor, space)
   checkTemplate(context, serving, space, ownPod)
   if (catalogue?.path !== undefined) checkReach(context, devicesUsed, 'gpuCatalogue')
   else if (model.architecturePath !== undefined) checkReach(context, devicesUsed, 'model')

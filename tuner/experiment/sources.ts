@@ -8,6 +8,7 @@ import type { Arrivals } from '../../profiler/types.ts'
 import type { Architecture } from '../../trials/devices/architecture.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { architectureFile, parseGpus } from '../../trials/devices/own.ts'
+import { sequenceNames } from '../../trials/launchers/server-files/language-programs.ts'
 import { defaultPriceBook, type PriceBook } from '../../trials/prices/book.ts'
 import { parsePriceBook } from '../../trials/prices/parse-book.ts'
 import { providerBook, providerNames, unknownRatesHint } from '../../trials/prices/providers.ts'
@@ -97,6 +98,10 @@ export function resolveArrivals({ entries, report, pathAt }: Context): { arrival
   }
 }
 
+/** Whether the longest sequence is tuned: all configurations then get the same requests, and those that take no such long ones refuse them. */
+const tunesSequences = ({ space = {}, pin = {} }: Context['entries']): boolean =>
+  sequenceNames.some((name) => Object.hasOwn(space, name) && !Object.hasOwn(pin, name) && space[name]!.values?.length !== 1)
+
 /**
  * @param order what the trace says of the requests
  * @param streamed they are prompts of a language model
@@ -142,6 +147,7 @@ export function resolvePayload(context: Context, order: PayloadOrder | undefined
       kind: 'generated',
       count: count ?? (streamed ? defaults.promptCount : defaults.payloadCount),
       ...(prompts && { prompts }),
+      ...(streamed && tunesSequences(entries) && { asDrawn: true }),
       ...common,
     }
   if (prompts !== undefined) report(at, 'lengths of prompts beside a file of them', 'keep one of the two')

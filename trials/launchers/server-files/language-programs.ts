@@ -33,9 +33,11 @@ interface LanguageProgram {
   readonly flags: (knobs: Knobs, held: HeldGpus) => Flags
 }
 
-/** Tokens of prompt and answer together, by the names that the servers give it; undefined where it was not tuned. */
-export const longestSequence = (knobs: Knobs): number | undefined =>
-  knobs.number('maxModelLen', 'contextLength', 'maxTotalTokens', 'sequenceLength')
+/** What servers call the tokens of prompt and answer together. */
+export const sequenceNames = ['maxModelLen', 'contextLength', 'maxTotalTokens', 'sequenceLength'] as const
+
+/** Tokens of prompt and answer together; undefined where that was not tuned. */
+export const longestSequence = (knobs: Knobs): number | undefined => knobs.number(...sequenceNames)
 
 /** What they have in common: how many at once, tokens of a step, share of the GPU, longest sequence, GPUs, types. */
 function tuned(knobs: Knobs, { gpus, share, length }: HeldGpus) {

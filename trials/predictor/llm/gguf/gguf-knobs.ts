@@ -7,6 +7,8 @@ export const isGgufFile = (path: string | undefined): path is string => path !==
 
 /** Sequences under way at once where nothing is said: each takes its part of the memory from the start. */
 export const ggufSequences = 4
+/** LLAMA_MAX_SEQ: llama.cpp makes no context of more. */
+export const mostGgufSequences = 256
 
 export const kvCacheTypes = ['f16', 'q8_0', 'q4_0'] as const
 export const flashAttentions = ['auto', 'on', 'off'] as const
