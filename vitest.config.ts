@@ -49,6 +49,7 @@ export const pure = [
  */
 const measured = [
   'profiler/generator/{http-generator,http2,known-servers,machine-watch}',
+  'profiler/bench/known-streams',
   'profiler/protocols/{connection,openai}',
   'profiler/protocols/grpc/*',
   'trials/launchers/simulated/agreement',
