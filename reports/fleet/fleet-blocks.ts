@@ -4,6 +4,7 @@ import { type Block, heading, list, paragraph, table } from '../report/document/
 import type { Compared } from './comparisons.ts'
 import type { FleetPlan } from './fleet-plan.ts'
 import { pictureBlocks } from './gpu-pictures.ts'
+import type { Migration } from './migration.ts'
 import { type PackedGpu, type Packing, whole } from './packing.ts'
 import { type Placement, placementsOf } from './placements.ts'
 
@@ -65,8 +66,8 @@ function busyByHour({ atPeaks, hoursRps }: FleetPlan, models: readonly string[],
   return (model) => busy[models.indexOf(model)]!
 }
 
-export const fleetJson = ({ atPeaks, byHour, hoursRps: _, ...plan }: FleetPlan): string =>
-  `${JSON.stringify({ schemaVersion: 1, ...packed(atPeaks), ...plan, ...(byHour && { byHour: byHour.map(packed) }) }, null, 2)}\n`
+export const fleetJson = ({ atPeaks, byHour, hoursRps: _, ...plan }: FleetPlan, migration?: Migration): string =>
+  `${JSON.stringify({ schemaVersion: 1, ...packed(atPeaks), ...plan, ...(byHour && { byHour: byHour.map(packed) }), ...(migration && { migration }) }, null, 2)}\n`
 
 const packed = ({ gpus, pricePerHour, boundPerHour }: Packing) => ({
   pricePerHour,

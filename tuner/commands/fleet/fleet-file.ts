@@ -12,6 +12,7 @@ import { parseYaml } from '../../../trials/yaml.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { duration, share } from '../../experiment/schema-parts.ts'
 import { givenText } from '../../given-file.ts'
+import { type TodayEntry, todaySchema } from './today.ts'
 
 const positive = z.number().positive()
 /** A value as some function of this product reads it. */
@@ -79,6 +80,7 @@ const fleet = z.strictObject({
   ),
   models: z.record(z.string(), model),
   headroom: share.default(0),
+  today: todaySchema(gpuName).optional(),
   timezone: z.string().refine(isTimezone, "no time zone of the IANA database, such as 'Europe/Berlin'").default('UTC'),
 })
 
@@ -105,6 +107,8 @@ export interface FleetFile {
   readonly headroom: number
   /** Of its hours. */
   readonly timezone: string
+  /** What runs now, by model. */
+  readonly today?: Readonly<Record<string, readonly TodayEntry[]>>
   /** GPUs of a node, of a kind. */
   readonly perNode: (kind: string) => number
 }
@@ -134,7 +138,14 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
       exitCodes.usage,
     )
   const sizes = new Map(kinds.map(({ name }, i) => [name, Object.values(given.gpus)[i]!.perNode]))
-  return { kinds, models, headroom: given.headroom, timezone: given.timezone, perNode: (kind) => sizes.get(kind) ?? 1 }
+  return {
+    kinds,
+    models,
+    headroom: given.headroom,
+    timezone: given.timezone,
+    ...(given.today && { today: given.today }),
+    perNode: (kind) => sizes.get(kind) ?? 1,
+  }
 }
 
 function gpuKind(name: string, { price, count, mig }: z.output<typeof gpu>, path: string, book: PriceBook): GpuKind {

@@ -3,6 +3,8 @@ import { existsSync, readdirSync } from 'node:fs'
 import { extname, join, sep } from 'node:path'
 import { fleetBlocks, fleetJson } from '../../../reports/fleet/fleet-blocks.ts'
 import { type FleetPlan, planFleet } from '../../../reports/fleet/fleet-plan.ts'
+import { blocksOf, type Migration, planMigration } from '../../../reports/fleet/migration.ts'
+import { migrationBlocks } from '../../../reports/fleet/migration-blocks.ts'
 import type { FleetModel } from '../../../reports/fleet/packing.ts'
 import type { Demand } from '../../../reports/plan/demand.ts'
 import type { Block } from '../../../reports/report/document/blocks.ts'
@@ -15,9 +17,10 @@ import { parseDurationMs } from '../../experiment/units.ts'
 import { loadPriceBook } from '../../loop/problem.ts'
 import { mustBeWritable, mustTakeFiles } from '../../writable-places.ts'
 import { oneOf } from '../one-of.ts'
-import { type FleetModelEntry, readFleetFile } from './fleet-file.ts'
+import { type FleetFile, type FleetModelEntry, readFleetFile } from './fleet-file.ts'
 import { type FleetFiles, fleetFiles } from './fleet-files.ts'
 import { type ModelSource, openSource } from './model-source.ts'
+import { todayBlocks } from './today.ts'
 
 export interface FleetFlags {
   readonly file: string
@@ -48,15 +51,15 @@ export async function fleet(flags: FleetFlags): Promise<number> {
     models.push({ name: entry.name, demand: entry.demand, segments: source.segments, entry, source })
   }
   const plan = await planFleet(models, file.kinds, file.headroom, parseDurationMs(flags.solverTime) / 1000, file.timezone)
-  const blocks = (pictured?: boolean) =>
-    fleetBlocks(
-      plan,
-      models.map(({ name }) => name),
-      file.headroom,
-      pictured,
-    )
-  if (folder !== undefined) await handOver(folder, await fleetFiles(plan, file, models, target), plan, blocks)
-  const text = render(plan, blocks)
+  const migration = file.today && migrationTo(plan, file, models)
+  const names = models.map(({ name }) => name)
+  const found: Found = {
+    plan,
+    ...(migration && { migration }),
+    blocks: (pictured) => [...fleetBlocks(plan, names, file.headroom, pictured), ...(migration ? migrationBlocks(migration) : [])],
+  }
+  if (folder !== undefined) await handOver(folder, await fleetFiles(plan, file, models, target), found)
+  const text = render(found)
   if (flags.out === undefined || folder !== undefined) process.stdout.write(text)
   else {
     await writeAtomically(flags.out, text)
@@ -68,18 +71,30 @@ export async function fleet(flags: FleetFlags): Promise<number> {
 /** Targets whose deployments ask for GPUs in a cluster. */
 const clusterTargets = ['kubernetes', 'kserve', 'seldon', 'kubedl'] as const satisfies readonly SpecTargetName[]
 
+/** From what runs today, without a break at the rates that are asked, nothing kept free. */
+function migrationTo(
+  { atPeaks, hoursRps }: FleetPlan,
+  { today = {}, kinds, headroom }: FleetFile,
+  models: readonly FleetModel[],
+): Migration {
+  const asked = new Map(models.map(({ name }, i) => [name, hoursRps[i]!.map((rps) => rps * (1 - headroom))]))
+  const limitOf = (kind: string) => {
+    const known = kinds.find(({ name }) => name === kind)
+    return known ? (known.count ?? Number.POSITIVE_INFINITY) : 0
+  }
+  return planMigration(todayBlocks(today, models), blocksOf(atPeaks.gpus), limitOf, asked)
+}
+
+interface Found {
+  readonly plan: FleetPlan
+  readonly migration?: Migration
+  /** @param pictured with every GPU drawn */
+  readonly blocks: (pictured?: boolean) => readonly Block[]
+}
+
 /** Everything in one folder: what is said of the fleet, and what is applied. */
-async function handOver(
-  folder: string,
-  { files, leftOut }: FleetFiles,
-  plan: FleetPlan,
-  blocks: (pictured?: boolean) => readonly Block[],
-): Promise<void> {
-  const all = [
-    { path: 'fleet.html', text: forms['.html']!(plan, blocks) },
-    { path: 'fleet.json', text: forms['.json']!(plan, blocks) },
-    ...files,
-  ]
+async function handOver(folder: string, { files, leftOut }: FleetFiles, found: Found): Promise<void> {
+  const all = [{ path: 'fleet.html', text: forms['.html']!(found) }, { path: 'fleet.json', text: forms['.json']!(found) }, ...files]
   for (const { path, text } of all) {
     await writeAtomically(join(folder, path), text)
     process.stderr.write(`${join(folder, path)}\n`)
@@ -92,9 +107,9 @@ async function handOver(
         process.stderr.write(`${join(folder, sub, name)} is not of this fleet: it was there before\n`)
 }
 
-const forms: Readonly<Record<string, (plan: FleetPlan, blocks: (pictured?: boolean) => readonly Block[]) => string>> = {
-  '.txt': (_, blocks) => toText(blocks()),
-  '.md': (_, blocks) => toMarkdown(blocks()),
-  '.html': (_, blocks) => toHtml('tune: fleet', blocks(true)),
-  '.json': (plan) => fleetJson(plan),
+const forms: Readonly<Record<string, (found: Found) => string>> = {
+  '.txt': ({ blocks }) => toText(blocks()),
+  '.md': ({ blocks }) => toMarkdown(blocks()),
+  '.html': ({ blocks }) => toHtml('tune: fleet', blocks(true)),
+  '.json': ({ plan, migration }) => fleetJson(plan, migration),
 }
