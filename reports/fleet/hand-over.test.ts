@@ -46,8 +46,10 @@ test('each hour has what its share of the requests takes, one at least, and what
     )
 })
 
+const plain = gpuOf({ slice: whole, model: 'b', segment: segment(whole, 100) })
+
 test('nodes are filled with GPUs that are cut alike; what the MIG manager is told has exactly the cuts of the packing', () => {
-  const gpus = [sevenths, halves, sevenths, uncut, sevenths, { ...uncut, kind: 'L4' }]
+  const gpus = [sevenths, halves, sevenths, plain, sevenths, { ...plain, kind: 'L4' }]
   const layouts = nodeLayouts(gpus, (kind) => (kind === 'L4' ? 1 : 2))
   expect(layouts.map(({ kind, config, nodes }) => [kind, config, nodes])).toEqual([
     ['A100-80GB', 'fleet-a100-80gb-1', 1],
@@ -80,6 +82,24 @@ test('nodes are filled with GPUs that are cut alike; what the MIG manager is tol
       () => 1,
     ),
   ).toBeUndefined()
+})
+
+test('a replica on several GPUs stands in one node, what is left over beside it', () => {
+  const on = (gpus: number) => gpuOf({ slice: whole, model: 'b', segment: segment(whole, 100, gpus) })
+  const two = Array.from({ length: 4 }, () => on(2))
+  const layouts = nodeLayouts([sevenths, ...two, on(3), on(3), on(3), halves], () => 4)
+  // Three and one cut in sevenths; two and two; one in halves.
+  expect(layouts.map(({ nodes, cuts }) => [nodes, cuts.map(({ devices, slices }) => [devices.length, slices.length])])).toEqual([
+    [
+      1,
+      [
+        [3, 0],
+        [1, 7],
+      ],
+    ],
+    [1, [[4, 0]]],
+    [1, [[1, 2]]],
+  ])
 })
 
 test('a node that is not full says what the rest of it is', () => {
@@ -148,7 +168,12 @@ test('a row of a table deploys the image that was named, on its slice, with what
   expect(of('ScaledObject')).toBeUndefined()
   expect(text).toContain('# NOT MEASURED OF WHAT THIS DEPLOYS: a.csv, line 3 says what a replica carries')
   expect(text).toContain('Written by tune from a.csv, line 3.')
-  expect((await renderSpec('kserve', replica())).flatMap((file) => checkManifests(file.text).problems)).toEqual([])
+  const served = (await renderSpec('kserve', replica())).map((file) => checkManifests(file.text))
+  expect(served.flatMap(({ problems }) => problems)).toEqual([])
+  expect(served[0]!.objects.find(({ kind }) => kind === 'InferenceService')).toMatchObject({
+    metadata: { annotations: { 'serving.kserve.io/autoscalerClass': 'none' } },
+    spec: { predictor: { minReplicas: 14, maxReplicas: 14, deploymentStrategy: { rollingUpdate: { maxSurge: 0 } } } },
+  })
 })
 
 test('replicas follow the hours by cron, over midnight too, begun before their hour; the number is left to it', async () => {

@@ -29,18 +29,15 @@ const configMapName = 'tune-fleet-mig-layouts'
  */
 export function nodeLayouts(gpus: readonly PackedGpu[], perNode: (kind: string) => number): NodeLayout[] {
   return [...new Set(gpus.map(({ kind }) => kind))].flatMap((kind) => {
-    const alike = grouped(
-      gpus.filter((gpu) => gpu.kind === kind),
-      (gpu) => slicesOf(gpu).join(),
-    )
+    const own = gpus.filter((gpu) => gpu.kind === kind)
     const size = perNode(kind)
-    const groups = [...alike.values()]
-    const full = groups.flatMap((group) => chunks(group.slice(0, group.length - (group.length % size)), size))
-    const rest = chunks(
-      groups.flatMap((group) => group.slice(group.length - (group.length % size))),
-      size,
-    )
-    const byCuts = grouped([...full, ...rest].map(cutsOf), (cuts) => JSON.stringify(cuts))
+    const alike = [...grouped(own.filter(standsAlone), (gpu) => slicesOf(gpu).join()).values()]
+    const full = alike.flatMap((group) => chunks(group.slice(0, group.length - (group.length % size)), size))
+    const rest = alike.flatMap((group) => group.slice(group.length - (group.length % size)))
+    // What is left over goes beside replicas on several GPUs first.
+    const shared = together(own, size).map((node) => [...node, ...rest.splice(0, size - node.length)])
+    const nodesOfKind = [...shared, ...full, ...chunks(rest, size)]
+    const byCuts = grouped(nodesOfKind.map(cutsOf), (cuts) => JSON.stringify(cuts))
     let named = 0
     return [...byCuts.values()].map((nodes): NodeLayout => {
       const [cuts] = nodes
@@ -54,6 +51,24 @@ function grouped<T>(all: readonly T[], keyOf: (one: T) => string): Map<string, T
   const groups = new Map<string, T[]>()
   for (const one of all) groups.set(keyOf(one), [...(groups.get(keyOf(one)) ?? []), one])
   return groups
+}
+
+const standsAlone = ({ slots }: PackedGpu): boolean => (slots[0]?.segment?.gpus ?? 1) === 1
+
+/** Nodes with the GPUs of replicas on several, each replica within one, the largest first. One that is larger than a node takes what a node has. */
+function together(gpus: readonly PackedGpu[], size: number): PackedGpu[][] {
+  const ofSegment = grouped(
+    gpus.filter((gpu) => !standsAlone(gpu)),
+    ({ slots }) => JSON.stringify([slots[0]!.model, slots[0]!.segment]),
+  )
+  const replicas = [...ofSegment.values()].flatMap((all) => chunks(all, Math.min(size, all[0]!.slots[0]!.segment!.gpus)))
+  const nodes: PackedGpu[][] = []
+  for (const replica of replicas.sort((a, b) => b.length - a.length)) {
+    const open = nodes.find((node) => node.length + replica.length <= size)
+    if (open) open.push(...replica)
+    else nodes.push([...replica])
+  }
+  return nodes
 }
 
 const slicesOf = ({ slots }: PackedGpu): string[] => slots.flatMap(({ slice }) => (slice === whole ? [] : [slice])).sort()

@@ -7,6 +7,7 @@ import { huggingFaceServer, kserveUri, llmInferenceService } from './kserve-llm.
 import { overlayNotes, placedPod } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml } from './manifest.ts'
 import { platformUri, podStorage, storageOf } from './model-storage.ts'
+import { placedStrategy, roomNote } from './placed.ts'
 import { mounted, type PlatformServer, plainServer, tfservingServer, tritonServer } from './platform-pod.ts'
 import { environment, fileMounts, probes, scratch } from './pod.ts'
 import { claimTemplates, refuseClaim } from './pod-gpus.ts'
@@ -67,6 +68,7 @@ function kserveObjects(serving: Serving, options: KserveOptions): { objects: Man
         minReplicas: serving.minReplicas,
         maxReplicas: scaling.fixed ? serving.minReplicas : serving.maxReplicas,
         ...scaling.fields,
+        ...(serving.placed && !knative ? { deploymentStrategy: placedStrategy } : {}),
         ...metadata,
         ...pod,
         ...withContainer(serving, containers),
@@ -76,7 +78,7 @@ function kserveObjects(serving: Serving, options: KserveOptions): { objects: Man
   const budget = disruptionBudget(serving, several, pods)
   return {
     objects: [...(server.configMap ? [server.configMap] : []), ...claimTemplates(serving, server.gpu), ...budget, service],
-    notes: [...server.notes, ...overlayNotes(serving), ...scaling.notes],
+    notes: [...server.notes, ...overlayNotes(serving), ...scaling.notes, ...(serving.placed ? [roomNote] : [])],
     namespace: scaling.namespace ?? serving.namespace,
   }
 }
@@ -189,6 +191,8 @@ interface Scaling {
 }
 
 function scalingOf(serving: Serving, { variant, prometheus = defaultPrometheus }: KserveOptions): Scaling {
+  if (serving.placed !== undefined)
+    return { annotations: variant === 'knative' ? {} : { 'serving.kserve.io/autoscalerClass': 'none' }, fields: {}, fixed: true, notes: [] }
   if (!serving.scalable) {
     const annotations: Readonly<Record<string, string>> = variant === 'knative' ? {} : { 'serving.kserve.io/autoscalerClass': 'none' }
     return { annotations, fields: {}, fixed: true, notes: [unscaledNote, ...(variant === 'knative' ? knativeNotes(serving) : [])] }

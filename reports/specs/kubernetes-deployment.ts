@@ -6,7 +6,7 @@ import { disruptionBudget, labelsOf, lastingOverZones, leastReplicas, lifecycle,
 import { laidOver, overlayNotes } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { podStorage, storageOf } from './model-storage.ts'
-import { cronScaled, placedNotes } from './placed.ts'
+import { cronScaled, placedNotes, placedStrategy } from './placed.ts'
 import { environment, fileMounts, placement, probes, resourcesBlock, scratch } from './pod.ts'
 import { claimTemplates, specGpus } from './pod-gpus.ts'
 import { adapterNote, autoscaler, keda, kedaNote, queriedNamespace, unscaledNote } from './scaling.ts'
@@ -84,8 +84,7 @@ function deployment(serving: Serving, parts: PodParts): Manifest {
     spec: {
       // The autoscaler owns the number; set here as well, each apply would set it back.
       ...(parts.scaled || parts.scheduled ? {} : { replicas: serving.replicas }),
-      // No slice is there for one more.
-      ...(serving.placed ? { strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 0, maxUnavailable: 1 } } } : {}),
+      ...(serving.placed ? { strategy: placedStrategy } : {}),
       selector: { matchLabels: labels },
       progressDeadlineSeconds: serving.held.progressSeconds,
       template: serving.pod ? ownTemplate(serving.pod, labels) : podTemplate(serving, parts, labels),

@@ -37,12 +37,18 @@ export function cronScaled(serving: Serving): Manifest[] {
   ]
 }
 
+/** No slice is there for one more, so an update ends one first. */
+export const placedStrategy: Manifest = { type: 'RollingUpdate', rollingUpdate: { maxSurge: 0, maxUnavailable: 1 } }
+
+export const roomNote =
+  'the fleet has room for exactly these replicas: an update ends one before the next begins, and nothing else may ask for these slices'
+
 /** What the reader of a placed deployment must know. */
 export const placedNotes = (serving: Serving): string[] =>
   serving.placed === undefined
     ? []
     : [
-        'the fleet has room for exactly these replicas: an update ends one before the next begins, and nothing else may ask for these slices',
+        roomNote,
         ...(cronScaled(serving).length > 0
           ? [`needs KEDA: replicas follow the hours (${serving.placed.timezone}), each begun ${leadOf(serving)} min before its hour`]
           : []),

@@ -43,7 +43,7 @@ export async function fleetFiles(
     const { entry, source } = models.find((one) => one.entry.name === placement.model)!
     const placed: Placed = { replicas: placement.replicas, ...(placement.byHour && { byHour: placement.byHour }), timezone }
     try {
-      const serving = servingOf(entry, source, placement, names[i]!, headroom, placed)
+      const serving = servingOf(entry, source, placement, names[i]!, headroom, placed, perNode(placement.segment.gpu))
       const written = await renderSpec(target, serving)
       const folder = written.length === 1 ? 'models' : join('models', serving.name)
       for (const { name, text } of written)
@@ -67,8 +67,14 @@ function servingOf(
   name: string,
   headroom: number,
   placed: Placed,
+  gpusOfNode: number,
 ): Serving {
   const { image, port, health, modelUri, sloMs } = entry
+  if (segment.gpus > gpusOfNode)
+    throw new SpecError(
+      `a replica stands on ${segment.gpus} GPUs, and a node has ${gpusOfNode}`,
+      `say how many it has: gpus: {${segment.gpu}: {perNode: ${segment.gpus}}}`,
+    )
   if (reopened === undefined) {
     if (image === undefined) throw new SpecError('a table does not say what serves', 'name its image: in the fleet file')
     if (sloMs === undefined) throw new SpecError('nothing says what would prove it', 'give its slo: in the fleet file')

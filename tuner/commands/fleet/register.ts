@@ -11,7 +11,7 @@ export function registerFleet(program: Command): void {
     .option('--prices <file>', 'price book (YAML), or a provider')
     .option('--solver-time <time>', 'for the solver, after which the best that is known is taken', '40s')
     .option('--out <file>', '.md, .html, .json or .txt; or a folder, for manifests as well (default: text on the terminal)')
-    .option('--target <name>', 'of the manifests: kubernetes | kserve | seldon | kubedl (default: kubernetes)')
+    .option('--target <name>', 'of the manifests: kubernetes | kserve (default: kubernetes)')
     .option('--json', 'print JSON')
     .option('--db <file>', 'trial store (SQLite), for models that name an experiment', defaults.db)
     .addHelpText(

@@ -68,8 +68,8 @@ export async function fleet(flags: FleetFlags): Promise<number> {
   return exitCodes.ok
 }
 
-/** Targets whose deployments ask for GPUs in a cluster. */
-const clusterTargets = ['kubernetes', 'kserve', 'seldon', 'kubedl'] as const satisfies readonly SpecTargetName[]
+/** Targets of a cluster that deploy whatever was measured. */
+const clusterTargets = ['kubernetes', 'kserve'] as const satisfies readonly SpecTargetName[]
 
 /** From what runs today, without a break at the rates that are asked, nothing kept free. */
 function migrationTo(
