@@ -1,6 +1,8 @@
 /** What the same models would cost without a plan for all of them. */
 import { fitTogether } from '../../trials/devices/mig-placements.ts'
-import { bestPerSlice, type FleetModel, type GpuKind, type Packing, pack, type Segment, whole } from './packing.ts'
+import { pack } from './pack.ts'
+import { bestPerSlice, type FleetModel, type GpuKind, type Packing, type Segment, whole } from './packing.ts'
+import { noRules, type Rules } from './rules.ts'
 
 export interface Compared {
   readonly gpus: number
@@ -8,12 +10,18 @@ export interface Compared {
 }
 
 /** Whole GPUs for each model, of the kind that serves it at the least money; undefined where one has no figure on a whole GPU. */
-export function aGpuEach(models: readonly FleetModel[], demandRps: readonly number[], kinds: readonly GpuKind[]): Compared | undefined {
+export function aGpuEach(
+  models: readonly FleetModel[],
+  demandRps: readonly number[],
+  kinds: readonly GpuKind[],
+  { spared } = noRules,
+): Compared | undefined {
   const each = models.map((model, i) => {
     const fleets = bestPerSlice(model, kinds)
       .filter((segment) => takesAll(segment, kinds))
       .map((segment) => {
-        const gpus = Math.ceil(demandRps[i]! / segment.rateRps - 1e-9) * segment.gpus
+        const replicas = Math.ceil(demandRps[i]! / segment.rateRps - 1e-9) + (spared.has(model.name) && demandRps[i]! > 0 ? 1 : 0)
+        const gpus = replicas * segment.gpus
         return { gpus, pricePerHour: gpus * kindOf(segment, kinds).pricePerHour }
       })
     return fleets.sort((a, b) => a.pricePerHour - b.pricePerHour)[0]
@@ -22,14 +30,42 @@ export function aGpuEach(models: readonly FleetModel[], demandRps: readonly numb
 }
 
 /** Each model on GPUs of its own, cut as is best for it alone; the bound is of that. */
-export async function eachAlone(models: readonly FleetModel[], demandRps: readonly number[], kinds: readonly GpuKind[]): Promise<Packing> {
+export async function eachAlone(
+  models: readonly FleetModel[],
+  demandRps: readonly number[],
+  kinds: readonly GpuKind[],
+  { spared } = noRules,
+): Promise<Packing> {
   const alone: Packing[] = []
-  for (const [i, model] of models.entries()) alone.push(await pack([model], [demandRps[i]!], kinds, secondsAlone))
+  for (const [i, model] of models.entries()) {
+    const own = { spared: new Set([model.name].filter((name) => spared.has(name))), apart: [] }
+    alone.push(await pack([model], [demandRps[i]!], kinds, secondsAlone, own))
+  }
   return {
     gpus: alone.flatMap(({ gpus }) => gpus),
     pricePerHour: alone.reduce((sum, { pricePerHour }) => sum + pricePerHour, 0),
     boundPerHour: alone.reduce((sum, { boundPerHour }) => sum + boundPerHour, 0),
   }
+}
+
+/**
+ * A fleet with nothing spare, and one whole GPU of each of its kinds beside it, to be cut as the one that is lost was.
+ * @returns undefined where there is no such GPU
+ */
+export async function spareGpus(
+  models: readonly FleetModel[],
+  demandRps: readonly number[],
+  kinds: readonly GpuKind[],
+  { apart }: Rules,
+  seconds: number,
+  known: Packing,
+): Promise<{ readonly without: Compared; readonly beside?: Compared }> {
+  const { gpus, pricePerHour } = await pack(models, demandRps, kinds, seconds, { spared: new Set(), apart }, known)
+  const used = kinds.filter(({ name }) => gpus.some(({ kind }) => kind === name))
+  const there = used.every(({ name, count = Number.POSITIVE_INFINITY }) => gpus.filter(({ kind }) => kind === name).length < count)
+  const without = { gpus: gpus.length, pricePerHour }
+  const spare = { gpus: used.length, pricePerHour: used.reduce((sum, kind) => sum + kind.pricePerHour, 0) }
+  return { without, ...(there && { beside: added([without, spare]) }) }
 }
 
 /** One model takes the solver milliseconds. */

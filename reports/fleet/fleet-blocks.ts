@@ -12,7 +12,8 @@ const hoursPerMonth = 730
 
 /** @param pictured draws every GPU */
 export function fleetBlocks(plan: FleetPlan, models: readonly string[], headroom: number, pictured = false): Block[] {
-  const { atPeaks, byHour, compared, peaksRps, hoursRps } = plan
+  const { atPeaks, byHour, compared, peaksRps, hoursRps, rules } = plan
+  const ruled = rules.spared.size > 0 || rules.apart.length > 0
   const perHour = atPeaks.pricePerHour
   const beside = ([what, other]: readonly [string, Compared | undefined]) =>
     other === undefined
@@ -28,7 +29,7 @@ export function fleetBlocks(plan: FleetPlan, models: readonly string[], headroom
     ...list([
       `every model at its highest rate at once${headroom > 0 ? `, ${percent(headroom)} of each replica kept free` : ''}: ${models.map((name, i) => `${name} ${rate(peaksRps[i]!)}`).join(', ')}`,
       'prices of GPUs alone; slices of MIG do not slow one another down, and nothing else shares a GPU',
-      'no GPU is spare: the loss of one loses what stood on it',
+      ...ruleLines(plan, models),
     ]),
     heading(2, 'GPUs'),
     ...table(
@@ -50,14 +51,38 @@ export function fleetBlocks(plan: FleetPlan, models: readonly string[], headroom
         [
           ['whole GPUs for each model', compared.aGpuEach],
           ['each model alone on GPUs cut for it', compared.eachAlone],
-          ['the best slice of each, first fit decreasing', compared.firstFit],
+          [`the best slice of each, first fit decreasing${ruled ? ', nothing spare and none apart' : ''}`, compared.firstFit],
+          ...spareRows(plan),
         ] as const
       ).map(beside),
       [1, 2, 3],
     ),
     ...(byHour ? hourBlocks(byHour, perHour) : []),
-    ...(byHour ? replicaBlocks(placementsOf(atPeaks.gpus, (model) => hoursRps[models.indexOf(model)]!)) : []),
+    ...(byHour
+      ? replicaBlocks(
+          placementsOf(atPeaks.gpus, (model) => hoursRps[models.indexOf(model)]!, rules.spared),
+          rules.spared.size > 0,
+        )
+      : []),
   ]
+}
+
+function ruleLines({ rules: { spared, apart } }: FleetPlan, models: readonly string[]): string[] {
+  const kept = models.every((name) => spared.has(name)) ? 'every model' : models.filter((name) => spared.has(name)).join(', ')
+  return [
+    spared.size === 0
+      ? 'no GPU is spare: the loss of one loses what stood on it'
+      : `any one GPU may be lost, and what is left carries the demand of ${kept} at once, nothing cut or moved; further losses are not borne`,
+    ...apart.map((group) => `on no GPU together: ${group.join(', ')}`),
+  ]
+}
+
+/** What the loss of a GPU costs to bear, and another way to bear it. */
+function spareRows({ spare }: FleetPlan): (readonly [string, Compared | undefined])[] {
+  if (spare === undefined) return []
+  const beside =
+    'nothing spare, and a whole GPU of each kind beside it, cut anew for what is lost: SLOs are broken until it is cut and serves'
+  return [['the same with nothing spare', spare.without], ...(spare.beside === undefined ? [] : [[beside, spare.beside] as const])]
 }
 
 /** Asked for of what all replicas of a model carry, 0-1. */
@@ -66,8 +91,8 @@ function busyByHour({ atPeaks, hoursRps }: FleetPlan, models: readonly string[],
   return (model) => busy[models.indexOf(model)]!
 }
 
-export const fleetJson = ({ atPeaks, byHour, hoursRps: _, ...plan }: FleetPlan, migration?: Migration): string =>
-  `${JSON.stringify({ schemaVersion: 1, ...packed(atPeaks), ...plan, ...(byHour && { byHour: byHour.map(packed) }), ...(migration && { migration }) }, null, 2)}\n`
+export const fleetJson = ({ atPeaks, byHour, hoursRps: _, rules: { spared, apart }, ...plan }: FleetPlan, migration?: Migration): string =>
+  `${JSON.stringify({ schemaVersion: 1, ...packed(atPeaks), ...plan, spared: [...spared], apart, ...(byHour && { byHour: byHour.map(packed) }), ...(migration && { migration }) }, null, 2)}\n`
 
 const packed = ({ gpus, pricePerHour, boundPerHour }: Packing) => ({
   pricePerHour,
@@ -136,9 +161,9 @@ function hourBlocks(byHour: readonly Packing[], perHour: number): Block[] {
   ]
 }
 
-const replicaBlocks = (placements: readonly Placement[]): Block[] => [
+const replicaBlocks = (placements: readonly Placement[], spared: boolean): Block[] => [
   paragraph(
-    'On the GPUs of the peaks, cut as they are, so many replicas do in each hour; the slices of the others are free for other work.',
+    `On the GPUs of the peaks, cut as they are, so many replicas do in each hour; the slices of the others are free for other work.${spared ? ' Models that bear the loss of a GPU keep all of theirs.' : ''}`,
   ),
   ...table(
     ['model', 'on', 'replicas by hours'],

@@ -52,6 +52,24 @@ test('one packing for the peaks, and one for every hour; what is kept free count
   expect(byHour).toHaveLength(24)
 })
 
+test('what bears the loss of a GPU, and what stays apart, is said, with what it costs', async () => {
+  const rules = { spared: new Set(['a']), apart: [['a', 'b']] }
+  const plan = await planFleet(models, kinds, 0, 40, 'UTC', rules)
+  expect(plan.atPeaks.pricePerHour).toBe(7)
+  expect(plan.spare).toEqual({ without: { gpus: 6, pricePerHour: 6 }, beside: { gpus: 7, pricePerHour: 7 } })
+  const text = toText(fleetBlocks(plan, ['a', 'b'], 0))
+  expect(text).toContain('any one GPU may be lost, and what is left carries the demand of a at once')
+  expect(text).toContain('on no GPU together: a, b')
+  expect(text).toMatch(/the same with nothing spare +6 +\$6/)
+  expect(text).toMatch(/cut anew for what is lost: SLOs are broken until it is cut and serves +7 +\$7/)
+  // The replicas that a loss calls for stay at night.
+  expect(text).toMatch(/a +T4 +0-24: 4\n/)
+  expect(JSON.parse(fleetJson(plan))).toMatchObject({ spared: ['a'], apart: [['a', 'b']] })
+  const few = [{ ...kinds[0]!, count: 7 }]
+  expect((await planFleet(models, few, 0, 40, 'UTC', rules)).atPeaks.gpus).toHaveLength(7)
+  await expect(planFleet(models, [{ ...kinds[0]!, count: 6 }], 0, 40, 'UTC', rules)).rejects.toThrow('6 × T4')
+})
+
 test('a table of replicas: slices by name or by their number, what takes too long or failed left out', () => {
   const text = 'gpuSlices,batchSize,latencyMs,throughputRps,infeasible\n1,4,20,50,0\n7,8,90,400,0\n2,8,40,120,0\n4,8,,,1\n'
   expect(readSegments(text, 't.csv', 'A100-80GB', 50)).toEqual([

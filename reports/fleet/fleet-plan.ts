@@ -1,7 +1,9 @@
 /** A fleet over a day: one packing for its peaks, and one for every hour where GPUs may be cut anew. */
 import { type Demand, periodSeconds } from '../plan/demand.ts'
-import { aGpuEach, type Compared, eachAlone, firstFitDecreasing } from './comparisons.ts'
-import { type FleetModel, type GpuKind, type Packing, pack } from './packing.ts'
+import { aGpuEach, type Compared, eachAlone, firstFitDecreasing, spareGpus } from './comparisons.ts'
+import { pack } from './pack.ts'
+import type { FleetModel, GpuKind, Packing } from './packing.ts'
+import { noRules, type Rules } from './rules.ts'
 
 export interface FleetPlan {
   /** For the highest rate of each model at once. */
@@ -11,6 +13,9 @@ export interface FleetPlan {
   readonly peaksRps: readonly number[]
   /** Of each model, what its replicas must carry in each hour of the day, what is kept free counted in. */
   readonly hoursRps: readonly (readonly number[])[]
+  readonly rules: Rules
+  /** Where the loss of a GPU is borne: what the fleet would be if none were lost, and with whole GPUs as spares. */
+  readonly spare?: { readonly without: Compared; readonly beside?: Compared }
   readonly compared: { readonly aGpuEach?: Compared; readonly eachAlone: Compared; readonly firstFit: Compared }
 }
 
@@ -18,7 +23,7 @@ const hoursOfDay = 24
 
 /**
  * @param headroom share of each replica's rate that is kept free
- * @param seconds for the solver, half of them for the peaks, the others for the hours that differ
+ * @param seconds for the solver, half of them for the peaks, the others for the hours that differ; a fleet with nothing spare to compare with takes half as much again
  * @param timezone of the hours, IANA
  * @throws FleetError as `pack` does
  */
@@ -28,35 +33,37 @@ export async function planFleet(
   headroom = 0,
   seconds = 40,
   timezone = 'UTC',
+  rules = noRules,
 ): Promise<FleetPlan> {
   const hours = models.map(({ demand }) => hourlyPeaks(demand, timezone).map((rps) => rps / (1 - headroom)))
   const peaks = hours.map((rates) => Math.max(...rates))
   // Comparisons have as many GPUs as they want.
   const endless = kinds.map(({ count: _, ...kind }) => kind)
-  const alone = await eachAlone(models, peaks, endless)
-  const atPeaks = cheaper(await pack(models, peaks, kinds, seconds / 2), alone, kinds)
+  const alone = await eachAlone(models, peaks, endless, rules)
+  const atPeaks = await pack(models, peaks, kinds, seconds / 2, rules, isWithin(alone, kinds) ? alone : undefined)
   const ratesOf = Array.from({ length: hoursOfDay }, (_, hour) => hours.map((rates) => rates[hour]!))
   const distinct = new Map(ratesOf.map((rates) => [rates.join(), rates]))
+  const spare = rules.spared.size > 0 ? await spareGpus(models, peaks, kinds, rules, seconds / 2, atPeaks) : undefined
   const packed = new Map<string, Packing>()
-  if (distinct.size > 1) for (const [key, rates] of distinct) packed.set(key, await pack(models, rates, kinds, seconds / 2 / distinct.size))
+  if (distinct.size > 1)
+    for (const [key, rates] of distinct) packed.set(key, await pack(models, rates, kinds, seconds / 2 / distinct.size, rules, atPeaks))
   return {
     atPeaks,
     ...(packed.size > 0 && { byHour: ratesOf.map((rates) => packed.get(rates.join())!) }),
     peaksRps: hours.map((rates) => Math.max(...rates) * (1 - headroom)),
     hoursRps: hours,
+    rules,
+    ...(spare && { spare }),
     compared: {
-      aGpuEach: aGpuEach(models, peaks, endless),
+      aGpuEach: aGpuEach(models, peaks, endless, rules),
       eachAlone: { gpus: alone.gpus.length, pricePerHour: alone.pricePerHour },
       firstFit: firstFitDecreasing(models, peaks, endless),
     },
   }
 }
 
-/** A search that ran out of time may have found less than what is known without it. */
-function cheaper(found: Packing, alone: Packing, kinds: readonly GpuKind[]): Packing {
-  const enough = kinds.every(({ name, count = Number.POSITIVE_INFINITY }) => alone.gpus.filter(({ kind }) => kind === name).length <= count)
-  return enough && alone.pricePerHour < found.pricePerHour ? { ...alone, boundPerHour: found.boundPerHour } : found
-}
+const isWithin = ({ gpus }: Packing, kinds: readonly GpuKind[]): boolean =>
+  kinds.every(({ name, count = Number.POSITIVE_INFINITY }) => gpus.filter(({ kind }) => kind === name).length <= count)
 
 /** The highest rate in each hour of the day, over all days of the period. Length 24. */
 export function hourlyPeaks(demand: Demand, timezone = 'UTC'): number[] {

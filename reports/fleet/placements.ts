@@ -14,8 +14,13 @@ export interface Placement {
 /**
  * @param gpus as they are packed
  * @param hourlyRps of a model, what its replicas must carry in each hour of the day, what is kept free counted in
+ * @param spared models that bear the loss of a GPU: which replicas would go at night nobody says, so that all of them stay
  */
-export function placementsOf(gpus: readonly PackedGpu[], hourlyRps: (model: string) => readonly number[]): Placement[] {
+export function placementsOf(
+  gpus: readonly PackedGpu[],
+  hourlyRps: (model: string) => readonly number[],
+  spared: ReadonlySet<string> = new Set(),
+): Placement[] {
   const found = new Map<string, { readonly model: string; readonly segment: Segment; slots: number }>()
   for (const { model, segment } of gpus.flatMap(({ slots }) => slots)) {
     if (model === undefined || segment === undefined) continue
@@ -34,7 +39,7 @@ export function placementsOf(gpus: readonly PackedGpu[], hourlyRps: (model: stri
         replicas,
         hourlyRps(model).map((rps) => (share * rps) / segment.rateRps),
       )
-      return { model, segment, replicas, share, ...(byHour.some((count) => count !== replicas) && { byHour }) }
+      return { model, segment, replicas, share, ...(!spared.has(model) && byHour.some((count) => count !== replicas) && { byHour }) }
     })
   })
 }

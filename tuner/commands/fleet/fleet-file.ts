@@ -2,6 +2,7 @@
 import { dirname, resolve } from 'node:path'
 import { z } from 'zod'
 import { type GpuKind, whole } from '../../../reports/fleet/packing.ts'
+import type { Rules } from '../../../reports/fleet/rules.ts'
 import { type Demand, steadyDemand, tableDemand, traceDemand } from '../../../reports/plan/demand.ts'
 import { findGpu } from '../../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
@@ -57,6 +58,8 @@ const gpu = z.strictObject({
   mig: z.boolean().default(true),
   perNode: z.number().int().min(1).default(1),
 })
+/** GPUs that may be lost. */
+const spare = z.number().int().min(0).max(1)
 const model = z
   .strictObject({
     experiment: z.string().min(1).optional(),
@@ -67,22 +70,37 @@ const model = z
     port: z.number().int().min(1).max(65_535).optional(),
     health: z.string().startsWith('/').optional(),
     modelUri: withoutSecret.optional(),
+    spare: spare.optional(),
     demand,
   })
   .superRefine(({ experiment, table }, context) => {
     if ((experiment === undefined) === (table === undefined))
       context.addIssue({ code: 'custom', message: 'needs what was measured of it: experiment: ID, or table: FILE.csv (one of the two)' })
   })
-const fleet = z.strictObject({
-  gpus: z.record(
-    z.string(),
-    gpu.nullable().transform((given) => given ?? { price: undefined, count: undefined, mig: true, perNode: 1 }),
-  ),
-  models: z.record(z.string(), model),
-  headroom: share.default(0),
-  today: todaySchema(gpuName).optional(),
-  timezone: z.string().refine(isTimezone, "no time zone of the IANA database, such as 'Europe/Berlin'").default('UTC'),
-})
+const fleet = z
+  .strictObject({
+    gpus: z.record(
+      z.string(),
+      gpu.nullable().transform((given) => given ?? { price: undefined, count: undefined, mig: true, perNode: 1 }),
+    ),
+    models: z.record(z.string(), model),
+    spare: spare.default(0),
+    apart: z.array(z.array(z.string()).min(2)).default([]),
+    headroom: share.default(0),
+    today: todaySchema(gpuName).optional(),
+    timezone: z.string().refine(isTimezone, "no time zone of the IANA database, such as 'Europe/Berlin'").default('UTC'),
+  })
+  .superRefine(({ models, apart }, context) => {
+    for (const [i, group] of apart.entries())
+      for (const [j, name] of group.entries()) {
+        const message = !(name in models)
+          ? `no model is called '${name}'`
+          : group.indexOf(name) < j
+            ? `'${name}' is named twice`
+            : undefined
+        if (message !== undefined) context.addIssue({ code: 'custom', path: ['apart', i, j], message, input: name })
+      }
+  })
 
 export interface FleetModelEntry {
   readonly name: string
@@ -105,6 +123,7 @@ export interface FleetFile {
   readonly kinds: readonly GpuKind[]
   readonly models: readonly FleetModelEntry[]
   readonly headroom: number
+  readonly rules: Rules
   /** Of its hours. */
   readonly timezone: string
   /** What runs now, by model. */
@@ -118,7 +137,7 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
   const given = parseYaml(givenText(path, 'the fleet', '--file', 'document'), path, fleet)
   const kinds = Object.entries(given.gpus).map(([name, entry]) => gpuKind(name, entry, path, book))
   const models = Object.entries(given.models).map(
-    ([name, { slo, gpu: on, table, experiment, demand: asked, ...deployed }]): FleetModelEntry => {
+    ([name, { slo, gpu: on, table, experiment, demand: asked, spare: _, ...deployed }]): FleetModelEntry => {
       const measuredOn = on?.name ?? (kinds.length === 1 ? kinds[0]!.name : undefined)
       return {
         name,
@@ -138,9 +157,12 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
       exitCodes.usage,
     )
   const sizes = new Map(kinds.map(({ name }, i) => [name, Object.values(given.gpus)[i]!.perNode]))
+  const spared = Object.entries(given.models).flatMap(([name, { spare = given.spare }]) => (spare > 0 ? [name] : []))
+  const rules = { spared: new Set(spared), apart: given.apart }
   return {
     kinds,
     models,
+    rules,
     headroom: given.headroom,
     timezone: given.timezone,
     ...(given.today && { today: given.today }),

@@ -22,6 +22,9 @@ export interface FleetFiles {
   readonly layouts: readonly NodeLayout[]
 }
 
+const unpinned =
+  'on which GPU each replica stands. spare: and apart: hold as the plan places them, and a cluster gives a pod any free slice of its kind: hold its places against the table of GPUs'
+
 interface Deployable {
   readonly entry: FleetModelEntry
   readonly source: ModelSource
@@ -29,16 +32,18 @@ interface Deployable {
 
 /** `nodes/mig-layouts.yaml`, and `models/NAME.yaml` for each deployment. Throws what a store or a pod of the user's own does. */
 export async function fleetFiles(
-  { atPeaks, hoursRps }: FleetPlan,
+  { atPeaks, hoursRps, rules }: FleetPlan,
   { headroom, perNode, timezone }: FleetFile,
   models: readonly Deployable[],
   target: SpecTargetName,
 ): Promise<FleetFiles> {
   const layouts = nodeLayouts(atPeaks.gpus, perNode)
-  const placements = placementsOf(atPeaks.gpus, (model) => hoursRps[models.findIndex(({ entry }) => entry.name === model)]!)
+  const hourly = (model: string) => hoursRps[models.findIndex(({ entry }) => entry.name === model)]!
+  const placements = placementsOf(atPeaks.gpus, hourly, rules.spared)
   const names = deploymentNames(placements)
   const files: { path: string; text: string }[] = []
   const leftOut: string[] = []
+  if (rules.spared.size > 0 || rules.apart.length > 0) leftOut.push(unpinned)
   for (const [i, placement] of placements.entries()) {
     const { entry, source } = models.find((one) => one.entry.name === placement.model)!
     const placed: Placed = { replicas: placement.replicas, ...(placement.byHour && { byHour: placement.byHour }), timezone }

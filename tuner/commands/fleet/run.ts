@@ -50,7 +50,7 @@ export async function fleet(flags: FleetFlags): Promise<number> {
     const source = await openSource(entry, flags.db)
     models.push({ name: entry.name, demand: entry.demand, segments: source.segments, entry, source })
   }
-  const plan = await planFleet(models, file.kinds, file.headroom, parseDurationMs(flags.solverTime) / 1000, file.timezone)
+  const plan = await planFleet(models, file.kinds, file.headroom, parseDurationMs(flags.solverTime) / 1000, file.timezone, file.rules)
   const migration = file.today && migrationTo(plan, file, models)
   const names = models.map(({ name }) => name)
   const found: Found = {

@@ -3,7 +3,9 @@ import { describe, expect, test } from 'vitest'
 import { findGpu } from '../../trials/devices/catalogue.ts'
 import { fitTogether, partitionsOf } from '../../trials/devices/mig-placements.ts'
 import { aGpuEach, eachAlone, firstFitDecreasing } from './comparisons.ts'
-import { FleetError, type FleetModel, type GpuKind, type Packing, pack, whole } from './packing.ts'
+import { pack } from './pack.ts'
+import { FleetError, type FleetModel, type GpuKind, type Packing, whole } from './packing.ts'
+import type { Rules } from './rules.ts'
 
 const small: GpuKind = { name: 'small', pricePerHour: 1, partitions: [[whole]] }
 const cut: GpuKind = { name: 'cut', pricePerHour: 3, partitions: [[whole], ['big', 'half'], ['half', 'half', 'half']] }
@@ -42,6 +44,81 @@ function leastMoney(models: readonly FleetModel[], demandRps: readonly number[],
   return best
 }
 
+/** What is wrong with a packing, GPU by GPU; every replica is on one. */
+function brokenRules(
+  gpus: Packing['gpus'],
+  models: readonly FleetModel[],
+  demandRps: readonly number[],
+  { spared, apart }: Rules,
+): string[] {
+  const rateOf = (name: string, of: Packing['gpus']) =>
+    of.reduce((sum, { slots }) => sum + slots.reduce((rps, slot) => rps + (slot.model === name ? slot.segment!.rateRps : 0), 0), 0)
+  const short = models.flatMap(({ name }, i) => [
+    ...(rateOf(name, gpus) < demandRps[i]! ? [`${name} is short`] : []),
+    ...(spared.has(name)
+      ? gpus.filter(
+          (lost) =>
+            rateOf(
+              name,
+              gpus.filter((gpu) => gpu !== lost),
+            ) < demandRps[i]!,
+        )
+      : []
+    ).map(({ kind }) => `${name} is short without a ${kind}`),
+  ])
+  const met = gpus.filter(({ slots }) => apart.some((group) => group.every((name) => slots.some((slot) => slot.model === name))))
+  return [...short, ...met.map(({ kind }) => `a ${kind} is shared`)]
+}
+
+/** The least money by trying every number of GPUs with every content. */
+function leastByRules(
+  models: readonly FleetModel[],
+  demandRps: readonly number[],
+  kinds: readonly GpuKind[],
+  rules: Rules,
+  most: number,
+): number {
+  const contents = kinds.flatMap(({ name: kind, pricePerHour, partitions }) =>
+    partitions.flatMap((partition) => {
+      const choices = partition.map((slice) =>
+        models.flatMap(({ name, segments }) =>
+          segments.filter((of) => of.gpu === kind && of.slice === slice).map((of) => ({ slice, model: name, segment: of })),
+        ),
+      )
+      const filled = choices.reduce<(typeof choices)[number][]>(
+        (all, slots) => all.flatMap((some) => slots.map((slot) => [...some, slot])),
+        [[]],
+      )
+      const kept = filled.filter((slots) => brokenRules([{ kind, slots }], models, [0, 0], { ...rules, spared: new Set() }).length === 0)
+      // Slots of one slice may be exchanged.
+      const distinct = new Map(
+        kept.map((slots) => [
+          slots
+            .map(({ slice, model: of }) => `${slice} ${of}`)
+            .sort()
+            .join(),
+          slots,
+        ]),
+      )
+      return [...distinct.values()].map((slots) => ({ gpu: { kind, slots }, pricePerHour }))
+    }),
+  )
+  let best = Number.POSITIVE_INFINITY
+  const buy = (from: number, money: number, gpus: Packing['gpus']): void => {
+    if (money >= best) return
+    if (brokenRules(gpus, models, demandRps, rules).length === 0) best = money
+    else if (gpus.length < most)
+      for (let next = from; next < contents.length; next++) {
+        const { gpu, pricePerHour } = contents[next]!
+        // Two of them are two GPUs.
+        buy(next, money + pricePerHour, [...gpus, { ...gpu }])
+      }
+  }
+  buy(0, 0, [])
+  return best
+}
+
+const halved: GpuKind = { name: 'cut', pricePerHour: 1.7, partitions: [[whole], ['half', 'half']] }
 const rate = fc.integer({ min: 1, max: 9 })
 const model = (name: string) =>
   fc.record({ small: rate, whole: rate, big: rate, half: rate }).map(
@@ -79,6 +156,48 @@ describe('a packing', () => {
       }),
       { numRuns: 60, seed: 5 },
     )
+  })
+
+  test('keeps every demand when any GPU is lost, and groups apart, at the least money', async () => {
+    const demand = fc.integer({ min: 0, max: 9 })
+    const spared = fc.subarray(['a', 'b'])
+    await fc.assert(
+      fc.asyncProperty(model('a'), model('b'), demand, demand, spared, fc.boolean(), async (a, b, ofA, ofB, lossOf, parted) => {
+        const [models, demandRps, kinds] = [
+          [a, b],
+          [ofA, ofB],
+          [small, halved],
+        ]
+        const rules: Rules = { spared: new Set(lossOf), apart: parted ? [['a', 'b']] : [] }
+        const packing = await pack(models, demandRps, kinds, 60, rules)
+        expect(brokenRules(packing.gpus, models, demandRps, rules)).toEqual([])
+        for (const { kind, slots } of packing.gpus)
+          expect(kinds.find(({ name }) => name === kind)!.partitions).toContainEqual(slots.map(({ slice }) => slice))
+        const brute = leastByRules(models, demandRps, kinds, rules, 4)
+        expect(packing.pricePerHour).toBeLessThanOrEqual(brute + 1e-9)
+        if (packing.gpus.length <= 4) expect(packing.pricePerHour).toBeCloseTo(brute, 9)
+        expect(packing.boundPerHour).toBeLessThanOrEqual(packing.pricePerHour)
+      }),
+      { numRuns: 60, seed: 7 },
+    )
+  })
+
+  test('rules that counts alone do not keep: two models on one GPU of halves, parted, and with one to lose', async () => {
+    const halves = ['a', 'b'].map((name) => ({ name, segments: [segment('cut', 'half', 5)] }))
+    const gpusBy = async (rules: Partial<Rules>, kinds = [cut]) =>
+      (await pack(halves, [5, 5], kinds, 60, { spared: new Set(), apart: [], ...rules })).gpus
+    expect(await gpusBy({})).toHaveLength(1)
+    expect(await gpusBy({ apart: [['a', 'b']] })).toHaveLength(2)
+    expect(await gpusBy({ spared: new Set(['a', 'b']) })).toHaveLength(2)
+    const all = { spared: new Set(['a', 'b']), apart: [['a', 'b']] }
+    expect(await gpusBy(all)).toHaveLength(4)
+    await expect(gpusBy(all, [{ ...cut, count: 3 }])).rejects.toThrow('the GPUs that there are do not carry all of it: 3 × cut')
+  })
+
+  test('the loss of a GPU loses all of a replica on several', async () => {
+    const models = [{ name: 'large', segments: [segment('small', whole, 10, 2)] }]
+    const { gpus } = await pack(models, [10], [small], 60, { spared: new Set(['large']), apart: [] })
+    expect(gpus).toHaveLength(4)
   })
 
   test('a replica on two GPUs takes both, and spreads over as many as it can', async () => {
