@@ -118,11 +118,18 @@ function boundOf({ pricePerHour, boundPerHour }: Packing): string {
 }
 
 const slotsOf = ({ slots }: PackedGpu): string =>
-  slots
-    .map(
+  counted(
+    slots.map(
       ({ slice, model, segment }) => `${slice}: ${model === undefined ? 'free' : `${model}${segment?.label ? ` (${segment.label})` : ''}`}`,
-    )
-    .join('; ')
+    ),
+  ).join('; ')
+
+/** '2 × a', 'b': those that are alike once. */
+export const counted = (all: readonly string[]): string[] =>
+  [...new Set(all)].map((one) => {
+    const count = all.filter((other) => other === one).length
+    return count === 1 ? one : `${count} × ${one}`
+  })
 
 function groupsOf(gpus: readonly PackedGpu[]): { readonly count: number; readonly gpu: PackedGpu }[] {
   const groups = new Map<string, PackedGpu[]>()

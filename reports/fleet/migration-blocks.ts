@@ -1,6 +1,7 @@
 /** The order of a migration, for people. */
 import { rate } from '../format.ts'
 import { type Block, heading, list, paragraph, table } from '../report/document/blocks.ts'
+import { counted } from './fleet-blocks.ts'
 import type { Migration, MigrationStep } from './migration.ts'
 import { whole } from './packing.ts'
 
@@ -50,24 +51,14 @@ function runsOf(steps: readonly MigrationStep[]): { readonly step: MigrationStep
 
 function saidOf({ action, kind, gpus, on, cut, givenBack = 0, replicas }: MigrationStep): string {
   const gpu = gpus === 1 ? kind : `${gpus} ${kind}`
-  const what = counted(replicas.map(({ model, slice }) => `${model} on ${slice === whole ? gpu : slice}`))
+  const what = counted(replicas.map(({ model, slice }) => `${model} on ${slice === whole ? gpu : slice}`)).join(', ')
   if (action === 'drain') return `drain ${what}${givenBack > 0 ? `, and give ${givenBack} ${kind} back` : ''}`
   if (on === 'as it is cut') return `bring up ${what}, on the ${kind} as it is cut, and shift requests there`
   const which = `${on === 'emptied' ? 'emptied' : 'one more'} ${gpu}`
   const cutting = cut!.every((slice) => slice === whole)
     ? `on ${on === 'emptied' ? 'the ' : ''}${which}`
-    : `on ${on === 'emptied' ? 'the ' : ''}${which}, cut into ${counted(cut!)}`
+    : `on ${on === 'emptied' ? 'the ' : ''}${which}, cut into ${counted(cut!).join(', ')}`
   return `bring up ${what || 'nothing'} ${cutting}, and shift requests there`
-}
-
-/** '2 × a, b' */
-function counted(all: readonly string[]): string {
-  return [...new Set(all)]
-    .map((one) => {
-      const count = all.filter((other) => other === one).length
-      return count === 1 ? one : `${count} × ${one}`
-    })
-    .join(', ')
 }
 
 /** 'any', '0-6, 22-24', 'none'. */

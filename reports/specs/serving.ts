@@ -96,7 +96,7 @@ export interface Evidence {
 /** Replicas that a plan of several models placed: their GPUs have room for exactly these. */
 export interface Placed {
   readonly replicas: number
-  /** Of each hour of the day, 24, from the first hour of `timezone`; absent: all the same. */
+  /** Of each hour of the day, by the clock of `timezone`, 24; absent: all the same. */
   readonly byHour?: readonly number[]
   /** Of the IANA database. */
   readonly timezone: string
