@@ -7,6 +7,16 @@ export type Spans = readonly (readonly [fromMs: number, toMs: number])[]
 export const disturbedThroughout =
   'the machine kept the server or the load generator waiting in every window, also in those that were played again'
 
+/** The same of one request at a time. */
+export const disturbedAlone =
+  'one request at a time misses the SLO, and the machine kept the server from its cores for much of that time, twice'
+
+/** Share of a window in which others had the server's cores, from which on its latency is not its own: threads that wait for one another lose more than their share. */
+const mostKept = 0.25
+
+/** Whether others had the cores of the server for so long that a window that misses says nothing of it. */
+export const keptFromCores = ({ machineWait: { server = 0, stolen = 0 } = {} }: LoadRun): boolean => Math.max(server, stolen) >= mostKept
+
 /** A stall's queue takes about twice as long again to drain. */
 const aftermath = 2
 

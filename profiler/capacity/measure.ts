@@ -7,6 +7,7 @@ import { summarise } from '../statistics/load-point.ts'
 import type { CapacityOutcome, LoadGenerator, LoadPoint, LoadRun, Measurement, Phase, Slo, Target } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { changeOfSpeed } from './checks.ts'
+import { disturbedAlone, keptFromCores } from './disturbance.ts'
 import { type Effort, efforts } from './effort.ts'
 import { contradictAlone, idleContradiction } from './idle-check.ts'
 import { noCapacity, type Searched, unknownCapacity } from './known-capacity.ts'
@@ -183,6 +184,7 @@ class CapacityMeasurement {
     this.idle = summarise(run.latencyMs)
     if (await session.died(point)) return nothing('server-died', `nothing listens any more: ${failuresOf(point)}`)
     if (point.sloCi95Ms[0] <= slo.limitMs && point.p50Ms <= slo.limitMs) return idleRun
+    if (keptFromCores(run)) return nothing('disturbed', disturbedAlone)
     return nothing(
       'slo-unattainable',
       `one request at a time already takes ${sloValue(slo, point.sloMs)} at ${sloName(slo)}, over ${sloLimit(slo)}`,
@@ -221,7 +223,7 @@ class CapacityMeasurement {
 /** No capacity for a reason: none that an SLO out of reach leaves, or none known of a server that could not be measured. */
 const nothing = (outcome: CapacityOutcome, detail: string): Searched => ({
   outcome,
-  ...(outcome === 'server-died' ? unknownCapacity : noCapacity),
+  ...(outcome === 'server-died' || outcome === 'disturbed' ? unknownCapacity : noCapacity),
   saturationRps: 0,
   detail,
 })

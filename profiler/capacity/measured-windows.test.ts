@@ -84,6 +84,16 @@ describe('a server that is too slow alone', () => {
     expect(found.detail).toBe('one request at a time already takes 80 ms at p99, over 50 ms')
   })
 
+  test('is not told from one whose cores others had, which may be asked again; a shorter wait explains no miss', async () => {
+    const waited = async (server: number) => {
+      const slow = (load: Load) => answers(load, 500, connectionsOf(load) > 1 ? 5 : 80)
+      return (await measured((load) => ({ ...slow(load), machineWait: { server } }))).found
+    }
+    expect(await waited(0.3)).toMatchObject({ outcome: 'disturbed', capacityRps: 0, known: 'nothing' })
+    expect((await waited(0.3)).detail).toMatch(/^one request at a time misses the SLO, and the machine kept the server from its cores/)
+    expect(await waited(0.2)).toMatchObject({ outcome: 'slo-unattainable', known: 'held' })
+  })
+
   test('by its median, though its percentile leaves room', async () => {
     const half = (load: Load) => runOf(load, [80, 80, 5], { sentMs: new Float64Array(3) })
     const { found } = await measured((load) => (connectionsOf(load) > 1 ? answers(load, 500) : half(load)))

@@ -12,6 +12,7 @@ describe('which trials stand for a configuration', () => {
   const standing = (...trials: FinishedTrial[]) =>
     standingsOf(trials).map(({ trial, confirmations }) => [trial.number, confirmations.map(({ number }) => number)])
 
+  const bound = { capacityRps: 3, capacityCi90Rps: [3, Number.POSITIVE_INFINITY], known: 'bound below' } as const
   test.each<[string, FinishedTrial[], [number, number[]][]]>([
     [
       'each configuration has its own',
@@ -23,6 +24,9 @@ describe('which trials stand for a configuration', () => {
     ],
     ['the last one that tells anything', [tried(1, A, 100), outOfMemory(2, A), tried(3, A, 90)], [[3, []]]],
     ['a failed one only where there is nothing better', [failed(1, A), failed(2, A)], [[2, []]]],
+    ['one that the machine spoilt neither', [tried(1, A, 100), tried(2, A, 0, disturbed)], [[1, []]]],
+    ['nor in place of a bound', [tried(1, A, 3, { ...disturbed, ...bound }), tried(2, A, 0, disturbed), failed(3, A)], [[1, []]]],
+    ['one that was spoilt in place of a failure', [failed(1, A), tried(2, A, 0, disturbed), failed(3, A)], [[2, []]]],
     ['a later success in place of a failure', [failed(1, A), tried(2, A, 100)], [[2, []]]],
     ['a failure in place of nothing that was known', [tried(1, A, 100), failed(2, A)], [[1, []]]],
     ['confirmations in time order', [tried(1, A, 100), again(2, A, [[97, 40]]), again(3, A, [[97, 41]])], [[1, [2, 3]]]],

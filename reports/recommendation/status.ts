@@ -4,7 +4,7 @@
  */
 import { capacityUnder, loadCurve } from '../../profiler/capacity/capacity-under.ts'
 import { isImported } from '../../profiler/capacity/imported-loads.ts'
-import type { CapacityUnder, CurveKnot } from '../../profiler/capacity/known-capacity.ts'
+import { type CapacityUnder, type CurveKnot, capacityOf } from '../../profiler/capacity/known-capacity.ts'
 import { sameSlo } from '../../profiler/slo.ts'
 import type { Measurement, Slo } from '../../profiler/types.ts'
 import { configurationKey } from '../../search/space.ts'
@@ -36,7 +36,7 @@ export const answersNothing = ({ outcome, capacityRps }: Pick<Measurement, 'outc
 
 /** The trials of one configuration. */
 export interface Standing {
-  /** The one that stands for it: the last complete or infeasible one; a failed one only where there is nothing better. */
+  /** The one that stands for it: the last that tells something; one that the machine spoilt, or that failed, only where there is nothing better. */
   readonly trial: FinishedTrial
   /** Second measurements, in time order; those that failed are left out. */
   readonly confirmations: readonly FinishedTrial[]
@@ -49,12 +49,16 @@ export function standingsOf(trials: readonly FinishedTrial[]): Standing[] {
     const known = standings.get(key)
     if (trial.purpose === 'confirmation' && known) {
       if (trial.state !== 'failed') standings.set(key, { ...known, confirmations: [...known.confirmations, trial] })
-    } else if (!known || trial.state !== 'failed' || known.trial.state === 'failed') {
+    } else if (!known || tells(trial) >= tells(known.trial)) {
       standings.set(key, { confirmations: known?.confirmations ?? [], trial })
     }
   }
   return [...standings.values()]
 }
+
+/** 2: of its configuration; 1: that it served; 0: nothing. */
+const tells = (trial: FinishedTrial): number =>
+  trial.state === 'failed' ? 0 : trial.state === 'complete' && capacityOf(trial.measurement).known === 'nothing' ? 1 : 2
 
 /** Figures of a configuration that was measured. */
 export interface Known extends CapacityUnder {
