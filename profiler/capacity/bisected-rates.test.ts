@@ -39,15 +39,21 @@ const close = (found: readonly number[], wanted: readonly number[]) => {
 }
 
 describe('rates', () => {
-  test('are doubled until one misses, then the mean of what held and missed, until 8 % lie between', async () => {
+  test('are doubled until one misses, then the mean of what held and missed, until the capacity is known to 6 %', async () => {
     const { found, rates } = await bisected(upTo(20))
-    // 2^4.5, 2^4.25, 2^4.375, 2^4.3125.
+    // 2^4.5, 2^4.25, 2^4.375.
     close(
       rates,
-      [4, 8, 16, 32, 22.627417, 19.027314, 20.749433, 19.869745].map((rate) => 2 ** (Math.round(Math.log2(rate) * 16) / 16)),
+      [4, 8, 16, 32, 22.627417, 19.027314, 20.749433].map((rate) => 2 ** (Math.round(Math.log2(rate) * 16) / 16)),
     )
-    expect(found).toMatchObject({ outcome: 'converged', known: 'held', capacityRps: expect.closeTo(2 ** 4.3125, 9) })
-    expect(found.capacityCi90Rps[1]).toBeCloseTo(2 ** 4.375, 9)
+    expect(found).toMatchObject({ outcome: 'converged', known: 'held' })
+    const [low, high] = found.capacityCi90Rps
+    expect(found.capacityRps).toBeGreaterThan(2 ** 4.25)
+    expect(found.capacityRps).toBeLessThan(2 ** 4.375)
+    // About what lies between the rate that held and the one that did not, neither of which is an end of the interval.
+    expect(low / 2 ** 4.25).toBeCloseTo(1, 1)
+    expect(high / 2 ** 4.375).toBeCloseTo(1, 1)
+    expect(high - low).toBeLessThan(2 * 0.06 * found.capacityRps)
     expect(found.detail).toBeUndefined()
   })
 
@@ -56,7 +62,7 @@ describe('rates', () => {
     close(rates.slice(0, 4), [4, 2, 1, 0.5])
     expect(found.capacityCi90Rps[0]).toBeLessThanOrEqual(0.9)
     expect(found.capacityCi90Rps[1]).toBeGreaterThan(0.9)
-    expect(found.capacityCi90Rps[1] / found.capacityCi90Rps[0]).toBeLessThan(1.08)
+    expect(found.capacityCi90Rps[1] / found.capacityCi90Rps[0]).toBeLessThan(1.13)
   })
 
   test('begin with two under way, by the ninth of ten answers, of streams whole ones', async () => {
@@ -67,7 +73,7 @@ describe('rates', () => {
 
   test('each have arrivals of their own', async () => {
     const { asked } = await bisected(upTo(20))
-    expect(asked.map((load) => (load.kind === 'open' ? load.seed : 0))).toEqual([7, 8, 9, 10, 11, 12, 13, 14])
+    expect(asked.map((load) => (load.kind === 'open' ? load.seed : 0))).toEqual([7, 8, 9, 10, 11, 12, 13])
   })
 })
 
@@ -88,9 +94,7 @@ describe('a window', () => {
     // 2, 2, 2, 2 and 2 s, and 12 s in all.
     expect(asked.map(({ durationS }) => durationS)).toEqual([2, 2, 2, 2, 2, 2])
     expect(found).toMatchObject({ outcome: 'budget', detail: 'the SLO held at 19.03 req/s and not at 22.63 when the time was up' })
-    const unbounded = (
-      await bisected(() => taking({ kind: 'open', rateRps: 1, arrivals: { kind: 'poisson' }, durationS: 2, seed: 1 }, 50), 5)
-    ).found
+    const unbounded = (await bisected((load) => taking(load, 50), 5)).found
     // Eight windows, where no rate is missed.
     expect(unbounded).toMatchObject({
       outcome: 'budget',

@@ -66,30 +66,35 @@ const measure = (generator: LoadGenerator, budgetS: number, seed: number, within
   })
 
 describe('answers that take seconds', () => {
-  // Four at a time, 200 ms each: 20 requests per second at most; by M/D/4 nine in ten wait no longer than 150 ms up to about 17.
+  // Four at a time, 200 ms each: 20 requests per second at most; nine in ten wait no longer than 150 ms up to 14.3 (40,000 arrivals).
   test.each([1, 2, 3, 4])('the rate at which first tokens begin to wait is found, and bracketed (seed %d)', async (seed) => {
     const { outcome, capacityRps, capacityCi90Rps, points, idle } = await measure(new StreamingGenerator(4), 40, seed)
     expect(outcome).toBe('converged')
     expect(capacityRps).toBeGreaterThan(13)
     expect(capacityRps).toBeLessThan(20)
-    expect(capacityCi90Rps[0]).toBe(capacityRps)
-    expect(capacityCi90Rps[1] / capacityRps).toBeLessThan(1.09)
+    expect(capacityCi90Rps[0]).toBeLessThan(14.3)
+    expect(capacityCi90Rps[1]).toBeGreaterThan(14.3)
+    expect(capacityCi90Rps[1]).toBeLessThan(20.5)
     expect(idle.p50Ms).toBeLessThan(points.at(-1)!.stream!.e2e.p50Ms)
   })
 
-  test('however short the time, a rate that holds and one that does not are found; what is between them is said', async () => {
-    const found = await measure(new StreamingGenerator(400), 1, 1)
-    expect(found).toMatchObject({ outcome: 'budget', detail: expect.stringMatching(/and not at [\d.]+ when the time was up/) })
-    expect(found.capacityRps).toBeGreaterThan(500)
-    expect(found.capacityCi90Rps[1]).toBeLessThan(4000)
+  test('however short the time, what a server of many places serves while it falls behind tells its capacity', async () => {
+    const { outcome, capacityRps, capacityCi90Rps, points } = await measure(new StreamingGenerator(400), 1, 1)
+    // 2,000 a second at most: waits of 150 ms come just before.
+    expect(outcome).toBe('converged')
+    expect(capacityRps / 2000).toBeCloseTo(0.97, 1)
+    expect(capacityCi90Rps[1]).toBeLessThan(2100)
+    expect(points.filter(({ load }) => load.kind === 'open').length).toBeLessThan(9)
   })
 
   // 20 requests per second at most: a queue that grows in a window of one second never makes anyone wait for two.
   test.each([1, 2, 3, 4])('what a long limit hides of a queue that grows is not held (seed %d)', async (seed) => {
     const { capacityRps, capacityCi90Rps } = await measure(new StreamingGenerator(4), 6, seed, { ...slo, limitMs: 2000 })
-    expect(capacityRps).toBeGreaterThan(16)
-    expect(capacityRps).toBeLessThan(25)
-    expect(capacityCi90Rps[1]).toBeLessThan(33)
+    expect(capacityRps).toBeGreaterThan(18)
+    expect(capacityRps).toBeLessThan(20)
+    expect(capacityCi90Rps[0]).toBeLessThan(19.5)
+    expect(capacityCi90Rps[1]).toBeGreaterThan(19.5)
+    expect(capacityCi90Rps[1]).toBeLessThan(21)
   })
 
   test('a server that answers one at a time and refuses every rate fails its requests: it did not run out of time', async () => {

@@ -4,6 +4,7 @@ import { disturbedThroughout } from './disturbance.ts'
 import type { Effort } from './effort.ts'
 import { atMost, between, type Searched } from './known-capacity.ts'
 import { failuresOf, type Session } from './session.ts'
+import { capacityBehind, servedOf, type WindowSeen, windowSeen } from './short-windows.ts'
 
 /** A window lasts this many answers: shorter ones end before the server has filled. */
 const answersPerWindow = 4
@@ -41,7 +42,8 @@ const answeredRps = (point: LoadPoint, answerS: number): number => (point.reques
 
 /**
  * Capacity for answers that take seconds, streamed ones: open windows several answers long, from what is expected (else two under way) upward or downward until the SLO is
- * both held and missed, then bisected while there is time. No model of the server is behind it. The interval spans the last held and the first missed rate.
+ * both held and missed, then bisected while there is time, or until all windows together tell the capacity as closely as the effort asks (short-windows.ts). Where none held,
+ * or none missed, the interval ends there.
  */
 export async function rateBisection(session: Session, effort: Effort, idle: LoadPoint, aim: Aim): Promise<Searched> {
   return new RateBisection(session, effort, idle, aim).run()
@@ -49,7 +51,9 @@ export async function rateBisection(session: Session, effort: Effort, idle: Load
 
 class RateBisection {
   private readonly answerS: number
+  private readonly idleMs: number
   private readonly longestLimitS: number
+  private readonly seen: (WindowSeen & { readonly held: boolean })[] = []
   private held = 0
   private missed = Number.POSITIVE_INFINITY
   private misses = 0
@@ -68,6 +72,7 @@ class RateBisection {
     private readonly aim: Aim,
   ) {
     this.answerS = (idle.stream?.e2e.p90Ms ?? idle.p90Ms) / 1000
+    this.idleMs = idle.p50Ms
     this.saturationRps = idle.achievedRps
     this.longestLimitS = Math.max(...limitsOf(session.slo).map(({ limitMs }) => limitMs)) / 1000
   }
@@ -77,7 +82,7 @@ class RateBisection {
     for (let rateRps = this.firstRps(); this.missed / this.held > narrow; this.windows++) {
       const seconds = this.windowS(rateRps)
       if (this.timeIsUp(seconds)) return this.ended('budget', this.whenTimeWasUp())
-      const { point } = await session.open(rateRps, seconds, aim.seed + this.windows, 'search')
+      const { point, run } = await session.open(rateRps, seconds, aim.seed + this.windows, 'search')
       this.saturationRps = Math.max(this.saturationRps, answeredRps(point, answerS))
       if (await session.died(point)) return this.finish('server-died', `nothing listens any more: ${failuresOf(point)}`)
       const why = this.spoiler(point)
@@ -86,9 +91,10 @@ class RateBisection {
         return this.finish(why, spoiltBy[why])
       }
       this.spoilt = 0
-      this.learn(rateRps, point)
+      this.learn(point, windowSeen(run, session.slo, answerS))
       const beaten = this.beaten()
       if (beaten !== undefined) return beaten
+      if (this.isPrecise()) break
       rateRps = this.nextRps(point)
     }
     return this.ended('converged')
@@ -110,12 +116,15 @@ class RateBisection {
     return held * (sloMs < ample * session.slo.limitMs ? longestStride : stride)
   }
 
-  private learn(rateRps: number, point: LoadPoint): void {
-    if (keeps(point, this.session.slo)) {
-      this.held = rateRps
-      return
-    }
-    this.missed = rateRps
+  private learn(point: LoadPoint, window: WindowSeen): void {
+    const held = keeps(point, this.session.slo)
+    this.seen.push({ ...window, held })
+    // What is beyond what a server serves was held by no more than that the window ended.
+    const served = servedOf(this.seen)?.rps ?? Number.POSITIVE_INFINITY
+    const holds = this.seen.filter((one) => one.held && one.rateRps <= served)
+    this.held = Math.max(0, ...holds.map((one) => one.rateRps))
+    this.missed = Math.min(...this.seen.filter((one) => !holds.includes(one)).map((one) => one.rateRps))
+    if (held) return
     this.misses++
     if (failsTooOften(point, this.session.slo)) this.refused = point
     else this.slow = true
@@ -150,6 +159,18 @@ class RateBisection {
     return this.roughlyKnown() ? Math.min(wanted, Math.max(effort.windowS, effort.budgetS)) : wanted
   }
 
+  /** Known well enough by what the windows say together. */
+  private isPrecise(): boolean {
+    if (this.held === 0 || this.missed === Number.POSITIVE_INFINITY) return false
+    const { median, ci90 } = this.behindAll()
+    return ci90[1] - ci90[0] <= 2 * this.effort.precision * median
+  }
+
+  /** What all windows together tell. */
+  private behindAll() {
+    return capacityBehind(this.seen, this.session.slo, this.idleMs)
+  }
+
   private timeIsUp(nextS: number): boolean {
     if (this.windows === 0 || this.session.spentS + nextS <= this.effort.budgetS) return false
     return this.roughlyKnown() || this.windows >= mostUntilRough
@@ -172,7 +193,9 @@ class RateBisection {
 
   private finish(outcome: Searched['outcome'], detail?: string): Searched {
     const { held, missed, saturationRps } = this
-    return { outcome, ...between(held, missed), saturationRps, detail }
+    if (held === 0 || missed === Number.POSITIVE_INFINITY) return { outcome, ...between(held, missed), saturationRps, detail }
+    const { median, ci90 } = this.behindAll()
+    return { outcome, capacityRps: median, capacityCi90Rps: [ci90[0], ci90[1]], known: 'held', saturationRps, detail }
   }
 }
 

@@ -1,0 +1,109 @@
+/**
+ * Capacities of streamed answers in virtual time beside their truth (30,000 arrivals a rate, bisected): `npm run bench:stream-capacity -- [SEEDS]`. Constants of the search
+ * were chosen on the servers above the line; those below it were kept apart.
+ */
+import { efforts } from '../capacity/effort.ts'
+import { measureCapacity } from '../capacity/measure.ts'
+import { gamma, normal, type Uniform } from '../seeded-random.ts'
+import { keeps } from '../slo.ts'
+import { loadPointOf } from '../statistics/load-point.ts'
+import { QueueServer } from '../testing/queue-server.ts'
+import { targetAt } from '../testing/servers.ts'
+import { SharingServer } from '../testing/sharing-server.ts'
+import type { Load, LoadGenerator, Slo, Target, VirtualServer } from '../types.ts'
+import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
+
+const seeds = Number(process.argv[2] ?? 10)
+const { signal } = new AbortController()
+const tokens = 10
+const truthRequests = 30_000
+const bisections = 10
+
+interface Case {
+  readonly name: string
+  /** Of an answer, beside the wait for its first token. */
+  readonly streamsMs: number
+  readonly mostRps: number
+  readonly server: (seed: number) => VirtualServer
+}
+const queue =
+  (servers: number, serviceMs: (n: number, uniform: Uniform) => number, maxBatch = 1) =>
+  (seed: number) =>
+    new QueueServer({ seed, servers, maxBatch, serviceMs })
+const chosenOn: readonly Case[] = [
+  { name: 'one place, 50 ms', streamsMs: 50, mostRps: 20, server: queue(1, () => 50) },
+  { name: '4 places, 200 ms', streamsMs: 200, mostRps: 20, server: queue(4, () => 200) },
+  { name: '16 places, 800 ms', streamsMs: 800, mostRps: 20, server: queue(16, () => 800) },
+  { name: 'batches of 8, 200 + 25 n ms', streamsMs: 225, mostRps: 20, server: queue(1, (n) => 200 + 25 * n, 8) },
+]
+const keptApart: readonly Case[] = [
+  { name: '2 places, exponential 100 ms', streamsMs: 20, mostRps: 20, server: queue(2, (_, u) => 20 - 80 * Math.log(1 - u())) },
+  { name: '3 places, 500 ms, lognormal', streamsMs: 450, mostRps: 6, server: queue(3, (_, u) => 400 + 90 * Math.exp(0.5 * normal(u))) },
+  { name: 'batches of 16, varied', streamsMs: 110, mostRps: 38, server: queue(1, (n, u) => (100 + 20 * n) * gamma(u, 100), 16) },
+  {
+    name: '4 cores shared, 300 ms',
+    streamsMs: 0,
+    mostRps: 13.3,
+    server: (seed) => new SharingServer({ seed, cores: 4, workMs: (u) => 300 * gamma(u, 4) }),
+  },
+]
+const slos: readonly Slo[] = [
+  { percentile: 0.9, limitMs: 500, maxErrorRate: 0.01, metric: 'ttft' },
+  { percentile: 0.99, limitMs: 1000, maxErrorRate: 0.01, metric: 'ttft' },
+  { percentile: 0.9, limitMs: 2000, maxErrorRate: 0.01, metric: 'ttft' },
+]
+
+/** Streams from the server's answer on: all but `streamsMs` of it is the time to the first token. */
+function streaming(server: VirtualServer, streamsMs: number): LoadGenerator {
+  const inner = new VirtualLoadGenerator()
+  const play = async (_: Target, load: Load) => {
+    const run = await inner.play({ kind: 'virtual', server }, load, signal)
+    const each = (value: number) => run.latencyMs.map(() => value)
+    const ttft = run.latencyMs.map((ms) => Math.max(1, ms - streamsMs))
+    const latenciesMs = { ttft, tpot: each(streamsMs / tokens), e2e: run.latencyMs }
+    return { ...run, latencyMs: ttft, stream: { latenciesMs, tokens: each(tokens), gapsMs: new Float64Array(0) } }
+  }
+  return { name: 'streaming', play, run: async (to, load, slo) => loadPointOf(await play(to, load), slo), close: async () => {} }
+}
+
+async function truthOf({ server, streamsMs, mostRps }: Case, slo: Slo): Promise<number> {
+  let [low, high] = [0, mostRps]
+  for (let i = 0; i < bisections; i++) {
+    const rateRps = (low + high) / 2
+    const load: Load = { kind: 'open', rateRps, durationS: truthRequests / rateRps, seed: 99, arrivals: { kind: 'poisson' } }
+    const kept = keeps(await streaming(server(1), streamsMs).run(targetAt('http://127.0.0.1:1'), load, slo, signal), slo)
+    if (kept) low = rateRps
+    else high = rateRps
+  }
+  return low
+}
+
+const percent = (share: number) => `${(100 * share).toFixed(1)} %`
+const middle = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1]!
+async function row(one: Case, slo: Slo): Promise<string> {
+  const truth = await truthOf(one, slo)
+  const errors: number[] = []
+  let [holds, seconds] = [0, 0]
+  for (let seed = 1; seed <= seeds; seed++) {
+    const { capacityRps, capacityCi90Rps, points } = await measureCapacity({
+      target: { ...targetAt('http://127.0.0.1:1'), transport: 'sse' },
+      slo,
+      signal,
+      generator: streaming(one.server(seed), one.streamsMs),
+      seed: 1000 * seed,
+      effort: efforts.quick,
+    })
+    errors.push(capacityRps / truth - 1)
+    if (capacityCi90Rps[0] <= truth && truth <= capacityCi90Rps[1]) holds++
+    seconds += points.reduce((sum, point) => sum + point.seconds, 0) / seeds
+  }
+  const bias = errors.reduce((sum, error) => sum + error, 0) / seeds
+  const limit = `p${100 * slo.percentile} < ${slo.limitMs} ms`
+  return `| ${one.name} | ${limit} | ${truth.toFixed(1)} | ${percent(bias)} | ${percent(middle(errors.map(Math.abs)))} | ${holds} of ${seeds} | ${seconds.toFixed(0)} s |`
+}
+
+console.log('| server | TTFT | truth, req/s | bias | median error | interval holds | load |\n|---|---|---|---|---|---|---|')
+for (const cases of [chosenOn, keptApart]) {
+  for (const one of cases) for (const slo of slos) console.log(await row(one, slo))
+  if (cases === chosenOn) console.log('| *kept apart* | | | | | | |')
+}
