@@ -84,7 +84,7 @@ export function servedOf(windows: readonly WindowSeen[]): { readonly rps: number
 }
 
 /** Steepness beside 1 + C t, that of a queue of one worker whose services are exponential: bursts are flatter, steady services steeper, and limits on what does not wait are cliffs. */
-const steeper = [0.5, 1, 2, 4, 16, 64]
+const steeper = [0.5, 1, 2, 4, 16, 64, 256]
 const steps = 400
 /** No share is surer than that: the curve is a model. */
 const lnLeast = Math.log(1e-3)
