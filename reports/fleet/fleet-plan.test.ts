@@ -29,6 +29,7 @@ test('a trace with times of the calendar is taken at its hours, by the clock of 
   expect(busiest(trace(begin))).toBe(23)
   expect(busiest(trace(begin), 'Europe/Berlin')).toBe(1)
   expect(busiest(trace(0), 'Europe/Berlin')).toBe(1)
+  expect(hourlyPeaks(trace(1e14), 'Europe/Berlin')).toHaveLength(24)
   expect(hourlyPeaks(trace(begin)).toSorted()).toEqual(hourlyPeaks(trace(0)).toSorted())
 })
 

@@ -2,8 +2,8 @@
  * In which order a fleet is reached from what runs today: bring up, shift, drain, so that what stands carries the demand after every step on no more GPUs than there are.
  *
  * GPUs that are cut today as the plan has them stay cut, and change slice by slice. Others are drained whole and cut anew; first those that the demand can spare, then, where
- * there are more GPUs to be had, with one more of them (on which what a GPU that stays cut cannot take over without a gap goes as well); only then is a step taken that leaves too little, the one that does so in the fewest hours. It is an order, not
- * the shortest one.
+ * there are more GPUs to be had, with one more of them, which also takes over from a GPU that could not change slice by slice without a gap. Only then is a step taken that
+ * leaves too little, the one that does so in the fewest hours. It is an order, not the shortest one.
  */
 import { type PackedGpu, whole } from './packing.ts'
 
@@ -112,6 +112,10 @@ class Move {
   /** Emptied, of each kind. */
   private readonly free = new Map<string, number>()
   private readonly limits: ReadonlyMap<string, number>
+  /** What each model's replicas carry now. */
+  private readonly carried = new Map<string, number>()
+  /** Models that are short in each hour. */
+  private readonly shortIn = new Array<number>(24).fill(0)
 
   constructor(
     today: readonly Block[],
@@ -125,6 +129,8 @@ class Move {
     const kinds = [...new Set([...today, ...plan].map(({ kind }) => kind))]
     this.limits = new Map(kinds.map((kind) => [kind, Math.max(limitOf(kind), this.inUse(kind))]))
     for (const kind of kinds) this.most.set(kind, this.inUse(kind))
+    for (const model of hoursRps.keys()) this.nowCarries(model, 0, 1)
+    for (const { places } of blocks) this.counted(places, 1)
   }
 
   /** Takes one step; false where nothing is left to do. */
@@ -150,6 +156,10 @@ class Move {
       })
       if (starting.length === 0) continue
       block.places = block.places.map((place, i) => (place.replica === undefined ? block.goal![i]! : place))
+      this.counted(
+        starting.map(({ slice, ...replica }) => ({ slice, replica })),
+        1,
+      )
       this.told({ action: 'bring up', kind: block.kind, gpus: block.gpus, on: 'as it is cut', replicas: starting })
       return true
     }
@@ -164,6 +174,7 @@ class Move {
     const emptied = this.free.get(block.kind) ?? 0
     this.free.set(block.kind, emptied - Math.min(emptied, block.gpus))
     this.blocks.push({ ...block, goal: block.places })
+    this.counted(block.places, 1)
     const replicas = block.places.flatMap(({ slice, replica }) => (replica ? [{ slice, ...replica }] : []))
     this.told({ action: 'bring up', kind: block.kind, gpus: block.gpus, on, cut: block.places.map(({ slice }) => slice), replicas })
     return true
@@ -217,6 +228,7 @@ class Move {
     const { block, goes, lost } = best
     const replicas = lost.flatMap(({ slice, replica }) => (replica ? [{ slice, ...replica }] : []))
     block.places = block.places.map(({ slice, replica }, i) => ({ slice, ...(replica && !goes[i] && { replica }) }))
+    this.counted(lost, -1)
     let givenBack = 0
     if (block.goal === undefined) {
       this.blocks.splice(this.blocks.indexOf(block), 1)
@@ -233,7 +245,7 @@ class Move {
     const gpusInUse = Object.fromEntries([...this.limits.keys()].map((kind) => [kind, this.inUse(kind)]))
     for (const [kind, count] of Object.entries(gpusInUse)) this.most.set(kind, Math.max(this.most.get(kind)!, count))
     const short = [...this.hoursRps].flatMap(([model, hours]) => {
-      const [carriesRps, demandRps] = [this.carries(model), Math.max(...hours)]
+      const [carriesRps, demandRps] = [this.carried.get(model) ?? 0, Math.max(...hours)]
       return carries(carriesRps, demandRps) ? [] : [{ model, carriesRps, demandRps }]
     })
     this.steps.push({ ...step, gpusInUse, hours: this.hoursOf([]), short })
@@ -244,25 +256,49 @@ class Move {
     return standing + (this.free.get(kind) ?? 0)
   }
 
-  /** @param lost taken away before */
-  private carries(model: string, lost: readonly Place[] = []): number {
-    const all = this.blocks.flatMap(({ places }) => places)
-    return rateOf(all, model) - rateOf(lost, model)
+  /** @param sign 1: they are there now; -1: no longer */
+  private counted(places: readonly Place[], sign: 1 | -1): void {
+    for (const [model, rps] of ratesOf(places)) {
+      const before = this.carried.get(model) ?? 0
+      this.nowCarries(model, before, -1)
+      this.nowCarries(model, before + sign * rps, 1)
+    }
+  }
+
+  private nowCarries(model: string, rps: number, sign: 1 | -1): void {
+    this.carried.set(model, rps)
+    for (const [hour, asked] of (this.hoursRps.get(model) ?? []).entries()) if (!carries(rps, asked)) this.shortIn[hour]! += sign
   }
 
   private carriesWithout(lost: readonly Place[]): boolean {
     return this.hoursOf(lost).length === 24
   }
 
+  /** Hours in which every model is carried by what is left without these. */
   private hoursOf(lost: readonly Place[]): number[] {
-    const left = [...this.hoursRps].map(([model, hours]) => ({ hours, rps: this.carries(model, lost) }))
-    return Array.from({ length: 24 }, (_, hour) => hour).filter((hour) => left.every(({ hours, rps }) => carries(rps, hours[hour]!)))
+    const short = [...this.shortIn]
+    for (const [model, rps] of ratesOf(lost)) {
+      const now = this.carried.get(model) ?? 0
+      for (const [hour, asked] of (this.hoursRps.get(model) ?? []).entries())
+        if (carries(now, asked) && !carries(now - rps, asked)) short[hour]!++
+    }
+    return short.flatMap((count, hour) => (count === 0 ? [hour] : []))
   }
 
-  /** Of the highest rate, what the model that is shortest still carries. */
+  /** Of its highest rate, what the model that these are missed by most still carries. */
   private leastShare(lost: readonly Place[]): number {
-    return Math.min(...[...this.hoursRps].map(([model, hours]) => this.carries(model, lost) / Math.max(1e-9, ...hours)))
+    const shares = [...ratesOf(lost)].map(
+      ([model, rps]) => (this.carried.get(model)! - rps) / Math.max(1e-9, ...(this.hoursRps.get(model) ?? [])),
+    )
+    return Math.min(1, ...shares)
   }
+}
+
+/** What replicas carry, by model. */
+function ratesOf(places: readonly Place[]): Map<string, number> {
+  const rates = new Map<string, number>()
+  for (const { replica } of places) if (replica) rates.set(replica.model, (rates.get(replica.model) ?? 0) + replica.rateRps)
+  return rates
 }
 
 interface Drain {
@@ -275,8 +311,7 @@ interface Drain {
 
 const carries = (rps: number, demandRps: number): boolean => rps >= demandRps * (1 - 1e-9)
 
-const rateOf = (places: readonly Place[], model?: string): number =>
-  places.reduce((sum, { replica }) => sum + (replica && (model === undefined || replica.model === model) ? replica.rateRps : 0), 0)
+const rateOf = (places: readonly Place[]): number => places.reduce((sum, { replica }) => sum + (replica?.rateRps ?? 0), 0)
 
 const sameReplica = (a: Replica, b: Replica | undefined): boolean =>
   a.model === b?.model && Math.abs(a.rateRps - b.rateRps) <= 1e-9 * a.rateRps
@@ -291,9 +326,9 @@ function matched(running: readonly Block[], wanted: readonly Block[]): { blocks:
   const pending: Block[] = []
   const common = (a: Block, b: Block) =>
     alignedTo(a.places, b.places).filter(({ replica }, i) => replica && sameReplica(replica, a.places[i]!.replica)).length
-  const pairs = plan.flatMap((block) =>
-    left.filter((old) => cutOf(old) === cutOf(block)).map((old) => ({ block, old, common: common(block, old) })),
-  )
+  const olds = new Map<string, Block[]>()
+  for (const old of today) olds.set(cutOf(old), [...(olds.get(cutOf(old)) ?? []), old])
+  const pairs = plan.flatMap((block) => (olds.get(cutOf(block)) ?? []).map((old) => ({ block, old, common: common(block, old) })))
   const paired = new Set<Block>()
   for (const { block, old } of pairs.sort((a, b) => b.common - a.common)) {
     if (paired.has(block) || paired.has(old)) continue

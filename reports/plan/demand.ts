@@ -32,6 +32,8 @@ export class DemandError extends Error {
 
 const daySeconds = 86_400
 const aYearSeconds = 365 * daySeconds
+/** Of any date. */
+const latestSeconds = 8.64e12
 
 /** The same rate around the clock. */
 export function steadyDemand(rps: number): Demand {
@@ -86,8 +88,12 @@ export function traceDemand(text: string, file: string): Demand {
   const spans = samples.map(({ rps }, i): DemandSpan => ({ rps, seconds: gaps[i] ?? gaps.at(-1)! }))
   const closes = days >= 1 && Math.abs(days - Math.round(days)) < 1e-9 && spans.slice(0, -1).some(({ rps }) => rps >= spans.at(-1)!.rps)
   const beginsAtS = samples[0]!.at
-  // Smaller numbers are seconds since the trace's own beginning.
-  const demand = { spans: closes ? spans.slice(0, -1) : spans, what: '', ...(beginsAtS > aYearSeconds && { beginsAtS }) }
+  // Smaller numbers are seconds since the trace's own beginning; larger ones no calendar has.
+  const demand = {
+    spans: closes ? spans.slice(0, -1) : spans,
+    what: '',
+    ...(beginsAtS > aYearSeconds && beginsAtS < latestSeconds && { beginsAtS }),
+  }
   const lasts = `${significant(periodSeconds(demand) / 3600)} h`
   return checked({ ...demand, what: `the trace ${file} (${demand.spans.length} rates over ${lasts})` })
 }

@@ -56,7 +56,7 @@ const gpu = z.strictObject({
   price: positive.optional(),
   count: z.number().int().min(0).optional(),
   mig: z.boolean().default(true),
-  perNode: z.number().int().min(1).default(1),
+  perNode: z.number().int().min(1).max(64).default(1),
 })
 /** GPUs that may be lost. */
 const spare = z.number().int().min(0).max(1)

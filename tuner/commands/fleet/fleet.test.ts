@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { FleetPlan } from '../../../reports/fleet/fleet-plan.ts'
+import { noRules } from '../../../reports/fleet/rules.ts'
 import { checkManifests } from '../../../reports/specs/validate.contract.ts'
 import { defaultPriceBook } from '../../../trials/prices/book.ts'
 import { CliBox, type CliResult } from '../../testing/run-cli.ts'
@@ -110,7 +111,11 @@ test('a replica that no node has GPUs for is not written, and says what would he
   const file = fileOf('gpus: {A100-80GB: {perNode: 2}}\nmodels: {a: {table: a.csv, demand: 5, slo: 1s, image: "x:1"}}\n')
   const segment = (gpus: number) => ({ gpu: 'A100-80GB', slice: 'whole', gpus, rateRps: 9, label: '' })
   const gpus = [4, 4, 4, 4, 2, 2].map((count) => ({ kind: 'A100-80GB', slots: [{ slice: 'whole', model: 'a', segment: segment(count) }] }))
-  const plan = { atPeaks: { gpus, pricePerHour: 1, boundPerHour: 1 }, hoursRps: [Array<number>(24).fill(5)] } as unknown as FleetPlan
+  const plan = {
+    atPeaks: { gpus, pricePerHour: 1, boundPerHour: 1 },
+    hoursRps: [Array<number>(24).fill(5)],
+    rules: noRules,
+  } as unknown as FleetPlan
   const { files, leftOut } = await fleetFiles(plan, file, [{ entry: file.models[0]!, source: { segments: [] } }], 'kubernetes')
   expect(files.map(({ path }) => path)).toEqual([join('models', 'a-2x-a100-80gb.yaml')])
   expect(files[0]!.text).toContain('nvidia.com/gpu: "2"')

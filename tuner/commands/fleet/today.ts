@@ -11,8 +11,8 @@ const entry = (gpu: z.ZodType<Gpu>) =>
     gpu,
     slice: z.string().min(1).default(whole),
     /** Whole GPUs of one replica. */
-    gpus: z.number().int().min(1).default(1),
-    replicas: z.number().int().min(1),
+    gpus: z.number().int().min(1).max(64).default(1),
+    replicas: z.number().int().min(1).max(1000),
     rate: z.number().positive().optional(),
   })
 export type TodayEntry = z.output<ReturnType<typeof entry>>

@@ -301,6 +301,7 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
   'fleet-files': {
     seeds: [
       `gpus:\n  A100-80GB: {count: 8}\n  L4:\nmodels:\n  bert: {experiment: bert-4f2a, demand: '0-8:20, 8-20:800, 20-24:60'}\n  resnet50: {table: resnet50.csv, gpu: A100-80GB, slo: 200ms, demand: 2200}\nheadroom: 10%\nspare: 1\napart: [[bert, resnet50]]\n`,
+      `gpus: {A100-80GB: {perNode: 4}}\nmodels:\n  bert: {table: bert.csv, slo: 200ms, demand: 20, image: 'x:1', port: 9000, health: /h}\ntimezone: Europe/Berlin\ntoday:\n  bert: [{gpu: A100-80GB, slice: 2g.20gb, replicas: 3, rate: 60}, {gpu: T4, gpus: 2, replicas: 1}]\n`,
     ],
     names: /input/,
     read: (_, file) => readFleetFile(file, parsePriceBook(ofRepository('docs/files/on-demand.yaml'), 'prices')),
