@@ -58,8 +58,8 @@ const measured = [
   'tuner/main-job',
 ].map((files) => `${files}.test.{ts,tsx}`)
 
-/** docs/paths.md as its reader follows it: minutes, and a stage of its own, `npm run test:paths`. */
-const paths = ['tuner/paths.test.ts']
+/** What a stranger does: docs/paths.md as its reader follows it, and the package as it is installed. Minutes, and a stage of its own, `npm run test:paths`. */
+const paths = ['tuner/paths.test.ts', 'tuner/library/package.test.ts']
 
 /** About how long tests that load something in real time take, beside none of their kind. On a new checkout vitest knows no durations. */
 const loading = {
@@ -91,7 +91,6 @@ const loading = {
 
 /** About how long others take. */
 const others = {
-  'tuner/library/package': 40,
   'tuner/gpu-machines': 14,
   'tuner/commands/init/init': 13,
   'tuner/commands/watch/prometheus-source': 11,

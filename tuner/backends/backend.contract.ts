@@ -83,9 +83,9 @@ export const backendContract = (name: string, subject: BackendSubject): void => 
     test('a confirmation does not hold at a rate that no server of its kind reaches', async () => {
       // Of a machine that was busy during the trial, four times what it did then is not enough.
       const rateRps = Math.max(4 * trial.saturationRps, 4000)
-      // Below half of it there is something else to try: what is tried then is tested in profiler/capacity.
-      const { capacityRps } = await measure({ kind: 'confirmation', rateRps, leastRps: 0.5 * rateRps }, 4)
-      expect(capacityRps).toBeLessThan(0.5 * rateRps)
+      // Below nine tenths of it there is something else to try: what is tried then is tested in profiler/capacity.
+      const { capacityRps } = await measure({ kind: 'confirmation', rateRps, leastRps: 0.9 * rateRps }, 4)
+      expect(capacityRps).toBeLessThan(0.9 * rateRps)
     })
 
     test('an interrupt is its own reason, and the next task is done as ever', async ({ skip }) => {
