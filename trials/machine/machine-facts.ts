@@ -6,6 +6,7 @@ import { availableParallelism, cpus, homedir, totalmem } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { plainCi } from '../predictor/llm/gguf/gguf-knobs.ts'
 import { type CgroupFacts, inspectCgroups } from './cgroups.ts'
 import { type GpuFacts, listNvidiaGpus } from './nvidia-smi.ts'
 import { programIn } from './programs.ts'
@@ -136,13 +137,16 @@ const inspectPackage = async ({ name, gives }: (typeof optionalPackages)[number]
     const script = `await import(${JSON.stringify(name)})`
     await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', script], {
       cwd: folder,
+      env: { ...process.env, CI: plainCi(process.env.CI) },
       timeout: 30_000,
       killSignal: 'SIGKILL',
     })
     return { name, gives, state: 'ok', version, ...(name === 'onnxruntime-node' && onnxGpuProblem(dirname(manifest))) }
   } catch (error) {
     const { stderr, message } = error as { stderr?: string; message: string }
-    const problem = (stderr || message).split('\n').find((line) => /Error|error:/.test(line)) ?? message
+    const lines = (stderr || message).split('\n')
+    // An excerpt of the source that threw stands above what it said.
+    const problem = lines.find((line) => /^\w*Error\b.*:/.test(line)) ?? lines.find((line) => /Error|error:/.test(line)) ?? message
     return { name, gives, state: 'broken', version, problem: problem.trim() }
   }
 }

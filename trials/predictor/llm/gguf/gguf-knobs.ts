@@ -2,6 +2,9 @@
 export const bindingName = 'node-llama-cpp'
 export const bindingInstall = `npm install ${bindingName}@3.22.1`
 
+/** What CI is set to for the binding: it fails at its import where that is neither yes nor no, and some CI set it to their name, or to nothing. */
+export const plainCi = (ci = ''): 'true' | 'false' => (['', 'false', '0'].includes(ci.toLowerCase()) ? 'false' : 'true')
+
 /** Whether a path is that of a language model's file that llama.cpp runs. */
 export const isGgufFile = (path: string | undefined): path is string => path !== undefined && /\.gguf$/i.test(path)
 

@@ -2,7 +2,7 @@
 import { OutOfMemoryError } from '../../engine.ts'
 import { modelFile } from '../../models/model-file.ts'
 import { ModelError } from '../../models/model-registry.ts'
-import { bindingInstall, bindingName } from './gguf-knobs.ts'
+import { bindingInstall, bindingName, plainCi } from './gguf-knobs.ts'
 
 export type Token = number
 
@@ -73,6 +73,7 @@ export async function startLlama(
   load: () => Promise<unknown> = () => import(bindingName as string),
 ): Promise<Llama> {
   let binding: Binding
+  process.env.CI = plainCi(process.env.CI)
   try {
     binding = (await load()) as Binding
   } catch (error) {
