@@ -1,5 +1,7 @@
 /** Checks as build servers read them: JUnit's XML, GitHub's annotations and its summary. */
+import { heading, table } from '../report/document/blocks.ts'
 import { escapeHtml } from '../report/document/html.ts'
+import { toMarkdown } from '../report/document/markdown.ts'
 import type { Check } from './build-checks.ts'
 
 /** JUnit XML of one suite; what is undecided is a skipped case, with why. */
@@ -27,8 +29,12 @@ export const annotations = (suite: string, checks: readonly Check[]): string[] =
     return `::${levels[state]} title=${title}::${escaped(message)}`
   })
 
-const cell = (text: string) => text.replace(/[\\|<>`*_]/g, '\\$&').replace(/\s+/g, ' ')
-
 /** Markdown for GitHub's step summary. */
 export const summaryMarkdown = (suite: string, checks: readonly Check[]): string =>
-  `### tune ${cell(suite)}\n\n| check | | |\n|---|---|---|\n${checks.map(({ name, state, message }) => `| ${name} | ${state} | ${cell(message)} |`).join('\n')}\n`
+  toMarkdown([
+    heading(3, `tune ${suite}`),
+    ...table(
+      ['check', '', ''],
+      checks.map(({ name, state, message }) => [name, state, message]),
+    ),
+  ])
