@@ -10,7 +10,7 @@ export function registerClean(program: Command): void {
     .argument('[experiment]', 'end and remove what this one has there (default: only show)')
     .option(
       '--all',
-      'end what every killed experiment left on this machine, and remove what every one has in the namespace, running ones included',
+      'end what every killed experiment left on this machine, control groups without a note included, and remove what every one has in the namespace, also running ones',
     )
     .option(
       '--db <file>',
