@@ -58,8 +58,11 @@ const measured = [
   'tuner/main-job',
 ].map((files) => `${files}.test.{ts,tsx}`)
 
-/** What a stranger does: docs/paths.md as its reader follows it, and the package as it is installed. Minutes, and a stage of its own, `npm run test:paths`. */
-const paths = ['tuner/paths.test.ts', 'tuner/library/package.test.ts']
+/**
+ * What a stranger does: docs/paths.md as its reader follows it, the package as it is installed, the examples tuned as they stand. Minutes, and one at a time, for real
+ * loads spoil each other: a stage of its own, `npm run test:paths`.
+ */
+const paths = ['tuner/paths.test.ts', 'tuner/library/package.test.ts', 'examples/*/*.test.ts']
 
 /** About how long tests that load something in real time take, beside none of their kind. On a new checkout vitest knows no durations. */
 const loading = {
@@ -72,21 +75,14 @@ const loading = {
   'profiler/capacity/measure': 22,
   'profiler/profile': 19,
   'profiler/generator/closing-servers': 18,
-  'examples/triton/triton': 11,
   'tuner/commands/profile/first-contact': 22,
   'tuner/killed-tuner': 11,
   'tuner/commands/calibrate/run': 11,
   'tuner/backends/local-backend': 10,
   'tuner/backends/url-backend': 10,
-  'examples/torchserve/torchserve': 9,
-  'examples/tfserving/tfserving': 8,
   'profiler/protocols/shapes': 7,
-  'examples/flask-gunicorn/flask-gunicorn': 7,
-  'examples/kserve/kserve': 7,
-  'examples/llm/llm': 6,
   'profiler/generator/failing-servers': 15,
   'profiler/generator/endless-answers': 6,
-  'examples/mlserver/mlserver': 6,
 }
 
 /** About how long others take. */
@@ -135,7 +131,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'processes',
-          include: ['{tuner,profiler,search,reports,trials,examples}/**/*.test.{ts,tsx}', '*.test.ts'],
+          include: ['{tuner,profiler,search,reports,trials}/**/*.test.{ts,tsx}', '*.test.ts'],
           exclude: [...configDefaults.exclude, ...pure, ...measured, ...paths],
           globalSetup: ['./tuner/testing/build.ts'],
           // They wait for processes more than they compute: two leave a quarter of two cores idle.

@@ -7,6 +7,7 @@ import { pictureBlocks } from './gpu-pictures.ts'
 import type { Migration } from './migration.ts'
 import { type PackedGpu, type Packing, whole } from './packing.ts'
 import { type Placement, placementsOf } from './placements.ts'
+import { type Sensitivity, sensitivityJson } from './sensitivity.ts'
 
 const hoursPerMonth = 730
 
@@ -91,8 +92,12 @@ function busyByHour({ atPeaks, hoursRps }: FleetPlan, models: readonly string[],
   return (model) => busy[models.indexOf(model)]!
 }
 
-export const fleetJson = ({ atPeaks, byHour, hoursRps: _, rules: { spared, apart }, ...plan }: FleetPlan, migration?: Migration): string =>
-  `${JSON.stringify({ schemaVersion: 1, ...packed(atPeaks), ...plan, spared: [...spared], apart, ...(byHour && { byHour: byHour.map(packed) }), ...(migration && { migration }) }, null, 2)}\n`
+export const fleetJson = (
+  { atPeaks, byHour, hoursRps: _, rules: { spared, apart }, ...plan }: FleetPlan,
+  sensitivity: Sensitivity,
+  migration?: Migration,
+): string =>
+  `${JSON.stringify({ schemaVersion: 1, ...packed(atPeaks), ...plan, spared: [...spared], apart, ...(byHour && { byHour: byHour.map(packed) }), sensitivity: sensitivityJson(sensitivity), ...(migration && { migration }) }, null, 2)}\n`
 
 const packed = ({ gpus, pricePerHour, boundPerHour }: Packing) => ({
   pricePerHour,

@@ -6,6 +6,7 @@ import { type FleetPlan, planFleet } from '../../../reports/fleet/fleet-plan.ts'
 import { blocksOf, type Migration, planMigration } from '../../../reports/fleet/migration.ts'
 import { migrationBlocks } from '../../../reports/fleet/migration-blocks.ts'
 import type { FleetModel } from '../../../reports/fleet/packing.ts'
+import { type LoosenedOf, type Sensitivity, sensitivityBlocks, sensitivityOf } from '../../../reports/fleet/sensitivity.ts'
 import type { Demand } from '../../../reports/plan/demand.ts'
 import type { Block } from '../../../reports/report/document/blocks.ts'
 import { toHtml } from '../../../reports/report/document/html.ts'
@@ -15,6 +16,7 @@ import type { SpecTargetName } from '../../../reports/specs/index.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { parseDurationMs } from '../../experiment/units.ts'
 import { loadPriceBook } from '../../loop/problem.ts'
+import { columnsOf } from '../../render/columns.ts'
 import { mustBeWritable, mustTakeFiles } from '../../writable-places.ts'
 import { oneOf } from '../one-of.ts'
 import { type FleetFile, type FleetModelEntry, readFleetFile } from './fleet-file.ts'
@@ -50,13 +52,24 @@ export async function fleet(flags: FleetFlags): Promise<number> {
     const source = await openSource(entry, flags.db)
     models.push({ name: entry.name, demand: entry.demand, segments: source.segments, entry, source })
   }
-  const plan = await planFleet(models, file.kinds, file.headroom, parseDurationMs(flags.solverTime) / 1000, file.timezone, file.rules)
+  const seconds = parseDurationMs(flags.solverTime) / 1000
+  say(`packing ${models.length} models, ${seconds} s at most`)
+  const plan = await planFleet(models, file.kinds, file.headroom, seconds, file.timezone, file.rules)
   const migration = file.today && migrationTo(plan, file, models)
   const names = models.map(({ name }) => name)
+  const sensitivity = await sensitivityOf(plan, models, file.kinds, loosenedOf(models, flags.db), seconds * sensitivityShare, (what) =>
+    say(`what if: ${what}`),
+  )
+  say('')
   const found: Found = {
     plan,
+    sensitivity,
     ...(migration && { migration }),
-    blocks: (pictured) => [...fleetBlocks(plan, names, file.headroom, pictured), ...(migration ? migrationBlocks(migration) : [])],
+    blocks: (pictured) => [
+      ...fleetBlocks(plan, names, file.headroom, pictured),
+      ...sensitivityBlocks(sensitivity, plan),
+      ...(migration ? migrationBlocks(migration) : []),
+    ],
   }
   if (folder !== undefined) await handOver(folder, await fleetFiles(plan, file, models, target), found)
   const text = render(found)
@@ -66,6 +79,26 @@ export async function fleet(flags: FleetFlags): Promise<number> {
     process.stdout.write(`${flags.out}\n`)
   }
   return exitCodes.ok
+}
+
+/** Where somebody watches; an empty text takes it away. */
+const say = (what: string): void => {
+  if (process.stderr.isTTY) process.stderr.write(`\r${what.slice(0, columnsOf(process.stderr) - 1)}\u001b[K`)
+}
+
+/** Of the solver's time, for what would be otherwise, beside it. */
+const sensitivityShare = 0.25
+
+/** Its measurements read again; a model that nothing limits, or that a longer limit lets serve nothing either, tells nothing. */
+function loosenedOf(models: readonly { readonly entry: FleetModelEntry; readonly source: ModelSource }[], db: string): LoosenedOf {
+  return async (name, factor) => {
+    const { entry, source } = models.find((model) => model.entry.name === name)!
+    const slo = source.reopened?.experiment.slo
+    // Limits on parts of a stream are not one time.
+    const sloMs = slo?.metric === undefined && slo?.limits === undefined ? (entry.sloMs ?? slo?.limitMs) : undefined
+    if (sloMs === undefined) return undefined
+    return (await openSource({ ...entry, sloMs: sloMs * factor }, db)).segments
+  }
 }
 
 /** Targets of a cluster that deploy whatever was measured. */
@@ -87,6 +120,7 @@ function migrationTo(
 
 interface Found {
   readonly plan: FleetPlan
+  readonly sensitivity: Sensitivity
   readonly migration?: Migration
   /** @param pictured with every GPU drawn */
   readonly blocks: (pictured?: boolean) => readonly Block[]
@@ -111,5 +145,5 @@ const forms: Readonly<Record<string, (found: Found) => string>> = {
   '.txt': ({ blocks }) => toText(blocks()),
   '.md': ({ blocks }) => toMarkdown(blocks()),
   '.html': ({ blocks }) => toHtml('tune: fleet', blocks(true)),
-  '.json': ({ plan, migration }) => fleetJson(plan, migration),
+  '.json': ({ plan, sensitivity, migration }) => fleetJson(plan, sensitivity, migration),
 }
