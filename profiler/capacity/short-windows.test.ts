@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { QueueServer } from '../testing/queue-server.ts'
+import { runOf } from '../testing/scripted-generator.ts'
 import type { Load, Slo } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { capacityBehind, servedOf, type WindowSeen, windowSeen } from './short-windows.ts'
@@ -47,6 +48,21 @@ describe('what a server serves while it falls behind', () => {
   })
 })
 
+test('a window that failed too many requests missed, however fast the others were', () => {
+  const load: Load = { kind: 'open', rateRps: 10, durationS: 10, seed: 1, arrivals: { kind: 'poisson' } }
+  const after = (failed: number) =>
+    windowSeen(
+      runOf(
+        load,
+        Array.from({ length: 100 }, (_, i) => (i < failed ? Number.NaN : 5)),
+      ),
+      slo,
+      0,
+    )
+  expect(after(0).over).toBe(0)
+  expect(after(6).over).toBe(1)
+})
+
 describe('the capacity', () => {
   const window = (rateRps: number, over: number, nEff = 50): WindowSeen => ({ rateRps, seconds: 8, nEff, over })
 
@@ -84,6 +100,19 @@ describe('the capacity', () => {
     const { ci90 } = capacityBehind([window(5, 0), window(8, 1), window(12, 1), { ...window(40, 1), behind }], slo, 1)
     expect(ci90[0]).toBeGreaterThan(4.5)
     expect(ci90[1]).toBeLessThan(9)
+  })
+
+  test.each([
+    { ...slo, percentile: 1 },
+    { ...slo, limitMs: 3_600_000 },
+    { ...slo, limitMs: 1 },
+  ])('is a number under any SLO: $percentile $limitMs', (strange) => {
+    const behind = { answers: 160, seconds: 8, dispersion: 0.1 }
+    for (const windows of [[window(10, 0)], [window(10, 0), { ...window(40, 1), behind }], [window(5, 1), { ...window(40, 1), behind }]]) {
+      const { median, ci90 } = capacityBehind(windows, strange, 1)
+      expect([ci90[0], median, ci90[1]].every((rps) => rps > 0 && Number.isFinite(rps))).toBe(true)
+      expect(ci90[0] <= median && median <= ci90[1]).toBe(true)
+    }
   })
 
   test('of a shorter wait is lower', () => {

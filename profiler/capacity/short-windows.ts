@@ -5,6 +5,7 @@
  * with C the capacity, a the share that may miss and s the steepness, a share q(r) = 1 - (1 - a)^exp(s (r / C - 1)) misses at a rate r.
  */
 import { max, mean, min, sampleVariance } from 'simple-statistics'
+import { failsTooOften } from '../slo.ts'
 import { overShare } from '../statistics/dependence.ts'
 import type { LoadRun, Slo } from '../types.ts'
 
@@ -29,14 +30,18 @@ interface Behind {
 /** Fewer requests than this tell nothing. */
 const fewest = 20
 
-/** @param rampS from its begin, in which the server fills: requests then find an emptier one than later ones do */
+/**
+ * A window that failed too many requests missed, however fast the others were.
+ * @param rampS from its begin, in which the server fills: requests then find an emptier one than later ones do
+ */
 export function windowSeen(run: LoadRun, slo: Slo, rampS: number): WindowSeen {
   const { sentMs, latencyMs, load } = run
   const rateRps = load.kind === 'open' ? load.rateRps : Number.NaN
   const rampMs = Math.min(1000 * rampS, (1000 * load.durationS) / 3)
   const late = latencyMs.filter((_, i) => sentMs[i]! >= rampMs)
   const { n, over, nEff } = overShare(late.length >= fewest ? late : latencyMs, slo.limitMs)
-  return { rateRps, seconds: load.durationS, nEff, over: n === 0 ? 0 : over / n, behind: behindIn(run, rateRps) }
+  const failed = failsTooOften({ requests: latencyMs.length, errors: latencyMs.filter(Number.isNaN).length }, slo)
+  return { rateRps, seconds: load.durationS, nEff, over: failed ? 1 : n === 0 ? 0 : over / n, behind: behindIn(run, rateRps) }
 }
 
 /** Of the most that were under way at once: while more than that were, the server was behind. */
@@ -86,6 +91,8 @@ export function servedOf(windows: readonly WindowSeen[]): { readonly rps: number
 /** Steepness beside 1 + C t, that of a queue of one worker whose services are exponential: bursts are flatter, steady services steeper, and limits on what does not wait are cliffs. */
 const steeper = [0.5, 1, 2, 4, 16, 64, 256]
 const steps = 400
+/** Where none may miss. */
+const leastAllowed = 1e-4
 /** No share is surer than that: the curve is a model. */
 const lnLeast = Math.log(1e-3)
 const beyond = 4
@@ -105,11 +112,12 @@ export function capacityBehind(
   const [low, high] = [Math.log(Math.min(...rates) / beyond), Math.log(Math.max(...rates) * beyond)]
   const capacities = Array.from({ length: steps }, (_, i) => Math.exp(low + ((high - low) * i) / (steps - 1)))
   const served = servedOf(windows)
-  const known = windows.map((window) => (served === undefined ? window : { ...window, ...told(window, served.rps, 1 - slo.percentile) }))
-  const lnKeeps = Math.log(slo.percentile)
+  const allowed = Math.max(leastAllowed, 1 - slo.percentile)
+  const known = windows.map((window) => (served === undefined ? window : { ...window, ...told(window, served.rps, allowed) }))
+  const lnKeeps = Math.log1p(-allowed)
   const waitS = Math.max(leastWait * slo.limitMs, slo.limitMs - idleMs) / 1000
   const logs = capacities.map((capacity) => {
-    const density = served && within(served, (rps) => busyDensity(capacity, rps, waitS, 1 - slo.percentile))
+    const density = served && within(served, (rps) => busyDensity(capacity, rps, waitS, allowed))
     const lnPrior = density === undefined ? 0 : Math.log(density + leastDensity)
     return steeper.map((factor) => {
       const s = factor * (1 + capacity * waitS)
