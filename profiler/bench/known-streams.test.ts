@@ -5,6 +5,8 @@ import { type SeenStreams, seenStreams } from './known-streams.ts'
 const percentiles = ['p50Ms', 'p90Ms', 'p99Ms'] as const
 /** So far apart may two ways of measuring the same be: an error of 10 % of either is further. */
 const allowed = 0.04
+/** Answers of hundreds of milliseconds are moved by no more than that when the server waited for a core for this share of the window. */
+const moved = 0.02
 
 /** Largest share by which any of the six figures is off from those of the other. */
 const apart = (ours: SeenStreams['ours'], other: SeenStreams['ours']): number =>
@@ -15,7 +17,7 @@ test('TTFT and TPOT are those that a client finds that shares no code with the g
   const { truth, ours, plain, run } = await seenStreams(streams)
   expect([...run.latencyMs].some(Number.isNaN)).toBe(false)
   expect([...run.stream!.tokens].every((tokens) => tokens === 8)).toBe(true)
-  skipIfDisturbed(run, skip)
+  skipIfDisturbed(run, skip, moved)
   expect(apart(ours, plain)).toBeLessThan(allowed)
   expect(apart(ours, truth)).toBeLessThan(allowed)
   for (const what of ['ttft', 'tpot'] as const)
