@@ -9,7 +9,6 @@ import { keeps } from '../slo.ts'
 import { loadPointOf } from '../statistics/load-point.ts'
 import { QueueServer } from '../testing/queue-server.ts'
 import { targetAt } from '../testing/servers.ts'
-import { SharingServer } from '../testing/sharing-server.ts'
 import type { Load, LoadGenerator, Slo, Target, VirtualServer } from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 
@@ -40,12 +39,6 @@ const keptApart: readonly Case[] = [
   { name: '2 places, exponential 100 ms', streamsMs: 20, mostRps: 20, server: queue(2, (_, u) => 20 - 80 * Math.log(1 - u())) },
   { name: '3 places, 500 ms, lognormal', streamsMs: 450, mostRps: 6, server: queue(3, (_, u) => 400 + 90 * Math.exp(0.5 * normal(u))) },
   { name: 'batches of 16, varied', streamsMs: 110, mostRps: 38, server: queue(1, (n, u) => (100 + 20 * n) * gamma(u, 100), 16) },
-  {
-    name: '4 cores shared, 300 ms',
-    streamsMs: 0,
-    mostRps: 13.3,
-    server: (seed) => new SharingServer({ seed, cores: 4, workMs: (u) => 300 * gamma(u, 4) }),
-  },
 ]
 const slos: readonly Slo[] = [
   { percentile: 0.9, limitMs: 500, maxErrorRate: 0.01, metric: 'ttft' },
