@@ -6,15 +6,13 @@ import { efforts } from '../capacity/effort.ts'
 import { measureCapacity } from '../capacity/measure.ts'
 import { gamma, normal, type Uniform } from '../seeded-random.ts'
 import { keeps } from '../slo.ts'
-import { loadPointOf } from '../statistics/load-point.ts'
 import { QueueServer } from '../testing/queue-server.ts'
 import { targetAt } from '../testing/servers.ts'
-import type { Load, LoadGenerator, Slo, Target, VirtualServer } from '../types.ts'
-import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
+import { StreamingGenerator } from '../testing/streaming-generator.ts'
+import type { Load, Slo, VirtualServer } from '../types.ts'
 
 const seeds = Number(process.argv[2] ?? 10)
 const { signal } = new AbortController()
-const tokens = 10
 const truthRequests = 30_000
 const bisections = 10
 
@@ -46,25 +44,14 @@ const slos: readonly Slo[] = [
   { percentile: 0.9, limitMs: 2000, maxErrorRate: 0.01, metric: 'ttft' },
 ]
 
-/** Streams from the server's answer on: all but `streamsMs` of it is the time to the first token. */
-function streaming(server: VirtualServer, streamsMs: number): LoadGenerator {
-  const inner = new VirtualLoadGenerator()
-  const play = async (_: Target, load: Load) => {
-    const run = await inner.play({ kind: 'virtual', server }, load, signal)
-    const each = (value: number) => run.latencyMs.map(() => value)
-    const ttft = run.latencyMs.map((ms) => Math.max(1, ms - streamsMs))
-    const latenciesMs = { ttft, tpot: each(streamsMs / tokens), e2e: run.latencyMs }
-    return { ...run, latencyMs: ttft, stream: { latenciesMs, tokens: each(tokens), gapsMs: new Float64Array(0) } }
-  }
-  return { name: 'streaming', play, run: async (to, load, slo) => loadPointOf(await play(to, load), slo), close: async () => {} }
-}
+const streaming = (server: VirtualServer, streamsMs: number) => new StreamingGenerator(server, streamsMs, signal)
 
 async function truthOf({ server, streamsMs, mostRps }: Case, slo: Slo): Promise<number> {
   let [low, high] = [0, mostRps]
   for (let i = 0; i < bisections; i++) {
     const rateRps = (low + high) / 2
     const load: Load = { kind: 'open', rateRps, durationS: truthRequests / rateRps, seed: 99, arrivals: { kind: 'poisson' } }
-    const kept = keeps(await streaming(server(1), streamsMs).run(targetAt('http://127.0.0.1:1'), load, slo, signal), slo)
+    const kept = keeps(await streaming(server(1), streamsMs).run(targetAt('http://127.0.0.1:1'), load, slo), slo)
     if (kept) low = rateRps
     else high = rateRps
   }

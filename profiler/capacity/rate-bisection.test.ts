@@ -1,59 +1,44 @@
 import { describe, expect, test } from 'vitest'
-import { loadPointOf } from '../statistics/load-point.ts'
 import { QueueServer } from '../testing/queue-server.ts'
 import { targetAt } from '../testing/servers.ts'
+import { StreamingGenerator } from '../testing/streaming-generator.ts'
 import type { Load, LoadGenerator, LoadRun, Slo, Target } from '../types.ts'
-import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { efforts } from './effort.ts'
 import { measureCapacity } from './measure.ts'
 
 const slo: Slo = { percentile: 0.9, limitMs: 150, maxErrorRate: 0.01, metric: 'ttft' }
 const { signal } = new AbortController()
 const answerMs = 200
-const tokens = 10
 
-/** Streams ten tokens in 200 ms, `places` answers at a time, in virtual time; others wait for their first token. */
-class StreamingGenerator implements LoadGenerator {
-  readonly name = 'streaming, virtual'
-  private readonly inner = new VirtualLoadGenerator()
-  private readonly server: QueueServer
+/** So many answers at a time, 200 ms each; others wait for their first token. */
+const serverOf = (places: number) => new QueueServer({ seed: 1, servers: places, maxBatch: 1, serviceMs: () => answerMs })
+const placesOf = (places: number) => new StreamingGenerator(serverOf(places), answerMs - 1, signal)
 
-  constructor(
-    places: number,
-    /** Late sends, ms, as far as there are. */
-    private readonly lateMs = 0,
-    /** Answers one at a time, and refuses all of open load. */
-    private readonly refuses = false,
-  ) {
-    this.server = new QueueServer({ seed: 1, servers: places, maxBatch: 1, serviceMs: () => answerMs })
+/** Four places, whose open load is told as `changed` makes it. */
+class ChangedGenerator extends StreamingGenerator {
+  constructor(private readonly changed: (run: LoadRun) => LoadRun) {
+    super(serverOf(4), answerMs - 1, signal)
   }
 
-  async play(_target: Target, load: Load): Promise<LoadRun> {
-    const run = await this.inner.play({ kind: 'virtual', server: this.server }, load, signal)
-    if (this.refuses && load.kind === 'open') return allRefused(run)
-    const late = load.kind === 'open' ? this.lateMs : 0
-    const each = (value: number) => run.latencyMs.map(() => value)
-    const ttftMs = run.latencyMs.map((ms) => ms - answerMs + 1 + late)
-    const stream = {
-      latenciesMs: { ttft: ttftMs, tpot: each(answerMs / tokens), e2e: run.latencyMs },
-      tokens: each(tokens),
-      gapsMs: new Float64Array(0),
-    }
-    return { ...run, latencyMs: ttftMs, latenessP99Ms: late, stream }
+  override async play(target: Target, load: Load): Promise<LoadRun> {
+    const run = await super.play(target, load)
+    return load.kind === 'open' ? this.changed(run) : run
   }
-
-  async run(target: Target, load: Load, of: Slo) {
-    return loadPointOf(await this.play(target, load), of)
-  }
-
-  async close() {}
 }
 
 const allRefused = (run: LoadRun): LoadRun => ({
   ...run,
   latencyMs: run.latencyMs.map(() => Number.NaN),
+  stream: undefined,
   errorKinds: { 'status 503': run.latencyMs.length },
 })
+const sentLate =
+  (lateMs: number) =>
+  (run: LoadRun): LoadRun => {
+    const ttft = run.latencyMs.map((ms) => ms + lateMs)
+    const stream = run.stream && { ...run.stream, latenciesMs: { ...run.stream.latenciesMs, ttft } }
+    return { ...run, latencyMs: ttft, latenessP99Ms: lateMs, stream }
+  }
 
 const measure = (generator: LoadGenerator, budgetS: number, seed: number, within: Slo = slo) =>
   measureCapacity({
@@ -68,7 +53,7 @@ const measure = (generator: LoadGenerator, budgetS: number, seed: number, within
 describe('answers that take seconds', () => {
   // Four at a time, 200 ms each: 20 requests per second at most; nine in ten wait no longer than 150 ms up to 14.3 (40,000 arrivals).
   test.each([1, 2, 3, 4])('the rate at which first tokens begin to wait is found, and bracketed (seed %d)', async (seed) => {
-    const { outcome, capacityRps, capacityCi90Rps, points, idle } = await measure(new StreamingGenerator(4), 40, seed)
+    const { outcome, capacityRps, capacityCi90Rps, points, idle } = await measure(placesOf(4), 40, seed)
     expect(outcome).toBe('converged')
     expect(capacityRps).toBeGreaterThan(13)
     expect(capacityRps).toBeLessThan(20)
@@ -79,7 +64,7 @@ describe('answers that take seconds', () => {
   })
 
   test('however short the time, what a server of many places serves while it falls behind tells its capacity', async () => {
-    const { outcome, capacityRps, capacityCi90Rps, points } = await measure(new StreamingGenerator(400), 1, 1)
+    const { outcome, capacityRps, capacityCi90Rps, points } = await measure(placesOf(400), 1, 1)
     // 2,000 a second at most: waits of 150 ms come just before.
     expect(outcome).toBe('converged')
     expect(capacityRps / 2000).toBeCloseTo(0.97, 1)
@@ -89,7 +74,7 @@ describe('answers that take seconds', () => {
 
   // 20 requests per second at most: a queue that grows in a window of one second never makes anyone wait for two.
   test.each([1, 2, 3, 4])('what a long limit hides of a queue that grows is not held (seed %d)', async (seed) => {
-    const { capacityRps, capacityCi90Rps } = await measure(new StreamingGenerator(4), 6, seed, { ...slo, limitMs: 2000 })
+    const { capacityRps, capacityCi90Rps } = await measure(placesOf(4), 6, seed, { ...slo, limitMs: 2000 })
     expect(capacityRps).toBeGreaterThan(18)
     expect(capacityRps).toBeLessThan(20)
     expect(capacityCi90Rps[0]).toBeLessThan(19.5)
@@ -98,7 +83,7 @@ describe('answers that take seconds', () => {
   })
 
   test('a server that answers one at a time and refuses every rate fails its requests: it did not run out of time', async () => {
-    const found = await measure(new StreamingGenerator(4, 0, true), 40, 1)
+    const found = await measure(new ChangedGenerator(allRefused), 40, 1)
     expect(found).toMatchObject({
       outcome: 'errors',
       capacityRps: 0,
@@ -107,6 +92,6 @@ describe('answers that take seconds', () => {
   })
 
   test('misses that late sends explain are those of the generator', async () => {
-    expect(await measure(new StreamingGenerator(4, 160), 40, 1)).toMatchObject({ outcome: 'generator-limit' })
+    expect(await measure(new ChangedGenerator(sentLate(160)), 40, 1)).toMatchObject({ outcome: 'generator-limit' })
   })
 })

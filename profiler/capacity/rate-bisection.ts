@@ -4,7 +4,7 @@ import { disturbedThroughout } from './disturbance.ts'
 import type { Effort } from './effort.ts'
 import { atMost, between, type Searched } from './known-capacity.ts'
 import { failuresOf, type Session } from './session.ts'
-import { capacityBehind, servedOf, type WindowSeen, windowSeen } from './short-windows.ts'
+import { type CapacityBehind, capacityBehind, servedOf, type WindowSeen, windowSeen } from './short-windows.ts'
 
 /** A window lasts this many answers: shorter ones end before the server has filled. */
 const answersPerWindow = 4
@@ -56,7 +56,8 @@ class RateBisection {
   private readonly seen: (WindowSeen & { readonly held: boolean })[] = []
   private held = 0
   private missed = Number.POSITIVE_INFINITY
-  private misses = 0
+  /** What all windows together tell, once a rate was held and one missed. */
+  private together: CapacityBehind | undefined
   private spoilt = 0
   private windows = 0
   private strides = 0
@@ -124,8 +125,9 @@ class RateBisection {
     const holds = this.seen.filter((one) => one.held && one.rateRps <= served)
     this.held = Math.max(0, ...holds.map((one) => one.rateRps))
     this.missed = Math.min(...this.seen.filter((one) => !holds.includes(one)).map((one) => one.rateRps))
+    const bracketed = this.held > 0 && this.missed < Number.POSITIVE_INFINITY
+    this.together = bracketed ? capacityBehind(this.seen, this.session.slo, this.idleMs) : undefined
     if (held) return
-    this.misses++
     if (failsTooOften(point, this.session.slo)) this.refused = point
     else this.slow = true
   }
@@ -139,7 +141,8 @@ class RateBisection {
 
   /** It takes two windows that missed a rate of use, or one where that was expected. */
   private beaten(): Searched | undefined {
-    const { missed, misses, aim } = this
+    const { missed, seen, aim } = this
+    const misses = seen.filter(({ held }) => !held).length
     const { expectedRps, capacityToBeatRps: toBeatRps = 0 } = aim
     const asExpected = expectedRps !== undefined && expectedRps < toBeatRps
     if (missed > toBeatRps || misses < (asExpected ? 1 : 2)) return undefined
@@ -161,14 +164,9 @@ class RateBisection {
 
   /** Known well enough by what the windows say together. */
   private isPrecise(): boolean {
-    if (this.held === 0 || this.missed === Number.POSITIVE_INFINITY) return false
-    const { median, ci90 } = this.behindAll()
+    if (this.together === undefined) return false
+    const { median, ci90 } = this.together
     return ci90[1] - ci90[0] <= 2 * this.effort.precision * median
-  }
-
-  /** What all windows together tell. */
-  private behindAll() {
-    return capacityBehind(this.seen, this.session.slo, this.idleMs)
   }
 
   private timeIsUp(nextS: number): boolean {
@@ -192,9 +190,9 @@ class RateBisection {
   }
 
   private finish(outcome: Searched['outcome'], detail?: string): Searched {
-    const { held, missed, saturationRps } = this
-    if (held === 0 || missed === Number.POSITIVE_INFINITY) return { outcome, ...between(held, missed), saturationRps, detail }
-    const { median, ci90 } = this.behindAll()
+    const { held, missed, together, saturationRps } = this
+    if (together === undefined) return { outcome, ...between(held, missed), saturationRps, detail }
+    const { median, ci90 } = together
     return { outcome, capacityRps: median, capacityCi90Rps: [ci90[0], ci90[1]], known: 'held', saturationRps, detail }
   }
 }

@@ -63,7 +63,7 @@ function behindIn({ sentMs, latencyMs, stream }: LoadRun, rateRps: number): Behi
     there += step
     return there
   })
-  const many = behindShare * counts.reduce((most, count) => Math.max(most, count), 0)
+  const many = behindShare * max([0, ...counts])
   const first = counts.findIndex((count) => count >= many)
   if (first < 0) return undefined
   const [fromMs, untilMs] = [events[first]!.atMs, events[counts.findLastIndex((count) => count >= many)]!.atMs]
@@ -96,18 +96,25 @@ const leastAllowed = 1e-4
 /** No share is surer than that: the curve is a model. */
 const lnLeast = Math.log(1e-3)
 const beyond = 4
+/** Of a limit, that may be waited at least: where an answer alone takes nearly all of it, nothing is known of the rest. */
+const leastWait = 0.05
+/** Of what was served while behind, standard errors at which a capacity is weighed. */
+const deviations = [-2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2]
+const leastDensity = 1e-9
 /** Deviation of the factor, ln; the least share of time that a server is free at its capacity; how often something else than waiting binds. */
 const [lnFactor, leastFree, otherLimits] = [0.6, 0.005, 0.15]
 
+/** Requests per second. */
+export interface CapacityBehind {
+  readonly median: number
+  readonly ci90: readonly [number, number]
+}
+
 /**
- * The median and the middle 90 % of the capacity, requests per second. Throws for no windows.
+ * The median and the middle 90 % of the capacity. Throws for no windows.
  * @param idleMs latency of a request that waits for nothing
  */
-export function capacityBehind(
-  windows: readonly WindowSeen[],
-  slo: Slo,
-  idleMs: number,
-): { readonly median: number; readonly ci90: readonly [number, number] } {
+export function capacityBehind(windows: readonly WindowSeen[], slo: Slo, idleMs: number): CapacityBehind {
   const rates = windows.map(({ rateRps }) => rateRps)
   const [low, high] = [Math.log(Math.min(...rates) / beyond), Math.log(Math.max(...rates) * beyond)]
   const capacities = Array.from({ length: steps }, (_, i) => Math.exp(low + ((high - low) * i) / (steps - 1)))
@@ -146,10 +153,6 @@ function within({ rps, relativeError }: { readonly rps: number; readonly relativ
   const weighed = deviations.map((z) => [Math.exp(-0.5 * z * z), of(rps * Math.exp(z * relativeError))] as const)
   return weighed.reduce((sum, [weight, value]) => sum + weight * value, 0) / weighed.reduce((sum, [weight]) => sum + weight, 0)
 }
-/** Of a limit, that may be waited at least: where an answer alone takes nearly all of it, nothing is known of the rest. */
-const leastWait = 0.05
-const deviations = [-2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2]
-const leastDensity = 1e-9
 
 /**
  * How likely a capacity is for what a server serves while it falls behind (density of ln capacity): its queue reaches the limit at a utilization u of heavy traffic, but for a

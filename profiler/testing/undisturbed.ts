@@ -7,16 +7,21 @@ const mostDisturbed = 0.003
 export const unseenMs = 20
 
 /**
- * Skips a test whose window the machine disturbed, as the window itself tells: what it says of the server is not certain.
+ * How far the machine disturbed a window, as the window itself tells: what it says of the server is not certain. Undefined: by no more than may be.
  * @param most share that moves what is asserted by less than it may be off
  */
-export function skipIfDisturbed(
+export function disturbedBy(
   { machineWait = {}, stallsMs = new Float64Array(), seconds }: LoadRun,
-  skip: (note: string) => void,
   most = mostDisturbed,
-): void {
+): string | undefined {
   const stalledMs = stallsMs.reduce((sum, at, i) => sum + (i % 2 === 0 ? -at : at), 0)
   const { server = 0, generator = 0, stolen = 0 } = machineWait
   const worst = Math.max(server, generator, stolen, stalledMs / 1000 / seconds)
-  if (worst > most) skip(`disturbed: server or generator were kept from a core for ${(100 * worst).toFixed(1)} % of the window`)
+  return worst > most ? `disturbed: server or generator were kept from a core for ${(100 * worst).toFixed(1)} % of the window` : undefined
+}
+
+/** Skips a test whose window the machine disturbed. */
+export function skipIfDisturbed(run: LoadRun, skip: (note: string) => void, most?: number): void {
+  const disturbed = disturbedBy(run, most)
+  if (disturbed !== undefined) skip(disturbed)
 }

@@ -3,7 +3,7 @@
  *
  * An integer programme over a(j, slice, m), the slots that model m has on GPU j, and p(j, cut), how that GPU is cut. With t(m) what all of m carry as a share of its demand:
  * t(m) ≥ 1, and where the loss of any GPU is to be borne t(m) - Σ_slice share·a(j, slice, m) ≥ 1 for every j. GPUs that are alike make it far harder than the programme of
- * counts (`packing.ts`), so that one chooses the GPUs, and this one is asked whether models find places on them, or on them and a few more.
+ * counts (`pack.ts`), so that one chooses the GPUs, and this one is asked whether models find places on them, or on them and a few more.
  */
 import type { Partition } from '../../trials/devices/mig-placements.ts'
 import type { GpuKind, PackedGpu, Segment } from './packing.ts'
@@ -98,9 +98,9 @@ function programmeOf(
   const joined = groupsOnPlaces(places, slots, apart)
   const replicas = wholeReplicas(wanted, slots)
   const rows: Programme['rows'][number][] = [
-    ...places.flatMap((_, j) => [...placeRows(j, cuts, slots)]),
+    ...places.flatMap((_, j) => placeRows(j, cuts, slots)),
     ...inOrder(places, cuts),
-    ...wanted.flatMap(({ model }, m) => [...servedRows(m, places.length, slots, spared.has(model))]),
+    ...wanted.flatMap(({ model }, m) => servedRows(m, places.length, slots, spared.has(model))),
     ...replicas.rows,
     ...joined.rows,
     ...(Number.isFinite(below) ? [[price, `<= ${below - 1e-6 * least}`] as const] : []),

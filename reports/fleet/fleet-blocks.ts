@@ -1,4 +1,5 @@
 /** A fleet in words and tables, and as JSON. */
+import { grouped } from '../../trials/grouped.ts'
 import { money, percent, rate } from '../format.ts'
 import { type Block, heading, list, paragraph, table } from '../report/document/blocks.ts'
 import type { Compared } from './comparisons.ts'
@@ -137,12 +138,7 @@ export const counted = (all: readonly string[]): string[] =>
   })
 
 function groupsOf(gpus: readonly PackedGpu[]): { readonly count: number; readonly gpu: PackedGpu }[] {
-  const groups = new Map<string, PackedGpu[]>()
-  for (const gpu of gpus) {
-    const key = `${gpu.kind} ${slotsOf(gpu)}`
-    groups.set(key, [...(groups.get(key) ?? []), gpu])
-  }
-  return [...groups.values()].map((alike) => ({ count: alike.length, gpu: alike[0]! }))
+  return [...grouped(gpus, (gpu) => `${gpu.kind} ${slotsOf(gpu)}`).values()].map((alike) => ({ count: alike.length, gpu: alike[0]! }))
 }
 
 /** Replicas of a model, and what they carry together, requests per second. */

@@ -1,4 +1,5 @@
 /** Every GPU of a fleet drawn: its slices as wide as their part of its memory, who lives there, and how busy by the hour. */
+import { mean } from 'simple-statistics'
 import { findGpu } from '../../trials/devices/catalogue.ts'
 import { migProfilesOf } from '../../trials/devices/mig.ts'
 import { percent } from '../format.ts'
@@ -91,7 +92,7 @@ function busySaid(parts: readonly { readonly part: number; readonly model?: stri
   const steady = Math.min(...hours) > most - 1e-9
   return steady
     ? `${percent(most)} busy`
-    : `${percent(most)} busy at ${hours.indexOf(most)} o'clock, ${percent(meanOf(hours))} over the day`
+    : `${percent(most)} busy at ${hours.indexOf(most)} o'clock, ${percent(mean([...hours]))} over the day`
 }
 
 const peakOf = (model: string, { busyOf }: Drawn): number => Math.max(...busyOf(model))
@@ -100,7 +101,7 @@ function boxOf({ slice, model, segment }: PackedGpu['slots'][number], x: number,
   const whichOf = segment !== undefined && segment.gpus > 1 ? `, one of the ${segment.gpus} GPUs of a replica` : ''
   if (model === undefined) return nothing(x, wide, 'free', slice)
   const busy = drawn.busyOf(model)
-  const title = `${model} on ${slice}${segment?.label ? ` (${segment.label})` : ''}: ${percent(Math.max(...busy))} busy at most, ${percent(meanOf(busy))} on the mean${whichOf}`
+  const title = `${model} on ${slice}${segment?.label ? ` (${segment.label})` : ''}: ${percent(Math.max(...busy))} busy at most, ${percent(mean([...busy]))} on the mean${whichOf}`
   const kept = drawn.headroom > 0 ? line(x, x + wide, nameHeight + drawn.headroom * barHeight, 'dash') : ''
   const frame = `<rect class="frame" x="${px(x)}" y="${nameHeight}" width="${px(wide)}" height="${barHeight}"/>`
   const colour = colours[drawn.models.indexOf(model) % colours.length]
@@ -113,8 +114,6 @@ function stepsOf(busy: readonly number[], x: number, wide: number): string {
   const steps = busy.map((share, hour) => `V${px(bottom - Math.min(1, share) * barHeight)}H${px(x + (wide * (hour + 1)) / busy.length)}`)
   return `M${px(x)} ${bottom}${steps.join('')}V${bottom}Z`
 }
-
-const meanOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length
 
 /** Black is no colour on a dark page. */
 const colours = palette.filter((colour) => colour !== '#000000')

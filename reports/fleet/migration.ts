@@ -5,6 +5,7 @@
  * there are more GPUs to be had, with one more of them, which also takes over from a GPU that could not change slice by slice without a gap. Only then is a step taken that
  * leaves too little, the one that does so in the fewest hours. It is an order, not the shortest one.
  */
+import { grouped } from '../../trials/grouped.ts'
 import { type PackedGpu, whole } from './packing.ts'
 
 interface Replica {
@@ -321,13 +322,10 @@ function matched(running: readonly Block[], wanted: readonly Block[]): { blocks:
   // Told apart by what they are, not by what they hold.
   const [today, plan] = [running, wanted].map((all) => all.map((block) => ({ ...block }))) as [Block[], Block[]]
   const cutOf = ({ kind, gpus, places }: Block) => JSON.stringify([kind, gpus, places.map(({ slice }) => slice).sort()])
-  const left = [...today]
   const blocks: Changing[] = []
-  const pending: Block[] = []
   const common = (a: Block, b: Block) =>
     alignedTo(a.places, b.places).filter(({ replica }, i) => replica && sameReplica(replica, a.places[i]!.replica)).length
-  const olds = new Map<string, Block[]>()
-  for (const old of today) olds.set(cutOf(old), [...(olds.get(cutOf(old)) ?? []), old])
+  const olds = grouped(today, cutOf)
   const pairs = plan.flatMap((block) => (olds.get(cutOf(block)) ?? []).map((old) => ({ block, old, common: common(block, old) })))
   const paired = new Set<Block>()
   for (const { block, old } of pairs.sort((a, b) => b.common - a.common)) {
@@ -335,9 +333,8 @@ function matched(running: readonly Block[], wanted: readonly Block[]): { blocks:
     paired.add(block).add(old)
     blocks.push({ kind: block.kind, gpus: block.gpus, places: alignedTo(block.places, old.places), goal: block.places })
   }
-  pending.push(...plan.filter((block) => !paired.has(block)))
-  blocks.push(...left.filter((old) => !paired.has(old)).map((old) => ({ ...old })))
-  return { blocks, pending }
+  const unpaired = (all: readonly Block[]) => all.filter((block) => !paired.has(block))
+  return { blocks: [...blocks, ...unpaired(today)], pending: unpaired(plan) }
 }
 
 /** The places of one in the order of another's that is cut alike: the same replica where there is one, else any of the slice. */

@@ -1,5 +1,7 @@
 /** How the GPUs of a packing stand in nodes, and what NVIDIA's MIG manager is told to cut there. */
+
 import { stringify } from 'yaml'
+import { grouped } from '../../trials/grouped.ts'
 import { type PackedGpu, whole } from './packing.ts'
 
 /** GPUs of a node that are cut alike. No slices: they stay whole. */
@@ -45,12 +47,6 @@ export function nodeLayouts(gpus: readonly PackedGpu[], perNode: (kind: string) 
       return { kind, nodes: nodes.length, cuts: cuts!, ...(isCut && { config: `fleet-${kind.toLowerCase()}-${++named}` }) }
     })
   })
-}
-
-function grouped<T>(all: readonly T[], keyOf: (one: T) => string): Map<string, T[]> {
-  const groups = new Map<string, T[]>()
-  for (const one of all) groups.set(keyOf(one), [...(groups.get(keyOf(one)) ?? []), one])
-  return groups
 }
 
 const standsAlone = ({ slots }: PackedGpu): boolean => (slots[0]?.segment?.gpus ?? 1) === 1

@@ -2,12 +2,14 @@
  * Results of other load testers as trials: of each configuration the loads that were applied to it, and what of them keeps an SLO. Nothing is measured here, and
  * nothing between two loads is known.
  */
+
 import { basename } from 'node:path'
 import { importedCapacity, importedCurve } from '../../profiler/capacity/imported-loads.ts'
 import { keptPercentiles, noLatency } from '../../profiler/statistics/latency-summary.ts'
 import type { Load, LoadPoint, Measurement, Slo } from '../../profiler/types.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { Configuration } from '../../search/types.ts'
+import { grouped } from '../../trials/grouped.ts'
 import { sourceParameter } from '../../trials/resources.ts'
 import type { Usage } from '../../trials/types.ts'
 import { gpuUsage, isGpuTable } from './gpu-table.ts'
@@ -72,12 +74,8 @@ export function importTrials(files: readonly ImportedFile[], slo: Slo, oneServer
     each.map((one) => (labels ? { ...one, configuration: { ...one.configuration, file: labels[i]! } } : one)),
   )
   const { points } = distinguished(loads.map(({ point }) => point))
-  const groups = new Map<string, Told[]>()
-  for (const [i, load] of loads.entries()) {
-    const configuration = { ...load.configuration, ...points[i]!.configuration }
-    const key = configurationKey(configuration)
-    groups.set(key, [...(groups.get(key) ?? []), { ...load, configuration }])
-  }
+  const all = loads.map((load, i): Told => ({ ...load, configuration: { ...load.configuration, ...points[i]!.configuration } }))
+  const groups = grouped(all, ({ configuration }) => configurationKey(configuration))
   const models = new Set(loads.flatMap(({ point }) => point.model ?? []))
   const [model] = models.size === 1 ? models : []
   return {

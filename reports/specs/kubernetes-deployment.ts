@@ -52,7 +52,7 @@ function kubernetesSpec(serving: Serving, { autoscaler: asked = 'hpa', prometheu
     ...(serving.pod ? [] : [...container.notes, ...storage.notes, ...overlayNotes(serving)]),
     ...(scaler === 'hpa' ? [adapterNote(serving)] : scaler === 'keda' ? [kedaNote(serving, prometheus)] : []),
     ...(scaler === asked || serving.placed ? [] : [unscaledNote]),
-    ...placedNotes(serving),
+    ...placedNotes(serving, scheduled.length > 0),
   ]
   const namespace = scaler === 'keda' ? queriedNamespace(serving) : serving.namespace
   return [

@@ -44,12 +44,13 @@ export const roomNote =
   'the fleet has room for exactly these replicas: an update ends one before the next begins, and nothing else may ask for these slices'
 
 /** What the reader of a placed deployment must know. */
-export const placedNotes = (serving: Serving): string[] =>
+/** @param scaled its replicas follow the hours, by KEDA */
+export const placedNotes = (serving: Serving, scaled: boolean): string[] =>
   serving.placed === undefined
     ? []
     : [
         roomNote,
-        ...(cronScaled(serving).length > 0
+        ...(scaled
           ? [`needs KEDA: replicas follow the hours (${serving.placed.timezone}), each begun ${leadOf(serving)} min before its hour`]
           : []),
       ]

@@ -1,8 +1,10 @@
 /** What launches tell of the GPU memory that a server needs: MiB = processes × (fixed + per item × batch), both amounts unknown beforehand. */
+
 import { cdf } from '../../search/normal.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
+import { grouped } from '../../trials/grouped.ts'
 import { resourcesOf, servingParametersOf } from '../../trials/resources.ts'
 
 /** A launch, and whether GPU memory ended it. */
@@ -39,11 +41,7 @@ const onTheLine: ReadonlySet<string> = new Set([
  * @param readings launches that served and launches that GPU memory ended
  */
 export function memoryBelief(readings: readonly MemoryReading[], ownGpus: readonly Gpu[] = []): (configuration: Configuration) => number {
-  const groups = new Map<string, MemoryReading[]>()
-  for (const reading of readings) {
-    const key = othersOf(reading.configuration)
-    groups.set(key, [...(groups.get(key) ?? []), reading])
-  }
+  const groups = grouped(readings, ({ configuration }) => othersOf(configuration))
   const posteriors = new Map([...groups].flatMap(([key, own]) => (own.some((r) => r.lacked) ? [[key, posteriorOf(own, ownGpus)]] : [])))
   const beliefs = new Map<string, number>()
   return (configuration) => {

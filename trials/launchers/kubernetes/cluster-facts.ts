@@ -1,5 +1,7 @@
 /** What a cluster offers: nodes, GPU models, how they are shared, and how many are free. */
+
 import type { V1Node, V1Pod } from '@kubernetes/client-node'
+import { grouped } from '../../grouped.ts'
 import type { Resources } from '../../resources.ts'
 import { type Api, ApiError } from './api.ts'
 import { devicesOf, heldDevices, type ResourceSlice, type SliceDevice } from './device-slices.ts'
@@ -77,10 +79,10 @@ export async function inspectCluster(api: Api): Promise<ClusterFacts> {
 
 /** @param held ids of the devices that claims hold; undefined: they may not be seen */
 function claimableGpus(devices: readonly SliceDevice[], held: ReadonlySet<string> | undefined): ClusterGpu[] {
-  return grouped(devices, ({ product, divisible }) => `${product}\n${divisible}`).map(([, members]): ClusterGpu => {
+  return [...grouped(devices, ({ product, divisible }) => `${product}\n${divisible}`).values()].map((members): ClusterGpu => {
     const { product, divisible } = members[0]!
     const byResource = grouped(members, ({ migProfile }) => (migProfile === undefined ? draDriver : `mig.nvidia.com ${migProfile}`))
-    const resources = byResource.map(([name, all]) => {
+    const resources = [...byResource].map(([name, all]) => {
       return [name, { total: all.length, free: held && all.filter(({ id }) => !held.has(id)).length }] as const
     })
     return {
@@ -93,12 +95,6 @@ function claimableGpus(devices: readonly SliceDevice[], held: ReadonlySet<string
       resources: Object.fromEntries(resources),
     }
   })
-}
-
-function grouped<T>(items: readonly T[], key: (item: T) => string): [string, T[]][] {
-  const groups = new Map<string, T[]>()
-  for (const item of items) groups.set(key(item), [...(groups.get(key(item)) ?? []), item])
-  return [...groups]
 }
 
 /** Whole GPUs first from those that nobody shares; shares from what holds a pod to its share, time slices last. */
@@ -161,7 +157,7 @@ const hasGpu = (node: V1Node): boolean => resourcesOfNode(node).length > 0
 
 /** @param pods of the whole cluster; undefined: they may not be seen */
 export function gpusOf(nodes: readonly V1Node[], pods: readonly V1Pod[] | undefined): ClusterGpu[] {
-  return grouped(nodes.filter(hasGpu), (node) => `${productOf(node)}\n${schemeOf(node)}`).map(([, members]) => {
+  return [...grouped(nodes.filter(hasGpu), (node) => `${productOf(node)}\n${schemeOf(node)}`).values()].map((members) => {
     const product = productOf(members[0]!)
     const names = new Set(members.flatMap((node) => resourcesOfNode(node).map(([name]) => name)))
     const on = new Set(members.map(({ metadata }) => metadata!.name!))

@@ -1,7 +1,7 @@
 /** A fleet as files to apply: the cuts of its nodes, and a deployment for every model on every kind of slice. */
 import { basename, join } from 'node:path'
 import type { FleetPlan } from '../../../reports/fleet/fleet-plan.ts'
-import { migLayoutsYaml, type NodeLayout, nodeLayouts } from '../../../reports/fleet/node-layouts.ts'
+import { migLayoutsYaml, nodeLayouts } from '../../../reports/fleet/node-layouts.ts'
 import { whole } from '../../../reports/fleet/packing.ts'
 import { type Placement, placementsOf } from '../../../reports/fleet/placements.ts'
 import { tableServing } from '../../../reports/fleet/table-serving.ts'
@@ -19,7 +19,6 @@ export interface FleetFiles {
   readonly files: readonly { readonly path: string; readonly text: string }[]
   /** Models for which nothing is written, and why. */
   readonly leftOut: readonly string[]
-  readonly layouts: readonly NodeLayout[]
 }
 
 const unpinned =
@@ -62,7 +61,7 @@ export async function fleetFiles(
     }
   }
   const cuts = migLayoutsYaml(layouts, perNode)
-  return { files: [...(cuts === undefined ? [] : [{ path: join('nodes', 'mig-layouts.yaml'), text: cuts }]), ...files], leftOut, layouts }
+  return { files: [...(cuts === undefined ? [] : [{ path: join('nodes', 'mig-layouts.yaml'), text: cuts }]), ...files], leftOut }
 }
 
 function servingOf(

@@ -16,7 +16,7 @@ import type { SpecTargetName } from '../../../reports/specs/index.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { parseDurationMs } from '../../experiment/units.ts'
 import { loadPriceBook } from '../../loop/problem.ts'
-import { columnsOf } from '../../render/columns.ts'
+import { sayInPassing } from '../../render/passing-line.ts'
 import { mustBeWritable, mustTakeFiles } from '../../writable-places.ts'
 import { oneOf } from '../one-of.ts'
 import { type FleetFile, type FleetModelEntry, readFleetFile } from './fleet-file.ts'
@@ -53,14 +53,14 @@ export async function fleet(flags: FleetFlags): Promise<number> {
     models.push({ name: entry.name, demand: entry.demand, segments: source.segments, entry, source })
   }
   const seconds = parseDurationMs(flags.solverTime) / 1000
-  say(`packing ${models.length} models, ${seconds} s at most`)
+  sayInPassing(`packing ${models.length} models, ${seconds} s at most`)
   const plan = await planFleet(models, file.kinds, file.headroom, seconds, file.timezone, file.rules)
   const migration = file.today && migrationTo(plan, file, models)
   const names = models.map(({ name }) => name)
   const sensitivity = await sensitivityOf(plan, models, file.kinds, loosenedOf(models, flags.db), seconds * sensitivityShare, (what) =>
-    say(`what if: ${what}`),
+    sayInPassing(`what if: ${what}`),
   )
-  say('')
+  sayInPassing('')
   const found: Found = {
     plan,
     sensitivity,
@@ -79,11 +79,6 @@ export async function fleet(flags: FleetFlags): Promise<number> {
     process.stdout.write(`${flags.out}\n`)
   }
   return exitCodes.ok
-}
-
-/** Where somebody watches; an empty text takes it away. */
-const say = (what: string): void => {
-  if (process.stderr.isTTY) process.stderr.write(`\r${what.slice(0, columnsOf(process.stderr) - 1)}\u001b[K`)
 }
 
 /** Of the solver's time, for what would be otherwise, beside it. */

@@ -1,10 +1,12 @@
 /** `tune replay`: the search looks measurements up in a recorded table instead of making them. */
+
 import { type RecordedTable, recordedTable } from '../../../search/replay-table.ts'
 import type { ReplayTask } from '../../../search/replay-task.ts'
 import { samplerNames } from '../../../search/samplers/sampler-names.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { parseShare } from '../../experiment/units.ts'
 import { styleOf } from '../../render/glyphs.ts'
+import { sayInPassing } from '../../render/passing-line.ts'
 import { type InputFlags, readRecording } from './replay-inputs.ts'
 import { costOf, type LookUps, type ReplayOptions, type SeedRun, searchAtRandom, searchTable, summary, truthOf } from './replay-outcome.ts'
 import { replayText, type Told } from './replay-text.ts'
@@ -34,10 +36,10 @@ export async function replayFiles(files: readonly string[], flags: ReplayFlags):
   const truth = truthOf(recorded)
   const all = Array.from({ length: seeds }, (_, i) => seed + i)
   const runs = all.map((one) => {
-    if (seeds > 1 && process.stderr.isTTY) process.stderr.write(`\rseed ${one - seed + 1} of ${seeds}`)
+    if (seeds > 1) sayInPassing(`seed ${one - seed + 1} of ${seeds}`)
     return searchTable(recorded, truth, one, options)
   })
-  if (seeds > 1 && process.stderr.isTTY) process.stderr.write('\r\u001b[K')
+  sayInPassing('')
   const lookUps = truth.feasible > 0 && {
     seeds,
     ours: summary(runs.map((run) => run.lookUpsToWithin)),
