@@ -12,7 +12,7 @@ interface Cut {
 }
 
 /** Nodes that are alike. */
-export interface NodeLayout {
+interface NodeLayout {
   readonly kind: string
   /** Value of the label that the MIG manager reads; absent: nothing there is cut. */
   readonly config?: string
