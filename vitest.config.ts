@@ -64,6 +64,9 @@ const measured = [
  */
 const paths = ['tuner/paths.test.ts', 'tuner/library/package.test.ts', 'examples/*/*.test.ts']
 
+/** The page and the report in Chromium: `npm run test:browser`, a stage of its own. */
+const browser = ['tuner/dashboard/{browser,screens}.test.ts', 'reports/report/browser.test.ts']
+
 /** About how long tests that load something in real time take, beside none of their kind. On a new checkout vitest knows no durations. */
 const loading = {
   docs: 50,
@@ -90,8 +93,6 @@ const others = {
   'tuner/gpu-machines': 14,
   'tuner/commands/init/init': 13,
   'tuner/commands/watch/prometheus-source': 11,
-  'tuner/dashboard/browser': 27,
-  'tuner/dashboard/screens': 27,
   'trials/launchers/local/local-launcher': 26,
   'tuner/cli': 17,
   'tuner/delivery/deployables': 22,
@@ -132,7 +133,7 @@ export default defineConfig({
         test: {
           name: 'processes',
           include: ['{tuner,profiler,search,reports,trials}/**/*.test.{ts,tsx}', '*.test.ts'],
-          exclude: [...configDefaults.exclude, ...pure, ...measured, ...paths],
+          exclude: [...configDefaults.exclude, ...pure, ...measured, ...paths, ...browser],
           globalSetup: ['./tuner/testing/build.ts'],
           // They wait for processes more than they compute: two leave a quarter of two cores idle.
           maxWorkers: 3,
@@ -152,12 +153,16 @@ export default defineConfig({
       },
       {
         extends: true,
+        test: { name: 'browser', include: browser, globalSetup: ['./tuner/testing/build.ts'], maxWorkers: 2, sequence: { groupOrder: 3 } },
+      },
+      {
+        extends: true,
         test: {
           name: 'paths',
           include: paths,
           globalSetup: ['./tuner/testing/build.ts'],
           fileParallelism: false,
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 4 },
         },
       },
     ],

@@ -1,7 +1,9 @@
 /** A SQLite connection with promises: one statement or transaction at a time, errors as StoreError. */
+import { performance } from 'node:perf_hooks'
+import { setTimeout } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import sqlite3 from 'sqlite3'
-import { storeErrorOf } from './store-error.ts'
+import { StoreError, storeErrorOf } from './store-error.ts'
 
 export type SqlValue = string | number | null
 
@@ -22,6 +24,8 @@ export interface Transaction {
   exec(sql: string): Promise<void>
 }
 
+const askAgainMs = 10
+
 export class Connection {
   readonly #database: sqlite3.Database
   /** The end of the queue: the npm package spreads calls over threads, and a transaction must not see another one's statements. */
@@ -30,6 +34,7 @@ export class Connection {
   private constructor(
     database: sqlite3.Database,
     readonly path: string,
+    private readonly busyTimeoutMs: number,
   ) {
     this.#database = database
   }
@@ -45,9 +50,25 @@ export class Connection {
       const database = new sqlite3.Database(name, access === 'immutable' ? mode | sqlite3.OPEN_URI : mode, (error) => {
         if (error) return reject(storeErrorOf(error, path))
         database.configure('busyTimeout', busyTimeoutMs)
-        resolve(new Connection(database, path))
+        resolve(new Connection(database, path, busyTimeoutMs))
       })
     })
+  }
+
+  /**
+   * A log written ahead, every commit flushed. SQLite turns to such a log without waiting for another that writes, and two that make a file at once would refuse
+   * each other: it is asked again until the time for waiting is up. Throws StoreError.
+   */
+  async writeAhead(): Promise<void> {
+    const untilMs = performance.now() + this.busyTimeoutMs
+    for (;;) {
+      try {
+        return await this.direct((sql) => sql.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL'))
+      } catch (error) {
+        if (!(error instanceof StoreError && error.fault === 'locked') || performance.now() >= untilMs) throw error
+        await setTimeout(askAgainMs)
+      }
+    }
   }
 
   /** Statements outside of any transaction, such as pragmas. Throws StoreError. */

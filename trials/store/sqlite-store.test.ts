@@ -122,6 +122,19 @@ describe('the file', () => {
     await store.close()
   })
 
+  test('who opens a new file while another one writes its first waits for it', async () => {
+    const path = fresh()
+    const other = await Connection.open(path, 50)
+    await other.direct((sql) => sql.exec('BEGIN IMMEDIATE'))
+    await expect(openStore(path, { busyTimeoutMs: 50 })).rejects.toMatchObject({ fault: 'locked' })
+    const opened = openStore(path)
+    setTimeout(() => other.direct((sql) => sql.exec('COMMIT')), 50)
+    const store = await opened
+    await store.create(experiment)
+    await other.close()
+    await store.close()
+  })
+
   test('a path that cannot be a file is refused', async () => {
     await expect(openStore(folder)).rejects.toMatchObject({ fault: 'cannot-open' })
     await expect(openStore('/dev/null/x.db')).rejects.toMatchObject({ fault: 'cannot-open' })

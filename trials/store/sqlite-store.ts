@@ -59,7 +59,8 @@ async function openSound(file: string, busyTimeoutMs: number): Promise<Connectio
   checkLog(file)
   const connection = await Connection.open(file, busyTimeoutMs).catch((error: unknown) => Promise.reject(refusal(error, file)))
   try {
-    await connection.direct((sql) => sql.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON'))
+    await connection.writeAhead()
+    await connection.direct((sql) => sql.exec('PRAGMA foreign_keys = ON'))
     await migrate(connection)
     await checkPages(connection)
     return connection

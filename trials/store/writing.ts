@@ -12,7 +12,7 @@ export async function writing(path: string, work: (connection: Connection) => Pr
   makeStoreFile(file)
   const connection = await Connection.open(file, busyTimeoutMs)
   try {
-    await connection.direct((sql) => sql.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL'))
+    await connection.writeAhead()
     await migrate(connection)
     await work(connection)
   } finally {
