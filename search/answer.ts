@@ -42,21 +42,29 @@ export function likeliestAnswer(problem: Problem, observations: readonly Observa
   const { configurations } = untried(problem, taken, rng.fork('stop candidates'))
   const all = [...tried, ...mostHopeful(problem, configurations, surrogate.believe(configurations), target)]
   const means = surrogate.believe(all)
-  const draws = surrogate.draw(all, DRAWS, rng.fork('stop draws'))
+  const draws = surrogate.draw(all, rng.fork('stop draws'))
   const luck = rng.fork('stop serves')
   const prices = all.map((c) => problem.pricePerHour(c))
   const right = tried.map(() => 0)
   let better = 0
-  for (let s = 0; s < DRAWS; s++) {
-    const costs = all.map((_, i) => {
-      const widening = i < tried.length ? 1 : WIDENING
-      const constraint = widened(means.constraint?.mean[i], draws.constraint?.[s]?.[i], widening)
-      if (problem.constraintLimit !== undefined && !(constraint <= 0)) return Infinity
-      if (i >= tried.length && Math.log(luck.next()) >= draws.logServes[i]!) return Infinity
-      return logCost(problem.objective, prices[i]!, widened(means.rate?.mean[i], draws.rate?.[s]?.[i], widening), constraint)
-    })
-    if (costs.some((cost, i) => i >= tried.length && cost < target)) better++
-    const least = Math.min(...costs)
+  const costs = new Float64Array(all.length)
+  for (let draw = 0; draw < DRAWS; draw++) {
+    const drawn = draws.next()
+    let least = Infinity
+    let betterExists = false
+    for (let i = 0; i < costs.length; i++) {
+      const isTried = i < tried.length
+      const widening = isTried ? 1 : WIDENING
+      const constraint = widened(means.constraint?.mean[i], drawn.constraint?.[i], widening)
+      const missed = problem.constraintLimit !== undefined && !(constraint <= 0)
+      const serves = !missed && (isTried || Math.log(luck.next()) < draws.logServes[i]!)
+      const rate = widened(means.rate?.mean[i], drawn.rate?.[i], widening)
+      const cost = serves ? logCost(problem.objective, prices[i]!, rate, constraint) : Infinity
+      costs[i] = cost
+      least = Math.min(least, cost)
+      betterExists ||= !isTried && cost < target
+    }
+    if (betterExists) better++
     for (const i of right.keys()) if (costs[i]! < Infinity && costs[i]! <= least - Math.log(1 - tolerance)) right[i] = right[i]! + 1
   }
   // No finite number of draws shows that something cannot be, or must: Laplace's rule of succession.

@@ -35,9 +35,16 @@ describe('per trial', () => {
     const observations = [trial(), trial()]
     ask(problem, observations)
     expect(ask({ ...problem }, observations)).toBe('2 trials, answer 2')
+    expect(ask(problem, observations)).toBe('2 trials, answer 1')
+    expect(ask(problem, observations.slice(1))).toBe('1 trials, answer 3')
+    expect(ask(problem, [observations[1]!, trial()])).toBe('2 trials, answer 4')
+  })
+  test('what came of fewer trials is let go', () => {
+    const ask = counting()
+    const observations = [trial(), trial()]
+    ask(problem, observations)
+    ask(problem, [...observations, trial()])
     expect(ask(problem, observations)).toBe('2 trials, answer 3')
-    expect(ask(problem, observations.slice(1))).toBe('1 trials, answer 4')
-    expect(ask(problem, [observations[1]!, trial()])).toBe('2 trials, answer 5')
   })
   test('nothing is remembered before the first trial', () => {
     const ask = counting()

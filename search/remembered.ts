@@ -14,19 +14,19 @@ export function remembered<K extends object, V>(compute: (key: K) => V): (key: K
 }
 
 /**
- * Remembers what was computed from the observations so far with the last of them: after each trial the stop rule and the next suggestion ask for the
- * same. Observations only ever grow, and stay the same objects.
+ * Remembers what was last computed of a problem: after each trial the stop rule and the next suggestion ask for the same. What came of fewer trials is let go,
+ * for it grows with the square of their number. Observations only ever grow, and stay the same objects.
  */
 export function rememberedPerTrial<V>(
   compute: (problem: Problem, observations: readonly Observation[]) => V,
 ): (problem: Problem, observations: readonly Observation[]) => V {
-  const memory = new WeakMap<Observation, { problem: Problem; trials: number; value: V }>()
+  const memory = new WeakMap<Problem, { last: Observation; trials: number; value: V }>()
   return (problem, observations) => {
     const last = observations.at(-1)
-    const found = last && memory.get(last)
-    if (found?.problem === problem && found.trials === observations.length) return found.value
+    const found = memory.get(problem)
+    if (found && found.last === last && found.trials === observations.length) return found.value
     const value = compute(problem, observations)
-    if (last) memory.set(last, { problem, trials: observations.length, value })
+    if (last) memory.set(problem, { last, trials: observations.length, value })
     return value
   }
 }

@@ -16,15 +16,15 @@ import type { Configuration, Observation, Problem, Rng } from './types.ts'
 export interface Surrogate {
   /** Marginal beliefs about m configurations. */
   believe(configurations: readonly Configuration[], how?: 'exactly' | 'roughly'): Beliefs
-  /** Joint draws of the noise-free functions: ln rate and constraint, each `count` rows of m, undefined where nothing was ever measured of it. */
-  draw(configurations: readonly Configuration[], count: number, rng: Rng): Draws
+  /** Joint draws of the noise-free functions, one after the other. */
+  draw(configurations: readonly Configuration[], rng: Rng): Draws
   readonly warnings: readonly string[]
   /** Physics or past experiments inform the model, and the data do not contradict them. */
   readonly informed: boolean
 }
 interface Draws {
-  readonly rate?: readonly Float64Array[]
-  readonly constraint?: readonly Float64Array[]
+  /** ln rate and constraint of each configuration, undefined where nothing was ever measured of it; the next draw overwrites them. */
+  next(): { readonly rate?: Float64Array; readonly constraint?: Float64Array }
   readonly logServes: Float64Array
 }
 
@@ -105,37 +105,41 @@ function fitModels(
   }
   const marginals = (model: Model | undefined, configurations: readonly Configuration[], how: 'exactly' | 'roughly') =>
     how === 'exactly' ? model?.gp.predict(model.rows(configurations)) : model?.gp.predictRoughly(model.rows(configurations))
-  const draws = (model: Model | undefined, configurations: readonly Configuration[], count: number, rng: Rng) =>
-    model && drawJoint(model.gp.joint(model.rows(configurations)), count, rng)
+  const draws = (model: Model | undefined, configurations: readonly Configuration[], rng: Rng) =>
+    model && jointDraws(model.gp.joint(model.rows(configurations)), rng)
   return {
     believe: (configurations, how = 'exactly') => ({
       rate: marginals(rate, configurations, how),
       constraint: marginals(constraint, configurations, how),
       logServes: logServes(configurations),
     }),
-    draw: (configurations, count, rng) => ({
-      rate: draws(rate, configurations, count, rng.fork('rate')),
-      constraint: draws(constraint, configurations, count, rng.fork('constraint')),
-      logServes: logServes(configurations),
-    }),
+    draw: (configurations, rng) => {
+      const nextRate = draws(rate, configurations, rng.fork('rate'))
+      const nextConstraint = draws(constraint, configurations, rng.fork('constraint'))
+      return { next: () => ({ rate: nextRate?.(), constraint: nextConstraint?.() }), logServes: logServes(configurations) }
+    },
     warnings: [rate, constraint, serving].flatMap((model) => model?.gp.warning ?? []),
     informed: (rate ?? constraint)?.informed ?? problem.priorLogRate !== undefined,
   }
 }
 
-function drawJoint({ mean, covariance }: { mean: Float64Array; covariance: Float64Array }, count: number, rng: Rng): Float64Array[] {
+/** One draw after the other, all of them into one array. @throws Error where the posterior is not positive definite */
+function jointDraws({ mean, covariance }: { mean: Float64Array; covariance: Float64Array }, rng: Rng): () => Float64Array {
   const m = mean.length
   for (let i = 0; i < m; i++) covariance[i * m + i] = covariance[i * m + i]! * (1 + 1e-6) + 1e-8
   const l = cholesky(covariance, m)
   if (!l) throw new Error(`the joint posterior of ${m} configurations is not positive definite`)
-  return Array.from({ length: count }, () => {
-    const z = Float64Array.from({ length: m }, () => rng.normal())
-    return mean.map((value, i) => {
-      let sum = value
+  const z = new Float64Array(m)
+  const drawn = new Float64Array(m)
+  return () => {
+    for (let i = 0; i < m; i++) z[i] = rng.normal()
+    for (let i = 0; i < m; i++) {
+      let sum = mean[i]!
       for (let k = 0; k <= i; k++) sum += l[i * m + k]! * z[k]!
-      return sum
-    })
-  })
+      drawn[i] = sum
+    }
+    return drawn
+  }
 }
 
 interface Model {

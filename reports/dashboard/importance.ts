@@ -67,8 +67,9 @@ export function effectsOf(parameters: readonly Parameter[], served: readonly Ser
   const place = rng.fork('background').next
   const base = Array.from({ length: background }, () => configurationAt(space, parameters.map(place)))
   const design = varying.flatMap(({ parameter, values }) => values.flatMap((v) => base.map((c) => ({ ...c, [parameter.name]: v }))))
-  const functions = surrogate.draw(design, draws, rng.fork('draws')).rate
-  if (!functions) return undefined
+  const drawn = surrogate.draw(design, rng.fork('draws'))
+  const functions = Array.from({ length: draws }, () => drawn.next().rate?.slice()).filter((rate) => rate !== undefined)
+  if (functions.length === 0) return undefined
 
   let at = 0
   const effects = varying.map(({ parameter, values }): Effect => {

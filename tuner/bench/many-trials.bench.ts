@@ -76,13 +76,14 @@ writeFileSync(
   }),
 )
 const command = fileURLToPath(new URL('../../dist/tuner/cli.js', import.meta.url))
+/** Of Node itself, to try what they do to its memory. */
+const options = process.env.MANY_OPTIONS?.split(' ') ?? []
 const env = {
   ...process.env,
   KUBECONFIG: join(folder, 'kubeconfig'),
   KUBERNETES_SERVICE_HOST: '127.0.0.1',
-  ...(process.env.MANY_OPTIONS && { NODE_OPTIONS: process.env.MANY_OPTIONS }),
 }
-const child = spawn(process.execPath, [command, '-f', 'experiment.yaml', '--json'], {
+const child = spawn(process.execPath, [...options, command, '-f', 'experiment.yaml', '--json'], {
   cwd: folder,
   env,
   stdio: ['ignore', 'pipe', 'inherit'],

@@ -155,6 +155,31 @@ describe('the tarball', () => {
   })
 })
 
+test("has of the Kubernetes client what it uses, without the API's types, and that reads a kubeconfig with its plugins", () => {
+  const client = join(app, 'node_modules/tune/dist/trials/launchers/kubernetes/client.js')
+  const exec = {
+    apiVersion: 'client.authentication.k8s.io/v1',
+    command: process.execPath,
+    args: ['-e', `console.log(JSON.stringify({ status: { token: 'of the plugin' } }))`],
+    interactiveMode: 'Never',
+  }
+  const kubeconfig = {
+    clusters: [{ name: 'c', cluster: { server: 'https://127.0.0.1:6443' } }],
+    users: [{ name: 'u', user: { exec } }],
+    contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+    'current-context': 'x',
+  }
+  const script = `
+    const { KubeConfig, PortForward } = await import(${JSON.stringify(client)})
+    const config = new KubeConfig()
+    config.loadFromString(${JSON.stringify(JSON.stringify(kubeconfig))})
+    const options = {}
+    await config.applyToHTTPSOptions(options)
+    console.log(config.getCurrentCluster().server, options.headers.Authorization, typeof new PortForward(config).portForward)`
+  expect(run(process.execPath, ['--input-type=module', '-e', script]).trim()).toBe('https://127.0.0.1:6443 Bearer of the plugin function')
+  expect(readFileSync(client, 'utf8')).not.toMatch(/V1Deployment|@kubernetes\/client-node['"]/)
+})
+
 describe('the command', () => {
   const tune = (...args: string[]) => run('npx', ['--no-install', 'tune', ...args])
 

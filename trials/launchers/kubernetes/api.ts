@@ -107,7 +107,7 @@ export class Api {
 
   /** Connects a local socket to a port of a pod, through the API server. Resolves with what ends it. */
   async forward(pod: string, port: number, socket: Duplex): Promise<() => void> {
-    const { PortForward } = await import('@kubernetes/client-node')
+    const { PortForward } = await import('./client.ts')
     const { PassThrough } = await import('node:stream')
     const problems = new PassThrough()
     problems.on('data', () => socket.destroy())
@@ -215,7 +215,7 @@ export class Pace {
  * @throws ApiError where no cluster is configured
  */
 export const connect = async (namespace?: string, patience?: Patience): Promise<Api> => {
-  const { KubeConfig } = await import('@kubernetes/client-node')
+  const { KubeConfig } = await import('./client.ts')
   const config = new KubeConfig()
   try {
     config.loadFromDefault()
