@@ -7,7 +7,7 @@ export interface AskedMetric {
   readonly labels?: Readonly<Record<string, string>>
   /** Above this the configuration is no use. */
   readonly max?: number
-  /** Path on the server, or a URL of its own. */
+  /** Path on the server, another of its ports with a path (`ownPort`), or a URL of its own. */
   readonly from: string
 }
 
@@ -15,6 +15,9 @@ export interface MetricReading extends Pick<AskedMetric, 'name' | 'labels' | 'ma
   /** A gauge's mean over the window, a counter's increase per second, a histogram's or summary's mean of what was observed in it. */
   readonly value: number
 }
+
+/** ':8002/metrics', ':8002' */
+export const ownPort = /^:(\d{1,5})(\/.*)?$/
 
 /** One look at a server's metrics. */
 export interface Scrape {

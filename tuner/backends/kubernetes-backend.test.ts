@@ -159,6 +159,31 @@ describe('load', () => {
     expect(left()).toEqual([])
   })
 
+  test('the Job reads what the server says of itself under load; what it does not say ends the run', async ({ skip }) => {
+    const reading = async (metrics: unknown) => {
+      const { backend, configuration } = await open('serve', 'cluster', { metrics })
+      try {
+        const predictor = await backend.launcher.launch(configuration, 1, never)
+        const task = { kind: 'confirmation', rateRps: 60 } as const
+        return await backend.measure(predictor, task, { number: 1, onStep: () => {} }, never).finally(() => predictor.stop())
+      } finally {
+        await backend.close()
+      }
+    }
+    const found = await reading('served_total <= 1')
+    skipIfSpoilt(found, skip)
+    const { value } = found.metrics![0]!
+    expect(value).toBeGreaterThan(20)
+    expect(value).toBeLessThan(200)
+    expect(found.caveats.join()).toMatch(/served_total is [\d.]+ at 60 requests per second, over its bound of 1$/)
+    await expect(reading({ name: 'served_total', from: ':1/metrics' })).rejects.toMatchObject({
+      message: expect.stringMatching(/^metrics: http:.*:1\/metrics cannot be read/),
+      hint: expect.stringContaining('say where they are'),
+      final: 'experiment',
+    })
+    expect(left()).toEqual([])
+  })
+
   test('through a gateway: to the Service of the trial, which is gone afterwards, and what the way adds is told', async () => {
     const way = await gateway(() => servers.at(-1)!.port)
     const { backend, configuration } = await open(

@@ -11,6 +11,7 @@ import type { Backend, MeasureOptions } from './backend.ts'
 import { decodeLine, encodeTask, type LoadLine } from './load-task.ts'
 import { type LoadWork, workOf } from './load-work.ts'
 import { protocolOf } from './predictor-protocol.ts'
+import { heldToBounds } from './server-metrics.ts'
 
 /** What every Job of an experiment has in common. */
 export type JobBase = Pick<LoadRunOptions, 'experimentId' | 'image' | 'imagePullSecrets' | 'overlay' | 'payload'>
@@ -56,7 +57,7 @@ export function loadFromInside(experiment: Experiment, launcher: KubernetesLaunc
           },
           signal,
         )
-        return beside.noteIn(said.measurement(code))
+        return beside.noteIn(heldToBounds(said.measurement(code), task.kind, predictor.logPath))
       } finally {
         beside.end()
       }
@@ -81,6 +82,7 @@ function taskOf(experiment: Experiment, { pod: { ip, port, way }, answers }: Pod
     payload: files?.source ?? load.payload,
     slo,
     answers: answers && { spec: answers.spec, bodies: answers.bodies },
+    metrics: { asked: experiment.metrics, arrivals: load.arrivals, seed: work.seed, directUrl: way && directUrl },
   }
 }
 
@@ -108,6 +110,8 @@ function reader(predictor: PodPredictor, onStep: MeasureOptions['onStep']) {
       if (last && 'measurement' in last) return last.measurement
       if (last && 'answersDiffer' in last)
         throw new InfeasibleError('answers-differ', `under load: ${last.answersDiffer}`, predictor.logPath)
+      if (last && 'error' in last && last.error.final !== undefined)
+        throw new LaunchError(last.error.message, last.error.hint, predictor.logPath, last.error.final)
       const said = last && 'error' in last ? last.error.message : other.slice(-3).join(' | ') || 'it printed nothing'
       throw new LaunchError(`the load generator${code === undefined ? '' : `'s pod ended with exit code ${code}`}: ${said}`)
     },

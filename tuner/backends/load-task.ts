@@ -1,5 +1,6 @@
 /** The load of one trial as a task for a process elsewhere: `tune load` in a pod measures what the tuner would have measured itself. */
 import {
+  HttpLoadGenerator,
   type LoadPoint,
   type Measurement,
   type PayloadSource,
@@ -13,9 +14,10 @@ import {
 import { AnswerCheck, type AnswerSpec } from '../../profiler/protocols/answer-check.ts'
 import { untilServing } from '../../trials/launchers/readiness.ts'
 import { decode, encode } from '../../trials/store/infinity-json.ts'
-import { LaunchError } from '../../trials/types.ts'
+import { type Finality, LaunchError } from '../../trials/types.ts'
 import { doWork, type LoadWork } from './load-work.ts'
 import { detourSentence, measureDetour } from './measure-detour.ts'
+import { type MetricsAsked, withMetrics } from './server-metrics.ts'
 
 interface LoadTask extends LoadWork {
   readonly url: string
@@ -28,6 +30,7 @@ interface LoadTask extends LoadWork {
   readonly way?: { readonly name: string; readonly headers: Readonly<Record<string, string>>; readonly directUrl: string }
   /** What answers are held against, of these requests by number. */
   readonly answers?: { readonly spec: AnswerSpec; readonly bodies: readonly number[] }
+  readonly metrics: MetricsAsked
 }
 
 /** What the process prints, one JSON text a line; the last is a measurement or an error. Numbers that JSON lacks survive. */
@@ -36,7 +39,7 @@ export type LoadLine =
   | { readonly measurement: Measurement }
   /** Answers under load are not those that they should be. */
   | { readonly answersDiffer: string }
-  | { readonly error: { readonly name: string; readonly message: string } }
+  | { readonly error: { readonly name: string; readonly message: string; readonly hint?: string; readonly final?: Finality } }
 
 export const encodeTask = (task: LoadTask): string => encode(task)
 export const decodeLine = (text: string): LoadLine => decode(text) as LoadLine
@@ -64,11 +67,21 @@ async function withDetour(
   return { ...measured, detour, caveats: [...measured.caveats, detourSentence(detour)] }
 }
 
+async function readMetrics(measured: Measurement, asked: MetricsAsked, target: Target, signal: AbortSignal): Promise<Measurement> {
+  if (asked.asked.length === 0) return measured
+  const generator = new HttpLoadGenerator()
+  try {
+    return await withMetrics(measured, asked, target, generator, signal)
+  } finally {
+    await generator.close()
+  }
+}
+
 /** Does a task, prints its lines. Returns the exit code: 0 measured, 1 not. */
 export async function runLoadTask(text: string, print: (line: string) => void, signal: AbortSignal): Promise<number> {
   const say = (line: LoadLine) => print(`${encode(line)}\n`)
   try {
-    const { url, model, protocol, protocolOptions, payload, slo, way, answers, ...work } = decode(text) as LoadTask
+    const { url, model, protocol, protocolOptions, payload, slo, way, answers, metrics, ...work } = decode(text) as LoadTask
     const speaking = protocolFor(protocol, { ...protocolOptions, headers: { ...protocolOptions.headers, ...way?.headers } })
     const target =
       way === undefined
@@ -86,12 +99,14 @@ export async function runLoadTask(text: string, print: (line: string) => void, s
       ? await withDetour(measured, way!, target, direct.prepare(way!.directUrl, model, payload, signal), signal)
       : measured
     const answersDiffer = await check?.fault()
-    say(answersDiffer === undefined ? { measurement } : { answersDiffer })
+    if (answersDiffer !== undefined) say({ answersDiffer })
+    else say({ measurement: await readMetrics(measurement, metrics, target, signal) })
     return 0
   } catch (error) {
     signal.throwIfAborted()
     const { name, message } = error instanceof Error ? error : { name: 'Error', message: String(error) }
-    say({ error: { name, message } })
+    const { hint, final } = error instanceof LaunchError ? error : {}
+    say({ error: { name, message, hint, final } })
     return 1
   }
 }

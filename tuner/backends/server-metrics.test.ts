@@ -5,7 +5,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { HttpLoadGenerator } from '../../profiler/index.ts'
 import { targetAt } from '../../profiler/testing/servers.ts'
 import { okBody } from '../../profiler/testing/service.ts'
-import { metricsUnderLoad, overBound } from './server-metrics.ts'
+import type { Measurement } from '../../profiler/types.ts'
+import { heldToBounds, type MetricsAsked, withMetrics } from './server-metrics.ts'
 
 const generator = new HttpLoadGenerator()
 let requests = 0
@@ -28,9 +29,12 @@ afterAll(async () => {
   server.close()
 })
 
-const load = { kind: 'open', rateRps: 100, arrivals: { kind: 'constant' }, durationS: 1, seed: 1 } as const
-const read = (...asked: Parameters<typeof metricsUnderLoad>[0]) =>
-  metricsUnderLoad(asked, { ...targetAt(url), headers: { 'x-key': 'k' } }, load, generator, new AbortController().signal)
+const measured = { capacityRps: 100, caveats: [] } as unknown as Measurement
+const readFrom = async (target: ReturnType<typeof targetAt>, asked: MetricsAsked['asked'], directUrl?: string) => {
+  const how = { asked, arrivals: { kind: 'constant' }, seed: 1, directUrl } as const
+  return (await withMetrics(measured, how, target, generator, new AbortController().signal)).metrics!
+}
+const read = (...asked: MetricsAsked['asked']) => readFrom({ ...targetAt(url), headers: { 'x-key': 'k' } }, asked)
 
 test('they are read while the load runs, as it is asked itself', async () => {
   const [rate, depth] = await read({ name: 'requests_total', max: 50, from: '/metrics' }, { name: 'depth', from: `${url}/metrics` })
@@ -62,7 +66,12 @@ test('another port, or host, is asked without the keys of the server', async () 
   other.listen(0, '127.0.0.1')
   await once(other, 'listening')
   try {
-    const [depth] = await read({ name: 'depth', from: `http://127.0.0.1:${(other.address() as AddressInfo).port}/metrics` })
+    const { port } = other.address() as AddressInfo
+    const places = [`http://127.0.0.1:${port}/metrics`, `:${port}/metrics`, `:${port}`]
+    const depths = await read(...places.map((from) => ({ name: 'depth', from })))
+    expect(depths.map(({ value }) => value)).toEqual([4, 4, 4])
+    // Of a server that the load reaches another way: its own port, at its own address.
+    const [depth] = await readFrom(targetAt(url), [{ name: 'depth', from: '/' }], `http://127.0.0.1:${port}`)
     expect(depth!.value).toBe(4)
     expect(new Set(seen)).toEqual(new Set([undefined]))
   } finally {
@@ -93,8 +102,7 @@ test('servers that share a load are all read, each with its own keys, and the on
         { url: urls[i]!, path, headers: { 'x-key': 'other' }, weight: 1 },
       ],
     })
-    const of = (i: number) =>
-      metricsUnderLoad([{ name: 'depth', from: '/metrics' }], spreadTo(i), load, generator, new AbortController().signal)
+    const of = (i: number) => readFrom(spreadTo(i), [{ name: 'depth', from: '/metrics' }])
     expect(await of(0)).toEqual([{ name: 'depth', value: 9 }])
     expect(new Set(keys)).toEqual(new Set(['other']))
     await expect(of(1)).rejects.toMatchObject({ message: `metrics: no depth at ${urls[1]}/metrics` })
@@ -106,12 +114,17 @@ test('servers that share a load are all read, each with its own keys, and the on
   }
 })
 
-test('what is over its bound is said with its figures', () => {
-  const readings = [
-    { name: 'a', value: 5 },
-    { name: 'b', labels: { m: 'x' }, max: 0.9, value: 0.97123 },
-  ]
-  expect(overBound(readings, 212.34)).toBe('b{m="x"} is 0.9712 at 212 requests per second, over its bound of 0.9')
-  expect(overBound([{ name: 'b', max: 0.9, value: 0.9 }], 1)).toBeUndefined()
-  expect(overBound([{ name: 'b', max: 0.9, value: Number.NaN }], 1)).toMatch(/over its bound/)
+test('what is over its bound is said with its figures: a trial is infeasible, a confirmation has a caveat', () => {
+  const found = (capacityRps: number, ...metrics: NonNullable<Measurement['metrics']>): Measurement => ({
+    ...measured,
+    capacityRps,
+    metrics,
+  })
+  const over = found(212.34, { name: 'a', value: 5 }, { name: 'b', labels: { m: 'x' }, max: 0.9, value: 0.97123 })
+  const words = 'b{m="x"} is 0.9712 at 212 requests per second, over its bound of 0.9'
+  expect(() => heldToBounds(over, 'trial', undefined)).toThrow(expect.objectContaining({ reason: 'over-bound', message: words }))
+  expect(heldToBounds(over, 'confirmation', undefined)).toEqual({ ...over, caveats: [words] })
+  const kept = found(1, { name: 'b', max: 0.9, value: 0.9 })
+  expect(heldToBounds(kept, 'trial', undefined)).toBe(kept)
+  expect(() => heldToBounds(found(1, { name: 'b', max: 0.9, value: Number.NaN }), 'trial', undefined)).toThrow(/over its bound/)
 })

@@ -6,14 +6,16 @@ import {
   type MetricReading,
   metricNames,
   metricText,
+  ownPort,
   readingOf,
   type Scrape,
 } from '../../profiler/prometheus.ts'
 import { get } from '../../profiler/protocols/http.ts'
 import { hrefOf, serverAddress } from '../../profiler/server-address.ts'
-import type { Load, LoadGenerator, Target } from '../../profiler/types.ts'
+import type { Arrivals, LoadGenerator, Measurement, Target } from '../../profiler/types.ts'
 import { closest } from '../../trials/devices/device-model-error.ts'
-import { LaunchError } from '../../trials/types.ts'
+import { InfeasibleError, LaunchError } from '../../trials/types.ts'
+import type { MeasureTask } from './backend.ts'
 
 type HttpTarget = Extract<Target, { kind: 'http' }>
 
@@ -22,22 +24,45 @@ const settleS = 0.5
 const windowS = 2.5
 const looks = 5
 
+/** What is asked of a server beside its answers. JSON-safe. */
+export interface MetricsAsked {
+  readonly asked: readonly AskedMetric[]
+  readonly arrivals: Arrivals
+  readonly seed: number
+  /** The server's own address, where the load takes another way to it. */
+  readonly directUrl?: string
+}
+
 /**
- * Plays the load once more at a rate and looks at the metrics meanwhile.
+ * The measurement with the server's metrics at its rate, where any are asked for and there is a rate: the load is played once more, and they are looked at meanwhile.
  * @throws LaunchError for metrics that are not to be had: no other configuration has them either
  */
-export async function metricsUnderLoad(
-  asked: readonly AskedMetric[],
-  target: HttpTarget,
-  load: Extract<Load, { kind: 'open' }>,
+export async function withMetrics(
+  measured: Measurement,
+  { asked, directUrl, ...load }: MetricsAsked,
+  target: Target,
   generator: LoadGenerator,
   signal: AbortSignal,
+): Promise<Measurement> {
+  const { capacityRps: rateRps } = measured
+  if (asked.length === 0 || target.kind !== 'http' || !(rateRps > 0)) return measured
+  return { ...measured, metrics: await metricsUnderLoad(asked, target, { ...load, rateRps }, generator, signal, directUrl) }
+}
+
+async function metricsUnderLoad(
+  asked: readonly AskedMetric[],
+  target: HttpTarget,
+  load: Pick<MetricsAsked, 'arrivals' | 'seed'> & { readonly rateRps: number },
+  generator: LoadGenerator,
+  signal: AbortSignal,
+  directUrl?: string,
 ): Promise<MetricReading[]> {
-  const places = new Map(asked.map(({ from }) => [from, serversAt(target, from)]))
+  const at = directUrl === undefined ? target : { ...target, url: directUrl }
+  const places = new Map(asked.map(({ from }) => [from, serversAt(at, from)]))
   const look = (from: string) => Promise.all(places.get(from)!.map((place) => scrape(place, signal)))
   // They are looked for first: a path that is wrong costs no window.
   for (const from of places.keys()) await look(from)
-  const played = generator.play(target, { ...load, durationS: settleS + windowS }, signal)
+  const played = generator.play(target, { kind: 'open', ...load, durationS: settleS + windowS }, signal)
   try {
     await sleep(settleS * 1000, undefined, { signal })
     const seen = new Map<string, Scrape[][]>([...places].map(([from, servers]) => [from, servers.map(() => [])]))
@@ -55,13 +80,13 @@ export async function metricsUnderLoad(
   }
 }
 
-/** The first that is over its bound, in words; undefined where all keep theirs. */
-export function overBound(readings: readonly MetricReading[], rateRps: number): string | undefined {
-  const over = readings.find(({ value, max }) => max !== undefined && !(value <= max))
-  return (
-    over &&
-    `${metricText(over)} is ${Number(over.value.toPrecision(4))} at ${Number(rateRps.toPrecision(3))} requests per second, over its bound of ${over.max}`
-  )
+/** A trial over a bound is infeasible: throws InfeasibleError with the first; a confirmation says it in a caveat. */
+export function heldToBounds(measured: Measurement, task: MeasureTask['kind'], logPath: string | undefined): Measurement {
+  const over = measured.metrics?.find(({ value, max }) => max !== undefined && !(value <= max))
+  if (over === undefined) return measured
+  const words = `${metricText(over)} is ${Number(over.value.toPrecision(4))} at ${Number(measured.capacityRps.toPrecision(3))} requests per second, over its bound of ${over.max}`
+  if (task === 'trial') throw new InfeasibleError('over-bound', words, logPath)
+  return { ...measured, caveats: [...measured.caveats, words] }
 }
 
 /** Where metrics stand, and how they are asked for. */
@@ -71,7 +96,7 @@ interface Place {
   readonly access: Parameters<typeof get>[1]
 }
 
-/** A path is asked of every server that shares the load; a URL is one place, whoever of them it belongs to. */
+/** A path, or a port and a path, is asked of every server that shares the load; a URL is one place, whoever of them it belongs to. */
 function serversAt(target: HttpTarget, from: string): Place[] {
   const servers = (target.spread ?? [target]).map(({ url, headers }) => ({ ...target, url, headers }))
   if (/^https?:/i.test(from)) {
@@ -80,12 +105,15 @@ function serversAt(target: HttpTarget, from: string): Place[] {
   }
   return servers.map((access) => {
     const address = serverAddress(access.url)
+    const [, port, path = '/metrics'] = ownPort.exec(from) ?? []
+    const host = address === undefined || address.socketPath !== undefined ? 'localhost' : new URL(address.origin).hostname
+    if (port !== undefined) return { url: `http://${host}:${port}${path}`, access: { headers: {} } }
     return { url: address === undefined ? from : hrefOf(address, from.startsWith('/') ? from : `/${from}`), access }
   })
 }
 
 async function scrape({ url, access }: Place, signal: AbortSignal): Promise<Scrape> {
-  const hint = 'say where they are: metrics: {name: ..., from: /metrics}, or a URL of another port'
+  const hint = "say where they are: metrics: {name: ..., from: /metrics}, or ':8002/metrics' of another port"
   try {
     const { status, text } = await get(url, access, signal)
     if (status !== 200) throw new LaunchError(`metrics: ${url} answers ${status}`, hint, undefined, 'experiment')

@@ -1,7 +1,9 @@
 /** The server's own metrics as they are written: `metrics`. */
 import { z } from 'zod'
-import { metricOfText } from '../../profiler/prometheus.ts'
+import { metricOfText, ownPort } from '../../profiler/prometheus.ts'
 import { text } from './schema-parts.ts'
+
+const fromForms = "a path, ':8002/metrics' or a URL"
 
 const metricKeys = z.strictObject({
   name: text('the name of a metric').describe(
@@ -12,7 +14,10 @@ const metricKeys = z.strictObject({
     .optional()
     .describe('series that have all of these'),
   max: z.number({ error: 'expected a number' }).optional().describe('over this a configuration is infeasible; default: it is only shown'),
-  from: text('a path or a URL').optional().describe('where they are: a path on the server, or a URL of another port, default /metrics'),
+  from: text(fromForms)
+    .refine((from) => !from.startsWith(':') || ownPort.test(from), { error: `expected ${fromForms}` })
+    .optional()
+    .describe("where they are: a path on the server, ':8002/metrics' of another port of it, or a URL elsewhere, default /metrics"),
 })
 const forms = `a metric such as queue_depth, 'queue_depth{model="bert"} <= 20', or {name, labels, max, from}`
 /** 'queue_depth', 'queue_depth{model="bert"} <= 20'. */

@@ -66,6 +66,15 @@ test('what cannot be read is named with its place', () => {
   expect(problemLines(() => loadFile(withMetrics('queue_depth', 'grpc-v2')))).toEqual([
     expect.stringContaining('a gRPC port has no /metrics'),
   ])
+  expect(loadFile(withMetrics('{name: queue_depth, from: ":8002/metrics"}', 'grpc-v2')).metrics[0]!.from).toBe(':8002/metrics')
+  expect(problemLines(() => loadFile(withMetrics('{name: queue_depth, from: ":port/metrics"}')))).toEqual([
+    expect.stringMatching(/^e\.yaml:4:\d+ metrics\.from: expected a path, ':8002\/metrics' or a URL/),
+  ])
+  const inCluster = 'model: bert\nslo: 50ms\nbackend: kubernetes\nmetrics: {name: queue_depth, from: ":8002"}\n'
+  expect(loadFile(inCluster).metrics).toEqual([{ name: 'queue_depth', from: ':8002' }])
+  expect(problemLines(() => loadFile(`${inCluster}kubernetes: {loadFrom: port-forward}\n`))).toEqual([
+    expect.stringMatching(/^e\.yaml:4:\d+ .*no port but the predictor's is reached, not :8002/),
+  ])
   expect(problemLines(() => loadFile('model: bert\nslo: 50ms\nbackend: simulated\nmetrics: queue_depth\n'))).toEqual([
     expect.stringContaining('not read with backend simulated'),
   ])

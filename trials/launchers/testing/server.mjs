@@ -54,6 +54,7 @@ const server = createServer((request, response) => {
     response.end()
     return
   }
+  if (request.url === '/metrics') return response.end(`# TYPE served_total counter\nserved_total ${served}\n`)
   request.resume()
   request.on('end', () => {
     if (request.url === '/die') process.exit(9)
