@@ -1,7 +1,7 @@
 /** Names that can be chosen stand once: help, schema and docs have exactly those of the registries. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { Command } from 'commander'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { efforts } from '../profiler/index.ts'
 import { protocolNames } from '../profiler/protocols/protocol-table.ts'
 import { chosenServers } from '../reports/figures.ts'
@@ -22,8 +22,9 @@ import { registerReplay } from './commands/replay/register.ts'
 import { registerSpec } from './commands/spec/register.ts'
 import { registerTune } from './commands/tune/register.ts'
 import { experimentJsonSchema } from './experiment/experiment-schema.ts'
-import { backends, deviceChoices, loadOrigins } from './experiment/names.ts'
+import { backends, defaults, deviceChoices, loadOrigins } from './experiment/names.ts'
 import { knownParameters } from './experiment/parameters.ts'
+import { commandLine } from './tune-program.ts'
 
 const program = new Command('tune')
 for (const register of [registerTune, registerSpec, registerPlan, registerProfile, registerReplay, registerDoctor]) register(program)
@@ -126,4 +127,18 @@ describe('hints name keys that there are', () => {
     expect(said.length).toBeGreaterThan(10)
     expect(said.filter(({ word }) => !keys.has(word) && !others.has(word))).toEqual([])
   })
+})
+
+test('TUNE_DB names the store for every command that has --db, as it does for runs; an empty one names none', () => {
+  const stores = () =>
+    commandLine()
+      .commands.flatMap((command) => [command, ...command.commands])
+      .flatMap((command) => command.options.filter(({ long, defaultValue }) => long === '--db' && defaultValue !== undefined))
+      .map(({ defaultValue }) => defaultValue)
+  vi.stubEnv('TUNE_DB', '/data/all.db')
+  expect(stores().length).toBeGreaterThan(14)
+  expect(new Set(stores())).toEqual(new Set(['/data/all.db']))
+  vi.stubEnv('TUNE_DB', '')
+  expect(new Set(stores())).toEqual(new Set([defaults.db]))
+  vi.unstubAllEnvs()
 })

@@ -31,6 +31,9 @@ import { exitCodes, UserError } from './exit-codes.ts'
 import { programVersion } from './program-version.ts'
 import { cut, reportError } from './report-error.ts'
 
+export const exitStatus =
+  '0 the SLO is met and confirmed; 1 failure; 2 usage or configuration; 3 no configuration meets the SLO; 4 best found, not confirmed; 5 no longer holds (tune watch --once); 6 dearer than allowed (tune ci); 130 interrupted.'
+
 /** Not yet parsed. What is wrong with what is parsed is a CommanderError. */
 export function commandLine(): Command {
   const program = new Command('tune')
@@ -79,11 +82,7 @@ export function commandLine(): Command {
   const cutErrors = { outputError: (text: string, write: (text: string) => void) => write(`${cut(text.trimEnd())}\n`) }
   for (const command of [program, ...program.commands]) command.configureOutput(cutErrors)
 
-  program.addHelpText(
-    'after',
-    `
-Exit codes: 0 the SLO is met and confirmed; 1 failure; 2 usage or configuration; 3 no configuration meets the SLO; 4 best found, not confirmed; 5 no longer holds (tune watch --once); 6 dearer than allowed (tune ci); 130 interrupted.`,
-  )
+  program.addHelpText('after', `\nExit codes: ${exitStatus}`)
   return program
 }
 

@@ -125,11 +125,27 @@ describe('the tarball', () => {
     const page = 'dist/reports/dashboard/page'
     const data = packed.filter((path) => !/^dist\/.*\.(js|d\.ts)$/.test(path))
     expect(data.filter((path) => path !== 'dist/commit').sort()).toEqual(
-      ['LICENSE', 'README.md', 'package.json', `${page}/index.html`, `${page}/style.css`, 'dist/trials/devices/coefficients.json'].sort(),
+      [
+        'LICENSE',
+        'README.md',
+        'package.json',
+        `${page}/index.html`,
+        `${page}/style.css`,
+        'dist/trials/devices/coefficients.json',
+        'dist/tune.1',
+      ].sort(),
     )
     expect(packed).toEqual(expect.arrayContaining([`${page}/app.js`, 'dist/tuner/cli.js', 'dist/tuner/library/index.d.ts']))
     expect(packed.filter((path) => /(^|\/)(testing|bench|fixtures)\/|\.(test|bench|contract|k8s-test)\.|\.map$/.test(path))).toEqual([])
     expect(packed.filter((path) => /write-reference|calibration\/calibrate/.test(path))).toEqual([])
+  })
+
+  const roff = answered('groff', ['--version'], { cwd: root }).status === 0
+  test.skipIf(!roff)('holds the manual page, which roff takes without a warning (needs groff)', () => {
+    const page = join(app, 'node_modules/tune/dist/tune.1')
+    const { status, stdout, stderr } = answered('groff', ['-man', '-Tutf8', '-ww', page])
+    expect([status, stderr]).toEqual([0, ''])
+    for (const said of ['--slo', 'COMMANDS', 'tune verify', 'EXIT STATUS']) expect(stdout).toContain(said)
   })
 
   test('asks for nothing that is not there: what it imports is among its dependencies', () => {

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { defaults } from '../../experiment/names.ts'
+import { storeOption } from '../store-option.ts'
 import type { CiFlags } from './run.ts'
 
 /** `tune ci`: fails a build that made serving dearer. */
@@ -12,7 +12,7 @@ export function registerCi(program: Command): void {
     .option('--max-regression <share>', 'by how much it may cost more', '5%')
     .option('--save-baseline <file>', 'keep the recommendation as the baseline of later builds')
     .option('--junit <file>', "write the checks as JUnit's XML")
-    .option('--db <file>', 'trial store (SQLite)', defaults.db)
+    .addOption(storeOption())
     .option('--prices <file>', 'another price book (YAML), for the experiments of the store')
     .option('--json', 'print the checks as JSON')
     .addHelpText(

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { defaults } from '../../experiment/names.ts'
+import { storeOption } from '../store-option.ts'
 import type { CleanFlags } from './run.ts'
 
 /** `tune clean`: ends and removes what a tuner that was killed left, on this machine and on a cluster. */
@@ -12,11 +12,7 @@ export function registerClean(program: Command): void {
       '--all',
       'end what every killed experiment left on this machine, control groups without a note included, and remove what every one has in the namespace, also running ones',
     )
-    .option(
-      '--db <file>',
-      'trial store: what listens on ports that its killed runs had, and is known by nothing else, is shown',
-      defaults.db,
-    )
+    .addOption(storeOption('trial store: what listens on ports that its killed runs had, and is known by nothing else, is shown'))
     .option('--local', 'this machine alone')
     .option('--namespace <name>', 'default: that of the current context')
     .option('--json', 'print JSON')

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { defaults } from '../../experiment/names.ts'
+import { storeOption } from '../store-option.ts'
 import type { CompareFlags } from './run.ts'
 
 /** `tune compare`: what experiments came to, side by side. */
@@ -8,7 +8,7 @@ export function registerCompare(program: Command): void {
     .command('compare')
     .description('what experiments came to, side by side: the later ones against the first, with how sure differences are')
     .argument('<experiments...>', 'ids, as in tune list, or recommendation.json files; one alone is compared with the newest')
-    .option('--db <file>', 'trial store (SQLite)', defaults.db)
+    .addOption(storeOption())
     .option('--slo <slo>', "all ranked by this SLO, e.g. 30ms or 'p95<80ms'")
     .option('--rps <rate>', 'all ranked by the price of serving this demand, requests per second')
     .option('--headroom <share>', 'share of the capacity kept free, e.g. 20% (with --rps)')

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { defaults } from '../../experiment/names.ts'
+import { storeOption } from '../store-option.ts'
 import type { DashboardFlags } from './run.ts'
 
 /** `tune dashboard`: experiments in the browser, live while they run. */
@@ -8,7 +8,7 @@ export function registerDashboard(program: Command): void {
     .command('dashboard')
     .description('experiments in the browser: verdict, Pareto front with a draggable SLO, capacity, trials; live while one runs')
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
-    .option('--db <file>', 'trial store (SQLite), only read', defaults.db)
+    .addOption(storeOption('trial store (SQLite), only read'))
     .option('--port <n>', 'port on 127.0.0.1; 0: any free one', '4455')
     .action(async (id: string | undefined, flags: DashboardFlags) => {
       const { dashboard } = await import('./run.ts')

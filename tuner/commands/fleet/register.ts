@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { defaults } from '../../experiment/names.ts'
+import { storeOption } from '../store-option.ts'
 import type { FleetFlags } from './run.ts'
 
 /** `tune fleet`: several models on shared GPUs. */
@@ -13,7 +13,7 @@ export function registerFleet(program: Command): void {
     .option('--out <file>', '.md, .html, .json or .txt; or a folder, for manifests as well (default: text on the terminal)')
     .option('--target <name>', 'of the manifests: kubernetes | kserve (default: kubernetes)')
     .option('--json', 'print JSON')
-    .option('--db <file>', 'trial store (SQLite), for models that name an experiment', defaults.db)
+    .addOption(storeOption('trial store (SQLite), for models that name an experiment'))
     .addHelpText(
       'after',
       `

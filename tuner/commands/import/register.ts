@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { defaults } from '../../experiment/names.ts'
+import { storeOption } from '../store-option.ts'
 import type { ImportFlags } from './run.ts'
 
 /** `tune import`: results of other load testers, kept as an experiment. */
@@ -17,7 +17,7 @@ export function registerImport(program: Command): void {
     .option('--model <name>', 'what was served, where the files do not say')
     .option('--name <name>', 'name of the experiment (default: the model)')
     .option('--rps <rate>', 'ranked by the price of serving this demand, requests per second')
-    .option('--db <file>', 'trial store (SQLite)', defaults.db)
+    .addOption(storeOption())
     .option('--prices <file>', 'price book, YAML (default: on-demand list prices)')
     .option('--json', 'print the recommendation as JSON')
     .addHelpText(

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { defaults } from '../../experiment/names.ts'
+import { storeOption } from '../store-option.ts'
 import type { ListFlags } from './run.ts'
 
 /** `tune list`: the experiments of a store, newest first. */
@@ -7,7 +7,7 @@ export function registerList(program: Command): void {
   program
     .command('list')
     .description('list the experiments in the store')
-    .option('--db <file>', 'trial store (SQLite)', defaults.db)
+    .addOption(storeOption())
     .option('--json', 'print JSON')
     .action(async (flags: ListFlags) => {
       const { list } = await import('./run.ts')

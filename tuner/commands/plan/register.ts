@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { demandPatterns } from '../../../reports/plan/demand.ts'
 import { defaults } from '../../experiment/names.ts'
+import { storeOption } from '../store-option.ts'
 import type { PlanFlags } from './run.ts'
 
 /** `tune plan`: replicas and money over time. */
@@ -36,7 +37,7 @@ export function registerPlan(program: Command): void {
     .option('--out <file>', '.md, .html, .csv or .json (default: text on the terminal)')
     .option('--spec <folder>', 'write a deployment there whose autoscaler has the settings that lose no minute')
     .option('--json', 'print JSON')
-    .option('--db <file>', 'trial store (SQLite)', defaults.db)
+    .addOption(storeOption())
     .addHelpText(
       'after',
       `

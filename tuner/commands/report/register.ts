@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { defaults } from '../../experiment/names.ts'
+import { storeOption } from '../store-option.ts'
 import type { ReportFlags } from './run.ts'
 
 /** `tune report`: one file to hand on. */
@@ -14,7 +14,7 @@ export function registerReport(program: Command): void {
     .option('--headroom <share>', 'share of the capacity kept free, e.g. 20%')
     .option('--min-quality <number>', 'leaves out model variants of less quality')
     .option('--prices <file>', 'another price book (YAML)')
-    .option('--db <file>', 'trial store (SQLite)', defaults.db)
+    .addOption(storeOption())
     .addHelpText('after', '\nExamples:\n  tune report --out bert.html\n  tune report bert-7f3a --slo 30ms --out bert-30ms.md')
     .action(async (id: string | undefined, flags: ReportFlags) => {
       const { report } = await import('./run.ts')

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { defaults } from '../../experiment/names.ts'
+import { storeOption } from '../store-option.ts'
 import type { ResumeFlags } from './run.ts'
 
 /** `tune resume`: continues an interrupted experiment where it stood; finished trials are kept, an interrupted one runs again. */
@@ -8,7 +8,7 @@ export function registerResume(program: Command): void {
     .command('resume')
     .description('continue an interrupted experiment where it stood')
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
-    .option('--db <file>', 'trial store (SQLite)', defaults.db)
+    .addOption(storeOption())
     .option('--max-trials <n>', 'allow this many trials in all, instead of the number given at the start')
     .option('--json', 'print one JSON document on stdout')
     .option('--events', 'print every event as a line of JSON on stdout')

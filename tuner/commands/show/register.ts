@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { defaults } from '../../experiment/names.ts'
+import { storeOption } from '../store-option.ts'
 import type { ShowOptions } from './run.ts'
 
 /** `tune show`: an experiment's verdict and trials, re-ranked under another SLO, demand or price book without running anything. */
@@ -8,7 +8,7 @@ export function registerShow(program: Command): void {
     .command('show')
     .description('show an experiment: verdict, trials; re-ranked by another SLO, demand or prices without new trials')
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
-    .option('--db <file>', 'trial store (SQLite)', defaults.db)
+    .addOption(storeOption())
     .option('--slo <slo>', "rank by another SLO, e.g. 30ms or 'p95<80ms'")
     .option('--rps <rate>', 'rank by the price of serving this demand, requests per second')
     .option('--headroom <share>', 'share of the capacity kept free, e.g. 20% (with --rps)')

@@ -3,7 +3,7 @@ import { chosenServers } from '../../../reports/figures.ts'
 import { specTargets } from '../../../reports/specs/index.ts'
 import { autoscalers, kserveVariants } from '../../../reports/specs/target.ts'
 import { gpuSchemes } from '../../../trials/launchers/kubernetes/gpu-selection.ts'
-import { defaults } from '../../experiment/names.ts'
+import { storeOption } from '../store-option.ts'
 import type { SpecFlags } from './run.ts'
 
 /** `tune spec`: deployment specs of the recommendation or of any trial. */
@@ -36,7 +36,7 @@ export function registerSpec(program: Command): void {
     .option('--max-replicas <n>', 'most replicas (default: twice as many)')
     .option('--slo <slo>', "rank by another SLO, e.g. 30ms or 'p95<80ms'")
     .option('--prices <file>', 'another price book (YAML)')
-    .option('--db <file>', 'trial store (SQLite)', defaults.db)
+    .addOption(storeOption())
     .addHelpText(
       'after',
       `

@@ -1,12 +1,12 @@
 import type { Command } from 'commander'
-import { defaults } from '../../experiment/names.ts'
+import { storeOption } from '../store-option.ts'
 import type { StoreFlags } from './run.ts'
 
 /** `tune store`: whether a store is sound, a sound one from a damaged one, and a copy. */
 export function registerStore(program: Command): void {
   const store = program.command('store').description('look after the trial store: check it, repair it, copy it')
   const add = (name: string, description: string) =>
-    store.command(name).description(description).option('--db <file>', 'trial store (SQLite)', defaults.db).option('--json', 'print JSON')
+    store.command(name).description(description).addOption(storeOption()).option('--json', 'print JSON')
   add('check', 'read every row and name what is damaged; nothing is changed (exit code 1 when something is)').action(
     async (flags: StoreFlags) => {
       const { check } = await import('./run.ts')

@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import { addChosenOptions } from '../../experiment/flags.ts'
-import { defaults } from '../../experiment/names.ts'
+import { storeOption } from '../store-option.ts'
 import type { VerifyFlags } from './run.ts'
 
 /** Flags of an experiment that say how a service is asked. */
@@ -33,7 +33,7 @@ export function registerVerify(program: Command): void {
     .option('--trial <n>', 'another trial than the recommended one')
     .option('--rate <rate>', 'requests per second that must hold (default: what is recommended)')
     .option('--confirm-time <duration>', 'time under load (default: that of the experiment, else 30 s)')
-    .option('--db <file>', 'trial store (SQLite)', defaults.db)
+    .addOption(storeOption())
     .option('--json', 'print one JSON document on stdout')
   command.optionsGroup('A service that runs, in place of an experiment:')
   command.option('-f, --file <path>', 'experiment file that says how it is asked, headers and certificates too; flags win over it')

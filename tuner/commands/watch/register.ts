@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { specTargets } from '../../../reports/specs/index.ts'
-import { defaults } from '../../experiment/names.ts'
+import { storeOption } from '../store-option.ts'
 import { logFormats } from './access-log.ts'
 import { figureNames, tellingServers } from './default-queries.ts'
 import type { WatchFlags } from './watch-flags.ts'
@@ -44,7 +44,7 @@ export function registerWatch(program: Command): void {
     .option('--reset', 'forget what was seen under that name')
     .option('--once', 'one look, then end with an exit code: for a CronJob')
     .option('--json', 'print a line of JSON for each look')
-    .option('--db <file>', 'trial store (SQLite)', defaults.db)
+    .addOption(storeOption())
     .addHelpText(
       'after',
       `
