@@ -2,7 +2,7 @@
 import type { Command, Help } from 'commander'
 import { grouped } from '../../trials/grouped.ts'
 
-export interface ManPage {
+interface ManPage {
   readonly version: string
   readonly exitStatus: string
 }
