@@ -1,30 +1,46 @@
-/** deploy/base and deploy/dashboard on a real cluster, with no right beyond theirs: the tuner as a Job that loses its pod, and the page of what it does. */
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+/**
+ * deploy/overlay on a real cluster, with no right beyond its own, in a namespace with Pod Security's restricted profile and a quota: the tuner as a Job that loses its
+ * pod, and the page of what it does. TUNE_KUBECTL, where it names one (1.21 or newer), renders it; else what it lists is put together here.
+ */
+import { execFileSync } from 'node:child_process'
+import { chmodSync, cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { V1Job, V1Pod } from '@kubernetes/client-node'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { parseAllDocuments, stringify } from 'yaml'
+import { parse, parseAllDocuments, stringify } from 'yaml'
 import { Api } from '../../trials/launchers/kubernetes/api.ts'
 import type { Json } from '../../trials/launchers/kubernetes/manifests.ts'
 import { wayTo } from '../../trials/launchers/kubernetes/reach.ts'
 import { createNamespace, type TestNamespace, testImage, until } from '../../trials/launchers/kubernetes/testing/namespace.ts'
+import { restrict } from '../../trials/launchers/kubernetes/testing/restricted-namespace.ts'
 
 const tunerImage = process.env.TUNE_K8S_TUNER_IMAGE
 let namespace: TestNamespace
+let policy: Awaited<ReturnType<typeof restrict>>
 /** Stands for the volume: a folder of this machine, which is the node's too. */
 let store: string
+/** A user's copy of deploy/. */
+let copy: string
 beforeAll(async () => {
   store = mkdtempSync(join(tmpdir(), 'tune-store-'))
   chmodSync(store, 0o777)
+  copy = mkdtempSync(join(tmpdir(), 'tune-deploy-'))
+  cpSync(fileURLToPath(new URL('../../deploy', import.meta.url)), copy, { recursive: true })
   namespace = await createNamespace()
+  policy = await restrict(namespace)
+  const hard = { 'limits.cpu': '8', 'limits.memory': '8Gi', 'requests.cpu': '8', pods: '10' }
+  await namespace.api.request('POST', `/api/v1/namespaces/${namespace.name}/resourcequotas`, {
+    body: { apiVersion: 'v1', kind: 'ResourceQuota', metadata: { name: 'all' }, spec: { hard } },
+  })
 })
 afterAll(async () => {
+  await policy?.end()
   await namespace?.remove()
   const volume = `/api/v1/persistentvolumes/${namespace.name}`
   await namespace.api.request('DELETE', volume)
-  rmSync(store, { recursive: true, force: true })
+  for (const folder of [store, copy]) rmSync(folder, { recursive: true, force: true })
 })
 
 const paths: Readonly<Record<string, string>> = {
@@ -36,19 +52,40 @@ const paths: Readonly<Record<string, string>> = {
   ConfigMap: '/api/v1/namespaces/NS/configmaps',
   Job: '/apis/batch/v1/namespaces/NS/jobs',
   Deployment: '/apis/apps/v1/namespaces/NS/deployments',
+  NetworkPolicy: '/apis/networking.k8s.io/v1/namespaces/NS/networkpolicies',
 }
-/** As `kubectl apply -k` would, with the image that a user's kustomization names. */
-const apply = async (text: string): Promise<void> => {
-  for (const document of parseAllDocuments(text)) {
-    const object = document.toJS() as Json
-    const subjects = (object.subjects as Json[] | undefined)?.map((subject) => ({ ...subject, namespace: namespace.name }))
-    const body = JSON.parse(JSON.stringify({ ...object, ...(subjects && { subjects }) }), (key, value) =>
-      key === 'image' && value === 'tune' ? tunerImage : value,
-    ) as Json
-    await namespace.api.request('POST', paths[object.kind as string]!.replace('NS', namespace.name), { body })
-  }
+const create = (object: Json) =>
+  namespace.api.request('POST', paths[object.kind as string]!.replace('NS', namespace.name), { body: object })
+
+interface Kustomization {
+  readonly resources: readonly string[]
+  readonly [field: string]: unknown
 }
-const deploy = (file: string) => readFileSync(fileURLToPath(new URL(`../../deploy/${file}`, import.meta.url)), 'utf8')
+
+/** What `kubectl apply -k deploy/overlay` makes of a copy in which the user has set namespace, image and experiment. */
+function overlay(experiment: object): Json[] {
+  const file = join(copy, 'overlay/kustomization.yaml')
+  const written = parse(readFileSync(file, 'utf8')) as Kustomization
+  const [newName, newTag] = tunerImage!.split(':')
+  writeFileSync(file, stringify({ ...written, namespace: namespace.name, images: [{ name: 'tune', newName, newTag }] }))
+  writeFileSync(join(copy, 'overlay/experiment.yaml'), JSON.stringify(experiment))
+  const kubectl = process.env.TUNE_KUBECTL
+  if (kubectl !== undefined)
+    return objectsOf(
+      execFileSync(kubectl, ['kustomize', join(copy, 'overlay')], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] }),
+    )
+  const objects = written.resources.flatMap((folder) => {
+    const { resources } = parse(readFileSync(join(copy, 'overlay', folder, 'kustomization.yaml'), 'utf8')) as Kustomization
+    return resources.flatMap((one) => objectsOf(readFileSync(join(copy, 'overlay', folder, one), 'utf8')))
+  })
+  const configMap = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'tune-experiment' } }
+  const data = { 'experiment.yaml': JSON.stringify(experiment) }
+  return JSON.parse(JSON.stringify([{ ...configMap, data }, ...objects]), (key, value) =>
+    key === 'image' && value === 'tune' ? tunerImage : value,
+  ) as Json[]
+}
+const objectsOf = (text: string) => parseAllDocuments(text).map((document) => document.toJS() as Json)
+
 const podsOf = async (app: string) =>
   (
     await namespace.api.request<{ items: V1Pod[] }>('GET', `/api/v1/namespaces/${namespace.name}/pods`, {
@@ -83,32 +120,20 @@ test('a tuner whose pod is killed goes on with its experiment to the end, and th
     confirm: false,
   }
   const { name } = namespace
-  await apply(
-    stringify({
-      apiVersion: 'v1',
-      kind: 'PersistentVolume',
-      metadata: { name },
-      spec: {
-        capacity: { storage: '1Gi' },
-        accessModes: ['ReadWriteOnce'],
-        hostPath: { path: store },
-        claimRef: { namespace: name, name: 'tune-store' },
-      },
-    }),
-  )
-  await apply(
-    stringify({
-      apiVersion: 'v1',
-      kind: 'ConfigMap',
-      metadata: { name: 'tune-experiment' },
-      data: { 'experiment.yaml': JSON.stringify(experiment) },
-    }),
-  )
-  await apply(deploy('base/rbac.yaml'))
-  await apply(deploy('base/volume.yaml'))
-  await apply(deploy('base/job.yaml'))
-  await apply(deploy('dashboard/rbac.yaml'))
-  await apply(deploy('dashboard/deployment.yaml'))
+  await create({
+    apiVersion: 'v1',
+    kind: 'PersistentVolume',
+    metadata: { name },
+    spec: {
+      capacity: { storage: '1Gi' },
+      accessModes: ['ReadWriteOnce'],
+      hostPath: { path: store },
+      claimRef: { namespace: name, name: 'tune-store' },
+    },
+  })
+  const objects = overlay(experiment)
+  expect(new Set(objects.map(({ kind }) => kind))).not.toContain('ClusterRole')
+  for (const object of objects) await create(object)
 
   await until(async () => /✓ #1/.test(await said('tune')))
   const [first] = await podsOf('tune')
@@ -132,6 +157,7 @@ test('a tuner whose pod is killed goes on with its experiment to the end, and th
   expect((await namespace.leftovers()).filter((object) => /tune-bert|-lease|-load/.test(object))).toEqual([])
 
   await seenByViewer()
+  expect(policy.refusals).toEqual([])
 })
 
 /** Who is bound to the viewer's Role alone forwards the dashboard's port and looks. */

@@ -24,6 +24,7 @@ test('what the store keeps makes the same experiment again', () => {
   write('prices.yaml', 'gpus:\n  T4: 0.4\n')
   const files: [string, FlagValues][] = [
     ['model: bert\nslo: 50ms', {}],
+    ['model: bert\nslo: 50ms\nbackend: simulated\ndevices: gpu', {}],
     ['model: bert\nslo: 50ms\nload: {payload: {file: texts.txt, items: "1:70, 8:30", count: 9}}', {}],
     ['model: bert\nslo: 50ms\nload: {arrivals: "trace:sizes.csv", payload: texts.txt}', {}],
     ['model: bert\nslo: p95<80ms\ndemand: 500 rps\nheadroom: 25%', { pin: ['cpuCores=2', 'instances=2'], gpus: 'T4,none', out: 'results' }],

@@ -239,7 +239,7 @@ export function resolveDevices(
   if (backend === 'simulated' && predictor.kind !== 'builtin')
     report(['backend'], `a ${predictor.kind} predictor cannot be simulated: what it does is not known`, 'use --backend local')
   if (predictor.kind === 'builtin' && predictor.engine === 'emulated') {
-    if (devices === 'cpu' || devices === 'gpu')
+    if (devices === 'cpu' || (devices === 'gpu' && backend !== 'simulated'))
       report(['predictor', 'engine'], `the emulated engine beside devices ${devices}`, 'use devices: emulated')
     return 'emulated'
   }

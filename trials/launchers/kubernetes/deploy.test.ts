@@ -13,8 +13,9 @@ import { restrictedViolations } from './testing/restricted.ts'
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 const deploy = join(root, 'deploy')
 const read = (file: string) => readFileSync(join(deploy, file), 'utf8')
+/** Those of overlay/ are patches. */
 const manifests = readdirSync(deploy, { recursive: true, encoding: 'utf8' }).filter(
-  (file) => file.endsWith('.yaml') && !/kustomization|experiment/.test(file),
+  (file) => file.endsWith('.yaml') && !/kustomization|experiment|^overlay/.test(file),
 )
 
 test.each(manifests)('%s: official fields of stable APIs alone, from 1.28 on', (file) => {
@@ -38,9 +39,10 @@ function podSpecsIn(object: unknown): V1PodSpec[] {
   return 'containers' in object ? [object as V1PodSpec] : Object.values(object).flatMap(podSpecsIn)
 }
 
-test.each(['base', 'dashboard', 'network-policies'])('the kustomization of %s names files that are there', (folder) => {
-  const { resources, configMapGenerator = [] } = parseAllDocuments(read(`${folder}/kustomization.yaml`))[0]!.toJS()
-  const files = [...resources, ...configMapGenerator.flatMap((one: { files: string[] }) => one.files)]
+test.each(['base', 'dashboard', 'network-policies', 'overlay'])('the kustomization of %s names files that are there', (folder) => {
+  const { resources, configMapGenerator = [], patches = [] } = parseAllDocuments(read(`${folder}/kustomization.yaml`))[0]!.toJS()
+  const paths = patches.map((one: { path: string }) => one.path)
+  const files = [...resources, ...paths, ...configMapGenerator.flatMap((one: { files: string[] }) => one.files)]
   for (const file of files) expect(existsSync(join(deploy, folder, file)), file).toBe(true)
 })
 

@@ -6,7 +6,7 @@ import type { PredictorLog } from '../local/log.ts'
 import type { Api } from './api.ts'
 import { causeOfEnd, describeEnd, launchEnd } from './failures.ts'
 import { followLog } from './pod-log.ts'
-import { type PodState, podState } from './pod-state.ts'
+import { type PodState, podState, withPullCause } from './pod-state.ts'
 import type { PodWatch } from './pod-watch.ts'
 
 /** How long an ended container's last words are waited for. */
@@ -42,7 +42,7 @@ export class FollowedPod {
 
   /** The state, when it is an end, as an error of the trial. */
   readonly endedAs = async (): Promise<Error> => {
-    const now = this.state()
+    const now = withPullCause(this.state(), await this.watch.events.of(this.name, this.over.signal).catch(() => []))
     const { log } = this
     if (now.kind === 'ended') {
       this.readLog()

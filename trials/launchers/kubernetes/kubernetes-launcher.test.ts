@@ -236,6 +236,22 @@ describe('a pod in trouble', () => {
     expect(await launchOf(given)).toMatchObject({ name: 'LaunchError', final })
   })
 
+  test.each([
+    ['rpc error: code = NotFound desc = failed to resolve reference "i": not found', 'experiment'],
+    ['rpc error: code = Unknown desc = dial tcp: lookup registry.example: no such host', undefined],
+  ])('whose node tells in an event alone why it has no image: %s', async (why, final) => {
+    const said = `Failed to pull image "i": ${why}`
+    const given = waiting('ImagePullBackOff', 'Back-off pulling image "i"')
+    // Who may not watch events asks for them: they are there when the pod's end is.
+    fake.fault = ({ path, query }, response) => {
+      if (!path.endsWith('/events') || query.has('fieldSelector')) return false
+      answer(response, 403, status(403, 'Forbidden', 'events is forbidden'))
+      return true
+    }
+    const error = await launchOf(given, (pod) => fake.say(pod, 'Failed', said))
+    expect(error).toMatchObject({ name: 'LaunchError', final, message: expect.stringContaining(`Back-off pulling image "i": ${said}`) })
+  })
+
   test('that a policy refuses is not asked for again', async () => {
     fake.fault = ({ method, path }, response) => {
       if (method !== 'POST' || !path.endsWith('/pods')) return false

@@ -9,7 +9,7 @@ import { jobPodRefused, warningsIn } from './failures.ts'
 import { type LoadJob, loadJob } from './load-job.ts'
 import { type Json, labelsOf, loadContainer } from './manifests.ts'
 import { followLog } from './pod-log.ts'
-import { type PodState, podState } from './pod-state.ts'
+import { type PodState, podState, withPullCause } from './pod-state.ts'
 import type { PodWatch } from './pod-watch.ts'
 import { defaultStartPatience, type StartPatience, untilRunning } from './start.ts'
 import { remove } from './sweep.ts'
@@ -83,7 +83,7 @@ export async function runLoad(options: LoadRunOptions, signal: AbortSignal): Pro
         // It may have been quicker than the watch: what it printed is all there.
         return now.kind === 'ended' ? { kind: 'running', ip: '' } : now
       },
-      endedAs: async () => notLoading(state()),
+      endedAs: async () => notLoading(withPullCause(state(), await watch.events.of(pod.metadata!.name!, signal).catch(() => []))),
       requested: template,
       patience: { ...defaultStartPatience, ...options.patience },
       signal,

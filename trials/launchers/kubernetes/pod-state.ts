@@ -1,5 +1,5 @@
 /** What has become of a trial's pod, read from its status alone. */
-import type { V1ContainerStatus, V1Pod } from '@kubernetes/client-node'
+import type { CoreV1Event, V1ContainerStatus, V1Pod } from '@kubernetes/client-node'
 
 export type PodState =
   /** Neither running nor in trouble yet: being scheduled, its image pulled, its volumes mounted. */
@@ -84,3 +84,11 @@ function troubleOf(statuses: readonly V1ContainerStatus[] = [], what: string): P
 const lasting: ReadonlySet<string> = new Set(['InvalidImageName', 'CreateContainerConfigError', 'RunContainerError'])
 
 const mightPass = (message = ''): boolean => !/not found|manifest unknown|denied|unauthorized|forbidden|invalid reference/i.test(message)
+
+/** Of a pull that the node backs off from: with what failed, which older nodes (before 1.31) say in an event alone, and with whether that may pass. */
+export function withPullCause(state: PodState, events: readonly CoreV1Event[]): PodState {
+  if (state.kind !== 'broken' || !state.what.includes('ImagePullBackOff')) return state
+  const cause = events.findLast(({ message = '' }) => message.startsWith('Failed to pull image'))?.message
+  if (cause === undefined) return state
+  return { ...state, what: `${state.what}: ${cause}`, final: state.final || !mightPass(cause) }
+}
