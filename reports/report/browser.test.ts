@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { chromium } from 'playwright-core'
 import { expect, test } from 'vitest'
+import { violationsOf } from '../axe.contract.ts'
 import { args, executablePath } from '../chromium.contract.ts'
 import { recommend } from '../recommendation/recommend.ts'
 import { sampleInput, sampleTrials } from '../samples.contract.ts'
@@ -68,6 +69,18 @@ test.skipIf(executablePath === undefined)('on paper nothing is cut off and nothi
     })`)
     expect(seen).toEqual({ width: 703, cut: 0, folded: 0, inside: expect.any(Number), alone: 0 })
     expect((seen as { inside: number }).inside).toBeGreaterThan(2)
+  } finally {
+    await browser.close()
+  }
+})
+
+test.skipIf(executablePath === undefined).each(['light', 'dark'] as const)('keeps WCAG AA in the %s', async (colorScheme) => {
+  const browser = await chromium.launch({ executablePath, args })
+  try {
+    const page = await browser.newPage({ colorScheme })
+    const input = { ...sampleInput, recommendation: recommend(sampleInput), name: 'bert', specification: 'a: b', environment: ['c'] }
+    await page.setContent(toHtml('bert', await reportBlocks(input, (option) => renderSvg(option))))
+    expect(await violationsOf(page)).toEqual([])
   } finally {
     await browser.close()
   }

@@ -6,7 +6,7 @@ export const escapeHtml = (text: string): string =>
   text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`).replace(/(?![\t\n\r])\p{Cc}/gu, ' ')
 
 const style = `
-:root { color-scheme: light dark; --line: #8884; --soft: #8881; --accent: #0072b2 }
+:root { color-scheme: light dark; background: Canvas; color: CanvasText; --line: #8884; --soft: #8881; --accent: #0072b2 }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
 h1, h2, p, li, summary { overflow-wrap: anywhere } h1 { font-size: 1.6rem } h2 { font-size: 1.25rem; margin-top: 2.5rem; border-bottom: 1px solid var(--line) } h3 { font-size: 1rem }
 p.strong { font-size: 1.15rem; font-weight: 600; border-left: 4px solid var(--accent); padding-left: .8rem }
