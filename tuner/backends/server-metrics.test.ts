@@ -74,6 +74,12 @@ test('another port, or host, is asked without the keys of the server', async () 
     const [depth] = await readFrom(targetAt(url), [{ name: 'depth', from: '/' }], `http://127.0.0.1:${port}`)
     expect(depth!.value).toBe(4)
     expect(new Set(seen)).toEqual(new Set([undefined]))
+    // Two servers of one host: its port is one place, asked once before and at five looks.
+    seen.length = 0
+    const { path, headers } = targetAt(url)
+    const twice = { ...targetAt(url), spread: [1, 2].map((weight) => ({ url, path, headers, weight })) }
+    await readFrom(twice, [{ name: 'depth', from: `:${port}` }])
+    expect(seen).toHaveLength(6)
   } finally {
     other.closeAllConnections()
     other.close()

@@ -103,13 +103,15 @@ function serversAt(target: HttpTarget, from: string): Place[] {
     const own = servers.find(({ url }) => serverAddress(url)?.origin === serverAddress(from)?.origin)
     return [{ url: from, access: own ?? { headers: {} } }]
   }
-  return servers.map((access) => {
+  const places = servers.map((access): Place => {
     const address = serverAddress(access.url)
     const [, port, path = '/metrics'] = ownPort.exec(from) ?? []
     const host = address === undefined || address.socketPath !== undefined ? 'localhost' : new URL(address.origin).hostname
     if (port !== undefined) return { url: `http://${host}:${port}${path}`, access: { headers: {} } }
     return { url: address === undefined ? from : hrefOf(address, from.startsWith('/') ? from : `/${from}`), access }
   })
+  // Several servers of a host have one such port between them, and what it counts is counted once.
+  return ownPort.test(from) ? places.filter(({ url }, i) => places.findIndex((other) => other.url === url) === i) : places
 }
 
 async function scrape({ url, access }: Place, signal: AbortSignal): Promise<Scrape> {

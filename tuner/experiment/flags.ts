@@ -78,7 +78,7 @@ export const experimentFlags: readonly Flag[] = [
     group: model,
     gather: 'list',
     path: ['metrics'],
-    what: "a metric of the server's own, read under load, and its bound, may be repeated, e.g. 'queue_depth <= 20' (default: none)",
+    what: "a metric of the server's own, read under load, and its bound, may be repeated, e.g. 'queue_depth <= 20', 'queue_depth from :8002/metrics' (default: none)",
   },
   {
     flags: '--objective-metric <name>',

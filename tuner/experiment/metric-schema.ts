@@ -20,15 +20,19 @@ const metricKeys = z.strictObject({
     .describe("where they are: a path on the server, ':8002/metrics' of another port of it, or a URL elsewhere, default /metrics"),
 })
 const forms = `a metric such as queue_depth, 'queue_depth{model="bert"} <= 20', or {name, labels, max, from}`
-/** 'queue_depth', 'queue_depth{model="bert"} <= 20'. */
-const written = text('the name of a metric').transform((given, context): z.output<typeof metricKeys> => {
-  const [, series = given, bound] = /^(.*\}|[^{}]*?)\s*<=\s*([^{}]*)$/s.exec(given) ?? []
-  const named = metricOfText(series.trim())
-  const max = bound === undefined ? undefined : Number(bound.trim() || Number.NaN)
-  if (named !== undefined && !Number.isNaN(max)) return { ...named, ...(max !== undefined && { max }) }
-  context.addIssue({ code: 'custom', message: `expected ${forms}` })
-  return z.NEVER
-})
+/** 'queue_depth', 'queue_depth{model="bert"} <= 20', 'queue_depth <= 20 from :8002/metrics'. */
+const written = text('the name of a metric')
+  .transform((given, context): z.input<typeof metricKeys> => {
+    const [, asked = given, from] = /^(.*\S)\s+from\s+([^\s{}"]+)\s*$/s.exec(given) ?? []
+    const [, series = asked, bound] = /^(.*\}|[^{}]*?)\s*<=\s*([^{}]*)$/s.exec(asked) ?? []
+    const named = metricOfText(series.trim())
+    const max = bound === undefined ? undefined : Number(bound.trim() || Number.NaN)
+    if (named !== undefined && !Number.isNaN(max))
+      return { ...named, ...(max !== undefined && { max }), ...(from !== undefined && { from }) }
+    context.addIssue({ code: 'custom', message: `expected ${forms}` })
+    return z.NEVER
+  })
+  .pipe(metricKeys)
 const one = z.union([written, metricKeys], { error: `expected ${forms}` })
 export const metrics = z.union([one.transform((metric) => [metric]), z.array(one)], {
   error: `expected ${forms}, or a list of these`,

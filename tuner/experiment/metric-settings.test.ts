@@ -53,6 +53,13 @@ test('a text names a series and its bound, and so does a flag', () => {
   ]
   expect(loadFile(withMetrics(`['depth{m="a<=b"} <= 2.5', up]`)).metrics).toEqual(long)
   expect(loadFile(withMetrics('other'), { metric: ['depth{m="a<=b"}<=2.5', 'up'] }).metrics).toEqual(long)
+  const elsewhere = { name: 'depth', labels: { m: 'a from b' }, max: 2.5, from: ':8002/metrics' }
+  expect(loadFile(withMetrics('other', 'grpc-v2'), { metric: ['depth{m="a from b"} <= 2.5 from :8002/metrics'] }).metrics).toEqual([
+    elsewhere,
+  ])
+  expect(problemLines(() => loadFile(withMetrics("'depth from :http'")))).toEqual([
+    "e.yaml:4:10 metrics.from: expected a path, ':8002/metrics' or a URL",
+  ])
   for (const wrong of ['queue depth', "[up, 'depth <= many']", "'depth <='", "'depth{'"])
     expect(problemLines(() => loadFile(withMetrics(wrong)))).toEqual([
       expect.stringMatching(/^e\.yaml:4:\d+ .*expected a metric such as queue_depth/),
