@@ -23,6 +23,8 @@ type HttpTarget = Extract<Target, { kind: 'http' }>
 const settleS = 0.5
 const windowS = 2.5
 const looks = 5
+/** What a reading adds to a measurement, seconds. */
+export const metricsWindowS = settleS + windowS
 
 /** What is asked of a server beside its answers. JSON-safe. */
 export interface MetricsAsked {
@@ -62,7 +64,7 @@ async function metricsUnderLoad(
   const look = (from: string) => Promise.all(places.get(from)!.map((place) => scrape(place, signal)))
   // They are looked for first: a path that is wrong costs no window.
   for (const from of places.keys()) await look(from)
-  const played = generator.play(target, { kind: 'open', ...load, durationS: settleS + windowS }, signal)
+  const played = generator.play(target, { kind: 'open', ...load, durationS: metricsWindowS }, signal)
   try {
     await sleep(settleS * 1000, undefined, { signal })
     const seen = new Map<string, Scrape[][]>([...places].map(([from, servers]) => [from, servers.map(() => [])]))

@@ -31,7 +31,7 @@ import { expectationOf } from '../loop/problem.ts'
 import { worthOfTrial } from '../loop/trial-worth.ts'
 import { table } from '../render/columns.ts'
 import { fakeStore } from '../testing/fakes.ts'
-import { VirtualClock } from './virtual-clock.ts'
+import { VirtualClock } from '../testing/virtual-clock.ts'
 
 const { values: options } = parseArgs({
   options: {

@@ -14,7 +14,7 @@ import type { TrialLog } from './trial-log.ts'
 import { runTrial } from './trial-runner.ts'
 
 /** A winner that is missed gives way to the next at once; more heats than this there are not. */
-const mostHeats = 4
+export const mostHeats = 4
 /** Of one configuration: one that was missed may lead again at a lower rate; a confirmation that failed, or that the machine disturbed, says nothing of it. */
 const maxTries = 2
 

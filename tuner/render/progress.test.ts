@@ -15,6 +15,15 @@ test('the trials that may come, and the confirmation', () => {
   expect(etaSeconds({ ...state, confirmSeconds: 30 }, 3000)).toBe(77)
 })
 
+test('a confirmation starts its server as the last trial did; trials at once share the time', () => {
+  const at = '2026-01-01T00:00:00Z'
+  const suggestion = { configuration: {}, why: '' }
+  const started = (number: number) => ({ type: 'trial-started', at, number, label: '', pricePerHour: 1, suggestion }) as const
+  const ready = { type: 'predictor-ready', at, number: 1, isolation: 'none', seconds: 40 } as const
+  const state = [started(1), started(2), ready].reduce<Progress>(advance, progress({ rows: [row, row], confirmSeconds: 30 }))
+  expect(etaSeconds(state, Date.parse(at))).toBe((10 * 6) / 2 + 15 + 2 + 40)
+})
+
 test('only the trials that are foretold, where that was done', () => {
   const assessed = {
     type: 'stop-assessed',

@@ -36,6 +36,10 @@ export interface Progress {
   readonly notices: readonly string[]
   readonly warnings: readonly string[]
   readonly running: readonly RunningTrial[]
+  /** Most trials that were under way together. */
+  readonly atOnce: number
+  /** What the last start of a server took. */
+  readonly startSeconds?: number
   readonly rows: readonly Row[]
   readonly best?: { readonly number: number; readonly label: string; readonly costLabel: string }
   readonly probabilityBetterExists?: number
@@ -59,6 +63,7 @@ export const noProgress: Progress = {
   notices: [],
   warnings: [],
   running: [],
+  atOnce: 1,
   rows: [],
   spent: 0,
   files: [],
@@ -89,6 +94,7 @@ export function advance(state: Progress, event: TuneEvent): Progress {
     case 'confirming':
       return {
         ...state,
+        atOnce: Math.max(state.atOnce, state.running.length + 1),
         running: [
           ...state.running,
           {
@@ -102,7 +108,11 @@ export function advance(state: Progress, event: TuneEvent): Progress {
         ],
       }
     case 'predictor-ready':
-      return { ...state, running: running(event.number, (trial) => ({ ...trial, isolation: event.isolation, prepared: event.prepared })) }
+      return {
+        ...state,
+        startSeconds: event.seconds,
+        running: running(event.number, (trial) => ({ ...trial, isolation: event.isolation, prepared: event.prepared })),
+      }
     case 'load-step':
       return {
         ...state,
@@ -134,23 +144,25 @@ export function advance(state: Progress, event: TuneEvent): Progress {
   }
 }
 
-/** Launch, idle latency and warm-up of a confirmation, seconds, and the part of its time that one usually takes (`npm run bench:confirmation`). */
-const confirmOverheadS = 4
+/** Idle latency and warm-up of a confirmation, and the launch before it as long as none was seen, seconds; the part of its time that one usually takes (`npm run bench:confirmation`). */
+const confirmLoopsS = 2
+const usualStartS = 2
 const usualShare = 0.5
 
 /**
  * Seconds left for the trials that are foretold, or all that may come, and one confirmation; undefined before the first trial is done, and once the
  * confirmation takes longer than that.
  */
-export function etaSeconds(state: Progress, nowMs: number, parallel = 1): number | undefined {
+export function etaSeconds(state: Progress, nowMs: number): number | undefined {
   const done = state.rows.length
   if (done === 0 || state.stopped) return undefined
   const [first] = state.running
   const inFlight = first ? (nowMs - first.startedAtMs) / 1000 : 0
-  const confirmation = state.confirmSeconds === undefined ? 0 : usualShare * state.confirmSeconds + confirmOverheadS
+  const confirmation =
+    state.confirmSeconds === undefined ? 0 : usualShare * state.confirmSeconds + confirmLoopsS + (state.startSeconds ?? usualStartS)
   if (first?.confirming) return confirmation > inFlight ? confirmation - inFlight : undefined
   const mean = state.rows.reduce((sum, row) => sum + row.trial.seconds, 0) / done
   const counted = state.rows.filter((row) => row.trial.state !== 'failed').length + state.resumedTrials
   const left = Math.max(0, Math.min(state.maxTrials, state.foretoldTrials ?? state.maxTrials) - counted)
-  return Math.max(0, (left * mean) / Math.max(1, parallel) - inFlight) + confirmation
+  return Math.max(0, (left * mean) / state.atOnce - inFlight) + confirmation
 }

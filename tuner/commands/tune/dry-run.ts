@@ -5,7 +5,6 @@ import { money } from '../../../reports/format.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { MachineFacts } from '../../../trials/machine/machine-facts.ts'
 import { memoryStore } from '../../../trials/store/index.ts'
-import type { FinishedTrial } from '../../../trials/types.ts'
 import { assemble } from '../../backends/assemble.ts'
 import { exitCodes } from '../../exit-codes.ts'
 import { describeExperiment } from '../../experiment/experiment-document.ts'
@@ -13,7 +12,7 @@ import type { Experiment } from '../../experiment/types.ts'
 import type { LoopParts } from '../../loop/parts.ts'
 import { counted, duration, spaceText, table } from '../../render/columns.ts'
 import { openExisting } from '../open-existing.ts'
-import { expectedTime, sameServer } from './expected-time.ts'
+import { expectedTime, neverStarted, toldBy } from './expected-time.ts'
 
 /** Suggestions shown: those that do not depend on what is measured. */
 const shown = 5
@@ -35,6 +34,7 @@ export async function dryRun(experiment: Experiment, machine: MachineFacts, flag
         spaceSize: parts.spaceSize,
         aboutSeconds: time.aboutSeconds,
         atMostSeconds: time.atMostSeconds,
+        partsSeconds: time.parts,
         timeFrom: time.said,
         notices: parts.notices,
         suggestions: rows,
@@ -43,12 +43,13 @@ export async function dryRun(experiment: Experiment, machine: MachineFacts, flag
       return exitCodes.ok
     }
     const config = describeExperiment(experiment)
+    const trials = Math.min(experiment.budget.maxTrials, parts.spaceSize)
     const lines = [
       ...parts.notices,
       '',
       ...table(config.map((row) => [row.path, row.value, row.origin])),
       '',
-      `At most ${counted(Math.min(experiment.budget.maxTrials, parts.spaceSize), 'trial')} of ${spaceText(parts.spaceSize)}${experiment.confirm ? ', and a confirmation' : ''}: about ${duration(time.aboutSeconds)}, at most ${duration(time.atMostSeconds)} (${time.said}).`,
+      `At most ${counted(trials, 'trial')} of ${spaceText(parts.spaceSize)}${experiment.confirm ? ', and a confirmation' : ''}: about ${duration(time.aboutSeconds)}${trials > 1 ? ' if all are run' : ''}, at most ${duration(time.atMostSeconds)} (${time.said}).`,
       'It would start with:',
       ...table(rows.map((row, i) => [`  ${i + 1}`, row.label, `${money(row.pricePerHour)}/h`, row.why])),
       'Nothing was started.',
@@ -60,17 +61,20 @@ export async function dryRun(experiment: Experiment, machine: MachineFacts, flag
   }
 }
 
-/** Of the newest experiment that ran the same server. A store that cannot be read is told of when one is run. */
-async function earlierTrials(experiment: Experiment): Promise<readonly FinishedTrial[]> {
-  if (!existsSync(experiment.dbPath)) return []
+/** Of the newest experiment that ran the same server, better with trials of the same length. A store that cannot be read is told of when one is run. */
+async function earlierTrials(experiment: Experiment): Promise<Parameters<typeof expectedTime>[2]> {
+  if (!existsSync(experiment.dbPath)) return neverStarted
   const store = await openExisting(experiment.dbPath)
   try {
     const newestFirst = [...(await store.list())].sort((a, b) => b.createdAt.localeCompare(a.createdAt))
-    for (const record of newestFirst) {
-      const found = sameServer(record, experiment) ? await store.load(record.id) : undefined
-      if (found !== undefined && found.trials.length > 0) return found.trials
+    for (const wanted of ['trials', 'start'] as const) {
+      for (const record of newestFirst) {
+        if (toldBy(record, experiment) !== wanted) continue
+        const trials = (await store.load(record.id))?.trials.filter(({ state }) => state === 'complete') ?? []
+        if (trials.length > 0) return { trials, likewise: wanted === 'trials' }
+      }
     }
-    return []
+    return neverStarted
   } finally {
     await store.close()
   }

@@ -1,33 +1,81 @@
 import { describe, expect, test } from 'vitest'
+import { architectureOf } from '../../../trials/devices/architecture.ts'
+import { createSimulatedLauncher } from '../../../trials/launchers/simulated/simulated-launcher.ts'
+import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
+import { assemble } from '../../backends/assemble.ts'
+import type { Backend } from '../../backends/backend.ts'
+import { doWork, workOf } from '../../backends/load-work.ts'
+import { simulatedBackend } from '../../backends/simulated-backend.ts'
 import { bert, useWorkspace } from '../../experiment/testing/workspace.ts'
-import { expectedTime, sameServer } from './expected-time.ts'
+import { runLoop } from '../../loop/loop.ts'
+import { fakeStore } from '../../testing/fakes.ts'
+import { VirtualClock } from '../../testing/virtual-clock.ts'
+import { expectedTime, neverStarted, toldBy } from './expected-time.ts'
 
-const { load } = useWorkspace()
-const took = (...seconds: number[]) => seconds.map((each) => ({ state: 'complete', seconds: each }) as FinishedTrial)
+const { load, loadFile } = useWorkspace()
+const took = (...seconds: number[]) => ({
+  trials: seconds.map((each) => ({ state: 'complete', seconds: each, usage: { launchSeconds: each / 10 } }) as FinishedTrial),
+  likewise: true,
+})
 
 describe('how long a run takes', () => {
   test('a server that was never started: its trials, its starts, and up to four confirmations', () => {
-    const { aboutSeconds, atMostSeconds, said } = expectedTime(load({ ...bert, maxTrials: '10' }), 500, [])
-    // 10 trials of 3 s under open load, 4.5 s of loops and a start of 2 s; half of a confirmation's 30 s, its loops and start.
-    expect(aboutSeconds).toBeCloseTo(10 * 9.5 + 15 + 6.5)
-    expect(atMostSeconds).toBeCloseTo(10 * 19 + 4 * (30 + 16))
-    expect(said).toContain('for each of up to 11 starts')
+    const { aboutSeconds, atMostSeconds, said } = expectedTime(load({ ...bert, maxTrials: '10' }), 500, neverStarted)
+    // 10 trials of 3 s under open load, 4.5 s of loops and a start of 2 s; a confirmation of 30 s, 3 s of warm-up, and its start.
+    expect(aboutSeconds).toBeCloseTo(10 * 9.5 + 30 + 3 + 2)
+    expect(atMostSeconds).toBeCloseTo(10 * 19 + 4 * (60 + 3 + 10 + 4))
+    expect(said).toContain('for each of up to 14 starts')
   })
 
-  test('a server that was: as its trials took, its start among them', () => {
-    const earlier = [...took(40, 60), { state: 'failed', seconds: 1 } as FinishedTrial]
-    const { aboutSeconds, atMostSeconds, said } = expectedTime(load({ ...bert, maxTrials: '10' }), 500, earlier)
-    expect(aboutSeconds).toBeCloseTo(10 * 50 + 15 + 47)
-    expect(atMostSeconds).toBeCloseTo(10 * 60 + 4 * (30 + 57))
-    expect(said).toBe('as its last 2 trials took, 50 s each')
+  test('a server that was: as its trials took, and its start in the confirmation too', () => {
+    const { trials } = took(40, 60)
+    const others = [
+      { state: 'failed', seconds: 1 },
+      { state: 'complete', purpose: 'confirmation', seconds: 900 },
+    ] as FinishedTrial[]
+    const found = expectedTime(load({ ...bert, maxTrials: '10' }), 500, { trials: [...trials, ...others], likewise: true })
+    expect(found.parts.start).toEqual({ about: 5, atMost: 6 })
+    expect(found.aboutSeconds).toBeCloseTo(10 * 50 + 30 + 3 + 5)
+    expect(found.atMostSeconds).toBeCloseTo(10 * 60 + 4 * (60 + 3 + 10 + 6))
+    expect(found.said).toBe('as its last 2 trials took, 50 s each')
   })
 
-  test('a space smaller than the budget, trials at once, no confirmation, a limit', () => {
+  test('of a server whose trials were of another length its start is known', () => {
+    const { aboutSeconds, said } = expectedTime(load({ ...bert, maxTrials: '10' }), 500, { ...took(400), likewise: false })
+    expect(aboutSeconds).toBeCloseTo(10 * (3 + 4.5 + 40) + 30 + 3 + 40)
+    expect(said).toBe('trials of 48 s each, 40 s of it the start, as when it was started last')
+  })
+
+  test('a server that runs is started by nobody; what is read of it takes its time', () => {
+    const url = (more = '') => loadFile(`model: m\nslo: 50ms\npredictor: {url: "http://h:1", protocol: json, path: /p}\n${more}`)
+    const { aboutSeconds, said } = expectedTime(url(), 1, neverStarted)
+    expect(aboutSeconds).toBeCloseTo(7.5 + 33)
+    expect(said).toContain('it runs already')
+    expect(expectedTime(url('metrics: depth\n'), 1, neverStarted).aboutSeconds).toBeCloseTo(7.5 + 33 + 2 * 3)
+  })
+
+  test('what cannot be known is named', () => {
+    const { said } = expectedTime(
+      loadFile(
+        'model: m\nslo: 50ms\npredictor: {command: [serve, "${prepared}"], prepare: [build], protocol: json, path: /p}\nload: {warmUp: 9}\n',
+      ),
+      1,
+      neverStarted,
+    )
+    expect(said).toMatch(/starts, and so is its prepare step and its warm-up requests$/)
+  })
+
+  test('a space smaller than the budget, trials at once, no confirmation', () => {
     const four = expectedTime(load({ ...bert, confirm: false }), 4, took(10))
     expect(four.aboutSeconds).toBe(40)
-    expect(expectedTime(load({ ...bert, confirm: false, parallel: '2' }), 4, took(10)).aboutSeconds).toBe(20)
-    expect(expectedTime(load({ ...bert, timeLimit: '30s' }), 400, took(10))).toMatchObject({ aboutSeconds: 30, atMostSeconds: 30 })
+    expect(expectedTime(load({ ...bert, confirm: false, parallel: '3' }), 4, took(10)).aboutSeconds).toBe(20)
+  })
+
+  test('a limit ends the search, after the trials that are under way; the confirmation follows', () => {
+    const limited = (confirm: boolean) => expectedTime(load({ ...bert, timeLimit: '30s', confirm }), 400, took(10)).aboutSeconds
+    expect(limited(false)).toBe(40)
+    expect(limited(true)).toBeCloseTo(40 + 30 + 3 + 1)
   })
 
   test('simulated time is not waited for', () => {
@@ -37,11 +85,62 @@ describe('how long a run takes', () => {
     expect(said).toContain('simulated')
   })
 
-  test('the same server is one that is started and loaded in the same way', () => {
-    const record = (flags: Record<string, string>) => ({ spec: JSON.parse(JSON.stringify(load({ ...bert, ...flags }).document)) }) as never
-    expect(sameServer(record({}), load({ ...bert, slo: '90ms', maxTrials: '3' }))).toBe(true)
-    expect(sameServer(record({}), load({ ...bert, model: 'resnet50' }))).toBe(false)
-    expect(sameServer(record({}), load({ ...bert, trialTime: '9s' }))).toBe(false)
-    expect(sameServer(record({ backend: 'simulated' }), load(bert))).toBe(false)
+  test('the same server is one that is started in the same way; its trials tell of others of their length', () => {
+    const record = (flags: Record<string, string>) => ({ spec: JSON.parse(JSON.stringify(load({ ...bert, ...flags }).document)) })
+    expect(toldBy(record({}), load({ ...bert, slo: '90ms', maxTrials: '3' }))).toBe('trials')
+    expect(toldBy(record({}), load({ ...bert, trialTime: '9s' }))).toBe('start')
+    expect(toldBy(record({}), load({ ...bert, model: 'resnet50' }))).toBeUndefined()
+    expect(toldBy(record({ backend: 'simulated' }), load(bert))).toBeUndefined()
   })
+})
+
+describe('whole runs in virtual time', () => {
+  const launchS = 40
+  const flags = { ...bert, gpus: 'T4,V100', cores: '1,2', batch: '1,8,32' }
+
+  /** Trials have the search that real servers are measured by, and its length; starts and loads take the clock's time. */
+  async function run(seed: number) {
+    const experiment = load({ ...flags, backend: 'simulated', seed: String(seed) })
+    const clock = new VirtualClock()
+    const launcher = createSimulatedLauncher({ architecture: architectureOf(experiment.model.architecture), seed })
+    const parts = await assemble(experiment, `seed-${seed}`, fakeStore(), await inspectMachine())
+    const backend: Backend = {
+      ...simulatedBackend(experiment),
+      launcher: {
+        ...launcher,
+        launch: async (...asked) => {
+          await clock.sleep(launchS)
+          const predictor = await launcher.launch(...asked)
+          return { ...predictor, usage: async () => ({ ...(await predictor.usage()), launchSeconds: launchS }) }
+        },
+      },
+      measure: async ({ target }, task, { number, onStep }, signal) => {
+        const measurement = await doWork(workOf(experiment, task, number), { target, slo: experiment.slo, signal, onStep })
+        await clock.sleep(measurement.seconds)
+        return measurement
+      },
+    }
+    const looped = { ...parts, backend, now: () => clock.now, write: async () => [] }
+    const { trials } = await clock.pass(runLoop(experiment, looped, [], () => undefined, new AbortController().signal))
+    return { trials, seconds: clock.now / 1000, spaceSize: parts.spaceSize }
+  }
+
+  test.each([1, 6])(
+    'what was stated before holds, once a start was seen: launches, warm-up, windows and confirmations are all in it (seed %i)',
+    async (seed) => {
+      const { trials, seconds, spaceSize } = await run(seed)
+      const searched = trials.filter(({ purpose }) => purpose !== 'confirmation')
+      const confirmed = trials.filter(({ purpose }) => purpose === 'confirmation')
+      expect(confirmed.length).toBeGreaterThan(0)
+      // As the first trial told of its start, with as many trials as there were.
+      const planned = load({ ...flags, seed: String(seed), maxTrials: String(searched.length) })
+      const { parts, aboutSeconds, atMostSeconds } = expectedTime(planned, spaceSize, { trials: searched.slice(0, 1), likewise: false })
+      expect(parts.start).toEqual({ about: launchS, atMost: launchS })
+      for (const each of searched) expect(each.seconds).toBeLessThanOrEqual(parts.trial.atMost)
+      expect(confirmed.reduce((sum, each) => sum + each.seconds, 0)).toBeLessThanOrEqual(parts.confirmation.atMost)
+      expect(seconds).toBeLessThanOrEqual(atMostSeconds)
+      expect(aboutSeconds / seconds).toBeGreaterThan(0.75)
+      expect(aboutSeconds / seconds).toBeLessThan(1.33)
+    },
+  )
 })

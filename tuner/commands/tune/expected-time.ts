@@ -1,71 +1,126 @@
 /** How long a run takes, before it is started: from what the same server's trials took, where the store has some. */
 import { isDeepStrictEqual } from 'node:util'
 import type { ExperimentRecord, FinishedTrial } from '../../../trials/types.ts'
+import { metricsWindowS } from '../../backends/server-metrics.ts'
 import type { Experiment } from '../../experiment/types.ts'
+import { mostHeats } from '../../loop/confirmation.ts'
 import { counted, duration } from '../../render/columns.ts'
 
 interface ExpectedTime {
+  /** Where every trial is run. */
   readonly aboutSeconds: number
   readonly atMostSeconds: number
+  readonly parts: Readonly<Record<'start' | 'trial' | 'confirmation', Span>>
   /** What it is reckoned from, and what is not in it. */
   readonly said: string
 }
 
+/** Seconds. */
 interface Span {
   readonly about: number
   readonly atMost: number
 }
 
-/** Of a trial beside its open load: the closed loops that warm a server up and look for its saturation, idle latency, stop; seconds, as the built-in predictor's took. */
+const nothing: Span = { about: 0, atMost: 0 }
+/** Of a trial beside its open load: the closed loops that warm a server up and look for its saturation, idle latency, stop; as the built-in predictor's took. */
 const loops: Span = { about: 4.5, atMost: 9 }
 /** Until a server answers: the built-in predictor's, and what is taken for others until they have been started once. */
-const start: Span = { about: 2, atMost: 4 }
+const assumedStart: Span = { about: 2, atMost: 4 }
 /** A trial in virtual time, with the suggestion of the next. */
 const simulatedTrial: Span = { about: 0.6, atMost: 2.5 }
-/** Its share of `confirmTime` that a confirmation usually takes, and the candidates that are confirmed at most (tuner/loop/confirmation.ts). */
-const usualShare = 0.5
-const mostHeats = 4
+/** Of `confirmTime`: what all confirmations of a run take on the mean (`npm run bench:main-job`), and one whose rates keep missing, or could still be proven. */
+const usualShare = 1
+const mostShare = 2
+/** Of a confirmation before its first window: warm-up and idle latency, and rounds of warm-up at its rate (profiler/capacity/confirm.ts). */
+const confirmLoops: Span = { about: 2, atMost: 3 }
+const warmUpShare: Span = { about: 1 / 30, atMost: 1 / 3 }
 
-/** @param spaceSize configurations @param earlier trials of the same server, newest experiment first; none: it was never started */
-export function expectedTime(experiment: Experiment, spaceSize: number, earlier: readonly FinishedTrial[]): ExpectedTime {
-  const { budget, parallel, backend } = experiment
+const times = (factor: number, { about, atMost }: Span): Span => ({ about: factor * about, atMost: factor * atMost })
+const plus = (...spans: readonly Span[]): Span => ({
+  about: spans.reduce((sum, { about }) => sum + about, 0),
+  atMost: spans.reduce((sum, { atMost }) => sum + atMost, 0),
+})
+
+/** Trials of one experiment with the same server; none: it was never started. */
+interface Earlier {
+  readonly trials: readonly FinishedTrial[]
+  /** Whether they were measured as long too; else they tell of its start alone. */
+  readonly likewise: boolean
+}
+export const neverStarted: Earlier = { trials: [], likewise: true }
+
+/** @param spaceSize configurations */
+export function expectedTime(experiment: Experiment, spaceSize: number, earlier: Earlier): ExpectedTime {
+  const { budget, parallel, backend, confirm } = experiment
   const trials = Math.min(budget.maxTrials, spaceSize)
-  const known = earlier.filter(({ state }) => state === 'complete').map(({ seconds }) => seconds)
-  const trial = backend === 'simulated' ? simulatedTrial : known.length > 0 ? spanOf(known) : assumedTrial(experiment)
-  const confirmation = backend === 'simulated' ? simulatedTrial : confirmationOf(experiment, trial)
-  const total = (which: keyof Span) => (trials / parallel) * trial[which] + (experiment.confirm ? confirmation[which] : 0)
+  const simulated = backend === 'simulated'
+  const alike = earlier.likewise ? earlier.trials : []
+  const known = alike.filter(({ state, purpose }) => state === 'complete' && purpose !== 'confirmation').map(({ seconds }) => seconds)
+  const start = simulated ? nothing : startOf(experiment, earlier.trials)
+  const trial = simulated ? simulatedTrial : known.length > 0 ? spanOf(known) : plus(start, ownTime(experiment))
+  const one = simulated ? simulatedTrial : plus(start, confirmationTime(experiment))
+  const confirmation: Span = { about: one.about, atMost: mostHeats * one.atMost }
+  // A limit ends the search, not the trials that are under way, and what they found is confirmed all the same.
   const limit = budget.timeLimitS ?? Number.POSITIVE_INFINITY
-  const starts = trials + (experiment.confirm ? 1 : 0)
-  const said =
-    backend === 'simulated'
-      ? 'time is simulated, only the search takes any'
-      : known.length > 0
-        ? `as its last ${counted(known.length, 'trial')} took, ${duration(trial.about)} each`
-        : `if it starts in ${duration(start.about)}: every further second is one for each of up to ${starts} starts`
-  return { aboutSeconds: Math.min(limit, total('about')), atMostSeconds: Math.min(limit, total('atMost')), said }
+  const search = (which: keyof Span) => Math.min(Math.ceil(trials / parallel) * trial[which], limit + trial[which])
+  const total = (which: keyof Span) => search(which) + (confirm ? confirmation[which] : 0)
+  return {
+    aboutSeconds: total('about'),
+    atMostSeconds: total('atMost'),
+    parts: { start, trial, confirmation: confirm ? confirmation : nothing },
+    said: simulated ? 'time is simulated, only the search takes any' : reckonedFrom(experiment, trials, { start, trial, known }),
+  }
 }
 
-const assumedTrial = ({ load: { trialSeconds } }: Experiment): Span => ({
-  about: trialSeconds + loops.about + start.about,
-  atMost: 2 * trialSeconds + loops.atMost + start.atMost,
-})
+function reckonedFrom(
+  experiment: Experiment,
+  trials: number,
+  { start, trial, known }: { start: Span; trial: Span; known: readonly number[] },
+): string {
+  const each = `${duration(trial.about)} each`
+  if (known.length > 0) return `as its last ${counted(known.length, 'trial')} took, ${each}`
+  if (start === nothing) return `trials of ${each}; it runs already`
+  if (start !== assumedStart) return `trials of ${each}, ${duration(start.about)} of it the start, as when it was started last`
+  const { predictor, load, confirm } = experiment
+  const unknown = [
+    ...(predictor.kind === 'command' && predictor.prepare ? ['its prepare step'] : []),
+    ...(load.warmUp ? ['its warm-up requests'] : []),
+  ]
+  const more = unknown.length > 0 ? `, and so is ${unknown.join(' and ')}` : ''
+  return `if it starts in ${duration(start.about)}: every further second is one for each of up to ${trials + (confirm ? mostHeats : 0)} starts${more}`
+}
 
-/** Its server is started once more. */
-const confirmationOf = ({ load: { trialSeconds, confirmSeconds } }: Experiment, trial: Span): Span => ({
-  about: usualShare * confirmSeconds + Math.max(0, trial.about - trialSeconds),
-  atMost: mostHeats * (confirmSeconds + Math.max(0, trial.atMost - trialSeconds)),
-})
+/** A server that runs is started by nobody; that of earlier trials tells itself. */
+function startOf({ predictor }: Experiment, earlier: readonly FinishedTrial[]): Span {
+  if (predictor.kind === 'url') return nothing
+  const seconds = earlier.flatMap((trial) => (trial.state === 'complete' ? (trial.usage?.launchSeconds ?? []) : []))
+  return seconds.length > 0 ? spanOf(seconds) : assumedStart
+}
+
+/** Of a trial, once its server answers. */
+function ownTime({ load: { trialSeconds }, metrics }: Experiment): Span {
+  return plus({ about: trialSeconds, atMost: 2 * trialSeconds }, loops, readingTime(metrics))
+}
+
+function confirmationTime({ load: { confirmSeconds }, metrics }: Experiment): Span {
+  const atRates = { about: usualShare * confirmSeconds, atMost: mostShare * confirmSeconds }
+  return plus(atRates, confirmLoops, times(confirmSeconds, warmUpShare), readingTime(metrics))
+}
+
+const readingTime = ({ length }: Experiment['metrics']): Span =>
+  length === 0 ? nothing : { about: metricsWindowS, atMost: metricsWindowS + 1 }
 
 const spanOf = (seconds: readonly number[]): Span => ({
   about: seconds.reduce((sum, each) => sum + each, 0) / seconds.length,
   atMost: Math.max(...seconds),
 })
 
-/** Whether a stored experiment started the same server in the same way, so that its trials tell of this one's. */
-export function sameServer({ spec }: ExperimentRecord, experiment: Experiment): boolean {
-  const part = (document: unknown) => {
-    const { predictor, model, backend, load } = (document ?? {}) as Record<string, Record<string, unknown> | undefined>
-    return JSON.parse(JSON.stringify({ predictor, model, backend, trialTime: load?.trialTime }))
-  }
-  return isDeepStrictEqual(part(spec), part(experiment.document))
+/** What a stored experiment tells of this one: nothing, the start of the same server, or its trials too. */
+export function toldBy({ spec }: Pick<ExperimentRecord, 'spec'>, experiment: Experiment): 'start' | 'trials' | undefined {
+  type Document = Record<string, Record<string, unknown> | undefined>
+  const [stored, now] = [spec, experiment.document].map((document) => JSON.parse(JSON.stringify(document ?? {})) as Document)
+  const server = ({ predictor, model, backend, load }: Document) => [predictor, model, backend, load?.warmUp]
+  const trial = ({ load, metrics }: Document) => [load?.trialTime, metrics !== undefined]
+  if (!isDeepStrictEqual(server(stored!), server(now!))) return undefined
+  return isDeepStrictEqual(trial(stored!), trial(now!)) ? 'trials' : 'start'
 }
