@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
+import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { patchManifests } from './patch.ts'
+import { specGpus } from './pod-gpus.ts'
 import { type Serving, servingOf } from './serving.ts'
 import { evidence, found } from './spec-samples.contract.ts'
 import { checkManifests } from './validate.contract.ts'
@@ -127,9 +129,58 @@ describe('patching a manifest', () => {
             ],
           },
         ],
+        tolerations: [{ key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' }],
       },
     })
     expect(patch(result.text).changes).toEqual([])
+  })
+
+  describe('finds the GPU as trials did', () => {
+    const podOf = (text: string) =>
+      parseAllDocuments(text)[0]!.toJS().spec.template as { metadata: { annotations?: object }; spec: Record<string, unknown> }
+    const under = (gpuScheme: GpuScheme, share: object = {}) => ({ ...serving, gpuScheme, resources: { ...resources, ...share } })
+    const half = { gpuShare: 0.5, gpuMemoryMiB: 7680 }
+
+    test('by annotations under HAMi, by its scheduler under Volcano, past the taint of another vendor', () => {
+      expect(podOf(patch(manifest, 'server', under('hami', half)).text).metadata.annotations).toEqual({
+        'nvidia.com/use-gputype': 'T4',
+        ...specGpus({ ...resources, ...half }, 'hami').annotations,
+      })
+      expect(podOf(patch(manifest, 'server', under('volcano', half)).text).spec.schedulerName).toBe('volcano')
+      const amd = podOf(patch(manifest, 'server', under('amd', { gpu: 'MI300X' })).text).spec
+      expect(amd.tolerations).toEqual([{ key: 'amd.com/gpu', operator: 'Exists', effect: 'NoSchedule' }])
+    })
+
+    test('beside tolerations of the user’s, which may be enough', () => {
+      const tolerating = (list: string) => manifest.replace('        spec:\n', `        spec:\n            tolerations: ${list}\n`)
+      const spot = patch(tolerating('[{key: spot, operator: Exists}]'), 'server').text
+      expect(podOf(spot).spec.tolerations).toEqual([
+        { key: 'spot', operator: 'Exists' },
+        { key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' },
+      ])
+      for (const enough of ['[{operator: Exists}]', '[{key: nvidia.com/gpu, operator: Exists}]']) {
+        expect(patch(tolerating(enough), 'server').changes.filter(({ where }) => where.includes('tolerations'))).toEqual([])
+      }
+    })
+
+    test('what the user has otherwise stays, and is said', () => {
+      const affinity =
+        'nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [a]}]}]}}'
+      const own = manifest.replace(
+        '        spec:\n',
+        `        spec:\n            schedulerName: mine\n            affinity: {${affinity}}\n`,
+      )
+      const { text, unplaced } = patch(own, 'server', under('nvidia'))
+      expect(podOf(text).spec).toMatchObject({ schedulerName: 'mine' })
+      expect(text).toContain(affinity)
+      expect(unplaced).toEqual([
+        expect.stringMatching(/^nodes with a T4 = nvidia\.com\/gpu\.product In \(.*Tesla-T4.*a nodeAffinity of its own$/),
+      ])
+      expect(patch(own, 'server', under('volcano', half)).unplaced).toContain(
+        'schedulerName = volcano: the manifest has mine, and volcano gives the share of the GPU',
+      )
+      expect(patch(patch(manifest, 'server').text, 'server').unplaced).toEqual([])
+    })
   })
 
   test('of KServe sets the bounds and the model server', () => {

@@ -1,6 +1,7 @@
 /** The tuned values put into a manifest that the user has: a minimal change, comments, order and everything else left as they are. */
 import { isDeepStrictEqual } from 'node:util'
 import { productsOf } from '../../trials/launchers/kubernetes/gpu-names.ts'
+import { type GpuSelection, gpuTolerations } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { cpuQuantity, memoryQuantity } from './pod.ts'
 import { refuseClaim, specGpus } from './pod-gpus.ts'
 import type { Serving } from './serving.ts'
@@ -74,12 +75,10 @@ export function patchManifests(text: string, serving: Serving, options: PatchOpt
     },
     { text, changes: [] },
   )
-  const environment = environmentValues(
-    workload,
-    containerOf(workload, podPaths[String(get(workload.object, ['kind']))]!, options),
-    serving,
-  )
-  return { text: patched, changes, unplaced: environment.unplaced }
+  const podPath = podPaths[String(get(workload.object, ['kind']))]!
+  const environment = environmentValues(workload, containerOf(workload, podPath, options), serving)
+  const nodes = tunesGpu(serving) ? gpuValues(workload, podPath, serving).unplaced : []
+  return { text: patched, changes, unplaced: [...environment.unplaced, ...nodes] }
 }
 
 function workloadValues(place: Place, serving: Serving, options: PatchOptions, scaled: boolean): [Path, Plain][] {
@@ -91,7 +90,7 @@ function workloadValues(place: Place, serving: Serving, options: PatchOptions, s
     ...resourceValues(containerPath, serving),
     ...environmentValues(place, containerPath, serving).values,
     ...argumentValues(place, containerPath, serving),
-    ...(tunesGpu(serving) ? nodeValues(place, podPath, serving) : []),
+    ...(tunesGpu(serving) ? gpuValues(place, podPath, serving).values : []),
   ]
 }
 
@@ -193,18 +192,59 @@ function argumentValues({ object }: Place, container: Path, serving: Serving): [
   })
 }
 
-/** Which nodes: by the user's own nodeSelector where that names the GPU product, else by affinity where there is none. */
-function nodeValues({ object }: Place, podPath: Path, serving: Serving): [Path, Plain][] {
+interface GpuValues {
+  readonly values: [Path, Plain][]
+  readonly unplaced: readonly string[]
+}
+
+/** What finds the GPU, as trials had it: scheduler, annotations, tolerations, nodes. What the user has of it otherwise stays, and is told. */
+function gpuValues(place: Place, podPath: Path, serving: Serving): GpuValues {
   const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
+  const { object } = place
+  const ofPod = podPath.at(-1) === 'predictor' ? podPath : [...podPath.slice(0, -1), 'metadata']
+  const tolerations = get(object, [...podPath, 'tolerations'])
+  const tolerated = Array.isArray(tolerations) ? tolerations : []
+  const missing = gpuTolerations(gpu).filter(({ key }) => !tolerated.some((one) => [key, undefined].includes(get(one, ['key']) as string)))
+  const scheduler = get(object, [...podPath, 'schedulerName'])
+  const nodes = nodeValues(place, podPath, serving, gpu)
+  const values: [Path, Plain][] = Object.entries(gpu.annotations).map(([name, value]) => [[...ofPod, 'annotations', name], value])
+  if (gpu.schedulerName !== undefined && scheduler === undefined) values.push([[...podPath, 'schedulerName'], gpu.schedulerName])
+  if (tolerated.length === 0 && missing.length > 0) values.push([[...podPath, 'tolerations'], missing])
+  else values.push(...missing.map((one, i): [Path, Plain] => [[...podPath, 'tolerations', tolerated.length + i], one]))
+  const unplaced = [...nodes.unplaced]
+  if (gpu.schedulerName !== undefined && scheduler !== undefined && scheduler !== gpu.schedulerName)
+    unplaced.push(
+      `schedulerName = ${gpu.schedulerName}: the manifest has ${scheduler}, and ${gpu.schedulerName} gives the share of the GPU`,
+    )
+  return { values: [...values, ...nodes.values], unplaced }
+}
+
+/** Which nodes: by the user's own nodeSelector where that names the GPU product, else by affinity where there is none. */
+function nodeValues({ object }: Place, podPath: Path, { resources }: Serving, { requirements }: GpuSelection): GpuValues {
   const key = 'nvidia.com/gpu.product'
   const selected = get(object, [...podPath, 'nodeSelector', key])
-  if (selected !== undefined && serving.resources.gpu) {
-    const fitting = productsOf(serving.resources.gpu)
-    return fitting.some((p) => String(selected).startsWith(p)) ? [] : [[[...podPath, 'nodeSelector', key], fitting[0]!]]
+  if (selected !== undefined && resources.gpu) {
+    const fitting = productsOf(resources.gpu)
+    const fits = fitting.some((p) => String(selected).startsWith(p))
+    return { values: fits ? [] : [[[...podPath, 'nodeSelector', key], fitting[0]!]], unplaced: [] }
   }
-  if (gpu.requirements.length === 0 || get(object, [...podPath, 'affinity', 'nodeAffinity']) !== undefined) return []
-  const terms = [{ matchExpressions: JSON.parse(JSON.stringify(gpu.requirements)) as Plain }]
-  return [[[...podPath, 'affinity', 'nodeAffinity'], { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: terms } }]]
+  if (requirements.length === 0) return { values: [], unplaced: [] }
+  const wanted = JSON.parse(JSON.stringify(requirements)) as Plain[]
+  const path = [...podPath, 'affinity', 'nodeAffinity']
+  const present = get(object, path)
+  if (present === undefined)
+    return {
+      values: [[path, { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchExpressions: wanted }] } }]],
+      unplaced: [],
+    }
+  const terms = get(present, ['requiredDuringSchedulingIgnoredDuringExecution', 'nodeSelectorTerms'])
+  const asks = (term: Plain) => {
+    const expressions = get(term, ['matchExpressions'])
+    return Array.isArray(expressions) && wanted.every((one) => expressions.some((other) => isDeepStrictEqual(other, one)))
+  }
+  if (Array.isArray(terms) && terms.length > 0 && terms.every(asks)) return { values: [], unplaced: [] }
+  const words = requirements.map(({ key, operator, values }) => `${key} ${operator}${values ? ` (${values.join(', ')})` : ''}`)
+  return { values: [], unplaced: [`nodes with a ${resources.gpu} = ${words.join(' and ')}: the manifest has a nodeAffinity of its own`] }
 }
 
 function get(object: Plain | undefined, path: Path): Plain | undefined {

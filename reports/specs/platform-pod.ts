@@ -1,5 +1,5 @@
 /** The server container and its placement, as the serving platforms' own objects carry them. */
-import type { GpuSelection } from '../../trials/launchers/kubernetes/gpu-selection.ts'
+import { type GpuSelection, gpuTolerations } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { lifecycle } from './available.ts'
 import type { Manifest } from './manifest.ts'
 import { fileMounts, probes, resourcesBlock, scratch } from './pod.ts'
@@ -107,6 +107,6 @@ export function nodePlacement(serving: Serving, gpu: GpuSelection): Manifest {
         }
       : {}),
     ...podClaims(serving, gpu),
-    ...(serving.resources.gpu ? { tolerations: [{ key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' }] } : {}),
+    ...(serving.resources.gpu ? { tolerations: gpuTolerations(gpu) } : {}),
   }
 }

@@ -1,6 +1,6 @@
 /** The parts of a pod that Kubernetes-based targets share. */
 import { posix } from 'node:path'
-import type { GpuSelection } from '../../trials/launchers/kubernetes/gpu-selection.ts'
+import { type GpuSelection, gpuTolerations } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import type { Manifest } from './manifest.ts'
 import { containerClaims, podClaims, specGpus } from './pod-gpus.ts'
 import { secretVariable } from './secret-variables.ts'
@@ -45,7 +45,7 @@ export function placement(serving: Serving, gpu: GpuSelection, labels: Readonly<
       },
     },
     ...podClaims(serving, gpu),
-    ...(hasGpu ? { tolerations: [{ key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' }] } : {}),
+    ...(hasGpu ? { tolerations: gpuTolerations(gpu) } : {}),
   }
 }
 

@@ -230,6 +230,9 @@ describe('GPU schemes', () => {
             : quarter
       const text = textOf(await renderSpec('kubernetes', serving({ gpuScheme: scheme }, fitting)), 'deployment.yaml')
       expect(checkManifests(text).problems, scheme).toEqual([])
+      // The taint of the nodes that have it, as trials tolerate it.
+      const [key] = ofVendor ? Object.keys(specGpus(fitting, scheme).limits) : ['nvidia.com/gpu']
+      expect(text, scheme).toMatch(new RegExp(`tolerations:\\s+- key: ${key}\\s+operator: Exists`))
     }
     for (const scheme of ['nvidia', 'gke', 'mig-mixed'] as const) expect(() => specGpus(quarter, scheme)).toThrow(SpecError)
     expect(() => specGpus({ ...whole, gpu: 'P40' }, 'gke')).toThrow(/no name in scheme gke/)

@@ -76,6 +76,12 @@ export const vendorResources = { amd: 'amd.com/gpu', intel: 'gpu.intel.com/i915'
 export const vendorLabels = { amd: 'amd.com/gpu.product-name', intel: 'gpu.intel.com/product' } as const
 const wholeResource = (scheme: GpuScheme): string => (scheme === 'amd' || scheme === 'intel' ? vendorResources[scheme] : 'nvidia.com/gpu')
 
+/** What a pod with GPUs tolerates: nodes are often kept for such pods by a taint of the resource's name. */
+export function gpuTolerations({ limits }: GpuSelection): { key: string; operator: 'Exists'; effect: 'NoSchedule' }[] {
+  const ofVendor = Object.values(vendorResources).filter((name) => name in limits)
+  return (ofVendor.length > 0 ? ofVendor : ['nvidia.com/gpu']).map((key) => ({ key, operator: 'Exists', effect: 'NoSchedule' }))
+}
+
 /** The scheme that fits a share where the user names none. */
 export function defaultScheme(resources: Resources): GpuScheme | undefined {
   if (!resources.gpu) return undefined

@@ -5,7 +5,7 @@ import { predictorEnvironment } from '../builtin.ts'
 import { fillCommand, type LauncherValues, launcherPlaceholders, type TunedParameter } from '../fill.ts'
 import type { BuiltinTemplate, CommandTemplate } from '../template.ts'
 import { claimName } from './dra.ts'
-import { type GpuSelection, vendorResources } from './gpu-selection.ts'
+import { type GpuSelection, gpuTolerations } from './gpu-selection.ts'
 import { overlaid, type PodOverlay, restrictedSpec } from './pod-policy.ts'
 
 /** Plain Kubernetes objects: a user's template may hold fields that no typed model knows. */
@@ -106,7 +106,7 @@ export function trialPod(plan: TrialPod): Json {
       ...(gpu.schedulerName && { schedulerName: gpu.schedulerName }),
       affinity: affinity((spec.affinity ?? {}) as Json, gpu),
       ...((gpu.requirements.length > 0 || gpu.claim) && {
-        tolerations: [...((spec.tolerations as Json[] | undefined) ?? []), ...tolerationsOf(gpu)],
+        tolerations: [...((spec.tolerations as Json[] | undefined) ?? []), ...gpuTolerations(gpu)],
       }),
       ...(gpu.claim && {
         resourceClaims: [
@@ -124,12 +124,6 @@ export const ownSpec = (container: string): Json => ({ automountServiceAccountTo
 
 /** From the request to end to the kill. A predictor under trial has nothing to save. */
 export const graceSeconds = 1
-
-/** Nodes are often kept for pods with GPUs by a taint of the resource's name. */
-function tolerationsOf({ limits }: GpuSelection): Json[] {
-  const asked = Object.values(vendorResources).filter((name) => name in limits)
-  return (asked.length > 0 ? asked : ['nvidia.com/gpu']).map((key) => ({ key, operator: 'Exists', effect: 'NoSchedule' }))
-}
 
 /** On nodes with the GPU, and apart from other trials and their load where there is room. */
 function affinity(given: Json, gpu: GpuSelection): Json {
