@@ -29,5 +29,5 @@ export async function renderSpec(name: SpecTargetName, serving: Serving, options
   const target = await specTarget(name)
   checkServing(target, serving)
   checkOptions(target, serving, options)
-  return target.render(serving, options)
+  return target.render({ ...serving, host: target.host?.(serving, options) }, options)
 }

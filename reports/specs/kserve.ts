@@ -26,6 +26,7 @@ export const target: SpecTarget = {
   servers: ['builtin', 'command', 'url', ...chosenServers],
   namespaced: true,
   takes: ['variant', 'prometheus', 'backend'],
+  host: ({ name }, { variant }) => (variant === 'llm' ? undefined : `${name}-predictor`),
   needsModelUri: (serving) => byRuntime(serving) || fetchesArchive(serving),
   render: (serving, { variant = 'standard', prometheus, backend }) => {
     if (variant === 'llm') return [llmInferenceService(serving)]

@@ -22,6 +22,7 @@ export const target: SpecTarget = {
   takes: ['autoscaler', 'prometheus', 'backend'],
   takesOwnPod: true,
   namespaced: true,
+  host: ({ name }) => name,
   render: kubernetesSpec,
 }
 

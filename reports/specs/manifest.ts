@@ -46,7 +46,7 @@ export function header(serving: Serving, notes: readonly string[] = [], mark = '
 
 export const weightsHint = 'Write it again with --model-uri.'
 
-function verifyOf({ name, model, evidence, deployed, container, perReplicaRps, replicas }: Serving): string {
+function verifyOf({ host = 'ADDRESS', model, evidence, deployed, container, perReplicaRps, replicas }: Serving): string {
   const { measured, slo } = evidence
   const protocol = protocolOfServer(deployed.server, measured.protocol)
   // Of another server the paths and bodies are its own.
@@ -54,7 +54,7 @@ function verifyOf({ name, model, evidence, deployed, container, perReplicaRps, r
   const { path, healthPath, body }: Pick<MeasuredWith, 'path' | 'healthPath' | 'body'> =
     protocol === measured.protocol && deployed.server !== 'torchserve' ? measured : own
   const rateRps = perReplicaRps * replicas
-  return verifyCommand({ host: name, grpcPort: container.grpcPort, protocol, path, healthPath, body, model, rateRps, slo })
+  return verifyCommand({ host, grpcPort: container.grpcPort, protocol, path, healthPath, body, model, rateRps, slo })
 }
 
 /** Of the object that serves: which measurement stands behind it, and whether it was of this. */

@@ -143,6 +143,8 @@ export interface Serving {
   readonly modelUri?: string
   readonly modelVersion?: string
   readonly namespace?: string
+  /** Where it is called from within the cluster; absent: by an address that its platform gives. */
+  readonly host?: string
   readonly deployed: Deployed
   /** Whether the measurement's figures hold of it. */
   readonly figures: Figures

@@ -4,11 +4,12 @@ import { describe, expect, test } from 'vitest'
 import { defaultScheme, gpuSchemes } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { restrictedViolations } from '../../trials/launchers/kubernetes/testing/restricted.ts'
 import type { Resources } from '../../trials/resources.ts'
-import { renderSpec } from './index.ts'
+import { renderSpec, type SpecTargetName } from './index.ts'
 import { specGpus } from './pod-gpus.ts'
 import { type Serving, type ServingOptions, servingOf } from './serving.ts'
 import { SpecError } from './spec-error.ts'
 import { best, container, evidence, found, noGpu, ownCommand, quarter, recommendation, serving, whole } from './spec-samples.contract.ts'
+import type { SpecOptions } from './target.ts'
 import { checkManifests } from './validate.contract.ts'
 
 const textOf = (files: readonly { name: string; text: string }[], name: string) => files.find((f) => f.name === name)?.text ?? ''
@@ -214,6 +215,18 @@ describe('kubernetes', () => {
     expect(checkManifests(text.replace('replicas:', 'replica:')).problems).not.toEqual([])
     expect(checkManifests(text.replace('cpu: "2"', 'cpu: 2')).problems).not.toEqual([])
   })
+})
+
+test.each<[SpecTargetName, SpecOptions, string]>([
+  ['kubernetes', {}, 'http://bert'],
+  ['kserve', {}, 'http://bert-predictor'],
+  ['kserve', { variant: 'knative' }, 'http://bert-predictor'],
+  ['seldon', {}, 'http://ADDRESS'],
+  ['kubedl', {}, 'http://ADDRESS'],
+])('figures of another server are settled where %s %o serves: %s', async (target, options, url) => {
+  const deployed = { server: 'triton', weights: 'given' } as const
+  const files = await renderSpec(target, servingOf({ ...found, deployed }, { headroom: 0.2, modelUri: 's3://b/m' }), options)
+  expect(files.map(({ text }) => text).join('')).toContain(`tune verify --url ${url} `)
 })
 
 describe('GPU schemes', () => {

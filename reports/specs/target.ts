@@ -40,6 +40,8 @@ export interface SpecTarget {
   readonly imageless?: boolean
   /** Why a --model-uri has no place in it; absent: it is honoured. */
   readonly refusesModelUri?: { readonly why: string; readonly hint: string }
+  /** What pods of its namespace call it by, where the spec alone says that. */
+  readonly host?: (serving: Serving, options: SpecOptions) => string | undefined
   /** It cannot do without a --model-uri: its placeholder, if any, would not refuse to start. */
   readonly needsModelUri?: (serving: Serving) => boolean
   /** It deploys a pod of the user's own as it is. */
