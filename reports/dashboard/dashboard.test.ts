@@ -19,7 +19,6 @@ import { effectOption } from './charts/matters-chart.ts'
 import { paretoOption } from './charts/pareto-chart.ts'
 import { darkTheme, lightTheme, logAxis } from './charts/theme.ts'
 import { type DashboardExperiment, packTrial, unpackTrial } from './data.ts'
-import { effectsOf } from './importance.ts'
 import { asMeasured, isAsMeasured, Ranker } from './ranking.ts'
 import { standalonePage } from './standalone.ts'
 
@@ -181,51 +180,6 @@ describe('analysis', () => {
       [3, false],
       [1.05, true],
     ])
-  })
-})
-
-describe('what matters', () => {
-  const parameters = [
-    { kind: 'ordinal', name: 'cpuCores', category: 'resource', scale: 'log', values: [1, 2, 4, 8] },
-    { kind: 'categorical', name: 'gpu', category: 'resource', values: ['A', 'B'] },
-    { kind: 'ordinal', name: 'batchSize', category: 'server', scale: 'log', values: [1, 2, 4, 8] },
-    { kind: 'ordinal', name: 'fixed', category: 'server', scale: 'linear', values: [3] },
-  ] as const
-  /** ln capacity = 1.2 ln cores + 0.3 (gpu B) + 0 batch: shares of the variance are known in closed form. */
-  const all = [1, 2, 4, 8].flatMap((cpuCores) =>
-    ['A', 'B'].flatMap((gpu) =>
-      [1, 2, 4, 8].map((batchSize) => ({
-        configuration: { cpuCores, gpu, batchSize, fixed: 3 },
-        capacityRps: 100 * cpuCores ** 1.2 * (gpu === 'B' ? Math.exp(0.3) : 1),
-        logSd: 0.01,
-      })),
-    ),
-  )
-  const served = all.filter((_, i) => i % 2 === 0 || i % 3 === 0)
-
-  test('importance and effects come out as they were put in', () => {
-    const { effects } = effectsOf(parameters, served, 1)!
-    expect(effects.map((e) => e.parameter)).toEqual(['cpuCores', 'gpu', 'batchSize'])
-    const varianceOfCores = (1.2 * Math.LN2) ** 2 * 1.25
-    const expected = varianceOfCores / (varianceOfCores + 0.15 ** 2)
-    expect(Math.abs(effects[0]!.importance.median - expected)).toBeLessThan(0.05)
-    expect(effects[2]!.importance.high).toBeLessThan(0.05)
-    const [a, b] = effects[1]!.values
-    expect(b!.median / a!.median).toBeCloseTo(Math.exp(0.3), 1)
-    for (const { low, median, high } of effects.flatMap((e) => e.values)) expect(low <= median && median <= high).toBe(true)
-  })
-
-  test('fewer trials widen the intervals, and too few say nothing', () => {
-    const width = (n: number) => {
-      const cores = effectsOf(parameters, served.slice(0, n), 1)!.effects.find((e) => e.parameter === 'cpuCores')!
-      return cores.values.reduce((sum, v) => sum + Math.log(v.high / v.low), 0)
-    }
-    expect(width(5)).toBeGreaterThan(2 * width(served.length))
-    expect(effectsOf(parameters, served.slice(0, 3), 1)).toBeUndefined()
-  })
-
-  test('the same trials and seed give the same answer', () => {
-    expect(effectsOf(parameters, served, 3)).toEqual(effectsOf(parameters, served, 3))
   })
 })
 

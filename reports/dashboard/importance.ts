@@ -11,7 +11,7 @@
 import { createRng } from '../../search/rng.ts'
 import { configurationAt, parameterValues } from '../../search/space.ts'
 import { fitSurrogate } from '../../search/surrogate.ts'
-import type { Configuration, Observation, Parameter } from '../../search/types.ts'
+import type { Configuration, Observation, Parameter, Rng } from '../../search/types.ts'
 
 export interface Range {
   readonly low: number
@@ -32,6 +32,7 @@ export interface Effects {
   readonly served: number
 }
 export interface ServedPoint {
+  readonly trial: number
   readonly configuration: Configuration
   readonly capacityRps: number
   /** Standard deviation of ln(capacity), where it is known. */
@@ -39,7 +40,7 @@ export interface ServedPoint {
 }
 
 /** Fewer served trials say nothing of a parameter. */
-const leastTrials = 4
+export const leastTrials = 4
 /** More than this are thinned: a Gaussian process takes n³. */
 const mostTrials = 120
 const background = 24
@@ -48,27 +49,14 @@ const mostValues = 8
 
 /** Effects of every parameter that varies, the most important first; undefined with too few trials. */
 export function effectsOf(parameters: readonly Parameter[], served: readonly ServedPoint[], seed: number): Effects | undefined {
-  const varying = parameters.map((p) => ({ parameter: p, values: valuesOf(p) })).filter(({ values }) => values.length > 1)
+  const varying = varyingOf(parameters)
   if (served.length < leastTrials || varying.length === 0) return undefined
   const rng = createRng(`importance ${seed}`)
   const points = thinned(served, rng.fork('thin').next)
-  const space = { parameters, constraints: [] }
-  const surrogate = fitSurrogate(
-    { space, objective: { kind: 'max-rate', maxPricePerHour: Number.POSITIVE_INFINITY }, pricePerHour: () => 1 },
-    points.map(
-      ({ configuration, capacityRps, logSd }): Observation => ({
-        configuration,
-        state: 'complete',
-        rate: { value: capacityRps, logSd },
-      }),
-    ),
-    [],
-  )
   const place = rng.fork('background').next
-  const base = Array.from({ length: background }, () => configurationAt(space, parameters.map(place)))
+  const base = Array.from({ length: background }, () => configurationAt({ parameters, constraints: [] }, parameters.map(place)))
   const design = varying.flatMap(({ parameter, values }) => values.flatMap((v) => base.map((c) => ({ ...c, [parameter.name]: v }))))
-  const drawn = surrogate.draw(design, rng.fork('draws'))
-  const functions = Array.from({ length: draws }, () => drawn.next().rate?.slice()).filter((rate) => rate !== undefined)
+  const functions = drawnOver(design, parameters, points, rng.fork('draws'))
   if (functions.length === 0) return undefined
 
   let at = 0
@@ -84,6 +72,38 @@ export function effectsOf(parameters: readonly Parameter[], served: readonly Ser
   })
   effects.sort((a, b) => b.importance.median - a.importance.median)
   return { effects, fitted: points.length, served: served.length }
+}
+
+/** Parameters of more than one value, with their values, or some spread over them. */
+export const varyingOf = (
+  parameters: readonly Parameter[],
+): { readonly parameter: Parameter; readonly values: readonly (number | string)[] }[] =>
+  parameters.map((parameter) => ({ parameter, values: valuesOf(parameter) })).filter(({ values }) => values.length > 1)
+
+/** Functions drawn from the posterior of ln(capacity), at the configurations of a design. */
+export function drawnOver(
+  design: readonly Configuration[],
+  parameters: readonly Parameter[],
+  points: readonly ServedPoint[],
+  rng: Rng,
+): Float64Array[] {
+  const surrogate = fitSurrogate(
+    {
+      space: { parameters, constraints: [] },
+      objective: { kind: 'max-rate', maxPricePerHour: Number.POSITIVE_INFINITY },
+      pricePerHour: () => 1,
+    },
+    points.map(
+      ({ configuration, capacityRps, logSd }): Observation => ({
+        configuration,
+        state: 'complete',
+        rate: { value: capacityRps, logSd },
+      }),
+    ),
+    [],
+  )
+  const drawn = surrogate.draw(design, rng)
+  return Array.from({ length: draws }, () => drawn.next().rate?.slice()).filter((rate) => rate !== undefined)
 }
 
 /** Main effects and total-order index of one parameter in one drawn function, whose values for it start at `from`, value by value. */
@@ -106,7 +126,7 @@ const mean = (n: number, of: (i: number) => number): number => {
   return sum / n
 }
 
-function rangeOf(values: readonly number[]): Range {
+export function rangeOf(values: readonly number[]): Range {
   const sorted = [...values].sort((a, b) => a - b)
   const at = (q: number) => sorted[Math.round(q * (sorted.length - 1))]!
   return { low: at(0.05), median: at(0.5), high: at(0.95) }
@@ -121,7 +141,7 @@ function valuesOf(parameter: Parameter): readonly (number | string)[] {
   return [...new Set(Array.from({ length: mostValues }, (_, i) => at(i)[parameter.name]!))]
 }
 
-function thinned(served: readonly ServedPoint[], next: () => number): readonly ServedPoint[] {
+export function thinned(served: readonly ServedPoint[], next: () => number): readonly ServedPoint[] {
   if (served.length <= mostTrials) return served
   const keyed = served.map((point) => ({ point, key: next() })).sort((a, b) => a.key - b.key)
   return keyed.slice(0, mostTrials).map(({ point }) => point)

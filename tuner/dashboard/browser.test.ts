@@ -175,6 +175,24 @@ describeInChromium('the dashboard in Chromium', (its) => {
     expect(await its.page.locator('#trials .count').textContent()).toBe('2 of 7')
   })
 
+  test('draws every configuration across its parameters, and the capacity around the best over the two parameters that are chosen', async () => {
+    const figure = (named: RegExp) => its.page.getByRole('group', { name: named })
+    await figure(/configurations that served, a line each.*recommended: .*batch 32/).waitFor()
+    await figure(/^Capacity along batchSize: 1: /).waitFor({ timeout: 60_000 })
+    for (const [i, name] of ['cpuCores', 'batchSize'].entries()) {
+      await its.page.getByLabel(`Parameter ${['across', 'up'][i]}`).selectOption(name)
+      await expect.poll(() => its.page.getByLabel(`Parameter ${['across', 'up'][i]}`).inputValue()).toBe(name)
+    }
+    await figure(/^Capacity over cpuCores and batchSize: most at /).waitFor({ timeout: 60_000 })
+    await figure(/configurations that served, a line each/).scrollIntoViewIfNeeded()
+    const { x, y, width, height } = (await figure(/configurations that served, a line each/).boundingBox())!
+    // Half way between the last two axes, on the recommended line.
+    const opened = its.page.locator('dialog .outcome')
+    for (let share = 0.3; share < 0.98 && !(await opened.isVisible()); share += 0.01)
+      await its.page.mouse.click(x + width * 0.88, y + height * share)
+    await opened.waitFor()
+  })
+
   test('tells what matters, with intervals, from a worker', async () => {
     await its.page.locator('#matters .effects figure').first().waitFor({ timeout: 60_000 })
     expect(await its.page.locator('[aria-label^="Importance: "]').getAttribute('aria-label')).toMatch(/gpu \d+(\.\d+)? %, .* to /)

@@ -5,7 +5,7 @@ import type { HistoryPoint } from '../analysis.ts'
 import type { Effect, Range } from '../importance.ts'
 import { axis, base, type ChartOption, colour, compact, legend, logAxis, symbol, type Theme, yAxis } from './theme.ts'
 
-type Api = { value(i: number): number; coord(at: number[]): number[] }
+export type Api = { value(i: number): number; coord(at: number[]): number[] }
 
 /** Bars with their 90 % interval, most important on top. */
 export function importanceOption(effects: readonly Effect[], theme: Theme): ChartOption {
@@ -90,7 +90,7 @@ export function effectOption({ parameter, values }: Effect, theme: Theme): Chart
   }
 }
 
-function whiskers(rows: readonly (readonly [number, Range])[], direction: 'across' | 'upright', theme: Theme): object {
+export function whiskers(rows: readonly (readonly [number, Range])[], direction: 'across' | 'upright', theme: Theme): object {
   const across = direction === 'across'
   return {
     type: 'custom',

@@ -1,6 +1,13 @@
 /** A chart in the page: drawn on a canvas, redrawn only while it is seen, exported as SVG. */
-import { BarChart, CustomChart, LineChart, ScatterChart } from 'echarts/charts'
-import { GridComponent, LegendComponent, MarkAreaComponent, MarkLineComponent, TooltipComponent } from 'echarts/components'
+import { BarChart, CustomChart, LineChart, ParallelChart, ScatterChart } from 'echarts/charts'
+import {
+  GridComponent,
+  LegendComponent,
+  MarkAreaComponent,
+  MarkLineComponent,
+  ParallelComponent,
+  TooltipComponent,
+} from 'echarts/components'
 import { type EChartsType, init, use } from 'echarts/core'
 import { CanvasRenderer, SVGRenderer } from 'echarts/renderers'
 import type { ChartOption } from '../charts/theme.ts'
@@ -10,11 +17,13 @@ use([
   BarChart,
   CustomChart,
   LineChart,
+  ParallelChart,
   ScatterChart,
   GridComponent,
   LegendComponent,
   MarkAreaComponent,
   MarkLineComponent,
+  ParallelComponent,
   TooltipComponent,
   CanvasRenderer,
   SVGRenderer,

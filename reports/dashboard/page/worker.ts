@@ -1,6 +1,7 @@
 /** The model of what matters is fitted beside the page, in a worker made of the same script; where there is none (a saved page), in the page itself. */
 
-import type { Parameter } from '../../../search/types.ts'
+import type { Configuration, Parameter } from '../../../search/types.ts'
+import { type Around, aroundOf } from '../around.ts'
 import { type Effects, effectsOf, type ServedPoint } from '../importance.ts'
 import { isPrinting } from './print.ts'
 
@@ -8,9 +9,21 @@ interface EffectsQuestion {
   readonly parameters: readonly Parameter[]
   readonly served: readonly ServedPoint[]
   readonly seed: number
+  readonly centre: Configuration
+  /** Parameters of the surface. */
+  readonly pair: readonly string[]
+}
+export interface Matters {
+  readonly effects: Effects
+  readonly around?: Around
 }
 
-const answer = ({ parameters, served, seed }: EffectsQuestion): Effects | undefined => effectsOf(parameters, served, seed)
+function answer({ parameters, served, seed, centre, pair }: EffectsQuestion): Matters | undefined {
+  const effects = effectsOf(parameters, served, seed)
+  if (effects === undefined) return undefined
+  const byImportance = effects.effects.map(({ parameter }) => parameter)
+  return { effects, around: aroundOf(parameters, served, centre, [...pair, ...byImportance], seed) }
+}
 
 /** In a worker: answers every question. */
 export function serveEffects(scope: {
@@ -24,7 +37,7 @@ let worker: Worker | undefined
 let timer: ReturnType<typeof setTimeout> | undefined
 
 /** Asks; a later question replaces one that is not answered yet. Waits for a pause first, for a drag asks sixty times a second; paper waits for nothing. */
-export function askForEffects(question: EffectsQuestion, done: (effects: Effects | undefined) => void): void {
+export function askForEffects(question: EffectsQuestion, done: (matters: Matters | undefined) => void): void {
   clearTimeout(timer)
   if (isPrinting()) {
     done(answer(question))
@@ -37,7 +50,7 @@ export function askForEffects(question: EffectsQuestion, done: (effects: Effects
     }
     worker?.terminate()
     worker = new Worker('/app.js')
-    worker.onmessage = ({ data }: MessageEvent<Effects | undefined>) => done(data)
+    worker.onmessage = ({ data }: MessageEvent<Matters | undefined>) => done(data)
     worker.postMessage(question)
   }, 350)
 }

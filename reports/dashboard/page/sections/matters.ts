@@ -10,7 +10,8 @@ import type { App, Section, Shown } from '../app.ts'
 import { Chart } from '../chart.ts'
 import { fill, h } from '../dom.ts'
 import { isPrinting } from '../print.ts'
-import { askForEffects } from '../worker.ts'
+import { askForEffects, type Matters } from '../worker.ts'
+import { aroundTheBest, centreOf } from './around-section.ts'
 import { hoverCard } from './pareto.ts'
 
 /** Parameters whose effect gets a chart of its own. */
@@ -25,13 +26,15 @@ interface Part {
 export function mattersSection(app: App): Section {
   const history = bestSoFar(app)
   const predictions = predictedAgainstMeasured(app)
-  const effects = importanceAndEffects(app)
+  const around = aroundTheBest(app, () => app.shown && effects.show(app.shown))
+  const effects = importanceAndEffects(app, around)
   const element = h(
     'section',
     { attributes: { id: 'matters', 'aria-label': 'What matters' } },
     h('h2', {}, 'What matters'),
     effects.element,
     h('div', { class: 'columns' }, history.element, predictions.element),
+    around.element,
   )
   return {
     element,
@@ -104,7 +107,7 @@ function predictedAgainstMeasured(app: App): Part {
 }
 
 /** Asks the worker for the effects whenever what served has changed, and shows the last answer meanwhile. */
-function importanceAndEffects(app: App): Part {
+function importanceAndEffects(app: App, around: ReturnType<typeof aroundTheBest>): Part {
   const importance = new Chart('importance', 'Importance of the parameters', 'small')
   const charts = new EffectCharts()
   const method = h('p', { class: 'note' })
@@ -117,27 +120,31 @@ function importanceAndEffects(app: App): Part {
   )
   let asked = ''
   let answered = ''
-  let known: Effects | undefined
+  let known: Matters | undefined
 
-  function draw({ theme }: Shown): void {
+  function draw(shown: Shown): void {
+    const { theme } = shown
+    around.show(shown, known?.around)
     ranked.hidden = known === undefined
     few.hidden = known !== undefined
     few.textContent = answered === asked ? 'Too few trials have served yet to say what matters.' : 'What matters is being worked out.'
     if (!known) return
-    const { effects } = known
+    const { effects } = known.effects
     importance.set(() => importanceOption(effects, theme))
     importance.describe(
       `Importance: ${effects.map((e) => `${e.parameter} ${percent(e.importance.median)}, ${percent(e.importance.low)} to ${percent(e.importance.high)}`).join('; ')}`,
     )
     charts.show(effects.slice(0, mostEffects), theme)
-    fill(method, methodOf(known))
+    fill(method, methodOf(known.effects))
   }
   function ask(shown: Shown): void {
     const served = servedPoints(shown)
-    const key = `${served.length} ${shown.whatIf.slo.limitMs} ${shown.whatIf.slo.percentile} ${served.at(-1)?.capacityRps}`
+    const [centre, pair] = [centreOf(shown), around.pair()]
+    const { slo } = shown.whatIf
+    const key = JSON.stringify([served.length, slo.limitMs, slo.percentile, served.at(-1)?.capacityRps, centre, pair])
     if (key === answered || (key === asked && !isPrinting()) || app.loading) return
     asked = key
-    askForEffects({ parameters: shown.experiment.parameters, served, seed: shown.experiment.seed }, (answer) => {
+    askForEffects({ parameters: shown.experiment.parameters, served, seed: shown.experiment.seed, centre, pair }, (answer) => {
       if (asked !== key || !app.shown) return
       known = answer
       answered = key
@@ -181,7 +188,8 @@ function servedPoints({ candidates }: Shown): ServedPoint[] {
   return candidates
     .filter((c) => c.capacityRps > 0 && c.bound !== 'upper')
     .sort((a, b) => a.trial - b.trial)
-    .map(({ configuration, capacityRps, capacityCi90Rps: [low, high] }) => ({
+    .map(({ trial, configuration, capacityRps, capacityCi90Rps: [low, high] }) => ({
+      trial,
       configuration,
       capacityRps,
       ...(low > 0 && Number.isFinite(high) && high > low ? { logSd: Math.log(high / low) / (2 * z90) } : {}),
