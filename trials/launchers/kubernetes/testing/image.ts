@@ -29,9 +29,9 @@ export default function setup(): void {
         stdio: 'inherit',
       },
     )
-    // As the build before these tests has bundled it.
-    const page = 'dist/reports/dashboard/page'
-    cpSync(join(root, page), join(folder, page), { recursive: true })
+    // As the build before these tests has bundled them.
+    for (const bundled of ['dist/reports/dashboard/page', 'dist/trials/launchers/kubernetes/client.js'])
+      cpSync(join(root, bundled), join(folder, bundled), { recursive: true })
     cpSync(join(root, 'package.json'), join(folder, 'package.json'))
     const copy = (packages: readonly string[]) => {
       for (const path of packages) {
