@@ -41,6 +41,10 @@ describe('what is wrong with the input is said at once, with exit code 2', () =>
       ['--modle', 'bert'],
       ['--modle', '--model'],
     ],
+    ...['init', 'config', 'estimate', 'verify', 'calibrate'].map((command) => [
+      [command, '--nosuch'],
+      ["unknown option '--nosuch'", 'tune --help shows every flag'],
+    ]),
     [
       ['show', '--db', 'nowhere.db'],
       ['nowhere.db', '--db'],

@@ -80,6 +80,8 @@ export function commandLine(): Command {
     register(program)
 
   const cutErrors = { outputError: (text: string, write: (text: string) => void) => write(`${cut(text.trimEnd())}\n`) }
+  // Those that are made by themselves have none of them yet: unknown flags would end the process, with another exit code.
+  for (const command of program.commands) command.copyInheritedSettings(program)
   for (const command of [program, ...program.commands]) command.configureOutput(cutErrors)
 
   program.addHelpText('after', `\nExit codes: ${exitStatus}`)

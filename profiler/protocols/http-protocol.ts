@@ -4,7 +4,7 @@ import { ProtocolError } from '../profiler-errors.ts'
 import { hrefOf, namesSocket, pathBelow, type ServerAddress, serverAddress, socketHint } from '../server-address.ts'
 import type { Answered, Protocol, RequestBody, Target } from '../types.ts'
 import { valuesOf } from './golden-answers.ts'
-import { answersOk, firstAnswer, postOnce } from './http.ts'
+import { answersOk, firstAnswer, postOnce, statusOf } from './http.ts'
 import type { DeclaredTensor } from './meaning.ts'
 import { differentOnes, mixedHint, mixedUp } from './mixed-answers.ts'
 import { bodiesFromFile } from './payload-pool.ts'
@@ -58,9 +58,12 @@ export function httpProtocol(dialect: Dialect, options: Parameters<ProtocolModul
     async ready(url, model, signal) {
       const { at, call } = placed(dialect, options, url, model)
       const paths = options.healthPath === undefined ? dialect.readyPaths(model) : [options.healthPath]
-      for (const path of paths)
-        if (!(await answersOk(name, at(path), options, signal)))
-          return options.healthPath === undefined && (await dialect.readyToo?.(at(call), signal)) === true
+      for (const path of paths) {
+        if (await answersOk(name, at(path), options, signal)) continue
+        if (options.healthPath !== undefined || dialect.readyToo === undefined) return false
+        // One that says that it is not ready yet has the path.
+        return (await statusOf(at(path), options, signal)) !== 503 && dialect.readyToo(at(call), signal)
+      }
       return true
     },
     answers: {

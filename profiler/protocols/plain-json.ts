@@ -14,21 +14,24 @@ const numberStream = 0x1417
 
 const callPath = () => '/predict'
 
+/** To a GET of the call's path, by whoever has it: an answer, another method, or what a GET does not bring. */
+const handled = [200, 400, 405, 411, 415, 422]
+
 /** A server of one's own: POST a JSON body, made from a template, get 200 and JSON. */
 export const json: ProtocolModule = { create: (options) => httpProtocol(dialect(options), options), callPath }
 
 function dialect(options: ProtocolOptions): Dialect {
-  const { expect, healthPath } = options
+  const { expect } = options
   return {
     name: 'json',
     pathOfUrl: true,
     lines: true,
     expect: () => expect,
-    readyPaths: () => [healthPath ?? '/healthz'],
-    // It has the path, and takes no GET there: many have no other that says so.
+    readyPaths: () => ['/healthz'],
+    // It has the path, and takes no GET there, or misses a body: many have no other that says so.
     readyToo: async (call, signal) => {
       const status = await statusOf(call, options, signal)
-      return status === 405 || (status === 404 && healthPath === undefined && (await answersPost(call, options, signal)))
+      return handled.includes(status ?? 0) || (status === 404 && (await answersPost(call, options, signal)))
     },
     inferPath: callPath,
     fault: (answer) => documentFault(answer),

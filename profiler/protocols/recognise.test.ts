@@ -82,6 +82,10 @@ test.each<[status: number, posted: number, healthPath: string | undefined, ready
   [404, 400, '/health', false],
   [503, 503, undefined, false],
   [405, 405, '/health', false],
+  [400, 200, undefined, true],
+  [415, 200, undefined, true],
+  [200, 200, undefined, true],
+  [400, 200, '/health', false],
 ])('plain JSON: a call that answers %i to a GET, %i to a POST, health path %s: ready %s', async (status, posted, healthPath, ready) => {
   const server = createServer(({ url, method }, response) =>
     response.writeHead(url !== '/call' ? 404 : method === 'POST' ? posted : status).end(),
@@ -90,4 +94,12 @@ test.each<[status: number, posted: number, healthPath: string | undefined, ready
   stop = () => server.close()
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   expect(await protocolFor('json', { path: '/call', healthPath }).ready(url, 'm', signal)).toBe(ready)
+})
+
+test('plain JSON: what says at /healthz that it is not ready yet is not taken to be, whatever its call answers', async () => {
+  const server = createServer(({ url }, response) => response.writeHead(url === '/healthz' ? 503 : 405).end())
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  stop = () => server.close()
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  expect(await protocolFor('json', { path: '/call' }).ready(url, 'm', signal)).toBe(false)
 })

@@ -95,6 +95,10 @@ describe('a command for trials', () => {
     ['python3 app.py --port 8080', 'python3 app.py --port ${port}'],
     ['python3 app.py --port=8080', 'python3 app.py --port=${port}'],
     ['node app.js -p 3000', 'node app.js -p ${port}'],
+    ['PORT=3000 OMP_NUM_THREADS=1 node app.js', 'env PORT=${port} OMP_NUM_THREADS=1 node app.js'],
+    ['env PORT=3000 node app.js', 'env PORT=${port} node app.js'],
+    ['java App.java --metrics-port 9000 --server.port 8080', 'java App.java --metrics-port 9000 --server.port ${port}'],
+    ['java -Dserver.port=8080 -jar app.jar', 'java -Dserver.port=${port} -jar app.jar'],
     ['./server 0.0.0.0:8080', './server ${host}:${port}'],
     ['./server --listen :8080', './server --listen ${host}:${port}'],
   ])('nobody known: the port of %s', (given, command) => {

@@ -55,7 +55,9 @@ export const ownServerSaying = (header: string | undefined): OwnServer | undefin
   header === undefined ? undefined : all.find((server) => server.header && header.toLowerCase().startsWith(server.header))
 
 /** The command as trials start it: where it listens, and what is tuned of it, are placeholders. */
-export function tunedCommand(given: readonly string[]): TunedCommand {
+export function tunedCommand(asTyped: readonly string[]): TunedCommand {
+  // As it is typed into a shell, which there is none of: PORT=3000 node app.js.
+  const given = /^[a-z_]\w*=/i.test(asTyped[0] ?? '') ? ['env', ...asTyped] : asTyped
   const server = ownServerOf(given)
   let command = [...given]
   const env: Record<string, string> = {}
@@ -134,10 +136,14 @@ function withValue(words: readonly string[], names: readonly [string, ...string[
 
 const portNames = ['--port', '--http-port', '--http_port', '-p', '--bind', '-b', '--listen', '--address', '--addr']
 const portPattern = /^((?:\d+\.\d+\.\d+\.\d+|localhost|\[?::\]?)?:)?\d{2,5}$/
+/** --server.port, -Dserver.port=8080, PORT=3000, API_PORT=8000: names that end so, of no other thing than what is asked. */
+const portName = /^(?:--?[\w.-]*port|\w*PORT)$/i
+const otherPorts = /grpc|metric|admin|debug|management|monitor|probe/i
 
 /** The command with ${port} in place of the port that it names; undefined where none is seen. */
 function withPort(words: readonly string[]): string[] | undefined {
-  for (const name of portNames) {
+  const alike = words.map((word) => word.replace(/=.*$/s, '')).filter((name) => portName.test(name) && !otherPorts.test(name))
+  for (const name of [...portNames, ...alike]) {
     const place = placeOf(words, name)
     if (!place || !portPattern.test(place.value)) continue
     const value = place.value.includes(':') ? '${host}:${port}' : '${port}'
