@@ -1,8 +1,8 @@
 /** What a fleet costs: by the price book, on the instances that clouds rent out, and against other configurations as demand grows. */
 
 import { replicasFor } from '../../search/objective.ts'
+import { type Instance, instances } from '../../trials/prices/instances.ts'
 import type { Resources } from '../../trials/resources.ts'
-import { type Instance, instances } from './instances.ts'
 
 /** A month of 30 days, as the published examples count. */
 export const hoursPerMonth = 720

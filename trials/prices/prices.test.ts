@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { gpuCatalogue } from '../devices/catalogue.ts'
 import { resourcesOf } from '../resources.ts'
 import { defaultPriceBook, pricePerHour } from './book.ts'
+import { instanceNamed, instances, listedAt } from './instances.ts'
 import { parsePriceBook } from './parse-book.ts'
 import { providerBook, providerNames, unknownRatesHint } from './providers.ts'
 
@@ -93,20 +94,37 @@ test('every mistake is told at once, with its line', () => {
   expect(() => parsePriceBook('gpus: [', 'p.yaml')).toThrow(/^p.yaml:1: /)
 })
 
-test('a provider’s book: its instances come back from its GPUs, cores and memory, and every price has its place and date', () => {
-  const instances: readonly [string, string, number, number, number, number][] = [
-    ['aws', 'T4', 1, 4, 16, 0.526],
-    ['aws', 'A100-40GB', 8, 96, 1152, 21.957642],
-    ['aws', 'A100-80GB', 8, 96, 1152, 27.44705],
-    ['aws-reserved', 'T4', 1, 4, 16, 0.331],
-    ['gcp', 'A100-80GB', 1, 12, 170, 5.0688],
-    ['azure', 'MI300X', 8, 96, 1850, 48],
-  ]
-  for (const [provider, gpu, gpus, cpuCores, gib, perHour] of instances)
-    expect(
-      pricePerHour(resourcesOf({ gpu, gpus, cpuCores, memoryMiB: gib * 1024 }), providerBook(provider)!),
-      `${provider} ${gpu}`,
-    ).toBeCloseTo(perHour, 2)
+test('one table: the instance that a GPU’s price is from comes back from its GPUs, cores and memory', () => {
+  for (const provider of providerNames) {
+    const book = providerBook(provider)!
+    const sold = Object.entries(book.gpus).filter(([, { source }]) => !source.startsWith('accelerator'))
+    expect(sold.length, provider).toBeGreaterThan(2)
+    for (const [gpu, { source }] of sold) {
+      const instance = instanceNamed(source.slice(0, source.indexOf(',')))
+      const { gpus, vcpus, memoryGiB, onDemandPerHour, reservedPerHour } = instance
+      expect(instance.gpu).toBe(gpu)
+      const rebuilt = pricePerHour({ gpu, gpus, gpuShare: 1, cpuCores: vcpus, memoryMiB: memoryGiB * 1024 }, book)
+      // A GPU's price has four digits.
+      expect(Math.abs(rebuilt - (provider === 'aws-reserved' ? reservedPerHour! : onDemandPerHour)), `${provider} ${gpu}`).toBeLessThan(
+        1e-3,
+      )
+    }
+  }
+})
+
+test('every instance is sold once, by a list with place and date, no dearer committed than on demand', () => {
+  expect(new Set(instances.map(({ name }) => name)).size).toBe(instances.length)
+  const catalogued = new Set(gpuCatalogue.map(({ name }) => name))
+  for (const { name, cloud, gpu, source, onDemandPerHour, reservedPerHour = 0 } of instances) {
+    expect(catalogued, name).toContain(gpu)
+    expect(source).toBe(listedAt[cloud as keyof typeof listedAt])
+    expect(source).toMatch(/20\d\d/)
+    expect(reservedPerHour, name).toBeLessThan(onDemandPerHour)
+  }
+  expect(() => instanceNamed('g4dn.tiny')).toThrow(/no instance 'g4dn.tiny'/)
+})
+
+test('a provider’s book: every price has its place and date', () => {
   const known = new Set(gpuCatalogue.map(({ name }) => name))
   for (const provider of providerNames) {
     const { name, gpus } = providerBook(provider)!

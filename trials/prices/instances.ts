@@ -1,9 +1,10 @@
 /**
- * GPU instances of clouds, list prices in USD: AWS us-east-1 (January 2026, with 1-year reserved, no upfront, where listed), GCP us-central1 (list, 2025-2026),
- * Alibaba cn-hangzhou (September 2025, at 7.1 CNY to the USD). Instances that another one of the same cloud beats in every respect are left out.
+ * Instances with GPUs that clouds sell, list prices in USD. Instances that another one of the same cloud beats in every respect are left out, as are
+ * spot prices: they move by the hour, and no dated list of them is known here.
  */
 export interface Instance {
-  readonly cloud: 'aws' | 'gcp' | 'alibaba'
+  /** A cloud of the list below, or whatever a user's file calls it. */
+  readonly cloud: string
   readonly name: string
   /** Catalogue name. */
   readonly gpu: string
@@ -11,31 +12,29 @@ export interface Instance {
   readonly vcpus: number
   readonly memoryGiB: number
   readonly onDemandPerHour: number
+  /** Committed for one year, nothing paid upfront; absent: not known. */
   readonly reservedPerHour?: number
+  /** Where the prices hold, of when and from which list. */
+  readonly source: string
 }
 
-const of =
-  (cloud: Instance['cloud']) =>
-  ([name, gpu, gpus, vcpus, memoryGiB, onDemandPerHour, reservedPerHour]: readonly [
-    string,
-    string,
-    number,
-    number,
-    number,
-    number,
-    number?,
-  ]): Instance => ({
-    cloud,
-    name,
-    gpu,
-    gpus,
-    vcpus,
-    memoryGiB,
-    onDemandPerHour,
-    ...(reservedPerHour === undefined ? {} : { reservedPerHour }),
-  })
+/** Region and date of each cloud's list. */
+export const listedAt = {
+  aws: 'us-east-1, 2026-01-21',
+  gcp: 'us-central1, list of 2025-2026',
+  azure: 'East US, list of 2025, from memory',
+  alibaba: 'cn-hangzhou, September 2025, at 7.1 CNY to the USD',
+} as const
 
-type Row = readonly [string, string, number, number, number, number, number?]
+type Row = readonly [
+  name: string,
+  gpu: string,
+  gpus: number,
+  vcpus: number,
+  memoryGiB: number,
+  onDemandPerHour: number,
+  reservedPerHour?: number,
+]
 
 const aws: readonly Row[] = [
   ['g3.16xlarge', 'M60', 4, 64, 488, 4.56],
@@ -56,7 +55,7 @@ const aws: readonly Row[] = [
   ['g5.48xlarge', 'A10G', 8, 192, 768, 16.288, 10.2614],
   ['g5.4xlarge', 'A10G', 1, 16, 64, 1.624, 1.0231],
   ['g5.8xlarge', 'A10G', 1, 32, 128, 2.448, 1.5422],
-  ['g5.xlarge', 'A10G', 1, 4, 16, 1.006, 0.6338],
+  ['g5.xlarge', 'A10G', 1, 4, 16, 1.006, 0.63378],
   ['g6.12xlarge', 'L4', 4, 48, 192, 4.6016, 2.9956],
   ['g6.16xlarge', 'L4', 1, 64, 256, 3.3968, 2.2113],
   ['g6.24xlarge', 'L4', 4, 96, 384, 6.6752, 4.3456],
@@ -64,7 +63,7 @@ const aws: readonly Row[] = [
   ['g6.48xlarge', 'L4', 8, 192, 768, 13.3504, 8.6911],
   ['g6.4xlarge', 'L4', 1, 16, 64, 1.3232, 0.8614],
   ['g6.8xlarge', 'L4', 1, 32, 128, 2.0144, 1.3114],
-  ['g6.xlarge', 'L4', 1, 4, 16, 0.8048, 0.5239],
+  ['g6.xlarge', 'L4', 1, 4, 16, 0.8048, 0.52392],
   ['g6e.12xlarge', 'L40S', 4, 48, 384, 10.4926, 6.6104],
   ['g6e.16xlarge', 'L40S', 1, 64, 512, 7.5772, 4.7736],
   ['g6e.24xlarge', 'L40S', 4, 96, 768, 15.0656, 9.4913],
@@ -72,7 +71,7 @@ const aws: readonly Row[] = [
   ['g6e.48xlarge', 'L40S', 8, 192, 1536, 30.1312, 18.9826],
   ['g6e.4xlarge', 'L40S', 1, 16, 128, 3.0042, 1.8927],
   ['g6e.8xlarge', 'L40S', 1, 32, 256, 4.5286, 2.853],
-  ['g6e.xlarge', 'L40S', 1, 4, 32, 1.861, 1.1724],
+  ['g6e.xlarge', 'L40S', 1, 4, 32, 1.861, 1.17243],
   ['gr6.4xlarge', 'L4', 1, 16, 128, 1.5392, 1.002],
   ['gr6.8xlarge', 'L4', 1, 32, 256, 2.4464, 1.5926],
   ['p2.16xlarge', 'K80', 16, 64, 732, 14.4],
@@ -82,15 +81,16 @@ const aws: readonly Row[] = [
   ['p3.2xlarge', 'V100', 1, 8, 61, 3.06],
   ['p3.8xlarge', 'V100', 4, 32, 244, 12.24],
   ['p3dn.24xlarge', 'V100-32GB', 8, 96, 768, 31.212, 19.215],
-  ['p4d.24xlarge', 'A100-40GB', 8, 96, 1152, 21.9576, 13.9211],
-  ['p4de.24xlarge', 'A100-80GB', 8, 96, 1152, 27.4471, 17.4014],
+  ['p4d.24xlarge', 'A100-40GB', 8, 96, 1152, 21.957642, 13.921094],
+  ['p4de.24xlarge', 'A100-80GB', 8, 96, 1152, 27.44705, 17.401365],
   ['p5.48xlarge', 'H100', 8, 192, 2048, 55.04],
   ['p5.4xlarge', 'H100', 1, 16, 256, 6.88],
   ['p5en.48xlarge', 'H200', 8, 192, 2048, 63.296],
   ['p6-b200.48xlarge', 'B200', 8, 192, 2048, 113.9328],
+  ['g7e.2xlarge', 'RTX-PRO-6000', 1, 8, 64, 3.36312],
 ]
 const gcp: readonly Row[] = [
-  ['a2-highgpu-1g', 'A100-40GB', 1, 12, 85, 3.6734],
+  ['a2-highgpu-1g', 'A100-40GB', 1, 12, 85, 3.673385],
   ['a2-highgpu-2g', 'A100-40GB', 2, 24, 170, 7.3468],
   ['a2-highgpu-4g', 'A100-40GB', 4, 48, 340, 14.6935],
   ['a2-highgpu-8g', 'A100-40GB', 8, 96, 680, 29.3871],
@@ -107,6 +107,18 @@ const gcp: readonly Row[] = [
   ['g2-standard-24', 'L4', 2, 24, 96, 2.11],
   ['g2-standard-48', 'L4', 4, 48, 192, 4.23],
   ['g2-standard-96', 'L4', 8, 96, 384, 8.46],
+]
+const azure: readonly Row[] = [
+  ['NC4as_T4_v3', 'T4', 1, 4, 28, 0.526],
+  ['NC6s_v3', 'V100-PCIe', 1, 6, 112, 3.06],
+  ['NV36ads_A10_v5', 'A10', 1, 36, 440, 3.2],
+  ['ND96asr_v4', 'A100-40GB', 8, 96, 900, 27.197],
+  ['ND96amsr_A100_v4', 'A100-80GB', 8, 96, 1900, 32.77],
+  ['NC24ads_A100_v4', 'A100-PCIe-80GB', 1, 24, 220, 3.673],
+  ['ND96isr_H100_v5', 'H100', 8, 96, 1900, 98.32],
+  ['NC40ads_H100_v5', 'H100-NVL', 1, 40, 320, 6.98],
+  ['ND96isr_H200_v5', 'H200', 8, 96, 1850, 84.8],
+  ['ND96isr_MI300X_v5', 'MI300X', 8, 96, 1850, 48],
 ]
 const alibaba: readonly Row[] = [
   ['ecs.gn5i-c16g1.4xlarge', 'P4', 1, 16, 64, 2.2014],
@@ -155,4 +167,30 @@ const alibaba: readonly Row[] = [
   ['ecs.gn6i-c8g1.2xlarge', 'T4', 1, 8, 31, 1.3183],
 ]
 
-export const instances: readonly Instance[] = [...aws.map(of('aws')), ...gcp.map(of('gcp')), ...alibaba.map(of('alibaba'))]
+const of =
+  (cloud: keyof typeof listedAt) =>
+  ([name, gpu, gpus, vcpus, memoryGiB, onDemandPerHour, reservedPerHour]: Row): Instance => ({
+    cloud,
+    name,
+    gpu,
+    gpus,
+    vcpus,
+    memoryGiB,
+    onDemandPerHour,
+    ...(reservedPerHour === undefined ? {} : { reservedPerHour }),
+    source: listedAt[cloud],
+  })
+
+export const instances: readonly Instance[] = [
+  ...aws.map(of('aws')),
+  ...gcp.map(of('gcp')),
+  ...azure.map(of('azure')),
+  ...alibaba.map(of('alibaba')),
+]
+
+/** @throws RangeError for a name that no cloud of the list sells */
+export function instanceNamed(name: string): Instance {
+  const found = instances.find((instance) => instance.name === name)
+  if (found === undefined) throw new RangeError(`no instance '${name}' in the list`)
+  return found
+}
