@@ -12,7 +12,7 @@ import type { Experiment } from '../../experiment/types.ts'
 import type { LoopParts } from '../../loop/parts.ts'
 import { counted, duration, spaceText, table } from '../../render/columns.ts'
 import { openExisting } from '../open-existing.ts'
-import { expectedTime, neverStarted, toldBy } from './expected-time.ts'
+import { expectedTime, neverStarted, tellings, toldBy } from './expected-time.ts'
 
 /** Suggestions shown: those that do not depend on what is measured. */
 const shown = 5
@@ -61,17 +61,17 @@ export async function dryRun(experiment: Experiment, machine: MachineFacts, flag
   }
 }
 
-/** Of the newest experiment that ran the same server, better with trials of the same length. A store that cannot be read is told of when one is run. */
+/** Of the newest experiment that ran the same server, the one that tells most. A store that cannot be read is told of when one is run. */
 async function earlierTrials(experiment: Experiment): Promise<Parameters<typeof expectedTime>[2]> {
   if (!existsSync(experiment.dbPath)) return neverStarted
   const store = await openExisting(experiment.dbPath)
   try {
     const newestFirst = [...(await store.list())].sort((a, b) => b.createdAt.localeCompare(a.createdAt))
-    for (const wanted of ['trials', 'start'] as const) {
+    for (const tells of tellings) {
       for (const record of newestFirst) {
-        if (toldBy(record, experiment) !== wanted) continue
+        if (toldBy(record, experiment) !== tells) continue
         const trials = (await store.load(record.id))?.trials.filter(({ state }) => state === 'complete') ?? []
-        if (trials.length > 0) return { trials, likewise: wanted === 'trials' }
+        if (trials.length > 0) return { trials, tells }
       }
     }
     return neverStarted

@@ -16,7 +16,7 @@ import { expectedTime, neverStarted, toldBy } from './expected-time.ts'
 const { load, loadFile } = useWorkspace()
 const took = (...seconds: number[]) => ({
   trials: seconds.map((each) => ({ state: 'complete', seconds: each, usage: { launchSeconds: each / 10 } }) as FinishedTrial),
-  likewise: true,
+  tells: 'trials' as const,
 })
 
 describe('how long a run takes', () => {
@@ -24,7 +24,7 @@ describe('how long a run takes', () => {
     const { aboutSeconds, atMostSeconds, said } = expectedTime(load({ ...bert, maxTrials: '10' }), 500, neverStarted)
     // 10 trials of 3 s under open load, 4.5 s of loops and a start of 2 s; a confirmation of 30 s, 3 s of warm-up, and its start.
     expect(aboutSeconds).toBeCloseTo(10 * 9.5 + 30 + 3 + 2)
-    expect(atMostSeconds).toBeCloseTo(10 * 19 + 4 * (60 + 3 + 10 + 4))
+    expect(atMostSeconds).toBeCloseTo(10 * 19 + 4 * (90 + 3 + 10 + 4))
     expect(said).toContain('for each of up to 14 starts')
   })
 
@@ -34,15 +34,19 @@ describe('how long a run takes', () => {
       { state: 'failed', seconds: 1 },
       { state: 'complete', purpose: 'confirmation', seconds: 900 },
     ] as FinishedTrial[]
-    const found = expectedTime(load({ ...bert, maxTrials: '10' }), 500, { trials: [...trials, ...others], likewise: true })
+    const found = expectedTime(load({ ...bert, maxTrials: '10' }), 500, { trials: [...trials, ...others], tells: 'trials' })
     expect(found.parts.start).toEqual({ about: 5, atMost: 6 })
     expect(found.aboutSeconds).toBeCloseTo(10 * 50 + 30 + 3 + 5)
-    expect(found.atMostSeconds).toBeCloseTo(10 * 60 + 4 * (60 + 3 + 10 + 6))
+    expect(found.atMostSeconds).toBeCloseTo(10 * 60 + 4 * (90 + 3 + 10 + 6))
     expect(found.said).toBe('as its last 2 trials took, 50 s each')
+    // Confirmations of the same length are taken as they were, all together.
+    const alike = expectedTime(load({ ...bert, maxTrials: '10' }), 500, { trials: [...trials, ...others], tells: 'confirmations' })
+    expect(alike.aboutSeconds).toBeCloseTo(10 * 50 + 900)
+    expect(alike.atMostSeconds).toBeCloseTo(10 * 60 + 900)
   })
 
   test('of a server whose trials were of another length its start is known', () => {
-    const { aboutSeconds, said } = expectedTime(load({ ...bert, maxTrials: '10' }), 500, { ...took(400), likewise: false })
+    const { aboutSeconds, said } = expectedTime(load({ ...bert, maxTrials: '10' }), 500, { ...took(400), tells: 'start' })
     expect(aboutSeconds).toBeCloseTo(10 * (3 + 4.5 + 40) + 30 + 3 + 40)
     expect(said).toBe('trials of 48 s each, 40 s of it the start, as when it was started last')
   })
@@ -87,7 +91,8 @@ describe('how long a run takes', () => {
 
   test('the same server is one that is started in the same way; its trials tell of others of their length', () => {
     const record = (flags: Record<string, string>) => ({ spec: JSON.parse(JSON.stringify(load({ ...bert, ...flags }).document)) })
-    expect(toldBy(record({}), load({ ...bert, slo: '90ms', maxTrials: '3' }))).toBe('trials')
+    expect(toldBy(record({}), load({ ...bert, slo: '90ms', maxTrials: '3' }))).toBe('confirmations')
+    expect(toldBy(record({}), load({ ...bert, confirmTime: '9s' }))).toBe('trials')
     expect(toldBy(record({}), load({ ...bert, trialTime: '9s' }))).toBe('start')
     expect(toldBy(record({}), load({ ...bert, model: 'resnet50' }))).toBeUndefined()
     expect(toldBy(record({ backend: 'simulated' }), load(bert))).toBeUndefined()
@@ -134,7 +139,7 @@ describe('whole runs in virtual time', () => {
       expect(confirmed.length).toBeGreaterThan(0)
       // As the first trial told of its start, with as many trials as there were.
       const planned = load({ ...flags, seed: String(seed), maxTrials: String(searched.length) })
-      const { parts, aboutSeconds, atMostSeconds } = expectedTime(planned, spaceSize, { trials: searched.slice(0, 1), likewise: false })
+      const { parts, aboutSeconds, atMostSeconds } = expectedTime(planned, spaceSize, { trials: searched.slice(0, 1), tells: 'start' })
       expect(parts.start).toEqual({ about: launchS, atMost: launchS })
       for (const each of searched) expect(each.seconds).toBeLessThanOrEqual(parts.trial.atMost)
       expect(confirmed.reduce((sum, each) => sum + each.seconds, 0)).toBeLessThanOrEqual(parts.confirmation.atMost)

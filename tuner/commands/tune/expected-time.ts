@@ -30,7 +30,7 @@ const assumedStart: Span = { about: 2, atMost: 4 }
 const simulatedTrial: Span = { about: 0.6, atMost: 2.5 }
 /** Of `confirmTime`: what all confirmations of a run take on the mean (`npm run bench:main-job`), and one whose rates keep missing, or could still be proven. */
 const usualShare = 1
-const mostShare = 2
+const mostShare = 3
 /** Of a confirmation before its first window: warm-up and idle latency, and rounds of warm-up at its rate (profiler/capacity/confirm.ts). */
 const confirmLoops: Span = { about: 2, atMost: 3 }
 const warmUpShare: Span = { about: 1 / 30, atMost: 1 / 3 }
@@ -41,25 +41,34 @@ const plus = (...spans: readonly Span[]): Span => ({
   atMost: spans.reduce((sum, { atMost }) => sum + atMost, 0),
 })
 
+/** What a stored experiment tells of this one, the most first: confirmations of the same length too, trials of the same length, the start of the same server. */
+export const tellings = ['confirmations', 'trials', 'start'] as const
+
 /** Trials of one experiment with the same server; none: it was never started. */
 interface Earlier {
   readonly trials: readonly FinishedTrial[]
-  /** Whether they were measured as long too; else they tell of its start alone. */
-  readonly likewise: boolean
+  readonly tells: (typeof tellings)[number]
 }
-export const neverStarted: Earlier = { trials: [], likewise: true }
+export const neverStarted: Earlier = { trials: [], tells: 'start' }
 
 /** @param spaceSize configurations */
 export function expectedTime(experiment: Experiment, spaceSize: number, earlier: Earlier): ExpectedTime {
   const { budget, parallel, backend, confirm } = experiment
   const trials = Math.min(budget.maxTrials, spaceSize)
   const simulated = backend === 'simulated'
-  const alike = earlier.likewise ? earlier.trials : []
-  const known = alike.filter(({ state, purpose }) => state === 'complete' && purpose !== 'confirmation').map(({ seconds }) => seconds)
+  const secondsOf = (confirmations: boolean): readonly number[] =>
+    earlier.trials
+      .filter(({ state, purpose }) => state === 'complete' && (purpose === 'confirmation') === confirmations)
+      .map(({ seconds }) => seconds)
+  const known = earlier.tells === 'start' ? [] : secondsOf(false)
+  const confirmed = earlier.tells === 'confirmations' ? secondsOf(true).reduce((sum, each) => sum + each, 0) : 0
   const start = simulated ? nothing : startOf(experiment, earlier.trials)
   const trial = simulated ? simulatedTrial : known.length > 0 ? spanOf(known) : plus(start, ownTime(experiment))
   const one = simulated ? simulatedTrial : plus(start, confirmationTime(experiment))
-  const confirmation: Span = { about: one.about, atMost: mostHeats * one.atMost }
+  const confirmation: Span = {
+    about: simulated || confirmed === 0 ? one.about : confirmed,
+    atMost: Math.max(confirmed, mostHeats * one.atMost),
+  }
   // A limit ends the search, not the trials that are under way, and what they found is confirmed all the same.
   const limit = budget.timeLimitS ?? Number.POSITIVE_INFINITY
   const search = (which: keyof Span) => Math.min(Math.ceil(trials / parallel) * trial[which], limit + trial[which])
@@ -115,12 +124,13 @@ const spanOf = (seconds: readonly number[]): Span => ({
   atMost: Math.max(...seconds),
 })
 
-/** What a stored experiment tells of this one: nothing, the start of the same server, or its trials too. */
-export function toldBy({ spec }: Pick<ExperimentRecord, 'spec'>, experiment: Experiment): 'start' | 'trials' | undefined {
+/** Undefined: another server, or one that is started otherwise. */
+export function toldBy({ spec }: Pick<ExperimentRecord, 'spec'>, experiment: Experiment): Earlier['tells'] | undefined {
   type Document = Record<string, Record<string, unknown> | undefined>
   const [stored, now] = [spec, experiment.document].map((document) => JSON.parse(JSON.stringify(document ?? {})) as Document)
   const server = ({ predictor, model, backend, load }: Document) => [predictor, model, backend, load?.warmUp]
   const trial = ({ load, metrics }: Document) => [load?.trialTime, metrics !== undefined]
   if (!isDeepStrictEqual(server(stored!), server(now!))) return undefined
-  return isDeepStrictEqual(trial(stored!), trial(now!)) ? 'trials' : 'start'
+  if (!isDeepStrictEqual(trial(stored!), trial(now!))) return 'start'
+  return stored!.load?.confirmTime === now!.load?.confirmTime ? 'confirmations' : 'trials'
 }
