@@ -123,3 +123,122 @@ describe('the capacity', () => {
     expect(at(2000, 1700)).toBeCloseTo(at(301, 1), 1)
   })
 })
+
+/** A linear congruential generator, as the reference has it too. */
+function chance(): () => number {
+  let x = 1
+  return () => {
+    x = Number((1103515245n * BigInt(x) + 12345n) % 2147483648n)
+    return (x + 0.5) / 2147483648
+  }
+}
+
+/** A run on so many places, first come first served, requests sent evenly. */
+function served(rateRps: number, durationS: number, serviceMs: (u: number) => number, places = 1) {
+  const load: Load = { kind: 'open', rateRps, durationS, seed: 1, arrivals: { kind: 'constant' } }
+  const next = chance()
+  const freeMs = new Array<number>(places).fill(0)
+  const count = Math.floor(rateRps * durationS)
+  const latencyMs = Array.from({ length: count }, (_, i) => {
+    const sentMs = (1000 * durationS * i) / count
+    const place = freeMs.indexOf(Math.min(...freeMs))
+    freeMs[place] = Math.max(sentMs, freeMs[place]!) + serviceMs(next())
+    return freeMs[place]! - sentMs
+  })
+  return runOf(load, latencyMs)
+}
+
+// An independent program (Python) that follows the formulas of short-windows.ts gave these.
+describe('against the reference', () => {
+  test.each([
+    ['one place', served(10, 10, () => 200), { answers: 49, seconds: 9.8, dispersion: 0.1 }],
+    ['four, exponential', served(30, 6, (u) => -200 * Math.log(u), 4), { answers: 89, seconds: 3.852834688, dispersion: 0.550561798 }],
+    ['two, varied', served(12, 8, (u) => 100 + 300 * u, 2), { answers: 48, seconds: 5.973562796, dispersion: 0.277777778 }],
+    ['two, that keep up', served(6, 8, (u) => 100 + 300 * u, 2), undefined],
+    ['a little behind, which chance may do', served(13, 8, () => 100), undefined],
+    ['a little behind, for longer', served(14, 12, () => 100), { answers: 85, seconds: 8.5, dispersion: 0.1 }],
+  ])('what is served while behind: %s', (_, run, expected) => {
+    const { behind } = windowSeen(run, slo, 0)
+    if (expected === undefined) expect(behind).toBeUndefined()
+    else for (const [name, value] of Object.entries(expected)) expect(behind![name as keyof typeof expected]).toBeCloseTo(value, 8)
+  })
+
+  const w = (rateRps: number, seconds: number, nEff: number, over: number, behind?: readonly [number, number, number]): WindowSeen => ({
+    rateRps,
+    seconds,
+    nEff,
+    over,
+    ...(behind && { behind: { answers: behind[0], seconds: behind[1], dispersion: behind[2] } }),
+  })
+  test.each([
+    ['held and missed alone', [w(10, 8, 50, 0.02), w(16, 8, 40, 0.6)], 0.9, 2000, 1, [13.5537693512, 14.0016038117, 15.561816497]],
+    ['a few of each', [w(3, 20, 6, 0.1), w(5, 20, 7, 0.4), w(4, 20, 5, 0.2)], 0.9, 500, 100, [1.4727108759, 2.7525206508, 4.2925843258]],
+    [
+      'behind once, long waits',
+      [w(10, 9, 60, 0.01), w(24, 9, 30, 0.12), w(40, 9, 50, 0.9, [160, 8, 0.3])],
+      0.9,
+      2000,
+      50,
+      [17.0162990524, 19.2835199588, 20.7431008889],
+    ],
+    [
+      'behind twice, one in a hundred',
+      [w(12, 15, 90, 0), w(17, 12, 70, 0.02), w(30, 10, 80, 0.7, [180, 9.4, 1.2]), w(22, 10, 80, 0.3, [150, 8, 0.8])],
+      0.99,
+      1000,
+      200,
+      [14.04939562, 17.0599042363, 19.0615777274],
+    ],
+    [
+      'an answer alone takes nearly all of the limit',
+      [w(6, 10, 40, 0.05), w(30, 10, 40, 1, [200, 10, 0.1])],
+      0.9,
+      500,
+      495,
+      [5.2460358648, 8.8873935443, 14.4091702132],
+    ],
+    [
+      'something else than waiting binds',
+      [w(5, 8, 50, 0), w(8, 8, 50, 1), w(40, 8, 50, 1, [160, 8, 0.1])],
+      0.9,
+      2000,
+      1,
+      [5.1857752222, 6.2996052495, 7.6526699671],
+    ],
+    [
+      'held beyond what it serves tells nothing',
+      [w(15, 6, 0.5, 0), w(28, 6, 9, 0.05), w(35, 6, 0.4, 0.5, [110, 5.5, 0.5])],
+      0.9,
+      3000,
+      400,
+      [17.2173674805, 19.5491572076, 21.797623396],
+    ],
+  ] as const)('the capacity: %s', (_, windows, percentile, limitMs, idleMs, [low, median, high]) => {
+    const found = capacityBehind(windows, { ...slo, percentile, limitMs }, idleMs)
+    expect([found.ci90[0], found.median, found.ci90[1]].map((rps) => Number(rps.toFixed(8)))).toEqual(
+      [low, median, high].map((rps) => Number(rps.toFixed(8))),
+    )
+  })
+
+  test('what came while the server filled is left out, as far as a third of the window and where enough is left', () => {
+    const load: Load = { kind: 'open', rateRps: 30, durationS: 2, seed: 1, arrivals: { kind: 'constant' } }
+    // Late for 0.4 s.
+    const run = runOf(
+      load,
+      Array.from({ length: 60 }, (_, i) => (i < 12 ? 9000 : 5)),
+    )
+    expect(windowSeen(run, slo, 0).over).toBeCloseTo(12 / 60, 12)
+    expect(windowSeen(run, slo, 0.4).over).toBe(0)
+    expect(windowSeen(run, slo, 0.2).over).toBeCloseTo(6 / 54, 12)
+    const longer = runOf(
+      load,
+      Array.from({ length: 60 }, (_, i) => (i < 24 ? 9000 : 5)),
+    )
+    expect(windowSeen(longer, slo, 9).over).toBeCloseTo(4 / 40, 12)
+    const few = runOf(
+      { ...load, rateRps: 14 },
+      Array.from({ length: 28 }, (_, i) => (i < 5 ? 9000 : 5)),
+    )
+    expect(windowSeen(few, slo, 9).over).toBeCloseTo(5 / 28, 12)
+  })
+})
