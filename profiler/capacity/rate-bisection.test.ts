@@ -54,7 +54,11 @@ const measure = (generator: LoadGenerator, budgetS: number, seed: number, within
 describe('answers that take seconds', () => {
   // Four at a time, 200 ms each: 20 requests per second at most; nine in ten wait no longer than 150 ms up to 14.3 (40,000 arrivals).
   test.each([1, 2, 3, 4])('the rate at which first tokens begin to wait is found, and bracketed (seed %d)', async (seed) => {
-    const { outcome, capacityRps, capacityCi90Rps, points, idle } = await measure(placesOf(4), 40, seed)
+    const { outcome, capacityRps, capacityCi90Rps, points, idle, saturationRps } = await measure(placesOf(4), 40, seed)
+    expect(saturationRps).toBeGreaterThan(13)
+    expect(saturationRps).toBeLessThan(20.5)
+    const seeds = points.flatMap(({ load }) => (load.kind === 'open' ? [load.seed] : []))
+    expect(seeds).toEqual(seeds.map((_, i) => seeds[0]! + i))
     expect(outcome).toBe('converged')
     expect(capacityRps).toBeGreaterThan(13)
     expect(capacityRps).toBeLessThan(20)
@@ -110,7 +114,12 @@ describe('what is expected', () => {
   })
 
   test('and is too little is left the faster the longer every window holds', async () => {
-    const rates = ratesOf(await measure(placesOf(400), 40, 1, slo, { expectedRps: 1 }))
+    const found = await measure(placesOf(400), 40, 1, slo, { expectedRps: 1 })
+    expect(found).toMatchObject({
+      outcome: 'budget',
+      detail: expect.stringMatching(/^the SLO held at [\d.]+ req\/s( and not at [\d.]+)? when the time was up$/),
+    })
+    const rates = ratesOf(found)
     const strides = rates.slice(1, 7).map((rate, i) => rate / rates[i]!)
     for (const [i, stride] of [1.25, 1.25 ** 2, 1.25 ** 4, 4, 4].entries()) expect(strides[i]).toBeCloseTo(stride, 9)
   })
@@ -152,7 +161,7 @@ describe('a rate that had to be beaten', () => {
 })
 
 test('three windows in a row that something else spoilt end the search, with what it was; two do not', async () => {
-  const disturbed = (count: number) => {
+  const disturbed = (...windows: number[]) => {
     let window = 0
     return new ChangedGenerator((run) => {
       const late = sentLate(1)(run)
@@ -161,11 +170,11 @@ test('three windows in a row that something else spoilt end the search, with wha
         latencyMs: late.latencyMs.map(() => 9000),
         stream: { ...late.stream!, latenciesMs: { ...late.stream!.latenciesMs, ttft: late.latencyMs.map(() => 9000) } },
       }
-      return window++ < count ? { ...kept, machineWait: { server: 0.5 } } : run
+      return windows.includes(window++) ? { ...kept, machineWait: { server: 0.5 } } : run
     })
   }
-  expect(await measure(disturbed(9), 40, 1)).toMatchObject({ outcome: 'disturbed', capacityRps: 0 })
-  expect((await measure(disturbed(2), 400, 1)).outcome).toBe('converged')
+  expect(await measure(disturbed(0, 1, 2), 40, 1)).toMatchObject({ outcome: 'disturbed', capacityRps: 0 })
+  expect((await measure(disturbed(0, 1, 3, 4), 400, 1)).outcome).toBe('converged')
 })
 
 test('a server that refuses some rates and is slow at others is slow', async () => {
@@ -173,4 +182,28 @@ test('a server that refuses some rates and is slow at others is slow', async () 
   const both = new ChangedGenerator((run) => (window++ === 0 ? allRefused(run) : sentLate(0)(run)))
   const found = await measure(both, 40, 1, { ...slo, limitMs: 0.5 })
   expect(found.outcome).not.toBe('errors')
+})
+
+describe('a window lasts', () => {
+  const first = async (budgetS: number, within: Slo) => {
+    const { points } = await measure(placesOf(4), budgetS, 1, within)
+    const open = points.find(({ load }) => load.kind === 'open')!
+    return open.load.kind === 'open' ? open.load.durationS : 0
+  }
+  test('four times the longest limit, as far as ten seconds or the time for all', async () => {
+    expect(await first(40, { ...slo, limitMs: 5000 })).toBe(20)
+    expect(await first(40, { ...slo, limitMs: 12_000 })).toBe(40)
+    expect(await first(6, { ...slo, limitMs: 5000 })).toBe(10)
+    const limits = [
+      { metric: 'ttft', limitMs: 1000 },
+      { metric: 'e2e', limitMs: 4000 },
+    ] as const
+    expect(await first(40, { ...slo, limitMs: 1000, limits })).toBe(16)
+  })
+
+  test('until sixty requests came, as far as a sixth of the time; and four answers', async () => {
+    // Ten requests a second are asked for first.
+    expect(await first(60, { ...slo, limitMs: 150 })).toBeCloseTo(6, 6)
+    expect(await first(18, { ...slo, limitMs: 150 })).toBeCloseTo(3, 6)
+  })
 })

@@ -1,5 +1,6 @@
+import { max } from 'simple-statistics'
 import { failsTooOften, keeps, limitsOf } from '../slo.ts'
-import type { LoadPoint } from '../types.ts'
+import type { LoadPoint, LoadRun } from '../types.ts'
 import { disturbedThroughout } from './disturbance.ts'
 import type { Effort } from './effort.ts'
 import { atMost, between, type Searched } from './known-capacity.ts'
@@ -37,8 +38,11 @@ interface Aim {
   readonly capacityToBeatRps?: number
 }
 
-/** Answers over the time that the window took with its last answer. */
-const answeredRps = (point: LoadPoint, answerS: number): number => (point.requests - point.errors) / (point.seconds + answerS)
+/** Answers over the time until the last of them; 0 for none. */
+function answeredRps({ sentMs, latencyMs, stream }: LoadRun): number {
+  const endsMs = (stream?.latenciesMs.e2e ?? latencyMs).map((ms, i) => sentMs[i]! + ms).filter((atMs) => !Number.isNaN(atMs))
+  return endsMs.length === 0 ? 0 : (1000 * endsMs.length) / max([...endsMs])
+}
 
 /**
  * Capacity for answers that take seconds, streamed ones: open windows several answers long, from what is expected (else two under way) upward or downward until the SLO is
@@ -79,12 +83,12 @@ class RateBisection {
   }
 
   async run(): Promise<Searched> {
-    const { session, answerS, aim } = this
+    const { session, aim } = this
     for (let rateRps = this.firstRps(); this.missed / this.held > narrow; this.windows++) {
       const seconds = this.windowS(rateRps)
       if (this.timeIsUp(seconds)) return this.ended('budget', this.whenTimeWasUp())
       const { point, run } = await session.open(rateRps, seconds, aim.seed + this.windows, 'search')
-      this.saturationRps = Math.max(this.saturationRps, answeredRps(point, answerS))
+      this.saturationRps = Math.max(this.saturationRps, answeredRps(run))
       if (await session.died(point)) return this.finish('server-died', `nothing listens any more: ${failuresOf(point)}`)
       const why = this.spoiler(point)
       if (why !== undefined) {
@@ -92,7 +96,7 @@ class RateBisection {
         return this.finish(why, spoiltBy[why])
       }
       this.spoilt = 0
-      this.learn(point, windowSeen(run, session.slo, answerS))
+      this.learn(point, windowSeen(run, session.slo, this.answerS))
       const beaten = this.beaten()
       if (beaten !== undefined) return beaten
       if (this.isPrecise()) break
